@@ -73,7 +73,7 @@ FULL = Bench(
         Cohort(38, 100, 20, Mlp(STANDARD.sizes, "elu"), {}),
         Cohort(1000, 20, 20, Mlp((2, 64, 32, 1), "relu"), {("loop", 32): 15.0}),
     ),
-    15, 4000, 1.5, {"flower": 15.0, "pfl": 3.0}, 5,
+    15, 4000, None, {"flower": 15.0, "pfl": 3.0}, 5,
 )  # fmt: skip
 SMALL = Bench(
     (Cohort(3, 10, 5, Mlp((2, 6, 4, 1), "relu"), {("loop", 32): 1e-9, ("mapped", 32): 1e9}),),

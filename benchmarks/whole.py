@@ -41,7 +41,7 @@ from benchmarks.world import Row, digits
 from fl.attacks import dlg
 from fl.leakage import leakage
 from fl.leakage.distances import projections
-from fl.networks import central, predictions, sgd_regression
+from fl.networks import central, mlp, sgd_regression
 from fl.optimisers.adam import Adam
 from netsim.columns import row_id
 from netsim.units import FloatArray
@@ -95,7 +95,7 @@ def played(name: str, settings: dict[str, Any]) -> tuple[float, dict[str, Part]]
     places = (
         (sgd_regression, "train_regression"),
         (central, "train_regression"),
-        (predictions, "mean_squared_gradient"),
+        (mlp, "mean_squared_gradient"),
         (dlg.Dlg, "_search"),
         (leakage, "sliced_w1_of_sets"),
     )
@@ -163,7 +163,7 @@ def gradients(calls: list[Call], most: int) -> Loops:
         mine = z[model_of == model]
         took_s, found = _timed(squared(net, parameters[model], mine), first=len(apart) == 1)
         cpu_s += took_s
-        ours = predictions.mean_squared_gradient(net, parameters[[model]], np.zeros(len(mine), np.int64), mine)
+        ours = mlp.mean_squared_gradient(net, parameters[[model]], np.zeros(len(mine), np.int64), mine)
         apart.append(abs(float(found.mean()) / ours - 1))
     return _scaled(cpu_s, chosen, every, {"gradients": float(f"{max(apart):.2g}")})
 

@@ -1,19 +1,21 @@
 """Image classification with federated averaging."""
 
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
 
 from fl.learners.base import Learner
 from fl.networks import NETWORKS
-from fl.networks.base import Network
-from fl.networks.cnn import Cnn
+from fl.networks.classifiers import Cnn, Network
 from fl.server_optimiser.base import MODEL_CHANGES
 from fl.types import Bound, HeldOut, ImageFormat, Local, Metrics, Model, Public, Updates
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from fl.networks.sgd_classification import Classifier
 
 
 class ImageNet(Learner):
@@ -92,11 +94,17 @@ class ImageNet(Learner):
         constants = {"format": np.tile([image.height, image.width, image.classes], (public.n_model, 1))}
         return Model(self.network.start(public.n_model, image, rng), constants)
 
+    def _classifier(self, model: Model) -> "Classifier":
+        from fl.networks.sgd_classification import Classifier, device
+
+        height, width, classes = (int(v) for v in model.constants["format"][0])
+        return Classifier(self.network, ImageFormat(height, width, classes), device(self.device))
+
     def local(self, model: Model, phase: str, data: Local, rng: Rng) -> Updates:
-        from fl.networks.sgd_classification import DeviceSteps, train_classification
+        from fl.networks.sgd_classification import DeviceSteps
 
         how = DeviceSteps(self.learning_rate, self.batch_share, self.local_epochs, self.sample_clip, self.precision)
-        made = train_classification(self.network, _format(model), model.parameters, data, how, self.device, rng)
+        made = self._classifier(model).train(model.parameters, data, how, rng)
         if self.sample_clip is None or not self._bounds_records:
             return made
         fewest = max(int(data.count.min(initial=np.iinfo(np.int64).max)), 1)
@@ -107,30 +115,17 @@ class ImageNet(Learner):
 
     def record_losses(self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray) -> FloatArray:
         """Cross-entropy of each record; batch normalisation takes its statistics from the records asked together."""
-        from fl.networks.sgd_classification import scored
-
-        return scored(self.network, _format(model), model.parameters, model_of, x, y, self.device)[0]
+        return self._classifier(model).scored(model.parameters, model_of, x, y)[0]
 
     def record_gradients(self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray) -> FloatArray:
-        from fl.networks.sgd_classification import image_gradients
-
-        return image_gradients(self.network, _format(model), model.parameters, model_of, x, y, self.device)
+        return self._classifier(model).image_gradients(model.parameters, model_of, x, y)
 
     def evaluate(self, model: Model, held_out: HeldOut) -> Metrics:
-        from fl.networks.sgd_classification import scored
-
         if len(held_out) == 0:
             return dict.fromkeys(("accuracy_percent", "constant_accuracy_percent", "cross_entropy_nats"), float("nan"))
-        loss, right = scored(
-            self.network, _format(model), model.parameters, held_out.model, held_out.x, held_out.y, self.device
-        )
+        loss, right = self._classifier(model).scored(model.parameters, held_out.model, held_out.x, held_out.y)
         return {
             "accuracy_percent": float(100.0 * right.mean()),
             "constant_accuracy_percent": float(100.0 * np.unique(held_out.y, return_counts=True)[1].max() / len(right)),
             "cross_entropy_nats": float(loss.mean()),
         }
-
-
-def _format(model: Model) -> ImageFormat:
-    height, width, classes = (int(v) for v in model.constants["format"][0])
-    return ImageFormat(height, width, classes)

@@ -342,7 +342,7 @@ class RsrpNet(LayeredLearner):
         self, model: Model, model_of: np.ndarray, position_m: FloatArray, cell: IntArray | None = None
     ) -> FloatArray:
         """RSRP (N,) of cells (N,) at positions (N, 2) by the models model_of (N,)."""
-        from fl.networks.predictions import predict
+        from fl.networks.mlp import predict
 
         z, _ = self._encode(model, model_of, position_m, None, cell)
         out = predict(self.net_of(model.parameters), model.parameters, model_of, z)
@@ -375,7 +375,7 @@ class RsrpNet(LayeredLearner):
         return replace(model, parameters=trained)
 
     def record_losses(self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray) -> FloatArray:
-        from fl.networks.predictions import predict
+        from fl.networks.mlp import predict
 
         z, target = self._encode(model, model_of, x, y)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -384,13 +384,13 @@ class RsrpNet(LayeredLearner):
             )
 
     def record_gradient_norms(self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray) -> FloatArray:
-        from fl.networks.predictions import sample_gradient_norms
+        from fl.networks.mlp import sample_gradient_norms
 
         z, target = self._encode(model, model_of, x, y)
         return sample_gradient_norms(self.net_of(model.parameters), model.parameters, model_of, z, np.asarray(target))
 
     def record_gradients(self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray) -> FloatArray:
-        from fl.networks.predictions import sample_gradients
+        from fl.networks.mlp import sample_gradients
 
         z, target = self._encode(model, model_of, x, y)
         return sample_gradients(self.net_of(model.parameters), model.parameters, model_of, z, np.asarray(target))
@@ -403,7 +403,7 @@ class RsrpNet(LayeredLearner):
         """
         if self.optimiser.kind_name() != "sgd" or self.frozen_layers:
             return {}
-        from fl.networks.predictions import mean_squared_gradient
+        from fl.networks.mlp import mean_squared_gradient
 
         few = evenly(len(data.x), _MOST_DIAGNOSED)
         rows, cell = data.model[data.row_of_sample[few]], None if data.cell is None else data.cell[few]
@@ -422,7 +422,7 @@ class RsrpNet(LayeredLearner):
         whole = self.dropout == self.weight_decay == self.frozen_layers == 0 and self.sample_clip is None
         if not (self._one_step and self.optimiser.linear and whole and self.precision == 64):
             return np.full(len(data.ue), np.nan)
-        from fl.networks.predictions import first_layer_deltas
+        from fl.networks.mlp import first_layer_deltas
 
         rows = data.model[data.row_of_sample]
         z, y = self._encode(model, rows, data.x, data.y, data.cell)
@@ -460,7 +460,7 @@ class RsrpNet(LayeredLearner):
         return whole if known == inputs else np.concatenate([whole[:, :known], whole[:, -1:]], axis=1)
 
     def layer_input(self, model: Model, of: int, place_m: FloatArray, layer: int) -> FloatArray:
-        from fl.networks.predictions import layer_inputs
+        from fl.networks.mlp import layer_inputs
 
         if layer > 1 and not self._reads_places_only:
             raise ValueError(

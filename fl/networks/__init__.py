@@ -5,7 +5,7 @@ from netsim.part import OneOf
 NETWORKS = OneOf(
     "network",
     places={
-        "cnn": "fl.networks.cnn:Cnn",
-        "mlp": "fl.networks.perceptron:Perceptron",
+        "cnn": "fl.networks.classifiers:Cnn",
+        "mlp": "fl.networks.classifiers:Perceptron",
     },
 )

@@ -14,12 +14,15 @@ activations a_l and deltas D_l,
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor
+
+from netsim.units import FloatArray, IntArray
 
 Activation = Literal["elu", "tanh", "sigmoid", "relu"]
 
@@ -64,45 +67,106 @@ class Mlp:
             at += (a + 1) * b
         return layers
 
-    def forward(
-        self, flat: Tensor, z: Tensor, masks: list[Tensor] | None = None
-    ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
-        """F (k, B) of inputs z (k, B, p), with the activations [z, a_1, ...] and the slopes of hidden layers.
-
-        `masks` multiply the hidden activations (inverted dropout).
-        """
-        layers = self.unpack(flat)
+    def forward(self, flat: Tensor, z: Tensor) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+        """F (k, B) of inputs z (k, B, p), with the activations [z, a_1, ...] and the slopes of hidden layers."""
+        *hidden, (weight, bias) = self.unpack(flat)
         activations, slopes = [z], []
-        for i, (weight, bias) in enumerate(layers[:-1]):
-            after, slope = self.activate(activations[-1] @ weight + bias)  # (k, B, out)
-            if masks is not None:
-                after, slope = after * masks[i], slope * masks[i]
+        for w, b in hidden:
+            after, slope = self.activate(activations[-1] @ w + b)  # (k, B, out)
             activations.append(after)
             slopes.append(slope)
-        weight, bias = layers[-1]
         return (activations[-1] @ weight + bias).squeeze(-1), activations, slopes
 
-    def deltas(self, flat: Tensor, slopes: list[Tensor], output: Tensor, after: int = 0) -> list[Tensor]:
-        """D_l (k, B, out_l) for l = after + 1..L, from the output's delta (k, B)."""
+    def deltas(self, flat: Tensor, slopes: list[Tensor], output: Tensor) -> list[Tensor]:
+        """D_l (k, B, out_l) for l = 1..L, from the output's delta (k, B)."""
         layers = self.unpack(flat)
         deltas = [output.unsqueeze(-1)]
-        for (weight, _), slope in zip(reversed(layers[after + 1 :]), reversed(slopes[after:]), strict=True):
+        for (weight, _), slope in zip(reversed(layers[1:]), reversed(slopes), strict=True):
             deltas.append((deltas[-1] @ weight.transpose(1, 2)) * slope)
         return deltas[::-1]
 
     def gradient(self, activations: list[Tensor], deltas: list[Tensor]) -> Tensor:
         """Sum over samples of the outer products: rows (k, d)."""
-        return torch.cat([piece.flatten(1) for pair in self.gradients(activations, deltas) for piece in pair], dim=1)
+        pieces = []
+        for a, delta in zip(activations, deltas, strict=True):
+            pieces += [(a.transpose(1, 2) @ delta).flatten(1), delta.sum(dim=1)]
+        return torch.cat(pieces, dim=1)
 
-    def gradients(self, activations: list[Tensor], deltas: list[Tensor]) -> list[tuple[Tensor, Tensor]]:
-        """The same by layer, as `unpack` has them: [(W (k, in, out), b (k, 1, out)), ...]."""
-        pairs = zip(activations, deltas, strict=True)
-        return [(a.transpose(1, 2) @ delta, delta.sum(dim=1, keepdim=True)) for a, delta in pairs]
+    def squared_norm(self, activations: list[Tensor], deltas: list[Tensor]) -> Tensor:
+        """|dF/dw|^2 of each sample (k, B)."""
+        terms = zip(activations, deltas, strict=True)
+        return torch.stack([(d * d).sum(-1) * ((a * a).sum(-1) + 1) for a, d in terms]).sum(dim=0)
 
     def inner(self, direction: Tensor, activations: list[Tensor], deltas: list[Tensor]) -> Tensor:
         """<dF/dw, u> of each sample (k, B) for rows u (k, d)."""
-        terms = [
-            ((a @ weight + bias) * delta).sum(-1)
-            for (weight, bias), a, delta in zip(self.unpack(direction), activations, deltas, strict=True)
-        ]
-        return torch.stack(terms).sum(dim=0)
+        terms = zip(self.unpack(direction), activations, deltas, strict=True)
+        return torch.stack([((a @ weight + bias) * d).sum(-1) for (weight, bias), a, d in terms]).sum(dim=0)
+
+
+def predict(net: Mlp, parameters: FloatArray, model_of: IntArray, z: FloatArray) -> FloatArray:
+    """F (N,) of inputs z (N, p), sample i by network model_of[i], in double precision as all that follows."""
+    out = np.empty(len(z))
+    for m in np.unique(model_of):
+        mine = model_of == m
+        out[mine] = net.forward(_one(parameters[m]), _one(z[mine]))[0][0].numpy()
+    return out
+
+
+def layer_inputs(net: Mlp, parameters: FloatArray, z: FloatArray, layer: int) -> FloatArray:
+    """Inputs of layer `layer` (from 1) of the network parameters (d,) for z (N, p), then 1: (N, inputs + 1)."""
+    before = replace(net, sizes=(*net.sizes[:layer], 1))  # no hidden layer after it is computed
+    activations = before.forward(_one(parameters), _one(z))[1]
+    return np.column_stack([activations[-1][0].numpy(), np.ones(len(z))])
+
+
+def mean_squared_gradient(net: Mlp, parameters: FloatArray, model_of: IntArray, z: FloatArray) -> float:
+    """Mean over samples of |dF/dw|^2."""
+    total = 0.0
+    for m in np.unique(model_of):
+        activations, deltas = _swept(net, parameters[m], z[model_of == m], None)
+        total += float(net.squared_norm(activations, deltas).sum())
+    return total / max(len(z), 1)
+
+
+def sample_gradient_norms(
+    net: Mlp, parameters: FloatArray, model_of: IntArray, z: FloatArray, y: FloatArray
+) -> FloatArray:
+    """L2 norm (N,) of the gradient of each sample's squared error."""
+    found = np.empty(len(z))
+    for m in np.unique(model_of):
+        mine = model_of == m
+        activations, deltas = _swept(net, parameters[m], z[mine], y[mine])
+        found[mine] = net.squared_norm(activations, deltas)[0].sqrt().numpy()
+    return found
+
+
+def sample_gradients(net: Mlp, parameters: FloatArray, model_of: IntArray, z: FloatArray, y: FloatArray) -> FloatArray:
+    """Gradient (N, d) of each sample's squared error, 2 (F - y) dF/dw."""
+    found = np.empty((len(z), parameters.shape[1]))
+    for m in np.unique(model_of):
+        mine = model_of == m
+        activations, deltas = _swept(net, parameters[m], z[mine], y[mine])
+        found[mine] = net.gradient([a[0][:, None] for a in activations], [d[0][:, None] for d in deltas]).numpy()
+    return found
+
+
+def first_layer_deltas(net: Mlp, parameters: FloatArray, z: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Mean (hidden,), over samples, of the gradient of a squared error in the biases of the first layer, and the sum
+    of squared deviations from it (hidden,); parameters (d,).
+    """
+    delta = _swept(net, parameters, z, y)[1][0][0].numpy()  # (N, hidden)
+    mean = delta.mean(axis=0)
+    return mean, ((delta - mean) ** 2).sum(axis=0)
+
+
+def _swept(net: Mlp, parameters: FloatArray, z: FloatArray, y: FloatArray | None) -> tuple[list[Tensor], list[Tensor]]:
+    """Activations and deltas (1, N, ...) of a network at inputs z (N, p): of (F - y)^2, of F itself without y."""
+    flat = _one(parameters)
+    out, activations, slopes = net.forward(flat, _one(z))
+    output = torch.ones_like(out) if y is None else 2 * (out - _one(y))
+    return activations, net.deltas(flat, slopes, output)
+
+
+def _one(values: FloatArray) -> Tensor:
+    """A stack of one."""
+    return torch.from_numpy(np.asarray(values, dtype=np.float64))[None]

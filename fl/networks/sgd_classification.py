@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from fl.networks.base import Network
+from fl.networks.classifiers import Network
 from fl.types import DenseUpdates, ImageFormat, Local
 from netsim.columns import row_id
 from netsim.errors import BadInput
@@ -41,36 +41,9 @@ class DeviceSteps:
     sample_clip: float | None = None
     precision: Literal[32, 64] = 32
 
-    @property
-    def number(self) -> torch.dtype:
-        """The type of all numbers."""
-        return torch.float32 if self.precision == 32 else torch.float64
-
     def batch(self, count: IntArray) -> IntArray:
         """Images of a mini-batch (n,) of devices with count (n,) images, one at least."""
         return np.asarray(np.maximum(np.ceil(self.batch_share * count - 1e-9), 1).astype(np.int64))
-
-
-def train_classification(
-    net: Network, image: ImageFormat, start: FloatArray, data: Local, how: DeviceSteps, where: Device, rng: Rng
-) -> DenseUpdates:
-    """Updates u = w_after - w_before, rows (n, d), of local SGD from start[data.model] (n_model, d).
-
-    data.x (N, pixels) are bytes, data.y (N,) classes. A row that overflows stays non-finite.
-    """
-    n, d = len(data.ue), net.n_parameters(image)
-    values, place = np.empty((n, d)), device(where)
-    of_image = 8 * image.height * image.width + (0 if how.sample_clip is None else 4 * d)
-    per_row = how.precision // 8 * (4 * d + int(how.batch(data.count).max(initial=1)) * of_image)
-    size = max(1, min(net.together, _BLOCK_BYTES // per_row))
-    x = torch.from_numpy(data.x).to(place)
-    y = torch.from_numpy(np.zeros(len(data.x)) if data.y is None else data.y).long().to(place)
-    for i in range(0, n, size):
-        rows = np.arange(i, min(i + size, n))
-        before = torch.from_numpy(start[data.model[rows]]).to(place, how.number)
-        after = _trained(net, image, before, x, y, data, rows, how, rng)
-        values[rows] = (after - before).double().cpu().numpy()
-    return DenseUpdates(data.ue, data.model, data.count.astype(np.float64), values)
 
 
 def device(where: Device) -> torch.device:
@@ -81,107 +54,100 @@ def device(where: Device) -> torch.device:
     return torch.device(("cuda" if there else "cpu") if where == "auto" else where)
 
 
-def _trained(
-    net: Network,
-    image: ImageFormat,
-    before: Tensor,
-    x: Tensor,
-    y: Tensor,
-    data: Local,
-    rows: IntArray,
-    how: DeviceSteps,
-    rng: Rng,
-) -> Tensor:
-    """Weights (k, d) of the rows after all their steps."""
-    w, count = before, data.count[rows]
-    batch = how.batch(count)
-    steps = -(-count // batch)
-    for epoch in range(how.local_epochs):
-        order = _order(data, rows, epoch, rng)
-        for step in range(int(steps.max(initial=0))):
-            slot = step * batch[:, None] + np.arange(int(np.minimum(batch, count - step * batch).max()))
-            use = (slot < np.minimum((step + 1) * batch, count)[:, None]).astype(np.float32)
-            chosen = np.take_along_axis(order, np.minimum(slot, order.shape[1] - 1), axis=1)
-            at, live = torch.from_numpy(chosen).to(x.device), torch.from_numpy(use).to(x.device, w.dtype)
-            pixels = _pixels(x[at], image, w.dtype)
-            w = w - how.learning_rate * _gradient(net, image, w, pixels, y[at], live, how.sample_clip)
-    return w
+@dataclass(frozen=True)
+class Classifier:
+    """A network for images of one format, bytes x (N, pixels) of classes y (N,), computed at one place."""
 
+    net: Network
+    image: ImageFormat
+    place: torch.device
 
-def _pixels(x: Tensor, image: ImageFormat, number: torch.dtype = torch.float32) -> Tensor:
-    """Bytes (..., pixels) as images (..., height, width) in [0, 1]."""
-    return (x.to(number) / 255.0).view(*x.shape[:-1], image.height, image.width)
+    def train(self, start: FloatArray, data: Local, how: DeviceSteps, rng: Rng) -> DenseUpdates:
+        """Updates u = w_after - w_before, rows (n, d), of local SGD from start[data.model] (n_model, d).
 
+        A row that overflows stays non-finite.
+        """
+        n, d = len(data.ue), self.net.n_parameters(self.image)
+        of_image = 8 * self.image.height * self.image.width + (0 if how.sample_clip is None else 4 * d)
+        per_row = how.precision // 8 * (4 * d + int(how.batch(data.count).max(initial=1)) * of_image)
+        together = max(1, min(self.net.together, _BLOCK_BYTES // per_row))
+        values, number = np.empty((n, d)), torch.float32 if how.precision == 32 else torch.float64
+        for i in range(0, n, together):
+            rows = np.arange(i, min(i + together, n))
+            before = torch.from_numpy(start[data.model[rows]]).to(self.place, number)
+            after = self._trained(before, data.take(rows), how, rng)
+            values[rows] = (after - before).double().cpu().numpy()
+        return DenseUpdates(data.ue, data.model, data.count.astype(np.float64), values)
 
-def _gradient(
-    net: Network, image: ImageFormat, w: Tensor, x: Tensor, y: Tensor, live: Tensor, sample_clip: float | None
-) -> Tensor:
-    """Gradient rows (k, d) of each row's mean cross-entropy over its live images; 0 where there are none."""
-    if sample_clip is not None:
-        (k, n), d = live.shape, w.shape[1]
-        single = w.detach().repeat_interleave(n, dim=0)  # (k n, d): a network for each image
-        each = _gradient(net, image, single, x.flatten(0, 1)[:, None], y.view(-1, 1), live.view(-1, 1), None)
-        each = each * (sample_clip / each.norm(dim=1, keepdim=True).clamp(min=sample_clip))
-        mean: Tensor = each.view(k, n, d).sum(dim=1) / live.sum(dim=1, keepdim=True).clamp(min=1.0)
-        return mean
-    flat = w.detach().requires_grad_()
-    logits = net.forward(net.unpack(flat, image), x, live)  # (k, B, classes)
-    losses = functional.cross_entropy(logits.flatten(0, 1), y.flatten(), reduction="none").view_as(live)
-    mean = (losses * live).sum(dim=1) / live.sum(dim=1).clamp(min=1.0)
-    return torch.autograd.grad(mean.sum(), flat)[0]
+    def image_gradients(self, parameters: FloatArray, model_of: IntArray, x: FloatArray, y: FloatArray) -> FloatArray:
+        """Gradient (N, d) of the cross-entropy of each image under its model, in double precision."""
+        found = np.empty((len(x), parameters.shape[1]))
+        for i in range(0, len(x), _SAMPLES):
+            block = slice(i, i + _SAMPLES)
+            w = torch.from_numpy(parameters[model_of[block]]).to(self.place)
+            live = torch.ones(len(w), 1, dtype=w.dtype, device=self.place)
+            found[block] = self._gradient(w, self._pixels(x[block, None], w.dtype), self._classes(y[block, None]), live)
+        return found
 
+    @torch.no_grad()
+    def scored(
+        self, parameters: FloatArray, model_of: IntArray, x: FloatArray, y: FloatArray
+    ) -> tuple[FloatArray, BoolArray]:
+        """Cross-entropy (N,) in nats, and whether the likeliest class is the right one (N,)."""
+        loss, right = np.empty(len(x)), np.zeros(len(x), dtype=np.bool_)
+        for m in np.unique(model_of):
+            mine = np.flatnonzero(model_of == m)
+            w = torch.from_numpy(parameters[m : m + 1]).float().to(self.place)
+            for i in range(0, len(mine), _SAMPLES):
+                block = mine[i : i + _SAMPLES]
+                live = torch.ones(1, len(block), device=self.place)
+                logits = self._logits(w, self._pixels(x[None, block], w.dtype), live)[0]
+                truth = self._classes(y[block])
+                loss[block] = functional.cross_entropy(logits, truth, reduction="none").double().cpu().numpy()
+                right[block] = (logits.argmax(dim=1) == truth).cpu().numpy()
+        return loss, right
 
-def image_gradients(
-    net: Network,
-    image: ImageFormat,
-    parameters: FloatArray,
-    model_of: IntArray,
-    x: FloatArray,
-    y: FloatArray,
-    where: Device,
-) -> FloatArray:
-    """Gradient (N, d) of the cross-entropy of each image x (N, pixels), y (N,), in double precision."""
-    found, place = np.empty((len(x), parameters.shape[1])), device(where)
-    for i in range(0, len(x), _SAMPLES):
-        block = slice(i, i + _SAMPLES)
-        w = torch.from_numpy(parameters[model_of[block]]).to(place)
-        pixels = _pixels(torch.from_numpy(x[block]).to(place), image, w.dtype)[:, None]
-        truth = torch.from_numpy(y[block]).long().to(place)[:, None]
-        live = torch.ones(len(w), 1, dtype=w.dtype, device=place)
-        found[block] = _gradient(net, image, w, pixels, truth, live, None).cpu().numpy()
-    return found
+    def _trained(self, w: Tensor, data: Local, how: DeviceSteps, rng: Rng) -> Tensor:
+        """Weights (k, d) of k devices after all their steps."""
+        count, owner = data.count, row_id(data.ue, data.model)
+        batch = how.batch(count)
+        steps = -(-count // batch)
+        for epoch in range(how.local_epochs):
+            order = rng.orders(f"order{epoch}", owner, count) + np.repeat(data.ptr[:-1], count)
+            for step in range(int(steps.max(initial=0))):
+                n = np.clip(count - step * batch, 0, batch)
+                slot = np.arange(n.max())
+                use = slot < n[:, None]
+                at = order[np.where(use, (data.ptr[:-1] + step * batch)[:, None] + slot, 0)]
+                live = torch.from_numpy(use).to(self.place, w.dtype)
+                y = self._classes(np.zeros(at.shape) if data.y is None else data.y[at])
+                w = w - how.learning_rate * self._gradient(
+                    w, self._pixels(data.x[at], w.dtype), y, live, how.sample_clip
+                )
+        return w
 
+    def _gradient(self, w: Tensor, x: Tensor, y: Tensor, live: Tensor, sample_clip: float | None = None) -> Tensor:
+        """Gradient rows (k, d) of each row's mean cross-entropy over its live images; 0 where there are none."""
+        k, n = live.shape
+        if sample_clip is not None:
+            single = w.repeat_interleave(n, dim=0)  # (k n, d): a network for each image
+            each = self._gradient(single, x.flatten(0, 1)[:, None], y.view(-1, 1), live.view(-1, 1))
+            each = each * (sample_clip / each.norm(dim=1, keepdim=True).clamp(min=sample_clip))
+            return each.view(k, n, -1).sum(dim=1) / live.sum(dim=1, keepdim=True).clamp(min=1.0)
+        flat = w.detach().requires_grad_()
+        logits = self._logits(flat, x, live)
+        losses = functional.cross_entropy(logits.flatten(0, 1), y.flatten(), reduction="none").view_as(live)
+        mean = (losses * live).sum(dim=1) / live.sum(dim=1).clamp(min=1.0)
+        return torch.autograd.grad(mean.sum(), flat)[0]
 
-def _order(data: Local, rows: IntArray, epoch: int, rng: Rng) -> IntArray:
-    """Sample indices (k, L) of each row in a fresh uniform order, padding last."""
-    count = data.count[rows]
-    longest = int(count.max(initial=1))
-    keys = rng.uniform(f"order{epoch}", row_id(data.ue[rows], data.model[rows]), (longest,))
-    keys[np.arange(longest) >= count[:, None]] = 2.0
-    order = np.argsort(keys, axis=1, kind="stable")
-    return data.ptr[rows][:, None] + np.minimum(order, np.maximum(count[:, None] - 1, 0))
+    def _logits(self, w: Tensor, x: Tensor, live: Tensor) -> Tensor:
+        """(k, B, classes) of images (k, B, height, width)."""
+        return self.net.forward(self.net.unpack(w, self.image), x, live)
 
+    def _pixels(self, x: FloatArray, number: torch.dtype) -> Tensor:
+        """Bytes (..., pixels) as images (..., height, width) in [0, 1]."""
+        pixels = torch.from_numpy(x).to(self.place, number) / 255.0
+        return pixels.view(*x.shape[:-1], self.image.height, self.image.width)
 
-@torch.no_grad()
-def scored(
-    net: Network,
-    image: ImageFormat,
-    parameters: FloatArray,
-    model_of: IntArray,
-    x: FloatArray,
-    y: FloatArray,
-    where: Device,
-) -> tuple[FloatArray, BoolArray]:
-    """Cross-entropy (N,) in nats, and whether the likeliest class is the right one (N,), of images x (N, pixels)."""
-    loss, right, place = np.empty(len(x)), np.zeros(len(x), dtype=np.bool_), device(where)
-    for m in np.unique(model_of):
-        mine = np.flatnonzero(model_of == m)
-        weights = net.unpack(torch.from_numpy(parameters[m : m + 1]).float().to(place), image)
-        for i in range(0, len(mine), _SAMPLES):
-            block = mine[i : i + _SAMPLES]
-            pixels = _pixels(torch.from_numpy(x[block]).to(place), image)[None]
-            logits = net.forward(weights, pixels, torch.ones(1, len(block), device=place))[0]
-            truth = torch.from_numpy(y[block]).long().to(place)
-            loss[block] = functional.cross_entropy(logits, truth, reduction="none").double().cpu().numpy()
-            right[block] = (logits.argmax(dim=1) == truth).cpu().numpy()
-    return loss, right
+    def _classes(self, y: FloatArray) -> Tensor:
+        return torch.from_numpy(y).long().to(self.place)

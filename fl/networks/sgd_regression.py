@@ -1,27 +1,29 @@
 """Local training of a cohort on the mean squared error.
 
-A device takes exactly its own steps, whatever others hold: devices are ordered by the number of their steps, and one
-that has no more leaves the computation. Cohorts are cut into blocks whose networks stay in a processor's cache.
+A device takes exactly its own steps, whatever others hold: one that has no more leaves the computation. Gradients are
+those of `fl.networks.mlp`, compiled: one device follows another, so its weights and activations stay in the cache.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from fl.networks import mlp_loops
 from fl.networks.mlp import Mlp
-from fl.networks.mlp_loops import Batches, Scratch, Shape
 from fl.optimisers.base import Optimiser
 from fl.optimisers.sgd import Sgd
 from fl.types import DenseUpdates, Local
 from netsim.columns import row_id
+from netsim.compiled import compiled
+from netsim.elementary import expm1_below
 from netsim.rng import Rng
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.units import FloatArray, IntArray
 
+ACTIVATIONS = ("relu", "elu", "tanh", "sigmoid")
+_RELU, _ELU, _TANH = range(3)
 _BLOCK_BYTES = 2**22  # of weights and gradients that take turns: large enough that calls cost little
 _SGD = Sgd()
 POLYAK = 3.0
@@ -59,10 +61,6 @@ class SgdSettings:
         """Samples of a full mini-batch of devices with count (n,) samples."""
         return count if self.batch_size == "all" else np.minimum(count, self.batch_size)
 
-    def steps(self, count: IntArray) -> IntArray:
-        """Steps of an epoch (n,); 0 without samples."""
-        return -(-count // np.maximum(self.batch(count), 1))
-
 
 def train_regression(net: Mlp, start: FloatArray, data: Local, how: SgdSettings, rng: Rng) -> DenseUpdates:
     """Updates u = w_after - w_before, rows (n, d), of local SGD from start[data.model] (n_model, d).
@@ -71,102 +69,174 @@ def train_regression(net: Mlp, start: FloatArray, data: Local, how: SgdSettings,
     the round replaces and counts it. A device without samples sends zeros.
     """
     values = np.zeros((len(data.ue), net.n_parameters))
-    z, y, before = (np.ascontiguousarray(a, dtype=how.number) for a in (data.x, data.y, start))
-    scratch = mlp_loops.scratch(net.sizes, int(how.batch(data.count).max(initial=1)), how.number)
-    for rows in _blocks(net, data, how):
-        block = _DevicesInStep(net, before[data.model[rows]], data, rows, how, rng)
-        values[rows] = block.train(z, y, scratch)
+    inputs = np.column_stack([data.x, np.ones(len(data.x))]).astype(how.number)
+    samples = replace(data, x=inputs, y=np.asarray(data.y, dtype=how.number))
+    masks = int(how.batch(data.count).max(initial=1)) * sum(net.sizes[1:-1]) if how.dropout else 0
+    together = max(1, _BLOCK_BYTES // (how.precision // 8 * (2 * net.n_parameters + masks)))
+    ordered = np.argsort(-data.count, kind="stable")[: np.count_nonzero(data.count)]
+    for i in range(0, len(ordered), together):
+        rows = ordered[i : i + together]
+        before = start[data.model[rows]].astype(how.number)
+        values[rows] = _trained(net, before, samples.take(rows), how, rng) - before
     return DenseUpdates(data.ue, data.model, data.count.astype(np.float64), values)
 
 
-def _blocks(net: Mlp, data: Local, how: SgdSettings) -> list[IntArray]:
-    """Rows that have samples, those with the most steps first, in blocks that fit the cache."""
-    steps = how.steps(data.count)
-    rows = np.argsort(-steps, kind="stable")[: np.count_nonzero(steps)]
-    masks = int(how.batch(data.count).max(initial=1)) * sum(net.sizes[1:-1]) if how.dropout else 0
-    size = max(1, _BLOCK_BYTES // (how.precision // 8 * (2 * net.n_parameters + masks)))
-    return [rows[i : i + size] for i in range(0, len(rows), size)]
-
-
-class _DevicesInStep:
-    """Networks of some devices in step with each other: before (k, d), those with the most steps first."""
-
-    def __init__(self, net: Mlp, before: FloatArray, data: Local, rows: IntArray, how: SgdSettings, rng: Rng) -> None:
-        self.net, self.before, self.how, self.rng = net, before, how, rng
-        self.id, self.count = row_id(data.ue[rows], data.model[rows]), data.count[rows]
-        self.steps, size = how.steps(self.count), how.batch(self.count)
-        self.ptr = np.concatenate([[0], np.cumsum(self.count)])
-        order = np.arange(self.ptr[-1]) - np.repeat(self.ptr[:-1], self.count)
-        self.batches = Batches(order, self.ptr[:-1], data.ptr[rows], self.count, size)
-        self.largest = int(size.max())
-        eps = float(np.finfo(how.number).eps)
-        self.shape = Shape(
-            np.array(net.sizes), mlp_loops.ACTIVATIONS.index(net.activation), how.frozen_layers,
-            np.inf if how.sample_clip is None else how.sample_clip,
-            # rounding of the norm, of the product and of the sum over a batch must not exceed the bound
-            (net.n_parameters + self.largest + 8) * eps,
-        )  # fmt: skip
-
-    def train(self, z: FloatArray, y: FloatArray, scratch: Scratch) -> FloatArray:
-        """Updates (k, d) of training on samples z (N, p), y (N,)."""
-        how, w, g = self.how, self.before.copy(), np.zeros_like(self.before)
-        memory, left = how.optimiser.start(w), (how.local_epochs * self.steps).tolist()
-        k, parts, loss = len(w), self._parts([w, g, *memory]), np.zeros(len(w))
-        for t in range(left[0]):
-            if left[k - 1] <= t:  # the last ones have taken all their steps
-                k = int(np.count_nonzero(np.array(left) > t))
-                parts = self._parts([array[:k] for array in (w, g, *memory)])
-            epoch, step = np.divmod(t, self.steps[:k])
-            self._shuffle(epoch, step)
-            masks = self._masks(epoch, step)
-            mlp_loops.gradients(w[:k], g[:k], z, y, masks, self.shape, self.batches, scratch, t, loss)
+def _trained(net: Mlp, before: FloatArray, data: Local, how: SgdSettings, rng: Rng) -> FloatArray:
+    """Networks (k, d) after training from before (k, d) on data of k devices, those with the most samples first."""
+    w, g, loss = before.copy(), np.zeros_like(before), np.zeros(len(before))
+    memory, count, owner = how.optimiser.start(w), data.count, row_id(data.ue, data.model)
+    size = how.batch(count)
+    steps = -(-count // size)
+    shape = _Shape.of(net, how, int(size[0]))
+    for epoch in range(how.local_epochs):
+        order = np.arange(len(data.x))
+        if how.batch_size != "all":
+            order = rng.orders(f"order{epoch}m", owner, count) + np.repeat(data.ptr[:-1], count)
+        for step in range(steps[0]):
+            k = int(np.count_nonzero(steps > step))
+            taken = step * size[:k]
+            batches = _Batches(order, data.ptr[:k] + taken, np.minimum(size[:k], count[:k] - taken))
+            masks = np.empty((k, 0, 0), dtype=how.number)
+            if how.dropout:
+                masks = _masks(net, how, f"dropout{epoch}.{taken[0]}", owner[:k], int(size[0]), rng)
+            _gradients(w[:k], g[:k], data.x, data.y, masks, batches, shape, loss)
             if how.proximal:
-                g[:k] += how.proximal * (w[:k] - self.before[:k])
+                g[:k] += how.proximal * (w[:k] - before[:k])
             if how.weight_decay:
                 g[:k] += how.weight_decay * w[:k]
-            if how.polyak:
-                mlp_loops.limit(g[:k], loss, POLYAK / how.learning_rate)
+                g[:k, : shape.first[how.frozen_layers]] = 0.0
             with np.errstate(over="ignore", invalid="ignore"):  # a device that overflows stays non-finite
-                for weights, slopes, *own in parts:
-                    how.optimiser.step(weights, slopes, own, how.learning_rate, t + 1)
-        return w - self.before
-
-    def _parts(self, arrays: list[FloatArray]) -> list[list[FloatArray]]:
-        """Views without frozen layers whose rows are contiguous, all networks at once or one after the other."""
-        first = sum((a + 1) * b for a, b in list(pairwise(self.net.sizes))[: self.how.frozen_layers])
-        if first == 0:
-            return [arrays]
-        return [[array[i : i + 1, first:] for array in arrays] for i in range(len(arrays[0]))]
-
-    def _shuffle(self, epoch: IntArray, step: IntArray) -> None:
-        """A fresh uniform order of the samples of each device that begins an epoch, unless one batch takes all."""
-        if self.how.batch_size == "all" or step.all():
-            return
-        for e, a, b in _runs(epoch, step == 0):
-            self.batches.order[self.ptr[a] : self.ptr[b]] = self.rng.orders(f"order{e}m", self.id[a:b], self.count[a:b])
-
-    def _masks(self, epoch: IntArray, step: IntArray) -> FloatArray:
-        """Inverted dropout masks of all hidden layers (k, largest batch, units); (k, 0, 0) for none."""
-        hidden, how = self.net.sizes[1:-1], self.how
-        if how.dropout == 0:
-            return np.empty((len(epoch), 0, 0), dtype=how.number)
-        masks = np.empty((len(epoch), self.largest, sum(hidden)), dtype=how.number)
-        for s in np.unique(step).tolist():
-            for e, a, b in _runs(epoch, step == s):
-                first, at = 0 if how.batch_size == "all" else s * how.batch_size, 0
-                for layer, units in enumerate(hidden):
-                    unit = self.rng.uniform(f"dropout{e}.{first}.{layer}", self.id[a:b], (self.largest, units))
-                    masks[a:b, :, at : at + units] = (unit >= how.dropout) / (1.0 - how.dropout)
-                    at += units
-        return masks
+                if how.polyak:
+                    _limit(g[:k], POLYAK / how.learning_rate * loss[:k])
+                t = epoch * steps[:k, None] + step + 1
+                how.optimiser.step(w[:k], g[:k], [m[:k] for m in memory], how.learning_rate, t)
+    return w
 
 
-def _runs(value: IntArray, which: BoolArray) -> list[tuple[int, int, int]]:
-    """(value, first, end) of each run of equal values at the places that are chosen."""
-    at = np.flatnonzero(which)
-    if len(at) == 0:
-        return []
-    if len(at) == len(value) and (value == value[0]).all():
-        return [(int(value[0]), 0, len(value))]
-    cut = np.flatnonzero((np.diff(at) > 1) | (np.diff(value[at]) != 0)) + 1
-    return [(int(value[run[0]]), int(run[0]), int(run[-1]) + 1) for run in np.split(at, cut)]
+def _masks(net: Mlp, how: SgdSettings, what: str, owner: IntArray, most: int, rng: Rng) -> FloatArray:
+    """Inverted dropout masks (k, most, hidden units) of a batch of most samples at most."""
+    layers = enumerate(net.sizes[1:-1])
+    unit = [rng.uniform(f"{what}.{layer}", owner, (most, units)) for layer, units in layers]
+    return ((np.concatenate(unit, axis=2) >= how.dropout) / (1.0 - how.dropout)).astype(how.number)
+
+
+def _limit(g: FloatArray, most: FloatArray) -> None:
+    """Multiplies gradients g (k, d) by min(1, most / |g|^2), most (k,); those within keep their bits."""
+    squared = np.einsum("kd,kd->k", g, g, dtype=np.float64)
+    steep = np.flatnonzero(squared > most)
+    g[steep] *= (most[steep] / squared[steep]).astype(g.dtype)[:, None]
+
+
+class _Shape(NamedTuple):
+    """Units of each layer, the inputs first; where each layer's parameters begin; the activation; layers that need no
+    gradient; and the largest norm of a sample's gradient, or infinity.
+    """
+
+    sizes: IntArray
+    first: IntArray
+    activation: int
+    frozen: int
+    clip: float
+
+    @classmethod
+    def of(cls, net: Mlp, how: SgdSettings, batch: int) -> _Shape:
+        """For batches of that many samples at most."""
+        first = np.cumsum([0, *((a + 1) * b for a, b in pairwise(net.sizes))])
+        # rounding of the norm, of the product and of the sum over a batch must not exceed the bound
+        slack = (net.n_parameters + batch + 8) * float(np.finfo(how.number).eps)
+        clip = np.inf if how.sample_clip is None else how.sample_clip * (1.0 - slack)
+        return cls(np.array(net.sizes), first, ACTIVATIONS.index(net.activation), how.frozen_layers, clip)
+
+
+class _Batches(NamedTuple):
+    """Samples of each device: order[start:start + count], start and count (k,)."""
+
+    order: IntArray
+    start: IntArray
+    count: IntArray
+
+
+@compiled
+def _gradients(
+    w: FloatArray, g: FloatArray, z: FloatArray, y: FloatArray, masks: FloatArray, batches: _Batches, shape: _Shape,
+    loss: FloatArray,
+) -> None:  # fmt: skip
+    """Writes g (k, d) and loss (k,): gradients and values of the mean squared error of networks w (k, d), each on its
+    batch of samples z (N, inputs + 1), whose last number is 1, and y (N,). Entries of frozen layers are left alone.
+
+    masks (k, B, hidden units) multiply activations; with B = 0 there are none. Weights and biases of a layer are one
+    matrix (in + 1, out).
+    """
+    for i in range(len(w)):
+        chosen = batches.order[batches.start[i] : batches.start[i] + batches.count[i]]
+        loss[i] = _gradient(w[i], g[i], z[chosen], y[chosen], masks[i], shape)
+
+
+@compiled
+def _gradient(w: FloatArray, g: FloatArray, x: FloatArray, y: FloatArray, masks: FloatArray, shape: _Shape) -> float:
+    """The same of one network w (d,) and its batch x (n, inputs + 1), y (n,); returns the loss."""
+    n, last, unit = len(x), len(shape.sizes) - 2, 0
+    layers = [w[shape.first[i] : shape.first[i + 1]].reshape(-1, shape.sizes[i + 1]) for i in range(last + 1)]
+    values = [x]
+    deltas: list[FloatArray] = []
+    for layer in layers[:last]:
+        slope = np.dot(values[-1], layer)
+        after = np.ones((n, slope.shape[1] + 1), w.dtype)
+        _activate(slope, after, shape.activation)
+        if len(masks):
+            mask = masks[:n, unit : unit + slope.shape[1]]
+            after[:, :-1] *= mask
+            slope *= mask
+            unit += slope.shape[1]
+        values.append(after)
+        deltas.append(slope)
+    error = np.dot(values[last], layers[last])[:, 0] - y
+    deltas.append((w.dtype.type(2.0 / n) * error).reshape(n, 1))
+    for i in range(last, shape.frozen, -1):
+        deltas[i - 1] *= np.dot(deltas[i], layers[i][:-1].T)
+    if shape.clip < np.inf:
+        _clip(values, deltas, shape)
+    for i in range(shape.frozen, last + 1):
+        np.dot(values[i].T, deltas[i], g[shape.first[i] : shape.first[i + 1]].reshape(layers[i].shape))
+    return np.square(error).mean()
+
+
+@compiled
+def _activate(value: FloatArray, after: FloatArray, activation: int) -> None:
+    """Writes activations of value (n, b) to after (n, b + 1) and their slopes to value. NaN passes."""
+    one = value.dtype.type(1)
+    zero = one - one
+    for s in range(len(value)):
+        row, to = value[s], after[s]
+        for j in range(len(row)):
+            v = row[j]
+            if activation == _RELU:
+                to[j], row[j] = (zero if v < zero else v), (one if v > zero else zero)
+            elif activation == _ELU:
+                less = expm1_below(zero if v > zero else v)
+                to[j], row[j] = (v if v > zero else less), less + one
+            elif activation == _TANH:
+                to[j] = np.tanh(v)
+                row[j] = one - to[j] * to[j]
+            else:
+                to[j] = one / (one + np.exp(-v))
+                row[j] = to[j] * (one - to[j])
+
+
+@compiled
+def _clip(values: list[FloatArray], deltas: list[FloatArray], shape: _Shape) -> None:
+    """Deltas scaled so that no sample's gradient is longer than the clip. One that is not finite counts as 0.
+
+    |dF/dw|^2 = sum_l |D_l|^2 (|a_{l-1}|^2 + 1), without frozen layers; no gradient is formed.
+    """
+    n = len(deltas[-1])
+    for s in range(n):
+        squared = 0.0
+        for i in range(shape.frozen, len(deltas)):
+            squared += np.square(deltas[i][s]).sum() * np.square(values[i][s]).sum()
+        size, most = np.sqrt(squared), shape.clip / n
+        for i in range(shape.frozen, len(deltas)):
+            if not np.isfinite(size):
+                deltas[i][s] = 0.0
+            elif size > most:
+                deltas[i][s] *= most / size

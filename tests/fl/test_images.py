@@ -17,10 +17,8 @@ from fl.data.images import Images
 from fl.data.partition.dirichlet import Dirichlet
 from fl.data.partition.label_skew import LabelSkew
 from fl.learners.image_net import ImageNet
-from fl.networks.cnn import Cnn
-from fl.networks.convolution import pooled_convolution
-from fl.networks.perceptron import Perceptron
-from fl.networks.sgd_classification import DeviceSteps, train_classification
+from fl.networks.classifiers import Cnn, Perceptron
+from fl.networks.sgd_classification import Classifier, DeviceSteps
 from fl.types import HeldOut, ImageFormat, Local, Public
 from netsim.errors import BadInput
 from netsim.geometry import Area
@@ -34,6 +32,7 @@ from scenarios.app.run.runner import run
 
 RNG = Streams(4).at("data")
 DIGITS = ImageFormat(8, 8, 10)
+CPU = torch.device("cpu")
 
 
 def idx(values):
@@ -209,28 +208,6 @@ def test_devices_keep_their_images_and_take_part_when_they_measure():
 # -- networks
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("number", [torch.float32, torch.float64])
-@pytest.mark.parametrize(
-    "shape, channels, size",
-    [((3, 12, 13, 4), 3, 5), ((2, 28, 28, 1), 10, 5), ((1, 9, 8, 70), 2, 3), ((0, 8, 8, 2), 2, 5)],
-)
-def test_pooled_convolution_is_torch_s(shape, channels, size, number):
-    """Odd sizes, windows shorter and longer than a loop takes at a time, no image: values and all gradients."""
-    torch.manual_seed(0)
-    h, kernel, bias = (
-        torch.randn(s, dtype=number, requires_grad=True) for s in (shape, (channels, shape[3], size, size), (channels,))
-    )
-    mine = pooled_convolution(h, kernel, bias)
-    theirs = functional.max_pool2d(functional.conv2d(h.permute(0, 3, 1, 2), kernel, bias), 2).permute(0, 2, 3, 1)
-    weight = torch.randn_like(mine)
-    found, expected = (torch.autograd.grad((out * weight).sum(), (h, kernel, bias)) for out in (mine, theirs))
-    close = {"rtol": 0, "atol": 1e-12 if number == torch.float64 else 1e-4}
-    torch.testing.assert_close(mine, theirs, **close)
-    for a, b in zip(found, expected, strict=True):
-        torch.testing.assert_close(a, b, **close)
-
-
 def plain(net, w, x, y, batches, learning_rate, image):
     """Local SGD of one device, written out with torch's own layers."""
     w = torch.from_numpy(w).float()
@@ -270,7 +247,7 @@ NETS = [(Perceptron(hidden=(6,)), DIGITS), (Cnn(channels=(2, 3), hidden=4), Imag
 @pytest.mark.parametrize(("net", "image"), NETS, ids=["mlp", "cnn"])
 def test_a_full_batch_step_is_autograd_s(net, image):
     data, start = local_of([9, 4], image), net.start(1, image, RNG)
-    made = train_classification(net, image, start, data, DeviceSteps(0.1, 1.0, 1), "cpu", RNG)
+    made = Classifier(net, image, CPU).train(start, data, DeviceSteps(0.1, 1.0, 1), RNG)
     for k in range(2):
         mine = slice(*data.ptr[k : k + 2])
         after = plain(net, start[0], data.x[mine], data.y[mine], [np.arange(data.count[k])], 0.1, image)
@@ -284,7 +261,7 @@ FREE = [NETS[0], (Cnn(channels=(2, 3), hidden=4, batch_norm=False), ImageFormat(
 def test_gradients_are_clipped_image_by_image(net, image):
     """The mean of the images' own steps, each cut to the norm: by hand, image by image."""
     data, start, clip = local_of([9, 4], image), net.start(1, image, RNG), 0.7
-    made = train_classification(net, image, start, data, DeviceSteps(0.1, 1.0, 1, clip), "cpu", RNG)
+    made = Classifier(net, image, CPU).train(start, data, DeviceSteps(0.1, 1.0, 1, clip), RNG)
     for k in range(2):
         rows = range(*data.ptr[k : k + 2])
         begin = start[0].astype(np.float32)
@@ -322,14 +299,14 @@ def test_no_bound_on_records_where_none_is_proven():
 def test_cohorts_train_as_solo_devices_do(net, image):
     """Devices of different size together, and each alone: the same steps, padding touches nobody."""
     counts, start, how = [13, 1, 40, 7], net.start(1, image, RNG), DeviceSteps(0.1, 0.3, 2)
-    together = train_classification(net, image, start, local_of(counts, image), how, "cpu", RNG)
+    together = Classifier(net, image, CPU).train(start, local_of(counts, image), how, RNG)
     assert how.batch(np.array(counts)).tolist() == [4, 1, 12, 3]
     for k, n in enumerate(counts):
-        alone = train_classification(net, image, start, local_of([n], image, ue=[k]), how, "cpu", RNG)
+        alone = Classifier(net, image, CPU).train(start, local_of([n], image, ue=[k]), how, RNG)
         np.testing.assert_allclose(together.values[k], alone.values[0], atol=2e-6)
-    again = train_classification(net, image, start, local_of(counts, image), how, "cpu", RNG)
+    again = Classifier(net, image, CPU).train(start, local_of(counts, image), how, RNG)
     np.testing.assert_array_equal(together.values, again.values)
-    other = train_classification(net, image, start, local_of(counts, image), how, "cpu", Streams(5).at("data"))
+    other = Classifier(net, image, CPU).train(start, local_of(counts, image), how, Streams(5).at("data"))
     assert np.abs(together.values - other.values).max() > 1e-4
 
 

@@ -2,7 +2,6 @@
 
 import dataclasses
 import itertools
-from typing import Literal
 
 import numpy as np
 import pytest
@@ -134,26 +133,6 @@ def test_polyaks_limit_is_of_the_profile_and_fits_its_neighbours():
     assert "record bound" in RsrpNet(sample_clip=1.0).offers
     assert "record bound" not in RsrpNet(sample_clip=1.0, step_limit="polyak").offers
     assert "linear local steps" in RsrpNet(step_limit="polyak").offers
-
-
-class _Pulling(Sgd):
-    """Moves every weight that it is given, also without a gradient."""
-
-    kind: Literal["pulling"] = "pulling"
-
-    def step(self, w, g, memory, learning_rate, t):
-        assert w.flags.c_contiguous and g.shape == w.shape and not memory
-        w += 1.0
-
-
-@pytest.mark.parametrize("frozen", [0, 1, 2])
-def test_no_optimiser_is_given_what_is_frozen(frozen):
-    """Devices of 3, 1 and 4 steps an epoch."""
-    how = SgdSettings(0.02, 4, 2, 0.0, None, _Pulling(), 0.0, frozen)
-    found = train_regression(NET, weights(), data_of([9, 1, 14]), how, RNG).values
-    d = sum((a + 1) * b for a, b in itertools.pairwise(NET.sizes[: frozen + 1]))
-    assert not found[:, :d].any()
-    np.testing.assert_allclose(found[:, d:], np.array([[6.0], [2.0], [8.0]]) * np.ones_like(found[:, d:]), rtol=1e-12)
 
 
 class TestCentral:

@@ -8,7 +8,6 @@ import torch
 
 from fl.learners.image_net import ImageNet
 from fl.learners.rsrp_net import RsrpNet
-from fl.networks import mlp_loops
 from fl.networks.mlp import Mlp
 from fl.networks.sgd_regression import SgdSettings, train_regression
 from fl.optimisers.adam import Adam
@@ -112,14 +111,14 @@ RECIPES = [
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda r: "-".join(map(str, r)))
 def test_every_device_trains_as_autograd_does_alone(recipe):
-    """Unequal devices, of which two have nothing; 150 samples in one batch need more than one chunk."""
+    """Unequal devices, of which two have nothing."""
     activation, optimiser, batch, epochs, dropout, clip, proximal, frozen = recipe
     part, make = OPTIMISERS[optimiser]
     net, data = Mlp((5, 9, 6, 1), activation), cohort(COUNTS)
     start = weights(net)
     how = [SgdSettings(0.02, batch, epochs, dropout, clip, part, proximal, frozen, bits) for bits in (64, 32)]
     double, single = (train_regression(net, start, data, h, RNG).values for h in how)
-    assert double.dtype == single.dtype == np.float64 and max(COUNTS) > mlp_loops.CHUNK
+    assert double.dtype == single.dtype == np.float64
     assert not double[[0, 6]].any() and not single[[0, 6]].any()
     for row in np.flatnonzero(data.count):
         expected = slow(net, start, data, row, how[0], make)
@@ -139,27 +138,6 @@ def test_thousands_of_devices_train_as_each_alone(bits, dropout):
     for row in (*np.flatnonzero(counts == 20)[:2], *np.flatnonzero(counts == 21)[:2], *np.flatnonzero(counts == 1)[:2]):
         alone = train_regression(net, weights(net), data.take(np.array([row])), how, RNG).values[0]
         np.testing.assert_array_equal(found[row], alone)
-
-
-class TestWork:
-    """What is computed, counted: nothing for samples that are not there, and few calls."""
-
-    def calls(self, monkeypatch, net, counts, how):
-        seen, real = [], mlp_loops.gradients
-
-        def counting(w, *rest):
-            seen.append(len(w))
-            real(w, *rest)
-
-        monkeypatch.setattr(mlp_loops, "gradients", counting)
-        train_regression(net, weights(net), cohort(counts, net.sizes[0]), how, RNG)
-        return seen
-
-    @pytest.mark.parametrize("bits, calls", [(64, 9), (32, 5)])
-    def test_a_thousand_small_devices_take_few_calls(self, monkeypatch, bits, calls):
-        how = SgdSettings(0.01, 20, 1, 0.0, precision=bits)
-        seen = self.calls(monkeypatch, Mlp((2, 64, 32, 1), "relu"), (20,) * 1000, how)
-        assert sum(seen) == 1000 and len(seen) <= calls
 
 
 @compiled

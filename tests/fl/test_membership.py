@@ -21,7 +21,7 @@ from fl.membership.audit import Membership, audit
 from fl.membership.base import GradientNorm, LossThreshold
 from fl.membership.regression import GradientRegression
 from fl.membership.roc import RecordGroups, Scores, auc, auc_difference, tpr_percent
-from fl.networks.perceptron import Perceptron
+from fl.networks.classifiers import Perceptron
 from fl.types import HeldOut, ImageFormat, Local, Model, Public
 from netsim.geometry import Area
 from netsim.rng import Streams

@@ -17,7 +17,6 @@ from scenarios.app.study.load import load
 
 RNG = Streams(2).at("learner.all", 5)
 NET = Mlp((2, 7, 4, 1), "tanh")
-FEDSGD = SgdSettings(learning_rate=1e-2, batch_size="all", local_epochs=1, dropout=0.0)
 FEDAVG = SgdSettings(learning_rate=1e-2, batch_size=4, local_epochs=3, dropout=0.0)
 
 
@@ -35,11 +34,10 @@ def weights(net=NET, n_model=1, seed=0):
     return np.random.default_rng(seed).normal(size=(n_model, net.n_parameters)) / 2
 
 
-def autograd(net, w, x, y, masks=None):
+def autograd(net, w, x, y):
     """Gradient (d,) of the mean squared error of one network on its samples."""
     leaf = torch.from_numpy(w)[None].requires_grad_(True)
-    masks = None if masks is None else [torch.from_numpy(m)[None] for m in masks]
-    out = net.forward(leaf, torch.from_numpy(x)[None], masks)[0][0]
+    out = net.forward(leaf, torch.from_numpy(x)[None])[0][0]
     (gradient,) = torch.autograd.grad(((out - torch.from_numpy(y)) ** 2).mean(), leaf)
     return gradient[0].numpy()
 
@@ -80,17 +78,13 @@ class TestCohorts:
                 close(found[good], train_regression(net, weights(net), data, how, RNG).values[good])
 
 
-class TestDropout:
-    def test_masks_are_inverted(self):
-        net, zero = Mlp((2, 30, 20, 1), "relu"), np.zeros(500, dtype=np.int64)
-        data, start = data_of([4] * 500), np.zeros((500, net.n_parameters))
-        block = sgd_regression._DevicesInStep(net, start, data, np.arange(500), SgdSettings(1e-2, "all", 1, 0.25), RNG)
-        masks = block._masks(zero, zero)
-        assert masks.shape == (500, 4, 50)
-        for mask in (masks[:, :, :30], masks[:, :, 30:]):
-            assert np.unique(mask).tolist() == [0.0, pytest.approx(4 / 3)]
-            assert mask.mean() == pytest.approx(1, abs=5 * np.sqrt(1 / 3 / mask.size))
-        assert sgd_regression._DevicesInStep(net, start, data, np.arange(500), FEDSGD, RNG)._masks(zero, zero).size == 0
+def test_dropout_masks_are_inverted():
+    net = Mlp((2, 30, 20, 1), "relu")
+    masks = sgd_regression._masks(net, SgdSettings(1e-2, "all", 1, 0.25), "dropout0.0", np.arange(500), 4, RNG)
+    assert masks.shape == (500, 4, 50)
+    for mask in (masks[:, :, :30], masks[:, :, 30:]):
+        assert np.unique(mask).tolist() == [0.0, pytest.approx(4 / 3)]
+        assert mask.mean() == pytest.approx(1, abs=5 * np.sqrt(1 / 3 / mask.size))
 
 
 class TestLearner:

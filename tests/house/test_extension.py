@@ -30,8 +30,8 @@ from typing import Any, ClassVar, Literal
 from fl.attacks.base import Attack
 from fl.attacks.closed_form import ClosedForm
 from fl.learning import Learning
-from fl.networks.base import Network
-from fl.networks.perceptron import Perceptron
+from fl.networks.classifiers import Network
+from fl.networks.classifiers import Perceptron
 from scenarios.app.study import study
 
 
