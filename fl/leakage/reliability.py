@@ -9,12 +9,16 @@ Statements about one UE are no independent draws: rounds at one home share one e
 UEs, with all their statements, again and again (bootstrap). Of few UEs the error is large by chance alone: compare with
 `by_chance_error`, its mean if hits were drawn with the stated probabilities, one draw a UE and bin.
 [Murphy and Winkler 1977; Brier 1950]
+
+An attack may also claim that a UE is near a place, or has moved: the area under the ROC curve of the weights of these
+claims is 0.5 for random guessing, and only the order of weights counts.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from fl.membership.roc import auc
 from netsim.columns import frozen
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -100,3 +104,25 @@ def _by_chance(count: FloatArray, stated: FloatArray, draws: FloatArray) -> floa
     unit = (draws[:, : len(count), None] + np.arange(BINS) / BINS) % 1.0
     away = count * ((unit < p) - p)
     return float(np.abs(away.sum(axis=1)).sum(axis=1).mean() / count.sum())
+
+
+def near_auc(weight: FloatArray, distance_m: FloatArray) -> float:
+    """Probability that a UE nearer than the median has a larger weight (n,) than another, ties half.
+
+    distance_m (n,): true distances to the places named; NaN: unknown, left out. NaN where no distance differs.
+    """
+    known = np.isfinite(distance_m)
+    if not known.any():
+        return float("nan")
+    near = distance_m[known] < np.median(distance_m[known])
+    return auc(weight[known], near)[0]
+
+
+def moved_auc(weight: FloatArray, moved_m: FloatArray, hit_radius_m: float) -> float:
+    """Probability that a UE that has moved by more than hit_radius_m has a larger weight (n,) than another, ties half.
+
+    moved_m (n,): true displacements; NaN: unknown, left out. NaN where all have moved, or none.
+    """
+    known = np.isfinite(moved_m)
+    moved = moved_m[known] > hit_radius_m
+    return auc(weight[known], moved)[0]

@@ -1,19 +1,20 @@
 """Audit of a round: membership scores of known records, and their evaluation."""
 
-import math
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, ClassVar
+from dataclasses import replace
+from typing import Annotated, ClassVar
 
 import numpy as np
 from pydantic import Field
+from scipy import ndimage
 
 from fl.attacks.base import View
 from fl.membership import INFERENCES
-from fl.membership.base import Inference
+from fl.membership.base import AskedRecords, Inference
 from fl.membership.regression import GradientRegression
-from fl.membership.roc import RecordGroups, Scores, auc, auc_difference, tpr_percent
+from fl.membership.roc import NO_INTERVAL, auc, tpr_percent
 from fl.types import HeldOut, Local, Model, State
-from netsim.columns import row_id, ue_and_model
+from netsim.columns import Columns, frozen, row_id
 from netsim.part import Part
 from netsim.record import Row
 from netsim.rng import Rng
@@ -66,6 +67,22 @@ def due(membership: Membership | None, played: int) -> bool:
     return membership is not None and (played == 1 or played % membership.every_rounds == 0)
 
 
+@frozen
+class KnownRecords(Columns):
+    """Records (N,) that the attacker holds of targets (index into the view's), members first.
+
+    x (N, p), y (N,): the record; group: of records that are held out, or were paired, together; compared: whether its
+    score counts.
+    """
+
+    target: IntArray
+    member: BoolArray
+    x: FloatArray
+    y: FloatArray
+    group: IntArray
+    compared: BoolArray
+
+
 def audit(
     membership: Membership,
     view: View,
@@ -81,84 +98,77 @@ def audit(
     states: what attacks remember from before, by their labels. initial: the models before any training; None: the AUC
     before it is not known. wholes: which records (by ue, x, time_s) are held out together; None: each by itself.
     """
-    target = {(u, m): i for i, (u, m) in enumerate(zip(view.ue.tolist(), view.model.tolist(), strict=True))}
-    inside = _pairs(local.ue[local.row_of_sample], local.model[local.row_of_sample], target)
-    outside = _pairs(held_out.ue, held_out.model, target)
-    member = _drawn(inside, membership.known_member_share, membership.max_records, rng, "members")
-    if local.y is not None and (held_out.ue < 0).any():
-        compared, other = _paired(local.y[member], held_out.y, rng)
-        outside[other] = inside[member[compared]]
-        whole = RecordGroups(compared, compared)
-    else:
-        compared = np.arange(len(member))
-        other = _matched(outside, np.bincount(inside[member], minlength=len(target)), membership.max_records, rng)
-        whole = _whole(wholes, local, held_out, member, other)
+    known = _known(membership, view, local, held_out, rng, wholes)
     before, after, model_of = _models(view, view.model_before)
+    asked = AskedRecords(view.learner, before, after, model_of[known.target], known.x, known.y)
     untrained = None if initial is None else _models(view, initial)[0]
-    y = np.zeros(len(local.x)) if local.y is None else local.y
     rows, after_states = [], dict[str, State]()
-    pool = ((inside, local.x, y, member), (outside, held_out.x, held_out.y, other))
     for attack in membership.attacks:
-
-        def asked(before: Model, after: Model, attack: Inference = attack) -> list[FloatArray]:
-            return [
-                attack.score(view.learner, before, after, model_of[who[index]], x[index], labels[index])
-                for who, x, labels, index in pool
-            ]
-
+        first = None
         if isinstance(attack, GradientRegression):
             memory = (states or {}).get(attack.label, attack.start())
-            of, record, label = (np.concatenate([side[k][side[3]] for side in pool]) for k in range(3))
-            both, after_states[attack.label] = attack.regress(view, of, record, label, memory)
-            scores = [both[: len(member)], both[len(member) :]]
+            score, after_states[attack.label] = attack.regress(view, known.target, known.x, known.y, memory)
         else:
-            scores = asked(before, after)
-        began = asked(untrained, untrained) if untrained is not None and attack.has_score_before else None
-        for sides in filter(None, (scores, began)):
-            sides[0] = sides[0][compared]
-        known = [np.isfinite(s) & np.isfinite(b) for s, b in zip(scores, began or scores, strict=True)]
-        device = np.concatenate([inside[member[compared]][known[0]], outside[other][known[1]]])
-        mine, own = _of_known(scores, known, device), RecordGroups(whole.member[known[0]], whole.other[known[1]])
-        then = None if began is None else _of_known(began, known, device)
-        rows.append({"attack": attack.label, "sees": view.vantage, **_figures(mine, then, own)})
+            score = attack.score(asked)
+            if untrained is not None and attack.has_score_before:
+                first = attack.score(replace(asked, before=untrained, after=untrained))
+        rows.append({"attack": attack.label, "sees": view.vantage, **_success(known, score, first)})
     return rows, after_states
 
 
-def _figures(now: Scores, before: Scores | None, whole: RecordGroups) -> dict[str, Any]:
-    """Success of scores at telling members, and of those of the models before training where there are any."""
-    area, power = auc(now.member, now.other, whole), tpr_percent(now.member, now.other, whole=whole.member)
-    first, change = math.nan, (math.nan, math.nan, math.nan)
-    if before is not None:
-        first, change = auc(before.member, before.other, whole)[0], auc_difference(now, before, whole)
-    return {
-        "members": len(now.member), "non_members": len(now.other),
-        "auc": area[0], "auc_low": area[1], "auc_high": area[2], "auc_before": first,
-        "auc_difference": change[0], "auc_difference_low": change[1], "auc_difference_high": change[2],
-        "tpr_percent": power[0], "tpr_percent_low": power[1], "tpr_percent_high": power[2],
-    }  # fmt: skip
+def _success(known: KnownRecords, score: FloatArray, first: FloatArray | None) -> Row:
+    """Success of scores (N,) at telling members, and of those of the models before training where there are any."""
+    use = known.compared & np.isfinite(score) & np.isfinite(score if first is None else first)
+    some = known.select(use)
+    now = _centred(score[use], some.target)
+    area, power = auc(now, some.member, some.group), tpr_percent(now, some.member, some.group)
+    area_before = change = NO_INTERVAL
+    if first is not None:
+        then = _centred(first[use], some.target)
+        area_before, change = auc(then, some.member, some.group), auc(now, some.member, some.group, then)
+    row: Row = {"members": int(some.member.sum()), "non_members": int((~some.member).sum())}
+    for name, found in (("auc", area), ("auc_difference", change), ("tpr_percent", power)):
+        row |= dict(zip((name, f"{name}_low", f"{name}_high"), found, strict=True))
+    return row | {"auc_before": area_before[0]}
 
 
-def _of_known(scores: list[FloatArray], known: list[BoolArray], device: IntArray) -> Scores:
-    """Finite scores of members and of non-members, each less the median of its device's."""
-    centred = _centred(np.concatenate([s[k] for s, k in zip(scores, known, strict=True)]), device)
-    return Scores(centred[: known[0].sum()], centred[known[0].sum() :])
+def _known(
+    membership: Membership, view: View, local: Local, held_out: HeldOut, rng: Rng, wholes: Wholes | None
+) -> KnownRecords:
+    """Draw members, and non-members of the same UEs."""
+    owner = local.ue[local.row_of_sample]
+    inside = _targets(view, owner, local.model[local.row_of_sample])
+    outside = _targets(view, held_out.ue, held_out.model)
+    member = _drawn(inside, membership.known_member_share, membership.max_records, rng)
+    y = np.zeros(len(local.x)) if local.y is None else local.y
+    compared = np.ones(len(member), dtype=np.bool_)
+    if local.y is not None and (held_out.ue < 0).any():
+        pair, other = _paired(local.y[member], held_out.y, rng)
+        outside[other] = inside[member[pair]]
+        compared = np.isin(np.arange(len(member)), pair)
+        group = np.concatenate([np.arange(len(member)), pair])
+    else:
+        other = _matched(outside, np.bincount(inside[member], minlength=len(view.ue)), membership.max_records, rng)
+        group = np.arange(len(member) + len(other))
+        if wholes is not None:
+            time_s = np.concatenate([local.time_s, held_out.time_s])
+            whole = wholes(np.concatenate([owner, held_out.ue]), np.concatenate([local.x, held_out.x]), time_s)
+            group = whole[np.concatenate([member, len(local.x) + other])]
+    return KnownRecords(
+        np.concatenate([inside[member], outside[other]]),
+        np.arange(len(member) + len(other)) < len(member),
+        np.concatenate([local.x[member], held_out.x[other]]),
+        np.concatenate([y[member], held_out.y[other]]),
+        group,
+        np.concatenate([compared, np.ones(len(other), dtype=np.bool_)]),
+    )
 
 
-def _whole(wholes: Wholes | None, local: Local, held_out: HeldOut, member: IntArray, other: IntArray) -> RecordGroups:
-    """The groups with which chosen records are held out."""
-    if wholes is None:
-        return RecordGroups.single(len(member), len(other))
-    ue = np.concatenate([local.ue[local.row_of_sample], held_out.ue])
-    number = wholes(ue, np.concatenate([local.x, held_out.x]), np.concatenate([local.time_s, held_out.time_s]))
-    return RecordGroups(number[: len(local.x)][member], number[len(local.x) :][other])
-
-
-def _pairs(ue: IntArray, model: IntArray, target: dict[tuple[int, int], int]) -> IntArray:
-    """The target (index into the view's) of every record (N,), -1 for whom the attacker did not hear."""
-    key = row_id(ue, model)
-    every, where = np.unique(key, return_inverse=True)
-    pairs = zip(*(ids.tolist() for ids in ue_and_model(every)), strict=True)
-    return np.array([target.get(pair, -1) for pair in pairs] + [-1], dtype=np.int64)[where]
+def _targets(view: View, ue: IntArray, model: IntArray) -> IntArray:
+    """The target (index into the view's) of every record (N,), -1 of a UE that the attacker did not hear."""
+    number = {key: i for i, key in enumerate(row_id(view.ue, view.model).tolist())}
+    keys, of = np.unique(row_id(ue, model), return_inverse=True)
+    return np.array([number.get(key, -1) for key in keys.tolist()], dtype=np.int64)[of]
 
 
 def _paired(member: FloatArray, other: FloatArray, rng: Rng) -> tuple[IntArray, IntArray]:
@@ -173,11 +183,11 @@ def _paired(member: FloatArray, other: FloatArray, rng: Rng) -> tuple[IntArray, 
     return first, second
 
 
-def _drawn(target: IntArray, share: float, most: int, rng: Rng, what: str) -> IntArray:
+def _drawn(target: IntArray, share: float, most: int, rng: Rng) -> IntArray:
     """A random share of each target's records, at least one of each; at most `most` in all."""
-    rank, count = _ranked(target, rng, what)
+    rank, count = _ranked(target, rng, "members")
     keep = (target >= 0) & (rank < np.maximum(1, np.rint(share * count)))
-    return _thinned(np.flatnonzero(keep), most, rng, what)
+    return _thinned(np.flatnonzero(keep), most, rng, "members")
 
 
 def _matched(target: IntArray, count: IntArray, most: int, rng: Rng) -> IntArray:
@@ -189,14 +199,9 @@ def _matched(target: IntArray, count: IntArray, most: int, rng: Rng) -> IntArray
 
 def _ranked(target: IntArray, rng: Rng, what: str) -> tuple[IntArray, IntArray]:
     """Random rank of each record among its target's, and how many those are: both (N,)."""
-    lot = rng.uniform(what, np.arange(len(target)))
-    order = np.lexsort((lot, target))
-    ordered = target[order]
-    _, first, count = np.unique(ordered, return_index=True, return_counts=True)
-    rank, of = np.empty(len(target), dtype=np.int64), np.empty(len(target), dtype=np.int64)
-    rank[order] = np.arange(len(target)) - np.repeat(first, count)
-    of[order] = np.repeat(count, count)
-    return rank, of
+    order = np.lexsort((rng.uniform(what, np.arange(len(target))), target))
+    first, end = (np.searchsorted(target[order], target, side) for side in ("left", "right"))
+    return np.argsort(order) - first, end - first
 
 
 def _thinned(index: IntArray, most: int, rng: Rng, what: str) -> IntArray:
@@ -221,9 +226,4 @@ def _models(view: View, start: Model) -> tuple[Model, Model, IntArray]:
 
 def _centred(score: FloatArray, device: IntArray) -> FloatArray:
     """Scores (N,) less the median of their device's."""
-    order = np.lexsort((score, device))
-    _, first, count = np.unique(device[order], return_index=True, return_counts=True)
-    low, high = score[order][first + (count - 1) // 2], score[order][first + count // 2]
-    middle = np.empty_like(score)
-    middle[order] = np.repeat((low + high) / 2, count)
-    return score - middle
+    return score - np.asarray(ndimage.median(score, device, device)) if len(score) else score

@@ -5,8 +5,25 @@ from typing import ClassVar, Literal
 
 from fl.learners.base import Learner
 from fl.types import Model
+from netsim.columns import frozen
 from netsim.part import Named
 from netsim.units import FloatArray, IntArray
+
+
+@frozen
+class AskedRecords:
+    """Records x (N, p), y (N,), and the models before and after the round, of which the i-th is asked model_of[i]."""
+
+    learner: Learner
+    before: Model
+    after: Model
+    model_of: IntArray
+    x: FloatArray
+    y: FloatArray
+
+    def losses(self, model: Model) -> FloatArray:
+        """Loss (N,) of each record under its own of these models."""
+        return self.learner.record_losses(model, self.model_of, self.x, self.y)
 
 
 class Inference(Named):
@@ -23,10 +40,8 @@ class Inference(Named):
         return True
 
     @abstractmethod
-    def score(
-        self, learner: Learner, before: Model, after: Model, model_of: IntArray, x: FloatArray, y: FloatArray
-    ) -> FloatArray:
-        """Scores (N,) of records x (N, p), y (N,), the i-th asked of the models numbered model_of[i]."""
+    def score(self, asked: AskedRecords) -> FloatArray:
+        """Scores (N,) of the records."""
 
 
 class LossThreshold(Inference):
@@ -49,11 +64,9 @@ class LossThreshold(Inference):
     def has_score_before(self) -> bool:
         return self.reference_model == "none"
 
-    def score(
-        self, learner: Learner, before: Model, after: Model, model_of: IntArray, x: FloatArray, y: FloatArray
-    ) -> FloatArray:
-        score = -learner.record_losses(after, model_of, x, y)
-        return score if self.reference_model == "none" else score + learner.record_losses(before, model_of, x, y)
+    def score(self, asked: AskedRecords) -> FloatArray:
+        score = -asked.losses(asked.after)
+        return score if self.reference_model == "none" else score + asked.losses(asked.before)
 
 
 class GradientNorm(Inference):
@@ -66,7 +79,5 @@ class GradientNorm(Inference):
 
     reference: ClassVar = "Nasr, Shokri, Houmansadr, Comprehensive Privacy Analysis of Deep Learning, 2019"
 
-    def score(
-        self, learner: Learner, before: Model, after: Model, model_of: IntArray, x: FloatArray, y: FloatArray
-    ) -> FloatArray:
-        return -learner.record_gradient_norms(after, model_of, x, y)
+    def score(self, asked: AskedRecords) -> FloatArray:
+        return -asked.learner.record_gradient_norms(asked.after, asked.model_of, asked.x, asked.y)

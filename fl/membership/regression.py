@@ -1,12 +1,12 @@
 r"""Membership by regression: which of all records that an attacker holds an update is made of, over rounds."""
 
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
 from fl.attacks.base import View
-from fl.membership.base import Inference
+from fl.membership.base import AskedRecords, Inference
 from fl.types import Model
 from netsim.columns import frozen
 from netsim.errors import BadInput
@@ -82,7 +82,7 @@ class GradientRegression(Inference):
     def start(self) -> Evidence:
         return Evidence(np.zeros((0, 0)), np.zeros((0, 0)), np.zeros(0))
 
-    def score(self, learner: Any, before: Model, after: Model, model_of: IntArray, x: Any, y: Any) -> FloatArray:
+    def score(self, asked: AskedRecords) -> FloatArray:
         raise NotImplementedError("scores records together: see `regress`")
 
     def regress(

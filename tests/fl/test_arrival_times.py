@@ -10,7 +10,7 @@ from fl.attacks.arrival_times import ArrivalTimes
 from fl.attacks.base import View
 from fl.attacks.rings import Rings
 from fl.attacks.threat import Threat
-from fl.leakage.claims import near_auc
+from fl.leakage.reliability import near_auc
 from fl.learners.rsrp_net import RsrpNet
 from fl.learning import Learning
 from fl.types import Antennas, DenseUpdates, Model, Public, Received, RoundContext, Timing

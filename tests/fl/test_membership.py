@@ -20,7 +20,7 @@ from fl.learners.rsrp_net import RsrpNet
 from fl.membership.audit import Membership, audit
 from fl.membership.base import GradientNorm, LossThreshold
 from fl.membership.regression import GradientRegression
-from fl.membership.roc import RecordGroups, Scores, auc, auc_difference, tpr_percent
+from fl.membership.roc import auc, tpr_percent
 from fl.networks.classifiers import Perceptron
 from fl.types import HeldOut, ImageFormat, Local, Model, Public
 from netsim.geometry import Area
@@ -34,60 +34,54 @@ AREA = Area(0.0, 0.0, 1000.0, 800.0)
 SCORES = st.lists(st.integers(-5, 5), min_size=1, max_size=12)
 
 
+def sides(member, other):
+    """Scores of both sides in one row, and which are of members."""
+    return np.concatenate([member, other]).astype(float), np.arange(len(member) + len(other)) < len(member)
+
+
 class TestRoc:
-    @settings(max_examples=100, deadline=None)
-    @given(SCORES, SCORES)
-    def test_area_is_the_share_of_pairs_in_order(self, member, other):
-        member, other = np.array(member, float), np.array(other, float)
-        pairs = (member[:, None] > other) + 0.5 * (member[:, None] == other)
-        found, low, high = auc(member, other)
+    @settings(max_examples=60, deadline=None)
+    @given(SCORES, SCORES, st.randoms(use_true_random=False))
+    def test_area_is_the_share_of_pairs_in_order(self, member, other, lot):
+        score, is_member = sides(member, other)
+        pairs = (np.array(member)[:, None] > other) + 0.5 * (np.array(member)[:, None] == other)
+        found, low, high = auc(score, is_member)
         assert found == pytest.approx(pairs.mean(), abs=1e-12) and 0 <= low <= found <= high <= 1
+        before = np.array([lot.randint(-5, 5) for _ in score], float)
+        change, low, high = auc(score, is_member, before=before)
+        assert change == pytest.approx(found - auc(before, is_member)[0], abs=1e-12) and low <= change <= high
+        assert auc(score, is_member, before=score)[0] == 0.0
 
     def test_ends(self):
         high, low = np.arange(10.0, 20.0), np.arange(10.0)
-        assert auc(high, low) == (1.0, 1.0, 1.0) and auc(low, high)[0] == 0.0
-        assert np.isnan(auc(high, np.zeros(0))).all() and np.isnan(tpr_percent(np.zeros(0), low)).all()
+        assert auc(*sides(high, low)) == (1.0, 1.0, 1.0) and auc(*sides(low, high))[0] == 0.0
+        assert np.isnan(auc(*sides(high, []))).all() and np.isnan(tpr_percent(*sides([], low))).all()
 
     def test_the_interval_covers_the_truth_as_often_as_it_says(self):
         """Members N(1, 1), others N(0, 1): the area is Phi(1 / sqrt 2) = 0.7602."""
         draw = np.random.default_rng(1)
-        found = [auc(draw.normal(1, 1, 60), draw.normal(0, 1, 90)) for _ in range(800)]
+        found = [auc(*sides(draw.normal(1, 1, 60), draw.normal(0, 1, 90))) for _ in range(400)]
         covered = np.mean([low <= 0.76025 <= high for _, low, high in found])
         assert 0.92 < covered < 0.975
 
     def test_true_positives_at_one_percent(self):
         """200 others, 2 of which may be taken for members: the threshold is the third largest."""
-        other = np.arange(200.0)
-        member = np.array([196.5, 197.0, 197.5, 500.0])
-        assert tpr_percent(member, other)[0] == 50.0
-        assert tpr_percent(member, other, fpr=0.0)[0] == 25.0
-        share, low, high = tpr_percent(member, other)
+        both = sides([196.5, 197.0, 197.5, 500.0], np.arange(200.0))
+        assert tpr_percent(*both)[0] == 50.0
+        assert tpr_percent(*both, fpr=0.0)[0] == 25.0
+        share, low, high = tpr_percent(*both)
         assert low < share < high
 
-    @settings(max_examples=60, deadline=None)
-    @given(SCORES, SCORES, st.randoms(use_true_random=False))
-    def test_a_difference_is_that_of_the_areas_and_none_of_itself(self, member, other, lot):
-        member, other = np.array(member, float), np.array(other, float)
-        then = Scores(*(np.array([lot.randint(-5, 5) for _ in side], float) for side in (member, other)))
-        now, whole = Scores(member, other), RecordGroups.single(len(member), len(other))
-        found, low, high = auc_difference(now, then, whole)
-        pairs = [auc(s.member, s.other)[0] for s in (now, then)]
-        assert found == pytest.approx(pairs[0] - pairs[1], abs=1e-12) and low <= found <= high
-        assert auc_difference(now, now, whole)[0] == 0.0
-
-    def test_records_of_a_whole_count_as_one(self):
+    def test_records_of_a_group_count_as_one(self):
         """Every record repeated five times: the interval is that of the single ones; five times as many win nothing."""
-        draw = np.random.default_rng(4)
-        member, other = draw.normal(0.5, 1, 30), draw.normal(0, 1, 25)
-        five = [np.repeat(x, 5) for x in (member, other, np.arange(30), np.arange(30, 55))]
-        np.testing.assert_allclose(auc(*five[:2], RecordGroups(*five[2:])), auc(member, other), rtol=1e-12)
-        np.testing.assert_allclose(tpr_percent(*five[:2], whole=five[2]), tpr_percent(member, other), rtol=1e-12)
-        then = Scores(member[::-1], other[::-1])
+        score, member = sides(np.random.default_rng(4).normal(0.5, 1, 30), np.random.default_rng(5).normal(0, 1, 25))
+        before, five = score[::-1], [np.repeat(x, 5) for x in (score, member, np.arange(55))]
+        np.testing.assert_allclose(auc(*five), auc(score, member), rtol=1e-12)
+        np.testing.assert_allclose(tpr_percent(*five), tpr_percent(score, member), rtol=1e-12)
         np.testing.assert_allclose(
-            auc_difference(Scores(*five[:2]), Scores(five[0][::-1], five[1][::-1]), RecordGroups(*five[2:])),
-            auc_difference(Scores(member, other), then, RecordGroups.single(30, 25)), rtol=1e-12, atol=1e-15,
-        )  # fmt: skip
-        assert np.diff(auc(*five[:2])[1:]) < 0.6 * np.diff(auc(member, other)[1:])
+            auc(*five, np.repeat(before, 5)), auc(score, member, before=before), rtol=1e-12, atol=1e-15
+        )
+        assert np.diff(auc(*five[:2])[1:]) < 0.6 * np.diff(auc(score, member)[1:])
 
     def test_pairs_of_one_class_share_what_the_class_decides(self):
         """40 pairs in two classes far apart, where nothing tells members: 95 % coverage, and more by sides."""
@@ -95,8 +89,8 @@ class TestRoc:
         for seed in range(400):
             draw = np.random.default_rng(seed)
             shift = np.repeat([0.0, 3.0], 20)
-            member, other = (draw.normal(size=40) + shift for _ in range(2))
-            found = [auc(member, other, RecordGroups(np.arange(40), own + np.arange(40))) for own in (0, 40)]
+            both = sides(*(draw.normal(size=40) + shift for _ in range(2)))
+            found = [auc(*both, np.concatenate([np.arange(40), own + np.arange(40)])) for own in (0, 40)]
             covered.append([low <= 0.5 <= high for _, low, high in found])
             half.append([high - low for _, low, high in found])
         paired, single = np.mean(covered, axis=0)
@@ -184,10 +178,10 @@ def held_out_by(how, seed, n=600):
 
 @pytest.mark.parametrize("how", ["sample", "session"])
 def test_a_model_that_learns_nothing_adds_nothing(how):
-    """200 seeds of a model that moves to another random one: the difference's interval covers 0 in 95 % of them."""
+    """100 seeds of a model that moves to another random one: the difference's interval covers 0 in 95 % of them."""
     part, net = Membership(attacks=(LossThreshold(),)), RsrpNet(hidden=(8,), activation="tanh", labels="standardised")
     covered, plain, still = [], [], []
-    for seed in range(200):
+    for seed in range(100):
         local, others, data = held_out_by(how, seed)
         before, after = (net.init(Public(AREA, 1), Streams(seed).at(name)) for name in ("first", "second"))
         step = after.parameters - before.parameters
@@ -201,7 +195,7 @@ def test_a_model_that_learns_nothing_adds_nothing(how):
         if seed < 3:
             ((same,), _) = audit(part, replace(view, model_after=before), local, others, RNG, before, wholes)
             still.append([same[f"auc_difference{end}"] for end in ("", "_low", "_high")])
-    assert np.mean(covered) >= 0.95 - 2 * np.sqrt(0.95 * 0.05 / 200), np.mean(covered)
+    assert np.mean(covered) >= 0.95 - 2 * np.sqrt(0.95 * 0.05 / 100), np.mean(covered)
     assert np.ravel(still).tolist() == [0.0] * 9  # untrained
     assert how in ("sample", "day") or np.mean(plain) < 0.8  # taken one by one, records of one place promise too much
 
@@ -222,14 +216,14 @@ def images(partition, seed, n_ue=15):
     ("model", Dirichlet(alpha=0.3)), ("updates", LabelSkew(iid=3, labels=2)),
 ], ids=["model, Dirichlet", "rows, label skew"])  # fmt: skip
 def test_classes_are_no_membership(observes, partition):
-    """200 seeds of networks that learn nothing, each device's its own: areas are 0.5, in 95 % by their intervals.
+    """100 seeds of networks that learn nothing, each device's its own: areas are 0.5, in 95 % by their intervals.
 
     Every such network knows some classes better than others, and members are of other classes than all held-out images.
     """
     part = Membership(attacks=(LossThreshold(), LossThreshold(name="fall", reference_model="before")))
     net, areas, covered = ImageNet(network=Perceptron(hidden=(8,)), device="cpu"), [], []
     public = Public(AREA, 1, images=IMAGES)
-    for seed in range(200):
+    for seed in range(100):
         local, others = images(partition, seed)
         before = net.init(public, Streams(seed).at("first"))
         random = net.init(replace(public, n_model=15), Streams(seed).at("second")).parameters - before.parameters
@@ -241,8 +235,8 @@ def test_classes_are_no_membership(observes, partition):
         areas.append([row["auc"] for row in rows])
         covered.append([row["auc_low"] <= 0.5 <= row["auc_high"] for row in rows])
     for area, share in zip(np.transpose(areas), np.mean(covered, axis=0), strict=True):
-        assert abs(share - 0.95) <= 2.6 * np.sqrt(0.95 * 0.05 / 200), share
-        assert area.mean() == pytest.approx(0.5, abs=3 * area.std() / np.sqrt(200))
+        assert abs(share - 0.95) <= 2.6 * np.sqrt(0.95 * 0.05 / 100), share
+        assert area.mean() == pytest.approx(0.5, abs=3 * area.std() / np.sqrt(100))
 
 
 @pytest.mark.parametrize("overlap", [1.0, 0.1])
@@ -252,16 +246,19 @@ def test_pairs_are_of_one_class_and_one_device_and_no_record_is_in_two(overlap):
     asked = []
 
     class Told(LossThreshold):
-        def score(self, learner, before, after, model_of, x, y):
-            asked.append((x, y, model_of))
-            return 100.0 * model_of + y
+        def score(self, of):
+            asked.append((of.x, of.y, of.model_of))
+            return 100.0 * of.model_of + of.y
 
     net = ImageNet(network=Perceptron(hidden=(8,)), device="cpu")
     before = net.init(Public(AREA, 1, images=IMAGES), RNG)
     view = View("updates", "all", np.zeros((15, before.parameters.shape[1])), 0 * local.ue, local.ue, local.model,
                 local.ue, before, before, net)  # fmt: skip
     ((row,), _) = audit(Membership(attacks=(Told(),), known_member_share=overlap), view, local, others, RNG)
-    (members, _, of), (_, classes, whose) = asked
+    ((x, classes, of),) = asked
+    first = len(x) - row["non_members"]
+    members, classes, whose = x[:first], classes[first:], of[first:]
+    of = of[:first]
     assert len(members) == pytest.approx(overlap * len(local.x), abs=8) and len(classes) == row["non_members"] > 100
     assert row["members"] == row["non_members"] and row["auc"] == 0.5 and np.isin(whose, of).all()
     if overlap == 1.0:  # all held-out images, since every class has more members
@@ -355,14 +352,14 @@ class TestRegression:
         kept = state.of(np.column_stack([np.zeros((16, 2)), y, x])[order])
         np.testing.assert_array_equal(kept.precision, state.precision[np.ix_(order, order)])
 
-    def test_updates_of_noise_alone_are_at_chance_in_200_seeds(self):
+    def test_updates_of_noise_alone_are_at_chance_in_100_seeds(self):
         covered, area = [], []
-        for seed in range(200):
+        for seed in range(100):
             (row,), _ = self.rounds(1, 0.3, seed, learn=False)
             covered.append(row["auc_low"] <= 0.5 <= row["auc_high"])
             area.append(row["auc"])
-        assert np.mean(covered) >= 0.95 - 2 * np.sqrt(0.95 * 0.05 / 200)
-        assert np.mean(area) == pytest.approx(0.5, abs=3 * np.std(area) / np.sqrt(200))
+        assert np.mean(covered) >= 0.95 - 2 * np.sqrt(0.95 * 0.05 / 100)
+        assert np.mean(area) == pytest.approx(0.5, abs=3 * np.std(area) / np.sqrt(100))
 
 
 def test_a_session_is_one_whole_whoever_holds_it():

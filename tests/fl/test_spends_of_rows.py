@@ -99,8 +99,8 @@ class TestKnownNoise:
 class Told(LossThreshold):
     """Scores that are given: the first feature of a record."""
 
-    def score(self, learner, before, after, model_of, x, y):
-        return x[:, 0]
+    def score(self, asked):
+        return asked.x[:, 0]
 
 
 class TestDevicesAreCompared:
