@@ -66,8 +66,9 @@ def answers(
     middle_m = grid.area.low_m + found[:, :2]
     place_m = sharpened(middle_m, grid, point_m, alone)
     within, mass = probability_within(probability, grid, place_m, hit_radius_m), disc_masses(maps, grid, hit_radius_m)
-    best = mass.reshape(len(maps), -1).argmax(axis=1)
-    held = mass.reshape(len(maps), -1)[np.arange(len(maps)), best].astype(np.float64)
+    mass = mass.reshape(len(maps), grid.ny * grid.nx)
+    best = mass.argmax(axis=1)
+    held = mass[np.arange(len(maps)), best].astype(np.float64)
     same = (within >= _AS_GOOD * held) | (alone & (place_m != middle_m).any(axis=1))
     areas = np.array([_credible(each) for each in maps]).reshape(-1, 2, 2)  # cells, and the least probability of one
     area_m2 = areas[:, :, 0] * grid.cell_m.prod()

@@ -102,3 +102,7 @@ def test_expected_distance_to_a_place():
     at = AREA.sample(DRAW.uniform(size=(len(P), 2)))
     slow = (P * distance(at, GRID.place_m)).sum(axis=1)
     assert expected_distance_m(P, GRID, at) == pytest.approx(slow, rel=1e-5)
+
+
+def test_of_no_ue_there_are_no_answers():
+    assert answers(P[:0], GRID, 100.0).place_m.shape == (0, 2)

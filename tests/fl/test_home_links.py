@@ -209,7 +209,7 @@ class TestFiles:
             run(study, folder, stopped)
         before = {file.name: file.read_bytes() for file in folder.iterdir()}
         path.write_text("user,x_m,y_m\na,100,100\nb,200,100\n")
-        with pytest.raises(BadInput, match=r"run: holds a run that read .*homes.csv with other content; add --replace"):
+        with pytest.raises(BadInput, match=r"finished run that read .*homes.csv with other content; add --replace"):
             run(study, folder)
         assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
         run(study, folder, replace=True)
