@@ -18,7 +18,6 @@ from fl.optimisers.sgd import Sgd
 from fl.types import DenseUpdates, Local
 from netsim.columns import row_id
 from netsim.compiled import compiled
-from netsim.elementary import expm1_below
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
@@ -213,7 +212,7 @@ def _activate(value: FloatArray, after: FloatArray, activation: int) -> None:
             if activation == _RELU:
                 to[j], row[j] = (zero if v < zero else v), (one if v > zero else zero)
             elif activation == _ELU:
-                less = expm1_below(zero if v > zero else v)
+                less = np.exp(zero if v > zero else v) - one
                 to[j], row[j] = (v if v > zero else less), less + one
             elif activation == _TANH:
                 to[j] = np.tanh(v)

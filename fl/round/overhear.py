@@ -7,7 +7,7 @@ import numpy as np
 from fl.round.setup import Setup
 from netsim.radio.shared_band import own_signal_w
 from netsim.radio.transmissions import SentUploads
-from netsim.radio.uplink import Channel, Cohort, Payload
+from netsim.radio.uplink import Channel, Cohort, Payload, noise_std
 
 _ROUNDING = 1e-9  # relative; the rate of a transmission that took its time is computed from its bits
 
@@ -20,11 +20,9 @@ def overhear(setup: Setup, antenna: Cohort, payload: Payload, sent: Channel) -> 
     """
     if not isinstance(sent, SentUploads):
         return setup.uplink.eavesdropped(antenna, payload, sent)
-    from netsim.radio.airtime import noise_stds
-
     uplink, signal_w = setup.uplink, own_signal_w(antenna.at_power(sent.power_w))
     rate_bps, snr, rho = uplink.alone_bps(signal_w), signal_w / uplink.band_noise_w(), uplink.noise_scale(payload)
-    std = noise_stds(np.full(len(snr), rho), snr)
+    std = noise_std(rho, snr)
     whole = sent.sent_bits - sent.lost_bits >= payload.bits(antenna.rows)
     fast = rate_bps >= sent.rate_bps * (1 - _ROUNDING)
     heard = whole & (snr > 0) & (sent.rate_bps > 0) & ((rho > 0) | fast)

@@ -1,22 +1,16 @@
 """The downlink at full load: coupling gain, geometry factor, SINR and rate of every UE."""
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from pydantic import Field
 
 from netsim.clock import slack_s
-from netsim.later import Later
 from netsim.part import Part
 from netsim.radio.link_budget import RadioLinks
 from netsim.radio.rate import DOWNLINK, AdaptedRate
 from netsim.units import BoolArray, FloatArray, IntArray, db_from_ratio, ratio_from_db, w_from_dbm
-
-if TYPE_CHECKING:
-    from netsim.radio import airtime
-else:
-    airtime = Later("netsim.radio.airtime")
 
 _THERMAL_DBM = -132.2  # k T B at 290 K in one subcarrier of 15 kHz, the bandwidth of RSRP, to 0.1 dB
 
@@ -56,7 +50,7 @@ class Downlink(AdaptedRate):
 
     def rate_bps(self, sinr_db: FloatArray) -> FloatArray:
         """Rate (n,) of a UE that is given the whole band, bit/s, by its SINR (n,) in dB; NaN for an absent UE."""
-        return airtime.rates(ratio_from_db(sinr_db), self.bandwidth_hz, self.law)
+        return self.law.rate_bps(ratio_from_db(sinr_db), self.bandwidth_hz)
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ from netsim.radio.path_loss import Pairs, PathLoss
 from netsim.radio.shadowing import IndoorField, ShadowField
 from netsim.radio.sight import SightLaw
 from netsim.ues import Indoors
-from netsim.units import BoolArray, FloatArray, IntArray, w_from_dbm
+from netsim.units import BoolArray, FloatArray, IntArray, ratio_from_db, w_from_dbm
 
 BLOCK_PAIRS = 2**18  # of which one array of numbers has 2 MiB
 
@@ -284,13 +284,12 @@ class Budget:
         return links
 
     def _links(self, time_s: float, position_m: FloatArray, indoors: Indoors | None) -> RadioLinks:
-        from netsim.radio.link_loops import powers
-
         pairs = self.pairs(position_m, indoors)
         gain_db = self.gain_db(position_m, pairs)
         los = pairs.los if pairs.los is not None else np.ones(gain_db.shape, dtype=bool)
-        gain, received_dbm, received_w = powers(gain_db, self.power_dbm, w_from_dbm(self.power_dbm))
-        return RadioLinks(time_s, pairs.distance_3d_m, gain, received_dbm, los, received_w)
+        gain = ratio_from_db(gain_db)
+        received_w = gain * w_from_dbm(self.power_dbm)
+        return RadioLinks(time_s, pairs.distance_3d_m, gain, self.power_dbm + gain_db, los, received_w)
 
 
 def _rows(pairs: Pairs, index: IntArray) -> Pairs:

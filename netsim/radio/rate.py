@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from netsim.part import OneOf, Part
-from netsim.units import BOLTZMANN_J_K, ratio_from_db
+from netsim.units import BOLTZMANN_J_K, FloatArray, ratio_from_db
 
 _TEMPERATURE_K = 290.0
 
@@ -27,11 +27,16 @@ def threshold(error_rate: float) -> float:
 
 
 class Adaptation(NamedTuple):
-    """A rate law as compiled loops take it: min(attenuation log2(1 + SINR), max_bps_per_hz), 0 below min_sinr."""
+    """A rate law in numbers: min(attenuation log2(1 + SINR), max_bps_per_hz), 0 below min_sinr."""
 
     attenuation: float
     max_bps_per_hz: float
     min_sinr: float
+
+    def rate_bps(self, sinr: FloatArray, bandwidth_hz: float | FloatArray) -> FloatArray:
+        """Bandwidth times the bit/s/Hz at SINR (...), linear; NaN for a NaN."""
+        efficiency = np.minimum(self.attenuation * np.log2(1.0 + sinr), self.max_bps_per_hz)
+        return np.where(sinr < self.min_sinr, 0.0, bandwidth_hz * efficiency)
 
     @property
     def words(self) -> str:

@@ -16,22 +16,18 @@ signals can subtract.
 
 from dataclasses import replace
 from math import inf, sqrt
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
-from netsim.columns import altered, no_ints
-from netsim.later import Later
+from netsim.columns import altered
+from netsim.radio import reception
 from netsim.radio.rate import RATES, LinkAdaptation, RateLaw, Shannon, noise_w, threshold
-from netsim.radio.uplink import Channel, Cohort, Decoded, Payload, Uplink
+from netsim.radio.uplink import Channel, Cohort, Decoded, Payload, Uplink, noise_std
 from netsim.units import BoolArray, FloatArray, IntArray
 
-if TYPE_CHECKING:
-    from netsim.radio import airtime, sic
-else:
-    airtime, sic = Later("netsim.radio.airtime"), Later("netsim.radio.sic")
-
+_NO_GROUPS = 2**31  # all UEs of a cell at once
 _ROUNDING = 1e-9  # relative, of bits that are computed from airtime and rate
 
 
@@ -98,49 +94,30 @@ class SharedBand(Uplink):
         """SINR below which a UE has no rate, or a symbol error rate above max_ser; 0 without such limits."""
         return max(self.floor_sinr(), 0.0 if self.max_ser is None else threshold(self.max_ser))
 
-    def outcome(
-        self,
-        cohort: Cohort,
-        payload: Payload,
-        sinr: FloatArray,
-        snr: FloatArray,
-        rate_bps: FloatArray,
-        wait_s: FloatArray | None = None,
-    ) -> Channel:
-        """The channel of the cohort from SINR, SNR and rate (n,), and time to wait for others (n,), None: no waiting.
+    def outcome(self, cohort: Cohort, payload: Payload, heard: Decoded, group_of: IntArray | None = None) -> Channel:
+        """The channel of the cohort from its reception; group_of (n,): UEs wait for earlier groups, None: for no one.
 
         The downlink broadcasts the same number of bits over the same bandwidth.
         """
-        n = len(sinr)
-        numbers, ends = np.empty((5, n)), np.empty((2, n), dtype=np.bool_)
-        airtime.transmissions(
-            sinr,
-            snr,
-            rate_bps,
-            self.downlink_bps(cohort),
-            cohort.rows,
-            np.zeros(n) if wait_s is None else wait_s,
-            cohort.compute_s,
-            cohort.compute_j,
-            cohort.power_w,
-            payload.n_bits,
-            min(self.limit_s(), cohort.limit_s),
-            self.min_sinr(),
-            self.noise_scale(payload),
-            numbers,
-            ends,
-        )
-        return Channel(cohort.power_w, sinr, rate_bps, *numbers, *ends)
+        limit_s, rho = min(self.limit_s(), cohort.limit_s), self.noise_scale(payload)
+        bits, downlink_bps = payload.bits(cohort.rows), self.downlink_bps(cohort)
+        spans = reception.Durations.of(bits, downlink_bps, cohort.compute_s, heard.rate_bps)
+        received = reception.is_received(heard.sinr, self.min_sinr())
+        if group_of is not None:
+            spans = spans._replace(wait_s=reception.waits(spans, received, cohort.serving, group_of, limit_s))
+        ends = reception.ends(spans, received, cohort.power_w, cohort.compute_j, limit_s)
+        thermal_std = np.where(heard.snr > 0, noise_std(rho, heard.snr), 0.0)
+        return Channel(cohort.power_w, heard.sinr, heard.rate_bps, noise_std(rho, heard.sinr), thermal_std, *ends)
 
     def downlink_bps(self, cohort: Cohort) -> FloatArray:
-        return airtime.rates(cohort.downlink_sinr, self.bandwidth_hz, self.rate.of_broadcast)
+        return self.rate.of_broadcast.rate_bps(cohort.downlink_sinr, self.bandwidth_hz)
 
     def alone_bps(self, received_w: FloatArray) -> FloatArray:
         return self.rate_bps(received_w / self.band_noise_w())
 
     def rate_bps(self, sinr: FloatArray, bandwidth_hz: float | None = None) -> FloatArray:
         """Bandwidth, None: the whole band, times the bit/s/Hz of `rate`, of several SINR (n,)."""
-        return airtime.rates(sinr, self.bandwidth_hz if bandwidth_hz is None else bandwidth_hz, self.rate.law)
+        return self.rate.law.rate_bps(sinr, self.bandwidth_hz if bandwidth_hz is None else bandwidth_hz)
 
     def snr_per_w(self, cohort: Cohort) -> FloatArray:
         """SNR at 1 W (n,) of each UE at its own base station without interference; 0 without one."""
@@ -200,7 +177,7 @@ class Oma(SharedBand):
         heard = self.heard(cohort, resource)
         deaf = self.deaf(cohort)
         heard = self.granted(cohort, heard, lambda some: self.heard(some, resource), deaf)
-        return self.outcome(cohort, payload, *heard)
+        return self.outcome(cohort, payload, heard)
 
     def heard(self, cohort: Cohort, resource: IntArray, resource_blocks: int = 1) -> Decoded:
         n, own = len(cohort.ue), np.maximum(cohort.serving, 0)
@@ -260,13 +237,8 @@ class Noma(SharedBand):
         sinr, group_of = self.sinr(cohort, noise)
         first, deaf = Decoded(sinr, sinr, sinr), self.deaf(cohort)
         sinr = self.granted(cohort, first, lambda some: Decoded(*[self.sinr(some, noise, group_of)[0]] * 3), deaf).sinr
-        rate_bps, wait_s = self.rate_bps(sinr), None
-        if self.groups_ues:
-            wait_s = airtime.waits(
-                sinr, rate_bps, self.downlink_bps(cohort), cohort.rows, cohort.compute_s, cohort.serving, group_of,
-                payload.n_bits, min(cohort.limit_s, self.limit_s()), self.min_sinr(),
-            )  # fmt: skip
-        return self.outcome(cohort, payload, sinr, own_signal_w(cohort, noise), rate_bps, wait_s)
+        heard = Decoded(sinr, own_signal_w(cohort, noise), self.rate_bps(sinr))
+        return self.outcome(cohort, payload, heard, group_of if self.groups_ues else None)
 
     def heard(self, cohort: Cohort, resource: IntArray, resource_blocks: int = 1) -> Decoded:
         noise = self.band_noise_w() / resource_blocks
@@ -279,29 +251,11 @@ class Noma(SharedBand):
 
         group_of : None: groups of `group_size` in each cell, by received power.
         """
-        n, n_bs = cohort.gain.shape
-        if not n:
-            return np.zeros(0), no_ints()
-        size, others, least = self.group_size or n, self.interference == "all", self.min_sinr()
-        if group_of is None and size >= n:
-            group_of = np.zeros(n, dtype=np.int64)
-        if cohort.fading is None or cohort.fading.shape[2] == 1 or self.interference == "none":
-            strength = cohort.strength
-            if group_of is None:
-                group_of = sic.groups(
-                    sic.own_powers(cohort.power_w, strength, cohort.serving), cohort.serving, n_bs, size
-                )
-            if self.interference == "none":
-                return own_signal_w(cohort, noise_w), group_of
-            sinr = sic.one_antenna(
-                cohort.power_w, strength, cohort.serving, group_of, noise_w, self.sic_residual, others, least
-            )
-            return sinr, group_of
-        h = np.sqrt(cohort.gain)[:, :, None] * cohort.fading
-        own, strength = sic.own_amplitudes(h, cohort.serving)
         if group_of is None:
-            group_of = sic.groups(cohort.power_w * strength, cohort.serving, n_bs, size)
-        sinr = sic.many_antennas(
-            cohort.power_w, h, own, strength, cohort.serving, group_of, noise_w, self.sic_residual, others, least
-        )
+            group_of = reception.groups(own_signal_w(cohort), cohort.serving, self.group_size or _NO_GROUPS)
+        if self.interference == "none":
+            return own_signal_w(cohort, noise_w), group_of
+        outer = reception.outer_products(cohort.gain, cohort.fading)
+        receiver = reception.Cancellation(noise_w, self.sic_residual, self.interference == "all", self.min_sinr())
+        sinr = reception.sinr(cohort.power_w, outer, cohort.serving, group_of, receiver)
         return sinr, group_of

@@ -77,21 +77,15 @@ class _Urban(_Tr38901Scenario):
         d'_BP = 4 h'_BS h'_UT f / c with effective heights h' = h - h_E. The larger of PL1 and PL2 is PL2 exactly beyond
         the breakpoint, where they meet.
         """
-        from netsim.radio.link_loops import two_slopes  # not at the top: reading a scenario does without
-
         height_m, carrier = self._height(pairs), log10(carrier_hz / 1e9)
         first, near, last = self.slopes_db
         hidden_first, hidden, by_carrier, by_height = self.hidden_db
-        return two_slopes(
-            pairs.distance_3d_m,
-            self._min_m(pairs),
-            np.zeros(pairs.distance_3d_m.shape, dtype=np.bool_) if pairs.los is None else pairs.los,
-            first + 20.0 * carrier,
-            near,
-            np.atleast_2d(_beyond(last, height_m, pairs, carrier_hz)),
-            hidden,
-            np.ravel(hidden_first + by_carrier * carrier - by_height * (height_m - 1.5)),
-        )
+        decades = np.log10(np.maximum(pairs.distance_3d_m, self._min_m(pairs)))
+        beyond_db = _beyond(last, height_m, pairs, carrier_hz)
+        seen_db = first + 20.0 * carrier + np.maximum(near * decades, 40.0 * decades - beyond_db)
+        hidden_db = hidden * decades + (hidden_first + by_carrier * carrier - by_height * (height_m - 1.5))
+        both_db = np.maximum(seen_db, hidden_db)
+        return both_db if pairs.los is None else np.where(pairs.los, seen_db, both_db)
 
 
 def _beyond(last: float, ue_height_m: Any, pairs: Pairs, carrier_hz: float) -> FloatArray:
@@ -104,9 +98,8 @@ def _beyond(last: float, ue_height_m: Any, pairs: Pairs, carrier_hz: float) -> F
 
 def _urban_sight(distance_m: FloatArray, decay_m: float) -> FloatArray:
     """18 / d + exp(-d / decay) (1 - 18 / d), and 1 up to 18 m."""
-    from netsim.radio.link_loops import urban_sight
-
-    return urban_sight(distance_m, decay_m)
+    share = 18.0 / np.maximum(distance_m, 18.0)
+    return np.exp(distance_m / -decay_m) * (1.0 - share) + share
 
 
 class UrbanMacro(_Urban):
@@ -193,11 +186,8 @@ class RuralMacro(_Tr38901Scenario):
     sight_decorrelation_m: ClassVar[float] = 60.0  # [Table 7.6.3.1-2]
 
     def loss_db(self, pairs: Pairs, carrier_hz: float) -> FloatArray:
-        from netsim.radio import link_loops
-
         distance = np.maximum(pairs.distance_3d_m, self._min_m(pairs))
-        decades = distance.copy()
-        link_loops.decades_of(decades)
+        decades = np.log10(distance)
         los = self._los(distance, decades, pairs, carrier_hz)
         if pairs.los is not None and pairs.los.all():
             return los

@@ -13,7 +13,7 @@ import numpy as np
 
 from netsim.columns import Columns
 from netsim.radio.shared_band import own_signal_w
-from netsim.radio.uplink import Channel, Cohort, ComplexArray, Decoded, Payload, Uplink
+from netsim.radio.uplink import Channel, Cohort, ComplexArray, Decoded, Payload, Uplink, noise_std
 from netsim.rng import Streams
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -393,8 +393,6 @@ def outcome(lives: Transmissions, rows: IntArray) -> SentUploads:
 
 
 def _outcome(lives: Transmissions) -> SentUploads:
-    from netsim.radio.airtime import noise_stds
-
     sent_bits, sent_j, airtime_s = lives.sent_bits(), lives.sent_j(), lives.airtime_s
     until_s = np.where(lives.stage == ENDED, lives.ended_s, lives.since_s)
     arrived_bits = lives.n_bits - lives.left_bits
@@ -408,7 +406,7 @@ def _outcome(lives: Transmissions) -> SentUploads:
     delay_s = np.where(ready, lives.prepared_s + lives.waited_s + airtime_s, until_s - lives.requested_s)
     arrived = lives.fate == Fate.ARRIVED
     never = np.isin(lives.fate, (Fate.UNDECODED, Fate.NO_CELL)) & (sent_bits == 0)
-    std, thermal = noise_stds(lives.rho, sinr), np.where(snr > 0, noise_stds(lives.rho, snr), 0.0)
+    std, thermal = noise_std(lives.rho, sinr), np.where(snr > 0, noise_std(lives.rho, snr), 0.0)
     return SentUploads(
         power_w=power_w, sinr=sinr, rate_bps=rate_bps, noise_std=std, thermal_std=thermal,
         airtime_s=np.where(never, np.inf, airtime_s), delay_s=np.where(never, np.inf, delay_s), energy_j=energy_j,

@@ -19,6 +19,7 @@ from netsim.part import Part
 from netsim.units import BoolArray, FloatArray, IntArray
 
 ComplexArray = npt.NDArray[np.complex128]
+_MIN_SINR = 1e-30  # so that the noise of an update that is not received stays finite
 
 
 @dataclass(frozen=True)
@@ -148,6 +149,11 @@ class Channel(Columns):
             self, decoded=self.decoded & ~late, late=late, airtime_s=self.airtime_s - missed_s,
             delay_s=np.where(over, limit_s, self.delay_s), energy_j=self.energy_j - self.power_w * missed_s,
         )  # fmt: skip
+
+
+def noise_std(rho: float | FloatArray, sinr: FloatArray) -> FloatArray:
+    """Standard deviation of the noise on each number of an update that was decoded with a SINR; finite at 0."""
+    return rho / np.sqrt(np.maximum(sinr, _MIN_SINR))
 
 
 class Decoded(NamedTuple):

@@ -15,8 +15,6 @@ from fl.optimisers.momentum import Momentum
 from fl.optimisers.sgd import Sgd
 from fl.types import ImageFormat, Local, Public
 from netsim.columns import row_id
-from netsim.compiled import compiled
-from netsim.elementary import expm1_below
 from netsim.geometry import Area
 from netsim.rng import Streams
 from scenarios.app.results.folder import read_table
@@ -138,25 +136,6 @@ def test_thousands_of_devices_train_as_each_alone(bits, dropout):
     for row in (*np.flatnonzero(counts == 20)[:2], *np.flatnonzero(counts == 21)[:2], *np.flatnonzero(counts == 1)[:2]):
         alone = train_regression(net, weights(net), data.take(np.array([row])), how, RNG).values[0]
         np.testing.assert_array_equal(found[row], alone)
-
-
-@compiled
-def _expm1(x, out):
-    for i in range(len(x)):
-        out[i] = expm1_below(x[i])
-
-
-@pytest.mark.parametrize("number", [np.float32, np.float64])
-def test_the_exponential_is_right_to_two_units_of_the_last_place(number):
-    x = np.concatenate([-(10.0 ** np.linspace(-30, 2.9, 50_000)), [0.0, -1e30, -np.inf]]).astype(number)
-    found = np.empty_like(x)
-    _expm1(x, found)
-    exact = np.expm1(x.astype(np.longdouble))
-    assert np.abs(found - exact).max() > 0  # it is no copy
-    assert (np.abs(found - exact) <= 2 * np.finfo(number).eps * np.abs(exact)).all()
-    nan = np.full(1, np.nan, number)
-    _expm1(nan.copy(), nan)
-    assert np.isnan(nan[0]) and expm1_below(-1.0) == np.expm1(-1.0)
 
 
 class TestSetting:

@@ -1,71 +1,10 @@
-"""Compiled laws of links are those of NumPy, also for UEs that are absent."""
+"""Links of UEs, also of absent ones: interpolation of fields, the strongest cell, interference."""
 
 import numpy as np
 import pytest
 
-from netsim.compiled import compiled
-from netsim.elementary import exp, log
-from netsim.radio import link_loops
 from netsim.radio.link_budget import _COLUMNS, RadioLinks, interference, strongest
 from netsim.radio.shadowing import GridField
-
-
-@compiled
-def _each(x, exps, logs):
-    for i in range(len(x)):
-        exps[i], logs[i] = exp(x[i]), log(x[i])
-
-
-def _found(x):
-    exps, logs = np.empty(len(x)), np.empty(len(x))
-    _each(np.asarray(x, dtype=np.float64), exps, logs)
-    return exps, logs
-
-
-def test_exponentials_and_logarithms_are_right_to_two_units_of_the_last_place():
-    draw = np.random.default_rng(0)
-    for x in (draw.uniform(-700, 700, 100_000), draw.uniform(-1e-6, 1e-6, 10_000)):
-        exact = np.exp(x.astype(np.longdouble))
-        assert (np.abs(_found(x)[0] - exact) <= 2 * np.spacing(np.exp(x))).all()
-    for x in (np.exp(draw.uniform(-700, 700, 100_000)), 1 + draw.uniform(-1e-3, 1e-3, 10_000)):
-        exact = np.log(x.astype(np.longdouble))
-        assert (np.abs(_found(x)[1] - exact) <= 2 * np.spacing(np.abs(np.log(x)))).all()
-
-
-def test_exponentials_and_logarithms_at_the_ends_of_the_numbers():
-    exps, logs = _found([0.0, -np.inf, -800.0, -745.0, 709.7, 720.0, np.inf, np.nan, 1.0, -1.0])
-    np.testing.assert_allclose(
-        exps[:9], [1, 0, 0, np.exp(-745.0), np.exp(709.7), np.inf, np.inf, np.nan, np.e], rtol=1e-15
-    )
-    np.testing.assert_array_equal(logs[[1, 2, 6, 7, 8, 9]], [np.nan, np.nan, np.inf, np.nan, 0.0, np.nan])
-
-
-def _places(n, seed):
-    draw = np.random.default_rng(seed)
-    position_m, at_m = draw.uniform(0, 3000, (n, 2)), draw.uniform(0, 3000, (n + 1, 3))[:, :2]
-    position_m[-1] = np.nan
-    return draw, position_m, at_m
-
-
-@pytest.mark.parametrize("n", [1, 9, 200])
-def test_laws_of_links_are_those_of_numpy(n):
-    """More pairs than a vector holds, also by one; base stations lie apart in memory."""
-    draw, position_m, at_m = _places(n, n)
-    rise_m = draw.uniform(-5, 30, n + 1)
-    flat = np.linalg.norm(position_m[:, None] - at_m, axis=-1)
-    slant = np.hypot(flat, rise_m)
-    decades = slant.copy()
-    link_loops.decades_of(decades)
-    np.testing.assert_allclose(decades, np.log10(slant), rtol=1e-14)
-    flat[0, 0] = 7.0
-    share = 18.0 / np.maximum(flat, 18.0)
-    sight = np.exp(-flat / 63.0) * (1 - share) + share
-    np.testing.assert_allclose(link_loops.urban_sight(flat, 63.0), sight, rtol=1e-14)
-    gain_db, power_dbm = -flat / 20, draw.uniform(0, 50, n + 1)
-    gain, dbm, w = link_loops.powers(gain_db, power_dbm, 10 ** (power_dbm / 10 - 3))
-    np.testing.assert_allclose(gain, 10 ** (gain_db / 10), rtol=1e-13)
-    np.testing.assert_array_equal(dbm, power_dbm + gain_db)
-    np.testing.assert_allclose(w, 10 ** ((power_dbm + gain_db) / 10 - 3), rtol=1e-13)
 
 
 def _fields(seed, column, nx=23, ny=17, n_site=21, n=300):
@@ -96,21 +35,6 @@ def test_interpolation_is_bilinear_in_single_precision(column):
     np.testing.assert_allclose(found, expected[:, column] if column else expected, rtol=1e-5, atol=1e-6)
     np.testing.assert_array_equal(found.astype(np.float32), found)
     assert np.isnan(found[-1]).all() and np.isfinite(found[:-1]).all()
-
-
-@pytest.mark.parametrize("each", [False, True])
-def test_two_slopes_are_the_printed_formula(each):
-    """Numbers of base stations alone, and of every link."""
-    draw = np.random.default_rng(2)
-    d, rows = draw.uniform(5, 3000, (40, 9)), 40 if each else 1
-    d[-1] = np.nan
-    least, beyond, hidden = draw.uniform(10, 30, (rows, 9)), draw.uniform(20, 60, (rows, 9)), draw.uniform(5, 30, rows)
-    los = draw.random(d.shape) < 0.5
-    found = link_loops.two_slopes(d, least, los, 28.0, 22.0, beyond, 39.08, hidden)
-    decade = np.log10(np.maximum(d, least))
-    seen = np.maximum(28.0 + 22.0 * decade, 28.0 + 40.0 * decade - beyond)
-    expected = np.where(los, seen, np.maximum(seen, 39.08 * decade + hidden[:, None]))
-    np.testing.assert_allclose(found, expected, rtol=1e-13)
 
 
 def _received(n_bs):

@@ -1,0 +1,182 @@
+"""Reception of UEs that send over one band: groups, SINR, waiting, latency, energy, and which are decoded in time."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple, Self
+
+import numpy as np
+
+from netsim.radio.schedulers import ranks
+from netsim.radio.uplink import ComplexArray
+from netsim.units import BoolArray, FloatArray, IntArray
+
+
+class Cancellation(NamedTuple):
+    """A receiver with successive interference cancellation: noise_w N; residual: share r of a decoded signal that
+    remains; others: whether UEs of the same group in other cells interfere; least: the SINR below which a UE is not
+    cancelled, so that r is 1 for it.
+    """
+
+    noise_w: float
+    residual: float
+    others: bool
+    least: float
+
+
+def groups(received_w: FloatArray, serving: IntArray, size: int) -> IntArray:
+    """The index (n,) of the group of each UE: `size` UEs of a cell by decreasing received power (n,); 0 without one."""
+    rank, _ = ranks(serving, -received_w)
+    return np.where(serving >= 0, rank // size, 0)
+
+
+def sinr(
+    power_w: FloatArray, outer: FloatArray, serving: IntArray, group_of: IntArray, receiver: Cancellation
+) -> FloatArray:
+    r"""SINR (n,), 0 without a cell, of UEs that send over links whose `outer_products` are (n, n_bs, antennas^2)::
+
+        gamma_k = x_k ||h_k||^4 / ( sum_later x_j |h_k^H h_j|^2 + r sum_earlier x_j |h_k^H h_j|^2
+                                    + sum_other-cells x_j |h_k^H h_jb|^2 + ||h_k||^2 N )
+
+    A cell decodes the UEs of a group from the strongest to the weakest. Every sum over j is the inner product of the
+    UE's outer product and a running sum of others, and time grows with n n_bs antennas^2. Running sums begin with the
+    weakest signal, so large numbers do not cancel. UEs of different groups do not meet.
+    """
+    found, on = np.zeros(len(serving)), np.flatnonzero(serving >= 0)
+    if not len(on):
+        return found
+    own = outer[on, serving[on]]
+    square = _trace(own)
+    on_order = np.lexsort((-power_w[on] * square, serving[on], group_of[on]))
+    on, own, square = on[on_order], own[on_order], square[on_order]
+    x_w, cell, group = power_w[on], serving[on], group_of[on]
+    new_group = np.diff(group, prepend=-1) != 0
+    queue, rank = _numbered(new_group | (np.diff(cell, prepend=-1) != 0))  # of the UEs of a group in a cell
+    waiting = np.zeros((queue[-1] + 1, rank.max() + 1, own.shape[1]))
+    waiting[queue, rank] = x_w[:, None] * own
+    disturbance = _before(waiting[:, ::-1])[:, ::-1][queue, rank]
+    if receiver.others:
+        arrives = x_w[:, None, None] * outer[on]
+        arrives[np.arange(len(on)), cell] = 0.0
+        of_group = np.add.reduceat(arrives, np.flatnonzero(new_group), axis=0)
+        disturbance += of_group[np.cumsum(new_group) - 1, cell]
+    noise = np.maximum((own * disturbance).sum(axis=1), 0.0) + square * receiver.noise_w
+    left, decoded = np.zeros(len(on)), np.ones(len(on), dtype=np.bool_)
+    while True:  # the UE of rank k is right after k passes, since only earlier ones count
+        if receiver.residual > 0 or not decoded.all():
+            share = np.zeros(waiting.shape[:2])
+            share[queue, rank] = np.where(decoded, receiver.residual, 1.0)
+            kept = _before(waiting * share[:, :, None])[queue, rank]
+            left = np.maximum((own * kept).sum(axis=1), 0.0)
+        ratio = x_w * square**2 / (noise + left)
+        if ((ratio >= receiver.least) == decoded).all():
+            break
+        decoded = ratio >= receiver.least
+    found[on] = np.where(np.isfinite(ratio), ratio, 0.0)
+    return found
+
+
+def outer_products(gain: FloatArray, fading: ComplexArray | None) -> FloatArray:
+    """h h^H (..., antennas^2) of h = sqrt(gain) fading as real numbers: |h_i|^2, and 2^1/2 Re and Im of h_i h_j* above.
+
+    The inner product of two of them is |h^H g|^2. None: one antenna without fading.
+    """
+    if fading is None:
+        return gain[..., None]
+    i, j = np.triu_indices(fading.shape[-1], 1)
+    cross = np.sqrt(2.0) * fading[..., i] * fading[..., j].conj()
+    return gain[..., None] * np.concatenate([fading.real**2 + fading.imag**2, cross.real, cross.imag], axis=-1)
+
+
+def _trace(outer: FloatArray) -> FloatArray:
+    """||h||^2 of outer products (n, antennas^2)."""
+    return outer[:, : math.isqrt(outer.shape[1])].sum(axis=1)
+
+
+def _numbered(first: BoolArray) -> tuple[IntArray, IntArray]:
+    """The number of each entry's run, and its place in the run, from the first entries of runs (n,)."""
+    number = np.cumsum(first) - 1
+    return number, np.arange(len(first)) - np.flatnonzero(first)[number]
+
+
+def _before(terms: FloatArray) -> FloatArray:
+    """Sums over the entries before each one along the second axis."""
+    sums = np.zeros_like(terms)
+    np.cumsum(terms[:, :-1], axis=1, out=sums[:, 1:])
+    return sums
+
+
+class Durations(NamedTuple):
+    """Seconds (n,) of what a UE does before its update has arrived: downlink, training, wait for its group, airtime.
+
+    Infinite for a UE without a rate.
+    """
+
+    downlink_s: FloatArray
+    compute_s: FloatArray
+    wait_s: FloatArray
+    airtime_s: FloatArray
+
+    @classmethod
+    def of(cls, bits: FloatArray, downlink_bps: FloatArray, compute_s: FloatArray, rate_bps: FloatArray) -> Self:
+        """Without a wait; bits (n,) of the model as of the update."""
+        with np.errstate(divide="ignore"):
+            downlink_s, airtime_s = bits / downlink_bps, bits / rate_bps
+        airtime_s = np.where(downlink_bps > 0, airtime_s, np.inf)  # a UE without the model never sends
+        return cls(downlink_s, compute_s, np.zeros(len(bits)), airtime_s)
+
+    @property
+    def ready_s(self) -> FloatArray:
+        """Time from the request until the UE has trained (n,)."""
+        return self.downlink_s + self.compute_s
+
+    @property
+    def delay_s(self) -> FloatArray:
+        """Time from the request to the last bit (n,)."""
+        return self.ready_s + self.wait_s + self.airtime_s
+
+
+def is_received(sinr: FloatArray, least: float) -> BoolArray:
+    """Which UEs (n,) are decoded: those with a SINR of at least `least`; if none has, the one with the highest."""
+    return (sinr > 0) & (sinr >= min(least, sinr.max(initial=0.0)))
+
+
+def waits(spans: Durations, received: BoolArray, serving: IntArray, group_of: IntArray, limit_s: float) -> FloatArray:
+    """Waiting time (n,) of each UE until its group may send: the sum of the longest airtimes of earlier groups.
+
+    A base station waits neither for UEs that it cannot decode nor for those that would end after limit_s.
+    """
+    wait_s, begins_s = np.zeros(len(serving)), np.zeros(serving.max(initial=0) + 1)
+    for group in range(group_of.max(initial=0) + 1):
+        rows = np.flatnonzero((group_of == group) & (serving >= 0))
+        wait_s[rows] = begins_s[serving[rows]]
+        ends_s = spans.ready_s[rows] + wait_s[rows] + spans.airtime_s[rows]
+        rows = rows[received[rows] & np.isfinite(ends_s) & (ends_s <= limit_s)]
+        longest_s = np.zeros(len(begins_s))
+        np.maximum.at(longest_s, serving[rows], spans.airtime_s[rows])
+        begins_s += longest_s
+    return wait_s
+
+
+class Ends(NamedTuple):
+    """How transmissions end (n,): airtime_s, delay_s, energy_j, decoded, late; as in `Channel`."""
+
+    airtime_s: FloatArray
+    delay_s: FloatArray
+    energy_j: FloatArray
+    decoded: BoolArray
+    late: BoolArray
+
+
+def ends(spans: Durations, received: BoolArray, power_w: FloatArray, compute_j: FloatArray, limit_s: float) -> Ends:
+    """The end of each transmission: at its last bit, or at limit_s, where a UE stops all it does, training included."""
+    sends, over = np.isfinite(spans.airtime_s), spans.delay_s > limit_s
+    with np.errstate(invalid="ignore"):  # infinity less infinity: a UE without the model
+        missing_s = np.maximum(spans.ready_s - limit_s, 0.0)
+        left_s = np.clip(limit_s - spans.ready_s - spans.wait_s, 0.0, spans.airtime_s)
+    untrained = np.divide(missing_s, spans.compute_s, out=np.zeros(len(sends)), where=spans.compute_s > 0)
+    trained = np.where(np.isfinite(spans.ready_s), 1.0 - np.minimum(untrained, 1.0), 0.0)
+    airtime_s = np.where(sends & over, left_s, spans.airtime_s)
+    delay_s = np.where(sends & over, limit_s, spans.delay_s)
+    energy_j = compute_j * trained + power_w * np.where(sends, airtime_s, 0.0)
+    return Ends(airtime_s, delay_s, energy_j, received & sends & ~over, received & sends & over)
