@@ -1,9 +1,8 @@
 """The Renyi epsilon of rounds whose noise differs, beside dp-accounting and Opacus.
 
 Each is given the same multipliers and rates, and answers with one epsilon at delta 1e-5. dp-accounting and we look at
-its orders (1.1 to 10.9, whole ones to 63, four larger ones), Opacus at its own (1.1 to 10.9, 12 to 63). They cost every
-round at every order; we cost the orders that can be the best (`fl.privacy.order_search`). dp-accounting takes too
-long for all rounds: it is given a part of them, and its time is scaled, for it costs rounds one by one.
+its orders (1.1 to 10.9, whole ones to 63, four larger ones), Opacus at its own (1.1 to 10.9, 12 to 63). dp-accounting
+takes too long for all rounds: it is given a part of them, and its time is scaled, for it costs rounds one by one.
 """
 
 from __future__ import annotations
@@ -19,7 +18,8 @@ from time import process_time
 import numpy as np
 
 from benchmarks.world import Row, digits
-from fl.privacy import order_search, rdp
+from fl.privacy import rdp
+from fl.privacy.compose import RoundKinds, rdp_epsilon
 from netsim.units import FloatArray
 
 DELTA = 1e-5
@@ -39,7 +39,7 @@ class Bench:
 
 def ours(z: FloatArray, q: float) -> float:
     """Epsilon of one round with each multiplier."""
-    return order_search.epsilon_of(z, np.full(len(z), q), np.ones(len(z)), DELTA)
+    return rdp_epsilon(RoundKinds(z, np.full(len(z), q), np.ones(len(z))), DELTA)
 
 
 def by_dp_accounting(z: FloatArray, q: float) -> float:

@@ -49,7 +49,7 @@ class PrivacyBudget(Part):
     """A budget: the round that would take any UE beyond it is not played, and learning ends.
 
     All noise that hides one unit under one relation counts together, over all rounds, exactly where all UEs take
-    part (see `fl.privacy.filter`), by RDP where users are sampled.
+    part (see `fl.privacy.gaussian.GaussianFilter`), by RDP where users are sampled.
     """
 
     epsilon: float = Field(gt=0, le=1e9)

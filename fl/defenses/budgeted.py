@@ -28,8 +28,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from fl.defenses.base import Defense, Standing
-from fl.privacy.filter import GaussianFilter
-from fl.privacy.gaussian import epsilon_of
+from fl.privacy.gaussian import GaussianFilter, epsilon_of
 from fl.types import Bound, Local, Metrics, Received, RoundContext, Spend, State, Updates
 from netsim.columns import frozen, no_floats, no_ints, row_id
 from netsim.rng import Rng

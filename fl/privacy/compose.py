@@ -8,28 +8,36 @@ its channel or of a scheduler that others see did not flip such a coin: for thos
     zCDP    rho = sum 1 / (2 z^2); takes no account of sampling
     RDP     Renyi costs added at each order
     exact   for rounds with q = 1: one Gaussian with mu^2 = sum 1 / z^2
-    PLD     for sampled rounds, numerically, of at most `pld.MOST_KINDS` kinds; else RDP is the best there is
+    PLD     for sampled rounds, numerically, of at most MOST_KINDS kinds; else RDP is the best there is
 
-All hold for multipliers that were fixed beforehand; `filter` is for those that were not. Under replacement of a user's
-data, rounds with q < 1 are counted as if q were 1: the amplification theorems used here are for add-remove, and
-dropping the coin is safe (mixtures with a common part are no further apart than what they mix).
+All hold for multipliers that were fixed beforehand; `gaussian.GaussianFilter` is for those that were not. Under
+replacement of a user's data, rounds with q < 1 are counted as if q were 1: the amplification theorems used here are for
+add-remove, and dropping the coin is safe (mixtures with a common part are no further apart than what they mix).
 """
 
 from __future__ import annotations
 
+import logging
 import math
-from collections.abc import Callable, Iterable
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
 
-from fl.privacy import order_search, pld, zcdp
+from fl.privacy import rdp
 from fl.privacy.gaussian import epsilon_of, multiplier_of
 from netsim.columns import frozen
 from netsim.units import FloatArray
 
 ADD_REMOVE = "add-remove"
 NO_DIGITS = 1000.0  # an epsilon above is no guarantee at all, and worth no convolution
+MOST_KINDS = 16  # of rounds that PLD takes,
+MOST_ROUNDS = 100_000  # and how many sampled ones
+_POINTS = 10_000  # of the grid of PLD, up to an upper bound of epsilon
+_POINTS_A_ROUND = 15_000  # of the grid, over the losses of one round
+_WITHIN = 5e-5  # of a multiplier, by which the least one is missed
 
 
 @frozen
@@ -52,9 +60,7 @@ class RoundKinds:
             raise ValueError("a round needs z >= 0, q in [0, 1] and count >= 0")
         rows = rows[(q > 0) & (count > 0)]
         kinds, which = np.unique(rows[:, :2], axis=0, return_inverse=True)
-        played = np.zeros(len(kinds))
-        np.add.at(played, which.reshape(-1), rows[:, 2])
-        return cls(kinds[:, 0], kinds[:, 1], played)
+        return cls(*kinds.T, np.bincount(which.reshape(-1), weights=rows[:, 2], minlength=len(kinds)))
 
     @property
     def sampled(self) -> bool:
@@ -99,90 +105,18 @@ class Composition:
 
 def compose(draws: RoundKinds, delta: float, relation: str = ADD_REMOVE) -> Composition:
     """Compute all four figures. Raises ValueError for a delta outside (0, 1)."""
-    dropped = draws.sampled and relation != ADD_REMOVE
-    if dropped:
-        draws = draws.without_sampling()
-    note = f"; sampling counts nothing under {relation}" if dropped else ""
+    note = ""
+    if draws.sampled and relation != ADD_REMOVE:
+        draws, note = draws.without_sampling(), f"; sampling counts nothing under {relation}"
     coin = "; takes no account of sampling" if draws.sampled else ""
-    renyi = Figure(
-        "RDP",
-        order_search.epsilon_of(draws.z, draws.q, draws.count, delta),
-        "Renyi costs added at each order, the best order taken" + note,
-    )
+    renyi = Figure("RDP", rdp_epsilon(draws, delta), "Renyi costs added at each order, the best order taken" + note)
+    zcdp = "rho = sum 1 / (2 z^2), epsilon = rho + 2 sqrt(rho ln(1 / delta))"
     return Composition(
-        Figure(
-            "naive",
-            zcdp.naive_epsilon_of(draws.z, draws.q, draws.count, delta),
-            "each round's own epsilon at delta / rounds, added up" + note,
-        ),
-        Figure(
-            "zCDP",
-            float(zcdp.epsilon_of(zcdp.rho_of(draws.z, draws.count), delta)),
-            "rho = sum 1 / (2 z^2), epsilon = rho + 2 sqrt(rho ln(1 / delta))" + coin + note,
-        ),
+        Figure("naive", naive_epsilon(draws, delta), "each round's own epsilon at delta / rounds, added up" + note),
+        Figure("zCDP", zcdp_epsilon(draws.mu2 / 2, delta), zcdp + coin + note),
         renyi,
         _best(draws, delta, renyi, note),
     )
-
-
-def least_multiplier(epsilon: float, delta: float, rounds: int, q: float = 1.0) -> float:
-    """The smallest noise multiplier with which the rounds cost no more than epsilon, by the best figure.
-
-    For q = 1 exact to rounding; otherwise within 0.02 %, from above (the bisection keeps its upper end). 0 where no
-    noise is needed, because who takes part is secret enough. Raises ValueError for an epsilon that is not positive and
-    finite or a delta outside (0, 1), and where no multiplier between 0.001 and 1e9 is the smallest.
-    """
-    if q == 1:
-        return math.sqrt(rounds) * multiplier_of(epsilon, delta)
-    if not 0 < epsilon < math.inf or not 0 < delta < 1:
-        raise ValueError(f"epsilon must be positive and delta in (0, 1), got {epsilon} and {delta}")
-    if -math.expm1(rounds * math.log1p(-q)) <= delta:
-        return 0.0
-
-    def by_rdp(z: float) -> float:
-        return order_search.epsilon_of(np.array([z]), np.array([q]), np.array([float(rounds)]), delta)
-
-    def by_best(z: float) -> float:
-        return compose(RoundKinds.of([(z, q, rounds)]), delta).best.epsilon
-
-    low, high = 1e-3, 1e9
-    if by_rdp(high) > epsilon or by_rdp(low) <= epsilon:
-        raise ValueError(f"no multiplier between {low:g} and {high:g} is the smallest that reaches epsilon {epsilon:g}")
-    _, above = _bisect(by_rdp, epsilon, low, high, 1e-3)
-    below = above / 2
-    while by_best(below) <= epsilon:  # sampling that RDP sees badly
-        above, below = below, below / 2
-        if below < low:
-            raise ValueError(f"a multiplier below {low:g} reaches epsilon {epsilon:g} already")
-    return _bisect(by_best, epsilon, below, above, 1e-4)[1]
-
-
-def _bisect(
-    epsilon_at: Callable[[float], float], epsilon: float, low: float, high: float, within: float
-) -> tuple[float, float]:
-    """Multipliers around the smallest that reaches epsilon, the upper one reaching it.
-
-    ln(epsilon) is nearly a line in ln(z): a secant first (false position, its stale end halved), the middle when the
-    secant stalls.
-    """
-    x, y = math.log(low), math.log(high)
-    f, g = _miss(epsilon_at(low), epsilon), _miss(epsilon_at(high), epsilon)
-    for turn in range(200):
-        if y - x <= within:
-            break
-        step = f / (f - g) if math.isfinite(f) and f > g and turn % 3 != 2 else 0.5
-        middle = x + (y - x) * min(max(step, 0.02), 0.98)
-        h = _miss(epsilon_at(math.exp(middle)), epsilon)
-        if h > 0:
-            x, f, g = middle, h, g / 2
-        else:
-            y, g, f = middle, h, f / 2
-    return math.exp(x), math.exp(y)
-
-
-def _miss(reached: float, epsilon: float) -> float:
-    """Excess over the target as a ratio's logarithm; never infinite below."""
-    return math.log(max(reached, 1e-300) / epsilon)
 
 
 def _best(draws: RoundKinds, delta: float, renyi: Figure, note: str) -> Figure:
@@ -191,16 +125,118 @@ def _best(draws: RoundKinds, delta: float, renyi: Figure, note: str) -> Figure:
         words = "one Gaussian with mu^2 = sum 1 / z^2, all users in every round" + note
         return Figure("exact", epsilon_of(delta, math.sqrt(draws.mu2)), words)
     kinds = int(np.sum(draws.q < 1)) + bool(np.any(draws.q == 1))
-    if kinds > pld.MOST_KINDS:
-        why = f"{kinds} kinds of rounds are more than the {pld.MOST_KINDS} that PLD takes"
-    elif draws.count[draws.q < 1].sum() > pld.MOST_ROUNDS:
-        why = f"more sampled rounds than the {pld.MOST_ROUNDS} that PLD takes"
+    if kinds > MOST_KINDS:
+        why = f"{kinds} kinds of rounds are more than the {MOST_KINDS} that PLD takes"
+    elif draws.count[draws.q < 1].sum() > MOST_ROUNDS:
+        why = f"more sampled rounds than the {MOST_ROUNDS} that PLD takes"
     elif not 0 < renyi.epsilon <= NO_DIGITS:
         why = f"PLD is not asked at 0 or beyond {NO_DIGITS:.0f}"
     else:
-        epsilon = pld.epsilon_of(draws.z, draws.q, draws.count, delta, renyi.epsilon)
+        epsilon = pld_epsilon(draws, delta, renyi.epsilon)
         if epsilon <= renyi.epsilon:
             words = "privacy loss distributions of all rounds convolved (dp-accounting), users sampled by secret coins"
             return Figure("PLD", epsilon, words)
         why = "PLD rounds to more than it"
     return Figure("RDP", renyi.epsilon, f"{renyi.words}; {why}")
+
+
+def naive_epsilon(draws: RoundKinds, delta: float) -> float:
+    """The exact epsilons of all single rounds at delta / rounds each, added up.
+
+    A round that users take part in with probability q spends ln(1 + q (e^eps - 1)) at q delta when the round with all
+    of them spends eps at delta [Balle, Barthe, Gaboardi 2018; add-remove].
+    """
+    total, rounds = 0.0, draws.count.sum()
+    for z, q, count in zip(draws.z.tolist(), draws.q.tolist(), draws.count.tolist(), strict=True):
+        share = delta / rounds / q
+        full = epsilon_of(share, 1 / z if z > 0 else math.inf) if share < 1 else 0.0
+        sampled = math.log1p(q * math.expm1(full)) if full < 50 else max(full + math.log(q), 0.0)
+        total += count * (full if q == 1 else sampled)
+    return total
+
+
+def zcdp_epsilon(rho: float, delta: float) -> float:
+    """rho + 2 sqrt(rho ln(1 / delta)) [Bun and Steinke 2016, Proposition 1.3].
+
+    A Gaussian round is rho-zCDP with rho = 1 / (2 z^2), and rhos add. Sampling of users gives zCDP nothing.
+    """
+    return rho + 2 * math.sqrt(rho * math.log(1 / delta))
+
+
+def rdp_epsilon(draws: RoundKinds, delta: float) -> float:
+    """The smallest Renyi epsilon. Raises ValueError for a delta outside (0, 1)."""
+    return float(rdp.epsilon_of(draws.count @ rdp.costs(draws.z, draws.q), delta))
+
+
+def pld_epsilon(draws: RoundKinds, delta: float, at_most: float) -> float:
+    """Epsilon for add-remove of rounds with z > 0 by privacy loss distributions, the tightest figure.
+
+    dp-accounting rounds the losses of each kind of round upwards to a grid and convolves them, so its epsilon is an
+    upper bound: within some parts in ten thousand of the truth from 0.1 upwards, coarser in what hardly costs anything.
+    It takes up to half a second. at_most is a bound that is known already (RDP), which sets the grid. Rounds with q = 1
+    are one Gaussian together.
+    """
+    s, sampled = 1 / float(np.min(draws.z)), draws.q < 1
+    # fine against the epsilon, yet few cells over the losses of one round, about s^2/2 + 8 s
+    cell = max(at_most / _POINTS, (s * s / 2 + 8 * s) / _POINTS_A_ROUND)
+    with _silent():
+        from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent
+        from dp_accounting.pld import PLDAccountant
+
+        accountant = PLDAccountant(value_discretization_interval=cell)
+        if not sampled.all():
+            mu2 = float(np.sum(draws.count[~sampled] / draws.z[~sampled] ** 2))
+            accountant.compose(GaussianDpEvent(mu2**-0.5))
+        for z, q, n in zip(draws.z[sampled], draws.q[sampled], draws.count[sampled], strict=True):
+            accountant.compose(PoissonSampledDpEvent(float(q), GaussianDpEvent(float(z))), int(n))
+        return float(accountant.get_epsilon(delta))
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Nothing of the library reaches the screen."""
+    log = logging.getLogger("absl")
+    level = log.level
+    log.setLevel(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        log.setLevel(level)
+
+
+def least_multiplier(epsilon: float, delta: float, rounds: int, q: float = 1.0) -> float:
+    """The smallest noise multiplier with which the rounds cost no more than epsilon, by the best figure.
+
+    For q = 1 exact to rounding; otherwise within 0.02 %, from above. 0 where no noise is needed, because who takes part
+    is secret enough. Raises ValueError for an epsilon that is not positive and finite or a delta outside (0, 1), and
+    where no multiplier between 0.001 and 1e9 is the smallest.
+    """
+    if q == 1:
+        return math.sqrt(rounds) * multiplier_of(epsilon, delta)
+    if not 0 < epsilon < math.inf or not 0 < delta < 1:
+        raise ValueError(f"epsilon must be positive and delta in (0, 1), got {epsilon} and {delta}")
+    if -math.expm1(rounds * math.log1p(-q)) <= delta:
+        return 0.0
+    from scipy.optimize import brentq
+
+    def excess(log_z: float, best: bool = True) -> float:
+        """The logarithm of reached over asked epsilon, which is nearly a line in ln z."""
+        draws = RoundKinds.of([(math.exp(log_z), q, rounds)])
+        reached = compose(draws, delta).best.epsilon if best else rdp_epsilon(draws, delta)
+        return math.log(min(max(reached, 1e-300), 1e300) / epsilon)
+
+    low, high = 1e-3, 1e9
+    if excess(math.log(high), False) > 0 or excess(math.log(low), False) <= 0:
+        raise ValueError(f"no multiplier between {low:g} and {high:g} is the smallest that reaches epsilon {epsilon:g}")
+    above = brentq(excess, math.log(low), math.log(high), args=(False,), xtol=1e-3) + 1e-3
+    below = above - 1.0
+    while excess(below) <= 0:  # sampling that RDP sees badly
+        below -= 1.0
+        if below < math.log(low):
+            raise ValueError(f"a multiplier below {low:g} reaches epsilon {epsilon:g} already")
+    least = brentq(excess, below, above, xtol=_WITHIN)
+    while excess(least) > 0:
+        least += _WITHIN
+    return math.exp(least)

@@ -22,13 +22,12 @@ from functools import lru_cache
 
 import numpy as np
 
-from netsim.units import FloatArray, IntArray
+from netsim.units import FloatArray
 
 ORDERS: FloatArray = np.array([1 + x / 10 for x in range(1, 100)] + list(range(11, 64)) + [128, 256, 512, 1024])
-_WHOLE = np.floor(ORDERS) == ORDERS
-_LARGE = _WHOLE & (ORDERS > 63)
-_NEXT_WHOLE = np.searchsorted(ORDERS, np.ceil(ORDERS))
+_LARGE = 63  # orders above have sums of their own size
 _TERMS = 1000  # of the series, where dp-accounting gives up
+_NO_LONGER = 30.0  # a term counts whose logarithm is no further below that of the sum
 _AT_ONCE = 4096  # rounds, so that their terms fit into memory
 _NO_DIGIT = 40.0
 _DIGITS_LEFT = 1e-9  # ln A below this is rounding, where it is a difference from 1
@@ -37,37 +36,32 @@ _DIGITS_LEFT = 1e-9  # ln A below this is rounding, where it is a difference fro
 @lru_cache(maxsize=64)
 def renyi(z: float, q: float = 1.0) -> FloatArray:
     """The cost of one round at ORDERS (n_orders,), for noise multiplier z >= 0 and sampling rate q in [0, 1]."""
-    return at_orders(np.full(len(ORDERS), z), np.full(len(ORDERS), q), np.arange(len(ORDERS)))
+    return costs(np.array([z]), np.array([q]))[0]
 
 
-def at_orders(z: FloatArray, q: FloatArray, at: IntArray) -> FloatArray:
-    """The cost of rounds with noise multipliers z >= 0 and rates q in [0, 1], each at its own ORDERS[at]: all (n,)."""
+def costs(z: FloatArray, q: FloatArray) -> FloatArray:
+    """The same of rounds (n,): (n, n_orders)."""
+    n = len(ORDERS)
+    return _at_orders(np.repeat(z, n), np.repeat(q, n), np.tile(ORDERS, len(z))).reshape(len(z), n)
+
+
+def _at_orders(z: FloatArray, q: FloatArray, order: FloatArray) -> FloatArray:
+    """The cost of rounds, each at its own of ORDERS: all (n,)."""
     cost = np.zeros(len(z))
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", divide="ignore"):
         square = z * z
         hides = (q > 0) & np.isfinite(square)
-    cost[hides & (square == 0)] = np.inf
-    whole_q = hides & (square > 0) & (q == 1)
-    cost[whole_q] = ORDERS[at[whole_q]] / (2 * square[whole_q])
-    left = np.flatnonzero(hides & (square > 0) & (q < 1))
-    for some in np.array_split(left, max(-(-len(left) // _AT_ONCE), 1)):
-        cost[some] = _sampled(z[some], q[some], at[some])
-    return cost
-
-
-def _sampled(z: FloatArray, q: FloatArray, at: IntArray) -> FloatArray:
-    """The cost of rounds with z > 0 and q in (0, 1)."""
-    log_a, order = np.empty(len(z)), ORDERS[at]
-    for these, law in (
-        (_WHOLE[at] & ~_LARGE[at], _log_a_whole), (_LARGE[at], _log_a_whole), (~_WHOLE[at], _log_a_between)
-    ):  # fmt: skip
-        if these.any():
-            with np.errstate(over="ignore"):
-                log_a[these] = law(z[these], q[these], order[these])
-    cost = log_a / (order - 1)
-    rounding = np.flatnonzero(~_WHOLE[at] & (log_a < _DIGITS_LEFT))  # the next whole order costs no less
-    if len(rounding):
-        cost[rounding] = _sampled(z[rounding], q[rounding], _NEXT_WHOLE[at[rounding]])
+        cost[hides] = order[hides] / (2 * square[hides])  # for q = 1
+    sampled, whole = hides & (square > 0) & (q < 1), order == np.floor(order)
+    small = whole & (order <= _LARGE)
+    for law, those in ((_log_a_whole, small), (_log_a_whole, whole & ~small), (_log_a_between, ~whole)):
+        rows = np.flatnonzero(sampled & those)
+        for at in range(0, len(rows), _AT_ONCE):
+            some = rows[at : at + _AT_ONCE]
+            cost[some] = law(z[some], q[some], order[some]) / (order[some] - 1)
+    rounding = np.flatnonzero(sampled & ~whole & (cost * (order - 1) < _DIGITS_LEFT))
+    if len(rounding):  # the next whole order costs no less
+        cost[rounding] = _at_orders(z[rounding], q[rounding], np.ceil(order[rounding]))
     return cost
 
 
@@ -84,53 +78,55 @@ def epsilon_of(cost: FloatArray, delta: float) -> FloatArray:
     """
     if not 0 < delta < 1:
         raise ValueError(f"delta must lie in (0, 1), got {delta}")
-    least = np.min(cost + at_no_cost(delta), axis=-1)
+    offset = np.log1p(-1 / ORDERS) - (math.log(delta) + np.log(ORDERS)) / (ORDERS - 1)
+    least = np.min(cost + offset, axis=-1)
     free = np.any(delta**2 + np.expm1(-cost) > 0, axis=-1)
     return np.where(free, 0.0, np.maximum(least, 0.0))
 
 
-def at_no_cost(delta: float) -> FloatArray:
-    """Offset of an epsilon above its cost at ORDERS (n_orders,)."""
-    above: FloatArray = np.log1p(-1 / ORDERS) - (math.log(delta) + np.log(ORDERS)) / (ORDERS - 1)
-    return above
-
-
-@lru_cache(maxsize=32)
-def _log_binomials(orders: tuple[float, ...], terms: int) -> FloatArray:
-    """ln |binomial(order, k)| for k < terms: (n_orders, terms); -inf beyond a whole order."""
-    from scipy.special import gammaln
-
-    a, k = np.array(orders)[:, None], np.arange(terms)[None, :]
-    with np.errstate(invalid="ignore"):
-        logarithm = gammaln(a + 1) - gammaln(k + 1) - gammaln(a - k + 1)
-    return np.where((a == np.floor(a)) & (k > a), -np.inf, logarithm)
-
-
-def _log_binomial(order: FloatArray, terms: int) -> FloatArray:
-    """The same for orders (n,) that repeat: (n, terms), or (1, terms) where there is but one."""
-    kinds, which = np.unique(order, return_inverse=True)
-    rows = _log_binomials(tuple(kinds.tolist()), terms)
-    return rows if len(kinds) == 1 else rows[which]
-
-
 def _log_a_whole(z: FloatArray, q: FloatArray, order: FloatArray) -> FloatArray:
     """ln A of whole orders: ln(1 + sum over k >= 2 of binomial (1-q)^(a-k) q^k (e^((k^2-k) / 2z^2) - 1)); all (n,)."""
+    from scipy.special import gammaln
+
     k = np.arange(2, int(order.max()) + 1)
-    y = (k * k - k) / (2 * z * z)[:, None]
-    grown = y.copy()  # ln(e^y - 1), which is y where e^-y has no digit
-    close = y < _NO_DIGIT
-    near = y[close]
-    tiny, rest = np.minimum(near, 1.0), np.maximum(near, 1.0)
-    grown[close] = np.where(near < 1, np.log(np.expm1(tiny)), rest + np.log1p(-np.exp(-rest)))
-    terms = _log_binomial(order, len(k) + 2)[:, 2:] + k * np.log(q)[:, None]
-    terms = terms + np.maximum(order[:, None] - k, 0) * np.log1p(-q)[:, None] + grown
+    kinds, which = np.unique(order, return_inverse=True)
+    a = kinds[:, None]
+    log_binomial = gammaln(a + 1) - gammaln(k + 1) - gammaln(np.maximum(a - k, 0) + 1)
+    with np.errstate(over="ignore", divide="ignore"):
+        y = (k * k - k) / (2 * z * z)[:, None]
+        log_grown = np.where(y < _NO_DIGIT, np.log(np.expm1(np.minimum(y, _NO_DIGIT))), y)  # ln(e^y - 1)
+    terms = log_binomial[which] + k * np.log(q)[:, None] + (order[:, None] - k) * np.log1p(-q)[:, None] + log_grown
+    terms = np.where(k > order[:, None], -np.inf, terms)
     most = terms.max(axis=1)
     return np.asarray(np.logaddexp(0.0, most + np.log(np.exp(terms - most[:, None]).sum(axis=1))))
 
 
 def _log_a_between(z: FloatArray, q: FloatArray, order: FloatArray) -> FloatArray:
-    """ln A of orders that are not whole, inf where the series has not converged; all (n,)."""
-    from fl.privacy.rdp_loops import series
+    """ln A of orders that are not whole, inf where the series has not converged; all (n,).
 
-    kinds, which = np.unique(order, return_inverse=True)
-    return series(z, q, order, _log_binomials(tuple(kinds.tolist()), _TERMS), which)
+    Two sums of [Mironov, Talwar, Zhang 2019, 3.3], which fall off in the end.
+    """
+    total, last = np.full(len(z), -np.inf), np.full((2, len(z)), np.inf)
+    left = np.arange(len(z))  # rounds whose series goes on
+    for i in range(_TERMS):
+        terms = _series(i, z[left], q[left], order[left])
+        total[left] = np.logaddexp(total[left], np.logaddexp(*terms))
+        ends = (terms < last[:, left]).all(axis=0) & (terms.max(axis=0) < total[left] - _NO_LONGER)
+        last[:, left] = terms
+        left = left[~ends]
+        if not len(left):
+            break
+    total[left] = np.inf
+    return total
+
+
+def _series(i: int, z: FloatArray, q: FloatArray, order: FloatArray) -> FloatArray:
+    """Logarithms of term i of both sums (2, n)."""
+    from scipy.special import gammaln, log_ndtr
+
+    j, log_q, log_1mq = order - i, np.log(q), np.log1p(-q)
+    log_binomial = gammaln(order + 1) - gammaln(i + 1) - gammaln(j + 1)
+    middle, half = z * z * (log_1mq - log_q) + 0.5, 0.5 / (z * z)
+    below = i * log_q + j * log_1mq + (i * i - i) * half + log_ndtr((middle - i) / z)
+    above = j * log_q + i * log_1mq + (j * j - j) * half + log_ndtr((j - middle) / z)
+    return log_binomial + np.stack([below, above])

@@ -13,7 +13,7 @@ from fl.leakage.linking import Linking, observe, unicity
 from fl.leakage.lists import most_named, scores
 from fl.leakage.tracking import belief_rows, compared
 from fl.learners.base import SurfaceLearner
-from fl.privacy.final import final_account
+from fl.privacy.ledger import final_account
 from fl.round import records
 from fl.round.leaked import revised_of
 from fl.round.setup import Setup

@@ -11,9 +11,8 @@ from fl.defenses.central_gaussian import CentralGaussian
 from fl.learning import Learning
 from fl.privacy import rdp
 from fl.privacy.compose import RoundKinds, compose
-from fl.privacy.final import ALL_UES, final_account
 from fl.privacy.gaussian import epsilon_of
-from fl.privacy.ledger import ALL, Ledger
+from fl.privacy.ledger import ALL, ALL_UES, Ledger, final_account
 from fl.round.collect import sample_ues
 from fl.types import Local, MetricSpend, Spend
 from netsim.record import cell_text
