@@ -7,7 +7,6 @@ Besides the cost of all there is that of each UE: the saving if its noise had be
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,15 +14,15 @@ from fl.learning import Learning
 from fl.round.power_context import rows_of
 from fl.round.setup import Setup
 from fl.round.state import RoundOutcome
+from netsim.columns import frozen
 from netsim.radio.power import PowerContext
 from netsim.units import FloatArray, IntArray
-from rl.lagrangian import priced
 from rl.radio_records import RadioCosts, Sent, costs_of, lost_noise
-from rl.reward import FIGURES, Figures
+from rl.reward import FIGURES
 from rl.settings import Online
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Costs:
     """The figures of a round, the cost `total` that a reward makes of them, and whether artificial noise was drawn.
 
@@ -37,11 +36,9 @@ class Costs:
 
 
 def costs(
-    task: Online, setup: Setup, outcome: RoundOutcome | None, now: PowerContext, of: int,
-    multipliers: FloatArray | None = None,
+    task: Online, setup: Setup, outcome: RoundOutcome | None, now: PowerContext, of: int
 ) -> Costs:  # fmt: skip
-    """The costs of a round. now : the context before it; of : rounds that are planned; multipliers : of the reward's
-    bounds, None: costs are without them.
+    """The costs of a round. now : the context before it; of : rounds that are planned.
 
     A round without a UE has no outcome, and costs nothing.
     """
@@ -50,12 +47,13 @@ def costs(
         return Costs(dict.fromkeys(FIGURES, 0.0), 0.0, False, np.zeros(n))
     radio = _radio(task, setup, outcome, now, of)
     leakage, leakage_of_ue = _leakage(outcome, reward.leakage_within_m, n)
-    figures = replace(radio.figures, loss=np.array([_loss(setup.learning, outcome)]), leakage=np.array([leakage]))
-    total, own = priced(reward, figures, multipliers), _own(radio, outcome, figures, leakage_of_ue, n)
-    return Costs(
-        {name: float(figures.of(name)[0]) for name in FIGURES}, float(total[0]), bool(radio.artificial[0]),
-        total - priced(reward, figures.less(own), multipliers),
-    )  # fmt: skip
+    live = {"loss": np.array([_loss(setup.learning, outcome)]), "leakage": np.array([leakage])}
+    figures = {name: live[name] if name in live else radio.figures[name] for name in FIGURES}
+    own = _own(radio, outcome, figures["loss"], leakage_of_ue)
+    total = reward.cost(figures)
+    without = reward.cost({name: figures[name] - own[name] for name in FIGURES})
+    values = {name: float(figure[0]) for name, figure in figures.items()}
+    return Costs(values, float(total[0]), bool(radio.artificial[0]), total - without)
 
 
 def _radio(task: Online, setup: Setup, outcome: RoundOutcome, now: PowerContext, of: int) -> RadioCosts:
@@ -81,11 +79,9 @@ def _radio(task: Online, setup: Setup, outcome: RoundOutcome, now: PowerContext,
     )  # fmt: skip
 
 
-def _own(
-    radio: RadioCosts, outcome: RoundOutcome, figures: Figures, leakage_of_ue: FloatArray, n: int
-) -> Figures:  # fmt: skip
-    """The part of each figure that is due to each UE (K,)."""
-    rows, ue = radio.rows, outcome.phases[-1].made.ue
+def _own(radio: RadioCosts, outcome: RoundOutcome, loss: FloatArray, leakage: FloatArray) -> dict[str, FloatArray]:
+    """The part of each figure that is due to each UE (K,); leakage (K,) is that part already."""
+    rows, ue, n = radio.rows, outcome.phases[-1].made.ue, len(leakage)
     had, asked = rows.suffered[0], rows.asked[0]
     least = 1e-12 * asked.sum()
     without = np.maximum(had.sum() - np.bincount(ue, had - asked, n), least)
@@ -96,13 +92,17 @@ def _own(
     def share(of_rows: FloatArray) -> FloatArray:
         return np.bincount(ue, of_rows, n) / max(len(ue), 1)
 
-    return Figures(
-        noise, np.tile(figures.loss, n), leakage_of_ue, share(rows.lost[0].astype(np.float64)), share(rows.leak[0]),
-        radio.energy_of_ue_j[0],
-    )  # fmt: skip
+    return {
+        "noise": noise,
+        "loss": np.tile(loss, n),
+        "leakage": leakage,
+        "lost": share(rows.lost[0].astype(np.float64)),
+        "leak": share(rows.leak[0]),
+        "energy_j": radio.energy_of_ue_j[0],
+    }
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class RowsSent:
     """Rows (R,) of a round: UE, model, weight, and the noise required and drawn."""
 

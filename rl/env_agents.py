@@ -9,8 +9,8 @@ import numpy as np
 from gymnasium import spaces
 from pettingzoo import ParallelEnv
 
-from rl.env_online import OnlinePower
-from rl.observation import seen_of_ues, seen_of_ues_size
+from rl.env import OnlinePower
+from rl.policy import OF_ONE_UE, seen_of_ues
 from rl.problem import Seen
 
 Pay = Literal["shared", "own"]
@@ -33,7 +33,7 @@ class PowerAgents(ParallelEnv):  # type: ignore[misc] # the library has no types
         projected onto the limits of the total.
 
     Observation space
-        Box(-1, 1, (7,)) of each agent: see `rl.observation.seen_of_ues`. `state()` is the observation of `OnlinePower`.
+        Box(-1, 1, (7,)) of each agent: see `rl.policy.seen_of_ues`. `state()` is the observation of `OnlinePower`.
 
     Rewards
         reward `shared` : minus the costs of the round, the same for all agents. `own` : minus what it cost because of
@@ -55,11 +55,9 @@ class PowerAgents(ParallelEnv):  # type: ignore[misc] # the library has no types
         self.env, self.reward, self.render_mode = env, reward, None
         self.possible_agents = [f"ue_{k}" for k in range(env.n_ue)]
         self.agents: list[str] = []
-        low_high = (-1.0, 1.0)
-        self.observation_spaces = {
-            a: spaces.Box(*low_high, (seen_of_ues_size(),), np.float32) for a in self.possible_agents
-        }
-        self.action_spaces = {a: spaces.Box(*low_high, (1,), np.float32) for a in self.possible_agents}
+        seen, acts = (spaces.Box(-1.0, 1.0, (n,), np.float32) for n in (OF_ONE_UE, 1))
+        self.observation_spaces = dict.fromkeys(self.possible_agents, seen)
+        self.action_spaces = dict.fromkeys(self.possible_agents, acts)
         self.state_space = env.observation_space
 
     def observation_space(self, agent: str) -> spaces.Box:

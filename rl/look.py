@@ -24,17 +24,18 @@ The outcome of planned powers is known as well, by the laws of the uplink:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field, replace
 from functools import cached_property
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
 from fl.power.search import Limits
 from netsim.checkpoint import REBUILT
+from netsim.columns import frozen
 from netsim.radio.power import PowerContext
 from netsim.units import BoolArray, FloatArray, db_from_ratio
-from rl.radio_records import Air, Links, air_of
+from rl.radio_records import Air, Links, Rounds, air_of, received
 
 FEATURES = ("snr", "required", "other", "heard", "rank", "count", "mean", "most", "least", "late")
 OUTLOOK = ("power", "decoded", "margin", "exposed")
@@ -44,7 +45,7 @@ _SPAN_DB = 50.0  # of the outcome of powers
 _UNKNOWN_DB = 0.0  # what is required before the first round
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Look:
     """S rounds of K UEs. required_std (S, K) : root mean square over the rows of a UE that were sent last, 0 before the
     first; rho, n_bits, progress (S,); air : how the band is shared; limits : of powers; max_power_w : of a UE,
@@ -83,13 +84,9 @@ class Look:
     @classmethod
     def stack(cls, looks: list[Self]) -> Self:
         """Looks at the same UEs and base stations, one after the other."""
-        links = Links.join([look.links for look in looks])
-        required_std, rho, n_bits, progress = (
-            np.concatenate([getattr(look, name) for look in looks])
-            for name in ("required_std", "rho", "n_bits", "progress")
-        )
-        one = looks[0]
-        return cls(links, required_std, rho, n_bits, progress, one.air, one.limits, one.max_power_w)
+        names = ("required_std", "rho", "n_bits", "progress")
+        joined: dict[str, Any] = {name: np.concatenate([getattr(look, name) for look in looks]) for name in names}
+        return replace(looks[0], links=Links.join([look.links for look in looks]), **joined)
 
     @property
     def first(self) -> BoolArray:
@@ -164,17 +161,9 @@ class Look:
 
     def outlook(self, power_w: FloatArray) -> FloatArray:
         """Outcome of powers (S, K) for each UE (S, K, 4), about 1 in size."""
-        from rl.radio_loops import sinrs
-
-        at, links = np.arange(len(power_w)), self.links
-        can = links.downlink_bps > 0
-        sinr = sinrs(power_w, at, links.h, np.where(can, links.serving, -1), self.air)
+        sinr, heard = received(power_w, np.arange(len(power_w)), self.links, self.air)
         decoded = _level(sinr, _SPAN_DB)
-        exposed = np.full(power_w.shape, -_SPAN_DB)
-        if links.heard.shape[2]:
-            alone = self.air._replace(floor_sinr=0.0, min_sinr=0.0)
-            sent_w = np.where(can & (sinr >= self.air.floor_sinr), power_w, 0.0)
-            exposed = _level(sinrs(sent_w, at, links.heard, np.where(self.there, 0, -1), alone), _SPAN_DB)
+        exposed = _level(heard, _SPAN_DB)
         dbw = db_from_ratio(power_w)
         margin = np.clip(dbw + self.snr_db - self.required_db, -_SPAN_DB, _SPAN_DB)
         columns = ((dbw + 20.0) / 10.0, (decoded - 10.0) / 20.0, margin / 20.0, (exposed - 10.0) / 20.0)
@@ -210,6 +199,17 @@ class Look:
     def _strength_db(self) -> FloatArray:
         """||h||^2 / N (S, K, n_bs), decibels."""
         return _level(self.links.strength / self.air.noise_w)
+
+
+def silent(look: Look) -> Rounds:
+    """A round in which no UE sends, over the links of a look at it."""
+    nothing = np.zeros(look.links.serving.shape)
+    away = np.full(nothing.shape, -1)
+    return Rounds(
+        links=replace(look.links, serving=away), rows=nothing.astype(np.int64), n_bits=look.n_bits, compute_s=nothing,
+        compute_j=nothing, rho=look.rho, factor=np.zeros(1), lost_noise=np.zeros(1), of=away[:, :1],
+        weight=nothing[:, :1], required_std=nothing[:, :1],
+    )  # fmt: skip
 
 
 def _level(ratio: FloatArray, span_db: float | None = None) -> FloatArray:

@@ -5,22 +5,22 @@ the cost falls; then with half of the step. All rounds are searched at once. The
 optimum, and no policy can reach it in play: the requirement of a round is known only when it is over.
 
 Bounds on means over rounds couple rounds. There multipliers are found on other rounds, and the search is for the least
-Lagrangian: a lower bound for every policy that keeps the bounds (see `rl.lagrangian`).
+Lagrangian: a lower bound for every policy that keeps the bounds (see `rl.reward`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 
+from netsim.columns import frozen
 from netsim.radio.uplink import ComplexArray
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
-from rl.lagrangian import first_prices, over
-from rl.look import Look
+from rl.look import Look, silent
 from rl.radio_records import Air, Links, Rounds
-from rl.reward import Reward
+from rl.reward import Reward, first_prices, over
 from rl.rules import Known, within
 
 _STEPS_DB = (8.0, 4.0, 2.0, 1.0, 0.5)
@@ -29,7 +29,7 @@ _DUAL_STEPS, _DUAL_RATE = 40, 0.5  # the rate falls as 1 / step
 _ACTIONS, _STD_DB = 12, 5.0  # around the start, by which the first multipliers are found
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Found:
     """The best of a search: cost (S,), power_w (S, K), and the number of power vectors evaluated."""
 
@@ -121,13 +121,10 @@ def expected(look: Look, factor: float, lost_noise: FloatArray) -> Rounds:
     asked = look.required_std
     usual = np.sqrt(np.mean(asked[asked > 0] ** 2)) if (asked > 0).any() else 0.0
     there = look.there.astype(np.int64)
-    return Rounds(
+    return replace(
+        silent(look),
         links=phaseless(look.links),
         rows=there,
-        n_bits=look.n_bits,
-        compute_s=np.zeros((1, k)),
-        compute_j=np.zeros((1, k)),
-        rho=look.rho,
         factor=np.array([factor]),
         lost_noise=lost_noise,
         of=np.where(look.there, np.arange(k), -1),
@@ -141,7 +138,7 @@ def phaseless(links: Links) -> Links:
 
     With c = 1 / sqrt(M) rows of L, L L^T = (1 - c) I + c 1 1^T, are unit vectors of K numbers with inner products c.
     """
-    return Links(_alike(links.h), _alike(links.heard), links.serving, links.downlink_bps)
+    return replace(links, h=_alike(links.h), heard=_alike(links.heard))
 
 
 def _alike(h: ComplexArray) -> ComplexArray:

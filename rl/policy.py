@@ -4,37 +4,98 @@
 of the study the reference trajectory that it was trained on. A folder from a stranger is checked number by number.
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Literal, Self
+from typing import Literal, Self, TypeVar
 
 import numpy as np
-import numpy.typing as npt
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from fl.power.bound import Convergence, Criterion, PowerLoss, Trajectory
 from fl.power.search import Limits
 from netsim.errors import BadInput
 from netsim.part import Part
-from netsim.units import FloatArray
-from rl.observation import seen_online_size
-from rl.policy_files import WEIGHTS, Shapes, read_files, save_files
+from netsim.radio.power import PowerContext
+from netsim.record import write_text
+from netsim.safe import content, replacing
+from netsim.units import BoolArray, FloatArray, db_from_ratio
 from rl.problem import Acts, Observe, Problem, Seen, seen_size
+from rl.settings import CARD, WEIGHTS
 from rl.train import Weights
 
 FORMAT = 1
-Single = npt.NDArray[np.float32]
-Layers = tuple[tuple[Single, Single], ...]
+_MAX_BYTES, _MAX_CARD_BYTES = 256_000_000, 1_000_000
+_FULL_DB = 40.0  # the ratio in decibels that becomes 1 in an observation
+_OF_UE, _OF_ALL = 5, 2  # numbers of each UE in an observation, and of all
+OF_ONE_UE = _OF_UE + _OF_ALL
+"""numbers of the observation of one UE"""
+_REFERENCE = ("std", "weight", "gain", "scale")
+Layers = tuple[tuple[Seen, Seen], ...]
+Shapes = Mapping[str, tuple[int | None, ...]]
+"""name of an array -> its shape; None: as long as the file says"""
 
 
-class Card(Part):
-    """Description of a policy: scope and origin."""
+def seen_online_size(n_ue: int) -> int:
+    """Number of values of an observation for n_ue UEs."""
+    return _OF_UE * n_ue + _OF_ALL
+
+
+def seen_online(now: PowerContext, last_w: FloatArray, limits: Limits) -> Seen:
+    """The observation of a round, float32 in [-1, 1], (5 K + 2,). last_w (K,): the last powers.
+
+    Of each UE, five rows of K numbers: 1 if it is there; its SNR at the most power; the SNR at which channel noise
+    would meet the requirement of its last round; the SNR that the last power has on today's channel, where the
+    channel's noise stands now; 1 if artificial noise was drawn for it. The ratios are in decibels over 40, cut at 1; a
+    UE that is away, and what is not known before the first round, is 0. Then the share of the budget that is left and
+    of the rounds that are over, both from -1 to 1.
+    """
+    there = now.snr_per_w > 0
+    asked = there & (now.required_std > 0) & (now.scale > 0)
+    required = np.divide(now.scale, now.required_std, where=asked, out=np.ones(there.shape)) ** 2
+
+    def level(ratio: FloatArray, known: BoolArray) -> FloatArray:
+        return np.where(known, db_from_ratio(np.where(known, ratio, 1.0)) / _FULL_DB, 0.0)
+
+    rows = (
+        there,
+        level(now.snr_per_w * limits.each_max_w, there),
+        level(required, asked),
+        level(now.snr_per_w * last_w, there),
+        there & (now.drawn_std > 0),
+        [2.0 * now.budget_left - 1.0, 2.0 * now.progress - 1.0],
+    )
+    seen: Seen = np.clip(np.concatenate(rows), -1.0, 1.0).astype(np.float32)
+    return seen
+
+
+def seen_of_ues(seen: Seen) -> Seen:
+    """The observation of each UE (K, 7), from that of all (5 K + 2,): its own five numbers, and what is of all."""
+    own, of_all = seen[:-_OF_ALL].reshape(_OF_UE, -1).T, seen[-_OF_ALL:]
+    return np.hstack([own, np.tile(of_all, (len(own), 1))])
+
+
+class PolicyCard(Part):
+    """Description of a policy: limits and origin."""
+
+    program: str = Field(max_length=40)
+    """version of the program that trained it"""
+    limits: Limits
+    """limits of its powers"""
+    scenario: str = Field(default="", max_length=300)
+    """title of the scenario that it was trained in"""
+    seed: int = Field(default=0, ge=0)
+    """of its training"""
+    steps: int = Field(default=0, ge=0)
+    """of its training, when it was kept"""
+
+
+class Card(PolicyCard):
+    """Description of a policy of DDPG."""
 
     format: int = FORMAT
     """version of these files"""
-    program: str = Field(max_length=40)
-    """version of the program that trained it"""
     task: Literal["allocation", "online"]
     """one vector for a whole training, or one a round"""
     observe: Literal["paper", "channel", "online"]
@@ -43,25 +104,17 @@ class Card(Part):
     """number of UEs"""
     hidden: tuple[int, ...] = Field(min_length=1, max_length=8)
     """units of its hidden layers"""
-    limits: Limits
-    """limits of its powers"""
     acts: Acts = "power"
     """meaning of its actions"""
     criterion: Criterion = "aggregate"
     """when the channel's noise is enough"""
     bound: Convergence = Convergence()
     """the bound that it was trained on"""
-    scenario: str = Field(default="", max_length=300)
-    """title of the scenario that it was trained in"""
-    seed: int = Field(default=0, ge=0)
-    """of its training"""
-    steps: int = Field(default=0, ge=0)
-    """of its training, when it was kept"""
 
     @model_validator(mode="after")
     def _readable(self) -> Self:
         if self.format != FORMAT:
-            raise ValueError(f"format {self.format} is not {FORMAT}, which this program reads; train it again")
+            raise ValueError(f"format {self.format} is not {FORMAT}, which this program reads")
         if any(not 1 <= n <= 4096 for n in self.hidden):
             raise ValueError("hidden: a layer has 1 to 4096 units")
         if (self.task == "online") != (self.observe == "online"):
@@ -107,6 +160,9 @@ class Policy:
         )
 
 
+Described = TypeVar("Described", bound=PolicyCard)
+
+
 def layers_of(weights: Weights) -> Layers:
     """The layers of a network whose weights and biases stand in turn."""
     arrays = list(weights.values())
@@ -128,18 +184,15 @@ def save_policy(policy: Policy, folder: Path) -> None:
     for i, (weight, bias) in enumerate(policy.layers):
         tensors |= {f"layers.{i}.weight": weight, f"layers.{i}.bias": bias}
     if (t := policy.reference) is not None:
-        values = {"std": t.std, "weight": t.weight, "gain": t.gain, "scale": np.array([t.scale])}
-        tensors |= {f"reference.{name}": value for name, value in values.items()}
+        tensors |= {f"reference.{name}": np.atleast_1d(getattr(t, name)) for name in _REFERENCE}
     save_files(policy.card, tensors, folder)
 
 
 def load_policy(folder: Path) -> Policy:
     """The policy of a folder. Raises BadInput with one line for whatever is wrong with it."""
     card, tensors = read_files(folder, Card, _shapes)
-    layers = tuple(
-        (tensors[f"layers.{i}.weight"].astype(np.float32), tensors[f"layers.{i}.bias"].astype(np.float32))
-        for i in range(len(card.shapes))
-    )
+    names = [(f"layers.{i}.weight", f"layers.{i}.bias") for i in range(len(card.shapes))]
+    layers = tuple((tensors[weight].astype(np.float32), tensors[bias].astype(np.float32)) for weight, bias in names)
     if card.observe == "online":
         return Policy(card, layers)
     std, weight, gain, scale = (tensors[f"reference.{n}"].astype(np.float64) for n in _REFERENCE)
@@ -154,9 +207,6 @@ def load_policy(folder: Path) -> Policy:
     return Policy(card, layers, trajectory)
 
 
-_REFERENCE = ("std", "weight", "gain", "scale")
-
-
 def _shapes(card: Card) -> Shapes:
     """Shapes of all arrays: layers, and the reference trajectory of a policy for a whole training."""
     shapes: dict[str, tuple[int | None, ...]] = {}
@@ -166,3 +216,70 @@ def _shapes(card: Card) -> Shapes:
         shapes |= {f"reference.{name}": (None, card.ues) for name in ("std", "weight", "gain")}
         shapes |= {"reference.scale": (1,)}
     return shapes
+
+
+def save_files(card: Part, tensors: Mapping[str, np.ndarray], folder: Path) -> None:
+    """Write a policy into a folder, weights first, so that a card never stands without them."""
+    from safetensors.numpy import save
+
+    folder.mkdir(parents=True, exist_ok=True)
+    with replacing(folder / WEIGHTS) as file:
+        file.write(save({name: np.ascontiguousarray(x) for name, x in tensors.items()}))
+    write_text(folder / CARD, card.model_dump_json(indent=1) + "\n")
+
+
+def read_files(
+    folder: Path, kind: type[Described], shapes: Callable[[Described], Shapes]
+) -> tuple[Described, dict[str, np.ndarray]]:
+    """The card of a policy and its arrays, which have exactly the shapes of its card and are finite.
+
+    Raises BadInput with one line.
+    """
+    path = folder / CARD
+    try:
+        card = kind.model_validate_json(content(path, _MAX_CARD_BYTES), strict=True)
+    except OSError as error:
+        said = error.strerror or error
+        raise BadInput(f"{path}: cannot be read ({said}); give the folder that `netsim train` wrote") from None
+    except ValidationError as error:
+        raise BadInput(f"{path}: {_said(error)}") from None
+    return card, _read_tensors(folder / WEIGHTS, shapes(card))
+
+
+def _said(error: ValidationError) -> str:
+    """The error of a card, and a remedy."""
+    every = error.errors(include_url=False)
+    first = next((e for e in every if e["loc"] == ("task",)), every[0])
+    place = ".".join(str(x) for x in first["loc"])[:60] or "card"
+    if place == "task":
+        return f"task: {first['input']!r:.40} is not for this kind of power; shared plays 'shared', ddpg the others"
+    said = " ".join(str(first["msg"]).removeprefix("Value error, ").split())
+    return f"{place}: {said[:160]}; train the policy again"
+
+
+def _read_tensors(path: Path, shapes: Shapes) -> dict[str, np.ndarray]:
+    """Finite real numbers of these names and shapes."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    try:
+        tensors = load(content(path, _MAX_BYTES))
+    except OSError as error:
+        raise BadInput(
+            f"{path}: cannot be read ({error.strerror or error}); a policy is a card and its weights"
+        ) from None
+    except (SafetensorError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise BadInput(
+            f"{path}: not safetensors ({' '.join(str(error).split())[:120]}); train the policy again"
+        ) from None
+    if odd := sorted(tensors.keys() ^ shapes.keys()):
+        raise BadInput(f"{path}: {odd[0][:60]!r} is {'missing' if odd[0] in shapes else 'unknown'}; train it again")
+    for name, array in tensors.items():
+        wanted = tuple(m if n is None else n for n, m in zip(shapes[name], array.shape, strict=False))
+        real = array.dtype in (np.float32, np.float64)
+        if not real or array.shape != wanted or array.ndim != len(shapes[name]) or not np.isfinite(array).all():
+            raise BadInput(
+                f"{path}: {name} is {array.dtype} {array.shape}, its card asks for finite numbers {shapes[name]}; "
+                "train the policy again"
+            )
+    return tensors

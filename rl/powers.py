@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
@@ -11,23 +11,20 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from fl.power.search import Limits
-from netsim.columns import no_ints
+from netsim.columns import frozen, no_ints
 from netsim.errors import BadInput
 from netsim.part import FILE_NAME
 from netsim.radio.power import Power, PowerContext
 from netsim.rng import Rng
 from netsim.safe import what_is
 from netsim.units import FloatArray, IntArray
-from rl.policy_files import CARD, WEIGHTS
+from rl.settings import CARD, WEIGHTS, Finite
 
 if TYPE_CHECKING:
     from rl.look import Look
     from rl.policy import Policy
     from rl.problem import Problem
     from rl.shared_policy import SharedCard, SharedPolicy
-
-Finite = Annotated[float, Field(allow_inf_nan=False)]
-
 
 RuleName = Literal[
     "constant", "fractional", "equal SNR", "inverse amplitude", "required SNR", "capped inversion", "rank ladder",
@@ -46,7 +43,7 @@ PARAMETERS: dict[RuleName, tuple[str, ...]] = {
 """names of the parameters of a rule in `rl.rules`, with units; factors have none"""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Decision:
     """Powers of the last round: power_w (K,) of all UEs, None before the first; sends (n,): those that send.
 
@@ -129,7 +126,7 @@ class Ddpg(FromFolder):
         policy = self.learnt()
         limits = policy.card.limits
         if policy.card.task == "online":
-            from rl.observation import seen_online
+            from rl.policy import seen_online
             from rl.problem import log_power
 
             last_w = start_w(limits, policy.card.ues) if state.power_w is None else state.power_w
@@ -216,13 +213,11 @@ class Rule(Decided):
 
 def kept(wanted_w: FloatArray, sends: IntArray, limits: Limits) -> FloatArray:
     """Powers (K,) of all UEs, those that send projected onto the limits of their number."""
-    from rl.kernel import project
+    from rl.problem import nearest_w
 
     power_w = wanted_w.copy()
     if len(sends):
-        power_w[sends] = project(
-            wanted_w[sends], limits.each_min_w, limits.each_max_w, limits.total_min_w, limits.total_max_w
-        )
+        power_w[sends] = nearest_w(wanted_w[sends], limits)
     return power_w
 
 

@@ -1,24 +1,25 @@
 """The problem of the study for an agent: input is a vector of powers, output the bound of a whole training.
 
 A trajectory is frozen; what the agent sees and what it may choose are functions of it. Everything here is numpy, so
-that a trained policy can be used without a training library.
+that a trained policy can be used without a training library. `project` and `judge` are the laws of `fl.power.search`
+and `fl.power.bound` for a single vector, compiled: an environment calls them tens of thousands of times a second.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from fl.power.bound import PowerLoss, Trajectory
 from fl.power.search import Limits, PowerPlan, amplitude_rule, average, evolution, full, judged, plateaus
+from netsim.compiled import compiled
 from netsim.rng import Rng
 from netsim.units import FloatArray
-from rl import kernel
 from rl.settings import OPTIMUM
 
 Observe = Literal["paper", "channel"]
@@ -27,8 +28,7 @@ Seen = npt.NDArray[np.float32]
 STEPS = 20  # of an episode
 REACH = 0.25  # natural logarithm of power that an action of 1 adds to the rule
 PROFILE = (0.1, 0.3, 0.5, 0.7, 0.9)  # shares of the rounds at which requirements are shown
-_CODES = {"aggregate": kernel.AGGREGATE, "per-device": kernel.DEVICE, "top-up": kernel.TOP_UP}
-END = 1.0 + float(np.finfo(np.float32).eps)  # of the range of actions, rounding included
+_CODES = {"aggregate": 0, "per-device": 1, "top-up": 2}  # of criteria in compiled code
 _WIDE = 3.0  # natural logarithms that fill half of the range of an observation
 
 
@@ -41,57 +41,95 @@ def log_power(action: FloatArray, limits: Limits) -> FloatArray:
     return limits.each_min_w * (limits.each_max_w / limits.each_min_w) ** ((inside + 1.0) / 2.0)
 
 
-def checked_action(action: FloatArray | Seen, n_ue: int) -> FloatArray:
-    """The action as real numbers (n_ue,). ValueError for another shape, and for numbers outside of [-1, 1].
-
-    What rounding to float32 may add is let through; `log_power` takes it as the end of the range.
-    """
-    try:
-        numbers = np.asarray(action, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"action: not numbers; give {n_ue} of them, from -1 to 1") from None
-    if numbers.shape != (n_ue,):
-        raise ValueError(f"action: shape {numbers.shape}; give one number from -1 to 1 for each UE, shape ({n_ue},)")
-    if not np.isfinite(numbers).all():
-        which = int(np.argmin(np.isfinite(numbers)))
-        raise ValueError(f"action: number {which} is {numbers[which]}; give finite numbers from -1 to 1")
-    if (np.abs(numbers) > END).any():
-        which = int(np.argmax(np.abs(numbers) > END))
-        raise ValueError(f"action: number {which} is {numbers[which]:g}; give numbers from -1 to 1, or clip them first")
-    return numbers
-
-
-def checked_options(options: Any, known: Mapping[str, int | str]) -> dict[str, Any]:
-    """Options of a reset. known : name -> the integers from 0 that are below a number, or the only text.
-
-    Types are strict: no text, truth value or 5.0 for an integer. ValueError for other names and
-    values, and for options that are no mapping.
-    """
-    if options is None:
-        return {}
-    names = " and ".join(known)
-    if not isinstance(options, Mapping):
-        raise ValueError(f"reset: options {options!r:.40}; give a mapping with {names}, or None")
-    for name, value in options.items():
-        if name not in known:
-            raise ValueError(f"reset: no option {name!r:.40}; there is {names}")
-        wanted = known[name]
-        if isinstance(wanted, str):
-            fits, said = isinstance(value, str) and value == wanted, repr(wanted)
-        else:
-            whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-            fits = whole and 0 <= int(value) < wanted
-            said = f"an integer from 0 to {wanted - 1}"
-        if not fits:
-            raise ValueError(f"reset: {name} {value!r:.40}; give {said}")
-    return dict(options)
-
-
 def as_action(power_w: FloatArray, limits: Limits) -> FloatArray:
     """The action in [-1, 1] that asks for these powers."""
     span = np.log(limits.each_max_w / limits.each_min_w)
     action = 2.0 * np.log(power_w / limits.each_min_w) / span - 1.0 if span > 0 else np.zeros(len(power_w))
     return np.minimum(np.maximum(action, -1.0), 1.0)
+
+
+def nearest_w(power_w: FloatArray, limits: Limits) -> FloatArray:
+    """The nearest power vector (K,) within the limits."""
+    return project(power_w, limits.each_min_w, limits.each_max_w, limits.total_min_w, limits.total_max_w)
+
+
+@compiled
+def project(power_w: FloatArray, low: float, high: float, least: float, most: float) -> FloatArray:
+    """The nearest vector (K,) with low <= x_k <= high and least <= sum_k x_k <= most.
+
+    It is clip(x + s, low, high) for one shift s, found among the corners low - x_k and high - x_k, between which the
+    total is a straight line. ValueError for powers that are not finite.
+    """
+    if not np.isfinite(power_w).all():
+        raise ValueError("power_w must be finite")
+    inside: FloatArray = np.minimum(np.maximum(power_w, low), high)
+    total = inside.sum()
+    want = min(max(total, least), most)
+    if total == want:
+        return inside
+    corner = np.sort(np.append(low - power_w, high - power_w))
+    a = 0
+    b = len(corner) - 1
+    while b - a > 1:
+        middle = (a + b) // 2
+        total = 0.0
+        for x in power_w:  # compiled sums of whole arrays take three times as long
+            total += min(max(x + corner[middle], low), high)
+        if total < want:
+            a = middle
+        else:
+            b = middle
+    at_a = at_b = 0.0
+    for x in power_w:
+        at_a += min(max(x + corner[a], low), high)
+        at_b += min(max(x + corner[b], low), high)
+    along = min(max((want - at_a) / (at_b - at_a), 0.0), 1.0) if at_b > at_a else 0.0
+    nearest: FloatArray = np.minimum(np.maximum(power_w + corner[a] + along * (corner[b] - corner[a]), low), high)
+    return nearest
+
+
+@compiled
+def judge(
+    power_w: FloatArray,
+    channel_std: FloatArray,
+    std: FloatArray,
+    cost_w: FloatArray,
+    artificial: FloatArray,
+    round_weight: FloatArray,
+    weight: FloatArray,
+    criterion: int,
+) -> tuple[float, int]:
+    """L and T_th of a power vector (K,).
+
+    channel_std (T, K) at 1 W, or (1, K) where it is the same in all rounds; std, weight (T, K); cost_w (K,);
+    artificial (T + 1,); round_weight (T,). For top-up T_th is the last round in which any UE draws noise.
+
+    ValueError for powers of another shape, or that are not finite and above 0: compiled code would read past the end.
+    """
+    rounds, n = std.shape
+    if len(power_w) != n:
+        raise ValueError("power_w must have one power for each UE")
+    if not ((power_w > 0.0) & (power_w < np.inf)).all():
+        raise ValueError("power_w must be finite and above 0")
+    root = 1.0 / np.sqrt(power_w)
+    value = (cost_w * root * root).sum()
+    last = len(channel_std) - 1
+    switch = 0
+    for t in range(rounds - 1, -1, -1):
+        lacking = 0.0
+        short = False
+        for k in range(n):
+            missing = std[t, k] - root[k] * channel_std[min(t, last), k]
+            lacking += missing
+            short = short or missing > 0.0
+        if lacking > 0.0 if criterion == 0 else short:
+            switch = max(switch, t + 1)
+            if criterion < 2:
+                return value + artificial[switch], switch
+            for k in range(n):
+                own = root[k] * channel_std[min(t, last), k]
+                value += round_weight[t] * weight[t, k] ** 2 * max(std[t, k] ** 2 - own**2, 0.0)
+    return value, switch
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,20 +175,18 @@ class Problem:
         """The best power of the family s G_k / ||h_k||, within the limits, G_k the mean weight of a UE."""
         return amplitude_rule(self.objective, self.limits)
 
-    def act(self, action: FloatArray | Seen) -> Outcome:
+    def act(self, action: FloatArray) -> Outcome:
         """The outcome of an action."""
-        limits, numbers = self.limits, checked_action(action, self.n_ue)
+        limits = self.limits
         if self.acts == "residual":
-            wanted = self.rule.power_w * np.exp(REACH * np.clip(numbers, -1.0, 1.0))
+            wanted = self.rule.power_w * np.exp(REACH * np.clip(action, -1.0, 1.0))
         else:
-            wanted = log_power(numbers, limits)
-        return self.tried(
-            kernel.project(wanted, limits.each_min_w, limits.each_max_w, limits.total_min_w, limits.total_max_w)
-        )
+            wanted = log_power(action, limits)
+        return self.tried(nearest_w(wanted, limits))
 
     def tried(self, power_w: FloatArray) -> Outcome:
         """The bound at a power vector that keeps the limits."""
-        value, switch = kernel.judge(power_w, *self.laws)
+        value, switch = judge(power_w, *self.laws)
         return Outcome(power_w, value, switch)
 
     def ratio(self, outcome: Outcome | PowerPlan) -> float:
@@ -252,17 +288,16 @@ def fractional(problem: Problem, alpha: float) -> FloatArray:
     """
     limits = problem.limits
     shape = problem.objective.trajectory.gain.mean(axis=0) ** -alpha
-    return _scaled(lambda p0: np.clip(p0 * shape, limits.each_min_w, limits.each_max_w), limits.total_max_w, shape)
-
-
-def _scaled(power_w: Callable[[float], FloatArray], total_w: float, shape: FloatArray) -> FloatArray:
-    """power_w(p0) with the largest p0 whose total keeps total_w, by bisection over its logarithm."""
-    low, high = -60.0, 60.0
     middle = -float(np.log(shape).mean())
-    for _ in range(100):
-        mid = (low + high) / 2
-        if power_w(float(np.exp(mid + middle))).sum() <= total_w:
-            low = mid
+
+    def power_w(log_p0: float) -> FloatArray:
+        return np.asarray(np.clip(np.exp(log_p0 + middle) * shape, limits.each_min_w, limits.each_max_w))
+
+    low, high = -60.0, 60.0
+    for _ in range(100):  # bisection
+        at = (low + high) / 2
+        if power_w(at).sum() <= limits.total_max_w:
+            low = at
         else:
-            high = mid
-    return power_w(float(np.exp(low + middle)))
+            high = at
+    return power_w(low)

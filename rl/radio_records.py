@@ -20,13 +20,17 @@ what a closed-form attack gives away as noise grows, and no variance: it is the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import replace
 from typing import NamedTuple, Self
 
 import numpy as np
 
-from netsim.columns import Columns
+from netsim.columns import Columns, frozen
+from netsim.compiled import compiled
 from netsim.errors import BadInput
+from netsim.radio import sic
+from netsim.radio.airtime import rates, transmissions, waits
+from netsim.radio.rate import Adaptation
 from netsim.radio.shared_band import Noma, SharedBand
 from netsim.radio.uplink import Cohort, ComplexArray, Uplink
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -55,7 +59,7 @@ class Air(NamedTuple):
     deadline_s: float
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Links(Columns):
     """Links of K UEs in S rounds. h (S, K, n_bs, antennas), heard (S, K, 1, antennas) : amplitudes at base stations and
     at an eavesdropper, of path and fading; serving (S, K), -1 : absent; downlink_bps (S, K).
@@ -79,7 +83,7 @@ class Links(Columns):
         return np.asarray((self.h.real**2 + self.h.imag**2).sum(axis=3))
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Rounds(Columns):
     """S rounds that were played. rows (S, K) : rows that each UE sends, of n_bits (S,); compute_s, compute_j (S, K) :
     time and energy of training before; rho (S,); factor (S,) : A^(T-1-t); lost_noise (S,) : kappa. Of rows, filled up
@@ -105,22 +109,16 @@ class Rounds(Columns):
     def stack(cls, rounds: list[Self]) -> Self:
         """Rounds of the same UEs and base stations, one after the other."""
         most = max(r.of.shape[1] for r in rounds)
-        links = Links.join([r.links for r in rounds])
-        columns = [f.name for f in fields(cls) if f.name != "links"]
-        padded = {"of": -1, "weight": 0.0, "required_std": 0.0}
+        return cls.join([r._filled_up(most) for r in rounds])
 
-        def joined(name: str) -> FloatArray:
-            parts = [getattr(r, name) for r in rounds]
-            if name in padded:
-                parts = [
-                    np.pad(p, ((0, 0), (0, most - p.shape[1])), constant_values=padded[name]) for p in parts
-                ]  # fmt: skip
-            return np.concatenate(parts)
-
-        return cls(links, **{name: joined(name) for name in columns})  # type: ignore[arg-type]
+    def _filled_up(self, most: int) -> Self:
+        """The same rounds with room for so many rows."""
+        room = ((0, 0), (0, most - self.of.shape[1]))
+        weight, required_std = np.pad(self.weight, room), np.pad(self.required_std, room)
+        return replace(self, of=np.pad(self.of, room, constant_values=-1), weight=weight, required_std=required_std)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class RowCosts:
     """Costs of power vectors by row (B, R): noise suffered and required, weighted; whether it was lost; its leak;
     whether artificial noise was drawn on it; and factor (B,).
@@ -134,9 +132,9 @@ class RowCosts:
     factor: FloatArray
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class RadioCosts:
-    """Unweighted figures (B,) of power vectors, NaN where they do not follow from the radio; energy of each UE (B, K),
+    """Unweighted figures (B,) of power vectors that follow from the radio; energy of each UE (B, K),
     and costs by row.
     """
 
@@ -181,7 +179,7 @@ def drawn_var(required_std: FloatArray, rho: FloatArray | float, snr: FloatArray
         return np.maximum(required_std**2 - np.where(snr > 0, rho**2 / snr, 0.0), 0.0)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Sent:
     """SINR, SNR and whether decoded (B, K) at base stations, and SINR at the listener."""
 
@@ -220,20 +218,113 @@ def costs_of(
         hidden = np.where(scale > 0, drawn / scale, 0.0) + 1.0 / np.maximum(heard, 1e-30)
         leak = np.where(there & (heard > 0), 1.0 / (1.0 + hidden), 0.0)
     n, lost = np.maximum(there.sum(axis=1), 1), there & ~came
-    unknown = np.full(len(n), np.nan)
     return RadioCosts(
-        figures=Figures(
-            noise=np.where(there.any(axis=1), noise, 0.0),
-            loss=unknown,
-            leakage=unknown,
-            lost=lost.sum(axis=1) / n,
-            leak=leak.sum(axis=1) / n,
-            energy_j=energy_j.sum(axis=1),
-        ),
+        figures={
+            "noise": np.where(there.any(axis=1), noise, 0.0),
+            "lost": lost.sum(axis=1) / n,
+            "leak": leak.sum(axis=1) / n,
+            "energy_j": energy_j.sum(axis=1),
+        },
         energy_of_ue_j=energy_j,
         artificial=np.asarray((drawn > 0).any(axis=1)),
         rows=RowCosts(suffered, asked, lost, leak, drawn > 0, factor),
     )
+
+
+@compiled
+def sinrs(power_w: FloatArray, which: IntArray, h: ComplexArray, serving: IntArray, air: Air) -> FloatArray:
+    """SINR (B, K) at the receivers `serving` (S, K) of power vectors (B, K), each in the round which (B,) of S.
+
+    h (S, K, n, antennas). The law is that of `SharedBand.granted`; an eavesdropper cancels alike.
+    """
+    sinr = np.zeros(power_w.shape)
+    all_cells = air.interference == ALL
+    for b in range(len(power_w)):
+        s = which[b]
+        own, strength = sic.own_amplitudes(h[s], serving[s])
+        if air.interference == NONE:
+            sinr[b] = power_w[b] * strength / air.noise_w
+            continue
+        group_of = sic.groups(power_w[b] * strength, serving[s], h.shape[2], air.group_size)
+        sinr[b] = sic.many_antennas(
+            power_w[b], h[s], own, strength, serving[s], group_of, air.noise_w, air.residual, all_cells, air.min_sinr
+        )
+        refused = sinr[b] < air.floor_sinr
+        if refused.any():  # the others have a higher SINR than before
+            sends = np.where(refused, -1, serving[s])
+            again = sic.many_antennas(
+                power_w[b], h[s], own, strength, sends, group_of, air.noise_w, air.residual, all_cells, air.min_sinr
+            )
+            sinr[b] = np.where(refused, sinr[b], again)
+    return sinr
+
+
+@compiled
+def _received(
+    sinr: FloatArray,
+    power_w: FloatArray,
+    which: IntArray,
+    h: ComplexArray,
+    serving: IntArray,
+    downlink_bps: FloatArray,
+    rows: IntArray,
+    compute_s: FloatArray,
+    compute_j: FloatArray,
+    n_bits: FloatArray,
+    air: Air,
+) -> tuple[FloatArray, BoolArray, FloatArray]:
+    """SNR, whether decoded in time, and energy in J (B, K) of power vectors (B, K), each in one of S rounds.
+
+    The laws are those of `netsim.radio.airtime`, called with one vector after the other.
+    """
+    snr, energy_j, decoded = np.zeros(sinr.shape), np.zeros(sinr.shape), np.zeros(sinr.shape, np.bool_)
+    k = sinr.shape[1]
+    numbers, ends = np.empty((5, k)), np.empty((2, k), np.bool_)
+    for b in range(len(sinr)):
+        s = which[b]
+        strength = sic.own_amplitudes(h[s], serving[s])[1]
+        snr[b] = power_w[b] * strength / air.noise_w
+        rate_bps = rates(sinr[b], air.bandwidth_hz, Adaptation(air.attenuation, air.max_bps_per_hz, air.floor_sinr))
+        wait_s = np.zeros(k)
+        if air.group_size < k:
+            hears = np.where(downlink_bps[s] > 0, serving[s], -1)
+            group_of = sic.groups(power_w[b] * strength, hears, h.shape[2], air.group_size)
+            wait_s = waits(
+                sinr[b], rate_bps, downlink_bps[s], rows[s], compute_s[s], serving[s], group_of, n_bits[s],
+                air.deadline_s, air.min_sinr,
+            )  # fmt: skip
+        transmissions(
+            sinr[b], snr[b], rate_bps, downlink_bps[s], rows[s], wait_s, compute_s[s], compute_j[s], power_w[b],
+            n_bits[s], air.deadline_s, air.min_sinr, 1.0, numbers, ends,
+        )  # fmt: skip
+        energy_j[b], decoded[b] = numbers[4], ends[0]
+    return snr, decoded, energy_j
+
+
+def received(power_w: FloatArray, which: IntArray, links: Links, air: Air) -> tuple[FloatArray, FloatArray]:
+    """SINR (B, K) of power vectors at the base stations, and at the eavesdropper, 0 without one."""
+    can = links.downlink_bps > 0  # a UE without the model has nothing to send
+    sinr = sinrs(power_w, which, links.h, np.where(can, links.serving, -1), air)
+    if not links.heard.shape[2]:
+        return sinr, np.zeros_like(sinr)
+    alone = air._replace(floor_sinr=0.0, min_sinr=0.0, deadline_s=np.inf)
+    sent_w = np.where((sinr >= air.floor_sinr) & can[which], power_w, 0.0)
+    return sinr, sinrs(sent_w, which, links.heard, np.where(links.serving >= 0, 0, -1), alone)
+
+
+def judged(rounds: Rounds, air: Air, power_w: FloatArray, which: IntArray) -> RadioCosts:
+    """Costs of power vectors (B, K) in rounds which (B,)."""
+    links = rounds.links
+    sinr, heard = received(power_w, which, links, air)
+    snr, decoded, energy_j = _received(
+        sinr, power_w, which, links.h, links.serving, links.downlink_bps, rounds.rows, rounds.compute_s,
+        rounds.compute_j, rounds.n_bits, air,
+    )  # fmt: skip
+    listener = heard if links.heard.shape[2] else sinr
+    return costs_of(
+        Sent(sinr, snr, decoded, listener), energy_j, rounds.of[which], rounds.weight[which],
+        rounds.required_std[which], rounds.rho[which], rounds.factor[which], rounds.lost_noise[which],
+    )  # fmt: skip
 
 
 def _amplitudes(cohort: Cohort) -> ComplexArray:

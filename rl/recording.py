@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from fl.round.state import RoundOutcome
+from netsim.columns import frozen
+from netsim.radio.power import PowerContext
 from netsim.units import BoolArray, FloatArray, IntArray
 from rl.cost import Costs, rows_sent
-from rl.env_online import OnlinePower
-from rl.look import Look
-from rl.observation import Before
+from rl.env import Episode, OnlinePower
+from rl.look import Look, silent
 from rl.problem import as_action
-from rl.radio_records import Links, Rounds, lost_noise
+from rl.radio_records import Rounds, lost_noise
 
 Rule = Callable[[Look], FloatArray]
 """Powers (S, K) in W from the knowledge of S rounds before they begin"""
@@ -33,39 +34,22 @@ def recorded(env: OnlinePower, rule: Rule, world: int) -> tuple[Rounds, Look]:
     return Rounds.stack([rounds for rounds, _ in played]), Look.stack([look for _, look in played])
 
 
-@dataclass(frozen=True, eq=False)
-class Episode:
-    """A whole world as it was recorded, S steps. rounds : of all steps, silent ones without rows; before : S + 1, with
-    the knowledge at the end; sends (S, K), silent (S,) : whether each UE sent, and whether none did; played (S,) :
-    rounds so far; stopped : whether a budget ended it; max_power_w : of a UE.
-    """
-
-    rounds: Rounds
-    before: Before
-    sends: BoolArray
-    silent: BoolArray
-    played: IntArray
-    stopped: bool
-    max_power_w: float
-
-    def __len__(self) -> int:
-        return len(self.silent)
-
-
 def episode_of(env: OnlinePower, rule: Rule, world: int) -> Episode:
     """All steps of a world that is played with a rule."""
     env.reset(options={"world": world})
-    before, rounds, silent, played = [Before.of(env.now)], list[Rounds](), list[bool](), list[int]()
+    before, rounds, none_sent, played = [_without_links(env.now)], list[Rounds](), list[bool](), list[int]()
     for own, look in _played(env, rule):
-        rounds.append(_silent(look) if own is None else own)
-        silent.append(own is None)
+        rounds.append(silent(look) if own is None else own)
+        none_sent.append(own is None)
         played.append(env.state.played)
-        before.append(Before.of(env.now))
+        before.append(_without_links(env.now))
     whole = Rounds.stack(rounds)
-    return Episode(
-        whole, Before.join(before), whole.rows > 0, np.array(silent), np.array(played), env.state.stopped,
-        env.world.max_power_w,
-    )  # fmt: skip
+    return Episode(whole, before, whole.rows > 0, np.array(none_sent), np.array(played), env.state.stopped)
+
+
+def _without_links(now: PowerContext) -> PowerContext:
+    """The context as far as it is observed."""
+    return replace(now, cohort=None, overheard=None)
 
 
 def _played(env: OnlinePower, rule: Rule) -> Iterator[tuple[Rounds | None, Look]]:
@@ -76,17 +60,6 @@ def _played(env: OnlinePower, rule: Rule) -> Iterator[tuple[Rounds | None, Look]
         yield None if env.outcome is None else _of_round(env, env.outcome, look), look
 
 
-def _silent(look: Look) -> Rounds:
-    """A round in which no UE sent."""
-    links, nothing = look.links, np.zeros(look.links.serving.shape)
-    no_cell = np.full(nothing.shape, -1)
-    return Rounds(
-        links=Links(links.h, links.heard, no_cell, links.downlink_bps), rows=nothing.astype(np.int64),
-        n_bits=look.n_bits, compute_s=nothing, compute_j=nothing, rho=look.rho, factor=np.zeros(1),
-        lost_noise=np.zeros(1), of=no_cell[:, :1], weight=nothing[:, :1], required_std=nothing[:, :1],
-    )  # fmt: skip
-
-
 def _of_round(env: OnlinePower, outcome: RoundOutcome, look: Look) -> Rounds:
     """The round that was played last, whose links were known before."""
     world, setup = env.world, env.setup
@@ -95,16 +68,13 @@ def _of_round(env: OnlinePower, outcome: RoundOutcome, look: Look) -> Rounds:
     count = outcome.phases[-1].made.count
     work = setup.learning.learner.passes * np.bincount(sent.ue, weights=count, minlength=k)
     rows = np.bincount(sent.ue, minlength=k)
-    serving = np.where(rows > 0, look.links.serving, -1)
-    links = Links(look.links.h, look.links.heard, serving, look.links.downlink_bps)
     factor = env.task.bound.factor(sent.by_model(k)) ** (env.rounds - outcome.state.played)
-    return Rounds(
-        links=links,
+    return replace(
+        silent(look),
+        links=replace(look.links, serving=np.where(rows > 0, look.links.serving, -1)),
         rows=rows[None],
-        n_bits=look.n_bits,
         compute_s=(world.training_s_per_sample * work)[None],
         compute_j=np.asarray(world.compute_j_per_sample * work)[None],
-        rho=look.rho,
         factor=np.array([factor]),
         lost_noise=lost_noise(setup.uplink, setup.learning.round_s, look.n_bits),
         of=sent.ue[None],
@@ -113,7 +83,7 @@ def _of_round(env: OnlinePower, outcome: RoundOutcome, look: Look) -> Rounds:
     )
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Step:
     """A round. position_m (K, 2), NaN for a UE that is away; serving (K,), -1 : no base station; sent, arrived (K,);
     power_w (K,), NaN for a UE that sent nothing.

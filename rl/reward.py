@@ -1,48 +1,44 @@
 """The slot `reward`: cost of a round for an online agent, whose negative is its reward.
 
 A reward is a function of the figures of a round alone, so the same part serves live, on recorded rounds, for rules,
-agents and an oracle. Bounds on means over rounds are kept by multipliers (see `rl.lagrangian`).
+agents and an oracle.
+
+Bounds on means over rounds are kept by multipliers: the dual is climbed while the primal is solved,
+
+    L(policy, lambda) = mean f_0 + sum_i lambda_i (mean f_i - b_i),      lambda_i >= 0.
+
+For given multipliers the best policy minimises L, which is a mean over rounds like any other cost. Each mean that
+exceeds its bound raises its multiplier, each that stays below lowers it, down to 0. Steps are counted in spreads s of
+figures: at the first multiplier s_0 / s_i, one spread of f_i costs as much as one of f_0.
+
+For any multipliers the least L is no more than the least f_0 of all policies that keep the bounds (weak duality): the
+bound of the oracle. [Boyd and Vandenberghe, Convex Optimization, Section 5.2]
 """
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import field, replace
 from typing import ClassVar, Literal, Self
 
+import numpy as np
 from pydantic import Field, model_validator
 
+from netsim.columns import frozen, no_floats
 from netsim.part import OneOf, Part
 from netsim.units import FloatArray
 
 Figure = Literal["noise", "loss", "leakage", "lost", "leak", "energy_j"]
-FIGURES: tuple[Figure, ...] = ("noise", "loss", "leakage", "lost", "leak", "energy_j")
+FIGURES: tuple[str, ...] = ("noise", "loss", "leakage", "lost", "leak", "energy_j")
 DUAL_RATE = 0.1
-_LIVE = ("loss", "leakage")  # unknown in recorded rounds
+RECORDED: tuple[str, ...] = ("noise", "lost", "leak", "energy_j")
+"""those that are known in recorded rounds"""
+_FEASIBLE_FIRST = 1e3  # cost of exceeding a bound by its size where policies are compared
+_MIN = 0.01  # spread of a figure, of its bound; of the minimised cost, of its mean
+Figures = Mapping[str, FloatArray]
+"""Costs of rounds without any weight, (B,) each.
 
-
-@dataclass(frozen=True, eq=False)
-class Figures:
-    """Costs of rounds without any weight, (B,) each; NaN where one is not known.
-
-    noise : logarithm of the bound's increment over that of the required noise; loss : dB or nats; leakage, lost, leak :
-    shares; energy_j : of all UEs.
-    """
-
-    noise: FloatArray
-    loss: FloatArray
-    leakage: FloatArray
-    lost: FloatArray
-    leak: FloatArray
-    energy_j: FloatArray
-
-    def of(self, name: str) -> FloatArray:
-        """One figure (B,)."""
-        found: FloatArray = getattr(self, name)
-        return found
-
-    def less(self, own: "Figures") -> "Figures":
-        """These without a part of them."""
-        return Figures(*(self.of(f.name) - own.of(f.name) for f in fields(self)))
+noise : logarithm of the bound's increment over that of the required noise; loss : dB or nats; leakage, lost, leak :
+shares; energy_j : of all UEs."""
 
 
 class Reward(Part):
@@ -58,7 +54,7 @@ class Reward(Part):
         """Figures that it depends on, each with the key that asks for it."""
 
     @abstractmethod
-    def cost(self, figures: "Figures") -> FloatArray:
+    def cost(self, figures: Figures) -> FloatArray:
         """Cost of each round (B,)."""
 
     def bounds(self) -> Mapping[str, float]:
@@ -72,7 +68,7 @@ class Reward(Part):
     @property
     def beyond_radio(self) -> list[str]:
         """Keys of figures that are unknown in recorded rounds."""
-        return [key for name, key in self.reads.items() if name in _LIVE]
+        return [key for name, key in self.reads.items() if name not in RECORDED]
 
 
 class Weighted(Reward):
@@ -111,18 +107,8 @@ class Weighted(Reward):
         keys = {name: "energy_per_j" if name == "energy_j" else name for name in FIGURES}
         return {name: key for name, key in keys.items() if getattr(self, key)}
 
-    def cost(self, figures: "Figures") -> FloatArray:
-        total = (
-            self.noise * figures.noise
-            + self.lost * figures.lost
-            + self.leak * figures.leak
-            + self.energy_per_j * figures.energy_j
-        )
-        if self.leakage:
-            total = total + self.leakage * figures.leakage
-        if self.loss:  # it may not be known
-            total = total + self.loss * figures.loss
-        return total
+    def cost(self, figures: Figures) -> FloatArray:
+        return np.asarray(sum(getattr(self, key) * figures[name] for name, key in self.reads.items()))
 
     @model_validator(mode="after")
     def _something(self) -> Self:
@@ -159,7 +145,7 @@ class Constrained(Reward):
         lambda_i <- max(0, lambda_i + eta s_0 / s_i clip((mean f_i - b_i) / s_i, -1, 1))
 
     with the means of the present policy, and the spreads s of the figures over actions where training begins. A
-    multiplier is in units of f_0 for a unit of f_i. See `rl.lagrangian`.
+    multiplier is in units of f_0 for a unit of f_i.
     """
 
     kind: Literal["constrained"] = "constrained"
@@ -179,8 +165,8 @@ class Constrained(Reward):
     def reads(self) -> Mapping[str, str]:
         return {self.minimise: "minimise"} | {name: f"at_most.{name}" for name in self.at_most.given()}
 
-    def cost(self, figures: "Figures") -> FloatArray:
-        return figures.of(self.minimise)
+    def cost(self, figures: Figures) -> FloatArray:
+        return figures[self.minimise]
 
     def bounds(self) -> Mapping[str, float]:
         return self.at_most.given()
@@ -203,3 +189,53 @@ class Constrained(Reward):
 
 REWARDS = OneOf("reward", Weighted, Constrained, default="weighted")
 """The reward slot: cost of a round for an online agent."""
+
+
+def priced(reward: Reward, figures: Figures, multipliers: FloatArray | None) -> FloatArray:
+    """Cost of rounds (B,) with multipliers (m,), in the order of the bounds; None: without the bounds."""
+    cost = reward.cost(figures)
+    if multipliers is None:
+        return cost
+    for (name, bound), multiplier in zip(reward.bounds().items(), multipliers.tolist(), strict=True):
+        if multiplier:  # a figure without a price may be unknown
+            cost = cost + multiplier * (figures[name] - bound)
+    return cost
+
+
+def over(reward: Reward, figures: Figures) -> FloatArray:
+    """Excess of means over rounds over their bounds (m,); below 0 where there is room."""
+    return np.array([float(figures[name].mean()) - bound for name, bound in reward.bounds().items()])
+
+
+def penalty(reward: Reward, figures: Figures) -> float:
+    """0 where all bounds are kept; else any policy that keeps them better is the better one."""
+    sizes = np.array([abs(bound) or 1.0 for bound in reward.bounds().values()])
+    return float(_FEASIBLE_FIRST * (np.maximum(over(reward, figures), 0.0) / sizes).sum())
+
+
+@frozen
+class Prices:
+    """Multipliers (m,), in units of the minimised cost for a unit of each bounded figure; one spread (m,) of each
+    figure, and how far one step at a rate of 1 moves its multiplier (m,). Without rows for a reward without bounds.
+    """
+
+    multipliers: FloatArray = field(default_factory=no_floats)
+    spread: FloatArray = field(default_factory=no_floats)
+    step: FloatArray = field(default_factory=no_floats)
+
+    def raised(self, over: FloatArray, rate: float) -> Self:
+        """After a dual step: over (m,) is the excess of means over their bounds."""
+        moved = self.multipliers + rate * self.step * np.clip(over / self.spread, -1.0, 1.0)
+        return replace(self, multipliers=np.maximum(moved, 0.0))
+
+
+def first_prices(reward: Reward, figures: Figures, situations: int) -> Prices:
+    """The first multipliers. figures : of as many actions in each situation, situation by situation."""
+
+    def spread(values: FloatArray) -> float:
+        return float(values.reshape(situations, -1).std(axis=1).mean())
+
+    bounds, cost = reward.bounds(), reward.cost(figures)
+    own = np.array([max(spread(figures[name]), _MIN * abs(bound), 1e-9) for name, bound in bounds.items()])
+    step = max(spread(cost), _MIN * abs(float(cost.mean()))) / own
+    return Prices(step, own, step)

@@ -20,22 +20,22 @@ of them. Where means over rounds are bounded, those that keep their bounds come 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from fl.power.search import Limits
+from netsim.columns import frozen
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
-from rl.lagrangian import penalty, priced
 from rl.look import Look
-from rl.radio_records import Air, Rounds
-from rl.reward import Figures, Reward
+from rl.radio_records import Air, Rounds, judged
+from rl.reward import Figures, Reward, penalty, priced
 
 _TRIED, _BEST, _MIN = 48, 8, 0.05  # of a generation; no spread shrinks below a share of its first one
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Law:
     """A rule with free parameters: dbw(look, parameters (P,)) -> (S, K); start, spread (P,): where tuning begins."""
 
@@ -45,7 +45,7 @@ class Law:
     spread: tuple[float, ...]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Tuned:
     """A rule with its parameters, its mean cost where it was tuned, and the power vectors that were judged for it."""
 
@@ -97,7 +97,7 @@ def within(dbw: FloatArray, limits: Limits) -> FloatArray:
     return limits.project(power_w)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Known:
     """Recorded rounds, the knowledge before each, and their costs."""
 
@@ -116,8 +116,6 @@ class Known:
         the maximum of a UE, as live.
         """
         at = np.arange(len(self.rounds)) if which is None else which
-        from rl.radio_loops import judged
-
         return judged(self.rounds, self.air, np.minimum(power_w, self.look.max_power_w), at).figures
 
     def cost(self, power_w: FloatArray, which: IntArray | None = None) -> FloatArray:
@@ -132,13 +130,20 @@ class Known:
         """The figure that selects the best policy of a training: mean cost of an episode over worlds, plus a penalty
         for bounds on means that are exceeded.
         """
-        figures = self.figures(power_w(self.look))
-        return float(self.reward.cost(figures).sum() / self.look.worlds) + penalty(self.reward, figures)
+        return self._compared(power_w(self.look), self.look.worlds)
 
     def merit(self, power_w: FloatArray) -> float:
         """The figure that compares policies: mean cost over all rounds, plus a penalty for bounds that are exceeded."""
+        return self._compared(power_w, len(self))
+
+    def _compared(self, power_w: FloatArray, n: int) -> float:
         figures = self.figures(power_w)
-        return float(priced(self.reward, figures, None).mean()) + penalty(self.reward, figures)
+        return float(self.reward.cost(figures).sum() / n) + penalty(self.reward, figures)
+
+
+def _merits(known: Known, law: Law, parameters: FloatArray) -> FloatArray:
+    """Merit of a rule with each of several parameters (n, P)."""
+    return np.array([known.merit(within(law.dbw(known.look, p), known.look.limits)) for p in parameters])
 
 
 def tuned(law: Law, known: Known, evaluations: int, rng: Rng) -> Tuned:
@@ -149,7 +154,7 @@ def tuned(law: Law, known: Known, evaluations: int, rng: Rng) -> Tuned:
     for g in range(generations):
         drawn = mean + spread * rng.normal(f"tune.{law.name}", np.arange(_TRIED), (len(mean),), item=g)
         drawn[0] = best
-        found = np.array([known.merit(within(law.dbw(known.look, p), known.look.limits)) for p in drawn])
+        found = _merits(known, law, drawn)
         order = np.argsort(found, kind="stable")
         if found[order[0]] < cost:
             best, cost = drawn[order[0]], float(found[order[0]])
@@ -164,6 +169,6 @@ def best_of_random(law: Law, known: Known, evaluations: int, rng: Rng) -> Tuned:
     drawn = np.array(law.start) + np.array(law.spread) * rng.normal(
         f"random.{law.name}", np.arange(n), (len(law.start),)
     )
-    found = np.array([known.merit(within(law.dbw(known.look, p), known.look.limits)) for p in drawn])
+    found = _merits(known, law, drawn)
     best = int(found.argmin())
     return Tuned(law, drawn[best], float(found[best]), n * len(known))

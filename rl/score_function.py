@@ -5,7 +5,7 @@ the round, the gradient of the expected cost with respect to the mean x is that 
 shrinks over the training. Comparing actions within one round removes the differences between rounds, which are most
 of the variance.
 
-Where the reward bounds means over rounds, costs have the prices of `rl.lagrangian` on them: after every 50th step the
+Where the reward bounds means over rounds, costs have the prices of `rl.reward` on them: after every 50th step the
 policy, without exploration, is judged on all rounds, and multipliers take a step.
 
 A training is a function of its seed, its settings and the rounds alone, and can be written down after every step.
@@ -23,25 +23,22 @@ from netsim.checkpoint import from_tree_as, to_tree
 from netsim.rng import Streams
 from netsim.units import FloatArray, IntArray
 from rl.ddpg import optimiser_memory, resume_optimiser
-from rl.lagrangian import Prices, first_prices, over, priced
+from rl.reward import Prices, first_prices, over, priced
 from rl.rules import Known, Tuned, within
 from rl.settings import ScoreFunctionAgent
 from rl.shared_policy import UNIT_DB, SharedPolicy, first_weights, forward, others, seen
-from rl.train import Weights
+from rl.train import Training, Weights
 
 _FALLS = 0.99  # by how much of itself the learning rate falls over a training
 _EVEN = 1e-12  # spread of costs in a round in which all actions cost the same
 _DUAL_EVERY = 50  # steps
 
 
-class ScoreFunctionTraining:
+class ScoreFunctionTraining(Training):
     """A training by the score-function gradient."""
 
-    rewards: list[float] | None = None
-    rests = True
-
     def __init__(self, known: Known, rule: Tuned, agent: ScoreFunctionAgent, steps: int, seed: int) -> None:
-        self.known, self.rule, self.agent, self.steps, self.done = known, rule, agent, steps, 0
+        self.known, self.rule, self.agent, self.steps = known, rule, agent, steps
         self.generator = Streams(seed).at("score-function").generator("steps")
         look = known.look
         self._rule_dbw = rule.dbw(look)
@@ -56,18 +53,13 @@ class ScoreFunctionTraining:
     def evaluations(self) -> int:
         """Number of power vectors evaluated so far."""
         judged = self.done * self._rounds * self.agent.actions
-        if not self.prices.bounded:
+        if not len(self.prices.multipliers):
             return judged
         return judged + self._rounds * self.agent.actions + self.done // _DUAL_EVERY * len(self.known)
 
     @property
     def _rounds(self) -> int:
         return min(self.agent.situations, len(self.known))
-
-    @property
-    def multipliers(self) -> tuple[float, ...]:
-        """Multipliers of the reward's bounds."""
-        return tuple(self.prices.multipliers.tolist())
 
     def weights(self) -> Weights:
         """The weights of the policy now."""
@@ -106,7 +98,7 @@ class ScoreFunctionTraining:
         ((slope * mean).sum() / n).backward()
         self._adam.step()
         self.done += 1
-        if self.prices.bounded and self.done % _DUAL_EVERY == 0:
+        if len(self.prices.multipliers) and self.done % _DUAL_EVERY == 0:
             found = self.known.figures(SharedPolicy(self.weights(), self.rule).power_w(self.known.look))
             self.prices = self.prices.raised(over(reward, found), reward.dual_rate())
 
@@ -114,7 +106,7 @@ class ScoreFunctionTraining:
         """The first prices, from actions around the rule in some of the rounds."""
         reward, n, actions = self.known.reward, self._rounds, self.agent.actions
         if not reward.bounds():
-            return Prices.none()
+            return Prices()
         pick = generator.choice(len(self.known), n, replace=False)
         noise = _mirrored(generator, (n, actions // 2, self._rule_dbw.shape[1]))
         powers_w = self._powers_w(pick, self.agent.exploration_noise_std * noise)

@@ -11,6 +11,9 @@ from rl.reward import REWARDS, Reward, Weighted
 
 AGENT = "ddpg"
 """Name of the agent DDPG in comparisons."""
+CARD, WEIGHTS = "policy.json", "policy.safetensors"
+"""Files of a policy."""
+Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class Agent(Part):

@@ -17,24 +17,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
 
-from fl.power.search import Limits
-from netsim.part import Part
 from netsim.units import FloatArray
 from rl.look import FEATURES, OUTLOOK, PAIR_FEATURES, Look
-from rl.policy_files import read_files, save_files
+from rl.policy import PolicyCard, read_files, save_files
 from rl.rules import LAWS, Tuned, untuned, within
+from rl.settings import Finite
 from rl.train import Weights
 
 ENCODED, HIDDEN = 32, 64
 UNIT_DB = 10.0
 SEEN = len(FEATURES) + len(OUTLOOK)
 Shapes = dict[str, tuple[int, ...]]
-Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
 def _message(i: int, out: int) -> Shapes:
@@ -105,27 +103,17 @@ def forward(xp: Any, w: Any, features: Any, pairs: Any, others: Any) -> Any:
     return (e @ w["out.weight"].T + w["out.bias"])[..., 0]
 
 
-class SharedCard(Part):
-    """Description of a shared policy: limits, rule and origin."""
+class SharedCard(PolicyCard):
+    """Description of a shared policy: of which rule."""
 
     format: Literal[2] = 2
     """version of these files"""
-    program: str = Field(max_length=40)
-    """version of the program that trained it"""
     task: Literal["shared"] = "shared"
     """one network for every UE"""
-    limits: Limits
-    """what its powers may be"""
     rule: str = Field(max_length=40)
     """the rule that it adds to"""
     parameters: tuple[Finite, ...] = Field(max_length=16)
     """of the rule"""
-    scenario: str = Field(default="", max_length=300)
-    """title of the scenario that it was trained in"""
-    seed: int = Field(default=0, ge=0)
-    """of its training"""
-    steps: int = Field(default=0, ge=0)
-    """of its training, when it was kept"""
 
     @model_validator(mode="after")
     def _known_rule(self) -> Self:

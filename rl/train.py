@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from netsim.checkpoint import from_tree_as, to_tree
+from rl.reward import Prices
 
 if TYPE_CHECKING:
     from stable_baselines3.common.logger import Logger
@@ -20,40 +22,42 @@ SAVE_EVERY_S = 10.0
 Weights = dict[str, npt.NDArray[np.float32]]
 
 
-class Training(Protocol):
+class Training(ABC):
     """A training in progress.
 
-    rests : whether a checkpoint can be written now. rewards : of the steps since the last evaluation; None where steps
-    have no rewards that can be compared. evaluations : power vectors that were judged so far. multipliers : of the
-    reward's bounds.
+    done : of its steps. rests : whether a checkpoint can be written now. rewards : of the steps since the last
+    evaluation; None where steps have no rewards that can be compared. prices : of the reward's bounds.
     """
 
-    rewards: list[float] | None
+    steps: int
+    done: int = 0
+    rests: bool = True
+    rewards: list[float] | None = None
+    prices: Prices = Prices()
 
     @property
-    def steps(self) -> int: ...
+    def evaluations(self) -> int:
+        """Number of power vectors evaluated so far."""
+        return self.done
 
-    @property
-    def done(self) -> int: ...
+    @abstractmethod
+    def weights(self) -> Weights:
+        """The weights of the policy now."""
 
-    @property
-    def rests(self) -> bool: ...
+    def figures(self) -> dict[str, float]:
+        """Figures for the board."""
+        return {}
 
-    @property
-    def evaluations(self) -> int: ...
-
-    @property
-    def multipliers(self) -> tuple[float, ...]: ...
-
-    def weights(self) -> Weights: ...
-
-    def figures(self) -> dict[str, float]: ...
-
+    @abstractmethod
     def step(self) -> None: ...
 
-    def memory(self) -> dict[str, Any]: ...
+    @abstractmethod
+    def memory(self) -> dict[str, Any]:
+        """Everything that the rest of the training depends on."""
 
-    def resume(self, memory: dict[str, Any]) -> None: ...
+    @abstractmethod
+    def resume(self, memory: dict[str, Any]) -> None:
+        """Go on from a memory."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +109,8 @@ def take_steps(
             mean = float(np.mean(training.rewards)) if training.rewards else np.nan
             best = max([course.best_reward, *training.rewards])
             training.rewards = []
-        course.curve.append(CurvePoint(training.done, cost, mean, best, training.multipliers))
+        multipliers = tuple(training.prices.multipliers.tolist())
+        course.curve.append(CurvePoint(training.done, cost, mean, best, multipliers))
         if board is not None and board.output_formats:
             for name, value in {"judged/cost": cost, **training.figures()}.items():
                 board.record(name, value)

@@ -61,7 +61,7 @@ class Small:
 
     def begin(self, seed, board):
         from rl.ddpg import DdpgTraining
-        from rl.env_allocation import PowerAllocation
+        from rl.env import PowerAllocation
 
         return DdpgTraining(PowerAllocation([self.problem]), self.how.agent, self.how.steps, seed, board)
 

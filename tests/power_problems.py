@@ -40,7 +40,7 @@ def problem(criterion="aggregate", observe="paper", moving=False, limits=LIMITS,
 
 
 def allocation(problems=None, **kw):
-    from rl.env_allocation import PowerAllocation
+    from rl.env import PowerAllocation
 
     return PowerAllocation(problems or [problem()], **kw)
 

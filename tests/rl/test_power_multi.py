@@ -72,7 +72,7 @@ def test_a_ue_that_is_away_stays_an_agent_whose_action_is_ignored(tiny):
         found.append((rewards, infos["ue_1"]["power_w"], [s.tolist() for s in seen.values()]))
     assert found[0] == found[1] == found[2] == found[3]
     away(env)
-    assert [i["away"] for i in env._infos(dict(env.env._info(env.env.cost))).values()] == [False, True, False]
+    assert [i["away"] for i in env._infos(env.env._info()).values()] == [False, True, False]
     with pytest.raises(ValueError, match="none for ue_2"):
         env.step({"ue_0": np.zeros(1)})
 

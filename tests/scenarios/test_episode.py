@@ -61,7 +61,7 @@ def made(folder, **changes):
 def test_it_costs_what_was_judged_and_says_who_sent_with_what(tmp_path):
     """In the live world: sums over rounds are the episode's row, also where UEs are lost, and two writings agree."""
     pytest.importorskip("gymnasium")
-    from rl.env_online import OnlinePower
+    from rl.env import OnlinePower
     from rl.settings import Online
     from scenarios.app.study.load import load
     from scenarios.app.training.environments import Stages, n_ues, task_of

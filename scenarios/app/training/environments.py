@@ -28,11 +28,9 @@ from scenarios.app.study.study import Study
 if TYPE_CHECKING:
     from gymnasium.vector import VectorEnv
 
+    from rl.env import Episode, OnlinePower, PowerAllocation, Stage
     from rl.env_agents import Pay, PowerAgents
-    from rl.env_allocation import PowerAllocation
-    from rl.env_online import OnlinePower, Stage
     from rl.problem import Problem
-    from rl.recording import Episode
 
 
 Source = str | Path | Study
@@ -49,14 +47,14 @@ def allocation(scenario: Source = DEFAULTS[ALLOCATION], cache: str | Path | None
 
     The first time takes as long as a run of the scenario, and says so on stderr.
     """
-    from rl.env_allocation import PowerAllocation
+    from rl.env import PowerAllocation
 
     return PowerAllocation(problems(study_of(scenario), cache, say).trained_on)
 
 
 def online(scenario: Source = DEFAULTS[ONLINE], cache: str | Path | None = None) -> OnlinePower:
     """The live world of a scenario; `cache` is not needed, it stands here so that both are made alike."""
-    from rl.env_online import OnlinePower
+    from rl.env import OnlinePower
 
     study = shared_band(study_of(scenario))
     return OnlinePower(Stages(study), n_ues(study), fitting(study, task_of(study, Online)))
@@ -240,7 +238,7 @@ class Stages:
         """The world of a seed, with rounds that leave no files."""
         from fl.round.state import begin
         from netsim.build import build_world
-        from rl.env_online import Stage
+        from rl.env import Stage
         from scenarios.app.run.setup import set_up
 
         study = self.study.model_copy(update={"seed": seed})
@@ -263,7 +261,7 @@ def onlines(
     """
     from gymnasium.vector import SyncVectorEnv
 
-    from rl.env_recorded import RecordedPower
+    from rl.env import RecordedPower
     from rl.radio_records import air_of
 
     for name, given in (("num_envs", num_envs), ("worlds", worlds)):
@@ -287,7 +285,7 @@ class Recordings:
         self.kept: dict[int, Episode] = {}
 
     def __call__(self, world: int) -> Episode:
-        from rl.env_online import OnlinePower
+        from rl.env import OnlinePower
         from rl.recording import episode_of
         from rl.rules import untuned
         from scenarios.app.run.how import one_thread

@@ -13,8 +13,7 @@ from netsim.radio.power import Average, Fractional, Full, Power
 from netsim.record import write_json, write_text
 from netsim.rng import Streams
 from netsim.units import FloatArray, IntArray
-from rl.lagrangian import penalty
-from rl.reward import FIGURES, Figures, Reward
+from rl.reward import FIGURES, Reward, penalty
 from rl.settings import OPTIMUM, VISITED, Online
 from scenarios.app.results.folder import (
     EPISODE,
@@ -33,7 +32,7 @@ from scenarios.app.study.study import Study
 
 if TYPE_CHECKING:
     from netsim.world import World
-    from rl.env_online import OnlinePower
+    from rl.env import OnlinePower
     from rl.look import Look
     from rl.radio_records import Air
     from rl.recording import Step
@@ -91,14 +90,14 @@ def episode(env: OnlinePower, policy: str, act: Act, world: int, evaluations: in
     cost, of = sums[0], dict(zip(FIGURES, sums[1:], strict=True))
     shares = {name: of[name] / n for name in ("leakage", "lost", "leak")}
     return Evaluation(
-        policy, world, cost, env.t_th, of["noise"], env.cost.figures["loss"], energy_j=of["energy_j"], **shares,
+        policy, world, cost, env.t_th, of["noise"], env.figures["loss"], energy_j=of["energy_j"], **shares,
         evaluations=evaluations, rounds=n, loss_mean=of["loss"] / n,
     )  # fmt: skip
 
 
 def live_score(reward: Reward, rows: Sequence[Evaluation]) -> float:
     """Mean cost of episodes, after how well bounds on means are kept: small is good."""
-    means = Figures(*(np.array([row.mean(name) for row in rows]) for name in FIGURES))
+    means = {name: np.array([row.mean(name) for row in rows]) for name in FIGURES}
     return float(np.mean([row.cost for row in rows])) + penalty(reward, means)
 
 
@@ -253,7 +252,7 @@ def _scene(world: World, study: Study, env: OnlinePower) -> Fields:
 
 def _cost_of_one(reward: Reward, name: str) -> float:
     """What a round costs of whose figures one is 1 and the others are 0: its weight, as costs are linear."""
-    return float(reward.cost(Figures(*(np.array([float(figure == name)]) for figure in FIGURES)))[0])
+    return float(reward.cost({figure: np.array([float(figure == name)]) for figure in FIGURES})[0])
 
 
 def write_episode(folder: Path, episode: PlayedEpisode) -> None:

@@ -59,7 +59,7 @@ class RecordedGround:
 
     def __init__(self, study: Study, watch: Watch, file: Path | None = None) -> None:
         """file : keeps what an interrupted training need not find again; when it is written changes no result."""
-        from rl.env_online import OnlinePower
+        from rl.env import OnlinePower
         from rl.radio_records import air_of
 
         if (reason := unrecorded(study)) is not None:

@@ -99,7 +99,7 @@ class LiveTrainer:
     """DDPG in live worlds. on : compared with the rules that are tuned on recorded rounds, else with baselines."""
 
     def __init__(self, study: Study, how: Train, agent: DdpgAgent, on: RecordedGround | None) -> None:
-        from rl.env_online import OnlinePower
+        from rl.env import OnlinePower
 
         self.study, self.how, self.agent, self.on, self.task = study, how, agent, on, task_of(study, Online)
         paid, n = "leakage" in self.task.reward.reads, n_ues(study)
@@ -146,7 +146,7 @@ class AllocationTrainer:
 
     def begin(self, seed: int, board: Logger) -> Training:
         from rl.ddpg import DdpgTraining
-        from rl.env_allocation import PowerAllocation
+        from rl.env import PowerAllocation
 
         return DdpgTraining(PowerAllocation(self.sets.trained_on), self.agent, self.how.steps, seed, board)
 

@@ -1,0 +1,396 @@
+"""The environments of Gymnasium: one power vector for a whole training, or one for every round of a live or a recorded
+world.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from gymnasium.error import ResetNeeded
+
+from fl.power.search import Limits
+from fl.round.power_context import power_context
+from fl.round.round import next_round, play
+from fl.round.setup import Setup
+from fl.round.state import RoundOutcome, RoundState
+from fl.round.transmit import Transmitter
+from netsim.columns import frozen, no_ints
+from netsim.radio.power import PowerContext
+from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.world import World
+from rl.cost import Costs, costs
+from rl.policy import seen_online, seen_online_size
+from rl.powers import Decided, Decision, kept, start_w
+from rl.problem import STEPS, Outcome, Problem, Seen, log_power
+from rl.radio_records import Air, Rounds, judged
+from rl.reward import FIGURES, RECORDED
+from rl.settings import Online
+
+WORLDS = 2**63  # seeds that a world may have; those of episodes are drawn from the first 2**40
+_END = 1.0 + float(np.finfo(np.float32).eps)  # of the range of actions, rounding included
+Start = dict[str, Any]
+"""What an episode begins with, in plain values"""
+
+
+class PowerEnv(gymnasium.Env[Seen, Seen]):
+    """Base of the environments: the order of resets and steps, and what they accept.
+
+    Actions are in Box(-1, 1, (K,)). Others, and other options of a reset, are refused, as is a step before a reset or
+    after the end of an episode.
+    """
+
+    def __init__(self, n_ue: int, n_seen: int, options: Mapping[str, int | str]) -> None:
+        """options : name -> the integers from 0 that are below a number, or the only text."""
+        self.n_ue, self.options = n_ue, options
+        self.action_space = spaces.Box(-1.0, 1.0, (n_ue,), np.float32)
+        self.observation_space = spaces.Box(-1.0, 1.0, (n_seen,), np.float32)
+        self.steps = self.episodes = 0
+        self.over = True
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Seen, dict[str, Any]]:
+        for name, value in (options or {}).items():
+            self._check_option(name, value)
+        super().reset(seed=seed)
+        if seed is not None:
+            self.episodes = 0
+        self._begin(self._start(options or {}))
+        self.steps, self.episodes, self.over = 0, self.episodes + 1, False
+        return self._seen(), self._info()
+
+    def step(self, action: Seen) -> tuple[Seen, float, bool, bool, dict[str, Any]]:
+        if self.over:
+            raise ResetNeeded("step: no episode is going on; reset the environment first")
+        reward, stopped, ended = self._play(self._checked(action))
+        self.steps += 1
+        self.over = stopped or ended
+        return self._seen(), reward, stopped, ended, self._info()
+
+    def memory(self) -> dict[str, Any]:
+        """The state that continues this environment elsewhere, after a reset and before the first step."""
+        if self.steps:
+            raise ValueError("an episode is kept at its beginning only")
+        return {"generator": self.np_random.bit_generator.state, "episodes": self.episodes, "start": self.start}
+
+    def resume(self, memory: dict[str, Any]) -> Seen:
+        """Continue from a memory; returns the observation that its reset returned."""
+        self.np_random.bit_generator.state = memory["generator"]
+        self._begin(memory["start"])
+        self.steps, self.episodes, self.over = 0, int(memory["episodes"]), False
+        return self._seen()
+
+    start: Start
+
+    def _start(self, options: Mapping[str, Any]) -> Start:
+        """The beginning of the next episode, drawn or asked for."""
+        raise NotImplementedError
+
+    def _begin(self, start: Start) -> None:
+        raise NotImplementedError
+
+    def _play(self, action: FloatArray) -> tuple[float, bool, bool]:
+        """Reward, and whether the episode terminated or was truncated."""
+        raise NotImplementedError
+
+    def _seen(self) -> Seen:
+        raise NotImplementedError
+
+    def _info(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def _check_option(self, name: Any, value: Any) -> None:
+        """Raise ValueError for a name or a value that is not among the options; types are strict."""
+        if name not in self.options:
+            raise ValueError(f"reset: no option {name!r:.40}; there is {' and '.join(self.options)}")
+        wanted = self.options[name]
+        if isinstance(wanted, str):
+            if value != wanted:
+                raise ValueError(f"reset: {name} {value!r:.40}; give {wanted!r}")
+        elif not isinstance(value, int | np.integer) or isinstance(value, bool) or not 0 <= int(value) < wanted:
+            raise ValueError(f"reset: {name} {value!r:.40}; give an integer from 0 to {wanted - 1}")
+
+    def _checked(self, action: Any) -> FloatArray:
+        """The action as numbers (K,). ValueError for another shape, and for numbers outside of [-1, 1].
+
+        What rounding to float32 may add is let through; `log_power` takes it as the end of the range.
+        """
+        try:
+            numbers = np.asarray(action, dtype=np.float64)
+        except (TypeError, ValueError):
+            numbers = np.zeros(0)
+        if numbers.shape != (self.n_ue,) or not (np.abs(numbers) <= _END).all():
+            raise ValueError(f"action: {action!r:.60}; give {self.n_ue} finite numbers from -1 to 1, one for each UE")
+        return numbers
+
+
+class PowerAllocation(PowerEnv):
+    """Power of K UEs for a whole federated training, judged by its convergence bound.
+
+    Description
+        A frozen reference run says what artificial noise its budgets ask for in each round, how much each UE counts,
+        and over which channel. An action is a power vector; the answer is the bound L and T_th, the round from which
+        the channel's own noise is enough. With several channels each episode draws one of them.
+
+    Action space
+        Box(-1, 1, (K,)): log-power between the least and the most of a UE, then projected onto the limits of the
+        total (exact, Euclidean in watts). Numbers beyond the box are refused.
+
+    Observation space
+        Box(-1, 1, (n,)), see `Problem.seen`.
+
+    Rewards
+        -5 ln(L / L at average power).
+
+    Starting state
+        Average power in the first episode, afterwards random power within the limits; `options={"power": "average"}`
+        asks for the former, `options={"draw": i}` for a channel. Other options and values are refused.
+
+    Episode end
+        Truncated after 20 steps; nothing ever terminates it. A step before a reset or after the end is refused.
+    """
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        if not problems:
+            raise ValueError("PowerAllocation: no problem is given")
+        self.problems, self.problem = problems, problems[0]
+        super().__init__(self.problem.n_ue, self.problem.n_seen, {"draw": len(problems), "power": "average"})
+
+    last: Outcome
+
+    def _start(self, options: Mapping[str, Any]) -> Start:
+        draw = int(self.np_random.integers(len(self.problems)))
+        action = self.np_random.uniform(-1, 1, self.n_ue)
+        draw = int(options.get("draw", draw))
+        problem = self.problems[draw]
+        first = problem.start if self.episodes == 0 or "power" in options else problem.act(action)
+        return {"draw": draw, "power_w": first.power_w.tolist()}
+
+    def _begin(self, start: Start) -> None:
+        self.start, self.problem = start, self.problems[start["draw"]]
+        self.last = self.problem.tried(np.array(start["power_w"]))
+
+    def _play(self, action: FloatArray) -> tuple[float, bool, bool]:
+        self.last = self.problem.act(action)
+        return self.problem.reward(self.last), False, self.steps + 1 >= STEPS
+
+    def _seen(self) -> Seen:
+        return self.problem.seen(self.last)
+
+    @property
+    def residual(self) -> bool:
+        """Whether actions are added to a rule."""
+        return self.problem.acts == "residual"
+
+    def _info(self) -> dict[str, Any]:
+        last, draw = self.last, self.start["draw"]
+        return {"objective": last.value, "t_th": last.switch, "power_w": last.power_w.copy(), "draw": draw}
+
+
+@frozen
+class Stage:
+    """A world at time 0 and the rounds that will be played in it."""
+
+    world: World
+    setup: Setup
+    state: RoundState
+
+
+class Held(Decided):
+    """Sends with the powers that an agent put into the state, projected onto the limits for those that send."""
+
+    kind: Literal["held"] = "held"
+    limits: Limits
+
+    def update_context(self, context: PowerContext, state: Decision) -> Decision:
+        if state.wanted_w is None:
+            raise ValueError("held: no powers are set; step the environment")
+        return replace(state, power_w=kept(state.wanted_w, context.sends, self.limits), sends=context.sends)
+
+
+class WorldPower(PowerEnv):
+    """Base of the environments in which every step is a round of a world: observation and information of a round.
+
+    world : of which seed; last_w (K,) : the last powers; t_th : rounds until the last artificial noise; figures : of
+    the last round; now : the context of the coming one.
+    """
+
+    def __init__(self, n_ue: int, task: Online) -> None:
+        super().__init__(n_ue, seen_online_size(n_ue), {"world": WORLDS})
+        task.limits.check(n_ue)
+        self.task = task
+
+    last_w: FloatArray
+    figures: Mapping[str, float]
+    now: PowerContext
+    t_th: int
+
+    def _start(self, options: Mapping[str, Any]) -> Start:
+        drawn = int(self.np_random.integers(2**40))
+        return {"world": int(options.get("world", drawn))}
+
+    def _begin(self, start: Start) -> None:
+        self.start, self.t_th = start, 0
+        self.last_w = start_w(self.task.limits, self.n_ue)
+
+    def _seen(self) -> Seen:
+        return seen_online(self.now, self.last_w, self.task.limits)
+
+    def _info(self) -> dict[str, Any]:
+        return {"t_th": self.t_th, "power_w": self.last_w.copy(), "world": self.start["world"], **self.figures}
+
+
+class OnlinePower(WorldPower):
+    """Power of K UEs in every round of a federated training that goes on while they move.
+
+    Description
+        One step is one round: the world moves to the deadline, the agent sees the links, chooses powers, and the round
+        is played with all that the scenario has: learner, defenses, uplink, attacks, ledger. SimPy is the only clock.
+
+    Action space
+        Box(-1, 1, (K,)): log-power between the least and the most of a UE; those that send are projected onto the
+        limits of the total. The action of a UE that is away is ignored, but has to be in the box as well.
+
+    Observation space
+        Box(-1, 1, (5 K + 2,)), see `rl.policy.seen_online`.
+
+    Rewards
+        Minus the cost of the round, see `rl.reward`; bounds on means over rounds are without a price.
+
+    Starting state
+        A world of a seed that the environment draws; `options={"world": seed}` asks for one. `info` has the keys that a
+        step returns: no round has been played, so figures are 0.
+
+    Copies
+        By `copy.deepcopy` and `pickle` before the first reset; afterwards TypeError, since processes run in its world.
+
+    Episode end
+        Truncated when the world or the planned rounds end; terminated when a privacy budget
+        (`learning.privacy_budget`) ends learning. A step before a reset or after the end is refused.
+    """
+
+    def __init__(self, stage: Callable[[int], Stage], n_ue: int, task: Online) -> None:
+        super().__init__(n_ue, task)
+        self.stage = stage
+
+    world: World
+    state: RoundState
+    setup: Setup
+    transmitter: Transmitter
+    rounds: int
+    cost: Costs
+    outcome: RoundOutcome | None
+
+    def _begin(self, start: Start) -> None:
+        super()._begin(start)
+        stage = self.stage(int(start["world"]))
+        held = Held(limits=self.task.limits)
+        self.world = stage.world
+        self.setup = replace(stage.setup, power=held, self_tests=False)
+        self.transmitter = Transmitter(self.world, self.setup, stage.state.air)
+        self.state = replace(stage.state, parts=replace(stage.state.parts, power=held.start(self.n_ue)))
+        planned = self.world.clock.rounds(self.world.duration_s, self.setup.learning.round_s)
+        self.rounds = min(planned, self.setup.learning.rounds or planned)
+        self._advance()
+        self.outcome, self.figures = None, dict.fromkeys(FIGURES, 0.0)
+
+    def _play(self, action: FloatArray) -> tuple[float, bool, bool]:
+        wanted_w = log_power(action, self.task.limits)
+        parts = replace(self.state.parts, power=replace(self.state.parts.power, wanted_w=wanted_w))
+        playing = play(self.world, self.setup, self.transmitter, replace(self.state, parts=parts))
+        self.state, self.outcome = self.world.env.run(until=self.world.env.process(playing))
+        self.world.drain_handovers()  # they are not recorded
+        self.cost = costs(self.task, self.setup, self.outcome, self.now, self.rounds)
+        self.figures = self.cost.figures
+        if self.cost.artificial:
+            self.t_th = self.state.played
+        if self.state.parts.power.power_w is not None:
+            self.last_w = self.state.parts.power.power_w
+        ended = not self._advance() or self.state.played >= self.rounds
+        return -self.cost.total, self.state.stopped, ended and not self.state.stopped
+
+    def _advance(self) -> bool:
+        """To the request of the next round; whether there is one."""
+        number = next_round(self.world, self.setup.learning, self.state)
+        over = self.state.stopped or self.state.played >= self.rounds
+        if number is not None and not over:
+            self.state = replace(self.state, round=number - 1)
+            begins_s = min(self.world.clock.end_s(number, self.setup.learning.round_s), self.world.duration_s)
+            if begins_s > self.world.env.now:
+                self.world.env.run(until=begins_s)
+        numbers = int(self.state.model.parameters.shape[1])
+        self.now = power_context(
+            self.world, self.setup, self.state.parts, numbers, self.state.round + 1, no_ints()
+        )  # fmt: skip
+        return number is not None and not over
+
+
+@frozen
+class Episode:
+    """A whole world as it was recorded, S steps. rounds : of all steps, silent ones without rows; before : S + 1
+    contexts, with that at the end; sends (S, K), silent (S,) : whether each UE sent, and whether none did; played (S,)
+    : rounds so far; stopped : whether a budget ended it.
+    """
+
+    rounds: Rounds
+    before: list[PowerContext]
+    sends: BoolArray
+    silent: BoolArray
+    played: IntArray
+    stopped: bool
+
+    def __len__(self) -> int:
+        return len(self.silent)
+
+
+class RecordedPower(WorldPower):
+    """`OnlinePower`, with its spaces, in worlds that were recorded once.
+
+    With one seed it draws the worlds that `OnlinePower` draws, `worlds` of them, and then begins again with the first.
+
+    A recorded round costs what it costs live with the same links, rows and requirements. These are those of the powers
+    that it was recorded with: in the first round of a world they depend on no power; later, other powers would
+    have led to other requirements. `info` has no `loss` and no `leakage`.
+    """
+
+    def __init__(self, record: Callable[[int], Episode], air: Air, n_ue: int, task: Online, worlds: int = 1) -> None:
+        """record : world seed -> its rounds."""
+        super().__init__(n_ue, task)
+        self.record, self.air, self.worlds, self.drawn = record, air, worlds, list[Start]()
+
+    recording: Episode
+
+    def _start(self, options: Mapping[str, Any]) -> Start:
+        turn = self.episodes % self.worlds
+        if self.episodes == 0:
+            self.drawn = []
+        if turn == len(self.drawn):
+            self.drawn.append(super()._start({}))
+        return {**self.drawn[turn], **options}
+
+    def _begin(self, start: Start) -> None:
+        super()._begin(start)
+        self.recording = self.record(int(start["world"]))
+        self.now = replace(self.recording.before[0], drawn_std=np.zeros(self.n_ue))
+        self.figures = dict.fromkeys(RECORDED, 0.0)
+
+    def _play(self, action: FloatArray) -> tuple[float, bool, bool]:
+        episode, s = self.recording, self.steps
+        if not episode.silent[s]:
+            wanted_w = log_power(action, self.task.limits)
+            self.last_w = kept(wanted_w, np.flatnonzero(episode.sends[s]), self.task.limits)
+        sent_w = np.minimum(self.last_w, self.now.max_power_w)
+        found = judged(episode.rounds, self.air, sent_w[None], np.array([s]))
+        ue, drawn_std = episode.rounds.of[s], self.now.drawn_std.copy()
+        drawn_std[ue[ue >= 0]] = 0.0  # a UE without rows keeps its value
+        drawn_std[ue[(ue >= 0) & found.rows.drawn[0]]] = 1.0
+        if found.artificial[0]:
+            self.t_th = int(episode.played[s])
+        self.now = replace(episode.before[s + 1], drawn_std=drawn_std)
+        self.figures = {name: float(found.figures[name][0]) for name in RECORDED}
+        ended = s + 1 >= len(episode)
+        stopped = ended and episode.stopped
+        return -float(self.task.reward.cost(found.figures)[0]), stopped, ended and not stopped
