@@ -14,7 +14,7 @@ from netsim.build import build_world
 from netsim.city.town import Town, drawn
 from netsim.rng import Streams
 from netsim.setting import WorldSetting
-from netsim.streets.premises import doors
+from netsim.streets.doors import doors
 
 TICK_S = 1.0
 MORNING_S = 8 * 3600.0  # of a Monday: people leave for work
@@ -59,7 +59,8 @@ def draw(bench: Bench, seed: int) -> float:
     started = perf_counter()
     area = town.area(None)
     graph = town.street_graph(area, streams)
-    doors(town.buildings(area, streams), graph)
+    buildings = town.buildings(area, streams)
+    doors(buildings.footprint, buildings.height_m, graph)
     return perf_counter() - started
 
 

@@ -50,7 +50,8 @@ def _town(axes, world, scenery, tracks) -> None:
     graph = world.ground.graph
     for street_class, name in enumerate(CLASSES):
         colour, width = STREETS.get(name, ("0.7", 0.4))
-        lines = [graph.line_m(k) for k in np.flatnonzero(graph.street_class == street_class)]
+        lines = np.split(graph.path.vertex_m, graph.path.first[1:-1])
+        lines = [lines[k] for k in np.flatnonzero(graph.street_class == street_class)]
         axes.add_collection(LineCollection(lines, colors=colour, linewidths=width, zorder=2))
     axes.plot(*world.ground.premises.door_m.T, ",", color="0.35", zorder=3)
     for ue in range(0, 40, 5):

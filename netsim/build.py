@@ -23,9 +23,8 @@ from netsim.radio.link_budget import Budget
 from netsim.radio.path_loss import Pairs
 from netsim.rng import Streams
 from netsim.setting import WorldSetting
-from netsim.streets.doors import Premises
+from netsim.streets.doors import Premises, doors, without_door
 from netsim.streets.graph import StreetGraph
-from netsim.streets.premises import doors, without_door
 from netsim.traces.trace import Trace
 from netsim.ues import STOREY_M, Indoors
 from netsim.units import BoolArray, FloatArray, IntArray, w_from_dbm
@@ -101,7 +100,7 @@ def _streets(
     graph = setting.city.street_graph(area, streams) if "streets" in setting.ues.mobility.needs else None
     if graph is None:
         return None, Premises.none(), ()
-    premises = doors(buildings, graph)
+    premises = doors(buildings.footprint, buildings.height_m, graph)
     return graph, premises, without_door(len(buildings), premises)
 
 

@@ -1,23 +1,41 @@
 """A real city: footprints and heights from a GeoJSON file."""
 
+import re
+from collections import Counter
+from collections.abc import Mapping
 from functools import lru_cache
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
+import numpy as np
 from pydantic import Field, Strict, field_validator
 
 from netsim.city.base import City
 from netsim.city.buildings import Buildings
-from netsim.city.outlines import Outlines, read_outlines
+from netsim.columns import frozen
+from netsim.errors import BadInput
 from netsim.geometry import Area
-from netsim.maps.plane import SYSTEMS, known_crs
+from netsim.maps.geojson import Features, Shapes, absent, read_features, short
+from netsim.maps.plane import SYSTEMS, known_crs, on_plane
 from netsim.part import FILE_NAME
 from netsim.rng import Streams
 from netsim.safe import file_version
 from netsim.streets.files import Streets, read_streets
 from netsim.streets.graph import StreetGraph
+from netsim.ues import STOREY_M
+from netsim.units import FloatArray, IntArray
 
 Latitude = Annotated[float, Field(ge=-90, le=90)]
 Longitude = Annotated[float, Field(ge=-180, le=180)]
+
+_HIGHEST_M = 1e4
+_FOOT_M = 0.3048
+_MAX_LENGTH = 30  # characters of a height
+_LEVELS = ("building:levels", "levels")
+_NUMBER = r"(\d+(?:[.,]\d+)?)"
+_METRES = re.compile(rf"([+-]?{_NUMBER})\s*(?:m|met(?:er|re)s?)?", re.IGNORECASE)
+_FEET = re.compile(
+    rf"{_NUMBER}\s*(?:'|′|ft\.?|feet|foot)\s*(?:{_NUMBER}\s*(?:\"|''|″|in\.?|inch(?:es)?))?", re.IGNORECASE
+)
 
 
 class Footprints(City):
@@ -70,72 +88,184 @@ class Footprints(City):
     @field_validator("crs")
     @classmethod
     def _known(cls, text: str) -> str:
-        known = known_crs(text)
+        known = text if text in ("auto", "local-metres") else known_crs(text)
         if known is None:
             raise ValueError(f"{text[:40]!r} is none of auto, {SYSTEMS}")
         return known
 
     def area(self, trace_area: Area | None) -> Area:
-        area = self._read()[1]
-        return Area(
-            area.x_min_m - self.margin_m,
-            area.y_min_m - self.margin_m,
-            area.x_max_m + self.margin_m,
-            area.y_max_m + self.margin_m,
-        )
+        return self._city().area.grown(self.margin_m)
 
     def buildings(self, area: Area, streams: Streams) -> Buildings:
-        return self._read()[2]
+        return self._city().buildings
 
     def origin(self) -> tuple[float, float] | None:
-        return self._read()[0].origin_deg
+        return self._city().origin_deg
 
     def street_graph(self, area: Area, streams: Streams) -> StreetGraph | None:
-        streets = self._read_streets()
-        return None if streets is None else streets.graph
+        return None if self.streets is None else self._streets().graph
 
     def notes(self) -> tuple[str, ...]:
-        streets = self._read_streets()
-        lines_are_streets = streets is not None and self.streets == self.file
-        notes = self._read()[0].notes(self.file, lines_are_streets)
-        return notes if streets is None else (*notes, *streets.notes)
+        skipped = self._city().skipped.copy()
+        if self.streets == self.file:
+            del skipped["LineString"]
+        kinds = ", ".join(f"{count:,} {kind}" for kind, count in skipped.items())
+        left_out = (f"city: {self.file}: {skipped.total():,} of its shapes are left out: {kinds}",) if kinds else ()
+        streets = () if self.streets is None else self._streets().notes
+        return (*left_out, *self._city().notes, *streets)
 
-    def _read(self) -> "_City":
-        """Outlines, bounding box and buildings of the file; the latest result is cached until the file changes."""
-        how = (self.height_property, self.default_height_m, self.crs, self.origin_deg, self.repair)
-        return _read_version(self.file, *how, file_version(self.file))
+    def _city(self) -> "FileCity":
+        return _read_city(self, file_version(self.file))
 
-    def _read_streets(self) -> Streets | None:
-        """The streets in the area; the latest result is cached until the file changes."""
-        if self.streets is None:
-            return None
-        return _read_streets_version(self.streets, self.crs, self.origin(), self.area(None), file_version(self.streets))
-
-
-_City = tuple[Outlines, Area, Buildings]
+    def _streets(self) -> Streets:
+        file = str(self.streets)
+        return _read_streets(file, self.crs, self.origin(), self.area(None), file_version(file))
 
 
-@lru_cache(maxsize=1)  # one city, so that area and buildings read a file once
-def _read_version(
-    file: str,
-    height_property: str,
-    default_height_m: float,
-    crs: str,
-    origin_deg: tuple[float, float] | None,
-    repair: bool,
-    version: tuple[int, int],
-) -> "_City":
-    """The city of a file; `version` distinguishes a changed file from the cached one."""
-    from shapely import bounds
+@frozen
+class FileCity:
+    """The buildings of a file, in their bounding box; origin_deg is None for local metres.
 
-    outlines = read_outlines(file, height_property, default_height_m, crs, origin_deg, repair)
-    corner_m = bounds(outlines.footprint).reshape(-1, 2)
-    return outlines, Area.around(corner_m), Buildings(outlines.footprint, outlines.height_m)
+    skipped : number of shapes that are not buildings, by type; notes : for the user, on assumed heights.
+    """
+
+    buildings: Buildings
+    area: Area
+    origin_deg: tuple[float, float] | None
+    skipped: Counter[str]
+    notes: tuple[str, ...]
 
 
 @lru_cache(maxsize=1)
-def _read_streets_version(
+def _read_streets(
     file: str, crs: str, origin_deg: tuple[float, float] | None, area: Area, version: tuple[int, int]
 ) -> Streets:
     """The streets of a file in an area; `version` distinguishes a changed file from the cached one."""
     return read_streets(file, crs, origin_deg, area)
+
+
+@lru_cache(maxsize=1)
+def _read_city(part: Footprints, version: tuple[int, int]) -> FileCity:
+    """All buildings of a file, on a local plane; `version` distinguishes a changed file from the cached one.
+
+    Points, lines and features without a geometry are counted and left out. If some features have the property
+    `building`, as in OpenStreetMap, polygons without it are left out too. The file's `crs` member is used where `crs`
+    is auto. Raises BadInput with one line.
+    """
+    import shapely
+
+    features = read_features(part.file)
+    shape, feature = features.parts()
+    kind = np.array([each.geom_type for each in shape], dtype=object)
+    skipped = Counter(kind[kind != "Polygon"].tolist())
+    skipped["without a geometry"] = len(features.shape) - len(np.unique(feature))
+    tagged = np.array([_is_building(tags) for tags in features.tags], dtype=np.bool_)
+    wanted = kind == "Polygon"
+    if tagged.any():
+        skipped["without a tag building"] = int((wanted & ~tagged[feature]).sum())
+        wanted &= tagged[feature]
+    skipped = +skipped
+    shape, feature = shape[wanted], feature[wanted]
+    if not len(shape):
+        had = ", ".join(f"{count} {kind}" for kind, count in skipped.items())
+        raise BadInput(
+            f"{part.file}: features: there is no building in it{f' ({had})' if had else ''}; give at least one Polygon"
+        )
+    height_m, notes = _heights(part, features, feature)
+    corner, owner = shapely.get_coordinates(shape, return_index=True)
+    crs = features.crs if part.crs == "auto" and features.crs else part.crs
+    corner_m, origin_deg = on_plane(part.file, corner, feature[owner], crs, part.origin_deg)
+    footprint, polygon = _valid(part, features, shapely.set_coordinates(shape, corner_m), feature)
+    area = Area.around(shapely.bounds(footprint).reshape(-1, 2))
+    return FileCity(Buildings(footprint, height_m[polygon]), area, origin_deg, skipped, notes)
+
+
+def _is_building(tags: Mapping[str, Any]) -> bool:
+    """Whether the tags mark a building or a part of a building."""
+    values = (tags.get("building"), tags.get("building:part"))
+    return any(not absent(value) and value not in ("no", False) for value in values)
+
+
+def _valid(part: Footprints, features: Features, shape: Shapes, feature: IntArray) -> tuple[Shapes, IntArray]:
+    """Valid or repaired polygons (m,), and the polygon of the file that each is part of (m,)."""
+    import shapely
+
+    bad = np.flatnonzero(~shapely.is_valid(shape))
+    if bad.size and not part.repair:
+        reason = shapely.is_valid_reason(shape[bad[0]])
+        features.refuse(feature[bad[0]], f"geometry: not a valid polygon: {reason}", "mend it, or set repair: true")
+    shape[bad] = shapely.make_valid(shape[bad], method="structure", keep_collapsed=False)
+    piece, of = shapely.get_parts(shape, return_index=True)
+    solid = (shapely.get_type_id(piece) == shapely.GeometryType.POLYGON) & (shapely.area(piece) > 0)
+    if not solid.any():
+        raise BadInput(f"{part.file}: no polygon is left after repair; give footprints that have an area")
+    return piece[solid], np.asarray(of[solid])
+
+
+def _heights(part: Footprints, features: Features, feature: IntArray) -> tuple[FloatArray, tuple[str, ...]]:
+    """Heights (n,) in m of polygons of features (n,), and a note on those that are assumed or cannot be read.
+
+    A height is the first of `height_property` and OpenStreetMap's height that is above 0, or else levels times 3 m, or
+    else the default.
+    """
+    names = dict.fromkeys((part.height_property, "height", "building:height"))
+    height_m = np.full(len(feature), np.nan)
+    by_levels = 0
+    unread: dict[int, tuple[str, Any]] = {}
+    for k, i in enumerate(feature.tolist()):
+        tags = features.tags[i]
+        for name in names:
+            value = tags.get(name)
+            if absent(value):
+                continue
+            height = metres(value) if isinstance(value, str) else value
+            if height is not None and (type(height) not in (int, float) or height > _HIGHEST_M):
+                features.refuse(
+                    i, f"properties.{name}: {short(value)} is not a height", f"give metres up to {_HIGHEST_M:g}"
+                )
+            if height is not None and height > 0:
+                height_m[k] = height
+                break
+            unread.setdefault(k, (name, value))
+        else:
+            height_m[k] = _levels(tags) * STOREY_M
+            by_levels += bool(np.isfinite(height_m[k]))
+    unknown = np.flatnonzero(np.isnan(height_m))
+    if unknown.size and part.default_height_m is None:
+        first = int(unknown[0])
+        name, value = unread.get(first, (part.height_property, None))
+        what = f"{short(value)} is not a height" if first in unread else "it has no height"
+        others = f", nor have {unknown.size - 1:,} others of {len(height_m):,}" if unknown.size > 1 else ""
+        features.refuse(feature[first], f"properties.{name}: {what}{others}", "give one in m, or set default_height_m")
+    height_m[unknown] = part.default_height_m
+    example = short(next(iter(unread.values()))[1]) if unread else ""
+    counts = (
+        (by_levels, f"by their levels of {STOREY_M:g} m"),
+        (unknown.size, "by default_height_m"),
+        (len(unread), f"values are no height, such as {example}"),
+    )
+    said = ", ".join(f"{n:,} {what}" for n, what in counts if n)
+    return height_m, (f"city: {part.file}: heights of buildings: {said}",) if said else ()
+
+
+def metres(text: str) -> float | None:
+    """A length as OpenStreetMap's `height` writes it, in m: "12", "12.5 m", "40 ft", 6'4"; None if it is none."""
+    text = text.strip().replace(",", ".")
+    if len(text) > _MAX_LENGTH:
+        return None
+    if match := _METRES.fullmatch(text):
+        return float(match[1])
+    if match := _FEET.fullmatch(text):
+        return (float(match[1]) + float(match[2] or 0) / 12.0) * _FOOT_M
+    return None
+
+
+def _levels(tags: Mapping[str, Any]) -> float:
+    """The number of storeys above 0 that the tags give; NaN for none."""
+    for name in _LEVELS:
+        value = tags.get(name)
+        if isinstance(value, str) and len(value) <= _MAX_LENGTH and re.fullmatch(_NUMBER, value.strip()):
+            value = float(value.replace(",", "."))
+        if type(value) in (int, float) and 0 < value <= _HIGHEST_M / STOREY_M:
+            return float(value)
+    return np.nan

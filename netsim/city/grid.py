@@ -10,9 +10,9 @@ from netsim.city.base import City, Span, in_order
 from netsim.city.buildings import Buildings
 from netsim.geometry import Area
 from netsim.rng import Streams
-from netsim.streets.assembly import assemble
+from netsim.streets.assembly import StreetLines, assemble
 from netsim.streets.graph import CLASSES, StreetGraph
-from netsim.streets.lines import StreetLines
+from netsim.streets.paths import Paths
 from netsim.units import FloatArray
 
 _MAX_BLOCKS = 100_000
@@ -97,8 +97,7 @@ class GridCity(City):
         north, east = crossing_m.reshape(-1, 2), crossing_m.transpose(1, 0, 2).reshape(-1, 2)
         count = np.repeat([len(y_m), len(x_m)], [len(x_m), len(y_m)])
         residential = np.full(len(count), CLASSES.index("residential"))
-        first = np.append(0, np.cumsum(count))
-        return assemble(StreetLines.two_way(np.concatenate([north, east]), first, residential)).graph
+        return assemble(StreetLines.two_way(Paths.measured(np.concatenate([north, east]), count), residential)).graph
 
     def street_grid(self) -> tuple[FloatArray, FloatArray]:
         columns, rows = self._blocks

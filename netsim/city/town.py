@@ -13,9 +13,9 @@ from netsim.city.buildings import Buildings
 from netsim.city.town_plan import WIDTH_M, Shapes, TownPlan, lots, planned
 from netsim.geometry import Area
 from netsim.rng import Rng, Streams
-from netsim.streets.assembly import assemble
+from netsim.streets.assembly import StreetLines, assemble
 from netsim.streets.graph import StreetGraph
-from netsim.streets.lines import StreetLines
+from netsim.streets.paths import Paths
 from netsim.ues import STOREY_M
 from netsim.units import FloatArray, IntArray
 
@@ -162,8 +162,4 @@ def _between(span: tuple[float, float], unit: FloatArray) -> FloatArray:
 
 
 def _graph(plan: TownPlan) -> StreetGraph:
-    import shapely
-
-    vertex_m, owner = shapely.get_coordinates(plan.lines, return_index=True)
-    first = np.searchsorted(owner, np.arange(len(plan.lines) + 1))
-    return assemble(StreetLines.two_way(vertex_m, first, plan.street_class)).graph
+    return assemble(StreetLines.two_way(Paths.of(plan.lines), plan.street_class)).graph

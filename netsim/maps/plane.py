@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from netsim.errors import BadInput
-from netsim.units import FloatArray
+from netsim.units import FloatArray, IntArray
 
 _MAX_ABS_M = 1e6  # of a coordinate from the origin of a local plane
 _MAX_SIDE_M = 1e5  # no city is wider
@@ -22,46 +21,38 @@ _CRS = re.compile(
     r"(EPSG|OGC|CRS)(?:[:/]|\.XML#)(?:[\d.]*[:/])?(\w{1,9})",
     re.IGNORECASE,
 )
-_WGS84 = frozenset(("CRS84", "CRS84H", "WGS84", "WGS 84"))  # longitude first; h: with a height, which is ignored
+_WGS84 = frozenset(("LONLAT", "84", "CRS84", "CRS84H", "WGS84", "WGS 84"))  # longitude first; H: a height, ignored
 SYSTEMS = "local-metres, lonlat, or a code such as EPSG:32632"
-_OLD_CODES = {"900913": "3857"}  # what web maps were called before they had a number
 
 
 def known_crs(crs: str) -> str | None:
-    """The normalised name of a coordinate system, such as EPSG:32632; None if the text names no known system."""
-    if crs in ("auto", "local-metres", "lonlat"):
-        return crs
+    """The normalised name of a coordinate system, lonlat or as EPSG:32632; None if the text names no known system."""
     name = crs.strip().upper()
     match = _CRS.fullmatch(name)
-    if match is None:
-        return "lonlat" if name in _WGS84 else None
-    authority, code = match.groups()
-    if authority != "EPSG":
-        return "lonlat" if code in _WGS84 or code == "84" else None
-    return f"EPSG:{_OLD_CODES.get(code, code)}" if code.isdecimal() else None
+    authority, code = match.groups() if match else ("", name)
+    if authority == "EPSG":
+        return f"EPSG:{code}" if code.isdecimal() else None
+    return "lonlat" if code in _WGS84 else None
 
 
 def on_plane(
-    file: str,
-    corner: FloatArray,
-    crs: str,
-    origin_deg: tuple[float, float] | None,
-    place: Callable[[int], str],
+    file: str, corner: FloatArray, feature: IntArray, crs: str, origin_deg: tuple[float, float] | None
 ) -> tuple[FloatArray, tuple[float, float] | None]:
     """Corners (n, 2) of a city in local metres, and latitude and longitude of (0, 0), None for local metres.
 
-    Degrees are projected around origin_deg, by default around the middle of the corners. `place` names the place of a
-    corner in the file. Raises BadInput for coordinates that are none, and for a city of more than 100 km.
+    Degrees are projected around origin_deg, by default around the middle of the corners. feature (n,) : the feature of
+    the file that each corner is part of. Raises BadInput for coordinates that are none, and for a city of more than
+    100 km.
     """
-    lon_lat = in_degrees(file, corner, crs, place)
+    lon_lat = in_degrees(file, corner, feature, crs)
     if lon_lat is None:
         if origin_deg is not None:
             raise BadInput(f"{file}: its coordinates are local metres, origin_deg means nothing there; leave it out")
-        corner_m, origin = corner, None
+        corner_m = corner
+        origin = None
     else:
-        middle = (lon_lat.min(axis=0) + lon_lat.max(axis=0)) / 2
-        lon = float(middle[0]) - (360.0 if middle[0] > 180.0 else 0.0)
-        origin = origin_deg or (float(middle[1]), lon)
+        lon, lat = ((lon_lat.min(axis=0) + lon_lat.max(axis=0)) / 2).tolist()
+        origin = origin_deg or (lat, lon - 360.0 if lon > 180.0 else lon)
         corner_m = projected(lon_lat, origin)
     wide_m, long_m = np.ptp(corner_m, axis=0)
     too_small = max(wide_m, long_m) < _MIN_SIDE_M and np.ptp(corner, axis=0).any()
@@ -74,23 +65,28 @@ def on_plane(
     return corner_m, origin
 
 
-def in_degrees(file: str, corner: FloatArray, crs: str, place: Callable[[int], str]) -> FloatArray | None:
+def in_degrees(file: str, corner: FloatArray, feature: IntArray, crs: str) -> FloatArray | None:
     """Longitude and latitude (n, 2) of corners, None where they are local metres.
+
+    Longitudes are 0 to 360 where corners lie on both sides of the date line.
 
     crs : auto, local-metres, lonlat, or a code of EPSG; `auto` takes for degrees what `spans_degrees` does.
     """
-    if crs not in ("auto", "local-metres", "lonlat"):
-        corner, crs = _from_system(file, corner, crs), "lonlat"
-    around = _unwrapped(corner)
+    if crs.startswith("EPSG:"):
+        corner = lon_lat_of(f"{file}: crs", crs, corner)
+        crs = "lonlat"
+    around = corner
+    if np.ptp(corner[:, 0]) > 180.0 and np.abs(corner[:, 0]).max() <= 180.0:
+        around = np.column_stack([corner[:, 0] % 360.0, corner[:, 1]])
     degrees = crs == "lonlat" or (crs == "auto" and spans_degrees(around))
     furthest = np.array([180.0, 90.0]) if degrees else np.full(2, _MAX_ABS_M)
     beyond = np.flatnonzero((np.abs(corner) > furthest).any(axis=1))
     if beyond.size:
-        values = ", ".join(f"{v:.10g}" for v in corner[beyond[0]])
+        x, y = corner[beyond[0]]
         what = "longitude and latitude, at most 180 and 90" if degrees else f"local metres, at most {_MAX_ABS_M:g}"
         raise BadInput(
-            f"{file}: {place(int(beyond[0]))}: coordinates out of range: {values} are no {what}; correct them or the "
-            "file's member crs, or set crs, such as EPSG:32632"
+            f"{file}: features[{feature[beyond[0]]}]: coordinates out of range: {x:.10g}, {y:.10g} are no {what}; "
+            "correct them or the file's member crs, or set crs, such as EPSG:32632"
         )
     return around if degrees else None
 
@@ -106,30 +102,25 @@ def spans_degrees(corner: FloatArray) -> bool:
     return bool(np.median(step[step > 0]) < _MIN_STEP_M)
 
 
-def _unwrapped(lon_lat: FloatArray) -> FloatArray:
-    """Corners with longitudes from 0 to 360 where they lie on both sides of the date line."""
-    lon = lon_lat[:, 0]
-    if np.ptp(lon) <= 180.0 or np.abs(lon).max() > 180.0:
-        return lon_lat
-    return np.column_stack([lon % 360.0, lon_lat[:, 1]])
+def lon_lat_of(place: str, system: str, position: FloatArray) -> FloatArray:
+    """Longitude and latitude (n, 2) of positions (n, 2) in a system: a code of EPSG, or parameters of PROJ.
 
-
-def _from_system(file: str, corner: FloatArray, crs: str) -> FloatArray:
-    """Longitude and latitude (n, 2) of corners in a system of EPSG."""
+    place : file and key of the system, named in errors. Raises BadInput with one line.
+    """
     from pyproj import CRS, Transformer
-    from pyproj.exceptions import CRSError
+    from pyproj.exceptions import ProjError
 
-    remedy = "give longitude and latitude, or set crs to what the coordinates are"
+    remedy = "give longitude and latitude, or state the system that the coordinates are in"
     try:
-        system = CRS.from_epsg(int(crs.removeprefix("EPSG:")))
-    except CRSError:
-        raise BadInput(f"{file}: crs: {crs} is no system that is known; {remedy}") from None
-    if not (system.is_projected or system.is_geographic):
-        raise BadInput(f"{file}: crs: {crs} ({system.name}) is no system of a map; {remedy}")
-    lon, lat = Transformer.from_crs(system, "EPSG:4326", always_xy=True).transform(corner[:, 0], corner[:, 1])
+        crs = CRS(system)
+        lon, lat = Transformer.from_crs(crs, "EPSG:4326", always_xy=True).transform(*position.T)
+    except ProjError:
+        raise BadInput(f"{place}: {system[:60]} is no system that is known; {remedy}") from None
+    if not (crs.is_projected or crs.is_geographic):
+        raise BadInput(f"{place}: {system} ({crs.name}) is no system of a map; {remedy}")
     lon_lat = np.column_stack([lon, lat])
     if not np.isfinite(lon_lat).all():
-        raise BadInput(f"{file}: crs: {crs} ({system.name}) does not reach all of the coordinates; {remedy}")
+        raise BadInput(f"{place}: {system[:60]} ({crs.name}) does not reach all of the coordinates; {remedy}")
     return lon_lat
 
 

@@ -1,32 +1,28 @@
-"""The state of residents: positions, last trips, and places visited."""
+"""The state of residents: rooms, last trips, and places visited."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import field
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from netsim.checkpoint import GROWS, REBUILT
-from netsim.columns import altered
-from netsim.later import Later
+from netsim.columns import altered, frozen
 from netsim.mobility.base import State
-from netsim.mobility.decisions import Decisions
-from netsim.mobility.exploration import NOWHERE
-from netsim.mobility.journeys import Journeys
-from netsim.mobility.people import People
-from netsim.mobility.venues import Venues
+from netsim.mobility.people import NOWHERE, People, Rooms, Venues
+from netsim.streets.graph import CYCLE, DRIVE, WALK, WALK_M_S
+from netsim.streets.paths import Paths
 from netsim.streets.routes import Routes
 from netsim.ues import Indoors
 from netsim.units import BoolArray, FloatArray, IntArray
 
-if TYPE_CHECKING:
-    from netsim.mobility import journey_loops
-else:
-    journey_loops = Later("netsim.mobility.journey_loops")
+_INDOOR_M_S = 1.0  # between a room and the door
+_DRIVE_FROM_M, _CYCLE_FROM_M = 1000.0, 500.0  # straight-line distances below which people walk
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class PeopledTown:
     """The people, venues and routes of a town, which do not change during a run."""
 
@@ -35,27 +31,27 @@ class PeopledTown:
     routes: Routes
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Lives(State):
     """The state of n_ue residents.
 
     ue, decision (n_ue,) : index of the UE and number of its last decision.
-    place, floor, depth_m (n_ue, 2), room_m (n_ue, 2, 2) : where the last trip began, and where it ended or will end.
+    before, there : rooms where the last trip began, and where it ended or will end.
+    way : that trip, by time since departure, without vertices for a UE whose trip is over.
     trip_s (n_ue, 6) : times of that trip: leaves the room, leaves the door, boards a vehicle at the street, leaves the
         vehicle, is at the door, is in the room.
     until_s (n_ue,) : when the stay after it ends.
     breaks (n_ue,) : whether the stay ends before the timetable asks for it.
     drives (n_ue,) : whether that trip is driven; stay (n_ue,): number of the stay after it.
     visited, count (n_ue, v) : places visited, in the order of the first visit, and how often; -1 and 0 beyond them.
-    inside (n_ue,) : 0 in the building where the trip began, 1 in that where it ends, -1 outdoors; in_vehicle (n_ue,).
+    now_s : the time of the state.
     """
 
     ue: IntArray
     decision: IntArray
-    place: IntArray
-    floor: IntArray
-    depth_m: FloatArray
-    room_m: FloatArray
+    before: Rooms
+    there: Rooms
+    way: Paths
     trip_s: FloatArray
     until_s: FloatArray
     breaks: BoolArray
@@ -63,62 +59,107 @@ class Lives(State):
     stay: IntArray
     visited: IntArray = field(metadata=GROWS)
     count: IntArray = field(metadata=GROWS)
-    inside: IntArray
-    in_vehicle: BoolArray
-    journeys: Journeys
+    now_s: float
     town: PeopledTown = field(metadata=REBUILT)
 
     def indoors(self) -> Indoors:
         """Building, floor and depth of every UE that is indoors; between room and door a UE is indoors."""
-        row, there = np.arange(len(self.ue)), np.maximum(self.inside, 0)
-        indoors = self.inside >= 0
-        building = self.town.venues.premises.building[self.place[row, there]]
+        leaves, boards, alights, arrives = self.trip_s[:, 1:5].T
+        begins, ends = self.now_s < leaves, self.now_s >= arrives
+        inside = begins | ends
+        place = np.where(begins, self.before.place, self.there.place)
+        floor = np.where(begins, self.before.floor, self.there.floor)
+        depth_m = np.where(begins, self.before.depth_m, self.there.depth_m)
         return Indoors(
             ue=self.ue,
-            building=np.where(indoors, building, -1),
-            floor=np.where(indoors, self.floor[row, there], 0),
-            depth_m=np.where(indoors, self.depth_m[row, there], 0.0),
-            stay=self.stay - (self.inside == 0),
-            in_vehicle=self.in_vehicle,
+            building=np.where(inside, self.town.venues.premises.building[place], -1),
+            floor=np.where(inside, floor, 0),
+            depth_m=np.where(inside, depth_m, 0.0),
+            stay=self.stay - begins,
+            in_vehicle=self.drives & (boards <= self.now_s) & (self.now_s < alights),
         )
 
+    def decided(self, row: IntArray, until_s: FloatArray, breaks: BoolArray) -> Lives:
+        """The state after decisions of UEs in `row` (m,): the ends of their stays."""
+        return altered(
+            self,
+            decision=_replaced(self.decision, row, self.decision[row] + 1),
+            until_s=_replaced(self.until_s, row, until_s),
+            breaks=_replaced(self.breaks, row, breaks),
+        )
 
-def after(state: Lives, made: Decisions, until_s: float) -> Lives:
-    """The state after decisions. Journeys that end by until_s are dropped."""
-    new = altered(state, **{k: v.copy() for k, v in vars(state).items() if isinstance(v, np.ndarray)})
-    new.decision[made.row] += 1
-    new.until_s[made.row], new.breaks[made.row] = made.until_s, made.breaks
-    who, room = made.leaver, made.room
-    if not len(who):
-        return new
-    for both, value in (
-        (new.place, made.place), (new.floor, room.floor), (new.depth_m, room.depth_m), (new.room_m, room.room_m),
-    ):  # fmt: skip
-        both[who, 0], both[who, 1] = both[who, 1], value
-    new.trip_s[who], new.drives[who] = made.trip_s, made.drives
-    new.stay[who] += 1
-    keep = state.trip_s[:, -1] > until_s
-    return altered(_visiting(new, who, made.place), journeys=state.journeys.with_trips(who, made.trips, keep))
+    def leaving(self, row: IntArray, trip: Trips, now_s: float) -> Lives:
+        """The state in which UEs in `row` (m,) leave on trips; the ways of trips that end by now_s are dropped."""
+        n, m = len(self.ue), len(row)
+        way = np.where(self.trip_s[:, -1] > now_s, np.arange(n), n + m)
+        way[row] = n + np.arange(m)
+        known = self.visited[row]
+        same = known == trip.there.place[:, None]
+        column = np.where(same.any(axis=1), same.argmax(axis=1), (known >= 0).sum(axis=1))
+        grown = ((0, 0), (0, self.visited.shape[1] if column.max(initial=0) >= self.visited.shape[1] else 0))
+        visited = np.pad(self.visited, grown, constant_values=NOWHERE)
+        count = np.pad(self.count, grown)
+        visited[row, column] = trip.there.place
+        count[row, column] += 1
+        return altered(
+            self,
+            before=self.before.replaced(row, self.there.select(row)),
+            there=self.there.replaced(row, trip.there),
+            way=Paths.join([self.way, trip.way, Paths.none(1)]).select(way),
+            trip_s=_replaced(self.trip_s, row, trip.time_s),
+            drives=_replaced(self.drives, row, trip.drives),
+            stay=_replaced(self.stay, row, self.stay[row] + 1),
+            visited=visited,
+            count=count,
+        )
+
+    def at(self, now_s: float) -> Lives:
+        """The state at now_s; positions of UEs that rest are those of their rooms, to the last bit."""
+        position_m = self.there.room_m.copy()
+        moving = np.flatnonzero(self.trip_s[:, -1] > now_s)
+        position_m[moving] = self.way.position(moving, now_s - self.trip_s[moving, 0])
+        return altered(self, position_m=position_m, now_s=now_s)
 
 
-def _visiting(state: Lives, row: IntArray, place: IntArray) -> Lives:
-    """One more visit of UEs in `row` (m,) to a place each (m,); changes the state given, where there is room."""
-    visited, count = state.visited, state.count
-    known = visited[row]
-    same = known == place[:, None]
-    column = np.where(same.any(axis=1), same.argmax(axis=1), (known >= 0).sum(axis=1))
-    if column.max() >= visited.shape[1]:
-        visited = np.pad(visited, ((0, 0), (0, visited.shape[1])), constant_values=NOWHERE)
-        count = np.pad(count, ((0, 0), (0, count.shape[1])))
-    visited[row, column] = place
-    count[row, column] += 1
-    return altered(state, visited=visited, count=count)
+@frozen
+class Trips:
+    """m trips to rooms `there`: the ways from room to room; time_s (m, 6), drives (m,) : as in `Lives`."""
+
+    there: Rooms
+    way: Paths
+    time_s: FloatArray
+    drives: BoolArray
 
 
-def placed(state: Lives, now_s: float) -> Lives:
-    """The state with positions at now_s; those of UEs that rest are those of their rooms, to the last bit."""
-    way = state.journeys
-    position_m, inside, in_vehicle = journey_loops.placed(
-        now_s, state.room_m, state.trip_s, state.drives, way.first, way.vertex_m, way.time_s
+def trips(state: Lives, row: IntArray, there: Rooms, leave_s: FloatArray) -> Trips:
+    """Trips of UEs in `row` (m,) from the rooms that they are in to other ones, which begin at leave_s (m,)."""
+    town, here = state.town, state.there.select(row)
+    premises = town.venues.premises
+    from_m, to_m = premises.door_m[here.place], premises.door_m[there.place]
+    mode = town.people.mode[row]
+    away_m = np.linalg.norm(to_m - from_m, axis=1)
+    near = ((mode == DRIVE) & (away_m < _DRIVE_FROM_M)) | ((mode == CYCLE) & (away_m < _CYCLE_FROM_M))
+    closed = np.minimum(premises.meets(mode, here.place).street, premises.meets(mode, there.place).street) < 0
+    mode = np.where(near | closed, WALK, mode)
+    origin, destination = premises.meets(mode, here.place), premises.meets(mode, there.place)
+    outside = town.routes.trips(origin, destination, mode, from_m, to_m)
+    out_s = np.linalg.norm(from_m - here.room_m, axis=1) / _INDOOR_M_S
+    in_s = np.linalg.norm(there.room_m - to_m, axis=1) / _INDOOR_M_S
+    board_s = np.linalg.norm(origin.at_m - from_m, axis=1) / WALK_M_S
+    alight_s = np.linalg.norm(destination.at_m - to_m, axis=1) / WALK_M_S
+    zero_s, end_s = np.zeros(len(row)), out_s + outside.span + in_s
+    since_s = np.stack([zero_s, out_s, out_s + board_s, end_s - in_s - alight_s, end_s - in_s, end_s], axis=1)
+    ends = np.column_stack([outside.first[:-1], outside.first[1:]]).ravel()
+    way = Paths(
+        np.insert(outside.vertex_m, ends, np.stack([here.room_m, there.room_m], axis=1).reshape(-1, 2), axis=0),
+        outside.first + 2 * np.arange(len(outside.first)),
+        np.insert(outside.along + out_s[outside.owner], ends, np.column_stack([zero_s, end_s]).ravel()),
     )
-    return altered(state, position_m=position_m, inside=inside, in_vehicle=in_vehicle)
+    return Trips(there, way, leave_s[:, None] + since_s, mode == DRIVE)
+
+
+def _replaced(column: npt.NDArray[Any], row: IntArray, value: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """A copy with new values in `row` (m,)."""
+    new = column.copy()
+    new[row] = value
+    return new

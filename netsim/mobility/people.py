@@ -1,92 +1,223 @@
-"""People: home, workplace, hours and mode of travel of each."""
+r"""People and the buildings that they visit, and how they choose the next place and the length of a stay.
+
+Exploration and preferential return (EPR): with S places visited so far, a person explores a new place with probability
+rho S^-gamma, else returns to a known one [Song, Koren, Wang, Barabasi 2010]. A new place j is drawn by gravity
+[Pappalardo et al. 2015]::
+
+    P(j) ~ weight_j / (r_j + 100 m)^2,   r_j the distance to place j
+
+and a known place in proportion to past visits. Stays last P(t) ~ t^-(1 + beta) exp(-t / tau), t >= 1 h.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 
-from netsim.mobility.timetable import Timetable
-from netsim.mobility.venues import Rooms, Venues, rooms
+from netsim.clock import DAY_S, Clock
+from netsim.columns import Columns, frozen
+from netsim.maps.geojson import Shapes
 from netsim.rng import Rng
-from netsim.streets.graph import CYCLE, DRIVE, WALK
+from netsim.streets.doors import Premises
 from netsim.units import BoolArray, FloatArray, IntArray
 
-_MORNING_H, _NIGHT_H, _WORK_FROM_H, _WORK_UNTIL_H, _LUNCH_H = 7.0, 22.0, 9.0, 17.0, 12.0
-_SHIFT_H, _LUNCH_STD_H, _TAIL = 1.0, 0.5, 2.0  # deviations of a person's hours, cut at 2 standard deviations
+NOWHERE = -1
+NIGHT, WORK, FREE = range(3)
+HOUR_S = 3600.0
+WORK_OPENS_H, WORK_CLOSES_H = 7.0, 19.0
+_LATEST_NIGHT_H = 23.9  # so that every night begins on the day that it belongs to
+_ROUNDING_H = 1e-6  # an hour that is computed from the end of a period belongs to the next one
+_PARETO = 1.2  # exponent of the distribution of attractiveness per floor area
+_OPENS_H = np.array([8.0, 10.0, 17.0])  # shops and services, restaurants and shopping, evening venues
+_CLOSES_H = np.array([18.0, 20.0, 24.0])
+_TRIES = 16  # points of the bounding box that are tried for a room
+_NEAR_M = 100.0  # added to distances, so that gravity stays finite
+_MIN_STAY_H, _MAX_TAUS = 1.0, 40.0  # of a stay; the tail beyond 40 tau has probability below 1e-17
+_GRID = 8192  # points of the tabulated distribution of stays
+_BLOCK = 2**16  # weights that are computed at once: what they take stays in the cache
 
 
-@dataclass(frozen=True, eq=False)
-class PopulationShares:
-    """Shares of the population: without work, working at home (of those who work), driving, cycling."""
+@frozen
+class Venues:
+    """k places, one for each of the premises.
 
-    no_work: float
-    work_at_home: float
-    drive: float
-    cycle: float
+    weight (k,) : attractiveness, Pareto(1.2) times floor area; opens_h, closes_h (k,) : opening hours, every day.
+    footprint (k,) : shapely polygons.
+    """
+
+    premises: Premises
+    footprint: Shapes
+    weight: FloatArray
+    opens_h: FloatArray
+    closes_h: FloatArray
+
+    @classmethod
+    def drawn(cls, premises: Premises, footprint: Shapes, rng: Rng) -> Venues:
+        """Attractiveness and opening hours; those of a building depend on its index only."""
+        unit = rng.uniform("venue", premises.building, (2,))
+        hours = (unit[:, 1] * len(_OPENS_H)).astype(np.int64)
+        weight = premises.floor_area_m2 * unit[:, 0] ** (-1.0 / _PARETO)
+        return cls(premises, footprint[premises.building], weight, _OPENS_H[hours], _CLOSES_H[hours])
+
+    def is_open(self, place: IntArray, hour: FloatArray) -> BoolArray:
+        """Whether places are open at an hour of the day; the shapes broadcast."""
+        return (self.opens_h[place] <= hour) & (hour < self.closes_h[place])
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
+class Rooms(Columns):
+    """Rooms (n,): index of the venue, room_m (n, 2), floor above the ground floor, and depth_m from the facade."""
+
+    place: IntArray
+    room_m: FloatArray
+    floor: IntArray
+    depth_m: FloatArray
+
+    def replaced(self, row: IntArray, new: Rooms) -> Rooms:
+        """These rooms, with new ones at `row` (m,)."""
+        columns = [column.copy() for column in vars(self).values()]
+        for column, value in zip(columns, vars(new).values(), strict=True):
+            column[row] = value
+        return Rooms(*columns)
+
+
+def rooms(venues: Venues, place: IntArray, rng: Rng, what: str, ue: IntArray, item: npt.ArrayLike = 0) -> Rooms:
+    """A random room in each of the places (n,): uniform in the footprint, on a uniform floor.
+
+    A place of which 16 random points of the bounding box all lie outside has its room at an interior point.
+    """
+    import shapely
+
+    unit = rng.uniform(what, ue, (2 * _TRIES + 1,), item=item)
+    shape = venues.footprint[place]
+    low_x, low_y, high_x, high_y = shapely.bounds(shape).reshape(-1, 4).T
+    x = low_x[:, None] + (high_x - low_x)[:, None] * unit[:, 1 : _TRIES + 1]
+    y = low_y[:, None] + (high_y - low_y)[:, None] * unit[:, _TRIES + 1 :]
+    inside = shapely.contains_xy(shape[:, None], x, y)
+    row, first = np.arange(len(place)), inside.argmax(axis=1)
+    room_m = np.stack([x[row, first], y[row, first]], axis=1)
+    lost = ~inside.any(axis=1)
+    room_m[lost] = shapely.get_coordinates(shapely.point_on_surface(shape[lost]))
+    floor = (unit[:, 0] * venues.premises.floors[place]).astype(np.int64)
+    depth_m = shapely.distance(shapely.boundary(shape), shapely.points(room_m))
+    return Rooms(place, room_m, floor, np.asarray(depth_m, dtype=np.float64))
+
+
+@frozen
 class People:
     """n people, who do not change during a run.
 
-    home, work (n,) : places; work is home for those who work at home, or not at all.
-    home_room, work_room : their rooms there.
-    timetable : their hours; lunch_h (n,) and lunches (n,): when and with which probability they leave work for lunch.
+    home, work : their rooms; work is home for those who work at home, or not at all. works (n,): whether they work.
+    night_h, morning_h (n,) : hours between which they are in bed; work_from_h, work_until_h (n,) : of work.
+    lunch_h (n,) and lunches (n,): when and with which probability they leave work for lunch.
     mode (n,) : how they travel when it is too far to walk.
     """
 
-    home: IntArray
-    work: IntArray
-    home_room: Rooms
-    work_room: Rooms
-    timetable: Timetable
+    home: Rooms
+    work: Rooms
+    works: BoolArray
+    night_h: FloatArray
+    morning_h: FloatArray
+    work_from_h: FloatArray
+    work_until_h: FloatArray
     lunch_h: FloatArray
     lunches: FloatArray
     mode: IntArray
 
-    @classmethod
-    def drawn(cls, ue: IntArray, venues: Venues, shares: PopulationShares, rng: Rng) -> People:
-        """Homes in proportion to floor area, workplaces in proportion to attractiveness, never at home."""
-        unit, hour = rng.uniform("person", ue, (6,)), rng.normal("hours", ue, (3,))
-        hour = np.clip(hour, -_TAIL, _TAIL)
-        home = weighted(unit[:, 0], venues.premises.floor_area_m2)
-        works = unit[:, 1] >= shares.no_work
-        away = works & (unit[:, 2] >= shares.work_at_home)
-        work = np.where(away, weighted_elsewhere(unit[:, 3], venues.weight, home), home)
-        day_h, evening_h = _SHIFT_H * hour[:, 0], _SHIFT_H * hour[:, 1]
-        table = Timetable(
-            night_h=_NIGHT_H + evening_h,
-            morning_h=_MORNING_H + day_h,
-            work_from_h=_WORK_FROM_H + day_h,
-            work_until_h=_WORK_UNTIL_H + day_h,
-            works=works,
-        )
-        home_room, office = rooms(venues, home, rng, "home", ue), rooms(venues, work, rng, "work", ue)
-        work_room = office.where(away, home_room)
-        rides = np.where(unit[:, 4] < shares.drive + shares.cycle, CYCLE, WALK)
-        mode = np.where(unit[:, 4] < shares.drive, DRIVE, rides)
-        lunch_h = _LUNCH_H + _LUNCH_STD_H * hour[:, 2]
-        return cls(home, work, home_room, work_room, table, lunch_h, unit[:, 5], mode)
-
     @property
     def commutes(self) -> BoolArray:
         """Whether each person has a workplace away from home (n,)."""
-        return np.asarray(self.work != self.home)
+        return np.asarray(self.work.place != self.home.place)
+
+    def period(
+        self, row: IntArray, time_s: FloatArray, clock: Clock, late_h: FloatArray, workday: BoolArray
+    ) -> tuple[IntArray, FloatArray]:
+        """The period (m,) that people `row` (m,) are in at times (m,), and the time (m,) at which it ends, s.
+
+        late_h (m, 3) : how much later than usual work and evening of that day are, and the next morning, h. workday
+        (m,) : whether people with work do work that day.
+        """
+        day, second = np.divmod(clock.wall_s(time_s), DAY_S)
+        hour = second / HOUR_S + _ROUNDING_H
+        night_h = np.minimum(self.night_h[row] + late_h[:, 1], _LATEST_NIGHT_H)
+        morning_h, next_h = self.morning_h[row] + late_h[:, 0], self.morning_h[row] + late_h[:, 2]
+        from_h, until_h = self.work_from_h[row] + late_h[:, 0], self.work_until_h[row] + late_h[:, 0]
+        works = self.works[row] & workday
+        period = np.full(len(row), FREE)
+        period[works & (hour >= from_h) & (hour < until_h)] = WORK
+        period[(hour < morning_h) | (hour >= night_h)] = NIGHT
+        free_until_h = np.where(works & (hour < from_h), from_h, night_h)
+        morning_end_h = np.where(hour < morning_h, morning_h, 24.0 + next_h)
+        end_h = np.choose(period, [morning_end_h, until_h, free_until_h])
+        return period, clock.first_s(day * DAY_S + end_h * HOUR_S)
 
 
-def weighted(unit: FloatArray, weight: FloatArray) -> IntArray:
-    """An index (n,) with probability in proportion to weight (k,), by inversion of unit (n,)."""
+def weighted(unit: FloatArray, weight: FloatArray, but: IntArray | None = None) -> IntArray:
+    """An index (n,) with probability in proportion to weight (k,), by inversion of unit (n,).
+
+    but (n,) : an index each that is not drawn.
+    """
     upto = np.cumsum(weight)
-    return np.asarray(np.minimum(np.searchsorted(upto, unit * upto[-1], side="right"), len(weight) - 1))
-
-
-def weighted_elsewhere(unit: FloatArray, weight: FloatArray, but: IntArray) -> IntArray:
-    """As `weighted`, with weight 0 for one index each, but (n,)."""
-    upto = np.cumsum(weight)
+    if but is None:
+        return np.asarray(np.minimum(np.searchsorted(upto, unit * upto[-1], side="right"), len(weight) - 1))
     before, own = upto[but] - weight[but], weight[but]
     mark = unit * (upto[-1] - own)
     chosen = np.searchsorted(upto, np.where(mark < before, mark, mark + own), side="right")
     chosen = np.minimum(chosen, len(weight) - 1)
     beside = np.where(but == 0, 1, but - 1)  # sums are rounded, so the index left out may come up
     return np.where(chosen == but, beside, chosen)
+
+
+def stay_s(unit: FloatArray, beta: float, tau_h: float) -> FloatArray:
+    """Durations of stays (n,), s, by inversion of uniform numbers (n,); at least 1 h."""
+    share, hours = _stays(beta, tau_h)
+    return HOUR_S * np.interp(unit, share, hours)
+
+
+@lru_cache(maxsize=8)
+def _stays(beta: float, tau_h: float) -> tuple[FloatArray, FloatArray]:
+    """Distribution function of stays at durations in h, both (_GRID,)."""
+    hours = np.geomspace(_MIN_STAY_H, _MIN_STAY_H + _MAX_TAUS * tau_h, _GRID)
+    # density of log t, which is smooth on a logarithmic grid; the factor exp(1 / tau) keeps it from underflow
+    density = hours**-beta * np.exp((_MIN_STAY_H - hours) / tau_h)
+    area = np.append(0.0, np.cumsum((density[1:] + density[:-1]) / 2 * np.diff(np.log(hours))))
+    return area / area[-1], hours
+
+
+def new_place(unit: FloatArray, hour: FloatArray, from_m: FloatArray, venues: Venues, visited: IntArray) -> IntArray:
+    """A place (m,) that each of m people at from_m (m, 2) has not visited, by gravity; NOWHERE if none is open.
+
+    hour (m,) of the day; visited (m, v): places by index, NOWHERE for no place.
+    """
+    at_m = venues.premises.door_m
+    chosen, block = np.full(len(unit), NOWHERE), max(1, _BLOCK // max(1, len(at_m)))
+    for at in range(0, len(unit), block):
+        some = slice(at, at + block)
+        east_m, north_m = (from_m[some, None, axis] - at_m[:, axis] for axis in (0, 1))
+        away_m = np.sqrt(east_m * east_m + north_m * north_m) + _NEAR_M
+        is_open = venues.is_open(np.arange(len(at_m)), hour[some, None])
+        pull = np.where(is_open, venues.weight / (away_m * away_m), 0.0)
+        row, column = np.nonzero(visited[some] >= 0)
+        pull[row, visited[some][row, column]] = 0.0
+        chosen[some] = drawn(unit[some], pull)
+    return chosen
+
+
+def known_place(unit: FloatArray, visited: IntArray, count: IntArray, allowed: BoolArray) -> IntArray:
+    """A visited place (m,) in proportion to its count; NOWHERE if none is allowed.
+
+    visited, count, allowed (m, v) : places by index, numbers of visits, and which of them may be chosen.
+    """
+    which = drawn(unit, np.where(allowed & (visited >= 0), count, 0).astype(np.float64))
+    return np.where(which == NOWHERE, NOWHERE, visited[np.arange(len(unit)), which])
+
+
+def drawn(unit: FloatArray, weight: FloatArray) -> IntArray:
+    """A column (m,) with probability in proportion to weight (m, k) >= 0, k > 0; NOWHERE for a row of zeros."""
+    upto = np.cumsum(weight, axis=1)
+    total = upto[:, -1]
+    # strictly above: a place of weight zero adds nothing to the sum, so it is never the first above
+    chosen = np.argmax(upto > (unit * total)[:, None], axis=1)
+    return np.where(total > 0, chosen, NOWHERE)

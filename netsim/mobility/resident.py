@@ -1,6 +1,5 @@
 """Residents: people who live and work in buildings, explore a town and return to the places they know."""
 
-from dataclasses import dataclass
 from math import inf
 from typing import ClassVar, Literal, Self
 
@@ -8,33 +7,46 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from netsim.clock import DAY_S
+from netsim.columns import frozen
 from netsim.errors import BadInput
-from netsim.mobility import exploration
 from netsim.mobility.base import Ground, Mobility, Places
-from netsim.mobility.decisions import Decisions
-from netsim.mobility.exploration import NOWHERE
-from netsim.mobility.journeys import Journeys
-from netsim.mobility.lives import Lives, PeopledTown, after, placed
-from netsim.mobility.outings import outings, room_in
-from netsim.mobility.people import People, PopulationShares
-from netsim.mobility.timetable import FREE, NIGHT, WORK
-from netsim.mobility.venues import WORK_CLOSES_H, WORK_OPENS_H, Venues
+from netsim.mobility.lives import Lives, PeopledTown, trips
+from netsim.mobility.people import (
+    FREE,
+    HOUR_S,
+    NIGHT,
+    NOWHERE,
+    WORK,
+    WORK_CLOSES_H,
+    WORK_OPENS_H,
+    People,
+    Venues,
+    known_place,
+    new_place,
+    rooms,
+    stay_s,
+    weighted,
+)
 from netsim.rng import Rng
+from netsim.streets.graph import CYCLE, DRIVE, WALK
+from netsim.streets.paths import Paths
 from netsim.streets.routes import Routes
 from netsim.ues import Fixes
 from netsim.units import BoolArray, FloatArray, IntArray
 
-_HOUR_S = 3600.0
+_MORNING_H, _NIGHT_H, _WORK_FROM_H, _WORK_UNTIL_H, _LUNCH_H = 7.0, 22.0, 9.0, 17.0, 12.0
+_SHIFT_H, _LUNCH_STD_H = 1.0, 0.5  # deviations of a person's hours
+_DAY_STD_H = 0.5  # deviation of the hours of a day from those of the person
+_TAIL = 2.0  # deviations at which hours are cut
 _NIGHT_BREAK = 0.2  # probability of leaving home at night, relative to that of leaving work
 _MIN_STAY_S = 600.0  # where a place closes, or a period ends, before a person arrives
-_DAY_STD_H, _TAIL = 0.5, 2.0  # deviation of the hours of a day from those of the person, cut at 2 deviations
 _BREAK_H = (0.5, 1.0)  # time away from work in a break
 _FIRST_PLACES = 8  # columns of the table of visited places, which doubles when it is full
 
 
-@dataclass(frozen=True, eq=False)
-class _Intents:
-    """Intents of m people: destination, whether they break the timetable, and the period that they are in."""
+@frozen
+class Intents:
+    """Intents of m people (m,): destination, whether they are free of the timetable, their period and its end."""
 
     target: IntArray
     free: BoolArray
@@ -114,32 +126,29 @@ class Resident(Mobility):
     def start(self, ue: IntArray, ground: Ground) -> Lives:
         """All UEs at home at time 0, where they have made their first decision."""
         town = self._town(ue, ground)
-        people, n = town.people, len(ue)
-        room, home, commutes = people.home_room, people.home, people.commutes
+        home, n = town.people.home, len(ue)
         visited = np.full((n, _FIRST_PLACES), NOWHERE)
-        visited[:, 0], visited[commutes, 1] = home, people.work[commutes]
-        nothing = np.zeros(n, dtype=np.int64)
+        visited[:, 0] = home.place
+        visited[:, 1] = np.where(town.people.commutes, town.people.work.place, NOWHERE)
+        nothing, no = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.bool_)
         state = Lives(
-            position_m=room.room_m.copy(),
+            position_m=home.room_m.copy(),
             ue=ue,
             decision=nothing,
-            place=np.stack([home, home], axis=1),
-            floor=np.stack([room.floor, room.floor], axis=1),
-            depth_m=np.stack([room.depth_m, room.depth_m], axis=1),
-            room_m=np.stack([room.room_m, room.room_m], axis=1),
+            before=home,
+            there=home,
+            way=Paths.none(n),
             trip_s=np.zeros((n, 6)),
             until_s=np.zeros(n),
-            breaks=np.zeros(n, dtype=np.bool_),
-            drives=np.zeros(n, dtype=np.bool_),
+            breaks=no,
+            drives=no,
             stay=nothing,
             visited=visited,
             count=(visited >= 0).astype(np.int64),
-            inside=np.ones(n, dtype=np.int64),
-            in_vehicle=np.zeros(n, dtype=np.bool_),
-            journeys=Journeys.none(n),
+            now_s=0.0,
             town=town,
         )
-        return after(state, self._decisions(state, np.arange(n), ground), 0.0)
+        return self._decided(state, np.arange(n), 0.0, ground)
 
     def _town(self, ue: IntArray, ground: Ground) -> PeopledTown:
         """The town of the ground; raises BadInput if it has fewer than two buildings with a door."""
@@ -150,14 +159,35 @@ class Resident(Mobility):
             )
         rng = _stream(ground)
         venues = Venues.drawn(ground.premises, ground.buildings.footprint, rng)
-        shares = PopulationShares(self.no_work_share, self.work_at_home_share, self.drive_share, self.cycle_share)
-        return PeopledTown(People.drawn(ue, venues, shares, rng), venues, Routes(ground.graph))
+        return PeopledTown(self._people(ue, venues, rng), venues, Routes(ground.graph))
+
+    def _people(self, ue: IntArray, venues: Venues, rng: Rng) -> People:
+        """Homes in proportion to floor area, workplaces in proportion to attractiveness, never at home."""
+        unit, hour = rng.uniform("person", ue, (6,)), rng.normal("hours", ue, (3,))
+        day, evening, lunch = np.clip(hour, -_TAIL, _TAIL).T
+        home = rooms(venues, weighted(unit[:, 0], venues.premises.floor_area_m2), rng, "home", ue)
+        works = unit[:, 1] >= self.no_work_share
+        away = np.flatnonzero(works & (unit[:, 2] >= self.work_at_home_share))
+        office = rooms(venues, weighted(unit[:, 3], venues.weight, home.place), rng, "work", ue)
+        rides = np.where(unit[:, 4] < self.drive_share + self.cycle_share, CYCLE, WALK)
+        return People(
+            home=home,
+            work=home.replaced(away, office.select(away)),
+            works=works,
+            night_h=_NIGHT_H + _SHIFT_H * evening,
+            morning_h=_MORNING_H + _SHIFT_H * day,
+            work_from_h=_WORK_FROM_H + _SHIFT_H * day,
+            work_until_h=_WORK_UNTIL_H + _SHIFT_H * day,
+            lunch_h=_LUNCH_H + _LUNCH_STD_H * lunch,
+            lunches=unit[:, 5],
+            mode=np.where(unit[:, 4] < self.drive_share, DRIVE, rides),
+        )
 
     def advance(self, state: Lives, t0_s: float, t1_s: float, ground: Ground) -> tuple[Lives, Fixes]:
         """Makes every decision that is due by t1_s; positions are those on the trip or in the room at t1_s."""
         while len(due := np.flatnonzero(state.until_s <= t1_s)):
-            state = after(state, self._decisions(state, due, ground), t1_s)
-        return placed(state, t1_s), Fixes.none()
+            state = self._decided(state, due, t1_s, ground)
+        return state.at(t1_s), Fixes.none()
 
     def wake_s(self, state: Lives, now_s: float, ground: Ground) -> float:
         """The earliest end of a stay when no UE travels, else now."""
@@ -172,32 +202,36 @@ class Resident(Mobility):
     def residents(self, ue: IntArray, ground: Ground) -> Places:
         return _places(self._town(ue, ground).people)
 
-    def _decisions(self, state: Lives, row: IntArray, ground: Ground) -> Decisions:
-        """The next decisions of the UEs in `row` (m,), each at the end of its own stay."""
+    def _decided(self, state: Lives, row: IntArray, time_s: float, ground: Ground) -> Lives:
+        """The state after the next decisions of UEs in `row` (m,), each at the end of its stay before time_s."""
         rng, ue, number = _stream(ground), state.ue[row], state.decision[row] + 1
+        people, now_s = state.town.people, state.until_s[row]
         unit = rng.uniform("decision", ue, (5,), item=number)
-        now_s = state.until_s[row]
         plan = self._plan(state, row, now_s, unit, ground)
-        some = np.flatnonzero(plan.target != state.place[row, 1])
+        some = np.flatnonzero(plan.target != state.there.place[row])
         who, place = row[some], plan.target[some]
-        room = room_in(state.town, who, place, ue[some], number[some], rng)
-        since_s, trips, drives = outings(state, who, place, room)
-        trip_s = now_s[some, None] + since_s
+        there = rooms(state.town.venues, place, rng, "room", ue[some], number[some])
+        for own in (people.work, people.home):
+            known = np.flatnonzero(place == own.place[who])
+            there = there.replaced(known, own.select(who[known]))
+        left = trips(state, who, there, now_s[some])
         arrive_s = now_s.copy()
-        arrive_s[some] = trip_s[:, -1]
-        until_s, breaks = self._stay(plan, state.town, row, now_s, arrive_s, unit, ground)
-        return Decisions(row, until_s, breaks, who, place, room, trip_s, drives, trips)
+        arrive_s[some] = left.time_s[:, -1]
+        leave_s = self._leave_s(state.town, row, plan, np.stack([now_s, arrive_s]), unit, ground)
+        until_s = np.maximum(np.minimum(leave_s, plan.period_end_s), arrive_s + _MIN_STAY_S)
+        return state.decided(row, until_s, ~plan.free & (leave_s < plan.period_end_s)).leaving(who, left, time_s)
 
-    def _plan(self, state: Lives, row: IntArray, now_s: FloatArray, unit: FloatArray, ground: Ground) -> _Intents:
+    def _plan(self, state: Lives, row: IntArray, now_s: FloatArray, unit: FloatArray, ground: Ground) -> Intents:
         """Destinations of people in `row` (m,) at now_s (m,)."""
         people = state.town.people
         late_h, workday = self._day(state.ue[row], now_s, ground)
-        period, end_s = people.timetable.at(row, now_s, ground.clock, late_h, workday)
+        period, end_s = people.period(row, now_s, ground.clock, late_h, workday)
         free = (period == FREE) | state.breaks[row]
-        target = np.where(period == WORK, people.work[row], people.home[row])
+        target = np.where(period == WORK, people.work.place[row], people.home.place[row])
         some = np.flatnonzero(free)
-        target[some] = self._chosen(state, row[some], _hour(now_s[some], ground), workday[some], unit[some])
-        return _Intents(target, free, period, end_s)
+        hour = ground.clock.wall_s(now_s[some]) % DAY_S / HOUR_S
+        target[some] = self._chosen(state, row[some], hour, workday[some], unit[some])
+        return Intents(target, free, period, end_s)
 
     def _day(self, ue: IntArray, now_s: FloatArray, ground: Ground) -> tuple[FloatArray, BoolArray]:
         """Delay of work and evening on the day of now_s (m,), and of the next morning, against usual (m, 3), h.
@@ -211,61 +245,50 @@ class Resident(Mobility):
 
     def _chosen(self, state: Lives, row: IntArray, hour: FloatArray, workday: BoolArray, unit: FloatArray) -> IntArray:
         """Places (m,) that free people in `row` (m,) explore or return to at an hour of a working day or not (m,)."""
-        town, visited = state.town, state.visited[row]
-        venues, people = town.venues, town.people
+        venues, people = state.town.venues, state.town.people
+        visited, here = state.visited[row], state.there.place[row]
+        home, work = people.home.place[row], people.work.place[row]
         choice = np.full(len(row), NOWHERE)
-        n_visited = (visited >= 0).sum(axis=1)
-        new = np.flatnonzero(exploration.explores(unit[:, 0], n_visited, self.rho, self.gamma))
-        from_m = venues.premises.door_m[state.place[row[new], 1]]
-        choice[new] = exploration.new_place(unit[new, 1], hour[new], from_m, venues, visited[new])
+        n_visited = np.maximum((visited >= 0).sum(axis=1), 1)
+        new = np.flatnonzero(unit[:, 0] < self.rho * n_visited**-self.gamma)
+        choice[new] = new_place(unit[new, 1], hour[new], venues.premises.door_m[here[new]], venues, visited[new])
         old = np.flatnonzero(choice == NOWHERE)
         known, at_h = visited[old], hour[old, None]
         at_work = workday[old, None] & (at_h >= WORK_OPENS_H) & (at_h < WORK_CLOSES_H)
-        home, work = (places[row[old], None] for places in (people.home, people.work))
-        allowed = np.where(known == work, at_work, venues.is_open(known, at_h)) | (known == home)
-        allowed &= known != state.place[row[old], 1, None]
-        choice[old] = exploration.known_place(unit[old, 1], known, state.count[row[old]], allowed)
-        return np.where(choice == NOWHERE, people.home[row], choice)
+        allowed = np.where(known == work[old, None], at_work, venues.is_open(known, at_h)) | (known == home[old, None])
+        allowed &= known != here[old, None]
+        choice[old] = known_place(unit[old, 1], known, state.count[row[old]], allowed)
+        return np.where(choice == NOWHERE, home, choice)
 
-    def _stay(
-        self,
-        plan: _Intents,
-        town: PeopledTown,
-        row: IntArray,
-        now_s: FloatArray,
-        arrive_s: FloatArray,
-        unit: FloatArray,
-        ground: Ground,
-    ) -> tuple[FloatArray, BoolArray]:
-        """Ends of stays (m,), and whether each ends by a break of the timetable (m,)."""
-        people, period = town.people, plan.period
-        long_s = exploration.stay_s(unit[:, 2], self.stay_beta, self.stay_tau_h)
-        short_s = _HOUR_S * (_BREAK_H[0] + (_BREAK_H[1] - _BREAK_H[0]) * unit[:, 2])
-        free_until_s = np.minimum(
-            arrive_s + np.where(period == WORK, short_s, long_s), _closing_s(town, row, plan.target, now_s, ground)
-        )
-        break_s = self._break_s(period, arrive_s, unit[:, 3])
+    def _leave_s(
+        self, town: PeopledTown, row: IntArray, plan: Intents, stay_s_: FloatArray, unit: FloatArray, ground: Ground
+    ) -> FloatArray:
+        """When people in `row` (m,) would leave their next place, but for the timetable (m,).
+
+        stay_s_ (2, m) : times of the decision, and of the arrival.
+        """
+        now_s, arrive_s = stay_s_
+        people, period, target = town.people, plan.period, plan.target
+        closes_h = np.where(target == people.work.place[row], WORK_CLOSES_H, town.venues.closes_h[target])
+        closing_s = np.where(target == people.home.place[row], inf, _at_hour(now_s, closes_h, ground))
+        long_s = stay_s(unit[:, 2], self.stay_beta, self.stay_tau_h)
+        short_s = HOUR_S * (_BREAK_H[0] + (_BREAK_H[1] - _BREAK_H[0]) * unit[:, 2])
+        free_until_s = np.minimum(arrive_s + np.where(period == WORK, short_s, long_s), closing_s)
+        # breaks of the timetable come after an exponential time
+        probability = np.where(period == NIGHT, _NIGHT_BREAK * self.break_probability, self.break_probability)
+        rate_per_h = -np.log1p(-probability)
+        wait_h = np.divide(-np.log(unit[:, 3]), rate_per_h, out=np.full(len(row), inf), where=rate_per_h > 0)
+        break_s = arrive_s + HOUR_S * wait_h
         noon_s = _at_hour(arrive_s, people.lunch_h[row], ground)
         lunches = (period == WORK) & (noon_s > arrive_s) & (unit[:, 4] < people.lunches[row])
         break_s = np.where(lunches, np.minimum(break_s, noon_s), break_s)
         tomorrow_s = _at_hour(now_s, 24.0, ground)
         asleep = (period == NIGHT) & ((plan.period_end_s < tomorrow_s) | (break_s >= tomorrow_s))
-        break_s = np.where(asleep, inf, break_s)
-        leave_s = np.where(plan.free, free_until_s, break_s)
-        breaks = ~plan.free & (leave_s < plan.period_end_s)
-        return np.maximum(np.minimum(leave_s, plan.period_end_s), arrive_s + _MIN_STAY_S), breaks
-
-    def _break_s(self, period: IntArray, arrive_s: FloatArray, unit: FloatArray) -> FloatArray:
-        """Times at which people would break the timetable (m,): exponential after arrival."""
-        probability = np.where(period == NIGHT, _NIGHT_BREAK * self.break_probability, self.break_probability)
-        rate_per_h = -np.log1p(-probability)
-        wait_h = np.divide(-np.log(unit), rate_per_h, out=np.full(len(unit), inf), where=rate_per_h > 0)
-        return np.asarray(arrive_s + _HOUR_S * wait_h)
+        return np.where(plan.free, free_until_s, np.where(asleep, inf, break_s))
 
 
 def _places(people: People) -> Places:
-    work_m = np.where(people.commutes[:, None], people.work_room.room_m, np.nan)
-    return Places(people.home_room.room_m.copy(), work_m)
+    return Places(people.home.room_m.copy(), np.where(people.commutes[:, None], people.work.room_m, np.nan))
 
 
 def _stream(ground: Ground) -> Rng:
@@ -273,19 +296,7 @@ def _stream(ground: Ground) -> Rng:
     return ground.streams.at("mobility.resident")
 
 
-def _hour(time_s: FloatArray, ground: Ground) -> FloatArray:
-    """The hour of the day (m,) that the wall clock shows, 0 to 24."""
-    return ground.clock.wall_s(time_s) % DAY_S / _HOUR_S
-
-
 def _at_hour(time_s: FloatArray, hour: FloatArray | float, ground: Ground) -> FloatArray:
     """Time of an hour on the day of times (m,), s."""
     midnight_s = np.floor(ground.clock.wall_s(time_s) / DAY_S) * DAY_S
-    return ground.clock.first_s(midnight_s + hour * _HOUR_S)
-
-
-def _closing_s(town: PeopledTown, row: IntArray, place: IntArray, now_s: FloatArray, ground: Ground) -> FloatArray:
-    """Closing times of places (m,) on the day of now_s (m,); infinite for a home."""
-    people = town.people
-    closes_h = np.where(place == people.work[row], WORK_CLOSES_H, town.venues.closes_h[place])
-    return np.where(place == people.home[row], inf, _at_hour(now_s, closes_h, ground))
+    return ground.clock.first_s(midnight_s + hour * HOUR_S)

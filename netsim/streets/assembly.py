@@ -1,20 +1,77 @@
-"""A street graph from polylines: junctions where they meet, one edge for each direction in between."""
+"""A street graph from polylines: junctions where they meet, and the largest connected part."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from netsim.columns import no_ints
-from netsim.streets.components import Assembled, connected
-from netsim.streets.graph import StreetGraph
-from netsim.streets.lines import StreetLines
+from netsim.columns import frozen
+from netsim.geometry import Area
+from netsim.streets.graph import MODES, StreetGraph, usual_m_s
+from netsim.streets.paths import Paths
 from netsim.units import BoolArray, FloatArray, IntArray
 
 SNAP_M = 0.5
 _ROUNDING_M = 1e-3  # vertices nearer than this are one
+_BORDER_M = 1e-9  # beyond the area, so that lines on its border stay
 _NEIGHBOURS = 8  # vertices that an end is joined to
+
+
+@frozen
+class StreetLines:
+    """Centre lines of n streets.
+
+    street_class (n,) : index into `graph.CLASSES`.
+    speed_m_s (n, 2, 3) : speed of each of `graph.MODES` along the line and against it, 0 where the mode is not allowed.
+    layer (n,) : 0 on the ground; lines of different layers (bridges, tunnels) meet at ends of lines only.
+    """
+
+    path: Paths
+    street_class: IntArray
+    speed_m_s: FloatArray
+    layer: IntArray
+
+    @classmethod
+    def two_way(cls, path: Paths, street_class: IntArray) -> StreetLines:
+        """Streets on the ground that are used in both directions, at the usual speeds of their classes."""
+        return cls(path, street_class, usual_m_s(street_class), np.zeros(len(path), dtype=np.int64))
+
+    def clipped(self, area: Area) -> StreetLines:
+        """The parts of the lines inside the area; a line that leaves and returns becomes several."""
+        import shapely
+
+        around = area.grown(_BORDER_M)
+        whole = shapely.clip_by_rect(self.path.lines(), *around.low_m, *around.high_m)
+        part, line = shapely.get_parts(whole, return_index=True)
+        vertex_m, owner = shapely.get_coordinates(part, return_index=True)
+        path = Paths.measured(np.clip(vertex_m, area.low_m, area.high_m), np.bincount(owner, minlength=len(part)))
+        return StreetLines(path, self.street_class[line], self.speed_m_s[line], self.layer[line])
+
+
+@frozen
+class Assembled:
+    """A street graph, and what of its lines is not in it.
+
+    loose_parts, loose_km : number and length of parts that are not connected with the largest one.
+    closed_km (3,) : length of the streets that pedestrians, cyclists or drivers may enter, but from which they do not
+        reach all others and return; they are closed to them.
+    """
+
+    graph: StreetGraph
+    loose_parts: int
+    loose_km: float
+    closed_km: FloatArray
+
+    def notes(self, place: str) -> tuple[str, ...]:
+        """Notes for the user on what is left out."""
+        notes = []
+        if self.loose_parts:
+            parts = f"{self.loose_parts:,}, {self.loose_km:.3g} km"
+            notes.append(f"{place}: unconnected parts of the street network are left out: {parts}")
+        names = ("pedestrians", "bicycles", "cars")
+        closed = [f"{km:.3g} km to {name}" for name, km in zip(names, self.closed_km.tolist(), strict=True) if km > 0]
+        if closed:
+            notes.append(f"{place}: streets without a way to all others and back are closed: {', '.join(closed)}")
+        return tuple(notes)
 
 
 def assemble(lines: StreetLines, snap_m: float = SNAP_M) -> Assembled:
@@ -23,16 +80,34 @@ def assemble(lines: StreetLines, snap_m: float = SNAP_M) -> Assembled:
     Lines are joined at vertices that they share, and at an end of a line that is within snap_m of a vertex of another
     one. Lines that merely cross are not joined, nor are lines of different layers at vertices inside both. Streets that
     cover the same segment become one street that is open to the modes of both. Nodes are vertices where streets meet,
-    end, or change class or speed; all other vertices belong to the centre line of an edge. A loop that begins and ends
-    at one node has a second node in its middle, so no edge leads from a node to itself.
+    end, or change class or speed; all other vertices belong to the centre line of a street. A loop that begins and ends
+    at one node has a second node in its middle, so no street leads from a node to itself.
 
-    The graph is the part that is connected on foot and by vehicle with the largest total length. In it each mode keeps
-    the streets on which it reaches every other and returns: the largest strongly connected component.
+    The graph is the weakly connected part with the greatest length of streets. In it each mode keeps the streets on
+    which it reaches every other and returns: the strongly connected component of the greatest length.
     """
     vertex, position_m = _joined(lines, snap_m)
     segments = _StraightSegments.of(lines, vertex)
-    chains = _chains(segments, len(position_m))
-    return connected(*_edges(segments, chains, position_m))
+    graph = _streets(segments, position_m)
+    part, count = _largest(graph, np.ones((len(graph), 2), dtype=np.bool_), "weak")
+    loose_km = _km(graph, ~part)
+    speed_m_s = graph.speed_m_s * part[:, :, None]
+    closed_km = np.zeros(len(MODES))
+    for mode in range(len(MODES)):
+        open_to = speed_m_s[:, :, mode] > 0
+        kept, _ = _largest(graph, open_to, "strong")
+        closed_km[mode] = _km(graph, open_to) - _km(graph, kept)
+        speed_m_s[:, :, mode] *= kept
+    street = np.flatnonzero((speed_m_s > 0).any(axis=(1, 2)))
+    node, ends = np.unique(graph.ends[street], return_inverse=True)
+    kept_graph = StreetGraph(
+        node_m=graph.node_m[node],
+        ends=ends.reshape(-1, 2),
+        street_class=graph.street_class[street],
+        speed_m_s=speed_m_s[street],
+        path=graph.path.select(street),
+    )
+    return Assembled(kept_graph, max(count - 1, 0), loose_km, closed_km)
 
 
 def _joined(lines: StreetLines, snap_m: float) -> tuple[IntArray, FloatArray]:
@@ -40,20 +115,21 @@ def _joined(lines: StreetLines, snap_m: float) -> tuple[IntArray, FloatArray]:
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
-    is_end, layer = lines.is_end, lines.layer[lines.owner]
-    place = _numbered(*np.round(lines.vertex_m / _ROUNDING_M).T)
+    path, layer = lines.path, lines.layer[lines.path.owner]
+    is_end = np.zeros(len(layer), dtype=np.bool_)
+    is_end[path.first[:-1]] = is_end[path.first[1:] - 1] = True
+    place = _numbered(*np.round(path.vertex_m / _ROUNDING_M).T)
     # vertices inside lines of different layers stay apart, unless a line ends there
     has_end = np.zeros(place.max(initial=-1) + 1, dtype=np.bool_)
     has_end[place[is_end]] = True
     point = _numbered(place, np.where(has_end[place], 0, layer))
     _, row = np.unique(point, return_index=True)
-    at_m = lines.vertex_m[row]
-    ends = np.unique(point[is_end])
-    a, b = _near(at_m, ends, layer[row], has_end[place[row]], snap_m)
+    at_m = path.vertex_m[row]
+    a, b = _near(at_m, np.unique(point[is_end]), layer[row], has_end[place[row]], snap_m)
     near = coo_array((np.ones(len(a), dtype=np.int8), (a, b)), shape=(len(row), len(row)))
-    count, group = connected_components(near, directed=False)
+    _, group = connected_components(near, directed=False)
     _, first = np.unique(group, return_index=True)
-    return np.asarray(group[point], dtype=np.int64), at_m[first[:count]]
+    return np.asarray(group[point], dtype=np.int64), at_m[first]
 
 
 def _near(
@@ -62,56 +138,58 @@ def _near(
     """Pairs of an end and a point within snap_m of it: another end, or a vertex of the same layer."""
     from scipy.spatial import cKDTree
 
-    if not len(ends) or snap_m <= 0:
+    if snap_m <= 0:
         return ends[:0], ends[:0]
-    away_m, other = cKDTree(at_m).query(at_m[ends], k=min(_NEIGHBOURS, len(at_m)), distance_upper_bound=snap_m)
-    other, found = other.reshape(len(ends), -1), np.isfinite(away_m).reshape(len(ends), -1)
-    row, column = np.nonzero(found)
+    nearest = np.arange(1, min(_NEIGHBOURS, len(at_m)) + 1)
+    away_m, other = cKDTree(at_m).query(at_m[ends], k=nearest, distance_upper_bound=snap_m)
+    row, column = np.nonzero(np.isfinite(away_m))
     a, b = ends[row], other[row, column]
     joined = has_end[b] | (layer[a] == layer[b])
     return a[joined], b[joined]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class _StraightSegments:
-    """Straight segments between points `low` < `high` (s,), every pair of points once.
+    """Straight segments between points (s, 2), the smaller one first; every pair of points once, in order.
 
-    speed_m_s (s, 2, 3) : from low to high, and from high to low. street_class (s,). kind (s, 2) : number of the
-    combination of class and speeds, seen from low to high and from high to low.
+    street_class (s,); speed_m_s (s, 2, 3) : from the first point to the second, and back.
     """
 
-    low: IntArray
-    high: IntArray
+    point: IntArray
     street_class: IntArray
     speed_m_s: FloatArray
-    kind: IntArray
 
     @classmethod
     def of(cls, lines: StreetLines, vertex: IntArray) -> _StraightSegments:
         """The segments of lines whose vertices stand for the points `vertex` (v,)."""
-        step = lines.steps
-        a, b = vertex[step], vertex[step + 1]
-        proper = a != b
-        step, a, b = step[proper], a[proper], b[proper]
-        owner = lines.owner[step]
-        turned = a > b
-        both = np.stack([lines.forward_m_s[owner], lines.backward_m_s[owner]], axis=1)
-        both[turned] = both[turned, ::-1]
-        low, high = np.minimum(a, b), np.maximum(a, b)
-        segment = _numbered(low, high)
+        step = lines.path.steps
+        point = np.stack([vertex[step], vertex[step + 1]], axis=1)
+        proper = point[:, 0] != point[:, 1]
+        point, owner = point[proper], lines.path.owner[step[proper]]
+        speed_m_s = lines.speed_m_s[owner]
+        turned = point[:, 0] > point[:, 1]
+        speed_m_s[turned] = speed_m_s[turned, ::-1]
+        point = np.sort(point, axis=1)
+        segment = _numbered(*point.T)
         _, row = np.unique(segment, return_index=True)
-        speed_m_s = np.zeros((len(row), 2, 3))
-        np.maximum.at(speed_m_s, segment, both)
+        fastest_m_s = np.zeros((len(row), *speed_m_s.shape[1:]))
+        np.maximum.at(fastest_m_s, segment, speed_m_s)
         street_class = np.full(len(row), np.iinfo(np.int64).max)
         np.minimum.at(street_class, segment, lines.street_class[owner])
-        return cls(low[row], high[row], street_class, speed_m_s, _kinds(street_class, speed_m_s))
+        return cls(point[row], street_class, fastest_m_s)
 
-
-def _kinds(street_class: IntArray, speed_m_s: FloatArray) -> IntArray:
-    """Numbers (s, 2) that are equal where class and speeds are, seen in either direction."""
-    seen = np.concatenate([speed_m_s.reshape(-1, 6), speed_m_s[:, ::-1].reshape(-1, 6)])
-    kind = _numbered(np.tile(street_class, 2), *seen.T)
-    return kind.reshape(2, -1).T
+    def inner(self, n_points: int) -> BoolArray:
+        """Which points (p,) lie inside a street: two segments of equal class and speeds meet there."""
+        leaving = np.concatenate([self.speed_m_s, self.speed_m_s[:, ::-1]]).reshape(2 * len(self.point), -1)
+        kind = _numbered(np.tile(self.street_class, 2), *leaving.T).reshape(2, -1).T
+        end = np.argsort(self.point.ravel(), kind="stable")
+        count = np.bincount(self.point.ravel(), minlength=n_points)
+        two = np.flatnonzero(count == 2)
+        one = (np.cumsum(count) - count)[two]
+        inner = np.zeros(n_points, dtype=np.bool_)
+        # one segment as it leaves, the other as it arrives
+        inner[two] = kind.ravel()[end[one]] == kind[:, ::-1].ravel()[end[one + 1]]
+        return inner
 
 
 def _numbered(*columns: FloatArray | IntArray) -> IntArray:
@@ -123,80 +201,57 @@ def _numbered(*columns: FloatArray | IntArray) -> IntArray:
     return number
 
 
-def _incident(segments: _StraightSegments, n_points: int) -> tuple[list[bool], list[list[int]]]:
-    """Whether a point is inside a street (p,), and the two segments at each such point (p, 2).
+def _streets(segments: _StraightSegments, position_m: FloatArray) -> StreetGraph:
+    """Streets from node to node; points inside of them belong to their centre lines."""
+    n = len(position_m)
+    inner = segments.inner(n)
+    for _ in range(2):  # loops are cut in their middle
+        point, first = _chains(segments, inner)
+        begin, end = point[first[:-1]], point[first[1:] - 1]
+        loop = begin == end
+        inner[begin[loop]] = inner[point[(first[:-1] + first[1:])[loop] // 2]] = False
+    following = point[first[:-1] + 1]
+    low, high = np.minimum(begin, following), np.maximum(begin, following)
+    segment = np.searchsorted(segments.point[:, 0] * n + segments.point[:, 1], low * n + high)
+    speed_m_s = segments.speed_m_s[segment]
+    turned = begin > following
+    speed_m_s[turned] = speed_m_s[turned, ::-1]
+    path = Paths.measured(position_m[point], np.diff(first))
+    return StreetGraph(position_m, np.stack([begin, end], axis=1), segments.street_class[segment], speed_m_s, path)
 
-    At a point inside a street two segments meet that have the same class and speeds in both directions.
+
+def _chains(segments: _StraightSegments, inner: BoolArray) -> tuple[IntArray, IntArray]:
+    """Runs of segments from node to node: the points (v,) that they pass, and where each begins among them (c + 1,).
+
+    Segments are merged as lines between places (point, 0); at a node each has a place of its own, (node, end).
     """
-    n = len(segments.low)
-    point = np.concatenate([segments.low, segments.high])
-    order = np.argsort(point, kind="stable")
-    start = np.searchsorted(point[order], np.arange(n_points))
-    two = np.bincount(point, minlength=n_points) == 2
-    pair = np.zeros((n_points, 2), dtype=np.int64)
-    pair[two] = order[start[two][:, None] + [0, 1]]  # n and more: the segment ends here, seen from low to high
-    segment, ends_here = pair % max(n, 1), pair >= n
-    kind = segments.kind[segment, ends_here.astype(np.int64)] if n else pair
-    # one seen as it leaves, the other as it arrives
-    other = segments.kind[segment[:, 1], 1 - ends_here[:, 1]] if n else pair[:, 1]
-    return (two & (kind[:, 0] == other)).tolist(), segment.tolist()
+    import shapely
+
+    own = np.where(inner[segments.point], 0, 1 + np.arange(segments.point.size).reshape(-1, 2))
+    line = shapely.linestrings(np.stack([segments.point, own], axis=2).astype(np.float64))
+    chain = shapely.get_parts(shapely.line_merge(shapely.multilinestrings(line)))
+    path = Paths.of(chain)
+    return path.vertex_m[:, 0].astype(np.int64), path.first
 
 
-def _chains(segments: _StraightSegments, n_points: int) -> list[tuple[list[int], int]]:
-    """Runs of segments from node to node: the points that each passes, and its first segment.
+def _largest(graph: StreetGraph, open_to: BoolArray, connection: str) -> tuple[BoolArray, int]:
+    """The open directions (s, 2) in the component of the greatest length, and the number of components."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
 
-    A loop is cut in its middle.
-    """
-    inner, incident = _incident(segments, n_points)
-    low, high = segments.low.tolist(), segments.high.tolist()
-    done = [False] * len(low)
-    chains: list[tuple[list[int], int]] = []
-
-    def follow(at: int, segment: int) -> None:
-        points, passed = [at], list[int]()
-        while not done[segment]:
-            done[segment] = True
-            at = high[segment] if low[segment] == at else low[segment]
-            points.append(at)
-            passed.append(segment)
-            if not inner[at]:
-                break
-            one, other = incident[at]
-            segment = other if one == segment else one
-        if points[0] != points[-1]:
-            chains.append((points, passed[0]))
-            return
-        half = len(passed) // 2
-        chains.extend([(points[: half + 1], passed[0]), (points[half:], passed[half])])
-
-    for segment in range(len(low)):
-        for end in (low[segment], high[segment]):
-            if not inner[end] and not done[segment]:
-                follow(end, segment)
-    for segment in range(len(low)):  # rings without a node
-        if not done[segment]:
-            follow(low[segment], segment)
-    return chains
+    if not open_to.any():
+        return open_to, 0
+    tail, head = graph.ends[open_to], graph.ends[:, ::-1][open_to]
+    shape = (len(graph.node_m), len(graph.node_m))
+    matrix = coo_array((np.ones(len(tail), dtype=np.int8), (tail, head)), shape=shape)
+    _, label = connected_components(matrix, connection=connection)
+    begin, end = label[graph.ends].T
+    inside = open_to & (begin == end)[:, None]
+    street = inside.any(axis=1)
+    length_m = np.bincount(begin[street], weights=graph.length_m[street], minlength=1)
+    return inside & (begin == length_m.argmax())[:, None], len(np.unique(begin[street]))
 
 
-def _edges(
-    segments: _StraightSegments, chains: list[tuple[list[int], int]], position_m: FloatArray
-) -> tuple[StreetGraph, IntArray]:
-    """Both directions of every chain, and the chain (e,) of every edge; directions closed to all modes are left out."""
-    there = np.array([segment for _, segment in chains], dtype=np.int64)
-    ends = np.array([(points[0], points[1], points[-1]) for points, _ in chains], dtype=np.int64).reshape(-1, 3)
-    falling = (ends[:, 0] > ends[:, 1]).astype(np.int64)
-    speed_m_s = np.stack([segments.speed_m_s[there, falling], segments.speed_m_s[there, 1 - falling]], axis=1)
-    chain, back = np.nonzero((speed_m_s > 0).any(axis=2))
-    points = [chains[c][0][:: -1 if b else 1] for c, b in zip(chain.tolist(), back.tolist(), strict=True)]
-    count = np.array([len(p) for p in points], dtype=np.int64)
-    graph = StreetGraph(
-        node_m=position_m,
-        tail=ends[chain, np.where(back, 2, 0)],
-        head=ends[chain, np.where(back, 0, 2)],
-        street_class=segments.street_class[there[chain]],
-        speed_m_s=speed_m_s[chain, back],
-        vertex_m=position_m[np.concatenate([no_ints(), *points]).astype(np.int64)],
-        first=np.append(0, np.cumsum(count)),
-    )
-    return graph, chain
+def _km(graph: StreetGraph, open_to: BoolArray) -> float:
+    """Length of streets with a direction (s, 2) among these."""
+    return float(graph.length_m[open_to.any(axis=1)].sum() / 1e3)

@@ -1,83 +1,67 @@
-"""The street graph: directed edges with a centre line, a class, and a speed for each mode of travel."""
+"""The street graph: streets with a centre line, a class, and a speed for each mode of travel and direction."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 
 import numpy as np
 
-from netsim.columns import no_places
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.columns import frozen
+from netsim.streets.paths import Paths
+from netsim.units import FloatArray, IntArray
 
 MODES = ("walk", "cycle", "drive")
 """Modes of travel, in the order of the columns of `speed_m_s`."""
 WALK, CYCLE, DRIVE = range(3)
 CLASSES = ("primary", "secondary", "tertiary", "residential", "service", "pedestrian", "path")
 """Street classes from main to minor; names after OpenStreetMap's key highway."""
+KM_H = 1 / 3.6
+"""one kilometre per hour in m/s"""
+WALK_M_S, CYCLE_M_S = 1.4, 4.5
+DRIVE_M_S = np.array([50, 50, 40, 30, 15, 0, 0]) * KM_H
+"""Speed of cars on each of `CLASSES` where no limit is known; 0 where cars are not allowed."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class StreetGraph:
-    """n nodes and e directed edges. A street that is used in both directions is two edges.
+    """n nodes, and s streets between them.
 
     node_m (n, 2) : junctions and ends of streets.
-    tail, head (e,) : nodes that an edge leads from and to.
-    street_class (e,) : index into `CLASSES`.
-    speed_m_s (e, 3) : travel speed of each of `MODES`, 0 where the mode is not allowed.
-    vertex_m (v, 2), first (e + 1,) : centre line of edge k from tail to head, vertex_m[first[k]:first[k + 1]].
+    ends (s, 2) : nodes at which the centre line of a street begins and ends.
+    street_class (s,) : index into `CLASSES`.
+    speed_m_s (s, 2, 3) : travel speed of each of `MODES` along the centre line and against it, 0 where the mode is not
+        allowed.
+    path : the centre lines.
     """
 
     node_m: FloatArray
-    tail: IntArray
-    head: IntArray
+    ends: IntArray
     street_class: IntArray
     speed_m_s: FloatArray
-    vertex_m: FloatArray
-    first: IntArray
+    path: Paths
 
     def __len__(self) -> int:
-        return len(self.tail)
-
-    @cached_property
-    def along_m(self) -> FloatArray:
-        """Distance of every vertex from the tail of its edge, along the centre line (v,), m."""
-        step = np.append(0.0, np.linalg.norm(np.diff(self.vertex_m, axis=0), axis=1))
-        total = np.cumsum(step)
-        return np.asarray(total - np.repeat(total[self.first[:-1]], np.diff(self.first)))
+        return len(self.ends)
 
     @cached_property
     def length_m(self) -> FloatArray:
-        """Length of every edge (e,), m."""
-        return self.along_m[self.first[1:] - 1]
-
-    @cached_property
-    def twin(self) -> IntArray:
-        """The edge of the same centre line in the other direction (e,), -1 for a street of one direction."""
-        ends = self.first.tolist()
-        edge_of = {self.vertex_m[a:b].tobytes(): k for k, (a, b) in enumerate(pairwise(ends))}
-        back = self.vertex_m[::-1]
-        n = len(back)
-        return np.array([edge_of.get(back[n - b : n - a].tobytes(), -1) for a, b in pairwise(ends)], dtype=np.int64)
-
-    @property
-    def once(self) -> BoolArray:
-        """Which edges stand for their street (e,): of its two directions the first."""
-        return np.asarray((self.twin < 0) | (self.twin > np.arange(len(self))))
-
-    def centre_lines(self) -> tuple[FloatArray, IntArray, IntArray]:
-        """Lines of all streets, each once: vertices (v, 2), where each line begins (s + 1,), and its edge (s,)."""
-        edge = np.flatnonzero(self.once)
-        lines = [self.line_m(int(k)) for k in edge]
-        return np.concatenate([no_places(), *lines]), np.cumsum([0, *map(len, lines)]), edge
+        """Length of every street (s,), m."""
+        return self.path.span
 
     def pieces(self) -> FloatArray:
-        """Straight pieces of all streets (k, 2, 2), each once."""
-        pieces = np.stack([self.vertex_m[:-1], self.vertex_m[1:]], axis=1)
-        edge = np.repeat(np.arange(len(self)), np.diff(self.first))
-        return np.asarray(pieces[(edge[:-1] == edge[1:]) & self.once[edge[:-1]]])
+        """Straight pieces of all streets (k, 2, 2)."""
+        step = self.path.steps
+        return np.stack([self.path.vertex_m[step], self.path.vertex_m[step + 1]], axis=1)
 
-    def line_m(self, edge: int) -> FloatArray:
-        """Centre line of one edge (k, 2) from tail to head."""
-        return self.vertex_m[self.first[edge] : self.first[edge + 1]]
+
+def usual_m_s(street_class: IntArray) -> FloatArray:
+    """Speeds (n, 2, 3) of `MODES` in both directions of streets of classes (n,), without a speed limit.
+
+    Pedestrians use all classes at 1.4 m/s, bicycles all except `pedestrian` at 4.5 m/s, and cars `DRIVE_M_S`.
+    """
+    table = np.zeros((len(CLASSES), 2, len(MODES)))
+    table[:, :, WALK] = WALK_M_S
+    table[:, :, CYCLE] = CYCLE_M_S
+    table[CLASSES.index("pedestrian"), :, CYCLE] = 0.0
+    table[:, :, DRIVE] = DRIVE_M_S[:, None]
+    return table[street_class]

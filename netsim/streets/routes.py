@@ -1,67 +1,78 @@
-"""Routes by least travel time, and the trips of UEs along them."""
+"""Routes by least travel time, and the trips of UEs along them.
+
+A trip leads out of a street, along a shortest path, and into another street; it is kept as slices of streets.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from typing import Self
 
 import numpy as np
+import numpy.typing as npt
 
-from netsim.streets.doors import Access
-from netsim.streets.graph import WALK, StreetGraph
-from netsim.streets.nearest import Nearest
-from netsim.streets.search import fastest
-from netsim.streets.slices import Slices
-from netsim.streets.speeds import WALK_M_S
-from netsim.streets.trees import MAX_BYTES, Trees
+from netsim.columns import Columns, frozen
+from netsim.streets.doors import Access, access
+from netsim.streets.graph import MODES, WALK, WALK_M_S, StreetGraph
+from netsim.streets.paths import Paths
 from netsim.units import FloatArray, IntArray
 
+_MAX_BYTES = 80_000_000  # of shortest path trees of all modes
+_BYTES_PER_NODE = 12  # of a tree
+_BLOCK_BYTES = 20_000_000  # of trees computed at once
+_LAST = 2**40  # step of the last slice of a trip
 
-@dataclass(frozen=True, eq=False)
-class Trips:
-    """k trips as polylines in space and time.
 
-    Trip i passes vertex_m[first[i]:first[i + 1]] (v, 2) at time_s (v,), in seconds since its departure, ascending; at
-    each vertex speed may change, between two of them it is constant.
+@frozen
+class Slices(Columns):
+    """Parts of streets that trips use, s of them.
+
+    trip (s,) : the trip; step (s,) : ascending along a trip; street (s,) : the street, used from from_m to to_m (s,),
+    distances from its beginning.
     """
 
-    first: IntArray
-    vertex_m: FloatArray
-    time_s: FloatArray
+    trip: IntArray
+    step: IntArray
+    street: IntArray
+    from_m: FloatArray
+    to_m: FloatArray
 
-    def __len__(self) -> int:
-        return len(self.first) - 1
+    @classmethod
+    def join(cls, pieces: Sequence[Self]) -> Self:
+        """All slices, by trip and step; those of no length are left out."""
+        every = super().join(pieces)
+        order = np.lexsort((every.step, every.trip))
+        return every.select(order[every.to_m[order] != every.from_m[order]])
 
-    @property
-    def duration_s(self) -> FloatArray:
-        """Travel time of every trip (k,), s."""
-        return self.time_s[self.first[1:] - 1]
+    def polyline(self, graph: StreetGraph) -> tuple[IntArray, FloatArray, FloatArray]:
+        """The vertices of each slice but its last: slice (v,), position (v, 2), distance from its start (v,), m."""
+        low_m, high_m = np.minimum(self.from_m, self.to_m), np.maximum(self.from_m, self.to_m)
+        path = graph.path.select(self.street)
+        inner = np.flatnonzero((path.along > low_m[path.owner]) & (path.along < high_m[path.owner]))
+        slice_ = np.concatenate([np.arange(len(self.trip)), path.owner[inner]])
+        position_m = np.concatenate([path.position(np.arange(len(path)), self.from_m), path.vertex_m[inner]])
+        gone_m = np.abs(np.concatenate([self.from_m, path.along[inner]]) - self.from_m[slice_])
+        order = np.lexsort((gone_m, slice_))
+        return slice_[order], position_m[order], gone_m[order]
 
 
 class Routes:
     """Routes of least travel time on a street graph.
 
     A trip leads straight from a door to a point of a street at walking speed, along streets to another point, and
-    straight to a door. Shortest path trees are kept for later trips to the same nodes, up to `max_bytes`; they change
-    no result.
+    straight to a door. Shortest path trees are kept for later trips to the same nodes; they change no result.
 
     Raises ValueError for a graph without a street that is open to pedestrians.
     """
 
-    def __init__(self, graph: StreetGraph, max_bytes: int = MAX_BYTES) -> None:
-        if not (graph.speed_m_s[:, WALK] > 0).any():
+    def __init__(self, graph: StreetGraph) -> None:
+        if not (graph.speed_m_s[:, :, WALK] > 0).any():
             raise ValueError("no street of the graph is open to pedestrians")
         self.graph = graph
-        self._trees = Trees(graph, max_bytes)
-        self._nearest: dict[int, Nearest] = {}
+        self._trees = [_Trees(graph, mode) for mode in range(len(MODES))]
 
-    def access(self, position_m: FloatArray, mode: int) -> Access:
-        """The nearest point of a street open to a mode for each position (k, 2); edge -1 where there is none."""
-        if mode not in self._nearest:
-            self._nearest[mode] = Nearest(self.graph, mode)
-        return self._nearest[mode].access(position_m)
-
-    def trips(self, origin: Access, destination: Access, mode: IntArray, from_m: FloatArray, to_m: FloatArray) -> Trips:
-        """The trips from from_m to to_m (k, 2), doors as a rule.
+    def trips(self, origin: Access, destination: Access, mode: IntArray, from_m: FloatArray, to_m: FloatArray) -> Paths:
+        """The trips from from_m to to_m (k, 2), doors as a rule, by time since departure in s.
 
         mode (k,) : index into `graph.MODES`. origin, destination : points of streets open to that mode, k rows each.
         Where a mode cannot lead from one to the other, or has no street at all, the trip is walked between the nearest
@@ -71,77 +82,200 @@ class Routes:
         A trip begins at from_m and ends at to_m exactly, and its times are strictly ascending; a trip to where it
         begins takes no time and has one vertex.
         """
-        plan = self._plan(origin, destination, mode, from_m, to_m)
-        graph, slices = self.graph, plan.slices
-        speed_m_s = graph.speed_m_s[slices.edge, plan.mode[slices.trip]]
-        spent_s = (slices.to_m - slices.from_m) / speed_m_s
-        out_s, in_s = _away_m(from_m, plan.leave_m) / WALK_M_S, _away_m(plan.arrive_m, to_m) / WALK_M_S
-        before_s, street_s = _before(slices.trip, spent_s, len(from_m))
-        owner, position_m, along_m = slices.polyline(graph)
-        trip = slices.trip[owner]
-        at_s = out_s[trip] + before_s[owner] + along_m / speed_m_s[owner]
-        at_s = np.minimum(at_s, out_s[trip] + (before_s + spent_s)[owner])  # against rounding
-        arrive_s = out_s + street_s
-        ones = np.arange(len(from_m))
-        trip = np.concatenate([ones, trip, ones, ones])
-        time_s = np.concatenate([np.zeros(len(ones)), at_s, arrive_s, arrive_s + in_s])
-        vertex_m = np.concatenate([from_m, position_m, plan.arrive_m, to_m])
-        order = np.argsort(trip, kind="stable")
-        return _trips(trip[order], vertex_m[order], time_s[order], to_m)
-
-    def _plan(
-        self, origin: Access, destination: Access, mode: IntArray, from_m: FloatArray, to_m: FloatArray
-    ) -> _Streetwise:
-        """The trips by the modes that they can use."""
-        street_s, slices = fastest(self.graph, self._trees, origin, destination, mode)
-        leave_m, arrive_m = origin.at_m.copy(), destination.at_m.copy()
-        row = np.flatnonzero(np.isinf(street_s))
-        if row.size:
-            mode = mode.copy()
-            mode[row] = WALK
-            there, back = self.access(from_m[row], WALK), self.access(to_m[row], WALK)
-            street_s[row], walked = fastest(self.graph, self._trees, there, back, mode[row])
-            slices = Slices.join([slices, replace(walked, trip=row[walked.trip])])
-            leave_m[row], arrive_m[row] = there.at_m, back.at_m
+        leave_m, arrive_m, mode = origin.at_m.copy(), destination.at_m.copy(), mode.copy()
+        street_s, slices = self._fastest(origin, destination, mode)
+        walked = np.flatnonzero(np.isinf(street_s))
+        if walked.size:
+            mode[walked] = WALK
+            there, back = (access(self.graph, at_m[walked], WALK) for at_m in (from_m, to_m))
+            street_s[walked], more = self._fastest(there, back, mode[walked])
+            leave_m[walked], arrive_m[walked] = there.at_m, back.at_m
+            moved = Slices(walked[more.trip], more.step, more.street, more.from_m, more.to_m)
+            slices = Slices.join([slices, moved])
         straight = np.isinf(street_s) | (from_m == to_m).all(axis=1)
-        street_s[straight], leave_m[straight], arrive_m[straight] = 0.0, to_m[straight], to_m[straight]
-        slices = slices.select(~straight[slices.trip])
-        return _Streetwise(mode, leave_m, arrive_m, slices)
+        leave_m[straight] = arrive_m[straight] = to_m[straight]
+        return self._timed(slices.select(~straight[slices.trip]), mode, np.stack([from_m, leave_m, arrive_m, to_m]))
+
+    def _fastest(self, origin: Access, destination: Access, mode: IntArray) -> tuple[FloatArray, Slices]:
+        """Time along streets (k,), infinite where there is no way, and the slices of trips by a mode each (k,)."""
+        time_s = np.full(len(mode), np.inf)
+        pieces = []
+        for each, trees in enumerate(self._trees):
+            own = np.flatnonzero(mode == each)
+            node = self.graph.ends[destination.street[own], 0]
+            own = own[np.argsort(node, kind="stable")]  # trips to one node are found together
+            for at in range(0, len(own), trees.capacity // 2):
+                some = own[at : at + trees.capacity // 2]
+                time_s[some], slices = _found(trees, some, origin.select(some), destination.select(some))
+                pieces += slices
+        none = np.zeros(0, dtype=np.int64)
+        return time_s, Slices.join([Slices(none, none, none, np.zeros(0), np.zeros(0)), *pieces])
+
+    def _timed(self, slices: Slices, mode: IntArray, stop_m: FloatArray) -> Paths:
+        """Trips by their slices, and by the places (4, k, 2) where they begin, meet streets, leave them and end.
+
+        Vertices at which no time has passed since the one before are left out.
+        """
+        backward = (slices.to_m < slices.from_m).astype(np.int64)
+        speed_m_s = self.graph.speed_m_s[slices.street, backward, mode[slices.trip]]
+        spent_s = np.abs(slices.to_m - slices.from_m) / speed_m_s
+        out_s, _, in_s = np.linalg.norm(np.diff(stop_m, axis=0), axis=2) / WALK_M_S
+        ones = np.arange(len(mode))
+        # each trip is summed by itself, in order, so others do not change its rounding
+        rank = np.arange(len(spent_s)) - np.searchsorted(slices.trip, slices.trip)
+        table_s = np.zeros((len(mode), rank.max(initial=0) + 2))
+        table_s[slices.trip, rank + 1] = spent_s
+        upto_s = np.cumsum(table_s, axis=1)
+        before_s = upto_s[slices.trip, rank]
+        arrive_s = out_s + upto_s[:, -1]
+        owner, position_m, gone_m = slices.polyline(self.graph)
+        at_s = out_s[slices.trip] + before_s
+        at_s = np.minimum(at_s[owner] + gone_m / speed_m_s[owner], (at_s + spent_s)[owner])  # against rounding
+        trip = np.concatenate([ones, slices.trip[owner], ones, ones])
+        time_s = np.concatenate([np.zeros(len(ones)), at_s, arrive_s, arrive_s + in_s])
+        vertex_m = np.concatenate([stop_m[0], position_m, stop_m[2], stop_m[3]])
+        order = np.argsort(trip, kind="stable")
+        trip, time_s = trip[order], time_s[order]
+        kept = np.append(True, (trip[1:] != trip[:-1]) | (time_s[1:] > time_s[:-1]))[: len(trip)]
+        first = np.append(0, np.cumsum(np.bincount(trip[kept], minlength=len(mode))))
+        vertex_m = vertex_m[order][kept]
+        vertex_m[first[1:] - 1] = stop_m[3]
+        return Paths(vertex_m, first, time_s[kept])
 
 
-@dataclass(frozen=True, eq=False)
-class _Streetwise:
-    """k trips: mode (k,), the points at which they reach and leave streets (k, 2), and slices between these."""
+class _Trees:
+    """Shortest path trees of one mode by destination, for at most `capacity` of them.
 
-    mode: IntArray
-    leave_m: FloatArray
-    arrive_m: FloatArray
-    slices: Slices
-
-
-def _away_m(a_m: FloatArray, b_m: FloatArray) -> FloatArray:
-    return np.asarray(np.hypot(*(b_m - a_m).T))
-
-
-def _before(trip: IntArray, spent_s: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
-    """Sum of the earlier values of the same trip (s,), and of all values of each trip (count,).
-
-    The values of a trip stand together. Each trip is summed by itself, in order, so others do not change its rounding.
+    A row of `following` and `time_s` (capacity, n) has the next node on the way to a destination, negative where there
+    is none, and the time to it in s, from all nodes.
     """
-    before_s, total_s = np.zeros(len(trip)), np.zeros(count)
-    rank = np.arange(len(trip)) - np.searchsorted(trip, trip)
-    order = np.argsort(rank, kind="stable")
-    for some in np.split(order, np.cumsum(np.bincount(rank))[:-1]):
-        before_s[some] = total_s[trip[some]]
-        total_s[trip[some]] += spent_s[some]
-    return before_s, total_s
+
+    def __init__(self, graph: StreetGraph, mode: int) -> None:
+        from scipy.sparse import csr_array
+
+        self.graph, self.speed_m_s = graph, graph.speed_m_s[:, :, mode]
+        n = len(graph.node_m)
+        self.capacity = max(2, _MAX_BYTES // len(MODES) // (_BYTES_PER_NODE * n))
+        # memory is taken when a row is written
+        self.following: npt.NDArray[np.int32] = np.empty((self.capacity, n), dtype=np.int32)
+        self.time_s: FloatArray = np.empty((self.capacity, n))
+        self._row: dict[int, int] = {}
+        # of each pair of neighbours the fastest street, of equally fast ones the first
+        street, backward = np.nonzero(self.speed_m_s > 0)
+        tail, head = graph.ends[street, backward], graph.ends[street, 1 - backward]
+        time_s = graph.length_m[street] / self.speed_m_s[street, backward]
+        order = np.lexsort((time_s, tail * n + head))
+        self._pair, first = np.unique((tail * n + head)[order], return_index=True)
+        best = order[first]
+        self._street, self._backward = street[best], backward[best]
+        self._reversed = csr_array((time_s[best], (head[best], tail[best])), shape=(n, n))
+
+    def way(self, node: IntArray, following: IntArray) -> tuple[IntArray, IntArray]:
+        """The streets (k,) from nodes to neighbours of theirs (k,), and whether they lead against the centre line."""
+        row = np.searchsorted(self._pair, node * len(self.graph.node_m) + following)
+        return self._street[row], self._backward[row]
+
+    def rows(self, destination: IntArray) -> IntArray:
+        """The rows (k,) of `following` and `time_s` for destinations (k,), at most `capacity` different.
+
+        They are valid until the next call. Dijkstra's algorithm on the reversed graph: the predecessor of a node is
+        the next one on its way.
+        """
+        from scipy.sparse.csgraph import dijkstra
+
+        wanted, index = np.unique(destination, return_inverse=True)
+        missing = [node for node in wanted.tolist() if node not in self._row]
+        if len(self._row) + len(missing) > self.capacity:
+            self._row.clear()
+            missing = wanted.tolist()
+        block = max(1, _BLOCK_BYTES // (_BYTES_PER_NODE * len(self.graph.node_m)))
+        for at in range(0, len(missing), block):
+            some = missing[at : at + block]
+            row = slice(len(self._row), len(self._row) + len(some))
+            found = dijkstra(self._reversed, indices=some, return_predecessors=True)
+            self.time_s[row], self.following[row] = found
+            self._row |= zip(some, range(row.start, row.stop), strict=True)
+        return np.array([self._row[node] for node in wanted.tolist()], dtype=np.int64)[index]
 
 
-def _trips(trip: IntArray, vertex_m: FloatArray, time_s: FloatArray, to_m: FloatArray) -> Trips:
-    """Trips from their vertices, without those at which no time has passed since the one before."""
-    kept = np.ones(len(trip), dtype=np.bool_)
-    kept[1:] = (trip[1:] != trip[:-1]) | (time_s[1:] > time_s[:-1])
-    first = np.append(0, np.cumsum(np.bincount(trip[kept], minlength=len(to_m))))
-    vertex_m = vertex_m[kept]
-    vertex_m[first[1:] - 1] = to_m
-    return Trips(first, vertex_m, time_s[kept])
+@frozen
+class _Ways:
+    """Ways between points of streets and nodes, along the centre line and against it: two of each (k, 2).
+
+    node : where it ends or begins; time_s : infinite for a way that is closed.
+    """
+
+    node: IntArray
+    time_s: FloatArray
+
+
+def _found(trees: _Trees, trip: IntArray, origin: Access, destination: Access) -> tuple[FloatArray, list[Slices]]:
+    """Time along streets (k,) of trips of one mode, infinite where there is no way, and their slices.
+
+    At each end of a trip the street may be used in both directions, if they are open: the fastest of the four
+    combinations and, on one street, of the direct way is taken; of equally fast ones the first.
+    """
+    graph = trees.graph
+    out, into = _ways(trees, origin, leaving=True), _ways(trees, destination, leaving=False)
+    row = trees.rows(into.node.ravel()).reshape(-1, 2)
+    between_s = trees.time_s[row[:, None, :], out.node[:, :, None]]
+    total_s = (out.time_s[:, :, None] + between_s + into.time_s[:, None, :]).reshape(-1, 4)
+    each = np.arange(len(trip))
+    best = total_s.argmin(axis=1)
+    direct_s = _direct_s(trees, origin, destination)
+    is_direct = np.isfinite(direct_s) & (direct_s <= total_s[each, best])
+    time_s = np.minimum(direct_s, total_s[each, best])
+    some = np.flatnonzero(np.isfinite(time_s) & ~is_direct)
+    i, j = np.divmod(best[some], 2)
+    at, to = origin.select(some), destination.select(some)
+    ends_m = np.stack([graph.length_m[at.street] * (1 - i), graph.length_m[to.street] * j])
+    steps = np.full(len(some), _LAST)
+    pieces = [
+        Slices(trip[some], 0 * steps, at.street, _along_m(graph, at), ends_m[0]),
+        Slices(trip[some], steps, to.street, ends_m[1], _along_m(graph, to)),
+        _followed(trees, trip[some], out.node[some, i], into.node[some, j], row[some, j]),
+    ]
+    on = np.flatnonzero(is_direct)
+    at, to = origin.select(on), destination.select(on)
+    pieces.append(Slices(trip[on], 0 * on, at.street, _along_m(graph, at), _along_m(graph, to)))
+    return time_s, pieces
+
+
+def _along_m(graph: StreetGraph, point: Access) -> FloatArray:
+    """Distance of points (k,) from the beginning of their streets, within their length; 0 where there is no street."""
+    return np.clip(np.where(point.street >= 0, point.along_m, 0.0), 0.0, graph.length_m[point.street])
+
+
+def _ways(trees: _Trees, point: Access, leaving: bool) -> _Ways:
+    """From points of streets to the nodes at which streets end (leaving), or from the nodes where they begin."""
+    along_m = _along_m(trees.graph, point)
+    behind_m = trees.graph.length_m[point.street] - along_m
+    ends = trees.graph.ends[point.street]
+    way_m = np.column_stack([behind_m, along_m] if leaving else [along_m, behind_m])
+    speed_m_s = trees.speed_m_s[point.street]
+    time_s = np.divide(way_m, speed_m_s, out=np.full(way_m.shape, np.inf), where=speed_m_s > 0)
+    time_s[way_m == 0] = 0.0  # at a node, whatever the direction of the street
+    time_s[point.street < 0] = np.inf
+    return _Ways(ends[:, ::-1] if leaving else ends, time_s)
+
+
+def _direct_s(trees: _Trees, origin: Access, destination: Access) -> FloatArray:
+    """Time (k,) along one street; infinite where the points are on different streets, or the direction is closed."""
+    way_m = _along_m(trees.graph, destination) - _along_m(trees.graph, origin)
+    speed_m_s = trees.speed_m_s[origin.street, (way_m < 0).astype(np.int64)]
+    same = (origin.street == destination.street) & (origin.street >= 0) & (speed_m_s > 0)
+    return np.divide(np.abs(way_m), speed_m_s, out=np.full(len(way_m), np.inf), where=same)
+
+
+def _followed(trees: _Trees, trip: IntArray, node: IntArray, target: IntArray, row: IntArray) -> Slices:
+    """The streets from nodes to targets (k,) along the trees of rows (k,)."""
+    pieces = [(trip[:0], trip[:0], node[:0], node[:0])]
+    while len(trip := trip[moving := node != target]):
+        node, target, row = node[moving], target[moving], row[moving]
+        following = trees.following[row, node].astype(np.int64)
+        pieces.append((trip, np.full(len(trip), len(pieces)), node, following))
+        node = following
+    trip, step, tail, head = (np.concatenate(column) for column in zip(*pieces, strict=True))
+    street, backward = trees.way(tail, head)
+    length_m = trees.graph.length_m[street]
+    return Slices(trip, step, street, length_m * backward, length_m * (1 - backward))

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from netsim.errors import BadInput
-from netsim.maps.plane import projected
-from netsim.streets.graph import CLASSES, DRIVE, MODES, WALK
-from netsim.streets.lines import StreetLines
-from netsim.streets.proj import inverse
-from netsim.streets.speeds import CYCLE_M_S, KM_H, WALK_M_S
+from netsim.maps.plane import lon_lat_of, projected
+from netsim.streets.assembly import StreetLines
+from netsim.streets.graph import CLASSES, CYCLE_M_S, DRIVE, KM_H, MODES, WALK, WALK_M_S
+from netsim.streets.paths import Paths
 from netsim.streets.tags import KINDS
 from netsim.traces.source import Source
 from netsim.traces.values import number, shown
@@ -27,6 +27,13 @@ _MAX_ABS = 1e8  # coordinate
 _MAX_M_S = 300 * KM_H
 _APART_M = 0.01  # of the first vertex of an edge from its junction
 _CLASS_FROM_M_S = ((70 * KM_H, "primary"), (40 * KM_H, "secondary"), (0.0, "residential"))  # of edges without a type
+_MAX_PROJECTION = 500  # characters
+_PARAMETER = re.compile(
+    r"\+?(?:proj=(?:utm|e?tmerc|(?:web)?merc|lcc|laea|aea|aeqd|sterea?|somerc|eqc|cass)|(?:ellps|datum)=\w{1,20}"
+    r"|(?:lat_[012]|lon_0|lat_ts|k|k_0|x_0|y_0|a|b|rf|R|zone|towgs84)=[\d.eE+,-]{1,99}"
+    r"|south|no_defs|wktext|over|units=m|type=crs|nadgrids=@null)"
+)
+"""Parameters of PROJ that name no file and no chain of operations."""
 
 Place = tuple[float, float]
 
@@ -170,12 +177,11 @@ def _lines(file: str, net: _SumoNet, origin_deg: tuple[float, float] | None) -> 
     backward[:, WALK] = forward[:, WALK]
     layers: dict[tuple[str, str], int] = {}
     pairs = [(min(edge.tail, edge.head), max(edge.tail, edge.head)) for edge in net.edges]
+    vertex_m = _plane_m(file, net, np.array([place for line in vertices for place in line]), origin_deg)
     return StreetLines(
-        vertex_m=_plane_m(file, net, np.array([place for line in vertices for place in line]), origin_deg),
-        first=np.append(0, np.cumsum([len(line) for line in vertices])),
+        path=Paths.measured(vertex_m, np.array([len(line) for line in vertices])),
         street_class=np.array([CLASSES.index(_class(edge)) for edge in net.edges]),
-        forward_m_s=forward,
-        backward_m_s=backward,
+        speed_m_s=np.stack([forward, backward], axis=1),
         layer=np.array([layers.setdefault(pair, len(layers)) for pair in pairs]),
     )
 
@@ -221,4 +227,9 @@ def _plane_m(file: str, net: _SumoNet, vertex_m: FloatArray, origin_deg: tuple[f
         raise BadInput(f"{file}: location: the network has {says}, so they share no origin; {remedy}")
     if origin_deg is None:
         return original_m
-    return projected(inverse(file, net.projection, original_m), origin_deg)
+    if len(net.projection) > _MAX_PROJECTION or not all(map(_PARAMETER.fullmatch, net.projection.split())):
+        raise BadInput(
+            f"{file}: projParameter: {shown(net.projection)} is no projection in m that is read; give one such as "
+            "+proj=utm +zone=32 +ellps=WGS84 +units=m"
+        )
+    return projected(lon_lat_of(f"{file}: projParameter", net.projection, original_m), origin_deg)

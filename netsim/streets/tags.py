@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
+import numpy as np
+
+from netsim.columns import frozen
 from netsim.maps.geojson import absent
-from netsim.streets.graph import CLASSES, MODES
-from netsim.streets.speeds import CYCLE_M_S, KM_H, WALK_M_S
+from netsim.streets.graph import CLASSES, CYCLE_M_S, KM_H, MODES, WALK_M_S
+from netsim.units import FloatArray
 
 Words = tuple[str, ...]
-Tags = Mapping[str, Words]
 
-_MILE_H = 1.609344 * KM_H
-_KNOT = 1.852 * KM_H
 _MAX_M_S = 300 * KM_H
-_MAX_LENGTH = 10_000  # characters of a text of tags
+_MAX_VALUES = 20  # of a tag
+_MAX_LENGTH = 1000  # characters of a text with them
 
 
 @dataclass(frozen=True)
@@ -58,31 +59,34 @@ KINDS = {
 """Values of `highway` that are read as streets; others are left out and counted."""
 
 NO_HIGHWAY = "without a tag highway"
-_KEYS = (
-    "highway", "area", "access", "foot", "bicycle", "vehicle", "motor_vehicle", "motorcar", "motorroad", "junction",
-    "oneway", "oneway:bicycle", "maxspeed", "maxspeed:forward", "maxspeed:backward", "layer", "bridge", "tunnel",
-)  # fmt: skip
-_MAX_VALUES = 20  # of a tag
-_MAX_LIST_LENGTH = 1000  # characters of a text with them
 _LISTED = re.compile(r"(?:^\(\d+:)?([^][(){}'\",;]+)")
 _CLOSED = frozenset(("no", "private", "agricultural", "forestry", "military", "emergency", "use_sidepath", "dismount"))
 _OPEN = frozenset(("yes", "designated", "permissive", "destination", "customers", "official", "public"))
-_OWN_KEYS = {"walk": ("foot",), "cycle": ("bicycle",), "drive": ("motorcar", "motor_vehicle")}  # may open a street
-_GROUPS = {"walk": (), "cycle": ("vehicle",), "drive": ("vehicle",)}  # may close it
+_ACCESS = {
+    "walk": ("foot", "access"),
+    "cycle": ("bicycle", "vehicle", "access"),
+    "drive": ("motorcar", "motor_vehicle", "vehicle", "access"),
+}
+"""Keys of a mode, the most specific first."""
+_GROUPS = ("vehicle", "access")  # may close a street, but not open it to a mode that usually may not use it
+_ONE_WAY = {
+    "yes": (True, False), "true": (True, False), "1": (True, False), "-1": (False, True), "reverse": (False, True),
+    "no": (True, True), "false": (True, True), "0": (True, True),
+}  # fmt: skip
+"""Values of `oneway` -> whether the street is open along the line, and against it."""
 _SMALL_DRIVE_KM_H = 15  # where the tags let cars onto a street that is not made for them
 _WORDS_M_S = {"walk": 7 * KM_H, "none": 130 * KM_H}
-_LIMIT = re.compile(r"(\d{1,3}(?:\.\d+)?)\s*(km/?h|kph|mph|knots)?")
-_UNITS = {"mph": _MILE_H, "knots": _KNOT}
-_PAIR = re.compile(r'"((?:[^"\\]|\\.)*)"=>"((?:[^"\\]|\\.)*)"')
+_LIMIT = re.compile(r"(\d{1,3}(?:\.\d+)?)\s*(km/h|mph)?")
+_MILE_H = 1.609344 * KM_H
 
 
-@dataclass(frozen=True)
+@frozen
 class Street:
-    """Index of the class, speeds of `MODES` along the line and against it in m/s, and the layer."""
+    """Index of the class, speeds (3,) of `MODES` along the line and against it in m/s, and the layer."""
 
     street_class: int
-    forward_m_s: tuple[float, ...]
-    backward_m_s: tuple[float, ...]
+    forward_m_s: FloatArray
+    backward_m_s: FloatArray
     layer: int
 
 
@@ -94,82 +98,48 @@ def street_of(tags: Mapping[str, Any]) -> Street | str:
     Sources: OpenStreetMap wiki, pages `Key:highway`, `Key:access` (the more specific key counts), `Key:oneway`,
     `Key:maxspeed`, `Key:layer`. Speeds without a limit are judgement.
     """
-    return _street_of(tuple(_words(tags.get(key)) for key in _KEYS))
-
-
-@lru_cache(maxsize=10_000)  # most streets of a city have the same few tags
-def _street_of(values: tuple[Words, ...]) -> Street | str:
-    """`street_of` of the values of `_KEYS`."""
-    tags = dict(zip(_KEYS, values, strict=True))
-    highway = tags["highway"]
+    words: defaultdict[str, Words] = defaultdict(tuple, {key: _words(value) for key, value in tags.items()})
+    highway = words["highway"]
     if not highway:
         return NO_HIGHWAY
     kind = next((KINDS[value] for value in highway if value in KINDS), None)
     if kind is None:
         return f"highway={highway[0][:20]}"
-    if "yes" in tags["area"]:
+    if "yes" in words["area"]:
         return "areas"
-    open_to = [_is_open(tags, mode, usually) for mode, usually in zip(MODES, _usual(tags, kind), strict=True)]
-    if not any(open_to):
+    usual = (kind.walk, kind.cycle, kind.drive_km_h > 0)
+    open_to = np.array([_is_open(words, mode, usually) for mode, usually in zip(MODES, usual, strict=True)])
+    if not open_to.any():
         return "closed to all modes"
-    drive = (kind.drive_km_h or _SMALL_DRIVE_KM_H) * KM_H
-    limit, there, back = (_limit_m_s(tags[f"maxspeed{way}"]) for way in ("", ":forward", ":backward"))
-    along, against = _directions(tags)
-    forward = WALK_M_S, CYCLE_M_S, there or limit or drive
-    backward = WALK_M_S, CYCLE_M_S, back or limit or drive
+    limit_m_s = _limit_m_s(words["maxspeed"]) or (kind.drive_km_h or _SMALL_DRIVE_KM_H) * KM_H
+    there_m_s = _limit_m_s(words["maxspeed:forward"]) or limit_m_s
+    back_m_s = _limit_m_s(words["maxspeed:backward"]) or limit_m_s
+    along, against = _directions(words)
     return Street(
-        street_class=CLASSES.index(kind.street_class),
-        forward_m_s=tuple(v if o and a else 0.0 for v, o, a in zip(forward, open_to, along, strict=True)),
-        backward_m_s=tuple(v if o and a else 0.0 for v, o, a in zip(backward, open_to, against, strict=True)),
-        layer=_layer(tags),
+        CLASSES.index(kind.street_class),
+        open_to * along * np.array([WALK_M_S, CYCLE_M_S, there_m_s]),
+        open_to * against * np.array([WALK_M_S, CYCLE_M_S, back_m_s]),
+        _layer(words),
     )
 
 
-def with_other_tags(tags: Mapping[str, Any]) -> Mapping[str, Any]:
-    r"""Tags with those that GDAL packs into one text, `other_tags`: "oneway"=>"yes","layer"=>"1"."""
-    packed = tags.get("other_tags")
-    if not isinstance(packed, str) or len(packed) > _MAX_LENGTH:
-        return tags
-    return {**dict(_PAIR.findall(packed)), **tags}
-
-
-def _usual(tags: Tags, kind: StreetKind) -> tuple[bool, bool, bool]:
-    """Which modes may use a street where no tag says otherwise."""
-    motorroad = "yes" in tags["motorroad"]
-    return kind.walk and not motorroad, kind.cycle and not motorroad, kind.drive_km_h > 0
-
-
-def _is_open(tags: Tags, mode: str, usually: bool) -> bool:
+def _is_open(words: Mapping[str, Words], mode: str, usually: bool) -> bool:
     """Whether a mode may use the street: the most specific key with a known value decides."""
-    for key in _OWN_KEYS[mode]:
-        value = _first(tags[key])
-        if value in _OPEN:
-            return True
-        if value in _CLOSED:
-            return False
-    for key in (*_GROUPS[mode], "access"):
-        value = _first(tags[key])
+    for key in _ACCESS[mode]:
+        value = _first(words[key])
         if value in _CLOSED:
             return False
         if value in _OPEN:
-            return usually
+            return usually or key not in _GROUPS
     return usually
 
 
-def _directions(tags: Tags) -> tuple[tuple[bool, bool, bool], tuple[bool, bool, bool]]:
-    """Which modes may go along the line, and which against it; pedestrians always may."""
-    one_way = _first(tags["oneway"])
-    if one_way in ("yes", "true", "1"):
-        along, against = True, False
-    elif one_way in ("-1", "reverse"):
-        along, against = False, True
-    elif one_way in ("no", "false", "0"):
-        along, against = True, True
-    else:
-        round_ = _first(tags["junction"]) in ("roundabout", "circular")
-        along, against = True, not (round_ or "motorway" in tags["highway"])
-    both = _first(tags["oneway:bicycle"]) in ("no", "false", "0")
-    return (True, along or both, along), (True, against or both, against)
+def _directions(words: Mapping[str, Words]) -> FloatArray:
+    """Whether each mode may go along the line, and against it (2, 3), 0 or 1; pedestrians always may."""
+    round_ = _first(words["junction"]) in ("roundabout", "circular") or "motorway" in words["highway"]
+    ways = np.array(_ONE_WAY.get(_first(words["oneway"]), (True, not round_)))
+    both = _first(words["oneway:bicycle"]) in ("no", "false", "0")
+    return np.stack([np.ones(2), ways | both, ways], axis=1)
 
 
 def _limit_m_s(values: Words) -> float | None:
@@ -179,20 +149,20 @@ def _limit_m_s(values: Words) -> float | None:
             return _WORDS_M_S[word]
         match = _LIMIT.fullmatch(word)
         if match:
-            speed_m_s = float(match[1]) * _UNITS.get(match[2] or "", KM_H)
+            speed_m_s = float(match[1]) * (_MILE_H if match[2] == "mph" else KM_H)
             if 0 < speed_m_s <= _MAX_M_S:
                 return speed_m_s
     return None
 
 
-def _layer(tags: Tags) -> int:
+def _layer(words: Mapping[str, Words]) -> int:
     """The tag layer, else 1 for a bridge and -1 for a tunnel."""
-    for value in tags["layer"]:
+    for value in words["layer"]:
         if re.fullmatch(r"[+-]?\d", value):
             return int(value)
-    if _first(tags["bridge"]) not in ("", "no", "false"):
+    if _first(words["bridge"]) not in ("", "no", "false"):
         return 1
-    return -1 if _first(tags["tunnel"]) in ("yes", "true", "culvert") else 0
+    return -1 if _first(words["tunnel"]) in ("yes", "true", "culvert") else 0
 
 
 def _words(value: Any) -> Words:
@@ -200,13 +170,13 @@ def _words(value: Any) -> Words:
 
     A text has them with semicolons, or as tools print a list: ['30', '50'] or (2:30,50).
     """
-    if value is None or absent(value) or isinstance(value, dict):
-        return ()
     if isinstance(value, list):
         return tuple(word for each in value[:_MAX_VALUES] if not isinstance(each, list) for word in _words(each))
+    if absent(value) or isinstance(value, dict):
+        return ()
     if isinstance(value, bool):
         return ("yes",) if value else ("no",)
-    text = str(value).strip()[:_MAX_LIST_LENGTH]
+    text = str(value).strip()[:_MAX_LENGTH]
     words = _LISTED.findall(text) if text[:1] in ("[", "(", "{") else text.split(";")
     return tuple(word.strip().lower().removesuffix(".0") for word in words[:_MAX_VALUES] if not absent(word))
 

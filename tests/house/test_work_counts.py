@@ -71,7 +71,7 @@ def test_calls_of_a_tick_do_not_grow_with_its_ues(ues):
     assert calls(lambda: [world.tick() for _ in range(50)]) / 50 < 230  # SINR twice: without those that get no rate
 
 
-@pytest.mark.parametrize(("residents", "most"), [(1, 13_000), (40, 125_000), (400, 150_000)])
+@pytest.mark.parametrize(("residents", "most"), [(1, 24_000), (40, 175_000), (400, 230_000)])
 def test_calls_of_a_day_of_residents_grow_far_slower_than_their_number(residents, most):
     """They decide about eight times a day each, those that are due in a tick in one call."""
     world = build_world(town.setting(town.Bench(1000.0, 1, residents)), Streams(1), DAY_S)

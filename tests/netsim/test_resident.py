@@ -15,18 +15,24 @@ from netsim.city.buildings import Buildings
 from netsim.clock import DAY_S, Clock
 from netsim.errors import BadInput
 from netsim.geometry import Area
-from netsim.mobility import exploration
 from netsim.mobility.base import Ground
-from netsim.mobility.exploration import NOWHERE
-from netsim.mobility.people import weighted, weighted_elsewhere
+from netsim.mobility.people import (
+    FREE,
+    NIGHT,
+    NOWHERE,
+    WORK,
+    People,
+    Venues,
+    known_place,
+    new_place,
+    stay_s,
+    weighted,
+)
 from netsim.mobility.resident import Resident
-from netsim.mobility.timetable import FREE, NIGHT, WORK, Timetable
-from netsim.mobility.venues import Venues
 from netsim.rng import Streams
-from netsim.streets.assembly import assemble
-from netsim.streets.doors import Premises
-from netsim.streets.lines import StreetLines
-from netsim.streets.premises import doors
+from netsim.streets.assembly import StreetLines, assemble
+from netsim.streets.doors import Access, Premises, doors
+from netsim.streets.paths import Paths
 
 HOUR_S = 3600.0
 FASTEST_M_S = 50 / 3.6
@@ -38,18 +44,18 @@ def town(blocks=7, count=200):
     draw, at_m = np.random.default_rng(5), 150.0 * np.arange(blocks + 1)
     across = [np.column_stack([np.full(blocks + 1, x), at_m]) for x in at_m]
     line = [*across, *(a[:, ::-1] for a in across)]
-    first = (blocks + 1) * np.arange(len(line) + 1)
-    graph = assemble(StreetLines.two_way(np.concatenate(line), first, np.full(len(line), 3))).graph
+    path = Paths.measured(np.concatenate(line), np.full(len(line), blocks + 1))
+    graph = assemble(StreetLines.two_way(path, np.full(len(line), 3))).graph
     low_m = 150.0 * draw.integers(0, blocks, (count, 2)) + draw.uniform(10, 120, (count, 2))
     side_m, floors = draw.uniform(8, 20, (count, 2)), draw.integers(1, 8, count)
     footprint = shapely.box(*low_m.T, *(low_m + side_m).T)
     buildings = Buildings(footprint, 3.0 * floors)
-    return buildings, graph, doors(buildings, graph)
+    return buildings, graph, doors(buildings.footprint, buildings.height_m, graph)
 
 
 def some_of(premises, row):
     """Premises by index."""
-    access = tuple(a.select(row) for a in premises.access)
+    access = Access(*(column[:, row] for column in vars(premises.access).values()))
     of = (getattr(premises, name)[row] for name in ("building", "door_m"))
     return Premises(*of, access, premises.floors[row], premises.floor_area_m2[row])
 
@@ -70,7 +76,7 @@ def play(part, ue, stops_s, place):
 
 def here(state):
     """The place (n,) that each UE is in, -1 on the way."""
-    return np.where(state.inside == 1, state.place[:, 1], -1)
+    return np.where(state.now_s >= state.trip_s[:, 4], state.there.place, -1)
 
 
 @cache
@@ -81,7 +87,12 @@ def fortnight():
 
 
 class TestTimetable:
-    TABLE = Timetable(*np.array([[22.0, 23.5], [7.0, 5.5], [9.0, 10.0], [17.0, 18.5]]), np.array([True, False]))
+    PEOPLE = People(
+        *[None] * 2,
+        np.array([True, False]),
+        *np.array([[22.0, 23.5], [7.0, 5.5], [9.0, 10.0], [17.0, 18.5]]),
+        *[None] * 3,
+    )
     USUAL, ON = np.zeros((1, 3)), np.ones(1, dtype=bool)
 
     @pytest.mark.parametrize(
@@ -92,7 +103,7 @@ class TestTimetable:
         ],
     )  # fmt: skip
     def test_periods_of_a_week(self, hour, period, end_h):
-        found, end_s = self.TABLE.at(
+        found, end_s = self.PEOPLE.period(
             np.array([0]), np.array([hour * HOUR_S]), Clock(date(2026, 1, 5)), self.USUAL, self.ON
         )
         assert (found[0], end_s[0] / HOUR_S) == (period, pytest.approx(end_h))
@@ -102,30 +113,27 @@ class TestTimetable:
     )
     def test_a_day_may_be_late(self, hour, period, end_h):
         late_h = np.array([[0.5, -0.75, -1.0]])
-        found, end_s = self.TABLE.at(np.array([0]), np.array([hour * HOUR_S]), Clock(date(2026, 1, 5)), late_h, self.ON)
+        found, end_s = self.PEOPLE.period(
+            np.array([0]), np.array([hour * HOUR_S]), Clock(date(2026, 1, 5)), late_h, self.ON
+        )
         assert (found[0], end_s[0] / HOUR_S) == (period, pytest.approx(end_h))
 
     def test_it_follows_the_wall_clock(self):
         """Clocks go forward at 02:00 of the first night: 07:00 comes after six hours."""
         clock = Clock(date(2026, 3, 29), ((2 * HOUR_S, HOUR_S),))
-        period, end_s = self.TABLE.at(np.array([0]), np.array([HOUR_S]), clock, self.USUAL, self.ON)
+        period, end_s = self.PEOPLE.period(np.array([0]), np.array([HOUR_S]), clock, self.USUAL, self.ON)
         assert (period[0], end_s[0]) == (NIGHT, 6 * HOUR_S)
 
 
 class TestLaws:
     UNIT = (np.arange(40_000) + 0.5) / 40_000
 
-    @pytest.mark.parametrize("n_places", [1, 7, 100])
-    def test_probability_of_exploring(self, n_places):
-        share = exploration.explores(self.UNIT, np.full(40_000, n_places), 0.6, 0.21).mean()
-        assert share == pytest.approx(0.6 * n_places**-0.21, abs=1e-4)
-
     @pytest.mark.parametrize(("beta", "tau_h"), [(0.8, 17.0), (0.0, 2.0), (3.0, 0.5)])
     def test_stays_have_the_stated_density(self, beta, tau_h):
         def density(t_h):
             return t_h ** -(1 + beta) * np.exp((1 - t_h) / tau_h)
 
-        hours = exploration.stay_s(self.UNIT, beta, tau_h) / HOUR_S
+        hours = stay_s(self.UNIT, beta, tau_h) / HOUR_S
         whole = quad(density, 1, np.inf)[0]
         for until_h in (1.2, 2.0, 5.0, 20.0):
             assert (hours <= until_h).mean() == pytest.approx(quad(density, 1, until_h)[0] / whole, abs=2e-4)
@@ -137,7 +145,7 @@ class TestLaws:
         venues = replace(venues, weight=draw.uniform(1, 5, 9))
         at_m, hour = venues.premises.door_m, np.full(40_000, 11.0)
         visited = np.tile([3, NOWHERE, 5, NOWHERE], (40_000, 1))
-        chosen = exploration.new_place(self.UNIT, hour, np.tile([300.0, 400.0], (40_000, 1)), venues, visited)
+        chosen = new_place(self.UNIT, hour, np.tile([300.0, 400.0], (40_000, 1)), venues, visited)
         pull = [w / (np.hypot(x - 300, y - 400) + 100) ** 2 for w, (x, y) in zip(venues.weight, at_m, strict=True)]
         is_open = (venues.opens_h <= 11) & (venues.closes_h > 11)
         assert 0 < is_open.sum() < 9
@@ -147,7 +155,7 @@ class TestLaws:
     def test_known_places_are_drawn_in_proportion_to_visits(self):
         visited, count = np.tile([4, 8, 2, NOWHERE], (40_000, 1)), np.tile([6, 3, 1, 0], (40_000, 1))
         allowed = np.tile([True, False, True, True], (40_000, 1))
-        chosen = exploration.known_place(self.UNIT, visited, count, allowed)
+        chosen = known_place(self.UNIT, visited, count, allowed)
         assert (chosen == 4).mean() == pytest.approx(6 / 7, abs=1e-4)
         assert set(chosen) == {4, 2}
 
@@ -156,7 +164,7 @@ class TestLaws:
         assert np.bincount(weighted(self.UNIT, weight)) / 40_000 == pytest.approx(weight / 8, abs=1e-4)
         for but in range(4):
             rest = weight * (np.arange(4) != but)
-            found = np.bincount(weighted_elsewhere(self.UNIT, weight, np.full(40_000, but)), minlength=4) / 40_000
+            found = np.bincount(weighted(self.UNIT, weight, np.full(40_000, but)), minlength=4) / 40_000
             assert found == pytest.approx(rest / rest.sum(), abs=1e-4)
 
 
@@ -165,7 +173,7 @@ class TestContract:
         part, end_s = Resident(), 2.6 * DAY_S
         cuts_s = np.sort(np.random.default_rng(1).uniform(0, end_s, 400))
         once, often = (play(part, np.arange(30), s, ground())[-1] for s in ([0.0, end_s], [0.0, *cuts_s, end_s]))
-        for name in ("position_m", "until_s", "visited", "count", "stay", "room_m", "inside"):
+        for name in ("position_m", "until_s", "visited", "count", "stay"):
             assert np.array_equal(getattr(once, name), getattr(often, name)), name
 
     def test_adding_a_ue_changes_nobody(self):
@@ -206,11 +214,10 @@ class TestPlaces:
     def test_rooms_are_inside_and_as_deep_as_they_say(self):
         place, states = fortnight()
         for state in states[::37]:
-            indoors, rests = state.indoors(), state.inside == 1
-            rests &= state.trip_s[:, -1] <= 1e-9 + state.until_s
+            indoors = state.indoors()
             there = indoors.building >= 0
             shape = place.buildings.footprint[indoors.building[there]]
-            still = np.linalg.norm(state.position_m - state.room_m[:, 1], axis=1)[there] == 0
+            still = np.linalg.norm(state.position_m - state.there.room_m, axis=1)[there] == 0
             assert shapely.contains_xy(shape, state.position_m[there])[still].all()
             depth_m = shapely.distance(shapely.boundary(shape), shapely.points(state.position_m[there]))
             assert indoors.depth_m[there][still] == pytest.approx(depth_m[still])
@@ -219,11 +226,11 @@ class TestPlaces:
 
     def test_shares_of_the_population(self):
         people = Resident(no_work_share=0.3, work_at_home_share=0.2).start(np.arange(4000), ground()).town.people
-        assert people.timetable.works.mean() == pytest.approx(0.7, abs=0.03)
+        assert people.works.mean() == pytest.approx(0.7, abs=0.03)
         assert people.commutes.mean() == pytest.approx(0.56, abs=0.03)
         assert np.bincount(people.mode) / 4000 == pytest.approx([0.4, 0.2, 0.4], abs=0.03)
         area_m2 = town()[2].floor_area_m2
-        share = np.bincount(people.home, minlength=len(area_m2)) / 4000
+        share = np.bincount(people.home.place, minlength=len(area_m2)) / 4000
         assert np.corrcoef(share, area_m2)[0, 1] > 0.93
 
 
@@ -231,13 +238,15 @@ class TestDays:
     def test_nights_are_spent_at_home(self):
         _, states = fortnight()
         people = states[0].town.people
-        at_home = np.array([[here(states[96 * d + q]) == people.home for q in range(4, 20)] for d in range(1, 14)])
+        at_home = np.array(
+            [[here(states[96 * d + q]) == people.home.place for q in range(4, 20)] for d in range(1, 14)]
+        )
         assert at_home.mean() == 1.0  # 01 to 05 h
 
     def test_office_hours_are_spent_at_work(self):
         _, states = fortnight()
         people = states[0].town.people
-        at_work = np.array([here(s) == people.work for s in states[:-1]])[:, people.commutes]
+        at_work = np.array([here(s) == people.work.place for s in states[:-1]])[:, people.commutes]
         day = at_work.reshape(14, 96, -1)
         workdays, weekend = np.delete(day, [5, 6, 12, 13], axis=0), day[[5, 6, 12, 13]]
         assert workdays[:, 4 * 10 : 4 * 16].mean() > 0.65
@@ -249,7 +258,7 @@ class TestDays:
         people, venues = states[0].town.people, states[0].town.venues
         for q, state in enumerate(states):
             hour, at = q / 4 % 24, here(state)
-            rest = (at >= 0) & (at != people.home) & (at != people.work)
+            rest = (at >= 0) & (at != people.home.place) & (at != people.work.place)
             arrived_h = state.trip_s[:, 0] / HOUR_S % 24
             assert (venues.opens_h[at[rest]] <= arrived_h[rest]).all()
             late = (hour - venues.closes_h[at[rest]]) * HOUR_S  # a trip and the shortest stay may end later
@@ -267,7 +276,7 @@ class TestTrips:
         _, states = self.walked(Resident())
         for a, b in pairwise(states):
             speed_m_s = np.linalg.norm(b.position_m - a.position_m, axis=1) / 5.0
-            drives = a.in_vehicle | b.in_vehicle
+            drives = a.indoors().in_vehicle | b.indoors().in_vehicle
             assert speed_m_s.max() <= FASTEST_M_S
             cycles = b.town.people.mode == 1
             assert speed_m_s[~drives & ~cycles].max() <= 1.4 + 1e-6
@@ -275,10 +284,10 @@ class TestTrips:
 
     def test_paths_lie_on_streets_between_the_doors(self):
         place, states = self.walked(Resident(), every_s=20.0)
-        streets = shapely.MultiLineString([place.graph.line_m(k) for k in range(len(place.graph))])
+        streets = shapely.union_all(place.graph.path.lines())
         seen = 0
         for state, t_s in zip(states, np.arange(6.5 * HOUR_S, 10 * HOUR_S, 20.0), strict=True):
-            moving = (state.inside < 0) & (state.trip_s[:, 2] < t_s) & (t_s < state.trip_s[:, 3])
+            moving = (state.trip_s[:, 2] < t_s) & (t_s < state.trip_s[:, 3])
             assert (shapely.distance(streets, shapely.points(state.position_m[moving])) < 1e-6).all()
             seen += moving.sum()
         assert seen > 1000
@@ -291,8 +300,8 @@ class Watched(Resident):
         plan = super()._plan(state, row, now_s, unit, ground)
         visited, open_h = state.visited[row], now_s / HOUR_S % 24
         new = ~(visited == plan.target[:, None]).any(axis=1)
-        stays = plan.free & (plan.target == state.place[row, 1])
-        STAYED.append(np.stack([plan.target, state.town.people.home[row]], axis=1)[stays])
+        stays = plan.free & (plan.target == state.there.place[row])
+        STAYED.append(np.stack([plan.target, state.town.people.home.place[row]], axis=1)[stays])
         free = plan.free & (open_h >= 10) & (open_h < 20)
         LOG.append(np.stack([(visited >= 0).sum(axis=1)[free], new[free]], axis=1))
         return plan
@@ -331,6 +340,8 @@ class TestRefused:
         buildings, graph, _ = town()
         one = Buildings(buildings.footprint[:count], buildings.height_m[:count])
         place = ground()
-        bare = Ground(place.area, place.clock, place.streams, one, graph=graph, premises=doors(one, graph))
+        bare = Ground(
+            place.area, place.clock, place.streams, one, graph=graph, premises=doors(one.footprint, one.height_m, graph)
+        )
         with pytest.raises(BadInput, match=r"resident needs at least 2 buildings.*take a city"):
             Resident().start(np.arange(2), bare)

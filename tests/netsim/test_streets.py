@@ -11,13 +11,11 @@ from shapely import box
 
 from netsim.city.buildings import Buildings
 from netsim.geometry import Area
-from netsim.streets.assembly import assemble
-from netsim.streets.doors import Access
-from netsim.streets.graph import CLASSES, DRIVE, MODES, WALK
-from netsim.streets.lines import StreetLines
-from netsim.streets.premises import doors
+from netsim.streets.assembly import StreetLines, assemble
+from netsim.streets.doors import Access, access, doors
+from netsim.streets.graph import CLASSES, DRIVE, MODES, WALK, usual_m_s
+from netsim.streets.paths import Paths
 from netsim.streets.routes import Routes
-from netsim.streets.speeds import usual_m_s
 
 RESIDENTIAL, PRIMARY = CLASSES.index("residential"), CLASSES.index("primary")
 
@@ -25,36 +23,51 @@ RESIDENTIAL, PRIMARY = CLASSES.index("residential"), CLASSES.index("primary")
 def lines(*polylines, street_class=RESIDENTIAL, one_way=(), layer=None):
     """Street lines; those of index in `one_way` are closed against their direction to all but pedestrians."""
     count = len(polylines)
-    first = np.append(0, np.cumsum([len(p) for p in polylines]))
     classes = np.broadcast_to(np.asarray(street_class), count).copy()
-    forward = usual_m_s(classes)
-    backward = forward.copy()
-    backward[list(one_way), 1:] = 0.0
+    speed_m_s = usual_m_s(classes)
+    speed_m_s[list(one_way), 1, 1:] = 0.0
     vertex = np.concatenate([np.asarray(p, dtype=float) for p in polylines])
-    return StreetLines(vertex, first, classes, forward, backward, np.zeros(count, int) if layer is None else layer)
+    path = Paths.measured(vertex, np.array([len(p) for p in polylines]))
+    return StreetLines(path, classes, speed_m_s, np.zeros(count, int) if layer is None else layer)
+
+
+def line_m(graph, street):
+    """Centre line of one street (k, 2)."""
+    return graph.path.vertex_m[graph.path.first[street] : graph.path.first[street + 1]]
 
 
 def streets(graph):
-    """Centre lines as a sorted list of tuples, each street once."""
-    found = set()
-    for k in range(len(graph)):
-        line = tuple(map(tuple, graph.line_m(k).round(6).tolist()))
-        found.add(min(line, line[::-1]))
-    return sorted(found)
+    """Centre lines as a sorted list of tuples."""
+    found = [tuple(map(tuple, line_m(graph, k).round(6).tolist())) for k in range(len(graph))]
+    return sorted(min(line, line[::-1]) for line in found)
 
 
 def check(graph):
     """What every graph keeps."""
-    assert (graph.tail != graph.head).all()
-    assert (graph.node_m[graph.tail] == graph.vertex_m[graph.first[:-1]]).all()
-    assert (graph.node_m[graph.head] == graph.vertex_m[graph.first[1:] - 1]).all()
+    path = graph.path
+    assert (graph.ends[:, 0] != graph.ends[:, 1]).all()
+    assert (graph.node_m[graph.ends[:, 0]] == path.vertex_m[path.first[:-1]]).all()
+    assert (graph.node_m[graph.ends[:, 1]] == path.vertex_m[path.first[1:] - 1]).all()
     assert (graph.length_m > 0).all()
-    assert (graph.speed_m_s > 0).any(axis=1).all()
-    assert set(np.concatenate([graph.tail, graph.head])) == set(range(len(graph.node_m)))
-    for k, twin in enumerate(graph.twin):
-        if twin >= 0:
-            assert (graph.line_m(k) == graph.line_m(twin)[::-1]).all()
-            assert graph.twin[twin] == k
+    assert (graph.speed_m_s > 0).any(axis=(1, 2)).all()
+    assert set(graph.ends.ravel()) == set(range(len(graph.node_m)))
+
+
+def test_positions_on_paths_agree_with_interpolation():
+    draw = np.random.default_rng(0)
+    count = draw.integers(2, 10, 200)
+    along = [np.append(0.0, np.cumsum(draw.choice([0.0, 7.5, 60.0], k - 1))) for k in count]
+    vertex_m = draw.normal(0, 100, (count.sum(), 2))
+    paths = Paths(vertex_m, np.append(0, np.cumsum(count)), np.concatenate(along))
+    row, passed = draw.integers(0, 200, 900), draw.uniform(0, 200, 900)
+    passed[:50] = [along[i][0] for i in row[:50]]
+    slow = [
+        [np.interp(x, along[i], line_m_[:, axis]) for axis in (0, 1)]
+        for i, x in zip(row, passed, strict=True)
+        for line_m_ in [vertex_m[paths.first[i] : paths.first[i + 1]]]
+    ]
+    flat = np.array([np.any(np.diff(along[i]) == 0) & np.isin(x, along[i]) for i, x in zip(row, passed, strict=True)])
+    assert paths.position(row, passed)[~flat] == pytest.approx(np.array(slow)[~flat])
 
 
 class TestAssembly:
@@ -62,7 +75,7 @@ class TestAssembly:
         graph = assemble(lines([(0, 0), (50, 10), (100, 0), (200, 0)], [(100, 0), (100, 80)])).graph
         check(graph)
         assert streets(graph) == [((0, 0), (50, 10), (100, 0)), ((100, 0), (100, 80)), ((100, 0), (200, 0))]
-        assert len(graph.node_m) == 4 and len(graph) == 6
+        assert len(graph.node_m) == 4 and len(graph) == 3
         assert graph.length_m.max() == pytest.approx(2 * np.hypot(50, 10))
 
     @pytest.mark.parametrize(("away_m", "streets_left"), [(0.4, 1), (0.6, 0)])
@@ -95,8 +108,8 @@ class TestAssembly:
         check(graph)
         assert made.closed_km.tolist() == [0, pytest.approx(0.2), pytest.approx(0.2)]
         on_trap = graph.street_class == PRIMARY
-        assert (graph.speed_m_s[on_trap, WALK] > 0).all() and on_trap.sum() == 2
-        assert (graph.speed_m_s[on_trap, 1:] == 0).all() and (graph.speed_m_s[~on_trap] > 0).all()
+        assert (graph.speed_m_s[on_trap, :, WALK] > 0).all() and on_trap.sum() == 1
+        assert (graph.speed_m_s[on_trap, :, 1:] == 0).all() and (graph.speed_m_s[~on_trap] > 0).all()
         assert "0.2 km to bicycles, 0.2 km to cars" in made.notes("city")[0]
 
     def test_the_order_of_lines_changes_nothing_but_the_numbering(self):
@@ -110,7 +123,7 @@ class TestAssembly:
         for _ in range(20):
             some = [np.cumsum(rng.integers(-1, 2, (6, 2)), axis=0) * 10.0 for _ in range(8)]
             made = assemble(lines(*some))
-            km = made.graph.length_m.sum() / 2 / 1e3 + made.loose_km
+            km = made.graph.length_m.sum() / 1e3 + made.loose_km
             steps = {tuple(sorted(map(tuple, pair))) for p in some for pair in pairwise(p.tolist())}
             assert km == pytest.approx(sum(np.hypot(a[0] - b[0], a[1] - b[1]) for a, b in steps) / 1e3)
             check(made.graph)
@@ -122,12 +135,11 @@ class TestClipping:
         area = Area(0.0, 0.0, 100.0, 60.0)
         some = [rng.uniform(-60, 160, (rng.integers(2, 9), 2)) for _ in range(60)]
         cut = lines(*some, street_class=np.arange(60) % 7).clipped(area)
-        assert area.grown(1e-9).contains(cut.vertex_m).all()
-        assert (np.diff(cut.first) >= 2).all()
+        assert area.grown(1e-9).contains(cut.path.vertex_m).all()
+        assert (np.diff(cut.path.first) >= 2).all()
         inside = shapely.intersection([shapely.LineString(s) for s in some], box(0, 0, 100, 60))
         length_m = np.zeros(60)
-        for k in range(len(cut)):
-            part = shapely.LineString(cut.vertex_m[cut.first[k] : cut.first[k + 1]])
+        for k, part in enumerate(cut.path.lines()):
             owner = [i for i in range(60) if shapely.distance(inside[i], part) < 1e-9 and i % 7 == cut.street_class[k]]
             near = [
                 i
@@ -160,29 +172,28 @@ def random_graph(seed, n=7, one_way=0.4):
 
 def random_access(graph, mode, rng, count):
     """Points of streets open to a mode."""
-    edge = rng.choice(np.flatnonzero(graph.speed_m_s[:, mode] > 0), count)
-    along_m = graph.length_m[edge] * rng.choice([0.0, 0.25, 0.5, 1.0, rng.random()], count)
-    return Access(edge, along_m, at(graph, edge, along_m))
+    street = rng.choice(opened(graph)[mode], count)
+    along_m = graph.length_m[street] * rng.choice([0.0, 0.25, 0.5, 1.0, rng.random()], count)
+    return Access(street, along_m, at(graph, street, along_m))
 
 
-def at(graph, edge, along_m):
-    """Positions (k, 2) on edges."""
-    some = [shapely.LineString(graph.line_m(e)).interpolate(s) for e, s in zip(edge, along_m, strict=True)]
-    return shapely.get_coordinates(some)
+def at(graph, street, along_m):
+    """Positions (k, 2) on streets."""
+    return shapely.get_coordinates(shapely.line_interpolate_point(graph.path.lines()[street], along_m))
 
 
-def slow_s(graph, mode, edge, along_m, to_edge, to_along_m):
+def slow_s(graph, mode, street, along_m, to_street, to_along_m):
     """Least time between two points of streets, by Dijkstra's algorithm with the points as nodes of the graph."""
     ways = {}  # node -> (node, s)
-    for e in range(len(graph)):
-        speed, length = graph.speed_m_s[e, mode], graph.length_m[e]
-        stops = [(0.0, (0, graph.tail[e])), (length, (0, graph.head[e]))]
-        for name, k, s in (((1, 0), edge, along_m), ((1, 1), to_edge, to_along_m)):
-            stops += [(s if k == e else length - s, name)] if e in (k, graph.twin[k]) else []
-        if speed > 0:
+    for k in range(len(graph)):
+        begin, end = graph.ends[k].tolist()
+        stops = [(0.0, (0, begin)), (graph.length_m[k], (0, end))]
+        for name, own, s in (((1, 0), street, along_m), ((1, 1), to_street, to_along_m)):
+            stops += [(s, name)] if own == k else []
+        for direction, speed in zip((1, -1), graph.speed_m_s[k, :, mode], strict=True):
             for (s, one), (t, other) in permutations(stops, 2):
-                if t >= s - 1e-9:
-                    ways.setdefault(one, []).append((other, max(0.0, t - s) / speed))
+                if speed > 0 and (t - s) * direction >= -1e-9:
+                    ways.setdefault(one, []).append((other, max(0.0, (t - s) * direction) / speed))
     done, queue = set(), [(0.0, (1, 0))]
     while queue:
         time_s, at = heapq.heappop(queue)
@@ -203,18 +214,14 @@ class TestRoutes:
         check(graph)
         rng = np.random.default_rng(seed)
         origin, destination = (random_access(graph, mode, rng, 120) for _ in range(2))
-        destination.edge[:40] = origin.edge[:40]  # on one street
-        destination.along_m[:40] = graph.length_m[origin.edge[:40]] * rng.random(40)
-        twin = graph.twin[destination.edge[:20]]  # half of them told from the other side
-        two = np.flatnonzero(twin >= 0)
-        destination.along_m[two] = graph.length_m[twin[two]] - destination.along_m[two]
-        destination.edge[two] = twin[two]
-        destination.at_m[:] = at(graph, destination.edge, destination.along_m)
+        destination.street[:40] = origin.street[:40]  # on one street
+        destination.along_m[:40] = graph.length_m[origin.street[:40]] * rng.random(40)
+        destination.at_m[:] = at(graph, destination.street, destination.along_m)
         modes = np.full(120, mode)
-        found = Routes(graph).trips(origin, destination, modes, origin.at_m, destination.at_m).duration_s
+        found = Routes(graph).trips(origin, destination, modes, origin.at_m, destination.at_m).span
         slow = [
             slow_s(graph, mode, *each)
-            for each in zip(origin.edge, origin.along_m, destination.edge, destination.along_m, strict=True)
+            for each in zip(origin.street, origin.along_m, destination.street, destination.along_m, strict=True)
         ]
         assert found == pytest.approx(slow)
         assert len(set(np.round(found, 6))) > 100
@@ -226,7 +233,7 @@ class TestRoutes:
         mode = rng.integers(0, 3, count)
         places = [[random_access(graph, m, rng, 1) for m in mode] for _ in range(2)]
         origin, destination = (
-            Access(*(np.concatenate([getattr(a, f) for a in some]) for f in ("edge", "along_m", "at_m")))
+            Access(*(np.concatenate([getattr(a, f) for a in some]) for f in ("street", "along_m", "at_m")))
             for some in places
         )
         from_m, to_m = (some.at_m + rng.normal(0, 5, (count, 2)) for some in (origin, destination))
@@ -239,17 +246,15 @@ class TestRoutes:
         *_, mode, from_m, to_m = asked
         first, last = trips.first[:-1], trips.first[1:] - 1
         assert (trips.vertex_m[first] == from_m).all() and (trips.vertex_m[last] == to_m).all()
-        assert (trips.time_s[first] == 0).all()
-        inner = np.ones(len(trips.time_s), dtype=bool)
-        inner[first] = inner[last] = False
-        network = [shapely.MultiLineString([graph.line_m(k) for k in graph_open]) for graph_open in opened(graph)]
+        assert (trips.along[first] == 0).all()
+        network = [shapely.union_all(graph.path.lines()[some]) for some in opened(graph)]
         for i in range(len(mode)):
             own = slice(trips.first[i], trips.first[i + 1])
-            line, time_s = trips.vertex_m[own], trips.time_s[own]
+            line, time_s = trips.vertex_m[own], trips.along[own]
             assert (np.diff(time_s) > 0).all()
             speed = np.linalg.norm(np.diff(line, axis=0), axis=1) / np.diff(time_s)
             assert speed[[0, -1]] == pytest.approx(1.4)
-            allowed = np.unique(graph.speed_m_s[:, mode[i]])
+            allowed = np.unique(graph.speed_m_s[:, :, mode[i]])
             assert np.abs(speed[1:-1, None] - allowed[allowed > 0]).min(axis=1) == pytest.approx(0, abs=1e-5)
             middle = shapely.points((line[1:-2] + line[2:-1]) / 2)
             assert (shapely.distance(middle, network[mode[i]]) < 1e-6).all()
@@ -262,25 +267,25 @@ class TestRoutes:
             row = np.array([i])
             alone = Routes(graph).trips(origin.select(row), destination.select(row), mode[row], from_m[row], to_m[row])
             own = slice(together.first[i], together.first[i + 1])
-            assert (alone.vertex_m == together.vertex_m[own]).all() and (alone.time_s == together.time_s[own]).all()
+            assert (alone.vertex_m == together.vertex_m[own]).all() and (alone.along == together.along[own]).all()
 
     def test_where_a_mode_has_no_street_the_trip_is_walked(self):
         graph = assemble(lines([(0, 0), (100, 0)], [(100, 0), (100, 100)], street_class=CLASSES.index("path"))).graph
         routes = Routes(graph)
         from_m, to_m = np.array([[3.0, 4.0]]), np.array([[96.0, 90.0]])
-        origin, destination = routes.access(from_m, DRIVE), routes.access(to_m, DRIVE)
-        assert origin.edge.tolist() == [-1]
+        origin, destination = access(graph, from_m, DRIVE), access(graph, to_m, DRIVE)
+        assert origin.street.tolist() == [-1]
         mode = np.array([DRIVE])
         on_foot_s = (4 + 97 + 90 + 4) / 1.4
         trip = routes.trips(origin, destination, mode, from_m, to_m)
-        assert trip.duration_s == pytest.approx([on_foot_s])
+        assert trip.span == pytest.approx([on_foot_s])
         assert trip.vertex_m.tolist() == [[3, 4], [3, 0], [100, 0], [100, 90], [96, 90]]
         assert mode.tolist() == [DRIVE]  # what was given is not changed
 
 
 def opened(graph):
-    """The edges open to each mode."""
-    return [np.flatnonzero(graph.speed_m_s[:, mode] > 0) for mode in range(3)]
+    """The streets open to each mode."""
+    return [np.flatnonzero((graph.speed_m_s[:, :, mode] > 0).any(axis=1)) for mode in range(3)]
 
 
 class TestDoors:
@@ -299,24 +304,27 @@ class TestDoors:
         ).graph
 
     def test_a_door_faces_the_nearest_street_for_walkers(self):
-        premises = doors(self.buildings((20, 30, 40, 45), (60, 5, 80, 20)), self.graph())
+        buildings = self.buildings((20, 30, 40, 45), (60, 5, 80, 20))
+        premises = doors(buildings.footprint, buildings.height_m, self.graph())
         assert premises.building.tolist() == [0, 1]
         assert premises.door_m[:, 1].tolist() == [45, 5]
-        walk, cycle, drive = premises.access
-        assert walk.at_m[:, 1].tolist() == [50, 0] and (walk.at_m[:, 0] == premises.door_m[:, 0]).all()
-        assert cycle.at_m[:, 1].tolist() == [0, 0] and drive.at_m[:, 1].tolist() == [0, 0]
+        at_m = premises.access.at_m
+        assert at_m[:, :, 1].tolist() == [[50, 0], [0, 0], [0, 0]]
+        assert (at_m[0, :, 0] == premises.door_m[:, 0]).all()
 
     def test_access_points_are_where_they_say(self):
         graph = random_graph(3)
         rng = np.random.default_rng(0)
         corner = rng.uniform(-50, 650, (300, 2))
-        premises = doors(self.buildings(*np.hstack([corner, corner + 12])), graph)
-        shape = self.buildings(*np.hstack([corner, corner + 12])).footprint[premises.building]
+        buildings = self.buildings(*np.hstack([corner, corner + 12]))
+        premises = doors(buildings.footprint, buildings.height_m, graph)
+        shape = buildings.footprint[premises.building]
         assert len(premises) > 250
         assert shapely.distance(shapely.boundary(shape), shapely.points(premises.door_m)).max() < 1e-9
-        for mode, access in enumerate(premises.access):
-            some = [shapely.LineString(graph.line_m(k)) for k in opened(graph)[mode]]
-            least_m = shapely.distance(shapely.points(premises.door_m)[:, None], np.array(some)[None]).min(axis=1)
-            assert np.linalg.norm(access.at_m - premises.door_m, axis=1) == pytest.approx(least_m, abs=1e-6)
-            assert (graph.speed_m_s[access.edge, mode] > 0).all()
-            assert at(graph, access.edge, access.along_m) == pytest.approx(access.at_m)
+        for mode in range(3):
+            met = premises.meets(np.full(len(premises), mode), np.arange(len(premises)))
+            some = graph.path.lines()[opened(graph)[mode]]
+            least_m = shapely.distance(shapely.points(premises.door_m)[:, None], some[None]).min(axis=1)
+            assert np.linalg.norm(met.at_m - premises.door_m, axis=1) == pytest.approx(least_m, abs=1e-6)
+            assert np.isin(met.street, opened(graph)[mode]).all()
+            assert at(graph, met.street, met.along_m) == pytest.approx(met.at_m)

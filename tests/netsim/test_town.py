@@ -48,7 +48,7 @@ def test_towns_of_any_size_are_whole(side_m, barrier):
         np.testing.assert_array_equal(floors, np.round(floors))
         assert floors.min() >= 1 and floors.max() <= 12
         corner_m = shapely.get_coordinates(buildings.footprint)
-        assert area.contains(corner_m).all() and area.grown(0.1).contains(graph.vertex_m).all()
+        assert area.contains(corner_m).all() and area.grown(0.1).contains(graph.path.vertex_m).all()
 
 
 def test_no_building_stands_on_a_street_in_the_park_or_in_the_river():
@@ -81,7 +81,7 @@ def test_the_seed_decides_everything():
         found.append((town.buildings(area, Streams(seed)), town.street_graph(area, Streams(seed))))
     (one, streets), (same, again), (other, _) = found
     np.testing.assert_array_equal(shapely.get_coordinates(one.footprint), shapely.get_coordinates(same.footprint))
-    np.testing.assert_array_equal(streets.vertex_m, again.vertex_m)
+    np.testing.assert_array_equal(streets.path.vertex_m, again.path.vertex_m)
     np.testing.assert_array_equal(streets.speed_m_s, again.speed_m_s)
     assert len(other) != len(one) or not np.array_equal(other.height_m, one.height_m)
 

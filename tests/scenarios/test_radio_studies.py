@@ -370,18 +370,6 @@ def test_the_page_of_a_study_has_map_coverage_and_distributions(played):
     assert [t["name"] for t in drawn["distributions"]["data"]] == ["all samples"] * 5
 
 
-def test_a_street_of_two_directions_is_drawn_once():
-    from netsim.streets.graph import StreetGraph
-
-    line = np.array([[0.0, 0], [100, 0]])
-    graph = StreetGraph(
-        line, np.array([0, 1, 0]), np.array([1, 0, 1]), np.array([3, 3, 6]), np.ones((3, 3)),
-        np.concatenate([line, line[::-1], [[0.0, 0], [50, 80], [100, 0]]]), np.array([0, 2, 4, 7]),
-    )  # fmt: skip
-    _, street_ptr, edge = graph.centre_lines()
-    assert street_ptr.tolist() == [0, 2, 5] and graph.street_class[edge].tolist() == [3, 6]
-
-
 def test_run_prints_quantiles_and_handovers(tmp_path, capsys):
     short = ["--set", "world.duration_s=60", "--set", "world.ues.count=5"]
     assert main(["run", "radio/coverage", "--out", str(tmp_path / "r"), *short]) == 0

@@ -370,16 +370,13 @@ def test_rounds_ues_and_models_make_different_numbers():
 
 def test_map_draws_every_street_once():
     """A ring, which the graph has as two halves between the same nodes, and two equally long streets side by side."""
-    from netsim.streets.assembly import assemble
-    from netsim.streets.lines import StreetLines
+    from netsim.streets.assembly import StreetLines, assemble
+    from netsim.streets.paths import Paths
 
     ring = [(0, 0), (40, 0), (40, 40), (0, 40), (0, 0)]
     stub, left, right = [(-60, 0), (0, 0)], [(-60, 0), (-90, 20), (-120, 0)], [(-60, 0), (-90, -20), (-120, 0)]
     lines = [ring, stub, left, right]
     vertex_m = np.array([p for line in lines for p in line], dtype=float)
-    first = np.cumsum([0, *map(len, lines)])
-    graph = assemble(StreetLines.two_way(vertex_m, first, np.full(4, 3))).graph
-    street_m, street_ptr, _ = graph.centre_lines()
-    step_m = np.linalg.norm(np.diff(street_m, axis=0), axis=1)
-    step_m[street_ptr[1:-1] - 1] = 0.0
-    assert step_m.sum() == pytest.approx(160 + 60 + 4 * np.hypot(30, 20))
+    path = Paths.measured(vertex_m, np.array([*map(len, lines)]))
+    graph = assemble(StreetLines.two_way(path, np.full(4, 3))).graph
+    assert graph.length_m.sum() == pytest.approx(160 + 60 + 4 * np.hypot(30, 20))

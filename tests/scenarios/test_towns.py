@@ -40,15 +40,11 @@ def test_indoor_ues_are_in_their_building(town):
 def test_outdoor_ues_are_on_a_street_or_between_door_and_street(town):
     outside = ~town.state.indoors().inside
     graph = town.ground.graph
-    lines = shapely.linestrings(
-        [p for k in range(len(graph)) for p in graph.line_m(k)],
-        indices=np.repeat(np.arange(len(graph)), np.diff(graph.first)),
-    )
-    tree = shapely.STRtree(lines)
+    tree = shapely.STRtree(graph.path.lines())
     at = shapely.points(town.state.position_m[outside])
     (_, _), away_m = tree.query_nearest(at, return_distance=True, all_matches=False)
     premises = town.ground.premises
-    farthest_door_m = np.linalg.norm(premises.access[0].at_m - premises.door_m, axis=1).max()
+    farthest_door_m = np.linalg.norm(premises.access.at_m[0] - premises.door_m, axis=1).max()
     assert (away_m <= farthest_door_m + 1e-6).all()
 
 

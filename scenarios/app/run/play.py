@@ -332,7 +332,7 @@ def write_map(folder: Path, world: World, city: City) -> None:
     (n_bs,), NaN for an antenna without a sector; place_m (m, 2), and for each place and base station distance_m,
     rsrp_dbm, los (m, n_bs).
 
-    Where there are some: street_m (v, 2), street_ptr (s + 1,), street_class (s,), a street of two directions once;
+    Where there are some: street_m (v, 2), street_ptr (s + 1,), street_class (s,);
     door_m (k, 2); scenery_m (v, 2), scenery_ptr (a + 1,), scenery_kind (a,), index into SCENERY.
     """
     rng = world.ground.streams.at("report.map")
@@ -354,8 +354,8 @@ def write_map(folder: Path, world: World, city: City) -> None:
         arrays |= {"distance_m": links.distance_m, "rsrp_dbm": links.rsrp_dbm, "los": links.los}
     graph = street_graph(world, city)
     if graph is not None:
-        street_m, street_ptr, edge = graph.centre_lines()
-        arrays |= {"street_m": street_m, "street_ptr": street_ptr, "street_class": graph.street_class[edge]}
+        path = graph.path
+        arrays |= {"street_m": path.vertex_m, "street_ptr": path.first, "street_class": graph.street_class}
     if len(world.ground.premises):
         arrays["door_m"] = world.ground.premises.door_m
     scenery = city.scenery(world.area, world.ground.streams)
