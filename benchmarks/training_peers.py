@@ -22,7 +22,7 @@ from torch.func import grad, vmap
 from torch.nn import functional
 
 from fl.networks.mlp import Mlp
-from fl.optimisers.adam import Adam
+from fl.optimisers import Adam
 
 Round = Callable[[], np.ndarray]
 LEARNING_RATE = 0.01

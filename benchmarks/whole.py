@@ -42,7 +42,7 @@ from fl.attacks import dlg
 from fl.leakage import leakage
 from fl.leakage.distances import projections
 from fl.networks import central, mlp, sgd_regression
-from fl.optimisers.adam import Adam
+from fl.optimisers import Adam
 from netsim.columns import row_id
 from netsim.units import FloatArray
 from scenarios import load, run

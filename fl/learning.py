@@ -15,19 +15,15 @@ from fl.attacks.threat import Threat
 from fl.availability import AVAILABILITIES
 from fl.availability.always import Always
 from fl.availability.base import HOMES, Availability
-from fl.curation import CURATIONS
-from fl.curation.base import UNTOUCHED, Curation
-from fl.data import DATA
-from fl.data.base import EARLIER_RECORDS, RECORDS_ALONE, Data
+from fl.curation import CURATIONS, UNTOUCHED, Curation
+from fl.data import DATA, EARLIER_RECORDS, RECORDS_ALONE, Data
 from fl.data.measured import Measured
-from fl.defenses import DEFENSES
-from fl.defenses.base import Defense
+from fl.defenses import DEFENSES, Defense
 from fl.leakage.leakage import Leakage
-from fl.learners import LEARNERS
-from fl.learners.base import Learner
+from fl.learners import LEARNERS, Learner
 from fl.query import QUERIES
 from fl.query.base import Off, Query
-from fl.references.references import References
+from fl.references import References
 from fl.server import SERVERS
 from fl.server.base import Server
 from fl.server.synchronous import Synchronous

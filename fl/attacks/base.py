@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self
 
 import numpy as np
 
-from fl.learners.base import Learner
+from fl.learners import Learner
 from fl.tracking.linking import NameLinks
 from fl.types import Directory, Estimates, Local, Metrics, Model, Public, RoundContext, State, Timing
 from netsim.columns import frozen

@@ -6,7 +6,7 @@ import numpy as np
 from pydantic import Field
 
 from fl.attacks.base import Attack, View
-from fl.learners.base import FirstLayerLearner
+from fl.learners import FirstLayerLearner
 from fl.types import Estimates, RoundContext, State
 from netsim.columns import no_ints
 from netsim.rng import Rng

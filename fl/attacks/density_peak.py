@@ -6,7 +6,7 @@ import numpy as np
 from pydantic import Field
 
 from fl.attacks.base import Attack, View
-from fl.learners.base import SurfaceLearner
+from fl.learners import SurfaceLearner
 from fl.types import Estimates, RoundContext, State
 from netsim.columns import row_id
 from netsim.rng import Rng

@@ -8,7 +8,7 @@ from pydantic import Field
 from fl.attacks.base import View
 from fl.attacks.names_places import AddsMaps
 from fl.attacks.subspace import AnyFloats, unit_rows
-from fl.learners.base import LayeredLearner
+from fl.learners import LayeredLearner
 from fl.tracking.place_grid import PlaceGrid
 from netsim.rng import Rng
 

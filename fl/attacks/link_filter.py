@@ -6,7 +6,7 @@ import numpy as np
 from pydantic import Field
 
 from fl.attacks.base import Attack, View
-from fl.learners.base import GridLearner
+from fl.learners import GridLearner
 from fl.radio_map.grid import CELLS, HeightGrid
 from fl.types import Estimates, Model, RoundContext, State
 from netsim.geometry import Area

@@ -10,7 +10,7 @@ from fl.attacks.closed_form import unit_cloud
 from fl.attacks.names_places import AddsMaps
 from fl.attacks.place_maps import Naming, PlaceMaps, best_of_all
 from fl.attacks.subspace import AnyFloats
-from fl.learners.base import FirstLayerLearner
+from fl.learners import FirstLayerLearner
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Public
 from netsim.rng import Rng

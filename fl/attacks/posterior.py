@@ -8,7 +8,7 @@ from pydantic import Field
 
 from fl.attacks.base import Attack, View
 from fl.density.esprit import Lattice, fitted, kernel_place, read_waves
-from fl.learners.base import SurfaceLearner
+from fl.learners import SurfaceLearner
 from fl.types import Estimates, RoundContext
 from netsim.columns import Columns, frozen, row_id
 from netsim.mobility.mixture import Component, Mixture

@@ -19,7 +19,7 @@ from fl.attacks.subspace import (
     unit_rows,
 )
 from fl.evenly import evenly
-from fl.learners.base import LayeredLearner
+from fl.learners import LayeredLearner
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Public
 from netsim.rng import Rng

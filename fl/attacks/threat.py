@@ -7,7 +7,7 @@ import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from fl.attacks.base import View
-from fl.learners.base import Learner
+from fl.learners import Learner
 from fl.pseudonyms import PSEUDONYMS
 from fl.pseudonyms.base import Pseudonyms
 from fl.pseudonyms.per_round import PerRound

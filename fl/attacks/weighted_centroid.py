@@ -6,7 +6,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from fl.attacks.base import Attack, View, latest, recall
-from fl.learners.base import GridLearner
+from fl.learners import GridLearner
 from fl.radio_map.grid import CELLS, HeightGrid
 from fl.types import Estimates, RoundContext
 from netsim.columns import frozen, no_ints, no_places, row_id

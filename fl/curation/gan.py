@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from fl.curation.base import Curation
+from fl.curation import Curation
 from fl.types import Curated, Local, RoundContext, State
 from netsim.columns import row_id
 from netsim.rng import Rng

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from fl.curation.base import UNTOUCHED, Curation
+from fl.curation import UNTOUCHED, Curation
 from fl.types import Curated, Local, MetricSpend, RoundContext, State
 from netsim.columns import row_id
 from netsim.rng import Rng

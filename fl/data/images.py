@@ -6,11 +6,9 @@ from typing import Annotated, ClassVar, Literal, cast
 import numpy as np
 from pydantic import Field
 
-from fl.data.base import RECORDS_ALONE, Data, TakenData
+from fl.data import RECORDS_ALONE, Data, TakenData
 from fl.data.collection import collection
-from fl.data.partition import PARTITIONS
-from fl.data.partition.base import Partition, deal
-from fl.data.partition.label_skew import LabelSkew
+from fl.data.partition import PARTITIONS, LabelSkew, Partition, deal
 from fl.types import HeldOut, ImageFormat, Local
 from netsim.columns import frozen
 from netsim.errors import BadInput

@@ -27,7 +27,7 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from fl.defenses.base import Defense, Standing
+from fl.defenses import Defense, Standing
 from fl.privacy.gaussian import GaussianFilter, epsilon_of
 from fl.types import Bound, Local, Metrics, Received, RoundContext, Spend, State, Updates
 from netsim.columns import frozen, no_floats, no_ints, row_id
@@ -318,3 +318,85 @@ def newest(before: FloatArray, ue: IntArray, values: FloatArray) -> FloatArray:
     """Numbers of each device (n_ue,), those of the rows (n,) in place of what was before."""
     means = of_ue(ue, values, len(before))
     return np.where(np.isfinite(means), means, before)
+
+
+class UniformDp(Budgeted):
+    """epsilon_k[t] = epsilon_system_total / (T K): the baseline without adaptation.
+
+    `sensitivity` is the largest change of an update of norm N, trained on n samples, by a neighbour::
+
+        update            2 N: for any data of the UE (the only valid one for several local steps)
+        record-one-step   2 lambda C / n of one full-batch step on gradients clipped by sample
+        mean-clip         2 N / n: assumes that the clip of the mean bounds each sample; no guarantee
+        paper             2 lambda N / n: as printed; no guarantee
+
+    For the last two the ledger has two accounts: the true one, and the source's own claim (unit `record-as-printed`).
+    """
+
+    kind: Literal["uniform-dp"] = "uniform-dp"
+    adaptive: ClassVar = False
+    reference: ClassVar = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, benchmarks"
+    example: ClassVar = {"kind": "uniform-dp", "epsilon_system_total": 60.0, "rounds": 20}
+
+    def share(
+        self, state: BudgetState, total: float, left: float, rounds_left: int, rng: Rng
+    ) -> tuple[FloatArray, State]:
+        return np.full(state.n_ue, total / (self.rounds * state.n_ue)), state.rule
+
+
+_FIRST, _STEP, _SLACK, _LEAST, _MOST = 0.6, 1.01, 1.05, 0.5, 2.0
+
+
+@frozen
+class Changes:
+    """epsilon: of a device in the last round; last: the update of the last round, units of the clip norm; moved: the
+    last two distances from one update to the next.
+    """
+
+    epsilon: float | None = None
+    last: FloatArray | None = None
+    moved: tuple[float, ...] = ()
+
+
+class Arb(Budgeted):
+    """Starts at 0.6 of the uniform budget and grows by 1 % after a round in which the change of the model did not grow.
+
+    With u = epsilon_system_total / (T K), and d[t] the distance between the updates of rounds t and t - 1::
+
+        epsilon <- 1.01 epsilon if d[t] <= 1.05 d[t-1], else epsilon / 1.01;    cut to [u / 2, 2 u]
+
+    and at most twice the remaining budget per device and round, and at most the remaining budget per device. The source
+    names this benchmark ("adaptive Rayleigh budgets") without a definition; this is a reconstruction.
+    """
+
+    kind: Literal["arb"] = "arb"
+    reference: ClassVar = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, benchmarks"
+    example: ClassVar = {"kind": "arb", "epsilon_system_total": 60.0, "rounds": 20}
+
+    def first_share(self) -> float:
+        return _FIRST
+
+    def start_rule(self, n_ue: int) -> Changes:
+        return Changes()
+
+    def share(
+        self, state: BudgetState, total: float, left: float, rounds_left: int, rng: Rng
+    ) -> tuple[FloatArray, Changes]:
+        n = state.n_ue
+        rule: Changes = state.rule
+        usual = total / (self.rounds * n)
+        epsilon = _FIRST * usual if rule.epsilon is None else rule.epsilon
+        moved = rule.moved
+        if len(moved) >= 2:
+            epsilon *= _STEP if moved[-1] <= _SLACK * moved[-2] else 1 / _STEP
+        epsilon = min(max(epsilon, _LEAST * usual), _MOST * usual)
+        allowed = min(epsilon, 2 * left / (n * rounds_left), left / n)
+        return np.full(n, allowed), replace(rule, epsilon=epsilon)
+
+    def remember(self, received: Received, weights: FloatArray, facts: RoundContext, state: BudgetState) -> Changes:
+        now = merged(received, weights, facts.public.n_model, state.scale)
+        rule: Changes = state.rule
+        moved = rule.moved
+        if rule.last is not None:
+            moved = (*moved, float(np.linalg.norm(now - rule.last)))[-2:]
+        return replace(rule, last=now, moved=moved)

@@ -1,13 +1,16 @@
 """Clipping of updates, which bounds their sensitivity."""
 
+from dataclasses import field, replace
 from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
-from fl.defenses.base import Defense
-from fl.types import Bound, LastFigures, Local, RoundContext, Spend, State, Updates
+from fl.defenses import Defense
+from fl.types import Bound, LastFigures, Local, Metrics, RoundContext, Spend, State, Updates
+from netsim.columns import frozen, no_floats
 from netsim.rng import Rng
+from netsim.units import FloatArray, IntArray
 
 
 class Clip(Defense):
@@ -69,3 +72,120 @@ class Clip(Defense):
         clipped = float(np.mean(100.0 * (factor < 1.0))) if len(factor) else 0.0
         bound = Bound(self.norm, "user", self.relation)
         return updates.scaled(factor, bound), LastFigures({"clipped_percent": clipped}), []
+
+
+_SMALLEST, _LARGEST = 1e-12, 1e12  # as the norm of a fixed clip
+
+
+@frozen
+class NormState:
+    """norm: of the next round; used: of the last one, None before the first; bits (n,): b_k of the UEs that sent;
+    share: the noisy share of updates below the norm that moved it last.
+    """
+
+    norm: float
+    used: float | None = None
+    bits: FloatArray = field(default_factory=no_floats)
+    share: float | None = None
+
+
+class AdaptiveClip(Defense):
+    r"""Clips at C, which the server adapts after every round towards the `quantile` of the norms of the updates.
+
+    With b_k = 1 where |u_k| <= C (the mean over its rows where a UE sends several), m UEs and quantile gamma::
+
+        b = 1/2 + (sum_k (b_k - 1/2) + N(0, sigma_b^2)) / m       cut to [0, 1]
+        C <- C exp(-learning_rate (b - gamma))
+
+    The bit of every UE that sends counts, also where its update is lost: it is one bit beside the update, and if only
+    those of decoded updates counted, one UE that disturbs others would move the count by more than its own bit. m is
+    1 / weight if the aggregation has a fixed weight; otherwise it is the number of UEs that send, which is then public,
+    and `relation: add-remove` is refused.
+    The noisy share is a separate query, recorded in the ledger under this part's name with sensitivity 1/2 (add-remove)
+    or 1 (replace); C is post-processing of it. Noise on the updates is recorded by the part that draws it, with the C
+    of its round; the account `all` of the ledger composes both.
+    """
+
+    kind: Literal["adaptive-clip"] = "adaptive-clip"
+    norm: float = Field(default=0.1, ge=1 / _LARGEST, le=_LARGEST)
+    """clip norm of the first round"""
+    quantile: float = Field(default=0.5, ge=0, le=1)
+    """target share of updates that are not clipped (gamma)"""
+    learning_rate: float = Field(default=0.2, gt=0, le=10)
+    """learning rate of the norm, which changes by at most a factor exp(learning_rate) in a round (eta_C)"""
+    count_noise: float = Field(default=1.0, gt=0, le=1e9)
+    """standard deviation of the noise on the number of updates below the norm (sigma_b); m / 20 in the paper"""
+    relation: Literal["replace", "add-remove"] = "replace"
+    """neighbouring relation: a user's data replaced, or the user added or removed"""
+    delta: float = Field(default=1e-7, gt=0, lt=1)
+    """delta at which the epsilon of the count is stated"""
+
+    reference: ClassVar = (
+        "Andrew, Thakkar, McMahan, Ramaswamy, Differentially Private Learning with Adaptive Clipping, 2021, Algorithm 1"
+    )
+    offers: ClassVar = frozenset({"bound", "spend"})
+    contracts: ClassVar = True
+
+    needs_rounds: ClassVar = "its norm follows what all UEs of a round tell the server"
+
+    tells_in_clear: ClassVar = "whether its update was below the norm"
+
+    @property
+    def noise_on_device(self) -> bool:
+        """Its noise is drawn at the server, on a count."""
+        return False
+
+    @property
+    def needs(self) -> dict[str, str]:  # type: ignore[override]
+        """A fixed weight, where the number of participants is secret."""
+        if self.relation == "replace":
+            return {}
+        reason = (
+            "with relation: add-remove the number of those who came is no public knowledge; take aggregation uniform"
+        )
+        return {"fixed weight": reason}
+
+    def start(self, n_ue: int) -> NormState:
+        return NormState(self.norm)
+
+    def promise(self, state: NormState) -> float:
+        return state.norm
+
+    def protect(
+        self, updates: Updates, local: Local, facts: RoundContext, state: NormState, rng: Rng
+    ) -> tuple[Updates, NormState, list[Spend]]:
+        bits = _share_of_ue(updates.ue, updates.norm() <= state.norm)
+        clip = Clip(norm=state.norm, relation=self.relation)
+        clipped, _, spends = clip.protect(updates, local, facts, clip.start(0), rng)
+        return clipped, replace(state, bits=bits, used=state.norm), spends
+
+    def figures(self, state: NormState) -> Metrics:
+        return {} if state.used is None else {"clip_norm": state.used}
+
+    def finish(
+        self, total: FloatArray, n_expected: int, facts: RoundContext, state: NormState, rng: Rng
+    ) -> tuple[FloatArray, NormState, list[Spend]]:
+        bits = state.bits
+        most = float(len(bits)) if facts.weight is None else 1.0 / facts.weight
+        if most == 0:
+            return total, state, []
+        noise = self.count_noise * float(rng.normal("count", [0])[0])
+        share = float(np.clip(0.5 + ((bits - 0.5).sum() + noise) / most, 0.0, 1.0))
+        norm = state.norm * np.exp(-self.learning_rate * (share - self.quantile))
+        spend = Spend(
+            mechanism=self.label,
+            ue=np.array([-1]),
+            model=np.array([-1]),
+            std=np.array([self.count_noise]),
+            sensitivity=np.array([0.5 if self.relation == "add-remove" else 1.0]),
+            unit="user",
+            relation=self.relation,
+            delta=self.delta,
+        )
+        return total, replace(state, norm=float(np.clip(norm, _SMALLEST, _LARGEST)), share=share), [spend]
+
+
+def _share_of_ue(ue: IntArray, below: np.ndarray) -> FloatArray:
+    """Share of each UE's rows that are below the norm (n_ue_here,)."""
+    _, row, rows = np.unique(ue, return_inverse=True, return_counts=True)
+    return np.bincount(row, weights=below, minlength=len(rows)) / rows

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from fl.defenses.base import Defense, Standing
+from fl.defenses import Defense, Standing
 from fl.defenses.budgeted import Budgeted, BudgetedNoise, BudgetState, newest, radio_std
 from fl.types import Local, Metrics, Received, RoundContext, Spend, Updates
 from netsim.part import OneOf
@@ -17,8 +17,8 @@ BUDGETED = OneOf(
     "budgeted",
     places={
         "lapa": "fl.defenses.lapa:Lapa",
-        "arb": "fl.defenses.arb:Arb",
-        "uniform-dp": "fl.defenses.uniform_dp:UniformDp",
+        "arb": "fl.defenses.budgeted:Arb",
+        "uniform-dp": "fl.defenses.budgeted:UniformDp",
     },
 )
 

@@ -1,6 +1,230 @@
-"""Learners: what is learnt, and how data become updates."""
+"""The learner slot: the model, local training, and evaluation."""
 
-from netsim.part import OneOf
+from abc import abstractmethod
+from collections.abc import Callable
+from math import inf
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from fl.radio_map.grid import HeightGrid
+from fl.types import HeldOut, Local, Metrics, Model, Public, Request, Updates
+from netsim.part import OneOf, Part
+from netsim.rng import Rng
+from netsim.units import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from fl.radio_map.link_patterns import LinkPatterns
+
+
+class Learner(Part):
+    """A learning task. The `phases` of a round take place one after the other, each with its own upload."""
+
+    kind: str
+    phases: ClassVar[tuple[str, ...]] = ("all",)
+    grid_phase: ClassVar[str] = ""
+    """the phase whose updates lie on a grid (see `GridLearner`); empty for a learner without one"""
+    most_held_out: ClassVar[int] = 2000
+    """samples on which a round is scored; the end of a run takes all"""
+
+    @property
+    def shortest_m(self) -> float:
+        """Length of the shortest structure that its inputs resolve, m; infinite where they have none."""
+        return inf
+
+    @property
+    def passes(self) -> float:
+        """Number of passes over every sample in local training, which determines compute time and energy."""
+        return 1.0
+
+    @property
+    def wants_sampled_places(self) -> bool:
+        """Whether it needs `public.sampled_m`, which a deployment could not publish without leaking."""
+        return False
+
+    @property
+    def wants_dataset_statistics(self) -> bool:
+        """Whether it needs `public.dataset`, which a deployment could not publish without leaking."""
+        return False
+
+    @property
+    def discloses(self) -> str:
+        """Statistics of the data that are published before the first round, in words; empty: none."""
+        return ""
+
+    @abstractmethod
+    def init(self, public: Public, rng: Rng) -> Model:
+        """The first global models."""
+
+    @abstractmethod
+    def local(self, model: Model, phase: str, data: Local, rng: Rng) -> Updates:
+        """The whole cohort's local work, from the global models to updates (n rows)."""
+
+    @abstractmethod
+    def step(self, model: Model, phase: str, merged: FloatArray) -> Model:
+        """The next global models from the merged update (n_model, d)."""
+
+    @abstractmethod
+    def evaluate(self, model: Model, held_out: HeldOut) -> Metrics:
+        """Utility figures, names with units; NaN where nothing was held out."""
+
+    def strongest_dbm(self, model: Model, place_m: FloatArray, model_of: IntArray, cell: IntArray) -> FloatArray | None:
+        """The largest RSRP (N,) that it predicts at places (N, 2) of cells (k,) by their models (k,), NaN for none.
+
+        None for a learner that predicts no RSRP.
+        """
+        return None
+
+    def trained_centrally(self, model: Model, samples: HeldOut, epochs: int, rng: Rng) -> Model | None:
+        """Model trained centrally on the samples of all UEs; None: not defined.
+
+        `model` gives the public constants; training starts afresh.
+        """
+        return None
+
+    def record_losses(self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray) -> FloatArray:
+        """Loss (N,) of records x (N, p), y (N,) under models model_of (N,): of learners that offer `record loss`."""
+        raise NotImplementedError
+
+    def record_gradient_norms(self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray) -> FloatArray:
+        """L2 norm (N,) of each record's gradient in all parameters: of learners that offer `record gradient`."""
+        raise NotImplementedError
+
+    def record_gradients(self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray) -> FloatArray:
+        """Gradient (N, d) of each record's loss in all parameters: of learners that offer `record gradients`."""
+        raise NotImplementedError
+
+    def evaluate_against(
+        self, model: Model, held_out: HeldOut, density: Callable[[FloatArray], FloatArray | None]
+    ) -> Metrics:
+        """Utility figures against the law of where UEs are: density(places (k, 2)) is per square metre, or None."""
+        return {}
+
+    def update_grid(self, model: Model) -> HeightGrid | None:
+        """The cells of updates in `grid_phase`; None for a learner without them."""
+        return None
+
+    def bias_rms(self, updates: Updates) -> FloatArray:
+        """RMS of each row's gradient in the first layer's biases (n,); NaN for a learner without such a layer."""
+        return np.full(len(updates.ue), np.nan)
+
+    def centroid_bound_m(self, model: Model, data: Local) -> FloatArray:
+        """Largest error of a closed-form centroid of each row (n,), metres; NaN where no theorem holds."""
+        return np.full(len(data.ue), np.nan)
+
+    def request(self, model: Model) -> Request | None:
+        """The server's request, for learners with which a query policy can be used; None for others."""
+        return None
+
+    def diagnose(self, model: Model, data: Local) -> Metrics:
+        """Figures of the model that a round started from, on the data of the round; names with units."""
+        return {}
+
+
+class GridLearner(Learner):
+    """A learner whose updates in `grid_phase` have one number for each cell of a square grid over the area.
+
+    These numbers come first among the parameters of a model. This is what attacks read that look where an update is
+    strong, and what noise with a shape in space is added to.
+    """
+
+    @abstractmethod
+    def grid(self, model: Model) -> HeightGrid:
+        """The cells."""
+
+    def update_grid(self, model: Model) -> HeightGrid:
+        return self.grid(model)
+
+    @abstractmethod
+    def link_patterns(self, model: Model, place_m: FloatArray, links: int, error_db: float) -> "LinkPatterns":
+        """Updates of devices at places (n, 2) by an error of `error_db` on one link each, of the nearest stations.
+
+        Anyone with the model can compute this: a device's measurements are taken as unknown.
+        """
+
+
+class FirstLayerLearner(Learner):
+    """A learner whose first layer is fully connected with a bias and reads standardised positions.
+
+    This is what makes the batch centroid recoverable: see `fl.attacks.closed_form`.
+    """
+
+    @abstractmethod
+    def first_layer(self, updates: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """dW (n, hidden, 2) and db (n, hidden) of update rows (n, d)."""
+
+    @property
+    def update_over_gradient(self) -> float:
+        """Size of an update over that of the gradient it was made from: the learning rate, where there is one."""
+        return 1.0
+
+    def bias_rms(self, updates: Updates) -> FloatArray:
+        """Root mean square of bias gradients, by which the closed-form attack divides."""
+        _, db = self.first_layer(updates.rows(slice(None)))
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.asarray(np.sqrt((db**2).mean(axis=1)) / self.update_over_gradient)
+
+    @abstractmethod
+    def standardisation(self, model: Model) -> tuple[FloatArray, FloatArray]:
+        """Centre and scale (n_model, 2) in metres: z = (x - centre) / scale."""
+
+
+class LayeredLearner(FirstLayerLearner):
+    """A learner of fully connected layers, each with biases, that reads an encoded position.
+
+    Layers count from 1. With h(x) what layer l reads of a sample at x, the layer's weights and biases move in one step,
+    and under any linear optimiser, by
+
+        D_l = [dW_l; db_l] = sum_i [h(x_i); 1] delta_i^T,
+
+    so the columns of D_l lie in the span of the batch's [h(x_i); 1].
+    """
+
+    @property
+    @abstractmethod
+    def layers(self) -> int:
+        """Number of layers, the output's included."""
+
+    @abstractmethod
+    def layer(self, updates: FloatArray, layer: int) -> FloatArray:
+        """D_l (n, inputs + 1, units) of update rows (n, d), the bias last; inputs that the place alone determines."""
+
+    @abstractmethod
+    def layer_input(self, model: Model, of: int, place_m: FloatArray, layer: int) -> FloatArray:
+        """[h(x); 1] (G, inputs + 1) of places (G, 2) in metres under the parameters of model `of`."""
+
+
+class SurfaceLearner(Learner):
+    """A learner whose updates are answers about a grid of points: surfaces, one for each bandwidth asked for.
+
+    Its model's constants hold the grid, x_m (P,) and y_m (Q,), evenly spaced, and bandwidth_m (H,). On a line Q is 1.
+    """
+
+    @abstractmethod
+    def surfaces(self, model: Model, rows: FloatArray) -> FloatArray:
+        """Rows (n, d) of updates or parameters as surfaces (n, H, P, Q)."""
+
+    @abstractmethod
+    def compare(self, model: Model, held_out: HeldOut, law: FloatArray) -> Metrics:
+        """Utility against the law of where UEs are, at the grid points (P, Q)."""
+
+    def evaluate_against(
+        self, model: Model, held_out: HeldOut, density: Callable[[FloatArray], FloatArray | None]
+    ) -> Metrics:
+        grid = self.grid_m(model)
+        law = density(grid.reshape(-1, 2))
+        return {} if law is None else self.compare(model, held_out, law.reshape(grid.shape[:2]))
+
+    @abstractmethod
+    def reference_map(self, model: Model, held_out: HeldOut, of: int = 0) -> FloatArray:
+        """Map of model `of` drawn from all true places, at the first bandwidth: (P, Q)."""
+
+    @staticmethod
+    def grid_m(model: Model) -> FloatArray:
+        """The grid points (P, Q, 2)."""
+        x, y = np.meshgrid(model.constants["x_m"], model.constants["y_m"], indexing="ij")
+        return np.stack([x, y], axis=-1)
+
 
 LEARNERS = OneOf(
     "learner",

@@ -6,9 +6,9 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from fl.data.base import HELD_OUT_PLACES
+from fl.data import HELD_OUT_PLACES
 from fl.density.surfaces import SurfaceUpdates, kernel_density
-from fl.learners.base import SurfaceLearner
+from fl.learners import SurfaceLearner
 from fl.types import HeldOut, Local, Metrics, Model, Public, Request, Updates
 from netsim.errors import BadInput
 from netsim.geometry import Area

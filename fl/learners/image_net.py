@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from fl.learners.base import Learner
+from fl.learners import Learner
 from fl.networks import NETWORKS
 from fl.networks.classifiers import Cnn, Network
 from fl.server_optimiser.base import MODEL_CHANGES

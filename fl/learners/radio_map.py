@@ -7,7 +7,7 @@ import numpy as np
 from pydantic import Field, Strict, model_validator
 
 from fl.data.links import LINKS, POSITIONS, STATIONS
-from fl.learners.base import GridLearner
+from fl.learners import GridLearner
 from fl.radio_map.grid import CELLS, HEIGHTS, HeightGrid
 from fl.types import DenseUpdates, HeldOut, Local, Metrics, Model, Public, Updates
 from netsim.errors import BadInput
@@ -40,7 +40,7 @@ class RadioMap(GridLearner):
     Figures: mae_links_db (the links of the round, under the model that the round started from), and on held-out links
     mae_new_links_db, mae_new_stations_db (new base stations, same UEs) and mae_new_positions_db (UEs that never train);
     rmse_db is over all of these, constant_rmse_db the deviation of their RSRP, which the best constant would have.
-    With `theory` also those of `fl.radio_map.descent_theory` and `fl.radio_map.gradient_decay`.
+    With `theory` also those of `fl.radio_map.theory` and `fl.radio_map.theory`.
 
     Departs from the paper: the sigmoid has a scale (`sigmoid_scale_m: 1` is the literal one), and heights may be
     negative, since over flat ground psi(0) = 1/2 would dim every link that ends near it.
@@ -120,8 +120,7 @@ class RadioMap(GridLearner):
 
         A position outside of the area, as some curation makes, has a link that begins at the border.
         """
-        from fl.radio_map.obstacles import GridLinks, standardised
-        from fl.radio_map.traversal import known_incidence
+        from fl.radio_map.obstacles import GridLinks, known_incidence, standardised
 
         grid, constants = self.grid(model), model.constants
         ue = np.column_stack([x, np.full(len(x), constants["ue_height_m"][0])])
@@ -147,8 +146,7 @@ class RadioMap(GridLearner):
     def link_patterns(self, model: Model, place_m: FloatArray, links: int, error_db: float) -> "LinkPatterns":
         """Every base station is measured; `gradient: normalised` scales what all links give together to norm 1."""
         from fl.radio_map.link_patterns import LinkPatterns, patterns_of
-        from fl.radio_map.obstacles import GridLinks, link_gradients, standardised
-        from fl.radio_map.traversal import incidence
+        from fl.radio_map.obstacles import GridLinks, incidence, link_gradients, standardised
 
         grid, antenna, height_m = self.grid(model), model.constants["antenna_m"], model.constants["ue_height_m"][0]
         k = min(links, len(antenna))

@@ -8,19 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from fl.data.base import SHARED_MODEL
-from fl.encodings import ENCODINGS
-from fl.encodings.base import Encoding, encoded
-from fl.encodings.fourier import Fourier
-from fl.encodings.position import Position
+from fl.data import SHARED_MODEL
+from fl.encodings import ENCODINGS, Encoding, Fourier, Position, encoded
 from fl.evenly import evenly
-from fl.learners.base import LayeredLearner
-from fl.optimisers import OPTIMISERS
-from fl.optimisers.base import Optimiser
-from fl.optimisers.sgd import Sgd
-from fl.priors import PRIORS
-from fl.priors.base import Prior
-from fl.priors.none import NoPrior
+from fl.learners import LayeredLearner
+from fl.optimisers import OPTIMISERS, Optimiser, Sgd
+from fl.priors import PRIORS, NoPrior, Prior
 from fl.server_optimiser.base import MODEL_CHANGES
 from fl.types import Bound, HeldOut, Local, Metrics, Model, Public, Updates
 from netsim.errors import BadInput

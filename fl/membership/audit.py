@@ -21,7 +21,7 @@ from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
 Wholes = Callable[[IntArray, FloatArray, FloatArray], IntArray]
-"""See `fl.data.base.Data.wholes`."""
+"""See `fl.data.Data.wholes`."""
 
 
 class Membership(Part):

@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from typing import ClassVar, Literal
 
-from fl.learners.base import Learner
+from fl.learners import Learner
 from fl.types import Model
 from netsim.columns import frozen
 from netsim.part import Named

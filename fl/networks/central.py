@@ -6,7 +6,7 @@ import numpy as np
 
 from fl.networks.mlp import Mlp
 from fl.networks.sgd_regression import SgdSettings, train_regression
-from fl.optimisers.adam import Adam
+from fl.optimisers import Adam
 from fl.types import Local
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray

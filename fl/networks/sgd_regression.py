@@ -13,8 +13,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from fl.networks.mlp import Mlp
-from fl.optimisers.base import Optimiser
-from fl.optimisers.sgd import Sgd
+from fl.optimisers import Optimiser, Sgd
 from fl.types import DenseUpdates, Local
 from netsim.columns import row_id
 from netsim.compiled import compiled

@@ -5,7 +5,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from fl.priors.base import Prior
+from fl.priors import Prior
 from fl.types import Public
 from netsim.city.buildings import Buildings
 from netsim.errors import BadInput

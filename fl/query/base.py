@@ -5,7 +5,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from fl.density.bands import band_probability
+from fl.density.surfaces import band_probability
 from fl.types import LastFigures, Metrics, Request, RoundContext, State
 from netsim.part import Part
 from netsim.units import BoolArray, IntArray

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fl.radio_map.traversal import Incidence
+from fl.radio_map.obstacles import Incidence
 from netsim.columns import frozen
 from netsim.units import FloatArray, IntArray
 

@@ -9,7 +9,7 @@ from math import inf
 import numpy as np
 import simpy
 
-from fl.data.base import TakenData
+from fl.data import TakenData
 from fl.round import records
 from fl.round.attack import attack
 from fl.round.baselines import Reference

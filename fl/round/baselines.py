@@ -10,11 +10,9 @@ import numpy as np
 
 from fl.data.hold_out import blocks_of, in_new_blocks
 from fl.evenly import evenly
-from fl.learners.base import Learner
-from fl.references.kriging import kriging_map
-from fl.references.neighbours import nearest_neighbours
-from fl.references.path_loss import path_loss_map
-from fl.references.references import References, thinned
+from fl.learners import Learner
+from fl.references import References, thinned
+from fl.references.maps import kriging_map, nearest_neighbours, path_loss_map
 from fl.types import NEW_PLACE, HeldOut, Local, Metrics, Model, Public
 from netsim.columns import Columns, frozen, no_ints, no_places
 from netsim.rng import Rng

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fl.data.base import SHARED_MODEL
+from fl.data import SHARED_MODEL
 from fl.learning import Learning
 from netsim.mobility.replay import Replay
 from netsim.setting import WorldSetting

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from fl.data.base import TakenData
+from fl.data import TakenData
 from fl.learning import Learning
 from fl.pseudonyms.base import SeenSamples
 from fl.round.setup import Setup

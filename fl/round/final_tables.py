@@ -12,7 +12,7 @@ from fl.leakage import leakage
 from fl.leakage.linking import Linking, observe, unicity
 from fl.leakage.lists import most_named, scores
 from fl.leakage.tracking import belief_rows, compared
-from fl.learners.base import SurfaceLearner
+from fl.learners import SurfaceLearner
 from fl.privacy.ledger import final_account
 from fl.round import records
 from fl.round.leaked import revised_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fl.defenses.base import Standing
+from fl.defenses import Standing
 from fl.round.setup import Setup
 from fl.round.state import PartStates
 from fl.round.transmit import payload_of

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 import simpy
 
-from fl.data.base import TakenData
+from fl.data import TakenData
 from fl.learning import Learning
 from fl.membership.audit import audit, due
 from fl.round import records

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from fl.attacks.base import View
-from fl.data.base import TakenData
-from fl.defenses.base import Standing
+from fl.data import TakenData
+from fl.defenses import Standing
 from fl.leakage.linking import Linking
 from fl.leakage.tracking import Whereabouts
 from fl.leakage.tracks import Tracks

@@ -10,8 +10,7 @@ from fl.attacks.closed_form import ClosedForm, centroid, unit_cloud
 from fl.attacks.dlg import Dlg
 from fl.attacks.gradient_matching import CosineDistance, bfgs
 from fl.attacks.threat import Threat
-from fl.encodings.fourier import Fourier
-from fl.encodings.position import Position
+from fl.encodings import Fourier, Position
 from fl.learners.rsrp_net import RsrpNet
 from fl.networks.mlp import Mlp
 from fl.networks.sgd_regression import SgdSettings, train_regression

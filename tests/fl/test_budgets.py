@@ -9,14 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from fl.defenses.arb import Arb
-from fl.defenses.budgeted import PRINTED
-from fl.defenses.central_gaussian import CentralGaussian
+from fl.defenses.budgeted import PRINTED, Arb, UniformDp
 from fl.defenses.clip import Clip
-from fl.defenses.gaussian import Gaussian
+from fl.defenses.gaussian import CentralGaussian, Gaussian
 from fl.defenses.lapa import Lapa
 from fl.defenses.noise_switch import NoiseSwitch
-from fl.defenses.uniform_dp import UniformDp
 from fl.learning import Learning
 from fl.privacy.gaussian import epsilon_of
 from fl.privacy.ledger import Ledger

@@ -7,10 +7,8 @@ import pytest
 from pydantic import ValidationError
 
 from fl.aggregation.uniform import Uniform
-from fl.defenses.adaptive_clip import AdaptiveClip
-from fl.defenses.central_gaussian import CentralGaussian, CentralState
-from fl.defenses.clip import Clip
-from fl.defenses.gaussian import Gaussian
+from fl.defenses.clip import AdaptiveClip, Clip
+from fl.defenses.gaussian import CentralGaussian, CentralState, Gaussian
 from fl.learners.rsrp_net import RsrpNet
 from fl.learning import Learning
 from fl.privacy.gaussian import epsilon_of

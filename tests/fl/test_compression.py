@@ -3,9 +3,7 @@
 import numpy as np
 import pytest
 
-from fl.defenses.projection import Projection
-from fl.defenses.quantise import Quantise
-from fl.defenses.top_k import TopK
+from fl.defenses.compression import Projection, Quantise, TopK
 from fl.types import Bound, DenseUpdates, Local, Public, RoundContext
 from netsim.geometry import Area
 from netsim.rng import Streams

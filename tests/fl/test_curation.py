@@ -8,8 +8,7 @@ from scipy import stats
 from sklearn.cluster import DBSCAN
 
 from fl.curation import CURATIONS
-from fl.curation.diverse import DiverseBatch
-from fl.curation.farthest import FarthestBatch
+from fl.curation.batches import DiverseBatch, FarthestBatch
 from fl.curation.gan import Gan
 from fl.curation.geo_ind import GeoIndistinguishable, planar_laplace
 from fl.dbscan import dbscan

@@ -10,9 +10,8 @@ import pytest
 from fl.attacks.base import View
 from fl.attacks.density_peak import DensityPeak
 from fl.attacks.posterior import Posterior
-from fl.density.bands import band_probability, in_family, largest_bandwidth_m, shortest_interval_s
 from fl.density.esprit import Lattice, kernel_place, read_waves
-from fl.density.surfaces import kernel_density
+from fl.density.surfaces import band_probability, in_family, kernel_density, largest_bandwidth_m, shortest_interval_s
 from fl.learners.density import Density, rank_correlation
 from fl.query.policies import Custom, Strict
 from fl.types import HeldOut, Local, Public, Request, RoundContext

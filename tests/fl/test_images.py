@@ -11,11 +11,9 @@ import pytest
 import torch
 from torch.nn import functional
 
-from fl.data.collection import collection
-from fl.data.idx import read_idx
+from fl.data.collection import collection, read_idx
 from fl.data.images import Images
-from fl.data.partition.dirichlet import Dirichlet
-from fl.data.partition.label_skew import LabelSkew
+from fl.data.partition import Dirichlet, LabelSkew
 from fl.learners.image_net import ImageNet
 from fl.networks.classifiers import Cnn, Perceptron
 from fl.networks.sgd_classification import Classifier, DeviceSteps

@@ -6,8 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from test_place_attacks import AREA, FOURIER, PEOPLE, RNG, days_of, learner_of, of, played, run
 
 from fl.attacks.kept_numbers import KeptNumbers
-from fl.defenses.quantise import Quantise
-from fl.defenses.top_k import TopK
+from fl.defenses.compression import Quantise, TopK
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import DenseUpdates
 from netsim.checkpoint import from_tree, load_tree, save_tree, to_tree

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fl.aggregation.uniform import Uniform
-from fl.defenses.central_gaussian import CentralGaussian
+from fl.defenses.gaussian import CentralGaussian
 from fl.learning import Learning
 from fl.privacy import rdp
 from fl.privacy.compose import RoundKinds, compose
@@ -373,7 +373,7 @@ class TestStopAt:
 
 class TestCentral:
     def test_what_may_move_updates_apart_cannot_follow(self):
-        from fl.defenses.base import Defense
+        from fl.defenses import Defense
 
         assert not Defense.contracts
         part = CentralGaussian(noise_multiplier=1.0)

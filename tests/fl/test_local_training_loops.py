@@ -10,9 +10,7 @@ from fl.learners.image_net import ImageNet
 from fl.learners.rsrp_net import RsrpNet
 from fl.networks.mlp import Mlp
 from fl.networks.sgd_regression import SgdSettings, train_regression
-from fl.optimisers.adam import Adam
-from fl.optimisers.momentum import Momentum
-from fl.optimisers.sgd import Sgd
+from fl.optimisers import Adam, Momentum, Sgd
 from fl.types import ImageFormat, Local, Public
 from netsim.columns import row_id
 from netsim.geometry import Area

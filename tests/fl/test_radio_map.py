@@ -7,8 +7,15 @@ from fl.data.links import LINKS, POSITIONS, STATIONS, LinkMeasurements
 from fl.learners.radio_map import RadioMap
 from fl.radio_map import obstacles
 from fl.radio_map.grid import HeightGrid
-from fl.radio_map.obstacles import gain_db, height_gradient, link_gradients, standardised, theta_gradient, theta_of
-from fl.radio_map.traversal import incidence
+from fl.radio_map.obstacles import (
+    gain_db,
+    height_gradient,
+    incidence,
+    link_gradients,
+    standardised,
+    theta_gradient,
+    theta_of,
+)
 from fl.types import Antennas, HeldOut, Local, Public
 from netsim.errors import BadInput
 from netsim.geometry import Area

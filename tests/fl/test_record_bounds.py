@@ -5,8 +5,7 @@ import csv
 import numpy as np
 import pytest
 
-from fl.data.measured import Measured
-from fl.data.segments import Segments
+from fl.data.measured import Measured, Segments
 from fl.defenses.gaussian import Gaussian
 from fl.learners.rsrp_net import RsrpNet
 from fl.learning import Learning

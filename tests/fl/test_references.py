@@ -10,10 +10,8 @@ import torch
 from fl.learners.rsrp_net import RsrpNet
 from fl.networks.central import SETTINGS, train_centrally
 from fl.networks.mlp import Mlp
-from fl.references.kriging import fitted_covariance, kriging_map
-from fl.references.neighbours import nearest_neighbours
-from fl.references.path_loss import path_loss_map, sought_antenna
-from fl.references.references import References
+from fl.references import References
+from fl.references.maps import fitted_covariance, kriging_map, nearest_neighbours, path_loss_map, sought_antenna
 from fl.round.baselines import FinalComparison, Reference, final_references
 from fl.types import NEW_PLACE, Antennas, HeldOut, Public
 from netsim.city.buildings import Buildings

@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from fl.data.segments import Segments
+from fl.data.measured import Segments
 from netsim.checkpoint import from_tree, load_tree, save_tree, to_tree
 from netsim.rng import Streams
 from netsim.traces.read import read_trace

@@ -10,8 +10,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from fl.defenses.adaptive_clip import AdaptiveClip
-from fl.defenses.central_gaussian import CentralGaussian
+from fl.defenses.clip import AdaptiveClip
+from fl.defenses.gaussian import CentralGaussian
 from netsim.errors import BadInput
 from netsim.world import World
 from scenarios.app.results.folder import MANIFEST, read_json, read_table

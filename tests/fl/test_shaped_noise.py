@@ -5,9 +5,17 @@ import pytest
 
 from fl.attacks.base import View
 from fl.attacks.weighted_centroid import WeightedCentroid, weighted_centroid
-from fl.defenses.alignment import aligned, filled, objective_m2, spatial_variance, squared_error_m2
 from fl.defenses.clip import Clip
-from fl.defenses.shaped_noise import EdgeNoise, GeometryAligned, UniformNoise
+from fl.defenses.shaped_noise import (
+    EdgeNoise,
+    GeometryAligned,
+    UniformNoise,
+    aligned,
+    filled,
+    objective_m2,
+    spatial_variance,
+    squared_error_m2,
+)
 from fl.learners.radio_map import RadioMap
 from fl.learning import Learning
 from fl.radio_map.grid import HeightGrid

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
+from fl.defenses.budgeted import UniformDp
 from fl.defenses.lapa import Lapa
-from fl.defenses.uniform_dp import UniformDp
 from fl.membership.audit import Membership, _centred, audit
 from fl.membership.base import LossThreshold
 from fl.privacy.gaussian import epsilon_of

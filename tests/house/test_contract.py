@@ -111,7 +111,7 @@ def test_kinds_are_words_and_names_default_to_them():
 
 def test_what_changes_an_update_withdraws_its_bound():
     """Noise after a step that may change norms is refused, unless that step keeps the bound."""
-    from fl.defenses.base import Defense
+    from fl.defenses import Defense
     from fl.learning import Learning
 
     class Shaky(Defense):

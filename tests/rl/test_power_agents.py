@@ -393,7 +393,7 @@ class Asks:
     """A budget: the noise that it asked for and what it drew of it, of UEs 0 and 2."""
 
     def __init__(self, label, required, drawn):
-        from fl.defenses.base import Standing
+        from fl.defenses import Standing
 
         asked, had = np.array(required), np.array(drawn)
         rows = np.array([0, 2]), np.array([0, 0]), asked[[0, 2]], had[[0, 2]]

@@ -1,10 +1,4 @@
-r"""Theorem 1 as an experiment: whether squared gradients of heights fall off with the distance from their device.
-
-The cells around a device are parted into rings and eight directions. The theorem says that E[G_m^2] falls along every
-direction; its proof compares sets of links only, so it is looked at rather than assumed.
-
-Reference: Geometry-Aligned Differential Privacy for Location-Safe Federated Radio Map Construction, Theorem 1.
-"""
+"""The analysis of descent in a round, and how gradients of heights fall off with distance."""
 
 from __future__ import annotations
 
@@ -12,6 +6,47 @@ import numpy as np
 
 from fl.types import Metrics
 from netsim.units import FloatArray
+
+CLIP = 1.0  # C of the printed residual
+
+
+def dissimilarity2(rows: FloatArray, weight: FloatArray) -> float:
+    """B^2 of device gradients (n, d) with weights (n,) that sum to 1; infinite where the mean vanishes."""
+    mean = weight @ rows
+    energy = float(mean @ mean)
+    return float(weight @ np.einsum("nd,nd->n", rows, rows)) / energy if energy > 0 else float("inf")
+
+
+def smoothness(before: FloatArray, after: FloatArray, step: FloatArray) -> float:
+    """L along a step (d,) between two mean gradients (d,)."""
+    length = float(np.linalg.norm(step))
+    return float(np.linalg.norm(after - before)) / length if length > 0 else float("nan")
+
+
+def concentration(weight: FloatArray) -> float:
+    """J~ of weights (n,) that sum to 1."""
+    return float(weight @ weight)
+
+
+def descent_rate(eta: float, smooth: float, b2: float, mu: float, j: float) -> float:
+    """kappa_h."""
+    return eta * (0.5 - smooth * eta / 2.0 * b2 * (1.0 + mu * j))
+
+
+def largest_step(smooth: float, b2: float, mu: float, j: float) -> float:
+    """eta*."""
+    return 1.0 / (smooth * b2 * (1.0 + mu * j))
+
+
+def largest_budget(eta: float, smooth: float, b2: float, j: float) -> float:
+    """mu_max; negative where not even a step without noise is sure to descend."""
+    return (1.0 / (b2 * smooth * eta) - 1.0) / j
+
+
+def residual(eta: float, smooth: float, b2: float, kappa: float, clip: float = CLIP) -> float:
+    """Corollary 1; NaN unless kappa is positive."""
+    return float(np.sqrt(eta * b2**2 * smooth**4 / (8.0 * clip**2 * kappa))) if kappa > 0 else float("nan")
+
 
 RINGS_M = (0.0, 6.0, 12.0, 24.0, 48.0, 96.0)
 """where rings begin; the last has no end"""

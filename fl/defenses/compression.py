@@ -1,0 +1,149 @@
+"""Updates in fewer numbers: within a subspace, the largest alone, or in a few bits each."""
+
+from typing import ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from fl.defenses import Defense
+from fl.types import Local, RoundContext, Spend, State, Updates
+from netsim.columns import row_id
+from netsim.rng import Rng
+from netsim.units import FloatArray, IntArray
+
+_BLOCK = 2048  # numbers that a cosine transform mixes; a power of two, which it is fast for
+_TOGETHER = 64  # rows that are transformed at once
+
+
+class Projection(Defense):
+    """Projects every update on a random subspace of `dimension` r, drawn again in every round: u <- P P^T u.
+
+    P = S F^T R has orthonormal columns: R takes r random coordinates, F is a cosine transform (orthonormal DCT-II) of
+    blocks of 2,048 coordinates, S shuffles all coordinates and flips random signs. The subspace is public and the same
+    for all UEs and models. Nothing is scaled up, so the mean of an update over subspaces is r / d times that update; a
+    larger server learning rate makes up for it. Norms and distances do not grow; what is left is not noisy, and no
+    budget is spent. The uplink counts all d numbers, though r would do.
+    """
+
+    kind: Literal["projection"] = "projection"
+    dimension: int = Field(default=1000, ge=1, le=10_000_000)
+    """dimension of the subspace (r); with as many as an update has numbers, or more, nothing changes"""
+
+    reference: ClassVar = (
+        "Konečný et al. 2016, Federated Learning: Strategies for Improving Communication Efficiency, Section 3 "
+        "(rotation and subsampling); Tropp 2011, Improved Analysis of the Subsampled Randomized Hadamard Transform"
+    )
+    example: ClassVar = {"kind": "projection", "dimension": 12}
+    keeps_bound: ClassVar = True
+    contracts: ClassVar = True
+
+    def protect(
+        self, updates: Updates, local: Local, facts: RoundContext, state: State, rng: Rng
+    ) -> tuple[Updates, State, list[Spend]]:
+        d = updates.n_parameters
+        if self.dimension >= d or not len(updates.ue):
+            return updates, state, []
+        place = np.argsort(rng.keys("shuffle", 0, d), kind="stable")
+        sign = np.where(rng.keys("signs", 0, d) < 0.5, -1.0, 1.0)
+        dropped = np.argsort(rng.keys("coordinates", 0, d), kind="stable")[self.dimension :]
+        values = np.array(updates.rows(slice(None)))
+        for first in range(0, len(values), _TOGETHER):
+            rows = values[first : first + _TOGETHER]
+            rows[:] = _projected(rows, place, sign, dropped)
+        return updates.replaced(values, updates.bound), state, []
+
+
+def _projected(rows: FloatArray, place: IntArray, sign: FloatArray, dropped: IntArray) -> FloatArray:
+    """P P^T u of rows u (n, d); rounding changes a norm by less than what clips leave room for, (d + 8) units."""
+    mixed = _transform(rows[:, place] * sign, inverse=False)
+    mixed[:, dropped] = 0.0
+    out = np.empty_like(rows)
+    out[:, place] = _transform(mixed, inverse=True) * sign
+    return out
+
+
+def _transform(rows: FloatArray, inverse: bool) -> FloatArray:
+    """The orthonormal DCT-II of blocks of each row (n, d), or its inverse."""
+    from scipy.fft import dct, idct
+
+    law, out, n = idct if inverse else dct, np.empty_like(rows), len(rows)
+    whole = rows.shape[1] // _BLOCK * _BLOCK
+    for part in (slice(0, whole), slice(whole, None)):
+        if (size := rows[:, part].shape[1]) > 0:
+            blocks = rows[:, part].reshape(n, -1, min(_BLOCK, size))
+            out[:, part] = law(blocks, type=2, norm="ortho", axis=2).reshape(n, size)
+    return out
+
+
+class TopK(Defense):
+    """Keeps the k = max(1, round(share d)) numbers of largest magnitude of every update of d numbers; others become 0.
+
+    Norms do not grow, but distances may: two updates can keep different numbers, so a record may move an update further
+    than before, and noise needs a clip after this step. Which numbers are kept depends on the data and is sent with
+    them: the attack `kept-numbers` names homes by that alone. Nothing that was left out is remembered for later rounds.
+    The uplink counts all d numbers.
+    """
+
+    kind: Literal["top-k"] = "top-k"
+    share: float = Field(default=0.01, gt=0, le=1)
+    """share of the numbers of an update that is kept"""
+
+    reference: ClassVar = "Aji and Heafield 2017, Sparse Communication for Distributed Gradient Descent, Section 3"
+    example: ClassVar = {"kind": "top-k", "share": 0.2}
+
+    def protect(
+        self, updates: Updates, local: Local, facts: RoundContext, state: State, rng: Rng
+    ) -> tuple[Updates, State, list[Spend]]:
+        d = updates.n_parameters
+        k = max(1, round(self.share * d))
+        values = np.array(updates.rows(slice(None)))
+        for row in values if k < d else ():  # one at a time: the places of the numbers need no memory then
+            row[np.argpartition(np.abs(row), d - k)[: d - k]] = 0.0
+        return updates.replaced(values, None), state, []
+
+
+class Quantise(Defense):
+    """Rounds every number of an update at random to one of a few levels, without bias (QSGD).
+
+    With b bits there are s = 2^(b - 1) - 1 levels beside zero on either side. With scale N (the L2 norm of u, or its
+    largest magnitude), the number u_i becomes
+
+        N sign(u_i) L / s,    L = floor(a) + Bernoulli(a - floor(a)),    a = s |u_i| / N,
+
+    so that its mean is u_i. By the norm, the mean squared error is at most min(d / s^2, sqrt(d) / s) |u|^2 [Alistarh et
+    al. 2017, Lemma 3.1]. With one bit only signs are sent, times the mean magnitude: sum_i |u_i| / d sign(u), which is
+    biased and no longer than u. Norms and distances may grow otherwise. The uplink counts full numbers.
+    """
+
+    kind: Literal["quantise"] = "quantise"
+    bits: int = Field(default=8, ge=1, le=16)
+    """bits per number, its sign included (b); 1: signs alone"""
+    scale: Literal["norm", "largest"] = "norm"
+    """scale of the levels: the L2 norm of an update, or the largest magnitude in it"""
+
+    reference: ClassVar = (
+        "Alistarh et al. 2017, QSGD, Section 3.1; one bit: Karimireddy et al. 2019, Error Feedback Fixes SignSGD, "
+        "Section 4"
+    )
+    example: ClassVar = {"kind": "quantise", "bits": 4}
+
+    def protect(
+        self, updates: Updates, local: Local, facts: RoundContext, state: State, rng: Rng
+    ) -> tuple[Updates, State, list[Spend]]:
+        values = np.array(updates.rows(slice(None)))
+        owner = row_id(updates.ue, updates.model)
+        for i, row in enumerate(values):  # a row at a time: as many random numbers as an update has
+            unit = rng.uniform("rounding", owner[i : i + 1], row.shape)[0] if self.bits > 1 else row
+            values[i] = self._quantised(row, unit)
+        return updates.replaced(values, None), state, []
+
+    def _quantised(self, row: FloatArray, unit: FloatArray) -> FloatArray:
+        """One update (d,), with a uniform number for each of its own."""
+        size = np.abs(row)
+        if self.bits == 1:
+            return np.asarray(size.mean() * np.sign(row))
+        scale = float(np.sqrt(row @ row) if self.scale == "norm" else size.max(initial=0.0))
+        if scale == 0.0:
+            return row
+        s = 2 ** (self.bits - 1) - 1
+        return np.asarray(scale / s * np.sign(row) * np.floor(s * (size / scale) + unit))

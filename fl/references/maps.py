@@ -1,0 +1,135 @@
+"""Reference maps: nearest neighbours, a log-distance law, and ordinary kriging."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fl.references import thinned
+from netsim.city.buildings import Buildings
+from netsim.columns import frozen
+from netsim.geometry import Area
+from netsim.units import FloatArray
+
+
+def nearest_neighbours(x: FloatArray, y: FloatArray, at: FloatArray, most: int) -> FloatArray:
+    """Mean of the `most` nearest of samples x (N, 2), y (N,) at places (k, 2), weighted by 1 / (distance + 1 m)."""
+    from scipy.spatial import cKDTree
+
+    distance, index = cKDTree(x).query(at, k=min(most, len(x)))
+    distance, index = distance.reshape(len(at), -1), index.reshape(len(at), -1)
+    weight = 1.0 / (distance + 1.0)  # a metre keeps an exact repeat from silencing its neighbours
+    return np.asarray((weight * y[index]).sum(axis=1) / weight.sum(axis=1))
+
+
+HEIGHT_M = 10.0
+_PLACES = 21  # of the grid along each side,
+_ROUNDS = 3  # laid again, finer, around the best of its places
+_SAMPLES = 300  # that choose the place
+
+
+def path_loss_map(
+    x: FloatArray, y: FloatArray, at: FloatArray, area: Area, antennas_m: FloatArray | None = None,
+    buildings: Buildings | None = None,
+) -> FloatArray:  # fmt: skip
+    """The law fitted to samples x (N, 2) in metres, y (N,) in dBm, at places (k, 2).
+
+    antennas_m (g, 3): places of the antennas, and their heights above the UEs; None: one, sought in the area and half
+    its size around it.
+    """
+    antennas = sought_antenna(x, y, area)[None] if antennas_m is None else antennas_m
+
+    def terms(place_m: FloatArray) -> FloatArray:
+        log_d = _log_distance(place_m, antennas).min(axis=0)
+        return np.column_stack([log_d] if buildings is None else [log_d, buildings.inside(place_m)])
+
+    own = terms(x)
+    middle = own.mean(axis=0)  # a term that is the same for all samples has no slope
+    slope = np.linalg.lstsq(own - middle, y - y.mean(), rcond=None)[0]
+    return np.asarray(y.mean() + (terms(at) - middle) @ slope)
+
+
+def sought_antenna(x: FloatArray, y: FloatArray, area: Area) -> FloatArray:
+    """The place (3,) with the least squared error, and the height 10 m."""
+    keep = thinned(len(x), _SAMPLES)
+    x, y = x[keep], y[keep]
+    middle, half = area.centre_m, area.side_m  # twice the area's sides in all
+    for _ in range(_ROUNDS):
+        unit = np.linspace(-1.0, 1.0, _PLACES)
+        east, north = np.meshgrid(middle[0] + half[0] * unit, middle[1] + half[1] * unit, indexing="ij")
+        places = np.stack([east.ravel(), north.ravel(), np.full(east.size, HEIGHT_M)], axis=1)
+        best = places[np.argmin(_squared_error(_log_distance(x, places), y))]
+        middle, half = best[:2], half / (_PLACES - 1) * 2
+    return np.asarray(best)
+
+
+def _log_distance(x: FloatArray, antenna: FloatArray) -> FloatArray:
+    """log10 of the distance in metres, at least 1 m, of places x (N, 2) to antennas (g, 3): (g, N)."""
+    square = ((x[None] - antenna[:, None, :2]) ** 2).sum(axis=-1) + antenna[:, 2:] ** 2
+    return np.asarray(0.5 * np.log10(np.maximum(square, 1.0)))
+
+
+def _squared_error(log_d: FloatArray, y: FloatArray) -> FloatArray:
+    """Mean squared error (g,) of the regression of y (N,) on each row of log_d (g, N)."""
+    off, dev = log_d - log_d.mean(axis=1, keepdims=True), y - y.mean()
+    power = (off**2).mean(axis=1)
+    slope = (off * dev).mean(axis=1) / np.maximum(power, 1e-12)  # all at one distance: a constant
+    return np.asarray(((dev - slope[:, None] * off) ** 2).mean(axis=1))
+
+
+LENGTHS_M = (25.0, 50.0, 100.0, 200.0, 400.0, 800.0, 1600.0)
+NOISES = (0.03, 0.1, 0.3, 1.0)
+_FIT = 200  # samples that choose L and lambda
+_AT_ONCE = 4096  # places that are predicted at once
+
+
+@frozen
+class _Solved:
+    """beta, K^-1 (y - beta) (N,), and the profile likelihood."""
+
+    mean: float
+    weights: FloatArray
+    likelihood: float
+
+
+def kriging_map(x: FloatArray, y: FloatArray, at: FloatArray) -> FloatArray:
+    """The map of samples x (N, 2) in metres, y (N,), at places (k, 2)."""
+    if len(x) < 3 or np.ptp(y) == 0:  # nothing that could vary with the place
+        return np.full(len(at), y.mean())
+    length_m, noise = fitted_covariance(x, y)
+    solved = _solve(_distance(x, x), y, length_m, noise)
+    out = np.empty(len(at))
+    for first in range(0, len(at), _AT_ONCE):
+        block = slice(first, first + _AT_ONCE)
+        out[block] = solved.mean + np.exp(_distance(at[block], x) / -length_m) @ solved.weights
+    return out
+
+
+def fitted_covariance(x: FloatArray, y: FloatArray) -> tuple[float, float]:
+    """L in metres and lambda of the largest profile likelihood."""
+    keep = thinned(len(x), _FIT)
+    distance, y = _distance(x[keep], x[keep]), y[keep]
+    tried = [
+        (_solve(distance, y, length_m, noise).likelihood, length_m, noise) for length_m in LENGTHS_M for noise in NOISES
+    ]
+    return max(tried)[1:]
+
+
+def _solve(distance: FloatArray, y: FloatArray, length_m: float, noise: float) -> _Solved:
+    from scipy.linalg import cho_factor, cho_solve
+
+    k = np.exp(distance / -length_m)
+    k[np.diag_indices(len(k))] += noise
+    factor = cho_factor(k, lower=True, overwrite_a=True, check_finite=False)
+    both = cho_solve(factor, np.stack([y, np.ones(len(y))], axis=1), check_finite=False)
+    mean = float(both[:, 0].sum() / both[:, 1].sum())
+    weights = both[:, 0] - mean * both[:, 1]
+    variance = max(float((y - mean) @ weights) / len(y), 1e-300)
+    likelihood = -0.5 * len(y) * np.log(variance) - np.log(np.diag(factor[0])).sum()
+    return _Solved(mean, weights, float(likelihood))
+
+
+def _distance(one: FloatArray, other: FloatArray) -> FloatArray:
+    """Distances (n, m) of places (n, 2) to places (m, 2)."""
+    from scipy.spatial.distance import cdist
+
+    return np.asarray(cdist(one, other))
