@@ -1,6 +1,6 @@
 """The world's chain of one tick, measured alone: time, growth with the number of links, peak memory.
 
-One tick of ours, through the calls that a round of learning makes (`fl/round/round.py`):
+One tick of ours, through the calls that a round of learning makes (`fl/round/server.py`):
 
 1. ``world.env.run(until=...)`` moves every UE along its random waypoints (no pauses: everybody moves every tick),
 2. ``world.links()`` measures all pairs: UMa path loss, line of sight by probability (spatially correlated),

@@ -79,41 +79,46 @@ class Local:
     def keep(self, samples: BoolArray) -> Local:
         """The same rows with only some samples; a row may become empty."""
         count = np.bincount(self.row_of_sample[samples], minlength=len(self.ue))
-        ptr = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
+        return self._of(slice(None), _bounds(count), samples)
+
+    def select(self, rows: IntArray | BoolArray) -> Local:
+        """Rows by index, in this order, or by mask, with their samples."""
+        rows = np.arange(len(self.ue))[rows]
+        count = self.count[rows]
+        ptr = _bounds(count)
+        samples = np.arange(ptr[-1]) - np.repeat(ptr[:-1] - self.ptr[rows], count)
+        return self._of(rows, ptr, samples)
+
+    take = select  # until all callers say select
+
+    def _of(self, rows: IntArray | slice, ptr: IntArray, samples: IntArray | BoolArray) -> Local:
+        """Rows with some samples, whose bounds are ptr."""
         y = None if self.y is None else self.y[samples]
         cell = None if self.cell is None else self.cell[samples]
-        return replace(self, ptr=ptr, x=self.x[samples], y=y, time_s=self.time_s[samples], cell=cell)
-
-    def take(self, rows: IntArray) -> Local:
-        """Rows (k,) in this order, with their samples."""
-        count = self.count[rows]
-        ptr = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
-        samples = np.arange(ptr[-1]) - np.repeat(ptr[:-1] - self.ptr[rows], count)
-        y, cell = (None if v is None else v[samples] for v in (self.y, self.cell))
         return Local(self.ue[rows], self.model[rows], ptr, self.x[samples], y, self.time_s[samples], cell)
 
     @classmethod
-    def join(cls, pieces: list[Local]) -> Local:
-        """Join all rows of pieces of one kind of data, one after the other."""
+    def join(cls, pieces: Sequence[Local]) -> Local:
+        """All rows of pieces of one kind of data, one after the other."""
         if len(pieces) == 1:
             return pieces[0]
 
-        def arrays(name: str) -> Any:
+        def together(name: str) -> Any:
             some = [getattr(p, name) for p in pieces]
             return None if some[0] is None else np.concatenate(some)
 
-        ptr = np.concatenate([[0], np.cumsum(np.concatenate([p.count for p in pieces]))]).astype(np.int64)
-        return cls(arrays("ue"), arrays("model"), ptr, *(arrays(name) for name in ("x", "y", "time_s", "cell")))
+        columns = {name: together(name) for name in ("ue", "model", "x", "y", "time_s", "cell")}
+        return cls(ptr=_bounds(together("count")), **columns)
 
     def nonempty(self) -> Local:
         """Only rows with samples."""
         rows = self.count > 0
-        ptr = np.concatenate([[0], np.cumsum(self.count[rows])]).astype(np.int64)
-        return replace(self, ue=self.ue[rows], model=self.model[rows], ptr=ptr)
+        return replace(self, ue=self.ue[rows], model=self.model[rows], ptr=_bounds(self.count[rows]))
 
-    def only(self, rows: BoolArray) -> Local:
-        """Some rows (n,), with their samples."""
-        return self.take(np.flatnonzero(rows))
+
+def _bounds(count: IntArray) -> IntArray:
+    """Where the samples of each row begin and end (n + 1,), of their numbers (n,)."""
+    return np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
 
 
 NEW_PLACE = -1
@@ -264,10 +269,9 @@ class DenseUpdates(Updates):
     def plus(self, noise: FloatArray) -> Self:
         return replace(self, values=self.values + noise, bound=None)
 
-    def select(self, rows: IntArray) -> Self:
-        """Some rows (k,), in this order."""
-        ue, model, count = self.ue[rows], self.model[rows], self.count[rows]
-        return replace(self, ue=ue, model=model, count=count, values=self.values[rows])
+    def select(self, rows: IntArray | BoolArray) -> Self:
+        """Rows by index, in this order, or by mask."""
+        return replace(self, ue=self.ue[rows], model=self.model[rows], count=self.count[rows], values=self.values[rows])
 
     @classmethod
     def join(cls, pieces: Sequence[Self]) -> Self:
@@ -482,17 +486,16 @@ class Spend:
         with np.errstate(over="ignore", divide="ignore"):  # noise too small to protect anything: inf
             return (self.sensitivity / std) ** 2
 
-    def row(self, i: int) -> Metrics:
-        """Draw of entry i, as columns of the table `spends`."""
-        std, sensitivity = self.std[i], self.sensitivity[i]
+    def columns(self) -> dict[str, Any]:
+        """The draws (n,) as columns of the table `spends`."""
         return {
             "points": 0,
             "epsilon_per_m": float("nan"),
-            "std": std,
-            "sensitivity": sensitivity,
-            "noise_multiplier": std / sensitivity,
+            "std": self.std,
+            "sensitivity": self.sensitivity,
+            "noise_multiplier": self.std / self.sensitivity,
             "sampling_rate": self.sampling_rate,
-            "channel_std": 0.0 if self.channel_std is None else self.channel_std[i],
+            "channel_std": 0.0 if self.channel_std is None else self.channel_std,
         }
 
 
@@ -523,10 +526,10 @@ class MetricSpend:
         """Epsilon per metre (n,) of all locations together; no noise of a channel is beside them."""
         return self.points * self.epsilon_per_m
 
-    def row(self, i: int) -> Metrics:
-        """Draw of entry i, as columns of the table `spends`."""
+    def columns(self) -> dict[str, Any]:
+        """The draws (n,) as columns of the table `spends`."""
         unsaid = ("std", "sensitivity", "noise_multiplier", "sampling_rate", "channel_std")
-        drawn = {"points": self.points[i], "epsilon_per_m": self.epsilon_per_m[i]}
+        drawn = {"points": self.points, "epsilon_per_m": self.epsilon_per_m}
         return {**dict.fromkeys(unsaid, float("nan")), **drawn}
 
 

@@ -33,6 +33,8 @@ class Columns:
     @classmethod
     def join(cls, pieces: Sequence[Self]) -> Self:
         """All pieces, one after the other; a column that a piece lacks is missing in the result."""
+        if len(pieces) == 1:
+            return pieces[0]
         of: Any = cls
         return cls(*(_join([getattr(piece, f.name) for piece in pieces]) for f in fields(of)))
 

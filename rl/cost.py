@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from fl.learning import Learning
-from fl.round.power_context import rows_of
+from fl.round.send import rows_of
 from fl.round.setup import Setup
 from fl.round.state import RoundOutcome
 from netsim.columns import frozen
@@ -58,16 +58,17 @@ def costs(
 
 def _radio(task: Online, setup: Setup, outcome: RoundOutcome, now: PowerContext, of: int) -> RadioCosts:
     """Costs of the round by its radio."""
-    last, rows = outcome.phases[-1], rows_sent(setup.learning, outcome)
+    last, rows = outcome.phases[-1].uploads, rows_sent(setup.learning, outcome)
     shape = (1, len(now.snr_per_w))
     sinr, snr, heard, energy_j = (np.zeros(shape) for _ in range(4))
     decoded = np.zeros(shape, dtype=np.bool_)
-    ue, first = np.unique(last.made.ue, return_index=True)
-    listener = last.channel if last.eavesdropped is None else last.eavesdropped.channel
+    ue, first = np.unique(last.ue, return_index=True)
+    listener = last.channel if last.overheard is None else last.overheard.channel
     noise_std = last.channel.noise_std[first]  # also of one that took its time, whose SINR changed meanwhile
     with np.errstate(divide="ignore", invalid="ignore"):
         sinr[0, ue] = np.where(noise_std > 0, (now.scale / noise_std) ** 2, np.inf)
-    heard[0, ue] = listener.sinr[first]
+    if listener is not None:
+        heard[0, ue] = listener.sinr[first]
     snr[0, ue] = now.snr_per_w[ue] * last.channel.power_w[first]
     decoded[0, ue] = last.channel.decoded[first]
     energy_j[0, ue] = last.channel.energy_j[first]
@@ -81,7 +82,7 @@ def _radio(task: Online, setup: Setup, outcome: RoundOutcome, now: PowerContext,
 
 def _own(radio: RadioCosts, outcome: RoundOutcome, loss: FloatArray, leakage: FloatArray) -> dict[str, FloatArray]:
     """The part of each figure that is due to each UE (K,); leakage (K,) is that part already."""
-    rows, ue, n = radio.rows, outcome.phases[-1].made.ue, len(leakage)
+    rows, ue, n = radio.rows, outcome.phases[-1].uploads.ue, len(leakage)
     had, asked = rows.suffered[0], rows.asked[0]
     least = 1e-12 * asked.sum()
     without = np.maximum(had.sum() - np.bincount(ue, had - asked, n), least)
@@ -121,9 +122,9 @@ class RowsSent:
 
 def rows_sent(learning: Learning, outcome: RoundOutcome) -> RowsSent:
     """The rows of a round. One that was lost counts as the mean one that came for its model."""
-    last = outcome.phases[-1]
-    ue, model, weight = last.made.ue, last.made.model, last.weights.astype(np.float64)
-    came = last.received.decoded & (weight > 0)
+    last = outcome.phases[-1].uploads
+    ue, model, weight = last.ue, last.made.model, last.weight.astype(np.float64)
+    came = last.channel.decoded & (weight > 0)
     for m in np.unique(model):
         mine = model == m
         some = mine & came

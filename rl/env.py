@@ -14,11 +14,10 @@ from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
 from fl.power.search import Limits
-from fl.round.power_context import power_context
-from fl.round.round import next_round, play
+from fl.round.send import power_context
+from fl.round.server import Server
 from fl.round.setup import Setup
 from fl.round.state import RoundOutcome, RoundState
-from fl.round.transmit import Transmitter
 from netsim.columns import frozen, no_ints
 from netsim.radio.power import PowerContext
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -277,12 +276,16 @@ class OnlinePower(WorldPower):
         self.stage = stage
 
     world: World
-    state: RoundState
     setup: Setup
-    transmitter: Transmitter
+    server: Server
     rounds: int
     cost: Costs
     outcome: RoundOutcome | None
+
+    @property
+    def state(self) -> RoundState:
+        """The state after the last round."""
+        return self.server.state
 
     def _begin(self, start: Start) -> None:
         super()._begin(start)
@@ -290,8 +293,8 @@ class OnlinePower(WorldPower):
         held = Held(limits=self.task.limits)
         self.world = stage.world
         self.setup = replace(stage.setup, power=held, self_tests=False)
-        self.transmitter = Transmitter(self.world, self.setup, stage.state.air)
-        self.state = replace(stage.state, parts=replace(stage.state.parts, power=held.start(self.n_ue)))
+        parts = replace(stage.state.parts, power=held.start(self.n_ue))
+        self.server = Server(self.world, self.setup, replace(stage.state, parts=parts))
         planned = self.world.clock.rounds(self.world.duration_s, self.setup.learning.round_s)
         self.rounds = min(planned, self.setup.learning.rounds or planned)
         self._advance()
@@ -300,8 +303,9 @@ class OnlinePower(WorldPower):
     def _play(self, action: FloatArray) -> tuple[float, bool, bool]:
         wanted_w = log_power(action, self.task.limits)
         parts = replace(self.state.parts, power=replace(self.state.parts.power, wanted_w=wanted_w))
-        playing = play(self.world, self.setup, self.transmitter, replace(self.state, parts=parts))
-        self.state, self.outcome = self.world.env.run(until=self.world.env.process(playing))
+        self.server.state = replace(self.state, parts=parts)
+        playing = self.server.play(self.state.round + 1)
+        self.outcome = self.world.env.run(until=self.world.env.process(playing))
         self.world.drain_handovers()  # they are not recorded
         self.cost = costs(self.task, self.setup, self.outcome, self.now, self.rounds)
         self.figures = self.cost.figures
@@ -314,11 +318,11 @@ class OnlinePower(WorldPower):
 
     def _advance(self) -> bool:
         """To the request of the next round; whether there is one."""
-        number = next_round(self.world, self.setup.learning, self.state)
+        number = self.server.next_window()
         over = self.state.stopped or self.state.played >= self.rounds
         if number is not None and not over:
-            self.state = replace(self.state, round=number - 1)
-            begins_s = min(self.world.clock.end_s(number, self.setup.learning.round_s), self.world.duration_s)
+            self.server.state = replace(self.state, round=number - 1)
+            begins_s = self.server.ends_s(number)
             if begins_s > self.world.env.now:
                 self.world.env.run(until=begins_s)
         numbers = int(self.state.model.parameters.shape[1])

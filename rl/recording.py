@@ -65,7 +65,7 @@ def _of_round(env: OnlinePower, outcome: RoundOutcome, look: Look) -> Rounds:
     world, setup = env.world, env.setup
     sent = rows_sent(setup.learning, outcome)
     k = look.links.serving.shape[1]
-    count = outcome.phases[-1].made.count
+    count = outcome.phases[-1].uploads.made.count
     work = setup.learning.learner.passes * np.bincount(sent.ue, weights=count, minlength=k)
     rows = np.bincount(sent.ue, minlength=k)
     factor = env.task.bound.factor(sent.by_model(k)) ** (env.rounds - outcome.state.played)
@@ -115,7 +115,7 @@ def _sent(env: OnlinePower, n: int) -> tuple[BoolArray, FloatArray, BoolArray]:
     sent, arrived = np.zeros((2, n), dtype=np.bool_)
     power_w = np.full(n, np.nan)
     if env.outcome is not None:
-        last = env.outcome.phases[-1]
-        ue, first = np.unique(last.made.ue, return_index=True)
+        last = env.outcome.phases[-1].uploads
+        ue, first = np.unique(last.ue, return_index=True)
         sent[ue], power_w[ue], arrived[ue] = True, last.channel.power_w[first], last.channel.decoded[first]
     return sent, power_w, arrived

@@ -75,7 +75,7 @@ class Classifier:
         for i in range(0, n, together):
             rows = np.arange(i, min(i + together, n))
             before = torch.from_numpy(start[data.model[rows]]).to(self.place, number)
-            after = self._trained(before, data.take(rows), how, rng)
+            after = self._trained(before, data.select(rows), how, rng)
             values[rows] = (after - before).double().cpu().numpy()
         return DenseUpdates(data.ue, data.model, data.count.astype(np.float64), values)
 

@@ -6,13 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from fl.availability.base import Conditions
 from fl.data import TakenData
 from fl.learning import Learning
 from fl.pseudonyms.base import SeenSamples
-from fl.round.setup import Setup
+from fl.round.setup import RoundStreams, Setup
 from fl.round.state import Collected, CurationStep, PartStates, Withheld
-from fl.round.streams import RoundStreams
-from fl.round.upload import conditions
 from fl.types import AnySpend, Local, RoundContext, State
 from fl.withholding.base import RequestedData
 from netsim.columns import frozen, no_places
@@ -26,7 +25,7 @@ class FreeUes:
     """Whom a server without rounds may ask: ue (n_ue,), and at most how many of them."""
 
     ue: BoolArray
-    most: int
+    most: float
 
 
 def first_sampled(
@@ -60,12 +59,12 @@ def collect(
 ) -> tuple[Collected, PartStates]:
     """The data that UEs learn from, and what the parts remember that chose them; free: whom the server may ask."""
     # b  the server samples some of those that are there and have data, and every UE has its own policy
-    now, naming = conditions(world), learning.threat.pseudonyms
+    now, naming = _conditions(world), learning.threat.pseudonyms
     there, availability = learning.availability.available(now, states.availability, streams.streams.at("availability"))
     there = there & ~naming.silent(now.position_m, facts.public)
     states, ready = replace(states, availability=availability), taken.train.nonempty()
     there = there if free is None else there & free.ue
-    sampled = sample_ues(ready.only(there[ready.ue]), learning, streams.streams, streams.round, len(there))
+    sampled = sample_ues(ready.select(there[ready.ue]), learning, streams.streams, streams.round, len(there))
     if free is not None:
         sampled = _at_most(sampled, free.most, streams.at("concurrency"))
     accepted, query = learning.request_policy.accept(sampled.ue, facts, states.query)
@@ -82,7 +81,7 @@ def collect(
     # c  curate: what UEs do to their data before they learn from them
     spends, steps, curation = list[AnySpend](), list[CurationStep](), dict(states.curation)
     for step in learning.curation:
-        curated = step.apply(local, facts, curation[step.label], streams.curation(step.label))
+        curated = step.apply(local, facts, curation[step.label], streams.at(f"curation.{step.label}"))
         steps.append(CurationStep(step.label, local, curated))
         local, curation[step.label], spends = curated.local.nonempty(), curated.state, spends + curated.spends
     aggregation = learning.aggregation.receive_disclosed(local, facts, states.aggregation)
@@ -91,6 +90,13 @@ def collect(
         silence[rule.label] = rule.sent(senders, facts, silence[rule.label], streams.withholding(rule.label))
     collected = Collected(taken, local, int((~accepted).sum()), withheld, steps, spends)
     return collected, replace(states, query=query, withholding=silence, curation=curation, aggregation=aggregation)
+
+
+def _conditions(world: World) -> Conditions:
+    """Positions and states of all UEs now, as rules of availability use them."""
+    now_s = float(world.env.now)
+    wall_s = float(world.clock.wall_s(np.array(now_s)))
+    return Conditions(now_s, wall_s, np.asarray(world.position_m()), world.places.home_m)
 
 
 def _withhold(
@@ -138,10 +144,10 @@ def sample_ues(ready: Local, learning: Learning, streams: Streams, number: int, 
     return ready.keep(np.isin(ready.ue, chosen)[ready.row_of_sample]).nonempty()
 
 
-def _at_most(ready: Local, most: int, rng: Rng) -> Local:
+def _at_most(ready: Local, most: float, rng: Rng) -> Local:
     """The rows of `most` UEs, drawn at random."""
     ue = np.unique(ready.ue)
     if len(ue) <= most:
         return ready
-    chosen = ue[np.argsort(rng.uniform("lot", ue), kind="stable")[:most]]
+    chosen = ue[np.argsort(rng.uniform("lot", ue), kind="stable")[: int(most)]]
     return ready.keep(np.isin(ready.ue, chosen)[ready.row_of_sample]).nonempty()

@@ -13,76 +13,75 @@ from fl.leakage import leakage
 from fl.leakage.linking import Linking, OwnedPlaces, identification, observe, of_ues, owners
 from fl.leakage.named import NamedPlaces
 from fl.leakage.tracking import Whereabouts, belief_rows, compared
-from fl.round.setup import Setup
-from fl.round.state import Collected, Leaked, PartStates, PhaseOutcome, RoundState
-from fl.round.streams import RoundStreams
+from fl.round.records import table_of
+from fl.round.setup import RoundStreams, Setup
+from fl.round.state import Collected, Leaked, Merged, PartStates, RoundState
+from fl.round.tables import TABLES
 from fl.types import Estimates, Local, RoundContext
 from netsim.columns import row_id, ue_and_model
-from netsim.record import Row
 from netsim.units import FloatArray
 from netsim.world import World
 
 
 def leaked(
-    setup: Setup,
-    world: World,
-    before: RoundState,
-    states: PartStates,
-    facts: RoundContext,
-    collected: Collected,
-    phases: list[PhaseOutcome],
+    setup: Setup, world: World, state: RoundState, facts: RoundContext, collected: Collected, phases: list[Merged],
     last: bool,
-) -> Leaked:
-    """Measure leakage by the attacks of a round, `states` after it; data without places leak none.
+) -> Leaked:  # fmt: skip
+    """Measure leakage by the attacks of a round; data without places leak none.
 
-    last: no round can follow.
+    state : with the attacks after the round, and leakage before it; last: no round can follow.
     """
-    number = facts.round
-    learning, measured = setup.learning, _with_learners(collected.taken.measured, collected.local)
+    number, states, learning = facts.round, state.parts, setup.learning
     if "positions" not in learning.data.offers:
-        return Leaked(before.leakage, before.whereabouts, before.linking)
+        return Leaked(state.leakage, state.whereabouts, state.linking)
+    measured = _with_learners(collected.taken.measured, collected.local)
     targeted = learning.threat.after(measured.ue, len(world.ues))
     learnt = np.isin(row_id(measured.ue, measured.model), row_id(collected.local.ue, collected.local.model))
-    watched = measured.only(targeted & (learnt | (measured.count > 0)))
+    watched = measured.select(targeted & (learnt | (measured.count > 0)))
     estimates = {a.label: Estimates.join([p.attacks.estimates[a.label] for p in phases]) for a in learning.attacks}
     now = leakage.ComparedRound(
         number, watched, _selected(watched, collected.local), {}, world.area, world.places, {}, last,
         heard=not learning.attacks or any(p.attacks.view is not None and len(p.attacks.view.ue) > 0 for p in phases),
         names_end=_names_end(setup, world, facts),
     )  # fmt: skip
-    if leakage.is_due(learning.leakage, before.leakage, now):
+    if leakage.is_due(learning.leakage, state.leakage, now):
         revised = revised_of(setup, states, facts)
         estimates |= {label: of_ues(one, states.names) for label, one in revised.items()}
-    linking, linked, named = _linked(setup, before.linking, states, estimates, facts) if learning.threat.renames else (
-        before.linking, {}, {})  # fmt: skip
+    linking, named, tables = state.linking, dict[str, dict[int, NamedPlaces]](), list[tuple[str, dict[str, Any]]]()
+    if learning.threat.renames:
+        linking, linked, named = _linked(setup, linking, states, estimates, facts)
+        if linked:
+            tables.append(("linking", linked | {"round": [number] * len(linked["attack"])}))
+    tables.append(("identities", _identified(setup, world, states, facts)))
     now = replace(now, estimates=estimates, named=named)
-    rng = setup.streams.at("leakage")
-    tracks, rows = leakage.observe(learning.leakage, before.leakage, now, rng)
-    held = phases[-1].attacks.beliefs
-    found = Leaked(
-        tracks, before.whereabouts, linking, rows, linked=linked, identified=_identified(setup, world, states, facts)
-    )
-    if not held and not learning.threat.renames:
-        return found
-    there, how = Whereabouts.of(number, measured.only(targeted)), learning.leakage
-    return replace(
-        found,
-        whereabouts=before.whereabouts.plus(there),
-        tracked={
-            label: compared(belief, there, estimates[label], how.hit_radius_m, hindsight=False)
-            for label, belief in held.items()
-        },
-        beliefs={label: belief_rows(belief, how.belief_ues, hindsight=False) for label, belief in held.items()},
-    )
+    tracks, rows = leakage.observe(learning.leakage, state.leakage, now, setup.streams.at("leakage"))
+    held, how, whereabouts = phases[-1].attacks.beliefs, learning.leakage, state.whereabouts
+    if held or learning.threat.renames:
+        there = Whereabouts.of(number, measured.select(targeted))
+        whereabouts = whereabouts.plus(there)
+        for label, belief in held.items():
+            tracked = compared(belief, there, estimates[label], how.hit_radius_m, hindsight=False)
+            likeliest = belief_rows(belief, how.belief_ues, hindsight=False)
+            tables += believed(label, tracked, likeliest)
+    return Leaked(tracks, whereabouts, linking, rows, tables)
+
+
+def believed(label: str, tracked: dict[str, Any], likeliest: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """Columns of the tables `tracking` and `beliefs` about the beliefs of an attack."""
+    tables = (("tracking", tracked), ("beliefs", likeliest))
+    return [(table, columns | {"attack": [label] * len(columns["ue"])}) for table, columns in tables]
 
 
 def revised_of(setup: Setup, states: PartStates, facts: RoundContext) -> dict[str, RevisedEstimates]:
     """Revised estimates of all rounds so far, by label; none of attacks that revise nothing."""
     streams = RoundStreams(setup.streams, facts.round)
-    every = {
-        a.label: a.revised(states.attacks[a.label], facts, streams.attack(a.label)) for a in setup.learning.attacks
-    }
-    return {label: revised for label, revised in every.items() if revised is not None}
+    found = {}
+    for attack in setup.learning.attacks:
+        label = attack.label
+        revised = attack.revised(states.attacks[label], facts, streams.at(f"attack.{label}"))
+        if revised is not None:
+            found[label] = revised
+    return found
 
 
 def _names_end(setup: Setup, world: World, facts: RoundContext) -> int:
@@ -96,13 +95,13 @@ def _names_end(setup: Setup, world: World, facts: RoundContext) -> int:
 
 def _identified(setup: Setup, world: World, states: PartStates, facts: RoundContext) -> dict[str, Any]:
     """Columns of the table `identities`: what attacks that know homes say of who sent, beside who did."""
-    rows = list[Row]()
+    rows = []
     for attack in setup.learning.attacks:
         said, directory = attack.identities(states.attacks[attack.label]), attack.directory(facts.public)
         if said is not None and directory is not None and said.round == facts.round:
             row = identification(said, directory, world.ues, states.names)
             rows.append({"round": facts.round, "time_s": facts.time_s, "attack": attack.label, **row})
-    return {key: [row[key] for row in rows] for key in (rows[0] if rows else ())}
+    return table_of(rows, TABLES["identities"])
 
 
 def _linked(
@@ -136,9 +135,8 @@ def _with_learners(measured: Local, local: Local) -> Local:
 def _selected(measured: Local, local: Local) -> FloatArray:
     """Mean of what each measured row learnt from (n, 2); NaN where nothing was sent."""
     selected_m = np.full((len(measured.ue), measured.x.shape[1]), np.nan)
-    row = {(u, m): i for i, (u, m) in enumerate(zip(local.ue.tolist(), local.model.tolist(), strict=True))}
-    means = local.mean_x()
-    for i, key in enumerate(zip(measured.ue.tolist(), measured.model.tolist(), strict=True)):
-        if key in row:
-            selected_m[i] = means[row[key]]
+    _, rows, mine = np.intersect1d(
+        row_id(measured.ue, measured.model), row_id(local.ue, local.model), assume_unique=True, return_indices=True
+    )
+    selected_m[rows] = local.mean_x()[mine]
     return selected_m

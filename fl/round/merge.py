@@ -1,17 +1,21 @@
-"""Merge of received updates, and the defenses' observation of the published model (steps i and j)."""
+"""Steps i, j and l of a round: the merge of received updates, what defenses see of it, and the attacks on it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from fl.round.setup import Setup
-from fl.round.state import PartStates
-from fl.round.streams import RoundStreams
-from fl.server.asynchronous import Asynchronous
-from fl.types import Model, Received, RoundContext, Spend, State, Timing
+from fl.attacks.base import View
+from fl.pseudonyms.names import Names, asked
+from fl.round.send import decoded
+from fl.round.state import Attacks, Merged, PartStates, Phase, Sums
+from fl.round.uploads import Uploads
+from fl.types import AnySpend, Estimates, Local, Model, Received, RoundContext, State
+from netsim.checkpoint import from_tree, to_tree
 from netsim.columns import frozen
+from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
 
@@ -19,93 +23,278 @@ from netsim.units import BoolArray, FloatArray, IntArray
 class Batch:
     """Rows (n,) that are merged together, by increasing (ue, model).
 
-    got: as the server received them; heard: as the attacker did, the same where it is the server. bases: the models
-    that updates began from; base (n,): which of them each row did, and how many versions ago, timing.staleness.
-    finite (n,): whose update did not overflow on its UE; the others count for nothing. group (n,): whose updates are
-    summed before the server sees them, None where nothing is summed.
+    got: as the server received them; heard: as the attacker did, the same where it is the server. group (n,): whose
+    updates are summed before the server sees them, None where nothing is summed.
     """
 
+    uploads: Uploads
     got: Received
     heard: Received
-    timing: Timing
-    bases: tuple[Model, ...]
-    base: IntArray
-    finite: BoolArray
     group: IntArray | None = None
 
 
-@dataclass(frozen=True)
-class Merging:
-    """Where rows are merged: the phase of the learner, the model now, and the draws of this merge."""
-
-    setup: Setup
-    facts: RoundContext
-    phase: str
-    model: Model
-    n_ue: int
-    streams: RoundStreams
-
-
 @frozen
-class Merge:
-    """Result of merging received rows: weights (n,), the model."""
+class Step:
+    """Result of a merge: weights of the received rows (n,), the new model, and spends of the server's noise."""
 
     weights: FloatArray
     model: Model
-    spends: list[Spend]
+    spends: list[AnySpend]
 
 
-def merge(at: Merging, batch: Batch, states: PartStates) -> tuple[Merge, PartStates]:
+def merged(phase: Phase, uploads: Uploads, states: PartStates) -> tuple[Merged, PartStates]:
+    """Merge uploads into the next model and attack that, all at the time of the phase's context."""
+    batch, sums = in_groups(phase, uploads)
+    stale = phase.version - uploads.version
+    # i  merge, then the defenses' server half in reverse order
+    got = replace(batch.got, decoded=batch.got.decoded & uploads.finite)
+    step, states = merge(phase, got, stale, states)
+    # j  observe what was published
+    defenses = dict(states.defenses)
+    for defense in phase.setup.learning.defenses:
+        label = defense.label
+        defenses[label] = defense.observe(batch.got, step.weights, phase.facts, defenses[label])
+    states = replace(states, defenses=defenses)
+    # l  attack: exactly the view that the threat grants
+    attacks, states = attack(phase, batch, step, states)
+    uploads = replace(uploads, weight=step.weights, staleness=np.where(batch.got.decoded, stale, -1))
+    time_s, server = phase.facts.time_s, phase.setup.learning.server
+    at_arrival = not server.in_rounds and phase.setup.learning.threat.observes == "updates"
+    return Merged(phase.name, uploads, step.model, step.spends, time_s, time_s, at_arrival, sums, attacks), states
+
+
+def in_groups(phase: Phase, uploads: Uploads) -> tuple[Batch, Sums | None]:
+    """Rows as secure aggregation leaves them: those of a group that is not opened are as if they had not come.
+
+    Groups are those of all UEs that sent, before the uplink loses any of them. None where nothing is summed.
+    """
+    threat, got, overheard = phase.setup.learning.threat, uploads.received(), uploads.overheard
+    if threat.observes != "aggregate":
+        heard = got
+        if overheard is not None and overheard.channel is not None and overheard.updates is not None:
+            heard = Received(overheard.updates, overheard.channel.decoded)
+        return Batch(uploads, got, heard), None
+    company = phase.setup.streams.at("threat.company")
+    group = threat.grouped(uploads.ue, phase.n_ue, phase.streams.at("threat"), company)
+    number, of_row = np.unique(group, return_inverse=True)
+    of_row = of_row.reshape(-1)
+    first = uploads.first
+    came = first[got.decoded[first]]
+    ues, came_of = (np.bincount(of_row[rows], minlength=len(number)) for rows in (first, came))
+    opened = came_of >= (threat.secagg_threshold or 1)
+    got = replace(got, decoded=got.decoded & opened[of_row])
+    return Batch(uploads, got, got, group), Sums(number, ues, came_of, opened)
+
+
+def merge(phase: Phase, got: Received, stale: IntArray, states: PartStates) -> tuple[Step, PartStates]:
     """Weights, sum, the server's half of all defenses in reverse order, its optimiser, and the new model.
 
-    Without rounds weights fall with staleness, as the server's policy says.
+    Without rounds weights fall with staleness (n,), as the server's policy says.
     """
-    learning, facts = at.setup.learning, at.facts
-    got = replace(batch.got, decoded=batch.got.decoded & batch.finite)
+    learning, facts, server = phase.setup.learning, phase.facts, phase.setup.learning.server
     weights, aggregation = learning.aggregation.weights(got, facts, states.aggregation)
-    server = learning.server
-    if isinstance(server, Asynchronous):
-        weights = weights * server.staleness_weight(batch.timing.staleness)
-    total = got.updates.weighted_sum(weights, at.setup.public.n_model)
-    if isinstance(server, Asynchronous) and server.mixes_models:
-        total = total + _way_back(at, batch, got)
-    defenses, spends = dict(states.defenses), list[Spend]()
+    share = server.staleness_weight(stale)
+    weights = weights * share
+    total = got.updates.weighted_sum(weights, phase.setup.public.n_model)
+    if server.mixes_models:
+        total = total + _way_back(phase, got, stale, share)
+    defenses, spends = dict(states.defenses), list[AnySpend]()
     for defense in reversed(learning.defenses):
         label = defense.label
-        total, defenses[label], spent = defense.finish(
-            total, len(got.updates.ue), facts, defenses[label], at.streams.defense_at_server(label)
-        )
+        rng = phase.streams.at(f"defense.{label}.server")
+        total, defenses[label], spent = defense.finish(total, len(got.updates.ue), facts, defenses[label], rng)
         spends += spent
-    change, optimisers = _change(at, total, got.updates.model[weights != 0], states)
-    model = learning.learner.step(at.model, at.phase, change)
+    change, optimisers = _change(phase, total, got.updates.model[weights != 0], states)
+    model = learning.learner.step(phase.model, phase.name, change)
     states = replace(states, aggregation=aggregation, defenses=defenses, server_optimiser=optimisers)
-    return Merge(weights, model, spends), states
+    return Step(weights, model, spends), states
 
 
-def _way_back(at: Merging, batch: Batch, got: Received) -> FloatArray:
+def _way_back(phase: Phase, got: Received, stale: IntArray, share: FloatArray) -> FloatArray:
     """alpha_tau (w_t0 - w) of each row that was received, summed per model: (n_model, d)."""
-    server, updates = at.setup.learning.server, got.updates
-    total = np.zeros_like(at.model.parameters)
-    if isinstance(server, Asynchronous):
-        share = np.where(got.decoded, server.staleness_weight(batch.timing.staleness), 0.0)
-        for i in np.flatnonzero(share):
-            m = updates.model[i]
-            total[m] += share[i] * (batch.bases[batch.base[i]].parameters[m] - at.model.parameters[m])
+    now, total = phase.model.parameters, np.zeros_like(phase.model.parameters)
+    for i in np.flatnonzero(got.decoded):
+        m = got.updates.model[i]
+        total[m] += share[i] * (phase.bases[phase.version - int(stale[i])].parameters[m] - now[m])
     return total
 
 
 def _change(
-    at: Merging, total: FloatArray, contributed: IntArray, states: PartStates
+    phase: Phase, total: FloatArray, contributed: IntArray, states: PartStates
 ) -> tuple[FloatArray, dict[str, State]]:
     """Change of the model by the server optimiser; `contributed`: the models of the rows that count."""
-    learning, state = at.setup.learning, states.server_optimiser.get(at.phase)
+    learning, state = phase.setup.learning, states.server_optimiser.get(phase.name)
     came = np.isin(np.arange(len(total)), contributed) | learning.hides_who_came
     change, state = learning.server_optimiser.change(total, came, state)
-    return change, states.server_optimiser | {at.phase: state}
+    return change, states.server_optimiser | {phase.name: state}
 
 
-def observe(at: Merging, batch: Batch, weights: FloatArray, states: PartStates) -> PartStates:
-    """States of defenses after a publication."""
-    learning = at.setup.learning
-    defenses = {d.label: d.observe(batch.got, weights, at.facts, states.defenses[d.label]) for d in learning.defenses}
-    return replace(states, defenses=defenses)
+def attack(phase: Phase, batch: Batch, step: Step, states: PartStates) -> tuple[Attacks, PartStates]:
+    """Run all attacks on the views that the threat grants.
+
+    Single updates are attacked group by group of those that began from the same model, the oldest first. Attacks see
+    and say names; what they said is translated afterwards.
+    """
+    learning, threat = phase.setup.learning, phase.setup.learning.threat
+    views = _views(phase, batch, step, states)
+    last = views[-1]
+    names = _named(phase, batch, views, states)
+    if threat.renames:
+        views = [view.renamed(names.now[view.ue]) for view in views]
+    estimates, beliefs = dict[str, Estimates](), {}
+    attacks, self_tests = dict(states.attacks), dict[str, float | None]()
+    for each in learning.attacks:
+        label, rng = each.label, phase.streams.at(f"attack.{each.label}")
+        said = []
+        for view in views:
+            some, attacks[label] = each.run(view, phase.facts, attacks[label], rng)
+            said.append(names.translated(some) if threat.renames else some)
+        estimates[label] = Estimates.join(said)
+        if phase.setup.self_tests and threat.can_train:
+            self_tests[label] = each.self_test(views[-1], phase.facts, rng)
+        belief = each.belief(attacks[label], phase.facts)
+        if belief is not None:
+            beliefs[label] = names.of_ues(belief)
+    return Attacks(last, estimates, beliefs, self_tests), replace(states, attacks=attacks, names=names)
+
+
+def _named(phase: Phase, batch: Batch, views: list[View], states: PartStates) -> Names:
+    """Names of all UEs that the attacker sees: those of the time at which they were asked, in all phases of a round."""
+    learning, uploads = phase.setup.learning, batch.uploads
+    if not learning.threat.renames:
+        return states.names
+    ue = np.unique(np.concatenate([view.ue for view in views]))
+    asked_s = np.full(len(ue), phase.facts.time_s)
+    if not learning.server.in_rounds:
+        first = uploads.first
+        asked_s = uploads.asked_s[first][np.searchsorted(uploads.ue[first], ue)]
+    rng = phase.setup.streams.at("pseudonyms")
+    return asked(states.names, learning.threat.pseudonyms, ue, asked_s, phase.facts.round, rng)
+
+
+def _views(phase: Phase, batch: Batch, step: Step, states: PartStates) -> list[View]:
+    """Views of the attacker: of single updates one per model that they began from."""
+    learning, threat, heard = phase.setup.learning, phase.setup.learning.threat, batch.heard
+    looks = bool(learning.attacks) or learning.membership is not None
+    targeted = threat.after(heard.updates.ue, phase.n_ue) & looks
+    groups = [(phase.model, targeted)]
+    if threat.observes == "updates":
+        groups = _by_base(phase, batch, targeted)
+    draws, timing = phase.streams.at("threat"), batch.uploads.timing(phase.version)
+    views = list[View]()
+    for base, mine in groups:
+        models = (base, step.model)
+        view = threat.view(learning.learner, phase.name, heard, step.weights, mine, models, draws, timing, batch.group)
+        replica = PublicReplica(phase, batch, base, states) if threat.can_train else None
+        views.append(replace(view, replica=replica, renames=threat.renames))
+    return views
+
+
+def _by_base(phase: Phase, batch: Batch, targeted: BoolArray) -> list[tuple[Model, BoolArray]]:
+    """Each model that updates began from, and which of the targeted rows (n,) did, where any of these was heard."""
+    version = batch.uploads.version
+    versions = np.unique(version).tolist() or [phase.version]
+    groups = [(phase.bases[v], targeted & (version == v)) for v in versions]
+    return [(base, mine) for base, mine in groups if (mine & batch.heard.decoded).any()] or groups[-1:]
+
+
+_ROOM, _OF_PARTS = "n_ue", "parts"  # of what the parts remember
+
+
+@dataclass(frozen=True)
+class PublicReplica:
+    """The real round of one merge, repeated with other data: the parts and their settings are public, and the models.
+
+    UEs made up have budgets, memories and draws of their own. Their channels are those of UEs that were heard, drawn at
+    random. base : the model that they begin from; states : what the real parts remember, of which only that of the
+    server optimiser is read, which follows from published models.
+    """
+
+    at: Phase
+    batch: Batch
+    base: Model
+    states: PartStates
+
+    @property
+    def displacement_per_m(self) -> float | None:
+        """Displacement by the last step of curation that moves places."""
+        return next(
+            (s.displacement_per_m for s in reversed(self.at.setup.learning.curation) if s.displacement_per_m), None
+        )
+
+    def made_up(self, wanted: int) -> int:
+        """Number of shadow UEs: as wanted for single updates, whole groups for sums of groups, all for one sum."""
+        threat, heard = self.at.setup.learning.threat, self.batch.heard
+        if threat.observes == "updates":
+            return wanted
+        together, group = max(len(np.unique(heard.updates.ue[heard.decoded])), 1), threat.secagg_group_size
+        return together if group is None or together < 2 * group else -(-wanted // group) * group
+
+    def play(self, data: Local, state: State, rng: Rng) -> tuple[View, State]:
+        """View of UEs with this data, numbered from 0, and the next states of their parts."""
+        learning, phase = self.at.setup.learning, self.at.name
+        room, before = self._room(data, state or {})
+        known = self._start(room)
+        known |= {label: from_tree(tree, known[label]) for label, tree in before.items()}
+        facts = replace(self.at.facts, channel=None)
+        for step in learning.curation:
+            label = f"curation.{step.label}"
+            curated = step.apply(data, facts, known[label], _own(rng, label))
+            data, known[label] = curated.local.nonempty(), curated.state
+        facts = self._with_channels(facts, data.ue, rng)
+        updates = learning.learner.local(self.base, phase, data, _own(rng, "learner"))
+        bad = ~np.isfinite(updates.norm())
+        if bad.any():
+            updates = updates.scaled(np.where(bad, 0.0, 1.0), updates.bound)
+        for defense in learning.defenses:
+            label = f"defense.{defense.label}"
+            updates, known[label], _ = defense.protect(updates, data, facts, known[label], _own(rng, label))
+        if facts.channel is not None:
+            updates = decoded(updates, facts.channel, _own(rng, "uplink"))
+        got = Received(updates, np.ones(len(updates.ue), dtype=np.bool_))
+        return self._seen(got, data, facts, known, _own(rng, "threat")), {_ROOM: room, _OF_PARTS: to_tree(known)}
+
+    def _room(self, data: Local, state: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        """Capacity of the parts in UEs, and their states; more UEs than before start from scratch.
+
+        As many as are in a sum may take part, which is another number in each round.
+        """
+        needed = int(data.ue.max(initial=0)) + 1
+        if state and needed <= state[_ROOM]:
+            return state[_ROOM], state[_OF_PARTS]
+        return needed if self.at.setup.learning.threat.observes == "updates" else max(needed, self.at.n_ue), {}
+
+    def _start(self, n_ue: int) -> dict[str, State]:
+        """First states of curation and defenses."""
+        learning = self.at.setup.learning
+        curation = {f"curation.{step.label}": step.start(n_ue) for step in learning.curation}
+        return curation | {f"defense.{defense.label}": defense.start(n_ue) for defense in learning.defenses}
+
+    def _with_channels(self, facts: RoundContext, ue: IntArray, rng: Rng) -> RoundContext:
+        """With channels of UEs (n,) drawn from those that were heard, where any was."""
+        channel, heard = self.at.facts.channel, np.flatnonzero(self.batch.got.decoded)
+        if channel is None or not len(heard):
+            return facts
+        pick = (_own(rng, "channel").uniform("of", ue) * len(heard)).astype(np.int64)
+        return replace(facts, channel=channel.select(heard[pick]))
+
+    def _seen(self, got: Received, data: Local, facts: RoundContext, known: dict[str, State], rng: Rng) -> View:
+        """View that the threat grants of received rows."""
+        learning, at, n = self.at.setup.learning, self.at, len(got.updates.ue)
+        every, weights, after = np.ones(n, dtype=np.bool_), np.ones(n), self.base
+        if learning.threat.observes != "updates":
+            states = replace(
+                self.states,
+                aggregation=learning.aggregation.receive_disclosed(data, facts, learning.aggregation.start()),
+                defenses={defense.label: known[f"defense.{defense.label}"] for defense in learning.defenses},
+            )
+            streams = replace(at.streams, phase=f"{at.name}.replica")
+            phase = replace(at, facts=facts, model=self.base, bases={at.version: self.base}, streams=streams)
+            made, _ = merge(phase, got, np.zeros(n, dtype=np.int64), states)
+            weights, after = made.weights, made.model
+        return learning.threat.view(learning.learner, at.name, got, weights, every, (self.base, after), rng)
+
+
+def _own(rng: Rng, word: str) -> Rng:
+    """Draws of a part of the replica."""
+    return replace(rng, purpose=f"{rng.purpose}.{word}")

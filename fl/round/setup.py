@@ -1,8 +1,8 @@
-"""Inputs of a run of rounds."""
+"""Inputs of a run of rounds, and the names of its random streams."""
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field, replace
 
 from fl.learning import Learning
 from fl.types import Public
@@ -11,7 +11,7 @@ from netsim.radio.power import Power
 from netsim.radio.schedulers import AirInterface
 from netsim.radio.uplink import Uplink
 from netsim.record import Recorder
-from netsim.rng import Streams
+from netsim.rng import Rng, Streams
 from netsim.units import IntArray
 
 
@@ -34,3 +34,31 @@ class Setup:
     recorder: Recorder
     days: IntArray = field(default_factory=no_ints)
     self_tests: bool = True
+
+
+@dataclass(frozen=True)
+class RoundStreams:
+    """The streams of one round: no two parts, and no two phases, share a draw.
+
+    Of a phase after the learner's first, names end in that of the phase.
+    """
+
+    streams: Streams
+    round: int
+    phase: str = ""
+
+    def at(self, purpose: str) -> Rng:
+        """The stream of what a round has once (or a phase, where `of_phase` made this)."""
+        return self.streams.at(f"{purpose}.{self.phase}" if self.phase else purpose, self.round)
+
+    def of_phase(self, name: str, first: bool) -> RoundStreams:
+        """The streams of a phase of the learner; the first has the names of the round."""
+        return replace(self, phase="" if first else name)
+
+    def learner(self, phase: str) -> Rng:
+        """Stream of local training; it always has the name of its phase."""
+        return self.streams.at(f"learner.{phase}", self.round)
+
+    def withholding(self, label: str) -> Rng:
+        """Stream of a rule of withholding, for all rounds."""
+        return self.streams.at(f"withholding.{label}")

@@ -1,4 +1,4 @@
-"""Inputs, outcome and state of rounds."""
+"""What a round begins with, what comes of it, and what goes on to the next."""
 
 from __future__ import annotations
 
@@ -19,28 +19,13 @@ from fl.privacy.ledger import Ledger
 from fl.pseudonyms.names import Names
 from fl.pseudonyms.permanent import Permanent
 from fl.round.baselines import Baselines, Reference
-from fl.round.flight import Flight
-from fl.round.setup import Setup
-from fl.round.transmit import Uploads
-from fl.round.upload_context import UploadContext
+from fl.round.setup import RoundStreams, Setup
+from fl.round.uploads import Flight, Uploads
 from fl.tracking.belief import Belief
-from fl.types import (
-    AnySpend,
-    Curated,
-    Estimates,
-    HeldOut,
-    Local,
-    Model,
-    Received,
-    RoundContext,
-    Spend,
-    State,
-    Updates,
-)
-from netsim.columns import frozen, row_id
+from fl.types import AnySpend, Curated, Estimates, HeldOut, Local, Model, RoundContext, State
+from netsim.columns import Columns, frozen, row_id
 from netsim.radio.air import AirMemory
 from netsim.radio.transmissions import Transmissions
-from netsim.radio.uplink import Channel
 from netsim.record import Row
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -101,7 +86,7 @@ class RoundState:
 
     whereabouts: truths that beliefs are compared with after the run, nothing without an attack that has beliefs.
     stopped: the next one would exceed the budget; ended_s: when the last one had ended; air: what is on the air, None
-    where transmissions are planned; flight: updates under way to a server without rounds, None for one with.
+    where transmissions are planned; flight: updates under way to a server without rounds.
     """
 
     round: int
@@ -118,20 +103,32 @@ class RoundState:
     stopped: bool = False
     ended_s: float = 0.0
     air: AirMemory | None = None
-    flight: Flight | None = None
+    flight: Flight = field(default_factory=Flight)
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One phase of the learner, from a published model to the next: the context of learning, sending and merging.
+
+    model, version : the model now, and the number of merges before it; asked_s : when the server asked; limit_s :
+    seconds after which it discards updates, whatever the uplink's deadline; bases : version -> the model that updates
+    began from; n_ue : UEs of the world; streams : of the draws.
+    """
+
+    setup: Setup
+    facts: RoundContext
+    name: str
+    model: Model
+    version: int
+    asked_s: float
+    limit_s: float
+    bases: dict[int, Model]
+    n_ue: int
+    streams: RoundStreams
 
 
 @frozen
-class Eavesdropped:
-    """An eavesdropper's side of the uplink: its channel, one entry a row; distance_m and los, one a UE."""
-
-    channel: Channel
-    distance_m: FloatArray
-    los: BoolArray
-
-
-@frozen
-class Sums:
+class Sums(Columns):
     """Groups (k,) of a merge: number, how many UEs sent for each sum, how many of them were decoded, and whether the
     server could open the sum.
     """
@@ -155,44 +152,32 @@ class Attacks:
 
 
 @frozen
-class PhaseOutcome:
-    """One phase of a round, as it came out.
+class Merged:
+    """The merge that ends a phase: all its uploads, the model published, and the spends of the server's noise.
 
-    requested_s: when the server asked; asked_s (n_ue,): when it asked each UE, as records say it; arrived_s (n,): when
-    each row's last bit came, NaN where it never does; merged_s: when the last row that counts had come, and the server
-    merged, published, and (if it is the attacker) attacked; attacked_s: when the attack was made. context: one entry a
-    UE; uploads: None where transmissions are planned; at_arrival: whether a single update is attacked when it arrives;
+    merged_s: when the last row that counts had come, and the server merged, published, and (if it is the attacker)
+    attacked; attacked_s: when the attack was made. at_arrival: whether a single update is attacked when it arrives.
     sums: None where nothing is summed.
     """
 
-    name: str
-    requested_s: float
-    asked_s: FloatArray
-    arrived_s: FloatArray
+    phase: str
+    uploads: Uploads
+    model: Model
+    spends: list[AnySpend]
     merged_s: float
     attacked_s: float
-    made: Updates
-    received: Received
-    channel: Channel
-    spends: list[Spend]
-    weights: FloatArray
-    model: Model
-    eavesdropped: Eavesdropped | None
-    non_finite: int
-    context: UploadContext
-    uploads: Uploads | None
+    at_arrival: bool
+    sums: Sums | None
     attacks: Attacks
-    at_arrival: bool = False
-    sums: Sums | None = None
 
     def known_s(self, ue: IntArray, model: IntArray) -> FloatArray:
         """Time of the attacker's estimates of rows (k,): the attack, or the arrival of each update."""
         if not self.at_arrival or not len(ue):
             return np.full(len(ue), self.attacked_s)
-        rows = row_id(self.made.ue, self.made.model)
+        rows = row_id(self.uploads.ue, self.uploads.made.model)
         wanted = row_id(ue, model)
         at = np.minimum(np.searchsorted(rows, wanted), len(rows) - 1)
-        came_s = np.where(rows[at] == wanted, self.arrived_s[at], np.nan)
+        came_s = np.where(rows[at] == wanted, self.uploads.arrived_s[at], np.nan)
         return np.where(np.isfinite(came_s), came_s, self.attacked_s)
 
 
@@ -200,8 +185,8 @@ class PhaseOutcome:
 class Withheld:
     """Effect of one rule of withholding: its label, what UEs had, and the samples (N,) that the rule kept."""
 
-    label: str
-    before: Local
+    rule: str
+    rows: Local
     kept: BoolArray
 
 
@@ -209,9 +194,9 @@ class Withheld:
 class CurationStep:
     """One step of curation: its label, what went in, and what came out."""
 
-    label: str
-    before: Local
-    after: Curated
+    step: str
+    rows: Local
+    done: Curated
 
 
 @dataclass(frozen=True)
@@ -230,19 +215,15 @@ class Collected:
 
 @dataclass(frozen=True)
 class Leaked:
-    """Truth beside what attacks said. tracks, whereabouts : the state after the round; rows : of `leakage`, without
-    round and time; tracked, beliefs : columns of those tables, by attack; linking, linked : the state, and columns of
-    the table `linking`; identified : columns of the table `identities`.
+    """Truth beside what attacks said. tracks, whereabouts, linking : the state after the round; rows : of `leakage`,
+    without round and time; tables : columns of other tables about the round.
     """
 
     tracks: Tracks
     whereabouts: Whereabouts
     linking: Linking
     rows: list[Row] = field(default_factory=list)
-    tracked: dict[str, dict[str, Any]] = field(default_factory=dict)
-    beliefs: dict[str, dict[str, Any]] = field(default_factory=dict)
-    linked: dict[str, Any] = field(default_factory=dict)
-    identified: dict[str, Any] = field(default_factory=dict)
+    tables: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -257,10 +238,10 @@ class RoundOutcome:
     before: Model
     state: RoundState
     collected: Collected
-    phases: list[PhaseOutcome]
+    phases: list[Merged]
     spends: list[AnySpend]
     leaked: Leaked
-    audits: list[dict[str, object]] = field(default_factory=list)
+    audits: list[Row]
 
 
 def begin(setup: Setup, n_ue: int) -> RoundState:
@@ -277,5 +258,4 @@ def begin(setup: Setup, n_ue: int) -> RoundState:
         whereabouts=Whereabouts.nowhere(),
         linking=Linking(),
         air=None if setup.air is None else AirMemory(Transmissions.none(), 0, inf, setup.air.scheduler.start(n_ue)),
-        flight=None if setup.learning.server.in_rounds else Flight(),
     )

@@ -1,13 +1,12 @@
 """Base class of policies without rounds."""
 
-from abc import abstractmethod
+from math import inf
 from typing import ClassVar
 
 from pydantic import Field
 
 from fl.server.base import Server
 from fl.server_optimiser.base import MODEL_CHANGES
-from netsim.units import FloatArray, IntArray
 
 
 class Asynchronous(Server):
@@ -18,8 +17,6 @@ class Asynchronous(Server):
     """
 
     in_rounds: ClassVar = False
-    mixes_models: ClassVar = False
-    """whether an update counts as the model that a UE has arrived at, not as the way to it"""
     needs: ClassVar = {
         MODEL_CHANGES: "it merges updates that began from different models, and those of this learner are no changes "
         "of a model; take server: {kind: synchronous}",
@@ -33,14 +30,8 @@ class Asynchronous(Server):
     """time from the request after which an update is late and its UE free again, s; none: that of the uplink alone"""
 
     @property
-    @abstractmethod
-    def merged_at_once(self) -> int:
-        """Number of UEs whose updates are merged at a time."""
+    def room(self) -> float:
+        return inf if self.concurrency is None else self.concurrency
 
-    @property
-    def waits_for(self) -> int:
-        return self.merged_at_once
-
-    @abstractmethod
-    def staleness_weight(self, staleness: IntArray) -> FloatArray:
-        """Factor (n,) of updates whose models are staleness (n,) versions old."""
+    def limit_s(self, round_s: float) -> float:
+        return inf if self.deadline_s is None else self.deadline_s

@@ -30,7 +30,7 @@ class FedAsync(Asynchronous):
     mixes_models: ClassVar = True
 
     @property
-    def merged_at_once(self) -> int:
+    def waits_for(self) -> int:
         return 1
 
     def staleness_weight(self, staleness: IntArray) -> FloatArray:

@@ -34,7 +34,7 @@ class FedBuff(Asynchronous):
     example: ClassVar = {"kind": "fedbuff", "buffer": 2}
 
     @property
-    def merged_at_once(self) -> int:
+    def waits_for(self) -> int:
         return self.buffer
 
     def staleness_weight(self, staleness: IntArray) -> FloatArray:

@@ -32,6 +32,9 @@ class Synchronous(Server):
     def waits_for(self) -> int | None:
         return self.merge_after_updates
 
+    @property
+    def has_deadline(self) -> bool:
+        return self.deadline_s is not None
+
     def limit_s(self, round_s: float) -> float:
-        """Seconds that an update may take, from the request of a round."""
         return round_s if self.deadline_s is None else self.deadline_s

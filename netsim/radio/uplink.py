@@ -1,7 +1,7 @@
 """The uplink slot: SINR, rate, latency, energy and noise of transmissions to the base station.
 
 An uplink computes the channel; it does not change the payload. The effects of the channel on an update (loss, noise)
-are applied in `fl.round.transmit`.
+are applied in `fl.round.send`.
 """
 
 from abc import abstractmethod

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import fl.round.asynchronous as asynchronous
+import fl.round.server as server_of_runs
 from scenarios.app.run.runner import run
 
 SLOW = {
@@ -36,27 +36,27 @@ def table(folder, name):
 
 @pytest.fixture
 def told(monkeypatch):
-    """What a run does: `asked`, the phases in which UEs were asked, and `merged`, the models after each merge."""
-    asked, merged, setups = [], [], []
-    prepare, merge = asynchronous.prepare, asynchronous.merge
+    """What a run does: `asked`, the phases in which UEs were asked and their data, and the models after each merge."""
+    asked, models = [], []
+    depart, merged = server_of_runs.depart, server_of_runs.merged
 
-    def watched_prepare(phase, states):
-        asked.append(phase)
-        setups.append(phase.setup)
-        return prepare(phase, states)
+    def watched_depart(world, phase, local, states):
+        asked.append((phase, local))
+        return depart(world, phase, local, states)
 
-    def watched_merge(at, batch, states):
-        result = merge(at, batch, states)
-        merged.append(result[0].model.parameters)
+    def watched_merge(phase, uploads, states):
+        result = merged(phase, uploads, states)
+        models.append(result[0].model.parameters)
         return result
 
-    monkeypatch.setattr(asynchronous, "prepare", watched_prepare)
-    monkeypatch.setattr(asynchronous, "merge", watched_merge)
-    return asked, merged, setups
+    monkeypatch.setattr(server_of_runs, "depart", watched_depart)
+    monkeypatch.setattr(server_of_runs, "merged", watched_merge)
+    return asked, models
 
 
-def slow_models(uploads, asked, setup):
+def slow_models(uploads, asked):
     """The models after each merge, one upload after the other: each learns from the model that its UE was given."""
+    setup = asked[0][0].setup
     learner, server = setup.learning.learner, setup.learning.server
     first = learner.init(setup.public, setup.streams.at("learner.init"))
     models, buffer = [first.parameters], []
@@ -66,8 +66,8 @@ def slow_models(uploads, asked, setup):
             continue
         rows = []  # model, samples, base, change, staleness
         for one in buffer:
-            phase = next(p for p in asked if p.requested_s == one.requested_s)
-            mine = phase.local.take(np.flatnonzero(phase.local.ue == one.ue))
+            phase, local = next(each for each in asked if each[0].asked_s == one.requested_s)
+            mine = local.select(local.ue == one.ue)
             base = models[phase.version]
             made = learner.local(replace(first, parameters=base), phase.name, mine, phase.streams.learner(phase.name))
             for m, count, change in zip(made.model, made.count, made.rows(slice(None)), strict=True):
@@ -87,10 +87,10 @@ def slow_models(uploads, asked, setup):
 
 @pytest.mark.parametrize(("server", "cells"), [(FEDBUFF, "all"), (FEDASYNC, "strongest")])
 def test_models_are_those_of_a_slow_account_of_the_same_uploads(tiny, tmp_path, told, server, cells):
-    asked, merged, setups = told
+    asked, merged = told
     run(tiny(SLOW | server | {"learning.data": {"kind": "measured", "cell": cells}}), tmp_path)
     uploads = table(tmp_path, "transmissions")
-    slow = slow_models(uploads, asked, setups[0])
+    slow = slow_models(uploads, asked)
     assert uploads.staleness.max() >= 1 and len(slow) == len(merged) > 4
     np.testing.assert_allclose(merged, slow, rtol=0, atol=1e-9)
 

@@ -132,7 +132,7 @@ def test_thousands_of_devices_train_as_each_alone(bits, dropout):
     found = train_regression(net, weights(net), data, how, RNG).values
     assert (found.any(axis=1) == (counts > 0)).all()
     for row in (*np.flatnonzero(counts == 20)[:2], *np.flatnonzero(counts == 21)[:2], *np.flatnonzero(counts == 1)[:2]):
-        alone = train_regression(net, weights(net), data.take(np.array([row])), how, RNG).values[0]
+        alone = train_regression(net, weights(net), data.select(np.array([row])), how, RNG).values[0]
         np.testing.assert_array_equal(found[row], alone)
 
 

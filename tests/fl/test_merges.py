@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import fl.round.asynchronous as asynchronous
+import fl.round.merge as merging
 from scenarios.app.run.runner import run
 
 SLOW = {
@@ -21,15 +21,15 @@ SLOW = {
 
 @pytest.fixture
 def merges(monkeypatch):
-    """What a run merges: where, the rows, and what came of them."""
-    seen, merge = [], asynchronous.merge
+    """What a run merges: the phase, the rows as received, their staleness, and what came of them."""
+    seen, merge = [], merging.merge
 
-    def watched(at, batch, states):
-        result = merge(at, batch, states)
-        seen.append((at, batch, result[0]))
+    def watched(phase, got, stale, states):
+        result = merge(phase, got, stale, states)
+        seen.append((phase, got, stale, result[0]))
         return result
 
-    monkeypatch.setattr(asynchronous, "merge", watched)
+    monkeypatch.setattr(merging, "merge", watched)
     return seen
 
 
@@ -44,34 +44,31 @@ def test_fedasync_mixes_in_the_model_that_each_ue_arrived_at(tiny, tmp_path, mer
     server = {"kind": "fedasync", "mixing": 0.7, "staleness_exponent": 0.3}
     run(tiny(SLOW | {"learning.server": server, "world.radio.dynamic_uplink": air}), tmp_path)
     moved = 0
-    for at, batch, merged in merges:
-        expected, rows = at.model.parameters.copy(), batch.got.updates
-        for i in np.flatnonzero(batch.got.decoded):
-            a, base = (
-                0.7 * (1 + batch.timing.staleness[i]) ** -0.3,
-                batch.bases[batch.base[i]].parameters[rows.model[i]],
-            )
-            arrived_at = base + rows.rows(slice(None))[i]
-            expected[rows.model[i]] = (1 - a) * at.model.parameters[rows.model[i]] + a * arrived_at
-            moved += batch.timing.staleness[i] > 0 and not np.array_equal(base, at.model.parameters[rows.model[i]])
-        np.testing.assert_allclose(merged.model.parameters, expected, rtol=0, atol=1e-12)
+    for phase, got, stale, step in merges:
+        now, rows = phase.model.parameters, got.updates
+        expected = now.copy()
+        for i in np.flatnonzero(got.decoded):
+            m, a = rows.model[i], 0.7 * (1 + stale[i]) ** -0.3
+            base = phase.bases[phase.version - stale[i]].parameters[m]
+            expected[m] = (1 - a) * now[m] + a * (base + rows.rows(slice(None))[i])
+            moved += stale[i] > 0 and not np.array_equal(base, now[m])
+        np.testing.assert_allclose(step.model.parameters, expected, rtol=0, atol=1e-12)
     assert len(merges) > 4 and moved > 2
-    lost = any(not batch.got.decoded.all() for _, batch, _ in merges)
+    lost = any(not got.decoded.all() for _, got, *_ in merges)
     assert lost == bool(air)
 
 
 def test_fedbuff_adds_updates_that_weigh_less_the_older_they_are(tiny, tmp_path, merges):
     """w <- w + sum_k p_k (1 + tau_k)^-0.8 D_k, p_k shares of the samples that merge."""
     run(tiny(SLOW | {"learning.server": {"kind": "fedbuff", "buffer": 2, "staleness_exponent": 0.8}}), tmp_path)
-    for at, batch, merged in merges:
-        rows, stale = batch.got.updates, batch.timing.staleness.astype(float)
-        expected = at.model.parameters.copy()
+    for phase, got, stale, step in merges:
+        rows, expected = got.updates, phase.model.parameters.copy()
         for m in np.unique(rows.model):
-            mine = batch.got.decoded & (rows.model == m)
+            mine = got.decoded & (rows.model == m)
             p = np.where(mine, rows.count, 0) / max(rows.count[mine].sum(), 1)
-            expected[m] += (p * (1 + stale) ** -0.8) @ rows.rows(slice(None))
-        np.testing.assert_allclose(merged.model.parameters, expected, rtol=0, atol=1e-12)
-    assert len(merges) > 4 and max(batch.timing.staleness.max() for _, batch, _ in merges) > 0
+            expected[m] += (p * (1.0 + stale) ** -0.8) @ rows.rows(slice(None))
+        np.testing.assert_allclose(step.model.parameters, expected, rtol=0, atol=1e-12)
+    assert len(merges) > 4 and max(stale.max() for *_, stale, _ in merges) > 0
 
 
 @pytest.mark.parametrize("most", [1, 2, 4])

@@ -112,7 +112,7 @@ def test_checking_a_scenario_imports_nothing_heavy_and_no_part_that_it_does_not_
         "print(sorted(set(sys.modules) & set(%r)))"
     )
     idle = {"fl.attacks.dwell", "fl.defenses.lapa", "fl.learners.density", "netsim.mobility.resident"}
-    idle |= {"fl.round.round", "scenarios.app.run.simulate"}
+    idle |= {"fl.round.server", "scenarios.app.run.simulate"}
     without = HEAVY | {"numba", "scipy"} | idle
     assert idle <= set(map(module, FILES))
     out = subprocess.run(

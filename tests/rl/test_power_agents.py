@@ -410,10 +410,8 @@ def outcome_of(budgets, played, rmse_db):
     channel = SimpleNamespace(sinr=np.full(2, np.nan), noise_std=np.array([0.3, 0.4]), decoded=there,
                               energy_j=np.array([0.002, 0.005]), power_w=np.ones(2))  # fmt: skip
     channel.sinr = (0.5 / channel.noise_std) ** 2
-    phase = SimpleNamespace(
-        made=SimpleNamespace(ue=ue, model=np.zeros(2, dtype=int)), weights=np.array([0.25, 0.75]), channel=channel,
-        received=SimpleNamespace(decoded=there), eavesdropped=None,
-    )  # fmt: skip
+    made = SimpleNamespace(ue=ue, model=np.zeros(2, dtype=int))
+    uploads = SimpleNamespace(ue=ue, made=made, weight=np.array([0.25, 0.75]), channel=channel, overheard=None)
     errors = [("a", 0, 10.0), ("a", 0, 50.0), ("a", 2, 51.0), ("a", 2, 900.0), ("b", 0, 3.0)]
     state = SimpleNamespace(played=played, model=None, held_out=SimpleNamespace(thinned=lambda most: None),
                             parts=PartStates(None, None, {}, None, None, none, {}))  # fmt: skip
@@ -421,7 +419,9 @@ def outcome_of(budgets, played, rmse_db):
     scores = {"rmse_db": rmse_db, "cross_entropy_nats": 1.25}
     learner = SimpleNamespace(evaluate=lambda model, held_out: scores, most_held_out=10)
     learning = SimpleNamespace(defenses=budgets, learner=learner, round_s=60.0)
-    return SimpleNamespace(phases=[phase], leaked=SimpleNamespace(rows=leaks), state=state), learning
+    return SimpleNamespace(
+        phases=[SimpleNamespace(uploads=uploads)], leaked=SimpleNamespace(rows=leaks), state=state
+    ), learning
 
 
 def cost_of(weights, budgets, played=3, of=10, rmse_db=6.0, scale=0.5, **step):

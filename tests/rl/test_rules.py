@@ -160,11 +160,11 @@ def test_a_lost_row_weighs_what_the_rows_that_came_for_its_model_weigh_on_averag
     """Model 0: rows of weight 0.2 and 0.6 came, one was lost; of model 1 nothing came: a share each of two rows."""
     ue, model = np.array([0, 1, 2, 3, 4]), np.array([0, 0, 0, 1, 1])
     last = SimpleNamespace(
-        made=SimpleNamespace(ue=ue, model=model), weights=np.array([0.2, 0.6, 0.0, 0.0, 0.0]),
-        received=SimpleNamespace(decoded=np.array([True, True, False, False, False])),
+        made=SimpleNamespace(ue=ue, model=model), weight=np.array([0.2, 0.6, 0.0, 0.0, 0.0]),
+        ue=ue, channel=SimpleNamespace(decoded=np.array([True, True, False, False, False])),
     )  # fmt: skip
     parts = SimpleNamespace(standings=lambda learning: [])
-    rows = rows_sent(None, SimpleNamespace(phases=[last], state=SimpleNamespace(parts=parts)))
+    rows = rows_sent(None, SimpleNamespace(phases=[SimpleNamespace(uploads=last)], state=SimpleNamespace(parts=parts)))
     np.testing.assert_allclose(rows.weight, [0.2, 0.6, 0.4, 0.5, 0.5])
     np.testing.assert_allclose(rows.by_model(6), [[0.2, 0.6, 0.4, 0, 0, 0], [0, 0, 0, 0.5, 0.5, 0]])
     assert not rows.required_std.any() and not rows.drawn_std.any()

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fl.round import learnt_map as learnt
+from fl.round import final
 from netsim.build import build_world
 from netsim.rng import Streams
 from scenarios.app.results.folder import read_table
@@ -19,7 +19,7 @@ def played(tiny, tmp_path, monkeypatch):
 
     def keep(setup, state, place_m):
         kept.update(setup=setup, state=state)
-        return learnt.learnt_map(setup, state, place_m)
+        return final.learnt_map(setup, state, place_m)
 
     monkeypatch.setattr(simulate, "learnt_map", keep)
 

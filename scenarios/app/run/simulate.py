@@ -5,11 +5,8 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 
-from fl.round.asynchronous import AsynchronousServer
-from fl.round.explosion import exploded, explosion_warning
-from fl.round.final_tables import scoring_warnings, surfaces, write_final
-from fl.round.learnt_map import learnt_map
-from fl.round.round import rounds
+from fl.round.final import exploded, explosion_warning, learnt_map, scoring_warnings, surfaces, write_final
+from fl.round.server import Server
 from fl.round.state import RoundState, begin
 from netsim.record import write_json
 from scenarios.app.results.folder import PLAN, SURFACES, read_table
@@ -70,14 +67,7 @@ class LearningPlay(Play):
         if self.said:
             write_json(self.job.folder / PLAN, self.said)
         world = self.world
-        setup = self.setup
-        start = self.now.state
-        rounds_of = (
-            rounds(world, setup, start, self)
-            if self.in_rounds
-            else AsynchronousServer(world, setup, start, self).serve()
-        )
-        played = world.env.process(rounds_of)
+        played = world.env.process(Server(world, self.setup, self.now.state).serve(self))
         if world.env.now < world.duration_s + 1.0:  # later than that in a run that goes on after its last round
             world.env.run(until=world.duration_s + 1.0)
         world.env.run(until=played)  # the last round may still be on the air

@@ -13,13 +13,14 @@ from fl.leakage.linking import Linking, observe, unicity
 from fl.leakage.lists import most_named, scores
 from fl.leakage.tracking import belief_rows, compared
 from fl.learners import SurfaceLearner
+from fl.learning import Learning
 from fl.privacy.ledger import final_account
 from fl.round import records
-from fl.round.leaked import revised_of
-from fl.round.setup import Setup
+from fl.round.baselines import FinalComparison, final_references
+from fl.round.leaked import believed, revised_of
+from fl.round.setup import RoundStreams, Setup
 from fl.round.state import RoundState
-from fl.round.streams import RoundStreams
-from fl.types import Local, RoundContext
+from fl.types import Local, Metrics, RoundContext
 from netsim.record import Row
 from netsim.units import FloatArray
 from netsim.world import World
@@ -32,7 +33,7 @@ def write_final(setup: Setup, state: RoundState, world: World, spends: Table) ->
 
     spends : the table of that name, as columns.
     """
-    final = records.last_utility(setup.learning, state, world) | records.references(setup, state)
+    final = _last_utility(setup, state, world) | _references(setup, state)
     setup.recorder.write("final", {"name": list(final), "value": list(final.values())})
     for row in final_account(spends):
         setup.recorder.row("privacy", **row)
@@ -50,6 +51,25 @@ def write_final(setup: Setup, state: RoundState, world: World, spends: Table) ->
         setup.recorder.row("unicity", **row)
     for ue, other, sw1_m in leakage.pairs(state.leakage, how.directions):
         setup.recorder.row("user_distances", ue=ue, other=other, sw1_m=sw1_m, sqrt_sw1=float(np.sqrt(sw1_m)))
+
+
+def _last_utility(setup: Setup, state: RoundState, world: World) -> Metrics:
+    """Figures of the last model and of maps without learning, on all held-out samples."""
+    held_out, learning = state.held_out.usual, setup.learning
+    scores = records.utility(learning, state, held_out, world)
+    return scores | (state.reference.evaluate(held_out) if "signals" in learning.data.offers else {})
+
+
+def _references(setup: Setup, state: RoundState) -> Metrics:
+    """RMSE of the maps that the final model is compared with, where it is one of signals at places."""
+    learning = setup.learning
+    if not {"signals", "positions"} <= learning.data.offers or "signals" not in learning.learner.needs:
+        return {}
+    cells = [np.flatnonzero(setup.model_of_cell == m) for m in range(setup.public.n_model)]
+    final = FinalComparison(
+        learning.references, setup.public, cells, learning.learner, state.model, learning.data.new_block_m
+    )
+    return final_references(state.reference, final, state.held_out, setup.streams.at("references"))
 
 
 def _write_lists(setup: Setup, state: RoundState, world: World, named: list[Row]) -> None:
@@ -77,16 +97,30 @@ def _write_hindsight(setup: Setup, state: RoundState, facts: RoundContext) -> No
     """Write beliefs and links of names in hindsight, after all rounds."""
     how, names, recorder = setup.learning.leakage, state.parts.names, setup.recorder
     for attack in setup.learning.attacks:
-        for believed in attack.hindsight(state.parts.attacks[attack.label], facts):
-            belief = names.of_ues(believed)
+        for said in attack.hindsight(state.parts.attacks[attack.label], facts):
+            belief = names.of_ues(said)
             tracked = compared(belief, state.whereabouts.at(belief.round), None, how.hit_radius_m, hindsight=True)
             cells = belief_rows(belief, how.belief_ues, hindsight=True)
-            records.write_tracked(recorder, {attack.label: tracked}, {attack.label: cells})
+            for table, columns in believed(attack.label, tracked, cells):
+                recorder.write(table, columns)
     for label, revised in revised_of(setup, state.parts, facts).items() if setup.learning.threat.renames else ():
         linking = Linking()
         for time_s, links in revised.links:
             linking, rows = observe(linking, {label: links}, names, time_s)
             recorder.write("linking", rows | {"round": [links.round]})
+
+
+def learnt_map(setup: Setup, state: RoundState, place_m: FloatArray) -> FloatArray | None:
+    """RSRP (n,) in dBm that the models predict at places (n, 2), the largest over trained cells.
+
+    NaN where no cell is trained; None for a task without signals at places.
+    """
+    if not {"signals", "positions"} <= setup.learning.data.offers:
+        return None
+    known = state.reference
+    n_cell = int(known.cell.max(initial=0)) + 1
+    model_of, cell = np.divmod(np.unique(known.model * n_cell + known.cell), n_cell)
+    return setup.learning.learner.strongest_dbm(state.model, place_m, model_of, cell)
 
 
 def surfaces(setup: Setup, state: RoundState, world: World) -> dict[str, FloatArray]:
@@ -143,3 +177,38 @@ def scoring_warnings(setup: Setup, state: RoundState, scored: Table, uplink: Tab
             "(world.duration_s, learning.rounds)"
         )
     return found
+
+
+def exploded(state: RoundState, figures: Mapping[str, Any]) -> bool:
+    """Whether a model is not finite after a round, or its RMSE beyond what the held-out signals span.
+
+    They span their range, or the largest of their absolute values, where that is more: a network that has learnt
+    nothing may predict 0, and one that predicts a value between that and any of them errs by no more.
+    """
+    if not np.isfinite(state.model.parameters).all():
+        return True
+    y = state.held_out.usual.y  # what the error is of
+    scores = figures.get("scores", {})
+    if "rmse_db" not in scores or not len(y):
+        return False
+    least, most = float(y.min()), float(y.max())
+    return not scores["rmse_db"] <= max(most, 0.0) - min(least, 0.0)
+
+
+def explosion_warning(learning: Learning, number: int) -> str:
+    """Warning of a run whose model exploded in round `number`: since when, and the remedies that the study has."""
+    learner, server = learning.learner, learning.server_optimiser
+    rate, limit = getattr(learner, "learning_rate", None), getattr(learner, "step_limit", "polyak")
+    optimiser = getattr(learner, "optimiser", None)
+    noisy = any("spend" in d.offers for d in learning.defenses)
+    clips = any("bound" in d.offers for d in learning.defenses)
+    remedies = ["less noise"] if noisy else ["a smaller norm of the clip" if clips else "the defense clip"]
+    remedies += [] if rate is None else [f"a smaller learning.learner.learning_rate (here {rate:g})"]
+    if limit == "none" and (optimiser is None or optimiser.linear):
+        remedies.append("learning.learner.step_limit: polyak")
+    if server.kind_name() != "fedavg" or getattr(server, "learning_rate", 1.0) > 1:
+        remedies.append("a smaller learning_rate or momentum of learning.server_optimiser, such as {kind: fedavg}")
+    return (
+        f"the model exploded in round {number}: it is not finite, or errs by more than the signals span; neither its "
+        f"error nor what leaks since means anything. Take {', or '.join(remedies)}"
+    )

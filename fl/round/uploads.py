@@ -1,0 +1,165 @@
+"""Updates from the server's request to the merge, as one set of rows that grows by what happens to them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from fl.types import DenseUpdates, Local, Model, Received, Timing, Updates
+from netsim.columns import Columns, frozen, row_id
+from netsim.radio.transmissions import SentUploads
+from netsim.radio.uplink import Channel
+from netsim.units import BoolArray, FloatArray, IntArray
+
+
+@frozen
+class UploadContext(Columns):
+    """Positions and links of UEs (n,) when they were asked: position_m (n, 2), serving (-1: none), distance_m and
+    rsrp_dbm of their base stations, NaN without one.
+    """
+
+    position_m: FloatArray
+    serving: IntArray
+    distance_m: FloatArray
+    rsrp_dbm: FloatArray
+
+
+@frozen
+class Overheard(Columns):
+    """An eavesdropper's side of uploads (n,): links to its antenna when UEs were asked, strength (gain and fading),
+    distance_m, los; once they are sent its channel; once they are received the updates with its noise.
+    """
+
+    strength: FloatArray
+    distance_m: FloatArray
+    los: BoolArray
+    channel: Channel | None = None
+    updates: DenseUpdates | Updates | None = None
+
+
+@frozen
+class Uploads(Columns):
+    """Updates of UEs, one row per UE and model (n,); columns that are not known yet are None.
+
+    window, version, asked_s: when the UE was asked, and the version of the model that it began from; local: what it
+    learnt from; made: its update as the learner made it; updates: as it is sent, after `receive` as the server decoded
+    it; bits: size of the UE's upload, all its rows together; rho: scale of the decoder's noise; weight: in the merge;
+    staleness: versions from the one it began from to the one it was merged into, -1 while it is not merged.
+    """
+
+    window: IntArray
+    version: IntArray
+    asked_s: FloatArray
+    local: Local
+    made: DenseUpdates | Updates
+    updates: DenseUpdates | Updates
+    bits: FloatArray
+    rho: FloatArray
+    context: UploadContext
+    weight: FloatArray
+    staleness: IntArray
+    overheard: Overheard | None = None
+    sent: SentUploads | Channel | None = None
+
+    @property
+    def ue(self) -> IntArray:
+        """UE of each row (n,)."""
+        return self.made.ue
+
+    @property
+    def finite(self) -> BoolArray:
+        """Rows (n,) that did not overflow on the UE; the others are sent as zeros and have no weight."""
+        return np.isfinite(self.made.norm())
+
+    @property
+    def channel(self) -> Channel:
+        """The uplink of each row (n,)."""
+        if self.sent is None:
+            raise TypeError("these uploads have not ended")
+        return self.sent
+
+    @property
+    def came_s(self) -> FloatArray:
+        """When the last bit of each row came (n,); infinite for a UE that could not send."""
+        return self.asked_s + self.channel.delay_s
+
+    @property
+    def arrived_s(self) -> FloatArray:
+        """The same as records have it; NaN where the last bit never came."""
+        came = self.channel.decoded if isinstance(self.sent, SentUploads) else np.isfinite(self.came_s)
+        return np.where(came, self.came_s, np.nan)
+
+    @property
+    def first(self) -> IntArray:
+        """The first row of each UE, by UE: what is one per UE is the same in all its rows."""
+        return np.unique(self.ue, return_index=True)[1]
+
+    def received(self) -> Received:
+        """The rows as the server decoded them."""
+        return Received(self.updates, self.channel.decoded)
+
+    def timing(self, version: int) -> Timing:
+        """Times of rows (n,) that are merged into a model of this version."""
+        return Timing(self.asked_s, self.came_s, self.context.serving, self.bits, version - self.version)
+
+    def in_order(self) -> Uploads:
+        """By increasing (ue, model)."""
+        return self.select(np.argsort(row_id(self.ue, self.made.model), kind="stable"))
+
+
+@dataclass(frozen=True)
+class Flight:
+    """Everything between requests and merges of a server without rounds.
+
+    flying: uploads on the air; arrived: those that have ended and are not merged yet, in the order of their ends;
+    measured: measurements of their UEs; bases: version -> the model that some of them began from.
+    """
+
+    flying: Uploads | None = None
+    arrived: Uploads | None = None
+    measured: Local | None = None
+    bases: dict[int, Model] = field(default_factory=dict)
+
+    @property
+    def ue(self) -> IntArray:
+        """UEs of which an update is under way or not merged yet, each once."""
+        some = [part.ue for part in (self.flying, self.arrived) if part is not None]
+        return np.unique(np.concatenate([np.zeros(0, dtype=np.int64), *some]))
+
+    @property
+    def under_way(self) -> int:
+        """Number of UEs whose updates have not ended."""
+        return 0 if self.flying is None else len(self.flying.first)
+
+    def with_sent(self, uploads: Uploads, measured: Local, base: Model) -> Flight:
+        """With uploads that have begun from a model."""
+        flying = uploads if self.flying is None else Uploads.join([self.flying, uploads])
+        measured = measured if self.measured is None else Local.join([self.measured, measured])
+        return replace(self, flying=flying, measured=measured, bases=self.bases | {int(uploads.version[0]): base})
+
+    def with_ended(self, ended: Uploads) -> Flight:
+        """After uploads have ended."""
+        flying = None if self.flying is None else _some(self.flying, ~np.isin(self.flying.ue, ended.ue))
+        arrived = ended if self.arrived is None else Uploads.join([self.arrived, ended])
+        return replace(self, flying=flying, arrived=arrived)
+
+    def without(self, ue: IntArray) -> Flight:
+        """After updates of UEs that had ended have been merged or given up."""
+        arrived = None if self.arrived is None else _some(self.arrived, ~np.isin(self.arrived.ue, ue))
+        measured = None if self.measured is None else self.measured.select(~np.isin(self.measured.ue, ue))
+        kept = [part.version for part in (self.flying, arrived) if part is not None]
+        versions = np.unique(np.concatenate([np.zeros(0, dtype=np.int64), *kept])).tolist()
+        return Flight(self.flying, arrived, measured, {version: self.bases[version] for version in versions})
+
+    def measured_of(self, ue: IntArray) -> Local:
+        """Measurements of UEs, by increasing (ue, model)."""
+        if self.measured is None:
+            raise TypeError("no UE was asked")
+        some = self.measured.select(np.isin(self.measured.ue, ue))
+        return some.select(np.argsort(row_id(some.ue, some.model), kind="stable"))
+
+
+def _some(uploads: Uploads, rows: BoolArray) -> Uploads | None:
+    """Some of the rows; None where there is none."""
+    return uploads.select(rows) if rows.any() else None
