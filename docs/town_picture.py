@@ -21,7 +21,7 @@ from netsim.streets.graph import CLASSES
 from scenarios.app.results.read import load
 from scenarios.app.study.load import load as load_study
 
-GROUND = {"water": "#a8cbe6", "green": "#c8e2b5", "railway": "0.85"}
+GROUND = {"water": "#a8cbe6", "green": "#c8e2b5"}
 STREETS = {"primary": ("#d08a2a", 1.4), "secondary": ("#d08a2a", 0.9), "pedestrian": ("#b05a9a", 0.7)}
 
 

@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from typing import Annotated, ClassVar
 
-from pydantic import Strict
+from pydantic import AfterValidator, Strict
 
 from netsim.city.buildings import Buildings
 from netsim.geometry import Area
@@ -12,7 +12,27 @@ from netsim.rng import Streams
 from netsim.streets.graph import StreetGraph
 from netsim.units import FloatArray
 
-Span = Annotated[tuple[float, float], Strict(False)]  # YAML knows lists only; the two numbers stay strict
+
+def _rising(span: tuple[float, float]) -> tuple[float, float]:
+    """The span itself. Raises ValueError unless 0 <= low <= high."""
+    low, high = span
+    if not 0 <= low <= high:
+        raise ValueError(f"{low:g}, {high:g}: give the lowest then the highest value, none below 0")
+    return span
+
+
+def _above_0(span: tuple[float, float]) -> tuple[float, float]:
+    """The span itself. Raises ValueError unless it is above 0."""
+    if not span[0] > 0:
+        raise ValueError(f"{span[0]:g}, {span[1]:g}: give values above 0")
+    return span
+
+
+Pair = Annotated[tuple[float, float], Strict(False)]  # YAML knows lists only; the two numbers stay strict
+PauseSpan = Annotated[Pair, AfterValidator(_rising)]
+"""Lowest and highest value, from 0 on."""
+Span = Annotated[Pair, AfterValidator(_rising), AfterValidator(_above_0)]
+"""Lowest and highest value, above 0."""
 
 
 class City(Part):
@@ -48,7 +68,7 @@ class City(Part):
         return None
 
     def scenery(self, area: Area, streams: Streams) -> tuple[tuple[str, FloatArray], ...]:
-        """Shapes that maps draw below streets and buildings: (water, green or railway, outline (k, 2) in m)."""
+        """Shapes that maps draw below streets and buildings: (water or green, outline (k, 2) in m)."""
         return ()
 
     def notes(self) -> tuple[str, ...]:
@@ -60,9 +80,6 @@ class City(Part):
         return None
 
 
-def in_order(span: Span, lowest: float, what: str) -> Span:
-    """The span itself. Raises ValueError unless lowest < low <= high."""
-    low, high = span
-    if not lowest < low <= high:
-        raise ValueError(f"{low:g}, {high:g}: give lowest then highest {what} in m, both above {lowest:g}")
-    return span
+def between(span: tuple[float, float], unit: FloatArray) -> FloatArray:
+    """Uniform numbers (n,) of (0, 1) mapped onto a span."""
+    return span[0] + (span[1] - span[0]) * unit

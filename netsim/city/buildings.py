@@ -1,17 +1,23 @@
-"""Buildings as prisms: line of sight, clear paths, and outdoor places."""
+"""Buildings as prisms: line of sight, clear paths, and outdoor places.
+
+Each line has its own frame: `along` is the distance from its start, `side` the distance to its left, in metres. A line
+crosses a wall where `side` changes sign. A vertex that lies on the line is evaluated twice, moved to the left and
+moved to the right. Only stretches that are inside in both cases count as inside, so touching a corner or a wall is not
+a crossing.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
-from netsim.city.crossings import TOUCH_M, Lines, Walls, stretches
+from netsim.columns import frozen
 from netsim.errors import BadInput
 from netsim.geometry import Area
+from netsim.maps.geojson import Shapes
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -19,19 +25,19 @@ if TYPE_CHECKING:
     from shapely import STRtree
 
 _DRAWS = 1000  # of a place out of doors, before a city counts as full
-
-
 _FLOOR_M = 3.0  # height of a storey
+TOUCH_M = 1e-9  # nearer than this, or for a shorter way than this, is touching
+_TABLE = 100_000  # pairs of a link and a building weighed at once, to bound memory
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Buildings:
     """Buildings as prisms: `footprint` (n,) valid shapely polygons, holes are courtyards; `height_m` (n,) above ground.
 
     A wall belongs to the outside: a point on a wall is outdoors, and a link that touches a wall is not blocked.
     """
 
-    footprint: npt.NDArray[Any]
+    footprint: Shapes
     height_m: FloatArray
 
     def __post_init__(self) -> None:
@@ -57,12 +63,11 @@ class Buildings:
 
     def floor_area(self) -> FloatArray:
         """Middle (x, y) and floor area in m2 of every building (n, 3)."""
+        import shapely
+
         floors = np.maximum(self.height_m // _FLOOR_M, 1.0)
-        rows = [
-            (shape.centroid.x, shape.centroid.y, shape.area * n)
-            for shape, n in zip(self.footprint, floors, strict=True)
-        ]
-        return np.array(rows).reshape(-1, 3)
+        middle_m = shapely.get_coordinates(shapely.centroid(self.footprint))
+        return np.column_stack([middle_m, shapely.area(self.footprint) * floors])
 
     def inside(self, position_m: FloatArray) -> BoolArray:
         """Which points (n, 2) are indoors; (n,)."""
@@ -70,12 +75,11 @@ class Buildings:
         indoors[self._over(position_m)[0]] = True
         return indoors
 
-    def height_at(self, position_m: FloatArray) -> FloatArray:
-        """Height of the tallest building over each point (n, 2), 0 outdoors; (n,)."""
-        return self._roof_m(position_m, None)
+    def height_at(self, position_m: FloatArray, passed: IntArray | None = None) -> FloatArray:
+        """Height of the tallest building over each point (n, 2), 0 outdoors; (n,).
 
-    def _roof_m(self, position_m: FloatArray, passed: IntArray | None) -> FloatArray:
-        """`height_at` without the building passed (n,) of each point."""
+        passed (n,) is a building that does not count for each point, -1 for none.
+        """
         height_m = np.zeros(len(position_m))
         point, building = self._over(position_m)
         if passed is not None:
@@ -151,16 +155,15 @@ class Buildings:
             return blocked
         lines = Lines.between(a_m[:, :2], b_m[:, :2], self._walls)
         ends_m = np.stack([a_m[:, 2], b_m[:, 2]], axis=1)
+        passed = np.full(len(a_m), -1) if passed is None else passed
         for some in stretches(lines, self._walls, ends_m, self.height_m):
             low_m, high_m = ends_m[some.line].T
             share = np.stack([some.from_m, some.until_m]) / lines.length_m[some.line]
             min_height_m = (low_m + (high_m - low_m) * share).min(axis=0)
-            lower = min_height_m < self.height_m[some.building]
-            if passed is not None:
-                lower &= some.building != passed[some.line]
+            lower = (min_height_m < self.height_m[some.building]) & (some.building != passed[some.line])
             blocked[some.line[lower]] = True
         upright = np.flatnonzero(lines.length_m <= TOUCH_M)
-        roof_m = self._roof_m(a_m[upright, :2], None if passed is None else passed[upright])
+        roof_m = self.height_at(a_m[upright, :2], passed[upright])
         blocked[upright] = ends_m[upright].min(axis=1) < roof_m
         return blocked
 
@@ -190,3 +193,140 @@ def _in_order(a_m: FloatArray, b_m: FloatArray) -> tuple[FloatArray, FloatArray]
     east = a_m[:, 0] - b_m[:, 0]
     swap = ((east > 0) | ((east == 0) & (a_m[:, 1] > b_m[:, 1])))[:, None]
     return np.where(swap, b_m, a_m), np.where(swap, a_m, b_m)
+
+
+# --- lines and walls --------------------------------------------------------------------------------------------------
+
+
+@frozen
+class Walls:
+    """The rings of n polygons, one after another.
+
+    vertex_m (v, 2), relative to `origin_m` (2,); `last` (v,) marks those that close a ring; polygon k has the
+    vertices first[k] to first[k + 1] and lies within `radius_m` (n,) of `centre_m` (n, 2).
+    """
+
+    origin_m: FloatArray
+    vertex_m: FloatArray
+    last: BoolArray
+    first: IntArray
+    centre_m: FloatArray
+    radius_m: FloatArray
+
+    @classmethod
+    def of(cls, footprint: Shapes) -> Walls:
+        """The walls of polygons (n,)."""
+        import shapely
+
+        ring, owner = shapely.get_rings(footprint, return_index=True)
+        vertex_m, row = shapely.get_coordinates(ring, return_index=True)
+        low_m, high_m = np.split(shapely.bounds(footprint).reshape(-1, 4), 2, axis=1)
+        origin_m = low_m.min(axis=0) if len(low_m) else np.zeros(2)
+        return cls(
+            origin_m=origin_m,
+            vertex_m=np.asfortranarray(vertex_m - origin_m),  # x apart from y: they are gathered separately
+            last=np.append(row[1:] != row[:-1], True)[: len(row)],
+            first=np.searchsorted(owner[row], np.arange(len(footprint) + 1)),
+            centre_m=(low_m + high_m) / 2 - origin_m,
+            radius_m=np.linalg.norm(high_m - low_m, axis=1) / 2 + TOUCH_M,
+        )
+
+
+@frozen
+class Lines:
+    """Straight lines on the ground: start_m (k, 2), unit vector way (k, 2) (0 for a point), length_m (k,)."""
+
+    start_m: FloatArray
+    way: FloatArray
+    length_m: FloatArray
+
+    @classmethod
+    def between(cls, a_m: FloatArray, b_m: FloatArray, walls: Walls) -> Lines:
+        """From a_m (k, 2) to b_m (k, 2)."""
+        to_m = b_m - a_m
+        length_m = np.hypot(to_m[:, 0], to_m[:, 1])
+        way = np.divide(to_m, length_m[:, None], out=np.zeros_like(to_m), where=length_m[:, None] > TOUCH_M)
+        return cls(a_m - walls.origin_m, way, length_m)
+
+    def framed(self, row: IntArray, count: IntArray, point_m: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """`along` and `side` (p,) of points (p, 2), the first count[0] of them in the frame of line row[0], ..."""
+        (x_m, y_m), (way_x, way_y) = self.start_m[row].T, self.way[row].T
+        start_along, start_side = x_m * way_x + y_m * way_y, y_m * way_x - x_m * way_y
+        way_x, way_y = np.repeat(way_x, count), np.repeat(way_y, count)
+        x_m, y_m = point_m.T
+        along = x_m * way_x + y_m * way_y - np.repeat(start_along, count)
+        return along, y_m * way_x - x_m * way_y - np.repeat(start_side, count)
+
+
+@frozen
+class Stretches:
+    """Parts of lines that lie inside a footprint: from_m to until_m (s,) along the line.
+
+    line, building (s,) are indices; `wall` (s,) is the index of the vertex at which the first wall crossed begins.
+    """
+
+    line: IntArray
+    building: IntArray
+    from_m: FloatArray
+    until_m: FloatArray
+    wall: IntArray
+
+
+def stretches(lines: Lines, walls: Walls, ends_m: FloatArray, height_m: FloatArray) -> Iterator[Stretches]:
+    """Every part of a line inside the footprint of a building that may reach the line; one block of lines at a time.
+
+    ends_m (k, 2) are the heights of a line at its start and end, height_m (n,) those of the buildings.
+    """
+    if not len(height_m):
+        return
+    block = max(1, _TABLE // len(height_m))
+    for at in range(0, len(lines.length_m), block):
+        some = slice(at, at + block)
+        part = Lines(lines.start_m[some], lines.way[some], lines.length_m[some])
+        line, building = _candidates(part, walls, ends_m[some], height_m)
+        inside = _inside(part, walls, line, building)
+        yield Stretches(inside.line + at, inside.building, inside.from_m, inside.until_m, inside.wall)
+
+
+def _candidates(lines: Lines, walls: Walls, ends_m: FloatArray, height_m: FloatArray) -> tuple[IntArray, IntArray]:
+    """Candidate pairs (p,) of line and building: the line passes within the building's radius, not above its roof."""
+    low_m = ends_m.min(axis=1)
+    (x, y), (way_x, way_y) = lines.start_m.T, lines.way.T
+    # (lines, buildings)
+    along = lines.way @ walls.centre_m.T - (x * way_x + y * way_y)[:, None]
+    side = np.stack([-way_y, way_x], axis=1) @ walls.centre_m.T - (y * way_x - x * way_y)[:, None]
+    near = np.abs(side, out=side) <= walls.radius_m
+    near &= along >= -walls.radius_m
+    near &= along - lines.length_m[:, None] <= walls.radius_m
+    near &= low_m[:, None] < height_m
+    line, building = np.nonzero(near)
+    with np.errstate(divide="ignore", invalid="ignore"):  # a point has no slope; the lower end decides
+        slope = np.where(lines.length_m > TOUCH_M, (ends_m[:, 1] - ends_m[:, 0]) / lines.length_m, 0.0)[line]
+    middle_m = ends_m[line, 0] + slope * along[line, building]
+    min_height_m = middle_m - np.abs(slope) * walls.radius_m[building]
+    below = np.flatnonzero(np.maximum(min_height_m, low_m[line]) < height_m[building])
+    return line[below], building[below]
+
+
+def _inside(lines: Lines, walls: Walls, line: IntArray, building: IntArray) -> Stretches:
+    """The parts of lines (p,) inside buildings (p,), in order."""
+    count = np.diff(walls.first)[building]
+    pair = np.repeat(np.arange(len(line)), count)
+    vertex = np.arange(len(pair)) + np.repeat(walls.first[building] - np.cumsum(count) + count, count)
+    along, side = lines.framed(line, count, walls.vertex_m.T[:, vertex].T)
+    side[np.abs(side) <= TOUCH_M] = 0.0
+    wall = ~walls.last[vertex[:-1]]
+    left, right = side >= 0, side > 0  # the vertices on the line pushed to the left, to the right
+    left, right = (left[:-1] != left[1:]) & wall, (right[:-1] != right[1:]) & wall
+    met = np.flatnonzero(left | right)
+    at_m = (along[met] * side[met + 1] - along[met + 1] * side[met]) / (side[met + 1] - side[met])
+    order = np.lexsort((at_m, pair[met]))
+    met, at_m = met[order], at_m[order]
+    # rings are closed, so that every line meets each building an even number of times
+    inside = np.flatnonzero((np.cumsum(left[met]) & 1) & (np.cumsum(right[met]) & 1))
+    of = line[pair[met[inside]]]
+    from_m = np.maximum(at_m[inside], 0.0)
+    until_m = np.minimum(at_m[inside + 1], lines.length_m[of]) if len(inside) else from_m
+    long = until_m - from_m > TOUCH_M
+    row = met[inside[long]]
+    return Stretches(of[long], building[pair[row]], from_m[long], until_m[long], vertex[row])

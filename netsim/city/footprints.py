@@ -263,7 +263,7 @@ def metres(text: str) -> float | None:
 def _levels(tags: Mapping[str, Any]) -> float:
     """The number of storeys above 0 that the tags give; NaN for none."""
     for name in _LEVELS:
-        value = tags.get(name)
+        value: Any = tags.get(name)
         if isinstance(value, str) and len(value) <= _MAX_LENGTH and re.fullmatch(_NUMBER, value.strip()):
             value = float(value.replace(",", "."))
         if type(value) in (int, float) and 0 < value <= _HIGHEST_M / STOREY_M:

@@ -4,9 +4,9 @@ from math import sqrt
 from typing import ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
-from netsim.city.base import City, Span, in_order
+from netsim.city.base import City, Span, between
 from netsim.city.buildings import Buildings
 from netsim.geometry import Area
 from netsim.rng import Streams
@@ -46,11 +46,6 @@ class Generated(City):
     building_height_m: Span = (10.0, 130.0)
     """lowest and highest height of a building, m"""
 
-    @field_validator("building_height_m", "size_m")
-    @classmethod
-    def _spans(cls, value: Span) -> Span:
-        return in_order(value, 0.0, "value")
-
     @model_validator(mode="after")
     def _fits(self) -> Self:
         across_m = sqrt(2) * self.size_m[1]
@@ -73,7 +68,7 @@ class Generated(City):
         rng = streams.at("city.generated")
         unit = rng.uniform("building", which, (6,))
         share = _MIN_RADIUS + (1 - _MIN_RADIUS) * rng.uniform("star", which, (_STAR_CORNERS,))
-        size_m = _between(self.size_m, unit[:, :2])
+        size_m = between(self.size_m, unit[:, :2])
         outlines = [_outline(k % _SHAPES, size_m[k], share[k]) for k in range(self.count)]
         owner = np.repeat(which, [len(angle_rad) for angle_rad, _ in outlines])
         angle_rad = np.concatenate([angle_rad for angle_rad, _ in outlines]) + 2 * np.pi * unit[owner, 2]
@@ -84,11 +79,7 @@ class Generated(City):
         corner_m = centre_m[owner] + from_centre_m[:, None] * way
         corner_m = np.clip(corner_m, area.low_m, area.high_m)  # against rounding
         footprint = shapely.polygons(shapely.linearrings(corner_m, indices=owner))
-        return Buildings(footprint, _between(self.building_height_m, unit[:, 5]))
-
-
-def _between(span: Span, unit: FloatArray) -> FloatArray:
-    return span[0] + (span[1] - span[0]) * unit
+        return Buildings(footprint, between(self.building_height_m, unit[:, 5]))
 
 
 def _outline(shape: int, size_m: FloatArray, share: FloatArray) -> tuple[FloatArray, FloatArray]:

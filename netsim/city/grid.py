@@ -4,9 +4,9 @@ from math import floor
 from typing import ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
-from netsim.city.base import City, Span, in_order
+from netsim.city.base import City, Span, between
 from netsim.city.buildings import Buildings
 from netsim.geometry import Area
 from netsim.rng import Streams
@@ -46,11 +46,6 @@ class GridCity(City):
     building_height_m: Span = (10.0, 30.0)
     """lowest and highest height of a building, m"""
 
-    @field_validator("building_height_m")
-    @classmethod
-    def _heights(cls, value: Span) -> Span:
-        return in_order(value, 0.0, "building")
-
     @model_validator(mode="after")
     def _fits(self) -> Self:
         columns, rows = self._blocks
@@ -85,9 +80,8 @@ class GridCity(City):
         west_m, south_m = self.street_m + column * period_m, self.street_m + row * period_m
         # a block keeps its height when the city grows
         unit = streams.at("city.grid").uniform("height", column, item=row)
-        low_m, high_m = self.building_height_m
         footprint = box(west_m, south_m, west_m + self.block_m, south_m + self.block_m)
-        return Buildings(footprint, low_m + (high_m - low_m) * unit)
+        return Buildings(footprint, between(self.building_height_m, unit))
 
     def street_graph(self, area: Area, streams: Streams) -> StreetGraph:
         """The centre lines of the streets, residential ones, with a node at every crossing of three or four."""

@@ -1,23 +1,46 @@
-"""A generated town: irregular blocks, main and side streets, buildings with floors, a park, a river or railway."""
+"""A generated town: irregular blocks, main and side streets, buildings with floors, a park and a river.
 
-from dataclasses import dataclass
+All steps work on arrays of shapely geometries. Lines are noded once at the end, so that streets meet in shared
+vertices.
+"""
+
+from collections.abc import Callable
 from functools import lru_cache
 from itertools import pairwise
-from typing import ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from netsim.city.base import City
+from netsim.city.base import City, between
 from netsim.city.buildings import Buildings
-from netsim.city.town_plan import WIDTH_M, Shapes, TownPlan, lots, planned
+from netsim.columns import Columns, frozen
 from netsim.geometry import Area
+from netsim.maps.geojson import Shapes
 from netsim.rng import Rng, Streams
 from netsim.streets.assembly import StreetLines, assemble
-from netsim.streets.graph import StreetGraph
+from netsim.streets.graph import CLASSES, StreetGraph
 from netsim.streets.paths import Paths
 from netsim.ues import STOREY_M
-from netsim.units import FloatArray, IntArray
+from netsim.units import BoolArray, FloatArray, IntArray
+
+_WIDTHS_M = {"primary": 22.0, "secondary": 18.0, "residential": 14.0, "pedestrian": 10.0, "path": 4.0}
+WIDTH_M = np.array([_WIDTHS_M.get(name, np.nan) for name in CLASSES])
+"""Width of a street from wall to wall, by class."""
+_PRIMARY, _SECONDARY, _RESIDENTIAL, _PEDESTRIAN, _PATH = map(CLASSES.index, _WIDTHS_M)
+
+_GRID_M = 145.0
+_JITTER, _JITTER_CUT = 0.18, 0.35  # of the grid: standard deviation, and where it is cut
+_MAIN_EVERY = 4  # lines of the grid
+_DROPPED = 0.18  # share of side streets of the grid that are left out
+_BLOCK_M2, _BLOCK_SIDE_M = 14_000.0, 90.0  # larger and longer blocks are split by another street
+_CUT = (0.4, 0.6)  # where a block or lot is split, as a share of its longer side
+_OLD_TOWN = 0.12  # radius of the pedestrian centre as a share of the shorter side
+_RIVER_M = 60.0
+_BRIDGES = 3
+_EXTENSION_M = 0.05  # cuts reach beyond the streets that they end at, so that noding finds the crossing
+_INNER = 0.08  # of the axis of the river, outside of which no street becomes a bridge
+_LEVELS = 40  # of splitting
 
 _LOT_M2, _LOT_SPREAD = 700.0, (0.7, 1.6)
 _BUILT = 0.85  # share of lots with a building
@@ -25,7 +48,6 @@ _INSET_M = (2.0, 4.5)  # between a building and the border of its lot
 _MIN_AREA_M2 = 60.0  # of a building
 _FLOORS_CENTRE, _FLOORS_FALL, _FLOORS_STD = 6.0, 3.5, 1.2
 _MAX_FLOORS = 8  # [TR 38.901, Section 7.2]: UEs at most 22.5 m high, up to which its laws were published
-_BRIDGE_EVERY_M = 100.0
 
 
 class Town(City):
@@ -38,8 +60,8 @@ class Town(City):
         streets     every fourth line is a main street (18 to 22 m wide); 18 % of the other segments are left out;
                     blocks above 14,000 m^2 are split across their longer side at U(0.4, 0.6) by side streets (14 m),
                     which are pedestrian streets (10 m) in the centre
-        barrier     a river (60 m) or railway (24 m) with streets along both sides and `crossings` bridges
-        park        four cells of the grid with footpaths
+        river       60 m wide, with streets along both banks and three bridges
+        park        four cells of the grid with footpaths, where there is room
         lots        blocks without the streets, split in the same way to 700 U(0.7, 1.6) m^2
         buildings   on 85 % of the lots, U(2, 4.5) m from their borders, at least 60 m^2
         floors      round(N(6 - 3.5 r / (L / 2), 1.2^2)) within 1 to 8, 3 m each; r is the distance from the centre,
@@ -60,19 +82,6 @@ class Town(City):
     """east-west side of the area, m"""
     height_m: float = Field(default=2000.0, ge=300, le=6000)
     """north-south side of the area, m"""
-    barrier: Literal["river", "railway", "none"] = "river"
-    """what divides the town and is crossed by bridges only"""
-    crossings: int = Field(default=3, ge=1, le=20)
-    """number of bridges over the barrier, at about equal distances; at most one for 100 m of the shorter side"""
-    park: bool = True
-    """whether there is a park of about 290 x 290 m; a town below 800 m may have no room for one"""
-
-    @model_validator(mode="after")
-    def _spaced(self) -> Self:
-        most = int(min(self.width_m, self.height_m) // _BRIDGE_EVERY_M)
-        if self.barrier != "none" and self.crossings > most:
-            raise ValueError(f"crossings: {self.crossings} bridges are too close in this area; give at most {most}")
-        return self
 
     def area(self, trace_area: Area | None) -> Area:
         return Area(0.0, 0.0, self.width_m, self.height_m)
@@ -84,16 +93,41 @@ class Town(City):
         return drawn(self, streams.seed).graph
 
     def scenery(self, area: Area, streams: Streams) -> tuple[tuple[str, FloatArray], ...]:
-        return drawn(self, streams.seed).scenery
+        plan = drawn(self, streams.seed).plan
+        shapes = [("water", plan.river), ("green", plan.park)]
+        return tuple((kind, np.asarray(shape.exterior.coords)) for kind, shape in shapes if shape is not None)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
+class Roads(Columns):
+    """Centre lines (k,) of streets, and their class (k,)."""
+
+    line: Shapes
+    street_class: IntArray
+
+    @classmethod
+    def of(cls, line: Shapes | list[Any], street_class: int) -> "Roads":
+        """Streets of one class."""
+        return cls(np.array(line, dtype=object), np.full(len(line), street_class))
+
+
+@frozen
+class TownPlan:
+    """Streets between junctions; blocks (b,), the areas between them; river and park, None where there is no room."""
+
+    roads: Roads
+    blocks: Shapes
+    river: Any
+    park: Any
+
+
+@frozen
 class DrawnTown:
     """A drawn town."""
 
+    plan: TownPlan
     buildings: Buildings
     graph: StreetGraph
-    scenery: tuple[tuple[str, FloatArray], ...]
 
 
 @lru_cache(maxsize=4)  # buildings, streets and scenery of one town are asked for one after another
@@ -101,22 +135,266 @@ def drawn(town: Town, seed: int) -> DrawnTown:
     """The town of a seed, drawn once."""
     rng = Streams(seed).at("city.town")
     area = town.area(None)
-    plan = planned(area, town.barrier, town.crossings, town.park, rng)
-    return DrawnTown(_buildings(plan, area, rng), _graph(plan), _scenery(plan, town.barrier))
+    plan = planned(area, rng)
+    lines = StreetLines.two_way(Paths.of(plan.roads.line), plan.roads.street_class)
+    return DrawnTown(plan, _buildings(plan, area, rng), assemble(lines).graph)
+
+
+def planned(area: Area, rng: Rng) -> TownPlan:
+    """The plan of a town in an area."""
+    import shapely
+
+    node_m = _nodes(area, rng)
+    roads, main = _grid(node_m)
+    kept = main | (rng.uniform("dropped", np.arange(len(main))) >= _DROPPED)
+    river, banks, axis = _river(area, rng)
+    park = _park(node_m, river, rng)
+    if park is not None:
+        middle = shapely.line_interpolate_point(roads.line, 0.5, normalized=True)
+        kept |= shapely.dwithin(park, middle, _EXTENSION_M)  # also the streets around it
+        roads.street_class[shapely.contains_properly(shapely.buffer(park, -_EXTENSION_M), middle)] = _PATH
+    roads = Roads.join([_bridged(roads.select(kept), river, axis), Roads.of(banks, _RESIDENTIAL)])
+    return TownPlan(*_with_side_streets(roads, [river, park], area, rng), river, park)
+
+
+def _nodes(area: Area, rng: Rng) -> FloatArray:
+    """Junctions (nx, ny, 2) of a jittered grid; those on the border stay on it."""
+    count = np.maximum(np.round(area.side_m / _GRID_M).astype(np.int64), 2) + 1
+    step_m = area.side_m / (count - 1)
+    at = np.moveaxis(np.indices(tuple(count)), 0, -1)
+    which = at[..., 0] * 100_003 + at[..., 1]
+    jitter = np.clip(_JITTER * rng.normal("jitter", which.ravel(), (2,)), -_JITTER_CUT, _JITTER_CUT)
+    jitter = jitter.reshape(*count, 2)
+    jitter[[0, -1], :, 0] = 0.0
+    jitter[:, [0, -1], 1] = 0.0
+    return np.asarray(area.low_m + (at + jitter) * step_m)
+
+
+def _grid(node_m: FloatArray) -> tuple[Roads, BoolArray]:
+    """All segments of the grid of junctions (nx, ny, 2), and which are of main streets or the border."""
+    import shapely
+
+    nx, ny = node_m.shape[:2]
+    i, j = np.indices((nx, ny))
+    east_m = np.stack([node_m[:-1], node_m[1:]], axis=2).reshape(-1, 2, 2)
+    north_m = np.stack([node_m[:, :-1], node_m[:, 1:]], axis=2).reshape(-1, 2, 2)
+    line = np.concatenate([j[:-1].ravel(), i[:, :-1].ravel()])  # of the grid
+    last = np.repeat([ny - 1, nx - 1], [len(east_m), len(north_m)])
+    edge = (line == 0) | (line == last)
+    main = (line % _MAIN_EVERY == _MAIN_EVERY // 2) & ~edge
+    main |= (last < _MAIN_EVERY) & (line == last // 2)  # a small town has one main street each way
+    street_class = np.where(main | edge, _SECONDARY, _RESIDENTIAL)
+    street_class[main & (line % (2 * _MAIN_EVERY) == 3 * _MAIN_EVERY // 2)] = _PRIMARY
+    return Roads(shapely.linestrings(np.concatenate([east_m, north_m])), street_class), main | edge
+
+
+def _river(area: Area, rng: Rng) -> tuple[Any, Shapes, Any]:
+    """Polygon, banks and axis of the river, from west to east or from south to north."""
+    import shapely
+
+    unit = rng.uniform("corridor", [0], (5,))[0]
+    share = np.linspace(-0.05, 1.05, 61)
+    across = 0.3 + 0.4 * unit[0] + 0.16 * (unit[1] - 0.5) * (2 * share - 1)
+    across += 0.07 * np.sin(2 * np.pi * ((0.7 + 0.8 * unit[2]) * share + unit[3]))
+    at = np.stack([share, across], axis=1)
+    axis = shapely.linestrings(area.low_m + (at if unit[4] < 0.5 else at[:, ::-1]) * area.side_m)
+    beyond = area.grown(_EXTENSION_M)
+    whole = shapely.buffer(axis, min(_RIVER_M, float(area.side_m.min()) / 8) / 2)
+    banks = shapely.intersection(shapely.boundary(whole), shapely.box(*beyond.low_m, *beyond.high_m))
+    river = shapely.intersection(whole, shapely.box(*area.low_m, *area.high_m))
+    return river, shapely.get_parts(banks), axis
+
+
+def _park(node_m: FloatArray, river: Any, rng: Rng) -> Any:
+    """A park of 2 x 2 cells of the grid, off the river and off main streets if possible; None where none fits."""
+    import shapely
+
+    nx, ny = np.array(node_m.shape[:2]) - 3
+    if nx < 1 or ny < 1:
+        return None
+    i, j = np.indices((nx, ny)).reshape(2, -1)
+    corner = np.array([[0, 0], [1, 0], [2, 0], [2, 1], [2, 2], [1, 2], [0, 2], [0, 1]])
+    shape = shapely.polygons(node_m[i[:, None] + corner[:, 0], j[:, None] + corner[:, 1]])
+    crosses = (((i + 1) % _MAIN_EVERY) == _MAIN_EVERY // 2) | (((j + 1) % _MAIN_EVERY) == _MAIN_EVERY // 2)
+    cost = rng.uniform("park", np.arange(len(shape))) + crosses
+    cost[shapely.distance(shape, river) < 1.0] = np.inf
+    best = int(np.argmin(cost))
+    return shape[best] if np.isfinite(cost[best]) else None
+
+
+def _bridged(roads: Roads, river: Any, axis: Any) -> Roads:
+    """Streets cut at the banks of the river, but for bridges at equal distances.
+
+    A bridge is part of a street from bank to bank, of a main street where there is one, else a new street.
+    """
+    import shapely
+
+    line = roads.line
+    ends = np.stack([shapely.get_point(line, 0), shapely.get_point(line, -1)])
+    meets = shapely.get_num_geometries(shapely.intersection(line, [[axis], [river]]))
+    once = (meets == 1).all(axis=0)  # from bank to bank, not along a bend
+    whole = once & shapely.crosses(line, axis) & ~shapely.intersects(ends, river).any(axis=0)
+    where = shapely.line_locate_point(axis, shapely.centroid(shapely.intersection(line, axis)), normalized=True)
+    whole &= (where > _INNER) & (where < 1.0 - _INNER)  # none along the border of the area
+    is_bridge = np.zeros(len(line), dtype=np.bool_)
+    new = []
+    for share in (np.arange(_BRIDGES) + 0.5) / _BRIDGES:
+        away = np.abs(where - share)
+        near = whole & ~is_bridge & (away < 0.45 / _BRIDGES)
+        if near.any():
+            is_bridge[np.argmin(np.where(near, roads.street_class + 2.0 * away, np.inf))] = True
+        else:
+            new.append(_bridge(axis, float(share), river))
+    cut = shapely.difference(line, shapely.buffer(river, -_EXTENSION_M))
+    kept, of = shapely.get_parts(np.where(is_bridge, line, cut), return_index=True)
+    real = shapely.length(kept) > 1.0
+    return Roads.join([Roads(kept[real], roads.street_class[of[real]]), Roads.of(new, _RESIDENTIAL)])
+
+
+def _bridge(axis: Any, share: float, river: Any) -> Any:
+    """A line across the river at a share of its length."""
+    import shapely
+
+    at_m, next_m = shapely.get_coordinates(shapely.line_interpolate_point(axis, [share, share + 1e-3], normalized=True))
+    way = (next_m - at_m) / np.linalg.norm(next_m - at_m)
+    reach_m = _RIVER_M * np.array([-way[1], way[0]])
+    across = shapely.linestrings([at_m - reach_m, at_m + reach_m])
+    part = shapely.get_parts(shapely.intersection(across, shapely.buffer(river, _EXTENSION_M)))
+    return part[np.argmin(shapely.distance(part, shapely.points(at_m)))]  # in a bend the line may cross twice
+
+
+def _with_side_streets(roads: Roads, closed: list[Any], area: Area, rng: Rng) -> tuple[Roads, Shapes]:
+    """Noded streets, large blocks split by side streets, and the blocks without `closed` areas."""
+    import shapely
+
+    def large(shape: Shapes, number: IntArray) -> BoolArray:
+        long_side_m = _sides_m(shape)[1].max(axis=1, initial=0.0)
+        return (shapely.area(shape) > _BLOCK_M2) & (long_side_m >= _BLOCK_SIDE_M)
+
+    blocks, cut = _split(_faces(roads.line, closed), large, "cut", 2, rng)
+    near = shapely.distance(cut, shapely.points(area.centre_m)) < _OLD_TOWN * float(area.side_m.min())
+    side_streets = Roads(cut, np.where(near, _PEDESTRIAN, _RESIDENTIAL))
+    return _noded(Roads.join([roads, side_streets])), blocks
+
+
+def _faces(line: Shapes, closed: list[Any]) -> Shapes:
+    """Areas between the streets, in the order of their places, without those in a closed area."""
+    import shapely
+
+    faces = shapely.get_parts(shapely.polygonize([shapely.union_all(line)]))
+    for area in closed:
+        faces = faces[~shapely.contains_properly(area, shapely.point_on_surface(faces))]
+    at_m = np.round(shapely.get_coordinates(shapely.centroid(faces)), 3)
+    return np.asarray(faces[np.lexsort(at_m.T)])
+
+
+def _noded(roads: Roads) -> Roads:
+    """Streets between junctions; of two at one place the more important."""
+    import shapely
+
+    whole = shapely.get_parts(shapely.union_all(roads.line))
+    whole = whole[shapely.length(whole) > 2 * _EXTENSION_M]
+    middle = shapely.line_interpolate_point(whole, 0.5, normalized=True)
+    piece, source = shapely.STRtree(roads.line).query(middle, predicate="dwithin", distance=1e-3)
+    street_class = np.full(len(whole), len(CLASSES))
+    np.minimum.at(street_class, piece, roads.street_class[source])
+    return Roads(whole, street_class)
+
+
+# --- blocks and lots ----------------------------------------------------------------------------------------------
+
+
+def _split(
+    shape: Shapes, large: Callable[[Shapes, IntArray], BoolArray], what: str, base: int, rng: Rng
+) -> tuple[Shapes, Shapes]:
+    """Shapes split across their longer side until none is large, and the lines that split them.
+
+    large : which shapes (n,) are, with numbers (n,) by which they are drawn. Parts of shape k have the numbers base k,
+    base k + 1, ...
+    """
+    number = np.arange(len(shape)) + 1
+    done: list[Any] = []
+    cuts: list[Any] = []
+    for level in range(_LEVELS):
+        split = large(shape, number)
+        done.extend(shape[~split])
+        shape, number = shape[split], number[split]
+        if not len(shape):
+            break
+        unit = rng.uniform(what, number, item=level)
+        cuts.extend(_cut_lines(shape, unit))
+        shape, parent = _halves(shape, unit)
+        rank = np.arange(len(shape)) - np.searchsorted(parent, parent)
+        number = (number[parent] * base + np.minimum(rank, base - 1)) % 2**61
+    return np.array(done, dtype=object), np.array(cuts, dtype=object)
+
+
+def _sides_m(shape: Shapes) -> tuple[FloatArray, FloatArray]:
+    """Corners (n, 4, 2) of the smallest enclosing rectangles, and the lengths of two sides (n, 2)."""
+    import shapely
+
+    ring = shapely.get_exterior_ring(shapely.oriented_envelope(shape))
+    corner_m = shapely.get_coordinates(ring).reshape(len(shape), 5, 2)[:, :4]
+    return corner_m, np.linalg.norm(np.diff(corner_m[:, :3], axis=1), axis=2)
+
+
+def _across(shape: Shapes, unit: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Lines (n, 2, 2) across the longer sides of shapes, and vectors (n, 2) along these; longer than the shapes."""
+    corner_m, length_m = _sides_m(shape)
+    side_m = np.diff(corner_m[:, :3], axis=1)
+    each = np.arange(len(shape))
+    longer = length_m.argmax(axis=1)
+    long_m, start_m = side_m[each, longer], corner_m[each, longer]
+    other_m = side_m[each, 1 - longer] * (1 - 2 * longer)[:, None]
+    way = long_m / np.linalg.norm(long_m, axis=1, keepdims=True)
+    at_m = start_m + between(_CUT, unit)[:, None] * long_m + other_m / 2
+    reach_m = 2 * length_m.max(axis=1)[:, None] + 10.0
+    along_m = reach_m * np.stack([-way[:, 1], way[:, 0]], axis=1)
+    return np.stack([at_m - along_m, at_m + along_m], axis=1), reach_m * way
+
+
+def _halves(shape: Shapes, unit: FloatArray) -> tuple[Shapes, IntArray]:
+    """The parts on either side of a cut, and the shape that each came from, ascending."""
+    import shapely
+
+    line_m, way_m = _across(shape, unit)
+    sides = []
+    for beyond_m in (-way_m[:, None], way_m[:, None]):
+        ring = np.concatenate([line_m, line_m[:, ::-1] + beyond_m], axis=1)
+        sides.append(shapely.intersection(shape, shapely.polygons(ring)))
+    part, of = shapely.get_parts(np.stack(sides, axis=1).ravel(), return_index=True)
+    solid = (shapely.get_type_id(part) == shapely.GeometryType.POLYGON) & (shapely.area(part) > 1.0)
+    return part[solid], np.asarray(of[solid] // 2)
+
+
+def _cut_lines(shape: Shapes, unit: FloatArray) -> Shapes:
+    """Lines that split shapes, a little longer than the shape is wide."""
+    import shapely
+
+    whole = shapely.linestrings(_across(shape, unit)[0])
+    part = shapely.get_parts(shapely.intersection(whole, shape))
+    part = part[(shapely.get_type_id(part) == shapely.GeometryType.LINESTRING) & (shapely.length(part) > 1.0)]
+    ends_m = shapely.get_coordinates(part).reshape(len(part), -1, 2)[:, [0, -1]]
+    way = ends_m[:, 1] - ends_m[:, 0]
+    way *= _EXTENSION_M / np.linalg.norm(way, axis=1, keepdims=True)
+    return np.asarray(shapely.linestrings(ends_m + np.stack([-way, way], axis=1)))
 
 
 def _buildings(plan: TownPlan, area: Area, rng: Rng) -> Buildings:
+    """Buildings on most lots, which are drawn by their numbers."""
     import shapely
 
-    def target_m2(number: IntArray) -> FloatArray:
-        return _LOT_M2 * _between(_LOT_SPREAD, rng.uniform("size", number))
+    def large(shape: Shapes, number: IntArray) -> BoolArray:
+        return np.asarray(shapely.area(shape) > _LOT_M2 * between(_LOT_SPREAD, rng.uniform("size", number)))
 
-    lot = lots(_open_ground(plan), target_m2, rng)
+    lot, _ = _split(_open_ground(plan), large, "lot", 8, rng)
     which = np.arange(len(lot))
     unit = rng.uniform("building", which, (2,))
-    inset_m = _between(_INSET_M, unit[:, 1])
-    shape = _largest(shapely.buffer(lot, -inset_m, join_style="mitre"))
-    stands = (unit[:, 0] < _BUILT) & (shapely.area(shape) >= _MIN_AREA_M2)
+    part, of = shapely.get_parts(shapely.buffer(lot, -between(_INSET_M, unit[:, 1]), join_style="mitre"), True)
+    order = np.lexsort((-shapely.area(part), of))
+    which, first = np.unique(of[order], return_index=True)
+    shape = part[order][first]  # the largest part of each lot
+    stands = (unit[which, 0] < _BUILT) & (shapely.area(shape) >= _MIN_AREA_M2)
     shape, which = shape[stands], which[stands]
     away_m = np.linalg.norm(shapely.get_coordinates(shapely.centroid(shape)) - area.centre_m, axis=1)
     mean = _FLOORS_CENTRE - _FLOORS_FALL * away_m / (float(area.side_m.min()) / 2)
@@ -128,38 +406,11 @@ def _open_ground(plan: TownPlan) -> Shapes:
     """The blocks without the streets, whose widths go by class."""
     import shapely
 
-    width_m = np.array([WIDTH_M[c] for c in plan.street_class.tolist()])
-    street = shapely.buffer(plan.lines, width_m / 2, quad_segs=2, cap_style="square")
+    width_m = WIDTH_M[plan.roads.street_class]
+    street = shapely.buffer(plan.roads.line, width_m / 2, quad_segs=2, cap_style="square")
     block, over = shapely.STRtree(street).query(plan.blocks, predicate="intersects")
     order = np.lexsort((over, block))
-    block, over = block[order], over[order]
-    first = np.searchsorted(block, np.arange(len(plan.blocks) + 1))
-    taken = np.array([shapely.union_all(street[over[a:b]]) for a, b in pairwise(first)], dtype=object)
+    first = np.searchsorted(block[order], np.arange(len(plan.blocks) + 1))
+    taken = np.array([shapely.union_all(street[over[order[a:b]]]) for a, b in pairwise(first)], dtype=object)
     left = shapely.get_parts(shapely.difference(plan.blocks, taken))
     return np.asarray(left[shapely.area(left) >= _MIN_AREA_M2])
-
-
-def _largest(shape: Shapes) -> Shapes:
-    """The largest part of each polygon, which may be empty."""
-    import shapely
-
-    part, of = shapely.get_parts(shape, return_index=True)
-    order = np.lexsort((-shapely.area(part), of))
-    owner, first = np.unique(of[order], return_index=True)
-    largest = np.full(len(shape), shapely.Polygon(), dtype=object)
-    largest[owner] = part[order][first]
-    return largest
-
-
-def _scenery(plan: TownPlan, barrier: str) -> tuple[tuple[str, FloatArray], ...]:
-    kinds = {"river": "water", "railway": "railway"}
-    shapes = [(kinds.get(barrier, ""), plan.barrier), ("green", plan.park)]
-    return tuple((kind, np.asarray(each.exterior.coords)) for kind, each in shapes if each is not None)
-
-
-def _between(span: tuple[float, float], unit: FloatArray) -> FloatArray:
-    return span[0] + (span[1] - span[0]) * unit
-
-
-def _graph(plan: TownPlan) -> StreetGraph:
-    return assemble(StreetLines.two_way(Paths.of(plan.lines), plan.street_class)).graph

@@ -8,42 +8,14 @@ from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
-from pydantic import AfterValidator, Strict
 
 from netsim.columns import altered
 from netsim.mobility.base import Ground, Mobility, State
 from netsim.ues import Fixes
 from netsim.units import FloatArray, IntArray
-
-Range = Annotated[tuple[float, float], Strict(False)]  # YAML knows lists only; the numbers stay strict
-
-
-def _checked_speed(value: Range) -> Range:
-    """The range itself. Raises ValueError unless 0 < low <= high."""
-    low, high = value
-    if not 0 < low <= high:
-        raise ValueError(f"{low:g}, {high:g}: give lowest then highest speed in m/s, both above 0")
-    return value
-
-
-def _checked_pause(value: Range) -> Range:
-    """The range itself. Raises ValueError unless 0 <= low <= high."""
-    low, high = value
-    if not 0 <= low <= high:
-        raise ValueError(f"{low:g}, {high:g}: give shortest then longest pause in s, none below 0")
-    return value
-
-
-SpeedRange = Annotated[Range, AfterValidator(_checked_speed)]
-PauseRange = Annotated[Range, AfterValidator(_checked_pause)]
-
-
-def between(bounds: Range, unit: FloatArray) -> FloatArray:
-    """Uniform numbers (n,) of (0, 1) mapped onto a range."""
-    return bounds[0] + (bounds[1] - bounds[0]) * unit
 
 
 @dataclass(frozen=True, eq=False)

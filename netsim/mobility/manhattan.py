@@ -6,9 +6,10 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from netsim.city.base import PauseSpan, Span, between
 from netsim.errors import BadInput
 from netsim.mobility.base import Ground
-from netsim.mobility.legs import Leg, Legged, PauseRange, SpeedRange, between
+from netsim.mobility.legs import Leg, Legged
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -47,11 +48,11 @@ class Manhattan(Legged):
     needs: ClassVar = {"street grid": "it walks along the streets of a grid; take city grid"}
 
     kind: Literal["manhattan"] = "manhattan"
-    speed_m_s: SpeedRange = (0.8, 1.6)
+    speed_m_s: Span = (0.8, 1.6)
     """lowest and highest speed from one crossing to the next, m/s"""
     pause_probability: float = Field(default=0.1, ge=0, le=1)
     """probability of a pause at a crossing"""
-    pause_s: PauseRange = (0.0, 60.0)
+    pause_s: PauseSpan = (0.0, 60.0)
     """shortest and longest pause at a crossing, s"""
 
     def start(self, ue: IntArray, ground: Ground) -> StreetLeg:

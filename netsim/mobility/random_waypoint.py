@@ -6,10 +6,11 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from netsim.city.base import PauseSpan, Span, between
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.mobility.base import Ground
-from netsim.mobility.legs import Leg, Legged, PauseRange, SpeedRange, between
+from netsim.mobility.legs import Leg, Legged
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -50,9 +51,9 @@ class RandomWaypoint(Legged):
     example: ClassVar = {"kind": "random-waypoint"}
 
     kind: Literal["random-waypoint"] = "random-waypoint"
-    speed_m_s: SpeedRange = (0.8, 1.6)
+    speed_m_s: Span = (0.8, 1.6)
     """lowest and highest speed of a leg, m/s"""
-    pause_s: PauseRange = (0.0, 60.0)
+    pause_s: PauseSpan = (0.0, 60.0)
     """shortest and longest pause at a waypoint, s"""
     initial: Literal["uniform", "stationary"] = "uniform"
     """state at time 0: uniform positions at the start of a leg, or the stationary distribution (open ground only)"""

@@ -264,7 +264,9 @@ def _direct_s(trees: _Trees, origin: Access, destination: Access) -> FloatArray:
     way_m = _along_m(trees.graph, destination) - _along_m(trees.graph, origin)
     speed_m_s = trees.speed_m_s[origin.street, (way_m < 0).astype(np.int64)]
     same = (origin.street == destination.street) & (origin.street >= 0) & (speed_m_s > 0)
-    return np.divide(np.abs(way_m), speed_m_s, out=np.full(len(way_m), np.inf), where=same)
+    time_s = np.full(len(way_m), np.inf)
+    np.divide(np.abs(way_m), speed_m_s, out=time_s, where=same)
+    return time_s
 
 
 def _followed(trees: _Trees, trip: IntArray, node: IntArray, target: IntArray, row: IntArray) -> Slices:

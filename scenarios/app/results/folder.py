@@ -310,7 +310,7 @@ def _column(table: str, name: str, cells: Sequence[str]) -> np.ndarray:
 
 ARRAYS = {"roof_m": 2, "height_m": 2, "made": 2, "sent": 2, "place_m": 1, "area_m": 1}
 """what grid.npz holds, with dimensions: cells from south to north, each row from west to east"""
-SCENERY = ("green", "water", "railway")
+SCENERY = ("green", "water")
 """what map.npz may hold besides buildings and streets"""
 
 
