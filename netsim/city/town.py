@@ -390,7 +390,8 @@ def _buildings(plan: TownPlan, area: Area, rng: Rng) -> Buildings:
     lot, _ = _split(_open_ground(plan), large, "lot", 8, rng)
     which = np.arange(len(lot))
     unit = rng.uniform("building", which, (2,))
-    part, of = shapely.get_parts(shapely.buffer(lot, -between(_INSET_M, unit[:, 1]), join_style="mitre"), True)
+    inner = shapely.buffer(lot, -between(_INSET_M, unit[:, 1]), join_style="mitre")
+    part, of = shapely.get_parts(inner, return_index=True)
     order = np.lexsort((-shapely.area(part), of))
     which, first = np.unique(of[order], return_index=True)
     shape = part[order][first]  # the largest part of each lot
