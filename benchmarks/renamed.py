@@ -53,7 +53,7 @@ def rows(ues: int, rounds: int, cells: int) -> Iterator[Row]:
     for what, value, unit in (
         ("filter, a round of the second tenth", median(took[tenth : 2 * tenth]), "s"),
         ("filter, a round of the last tenth", median(took[-tenth:]), "s"),
-        ("names that are followed at the end", float(len(state.ue)), "1"),
+        ("names that are followed at the end", float(len(state.sender)), "1"),
         ("hindsight", process_time() - started, "s"),
     ):
         work = f"names of one round: {what}, {ues} UEs, {rounds} rounds, {cells**2} cells"

@@ -11,16 +11,14 @@ import numpy as np
 
 from benchmarks import renamed
 from benchmarks.world import Row, peak_gb, row
-from fl.tracking.answers import answers
-from fl.tracking.emission import Emission
+from fl.tracking.belief import answers
+from fl.tracking.chain import Chain
 from fl.tracking.error_model import ErrorModel
-from fl.tracking.filter import RoundOfMotion, step
 from fl.tracking.habits import Habits, weights_without_knowledge
 from fl.tracking.history import History
 from fl.tracking.motion import Motion
-from fl.tracking.own_places import OwnPlaces
 from fl.tracking.place_grid import PlaceGrid
-from fl.tracking.smoother import Chain, smoothed
+from fl.types import Public, RoundContext
 from netsim.geometry import Area
 
 _SIDE_M, _ROUND_S, _NEAR_M, _SPEED_MPS = 10_000.0, 1_800.0, 100.0, 30.0
@@ -58,23 +56,24 @@ def times(ues: int, rounds: int, cells: int) -> Times:
     """UEs that stay, with estimates of sigma 300 m, a fifth of them anywhere, on a grid of cells x cells."""
     grid = PlaceGrid(Area(0.0, 0.0, _SIDE_M, _SIDE_M), cells, cells)
     motion, prior = Motion.over(grid, _SPEED_MPS, _ROUND_S), np.full((1, cells, cells), 1 / cells**2, np.float32)
-    habits = Habits.none(ues, False, weights_without_knowledge(motion.sigma_m))
-    own, every, draw = OwnPlaces.none(ues, False, cells, cells), np.arange(ues), np.random.default_rng(0)
+    chain, every, draw = Chain(motion, prior, _ROUND_S), np.arange(ues), np.random.default_rng(0)
+    habits = Habits.none(ues, weights_without_knowledge(motion.sigma_m), grid, hours=False, own_places=False)
     home_m, history = draw.uniform(0, _SIDE_M, (ues, 2)), History.empty(1)
-    p = np.repeat(prior, ues, axis=0)
+    p, public = np.repeat(prior, ues, axis=0), Public(grid.area, 1)
     answers(p[:1].reshape(1, -1), grid, _NEAR_M)  # loads
     started = process_time()
     for t in range(rounds):
         z = home_m + draw.normal(0, 300.0, (ues, 2))
         z = np.where(draw.uniform(size=(ues, 1)) < 0.2, draw.uniform(0, _SIDE_M, (ues, 2)), z)[:, None]
-        history = history.plus(t + 1, t * _ROUND_S, t * _ROUND_S, _ROUND_S, _ERRORS, every, z)
-        classes = history.classes(t, _ROUND_S)
-        done = step(motion, p, [RoundOfMotion(habits.weight(c), prior) for c in classes], Emission.of(_ERRORS, z, grid))
-        habits, p = habits.plus(0, done.share), done.p
+        facts = RoundContext(t + 1, t * _ROUND_S, public, round_s=_ROUND_S, week_s=t * _ROUND_S)
+        history = history.plus(facts, _ERRORS, every, z)
+        p, uses = chain.filtered(p, habits, history.classes(t, _ROUND_S), _ERRORS.emission(z, grid))
+        habits.add_uses(0, uses)
         answers(p.reshape(ues, -1), grid, _NEAR_M)
     filtered = process_time()
-    for belief in smoothed(Chain(motion, prior, _ROUND_S), history, every, habits, own):
-        answers(belief.probability, grid, _NEAR_M)
+    for _, beliefs in chain.smoothed(history, every, habits):
+        for belief in beliefs:
+            answers(belief.reshape(-1, len(grid)), grid, _NEAR_M)
     return Times(filtered - started, process_time() - filtered)
 
 

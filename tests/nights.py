@@ -2,10 +2,9 @@
 
 import numpy as np
 
-from fl.tracking.discs import best_discs
 from fl.tracking.dwelling import home_posterior, log_evidence, log_mean, log_mixed
 from fl.tracking.error_model import ErrorModel
-from fl.tracking.place_grid import PlaceGrid
+from fl.tracking.place_grid import PlaceGrid, best_discs
 from netsim.geometry import Area
 
 TOWN = Area(0.0, 0.0, 10_000.0, 10_000.0)

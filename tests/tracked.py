@@ -10,8 +10,7 @@ from fl.attacks.learnt_errors import LearntErrors
 from fl.attacks.shadow_ues import Population, positions_m
 from fl.attacks.tracker import Tracker
 from fl.leakage.reliability import reliability_error
-from fl.tracking.answers import answers, expected_distance_m, in_area
-from fl.tracking.belief import Belief
+from fl.tracking.belief import Belief, answers, expected_distance_m, in_area
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Estimates, Public, RoundContext
 from netsim.clock import DAY_S, WEEK_S

@@ -1,25 +1,25 @@
 r"""Home, work and other places of a UE, with the probability that they are right."""
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
 
 from fl.attacks import ATTACKS
-from fl.attacks.base import Attack, View
+from fl.attacks.base import Attack, View, recall
 from fl.attacks.closed_form import ClosedForm
-from fl.attacks.dwell_state import MOST_THIRDS, DwellPlaces, DwellState, Hours, NamedSoFar
-from fl.attacks.learnt_errors import LearntErrors
+from fl.attacks.learnt_errors import MOST_RANKS, LearntErrors
 from fl.attacks.over_rounds import OverRounds
 from fl.attacks.shadow_ues import Population
-from fl.tracking.discs import best_discs
+from fl.tracking.dwelling import Hours, Residences, Shares, blocks, log_evidence
 from fl.tracking.error_model import ErrorModel
-from fl.tracking.place_grid import PlaceGrid
-from fl.tracking.residence import Residences, Shares
-from fl.tracking.visited import habits, home_and_work
-from fl.types import Estimates, Metrics, Public, RoundContext
+from fl.tracking.history import History, Lifetimes
+from fl.tracking.place_grid import PlaceGrid, best_discs
+from fl.tracking.visited import EstimatesOfUe, habits, home_and_work
+from fl.types import Estimates, Metrics, Public, RoundContext, State
+from netsim.columns import Columns, frozen, no_ints
 from netsim.geometry import Area
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -40,8 +40,58 @@ _WHOLE_DAYS = np.array([[0.0, 0.0], [0.3, 0.0], [0.45, 0.40], [0.5, 0.05]])
 """shares of home and work among what is named of a workday and of a day off: one place, or several"""
 
 
+_MOST_THIRDS = 8
+_CLASSES = 48  # of time: the hours of workdays, then those of days off
+_PLACES = ("home", "work", *(f"third {k + 1}" for k in range(_MOST_THIRDS)))
+
+
 def _hours_text(hours: tuple[float, float]) -> str:
     return f"{hours[0]:g} to {hours[1]:g} o'clock"
+
+
+@frozen
+class DwellPlaces(Columns):
+    """Places to name of senders (k,), ascending: place_m (k, P, 2) and probability (k, P) of home, work and third
+    places; searched (k,) : number of estimates at the search for third places.
+    """
+
+    sender: IntArray
+    place_m: FloatArray
+    probability: FloatArray
+    searched: IntArray
+
+    @classmethod
+    def nothing(cls, sender: IntArray) -> "DwellPlaces":
+        """Before any estimate."""
+        n, places = len(sender), len(_PLACES)
+        return cls(sender, np.full((n, places, 2), np.nan), np.zeros((n, places)), np.zeros(n, dtype=np.int64))
+
+    def with_rows(self, sender: IntArray) -> "DwellPlaces":
+        """A copy with rows for these senders too."""
+        every = self.join([self, self.nothing(np.setdiff1d(sender, self.sender))])
+        return every.select(np.argsort(every.sender))
+
+
+@frozen
+class DwellState:
+    """of : state of the wrapped attack; errors : learnt on shadow UEs; history, lifetimes : of all estimates; past :
+    evidence of nights and workdays, and named : what would be answered, of the senders that are followed now;
+    precision, bias : sums over rounds of what estimates tell, and of bias_m^2 weighted by it.
+    """
+
+    of: State
+    errors: LearntErrors = field(default_factory=LearntErrors)
+    history: History = field(default_factory=lambda: History.empty(MOST_RANKS))
+    lifetimes: Lifetimes = field(default_factory=Lifetimes)
+    past: Residences = field(default_factory=lambda: Residences.nothing(no_ints(), 0))
+    named: DwellPlaces = field(default_factory=lambda: DwellPlaces.nothing(no_ints()))
+    precision: float = 0.0
+    bias: float = 0.0
+
+    @property
+    def lasting_m(self) -> float:
+        """The part of errors that persists, in what all rounds tell together: those count most that tell most."""
+        return float(np.sqrt(self.bias / self.precision)) if self.precision > 0 else 0.0
 
 
 class Dwell(OverRounds):
@@ -75,7 +125,7 @@ class Dwell(OverRounds):
     """radius of the disc of which the probability is stated, m"""
     cell_m: float = Field(default=50.0, ge=0.1, le=1e6)
     """largest distance between the places of the grid, m; half of hit_radius_m or less"""
-    third_places: int = Field(default=3, ge=0, le=MOST_THIRDS)
+    third_places: int = Field(default=3, ge=0, le=_MOST_THIRDS)
     """largest number of places besides home and work"""
     home_hours: Annotated[tuple[HourOfDay, HourOfDay], Field(strict=False)] = (0.0, 6.0)
     """hours between which a round tells of home, from and to; 20 to 8 goes over midnight. The rounds of one night count
@@ -120,10 +170,12 @@ class Dwell(OverRounds):
     def notes_on_rounds(self, rounds: Iterable[RoundContext]) -> tuple[str, ...]:
         none = {f"home in {_hours_text(self.home_hours)}", f"work in {_hours_text(self.work_hours)} on a workday"}
         for facts in rounds:
-            hours = Hours.of(facts)
-            period = None if hours is None else hours.period(self.home_hours, self.work_hours)
-            if hours is not None and hours.whole_day:
+            hours = Hours.of_round(facts)
+            if hours is None:
+                continue
+            if hours.whole_day:
                 return ()
+            period = hours.period(self.home_hours, self.work_hours)
             if period is not None:
                 none -= {text for text in none if text.startswith("home" if period.night else "work")}
             if not none:
@@ -134,76 +186,124 @@ class Dwell(OverRounds):
         )
 
     def start(self) -> DwellState:
-        return DwellState(self.of.start(), LearntErrors(), Residences(), NamedSoFar(), DwellPlaces.empty())
+        return DwellState(self.of.start())
 
     def figures(self, state: DwellState) -> Metrics:
         return self.error_figures(state.errors)
 
     def run(self, view: View, facts: RoundContext, state: DwellState, rng: Rng) -> tuple[Estimates, DwellState]:
-        grid = self._grid(facts.public.area, len(np.union1d(view.ue, state.past.owner)))
+        names = state.lifetimes.name[state.past.sender]
+        grid = self._grid(facts.public.area, len(np.union1d(view.ue, names)))
         look = self.looked(view, facts, state.of, state.errors, Population.uniform(grid), rng)
-        lifetimes = state.lifetimes.after(look.names, facts.round, facts.time_s, facts.round_s, view.renames)
-        known = replace(state.followed(lifetimes), of=look.of, errors=look.errors)
-        errors, hours = self.errors_now(look.errors), Hours.of(facts)
+        lives = state.lifetimes.after(look.names, facts, view.renames)
+        state = replace(
+            state, of=look.of, errors=look.errors, lifetimes=lives,
+            past=state.past.select(lives.alive[state.past.sender]),
+            named=state.named.select(lives.alive[state.named.sender]),
+        )  # fmt: skip
+        errors, hours = self.errors_now(look.errors), Hours.of_round(facts)
         if errors is not None and hours is not None and len(look.names):
-            known = self._told(known, look.names, look.z_m, errors, hours, grid)
-        return self._answers(view, known.named), known
+            sender = lives.senders(look.names)
+            order = np.argsort(sender)
+            state = self._told(state, sender[order], look.z_m[order], errors, hours, facts, grid)
+        return self._answers(view, state), state
 
     def _grid(self, area: Area, n_ue: int) -> PlaceGrid:
         """Grid of the area; a UE has three maps."""
         return PlaceGrid.over(area, self.cell_m, 3 * n_ue, self.label)
 
     def _told(
-        self, state: DwellState, names: IntArray, z_m: FloatArray, errors: ErrorModel, hours: Hours, grid: PlaceGrid
-    ) -> DwellState:
-        """After the estimates (k, R, 2) of one round of UEs names (k,)."""
-        shares = Shares(self.home_share, self.work_share, self.stay_share, self.employed_share)
-        heard, past, named = state.heard.plus(names, z_m, errors, hours), state.past, state.named.with_rows(names)
-        state = state.with_errors(errors)
-        whole = replace(errors, bias_m=state.lasting_m)
+        self, state: DwellState, sender: IntArray, z_m: FloatArray, errors: ErrorModel, hours: Hours,
+        facts: RoundContext, grid: PlaceGrid,
+    ) -> DwellState:  # fmt: skip
+        """After the estimates (k, R, 2) of one round of senders (k,) ascending."""
+        state = replace(
+            state, history=state.history.plus(facts, errors, sender, z_m), precision=state.precision + errors.precision,
+            bias=state.bias + errors.precision * errors.bias_m**2,
+        )  # fmt: skip
+        named = state.named.with_rows(sender)
+        at = np.searchsorted(named.sender, sender)
         period = hours.period(self.home_hours, self.work_hours)
         if hours.whole_day:
-            named = named.home_and_work(names, *self._of_days(heard, names, whole, grid))
+            for row, one in zip(at.tolist(), sender.tolist(), strict=True):
+                said = _estimates_of(state.history, one, facts.round_s)
+                area_m2 = float(np.prod(grid.area.side_m))
+                found = home_and_work(said, _WHOLE_DAYS, area_m2, state.lasting_m, self.hit_radius_m)
+                named.place_m[row, :2] = found.place_m
+                named.probability[row, :2] = found.probability
         elif period is not None:
-            past = past.plus(names, z_m, errors, grid, period, shares)
-            maps = past.posteriors(names, shares, grid, whole, self.hit_radius_m)
-            discs = [best_discs(each, grid, self.hit_radius_m) for each in maps]
-            named = named.home_and_work(names, *(np.stack(of, axis=1) for of in zip(*discs, strict=True)))
+            shares = Shares(self.home_share, self.work_share, self.stay_share, self.employed_share)
+            past = state.past.plus(sender, log_evidence(z_m, errors, grid), period, shares)
+            state = replace(state, past=past)
+            for some in blocks(np.arange(len(sender))):
+                rows = past.select(np.searchsorted(past.sender, sender[some]))
+                seen, home = rows.homes(shares, grid, state.lasting_m)
+                work = rows.workplaces(seen, shares, grid, state.lasting_m, self.hit_radius_m)
+                for k, maps in enumerate((home, work)):
+                    place_m, probability = best_discs(maps, grid, self.hit_radius_m)
+                    named.place_m[at[some], k] = place_m
+                    named.probability[at[some], k] = probability
         if self.third_places and not hours.whole_day:
-            named = self._thirds(heard, named, names, whole, grid)
-        return replace(state, past=past, heard=heard, named=named)
+            self._search_thirds(state, named, at, facts.round_s, grid)
+        return replace(state, named=named)
 
-    def _of_days(
-        self, heard: NamedSoFar, names: IntArray, errors: ErrorModel, grid: PlaceGrid
-    ) -> tuple[FloatArray, FloatArray]:
-        """Home and work (k, 2, 2) with probabilities (k, 2), of rounds as long as days."""
+    def _search_thirds(
+        self, state: DwellState, named: DwellPlaces, at: IntArray, round_s: float, grid: PlaceGrid
+    ) -> None:
+        """Write other places of senders, at rows (k,), of which a tenth more has been heard since the last time."""
+        count = np.bincount(state.history.named.sender, minlength=int(named.sender.max()) + 1)[named.sender]
         area_m2 = float(np.prod(grid.area.side_m))
-        found = [
-            home_and_work(heard.of(ue), _WHOLE_DAYS, area_m2, errors.bias_m, self.hit_radius_m) for ue in names.tolist()
-        ]
-        return np.stack([one.place_m for one in found]), np.stack([one.probability for one in found])
-
-    def _thirds(
-        self, heard: NamedSoFar, named: DwellPlaces, names: IntArray, errors: ErrorModel, grid: PlaceGrid
-    ) -> DwellPlaces:
-        """Other places of those UEs of whom a tenth more has been heard since the last time."""
-        area_m2, count = float(np.prod(grid.area.side_m)), heard.count(names)
-        due = named.grown(names, count)
-        for ue, n in zip(names[due].tolist(), count[due].tolist(), strict=True):
-            known_m = named.sure(ue, self.min_probability)
+        for row in at[count[at] >= np.maximum(1.1 * named.searched[at], 2.0)].tolist():
+            sure = named.probability[row, :2] >= max(self.min_probability, 1e-9)
+            said = _estimates_of(state.history, int(named.sender[row]), round_s)
             found = habits(
-                heard.of(ue), known_m, NamedSoFar.CLASSES, area_m2, errors.bias_m, self.hit_radius_m, self.third_places
-            )
-            named = named.thirds(ue, found.place_m, found.probability, n)
-        return named
+                said, named.place_m[row, :2][sure], _CLASSES, area_m2, state.lasting_m, self.hit_radius_m,
+                self.third_places,
+            )  # fmt: skip
+            until = 2 + len(found.place_m)
+            named.place_m[row, 2:], named.probability[row, 2:] = np.nan, 0.0
+            named.place_m[row, 2:until], named.probability[row, 2:until] = found.place_m, found.probability
+            named.searched[row] = count[row]
 
-    def _answers(self, view: View, named: DwellPlaces) -> Estimates:
+    def _answers(self, view: View, state: DwellState) -> Estimates:
         """Answers for each UE of the view, at all of its models; one answer without a place for nothing."""
-        place_m, probability = named.recalled(view.ue)
+        sender = state.lifetimes.senders(view.ue)
+        place_m = recall(state.named.sender, state.named.place_m, sender)
+        probability = np.nan_to_num(recall(state.named.sender, state.named.probability, sender))
         spoken: BoolArray = (probability >= self.min_probability) & (probability > 0)
         silent = np.asarray(~spoken.any(axis=1))
         row, rank = np.nonzero(spoken | (silent[:, None] & (np.arange(spoken.shape[1]) == 0)))
         where = np.where(spoken[row, rank, None], place_m[row, rank], np.nan)
         weight = np.where(spoken[row, rank], probability[row, rank], 0.0)
-        status = ["unsure" if silent[i] else DwellPlaces.PLACES[k] for i, k in zip(row, rank, strict=True)]
+        status = ["unsure" if silent[i] else _PLACES[k] for i, k in zip(row, rank, strict=True)]
         return Estimates.of(view.ue[row], view.model[row], "answer", where, weight, status)
+
+
+def _estimates_of(history: History, sender: int, round_s: float) -> EstimatesOfUe:
+    """All that was named of one sender. Class of time is the hour, of days off 24 more; of whole days, whether it is
+    off, and 2 more where several places were named.
+
+    A place that stands at several ranks counts once, at that of the largest share.
+    """
+    mine = history.named.select(history.named.sender == sender)
+    looks = history.looks.select(mine.look)
+    errors = ErrorModel.stacked(looks.errors).without_bias()
+    truths = errors.truths(mine.z_m)
+    hours = Hours.of(looks.time_s, looks.week_s, round_s)
+    there = np.isfinite(mine.z_m).all(axis=2) & ~_has_better(mine.z_m, truths.share)
+    row, rank = np.nonzero(there)
+    right, of_class = truths.share[row, rank], hours.hour.astype(np.int64) + 24 * hours.off
+    if hours.whole_day:  # all of its places may be right
+        right, of_class = np.ones(len(row)), hours.off + 2 * (there.sum(axis=1) > 1)
+    return EstimatesOfUe(
+        truths.place_m[row, rank], truths.sigma_m[row, rank], (1.0 - np.asarray(errors.outlier)[row]) * right,
+        of_class[row], hours.day[row],
+    )  # fmt: skip
+
+
+def _has_better(z_m: FloatArray, share: FloatArray) -> BoolArray:
+    """Which ranks of estimates (k, R, 2) name a place that a rank of larger share (k, R) names, or an earlier one."""
+    equal = (z_m[:, :, None] == z_m[:, None]).all(axis=3)
+    ranks = np.arange(z_m.shape[1])
+    tie = (share[:, :, None] == share[:, None]) & (ranks[:, None] > ranks)
+    return np.asarray((equal & ((share[:, :, None] < share[:, None]) | tie)).any(axis=2))

@@ -17,8 +17,7 @@ from fl.attacks.threat import CELLS
 from fl.population import POPULATIONS
 from fl.population.base import PopulationPrior
 from fl.population.buildings import InBuildings
-from fl.tracking.discs import disc_masses
-from fl.tracking.place_grid import PlaceGrid
+from fl.tracking.place_grid import PlaceGrid, disc_masses
 from fl.types import Estimates, Public, RoundContext
 from netsim.clock import DAY_S
 from netsim.rng import Rng

@@ -6,13 +6,12 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from fl.attacks.dwell_state import Hours
+from fl.tracking.dwelling import Hours, Period, Residences, Shares, blocks, log_evidence
 from fl.tracking.error_model import ErrorModel
 from fl.tracking.identity import Identities, identified, log_odds
 from fl.tracking.place_grid import PlaceGrid
-from fl.tracking.residence import Period, Residences, Shares
 from fl.types import Directory, RoundContext
-from netsim.columns import frozen
+from netsim.columns import frozen, no_ints
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.rng import Rng
@@ -28,7 +27,7 @@ _NO_HOURS = (0.0, 0.0)
 class Residents:
     """past : what nights said of tracks; identities : of the last round."""
 
-    past: Residences = field(default_factory=Residences)
+    past: Residences = field(default_factory=lambda: Residences.nothing(no_ints(), 0))
     identities: Identities = field(default_factory=Identities.none)
 
 
@@ -64,15 +63,17 @@ class HomeLinker:
         this part are given to different people or, where names do not change, all tracks.
         """
         area = facts.public.area
-        grid, hours, past = grid_of_homes(area), Hours.of(facts), known.past
+        grid, hours, past = grid_of_homes(area), Hours.of_round(facts), known.past
         if alive is not None:
-            past = past.rows(np.flatnonzero(np.isin(past.owner, alive)))
+            past = past.select(np.isin(past.sender, alive))
         shares = _shares(hours)
         period = None if hours is None else _night(hours, self.home_hours)
         some = np.flatnonzero(np.isfinite(heard.z_m[..., 0]).any(axis=1))
         if period is not None and len(some):
-            past = past.plus(heard.track[some], heard.z_m[some], errors, grid, period, shares)
-        mine = past.owner if alive is None else np.intersect1d(past.owner, heard.track)
+            some = some[np.argsort(heard.track[some])]
+            log_e = log_evidence(heard.z_m[some], errors, grid)
+            past = past.plus(heard.track[some], log_e, period, shares)
+        mine = past.sender if alive is None else np.intersect1d(past.sender, heard.track)
         return Residents(
             past, known.identities.plus(self._identified(past, mine, heard, errors, shares, grid, facts, rng))
         )
@@ -83,7 +84,9 @@ class HomeLinker:
     ) -> Identities:  # fmt: skip
         """Persons of the names, when rivals (m,) are given to different people."""
         said, people = Identities.unknown(facts.round, heard.name), len(self.directory.user)
-        home = past.homes(rivals, shares, grid, errors.bias_m)
+        at = np.searchsorted(past.sender, rivals)
+        every = [past.select(some).homes(shares, grid, errors.bias_m)[1] for some in blocks(at)]
+        home = np.concatenate([np.zeros((0, len(grid)), dtype=np.float32), *every])
         known = np.asarray(home.any(axis=1))
         rivals, home = rivals[known], home[known]
         if not len(rivals):
@@ -137,4 +140,4 @@ def _shares(hours: Hours | None) -> Shares:
 
 def _night(hours: Hours, home_hours: tuple[float, float]) -> Period | None:
     """The night that a round is in, if it is in any; a round that has no time of day is one as a whole."""
-    return Period(hours.day, True) if hours.whole_day else hours.period(home_hours, _NO_HOURS)
+    return Period(int(hours.day[0]), True) if hours.whole_day else hours.period(home_hours, _NO_HOURS)

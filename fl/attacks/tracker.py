@@ -1,32 +1,33 @@
 r"""Tracking: where UEs are, from the estimates of all rounds together."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
 from fl.attacks import ATTACKS
-from fl.attacks.base import Attack, View
+from fl.attacks.base import Attack, View, recall
 from fl.attacks.closed_form import ClosedForm
-from fl.attacks.follower import Follower
+from fl.attacks.learnt_errors import MOST_RANKS, LearntErrors
 from fl.attacks.over_rounds import OUTLIER, OverRounds
 from fl.attacks.shadow_ues import ROAMING, SPEED_MPS, Population
-from fl.attacks.tracker_answers import estimates, shown
-from fl.attacks.tracker_state import TrackerState
 from fl.population import POPULATIONS
 from fl.population.base import PopulationPrior
 from fl.population.uniform import Everywhere
-from fl.tracking import answers
-from fl.tracking.belief import Belief
+from fl.tracking.belief import Belief, Memory, places_of_least_distance_m, probability_within
+from fl.tracking.chain import Chain
 from fl.tracking.error_model import ErrorModel
-from fl.tracking.motion import Motion
+from fl.tracking.habits import PARTS, Habits, weights_of
+from fl.tracking.history import NEVER, History, Lifetimes, hour_class
+from fl.tracking.motion import Motion, blurred
 from fl.tracking.place_grid import PlaceGrid
-from fl.tracking.smoother import Chain
-from fl.types import Estimates, Metrics, Public, RoundContext
+from fl.types import Estimates, Metrics, Public, RoundContext, State
+from netsim.columns import frozen, no_ints
 from netsim.geometry import Area
 from netsim.rng import Rng
+from netsim.units import BoolArray, Float32Array, FloatArray, IntArray
 
 TRACKED = ATTACKS.only(
     "closed-form",
@@ -40,6 +41,36 @@ TRACKED = ATTACKS.only(
 )
 """Attacks whose estimates of rounds can be tracked"""
 _RELEARNT = tuple(2**k for k in range(4, 13))  # looks after which motion is learnt again from the whole past
+
+
+@frozen
+class TrackerState:
+    """of : the state of the tracked attack; errors : what it has learnt of its errors; history : its estimates, and
+    lifetimes of all senders in it; sender (k,) ascending : who is followed now; p (k, G) : what the filter believes of
+    each; count (k, C, K + 2), beliefs (k, P, ny, nx) : what is known of their motion (see `Habits`); memory : whether
+    it helps.
+    """
+
+    of: State
+    errors: LearntErrors = field(default_factory=LearntErrors)
+    history: History = field(default_factory=lambda: History.empty(MOST_RANKS))
+    lifetimes: Lifetimes = field(default_factory=Lifetimes)
+    sender: IntArray = field(default_factory=no_ints)
+    p: Float32Array = field(default_factory=lambda: np.zeros((0, 0), dtype=np.float32))
+    count: FloatArray = field(default_factory=lambda: np.zeros((0, 0, 0)))
+    beliefs: Float32Array = field(default_factory=lambda: np.zeros((0, 0, 0, 0), dtype=np.float32))
+    memory: Memory = field(default_factory=Memory)
+
+    @property
+    def name(self) -> IntArray:
+        """The names (k,) of those that are followed."""
+        return self.lifetimes.name[self.sender]
+
+    def only(self, some: BoolArray) -> "TrackerState":
+        """Select some of those (k,) that it follows."""
+        return replace(
+            self, sender=self.sender[some], p=self.p[some], count=self.count[some], beliefs=self.beliefs[some]
+        )
 
 
 class Tracker(OverRounds):
@@ -101,29 +132,69 @@ class Tracker(OverRounds):
         return TrackerState(self.of.start())
 
     def run(self, view: View, facts: RoundContext, state: TrackerState, rng: Rng) -> tuple[Estimates, TrackerState]:
-        grid = self._grid(facts.public.area, len(np.union1d(view.ue, state.ue)))
-        look = self.looked(view, facts, state.of, state.errors, self._made_up(grid, facts), rng)
+        chain = self._chain(facts, len(np.union1d(view.ue, state.name)))
+        look = self.looked(view, facts, state.of, state.errors, self._population(chain, facts), rng)
         errors, z_m = self.errors_now(look.errors), look.z_m
         if errors is None:  # nothing can be made of estimates of which nothing is known
-            errors, z_m = ErrorModel.plain(1.0, OUTLIER), np.full_like(z_m, np.nan)
-        history = state.history.plus(facts.round, facts.time_s, facts.week_s, facts.round_s, errors, look.names, z_m)
-        state = replace(state, of=look.of, errors=look.errors, history=history)
-        lifetimes = state.lifetimes.after(look.names, facts.round, facts.time_s, facts.round_s, view.renames)
-        state = replace(state, lifetimes=lifetimes)
-        follower = self._follower(facts, grid)
-        state = follower.filtered(state, facts.week_s)
-        if len(history) in _RELEARNT and len(state.ue):
-            state = replace(state, count=follower.relearnt(state).count)
-        ues = np.intersect1d(view.ue, state.ue)
-        rows = np.searchsorted(state.ue, ues)
-        alone_m = history.points_m(facts.round, ues, alone=True)[:, 0]
-        believed = shown(state.p[rows], self.errors_now(state.errors), grid)
-        place_m = answers.places_of_least_distance_m(believed, grid, history.points_m(facts.round, ues))
+            errors = ErrorModel.plain(1.0, OUTLIER)
+            z_m = np.full_like(z_m, np.nan)
+        lives = state.lifetimes.after(look.names, facts, view.renames)
+        history = state.history.plus(facts, errors, lives.senders(look.names), z_m)
+        state = replace(state, of=look.of, errors=look.errors, history=history, lifetimes=lives)
+        state = self._filtered(chain, state)
+        if len(history) in _RELEARNT and len(state.sender):
+            state = replace(state, count=self._relearnt(chain, state))
+        return self._said(view, facts, look.said, look.names, chain.grid, state)
+
+    def _filtered(self, chain: Chain, state: TrackerState) -> TrackerState:
+        """After the last look of the history; a new UE begins with the prior."""
+        history, look = state.history, len(state.history) - 1
+        state = state.only(state.lifetimes.alive[state.sender])
+        sender = np.flatnonzero(state.lifetimes.alive)
+        old = np.isin(sender, state.sender)
+        habits = self._habits(chain, state, sender)
+        p = np.repeat(chain.prior, len(sender), axis=0)
+        p[old] = state.p.reshape(-1, *p.shape[1:])
+        newest = history.named.select(history.named.look == look)
+        z_m = recall(newest.sender, newest.z_m, sender)
+        emission = history.looks.errors[look].without_bias().emission(z_m, chain.grid)
+        classes = history.classes(look, chain.round_s)
+        for some, way in ((old, classes), (~old, [])):
+            p[some], uses = chain.filtered(p[some], habits.of(np.flatnonzero(some)), way, emission.select(some))
+            if len(way) == 1:
+                every = np.zeros((len(sender), uses.shape[1]))
+                every[some] = uses
+                habits.add_uses(way[0], every)
+        if classes or look == 0:
+            habits.add_belief(int(hour_class(history.looks.week_s[[look]], chain.round_s)[0]), p)
+        p = p.reshape(len(sender), len(chain.grid))
+        return replace(state, sender=sender, p=p, count=habits.count, beliefs=habits.beliefs)
+
+    def _relearnt(self, chain: Chain, state: TrackerState) -> FloatArray:
+        """Uses (k, C, K + 2) of components from all rounds until now, by what each tells of the others: one step alone
+        hardly tells staying from a short way.
+        """
+        past = state.history.only(state.sender, NEVER)
+        return chain.learnt(past, state.sender, self._habits(chain, state, state.sender)).count
+
+    def _said(
+        self, view: View, facts: RoundContext, said: Estimates, named: IntArray, grid: PlaceGrid, state: TrackerState
+    ) -> tuple[Estimates, TrackerState]:
+        """The answers about every target, then what the tracked attack says itself; and whether memory helps."""
+        ues = np.intersect1d(view.ue, state.name)
+        sender = state.lifetimes.senders(ues)
+        believed = self._shown(state.p[np.searchsorted(state.sender, sender)], self.errors_now(state.errors), grid)
+        place_m = places_of_least_distance_m(believed, grid, state.history.points_m(facts.round, sender))
+        alone_m = state.history.points_m(facts.round, sender, alone=True)[:, 0]
         state = replace(state, memory=state.memory.plus(facts.round, ues, place_m, alone_m))
         if state.memory.misleads:
             place_m = np.where(np.isfinite(alone_m), alone_m, place_m)
-        sure = answers.probability_within(believed, grid, place_m, self.hit_radius_m)
-        return estimates(view, look.said, look.names, ues, place_m, sure), state
+        sure = np.nan_to_num(recall(ues, probability_within(believed, grid, place_m, self.hit_radius_m), view.ue))
+        known = np.where(np.isin(view.ue, ues), "moved on", "unknown")
+        status = np.where(np.isin(view.ue, named), "ok", known).tolist()
+        own = Estimates.of(view.ue, view.model, "centroid", recall(ues, place_m, view.ue), sure, status)
+        plain = said.select(np.flatnonzero(np.isin(said.what, ["centroid", "place", "answer"])))
+        return Estimates.join([own, replace(plain, what=["plain"] * len(plain.ue))]), state
 
     def figures(self, state: TrackerState) -> Metrics:
         figures = self.error_figures(state.errors)
@@ -134,48 +205,75 @@ class Tracker(OverRounds):
         return figures
 
     def belief(self, state: TrackerState, facts: RoundContext) -> Belief | None:
-        if not len(state.ue):
+        if not len(state.sender):
             return None
-        grid = self._grid(facts.public.area, len(state.ue))
-        follower, errors = self._follower(facts, grid), self.errors_now(state.errors)
-        p, prior = shown(state.p, errors, grid), follower.chain.prior
-        alone = state.memory.misleads
-        points_m = state.history.points_m(facts.round, state.ue, alone)
-        return Belief(facts.round, facts.time_s, state.ue, grid, p, prior.reshape(-1), points_m, alone)
+        chain = self._chain(facts, len(state.sender))
+        return self._belief(
+            chain, state, facts.round, facts.time_s, state.sender, state.p, self.errors_now(state.errors)
+        )
 
     def hindsight(self, state: TrackerState, facts: RoundContext) -> Iterator[Belief]:
         """Beliefs about given-up names while they were followed: their motion is learnt from the beginning."""
-        grid, history, lives = self._grid(facts.public.area, len(state.ue)), state.history, state.lifetimes
-        follower = self._follower(facts, grid)
-        errors = {int(history.round[look]): history.errors[look] for look in history.last_looks()}
+        chain, lives = self._chain(facts, len(state.sender)), state.lifetimes
         for group in lives.together():
-            ue, gone = lives.name[group], lives.gone[group]
-            now = state.only(np.isin(state.ue, ue[lives.alive[group]]))
-            for belief in follower.smoothed(now, ue, lives.past(history, group)):
-                past = belief.only(belief.round < gone[np.searchsorted(ue, belief.ue)])
-                if len(past.ue):
-                    p = shown(past.probability, errors[past.round], grid)
-                    points_m = history.points_m(past.round, past.ue, state.memory.misleads)
-                    yield replace(past, probability=p, point_m=points_m, alone=state.memory.misleads)
+            history = state.history.only(group, int(lives.gone[group].max()))
+            habits = self._habits(chain, state.only(np.isin(state.sender, group)), group)
+            _, first = history.of(group)
+            for rows, p in chain.smoothed(history, group, habits):
+                ue = group[rows]
+                for look in history.last_looks().tolist():
+                    round_ = int(history.looks.round[look])
+                    there = (first[rows] <= look) & (round_ < lives.gone[ue])
+                    if there.any():
+                        flat = p[look, there].reshape(-1, len(chain.grid))
+                        time_s, errors = float(history.looks.time_s[look]), history.looks.errors[look]
+                        yield self._belief(chain, state, round_, time_s, ue[there], flat, errors)
+
+    def _belief(
+        self, chain: Chain, state: TrackerState, round_: int, time_s: float, sender: IntArray, p: Float32Array,
+        errors: ErrorModel | None,
+    ) -> Belief:  # fmt: skip
+        """What is believed (k, G) of senders (k,) in a round, by their names."""
+        alone = state.memory.misleads
+        points_m = state.history.points_m(round_, sender, alone)
+        shown = self._shown(p, errors, chain.grid)
+        names = state.lifetimes.name[sender]
+        belief = Belief(round_, time_s, names, chain.grid, shown, chain.prior.reshape(-1), points_m, alone)
+        return belief.only(np.argsort(names))
+
+    def _shown(self, p: Float32Array, errors: ErrorModel | None, grid: PlaceGrid) -> Float32Array:
+        """Beliefs (k, G) of where UEs are: of where estimates show them, moved by the error that persists."""
+        return p if errors is None else blurred(p, grid, errors.bias_m)
 
     def _grid(self, area: Area, n_ue: int) -> PlaceGrid:
         """Grid of the area; each UE has its maps."""
-        return PlaceGrid.over(area, self.cell_m, n_ue * (10 if self.own_places else 2), self.label)
+        return PlaceGrid.over(area, self.cell_m, n_ue * (2 + PARTS * self.own_places), self.label)
 
-    def _made_up(self, grid: PlaceGrid, facts: RoundContext) -> Population:
-        """Errors and motion of the UEs that the attacker makes up."""
+    def _population(self, chain: Chain, facts: RoundContext) -> Population:
+        """Where shadow UEs live, and how they move."""
         roaming, speed_mps = self.roaming, self.speed_mps
         return Population(
-            grid,
-            self.population.probability(grid, facts.public),
+            chain.grid,
+            self.population.probability(chain.grid, facts.public),
             ROAMING if roaming is None else roaming,
             SPEED_MPS if speed_mps is None else speed_mps,
             match_roaming=roaming is None,
             match_speed=speed_mps is None,
         )
 
-    def _follower(self, facts: RoundContext, grid: PlaceGrid) -> Follower:
-        """Follower of beliefs over a grid."""
+    def _chain(self, facts: RoundContext, n_ue: int) -> Chain:
+        """Chain over the grid."""
+        grid = self._grid(facts.public.area, n_ue)
         prior = self.population.probability(grid, facts.public).astype(np.float32).reshape(1, grid.ny, grid.nx)
-        chain = Chain(Motion.over(grid, self.max_speed_mps, facts.round_s), prior, facts.round_s)
-        return Follower(chain, self.hours, self.own_places)
+        return Chain(Motion.over(grid, self.max_speed_mps, facts.round_s), prior, facts.round_s)
+
+    def _habits(self, chain: Chain, state: TrackerState, sender: IntArray) -> Habits:
+        """Habits of senders (n,) ascending as learnt until now, which begin with the motion of shadow UEs, if any."""
+        grid, sigma_m = chain.grid, chain.motion.sigma_m
+        borrowed = weights_of(state.errors.displacements_m, sigma_m, float(grid.cell_m.max()), grid.area.side_m)
+        habits = Habits.none(len(sender), borrowed, grid, hours=self.hours, own_places=self.own_places)
+        if len(state.sender):
+            at = np.searchsorted(sender, state.sender)
+            habits.count[at] = state.count
+            habits.beliefs[at] = state.beliefs
+        return habits

@@ -1,6 +1,6 @@
 r"""Measures of location privacy of an attacker's beliefs, one row per round and UE.
 
-With the belief p over places c of a UE that is truly at x, and the attacker's best answers (`fl.tracking.answers`):
+With the belief p over places c of a UE that is truly at x, and the attacker's best answers (`fl.tracking.belief`):
 
     privacy (correctness)   sum_c p_c d(c, x)         expected distance of an answer that is drawn from the belief
     error                   d(best answer, x)
@@ -17,8 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from fl.tracking.answers import answers, expected_distance_m, in_area, probability_within
-from fl.tracking.belief import Belief
+from fl.tracking.belief import Belief, answers, expected_distance_m, in_area, probability_within
 from fl.types import Estimates, Local
 from netsim.columns import Columns, frozen, no_ints, no_places
 from netsim.units import FloatArray, IntArray

@@ -1,11 +1,18 @@
-r"""Frequencies of staying, moving and jumping per UE, learnt from its own estimates, on request by hour of the week.
+r"""How one UE moves: frequencies of staying, moving and jumping, and the places to which it jumps back.
 
-With n_c the expected uses of each component in class c of hours (24 of weekdays, 24 of weekends), n their sum, and w^0
-the weights of a UE of which nothing is known,
+With n_c the expected uses of each component in class c of hours (24 of weekdays, 24 of weekends, or one of all), n
+their sum, and w^0 the weights of a UE of which nothing is known,
 
     w = (n + m_0 w^0) / (|n| + m_0),     w_c = (n_c + m w) / (|n_c| + m).
 
-Borrowed weights alone made tracks worse than the estimates themselves, so that m_0 is small.
+Borrowed weights alone made tracks worse than the estimates themselves, so that m_0 is small. A UE with places of its
+own jumps to
+
+    0.6 o_part + 0.3 o + 0.1 pi,
+
+with o_part the mean of what was believed of the UE in rounds of this part of the day, o that of all parts, and pi the
+prior of jumps, which takes the place of a mean that has no round yet. Parts are quarters of a day, on weekdays and on
+weekends.
 """
 
 from __future__ import annotations
@@ -14,40 +21,49 @@ from dataclasses import replace
 
 import numpy as np
 
-from netsim.clock import DAY_S
+from fl.tracking.motion import Leg, Maps, resampled
+from fl.tracking.place_grid import PlaceGrid
 from netsim.columns import frozen
 from netsim.units import FloatArray, IntArray
 
-CLASSES = 48
+CLASSES, PARTS = 48, 8
 _BORROWED = 8.0  # m_0, rounds
 _POOLED = 20.0  # m, rounds
-_HOUR_S = 3600.0
+_PART, _ALL = 0.6, 0.3
 _STAY, _JUMP = 0.5, 0.1  # of an unknown UE; the Gaussians share the rest
-_UNSEEN = 0.1  # of the weights of UEs that the attacker has made up
+_UNSEEN = 0.1  # of the weights of shadow UEs
 _STEPS = 60
-
-
-def hour_class(week_s: FloatArray, round_s: float) -> IntArray:
-    """Class (n,) of the middle of rounds that end at week_s (n,), seconds since Monday's midnight; 0 where unknown."""
-    middle_s = np.nan_to_num(week_s) - (round_s / 2 if np.isfinite(round_s) else 0.0)
-    day, hour = np.floor(middle_s / DAY_S).astype(np.int64) % 7, np.floor(middle_s / _HOUR_S).astype(np.int64) % 24
-    return np.where(np.isfinite(week_s), hour + 24 * (day >= 5), 0)
 
 
 @frozen
 class Habits:
-    """count (n_ue, C, K + 2) : expected uses of each component of motion by class; C = 1: hours are alike.
-
-    borrowed (K + 2,) : the weights of a UE of which nothing is known.
+    """count (n_ue, C, K + 2) : expected uses of each component of motion by class; C = 1: hours are alike. borrowed
+    (K + 2,) : the weights of a UE of which nothing is known. beliefs (n_ue, P, ny, nx) : sums by part of the day; P = 0
+    where UEs have no places of their own.
     """
 
     count: FloatArray
     borrowed: FloatArray
+    beliefs: Maps
 
     @classmethod
-    def none(cls, n_ue: int, by_hour: bool, borrowed: FloatArray) -> Habits:
+    def none(cls, n_ue: int, borrowed: FloatArray, grid: PlaceGrid, *, hours: bool, own_places: bool) -> Habits:
         """Before anything is learnt."""
-        return cls(np.zeros((n_ue, CLASSES if by_hour else 1, len(borrowed))), borrowed)
+        count = np.zeros((n_ue, CLASSES if hours else 1, len(borrowed)))
+        return cls(count, borrowed, np.zeros((n_ue, PARTS if own_places else 0, grid.ny, grid.nx), dtype=np.float32))
+
+    @property
+    def own_places(self) -> bool:
+        """Whether UEs jump to places of their own."""
+        return bool(self.beliefs.shape[1])
+
+    def leg(self, at: int, prior: Maps) -> Leg:
+        """Motion in a round of a class of hours; prior (1, ny, nx) of jumps."""
+        if not self.own_places:
+            return Leg(self.weight(at), prior)
+        part, every = self.beliefs[:, _part_of_day(at)], self.beliefs.sum(axis=1)
+        mixed = np.float32(_PART) * _mean(part, prior) + np.float32(_ALL) * _mean(every, prior)
+        return Leg(self.weight(at), np.asarray(mixed + np.float32(1 - _PART - _ALL) * prior))
 
     def weight(self, at: int) -> FloatArray:
         """Weights (n_ue, K + 2) in a class of hours."""
@@ -58,19 +74,37 @@ class Habits:
         own = self.count[:, at]
         return np.asarray((own + _POOLED * pooled) / (own.sum(axis=1, keepdims=True) + _POOLED))
 
-    def plus(self, at: int, share: FloatArray) -> Habits:
-        """With one more round of a class, in which components took part by share (n_ue, K + 2)."""
-        count = self.count.copy()
-        count[:, at if count.shape[1] > 1 else 0] += share
-        return replace(self, count=count)
+    def add_uses(self, at: int, share: FloatArray) -> None:
+        """Count one more round of a class, in which components took part by share (n_ue, K + 2)."""
+        self.count[:, at if self.count.shape[1] > 1 else 0] += share
 
-    def of(self, some: IntArray) -> Habits:
-        """Select some UEs (k,)."""
-        return replace(self, count=self.count[some])
+    def add_belief(self, at: int, p: Maps) -> None:
+        """Add what is believed (n_ue, ny, nx) of a round in a class of hours."""
+        if self.own_places:
+            self.beliefs[:, _part_of_day(at)] += p
+
+    def of(self, rows: IntArray | slice) -> Habits:
+        """Select some UEs (k,); those of a slice stay parts of these."""
+        return replace(self, count=self.count[rows], beliefs=self.beliefs[rows])
 
     def forgotten(self) -> Habits:
         """The same UEs, before anything is learnt."""
-        return replace(self, count=np.zeros_like(self.count))
+        return replace(self, count=np.zeros_like(self.count), beliefs=np.zeros_like(self.beliefs))
+
+    def resampled(self, grid: PlaceGrid) -> Habits:
+        """On another grid of the same area."""
+        return replace(self, beliefs=resampled(self.beliefs, grid))
+
+
+def _part_of_day(at: int) -> int:
+    """Quarter of the day, and 4 more on weekends, of a class of hours."""
+    return at * PARTS // CLASSES
+
+
+def _mean(total: Maps, prior: Maps) -> Maps:
+    """Maps (n, ny, nx) that sum to 1; the prior for one that is 0."""
+    mass = total.sum(axis=(1, 2), keepdims=True)
+    return np.where(mass > 0, total / np.maximum(mass, np.float32(1e-30)), prior)
 
 
 def weights_without_knowledge(sigma_m: FloatArray) -> FloatArray:
@@ -89,13 +123,11 @@ def weights_of(displacement_m: FloatArray, sigma_m: FloatArray, cell_m: float, s
     start = weights_without_knowledge(sigma_m)
     if not len(displacement_m):
         return start
-    square = displacement_m[:, None] ** 2
-    scale = np.concatenate([[cell_m / np.sqrt(6.0)], sigma_m])  # two places in a cell: cell^2 / 6 an axis
-    density = np.exp(-square / (2 * scale**2)) / (2 * np.pi * scale**2)
-    density = np.concatenate([density, np.full((len(square), 1), 1.0 / float(np.prod(side_m)))], axis=1)
+    variance_m2 = np.append(cell_m**2 / 6.0, sigma_m**2)  # two places in a cell: cell^2 / 6 per axis
+    density = np.exp(-(displacement_m[:, None] ** 2) / (2 * variance_m2)) / (2 * np.pi * variance_m2)
+    density = np.column_stack([density, np.full(len(density), 1.0 / float(np.prod(side_m)))])
     weight = start
     for _ in range(_STEPS):
         share = density * weight
-        share /= share.sum(axis=1, keepdims=True)
-        weight = share.mean(axis=0)
+        weight = (share / share.sum(axis=1, keepdims=True)).mean(axis=0)
     return (1 - _UNSEEN) * weight + _UNSEEN * start

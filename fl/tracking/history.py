@@ -1,131 +1,193 @@
-"""The estimates of all rounds so far, as the smoother reads them again."""
+"""What was estimated in all rounds so far, and for how long each name was followed.
+
+An attacker that knows that names change does not wait for ever: a name is given up once nothing has been estimated of
+it for longer than
+
+    max(six rounds, the longest silence from which any name came back so far).
+
+Names of one round never come back, so that six rounds of them are followed; names that pause at night are waited for
+once one of them has come back in the morning. A name that comes back later is another sender, and is followed from
+scratch. The cost depends on the number of names that can still be alive, not on all names so far.
+"""
 
 from __future__ import annotations
 
-from functools import cached_property
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
 
-from fl.tracking.error_model import ErrorModel, ErrorModels
-from fl.tracking.habits import hour_class
-from netsim.clock import WEEK_S
-from netsim.columns import frozen, no_ints
+from fl.tracking.error_model import ErrorModel
+from fl.types import RoundContext
+from netsim.clock import DAY_S, WEEK_S, slack_s
+from netsim.columns import Columns, frozen, no_floats, no_ints
 from netsim.units import BoolArray, FloatArray, IntArray
 
 MOST_STEPS = 500
 """rounds after which motion has reached what it tends to: a longer silence is treated alike"""
+LEAST_ROUNDS = 6.0
+NEVER = np.iinfo(np.int64).max
+_WITHOUT_ROUNDS_S = 3600.0  # where the length of a round is unknown
+_HOUR_S = 3600.0
 
 
 @frozen
-class History:
-    """S looks at UEs, in order of time: round, time_s, week_s, steps (S,), the rounds that have passed since the last.
-
-    errors (S,) : of estimates then, which change as the model learns; look, ue (n,) : at which look estimates
-    z_m (n, R, 2) of which UE came, NaN where nothing was named.
+class Looks(Columns):
+    """Looks (S,) at UEs, in order of time: number of the round, its time and time of the week, and the errors of
+    estimates then, which change as the model learns.
     """
 
     bounds: ClassVar[dict[str, tuple[float, float]]] = {"time_s": (0, 1e11), "week_s": (0, WEEK_S)}
-    round: IntArray
-    time_s: FloatArray
-    week_s: FloatArray
-    steps: IntArray
-    errors: list[ErrorModel]
+    round: IntArray = field(default_factory=no_ints)
+    time_s: FloatArray = field(default_factory=no_floats)
+    week_s: FloatArray = field(default_factory=no_floats)
+    errors: list[ErrorModel] = field(default_factory=list)
+
+
+@frozen
+class Named(Columns):
+    """Estimates z_m (n, R, 2) at a look of a sender, NaN where nothing was named: look, sender (n,)."""
+
     look: IntArray
-    ue: IntArray
+    sender: IntArray
     z_m: FloatArray
+
+
+@dataclass(frozen=True)
+class History:
+    """All looks, and what was estimated then."""
+
+    looks: Looks
+    named: Named
 
     @classmethod
     def empty(cls, ranks: int) -> History:
         """Before the first look."""
-        whole, real = no_ints(), np.zeros(0)
-        return cls(whole, real, real, whole, [], whole, whole, np.zeros((0, ranks, 2)))
+        return cls(Looks(), Named(no_ints(), no_ints(), np.zeros((0, ranks, 2))))
 
     def __len__(self) -> int:
-        return len(self.round)
+        return len(self.looks.round)
 
-    def plus(
-        self,
-        round_: int,
-        time_s: float,
-        week_s: float,
-        round_s: float,
-        errors: ErrorModel,
-        ue: IntArray,
-        z_m: FloatArray,
-    ) -> History:
-        """With a look at UEs (k,) at a time that is not before the last."""
-        return History(
-            np.append(self.round, round_),
-            np.append(self.time_s, time_s),
-            np.append(self.week_s, week_s),
-            np.append(self.steps, self._steps(time_s, round_s)),
-            [*self.errors, errors],
-            np.concatenate([self.look, np.full(len(ue), len(self))]),
-            np.concatenate([self.ue, ue]),
-            np.concatenate([self.z_m, z_m]),
-        )
+    def plus(self, facts: RoundContext, errors: ErrorModel, sender: IntArray, z_m: FloatArray) -> History:
+        """With one more look at senders (k,), at a time that is not before the last."""
+        round_, time_s, week_s = (np.array([value]) for value in (facts.round, facts.time_s, facts.week_s))
+        look = Looks(round_, time_s, week_s, [errors.with_ranks(self.named.z_m.shape[1])])
+        new = Named(np.full(len(sender), len(self)), sender, z_m)
+        return History(Looks.join([self.looks, look]), Named.join([self.named, new]))
 
-    def _steps(self, time_s: float, round_s: float) -> int:
-        """Rounds since the last look: 0 for two looks at one instant."""
-        if not len(self):
+    def steps(self, look: int, round_s: float) -> int:
+        """Rounds that have passed since the look before: 0 for two looks at one instant."""
+        if look == 0:
             return 0
-        since_s = time_s - float(self.time_s[-1])
+        since_s = float(self.looks.time_s[look] - self.looks.time_s[look - 1])
         if not np.isfinite(round_s):
             return int(since_s > 0)
         return int(min(round(since_s / round_s), MOST_STEPS))
 
     def classes(self, look: int, round_s: float) -> list[int]:
         """Class of hours of each of the rounds that a look comes after, in order."""
-        before = np.arange(int(self.steps[look]))[::-1]
-        length_s = round_s if np.isfinite(round_s) else 0.0
-        return [int(c) for c in hour_class(self.week_s[look] - before * length_s, round_s)]
-
-    def all_classes(self, round_s: float) -> list[list[int]]:
-        """`classes` of every look."""
-        length_s, ends = round_s if np.isfinite(round_s) else 0.0, np.cumsum(self.steps)
-        before = np.repeat(ends, self.steps) - np.arange(int(self.steps.sum())) - 1
-        every = hour_class(np.repeat(self.week_s, self.steps) - before * length_s, round_s).tolist()
-        return [every[end - n : end] for end, n in zip(ends.tolist(), self.steps.tolist(), strict=True)]
-
-    @cached_property
-    def models(self) -> ErrorModels:
-        """Error models of every look, without the persistent part."""
-        return ErrorModels.of([each.without_bias() for each in self.errors], self.z_m.shape[1])
+        before_s = np.arange(self.steps(look, round_s))[::-1] * (round_s if np.isfinite(round_s) else 0.0)
+        return [int(c) for c in hour_class(self.looks.week_s[look] - before_s, round_s)]
 
     def last_looks(self) -> IntArray:
         """The last look of each round, in order."""
-        return np.flatnonzero(np.append(self.round[1:] != self.round[:-1], True)) if len(self) else self.round
+        return np.flatnonzero(np.diff(self.looks.round, append=-1))
 
-    def part(self, some: BoolArray, low: int, high: int) -> History:
-        """The looks low ... high - 1, with some (n,) of the estimates, all of which came then."""
-        looks = slice(low, high)
-        return History(
-            self.round[looks], self.time_s[looks], self.week_s[looks], self.steps[looks], self.errors[looks],
-            self.look[some] - low, self.ue[some], self.z_m[some],
-        )  # fmt: skip
-
-    def points_m(self, round_: int, ue: IntArray, alone: bool = False) -> FloatArray:
-        """Where estimates in the last look of a round put UEs (k,): (k, R, 2), NaN where there are none; alone : as the
-        first of them stands, NaN where estimates are no places.
+    def of(self, sender: IntArray) -> tuple[FloatArray, IntArray]:
+        """Estimates (S, k, R, 2) of senders (k,) ascending, NaN where there are none, and the first look at each
+        (k,).
         """
-        look = int(np.searchsorted(self.round, round_, "right")) - 1
-        low, high = np.searchsorted(self.look, [look, look + 1])
-        points = np.full((len(ue), *self.z_m.shape[1:]), np.nan)
-        _, mine, theirs = np.intersect1d(ue, self.ue[low:high], assume_unique=True, return_indices=True)
-        z_m = self.z_m[low:high][theirs]
-        if alone and not self.errors[look].names_places:
-            return points
-        found = z_m[:, :1] if alone else self.errors[look].points_m(z_m)
-        points[mine, : found.shape[1]] = found
+        mine = self.named.select(np.isin(self.named.sender, sender))
+        at, first = np.searchsorted(sender, mine.sender), np.full(len(sender), len(self))
+        z_m = np.full((len(self), len(sender), *mine.z_m.shape[1:]), np.nan)
+        z_m[mine.look, at] = mine.z_m
+        np.minimum.at(first, at, mine.look)
+        return z_m, first
+
+    def only(self, sender: IntArray, until: int) -> History:
+        """Looks at senders (k,), from the first one on, before the round `until`."""
+        mine = self.named.select(np.isin(self.named.sender, sender))
+        low, high = mine.look.min(initial=len(self)), np.searchsorted(self.looks.round, until, "left")
+        return History(self.looks.select(slice(low, high)), replace(mine, look=mine.look - low))
+
+    def points_m(self, round_: int, sender: IntArray, alone: bool = False) -> FloatArray:
+        """Where estimates in the last look of a round put senders (k,): (k, R, 2), NaN where there are none; alone : as
+        the first of them stands, NaN where estimates are no places.
+        """
+        look = int(np.searchsorted(self.looks.round, round_, "right")) - 1
+        errors, now = (
+            self.looks.errors[look],
+            self.named.select(slice(*np.searchsorted(self.named.look, [look, look + 1]))),
+        )
+        points = np.full((len(sender), *self.named.z_m.shape[1:]), np.nan)
+        _, mine, theirs = np.intersect1d(sender, now.sender, assume_unique=True, return_indices=True)
+        z_m = now.z_m[theirs]
+        found = z_m[:, :1] if alone else errors.points_m(z_m)
+        if errors.names_places or not alone:
+            points[mine, : found.shape[1]] = found
         return points
 
-    def of(self, ue: IntArray) -> tuple[FloatArray, IntArray]:
-        """Estimates (S, k, R, 2) of UEs (k,) ascending, NaN where there are none, and the first look at each (k,)."""
-        z = np.full((len(self), len(ue), *self.z_m.shape[1:]), np.nan)
-        at = np.minimum(np.searchsorted(ue, self.ue), len(ue) - 1)
-        mine = ue[at] == self.ue
-        z[self.look[mine], at[mine]] = self.z_m[mine]
-        first = np.full(len(ue), len(self))
-        np.minimum.at(first, at[mine], self.look[mine])
-        return z, first
+
+def hour_class(week_s: FloatArray, round_s: float) -> IntArray:
+    """Class (n,) of the middle of rounds that end at week_s (n,), seconds since Monday's midnight; 0 where unknown."""
+    middle_s = np.nan_to_num(week_s) - (round_s / 2 if np.isfinite(round_s) else 0.0)
+    day, hour = np.floor(middle_s / DAY_S).astype(np.int64) % 7, np.floor(middle_s / _HOUR_S).astype(np.int64) % 24
+    return np.where(np.isfinite(week_s), hour + 24 * (day >= 5), 0)
+
+
+@frozen
+class Lifetimes(Columns):
+    """Senders (n,), in the order in which they were first heard, by which they are numbered: the name of each, the
+    first round and the one from which on it is followed no more, NEVER so far; last_s : when it was heard last;
+    silent_s : the longest silence from which its name came back to it or as another sender.
+    """
+
+    name: IntArray = field(default_factory=no_ints)
+    first: IntArray = field(default_factory=no_ints)
+    gone: IntArray = field(default_factory=no_ints)
+    last_s: FloatArray = field(default_factory=no_floats)
+    silent_s: FloatArray = field(default_factory=no_floats)
+
+    @property
+    def alive(self) -> BoolArray:
+        """Which of them (n,) are followed."""
+        return np.asarray(self.gone == NEVER)
+
+    def after(self, names: IntArray, facts: RoundContext, renames: bool) -> Lifetimes:
+        """After a round in which names (k,), each once, were heard; without `renames` none is ever given up."""
+        at, time_s = self._latest(names), facts.time_s
+        before = at[at >= 0]
+        silent_s, last_s = self.silent_s.copy(), self.last_s.copy()
+        silent_s[before] = np.maximum(silent_s[before], time_s - last_s[before])
+        again = before[self.alive[before]]
+        last_s[again] = time_s
+        new = names[~np.isin(names, self.name[again])]
+        same = np.full(len(new), facts.round)
+        begun = Lifetimes(new, same, np.full(len(new), NEVER), np.full(len(new), time_s), np.zeros(len(new)))
+        heard = Lifetimes.join([replace(self, last_s=last_s, silent_s=silent_s), begun])
+        if not renames:
+            return heard
+        least_s = LEAST_ROUNDS * facts.round_s if np.isfinite(facts.round_s) else _WITHOUT_ROUNDS_S
+        most_s = float(heard.silent_s.max(initial=least_s))
+        over = heard.alive & (time_s - heard.last_s > most_s + slack_s(most_s, time_s))
+        return replace(heard, gone=np.where(over, facts.round, heard.gone))
+
+    def senders(self, names: IntArray) -> IntArray:
+        """The sender (k,) that each of names (k,) stands for now, -1 where none is followed."""
+        at = self._latest(names)
+        return np.where((at >= 0) & np.append(self.alive, False)[at], at, -1)
+
+    def together(self) -> list[IntArray]:
+        """Senders in groups (k,): each began while the first one of its group was followed."""
+        groups, start = list[IntArray](), 0
+        while start < len(self.name):
+            end = int(np.searchsorted(self.first, self.gone[start], "left"))
+            groups.append(np.arange(start, end))
+            start = end
+        return groups
+
+    def _latest(self, names: IntArray) -> IntArray:
+        """The latest sender (k,) under each of names (k,), -1 where there is none."""
+        order = np.argsort(self.name, kind="stable")
+        last = np.append(order, -1)[np.searchsorted(self.name[order], names, "right") - 1]
+        return np.where(np.append(self.name, -1)[last] == names, last, -1)

@@ -1,21 +1,22 @@
-"""A grid of places over the area."""
+"""A grid of places over the area, and discs on it: how much probability lies within a distance of each place."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import ceil
 
 import numpy as np
 
 from netsim.errors import BadInput
 from netsim.geometry import Area
-from netsim.units import FloatArray, IntArray
+from netsim.units import Float32Array, FloatArray, IntArray
 
 _WIDEST_M, _OF_SHORTEST = 25.0, 1.6  # a usual cell, and a cell over the shortest length that a map resolves,
 _USUAL_PLACES = 100_000  # where it makes no more places
 _MOST_PLACES = 1_000_000
 _MOST_NUMBERS = 500_000_000  # of the maps of all targets together
+_FINE = 32  # points a side and cell, by which shares of cells in a disc are counted
 
 
 def usual_cell_m(area: Area, shortest_m: float) -> float:
@@ -68,3 +69,36 @@ class PlaceGrid:
             at = np.nan_to_num((position_m - self.area.low_m) / self.cell_m)
         column, row = np.clip(at.astype(np.int64), 0, [self.nx - 1, self.ny - 1]).T
         return np.asarray(row * self.nx + column)
+
+
+def disc_masses(probability: Float32Array, grid: PlaceGrid, radius_m: float) -> Float32Array:
+    """Probability (n, G) within radius_m of each place, of maps (n, G): cells count by the share of them inside."""
+    share = disc_shares(grid, radius_m)
+    rows, columns = (n // 2 for n in share.shape)
+    padded = np.pad(probability.reshape(-1, grid.ny, grid.nx), ((0, 0), (rows, rows), (columns, columns)))
+    inside = np.zeros((len(padded), grid.ny, grid.nx), dtype=probability.dtype)
+    for row, column in np.argwhere(share > 0).tolist():
+        cells = padded[:, row : row + grid.ny, column : column + grid.nx]
+        inside += probability.dtype.type(share[row, column]) * cells
+    return inside.reshape(probability.shape)
+
+
+def best_discs(probability: Float32Array, grid: PlaceGrid, radius_m: float) -> tuple[FloatArray, FloatArray]:
+    """Centre (n, 2), a place of the grid, and probability (n,) of the disc that holds most of each map (n, G)."""
+    mass = disc_masses(probability, grid, radius_m)
+    return grid.place_m[mass.argmax(axis=1)], np.minimum(mass.max(axis=1).astype(np.float64), 1.0)
+
+
+@lru_cache(maxsize=16)
+def disc_shares(grid: PlaceGrid, radius_m: float) -> FloatArray:
+    """Share (2 ry + 1, 2 rx + 1) of each cell around a cell that lies within radius_m of its middle."""
+    x, y = (_points(cell_m, radius_m, n) for cell_m, n in zip(grid.cell_m.tolist(), (grid.nx, grid.ny), strict=True))
+    inside = np.hypot(y[:, None], x) <= radius_m
+    return np.asarray(inside.reshape(len(y) // _FINE, _FINE, len(x) // _FINE, _FINE).mean(axis=(1, 3)))
+
+
+def _points(cell_m: float, radius_m: float, cells: int) -> FloatArray:
+    """Fine points along an axis of the cells around a cell that a disc can reach, at most `cells` each way."""
+    reach = min(int(radius_m / cell_m + 0.5), cells)
+    number = np.arange((2 * reach + 1) * _FINE)
+    return ((number + 0.5) / _FINE - reach - 0.5) * cell_m

@@ -10,8 +10,8 @@ from numpy.testing import assert_array_equal
 
 from fl.attacks.base import View
 from fl.attacks.closed_form import ClosedForm
-from fl.attacks.dwell import Dwell
-from fl.attacks.dwell_state import DwellState, Hours
+from fl.attacks.dwell import Dwell, DwellState
+from fl.tracking.dwelling import Hours
 from fl.types import Estimates, Model, Public, RoundContext
 from netsim.checkpoint import from_tree, load_tree, save_tree, to_tree
 from netsim.clock import DAY_S, Clock
@@ -163,15 +163,15 @@ class TestHours:
     def test_clocks_that_go_forward(self):
         """29 March 2026, two in the morning: from then on an elapsed hour is shown one later."""
         clock = Clock(date(2026, 3, 28), ((26 * HOUR_S, HOUR_S),))
-        seen = [Hours.of(facts_of(number, clock)) for number in (25, 27, 47, 48)]
+        seen = [Hours.of_round(facts_of(number, clock)) for number in (25, 27, 47, 48)]
         assert [(one.day % 7, one.hour) for one in seen] == [(6, 0.5), (6, 3.5), (6, 23.5), (0, 0.5)]
-        assert Hours.of(facts_of(26, clock)).hour < 6 and [one.off for one in seen] == [True] * 3 + [False]
+        assert Hours.of_round(facts_of(26, clock)).hour < 6 and [one.off for one in seen] == [True] * 3 + [False]
 
     @pytest.mark.parametrize("weekday", range(7))
     def test_days_go_on_where_clocks_change(self, weekday):
         """A run that begins on a Monday too, whose weeks would else be counted one less after the change."""
         clock = Clock(date(2026, 3, 23 + weekday), (((6 - weekday) * DAY_S + 2 * HOUR_S, HOUR_S),))
-        days = [Hours.of(facts_of(number, clock)).day for number in range(1, 24 * 12)]
+        days = [Hours.of_round(facts_of(number, clock)).day[0] for number in range(1, 24 * 12)]
         assert set(np.diff(days)) == {0, 1} and days[0] % 7 == weekday
 
 

@@ -81,13 +81,13 @@ def test_likelihoods_are_densities_of_estimates():
     )
     fine = PlaceGrid.over(AREA, 20.0, 1, "test")
     e = model.likelihood(fine.place_m[:, None], GRID)
-    assert e.sum(axis=0) * 20.0**2 == pytest.approx(1.0, abs=2e-3)
+    assert e.sum(axis=0) * 20.0**2 / 12e6 == pytest.approx(1.0, abs=2e-3)
 
 
 def test_cells_are_integrated_exactly():
     tiny = ErrorModel.plain(1.0, 0.0)
     e = tiny.likelihood(np.array([[[250.0, 350.0]]]), GRID)[0]
-    assert e[GRID.nearest(np.array([[250.0, 350.0]]))[0]] == pytest.approx(1e-4) and e.sum() == pytest.approx(1e-4)
+    assert e[GRID.nearest(np.array([[250.0, 350.0]]))[0]] == pytest.approx(1200) and e.sum() == pytest.approx(1200)
 
 
 def test_made_up_ues_live_where_the_population_does():

@@ -9,7 +9,7 @@ from thinned import one_in
 
 from fl.attacks.base import Attack, View
 from fl.attacks.tracker import Tracker
-from fl.tracking.lifetimes import LEAST_ROUNDS, Lifetimes
+from fl.tracking.history import LEAST_ROUNDS, Lifetimes
 from fl.types import Estimates, Public, RoundContext
 from netsim.checkpoint import from_tree, to_tree
 from netsim.geometry import Area
@@ -26,7 +26,8 @@ def heard(rounds, lives=None, renames=True):
     """After rounds in which these names were heard, {number: names}; in rounds left out nobody was."""
     lives = Lifetimes() if lives is None else lives
     for number, names in rounds.items():
-        lives = lives.after(np.array(names, dtype=np.int64), number, number * ROUND_S, ROUND_S, renames)
+        facts = RoundContext(number, number * ROUND_S, Public(AREA, 1), round_s=ROUND_S)
+        lives = lives.after(np.array(names, dtype=np.int64), facts, renames)
     return lives
 
 
@@ -39,29 +40,30 @@ class TestLifetimes:
         lives = heard({0: [7, 3], **{t: [3] for t in range(1, WAITED + 1)}})
         assert followed(lives) == [3, 7]
         lives = heard({WAITED + 1: [3]}, lives)
-        assert followed(lives) == [3] and lives.follows(np.array([3, 7, 9])).tolist() == [True, False, False]
+        assert followed(lives) == [3] and (lives.senders(np.array([3, 7, 9])) >= 0).tolist() == [True, False, False]
         assert lives.gone[lives.name == 7].tolist() == [WAITED + 1]
 
     def test_names_of_a_round_are_followed_for_six_more(self):
         lives = heard({t: [2 * t, 2 * t + 1] for t in range(200)})
-        assert followed(lives) == list(range(2 * (199 - WAITED), 400)) and len(lives) == 400
+        assert followed(lives) == list(range(2 * (199 - WAITED), 400)) and len(lives.name) == 400
 
     def test_a_name_that_comes_back_late_teaches_to_wait_longer_and_is_another_one(self):
         lives = heard({0: [1, 2], **{t: [2] for t in range(1, 20)}, 20: [1, 2]})
-        assert len(lives) == 3 and followed(lives) == [1, 2] and lives.longest_s == 20 * ROUND_S
+        assert len(lives.name) == 3 and followed(lives) == [1, 2] and lives.silent_s.max() == 20 * ROUND_S
         later = heard({t: [2] for t in range(21, 41)}, lives)
         assert followed(later) == [1, 2] and followed(heard({41: [2]}, later)) == [2]
 
-    def test_groups_hold_each_lifetime_once_and_no_name_twice(self):
+    def test_groups_hold_each_sender_once(self):
         draw, lives = np.random.default_rng(3), Lifetimes()
         for t in range(150):
-            lives = heard({t: np.unique(draw.integers(0, 12 + t, 3))}, replace(lives, longest_s=0.0))
+            lives = heard(
+                {t: np.unique(draw.integers(0, 12 + t, 3))}, replace(lives, silent_s=np.zeros(len(lives.name)))
+            )
         groups = lives.together()
-        assert sorted(np.concatenate(groups).tolist()) == list(range(len(lives)))
-        assert len(set(lives.name.tolist())) < len(lives)  # some came back too late
+        assert sorted(np.concatenate(groups).tolist()) == list(range(len(lives.name)))
+        assert len(set(lives.name.tolist())) < len(lives.name)  # some came back too late
         for group in groups:
-            assert (np.diff(lives.name[group]) > 0).all()
-            assert lives.first[group].max() < lives.gone[group[np.argmin(lives.first[group])]]
+            assert lives.first[group].max() < lives.gone[group[0]]
 
 
 class Told(Attack):
@@ -109,15 +111,15 @@ def world(rounds, lasting, ues=3, seed=0):
 def test_a_tracker_holds_maps_of_names_that_can_be_alive_and_says_the_same(more):
     names, said = world(40, lasting=4)
     bounded, whole = (list(played(part(Tracker, said, **more), names, r)) for r in (True, False))
-    most = max(len(state.ue) for _, state, _ in bounded)
-    assert most <= 3 * (2 + WAITED // 4) < 25 < len(whole[-1][1].ue)  # of three UEs: names that last four rounds
+    most = max(len(state.sender) for _, state, _ in bounded)
+    assert most <= 3 * (2 + WAITED // 4) < 25 < len(whole[-1][1].sender)  # of three UEs: names that last four rounds
     for (a, state, _), (b, every, _) in zip(bounded, whole, strict=True):
         np.testing.assert_array_equal(a.position_m, b.position_m)
         np.testing.assert_array_equal(a.weight, b.weight)
         assert a.status == b.status
         maps = state.p
-        assert len(maps) == len(state.count) == len(state.ue) and set(state.ue) <= set(every.ue)
-        assert all(len(maps) == len(state.ue) for maps in state.own.occupancy)
+        assert len(maps) == len(state.count) == len(state.sender) and set(state.ue) <= set(every.ue)
+        assert all(len(maps) == len(state.sender) for maps in state.own.occupancy)
 
 
 def test_hindsight_tells_of_each_name_as_long_as_it_was_followed():
@@ -133,7 +135,7 @@ def test_hindsight_tells_of_each_name_as_long_as_it_was_followed():
     every, told = dict(by_round_and_name(endless)), by_round_and_name(state)
     lives = state.lifetimes
     spans = {n: (a, b) for n, a, b in zip(lives.name.tolist(), lives.first.tolist(), lives.gone.tolist(), strict=True)}
-    assert len(spans) == len(lives) == len(endless.ue)
+    assert len(spans) == len(lives.name) == len(endless.sender)
     expected = {(t, n) for n, (first, gone) in spans.items() for t in range(first, min(gone, 40))}
     assert len(told) == len(expected) and {at for at, _ in told} == expected
     # motion is learnt from fewer rounds without estimates, so that both differ, but little

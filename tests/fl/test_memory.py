@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fl.tracking.memory import Memory
+from fl.tracking.belief import Memory
 
 UES = np.arange(5)
 DRAW = np.random.default_rng(0)

@@ -6,19 +6,17 @@ import numpy as np
 import pytest
 from scipy.special import erf
 
-from fl.tracking.emission import Emission, updated
+from fl.tracking.chain import Chain
 from fl.tracking.error_model import ErrorModel
-from fl.tracking.filter import RoundOfMotion, step
-from fl.tracking.habits import Habits, hour_class, weights_of, weights_without_knowledge
-from fl.tracking.history import MOST_STEPS, History
-from fl.tracking.maps import sums
-from fl.tracking.motion import Motion
-from fl.tracking.own_places import OwnPlaces, part_of_day
+from fl.tracking.habits import Habits, weights_of, weights_without_knowledge
+from fl.tracking.history import MOST_STEPS, History, hour_class
+from fl.tracking.motion import Leg, Motion, sums
 from fl.tracking.place_grid import PlaceGrid
-from fl.tracking.smoother import Chain, learnt
+from fl.types import Public, RoundContext
 from netsim.geometry import Area
 
 ROUND_S = 1800.0
+NOTHING = Public(Area(0.0, 0.0, 1.0, 1.0), 1)
 ERRORS = ErrorModel(np.array([0.7, 0.3]), np.array([250.0, 900.0]), 0.1)
 
 
@@ -26,193 +24,171 @@ def grid(nx: int, ny: int, side_m: float = 3000.0) -> PlaceGrid:
     return PlaceGrid(Area(0.0, 0.0, side_m, side_m), nx, ny)
 
 
-def uniform(cells: PlaceGrid) -> np.ndarray:
-    return np.full((1, cells.ny, cells.nx), 1 / len(cells), dtype=np.float32)
-
-
-def history(z_m: np.ndarray, every_s: float = ROUND_S) -> History:
+def history(z_m: np.ndarray, rounds: list[int] | None = None) -> History:
     """Estimates (T, n, 2) of UEs 0 ... n - 1, NaN where there are none."""
     past = History.empty(1)
-    for t, z in enumerate(z_m):
+    for t, z in zip(rounds or range(len(z_m)), z_m, strict=True):
         there = np.flatnonzero(np.isfinite(z).all(axis=1))
-        past = past.plus(t + 1, t * every_s, (t + 1) * every_s, ROUND_S, ERRORS, there, z[there][:, None])
+        facts = RoundContext(t + 1, t * ROUND_S, NOTHING, week_s=(t + 1) * ROUND_S)
+        past = past.plus(facts, ERRORS, there, z[there][:, None])
     return past
 
 
 def dense(motion: Motion, weight: np.ndarray, prior: np.ndarray) -> np.ndarray:
-    """K (G, G) of one UE, from its definition."""
+    """K (G, G) of one UE, from its definition: Gaussians end in cells and their mirror images."""
     cells = motion.grid
-    place, half = cells.place_m, cells.cell_m / 2
     k = weight[0] * np.eye(len(cells)) + weight[-1] * prior.reshape(1, -1)
     for w, sigma in zip(weight[1:-1], motion.sigma_m, strict=True):
-        away = place[None] - place[:, None]
-        axes = [
-            (erf((away[..., a] + half[a]) / sigma / 2**0.5) - erf((away[..., a] - half[a]) / sigma / 2**0.5))
-            for a in (0, 1)
-        ]
-        g = axes[0] * axes[1]
-        k += w * g / g.sum(axis=1, keepdims=True)
+        y, x = (mirrored(n, side, sigma) for n, side in zip((cells.ny, cells.nx), cells.cell_m[::-1], strict=True))
+        k += w * np.einsum("ab,cd->acbd", y, x).reshape(len(cells), len(cells))
     return k
 
 
-def chain_of(n_ue: int = 3, cells: PlaceGrid | None = None, seed: int = 0) -> tuple[Chain, Habits, OwnPlaces]:
+def mirrored(n: int, cell_m: float, sigma_m: float) -> np.ndarray:
+    """G (n, n) along an axis, with enough images on both sides."""
+    images = int(np.ceil(6 * sigma_m / cell_m / n)) + 1
+    ends = np.arange(-2 * images * n, (2 * images + 1) * n)
+    away = (ends + 0.5 - np.arange(n)[:, None] - 0.5) * cell_m
+    mass = (erf((away + cell_m / 2) / sigma_m / 2**0.5) - erf((away - cell_m / 2) / sigma_m / 2**0.5)) / 2
+    within, out = ends % (2 * n), np.zeros((n, n))
+    np.add.at(out.T, np.where(within < n, within, 2 * n - 1 - within), mass.T)
+    return out
+
+
+def chain_of(n_ue: int = 3, cells: PlaceGrid | None = None, seed: int = 0) -> tuple[Chain, Habits]:
     cells = grid(3, 3) if cells is None else cells
     motion, rng = Motion.over(cells, 30.0, ROUND_S), np.random.default_rng(seed)
     prior = rng.dirichlet(np.ones(len(cells))).reshape(1, cells.ny, cells.nx).astype(np.float32)
     borrowed = rng.dirichlet(np.ones(len(motion.sigma_m) + 2))
-    habits = Habits(rng.gamma(2.0, 5.0, (n_ue, 1, len(borrowed))), borrowed)
-    return Chain(motion, prior, ROUND_S), habits, OwnPlaces.none(n_ue, False, cells.ny, cells.nx)
+    habits = Habits.none(n_ue, borrowed, cells, hours=False, own_places=False)
+    habits.add_uses(0, rng.gamma(2.0, 5.0, (n_ue, len(borrowed))))
+    return Chain(motion, prior, ROUND_S), habits
 
 
-def run(chain: Chain, habits: Habits, looks: History, n_ue: int) -> tuple[list[np.ndarray], np.ndarray]:
-    """The filter over a whole history: its beliefs, and the log-likelihoods."""
+def run(chain: Chain, habits: Habits, looks: History, n_ue: int) -> list[np.ndarray]:
+    """The filter over a whole history: its beliefs."""
     z, first = looks.of(np.arange(n_ue))
-    p, total, beliefs = np.repeat(chain.prior, n_ue, axis=0), np.zeros(n_ue), []
+    assert (first == 0).all()
+    p, beliefs = np.repeat(chain.prior, n_ue, axis=0), []
     for t in range(len(looks)):
-        legs = [RoundOfMotion(habits.weight(c), chain.prior) for c in looks.classes(t, chain.round_s)]
-        done = step(chain.motion, p, legs, Emission.of(ERRORS, z[t], chain.motion.grid))
-        assert (first == 0).all()
-        p, total = done.p, total + done.log_ratio
+        p, _ = chain.filtered(p, habits, looks.classes(t, ROUND_S), ERRORS.emission(z[t], chain.grid))
         beliefs.append(p)
-    return beliefs, total
+    return beliefs
+
+
+def smoothed(chain: Chain, looks: History, ues: list[int], habits: Habits, passes: int = 0) -> np.ndarray:
+    """Beliefs (S, n, ny, nx) of all groups."""
+    every = [p for _, p in chain.smoothed(looks, np.array(ues), habits, passes)]
+    return np.concatenate(every, axis=1)
 
 
 def test_filter_and_smoother_agree_with_the_enumeration_of_all_paths() -> None:
-    chain, habits, own = chain_of()
-    cells, rng = chain.motion.grid, np.random.default_rng(1)
+    chain, habits = chain_of()
+    rng = np.random.default_rng(1)
     z = rng.uniform(0, 3000, (4, 3, 2))
     z[2, 1] = np.nan  # nothing is said of UE 1 in the third round
     looks = history(z)
-    beliefs, total = run(chain, habits, looks, 3)
-    found = learnt(chain, looks, np.arange(3), habits, own, passes=0)
+    beliefs, found = run(chain, habits, looks, 3), smoothed(chain, looks, [0, 1, 2], habits)
     paths = np.array(list(product(range(9), repeat=4)))
     assert len(paths) == 6561
-    area = float(np.prod(cells.area.side_m))
     for u in range(3):
-        k, e = dense(chain.motion, habits.weight(0)[u], chain.prior), np.ones((4, 9))
-        for t in range(4):
-            e[t] = ERRORS.likelihood(z[t, u][None, None], cells)[0] * area
+        k = dense(chain.motion, habits.weight(0)[u], chain.prior)
+        e = np.stack([ERRORS.likelihood(z[t, u][None, None], chain.grid)[0] for t in range(4)])
         moves = np.prod([k[paths[:, t - 1], paths[:, t]] for t in (1, 2, 3)], axis=0)
         joint = chain.prior.reshape(-1)[paths[:, 0]] * moves * np.prod([e[t, paths[:, t]] for t in range(4)], axis=0)
         for t in range(4):
             smooth = np.bincount(paths[:, t], weights=joint, minlength=9) / joint.sum()
-            assert found.p[t, u].reshape(-1) == pytest.approx(smooth, abs=5e-7)
-        now = np.bincount(paths[:, 3], weights=joint, minlength=9) / joint.sum()
-        assert beliefs[3][u].reshape(-1) == pytest.approx(now, abs=5e-7)
-        assert total[u] == pytest.approx(np.log(joint.sum()), abs=1e-5)
-        assert found.log_likelihood[u] == pytest.approx(total[u], abs=1e-5)
+            assert found[t, u].reshape(-1) == pytest.approx(smooth, abs=5e-7)
+        assert beliefs[3][u].reshape(-1) == pytest.approx(smooth, abs=5e-7)  # of the last round both know the same
 
 
 def test_expected_uses_of_components_agree_with_the_enumeration() -> None:
-    chain, habits, own = chain_of(1)
-    rng = np.random.default_rng(2)
-    z = rng.uniform(0, 3000, (3, 1, 2))
-    e = np.stack([ERRORS.likelihood(z[t][:, None], chain.motion.grid)[0] for t in range(3)])
-    weight = habits.weight(0)[0]
-    each = [dense(chain.motion, w, chain.prior) for w in np.diag(weight)]
+    chain, habits = chain_of(1)
+    z = np.random.default_rng(2).uniform(0, 3000, (3, 1, 2))
+    e = np.stack([ERRORS.likelihood(z[t][:, None], chain.grid)[0] for t in range(3)])
+    each = [dense(chain.motion, w, chain.prior) for w in np.diag(habits.weight(0)[0])]
     a = chain.prior.reshape(-1) * e[0]
     first = np.array([(a @ k * e[1]) @ (sum(each) @ e[2]) for k in each])
     second = np.array([((a @ sum(each)) * e[1]) @ k @ e[2] for k in each])
     use = first / first.sum() + second / second.sum()
-    found = learnt(chain, history(z), np.arange(1), habits, own, passes=1)
-    assert found.habits.count[0, 0] == pytest.approx(use, abs=2e-6)
-    assert found.habits.count.sum() == pytest.approx(2.0, abs=1e-6)
-    done = step(
-        chain.motion,
-        chain.prior,
-        [RoundOfMotion(habits.weight(0), chain.prior)],
-        Emission.of(ERRORS, z[1][:, None], chain.motion.grid),
-    )
+    found = chain.learnt(history(z), np.arange(1), habits, 1)
+    assert found.count[0, 0] == pytest.approx(use, abs=2e-6)
     online = np.array([chain.prior.reshape(-1) @ k @ e[1] for k in each])
-    assert done.share[0] == pytest.approx(online / online.sum(), abs=2e-6)
+    _, uses = chain.filtered(chain.prior, habits, [0], ERRORS.emission(z[1][:, None], chain.grid))
+    assert uses[0] == pytest.approx(online / online.sum(), abs=2e-6)
 
 
-def test_passes_make_the_estimates_more_likely() -> None:
-    cells = grid(12, 12)
-    chain, habits, own = chain_of(4, cells)
+def test_ues_that_stay_are_learnt_to_stay() -> None:
+    chain, habits = chain_of(4, grid(12, 12))
     rng = np.random.default_rng(3)
-    z = np.repeat(rng.uniform(500, 2500, (1, 4, 2)), 40, axis=0) + rng.normal(0, 250, (40, 4, 2))  # nobody moves
-    looks, at = history(z), [learnt(chain, history(z), np.arange(4), habits, own, n) for n in range(4)]
-    gains = np.diff([one.log_likelihood for one in at], axis=0)
-    assert len(looks) == 40
-    assert (gains[0] > 1).all() and (gains > -1e-3).all()
-    assert (at[3].habits.weight(0)[:, 0] > habits.weight(0)[:, 0]).all()
+    z = np.repeat(rng.uniform(500, 2500, (1, 4, 2)), 40, axis=0) + rng.normal(0, 250, (40, 4, 2))
+    stay = [chain.learnt(history(z), np.arange(4), habits, n).weight(0)[:, 0] for n in range(4)]
+    assert (np.diff(stay, axis=0) > 0).all()
 
 
 def test_motion_is_stochastic_and_has_an_adjoint() -> None:
     rng = np.random.default_rng(4)
     for cells in (grid(40, 25, 10_000.0), grid(3, 3), grid(1, 7), grid(1, 1)):
         motion = Motion.over(cells, 30.0, ROUND_S)
-        weight = rng.dirichlet(np.ones(len(motion.sigma_m) + 2), 5)
         target = rng.dirichlet(np.ones(len(cells)), 5).reshape(5, cells.ny, cells.nx).astype(np.float32)
+        leg = Leg(rng.dirichlet(np.ones(len(motion.sigma_m) + 2), 5), target)
         a, b = (rng.random((5, cells.ny, cells.nx), dtype=np.float32) for _ in "ab")
         ones = np.ones_like(a)
-        assert motion.back(ones, weight, target, ones[:0])[0] == pytest.approx(ones, abs=1e-5)
-        moved, (back, uses) = motion.step(a, motion.parts(a), weight, target), motion.back(b, weight, target, a)
+        assert motion.back(ones, motion.waves(ones), leg) == pytest.approx(ones, abs=1e-5)
+        moved, back = motion.step(a, motion.waves(a), leg), motion.back(b, motion.waves(b), leg)
         assert sums(moved) == pytest.approx(sums(a), rel=1e-5)
         assert sums(moved * b) == pytest.approx(sums(a * back), rel=1e-5)
-        assert uses.sum(axis=1) == pytest.approx(sums(a * back), rel=1e-5)
-        k = dense(motion, weight[0], target[0])
-        assert moved[0].reshape(-1) == pytest.approx(a[0].reshape(-1) @ k, rel=2e-4)
+        for u in (0, 4):
+            k = dense(motion, leg.weight[u], target[u])
+            assert moved[u].reshape(-1) == pytest.approx(a[u].reshape(-1) @ k, rel=2e-4)
+            each = [a[u].reshape(-1) @ dense(motion, w, target[u]) @ b[u].reshape(-1) for w in np.diag(leg.weight[u])]
+            uses = motion.uses(a, motion.waves(a), leg, b, motion.waves(b))[u]
+            assert uses == pytest.approx(np.array(each) / sum(each), rel=1e-4)
 
 
-def test_permuted_ues_are_equal_to_the_bit_and_blocks_change_nothing() -> None:
+def test_permuted_ues_are_equal_to_the_bit_and_groups_change_nothing() -> None:
     cells, rng = grid(47, 53, 5000.0), np.random.default_rng(5)
     n = 11
-    chain, habits, own = chain_of(n, cells)
+    chain, habits = chain_of(n, cells)
     z = rng.uniform(0, 5000, (6, n, 2))
     looks, order = history(z), rng.permutation(n)
-    p, total = run(chain, habits, looks, n)
-    q, permuted = run(chain, habits.of(order), history(z[:, order]), n)
-    for one, other in zip(p, q, strict=True):
+    permuted = run(chain, habits.of(order), history(z[:, order]), n)
+    for one, other in zip(run(chain, habits, looks, n), permuted, strict=True):
         assert np.array_equal(one[order], other)
-    assert np.array_equal(total[order], permuted)
-    every = learnt(chain, looks, np.arange(n), habits, own, 1)
+    every, counts = (
+        smoothed(chain, looks, list(range(n)), habits, 1),
+        chain.learnt(looks, np.arange(n), habits, 1).count,
+    )
     for u in range(n):
-        alone = learnt(chain, looks, np.array([u]), habits.of(np.array([u])), own, 1)
-        assert np.array_equal(alone.p[:, 0], every.p[:, u])
-        assert np.array_equal(alone.habits.count[0], every.habits.count[u])
+        alone = habits.of(np.array([u]))
+        assert np.array_equal(smoothed(chain, looks, [u], alone, 1)[:, 0], every[:, u])
+        assert np.array_equal(chain.learnt(looks, np.array([u]), alone, 1).count[0], counts[u])
 
 
 def test_gaps_equal_repeated_steps_and_one_instant_has_none() -> None:
     past = History.empty(1)
-    nobody, nothing = np.zeros(0, dtype=np.int64), np.zeros((0, 1, 2))
     for time_s in (0.0, 1800.0, 1800.0, 9000.0, 9000.0 + 1e9):
-        past = past.plus(1, time_s, time_s, ROUND_S, ERRORS, nobody, nothing)
-    assert past.steps.tolist() == [0, 1, 0, 4, MOST_STEPS]
-    chain, habits, own = chain_of(1)
+        past = past.plus(RoundContext(1, time_s, NOTHING), ERRORS, np.zeros(0, dtype=np.int64), np.zeros((0, 1, 2)))
+    assert [past.steps(look, ROUND_S) for look in range(5)] == [0, 1, 0, 4, MOST_STEPS]
+    chain, habits = chain_of(1)
     here, there = np.array([[[300.0, 400.0]]]), np.array([[[2500.0, 1700.0]]])
     gap = history(np.concatenate([here, np.full((3, 1, 2), np.nan), there]))
-    skipped = History.empty(1)
-    for t, z in ((0, here), (4, there)):
-        skipped = skipped.plus(t + 1, t * ROUND_S, (t + 1) * ROUND_S, ROUND_S, ERRORS, np.arange(1), z)
-    whole, jumped = (learnt(chain, looks, np.arange(1), habits, own, 0) for looks in (gap, skipped))
-    assert jumped.p == pytest.approx(whole.p[[0, 4]], abs=1e-6)
-    assert jumped.log_likelihood == pytest.approx(whole.log_likelihood, abs=1e-5)
-
-
-def test_impossible_and_tiny_likelihoods_break_nothing() -> None:
-    cells = grid(30, 30, 30_000.0)
-    exact = ErrorModel.plain(100.0, 0.0)
-    p = np.empty_like(uniform(cells))
-    log, bad = updated(uniform(cells), Emission.of(exact, np.array([[[15_000.0, -1100.0]]]), cells), p)
-    assert not bad.any() and np.isfinite(p).all() and log[0] < -50  # 11 sigma beyond the border: exp(-60)
-    assert sums(p) == pytest.approx(1.0, abs=1e-5)
-    log, bad = updated(uniform(cells), Emission.of(exact, np.array([[[15_000.0, -90_000.0]]]), cells), p)
-    assert bad.all() and np.array_equal(p, uniform(cells)) and log[0] == 0
+    skipped = history(np.concatenate([here, there]), [0, 4])
+    whole, jumped = (smoothed(chain, looks, [0], habits) for looks in (gap, skipped))
+    assert jumped == pytest.approx(whole[[0, 4]], abs=1e-6)
 
 
 def test_hours_are_told_apart_and_shrunk_to_the_pool() -> None:
     assert hour_class(np.array([0.0, 9.5 * 3600, 5 * 86400 + 9.5 * 3600, np.nan]), 1800.0).tolist() == [47, 9, 33, 0]
     borrowed = weights_without_knowledge(np.array([150.0, 400.0]))
     assert borrowed.sum() == pytest.approx(1.0)
-    habits = Habits.none(1, True, borrowed)
+    habits = Habits.none(1, borrowed, grid(2, 2), hours=True, own_places=False)
     stays = np.array([[1.0, 0, 0, 0]])
     for _ in range(200):
-        habits = habits.plus(3, stays).plus(12, 1 - stays)
+        habits.add_uses(3, stays)
+        habits.add_uses(12, 1 - stays)
     assert habits.weight(3)[0, 0] > 0.9 > 0.1 > habits.weight(12)[0, 0]
     assert habits.weight(3)[0, 0] > habits.weight(20)[0, 0] > habits.weight(12)[0, 0]
-    assert [part_of_day(c) for c in (0, 5, 6, 23, 24, 47)] == [0, 0, 1, 3, 4, 7]
 
 
 def test_weights_are_found_again_in_displacements() -> None:
@@ -223,18 +199,25 @@ def test_weights_are_found_again_in_displacements() -> None:
     assert weights_of(np.zeros(0), sigma, 100.0, np.full(2, 1e4)) == pytest.approx(weights_without_knowledge(sigma))
 
 
+def test_jumps_end_where_a_ue_was_at_this_time_of_day() -> None:
+    prior = np.full((1, 2, 2), 0.25, dtype=np.float32)
+    habits = Habits.none(1, weights_without_knowledge(np.zeros(0)), grid(2, 2), hours=False, own_places=True)
+    for hour in (0, 5):  # of the first quarter of a weekday
+        habits.add_belief(hour, np.array([[[1.0, 0], [0, 0]]], dtype=np.float32))
+    habits.add_belief(23, np.array([[[0, 0], [0, 1.0]]], dtype=np.float32))
+    assert habits.leg(3, prior).target[0] == pytest.approx(np.array([[0.825, 0.025], [0.025, 0.125]]))
+    assert habits.leg(30, prior).target[0] == pytest.approx(np.array([[0.375, 0.175], [0.175, 0.275]]))
+
+
 def test_learning_happens_on_a_coarser_grid_and_keeps_the_mass() -> None:
     fine = PlaceGrid(Area(0.0, 0.0, 7200.0, 3100.0), 72, 31)
-    chain, habits, own = chain_of(1, fine)
+    chain, habits = chain_of(1, fine)
     coarse = chain.coarser()
-    assert (coarse.motion.grid.nx, coarse.motion.grid.ny) == (50, 31) and coarse.coarser() is coarse
-    assert coarse.motion.sigma_m is chain.motion.sigma_m
+    assert (coarse.grid.nx, coarse.grid.ny) == (50, 31) and coarse.coarser() is coarse
     assert coarse.prior.sum() == pytest.approx(1.0, abs=1e-5)
     east = (chain.prior * np.arange(72)).sum() / 72 - (coarse.prior * np.arange(50)).sum() / 50
     assert east == pytest.approx(0.5 / 50 - 0.5 / 72, abs=2e-4)  # the same mean place
-    p = OwnPlaces.none(1, True, 31, 72).plus(0, chain.prior).resampled(coarse.motion.grid).resampled(fine)
-    assert sums(p.occupancy[0]) == pytest.approx(1.0, abs=1e-5)
     z = np.repeat(np.array([[[2000.0, 900.0]]]), 30, axis=0) + np.random.default_rng(0).normal(0, 250, (30, 1, 2))
-    on = [learnt(one, history(z), np.arange(1), habits, own, 2).habits.weight(0) for one in (chain, coarse)]
+    on = [one.learnt(history(z), np.arange(1), habits).weight(0) for one in (chain, coarse)]
     assert on[0] == pytest.approx(on[1], abs=1e-6)
-    assert learnt(chain, history(z), np.arange(1), habits, own, 1).p.shape == (30, 1, 31, 72)
+    assert smoothed(chain, history(z), [0], habits, 1).shape == (30, 1, 31, 72)

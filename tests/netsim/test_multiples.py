@@ -14,8 +14,8 @@ from fl.data.hold_out import Sessions
 from fl.data.measured import Measured
 from fl.query.policies import Custom, shortest_interval_s
 from fl.tracking.book import Book
-from fl.tracking.lifetimes import LEAST_ROUNDS, Lifetimes
-from fl.types import Request
+from fl.tracking.history import LEAST_ROUNDS, Lifetimes
+from fl.types import Public, Request, RoundContext
 from netsim.build import build_world
 from netsim.clock import Clock, first_multiple, last_multiple
 from netsim.geometry import Area
@@ -93,8 +93,11 @@ def answered(t0_s, t1_s, span_s):
 
 
 def forgotten(t0_s, t1_s, span_s):
-    lives = Lifetimes().after(np.array([1]), 0, t0_s, span_s / LEAST_ROUNDS, True)
-    return not lives.after(np.array([2]), 1, t1_s, span_s / LEAST_ROUNDS, True).alive[0]
+    lives = Lifetimes()
+    for name, time_s in ((1, t0_s), (2, t1_s)):
+        facts = RoundContext(name, time_s, Public(BOX, 1), round_s=span_s / LEAST_ROUNDS)
+        lives = lives.after(np.array([name]), facts, True)
+    return not lives.alive[0]
 
 
 def closed(t0_s, t1_s, span_s):
