@@ -118,7 +118,7 @@ def test_a_tracker_holds_maps_of_names_that_can_be_alive_and_says_the_same(more)
         np.testing.assert_array_equal(a.weight, b.weight)
         assert a.status == b.status
         maps = state.p
-        assert len(maps) == len(state.count) == len(state.sender) and set(state.ue) <= set(every.ue)
+        assert len(maps) == len(state.count) == len(state.sender) and set(state.sender) <= set(every.ue)
         assert all(len(maps) == len(state.sender) for maps in state.own.occupancy)
 
 
