@@ -79,7 +79,7 @@ def loop(file: Path) -> tuple[list[float], list[int], list[float], list[float]]:
 def same(file: Path) -> bool:
     """Whether both find the same rows, to the bit."""
     table = read_table(file, crs="local")
-    mine = (table.time_s, table.user, *table.points.columns)
+    mine = (table.fixes.time_s, table.fixes.user, *table.fixes.place.T)
     return all(np.array_equal(a, b) for a, b in zip(mine, loop(file), strict=True))
 
 

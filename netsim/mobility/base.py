@@ -15,7 +15,7 @@ from netsim.part import Part
 from netsim.rng import Streams
 from netsim.streets.doors import Premises
 from netsim.streets.graph import StreetGraph
-from netsim.traces.presence import Presence
+from netsim.traces.moves import Presence
 from netsim.traces.trace import Trace
 from netsim.ues import Fixes, Indoors
 from netsim.units import FloatArray, IntArray

@@ -3,29 +3,27 @@
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import pairwise
-from typing import Annotated, ClassVar, Literal, Self
+from typing import ClassVar, Literal
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from netsim.checkpoint import REBUILT
 from netsim.clock import DAY_S, slack_s
+from netsim.columns import Columns, frozen
 from netsim.errors import BadInput
 from netsim.mobility.base import Ground, Mobility, Places, State
-from netsim.part import FILE_NAME
 from netsim.safe import file_version
-from netsim.traces.files import Format
 from netsim.traces.home_work import lived
-from netsim.traces.presence import Presence, presence
-from netsim.traces.read import read_trace
-from netsim.traces.select import Extent, Users
+from netsim.traces.moves import Presence, presence
+from netsim.traces.read import TraceSetting
 from netsim.traces.trace import Trace
 from netsim.ues import Fixes
 from netsim.units import FloatArray, IntArray
 
 
-@dataclass(frozen=True, eq=False)
-class TraceRows:
+@frozen
+class TraceRows(Columns):
     """Rows of a trace sorted by time; ue (N,) is an index into `Replayed.ue`."""
 
     ue: IntArray
@@ -60,52 +58,13 @@ class Replayed(State):
         return last_row
 
 
-class Replay(Mobility):
+class Replay(Mobility, TraceSetting):
     """A UE stays at its last fix until the next one, and is absent if that fix is older than `absent_after_s`.
 
     The k-th UE replays the k-th user of the trace. RSRP in the file replaces the radio model.
     """
 
     kind: Literal["replay"] = "replay"
-    trace: Annotated[str, FILE_NAME] = Field(min_length=1)
-    """path of the trace: a file, or a folder of PLT, GPX or Cabspotting files"""
-    format: Format = "auto"
-    """format of the file; auto: detected from its content"""
-    crs: str = "auto"
-    """coordinate system of x and y: local (metres), EPSG:4326 (degrees), or one in metres such as EPSG:25832; auto:
-    that of the format"""
-    columns: dict[str, str] = Field(default_factory=dict)
-    """column name: header in the file, for headers that differ from the column names"""
-    cell: str | None = None
-    """the cell whose rows are replayed; all: every cell; none: the cell with most rows"""
-    users: Users = "auto"
-    """what a user of the trace is: an entry of the user column (id), a local day (day), all rows together (all),
-    a chain of drives that start where another ended (chain), one of `segments` equal parts of the rows in order of
-    time (segments), or a single row (rows); auto: id, unless no id has rows in two rounds, then all"""
-    segments: int | None = Field(default=None, ge=1, le=100_000)
-    """number of users into which `users: segments` divides the trace"""
-    timezone: str = "auto"
-    """IANA name of the time zone, also used for times in the file without a zone; auto: an offset derived from the
-    longitude, or UTC for local metres"""
-    outlier_sigmas: float | None = Field(default=None, gt=0)
-    """rows further than this many standard deviations from the mean of their cell are left out; none: all are kept"""
-    area_deg: tuple[float, float, float, float] | None = None
-    """only rows in this box: south, west, north, east in degrees"""
-    area_m: tuple[float, float, float, float] | None = None
-    """only rows in this box: x_min, y_min, x_max, y_max, in metres of the file"""
-    since: float | str | None = None
-    """only rows at or after this time: epoch seconds, or ISO 8601 with a time zone unless timezone names one"""
-    until: float | str | None = None
-    """only rows before this time, in the same forms"""
-    extent: Extent = "rows"
-    """public area, first day and end: those of the rows, which one user can move; or stated by area_deg or area_m,
-    since and until, which no user can move"""
-    sample_s: float = Field(default=1.0, gt=0)
-    """sampling interval of an ns-2 file, which contains movements instead of rows, s"""
-    resample_s: float | None = Field(default=None, gt=0)
-    """interpolate each trip at the multiples of this time, s; none: the rows of the file. Not for measured RSRP"""
-    gap_s: float = Field(default=600.0, gt=0)
-    """a pause longer than this between two rows ends a trip, s; there is no interpolation across it"""
     absent_after_s: float | None = Field(default=None, gt=0)
     """a UE is absent if its last fix is older than this, s; none: 1.5 times the sampling interval of the trace"""
 
@@ -113,21 +72,6 @@ class Replay(Mobility):
     replays: ClassVar[bool] = True
     reference: ClassVar = "recorded, not modelled"
     example: ClassVar = {"kind": "replay", "trace": "trace.csv"}
-
-    @model_validator(mode="after")
-    def _extent_is_stated(self) -> Self:
-        missing = [
-            name
-            for name, value in (
-                ("area_deg or area_m", self.area_m if self.area_deg is None else self.area_deg),
-                ("since", self.since),
-                ("until", self.until),
-            )
-            if value is None
-        ]
-        if self.extent == "stated" and missing:
-            raise ValueError(f"extent: stated needs {', '.join(missing)}; give them, or leave extent out")
-        return self
 
     def drawn_values(self, trace: Trace, sized: bool, timed: bool) -> list[str]:
         """Public values that follow from the rows of all users, each with the key that states it.
@@ -153,7 +97,8 @@ class Replay(Mobility):
 
         `round_s` is the length of a round, which users "auto" depends on.
         """
-        return _load(self.model_dump_json(), file_version(self.trace), round_s)
+        setting = self.model_dump_json(include=set(TraceSetting.model_fields))
+        return _load(setting, file_version(self.trace), round_s)
 
     def presence(self, trace: Trace) -> Presence:
         """The time without a fix after which a UE is absent, and how it was determined."""
@@ -171,13 +116,7 @@ class Replay(Mobility):
             raise BadInput(f"ues: {len(ue)} are more than the {len(trace.users)} users of the trace; ask for fewer")
         order = np.flatnonzero(trace.user < len(ue))
         order = order[np.argsort(trace.time_s[order], kind="stable")]
-        rows = TraceRows(
-            ue=trace.user[order],
-            time_s=trace.time_s[order],
-            position_m=trace.position_m[order],
-            cell=None if trace.cell is None else trace.cell[order],
-            rsrp_dbm=None if trace.rsrp_dbm is None else trace.rsrp_dbm[order],
-        )
+        rows = TraceRows(trace.user, trace.time_s, trace.position_m, trace.cell, trace.rsrp_dbm).select(order)
         return Replayed(
             position_m=np.full((len(ue), 2), np.nan),
             n_seen=0,
@@ -195,13 +134,8 @@ class Replay(Mobility):
         stale = (last_row < 0) | (t1_s - rows.time_s[last_row] > fresh_s + slack_s(fresh_s, t1_s))
         position_m = np.where(stale[:, None], np.nan, rows.position_m[last_row])
         new = first + np.argsort(rows.ue[first:end], kind="stable")  # each UE's rows stay in order of time
-        fixes = Fixes(
-            ue=state.ue[rows.ue[new]],
-            time_s=rows.time_s[new],
-            position_m=rows.position_m[new],
-            rsrp_dbm=None if rows.rsrp_dbm is None else rows.rsrp_dbm[new],
-            cell=None if rows.cell is None else rows.cell[new],
-        )
+        seen = rows.select(new)
+        fixes = Fixes(state.ue[seen.ue], seen.time_s, seen.position_m, seen.rsrp_dbm, seen.cell)
         return replace(state, position_m=position_m, n_seen=int(end), last_row=last_row), fixes
 
     def wake_s(self, state: Replayed, now_s: float, ground: Ground) -> float:
@@ -235,8 +169,6 @@ class Replay(Mobility):
 
 
 @lru_cache(maxsize=1)  # one trace, so that a rehearsal and its run read a file once
-def _load(part_json: str, version: tuple[int, int], round_s: float) -> Trace:
+def _load(setting_json: str, version: tuple[int, int], round_s: float) -> Trace:
     """The trace of a replay; `version` distinguishes a changed file from the cached one."""
-    part = Replay.model_validate_json(part_json)
-    settings = part.model_dump(exclude={"kind", "trace", "absent_after_s"})
-    return read_trace(part.trace, **settings, round_s=round_s)
+    return TraceSetting.model_validate_json(setting_json).read(round_s)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -11,8 +12,7 @@ from netsim.clock import Clock
 from netsim.errors import BadInput
 from netsim.mobility.base import Ground, Mobility, State
 from netsim.mobility.statistics import UNKNOWN, WEEK_H, Series, cells, filled
-from netsim.traces.crs import AUTO
-from netsim.traces.files import Format, read_table
+from netsim.traces.files import TraceFile
 from netsim.traces.inspect import view_of
 from netsim.units import FloatArray, IntArray
 
@@ -21,23 +21,17 @@ _MAX_HOURS = 20_000_000  # of all UEs together: 24 bytes each
 
 
 def trace_series(
-    path: str | Path,
-    cell_m: float,
-    fill_h: float,
-    columns: Mapping[str, str] | None = None,
-    *,
-    format: Format = "auto",
-    crs: str = AUTO,
-    timezone: str = "auto",
+    path: str | Path, cell_m: float, fill_h: float, columns: Mapping[str, str] | None = None, **settings: Any
 ) -> Iterator[Series]:
     """The series of every user of a trace: the last row of each hour of the wall clock.
 
     cell_m : side of a place; 0: every distinct position is one, for check-ins. fill_h : see `statistics.filled`.
-    Raises `BadInput` as `read_table` does.
+    settings : of a `TraceFile`. Raises `BadInput` with one line.
     """
-    view = view_of(read_table(path, columns, format=format, crs=crs, timezone=timezone), timezone)
-    user, place = view.table.user[view.fixes], cells(view.xy_m[view.fixes], cell_m)
-    xy_m = view.xy_m[view.fixes]
+    file = TraceFile(trace=str(path), columns=dict(columns or {}), **settings)
+    view = view_of(file.table(), file.timezone)
+    user, xy_m = view.moves.user[view.fixes], view.moves.xy_m[view.fixes]
+    place = cells(xy_m, cell_m)
     hour = np.floor(view.local_s[view.fixes] / _HOUR_S).astype(np.int64)
     for own in np.split(np.arange(len(user)), np.flatnonzero(np.diff(user)) + 1):
         hours = np.arange(hour[own].min(), hour[own].max() + 1)

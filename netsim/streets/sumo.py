@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -15,9 +14,8 @@ from netsim.streets.assembly import StreetLines
 from netsim.streets.graph import CLASSES, CYCLE_M_S, DRIVE, KM_H, MODES, WALK, WALK_M_S
 from netsim.streets.paths import Paths
 from netsim.streets.tags import KINDS
-from netsim.traces.source import Source
+from netsim.traces.source import XmlFile
 from netsim.traces.values import number, shown
-from netsim.traces.xml import Elements, stream
 from netsim.units import FloatArray
 
 _VEHICLES = ("pedestrian", "bicycle", "passenger")  # SUMO's words for `MODES`
@@ -63,7 +61,6 @@ def read_sumo(file: str, origin_deg: tuple[float, float] | None = None) -> tuple
         from, without its `netOffset`. A network with a projection needs an origin, one without needs none.
     """
     net = _SumoNet(file)
-    stream(Source(file, "SUMO network"), net)
     if not net.edges:
         raise BadInput(
             f"{file}: there is no edge in it that pedestrians, bicycles or cars may use; give a SUMO net.xml"
@@ -71,11 +68,11 @@ def read_sumo(file: str, origin_deg: tuple[float, float] | None = None) -> tuple
     return _lines(file, net, origin_deg), net.notes()
 
 
-class _SumoNet(Elements):
+class _SumoNet(XmlFile):
     """Collects edges, junctions and the location."""
 
     def __init__(self, path: str) -> None:
-        super().__init__(path)
+        super().__init__(path, "SUMO network")
         self.edges: list[_SumoEdge] = []
         self.junction: dict[str, Place] = {}
         self.offset_m: Place = (0.0, 0.0)
@@ -84,8 +81,9 @@ class _SumoNet(Elements):
         self._edge: _SumoEdge | None = None
         self._vertices = 0
         self._root = ""
+        self.read(self._begin, self._end)
 
-    def begin(self, name: str, attributes: Any) -> None:
+    def _begin(self, name: str, attributes: dict[str, str]) -> None:
         if not self._root:
             self._root = name
             if name != "net":
@@ -101,8 +99,7 @@ class _SumoNet(Elements):
             place = f"{attributes.get('x', '')},{attributes.get('y', '')}"
             self.junction[attributes.get("id", "")] = self._places(place)[0]
 
-    def endElement(self, name: str) -> None:  # noqa: N802 - named by SAX
-        super().endElement(name)
+    def _end(self, name: str, text: str) -> None:
         if name == "edge" and self._edge is not None:
             if any(self._edge.speed_m_s):
                 self.edges.append(self._edge)
@@ -114,9 +111,11 @@ class _SumoNet(Elements):
         """A note on edges that are left out."""
         if not self.closed:
             return ()
-        return (f"city: {self.path}: {self.closed:,} edges are open to none of {', '.join(_VEHICLES)}: left out",)
+        return (
+            f"city: {self.source.path}: {self.closed:,} edges are open to none of {', '.join(_VEHICLES)}: left out",
+        )
 
-    def _begin_edge(self, attributes: Any) -> None:
+    def _begin_edge(self, attributes: dict[str, str]) -> None:
         self._edge = None
         if attributes.get("function", "normal") != "normal":
             return
@@ -129,7 +128,7 @@ class _SumoNet(Elements):
         shape = attributes.get("shape", "")
         self._edge = _SumoEdge(tail, head, attributes.get("type", ""), self._places(shape) if shape.strip() else [])
 
-    def _lane(self, attributes: Any) -> None:
+    def _lane(self, attributes: dict[str, str]) -> None:
         edge = self._edge
         if edge is None:
             return

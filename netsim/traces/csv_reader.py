@@ -1,22 +1,30 @@
-"""A CSV file as pieces of text columns, so that a long file never stands in memory as Python objects."""
+"""Rows of text in columns, in pieces, so that a long file never stands in memory as Python objects.
+
+The standard library's `csv` reads a CSV: it is strict about quotes, knows every line, and refuses none of the dialects.
+"""
 
 from __future__ import annotations
 
 import csv
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import NoReturn
 
+import numpy as np
+
 from netsim.errors import BadInput
 from netsim.traces.source import Source
-from netsim.traces.values import number, shown
+from netsim.traces.values import Refused, bounded, number, shown
+from netsim.units import FloatArray
 
 _ROWS = 20_000
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
-_Blocks = Iterator[tuple[int, str]]
+_SEPARATOR = re.compile(r"sep=([,;\t|])\s*", re.IGNORECASE)  # how a spreadsheet says what separates columns
+Rows = Iterator[tuple[int, list[str]]]
+"""the line at which each row ends, and its cells"""
 
 
 @dataclass(frozen=True)
@@ -36,90 +44,125 @@ class Sheet:
         raise BadInput(f"{self.path}: line {self.line[row]}, column {shown(header, quote=False)}: {problem}")
 
 
+@dataclass(frozen=True)
+class Field:
+    """A number in a row of text: its place, its name in messages, and its bounds."""
+
+    at: int
+    name: str
+    low: float
+    high: float
+    required: bool = True
+
+
+LAT, LON = Field(0, "lat", -90.0, 90.0, required=False), Field(1, "lon", -180.0, 180.0, required=False)
+
+
 def read_sheets(path: str) -> Iterator[Sheet]:
-    """The pieces of a file with a header and at least one row. Raises `BadInput` with one line."""
-    blocks = Source(path, "CSV").blocks()
-    at, first, text, delimiter = _first_line(next(blocks, (1, ""))[1])
-    if not first.strip():
-        raise BadInput(f"{path}: line {at} is empty; begin the file with a header such as time_s,user,lat,lon")
-    delimiter = delimiter or max(",;\t", key=first.count)
-    header = tuple(name.strip() for name in next(_records(path, iter([(at, first)]), delimiter))[1])
-    if not _is_header(header):
-        problem = f"line {at} ({shown(first.strip())}) is a row, and the file has no header"
+    """The pieces of a CSV with a header and at least one row. Raises `BadInput` with one line."""
+    delimiter, rows = read_rows(Source(path, "CSV"), "time_s,user,lat,lon")
+    line, header = next(rows)
+    if not is_header(header):
         example = "time_s,user,lat,lon".replace(",", " TAB " if delimiter == "\t" else delimiter)
+        problem = f"line {line} ({shown(delimiter.join(header))}) is a row, and the file has no header"
         raise BadInput(f"{path}: {problem}; put one above it, such as {example}")
     empty = True
-    for line, flat in _pieces(path, chain([(at + 1, text)], blocks), delimiter, len(header)):
+    for sheet in _sheets(path, tuple(name.strip() for name in header), rows, delimiter):
         empty = False
-        yield Sheet(path, header, tuple(flat[at :: len(header)] for at in range(len(header))), line, delimiter)
+        yield sheet
     if empty:
         raise BadInput(f"{path}: has a header but no rows; give a file with at least one row")
 
 
-def _first_line(text: str) -> tuple[int, str, str, str]:
-    """The number of the header's line, the header, the text below it, and the delimiter if the file names one.
+def read_fields(
+    source: Source, fields: Sequence[Field], skip: int = 0, delimiter: str | None = None
+) -> tuple[FloatArray, ...]:
+    """The line of each row (n,), and columns (n,) of numbers, of a file without a header, below `skip` lines.
 
-    Above it there may be ``sep=;``, as spreadsheets write it, and comments; a comment right above rows is the header.
+    delimiter : None for blanks. Raises `BadInput` with one line.
     """
-    at, delimiter, comment = 1, "", ""
-    while True:
-        first, _, below = text.partition("\n")
-        if len(first.strip()) == len("sep=;") and first.lower().startswith("sep="):
-            delimiter = first.strip()[-1]
-        elif first.startswith("#"):
-            comment = first.lstrip("# ")
-        else:
+    split = ((line, text.split(delimiter)) for line, text in enumerate(source.lines(), 1) if text.strip())
+    width = 1 + max(field.at for field in fields)
+    rows = _first_cells(source, ((line, cells) for line, cells in split if line > skip), width)
+    pieces = [[np.zeros(0)] for _ in range(1 + len(fields))]
+    for sheet in _sheets(source.path, ("",) * width, rows, ","):
+        pieces[0].append(np.array(sheet.line))
+        for field, column in zip(fields, pieces[1:], strict=True):
+            try:
+                column.append(bounded(sheet.columns[field.at], field.low, field.high, field.required))
+            except Refused as refusal:
+                sheet.refuse(refusal.row, field.name, str(refusal))
+    return tuple(np.concatenate(column) for column in pieces)
+
+
+def read_rows(source: Source, example: str) -> tuple[str, Rows]:
+    """The delimiter of a CSV, and its rows that are not blank, from the header on.
+
+    example : of a header, for messages. Above it there may be ``sep=;``, as spreadsheets write it, and comments; a
+    comment right above rows is the header.
+    """
+    lines, delimiter, comment = source.lines(), "", ""
+    at, first = 0, ""
+    for line in lines:
+        at += 1
+        if found := _SEPARATOR.fullmatch(line):
+            delimiter = found[1]
+        elif line.startswith("#"):
+            comment = line.lstrip("# ")
+        elif line.strip():
+            first = line
             break
-        at, text = at + 1, below
-    cells = delimiter or max(",;\t", key=first.count)
-    if comment.count(cells) == first.count(cells) > 0 and not _is_header(first.split(cells)):
-        return at - 1, comment, text, delimiter
-    return at, first, below, delimiter
+    if not first:
+        raise BadInput(f"{source.path}: the file is empty; begin it with a header such as {example}")
+    above = [first]
+    delimiter = delimiter or max(",;\t", key=first.count)
+    if comment.count(delimiter) == first.count(delimiter) > 0 and not is_header(first.split(delimiter)):
+        at, above = at - 1, [comment, first]
+    return delimiter, _records(source.path, chain(above, lines), at - 1, delimiter)
 
 
-def _is_header(cells: Sequence[str]) -> bool:
-    """Whether a line has names: at least half of its cells are no number and no date."""
+def is_header(cells: Sequence[str]) -> bool:
+    """Whether a row has names: at least half of its cells are no number and no date."""
     texts = [cell.strip().strip('"') for cell in cells]
     return 2 * sum(math.isnan(number(text)) and not _DATE.match(text) for text in texts) >= len(texts)
 
 
-def _pieces(path: str, blocks: _Blocks, delimiter: str, width: int) -> Iterator[tuple[Sequence[int], list[str]]]:
-    """Lines and the cells of all their rows, one after another."""
-    line: list[int] = []
-    flat: list[str] = []
-    for at, row in _records(path, blocks, delimiter):
-        if len(row) != width:
-            why = "is the file cut short?" if len(row) < width else "does it end with a delimiter, or hold one?"
-            raise BadInput(
-                f"{path}: line {at}: {len(row)} fields, but the header has {width}; correct or remove the line ({why})"
-            )
-        line.append(at)
-        flat += row
-        if len(line) == _ROWS:
-            yield line, flat
-            line, flat = [], []
-    if line:
-        yield line, flat
-
-
-def _records(path: str, blocks: _Blocks, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """The line at which each row ends, and its cells; a blank line is no row."""
-    at, text = next(blocks)
+def _records(path: str, lines: Iterable[str], above: int, delimiter: str) -> Rows:
     # strict: a quote that is never closed would otherwise swallow the rest of the file
-    reader = csv.reader(_lines(chain([(at, text)], blocks)), delimiter=delimiter, strict=True)
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
     try:
         for row in reader:
             if row:
-                yield at - 1 + reader.line_num, row
+                yield above + reader.line_num, row
     except csv.Error as error:
-        line = at - 1 + reader.line_num
-        raise BadInput(f"{path}: line {line}: not CSV ({error}); correct the quoting") from error
+        raise BadInput(f"{path}: line {above + reader.line_num}: not CSV ({error}); correct the quoting") from error
 
 
-def _lines(blocks: _Blocks) -> Iterator[str]:
-    for _, text in blocks:
-        lines = text.split("\n")
-        last = lines.pop()
-        yield from (line + "\n" for line in lines)
-        if last:
-            yield last
+def _first_cells(source: Source, rows: Iterable[tuple[int, list[str]]], width: int) -> Rows:
+    """The first cells of all rows."""
+    for line, cells in rows:
+        if len(cells) < width:
+            problem = f"{len(cells)} fields, but {source.wanted} has {width} or more"
+            source.refuse(line, f"{problem}; correct or remove the line (is it cut short?)")
+        yield line, cells[:width]
+
+
+def _sheets(path: str, header: tuple[str, ...], rows: Rows, delimiter: str) -> Iterator[Sheet]:
+    """The rows in pieces, if all are as wide as the header."""
+    line, flat, width = list[int](), list[str](), len(header)
+    for at, cells in rows:
+        if len(cells) != width:
+            why = "is the file cut short?" if len(cells) < width else "does it end with a delimiter, or hold one?"
+            problem = f"{len(cells)} fields, but the header has {width}; correct or remove the line ({why})"
+            raise BadInput(f"{path}: line {at}: {problem}")
+        line.append(at)
+        flat += cells
+        if len(line) == _ROWS:
+            yield Sheet(path, header, _columns(flat, width), line, delimiter)
+            line, flat = [], []
+    if line:
+        yield Sheet(path, header, _columns(flat, width), line, delimiter)
+
+
+def _columns(flat: list[str], width: int) -> tuple[list[str], ...]:
+    return tuple(flat[at::width] for at in range(width))

@@ -6,10 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from netsim.traces.crs import look_like_degrees
-from netsim.traces.order import Index, arranged
-from netsim.traces.points import Degrees, Metres, Points
-from netsim.traces.resample import Moves
+from netsim.traces.coordinates import GLOBE, Coordinates, look_like_degrees
+from netsim.traces.moves import Moves
 from netsim.units import FloatArray
 
 TOO_FAST_M_S = 100.0
@@ -39,83 +37,56 @@ class TraceSteps:
         """The share that is too fast, for a person."""
         return f"{100 * self.n_fast / max(self.n, 1):.3f} % of steps imply more than {TOO_FAST_M_S:.0f} m/s"
 
-    @property
-    def at_once(self) -> str:
-        """Rows in two places at one time, for a person; empty if there are none."""
-        if not self.n_at_once:
-            return ""
-        far = f"{self.apart_m / 1e3:,.1f} km" if self.apart_m >= 1e3 else f"{self.apart_m:,.1f} m"
-        rows = f"{self.n_at_once:,} rows lie elsewhere than the row before of their user at the same time"
-        return f"{rows}, up to {far} away: if one name stands for several devices, --columns user=HEADER parts them"
-
 
 def steps_of(moves: Moves) -> TraceSteps:
     """The steps of rows (n,) in any order."""
-    user, time_s, xy_m, order = moves.user, moves.time_s, moves.xy_m, moves.order
-    user, time_s = user if order is None else user[order], arranged(time_s, order)
-    away_m = np.diff(arranged(xy_m, order), axis=0)
+    away_m = np.diff(moves.sorted(moves.xy_m), axis=0)
     step_m = np.hypot(away_m[:, 0], away_m[:, 1])
-    step_m[user[1:] != user[:-1]] = np.nan
-    gap_s = np.diff(time_s)
-    moved = (gap_s > 0) | (step_m > 0)
+    step_m[np.diff(moves.sorted(moves.user)) != 0] = np.nan
+    gap_s = np.diff(moves.sorted(moves.time_s))
     at_once = (gap_s == 0) & (step_m > 0)
     fast = step_m > TOO_FAST_M_S * np.where(gap_s == 0, _CLOCK_S, gap_s)
-    n = int((moved & np.isfinite(step_m)).sum())
+    n = int((at_once | ((gap_s > 0) & np.isfinite(step_m))).sum())
     return TraceSteps(n, int(fast.sum()), int(at_once.sum()), float(step_m[at_once].max(initial=0.0)))
 
 
-def doubts(points: Points, moves: Moves, steps: TraceSteps) -> tuple[str, ...]:
-    """Warnings for the user, each with its remedy."""
-    found = [*_as_many_users(moves.user), *_at_once(moves.time_s), *_no_fixes(points), *_degrees_as_metres(points)]
-    found += [steps.at_once] if steps.apart_m > TOO_FAST_M_S * _CLOCK_S else []
+def doubts(coordinates: Coordinates, place: FloatArray, moves: Moves, steps: TraceSteps) -> tuple[str, ...]:
+    """Warnings for the user, each with its remedy; place (n, 2) : as the file has it."""
+    found, n = list[str](), len(moves.user)
+    if n >= _MANY and len(np.unique(moves.user)) == n:
+        remedy = "--columns user=HEADER names another"
+        found.append(f"every row is another user: the column of users may number rows; {remedy}")
+    if n > 1 and np.ptp(moves.time_s) == 0:
+        found.append(
+            f"all {n:,} rows have the same time: there is one round, and what scores the map is drawn by time, "
+            "so of one user's rows in a cell all are held out or none; give rows times of their own"
+        )
+    if coordinates.crs == GLOBE:
+        found += _no_fixes(place)
+    wide_m = float(np.ptp(place, axis=0).max())
+    if coordinates.crs is None and look_like_degrees(*place.T) and 0 < wide_m < _MAX_DEGREES:
+        remedy = "--columns lon=HEADER,lat=HEADER, or --crs EPSG:4326 for SUMO"
+        found.append(f"x and y span {wide_m:.3g} m: if they are longitude and latitude, name them: {remedy}")
+    if steps.apart_m > TOO_FAST_M_S * _CLOCK_S:
+        far = f"{steps.apart_m / 1e3:,.1f} km" if steps.apart_m >= 1e3 else f"{steps.apart_m:,.1f} m"
+        rows = f"{steps.n_at_once:,} rows lie elsewhere than the row before of their user at the same time"
+        remedy = "if one name stands for several devices, --columns user=HEADER parts them"
+        found.append(f"{rows}, up to {far} away: {remedy}")
     if steps.n_fast:
         remedy = "leave out what is wrong (netsim replay --area-deg or --area-m), or correct the file"
         found.append(f"{steps.speed} ({steps.n_fast:,}): {remedy}")
     return tuple(found)
 
 
-def _as_many_users(user: Index) -> tuple[str, ...]:
-    """A warning where every row is another user."""
-    if len(user) < _MANY or len(np.unique(user)) < len(user):
-        return ()
-    return ("every row is another user: the column of users may number rows; --columns user=HEADER names another",)
-
-
-def _at_once(time_s: FloatArray) -> tuple[str, ...]:
-    """A warning where all rows have one time."""
-    if len(time_s) < 2 or np.ptp(time_s) > 0:
-        return ()
-    return (
-        f"all {len(time_s):,} rows have the same time: there is one round, and what scores the map is drawn by time, "
-        "so of one user's rows in a cell all are held out or none; give rows times of their own",
-    )
-
-
-def _degrees_as_metres(points: Points) -> tuple[str, ...]:
-    """A warning on metres that could be longitude and latitude, and span next to nothing."""
-    if not isinstance(points, Metres) or points.crs is not None or not look_like_degrees(*points.columns):
-        return ()
-    wide_m = max(float(np.ptp(column)) for column in points.columns)
-    if not 0 < wide_m < _MAX_DEGREES:
-        return ()
-    remedy = (
-        "if they are longitude and latitude, name them: --columns lon=HEADER,lat=HEADER, or --crs EPSG:4326 for SUMO"
-    )
-    return (f"x and y span {wide_m:.3g} m: {remedy}",)
-
-
-def _no_fixes(points: Points) -> tuple[str, ...]:
+def _no_fixes(place: FloatArray) -> list[str]:
     """A warning on rows at latitude 0, longitude 0, if the others are elsewhere."""
-    if not isinstance(points, Degrees):
-        return ()
-    lat_deg, lon_deg = points.columns
-    zero = (lat_deg == 0) & (lon_deg == 0)
-    others = lat_deg[~zero], lon_deg[~zero]
-    if zero.all():
-        return (f"all {len(zero):,} rows lie at latitude 0, longitude 0, as receivers write that have no fix",)
-    if not zero.any() or max(abs(float(np.median(o))) for o in others) < _FAR_FROM_NO_FIX_DEG:
-        return ()
-    corners = [o.min() - _MARGIN_DEG for o in others] + [o.max() + _MARGIN_DEG for o in others]
-    box = ",".join(f"{corner:.4f}" for corner in corners)
+    zero = (place == 0).all(axis=1)
     rows = f"{int(zero.sum()):,} rows lie at latitude 0, longitude 0, as receivers write that have no fix"
-    return (f"{rows}: they stretch the area; netsim replay --area-deg {box} takes all others",)
+    if zero.all():
+        return [f"all {rows}"]
+    others = place[~zero]
+    if not zero.any() or np.abs(np.median(others, axis=0)).max() < _FAR_FROM_NO_FIX_DEG:
+        return []
+    corners = [*(others.min(axis=0) - _MARGIN_DEG), *(others.max(axis=0) + _MARGIN_DEG)]
+    box = ",".join(f"{corner:.4f}" for corner in corners)
+    return [f"{rows}: they stretch the area; netsim replay --area-deg {box} takes all others"]

@@ -1,62 +1,97 @@
-"""From a path to a `Table`, whatever the format."""
+"""From a path to a `TraceTable`, whatever the format."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from datetime import tzinfo
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Any, cast
+
+from pydantic import AfterValidator, Field
 
 from netsim.errors import BadInput
-from netsim.traces.crs import AUTO, check_crs
-from netsim.traces.formats.cabspotting import read_cabspotting
-from netsim.traces.formats.csv_table import read_csv
-from netsim.traces.formats.detect import TITLES, detect
-from netsim.traces.formats.gpx import read_gpx
-from netsim.traces.formats.ns2 import read_ns2
-from netsim.traces.formats.plt import read_plt
-from netsim.traces.formats.sumo_fcd import read_sumo_fcd
-from netsim.traces.table import Table
+from netsim.part import FILE_NAME, Part
+from netsim.safe import what_is
+from netsim.traces.coordinates import AUTO, check_crs
+from netsim.traces.formats import TRACE_FORMATS
+from netsim.traces.formats.base import TraceFormat
+from netsim.traces.source import Source, files_in
+from netsim.traces.table import FixBuilder, TraceTable
 from netsim.traces.trace import named_zone
+from netsim.traces.values import shown
 
-Format = Literal["auto", "csv", "plt", "gpx", "sumo-fcd", "ns2", "cabspotting"]
+
+def formats() -> Mapping[str, type[TraceFormat]]:
+    """All formats of traces by their kinds."""
+    return cast(Mapping[str, type[TraceFormat]], TRACE_FORMATS.parts)
 
 
-def read_table(
-    path: str | Path,
-    columns: Mapping[str, str] | None = None,
-    *,
-    format: Format = "auto",
-    crs: str = AUTO,
-    sample_s: float = 1.0,
-    timezone: str = "auto",
-) -> Table:
-    """Read and check a trace file, or a folder of them.
+def _known(format: str) -> str:
+    if format not in ("auto", *formats()):
+        raise ValueError(f"{format!r} is none of auto, {', '.join(formats())}; use one of these")
+    return format
 
-    Parameters
-    ----------
-    columns : our name -> header, for a CSV whose headers are not called as ours, e.g. ``{"lat": "Latitude"}``.
-    format : what the file is; `auto` looks.
-    crs : what x and y are; `auto` is degrees where the format has them, and else metres of a local plane,
-        as `local` always is; ``EPSG:25832`` names a projected system.
-    timezone : IANA name of the zone in which a file's times of day without a zone were written; `auto` refuses them.
-    sample_s : time between rows of a file of movements (ns-2), which has no times of rows.
 
-    Raises `BadInput` with one line: file, place, value, bound, remedy.
+class TraceFile(Part):
+    """A file of a trace, or a folder of them, and how it is read."""
+
+    trace: Annotated[str, FILE_NAME] = Field(min_length=1)
+    """path of the trace: a file, or a folder of PLT, GPX or Cabspotting files"""
+    format: Annotated[str, AfterValidator(_known)] = "auto"
+    """format of the file; auto: detected from its content"""
+    crs: str = AUTO
+    """coordinate system of x and y: local (metres), EPSG:4326 (degrees), or one in metres such as EPSG:25832; auto:
+    that of the format"""
+    columns: dict[str, str] = Field(default_factory=dict)
+    """column name: header in the file, for headers that differ from the column names"""
+    timezone: str = "auto"
+    """IANA name of the time zone, also used for times in the file without a zone; auto: an offset derived from the
+    longitude, or UTC for local metres"""
+    sample_s: float = Field(default=1.0, gt=0)
+    """sampling interval of an ns-2 file, which contains movements instead of rows, s"""
+
+    @property
+    def zone(self) -> tzinfo | None:
+        """The time zone that is named."""
+        return None if self.timezone == "auto" else named_zone(self.timezone)
+
+    def table(self) -> TraceTable:
+        """The checked fixes. Raises `BadInput` with one line: file, place, value, bound, remedy."""
+        check_crs(self.trace, self.crs)
+        kind = detect(self.trace) if self.format == "auto" else self.format
+        part, settings = formats()[kind], self.model_dump(include={"columns", "sample_s"})
+        if self.columns and "columns" not in part.model_fields:
+            problem = f"only a CSV has headers, and this is read as {kind}; leave columns out"
+            raise BadInput(f"{self.trace}: columns: {problem}")
+        format = part(**{name: value for name, value in settings.items() if name in part.model_fields})
+        fixes = FixBuilder(self.trace, self.crs, self.zone)
+        format.read(fixes)
+        return fixes.table(kind)
+
+
+def read_table(path: str | Path, columns: Mapping[str, str] | None = None, **settings: Any) -> TraceTable:
+    """The checked fixes of a file or folder; settings : of a `TraceFile`."""
+    return TraceFile(trace=str(path), columns=dict(columns or {}), **settings).table()
+
+
+def detect(path: str) -> str:
+    """The format of a file or a folder, by what it holds and then by its name; a CSV holds nothing that tells it.
+
+    Raises `BadInput` with one line that lists the formats.
     """
-    name = str(path)
-    if format not in ("auto", *TITLES):
-        raise BadInput(f"{name}: format: {format!r} is none of auto, {', '.join(TITLES)}; use one of these")
-    check_crs(name, crs)
-    detected = detect(name) if format == "auto" else format
-    if columns and detected != "csv":
-        raise BadInput(f"{name}: columns: only a CSV has headers, and this is read as {detected}; leave columns out")
-    zone = None if timezone == "auto" else named_zone(timezone)
-    readers: dict[str, Callable[[], Table]] = {
-        "csv": lambda: read_csv(name, columns or {}, crs, zone),
-        "plt": lambda: read_plt(name, crs),
-        "gpx": lambda: read_gpx(name, crs, zone),
-        "sumo-fcd": lambda: read_sumo_fcd(name, crs),
-        "ns2": lambda: read_ns2(name, crs, sample_s),
-        "cabspotting": lambda: read_cabspotting(name, crs),
-    }
-    return readers[detected]()
+    parts = formats()
+    if what_is(path) == "folder":
+        fits = [kind for kind, part in parts.items() if part.folder and files_in(path, part.folder)]
+        if len(fits) > 1:
+            raise BadInput(f"{path}: the folder holds files of {' and '.join(fits)}; say which to read with --format")
+        patterns = ", ".join(part.folder for part in parts.values() if part.folder)
+        problem = f"cannot be read (a folder without files such as {patterns})"
+    else:
+        head = Source(path).head()
+        name = path.lower().removesuffix(".gz")
+        holds = [kind for kind, part in parts.items() if part.fits(head)]
+        named = [kind for kind, part in parts.items() if name.endswith(part.endings)]
+        fits = [*(kind for kind in holds if kind != "csv"), *named, *holds]
+        problem = f"its format is not recognised (begins with {shown(head.partition(chr(10))[0])})"
+    if fits:
+        return fits[0]
+    known = "; ".join(f"{kind}: {part.title()}" for kind, part in parts.items())
+    raise BadInput(f"{path}: {problem}; name its format if it is one of {known}")

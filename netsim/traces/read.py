@@ -2,15 +2,6 @@
 
 Counts: every row left out is counted under one reason, so that ``rows_read`` is ``rows_used`` plus all others.
 
-Users: "id" is the user column; "all" is one user with all rows; "day" is one user for each local day; "chain" takes ids
-as drives and joins those that begin where another ended (within a mile) into one user, the rest being `background`;
-"segments" divides all rows, sorted by time, into `segments` equal parts; "rows" makes every row a user; "auto" is "id",
-unless no id has rows in two rounds of `round_s` seconds, and then "all".
-
-Outliers: without `outlier_sigmas` all rows with finite values within bounds are kept.
-
-Resampling: only a trace without RSRP and cells can be resampled, because measurements cannot be interpolated.
-
 Plane: azimuthal equidistant on WGS84, centred on the median of the rows kept (outliers included, which hardly change a
 median), or, with a stated extent, on the middle of its box. Distances from the centre are exact, others nearly so
 within tens of kilometres. Local metres are not changed.
@@ -19,137 +10,32 @@ Time: elapsed seconds since local midnight of the first row's day; `Trace.clock`
 of the change from summer time has 90,000 s. Times that are all below 1e8 s count from the midnight of a day without
 a date, which is called 1970-01-01 (a Thursday).
 
-Memory: `Table` states the bytes of a row while it is read; the trace adds 32 (user 8, time 8, place 16), 16 more with
+Memory: `FixRows` states the bytes of a row while it is read; the trace adds 32 (user 8, time 8, place 16), 16 more with
 RSRP and cell, and temporarily about as much again.
 """
 
-from __future__ import annotations
-
-from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, date, tzinfo
+from datetime import UTC, datetime
+from difflib import get_close_matches
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple, Self
+
+import numpy as np
+from pydantic import Field, model_validator
 
 from netsim.clock import DAY_S
 from netsim.errors import BadInput
 from netsim.geometry import Area
-from netsim.traces.crs import AUTO
+from netsim.traces.coordinates import GLOBE, Box, Plane, outline
 from netsim.traces.doubts import doubts, steps_of
-from netsim.traces.files import Format, read_table
-from netsim.traces.order import arranged, by_user_and_time, taken
-from netsim.traces.points import Box, Plane
-from netsim.traces.resample import Moves, resampled
-from netsim.traces.select import (
-    Extent,
-    Users,
-    Window,
-    choose_cell,
-    in_scope,
-    kept,
-    name_users,
-    outlying,
-    renumbered,
-    repeated,
-)
-from netsim.traces.table import Table
+from netsim.traces.files import TraceFile
+from netsim.traces.moves import Moves, Naming, Users, name_users, renumbered, resampled
+from netsim.traces.table import TraceTable
 from netsim.traces.times import epoch_s
-from netsim.traces.trace import Trace, first_midnight, local_zone, named_zone, wall_clock
-from netsim.units import IntArray
+from netsim.traces.trace import Trace, first_midnight, local_zone, wall_clock
+from netsim.units import BoolArray, FloatArray
 
 GAP_S = 600.0
-
-
-def read_trace(
-    path: str | Path,
-    *,
-    format: Format = "auto",
-    crs: str = AUTO,
-    columns: Mapping[str, str] | None = None,
-    cell: str | None = None,
-    users: Users = "auto",
-    segments: int | None = None,
-    timezone: str = "auto",
-    outlier_sigmas: float | None = None,
-    area_deg: Box | None = None,
-    area_m: Box | None = None,
-    since: float | str | None = None,
-    until: float | str | None = None,
-    extent: Extent = "rows",
-    sample_s: float = 1.0,
-    resample_s: float | None = None,
-    gap_s: float = GAP_S,
-    round_s: float = DAY_S,
-) -> Trace:
-    """Reads a trace into local metres and seconds from a local midnight.
-
-    Parameters
-    ----------
-    format, crs, columns, sample_s : see `read_table`.
-    cell : keep the rows of this cell; "all": every cell; None: the cell with most rows, stated in a note.
-    users, segments : what a user of the trace is, see above.
-    timezone : IANA name, also of times of day without a zone; "auto" refuses such times, and is a fixed offset of
-        round(longitude / 15) hours, or UTC for local metres.
-    outlier_sigmas : leave out rows further than this many standard deviations from the mean of their cell, in x or y.
-    area_deg, area_m : keep the rows in (lat_min, lon_min, lat_max, lon_max) or (x_min, y_min, x_max, y_max), in the
-        coordinates of the file.
-    since, until : keep the rows with since <= time < until; epoch seconds, or text as in a trace file.
-    extent : "stated": area, middle of the plane, first day and end are those of area_deg or area_m, since and until,
-        whatever the rows are; "rows": as the rows show them.
-    resample_s : interpolate the rows of a trip at the multiples of this time on the local clock; not for measurements.
-    gap_s : a longer pause between two rows of a user ends a trip.
-    round_s : length of a round, for users "auto".
-
-    Raises `BadInput` with one line. The arrays are read-only, because they may be shared.
-    """
-    _check_segments(path, users, segments)
-    _check_boxes(path, area_deg, area_m)
-    zone = None if timezone == "auto" else named_zone(timezone)
-    table = read_table(path, columns, format=format, crs=crs, sample_s=sample_s, timezone=timezone)
-    counts = {"rows_read": len(table) + sum(table.skipped.values()), **table.skipped, **table.counts}
-    scope = in_scope(table, (since, until), zone, area_deg, area_m, counts)
-    rows, cell_notes = _chosen(table, scope, cell, counts)
-    stated = None if extent == "rows" else _stated(table, area_deg or area_m, (since, until), zone)
-    rows, plane = _placed(table, rows, outlier_sigmas, counts, stated)
-    local, zone_notes = _calendar(table, rows, timezone, plane.lon_deg, stated)
-    moves = Moves(taken(table.user, rows), taken(table.time_s, rows) - local.midnight_s, plane.xy_m)
-    doubtful = doubts(table.points.at(rows), moves, steps_of(moves))
-    moves, resample_notes = _resampled(table, moves, resample_s, gap_s)
-    naming, notes = _UserNaming(users, segments, round_s), [*cell_notes, *zone_notes, *resample_notes]
-    trace = _trace(table, rows, moves, plane, local, naming, counts, notes, doubtful)
-    return trace if stated is None else stated.of(trace)
-
-
-# --- steps -------------------------------------------------------------------------------------------------
-
-
-def _chosen(table: Table, rows: IntArray, cell: str | None, counts: dict[str, int]) -> tuple[IntArray, list[str]]:
-    """The rows of the cell, each once, and notes."""
-    chosen, notes = choose_cell(table, rows, cell)
-    if chosen is not None and table.cell is not None:
-        rows = kept(rows, taken(table.cell, rows) == chosen, "other_cell", counts)
-    return kept(rows, ~repeated(table, rows), "duplicate", counts), notes
-
-
-def _placed(
-    table: Table, rows: IntArray, sigmas: float | None, counts: dict[str, int], stated: _Stated | None
-) -> tuple[IntArray, Plane]:
-    """The rows without outliers, and their places in local metres."""
-    plane = table.points.at(rows).plane(None if stated is None else stated.border)
-    inside = ~outlying(plane.xy_m, None if table.cell is None else taken(table.cell, rows), sigmas)
-    rows = kept(rows, inside, "outlier", counts)
-    if not rows.size:
-        raise BadInput(f"{table.path}: outlier_sigmas: {sigmas} leaves no row; use 4, say, or none to keep all")
-    return rows, plane if inside.all() else replace(plane, xy_m=plane.xy_m[inside])
-
-
-class _LocalTime(NamedTuple):
-    """The first local day, the epoch time of its midnight, and the time zone."""
-
-    first_day: date
-    midnight_s: float
-    zone: tzinfo
-    name: str
 
 
 class _Stated(NamedTuple):
@@ -159,111 +45,240 @@ class _Stated(NamedTuple):
     begins_s: float
     ends_s: float
 
-    def of(self, trace: Trace) -> Trace:
-        """The trace in that area, up to that end."""
-        return replace(trace, area=Area.around(self.border.xy_m), ends_s=self.ends_s - trace.midnight_s)
 
+class TraceSetting(TraceFile):
+    """A file of a trace, its rows that are taken, and its users."""
 
-def _stated(table: Table, box: Box | None, window: Window, zone: tzinfo | None) -> _Stated:
-    """The extent of a box and a window of time. Raises `BadInput` where one is missing."""
-    since, until = window
-    if box is None or since is None or until is None:
-        raise BadInput(f"{table.path}: extent: stated needs area_deg or area_m, since and until; give them")
-    return _Stated(table.points.outline(box).plane(), epoch_s(str(since), zone), epoch_s(str(until), zone))
+    cell: str | None = None
+    """the cell whose rows are replayed; all: every cell; none: the cell with most rows"""
+    users: Users = "auto"
+    """what a user of the trace is: an entry of the user column (id), a local day (day), all rows together (all),
+    a chain of drives that start where another ended (chain), one of `segments` equal parts of the rows in order of
+    time (segments), or a single row (rows); auto: id, unless no id has rows in two rounds, then all"""
+    segments: int | None = Field(default=None, ge=1, le=100_000)
+    """number of users into which `users: segments` divides the trace"""
+    outlier_sigmas: float | None = Field(default=None, gt=0)
+    """rows further than this many standard deviations from the mean of their cell are left out; none: all are kept"""
+    area_deg: Box | None = None
+    """only rows in this box: south, west, north, east in degrees"""
+    area_m: Box | None = None
+    """only rows in this box: x_min, y_min, x_max, y_max, in metres of the file"""
+    since: float | str | None = None
+    """only rows at or after this time: epoch seconds, or ISO 8601 with a time zone unless timezone names one"""
+    until: float | str | None = None
+    """only rows before this time, in the same forms"""
+    extent: Literal["rows", "stated"] = "rows"
+    """public area, first day and end: those of the rows, which one user can move; or stated by area_deg or area_m,
+    since and until, which no user can move"""
+    resample_s: float | None = Field(default=None, gt=0)
+    """interpolate each trip at the multiples of this time, s; none: the rows of the file. Not for measured RSRP"""
+    gap_s: float = Field(default=GAP_S, gt=0)
+    """a pause longer than this between two rows ends a trip, s; there is no interpolation across it"""
 
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        stated = {"area_deg or area_m": self.box, "since": self.since, "until": self.until}
+        missing = [name for name, value in stated.items() if value is None]
+        if self.extent == "stated" and missing:
+            raise ValueError(f"extent: stated needs {', '.join(missing)}; give them, or leave extent out")
+        if (self.users == "segments") != (self.segments is not None):
+            problem = f"segments: {self.segments!r} with users: {self.users!r}"
+            raise ValueError(f"{problem}; give users: segments and their number")
+        for key, box in {"area_deg": self.area_deg, "area_m": self.area_m}.items():
+            if box is not None and not (box[0] < box[2] and box[1] < box[3]):
+                raise ValueError(f"{key}: {list(box)} is empty; give the lower values and then the higher ones")
+        return self
 
-class _UserNaming(NamedTuple):
-    """Definition of users: the settings `users`, `segments` and `round_s`."""
+    @property
+    def box(self) -> Box | None:
+        """The area that is asked for."""
+        return self.area_m if self.area_deg is None else self.area_deg
 
-    users: Users
-    segments: int | None
-    round_s: float
+    def read(self, round_s: float) -> Trace:
+        """The trace for rounds of round_s, which users "auto" depends on. Raises `BadInput` with one line.
 
-
-def _trace(
-    table: Table,
-    rows: IntArray,
-    moves: Moves,
-    plane: Plane,
-    local: _LocalTime,
-    naming: _UserNaming,
-    counts: dict[str, int],
-    notes: list[str],
-    doubtful: tuple[str, ...],
-) -> Trace:
-    """The trace of the rows (n,) of a table, which are at `moves`, sorted by (user, time)."""
-    if naming.segments is not None and naming.segments > len(moves.user):
-        raise BadInput(
-            f"{table.path}: segments: {naming.segments} are more than the {len(moves.user)} rows; take fewer"
+        The arrays are read-only, because they may be shared.
+        """
+        file = self.table()
+        table = self._in_area(self._in_window(file))
+        if not len(table):
+            raise BadInput(_nothing_left(file, table))
+        table, notes = self._of_cell(table)
+        table = table.keep(~repeated(table), "duplicate")
+        stated = None
+        if self.extent == "stated" and self.box is not None:
+            border = table.coordinates.plane(outline(self.box))
+            stated = _Stated(border, epoch_s(str(self.since), self.zone), epoch_s(str(self.until), self.zone))
+        table, plane = self._placed(table, stated)
+        fixes = table.fixes
+        zone, zone_name, zone_notes = local_zone(self.timezone, plane.lon_deg)
+        if table.relative:
+            zone, zone_name = UTC, "UTC" if self.timezone == "auto" else zone_name
+            zone_notes = ["times below 1e8 s count from midnight of a day without a date, called 1970-01-01"]
+        first_day, midnight_s = first_midnight(fixes.time_s.min() if stated is None else stated.begins_s, zone)
+        moves = Moves(fixes.user, fixes.time_s - midnight_s, plane.xy_m)
+        doubtful = doubts(table.coordinates, fixes.place, moves, steps_of(moves))
+        moves, resample_notes = self._resampled(table, moves)
+        if self.segments is not None and self.segments > len(moves.user):
+            problem = f"{self.segments} are more than the {len(moves.user)} rows"
+            raise BadInput(f"{self.trace}: segments: {problem}; take fewer")
+        clock = wall_clock(first_day, midnight_s, zone, float(moves.time_s.max()))
+        naming = Naming(self.users, table.users, self.segments, round_s)
+        names, user, user_notes = name_users(naming, moves, clock)
+        if not np.array_equal(user, moves.user):
+            moves = replace(moves, user=user)
+        cells, cell = ((), None) if fixes.cell is None else renumbered(table.cells, fixes.cell)
+        trace = Trace(
+            users=names,
+            cells=cells,
+            user=moves.sorted(user),
+            time_s=moves.sorted(moves.time_s),
+            position_m=moves.sorted(moves.xy_m),
+            cell=None if cell is None else moves.sorted(cell),
+            rsrp_dbm=None if fixes.rsrp_dbm is None else moves.sorted(fixes.rsrp_dbm),
+            area=Area.around(moves.xy_m if stated is None else stated.border.xy_m),
+            first_day=first_day,
+            timezone=zone_name,
+            origin_lat=plane.lat_deg,
+            origin_lon=plane.lon_deg,
+            zone=zone,
+            midnight_s=midnight_s,
+            counts={"rows_read": table.n_read, **table.left_out, "rows_used": len(table)},
+            notes=(*table.notes, *doubtful, *notes, *zone_notes, *resample_notes, *user_notes),
+            ends_s=None if stated is None else stated.ends_s - midnight_s,
+            doubts=doubtful,
         )
-    clock = wall_clock(local.first_day, local.midnight_s, local.zone, float(moves.time_s.max()))
-    names, user, user_notes = name_users(
-        naming.users, table.users, moves.user, moves.time_s, moves.xy_m, clock, naming.round_s, naming.segments
-    )
-    as_ids = naming.users == "id" or (naming.users == "auto" and not user_notes)
-    order = moves.order if as_ids else by_user_and_time(user, moves.time_s)
-    cells, cell_of_row = ((), None) if table.cell is None else renumbered(table.cells, taken(table.cell, rows))
-    counts["rows_used"] = len(rows)
-    trace = Trace(
-        users=names,
-        cells=cells,
-        user=arranged(user, order),
-        time_s=arranged(moves.time_s, order),
-        position_m=arranged(moves.xy_m, order),
-        cell=None if cell_of_row is None else arranged(cell_of_row, order),
-        rsrp_dbm=None if table.rsrp_dbm is None else arranged(taken(table.rsrp_dbm, rows), order),
-        area=Area.around(moves.xy_m),
-        first_day=local.first_day,
-        timezone=local.name,
-        origin_lat=plane.lat_deg,
-        origin_lon=plane.lon_deg,
-        zone=local.zone,
-        midnight_s=local.midnight_s,
-        counts=counts,
-        notes=(*table.notes, *doubtful, *notes, *user_notes),
-        doubts=doubtful,
-    )
-    for array in (trace.user, trace.time_s, trace.position_m, trace.cell, trace.rsrp_dbm):
-        if array is not None:
-            array.setflags(write=False)
-    return trace
+        for array in (trace.user, trace.time_s, trace.position_m, trace.cell, trace.rsrp_dbm):
+            if array is not None:
+                array.setflags(write=False)
+        return trace
+
+    def _in_window(self, table: TraceTable) -> TraceTable:
+        """The rows from `since` to `until`."""
+        low_s, high_s = _edge(self, "since"), _edge(self, "until")
+        if not low_s < high_s:
+            problem = f"since: {self.since!r} is not before until: {self.until!r}"
+            raise BadInput(f"{self.trace}: {problem}; swap or move them")
+        time_s = table.fixes.time_s
+        return table.keep((time_s >= low_s) & (time_s < high_s), "outside_window")
+
+    def _in_area(self, table: TraceTable) -> TraceTable:
+        """The rows in the box."""
+        right, wrong = ("area_deg", "area_m") if table.coordinates.crs == GLOBE else ("area_m", "area_deg")
+        if getattr(self, wrong) is not None:
+            has = " and ".join(table.coordinates.names)
+            raise BadInput(f"{self.trace}: {wrong}: the trace has {has}; give {right}, or leave it out")
+        if self.box is None:
+            return table
+        low, high = np.array(self.box[:2]), np.array(self.box[2:])
+        place = table.fixes.place
+        return table.keep(np.asarray(np.all((place >= low) & (place <= high), axis=1)), "outside_area")
+
+    def _of_cell(self, table: TraceTable) -> tuple[TraceTable, list[str]]:
+        """The rows of the cell, and notes."""
+        fixes, cells, cell = table.fixes, table.cells, self.cell
+        if cell == "all" or (cell is None and fixes.cell is None):
+            return table, []
+        if fixes.cell is None:
+            remedy = f"leave cell out, or try --columns cell={table.likely.get('cell', 'HEADER')}"
+            raise BadInput(f"{self.trace}: cell: {cell!r} asked for, but the file has no column cell; {remedy}")
+        busiest = busiest_cells(table)
+        shown = ", ".join(f"{cells[c]} ({n})" for c, n in busiest[:10])
+        present = {cells[c]: c for c, _ in busiest}
+        if cell is None:
+            chosen, notes = (
+                busiest[0][0],
+                [f"cell: {cells[busiest[0][0]]} chosen, the busiest; busiest cells (rows): {shown}"],
+            )
+        elif cell in present:
+            chosen, notes = present[cell], []
+        else:
+            near = get_close_matches(cell, present, 3, 0.5)
+            hint = f"did you mean {' or '.join(near)}? " if near else ""
+            problem = f"no row of {cell!r}; {hint}busiest cells (rows): {shown}"
+            raise BadInput(f"{self.trace}: cell: {problem}; use one, or all")
+        return table.keep(fixes.cell == chosen, "other_cell"), notes
+
+    def _placed(self, table: TraceTable, stated: _Stated | None) -> tuple[TraceTable, Plane]:
+        """The rows without outliers, and their places in local metres."""
+        plane = table.coordinates.plane(table.fixes.place, None if stated is None else stated.border)
+        if self.outlier_sigmas is None:
+            return table, plane
+        inside = ~outlying(plane.xy_m, table.fixes.cell, self.outlier_sigmas)
+        if not inside.any():
+            problem = f"{self.outlier_sigmas} leaves no row; use 4, say, or none to keep all"
+            raise BadInput(f"{self.trace}: outlier_sigmas: {problem}")
+        return table.keep(inside, "outlier"), replace(plane, xy_m=plane.xy_m[inside])
+
+    def _resampled(self, table: TraceTable, moves: Moves) -> tuple[Moves, list[str]]:
+        """The moves at regular times, and notes; measurements cannot be interpolated."""
+        every_s = self.resample_s
+        if every_s is None:
+            return moves, []
+        measured = [name for name in ("rsrp_dbm", "cell") if getattr(table.fixes, name) is not None]
+        if measured:
+            problem = f"the trace has {measured[0]}, and a measurement in between was never made"
+            raise BadInput(f"{self.trace}: resample_s: {problem}; leave resample_s out")
+        regular, n_trips = resampled(moves, every_s, self.gap_s)
+        if not len(regular.user):
+            raise BadInput(f"{self.trace}: resample_s: {every_s:g} s is longer than every trip; take less")
+        return regular, [f"resampled: {len(regular.user):,} rows, every {every_s:g} s of {n_trips:,} trips"]
 
 
-def _calendar(
-    table: Table, rows: IntArray, timezone: str, lon_deg: float, stated: _Stated | None
-) -> tuple[_LocalTime, list[str]]:
-    """The beginning of local time, and notes: the day of the first row, or of the time that is stated."""
-    first_s = float(taken(table.time_s, rows).min()) if stated is None else stated.begins_s
-    zone, zone_name, notes = local_zone(timezone, lon_deg)
-    if table.relative:
-        zone, zone_name = UTC, "UTC" if timezone == "auto" else zone_name
-        notes = ["times below 1e8 s count from midnight of a day without a date, called 1970-01-01"]
-    return _LocalTime(*first_midnight(first_s, zone), zone, zone_name), notes
+def read_trace(path: str | Path, round_s: float = DAY_S, **settings: Any) -> Trace:
+    """The trace of a file or folder; settings : of a `TraceSetting`."""
+    return TraceSetting(trace=str(path), **settings).read(round_s)
 
 
-def _resampled(table: Table, moves: Moves, every_s: float | None, gap_s: float) -> tuple[Moves, list[str]]:
-    if every_s is None:
-        return moves, []
-    if table.rsrp_dbm is not None or table.cell is not None:
-        has = "rsrp_dbm" if table.rsrp_dbm is not None else "cell"
-        problem = f"the trace has {has}, and a measurement in between was never made"
-        raise BadInput(f"{table.path}: resample_s: {problem}; leave resample_s out")
-    regular, n_trips = resampled(moves, every_s, gap_s)
-    if not len(regular.user):
-        raise BadInput(f"{table.path}: resample_s: {every_s:g} s is longer than every trip; take less")
-    return regular, [f"resampled: {len(regular.user):,} rows, every {every_s:g} s of {n_trips:,} trips"]
+def repeated(table: TraceTable) -> BoolArray:
+    """Which rows (n,) equal an earlier one in user, time, cell, place and RSRP."""
+    fixes = table.fixes
+    # a missing RSRP (NaN) equals another; no phone measures 0 dBm
+    keys = [*fixes.place.T, fixes.rsrp_dbm, fixes.cell, fixes.time_s, fixes.user]
+    columns = [key for key in keys if key is not None]
+    order = np.lexsort(columns)
+    same = np.ones(max(len(table) - 1, 0), dtype=np.bool_)
+    for column in columns:
+        same &= column[order][1:] == column[order][:-1]
+    out = np.zeros(len(table), dtype=np.bool_)
+    out[order[1:]] = same
+    return out
 
 
-def _check_segments(path: str | Path, users: str, segments: int | None) -> None:
-    if (users == "segments") != (segments is not None):
-        raise BadInput(f"{path}: segments: {segments!r} with users: {users!r}; give users: segments and their number")
-    if segments is not None and segments < 1:
-        raise BadInput(f"{path}: segments: {segments!r} is not 1 or more; give the number of users")
+def busiest_cells(table: TraceTable) -> list[tuple[int, int]]:
+    """(cell, rows) of the cells that have rows, most first; equals in order of first appearance."""
+    if table.fixes.cell is None:
+        return []
+    n_rows = np.bincount(table.fixes.cell, minlength=len(table.cells))
+    return [(int(c), int(n_rows[c])) for c in np.argsort(-n_rows, kind="stable") if n_rows[c]]
 
 
-def _check_boxes(path: str | Path, area_deg: Box | None, area_m: Box | None) -> None:
-    names = {"area_deg": ("lat_min", "lon_min", "lat_max", "lon_max"), "area_m": ("x_min", "y_min", "x_max", "y_max")}
-    for key, box in (("area_deg", area_deg), ("area_m", area_m)):
-        if box is not None and not (box[0] < box[2] and box[1] < box[3]):
-            a, b, c, d = names[key]
-            raise BadInput(f"{path}: {key}: {box} is not {a},{b},{c},{d}; give {a} < {c} and {b} < {d}")
+def outlying(xy_m: FloatArray, cell: Any, sigmas: float) -> BoolArray:
+    """|z| > sigmas in x or y, with the mean and standard deviation of the rows of each cell; None: of all."""
+    out = np.zeros(len(xy_m), dtype=np.bool_)
+    group = np.zeros(len(xy_m), np.int32) if cell is None else cell
+    n_rows = np.maximum(np.bincount(group), 1)
+    for axis_m in xy_m.T:
+        offset_m = axis_m - (np.bincount(group, axis_m) / n_rows)[group]
+        sigma_m = np.sqrt(np.bincount(group, offset_m**2) / n_rows)
+        out |= np.abs(offset_m) > (sigmas * sigma_m)[group]
+    return out
+
+
+def _edge(setting: TraceSetting, name: str) -> float:
+    """The epoch time of `since` or `until`; infinite where it is not set."""
+    edge = getattr(setting, name)
+    if edge is None:
+        return -np.inf if name == "since" else np.inf
+    try:
+        return epoch_s(str(edge), setting.zone)
+    except ValueError as error:
+        raise BadInput(f"{setting.trace}: {name}: {error}") from error
+
+
+def _nothing_left(file: TraceTable, table: TraceTable) -> str:
+    times_s = (file.fixes.time_s.min(), file.fixes.time_s.max())
+    span = " to ".join(f"{datetime.fromtimestamp(float(t), UTC):%Y-%m-%dT%H:%M:%SZ}" for t in times_s)
+    covers = f"the file covers {span}, {file.coordinates.extent(file.fixes.place)}"
+    area = "area_deg" if file.coordinates.crs == GLOBE else "area_m"
+    return f"{file.path}: no row is left ({table.reasons()}); {covers}; widen since, until or {area}"

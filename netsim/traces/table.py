@@ -1,112 +1,312 @@
-"""A trace file as columns, whatever its format.
+"""Fixes of a trace file: formats hand over raw columns, which are checked here, and become one table.
 
-In memory a row takes 33 bytes (time 8, user 4, place 16, usable 1, and 4 for its line while a CSV is read), and 8, 4
-and 8 more for RSRP, cell and speed where the file has them; names are held once.
+In memory a row takes 28 bytes (time 8, user 4, place 16), 8 more while it is read (its line, its track), and 8, 4 and 8
+more for RSRP, cell and speed where the file has them; names are held once.
+
+A row that would make the trace wrong (no time, a place that cannot be, time running backwards) stops the reading. One
+without a place or a user, or without a signal that the file has for others, is left out and counted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from array import array
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import tzinfo
+from typing import Any
 
 import numpy as np
 
+from netsim.columns import Columns, frozen
 from netsim.errors import BadInput
-from netsim.traces.points import Points
-from netsim.traces.times import LATEST_EPOCH_S, RELATIVE_BELOW_S
-from netsim.traces.values import Codes
+from netsim.traces.coordinates import DEGREES, METRES, Coordinates
+from netsim.traces.source import Source
+from netsim.traces.times import LATEST_EPOCH_S, RELATIVE_BELOW_S, Times
+from netsim.traces.values import Codes, Names, Refused, bounded, listed, numbers, shown, with_points, without_missing
 from netsim.units import BoolArray, FloatArray, IntArray
 
-PLACELESS, USERLESS = "position_missing", "user_missing"
-"""the reasons for which rows without a position, or without a user, are left out"""
+MEASURED = ("rsrp_dbm", "speed_mps")
+RSRP_BOUNDS_DBM = (-160.0, -20.0)
+PLACES = {"lat": (-90.0, 90.0), "lon": (-180.0, 180.0), "x_m": (-1e9, 1e9), "y_m": (-1e9, 1e9)}
+BOUNDS = {**PLACES, "time_s": (0.0, LATEST_EPOCH_S)}
+_NO_CELL = ("-1", "2147483647")  # what Android has for a number that is unavailable
+_MANY = 10  # rows that run backwards, from which on the whole file does
+_CODES = ("line", "track", "user", "cell")
 
 
-@dataclass(frozen=True, eq=False)
-class Table:
-    """Rows in the order of the file.
+@frozen
+class FixRows(Columns):
+    """Fixes in the order of the file.
 
-    path, n_bytes, format : the file or folder as it was named, its size, and what it was read as.
-    time_s (n,) since 1970-01-01 UTC, or since a midnight without a date where `relative`.
-    points : where the rows are; finite and within bounds.
-    user (n,) and cell (n,) index `users` and `cells`, both in order of first appearance; cell is -1 where it
-    is missing. rsrp_dbm (n,), speed_mps (n,) : NaN where missing. None stands for a column the file lacks.
-    usable (n,) : the row has all the signal columns that the file has; counts : the others, by reason, each
-    row under one reason.
-    skipped : rows of the file that are not here, by reason.
+    user (n,), cell (n,) : numbers of names. time_s (n,) since 1970-01-01 UTC, or since a midnight without a date.
+    place (n, 2) : finite and within bounds. speed_mps (n,) : NaN where missing. None: a column the file lacks.
+    """
+
+    user: Codes
+    time_s: FloatArray
+    place: FloatArray
+    rsrp_dbm: FloatArray | None = None
+    cell: Codes | None = None
+    speed_mps: FloatArray | None = None
+
+
+@frozen
+class TrackPoints(Columns):
+    """Points (n,) of a user on the globe: the line of each, NaN for a missing coordinate.
+
+    segment (n,) : numbers of pieces within which time may not run backwards; None: they are one.
+    """
+
+    line: FloatArray | IntArray
+    time_s: FloatArray
+    lat_deg: FloatArray
+    lon_deg: FloatArray
+    segment: IntArray | None = None
+
+    def content(self) -> tuple[bytes, ...]:
+        """Equal for copies."""
+        return self.time_s.tobytes(), self.lat_deg.tobytes(), self.lon_deg.tobytes()
+
+
+@frozen
+class TraceTable:
+    """The fixes of a file or folder.
+
+    path, format, n_bytes : as it was named, what it was read as, its size.
+    users, cells : names, in order of first appearance. left_out : reason -> rows that are not here.
     header_of : our name -> header in the file; ignored : headers that nothing reads; likely : our name -> header
     that probably means it, for optional columns that the file lacks. Only a CSV has headers.
     """
 
     path: str
-    n_bytes: int
     format: str
-    time_s: FloatArray
-    user: Codes
+    n_bytes: int
+    fixes: FixRows
     users: tuple[str, ...]
-    points: Points
-    usable: BoolArray
-    rsrp_dbm: FloatArray | None = None
-    cell: Codes | None = None
-    cells: tuple[str, ...] = ()
-    speed_mps: FloatArray | None = None
-    counts: dict[str, int] = field(default_factory=dict)
-    skipped: dict[str, int] = field(default_factory=dict)
-    header_of: dict[str, str] = field(default_factory=dict)
-    ignored: tuple[str, ...] = ()
-    likely: dict[str, str] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
+    cells: tuple[str, ...]
+    coordinates: Coordinates
+    left_out: dict[str, int]
+    header_of: dict[str, str]
+    ignored: tuple[str, ...]
+    likely: dict[str, str]
+    notes: tuple[str, ...]
 
     def __len__(self) -> int:
-        return len(self.time_s)
+        return len(self.fixes.time_s)
 
-    def at(self, rows: IntArray) -> Table:
-        """Some of the rows."""
-        return replace(
-            self,
-            time_s=self.time_s[rows],
-            user=self.user[rows],
-            points=self.points.at(rows),
-            usable=self.usable[rows],
-            rsrp_dbm=None if self.rsrp_dbm is None else self.rsrp_dbm[rows],
-            cell=None if self.cell is None else self.cell[rows],
-            speed_mps=None if self.speed_mps is None else self.speed_mps[rows],
-        )
+    @property
+    def n_read(self) -> int:
+        """Rows of the file."""
+        return len(self) + sum(self.left_out.values())
 
     @property
     def relative(self) -> bool:
         """Whether times are so small that they count from a midnight of their own (below 1e8 s, March 1973)."""
-        return bool(self.time_s.max() < RELATIVE_BELOW_S)
+        return bool(self.fixes.time_s.max() < RELATIVE_BELOW_S)
+
+    def keep(self, those: BoolArray, reason: str) -> TraceTable:
+        """The table with those rows (n,); the others are counted under the reason."""
+        n = int((~those).sum())
+        left_out = self.left_out | {reason: self.left_out.get(reason, 0) + n}
+        return replace(self, fixes=self.fixes.select(those) if n else self.fixes, left_out=left_out)
+
+    def reasons(self) -> str:
+        """How many rows are left out, by reason."""
+        return ", ".join(f"{reason} {n:,}" for reason, n in self.left_out.items() if n)
 
 
-def moves(
-    path: str,
-    n_bytes: int,
-    format: str,
-    time_s: FloatArray,
-    user: Codes,
-    users: Sequence[str],
-    points: Points,
-    notes: Sequence[str] = (),
-    n_placeless: int = 0,
-) -> Table:
-    """The table of a file of positions; n_placeless further rows have none.
+class FixBuilder:
+    """Checks the columns of a file, piece by piece, and makes a table of them.
 
-    Raises `BadInput` if there is no position, or a time out of bounds.
+    zone : of times of day without one. header_of, ignored, likely, notes, left_out : see `TraceTable`; a format fills
+    in what it knows.
     """
-    if not len(time_s):
-        raise BadInput(f"{path}: has no positions with a time; give a {format} file that has some")
-    if not (np.all(time_s >= 0.0) and np.all(time_s <= LATEST_EPOCH_S)):
-        odd = time_s[~((time_s >= 0.0) & (time_s <= LATEST_EPOCH_S))][0]
-        raise BadInput(f"{path}: time {odd:g} s is not between 1970 and 2100; correct or remove it")
-    return Table(
-        path,
-        n_bytes,
-        format,
-        time_s,
-        user,
-        tuple(users),
-        points,
-        np.ones(len(time_s), np.bool_),
-        skipped={PLACELESS: n_placeless},
-        notes=tuple(notes),
-    )
+
+    def __init__(self, path: str, crs: str, zone: tzinfo | None) -> None:
+        self.path, self.crs, self.zone = path, crs, zone
+        self.header_of: dict[str, str] = {}
+        self.likely: dict[str, str] = {}
+        self.ignored: tuple[str, ...] = ()
+        self.notes: list[str] = []
+        self.left_out: Counter[str] = Counter()
+        self._names = {"user": Names(), "cell": Names()}
+        self._users: dict[tuple[str, str], int] = {}
+        self._times: Times | None = None
+        self._grown: dict[str, array[Any]] = {}
+        self._files: list[tuple[int, str]] = []  # the number of rows before each piece, and its file
+        self._n_rows = self._n_tracks = 0
+
+    def user(self, name: str, longer: str = "") -> int:
+        """The number of a user, who is called by the longer name where several have the name."""
+        return self._users.setdefault((name, longer), len(self._users))
+
+    def add(self, file: str, line: Any, columns: Mapping[str, Any], delimiter: str = "") -> None:
+        """Check and keep rows of a file. Raises `BadInput` with one line.
+
+        line (n,) : of each row. columns : `user`, `time_s`, and `lat` and `lon` or `x_m` and `y_m`; also `rsrp_dbm`,
+        `cell`, `speed_mps`, and `track`, within which time may not run backwards (default: the user). Each is a list
+        of texts, or an array (n,): of finite numbers, NaN where missing, and for users of the numbers of `user`.
+        """
+        self._files.append((self._n_rows, file))
+        self._grow("line", np.asarray(line, dtype=np.int32))
+        for ours, values in columns.items():
+            try:
+                if isinstance(values, list):
+                    values = self._read(ours, values, line, delimiter)
+                elif ours in BOUNDS:
+                    _check(values, *BOUNDS[ours])
+                self._grow(ours, values)
+            except Refused as refusal:
+                column = shown(self.header_of.get(ours, ours), quote=False)
+                raise BadInput(f"{file}: line {line[refusal.row]}, column {column}: {refusal}") from None
+        self._n_rows += len(line)
+
+    def add_track(self, file: str, user: int, points: TrackPoints) -> None:
+        """Check and keep a track of a user."""
+        n = len(points.line)
+        segment = np.zeros(n) if points.segment is None else points.segment
+        track = self._n_tracks + np.unique(segment, return_inverse=True)[1]
+        self._n_tracks += n
+        places = {"lat": points.lat_deg, "lon": points.lon_deg}
+        self.add(file, points.line, {"user": np.full(n, user), "track": track, "time_s": points.time_s} | places)
+
+    def table(self, format: str) -> TraceTable:
+        """The table of all rows. Raises `BadInput` where none is usable, or where time runs backwards."""
+        if not self._n_rows:
+            raise BadInput(f"{self.path}: no row has a position with a time; give a {format} file that has some")
+        grown, self._grown = self._grown, {}
+        columns: dict[str, Any] = {
+            ours: np.frombuffer(of, np.int32 if ours in _CODES else np.float64) for ours, of in grown.items()
+        }
+        if self._times is not None:
+            columns["time_s"] = self._times.settled(columns["time_s"], columns["user"])
+            self.notes += self._times.notes
+        users, cells = self._called(columns), self._cells(columns)
+        self._leave_out(format, columns)
+        names = DEGREES if "lat" in columns else METRES
+        fixes = FixRows(
+            user=columns["user"],
+            time_s=columns["time_s"],
+            place=np.column_stack([columns.pop(name) for name in names]),
+            rsrp_dbm=columns.get("rsrp_dbm"),
+            cell=columns.get("cell"),
+            speed_mps=columns.get("speed_mps"),
+        )
+        table = TraceTable(
+            path=self.path,
+            format=format,
+            n_bytes=sum(Source(file).n_bytes for file in {file for _, file in self._files}),
+            fixes=fixes,
+            users=users,
+            cells=cells,
+            coordinates=Coordinates.of(self.path, names, self.crs),
+            left_out=dict(self.left_out),
+            header_of=self.header_of,
+            ignored=self.ignored,
+            likely=self.likely,
+            notes=tuple(self.notes),
+        )
+        return _usable(table)
+
+    def _grow(self, ours: str, values: Any) -> None:
+        # an array of Python moves its memory instead of copying it, and leaves no holes behind
+        grown = self._grown.setdefault(ours, array("i" if ours in _CODES else "d"))
+        grown.frombytes(np.asarray(values, dtype=np.int32 if ours in _CODES else np.float64).tobytes())
+
+    def _read(self, ours: str, text: list[str], line: Sequence[int], delimiter: str) -> FloatArray | Codes:
+        if ours in self._names:
+            return self._names[ours].read(text)
+        text = with_points(text, delimiter)
+        if ours in PLACES:
+            return bounded(text, *PLACES[ours])
+        if ours in MEASURED:
+            return numbers(text)
+        if self._times is None:
+            self._times = Times(self.zone, self.header_of.get(ours, ""))
+        return self._times.read(text, line[0])
+
+    def _called(self, columns: dict[str, Any]) -> tuple[str, ...]:
+        """The names of users; rows without one get the number -1."""
+        n_of = Counter(name for name, _ in self._users)
+        shared = [name for name, n in n_of.items() if n > 1]
+        if shared:
+            n = sum(n_of[name] for name in shared)
+            called = listed([longer for name, longer in self._users if name == shared[0]][:3])
+            self.notes.append(f"{n:,} users have equal names ({listed(shared[:3])}): they are called {called}, ...")
+        if self._users:
+            return tuple(longer if n_of[name] > 1 else name for name, longer in self._users)
+        return self._without_missing(columns, "user")
+
+    def _cells(self, columns: dict[str, Any]) -> tuple[str, ...]:
+        """The names of cells; rows without one get the number -1."""
+        return self._without_missing(columns, "cell", _NO_CELL) if "cell" in columns else ()
+
+    def _without_missing(self, columns: dict[str, Any], ours: str, more: Sequence[str] = ()) -> tuple[str, ...]:
+        names = self._names[ours]
+        if names.n_joined:
+            header = self.header_of.get(ours, ours)
+            differ = f"{names.n_joined:,} names of {header} differ from others by blanks or .0 alone"
+            self.notes.append(f"{differ} and were joined with them")
+        named, columns[ours] = without_missing(names.all(), columns[ours], more)
+        return named
+
+    def _leave_out(self, format: str, columns: dict[str, Any]) -> None:
+        """Leave out rows without a place or a user, and see to the order of time."""
+        placed = np.ones(self._n_rows, dtype=np.bool_)
+        for name in PLACES.keys() & columns.keys():
+            placed &= np.isfinite(columns[name])
+        there = placed & (columns["user"] >= 0)
+        if not there.any():
+            missing = "a user" if placed.any() else "a position with a time"
+            raise BadInput(f"{self.path}: no row has {missing}; give a {format} file that has some")
+        self.left_out["position_missing"] += int((~placed).sum())
+        self.left_out["user_missing"] += int((placed & ~there).sum())
+        if not there.all():
+            for ours in columns:
+                columns[ours] = columns[ours][there]
+        track, time_s = columns.get("track", columns["user"]), columns["time_s"]
+        back = first_backwards(track, time_s)
+        if back is not None and len(time_s) >= _MANY and first_backwards(track[::-1], time_s[::-1]) is None:
+            self.notes.append("the rows are newest first and were read from the end")
+            for ours in columns:
+                columns[ours] = columns[ours][::-1]
+        elif back is not None:
+            before, after = columns["line"][list(back)]
+            row = np.flatnonzero(there)[back[1]]
+            file = next(file for first, file in reversed(self._files) if first <= row)
+            where = f"{file}: line {after}, column {shown(self.header_of.get('time_s', 'time_s'), quote=False)}"
+            problem = f"its time is before that of line {before}, of the same user"
+            raise BadInput(f"{where}: {problem}; sort the rows of each user by time")
+
+
+def _check(value: FloatArray, low: float, high: float) -> None:
+    """Raise `Refused` at a number out of bounds."""
+    bad = (value < low) | (value > high)
+    if bad.any():
+        row = int(bad.argmax())
+        raise Refused(row, f"{value[row]:g} is not a number in [{low:g}, {high:g}]; correct or remove the line")
+
+
+def _usable(table: TraceTable) -> TraceTable:
+    """The rows that have all the signals that the file has."""
+    if table.fixes.cell is not None:
+        table = table.keep(table.fixes.cell >= 0, "cell_missing")
+    if table.fixes.rsrp_dbm is not None:
+        table = table.keep(~np.isnan(table.fixes.rsrp_dbm), "rsrp_missing")
+        low, high = RSRP_BOUNDS_DBM
+        rsrp_dbm = np.asarray(table.fixes.rsrp_dbm)
+        table = table.keep((rsrp_dbm >= low) & (rsrp_dbm <= high), "rsrp_out_of_range")
+    if not len(table):
+        raise BadInput(f"{table.path}: no row is usable ({table.reasons()}); check those columns of the file")
+    return table
+
+
+def first_backwards(track: Codes, time_s: FloatArray) -> tuple[int, int] | None:
+    """The rows (before, after) of a track between which time runs backwards; equal times are fine."""
+    if np.all(time_s[1:] >= time_s[:-1]):
+        return None
+    order = np.argsort(track, kind="stable")
+    track, time_s = track[order], time_s[order]
+    back = np.flatnonzero((track[1:] == track[:-1]) & (time_s[1:] < time_s[:-1]))
+    return (int(order[back[0]]), int(order[back[0] + 1])) if back.size else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from array import array
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, tzinfo
 
@@ -18,8 +17,10 @@ TIME_REMEDY = "write epoch seconds, epoch milliseconds, or ISO 8601 with a zone 
 ZONE_REMEDY = "name the zone in which it was written (--timezone Europe/Berlin), or write one such as"
 DATE_REMEDY = "write ISO 8601 such as 2021-04-21T14:19:53Z, or seconds from another beginning"
 
-_PER_S = {"seconds": 1.0, "milliseconds": 1e3, "microseconds": 1e6, "nanoseconds": 1e9}
-_PER_S |= {"minutes": 1 / 60, "hours": 1 / 3600, "days": 1 / 86_400}
+_PER_S = {
+    "seconds": 1.0, "milliseconds": 1e3, "microseconds": 1e6, "nanoseconds": 1e9,
+    "minutes": 1 / 60, "hours": 1 / 3600, "days": 1 / 86_400,
+}  # fmt: skip
 _SHORT = {
     "seconds": "s sec secs second", "milliseconds": "ms msec msecs millis millisecond",
     "microseconds": "us µs μs usec micros microsecond", "nanoseconds": "ns nsec nanos nanosecond",
@@ -32,7 +33,8 @@ _COMPACT = re.compile(rf"(19[7-9]\d|20\d\d){_DAY}({_CLOCK})?(\.0*)?")
 _SHORT_COMPACT = re.compile(rf"\d\d{_DAY}{_CLOCK}(\.0*)?")  # with two digits of the year
 _TO_THE_SECOND = 14  # digits of a compact date that can mean nothing else; 17 with milliseconds
 _AFTER_NOW_S, _BEFORE_PHONES_S = 2e9, 1e9  # 2033, 2001
-_SLASHES = re.compile(r"(\d{4})[/.](\d\d)[/.](\d\d)[ _T](\d\d)[:.](\d\d)([:.](\d\d))?")
+_SLASHES = re.compile(r"\d{4}[/.]\d\d[/.]\d\d[ _T]\d\d[:.]\d\d")
+_UTC = re.compile(r"\s*(UTC|GMT|Z)$")
 _OF_CHECKINS = "%a %b %d %H:%M:%S %z %Y"  # Tue Apr 03 18:00:09 +0000 2012
 _SERIAL_DAYS = (25_569.0, 73_050.0)  # of 1970 and 2100 in spreadsheets, which count days since 1899-12-30
 _SERIAL_DECIMALS = 4  # of a day: 9 s
@@ -60,7 +62,7 @@ class Times:
         self._unit: str | None = None  # "" for texts
         self._first_line = 0
         self._n_rows = 0
-        self._twice_row, self._later_s = array("q"), array("d")
+        self._later_s: dict[int, float] = {}  # row of an hour that came twice -> how much later it was, if the second
 
     def read(self, text: Sequence[str], line: int) -> FloatArray:
         """Times (n,) since 1970-01-01 UTC; `line` is that of the first. Raises `Refused`."""
@@ -74,15 +76,14 @@ class Times:
         self._n_rows += len(text)
         return time_s
 
-    def settled(self, time_s: FloatArray, user: Codes) -> FloatArray:
+    def settled(self, time_s: FloatArray, user: IntArray | Codes) -> FloatArray:
         """All times (n,) that were read, of `user` (n,); those of day that came twice are settled as `passes` does."""
-        if not self._twice_row:
+        if not self._later_s:
             return time_s
-        later_s = dict(zip(self._twice_row, self._later_s, strict=True))
-        time_s, n_second = passes(time_s, user, later_s)
+        time_s, n_second = passes(time_s, user, self._later_s)
         self.notes += (
-            f"{len(later_s):,} rows lie in an hour that came twice in {self.zone}, as clocks went back: {n_second:,} "
-            "of them were taken as the second, because time would run backwards; the others as the first",
+            f"{len(self._later_s):,} rows lie in an hour that came twice in {self.zone}, as clocks went back: "
+            f"{n_second:,} of them were taken as the second, because time would run backwards; the others as the first",
         )
         return time_s
 
@@ -96,19 +97,17 @@ class Times:
         return value
 
     def _texts(self, text: Sequence[str]) -> FloatArray:
-        known: dict[str, tuple[float, float]] = {}
-        for row, value in enumerate(text):
-            if value not in known:
-                try:
-                    if not (np.isnan(number(value)) or _compact(value) >= _TO_THE_SECOND):
-                        raise ValueError(f"{shown(value)} is a number among ISO 8601 times; {TIME_REMEDY}")
-                    known[value] = _moment_s(value, self.zone)
-                except ValueError as error:
-                    raise Refused(row, str(error)) from error
-            if known[value][1]:
-                self._twice_row.append(self._n_rows + row)
-                self._later_s.append(known[value][1])
-        return np.array([known[value][0] for value in text], dtype=np.float64)
+        known, later_s = dict[str, float](), dict[str, float]()
+        for value in dict.fromkeys(text):
+            try:
+                if not (np.isnan(number(value)) or _compact(value) >= _TO_THE_SECOND):
+                    raise ValueError(f"{shown(value)} is a number among ISO 8601 times; {TIME_REMEDY}")
+                known[value], later_s[value] = _moment_s(value, self.zone)
+            except ValueError as error:
+                raise Refused(list(text).index(value), str(error)) from error
+        if any(later_s.values()):
+            self._later_s |= {self._n_rows + row: s for row, value in enumerate(text) if (s := later_s[value])}
+        return np.array([known[value] for value in text], dtype=np.float64)
 
 
 def epoch_s(text: str, zone: tzinfo | None = None) -> float:
@@ -166,9 +165,8 @@ def _early(time_s: float) -> tuple[str, ...]:
     if not RELATIVE_BELOW_S <= time_s < _BEFORE_PHONES_S:
         return ()
     year = datetime.fromtimestamp(time_s, UTC).year
-    return (
-        f"times lie in {year}: if they count another unit, or from another beginning, say so in the header (time_ms)",
-    )
+    remedy = "if they count another unit, or from another beginning, say so in the header (time_ms)"
+    return (f"times lie in {year}: {remedy}",)
 
 
 def _compact(text: str) -> int:
@@ -179,20 +177,18 @@ def _compact(text: str) -> int:
 
 def _date_text(text: Sequence[str], value: float, header: str) -> str:
     """The date that the first number of a column may be; empty if it is none."""
-    first = text[0].strip().partition(".")[0]
-    late = (len(first) == 10 and value >= _AFTER_NOW_S) or len(first) == 12
-    if not _compact(text[0]) and late and _SHORT_COMPACT.fullmatch(text[0].strip()):
-        first = f"20{first}"
-    if _compact(first):
-        day = "-".join((first[:4], first[4:6], first[6:8]))
-        return f"{day} {first[8:10]}:{first[10:12] or '00'}" if first[8:] else day
-    if not _SERIAL_DAYS[0] <= value < _SERIAL_DAYS[1]:
-        return ""
+    first = text[0].strip()
+    digits, _, decimals = first.partition(".")
+    late = (len(digits) == 10 and value >= _AFTER_NOW_S) or len(digits) == 12
+    if late and _SHORT_COMPACT.fullmatch(first) and not _compact(first):
+        digits = f"20{digits}"
+    if _compact(digits):
+        clock = f" {digits[8:10]}:{digits[10:12] or '00'}" if digits[8:] else ""
+        return f"{digits[:4]}-{digits[4:6]}-{digits[6:8]}{clock}"
     step = np.abs(np.diff(numbers(text[:1000])))
-    finely = len(text[0].strip().partition(".")[2]) >= _SERIAL_DECIMALS and (step[step > 0] < _SERIAL_STEP).all()
-    if not (finely or "date" in header.lower()):
-        return ""
-    return _serial(value)
+    finely = len(decimals) >= _SERIAL_DECIMALS and (step[step > 0] < _SERIAL_STEP).all()
+    is_serial = _SERIAL_DAYS[0] <= value < _SERIAL_DAYS[1] and (finely or "date" in header.lower())
+    return _serial(value) if is_serial else ""
 
 
 def _serial(value: float) -> str:
@@ -222,18 +218,15 @@ def _read_date(text: str) -> datetime:
     """A date in ISO 8601, as one number, with slashes or points (2024/05/01, 2024.05.01_08.00.00), as check-ins have it
     (Tue Apr 03 18:00:09 +0000 2012), with or without UTC; ValueError if it is none.
     """
-    for word in ("UTC", "GMT", "Z"):
-        if text.endswith(word):
-            text = f"{text.removesuffix(word).rstrip()}+00:00"
+    text = _UTC.sub("+00:00", text)
+    if text[:3].isalpha():
+        return datetime.strptime(text, _OF_CHECKINS)
     plain, plus, zone = text.partition("+")
     if _compact(plain) >= _TO_THE_SECOND:
         plain = plain.partition(".")[0]
-        text = f"{plain[:8]}T{plain[8:14]}{'.' + plain[14:] if plain[14:] else ''}{plus}{zone}"
-    elif match := _SLASHES.match(text):
-        year, month, day, hour, minute, _, second = match.groups()
-        text = f"{year}-{month}-{day}T{hour}:{minute}:{second or '00'}{text[match.end() :]}"
-    elif text[:3].isalpha():
-        return datetime.strptime(text, _OF_CHECKINS)
+        text = f"{plain[:8]}T{plain[8:14]}.{plain[14:] or '0'}{plus}{zone}"
+    elif _SLASHES.match(text):
+        text = f"{text[:10].replace('/', '-').replace('.', '-')}T{text[11:19].replace('.', ':')}{text[19:]}"
     return datetime.fromisoformat(text)
 
 

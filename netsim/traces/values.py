@@ -64,30 +64,21 @@ def _with_point(value: str, delimiter: str) -> str:
     return value.replace(",", ".")
 
 
-def bounded(text: Sequence[str], low: float, high: float) -> FloatArray:
-    """Floats (n,) within bounds; raises `Refused` at the first that is not, be it text or NaN."""
-    value = bounded_or_missing(text, low, high)
-    if (absent := np.isnan(value)).any():
-        raise _out_of_bounds(text, int(absent.argmax()), low, high)
-    return value
+def bounded(text: Sequence[str], low: float, high: float, required: bool = False) -> FloatArray:
+    """Floats (n,) within bounds, NaN where a cell says that there is none, which `required` forbids.
 
-
-def bounded_or_missing(text: Sequence[str], low: float, high: float) -> FloatArray:
-    """Floats (n,) within bounds, NaN where a cell says that there is none; raises `Refused` at the first other."""
+    Raises `Refused` at the first other value.
+    """
     value = numbers(text)
     for row in np.flatnonzero(~((value >= low) & (value <= high))).tolist():
-        if not missing(text[row]):
-            raise _out_of_bounds(text, row, low, high)
+        if required or not missing(text[row]):
+            problem = f"{shown(text[row])} is not a number in [{low:g}, {high:g}]"
+            raise Refused(row, f"{problem}; correct or remove the line")
         value[row] = np.nan
     return value
 
 
-def _out_of_bounds(text: Sequence[str], row: int, low: float, high: float) -> Refused:
-    problem = f"{shown(text[row])} is not a number in [{low:g}, {high:g}]"
-    return Refused(row, f"{problem}; correct or remove the line")
-
-
-class ColumnNames:
+class Names:
     """Names of a column that comes in pieces, without blanks around them and 7 for 7.0, numbered in order of first
     appearance.
     """
@@ -109,17 +100,17 @@ class ColumnNames:
     def all(self) -> tuple[str, ...]:
         return tuple(self._code)
 
-    def notes(self, what: str) -> tuple[str, ...]:
-        """A note on names that were written in several ways."""
-        n_more = len(self._as_written) - len(self._code)
-        return (f"{n_more:,} names of {what} differ from others by blanks or .0 alone and were joined with them",) * (
-            n_more > 0
-        )
+    @property
+    def n_joined(self) -> int:
+        """How many names differ from others by blanks or .0 alone."""
+        return len(self._as_written) - len(self._code)
 
 
-def without_missing(names: tuple[str, ...], code: Codes, more: Sequence[str] = ()) -> tuple[tuple[str, ...], Codes]:
+def without_missing(names: Sequence[str], code: Codes, more: Sequence[str] = ()) -> tuple[tuple[str, ...], Codes]:
     """The names that are not missing nor in `more`, and each row's code among them (n,), -1 for the others."""
-    given = np.array([not missing(name) and name not in more for name in names])
+    given = np.array([not missing(name) and name not in more for name in names], dtype=np.bool_)
+    if given.all():
+        return tuple(names), code
     renumbered = np.where(given, np.cumsum(given) - 1, -1).astype(np.int32)
     return tuple(name for name, kept in zip(names, given, strict=True) if kept), renumbered[code]
 
@@ -134,3 +125,8 @@ def listed(names: Sequence[str]) -> str:
     """Names in a message: 30 at most."""
     text = ", ".join(shown(name, quote=False) for name in names[:30])
     return text + (f" and {len(names) - 30} more" if len(names) > 30 else "")
+
+
+def one_line(name: str) -> str:
+    """A name without line breaks and runs of blanks."""
+    return " ".join(name.split())

@@ -13,8 +13,8 @@ from netsim.errors import BadInput
 from netsim.traces.doubts import steps_of
 from netsim.traces.files import read_table
 from netsim.traces.inspect import inspect_trace
+from netsim.traces.moves import Moves
 from netsim.traces.read import read_trace
-from netsim.traces.resample import Moves
 from netsim.traces.times import epoch_s, passes
 
 T0 = 1_709_157_600  # 2024-02-28T22:00:00Z
@@ -37,7 +37,7 @@ def refusal(path, **choices):
 def users_of(path, **choices):
     """Rows of each user."""
     table = read_table(path, **choices)
-    return dict(zip(table.users, np.bincount(table.user).tolist(), strict=True)), table
+    return dict(zip(table.users, np.bincount(table.fixes.user).tolist(), strict=True)), table
 
 
 # --- who is who ----------------------------------------------------------------------------------------------
@@ -57,8 +57,8 @@ def test_sumo_numbers_vehicles_persons_and_containers_apart(tmp_path, n_steps):
     step = [mover("vehicle", 0, "0.00", 0), mover("person", 0, 600, 400), mover("container", 7, 5, 5)]
     users, table = users_of(write(tmp_path / "t.xml", fcd(*[step] * n_steps)))
     assert users == {"vehicle 0": n_steps, "person 0": n_steps, "7": n_steps}
-    assert table.points.x_m[:3].tolist() == [0, 600, 5]
-    assert table.notes == ("names that a vehicle, a person or a container share: 1; their users have the kind before",)
+    assert table.fixes.place[:, 0][:3].tolist() == [0, 600, 5]
+    assert table.notes == ("2 users have equal names (0): they are called vehicle 0, person 0, ...",)
     alone, table = users_of(write(tmp_path / "u.xml", fcd([mover("vehicle", 0, 1, 1), mover("person", 1, 1, 1)])))
     assert (list(alone), table.notes) == (["0", "1"], ())
 
@@ -88,7 +88,7 @@ def test_a_folder_of_gpx_is_a_phone_and_a_file_another(tmp_path):
     write(tmp_path / "in" / "activity_2.gpx", gpx(("Morning Run", minutes(9), 1)))  # at the same time: somebody else
     users, table = users_of(tmp_path / "in")
     assert users == {"activity_1": 3, "activity_2": 3, "a": 6, "b": 3}
-    assert "2 users of equal names (Morning Run) are distinguished by folder and file" in table.notes
+    assert "2 users have equal names (Morning Run): they are called activity_1, activity_2, ..." in table.notes
 
 
 def test_tracks_of_one_file_are_one_phone_unless_they_overlap(tmp_path):
@@ -106,7 +106,7 @@ def test_tracks_of_one_file_are_one_phone_unless_they_overlap(tmp_path):
 def test_rows_of_nobody_are_left_out_and_counted(tmp_path, nobody):
     path = write(tmp_path / "t.csv", f"time_s,user,x_m,y_m\n1,a,1,1\n1,{nobody},9,9\n2,a,1,1\n3,,,\n")
     users, table = users_of(path)
-    assert (users, table.skipped) == ({"a": 2}, {"position_missing": 1, "user_missing": 1})
+    assert (users, table.left_out) == ({"a": 2}, {"position_missing": 1, "user_missing": 1})
     counts = read_trace(path, users="id").counts
     assert counts["rows_read"] == sum(n for reason, n in counts.items() if reason != "rows_read") == 4
 
@@ -149,10 +149,10 @@ def test_the_repeated_hour_is_read_right_whatever_the_interval(tmp_path, zone, f
     text, at = local_rows(zone, first, every_s, 86_400 // every_s)
     still = write(tmp_path / "t.csv", "\n".join(["time_s,user,lat,lon", *(f"{t},a,-22.5,17" for t in text)]))
     table = read_table(still, timezone=zone)
-    assert table.time_s.tolist() == at
+    assert table.fixes.time_s.tolist() == at
     assert read_trace(still, timezone=zone).counts["duplicate"] == 0
     track = write(tmp_path / "t.gpx", gpx(("a", [t.replace(" ", "T") for t in text], -22.5)))
-    assert read_table(track, timezone=zone).time_s.tolist() == at
+    assert read_table(track, timezone=zone).fixes.time_s.tolist() == at
 
 
 @settings(max_examples=200, deadline=None)
@@ -192,7 +192,7 @@ def test_passes_never_turn_time_back_where_one_order_does_not(seed):
 def test_units_of_numbers_are_read(tmp_path, header, values, time_s):
     rows = "".join(f"{value},1,2\n" for value in values)
     table = read_table(write(tmp_path / "t.csv", f"{header},lat,lon\n{rows}"), {"time_s": header}, timezone="UTC")
-    assert table.time_s.tolist() == pytest.approx(time_s, abs=1e-6)
+    assert table.fixes.time_s.tolist() == pytest.approx(time_s, abs=1e-6)
     by_size = header == "timestamp" and values[0].startswith("17091")
     assert by_size == any("as seconds they would lie beyond 2100" in note for note in table.notes)
 
@@ -232,13 +232,13 @@ def test_times_that_run_backwards_are_refused_in_every_format(tmp_path):
     text = fcd([mover("vehicle", 0, 1, 1)]).replace("</fcd-export>", fcd([mover("vehicle", 0, 1, 1)])[13:])
     text = text.replace('time="0"', 'time="5"', 1)
     for name, content, said in (
-        ("t.plt", plt, "row 3 of those with a position: 2024-02-29T00:24:00Z comes after 2024-02-29T02:48:00Z"),
-        ("new_t.txt", cab, "comes after"),
+        ("t.plt", plt, "line 9, column time_s: its time is before that of line 8, of the same user"),
+        ("new_t.txt", cab, "its time is before that of line"),
         ("t.fcd.xml", text, "timestep 0 s comes after timestep 5 s; sort the timesteps (were two outputs joined?)"),
     ):
         assert said in refusal(write(tmp_path / name, content))
     cab = write(tmp_path / "new_u.txt", "".join(f"37.1 -122.1 0 {T0 + s}\n" for s in (0, 10, 20)))
-    assert read_table(cab).time_s.tolist() == [T0, T0 + 10, T0 + 20]
+    assert read_table(cab).fixes.time_s.tolist() == [T0, T0 + 10, T0 + 20]
 
 
 # --- what is missing, what is there --------------------------------------------------------------------------
@@ -255,7 +255,7 @@ def test_times_that_run_backwards_are_refused_in_every_format(tmp_path):
 )
 def test_first_lines_of_spreadsheets_and_comments_are_no_header(tmp_path, text):
     table = read_table(write(tmp_path / "t.csv", text))
-    assert (table.users, table.points.lat_deg.tolist(), table.time_s.tolist()) == (("a",), [2.5], [1])
+    assert (table.users, table.fixes.place[:, 0].tolist(), table.fixes.time_s.tolist()) == (("a",), [2.5], [1])
     bad = text + text.splitlines()[-1].replace("2.5", "x").replace("2,5", "x")
     assert f"line {text.count(chr(10)) + 1}, column lat" in refusal(write(tmp_path / "t.csv", bad))
 

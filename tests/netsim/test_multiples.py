@@ -27,7 +27,7 @@ from netsim.radio.downlink import Handover
 from netsim.rng import Streams
 from netsim.setting import WorldSetting
 from netsim.traces.home_work import KNOWN_S, _stays
-from netsim.traces.resample import Moves, resampled
+from netsim.traces.moves import Moves, resampled
 
 STEPS = [0.001, 0.01, 0.1, 0.16, 0.3, 1 / 3, 0.6, 0.7, 1.0, 1.1, 60.0, 86_400.0]
 BOX = Area(0.0, 0.0, 600.0, 500.0)

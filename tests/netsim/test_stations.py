@@ -122,9 +122,9 @@ class TestCellFile:
             (b"\0" * 99, "NUL byte"), (gzip.compress(b"radio,mcc", mtime=0)[:-9], "cut short"),
             (b'{"count": 1, "cells": [{"lat": 1}]}', "no column 'radio'"),
             (b"LTE,262,1,77,1,0,11.58,48.14\nLTE,262,1,77,2,0,x,48.14\n", "lon 'x'"),
-            (b"sep=,\n# a\nLTE,262,1,77,1,0,999,48.14\n", "cells.csv:3: lon '999' must be a number from -180 to 180"),
-            (b"sep=,\n#\n", "the file is empty"), (b'sep="\n' + PLAIN.encode(), "cells.csv:1: no column 'radio'"),
-            (b"radio,mcc,net,area,cell,unit,lon,lat\n" + b'LTE,1,1,1,"' + b"x\n" * 200_000, "not a CSV"),
+            (b"sep=,\n# a\nLTE,262,1,77,1,0,999,48.14\n", "line 3: lon '999' must be a number from -180 to 180"),
+            (b"sep=,\n#\n", "the file is empty"), (b'sep="\n' + PLAIN.encode(), "line 1: no column 'radio'"),
+            (b"radio,mcc,net,area,cell,unit,lon,lat\n" + b'LTE,1,1,1,"' + b"x\n" * 200_000, "not CSV"),
         ],
     )  # fmt: skip
     def test_what_is_no_file_of_cells_gets_one_line(self, tmp_path, raw, words):

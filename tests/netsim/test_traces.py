@@ -56,13 +56,13 @@ GOOD = rows(
 @pytest.mark.parametrize("name", ["t.csv", "t.csv.gz"])
 def test_what_is_written_is_read(tmp_path, name):
     table = read_table(write(tmp_path, GOOD, name))
-    assert table.time_s.tolist() == [T0, T0, T0 + 1, T0 + 60]
-    assert [table.users[u] for u in table.user] == ["a", "a", "b", "a"]
-    assert [table.cells[c] for c in table.cell] == ["x", "y", "x", "x"]
-    assert table.points.lat_deg.tolist() == [34.01, 34.01, 34.02, 34.011]
-    assert table.points.lon_deg.tolist() == [-118.49, -118.49, -118.48, -118.49]
-    assert table.rsrp_dbm.tolist() == [-100.5, -90, -80, -95]
-    assert table.usable.all()
+    assert table.fixes.time_s.tolist() == [T0, T0, T0 + 1, T0 + 60]
+    assert [table.users[u] for u in table.fixes.user] == ["a", "a", "b", "a"]
+    assert [table.cells[c] for c in table.fixes.cell] == ["x", "y", "x", "x"]
+    assert table.fixes.place[:, 0].tolist() == [34.01, 34.01, 34.02, 34.011]
+    assert table.fixes.place[:, 1].tolist() == [-118.49, -118.49, -118.48, -118.49]
+    assert table.fixes.rsrp_dbm.tolist() == [-100.5, -90, -80, -95]
+    assert len(table) == 4
     assert table.notes == ()
 
 
@@ -77,8 +77,8 @@ def test_dialects_of_csv_read_the_same(tmp_path, change):
     changed = GOOD[:-1] if change == ("x\n", "x") else GOOD.replace(*change)
     other = read_table(write(tmp_path, changed, "other.csv"))
     for column in ("time_s", "user", "rsrp_dbm", "cell"):
-        np.testing.assert_array_equal(getattr(plain, column), getattr(other, column))
-    np.testing.assert_array_equal(plain.points.columns, other.points.columns)
+        np.testing.assert_array_equal(getattr(plain.fixes, column), getattr(other.fixes, column))
+    np.testing.assert_array_equal(plain.fixes.place.T, other.fixes.place.T)
     assert (plain.users, plain.cells) == (other.users, other.cells)
 
 
@@ -91,14 +91,14 @@ def test_forms_of_time_are_equal(tmp_path):
     }
     for name, times in forms.items():
         text = rows(*(f"{time},a,1,2" for time in times), header="time_s,user,lat,lon")
-        assert read_table(write(tmp_path, text, name)).time_s.tolist() == [1619039402.0, 1619039403.5]
+        assert read_table(write(tmp_path, text, name)).fixes.time_s.tolist() == [1619039402.0, 1619039403.5]
 
 
 def test_columns_map_names_to_headers(tmp_path):
     text = "Timestamp,Latitude,Longitude,RSRP,extra\n1619039402,34,-118,-100,1\n"
     columns = {"time_s": "Timestamp", "lat": "Latitude", "lon": "Longitude", "rsrp_dbm": "RSRP"}
     table = read_table(write(tmp_path, text), columns)
-    assert table.rsrp_dbm.tolist() == [-100]
+    assert table.fixes.rsrp_dbm.tolist() == [-100]
     assert table.ignored == ("extra",)
     assert table.users == ("all",)
     assert table.notes == ("the file has no column user: all rows belong to one user, called all",)
@@ -108,8 +108,9 @@ def test_unusable_rows_are_counted_once_each(tmp_path):
     ends = ("-100,x", ",x", "nan,x", "?,x", "2147483647,x", "-160.5,x", "-100,", ",NaN")
     path = write(tmp_path, rows(*(f"{i},a,1,2,{end}" for i, end in enumerate(ends, 1))))
     table = read_table(path)
-    assert table.counts == {"cell_missing": 2, "rsrp_missing": 3, "rsrp_out_of_range": 2}
-    assert table.usable.sum() == 1
+    left_out = {reason: n for reason, n in table.left_out.items() if n}
+    assert left_out == {"cell_missing": 2, "rsrp_missing": 3, "rsrp_out_of_range": 2}
+    assert len(table) == 1
     assert table.cells == ("x",)
     counts = read_trace(path).counts
     assert counts["rows_read"] == 8 == sum(n for reason, n in counts.items() if reason != "rows_read")
@@ -124,7 +125,7 @@ WIDTH = f"fields, but the header has 4; {MEND} (is the file cut short?)"
 NONE = "line 1: no column"
 SAMPLE = "a header such as time_s,user,lat,lon"
 PLAIN = "time_s,user,lat,lon\n"
-NOWHERE = "no row has a position; give a file with some, or other --columns"
+NOWHERE = "no row has a position with a time; give a csv file that has some"
 ZONES = "name the zone in which it was written (--timezone Europe/Berlin), or write one such as 2021-04-21T14:19:53Z"
 ISO = "2021-04-21T14:19:53"
 BAD = {
@@ -156,7 +157,7 @@ BAD = {
         "line 4, column time_s: its time is before that of line 2, of the same user; sort the rows of each user by "
         "time",
     ),
-    "no user": (PLAIN + "5,,1,2\n6,NULL,1,2\n", "no row has a user; give a file with some, or other --columns"),
+    "no user": (PLAIN + "5,,1,2\n6,NULL,1,2\n", "no row has a user; give a csv file that has some"),
     "too few fields": (PLAIN + "5,a,1,2\n6,a,1\n", f"line 3: 3 {WIDTH}"),
     "too many fields": (
         PLAIN + "5,a,1,2,3\n",
@@ -164,7 +165,7 @@ BAD = {
     ),
     "open quote": (PLAIN + '5,"a,1,2\n', "line 2: not CSV (unexpected end of data); correct the quoting"),
     "header only": (PLAIN, "has a header but no rows; give a file with at least one row"),
-    "first line empty": ("\n" + PLAIN, f"line 1 is empty; begin the file with {SAMPLE}"),
+    "nothing but lines": ("\n\n", f"the file is empty; begin it with {SAMPLE}"),
     "header twice": ("time_s,lat,lat,lon\n1,2,3,4\n", "line 1: 'lat' appears twice in the header; rename one"),
     "no header": (
         "5,7,1,2\n6,7,1,2\n",
@@ -273,7 +274,7 @@ def test_choices_that_leave_nothing_are_refused(tmp_path):
     span = "2021-04-21T21:10:02Z to 2021-04-21T21:11:02Z"
     where = f"the file covers {span}, lat 34.01000 to 34.02000, lon -118.49000 to -118.48000"
     assert line_of(lambda: read_trace(path, until=T0)) == (
-        f"{path}: no row is left (rows_read 4, outside_window 4); {where}; widen since, until or area_deg"
+        f"{path}: no row is left (outside_window 4); {where}; widen since, until or area_deg"
     )
     assert line_of(lambda: read_trace(path, cell="xy")) == (
         f"{path}: cell: no row of 'xy'; did you mean y or x? busiest cells (rows): x (3), y (1); use one, or all"
@@ -284,7 +285,7 @@ def test_choices_that_leave_nothing_are_refused(tmp_path):
     )
     useless = write(tmp_path, rows("1,a,1,2,,x"), "useless.csv")
     assert line_of(lambda: read_trace(useless)) == (
-        f"{useless}: no row is usable (rows_read 1, rsrp_missing 1); check those columns of the file"
+        f"{useless}: no row is usable (rsrp_missing 1); check those columns of the file"
     )
 
 
@@ -516,7 +517,7 @@ def test_santa_monica_has_the_published_rows():
 )
 def test_decimal_commas_are_read(tmp_path, text, lat, rsrp):
     table = read_table(write(tmp_path, text))
-    assert (table.time_s[0], table.points.lat_deg[0], table.rsrp_dbm[0]) == (1.5, lat, rsrp)
+    assert (table.fixes.time_s[0], table.fixes.place[:, 0][0], table.fixes.rsrp_dbm[0]) == (1.5, lat, rsrp)
 
 
 @pytest.mark.parametrize("lat", ['"52,512"', '"1,234.5"', '"1,2,3"', '","', '"5,"'])

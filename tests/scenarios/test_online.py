@@ -12,7 +12,7 @@ from netsim.geometry import Area
 from netsim.radio.shared_band import Noma
 from netsim.radio.uplink import Cohort, Payload
 from netsim.rng import Rng
-from netsim.traces.select import chained
+from netsim.traces.moves import chained
 from scenarios import run
 from scenarios.app.results.folder import read_table
 

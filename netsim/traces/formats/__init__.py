@@ -1,1 +1,15 @@
-"""One file a trace format: each reads a path into a `Table`."""
+"""Formats of trace files."""
+
+from netsim.part import OneOf
+
+TRACE_FORMATS = OneOf(
+    "trace-format",
+    places={
+        "gpx": "netsim.traces.formats.gpx:Gpx",
+        "sumo-fcd": "netsim.traces.formats.sumo_fcd:SumoFcd",
+        "plt": "netsim.traces.formats.plt:Plt",
+        "cabspotting": "netsim.traces.formats.cabspotting:Cabspotting",
+        "ns2": "netsim.traces.formats.ns2:Ns2",
+        "csv": "netsim.traces.formats.csv_table:CsvTable",
+    },
+)

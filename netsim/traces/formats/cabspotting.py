@@ -1,39 +1,34 @@
 """Cabspotting text: a line is latitude, longitude, occupied (0 or 1) and epoch seconds, the newest first."""
 
-from __future__ import annotations
+from typing import ClassVar, Literal
 
 import numpy as np
 
-from netsim.traces.source import Source
-from netsim.traces.table import Table
+from netsim.traces.csv_reader import LAT, LON, Field, read_fields
+from netsim.traces.formats.base import TraceFormat
+from netsim.traces.source import Source, files_in, relative, stem
+from netsim.traces.table import FixBuilder, TrackPoints
 from netsim.traces.times import LATEST_EPOCH_S
-from netsim.traces.tracks import (
-    LAT,
-    LON,
-    Field,
-    UserTrack,
-    files_in,
-    in_order,
-    joined,
-    placed,
-    read_fields,
-    relative,
-    stem,
-)
 
 _EPOCH = Field(3, "epoch seconds", 0.0, LATEST_EPOCH_S)
 
 
-def read_cabspotting(path: str, crs: str) -> Table:
-    """A file, or a folder of ``new_*.txt``; the user is the rest of the file's name. The oldest row comes first."""
-    files = files_in(path, "new_*.txt*")
-    return joined(path, files, "cabspotting", crs, [_track(path, file) for file in files])
+class Cabspotting(TraceFormat):
+    """Cabspotting text, a file or a folder.
 
+    Files of a folder are called ``new_*.txt``; the user is the rest of the file's name. The oldest row comes first.
+    """
 
-def _track(path: str, file: str) -> UserTrack:
-    columns = read_fields(Source(file, "Cabspotting"), None, 0, (LAT, LON, _EPOCH))
-    if (np.diff(columns[2]) < 0).any():
-        columns = [column[::-1] for column in columns]
-    lat_deg, lon_deg, time_s = columns
-    user = stem(file).removeprefix("new_")
-    return in_order(placed(user, time_s, lat_deg, lon_deg, relative(path, file)), file)
+    kind: Literal["cabspotting"] = "cabspotting"
+    content: ClassVar[str] = r"\A\s*-?\d+\.\d+ -?\d+\.\d+ [01] \d+\s*(\n|$)"
+    folder: ClassVar[str] = "new_*.txt*"
+    reference: ClassVar = "Piorkowski et al., CRAWDAD epfl/mobility, 2009"
+
+    def read(self, fixes: FixBuilder) -> None:
+        for file in files_in(fixes.path, self.folder):
+            columns = read_fields(Source(file, "Cabspotting"), (LAT, LON, _EPOCH))
+            if (np.diff(columns[3]) < 0).any():
+                columns = tuple(column[::-1] for column in columns)
+            line, lat_deg, lon_deg, time_s = columns
+            user = fixes.user(stem(file).removeprefix("new_"), relative(fixes.path, file))
+            fixes.add_track(file, user, TrackPoints(line, time_s, lat_deg, lon_deg))

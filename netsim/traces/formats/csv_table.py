@@ -1,188 +1,120 @@
-"""CSV or CSV.gz with a header, checked value by value; what cannot be read is refused by line.
+"""CSV or CSV.gz with a header: columns by name, and suggestions for missing ones."""
 
-A row that would make the trace wrong (no time, a place that cannot be, time running backwards) stops the reading. A
-row without a place or a user is left out, one that is merely of no use (no signal measured) stays in the table and is
-marked unusable; all are counted.
-"""
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from typing import ClassVar, Literal
 
-from __future__ import annotations
-
-from array import array
-from collections.abc import Mapping
-from datetime import tzinfo
-from typing import Any
-
-import numpy as np
+from pydantic import Field
 
 from netsim.errors import BadInput
-from netsim.traces import headers
-from netsim.traces.crs import in_degrees, in_metres
-from netsim.traces.csv_reader import Sheet, read_sheets
-from netsim.traces.order import first_backwards
-from netsim.traces.points import Points
-from netsim.traces.source import Source
-from netsim.traces.table import PLACELESS, USERLESS, Table
-from netsim.traces.times import Times
-from netsim.traces.values import (
-    Codes,
-    ColumnNames,
-    Refused,
-    bounded_or_missing,
-    numbers,
-    shown,
-    with_points,
-    without_missing,
-)
-from netsim.units import BoolArray, FloatArray
+from netsim.traces.coordinates import AUTO, DEGREES, GLOBE, METRES
+from netsim.traces.csv_reader import read_sheets
+from netsim.traces.formats.base import TraceFormat
+from netsim.traces.table import FixBuilder
+from netsim.traces.values import listed, shown
 
-_MANY = 10  # rows that run backwards, from which on the whole file does
-_TURNED = "the rows are newest first and were read from the end"
-_NO_CELL = ("-1", "2147483647")  # what Android has for a number that is unavailable
-RSRP_BOUNDS_DBM = (-160.0, -20.0)
-_BOUNDS = {"lat": (-90.0, 90.0), "lon": (-180.0, 180.0), "x_m": (-1e9, 1e9), "y_m": (-1e9, 1e9)}
+_OPTIONAL = ("user", "rsrp_dbm", "cell", "speed_mps")
+_OURS = ("time_s", *DEGREES, *METRES, *_OPTIONAL)
+_SYNONYMS = {
+    "time_s": "time timestamp timestamps timems datetime date utc timeutc epoch unixtime ts gpstime timesteptime"
+    " timestampms",
+    "user": "userid uid imei imsi msisdn subscriber subscriberid device deviceid phone phoneid person personid driver"
+    " driverid ue ueid node nodeid vehicle vehicleid taxi trackid name id",
+    "lat": "latitude latdeg gpslat",
+    "lon": "lng long longitude londeg gpslon gpslong",
+    "x_m": "x east easting utmx vehiclex personx",
+    "y_m": "y north northing utmy vehicley persony",
+    "rsrp_dbm": "rsrp ltersrp ssrsrp nrrsrp signalstrength",
+    "cell": "cellid rawcellid ci eci cgi ecgi nci pci cellname basestation",
+}  # without speed_mps: a column called speed may well be in km/h
+_OTHER_UNITS = {ours: {"km", "cm", "mm", "ft", "feet", "mi", "miles"} for ours in METRES}
+_OTHER_UNITS["speed_mps"] = {"kmh", "kph", "mph", "kn", "knots"}
 
 
-def read_csv(path: str, columns: Mapping[str, str], crs: str, zone: tzinfo | None) -> Table:
-    """`columns` maps our names to headers, e.g. ``{"lat": "Latitude"}``; `zone` is that of times without one."""
-    sheets = read_sheets(path)
-    first = next(sheets)
-    header_of = headers.match(path, first.header, columns, crs)
-    grown = _CsvColumns(header_of, zone)
-    grown.add(first)
-    for sheet in sheets:
-        grown.add(sheet)
-    users, skipped = grown.keep_placed(path)
-    time_s, line, user = (grown.column(ours) for ours in ("time_s", "line", "user"))
-    back = first_backwards(user, time_s)
-    turned = back is not None and len(user) >= _MANY and first_backwards(user[::-1], time_s[::-1]) is None
-    if turned:
-        grown.turn()
-        time_s, user = grown.column("time_s"), grown.column("user")
-    elif back is not None:
-        where = f"line {line[back[1]]}, column {shown(header_of['time_s'], quote=False)}"
-        problem = f"its time is before that of line {line[back[0]]}, of the same user"
-        raise BadInput(f"{path}: {where}: {problem}; sort the rows of each user by time")
-    rsrp_dbm = grown.column("rsrp_dbm") if "rsrp_dbm" in header_of else None
-    cells, cell = (
-        without_missing(grown.names["cell"].all(), grown.column("cell"), _NO_CELL)
-        if "cell" in header_of
-        else ((), None)
-    )
-    usable, counts = _usable(len(time_s), cell, rsrp_dbm)
-    likely = headers.optional(first.header, header_of)
-    return Table(
-        path=path,
-        n_bytes=Source(path).n_bytes,
-        format="csv",
-        time_s=time_s,
-        user=user,
-        users=users,
-        points=_points(path, grown, crs),
-        usable=usable,
-        rsrp_dbm=rsrp_dbm,
-        cell=cell,
-        cells=cells,
-        speed_mps=grown.column("speed_mps") if "speed_mps" in header_of else None,
-        counts=counts,
-        skipped=skipped,
-        header_of=header_of,
-        ignored=tuple(h for h in first.header if h not in header_of.values()),
-        likely=likely,
-        notes=(*headers.notes(header_of, likely), *grown.notes(), *([_TURNED] if turned else [])),
-    )
+class CsvTable(TraceFormat):
+    """CSV with a header (time_s, user, lat, lon or x_m, y_m)."""
+
+    kind: Literal["csv"] = "csv"
+    columns: dict[str, str] = Field(default_factory=dict)
+    """our name: header, for headers that are not called as ours"""
+    endings: ClassVar[tuple[str, ...]] = (".csv", ".tsv")
+    content: ClassVar[str] = r"\A(?!\s*<)[^\n]*[,;\t]"
+    reference: ClassVar = "RFC 4180"
+
+    def read(self, fixes: FixBuilder) -> None:
+        for sheet in read_sheets(fixes.path):
+            if not fixes.header_of:
+                self._match(sheet.header, fixes)
+            columns = {ours: sheet.values(header) for ours, header in fixes.header_of.items()}
+            fixes.add(fixes.path, sheet.line, {"user": ["all"] * len(sheet.line)} | columns, sheet.delimiter)
+
+    def _match(self, header: Sequence[str], fixes: FixBuilder) -> None:
+        """Find the columns: of latitude and longitude and metres the former, unless `crs` asks for metres."""
+        path = fixes.path
+        for ours, name in self.columns.items():
+            if ours not in _OURS:
+                raise BadInput(f"{path}: columns: {shown(ours)} is not one of our names; use {', '.join(_OURS)}")
+            if name not in header:
+                near = get_close_matches(name, header, 3, 0.5)
+                hint = f"did you mean {' or '.join(near)}?" if near else "use one of these"
+                problem = f"the file has no such column (it has {listed(header)})"
+                raise BadInput(f"{path}: columns: {ours}={name}: {problem}; {hint}")
+        names = {ours: self.columns.get(ours, ours) for ours in _OURS}
+        header_of = {ours: name for ours, name in names.items() if name in header}
+        in_metres, in_degrees = (sum(ours in header_of for ours in pair) for pair in (METRES, DEGREES))
+        place, other = DEGREES, METRES
+        if in_metres and (fixes.crs not in (AUTO, GLOBE) or in_metres > in_degrees):
+            place, other = METRES, DEGREES
+        if missing := [ours for ours in ("time_s", *place) if ours not in header_of]:
+            raise BadInput(f"{path}: line 1: no column {_missing(header, missing, header_of)}")
+        header_of = {ours: name for ours, name in header_of.items() if ours not in other}
+        for ours, name in header_of.items():
+            if units := set(re.findall(r"[a-z]+", name.lower())) & _OTHER_UNITS.get(ours, set()):
+                problem = f"is in {min(units)}, but {ours} is not; convert the column"
+                raise BadInput(f"{path}: column {shown(name)}: {problem}")
+            if list(header).count(name) > 1:
+                raise BadInput(f"{path}: line 1: {shown(name)} appears twice in the header; rename one")
+        fixes.header_of = header_of
+        fixes.ignored = tuple(name for name in header if name not in header_of.values())
+        fixes.likely = {ours: name for ours, name in _likely(header, header_of).items() if ours in _OPTIONAL}
+        if "user" not in header_of:
+            fixes.notes.append("the file has no column user: all rows belong to one user, called all")
+        if fixes.likely:
+            fixes.notes.append(f"columns not read that may be meant: --columns {_option(fixes.likely)}")
 
 
-class _CsvColumns:
-    """The columns that the file has, growing sheet by sheet."""
-
-    def __init__(self, header_of: Mapping[str, str], zone: tzinfo | None) -> None:
-        self.header_of = header_of
-        self.names = {"user": ColumnNames(), "cell": ColumnNames()}
-        self._times = Times(zone, header_of["time_s"])
-        codes = ("line", "user", "cell")
-        self._grown = {ours: array("i" if ours in codes else "d") for ours in ("line", *headers.OURS)}
-
-    def add(self, sheet: Sheet) -> None:
-        """Check and keep the rows of a sheet. Raises `BadInput` with one line."""
-        self._grow("line", np.asarray(sheet.line, dtype=np.int32))
-        if "user" not in self.header_of:
-            self._grow("user", self.names["user"].read(["all"] * len(sheet.line)))
-        for ours, header in self.header_of.items():
-            try:
-                self._grow(ours, self._values(ours, sheet.values(header), sheet))
-            except Refused as refusal:
-                sheet.refuse(refusal.row, header, str(refusal))
-
-    def column(self, ours: str) -> Any:
-        """A whole column (n,)."""
-        return np.frombuffer(self._grown[ours], dtype=np.int32 if self._grown[ours].typecode == "i" else np.float64)
-
-    def _grow(self, ours: str, values: FloatArray | Codes) -> None:
-        # an array of Python moves its memory instead of copying it, and leaves no holes behind
-        self._grown[ours].frombytes(values.tobytes())
-
-    def keep_placed(self, path: str) -> tuple[tuple[str, ...], dict[str, int]]:
-        """Forget the rows without a position or a user; returns the users, and the number of rows left out, by reason.
-
-        Times of day that came twice are settled before.
-        """
-        if (settled_s := self._times.settled(time_s := self.column("time_s"), self.column("user"))) is not time_s:
-            self._replace("time_s", settled_s)
-        users, user = without_missing(self.names["user"].all(), self.column("user"))
-        first, second = (self.column(ours) for ours in _BOUNDS if ours in self.header_of)
-        placed = np.isfinite(first) & np.isfinite(second)
-        there = placed & (user >= 0)
-        if not there.any():
-            missing = "a user" if placed.any() else "a position"
-            raise BadInput(f"{path}: no row has {missing}; give a file with some, or other --columns")
-        if len(users) < len(self.names["user"].all()):
-            self._replace("user", user)
-        if not there.all():
-            for ours in dict.fromkeys(("line", "user", *self.header_of)):
-                self._replace(ours, self.column(ours)[there])
-        skipped = {PLACELESS: int((~placed).sum()), USERLESS: int((placed & ~there).sum())}
-        return users, skipped
-
-    def turn(self) -> None:
-        """The last row first."""
-        for ours in dict.fromkeys(("line", "user", *self.header_of)):
-            self._replace(ours, self.column(ours)[::-1])
-
-    def notes(self) -> tuple[str, ...]:
-        """Notes for the user on how names and times were read."""
-        joined = [note for ours, names in self.names.items() for note in names.notes(self.header_of.get(ours, ours))]
-        return (*joined, *self._times.notes)
-
-    def _replace(self, ours: str, values: FloatArray | Codes) -> None:
-        self._grown[ours] = array(self._grown[ours].typecode)
-        self._grow(ours, values)
-
-    def _values(self, ours: str, text: list[str], sheet: Sheet) -> FloatArray | Codes:
-        if ours in self.names:
-            return self.names[ours].read(text)
-        text = with_points(text, sheet.delimiter)
-        if ours == "time_s":
-            return self._times.read(text, sheet.line[0])
-        return bounded_or_missing(text, *_BOUNDS[ours]) if ours in _BOUNDS else numbers(text)
+def _missing(header: Sequence[str], missing: list[str], header_of: Mapping[str, str]) -> str:
+    """The missing columns, those that the file has, and the headers that may be meant."""
+    likely, absent = _likely(header, header_of), missing
+    if set(METRES) <= set(likely) and not set(DEGREES) & set(likely):
+        missing = [METRES[DEGREES.index(ours)] if ours in DEGREES else ours for ours in missing]
+    if set(missing) & set(likely):
+        more = {ours: name for ours, name in likely.items() if ours in _OPTIONAL}
+        remedy = f"try --columns {_option({ours: likely.get(ours, 'HEADER') for ours in missing} | more)}"
+    else:
+        text = _option(dict.fromkeys(missing, "HEADER"))
+        remedy = f"add what is missing, or name its header with --columns {text}"
+    return f"{', '.join(absent)}; the file has {listed(header)}; {remedy}"
 
 
-def _points(path: str, grown: _CsvColumns, crs: str) -> Points:
-    if "x_m" in grown.header_of:
-        return in_metres(path, crs, grown.column("x_m"), grown.column("y_m"))
-    return in_degrees(path, crs, grown.column("lat"), grown.column("lon"))
+def _likely(header: Sequence[str], header_of: Mapping[str, str]) -> dict[str, str]:
+    """For each of our names that the file lacks, the unused header that most probably means it."""
+    plain = {"".join(c for c in name.lower() if c.isalnum()): name for name in reversed(header)}
+    free = {key: name for key, name in plain.items() if name not in header_of.values()}
+    likely: dict[str, str] = {}
+    for ours in [ours for ours in _SYNONYMS if ours not in header_of]:
+        names = [ours.replace("_", ""), *_SYNONYMS[ours].split()]
+        same = [name for name in names if name in free]
+        near = [hit for name in names if len(name) > 3 for hit in get_close_matches(name, free, 1, 0.8)]
+        if same or near:
+            likely[ours] = free.pop((same or near)[0])
+    if likely.get("user", "").lower().startswith("node") and ("cell" in likely or "cell" in header_of):
+        del likely["user"]  # of a base station, as drive tests call it
+    return likely
 
 
-def _usable(n: int, cell: Codes | None, rsrp_dbm: FloatArray | None) -> tuple[BoolArray, dict[str, int]]:
-    usable = np.ones(n, dtype=np.bool_)
-    counts: dict[str, int] = {}
-    reasons: list[tuple[str, BoolArray]] = []
-    if cell is not None:
-        reasons.append(("cell_missing", cell < 0))
-    if rsrp_dbm is not None:
-        low, high = RSRP_BOUNDS_DBM
-        reasons.append(("rsrp_missing", np.isnan(rsrp_dbm)))
-        reasons.append(("rsrp_out_of_range", ~((rsrp_dbm >= low) & (rsrp_dbm <= high))))
-    for reason, holds in reasons:
-        counts[reason] = int((usable & holds).sum())
-        usable &= ~holds
-    return usable, counts
+def _option(header_of: Mapping[str, str]) -> str:
+    """The value of --columns."""
+    return shlex.quote(",".join(f"{ours}={name}" for ours, name in header_of.items()))

@@ -1,49 +1,42 @@
 """GeoLife PLT: six lines of header, then latitude, longitude, 0, feet, days since 1899-12-30, date, time (GMT)."""
 
-from __future__ import annotations
-
 from pathlib import Path
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from netsim.safe import what_is
-from netsim.traces.source import Source
-from netsim.traces.table import Table
-from netsim.traces.tracks import (
-    LAT,
-    LON,
-    Field,
-    UserTrack,
-    files_in,
-    in_order,
-    joined,
-    placed,
-    read_fields,
-    relative,
-    stem,
-)
+from netsim.traces.csv_reader import LAT, LON, Field, read_fields
+from netsim.traces.formats.base import TraceFormat
+from netsim.traces.source import Source, files_in, relative, stem
+from netsim.traces.table import FixBuilder, TrackPoints
 
-HEADER_LINES = 6
-DAY_OF_1970 = 25_569.0
-_DAYS = Field(4, "days since 1899-12-30", DAY_OF_1970, 73_050.0)  # to the end of 2099
+_HEADER_LINES = 6
+_DAY_OF_1970 = 25_569.0
+_DAYS = Field(4, "days since 1899-12-30", _DAY_OF_1970, 73_050.0)  # to the end of 2099
 
 
-def read_plt(path: str, crs: str) -> Table:
-    """A file, or a folder of them, such as GeoLife's ``Data/000/Trajectory/*.plt``.
+class Plt(TraceFormat):
+    """GeoLife PLT, a file or a folder.
 
-    In a folder the user is called as the folder of the files, or the one above Trajectory. A file read alone is
-    called so below Trajectory, and by its own name elsewhere. Times are those of the day number, to the
-    millisecond, which its ten decimals carry.
+    In a folder, such as GeoLife's ``Data/000/Trajectory/*.plt``, the user is called as the folder of the files, or the
+    one above Trajectory. A file read alone is called so below Trajectory, and by its own name elsewhere. Times are
+    those of the day number, to the millisecond, which its ten decimals carry.
     """
-    files = files_in(path, "*.plt*")
-    return joined(path, files, "plt", crs, [_track(path, file) for file in files])
 
+    kind: Literal["plt"] = "plt"
+    endings: ClassVar[tuple[str, ...]] = (".plt",)
+    content: ClassVar[str] = r"\A(?i:Geolife trajectory|OziExplorer Track Point File)"
+    folder: ClassVar[str] = "*.plt*"
+    reference: ClassVar = "Zheng et al., GeoLife, 2010"
 
-def _track(path: str, file: str) -> UserTrack:
-    lat_deg, lon_deg, days = read_fields(Source(file, "PLT"), ",", HEADER_LINES, (LAT, LON, _DAYS))
-    time_s = np.round((days - DAY_OF_1970) * 86_400.0, 3)
-    user, owner = _user(path, file)
-    return in_order(placed(user, time_s, lat_deg, lon_deg, relative(path, owner)), file)
+    def read(self, fixes: FixBuilder) -> None:
+        for file in files_in(fixes.path, self.folder):
+            line, lat_deg, lon_deg, days = read_fields(Source(file, "PLT"), (LAT, LON, _DAYS), _HEADER_LINES, ",")
+            name, owner = _user(fixes.path, file)
+            time_s = np.round((days - _DAY_OF_1970) * 86_400.0, 3)
+            user = fixes.user(name, relative(fixes.path, owner))
+            fixes.add_track(file, user, TrackPoints(line, time_s, lat_deg, lon_deg))
 
 
 def _user(path: str, file: str) -> tuple[str, str]:
