@@ -60,11 +60,7 @@ class Rng:
     ) -> FloatArray:
         """Uniform on the open interval (0, 1), 53 bits, shape (n, *size)."""
         words = self._words(what, owner, prod(size), item)
-        words >>= _U64(11)
-        unit = words.astype(np.float64)  # in place from here on: noise on all updates is as large as they are
-        unit += 0.5
-        unit *= 2.0**-53
-        return np.minimum(unit, _BELOW_ONE, out=unit).reshape(len(words), *size)
+        return _unit(words).reshape(len(words), *size)
 
     def normal(
         self, what: str, owner: npt.ArrayLike, size: tuple[int, ...] = (), item: npt.ArrayLike = 0
@@ -87,13 +83,12 @@ class Rng:
 
     def orders(self, what: str, owner: npt.ArrayLike, count: IntArray) -> IntArray:
         """Uniform orders of 0..count - 1 of each owner (n,), end to end (sum of counts,): stable argsorts of `keys`."""
-        from netsim.philox_loops import orders
-
-        key, owners = _key(self.seed, self.purpose, what), np.asarray(owner, dtype=np.int64).astype(_U64)
-        ptr = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
-        out = np.empty(ptr[-1], dtype=np.int64)
-        orders(out, ptr, owners, _U64(self.round), _U64(key[0]), _U64(key[1]))
-        return out
+        owners, blocks = np.asarray(owner, dtype=np.int64), -(-count // 4)
+        ptr, edge = np.cumsum(count) - count, np.cumsum(blocks) - blocks
+        index = np.arange(blocks.sum()) - np.repeat(edge, blocks) + 1
+        unit = _unit(self._blocks(what, np.repeat(owners, blocks), index, np.zeros(len(index), dtype=np.int64)))
+        of, place = np.repeat(np.arange(len(count)), count), np.arange(count.sum()) - np.repeat(ptr, count)
+        return np.lexsort((unit.reshape(-1)[4 * edge[of] + place], of)) - ptr[of]
 
     def generator(self, what: str, owner: int = 0, item: int = 0) -> np.random.Generator:
         """An ordinary numpy generator, for a library that wants one; it starts afresh at each call."""
@@ -113,12 +108,26 @@ class Rng:
             for row, o, i in zip(rows, owners, items, strict=True):
                 row[:] = self.generator(what, int(o), int(i)).bit_generator.random_raw(count)
             return rows
+        index = np.tile(np.arange(1, blocks + 1), owners.size)
+        words = self._blocks(what, np.repeat(owners, blocks), index, np.repeat(items, blocks))
+        return words.reshape(owners.size, 4 * blocks)[:, :count]
+
+    def _blocks(self, what: str, owner: IntArray, index: IntArray, item: IntArray) -> npt.NDArray[np.uint64]:
+        """Four words of each block (n, 4). numpy steps its counter before the first block, which has index 1."""
         from netsim.philox_loops import philox  # here, so that checking a scenario does not pay for it
 
-        out = np.empty((owners.size, blocks, 4), dtype=_U64)
-        key = _key(self.seed, self.purpose, what)
-        philox(out, items.astype(_U64), _U64(self.round), owners.astype(_U64), _U64(key[0]), _U64(key[1]))
-        return out.reshape(owners.size, 4 * blocks)[:, :count]
+        key0, key1 = _key(self.seed, self.purpose, what)
+        counter = index.astype(_U64), item.astype(_U64), _U64(self.round), owner.astype(_U64)
+        return philox(*counter, _U64(key0), _U64(key1))
+
+
+def _unit(words: npt.NDArray[np.uint64]) -> FloatArray:
+    """Numbers in (0, 1) of the upper 53 bits of words, which are overwritten."""
+    words >>= _U64(11)
+    unit = words.astype(np.float64)  # in place from here on: noise on all updates is as large as they are
+    unit += 0.5
+    unit *= 2.0**-53
+    return np.minimum(unit, _BELOW_ONE, out=unit)
 
 
 def _key(seed: int, purpose: str, what: str) -> tuple[int, int]:
