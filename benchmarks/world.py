@@ -113,7 +113,7 @@ class Ours:
         self.now += 1
         self.world.env.run(until=self.now * TICK_S)
         links = self.world.links()
-        sinr = links.sinr(self.world.downlink_noise_dbm)
+        sinr = links.sinr(self.world.setting.radio.downlink.noise_dbm)
         cohort = self.world.cohort(self.ue, links, self.now, self.one, self.work)
         return sinr, self.uplink.plan(cohort.at_power(self.power_w), self.payload)
 

@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import date
-from functools import cache
 from math import floor
 
 import numpy as np
-import simpy
 
-from netsim.base_stations import BaseStation, Origin, Site, default_layout, sites
+from netsim.base_stations import BaseStation, Origin, Site, default_layout
 from netsim.city.buildings import Buildings
 from netsim.clock import Clock
 from netsim.errors import BadInput
 from netsim.geometry import Area, check_near
 from netsim.mobility.base import Ground, State
-from netsim.radio.antenna import Antenna, Sector
-from netsim.radio.downlink import Handover
-from netsim.radio.indoor_links import Environment
-from netsim.radio.link_budget import Budget
-from netsim.radio.path_loss import Pairs
 from netsim.rng import Streams
 from netsim.setting import WorldSetting
 from netsim.streets.doors import Premises, doors, without_door
 from netsim.streets.graph import StreetGraph
 from netsim.traces.trace import Trace
 from netsim.ues import STOREY_M, Indoors
-from netsim.units import BoolArray, FloatArray, IntArray, w_from_dbm
+from netsim.units import FloatArray
 from netsim.world import World
 
 
@@ -41,56 +33,37 @@ def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> Worl
     buildings = setting.city.buildings(area, streams)
     graph, premises, doors_notes = _streets(setting, area, streams, buildings)
     stations = stations_of(setting, area, trace, Site(buildings, streams.at("stations")))
+    _check_law(setting, stations)
     at_m = _images(setting, stations)
     ground = Ground(area, clock, streams, buildings, setting.city.street_grid(), trace, graph, premises, at_m)
     names = tuple(f"ue{i}" for i in range(setting.ues.count)) if trace is None else trace.users
     state = mobility.start(np.arange(len(names)), ground)
     indoors = _drawn_indoors(setting, state, streams)
-    world = World(
-        env=simpy.Environment(),
+    layout_notes = () if setting.layout is None else setting.layout.notes()
+    inside = state.indoors() if indoors is None else indoors
+    return World(
+        setting=setting,
         ues=names,
         cells=_cells(stations, trace),
         stations=stations,
-        area=area,
-        clock=ground.clock,
         duration_s=duration_s,
         places=mobility.places(state, ground),
-        max_power_w=float(w_from_dbm(setting.ues.max_power_dbm)),
         ground=ground,
-        mobility=mobility,
         state=state,
-        budget=_budget(setting, stations, area, buildings, streams),
-        tick_s=setting.tick_s,
-        training_s_per_sample=_compute_s_per_sample(setting, len(names), streams),
-        measurement_period_s=setting.ues.measurement_period_s,
-        noise_db=setting.radio.measurement_noise_db,
-        fading=setting.radio.fading,
+        training_s_per_sample=_training_s_per_sample(setting, len(names), streams),
+        drawn_indoors=indoors,
         warnings=(
             *setting.city.notes(),
             *doors_notes,
-            *(() if setting.layout is None else setting.layout.notes()),
+            *layout_notes,
             *tiny_area(area),
             *trace_outside(setting, area, trace),
             *ues_outside(area, state.position_m),
             *low_stations(stations, buildings),
             *long_links(setting, stations, area),
-            *tall_floors(setting, ground, state.indoors() if indoors is None else indoors),
+            *tall_floors(setting, ground, inside),
         ),
-        downlink_noise_dbm=setting.radio.downlink.noise_dbm,
-        measure=setting.ues.measure,
-        report_dbm=setting.radio.report_dbm,
-        handover=setting.radio.handover,
-        attached=None if setting.radio.handover is None else Handover.start(len(names), len(stations)),
-        compute_j_per_sample=setting.ues.compute_j_per_sample,
-        buildings=buildings,
-        trace=trace,
-        drawn_indoors=indoors,
     )
-    world.antenna_at = cache(
-        lambda at_m, height_m: _budget_at(setting, at_m, height_m, area, buildings, streams, world)
-    )
-    world.env.process(world.live())
-    return world
 
 
 def _streets(
@@ -133,7 +106,7 @@ def _drawn_indoors(setting: WorldSetting, state: State, streams: Streams) -> Ind
     return setting.ues.indoor.drawn(np.arange(len(state.position_m)), setting.radio.path_loss, streams.at("ues.indoor"))
 
 
-def _compute_s_per_sample(setting: WorldSetting, n_ue: int, streams: Streams) -> FloatArray:
+def _training_s_per_sample(setting: WorldSetting, n_ue: int, streams: Streams) -> FloatArray:
     """Training time of each UE (n_ue,) per sample."""
     stated_s = np.full(n_ue, setting.ues.training_s_per_sample)
     spread = setting.ues.compute_heterogeneity
@@ -154,90 +127,13 @@ def _duration_s(setting: WorldSetting, trace: Trace | None) -> float:
     return float(floor(trace.time_s.max()) + 1) if trace.ends_s is None else trace.ends_s
 
 
-def _budget_at(
-    setting: WorldSetting,
-    at_m: tuple[float, float],
-    height_m: float,
-    area: Area,
-    buildings: Buildings,
-    streams: Streams,
-    world: World,
-) -> Budget:
-    """The budget of one antenna elsewhere; a law is used below the heights that it was published for.
-
-    At the very place of a base station it has the shadowing and the sight of that site, for obstacles are the same.
-    """
-    antenna = BaseStation(name="elsewhere", position_m=at_m, height_m=height_m, power_dbm=0.0)
-    site = sites((*world.stations, antenna))
-    known = bool((site[:-1] == site[-1]).any())
-    drawn, name = (site[-1:], "") if known else (np.zeros(1, dtype=np.int64), ".elsewhere")
-    # an eavesdropper's antenna has no images
-    return replace(_laws(setting, (antenna,), drawn, area, buildings, streams, name), shifts_m=None)
-
-
-def _budget(
-    setting: WorldSetting, stations: tuple[BaseStation, ...], area: Area, buildings: Buildings, streams: Streams
-) -> Budget:
-    height_m = np.array([b.height_m for b in stations])
+def _check_law(setting: WorldSetting, stations: tuple[BaseStation, ...]) -> None:
+    """Raises BadInput where the path loss law was not published for these heights."""
     try:
+        height_m = np.array([b.height_m for b in stations])
         setting.radio.path_loss.check(setting.radio.carrier_hz, setting.ues.height_m, height_m)
     except ValueError as error:
         raise BadInput(f"world.{error}") from None
-    return _laws(setting, stations, sites(stations), area, buildings, streams, "")
-
-
-def _laws(
-    setting: WorldSetting,
-    stations: tuple[BaseStation, ...],
-    site: IntArray,
-    area: Area,
-    buildings: Buildings,
-    streams: Streams,
-    name: str,
-) -> Budget:
-    """The laws of place of these antennas, drawn for their sites (n_bs,) from streams of that name."""
-    radio = setting.radio
-    values: FloatArray = np.array(
-        [(*b.position_m, b.height_m, b.power_dbm, np.nan if b.azimuth_deg is None else b.azimuth_deg) for b in stations]
-    ).reshape(-1, 5)
-    at_m, height_m = values[:, :2], values[:, 2]
-    antennas_m = values[:, :3]
-
-    def geometry(position_m: FloatArray, pairs: Pairs) -> BoolArray:
-        height_m = np.broadcast_to(pairs.ue_height_m, (len(position_m), 1))
-        own = None if pairs.indoors is None else pairs.indoors.building
-        return buildings.line_of_sight(np.column_stack([position_m, height_m]), antennas_m, own)
-
-    shadowing = radio.shadowing.under(radio.path_loss)
-    sight = radio.line_of_sight.law(area, site, radio.path_loss, geometry, streams.at(f"radio.sight{name}"))
-    inside = streams.at(f"radio.indoors{name}")
-    return Budget(
-        at_m=at_m,
-        height_m=height_m,
-        power_dbm=values[:, 3],
-        azimuth_deg=values[:, 4],
-        ue_height_m=setting.ues.height_m,
-        carrier_hz=radio.carrier_hz,
-        path_loss=radio.path_loss,
-        sight=sight,
-        shadow=shadowing.field(area, site, streams.at(f"radio.shadowing{name}")),
-        nlos_factor=shadowing.nlos_factor,
-        far_factor=radio.shadowing.far_factor(radio.path_loss),
-        shadow_nlos=shadowing.nlos_field(area, site, streams.at(f"radio.shadowing{name}")),
-        shadow_indoors=shadowing.indoor_field(site, inside),
-        penetration=radio.penetration.law(radio.path_loss, radio.carrier_hz, streams.at("radio.penetration")),
-        environment=Environment(radio.path_loss, site, inside),
-        antennas=_antennas(stations),
-        shifts_m=None if setting.layout is None else setting.layout.shifts_m,
-    )
-
-
-def _antennas(stations: tuple[BaseStation, ...]) -> tuple[tuple[Antenna, IntArray], ...]:
-    """Every pattern with the base stations (k,) that have it; empty where all have the usual one."""
-    kinds = list(dict.fromkeys(b.antenna for b in stations))
-    if kinds in ([], [Sector()]):
-        return ()
-    return tuple((kind, np.flatnonzero([b.antenna == kind for b in stations])) for kind in kinds)
 
 
 _MAX_OUTSIDE = 0.1  # of UEs that start outside of the area, or of rows of a trace, without a warning

@@ -36,6 +36,11 @@ def first_multiple(time_s: float, every_s: float) -> int:
     return ceil(count - (slack if slack > _MIN else _MIN))
 
 
+def tick_after(time_s: float, tick_s: float) -> float:
+    """The next multiple of tick_s after time_s, as the clock of events reaches it."""
+    return time_s + ((last_multiple(time_s, tick_s) + 1) * tick_s - time_s)
+
+
 def slack_s(span_s: float, time_s: Times) -> Times:
     """Rounding error of a span_s that is a difference of times up to time_s, a number or (n,): 1e-9 and 8 roundings."""
     return _MIN * span_s + _SHARE * time_s

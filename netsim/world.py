@@ -2,34 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from dataclasses import dataclass, field
+from collections.abc import Generator
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from math import inf
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import simpy
 
-from netsim.base_stations import BaseStation
+from netsim.base_stations import BaseStation, sites
 from netsim.city.buildings import Buildings
-from netsim.clock import Clock, first_multiple, last_multiple
+from netsim.clock import Clock, first_multiple, last_multiple, tick_after
 from netsim.columns import row_id
 from netsim.geometry import Area
-from netsim.lookahead import Lookahead, tick_after
 from netsim.mobility.base import Ground, Mobility, Places, State
 from netsim.radio.downlink import Attachment, Handover
-from netsim.radio.fading import Fading, NoFading
-from netsim.radio.link_budget import Budget, RadioLinks, blocks
+from netsim.radio.link_budget import Budget, KeptLinks, RadioLinks, blocks
 from netsim.radio.uplink import Cohort
-from netsim.rng import Rng
+from netsim.setting import WorldSetting
 from netsim.traces.trace import Trace
 from netsim.ues import Fixes, Indoors, Looks, Observations, Seen, Tracks, Trail
-from netsim.units import FloatArray, IntArray
-
-
-def _nowhere(at_m: tuple[float, float], height_m: float) -> Budget:
-    raise ValueError("this world has no link budget")
+from netsim.units import FloatArray, IntArray, w_from_dbm
 
 
 @dataclass(frozen=True)
@@ -64,38 +58,20 @@ class World:
     round's deadline) call `catch_up`, so events at the same time need no order among themselves.
     """
 
-    env: simpy.Environment
+    setting: WorldSetting
     ues: tuple[str, ...]
     cells: tuple[str, ...]
     stations: tuple[BaseStation, ...]
-    area: Area
-    clock: Clock
     duration_s: float
     places: Places
-    max_power_w: float
     ground: Ground
-    mobility: Mobility
     state: State
-    budget: Budget
-    tick_s: float
     training_s_per_sample: FloatArray
     """time (n_ue,) in which each UE trains one pass over one sample"""
-    measurement_period_s: float | None
-    noise_db: float
-    fading: Fading = field(default_factory=NoFading)
-    warnings: tuple[str, ...] = ()
-    downlink_noise_dbm: float = -123.2
-    measure: Literal["serving", "all"] = "serving"
-    report_dbm: tuple[float, float] | None = None
-    """range of reports in whole dB; None: exact ones"""
-    handover: Handover | None = None
-    compute_j_per_sample: float = 0.0
-    buildings: Buildings = field(default_factory=Buildings.none)
-    trace: Trace | None = None
     drawn_indoors: Indoors | None = None
     """indoor state, where the scenario draws it; None: as the mobility model says"""
-    antenna_at: Callable[[tuple[float, float], float], Budget] = _nowhere
-    """the link budget of an antenna at a place and height that is no base station's"""
+    warnings: tuple[str, ...] = ()
+    env: simpy.Environment = field(default_factory=simpy.Environment)
     moved_s: float = 0.0
     moves: int = 0
     attached: Attachment | None = None
@@ -103,21 +79,64 @@ class World:
     handovers: list[HandoverEvent] = field(default_factory=list)
     tracks: Tracks | None = None
     """tracks of UEs, taken after a call of `follow`"""
+    measurement_period_s: float | None = field(init=False)
+    budget: Budget = field(init=False)
+    _kept: KeptLinks = field(init=False)
+    _elsewhere: dict[tuple[tuple[float, float], float], KeptLinks] = field(default_factory=dict)
+    """links to antennas that are no base station's, by place and height"""
     _buffer: list[Observations] = field(default_factory=list)
-    _elsewhere: tuple[State, tuple[tuple[float, float], float, float], RadioLinks] | None = None
-    """the links last asked for of an antenna that is no base station's, and where, when and in which state"""
-    _ahead: Lookahead = field(init=False)
     _due_s: float = -inf
     """up to when there is no sample to take"""
     _settled: bool = False
     """whether another look at the same RSRP would change no serving cell"""
 
     def __post_init__(self) -> None:
-        self._ahead = Lookahead(self.mobility, self.ground, self.budget, self.tick_s, self.indoors_of)
+        self.measurement_period_s = self.setting.ues.measurement_period_s
+        self.budget = Budget.drawn(self.setting, self.stations, sites(self.stations), self.ground)
+        self._kept = KeptLinks(self.budget)
+        if self.handover is not None:
+            self.attached = Handover.start(len(self.ues), len(self.stations))
+        self.env.process(self.live())
+
+    @property
+    def area(self) -> Area:
+        """The area of the city."""
+        return self.ground.area
+
+    @property
+    def clock(self) -> Clock:
+        """The calendar and the wall clock."""
+        return self.ground.clock
+
+    @property
+    def buildings(self) -> Buildings:
+        """The buildings of the city."""
+        return self.ground.buildings
+
+    @property
+    def trace(self) -> Trace | None:
+        """The replayed trace, None without one."""
+        return self.ground.trace
+
+    @property
+    def mobility(self) -> Mobility:
+        """The mobility model."""
+        return self.setting.ues.mobility
+
+    @property
+    def tick_s(self) -> float:
+        """Time step of mobility."""
+        return self.setting.tick_s
+
+    @property
+    def handover(self) -> Handover | None:
+        """The handover model; None: the serving cell is always the strongest."""
+        return self.setting.radio.handover
 
     @cached_property
-    def _fading_rng(self) -> Rng:
-        return self.ground.streams.at("radio.fading")
+    def max_power_w(self) -> float:
+        """Largest transmit power of a UE."""
+        return float(w_from_dbm(self.setting.ues.max_power_dbm))
 
     def live(self) -> Generator[simpy.Event, None, None]:
         """Process: one event a tick moves all UEs; while all UEs rest there is no event."""
@@ -140,7 +159,7 @@ class World:
                 wake = min(t1, self._wake_s(t0))
                 until = min(t1, max(wake, self._next_sample(t0)))
             before, served = self.state, self.attached
-            self.state, fixes = self._ahead.advance(self.state, t0, until)
+            self.state, fixes = self.mobility.advance(self.state, t0, until, self.ground)
             self.moves += 1
             if self.measurement_period_s is not None:
                 fixes = self._sample(before.position_m, t0, until) if due else Fixes.none()
@@ -200,7 +219,11 @@ class World:
     def links(self) -> RadioLinks:
         """The radio now."""
         self.catch_up()
-        return self._ahead.links(self.state, float(self.env.now))
+        return self._kept.at(float(self.env.now), self.state.position_m, self.indoors_of(self.state))
+
+    def _rsrp_dbm(self, state: State) -> FloatArray:
+        """RSRP of all UEs in a state (n_ue, n_bs)."""
+        return self._kept.at(self.moved_s, state.position_m, self.indoors_of(state)).rsrp_dbm
 
     def _next_sample(self, t_s: float) -> float:
         every = self.measurement_period_s or self.tick_s
@@ -227,7 +250,7 @@ class World:
             cell = np.zeros(len(fixes), dtype=np.int64) if fixes.cell is None else fixes.cell
             return Observations(fixes.ue, fixes.time_s, fixes.position_m, cell, fixes.rsrp_dbm)
         if sampled is not None:
-            return self._observed(fixes, self._ahead.rsrp_dbm(sampled)[fixes.ue])
+            return self._observed(fixes, self._rsrp_dbm(sampled)[fixes.ue])
         if self.handover is not None:  # which attaches at the first fix of all
             return self._heard(fixes)
         return Observations.join([self._heard(fixes.select(b)) for b in blocks(len(fixes), len(self.stations))])
@@ -241,17 +264,17 @@ class World:
     def _observed(self, fixes: Fixes, rsrp: FloatArray) -> Observations:
         """Reports of UEs from the RSRP (n, n_bs) at fixes (n,)."""
         n, n_bs = rsrp.shape
-        if self.measure == "all":
+        if self.setting.ues.measure == "all":
             row, cell = np.repeat(np.arange(n), n_bs), np.tile(np.arange(n_bs), n)
         else:
             row, cell = np.arange(n), self._serving_at(fixes, rsrp)
-        value = rsrp[row, cell]
-        if self.noise_db > 0:
+        value, radio = rsrp[row, cell], self.setting.radio
+        if radio.measurement_noise_db > 0:
             moment = np.round(fixes.time_s[row] * 1e3).astype(np.int64)
             rng = self.ground.streams.at("radio.measurement")
-            value = value + self.noise_db * rng.normal("noise", row_id(fixes.ue[row], cell), item=moment)
-        if self.report_dbm is not None:  # RSRP_n of LTE says: at least n - 141 dBm and less than n - 140 dBm
-            value = np.floor(np.clip(value, *self.report_dbm))
+            value += radio.measurement_noise_db * rng.normal("noise", row_id(fixes.ue[row], cell), item=moment)
+        if radio.report_dbm is not None:  # RSRP_n of LTE says: at least n - 141 dBm and less than n - 140 dBm
+            value = np.floor(np.clip(value, *radio.report_dbm))
         return Observations(fixes.ue[row], fixes.time_s[row], fixes.position_m[row], cell, value)
 
     def _serving_at(self, fixes: Fixes, rsrp_dbm: FloatArray) -> IntArray:
@@ -269,7 +292,7 @@ class World:
         """Look at the serving cells once, where handover is modelled."""
         if self.handover is None or self.attached is None or not self.stations:
             return
-        rsrp = self._ahead.rsrp_dbm(self.state)
+        rsrp = self._rsrp_dbm(self.state)
         before = self.attached.serving
         self.attached, moved = self.handover.step(self.attached, rsrp, time_s)
         after = self.attached.serving
@@ -303,31 +326,41 @@ class World:
 
         rows (n,) of the round that each sends, samples (n,) that it trained on, every pass counted.
         """
-        n_bs, serving = links.gain.shape[1], self.serving(links)[ue]
+        n_bs, serving, radio = len(self.stations), self.serving(links)[ue], self.setting.radio
         sinr = np.full(len(ue), np.inf)
         if n_bs:
-            sinr = np.where(serving >= 0, links.sinr(self.downlink_noise_dbm)[ue, serving], 0.0)
+            sinr = np.where(serving >= 0, links.sinr(radio.downlink.noise_dbm)[ue, serving], 0.0)
         complete = np.array_equal(ue, np.arange(len(self.ues)))  # then nothing is copied
+        block, rng = radio.fading.block_index(round_, links.time_s), self.ground.streams.at("radio.fading")
         return Cohort(
             ue=ue,
             serving=serving,
             gain=links.gain if complete else links.gain[ue],
-            fading=self.fading.draw(ue, n_bs, self.fading.block_index(round_, links.time_s), self._fading_rng),
+            fading=radio.fading.draw(ue, n_bs, block, rng),
             power_w=np.zeros(len(ue)),
             rows=rows,
             downlink_sinr=sinr,
             compute_s=self.training_s_per_sample[ue] * samples,
-            compute_j=self.compute_j_per_sample * samples,
+            compute_j=self.setting.ues.compute_j_per_sample * samples,
         )
 
     def _links_at(self, at_m: tuple[float, float], height_m: float, time_s: float) -> RadioLinks:
-        """The links of an eavesdropper's antenna, kept for calls at the same time."""
-        self.catch_up()
-        asked = (at_m, height_m, time_s)
-        if self._elsewhere is None or self._elsewhere[0] is not self.state or self._elsewhere[1] != asked:
-            budget = self.antenna_at(at_m, height_m)
-            self._elsewhere = self.state, asked, budget.links(time_s, self.position_m(), self.indoors())
-        return self._elsewhere[2]
+        """The links of an eavesdropper's antenna."""
+        place = at_m, height_m
+        if place not in self._elsewhere:
+            self._elsewhere[place] = KeptLinks(self._budget_at(at_m, height_m))
+        return self._elsewhere[place].at(time_s, self.position_m(), self.indoors())
+
+    def _budget_at(self, at_m: tuple[float, float], height_m: float) -> Budget:
+        """The budget of one antenna elsewhere, without images; a law is used below the heights of its publication.
+
+        At the place of a base station it has the shadowing and the sight of that site, for obstacles are the same.
+        """
+        antenna = BaseStation(name="elsewhere", position_m=at_m, height_m=height_m, power_dbm=0.0)
+        site = sites((*self.stations, antenna))
+        known = bool((site[:-1] == site[-1]).any())
+        drawn, name = (site[-1:], "") if known else (np.zeros(1, dtype=np.int64), ".elsewhere")
+        return replace(Budget.drawn(self.setting, (antenna,), drawn, self.ground, name), shifts_m=None)
 
     def cohort_at(
         self,
@@ -344,14 +377,15 @@ class World:
         station, and never more.
         """
         links = self._links_at(at_m, height_m, time_s)
-        block = self.fading.block_index(round_, time_s)
+        fading = self.setting.radio.fading
+        block = fading.block_index(round_, time_s)
         n, nothing = len(cohort.ue), np.zeros(len(cohort.ue))
-        fading = self.fading.draw(cohort.ue, 1, block, self.ground.streams.at("radio.fading.elsewhere"))
+        amplitude = fading.draw(cohort.ue, 1, block, self.ground.streams.at("radio.fading.elsewhere"))
         heard = Cohort(
             ue=cohort.ue,
             serving=np.where(cohort.serving >= 0, 0, -1),
             gain=links.gain.take(cohort.ue, axis=0),
-            fading=None if fading is None else fading[:, :, :antennas],
+            fading=None if amplitude is None else amplitude[:, :, :antennas],
             power_w=cohort.power_w,
             rows=cohort.rows,
             downlink_sinr=np.full(n, np.inf),

@@ -74,7 +74,7 @@ def _of_round(env: OnlinePower, outcome: RoundOutcome, look: Look) -> Rounds:
         links=replace(look.links, serving=np.where(rows > 0, look.links.serving, -1)),
         rows=rows[None],
         compute_s=(world.training_s_per_sample * work)[None],
-        compute_j=np.asarray(world.compute_j_per_sample * work)[None],
+        compute_j=np.asarray(world.setting.ues.compute_j_per_sample * work)[None],
         factor=np.array([factor]),
         lost_noise=lost_noise(setup.uplink, setup.learning.round_s, look.n_bits),
         of=sent.ue[None],

@@ -445,11 +445,11 @@ def look_at(world: World, power: Power | None = None) -> Look:
     def look(ue: IntArray, round_: IntArray) -> SeenLinks:
         links = world.links()
         n_bs = links.gain.shape[1]
-        streams = world.ground.streams.at("radio.fading")
+        streams, fading_of = world.ground.streams.at("radio.fading"), world.setting.radio.fading
         fading: ComplexArray | None = None
         for each in np.unique(round_).tolist():
             rows = np.flatnonzero(round_ == each)
-            drawn = world.fading.draw(ue[rows], n_bs, world.fading.block_index(each, links.time_s), streams)
+            drawn = fading_of.draw(ue[rows], n_bs, fading_of.block_index(each, links.time_s), streams)
             if drawn is None:
                 break
             if fading is None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from netsim.radio.antenna import Antenna, sector_gain_db
+from netsim.columns import altered, frozen
+from netsim.radio.antenna import Antenna
 from netsim.radio.indoor_links import Environment, PenetrationLaw
 from netsim.radio.path_loss import Pairs, PathLoss
 from netsim.radio.shadowing import IndoorField, ShadowField
@@ -17,7 +18,13 @@ from netsim.radio.sight import SightLaw
 from netsim.ues import Indoors
 from netsim.units import BoolArray, FloatArray, IntArray, ratio_from_db, w_from_dbm
 
+if TYPE_CHECKING:
+    from netsim.base_stations import BaseStation
+    from netsim.mobility.base import Ground
+    from netsim.setting import WorldSetting
+
 BLOCK_PAIRS = 2**18  # of which one array of numbers has 2 MiB
+_MAX_MOVED = 0.6  # share of UEs up to which keeping the links of the others saves time
 
 
 def blocks(n: int, n_bs: int) -> list[slice]:
@@ -30,58 +37,46 @@ def blocks(n: int, n_bs: int) -> list[slice]:
     return [slice(a, b) for a, b in pairwise(edge.tolist())]
 
 
-_COLUMNS = ("distance_m", "gain", "rsrp_dbm", "los", "received_w")
-
-
-@dataclass(frozen=True, eq=False)
+@frozen
 class RadioLinks:
     """The radio links between all UEs and all base stations at one time.
 
-    time_s; distance_m (n_ue, n_bs), 3D; gain (n_ue, n_bs), linear, of path loss, shadowing and
-    antenna; rsrp_dbm, los (n_ue, n_bs); received_w is rsrp_dbm in watts. NaN for an absent UE. A world without base
-    stations (a replayed measurement trace) has n_bs = 0.
+    time_s; distance_m (n_ue, n_bs), 3D; gain_db (n_ue, n_bs) of path loss, shadowing, penetration and antenna; los
+    (n_ue, n_bs); power_dbm (n_bs,) of reference signals. NaN for an absent UE. A world without base stations (a
+    replayed measurement trace) has n_bs = 0.
     """
 
     time_s: float
     distance_m: FloatArray
-    gain: FloatArray
-    rsrp_dbm: FloatArray
+    gain_db: FloatArray
     los: BoolArray
-    received_w: FloatArray
-    _whole: tuple[RadioLinks, slice] | None = field(default=None, repr=False, compare=False)
-    _sinr: dict[float, FloatArray] = field(default_factory=dict, repr=False, compare=False)
+    power_dbm: FloatArray
 
-    @classmethod
-    def empty(cls, time_s: float, n_ue: int, n_bs: int) -> Self:
-        """Links whose rows are still to be filled in."""
-        distance, gain, rsrp, received = (np.empty((n_ue, n_bs)) for _ in range(4))
-        return cls(time_s, distance, gain, rsrp, np.empty((n_ue, n_bs), dtype=np.bool_), received)
+    def at(self, time_s: float) -> Self:
+        """The same links at another time."""
+        return altered(self, time_s=time_s)
 
-    def fill(self, rows: slice, some: RadioLinks) -> None:
-        """Write rows, before they are read."""
-        for name in _COLUMNS:
-            getattr(self, name)[rows] = getattr(some, name)
+    def with_rows(self, rows: IntArray, some: RadioLinks) -> RadioLinks:
+        """These links with the rows of others in place of rows (k,), at their time."""
+        columns = self.distance_m.copy(), self.gain_db.copy(), self.los.copy()
+        for column, new in zip(columns, (some.distance_m, some.gain_db, some.los), strict=True):
+            column[rows] = new
+        return RadioLinks(some.time_s, *columns, self.power_dbm)
 
-    def part(self, first: int, n: int, time_s: float) -> Self:
-        """Rows first to first + n as the links of another time; derived arrays are shared, not recomputed."""
-        rows = slice(first, first + n)
-        part = object.__new__(type(self))  # writing fields of a frozen class one by one takes as long
-        vars(part).update(
-            time_s=time_s, distance_m=self.distance_m[rows], gain=self.gain[rows], rsrp_dbm=self.rsrp_dbm[rows],
-            los=self.los[rows], received_w=self.received_w[rows], _whole=(self, rows), _sinr={},
-            serving=self.serving[rows],
-        )  # fmt: skip
-        return part
+    @cached_property
+    def gain(self) -> FloatArray:
+        """Power gain (n_ue, n_bs), linear."""
+        return ratio_from_db(self.gain_db)
 
-    def with_rows(self, index: IntArray, some: RadioLinks) -> Self:
-        """These links with the rows of others in place of rows index (k,), at their time."""
+    @cached_property
+    def rsrp_dbm(self) -> FloatArray:
+        """Mean received reference-signal power (n_ue, n_bs)."""
+        return self.power_dbm + self.gain_db
 
-        def merged(name: str) -> Any:
-            value = getattr(self, name).copy()
-            value[index] = getattr(some, name)
-            return value
-
-        return type(self)(some.time_s, *(merged(name) for name in _COLUMNS))
+    @cached_property
+    def received_w(self) -> FloatArray:
+        """`rsrp_dbm` in watts."""
+        return self.gain * w_from_dbm(self.power_dbm)
 
     @cached_property
     def serving(self) -> IntArray:
@@ -91,24 +86,14 @@ class RadioLinks:
     @cached_property
     def interference_w(self) -> FloatArray:
         """Sum of the received powers of all other cells (n_ue, n_bs), W."""
-        if self._whole is not None:
-            whole, rows = self._whole
-            return whole.interference_w[rows]
-        return interference(self.received_w, self.serving, 0.0)
+        return interference(self.received_w, self.serving)
 
     def sinr(self, noise_dbm: float) -> FloatArray:
         """Downlink SINR (n_ue, n_bs), linear: interference from all other cells at full load, and noise.
 
         noise_dbm is the noise in the bandwidth of RSRP (one resource element).
         """
-        if noise_dbm not in self._sinr:
-            if self._whole is not None:
-                whole, rows = self._whole
-                ratio = whole.sinr(noise_dbm)[rows]
-            else:
-                ratio = self.received_w / interference(self.received_w, self.serving, float(w_from_dbm(noise_dbm)))
-            self._sinr[noise_dbm] = ratio
-        return self._sinr[noise_dbm]
+        return self.received_w / (self.interference_w + w_from_dbm(noise_dbm))
 
 
 def strongest(received_w: FloatArray) -> IntArray:
@@ -119,8 +104,8 @@ def strongest(received_w: FloatArray) -> IntArray:
     return np.where(np.isnan(received_w[:, 0]), -1, np.argmax(received_w, axis=1))
 
 
-def interference(received_w: FloatArray, strongest: IntArray, noise_w: float) -> FloatArray:
-    """Sum of noise and the powers of all other base stations (n, n_bs), W, of powers received (n, n_bs).
+def interference(received_w: FloatArray, strongest: IntArray) -> FloatArray:
+    """Sum of the powers of all other base stations (n, n_bs), W, of powers received (n, n_bs).
 
     Of the strongest one (n,) it is the sum of the others: a difference of sums would lose weak interference.
     """
@@ -130,10 +115,10 @@ def interference(received_w: FloatArray, strongest: IntArray, noise_w: float) ->
     is_own = np.arange(received_w.shape[1]) == own
     others_w = np.cumsum(np.where(is_own, 0.0, received_w), axis=1)[:, -1:]  # one after the other, however many
     rest_w = others_w + (np.take_along_axis(received_w, own, axis=1) - received_w)
-    return np.where(is_own, others_w, rest_w) + noise_w
+    return np.where(is_own, others_w, rest_w)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Budget:
     """Base stations at_m (n_bs, 2), height_m, power_dbm, azimuth_deg (n_bs,) (NaN: no sector), and the laws of loss.
 
@@ -141,7 +126,7 @@ class Budget:
     in line of sight where the law's `is_far`.
     shadow_nlos, shadow_indoors : separate fields for links without line of sight and for UEs inside buildings.
     penetration, environment : loss of walls and car bodies, and effective environment heights, of UEs inside.
-    antennas : patterns and the base stations (k,) that have them; empty: `sector_gain_db` for all.
+    antennas : patterns and the base stations (k,) that have them.
     shifts_m (k, 2) : displacements of the images of each base station, the nearest of which counts; None: no images.
     """
 
@@ -162,6 +147,44 @@ class Budget:
     environment: Environment | None = None
     antennas: tuple[tuple[Antenna, IntArray], ...] = ()
     shifts_m: FloatArray | None = None
+
+    @classmethod
+    def drawn(
+        cls, setting: WorldSetting, stations: tuple[BaseStation, ...], site: IntArray, ground: Ground, name: str = ""
+    ) -> Self:
+        """The budget of base stations of sites (n_bs,): laws of place are drawn from streams of that name."""
+        radio, streams, buildings = setting.radio, ground.streams, ground.buildings
+        at_m = np.array([b.position_m for b in stations]).reshape(-1, 2)
+        height_m = np.array([b.height_m for b in stations])
+        antennas_m = np.column_stack([at_m, height_m])
+
+        def geometry(position_m: FloatArray, pairs: Pairs) -> BoolArray:
+            above_m = np.broadcast_to(pairs.ue_height_m, (len(position_m), 1))
+            own = None if pairs.indoors is None else pairs.indoors.building
+            return buildings.line_of_sight(np.column_stack([position_m, above_m]), antennas_m, own)
+
+        law, shadowing = radio.path_loss, radio.shadowing.under(radio.path_loss)
+        shadow_rng, inside = streams.at(f"radio.shadowing{name}"), streams.at(f"radio.indoors{name}")
+        kinds = dict.fromkeys(b.antenna for b in stations)
+        return cls(
+            at_m=at_m,
+            height_m=height_m,
+            power_dbm=np.array([b.power_dbm for b in stations]),
+            azimuth_deg=np.array([np.nan if b.azimuth_deg is None else b.azimuth_deg for b in stations]),
+            ue_height_m=setting.ues.height_m,
+            carrier_hz=radio.carrier_hz,
+            path_loss=law,
+            sight=radio.line_of_sight.law(ground.area, site, law, geometry, streams.at(f"radio.sight{name}")),
+            shadow=shadowing.field(ground.area, site, shadow_rng),
+            nlos_factor=shadowing.nlos_factor,
+            far_factor=radio.shadowing.far_factor(law),
+            shadow_nlos=shadowing.nlos_field(ground.area, site, shadow_rng),
+            shadow_indoors=shadowing.indoor_field(site, inside),
+            penetration=radio.penetration.law(law, radio.carrier_hz, streams.at("radio.penetration")),
+            environment=Environment(law, site, inside),
+            antennas=tuple((kind, np.flatnonzero([b.antenna == kind for b in stations])) for kind in kinds),
+            shifts_m=None if setting.layout is None else setting.layout.shifts_m,
+        )
 
     def pairs(self, position_m: FloatArray, indoors: Indoors | None = None) -> Pairs:
         """The geometry of all links from positions (n, 2), line of sight included; indoors: one row a position."""
@@ -228,8 +251,6 @@ class Budget:
         """Gain of the antennas (n, n_bs) towards UEs at positions (n, 2)."""
         offset_m = np.stack(self._offset_m(position_m), axis=-1)
         drop_m = self.height_m - pairs.ue_height_m
-        if not self.antennas:
-            return sector_gain_db(offset_m, drop_m, self.azimuth_deg)
         gain = np.zeros(offset_m.shape[:2])
         for antenna, own in self.antennas:
             gain[:, own] = antenna.gain_db(offset_m[:, own], drop_m[..., own], self.azimuth_deg[own])
@@ -275,21 +296,49 @@ class Budget:
 
     def links(self, time_s: float, position_m: FloatArray, indoors: Indoors | None = None) -> RadioLinks:
         """The `RadioLinks` of all pairs at a time; indoors: one row a position, None: all outdoors."""
-        of = blocks(len(position_m), len(self.at_m))
-        if len(of) == 1:
-            return self._links(time_s, position_m, indoors)
-        links = RadioLinks.empty(time_s, len(position_m), len(self.at_m))
-        for rows in of:
-            links.fill(rows, self._links(time_s, position_m[rows], None if indoors is None else indoors.select(rows)))
+        found = []
+        for rows in blocks(len(position_m), len(self.at_m)):
+            pairs = self.pairs(position_m[rows], None if indoors is None else indoors.select(rows))
+            found.append((pairs.distance_3d_m, self.gain_db(position_m[rows], pairs), pairs.los))
+        distance_m, gain_db, los = found[0] if len(found) == 1 else map(np.concatenate, zip(*found, strict=True))
+        return RadioLinks(time_s, distance_m, gain_db, los, self.power_dbm)
+
+
+@dataclass
+class KeptLinks:
+    """The links of UEs over one budget. Links of UEs that are where they were at the last call are kept, to the bit."""
+
+    budget: Budget
+    _known: tuple[FloatArray, Indoors | None, RadioLinks] | None = None
+
+    def at(self, time_s: float, position_m: FloatArray, indoors: Indoors | None) -> RadioLinks:
+        """The links (n, n_bs) at a time."""
+        moved = self._moved(position_m, indoors)
+        rows = np.flatnonzero(moved)
+        if self._known is None or len(rows) > _MAX_MOVED * len(moved):
+            self._known = None  # its memory is that of the next
+            links = self.budget.links(time_s, position_m, indoors)
+        elif not len(rows):
+            return self._known[2].at(time_s)
+        else:
+            some = self.budget.links(time_s, position_m[rows], None if indoors is None else indoors.select(rows))
+            links = self._known[2].with_rows(rows, some)
+        self._known = position_m, indoors, links
         return links
 
-    def _links(self, time_s: float, position_m: FloatArray, indoors: Indoors | None) -> RadioLinks:
-        pairs = self.pairs(position_m, indoors)
-        gain_db = self.gain_db(position_m, pairs)
-        los = pairs.los if pairs.los is not None else np.ones(gain_db.shape, dtype=bool)
-        gain = ratio_from_db(gain_db)
-        received_w = gain * w_from_dbm(self.power_dbm)
-        return RadioLinks(time_s, pairs.distance_3d_m, gain, self.power_dbm + gain_db, los, received_w)
+    def _moved(self, position_m: FloatArray, indoors: Indoors | None) -> BoolArray:
+        """Which UEs (n,) are elsewhere than at the last call, or inside otherwise."""
+        if self._known is None or (self._known[1] is None) != (indoors is None):
+            return np.ones(len(position_m), dtype=np.bool_)
+        before_m, inside, _ = self._known
+        same = (before_m == position_m) | (np.isnan(before_m) & np.isnan(position_m))
+        moved = ~same.all(axis=1)
+        if indoors is not None and inside is not None and indoors is not inside:
+            for f in fields(Indoors):
+                moved |= getattr(indoors, f.name) != getattr(inside, f.name)
+        if moved.any():
+            moved[:2] = True  # a single link would be summed in another order
+        return np.asarray(moved)
 
 
 def _rows(pairs: Pairs, index: IntArray) -> Pairs:

@@ -17,9 +17,8 @@ from fl.tracking.book import Book
 from fl.tracking.history import LEAST_ROUNDS, Lifetimes
 from fl.types import Public, Request, RoundContext
 from netsim.build import build_world
-from netsim.clock import Clock, first_multiple, last_multiple
+from netsim.clock import Clock, first_multiple, last_multiple, tick_after
 from netsim.geometry import Area
-from netsim.lookahead import tick_after
 from netsim.mobility.base import Ground
 from netsim.mobility.gauss_markov import GaussMarkov
 from netsim.mobility.replay import Replay, Replayed, TraceRows

@@ -5,6 +5,7 @@ import gzip
 import json
 import re
 import shutil
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -239,7 +240,8 @@ def test_the_map_leaves_courtyards_open(tmp_path, tiny):
     world = build_world(tiny().world, Streams(0), 60.0)
     house = shapely.Polygon(shapely.box(0, 0, 100, 100).exterior, [shapely.box(40, 40, 60, 60).exterior])
     low = shapely.box(150, 0, 160, 10)
-    world.buildings = Buildings(np.array([low, house], dtype=object), np.array([5.0, 9.0]))
+    buildings = Buildings(np.array([low, house], dtype=object), np.array([5.0, 9.0]))
+    world.ground = replace(world.ground, buildings=buildings)
     write_map(tmp_path, world, tiny().world.city)
     ground = loaded(tmp_path / "map.npz")
     assert ground["footprint_building"].tolist() == [0, 1, 1]
