@@ -299,7 +299,7 @@ class Budget:
         found = []
         for rows in blocks(len(position_m), len(self.at_m)):
             pairs = self.pairs(position_m[rows], None if indoors is None else indoors.select(rows))
-            found.append((pairs.distance_3d_m, self.gain_db(position_m[rows], pairs), pairs.los))
+            found.append((pairs.distance_3d_m, self.gain_db(position_m[rows], pairs), np.asarray(pairs.los)))
         distance_m, gain_db, los = found[0] if len(found) == 1 else map(np.concatenate, zip(*found, strict=True))
         return RadioLinks(time_s, distance_m, gain_db, los, self.power_dbm)
 

@@ -85,12 +85,13 @@ def outer_products(gain: FloatArray, fading: ComplexArray | None) -> FloatArray:
         return gain[..., None]
     i, j = np.triu_indices(fading.shape[-1], 1)
     cross = np.sqrt(2.0) * fading[..., i] * fading[..., j].conj()
-    return gain[..., None] * np.concatenate([fading.real**2 + fading.imag**2, cross.real, cross.imag], axis=-1)
+    columns = np.concatenate([fading.real**2 + fading.imag**2, cross.real, cross.imag], axis=-1)
+    return np.asarray(gain[..., None] * columns)
 
 
 def _trace(outer: FloatArray) -> FloatArray:
     """||h||^2 of outer products (n, antennas^2)."""
-    return outer[:, : math.isqrt(outer.shape[1])].sum(axis=1)
+    return np.asarray(outer[:, : math.isqrt(outer.shape[1])].sum(axis=1))
 
 
 def _numbered(first: BoolArray) -> tuple[IntArray, IntArray]:
@@ -138,7 +139,7 @@ class Durations(NamedTuple):
 
 def is_received(sinr: FloatArray, least: float) -> BoolArray:
     """Which UEs (n,) are decoded: those with a SINR of at least `least`; if none has, the one with the highest."""
-    return (sinr > 0) & (sinr >= min(least, sinr.max(initial=0.0)))
+    return np.asarray((sinr > 0) & (sinr >= min(least, sinr.max(initial=0.0))))
 
 
 def waits(spans: Durations, received: BoolArray, serving: IntArray, group_of: IntArray, limit_s: float) -> FloatArray:
