@@ -98,7 +98,7 @@ class ComparedRound:
 
 
 def observe(how: Leakage, tracks: Tracks, now: ComparedRound, rng: Rng) -> tuple[Tracks, list[Row]]:
-    """The next tracks, and one row per (UE, model) of the round and attack (columns: `fl/round/tables.py`)."""
+    """The next tracks, and one row per (UE, model) of the round and attack (columns: `fl/round/tables.toml`)."""
     answers = {
         label: now.named.get(label, {}) | answers_of(estimates, now.area) for label, estimates in now.estimates.items()
     }
