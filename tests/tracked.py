@@ -9,7 +9,7 @@ from fl.attacks.base import Attack, View
 from fl.attacks.learnt_errors import LearntErrors
 from fl.attacks.shadow_ues import Population, positions_m
 from fl.attacks.tracker import Tracker
-from fl.leakage.reliability import reliability_error
+from fl.leakage.reliability import reliability
 from fl.tracking.belief import Belief, answers, expected_distance_m, in_area
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Estimates, Public, RoundContext
@@ -65,7 +65,7 @@ class Scores:
 
     @property
     def reliability(self) -> float:
-        return reliability_error(self.stated, self.hit)
+        return reliability(np.arange(len(self.hit)), self.stated, self.hit, draws=1).error
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from fl.leakage.reliability import DRAWS, Reliability, reliability
-from netsim.rng import Streams
+from fl.leakage.reliability import Reliability, reliability
 from netsim.units import FloatArray
 from scenarios.app.report.charts import (
     BOTH,
@@ -266,12 +265,10 @@ def reliability_table(run: Run) -> str:
     rows = list[list[Cell]]()
     for name in dict.fromkeys([*tracking_attacks(run), *map(str, named["attack"][np.isfinite(named["probability"])])]):
         for kind, of in _reliabilities(run, name):
-            if of.count.any():
-                error, low, high, perfect = (
-                    figure_text(100 * value) for value in (of.error, of.error_low, of.error_high, of.by_chance_error)
-                )
-                rows.append([name, kind, int(of.count.sum()), Mark(f"{error} [{low}, {high}]", of.error), perfect])
-    title = "Expected calibration error (ECE) of stated probabilities, in percentage points, with its 95 % interval"
+            if of.count:
+                error, perfect = (figure_text(100 * value) for value in (of.error, of.by_chance_error))
+                rows.append([name, kind, of.count, Mark(error, of.error), perfect])
+    title = "Expected calibration error (ECE) of stated probabilities, in percentage points"
     return table(title, ["attack", "answers", "number", "ECE", "ECE of right probabilities"], rows, "calibration")
 
 
@@ -280,8 +277,7 @@ def _reliabilities(run: Run, name: str) -> Iterator[tuple[str, Reliability]]:
     for kind, rows in tracked(run, name).items():
         ue = rows["ue"].astype(np.int64)
         stated = np.minimum(rows["disc_probability"], 1.0)
-        draws = Streams(0).at("reliability").uniform("ue", np.arange(DRAWS), (len(np.unique(ue)),))
-        yield kind, reliability(ue, stated, rows["near"] == 1, draws)
+        yield kind, reliability(ue, stated, rows["near"] == 1)
     named = run.tables["named"]
     truth = Truth.of(run.tables["ues"], np.unique(run.rows("leakage", "attack", name)["ue"]), run.hit_radius_m)
     mine = where(named, (named["attack"] == name) & np.isfinite(named["ue"]))

@@ -17,12 +17,11 @@ import numpy as np
 
 from fl.leakage.chance import others_peaks, uniform_shares
 from fl.leakage.named import MOST_NAMED
-from fl.leakage.reliability import DRAWS, Reliability, moved_auc, near_auc, reliability
+from fl.leakage.reliability import Reliability, moved_auc, near_auc, reliability
 from fl.learners.density import Density
 from fl.types import rank_of_place
 from netsim.columns import no_ints, row_id
 from netsim.geometry import Area
-from netsim.rng import Streams
 from netsim.units import BoolArray, FloatArray
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.run import Table, where
@@ -315,8 +314,7 @@ def stated_reliability(named: Table, truth: Truth) -> Reliability:
     )  # not where there is none: NaN
     ue = named["ue"][mine].astype(np.int64)
     probability = np.clip(named["probability"][mine], 0.0, 1.0)
-    draws = Streams(0).at("reliability").uniform("ue", np.arange(DRAWS), (len(np.unique(ue)),))
-    return reliability(ue, probability, right, draws)
+    return reliability(ue, probability, right)
 
 
 def claim_rows(estimates: Table, links: Table, hit_radius_m: float) -> dict[str, Table]:

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from fl.leakage.reliability import Reliability
 from netsim.checkpoint import read_arrays
 from netsim.geometry import Area
 from netsim.safe import what_is
@@ -220,7 +219,7 @@ def _of_attacks(folder: Path, study: Study) -> Iterator[Part]:
             **attack_rows(mine, centre), "home ever": ever_named(mine, with_home(ues), settings.hit_radius_m),
             **claim_rows(effort, links, settings.hit_radius_m), **named_rows(mine, said, truth, attacked, requested_s),
             **densest_rows(said, densest, attacked),
-            **({"reliability": _scalars(stated_reliability(said, truth))} if len(truth.ue) else {}),
+            **({"reliability": one(**vars(stated_reliability(said, truth)))} if len(truth.ue) else {}),
             **({"tracking": tracking_rows(tracked)} if len(tracked["ue"]) else {}),
             **({"linking": linked} if len(linked["round"]) else {}),
             **({"identities": known} if len(known["round"]) else {}),
@@ -238,10 +237,6 @@ def _lists(scores: Table, hit_radius_m: float) -> dict[str, Rows]:
             found.setdefault(name, {}).update(one(**dict(zip(columns, score, strict=True))))
     near = {"lists": one(hit_radius_m=hit_radius_m)}
     return {name: {"list": row} | ({} if name else near) for name, row in found.items()}
-
-
-def _scalars(found: Reliability) -> Table:
-    return one(**{name: value for name, value in vars(found).items() if np.isscalar(value)})
 
 
 def _targets(study: Study, ues: Table, updates: Table) -> np.ndarray | None:
