@@ -13,7 +13,7 @@ from fl.attacks.span import Span
 from fl.attacks.threat import PARTICIPANTS
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Estimates, Public, RoundContext
-from netsim.columns import frozen, no_ints
+from netsim.columns import frozen
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
@@ -22,57 +22,51 @@ _LARGEST = 1e15  # of anything that adds up here
 
 
 @frozen
-class Classes:
-    """Means of the rows [z, S] of each class of sums: number (c,) ascending, rows (c,), mean (c, n + G)."""
+class SumsSoFar:
+    """What all sums add up to: of z (n,), who is in a sum by index, and S (G,), its scores.
 
-    equal_rows: ClassVar = True
-    bounds: ClassVar[dict[str, tuple[float, float]]] = {"rows": (0, _LARGEST), "mean": (-_LARGEST, _LARGEST)}
-    number: IntArray
-    rows: FloatArray
-    mean: FloatArray
-
-
-@frozen
-class NormalEquations:
-    """Normal equations of all sums so far.
-
-    ue (n,) ascending; cross (n, n + G): Z^T [Z, S] of rows less the means of their classes; change (n_model, d): the
-    last step of each published model, empty before the first and where none is read.
+    both (n, n): Z^T Z; scores (n, G): Z^T S; rows (c,), members (c, n), total (c, G): number, sum of z and sum of S in
+    each class; change (n_model, d): the last step of each published model, empty before the first and where none is
+    read.
     """
 
-    bounds: ClassVar[dict[str, tuple[float, float]]] = {"cross": (-_LARGEST, _LARGEST)}
-    ue: IntArray
-    cross: FloatArray
-    classes: Classes
+    bounds: ClassVar[dict[str, tuple[float, float]]] = {
+        **dict.fromkeys(("both", "rows", "members"), (0, _LARGEST)),
+        **dict.fromkeys(("scores", "total"), (-_LARGEST, _LARGEST)),
+    }
+    both: FloatArray
+    scores: FloatArray
+    rows: FloatArray
+    members: FloatArray
+    total: FloatArray
     change: FloatArray
 
-    def plus(self, ue: IntArray, number: IntArray, z: FloatArray, score: FloatArray) -> "NormalEquations":
-        """With sums (k,) of classes `number`: who is in them z (k, m), by names ue (m,) ascending, and maps (k, G)."""
-        every, numbers, places = np.union1d(self.ue, ue), np.union1d(self.classes.number, number), score.shape[1]
-        n, c = len(every), len(numbers)
-        cross, rows, mean = np.zeros((n, n + places)), np.zeros(c), np.zeros((c, n + places))
-        if len(self.classes.number):
-            at, of = np.searchsorted(every, self.ue), np.searchsorted(numbers, self.classes.number)
-            column = np.concatenate([at, n + np.arange(places)])  # a new UE begins at 0
-            cross[np.ix_(at, column)], rows[of] = self.cross, self.classes.rows
-            mean[np.ix_(of, column)] = self.classes.mean
-        both = np.zeros((len(z), n + places))
-        both[:, np.searchsorted(every, ue)], both[:, n:] = z, score
-        for i in np.searchsorted(numbers, np.unique(number)).tolist():
-            own = both[number == numbers[i]]
-            gap, share = own.mean(axis=0) - mean[i], len(own) / (rows[i] + len(own))
-            off = np.concatenate([own - own.mean(axis=0), np.sqrt(rows[i] * share) * gap[None]])
-            cross += off[:, :n].T @ off
-            mean[i] += share * gap
-            rows[i] += len(own)
-        return replace(self, ue=every, cross=cross, classes=Classes(numbers, rows, mean))
+    def plus(self, of_class: FloatArray, z: FloatArray, score: FloatArray) -> "SumsSoFar":
+        """With k sums: their classes (k, c) and members (k, n), 0 or 1, and maps (k, G)."""
+        return SumsSoFar(
+            _added(self.both, z.T @ z),
+            _added(self.scores, z.T @ score),
+            _added(self.rows, of_class.sum(axis=0)),
+            _added(self.members, of_class.T @ z),
+            _added(self.total, of_class.T @ score),
+            self.change,
+        )
 
     def maps(self, ue: IntArray, ridge: float) -> PlaceMaps:
-        """Theta (k, G) = (Z^T Z + ridge I)^-1 Z^T S of UEs (k,) ascending."""
-        n = len(self.ue)
-        wanted = np.eye(n)[:, np.searchsorted(self.ue, ue)]
-        weight = np.linalg.solve(self.cross[:, :n] + ridge * np.eye(n), wanted)
-        return PlaceMaps(ue, weight.T @ self.cross[:, n:])
+        """Theta (k, G) = (Z^T Z + ridge I)^-1 Z^T S of UEs (k,), of rows less the means of their classes."""
+        mean = self.members / np.maximum(self.rows, 1)[:, None]
+        both = self.both - mean.T @ self.members
+        scores = np.where(both.diagonal()[:, None] > 0, self.scores - mean.T @ self.total, 0.0)
+        n = len(both)
+        weight = np.linalg.solve(both + ridge * np.eye(n), np.eye(n)[:, ue])
+        return PlaceMaps(ue, weight.T @ scores)
+
+
+def _added(known: FloatArray, more: FloatArray) -> FloatArray:
+    """The sum of two arrays, the first of which is continued by zeros."""
+    added = more.copy()
+    added[tuple(slice(length) for length in known.shape)] += known
+    return added
 
 
 class ParticipationRegression(NamesPlaces):
@@ -126,43 +120,41 @@ class ParticipationRegression(NamesPlaces):
         """The span whose scores are the maps of sums."""
         return Span(layer=self.layer, rank=self.rank, cell_m=self.cell_m, add="scores")
 
-    def start(self) -> NormalEquations:
+    def start(self) -> SumsSoFar:
         none = np.zeros((0, 0))
-        return NormalEquations(no_ints(), none, Classes(no_ints(), np.zeros(0), none), none)
+        return SumsSoFar(none, none, np.zeros(0), none, none, none)
 
-    def listed(self, state: NormalEquations, public: Public, count: int) -> FloatArray:
-        found = state.maps(state.ue, self.ridge)
+    def listed(self, state: SumsSoFar, public: Public, count: int) -> FloatArray:
+        found = state.maps(np.flatnonzero(state.both.diagonal()), self.ridge)
         return best_of_all(found, public.area, self.cell_m, Naming(count, self.apart_m, 0.0))
 
     def self_test(self, view: View, facts: RoundContext, rng: Rng) -> float | None:
         """Self-test of the span: one update is in no company."""
         return self.span.self_test(view, facts, rng)
 
-    def run(
-        self, view: View, facts: RoundContext, state: NormalEquations, rng: Rng
-    ) -> tuple[Estimates, NormalEquations]:
-        party = (view.ue, view.source) if view.party is None else view.party
-        ue = np.unique(party[0])
-        maps = len(np.union1d(ue, state.ue)) + _QUARTERS
-        grid = PlaceGrid.over(facts.public.area, self.cell_m, maps, self.label)
+    def run(self, view: View, facts: RoundContext, state: SumsSoFar, rng: Rng) -> tuple[Estimates, SumsSoFar]:
+        ue, source = (view.ue, view.source) if view.party is None else view.party
+        n = max(int(ue.max(initial=-1)) + 1, len(state.both))
+        grid = PlaceGrid.over(facts.public.area, self.cell_m, n + _QUARTERS, self.label)
         if view.vantage == "model":
             view, state = _without_momentum(view, facts, state)
         good = view.usable
         of_any_size = replace(view, party=None)  # what other members add cancels, and fewer directions miss one's own
         score = self.span.scores(of_any_size, grid, rng)[good].astype(np.float64)
-        z = np.zeros((len(good), len(ue)))
-        z[party[1], np.searchsorted(ue, party[0])] = 1.0
+        z = np.zeros((len(good), n))
+        z[source, ue] = 1.0
         day_s = facts.week_s if np.isfinite(facts.week_s) else facts.time_s
         number = view.source_model[good] * _QUARTERS + int(day_s // _QUARTER_S) % _QUARTERS
-        state = state.plus(ue, number, z[good], score - score.mean(axis=1, keepdims=True))
+        of_class = np.eye(facts.public.n_model * _QUARTERS)[number]
+        state = state.plus(of_class, z[good], score - score.mean(axis=1, keepdims=True))
         found = state.maps(np.unique(view.ue), self.ridge)
         return answers(view, found, grid, self.naming(view)), state
 
 
-def _without_momentum(view: View, facts: RoundContext, state: NormalEquations) -> tuple[View, NormalEquations]:
+def _without_momentum(view: View, facts: RoundContext, state: SumsSoFar) -> tuple[View, SumsSoFar]:
     """Published steps less what the server's momentum repeats of the step before; a model at rest keeps velocity."""
     before = state.change if len(state.change) else np.zeros_like(view.model_after.parameters)
-    moved = view.source_model[view.usable]
-    change, step = before.copy(), view.update - facts.public.server_momentum * before[view.source_model]
-    change[moved] = view.update[view.usable]
+    step = view.update - facts.public.server_momentum * before[view.source_model]
+    change = before.copy()
+    change[view.source_model[view.usable]] = view.update[view.usable]
     return replace(view, update=step), replace(state, change=change)

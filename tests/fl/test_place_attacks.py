@@ -484,14 +484,14 @@ class TestParticipationRegression:
     def test_remembers_through_a_checkpoint(self, tmp_path):
         attack, rounds = ParticipationRegression(cell_m=50), self.rounds(observes="aggregate", secagg_group_size=3)
         _, state = run(attack, rounds[:3])
-        before = state.cross.copy()
+        before = state.scores.copy()
         save_tree(tmp_path / "state.npz", to_tree(state))
         again = from_tree(load_tree(tmp_path / "state.npz"), attack.start())
         assert_array_equal(run(attack, rounds[3:], again)[0].position_m, run(attack, rounds)[0].position_m)
-        assert_array_equal(state.cross, before)  # a state is a value
-        for name in ("cross", "rows"):
+        assert_array_equal(state.scores, before)  # a state is a value
+        for name in ("both", "rows"):
             tree = load_tree(tmp_path / "state.npz")
-            (tree if name == "cross" else tree["classes"])[name][0] = np.nan
+            tree[name][0] = np.nan
             with pytest.raises(ValueError, match=rf"{name} is not numbers from"):
                 from_tree(tree, attack.start())
 
