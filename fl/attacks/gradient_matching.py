@@ -124,8 +124,8 @@ def bfgs(distance: CosineDistance, start: Tensor, iterations: int) -> Minimum:
 
 def _first_inverse(slope: Tensor) -> Tensor:
     """Inverse Hessians (n, q, 2, 2) with which the first step is half a unit long."""
-    size = slope.norm(dim=-1).clamp_min(1e-12)
-    return (0.5 / size)[..., None, None] * torch.eye(2, dtype=slope.dtype)
+    size: Tensor = slope.norm(dim=-1).clamp_min(1e-12)
+    return 0.5 / size[..., None, None] * torch.eye(2, dtype=slope.dtype)
 
 
 def _better_inverse(inverse: Tensor, way: Tensor, bend: Tensor, learnt: Tensor) -> Tensor:
@@ -143,4 +143,5 @@ def _better_inverse(inverse: Tensor, way: Tensor, bend: Tensor, learnt: Tensor) 
 
 def _times(matrix: Tensor, vector: Tensor) -> Tensor:
     """Products (n, q, 2) of matrices (n, q, 2, 2) with vectors."""
-    return torch.einsum("nqij,nqj->nqi", matrix, vector)
+    product: Tensor = torch.einsum("nqij,nqj->nqi", matrix, vector)
+    return product

@@ -15,9 +15,10 @@ from fl.attacks.base import Attack, View
 from fl.attacks.pace import Pace
 from fl.attacks.shadow_ues import STILL_M, Population, made_up
 from fl.tracking.error_model import ErrorModel
-from fl.types import Estimates, RoundContext, State
+from fl.tracking.place_grid import PlaceGrid
+from fl.types import Estimates, Local, RoundContext, State
 from netsim.checkpoint import from_tree, to_tree
-from netsim.columns import frozen, no_floats, no_ints, no_places
+from netsim.columns import Columns, frozen, no_floats, no_ints, no_places
 from netsim.geometry import Area
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
@@ -29,6 +30,10 @@ _STEPS = 60  # of EM
 _LEAST_M, _LEAST_GAIN = 1.0, 0.001
 _FEWEST = 10
 _MEDIAN = float(np.log(2.0))  # of |b|^2 / 2 for b of two standard normal numbers
+_CELLS = 50  # of the grid that made-up UEs are spread over, a side
+_OUTLIER = 0.05
+_SIMULATED_UES = 32
+_ROUGHLY = 0.1  # of the longer side of the area: error of an attack that could not be tried out
 _MATCHED = tuple(2**k for k in range(2, 13))  # rounds after which the motion of made-up UEs is matched again
 
 
@@ -38,43 +43,55 @@ def named_places(estimates: Estimates, area: Area) -> tuple[IntArray, FloatArray
     Centroids count where there are any, averaged over the models of the UE; they stand at all ranks, so that their
     errors may have several scales. Else places or answers count, by weight. What lies outside the area was not named.
     """
-    names = np.unique(estimates.ue)
-    found = np.full((len(names), MOST_RANKS, 2), np.nan)
+    names, row = np.unique(estimates.ue, return_inverse=True)
     what = np.array(estimates.what, dtype=object)
     inside = area.contains(estimates.position_m)
     centroid = inside & (what == "centroid")
-    others = inside & ((what == "place") | (what == "answer"))
-    row = np.searchsorted(names, estimates.ue)
     count = np.bincount(row[centroid], minlength=len(names))
-    for axis in (0, 1):
-        total = np.bincount(row[centroid], weights=estimates.position_m[centroid, axis], minlength=len(names))
-        mean = np.divide(total, count, out=np.full(len(names), np.nan), where=count > 0)
-        found[:, :, axis] = mean[:, None]
-    some = np.flatnonzero(others & (count[row] == 0))
-    some = some[np.lexsort((-estimates.weight[some], row[some]))]
-    start = np.searchsorted(row[some], row[some], "left")
-    rank = np.arange(len(some)) - start
+    total = np.zeros((len(names), 2))
+    np.add.at(total, row[centroid], estimates.position_m[centroid])
+    mean = total / np.where(count > 0, count, np.nan)[:, None]
+    found = np.repeat(mean[:, None], MOST_RANKS, axis=1)
+    others = inside & ((what == "place") | (what == "answer")) & (count[row] == 0)
+    some = np.lexsort((-estimates.weight, row))
+    some = some[others[some]]
+    rank = np.arange(len(some)) - np.searchsorted(row[some], row[some])
     first = rank < MOST_RANKS
     found[row[some[first]], rank[first]] = estimates.position_m[some[first]]
     return names, found
 
 
 @frozen
-class LearntErrors:
-    """Observations of the attacker on its own UEs.
-
-    of, replica : states of the attack, and of the parts, for them, as trees (see `netsim.checkpoint`), empty before the
-    first round; named_m (m, R, 2) : estimates, NaN where nothing was named; ue, round (m,) : whose, and when; truth_m
-    (m, 2) : of them; displacements_m (n,) : how far they had moved since the round before; learnt : rounds learnt from;
-    fitted : the model, None before anything was named; pace : how they move.
+class OwnEstimates(Columns):
+    """Estimates named_m (m, R, 2), NaN where nothing was named, of the attacker's own UEs ue (m,) in rounds round (m,),
+    and the truth (m, 2).
     """
 
-    of: State = field(default_factory=dict)
-    replica: State = field(default_factory=dict)
     named_m: FloatArray = field(default_factory=lambda: np.zeros((0, MOST_RANKS, 2)))
     ue: IntArray = field(default_factory=no_ints)
     round: IntArray = field(default_factory=no_ints)
     truth_m: FloatArray = field(default_factory=no_places)
+
+    def successive(self) -> tuple[IntArray, IntArray]:
+        """Entries (n,) that have one of the same UE in the round before, and those (n,)."""
+        span = int(self.ue.max(initial=0)) + 1
+        key = self.round * span + self.ue
+        _, here, last = np.intersect1d(key - span, key, return_indices=True)
+        return here, last
+
+
+@frozen
+class LearntErrors:
+    """What the attacker has learnt from its own UEs.
+
+    of, replica : states of the attack, and of the parts, for them, as trees (see `netsim.tree`), empty before the first
+    round; tested : the latest estimates; displacements_m (n,) : how far the UEs had moved since the round before;
+    learnt : rounds learnt from; fitted : the model, None before anything was named; pace : how they move.
+    """
+
+    of: State = field(default_factory=dict)
+    replica: State = field(default_factory=dict)
+    tested: OwnEstimates = field(default_factory=OwnEstimates)
     displacements_m: FloatArray = field(default_factory=no_floats)
     learnt: int = 0
     fitted: ErrorModel | None = None
@@ -89,77 +106,53 @@ class LearntErrors:
         """
         if view.replica is None or not len(view.ue):
             return self
-        if self.learnt in _MATCHED:
-            known = self._matched(population)
-            if known.pace is not self.pace:
-                return replace(known, learnt=self.learnt + 1).plus(view, facts, of, population, n_ue, rng, fresh)
-        n_ue, population = view.replica.made_up(n_ue), self.pace.of(population)
+        known = self._matched(population) if self.learnt in _MATCHED else self
+        n_ue = view.replica.made_up(n_ue)
         rng = replace(rng, purpose=f"{rng.purpose}.simulated")
-        data = made_up(n_ue, view, facts, population, rng)
-        seen, replica = view.replica.play(data, self.replica, rng)
-        before = from_tree(self.of["attack"], of.start()) if self.of else of.start()
+        data = made_up(n_ue, view, facts, known.pace.of(population), rng)
+        seen, replica = view.replica.play(data, known.replica, rng)
+        before = from_tree(known.of["attack"], of.start()) if known.of else of.start()
         estimates, inner = of.run(seen, facts, before, rng)
-        names, z = named_places(estimates, facts.public.area)
-        truth = _means(data.ue, data.count, data.mean_x(), n_ue)
-        named = np.full((n_ue, MOST_RANKS, 2), np.nan)
-        named[names] = z
-        known = replace(
-            self,
-            of={} if fresh else {"attack": to_tree(inner)},
-            replica=replica,
-            named_m=np.concatenate([self.named_m, named])[-max(_MOST_KEPT, n_ue) :],
-            ue=np.concatenate([self.ue, np.arange(n_ue)])[-max(_MOST_KEPT, n_ue) :],
-            round=np.concatenate([self.round, np.full(n_ue, facts.round)])[-max(_MOST_KEPT, n_ue) :],
-            truth_m=np.concatenate([self.truth_m, truth])[-max(_MOST_KEPT, n_ue) :],
-            learnt=self.learnt + 1,
-        )
-        here, last = known._successive()
-        moved = np.hypot(*(known.truth_m[here] - known.truth_m[last]).T)
-        return replace(known, displacements_m=moved, fitted=known._fit(facts.public.area, here, last))
+        named_m = np.full((n_ue, MOST_RANKS, 2), np.nan)
+        names, found_m = named_places(estimates, facts.public.area)
+        named_m[names] = found_m
+        new = OwnEstimates(named_m, np.arange(n_ue), np.full(n_ue, facts.round), _means(data, n_ue))
+        tested = OwnEstimates.join([known.tested, new]).select(slice(-max(_MOST_KEPT, n_ue), None))
+        here, last = tested.successive()
+        moved_m = np.hypot(*(tested.truth_m[here] - tested.truth_m[last]).T)
+        some = tested.select(np.flatnonzero(np.isfinite(tested.named_m[:, :, 0]).any(axis=1)))
+        model = known.fitted
+        if len(some.ue):
+            model = fitted(some.named_m, some.truth_m, float(np.prod(facts.public.area.side_m)))
+            model = replace(model, bias_m=lasting_m(model, tested))
+        attack = {} if fresh else {"attack": to_tree(inner)}
+        return LearntErrors(attack, replica, tested, moved_m, self.learnt + 1, model, known.pace)
 
     def _matched(self, population: Population) -> LearntErrors:
         """With UEs that move as real ones seem to; what was seen of others is forgotten, if they are others."""
-        here, last = self._successive()
-        step_m = np.hypot(*(self.named_m[here, 0] - self.named_m[last, 0]).T)
+        here, last = self.tested.successive()
+        step_m = np.hypot(*(self.tested.named_m[here, 0] - self.tested.named_m[last, 0]).T)
         pace = self.pace.matched(self.pace.of(population), step_m[np.isfinite(step_m)])
         if pace is self.pace:
             return self
-        new = LearntErrors()
-        return replace(
-            self, pace=pace, of={}, named_m=new.named_m, ue=new.ue, round=new.round, truth_m=new.truth_m
-        )  # fmt: skip
+        return replace(self, pace=pace, of={}, tested=OwnEstimates())
 
-    def _successive(self) -> tuple[IntArray, IntArray]:
-        """Entries (n,) that have one of the same UE in the round before, and those (n,)."""
-        span = int(self.ue.max(initial=0)) + 1
-        key = self.round * span + self.ue
-        order = np.argsort(key, kind="stable")
-        at = np.minimum(np.searchsorted(key[order], key - span), len(key) - 1)
-        there = key[order[at]] == key - span if len(key) else np.zeros(0, dtype=np.bool_)
-        return np.flatnonzero(there), order[at][there]
 
-    def _fit(self, area: Area, here: IntArray, last: IntArray) -> ErrorModel | None:
-        """The model that makes the residuals most likely."""
-        some = np.isfinite(self.named_m[:, :, 0]).any(axis=1)
-        if not some.any():
-            return self.fitted
-        model = fitted(self.named_m[some], self.truth_m[some], float(np.prod(area.side_m)))
-        return replace(model, bias_m=self._lasting_m(model, here, last))
+def lasting_m(model: ErrorModel, tested: OwnEstimates) -> float:
+    """Standard deviation a axis of what estimates of a UE that has not moved have in common in two rounds, from the
+    median product of the two: a few UEs whose updates are lost in noise in all rounds err alike by far more.
 
-    def _lasting_m(self, model: ErrorModel, here: IntArray, last: IntArray) -> float:
-        """Standard deviation a axis of what estimates of a UE that has not moved have in common in two rounds, from the
-        median product of the two: a few UEs whose updates are lost in noise in all rounds err alike by far more.
-
-        The rank that tells most counts, by its own line: a line through all ranks would displace exact estimates.
-        """
-        rank = int(np.argmax(model.share * (model.gain / model.sigma_m) ** 2))
-        away = self.named_m[:, rank] - model.offset_m[rank] - model.gain[rank] * self.truth_m
-        good, residual = np.hypot(*away.T) < 4 * model.sigma_m.max(), away / model.gain[rank]
-        still = np.hypot(*(self.truth_m[here] - self.truth_m[last]).T) < STILL_M
-        use = still & good[here] & good[last]
-        product = (residual[here[use]] * residual[last[use]]).sum(axis=1) / 2
-        common = float(np.median(product)) / _MEDIAN if len(product) >= _FEWEST else 0.0
-        return float(np.sqrt(np.clip(common, 0.0, None)))
+    The rank that tells most counts, by its own line: a line through all ranks would displace exact estimates.
+    """
+    here, last = tested.successive()
+    rank = int(np.argmax(model.share * (model.gain / model.sigma_m) ** 2))
+    away = tested.named_m[:, rank] - model.offset_m[rank] - model.gain[rank] * tested.truth_m
+    good, residual = np.hypot(*away.T) < 4 * model.sigma_m.max(), away / model.gain[rank]
+    still = np.hypot(*(tested.truth_m[here] - tested.truth_m[last]).T) < STILL_M
+    use = still & good[here] & good[last]
+    product = (residual[here[use]] * residual[last[use]]).sum(axis=1) / 2
+    common = float(np.median(product)) / _MEDIAN if len(product) >= _FEWEST else 0.0
+    return float(np.sqrt(max(common, 0.0)))
 
 
 def fitted(named_m: FloatArray, truth_m: FloatArray, area_m2: float) -> ErrorModel:
@@ -213,8 +206,53 @@ def _lines(
     return gain, mean_z - gain[:, None] * mean_x
 
 
-def _means(ue: IntArray, count: IntArray, mean_m: FloatArray, n_ue: int) -> FloatArray:
-    """Mean position (n_ue, 2) of all samples of each UE, from those of its rows (n,)."""
-    total = np.bincount(ue, weights=count, minlength=n_ue)
-    parts = [np.bincount(ue, weights=count * mean_m[:, axis], minlength=n_ue) for axis in (0, 1)]
-    return np.stack(parts, axis=1) / total[:, None]
+def _means(data: Local, n_ue: int) -> FloatArray:
+    """Mean position (n_ue, 2) of all samples of each UE."""
+    owner = data.ue[data.row_of_sample]
+    total = [np.bincount(owner, weights=x, minlength=n_ue) for x in data.x.T]
+    return np.stack(total, axis=1) / np.bincount(owner, minlength=n_ue)[:, None]
+
+
+@frozen
+class RoundPlaces:
+    """by : the attack that names places, forgetting all at the end of a round; None: places are not used.
+
+    sigma_m, outlier : its error and the share of places that say nothing, where given; shadow_ues : number of UEs
+    made up that the error is learnt on, where it is not.
+    """
+
+    by: Attack | None
+    sigma_m: float | None
+    outlier: float | None
+    shadow_ues: int | None
+
+    def learnt(self, errors: LearntErrors, view: View, facts: RoundContext, rng: Rng) -> LearntErrors:
+        """With what this round tells of errors."""
+        if self.by is None or self.sigma_m is not None:
+            return errors
+        everywhere = Population.uniform(PlaceGrid(facts.public.area, _CELLS, _CELLS))
+        n_ue = self.shadow_ues or _SIMULATED_UES
+        return errors.plus(view, facts, self.by, everywhere, n_ue, _own(rng), fresh=True)
+
+    def errors_now(self, learnt: LearntErrors, area: Area) -> ErrorModel:
+        """Errors of the places."""
+        if self.sigma_m is not None:
+            return ErrorModel.plain(self.sigma_m, _OUTLIER if self.outlier is None else self.outlier)
+        if learnt.fitted is not None:
+            return learnt.fitted
+        return ErrorModel.plain(_ROUGHLY * float(area.side_m.max()), _OUTLIER)
+
+    def named_m(self, name: IntArray, view: View, facts: RoundContext, rng: Rng) -> FloatArray:
+        """Places of the senders (k,) ascending: (k, R, 2), NaN where none is named."""
+        if self.by is None:
+            return np.full((len(name), 1, 2), np.nan)
+        said, _ = self.by.run(view, facts, self.by.start(), _own(rng))
+        known, z_m = named_places(said, facts.public.area)
+        places_m = np.full((len(name), *z_m.shape[1:]), np.nan)
+        places_m[np.searchsorted(name, known)] = z_m
+        return places_m
+
+
+def _own(rng: Rng) -> Rng:
+    """Draws of the attack on single rounds."""
+    return replace(rng, purpose=f"{rng.purpose}.by")

@@ -19,7 +19,6 @@ _MISFIT = 0.1  # of a surface's energy, that its waves leave at most
 _SAME = 0.1  # rad over the grid, by which a wave that is asked for again may turn
 _REFINED = 200  # likely places that are moved onto the bands of their waves
 _MOST_WAVES = 8  # that are read one by one
-_NO_WAVE = np.full((1, 3), np.nan)
 _MEDIAN_STEPS = 100
 
 
@@ -185,14 +184,11 @@ class _AskedGrid:
 
     def interpolated(self, surface: FloatArray) -> FloatArray:
         """A surface (P, Q) at the tried places (n,), by straight lines."""
-        where, shift = [], self.at_m - self.centre_m
-        for k, axis in enumerate((self.grid.x, self.grid.y)):
-            where.append(np.interp(shift[:, k], axis, np.arange(len(axis))))
-        low = [np.minimum(w.astype(np.int64), max(n - 2, 0)) for w, n in zip(where, surface.shape, strict=True)]
-        high = [np.minimum(k + 1, n - 1) for k, n in zip(low, surface.shape, strict=True)]
-        u, v = where[0] - low[0], where[1] - low[1]
-        along = surface[low[0], low[1]] * (1 - u) + surface[high[0], low[1]] * u
-        return np.asarray(along * (1 - v) + (surface[low[0], high[1]] * (1 - u) + surface[high[0], high[1]] * u) * v)
+        from scipy.ndimage import map_coordinates
+
+        axes = zip((self.at_m - self.centre_m).T, (self.grid.x, self.grid.y), strict=True)
+        where = [np.interp(shift, axis, np.arange(len(axis))) for shift, axis in axes]
+        return np.asarray(map_coordinates(surface, where, order=1, mode="nearest"))
 
     def posterior(self, prior: FloatArray, evidence: AnswerEvidence, height: FloatArray) -> _PlaceLaw:
         """From the prior (n,), evidence of a UE, and surfaces (H, P, Q) that count by their height, or none."""
@@ -268,25 +264,26 @@ def _step(now: AnswerEvidence, last: AnswerEvidence, grid: Lattice) -> FloatArra
 
 def _read(surface: FloatArray, at: _AskedGrid, known: FloatArray) -> tuple[AnswerEvidence, str]:
     """Read surfaces (H, P, Q) of one UE: evidence, and a word on it; known : its waves before (k, 3)."""
-    nothing, found, word = AnswerEvidence.nothing(), list[FloatArray](), "ok"
+    nothing = AnswerEvidence.nothing()
     if np.ptp(surface) == 0:
         return nothing, "constant surface"
     if np.isinf(at.features):
         peak_m = kernel_place(surface[0], at.grid, float(at.bandwidth_m[0]))
-        return (
-            (nothing, "no wave") if peak_m is None else (AnswerEvidence.one(_NO_WAVE, at.centre_m + peak_m[None]), "ok")
-        )
+        if peak_m is None:
+            return nothing, "no wave"
+        return AnswerEvidence.one(np.full((1, 3), np.nan), at.centre_m + peak_m[None]), "ok"
     if not 1 <= at.features <= _MOST_WAVES:
         return nothing, "no wave"
+    found, word = list[FloatArray](), "ok"
     for one, h in zip(surface, at.bandwidth_m, strict=True):
         waves = read_waves(one, at.grid, int(at.features), float(h))
         if not waves.misfit <= _MISFIT:
             return nothing, "no wave"
-        twin = _twin(np.column_stack([waves.omega, waves.phase]), known, at.grid)
+        twin = _twin(waves.columns, known, at.grid)
         if (twin >= 0).all():
             waves = fitted(one, at.grid, known[twin, :2])
         elif np.isfinite(known).any():
             word = "new wave"
-        found.append(np.column_stack([waves.omega, waves.phase]))
+        found.append(waves.columns)
     wave = np.concatenate(found)
     return AnswerEvidence.one(wave, np.full((len(wave), 2), np.nan)), word

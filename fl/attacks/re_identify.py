@@ -16,8 +16,7 @@ from fl.attacks.dlg import Dlg
 from fl.attacks.dwell import HourOfDay
 from fl.attacks.home_directory import KNOWN, directory_of, read_directory
 from fl.attacks.home_links import HomeLinker, Residents, TracksOfRound, check, outside_notes
-from fl.attacks.learnt_errors import LearntErrors
-from fl.attacks.round_places import RoundPlaces
+from fl.attacks.learnt_errors import LearntErrors, RoundPlaces
 from fl.attacks.threat import KNOWN_HOMES, SENDERS
 from fl.tracking.belief import Belief
 from fl.tracking.book import Book

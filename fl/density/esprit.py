@@ -30,6 +30,11 @@ class EstimatedWaves:
     phase: FloatArray
     misfit: float
 
+    @property
+    def columns(self) -> FloatArray:
+        """omega and phase of each wave (B, 3)."""
+        return np.column_stack([self.omega, self.phase])
+
 
 @frozen
 class Lattice:

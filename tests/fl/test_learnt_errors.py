@@ -7,7 +7,7 @@ import pytest
 
 from fl.attacks.base import View
 from fl.attacks.closed_form import ClosedForm
-from fl.attacks.learnt_errors import MOST_RANKS, LearntErrors, fitted, named_places
+from fl.attacks.learnt_errors import MOST_RANKS, LearntErrors, OwnEstimates, fitted, lasting_m, named_places
 from fl.attacks.shadow_ues import Population, made_up
 from fl.learners.rsrp_net import RsrpNet
 from fl.tracking.error_model import ErrorModel
@@ -136,7 +136,7 @@ def test_learning_from_a_replica():
     for number in range(1, 7):
         facts = RoundContext(number, 3600.0 * number, PUBLIC, round_s=3600.0, week_s=3600.0 * number)
         known = known.plus(view, facts, Mean(), Population.uniform(GRID), 40, RNG, fresh=False)
-    assert known.learnt == 6 and known.replica == 6 and len(known.ue) == 240
+    assert known.learnt == 6 and known.replica == 6 and len(known.tested.ue) == 240
     assert known.fitted.offset_m[0] == pytest.approx([60, 0], abs=15)
     assert known.fitted.gain[0] == pytest.approx(1, abs=0.02)
     assert len(known.displacements_m) == 200
@@ -149,9 +149,10 @@ def test_what_estimates_of_a_ue_at_rest_have_in_common_is_found():
     z = [300 + 0.5 * (truth + bias + 60 * DRAW.normal(size=(n, 2))) for _ in range(rounds)]
     named = np.full((n * rounds, MOST_RANKS, 2), np.nan)
     named[:, :2] = np.concatenate(z)[:, None]
-    known = LearntErrors(named_m=named, ue=np.tile(np.arange(n), rounds), round=np.repeat(np.arange(rounds), n),
-                         truth_m=np.tile(truth, (rounds, 1)))  # fmt: skip
-    assert known._fit(AREA, *known._successive()).bias_m == pytest.approx(80, rel=0.12)
+    truth = np.tile(truth, (rounds, 1))
+    tested = OwnEstimates(named, np.tile(np.arange(n), rounds), np.repeat(np.arange(rounds), n), truth)
+    model = fitted(named, truth, float(np.prod(AREA.side_m)))
+    assert lasting_m(model, tested) == pytest.approx(80, rel=0.12)
 
 
 def test_the_published_model_errs_about_made_up_ues_by_half_of_the_public_deviation():
