@@ -91,6 +91,7 @@ BAD = [
     ({**GOOD, "--delta": "-1"}, "--delta"),
     ({**GOOD, "--delta": "nan"}, "--delta"),
     ({**GOOD, "--people": "0"}, "--people 0: must be a whole number from 1"),
+    ({**GOOD, "--delta": "1"}, "--delta 1: must be a number above 0 and below 1"),
     ({**GOOD, "--draws": "0"}, "--draws"),
     ({**GOOD, "--draws": "9" * 30}, "--draws"),
     ({**GOOD, "--noise-multiplier": "0"}, "--noise-multiplier"),

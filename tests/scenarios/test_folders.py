@@ -325,8 +325,8 @@ def test_a_training_does_not_go_on_from_what_is_not_finite(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         course(tmp_path, stop_at=60)
     tree = load_tree(tmp_path / "c.npz")
-    name, weights = next(iter(tree["training"]["model"]["networks"]["actor"].items()))
-    tree["training"]["model"]["networks"]["actor"][name] = weights * np.nan
+    name, weights = next(iter(tree["training"]["networks"].items()))
+    tree["training"]["networks"][name] = weights * np.nan
     save_tree(tmp_path / "c.npz", tree)
     with pytest.raises(ValueError, match="not finite"):
         course(tmp_path)

@@ -126,7 +126,7 @@ def test_a_run_that_was_killed_at_its_last_step_may_end_as_csv(both, tiny, tmp_p
         patch.setattr("scenarios.app.run.job.Job.settle", killed)
         run(tiny(), tmp_path / "one", how=PARQUET)
     assert (tmp_path / "one" / "summary.json").exists() and (tmp_path / "one" / "rounds.csv").exists()
-    run(tiny(), tmp_path / "one")
+    run(tiny(), tmp_path / "one", replace=True)
     assert tables_of(tmp_path / "one") == tables_of(both / "csv")
 
 

@@ -290,8 +290,8 @@ def _ground(folder, **changes):
 
 
 DAMAGES = {
-    "no manifest, no runs": (lambda f: (f / "manifest.json").unlink(), "neither the folder of a run"),
-    "not finished": (lambda f: (f / "summary.json").unlink(), "finished run"),
+    "no manifest, no runs": (lambda f: (f / "manifest.json").unlink(), "manifest.json: no such file"),
+    "not finished": (lambda f: (f / "summary.json").unlink(), "not finished; the same command goes on"),
     "manifest cut": (lambda f: (f / "manifest.json").write_text('{"title": "x'), "manifest.json"),
     "manifest empty": (lambda f: (f / "manifest.json").write_text("{}"), "title is missing or damaged"),
     "area": (lambda f: change_json(f / "manifest.json", area_m=[0, 1, "x", 2]), "area_m"),

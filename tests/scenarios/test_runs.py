@@ -125,7 +125,11 @@ def test_a_checkpoint_of_another_study_is_not_taken(tiny, tmp_path, table_bytes)
 
 
 def test_a_damaged_checkpoint_is_refused_in_one_line(tiny, tmp_path):
-    run(tiny(), tmp_path / "x")
+    def stop(progress):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(tiny(), tmp_path / "x", stop)
     (tmp_path / "x" / "checkpoint.npz").write_bytes(b"PK\x03\x04 not a checkpoint")
     with pytest.raises(BadInput) as error:
         run(tiny(), tmp_path / "x")
@@ -211,7 +215,11 @@ def test_a_finished_run_of_another_study_stays_unless_asked(tiny, tmp_path, tabl
     folder = tmp_path / "r"
     run(tiny(), folder)
     before = table_bytes(folder)
-    run(tiny(), folder)  # the same again is welcome
+    steps = []
+    run(tiny(), folder, steps.append)
+    assert steps == []  # it is read back
+    run(tiny(), folder, steps.append, replace=True)
+    assert len(steps) == 2
     with pytest.raises(BadInput, match=r"another study.*--replace"):
         run(tiny({"seed": 9}), folder)
     assert table_bytes(folder) == before

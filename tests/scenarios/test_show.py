@@ -84,6 +84,7 @@ def test_an_unfinished_run_says_how_it_goes_on(finished, tmp_path, capsys):
     (folder / "manifest.json").write_text(json.dumps({**manifest, "command": "netsim run campus", "finished": False}))
     error = said(capsys, "show", str(folder), code=2)
     assert error == f"netsim: {folder}: this run is not finished; `netsim run campus` goes on where it stopped\n"
+    assert said(capsys, "report", str(folder), code=2) == said(capsys, "export", str(folder), code=2) == error
     (folder / "manifest.json").unlink()
     assert "the same command goes on" in said(capsys, "show", str(folder), code=2)
 

@@ -72,7 +72,8 @@ def number(kind: Callable[[str], float], low: float, high: float) -> Callable[[s
             value = float("nan")
         if not low <= value <= high:
             what, form = ("a whole number", ",") if kind is int else ("a number", "g")
-            raise argparse.ArgumentTypeError(f"{text[:20]}: must be {what} from {low:{form}} to {high:{form}}")
+            within = "above 0 and below 1" if high < 1 else f"from {low:{form}} to {high:{form}}"
+            raise argparse.ArgumentTypeError(f"{text[:20]}: must be {what} {within}")
         return value
 
     return read

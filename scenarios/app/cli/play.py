@@ -39,9 +39,12 @@ MOST_LINES = 10  # of differences of a run that are printed
 def play(source: str, overrides: Fields, out: Path, args: argparse.Namespace, title: str) -> None:
     """Run `source` in the folder `out`; what it found is in that folder then."""
     from scenarios.app.run.runner import run as run_study
+    from scenarios.app.run.runner import run_job
 
     scenario = Scenario(source)
     study = scenario.study(overrides)
+    if not args.replace and not args.json and run_job(study, out).done() is not None:
+        say(f"netsim: {out}: this run is finished, and this is its result; --replace plays it again", errors=True)
     with teller(args, title) as tell, scenario.placed(overrides):
         run_study(study, out, tell, command_line(), args.replace, how_of(args))
         report(out)

@@ -22,7 +22,8 @@ from scenarios.app.report.tuning_page import tuning_page
 from scenarios.app.results.failures import read_failures
 from scenarios.app.results.folder import MANIFEST, PAGE, SUMMARY
 from scenarios.app.results.gathered import Gathered, gathered, of_sweep, side_by_side
-from scenarios.app.results.read import RUNS, load
+from scenarios.app.results.marker import marked
+from scenarios.app.results.read import RUNS, SWEEP, load
 from scenarios.app.results.trainings import trainings
 from scenarios.app.results.tuning_folder import is_tuning, read_tuning
 
@@ -46,7 +47,9 @@ def report(folder: Path, pages: bool = False) -> Path:
         text = train_page(trained, read_failures(folder))
     elif is_tuning(folder):
         text = tuning_page(read_tuning(folder))
-    elif what_is(folder / MANIFEST) and not what_is(folder / RUNS):
+    elif (what_is(folder / MANIFEST) or marked(folder) == "run") and not (
+        what_is(folder / RUNS) or what_is(folder / SWEEP)
+    ):
         run = load(folder)
         text = radio_single(run) if is_radio(run.manifest) else single(run)
     else:

@@ -128,6 +128,8 @@ def answer(seeds: Seeds) -> list[tuple[str, str]]:
     many = f", mean over {seeds.text} with a 95 % interval"
     if len(seeds.trained) == 1:
         many = f", with {seeds.text}, so without an interval" if seeds.failed else ""
+    if any("is untrained" in text for text in untrained(seeds.trained)):
+        return []  # a figure would be of the beginning
     if OPTIMUM in seeds.costs:
         gap = percent_gaps(seeds.trained, agent, OPTIMUM)
         text = f"{mean_text(gap)} % above the best known optimum (max {figure_text(gap.max())})"

@@ -196,7 +196,8 @@ def finished_manifest(folder: Path) -> Fields:
     """The manifest of a finished run. BadInput for one that is not finished, with how it goes on."""
     if what_is(folder / SUMMARY):
         return read_json(folder / MANIFEST)
-    manifest = read_json(folder / MANIFEST) if what_is(folder / MANIFEST) else {}
+    begun = marked(folder) == "run" and not what_is(folder / MANIFEST)
+    manifest = {} if begun else read_json(folder / MANIFEST)
     check_version(folder, manifest)
     command = str(manifest.get("command") or "")
     again = f"`{command}`" if command.startswith("netsim ") else "the same command"

@@ -27,7 +27,7 @@ from scenarios.app.results.folder import (
     STUDY,
     SUMMARY,
     SURFACES,
-    read_json,
+    finished_manifest,
     read_rows,
     read_summary,
     read_table,
@@ -55,7 +55,7 @@ def load(folder: Path, study: Fields | None = None) -> Run:
 
     study : where it is known, as of a run of the same label; none: it is read.
     """
-    manifest = read_json(folder / MANIFEST)
+    manifest = finished_manifest(folder)
     summary = read_summary(folder)
     _check_manifest(folder / MANIFEST, manifest)
     radio = manifest.get("kind") == RADIO_STUDY

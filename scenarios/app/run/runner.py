@@ -27,7 +27,7 @@ from scenarios.app.result import Result
 from scenarios.app.results.folder import MANIFEST, RESULTS, STUDY, read_table
 from scenarios.app.run.events import Watch, ignore
 from scenarios.app.run.how import USUAL, How, one_thread
-from scenarios.app.run.job import Job, JobKind, input_digests
+from scenarios.app.run.job import Job, JobKind, do, input_digests
 from scenarios.app.run.radio import RadioPlay
 from scenarios.app.run.simulate import LearningPlay, Planned
 from scenarios.app.scratch import scratch
@@ -52,12 +52,14 @@ def run(
     """Run a study into the folder `out`; returns what it found.
 
     An unfinished run of the very same study in that folder is resumed from its last checkpoint and ends in the
-    same bytes; a finished one is played again. The run of another study stays, and is refused, unless `replace`;
-    then a checkpoint that cannot be used is forgotten as well. Everything runs on one thread, so results do not
-    depend on the number of cores; sweeps use several processes instead. how : settings that change no result.
+    same bytes; a finished one is read back. With `replace` it is played again; the run of another study, which is
+    refused otherwise, is replaced, and a checkpoint that cannot be used is forgotten. Everything runs on one thread,
+    so results do not depend on the number of cores; sweeps use several processes instead. how : settings that change
+    no result.
     """
     job = run_job(study, out, command=command, replace=replace, how=how)
-    return Result(job.folder, play_job(job, watch))
+    job.admit()
+    return Result(job.folder, play_job(job, watch) if replace else do(job, watch))
 
 
 def play_job(job: Job, watch: Watch) -> Fields:
