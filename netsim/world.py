@@ -18,12 +18,14 @@ from netsim.columns import row_id
 from netsim.geometry import Area
 from netsim.mobility.base import Ground, Mobility, Places, State
 from netsim.radio.downlink import Attachment, Handover
+from netsim.radio.indoor_links import Environment
 from netsim.radio.link_budget import Budget, KeptLinks, RadioLinks, blocks
+from netsim.radio.path_loss import Pairs
 from netsim.radio.uplink import Cohort
 from netsim.setting import WorldSetting
 from netsim.traces.trace import Trace
 from netsim.ues import Fixes, Indoors, Looks, Observations, Seen, Tracks, Trail
-from netsim.units import FloatArray, IntArray, w_from_dbm
+from netsim.units import BoolArray, FloatArray, IntArray, w_from_dbm
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,44 @@ class WorldMemory:
     attached: Attachment | None
     trail: Trail | None
     measured: Observations
+
+
+def drawn_budget(
+    setting: WorldSetting, stations: tuple[BaseStation, ...], site: IntArray, ground: Ground, name: str = ""
+) -> Budget:
+    """The budget of base stations of sites (n_bs,): laws of place are drawn from streams of that name."""
+    radio, streams, buildings = setting.radio, ground.streams, ground.buildings
+    at_m = np.array([b.position_m for b in stations]).reshape(-1, 2)
+    height_m = np.array([b.height_m for b in stations])
+    antennas_m = np.column_stack([at_m, height_m])
+
+    def geometry(position_m: FloatArray, pairs: Pairs) -> BoolArray:
+        above_m = np.broadcast_to(pairs.ue_height_m, (len(position_m), 1))
+        own = None if pairs.indoors is None else pairs.indoors.building
+        return buildings.line_of_sight(np.column_stack([position_m, above_m]), antennas_m, own)
+
+    law, shadowing = radio.path_loss, radio.shadowing.under(radio.path_loss)
+    shadow_rng, inside = streams.at(f"radio.shadowing{name}"), streams.at(f"radio.indoors{name}")
+    kinds = dict.fromkeys(b.antenna for b in stations)
+    return Budget(
+        at_m=at_m,
+        height_m=height_m,
+        power_dbm=np.array([b.power_dbm for b in stations]),
+        azimuth_deg=np.array([np.nan if b.azimuth_deg is None else b.azimuth_deg for b in stations]),
+        ue_height_m=setting.ues.height_m,
+        carrier_hz=radio.carrier_hz,
+        path_loss=law,
+        sight=radio.line_of_sight.law(ground.area, site, law, geometry, streams.at(f"radio.sight{name}")),
+        shadow=shadowing.field(ground.area, site, shadow_rng),
+        nlos_factor=shadowing.nlos_factor,
+        far_factor=radio.shadowing.far_factor(law),
+        shadow_nlos=shadowing.nlos_field(ground.area, site, shadow_rng),
+        shadow_indoors=shadowing.indoor_field(site, inside),
+        penetration=radio.penetration.law(law, radio.carrier_hz, streams.at("radio.penetration")),
+        environment=Environment(law, site, inside),
+        antennas=tuple((kind, np.flatnonzero([b.antenna == kind for b in stations])) for kind in kinds),
+        shifts_m=None if setting.layout is None else setting.layout.shifts_m,
+    )
 
 
 @dataclass(eq=False)
@@ -92,7 +132,7 @@ class World:
 
     def __post_init__(self) -> None:
         self.measurement_period_s = self.setting.ues.measurement_period_s
-        self.budget = Budget.drawn(self.setting, self.stations, sites(self.stations), self.ground)
+        self.budget = drawn_budget(self.setting, self.stations, sites(self.stations), self.ground)
         self._kept = KeptLinks(self.budget)
         if self.handover is not None:
             self.attached = Handover.start(len(self.ues), len(self.stations))
@@ -360,7 +400,7 @@ class World:
         site = sites((*self.stations, antenna))
         known = bool((site[:-1] == site[-1]).any())
         drawn, name = (site[-1:], "") if known else (np.zeros(1, dtype=np.int64), ".elsewhere")
-        return replace(Budget.drawn(self.setting, (antenna,), drawn, self.ground, name), shifts_m=None)
+        return replace(drawn_budget(self.setting, (antenna,), drawn, self.ground, name), shifts_m=None)
 
     def cohort_at(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 
@@ -17,11 +17,6 @@ from netsim.radio.shadowing import IndoorField, ShadowField
 from netsim.radio.sight import SightLaw
 from netsim.ues import Indoors
 from netsim.units import BoolArray, FloatArray, IntArray, ratio_from_db, w_from_dbm
-
-if TYPE_CHECKING:
-    from netsim.base_stations import BaseStation
-    from netsim.mobility.base import Ground
-    from netsim.setting import WorldSetting
 
 BLOCK_PAIRS = 2**18  # of which one array of numbers has 2 MiB
 _MAX_MOVED = 0.6  # share of UEs up to which keeping the links of the others saves time
@@ -148,44 +143,6 @@ class Budget:
     antennas: tuple[tuple[Antenna, IntArray], ...] = ()
     shifts_m: FloatArray | None = None
 
-    @classmethod
-    def drawn(
-        cls, setting: WorldSetting, stations: tuple[BaseStation, ...], site: IntArray, ground: Ground, name: str = ""
-    ) -> Self:
-        """The budget of base stations of sites (n_bs,): laws of place are drawn from streams of that name."""
-        radio, streams, buildings = setting.radio, ground.streams, ground.buildings
-        at_m = np.array([b.position_m for b in stations]).reshape(-1, 2)
-        height_m = np.array([b.height_m for b in stations])
-        antennas_m = np.column_stack([at_m, height_m])
-
-        def geometry(position_m: FloatArray, pairs: Pairs) -> BoolArray:
-            above_m = np.broadcast_to(pairs.ue_height_m, (len(position_m), 1))
-            own = None if pairs.indoors is None else pairs.indoors.building
-            return buildings.line_of_sight(np.column_stack([position_m, above_m]), antennas_m, own)
-
-        law, shadowing = radio.path_loss, radio.shadowing.under(radio.path_loss)
-        shadow_rng, inside = streams.at(f"radio.shadowing{name}"), streams.at(f"radio.indoors{name}")
-        kinds = dict.fromkeys(b.antenna for b in stations)
-        return cls(
-            at_m=at_m,
-            height_m=height_m,
-            power_dbm=np.array([b.power_dbm for b in stations]),
-            azimuth_deg=np.array([np.nan if b.azimuth_deg is None else b.azimuth_deg for b in stations]),
-            ue_height_m=setting.ues.height_m,
-            carrier_hz=radio.carrier_hz,
-            path_loss=law,
-            sight=radio.line_of_sight.law(ground.area, site, law, geometry, streams.at(f"radio.sight{name}")),
-            shadow=shadowing.field(ground.area, site, shadow_rng),
-            nlos_factor=shadowing.nlos_factor,
-            far_factor=radio.shadowing.far_factor(law),
-            shadow_nlos=shadowing.nlos_field(ground.area, site, shadow_rng),
-            shadow_indoors=shadowing.indoor_field(site, inside),
-            penetration=radio.penetration.law(law, radio.carrier_hz, streams.at("radio.penetration")),
-            environment=Environment(law, site, inside),
-            antennas=tuple((kind, np.flatnonzero([b.antenna == kind for b in stations])) for kind in kinds),
-            shifts_m=None if setting.layout is None else setting.layout.shifts_m,
-        )
-
     def pairs(self, position_m: FloatArray, indoors: Indoors | None = None) -> Pairs:
         """The geometry of all links from positions (n, 2), line of sight included; indoors: one row a position."""
         pairs = self._distances(position_m, indoors)
@@ -304,7 +261,7 @@ class Budget:
         return RadioLinks(time_s, distance_m, gain_db, los, self.power_dbm)
 
 
-@dataclass
+@dataclass(eq=False)
 class KeptLinks:
     """The links of UEs over one budget. Links of UEs that are where they were at the last call are kept, to the bit."""
 

@@ -303,11 +303,6 @@ def test_rates_of_the_downlink_are_of_radio_studies_only(tiny):
     assert tiny({"world.radio.downlink": {"noise_figure_db": 7}}).world.radio.downlink.noise_dbm == -125.2
 
 
-def test_the_noise_figure_reaches_the_world(tiny):
-    study = tiny({**RADIO, "world.radio.downlink": {"noise_figure_db": 5}})
-    assert build_world(study.world, Streams(1), 60.0).downlink_noise_dbm == -127.2
-
-
 def test_learning_is_asked_for_where_it_is_needed(tiny):
     study = tiny(RADIO)
     with pytest.raises(BadInput, match="needs a `learning:` section"):
