@@ -26,10 +26,8 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from netsim.columns import Columns, frozen
-from netsim.compiled import compiled
 from netsim.errors import BadInput
-from netsim.radio import sic
-from netsim.radio.airtime import rates, transmissions, waits
+from netsim.radio import reception
 from netsim.radio.rate import Adaptation
 from netsim.radio.shared_band import Noma, SharedBand
 from netsim.radio.uplink import Cohort, ComplexArray, Uplink
@@ -152,7 +150,7 @@ def band(uplink: Uplink) -> SharedBand:
 
 
 def air_of(uplink: Uplink, round_s: float = np.inf) -> Air:
-    """Sharing of a band for compiled laws: those of `noma`, and of other bands without interference."""
+    """Sharing of a band in numbers: those of `noma`, and of other bands without interference."""
     own = band(uplink)
     noise_w, limit_s = own.band_noise_w(), min(own.limit_s(), round_s)
     rates = own.bandwidth_hz, *own.rate.law
@@ -231,74 +229,64 @@ def costs_of(
     )
 
 
-@compiled
 def sinrs(power_w: FloatArray, which: IntArray, h: ComplexArray, serving: IntArray, air: Air) -> FloatArray:
     """SINR (B, K) at the receivers `serving` (S, K) of power vectors (B, K), each in the round which (B,) of S.
 
     h (S, K, n, antennas). The law is that of `SharedBand.granted`; an eavesdropper cancels alike.
     """
-    sinr = np.zeros(power_w.shape)
-    all_cells = air.interference == ALL
-    for b in range(len(power_w)):
-        s = which[b]
-        own, strength = sic.own_amplitudes(h[s], serving[s])
-        if air.interference == NONE:
-            sinr[b] = power_w[b] * strength / air.noise_w
-            continue
-        group_of = sic.groups(power_w[b] * strength, serving[s], h.shape[2], air.group_size)
-        sinr[b] = sic.many_antennas(
-            power_w[b], h[s], own, strength, serving[s], group_of, air.noise_w, air.residual, all_cells, air.min_sinr
-        )
-        refused = sinr[b] < air.floor_sinr
-        if refused.any():  # the others have a higher SINR than before
-            sends = np.where(refused, -1, serving[s])
-            again = sic.many_antennas(
-                power_w[b], h[s], own, strength, sends, group_of, air.noise_w, air.residual, all_cells, air.min_sinr
-            )
-            sinr[b] = np.where(refused, sinr[b], again)
+    cell = serving[which]
+    received_w = power_w * _own_strength(h, which, cell)
+    if air.interference == NONE:
+        return received_w / air.noise_w
+    group_of = _groups(received_w, cell, h.shape[2], air)
+    band = (group_of + np.arange(len(cell))[:, None] * (group_of.max(initial=0) + 1)).reshape(-1)
+    outer = reception.outer_products(np.ones(()), h[which].reshape(-1, *h.shape[2:]))
+    receiver = reception.Cancellation(air.noise_w, air.residual, air.interference == ALL, air.min_sinr)
+    x_w = power_w.reshape(-1)
+    sinr = reception.sinr(x_w, outer, cell.reshape(-1), band, receiver).reshape(cell.shape)
+    refused = sinr < air.floor_sinr
+    if refused.any():  # the others have a higher SINR than before
+        again = reception.sinr(x_w, outer, np.where(refused, -1, cell).reshape(-1), band, receiver)
+        sinr = np.where(refused, sinr, again.reshape(cell.shape))
     return sinr
 
 
-@compiled
-def _received(
-    sinr: FloatArray,
-    power_w: FloatArray,
-    which: IntArray,
-    h: ComplexArray,
-    serving: IntArray,
-    downlink_bps: FloatArray,
-    rows: IntArray,
-    compute_s: FloatArray,
-    compute_j: FloatArray,
-    n_bits: FloatArray,
-    air: Air,
-) -> tuple[FloatArray, BoolArray, FloatArray]:
-    """SNR, whether decoded in time, and energy in J (B, K) of power vectors (B, K), each in one of S rounds.
+def _own_strength(h: ComplexArray, which: IntArray, cell: IntArray) -> FloatArray:
+    """||h||^2 (B, K) of the links to the cells (B, K), 0 without one."""
+    own = h[which[:, None], np.arange(cell.shape[1]), np.maximum(cell, 0)]
+    return np.where(cell >= 0, (own.real**2 + own.imag**2).sum(axis=2), 0.0)
 
-    The laws are those of `netsim.radio.airtime`, called with one vector after the other.
-    """
-    snr, energy_j, decoded = np.zeros(sinr.shape), np.zeros(sinr.shape), np.zeros(sinr.shape, np.bool_)
-    k = sinr.shape[1]
-    numbers, ends = np.empty((5, k)), np.empty((2, k), np.bool_)
-    for b in range(len(sinr)):
-        s = which[b]
-        strength = sic.own_amplitudes(h[s], serving[s])[1]
-        snr[b] = power_w[b] * strength / air.noise_w
-        rate_bps = rates(sinr[b], air.bandwidth_hz, Adaptation(air.attenuation, air.max_bps_per_hz, air.floor_sinr))
-        wait_s = np.zeros(k)
-        if air.group_size < k:
-            hears = np.where(downlink_bps[s] > 0, serving[s], -1)
-            group_of = sic.groups(power_w[b] * strength, hears, h.shape[2], air.group_size)
-            wait_s = waits(
-                sinr[b], rate_bps, downlink_bps[s], rows[s], compute_s[s], serving[s], group_of, n_bits[s],
-                air.deadline_s, air.min_sinr,
-            )  # fmt: skip
-        transmissions(
-            sinr[b], snr[b], rate_bps, downlink_bps[s], rows[s], wait_s, compute_s[s], compute_j[s], power_w[b],
-            n_bits[s], air.deadline_s, air.min_sinr, 1.0, numbers, ends,
-        )  # fmt: skip
-        energy_j[b], decoded[b] = numbers[4], ends[0]
-    return snr, decoded, energy_j
+
+def _groups(received_w: FloatArray, cell: IntArray, n_bs: int, air: Air) -> IntArray:
+    """The group (B, K) of each UE in its cell."""
+    apart = _apart(cell, n_bs).reshape(-1)
+    return reception.groups(received_w.reshape(-1), apart, air.group_size).reshape(cell.shape)
+
+
+def _apart(cell: IntArray, n_bs: int) -> IntArray:
+    """Cells (B, K) with other numbers in each vector, -1 for none."""
+    return np.where(cell >= 0, cell + n_bs * np.arange(len(cell))[:, None], -1)
+
+
+def _ends(
+    rounds: Rounds, air: Air, power_w: FloatArray, which: IntArray, sinr: FloatArray
+) -> tuple[FloatArray, reception.Ends]:
+    """SNR (B, K) of power vectors (B, K), each in one of S rounds, and the ends of their transmissions."""
+    links, cell = rounds.links, rounds.links.serving[which]
+    received_w, downlink_bps = power_w * _own_strength(links.h, which, cell), links.downlink_bps[which]
+    law = Adaptation(air.attenuation, air.max_bps_per_hz, air.floor_sinr)
+    bits = rounds.n_bits[which][:, None] * rounds.rows[which]
+    rate_bps = law.rate_bps(sinr, air.bandwidth_hz)
+    spans = reception.Durations.of(bits, downlink_bps, rounds.compute_s[which], rate_bps)
+    decoded = reception.is_received(sinr, air.min_sinr)
+    if air.group_size < cell.shape[1]:
+        n_bs = links.h.shape[2]
+        group_of = _groups(received_w, np.where(downlink_bps > 0, cell, -1), n_bs, air)
+        flat = reception.Durations(*(span_s.reshape(-1) for span_s in spans))
+        apart = _apart(cell, n_bs).reshape(-1)
+        wait_s = reception.waits(flat, decoded.reshape(-1), apart, group_of.reshape(-1), air.deadline_s)
+        spans = spans._replace(wait_s=wait_s.reshape(cell.shape))
+    return received_w / air.noise_w, reception.ends(spans, decoded, power_w, rounds.compute_j[which], air.deadline_s)
 
 
 def received(power_w: FloatArray, which: IntArray, links: Links, air: Air) -> tuple[FloatArray, FloatArray]:
@@ -316,13 +304,10 @@ def judged(rounds: Rounds, air: Air, power_w: FloatArray, which: IntArray) -> Ra
     """Costs of power vectors (B, K) in rounds which (B,)."""
     links = rounds.links
     sinr, heard = received(power_w, which, links, air)
-    snr, decoded, energy_j = _received(
-        sinr, power_w, which, links.h, links.serving, links.downlink_bps, rounds.rows, rounds.compute_s,
-        rounds.compute_j, rounds.n_bits, air,
-    )  # fmt: skip
+    snr, ends = _ends(rounds, air, power_w, which, sinr)
     listener = heard if links.heard.shape[2] else sinr
     return costs_of(
-        Sent(sinr, snr, decoded, listener), energy_j, rounds.of[which], rounds.weight[which],
+        Sent(sinr, snr, ends.decoded, listener), ends.energy_j, rounds.of[which], rounds.weight[which],
         rounds.required_std[which], rounds.rho[which], rounds.factor[which], rounds.lost_noise[which],
     )  # fmt: skip
 

@@ -121,10 +121,10 @@ class Durations(NamedTuple):
     @classmethod
     def of(cls, bits: FloatArray, downlink_bps: FloatArray, compute_s: FloatArray, rate_bps: FloatArray) -> Self:
         """Without a wait; bits (n,) of the model as of the update."""
-        with np.errstate(divide="ignore"):
-            downlink_s, airtime_s = bits / downlink_bps, bits / rate_bps
-        airtime_s = np.where(downlink_bps > 0, airtime_s, np.inf)  # a UE without the model never sends
-        return cls(downlink_s, compute_s, np.zeros(len(bits)), airtime_s)
+        downlink_s, airtime_s = np.full(np.shape(bits), np.inf), np.full(np.shape(bits), np.inf)
+        np.divide(bits, downlink_bps, out=downlink_s, where=downlink_bps > 0)
+        np.divide(bits, rate_bps, out=airtime_s, where=(rate_bps > 0) & (downlink_bps > 0))  # of no model, no update
+        return cls(downlink_s, compute_s, np.zeros(np.shape(bits)), airtime_s)
 
     @property
     def ready_s(self) -> FloatArray:
@@ -138,8 +138,9 @@ class Durations(NamedTuple):
 
 
 def is_received(sinr: FloatArray, least: float) -> BoolArray:
-    """Which UEs (n,) are decoded: those with a SINR of at least `least`; if none has, the one with the highest."""
-    return np.asarray((sinr > 0) & (sinr >= min(least, sinr.max(initial=0.0))))
+    """Which UEs (..., n) are decoded: with a SINR of at least `least`; if none has, the one with the highest."""
+    best = sinr.max(axis=-1, initial=0.0, keepdims=True)
+    return np.asarray((sinr > 0) & (sinr >= np.minimum(least, best)))
 
 
 def waits(spans: Durations, received: BoolArray, serving: IntArray, group_of: IntArray, limit_s: float) -> FloatArray:
@@ -175,7 +176,7 @@ def ends(spans: Durations, received: BoolArray, power_w: FloatArray, compute_j: 
     with np.errstate(invalid="ignore"):  # infinity less infinity: a UE without the model
         missing_s = np.maximum(spans.ready_s - limit_s, 0.0)
         left_s = np.clip(limit_s - spans.ready_s - spans.wait_s, 0.0, spans.airtime_s)
-    untrained = np.divide(missing_s, spans.compute_s, out=np.zeros(len(sends)), where=spans.compute_s > 0)
+    untrained = np.divide(missing_s, spans.compute_s, out=np.zeros(sends.shape), where=spans.compute_s > 0)
     trained = np.where(np.isfinite(spans.ready_s), 1.0 - np.minimum(untrained, 1.0), 0.0)
     airtime_s = np.where(sends & over, left_s, spans.airtime_s)
     delay_s = np.where(sends & over, limit_s, spans.delay_s)
