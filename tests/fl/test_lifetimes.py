@@ -117,9 +117,8 @@ def test_a_tracker_holds_maps_of_names_that_can_be_alive_and_says_the_same(more)
         np.testing.assert_array_equal(a.position_m, b.position_m)
         np.testing.assert_array_equal(a.weight, b.weight)
         assert a.status == b.status
-        maps = state.p
-        assert len(maps) == len(state.count) == len(state.sender) and set(state.sender) <= set(every.ue)
-        assert all(len(maps) == len(state.sender) for maps in state.own.occupancy)
+        assert len(state.p) == len(state.count) == len(state.beliefs) == len(state.sender)
+        assert set(state.name) <= set(every.name)
 
 
 def test_hindsight_tells_of_each_name_as_long_as_it_was_followed():
