@@ -8,10 +8,9 @@ from tracked import Source
 from fl.leakage.linking import Linking, observe
 from fl.pseudonyms.names import Names, asked
 from fl.pseudonyms.per_round import PerRound
-from fl.tracking.book import Book, Clues
 from fl.tracking.error_model import ErrorModel
-from fl.tracking.likeness import NUMBERS
-from fl.tracking.linker import Linker, Rates
+from fl.tracking.fingerprint import DIRECTION, Clues
+from fl.tracking.linking import Book, Linker
 from fl.types import Public, RoundContext
 from netsim.clock import DAY_S
 from netsim.geometry import Area
@@ -45,7 +44,7 @@ def play(x, sigma_m, seen=1.0, seed=0, fingerprint=None, round_s=300.0, area=ARE
     Places err by sigma_m an axis; none is known where numbers vary as `fingerprint` says: means (n, 2), deviation.
     """
     rng, n = np.random.default_rng(seed), x.shape[1]
-    book, rates, state, names = Book.empty(2), Rates.start(), Linking(), Names.start(PerRound(), n)
+    book, state, names = Book.empty(2), Linking(), Names.start(PerRound(), n)
     right = count = 0.0
     for t, here in enumerate(x, start=1):
         ue = np.flatnonzero((rng.random(n) < seen) & np.isfinite(here[:, 0]))
@@ -60,9 +59,9 @@ def play(x, sigma_m, seen=1.0, seed=0, fingerprint=None, round_s=300.0, area=ARE
         if fingerprint is not None:
             z[:] = np.nan
             numbers = fingerprint[0][ue] + fingerprint[1] * rng.standard_normal((len(ue), 2))
-        clues = Clues(z, numbers, np.full(len(ue), -1), np.full((len(ue), NUMBERS), np.nan))
+        clues = Clues(z, numbers, np.full(len(ue), -1), np.full((len(ue), DIRECTION), np.nan))
         facts = RoundContext(t, t * round_s, Public(area, 1), round_s=round_s)
-        book, rates, links = Linker(ErrorModel.plain(sigma_m, 1e-3), facts, 40.0).linked(name, clues, book, rates)
+        book, links = Linker(ErrorModel.plain(sigma_m, 1e-3), facts, 40.0).linked(name, clues, book)
         state, rows = observe(state, {"a": links}, names, facts.time_s)
         row = {key: values[0] for key, values in rows.items()}
         if row["seen"]:

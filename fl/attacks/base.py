@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self
 import numpy as np
 
 from fl.learners import Learner
-from fl.tracking.linking import NameLinks
+from fl.tracking.linking import Identities, NameLinks
 from fl.types import Directory, Estimates, Local, Metrics, Model, Public, RoundContext, State, Timing
 from netsim.columns import frozen
 from netsim.geometry import Area
@@ -21,7 +21,6 @@ from netsim.units import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
     from fl.tracking.belief import Belief
-    from fl.tracking.identity import Identities
 
 Vantage = Literal["updates", "aggregate", "model"]
 
@@ -239,7 +238,7 @@ class Attack(Named):
         """Estimates of all rounds so far that replace those of each round; None: no revision."""
         return None
 
-    def identities(self, state: State) -> "Identities | None":
+    def identities(self, state: State) -> Identities | None:
         """Person of its directory for each name of the last round; None: it has no directory."""
         return None
 

@@ -9,9 +9,7 @@ from typing import Literal
 import numpy as np
 
 from fl.attacks.base import View
-from fl.tracking.book import Clues
-from fl.tracking.likeness import NUMBERS as DIRECTION
-from fl.tracking.likeness import projected
+from fl.tracking.fingerprint import DIRECTION, Clues, projected
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from fl.tracking.dwelling import Hours, Period, Residences, Shares, blocks, log_evidence
 from fl.tracking.error_model import ErrorModel
-from fl.tracking.identity import Identities, identified, log_odds
+from fl.tracking.linking import Identities, identified, log_odds
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Directory, RoundContext
 from netsim.columns import frozen, no_ints
@@ -28,7 +28,7 @@ class Residents:
     """past : what nights said of tracks; identities : of the last round."""
 
     past: Residences = field(default_factory=lambda: Residences.nothing(no_ints(), 0))
-    identities: Identities = field(default_factory=Identities.none)
+    identities: Identities = field(default_factory=lambda: Identities.unknown(0, no_ints()))
 
 
 @frozen

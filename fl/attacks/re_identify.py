@@ -19,11 +19,8 @@ from fl.attacks.home_links import HomeLinker, Residents, TracksOfRound, check, o
 from fl.attacks.learnt_errors import LearntErrors, RoundPlaces
 from fl.attacks.threat import KNOWN_HOMES, SENDERS
 from fl.tracking.belief import Belief
-from fl.tracking.book import Book
 from fl.tracking.error_model import ErrorModel
-from fl.tracking.identity import Identities
-from fl.tracking.linker import Linker, Rates
-from fl.tracking.linking import NameLinks
+from fl.tracking.linking import Book, Identities, Linker, NameLinks
 from fl.types import Directory, Estimates, Metrics, Public, RoundContext, State
 from netsim.part import FILE_NAME
 from netsim.rng import Rng
@@ -56,7 +53,6 @@ class ReIdentifyState:
 
     of: State
     book: Book
-    rates: Rates
     errors: LearntErrors = field(default_factory=LearntErrors)
     links: NameLinks = field(default_factory=NameLinks.none)
     residents: Residents = field(default_factory=Residents)
@@ -77,7 +73,7 @@ class ReIdentify(Attack):
 
     With `homes` it also links names to people of whom it knows where they live: what the places of a track's nights say
     of its home is the posterior of `dwell`, and each person of the directory is given to one sender of a round at most
-    (see `fl.tracking.identity`). Rounds of more than 6 h count as a whole, with 0.45 of them at home.
+    (see `fl.tracking.linking`). Rounds of more than 6 h count as a whole, with 0.45 of them at home.
     """
 
     kind: Literal["re-identify"] = "re-identify"
@@ -192,7 +188,7 @@ class ReIdentify(Attack):
         return None if self.homes is None else directory_of(self.homes, public, self.label)
 
     def start(self) -> ReIdentifyState:
-        return ReIdentifyState(self.of.start(), Book.empty(NUMBERS), Rates.start())
+        return ReIdentifyState(self.of.start(), Book.empty(NUMBERS))
 
     def run(
         self, view: View, facts: RoundContext, state: ReIdentifyState, rng: Rng
@@ -203,15 +199,17 @@ class ReIdentify(Attack):
         places_m, errors = places.named_m(name, view, facts, rng), places.errors_now(learnt, facts.public.area)
         clues = clues_of(view, of_target, places_m, self.use, rng)
         linker = Linker(errors, facts, self.max_speed_mps, view.renames)
-        book, rates, links = linker.linked(name, clues, state.book, state.rates)
+        book, links = linker.linked(name, clues, state.book)
         track = book.track_of(name)
         said, inner = self.of.run(view.renamed(track[of_target]), facts, state.of, rng)
         order = np.argsort(track)
         names = name[order][np.searchsorted(track[order], said.ue)]
         links, heard = state.links.plus(links), TracksOfRound(name, track, places_m)
-        residents = self._residents(state.residents, heard, book.track if view.renames else None, errors, facts, rng)
+        residents = self._residents(
+            state.residents, heard, book.tracks.number if view.renames else None, errors, facts, rng
+        )
         return replace(said, ue=names), replace(
-            state, of=inner, book=book, rates=rates, errors=learnt, links=links, residents=residents
+            state, of=inner, book=book, errors=learnt, links=links, residents=residents
         )
 
     def figures(self, state: ReIdentifyState) -> Metrics:
@@ -226,11 +224,11 @@ class ReIdentify(Attack):
     def belief(self, state: ReIdentifyState, facts: RoundContext) -> Belief | None:
         """Belief of the attack on tracks, each by its last name."""
         believed = self.of.belief(state.of, facts)
-        return None if believed is None else state.book.by_names(believed)
+        return None if believed is None else _by_names(state.book, believed)
 
     def hindsight(self, state: ReIdentifyState, facts: RoundContext) -> Any:
         """Beliefs of the attack on tracks, each by the name that it had last in the round."""
-        return (state.book.by_names(believed) for believed in self.of.hindsight(state.of, facts))
+        return (_by_names(state.book, believed) for believed in self.of.hindsight(state.of, facts))
 
     @property
     def _places(self) -> RoundPlaces:
@@ -254,3 +252,12 @@ class ReIdentify(Attack):
         outside = self.outside if self.outside is not None else 0.0 if self.homes == KNOWN else _OUTSIDE
         linker = HomeLinker(directory, self.home_hours or _HOME_HOURS, outside)
         return linker.linked(known, heard, alive, errors, facts, rng)
+
+
+def _by_names(book: Book, belief: Belief) -> Belief:
+    """A belief about tracks as one about names, ascending: each track by the name that it had last by then."""
+    track, name = book.names_at(belief.round)
+    some = belief.only(np.isin(belief.ue, track))
+    names = name[np.searchsorted(track, some.ue)]
+    order = np.argsort(names)
+    return replace(some.only(order), ue=names[order])

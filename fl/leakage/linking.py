@@ -30,8 +30,7 @@ from fl.leakage.distances import density_peaks
 from fl.leakage.named import MOST_NAMED, NamedPlaces
 from fl.leakage.tracking import Whereabouts
 from fl.pseudonyms.names import Names
-from fl.tracking.identity import NO_PERSON, UNKNOWN, Identities
-from fl.tracking.linking import NameLinks
+from fl.tracking.linking import NO_PERSON, UNKNOWN, Identities, NameLinks
 from fl.types import Directory, Estimates
 from netsim.columns import Columns, frozen, no_floats, no_ints, no_places
 from netsim.geometry import Area

@@ -46,7 +46,7 @@ class Looks(Columns):
 
 @frozen
 class Named(Columns):
-    """Estimates z_m (n, R, 2) at a look of a sender, NaN where nothing was named: look, sender (n,)."""
+    """Estimates z_m (n, R, 2) at a look of a sender, NaN where nothing was named: look, sender (n,), in this order."""
 
     look: IntArray
     sender: IntArray
@@ -72,7 +72,7 @@ class History:
         """With one more look at senders (k,), at a time that is not before the last."""
         round_, time_s, week_s = (np.array([value]) for value in (facts.round, facts.time_s, facts.week_s))
         look = Looks(round_, time_s, week_s, [errors.with_ranks(self.named.z_m.shape[1])])
-        new = Named(np.full(len(sender), len(self)), sender, z_m)
+        new = Named(np.full(len(sender), len(self)), sender, z_m).select(np.argsort(sender))
         return History(Looks.join([self.looks, look]), Named.join([self.named, new]))
 
     def steps(self, look: int, round_s: float) -> int:

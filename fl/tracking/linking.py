@@ -10,17 +10,42 @@ With an estimate z_i of the error model of `fl.tracking.error_model`, and a fing
 a new track - log(lambda / A), a track that nothing belongs to - log(1 - p_seen). The assignment of least total cost is
 sought; a pair that costs more than a birth and a miss together is never linked.
 [Reid 1979, for the costs; Kuhn 1955, for the assignment.]
+
+With known homes, a sender j with p_j(h) from its nights, the probability of a home in each of G cells of an area (see
+`fl.tracking.dwelling`), is person u of n with
+
+    P(u | j) ~ (1 - outside) / n  G p_j(h_u),        P(none | j) ~ outside:
+
+beforehand each person is as likely as any other, and a sender that is not in the directory lives anywhere. G p is the
+likelihood of the nights given a home at h_u, relative to that of a home anywhere. Senders that cannot be one person are
+given to people so that the product of these is largest, each person to one sender at most.
 """
 
 from __future__ import annotations
 
+from dataclasses import fields, replace
+from typing import Any, TypeVar
+
 import numpy as np
 
-from fl.tracking.error_model import ErrorModel
-from netsim.columns import frozen, no_ints
-from netsim.units import BoolArray, FloatArray, IntArray
+from fl.tracking.error_model import ErrorModel, Truths
+from fl.tracking.fingerprint import Clues, Prints, Tracks
+from fl.tracking.place_grid import PlaceGrid
+from fl.types import RoundContext
+from netsim.clock import slack_s
+from netsim.columns import Columns, frozen, no_ints
+from netsim.units import BoolArray, Float32Array, FloatArray, IntArray
 
+_STD_M = np.array([0.0, 150.0, 400.0, 1000.0, 2500.0])  # of motion in one round, per axis; the first stays
+_STAYS, _MOVES = 10.0, 2.5  # what first guesses of their weights count, in links
+_SEEN, _ROUNDS = 0.7, 5.0  # share of tracks that go on, and what this guess counts, in tracks
+_LEAST, _MOST = 0.01, 0.95
+_LEAST_S, _LEAST_ROUNDS = 3600.0, 6.0  # after which a track that nothing belonged to is given up
 _NUMBERS = 5_000_000  # of one block of densities
+_LEAST_RATIO = 1e-12  # of likelihoods, and share of people outside
+
+NO_PERSON, UNKNOWN = -1, -2
+"""persons: none of the directory; nothing is said"""
 
 
 @frozen
@@ -45,20 +70,49 @@ class NameLinks:
 
     def plus(self, more: NameLinks) -> NameLinks:
         """With those of another part of the round; of a round before nothing is left."""
-        if self.round != more.round:
-            return more
-        new = ~np.isin(more.name, self.name)
-        return NameLinks(
-            more.round, *(np.concatenate([a, b[new]]) for a, b in (
-                (self.name, more.name), (self.track, more.track), (self.born, more.born),
-                (self.entropy_bits, more.entropy_bits),
-            ))
-        )  # fmt: skip
+        return _joined(self, more) if self.round == more.round else more
+
+
+@frozen
+class Identities:
+    """Persons of the directory, by index, that an attack gives the names (k,) of one round.
+
+    probability (k,) : of that, as the attack states it; entropy_bits (k,) : over people and no person; NaN where
+    nothing is said.
+    """
+
+    round: int
+    name: IntArray
+    person: IntArray
+    probability: FloatArray
+    entropy_bits: FloatArray
+
+    @classmethod
+    def unknown(cls, round_: int, name: IntArray) -> Identities:
+        """No statement about names (k,)."""
+        nothing = np.full(len(name), np.nan)
+        return cls(round_, name, np.full(len(name), UNKNOWN), nothing, nothing)
+
+    def plus(self, more: Identities) -> Identities:
+        """With those of a later part of the round, which replace earlier ones; of a round before nothing is left."""
+        return _joined(more, self) if self.round == more.round else more
+
+
+Part = TypeVar("Part", NameLinks, Identities)
+
+
+def _joined(first: Part, second: Part) -> Part:
+    """Statements about the names of both parts of a round: of a name in both that of the first."""
+    new = ~np.isin(second.name, first.name)
+    both: dict[str, Any] = {}
+    for each in fields(first)[1:]:
+        both[each.name] = np.concatenate([getattr(first, each.name), getattr(second, each.name)[new]])
+    return replace(first, **both)
 
 
 @frozen
 class Displacement:
-    """Displacement in one round: weight (K,), sums to 1, var_m2 (K,) a axis."""
+    """Displacement in one round: weight (K,), sums to 1, var_m2 (K,) per axis."""
 
     weight: FloatArray
     var_m2: FloatArray
@@ -66,108 +120,81 @@ class Displacement:
 
 @frozen
 class LastSeen:
-    """Last known places of tracks (m,): mean_m (m, 2), var_m2 (m,) a axis."""
+    """Last known places of tracks (m,): mean_m (m, 2), var_m2 (m,) per axis, gap (m,) rounds ago."""
 
     mean_m: FloatArray
     var_m2: FloatArray
+    gap: FloatArray
 
 
-def _components(
-    at: LastSeen, gap: FloatArray, z_m: FloatArray, error: ErrorModel, motion: Displacement
-) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Components of pairs (...,): the places y (..., R, 2) that the estimates mean, variances (..., K) before and (R,)
-    of the estimate, and weighted densities (..., R, K).
-
-    at: mean_m (..., 2) and var_m2 (...,); gap (...,) rounds; z_m (..., R, 2), NaN where no place was named.
+def _components(at: LastSeen, truths: Truths, motion: Displacement) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Displacements (..., R, 2) to the places that estimates mean, variances (..., K) before them, and weighted
+    densities (..., R, K) of pairs (...,) of tracks and estimates.
     """
-    ranks = min(z_m.shape[-2], len(error.share))
-    gain, share = error.gain[:ranks], error.share[:ranks]
-    y = (z_m[..., :ranks, :] - error.offset_m[:ranks]) / gain[:, None]
-    there = np.isfinite(y).all(axis=-1)
-    share = np.where(there, share, 0.0)
-    total = share.sum(axis=-1, keepdims=True)
-    share = np.divide(share, total, out=np.zeros_like(share), where=total > 0)
-    noise = (error.sigma_m[:ranks] / gain) ** 2
-    before = at.var_m2[..., None] + gap[..., None] * motion.var_m2
-    var = before[..., None, :] + noise[:, None]
-    square = np.where(there, ((y - at.mean_m[..., None, :]) ** 2).sum(axis=-1), 0.0)
-    density = np.exp(-square[..., None] / (2 * var)) / (2 * np.pi * var) / gain[:, None] ** 2
-    return y, before, noise, share[..., None] * motion.weight * density
+    away = truths.place_m - at.mean_m[..., None, :]
+    before = at.var_m2[..., None] + at.gap[..., None] * motion.var_m2
+    var = before[..., None, :] + truths.sigma_m[..., None] ** 2
+    square = np.nan_to_num((away**2).sum(axis=-1))[..., None]
+    density = np.exp(-square / (2 * var)) / (2 * np.pi * var)
+    return away, before, (truths.share / truths.gain**2)[..., None] * motion.weight * density
 
 
-def densities(
-    at: LastSeen, gap: FloatArray, z_m: FloatArray, error: ErrorModel, motion: Displacement, area_m2: float
-) -> FloatArray:
-    """p(z_i | track j) in 1 / m^2 of tracks (m,), seen gap (m,) rounds ago, and estimates z_m (k, R, 2): (m, k).
+def densities(at: LastSeen, z_m: FloatArray, error: ErrorModel, motion: Displacement, area_m2: float) -> FloatArray:
+    """p(z_i | track j) in 1 / m^2 of tracks (m,) and estimates z_m (k, R, 2): (m, k).
 
     Relative to what a UE anywhere would be named, times 1 / A; so 1 / A where nothing was named.
     """
-    size = max(1, _NUMBERS // max(z_m.shape[0] * z_m.shape[1] * len(motion.weight), 1))
-    summed = np.zeros((len(gap), len(z_m)))
-    for i in range(0, len(gap), size):
+    truths = error.truths(z_m)
+    size = max(1, _NUMBERS // max(truths.share.size * len(motion.weight), 1))
+    summed = np.zeros((len(at.gap), len(z_m)))
+    for i in range(0, len(at.gap), size):
         some = slice(i, i + size)
-        pair = LastSeen(at.mean_m[some, None], at.var_m2[some, None])
-        *_, density = _components(pair, gap[some, None], z_m[None], error, motion)
-        summed[some] = density.sum(axis=(2, 3))
-    ranks = min(z_m.shape[1], len(error.share))
-    share = np.where(np.isfinite(z_m[:, :ranks, 0]), error.share[:ranks], 0.0)
-    named = share.sum(axis=1)
-    share = np.divide(share, named[:, None], out=np.zeros_like(share), where=named[:, None] > 0)
-    anywhere = (1.0 - error.outlier) * (share / error.gain[:ranks] ** 2).sum(axis=1) + error.outlier
+        pairs = LastSeen(at.mean_m[some, None], at.var_m2[some, None], at.gap[some, None])
+        summed[some] = _components(pairs, truths, motion)[2].sum(axis=(2, 3))
+    named = truths.share.any(axis=1)
+    anywhere = (1.0 - error.outlier) * (truths.share / truths.gain**2).sum(axis=1) + error.outlier
     mixed = (1.0 - error.outlier) * summed + error.outlier / area_m2
-    return np.where(named > 0, mixed / np.where(named > 0, anywhere, 1.0), 1.0 / area_m2)
+    return np.where(named, mixed / np.where(named, anywhere, 1.0), 1.0 / area_m2)
 
 
 def moved(
-    at: LastSeen, gap: FloatArray, z_m: FloatArray, error: ErrorModel, motion: Displacement, area_m2: float
-) -> tuple[LastSeen, FloatArray]:
-    """Tracks (n,) after estimates z_m (n, R, 2) of theirs, and the share (n, K) of each component of the motion.
+    at: LastSeen, z_m: FloatArray, error: ErrorModel, motion: Displacement, area_m2: float
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Mean (n, 2) and variance (n,) of tracks (n,) after estimates z_m (n, R, 2) of theirs, and the share (n, K) of
+    each component of the motion.
 
     The posterior is a mixture; a Gaussian of its mean and variance stands for it.
     """
-    y, before, noise, density = _components(at, gap, z_m, error, motion)
-    n, parts = len(z_m), density.shape[1] * density.shape[2]
-    density = (1.0 - error.outlier) * density.reshape(n, parts)
-    false = np.where(density.sum(axis=1) > 0, error.outlier / area_m2, 1.0)[:, None] * motion.weight
-    gain = before[:, None, :] / (before[:, None, :] + noise[:, None])
-    away = np.where(np.isfinite(y), y - at.mean_m[:, None], 0.0)
-    shift = (gain[..., None] * away[:, :, None]).reshape(n, parts, 2)
-    shift = np.concatenate([shift, np.zeros((n, len(motion.weight), 2))], axis=1)
-    left = np.concatenate([((1 - gain) * before[:, None, :]).reshape(n, parts), before], axis=1)
-    weight = np.concatenate([density, false], axis=1)
-    weight = weight / weight.sum(axis=1, keepdims=True)
-    mean = (weight[..., None] * shift).sum(axis=1)
-    var = (weight * (left + ((shift - mean[:, None]) ** 2).sum(axis=2) / 2)).sum(axis=1)
-    k = len(motion.weight)
-    share = weight.reshape(n, density.shape[1] // k + 1, k).sum(axis=1)
-    return LastSeen(at.mean_m + mean, var), share
-
-
-def placed(z_m: FloatArray, error: ErrorModel, centre_m: FloatArray, area_m2: float) -> LastSeen:
-    """Where new tracks (n,) are by their first estimates z_m (n, R, 2) alone."""
-    nowhere = LastSeen(np.tile(centre_m, (len(z_m), 1)), np.full(len(z_m), area_m2 / 12.0))
-    still = Displacement(np.ones(1), np.zeros(1))
-    return moved(nowhere, np.zeros(len(z_m)), z_m, error, still, area_m2)[0]
+    truths = error.truths(z_m)
+    away, before, density = _components(at, truths, motion)
+    n, ranks, k = density.shape
+    density = (1.0 - error.outlier) * density
+    false = np.where(density.any(axis=(1, 2)), error.outlier / area_m2, 1.0)[:, None] * motion.weight
+    weight = np.concatenate([density, false[:, None]], axis=1)  # (n, R + 1, K), the last of a false estimate
+    weight /= weight.sum(axis=(1, 2), keepdims=True)
+    gain = np.zeros((n, ranks + 1, k))
+    gain[:, :ranks] = before[:, None] / (before[:, None] + truths.sigma_m[..., None] ** 2)
+    shift = np.zeros((n, ranks + 1, k, 2))
+    shift[:, :ranks] = gain[:, :ranks, :, None] * np.nan_to_num(away)[:, :, None]
+    mean = (weight[..., None] * shift).sum(axis=(1, 2))
+    spread = (1 - gain) * before[:, None] + ((shift - mean[:, None, None]) ** 2).sum(axis=3) / 2
+    return at.mean_m + mean, (weight * spread).sum(axis=(1, 2)), weight.sum(axis=1)
 
 
 def assigned(cost: FloatArray, birth: float, miss: float) -> IntArray:
     """The track (k,) of each name in the assignment of least cost, -1 for a new one; cost (m, k)."""
-    gain = np.minimum(cost - birth - miss, 0.0)  # against leaving both alone
-    track = np.full(cost.shape[1], -1)
     from scipy.optimize import linear_sum_assignment
 
+    gain = np.minimum(cost - birth - miss, 0.0)  # against leaving both alone
+    track = np.full(cost.shape[1], -1)
     row, column = linear_sum_assignment(gain)
     linked = gain[row, column] < 0
     track[column[linked]] = row[linked]
     return track
 
 
-def entropies_bits(cost: FloatArray) -> FloatArray:
-    """-sum_i p_i log2 p_i of p_i ~ exp(-C_ji) over the names (k,) that each track (m,) could go on as."""
-    if not cost.size:
-        return np.zeros(len(cost))
-    p = np.exp(cost.min(axis=1, keepdims=True) - cost)
-    p /= p.sum(axis=1, keepdims=True)
+def entropies_bits(p: FloatArray) -> FloatArray:
+    """-sum_i p_i log2 p_i of each row (m, k)."""
     return np.asarray(-(p * np.log2(np.where(p > 0, p, 1.0))).sum(axis=1))
 
 
@@ -176,3 +203,199 @@ def shares(cost: FloatArray, birth: float) -> FloatArray:
     best = np.minimum(cost.min(axis=0, initial=np.inf), birth)
     weight = np.exp(best - cost)
     return np.asarray(weight / (weight.sum(axis=0) + np.exp(best - birth)))
+
+
+def log_odds(home: Float32Array, home_m: FloatArray, grid: PlaceGrid, outside: float) -> FloatArray:
+    """log P(u | j) / P(none | j) (m, n) of senders with home posteriors (m, G), and people with homes (n, 2)."""
+    ratio = np.full((len(home), len(home_m)), _LEAST_RATIO)
+    inside = grid.area.contains(home_m)
+    ratio[:, inside] = np.maximum(home[:, grid.nearest(home_m[inside])].astype(np.float64) * len(grid), _LEAST_RATIO)
+    share = max(outside, _LEAST_RATIO)
+    return np.asarray(np.log(ratio) + np.log((1.0 - share) / (share * max(len(home_m), 1))))
+
+
+def identified(odds: FloatArray, order: IntArray) -> tuple[IntArray, FloatArray, FloatArray]:
+    """Person (m,), its probability (m,) and entropies in bits (m,) of senders, each another, with log odds (m, n).
+
+    order (n,) : in which people are looked at; it decides between people who are equally likely.
+    """
+    chosen = assigned(-odds[:, order].T, 0.0, 0.0)
+    person = np.where(chosen >= 0, np.append(order, NO_PERSON)[chosen], NO_PERSON)
+    p = _softmax(np.column_stack([odds, np.zeros(len(odds))]))  # no person is last
+    return person, p[np.arange(len(p)), person], entropies_bits(p)
+
+
+def _softmax(log_p: FloatArray) -> FloatArray:
+    """Probabilities (m, k) of logarithms up to a constant per row."""
+    p = np.exp(log_p - log_p.max(axis=1, keepdims=True, initial=-np.inf))
+    return np.asarray(p / p.sum(axis=1, keepdims=True))
+
+
+@frozen
+class Rates:
+    """motion (K,) : links by component; seen, tracks : how many tracks went on, of how many; born, rounds : new tracks,
+    and in how many rounds after the first.
+    """
+
+    motion: FloatArray
+    seen: float = _SEEN * _ROUNDS
+    tracks: float = _ROUNDS
+    born: float = 1.0
+    rounds: float = 1.0
+
+    @classmethod
+    def start(cls) -> Rates:
+        """First guesses."""
+        return cls(np.where(_STD_M == 0, _STAYS, _MOVES))
+
+
+@frozen
+class KnownNames(Columns):
+    """All names (N,) so far, ascending, the track of each, and the round in which it came first."""
+
+    name: IntArray
+    track: IntArray
+    since: IntArray
+
+
+@frozen
+class Book:
+    """tracks : those that are kept; names : all so far; prints, rates : what is known of all fingerprints, and of how
+    tracks go on; born : number of tracks so far, which is that of the next one.
+    """
+
+    tracks: Tracks
+    names: KnownNames
+    prints: Prints
+    rates: Rates
+    born: int = 0
+
+    @classmethod
+    def empty(cls, numbers: int) -> Book:
+        """Before the first round."""
+        no = no_ints()
+        return cls(Tracks.begun(no, numbers), KnownNames(no, no, no), Prints.none(numbers), Rates.start())
+
+    def track_of(self, name: IntArray) -> IntArray:
+        """The track (k,) of names (k,), -1 for one that it does not know."""
+        return _looked_up(self.names.name, self.names.track, name)
+
+    def rows(self, track: IntArray) -> IntArray:
+        """Row of tracks (n,) among those that are kept; -1 for one that is not."""
+        order = np.argsort(self.tracks.number)
+        return _looked_up(self.tracks.number[order], order, track)
+
+    def kept(self, now_s: float, round_s: float) -> Book:
+        """Without tracks that nothing has belonged to for an hour, and for six rounds at least."""
+        most_s = max(_LEAST_S, _LEAST_ROUNDS * round_s)
+        old = now_s - self.tracks.seen_s > most_s + slack_s(most_s, now_s)
+        return replace(self, tracks=self.tracks.select(~old))
+
+    def with_tracks(self, number: IntArray) -> Book:
+        """With tracks (n,) that are not kept yet, of which nothing is known so far."""
+        tracks = Tracks.join([self.tracks, Tracks.begun(number, self.tracks.x.shape[1])])
+        return replace(self, tracks=tracks, born=max(self.born, int(number.max(initial=-1)) + 1))
+
+    def with_names(self, name: IntArray, track: IntArray, round_: int) -> Book:
+        """With new names (n,) of tracks (n,)."""
+        every = KnownNames.join([self.names, KnownNames(name, track, np.full(len(name), round_))])
+        return replace(self, names=every.select(np.argsort(every.name)))
+
+    def names_at(self, round_: int) -> tuple[IntArray, IntArray]:
+        """The latest name (t,) of each track (t,), ascending, by a round."""
+        some = self.names.select(self.names.since <= round_)
+        some = some.select(np.lexsort((some.name, some.since, some.track)))
+        last = some.select(np.flatnonzero(np.diff(some.track, append=-1)))
+        return last.track, last.name
+
+
+def _looked_up(key: IntArray, value: IntArray, wanted: IntArray) -> IntArray:
+    """Values (n,) of keys wanted (n,), from keys (m,) ascending; -1 for one that is not there."""
+    at = np.searchsorted(key, wanted)
+    found = np.append(key, -1)[at] == wanted
+    return np.where(found, np.append(value, -1)[at], -1)
+
+
+class Linker:
+    """Links the names of one round: error of places, facts, the largest speed of UEs, and whether names ever change."""
+
+    def __init__(self, error: ErrorModel, facts: RoundContext, speed_mps: float, renames: bool = True) -> None:
+        self.error, self.facts, self.renames = error, facts, renames
+        area = facts.public.area
+        self.area_m2, self.centre_m = float(np.prod(area.side_m)), area.low_m + area.side_m / 2
+        self.round_s = facts.round_s if np.isfinite(facts.round_s) else 0.0
+        widest_m = speed_mps * self.round_s / 2 if self.round_s else np.inf
+        self.var_m2 = np.minimum(_STD_M, widest_m) ** 2
+
+    def linked(self, name: IntArray, clues: Clues, book: Book) -> tuple[Book, NameLinks]:
+        """Names (k,), ascending, of senders with these clues: the book and links afterwards."""
+        book = book.kept(self.facts.time_s, self.round_s)
+        track = book.track_of(name)
+        book = book.with_tracks(np.setdiff1d(track[track >= 0], book.tracks.number))  # names whose tracks were given up
+        row = book.rows(track)  # of each name; names that it knows are certain
+        unheard = np.append(book.tracks.round, -1)[row] != self.facts.round
+        book = replace(book, prints=book.prints.heard(clues.select(unheard)))
+        new, known = np.flatnonzero(row < 0), np.flatnonzero(row >= 0)
+        open_ = np.setdiff1d(np.flatnonzero((book.tracks.round != self.facts.round) & self.renames), row[known])
+        cost, birth, miss = self._costs(book, open_, clues.select(new))
+        chosen = assigned(cost, birth, miss)
+        got = chosen >= 0
+        entropy = np.where(row < 0, np.nan, 0.0)
+        entropy[new[got]] = entropies_bits(_softmax(-cost))[chosen[got]]
+        together = np.zeros((len(book.tracks.number), len(name)))
+        together[row[known], known] = 1.0
+        together[np.ix_(open_, new)] = shares(cost, birth)
+        row[new[got]] = open_[chosen[got]]
+        born = book.born + np.arange(int((~got).sum()))
+        row[new[~got]] = len(book.tracks.number) + np.arange(len(born))
+        book = self._updated(book, born, row, clues, together, unheard)
+        book = book.with_names(name[new], book.tracks.number[row[new]], self.facts.round)
+        track = book.tracks.number[row]
+        return book, NameLinks(self.facts.round, name, track, np.isin(track, born), entropy)
+
+    def _last_seen(self, tracks: Tracks) -> LastSeen:
+        """Where tracks (n,) were, and how many rounds ago; anywhere now, before their first update."""
+        begun = tracks.round < 0
+        gap = np.maximum(self.facts.round - tracks.round, 0).astype(np.float64)
+        if self.round_s:
+            gap = np.maximum((self.facts.time_s - tracks.seen_s) / self.round_s, 0.0)
+        mean_m = np.where(begun[:, None], self.centre_m, tracks.mean_m)
+        return LastSeen(mean_m, np.where(begun, self.area_m2 / 12.0, tracks.var_m2), np.where(begun, 0.0, gap))
+
+    def _motion(self, rates: Rates) -> Displacement:
+        return Displacement(rates.motion / rates.motion.sum(), self.var_m2)
+
+    def _costs(self, book: Book, rows: IntArray, clues: Clues) -> tuple[FloatArray, float, float]:
+        """C (m, k) of tracks at rows (m,) that may go on as new names (k,), and what a birth and a miss cost."""
+        rates, tracks = book.rates, book.tracks.select(rows)
+        seen = float(np.clip(rates.seen / rates.tracks, _LEAST, _MOST))
+        density = densities(self._last_seen(tracks), clues.z_m, self.error, self._motion(rates), self.area_m2)
+        cost = -np.log(seen * np.maximum(density, 1e-300)) - book.prints.log_ratios(tracks, clues)
+        return cost, float(-np.log(rates.born / rates.rounds / self.area_m2)), float(-np.log(1.0 - seen))
+
+    def _updated(
+        self, book: Book, born: IntArray, row: IntArray, clues: Clues, together: FloatArray, unheard: BoolArray
+    ) -> Book:
+        """Learn from a round: names (k,) are given to the tracks at rows (k,), to which they belong with probabilities
+        (m, k); born : numbers of those that are new. What was heard before in this round does not count again.
+        """
+        facts, rows, some = self.facts, row[unheard], clues.select(unheard)
+        prints = book.prints.learnt(book.tracks, some, together[:, unheard])
+        tracks = book.with_tracks(born).tracks
+        again = tracks.round[rows] >= 0
+        last, motion = self._last_seen(tracks.select(rows)), self._motion(book.rates)
+        mean_m, var_m2, share = moved(last, some.z_m, self.error, motion, self.area_m2)
+        rates = book.rates
+        if book.born:
+            named = np.asarray(np.isfinite(some.z_m[again]).all(axis=2)).any(axis=1)
+            sure = together[rows[again], np.flatnonzero(unheard)[again]] * named
+            waiting = (book.tracks.round != facts.round) & (book.tracks.round >= 0)
+            rates = Rates(
+                motion=rates.motion + sure @ share[again],
+                seen=rates.seen + int(again.sum()),
+                tracks=rates.tracks + int(waiting.sum()),
+                born=rates.born + len(born),
+                rounds=rates.rounds + 1.0,
+            )
+        tracks = tracks.with_updates(rows, some).seen_at(rows, mean_m, var_m2, facts)
+        return replace(book, tracks=tracks, prints=prints, rates=rates, born=book.born + len(born))

@@ -18,7 +18,7 @@ from fl.leakage.linking import identification
 from fl.pseudonyms.names import Names
 from fl.pseudonyms.per_round import PerRound
 from fl.tracking.error_model import ErrorModel
-from fl.tracking.identity import NO_PERSON, Identities, identified, log_odds
+from fl.tracking.linking import NO_PERSON, Identities, identified, log_odds
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Directory, Public, RoundContext
 from netsim.clock import DAY_S

@@ -15,12 +15,9 @@ from fl.leakage.tracking import Whereabouts as Truth
 from fl.pseudonyms.names import Names, asked
 from fl.pseudonyms.per_round import PerRound
 from fl.tracking import linking
-from fl.tracking.book import Book, Clues
 from fl.tracking.error_model import ErrorModel
-from fl.tracking.fingerprint import Numbers
-from fl.tracking.likeness import NUMBERS
-from fl.tracking.linker import Linker, Rates
-from fl.tracking.linking import Displacement, LastSeen, NameLinks
+from fl.tracking.fingerprint import DIRECTION, Clues, Numbers, Tracks
+from fl.tracking.linking import Book, Displacement, LastSeen, Linker, NameLinks
 from fl.types import Public, RoundContext
 from scenarios.app.run.runner import run
 
@@ -36,9 +33,9 @@ def gaussian(away_m, var_m2):
 
 class TestLaw:
     def test_density_is_a_mixture_over_motions_and_outliers(self):
-        at = LastSeen(np.array([[1000.0, 2000.0]]), np.array([50.0**2]))
+        at = LastSeen(np.array([[1000.0, 2000.0]]), np.array([50.0**2]), np.array([2.0]))
         z = np.array([[[1400.0, 2300.0]]])
-        found = linking.densities(at, np.array([2.0]), z, ErrorModel.plain(100.0, 0.1), MOVING, A)
+        found = linking.densities(at, z, ErrorModel.plain(100.0, 0.1), MOVING, A)
         parts = sum(
             w * gaussian([400, 300], 50.0**2 + 2 * q + 100.0**2)
             for w, q in zip(MOVING.weight, MOVING.var_m2, strict=True)
@@ -47,9 +44,9 @@ class TestLaw:
 
     def test_density_of_two_ranks_of_which_one_may_be_missing(self):
         error = ErrorModel(np.array([0.7, 0.3]), np.array([100.0, 400.0]), 0.2, 0.0, np.ones(2), np.zeros((2, 2)))
-        at, gap = LastSeen(np.zeros((1, 2)), np.zeros(1)), np.zeros(1)
+        at = LastSeen(np.zeros((1, 2)), np.zeros(1), np.zeros(1))
         z = np.array([[[50.0, 0.0], [300.0, 0.0]], [[np.nan] * 2, [300.0, 0.0]], [[np.nan] * 2] * 2])
-        both, second, none = linking.densities(at, gap, z, error, STILL, A)[0]
+        both, second, none = linking.densities(at, z, error, STILL, A)[0]
         near, far = gaussian([50, 0], 100.0**2), gaussian([300, 0], 400.0**2)
         assert both == pytest.approx(0.8 * (0.7 * near + 0.3 * far) + 0.2 / A)
         assert second == pytest.approx(0.8 * far + 0.2 / A)
@@ -57,9 +54,9 @@ class TestLaw:
 
     def test_the_posterior_has_the_moments_of_the_mixture(self):
         """Against integration over a grid."""
-        at, error = LastSeen(np.array([[0.0, 0.0]]), np.array([200.0**2])), ErrorModel.plain(150.0, 0.05)
+        at, error = LastSeen(np.array([[0.0, 0.0]]), np.array([200.0**2]), np.ones(1)), ErrorModel.plain(150.0, 0.05)
         z = np.array([[[500.0, -200.0]]])
-        after, share = linking.moved(at, np.ones(1), z, error, MOVING, A)
+        mean_m, var_m2, share = linking.moved(at, z, error, MOVING, A)
         step = 25.0
         line = np.arange(-9000, 9000, step)
         x = np.stack(np.meshgrid(line, line), axis=-1).reshape(-1, 2)
@@ -68,8 +65,8 @@ class TestLaw:
         joint = np.array([b * seen for b in before])
         p = joint.sum(axis=0) / joint.sum()
         mean = p @ x
-        np.testing.assert_allclose(after.mean_m[0], mean, atol=0.5)
-        assert after.var_m2[0] == pytest.approx(float(p @ ((x - mean) ** 2).sum(axis=1) / 2), rel=1e-3)
+        np.testing.assert_allclose(mean_m[0], mean, atol=0.5)
+        assert var_m2[0] == pytest.approx(float(p @ ((x - mean) ** 2).sum(axis=1) / 2), rel=1e-3)
         np.testing.assert_allclose(share[0], joint.sum(axis=1) / joint.sum(), atol=1e-4)
 
     @pytest.mark.parametrize("seed", range(10))
@@ -94,31 +91,38 @@ class TestLaw:
         np.testing.assert_allclose(share[:, 1], 0, atol=1e-200)
 
 
+def with_numbers(count, mean):
+    """Tracks with these numbers so far."""
+    tracks = Tracks.begun(np.arange(len(count)), count.shape[1])
+    return replace(tracks, count=count, x=mean)
+
+
+def numbers(x):
+    """Clues that are numbers alone."""
+    return replace(clues(np.full((len(x), 1, 2), np.nan)), x=x)
+
+
 class TestFingerprint:
     def test_ratio_is_that_of_two_normal_densities(self):
-        known = Numbers(
-            np.array([[3.0]]), np.array([[2.0]]), np.array([4.0]), np.array([4.0]), np.array([20.0]), np.array([1.0]),
-            np.array([4.0]),
-        )  # fmt: skip
+        known = Numbers(*(np.array([value]) for value in (4.0, 4.0, 20.0, 1.0, 4.0)))
+        tracks = with_numbers(np.array([[3.0]]), np.array([[2.0]]))
         # mean 1, t = 5 - 1 = 4, w = t / 4 = 1, b = 3, 1 / v = 3 + 1 / 3
         v = 0.3
         centre, var = v * (3 * 2.0 + 1.0 / 3.0), v + 1.0
         x = 2.5
         ratio = -0.5 * ((x - centre) ** 2 / var + log(var)) + 0.5 * ((x - 1.0) ** 2 / 4.0 + log(4.0))
-        assert known.log_ratios(np.array([[x]]))[0, 0] == pytest.approx(ratio)
-        assert known.log_ratios(np.array([[np.nan]]))[0, 0] == 0
+        found = known.log_ratios(tracks, numbers(np.array([[x], [np.nan]])))
+        assert found[0] == pytest.approx([ratio, 0.0])
 
     @pytest.mark.parametrize("sd", [0.3, 3.0])
     def test_spread_within_a_ue_is_learnt_from_certain_links(self, sd):
         rng = np.random.default_rng(2)
         mean, n = rng.standard_normal((40, 1)), 40
-        known = Numbers.none(1)
-        for i in range(60):
-            x = mean + sd * rng.standard_normal((n, 1))
-            known = known.heard(x)
-            if i == 0:
-                known = known.resized(np.zeros(0, int), n)
-            known = known.learnt(x, np.eye(n)).plus(np.arange(n), x)
+        known, tracks = Numbers.none(1), Tracks.begun(np.arange(n), 1)
+        for _ in range(60):
+            now = numbers(mean + sd * rng.standard_normal((n, 1)))
+            known = known.heard(now).learnt(tracks, now, np.eye(n))
+            tracks = tracks.with_updates(np.arange(n), now)
         share = float(known.within[0] / known.pairs[0])
         assert share == pytest.approx(sd**2 / (sd**2 + mean.var()), rel=0.1)
 
@@ -146,30 +150,30 @@ class TestLinker:
         assert 0.03 < shares[0] < shares[1] < shares[2] and shares[2] > 0.3
 
     def test_a_name_that_was_seen_stays_with_its_track(self):
-        book, rates = Book.empty(2), Rates.start()
+        book = Book.empty(2)
         far, near = np.array([[[9000.0, 9000.0]]]), np.array([[[1000.0, 1000.0]]])
         linker = linker_at(1)
-        book, rates, first = linker.linked(np.array([0, 1]), clues(np.concatenate([near, far])), book, rates)
-        book, rates, then = linker_at(2).linked(np.array([0, 2]), clues(np.concatenate([far, near])), book, rates)
+        book, first = linker.linked(np.array([0, 1]), clues(np.concatenate([near, far])), book)
+        book, then = linker_at(2).linked(np.array([0, 2]), clues(np.concatenate([far, near])), book)
         assert then.track[0] == first.track[0] and then.entropy_bits[0] == 0
         assert then.track[1] != first.track[0]
 
     def test_a_track_is_given_up_after_an_hour_and_its_name_comes_back_to_it(self):
-        book, rates = Book.empty(2), Rates.start()
+        book = Book.empty(2)
         here = np.array([[[1000.0, 1000.0]]])
-        book, rates, first = linker_at(1).linked(np.array([0]), clues(here), book, rates)
+        book, first = linker_at(1).linked(np.array([0]), clues(here), book)
         for number, born in ((13, False), (26, True)):  # 3600 s, and more
-            _, _, links = linker_at(number).linked(np.array([7]), clues(here), book, rates)
+            _, links = linker_at(number).linked(np.array([7]), clues(here), book)
             assert links.born[0] == born
-        book, rates, again = linker_at(30).linked(np.array([0]), clues(here), book, rates)
+        book, again = linker_at(30).linked(np.array([0]), clues(here), book)
         assert again.track[0] == first.track[0] and not again.born[0]
-        assert len(book.track) == 1 and book.born == 1
+        assert len(book.tracks.number) == 1 and book.born == 1
 
     def test_two_names_of_one_round_are_two_tracks(self):
-        book, rates, here = Book.empty(2), Rates.start(), np.array([[[1000.0, 1000.0]]])
-        book, rates, _ = linker_at(1).linked(np.array([0]), clues(here), book, rates)
-        book, rates, one = linker_at(2).linked(np.array([1]), clues(here), book, rates)
-        book, rates, two = linker_at(2).linked(np.array([2]), clues(here), book, rates)
+        book, here = Book.empty(2), np.array([[[1000.0, 1000.0]]])
+        book, _ = linker_at(1).linked(np.array([0]), clues(here), book)
+        book, one = linker_at(2).linked(np.array([1]), clues(here), book)
+        book, two = linker_at(2).linked(np.array([2]), clues(here), book)
         assert one.track[0] == 0 and two.track[0] == 1
         both = one.plus(two)
         assert both.name.tolist() == [1, 2] and both.plus(two).name.tolist() == [1, 2]
@@ -183,7 +187,7 @@ def linker_at(number, round_s=300.0):
 
 def clues(z):
     n = len(z)
-    return Clues(z, np.full((n, 2), np.nan), np.full(n, -1), np.full((n, NUMBERS), np.nan))
+    return Clues(z, np.full((n, 2), np.nan), np.full(n, -1), np.full((n, DIRECTION), np.nan))
 
 
 class TestMeasures:

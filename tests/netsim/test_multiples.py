@@ -13,8 +13,8 @@ from fl.availability.diurnal import Diurnal
 from fl.data.hold_out import Sessions
 from fl.data.measured import Measured
 from fl.query.policies import Custom, shortest_interval_s
-from fl.tracking.book import Book
 from fl.tracking.history import LEAST_ROUNDS, Lifetimes
+from fl.tracking.linking import Book
 from fl.types import Public, Request, RoundContext
 from netsim.build import build_world
 from netsim.clock import Clock, first_multiple, last_multiple, tick_after
@@ -100,8 +100,9 @@ def forgotten(t0_s, t1_s, span_s):
 
 
 def closed(t0_s, t1_s, span_s):
-    book = replace(Book.empty(1).with_tracks(np.array([0])), seen_s=np.array([t0_s]))
-    return not len(book.kept(t1_s, span_s / 6).track)
+    book = Book.empty(1).with_tracks(np.array([0]))
+    book = replace(book, tracks=replace(book.tracks, seen_s=np.array([t0_s])))
+    return not len(book.kept(t1_s, span_s / 6).tracks.number)
 
 
 def another_session(t0_s, t1_s, span_s):
