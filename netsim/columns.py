@@ -30,6 +30,11 @@ class Columns:
         of: Any = self
         return type(self)(*(_select(getattr(self, f.name), rows) for f in fields(of)))
 
+    def replaced(self, rows: IntArray, new: Self) -> Self:
+        """A copy with new values in some rows; all columns are arrays."""
+        of: Any = self
+        return type(self)(*(replaced(getattr(self, f.name), rows, getattr(new, f.name)) for f in fields(of)))
+
     @classmethod
     def join(cls, pieces: Sequence[Self]) -> Self:
         """All pieces, one after the other; a column that a piece lacks is missing in the result."""
@@ -51,6 +56,13 @@ def _join(columns: Sequence[Any]) -> Any:
     if isinstance(columns[0], list):
         return list(chain.from_iterable(columns))
     return np.concatenate(columns) if isinstance(columns[0], np.ndarray) else type(columns[0]).join(columns)
+
+
+def replaced(column: Any, rows: IntArray, value: Any) -> Any:
+    """A copy of an array with new values in some rows."""
+    new = column.copy()
+    new[rows] = value
+    return new
 
 
 def no_ints() -> IntArray:

@@ -11,7 +11,7 @@ from fl.density.esprit import Lattice, fitted, kernel_place, read_waves
 from fl.learners import SurfaceLearner
 from fl.types import Estimates, RoundContext
 from netsim.columns import Columns, frozen, row_id
-from netsim.mobility.mixture import Component, Mixture
+from netsim.mobility.static import Component, Mixture
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 

@@ -269,7 +269,7 @@ def _with_side_streets(roads: Roads, closed: list[Any], area: Area, rng: Rng) ->
 
     def large(shape: Shapes, number: IntArray) -> BoolArray:
         long_side_m = _sides_m(shape)[1].max(axis=1, initial=0.0)
-        return (shapely.area(shape) > _BLOCK_M2) & (long_side_m >= _BLOCK_SIDE_M)
+        return np.asarray((shapely.area(shape) > _BLOCK_M2) & (long_side_m >= _BLOCK_SIDE_M))
 
     blocks, cut = _split(_faces(roads.line, closed), large, "cut", 2, rng)
     near = shapely.distance(cut, shapely.points(area.centre_m)) < _OLD_TOWN * float(area.side_m.min())

@@ -11,7 +11,7 @@ MOBILITIES = OneOf(
         "commuter": "netsim.mobility.commuter:Commuter",
         "resident": "netsim.mobility.resident:Resident",
         "static": "netsim.mobility.static:Static",
-        "mixture": "netsim.mobility.mixture:Mixture",
+        "mixture": "netsim.mobility.static:Mixture",
         "replay": "netsim.mobility.replay:Replay",
     },
 )

@@ -1,15 +1,17 @@
 """The mobility slot: positions of UEs over time, and their fixes (where and when they measure)."""
 
 from abc import abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
+from pydantic import Field, Strict
 
 from netsim.city.buildings import Buildings
 from netsim.clock import Clock
-from netsim.columns import no_places
+from netsim.columns import frozen, no_places
+from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.part import Part
 from netsim.rng import Streams
@@ -20,8 +22,12 @@ from netsim.traces.trace import Trace
 from netsim.ues import Fixes, Indoors
 from netsim.units import FloatArray, IntArray
 
+# YAML knows lists only; the two numbers inside stay strict
+Point = Annotated[tuple[float, float], Strict(False)]
+Points = Annotated[tuple[Point, ...], Strict(False), Field(min_length=1)]
 
-@dataclass(frozen=True, eq=False)
+
+@frozen
 class State:
     """State of all UEs: position_m (n_ue, 2), NaN for an absent UE; mobility models add fields."""
 
@@ -32,7 +38,7 @@ class State:
         return None
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Ground:
     """The environment that a mobility model moves UEs in; it does not change during a run.
 
@@ -53,7 +59,7 @@ class Ground:
     stations_m: FloatArray = field(default_factory=no_places)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Places:
     """Ground truth for the scores of leakage: home_m and work_m (n_ue, 2), NaN where a UE has none.
 
@@ -131,3 +137,16 @@ class Mobility(Part):
     def density(self, position_m: FloatArray) -> FloatArray | None:
         """Probability density of UE positions at places (k, 2), per m^2, used for scoring only; None if unknown."""
         return None
+
+
+def listed_m(points: tuple[tuple[float, float], ...], ue: IntArray, area: Area, key: str) -> FloatArray:
+    """The place (n_ue, 2) of each UE: UE u takes point u mod len(points). A point outside is refused."""
+    at_m = np.array(points, dtype=np.float64)
+    outside = np.flatnonzero(~area.contains(at_m))
+    if outside.size:
+        i = int(outside[0])
+        raise BadInput(
+            f"{key}[{i}]: {points[i]} lies outside the area x {area.x_min_m:g} to {area.x_max_m:g} m, "
+            f"y {area.y_min_m:g} to {area.y_max_m:g} m; move the point or enlarge the area"
+        )
+    return at_m[ue % len(points)]

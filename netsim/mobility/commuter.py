@@ -1,6 +1,5 @@
 """Commuters: a daily schedule of home, work, lunch and an evening stop, with fixes every few minutes."""
 
-from dataclasses import dataclass, replace
 from math import ceil
 from typing import ClassVar, Literal
 
@@ -8,11 +7,12 @@ import numpy as np
 from pydantic import Field
 
 from netsim.clock import DAY_S
+from netsim.columns import altered, frozen
 from netsim.errors import BadInput
-from netsim.mobility.base import Ground, Mobility, Places, State
-from netsim.mobility.diary import Day, dwell_fixes, walk_fixes, walked
-from netsim.mobility.places import Points, drawn_m, inside_m, listed_m
+from netsim.geometry import Area
+from netsim.mobility.base import Ground, Mobility, Places, Points, State, listed_m
 from netsim.rng import Rng
+from netsim.streets.paths import Paths
 from netsim.ues import Fixes
 from netsim.units import FloatArray, IntArray
 
@@ -27,30 +27,45 @@ _CORNER_STD_M = 25.0  # [dlg 11]
 _TAIL = 3.0  # hours and corners are cut at 3 deviations, so that every day ends at home
 _MAX_WALK_S = 4000.0  # from work at 20:12, two such walks and a stop of 1.5 h end before midnight
 _THIRD_PLACES = 4  # [dlg 11]
-_DWELL_FIXES_PER_H, _WORK_FIXES_PER_H = 25.0, 18.0  # [dlg 11] at home and third places; at work
+_FIXES_PER_H = np.array([25.0, 18.0, 25.0])  # [dlg 11] at home, work, third places
 _WALK_FIX_EVERY_S = 15.0  # [dlg 11]
-_HOME_SPREAD_M, _WORK_SPREAD_M, _THIRD_SPREAD_M = 18.0, 22.0, 15.0  # [dlg 11] deviation of fixes, per axis
+_SPREAD_M = np.array([18.0, 22.0, 15.0])  # [dlg 11] deviation of fixes there, per axis
 _GPS_NOISE_M = 4.0  # deviation of fixes on a walk, per axis
 _SKIP_DAY, _COMMUTE, _LUNCH, _EVENING = 0.04, 0.92, 0.6, 0.3  # [dlg 11] probabilities; the last two on a workday
-_BLOCK = 512  # UEs whose fixes are drawn at once, to bound memory
+_MARGIN = 0.05  # of each side of the area, without places drawn at random
+_TRIES = 64  # candidates for a place; each is too near with probability below 0.5
 
 
-@dataclass(frozen=True)
+@frozen
 class CommuterDay:
-    """A simulated day: its number, the schedule of every UE, and the fixes, in s from midnight of the first day."""
+    """A simulated day: its number, the ways of all UEs by the second of the day, and the fixes, in s from time 0."""
 
     day: int
-    plan: Day
+    way: Paths
     fixes: Fixes
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class CommuterState(State):
     """ue (n_ue,); place_m (n_ue, 2 + third places, 2): home, work and others; today: None before the first day."""
 
     ue: IntArray
     place_m: FloatArray
     today: CommuterDay | None = None
+
+
+@frozen
+class Schedule:
+    """Six stays of every UE in s of the day.
+
+    stop (n, 6) : index of the place; from_s (n,) : when the first stay begins; until_s, stay_s (n, 6) : a UE leaves at
+    max(until, arrival) + stay.
+    """
+
+    stop: IntArray
+    from_s: FloatArray
+    until_s: FloatArray
+    stay_s: FloatArray
 
 
 class Commuter(Mobility):
@@ -95,30 +110,39 @@ class Commuter(Mobility):
 
     def start(self, ue: IntArray, ground: Ground) -> CommuterState:
         """All UEs at home."""
-        place_m = self._all_places(ue, ground)
+        rng, area, key = ground.streams.at("mobility.commuter"), ground.area, "world.ues.mobility."
+        home = None if self.home_m is None else listed_m(self.home_m, ue, area, f"{key}home_m")
+        work = None if self.work_m is None else listed_m(self.work_m, ue, area, f"{key}work_m")
+        home = _drawn_m(rng, "home", ue, area, work) if home is None else home
+        work = _drawn_m(rng, "work", ue, area, home) if work is None else work
+        if self.third_places_m is None:
+            third = _inside_m(area, rng.uniform("third", ue, (_THIRD_PLACES, 2)))
+        else:
+            third = listed_m(self.third_places_m, np.arange(len(self.third_places_m)), area, f"{key}third_places_m")
+            third = np.broadcast_to(third, (len(ue), *third.shape))
+        place_m = np.concatenate([home[:, None], work[:, None], third], axis=1)
         self._refuse_long_walks(place_m)
-        return CommuterState(place_m[:, _HOME].copy(), ue, place_m)
+        return CommuterState(home.copy(), ue, place_m)
 
     def advance(self, state: CommuterState, t0_s: float, t1_s: float, ground: Ground) -> tuple[CommuterState, Fixes]:
         """Simulates every day that overlaps the window; returns the fixes inside the window."""
         taken, today = [Fixes.none()], state.today
-        days = range(ground.clock.day(t0_s), ceil(t1_s / DAY_S))
-        for day in days:
+        for day in range(ground.clock.day(t0_s), ceil(t1_s / DAY_S)):
             if today is None or today.day != day:
-                today = self._live(day, state.ue, state.place_m, ground)
+                today = self._live(day, state, ground)
             within = (today.fixes.time_s >= t0_s) & (today.fixes.time_s < t1_s)
             taken.append(today.fixes.select(within))
-        if today is not None and len(days):
-            row = np.arange(len(state.ue))
-            time_s = np.full(len(row), t1_s - today.day * DAY_S)
-            state = replace(state, position_m=today.plan.at(row, time_s), today=today)
+        if today is not None and len(taken) > 1:
+            time_s = np.full(len(state.ue), t1_s - today.day * DAY_S)
+            position_m = today.way.position(np.arange(len(state.ue)), time_s)
+            state = altered(state, position_m=position_m, today=today)
         return state, _in_order(Fixes.join(taken))
 
     def wake_s(self, state: CommuterState, now_s: float, ground: Ground) -> float:
         """The morning if it is night for all UEs, else now."""
         day, today = ground.clock.day(now_s), state.today
         morning_s = day * DAY_S + _MORNING_H * _HOUR_S
-        if today is not None and today.day == day and now_s >= day * DAY_S + today.plan.knot_s[:, -1].max(initial=0.0):
+        if today is not None and today.day == day and now_s >= day * DAY_S + today.way.span.max(initial=0.0):
             return morning_s + DAY_S
         return max(now_s, morning_s)
 
@@ -126,26 +150,42 @@ class Commuter(Mobility):
         """Homes and workplaces."""
         return Places(state.place_m[:, _HOME], state.place_m[:, _WORK])
 
-    def _live(self, day: int, ue: IntArray, place_m: FloatArray, ground: Ground) -> CommuterDay:
-        """Schedule, route and fixes of one day."""
-        rng = ground.streams.at("mobility.commuter", day)
+    def _live(self, day: int, state: CommuterState, ground: Ground) -> CommuterDay:
+        """Schedule, way and fixes of one day."""
+        rng, ue, n = ground.streams.at("mobility.commuter", day), state.ue, len(state.ue)
         low_m, high_m = ground.area.low_m, ground.area.high_m
-        stop, from_s, until_s, stay_s = self._plan(rng, ue, place_m.shape[1] - _THIRD, ground.clock.weekday(day) < 5)
-        at_m = place_m[np.arange(len(ue))[:, None], stop]  # (n, 6, 2)
-        corner_m = np.stack([at_m[:, 1:, 0], at_m[:, :-1, 1]], axis=2)  # (n, 5, 2)
+        plan = self._plan(rng, ue, state.place_m.shape[1] - _THIRD, ground.clock.weekday(day) < 5)
+        place_m = state.place_m[np.arange(n)[:, None], plan.stop]  # (n, 6, 2)
+        corner_m = np.stack([place_m[:, 1:, 0], place_m[:, :-1, 1]], axis=2)  # (n, 5, 2)
         jitter_m = _CORNER_STD_M * np.clip(rng.normal("corner", ue, (5, 2)), -_TAIL, _TAIL)
-        stays_put = (stop[:, 1:] == stop[:, :-1])[:, :, None]
-        corner_m = np.where(stays_put, at_m[:, 1:], np.clip(corner_m + jitter_m, low_m, high_m))
-        pace = _PACE_LOW + (_PACE_HIGH - _PACE_LOW) * rng.uniform("pace", ue, (5,))
-        plan = walked(at_m, corner_m, self.walk_speed_m_s * pace, from_s, until_s, stay_s)
-        fixes = self._fixes(plan, np.minimum(stop, _THIRD), ue, rng)
-        kept_m = np.clip(fixes.position_m, low_m, high_m)
-        return CommuterDay(day, plan, Fixes(fixes.ue, fixes.time_s + day * DAY_S, kept_m))
+        stays_put = (plan.stop[:, 1:] == plan.stop[:, :-1])[:, :, None]
+        corner_m = np.where(stays_put, place_m[:, 1:], np.clip(corner_m + jitter_m, low_m, high_m))
+        speed_m_s = self.walk_speed_m_s * (_PACE_LOW + (_PACE_HIGH - _PACE_LOW) * rng.uniform("pace", ue, (5,)))
+        first_s = np.linalg.norm(corner_m - place_m[:, :-1], axis=2) / speed_m_s
+        second_s = np.linalg.norm(place_m[:, 1:] - corner_m, axis=2) / speed_m_s
+        # arrival at a stay, departure, corner of the walk to the next stay, and so on
+        knot_s, knot_m = np.empty((n, 17)), np.empty((n, 17, 2))
+        knot_m[:, 0::3] = knot_m[:, 1::3] = place_m
+        knot_m[:, 2::3] = corner_m
+        knot_s[:, 0] = plan.from_s
+        for k in range(6):
+            knot_s[:, 3 * k + 1] = np.maximum(plan.until_s[:, k], knot_s[:, 3 * k]) + plan.stay_s[:, k]
+            if k < 5:
+                knot_s[:, 3 * k + 2] = knot_s[:, 3 * k + 1] + first_s[:, k]
+                knot_s[:, 3 * k + 3] = knot_s[:, 3 * k + 2] + second_s[:, k]
+        way = Paths(knot_m.reshape(-1, 2), 17 * np.arange(n + 1), knot_s.ravel())
+        arrive_s, leave_s = knot_s[:, 0::3], knot_s[:, 1::3]
+        role = np.minimum(plan.stop, _THIRD)
+        row, stay, time_s, scatter = _dwell_fixes(arrive_s, leave_s, _FIXES_PER_H[role] / _HOUR_S, ue, rng)
+        position_m = place_m[row, stay] + _SPREAD_M[role[row, stay]][:, None] * scatter
+        walker, walk_s, noise = _walk_fixes(arrive_s, leave_s, ue, rng)
+        walk_m = way.position(walker, walk_s) + _GPS_NOISE_M * noise
+        taken_m = np.clip(np.concatenate([position_m, walk_m]), low_m, high_m)
+        taken_s = np.concatenate([time_s, walk_s]) + day * DAY_S
+        return CommuterDay(day, way, _in_order(Fixes(ue[np.concatenate([row, walker])], taken_s, taken_m)))
 
-    def _plan(
-        self, rng: Rng, ue: IntArray, n_third: int, weekday: bool
-    ) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
-        """Schedule in s of the day: place index (n, 6), start (n,), end time and further stay (n, 6) of each stay."""
+    def _plan(self, rng: Rng, ue: IntArray, n_third: int, weekday: bool) -> Schedule:
+        """The schedule of UEs (n,) for a day."""
         chance = rng.uniform("chance", ue, (8,)).T
         hours = _HOUR_MEAN + _HOUR_STD * np.clip(rng.normal("hour", ue, (3,)), -_TAIL, _TAIL)
         leave_h, lunch_h, close_h = hours.T
@@ -172,37 +212,7 @@ class Commuter(Mobility):
         # a skipped day begins and ends at midnight
         from_s = out * np.where(works, _MORNING_H, _LATE_MORNING_H) * _HOUR_S
         until_s = out[:, None] * np.stack(until_h, axis=1) * _HOUR_S
-        return np.stack(stop, axis=1), from_s, until_s, np.stack(stay_h, axis=1) * _HOUR_S
-
-    def _fixes(self, plan: Day, role: IntArray, ue: IntArray, rng: Rng) -> Fixes:
-        """All fixes of the day, sorted by (ue, time); times in s of the day."""
-        rate_per_h = np.array([_DWELL_FIXES_PER_H, _WORK_FIXES_PER_H, _DWELL_FIXES_PER_H])
-        spread_m = np.array([_HOME_SPREAD_M, _WORK_SPREAD_M, _THIRD_SPREAD_M])
-        pieces = [Fixes.none()]
-        for first in range(0, len(ue), _BLOCK):
-            some = slice(first, first + _BLOCK)
-            part = Day(plan.knot_s[some], plan.knot_m[some])
-            rate_per_s = rate_per_h[role[some]] / _HOUR_S
-            pieces.append(dwell_fixes(part, rate_per_s, spread_m[role[some]], ue[some], rng))
-            pieces.append(walk_fixes(part, _WALK_FIX_EVERY_S, _GPS_NOISE_M, ue[some], rng))
-        return _in_order(Fixes.join(pieces))
-
-    def _all_places(self, ue: IntArray, ground: Ground) -> FloatArray:
-        """Home, work and third places (n, 2 + n_third, 2) of every UE."""
-        rng, area = ground.streams.at("mobility.commuter"), ground.area
-        home = None if self.home_m is None else listed_m(self.home_m, ue, area, "world.ues.mobility.home_m")
-        work = None if self.work_m is None else listed_m(self.work_m, ue, area, "world.ues.mobility.work_m")
-        if home is None:
-            home = drawn_m(rng, "home", ue, area, away_from=work)
-        if work is None:
-            work = drawn_m(rng, "work", ue, area, away_from=home)
-        if self.third_places_m is None:
-            third = inside_m(area, rng.uniform("third", ue, (_THIRD_PLACES, 2)))
-        else:
-            each = np.arange(len(self.third_places_m))
-            third = listed_m(self.third_places_m, each, area, "world.ues.mobility.third_places_m")
-            third = np.broadcast_to(third, (len(ue), *third.shape))
-        return np.concatenate([home[:, None], work[:, None], third], axis=1)
+        return Schedule(np.stack(stop, axis=1), from_s, until_s, np.stack(stay_h, axis=1) * _HOUR_S)
 
     def _refuse_long_walks(self, place_m: FloatArray) -> None:
         """Raises BadInput if a walk is too long for the day to end at home."""
@@ -215,6 +225,57 @@ class Commuter(Mobility):
                 f"{max_distance_m:.0f} m between places of one UE; give at least {needed_m_s:.2f} (a car: 8), "
                 "or nearer places"
             )
+
+
+def _dwell_fixes(
+    arrive_s: FloatArray, leave_s: FloatArray, rate_per_s: FloatArray, ue: IntArray, rng: Rng
+) -> tuple[IntArray, IntArray, FloatArray, FloatArray]:
+    """Fixes at stays (n, 6): a Poisson process of a rate each: row and stay (m,), time (m,), normal numbers (m, 2).
+
+    Arrivals of a process of rate 1 are mapped through the inverse of the integrated rate of the day, which gives the
+    process of varying rate [Cinlar 1975, Ch. 4]. The random numbers of a UE do not depend on other UEs.
+    """
+    mean = rate_per_s * (leave_s - arrive_s)
+    upto = np.cumsum(mean, axis=1)
+    most = float(upto.max(initial=0.0))
+    count = int(most + 8 * np.sqrt(most) + 20)  # a Poisson count above this has probability below 1e-12
+    arrival = np.cumsum(rng.exponential("dwell", ue, (count,)), axis=1)  # (n, count)
+    stay = (arrival[:, :, None] >= upto[:, None, :]).sum(axis=2)
+    row, column = np.nonzero(stay < upto.shape[1])
+    k = stay[row, column]
+    since_s = (arrival[row, column] - (upto - mean)[row, k]) / rate_per_s[row, k]
+    return row, k, arrive_s[row, k] + since_s, rng.normal("spread", ue, (count, 2))[row, column]
+
+
+def _walk_fixes(
+    arrive_s: FloatArray, leave_s: FloatArray, ue: IntArray, rng: Rng
+) -> tuple[IntArray, FloatArray, FloatArray]:
+    """Fixes at the start of each walk between stays (n, 6) and regularly after it: row, time (m,), numbers (m, 2)."""
+    leave_s = leave_s[:, :-1]
+    count = np.ceil((arrive_s[:, 1:] - leave_s) / _WALK_FIX_EVERY_S).astype(np.int64)
+    row, walk = np.divmod(np.repeat(np.arange(count.size), count.ravel()), count.shape[1])
+    per_ue = count.sum(axis=1)
+    time_s = leave_s[row, walk] + _WALK_FIX_EVERY_S * _rank(count.ravel())
+    return row, time_s, rng.normal("walk", ue, (int(per_ue.max(initial=1)), 2))[row, _rank(per_ue)]
+
+
+def _rank(count: IntArray) -> IntArray:
+    """Concatenation of arange(count[0]), arange(count[1]), and so on."""
+    return np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+
+
+def _inside_m(area: Area, unit: FloatArray) -> FloatArray:
+    """Uniform numbers (..., 2) mapped to places inside the margin of the area."""
+    return area.sample(_MARGIN + (1 - 2 * _MARGIN) * unit)
+
+
+def _drawn_m(rng: Rng, what: str, ue: IntArray, area: Area, away_from: FloatArray | None) -> FloatArray:
+    """A uniform place (n, 2) per UE, at least a third of the shorter side away from another (n, 2)."""
+    if away_from is None:
+        return _inside_m(area, rng.uniform(what, ue, (2,)))
+    candidate = _inside_m(area, rng.uniform(what, ue, (_TRIES, 2)))  # (n, tries, 2)
+    far = np.linalg.norm(candidate - away_from[:, None], axis=2) >= area.side_m.min() / 3
+    return np.asarray(candidate[np.arange(len(ue)), far.argmax(axis=1)])
 
 
 def _in_order(fixes: Fixes) -> Fixes:

@@ -1,6 +1,5 @@
 """The Gauss-Markov model: smooth movement with reflection at walls."""
 
-from dataclasses import dataclass, replace
 from math import sqrt
 from typing import ClassVar, Literal
 
@@ -8,10 +7,10 @@ import numpy as np
 from pydantic import Field
 
 from netsim.clock import last_multiple
-from netsim.errors import BadInput
-from netsim.geometry import Area
+from netsim.columns import altered, frozen
 from netsim.mobility.base import Ground, Mobility, State
 from netsim.rng import Rng
+from netsim.streets.paths import Paths
 from netsim.ues import Fixes
 from netsim.units import FloatArray, IntArray
 
@@ -19,7 +18,7 @@ _PIECES = 8  # straight pieces of a step; the rest of it after as many walls is 
 _CLEARANCE_M = 0.01  # from a wall at which a UE turns
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class MarkovStep(State):
     """The current step of every UE.
 
@@ -72,47 +71,41 @@ class GaussMarkov(Mobility):
 
     def start(self, ue: IntArray, ground: Ground) -> MarkovStep:
         """All UEs outdoors, at the beginning of step 0."""
-        if not (ground.area.side_m > 0).all():
-            width, height = ground.area.side_m
-            raise BadInput(f"world.ues.mobility: area of {width:g} x {height:g} m has no room to walk; enlarge it")
         rng = _stream(ground)
         position_m = ground.buildings.outdoor(ground.area, rng, "start", ue)
         mean_rad = 2 * np.pi * rng.uniform("mean", ue)
         speed, direction = rng.normal("step", ue, (2,)).T
         speed_m_s = self.speed_m_s + self.speed_std_m_s * speed
         direction_rad = mean_rad + self.direction_std_rad * direction
-        return self._step(ue, 0, position_m, speed_m_s, direction_rad, mean_rad, ground)
+        knot_m = position_m[:, None]
+        return self._walked(MarkovStep(position_m, ue, 0, knot_m, speed_m_s, direction_rad, mean_rad), ground)
 
     def advance(self, state: MarkovStep, t0_s: float, t1_s: float, ground: Ground) -> tuple[MarkovStep, Fixes]:
         """Takes every step that begins by t1_s; the position is interpolated on the last one."""
-        step, last = state.step, last_multiple(t1_s, self.step_s)
-        rng, a = _stream(ground), self.memory
-        new = sqrt(1 - a**2)
-        while step < last:
-            step += 1
-            speed, direction = rng.normal("step", state.ue, (2,), item=step).T
+        last = last_multiple(t1_s, self.step_s)
+        a, new = self.memory, sqrt(1 - self.memory**2)
+        for step in range(state.step + 1, last + 1):
+            speed, direction = _stream(ground).normal("step", state.ue, (2,), item=step).T
             mean_rad = state.mean_rad
             speed_m_s = a * state.speed_m_s + (1 - a) * self.speed_m_s + new * self.speed_std_m_s * speed
             direction_rad = a * state.direction_rad + (1 - a) * mean_rad + new * self.direction_std_rad * direction
-            state = self._step(state.ue, step, state.knot_m[:, -1], speed_m_s, direction_rad, mean_rad, ground)
-        share = min(max(t1_s / self.step_s - step, 0.0), 1.0)
-        return replace(state, position_m=_part_of(state.knot_m, share)), Fixes.none()
+            state = self._walked(altered(state, step=step, speed_m_s=speed_m_s, direction_rad=direction_rad), ground)
+        share = min(max(t1_s / self.step_s - state.step, 0.0), 1.0)
+        along_m = np.zeros(state.knot_m.shape[:2])
+        along_m[:, 1:] = np.cumsum(np.linalg.norm(np.diff(state.knot_m, axis=1), axis=2), axis=1)
+        path = Paths(state.knot_m.reshape(-1, 2), (_PIECES + 1) * np.arange(len(along_m) + 1), along_m.ravel())
+        return altered(state, position_m=path.position(np.arange(len(path)), share * path.span)), Fixes.none()
 
-    def _step(
-        self,
-        ue: IntArray,
-        step: int,
-        from_m: FloatArray,
-        speed_m_s: FloatArray,
-        direction_rad: FloatArray,
-        mean_rad: FloatArray,
-        ground: Ground,
-    ) -> MarkovStep:
-        """Step number `step` of UEs `ue` (n,), starting at from_m (n, 2)."""
-        length_m = np.maximum(speed_m_s, 0.0) * self.step_s
-        knot_m, mirrored, turn_rad = _walk(from_m, length_m, direction_rad, ground)
-        turned_rad, turned_mean_rad = (mirrored * rad + turn_rad for rad in (direction_rad, mean_rad))
-        return MarkovStep(from_m, ue, step, knot_m, speed_m_s, turned_rad, turned_mean_rad)
+    def _walked(self, step: MarkovStep, ground: Ground) -> MarkovStep:
+        """A step with its path, which begins where the last one ended, and with directions after reflections."""
+        length_m = np.maximum(step.speed_m_s, 0.0) * self.step_s
+        knot_m, mirrored, turn_rad = _walk(step.knot_m[:, -1], length_m, step.direction_rad, ground)
+        return altered(
+            step,
+            knot_m=knot_m,
+            direction_rad=mirrored * step.direction_rad + turn_rad,
+            mean_rad=mirrored * step.mean_rad + turn_rad,
+        )
 
 
 def _stream(ground: Ground) -> Rng:
@@ -159,28 +152,9 @@ def _free_way(
     wall_m, wall_rad = ground.buildings.first_wall(here_m, here_m + length_m[:, None] * way)
     across = np.abs(np.cos(wall_rad) * way[:, 1] - np.sin(wall_rad) * way[:, 0])
     wall_m = np.maximum(wall_m - _CLEARANCE_M / np.maximum(across, 1e-9), 0.0)
-    border_m, border_rad = _border(here_m, way, ground.area)
-    nearer = border_m < wall_m
-    free_m = np.where(nearer, border_m, wall_m)
-    return np.where(free_m < length_m, free_m, np.inf), np.where(nearer, border_rad, wall_rad)
-
-
-def _border(here_m: FloatArray, way: FloatArray, area: Area) -> tuple[FloatArray, FloatArray]:
-    """Distance (n,) to the border of the area, and the direction (n,) of that border in rad."""
-    ahead_m = np.where(way > 0, area.high_m - here_m, here_m - area.low_m)
-    distance_m = np.divide(ahead_m, np.abs(way), out=np.full_like(ahead_m, np.inf), where=way != 0)
-    first = np.argmin(distance_m, axis=1)
-    return distance_m.min(axis=1), np.where(first == 0, np.pi / 2, 0.0)
-
-
-def _part_of(knot_m: FloatArray, share: float) -> FloatArray:
-    """Positions (n, 2) after a share of the length of paths with corners knot_m (n, k, 2)."""
-    piece_m = np.linalg.norm(np.diff(knot_m, axis=1), axis=2)  # (n, k - 1)
-    end_m = np.cumsum(piece_m, axis=1)
-    gone_m = share * end_m[:, -1]
-    at = np.minimum((end_m < gone_m[:, None]).sum(axis=1), piece_m.shape[1] - 1)
-    row = np.arange(len(knot_m))
-    before_m = end_m[row, at] - piece_m[row, at]
-    done = np.divide(gone_m - before_m, piece_m[row, at], out=np.zeros(len(row)), where=piece_m[row, at] > 0)
-    done = np.clip(done, 0.0, 1.0)[:, None]
-    return np.asarray((1.0 - done) * knot_m[row, at] + done * knot_m[row, at + 1])
+    ahead_m = np.where(way > 0, ground.area.high_m - here_m, here_m - ground.area.low_m)
+    border_m = np.divide(ahead_m, np.abs(way), out=np.full_like(ahead_m, np.inf), where=way != 0)
+    border_rad = np.where(border_m.argmin(axis=1) == 0, np.pi / 2, 0.0)
+    border_m = border_m.min(axis=1)
+    free_m = np.minimum(border_m, wall_m)
+    return np.where(free_m < length_m, free_m, np.inf), np.where(border_m < wall_m, border_rad, wall_rad)

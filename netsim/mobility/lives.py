@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from netsim.checkpoint import GROWS, REBUILT
-from netsim.columns import altered, frozen
+from netsim.columns import altered, frozen, replaced
 from netsim.mobility.base import State
 from netsim.mobility.people import NOWHERE, People, Rooms, Venues
 from netsim.streets.graph import CYCLE, DRIVE, WALK, WALK_M_S
@@ -83,9 +81,9 @@ class Lives(State):
         """The state after decisions of UEs in `row` (m,): the ends of their stays."""
         return altered(
             self,
-            decision=_replaced(self.decision, row, self.decision[row] + 1),
-            until_s=_replaced(self.until_s, row, until_s),
-            breaks=_replaced(self.breaks, row, breaks),
+            decision=replaced(self.decision, row, self.decision[row] + 1),
+            until_s=replaced(self.until_s, row, until_s),
+            breaks=replaced(self.breaks, row, breaks),
         )
 
     def leaving(self, row: IntArray, trip: Trips, now_s: float) -> Lives:
@@ -106,9 +104,9 @@ class Lives(State):
             before=self.before.replaced(row, self.there.select(row)),
             there=self.there.replaced(row, trip.there),
             way=Paths.join([self.way, trip.way, Paths.none(1)]).select(way),
-            trip_s=_replaced(self.trip_s, row, trip.time_s),
-            drives=_replaced(self.drives, row, trip.drives),
-            stay=_replaced(self.stay, row, self.stay[row] + 1),
+            trip_s=replaced(self.trip_s, row, trip.time_s),
+            drives=replaced(self.drives, row, trip.drives),
+            stay=replaced(self.stay, row, self.stay[row] + 1),
             visited=visited,
             count=count,
         )
@@ -156,10 +154,3 @@ def trips(state: Lives, row: IntArray, there: Rooms, leave_s: FloatArray) -> Tri
         np.insert(outside.along + out_s[outside.owner], ends, np.column_stack([zero_s, end_s]).ravel()),
     )
     return Trips(there, way, leave_s[:, None] + since_s, mode == DRIVE)
-
-
-def _replaced(column: npt.NDArray[Any], row: IntArray, value: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """A copy with new values in `row` (m,)."""
-    new = column.copy()
-    new[row] = value
-    return new

@@ -1,12 +1,12 @@
 """The Manhattan model: movement along the streets of a grid with random turns at crossings."""
 
-from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
 from netsim.city.base import PauseSpan, Span, between
+from netsim.columns import altered, frozen
 from netsim.errors import BadInput
 from netsim.mobility.base import Ground
 from netsim.mobility.legs import Leg, Legged
@@ -18,7 +18,7 @@ _TURN = np.array([0, 1, 3, 2])  # straight on, left, right, back: added to a hea
 _CHANCE = np.array([0.5, 0.25, 0.25, 0.0])  # [important, Sec. III-D]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class StreetLeg(Leg):
     """A leg to a crossing (n_ue, 2), counted from the south-west; heading (n_ue,): 0 for east, then anticlockwise."""
 
@@ -57,43 +57,30 @@ class Manhattan(Legged):
 
     def start(self, ue: IntArray, ground: Ground) -> StreetLeg:
         """All UEs at time 0 on a leg from a random crossing, a random share of the way to the next."""
-        rng, streets = _stream(ground), _streets(ground)
-        unit = rng.uniform("start", ue, (4,))
-        crossing = (unit[:, :2] * _size(streets)).astype(np.int64)
-        open_to = _exists(crossing[:, None] + _STEP, streets)
-        heading = _chosen(open_to.astype(np.float64), unit[:, 2])
+        streets = _streets(ground)
+        unit = _stream(ground).uniform("start", ue, (4,))
+        crossing = (unit[:, :2] * [len(each) for each in streets]).astype(np.int64)
+        heading = _chosen(_exists(crossing[:, None] + _STEP, streets).astype(np.float64), unit[:, 2])
         from_m = _at_m(crossing, streets)
-        target_m = _at_m(crossing + _STEP[heading], streets)
-        origin_m = from_m + unit[:, 3, None] * (target_m - from_m)
-        leg, now_s = np.zeros(len(ue), dtype=np.int64), np.zeros(len(ue))
-        return self._leg(rng, ue, leg, origin_m, now_s, crossing, heading, streets)
+        at_m = from_m + unit[:, 3, None] * (_at_m(crossing + _STEP[heading], streets) - from_m)
+        return self._onward(StreetLeg(**vars(Leg.resting(ue, at_m)), crossing=crossing, heading=heading), ground)
 
     def next_leg(self, now: StreetLeg, ground: Ground) -> StreetLeg:
-        rng, streets = _stream(ground), _streets(ground)
-        ue, leg, crossing = now.ue, now.leg + 1, now.crossing
-        heading = _turned(now.heading, crossing, rng.uniform("turn", ue, item=leg), streets)
-        return self._leg(rng, ue, leg, now.target_m, now.pause_until_s, crossing, heading, streets)
+        unit = _stream(ground).uniform("turn", now.ue, item=now.leg + 1)
+        return self._onward(altered(now, heading=_turned(now.heading, now.crossing, unit, _streets(ground))), ground)
 
-    def _leg(
-        self,
-        rng: Rng,
-        ue: IntArray,
-        leg: IntArray,
-        origin_m: FloatArray,
-        depart_s: FloatArray,
-        crossing: IntArray,
-        heading: IntArray,
-        streets: "Streets",
-    ) -> StreetLeg:
-        """Leg number `leg` (n,) of UEs `ue` (n,), starting from a crossing (n, 2)."""
-        unit = rng.uniform("leg", ue, (3,), item=leg)
-        following = crossing + _STEP[heading]
-        target_m = _at_m(following, streets)
-        arrive_s = depart_s + np.linalg.norm(target_m - origin_m, axis=1) / between(self.speed_m_s, unit[:, 0])
+    def _onward(self, now: StreetLeg, ground: Ground) -> StreetLeg:
+        """The leg from where the last one ended to the next crossing in the direction of its heading."""
+        leg, origin_m = now.leg + 1, now.target_m
+        unit = _stream(ground).uniform("leg", now.ue, (3,), item=leg)
+        crossing = now.crossing + _STEP[now.heading]
+        target_m = _at_m(crossing, _streets(ground))
+        way_s = np.linalg.norm(target_m - origin_m, axis=1) / between(self.speed_m_s, unit[:, 0])
+        arrive_s = now.pause_until_s + way_s
         pauses = unit[:, 1] < self.pause_probability
-        pause_until_s = arrive_s + np.where(pauses, between(self.pause_s, unit[:, 2]), 0.0)
+        until_s = arrive_s + np.where(pauses, between(self.pause_s, unit[:, 2]), 0.0)
         return StreetLeg(
-            origin_m.copy(), ue, leg, origin_m, target_m, depart_s, arrive_s, pause_until_s, following, heading
+            origin_m, now.ue, leg, origin_m, target_m, now.pause_until_s, arrive_s, until_s, crossing, now.heading
         )
 
 
@@ -112,14 +99,9 @@ def _streets(ground: Ground) -> "Streets":
     return streets
 
 
-def _size(streets: "Streets") -> IntArray:
-    """Number of crossings from west to east and from south to north (2,)."""
-    return np.array([len(streets[0]), len(streets[1])])
-
-
 def _exists(crossing: IntArray, streets: "Streets") -> BoolArray:
     """Which crossings (..., 2) exist in the city."""
-    return np.asarray(((crossing >= 0) & (crossing < _size(streets))).all(axis=-1))
+    return np.asarray(((crossing >= 0) & (crossing < [len(each) for each in streets])).all(axis=-1))
 
 
 def _at_m(crossing: IntArray, streets: "Streets") -> FloatArray:

@@ -75,13 +75,6 @@ class Rooms(Columns):
     floor: IntArray
     depth_m: FloatArray
 
-    def replaced(self, row: IntArray, new: Rooms) -> Rooms:
-        """These rooms, with new ones at `row` (m,)."""
-        columns = [column.copy() for column in vars(self).values()]
-        for column, value in zip(columns, vars(new).values(), strict=True):
-            column[row] = value
-        return Rooms(*columns)
-
 
 def rooms(venues: Venues, place: IntArray, rng: Rng, what: str, ue: IntArray, item: npt.ArrayLike = 0) -> Rooms:
     """A random room in each of the places (n,): uniform in the footprint, on a uniform floor.

@@ -1,7 +1,7 @@
 """The random waypoint model: straight walks to random points with pauses in between."""
 
 from itertools import count
-from math import hypot, log
+from math import log
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -60,15 +60,10 @@ class RandomWaypoint(Legged):
 
     def start(self, ue: IntArray, ground: Ground) -> Leg:
         """All UEs at time 0: at the beginning of leg 0, or in the stationary distribution."""
-        if not (ground.area.side_m > 0).all():
-            width, height = ground.area.side_m
-            raise BadInput(f"world.ues.mobility: area of {width:g} x {height:g} m has no room to walk; enlarge it")
         rng = _stream(ground)
         if self.initial == "stationary":
             return self._stationary(rng, ue, ground)
-        origin_m = ground.buildings.outdoor(ground.area, rng, "start", ue)
-        leg = np.zeros(len(ue), dtype=np.int64)
-        return self._leg(rng, ue, leg, origin_m, np.zeros(len(ue)), ground)
+        return self.next_leg(Leg.resting(ue, ground.buildings.outdoor(ground.area, rng, "start", ue)), ground)
 
     def _stationary(self, rng: Rng, ue: IntArray, ground: Ground) -> Leg:
         """Legs and pauses that are under way at time 0."""
@@ -78,57 +73,41 @@ class RandomWaypoint(Legged):
                 "take initial: uniform, or city open-field"
             )
         unit = rng.uniform("initial", ue, (6,))
-        pauses = unit[:, 0] < self._pausing(ground.area)
+        slow_m_s, fast_m_s = self.speed_m_s
+        short_s, long_s = self.pause_s
+        s_per_m = 1 / slow_m_s if slow_m_s == fast_m_s else log(fast_m_s / slow_m_s) / (fast_m_s - slow_m_s)
+        leg_s, mean_pause_s = mean_distance_m(*ground.area.side_m) * s_per_m, (short_s + long_s) / 2
+        pauses = unit[:, 0] < mean_pause_s / (mean_pause_s + leg_s)
         from_m, target_m = _long_legs(rng, ue, ground.area)
         on_leg_m = from_m + unit[:, 1, None] * (target_m - from_m)
         here_m = np.where(pauses[:, None], ground.area.sample(unit[:, 4:]), on_leg_m)
         target_m = np.where(pauses[:, None], here_m, target_m)
-        slow_m_s, fast_m_s = self.speed_m_s
         speed_m_s = slow_m_s * (fast_m_s / slow_m_s) ** unit[:, 2]  # density ~ 1/v
         arrive_s = np.linalg.norm(target_m - here_m, axis=1) / speed_m_s
-        short_s, long_s = self.pause_s
         whole_s = np.sqrt(short_s**2 + unit[:, 2] * (long_s**2 - short_s**2))  # density ~ p
-        next_s = between(self.pause_s, unit[:, 3])
-        pause_s = np.where(pauses, unit[:, 3] * whole_s, next_s)
-        leg = np.zeros(len(ue), dtype=np.int64)
-        return Leg(here_m, ue, leg, here_m.copy(), target_m, np.zeros(len(ue)), arrive_s, arrive_s + pause_s)
-
-    def _pausing(self, area: Area) -> float:
-        """Probability of a pause in the stationary distribution [Navidi and Camp 2004]."""
-        slow_m_s, fast_m_s = self.speed_m_s
-        s_per_m = 1 / slow_m_s if slow_m_s == fast_m_s else log(fast_m_s / slow_m_s) / (fast_m_s - slow_m_s)
-        pause_s = sum(self.pause_s) / 2
-        return pause_s / (pause_s + mean_distance_m(*area.side_m) * s_per_m)
+        pause_s = np.where(pauses, unit[:, 3] * whole_s, between(self.pause_s, unit[:, 3]))
+        begin = Leg.resting(ue, here_m)
+        return Leg(here_m, ue, begin.leg + 1, here_m, target_m, begin.depart_s, arrive_s, arrive_s + pause_s)
 
     def next_leg(self, now: Leg, ground: Ground) -> Leg:
-        return self._leg(_stream(ground), now.ue, now.leg + 1, now.target_m, now.pause_until_s, ground)
-
-    def _leg(
-        self,
-        rng: Rng,
-        ue: IntArray,
-        leg: IntArray,
-        origin_m: FloatArray,
-        depart_s: FloatArray,
-        ground: Ground,
-    ) -> Leg:
-        """Leg number `leg` (n,) of UEs `ue` (n,), from its beginning."""
-        unit = rng.uniform("leg", ue, (4,), item=leg)
-        target_m, stays = _target(rng, ue, leg, origin_m, ground.area.sample(unit[:, :2]), ground)
-        speed_m_s = between(self.speed_m_s, unit[:, 2])
+        leg, origin_m = now.leg + 1, now.target_m
+        unit = _stream(ground).uniform("leg", now.ue, (4,), item=leg)
+        target_m, stays = _target(now, ground.area.sample(unit[:, :2]), ground)
         pause_s = np.maximum(between(self.pause_s, unit[:, 3]), np.where(stays, _MIN_STAY_S, 0.0))
-        arrive_s = depart_s + np.linalg.norm(target_m - origin_m, axis=1) / speed_m_s
-        return Leg(origin_m, ue, leg, origin_m.copy(), target_m, depart_s, arrive_s, arrive_s + pause_s)
+        way_s = np.linalg.norm(target_m - origin_m, axis=1) / between(self.speed_m_s, unit[:, 2])
+        arrive_s = now.pause_until_s + way_s
+        return Leg(origin_m, now.ue, leg, origin_m, target_m, now.pause_until_s, arrive_s, arrive_s + pause_s)
 
 
 def mean_distance_m(width_m: float, height_m: float) -> float:
-    """Mean distance of two uniform points of a rectangle, m [Ghosh 1951]; 0.5214 for the unit square."""
-    a, b = max(width_m, height_m), min(width_m, height_m)
-    if b < 1e-4 * a:  # the terms of a narrow rectangle cancel
-        return a / 3
-    d = hypot(a, b)
-    logs = b * b / a * log((a + d) / b) + a * a / b * log((b + d) / a)
-    return float((a**3 / b**2 + b**3 / a**2 + d * (3 - a**2 / b**2 - b**2 / a**2) + 2.5 * logs) / 15)
+    """Mean distance of two uniform points of a rectangle, m: 0.5214 for the unit square [Ghosh 1951].
+
+    The difference of two uniform numbers has the density 2 (1 - u); the integral is by Gauss-Legendre quadrature.
+    """
+    node, weight = np.polynomial.legendre.leggauss(200)
+    u = (node + 1) / 2
+    density = weight * (1 - u)
+    return float(density @ np.hypot(u[:, None] * width_m, u * height_m) @ density)
 
 
 def _long_legs(rng: Rng, ue: IntArray, area: Area) -> tuple[FloatArray, FloatArray]:
@@ -151,27 +130,26 @@ def _stream(ground: Ground) -> Rng:
     return ground.streams.at("mobility.random-waypoint")
 
 
-def _target(
-    rng: Rng, ue: IntArray, leg: IntArray, origin_m: FloatArray, first_m: FloatArray, ground: Ground
-) -> tuple[FloatArray, BoolArray]:
-    """The first target (n, 2) with a clear path from origin_m (n, 2), beginning with first_m (n, 2).
+def _target(now: Leg, first_m: FloatArray, ground: Ground) -> tuple[FloatArray, BoolArray]:
+    """The first target (n, 2) with a clear path from the end of a leg, beginning with first_m (n, 2).
 
     Where no path is clear the target is the origin, and the UE stays (n,).
     """
-    target_m = first_m.copy()
+    rng, origin_m, target_m = _stream(ground), now.target_m, first_m.copy()
     lost = np.flatnonzero(~ground.buildings.clear(origin_m, first_m))
     for batch in range(1, _BATCHES + 1):
-        if not lost.size:
-            break
         from_m = np.repeat(origin_m[lost, None], _BATCH, axis=1)  # (n, batch, 2)
         reach_m = ground.area.side_m / 2 / _SHRINK**batch
         low_m = np.maximum(from_m - reach_m, ground.area.low_m)
         high_m = np.minimum(from_m + reach_m, ground.area.high_m)
-        tried_m = low_m + rng.uniform(f"target {batch}", ue[lost], (_BATCH, 2), item=leg[lost]) * (high_m - low_m)
+        unit = rng.uniform(f"target {batch}", now.ue[lost], (_BATCH, 2), item=now.leg[lost] + 1)
+        tried_m = low_m + unit * (high_m - low_m)
         clear = ground.buildings.clear(from_m.reshape(-1, 2), tried_m.reshape(-1, 2)).reshape(-1, _BATCH)
         target_m[lost] = tried_m[np.arange(len(lost)), clear.argmax(axis=1)]
         lost = lost[~clear.any(axis=1)]
+        if not lost.size:
+            break
     target_m[lost] = origin_m[lost]
-    stays = np.zeros(len(ue), dtype=np.bool_)
+    stays = np.zeros(len(target_m), dtype=np.bool_)
     stays[lost] = True
     return target_m, stays

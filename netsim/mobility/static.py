@@ -1,21 +1,32 @@
-"""UEs that do not move."""
+"""UEs that do not move: at given or uniform places, or drawn from a Gaussian mixture of known density."""
 
-from typing import ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
 
 from netsim.errors import BadInput
-from netsim.mobility.base import Ground, Mobility, State
-from netsim.mobility.places import Points, listed_m
+from netsim.mobility.base import Ground, Mobility, Points, State, listed_m
+from netsim.part import Coordinates, Part
 from netsim.ues import Fixes
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.units import FloatArray, IntArray
 
 _DRAWS = 1000  # of a place away from all base stations
-_BLOCK = 4096  # UEs whose distances are computed at once, to bound memory
 
 
-class Static(Mobility):
+class Still(Mobility):
+    """UEs do not move."""
+
+    def advance(self, state: State, t0_s: float, t1_s: float, ground: Ground) -> tuple[State, Fixes]:
+        """The same state, without fixes."""
+        return state, Fixes.none()
+
+    def wake_s(self, state: State, now_s: float, ground: Ground) -> float:
+        """Infinity: no UE ever moves."""
+        return float("inf")
+
+
+class Static(Still):
     """UEs do not move: x_u(t) = x_u(0), drawn uniformly outdoors unless `positions_m` lists the places.
 
     UE u takes place u mod len(positions_m), so adding a UE does not move the others. A listed place may be indoors.
@@ -43,33 +54,77 @@ class Static(Mobility):
         """Positions (n_ue, 2), which do not change."""
         if self.positions_m is not None:
             return State(listed_m(self.positions_m, ue, ground.area, "world.ues.mobility.positions_m"))
+        from scipy.spatial import cKDTree
+
         rng = ground.streams.at("mobility.static")
         position_m = ground.buildings.outdoor(ground.area, rng, "start", ue)
         if not self.min_station_distance_m:
             return State(position_m)
-        left = np.flatnonzero(self._near(position_m, ground.stations_m))
+        stations = cKDTree(ground.stations_m)
+        left = np.flatnonzero(stations.query(position_m)[0] < self.min_station_distance_m)
         for draw in range(1, _DRAWS):
             if not left.size:
                 return State(position_m)
             position_m[left] = ground.buildings.outdoor(ground.area, rng, f"start.{draw}", ue[left])
-            left = left[self._near(position_m[left], ground.stations_m)]
+            left = left[stations.query(position_m[left])[0] < self.min_station_distance_m]
         raise BadInput(
             f"world.ues.mobility.min_station_distance_m: {_DRAWS} random places were all within "
             f"{self.min_station_distance_m:g} m of a base station; take a smaller distance"
         )
 
-    def _near(self, position_m: FloatArray, stations_m: FloatArray) -> BoolArray:
-        """Which positions (n, 2) are too near to a base station."""
-        near = np.zeros(len(position_m), dtype=np.bool_)
-        for at in range(0, len(position_m), _BLOCK):
-            away_m = np.linalg.norm(position_m[at : at + _BLOCK, None] - stations_m, axis=-1)
-            near[at : at + _BLOCK] = (away_m < self.min_station_distance_m).any(axis=1)
-        return near
 
-    def advance(self, state: State, t0_s: float, t1_s: float, ground: Ground) -> tuple[State, Fixes]:
-        """The same state, without fixes."""
-        return state, Fixes.none()
+class Component(Part):
+    """One Gaussian of a mixture."""
 
-    def wake_s(self, state: State, now_s: float, ground: Ground) -> float:
-        """Infinity: no UE ever moves."""
-        return float("inf")
+    mean_m: Coordinates
+    """mean, metres east and north"""
+    std_m: tuple[Annotated[float, Field(gt=0, le=1e9)], Annotated[float, Field(gt=0, le=1e9)]]
+    """standard deviations along the component's two principal axes, metres"""
+    turn_rad: float = 0.0
+    """angle from east to the first principal axis, counter-clockwise"""
+    weight: float = Field(default=1.0, gt=0, le=1e6)
+    """weight of the component, relative to the others"""
+
+    renamed: ClassVar = {"at_m": "mean_m"}
+
+    @property
+    def axes(self) -> FloatArray:
+        """Principal axes (2, 2), as columns of length std_m."""
+        c, s = np.cos(self.turn_rad), np.sin(self.turn_rad)
+        return np.asarray(np.array([[c, -s], [s, c]]) * np.array(self.std_m))
+
+
+class Mixture(Still):
+    r"""UEs do not move; their positions are drawn from p(x) = sum_k w_k N(x; at_k, S_k) / sum_k w_k.
+
+    S_k = R(turn) diag(std_m^2) R(turn)^T. The distribution is not truncated, so UEs may lie outside the area. The
+    density is known for scoring: an estimated density can be compared with it.
+    """
+
+    kind: Literal["mixture"] = "mixture"
+    components: tuple[Component, ...] = Field(min_length=1, max_length=1000)
+    """the Gaussian components"""
+
+    reference: ClassVar = "Zong et al., Privacy by Projection, PoPETs 2023, Section 4.1.1"
+    example: ClassVar = {"kind": "mixture", "components": [{"mean_m": [200, 150], "std_m": [50, 20]}]}
+
+    @property
+    def _share(self) -> FloatArray:
+        weight = np.array([c.weight for c in self.components])
+        return np.asarray(weight / weight.sum())
+
+    def start(self, ue: IntArray, ground: Ground) -> State:
+        """Positions (n_ue, 2), which do not change."""
+        rng = ground.streams.at("mobility.mixture")
+        edges = np.cumsum(self._share)[:-1]
+        k = np.searchsorted(edges, rng.uniform("component", ue), side="right")
+        at_m, axes = np.array([c.mean_m for c in self.components]), np.array([c.axes for c in self.components])
+        return State(at_m[k] + np.einsum("nij,nj->ni", axes[k], rng.normal("place", ue, (2,))))
+
+    def density(self, position_m: FloatArray) -> FloatArray:
+        """p(x) at places (k, 2), per square metre."""
+        density = np.zeros(len(position_m))
+        for share, c in zip(self._share, self.components, strict=True):
+            z = np.linalg.solve(c.axes, (position_m - np.array(c.mean_m)).T)  # (2, k)
+            density += share * np.exp(-0.5 * (z**2).sum(axis=0)) / (2 * np.pi * c.std_m[0] * c.std_m[1])
+        return density

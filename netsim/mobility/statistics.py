@@ -1,4 +1,4 @@
-r"""Statistics of human mobility, from the place of a person in every hour.
+r"""Statistics of human mobility, from the place of a person in every hour of a trace or of a played world.
 
 A place is a whole number, a grid cell or a venue; -1 where it is unknown. The measures are those of Song, Koren, Wang,
 Barabasi, 'Modelling the scaling properties of human mobility', Nature Physics 6, 2010, and Song, Qu, Blumm, Barabasi,
@@ -7,12 +7,19 @@ Barabasi, 'Modelling the scaling properties of human mobility', Nature Physics 6
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Iterator, Mapping
 from math import log2
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from netsim.clock import Clock
+from netsim.columns import frozen
+from netsim.errors import BadInput
+from netsim.mobility.base import Ground, Mobility, State
+from netsim.traces.files import TraceFile
+from netsim.traces.inspect import view_of
 from netsim.units import FloatArray, IntArray
 
 UNKNOWN = -1
@@ -20,9 +27,11 @@ WEEK_H = 168
 FEWEST_HOURS = 24  # with a known place, below which a person has no statistics
 _ZIPF_RANKS = 20
 _MAX_LZ = 20_000  # hours of which entropy rate and predictability are computed; time grows with their square
+_MAX_HOURS = 20_000_000  # of all UEs together: 24 bytes each
+_HOUR_S = 3600.0
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Series:
     """The places (h,) of one person, positions (h, 2) in m, and hours of the week (h,), 0 to 167 from Monday 0 h."""
 
@@ -31,9 +40,8 @@ class Series:
     hour_of_week: IntArray
 
 
-@dataclass(frozen=True, eq=False)
-class Measures:
-    """Statistics of n people (n,), NaN where a person has too few known hours.
+def measures(people: Iterable[Series]) -> dict[str, FloatArray]:
+    """Statistics of n people (n,), one series each; NaN where a person has too few known hours.
 
     hours : number of hours with a known place; places: number of distinct places.
     growth : exponent of S(t) ~ t^growth, S the number of distinct places until t.
@@ -41,54 +49,137 @@ class Measures:
     regularity : probability of the most frequent place of the hour of the week, weighted by known hours.
     zipf : exponent of the frequency of visits f_k ~ k^-zipf to the k-th most visited place.
     entropy : entropy of the shares of known hours at the places, bit.
-    entropy_rate : entropy of the next place given all places before, bit an hour.
+    entropy_rate : entropy of the next place given all places before, bit per hour.
     predictability : upper bound of the share of hours whose place any algorithm can predict.
     gyration_m : radius of gyration, m.
     """
-
-    hours: FloatArray
-    places: FloatArray
-    growth: FloatArray
-    top_1: FloatArray
-    top_2: FloatArray
-    regularity: FloatArray
-    zipf: FloatArray
-    entropy: FloatArray
-    entropy_rate: FloatArray
-    predictability: FloatArray
-    gyration_m: FloatArray
-
-    def median(self) -> dict[str, float]:
-        """Median over people of every measure; NaN without any value."""
-        values = {f.name: getattr(self, f.name) for f in fields(self)}
-        return {k: float(np.median(v[np.isfinite(v)])) if np.isfinite(v).any() else np.nan for k, v in values.items()}
+    found = [_of(one) for one in people]
+    names = dict.fromkeys(name for each in found for name in each)
+    return {name: np.array([each.get(name, np.nan) for each in found]) for name in names}
 
 
-def measures(people: Iterable[Series]) -> Measures:
-    """The statistics of people, one series each."""
-    return Measures(*np.array([_of(one) for one in people], dtype=np.float64).reshape(-1, len(fields(Measures))).T)
-
-
-def _of(one: Series) -> tuple[float, ...]:
-    """The statistics of one person, in the order of `Measures`."""
+def _of(one: Series) -> dict[str, float]:
+    """The statistics of one person."""
     known = one.place != UNKNOWN
-    n_hours, n_places = int(known.sum()), len(np.unique(one.place[known]))
-    if n_hours < FEWEST_HOURS:
-        return n_hours, n_places, *[np.nan] * (len(fields(Measures)) - 2)
-    rate = entropy_bits(one.place[known][:_MAX_LZ])
-    return (
-        n_hours,
-        n_places,
-        growth(one.place),
-        top_share(one.place, 1),
-        top_share(one.place, 2),
-        regularity(one.place, one.hour_of_week),
-        zipf(one.place),
-        uncorrelated_entropy_bits(one.place),
-        rate,
-        fano(rate, n_places),
-        gyration_m(one.position_m[known]),
-    )
+    place = one.place[known]
+    hours = _frequencies(place)
+    counts = {"hours": float(len(place)), "places": float(len(hours))}
+    if len(place) < FEWEST_HOURS:
+        return counts
+    rate = entropy_bits(place[:_MAX_LZ])
+    visits = place[np.append(True, place[1:] != place[:-1])]  # a visit is a run of equal places
+    return counts | {
+        "growth": growth(place),
+        "top_1": float(hours[:1].sum() / hours.sum()),
+        "top_2": float(hours[:2].sum() / hours.sum()),
+        "regularity": regularity(place, one.hour_of_week[known]),
+        "zipf": zipf_of(_frequencies(visits)),
+        "entropy": uncorrelated_entropy_bits(place),
+        "entropy_rate": rate,
+        "predictability": fano(rate, len(hours)),
+        "gyration_m": gyration_m(one.position_m[known]),
+    }
+
+
+def _frequencies(place: IntArray) -> IntArray:
+    """How often every place occurs, most first."""
+    return np.sort(np.unique(place, return_counts=True)[1])[::-1]
+
+
+def growth(place: IntArray) -> float:
+    """Exponent b of S(t) ~ t^b, S the distinct places until hour t, by least squares of log S on log t.
+
+    At 20 times spaced evenly in log t from 24 h on. NaN for less than 48 h.
+    """
+    if len(place) < 48:
+        return float("nan")
+    first = np.sort(np.unique(place, return_index=True)[1])
+    at = np.unique(np.geomspace(24, len(place), 20).round().astype(np.int64))
+    return _slope(at, np.searchsorted(first, at))
+
+
+def zipf_of(count: IntArray) -> float:
+    """Exponent z of counts ~ k^-z, k the rank, by least squares of logs over the first 20 ranks with 2 visits or more.
+
+    NaN for less than 5 such ranks.
+    """
+    count = count[:_ZIPF_RANKS][count[:_ZIPF_RANKS] >= 2]
+    return -_slope(np.arange(1, len(count) + 1), count) if len(count) >= 5 else float("nan")
+
+
+def regularity(place: IntArray, hour_of_week: IntArray) -> float:
+    """Share of hours in the most frequent place of their hour of the week; NaN for less than 336 hours.
+
+    R(h) is the share of the most frequent place among the places of hour h of the week; the mean of R is weighted by
+    hours, so that one observation of an hour does not count as regular as 20.
+    """
+    if len(place) < 2 * WEEK_H:  # an hour that is seen once looks regular
+        return float("nan")
+    pair, count = np.unique(np.stack([hour_of_week, place]), axis=1, return_counts=True)
+    most = np.zeros(WEEK_H)
+    np.maximum.at(most, pair[0].astype(np.int64), count)
+    return float(most.sum() / len(place))
+
+
+def gyration_m(position_m: FloatArray) -> float:
+    """Radius of gyration of positions (n, 2), m: root mean square distance from their mean."""
+    return float(np.sqrt(position_m.var(axis=0).sum()))
+
+
+def uncorrelated_entropy_bits(place: IntArray) -> float:
+    """-sum p_i log2 p_i of the shares p_i of hours."""
+    share = _frequencies(place) / len(place)
+    return float(-(share * np.log2(share)).sum() + 0.0)
+
+
+def entropy_bits(place: IntArray) -> float:
+    r"""Entropy rate of the places, bits per hour, by the Lempel-Ziv estimator [Song et al. 2010, Science, SOM]::
+
+        S = n log2 n / sum_i Lambda_i
+
+    where Lambda_i is the length of the shortest sequence that starts at i and does not occur entirely before i.
+    """
+    n = len(place)
+    return n * log2(n) / float(match_lengths(place).sum()) if n > 1 else 0.0
+
+
+def match_lengths(series: IntArray) -> IntArray:
+    """Lambda_i (n,): 1 + the length of the longest sequence that starts at i and occurs within series[:i]."""
+    n = len(series)
+    longest = np.zeros(n, dtype=np.int64)
+    common = np.zeros(n + 1, dtype=np.int64)  # of the suffixes that start at i + 1 and at j
+    column = np.arange(n)
+    for i in range(n - 1, 0, -1):
+        common[:n] = np.where(series == series[i], common[1:] + 1, 0)
+        longest[i] = np.minimum(common[:i], i - column[:i]).max()
+    return longest + 1
+
+
+def fano(entropy: float, n_places: int) -> float:
+    """The predictability P that solves Fano's inequality as an equation::
+
+        S = H(P) + (1 - P) log2(N - 1),   H(P) = -P log2 P - (1 - P) log2(1 - P)
+
+    S : entropy in bits, N : number of places. 1 for S = 0 or N = 1, and 1 / N for S >= log2 N.
+    """
+    from scipy.optimize import brentq
+    from scipy.special import entr
+
+    def excess(p: float) -> float:
+        return float((entr(p) + entr(1 - p)) / np.log(2) + (1 - p) * log2(n_places - 1)) - entropy
+
+    if n_places <= 1 or entropy <= 0:
+        return 1.0
+    low = 1.0 / n_places
+    return low if entropy >= log2(n_places) else float(brentq(excess, low, 1.0, xtol=1e-12))
+
+
+def _slope(x: IntArray, y: IntArray) -> float:
+    """Least-squares slope of log y on log x."""
+    return float(np.polyfit(np.log(x), np.log(y), 1)[0])
+
+
+# --- series -------------------------------------------------------------------------------------------------------
 
 
 def cells(position_m: FloatArray, cell_m: float) -> IntArray:
@@ -116,131 +207,67 @@ def filled(series: IntArray, fill_h: float) -> IntArray:
     return np.where(usable, series[last], UNKNOWN)
 
 
-def distinct(series: IntArray) -> IntArray:
-    """Number of distinct known places (h,) until each hour of one series (h,)."""
-    known = np.flatnonzero(series != UNKNOWN)
-    first = np.zeros(len(series), dtype=np.int64)
-    first[known[np.unique(series[known], return_index=True)[1]]] = 1
-    return np.cumsum(first)
+def trace_series(
+    path: str | Path, cell_m: float, fill_h: float, columns: Mapping[str, str] | None = None, **settings: Any
+) -> Iterator[Series]:
+    """The series of every user of a trace: the last row of each hour of the wall clock.
 
-
-def growth(series: IntArray) -> float:
-    """Exponent b of S(t) ~ t^b, by least squares of log S on log t at 20 times spaced evenly in log t from 24 h on.
-
-    t counts known hours. NaN for less than 48 h.
+    cell_m : side of a place; 0: every distinct position is one, for check-ins. fill_h : see `filled`.
+    settings : of a `TraceFile`. Raises `BadInput` with one line.
     """
-    known = series[series != UNKNOWN]
-    if len(known) < 48:
-        return float("nan")
-    at = np.unique(np.geomspace(24, len(known), 20).round().astype(np.int64))
-    return _slope(at.astype(np.float64), distinct(known)[at - 1].astype(np.float64))
+    file = TraceFile(trace=str(path), columns=dict(columns or {}), **settings)
+    view = view_of(file.table(), file.timezone)
+    user, xy_m = view.moves.user[view.fixes], view.moves.xy_m[view.fixes]
+    place = cells(xy_m, cell_m)
+    hour = np.floor(view.local_s[view.fixes] / _HOUR_S).astype(np.int64)
+    for own in np.split(np.arange(len(user)), np.flatnonzero(np.diff(user)) + 1):
+        hours = np.arange(hour[own].min(), hour[own].max() + 1)
+        row = np.full(len(hours), UNKNOWN)
+        row[hour[own] - hours[0]] = own  # of several rows in an hour the last one written stays
+        row = filled(row, fill_h)
+        yield Series(np.where(row >= 0, place[row], UNKNOWN), xy_m[row], _of_week(hours, view.clock))
 
 
-def top_share(series: IntArray, n: int) -> float:
-    """Share of known hours at the n places with the most hours."""
-    hours = np.unique(series[series != UNKNOWN], return_counts=True)[1]
-    return float(np.sort(hours)[::-1][:n].sum() / hours.sum())
+def played_series(
+    mobility: Mobility, state: State, ground: Ground, duration_s: float, cell_m: float, fill_h: float
+) -> Iterator[Series]:
+    """The series of all UEs that move from `state` at time 0: where they are at the end of each hour.
 
-
-def visits(series: IntArray) -> IntArray:
-    """Number of visits to every place, most first: a visit is a run of equal known places."""
-    known = series[series != UNKNOWN]
-    arrives = np.append(True, known[1:] != known[:-1])[: len(known)]
-    return np.sort(np.unique(known[arrives], return_counts=True)[1])[::-1]
-
-
-def zipf(series: IntArray) -> float:
-    """Exponent z of the frequency of visits f_k ~ k^-z; see `zipf_of`."""
-    return zipf_of(visits(series))
-
-
-def zipf_of(count: IntArray) -> float:
-    """Exponent z of counts ~ k^-z, k the rank, by least squares of logs over the first 20 ranks with 2 visits or more.
-
-    NaN for less than 5 such ranks.
+    cell_m : side of a place; 0: the building a UE is in, unknown outdoors. fill_h : see `filled`.
     """
-    count = np.sort(count)[::-1][:_ZIPF_RANKS]
-    count = count[count >= 2]
-    if len(count) < 5:
-        return float("nan")
-    return -_slope(np.arange(1.0, len(count) + 1), count.astype(np.float64))
+    n_hours = int(duration_s // _HOUR_S)
+    if cell_m == 0 and state.indoors() is None:
+        raise BadInput(
+            f"--cell-m 0: mobility {mobility.kind_name()} puts no UE into buildings; give the side of a cell in m, "
+            "such as 250"
+        )
+    if n_hours * len(state.position_m) > _MAX_HOURS:
+        most = max(1, _MAX_HOURS // n_hours)
+        raise BadInput(
+            f"world.ues.count: {len(state.position_m):,} UEs for {n_hours:,} hours are too many to keep; give "
+            f"--set world.ues.count={most} or less"
+        )
+    position_m, building = np.empty((n_hours, len(state.position_m), 2)), []
+    for h in range(n_hours):
+        state, _ = mobility.advance(state, h * _HOUR_S, (h + 1) * _HOUR_S, ground)
+        position_m[h] = state.position_m
+        inside = state.indoors()
+        if cell_m == 0 and inside is not None:
+            building.append(inside.building)
+    place = cells(position_m, cell_m) if cell_m > 0 else np.array(building)
+    wall_s = ground.clock.wall_s(np.asarray((np.arange(n_hours) + 0.5) * _HOUR_S, dtype=np.float64))
+    week = _of_week(np.floor(wall_s / _HOUR_S).astype(np.int64), ground.clock)
+    for ue in range(len(state.position_m)):
+        yield Series(filled(place[:, ue], fill_h), _carried(position_m[:, ue]), week)
 
 
-def regularity(series: IntArray, hour_of_week: IntArray) -> float:
-    """Share of known hours in the most frequent place of their hour of the week; NaN for less than 336 known hours.
-
-    R(h) is the share of the most frequent place among the known places of hour h of the week; the mean of R is weighted
-    by known hours, so that one observation of an hour does not count as regular as 20.
-    """
-    known = series != UNKNOWN
-    if known.sum() < 2 * WEEK_H:  # an hour that is seen once looks regular
-        return float("nan")
-    place = np.unique(series[known], return_inverse=True)[1]
-    cell = hour_of_week[known].astype(np.int64) * (int(place.max()) + 1) + place
-    hour_place, count = np.unique(cell, return_counts=True)
-    hour = hour_place // (int(place.max()) + 1)
-    most = np.zeros(WEEK_H)
-    np.maximum.at(most, hour, count)
-    return float(most.sum() / known.sum())
+def _carried(position_m: FloatArray) -> FloatArray:
+    """Positions (h, 2), of an absent UE the last known one."""
+    known = np.isfinite(position_m).all(axis=1)
+    last = np.maximum.accumulate(np.where(known, np.arange(len(position_m)), 0))
+    return position_m[last]
 
 
-def gyration_m(position_m: FloatArray) -> float:
-    """Radius of gyration of positions (n, 2), m: root mean square distance from their mean."""
-    from_mean = position_m - position_m.mean(axis=0)
-    return float(np.sqrt((from_mean**2).sum(axis=1).mean()))
-
-
-def uncorrelated_entropy_bits(series: IntArray) -> float:
-    """-sum p_i log2 p_i of the shares p_i of known hours."""
-    count = np.unique(series[series != UNKNOWN], return_counts=True)[1]
-    share = count / count.sum()
-    return float(-(share * np.log2(share)).sum() + 0.0)
-
-
-def entropy_bits(series: IntArray) -> float:
-    r"""Entropy rate of the known places, bits an hour, by the Lempel-Ziv estimator [Song et al. 2010, Science, SOM]::
-
-        S = n log2 n / sum_i Lambda_i
-
-    where Lambda_i is the length of the shortest sequence that starts at i and does not occur entirely before i.
-    """
-    known = series[series != UNKNOWN]
-    n = len(known)
-    return n * log2(n) / float(match_lengths(known).sum()) if n > 1 else 0.0
-
-
-def match_lengths(series: IntArray) -> IntArray:
-    """Lambda_i (n,): 1 + the length of the longest sequence that starts at i and occurs within series[:i]."""
-    n = len(series)
-    longest = np.zeros(n, dtype=np.int64)
-    common = np.zeros(n + 1, dtype=np.int64)  # of the suffixes that start at i + 1 and at j
-    column = np.arange(n)
-    for i in range(n - 1, 0, -1):
-        common[:n] = np.where(series == series[i], common[1:] + 1, 0)
-        longest[i] = np.minimum(common[:i], i - column[:i]).max()
-    return longest + 1
-
-
-def fano(entropy: float, n_places: int) -> float:
-    """The predictability P that solves Fano's inequality as an equation::
-
-        S = H(P) + (1 - P) log2(N - 1),   H(P) = -P log2 P - (1 - P) log2(1 - P)
-
-    S : entropy in bits, N : number of places. 1 for S = 0 or N = 1, and 1 / N for S >= log2 N.
-    """
-    if n_places <= 1 or entropy <= 0:
-        return 1.0
-    low, high = 1.0 / n_places, 1.0  # the right side falls from log2 N to 0
-    if entropy >= log2(n_places):
-        return low
-    for _ in range(60):
-        middle = (low + high) / 2
-        rest = 1.0 - middle
-        mixed = -middle * log2(middle) - (rest * log2(rest) if rest > 0 else 0.0)
-        low, high = (middle, high) if mixed + rest * log2(n_places - 1) > entropy else (low, middle)
-    return (low + high) / 2
-
-
-def _slope(x: FloatArray, y: FloatArray) -> float:
-    """Least-squares slope of log y on log x."""
-    return float(np.polyfit(np.log(x), np.log(y), 1)[0])
+def _of_week(hour: IntArray, clock: Clock) -> IntArray:
+    """Hours of the week of hours counted from the first local midnight."""
+    return (24 * clock.weekday(0) + hour) % WEEK_H

@@ -90,7 +90,7 @@ class TestRandomWaypoint:
         state = part.start(np.arange(20_000), place)
         walks = state.arrive_s > 0
         speed_m_s = np.zeros(20_000)
-        speed_m_s[walks] = speeds_m_s(state.of(np.flatnonzero(walks)))
+        speed_m_s[walks] = speeds_m_s(state.select(np.flatnonzero(walks)))
         way_m = 0.521405 * 500.0
         assert speed_m_s.mean() == pytest.approx(way_m / (way_m * np.log(2.0) / 0.8 + 30.0), rel=0.01)
 

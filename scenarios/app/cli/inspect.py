@@ -31,7 +31,7 @@ ROWS = (
 
 def main(args: argparse.Namespace) -> None:
     """Print what the trace holds, or how people move."""
-    from netsim.mobility.series import trace_series
+    from netsim.mobility.statistics import trace_series
     from netsim.traces.inspect import inspect_trace
 
     reading = {k: v for k in ("format", "crs", "timezone") if (v := getattr(args, k))}
@@ -51,7 +51,7 @@ def main(args: argparse.Namespace) -> None:
 def _mobility(args: argparse.Namespace, series: Iterable[Series]) -> None:
     """Print statistics of the people with enough known hours."""
     found = measures(series)
-    known = found.hours >= FEWEST_HOURS
+    known = found["hours"] >= FEWEST_HOURS
     if not known.any():
         raise BadInput(
             f"{args.trace}: no user has {FEWEST_HOURS} hours with a known place; give a longer trace, or a larger "
@@ -59,7 +59,7 @@ def _mobility(args: argparse.Namespace, series: Iterable[Series]) -> None:
         )
     rows = []
     for title, name, factor, form in ROWS:
-        value = factor * getattr(found, name)[known]
+        value = factor * found[name][known]
         value = value[np.isfinite(value)]
         figures = [form.format(v) for v in np.quantile(value, (0.5, 0.25, 0.75))] if len(value) else ["-"] * 3
         rows.append([title, *figures, f"{len(value):,}"])
@@ -72,7 +72,7 @@ def _mobility(args: argparse.Namespace, series: Iterable[Series]) -> None:
 def _played(args: argparse.Namespace) -> Iterable[Series]:
     """The movement of a scenario, without its radio and its learning."""
     from netsim.build import build_world
-    from netsim.mobility.series import played_series
+    from netsim.mobility.statistics import played_series
     from netsim.rng import Streams
     from scenarios.app.run.how import USUAL
 
