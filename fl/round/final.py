@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl.leakage import leakage
+from fl.leakage.chance import most_named, scores
 from fl.leakage.linking import Linking, observe, unicity
-from fl.leakage.lists import most_named, scores
 from fl.leakage.tracking import belief_rows, compared
 from fl.learners import SurfaceLearner
 from fl.learning import Learning

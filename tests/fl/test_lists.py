@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from fl.attacks.place_maps import Naming, PlaceMaps, best_of_all
+from fl.leakage.chance import buildings_score, listed_score, most_named, scores, uniform_score
 from fl.leakage.leakage import Leakage
-from fl.leakage.lists import buildings_score, listed_score, most_named, scores, uniform_score
 from netsim.geometry import Area
 from netsim.mobility.base import Places
 
