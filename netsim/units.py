@@ -1,5 +1,7 @@
 """Decibels and watts. Powers travel in watts inside laws, in dBm at the edges."""
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -7,6 +9,7 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 Float32Array = npt.NDArray[np.float32]
+AnyFloats = npt.NDArray[np.floating[Any]]
 
 SPEED_OF_LIGHT_M_S = 299_792_458.0
 BOLTZMANN_J_K = 1.380649e-23

@@ -6,8 +6,7 @@ import numpy as np
 from pydantic import Field
 
 from fl.attacks.base import Attack, View, latest, recall
-from fl.attacks.rank_match import RankedPlaces, RankMatch
-from fl.attacks.rings import Rings
+from fl.attacks.rings import RankedPlaces, RankMatch, Rings
 from fl.attacks.threat import ARRIVAL_TIMES, CELLS
 from fl.types import Estimates, Public, RoundContext, Timing
 from netsim.columns import frozen, no_ints, no_places, row_id, ue_and_model
@@ -57,7 +56,7 @@ class ArrivalTimes(UploadAttack):
     An attacker that observes arriving updates knows when each was asked for, when its last bit came, its size and its
     cell, also under secure aggregation. The value of an upload is the logarithm of its time per bit; the running mean
     of a UE's values through a cell fades by 1 - 1 / memory_rounds an upload. Ranks of these means are matched with
-    ranks of distances (see `fl.attacks.rank_match`): neither power, bandwidth, training time nor the law of delays has
+    ranks of distances (see `fl.attacks.rings`): neither power, bandwidth, training time nor the law of delays has
     to be known, only that they are alike for all UEs. A priori a UE is anywhere in the area where its cell is the
     strongest, by path loss of exponent 3.5 and antennas of the usual kind. The estimated centroid is the posterior mean
     of the place.

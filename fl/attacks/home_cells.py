@@ -10,8 +10,7 @@ from scipy.special import softmax
 from fl.attacks.arrival_times import UploadAttack
 from fl.attacks.base import View
 from fl.attacks.dwell import HourOfDay
-from fl.attacks.names_places import NamesPlaces
-from fl.attacks.place_maps import PlaceMaps, answers
+from fl.attacks.place_maps import NamesPlaces, PlaceMaps, answers
 from fl.attacks.rings import levels_db
 from fl.attacks.threat import CELLS
 from fl.population import POPULATIONS

@@ -6,11 +6,11 @@ import numpy as np
 from pydantic import Field
 
 from fl.attacks.base import View
-from fl.attacks.names_places import AddsMaps
-from fl.attacks.subspace import AnyFloats, unit_rows
+from fl.attacks.place_maps import AddsMaps, unit_rows
 from fl.learners import LayeredLearner
 from fl.tracking.place_grid import PlaceGrid
 from netsim.rng import Rng
+from netsim.units import AnyFloats
 
 _LAYER = 2
 _ROUNDING = 1e-9  # a map that varies less is flat

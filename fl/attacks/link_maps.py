@@ -9,13 +9,12 @@ from pydantic import Field, model_validator
 from fl.attacks import ATTACKS
 from fl.attacks.base import Attack, RevisedEstimates, View, latest, recall
 from fl.attacks.map_tracks import MapTracks
-from fl.attacks.place_maps import Naming, PlaceMaps, answers, best_places
+from fl.attacks.place_maps import Naming, PlaceMaps, answers, best_places, unit_rows
 from fl.attacks.span import Span
-from fl.attacks.subspace import AnyFloats, unit_rows
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Estimates, RoundContext
 from netsim.rng import Rng
-from netsim.units import FloatArray, IntArray
+from netsim.units import AnyFloats, FloatArray, IntArray
 
 _STARTS = 4  # in hindsight
 _PAST = 10.0  # updates for which the mean map of earlier rounds stands

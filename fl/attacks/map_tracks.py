@@ -7,12 +7,11 @@ from dataclasses import replace
 import numpy as np
 
 from fl.attacks.place_maps import PlaceMaps
-from fl.attacks.subspace import AnyFloats
 from fl.tracking.linking import NameLinks
 from fl.types import RoundContext
 from netsim.columns import frozen, no_ints
 from netsim.rng import Rng
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.units import AnyFloats, BoolArray, FloatArray, IntArray
 
 _NEVER = 1e6  # cost of a track that another name holds in the same round
 _EMPTY = 1e-3  # length of a track's map that is rounding

@@ -7,14 +7,12 @@ from pydantic import Field
 
 from fl.attacks.base import View
 from fl.attacks.closed_form import unit_cloud
-from fl.attacks.names_places import AddsMaps
-from fl.attacks.place_maps import Naming, PlaceMaps, best_of_all
-from fl.attacks.subspace import AnyFloats
+from fl.attacks.place_maps import AddsMaps, Naming, PlaceMaps, best_of_all
 from fl.learners import FirstLayerLearner
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Public
 from netsim.rng import Rng
-from netsim.units import FloatArray
+from netsim.units import AnyFloats, FloatArray
 
 
 class NeuronVotes(AddsMaps):

@@ -7,8 +7,7 @@ import numpy as np
 from pydantic import Field
 
 from fl.attacks.base import View
-from fl.attacks.names_places import NamesPlaces
-from fl.attacks.place_maps import Naming, PlaceMaps, answers, best_of_all
+from fl.attacks.place_maps import NamesPlaces, Naming, PlaceMaps, answers, best_of_all
 from fl.attacks.span import Span
 from fl.attacks.threat import PARTICIPANTS
 from fl.tracking.place_grid import PlaceGrid

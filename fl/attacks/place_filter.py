@@ -7,16 +7,15 @@ from pydantic import Field
 
 from fl.attacks.base import Attack, View
 from fl.attacks.place_maps import highest_apart, named, owners, sources_of_owners
-from fl.attacks.subspace import AnyFloats
 from fl.learners.rsrp_net import RsrpNet
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Estimates, RoundContext
 from netsim.columns import frozen
 from netsim.rng import Rng
-from netsim.units import FloatArray, IntArray
+from netsim.units import AnyFloats, FloatArray, IntArray
 
 if TYPE_CHECKING:
-    from fl.attacks.place_gradients import PlaceGradients
+    from fl.attacks.gradient_matching import PlaceGradients
 
 _STARTS = 3  # first places of the search for a pair
 _TURNS = 2  # times that each place of a pair is searched again
@@ -179,7 +178,7 @@ def _explained(part: AnyFloats, p: IntArray, cosine: AnyFloats) -> AnyFloats:
 
 
 def _gradients(view: View, weights: FloatArray, model: int, grid: PlaceGrid) -> "PlaceGradients":
-    from fl.attacks.place_gradients import PlaceGradients
+    from fl.attacks.gradient_matching import PlaceGradients
 
     constants = view.model_before.constants
     own = {name: constants[name][model] for name in ("centre_m", "scale_m")}

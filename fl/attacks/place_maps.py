@@ -1,18 +1,20 @@
-"""Scores of places that add up over rounds, and the answers that an attack names from them."""
+"""Maps of scores of places that add up over rounds, and attacks whose answers are their highest places."""
 
-from __future__ import annotations
-
+from abc import abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
+from pydantic import Field
 
-from fl.attacks.base import View
-from fl.attacks.subspace import AnyFloats
+from fl.attacks.base import Attack, View
 from fl.tracking.place_grid import PlaceGrid
-from fl.types import Estimates
+from fl.types import Estimates, RoundContext
 from netsim.columns import frozen, no_ints
 from netsim.geometry import Area
-from netsim.units import FloatArray, IntArray
+from netsim.rng import Rng
+from netsim.units import AnyFloats, FloatArray, IntArray
+
+_ROWS = 256  # whose lengths are taken at once
 
 
 @frozen
@@ -23,11 +25,11 @@ class PlaceMaps:
     score: AnyFloats
 
     @classmethod
-    def empty(cls) -> PlaceMaps:
+    def empty(cls) -> "PlaceMaps":
         """Before the first round."""
         return cls(no_ints(), np.zeros((0, 0), dtype=np.float32))
 
-    def plus(self, owner: IntArray, score: AnyFloats) -> PlaceMaps:
+    def plus(self, owner: IntArray, score: AnyFloats) -> "PlaceMaps":
         """With scores (n, G) of this round added, source i to the map of owner[i] (n,)."""
         every = np.union1d(self.owner, owner)
         total = np.zeros((len(every), score.shape[1]), dtype=score.dtype)
@@ -142,3 +144,48 @@ def named(view: View, known: IntArray, named_m: FloatArray) -> Estimates:
     status = ["ok" if good else "no gradient" for good in found]
     weight = (named_m.shape[1] - rank).astype(np.float64)
     return Estimates.of(view.ue[target], view.model[target], "answer", where, weight, status)
+
+
+def unit_rows(vector: FloatArray) -> FloatArray:
+    """Vectors (n, p) of length 1, in place; zeros for one that is not finite, as those of a model that has diverged."""
+    for at in range(0, len(vector), _ROWS):  # few rows at a time stay in the cache
+        some = vector[at : at + _ROWS]
+        size = np.abs(some).max(axis=1, keepdims=True, initial=0.0)
+        good = np.isfinite(size) & (size > 0)
+        even = np.where(good, some, 0.0) / np.where(good, size, 1.0)
+        length = np.linalg.norm(even, axis=1, keepdims=True)
+        np.divide(even, np.where(length > 0, length, 1.0), out=some)
+    return vector
+
+
+class NamesPlaces(Attack):
+    """An attack whose answers are the highest places of one map a UE."""
+
+    cell_m: float | None = Field(default=None, ge=0.1, le=1e6)
+    """largest distance between the places that are compared, m; none: 1.6 times the shortest length of the learner's
+    encoding, wider where that makes more than 100,000 places, at most 25"""
+    answers: int = Field(default=2, ge=1, le=8)
+    """number of places that are named of each UE"""
+    apart_m: float = Field(default=200.0, ge=0, le=1e6)
+    """smallest distance between two answers, m"""
+
+    def naming(self, view: View) -> Naming:
+        """Reading of its answers: from unsmoothed maps."""
+        return Naming(self.answers, self.apart_m, 0.0)
+
+
+class AddsMaps(NamesPlaces):
+    """One whose maps of single rounds are added up over rounds."""
+
+    def start(self) -> PlaceMaps:
+        return PlaceMaps.empty()
+
+    def run(self, view: View, facts: RoundContext, state: PlaceMaps, rng: Rng) -> tuple[Estimates, PlaceMaps]:
+        owner, source = sources_of_owners(view)
+        grid = PlaceGrid.over(facts.public.area, self.cell_m, len(np.union1d(owner, state.owner)), self.label)
+        state = state.plus(owner, self.scores(view, grid, rng)[source])
+        return answers(view, state, grid, self.naming(view)), state
+
+    @abstractmethod
+    def scores(self, view: View, grid: PlaceGrid, rng: Rng) -> AnyFloats:
+        """Scores that this round adds to each source's map (n_source, G); 0 of a source that sent nothing."""

@@ -6,24 +6,13 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from fl.attacks.base import View
-from fl.attacks.names_places import AddsMaps
-from fl.attacks.place_maps import Naming, PlaceMaps, best_of_all
-from fl.attacks.subspace import (
-    AnyFloats,
-    directions,
-    parts,
-    principal,
-    principal_of_columns,
-    scaled,
-    squares,
-    unit_rows,
-)
+from fl.attacks.place_maps import AddsMaps, Naming, PlaceMaps, best_of_all, unit_rows
 from fl.evenly import evenly
 from fl.learners import LayeredLearner
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Public
 from netsim.rng import Rng
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.units import AnyFloats, BoolArray, FloatArray, IntArray
 
 _PROJECTED = 2  # directions that are projected out a place,
 _AROUND_M = 60.0  # of places so near to it,
@@ -34,6 +23,8 @@ _WIDTH_M, _MOST_HEIGHT = 60.0, 2.0
 _NUMBERS = 2_000_000  # of one block of scores
 _LAYER, _RANK, _RANK_OF_UE = 2, 8, 4  # a UE's home and work, and where it was beside
 _LEFT_OUTSIDE, _MOST_LOOKED_AT = 0.03, 4096  # of activations: with all of them inside no place stands out; and places
+_SPARE = 8  # directions beside those asked for, so that the search settles on the strongest
+_SWEEPS = 2
 _PLACES = 3  # inputs of a first layer that reads positions alone, and its bias: they tell no places apart
 
 
@@ -238,3 +229,59 @@ def _blocks(rows: IntArray, numbers: int) -> list[IntArray]:
     """Rows in blocks that keep memory small."""
     size = max(1, _NUMBERS // numbers)
     return [rows[i : i + size] for i in range(0, len(rows), size)]
+
+
+def scaled(matrix: FloatArray) -> FloatArray:
+    """Finite matrices (n, p, q) divided, in place, by their largest entries: no square overflows or vanishes."""
+    low, high = (best(matrix, axis=(1, 2), keepdims=True, initial=0.0) for best in (np.min, np.max))
+    size = np.maximum(high, -low)
+    matrix /= np.where(size > 0, size, 1.0)
+    return matrix
+
+
+def principal(matrix: FloatArray, k: int, rng: Rng) -> FloatArray:
+    """u_j s_j of the k strongest singular triplets of matrices (n, p, q), strongest first: (n, p, min(k, p, q)).
+
+    Randomised subspace iteration [Halko, Martinsson, Tropp 2011, Algorithm 4.4]: exact to rounding for a matrix of
+    rank k or less, and where one has no more than k + 8 rows or columns.
+    """
+    p, q = matrix.shape[1:]
+    if min(p, q) <= k + _SPARE:
+        u, s, _ = np.linalg.svd(matrix, full_matrices=False)
+        return np.asarray((u * s[:, None, :])[:, :, :k])
+    basis = np.linalg.qr(matrix @ rng.normal("directions", np.arange(q), (k + _SPARE,)))[0]
+    for _ in range(_SWEEPS):
+        across = np.linalg.qr(matrix.transpose(0, 2, 1) @ basis)[0]
+        basis = np.linalg.qr(matrix @ across)[0]
+    u, s, _ = np.linalg.svd(basis.transpose(0, 2, 1) @ matrix, full_matrices=False)
+    return np.asarray((basis @ (u * s[:, None, :]))[:, :, :k])
+
+
+def principal_of_columns(columns: FloatArray) -> FloatArray:
+    """u_j s_j of few columns (n, p, m), strongest first, from their products: (n, p, m), exact to 1e-8 of the first."""
+    _, turn = np.linalg.eigh(columns.transpose(0, 2, 1) @ columns)
+    return np.asarray(columns @ turn[:, :, ::-1])
+
+
+def directions(strong: FloatArray, k: int, least: float) -> FloatArray:
+    """Unit vectors (n, p, k or fewer) of the first k of orthogonal columns (n, p, m), strongest first.
+
+    Zero for a column that is shorter than `least` of the first one: it holds rounding only.
+    """
+    strong = strong[:, :, :k]
+    length = np.sqrt(np.einsum("npk,npk->nk", strong, strong))[:, None]
+    there = length > least * length[:, :, :1]
+    return np.where(there, strong / np.where(there, length, 1.0), 0.0)
+
+
+def parts(basis: FloatArray, unit: AnyFloats) -> AnyFloats:
+    """U^T a (n, k, G) of bases U (n, p, k) and vectors a (G, p), in the precision of a."""
+    n, p, k = basis.shape
+    part: AnyFloats = basis.transpose(0, 2, 1).reshape(n * k, p).astype(unit.dtype) @ unit.T
+    return part.reshape(n, k, len(unit))
+
+
+def squares(part: AnyFloats) -> AnyFloats:
+    """The sum over k of squares of (n, k, G): (n, G)."""
+    total: AnyFloats = np.einsum("nkg,nkg->ng", part, part)
+    return total
