@@ -18,7 +18,7 @@ from netsim.clock import Clock
 from netsim.columns import frozen
 from netsim.errors import BadInput
 from netsim.mobility.base import Ground, Mobility, State
-from netsim.traces.files import TraceFile
+from netsim.traces.files import trace_file
 from netsim.traces.inspect import view_of
 from netsim.units import FloatArray, IntArray
 
@@ -215,7 +215,7 @@ def trace_series(
     cell_m : side of a place; 0: every distinct position is one, for check-ins. fill_h : see `filled`.
     settings : of a `TraceFile`. Raises `BadInput` with one line.
     """
-    file = TraceFile(trace=str(path), columns=dict(columns or {}), **settings)
+    file = trace_file(path, columns, **settings)
     view = view_of(file.table(), file.timezone)
     user, xy_m = view.moves.user[view.fixes], view.moves.xy_m[view.fixes]
     place = cells(xy_m, cell_m)

@@ -5,7 +5,7 @@ from datetime import tzinfo
 from pathlib import Path
 from typing import Annotated, Any, cast
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, ValidationError
 
 from netsim.errors import BadInput
 from netsim.part import FILE_NAME, Part
@@ -67,9 +67,18 @@ class TraceFile(Part):
         return fixes.table(kind)
 
 
+def trace_file(path: str | Path, columns: Mapping[str, str] | None = None, **settings: Any) -> TraceFile:
+    """A file and how it is read, as a user names them. Raises `BadInput` with one line."""
+    try:
+        return TraceFile(trace=str(path), columns=dict(columns or {}), **settings)
+    except ValidationError as error:
+        wrong = error.errors()[0]
+        raise BadInput(f"{path}: {wrong['loc'][0]}: {wrong['msg'].removeprefix('Value error, ')}") from None
+
+
 def read_table(path: str | Path, columns: Mapping[str, str] | None = None, **settings: Any) -> TraceTable:
     """The checked fixes of a file or folder; settings : of a `TraceFile`."""
-    return TraceFile(trace=str(path), columns=dict(columns or {}), **settings).table()
+    return trace_file(path, columns, **settings).table()
 
 
 def detect(path: str) -> str:

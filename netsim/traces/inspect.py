@@ -14,7 +14,7 @@ import numpy as np
 from netsim.clock import DAY_S, Clock
 from netsim.columns import frozen
 from netsim.traces.doubts import doubts, steps_of
-from netsim.traces.files import TraceFile, formats
+from netsim.traces.files import TraceFile, formats, trace_file
 from netsim.traces.moves import Moves
 from netsim.traces.read import busiest_cells, outlying, repeated
 from netsim.traces.table import TraceTable
@@ -34,7 +34,7 @@ _Facts = Iterator[tuple[str, str]]
 
 def inspect_trace(path: str | Path, columns: Mapping[str, str] | None = None, **settings: Any) -> str:
     """A plain-text summary of under 40 lines; settings : of a `TraceFile`. Raises `BadInput` with one line."""
-    file = TraceFile(trace=str(path), columns=dict(columns or {}), **settings)
+    file = trace_file(path, columns, **settings)
     table = file.table()
     again = repeated(table)
     view = view_of(table.keep(~again, "duplicate"), file.timezone)

@@ -88,6 +88,20 @@ def test_a_stranger_adds_a_defense(tmp_path):
     assert wrong.returncode == 2 and "must be above 0" in wrong.stderr and len(wrong.stderr.splitlines()) == 1
 
 
+def test_a_stranger_adds_a_trace_format(tmp_path):
+    entries = "[netsim.trace-format]\njson-lines = json_lines:JsonLines\n"
+    install(tmp_path, "json_lines", documented()["json_lines.py"], entries)
+    fixes = [f'{{"who": "{who}", "when": {1000 * t}, "lat": {52 + t}, "lon": 4}}\n' for who in "ab" for t in (1, 2, 9)]
+    (tmp_path / "walk.jsonl").write_text("".join(fixes))
+    seen = netsim(tmp_path, "inspect", "walk.jsonl")
+    assert "json-lines: JSON lines, one object per fix" in seen.stdout, seen.stderr
+    assert "users            2" in seen.stdout
+    (tmp_path / "walk.jsonl").write_text("".join(fixes).replace("61", "161"))
+    wrong = netsim(tmp_path, "inspect", "walk.jsonl", "--format", "json-lines")
+    problem = "walk.jsonl: line 3, column lat: 161 is not a number in [-90, 90]; correct or remove the line"
+    assert wrong.returncode == 2 and wrong.stderr.strip().endswith(problem)
+
+
 def test_the_manual_names_every_slot_and_its_base_class():
     rows = {}
     for slots, classes in re.findall(r"^\| (`[a-z-]+`(?:, `[a-z-]+`)*) \| (`[^|]+`) \|", DOCS, flags=re.MULTILINE):

@@ -50,11 +50,7 @@ TRACE = (
     ),
     Option("--columns OURS=HEADER,...", "names of the columns of a CSV: time_s=timestamp,lat=Latitude", default=""),
     Option("--timezone ZONE", "IANA name for local midnight, and for times without a zone (default: by longitude)"),
-    Option(
-        "--format",
-        "format of the trace (default: recognised)",
-        choices=["csv", "plt", "gpx", "sumo-fcd", "ns2", "cabspotting"],
-    ),
+    Option("--format FORMAT", "format of the trace, of `netsim list trace-format` (default: recognised)"),
     Option("--crs CRS", "coordinates: local, or EPSG:CODE (default: the format's)"),
 )
 PLAY = (OUT, SET, REPLACE, QUIET, RECORDS, MEMORY, JSON, OPEN)

@@ -45,6 +45,7 @@ from netsim.radio import ANTENNAS, FADINGS, PATH_LOSSES, PENETRATIONS, SHADOWING
 from netsim.radio.rate import RATES
 from netsim.radio.schedulers import SCHEDULERS
 from netsim.setting import COMPUTE_SPREADS
+from netsim.traces.formats import TRACE_FORMATS
 from rl.reward import REWARDS
 from rl.settings import AGENTS, TASKS
 from scenarios.app.study import Fields
@@ -55,6 +56,7 @@ SLOTS: dict[str, OneOf] = {
     for union in (
         CITIES,
         MOBILITIES,
+        TRACE_FORMATS,
         PATH_LOSSES,
         SIGHTS,
         SHADOWINGS,
