@@ -10,8 +10,7 @@ from itertools import chain
 import numpy as np
 
 from netsim.errors import BadInput
-from netsim.traces.csv_reader import read_rows
-from netsim.traces.source import Source
+from netsim.traces.source import Source, read_rows
 from netsim.traces.values import MISSING, listed, missing, number, shown, with_points
 from netsim.units import FloatArray
 

@@ -11,7 +11,7 @@ from fl.types import Directory, Public
 from netsim.errors import BadInput
 from netsim.maps.plane import projected
 from netsim.safe import opened
-from netsim.traces.csv_reader import Sheet, read_sheets
+from netsim.traces.source import Sheet, read_sheets
 from netsim.traces.values import shown
 from netsim.units import FloatArray
 

@@ -10,11 +10,10 @@ from pydantic import AfterValidator, Field, ValidationError
 from netsim.errors import BadInput
 from netsim.part import FILE_NAME, Part
 from netsim.safe import what_is
-from netsim.traces.coordinates import AUTO, check_crs
 from netsim.traces.formats import TRACE_FORMATS
 from netsim.traces.formats.base import TraceFormat
 from netsim.traces.source import Source, files_in
-from netsim.traces.table import FixBuilder, TraceTable
+from netsim.traces.table import AUTO, FixBuilder, TraceTable, check_crs
 from netsim.traces.trace import named_zone
 from netsim.traces.values import shown
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import textwrap
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +13,11 @@ import numpy as np
 
 from netsim.clock import DAY_S, Clock
 from netsim.columns import frozen
-from netsim.traces.doubts import doubts, steps_of
 from netsim.traces.files import TraceFile, formats, trace_file
-from netsim.traces.moves import Moves
+from netsim.traces.moves import Moves, doubts, steps_of
 from netsim.traces.read import busiest_cells, outlying, repeated
 from netsim.traces.table import TraceTable
-from netsim.traces.trace import first_midnight, local_zone, wall_clock
+from netsim.traces.trace import LocalTime
 from netsim.units import FloatArray, IntArray
 
 LONG_GAP_S = 600.0
@@ -67,9 +66,7 @@ class TraceView:
     """
 
     table: TraceTable
-    zone: tzinfo
-    zone_name: str
-    zone_notes: list[str]
+    local: LocalTime
     clock: Clock
     local_s: FloatArray
     moves: Moves
@@ -86,21 +83,16 @@ class TraceView:
 def view_of(table: TraceTable, timezone: str) -> TraceView:
     """The view of all rows of a table."""
     plane = table.coordinates.plane(table.fixes.place)
-    zone, zone_name, notes = local_zone("auto" if table.relative else timezone, plane.lon_deg)
-    if table.relative:
-        zone, zone_name, notes = UTC, "UTC", []
     user, time_s = table.fixes.user, table.fixes.time_s
-    first_day, midnight_s = first_midnight(float(time_s.min()), zone)
-    clock = wall_clock(first_day, midnight_s, zone, float(time_s.max()) - midnight_s)
+    local = LocalTime.of("UTC" if table.relative else timezone, plane.lon_deg, float(time_s.min()))
+    clock = local.clock(float(time_s.max()) - local.midnight_s)
     order = np.lexsort((time_s, user))
     new = np.append(True, (np.diff(user[order]) != 0) | (np.diff(time_s[order]) > 0))
     return TraceView(
         table=table,
-        zone=zone,
-        zone_name=zone_name,
-        zone_notes=notes,
+        local=local,
         clock=clock,
-        local_s=clock.wall_s(time_s - midnight_s),
+        local_s=clock.wall_s(time_s - local.midnight_s),
         moves=Moves(user, time_s, plane.xy_m),
         fixes=order[new],
     )
@@ -123,10 +115,10 @@ def _span(view: TraceView) -> _Facts:
     if view.table.relative:
         yield "time", f"{first:g} s to {last:g} s, counted from a midnight without a date"
     else:
-        for name, zone in {"UTC": UTC, view.zone_name: view.zone}.items():
+        for name, zone in {"UTC": UTC, view.local.name: view.local.zone}.items():
             ends = " to ".join(f"{datetime.fromtimestamp(t, zone):%Y-%m-%d %H:%M:%S}" for t in (first, last))
             yield (f"time {name}", ends) if len(name) < 12 else ("time local", f"{ends} ({name})")
-    for note in view.zone_notes:
+    for note in view.local.notes:
         yield "", f"guessed {note.replace('an IANA name sets another', '--timezone NAME sets another')}"
     if view.clock.changes:
         yield "", f"clocks change on {', '.join(view.clock.text(at_s)[:10] for at_s, _ in view.clock.changes[:4])}"

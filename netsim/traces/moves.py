@@ -8,6 +8,7 @@ unless no id has rows in two rounds of `round_s` seconds, and then "all".
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
@@ -17,8 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from netsim.clock import DAY_S, Clock, slack_s
-from netsim.columns import frozen
+from netsim.columns import Columns, frozen
 from netsim.errors import BadInput
+from netsim.traces.table import GLOBE, Coordinates, look_like_degrees
 from netsim.traces.trace import Trace
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -30,7 +32,7 @@ BACKGROUND = "background"
 
 
 @frozen
-class Moves:
+class Moves(Columns):
     """Rows: user (n,), time (n,), place (n, 2)."""
 
     user: Index
@@ -106,25 +108,22 @@ def chained(ids: Index, time_s: FloatArray, xy_m: FloatArray, reach_m: float) ->
     background.
     """
     order = np.lexsort((time_s, ids))
-    edge = np.flatnonzero(np.diff(ids[order], prepend=-1))
-    first, last = order[edge], order[np.append(edge[1:], len(order)) - 1]
+    edges = np.flatnonzero(np.diff(ids[order], prepend=-1, append=-1))
+    first, last = order[edges[:-1]], order[edges[1:] - 1]
     chain_of = np.full(int(ids.max()) + 1, -1)
     ends_s, ends_m = np.full(len(first), np.inf), np.zeros((len(first), 2))  # of chains; the others never end
     n_chains = 0
-    for k in np.argsort(time_s[first], kind="stable"):
-        away_m = np.linalg.norm(ends_m - xy_m[first[k]], axis=1)
-        away_m[ends_s > time_s[first[k]]] = np.inf
+    for begin, end in sorted(zip(first, last, strict=True), key=lambda drive: time_s[drive[0]]):
+        away_m = np.where(ends_s > time_s[begin], np.inf, np.linalg.norm(ends_m - xy_m[begin], axis=1))
         chain = int(np.argmin(away_m))
         if away_m[chain] > reach_m:
-            chain = n_chains
-            n_chains += 1
-        ends_s[chain], ends_m[chain] = time_s[last[k]], xy_m[last[k]]
-        chain_of[ids[first[k]]] = chain
-    n_ids = np.bincount(chain_of[ids[first]], minlength=n_chains)
-    n_rows = np.bincount(chain_of[ids], minlength=n_chains)
-    real = np.flatnonzero(n_ids > 1)
+            chain, n_chains = n_chains, n_chains + 1
+        ends_s[chain], ends_m[chain] = time_s[end], xy_m[end]
+        chain_of[ids[begin]] = chain
+    n_ids, n_rows = np.bincount(chain_of[ids[first]]), np.bincount(chain_of[ids])
+    busiest = np.argsort(-n_rows, kind="stable")
     number = np.zeros(n_chains, dtype=np.int64)
-    number[real[np.argsort(-n_rows[real], kind="stable")]] = np.arange(1, len(real) + 1)
+    number[busiest[n_ids[busiest] > 1]] = np.arange(1, (n_ids > 1).sum() + 1)
     return np.where(chain_of >= 0, number[chain_of], 0)
 
 
@@ -146,21 +145,19 @@ def resampled(moves: Moves, every_s: float, gap_s: float) -> tuple[Moves, int]:
     new = np.append(True, (np.diff(user) != 0) | (np.diff(time_s) > 0))
     user, time_s, xy_m = user[new], time_s[new], moves.xy_m[order[new]]
     max_s = gap_s + slack_s(gap_s, time_s[1:])
-    starts = np.flatnonzero(np.append(True, (np.diff(user) != 0) | (np.diff(time_s) > max_s)))
-    ends = np.append(starts[1:], len(user)) - 1
-    first = np.ceil(time_s[starts] / every_s - 1e-9)
-    n_rows = np.maximum(np.floor(time_s[ends] / every_s + 1e-9) - first + 1, 0).astype(np.int64)
-    if n_rows.sum() > MOST_ROWS:
-        raise BadInput(f"resample_s: {every_s:g} makes {n_rows.sum():.3g} rows, at most {MOST_ROWS:.0e} are possible")
-    trip = np.repeat(np.arange(len(starts)), n_rows)
-    at_s = (first[trip] + np.arange(len(trip)) - np.repeat(np.cumsum(n_rows) - n_rows, n_rows)) * every_s
-    # all trips at once, laid end to end on one axis; a tick up to 1e-9 steps outside of its trip takes the end of it
-    length_s = time_s[ends] - time_s[starts] + 1.0
-    shift_s = np.cumsum(length_s) - length_s - time_s[starts]
-    axis_s = time_s + np.repeat(shift_s, ends - starts + 1)
-    tick_s = np.clip(at_s, time_s[starts][trip], time_s[ends][trip]) + shift_s[trip]
-    x_m, y_m = (np.interp(tick_s, axis_s, axis) for axis in xy_m.T)
-    return Moves(user[starts][trip], at_s, np.column_stack([x_m, y_m])), len(starts)
+    cuts = np.flatnonzero((np.diff(user) != 0) | (np.diff(time_s) > max_s)) + 1
+    pieces: list[Moves] = []
+    n_rows = 0
+    for trip in np.split(np.arange(len(user)), cuts):
+        own_s = time_s[trip]
+        ticks = np.arange(math.ceil(own_s[0] / every_s - 1e-9), math.floor(own_s[-1] / every_s + 1e-9) + 1)
+        n_rows += len(ticks)
+        if n_rows > MOST_ROWS:
+            raise BadInput(f"resample_s: {every_s:g} makes more than {MOST_ROWS:.0e} rows, the most that are possible")
+        at_s = ticks * every_s
+        at_m = np.column_stack([np.interp(at_s, own_s, axis_m[trip]) for axis_m in xy_m.T])
+        pieces.append(Moves(np.full(len(ticks), user[trip[0]]), at_s, at_m))
+    return Moves.join(pieces), len(pieces)
 
 
 @dataclass(frozen=True)
@@ -199,3 +196,85 @@ def presence(trace: Trace, gap_s: float) -> Presence:
     if _MARGIN * usual_s < pause_s:
         return Presence(_MARGIN * usual_s, f"{why}; {_MARGIN:g} times that")
     return Presence(pause_s, f"{why}; a pause that ends a trip")
+
+
+TOO_FAST_M_S = 100.0
+_CLOCK_S = 1.0  # clocks of traces show seconds: within one, a user may have moved
+_FAR_FROM_NO_FIX_DEG = 1.0
+_MANY = 10  # rows, from which on one user per row is odd
+_MAX_DEGREES = 2.0  # of a trace; and fewer metres than a walk
+_MARGIN_DEG = 1e-4  # 11 m around the rows that a box is to keep
+
+
+@dataclass(frozen=True)
+class TraceSteps:
+    """Steps between the rows of one user in order of time: their number, those too fast, those without time, and how
+    far the longest of these leads.
+
+    A step is too fast beyond 100 m/s, one between two rows of one time beyond 100 m. Rows of one time and place, as of
+    several cells, make no step.
+    """
+
+    n: int
+    n_fast: int
+    n_at_once: int
+    apart_m: float
+
+    @property
+    def speed(self) -> str:
+        """The share that is too fast, for a person."""
+        return f"{100 * self.n_fast / max(self.n, 1):.3f} % of steps imply more than {TOO_FAST_M_S:.0f} m/s"
+
+
+def steps_of(moves: Moves) -> TraceSteps:
+    """The steps of rows (n,) in any order."""
+    away_m = np.diff(moves.sorted(moves.xy_m), axis=0)
+    step_m = np.hypot(away_m[:, 0], away_m[:, 1])
+    step_m[np.diff(moves.sorted(moves.user)) != 0] = np.nan
+    gap_s = np.diff(moves.sorted(moves.time_s))
+    at_once = (gap_s == 0) & (step_m > 0)
+    fast = step_m > TOO_FAST_M_S * np.where(gap_s == 0, _CLOCK_S, gap_s)
+    n = int((at_once | ((gap_s > 0) & np.isfinite(step_m))).sum())
+    return TraceSteps(n, int(fast.sum()), int(at_once.sum()), float(step_m[at_once].max(initial=0.0)))
+
+
+def doubts(coordinates: Coordinates, place: FloatArray, moves: Moves, steps: TraceSteps) -> tuple[str, ...]:
+    """Warnings for the user, each with its remedy; place (n, 2) : as the file has it."""
+    found, n = list[str](), len(moves.user)
+    if n >= _MANY and len(np.unique(moves.user)) == n:
+        remedy = "--columns user=HEADER names another"
+        found.append(f"every row is another user: the column of users may number rows; {remedy}")
+    if n > 1 and np.ptp(moves.time_s) == 0:
+        found.append(
+            f"all {n:,} rows have the same time: there is one round, and what scores the map is drawn by time, "
+            "so of one user's rows in a cell all are held out or none; give rows times of their own"
+        )
+    if coordinates.crs == GLOBE:
+        found += _no_fixes(place)
+    wide_m = float(np.ptp(place, axis=0).max())
+    if coordinates.crs is None and look_like_degrees(*place.T) and 0 < wide_m < _MAX_DEGREES:
+        remedy = "--columns lon=HEADER,lat=HEADER, or --crs EPSG:4326 for SUMO"
+        found.append(f"x and y span {wide_m:.3g} m: if they are longitude and latitude, name them: {remedy}")
+    if steps.apart_m > TOO_FAST_M_S * _CLOCK_S:
+        far = f"{steps.apart_m / 1e3:,.1f} km" if steps.apart_m >= 1e3 else f"{steps.apart_m:,.1f} m"
+        rows = f"{steps.n_at_once:,} rows lie elsewhere than the row before of their user at the same time"
+        remedy = "if one name stands for several devices, --columns user=HEADER parts them"
+        found.append(f"{rows}, up to {far} away: {remedy}")
+    if steps.n_fast:
+        remedy = "leave out what is wrong (netsim replay --area-deg or --area-m), or correct the file"
+        found.append(f"{steps.speed} ({steps.n_fast:,}): {remedy}")
+    return tuple(found)
+
+
+def _no_fixes(place: FloatArray) -> list[str]:
+    """A warning on rows at latitude 0, longitude 0, if the others are elsewhere."""
+    zero = (place == 0).all(axis=1)
+    rows = f"{int(zero.sum()):,} rows lie at latitude 0, longitude 0, as receivers write that have no fix"
+    if zero.all():
+        return [f"all {rows}"]
+    others = place[~zero]
+    if not zero.any() or np.abs(np.median(others, axis=0)).max() < _FAR_FROM_NO_FIX_DEG:
+        return []
+    corners = [*(others.min(axis=0) - _MARGIN_DEG), *(others.max(axis=0) + _MARGIN_DEG)]
+    box = ",".join(f"{corner:.4f}" for corner in corners)
+    return [f"{rows}: they stretch the area; netsim replay --area-deg {box} takes all others"]

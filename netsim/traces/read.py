@@ -26,13 +26,11 @@ from pydantic import Field, model_validator
 from netsim.clock import DAY_S
 from netsim.errors import BadInput
 from netsim.geometry import Area
-from netsim.traces.coordinates import GLOBE, Box, Plane, outline
-from netsim.traces.doubts import doubts, steps_of
 from netsim.traces.files import TraceFile
-from netsim.traces.moves import Moves, Naming, Users, name_users, renumbered, resampled
-from netsim.traces.table import TraceTable
-from netsim.traces.times import epoch_s
-from netsim.traces.trace import Trace, first_midnight, local_zone, wall_clock
+from netsim.traces.moves import Moves, Naming, Users, doubts, name_users, renumbered, resampled, steps_of
+from netsim.traces.table import GLOBE, Box, Plane, TraceTable, outline
+from netsim.traces.trace import LocalTime, Trace
+from netsim.traces.values import epoch_s
 from netsim.units import BoolArray, FloatArray
 
 GAP_S = 600.0
@@ -111,18 +109,18 @@ class TraceSetting(TraceFile):
             stated = _Stated(border, epoch_s(str(self.since), self.zone), epoch_s(str(self.until), self.zone))
         table, plane = self._placed(table, stated)
         fixes = table.fixes
-        zone, zone_name, zone_notes = local_zone(self.timezone, plane.lon_deg)
+        begins_s = float(fixes.time_s.min()) if stated is None else stated.begins_s
+        local = LocalTime.of("UTC" if table.relative else self.timezone, plane.lon_deg, begins_s)
+        zone_notes = local.notes
         if table.relative:
-            zone, zone_name = UTC, "UTC" if self.timezone == "auto" else zone_name
             zone_notes = ["times below 1e8 s count from midnight of a day without a date, called 1970-01-01"]
-        first_day, midnight_s = first_midnight(fixes.time_s.min() if stated is None else stated.begins_s, zone)
-        moves = Moves(fixes.user, fixes.time_s - midnight_s, plane.xy_m)
+        moves = Moves(fixes.user, fixes.time_s - local.midnight_s, plane.xy_m)
         doubtful = doubts(table.coordinates, fixes.place, moves, steps_of(moves))
         moves, resample_notes = self._resampled(table, moves)
         if self.segments is not None and self.segments > len(moves.user):
             problem = f"{self.segments} are more than the {len(moves.user)} rows"
             raise BadInput(f"{self.trace}: segments: {problem}; take fewer")
-        clock = wall_clock(first_day, midnight_s, zone, float(moves.time_s.max()))
+        clock = local.clock(float(moves.time_s.max()))
         naming = Naming(self.users, table.users, self.segments, round_s)
         names, user, user_notes = name_users(naming, moves, clock)
         if not np.array_equal(user, moves.user):
@@ -137,15 +135,22 @@ class TraceSetting(TraceFile):
             cell=None if cell is None else moves.sorted(cell),
             rsrp_dbm=None if fixes.rsrp_dbm is None else moves.sorted(fixes.rsrp_dbm),
             area=Area.around(moves.xy_m if stated is None else stated.border.xy_m),
-            first_day=first_day,
-            timezone=zone_name,
+            first_day=local.first_day,
+            timezone=local.name,
             origin_lat=plane.lat_deg,
             origin_lon=plane.lon_deg,
-            zone=zone,
-            midnight_s=midnight_s,
+            zone=local.zone,
+            midnight_s=local.midnight_s,
             counts={"rows_read": table.n_read, **table.left_out, "rows_used": len(table)},
-            notes=(*table.notes, *doubtful, *notes, *zone_notes, *resample_notes, *user_notes),
-            ends_s=None if stated is None else stated.ends_s - midnight_s,
+            notes=(
+                *table.notes,
+                *doubtful,
+                *notes,
+                *zone_notes,
+                *resample_notes,
+                *user_notes,
+            ),
+            ends_s=None if stated is None else stated.ends_s - local.midnight_s,
             doubts=doubtful,
         )
         for array in (trace.user, trace.time_s, trace.position_m, trace.cell, trace.rsrp_dbm):

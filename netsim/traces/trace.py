@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from difflib import get_close_matches
+from typing import NamedTuple
 from zoneinfo import ZoneInfo, available_timezones
 
 from netsim.clock import DAY_S, Clock
@@ -55,6 +56,26 @@ class Trace:
 
     def clock(self, until_s: float) -> Clock:
         """The wall clock of the trace's zone, with its changes up to a time."""
+        return wall_clock(self.first_day, self.midnight_s, self.zone, until_s)
+
+
+class LocalTime(NamedTuple):
+    """The first local day, the epoch time of its midnight, the time zone, and a note if it was guessed."""
+
+    first_day: date
+    midnight_s: float
+    zone: tzinfo
+    name: str
+    notes: list[str]
+
+    @classmethod
+    def of(cls, name: str, lon_deg: float, begins_s: float) -> LocalTime:
+        """The local time of a trace that begins at an epoch time, in the zone of that name."""
+        zone, label, notes = local_zone(name, lon_deg)
+        return cls(*first_midnight(begins_s, zone), zone, label, notes)
+
+    def clock(self, until_s: float) -> Clock:
+        """The wall clock from midnight on."""
         return wall_clock(self.first_day, self.midnight_s, self.zone, until_s)
 
 

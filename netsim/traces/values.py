@@ -1,14 +1,15 @@
-"""Text to numbers and codes. Errors give the row of the column; callers add the file."""
+"""Text to numbers, codes and times. Errors give the row of the column; callers add the file."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, tzinfo
 
 import numpy as np
 import numpy.typing as npt
 
-from netsim.units import FloatArray
+from netsim.units import FloatArray, IntArray
 
 Codes = npt.NDArray[np.int32]
 MISSING = frozenset(("", "nan", "none", "null", "na", "n/a", "#n/a", "<na>", "-", "--", "\\n"))
@@ -130,3 +131,228 @@ def listed(names: Sequence[str]) -> str:
 def one_line(name: str) -> str:
     """A name without line breaks and runs of blanks."""
     return " ".join(name.split())
+
+
+LATEST_EPOCH_S = 4_102_444_800.0  # 2100-01-01: beyond it a number is no epoch time but another format
+RELATIVE_BELOW_S = 1e8  # epoch seconds passed this in March 1973, a simulation of three years never does
+TIME_REMEDY = "write epoch seconds, epoch milliseconds, or ISO 8601 with a zone such as 2021-04-21T14:19:53Z"
+ZONE_REMEDY = "name the zone in which it was written (--timezone Europe/Berlin), or write one such as"
+DATE_REMEDY = "write ISO 8601 such as 2021-04-21T14:19:53Z, or seconds from another beginning"
+
+_PER_S = {
+    "seconds": 1.0, "milliseconds": 1e3, "microseconds": 1e6, "nanoseconds": 1e9,
+    "minutes": 1 / 60, "hours": 1 / 3600, "days": 1 / 86_400,
+}  # fmt: skip
+_SHORT = {
+    "seconds": "s sec secs second", "milliseconds": "ms msec msecs millis millisecond",
+    "microseconds": "us µs μs usec micros microsecond", "nanoseconds": "ns nsec nanos nanosecond",
+    "minutes": "min mins minute", "hours": "h hr hrs hour", "days": "d day",
+}  # fmt: skip
+_UNITS = {short: unit for unit, shorts in _SHORT.items() for short in (unit, *shorts.split())}
+_WORD = re.compile(r"[A-Z]?[a-zµμ]+|[A-Z]+(?![a-z])")
+_DAY, _CLOCK = r"(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])", r"([01]\d|2[0-3])([0-5]\d([0-5]\d(\d{3})?)?)?"
+_COMPACT = re.compile(rf"(19[7-9]\d|20\d\d){_DAY}({_CLOCK})?(\.0*)?")
+_SHORT_COMPACT = re.compile(rf"\d\d{_DAY}{_CLOCK}(\.0*)?")  # with two digits of the year
+_TO_THE_SECOND = 14  # digits of a compact date that can mean nothing else; 17 with milliseconds
+_AFTER_NOW_S, _BEFORE_PHONES_S = 2e9, 1e9  # 2033, 2001
+_SLASHES = re.compile(r"\d{4}[/.]\d\d[/.]\d\d[ _T]\d\d[:.]\d\d")
+_UTC = re.compile(r"\s*(UTC|GMT|Z)$")
+_OF_CHECKINS = "%a %b %d %H:%M:%S %z %Y"  # Tue Apr 03 18:00:09 +0000 2012
+_SERIAL_DAYS = (25_569.0, 73_050.0)  # of 1970 and 2100 in spreadsheets, which count days since 1899-12-30
+_SERIAL_DECIMALS = 4  # of a day: 9 s
+_SERIAL_STEP = 0.05  # more than an hour in days; clocks in seconds seldom tick as fast
+
+
+def unit_of(header: str) -> str | None:
+    """The unit that a header names, as in time_ms, timestampMs or t [s]; None if it names none, or several."""
+    units = {_UNITS[word.lower()] for word in _WORD.findall(header) if word.lower() in _UNITS}
+    return units.pop() if len(units) == 1 else None
+
+
+class Times:
+    """Epoch seconds of a column that comes in pieces: one form for all of it, that of its first value.
+
+    zone : where times of day without a zone were written; without it they are refused.
+    header : of the column; the unit that it names decides what a number counts.
+    notes : for the user, on how numbers were read.
+    """
+
+    def __init__(self, zone: tzinfo | None = None, header: str = "time_s") -> None:
+        self.zone = zone
+        self.notes: tuple[str, ...] = ()
+        self._header = header
+        self._unit: str | None = None  # "" for texts
+        self._first_line = 0
+        self._n_rows = 0
+        self._later_s: dict[int, float] = {}  # row of an hour that came twice -> how much later it was, if the second
+
+    def read(self, text: Sequence[str], line: int) -> FloatArray:
+        """Times (n,) since 1970-01-01 UTC; `line` is that of the first. Raises `Refused`."""
+        if self._unit is None:
+            try:
+                self._unit, self.notes = _unit(text, self._header)
+            except ValueError as error:
+                raise Refused(0, str(error)) from error
+            self._first_line = line
+        time_s = self._numeric(text, self._unit) if self._unit else self._texts(text)
+        self._n_rows += len(text)
+        return time_s
+
+    def settled(self, time_s: FloatArray, user: IntArray | Codes) -> FloatArray:
+        """All times (n,) that were read, of `user` (n,); those of day that came twice are settled as `passes` does."""
+        if not self._later_s:
+            return time_s
+        time_s, n_second = passes(time_s, user, self._later_s)
+        self.notes += (
+            f"{len(self._later_s):,} rows lie in an hour that came twice in {self.zone}, as clocks went back: "
+            f"{n_second:,} of them were taken as the second, because time would run backwards; the others as the first",
+        )
+        return time_s
+
+    def _numeric(self, text: Sequence[str], unit: str) -> FloatArray:
+        value = numbers(text) / _PER_S[unit]
+        bad = ~((value >= 0.0) & (value <= LATEST_EPOCH_S))
+        if bad.any():
+            row = int(bad.argmax())
+            problem = f"{shown(text[row])} is not a time between 1970 and 2100 in epoch {unit}, as line"
+            raise Refused(row, f"{problem} {self._first_line} is taken to be; {TIME_REMEDY}")
+        return value
+
+    def _texts(self, text: Sequence[str]) -> FloatArray:
+        known, later_s = dict[str, float](), dict[str, float]()
+        for value in dict.fromkeys(text):
+            try:
+                if not (np.isnan(number(value)) or _compact(value) >= _TO_THE_SECOND):
+                    raise ValueError(f"{shown(value)} is a number among ISO 8601 times; {TIME_REMEDY}")
+                known[value], later_s[value] = _moment_s(value, self.zone)
+            except ValueError as error:
+                raise Refused(list(text).index(value), str(error)) from error
+        if any(later_s.values()):
+            self._later_s |= {self._n_rows + row: s for row, value in enumerate(text) if (s := later_s[value])}
+        return np.array([known[value] for value in text], dtype=np.float64)
+
+
+def epoch_s(text: str, zone: tzinfo | None = None) -> float:
+    """Seconds since 1970-01-01 UTC of one time, in any form that a file may use; ValueError if none, or if two.
+
+    zone : where a time of day without a zone was written; one that comes twice is the former.
+    """
+    unit, _ = _unit([text], "")
+    return _within(number(text) / _PER_S[unit], text) if unit else _moment_s(text, zone)[0]
+
+
+def passes(time_s: FloatArray, user: IntArray | Codes, later_s: Mapping[int, float]) -> tuple[FloatArray, int]:
+    """Times of day that came twice, as clocks went back: which rows are of the second pass.
+
+    time_s (n,), user (n,) : rows in the order of the file, those that came twice at the former; later_s : row -> how
+    much later it was if it is of the second pass. Returns the times, and how many rows are of the second.
+
+    In such an hour a user's rows are of the first pass until time would run backwards, and of the second from there.
+    """
+    order = np.argsort(user, kind="stable")
+    shift_s = np.zeros(len(user))
+    shift_s[list(later_s)] = list(later_s.values())
+    shift_s, step_s = shift_s[order], np.diff(time_s[order], prepend=0.0)
+    begins = np.diff(user[order], prepend=-1) != 0  # a user's first row, or the first of an hour
+    begins |= (shift_s == 0) | (np.abs(step_s) > 86_400.0) | (np.append(0.0, shift_s[:-1]) == 0)
+    n_back = np.cumsum((step_s < 0) & ~begins)
+    second = (shift_s > 0) & (n_back > n_back[np.maximum.accumulate(np.where(begins, np.arange(len(user)), 0))])
+    settled_s = time_s.copy()
+    settled_s[order[second]] += shift_s[second]
+    return settled_s, int(second.sum())
+
+
+def _unit(text: Sequence[str], header: str) -> tuple[str, tuple[str, ...]]:
+    """The unit of a column that begins so, "" for dates, and notes on it; ValueError if it is ambiguous."""
+    value, unit = number(text[0]), unit_of(header)
+    if np.isnan(value):
+        return "", ()
+    if unit == "days" and _SERIAL_DAYS[0] <= value < _SERIAL_DAYS[1]:
+        raise ValueError(f"{shown(text[0])} could count days since 1970, or be {_serial(value)}; {DATE_REMEDY}")
+    if unit not in (None, "seconds"):
+        return unit, ()
+    if _compact(text[0]) >= _TO_THE_SECOND:
+        return "", ()
+    if date := _date_text(text, value, header):
+        raise ValueError(f"{shown(text[0])} could count seconds, or be {date}; {DATE_REMEDY}")
+    for larger in ("milliseconds", "microseconds", "nanoseconds"):
+        if value > LATEST_EPOCH_S and value / _PER_S[larger] <= LATEST_EPOCH_S:
+            said = f"times count {larger} since 1970: as seconds they would lie beyond 2100"
+            return larger, (said, *_early(value / _PER_S[larger]))
+    return "seconds", _early(value)
+
+
+def _early(time_s: float) -> tuple[str, ...]:
+    """A warning on times long before phones were tracked."""
+    if not RELATIVE_BELOW_S <= time_s < _BEFORE_PHONES_S:
+        return ()
+    year = datetime.fromtimestamp(time_s, UTC).year
+    remedy = "if they count another unit, or from another beginning, say so in the header (time_ms)"
+    return (f"times lie in {year}: {remedy}",)
+
+
+def _compact(text: str) -> int:
+    """Digits of a date that is written as one number, such as 20240228 or 202402282200.0; 0 if it is none."""
+    text = text.strip()
+    return len(text.partition(".")[0]) if _COMPACT.fullmatch(text) else 0
+
+
+def _date_text(text: Sequence[str], value: float, header: str) -> str:
+    """The date that the first number of a column may be; empty if it is none."""
+    first = text[0].strip()
+    digits, _, decimals = first.partition(".")
+    late = (len(digits) == 10 and value >= _AFTER_NOW_S) or len(digits) == 12
+    if late and _SHORT_COMPACT.fullmatch(first) and not _compact(first):
+        digits = f"20{digits}"
+    if _compact(digits):
+        clock = f" {digits[8:10]}:{digits[10:12] or '00'}" if digits[8:] else ""
+        return f"{digits[:4]}-{digits[4:6]}-{digits[6:8]}{clock}"
+    step = np.abs(np.diff(numbers(text[:1000])))
+    finely = len(decimals) >= _SERIAL_DECIMALS and (step[step > 0] < _SERIAL_STEP).all()
+    is_serial = _SERIAL_DAYS[0] <= value < _SERIAL_DAYS[1] and (finely or "date" in header.lower())
+    return _serial(value) if is_serial else ""
+
+
+def _serial(value: float) -> str:
+    """The date of a number of days as spreadsheets count them, in words."""
+    day = np.datetime64("1899-12-30") + np.timedelta64(round(value * 86_400.0), "s")
+    return f"{str(day).replace('T', ' ')} as spreadsheets count days"
+
+
+def _moment_s(text: str, zone: tzinfo | None) -> tuple[float, float]:
+    """Epoch seconds of a text, and how much later it came once more, 0 for never."""
+    try:
+        moment = _read_date(text.strip())
+    except ValueError:  # it quotes the text itself, at any length
+        raise ValueError(f"{shown(text)} is not a time; {TIME_REMEDY}") from None
+    if moment.tzinfo is not None:
+        return _within(moment.timestamp(), text), 0.0
+    if zone is None:
+        raise ValueError(f"{shown(text)} has no time zone; {ZONE_REMEDY} 2021-04-21T14:19:53Z")
+    former_s = moment.replace(tzinfo=zone).timestamp()
+    later_s = moment.replace(tzinfo=zone, fold=1).timestamp() - former_s
+    if later_s < 0:  # of an hour that clocks skip, Python takes the offset before, then the one after
+        raise ValueError(f"{shown(text)} never was in {zone}, where clocks skipped it; was it written in that zone?")
+    return _within(former_s, text), later_s
+
+
+def _read_date(text: str) -> datetime:
+    """A date in ISO 8601, as one number, with slashes or points (2024/05/01, 2024.05.01_08.00.00), as check-ins have it
+    (Tue Apr 03 18:00:09 +0000 2012), with or without UTC; ValueError if it is none.
+    """
+    text = _UTC.sub("+00:00", text)
+    if text[:3].isalpha():
+        return datetime.strptime(text, _OF_CHECKINS)
+    plain, plus, zone = text.partition("+")
+    if _compact(plain) >= _TO_THE_SECOND:
+        plain = plain.partition(".")[0]
+        text = f"{plain[:8]}T{plain[8:14]}.{plain[14:] or '0'}{plus}{zone}"
+    elif _SLASHES.match(text):
+        text = f"{text[:10].replace('/', '-').replace('.', '-')}T{text[11:19].replace('.', ':')}{text[19:]}"
+    return datetime.fromisoformat(text)
+
+
+def _within(time_s: float, text: str) -> float:
+    if not 0.0 <= time_s <= LATEST_EPOCH_S:
+        raise ValueError(f"{shown(text)} is not between 1970 and 2100; {TIME_REMEDY}")
+    return time_s

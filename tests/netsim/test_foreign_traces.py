@@ -10,12 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netsim.errors import BadInput
-from netsim.traces.doubts import steps_of
 from netsim.traces.files import read_table
 from netsim.traces.inspect import inspect_trace
-from netsim.traces.moves import Moves
+from netsim.traces.moves import Moves, steps_of
 from netsim.traces.read import read_trace
-from netsim.traces.times import epoch_s, passes
+from netsim.traces.values import epoch_s, passes
 
 T0 = 1_709_157_600  # 2024-02-28T22:00:00Z
 BERLIN, SANTIAGO, LORD_HOWE = "Europe/Berlin", "America/Santiago", "Australia/Lord_Howe"

@@ -14,12 +14,12 @@ from netsim.mobility.base import Ground
 from netsim.mobility.replay import Replay
 from netsim.rng import Streams
 from netsim.traces import source
-from netsim.traces.coordinates import GLOBE
 from netsim.traces.files import detect, read_table
 from netsim.traces.formats import TRACE_FORMATS
 from netsim.traces.inspect import inspect_trace
 from netsim.traces.moves import Moves, resampled
 from netsim.traces.read import read_trace
+from netsim.traces.table import GLOBE
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "scenarios" / "examples"

@@ -4,11 +4,10 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from netsim.traces.csv_reader import LAT, LON, Field, read_fields
 from netsim.traces.formats.base import TraceFormat
-from netsim.traces.source import Source, files_in, relative, stem
+from netsim.traces.source import LAT, LON, Field, Source, files_in, read_fields, relative, stem
 from netsim.traces.table import FixBuilder, TrackPoints
-from netsim.traces.times import LATEST_EPOCH_S
+from netsim.traces.values import LATEST_EPOCH_S
 
 _EPOCH = Field(3, "epoch seconds", 0.0, LATEST_EPOCH_S)
 

@@ -9,10 +9,9 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from netsim.errors import BadInput
-from netsim.traces.coordinates import AUTO, DEGREES, GLOBE, METRES
-from netsim.traces.csv_reader import read_sheets
 from netsim.traces.formats.base import TraceFormat
-from netsim.traces.table import FixBuilder
+from netsim.traces.source import read_sheets
+from netsim.traces.table import AUTO, DEGREES, GLOBE, METRES, FixBuilder
 from netsim.traces.values import listed, shown
 
 _OPTIONAL = ("user", "rsrp_dbm", "cell", "speed_mps")

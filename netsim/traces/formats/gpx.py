@@ -11,8 +11,7 @@ from netsim.safe import what_is
 from netsim.traces.formats.base import TraceFormat
 from netsim.traces.source import XmlFile, files_in, relative, stem
 from netsim.traces.table import PLACES, FixBuilder, TrackPoints
-from netsim.traces.times import Times
-from netsim.traces.values import Refused, bounded, one_line, shown
+from netsim.traces.values import Refused, Times, bounded, one_line, shown
 from netsim.units import FloatArray, IntArray
 
 _OVERLAP = 0.1  # of the shorter of two tracks, which one phone's may overlap by

@@ -65,45 +65,39 @@ class Ns2(TraceFormat):
 
 
 class _Movement:
-    """The legs of a node, by their start: from x, y at a velocity for a duration; then it stands. Switches by time.
-
-    Exact: between two events the motion is a straight line at constant speed, or none.
-    """
+    """Straight lines at constant speed between the points (time, x, y) of a node; after the last it stands."""
 
     def __init__(self, events: list[_Event]) -> None:
-        self.legs = [(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)]  # start, x, y, velocity, duration
+        self.points = [(0.0, 0.0, 0.0), (0.0, 0.0, 0.0)]
         self.switches: list[tuple[float, bool]] = []
         self.end_s = 0.0
         for time_s, verb, values in sorted(events, key=lambda event: event[0]):
             self._add(max(time_s, 0.0), verb, values)
-        start_s, _, _, _, _, duration_s = self.legs[-1]
-        self.end_s = max(self.end_s, start_s + duration_s)
+        self.end_s = max(self.end_s, self.points[-1][0])
 
     def _add(self, time_s: float, verb: str, values: tuple[float, ...]) -> None:
         self.end_s = max(self.end_s, time_s)
         if verb in ("ON", "OFF"):
             self.switches.append((time_s, verb == "ON"))
             return
-        start_s, x, y, x_m_s, y_m_s, duration_s = self.legs[-1]
-        gone_s = min(time_s - start_s, duration_s)
-        x, y = x + x_m_s * gone_s, y + y_m_s * gone_s
-        leg_s, away_x, away_y = 0.0, 0.0, 0.0
+        (start_s, x0, y0), (stop_s, x, y) = self.points[-2:]
+        if time_s < stop_s:  # it turns on its way
+            share = (time_s - start_s) / (stop_s - start_s)
+            x, y = x0 + share * (x - x0), y0 + share * (y - y0)
+            self.points.pop()
+        self.points.append((time_s, x, y))
         if verb == "X_":
-            x = values[0]
+            self.points.append((time_s, values[0], y))
         elif verb == "Y_":
-            y = values[0]
-        else:
-            away_x, away_y = values[0] - x, values[1] - y
-            leg_s = math.hypot(away_x, away_y) / values[2] if values[2] else 0.0
-        per_s = 1.0 / leg_s if leg_s else 0.0
-        self.legs.append((time_s, x, y, away_x * per_s, away_y * per_s, leg_s))
+            self.points.append((time_s, x, values[0]))
+        elif values[2]:
+            to_x, to_y, speed = values
+            self.points.append((time_s + math.hypot(to_x - x, to_y - y) / speed, to_x, to_y))
 
-    def position_m(self, time_s: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def position_m(self, time_s: FloatArray) -> list[FloatArray]:
         """x and y at times (n,)."""
-        legs = np.array(self.legs)
-        start_s, x, y, x_m_s, y_m_s, duration_s = legs[np.searchsorted(legs[:, 0], time_s, side="right") - 1].T
-        gone_s = np.minimum(time_s - start_s, duration_s)
-        return x + x_m_s * gone_s, y + y_m_s * gone_s
+        at_s, *axes_m = np.array(self.points).T
+        return [np.interp(time_s, at_s, axis_m) for axis_m in axes_m]
 
     def is_on(self, time_s: FloatArray) -> BoolArray:
         """Whether it is there at times (n,)."""

@@ -6,9 +6,8 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from netsim.safe import what_is
-from netsim.traces.csv_reader import LAT, LON, Field, read_fields
 from netsim.traces.formats.base import TraceFormat
-from netsim.traces.source import Source, files_in, relative, stem
+from netsim.traces.source import LAT, LON, Field, Source, files_in, read_fields, relative, stem
 from netsim.traces.table import FixBuilder, TrackPoints
 
 _HEADER_LINES = 6

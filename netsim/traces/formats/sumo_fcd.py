@@ -7,10 +7,9 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from netsim.errors import BadInput
-from netsim.traces.coordinates import AUTO, GLOBE, look_like_degrees
 from netsim.traces.formats.base import TraceFormat
 from netsim.traces.source import XmlFile
-from netsim.traces.table import FixBuilder
+from netsim.traces.table import AUTO, GLOBE, FixBuilder, look_like_degrees
 from netsim.traces.values import number, shown
 from netsim.units import FloatArray
 
