@@ -6,33 +6,24 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from fl.aggregation import AGGREGATIONS
-from fl.aggregation.base import Aggregation
-from fl.aggregation.fedavg import FedAvg
+from fl.aggregation import AGGREGATIONS, Aggregation, FedAvg
 from fl.attacks import ATTACKS
 from fl.attacks.base import Attack
 from fl.attacks.threat import Threat
-from fl.availability import AVAILABILITIES
-from fl.availability.always import Always
-from fl.availability.base import HOMES, Availability
+from fl.availability import AVAILABILITIES, HOMES, Always, Availability
 from fl.curation import CURATIONS, UNTOUCHED, Curation
 from fl.data import DATA, EARLIER_RECORDS, RECORDS_ALONE, Data
 from fl.data.measured import Measured
 from fl.defenses import DEFENSES, Defense
 from fl.leakage.leakage import Leakage
 from fl.learners import LEARNERS, Learner
-from fl.query import QUERIES
-from fl.query.base import Off, Query
+from fl.query import QUERIES, Off, Query
 from fl.references import References
-from fl.server import SERVERS
-from fl.server.base import Server
-from fl.server.synchronous import Synchronous
-from fl.server_optimiser import SERVER_OPTIMISERS
-from fl.server_optimiser.base import LINEAR_STEP, ServerOptimiser
-from fl.server_optimiser.fedavg import FedAvgStep as FullStep
-from fl.withholding import WITHHOLDINGS
-from fl.withholding.base import Withholding
-from fl.withholding.daily_limit import DailyLimit
+from fl.server import SERVERS, Server, Synchronous
+from fl.server_optimiser import LINEAR_STEP, SERVER_OPTIMISERS, ServerOptimiser
+from fl.server_optimiser import FedAvgStep as FullStep
+from fl.withholding import WITHHOLDINGS, Withholding
+from fl.withholding.silences import DailyLimit
 from netsim.part import Named, Part, Section
 
 if TYPE_CHECKING:

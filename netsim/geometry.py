@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -76,14 +75,3 @@ def check_near(area: Area, at_m: tuple[float, float], who: str) -> None:
             f"{who} stands {away_m / 1e3:g} km from the far corner of the area, at most {max_m / 1e3:g} km are "
             "plausible; give metres in the plane of the area"
         )
-
-
-def check_zones(area: Area, centres_m: Sequence[tuple[float, float]], radius_m: float, where: str, who: str) -> None:
-    """Raises BadInput where a whole zone, a circle, lies outside of the area. where, who : whose centres_m they are."""
-    for i, at_m in enumerate(centres_m):
-        if np.hypot(*(np.clip(at_m, area.low_m, area.high_m) - at_m)) > radius_m:
-            raise BadInput(
-                f"{where}: centres_m[{i}] of {who} is [{at_m[0]:g}, {at_m[1]:g}], and nothing within {radius_m:g} m of "
-                f"it lies in the area, from [{area.x_min_m:g}, {area.y_min_m:g}] to [{area.x_max_m:g}, "
-                f"{area.y_max_m:g}]; mend it, or leave it out"
-            )

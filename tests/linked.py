@@ -6,8 +6,8 @@ import numpy as np
 from tracked import Source
 
 from fl.leakage.linking import Linking, observe
+from fl.pseudonyms import PerRound
 from fl.pseudonyms.names import Names, asked
-from fl.pseudonyms.per_round import PerRound
 from fl.tracking.error_model import ErrorModel
 from fl.tracking.fingerprint import DIRECTION, Clues
 from fl.tracking.linking import Book, Linker

@@ -13,9 +13,8 @@ from fl.attacks.dwell import HourOfDay
 from fl.attacks.place_maps import NamesPlaces, PlaceMaps, answers
 from fl.attacks.rings import levels_db
 from fl.attacks.threat import CELLS
-from fl.population import POPULATIONS
-from fl.population.base import PopulationPrior
-from fl.population.buildings import InBuildings
+from fl.population import POPULATIONS, PopulationPrior
+from fl.population.priors import InBuildings
 from fl.tracking.place_grid import PlaceGrid, disc_masses
 from fl.types import Estimates, Public, RoundContext
 from netsim.clock import DAY_S

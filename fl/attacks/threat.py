@@ -8,10 +8,7 @@ from pydantic import Field, field_validator, model_validator
 
 from fl.attacks.base import View
 from fl.learners import Learner
-from fl.pseudonyms import PSEUDONYMS
-from fl.pseudonyms.base import Pseudonyms
-from fl.pseudonyms.per_round import PerRound
-from fl.pseudonyms.permanent import Permanent
+from fl.pseudonyms import PSEUDONYMS, Permanent, PerRound, Pseudonyms
 from fl.types import Model, Received, Timing
 from netsim.part import Coordinates, Part
 from netsim.rng import Rng

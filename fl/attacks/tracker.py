@@ -13,9 +13,7 @@ from fl.attacks.closed_form import ClosedForm
 from fl.attacks.learnt_errors import MOST_RANKS, LearntErrors
 from fl.attacks.over_rounds import OUTLIER, OverRounds
 from fl.attacks.shadow_ues import ROAMING, SPEED_MPS, Population
-from fl.population import POPULATIONS
-from fl.population.base import PopulationPrior
-from fl.population.uniform import Everywhere
+from fl.population import POPULATIONS, Everywhere, PopulationPrior
 from fl.tracking.belief import Belief, Memory, places_of_least_distance_m, probability_within
 from fl.tracking.chain import Chain
 from fl.tracking.error_model import ErrorModel

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from fl.learners import Learner
 from fl.networks import NETWORKS
 from fl.networks.classifiers import Cnn, Network
-from fl.server_optimiser.base import MODEL_CHANGES
+from fl.server_optimiser import MODEL_CHANGES
 from fl.types import Bound, HeldOut, ImageFormat, Local, Metrics, Model, Public, Updates
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray

@@ -14,7 +14,7 @@ from fl.evenly import evenly
 from fl.learners import LayeredLearner
 from fl.optimisers import OPTIMISERS, Optimiser, Sgd
 from fl.priors import PRIORS, NoPrior, Prior
-from fl.server_optimiser.base import MODEL_CHANGES
+from fl.server_optimiser import MODEL_CHANGES
 from fl.types import Bound, HeldOut, Local, Metrics, Model, Public, Updates
 from netsim.errors import BadInput
 from netsim.rng import Rng

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from fl.pseudonyms.base import Pseudonyms
+from fl.pseudonyms import Pseudonyms
 from fl.tracking.belief import Belief
-from fl.types import Estimates, State
+from fl.types import Estimates
 from netsim.columns import frozen
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -23,14 +23,13 @@ class Names:
 
     of (N,), since, last (N,) : whose each name is, and the rounds in which it was first and last used; used (N,) : in
     how many rounds. now, period (n_ue,) : the name that each UE has now, and the period of the rule in which it got it;
-    -1 of a UE without any. rule : what the rule remembers.
+    -1 of a UE without any.
     """
 
     of: IntArray
     since: IntArray
     now: IntArray
     period: IntArray
-    rule: State
     last: IntArray
     used: IntArray
 
@@ -39,7 +38,7 @@ class Names:
         """Before the first round: UEs have no names, or permanently their numbers."""
         n = 0 if rule.changes else n_ue
         every, nameless, never = np.arange(n, dtype=np.int64), np.full(n_ue, -1), np.zeros(n, dtype=np.int64)
-        return cls(every, never, nameless if rule.changes else every, nameless, rule.start(n_ue), never, never)
+        return cls(every, never, nameless if rule.changes else every, nameless, never, never)
 
     def given(self, ue: IntArray, period: IntArray, round_: int, rng: Rng) -> Names:
         """With new names for those of UEs (k,), each once, whose period (k,) is not that of their name."""
@@ -87,4 +86,4 @@ def asked(names: Names, rule: Pseudonyms, ue: IntArray, asked_s: FloatArray, rou
     if not rule.changes:
         return names
     each, first = np.unique(ue, return_index=True)
-    return names.given(each, rule.period(each, asked_s[first], round_, names.rule, rng), round_, rng)
+    return names.given(each, rule.period(each, asked_s[first], round_, rng), round_, rng)

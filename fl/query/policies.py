@@ -7,7 +7,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from fl.density.surfaces import in_family, largest_bandwidth_m, shortest_interval_s
-from fl.query.base import Query, bands_said
+from fl.query import Query, bands_said
 from fl.types import Metrics, Request, RoundContext
 from netsim.clock import slack_s
 from netsim.columns import frozen

@@ -6,14 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from fl.availability.base import Conditions
+from fl.availability import Conditions
 from fl.data import TakenData
 from fl.learning import Learning
-from fl.pseudonyms.base import SeenSamples
-from fl.round.setup import RoundStreams, Setup
+from fl.round.setup import RoundStreams
 from fl.round.state import Collected, CurationStep, PartStates, Withheld
 from fl.types import AnySpend, Local, RoundContext, State
-from fl.withholding.base import RequestedData
+from fl.withholding import RequestedData
 from netsim.columns import frozen, no_places
 from netsim.rng import Rng, Streams
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -59,9 +58,8 @@ def collect(
 ) -> tuple[Collected, PartStates]:
     """The data that UEs learn from, and what the parts remember that chose them; free: whom the server may ask."""
     # b  the server samples some of those that are there and have data, and every UE has its own policy
-    now, naming = _conditions(world), learning.threat.pseudonyms
+    now = _conditions(world)
     there, availability = learning.availability.available(now, states.availability, streams.streams.at("availability"))
-    there = there & ~naming.silent(now.position_m, facts.public)
     states, ready = replace(states, availability=availability), taken.train.nonempty()
     there = there if free is None else there & free.ue
     sampled = sample_ues(ready.select(there[ready.ue]), learning, streams.streams, streams.round, len(there))
@@ -109,22 +107,6 @@ def _withhold(
         withheld.append(Withheld(rule.label, asked.local, own))
         kept &= own
     return asked.local.keep(kept).nonempty() if withheld else asked.local, withheld
-
-
-def looked(world: World, setup: Setup, taken: TakenData, states: PartStates) -> PartStates:
-    """After pseudonyms have looked at where UEs were: at measurements since the last time, and where they are now."""
-    threat = setup.learning.threat
-    if not (threat.renames and threat.pseudonyms.looks):
-        return states
-    position_m, measured, now_s = np.asarray(world.position_m()), taken.measured, float(world.env.now)
-    ue, place_m = np.arange(len(position_m)), position_m
-    time_s = np.full(len(position_m), now_s)
-    if "positions" in setup.learning.data.offers:
-        ue = np.concatenate([measured.ue[measured.row_of_sample], ue])
-        place_m, time_s = np.concatenate([measured.x, place_m]), np.concatenate([measured.time_s, time_s])
-    names = states.names
-    rule = threat.pseudonyms.looked(SeenSamples(ue, place_m, time_s), setup.public, names.rule)
-    return replace(states, names=replace(names, rule=rule))
 
 
 def sample_ues(ready: Local, learning: Learning, streams: Streams, number: int, n_ue: int) -> Local:

@@ -13,7 +13,7 @@ from fl.data import TakenData
 from fl.membership.audit import audit, due
 from fl.round import records
 from fl.round.baselines import Reference
-from fl.round.collect import FreeUes, collect, looked
+from fl.round.collect import FreeUes, collect
 from fl.round.leaked import leaked
 from fl.round.merge import merged
 from fl.round.send import Air, Departure, depart, landed, overhear, receive
@@ -172,7 +172,7 @@ class Server:
         taken, data = learning.data.take(
             world.observations(), setup.model_of_cell, state.parts.data, streams.at("data")
         )
-        parts = looked(world, setup, taken, replace(state.parts, data=data))
+        parts = replace(state.parts, data=data)
         self.state = replace(state, parts=parts)
         empty = len(taken.measured.ue) == 0 and len(taken.train.ue) == 0
         if not taken.due or (empty and not learning.hides_who_came):

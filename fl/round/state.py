@@ -16,8 +16,8 @@ from fl.leakage.tracking import Whereabouts
 from fl.leakage.tracks import Tracks
 from fl.learning import Learning
 from fl.privacy.ledger import Ledger
+from fl.pseudonyms import Permanent
 from fl.pseudonyms.names import Names
-from fl.pseudonyms.permanent import Permanent
 from fl.round.baselines import Baselines, Reference
 from fl.round.setup import RoundStreams, Setup
 from fl.round.uploads import Flight, Uploads

@@ -1,13 +1,13 @@
-"""A zone around the home of every UE."""
+"""A zone around the home of every UE, in which nothing is learnt."""
 
 from typing import ClassVar, Literal
 
 import numpy as np
+from pydantic import Field
 
-from fl.availability.base import HOMES
+from fl.availability import HOMES
 from fl.types import Local
-from fl.withholding.base import RequestedData, of_ues
-from fl.withholding.zones import Zones
+from fl.withholding import RequestedData, Withholding, of_ues
 from netsim.columns import frozen, no_ints, row_id
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -20,8 +20,12 @@ class ZoneCells:
     link: IntArray
 
 
-class HomeZone(Zones):
-    """Samples measured near the UE's own home are never learnt from; see `drops` for whole updates.
+class HomeZone(Withholding):
+    """Samples measured near the UE's own home are never learnt from, also not in a later round from what devices keep.
+
+    With `drops: update` a UE moreover sends nothing of a round in which it measured anything within its zone, held-out
+    measurements included. What it measured elsewhere in that round stays on the device; where devices keep records
+    (data `memory`), a later round learns from it.
 
     The centre of the zone is the home (`exact`), or a place drawn once for each UE, uniform on the circle of radius_m
     around the home (`shifted`): the home is still within, and anywhere in it. A UE without a home has no zone. Homes
@@ -39,6 +43,10 @@ class HomeZone(Zones):
     """
 
     kind: Literal["home-zone"] = "home-zone"
+    radius_m: float = Field(gt=0, le=1e6)
+    """radius of the zone, m"""
+    drops: Literal["samples", "update"] = "samples"
+    """what is held back: the samples measured in the zone, or the whole update of a round with any of them"""
     centre: Literal["exact", "shifted"] = "shifted"
     """centre of the zone: the home, or a random place from which the home is within the zone"""
 
@@ -50,11 +58,19 @@ class HomeZone(Zones):
         "privacy zones around an endpoint, and their shift"
     )
     example: ClassVar = {"kind": "home-zone", "radius_m": 200}
-    needs: ClassVar = {**Zones.needs, HOMES: "without them no UE would have a zone"}
+    by_place: ClassVar = True
+    needs: ClassVar = {
+        "positions": "it holds back by place; these data have none",
+        HOMES: "without them no UE would have a zone",
+    }
     gives_away: ClassVar = (
         "a hole in the places that a UE learns from lies around its home, in the middle if the centre is exact; who is "
         "silent at night is at home"
     )
+
+    @property
+    def records_alone(self) -> bool:
+        return self.drops == "samples"
 
     @property
     def waits_for_a_cell(self) -> bool:
@@ -68,17 +84,22 @@ class HomeZone(Zones):
         return ZoneCells(np.union1d(state.link, row_id(seen, asked.serving[seen])))
 
     def keep(self, asked: RequestedData, state: ZoneCells, rng: Rng) -> BoolArray:
-        outside = super().keep(asked, state, rng)
-        if not self.defer_upload:
-            return outside
-        through = row_id(np.arange(len(asked.serving)), asked.serving)
-        return outside & of_ues(~self._within(asked, rng) & ~np.isin(through, state.link), asked.local)
+        kept = ~self.inside(asked.local, asked, rng)
+        if self.drops == "update":
+            speaks, now = np.ones(len(asked.home_m), dtype=np.bool_), asked.measured
+            speaks[np.repeat(now.ue, now.count)[self.inside(now, asked, rng)]] = False
+            kept &= of_ues(speaks, asked.local)
+        if self.defer_upload:
+            through = row_id(np.arange(len(asked.serving)), asked.serving)
+            kept &= of_ues(~self._within(asked, rng) & ~np.isin(through, state.link), asked.local)
+        return kept
 
     def _within(self, asked: RequestedData, rng: Rng) -> BoolArray:
         """Whether UEs (n_ue,) are in their zones now."""
         return np.asarray(np.hypot(*(asked.position_m - self.centre_m(asked.home_m, rng)).T) <= self.radius_m)
 
     def inside(self, samples: Local, asked: RequestedData, rng: Rng) -> BoolArray:
+        """Which samples (N,) were measured in the zone of their UE; the same whenever it is asked."""
         away_m = samples.x - self.centre_m(asked.home_m, rng)[np.repeat(samples.ue, samples.count)]
         return np.asarray(np.hypot(*away_m.T) <= self.radius_m)
 

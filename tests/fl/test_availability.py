@@ -8,12 +8,8 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pytest
 
-from fl.availability import AVAILABILITIES
-from fl.availability.at_home import AtHome
-from fl.availability.base import Conditions
-from fl.availability.battery import Battery, Charge
-from fl.availability.charging import Charging
-from fl.availability.diurnal import Diurnal
+from fl.availability import AVAILABILITIES, AtHome, Conditions
+from fl.availability.energy import Battery, Charge, Charging
 from netsim.clock import DAY_S
 from netsim.errors import BadInput
 from netsim.rng import Streams
@@ -56,9 +52,8 @@ def test_adding_a_ue_changes_nothing_for_the_others(kind):
         assert some.dtype == more.dtype == np.bool_ and some.tolist() == more[:20].tolist()
 
 
-@pytest.mark.parametrize("kind", ["charging", "diurnal"])
-def test_draws_hang_on_seed_ue_and_time_alone(kind):
-    part, time_s = built(kind), 22.5 * HOUR_S
+def test_draws_hang_on_seed_ue_and_time_alone():
+    part, time_s = built("charging"), 22.5 * HOUR_S
     assert there(part, time_s, 200).tolist() == there(part, time_s, 200).tolist()
     other = there(part, time_s, 200, rng=Streams(6).at("availability"))
     assert (there(part, time_s, 200) != other).sum() > 20
@@ -115,23 +110,6 @@ def test_nights_follow_the_wall_clock_when_it_changes(day, night_hours):
     assert seen[: 26 * 60].sum() == night_hours * 60 and seen[26 * 60 :].sum() == 8 * 60
     first_night = wall_s[: 26 * 60][seen[: 26 * 60]] % DAY_S // HOUR_S
     assert set(first_night.astype(int)) == {22, 23, 0, 1, 3, 4, 5} | ({2} if night_hours == 9 else set())
-
-
-# --- by the time of day ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("hour", [0, 2, 8, 14, 23.75, 24 * 40 + 14])
-def test_the_share_of_available_ues_is_the_probability_of_the_hour(hour):
-    n = 100_000
-    p = 0.5 * (1 + 0.6 * np.cos(2 * np.pi * (hour - 2) / 24))
-    assert abs(there(Diurnal(), hour * HOUR_S, n).mean() - p) < 4.5 * np.sqrt(p * (1 - p) / n)
-
-
-def test_the_hour_is_that_of_the_wall_clock_and_blocks_are_of_elapsed_time():
-    part, n = Diurnal(depth=0.9), 5000
-    night, day = there(part, 14 * HOUR_S, n, wall_s=2 * HOUR_S), there(part, 14 * HOUR_S, n)
-    assert night.mean() > 0.9 and day.mean() < 0.1
-    assert not (day & ~night).any()  # the same draws: whoever is there at the trough is there at the peak
 
 
 # --- batteries --------------------------------------------------------------------------------------------------

@@ -15,8 +15,8 @@ from interrupted import run_in_two
 from fl.attacks.home_directory import read_directory
 from fl.attacks.home_links import HomeLinker, Residents, TracksOfRound
 from fl.leakage.linking import identification
+from fl.pseudonyms import PerRound
 from fl.pseudonyms.names import Names
-from fl.pseudonyms.per_round import PerRound
 from fl.tracking.error_model import ErrorModel
 from fl.tracking.linking import NO_PERSON, Identities, identified, log_odds
 from fl.tracking.place_grid import PlaceGrid

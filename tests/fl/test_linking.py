@@ -12,8 +12,8 @@ from linked import AREA, RNG, play
 
 from fl.leakage.linking import Linking, chance_share, observe, unicity
 from fl.leakage.tracking import Whereabouts as Truth
+from fl.pseudonyms import PerRound
 from fl.pseudonyms.names import Names, asked
-from fl.pseudonyms.per_round import PerRound
 from fl.tracking import linking
 from fl.tracking.error_model import ErrorModel
 from fl.tracking.fingerprint import DIRECTION, Clues, Numbers, Tracks
@@ -267,7 +267,7 @@ SERVERS = {
     "fedbuff": {"learning.server": {"kind": "fedbuff", "buffer": 3}, "world.radio.dynamic_uplink": {}},
     "fedasync": {"learning.server": {"kind": "fedasync"}, "world.radio.dynamic_uplink": {}},
 }
-RULES = [NEW, {"kind": "every", "period_s": 130}, {"kind": "mix-zones", "radius_m": 30}, {"kind": "permanent"}]
+RULES = [NEW, {"kind": "every", "period_s": 130}, {"kind": "permanent"}]
 THREATS = [
     {}, {"observes": "aggregate", "secagg_group_size": 2}, {"viewpoint": "eavesdropper", "position_m": [200, 150]},
     {"shuffle": True, "pseudonyms": NEW}, {"knowledge": []},

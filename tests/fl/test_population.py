@@ -3,10 +3,8 @@
 import numpy as np
 import pytest
 
-from fl.population.base import ANYWHERE
-from fl.population.buildings import InBuildings
-from fl.population.places import AtPlaces
-from fl.population.streets import AlongStreets
+from fl.population import ANYWHERE
+from fl.population.priors import AlongStreets, AtPlaces, InBuildings
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Public
 from netsim.errors import BadInput

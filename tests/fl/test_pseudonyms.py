@@ -1,7 +1,6 @@
 """Names of senders: how long they last, that none comes back, and that attacks forget where names change."""
 
 import itertools
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -9,11 +8,8 @@ import pytest
 from interrupted import run_in_two
 from thinned import one_in
 
-from fl.pseudonyms.base import SeenSamples
-from fl.pseudonyms.every import Every
-from fl.pseudonyms.mix_zones import MixZones
+from fl.pseudonyms import Every, PerRound
 from fl.pseudonyms.names import Names, asked
-from fl.pseudonyms.per_round import PerRound
 from fl.tracking.belief import Belief
 from fl.tracking.place_grid import PlaceGrid
 from netsim.geometry import Area
@@ -23,7 +19,7 @@ from scenarios.app.run.runner import run
 RNG = Streams(5).at("pseudonyms")
 RULES = [
     {"kind": "permanent"}, {"kind": "per-round"}, {"kind": "every", "period_s": 40},
-    {"kind": "every", "period_s": 40, "stagger": True}, {"kind": "mix-zones", "radius_m": 40},
+    {"kind": "every", "period_s": 40, "stagger": True},
 ]  # fmt: skip
 
 
@@ -62,25 +58,6 @@ class TestNames:
             changed_s[changed] = t
         assert np.isfinite(changed_s).all() and np.histogram(changed_s, 5)[0].min() > 15
 
-    def test_change_out_of_a_mix_zone_and_not_before(self, public):
-        rule = MixZones(radius_m=10, centres_m=((50.0, 50.0),))
-        names = seen(rule, Names.start(rule, 2), [0, 1], 10, 1)
-
-        def at(time_s, *places):
-            here = SeenSamples(np.array([0, 1]), np.array(places, dtype=float), np.full(2, float(time_s)))
-            return rule.looked(here, public, names.rule)
-
-        inside = replace(names, rule=at(20, (50, 59.9), (50, 60.1)))
-        np.testing.assert_array_equal(rule.silent(np.array([[50, 59.9], [50, 60.1], [np.nan] * 2]), public),
-                                      [True, False, False])  # fmt: skip
-        out = seen(rule, inside, [0, 1], 30, 2)
-        assert out.now[0] not in names.now and out.now[1] == names.now[1]
-        np.testing.assert_array_equal(seen(rule, out, [0, 1], 40, 3).now, out.now)
-        # an update asked for before the zone, and merged after it
-        late = seen(rule, inside, [0, 1], 15, 2)
-        np.testing.assert_array_equal(late.now, names.now)
-        assert seen(rule, late, [0], 30, 3).now[0] not in names.now
-
     def test_translate_beliefs_by_the_names_of_their_round(self):
         names = Names.start(PerRound(), 2)
         history = []
@@ -93,13 +70,6 @@ class TestNames:
         np.testing.assert_array_equal(then.ue, [0, 1])
         np.testing.assert_array_equal(then.probability.argmax(axis=1), history[1])
         np.testing.assert_array_equal(then.point_m[:, 0, 0], 2 * history[1])
-
-
-@pytest.fixture
-def public():
-    from fl.types import Public
-
-    return Public(Area(0, 0, 100, 100), 1)
 
 
 BUSY = {"world.duration_s": 360, "world.ues.count": 6, "world.radio.uplink": {"kind": "oma", "decoding": "error-free"}}
@@ -126,8 +96,6 @@ def table(folder, name):
 def test_names_move_no_estimate_of_an_attack_on_single_rounds(rule, threat, server, tiny, tmp_path):
     """What is said of each UE in each round is the same under all names, whoever listens to whichever server."""
     rule = RULES[rule]
-    if rule["kind"] == "mix-zones":  # UEs are silent there, and another round is played
-        rule = {"kind": "mix-zones", "radius_m": 1e-3, "centres_m": [[0, 0]]}
     study = BUSY | SERVERS[server] | {"learning.attacks": [{"kind": "closed-form"}]}
     run(tiny(study | {"learning.threat": THREATS[threat]}), tmp_path / "known")
     run(tiny(study | {"learning.threat": THREATS[threat] | {"pseudonyms": rule}}), tmp_path / "named")
@@ -164,15 +132,6 @@ def test_names_go_on_from_a_checkpoint(rule, server, tiny, tmp_path, table_bytes
     run(study, tmp_path / "whole")
     run_in_two(study, tmp_path / "cut", lambda progress: progress.values["time_s"] >= 200)
     assert table_bytes(tmp_path / "cut") == table_bytes(tmp_path / "whole")
-
-
-def test_ues_in_a_mix_zone_are_silent_at_the_request(tiny, tmp_path):
-    zones = {"kind": "mix-zones", "radius_m": 120, "centres_m": [[200, 150]]}
-    run(tiny(BUSY | {"learning.threat": {"pseudonyms": zones}}), tmp_path)
-    links, tracks = table(tmp_path, "links"), table(tmp_path, "tracks")
-    assert (np.hypot(links.x_m - 200, links.y_m - 150) > 120).all() and len(links)
-    missing = 6 * 6 - len(links)
-    assert missing > 0 and len(tracks)
 
 
 def test_a_shuffler_hides_times_and_counts(tiny, tmp_path):

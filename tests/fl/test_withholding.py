@@ -13,13 +13,9 @@ import pytest
 from fl.learners.rsrp_net import RsrpNet
 from fl.privacy.gaussian import epsilon_of, multiplier_of
 from fl.types import Local, Public, RoundContext
-from fl.withholding import WITHHOLDINGS
-from fl.withholding.base import RequestedData
-from fl.withholding.cooldown import Cooldown
-from fl.withholding.daily_limit import DailyLimit
+from fl.withholding import WITHHOLDINGS, RequestedData
 from fl.withholding.home_zone import HomeZone
-from fl.withholding.quiet_zones import QuietZones
-from fl.withholding.random_silence import RandomSilence
+from fl.withholding.silences import Cooldown, DailyLimit, RandomSilence
 from netsim.clock import DAY_S, Clock
 from netsim.errors import BadInput
 from netsim.geometry import Area
@@ -148,9 +144,8 @@ def test_a_shifted_zone_has_the_home_anywhere_within():
     assert not rule.keep(asked(500, local=at_home, home_m=home_m[:500]), None, RNG).any()
 
 
-@pytest.mark.parametrize("rule", [HomeZone(radius_m=10, centre="exact", drops="update"),
-                                  QuietZones(radius_m=10, centres_m=((0, 0),), drops="update")])  # fmt: skip
-def test_an_update_is_held_back_for_any_measurement_in_a_zone_also_a_held_out_one(rule):
+def test_an_update_is_held_back_for_any_measurement_in_a_zone_also_a_held_out_one():
+    rule = HomeZone(radius_m=10, centre="exact", drops="update")
     local = local_of([[(50, 0)], [(50, 0)], [(60, 0)], [(0, 0), (70, 0)]], [(0, 0), (0, 1), (1, 0), (2, 0)])
     measured = local_of([[(50, 0)], [(50, 0), (0, 5)], [(60, 0)], [(70, 0)]], [(0, 0), (0, 1), (1, 0), (2, 0)])
     kept = rule.keep(asked(3, local=local, measured=measured, home_m=np.zeros((3, 2))), None, RNG)
@@ -197,13 +192,20 @@ def test_what_is_held_back_changes_nothing(tiny, tmp_path, monkeypatch, drops, m
     """Signals that were measured in a zone may be anything: no update, and no model, is moved by them."""
     from fl.data.measured import Measured
 
-    zone = {"kind": "quiet-zones", "radius_m": 90, "centres_m": [[200, 150]], "drops": drops}
-    study = tiny(SHORT | MODELS | {"learning.withholding": [zone], "learning.data.memory": memory})
+    day = {
+        "world.duration_s": DAY_S,
+        "world.tick_s": 60,
+        "learning.round_s": DAY_S / 12,
+        "learning.data.memory": memory,
+    }
+    zone = {"kind": "home-zone", "radius_m": 60, "centre": "exact", "drops": drops}
+    study = tiny(COMMUTERS | MODELS | day | {"learning.withholding": [zone]})
     run(study, tmp_path / "plain")
+    home_m = table(tmp_path / "plain", "ues")[["home_x_m", "home_y_m"]].to_numpy()
     take, moved = Measured.take, []
 
     def changed(self, observed, model_of_cell, state, rng):
-        within = np.hypot(*(observed.position_m - [200, 150]).T) <= 90
+        within = np.hypot(*(observed.position_m - home_m[observed.ue]).T) <= 60
         moved.append(within.sum())
         return take(self, replace(observed, rsrp_dbm=observed.rsrp_dbm + 30.0 * within), model_of_cell, state, rng)
 
@@ -284,7 +286,6 @@ RULES = {
     "cooldown": {"kind": "cooldown", "rounds": 2, "jitter": 0.5},
     "daily-limit": {"kind": "daily-limit", "updates": 2},
     "home-zone": {"kind": "home-zone", "radius_m": 100, "drops": "update"},
-    "quiet-zones": {"kind": "quiet-zones", "radius_m": 60, "base_stations": True, "drops": "update"},
     "random-silence": {"kind": "random-silence", "probability": 0.4},
 }
 NOMA = {"kind": "noma", "bandwidth_hz": 400, "decoding": "error-free", "sic_residual": 0.01}
@@ -307,7 +308,7 @@ def crossed(tiny, rules, server, **more):
 
 
 INTERRUPTED = [
-    (("cooldown", "quiet-zones"), "rounds"),
+    (("cooldown", "home-zone"), "rounds"),
     (("cooldown", "daily-limit"), "fedbuff"),
     (("home-zone", "random-silence"), "rounds"),
     (("daily-limit", "random-silence"), "fedasync"),
@@ -346,8 +347,7 @@ CENTRAL = {
 }
 
 
-@pytest.mark.parametrize(("rule", "rate"), [("cooldown", 1.0), ("daily-limit", 1.0), ("random-silence", 0.5),
-                                            ("quiet-zones", 0.5)])  # fmt: skip
+@pytest.mark.parametrize(("rule", "rate"), [("cooldown", 1.0), ("daily-limit", 1.0), ("random-silence", 0.5)])
 def test_noise_at_the_server_counts_on_no_coin_that_hangs_on_who_has_sent(tiny, tmp_path, rule, rate):
     run(tiny(SHORT | CENTRAL | {"learning.withholding": [RULES[rule]]}), tmp_path)
     spends, manifest = table(tmp_path, "spends"), (tmp_path / "manifest.json").read_text()
@@ -412,12 +412,12 @@ def test_a_budget_for_a_day_without_its_limit_is_refused(tiny, changes):
 
 @pytest.mark.parametrize(("changes", "says"), [
     ({"learning.withholding": [RULES["cooldown"]] * 2}, "withholding: 'cooldown' stands 2 times; give each a name"),
-    ({"learning.withholding": [RULES["quiet-zones"]],
+    ({"learning.withholding": [RULES["home-zone"]],
       "learning.curation": [{"kind": "geo-indistinguishable", "epsilon_per_m": 0.1}]},
      "its epsilon does not cover that"),
     ({"learning.data": {"kind": "images", "partition": {"kind": "dirichlet", "alpha": 1.0}},
       "learning.learner": {"kind": "image-net"}, "learning.attacks": [],
-      "learning.withholding": [RULES["quiet-zones"]]}, "it holds back by place; these data have none"),
+      "learning.withholding": [RULES["home-zone"]]}, "it holds back by place; these data have none"),
 ])  # fmt: skip
 def test_rules_that_do_not_fit_are_refused(tiny, changes, says):
     with pytest.raises(BadInput) as caught:

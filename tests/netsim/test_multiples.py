@@ -3,13 +3,10 @@
 import json
 from dataclasses import replace
 from datetime import date
-from math import cos, pi
 
 import numpy as np
 import pytest
 
-from fl.availability.base import Conditions
-from fl.availability.diurnal import Diurnal
 from fl.data.hold_out import Sessions
 from fl.data.measured import Measured
 from fl.query.policies import Custom, shortest_interval_s
@@ -158,13 +155,9 @@ def test_rounds_of_a_clock_end_where_they_should(round_s):
 
 
 @pytest.mark.parametrize("step_s", [0.1, 0.3, 0.7])
-def test_steps_and_blocks_begin_with_their_tick(step_s):
+def test_steps_begin_with_their_tick(step_s):
     part, ground = GaussMarkov(step_s=step_s), Ground(BOX, Clock(date(2026, 1, 5)), Streams(1))
-    state, rng = part.start(np.arange(2), ground), Streams(1).at("availability")
-    block = Diurnal(block_s=10 * step_s)
+    state = part.start(np.arange(2), ground)
     for k in range(1, 400):
         state, _ = part.advance(state, (k - 1) * step_s, k * step_s, ground)
         assert state.step == k
-        now = Conditions(k * step_s, 0.0, np.zeros((1, 2)), np.zeros((1, 2)))
-        drawn = rng.uniform("block", np.array([0]), item=k // 10) < 0.5 * (1 + 0.6 * cos(2 * pi * (0 - 2 / 24)))
-        assert block.available(now, None, rng)[0].tolist() == drawn.tolist()

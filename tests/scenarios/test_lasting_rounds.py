@@ -128,7 +128,7 @@ SERVERS = [
 ]
 AVAILABILITIES = [
     {"kind": "always"},
-    {"kind": "diurnal", "block_s": 10},
+    {"kind": "at-home", "radius_m": 1e5},
     {"kind": "battery", "capacity_j": 2, "charge_w": 0.02, "charging": None},
     {"kind": "charging", "from_hour": 0, "from_spread_hours": 0.01, "hours": 1, "length_spread_hours": 0.5},
 ]

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from fl.aggregation.uniform import Uniform
-from fl.availability.base import HOMES
+from fl.aggregation.weights import Uniform
+from fl.availability import HOMES
 from fl.learning import Learning
 from fl.radio_map.grid import CELLS
 from fl.round.setup import Setup
@@ -121,11 +121,8 @@ def set_up(study: Study, world: World, streams: Streams, folder: Path, rehearsed
     )  # fmt: skip
     if any(attack.reads_the_city for attack in learning.attacks):
         public = with_map(public, world, study.world.city)
-    for rule in learning.withholding:
-        rule.check(public)
     for attack in learning.attacks:
         attack.check(public, min(learning.threat.n_targets or len(world.ues), len(world.ues)))
-    learning.threat.pseudonyms.check(public)
     return Setup(
         learning=learning,
         power=study.power,

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from fl.availability.battery import Battery
+from fl.availability.energy import Battery
 from fl.defenses.budgeted import Budgeted
 from fl.defenses.noise_switch import NoiseSwitch
-from fl.server.synchronous import Synchronous
+from fl.server import Synchronous
 from netsim.errors import BadInput
 from netsim.radio.shared_band import Noma, SharedBand
 from netsim.rng import Streams

@@ -1,0 +1,116 @@
+"""Server optimisers with memory: momentum, and adaptive steps."""
+
+from abc import abstractmethod
+from typing import ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from fl.server_optimiser import LINEAR_STEP, ServerOptimiser
+from netsim.columns import frozen
+from netsim.units import BoolArray, FloatArray
+
+
+@frozen
+class Velocity:
+    """v (n_model, d), or (0, 0) before the first step, where it is zero."""
+
+    value: FloatArray
+
+
+class FedAvgM(ServerOptimiser):
+    """v <- momentum v + D, w <- w + learning_rate v, from v = 0.
+
+    The step between two published models then mixes the updates of earlier rounds into those of the last.
+    """
+
+    kind: Literal["fedavgm"] = "fedavgm"
+    learning_rate: float = Field(default=1.0, gt=0, le=100)
+    """server learning rate"""
+    momentum: float = Field(default=0.9, ge=0, lt=1)
+    """share of the velocity that is kept from round to round (beta)"""
+
+    reference: ClassVar = (
+        "Hsu, Qi, Brown 2019, Measuring the Effects of Non-Identical Data Distribution for Federated Visual "
+        "Classification, Section 4.3"
+    )
+    offers: ClassVar = frozenset({LINEAR_STEP})
+
+    def start(self) -> Velocity:
+        return Velocity(np.zeros((0, 0)))
+
+    def change(self, merged: FloatArray, came: BoolArray, state: Velocity) -> tuple[FloatArray, Velocity]:
+        before = state.value if state.value.size else np.zeros_like(merged)
+        v = np.where(came[:, None], self.momentum * before + merged, before)
+        return np.where(came[:, None], self.learning_rate * v, 0.0), Velocity(v)
+
+
+@frozen
+class Moments:
+    """m and v (n_model, d); of size 0 before the first step."""
+
+    mean: FloatArray
+    square: FloatArray
+
+
+class Adaptive(ServerOptimiser):
+    """m <- beta1 m + (1 - beta1) D, v <- a mean of D^2 of the kind's own, w <- w + learning_rate m / (sqrt(v) + tau).
+
+    All operations are per parameter. Initially m = 0 and v = tau^2.
+    """
+
+    kind: str
+    learning_rate: float = Field(default=1e-2, gt=0, le=100)
+    """server learning rate (eta)"""
+    beta1: float = Field(default=0.9, ge=0, lt=1)
+    """decay of the mean of merged updates"""
+    beta2: float = Field(default=0.99, ge=0, lt=1)
+    """decay of the mean of their squares"""
+    tau: float = Field(default=1e-3, ge=1e-12, le=1e3)
+    """degree of adaptivity: what is added to the root of the mean square; small is more adaptive"""
+
+    @abstractmethod
+    def mean_square(self, before: FloatArray, square: FloatArray) -> FloatArray:
+        """The next v (n_model, d), from the last one and D^2."""
+
+    def start(self) -> Moments:
+        return Moments(np.zeros((0, 0)), np.zeros((0, 0)))
+
+    def change(self, merged: FloatArray, came: BoolArray, state: Moments) -> tuple[FloatArray, Moments]:
+        if not state.mean.size:
+            zero = np.zeros_like(merged)
+            state = Moments(zero, zero + self.tau**2)
+        mean, square, rows = state.mean.copy(), state.square.copy(), came[:, None]
+        with np.errstate(over="ignore", invalid="ignore"):  # what has diverged stands in the records as such
+            np.copyto(mean, self.beta1 * mean + (1.0 - self.beta1) * merged, where=rows)
+            np.copyto(square, self.mean_square(square, merged**2), where=rows)
+            step = self.learning_rate * mean / (np.sqrt(square) + self.tau)
+        return np.where(rows, step, 0.0), Moments(mean, square)
+
+
+class FedAdam(Adaptive):
+    """v <- beta2 v + (1 - beta2) D^2 (see `Adaptive`): Adam on the merged update.
+
+    As published, moments are not corrected for their initial values.
+    """
+
+    kind: Literal["fedadam"] = "fedadam"
+
+    reference: ClassVar = "Reddi et al., Adaptive Federated Optimization, 2021, Algorithm 2"
+
+    def mean_square(self, before: FloatArray, square: FloatArray) -> FloatArray:
+        return self.beta2 * before + (1.0 - self.beta2) * square
+
+
+class FedYogi(Adaptive):
+    """v <- v - (1 - beta2) D^2 sign(v - D^2) (see `Adaptive`).
+
+    A large update raises v no faster than (1 - beta2) D^2, and after it v falls more slowly than that of FedAdam.
+    """
+
+    kind: Literal["fedyogi"] = "fedyogi"
+
+    reference: ClassVar = "Reddi et al., Adaptive Federated Optimization, 2021, Algorithm 2"
+
+    def mean_square(self, before: FloatArray, square: FloatArray) -> FloatArray:
+        return before - (1.0 - self.beta2) * square * np.sign(before - square)
