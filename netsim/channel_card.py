@@ -45,13 +45,13 @@ def channel_card(
 
 def not_modelled(radio: Radio) -> tuple[str, ...]:
     """Aspects that this radio does not model. Retransmissions are modelled where `dynamic_uplink` allows some,
-    scheduling where UEs of a cell take turns or resource blocks.
+    scheduling where UEs of a cell take turns.
     """
     air = radio.dynamic_uplink
     repeats = air is not None and air.retransmissions > 0
     schedules = radio.uplink.groups_ues
     if air is not None:
-        schedules = air.scheduler.resource_blocks > 1 or not isinstance(air.scheduler, Simultaneous)
+        schedules = not isinstance(air.scheduler, Simultaneous)
     return (
         "Doppler and fading within a block",
         "frequency selectivity",

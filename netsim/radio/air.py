@@ -155,7 +155,7 @@ def look_again(lives: Transmissions, look: Look, uplink: Uplink, now_s: float, b
     homeless = stale[under_way & ~prepares & (lives.serving[stale] < 0)]
     lives.end(homeless, now_s, Fate.NO_CELL)
     handed = stale[under_way & moved & sends & (lives.serving[stale] >= 0)]
-    lives.grant(handed, np.full(len(handed), -1), now_s)
+    lives.grant(handed, np.zeros(len(handed), dtype=np.bool_), now_s)
     return not prepares.all()
 
 
@@ -294,14 +294,19 @@ class EventUplink:
 
     def _next_s(self) -> float:
         """Time of the next change. Ends that change nothing and are not reported are left out: at held rates, where a
-        scheduler without state has one resource block a cell, no UE waits for it, and none is silent.
+        scheduler without state is not asked for, no UE waits, and none is silent.
         """
         lives, step_s, block_s = self.lives, self.interface.step_s, self.interface.block_s
         own_s = lives.next_s()
         waits = bool((lives.stage == WAITING).any())
-        places_stay = self._scheduled is None and self.interface.scheduler.resource_blocks == 1
         silent = bool(((lives.stage == SENDING) & (lives.rate_bps == 0)).any())
-        if self.interface.link_adaptation == "grant" and self.each is None and places_stay and not waits and not silent:
+        if (
+            self.interface.link_adaptation == "grant"
+            and self.each is None
+            and self._scheduled is None
+            and not waits
+            and not silent
+        ):
             own_s = _last_of_each(lives, own_s)
         next_s = float(own_s.min(initial=inf))
         if waits:
@@ -349,15 +354,14 @@ class EventUplink:
             active = np.flatnonzero((lives.stage == WAITING) | (lives.stage == SENDING))
             if not len(active) and not len(senders.ue):
                 return
-            before = lives.resource[active]
+            before = lives.stage[active] == SENDING
             grants = self.interface.scheduler.grants(_queue(lives, active, senders), now_s, self._scheduled)
             self._until_s, self._scheduled = grants.until_s, grants.state
             if not len(active):
                 return
             senders = NO_SENDERS
-            lives.grant(active, grants.resource, now_s)
-            granted = (grants.resource >= 0) & (grants.resource != before)
-            if evaluate or granted.any() or (changes and (grants.resource != before).any()):
+            lives.grant(active, grants.sends, now_s)
+            if evaluate or (grants.sends & ~before).any() or (changes and (grants.sends != before).any()):
                 self._hear(np.flatnonzero(lives.stage == SENDING), now_s)
             hopeless = np.flatnonzero(stuck(lives, self.uplink))
             if self.interface.block_s is not None or not len(hopeless):
@@ -370,13 +374,9 @@ class EventUplink:
 
         A UE without a rate is silent until the next update; one that sends already is silenced last.
         """
-        lives, blocks = self.lives, self.interface.scheduler.resource_blocks
-        cohort, resource = on_air(lives, rows), lives.resource[rows]
-        heard = self.uplink.granted(
-            cohort, self.uplink.heard(cohort, resource, blocks),
-            lambda some: self.uplink.heard(some, resource, blocks), sends=lives.rate_bps[rows] > 0,
-        )  # fmt: skip
-        decoded = (heard.sinr > 0) & (heard.sinr >= self.uplink.min_sinr())
+        uplink, cohort, sends = self.uplink, on_air(self.lives, rows), self.lives.rate_bps[rows] > 0
+        heard = uplink.granted(cohort, uplink.heard(cohort), uplink.heard, sends=sends)
+        decoded = (heard.sinr > 0) & (heard.sinr >= uplink.min_sinr())
         self.lives.hear(rows, heard, decoded, now_s)
 
     def _tell(self, ended: IntArray) -> None:
@@ -415,7 +415,7 @@ def _queue(lives: Transmissions, rows: IntArray, senders: Senders) -> Queue:
     """The scheduler's queue of rows (k,), and the UEs that sent."""
     return Queue(
         lives.ue[rows], lives.serving[rows], lives.power_w[rows], lives.received_w[rows], lives.alone_bps[rows],
-        lives.resource[rows], lives.decoded[rows], lives.ready_s[rows], senders,
+        lives.stage[rows] == SENDING, lives.decoded[rows], lives.ready_s[rows], senders,
     )  # fmt: skip
 
 

@@ -26,8 +26,7 @@ class Cancellation(NamedTuple):
 
 def groups(received_w: FloatArray, serving: IntArray, size: int) -> IntArray:
     """The index (n,) of the group of each UE: `size` UEs of a cell by decreasing received power (n,); 0 without one."""
-    rank, _ = ranks(serving, -received_w)
-    return np.where(serving >= 0, rank // size, 0)
+    return np.where(serving >= 0, ranks(serving, -received_w) // size, 0)
 
 
 def sinr(

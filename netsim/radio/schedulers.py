@@ -1,4 +1,4 @@
-"""Schedulers: which UEs of a cell send, in which resource blocks, and settings of transmissions that take time."""
+"""Schedulers: which UEs of a cell send at a time, and settings of transmissions that take time."""
 
 from abc import abstractmethod
 from dataclasses import dataclass
@@ -36,8 +36,8 @@ class Queue:
     """The UEs that have bits to send, one entry each (m,), by increasing ue; none when the last one has ended.
 
     ue: indices; serving: base station; power_w; received_w: power at that base station; alone_bps: rate in the whole
-    band without interference; resource: the resource block that a UE sends in, -1 for one that waits; decoded: whether
-    what a UE sends now is decoded; ready_s: time since which it has bits to send; senders: the UEs that sent up to now.
+    band without interference; sends: whether a UE sends, or waits; decoded: whether what it sends now is decoded;
+    ready_s: time since which it has bits to send; senders: the UEs that sent up to now.
     """
 
     ue: IntArray
@@ -45,18 +45,18 @@ class Queue:
     power_w: FloatArray
     received_w: FloatArray
     alone_bps: FloatArray
-    resource: IntArray
+    sends: BoolArray
     decoded: BoolArray
     ready_s: FloatArray
     senders: Senders
 
 
 class Grants(NamedTuple):
-    """resource (m,): the resource block of each UE of a queue, -1 for one that waits; until_s: when the scheduler wants
-    to be asked again at the latest, while a UE waits; state: its next state.
+    """sends (m,): which UEs of a queue send, the others wait; until_s: when the scheduler wants to be asked again at
+    the latest, while a UE waits; state: its next state.
     """
 
-    resource: IntArray
+    sends: BoolArray
     until_s: float = inf
     state: State = None
 
@@ -64,13 +64,9 @@ class Grants(NamedTuple):
 class Scheduler(Part):
     """Chooses the UEs that send. It is asked when a UE comes, ends or changes its cell, at ends of blocks, and when it
     wants.
-
-    UEs of a cell in the same resource block send on the same frequencies at the same time.
     """
 
     kind: str
-    resource_blocks: int = Field(default=1, ge=1, le=1000)
-    """number of equal parts that the band of a cell is cut into, the noise with it"""
 
     def start(self, n_ue: int) -> State:
         """The initial state in a world of n_ue UEs; None for a scheduler without state."""
@@ -78,49 +74,23 @@ class Scheduler(Part):
 
     @abstractmethod
     def grants(self, queue: Queue, time_s: float, state: State) -> Grants:
-        """The resource block of each UE from time_s on."""
+        """The UEs that send from time_s on."""
 
 
-def ranks(serving: IntArray, *keys: FloatArray) -> tuple[IntArray, IntArray]:
+def ranks(serving: IntArray, *keys: FloatArray | BoolArray) -> IntArray:
     """Rank (n,) of each UE among those of its cell, by increasing keys (n,), the first the foremost, then by order of
-    entry; and the number (n,) of UEs in its cell.
+    entry.
     """
     order = np.lexsort((*keys[::-1], serving))
-    cell = serving[order]
-    first = np.flatnonzero(np.concatenate([[True], cell[1:] != cell[:-1]])[: len(cell)])
-    many = np.diff(np.append(first, len(cell)))
-    rank, number = np.empty(len(cell), dtype=np.int64), np.empty(len(cell), dtype=np.int64)
-    rank[order] = np.arange(len(cell)) - np.repeat(first, many)
-    number[order] = np.repeat(many, many)
-    return rank, number
+    first = np.flatnonzero(np.diff(serving[order], prepend=-2))
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.arange(len(order)) - np.repeat(first, np.diff(first, append=len(order)))
+    return rank
 
 
-def free_blocks(serving: IntArray, resource: IntArray, holds: BoolArray, resource_blocks: int) -> BoolArray:
-    """Which resource blocks (n_cells, resource_blocks) are free; holds (n,): whether a UE holds its resource (n,)."""
-    free = np.ones((int(serving.max(initial=-1)) + 1, resource_blocks), dtype=np.bool_)
-    free[serving[holds], resource[holds]] = False
-    return free
-
-
-def placed(serving: IntArray, group: IntArray, free: BoolArray) -> IntArray:
-    """The resource block (n,) of each UE: that of its group, the groups of a cell taking its free blocks in order; -1
-    for groups beyond their number.
-    """
-    blocks = np.argsort(~free, axis=1, kind="stable")  # (n_cells, resource_blocks), the free ones first
-    fits = group < free.sum(axis=1)[serving]
-    return np.where(fits, blocks[serving, np.where(fits, group, 0)], -1)
-
-
-def held_or_next(
-    serving: IntArray, resource: IntArray, holds: BoolArray, resource_blocks: int, *keys: FloatArray
-) -> IntArray:
-    """The resource block (n,) of each UE, one UE a block: holders keep theirs, the next by `keys` take the others."""
-    result = np.where(holds, resource, -1)
-    others = np.flatnonzero(~holds)
-    rank, _ = ranks(serving[others], *(key[others] for key in keys))
-    free = free_blocks(serving, resource, holds, resource_blocks)
-    result[others] = placed(serving[others], rank, free)
-    return result
+def one_each(serving: IntArray, holds: BoolArray, *keys: FloatArray) -> BoolArray:
+    """One UE (n,) of each cell: the one that holds its place, else the next by `keys`."""
+    return ranks(serving, ~holds, *keys) == 0
 
 
 @dataclass(frozen=True)
@@ -140,9 +110,9 @@ class Slot:
         return first_multiple(time_s, slot_s) == last_multiple(time_s, slot_s)
 
     @staticmethod
-    def after(time_s: float, slot_s: float, resource: IntArray) -> "Slot":
-        """The slot of time_s, with the resource blocks (n,) given, -1 for a UE that waits."""
-        return Slot((last_multiple(time_s, slot_s) + 1) * slot_s, bool(np.any(resource < 0)))
+    def after(time_s: float, slot_s: float, sends: BoolArray) -> "Slot":
+        """The slot of time_s, in which UEs (n,) send or wait."""
+        return Slot((last_multiple(time_s, slot_s) + 1) * slot_s, not sends.all())
 
 
 def last_start_s(time_s: float, slot_s: float) -> float:
@@ -151,39 +121,34 @@ def last_start_s(time_s: float, slot_s: float) -> float:
 
 
 class Simultaneous(Scheduler):
-    """Every UE sends as soon as it is ready; the UEs of a cell are spread over the resource blocks."""
+    """Every UE sends as soon as it is ready."""
 
     kind: Literal["simultaneous"] = "simultaneous"
     reference: ClassVar = "grant-free access; the assumption of LAPA, Eqs. 4-6"
     example: ClassVar = {"kind": "simultaneous"}
 
     def grants(self, queue: Queue, time_s: float, state: State) -> Grants:
-        if self.resource_blocks == 1:
-            return Grants(np.zeros(len(queue.ue), dtype=np.int64))
-        rank, number = ranks(queue.serving, -queue.received_w)
-        return Grants(rank // -(-number // self.resource_blocks))
+        return Grants(np.ones(len(queue.ue), dtype=np.bool_))
 
 
 class Groups(Scheduler):
-    """At most `size` UEs of a cell send together in a resource block, by decreasing received power.
+    """At most `size` UEs of a cell send together, by decreasing received power.
 
     The next group starts when all UEs of the one before have sent, those apart whose signal is not decoded.
     """
 
     kind: Literal["groups"] = "groups"
     size: int = Field(default=2, ge=1, le=10_000)
-    """largest number of UEs that send together in a resource block"""
+    """largest number of UEs of a cell that send together"""
     reference: ClassVar = "Ding, Fan and Poor, Impact of user pairing on 5G NOMA, 2016 (UEs of similar power)"
     example: ClassVar = {"kind": "groups", "size": 2}
 
     def grants(self, queue: Queue, time_s: float, state: State) -> Grants:
-        sends = queue.resource >= 0
-        waits = np.flatnonzero(~sends)
-        rank, _ = ranks(queue.serving[waits], -queue.received_w[waits])
-        free = free_blocks(queue.serving, queue.resource, sends & queue.decoded, self.resource_blocks)
-        resource = queue.resource.copy()
-        resource[waits] = placed(queue.serving[waits], rank // self.size, free)
-        return Grants(resource)
+        sends, waits = queue.sends.copy(), np.flatnonzero(~queue.sends)
+        rank = ranks(queue.serving[waits], -queue.received_w[waits])
+        busy = np.isin(queue.serving[waits], queue.serving[sends & queue.decoded])
+        sends[waits] = (rank < self.size) & ~busy
+        return Grants(sends)
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,7 +160,7 @@ class Turns:
 
 
 class RoundRobin(Scheduler):
-    """One UE of a cell at a time in each resource block, for a slot; then the one that was served longest ago.
+    """One UE of a cell at a time, for a slot; then the one that was served longest ago.
 
     A UE that has sent all its bits leaves the rest of its slot to the next.
     """
@@ -212,12 +177,11 @@ class RoundRobin(Scheduler):
     def grants(self, queue: Queue, time_s: float, state: State) -> Grants:
         served_s, (ue, _, until_s) = state.served_s.copy(), queue.senders
         served_s[ue] = np.maximum(served_s[ue], np.minimum(until_s, last_start_s(time_s, self.slot_s)))
-        holds = (queue.resource >= 0) & (not state.slot.over(time_s, self.slot_s))
-        keys = served_s[queue.ue], queue.ready_s
-        resource = held_or_next(queue.serving, queue.resource, holds, self.resource_blocks, *keys)
-        served_s[queue.ue[(resource >= 0) & ~holds]] = time_s
-        slot = Slot.after(time_s, self.slot_s, resource)
-        return Grants(resource, slot.until_s, Turns(served_s, slot))
+        holds = queue.sends & (not state.slot.over(time_s, self.slot_s))
+        sends = one_each(queue.serving, holds, served_s[queue.ue], queue.ready_s)
+        served_s[queue.ue[sends & ~holds]] = time_s
+        slot = Slot.after(time_s, self.slot_s, sends)
+        return Grants(sends, slot.until_s, Turns(served_s, slot))
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,7 +194,7 @@ class MeanRates:
 
 
 class ProportionalFair(Scheduler):
-    """In each slot and resource block the UE of a cell whose rate is the highest multiple of its averaged rate.
+    """In each slot the UE of a cell whose rate is the highest multiple of its averaged rate.
 
     rate: that of the whole band without interference. The average R of the rate r that a UE sends at is exponential::
 
@@ -259,14 +223,14 @@ class ProportionalFair(Scheduler):
         served = mean > 0
         with np.errstate(over="ignore"):  # an average that has all but faded is as good as none
             multiple = np.where(served, queue.alone_bps / np.where(served, mean, 1.0), inf)
-        holds = (queue.resource >= 0) & (not state.slot.over(time_s, self.slot_s))
-        resource = held_or_next(queue.serving, queue.resource, holds, self.resource_blocks, -multiple)
-        slot = Slot.after(time_s, self.slot_s, resource)
-        return Grants(resource, slot.until_s, MeanRates(mean_bps, time_s, slot))
+        holds = queue.sends & (not state.slot.over(time_s, self.slot_s))
+        sends = one_each(queue.serving, holds, -multiple)
+        slot = Slot.after(time_s, self.slot_s, sends)
+        return Grants(sends, slot.until_s, MeanRates(mean_bps, time_s, slot))
 
 
 class EnergyAware(Scheduler):
-    """One UE of a cell at a time in each resource block, fewest joules a bit first; it sends all its bits.
+    """One UE of a cell at a time, fewest joules a bit first; it sends all its bits.
 
     Joules a bit are power over the rate of the whole band without interference.
     """
@@ -278,8 +242,7 @@ class EnergyAware(Scheduler):
     def grants(self, queue: Queue, time_s: float, state: State) -> Grants:
         able = queue.alone_bps > 0
         joules_a_bit = np.where(able, queue.power_w / np.where(able, queue.alone_bps, 1.0), np.inf)
-        holds = queue.resource >= 0
-        return Grants(held_or_next(queue.serving, queue.resource, holds, self.resource_blocks, joules_a_bit))
+        return Grants(one_each(queue.serving, queue.sends, joules_a_bit))
 
 
 SCHEDULERS = OneOf(

@@ -115,7 +115,7 @@ class SharedBand(Uplink):
     def alone_bps(self, received_w: FloatArray) -> FloatArray:
         return self.rate_bps(received_w / self.band_noise_w())
 
-    def rate_bps(self, sinr: FloatArray, bandwidth_hz: float | None = None) -> FloatArray:
+    def rate_bps(self, sinr: FloatArray, bandwidth_hz: float | FloatArray | None = None) -> FloatArray:
         """Bandwidth, None: the whole band, times the bit/s/Hz of `rate`, of several SINR (n,)."""
         return self.rate.law.rate_bps(sinr, self.bandwidth_hz if bandwidth_hz is None else bandwidth_hz)
 
@@ -173,33 +173,23 @@ class Oma(SharedBand):
     example: ClassVar = {"kind": "oma", "norm_bound": 1.0}
 
     def plan(self, cohort: Cohort, payload: Payload) -> Channel:
-        resource = np.zeros(len(cohort.ue), dtype=np.int64)
-        heard = self.heard(cohort, resource)
-        deaf = self.deaf(cohort)
-        heard = self.granted(cohort, heard, lambda some: self.heard(some, resource), deaf)
+        heard = self.granted(cohort, self.heard(cohort), self.heard, self.deaf(cohort))
         return self.outcome(cohort, payload, heard)
 
-    def heard(self, cohort: Cohort, resource: IntArray, resource_blocks: int = 1) -> Decoded:
-        n, own = len(cohort.ue), np.maximum(cohort.serving, 0)
-        has = cohort.serving >= 0
+    def heard(self, cohort: Cohort) -> Decoded:
+        own, has = np.maximum(cohort.serving, 0), cohort.serving >= 0
         n_bs = cohort.gain.shape[1]
-        cell = own * resource_blocks + resource  # one resource block of one cell
-        sharing = np.maximum(np.bincount(cell[has], minlength=n_bs * resource_blocks), 1)[cell]
+        sharing = np.maximum(np.bincount(own[has], minlength=n_bs), 1)[own]
         signal = own_signal_w(cohort)
-        thermal = noise = self.band_noise_w() / resource_blocks / sharing
+        thermal = noise = self.band_noise_w() / sharing
         if self.interference == "all":
             antennas = 1 if cohort.fading is None else cohort.fading.shape[2]
             arrives = cohort.power_w[:, None] * cohort.strength / antennas * has[:, None]
             arrives = arrives * (np.arange(n_bs) != cohort.serving[:, None])
-            disturbance = np.zeros(n)
-            for block in range(resource_blocks):
-                here = np.flatnonzero(resource == block)
-                disturbance[here] = arrives[here].sum(axis=0)[own[here]]
-            noise = noise + disturbance / sharing
+            noise = noise + arrives.sum(axis=0)[own] / sharing
         sinr = signal / noise
         sinr = np.where(np.isfinite(sinr), sinr, 0.0)
-        rate = self.rate_bps(sinr, 1.0) * (self.bandwidth_hz / resource_blocks / sharing)
-        return Decoded(sinr, signal / thermal, rate)
+        return Decoded(sinr, signal / thermal, self.rate_bps(sinr, self.bandwidth_hz / sharing))
 
 
 class Noma(SharedBand):
@@ -240,11 +230,10 @@ class Noma(SharedBand):
         heard = Decoded(sinr, own_signal_w(cohort, noise), self.rate_bps(sinr))
         return self.outcome(cohort, payload, heard, group_of if self.groups_ues else None)
 
-    def heard(self, cohort: Cohort, resource: IntArray, resource_blocks: int = 1) -> Decoded:
-        noise = self.band_noise_w() / resource_blocks
-        sinr, _ = self.sinr(cohort, noise, resource)
-        rate = self.rate_bps(sinr, self.bandwidth_hz / resource_blocks)
-        return Decoded(sinr, own_signal_w(cohort, noise), rate)
+    def heard(self, cohort: Cohort) -> Decoded:
+        noise = self.band_noise_w()
+        sinr, _ = self.sinr(cohort, noise, np.zeros(len(cohort.ue), dtype=np.int64))
+        return Decoded(sinr, own_signal_w(cohort, noise), self.rate_bps(sinr))
 
     def sinr(self, cohort: Cohort, noise_w: float, group_of: IntArray | None = None) -> tuple[FloatArray, IntArray]:
         """SINR (n,) of every UE, 0 without a cell, and the index (n,) of its group, within which UEs send together.

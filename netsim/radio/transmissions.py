@@ -72,7 +72,7 @@ class Transmissions(Columns):
     its airtime took more than at that power, for it had others before; air_j: what it may spend on the air;
     max_airtime_s: after which that is spent; compute_s, compute_j. n_bits; rho: scale of the noise on its numbers.
 
-    stage, fate, resource (-1: none); since_s: up to when the following counts: waited_s, airtime_s, left_bits (not yet
+    stage, fate; since_s: up to when the following counts: waited_s, airtime_s, left_bits (not yet
     sent, or to be sent again), block_bits (those left when the current block began), lost_bits (wasted in
     earlier tries), block_noise, block_thermal, noise, thermal: sums of bits / SINR and bits / SNR over the current
     block and over the blocks decoded. sinr, snr, rate_bps, decoded: since the last evaluation; failed: whether
@@ -107,7 +107,6 @@ class Transmissions(Columns):
     rho: FloatArray
     stage: IntArray
     fate: IntArray
-    resource: IntArray
     since_s: FloatArray
     waited_s: FloatArray
     airtime_s: FloatArray
@@ -241,22 +240,20 @@ class Transmissions(Columns):
         self.decoded[rows] = decoded
         self.failed[rows] |= ~decoded & (heard.rate_bps > 0)
 
-    def grant(self, rows: IntArray, resource: IntArray, time_s: float) -> None:
-        """Give rows (k,) the resource blocks (k,) from time_s on; -1: they wait."""
-        before = self.resource[rows]
-        start, stop = rows[(before < 0) & (resource >= 0)], rows[(before >= 0) & (resource < 0)]
+    def grant(self, rows: IntArray, sends: BoolArray, time_s: float) -> None:
+        """Let rows (k,) send from time_s on, or wait."""
+        before = self.stage[rows] == SENDING
+        start, stop = rows[~before & sends], rows[before & ~sends]
         self.settle(start, time_s)
         self.settle(stop, time_s)
         self.stage[start], self.stage[stop] = SENDING, WAITING
         self.rate_bps[start] = self.rate_bps[stop] = 0.0
         first = start[np.isnan(self.granted_s[start])]
         self.granted_s[first] = time_s
-        self.resource[rows] = resource
 
     def end(self, rows: IntArray, time_s: float | FloatArray, fate: int | IntArray) -> None:
         """End rows (k,) at time_s, up to which they are settled."""
         self.stage[rows], self.fate[rows], self.ended_s[rows] = ENDED, fate, time_s
-        self.resource[rows] = -1
 
 
 Links = TypeVar("Links", FloatArray, ComplexArray)
@@ -286,7 +283,7 @@ def begun(
         granted_s=times(nan), ended_s=times(nan), serving=_cells(cohort.serving, uplink), gain=cohort.gain,
         fading=cohort.fading, power_w=cohort.power_w, air_j=times(inf), compute_s=cohort.compute_s,
         max_airtime_s=times(inf), compute_j=cohort.compute_j, n_bits=n_bits, rho=times(uplink.noise_scale(payload)),
-        resource=numbers(-1), since_s=times(now_s), left_bits=n_bits.copy(), block_bits=n_bits.copy(),
+        since_s=times(now_s), left_bits=n_bits.copy(), block_bits=n_bits.copy(),
     )  # fmt: skip
     _measure(rows, np.arange(n), uplink)
     return rows

@@ -198,11 +198,10 @@ class Uplink(Part):
     def plan(self, cohort: "Cohort", payload: Payload) -> Channel:
         """The channel of every UE of the cohort."""
 
-    def heard(self, cohort: "Cohort", resource: IntArray, resource_blocks: int = 1) -> Decoded:
+    def heard(self, cohort: "Cohort") -> Decoded:
         """Reception at the base stations while all UEs of the cohort send at once, whatever `plan` groups.
 
-        resource (n,): the resource block of each UE; the band is cut into `resource_blocks` equal ones, the noise with
-        it, and UEs in different blocks do not interfere. Raises TypeError where an uplink has no such law.
+        Raises TypeError where an uplink has no such law.
         """
         raise TypeError(f"{self.kind_name()}: has no law of simultaneous reception")
 
@@ -244,7 +243,7 @@ class Uplink(Part):
         """Which UEs (n,) cannot receive the model."""
         return np.zeros(len(cohort.ue), dtype=np.bool_)
 
-    def rate_bps(self, sinr: FloatArray, bandwidth_hz: float | None = None) -> FloatArray:
+    def rate_bps(self, sinr: FloatArray, bandwidth_hz: float | FloatArray | None = None) -> FloatArray:
         """Rate (n,) of a SINR (n,) in a bandwidth, None: the whole band; infinite for an ideal link."""
         return np.full(len(sinr), np.inf)
 
@@ -297,6 +296,6 @@ class Ideal(Uplink):
             cohort.power_w, endless, endless, zero, zero, zero, delay_s, cohort.compute_j * trained, ~late, late
         )
 
-    def heard(self, cohort: "Cohort", resource: IntArray, resource_blocks: int = 1) -> Decoded:
+    def heard(self, cohort: "Cohort") -> Decoded:
         endless = np.full(len(cohort.ue), np.inf)
         return Decoded(endless, endless, endless)
