@@ -84,7 +84,8 @@ class Buildings:
         point, building = self._over(position_m)
         if passed is not None:
             other = building != passed[point]
-            point, building = point[other], building[other]
+            point = point[other]
+            building = building[other]
         np.maximum.at(height_m, point, self.height_m[building])
         return height_m
 
@@ -119,10 +120,8 @@ class Buildings:
         """
         walls = self._walls
         lines = Lines.between(a_m, b_m, walls)
-        far_m, towards_rad = np.full(len(a_m), np.inf), np.zeros(len(a_m))
-        still = np.flatnonzero(lines.length_m <= TOUCH_M)
-        if len(self) and still.size:
-            far_m[still[self.inside(a_m[still])]] = 0.0
+        far_m = np.full(len(a_m), np.inf)
+        towards_rad = np.zeros(len(a_m))
         for some in stretches(lines, walls, np.zeros((len(a_m), 2)), np.full(len(self), np.inf)):
             # the nearest is written last, and stays
             order = np.argsort(-some.from_m, kind="stable")
@@ -251,8 +250,10 @@ class Lines:
     def framed(self, row: IntArray, count: IntArray, point_m: FloatArray) -> tuple[FloatArray, FloatArray]:
         """`along` and `side` (p,) of points (p, 2), the first count[0] of them in the frame of line row[0], ..."""
         (x_m, y_m), (way_x, way_y) = self.start_m[row].T, self.way[row].T
-        start_along, start_side = x_m * way_x + y_m * way_y, y_m * way_x - x_m * way_y
-        way_x, way_y = np.repeat(way_x, count), np.repeat(way_y, count)
+        start_along = x_m * way_x + y_m * way_y
+        start_side = y_m * way_x - x_m * way_y
+        way_x = np.repeat(way_x, count)
+        way_y = np.repeat(way_y, count)
         x_m, y_m = point_m.T
         along = x_m * way_x + y_m * way_y - np.repeat(start_along, count)
         return along, y_m * way_x - x_m * way_y - np.repeat(start_side, count)
@@ -317,11 +318,13 @@ def _inside(lines: Lines, walls: Walls, line: IntArray, building: IntArray) -> S
     side[np.abs(side) <= TOUCH_M] = 0.0
     wall = ~walls.last[vertex[:-1]]
     left, right = side >= 0, side > 0  # the vertices on the line pushed to the left, to the right
-    left, right = (left[:-1] != left[1:]) & wall, (right[:-1] != right[1:]) & wall
+    left = (left[:-1] != left[1:]) & wall
+    right = (right[:-1] != right[1:]) & wall
     met = np.flatnonzero(left | right)
     at_m = (along[met] * side[met + 1] - along[met + 1] * side[met]) / (side[met + 1] - side[met])
     order = np.lexsort((at_m, pair[met]))
-    met, at_m = met[order], at_m[order]
+    met = met[order]
+    at_m = at_m[order]
     # rings are closed, so that every line meets each building an even number of times
     inside = np.flatnonzero((np.cumsum(left[met]) & 1) & (np.cumsum(right[met]) & 1))
     of = line[pair[met[inside]]]

@@ -19,8 +19,10 @@ from netsim.maps.plane import SYSTEMS, known_crs, on_plane
 from netsim.part import FILE_NAME
 from netsim.rng import Streams
 from netsim.safe import file_version
-from netsim.streets.files import Streets, read_streets
-from netsim.streets.graph import StreetGraph
+from netsim.streets.assembly import SNAP_M, assemble
+from netsim.streets.graph import WALK, StreetGraph
+from netsim.streets.osm import read_osm
+from netsim.streets.sumo import read_sumo
 from netsim.ues import STOREY_M
 from netsim.units import FloatArray, IntArray
 
@@ -30,6 +32,7 @@ Longitude = Annotated[float, Field(ge=-180, le=180)]
 _HIGHEST_M = 1e4
 _FOOT_M = 0.3048
 _MAX_LENGTH = 30  # characters of a height
+_NETWORKS = (".xml", ".xml.gz")
 _LEVELS = ("building:levels", "levels")
 _NUMBER = r"(\d+(?:[.,]\d+)?)"
 _METRES = re.compile(rf"([+-]?{_NUMBER})\s*(?:m|met(?:er|re)s?)?", re.IGNORECASE)
@@ -117,9 +120,9 @@ class Footprints(City):
     def _city(self) -> "FileCity":
         return _read_city(self, file_version(self.file))
 
-    def _streets(self) -> Streets:
+    def _streets(self) -> "Streets":
         file = str(self.streets)
-        return _read_streets(file, self.crs, self.origin(), self.area(None), file_version(file))
+        return read_streets(file, self.crs, self.origin(), self.area(None), file_version(file))
 
 
 @frozen
@@ -136,12 +139,12 @@ class FileCity:
     notes: tuple[str, ...]
 
 
-@lru_cache(maxsize=1)
-def _read_streets(
-    file: str, crs: str, origin_deg: tuple[float, float] | None, area: Area, version: tuple[int, int]
-) -> Streets:
-    """The streets of a file in an area; `version` distinguishes a changed file from the cached one."""
-    return read_streets(file, crs, origin_deg, area)
+@frozen
+class Streets:
+    """The street graph of a file, and notes for the user on what is not in it."""
+
+    graph: StreetGraph
+    notes: tuple[str, ...]
 
 
 @lru_cache(maxsize=1)
@@ -165,7 +168,8 @@ def _read_city(part: Footprints, version: tuple[int, int]) -> FileCity:
         skipped["without a tag building"] = int((wanted & ~tagged[feature]).sum())
         wanted &= tagged[feature]
     skipped = +skipped
-    shape, feature = shape[wanted], feature[wanted]
+    shape = shape[wanted]
+    feature = feature[wanted]
     if not len(shape):
         had = ", ".join(f"{count} {kind}" for kind, count in skipped.items())
         raise BadInput(
@@ -269,3 +273,28 @@ def _levels(tags: Mapping[str, Any]) -> float:
         if type(value) in (int, float) and 0 < value <= _HIGHEST_M / STOREY_M:
             return float(value)
     return np.nan
+
+
+@lru_cache(maxsize=1)
+def read_streets(
+    file: str, crs: str, origin_deg: tuple[float, float] | None, area: Area, version: tuple[int, int]
+) -> Streets:
+    """The streets of a file on the plane of the buildings, cut at the border of the area.
+
+    Files named .xml or .xml.gz are SUMO networks, others GeoJSON. `version` distinguishes a changed
+    file from the cached one. Raises BadInput with one line.
+    """
+    is_network = file.lower().endswith(_NETWORKS)
+    lines, notes = read_sumo(file, origin_deg) if is_network else read_osm(file, crs, origin_deg)
+    inside = lines.clipped(area)
+    if not len(inside.path):
+        away_m = np.linalg.norm(np.median(lines.path.vertex_m, axis=0) - area.centre_m)
+        them = "give those of the same place" if origin_deg else "give both in the same local metres"
+        raise BadInput(
+            f"{file}: none of its streets lies in the area of the buildings, their middles are {away_m:,.0f} m apart; "
+            f"{them}, or set margin_m if they are near"
+        )
+    made = assemble(inside, 0.0 if is_network else SNAP_M)  # edges of a network meet at junctions only
+    if not (made.graph.speed_m_s[..., WALK] > 0).any():
+        raise BadInput(f"{file}: no street in the area is open to pedestrians; give one with footways or side streets")
+    return Streets(made.graph, (*notes, *made.notes(f"city: {file}")))

@@ -10,10 +10,9 @@ from netsim.city.base import City, Span, between
 from netsim.city.buildings import Buildings
 from netsim.geometry import Area
 from netsim.rng import Streams
-from netsim.units import FloatArray
 
-_DISC, _RECTANGLE, _SHAPES = 0, 1, 3  # shape of building k is k mod 3; the third is a star
-_DISC_CORNERS, _STAR_CORNERS = 32, 8
+_DISC_CORNERS = 32
+_STAR_CORNERS = 8
 _MIN_RADIUS = 0.4  # radius of a corner of a star at least, as a share of the largest
 
 
@@ -69,24 +68,23 @@ class Generated(City):
         unit = rng.uniform("building", which, (6,))
         share = _MIN_RADIUS + (1 - _MIN_RADIUS) * rng.uniform("star", which, (_STAR_CORNERS,))
         size_m = between(self.size_m, unit[:, :2])
-        outlines = [_outline(k % _SHAPES, size_m[k], share[k]) for k in range(self.count)]
-        owner = np.repeat(which, [len(angle_rad) for angle_rad, _ in outlines])
-        angle_rad = np.concatenate([angle_rad for angle_rad, _ in outlines]) + 2 * np.pi * unit[owner, 2]
-        from_centre_m = np.concatenate([distance_m for _, distance_m in outlines])
-        reach_m = np.maximum.reduceat(from_centre_m, np.searchsorted(owner, which))[:, None]
-        centre_m = area.low_m + reach_m + unit[:, 3:5] * (area.side_m - 2 * reach_m)
-        way = np.stack([np.cos(angle_rad), np.sin(angle_rad)], axis=1)
-        corner_m = centre_m[owner] + from_centre_m[:, None] * way
-        corner_m = np.clip(corner_m, area.low_m, area.high_m)  # against rounding
-        footprint = shapely.polygons(shapely.linearrings(corner_m, indices=owner))
+        half_rad = np.arctan2(size_m[:, 1], size_m[:, 0])
+        discs, stars = (np.tile(2 * np.pi * np.arange(n) / n, (self.count, 1)) for n in (_DISC_CORNERS, _STAR_CORNERS))
+        diagonal_m = np.tile(np.hypot(*size_m.T)[:, None] / 2, 4)
+        # corners in polar form, angles and distances from the centre (n, corners), of every building in each shape
+        shapes = (
+            (discs, size_m[:, :1] / 2 + 0 * discs),
+            (np.stack([-half_rad, half_rad, np.pi - half_rad, np.pi + half_rad], axis=1), diagonal_m),
+            (stars, size_m[:, :1] / 2 * share),
+        )
+        footprint = np.empty(self.count, dtype=object)
+        for k, (angle_rad, from_centre_m) in enumerate(shapes):
+            own = which[k::3]
+            from_centre_m = from_centre_m[own]
+            angle_rad = angle_rad[own] + 2 * np.pi * unit[own, 2:3]
+            reach_m = from_centre_m.max(axis=1, keepdims=True)
+            centre_m = area.low_m + reach_m + unit[own, 3:5] * (area.side_m - 2 * reach_m)
+            way = np.stack([np.cos(angle_rad), np.sin(angle_rad)], axis=2)
+            corner_m = centre_m[:, None] + from_centre_m[:, :, None] * way
+            footprint[own] = shapely.polygons(np.clip(corner_m, area.low_m, area.high_m))  # against rounding
         return Buildings(footprint, between(self.building_height_m, unit[:, 5]))
-
-
-def _outline(shape: int, size_m: FloatArray, share: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Corners of one building in polar form: angles in rad and distances from its centre in m, both (c,)."""
-    if shape == _RECTANGLE:
-        half = float(np.arctan2(size_m[1], size_m[0]))
-        return np.array([-half, half, np.pi - half, np.pi + half]), np.full(4, np.hypot(*size_m) / 2)
-    corners = _DISC_CORNERS if shape == _DISC else _STAR_CORNERS
-    angle_rad = 2 * np.pi * np.arange(corners) / corners
-    return angle_rad, size_m[0] / 2 * (np.ones(corners) if shape == _DISC else share)

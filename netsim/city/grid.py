@@ -77,7 +77,8 @@ class GridCity(City):
         columns, rows = self._blocks
         column, row = (index.ravel() for index in np.indices((columns, rows)))
         period_m = self.block_m + self.street_m
-        west_m, south_m = self.street_m + column * period_m, self.street_m + row * period_m
+        west_m = self.street_m + column * period_m
+        south_m = self.street_m + row * period_m
         # a block keeps its height when the city grows
         unit = streams.at("city.grid").uniform("height", column, item=row)
         footprint = box(west_m, south_m, west_m + self.block_m, south_m + self.block_m)
@@ -88,7 +89,8 @@ class GridCity(City):
         x_m, y_m = self.street_grid()
         column, row = np.indices((len(x_m), len(y_m)))
         crossing_m = np.stack([x_m[column], y_m[row]], axis=-1)
-        north, east = crossing_m.reshape(-1, 2), crossing_m.transpose(1, 0, 2).reshape(-1, 2)
+        north = crossing_m.reshape(-1, 2)
+        east = crossing_m.transpose(1, 0, 2).reshape(-1, 2)
         count = np.repeat([len(y_m), len(x_m)], [len(x_m), len(y_m)])
         residential = np.full(len(count), CLASSES.index("residential"))
         return assemble(StreetLines.two_way(Paths.measured(np.concatenate([north, east]), count), residential)).graph

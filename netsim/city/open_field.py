@@ -50,5 +50,6 @@ class OpenField(City):
                 "for any location to leak; take a trace that moves, or give width_m and height_m"
             )
         grow = self.margin * trace_area.side_m
-        low, high = trace_area.low_m - grow, trace_area.high_m + grow
+        low = trace_area.low_m - grow
+        high = trace_area.high_m + grow
         return Area(float(low[0]), float(low[1]), float(high[0]), float(high[1]))

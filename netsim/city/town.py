@@ -42,11 +42,14 @@ _EXTENSION_M = 0.05  # cuts reach beyond the streets that they end at, so that n
 _INNER = 0.08  # of the axis of the river, outside of which no street becomes a bridge
 _LEVELS = 40  # of splitting
 
-_LOT_M2, _LOT_SPREAD = 700.0, (0.7, 1.6)
+_LOT_M2 = 700.0
+_LOT_SPREAD = (0.7, 1.6)
 _BUILT = 0.85  # share of lots with a building
 _INSET_M = (2.0, 4.5)  # between a building and the border of its lot
 _MIN_AREA_M2 = 60.0  # of a building
-_FLOORS_CENTRE, _FLOORS_FALL, _FLOORS_STD = 6.0, 3.5, 1.2
+_FLOORS_CENTRE = 6.0
+_FLOORS_FALL = 3.5
+_FLOORS_STD = 1.2
 _MAX_FLOORS = 8  # [TR 38.901, Section 7.2]: UEs at most 22.5 m high, up to which its laws were published
 
 
@@ -318,7 +321,8 @@ def _split(
     for level in range(_LEVELS):
         split = large(shape, number)
         done.extend(shape[~split])
-        shape, number = shape[split], number[split]
+        shape = shape[split]
+        number = number[split]
         if not len(shape):
             break
         unit = rng.uniform(what, number, item=level)
@@ -344,7 +348,8 @@ def _across(shape: Shapes, unit: FloatArray) -> tuple[FloatArray, FloatArray]:
     side_m = np.diff(corner_m[:, :3], axis=1)
     each = np.arange(len(shape))
     longer = length_m.argmax(axis=1)
-    long_m, start_m = side_m[each, longer], corner_m[each, longer]
+    long_m = side_m[each, longer]
+    start_m = corner_m[each, longer]
     other_m = side_m[each, 1 - longer] * (1 - 2 * longer)[:, None]
     way = long_m / np.linalg.norm(long_m, axis=1, keepdims=True)
     at_m = start_m + between(_CUT, unit)[:, None] * long_m + other_m / 2
@@ -396,7 +401,8 @@ def _buildings(plan: TownPlan, area: Area, rng: Rng) -> Buildings:
     which, first = np.unique(of[order], return_index=True)
     shape = part[order][first]  # the largest part of each lot
     stands = (unit[which, 0] < _BUILT) & (shapely.area(shape) >= _MIN_AREA_M2)
-    shape, which = shape[stands], which[stands]
+    shape = shape[stands]
+    which = which[stands]
     away_m = np.linalg.norm(shapely.get_coordinates(shapely.centroid(shape)) - area.centre_m, axis=1)
     mean = _FLOORS_CENTRE - _FLOORS_FALL * away_m / (float(area.side_m.min()) / 2)
     floors = np.clip(np.round(mean + _FLOORS_STD * rng.normal("floors", which)), 1, _MAX_FLOORS)

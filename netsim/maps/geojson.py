@@ -44,7 +44,8 @@ class Features:
         """Points, lines and polygons (p,) of all features, and the feature (p,) that each is part of."""
         import shapely
 
-        part, feature = self.shape, np.arange(len(self.shape))
+        part = self.shape
+        feature = np.arange(len(self.shape))
         for _ in range(_MAX_NEST):
             part, row = shapely.get_parts(part, return_index=True)
             feature = feature[row]

@@ -20,7 +20,8 @@ _HOME, _WORK, _THIRD = 0, 1, 2  # rows of a UE's places; all rows from _THIRD on
 _HOUR_S = 3600.0
 _MORNING_H, _LATE_MORNING_H, _NIGHT_H = 7.0, 8.0, 23.5  # [dlg 11] first fixes of a workday, of others; last
 # [dlg 11] leave home 08:30, lunch 12:12, leave work 17:48; the source gives no deviation for lunch
-_HOUR_MEAN, _HOUR_STD = np.array([8.5, 12.2, 17.8]), np.array([0.5, 0.25, 0.8])
+_HOUR_MEAN = np.array([8.5, 12.2, 17.8])
+_HOUR_STD = np.array([0.5, 0.25, 0.8])
 _TRIP_PROBABILITY, _TRIP_AT_H = 0.7, 12.0  # [dlg 11] a trip on days without work
 _PACE_LOW, _PACE_HIGH = 0.85, 1.6  # [dlg 11] speed of a walk over walk_speed_m_s
 _CORNER_STD_M = 25.0  # [dlg 11]
@@ -110,7 +111,9 @@ class Commuter(Mobility):
 
     def start(self, ue: IntArray, ground: Ground) -> CommuterState:
         """All UEs at home."""
-        rng, area, key = ground.streams.at("mobility.commuter"), ground.area, "world.ues.mobility."
+        rng = ground.streams.at("mobility.commuter")
+        area = ground.area
+        key = "world.ues.mobility."
         home = None if self.home_m is None else listed_m(self.home_m, ue, area, f"{key}home_m")
         work = None if self.work_m is None else listed_m(self.work_m, ue, area, f"{key}work_m")
         home = _drawn_m(rng, "home", ue, area, work) if home is None else home
@@ -126,7 +129,8 @@ class Commuter(Mobility):
 
     def advance(self, state: CommuterState, t0_s: float, t1_s: float, ground: Ground) -> tuple[CommuterState, Fixes]:
         """Simulates every day that overlaps the window; returns the fixes inside the window."""
-        taken, today = [Fixes.none()], state.today
+        taken = [Fixes.none()]
+        today = state.today
         for day in range(ground.clock.day(t0_s), ceil(t1_s / DAY_S)):
             if today is None or today.day != day:
                 today = self._live(day, state, ground)
@@ -140,7 +144,8 @@ class Commuter(Mobility):
 
     def wake_s(self, state: CommuterState, now_s: float, ground: Ground) -> float:
         """The morning if it is night for all UEs, else now."""
-        day, today = ground.clock.day(now_s), state.today
+        day = ground.clock.day(now_s)
+        today = state.today
         morning_s = day * DAY_S + _MORNING_H * _HOUR_S
         if today is not None and today.day == day and now_s >= day * DAY_S + today.way.span.max(initial=0.0):
             return morning_s + DAY_S
@@ -152,8 +157,11 @@ class Commuter(Mobility):
 
     def _live(self, day: int, state: CommuterState, ground: Ground) -> CommuterDay:
         """Schedule, way and fixes of one day."""
-        rng, ue, n = ground.streams.at("mobility.commuter", day), state.ue, len(state.ue)
-        low_m, high_m = ground.area.low_m, ground.area.high_m
+        rng = ground.streams.at("mobility.commuter", day)
+        ue = state.ue
+        n = len(state.ue)
+        low_m = ground.area.low_m
+        high_m = ground.area.high_m
         plan = self._plan(rng, ue, state.place_m.shape[1] - _THIRD, ground.clock.weekday(day) < 5)
         place_m = state.place_m[np.arange(n)[:, None], plan.stop]  # (n, 6, 2)
         corner_m = np.stack([place_m[:, 1:, 0], place_m[:, :-1, 1]], axis=2)  # (n, 5, 2)
@@ -164,7 +172,8 @@ class Commuter(Mobility):
         first_s = np.linalg.norm(corner_m - place_m[:, :-1], axis=2) / speed_m_s
         second_s = np.linalg.norm(place_m[:, 1:] - corner_m, axis=2) / speed_m_s
         # arrival at a stay, departure, corner of the walk to the next stay, and so on
-        knot_s, knot_m = np.empty((n, 17)), np.empty((n, 17, 2))
+        knot_s = np.empty((n, 17))
+        knot_m = np.empty((n, 17, 2))
         knot_m[:, 0::3] = knot_m[:, 1::3] = place_m
         knot_m[:, 2::3] = corner_m
         knot_s[:, 0] = plan.from_s
@@ -174,7 +183,8 @@ class Commuter(Mobility):
                 knot_s[:, 3 * k + 2] = knot_s[:, 3 * k + 1] + first_s[:, k]
                 knot_s[:, 3 * k + 3] = knot_s[:, 3 * k + 2] + second_s[:, k]
         way = Paths(knot_m.reshape(-1, 2), 17 * np.arange(n + 1), knot_s.ravel())
-        arrive_s, leave_s = knot_s[:, 0::3], knot_s[:, 1::3]
+        arrive_s = knot_s[:, 0::3]
+        leave_s = knot_s[:, 1::3]
         role = np.minimum(plan.stop, _THIRD)
         row, stay, time_s, scatter = _dwell_fixes(arrive_s, leave_s, _FIXES_PER_H[role] / _HOUR_S, ue, rng)
         position_m = place_m[row, stay] + _SPREAD_M[role[row, stay]][:, None] * scatter
@@ -196,7 +206,8 @@ class Commuter(Mobility):
         trip = out & ~works & (chance[2] < _TRIP_PROBABILITY)
         midday, after = _THIRD + (chance[4:6] * n_third).astype(np.int64)
         office = np.where(works, _WORK, _HOME)
-        home, zero = np.zeros_like(midday), np.zeros(len(ue))
+        home = np.zeros_like(midday)
+        zero = np.zeros(len(ue))
         stop = [
             home,
             np.where(trip, midday, office),
@@ -205,7 +216,8 @@ class Commuter(Mobility):
             np.where(evening, after, _HOME),
             home,
         ]
-        morning_h, night_h = np.where(works, leave_h, _TRIP_AT_H), np.full(len(ue), _NIGHT_H)
+        morning_h = np.where(works, leave_h, _TRIP_AT_H)
+        night_h = np.full(len(ue), _NIGHT_H)
         until_h = [morning_h, lunch * lunch_h, zero, works * close_h, zero, night_h]
         trip_h, meal_h, evening_h = 0.5 + 2.5 * chance[6], 0.4 + 0.6 * chance[6], 0.5 + chance[7]  # [dlg 11]
         stay_h = [zero, trip * trip_h, lunch * meal_h, zero, evening * evening_h, zero]

@@ -83,7 +83,8 @@ class GaussMarkov(Mobility):
     def advance(self, state: MarkovStep, t0_s: float, t1_s: float, ground: Ground) -> tuple[MarkovStep, Fixes]:
         """Takes every step that begins by t1_s; the position is interpolated on the last one."""
         last = last_multiple(t1_s, self.step_s)
-        a, new = self.memory, sqrt(1 - self.memory**2)
+        a = self.memory
+        new = sqrt(1 - self.memory**2)
         for step in range(state.step + 1, last + 1):
             speed, direction = _stream(ground).normal("step", state.ue, (2,), item=step).T
             mean_rad = state.mean_rad
@@ -122,7 +123,9 @@ def _walk(
     """
     n = len(from_m)
     knot_m = np.repeat(from_m[:, None], _PIECES + 1, axis=1)
-    sign, turn_rad, left_m = np.ones(n), np.zeros(n), length_m.copy()
+    sign = np.ones(n)
+    turn_rad = np.zeros(n)
+    left_m = length_m.copy()
     row = np.flatnonzero(left_m > 0)
     for piece in range(1, _PIECES + 1):
         if not row.size:
@@ -136,7 +139,8 @@ def _walk(
         there_m = np.clip(here_m + gone_m[:, None] * way, ground.area.low_m, ground.area.high_m)
         knot_m[row, piece:] = there_m[:, None]
         left_m[row] -= gone_m
-        row, wall_rad = row[hit], wall_rad[hit]
+        row = row[hit]
+        wall_rad = wall_rad[hit]
         sign[row], turn_rad[row] = -sign[row], 2 * wall_rad - turn_rad[row]
     return knot_m, sign, turn_rad
 

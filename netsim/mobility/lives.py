@@ -63,7 +63,8 @@ class Lives(State):
     def indoors(self) -> Indoors:
         """Building, floor and depth of every UE that is indoors; between room and door a UE is indoors."""
         leaves, boards, alights, arrives = self.trip_s[:, 1:5].T
-        begins, ends = self.now_s < leaves, self.now_s >= arrives
+        begins = self.now_s < leaves
+        ends = self.now_s >= arrives
         inside = begins | ends
         place = np.where(begins, self.before.place, self.there.place)
         floor = np.where(begins, self.before.floor, self.there.floor)
@@ -88,7 +89,8 @@ class Lives(State):
 
     def leaving(self, row: IntArray, trip: Trips, now_s: float) -> Lives:
         """The state in which UEs in `row` (m,) leave on trips; the ways of trips that end by now_s are dropped."""
-        n, m = len(self.ue), len(row)
+        n = len(self.ue)
+        m = len(row)
         way = np.where(self.trip_s[:, -1] > now_s, np.arange(n), n + m)
         way[row] = n + np.arange(m)
         known = self.visited[row]
@@ -131,21 +133,25 @@ class Trips:
 
 def trips(state: Lives, row: IntArray, there: Rooms, leave_s: FloatArray) -> Trips:
     """Trips of UEs in `row` (m,) from the rooms that they are in to other ones, which begin at leave_s (m,)."""
-    town, here = state.town, state.there.select(row)
+    town = state.town
+    here = state.there.select(row)
     premises = town.venues.premises
-    from_m, to_m = premises.door_m[here.place], premises.door_m[there.place]
+    from_m = premises.door_m[here.place]
+    to_m = premises.door_m[there.place]
     mode = town.people.mode[row]
     away_m = np.linalg.norm(to_m - from_m, axis=1)
     near = ((mode == DRIVE) & (away_m < _DRIVE_FROM_M)) | ((mode == CYCLE) & (away_m < _CYCLE_FROM_M))
     closed = np.minimum(premises.meets(mode, here.place).street, premises.meets(mode, there.place).street) < 0
     mode = np.where(near | closed, WALK, mode)
-    origin, destination = premises.meets(mode, here.place), premises.meets(mode, there.place)
+    origin = premises.meets(mode, here.place)
+    destination = premises.meets(mode, there.place)
     outside = town.routes.trips(origin, destination, mode, from_m, to_m)
     out_s = np.linalg.norm(from_m - here.room_m, axis=1) / _INDOOR_M_S
     in_s = np.linalg.norm(there.room_m - to_m, axis=1) / _INDOOR_M_S
     board_s = np.linalg.norm(origin.at_m - from_m, axis=1) / WALK_M_S
     alight_s = np.linalg.norm(destination.at_m - to_m, axis=1) / WALK_M_S
-    zero_s, end_s = np.zeros(len(row)), out_s + outside.span + in_s
+    zero_s = np.zeros(len(row))
+    end_s = out_s + outside.span + in_s
     since_s = np.stack([zero_s, out_s, out_s + board_s, end_s - in_s - alight_s, end_s - in_s, end_s], axis=1)
     ends = np.column_stack([outside.first[:-1], outside.first[1:]]).ravel()
     way = Paths(

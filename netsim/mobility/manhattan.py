@@ -8,8 +8,7 @@ from pydantic import Field
 from netsim.city.base import PauseSpan, Span, between
 from netsim.columns import altered, frozen
 from netsim.errors import BadInput
-from netsim.mobility.base import Ground
-from netsim.mobility.legs import Leg, Legged
+from netsim.mobility.base import Ground, Leg, Legged
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -71,7 +70,8 @@ class Manhattan(Legged):
 
     def _onward(self, now: StreetLeg, ground: Ground) -> StreetLeg:
         """The leg from where the last one ended to the next crossing in the direction of its heading."""
-        leg, origin_m = now.leg + 1, now.target_m
+        leg = now.leg + 1
+        origin_m = now.target_m
         unit = _stream(ground).uniform("leg", now.ue, (3,), item=leg)
         crossing = now.crossing + _STEP[now.heading]
         target_m = _at_m(crossing, _streets(ground))

@@ -26,7 +26,8 @@ from netsim.units import BoolArray, FloatArray, IntArray
 NOWHERE = -1
 NIGHT, WORK, FREE = range(3)
 HOUR_S = 3600.0
-WORK_OPENS_H, WORK_CLOSES_H = 7.0, 19.0
+WORK_OPENS_H = 7.0
+WORK_CLOSES_H = 19.0
 _LATEST_NIGHT_H = 23.9  # so that every night begins on the day that it belongs to
 _ROUNDING_H = 1e-6  # an hour that is computed from the end of a period belongs to the next one
 _PARETO = 1.2  # exponent of the distribution of attractiveness per floor area
@@ -89,7 +90,8 @@ def rooms(venues: Venues, place: IntArray, rng: Rng, what: str, ue: IntArray, it
     x = low_x[:, None] + (high_x - low_x)[:, None] * unit[:, 1 : _TRIES + 1]
     y = low_y[:, None] + (high_y - low_y)[:, None] * unit[:, _TRIES + 1 :]
     inside = shapely.contains_xy(shape[:, None], x, y)
-    row, first = np.arange(len(place)), inside.argmax(axis=1)
+    row = np.arange(len(place))
+    first = inside.argmax(axis=1)
     room_m = np.stack([x[row, first], y[row, first]], axis=1)
     lost = ~inside.any(axis=1)
     room_m[lost] = shapely.get_coordinates(shapely.point_on_surface(shape[lost]))
@@ -135,8 +137,10 @@ class People:
         day, second = np.divmod(clock.wall_s(time_s), DAY_S)
         hour = second / HOUR_S + _ROUNDING_H
         night_h = np.minimum(self.night_h[row] + late_h[:, 1], _LATEST_NIGHT_H)
-        morning_h, next_h = self.morning_h[row] + late_h[:, 0], self.morning_h[row] + late_h[:, 2]
-        from_h, until_h = self.work_from_h[row] + late_h[:, 0], self.work_until_h[row] + late_h[:, 0]
+        morning_h = self.morning_h[row] + late_h[:, 0]
+        next_h = self.morning_h[row] + late_h[:, 2]
+        from_h = self.work_from_h[row] + late_h[:, 0]
+        until_h = self.work_until_h[row] + late_h[:, 0]
         works = self.works[row] & workday
         period = np.full(len(row), FREE)
         period[works & (hour >= from_h) & (hour < until_h)] = WORK
@@ -155,7 +159,8 @@ def weighted(unit: FloatArray, weight: FloatArray, but: IntArray | None = None) 
     upto = np.cumsum(weight)
     if but is None:
         return np.asarray(np.minimum(np.searchsorted(upto, unit * upto[-1], side="right"), len(weight) - 1))
-    before, own = upto[but] - weight[but], weight[but]
+    before = upto[but] - weight[but]
+    own = weight[but]
     mark = unit * (upto[-1] - own)
     chosen = np.searchsorted(upto, np.where(mark < before, mark, mark + own), side="right")
     chosen = np.minimum(chosen, len(weight) - 1)
@@ -185,7 +190,8 @@ def new_place(unit: FloatArray, hour: FloatArray, from_m: FloatArray, venues: Ve
     hour (m,) of the day; visited (m, v): places by index, NOWHERE for no place.
     """
     at_m = venues.premises.door_m
-    chosen, block = np.full(len(unit), NOWHERE), max(1, _BLOCK // max(1, len(at_m)))
+    chosen = np.full(len(unit), NOWHERE)
+    block = max(1, _BLOCK // max(1, len(at_m)))
     for at in range(0, len(unit), block):
         some = slice(at, at + block)
         east_m, north_m = (from_m[some, None, axis] - at_m[:, axis] for axis in (0, 1))

@@ -9,8 +9,7 @@ import numpy as np
 from netsim.city.base import PauseSpan, Span, between
 from netsim.errors import BadInput
 from netsim.geometry import Area
-from netsim.mobility.base import Ground
-from netsim.mobility.legs import Leg, Legged
+from netsim.mobility.base import Ground, Leg, Legged
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -76,7 +75,8 @@ class RandomWaypoint(Legged):
         slow_m_s, fast_m_s = self.speed_m_s
         short_s, long_s = self.pause_s
         s_per_m = 1 / slow_m_s if slow_m_s == fast_m_s else log(fast_m_s / slow_m_s) / (fast_m_s - slow_m_s)
-        leg_s, mean_pause_s = mean_distance_m(*ground.area.side_m) * s_per_m, (short_s + long_s) / 2
+        leg_s = mean_distance_m(*ground.area.side_m) * s_per_m
+        mean_pause_s = (short_s + long_s) / 2
         pauses = unit[:, 0] < mean_pause_s / (mean_pause_s + leg_s)
         from_m, target_m = _long_legs(rng, ue, ground.area)
         on_leg_m = from_m + unit[:, 1, None] * (target_m - from_m)
@@ -90,7 +90,8 @@ class RandomWaypoint(Legged):
         return Leg(here_m, ue, begin.leg + 1, here_m, target_m, begin.depart_s, arrive_s, arrive_s + pause_s)
 
     def next_leg(self, now: Leg, ground: Ground) -> Leg:
-        leg, origin_m = now.leg + 1, now.target_m
+        leg = now.leg + 1
+        origin_m = now.target_m
         unit = _stream(ground).uniform("leg", now.ue, (4,), item=leg)
         target_m, stays = _target(now, ground.area.sample(unit[:, :2]), ground)
         pause_s = np.maximum(between(self.pause_s, unit[:, 3]), np.where(stays, _MIN_STAY_S, 0.0))
@@ -112,13 +113,16 @@ def mean_distance_m(width_m: float, height_m: float) -> float:
 
 def _long_legs(rng: Rng, ue: IntArray, area: Area) -> tuple[FloatArray, FloatArray]:
     """Both ends (n, 2) of a leg of each UE, uniform points of the area with density ~ their distance, by rejection."""
-    from_m, to_m = np.empty((len(ue), 2)), np.empty((len(ue), 2))
-    left, diagonal_m = np.arange(len(ue)), float(np.linalg.norm(area.side_m))
+    from_m = np.empty((len(ue), 2))
+    to_m = np.empty((len(ue), 2))
+    left = np.arange(len(ue))
+    diagonal_m = float(np.linalg.norm(area.side_m))
     for draw in count():
         if not left.size:
             break
         unit = rng.uniform("initial leg", ue[left], (5,), item=draw)
-        a_m, b_m = area.sample(unit[:, :2]), area.sample(unit[:, 2:4])
+        a_m = area.sample(unit[:, :2])
+        b_m = area.sample(unit[:, 2:4])
         accepted = unit[:, 4] * diagonal_m < np.linalg.norm(b_m - a_m, axis=1)
         from_m[left[accepted]], to_m[left[accepted]] = a_m[accepted], b_m[accepted]
         left = left[~accepted]
@@ -135,7 +139,9 @@ def _target(now: Leg, first_m: FloatArray, ground: Ground) -> tuple[FloatArray, 
 
     Where no path is clear the target is the origin, and the UE stays (n,).
     """
-    rng, origin_m, target_m = _stream(ground), now.target_m, first_m.copy()
+    rng = _stream(ground)
+    origin_m = now.target_m
+    target_m = first_m.copy()
     lost = np.flatnonzero(~ground.buildings.clear(origin_m, first_m))
     for batch in range(1, _BATCHES + 1):
         from_m = np.repeat(origin_m[lost, None], _BATCH, axis=1)  # (n, batch, 2)

@@ -50,7 +50,8 @@ class Replayed(State):
         """The last of the first `end` rows for each UE (n_ue,), -1 if it has none yet."""
         n_seen = self.n_seen
         if end < n_seen:  # back in time: begin again
-            n_seen, last_row = 0, np.full_like(self.last_row, -1)
+            n_seen = 0
+            last_row = np.full_like(self.last_row, -1)
         else:
             last_row = self.last_row.copy()
         # where a UE has several rows numpy keeps the last one written, which is the latest
@@ -78,7 +79,8 @@ class Replay(Mobility, TraceSetting):
 
         sized : the city states its area; timed : the world states its duration.
         """
-        found, on_globe = list[str](), trace.origin_deg is not None
+        found = list[str]()
+        on_globe = trace.origin_deg is not None
         if self.extent == "rows":
             found += [] if sized else ["the area"]
             found += ["the middle of the plane"] if on_globe else []
@@ -130,7 +132,8 @@ class Replay(Mobility, TraceSetting):
         """The fixes are the rows in [t0_s, t1_s); the cost grows with their number, not with that of the trace."""
         rows = state.rows
         first, end = np.searchsorted(rows.time_s, (t0_s, t1_s))
-        last_row, fresh_s = state.last_rows(int(end)), self._fresh_s(state)
+        last_row = state.last_rows(int(end))
+        fresh_s = self._fresh_s(state)
         stale = (last_row < 0) | (t1_s - rows.time_s[last_row] > fresh_s + slack_s(fresh_s, t1_s))
         position_m = np.where(stale[:, None], np.nan, rows.position_m[last_row])
         new = first + np.argsort(rows.ue[first:end], kind="stable")  # each UE's rows stay in order of time
@@ -153,7 +156,8 @@ class Replay(Mobility, TraceSetting):
 
     def places(self, state: Replayed, ground: Ground) -> Places:
         """Home and workplace of each UE, or its densest place, from where it stayed; see `lived`."""
-        n_ue, rows = len(state.position_m), state.rows
+        n_ue = len(state.position_m)
+        rows = state.rows
         home_m, work_m, densest_m = np.full((3, n_ue, 2), np.nan)
         nights = np.zeros(n_ue, dtype=np.int64)
         places = Places(home_m, work_m, densest_m, nights)

@@ -34,7 +34,11 @@ from netsim.streets.routes import Routes
 from netsim.ues import Fixes
 from netsim.units import BoolArray, FloatArray, IntArray
 
-_MORNING_H, _NIGHT_H, _WORK_FROM_H, _WORK_UNTIL_H, _LUNCH_H = 7.0, 22.0, 9.0, 17.0, 12.0
+_MORNING_H = 7.0
+_NIGHT_H = 22.0
+_WORK_FROM_H = 9.0
+_WORK_UNTIL_H = 17.0
+_LUNCH_H = 12.0
 _SHIFT_H, _LUNCH_STD_H = 1.0, 0.5  # deviations of a person's hours
 _DAY_STD_H = 0.5  # deviation of the hours of a day from those of the person
 _TAIL = 2.0  # deviations at which hours are cut
@@ -126,11 +130,13 @@ class Resident(Mobility):
     def start(self, ue: IntArray, ground: Ground) -> Lives:
         """All UEs at home at time 0, where they have made their first decision."""
         town = self._town(ue, ground)
-        home, n = town.people.home, len(ue)
+        home = town.people.home
+        n = len(ue)
         visited = np.full((n, _FIRST_PLACES), NOWHERE)
         visited[:, 0] = home.place
         visited[:, 1] = np.where(town.people.commutes, town.people.work.place, NOWHERE)
-        nothing, no = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.bool_)
+        nothing = np.zeros(n, dtype=np.int64)
+        no = np.zeros(n, dtype=np.bool_)
         state = Lives(
             position_m=home.room_m.copy(),
             ue=ue,
@@ -163,7 +169,8 @@ class Resident(Mobility):
 
     def _people(self, ue: IntArray, venues: Venues, rng: Rng) -> People:
         """Homes in proportion to floor area, workplaces in proportion to attractiveness, never at home."""
-        unit, hour = rng.uniform("person", ue, (6,)), rng.normal("hours", ue, (3,))
+        unit = rng.uniform("person", ue, (6,))
+        hour = rng.normal("hours", ue, (3,))
         day, evening, lunch = np.clip(hour, -_TAIL, _TAIL).T
         home = rooms(venues, weighted(unit[:, 0], venues.premises.floor_area_m2), rng, "home", ue)
         works = unit[:, 1] >= self.no_work_share
@@ -204,12 +211,16 @@ class Resident(Mobility):
 
     def _decided(self, state: Lives, row: IntArray, time_s: float, ground: Ground) -> Lives:
         """The state after the next decisions of UEs in `row` (m,), each at the end of its stay before time_s."""
-        rng, ue, number = _stream(ground), state.ue[row], state.decision[row] + 1
-        people, now_s = state.town.people, state.until_s[row]
+        rng = _stream(ground)
+        ue = state.ue[row]
+        number = state.decision[row] + 1
+        people = state.town.people
+        now_s = state.until_s[row]
         unit = rng.uniform("decision", ue, (5,), item=number)
         plan = self._plan(state, row, now_s, unit, ground)
         some = np.flatnonzero(plan.target != state.there.place[row])
-        who, place = row[some], plan.target[some]
+        who = row[some]
+        place = plan.target[some]
         there = rooms(state.town.venues, place, rng, "room", ue[some], number[some])
         for own in (people.work, people.home):
             known = np.flatnonzero(place == own.place[who])
@@ -238,22 +249,28 @@ class Resident(Mobility):
 
         Also whether that day is a working day for them (m,).
         """
-        rng, day = _stream(ground), np.floor(ground.clock.wall_s(now_s) / DAY_S).astype(np.int64)
+        rng = _stream(ground)
+        day = np.floor(ground.clock.wall_s(now_s) / DAY_S).astype(np.int64)
         today, tomorrow = (np.clip(rng.normal("day", ue, (2,), item=d), -_TAIL, _TAIL) for d in (day, day + 1))
-        weekday, off = (ground.clock.weekday(0) + day) % 7 < 5, rng.uniform("off", ue, item=day)
+        weekday = (ground.clock.weekday(0) + day) % 7 < 5
+        off = rng.uniform("off", ue, item=day)
         return _DAY_STD_H * np.column_stack([today, tomorrow[:, 0]]), weekday & (off >= self.day_off_probability)
 
     def _chosen(self, state: Lives, row: IntArray, hour: FloatArray, workday: BoolArray, unit: FloatArray) -> IntArray:
         """Places (m,) that free people in `row` (m,) explore or return to at an hour of a working day or not (m,)."""
-        venues, people = state.town.venues, state.town.people
-        visited, here = state.visited[row], state.there.place[row]
-        home, work = people.home.place[row], people.work.place[row]
+        venues = state.town.venues
+        people = state.town.people
+        visited = state.visited[row]
+        here = state.there.place[row]
+        home = people.home.place[row]
+        work = people.work.place[row]
         choice = np.full(len(row), NOWHERE)
         n_visited = np.maximum((visited >= 0).sum(axis=1), 1)
         new = np.flatnonzero(unit[:, 0] < self.rho * n_visited**-self.gamma)
         choice[new] = new_place(unit[new, 1], hour[new], venues.premises.door_m[here[new]], venues, visited[new])
         old = np.flatnonzero(choice == NOWHERE)
-        known, at_h = visited[old], hour[old, None]
+        known = visited[old]
+        at_h = hour[old, None]
         at_work = workday[old, None] & (at_h >= WORK_OPENS_H) & (at_h < WORK_CLOSES_H)
         allowed = np.where(known == work[old, None], at_work, venues.is_open(known, at_h)) | (known == home[old, None])
         allowed &= known != here[old, None]
@@ -268,7 +285,9 @@ class Resident(Mobility):
         stay_s_ (2, m) : times of the decision, and of the arrival.
         """
         now_s, arrive_s = stay_s_
-        people, period, target = town.people, plan.period, plan.target
+        people = town.people
+        period = plan.period
+        target = plan.target
         closes_h = np.where(target == people.work.place[row], WORK_CLOSES_H, town.venues.closes_h[target])
         closing_s = np.where(target == people.home.place[row], inf, _at_hour(now_s, closes_h, ground))
         long_s = stay_s(unit[:, 2], self.stay_beta, self.stay_tau_h)

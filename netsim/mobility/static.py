@@ -90,7 +90,8 @@ class Component(Part):
     @property
     def axes(self) -> FloatArray:
         """Principal axes (2, 2), as columns of length std_m."""
-        c, s = np.cos(self.turn_rad), np.sin(self.turn_rad)
+        c = np.cos(self.turn_rad)
+        s = np.sin(self.turn_rad)
         return np.asarray(np.array([[c, -s], [s, c]]) * np.array(self.std_m))
 
 
@@ -118,7 +119,8 @@ class Mixture(Still):
         rng = ground.streams.at("mobility.mixture")
         edges = np.cumsum(self._share)[:-1]
         k = np.searchsorted(edges, rng.uniform("component", ue), side="right")
-        at_m, axes = np.array([c.mean_m for c in self.components]), np.array([c.axes for c in self.components])
+        at_m = np.array([c.mean_m for c in self.components])
+        axes = np.array([c.axes for c in self.components])
         return State(at_m[k] + np.einsum("nij,nj->ni", axes[k], rng.normal("place", ue, (2,))))
 
     def density(self, position_m: FloatArray) -> FloatArray:

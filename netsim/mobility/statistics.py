@@ -201,7 +201,8 @@ def filled(series: IntArray, fill_h: float) -> IntArray:
 
     Entries after the last known one stay unknown, as nothing says whether the person was still observed.
     """
-    hour, known = np.arange(len(series)), series != UNKNOWN
+    hour = np.arange(len(series))
+    known = series != UNKNOWN
     last = np.maximum.accumulate(np.where(known, hour, -1)) if len(series) else hour
     usable = (last >= 0) & (hour - last <= fill_h) & (known[::-1].cumsum()[::-1] > 0)
     return np.where(usable, series[last], UNKNOWN)
@@ -217,7 +218,8 @@ def trace_series(
     """
     file = trace_file(path, columns, **settings)
     view = view_of(file.table(), file.timezone)
-    user, xy_m = view.moves.user[view.fixes], view.moves.xy_m[view.fixes]
+    user = view.moves.user[view.fixes]
+    xy_m = view.moves.xy_m[view.fixes]
     place = cells(xy_m, cell_m)
     hour = np.floor(view.local_s[view.fixes] / _HOUR_S).astype(np.int64)
     for own in np.split(np.arange(len(user)), np.flatnonzero(np.diff(user)) + 1):
@@ -247,7 +249,8 @@ def played_series(
             f"world.ues.count: {len(state.position_m):,} UEs for {n_hours:,} hours are too many to keep; give "
             f"--set world.ues.count={most} or less"
         )
-    position_m, building = np.empty((n_hours, len(state.position_m), 2)), []
+    position_m = np.empty((n_hours, len(state.position_m), 2))
+    building = []
     for h in range(n_hours):
         state, _ = mobility.advance(state, h * _HOUR_S, (h + 1) * _HOUR_S, ground)
         position_m[h] = state.position_m

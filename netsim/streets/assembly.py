@@ -115,7 +115,8 @@ def _joined(lines: StreetLines, snap_m: float) -> tuple[IntArray, FloatArray]:
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
-    path, layer = lines.path, lines.layer[lines.path.owner]
+    path = lines.path
+    layer = lines.layer[lines.path.owner]
     is_end = np.zeros(len(layer), dtype=np.bool_)
     is_end[path.first[:-1]] = is_end[path.first[1:] - 1] = True
     place = _numbered(*np.round(path.vertex_m / _ROUNDING_M).T)
@@ -143,7 +144,8 @@ def _near(
     nearest = np.arange(1, min(_NEIGHBOURS, len(at_m)) + 1)
     away_m, other = cKDTree(at_m).query(at_m[ends], k=nearest, distance_upper_bound=snap_m)
     row, column = np.nonzero(np.isfinite(away_m))
-    a, b = ends[row], other[row, column]
+    a = ends[row]
+    b = other[row, column]
     joined = has_end[b] | (layer[a] == layer[b])
     return a[joined], b[joined]
 
@@ -165,7 +167,8 @@ class _StraightSegments:
         step = lines.path.steps
         point = np.stack([vertex[step], vertex[step + 1]], axis=1)
         proper = point[:, 0] != point[:, 1]
-        point, owner = point[proper], lines.path.owner[step[proper]]
+        point = point[proper]
+        owner = lines.path.owner[step[proper]]
         speed_m_s = lines.speed_m_s[owner]
         turned = point[:, 0] > point[:, 1]
         speed_m_s[turned] = speed_m_s[turned, ::-1]
@@ -207,11 +210,13 @@ def _streets(segments: _StraightSegments, position_m: FloatArray) -> StreetGraph
     inner = segments.inner(n)
     for _ in range(2):  # loops are cut in their middle
         point, first = _chains(segments, inner)
-        begin, end = point[first[:-1]], point[first[1:] - 1]
+        begin = point[first[:-1]]
+        end = point[first[1:] - 1]
         loop = begin == end
         inner[begin[loop]] = inner[point[(first[:-1] + first[1:])[loop] // 2]] = False
     following = point[first[:-1] + 1]
-    low, high = np.minimum(begin, following), np.maximum(begin, following)
+    low = np.minimum(begin, following)
+    high = np.maximum(begin, following)
     segment = np.searchsorted(segments.point[:, 0] * n + segments.point[:, 1], low * n + high)
     speed_m_s = segments.speed_m_s[segment]
     turned = begin > following
@@ -241,7 +246,8 @@ def _largest(graph: StreetGraph, open_to: BoolArray, connection: str) -> tuple[B
 
     if not open_to.any():
         return open_to, 0
-    tail, head = graph.ends[open_to], graph.ends[:, ::-1][open_to]
+    tail = graph.ends[open_to]
+    head = graph.ends[:, ::-1][open_to]
     shape = (len(graph.node_m), len(graph.node_m))
     matrix = coo_array((np.ones(len(tail), dtype=np.int8), (tail, head)), shape=shape)
     _, label = connected_components(matrix, connection=connection)

@@ -90,9 +90,10 @@ def access(graph: StreetGraph, position_m: FloatArray, mode: int) -> Access:
     if not len(open_to):
         nan = np.full((len(position_m), 2), np.nan)
         return Access(np.full(len(position_m), -1), nan[:, 0], nan)
-    line, point = graph.path.lines()[open_to], shapely.points(position_m)
+    line = graph.path.lines()[open_to]
+    point = shapely.points(position_m)
     _, nearest = shapely.STRtree(line).query_nearest(point, all_matches=False)
-    along_m = shapely.line_locate_point(line[nearest], point)
+    along_m = np.minimum(shapely.line_locate_point(line[nearest], point), graph.length_m[open_to[nearest]])
     at_m = shapely.get_coordinates(shapely.line_interpolate_point(line[nearest], along_m))
     return Access(open_to[nearest], along_m, at_m)
 

@@ -17,7 +17,8 @@ CLASSES = ("primary", "secondary", "tertiary", "residential", "service", "pedest
 """Street classes from main to minor; names after OpenStreetMap's key highway."""
 KM_H = 1 / 3.6
 """one kilometre per hour in m/s"""
-WALK_M_S, CYCLE_M_S = 1.4, 4.5
+WALK_M_S = 1.4
+CYCLE_M_S = 4.5
 DRIVE_M_S = np.array([50, 50, 40, 30, 15, 0, 0]) * KM_H
 """Speed of cars on each of `CLASSES` where no limit is known; 0 where cars are not allowed."""
 

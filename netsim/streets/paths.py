@@ -86,7 +86,8 @@ class Paths:
     def position(self, row: IntArray, passed: FloatArray) -> FloatArray:
         """Positions (k, 2) on paths `row` (k,), of two vertices or more, after a distance or time each."""
         some = self.select(row)
-        begin, end = some.first[:-1], some.first[1:]
+        begin = some.first[:-1]
+        end = some.first[1:]
         reached = np.add.reduceat((some.along <= passed[some.owner]).astype(np.int64), begin)
         i = np.clip(begin + reached - 1, begin, end - 2)
         span = some.along[i + 1] - some.along[i]

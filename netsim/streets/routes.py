@@ -11,8 +11,8 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from netsim.columns import Columns, frozen
-from netsim.streets.doors import Access, access
+from netsim.columns import Columns, frozen, no_floats, no_ints
+from netsim.streets.doors import Access
 from netsim.streets.graph import MODES, WALK, WALK_M_S, StreetGraph
 from netsim.streets.paths import Paths
 from netsim.units import FloatArray, IntArray
@@ -46,7 +46,8 @@ class Slices(Columns):
 
     def polyline(self, graph: StreetGraph) -> tuple[IntArray, FloatArray, FloatArray]:
         """The vertices of each slice but its last: slice (v,), position (v, 2), distance from its start (v,), m."""
-        low_m, high_m = np.minimum(self.from_m, self.to_m), np.maximum(self.from_m, self.to_m)
+        low_m = np.minimum(self.from_m, self.to_m)
+        high_m = np.maximum(self.from_m, self.to_m)
         path = graph.path.select(self.street)
         inner = np.flatnonzero((path.along > low_m[path.owner]) & (path.along < high_m[path.owner]))
         slice_ = np.concatenate([np.arange(len(self.trip)), path.owner[inner]])
@@ -74,31 +75,15 @@ class Routes:
     def trips(self, origin: Access, destination: Access, mode: IntArray, from_m: FloatArray, to_m: FloatArray) -> Paths:
         """The trips from from_m to to_m (k, 2), doors as a rule, by time since departure in s.
 
-        mode (k,) : index into `graph.MODES`. origin, destination : points of streets open to that mode, k rows each.
-        Where a mode cannot lead from one to the other, or has no street at all, the trip is walked between the nearest
-        streets open to pedestrians, and straight where these are not connected. Of equally fast routes the same one is
-        always taken.
-
-        A trip begins at from_m and ends at to_m exactly, and its times are strictly ascending; a trip to where it
-        begins takes no time and has one vertex.
+        mode (k,) : index into `graph.MODES`. origin, destination : points of streets open to that mode, k rows each. Of
+        equally fast routes the same one is always taken. A trip begins at from_m and ends at to_m exactly, and its
+        times are strictly ascending.
         """
-        leave_m, arrive_m, mode = origin.at_m.copy(), destination.at_m.copy(), mode.copy()
-        street_s, slices = self._fastest(origin, destination, mode)
-        walked = np.flatnonzero(np.isinf(street_s))
-        if walked.size:
-            mode[walked] = WALK
-            there, back = (access(self.graph, at_m[walked], WALK) for at_m in (from_m, to_m))
-            street_s[walked], more = self._fastest(there, back, mode[walked])
-            leave_m[walked], arrive_m[walked] = there.at_m, back.at_m
-            moved = Slices(walked[more.trip], more.step, more.street, more.from_m, more.to_m)
-            slices = Slices.join([slices, moved])
-        straight = np.isinf(street_s) | (from_m == to_m).all(axis=1)
-        leave_m[straight] = arrive_m[straight] = to_m[straight]
-        return self._timed(slices.select(~straight[slices.trip]), mode, np.stack([from_m, leave_m, arrive_m, to_m]))
+        slices = self._fastest(origin, destination, mode)
+        return self._timed(slices, mode, np.stack([from_m, origin.at_m, destination.at_m, to_m]))
 
-    def _fastest(self, origin: Access, destination: Access, mode: IntArray) -> tuple[FloatArray, Slices]:
-        """Time along streets (k,), infinite where there is no way, and the slices of trips by a mode each (k,)."""
-        time_s = np.full(len(mode), np.inf)
+    def _fastest(self, origin: Access, destination: Access, mode: IntArray) -> Slices:
+        """The slices of the fastest trips, by a mode each (k,)."""
         pieces = []
         for each, trees in enumerate(self._trees):
             own = np.flatnonzero(mode == each)
@@ -106,10 +91,8 @@ class Routes:
             own = own[np.argsort(node, kind="stable")]  # trips to one node are found together
             for at in range(0, len(own), trees.capacity // 2):
                 some = own[at : at + trees.capacity // 2]
-                time_s[some], slices = _found(trees, some, origin.select(some), destination.select(some))
-                pieces += slices
-        none = np.zeros(0, dtype=np.int64)
-        return time_s, Slices.join([Slices(none, none, none, np.zeros(0), np.zeros(0)), *pieces])
+                pieces += _found(trees, some, origin.select(some), destination.select(some))
+        return Slices.join([Slices(no_ints(), no_ints(), no_ints(), no_floats(), no_floats()), *pieces])
 
     def _timed(self, slices: Slices, mode: IntArray, stop_m: FloatArray) -> Paths:
         """Trips by their slices, and by the places (4, k, 2) where they begin, meet streets, leave them and end.
@@ -135,7 +118,8 @@ class Routes:
         time_s = np.concatenate([np.zeros(len(ones)), at_s, arrive_s, arrive_s + in_s])
         vertex_m = np.concatenate([stop_m[0], position_m, stop_m[2], stop_m[3]])
         order = np.argsort(trip, kind="stable")
-        trip, time_s = trip[order], time_s[order]
+        trip = trip[order]
+        time_s = time_s[order]
         kept = np.append(True, (trip[1:] != trip[:-1]) | (time_s[1:] > time_s[:-1]))[: len(trip)]
         first = np.append(0, np.cumsum(np.bincount(trip[kept], minlength=len(mode))))
         vertex_m = vertex_m[order][kept]
@@ -162,7 +146,8 @@ class _Trees:
         self._row: dict[int, int] = {}
         # of each pair of neighbours the fastest street, of equally fast ones the first
         street, backward = np.nonzero(self.speed_m_s > 0)
-        tail, head = graph.ends[street, backward], graph.ends[street, 1 - backward]
+        tail = graph.ends[street, backward]
+        head = graph.ends[street, 1 - backward]
         time_s = graph.length_m[street] / self.speed_m_s[street, backward]
         order = np.lexsort((time_s, tail * n + head))
         self._pair, first = np.unique((tail * n + head)[order], return_index=True)
@@ -198,72 +183,57 @@ class _Trees:
         return np.array([self._row[node] for node in wanted.tolist()], dtype=np.int64)[index]
 
 
-@frozen
-class _Ways:
-    """Ways between points of streets and nodes, along the centre line and against it: two of each (k, 2).
-
-    node : where it ends or begins; time_s : infinite for a way that is closed.
-    """
-
-    node: IntArray
-    time_s: FloatArray
-
-
-def _found(trees: _Trees, trip: IntArray, origin: Access, destination: Access) -> tuple[FloatArray, list[Slices]]:
-    """Time along streets (k,) of trips of one mode, infinite where there is no way, and their slices.
+def _found(trees: _Trees, trip: IntArray, origin: Access, destination: Access) -> list[Slices]:
+    """The slices of the fastest trips (k,) of one mode.
 
     At each end of a trip the street may be used in both directions, if they are open: the fastest of the four
     combinations and, on one street, of the direct way is taken; of equally fast ones the first.
     """
-    graph = trees.graph
-    out, into = _ways(trees, origin, leaving=True), _ways(trees, destination, leaving=False)
-    row = trees.rows(into.node.ravel()).reshape(-1, 2)
-    between_s = trees.time_s[row[:, None, :], out.node[:, :, None]]
-    total_s = (out.time_s[:, :, None] + between_s + into.time_s[:, None, :]).reshape(-1, 4)
-    each = np.arange(len(trip))
+    length_m = trees.graph.length_m
+    ends = trees.graph.ends
+    out_s = _ways_s(trees, origin, leaving=True)
+    in_s = _ways_s(trees, destination, leaving=False)
+    leaves = ends[origin.street, ::-1]
+    enters = ends[destination.street]
+    row = trees.rows(enters.ravel()).reshape(-1, 2)
+    between_s = trees.time_s[row[:, None, :], leaves[:, :, None]]
+    total_s = (out_s[:, :, None] + between_s + in_s[:, None, :]).reshape(-1, 4)
     best = total_s.argmin(axis=1)
-    direct_s = _direct_s(trees, origin, destination)
-    is_direct = np.isfinite(direct_s) & (direct_s <= total_s[each, best])
-    time_s = np.minimum(direct_s, total_s[each, best])
-    some = np.flatnonzero(np.isfinite(time_s) & ~is_direct)
+    direct = _direct_s(trees, origin, destination) <= total_s.min(axis=1)
+    some = np.flatnonzero(~direct)
     i, j = np.divmod(best[some], 2)
-    at, to = origin.select(some), destination.select(some)
-    ends_m = np.stack([graph.length_m[at.street] * (1 - i), graph.length_m[to.street] * j])
-    steps = np.full(len(some), _LAST)
-    pieces = [
-        Slices(trip[some], 0 * steps, at.street, _along_m(graph, at), ends_m[0]),
-        Slices(trip[some], steps, to.street, ends_m[1], _along_m(graph, to)),
-        _followed(trees, trip[some], out.node[some, i], into.node[some, j], row[some, j]),
+    at = origin.select(some)
+    to = destination.select(some)
+    leave_m = length_m[at.street] * (1 - i)
+    enter_m = length_m[to.street] * j
+    first = np.zeros(len(some), dtype=np.int64)
+    on = np.flatnonzero(direct)
+    return [
+        Slices(trip[some], first, at.street, at.along_m, leave_m),
+        _followed(trees, trip[some], leaves[some, i], enters[some, j], row[some, j]),
+        Slices(trip[some], first + _LAST, to.street, enter_m, to.along_m),
+        Slices(trip[on], 0 * on, origin.street[on], origin.along_m[on], destination.along_m[on]),
     ]
-    on = np.flatnonzero(is_direct)
-    at, to = origin.select(on), destination.select(on)
-    pieces.append(Slices(trip[on], 0 * on, at.street, _along_m(graph, at), _along_m(graph, to)))
-    return time_s, pieces
 
 
-def _along_m(graph: StreetGraph, point: Access) -> FloatArray:
-    """Distance of points (k,) from the beginning of their streets, within their length; 0 where there is no street."""
-    return np.clip(np.where(point.street >= 0, point.along_m, 0.0), 0.0, graph.length_m[point.street])
+def _ways_s(trees: _Trees, point: Access, leaving: bool) -> FloatArray:
+    """Times (k, 2) from points of streets to their ends, along the centre line and against it, or from their ends.
 
-
-def _ways(trees: _Trees, point: Access, leaving: bool) -> _Ways:
-    """From points of streets to the nodes at which streets end (leaving), or from the nodes where they begin."""
-    along_m = _along_m(trees.graph, point)
+    Infinite for a direction that is closed.
+    """
+    along_m = point.along_m
     behind_m = trees.graph.length_m[point.street] - along_m
-    ends = trees.graph.ends[point.street]
     way_m = np.column_stack([behind_m, along_m] if leaving else [along_m, behind_m])
     speed_m_s = trees.speed_m_s[point.street]
     time_s = np.divide(way_m, speed_m_s, out=np.full(way_m.shape, np.inf), where=speed_m_s > 0)
-    time_s[way_m == 0] = 0.0  # at a node, whatever the direction of the street
-    time_s[point.street < 0] = np.inf
-    return _Ways(ends[:, ::-1] if leaving else ends, time_s)
+    return np.where(way_m == 0, 0.0, time_s)  # at a node, whatever the direction of the street
 
 
 def _direct_s(trees: _Trees, origin: Access, destination: Access) -> FloatArray:
     """Time (k,) along one street; infinite where the points are on different streets, or the direction is closed."""
-    way_m = _along_m(trees.graph, destination) - _along_m(trees.graph, origin)
+    way_m = destination.along_m - origin.along_m
     speed_m_s = trees.speed_m_s[origin.street, (way_m < 0).astype(np.int64)]
-    same = (origin.street == destination.street) & (origin.street >= 0) & (speed_m_s > 0)
+    same = (origin.street == destination.street) & (speed_m_s > 0)
     time_s = np.full(len(way_m), np.inf)
     np.divide(np.abs(way_m), speed_m_s, out=time_s, where=same)
     return time_s
@@ -273,7 +243,9 @@ def _followed(trees: _Trees, trip: IntArray, node: IntArray, target: IntArray, r
     """The streets from nodes to targets (k,) along the trees of rows (k,)."""
     pieces = [(trip[:0], trip[:0], node[:0], node[:0])]
     while len(trip := trip[moving := node != target]):
-        node, target, row = node[moving], target[moving], row[moving]
+        node = node[moving]
+        target = target[moving]
+        row = row[moving]
         following = trees.following[row, node].astype(np.int64)
         pieces.append((trip, np.full(len(trip), len(pieces)), node, following))
         node = following

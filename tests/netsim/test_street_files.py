@@ -7,15 +7,14 @@ import numpy as np
 import pytest
 from pyproj import Transformer
 
-from netsim.city.footprints import Footprints
+from netsim.city.footprints import Footprints, read_streets
 from netsim.city.grid import GridCity
 from netsim.errors import BadInput
 from netsim.rng import Streams
 from netsim.streets.assembly import assemble
-from netsim.streets.files import read_osm, read_streets
 from netsim.streets.graph import CLASSES, CYCLE, DRIVE, WALK
+from netsim.streets.osm import read_osm, street_of
 from netsim.streets.sumo import read_sumo
-from netsim.streets.tags import street_of
 
 KM_H = 1 / 3.6
 HERE = (48.137, 11.575)
@@ -232,7 +231,9 @@ class TestSumo:
         assert ca == [[200, 0], [0, 0]]
 
     def test_opposite_edges_are_one_street(self, tmp_path):
-        graph = read_streets(network(tmp_path), "auto", None, GridCity(width_m=300, height_m=200).area(None)).graph
+        graph = read_streets(
+            network(tmp_path), "auto", None, GridCity(width_m=300, height_m=200).area(None), (0, 0)
+        ).graph
         assert len(graph.node_m) == 3
         assert (graph.speed_m_s[:, :, DRIVE] > 0).sum() == 4 and (graph.speed_m_s[:, :, WALK] > 0).sum() == 6
         drive = graph.speed_m_s[graph.street_class == CLASSES.index("primary"), :, DRIVE]
@@ -278,13 +279,13 @@ class TestSumo:
         area = GridCity.model_validate(GridCity.example).area(None)
         for name, words in (("gone.net.xml", "cannot be read"), ("gone.geojson", "no such file")):
             with pytest.raises(BadInput, match=words):
-                read_streets(str(tmp_path / name), "auto", None, area)
+                read_streets(str(tmp_path / name), "auto", None, area, (0, 0))
         (tmp_path / "bad.net.xml.gz").write_bytes(b"\x1f\x8bnonsense")
         with pytest.raises(BadInput, match="gzip data damaged"):
-            read_streets(str(tmp_path / "bad.net.xml.gz"), "auto", None, area)
+            read_streets(str(tmp_path / "bad.net.xml.gz"), "auto", None, area, (0, 0))
         swapped = network(tmp_path, name="net.geojson")
         with pytest.raises(BadInput, match="not JSON"):
-            read_streets(swapped, "auto", None, area)
+            read_streets(swapped, "auto", None, area, (0, 0))
 
 
 class TestFootprints:

@@ -12,8 +12,8 @@ from shapely import box
 from netsim.city.buildings import Buildings
 from netsim.geometry import Area
 from netsim.streets.assembly import StreetLines, assemble
-from netsim.streets.doors import Access, access, doors
-from netsim.streets.graph import CLASSES, DRIVE, MODES, WALK, usual_m_s
+from netsim.streets.doors import Access, doors
+from netsim.streets.graph import CLASSES, MODES, WALK, usual_m_s
 from netsim.streets.paths import Paths
 from netsim.streets.routes import Routes
 
@@ -268,19 +268,6 @@ class TestRoutes:
             alone = Routes(graph).trips(origin.select(row), destination.select(row), mode[row], from_m[row], to_m[row])
             own = slice(together.first[i], together.first[i + 1])
             assert (alone.vertex_m == together.vertex_m[own]).all() and (alone.along == together.along[own]).all()
-
-    def test_where_a_mode_has_no_street_the_trip_is_walked(self):
-        graph = assemble(lines([(0, 0), (100, 0)], [(100, 0), (100, 100)], street_class=CLASSES.index("path"))).graph
-        routes = Routes(graph)
-        from_m, to_m = np.array([[3.0, 4.0]]), np.array([[96.0, 90.0]])
-        origin, destination = access(graph, from_m, DRIVE), access(graph, to_m, DRIVE)
-        assert origin.street.tolist() == [-1]
-        mode = np.array([DRIVE])
-        on_foot_s = (4 + 97 + 90 + 4) / 1.4
-        trip = routes.trips(origin, destination, mode, from_m, to_m)
-        assert trip.span == pytest.approx([on_foot_s])
-        assert trip.vertex_m.tolist() == [[3, 4], [3, 0], [100, 0], [100, 90], [96, 90]]
-        assert mode.tolist() == [DRIVE]  # what was given is not changed
 
 
 def opened(graph):

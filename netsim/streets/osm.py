@@ -1,9 +1,9 @@
-"""Class, speeds and directions of a street from the tags of OpenStreetMap."""
+"""Streets of OpenStreetMap from GeoJSON: class, speeds and directions by the tags of a line."""
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,14 +11,19 @@ from typing import Any
 import numpy as np
 
 from netsim.columns import frozen
-from netsim.maps.geojson import absent
+from netsim.errors import BadInput
+from netsim.maps.geojson import absent, read_features
+from netsim.maps.plane import in_degrees, projected, spans_degrees
+from netsim.streets.assembly import StreetLines
 from netsim.streets.graph import CLASSES, CYCLE_M_S, KM_H, MODES, WALK_M_S
+from netsim.streets.paths import Paths
 from netsim.units import FloatArray
 
 Words = tuple[str, ...]
 
 _MAX_M_S = 300 * KM_H
 _MAX_VALUES = 20  # of a tag
+_MAX_KINDS = 6  # named in a note
 _MAX_LENGTH = 1000  # characters of a text with them
 
 
@@ -58,7 +63,7 @@ KINDS = {
 }
 """Values of `highway` that are read as streets; others are left out and counted."""
 
-NO_HIGHWAY = "without a tag highway"
+_NO_HIGHWAY = "without a tag highway"
 _LISTED = re.compile(r"(?:^\(\d+:)?([^][(){}'\",;]+)")
 _CLOSED = frozenset(("no", "private", "agricultural", "forestry", "military", "emergency", "use_sidepath", "dismount"))
 _OPEN = frozenset(("yes", "designated", "permissive", "destination", "customers", "official", "public"))
@@ -101,7 +106,7 @@ def street_of(tags: Mapping[str, Any]) -> Street | str:
     words: defaultdict[str, Words] = defaultdict(tuple, {key: _words(value) for key, value in tags.items()})
     highway = words["highway"]
     if not highway:
-        return NO_HIGHWAY
+        return _NO_HIGHWAY
     kind = next((KINDS[value] for value in highway if value in KINDS), None)
     if kind is None:
         return f"highway={highway[0][:20]}"
@@ -183,3 +188,67 @@ def _words(value: Any) -> Words:
 
 def _first(values: Words) -> str:
     return values[0] if values else ""
+
+
+def read_osm(
+    file: str, crs: str = "auto", origin_deg: tuple[float, float] | None = None
+) -> tuple[StreetLines, tuple[str, ...]]:
+    """The streets of a GeoJSON FeatureCollection, and notes on what is left out. Raises BadInput with one line.
+
+    Features are LineStrings and MultiLineStrings with tags of OpenStreetMap, as exports of Overpass and osmnx hold
+    them; see `street_of`.
+
+    crs : system of coordinates that neither look like degrees nor have a system stated in the file.
+    origin_deg : latitude and longitude of (0, 0), None for local metres. A file in degrees needs it.
+    """
+    import shapely
+
+    features = read_features(file)
+    street = [street_of(tags) for tags in features.tags]
+    line, feature = features.parts()
+    skipped = Counter[str]()
+    kept = np.zeros(len(line), dtype=np.bool_)
+    for k, i in enumerate(feature.tolist()):
+        found = street[i]
+        kind = line[k].geom_type
+        kept[k] = kind == "LineString" and not isinstance(found, str)
+        if kind == "LineString" and isinstance(found, str):
+            skipped[found] += 1
+        elif kind != "LineString" and found != _NO_HIGHWAY:
+            skipped[kind] += 1
+    line = line[kept]
+    feature = feature[kept]
+    streets = [found for i in feature if not isinstance(found := street[i], str)]
+    if not streets:
+        raise BadInput(
+            f"{file}: features: there is no street in it{_had(skipped)}; give LineStrings with a tag highway"
+        )
+    vertex, owner = shapely.get_coordinates(line, return_index=True)
+    crs = features.crs or ("lonlat" if spans_degrees(vertex) else crs)
+    lon_lat = in_degrees(file, vertex, feature[owner], crs)
+    if (lon_lat is None) != (origin_deg is None):
+        says, remedy = (
+            ("local metres and the buildings in degrees", "state the streets' system in the file's member crs")
+            if lon_lat is None
+            else ("degrees and the buildings in local metres", "set crs to that of the buildings, such as EPSG:32632")
+        )
+        raise BadInput(
+            f"{file}: the streets are in {says}, so they share no origin; {remedy}, or give both in one system"
+        )
+    vertex_m = vertex if lon_lat is None or origin_deg is None else projected(lon_lat, origin_deg)
+    lines = StreetLines(
+        path=Paths.measured(vertex_m, np.bincount(owner)),
+        street_class=np.array([each.street_class for each in streets]),
+        speed_m_s=np.array([(each.forward_m_s, each.backward_m_s) for each in streets]),
+        layer=np.array([each.layer for each in streets]),
+    )
+    n = skipped.total()
+    return lines, (f"city: {file}: {n:,} of its shapes are no streets{_had(skipped)}",) if n else ()
+
+
+def _had(skipped: Counter[str]) -> str:
+    """The shapes that were found instead, the most frequent first."""
+    kinds = [f"{count:,} {kind}" for kind, count in skipped.most_common()]
+    if len(kinds) > _MAX_KINDS:
+        kinds[_MAX_KINDS:] = [f"{len(kinds) - _MAX_KINDS} more kinds"]
+    return f" ({', '.join(kinds)})" if kinds else ""
