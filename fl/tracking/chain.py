@@ -23,7 +23,7 @@ import numpy as np
 from fl.tracking.error_model import Emission, ErrorModel
 from fl.tracking.habits import Habits
 from fl.tracking.history import History
-from fl.tracking.motion import Leg, Maps, Motion, resampled, sums
+from fl.tracking.motion import RoundOfMotion, Maps, Motion, resampled, sums
 from fl.tracking.place_grid import PlaceGrid
 from netsim.columns import frozen
 from netsim.units import FloatArray, IntArray
@@ -43,7 +43,7 @@ class LooksAtGroup:
     emission: Emission
     first: IntArray
     classes: list[list[int]]
-    legs: dict[int, Leg]
+    legs: dict[int, RoundOfMotion]
 
     def likelihood(self, look: int) -> Maps:
         """e (n_ue, ny, nx) of a look."""
@@ -126,7 +126,7 @@ class Chain:
         emission = of_look.emission(z_m.reshape(-1, *z_m.shape[2:]), self.grid)
         return LooksAtGroup(emission, first, classes, self._legs(classes, habits))
 
-    def _legs(self, classes: list[list[int]], habits: Habits) -> dict[int, Leg]:
+    def _legs(self, classes: list[list[int]], habits: Habits) -> dict[int, RoundOfMotion]:
         """Motion in the classes of hours that occur."""
         return {at: habits.leg(at, self.prior) for at in sorted({c for some in classes for c in some})}
 

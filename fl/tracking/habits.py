@@ -21,7 +21,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from fl.tracking.motion import Leg, Maps, resampled
+from fl.tracking.motion import RoundOfMotion, Maps, resampled
 from fl.tracking.place_grid import PlaceGrid
 from netsim.columns import frozen
 from netsim.units import FloatArray, IntArray
@@ -57,13 +57,13 @@ class Habits:
         """Whether UEs jump to places of their own."""
         return bool(self.beliefs.shape[1])
 
-    def leg(self, at: int, prior: Maps) -> Leg:
+    def leg(self, at: int, prior: Maps) -> RoundOfMotion:
         """Motion in a round of a class of hours; prior (1, ny, nx) of jumps."""
         if not self.own_places:
-            return Leg(self.weight(at), prior)
+            return RoundOfMotion(self.weight(at), prior)
         part, every = self.beliefs[:, _part_of_day(at)], self.beliefs.sum(axis=1)
         mixed = np.float32(_PART) * _mean(part, prior) + np.float32(_ALL) * _mean(every, prior)
-        return Leg(self.weight(at), np.asarray(mixed + np.float32(1 - _PART - _ALL) * prior))
+        return RoundOfMotion(self.weight(at), np.asarray(mixed + np.float32(1 - _PART - _ALL) * prior))
 
     def weight(self, at: int) -> FloatArray:
         """Weights (n_ue, K + 2) in a class of hours."""

@@ -32,7 +32,7 @@ _HOUR_S = 3600.0
 
 
 @frozen
-class Looks(Columns):
+class LookTimes(Columns):
     """Looks (S,) at UEs, in order of time: number of the round, its time and time of the week, and the errors of
     estimates then, which change as the model learns.
     """
@@ -45,7 +45,7 @@ class Looks(Columns):
 
 
 @frozen
-class Named(Columns):
+class NamedAtLook(Columns):
     """Estimates z_m (n, R, 2) at a look of a sender, NaN where nothing was named: look, sender (n,), in this order."""
 
     look: IntArray
@@ -57,13 +57,13 @@ class Named(Columns):
 class History:
     """All looks, and what was estimated then."""
 
-    looks: Looks
-    named: Named
+    looks: LookTimes
+    named: NamedAtLook
 
     @classmethod
     def empty(cls, ranks: int) -> History:
         """Before the first look."""
-        return cls(Looks(), Named(no_ints(), no_ints(), np.zeros((0, ranks, 2))))
+        return cls(LookTimes(), NamedAtLook(no_ints(), no_ints(), np.zeros((0, ranks, 2))))
 
     def __len__(self) -> int:
         return len(self.looks.round)
@@ -71,9 +71,9 @@ class History:
     def plus(self, facts: RoundContext, errors: ErrorModel, sender: IntArray, z_m: FloatArray) -> History:
         """With one more look at senders (k,), at a time that is not before the last."""
         round_, time_s, week_s = (np.array([value]) for value in (facts.round, facts.time_s, facts.week_s))
-        look = Looks(round_, time_s, week_s, [errors.with_ranks(self.named.z_m.shape[1])])
-        new = Named(np.full(len(sender), len(self)), sender, z_m).select(np.argsort(sender))
-        return History(Looks.join([self.looks, look]), Named.join([self.named, new]))
+        look = LookTimes(round_, time_s, week_s, [errors.with_ranks(self.named.z_m.shape[1])])
+        new = NamedAtLook(np.full(len(sender), len(self)), sender, z_m).select(np.argsort(sender))
+        return History(LookTimes.join([self.looks, look]), NamedAtLook.join([self.named, new]))
 
     def steps(self, look: int, round_s: float) -> int:
         """Rounds that have passed since the look before: 0 for two looks at one instant."""

@@ -36,7 +36,7 @@ Maps = Float32Array
 
 
 @frozen
-class Leg:
+class RoundOfMotion:
     """One round of motion: weight (n_ue, K + 2) of the components, and target (n_ue or 1, ny, nx) of jumps."""
 
     weight: FloatArray
@@ -58,15 +58,15 @@ class Motion:
         sigma_m = np.unique(np.minimum(SIGMA_M, widest_m))
         return Motion(grid, sigma_m[sigma_m >= _NARROW * grid.cell_m.max()])
 
-    def step(self, p: Maps, waves: Maps, leg: Leg) -> Maps:
+    def step(self, p: Maps, waves: Maps, leg: RoundOfMotion) -> Maps:
         """p K: where UEs with maps p, and their `waves`, are a round later."""
         return self._moved(p, waves, leg, sums(p)[:, None, None] * leg.target)
 
-    def back(self, v: Maps, waves: Maps, leg: Leg) -> Maps:
+    def back(self, v: Maps, waves: Maps, leg: RoundOfMotion) -> Maps:
         """K v, the adjoint of `step`."""
         return self._moved(v, waves, leg, sums(v * leg.target)[:, None, None])
 
-    def uses(self, p: Maps, of_p: Maps, leg: Leg, v: Maps, of_v: Maps) -> FloatArray:
+    def uses(self, p: Maps, of_p: Maps, leg: RoundOfMotion, v: Maps, of_v: Maps) -> FloatArray:
         """Share (n_ue, K + 2) of each component in coming from p to v: <p, w_k K_k v> / <p, K v>, of maps and their
         `waves`; 0 where that is 0.
         """
@@ -81,7 +81,7 @@ class Motion:
         y, x = self._cosines
         return np.asarray(y @ (maps @ x.T))
 
-    def _moved(self, maps: Maps, waves: Maps, leg: Leg, jumped: Maps) -> Maps:
+    def _moved(self, maps: Maps, waves: Maps, leg: RoundOfMotion, jumped: Maps) -> Maps:
         """Spread maps by the Gaussians, with the part that stays and the part (n_ue, ny, nx) that has jumped."""
         weight = leg.weight.astype(np.float32)
         y, x = self._cosines

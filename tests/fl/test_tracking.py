@@ -10,7 +10,7 @@ from fl.tracking.chain import Chain
 from fl.tracking.error_model import ErrorModel
 from fl.tracking.habits import Habits, weights_of, weights_without_knowledge
 from fl.tracking.history import MOST_STEPS, History, hour_class
-from fl.tracking.motion import Leg, Motion, sums
+from fl.tracking.motion import RoundOfMotion, Motion, sums
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Public, RoundContext
 from netsim.geometry import Area
@@ -131,7 +131,7 @@ def test_motion_is_stochastic_and_has_an_adjoint() -> None:
     for cells in (grid(40, 25, 10_000.0), grid(3, 3), grid(1, 7), grid(1, 1)):
         motion = Motion.over(cells, 30.0, ROUND_S)
         target = rng.dirichlet(np.ones(len(cells)), 5).reshape(5, cells.ny, cells.nx).astype(np.float32)
-        leg = Leg(rng.dirichlet(np.ones(len(motion.sigma_m) + 2), 5), target)
+        leg = RoundOfMotion(rng.dirichlet(np.ones(len(motion.sigma_m) + 2), 5), target)
         a, b = (rng.random((5, cells.ny, cells.nx), dtype=np.float32) for _ in "ab")
         ones = np.ones_like(a)
         assert motion.back(ones, motion.waves(ones), leg) == pytest.approx(ones, abs=1e-5)
