@@ -23,7 +23,7 @@ import numpy as np
 from fl.tracking.error_model import Emission, ErrorModel
 from fl.tracking.habits import Habits
 from fl.tracking.history import History
-from fl.tracking.motion import RoundOfMotion, Maps, Motion, resampled, sums
+from fl.tracking.motion import Maps, Motion, RoundOfMotion, resampled, sums
 from fl.tracking.place_grid import PlaceGrid
 from netsim.columns import frozen
 from netsim.units import FloatArray, IntArray

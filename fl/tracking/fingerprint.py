@@ -49,7 +49,7 @@ class Clues(Columns):
 
 
 @frozen
-class Tracks(Columns):
+class KeptTracks(Columns):
     """Tracks (m,) that are kept: number of each; mean_m, var_m2 : where it was last, a Gaussian; seen_s, round : when.
     Of its updates: count (m, F) and mean x (m, F) of the numbers, the last cell, and the sum unit (m, D) of directions.
     """
@@ -65,13 +65,13 @@ class Tracks(Columns):
     unit: FloatArray
 
     @classmethod
-    def begun(cls, number: IntArray, numbers: int) -> Tracks:
+    def begun(cls, number: IntArray, numbers: int) -> KeptTracks:
         """Tracks (n,) of which nothing is known."""
         m = len(number)
         none, no_x = np.full(m, -1), np.zeros((m, numbers))
         return cls(number, np.zeros((m, 2)), np.zeros(m), np.zeros(m), none, no_x, no_x, none, np.zeros((m, DIRECTION)))
 
-    def with_updates(self, rows: IntArray, clues: Clues) -> Tracks:
+    def with_updates(self, rows: IntArray, clues: Clues) -> KeptTracks:
         """With fingerprints of updates (n,) of the tracks at rows (n,), each once."""
         there = np.isfinite(clues.x)
         count, x, cell, unit = self.count.copy(), self.x.copy(), self.cell.copy(), self.unit.copy()
@@ -81,7 +81,7 @@ class Tracks(Columns):
         unit[rows] += np.nan_to_num(clues.unit)
         return replace(self, count=count, x=x, cell=cell, unit=unit)
 
-    def seen_at(self, rows: IntArray, mean_m: FloatArray, var_m2: FloatArray, facts: RoundContext) -> Tracks:
+    def seen_at(self, rows: IntArray, mean_m: FloatArray, var_m2: FloatArray, facts: RoundContext) -> KeptTracks:
         """With the tracks at rows (n,) at places mean_m (n, 2), var_m2 (n,) in this round."""
         mean, var, seen_s, number = self.mean_m.copy(), self.var_m2.copy(), self.seen_s.copy(), self.round.copy()
         mean[rows] = mean_m
@@ -121,7 +121,7 @@ class Numbers:
         mean = self.total / n
         return mean, np.maximum(self.square / n - mean**2, 0.0)
 
-    def log_ratios(self, tracks: Tracks, clues: Clues) -> FloatArray:
+    def log_ratios(self, tracks: KeptTracks, clues: Clues) -> FloatArray:
         """log f(x_i | track j) / f(x_i) of updates (k,): (m, k)."""
         mean, t = self._moments()
         tell = t > 1e-12 * np.maximum(mean**2, 1.0)
@@ -133,7 +133,7 @@ class Numbers:
         ratio = -0.5 * (away + np.log((v + w) / t)[:, None])
         return np.asarray(np.where(np.isfinite(ratio) & tell, ratio, 0.0).sum(axis=2))
 
-    def learnt(self, tracks: Tracks, clues: Clues, together: FloatArray) -> Numbers:
+    def learnt(self, tracks: KeptTracks, clues: Clues, together: FloatArray) -> Numbers:
         """After updates (k,) that belong to tracks with probabilities (m, k)."""
         _, t = self._moments()
         count = tracks.count[:, None]
@@ -144,7 +144,7 @@ class Numbers:
 
 
 @frozen
-class Cells:
+class ServingCells:
     """every (C,) : updates through each cell; same, pairs : how many of the pairs that belong together had the same
     cell by more than chance.
     """
@@ -153,13 +153,13 @@ class Cells:
     same: float = _PRIOR / 2
     pairs: float = _PRIOR
 
-    def heard(self, clues: Clues) -> Cells:
+    def heard(self, clues: Clues) -> ServingCells:
         """After updates (k,), whatever their tracks."""
         known = clues.cell[clues.cell >= 0]
         more = np.bincount(known, minlength=len(self.every))
         return replace(self, every=np.pad(self.every, (0, len(more) - len(self.every))) + more)
 
-    def _chances(self, tracks: Tracks, clues: Clues) -> tuple[FloatArray, FloatArray]:
+    def _chances(self, tracks: KeptTracks, clues: Clues) -> tuple[FloatArray, FloatArray]:
         """rho 1[c = last] / f_c and 1 - rho (m, k) of tracks and updates; 0 and 1 where a cell is unknown."""
         known = (tracks.cell[:, None] >= 0) & (clues.cell >= 0)
         share = np.where(clues.cell >= 0, self.every[clues.cell] / self.every.sum(), 1.0) if len(self.every) else 1.0
@@ -167,12 +167,12 @@ class Cells:
         stuck = rho * (tracks.cell[:, None] == clues.cell) / share
         return np.where(known, stuck, 0.0), np.where(known, 1.0 - rho, 1.0)
 
-    def log_ratios(self, tracks: Tracks, clues: Clues) -> FloatArray:
+    def log_ratios(self, tracks: KeptTracks, clues: Clues) -> FloatArray:
         """log f(c_i | track j) / f(c_i) of updates (k,): (m, k)."""
         stuck, other = self._chances(tracks, clues)
         return np.asarray(np.log(np.maximum(stuck + other, 1e-3)))
 
-    def learnt(self, tracks: Tracks, clues: Clues, together: FloatArray) -> Cells:
+    def learnt(self, tracks: KeptTracks, clues: Clues, together: FloatArray) -> ServingCells:
         """After updates (k,) that belong to tracks with probabilities (m, k): one step of EM for rho."""
         stuck, other = self._chances(tracks, clues)
         weight = np.where(other < 1.0, together, 0.0)
@@ -187,13 +187,13 @@ class Directions:
     same: FloatArray
     other: FloatArray
 
-    def _cosines(self, tracks: Tracks, clues: Clues) -> FloatArray:
+    def _cosines(self, tracks: KeptTracks, clues: Clues) -> FloatArray:
         """Cosines (m, k) of tracks and updates; NaN where one of them has no direction."""
         length = np.linalg.norm(tracks.unit, axis=1)[:, None]
         mean = np.divide(tracks.unit, length, out=np.full_like(tracks.unit, np.nan), where=length > 0)
         return np.asarray(mean @ clues.unit.T)
 
-    def log_ratios(self, tracks: Tracks, clues: Clues) -> FloatArray:
+    def log_ratios(self, tracks: KeptTracks, clues: Clues) -> FloatArray:
         """log f(cos | same UE) / f(cos) of updates (k,): (m, k); 0 before enough is known."""
         cosine = self._cosines(tracks, clues)
         if self.other[0] < _PRIOR:
@@ -204,7 +204,7 @@ class Directions:
         ratio = (cosine - mean) ** 2 / (2 * var) - (cosine - own) ** 2 / (2 * own_var) + 0.5 * np.log(var / own_var)
         return np.asarray(np.nan_to_num(ratio))
 
-    def learnt(self, tracks: Tracks, clues: Clues, together: FloatArray) -> Directions:
+    def learnt(self, tracks: KeptTracks, clues: Clues, together: FloatArray) -> Directions:
         """After updates (k,) that belong to tracks with probabilities (m, k)."""
         cosine = self._cosines(tracks, clues)
         there, c = np.isfinite(cosine).astype(np.float64), np.nan_to_num(cosine)
@@ -224,24 +224,24 @@ class Prints:
     """What is known of all fingerprints."""
 
     numbers: Numbers
-    cells: Cells
+    cells: ServingCells
     directions: Directions
 
     @classmethod
     def none(cls, numbers: int) -> Prints:
         """Before the first update."""
-        return cls(Numbers.none(numbers), Cells(np.zeros(0)), Directions(np.zeros(3), np.zeros(3)))
+        return cls(Numbers.none(numbers), ServingCells(np.zeros(0)), Directions(np.zeros(3), np.zeros(3)))
 
     def heard(self, clues: Clues) -> Prints:
         """After updates, whatever their tracks."""
         return replace(self, numbers=self.numbers.heard(clues), cells=self.cells.heard(clues))
 
-    def log_ratios(self, tracks: Tracks, clues: Clues) -> FloatArray:
+    def log_ratios(self, tracks: KeptTracks, clues: Clues) -> FloatArray:
         """log f(x_i | track j) / f(x_i): (m, k)."""
         numbers, cells = self.numbers.log_ratios(tracks, clues), self.cells.log_ratios(tracks, clues)
         return numbers + cells + self.directions.log_ratios(tracks, clues)
 
-    def learnt(self, tracks: Tracks, clues: Clues, together: FloatArray) -> Prints:
+    def learnt(self, tracks: KeptTracks, clues: Clues, together: FloatArray) -> Prints:
         """After updates that belong to tracks with probabilities (m, k)."""
         return Prints(
             self.numbers.learnt(tracks, clues, together),

@@ -21,7 +21,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from fl.tracking.motion import RoundOfMotion, Maps, resampled
+from fl.tracking.motion import Maps, RoundOfMotion, resampled
 from fl.tracking.place_grid import PlaceGrid
 from netsim.columns import frozen
 from netsim.units import FloatArray, IntArray

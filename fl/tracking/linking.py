@@ -29,7 +29,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from fl.tracking.error_model import ErrorModel, Truths
-from fl.tracking.fingerprint import Clues, Prints, Tracks
+from fl.tracking.fingerprint import Clues, KeptTracks, Prints
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import RoundContext
 from netsim.clock import slack_s
@@ -264,7 +264,7 @@ class Book:
     tracks go on; born : number of tracks so far, which is that of the next one.
     """
 
-    tracks: Tracks
+    tracks: KeptTracks
     names: KnownNames
     prints: Prints
     rates: Rates
@@ -274,7 +274,7 @@ class Book:
     def empty(cls, numbers: int) -> Book:
         """Before the first round."""
         no = no_ints()
-        return cls(Tracks.begun(no, numbers), KnownNames(no, no, no), Prints.none(numbers), Rates.start())
+        return cls(KeptTracks.begun(no, numbers), KnownNames(no, no, no), Prints.none(numbers), Rates.start())
 
     def track_of(self, name: IntArray) -> IntArray:
         """The track (k,) of names (k,), -1 for one that it does not know."""
@@ -293,7 +293,7 @@ class Book:
 
     def with_tracks(self, number: IntArray) -> Book:
         """With tracks (n,) that are not kept yet, of which nothing is known so far."""
-        tracks = Tracks.join([self.tracks, Tracks.begun(number, self.tracks.x.shape[1])])
+        tracks = KeptTracks.join([self.tracks, KeptTracks.begun(number, self.tracks.x.shape[1])])
         return replace(self, tracks=tracks, born=max(self.born, int(number.max(initial=-1)) + 1))
 
     def with_names(self, name: IntArray, track: IntArray, round_: int) -> Book:
@@ -353,7 +353,7 @@ class Linker:
         track = book.tracks.number[row]
         return book, NameLinks(self.facts.round, name, track, np.isin(track, born), entropy)
 
-    def _last_seen(self, tracks: Tracks) -> LastSeen:
+    def _last_seen(self, tracks: KeptTracks) -> LastSeen:
         """Where tracks (n,) were, and how many rounds ago; anywhere now, before their first update."""
         begun = tracks.round < 0
         gap = np.maximum(self.facts.round - tracks.round, 0).astype(np.float64)

@@ -16,7 +16,7 @@ from fl.pseudonyms import PerRound
 from fl.pseudonyms.names import Names, asked
 from fl.tracking import linking
 from fl.tracking.error_model import ErrorModel
-from fl.tracking.fingerprint import DIRECTION, Clues, Numbers, Tracks
+from fl.tracking.fingerprint import DIRECTION, Clues, KeptTracks, Numbers
 from fl.tracking.linking import Book, Displacement, LastSeen, Linker, NameLinks
 from fl.types import Public, RoundContext
 from scenarios.app.run.runner import run
@@ -92,8 +92,8 @@ class TestLaw:
 
 
 def with_numbers(count, mean):
-    """Tracks with these numbers so far."""
-    tracks = Tracks.begun(np.arange(len(count)), count.shape[1])
+    """KeptTracks with these numbers so far."""
+    tracks = KeptTracks.begun(np.arange(len(count)), count.shape[1])
     return replace(tracks, count=count, x=mean)
 
 
@@ -118,7 +118,7 @@ class TestFingerprint:
     def test_spread_within_a_ue_is_learnt_from_certain_links(self, sd):
         rng = np.random.default_rng(2)
         mean, n = rng.standard_normal((40, 1)), 40
-        known, tracks = Numbers.none(1), Tracks.begun(np.arange(n), 1)
+        known, tracks = Numbers.none(1), KeptTracks.begun(np.arange(n), 1)
         for _ in range(60):
             now = numbers(mean + sd * rng.standard_normal((n, 1)))
             known = known.heard(now).learnt(tracks, now, np.eye(n))

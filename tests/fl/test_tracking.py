@@ -10,7 +10,7 @@ from fl.tracking.chain import Chain
 from fl.tracking.error_model import ErrorModel
 from fl.tracking.habits import Habits, weights_of, weights_without_knowledge
 from fl.tracking.history import MOST_STEPS, History, hour_class
-from fl.tracking.motion import RoundOfMotion, Motion, sums
+from fl.tracking.motion import Motion, RoundOfMotion, sums
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Public, RoundContext
 from netsim.geometry import Area
