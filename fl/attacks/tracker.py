@@ -17,9 +17,8 @@ from fl.population import POPULATIONS, Everywhere, PopulationPrior
 from fl.tracking.belief import Belief, Memory, places_of_least_distance_m, probability_within
 from fl.tracking.chain import Chain
 from fl.tracking.error_model import ErrorModel
-from fl.tracking.habits import PARTS, Habits, weights_of
 from fl.tracking.history import NEVER, History, Lifetimes, hour_class
-from fl.tracking.motion import Motion, blurred
+from fl.tracking.motion import PARTS, Habits, Motion, blurred, weights_of
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Estimates, Metrics, Public, RoundContext, State
 from netsim.columns import frozen, no_ints

@@ -30,7 +30,7 @@ _OWN = 0.3826  # mean distance from the middle of a unit square
 _BLOCKS = 25  # per side, into which cells are gathered for the search of the least distance
 _STEPS = 8  # of that search
 _SURE = 0.05  # mass of a cell, beyond which its middle may be the best answer
-_AT_ONCE = 80_000  # numbers of maps: temporary ones stay in the cache
+_AT_ONCE = 320_000  # numbers of maps: temporary ones stay in the cache
 _FEWEST = 30  # terms of D
 
 

@@ -21,15 +21,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fl.tracking.error_model import Emission, ErrorModel
-from fl.tracking.habits import Habits
 from fl.tracking.history import History
-from fl.tracking.motion import Maps, Motion, RoundOfMotion, resampled, sums
+from fl.tracking.motion import Habits, Maps, Motion, RoundOfMotion, resampled, sums
 from fl.tracking.place_grid import PlaceGrid
 from netsim.columns import frozen
 from netsim.units import FloatArray, IntArray
 
 _NUMBERS = 40_000_000  # of the maps of a group: 160 MB
-_AT_ONCE = 80_000  # numbers of the maps of one look at a group: temporary ones stay in the cache
+_AT_ONCE = 160_000  # numbers of the maps of one look at a group: temporary ones stay in the cache
 _PASSES = 2  # in which weights and places are learnt
 _LEARNT_ON = 50  # cells per side, at most
 
@@ -78,11 +77,12 @@ class Chain:
         """
         new, uses = np.empty_like(p), np.zeros((len(p), len(self.motion.sigma_m) + 2))
         for rows in _groups(len(p), len(self.grid), 1):
-            some, e, own = p[rows], emission.select(rows).maps(), habits.of(rows)
+            some, seen, own = p[rows], emission.select(rows), habits.of(rows)
+            e = seen.maps()
             for at in classes:
                 leg, waves = own.leg(at, self.prior), self.motion.waves(some)
                 if len(classes) == 1:
-                    uses[rows] = self.motion.uses(some, waves, leg, e, self.motion.waves(e))
+                    uses[rows] = self.motion.uses(some, waves, leg, e, self.motion.waves_of(seen))
                 some = self.motion.step(some, waves, leg)
             new[rows] = scaled(some * e)
         return new, uses

@@ -36,7 +36,9 @@ class Emission(Columns):
 
     def maps(self) -> Float32Array:
         """e (n, ny, nx)."""
-        e = self.fy.swapaxes(1, 2) @ self.fx
+        e = self.fy[:, 0, :, None] * self.fx[:, 0, None, :]
+        for rank in range(1, self.fy.shape[1]):
+            e += self.fy[:, rank, :, None] * self.fx[:, rank, None, :]
         e += self.floor[:, None, None]
         return np.asarray(e)
 

@@ -8,9 +8,8 @@ from scipy.special import erf
 
 from fl.tracking.chain import Chain
 from fl.tracking.error_model import ErrorModel
-from fl.tracking.habits import Habits, weights_of, weights_without_knowledge
 from fl.tracking.history import MOST_STEPS, History, hour_class
-from fl.tracking.motion import Motion, RoundOfMotion, sums
+from fl.tracking.motion import Habits, Motion, RoundOfMotion, sums, weights_of, weights_without_knowledge
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Public, RoundContext
 from netsim.geometry import Area
