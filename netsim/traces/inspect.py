@@ -99,13 +99,12 @@ def view_of(table: TraceTable, timezone: str) -> TraceView:
 
 
 def _file(table: TraceTable, n_repeated: int) -> _Facts:
-    yield "file", f"{table.path} ({table.n_bytes / 1e6:.1f} MB)"
+    yield "file", table.path
     yield "format", f"{table.format}: {formats()[table.format].title()}"
     yield "rows", f"{table.n_read:,}, of which usable {len(table) - n_repeated:,}, exact duplicates {n_repeated:,}"
     yield "unusable", table.reasons() or "none"
-    if table.header_of:
-        yield "columns", ", ".join(o if o == h else f"{o}={h}" for o, h in table.header_of.items())
-        yield "ignored", _clipped(", ".join(table.ignored)) or "none"
+    for word, text in table.facts.items():
+        yield word, _clipped(text)
     for note in table.notes:
         yield "note", note
 
@@ -143,9 +142,7 @@ def _users(view: TraceView) -> _Facts:
     yield "sampling", f"median interval per user, s: {_spread(_medians(walker, gap_s))}"
     share = f"{100 * (gap_s > LONG_GAP_S).mean():.2f} % of gaps exceed {LONG_GAP_S / 60:.0f} min"
     yield "gaps", f"{share}; the longest is {_duration(float(gap_s.max()))}"
-    recorded = view.table.fixes.speed_mps
-    known = np.zeros(0) if recorded is None else recorded[np.isfinite(recorded)]
-    yield "speed", f"{steps.speed}{f'; recorded median {np.median(known):.1f} m/s' if len(known) else ''}"
+    yield "speed", steps.speed
 
 
 def _signal(table: TraceTable) -> _Facts:

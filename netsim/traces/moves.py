@@ -53,7 +53,7 @@ class Moves(Columns):
 
 
 @dataclass(frozen=True)
-class Naming:
+class UserNaming:
     """Definition of users: the setting `users`, and of which names, number of segments and length of rounds."""
 
     users: Users
@@ -62,7 +62,7 @@ class Naming:
     round_s: float
 
 
-def name_users(naming: Naming, moves: Moves, clock: Clock) -> tuple[tuple[str, ...], IntArray, list[str]]:
+def name_users(naming: UserNaming, moves: Moves, clock: Clock) -> tuple[tuple[str, ...], IntArray, list[str]]:
     """Names, the user of each row (n,), and notes."""
     ids, time_s, users = moves.user, moves.time_s, naming.users
     notes: list[str] = []

@@ -27,7 +27,7 @@ from netsim.clock import DAY_S
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.traces.files import TraceFile
-from netsim.traces.moves import Moves, Naming, Users, doubts, name_users, renumbered, resampled, steps_of
+from netsim.traces.moves import Moves, UserNaming, Users, doubts, name_users, renumbered, resampled, steps_of
 from netsim.traces.table import GLOBE, Box, Plane, TraceTable, outline
 from netsim.traces.trace import LocalTime, Trace
 from netsim.traces.values import epoch_s
@@ -121,7 +121,7 @@ class TraceSetting(TraceFile):
             problem = f"{self.segments} are more than the {len(moves.user)} rows"
             raise BadInput(f"{self.trace}: segments: {problem}; take fewer")
         clock = local.clock(float(moves.time_s.max()))
-        naming = Naming(self.users, table.users, self.segments, round_s)
+        naming = UserNaming(self.users, table.users, self.segments, round_s)
         names, user, user_notes = name_users(naming, moves, clock)
         if not np.array_equal(user, moves.user):
             moves = replace(moves, user=user)
@@ -185,8 +185,8 @@ class TraceSetting(TraceFile):
         if cell == "all" or (cell is None and fixes.cell is None):
             return table, []
         if fixes.cell is None:
-            remedy = f"leave cell out, or try --columns cell={table.likely.get('cell', 'HEADER')}"
-            raise BadInput(f"{self.trace}: cell: {cell!r} asked for, but the file has no column cell; {remedy}")
+            problem = f"{cell!r} asked for, but the file has no column cell"
+            raise BadInput(f"{self.trace}: cell: {problem}; leave cell out, or try --columns cell=HEADER")
         busiest = busiest_cells(table)
         shown = ", ".join(f"{cells[c]} ({n})" for c, n in busiest[:10])
         present = {cells[c]: c for c, _ in busiest}

@@ -1,7 +1,7 @@
 """Fixes of a trace file: formats hand over raw columns, which are checked here, and become one table.
 
-In memory a row takes 28 bytes (time 8, user 4, place 16), 8 more while it is read (its line, its track), and 8, 4 and 8
-more for RSRP, cell and speed where the file has them; names are held once.
+In memory a row takes 28 bytes (time 8, user 4, place 16), 8 more while it is read (its line, its track), and 8 and 4
+more for RSRP and cell where the file has them; names are held once.
 
 A row that would make the trace wrong (no time, a place that cannot be, time running backwards) stops the reading. One
 without a place or a user, or without a signal that the file has for others, is left out and counted.
@@ -20,12 +20,11 @@ import numpy as np
 
 from netsim.columns import Columns, frozen
 from netsim.errors import BadInput
-from netsim.traces.source import Source
 from netsim.traces.values import (
     LATEST_EPOCH_S,
     RELATIVE_BELOW_S,
     Codes,
-    Names,
+    NameCodes,
     Refused,
     Times,
     bounded,
@@ -145,7 +144,6 @@ def look_like_degrees(x: FloatArray, y: FloatArray) -> bool:
     return bool(np.all(np.abs(x) <= 180.0) and np.all(np.abs(y) <= 90.0))
 
 
-MEASURED = ("rsrp_dbm", "speed_mps")
 RSRP_BOUNDS_DBM = (-160.0, -20.0)
 PLACES = {"lat": (-90.0, 90.0), "lon": (-180.0, 180.0), "x_m": (-1e9, 1e9), "y_m": (-1e9, 1e9)}
 BOUNDS = {**PLACES, "time_s": (0.0, LATEST_EPOCH_S)}
@@ -159,7 +157,7 @@ class FixRows(Columns):
     """Fixes in the order of the file.
 
     user (n,), cell (n,) : numbers of names. time_s (n,) since 1970-01-01 UTC, or since a midnight without a date.
-    place (n, 2) : finite and within bounds. speed_mps (n,) : NaN where missing. None: a column the file lacks.
+    place (n, 2) : finite and within bounds. None: a column the file lacks.
     """
 
     user: Codes
@@ -167,7 +165,6 @@ class FixRows(Columns):
     place: FloatArray
     rsrp_dbm: FloatArray | None = None
     cell: Codes | None = None
-    speed_mps: FloatArray | None = None
 
 
 @frozen
@@ -192,23 +189,19 @@ class TrackPoints(Columns):
 class TraceTable:
     """The fixes of a file or folder.
 
-    path, format, n_bytes : as it was named, what it was read as, its size.
+    path, format : as it was named, and what it was read as.
     users, cells : names, in order of first appearance. left_out : reason -> rows that are not here.
-    header_of : our name -> header in the file; ignored : headers that nothing reads; likely : our name -> header
-    that probably means it, for optional columns that the file lacks. Only a CSV has headers.
+    facts : what a format says of the file, by a word, for `netsim inspect`; notes : for the user.
     """
 
     path: str
     format: str
-    n_bytes: int
     fixes: FixRows
     users: tuple[str, ...]
     cells: tuple[str, ...]
     coordinates: Coordinates
     left_out: dict[str, int]
-    header_of: dict[str, str]
-    ignored: tuple[str, ...]
-    likely: dict[str, str]
+    facts: dict[str, str]
     notes: tuple[str, ...]
 
     def __len__(self) -> int:
@@ -238,18 +231,17 @@ class TraceTable:
 class FixBuilder:
     """Checks the columns of a file, piece by piece, and makes a table of them.
 
-    zone : of times of day without one. header_of, ignored, likely, notes, left_out : see `TraceTable`; a format fills
-    in what it knows.
+    zone : of times of day without one. header_of : our name -> header in the file. facts, notes, left_out : see
+    `TraceTable`; a format fills in what it knows.
     """
 
     def __init__(self, path: str, crs: str, zone: tzinfo | None) -> None:
         self.path, self.crs, self.zone = path, crs, zone
         self.header_of: dict[str, str] = {}
-        self.likely: dict[str, str] = {}
-        self.ignored: tuple[str, ...] = ()
+        self.facts: dict[str, str] = {}
         self.notes: list[str] = []
         self.left_out: Counter[str] = Counter()
-        self._names = {"user": Names(), "cell": Names()}
+        self._names = {"user": NameCodes(), "cell": NameCodes()}
         self._users: dict[tuple[str, str], int] = {}
         self._times: Times | None = None
         self._grown: dict[str, array[Any]] = {}
@@ -264,7 +256,7 @@ class FixBuilder:
         """Check and keep rows of a file. Raises `BadInput` with one line.
 
         line (n,) : of each row. columns : `user`, `time_s`, and `lat` and `lon` or `x_m` and `y_m`; also `rsrp_dbm`,
-        `cell`, `speed_mps`, and `track`, within which time may not run backwards (default: the user). Each is a list
+        `cell` and `track`, within which time may not run backwards (default: the user). Each is a list
         of texts, or an array (n,): of finite numbers, NaN where missing, and for users of the numbers of `user`.
         """
         self._files.append((self._n_rows, file))
@@ -274,7 +266,7 @@ class FixBuilder:
                 if isinstance(values, list):
                     values = self._read(ours, values, line, delimiter)
                 elif ours in BOUNDS:
-                    _check(values, *BOUNDS[ours])
+                    _check(ours, values)
                 self._grow(ours, values)
             except Refused as refusal:
                 column = shown(self.header_of.get(ours, ours), quote=False)
@@ -301,7 +293,7 @@ class FixBuilder:
         if self._times is not None:
             columns["time_s"] = self._times.settled(columns["time_s"], columns["user"])
             self.notes += self._times.notes
-        users, cells = self._called(columns), self._cells(columns)
+        users, cells = self._called("user", columns), self._called("cell", columns)
         self._leave_out(format, columns)
         names = DEGREES if "lat" in columns else METRES
         fixes = FixRows(
@@ -310,20 +302,16 @@ class FixBuilder:
             place=np.column_stack([columns.pop(name) for name in names]),
             rsrp_dbm=columns.get("rsrp_dbm"),
             cell=columns.get("cell"),
-            speed_mps=columns.get("speed_mps"),
         )
         table = TraceTable(
             path=self.path,
             format=format,
-            n_bytes=sum(Source(file).n_bytes for file in {file for _, file in self._files}),
             fixes=fixes,
             users=users,
             cells=cells,
             coordinates=Coordinates.of(self.path, names, self.crs),
             left_out=dict(self.left_out),
-            header_of=self.header_of,
-            ignored=self.ignored,
-            likely=self.likely,
+            facts=self.facts,
             notes=tuple(self.notes),
         )
         return _usable(table)
@@ -339,36 +327,35 @@ class FixBuilder:
         text = with_points(text, delimiter)
         if ours in PLACES:
             return bounded(text, *PLACES[ours])
-        if ours in MEASURED:
+        if ours == "rsrp_dbm":
             return numbers(text)
         if self._times is None:
             self._times = Times(self.zone, self.header_of.get(ours, ""))
         return self._times.read(text, line[0])
 
-    def _called(self, columns: dict[str, Any]) -> tuple[str, ...]:
-        """The names of users; rows without one get the number -1."""
-        n_of = Counter(name for name, _ in self._users)
-        shared = [name for name, n in n_of.items() if n > 1]
-        if shared:
-            n = sum(n_of[name] for name in shared)
-            called = listed([longer for name, longer in self._users if name == shared[0]][:3])
-            self.notes.append(f"{n:,} users have equal names ({listed(shared[:3])}): they are called {called}, ...")
-        if self._users:
-            return tuple(longer if n_of[name] > 1 else name for name, longer in self._users)
-        return self._without_missing(columns, "user")
-
-    def _cells(self, columns: dict[str, Any]) -> tuple[str, ...]:
-        """The names of cells; rows without one get the number -1."""
-        return self._without_missing(columns, "cell", _NO_CELL) if "cell" in columns else ()
-
-    def _without_missing(self, columns: dict[str, Any], ours: str, more: Sequence[str] = ()) -> tuple[str, ...]:
+    def _called(self, ours: str, columns: dict[str, Any]) -> tuple[str, ...]:
+        """The names of users or cells; rows without one get the number -1."""
+        if ours not in columns:
+            return ()
+        if ours == "user" and self._users:
+            return self._longer()
         names = self._names[ours]
         if names.n_joined:
             header = self.header_of.get(ours, ours)
             differ = f"{names.n_joined:,} names of {header} differ from others by blanks or .0 alone"
             self.notes.append(f"{differ} and were joined with them")
-        named, columns[ours] = without_missing(names.all(), columns[ours], more)
+        named, columns[ours] = without_missing(names.all(), columns[ours], _NO_CELL if ours == "cell" else ())
         return named
+
+    def _longer(self) -> tuple[str, ...]:
+        """The names of users that formats number themselves, the longer ones where several are equal."""
+        n_of = Counter(name for name, _ in self._users)
+        names = {user: user[n_of[user[0]] > 1] for user in self._users}
+        equal = [user for user in names if n_of[user[0]] > 1]
+        if equal:
+            called = listed([f"{name}: {longer}" for name, longer in equal[:3]])
+            self.notes.append(f"{len(equal):,} users of equal names are distinguished ({called}, ...)")
+        return tuple(names.values())
 
     def _leave_out(self, format: str, columns: dict[str, Any]) -> None:
         """Leave out rows without a place or a user, and see to the order of time."""
@@ -399,9 +386,10 @@ class FixBuilder:
             raise BadInput(f"{where}: {problem}; sort the rows of each user by time")
 
 
-def _check(value: FloatArray, low: float, high: float) -> None:
-    """Raise `Refused` at a number out of bounds."""
-    bad = (value < low) | (value > high)
+def _check(ours: str, value: FloatArray) -> None:
+    """Raise `Refused` at a number out of bounds, or a missing time."""
+    low, high = BOUNDS[ours]
+    bad = (value < low) | (value > high) | (np.isnan(value) & (ours == "time_s"))
     if bad.any():
         row = int(bad.argmax())
         raise Refused(row, f"{value[row]:g} is not a number in [{low:g}, {high:g}]; correct or remove the line")

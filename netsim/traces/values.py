@@ -79,7 +79,7 @@ def bounded(text: Sequence[str], low: float, high: float, required: bool = False
     return value
 
 
-class Names:
+class NameCodes:
     """Names of a column that comes in pieces, without blanks around them and 7 for 7.0, numbered in order of first
     appearance.
     """

@@ -57,7 +57,7 @@ def test_sumo_numbers_vehicles_persons_and_containers_apart(tmp_path, n_steps):
     users, table = users_of(write(tmp_path / "t.xml", fcd(*[step] * n_steps)))
     assert users == {"vehicle 0": n_steps, "person 0": n_steps, "7": n_steps}
     assert table.fixes.place[:, 0][:3].tolist() == [0, 600, 5]
-    assert table.notes == ("2 users have equal names (0): they are called vehicle 0, person 0, ...",)
+    assert table.notes == ("2 users of equal names are distinguished (0: vehicle 0, 0: person 0, ...)",)
     alone, table = users_of(write(tmp_path / "u.xml", fcd([mover("vehicle", 0, 1, 1), mover("person", 1, 1, 1)])))
     assert (list(alone), table.notes) == (["0", "1"], ())
 
@@ -87,7 +87,10 @@ def test_a_folder_of_gpx_is_a_phone_and_a_file_another(tmp_path):
     write(tmp_path / "in" / "activity_2.gpx", gpx(("Morning Run", minutes(9), 1)))  # at the same time: somebody else
     users, table = users_of(tmp_path / "in")
     assert users == {"activity_1": 3, "activity_2": 3, "a": 6, "b": 3}
-    assert "2 users have equal names (Morning Run): they are called activity_1, activity_2, ..." in table.notes
+    assert (
+        "2 users of equal names are distinguished (Morning Run: activity_1, Morning Run: activity_2, ...)"
+        in table.notes
+    )
 
 
 def test_tracks_of_one_file_are_one_phone_unless_they_overlap(tmp_path):

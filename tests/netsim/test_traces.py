@@ -99,7 +99,7 @@ def test_columns_map_names_to_headers(tmp_path):
     columns = {"time_s": "Timestamp", "lat": "Latitude", "lon": "Longitude", "rsrp_dbm": "RSRP"}
     table = read_table(write(tmp_path, text), columns)
     assert table.fixes.rsrp_dbm.tolist() == [-100]
-    assert table.ignored == ("extra",)
+    assert table.facts["ignored"] == "extra"
     assert table.users == ("all",)
     assert table.notes == ("the file has no column user: all rows belong to one user, called all",)
 

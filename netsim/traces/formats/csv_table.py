@@ -14,7 +14,7 @@ from netsim.traces.source import read_sheets
 from netsim.traces.table import AUTO, DEGREES, GLOBE, METRES, FixBuilder
 from netsim.traces.values import listed, shown
 
-_OPTIONAL = ("user", "rsrp_dbm", "cell", "speed_mps")
+_OPTIONAL = ("user", "rsrp_dbm", "cell")
 _OURS = ("time_s", *DEGREES, *METRES, *_OPTIONAL)
 _SYNONYMS = {
     "time_s": "time timestamp timestamps timems datetime date utc timeutc epoch unixtime ts gpstime timesteptime"
@@ -27,9 +27,8 @@ _SYNONYMS = {
     "y_m": "y north northing utmy vehicley persony",
     "rsrp_dbm": "rsrp ltersrp ssrsrp nrrsrp signalstrength",
     "cell": "cellid rawcellid ci eci cgi ecgi nci pci cellname basestation",
-}  # without speed_mps: a column called speed may well be in km/h
-_OTHER_UNITS = {ours: {"km", "cm", "mm", "ft", "feet", "mi", "miles"} for ours in METRES}
-_OTHER_UNITS["speed_mps"] = {"kmh", "kph", "mph", "kn", "knots"}
+}
+_OTHER_UNITS = {"km", "cm", "mm", "ft", "feet", "mi", "miles"}
 
 
 class CsvTable(TraceFormat):
@@ -70,18 +69,20 @@ class CsvTable(TraceFormat):
             raise BadInput(f"{path}: line 1: no column {_missing(header, missing, header_of)}")
         header_of = {ours: name for ours, name in header_of.items() if ours not in other}
         for ours, name in header_of.items():
-            if units := set(re.findall(r"[a-z]+", name.lower())) & _OTHER_UNITS.get(ours, set()):
+            units = set(re.findall(r"[a-z]+", name.lower())) & _OTHER_UNITS
+            if ours in METRES and units:
                 problem = f"is in {min(units)}, but {ours} is not; convert the column"
                 raise BadInput(f"{path}: column {shown(name)}: {problem}")
             if list(header).count(name) > 1:
                 raise BadInput(f"{path}: line 1: {shown(name)} appears twice in the header; rename one")
         fixes.header_of = header_of
-        fixes.ignored = tuple(name for name in header if name not in header_of.values())
-        fixes.likely = {ours: name for ours, name in _likely(header, header_of).items() if ours in _OPTIONAL}
+        fixes.facts["columns"] = ", ".join(o if o == name else f"{o}={name}" for o, name in header_of.items())
+        fixes.facts["ignored"] = ", ".join(name for name in header if name not in header_of.values()) or "none"
+        likely = {ours: name for ours, name in _likely(header, header_of).items() if ours in _OPTIONAL}
         if "user" not in header_of:
             fixes.notes.append("the file has no column user: all rows belong to one user, called all")
-        if fixes.likely:
-            fixes.notes.append(f"columns not read that may be meant: --columns {_option(fixes.likely)}")
+        if likely:
+            fixes.notes.append(f"columns not read that may be meant: --columns {_option(likely)}")
 
 
 def _missing(header: Sequence[str], missing: list[str], header_of: Mapping[str, str]) -> str:
