@@ -277,8 +277,8 @@ class FixBuilder:
         """Check and keep a track of a user."""
         n = len(points.line)
         segment = np.zeros(n) if points.segment is None else points.segment
-        track = self._n_tracks + np.unique(segment, return_inverse=True)[1]
-        self._n_tracks += n
+        track = self._n_tracks + segment
+        self._n_tracks += 1 + int(segment.max(initial=0))
         places = {"lat": points.lat_deg, "lon": points.lon_deg}
         self.add(file, points.line, {"user": np.full(n, user), "track": track, "time_s": points.time_s} | places)
 

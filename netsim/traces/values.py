@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, tzinfo
+from datetime import datetime, tzinfo
 
 import numpy as np
 import numpy.typing as npt
@@ -154,7 +154,7 @@ _DAY, _CLOCK = r"(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])", r"([01]\d|2[0-3])([0-5]\
 _COMPACT = re.compile(rf"(19[7-9]\d|20\d\d){_DAY}({_CLOCK})?(\.0*)?")
 _SHORT_COMPACT = re.compile(rf"\d\d{_DAY}{_CLOCK}(\.0*)?")  # with two digits of the year
 _TO_THE_SECOND = 14  # digits of a compact date that can mean nothing else; 17 with milliseconds
-_AFTER_NOW_S, _BEFORE_PHONES_S = 2e9, 1e9  # 2033, 2001
+_AFTER_NOW_S = 2e9  # 2033
 _SLASHES = re.compile(r"\d{4}[/.]\d\d[/.]\d\d[ _T]\d\d[:.]\d\d")
 _UTC = re.compile(r"\s*(UTC|GMT|Z)$")
 _OF_CHECKINS = "%a %b %d %H:%M:%S %z %Y"  # Tue Apr 03 18:00:09 +0000 2012
@@ -277,18 +277,8 @@ def _unit(text: Sequence[str], header: str) -> tuple[str, tuple[str, ...]]:
         raise ValueError(f"{shown(text[0])} could count seconds, or be {date}; {DATE_REMEDY}")
     for larger in ("milliseconds", "microseconds", "nanoseconds"):
         if value > LATEST_EPOCH_S and value / _PER_S[larger] <= LATEST_EPOCH_S:
-            said = f"times count {larger} since 1970: as seconds they would lie beyond 2100"
-            return larger, (said, *_early(value / _PER_S[larger]))
-    return "seconds", _early(value)
-
-
-def _early(time_s: float) -> tuple[str, ...]:
-    """A warning on times long before phones were tracked."""
-    if not RELATIVE_BELOW_S <= time_s < _BEFORE_PHONES_S:
-        return ()
-    year = datetime.fromtimestamp(time_s, UTC).year
-    remedy = "if they count another unit, or from another beginning, say so in the header (time_ms)"
-    return (f"times lie in {year}: {remedy}",)
+            return larger, (f"times count {larger} since 1970: as seconds they would lie beyond 2100",)
+    return "seconds", ()
 
 
 def _compact(text: str) -> int:

@@ -167,11 +167,12 @@ BAD = {
     "other headers": (
         "timestamp,Latitude,lon,RSRP\n1,2,3,4\n",
         f"{NONE} time_s, lat; the file has timestamp, Latitude, lon, RSRP; "
-        "try --columns time_s=timestamp,lat=Latitude,rsrp_dbm=RSRP",
+        "add what is missing, or try --columns time_s=timestamp,lat=Latitude,rsrp_dbm=RSRP",
     ),
     "other metres": (
         "time,x,y\n1,2,3\n",
-        f"{NONE} time_s, lat, lon; the file has time, x, y; try --columns time_s=time,x_m=x,y_m=y",
+        f"{NONE} time_s, x_m, y_m; the file has time, x, y; "
+        "add what is missing, or try --columns time_s=time,x_m=x,y_m=y",
     ),
 }
 

@@ -3,7 +3,6 @@
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from typing import ClassVar, Literal
 
 from pydantic import Field
@@ -14,6 +13,7 @@ from netsim.traces.source import read_sheets
 from netsim.traces.table import AUTO, DEGREES, GLOBE, METRES, FixBuilder
 from netsim.traces.values import listed, shown
 
+_PAIRS = (DEGREES, METRES)
 _OPTIONAL = ("user", "rsrp_dbm", "cell")
 _OURS = ("time_s", *DEGREES, *METRES, *_OPTIONAL)
 _SYNONYMS = {
@@ -55,19 +55,21 @@ class CsvTable(TraceFormat):
             if ours not in _OURS:
                 raise BadInput(f"{path}: columns: {shown(ours)} is not one of our names; use {', '.join(_OURS)}")
             if name not in header:
-                near = get_close_matches(name, header, 3, 0.5)
-                hint = f"did you mean {' or '.join(near)}?" if near else "use one of these"
                 problem = f"the file has no such column (it has {listed(header)})"
-                raise BadInput(f"{path}: columns: {ours}={name}: {problem}; {hint}")
+                raise BadInput(f"{path}: columns: {ours}={name}: {problem}; use one of these")
         names = {ours: self.columns.get(ours, ours) for ours in _OURS}
         header_of = {ours: name for ours, name in names.items() if name in header}
-        in_metres, in_degrees = (sum(ours in header_of for ours in pair) for pair in (METRES, DEGREES))
-        place, other = DEGREES, METRES
-        if in_metres and (fixes.crs not in (AUTO, GLOBE) or in_metres > in_degrees):
-            place, other = METRES, DEGREES
+        likely = _likely(header, header_of)
+        in_degrees, in_metres = ([sum(ours in of for ours in pair) for of in (header_of, likely)] for pair in _PAIRS)
+        by_crs = fixes.crs not in (AUTO, GLOBE) and any(in_metres)
+        place, other = (METRES, DEGREES) if by_crs or in_metres > in_degrees else (DEGREES, METRES)
+        optional = {ours: name for ours, name in likely.items() if ours in _OPTIONAL}
         if missing := [ours for ours in ("time_s", *place) if ours not in header_of]:
-            raise BadInput(f"{path}: line 1: no column {_missing(header, missing, header_of)}")
-        header_of = {ours: name for ours, name in header_of.items() if ours not in other}
+            found = {ours: likely.get(ours, "HEADER") for ours in missing} | optional
+            problem = f"no column {', '.join(missing)}; the file has {listed(header)}"
+            raise BadInput(f"{path}: line 1: {problem}; add what is missing, or try --columns {_option(found)}")
+        for ours in other:
+            header_of.pop(ours, None)
         for ours, name in header_of.items():
             units = set(re.findall(r"[a-z]+", name.lower())) & _OTHER_UNITS
             if ours in METRES and units:
@@ -78,25 +80,10 @@ class CsvTable(TraceFormat):
         fixes.header_of = header_of
         fixes.facts["columns"] = ", ".join(o if o == name else f"{o}={name}" for o, name in header_of.items())
         fixes.facts["ignored"] = ", ".join(name for name in header if name not in header_of.values()) or "none"
-        likely = {ours: name for ours, name in _likely(header, header_of).items() if ours in _OPTIONAL}
         if "user" not in header_of:
             fixes.notes.append("the file has no column user: all rows belong to one user, called all")
-        if likely:
-            fixes.notes.append(f"columns not read that may be meant: --columns {_option(likely)}")
-
-
-def _missing(header: Sequence[str], missing: list[str], header_of: Mapping[str, str]) -> str:
-    """The missing columns, those that the file has, and the headers that may be meant."""
-    likely, absent = _likely(header, header_of), missing
-    if set(METRES) <= set(likely) and not set(DEGREES) & set(likely):
-        missing = [METRES[DEGREES.index(ours)] if ours in DEGREES else ours for ours in missing]
-    if set(missing) & set(likely):
-        more = {ours: name for ours, name in likely.items() if ours in _OPTIONAL}
-        remedy = f"try --columns {_option({ours: likely.get(ours, 'HEADER') for ours in missing} | more)}"
-    else:
-        text = _option(dict.fromkeys(missing, "HEADER"))
-        remedy = f"add what is missing, or name its header with --columns {text}"
-    return f"{', '.join(absent)}; the file has {listed(header)}; {remedy}"
+        if optional:
+            fixes.notes.append(f"columns not read that may be meant: --columns {_option(optional)}")
 
 
 def _likely(header: Sequence[str], header_of: Mapping[str, str]) -> dict[str, str]:
@@ -105,11 +92,9 @@ def _likely(header: Sequence[str], header_of: Mapping[str, str]) -> dict[str, st
     free = {key: name for key, name in plain.items() if name not in header_of.values()}
     likely: dict[str, str] = {}
     for ours in [ours for ours in _SYNONYMS if ours not in header_of]:
-        names = [ours.replace("_", ""), *_SYNONYMS[ours].split()]
-        same = [name for name in names if name in free]
-        near = [hit for name in names if len(name) > 3 for hit in get_close_matches(name, free, 1, 0.8)]
-        if same or near:
-            likely[ours] = free.pop((same or near)[0])
+        same = [name for name in (ours.replace("_", ""), *_SYNONYMS[ours].split()) if name in free]
+        if same:
+            likely[ours] = free.pop(same[0])
     if likely.get("user", "").lower().startswith("node") and ("cell" in likely or "cell" in header_of):
         del likely["user"]  # of a base station, as drive tests call it
     return likely
