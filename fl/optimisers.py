@@ -7,11 +7,11 @@ import numpy as np
 from pydantic import Field
 
 from netsim.part import OneOf, Part
-from netsim.units import FloatArray
+from netsim.units import FloatArray, IntArray
 
 
 class Optimiser(Part):
-    """Moves weights w by a step along the gradient g of a batch; t counts the steps of a round from 1.
+    """Moves weights w by a step along the gradient g of a batch; t, or t (k, 1), counts the steps of a round from 1.
 
     Its memory begins at zero in every round, so an update depends on the data of its round alone.
     """
@@ -26,7 +26,9 @@ class Optimiser(Part):
         return []
 
     @abstractmethod
-    def step(self, w: FloatArray, g: FloatArray, memory: list[FloatArray], learning_rate: float, t: int) -> None:
+    def step(
+        self, w: FloatArray, g: FloatArray, memory: list[FloatArray], learning_rate: float, t: int | IntArray
+    ) -> None:
         """Changes weights w (k, d) and memory in place; in the precision of w, from gradients g (k, d).
 
         Rows are networks, and contiguous. They become fewer when devices have taken all their steps, and lack the
@@ -41,7 +43,9 @@ class Sgd(Optimiser):
 
     reference: ClassVar = "McMahan et al., Communication-Efficient Learning of Deep Networks, 2017, Algorithm 1"
 
-    def step(self, w: FloatArray, g: FloatArray, memory: list[FloatArray], learning_rate: float, t: int) -> None:
+    def step(
+        self, w: FloatArray, g: FloatArray, memory: list[FloatArray], learning_rate: float, t: int | IntArray
+    ) -> None:
         w -= w.dtype.type(learning_rate) * g
 
 
@@ -57,7 +61,9 @@ class Momentum(Optimiser):
     def start(self, w: FloatArray) -> list[FloatArray]:
         return [np.zeros_like(w)]
 
-    def step(self, w: FloatArray, g: FloatArray, memory: list[FloatArray], learning_rate: float, t: int) -> None:
+    def step(
+        self, w: FloatArray, g: FloatArray, memory: list[FloatArray], learning_rate: float, t: int | IntArray
+    ) -> None:
         velocity, number = memory[0], w.dtype.type
         velocity *= number(self.momentum)
         velocity += g
@@ -86,7 +92,9 @@ class Adam(Optimiser):
     def start(self, w: FloatArray) -> list[FloatArray]:
         return [np.zeros_like(w), np.zeros_like(w)]
 
-    def step(self, w: FloatArray, g: FloatArray, memory: list[FloatArray], learning_rate: float, t: int) -> None:
+    def step(
+        self, w: FloatArray, g: FloatArray, memory: list[FloatArray], learning_rate: float, t: int | IntArray
+    ) -> None:
         (m, v), number = memory, w.dtype.type
         size, root = number(learning_rate / (1.0 - self.beta1**t)), number((1.0 - self.beta2**t) ** 0.5)
         m *= number(self.beta1)

@@ -40,7 +40,7 @@ class RadioMap(GridLearner):
     Figures: mae_links_db (the links of the round, under the model that the round started from), and on held-out links
     mae_new_links_db, mae_new_stations_db (new base stations, same UEs) and mae_new_positions_db (UEs that never train);
     rmse_db is over all of these, constant_rmse_db the deviation of their RSRP, which the best constant would have.
-    With `theory` also those of `fl.radio_map.theory` and `fl.radio_map.theory`.
+    With `theory` also those of `fl.radio_map.theory`.
 
     Departs from the paper: the sigmoid has a scale (`sigmoid_scale_m: 1` is the literal one), and heights may be
     negative, since over flat ground psi(0) = 1/2 would dim every link that ends near it.
@@ -206,24 +206,16 @@ class RadioMap(GridLearner):
 
     def _theory(self, model: Model, data: Local) -> Metrics:
         """Lemma 1 and Corollary 1 for a step without clip and noise from this model, and how gradients fall off."""
-        from fl.radio_map import descent_theory, gradient_decay
+        from fl.radio_map.theory import decay, descent
 
         rows, weight = self.gradients(model, HEIGHTS, data), data.count / data.count.sum()
-        mean, eta, j = weight @ rows, self.learning_rate_heights, descent_theory.concentration(weight)
+        mean, eta = weight @ rows, self.learning_rate_heights
         ahead = self.step(model, HEIGHTS, mean[None])
-        taken = self.heights_m(ahead) - self.heights_m(model)
-        b2 = descent_theory.dissimilarity2(rows, weight)
-        smooth = descent_theory.smoothness(mean, weight @ self.gradients(ahead, HEIGHTS, data), taken)
-        kappa = descent_theory.descent_rate(eta, smooth, b2, 0.0, j)
-        return {
-            "dissimilarity_b": float(np.sqrt(b2)),
-            "smoothness_l": smooth,
-            "kappa_h": kappa,
-            "largest_step": descent_theory.largest_step(smooth, b2, 0.0, j),
-            "largest_mu": descent_theory.largest_budget(eta, smooth, b2, j),
-            "kappa_theta": self.learning_rate_propagation * (1.0 - smooth * self.learning_rate_propagation / 2.0),
-            "residual": descent_theory.residual(eta, smooth, b2, kappa),
-        } | gradient_decay.figures(rows, self.grid(model).centre_m, data.mean_x())
+        change = weight @ self.gradients(ahead, HEIGHTS, data) - mean
+        found = descent(rows, weight, self.heights_m(ahead) - self.heights_m(model), change, eta)
+        eta_theta = self.learning_rate_propagation
+        found["kappa_theta"] = eta_theta * (1.0 - found["smoothness_l"] * eta_theta / 2.0)
+        return found | decay(rows, self.grid(model).centre_m, data.mean_x())
 
 
 def _normalised(rows: FloatArray) -> FloatArray:

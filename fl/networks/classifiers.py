@@ -67,8 +67,10 @@ class Network(Part):
 
     def unpack(self, flat: "Tensor", image: ImageFormat) -> "list[Tensor]":
         """Views of rows (k, d), one an array (k, *shape)."""
+        import torch
+
         layers = self.layers(image)
-        pieces = flat.split([prod(layer.shape) for layer in layers], dim=1)
+        pieces = torch.split(flat, [prod(layer.shape) for layer in layers], dim=1)
         return [p.view(-1, *layer.shape) for p, layer in zip(pieces, layers, strict=True)]
 
     def start(self, n: int, image: ImageFormat, rng: Rng) -> FloatArray:

@@ -133,7 +133,8 @@ class Classifier:
             single = w.repeat_interleave(n, dim=0)  # (k n, d): a network for each image
             each = self._gradient(single, x.flatten(0, 1)[:, None], y.view(-1, 1), live.view(-1, 1))
             each = each * (sample_clip / each.norm(dim=1, keepdim=True).clamp(min=sample_clip))
-            return each.view(k, n, -1).sum(dim=1) / live.sum(dim=1, keepdim=True).clamp(min=1.0)
+            clipped: Tensor = each.view(k, n, -1).sum(dim=1) / live.sum(dim=1, keepdim=True).clamp(min=1.0)
+            return clipped
         flat = w.detach().requires_grad_()
         logits = self._logits(flat, x, live)
         losses = functional.cross_entropy(logits.flatten(0, 1), y.flatten(), reduction="none").view_as(live)

@@ -83,7 +83,7 @@ def _trained(net: Mlp, before: FloatArray, data: Local, how: SgdSettings, rng: R
     """Networks (k, d) after training from before (k, d) on data of k devices, those with the most samples first."""
     w, g, loss = before.copy(), np.zeros_like(before), np.zeros(len(before))
     memory, count, owner = how.optimiser.start(w), data.count, row_id(data.ue, data.model)
-    size = how.batch(count)
+    size, y = how.batch(count), np.asarray(data.y)
     steps = -(-count // size)
     shape = _Shape.of(net, how, int(size[0]))
     for epoch in range(how.local_epochs):
@@ -93,11 +93,11 @@ def _trained(net: Mlp, before: FloatArray, data: Local, how: SgdSettings, rng: R
         for step in range(steps[0]):
             k = int(np.count_nonzero(steps > step))
             taken = step * size[:k]
-            batches = _Batches(order, data.ptr[:k] + taken, np.minimum(size[:k], count[:k] - taken))
+            batches = _Batches(order, data.ptr[:k] + taken, data.ptr[:k] + np.minimum(taken + size[:k], count[:k]))
             masks = np.empty((k, 0, 0), dtype=how.number)
             if how.dropout:
                 masks = _masks(net, how, f"dropout{epoch}.{taken[0]}", owner[:k], int(size[0]), rng)
-            _gradients(w[:k], g[:k], data.x, data.y, masks, batches, shape, loss)
+            _gradients(w[:k], g[:k], data.x, y, masks, batches, shape, loss)
             if how.proximal:
                 g[:k] += how.proximal * (w[:k] - before[:k])
             if how.weight_decay:
@@ -147,11 +147,11 @@ class _Shape(NamedTuple):
 
 
 class _Batches(NamedTuple):
-    """Samples of each device: order[start:start + count], start and count (k,)."""
+    """Samples of each device: order[start:end], start and end (k,)."""
 
     order: IntArray
     start: IntArray
-    count: IntArray
+    end: IntArray
 
 
 @compiled
@@ -166,7 +166,7 @@ def _gradients(
     matrix (in + 1, out).
     """
     for i in range(len(w)):
-        chosen = batches.order[batches.start[i] : batches.start[i] + batches.count[i]]
+        chosen = batches.order[batches.start[i] : batches.end[i]]
         loss[i] = _gradient(w[i], g[i], z[chosen], y[chosen], masks[i], shape)
 
 
@@ -196,7 +196,7 @@ def _gradient(w: FloatArray, g: FloatArray, x: FloatArray, y: FloatArray, masks:
         _clip(values, deltas, shape)
     for i in range(shape.frozen, last + 1):
         np.dot(values[i].T, deltas[i], g[shape.first[i] : shape.first[i + 1]].reshape(layers[i].shape))
-    return np.square(error).mean()
+    return float(np.square(error).mean())
 
 
 @compiled

@@ -60,7 +60,8 @@ class RoundKinds:
             raise ValueError("a round needs z >= 0, q in [0, 1] and count >= 0")
         rows = rows[(q > 0) & (count > 0)]
         kinds, which = np.unique(rows[:, :2], axis=0, return_inverse=True)
-        return cls(*kinds.T, np.bincount(which.reshape(-1), weights=rows[:, 2], minlength=len(kinds)))
+        z, q = kinds.T
+        return cls(z, q, np.bincount(which.reshape(-1), weights=rows[:, 2], minlength=len(kinds)))
 
     @property
     def sampled(self) -> bool:

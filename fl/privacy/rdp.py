@@ -36,7 +36,7 @@ _DIGITS_LEFT = 1e-9  # ln A below this is rounding, where it is a difference fro
 @lru_cache(maxsize=64)
 def renyi(z: float, q: float = 1.0) -> FloatArray:
     """The cost of one round at ORDERS (n_orders,), for noise multiplier z >= 0 and sampling rate q in [0, 1]."""
-    return costs(np.array([z]), np.array([q]))[0]
+    return np.asarray(costs(np.array([z]), np.array([q]))[0])
 
 
 def costs(z: FloatArray, q: FloatArray) -> FloatArray:
@@ -129,4 +129,4 @@ def _series(i: int, z: FloatArray, q: FloatArray, order: FloatArray) -> FloatArr
     middle, half = z * z * (log_1mq - log_q) + 0.5, 0.5 / (z * z)
     below = i * log_q + j * log_1mq + (i * i - i) * half + log_ndtr((middle - i) / z)
     above = j * log_q + i * log_1mq + (j * j - j) * half + log_ndtr((j - middle) / z)
-    return log_binomial + np.stack([below, above])
+    return np.asarray(log_binomial + np.stack([below, above]))

@@ -9,24 +9,24 @@ H = I + A' Sigma^-1 A the log-likelihood of u, less that of noise alone, is
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from fl.radio_map.obstacles import Incidence
 from netsim.columns import frozen
 from netsim.units import FloatArray, IntArray
 
+_RIDGE = 1e-12  # of links that touch the same cells alike
 _LEAST = 1e-3  # of the strongest crossing of a link: weaker ones change no likelihood
 
 
 @frozen
 class LinkPatterns:
-    """A(u) of n places: crossings first[i] to first[i + 1] of place i by cell, and `links` (n,), how many it has.
+    """A(u) of n places with as many `links` each: crossings (k,), by place and cell: cell, link of all, value."""
 
-    cell (k,), link (k,) from 0 within the place, value (k,).
-    """
-
-    first: IntArray
-    links: IntArray
+    n: int
+    links: int
     cell: IntArray
     link: IntArray
     value: FloatArray
@@ -34,20 +34,39 @@ class LinkPatterns:
     @classmethod
     def join(cls, parts: list[LinkPatterns]) -> LinkPatterns:
         """Join parts of all places."""
-        ends = np.cumsum([0, *(part.first[-1] for part in parts)])
-        first = [part.first[:-1] + end for part, end in zip(parts, ends[:-1], strict=True)]
-        columns = ([getattr(part, name) for part in parts] for name in ("links", "cell", "link", "value"))
-        return cls(np.concatenate([*first, ends[-1:]]), *(np.concatenate(column) for column in columns))
+        before = np.cumsum([0, *(part.n * part.links for part in parts)])
+        link = [part.link + first for part, first in zip(parts, before[:-1], strict=True)]
+        cell, value = ([getattr(part, name) for part in parts] for name in ("cell", "value"))
+        n, links = sum(part.n for part in parts), parts[0].links
+        return cls(n, links, np.concatenate(cell), np.concatenate(link), np.concatenate(value))
+
+    @cached_property
+    def _pairs(self) -> tuple[IntArray, IntArray]:
+        """Pairs of crossings (m,) of one cell by two links of a place, or by one; each pair once."""
+        place = self.link // self.links
+        begins = np.diff(place, prepend=-1).astype(np.bool_) | np.diff(self.cell, prepend=-1).astype(np.bool_)
+        crossing = np.arange(len(place))
+        first = np.maximum.accumulate(np.where(begins, crossing, 0))
+        many = crossing - first + 1  # partners: those before it in its cell, and itself
+        one = np.repeat(crossing, many)
+        return one, np.arange(len(one)) - np.repeat(np.cumsum(many) - many - first, many)
 
     def log_likelihood(self, update: FloatArray, variance: FloatArray, scale: float) -> FloatArray:
         """Log-likelihood of each place (n,) for an update (M,) and its noise variance (M,), both of A times
         `scale`.
         """
-        from fl.radio_map.link_score import score  # compiled: not needed to read a scenario
-
-        out = np.empty(len(self.links))
-        score(self.first, self.links, self.cell, self.link, self.value * scale, update, 1.0 / variance, out)
-        return out
+        one, other = self._pairs
+        value, size = self.value * scale, self.n * self.links
+        weighted = value / variance[self.cell]
+        b = np.bincount(self.link, weighted * update[self.cell], size).reshape(self.n, self.links)
+        at = self.link[one] * self.links + self.link[other] % self.links
+        h = np.bincount(at, weighted[one] * value[other], size * self.links).reshape(self.n, self.links, -1)
+        unit = 1.0 / np.sqrt(1.0 + np.diagonal(h, axis1=1, axis2=2))
+        h *= unit[:, :, None] * unit[:, None]  # the lower half; with the identity its diagonal is 1
+        np.einsum("npp->np", h)[:] = 1.0 + _RIDGE
+        factor = np.linalg.cholesky(h)
+        z = np.linalg.solve(factor, (unit * b)[:, :, None])[:, :, 0]
+        return (z * z / 2 + np.log(unit) - np.log(np.diagonal(factor, axis1=1, axis2=2))).sum(axis=1)
 
 
 def patterns_of(under: Incidence, value: FloatArray, n: int, links: int, normalised: bool) -> LinkPatterns:
@@ -55,11 +74,11 @@ def patterns_of(under: Incidence, value: FloatArray, n: int, links: int, normali
     of_link, size = under.link, np.abs(value)
     most = np.zeros(n * links)
     np.maximum.at(most, of_link, size)
-    row, link = np.divmod(of_link, links)
     keep = np.flatnonzero((size > _LEAST * most[of_link]) & (size > 0))
-    keep = keep[np.lexsort((link[keep], under.cell[keep], row[keep]))]
-    row, link, value, first = row[keep], link[keep], value[keep], np.searchsorted(row[keep], np.arange(n + 1))
+    keep = keep[np.lexsort((of_link[keep], under.cell[keep], of_link[keep] // links))]
+    link, value = of_link[keep], value[keep]
     if normalised:
-        share = value / most.reshape(n, links).max(axis=1)[row]
-        value = share / np.sqrt(np.bincount(row, weights=share**2, minlength=n))[row]
-    return LinkPatterns(first, np.full(n, links), under.cell[keep], link, value)
+        place = link // links
+        value = value / most.reshape(n, links).max(axis=1)[place]
+        value = value / np.sqrt(np.bincount(place, weights=value**2, minlength=n))[place]
+    return LinkPatterns(n, links, under.cell[keep], link, value)

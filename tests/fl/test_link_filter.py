@@ -61,8 +61,8 @@ class TestLikelihood:
         mine = patterns.log_likelihood(y, variance, scale)
         for i in range(len(tried)):
             a = np.zeros((144, links))
-            some = slice(patterns.first[i], patterns.first[i + 1])
-            a[patterns.cell[some], patterns.link[some]] = patterns.value[some] * scale
+            some = patterns.link // links == i
+            a[patterns.cell[some], patterns.link[some] % links] = patterns.value[some] * scale
             both = multivariate_normal(cov=a @ a.T + np.diag(variance)).logpdf(y)
             alone = multivariate_normal(cov=np.diag(variance)).logpdf(y)
             assert mine[i] == pytest.approx(both - alone, abs=0.02)
@@ -72,8 +72,8 @@ class TestLikelihood:
         patterns = LEAK.link_patterns(view.model_before, place, 30, 1.0)
         for i in range(6):
             a = np.zeros((1600, 30))
-            some = slice(patterns.first[i], patterns.first[i + 1])
-            a[patterns.cell[some], patterns.link[some]] = patterns.value[some]
+            some = patterns.link // patterns.links == i
+            a[patterns.cell[some], patterns.link[some] % patterns.links] = patterns.value[some]
             y = view.update[i, :1600]
             top = np.abs(y).max()
             size = np.maximum(np.abs(a).max(axis=0), 1e-300)

@@ -16,6 +16,7 @@ from fl.radio_map.obstacles import (
     theta_gradient,
     theta_of,
 )
+from fl.radio_map.theory import decay, descent
 from fl.types import Antennas, HeldOut, Local, Public
 from netsim.errors import BadInput
 from netsim.geometry import Area
@@ -226,42 +227,26 @@ class TestLinks:
         assert len(lots) == 1, "the same are held out in every round"
 
 
-class TestDescent:
-    def test_equal_devices_are_not_dissimilar_and_opposite_ones_are(self):
-        from fl.radio_map import descent_theory
+class TestTheory:
+    def test_descent_of_a_quadratic_meets_its_bounds(self):
+        """F = 5/2 |h|^2 for all devices: B = 1 and L = 5, and a step of 1 / L is the largest that descends."""
+        h, d, weight = np.array([1.0, 2.0]), np.array([0.3, -0.1]), np.full(4, 0.25)
+        found = descent(np.tile(5 * h, (4, 1)), weight, d, 5 * d, 0.1)
+        assert found["dissimilarity_b"] == pytest.approx(1.0) and found["smoothness_l"] == pytest.approx(5.0)
+        assert found["largest_step"] == pytest.approx(0.2) and found["kappa_h"] == pytest.approx(0.1 / 4)
+        assert found["largest_mu"] == pytest.approx((1 / (5 * 0.1) - 1) / 0.25)
+        assert found["residual"] == pytest.approx(np.sqrt(0.1 * 5**4 / (8 * 0.025)))
+        largest = descent(np.tile(5 * h, (4, 1)), weight, d, 5 * d, 0.2)
+        assert largest["kappa_h"] == pytest.approx(0.0, abs=1e-15) == largest["largest_mu"]
+        assert np.isnan(descent(np.tile(5 * h, (4, 1)), weight, d, 5 * d, 0.3)["residual"])
+        opposite = descent(np.array([[1.0], [-1.0]]), np.full(2, 0.5), d, d, 0.1)
+        assert opposite["dissimilarity_b"] == float("inf")
 
-        rows, weight = np.tile([[3.0, 4.0]], (4, 1)), np.full(4, 0.25)
-        assert descent_theory.dissimilarity2(rows, weight) == pytest.approx(1.0)
-        assert descent_theory.concentration(weight) == pytest.approx(0.25)
-        assert descent_theory.dissimilarity2(np.array([[1.0], [-1.0]]), np.full(2, 0.5)) == float("inf")
-
-    def test_bounds_meet_where_the_lemma_says(self):
-        from fl.radio_map import descent_theory
-
-        smooth, b2, j, mu = 0.4, 3.0, 0.01, 7.0
-        eta = descent_theory.largest_step(smooth, b2, mu, j)
-        assert descent_theory.descent_rate(eta, smooth, b2, mu, j) == pytest.approx(0.0, abs=1e-15)
-        assert descent_theory.largest_budget(eta, smooth, b2, j) == pytest.approx(mu)
-        half = descent_theory.descent_rate(eta / 2, smooth, b2, mu, j)
-        assert half == pytest.approx(eta / 8)  # its maximum over eta
-        assert np.isnan(descent_theory.residual(1.0, 1.0, 1.0, -1.0))
-        assert descent_theory.residual(eta, smooth, b2, half, clip=1e9) < 1e-8
-
-    def test_smoothness_of_a_quadratic_is_its_curvature(self):
-        from fl.radio_map import descent_theory
-
-        h, d = np.array([1.0, 2.0]), np.array([0.3, -0.1])
-        assert descent_theory.smoothness(5 * h, 5 * (h + d), d) == pytest.approx(5.0)
-
-
-class TestDecay:
     def test_what_falls_off_is_monotone_and_what_rises_is_not(self):
-        from fl.radio_map import gradient_decay
-
         grid = HeightGrid.over(Area(0.0, 0.0, 300.0, 300.0), 3.0)
         place = np.array([[150.0, 150.0], [31.0, 200.0]])
         away = np.linalg.norm(grid.centre_m[None] - place[:, None], axis=2)
-        falls = gradient_decay.figures(np.exp(-away / 20), grid.centre_m, place)
+        falls = decay(np.exp(-away / 20), grid.centre_m, place)
         assert falls["monotone_percent"] == 100.0 and falls["fall_48_m_db"] < falls["fall_12_m_db"] < 0
-        assert gradient_decay.figures(np.exp(away / 50), grid.centre_m, place)["monotone_percent"] == 0.0
-        assert np.isnan(gradient_decay.figures(0 * away, grid.centre_m, place)["monotone_percent"])
+        assert decay(np.exp(away / 50), grid.centre_m, place)["monotone_percent"] == 0.0
+        assert np.isnan(decay(0 * away, grid.centre_m, place)["monotone_percent"])
