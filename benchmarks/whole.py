@@ -95,7 +95,7 @@ def played(name: str, settings: dict[str, Any]) -> tuple[float, dict[str, Part]]
     places = (
         (sgd_regression, "train_regression"),
         (central, "train_regression"),
-        (mlp, "mean_squared_gradient"),
+        (mlp.Mlp, "mean_squared_gradient"),
         (dlg.Dlg, "_search"),
         (leakage, "sliced_w1_of_sets"),
     )
@@ -163,7 +163,7 @@ def gradients(calls: list[Call], most: int) -> Loops:
         mine = z[model_of == model]
         took_s, found = _timed(squared(net, parameters[model], mine), first=len(apart) == 1)
         cpu_s += took_s
-        ours = mlp.mean_squared_gradient(net, parameters[[model]], np.zeros(len(mine), np.int64), mine)
+        ours = net.mean_squared_gradient(parameters[[model]], np.zeros(len(mine), np.int64), mine)
         apart.append(abs(float(found.mean()) / ours - 1))
     return _scaled(cpu_s, chosen, every, {"gradients": float(f"{max(apart):.2g}")})
 

@@ -184,4 +184,4 @@ def _gradients(view: View, weights: FloatArray, model: int, grid: PlaceGrid) -> 
     own = {name: constants[name][model] for name in ("centre_m", "scale_m")}
     z = (grid.place_m - own["centre_m"]) / own["scale_m"]
     waves = own["scale_m"][:, None] * constants["wave_vectors"][0].T
-    return PlaceGradients(cast(RsrpNet, view.learner).net_of(weights[None]), weights, waves, z)
+    return PlaceGradients(cast(RsrpNet, view.learner).net, weights, waves, z)

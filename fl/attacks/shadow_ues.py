@@ -163,7 +163,7 @@ def _rsrp_dbm(x: FloatArray, cell: IntArray, model: IntArray, view: View, facts:
     dbm = constants["rsrp_mean_dbm"][model] + std_db * (dbm - dbm.mean()) / spread
     if not isinstance(view.learner, RsrpNet):
         return np.asarray(dbm)
-    expected = view.learner.predict_dbm(view.model_before, model, x, cell)
+    expected = view.learner.predict_dbm(view.model_before, model, x)
     with np.errstate(all="ignore"):  # a model that has diverged
         off = float(np.sqrt((((dbm - expected) / std_db) ** 2).mean()))
         nearer = expected + min(_UNLEARNT / off, 1.0) * (dbm - expected)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from fl.data import SHARED_MODEL
 from fl.encodings import ENCODINGS, Encoding, Fourier, Position, encoded
 from fl.evenly import evenly
 from fl.learners import LayeredLearner
@@ -16,7 +15,6 @@ from fl.optimisers import OPTIMISERS, Optimiser, Sgd
 from fl.priors import PRIORS, NoPrior, Prior
 from fl.server_optimiser import MODEL_CHANGES
 from fl.types import Bound, HeldOut, Local, Metrics, Model, Public, Updates
-from netsim.errors import BadInput
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
@@ -25,7 +23,6 @@ if TYPE_CHECKING:
 
 
 _MOST_DIAGNOSED = 20_000  # samples
-MOST_CELLS = 512  # inputs of cells
 
 _PUBLISHED: dict[str, Any] = {
     "activation": "elu",
@@ -118,9 +115,6 @@ class RsrpNet(LayeredLearner):
     """what the network reads beside the standardised position"""
     prior: Annotated[Prior, PRIORS] = NoPrior()
     """public law of RSRP to which the network learns the difference"""
-    cell_input: Literal["none", "one-hot"] = "none"
-    """what the network reads of the cell that a sample measured, where one model learns several: nothing, or one input
-    per cell, whose weights are an embedding as wide as the first hidden layer"""
     learning_rate: float = Field(default_factory=_of_profile("learning_rate"), gt=0, le=10)
     """learning rate of local training"""
     optimiser: Annotated[Optimiser, OPTIMISERS] = Sgd()
@@ -151,38 +145,35 @@ class RsrpNet(LayeredLearner):
 
     reference: ClassVar = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Algorithm 1"
     example: ClassVar = {"kind": "rsrp-net", "hidden": [8]}
-
-    @property
-    def needs(self) -> dict[str, str]:  # type: ignore[override]
-        """Signals; and a model of several cells, where their inputs are to tell them apart."""
-        signals = {"signals": "it learns signals at positions; take data of kind measured or segments"}
-        shared = {SHARED_MODEL: "cell_input tells cells apart; take data with cell: strongest, or cell_input: none"}
-        return signals | ({} if self.cell_input == "none" else shared)
+    needs: ClassVar = {"signals": "it learns signals at positions; take data of kind measured or segments"}
 
     @property
     def offers(self) -> frozenset[str]:  # type: ignore[override]
         """Capabilities that later parts may require.
 
         `bound` where one record's share of an update is bounded, `linear local steps` where an update is a linear
-        combination of gradients, with the same factors for all parameters; `sample gradient` where these are gradients
-        in all parameters of positions and labels alone, unscaled; `record gradients` also where they are scaled;
-        `layer 2` where that layer is trained; `hidden activations` where a position determines those of every layer.
+        combination of gradients, with the same factors for all parameters; `record gradients` where these are gradients
+        in all parameters, `sample gradient` where they are those of positions and labels alone, unscaled; `layer 2`
+        where that layer is trained.
         """
-        words = {"positions", "layers", "signals", MODEL_CHANGES}
+        words = {
+            "positions",
+            "layers",
+            "signals",
+            "hidden activations",
+            "record loss",
+            "record gradient",
+            MODEL_CHANGES,
+        }
         words |= {f"layer {i + 1}" for i in range(self.frozen_layers, self.layers)}
-        words |= {"biased first layer"} if self.frozen_layers == 0 else set()
-        words |= {"linear local steps"} if self.optimiser.linear else set()
-        whole = self.sample_clip is None and self.frozen_layers == 0 and self.optimiser.linear
-        whole = whole and not self.weight_decay
-        words |= {"sample gradient"} if whole and self._reads_places_only else set()
-        moved = self.frozen_layers == 0 and self.optimiser.linear and self._reads_places_only
-        words |= {"record gradients"} if moved else set()
-        words |= {"hidden activations", "record loss", "record gradient"} if self._reads_places_only else set()
+        if self.frozen_layers == 0:
+            words.add("biased first layer")
+        if self.optimiser.linear:
+            words.add("linear local steps")
+        if self.optimiser.linear and self.frozen_layers == 0:
+            words |= {"record gradients"}
+            words |= {"sample gradient"} if self.sample_clip is None and not self.weight_decay else set()
         return frozenset(words | {"bound", "record bound"} if self._bounds_records else words)
-
-    @property
-    def _reads_places_only(self) -> bool:
-        return self.cell_input == "none"
 
     @property
     def _bounds_records(self) -> bool:
@@ -247,28 +238,13 @@ class RsrpNet(LayeredLearner):
 
     @property
     def net(self) -> "Mlp":
-        """The network's shape, without inputs of cells."""
-        return self._net(0)
-
-    def net_of(self, rows: FloatArray) -> "Mlp":
-        """The shape of the networks whose parameters, or updates, are rows (n, d)."""
-        more, remainder = divmod(rows.shape[1] - self.net.n_parameters, self.hidden[0])
-        if remainder or more < 0 or (more and self._reads_places_only):
-            raise ValueError(f"{rows.shape[1]} numbers are no parameters of this network")
-        return self._net(more)
-
-    def _net(self, n_cell: int) -> "Mlp":
+        """The network's shape."""
         from fl.networks.mlp import Mlp
 
-        return Mlp((2 + 2 * self.encoding.waves + n_cell, *self.hidden, 1), self.activation)
+        return Mlp((2 + 2 * self.encoding.waves, *self.hidden, 1), self.activation)
 
     def init(self, public: Public, rng: Rng) -> Model:
-        n, n_cell = public.n_model, 0 if self._reads_places_only else public.n_cell
-        if n_cell > MOST_CELLS:
-            raise BadInput(
-                f"learning.learner.cell_input: {n_cell} cells make as many inputs, at most {MOST_CELLS} are possible; "
-                "take fewer cells, or cell_input: none"
-            )
+        n = public.n_model
         if self.standardise_by == "dataset":
             if public.dataset is None:
                 raise ValueError("standardise_by: dataset needs the dataset's statistics")
@@ -283,12 +259,12 @@ class RsrpNet(LayeredLearner):
             "rsrp_mean_dbm": np.full(n, self.public_rsrp_mean_dbm),
             "rsrp_std_db": np.full(n, self.public_rsrp_std_db),
         } | self.prior.constants(public)
-        return Model(self._glorot(self._net(n_cell), constants, rng), constants)
+        return Model(self._glorot(constants, rng), constants)
 
-    def _glorot(self, net: "Mlp", constants: dict[str, FloatArray], rng: Rng) -> FloatArray:
+    def _glorot(self, constants: dict[str, FloatArray], rng: Rng) -> FloatArray:
         """Glorot-uniform weights, zero biases; the output bias at the mean for centred labels."""
         n, rows = len(constants["centre_m"]), []
-        for layer, (a, b) in enumerate(pairwise(net.sizes)):
+        for layer, (a, b) in enumerate(pairwise(self.net.sizes)):
             limit = np.sqrt(6.0 / (a + b))
             unit = rng.uniform(f"weights{layer}", np.arange(n), (a * b,))
             rows += [limit * (2.0 * unit - 1.0), np.zeros((n, b))]
@@ -303,54 +279,45 @@ class RsrpNet(LayeredLearner):
             self.learning_rate, self.batch_size, self.local_epochs, self.dropout, self.sample_clip, self.optimiser,
             self.proximal, self.frozen_layers, self.precision, self.step_limit == "polyak", self.weight_decay,
         )  # fmt: skip
-        x, y = self._encode(model, data.model[data.row_of_sample], data.x, data.y, data.cell)
-        made = train_regression(self.net_of(model.parameters), model.parameters, replace(data, x=x, y=y), how, rng)
+        z, y = self._samples(model, data.model[data.row_of_sample], data.x, data.y)
+        made = train_regression(self.net, model.parameters, replace(data, x=z, y=y), how, rng)
         return replace(made, bound=self._record_bound(data))
 
     def _record_bound(self, data: Local) -> Bound | None:
         """Upper bound of one record's part of an update: learning_rate C / n for the fewest samples n of a row."""
         if self.sample_clip is None or not self._bounds_records:
             return None
-        fewest = (
-            max(int(data.count.min()), 1) if len(data.count) else 1
-        )  # without devices: as of a device with one record
+        fewest = max(int(data.count.min()), 1) if len(data.count) else 1  # of no devices: as of one with one record
         return Bound(self.learning_rate * self.sample_clip / fewest, "record", "replace")
 
     def step(self, model: Model, phase: str, merged: FloatArray) -> Model:
-        sizes = list(pairwise(self.net_of(model.parameters).sizes))[: self.frozen_layers]
-        frozen = sum((a + 1) * b for a, b in sizes)  # whatever noise or a projection has put there
-        return replace(model, parameters=model.parameters + np.where(np.arange(merged.shape[1]) < frozen, 0.0, merged))
+        first = self._first(self.frozen_layers + 1)  # noise or a projection may have moved what is frozen
+        moved = np.where(np.arange(merged.shape[1]) < first, 0.0, merged)
+        return replace(model, parameters=model.parameters + moved)
 
     def evaluate(self, model: Model, held_out: HeldOut) -> Metrics:
         if len(held_out) == 0:
             return {"rmse_db": float("nan"), "mape_percent": float("nan")}
-        error = self.predict_dbm(model, held_out.model, held_out.x, held_out.cell) - held_out.y
+        error = self.predict_dbm(model, held_out.model, held_out.x) - held_out.y
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             return {
                 "rmse_db": float(np.sqrt(np.mean(error**2))),
                 "mape_percent": float(100 * np.mean(np.abs(error / held_out.y))),
             }
 
-    def predict_dbm(
-        self, model: Model, model_of: np.ndarray, position_m: FloatArray, cell: IntArray | None = None
-    ) -> FloatArray:
-        """RSRP (N,) of cells (N,) at positions (N, 2) by the models model_of (N,)."""
-        from fl.networks.mlp import predict
-
-        z, _ = self._encode(model, model_of, position_m, None, cell)
-        out = predict(self.net_of(model.parameters), model.parameters, model_of, z)
+    def predict_dbm(self, model: Model, model_of: IntArray, position_m: FloatArray) -> FloatArray:
+        """RSRP (N,) at positions (N, 2) by the models model_of (N,)."""
         c = model.constants
+        out = self.net.predict(model.parameters, model_of, self._inputs(model, model_of, position_m))
         if self.labels == "standardised":
             out = self._label_mean_dbm(c)[model_of] + c["rsrp_std_db"][model_of] * out
         return out + self.prior.expected_dbm(c, model_of, position_m)
 
-    def strongest_dbm(self, model: Model, place_m: FloatArray, model_of: IntArray, cell: IntArray) -> FloatArray:
+    def strongest_dbm(self, model: Model, place_m: FloatArray, model_of: IntArray) -> FloatArray:
         largest = np.full(len(place_m), np.nan)
-        read = np.zeros_like(cell) if self._reads_places_only else cell
-        for m, c in np.unique(np.column_stack([model_of, read]), axis=0).tolist():
-            of, at_cell = np.full(len(place_m), m), None if self._reads_places_only else np.full(len(place_m), c)
+        for m in np.unique(model_of).tolist():
             with np.errstate(over="ignore", invalid="ignore"):  # a model that has diverged
-                largest = np.fmax(largest, self.predict_dbm(model, of, place_m, at_cell))
+                largest = np.fmax(largest, self.predict_dbm(model, np.full(len(place_m), m), place_m))
         return largest
 
     def _label_mean_dbm(self, constants: dict[str, FloatArray]) -> FloatArray:
@@ -361,32 +328,21 @@ class RsrpNet(LayeredLearner):
     def trained_centrally(self, model: Model, samples: HeldOut, epochs: int, rng: Rng) -> Model:
         from fl.networks.central import SETTINGS, train_centrally
 
-        net, of = self.net_of(model.parameters), samples.model
-        z, target = self._encode(model, of, samples.x, samples.y, samples.cell)
-        start = self._glorot(net, model.constants, rng)
-        trained = train_centrally(net, start, of, z, np.asarray(target), replace(SETTINGS, local_epochs=epochs), rng)
-        return replace(model, parameters=trained)
+        of, how = samples.model, replace(SETTINGS, local_epochs=epochs)
+        start = self._glorot(model.constants, rng)
+        z, y = self._samples(model, of, samples.x, samples.y)
+        return replace(model, parameters=train_centrally(self.net, start, of, z, y, how, rng))
 
     def record_losses(self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray) -> FloatArray:
-        from fl.networks.mlp import predict
-
-        z, target = self._encode(model, model_of, x, y)
+        z, target = self._samples(model, model_of, x, y)
         with np.errstate(over="ignore", invalid="ignore"):
-            return np.asarray(
-                (predict(self.net_of(model.parameters), model.parameters, model_of, z) - np.asarray(target)) ** 2
-            )
+            return (self.net.predict(model.parameters, model_of, z) - target) ** 2
 
     def record_gradient_norms(self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray) -> FloatArray:
-        from fl.networks.mlp import sample_gradient_norms
-
-        z, target = self._encode(model, model_of, x, y)
-        return sample_gradient_norms(self.net_of(model.parameters), model.parameters, model_of, z, np.asarray(target))
+        return self.net.sample_gradient_norms(model.parameters, model_of, *self._samples(model, model_of, x, y))
 
     def record_gradients(self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray) -> FloatArray:
-        from fl.networks.mlp import sample_gradients
-
-        z, target = self._encode(model, model_of, x, y)
-        return sample_gradients(self.net_of(model.parameters), model.parameters, model_of, z, np.asarray(target))
+        return self.net.sample_gradients(model.parameters, model_of, *self._samples(model, model_of, x, y))
 
     def diagnose(self, model: Model, data: Local) -> Metrics:
         """`step_stability` = learning_rate * 2 * mean |dF/dw|^2: full-batch descent on MSE is unstable above 2,
@@ -396,12 +352,9 @@ class RsrpNet(LayeredLearner):
         """
         if self.optimiser.kind_name() != "sgd" or self.frozen_layers:
             return {}
-        from fl.networks.mlp import mean_squared_gradient
-
         few = evenly(len(data.x), _MOST_DIAGNOSED)
-        rows, cell = data.model[data.row_of_sample[few]], None if data.cell is None else data.cell[few]
-        z, _ = self._encode(model, rows, data.x[few], None, cell)
-        squared = mean_squared_gradient(self.net_of(model.parameters), model.parameters, rows, z)
+        of = data.model[data.row_of_sample[few]]
+        squared = self.net.mean_squared_gradient(model.parameters, of, self._inputs(model, of, data.x[few]))
         return {"step_stability": 2 * self.learning_rate * squared}
 
     def centroid_bound_m(self, model: Model, data: Local) -> FloatArray:
@@ -412,23 +365,18 @@ class RsrpNet(LayeredLearner):
         gbar_h^2; standardised lengths become metres with the larger scale. Units are mixed, as in the source, so the
         bound depends on the scale of the labels. NaN unless FedSGD on whole gradients in double precision.
         """
+        bound_m = np.full(len(data.ue), np.nan)
         whole = self.dropout == self.weight_decay == self.frozen_layers == 0 and self.sample_clip is None
-        if not (self._one_step and self.optimiser.linear and whole and self.precision == 64):
-            return np.full(len(data.ue), np.nan)
-        from fl.networks.mlp import first_layer_deltas
-
-        rows = data.model[data.row_of_sample]
-        z, y = self._encode(model, rows, data.x, data.y, data.cell)
-        net, bound_m = self.net_of(model.parameters), np.full(len(data.ue), np.nan)
-        for i, (first, end) in enumerate(pairwise(data.ptr)):
-            if end > first and y is not None:
-                m, n = int(data.model[i]), int(end - first)
-                with np.errstate(all="ignore"):  # a model that has diverged, or places that were moved out of sight
-                    mean, squares = first_layer_deltas(net, model.parameters[m], z[first:end], y[first:end])
-                    where = z[first:end, :2]
-                    spread = ((where - where.mean(axis=0)) ** 2).sum()
-                    bound = (np.abs(mean) * (squares + spread)).sum() / (2 * n * (mean**2).sum())
-                bound_m[i] = bound * float(model.constants["scale_m"][m].max())
+        if not (self._one_step and self.optimiser.linear and whole and self.precision == 64) or data.y is None:
+            return bound_m
+        z, y = self._samples(model, data.model[data.row_of_sample], data.x, data.y)
+        for i in np.flatnonzero(data.count):
+            mine, m = slice(data.ptr[i], data.ptr[i + 1]), data.model[i]
+            with np.errstate(all="ignore"):  # a model that has diverged, or places that were moved out of sight
+                mean, squares = self.net.first_layer_deltas(model.parameters[m], z[mine], y[mine])
+                spread = z[mine, :2].var(axis=0).sum() * data.count[i]
+                bound = (np.abs(mean) * (squares + spread)).sum() / (2 * data.count[i] * (mean**2).sum())
+            bound_m[i] = bound * model.constants["scale_m"][m].max()
         return bound_m
 
     @property
@@ -444,48 +392,32 @@ class RsrpNet(LayeredLearner):
     def layers(self) -> int:
         return len(self.hidden) + 1
 
+    def _first(self, layer: int) -> int:
+        """Number of parameters of the layers before `layer`, from 1."""
+        return sum((a + 1) * b for a, b in list(pairwise(self.net.sizes))[: layer - 1])
+
     def layer(self, updates: FloatArray, layer: int) -> FloatArray:
-        sizes = list(pairwise(self.net_of(updates).sizes))
-        first = sum((a + 1) * b for a, b in sizes[: layer - 1])
-        inputs, units = sizes[layer - 1]
-        whole = updates[:, first : first + (inputs + 1) * units].reshape(-1, inputs + 1, units)
-        known = self.net.sizes[layer - 1]  # inputs of cells come after those of the place
-        return whole if known == inputs else np.concatenate([whole[:, :known], whole[:, -1:]], axis=1)
+        inputs, units = self.net.sizes[layer - 1 : layer + 1]
+        return updates[:, self._first(layer) : self._first(layer + 1)].reshape(-1, inputs + 1, units)
 
     def layer_input(self, model: Model, of: int, place_m: FloatArray, layer: int) -> FloatArray:
-        from fl.networks.mlp import layer_inputs
-
-        if layer > 1 and not self._reads_places_only:
-            raise ValueError(
-                f"cell_input: {self.cell_input}: a place alone does not determine what layer {layer} reads"
-            )
-        net = self.net_of(model.parameters)
-        z = self._encode(model, np.full(len(place_m), of), place_m, None)[0]
-        h, known = layer_inputs(net, model.parameters[of], z, layer), self.net.sizes[layer - 1]
-        return h if known == h.shape[1] - 1 else np.concatenate([h[:, :known], h[:, -1:]], axis=1)
+        z = self._inputs(model, np.full(len(place_m), of), place_m)
+        return self.net.layer_inputs(model.parameters[of], z, layer)
 
     def standardisation(self, model: Model) -> tuple[FloatArray, FloatArray]:
         return model.constants["centre_m"], model.constants["scale_m"]
 
-    def _encode(
-        self,
-        model: Model,
-        model_of: np.ndarray,
-        x: FloatArray,
-        y: FloatArray | None,
-        cell: IntArray | None = None,
-    ) -> tuple[FloatArray, FloatArray | None]:
-        """The network's inputs (N, p) and targets (N,) of positions x (N, 2) in metres and RSRP y (N,) in dBm.
-
-        cell (N,) is what was measured; without it all inputs of cells are zero.
-        """
+    def _inputs(self, model: Model, model_of: IntArray, x: FloatArray) -> FloatArray:
+        """The network's inputs (N, p) at positions x (N, 2) in metres."""
         c = model.constants
         offset_m = x - c["centre_m"][model_of]
-        z = encoded(offset_m / c["scale_m"][model_of], offset_m, c["wave_vectors"][:1].reshape(-1, 2))
-        if more := self.net_of(model.parameters).sizes[0] - z.shape[1]:
-            z = np.concatenate([z, np.zeros((len(z), more)) if cell is None else np.eye(more)[cell]], axis=1)
-        if y is not None:
-            y = y - self.prior.expected_dbm(c, model_of, x)
-        if y is not None and self.labels == "standardised":
-            y = (y - self._label_mean_dbm(c)[model_of]) / c["rsrp_std_db"][model_of]
-        return z, y
+        return encoded(offset_m / c["scale_m"][model_of], offset_m, c["wave_vectors"][:1].reshape(-1, 2))
+
+    def _samples(
+        self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray | None
+    ) -> tuple[FloatArray, FloatArray]:
+        """The network's inputs (N, p) and targets (N,) of positions x (N, 2) in metres and RSRP y (N,) in dBm."""
+        c, target = model.constants, np.asarray(y) - self.prior.expected_dbm(model.constants, model_of, x)
+        if self.labels == "standardised":
+            target = (target - self._label_mean_dbm(c)[model_of]) / c["rsrp_std_db"][model_of]
+        return self._inputs(model, model_of, x), target

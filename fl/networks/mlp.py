@@ -102,69 +102,62 @@ class Mlp:
         terms = zip(self.unpack(direction), activations, deltas, strict=True)
         return torch.stack([((a @ weight + bias) * d).sum(-1) for (weight, bias), a, d in terms]).sum(dim=0)
 
+    def predict(self, parameters: FloatArray, model_of: IntArray, z: FloatArray) -> FloatArray:
+        """F (N,) of inputs z (N, p), sample i by network model_of[i], in double precision as all that follows."""
+        out = np.empty(len(z))
+        for m in np.unique(model_of):
+            mine = model_of == m
+            out[mine] = self.forward(_one(parameters[m]), _one(z[mine]))[0][0].numpy()
+        return out
 
-def predict(net: Mlp, parameters: FloatArray, model_of: IntArray, z: FloatArray) -> FloatArray:
-    """F (N,) of inputs z (N, p), sample i by network model_of[i], in double precision as all that follows."""
-    out = np.empty(len(z))
-    for m in np.unique(model_of):
-        mine = model_of == m
-        out[mine] = net.forward(_one(parameters[m]), _one(z[mine]))[0][0].numpy()
-    return out
+    def layer_inputs(self, parameters: FloatArray, z: FloatArray, layer: int) -> FloatArray:
+        """Inputs of layer `layer` (from 1) of the network parameters (d,) for z (N, p), then 1: (N, inputs + 1)."""
+        before = replace(self, sizes=(*self.sizes[:layer], 1))  # no hidden layer after it is computed
+        activations = before.forward(_one(parameters), _one(z))[1]
+        return np.column_stack([activations[-1][0].numpy(), np.ones(len(z))])
 
+    def mean_squared_gradient(self, parameters: FloatArray, model_of: IntArray, z: FloatArray) -> float:
+        """Mean over samples of |dF/dw|^2."""
+        total = 0.0
+        for m in np.unique(model_of):
+            activations, deltas = self._swept(parameters[m], z[model_of == m], None)
+            total += float(self.squared_norm(activations, deltas).sum())
+        return total / max(len(z), 1)
 
-def layer_inputs(net: Mlp, parameters: FloatArray, z: FloatArray, layer: int) -> FloatArray:
-    """Inputs of layer `layer` (from 1) of the network parameters (d,) for z (N, p), then 1: (N, inputs + 1)."""
-    before = replace(net, sizes=(*net.sizes[:layer], 1))  # no hidden layer after it is computed
-    activations = before.forward(_one(parameters), _one(z))[1]
-    return np.column_stack([activations[-1][0].numpy(), np.ones(len(z))])
+    def sample_gradient_norms(
+        self, parameters: FloatArray, model_of: IntArray, z: FloatArray, y: FloatArray
+    ) -> FloatArray:
+        """L2 norm (N,) of the gradient of each sample's squared error."""
+        found = np.empty(len(z))
+        for m in np.unique(model_of):
+            mine = model_of == m
+            activations, deltas = self._swept(parameters[m], z[mine], y[mine])
+            found[mine] = self.squared_norm(activations, deltas)[0].sqrt().numpy()
+        return found
 
+    def sample_gradients(self, parameters: FloatArray, model_of: IntArray, z: FloatArray, y: FloatArray) -> FloatArray:
+        """Gradient (N, d) of each sample's squared error, 2 (F - y) dF/dw."""
+        found = np.empty((len(z), parameters.shape[1]))
+        for m in np.unique(model_of):
+            mine = model_of == m
+            activations, deltas = self._swept(parameters[m], z[mine], y[mine])
+            found[mine] = self.gradient([a[0][:, None] for a in activations], [d[0][:, None] for d in deltas]).numpy()
+        return found
 
-def mean_squared_gradient(net: Mlp, parameters: FloatArray, model_of: IntArray, z: FloatArray) -> float:
-    """Mean over samples of |dF/dw|^2."""
-    total = 0.0
-    for m in np.unique(model_of):
-        activations, deltas = _swept(net, parameters[m], z[model_of == m], None)
-        total += float(net.squared_norm(activations, deltas).sum())
-    return total / max(len(z), 1)
+    def first_layer_deltas(self, parameters: FloatArray, z: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Mean (hidden,), over samples, of the gradient of a squared error in the biases of the first layer, and the
+        sum of squared deviations from it (hidden,); parameters (d,).
+        """
+        delta = self._swept(parameters, z, y)[1][0][0].numpy()  # (N, hidden)
+        mean = delta.mean(axis=0)
+        return mean, ((delta - mean) ** 2).sum(axis=0)
 
-
-def sample_gradient_norms(
-    net: Mlp, parameters: FloatArray, model_of: IntArray, z: FloatArray, y: FloatArray
-) -> FloatArray:
-    """L2 norm (N,) of the gradient of each sample's squared error."""
-    found = np.empty(len(z))
-    for m in np.unique(model_of):
-        mine = model_of == m
-        activations, deltas = _swept(net, parameters[m], z[mine], y[mine])
-        found[mine] = net.squared_norm(activations, deltas)[0].sqrt().numpy()
-    return found
-
-
-def sample_gradients(net: Mlp, parameters: FloatArray, model_of: IntArray, z: FloatArray, y: FloatArray) -> FloatArray:
-    """Gradient (N, d) of each sample's squared error, 2 (F - y) dF/dw."""
-    found = np.empty((len(z), parameters.shape[1]))
-    for m in np.unique(model_of):
-        mine = model_of == m
-        activations, deltas = _swept(net, parameters[m], z[mine], y[mine])
-        found[mine] = net.gradient([a[0][:, None] for a in activations], [d[0][:, None] for d in deltas]).numpy()
-    return found
-
-
-def first_layer_deltas(net: Mlp, parameters: FloatArray, z: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Mean (hidden,), over samples, of the gradient of a squared error in the biases of the first layer, and the sum
-    of squared deviations from it (hidden,); parameters (d,).
-    """
-    delta = _swept(net, parameters, z, y)[1][0][0].numpy()  # (N, hidden)
-    mean = delta.mean(axis=0)
-    return mean, ((delta - mean) ** 2).sum(axis=0)
-
-
-def _swept(net: Mlp, parameters: FloatArray, z: FloatArray, y: FloatArray | None) -> tuple[list[Tensor], list[Tensor]]:
-    """Activations and deltas (1, N, ...) of a network at inputs z (N, p): of (F - y)^2, of F itself without y."""
-    flat = _one(parameters)
-    out, activations, slopes = net.forward(flat, _one(z))
-    output = torch.ones_like(out) if y is None else 2 * (out - _one(y))
-    return activations, net.deltas(flat, slopes, output)
+    def _swept(self, parameters: FloatArray, z: FloatArray, y: FloatArray | None) -> tuple[list[Tensor], list[Tensor]]:
+        """Activations and deltas (1, N, ...) of a network at inputs z (N, p): of (F - y)^2, of F itself without y."""
+        flat = _one(parameters)
+        out, activations, slopes = self.forward(flat, _one(z))
+        output = torch.ones_like(out) if y is None else 2 * (out - _one(y))
+        return activations, self.deltas(flat, slopes, output)
 
 
 def _one(values: FloatArray) -> Tensor:

@@ -61,7 +61,8 @@ class RoundKinds:
         rows = rows[(q > 0) & (count > 0)]
         kinds, which = np.unique(rows[:, :2], axis=0, return_inverse=True)
         z, q = kinds.T
-        return cls(z, q, np.bincount(which.reshape(-1), weights=rows[:, 2], minlength=len(kinds)))
+        played = np.bincount(which.reshape(-1), weights=rows[:, 2], minlength=len(kinds))
+        return cls(z, q, played.astype(np.float64))
 
     @property
     def sampled(self) -> bool:

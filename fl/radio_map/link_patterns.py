@@ -66,7 +66,8 @@ class LinkPatterns:
         np.einsum("npp->np", h)[:] = 1.0 + _RIDGE
         factor = np.linalg.cholesky(h)
         z = np.linalg.solve(factor, (unit * b)[:, :, None])[:, :, 0]
-        return (z * z / 2 + np.log(unit) - np.log(np.diagonal(factor, axis1=1, axis2=2))).sum(axis=1)
+        gain = z * z / 2 + np.log(unit) - np.log(np.diagonal(factor, axis1=1, axis2=2))
+        return np.asarray(gain.sum(axis=1))
 
 
 def patterns_of(under: Incidence, value: FloatArray, n: int, links: int, normalised: bool) -> LinkPatterns:

@@ -143,7 +143,8 @@ def height_gradient(
     of_crossing = (2.0 / count[links.row] * error)[links.under.link] * link_gradients(links, height_m, theta, scale_m)
     shape = len(count), len(height_m)
     place = links.row[links.under.link] * shape[1] + links.under.cell
-    return np.bincount(place, weights=of_crossing, minlength=shape[0] * shape[1]).reshape(shape)
+    flat = np.bincount(place, weights=of_crossing, minlength=shape[0] * shape[1])
+    return np.asarray(flat.reshape(shape), dtype=np.float64)
 
 
 def theta_gradient(

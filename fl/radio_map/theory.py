@@ -63,7 +63,7 @@ def decay(rows: FloatArray, centre_m: FloatArray, place_m: FloatArray) -> Metric
     mean = _rings((rows[live] / largest[live, None]) ** 2, centre_m, place_m[live])
     known = np.isfinite(mean)
     with np.errstate(divide="ignore", invalid="ignore"):
-        rises = (mean[:, 1:] > mean[:, :-1]).any(axis=1)
+        rises = np.asarray((mean[:, 1:] > mean[:, :-1]).any(axis=1))
         some = (known[:, 1:] & known[:, :-1]).any(axis=1)
         profile = np.where(known, mean, 0.0).sum(axis=(0, 2)) / known.sum(axis=(0, 2))
         fall_db = 10 * np.log10(profile / profile[0])

@@ -31,7 +31,7 @@ def _drawn_values(learning: Learning, setting: WorldSetting, world: World) -> li
     drawn = list[str]()
     if isinstance(mobility, Replay) and trace is not None:
         drawn += mobility.drawn_values(trace, setting.city.has_size, setting.duration_s is not None)
-        alike = SHARED_MODEL in learning.data.offers and SHARED_MODEL not in learning.learner.needs
+        alike = SHARED_MODEL in learning.data.offers
         if mobility.cell == "all" and trace.rsrp_dbm is not None and not (alike or learning.data.named_cell):
             drawn.append("which cells there are (world.ues.mobility.cell)")
     if learning.data.wants_counts:

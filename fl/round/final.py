@@ -117,10 +117,7 @@ def learnt_map(setup: Setup, state: RoundState, place_m: FloatArray) -> FloatArr
     """
     if not {"signals", "positions"} <= setup.learning.data.offers:
         return None
-    known = state.reference
-    n_cell = int(known.cell.max(initial=0)) + 1
-    model_of, cell = np.divmod(np.unique(known.model * n_cell + known.cell), n_cell)
-    return setup.learning.learner.strongest_dbm(state.model, place_m, model_of, cell)
+    return setup.learning.learner.strongest_dbm(state.model, place_m, np.unique(state.reference.model))
 
 
 def surfaces(setup: Setup, state: RoundState, world: World) -> dict[str, FloatArray]:

@@ -145,7 +145,7 @@ def _stepped(learner, view, data, way):
     w0 = torch.from_numpy(view.model_before.parameters)
     if way == "weight decay":
         w0 = w0 + 0.1 * torch.from_numpy(np.random.default_rng(0).normal(size=w0.shape))
-    z, y = (torch.from_numpy(v)[None] for v in learner._encode(view.model_before, np.zeros(20, int), data.x, data.y))
+    z, y = (torch.from_numpy(v)[None] for v in learner._samples(view.model_before, np.zeros(20, int), data.x, data.y))
     w, velocity, square = w0.clone(), torch.zeros_like(w0), torch.zeros_like(w0)
     for step in range(8):
         leaf, part = w.clone().requires_grad_(True), slice(5 * (step % 4), 5 * (step % 4) + 5)

@@ -164,7 +164,7 @@ def test_the_published_model_errs_about_made_up_ues_by_half_of_the_public_deviat
     )
     data = made_up(50, view, facts, Population.uniform(GRID), RNG)
     rows = data.model[data.row_of_sample]
-    off_db = data.y - learner.predict_dbm(model, rows, data.x, data.cell)
+    off_db = data.y - learner.predict_dbm(model, rows, data.x)
     assert np.sqrt((off_db**2).mean()) == pytest.approx(6.0)
     wild = replace(model, parameters=np.full_like(model.parameters, np.nan))
     assert np.isfinite(made_up(50, replace(view, model_before=wild), facts, Population.uniform(GRID), RNG).y).all()

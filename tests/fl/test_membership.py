@@ -274,7 +274,7 @@ class TestRegression:
         part, (local, _) = self.net.model_copy(update={"activation": activation}), campaign(1, 6)
         model = part.init(Public(AREA, 1), RNG)
         found = part.record_gradients(model, np.zeros(6, int), local.x, local.y)
-        z, target = part._encode(model, np.zeros(6, int), local.x, local.y)
+        z, target = part._samples(model, np.zeros(6, int), local.x, local.y)
         for i in range(6):
             w = torch.from_numpy(model.parameters).requires_grad_()
             loss = (part.net.forward(w, torch.from_numpy(z[i : i + 1])[None])[0] - float(target[i])) ** 2

@@ -6,14 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from fl.networks.mlp import (
-    Mlp,
-    first_layer_deltas,
-    layer_inputs,
-    mean_squared_gradient,
-    predict,
-    sample_gradient_norms,
-)
+from fl.networks.mlp import Mlp
 
 ACTIVATIONS = ("elu", "tanh", "sigmoid", "relu")
 SHAPES = ((2, 1), (2, 3, 1), (3, 5, 4, 1), (2, 4, 3, 5, 1))
@@ -89,9 +82,9 @@ class TestAgainstAutograd:
         own, y = z.transpose(0, 1).flatten(0, 1).numpy(), np.linspace(-2, 2, 150)
         squared = (sample_gradients(sizes, activation, w, z) ** 2).sum(-1).T.flatten().numpy()
         out = torch.stack([plain(sizes, activation, a, b) for a, b in zip(w, z, strict=True)]).T.flatten().numpy()
-        found = sample_gradient_norms(net, w.numpy(), of, own, y)
+        found = net.sample_gradient_norms(w.numpy(), of, own, y)
         np.testing.assert_allclose(found, 2 * np.abs(out - y) * np.sqrt(squared), rtol=1e-10)
-        np.testing.assert_allclose(mean_squared_gradient(net, w.numpy(), of, own), squared.mean(), rtol=1e-11)
+        np.testing.assert_allclose(net.mean_squared_gradient(w.numpy(), of, own), squared.mean(), rtol=1e-11)
 
     def test_inner_product_with_a_direction(self, sizes, activation):
         w, z = some(sizes)
@@ -115,7 +108,7 @@ def test_far_away_inputs_stay_finite(activation):
 def test_first_layer_deltas(n):
     net, draw = Mlp((2, 20, 10, 1), "tanh"), np.random.default_rng(n)
     z, y, w = draw.normal(size=(n, 2)), draw.normal(size=n), draw.normal(size=net.n_parameters)
-    mean, squares = first_layer_deltas(net, w, z, y)
+    mean, squares = net.first_layer_deltas(w, z, y)
     at = torch.from_numpy(w)[None]
     out, _, slopes = net.forward(at, torch.from_numpy(z)[None])
     deltas = net.deltas(at, slopes, 2.0 * (out - torch.from_numpy(y)[None]))[0][0].numpy()
@@ -130,10 +123,10 @@ def test_predictions_are_those_of_the_network(activation, n):
     net, draw = Mlp((3, 20, 10, 1), activation), np.random.default_rng(n)
     z, w, of = draw.normal(size=(n, 3)), draw.normal(size=(3, net.n_parameters)), draw.integers(3, size=n)
     expected = net.forward(torch.from_numpy(w[of]), torch.from_numpy(z)[:, None])[0][:, 0].numpy()
-    np.testing.assert_allclose(predict(net, w, of, z), expected, rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(net.predict(w, of, z), expected, rtol=1e-12, atol=1e-13)
     _, activations, _ = net.forward(torch.from_numpy(w[:1]), torch.from_numpy(z)[None])
     for layer in (1, 2, 3):
-        read = layer_inputs(net, w[0], z, layer)
+        read = net.layer_inputs(w[0], z, layer)
         np.testing.assert_allclose(read[:, :-1], activations[layer - 1][0].numpy(), rtol=1e-12, atol=1e-13)
         assert (read[:, -1] == 1).all()
-    assert mean_squared_gradient(net, w, of, z) == 0 if n == 0 else mean_squared_gradient(net, w, of, z) > 0
+    assert net.mean_squared_gradient(w, of, z) == 0 if n == 0 else net.mean_squared_gradient(w, of, z) > 0

@@ -339,7 +339,7 @@ class TestPlaceFilter:
         rounds, grid = played(learner, days_of(3), noise=0.002), PlaceGrid.over(AREA, 100, 1, "place-filter")
         score, alone = np.zeros((2, len(grid), len(grid))), np.zeros((2, len(grid)))
         for view, _ in rounds:
-            z, _ = learner._encode(view.model_before, np.zeros(len(grid), int), grid.place_m, None)
+            z = learner._inputs(view.model_before, np.zeros(len(grid), int), grid.place_m)
             v = []
             for at in z:
                 w = torch.from_numpy(view.model_before.parameters).requires_grad_()

@@ -48,13 +48,3 @@ def test_what_was_learnt_is_the_largest_prediction_of_models_that_somebody_train
     assert len(trained) == 2
     each = [learner.predict_dbm(state.model, np.full(len(place_m), m), place_m) for m in trained]
     np.testing.assert_allclose(table["learnt_dbm"], np.max(each, axis=0), rtol=1e-6)
-
-
-def test_inputs_of_cells_are_those_of_cells_that_somebody_measured(played):
-    shared = {"learning.data": {"kind": "measured", "cell": "strongest"}, "learning.learner.cell_input": "one-hot"}
-    table, place_m, kept = played(shared)
-    learner, state = kept["setup"].learning.learner, kept["state"]
-    zero = np.zeros(len(place_m), dtype=int)
-    each = [learner.predict_dbm(state.model, zero, place_m, zero + c) for c in np.unique(state.reference.cell)]
-    assert len(each) == 2
-    np.testing.assert_allclose(table["learnt_dbm"], np.max(each, axis=0), rtol=1e-6)
