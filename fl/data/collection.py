@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import math
 import zlib
 from functools import lru_cache
 from pathlib import Path
@@ -32,32 +33,28 @@ def read_idx(path: Path, dimensions: int) -> Bytes:
     """
     head = 4 * (1 + dimensions)
     try:
-        with opened(path, _MOST_BYTES + head) as raw, _unpacked(raw, path.suffix == ".gz") as file:
+        with opened(path, _MOST_BYTES + head) as raw:
+            packed = path.suffix == ".gz"
+            file = cast(BinaryIO, gzip.GzipFile(fileobj=raw)) if packed else raw
             first = file.read(head)
             words = np.frombuffer(first[: len(first) // 4 * 4], dtype=">u4")
-            if len(words) and words[0] != _UNSIGNED_BYTES + dimensions:
-                raise BadInput(
-                    f"{path}: magic number {int(words[0])}, expected {_UNSIGNED_BYTES + dimensions} (unsigned bytes, "
-                    f"{dimensions} dimension{'s' * (dimensions > 1)}); is it an IDX file of this kind?"
-                )
-            if len(first) < head:
-                raise BadInput(f"{path}: ends within its header of {head} bytes; fetch the file again")
             shape = tuple(int(n) for n in words[1:])
-            size = int(np.prod([float(n) for n in shape]))
-            if not 0 < size <= _MOST_BYTES:
-                raise BadInput(f"{path}: says that it holds {' x '.join(map(str, shape))} numbers; it is damaged")
-            body = file.read(size + 1)
+            size = math.prod(shape)
+            body = file.read(size + 1) if size <= _MOST_BYTES else b""
     except (OSError, EOFError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or error
         raise BadInput(f"{path}: cannot be read ({reason}); fetch the file again") from None
-    if len(body) != size:
-        what = "is cut short" if len(body) < size else "has bytes left over"
-        raise BadInput(f"{path}: {what}, {size:,} bytes expected after the header; fetch the file again")
+    if len(words) and words[0] != _UNSIGNED_BYTES + dimensions:
+        raise BadInput(
+            f"{path}: magic number {int(words[0])}, expected {_UNSIGNED_BYTES + dimensions} (unsigned bytes, "
+            f"{dimensions} dimension{'s' * (dimensions > 1)}); is it an IDX file of this kind?"
+        )
+    if len(first) < head or not 0 < size <= _MOST_BYTES or len(body) != size:
+        raise BadInput(
+            f"{path}: a header of {head} bytes says {' x '.join(map(str, shape))} numbers, and {len(body):,} bytes "
+            "follow; it is damaged, fetch the file again"
+        )
     return np.frombuffer(body, dtype=np.uint8).reshape(shape)
-
-
-def _unpacked(raw: BinaryIO, packed: bool) -> BinaryIO:
-    return cast(BinaryIO, gzip.GzipFile(fileobj=raw)) if packed else raw
 
 
 _NAMES = {

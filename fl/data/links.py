@@ -13,7 +13,7 @@ from netsim.columns import row_id
 from netsim.errors import BadInput
 from netsim.rng import Rng
 from netsim.ues import Observations
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.units import IntArray
 
 MAP = "map"
 LINKS, STATIONS, POSITIONS = 0, 1, 2
@@ -97,8 +97,15 @@ class LinkMeasurements(Data):
         observed = observed.select(order)
         # lots that depend on the seed alone, not on the measurements
         lots = replace(rng, round=0)
-        new_ue = _drawn(lots, "ue", observed.ue, self.hold_out_ues)
-        new_station = _chosen(lots, "station", len(model_of_cell), self.hold_out_stations)[observed.cell]
+        there = np.unique(observed.ue)
+        if self.hold_out_ues >= len(there) > 0:
+            raise BadInput(
+                f"learning.data.hold_out_ues: {self.hold_out_ues} of {len(there)} UEs that measured leaves no UE to "
+                "learn; keep fewer back"
+            )
+        new_ue = np.isin(observed.ue, _chosen(lots, "ue", there, self.hold_out_ues))
+        stations = np.arange(len(model_of_cell))
+        new_station = np.isin(observed.cell, _chosen(lots, "station", stations, self.hold_out_stations))
         moment = np.round(observed.time_s * 1e3).astype(np.int64)
         other = lots.uniform("link", row_id(observed.ue, observed.cell), item=moment) < self.hold_out
         group = np.where(new_ue, POSITIONS, np.where(new_station, STATIONS, LINKS))
@@ -119,30 +126,9 @@ class LinkMeasurements(Data):
         return TakenData(measured, train, held_out, new), Survey(surveyed, past)
 
 
-def _chosen(lots: Rng, what: str, n: int, count: int) -> BoolArray:
-    """`count` of n, the first of a random order (n,)."""
-    chosen = np.zeros(n, dtype=np.bool_)
-    chosen[np.argsort(_lot(lots, what, np.arange(n)), kind="stable")[:count]] = True
-    return chosen
-
-
-def _drawn(lots: Rng, what: str, ue: IntArray, count: int) -> BoolArray:
-    """Whether each sample's UE (n,) is one of the first `count` UEs of a random order of those that measured."""
-    if not count or not len(ue):
-        return np.zeros(len(ue), dtype=np.bool_)
-    every, at = np.unique(ue, return_inverse=True)
-    if count >= len(every):
-        raise BadInput(
-            f"learning.data.hold_out_ues: {count} of {len(every)} UEs that measured leaves no UE to learn; keep fewer "
-            "back"
-        )
-    chosen = np.zeros(len(every), dtype=np.bool_)
-    chosen[np.argsort(_lot(lots, what, every), kind="stable")[:count]] = True
-    return chosen[at]
-
-
-def _lot(lots: Rng, what: str, owner: IntArray) -> FloatArray:
-    return lots.uniform(f"hold out {what}", owner)
+def _chosen(lots: Rng, what: str, every: IntArray, count: int) -> IntArray:
+    """`count` of every (n,), the first of a random order."""
+    return every[np.argsort(lots.uniform(f"hold out {what}", every), kind="stable")[:count]]
 
 
 AREA = "area"

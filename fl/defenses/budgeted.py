@@ -30,7 +30,7 @@ from pydantic import Field, model_validator
 from fl.defenses import Defense, Standing
 from fl.privacy.gaussian import GaussianFilter, epsilon_of
 from fl.types import Bound, Local, Metrics, Received, RoundContext, Spend, State, Updates
-from netsim.columns import frozen, no_floats, no_ints, row_id
+from netsim.columns import frozen, no_floats, row_id
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
@@ -56,25 +56,19 @@ class BudgetState:
     """Where a budget stands, and what the rule that hands it out remembers.
 
     played: rounds so far; total: epsilon of all devices and rounds, None before the first update says what it is;
-    epsilon_spent: of it; mu2 (n_ue,): (epsilon / c)^2 of each device, summed over rounds; required_std, drawn_std
-    (n_ue,): noise asked for and drawn in each device's last round; scale: norm of a row; drawn_var (n,): noise on the
-    rows of the last round, the decoder's included; row_ue, row_model, row_required_std, row_drawn_std (n,): noise
-    asked for and drawn on each of these rows; rule: the memory of the rule.
+    epsilon_spent: of it; mu2 (n_ue,): (epsilon / c)^2 of each device, summed over rounds; standing: noise asked for and
+    drawn; scale: norm of a row; drawn_var (n,): noise on the rows of the last round, the decoder's included; rule: the
+    memory of the rule.
     """
 
     n_ue: int
     total: float | None
-    required_std: FloatArray
-    drawn_std: FloatArray
     mu2: FloatArray
+    standing: Standing
     played: int = 0
     epsilon_spent: float = 0.0
     scale: float = 1.0
     drawn_var: FloatArray = field(default_factory=no_floats)
-    row_ue: IntArray = field(default_factory=no_ints)
-    row_model: IntArray = field(default_factory=no_ints)
-    row_required_std: FloatArray = field(default_factory=no_floats)
-    row_drawn_std: FloatArray = field(default_factory=no_floats)
     figures: Metrics = field(default_factory=dict)
     rule: State = None
 
@@ -141,7 +135,8 @@ class Budgeted(Defense):
 
     def start(self, n_ue: int) -> BudgetState:
         nothing = np.zeros(n_ue)
-        return BudgetState(n_ue, self.epsilon_system_total, nothing, nothing, nothing, rule=self.start_rule(n_ue))
+        standing = Standing(nothing, nothing, 1.0)
+        return BudgetState(n_ue, self.epsilon_system_total, nothing, standing, rule=self.start_rule(n_ue))
 
     def start_rule(self, n_ue: int) -> State:
         """The first memory of the rule; None without one."""
@@ -189,18 +184,14 @@ class Budgeted(Defense):
         epsilon = (epsilon_ue / np.maximum(rows, 1))[updates.ue]
         silent = ~(epsilon > 0)
         std = self.factor * claimed / np.where(silent, np.inf, epsilon)
-        spent = float(epsilon.sum())
-        required = newest(state.required_std, updates.ue, std)
-        said = {
-            "budget_total": total, "budget_left": total - state.epsilon_spent - spent,
-            "epsilon_promised": self.promised(total), **_summary(epsilon, std),
-        }  # fmt: skip
+        spent = state.epsilon_spent + float(epsilon.sum())
+        required = newest(state.standing.required_std, updates.ue, std)
+        standing = Standing(required, required, 1.0 - spent / total, updates.ue, updates.model, std, std)
+        said = {"budget_total": total, "budget_left": total - spent, "epsilon_promised": self.promised(total)}
         state = replace(
-            state, total=total, required_std=required, drawn_std=required, played=state.played + 1,
+            state, total=total, standing=standing, played=state.played + 1, epsilon_spent=spent, rule=rule,
             mu2=state.mu2 + np.bincount(updates.ue, weights=(epsilon / self.factor) ** 2, minlength=n),
-            epsilon_spent=state.epsilon_spent + spent, scale=updates.bound.norm * max(float(samples), 1.0),
-            row_ue=updates.ue, row_model=updates.model, row_required_std=std, row_drawn_std=std, figures=said,
-            rule=rule,
+            scale=updates.bound.norm * max(float(samples), 1.0), figures=said | _summary(epsilon, std),
         )  # fmt: skip
         return BudgetedNoise(std, claimed, epsilon, silent), state
 
@@ -241,22 +232,15 @@ class Budgeted(Defense):
         drawn = std[:, None] * rng.normal("noise", owner, (updates.n_parameters,))
         sent = updates.scaled(np.where(noise.silent, 0.0, 1.0), bound).plus(np.where(noise.silent[:, None], 0.0, drawn))
         heard = ~noise.silent
-        channel = radio[heard]
-        truth = np.full(len(std), bound.sensitivity)
-        spends = [
-            Spend(
-                label, updates.ue[heard], updates.model[heard], std[heard], truth[heard], bound.unit, bound.relation,
-                self.delta, channel_std=channel,
-            )
-        ]  # fmt: skip
-        if self.sensitivity in ("mean-clip", "paper"):
-            spends.append(
-                Spend(
-                    f"{label}-as-printed", updates.ue[heard], updates.model[heard], std[heard], noise.claimed[heard],
-                    PRINTED, bound.relation, self.delta, channel_std=channel,
-                )
-            )  # fmt: skip
-        return sent, spends
+        sensitivity = np.full(int(heard.sum()), bound.sensitivity)
+        truth = Spend(
+            label, updates.ue[heard], updates.model[heard], std[heard], sensitivity, bound.unit, bound.relation,
+            self.delta, channel_std=radio[heard],
+        )  # fmt: skip
+        if self.sensitivity not in ("mean-clip", "paper"):
+            return sent, [truth]
+        claimed = noise.claimed[heard]
+        return sent, [truth, replace(truth, mechanism=f"{label}-as-printed", sensitivity=claimed, unit=PRINTED)]
 
     def observe(self, received: Received, weights: FloatArray, facts: RoundContext, state: BudgetState) -> BudgetState:
         return replace(state, rule=self.remember(received, weights, facts, state))
@@ -272,9 +256,7 @@ class Budgeted(Defense):
         return self.first_share() ** -1 * self.factor * claimed / self.initial_noise_std * self.rounds * n_ue
 
     def standing(self, state: BudgetState) -> Standing:
-        left = 1.0 if not state.total else 1.0 - state.epsilon_spent / state.total
-        rows = state.row_ue, state.row_model, state.row_required_std, state.row_drawn_std
-        return Standing(state.required_std, state.drawn_std, float(left), *rows)
+        return state.standing
 
     def first_share(self) -> float:
         """Epsilon of a device in the first round, in units of budget / (rounds devices)."""

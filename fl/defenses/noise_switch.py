@@ -127,8 +127,11 @@ class NoiseSwitch(Defense):
         protected, spends = self.noise.add(updates, noise, drawn, counted, rng, self.label)
         inner = replace(
             inner,
-            drawn_std=newest(state.noise.drawn_std, updates.ue, drawn),
-            row_drawn_std=drawn,
+            standing=replace(
+                inner.standing,
+                drawn_std=newest(state.noise.standing.drawn_std, updates.ue, drawn),
+                row_drawn_std=drawn,
+            ),
             drawn_var=np.where(noise.silent, 0.0, drawn**2) + decoder**2,
         )
         switch = played if np.any(drawn[~noise.silent] > 0) else state.switch

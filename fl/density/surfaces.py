@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
-from math import ceil, erfc, exp, log, pi, sqrt
+from math import erfc, exp, log, pi, sqrt
 from statistics import NormalDist
 from typing import Self
 
@@ -25,7 +25,6 @@ import numpy as np
 
 from fl.types import Bound, DenseUpdates, Updates
 from netsim.columns import frozen
-from netsim.radio.uplink import ComplexArray
 from netsim.units import BoolArray, FloatArray, IntArray
 
 TERMS = 1000  # terms of a sum that are multiplied at once: they stay within the cache
@@ -43,18 +42,8 @@ def bumps(at_m: FloatArray, bandwidth_m: float, x_m: FloatArray, y_m: FloatArray
 
 def waves(at_m: FloatArray, omega: FloatArray, x_m: FloatArray, y_m: FloatArray) -> Factors:
     """Factors of cos(omega . (g - d)) at places d (..., 2) for angular wave numbers omega (..., 2) per metre."""
-    a, b = (_turned(omega[..., i], at_m[..., i], axis_m) for i, axis_m in enumerate((x_m, y_m)))
+    a, b = (np.exp(1j * omega[..., i, None] * (axis_m - at_m[..., i, None])) for i, axis_m in enumerate((x_m, y_m)))
     return [(a.real.copy(), b.real.copy()), (-a.imag, b.imag.copy())]
-
-
-def _turned(omega: FloatArray, at_m: FloatArray, axis_m: FloatArray) -> ComplexArray:
-    """exp(j omega (x - at)) at n evenly spaced x, (..., n): about 2 sqrt(n) exponentials, and a product for each x."""
-    n = len(axis_m)
-    few = ceil(sqrt(n))
-    coarse = np.exp(1j * (omega[..., None] * (axis_m[::few] - at_m[..., None])))
-    fine = np.exp(1j * (omega[..., None] * (axis_m[:few] - axis_m[0])))
-    shape = np.broadcast_shapes(coarse.shape[:-1], fine.shape[:-1])
-    return np.asarray((coarse[..., :, None] * fine[..., None, :]).reshape(*shape, coarse.shape[-1] * few)[..., :n])
 
 
 def kernel_density(at_m: FloatArray, bandwidth_m: float, x_m: FloatArray, y_m: FloatArray) -> FloatArray:

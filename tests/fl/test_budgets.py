@@ -174,10 +174,10 @@ class TestSwitch:
         part = NoiseSwitch(noise=self.inner)
         std = np.where(np.arange(K) < 7, 0.6, 2.0) * self.asked
         _, _, state = play(part, 1, std=std)
-        assert state.noise.drawn_std[:7].all() and not state.noise.drawn_std[7:].any()
+        assert state.noise.standing.drawn_std[:7].all() and not state.noise.standing.drawn_std[7:].any()
         _, _, after = play(part, 1, ue=range(4), std=2 * self.asked, state=state)
-        assert not after.noise.drawn_std[:4].any()
-        np.testing.assert_array_equal(after.noise.drawn_std[4:], state.noise.drawn_std[4:])
+        assert not after.noise.standing.drawn_std[:4].any()
+        np.testing.assert_array_equal(after.noise.standing.drawn_std[4:], state.noise.standing.drawn_std[4:])
 
     def test_first_crossing_by_either_criterion(self):
         """One device with a bad channel meets the sum for everybody, and not the demand on each."""
