@@ -7,7 +7,7 @@ import numpy as np
 from pydantic import Field
 
 from fl.data import EARLIER_RECORDS, HELD_OUT_PLACES, Data, TakenData
-from fl.data.samples import Signals, with_past
+from fl.data.samples import Signals, recalled
 from fl.types import HeldOut, Local, State
 from netsim.columns import row_id
 from netsim.errors import BadInput
@@ -116,7 +116,11 @@ class LinkMeasurements(Data):
         held = out & ~(new_ue & new_station)
         some = observed.select(held & (not again))
         fresh = measured.keep(~out[~new_ue])
-        train, past = with_past(fresh, state.past) if self.memory == "all" else (fresh, state.past)
+        train, past = fresh, state.past
+        if self.memory == "all":
+            new = Signals.of(fresh)
+            train = recalled(new, past, row_id(fresh.ue, fresh.model), None, rng)
+            past = past.plus(new)
         surveyed = observed if self.memory == "first" and len(observed) else state.surveyed
         held_out = HeldOut(
             some.ue, np.zeros(len(some), dtype=np.int64), some.position_m, some.rsrp_dbm, some.cell,

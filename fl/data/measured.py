@@ -20,10 +20,9 @@ from fl.data.hold_out import (
     held_out_samples,
     held_out_sessions,
 )
-from fl.data.samples import Signals, recalled, with_past
+from fl.data.samples import Signals, recalled
 from fl.types import NEW_PLACE, HeldOut, Local
 from netsim.checkpoint import REBUILT
-from netsim.clock import slack_s
 from netsim.columns import frozen, no_ints, row_id
 from netsim.errors import BadInput
 from netsim.rng import Rng
@@ -178,12 +177,8 @@ class Measured(Data):
         if self.held_out_by[0] == "block":
             return np.unique(blocks_of(x, self._block_m), axis=0, return_inverse=True)[1].reshape(-1)
         if self.held_out_by[0] == "session":
-            order = np.lexsort((time_s, ue))
-            t = time_s[order]
-            parted = (np.diff(ue[order]) != 0) | (np.diff(t) > self._gap_s + slack_s(self._gap_s, t[1:]))
-            whole = np.empty(len(ue), dtype=np.int64)
-            whole[order] = np.concatenate([np.zeros(min(len(ue), 1), dtype=np.int64), np.cumsum(parted)])
-            return whole
+            _, session = Sessions.none(int(ue.max(initial=-1)) + 1).plus(ue, time_s, self._gap_s)
+            return np.unique(np.stack([ue, session]), axis=1, return_inverse=True)[1].reshape(-1)
         return super().wholes(ue, x, time_s)
 
     @property
@@ -234,8 +229,6 @@ class Measured(Data):
         """Samples that UEs learn from in the round, and samples kept of it and of earlier ones."""
         if self.memory == "round":
             return fresh, past
-        if self.memory == "all" and self.participants == "measuring":
-            return with_past(fresh, past)
         new = Signals.of(fresh)
         every = past.plus(new)
         rows = np.unique(every.row if self.participants == "holding" else row_id(fresh.ue, fresh.model))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import ClassVar, Self
 
 import numpy as np
@@ -47,21 +46,8 @@ class Signals(Columns):
 
     def plus(self, more: Signals) -> Signals:
         """With more of them, in order of row and time; of equal rows and times these come first."""
-        if not len(more.row):
-            return self
-        if not len(self.row) or not self._follows(more):
-            both = self.join([self, more])
-            return both.select(np.lexsort((both.time_s, both.row)))
-        place = np.searchsorted(self.row, more.row, side="right")  # behind what each row has
-        return Signals(*(np.insert(getattr(self, f.name), place, getattr(more, f.name), axis=0) for f in fields(self)))
-
-    def _follows(self, more: Signals) -> bool:
-        """Whether `more` is in order of row and time, and no earlier than what each of its rows has here."""
-        same = more.row[1:] == more.row[:-1]
-        ordered = (more.row[1:] > more.row[:-1]) | (same & (more.time_s[1:] >= more.time_s[:-1]))
-        last = np.searchsorted(self.row, more.row, side="right") - 1
-        known = (last >= 0) & (self.row[last] == more.row)
-        return bool(ordered.all() and (more.time_s >= self.time_s[last])[known].all())
+        both = self.join([self, more])
+        return both.select(np.lexsort((both.time_s, both.row)))
 
     def strongest(self) -> IntArray:
         """The place of the strongest sample of each row and moment."""
@@ -71,24 +57,11 @@ class Signals(Columns):
         first[1:] = (np.diff(row) != 0) | (np.diff(time_s) != 0)
         return order[first]
 
-    def local(self) -> Local:
-        """Ragged rows of these samples."""
-        keys, first = np.unique(self.row, return_index=True)
-        ptr = np.append(first, len(self.row)).astype(np.int64)
-        return Local(*ue_and_model(keys), ptr, self.x, self.y, self.time_s, self.cell)
-
-
-def with_past(train: Local, past: Signals) -> tuple[Local, Signals]:
-    """The rows with all that they had before, and what to remember: every sample so far, in order of row and time."""
-    every = past.plus(Signals.of(train))
-    rows = row_id(train.ue, train.model)
-    return _ragged(every.select(np.isin(every.row, rows)), rows), every
-
-
-def _ragged(samples: Signals, rows: IntArray) -> Local:
-    """These samples as local data of `rows` (n,), sorted, some of which may have none."""
-    ptr = np.searchsorted(samples.row, np.append(rows, np.iinfo(np.int64).max)).astype(np.int64)
-    return Local(*ue_and_model(rows), ptr, samples.x, samples.y, samples.time_s, samples.cell)
+    def local(self, rows: IntArray | None = None) -> Local:
+        """Local data of the rows of these samples, or of `rows` (n,), sorted, some of which may have none."""
+        rows = np.unique(self.row) if rows is None else rows
+        ptr = np.searchsorted(self.row, np.append(rows, np.iinfo(np.int64).max)).astype(np.int64)
+        return Local(*ue_and_model(rows), ptr, self.x, self.y, self.time_s, self.cell)
 
 
 def recalled(fresh: Signals, past: Signals, rows: IntArray, most: int | None, rng: Rng) -> Local:
@@ -98,12 +71,12 @@ def recalled(fresh: Signals, past: Signals, rows: IntArray, most: int | None, rn
     every round and for each row by itself. None: all of them.
     """
     first, end = np.searchsorted(past.row, rows, side="left"), np.searchsorted(past.row, rows, side="right")
-    chosen = [np.arange(a, b) for a, b in zip(first, end, strict=True)]
+    chosen = [no_ints(), *(np.arange(a, b) for a, b in zip(first, end, strict=True))]
     if most is not None:
         for i in np.flatnonzero(end - first > most):  # only they draw
             unit = rng.uniform("recall", rows[i : i + 1], (most,))[0]
-            chosen[i] = first[i] + _spread(len(chosen[i]), most, unit)
-    return _ragged(past.select(np.concatenate([no_ints(), *chosen])).plus(fresh), rows)
+            chosen[i + 1] = first[i] + _spread(end[i] - first[i], most, unit)
+    return past.select(np.concatenate(chosen)).plus(fresh).local(rows)
 
 
 def _spread(count: int, most: int, unit: FloatArray) -> IntArray:

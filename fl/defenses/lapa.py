@@ -50,17 +50,16 @@ class Lapa(Budgeted):
 
         rms      |d| / sqrt(q)                                   stable under strong noise
         debias   sqrt(max(0, |d|^2 - noise of both sums))        for noise weaker than the signal
-        l2       |d|                                             as printed; also rel, |d| / |g[i_{s-1}]|,
-                                                                 and norm, ||g[i_s]| - |g[i_{s-1}]||
+        l2       |d|                                             as printed
 
-    With the last three, more noise increases the error, which lowers epsilon and increases the noise further; without
+    With the last, more noise increases the error, which lowers epsilon and increases the noise further; without
     the cap such runs diverge to noise only. According to the text of the source, devices aligned with the sum get the
     stronger protection; its formula (16), used here, gives them the larger epsilon. Budgets depend on earlier noisy
     updates only. `sensitivity` is as in `uniform-dp`.
     """
 
     kind: Literal["lapa"] = "lapa"
-    error: Literal["rms", "debias", "l2", "rel", "norm"] = "rms"
+    error: Literal["rms", "debias", "l2"] = "rms"
     """distance between two sums, see above"""
     gain_last: float = Field(default=0.5, ge=0, le=1e3)
     """weight of the newest change (K_p)"""
@@ -72,8 +71,6 @@ class Lapa(Budgeted):
     """upper limit of e (e_max)"""
     beta: float = Field(default=5.0, gt=0, le=100)
     """beta of the angle function: larger values distinguish angles more sharply"""
-    split: Literal["angle", "equal"] = "angle"
-    """distribution of a round's budget over UEs: by angle, or equal"""
 
     reference: ClassVar = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eq. 10-19"
     example: ClassVar = {"kind": "lapa", "epsilon_system_total": 60.0, "rounds": 20}
@@ -93,7 +90,7 @@ class Lapa(Budgeted):
         whole = math.exp(-e) * left / rounds_left
         n = state.n_ue
         part = np.full(n, 1 / n)
-        if self.split == "angle" and history:
+        if history:
             seen = rule.rounds > 0
             theta = np.where(seen, rule.theta, rule.theta[seen].mean() if seen.any() else np.pi / 2)
             f = self.mapped(theta)
@@ -121,10 +118,6 @@ class Lapa(Budgeted):
                 return away / math.sqrt(len(a))
             if self.error == "debias":
                 return math.sqrt(max(0.0, away**2 - now.floor - before.floor))
-            if self.error == "rel":
-                return away / max(float(np.linalg.norm(b)), 1e-300)
-            if self.error == "norm":
-                return abs(float(np.linalg.norm(a)) - float(np.linalg.norm(b)))
             return away
 
     def remember(self, received: Received, weights: FloatArray, facts: RoundContext, state: BudgetState) -> SumHistory:

@@ -166,14 +166,9 @@ def _tried(
 
 def at_edge(g: FloatArray, area: Area, place_m: FloatArray, mu: float) -> FloatArray:
     """sigma^2 (n, M): the whole budget, in equal parts, on that side of the edge which is farthest from place_m."""
-    grid = HeightGrid.of(area, g.shape[1])
-    index = np.arange(len(grid))
-    column, row = index % grid.nx, index // grid.nx
-    edges = np.stack([column == 0, column == grid.nx - 1, row == 0, row == grid.ny - 1])
-    away_m = np.stack(
-        [place_m[:, 0] - area.x_min_m, area.x_max_m - place_m[:, 0], place_m[:, 1] - area.y_min_m,
-         area.y_max_m - place_m[:, 1]], axis=1,
-    )  # fmt: skip
+    (x, y), (east, north) = HeightGrid.of(area, g.shape[1]).centre_m.T, place_m.T
+    edges = np.stack([x == x.min(), x == x.max(), y == y.min(), y == y.max()])
+    away_m = np.stack([east - area.x_min_m, area.x_max_m - east, north - area.y_min_m, area.y_max_m - north], axis=1)
     on = edges[away_m.argmax(axis=1)]
     return np.asarray(mu * g.sum(axis=1, keepdims=True) * on / on.sum(axis=1, keepdims=True))
 

@@ -18,10 +18,8 @@ from netsim.record import Row
 from netsim.rng import Rng
 from netsim.units import FloatArray
 
-_SCALES, _FINER = (
-    400,
-    3,
-)  # of the rule by amplitude: scales that are tried, each time between the neighbours of the best
+_SCALES = 2000  # of the rule by amplitude that are tried
+_BISECTIONS = 60  # of a shift of powers: to the last digit
 _MARGIN = 1e-9  # by which a plateau's edge is kept, so that rounding does not fall over it
 
 
@@ -62,28 +60,21 @@ class Limits(Part):
         return self.project(np.full((1, k), total_w / k))
 
     def project(self, power_w: FloatArray) -> FloatArray:
-        """The nearest vectors within the limits (n, K), in Euclidean distance of power: exact.
+        """The nearest vectors within the limits (n, K), in Euclidean distance of power.
 
-        The nearest vector of a given total is clip(x + s, x_min, x_max) for one shift s; its total grows with s piece
-        by piece, with corners where a UE meets a limit.
+        The nearest vector of a given total is clip(x + s, x_min, x_max) for one shift s, with which its total grows.
         """
         self.check(power_w.shape[1])
         low, high = self.each_min_w, self.each_max_w
         inside = np.clip(power_w, low, high)
-        total = inside.sum(axis=1)
+        total = inside.sum(axis=1, keepdims=True)
         wanted = np.clip(total, self.total_min_w, self.total_max_w)
-        off = np.flatnonzero(total != wanted)
-        if len(off):
-            x, want = power_w[off], wanted[off][:, None]
-            corner = np.sort(np.concatenate([low - x, high - x], axis=1), axis=1)  # (n, 2K) shifts
-            at_corner = np.clip(x[:, None, :] + corner[:, :, None], low, high).sum(axis=2)
-            right = np.clip((at_corner < want).sum(axis=1), 1, corner.shape[1] - 1)[:, None]
-            s0, s1 = np.take_along_axis(corner, right - 1, 1), np.take_along_axis(corner, right, 1)
-            t0, t1 = np.take_along_axis(at_corner, right - 1, 1), np.take_along_axis(at_corner, right, 1)
-            with np.errstate(divide="ignore", invalid="ignore"):
-                along = np.where(t1 > t0, (want - t0) / (t1 - t0), 0.0)
-            inside[off] = np.clip(x + s0 + np.clip(along, 0.0, 1.0) * (s1 - s0), low, high)
-        return inside
+        below, above = low - power_w.max(axis=1, keepdims=True), high - power_w.min(axis=1, keepdims=True)
+        for _ in range(_BISECTIONS):
+            middle = (below + above) / 2
+            short = np.clip(power_w + middle, low, high).sum(axis=1, keepdims=True) < wanted
+            below, above = np.where(short, middle, below), np.where(short, above, middle)
+        return np.where(total == wanted, inside, np.clip(power_w + above, low, high))
 
 
 @frozen
@@ -113,14 +104,8 @@ def amplitude_rule(objective: PowerLoss, limits: Limits) -> PowerPlan:
     with np.errstate(divide="ignore", invalid="ignore"):
         shape = np.nan_to_num(t.weight.mean(axis=0) / np.sqrt(t.gain.mean(axis=0)), posinf=0.0)
     shape = np.maximum(shape / max(shape.max(), 1e-300), 1e-12)
-    low, high = np.log(limits.each_min_w), np.log(limits.each_max_w / shape.min())
-    for _ in range(_FINER):
-        scale = np.exp(np.linspace(low, high, _SCALES))
-        tried = limits.project(scale[:, None] * shape)
-        best = int(np.argmin(objective(tried)))
-        step = (high - low) / (_SCALES - 1)
-        low, high = np.log(scale[best]) - step, np.log(scale[best]) + step
-    return judged(objective, limits, tried[best][None], _FINER * _SCALES)
+    tried = limits.project(np.geomspace(limits.each_min_w, limits.each_max_w / shape.min(), _SCALES)[:, None] * shape)
+    return judged(objective, limits, tried, _SCALES)
 
 
 def average(objective: PowerLoss, limits: Limits) -> PowerPlan:

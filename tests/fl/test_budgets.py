@@ -104,7 +104,7 @@ class TestLaws:
 class TestTotal:
     @settings(max_examples=40, deadline=None)
     @given(
-        st.sampled_from(["rms", "debias", "l2", "rel", "norm"]), st.floats(0.1, 5000), st.floats(0.05, 5),
+        st.sampled_from(["rms", "debias", "l2"]), st.floats(0.1, 5000), st.floats(0.05, 5),
         st.floats(0, 4), st.integers(1, 25),
     )  # fmt: skip
     def test_never_exceeded(self, error, total, most, gain, rounds):
