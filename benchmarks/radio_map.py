@@ -115,7 +115,7 @@ def rows(bench: Bench, seconds: float) -> Iterator[Row]:
     def gradient() -> FloatArray:
         return height_gradient(measured, heights, theta, SCALE_M, count)
 
-    crossed = {"crossings": float(len(measured.under))}
+    crossed = {"crossings": float(len(measured.under.cell))}
     yield _row(
         f"{what}: gradient of heights of all UEs", seconds_of(gradient, seconds), "s", bench.gradient_s, **crossed
     )
