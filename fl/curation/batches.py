@@ -1,6 +1,6 @@
 """Selections of a UE's samples: at random, or by clusters of its positions."""
 
-from collections.abc import Callable
+from abc import abstractmethod
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -11,46 +11,6 @@ from fl.types import Curated, Local, RoundContext, State
 from netsim.columns import row_id
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
-
-Lone = Literal["drop", "keep"]
-Choice = Callable[[FloatArray, IntArray, int], IntArray]
-"""(positions (n, 2), label (n,) with -1 for samples to leave out, owner) -> indices of the samples to keep."""
-
-
-def means(position_m: FloatArray, label: IntArray) -> FloatArray:
-    """Mean position of each cluster (k, 2); samples with label -1 count for none."""
-    member = label >= 0
-    count = np.bincount(label[member])
-    total = [np.bincount(label[member], weights=axis) for axis in position_m[member].T]
-    return np.stack(total, axis=1) / count[:, None]
-
-
-def select(local: Local, state: State, rng: Rng, eps_m: float, min_samples: int, lone: Lone, choice: Choice) -> Curated:
-    """Select the samples that `choice` names in each row; a row without clusters falls back to one at random.
-
-    `lone: keep` lets each sample in no cluster stand as a cluster of its own. Nothing is kept of an empty row.
-    """
-    from fl.dbscan import dbscan  # compiled: not for readers of scenarios
-
-    n = len(local.ue)
-    keep = np.zeros(len(local.x), dtype=bool)
-    clusters, noise, fallback = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64), np.zeros(n, dtype=bool)
-    for row, owner in enumerate(row_id(local.ue, local.model).tolist()):
-        start, stop = local.ptr[row], local.ptr[row + 1]
-        if start == stop:
-            continue
-        position_m = local.x[start:stop]
-        label = dbscan(position_m, eps_m, min_samples)
-        alone = label < 0
-        clusters[row], noise[row] = label.max() + 1, alone.sum()
-        if lone == "keep":
-            label[alone] = clusters[row] + np.arange(noise[row])
-        fallback[row] = label.max() < 0
-        if fallback[row]:
-            keep[start + rng.keys("one", owner, len(label)).argmin()] = True
-        else:
-            keep[start + choice(position_m, label, owner)] = True
-    return Curated(local.keep(keep), state, clusters=clusters, noise=noise, fallback=fallback)
 
 
 class RandomBatch(Curation):
@@ -65,14 +25,53 @@ class RandomBatch(Curation):
 
     def apply(self, local: Local, facts: RoundContext, state: State, rng: Rng) -> Curated:
         keep = np.zeros(len(local.x), dtype=bool)
-        for row, (ue, model) in enumerate(zip(local.ue, local.model, strict=True)):
-            start, stop = local.ptr[row], local.ptr[row + 1]
-            order = np.argsort(rng.keys("pick", row_id(int(ue), int(model)), stop - start), kind="stable")
-            keep[start + order[: self.num]] = True
+        for row, owner in enumerate(row_id(local.ue, local.model).tolist()):
+            order = np.argsort(rng.keys("pick", owner, int(local.count[row])), kind="stable")
+            keep[local.ptr[row] + order[: self.num]] = True
         return Curated(local.keep(keep), state)
 
 
-class DiverseBatch(Curation):
+class ClusterBatch(Curation):
+    """Keeps samples of the DBSCAN clusters of a UE's positions; `chosen` of the subclass names them.
+
+    A row without any cluster keeps one random sample and counts as `fallback`.
+    """
+
+    eps_m: float = Field(default=50.0, gt=0, le=1e6)
+    """eps of DBSCAN: samples at most this far apart are neighbours, m"""
+    min_samples: int = Field(default=5, ge=1, le=1_000_000)
+    """min_samples of DBSCAN: number of neighbours, the sample included, of a core sample"""
+
+    by_place: ClassVar = True
+    needs: ClassVar = {"positions": "it works on places; these data have none"}
+
+    @abstractmethod
+    def chosen(self, position_m: FloatArray, cluster: IntArray, mean_m: FloatArray, lot: FloatArray) -> IntArray:
+        """Indices of samples at positions (n, 2), of clusters (n,) with means (k, 2), -1 for none; lot (n,) uniform."""
+
+    def apply(self, local: Local, facts: RoundContext, state: State, rng: Rng) -> Curated:
+        from fl.dbscan import dbscan  # compiled: not for readers of scenarios
+
+        n, keep = len(local.ue), np.zeros(len(local.x), dtype=bool)
+        clusters, noise = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
+        owner = row_id(local.ue, local.model).tolist()
+        for row in np.flatnonzero(local.count):
+            start, stop = local.ptr[row], local.ptr[row + 1]
+            position_m = local.x[start:stop]
+            cluster = dbscan(position_m, self.eps_m, self.min_samples)
+            clusters[row], noise[row] = cluster.max() + 1, (cluster < 0).sum()
+            if clusters[row] == 0:
+                keep[start + rng.keys("one", owner[row], len(cluster)).argmin()] = True
+                continue
+            count = np.bincount(cluster + 1)[1:]
+            total = [np.bincount(cluster + 1, weights=axis)[1:] for axis in position_m.T]
+            lot = rng.keys("pick", owner[row], len(cluster))
+            keep[start + self.chosen(position_m, cluster, np.stack(total, axis=1) / count[:, None], lot)] = True
+        fallback = (local.count > 0) & (clusters == 0)
+        return Curated(local.keep(keep), state, clusters=clusters, noise=noise, fallback=fallback)
+
+
+class DiverseBatch(ClusterBatch):
     """Keeps, of each DBSCAN cluster of a UE's positions, the sample nearest to the cluster's mean.
 
     Long stays then have the same weight as short ones, and the mean of the kept samples differs from the mean of the
@@ -85,32 +84,17 @@ class DiverseBatch(Curation):
     """
 
     kind: Literal["diverse-batch"] = "diverse-batch"
-    eps_m: float = Field(default=50.0, gt=0, le=1e6)
-    """eps of DBSCAN: samples at most this far apart are neighbours, m"""
-    min_samples: int = Field(default=5, ge=1, le=1_000_000)
-    """min_samples of DBSCAN: number of neighbours, the sample included, of a core sample"""
-    noise: Lone = "drop"
-    """samples in no cluster: drop them, or keep each as a cluster of its own"""
 
     reference: ClassVar = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Diverse Batch"
-    by_place: ClassVar = True
-    needs: ClassVar = {"positions": "it works on places; these data have none"}
 
-    def apply(self, local: Local, facts: RoundContext, state: State, rng: Rng) -> Curated:
-        return select(local, state, rng, self.eps_m, self.min_samples, self.noise, _nearest)
-
-
-def _nearest(position_m: FloatArray, label: IntArray, owner: int) -> IntArray:
-    """The sample of each cluster that is nearest to the cluster's mean."""
-    member = np.flatnonzero(label >= 0)
-    cluster = label[member]
-    away_m = np.linalg.norm(position_m[member] - means(position_m, label)[cluster], axis=1)
-    order = np.lexsort((away_m, cluster))
-    first = np.unique(cluster[order], return_index=True)[1]
-    return member[order[first]]
+    def chosen(self, position_m: FloatArray, cluster: IntArray, mean_m: FloatArray, lot: FloatArray) -> IntArray:
+        """The sample of each cluster that is nearest to the cluster's mean."""
+        order = np.lexsort((np.linalg.norm(position_m - mean_m[cluster], axis=1), cluster))
+        kinds, first = np.unique(cluster[order], return_index=True)
+        return order[first[kinds >= 0]]
 
 
-class FarthestBatch(Curation):
+class FarthestBatch(ClusterBatch):
     """Keeps `num` samples of each UE from the DBSCAN clusters farthest from the mean of its data of the round.
 
     Clusters in order of decreasing distance from their mean to the mean of all samples, noise included; in a cluster
@@ -125,24 +109,12 @@ class FarthestBatch(Curation):
     kind: Literal["farthest-batch"] = "farthest-batch"
     num: int = Field(ge=1)
     """number of samples kept per UE and round"""
-    eps_m: float = Field(default=50.0, gt=0, le=1e6)
-    """eps of DBSCAN: samples at most this far apart are neighbours, m"""
-    min_samples: int = Field(default=5, ge=1, le=1_000_000)
-    """min_samples of DBSCAN: number of neighbours, the sample included, of a core sample"""
-    noise: Lone = "drop"
-    """samples in no cluster: drop them, or keep each as a cluster of its own"""
 
     reference: ClassVar = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Farthest Batch"
     example: ClassVar = {"kind": "farthest-batch", "num": 5}
-    by_place: ClassVar = True
-    needs: ClassVar = {"positions": "it works on places; these data have none"}
 
-    def apply(self, local: Local, facts: RoundContext, state: State, rng: Rng) -> Curated:
-        def farthest(position_m: FloatArray, label: IntArray, owner: int) -> IntArray:
-            away_m = np.linalg.norm(means(position_m, label) - position_m.mean(axis=0), axis=1)
-            rank = np.argsort(np.argsort(-away_m, kind="stable"))
-            member = np.flatnonzero(label >= 0)
-            lot = rng.keys("pick", owner, len(label))[member]
-            return member[np.lexsort((lot, rank[label[member]]))[: self.num]]
-
-        return select(local, state, rng, self.eps_m, self.min_samples, self.noise, farthest)
+    def chosen(self, position_m: FloatArray, cluster: IntArray, mean_m: FloatArray, lot: FloatArray) -> IntArray:
+        away_m = np.linalg.norm(mean_m - position_m.mean(axis=0), axis=1)
+        rank = np.argsort(np.argsort(-away_m, kind="stable"))
+        member = np.flatnonzero(cluster >= 0)
+        return member[np.lexsort((lot[member], rank[cluster[member]]))[: self.num]]

@@ -118,9 +118,9 @@ class LinkMeasurements(Data):
         fresh = measured.keep(~out[~new_ue])
         train, past = fresh, state.past
         if self.memory == "all":
-            new = Signals.of(fresh)
-            train = recalled(new, past, row_id(fresh.ue, fresh.model), None, rng)
-            past = past.plus(new)
+            now = Signals.of(fresh)
+            train = recalled(now, past, row_id(fresh.ue, fresh.model), None, rng)
+            past = past.plus(now)
         surveyed = observed if self.memory == "first" and len(observed) else state.surveyed
         held_out = HeldOut(
             some.ue, np.zeros(len(some), dtype=np.int64), some.position_m, some.rsrp_dbm, some.cell,

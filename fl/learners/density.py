@@ -55,8 +55,6 @@ class Density(SurfaceLearner):
     """the area of the grid: x, y of the south-western and the north-eastern corner; none: the area of the world"""
     draws: Literal["once", "each-round"] = "once"
     """whether a UE draws its waves once or in each round"""
-    normalised: bool = False
-    """divide by 2 pi h^2 for a density per m^2 (by sqrt(2 pi) h per m on a line); ranks do not change"""
 
     reference: ClassVar = "Zong et al., Privacy by Projection, PoPETs 2023, Algorithms 1 to 3"
     example: ClassVar = {"kind": "density", "bandwidth_m": 40, "grid": [20, 16]}
@@ -166,15 +164,8 @@ class Density(SurfaceLearner):
         """The mean over features; a model without answers stays as it was."""
         shape = (len(merged), len(model.constants["bandwidth_m"]), -1)
         new = merged.reshape(shape) / (1 if self.n_features == "exact" else max(self.n_features, 1))
-        new = new * self._unit(model.constants["bandwidth_m"])[:, None]
         heard = np.any(merged != 0, axis=1, keepdims=True)
         return replace(model, parameters=np.where(heard, new.reshape(len(merged), -1), model.parameters))
-
-    def _unit(self, bandwidth_m: FloatArray) -> FloatArray:
-        """Factor (H,) of the kernel."""
-        if not self.normalised:
-            return np.ones(len(bandwidth_m))
-        return (2 * np.pi * bandwidth_m**2) ** (-len(self.grid) / 2)
 
     def surfaces(self, model: Model, rows: FloatArray) -> FloatArray:
         c = model.constants
@@ -200,7 +191,7 @@ class Density(SurfaceLearner):
     def reference_map(self, model: Model, held_out: HeldOut, of: int = 0) -> FloatArray:
         c, h = model.constants, float(model.constants["bandwidth_m"][0])
         places = self._flat(held_out.x[held_out.model == of], float(c["y_m"][0]))
-        return np.asarray(kernel_density(places, h, c["x_m"], c["y_m"]) * self._unit(c["bandwidth_m"])[0])
+        return kernel_density(places, h, c["x_m"], c["y_m"])
 
     def _compared(self, model: Model, held_out: HeldOut) -> list[tuple[FloatArray, FloatArray]]:
         """(estimate, exact) at the first bandwidth, (P, Q) each, of every model that has places."""

@@ -100,8 +100,6 @@ class TestDiverse:
         done = apply(DiverseBatch(eps_m=15), local(x))
         assert (done.clusters.tolist(), done.noise.tolist()) == ([len(expected)], [(label < 0).sum()])
         assert not done.fallback.any() and done.spends == []
-        lonely = np.flatnonzero(label < 0).tolist()
-        assert kept(DiverseBatch(eps_m=15, noise="keep"), x).tolist() == sorted([*expected, *lonely])
 
 
 class TestFarthest:

@@ -152,18 +152,6 @@ class TestLearner:
         exact = kernel_density(x[:1], H, np.linspace(-3, 3, 15), np.linspace(-3, 3, 15)).ravel()
         assert np.abs(found - exact).max() < 5 * math.sqrt(0.5 / 20_000)
 
-    def test_normalised_is_a_density(self):
-        for grid, box in (((200, 200), BOX_A), ((400,), BOX_A)):
-            learner = Density(n_features="exact", bandwidth_m=0.3, grid=grid, normalised=True)
-            x = 0.3 * np.random.default_rng(0).standard_normal((50, 2))
-            model = estimated(learner, box, x)
-            step = np.prod([6.0 / (n - 1) for n in grid])
-            assert model.parameters.sum() * step == pytest.approx(1.0, abs=1e-3)
-            assert learner.evaluate(model, held(x)) == {
-                "rank_correlation": pytest.approx(1),
-                "kde_rmse": pytest.approx(0, abs=1e-12),
-            }
-
     def test_bandwidth_by_neighbours_is_the_rule_of_the_paper(self):
         want = {1000: 1.002, 5000: 0.449, 10_000: 0.315}  # k = 200
         for n, h in want.items():
