@@ -146,7 +146,7 @@ def rows(bench: Bench, seconds: float) -> Iterator[Row]:
         def larger(of: GridLinks = some_links, n: IntArray = more) -> FloatArray:
             return height_gradient(of, heights, theta, SCALE_M, n)
 
-        sizes.append(len(some_links.under))
+        sizes.append(len(some_links.under.cell))
         times.append(seconds_of(larger, seconds))
     yield _row("growth of a gradient with cells crossed", exponent(sizes, times), "exponent", 1.1)
     yield _row(f"{what}: peak memory of the process", peak, "GB", bench.memory_gb)
