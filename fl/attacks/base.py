@@ -97,39 +97,25 @@ class View:
         return replace(view, update=self.update[row], source_model=self.source_model[row], source=np.arange(len(row)),
                        count=count, party=(view.ue, np.arange(len(row))))  # fmt: skip
 
+    def about(self, source: IntArray, said: Estimates) -> Estimates:
+        """Estimates about sources (k,), repeated for every device that a source speaks of."""
+        order = np.argsort(self.source, kind="stable")  # targets grouped by the source that speaks of them
+        first, end = (np.searchsorted(self.source[order], source, side) for side in ("left", "right"))
+        row = np.repeat(np.arange(len(source)), end - first)
+        before = np.cumsum(end - first) - end
+        target = order[np.arange(len(row)) - before[row]]
+        return replace(said.select(row), ue=self.ue[target], model=self.model[target])
+
     def spread(
         self,
         what: str,
         source: IntArray,
         position_m: FloatArray,
-        *,
         weight: FloatArray | None = None,
-        loss: FloatArray | None = None,
-        iterations: IntArray | None = None,
-        evaluations: IntArray | None = None,
         status: list[str] | None = None,
     ) -> Estimates:
-        """Estimates about sources (k,), repeated for every device that a source speaks of."""
-        k = len(source)
-        order = np.argsort(self.source, kind="stable")  # targets grouped by the source that speaks of them
-        start = np.searchsorted(self.source[order], source, "left")
-        count = np.searchsorted(self.source[order], source, "right") - start
-        row = np.repeat(np.arange(k), count)
-        within = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
-        target = order[start[row] + within]
-        zero = np.zeros(k, dtype=np.int64)
-        words = status or ["ok"] * k
-        return Estimates(
-            ue=self.ue[target],
-            model=self.model[target],
-            what=[what] * len(target),
-            position_m=position_m[row],
-            weight=(np.ones(k) if weight is None else weight)[row],
-            loss=(np.full(k, np.nan) if loss is None else loss)[row],
-            iterations=(zero if iterations is None else iterations)[row],
-            evaluations=(zero if evaluations is None else evaluations)[row],
-            status=[words[r] for r in row],
-        )
+        """Estimates of one kind about sources (k,), by an attack without an objective."""
+        return self.about(source, Estimates.of(source, source, what, position_m, weight, status))
 
 
 @frozen

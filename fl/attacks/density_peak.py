@@ -4,6 +4,7 @@ from typing import ClassVar, Literal, cast
 
 import numpy as np
 from pydantic import Field
+from scipy import ndimage
 
 from fl.attacks.base import Attack, View
 from fl.learners import SurfaceLearner
@@ -21,12 +22,8 @@ def local_maxima(surface: FloatArray, tie: float = TIE) -> BoolArray:
     Ties count on both sides, within `tie` of the largest value: a constant surface is all maxima.
     """
     slack = tie * np.abs(surface).max(axis=(1, 2), keepdims=True)
-    wide = np.pad(surface, ((0, 0), (1, 1), (1, 1)), constant_values=-np.inf)
-    p, q = surface.shape[1:]
-    peak = np.ones(surface.shape, dtype=np.bool_)
-    for i, j in ((0, 0), (0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1), (2, 2)):
-        peak &= surface + slack >= wide[:, i : i + p, j : j + q]
-    return peak
+    highest = ndimage.maximum_filter(surface, size=(1, 3, 3), mode="constant", cval=-np.inf)
+    return np.asarray(surface + slack >= highest)
 
 
 class DensityPeak(Attack):
@@ -80,13 +77,9 @@ class DensityPeak(Attack):
         highest = surface.max(axis=(1, 2), keepdims=True, initial=-np.inf)
         peak &= surface >= np.minimum(highest, highest / self.within)
         source, p, q = np.nonzero(peak)
-        count = np.bincount(source, minlength=len(surface))
-        if (count <= self.max_places).all():
-            return source, p, q
         owner, place = row_id(ue[source], model[source]), p * surface.shape[2] + q
-        lot = np.where(count[source] > self.max_places, rng.uniform("places", owner, item=place), 0.0)
-        order = np.lexsort((lot, source))
-        rank = np.arange(len(source)) - (np.cumsum(count) - count)[source[order]]
+        order = np.lexsort((rng.uniform("places", owner, item=place), source))
+        rank = np.arange(len(source)) - np.searchsorted(source, source)  # both are in the order of sources
         keep = np.sort(order[rank < self.max_places])
         return source[keep], p[keep], q[keep]
 
@@ -95,6 +88,6 @@ def best_points(surface: FloatArray, grid_m: FloatArray) -> tuple[FloatArray, li
     """The highest point of each surface (n, P, Q) as a place (n, 2), the middle of the grid of one that is constant."""
     flat = surface.reshape(len(surface), surface.shape[1] * surface.shape[2])
     places = grid_m.reshape(-1, 2)
-    constant = np.ptp(flat, axis=1) == 0 if flat.size else np.ones(len(flat), dtype=np.bool_)
+    constant = np.ptp(flat, axis=1) == 0
     said = np.where(constant[:, None], (places[0] + places[-1]) / 2, places[np.argmax(flat, axis=1)])
     return said, ["constant surface" if c else "ok" for c in constant]

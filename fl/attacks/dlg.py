@@ -1,5 +1,6 @@
 r"""Deep leakage from gradients: search for one sample whose gradient has the direction of the update."""
 
+from dataclasses import replace
 from typing import ClassVar, Literal, cast
 
 import numpy as np
@@ -68,11 +69,9 @@ class Dlg(Attack):
             for rows in np.array_split(mine, len(mine) // _TOGETHER + 1):
                 z[rows], loss[rows], iterations[rows] = self._search(view, model, rows, start[rows])
         status = np.where(usable, np.where(np.isfinite(loss), "ok", "no finite loss"), "no gradient").tolist()
-        found = view.spread(
-            "centroid", sources, centre + scale * z,
-            loss=loss, iterations=iterations, evaluations=iterations + usable, status=status,
-        )  # fmt: skip
-        return found, state
+        said = Estimates.of(sources, sources, "centroid", centre + scale * z, status=status)
+        said = replace(said, loss=loss, iterations=iterations, evaluations=iterations + usable)
+        return view.about(sources, said), state
 
     def _search(
         self, view: View, model: int, rows: IntArray, start: FloatArray

@@ -34,17 +34,13 @@ class PastUpdates:
     network: IntArray
     part: AnyFloats
 
-    def plus(
-        self, weights: FloatArray, of: IntArray, owner: IntArray, network: IntArray, part: AnyFloats
-    ) -> "PastUpdates":
-        """With a round whose networks count from 0."""
+    def plus(self, later: "PastUpdates") -> "PastUpdates":
+        """With a later round, whose networks count from 0."""
         if not len(self.owner):
-            return PastUpdates(weights, of, owner, network, part)
-        return PastUpdates(
-            np.concatenate([self.weights, weights]), np.concatenate([self.of, of]),
-            np.concatenate([self.owner, owner]), np.concatenate([self.network, len(self.of) + network]),
-            np.concatenate([self.part, part]),
-        )  # fmt: skip
+            return later
+        names = ("weights", "of", "owner", "part")
+        joined = {name: np.concatenate([getattr(self, name), getattr(later, name)]) for name in names}
+        return PastUpdates(**joined, network=np.concatenate([self.network, len(self.of) + later.network]))
 
     def latest(self, memory: int) -> "PastUpdates":
         """The last `memory` updates of each owner."""
@@ -52,8 +48,6 @@ class PastUpdates:
         ordered = self.owner[order]
         age = np.arange(len(order)) - np.searchsorted(ordered, ordered)
         kept = np.sort(order[age < memory])
-        if len(kept) == len(order):
-            return self
         used, network = np.unique(self.network[kept], return_inverse=True)
         return PastUpdates(self.weights[used], self.of[used], self.owner[kept], network, self.part[kept])
 
@@ -123,7 +117,7 @@ class PlaceFilter(Attack):
                 part[row] = gradients.part(view.update[source[row]])
         if not len(owner):
             return state
-        return state.plus(view.model_before.parameters[of], of, owner, network, part)
+        return state.plus(PastUpdates(view.model_before.parameters[of], of, owner, network, part))
 
     def _named(self, view: View, grid: PlaceGrid, state: PastUpdates, known: IntArray) -> FloatArray:
         """The places (n, `places`, 2) of owners known (n,): NaN of whom no update came."""

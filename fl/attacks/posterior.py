@@ -88,16 +88,14 @@ class Posterior(Attack):
         prior = {m: self._weight(at, maps[m]) for m in np.unique(view.source_model).tolist()}
         track = row_id(view.ue, view.model)[np.argsort(view.source)]  # one target a row
         past = self._recent(state, facts.round)
-        said, status, pieces = np.zeros((len(track), 2)), list[str](), [past]
-        linked, steps = list[int](), [np.zeros((0, 2))]
+        said, step_m = np.zeros((len(track), 2)), np.full((len(track), 2), np.nan)
+        status, pieces = list[str](), list[AnswerEvidence]()
         for i, who in enumerate(track.tolist()):
             before = past.select(past.track == who)
             now, word = _read(surface[i], at, before.wave)
             now = replace(now, track=np.full_like(now.track, who), round=np.full_like(now.round, facts.round))
-            step_m = _step(now, before.select(before.round == before.round.max(initial=0)), at.grid)
-            if word == "ok" and step_m is not None:
-                linked.append(i)
-                steps.append(step_m[None])
+            if word == "ok":
+                step_m[i] = _step(now, before.select(before.round == before.round.max(initial=0)), at.grid)
             memory = before.select(before.round > facts.round - self.memory_rounds)
             if at.epsilon is None:  # what is kept counts once, as it is now
                 memory = memory.select(_twin(memory.wave, now.wave, at.grid) < 0)
@@ -106,11 +104,12 @@ class Posterior(Attack):
             said[i] = law.best_m if self.answer == "mode" else law.median_m()
             status.append(word)
             pieces.append(now)
+        linked = np.flatnonzero(np.isfinite(step_m[:, 0]))
         estimates = [
             view.spread("centroid", np.arange(len(said)), said, status=status),
-            view.spread("step", np.array(linked, dtype=np.int64), np.concatenate(steps)),
+            view.spread("step", linked, step_m[linked]),
         ]
-        return Estimates.join(estimates), AnswerEvidence.join(pieces)
+        return Estimates.join(estimates), AnswerEvidence.join([past, *pieces])
 
     def _recent(self, state: AnswerEvidence, round_: int) -> AnswerEvidence:
         """Evidence that still counts: the last `memory_rounds` rounds, and of each UE its last answer."""
@@ -253,11 +252,11 @@ def _twin(wave: FloatArray, other: FloatArray, grid: Lattice) -> IntArray:
     return np.where(gap.min(axis=1) < _SAME, gap.argmin(axis=1), -1)
 
 
-def _step(now: AnswerEvidence, last: AnswerEvidence, grid: Lattice) -> FloatArray | None:
-    """The shortest displacement (2,) that turns all waves of the last answer into these; None: not the same waves."""
+def _step(now: AnswerEvidence, last: AnswerEvidence, grid: Lattice) -> FloatArray:
+    """The shortest displacement (2,) that turns all waves of the last answer into these; NaN: not the same waves."""
     twin = _twin(now.wave, last.wave, grid)
     if not len(twin) or (twin < 0).any():
-        return None
+        return np.full(2, np.nan)
     turn = _wrapped(now.wave[:, 2] - last.wave[twin, 2])
     return np.asarray(np.linalg.lstsq(now.wave[:, :2], turn, rcond=1e-9)[0])
 

@@ -110,15 +110,13 @@ def made_up(n_ue: int, view: View, facts: RoundContext, population: Population, 
     """
     likes = np.unique(view.ue)
     pick = likes[(rng.uniform("like", np.arange(n_ue)) * len(likes)).astype(np.int64)]
-    rows = [np.flatnonzero(view.ue == one) for one in pick]
-    ue = np.repeat(np.arange(n_ue), [len(r) for r in rows])
-    model = np.concatenate([view.model[r] for r in rows])
+    by_model = np.argsort(view.model, kind="stable")
+    ue, like = np.nonzero(pick[:, None] == view.ue[by_model])
+    row = by_model[like]
+    model = view.model[row]
     count = np.full(len(ue), _SAMPLES)
     if view.count is not None:
-        count = np.concatenate([view.count[view.source[r]] for r in rows]).astype(np.int64)
-    count = np.clip(count, 1, _MOST_SAMPLES)
-    order = np.lexsort((model, ue))
-    ue, model, count = ue[order], model[order], count[order]
+        count = np.clip(view.count[view.source[row]].astype(np.int64), 1, _MOST_SAMPLES)
     ptr = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
     of_sample = np.repeat(np.arange(len(ue)), count)
     number = np.arange(ptr[-1]) - ptr[of_sample]

@@ -428,7 +428,7 @@ class TestVantage:
         words = [f"s{w}" for w in which]
         return view.spread(
             "place", np.asarray(which), np.asarray(position, dtype=np.float64),
-            weight=np.asarray(which) / 10, loss=np.asarray(which) * 1.0, status=words,
+            weight=np.asarray(which) / 10, status=words,
         )  # fmt: skip
 
     def test_spread_maps_as_many_sources_as_targets_in_another_order(self):
@@ -436,8 +436,7 @@ class TestVantage:
         said = {u: (p[0], s) for u, p, s in zip(found.ue.tolist(), found.position_m, found.status, strict=True)}
         assert said == {7: (2.0, "s2"), 8: (0.0, "s0"), 9: (1.0, "s1")}
         assert (found.model == 10 * found.ue).all()
-        np.testing.assert_array_equal(found.loss, found.position_m[:, 0])
-        np.testing.assert_allclose(found.weight, found.loss / 10)
+        np.testing.assert_allclose(found.weight, found.position_m[:, 0] / 10)
 
 
 def through(part, views, state=None):
