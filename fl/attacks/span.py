@@ -1,9 +1,9 @@
 r"""Places whose activations lie in the span of a layer's update."""
 
-from typing import Annotated, ClassVar, Literal, Self, cast
+from typing import Annotated, ClassVar, Literal, cast
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from fl.attacks.base import View
 from fl.attacks.place_maps import AddsMaps, Naming, PlaceMaps, best_of_all, unit_rows
@@ -20,6 +20,7 @@ _ARMS = 4  # steps to either side at most
 _LEFT = 0.15  # least length by which what is left of an activation is divided
 _ROUNDING, _ROUNDING_OF_PRODUCTS = 1e-10, 1e-7  # shorter than this share of the strongest: no direction
 _WIDTH_M, _MOST_HEIGHT = 60.0, 2.0
+_FLOOR = 1e-3  # share of an activation outside of the span that counts as none
 _NUMBERS = 2_000_000  # of one block of scores
 _LAYER, _RANK, _RANK_OF_UE = 2, 8, 4  # a UE's home and work, and where it was beside
 _LEFT_OUTSIDE, _MOST_LOOKED_AT = 0.03, 4096  # of activations: with all of them inside no place stands out; and places
@@ -38,7 +39,7 @@ class Span(AddsMaps):
     so the left singular vectors of D span the batch's activations and, of places elsewhere, little. For every place x
     of a grid, a(x) = [h(x); 1] / |.| under the model before the round, and U_k the k strongest left vectors,
 
-        s(x) = - log(1 - |U_k^T a(x)|^2 + floor).
+        s(x) = - log(1 - |U_k^T a(x)|^2 + 0.001).
 
     Several local steps change h a little and blur the span, and so do noise and other UEs in a sum. Labels, step size
     and mass play no part: a place of few records scores as high as one of many.
@@ -49,7 +50,7 @@ class Span(AddsMaps):
     (I - Q Q^T) D, and a(x) becomes (I - Q Q^T) a / max(|.|, 0.15). Otherwise the surroundings of the first place score
     higher than a second place wherever activations vary slowly. A peak counts as much as it stands above the mean of
     its map, at most 2: in noise it stands low, and otherwise one round counts as much as another. Counts
-    are smoothed by a Gaussian of `width_m`.
+    are smoothed by a Gaussian of 60 m.
 
     `add: scores` adds up s(x) itself over rounds.
 
@@ -68,13 +69,9 @@ class Span(AddsMaps):
     only; none: 2, with rank: auto 1 for sums and published models"""
     rank: Annotated[int, Field(ge=1, le=256)] | Literal["auto"] = _RANK
     """number of singular vectors (k); auto: 4 a UE that is in the update"""
-    floor: float = Field(default=1e-3, gt=0, le=1)
-    """share of an activation outside of the span that counts as none"""
     add: Literal["peaks", "scores"] | None = None
     """what is added up over rounds: the peaks of each round, or the scores of all places; none: peaks, with rank: auto
     scores for sums and published models"""
-    width_m: float | None = Field(default=None, gt=0, le=1e6)
-    """for peaks: standard deviation of the Gaussian that smooths their map, m; none: 60"""
 
     reference: ClassVar = (
         "Subspace test of Schmidt 1986 (MUSIC), on updates with the rank of the batch, Dimitrov et al. 2024 (SPEAR)"
@@ -99,12 +96,6 @@ class Span(AddsMaps):
         }
         return own if layer == 1 else own | hidden
 
-    @model_validator(mode="after")
-    def _of_peaks(self) -> Self:
-        if self.width_m is not None and (self.add == "scores" or (self.add is None and self.rank == "auto")):
-            raise ValueError("width_m: scores are added up as they are; leave it out, or take add: peaks")
-        return self
-
     def naming(self, view: View) -> Naming:
         return self._naming(self.answers, self._adds_peaks(view))
 
@@ -113,8 +104,7 @@ class Span(AddsMaps):
         return best_of_all(state, public.area, self.cell_m, self._naming(count, peaks))
 
     def _naming(self, count: int, peaks: bool) -> Naming:
-        width_m = _WIDTH_M if self.width_m is None else self.width_m
-        return Naming(count, self.apart_m, width_m if peaks else 0.0)
+        return Naming(count, self.apart_m, _WIDTH_M if peaks else 0.0)
 
     def _of_many(self, view: View) -> bool:
         """Whether updates of several UEs are to be read as such."""
@@ -154,11 +144,12 @@ class Span(AddsMaps):
                     score[rows] = self._peaks(own, strong, rank, grid, a, single) if peaks else own
         return score
 
-    def _outside(self, inside: AnyFloats) -> AnyFloats:
-        """-log(1 - |U^T a|^2 + floor), in place."""
+    @staticmethod
+    def _outside(inside: AnyFloats) -> AnyFloats:
+        """-log(1 - |U^T a|^2 + 0.001), in place."""
         np.subtract(1.0, inside, out=inside)
         np.maximum(inside, 0.0, out=inside)
-        inside += inside.dtype.type(self.floor)
+        inside += inside.dtype.type(_FLOOR)
         np.log(inside, out=inside)
         return np.negative(inside, out=inside)
 

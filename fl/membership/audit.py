@@ -139,7 +139,9 @@ def _known(
     owner = local.ue[local.row_of_sample]
     inside = _targets(view, owner, local.model[local.row_of_sample])
     outside = _targets(view, held_out.ue, held_out.model)
-    member = _drawn(inside, membership.known_member_share, membership.max_records, rng)
+    most, n = membership.max_records, len(view.ue)
+    share = membership.known_member_share * np.bincount(inside[inside >= 0], minlength=n)
+    member = _chosen(inside, np.maximum(1, np.rint(share)), most, rng, "members")
     y = np.zeros(len(local.x)) if local.y is None else local.y
     compared = np.ones(len(member), dtype=np.bool_)
     if local.y is not None and (held_out.ue < 0).any():
@@ -148,7 +150,7 @@ def _known(
         compared = np.isin(np.arange(len(member)), pair)
         group = np.concatenate([np.arange(len(member)), pair])
     else:
-        other = _matched(outside, np.bincount(inside[member], minlength=len(view.ue)), membership.max_records, rng)
+        other = _chosen(outside, np.bincount(inside[member], minlength=n), most, rng, "others")
         group = np.arange(len(member) + len(other))
         if wholes is not None:
             time_s = np.concatenate([local.time_s, held_out.time_s])
@@ -178,37 +180,24 @@ def _paired(member: FloatArray, other: FloatArray, rng: Rng) -> tuple[IntArray, 
     """
     classes, of = np.unique(np.concatenate([member, other]), return_inverse=True)
     sides = (of[: len(member)], "members paired"), (of[len(member) :], "others paired")
-    mine, theirs = (_ranked(side, rng, what)[0] * len(classes) + side for side, what in sides)
+    mine, theirs = (_ranked(side, rng, what) * len(classes) + side for side, what in sides)
     _, first, second = np.intersect1d(mine, theirs, assume_unique=True, return_indices=True)
     return first, second
 
 
-def _drawn(target: IntArray, share: float, most: int, rng: Rng) -> IntArray:
-    """A random share of each target's records, at least one of each; at most `most` in all."""
-    rank, count = _ranked(target, rng, "members")
-    keep = (target >= 0) & (rank < np.maximum(1, np.rint(share * count)))
-    return _thinned(np.flatnonzero(keep), most, rng, "members")
-
-
-def _matched(target: IntArray, count: IntArray, most: int, rng: Rng) -> IntArray:
-    """Random records of each target: count (n_target,) of them, or all."""
-    rank, _ = _ranked(target, rng, "others")
-    wanted = np.append(count, 0)[target]  # -1: no target
-    return _thinned(np.flatnonzero((target >= 0) & (rank < wanted)), most, rng, "others")
-
-
-def _ranked(target: IntArray, rng: Rng, what: str) -> tuple[IntArray, IntArray]:
-    """Random rank of each record among its target's, and how many those are: both (N,)."""
-    order = np.lexsort((rng.uniform(what, np.arange(len(target))), target))
-    first, end = (np.searchsorted(target[order], target, side) for side in ("left", "right"))
-    return np.argsort(order) - first, end - first
-
-
-def _thinned(index: IntArray, most: int, rng: Rng, what: str) -> IntArray:
+def _chosen(target: IntArray, wanted: FloatArray | IntArray, most: int, rng: Rng, what: str) -> IntArray:
+    """Random records of each target: wanted (n_target,) of them, or all; at most `most` in all."""
+    index = np.flatnonzero((target >= 0) & (_ranked(target, rng, what) < np.append(wanted, 0)[target]))  # -1: no target
     if len(index) <= most:
         return index
     lot = rng.uniform(f"{what} kept", index)
     return np.sort(index[np.argsort(lot, kind="stable")[:most]])
+
+
+def _ranked(target: IntArray, rng: Rng, what: str) -> IntArray:
+    """Random rank (N,) of each record among its target's."""
+    order = np.lexsort((rng.uniform(what, np.arange(len(target))), target))
+    return np.argsort(order) - np.searchsorted(target[order], target)
 
 
 def _models(view: View, start: Model) -> tuple[Model, Model, IntArray]:
