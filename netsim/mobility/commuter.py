@@ -140,7 +140,8 @@ class Commuter(Mobility):
             time_s = np.full(len(state.ue), t1_s - today.day * DAY_S)
             position_m = today.way.position(np.arange(len(state.ue)), time_s)
             state = altered(state, position_m=position_m, today=today)
-        return state, _in_order(Fixes.join(taken))
+        fixes = Fixes.join(taken)
+        return state, fixes.select(np.lexsort((fixes.time_s, fixes.ue)))
 
     def wake_s(self, state: CommuterState, now_s: float, ground: Ground) -> float:
         """The morning if it is night for all UEs, else now."""
@@ -192,7 +193,7 @@ class Commuter(Mobility):
         walk_m = way.position(walker, walk_s) + _GPS_NOISE_M * noise
         taken_m = np.clip(np.concatenate([position_m, walk_m]), low_m, high_m)
         taken_s = np.concatenate([time_s, walk_s]) + day * DAY_S
-        return CommuterDay(day, way, _in_order(Fixes(ue[np.concatenate([row, walker])], taken_s, taken_m)))
+        return CommuterDay(day, way, Fixes(ue[np.concatenate([row, walker])], taken_s, taken_m))
 
     def _plan(self, rng: Rng, ue: IntArray, n_third: int, weekday: bool) -> Schedule:
         """The schedule of UEs (n,) for a day."""
@@ -252,7 +253,9 @@ def _dwell_fixes(
     most = float(upto.max(initial=0.0))
     count = int(most + 8 * np.sqrt(most) + 20)  # a Poisson count above this has probability below 1e-12
     arrival = np.cumsum(rng.exponential("dwell", ue, (count,)), axis=1)  # (n, count)
-    stay = (arrival[:, :, None] >= upto[:, None, :]).sum(axis=2)
+    stay = np.zeros(arrival.shape, dtype=np.int64)
+    for until in upto.T:
+        stay += arrival >= until[:, None]
     row, column = np.nonzero(stay < upto.shape[1])
     k = stay[row, column]
     since_s = (arrival[row, column] - (upto - mean)[row, k]) / rate_per_s[row, k]
@@ -288,7 +291,3 @@ def _drawn_m(rng: Rng, what: str, ue: IntArray, area: Area, away_from: FloatArra
     candidate = _inside_m(area, rng.uniform(what, ue, (_TRIES, 2)))  # (n, tries, 2)
     far = np.linalg.norm(candidate - away_from[:, None], axis=2) >= area.side_m.min() / 3
     return np.asarray(candidate[np.arange(len(ue)), far.argmax(axis=1)])
-
-
-def _in_order(fixes: Fixes) -> Fixes:
-    return fixes.select(np.lexsort((fixes.time_s, fixes.ue)))

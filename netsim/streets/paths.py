@@ -85,13 +85,15 @@ class Paths:
 
     def position(self, row: IntArray, passed: FloatArray) -> FloatArray:
         """Positions (k, 2) on paths `row` (k,), of two vertices or more, after a distance or time each."""
-        some = self.select(row)
-        begin = some.first[:-1]
-        end = some.first[1:]
-        reached = np.add.reduceat((some.along <= passed[some.owner]).astype(np.int64), begin)
-        i = np.clip(begin + reached - 1, begin, end - 2)
-        span = some.along[i + 1] - some.along[i]
-        done = np.divide(passed - some.along[i], span, out=np.ones(len(i)), where=span > 0)
+        i = self.first[row]
+        last = self.first[row + 1] - 2
+        while (i < last).any():  # bisection: the last vertex that has been reached
+            middle = (i + last + 1) // 2
+            reached = self.along[middle] <= passed
+            i = np.where(reached, middle, i)
+            last = np.where(reached, last, middle - 1)
+        span = self.along[i + 1] - self.along[i]
+        done = np.divide(passed - self.along[i], span, out=np.ones(len(i)), where=span > 0)
         done = np.clip(done, 0.0, 1.0)[:, None]
         # this form, not from + done * way, so that a vertex itself is met exactly
-        return np.asarray((1.0 - done) * some.vertex_m[i] + done * some.vertex_m[i + 1])
+        return np.asarray((1.0 - done) * self.vertex_m[i] + done * self.vertex_m[i + 1])
