@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
 from math import prod
@@ -25,9 +24,6 @@ Value = TypeVar("Value")
 
 REBUILT: dict[str, bool] = {"rebuilt": True}
 """Metadata of a field that a tree leaves out: a resumed run builds it again."""
-
-GROWS: dict[str, bool] = {"grows": True}
-"""Metadata of a field whose array has entries from the start, and more later."""
 
 
 def to_tree(value: Any) -> Any:
@@ -58,17 +54,14 @@ def from_tree(tree: Any, like: Value) -> Value:
 
     Where a field is annotated `Any`, its type is that of the same field of `like`; fields marked `REBUILT` are those of
     `like`. A plain dictionary in `like` takes whatever dictionary the tree has, as it stands. Arrays have the annotated
-    kind of numbers; where `like` has one with entries, the type and shape of that one. So an array that grows begins
-    empty, with as many dimensions as later, or its field is marked `GROWS`. Arrays of a dataclass with a true class
-    attribute `equal_rows` have equally many rows; those that its class attribute `shapes` names have that shape, None
-    for any. All numbers of the fields that its class attribute `bounds` names lie from the lower to the upper bound
-    given there.
+    kind of numbers. All numbers of the fields that the class attribute `bounds` of a dataclass names lie from the lower
+    to the upper bound given there.
 
     Raises
     ------
     ValueError : one line: the place in the tree, and what was expected there.
     """
-    return cast(Value, _value(tree, Any, like, ""))
+    return cast(Value, _value(tree, type(like), like, ""))
 
 
 def from_tree_as(tree: Any, kind: type[Value]) -> Value:
@@ -86,8 +79,6 @@ def _value(tree: Any, hint: Any, like: Any, place: str) -> Any:
         return _dataclass(tree, cast(type, hint), like, place)
     if origin is dict and options:
         return _dictionary(tree, options, like, place)
-    if origin is dict and like is not None:  # of a part that keeps a plain dictionary, or of entries with known types
-        return _plain(tree, dict, place)
     if origin in (list, tuple):
         return _sequence(tree, origin, options, place)
     if origin is Literal:
@@ -95,22 +86,16 @@ def _value(tree: Any, hint: Any, like: Any, place: str) -> Any:
     if origin is float:
         return float(_plain(tree, (int, float), place))
     if origin is np.ndarray:
-        return _array(tree, options, like, place)
+        return _array(tree, options, place)
     return _plain(tree, origin, place)
 
 
-def _array(tree: Any, options: tuple[Any, ...], like: Any, place: str) -> Any:
-    """An array of the annotated kind of numbers, that may stand where `like` stood."""
+def _array(tree: Any, options: tuple[Any, ...], place: str) -> Any:
+    """An array of the annotated kind of numbers."""
     _plain(tree, np.ndarray, place)
     number = get_args(options[1])[0] if options else np.generic
     kind = next((kind for kind in _KINDS if issubclass(get_origin(number) or number, kind)), np.generic)
-    _checked(tree, tree.dtype.kind in _KINDS.get(kind, tree.dtype.kind), f"an array of {kind.__name__} numbers", place)
-    if isinstance(like, np.ndarray):
-        _checked(tree, tree.ndim == like.ndim, f"an array of {like.ndim} dimensions", place)
-        if like.size:
-            _checked(tree, tree.dtype == like.dtype, f"an array of {like.dtype}", place)
-            _checked(tree, tree.shape == like.shape, f"an array of shape {like.shape}", place)
-    return tree
+    return _checked(tree, tree.dtype.kind in _KINDS.get(kind, tree.dtype.kind), f"an array of {kind.__name__}", place)
 
 
 _KINDS = {np.bool_: "b", np.integer: "iu", np.floating: "fiu", np.complexfloating: "cfiu"}
@@ -119,29 +104,15 @@ _KINDS = {np.bool_: "b", np.integer: "iu", np.floating: "fiu", np.complexfloatin
 
 def _dataclass(tree: Any, kind: type, like: Any, place: str) -> Any:
     """A dataclass: every field that is not rebuilt, and no other."""
-    known = fields(kind)
-    names = {f.name for f in known if not f.metadata.get("rebuilt")}
-    _checked(tree, isinstance(tree, dict) and set(tree) == names, f"the fields {sorted(names)}", place)
-    hints, values = _hints(kind), {}
-    for f in known:
-        old = getattr(like, f.name, None)
-        if f.name not in names:
-            values[f.name] = old
-            continue
-        shaped = None if f.metadata.get("grows") and isinstance(old, np.ndarray) else old
-        values[f.name] = _value(tree[f.name], hints[f.name], shaped, f"{place}.{f.name}")
-    for name, shape in getattr(kind, "shapes", {}).items():
-        found = np.shape(np.asarray(values[name]))
-        same = len(shape) == len(found) and all(n in (None, m) for n, m in zip(shape, found, strict=True))
-        _checked(tree, same, f"an array of shape {shape}", f"{place}.{name}")
+    names, hints = _remembered(kind) or (), _hints(kind)
+    _checked(tree, isinstance(tree, dict) and set(tree) == set(names), f"the fields {sorted(names)}", place)
+    values = {f.name: getattr(like, f.name, None) for f in fields(kind)}
+    for name in names:
+        values[name] = _value(tree[name], hints[name], values[name], f"{place}.{name}")
     for name, (least, most) in getattr(kind, "bounds", {}).items():
-        value = values[name]
-        held = value.values() if isinstance(value, dict) else [value]
+        held = values[name].values() if isinstance(values[name], dict) else [values[name]]
         fits = all(((numbers >= least) & (numbers <= most)).all() for numbers in map(np.asarray, held))
         _checked(tree, fits, f"numbers from {least:g} to {most:g}", f"{place}.{name}")
-    if getattr(kind, "equal_rows", False):
-        rows = {name: value.shape[:1] for name, value in values.items() if isinstance(value, np.ndarray)}
-        _checked(tree, len(set(rows.values())) <= 1, f"as many rows in each of {sorted(rows)}", place)
     return kind(**values)
 
 
@@ -212,71 +183,57 @@ def _named(place: str) -> str:
 
 
 _ARRAY = "__array__"
-_COLUMNS = "F"  # after the shape of an array that is held column by column
-_SMALL_BYTES = 65_536  # up to which an array shares a member with others of its type
 
 
 def save_tree(path: Path, tree: Any) -> None:
     """Write a tree whole or not at all. Leaves: arrays, numbers, text, booleans, None."""
-    arrays: dict[str, NDArray[Any]] = {}
-    small: dict[str, list[NDArray[Any]]] = {}
-    filled: dict[str, int] = {}
+    pieces = [np.zeros(0, np.uint8)]
 
     def strip(node: Any) -> Any:
         if isinstance(node, np.ndarray):
-            if node.nbytes <= _SMALL_BYTES:
-                kind, at = node.dtype.str, filled.get(node.dtype.str, 0)
-                by_column = node.flags.f_contiguous and not node.flags.c_contiguous  # as numpy's own files have it
-                small.setdefault(kind, []).append(node.ravel("F" if by_column else "C"))
-                filled[kind] = at + node.size
-                return {_ARRAY: [kind, at, *node.shape, *([_COLUMNS] if by_column else [])]}
-            arrays[f"a{len(arrays)}"] = node
-            return {_ARRAY: f"a{len(arrays) - 1}"}
+            by_column = node.flags.f_contiguous and not node.flags.c_contiguous  # sums depend on it
+            order: Literal["F", "C"] = "F" if by_column else "C"
+            pieces.append(node.ravel(order).view(np.uint8))
+            return {_ARRAY: [node.dtype.str, node.shape, order]}
         if isinstance(node, dict):
             return {str(k): strip(v) for k, v in node.items()}
         if isinstance(node, list | tuple):
             return [strip(v) for v in node]
         return node.item() if isinstance(node, np.generic) else node
 
-    stripped = json.dumps([strip(tree), list(small)])
-    arrays |= {f"s{i}": np.concatenate(pieces) for i, pieces in enumerate(small.values())}
-    arrays["tree"] = np.frombuffer(stripped.encode(), dtype=np.uint8)
+    text = json.dumps(strip(tree)).encode()
+    arrays = {"tree": np.frombuffer(text, dtype=np.uint8), "data": np.concatenate(pieces)}
     with replacing(path) as file:
-        np.savez(file, digest=_digest(arrays), **arrays)  # type: ignore[arg-type]
+        np.savez(file, digest=_digest(**arrays), **arrays)  # type: ignore[arg-type]
 
 
 def load_tree(path: Path) -> Any:
     """The tree that `save_tree` wrote; floats come back to the bit. Raises ValueError if it is damaged."""
     damaged = ValueError(f"{path}: not a checkpoint, or a damaged one")
     try:
-        arrays = read_arrays(path)
+        stored = read_arrays(path)
     except ValueError:
         raise damaged from None
-    digest, text = arrays.pop("digest", None), arrays.get("tree")
-    if digest is None or text is None or not np.array_equal(digest, _digest(arrays)):
+    if set(stored) != {"tree", "data", "digest"}:
+        raise damaged
+    data, at = stored["data"], 0
+    if not np.array_equal(stored["digest"], _digest(stored["tree"], data)):
         raise damaged
 
     def fill(node: Any) -> Any:
-        if isinstance(node, dict):
-            if set(node) == {_ARRAY}:
-                return array(node[_ARRAY])
+        nonlocal at
+        if isinstance(node, list):
+            return [fill(v) for v in node]
+        if not isinstance(node, dict):
+            return node
+        if set(node) != {_ARRAY}:
             return {k: fill(v) for k, v in node.items()}
-        return [fill(v) for v in node] if isinstance(node, list) else node
+        kind, shape, order = node[_ARRAY]
+        size = prod(shape) * np.dtype(kind).itemsize
+        at += size
+        return data[at - size : at].copy().view(kind).reshape(shape, order=order)
 
-    def array(of: Any) -> Any:
-        if isinstance(of, str):
-            return arrays[of]
-        kind, at, *shape = of
-        by_column = _COLUMNS in shape[-1:]
-        shape = shape[:-1] if by_column else shape
-        return small[kind][at : at + prod(shape)].reshape(shape, order="F" if by_column else "C")
-
-    try:
-        tree, kinds = json.loads(text.tobytes().decode())
-        small = {kind: arrays[f"s{i}"] for i, kind in enumerate(kinds)}
-        return fill(tree)
-    except (ValueError, KeyError, TypeError, RecursionError):
-        raise damaged from None
+    return fill(json.loads(stored["tree"].tobytes()))
 
 
 def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
@@ -301,11 +258,8 @@ def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
         raise ValueError(f"{path}: damaged ({' '.join(str(error).split())[:120]})") from None
 
 
-def _digest(arrays: Mapping[str, NDArray[Any]]) -> NDArray[np.uint8]:
-    """SHA-256 (32,) of names, types, shapes and numbers."""
-    digest = hashlib.sha256()
-    for name in sorted(arrays):
-        array = np.ascontiguousarray(arrays[name])
-        digest.update(f"{name} {array.dtype.str} {arrays[name].shape} ".encode())
-        digest.update(array.data if array.size else b"")
+def _digest(tree: NDArray[np.uint8], data: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """SHA-256 (32,) of the text of a tree and the bytes of its arrays."""
+    digest = hashlib.sha256(tree.tobytes())
+    digest.update(data.data)
     return np.frombuffer(digest.digest(), dtype=np.uint8)

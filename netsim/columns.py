@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from itertools import chain
-from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
+from typing import Any, Self, TypeVar, dataclass_transform
 
 import numpy as np
 
@@ -22,8 +22,6 @@ def frozen(cls: type[T]) -> type[T]:
 
 class Columns:
     """Base of data classes whose fields have equally many rows: arrays, lists, other columns, or None: missing."""
-
-    equal_rows: ClassVar[bool] = True
 
     def select(self, rows: IntArray | BoolArray | slice) -> Self:
         """Rows by index, mask or slice."""

@@ -34,7 +34,6 @@ def weighted_centroid(size: FloatArray, centre_m: FloatArray, nu: float) -> Floa
 class MeanUpdates:
     """Updates averaged over rounds: track (k,) ascending, mean (k, n_cell), weight (k,) of the rounds so far."""
 
-    equal_rows: ClassVar = True
     track: IntArray
     mean: FloatArray
     weight: FloatArray

@@ -8,7 +8,6 @@ density peaks of all its estimates so far, which an attacker without the truth c
 from __future__ import annotations
 
 from dataclasses import field
-from typing import ClassVar
 
 import numpy as np
 
@@ -30,7 +29,6 @@ class NamedPlaces:
     Home has rank 1 and work rank 2, also where only one of them is named.
     """
 
-    equal_rows: ClassVar = True
     place_m: FloatArray = field(default_factory=no_places)
     rank: IntArray = field(default_factory=no_ints)
     place: list[str] = field(default_factory=list)

@@ -68,7 +68,6 @@ class Track:
     (rounds, 2): true mean of each round; attacks: by label; compared: the last round in which leakage was measured.
     """
 
-    shapes: ClassVar[dict[str, tuple[int | None, ...]]] = {"points": (None, 2), "centroids": (None, 2)}
     bounds: ClassVar[dict[str, tuple[float, float]]] = dict.fromkeys(("points", "centroids"), _POSITIONS_M)
     points: FloatArray
     centroids: FloatArray

@@ -6,7 +6,7 @@ from dataclasses import field
 
 import numpy as np
 
-from netsim.checkpoint import GROWS, REBUILT
+from netsim.checkpoint import REBUILT
 from netsim.columns import altered, frozen, replaced
 from netsim.mobility.base import State
 from netsim.mobility.people import NOWHERE, People, Rooms, Venues
@@ -55,8 +55,8 @@ class Lives(State):
     breaks: BoolArray
     drives: BoolArray
     stay: IntArray
-    visited: IntArray = field(metadata=GROWS)
-    count: IntArray = field(metadata=GROWS)
+    visited: IntArray
+    count: IntArray
     now_s: float
     town: PeopledTown = field(metadata=REBUILT)
 

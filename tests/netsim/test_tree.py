@@ -12,7 +12,7 @@ import pytest
 
 import fl
 import netsim
-from netsim.checkpoint import GROWS, REBUILT, _value, from_tree, from_tree_as, load_tree, save_tree, to_tree
+from netsim.checkpoint import REBUILT, _value, from_tree, from_tree_as, load_tree, save_tree, to_tree
 from netsim.units import FloatArray
 
 
@@ -62,11 +62,9 @@ def test_a_file_gives_back_types_and_bits(tmp_path):
         ({"inner": {"x": np.zeros(1)}}, r"^inner is not the fields \['word', 'x'\]$"),
         ({"inner": {"x": [1.0], "word": "a"}}, r"^inner\.x is not ndarray$"),
         ({"inner": {"x": np.zeros(2), "word": "c"}}, r"^inner\.word is not one of \['a', 'b'\]$"),
-        ({"inner": {"x": np.zeros(3), "word": "a"}}, r"^inner\.x is not an array of shape \(2,\)$"),
-        ({"inner": {"x": np.zeros(2, np.float32), "word": "a"}}, r"^inner\.x is not an array of float64$"),
         (
             {"history": [{"x": np.zeros(5, complex), "word": "a"}]},
-            r"^history\[0\]\.x is not an array of floating numbers$",
+            r"^history\[0\]\.x is not an array of floating$",
         ),
         ({"steps": [True]}, r"^steps\[0\] is not int or float$"),
         ({"pairs": [[[1], 2.0]]}, r"^pairs is not 2 entries$"),
@@ -77,34 +75,6 @@ def test_a_file_gives_back_types_and_bits(tmp_path):
 def test_what_does_not_fit_is_named_in_one_line(change, says):
     with pytest.raises(ValueError, match=says):
         from_tree({**to_tree(example()), **change}, example())
-
-
-@dataclass(frozen=True)
-class Growing:
-    rows: FloatArray
-    more: FloatArray = field(metadata=GROWS)
-
-
-def test_what_begins_empty_or_is_marked_may_grow():
-    start = Growing(np.zeros((0, 2)), np.zeros(3))
-    later = Growing(np.ones((4, 2)), np.ones(5))
-    back = from_tree(to_tree(later), start)
-    assert back.rows.shape == (4, 2) and back.more.shape == (5,)
-    with pytest.raises(ValueError, match=r"^rows is not an array of 2 dimensions$"):
-        from_tree(to_tree(Growing(np.ones(4), np.ones(5))), start)
-
-
-@dataclass(frozen=True)
-class Shaped:
-    shapes: ClassVar[dict] = {"x": (None, 2)}
-    x: npt.NDArray[np.floating[Any]]
-
-
-@pytest.mark.parametrize("shape", [(2,), (3, 1), (1, 2, 2), ()])
-def test_shapes_that_a_class_states_are_looked_at(shape):
-    assert from_tree_as({"x": np.zeros((3, 2), np.float32)}, Shaped).x.shape == (3, 2)
-    with pytest.raises(ValueError, match=r"^x is not an array of shape \(None, 2\)$"):
-        from_tree_as({"x": np.zeros(shape)}, Shaped)
 
 
 @dataclass(frozen=True)
@@ -147,22 +117,6 @@ def test_every_annotated_array_can_be_read():
         number = get_args(get_args(one)[1])[0]
         boolean = isinstance(number, type) and issubclass(number, np.bool_)
         assert _value(np.zeros(1, bool if boolean else int), one, None, "").shape == (1,)
-
-
-@dataclass(frozen=True)
-class Rows:
-    equal_rows: ClassVar[bool] = True
-    x: FloatArray
-    y: FloatArray | None
-    word: str = ""
-
-
-@pytest.mark.parametrize("y", [np.zeros(3), np.zeros(()), np.zeros((1, 2))])
-def test_rows_are_equally_many(y):
-    assert from_tree_as({"x": np.zeros(2), "y": np.ones((2, 4)), "word": ""}, Rows).y.shape == (2, 4)
-    assert from_tree_as({"x": np.zeros(2), "y": None, "word": ""}, Rows).y is None
-    with pytest.raises(ValueError, match=r"^the tree is not as many rows in each of \['x', 'y'\]$"):
-        from_tree_as({"x": np.zeros(2), "y": y, "word": ""}, Rows)
 
 
 def test_no_name_of_a_class_is_in_a_tree():

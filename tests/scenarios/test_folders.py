@@ -287,8 +287,8 @@ def test_changed_numbers_of_a_checkpoint_are_noticed(tmp_path):
     save_tree(tmp_path / "c.npz", {"weights": np.ones(4), "done": 3})
     with np.load(tmp_path / "c.npz") as stored:
         arrays = dict(stored)
-    for changed in (np.array([1.0, np.nan, 1.0, 1.0]), np.ones((2, 2)), np.ones(4, dtype=np.float32)):
-        np.savez(tmp_path / "c.npz", **(arrays | {"a0": changed}))
+    for changed in (arrays["data"][::-1], arrays["data"][:-1]):
+        np.savez(tmp_path / "c.npz", **(arrays | {"data": changed}))
         with pytest.raises(ValueError, match="a damaged one"):
             load_tree(tmp_path / "c.npz")
     np.savez(tmp_path / "c.npz", **arrays)
@@ -376,17 +376,6 @@ def test_a_checkpoint_with_a_member_that_is_no_array_is_refused(tmp_path):
         archive.writestr("more", b"text")
     with pytest.raises(ValueError, match="not a checkpoint, or a damaged one"):
         load_tree(path)
-
-
-def test_samples_of_another_shape_are_not_gone_on_with():
-    from netsim.checkpoint import from_tree, to_tree
-    from scenarios.app.run.radio import RadioSamples
-
-    samples = RadioSamples(np.zeros(2, np.int64), np.zeros((0, 4)))
-    assert from_tree(to_tree(samples) | {"kept": np.ones((2, 4))}, samples).kept.shape == (2, 4)
-    for changes in ({"kept": np.ones(2)}, {"count": np.zeros(3, int)}):
-        with pytest.raises(ValueError, match="is not an array of"):
-            from_tree(to_tree(samples) | changes, samples)
 
 
 @pytest.mark.parametrize("size", [float("inf"), float("nan"), "all", None])
