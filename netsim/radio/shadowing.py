@@ -287,17 +287,6 @@ class Correlated(GaussianShadowing):
     """standard deviation inside buildings, dB; none: std_db if it is set, else as published with the law"""
     site_correlation: float = Field(default=0.0, ge=0, le=1)
     """correlation between sites: 0 in TR 38.901, 0.5 in TR 36.814"""
-    grid_m: float | None = Field(default=None, ge=1e-3, le=1e9)
-    """grid spacing, m; none: a tenth of decorrelation_m"""
-
-    @model_validator(mode="after")
-    def _check_grid(self) -> Self:
-        if self.grid_m is not None and self.grid_m > self.decorrelation_m / 2:
-            raise ValueError(
-                f"grid_m: {self.grid_m:g} m cannot resolve decorrelation_m: {self.decorrelation_m:g} m; "
-                f"give at most {self.decorrelation_m / 2:g}, or leave it out"
-            )
-        return self
 
     @model_validator(mode="after")
     def _check_indoors(self) -> Self:
@@ -319,7 +308,7 @@ class Correlated(GaussianShadowing):
         if self.nlos_decorrelation_m is None:
             return None
         std_db = self.deviation_db if self.nlos_std_db is None else self.nlos_std_db
-        return self._drawn("nlos", std_db, self.nlos_decorrelation_m, None, area, site, rng)
+        return self._drawn("nlos", std_db, self.nlos_decorrelation_m, area, site, rng)
 
     def indoor_field(self, site: IntArray, rng: Rng) -> IndoorField | None:
         if self.indoor_decorrelation_m is None:
@@ -329,20 +318,19 @@ class Correlated(GaussianShadowing):
 
     def field(self, area: Area, site: IntArray, rng: Rng) -> GridField:
         """Draws one field for each site; that of site s depends on (seed, s) and the area only."""
-        return self._drawn("field", self.deviation_db, self.decorrelation_m, self.grid_m, area, site, rng)
+        return self._drawn("field", self.deviation_db, self.decorrelation_m, area, site, rng)
 
     def _drawn(
         self,
         what: str,
         std_db: float,
         decorrelation_m: float,
-        grid_m: float | None,
         area: Area,
         site: IntArray,
         rng: Rng,
     ) -> GridField:
         """One field for each site, drawn as `what`."""
-        step_m = grid_m or decorrelation_m / 10
+        step_m = decorrelation_m / 10
         with np.errstate(over="ignore"):
             cells = np.ceil((area.side_m[::-1] + 2 * decorrelation_m) / step_m)
         ny, nx = (int(min(n, _MAX_VALUES)) + 1 for n in cells)
@@ -350,7 +338,7 @@ class Correlated(GaussianShadowing):
         if ny * nx * len(sites) > _MAX_VALUES:
             raise BadInput(
                 f"world.radio.shadowing: a grid of {step_m:g} m makes {len(sites)} grids of {nx} x {ny} values, above "
-                f"{_MAX_VALUES:g} in all; give a larger grid_m or decorrelation_m, or a smaller area"
+                f"{_MAX_VALUES:g} in all; give a larger decorrelation_m, or a smaller area"
             )
 
         def draw() -> npt.NDArray[np.float32]:

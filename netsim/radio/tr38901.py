@@ -17,6 +17,7 @@ from netsim.units import BoolArray, FloatArray
 
 _LIGHT_M_S = 3.0e8  # [TR 38.901, Table 7.4.1-1, Note 1] c as the breakpoints have it
 FLAT_M = 1.0  # [TR 38.901, Table 7.4.1-1, Note 1] the usual effective environment height h_E
+_STREET_WIDTH_M = 20.0  # [TR 38.901, Table 7.4.1-1] W of RMa where none is given
 MIN_2D_M = 10.0  # [TR 38.901, Table 7.4.1-1] where the formulas begin
 
 
@@ -168,8 +169,6 @@ class RuralMacro(_Tr38901Scenario):
     kind: Literal["rma"] = "rma"
     building_height_m: float = Field(default=5.0, ge=5, le=50)
     """average height of buildings (h of the table)"""
-    street_width_m: float = Field(default=20.0, ge=5, le=50)
-    """average width of streets (W of the table)"""
 
     reference: ClassVar = "3GPP TR 38.901 V17.0.0, Tables 7.4.1-1 and 7.4.2-1 (RMa)"
     example: ClassVar = {"kind": "rma"}
@@ -220,10 +219,10 @@ class RuralMacro(_Tr38901Scenario):
         )
 
     def _nlos(self, decades: FloatArray, pairs: Pairs, carrier_ghz: float) -> FloatArray:
-        h, w, mast = self.building_height_m, self.street_width_m, np.log10(pairs.bs_height_m)
+        h, mast = self.building_height_m, np.log10(pairs.bs_height_m)
         return np.asarray(
             161.04
-            - 7.1 * np.log10(w)
+            - 7.1 * np.log10(_STREET_WIDTH_M)
             + 7.5 * np.log10(h)
             - (24.37 - 3.7 * (h / pairs.bs_height_m) ** 2) * mast
             + (43.42 - 3.1 * mast) * (decades - 3.0)
