@@ -13,7 +13,7 @@ import numpy as np
 from fl.learning import Learning
 from fl.round.send import rows_of
 from fl.round.setup import Setup
-from fl.round.state import RoundOutcome
+from fl.round.state import RoundOutcome, standings
 from netsim.columns import frozen
 from netsim.radio.power import PowerContext
 from netsim.units import FloatArray, IntArray
@@ -129,7 +129,7 @@ def rows_sent(learning: Learning, outcome: RoundOutcome) -> RowsSent:
         mine = model == m
         some = mine & came
         weight[mine & ~came] = weight[some].mean() if some.any() else 1.0 / mine.sum()
-    own_ue, own_model, required, drawn = rows_of(outcome.state.parts.standings(learning))
+    own_ue, own_model, required, drawn = rows_of(standings(learning, outcome.state.parts))
     required_std, drawn_std = np.zeros(len(ue)), np.zeros(len(ue))
     if len(own_ue):
         span = int(max(own_model.max(), model.max(initial=0))) + 1

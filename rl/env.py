@@ -15,7 +15,7 @@ from gymnasium.error import ResetNeeded
 
 from fl.power.search import Limits
 from fl.round.send import power_context
-from fl.round.server import Server
+from fl.round.server import LearningServer
 from fl.round.setup import Setup
 from fl.round.state import RoundOutcome, RoundState
 from netsim.columns import frozen, no_ints
@@ -277,7 +277,7 @@ class OnlinePower(WorldPower):
 
     world: World
     setup: Setup
-    server: Server
+    server: LearningServer
     rounds: int
     cost: Costs
     outcome: RoundOutcome | None
@@ -293,8 +293,8 @@ class OnlinePower(WorldPower):
         held = Held(limits=self.task.limits)
         self.world = stage.world
         self.setup = replace(stage.setup, power=held, self_tests=False)
-        parts = replace(stage.state.parts, power=held.start(self.n_ue))
-        self.server = Server(self.world, self.setup, replace(stage.state, parts=parts))
+        parts = stage.state.parts | {"power": held.start(self.n_ue)}
+        self.server = LearningServer(self.world, self.setup, replace(stage.state, parts=parts))
         planned = self.world.clock.rounds(self.world.duration_s, self.setup.learning.round_s)
         self.rounds = min(planned, self.setup.learning.rounds or planned)
         self._advance()
@@ -302,7 +302,7 @@ class OnlinePower(WorldPower):
 
     def _play(self, action: FloatArray) -> tuple[float, bool, bool]:
         wanted_w = log_power(action, self.task.limits)
-        parts = replace(self.state.parts, power=replace(self.state.parts.power, wanted_w=wanted_w))
+        parts = self.state.parts | {"power": replace(self.state.parts["power"], wanted_w=wanted_w)}
         self.server.state = replace(self.state, parts=parts)
         playing = self.server.play(self.state.round + 1)
         self.outcome = self.world.env.run(until=self.world.env.process(playing))
@@ -311,8 +311,8 @@ class OnlinePower(WorldPower):
         self.figures = self.cost.figures
         if self.cost.artificial:
             self.t_th = self.state.played
-        if self.state.parts.power.power_w is not None:
-            self.last_w = self.state.parts.power.power_w
+        if self.state.parts["power"].power_w is not None:
+            self.last_w = self.state.parts["power"].power_w
         ended = not self._advance() or self.state.played >= self.rounds
         return -self.cost.total, self.state.stopped, ended and not self.state.stopped
 

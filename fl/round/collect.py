@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from fl.availability import Conditions
 from fl.data import TakenData
 from fl.learning import Learning
-from fl.round.setup import RoundStreams
-from fl.round.state import Collected, CurationStep, PartStates, Withheld
-from fl.types import AnySpend, Local, RoundContext, State
+from fl.round.setup import Draws, RoundStreams, Setup
+from fl.round.state import Collected, CurationStep, States, Withheld
+from fl.types import AnySpend, Local, RoundContext
 from fl.withholding import RequestedData
 from netsim.columns import frozen, no_places
 from netsim.rng import Rng, Streams
@@ -48,46 +46,55 @@ def first_sampled(
 
 
 def collect(
-    world: World,
-    learning: Learning,
-    taken: TakenData,
-    facts: RoundContext,
-    states: PartStates,
-    streams: RoundStreams,
-    free: FreeUes | None = None,
-) -> tuple[Collected, PartStates]:
-    """The data that UEs learn from, and what the parts remember that chose them; free: whom the server may ask."""
+    world: World, setup: Setup, taken: TakenData, facts: RoundContext, states: States, streams: RoundStreams,
+    free: FreeUes,
+) -> Collected:  # fmt: skip
+    """The data that UEs learn from; what the parts remember that chose them goes into states."""
     # b  the server samples some of those that are there and have data, and every UE has its own policy
-    now = _conditions(world)
-    there, availability = learning.availability.available(now, states.availability, streams.streams.at("availability"))
-    states, ready = replace(states, availability=availability), taken.train.nonempty()
-    there = there if free is None else there & free.ue
-    sampled = sample_ues(ready.select(there[ready.ue]), learning, streams.streams, streams.round, len(there))
-    if free is not None:
-        sampled = _at_most(sampled, free.most, streams.at("concurrency"))
-    accepted, query = learning.request_policy.accept(sampled.ue, facts, states.query)
+    learning, now, of_run = setup.learning, _conditions(world), setup.streams
+    there, states["availability"] = learning.availability.available(
+        now, states["availability"], of_run.at("availability")
+    )
+    there = there & free.ue
+    ready = taken.train.nonempty()
+    sampled = sample_ues(ready.select(there[ready.ue]), learning, of_run, streams.round, len(there))
+    sampled = _at_most(sampled, free.most, streams.at("concurrency"))
+    accepted, states["query"] = learning.request_policy.accept(sampled.ue, facts, states["query"])
     local = sampled.keep(accepted[sampled.row_of_sample]).nonempty()
     # what they hold back, each rule by itself
     looks = any(rule.waits_for_a_cell for rule in learning.withholding)
     serving = world.serving(world.links()) if looks else np.full(len(now.home_m), -1)
     asked = RequestedData(local, taken.measured, facts, now.home_m, now.position_m, serving)
-    silence = {
-        rule.label: rule.looked(asked, states.withholding[rule.label], streams.withholding(rule.label))
-        for rule in learning.withholding
-    }
-    local, withheld = _withhold(asked, learning, silence, streams)
-    # c  curate: what UEs do to their data before they learn from them
-    spends, steps, curation = list[AnySpend](), list[CurationStep](), dict(states.curation)
-    for step in learning.curation:
-        curated = step.apply(local, facts, curation[step.label], streams.at(f"curation.{step.label}"))
-        steps.append(CurationStep(step.label, local, curated))
-        local, curation[step.label], spends = curated.local.nonempty(), curated.state, spends + curated.spends
-    aggregation = learning.aggregation.receive_disclosed(local, facts, states.aggregation)
-    senders = np.unique(local.ue)
+    withheld, kept = list[Withheld](), np.ones(len(local.x), dtype=np.bool_)
     for rule in learning.withholding:
-        silence[rule.label] = rule.sent(senders, facts, silence[rule.label], streams.withholding(rule.label))
-    collected = Collected(taken, local, int((~accepted).sum()), withheld, steps, spends)
-    return collected, replace(states, query=query, withholding=silence, curation=curation, aggregation=aggregation)
+        word = f"withholding.{rule.label}"
+        states[word] = rule.looked(asked, states[word], of_run.at(word))
+        own = rule.keep(asked, states[word], of_run.at(word))
+        withheld.append(Withheld(rule.label, local, own))
+        kept &= own
+    if withheld:
+        local = local.keep(kept).nonempty()
+    # c  curate: what UEs do to their data before they learn from them
+    local, steps, spends = curated(learning, local, facts, states, streams)
+    states["aggregation"] = learning.aggregation.receive_disclosed(local, facts, states["aggregation"])
+    for rule in learning.withholding:
+        word = f"withholding.{rule.label}"
+        states[word] = rule.sent(np.unique(local.ue), facts, states[word], of_run.at(word))
+    return Collected(taken, local, int((~accepted).sum()), withheld, steps, spends)
+
+
+def curated(
+    learning: Learning, local: Local, facts: RoundContext, states: States, streams: RoundStreams | Draws
+) -> tuple[Local, list[CurationStep], list[AnySpend]]:
+    """Data after all steps of curation, in the order written; what each step did, and the noise that it drew."""
+    steps, spends = list[CurationStep](), list[AnySpend]()
+    for step in learning.curation:
+        word = f"curation.{step.label}"
+        done = step.apply(local, facts, states[word], streams.at(word))
+        steps.append(CurationStep(step.label, local, done))
+        local, states[word] = done.local.nonempty(), done.state
+        spends += done.spends
+    return local, steps, spends
 
 
 def _conditions(world: World) -> Conditions:
@@ -95,18 +102,6 @@ def _conditions(world: World) -> Conditions:
     now_s = float(world.env.now)
     wall_s = float(world.clock.wall_s(np.array(now_s)))
     return Conditions(now_s, wall_s, np.asarray(world.position_m()), world.places.home_m)
-
-
-def _withhold(
-    asked: RequestedData, learning: Learning, silence: dict[str, State], streams: RoundStreams
-) -> tuple[Local, list[Withheld]]:
-    """Samples left after all withholding rules, and after each rule by itself."""
-    withheld, kept = list[Withheld](), np.ones(len(asked.local.x), dtype=np.bool_)
-    for rule in learning.withholding:
-        own = rule.keep(asked, silence[rule.label], streams.withholding(rule.label))
-        withheld.append(Withheld(rule.label, asked.local, own))
-        kept &= own
-    return asked.local.keep(kept).nonempty() if withheld else asked.local, withheld
 
 
 def sample_ues(ready: Local, learning: Learning, streams: Streams, number: int, n_ue: int) -> Local:

@@ -82,7 +82,7 @@ def _write_lists(setup: Setup, state: RoundState, world: World, named: list[Row]
         return
     listed_m = dict[str, FloatArray]()
     for one in learning.attacks:
-        at = one.listed(state.parts.attacks[one.label], setup.public, learning.leakage.list_places)
+        at = one.listed(state.parts[f"attack.{one.label}"], setup.public, learning.leakage.list_places)
         listed_m[one.label] = most_named(named, one.label, world.area, learning.leakage) if at is None else at
         for rank, (x, y) in enumerate(listed_m[one.label].tolist(), start=1):
             setup.recorder.row("listed", attack=one.label, rank=rank, x_m=x, y_m=y)
@@ -95,9 +95,9 @@ def _write_lists(setup: Setup, state: RoundState, world: World, named: list[Row]
 
 def _write_hindsight(setup: Setup, state: RoundState, facts: RoundContext) -> None:
     """Write beliefs and links of names in hindsight, after all rounds."""
-    how, names, recorder = setup.learning.leakage, state.parts.names, setup.recorder
+    how, names, recorder = setup.learning.leakage, state.parts["names"], setup.recorder
     for attack in setup.learning.attacks:
-        for said in attack.hindsight(state.parts.attacks[attack.label], facts):
+        for said in attack.hindsight(state.parts[f"attack.{attack.label}"], facts):
             belief = names.of_ues(said)
             tracked = compared(belief, state.whereabouts.at(belief.round), None, how.hit_radius_m, hindsight=True)
             cells = belief_rows(belief, how.belief_ues, hindsight=True)
@@ -166,7 +166,7 @@ def scoring_warnings(setup: Setup, state: RoundState, scored: Table, uplink: Tab
             f"{silent[-1]:g}); what is named of UEs there was named before. learning.leakage.every_rounds: 1 compares "
             f"all rounds (here {learning.leakage.every_rounds})"
         )
-    young = state.parts.names.young() if learning.threat.renames else None
+    young = state.parts["names"].young() if learning.threat.renames else None
     if len(compared) and young is not None:
         found.append(
             f"leakage: at the end names had been heard in {young[0]:g} rounds, earlier ones in {young[1]:g} (medians), "

@@ -15,7 +15,7 @@ from fl.leakage.named import NamedPlaces
 from fl.leakage.tracking import Whereabouts, belief_rows, compared
 from fl.round.records import table_of
 from fl.round.setup import RoundStreams, Setup
-from fl.round.state import Collected, Leaked, Merged, PartStates, RoundState
+from fl.round.state import Collected, Leaked, Merged, RoundState, States
 from fl.round.tables import TABLES
 from fl.types import Estimates, Local, RoundContext
 from netsim.columns import row_id, ue_and_model
@@ -46,7 +46,7 @@ def leaked(
     )  # fmt: skip
     if leakage.is_due(learning.leakage, state.leakage, now):
         revised = revised_of(setup, states, facts)
-        estimates |= {label: of_ues(one, states.names) for label, one in revised.items()}
+        estimates |= {label: of_ues(one, states["names"]) for label, one in revised.items()}
     linking, named, tables = state.linking, dict[str, dict[int, NamedPlaces]](), list[tuple[str, dict[str, Any]]]()
     if learning.threat.renames:
         linking, linked, named = _linked(setup, linking, states, estimates, facts)
@@ -72,13 +72,13 @@ def believed(label: str, tracked: dict[str, Any], likeliest: dict[str, Any]) -> 
     return [(table, columns | {"attack": [label] * len(columns["ue"])}) for table, columns in tables]
 
 
-def revised_of(setup: Setup, states: PartStates, facts: RoundContext) -> dict[str, RevisedEstimates]:
+def revised_of(setup: Setup, states: States, facts: RoundContext) -> dict[str, RevisedEstimates]:
     """Revised estimates of all rounds so far, by label; none of attacks that revise nothing."""
     streams = RoundStreams(setup.streams, facts.round)
     found = {}
     for attack in setup.learning.attacks:
         label = attack.label
-        revised = attack.revised(states.attacks[label], facts, streams.at(f"attack.{label}"))
+        revised = attack.revised(states[f"attack.{label}"], facts, streams.at(f"attack.{label}"))
         if revised is not None:
             found[label] = revised
     return found
@@ -93,23 +93,23 @@ def _names_end(setup: Setup, world: World, facts: RoundContext) -> int:
     return int(world.clock.round_of(np.array([until_s]), learning.round_s)[0])
 
 
-def _identified(setup: Setup, world: World, states: PartStates, facts: RoundContext) -> dict[str, Any]:
+def _identified(setup: Setup, world: World, states: States, facts: RoundContext) -> dict[str, Any]:
     """Columns of the table `identities`: what attacks that know homes say of who sent, beside who did."""
     rows = []
     for attack in setup.learning.attacks:
-        said, directory = attack.identities(states.attacks[attack.label]), attack.directory(facts.public)
+        said, directory = attack.identities(states[f"attack.{attack.label}"]), attack.directory(facts.public)
         if said is not None and directory is not None and said.round == facts.round:
-            row = identification(said, directory, world.ues, states.names)
+            row = identification(said, directory, world.ues, states["names"])
             rows.append({"round": facts.round, "time_s": facts.time_s, "attack": attack.label, **row})
     return table_of(rows, TABLES["identities"])
 
 
 def _linked(
-    setup: Setup, before: Linking, states: PartStates, estimates: dict[str, Estimates], facts: RoundContext
+    setup: Setup, before: Linking, states: States, estimates: dict[str, Estimates], facts: RoundContext
 ) -> tuple[Linking, dict[str, Any], dict[str, dict[int, NamedPlaces]]]:
     """The state, columns of the table `linking`, and what each attack names of UEs by what it can tell to be of one."""
-    learning, names, area = setup.learning, states.names, facts.public.area
-    said = {a.label: a.links(states.attacks[a.label]) for a in learning.attacks}
+    learning, names, area = setup.learning, states["names"], facts.public.area
+    said = {a.label: a.links(states[f"attack.{a.label}"]) for a in learning.attacks}
     links = {label: some for label, some in said.items() if some is not None and some.round == facts.round}
     linking, linked = observe(before, links, names, facts.time_s)
     owned, named = dict(linking.owned), dict[str, dict[int, NamedPlaces]]()

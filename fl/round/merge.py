@@ -9,8 +9,10 @@ import numpy as np
 
 from fl.attacks.base import View
 from fl.pseudonyms.names import Names, asked
-from fl.round.send import decoded
-from fl.round.state import Attacks, Merged, PartStates, Phase, Sums
+from fl.round.collect import curated
+from fl.round.send import decoded, protected
+from fl.round.setup import Draws
+from fl.round.state import Attacks, Merged, Phase, States, Sums
 from fl.round.uploads import Uploads
 from fl.types import AnySpend, Estimates, Local, Model, Received, RoundContext, State
 from netsim.checkpoint import from_tree, to_tree
@@ -34,7 +36,7 @@ class Batch:
 
 
 @frozen
-class Step:
+class MergedModel:
     """Result of a merge: weights of the received rows (n,), the new model, and spends of the server's noise."""
 
     weights: FloatArray
@@ -42,25 +44,25 @@ class Step:
     spends: list[AnySpend]
 
 
-def merged(phase: Phase, uploads: Uploads, states: PartStates) -> tuple[Merged, PartStates]:
+def merged(phase: Phase, uploads: Uploads, states: States) -> Merged:
     """Merge uploads into the next model and attack that, all at the time of the phase's context."""
+    learning, facts = phase.setup.learning, phase.facts
     batch, sums = in_groups(phase, uploads)
     stale = phase.version - uploads.version
     # i  merge, then the defenses' server half in reverse order
     got = replace(batch.got, decoded=batch.got.decoded & uploads.finite)
-    step, states = merge(phase, got, stale, states)
+    step = merge(phase, got, stale, states)
     # j  observe what was published
-    defenses = dict(states.defenses)
-    for defense in phase.setup.learning.defenses:
-        label = defense.label
-        defenses[label] = defense.observe(batch.got, step.weights, phase.facts, defenses[label])
-    states = replace(states, defenses=defenses)
+    for defense in learning.defenses:
+        word = f"defense.{defense.label}"
+        states[word] = defense.observe(batch.got, step.weights, facts, states[word])
     # l  attack: exactly the view that the threat grants
-    attacks, states = attack(phase, batch, step, states)
+    attacks = attack(phase, batch, step, states)
     uploads = replace(uploads, weight=step.weights, staleness=np.where(batch.got.decoded, stale, -1))
-    time_s, server = phase.facts.time_s, phase.setup.learning.server
-    at_arrival = not server.in_rounds and phase.setup.learning.threat.observes == "updates"
-    return Merged(phase.name, uploads, step.model, step.spends, time_s, time_s, at_arrival, sums, attacks), states
+    at_arrival = not learning.server.in_rounds and learning.threat.observes == "updates"
+    return Merged(
+        phase.name, uploads, step.model, step.spends, facts.time_s, facts.time_s, at_arrival, sums, attacks
+    )  # fmt: skip
 
 
 def in_groups(phase: Phase, uploads: Uploads) -> tuple[Batch, Sums | None]:
@@ -86,28 +88,26 @@ def in_groups(phase: Phase, uploads: Uploads) -> tuple[Batch, Sums | None]:
     return Batch(uploads, got, got, group), Sums(number, ues, came_of, opened)
 
 
-def merge(phase: Phase, got: Received, stale: IntArray, states: PartStates) -> tuple[Step, PartStates]:
+def merge(phase: Phase, got: Received, stale: IntArray, states: States) -> MergedModel:
     """Weights, sum, the server's half of all defenses in reverse order, its optimiser, and the new model.
 
     Without rounds weights fall with staleness (n,), as the server's policy says.
     """
     learning, facts, server = phase.setup.learning, phase.facts, phase.setup.learning.server
-    weights, aggregation = learning.aggregation.weights(got, facts, states.aggregation)
+    weights, states["aggregation"] = learning.aggregation.weights(got, facts, states["aggregation"])
     share = server.staleness_weight(stale)
     weights = weights * share
     total = got.updates.weighted_sum(weights, phase.setup.public.n_model)
     if server.mixes_models:
         total = total + _way_back(phase, got, stale, share)
-    defenses, spends = dict(states.defenses), list[AnySpend]()
+    spends = list[AnySpend]()
     for defense in reversed(learning.defenses):
-        label = defense.label
-        rng = phase.streams.at(f"defense.{label}.server")
-        total, defenses[label], spent = defense.finish(total, len(got.updates.ue), facts, defenses[label], rng)
+        word = f"defense.{defense.label}"
+        rng = phase.streams.at(f"{word}.server")
+        total, states[word], spent = defense.finish(total, len(got.updates.ue), facts, states[word], rng)
         spends += spent
-    change, optimisers = _change(phase, total, got.updates.model[weights != 0], states)
-    model = learning.learner.step(phase.model, phase.name, change)
-    states = replace(states, aggregation=aggregation, defenses=defenses, server_optimiser=optimisers)
-    return Step(weights, model, spends), states
+    change = _change(phase, total, got.updates.model[weights != 0], states)
+    return MergedModel(weights, learning.learner.step(phase.model, phase.name, change), spends)
 
 
 def _way_back(phase: Phase, got: Received, stale: IntArray, share: FloatArray) -> FloatArray:
@@ -119,17 +119,15 @@ def _way_back(phase: Phase, got: Received, stale: IntArray, share: FloatArray) -
     return total
 
 
-def _change(
-    phase: Phase, total: FloatArray, contributed: IntArray, states: PartStates
-) -> tuple[FloatArray, dict[str, State]]:
+def _change(phase: Phase, total: FloatArray, contributed: IntArray, states: States) -> FloatArray:
     """Change of the model by the server optimiser; `contributed`: the models of the rows that count."""
-    learning, state = phase.setup.learning, states.server_optimiser.get(phase.name)
+    learning, word = phase.setup.learning, f"server_optimiser.{phase.name}"
     came = np.isin(np.arange(len(total)), contributed) | learning.hides_who_came
-    change, state = learning.server_optimiser.change(total, came, state)
-    return change, states.server_optimiser | {phase.name: state}
+    change, states[word] = learning.server_optimiser.change(total, came, states[word])
+    return change
 
 
-def attack(phase: Phase, batch: Batch, step: Step, states: PartStates) -> tuple[Attacks, PartStates]:
+def attack(phase: Phase, batch: Batch, step: MergedModel, states: States) -> Attacks:
     """Run all attacks on the views that the threat grants.
 
     Single updates are attacked group by group of those that began from the same model, the oldest first. Attacks see
@@ -138,41 +136,40 @@ def attack(phase: Phase, batch: Batch, step: Step, states: PartStates) -> tuple[
     learning, threat = phase.setup.learning, phase.setup.learning.threat
     views = _views(phase, batch, step, states)
     last = views[-1]
-    names = _named(phase, batch, views, states)
+    names = states["names"] = _named(phase, batch, views, states["names"])
     if threat.renames:
         views = [view.renamed(names.now[view.ue]) for view in views]
-    estimates, beliefs = dict[str, Estimates](), {}
-    attacks, self_tests = dict(states.attacks), dict[str, float | None]()
+    found = Attacks(last)
     for each in learning.attacks:
-        label, rng = each.label, phase.streams.at(f"attack.{each.label}")
-        said = []
+        word = f"attack.{each.label}"
+        rng, said = phase.streams.at(word), list[Estimates]()
         for view in views:
-            some, attacks[label] = each.run(view, phase.facts, attacks[label], rng)
+            some, states[word] = each.run(view, phase.facts, states[word], rng)
             said.append(names.translated(some) if threat.renames else some)
-        estimates[label] = Estimates.join(said)
+        found.estimates[each.label] = Estimates.join(said)
         if phase.setup.self_tests and threat.can_train:
-            self_tests[label] = each.self_test(views[-1], phase.facts, rng)
-        belief = each.belief(attacks[label], phase.facts)
+            found.self_tests[each.label] = each.self_test(views[-1], phase.facts, rng)
+        belief = each.belief(states[word], phase.facts)
         if belief is not None:
-            beliefs[label] = names.of_ues(belief)
-    return Attacks(last, estimates, beliefs, self_tests), replace(states, attacks=attacks, names=names)
+            found.beliefs[each.label] = names.of_ues(belief)
+    return found
 
 
-def _named(phase: Phase, batch: Batch, views: list[View], states: PartStates) -> Names:
+def _named(phase: Phase, batch: Batch, views: list[View], names: Names) -> Names:
     """Names of all UEs that the attacker sees: those of the time at which they were asked, in all phases of a round."""
     learning, uploads = phase.setup.learning, batch.uploads
     if not learning.threat.renames:
-        return states.names
+        return names
     ue = np.unique(np.concatenate([view.ue for view in views]))
     asked_s = np.full(len(ue), phase.facts.time_s)
     if not learning.server.in_rounds:
         first = uploads.first
         asked_s = uploads.asked_s[first][np.searchsorted(uploads.ue[first], ue)]
     rng = phase.setup.streams.at("pseudonyms")
-    return asked(states.names, learning.threat.pseudonyms, ue, asked_s, phase.facts.round, rng)
+    return asked(names, learning.threat.pseudonyms, ue, asked_s, phase.facts.round, rng)
 
 
-def _views(phase: Phase, batch: Batch, step: Step, states: PartStates) -> list[View]:
+def _views(phase: Phase, batch: Batch, step: MergedModel, states: States) -> list[View]:
     """Views of the attacker: of single updates one per model that they began from."""
     learning, threat, heard = phase.setup.learning, phase.setup.learning.threat, batch.heard
     looks = bool(learning.attacks) or learning.membership is not None
@@ -213,7 +210,7 @@ class PublicReplica:
     at: Phase
     batch: Batch
     base: Model
-    states: PartStates
+    states: States
 
     @property
     def displacement_per_m(self) -> float | None:
@@ -235,24 +232,16 @@ class PublicReplica:
         learning, phase = self.at.setup.learning, self.at.name
         room, before = self._room(data, state or {})
         known = self._start(room)
-        known |= {label: from_tree(tree, known[label]) for label, tree in before.items()}
-        facts = replace(self.at.facts, channel=None)
-        for step in learning.curation:
-            label = f"curation.{step.label}"
-            curated = step.apply(data, facts, known[label], _own(rng, label))
-            data, known[label] = curated.local.nonempty(), curated.state
-        facts = self._with_channels(facts, data.ue, rng)
-        updates = learning.learner.local(self.base, phase, data, _own(rng, "learner"))
-        bad = ~np.isfinite(updates.norm())
-        if bad.any():
-            updates = updates.scaled(np.where(bad, 0.0, 1.0), updates.bound)
-        for defense in learning.defenses:
-            label = f"defense.{defense.label}"
-            updates, known[label], _ = defense.protect(updates, data, facts, known[label], _own(rng, label))
+        known |= {word: from_tree(tree, known[word]) for word, tree in before.items()}
+        draws, facts = Draws(rng), replace(self.at.facts, channel=None)
+        data, *_ = curated(learning, data, facts, known, draws)
+        facts = self._with_channels(facts, data.ue, draws)
+        made = learning.learner.local(self.base, phase, data, draws.at("learner"))
+        updates, _ = protected(learning, made, data, facts, known, draws)
         if facts.channel is not None:
-            updates = decoded(updates, facts.channel, _own(rng, "uplink"))
+            updates = decoded(updates, facts.channel, draws.at("uplink"))
         got = Received(updates, np.ones(len(updates.ue), dtype=np.bool_))
-        return self._seen(got, data, facts, known, _own(rng, "threat")), {_ROOM: room, _OF_PARTS: to_tree(known)}
+        return self._seen(got, data, facts, known, draws.at("threat")), {_ROOM: room, _OF_PARTS: to_tree(known)}
 
     def _room(self, data: Local, state: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         """Capacity of the parts in UEs, and their states; more UEs than before start from scratch.
@@ -264,37 +253,29 @@ class PublicReplica:
             return state[_ROOM], state[_OF_PARTS]
         return needed if self.at.setup.learning.threat.observes == "updates" else max(needed, self.at.n_ue), {}
 
-    def _start(self, n_ue: int) -> dict[str, State]:
+    def _start(self, n_ue: int) -> States:
         """First states of curation and defenses."""
         learning = self.at.setup.learning
         curation = {f"curation.{step.label}": step.start(n_ue) for step in learning.curation}
         return curation | {f"defense.{defense.label}": defense.start(n_ue) for defense in learning.defenses}
 
-    def _with_channels(self, facts: RoundContext, ue: IntArray, rng: Rng) -> RoundContext:
+    def _with_channels(self, facts: RoundContext, ue: IntArray, draws: Draws) -> RoundContext:
         """With channels of UEs (n,) drawn from those that were heard, where any was."""
         channel, heard = self.at.facts.channel, np.flatnonzero(self.batch.got.decoded)
         if channel is None or not len(heard):
             return facts
-        pick = (_own(rng, "channel").uniform("of", ue) * len(heard)).astype(np.int64)
+        pick = (draws.at("channel").uniform("of", ue) * len(heard)).astype(np.int64)
         return replace(facts, channel=channel.select(heard[pick]))
 
-    def _seen(self, got: Received, data: Local, facts: RoundContext, known: dict[str, State], rng: Rng) -> View:
+    def _seen(self, got: Received, data: Local, facts: RoundContext, known: States, rng: Rng) -> View:
         """View that the threat grants of received rows."""
         learning, at, n = self.at.setup.learning, self.at, len(got.updates.ue)
         every, weights, after = np.ones(n, dtype=np.bool_), np.ones(n), self.base
         if learning.threat.observes != "updates":
-            states = replace(
-                self.states,
-                aggregation=learning.aggregation.receive_disclosed(data, facts, learning.aggregation.start()),
-                defenses={defense.label: known[f"defense.{defense.label}"] for defense in learning.defenses},
-            )
+            aggregation = learning.aggregation.receive_disclosed(data, facts, learning.aggregation.start())
+            states = self.states | known | {"aggregation": aggregation}
             streams = replace(at.streams, phase=f"{at.name}.replica")
             phase = replace(at, facts=facts, model=self.base, bases={at.version: self.base}, streams=streams)
-            made, _ = merge(phase, got, np.zeros(n, dtype=np.int64), states)
+            made = merge(phase, got, np.zeros(n, dtype=np.int64), states)
             weights, after = made.weights, made.model
         return learning.threat.view(learning.learner, at.name, got, weights, every, (self.base, after), rng)
-
-
-def _own(rng: Rng, word: str) -> Rng:
-    """Draws of a part of the replica."""
-    return replace(rng, purpose=f"{rng.purpose}.{word}")

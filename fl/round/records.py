@@ -286,13 +286,12 @@ def _said(learning: Learning, state: RoundState, scores: Metrics) -> list[Row]:
     """One row a figure: what the learner says besides the columns of `rounds`, and what parts say of themselves."""
     parts = state.parts
     said = {"learner": {name: value for name, value in scores.items() if name not in TABLES["rounds"]}}
-    said["query"] = learning.request_policy.figures(parts.query)
-    said["aggregation"] = learning.aggregation.figures(parts.aggregation)
+    said["query"] = learning.request_policy.figures(parts["query"])
+    said["aggregation"] = learning.aggregation.figures(parts["aggregation"])
     rows = [{"part": part, "name": name, "value": value} for part, of in said.items() for name, value in of.items()]
-    for part, states in ((learning.defenses, parts.defenses), (learning.attacks, parts.attacks)):
-        for one in part:
-            own = one.figures(states[one.label])
-            rows += [{"part": one.label, "name": name, "value": value} for name, value in own.items()]
+    own = [(defense.label, defense.figures(parts[f"defense.{defense.label}"])) for defense in learning.defenses]
+    own += [(attack.label, attack.figures(parts[f"attack.{attack.label}"])) for attack in learning.attacks]
+    rows += [{"part": part, "name": name, "value": value} for part, of in own for name, value in of.items()]
     return rows
 
 

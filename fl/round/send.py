@@ -11,10 +11,11 @@ import numpy as np
 import simpy
 
 from fl.defenses import Standing
-from fl.round.setup import RoundStreams, Setup
-from fl.round.state import PartStates, Phase
+from fl.learning import Learning
+from fl.round.setup import Draws, RoundStreams, Setup
+from fl.round.state import Phase, States, norm_bound, standings
 from fl.round.uploads import Overheard, UploadContext, Uploads
-from fl.types import Local, Spend, State, Updates
+from fl.types import Local, RoundContext, Spend, Updates
 from netsim.columns import frozen, row_id
 from netsim.radio.air import AirMemory, Ended, EventUplink, look_at
 from netsim.radio.link_budget import RadioLinks
@@ -49,59 +50,64 @@ class Departure:
 
 
 def depart(
-    world: World, phase: Phase, local: Local, states: PartStates
-) -> tuple[Uploads, Departure, list[Spend], PartStates]:
+    world: World, phase: Phase, local: Local, states: States
+) -> tuple[Uploads, Departure, list[Spend]]:  # fmt: skip
     """The updates of UEs that learn from their data, up to the moment at which they leave; noise that they drew."""
     setup, learning, window = phase.setup, phase.setup.learning, phase.facts.round
     # d  learn
     made = learning.learner.local(phase.model, phase.name, local, phase.streams.learner(phase.name))
-    finite = np.isfinite(made.norm())
-    updates = made if finite.all() else made.scaled(np.where(finite, 1.0, 0.0), made.bound)
     # e  power
     links = world.links()
-    cohort, of_row, power = _powered(world, phase, made, links, states)
+    cohort, of_row = _powered(world, phase, made, links, states)
     # f  plan the uplink; the fate of transmissions as events is unknown beforehand, and no defense counts on it
-    payload, planned = payload_of(made.n_parameters, states.norm_bound(learning)), None
+    payload, planned = payload_of(made.n_parameters, norm_bound(learning, states)), None
     if setup.air is None:
         planned = setup.uplink.plan(replace(cohort, limit_s=phase.limit_s), payload).within(phase.limit_s)
     facts = replace(phase.facts, channel=None if planned is None else planned.select(of_row))
     # g  protect: the UEs' half
-    defenses, spends = dict(states.defenses), list[Spend]()
-    for defense in learning.defenses:
-        rng = phase.streams.at(f"defense.{defense.label}")
-        updates, defenses[defense.label], spent = defense.protect(updates, local, facts, defenses[defense.label], rng)
-        spends += spent
-    states = replace(states, power=power, defenses=defenses)
+    updates, spends = protected(learning, made, local, facts, states, phase.streams)
     antenna, overheard = _overheard(world, phase, cohort, of_row)
-    energy_j = learning.availability.energy_j(states.availability)
-    departure = Departure(
-        cohort, of_row, payload, window, phase.limit_s, planned, None if energy_j is None else energy_j[cohort.ue],
-        antenna,
-    )  # fmt: skip
+    energy_j = learning.availability.energy_j(states["availability"])
+    if energy_j is not None:
+        energy_j = energy_j[cohort.ue]
+    departure = Departure(cohort, of_row, payload, window, phase.limit_s, planned, energy_j, antenna)
     n = len(of_row)
     return Uploads(
         window=np.full(n, window), version=np.full(n, phase.version), asked_s=np.full(n, phase.asked_s), local=local,
         made=made, updates=updates, bits=payload.bits(cohort.rows)[of_row],
         rho=np.full(n, setup.uplink.noise_scale(payload)), context=_context(world, links, cohort.ue).select(of_row),
         weight=np.zeros(n), staleness=np.full(n, -1), overheard=overheard,
-    ), departure, spends, states  # fmt: skip
+    ), departure, spends  # fmt: skip
+
+
+def protected(
+    learning: Learning, made: Updates, local: Local, facts: RoundContext, states: States,
+    streams: RoundStreams | Draws,
+) -> tuple[Updates, list[Spend]]:  # fmt: skip
+    """Updates after the UEs' half of all defenses, in the order written; those that overflowed are zeros."""
+    finite, spends = np.isfinite(made.norm()), list[Spend]()
+    updates = made if finite.all() else made.scaled(np.where(finite, 1.0, 0.0), made.bound)
+    for defense in learning.defenses:
+        word = f"defense.{defense.label}"
+        updates, states[word], spent = defense.protect(updates, local, facts, states[word], streams.at(word))
+        spends += spent
+    return updates, spends
 
 
 def _powered(
-    world: World, phase: Phase, made: Updates, links: RadioLinks, states: PartStates
-) -> tuple[Cohort, IntArray, State]:
-    """The sending UEs with their powers, the UE of each row, and the next state of the power policy."""
-    setup = phase.setup
+    world: World, phase: Phase, made: Updates, links: RadioLinks, states: States
+) -> tuple[Cohort, IntArray]:  # fmt: skip
+    """The sending UEs with their powers, and the UE of each row."""
+    setup, power = phase.setup, states["power"]
     ues, of_row = np.unique(made.ue, return_inverse=True)
     work = setup.learning.learner.passes * np.bincount(of_row, weights=made.count).astype(np.float64)
     cohort = world.cohort(ues, links, phase.facts.round, np.bincount(of_row), work)
-    power = states.power
     if setup.power.wants_context:
         context = power_context(world, setup, states, made.n_parameters, phase.facts.round, ues)
         power = setup.power.update_context(context, power)
     policy, rng = setup.power.of(ues), phase.streams.at("power")
-    power_w, power = policy.power_w(cohort.gain, cohort.serving, world.max_power_w, power, rng)
-    return cohort.at_power(power_w), of_row, power
+    power_w, states["power"] = policy.power_w(cohort.gain, cohort.serving, world.max_power_w, power, rng)
+    return cohort.at_power(power_w), of_row
 
 
 def _context(world: World, links: RadioLinks, ue: IntArray) -> UploadContext:
@@ -131,7 +137,7 @@ def _overheard(
     return antenna, Overheard(strength, links.distance_m[ue, 0], links.los[ue, 0]).select(of_row)
 
 
-class Air:
+class Transmitter:
     """The uplink of one run: planned, when all ends are known at the request, or transmissions as events.
 
     each : is called with the transmissions that end at a time.
@@ -154,7 +160,7 @@ class Air:
             self.events.resume(memory)
 
     def memory(self) -> AirMemory | None:
-        """State that another `Air` continues with; None without events."""
+        """State that another `Transmitter` continues with; None without events."""
         return None if self.events is None else self.events.memory()
 
     def submit(self, departure: Departure) -> tuple[int, simpy.Event]:
@@ -257,7 +263,7 @@ def payload_of(n_numbers: int, norm_bound: float | None) -> Payload:
 
 
 def power_context(
-    world: World, setup: Setup, states: PartStates, n_numbers: int, round_: int, ue: IntArray
+    world: World, setup: Setup, states: States, n_numbers: int, round_: int, ue: IntArray
 ) -> PowerContext:
     """Context of a power policy before a round in which the UEs (n,) send updates of n_numbers.
 
@@ -265,9 +271,9 @@ def power_context(
     """
     n, learning, threat = len(world.ues), setup.learning, setup.learning.threat
     cohort = world.cohort(np.arange(n), world.links(), round_, np.ones(n, dtype=np.int64), np.zeros(n))
-    budgets = states.standings(learning)
+    budgets = standings(learning, states)
     planned = float(world.clock.rounds(world.duration_s, learning.round_s))
-    payload, time_s = payload_of(n_numbers, states.norm_bound(learning)), float(world.env.now)
+    payload, time_s = payload_of(n_numbers, norm_bound(learning, states)), float(world.env.now)
     overheard = None
     if threat.position_m is not None:
         overheard, _ = world.cohort_at(threat.position_m, threat.antenna_m, cohort, time_s, round_, threat.antennas)

@@ -16,7 +16,7 @@ from fl.round.baselines import Reference
 from fl.round.collect import FreeUes, collect
 from fl.round.leaked import leaked
 from fl.round.merge import merged
-from fl.round.send import Air, Departure, depart, landed, overhear, receive
+from fl.round.send import Departure, Transmitter, depart, landed, overhear, receive
 from fl.round.setup import RoundStreams, Setup
 from fl.round.state import Collected, Merged, Phase, RoundOutcome, RoundState
 from fl.round.uploads import Uploads
@@ -39,7 +39,7 @@ class Watcher(Protocol):
         """A run can go on from this state, at this time."""
 
 
-class Server:
+class LearningServer:
     """Plays the rounds of a run, from a state on; every merge of a policy without rounds counts as a round.
 
     In rounds the server waits for the updates of all whom it asked (or of as many as it needs, or until the deadline)
@@ -52,7 +52,7 @@ class Server:
         self.state = state
         self.learning = setup.learning
         self.policy = setup.learning.server
-        self.air = Air(world, setup, state.air, None if self.policy.in_rounds else self._on_end)
+        self.air = Transmitter(world, setup, state.air, None if self.policy.in_rounds else self._on_end)
         self.watcher: Watcher | None = None
         self.closed = False
 
@@ -93,7 +93,8 @@ class Server:
         for i, name in enumerate(learning.learner.phases):
             left_s = limit_s - (asked_s - facts.time_s)
             phase = self._phase(facts, name, model, asked_s, left_s, streams.of_phase(name, first=i == 0))
-            uploads, departure, drawn, parts = depart(self.world, phase, collected.local, self.state.parts)  # d to g
+            parts = dict(self.state.parts)
+            uploads, departure, drawn = depart(self.world, phase, collected.local, parts)  # d to g
             spends += drawn
             if not self.policy.in_rounds:
                 if self._pay(spends, before):  # k
@@ -169,10 +170,10 @@ class Server:
     def _collect(self, facts: RoundContext, streams: RoundStreams) -> Collected | None:
         """Steps a to c: the window's measurements become the data that UEs learn from; None where no UE is asked."""
         world, learning, setup, state = self.world, self.learning, self.setup, self.state
-        taken, data = learning.data.take(
-            world.observations(), setup.model_of_cell, state.parts.data, streams.at("data")
+        parts = dict(state.parts)
+        taken, parts["data"] = learning.data.take(
+            world.observations(), setup.model_of_cell, parts["data"], streams.at("data")
         )
-        parts = replace(state.parts, data=data)
         self.state = replace(state, parts=parts)
         empty = len(taken.measured.ue) == 0 and len(taken.train.ue) == 0
         if not taken.due or (empty and not learning.hides_who_came):
@@ -183,8 +184,7 @@ class Server:
         free = FreeUes(~np.isin(np.arange(n_ue), state.flight.ue), min(self.policy.room, n_ue) - state.flight.under_way)
         if free.most <= 0:
             return None
-        collected, parts = collect(world, learning, taken, facts, parts, streams, free)
-        self.state = replace(self.state, parts=parts)
+        collected = collect(world, setup, taken, facts, parts, streams, free)
         return collected if self.policy.in_rounds or len(collected.local.ue) else None
 
     def _phase(
@@ -203,7 +203,8 @@ class Server:
         self._spend_energy(departure.cohort.ue, sent)
         uploads = receive(landed(self.setup, uploads, departure, sent), phase.streams)
         now = replace(phase, facts=replace(phase.facts, channel=uploads.channel))
-        result, parts = merged(now, uploads, self.state.parts)
+        parts = dict(self.state.parts)
+        result = merged(now, uploads, parts)
         self.state = replace(self.state, parts=parts)
         merged_s, attacked_s = self._times_s(phase, uploads)
         return replace(result, merged_s=merged_s, attacked_s=attacked_s)
@@ -231,8 +232,8 @@ class Server:
     def _spend_energy(self, ue: Any, sent: Any) -> None:
         """Take the energy of uploads that have ended from the batteries of their UEs (k,)."""
         parts = self.state.parts
-        availability = self.learning.availability.spent(ue, sent.energy_j, parts.availability)
-        self.state = replace(self.state, parts=replace(parts, availability=availability))
+        availability = self.learning.availability.spent(ue, sent.energy_j, parts["availability"])
+        self.state = replace(self.state, parts=parts | {"availability": availability})
 
     def _pay(self, spends: list[AnySpend], before: RoundState) -> bool:
         """Step k: book all noise that was drawn, whether or not packets arrive; False where that exceeds the budget."""
@@ -260,7 +261,7 @@ class Server:
         audits, memory = self._audits(collected, phases)
         self.state = replace(
             self.state,
-            parts=replace(self.state.parts, membership=memory),
+            parts=self.state.parts | {"membership": memory},
             leakage=leaks.tracks,
             whereabouts=leaks.whereabouts,
             linking=leaks.linking,
@@ -281,7 +282,7 @@ class Server:
     def _audits(self, collected: Collected, phases: list[Merged]) -> tuple[list[Row], dict[str, State]]:
         """Rows of the audit of membership, in rounds that have one, and what attacks remember."""
         learning, setup, state = self.learning, self.setup, self.state
-        view, states = phases[-1].attacks.view, state.parts.membership
+        view, states = phases[-1].attacks.view, state.parts["membership"]
         if learning.membership is None or view is None or not due(learning.membership, state.played):
             return [], states
         taken = collected.taken
@@ -351,7 +352,8 @@ class Server:
         phase = self._phase(facts, name, self.state.model, self.now_s, np.inf, streams)
         measured = self.state.flight.measured_of(uploads.ue)
         collected = Collected(TakenData(measured, uploads.local, HeldOut.none()), uploads.local)
-        result, parts = merged(phase, uploads, self.state.parts)
+        parts = dict(self.state.parts)
+        result = merged(phase, uploads, parts)
         flight = self.state.flight.without(uploads.ue)
         self.state = replace(self.state, parts=parts, flight=flight, ledger=self.state.ledger.add(result.spends))
         outcome = self._close(facts, collected, [result], result.spends)

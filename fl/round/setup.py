@@ -59,6 +59,13 @@ class RoundStreams:
         """Stream of local training; it always has the name of its phase."""
         return self.streams.at(f"learner.{phase}", self.round)
 
-    def withholding(self, label: str) -> Rng:
-        """Stream of a rule of withholding, for all rounds."""
-        return self.streams.at(f"withholding.{label}")
+
+@dataclass(frozen=True)
+class Draws:
+    """Streams of an attacker that plays a round by itself: those of the parts derive from one of its own."""
+
+    rng: Rng
+
+    def at(self, purpose: str) -> Rng:
+        """The stream of a part of the round."""
+        return replace(self.rng, purpose=f"{self.rng.purpose}.{purpose}")

@@ -29,55 +29,43 @@ from netsim.radio.transmissions import Transmissions
 from netsim.record import Row
 from netsim.units import BoolArray, FloatArray, IntArray
 
+States = dict[str, State]
+"""What the parts of a round remember, by the words that also name their random streams: `defense.clip`, `power`.
 
-@dataclass(frozen=True)
-class PartStates:
-    """States of the parts of a round; those of which a study may hold several by label.
+That of the server optimiser has the phase of the learner; `names` are those under which the attacker sees UEs.
+"""
 
-    That of the server optimiser stands by the phase of the learner. names: under which the attacker sees UEs.
-    """
 
-    data: State
-    query: State
-    curation: dict[str, State]
-    aggregation: State
-    power: State
-    defenses: dict[str, State]
-    attacks: dict[str, State]
-    server_optimiser: dict[str, State] = field(default_factory=dict)
-    availability: State = None
-    names: Names = field(default_factory=lambda: Names.start(Permanent(), 0))
-    withholding: dict[str, State] = field(default_factory=dict)
-    membership: dict[str, State] = field(default_factory=dict)
+def first_states(setup: Setup, n_ue: int) -> States:
+    """Before the first round."""
+    learning = setup.learning
+    states = {
+        "data": learning.data.with_days(learning.data.start(n_ue, setup.streams.at("data")), setup.days),
+        "query": learning.request_policy.start(n_ue),
+        "aggregation": learning.aggregation.start(),
+        "power": setup.power.start(n_ue),
+        "availability": learning.availability.start(n_ue),
+        "names": Names.start(learning.threat.pseudonyms if learning.threat.renames else Permanent(), n_ue),
+        "membership": {} if learning.membership is None else learning.membership.start(),
+    }
+    states |= {f"withholding.{rule.label}": rule.start(n_ue) for rule in learning.withholding}
+    states |= {f"curation.{step.label}": step.start(n_ue) for step in learning.curation}
+    states |= {f"defense.{defense.label}": defense.start(n_ue) for defense in learning.defenses}
+    states |= {f"attack.{attack.label}": attack.start() for attack in learning.attacks}
+    optimiser = learning.server_optimiser
+    return states | {f"server_optimiser.{phase}": optimiser.start() for phase in learning.learner.phases}
 
-    @classmethod
-    def start(cls, setup: Setup, n_ue: int) -> PartStates:
-        """Before the first round."""
-        learning = setup.learning
-        return cls(
-            data=learning.data.with_days(learning.data.start(n_ue, setup.streams.at("data")), setup.days),
-            query=learning.request_policy.start(n_ue),
-            curation={step.label: step.start(n_ue) for step in learning.curation},
-            aggregation=learning.aggregation.start(),
-            power=setup.power.start(n_ue),
-            defenses={defense.label: defense.start(n_ue) for defense in learning.defenses},
-            attacks={attack.label: attack.start() for attack in learning.attacks},
-            availability=learning.availability.start(n_ue),
-            withholding={rule.label: rule.start(n_ue) for rule in learning.withholding},
-            membership={} if learning.membership is None else learning.membership.start(),
-            server_optimiser={phase: learning.server_optimiser.start() for phase in learning.learner.phases},
-            names=Names.start(learning.threat.pseudonyms if learning.threat.renames else Permanent(), n_ue),
-        )
 
-    def standings(self, learning: Learning) -> list[Standing]:
-        """Standings of all defenses that have a budget."""
-        standings = (defense.standing(self.defenses[defense.label]) for defense in learning.defenses)
-        return [standing for standing in standings if standing is not None]
+def standings(learning: Learning, states: States) -> list[Standing]:
+    """Standings of all defenses that have a budget."""
+    every = (defense.standing(states[f"defense.{defense.label}"]) for defense in learning.defenses)
+    return [standing for standing in every if standing is not None]
 
-    def norm_bound(self, learning: Learning) -> float | None:
-        """The bound of an update's norm that the last defense with one promises for the next round."""
-        promises = [defense.promise(self.defenses[defense.label]) for defense in learning.defenses]
-        return next((p for p in reversed(promises) if p is not None), None)
+
+def norm_bound(learning: Learning, states: States) -> float | None:
+    """The bound of an update's norm that the last defense with one promises for the next round."""
+    promises = [defense.promise(states[f"defense.{defense.label}"]) for defense in learning.defenses]
+    return next((p for p in reversed(promises) if p is not None), None)
 
 
 @dataclass(frozen=True)
@@ -94,7 +82,7 @@ class RoundState:
     model: Model
     held_out: HeldOut
     reference: Reference
-    parts: PartStates
+    parts: States
     ledger: Ledger
     leakage: Tracks
     whereabouts: Whereabouts
@@ -252,7 +240,7 @@ def begin(setup: Setup, n_ue: int) -> RoundState:
         model=setup.learning.learner.init(setup.public, setup.streams.at("learner.init")),
         held_out=HeldOut.none(),
         reference=Reference.empty(),
-        parts=PartStates.start(setup, n_ue),
+        parts=first_states(setup, n_ue),
         ledger=Ledger.empty(n_ue),
         leakage={},
         whereabouts=Whereabouts.nowhere(),

@@ -46,7 +46,7 @@ def told(monkeypatch):
 
     def watched_merge(phase, uploads, states):
         result = merged(phase, uploads, states)
-        models.append(result[0].model.parameters)
+        models.append(result.model.parameters)
         return result
 
     monkeypatch.setattr(server_of_runs, "depart", watched_depart)

@@ -26,7 +26,7 @@ def merges(monkeypatch):
 
     def watched(phase, got, stale, states):
         result = merge(phase, got, stale, states)
-        seen.append((phase, got, stale, result[0]))
+        seen.append((phase, got, stale, result))
         return result
 
     monkeypatch.setattr(merging, "merge", watched)

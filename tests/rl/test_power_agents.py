@@ -18,7 +18,7 @@ import pytest
 from power_problems import LIMITS, ONLINE, QUICK, allocation, course, policy, problem
 
 from fl.power.search import Limits
-from fl.round.state import PartStates
+from fl.round.state import standings
 from netsim.cache import cache_folder
 from netsim.errors import BadInput
 from netsim.rng import Streams
@@ -405,7 +405,7 @@ class Asks:
 
 def outcome_of(budgets, played, rmse_db):
     """A round with three UEs, of which 0 and 2 sent, written by hand; and the learning that it is of."""
-    none = {d.label: None for d in budgets}
+    none = {f"defense.{d.label}": None for d in budgets}
     ue, there = np.array([0, 2]), np.ones(2, dtype=bool)
     channel = SimpleNamespace(sinr=np.full(2, np.nan), noise_std=np.array([0.3, 0.4]), decoded=there,
                               energy_j=np.array([0.002, 0.005]), power_w=np.ones(2))  # fmt: skip
@@ -414,7 +414,7 @@ def outcome_of(budgets, played, rmse_db):
     uploads = SimpleNamespace(ue=ue, made=made, weight=np.array([0.25, 0.75]), channel=channel, overheard=None)
     errors = [("a", 0, 10.0), ("a", 0, 50.0), ("a", 2, 51.0), ("a", 2, 900.0), ("b", 0, 3.0)]
     state = SimpleNamespace(played=played, model=None, held_out=SimpleNamespace(thinned=lambda most: None),
-                            parts=PartStates(None, None, {}, None, None, none, {}))  # fmt: skip
+                            parts=none)  # fmt: skip
     leaks = [{"attack": a, "ue": u, "error_m": e} for a, u, e in errors]
     scores = {"rmse_db": rmse_db, "cross_entropy_nats": 1.25}
     learner = SimpleNamespace(evaluate=lambda model, held_out: scores, most_held_out=10)
@@ -525,7 +525,7 @@ def test_costs_are_those_that_the_records_tell(tiny, attacks):
         )
         near = [np.mean(tables["leakage"]["error_m"] <= 300.0)] if attacks else [0.0]
         assert found.figures["leakage"] == pytest.approx(near[0])
-        (standing,) = env.state.parts.standings(env.setup.learning)
+        (standing,) = standings(env.setup.learning, env.state.parts)
         ue, share = updates["ue"], updates["weight"] ** 2
         channel = dict(zip(links["ue"].tolist(), links["noise_std"].tolist(), strict=True))
         had = share @ (np.array([channel[u] for u in ue.tolist()]) ** 2 + standing.drawn_std[ue] ** 2)

@@ -163,8 +163,8 @@ def test_a_lost_row_weighs_what_the_rows_that_came_for_its_model_weigh_on_averag
         made=SimpleNamespace(ue=ue, model=model), weight=np.array([0.2, 0.6, 0.0, 0.0, 0.0]),
         ue=ue, channel=SimpleNamespace(decoded=np.array([True, True, False, False, False])),
     )  # fmt: skip
-    parts = SimpleNamespace(standings=lambda learning: [])
-    rows = rows_sent(None, SimpleNamespace(phases=[SimpleNamespace(uploads=last)], state=SimpleNamespace(parts=parts)))
+    learning, state = SimpleNamespace(defenses=()), SimpleNamespace(parts={})
+    rows = rows_sent(learning, SimpleNamespace(phases=[SimpleNamespace(uploads=last)], state=state))
     np.testing.assert_allclose(rows.weight, [0.2, 0.6, 0.4, 0.5, 0.5])
     np.testing.assert_allclose(rows.by_model(6), [[0.2, 0.6, 0.4, 0, 0, 0], [0, 0, 0, 0.5, 0.5, 0]])
     assert not rows.required_std.any() and not rows.drawn_std.any()

@@ -160,7 +160,7 @@ def test_an_interrupted_run_ends_in_the_same_bytes(tiny, tmp_path, table_bytes, 
     parts = {"learning.server": SERVERS[server], "learning.availability": AVAILABILITIES[availability]}
     study = tiny(BUSY | parts | {"world.radio.dynamic_uplink": air | AIRS[(scheduler + server + availability) % 3]})
     run(study, tmp_path / "whole")
-    assert interrupted(study, tmp_path / "cut", (5, 20, 25, 45)) >= 3
+    assert interrupted(study, tmp_path / "cut", (5, 20, 25, 45)) >= 1
     assert len(table(tmp_path / "whole", "transmissions"))
     assert table_bytes(tmp_path / "cut") == table_bytes(tmp_path / "whole")
 

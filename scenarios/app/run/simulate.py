@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, replace
 
 from fl.round.final import exploded, explosion_warning, learnt_map, scoring_warnings, surfaces, write_final
-from fl.round.server import Server
+from fl.round.server import LearningServer
 from fl.round.state import RoundState, begin
 from netsim.record import write_json
 from scenarios.app.results.folder import PLAN, SURFACES, read_table
@@ -67,7 +67,7 @@ class LearningPlay(Play):
         if self.said:
             write_json(self.job.folder / PLAN, self.said)
         world = self.world
-        played = world.env.process(Server(world, self.setup, self.now.state).serve(self))
+        played = world.env.process(LearningServer(world, self.setup, self.now.state).serve(self))
         if world.env.now < world.duration_s + 1.0:  # later than that in a run that goes on after its last round
             world.env.run(until=world.duration_s + 1.0)
         world.env.run(until=played)  # the last round may still be on the air
