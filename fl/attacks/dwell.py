@@ -9,16 +9,15 @@ from pydantic import Field, model_validator
 
 from fl.attacks import ATTACKS
 from fl.attacks.base import Attack, View, recall
+from fl.attacks.believer import Believer, Remembered
 from fl.attacks.closed_form import ClosedForm
-from fl.attacks.learnt_errors import MOST_RANKS, LearntErrors
-from fl.attacks.over_rounds import OverRounds
 from fl.attacks.shadow_ues import Population
 from fl.tracking.dwelling import Hours, Residences, Shares, blocks, log_evidence
 from fl.tracking.error_model import ErrorModel
-from fl.tracking.history import History, Lifetimes
+from fl.tracking.history import History
 from fl.tracking.place_grid import PlaceGrid, best_discs
 from fl.tracking.visited import EstimatesOfUe, habits, home_and_work
-from fl.types import Estimates, Metrics, Public, RoundContext, State
+from fl.types import Estimates, Metrics, Public, RoundContext
 from netsim.columns import Columns, frozen, no_ints
 from netsim.geometry import Area
 from netsim.rng import Rng
@@ -73,28 +72,14 @@ class DwellPlaces(Columns):
 
 
 @frozen
-class DwellState:
-    """of : state of the wrapped attack; errors : learnt on shadow UEs; history, lifetimes : of all estimates; past :
-    evidence of nights and workdays, and named : what would be answered, of the senders that are followed now;
-    precision, bias : sums over rounds of what estimates tell, and of bias_m^2 weighted by it.
-    """
+class DwellState(Remembered):
+    """past : evidence of nights and workdays, and named : what would be answered, of the senders that are followed."""
 
-    of: State
-    errors: LearntErrors = field(default_factory=LearntErrors)
-    history: History = field(default_factory=lambda: History.empty(MOST_RANKS))
-    lifetimes: Lifetimes = field(default_factory=Lifetimes)
     past: Residences = field(default_factory=lambda: Residences.nothing(no_ints(), 0))
     named: DwellPlaces = field(default_factory=lambda: DwellPlaces.nothing(no_ints()))
-    precision: float = 0.0
-    bias: float = 0.0
-
-    @property
-    def lasting_m(self) -> float:
-        """The part of errors that persists, in what all rounds tell together: those count most that tell most."""
-        return float(np.sqrt(self.bias / self.precision)) if self.precision > 0 else 0.0
 
 
-class Dwell(OverRounds):
+class Dwell(Believer):
     r"""Names home, work and other places of a UE once it is sure enough, from what another attack says in each round.
 
     Rounds of at most 6 h have a time of day, that of their middle by the wall clock. Those of `home_hours` tell of
@@ -143,7 +128,7 @@ class Dwell(OverRounds):
     renamed: ClassVar = {"near_m": "hit_radius_m", "least_probability": "min_probability"}
     reference: ClassVar = "A Bayesian posterior of home and work, in the terms of Shokri et al. 2011"
     example: ClassVar = {"kind": "dwell", "shadow_ues": 8, "cell_m": 50.0}
-    space: ClassVar = OverRounds.space | {"min_probability": (0.0, 0.5)}
+    space: ClassVar = Believer.space | {"min_probability": (0.0, 0.5)}
 
     @model_validator(mode="after")
     def _fine_enough(self) -> Self:
@@ -194,33 +179,23 @@ class Dwell(OverRounds):
     def run(self, view: View, facts: RoundContext, state: DwellState, rng: Rng) -> tuple[Estimates, DwellState]:
         names = state.lifetimes.name[state.past.sender]
         grid = self._grid(facts.public.area, len(np.union1d(view.ue, names)))
-        look = self.looked(view, facts, state.of, state.errors, Population.uniform(grid), rng)
-        lives = state.lifetimes.after(look.names, facts, view.renames)
-        state = replace(
-            state, of=look.of, errors=look.errors, lifetimes=lives,
-            past=state.past.select(lives.alive[state.past.sender]),
-            named=state.named.select(lives.alive[state.named.sender]),
-        )  # fmt: skip
-        errors, hours = self.errors_now(look.errors), Hours.of_round(facts)
-        if errors is not None and hours is not None and len(look.names):
-            sender = lives.senders(look.names)
-            order = np.argsort(sender)
-            state = self._told(state, sender[order], look.z_m[order], errors, hours, facts, grid)
+        _, state = self.remembered(view, facts, state, Population.uniform(grid), rng)
+        alive = state.lifetimes.alive
+        past, named = state.past.select(alive[state.past.sender]), state.named.select(alive[state.named.sender])
+        state = replace(state, past=past, named=named)
+        hours = Hours.of_round(facts)
+        if hours is not None and self.errors_now(state.errors) is not None and len(state.history.newest().sender):
+            state = self._told(state, hours, facts, grid)
         return self._answers(view, state), state
 
     def _grid(self, area: Area, n_ue: int) -> PlaceGrid:
         """Grid of the area; a UE has three maps."""
         return PlaceGrid.over(area, self.cell_m, 3 * n_ue, self.label)
 
-    def _told(
-        self, state: DwellState, sender: IntArray, z_m: FloatArray, errors: ErrorModel, hours: Hours,
-        facts: RoundContext, grid: PlaceGrid,
-    ) -> DwellState:  # fmt: skip
-        """After the estimates (k, R, 2) of one round of senders (k,) ascending."""
-        state = replace(
-            state, history=state.history.plus(facts, errors, sender, z_m), precision=state.precision + errors.precision,
-            bias=state.bias + errors.precision * errors.bias_m**2,
-        )  # fmt: skip
+    def _told(self, state: DwellState, hours: Hours, facts: RoundContext, grid: PlaceGrid) -> DwellState:
+        """After the newest estimates."""
+        newest, lasting_m = state.history.newest(), state.history.lasting_m()
+        sender = newest.sender
         named = state.named.with_rows(sender)
         at = np.searchsorted(named.sender, sender)
         period = hours.period(self.home_hours, self.work_hours)
@@ -228,41 +203,42 @@ class Dwell(OverRounds):
             for row, one in zip(at.tolist(), sender.tolist(), strict=True):
                 said = _estimates_of(state.history, one, facts.round_s)
                 area_m2 = float(np.prod(grid.area.side_m))
-                found = home_and_work(said, _WHOLE_DAYS, area_m2, state.lasting_m, self.hit_radius_m)
+                found = home_and_work(said, _WHOLE_DAYS, area_m2, lasting_m, self.hit_radius_m)
                 named.place_m[row, :2] = found.place_m
                 named.probability[row, :2] = found.probability
         elif period is not None:
             shares = Shares(self.home_share, self.work_share, self.stay_share, self.employed_share)
-            past = state.past.plus(sender, log_evidence(z_m, errors, grid), period, shares)
+            past = state.past.plus(
+                sender, log_evidence(newest.z_m, state.history.looks.errors[-1], grid), period, shares
+            )
             state = replace(state, past=past)
             for some in blocks(np.arange(len(sender))):
                 rows = past.select(np.searchsorted(past.sender, sender[some]))
-                seen, home = rows.homes(shares, grid, state.lasting_m)
-                work = rows.workplaces(seen, shares, grid, state.lasting_m, self.hit_radius_m)
+                seen, home = rows.homes(shares, grid, lasting_m)
+                work = rows.workplaces(seen, shares, grid, lasting_m, self.hit_radius_m)
                 for k, maps in enumerate((home, work)):
                     place_m, probability = best_discs(maps, grid, self.hit_radius_m)
                     named.place_m[at[some], k] = place_m
                     named.probability[at[some], k] = probability
         if self.third_places and not hours.whole_day:
-            self._search_thirds(state, named, at, facts.round_s, grid)
+            self._search_thirds(state.history, named, at, facts.round_s, grid)
         return replace(state, named=named)
 
     def _search_thirds(
-        self, state: DwellState, named: DwellPlaces, at: IntArray, round_s: float, grid: PlaceGrid
+        self, history: History, named: DwellPlaces, at: IntArray, round_s: float, grid: PlaceGrid
     ) -> None:
         """Write other places of senders, at rows (k,), of which a tenth more has been heard since the last time."""
-        count = np.bincount(state.history.named.sender, minlength=int(named.sender.max()) + 1)[named.sender]
-        area_m2 = float(np.prod(grid.area.side_m))
+        count = np.bincount(history.named.sender, minlength=int(named.sender.max()) + 1)[named.sender]
+        area_m2, lasting_m = float(np.prod(grid.area.side_m)), history.lasting_m()
         for row in at[count[at] >= np.maximum(1.1 * named.searched[at], 2.0)].tolist():
-            sure = named.probability[row, :2] >= max(self.min_probability, 1e-9)
-            said = _estimates_of(state.history, int(named.sender[row]), round_s)
-            found = habits(
-                said, named.place_m[row, :2][sure], _CLASSES, area_m2, state.lasting_m, self.hit_radius_m,
-                self.third_places,
-            )  # fmt: skip
-            until = 2 + len(found.place_m)
-            named.place_m[row, 2:], named.probability[row, 2:] = np.nan, 0.0
-            named.place_m[row, 2:until], named.probability[row, 2:until] = found.place_m, found.probability
+            known_m = named.place_m[row, :2][named.probability[row, :2] >= max(self.min_probability, 1e-9)]
+            said = _estimates_of(history, int(named.sender[row]), round_s)
+            found = habits(said, known_m, _CLASSES, area_m2, lasting_m, self.hit_radius_m, self.third_places)
+            thirds = slice(2, 2 + len(found.place_m))
+            named.place_m[row, 2:] = np.nan
+            named.probability[row, 2:] = 0.0
+            named.place_m[row, thirds] = found.place_m
+            named.probability[row, thirds] = found.probability
             named.searched[row] = count[row]
 
     def _answers(self, view: View, state: DwellState) -> Estimates:

@@ -10,22 +10,24 @@ from pydantic import Field, model_validator
 from fl.attacks import ATTACKS
 from fl.attacks.base import Attack, View
 from fl.attacks.closed_form import ClosedForm
-from fl.attacks.clues import NUMBERS, Clue, clues_of
 from fl.attacks.density_peak import DensityPeak
 from fl.attacks.dlg import Dlg
 from fl.attacks.dwell import HourOfDay
-from fl.attacks.home_directory import KNOWN, directory_of, read_directory
-from fl.attacks.home_links import HomeLinker, Residents, TracksOfRound, check, outside_notes
+from fl.attacks.known_homes import KNOWN, HomeLinker, Residents, check, directory_of, outside_notes, read_directory
 from fl.attacks.learnt_errors import LearntErrors, RoundPlaces
 from fl.attacks.threat import KNOWN_HOMES, SENDERS
 from fl.tracking.belief import Belief
-from fl.tracking.error_model import ErrorModel
+from fl.tracking.fingerprint import DIRECTION, Clues, projected
 from fl.tracking.linking import Book, Identities, Linker, NameLinks
 from fl.types import Directory, Estimates, Metrics, Public, RoundContext, State
 from netsim.part import FILE_NAME
 from netsim.rng import Rng
-from netsim.units import IntArray
+from netsim.units import FloatArray, IntArray
 
+NUMBERS = 2
+"""numbers of a fingerprint: amount of data, time per bit"""
+Clue = Literal["place", "fingerprint"]
+_LEAST_S = 1e-9
 _OUTSIDE = 0.1  # share of senders of whom a file of homes says nothing
 _HOME_HOURS = (0.0, 6.0)
 RE_IDENTIFIED = ATTACKS.only(
@@ -204,13 +206,17 @@ class ReIdentify(Attack):
         said, inner = self.of.run(view.renamed(track[of_target]), facts, state.of, rng)
         order = np.argsort(track)
         names = name[order][np.searchsorted(track[order], said.ue)]
-        links, heard = state.links.plus(links), TracksOfRound(name, track, places_m)
-        residents = self._residents(
-            state.residents, heard, book.tracks.number if view.renames else None, errors, facts, rng
-        )
-        return replace(said, ue=names), replace(
-            state, of=inner, book=book, errors=learnt, links=links, residents=residents
-        )
+        residents = state.residents
+        directory = self.directory(facts.public)
+        if directory is not None:
+            outside = _OUTSIDE if self.homes != KNOWN else 0.0
+            outside = outside if self.outside is None else self.outside
+            homes = HomeLinker(directory, self.home_hours or _HOME_HOURS, outside, errors)
+            alive = book.tracks.number if view.renames else None
+            residents = homes.linked(residents, links, places_m, alive, facts, rng)
+        links = state.links.plus(links)
+        state = replace(state, of=inner, book=book, errors=learnt, links=links, residents=residents)
+        return replace(said, ue=names), state
 
     def figures(self, state: ReIdentifyState) -> Metrics:
         return self.of.figures(state.of)
@@ -236,23 +242,6 @@ class ReIdentify(Attack):
         by = self.places_by if self.reads_places else None
         return RoundPlaces(by, self.sigma_m, self.outlier, self.shadow_ues)
 
-    def _residents(
-        self,
-        known: Residents,
-        heard: TracksOfRound,
-        alive: IntArray | None,
-        errors: ErrorModel,
-        facts: RoundContext,
-        rng: Rng,
-    ) -> Residents:
-        """With what a part of a round says of homes."""
-        directory = self.directory(facts.public)
-        if directory is None:
-            return known
-        outside = self.outside if self.outside is not None else 0.0 if self.homes == KNOWN else _OUTSIDE
-        linker = HomeLinker(directory, self.home_hours or _HOME_HOURS, outside)
-        return linker.linked(known, heard, alive, errors, facts, rng)
-
 
 def _by_names(book: Book, belief: Belief) -> Belief:
     """A belief about tracks as one about names, ascending: each track by the name that it had last by then."""
@@ -261,3 +250,37 @@ def _by_names(book: Book, belief: Belief) -> Belief:
     names = name[np.searchsorted(track, some.ue)]
     order = np.argsort(names)
     return replace(some.only(order), ue=names[order])
+
+
+def clues_of(view: View, of_target: IntArray, places_m: FloatArray, use: tuple[Clue, ...], rng: Rng) -> Clues:
+    """Clues `use` of senders (k,) from places (k, R, 2) and fingerprints; of_target (n_target,): the sender of each
+    target.
+
+    Numbers are the logarithms of the amount of data and of the time per bit. In a sum of updates, amounts and
+    directions of single ones are not seen.
+    """
+    n = len(places_m)
+    x, cell, unit = np.full((n, NUMBERS), np.nan), np.full(n, -1), np.full((n, DIRECTION), np.nan)
+    known = Clues(places_m if "place" in use else np.full_like(places_m, np.nan), x, cell, unit)
+    if not n or "fingerprint" not in use:
+        return known
+    if view.vantage == "updates":
+        of_source = np.zeros(len(view.update), dtype=np.int64)
+        of_source[view.source] = of_target
+        x[:, 0] = _amounts(view, of_source, n)
+        unit = projected(view.update, view.source_model, of_source, n, replace(rng, round=0))
+    if view.timing is not None:
+        _, first = np.unique(of_target, return_index=True)  # all models of a UE come together
+        timing = view.timing.select(first)
+        took_s = np.maximum(timing.arrived_s - timing.requested_s, _LEAST_S)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            x[:, 1] = np.where(np.isfinite(took_s), np.log(took_s / timing.n_bits), np.nan)
+        cell = timing.base_station
+    return replace(known, x=x, cell=cell, unit=unit)
+
+
+def _amounts(view: View, of_source: IntArray, n: int) -> FloatArray:
+    """Logarithm of the amount of data (n,); NaN if unknown."""
+    if view.count is None:
+        return np.full(n, np.nan)
+    return np.log(np.maximum(np.bincount(of_source, weights=view.count, minlength=n), 1.0))

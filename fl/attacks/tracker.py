@@ -9,18 +9,17 @@ from pydantic import Field
 
 from fl.attacks import ATTACKS
 from fl.attacks.base import Attack, View, recall
+from fl.attacks.believer import Believer, Remembered
 from fl.attacks.closed_form import ClosedForm
-from fl.attacks.learnt_errors import MOST_RANKS, LearntErrors
-from fl.attacks.over_rounds import OUTLIER, OverRounds
 from fl.attacks.shadow_ues import ROAMING, SPEED_MPS, Population
 from fl.population import POPULATIONS, Everywhere, PopulationPrior
 from fl.tracking.belief import Belief, Memory, places_of_least_distance_m, probability_within
 from fl.tracking.chain import Chain
 from fl.tracking.error_model import ErrorModel
-from fl.tracking.history import NEVER, History, Lifetimes, hour_class
+from fl.tracking.history import NEVER, hour_class
 from fl.tracking.motion import PARTS, Habits, Motion, blurred, weights_of
 from fl.tracking.place_grid import PlaceGrid
-from fl.types import Estimates, Metrics, Public, RoundContext, State
+from fl.types import Estimates, Metrics, Public, RoundContext
 from netsim.columns import frozen, no_ints
 from netsim.geometry import Area
 from netsim.rng import Rng
@@ -41,17 +40,11 @@ _RELEARNT = tuple(2**k for k in range(4, 13))  # looks after which motion is lea
 
 
 @frozen
-class TrackerState:
-    """of : the state of the tracked attack; errors : what it has learnt of its errors; history : its estimates, and
-    lifetimes of all senders in it; sender (k,) ascending : who is followed now; p (k, G) : what the filter believes of
-    each; count (k, C, K + 2), beliefs (k, P, ny, nx) : what is known of their motion (see `Habits`); memory : whether
-    it helps.
+class TrackerState(Remembered):
+    """sender (k,) ascending : who is followed now; p (k, G) : what the filter believes of each; count (k, C, K + 2),
+    beliefs (k, P, ny, nx) : what is known of their motion (see `Habits`); memory : whether it helps.
     """
 
-    of: State
-    errors: LearntErrors = field(default_factory=LearntErrors)
-    history: History = field(default_factory=lambda: History.empty(MOST_RANKS))
-    lifetimes: Lifetimes = field(default_factory=Lifetimes)
     sender: IntArray = field(default_factory=no_ints)
     p: Float32Array = field(default_factory=lambda: np.zeros((0, 0), dtype=np.float32))
     count: FloatArray = field(default_factory=lambda: np.zeros((0, 0, 0)))
@@ -70,7 +63,7 @@ class TrackerState:
         )
 
 
-class Tracker(OverRounds):
+class Tracker(Believer):
     r"""Follows UEs over a grid of places: a Bayesian filter, and a smoother once all rounds are known.
 
     With e_t(j) how likely the estimates of round t are of a UE in cell j (`fl.tracking.error_model`), and K how UEs
@@ -130,18 +123,11 @@ class Tracker(OverRounds):
 
     def run(self, view: View, facts: RoundContext, state: TrackerState, rng: Rng) -> tuple[Estimates, TrackerState]:
         chain = self._chain(facts, len(np.union1d(view.ue, state.name)))
-        look = self.looked(view, facts, state.of, state.errors, self._population(chain, facts), rng)
-        errors, z_m = self.errors_now(look.errors), look.z_m
-        if errors is None:  # nothing can be made of estimates of which nothing is known
-            errors = ErrorModel.plain(1.0, OUTLIER)
-            z_m = np.full_like(z_m, np.nan)
-        lives = state.lifetimes.after(look.names, facts, view.renames)
-        history = state.history.plus(facts, errors, lives.senders(look.names), z_m)
-        state = replace(state, of=look.of, errors=look.errors, history=history, lifetimes=lives)
+        said, state = self.remembered(view, facts, state, self._population(chain, facts), rng)
         state = self._filtered(chain, state)
-        if len(history) in _RELEARNT and len(state.sender):
+        if len(state.history) in _RELEARNT and len(state.sender):
             state = replace(state, count=self._relearnt(chain, state))
-        return self._said(view, facts, look.said, look.names, chain.grid, state)
+        return self._said(view, facts, said, chain.grid, state)
 
     def _filtered(self, chain: Chain, state: TrackerState) -> TrackerState:
         """After the last look of the history; a new UE begins with the prior."""
@@ -152,7 +138,7 @@ class Tracker(OverRounds):
         habits = self._habits(chain, state, sender)
         p = np.repeat(chain.prior, len(sender), axis=0)
         p[old] = state.p.reshape(-1, *p.shape[1:])
-        newest = history.named.select(history.named.look == look)
+        newest = history.newest()
         z_m = recall(newest.sender, newest.z_m, sender)
         emission = history.looks.errors[look].without_bias().emission(z_m, chain.grid)
         classes = history.classes(look, chain.round_s)
@@ -175,7 +161,7 @@ class Tracker(OverRounds):
         return chain.learnt(past, state.sender, self._habits(chain, state, state.sender)).count
 
     def _said(
-        self, view: View, facts: RoundContext, said: Estimates, named: IntArray, grid: PlaceGrid, state: TrackerState
+        self, view: View, facts: RoundContext, said: Estimates, grid: PlaceGrid, state: TrackerState
     ) -> tuple[Estimates, TrackerState]:
         """The answers about every target, then what the tracked attack says itself; and whether memory helps."""
         ues = np.intersect1d(view.ue, state.name)
@@ -188,6 +174,7 @@ class Tracker(OverRounds):
             place_m = np.where(np.isfinite(alone_m), alone_m, place_m)
         sure = np.nan_to_num(recall(ues, probability_within(believed, grid, place_m, self.hit_radius_m), view.ue))
         known = np.where(np.isin(view.ue, ues), "moved on", "unknown")
+        named = state.lifetimes.name[state.history.newest().sender]
         status = np.where(np.isin(view.ue, named), "ok", known).tolist()
         own = Estimates.of(view.ue, view.model, "centroid", recall(ues, place_m, view.ue), sure, status)
         plain = said.select(np.flatnonzero(np.isin(said.what, ["centroid", "place", "answer"])))

@@ -87,9 +87,9 @@ class ErrorModel:
         return ErrorModel(**some)
 
     @property
-    def precision(self) -> float:
+    def precision(self) -> FloatArray:
         """Precision of an estimate per axis: the mean of gain^2 / sigma^2 over ranks, 1 / m^2."""
-        return float((1.0 - self.outlier) * (self.share * (self.gain / self.sigma_m) ** 2).sum())
+        return np.asarray((1.0 - self.outlier) * (self.share * (self.gain / self.sigma_m) ** 2).sum(axis=-1))
 
     @property
     def names_places(self) -> bool:

@@ -75,6 +75,15 @@ class History:
         new = NamedAtLook(np.full(len(sender), len(self)), sender, z_m).select(np.argsort(sender))
         return History(LookTimes.join([self.looks, look]), NamedAtLook.join([self.named, new]))
 
+    def newest(self) -> NamedAtLook:
+        """What was estimated at the last look."""
+        return self.named.select(self.named.look == len(self) - 1)
+
+    def lasting_m(self) -> float:
+        """The part of errors that persists, in what all looks tell together: those count most that tell most."""
+        models = ErrorModel.stacked(self.looks.errors)
+        return float(np.sqrt(np.average(np.square(models.bias_m), weights=models.precision)))
+
     def steps(self, look: int, round_s: float) -> int:
         """Rounds that have passed since the look before: 0 for two looks at one instant."""
         if look == 0:

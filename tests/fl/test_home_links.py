@@ -12,13 +12,12 @@ import pytest
 from conftest import TINY
 from interrupted import run_in_two
 
-from fl.attacks.home_directory import read_directory
-from fl.attacks.home_links import HomeLinker, Residents, TracksOfRound
+from fl.attacks.known_homes import HomeLinker, Residents, read_directory
 from fl.leakage.linking import identification
 from fl.pseudonyms import PerRound
 from fl.pseudonyms.names import Names
 from fl.tracking.error_model import ErrorModel
-from fl.tracking.linking import NO_PERSON, Identities, identified, log_odds
+from fl.tracking.linking import NO_PERSON, Identities, NameLinks, identified, log_odds
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Directory, Public, RoundContext
 from netsim.clock import DAY_S
@@ -77,6 +76,11 @@ def rng_of(number):
     return Streams(3).at("attack", number)
 
 
+def links_of(n):
+    """Names of a round that are tracks of their own."""
+    return NameLinks(1, np.arange(n), np.arange(n), np.ones(n, dtype=bool), np.full(n, np.nan))
+
+
 class Town:
     """People who live apart, in different cells, and estimates of their nights with a Gaussian error."""
 
@@ -87,17 +91,14 @@ class Town:
         self.directory = Directory(tuple(f"p{i}" for i in range(n)), self.home_m)
 
     def played(self, sigma_m, nights=1, outside=0.0, useless=False, alive=None):
-        linker, known = HomeLinker(self.directory, (0.0, 6.0), outside), Residents()
-        errors = ErrorModel.plain(sigma_m, 0.01)
-        name = np.arange(len(self.home_m))
+        linker = HomeLinker(self.directory, (0.0, 6.0), outside, ErrorModel.plain(sigma_m, 0.01))
+        known, links = Residents(), links_of(len(self.home_m))
         for night in range(nights):
             z_m = self.home_m + sigma_m * self.rng.standard_normal(self.home_m.shape)
             if useless:
                 z_m = np.full_like(z_m, 5000.0)
             facts = facts_at(3 + 24 * night, night + 1)
-            known = linker.linked(
-                known, TracksOfRound(name, name, z_m[:, None]), alive, errors, facts, rng_of(night + 1)
-            )
+            known = linker.linked(known, links, z_m[:, None], alive, facts, rng_of(night + 1))
         return known.identities
 
 
@@ -111,9 +112,10 @@ class TestLinker:
         """Over 60 draws of 20 people: one in 20, and every person once."""
         town, right = Town(20), []
         for _ in range(60):
-            linker, errors = HomeLinker(town.directory, (0.0, 6.0), 0.0), ErrorModel.plain(1e5, 0.5)
-            heard = TracksOfRound(np.arange(20), np.arange(20), np.full((20, 1, 2), 5000.0))
-            said = linker.linked(Residents(), heard, None, errors, facts_at(3), rng_of(len(right) + 1)).identities
+            linker = HomeLinker(town.directory, (0.0, 6.0), 0.0, ErrorModel.plain(1e5, 0.5))
+            z_m = np.full((20, 1, 2), 5000.0)
+            known = linker.linked(Residents(), links_of(20), z_m, None, facts_at(3), rng_of(len(right) + 1))
+            said = known.identities
             assert sorted(said.person.tolist()) == list(range(20))
             right.append(float(np.mean(said.person == np.arange(20))))
         assert np.mean(right) == pytest.approx(1 / 20, abs=4 * np.sqrt(0.05 * 0.95 / 1200))

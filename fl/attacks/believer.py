@@ -1,21 +1,21 @@
 """Attacks on what another attack says of each round, with errors that are learnt on UEs made up."""
 
-from dataclasses import replace
-from typing import ClassVar, Self
+from dataclasses import field, replace
+from typing import ClassVar, Self, TypeVar
 
 import numpy as np
 from pydantic import Field, model_validator
 
 from fl.attacks.base import Attack, View
-from fl.attacks.learnt_errors import LearntErrors, named_places
+from fl.attacks.learnt_errors import MOST_RANKS, LearntErrors, named_places
 from fl.attacks.neuron_votes import NeuronVotes
 from fl.attacks.shadow_ues import Population
 from fl.attacks.span import Span
 from fl.tracking.error_model import ErrorModel
+from fl.tracking.history import History, Lifetimes
 from fl.types import Estimates, Metrics, RoundContext, State
 from netsim.columns import frozen
 from netsim.rng import Rng
-from netsim.units import FloatArray, IntArray
 
 OUTLIER = 0.1
 """share of estimates that carry no information, where none is given"""
@@ -24,21 +24,19 @@ _ADD_UP = (Span, NeuronVotes)  # whose answers are of all rounds so far: they st
 
 
 @frozen
-class RoundEstimates:
-    """Estimates of the wrapped attack in a round.
+class Remembered:
+    """of : state of the wrapped attack; errors : learnt on shadow UEs; history, lifetimes : of all its estimates."""
 
-    said : all of it; of : its state; errors : what has been learnt of its errors; names (k,) ascending, z_m (k, R, 2) :
-    of whom it named places, and which.
-    """
-
-    said: Estimates
     of: State
-    errors: LearntErrors
-    names: IntArray
-    z_m: FloatArray
+    errors: LearntErrors = field(default_factory=LearntErrors)
+    history: History = field(default_factory=lambda: History.empty(MOST_RANKS))
+    lifetimes: Lifetimes = field(default_factory=Lifetimes)
 
 
-class OverRounds(Attack):
+Past = TypeVar("Past", bound=Remembered)
+
+
+class Believer(Attack):
     """Makes something of the estimates of all rounds, by the law of their errors: given, or learnt on UEs made up."""
 
     of: Attack
@@ -92,21 +90,31 @@ class OverRounds(Attack):
         """Self-test of the wrapped attack on one round."""
         return self.of.self_test(view, facts, rng)
 
-    def looked(
-        self, view: View, facts: RoundContext, of: State, errors: LearntErrors, population: Population, rng: Rng
-    ) -> RoundEstimates:
-        """Estimates of the wrapped attack, in its state `of`, of this round; its errors are learnt before."""
+    def remembered(
+        self, view: View, facts: RoundContext, state: Past, population: Population, rng: Rng
+    ) -> tuple[Estimates, Past]:
+        """Estimates of the wrapped attack, and the state with them; its errors are learnt before.
+
+        Where nothing is known of errors, nothing can be made of estimates, and the history has NaN.
+        """
         fresh = isinstance(self.of, _ADD_UP)
+        errors = state.errors
         if self.sigma_m is None:
             n_ue = self.shadow_ues or _SIMULATED_UES
             errors = errors.plus(view, facts, self.of, population, n_ue, rng, fresh)
-        said, inner = self.of.run(view, facts, self.of.start() if fresh else of, rng)
+        said, inner = self.of.run(view, facts, self.of.start() if fresh else state.of, rng)
         names, z_m = named_places(said, facts.public.area)
         some = np.isfinite(z_m[:, :, 0]).any(axis=1)
         names, z_m = names[some], z_m[some]
         if self.sigma_m is None:
             errors = replace(errors, pace=errors.pace.seen(facts.round, names, z_m[:, 0]))
-        return RoundEstimates(said, inner, errors, names, z_m)
+        model = self.errors_now(errors)
+        if model is None:
+            model = ErrorModel.plain(1.0, OUTLIER)
+            z_m = np.full_like(z_m, np.nan)
+        lives = state.lifetimes.after(names, facts, view.renames)
+        history = state.history.plus(facts, model, lives.senders(names), z_m)
+        return said, replace(state, of=inner, errors=errors, history=history, lifetimes=lives)
 
     def errors_now(self, learnt: LearntErrors) -> ErrorModel | None:
         """Given, or learnt; None before anything was learnt."""

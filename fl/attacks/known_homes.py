@@ -1,0 +1,210 @@
+"""People whose homes an attacker knows, from an address book or places shared before, and who of them sends."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+
+import numpy as np
+import pandas as pd
+
+from fl.tracking.dwelling import Hours, Period, Residences, Shares, blocks, log_evidence
+from fl.tracking.error_model import ErrorModel
+from fl.tracking.linking import Identities, NameLinks, identified, log_odds
+from fl.tracking.place_grid import PlaceGrid
+from fl.types import Directory, Public, RoundContext
+from netsim.columns import no_ints
+from netsim.errors import BadInput
+from netsim.geometry import Area
+from netsim.maps.plane import projected
+from netsim.rng import Rng
+from netsim.safe import opened
+from netsim.traces.source import Sheet, read_sheets
+from netsim.traces.values import shown
+from netsim.units import Float32Array, FloatArray, IntArray
+
+_CELL_M, _MOST_CELLS = 50.0, 200  # of the grid of homes, a side
+_MOST_UES = 1_000  # three maps each
+_NIGHTS, _WHOLE_DAYS = 0.93, 0.45  # shares of nights, and of rounds as long as a day, that are at home
+_NO_HOURS = (0.0, 0.0)
+_MOST_PEOPLE = 20_000
+_MOST_BYTES = 16 * 2**20
+_MOST_NAME = 200  # characters
+_METRES, _DEGREES = ("x_m", "y_m"), ("lat", "lon")
+_BOUNDS = {"x_m": 1e8, "y_m": 1e8, "lat": 90.0, "lon": 180.0}
+
+
+KNOWN = "known"
+"""in place of a file: the homes of all UEs"""
+
+
+def directory_of(homes: str, public: Public, label: str) -> Directory:
+    """Directory of a file, or of the UEs of the world where these are known. Raises BadInput with one line."""
+    if homes != KNOWN:
+        try:
+            return read_directory(homes, public.origin_deg)
+        except BadInput as error:
+            raise BadInput(f"learning.attacks: {label}: homes: {error}") from None
+    if public.residents is None:
+        raise BadInput(
+            f"learning.attacks: {label}: homes: known needs homes in threat.knowledge; add it, or give a file"
+        )
+    return public.residents
+
+
+@lru_cache(maxsize=4)
+def read_directory(file: str, origin_deg: tuple[float, float] | None) -> Directory:
+    """A CSV file with a column user, and x_m and y_m (metres of the world) or lat and lon (WGS84).
+
+    Raises BadInput with one line.
+    """
+    users, places = list[str](), list[FloatArray]()
+    columns = _METRES
+    try:
+        opened(file, _MOST_BYTES).close()
+        for sheet in read_sheets(file):
+            columns = _columns(sheet, origin_deg)
+            users += _users(sheet)
+            places.append(np.stack([_numbers(sheet, column) for column in columns], axis=1))
+            if len(users) > _MOST_PEOPLE:
+                raise BadInput(f"{file}: more than {_MOST_PEOPLE:,} people; take at most that many")
+    except OSError as error:
+        raise BadInput(f"{file}: cannot be read ({error.strerror}); give a CSV file of homes") from None
+    if len(set(users)) < len(users):
+        twice = next(user for user, n in Counter(users).items() if n > 1)
+        raise BadInput(f"{file}: user {shown(twice)} stands twice; give each user one home")
+    place = np.concatenate(places)
+    if columns == _DEGREES and origin_deg is not None:
+        place = projected(place[:, ::-1], origin_deg)
+    return Directory(tuple(users), place)
+
+
+def _columns(sheet: Sheet, origin_deg: tuple[float, float] | None) -> tuple[str, str]:
+    """The two that tell where homes are."""
+    if "user" not in sheet.header:
+        raise BadInput(f"{sheet.path}: no column user; a file of homes has user, and x_m and y_m, or lat and lon")
+    there = [pair for pair in (_METRES, _DEGREES) if set(pair) <= set(sheet.header)]
+    if len(there) != 1:
+        raise BadInput(f"{sheet.path}: give either columns x_m and y_m, or lat and lon, beside user")
+    if there[0] == _DEGREES and origin_deg is None:
+        raise BadInput(f"{sheet.path}: lat and lon mean nothing in a world of local metres; give x_m and y_m")
+    return there[0]
+
+
+def _users(sheet: Sheet) -> list[str]:
+    """Names of people."""
+    users = [user.strip() for user in sheet.values("user")]
+    for row, user in enumerate(users):
+        if not 0 < len(user) <= _MOST_NAME:
+            sheet.refuse(row, "user", f"{len(user)} characters; give a name of 1 to {_MOST_NAME}")
+    return users
+
+
+def _numbers(sheet: Sheet, column: str) -> FloatArray:
+    """Finite numbers (n,) within their bounds."""
+    values, most = sheet.values(column), _BOUNDS[column]
+    numbers = np.asarray(pd.to_numeric(pd.Series(values), errors="coerce"), dtype=np.float64)
+    for row in np.flatnonzero(~(np.abs(numbers) <= most)).tolist():
+        got = shown(values[row])
+        sheet.refuse(row, column, f"must be a number from {-most:g} to {most:g}, got {got}; correct it")
+    return numbers
+
+
+@dataclass(frozen=True)
+class Residents:
+    """past : what nights said of tracks; identities : of the last round."""
+
+    past: Residences = field(default_factory=lambda: Residences.nothing(no_ints(), 0))
+    identities: Identities = field(default_factory=lambda: Identities.unknown(0, no_ints()))
+
+
+@dataclass(frozen=True)
+class HomeLinker:
+    """Links tracks to the people of a directory, of whom a share `outside` of senders is not, by the nights that
+    `home_hours` tell of, and estimates with these errors.
+    """
+
+    directory: Directory
+    home_hours: tuple[float, float]
+    outside: float
+    errors: ErrorModel
+
+    def linked(
+        self, known: Residents, links: NameLinks, z_m: FloatArray, alive: IntArray | None, facts: RoundContext, rng: Rng
+    ) -> Residents:
+        """After a part of a round, with what was estimated of each name: z_m (k, R, 2). alive : tracks that are
+        followed, where names change; None: all, and each is one UE.
+
+        Senders of one round are different people, and tracks of different rounds may be pieces of one; so tracks of
+        this part are given to different people or, where names do not change, all tracks.
+        """
+        grid, hours, past = grid_of_homes(facts.public.area), Hours.of_round(facts), known.past
+        if alive is not None:
+            past = past.select(np.isin(past.sender, alive))
+        at_home = _WHOLE_DAYS if hours is not None and hours.whole_day else _NIGHTS
+        shares = Shares(at_home, 0.5, 0.5, 0.5)  # nothing is asked of work
+        some = np.flatnonzero(np.isfinite(z_m[..., 0]).any(axis=1))
+        some = some[np.argsort(links.track[some])]
+        period = None if hours is None else _night(hours, self.home_hours)
+        if period is not None and len(some):
+            past = past.plus(links.track[some], log_evidence(z_m[some], self.errors, grid), period, shares)
+        rivals = past.sender if alive is None else np.intersect1d(past.sender, links.track)
+        homes = [np.zeros((0, len(grid)), dtype=np.float32)]
+        for rows in blocks(np.searchsorted(past.sender, rivals)):
+            homes.append(past.select(rows).homes(shares, grid, self.errors.bias_m)[1])
+        home = np.concatenate(homes)
+        seen = np.asarray(home.any(axis=1))
+        said = Identities.unknown(facts.round, links.name)
+        if seen.any():
+            said = self._identified(said, links.track, rivals[seen], home[seen], grid, rng)
+        return Residents(past, known.identities.plus(said))
+
+    def _identified(
+        self, said: Identities, track: IntArray, rivals: IntArray, home: Float32Array, grid: PlaceGrid, rng: Rng
+    ) -> Identities:
+        """Persons of names with tracks (k,), when rivals (m,) with homes (m, G) are given to different people."""
+        order = np.argsort(rng.uniform("directory", np.arange(len(self.directory.user))), kind="stable")
+        person, probability, bits = identified(log_odds(home, self.directory.home_m, grid, self.outside), order)
+        at = np.minimum(np.searchsorted(rivals, track), len(rivals) - 1)
+        spoken = rivals[at] == track
+        return replace(
+            said, person=np.where(spoken, person[at], said.person),
+            probability=np.where(spoken, probability[at], np.nan), entropy_bits=np.where(spoken, bits[at], np.nan),
+        )  # fmt: skip
+
+
+def grid_of_homes(area: Area) -> PlaceGrid:
+    """Cells of 50 m, or larger ones where these would be more than 200 a side."""
+    nx, ny = (int(np.clip(np.ceil(side / _CELL_M), 1, _MOST_CELLS)) for side in area.side_m.tolist())
+    return PlaceGrid(area, nx, ny)
+
+
+def outside_notes(directory: Directory, area: Area, label: str) -> tuple[str, ...]:
+    """A line where people live outside of the area, whom no sender is ever given to."""
+    outside, people = int((~area.contains(directory.home_m)).sum()), len(directory.user)
+    if not outside:
+        return ()
+    return (
+        f"{label}: homes: {outside:,} of {people:,} lie outside of the area of the world, and nobody is taken for "
+        "these people; correct the file, or take a larger area",
+    )
+
+
+def check(directory: Directory, area: Area, n_ue: int, label: str) -> None:
+    """BadInput where no person lives in the area, or n_ue UEs are too many."""
+    if not area.contains(directory.home_m).any():
+        raise BadInput(
+            f"learning.attacks: {label}: homes: none of {len(directory.user):,} homes lies in the area of the world; "
+            "give homes within it"
+        )
+    if n_ue > _MOST_UES:
+        raise BadInput(
+            f"learning.attacks: {label}: homes: at most {_MOST_UES:,} UEs can be linked to homes, got {n_ue:,}; attack "
+            "fewer with threat.n_targets"
+        )
+
+
+def _night(hours: Hours, home_hours: tuple[float, float]) -> Period | None:
+    """The night that a round is in, if it is in any; a round that has no time of day is one as a whole."""
+    return Period(int(hours.day[0]), True) if hours.whole_day else hours.period(home_hours, _NO_HOURS)
