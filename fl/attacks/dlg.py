@@ -6,15 +6,25 @@ from typing import ClassVar, Literal, cast
 import numpy as np
 from pydantic import Field
 
-from fl.attacks.base import Attack, View
+from fl.attacks.base import Attack, View, latest, recall
 from fl.learners.rsrp_net import RsrpNet
-from fl.types import Estimates, RoundContext, State
-from netsim.columns import row_id
+from fl.types import Estimates, RoundContext
+from netsim.columns import frozen, no_ints, no_places, row_id
 from netsim.geometry import Area
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
+_START_NOISE = 0.5  # standard deviation of starts around the mean or the last estimate, in standardised units
 _TOGETHER = 128  # updates that are searched at once: bounds the memory
+
+
+@frozen
+class LastPlaces:
+    """The last estimates inside the area: owner (k,) ascending, position_m (k, 2)."""
+
+    equal_rows: ClassVar = True
+    owner: IntArray
+    position_m: FloatArray
 
 
 class Dlg(Attack):
@@ -30,6 +40,10 @@ class Dlg(Attack):
     No sample's gradient is ever formed (outer-product form, see `fl.networks.mlp`). The position is searched also
     where a network reads an encoding of it. Several local steps, with momentum or not, are matched as one.
 
+    `start_at` is the attacker's prior: `normal` draws starts from N(0, I) in standardised units, `grid` spreads them
+    over the service area, `mean` draws them around the public mean position, `previous` around the last estimate of the
+    same UE inside the area. With `previous` one start remains random, so that a wrong estimate cannot trap the search;
+    a UE without an earlier estimate starts as with `normal`.
     Departs from the paper: the weights are w_before, to which the gradient belongs, and not w_after; BFGS in
     place of up to 400,000 steps of gradient descent.
     """
@@ -37,8 +51,9 @@ class Dlg(Attack):
     kind: Literal["dlg"] = "dlg"
     starts: int = Field(default=8, ge=1, le=256)
     """number of starts per UE and round"""
-    start_at: Literal["normal", "grid"] = "normal"
-    """distribution of the starts: standard normal around the centre of the inputs, or evenly over the area"""
+    start_at: Literal["normal", "grid", "mean", "previous"] = "normal"
+    """distribution of the starts: standard normal around the centre of the inputs, evenly over the area, near the
+    centre, or near the previous estimate of the same UE"""
     iterations: int = Field(default=60, ge=1, le=100_000)
     """largest number of iterations of BFGS, each of which asks for one gradient at every start"""
 
@@ -52,14 +67,22 @@ class Dlg(Attack):
         "starting weights": "it compares gradients there; add weights to threat.knowledge",
     }
 
-    def run(self, view: View, facts: RoundContext, state: State, rng: Rng) -> tuple[Estimates, State]:
+    def start(self) -> LastPlaces:
+        return LastPlaces(no_ints(), no_places())
+
+    def run(self, view: View, facts: RoundContext, state: LastPlaces, rng: Rng) -> tuple[Estimates, LastPlaces]:
         centre, scale = cast(RsrpNet, view.learner).standardisation(view.model_before)
         centre, scale = centre[view.source_model], scale[view.source_model]
         owner = row_id(view.ue, view.model) if view.vantage == "updates" else view.source_model
+        start = rng.normal("start", owner, (self.starts, 2))
         if self.start_at == "grid":
             start = (_grid(self.starts, facts.public.area) - centre[:, None]) / scale[:, None]
-        else:
-            start = rng.normal("start", owner, (self.starts, 2))
+        elif self.start_at == "mean":
+            start *= _START_NOISE
+        elif self.start_at == "previous":
+            past = (recall(state.owner, state.position_m, owner) - centre) / scale
+            near = past[:, None] + _START_NOISE * start[:, :-1]  # the last start stays random
+            start[:, :-1] = np.where(np.isfinite(near), near, start[:, :-1])
         sources = np.arange(len(view.update))
         z = np.full((len(sources), 2), np.nan)
         loss, iterations = np.full(len(sources), np.nan), np.zeros(len(sources), np.int64)
@@ -69,9 +92,13 @@ class Dlg(Attack):
             for rows in np.array_split(mine, len(mine) // _TOGETHER + 1):
                 z[rows], loss[rows], iterations[rows] = self._search(view, model, rows, start[rows])
         status = np.where(usable, np.where(np.isfinite(loss), "ok", "no finite loss"), "no gradient").tolist()
-        said = Estimates.of(sources, sources, "centroid", centre + scale * z, status=status)
+        where = centre + scale * z
+        said = Estimates.of(sources, sources, "centroid", where, status=status)
         said = replace(said, loss=loss, iterations=iterations, evaluations=iterations + usable)
-        return view.about(sources, said), state
+        inside = facts.public.area.contains(where)
+        every, newest = latest(owner[inside], state.owner)
+        places = np.concatenate([where[inside], state.position_m])
+        return view.about(sources, said), LastPlaces(every, places[newest])
 
     def _search(
         self, view: View, model: int, rows: IntArray, start: FloatArray
