@@ -38,7 +38,7 @@ def tiny():
     import copy
     import json
 
-    from scenarios.app.study.error_messages import build
+    from scenarios.app.study.describe import build
     from scenarios.app.study.load import set_value
     from scenarios.app.study.study import Study
     from scenarios.app.study.yaml_document import read_text

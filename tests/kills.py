@@ -27,7 +27,7 @@ import scenarios.app.run.runner as runner
 import scenarios.app.training.ground as ground
 import scenarios.app.training.train as training
 from scenarios.app.run.sweep import Sweep
-from scenarios.app.study.error_messages import build
+from scenarios.app.study.describe import build
 from scenarios.app.study.load import load
 from scenarios.app.study.study import Study
 from scenarios.app.study.yaml_document import read_text

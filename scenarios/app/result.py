@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from netsim.errors import BadInput
 from netsim.safe import what_is
-from scenarios.app.browser import show_page
+from scenarios.app.cli.outcome import show_page
 from scenarios.app.results.folder import MANIFEST, PAGE, RADIO_STUDY, finished_manifest, read_summary
-from scenarios.app.results.frames import Frames
-from scenarios.app.results.read import RUNS, SWEEP, listed
+from scenarios.app.results.read import RUNS, SWEEP, Frames, listed
 from scenarios.app.study import Record
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
     from scenarios.app.report.plot import Panel
-    from scenarios.app.results.run import Run
+    from scenarios.app.results.read import Run
+
+
+@contextmanager
+def scratch(prefix: str, place: Path | None = None) -> Generator[Path, None, None]:
+    """Create a folder of this prefix, and remove it at the end. place : it lies there; None: with temporary files."""
+    with tempfile.TemporaryDirectory(prefix=prefix, dir=place) as name:
+        yield Path(name)
 
 
 def open_run(folder: str | Path) -> Result:

@@ -7,7 +7,7 @@ import pytest
 from accidents import commands, content, interrupted
 
 from scenarios.app.cli.commands import main
-from scenarios.app.cli.progress import Meter
+from scenarios.app.cli.outcome import Meter
 
 
 def backwards(start, step):

@@ -15,7 +15,7 @@ from netsim.traces.home_work import lived
 from netsim.traces.read import read_trace
 from netsim.traces.trace import first_midnight, wall_clock
 from scenarios.app.cli.commands import main
-from scenarios.app.results.run import clock_of
+from scenarios.app.results.read import clock_of
 from scenarios.app.run.runner import run
 from scenarios.app.study.load import load
 

@@ -8,12 +8,12 @@ import pytest
 from conftest import TINY
 
 from netsim.record import guarded, unguarded
-from scenarios.app.cli import output
+from scenarios.app.cli import options
 from scenarios.app.cli.commands import main
 from scenarios.app.report.report import report
 from scenarios.app.run.runner import run
 from scenarios.app.run.sweep import Sweep, checked_points
-from scenarios.app.study.error_messages import build
+from scenarios.app.study.describe import build
 from scenarios.app.study.load import load
 from scenarios.app.study.study import Study, study_yaml
 from scenarios.app.study.yaml_document import read_text
@@ -170,8 +170,8 @@ def test_complaints_have_a_length_that_can_be_read(capsys, monkeypatch):
     assert main(["validate", "x" * 30_000]) == 2
     assert main(["validate", "campus", "--" + "y" * 30_000]) == 2
     for line in capsys.readouterr().err.splitlines():
-        assert len(line) < output.LONGEST + 100 and "characters ...]" in line and line[-20:].isprintable()
-    output.complain([f"mistake {i}" for i in range(4000)])
+        assert len(line) < options.LONGEST + 100 and "characters ...]" in line and line[-20:].isprintable()
+    options.complain([f"mistake {i}" for i in range(4000)])
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "netsim: mistake 0" and lines[-1] == "netsim: and 3,950 more" and len(lines) == 51
 

@@ -7,9 +7,9 @@ import pytest
 from netsim.record import write_json
 from scenarios.app.claims.claim import FAILS, HOLDS, OPEN, Claim, Verdict
 from scenarios.app.cli.commands import main
-from scenarios.app.report.html import GENERATOR
+from scenarios.app.report.plot import GENERATOR
 from scenarios.app.report.report import claims_page
-from scenarios.app.study.error_messages import build
+from scenarios.app.study.describe import build
 from scenarios.app.study.yaml_document import read_text
 
 EVIL = '<img src=x onerror="alert(1)">'

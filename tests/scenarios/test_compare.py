@@ -11,7 +11,7 @@ from netsim.errors import BadInput
 from netsim.record import write_json
 from scenarios.app.cli.commands import main
 from scenarios.app.report.report import compare, report
-from scenarios.app.results.failures import Failed, write_failures
+from scenarios.app.results.folder import Failed, write_failures
 from scenarios.app.results.gathered import gathered
 from scenarios.app.run.runner import run
 

@@ -12,7 +12,7 @@ from conftest import TINY
 from works import by_place, work
 
 from scenarios.app.cli.commands import main
-from scenarios.app.results.failures import MOST_TOLD, Failed, failure_lines, read_failures, write_failures
+from scenarios.app.results.folder import MOST_TOLD, Failed, failure_lines, read_failures, write_failures
 from scenarios.app.run import clusters, runner
 from scenarios.app.run.executor import BAD_INPUT, LOST_WORKER, Answer, OnProcesses, do_all
 

@@ -13,7 +13,7 @@ from scenarios.app.results.attacks import ever_named
 from scenarios.app.results.read import load
 from scenarios.app.results.shown import warnings
 from scenarios.app.results.summary_keys import measured
-from scenarios.app.results.verdicts import USELESS
+from scenarios.app.results.table import USELESS
 from scenarios.app.run.runner import run
 
 NEAR = 3.0

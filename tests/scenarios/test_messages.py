@@ -10,7 +10,7 @@ from pydantic import Field, field_validator, model_validator
 
 from netsim.errors import BadInput
 from netsim.part import Named, OneOf, Part
-from scenarios.app.study.error_messages import build, nearest
+from scenarios.app.study.describe import build, nearest
 from scenarios.app.study.yaml_document import read_text
 
 

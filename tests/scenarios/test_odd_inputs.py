@@ -138,7 +138,7 @@ def test_every_screen_prints_a_length_below_a_millimetre_alike(tiny, tmp_path):
     """3.06e-13 m is a rounding error that differs between machines: terminal, progress, table and page say 0.000 m."""
     from dataclasses import replace
 
-    from scenarios.app.cli.progress import rows_of
+    from scenarios.app.cli.outcome import rows_of
     from scenarios.app.report.run_page import single
     from scenarios.app.report.tables import figures_table
     from scenarios.app.results import summary_keys as keys

@@ -21,7 +21,7 @@ import pytest
 
 from fl.round.records import homes_named_percent
 from scenarios.app.cli.commands import main
-from scenarios.app.cli.progress import Meter, rows_of, unit_of
+from scenarios.app.cli.outcome import Meter, rows_of, unit_of
 from scenarios.app.run.events import Event
 from scenarios.app.run.runner import run
 from scenarios.app.run.simulate import _found

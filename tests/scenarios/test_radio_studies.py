@@ -19,11 +19,11 @@ from netsim.ues import Indoors
 from scenarios.app.cli.commands import main
 from scenarios.app.report.report import report
 from scenarios.app.results.folder import QUANTITIES, read_table
-from scenarios.app.run import radio
+from scenarios.app.run import simulate
 from scenarios.app.run.play import coverage_grid
-from scenarios.app.run.radio import RadioSamples
 from scenarios.app.run.runner import run
 from scenarios.app.run.setup import check, radio_world
+from scenarios.app.run.simulate import RadioSamples
 from scenarios.app.study.load import load
 from scenarios.app.study.study import study_yaml
 
@@ -178,7 +178,7 @@ def test_an_interruption_within_a_window_goes_back_to_its_beginning(played, tmp_
             raise KeyboardInterrupt
         return reception(*arguments)
 
-    monkeypatch.setattr(radio, "reception", interrupted)
+    monkeypatch.setattr(simulate, "reception", interrupted)
     with pytest.raises(KeyboardInterrupt):
         run(study, tmp_path / "cut")
     again = []
@@ -188,7 +188,7 @@ def test_an_interruption_within_a_window_goes_back_to_its_beginning(played, tmp_
 
 def test_a_random_part_of_the_samples_is_resumed_as_well(played, tmp_path, monkeypatch, table_bytes):
     study, _, _ = played
-    monkeypatch.setattr(radio, "MOST_SAMPLES", 100)
+    monkeypatch.setattr(simulate, "MOST_SAMPLES", 100)
     run(study, tmp_path / "whole")
     assert "1 in 4" in json.loads((tmp_path / "whole" / "manifest.json").read_text())["quantiles"]
 
@@ -239,7 +239,7 @@ def collected(values, inside, los, piece=37):
 
 @pytest.mark.parametrize("most", [10**9, 5000])
 def test_quantiles_of_all_indoor_and_outdoor_samples(most, monkeypatch):
-    monkeypatch.setattr(radio, "MOST_SAMPLES", most)
+    monkeypatch.setattr(simulate, "MOST_SAMPLES", most)
     values, inside, los = some_samples(20_000)
     made, share = collected(values, inside, los), np.linspace(0.05, 0.95, 99)
     for selection, mine in (("all", slice(None)), ("indoor", inside), ("outdoor", ~inside)):

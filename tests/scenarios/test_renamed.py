@@ -13,7 +13,7 @@ from netsim.mobility import MOBILITIES
 from netsim.part import OneOf, Part
 from netsim.setting import WorldSetting
 from scenarios.app.cli.commands import main
-from scenarios.app.study.error_messages import build
+from scenarios.app.study.describe import build
 from scenarios.app.study.load import Scenario, rename
 from scenarios.app.study.yaml_document import read_text
 

@@ -17,7 +17,7 @@ from netsim.errors import BadInput
 from netsim.rng import Streams
 from scenarios.app.report import replay
 from scenarios.app.report.charts import HOME, Chart
-from scenarios.app.report.html import Chapter
+from scenarios.app.report.plot import Chapter
 from scenarios.app.report.replay import (
     drawn_tables,
     needed,

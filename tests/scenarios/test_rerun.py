@@ -13,8 +13,7 @@ import pytest
 from netsim.errors import BadInput
 from netsim.record import write_json
 from scenarios.app.cli.commands import main
-from scenarios.app.rerun import compared, rerun
-from scenarios.app.results.same import differences_in
+from scenarios.app.rerun import compared, differences_in, rerun
 from scenarios.app.run.runner import RUN, run
 
 

@@ -14,14 +14,14 @@ from netsim import __version__
 from netsim.errors import BadInput
 from netsim.record import write_json
 from scenarios.app.claims.evaluate import labelled
-from scenarios.app.cli import output
+from scenarios.app.cli import options
 from scenarios.app.cli.commands import COMMANDS, main
 from scenarios.app.results.trainings import trainings
+from scenarios.app.results.tuning_folder import goals
 from scenarios.app.run import runner, sweep
+from scenarios.app.run.tune import Tuning, tune
 from scenarios.app.study.load import load
 from scenarios.app.training import train
-from scenarios.app.tuning.goals import goals
-from scenarios.app.tuning.tune import Tuning, tune
 
 OLD = "0.6.9"
 
@@ -273,7 +273,7 @@ def unread(monkeypatch):
 
     def ended(words, lines=0):
         reader, writer = os.pipe()
-        ears, left, told = [os.fdopen(reader)], [lines], output.emit
+        ears, left, told = [os.fdopen(reader)], [lines], options.emit
 
         def emit(event):
             if not left[0] and ears:
@@ -283,7 +283,7 @@ def unread(monkeypatch):
 
         with monkeypatch.context() as patched, os.fdopen(writer, "w") as stdout:
             patched.setattr(sys, "stdout", stdout)
-            patched.setattr("scenarios.app.cli.progress.emit", emit)
+            patched.setattr("scenarios.app.cli.outcome.emit", emit)
             if not lines:
                 ears.pop().close()
             return main(words)

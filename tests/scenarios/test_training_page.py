@@ -10,8 +10,7 @@ from netsim.errors import BadInput
 from netsim.record import write_json
 from scenarios.app.report.report import report
 from scenarios.app.report.training_page import train_lines
-from scenarios.app.results.failures import Failed, write_failures
-from scenarios.app.results.folder import CURVE, EVALUATIONS, KIND, TRAINING
+from scenarios.app.results.folder import CURVE, EVALUATIONS, KIND, TRAINING, Failed, write_failures
 
 EVIL = "<script>alert(1)</script>"
 COSTS = {"ddpg": 1.1, "optimum": 1.0, "average": 2.0, "random": 1.5}

@@ -14,7 +14,7 @@ from netsim.rng import Streams
 from scenarios.app.cli.commands import main
 from scenarios.app.run.sweep import at, checked_points, drawn, points
 from scenarios.app.study.load import load
-from scenarios.app.study.vary import Distribution
+from scenarios.app.study.study import Distribution
 
 CAMPUS = Path(__file__).resolve().parents[2] / "scenarios" / "campus.yaml"
 RATE, WIDTH, ROUND = "learning.learner.learning_rate", "learning.learner.hidden", "learning.round_s"

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from scenarios.app.results.statistics import wilson
-from scenarios.app.results.verdicts import (
+from scenarios.app.results.table import (
     of_distance,
     of_epsilon,
     of_error,

@@ -21,7 +21,7 @@ from netsim.units import FloatArray
 from scenarios.app.results.shown import over_seeds
 from scenarios.app.results.summary_keys import KEYS, UTILITY, declaration
 from scenarios.app.study import Record
-from scenarios.app.study.error_messages import build, nearest
+from scenarios.app.study.describe import build, nearest
 from scenarios.app.study.load import bundled
 from scenarios.app.study.yaml_document import read
 

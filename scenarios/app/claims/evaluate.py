@@ -13,8 +13,16 @@ from netsim.errors import BadInput
 from netsim.record import write_text
 from netsim.safe import what_is
 from scenarios.app.claims.claim import FAILS, HOLDS, OPEN, Claim, ClaimRule, Verdict, median_interval
-from scenarios.app.results.failures import failure_lines, read_failures
-from scenarios.app.results.folder import MANIFEST, SUMMARY, admit_several, csv_text, read_json, read_summary
+from scenarios.app.results.folder import (
+    MANIFEST,
+    SUMMARY,
+    admit_several,
+    csv_text,
+    failure_lines,
+    read_failures,
+    read_json,
+    read_summary,
+)
 from scenarios.app.results.gathered import one_kind
 from scenarios.app.results.read import RUNS, listed
 from scenarios.app.results.shown import cell_text, over_seeds
@@ -25,7 +33,7 @@ from scenarios.app.run.executor import Engine
 from scenarios.app.run.how import How
 from scenarios.app.run.sweep import Sweep
 from scenarios.app.study import Record
-from scenarios.app.study.error_messages import nearest
+from scenarios.app.study.describe import nearest
 from scenarios.app.study.load import bundled, find, load
 from scenarios.app.study.yaml_document import read
 

@@ -1,16 +1,23 @@
-"""The commands `netsim new`, `validate`, `list` and `schema`: scenario files, and what may stand in them."""
+"""Commands that play nothing: `new`, `validate`, `list`, `schema`, `epsilon`, `inspect`."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import shutil
 import textwrap
+from collections.abc import Iterable
 from pathlib import Path
 
+import numpy as np
+
+from fl.privacy.compose import NO_DIGITS, RoundKinds, compose, least_multiplier
 from netsim.errors import BadInput, one_line
-from scenarios.app.cli.options import overrides_of
-from scenarios.app.cli.output import WIDTH, say, table
+from netsim.mobility.statistics import FEWEST_HOURS, Series, measures
+from netsim.safe import what_is
+from scenarios.app.cli.options import WIDTH, columns_of, overrides_of, say, table
+from scenarios.app.results.statistics import MEANINGFUL, too_large
 from scenarios.app.study.load import Scenario, bundled, file_fields, find, title_of
 from scenarios.app.study.yaml_document import file_text, read
 
@@ -77,8 +84,7 @@ def schema(args: argparse.Namespace) -> None:
 
 def list_parts(args: argparse.Namespace) -> None:
     """Print slots and bundled scenarios, the parts of a slot or of a kind, or the matrix."""
-    from scenarios.app.study.describe import keys_of, title_of_part
-    from scenarios.app.study.error_messages import nearest
+    from scenarios.app.study.describe import keys_of, nearest, title_of_part
     from scenarios.app.study.slots import SLOTS, matrix_text
 
     for one_of in SLOTS.values():
@@ -100,3 +106,134 @@ def list_parts(args: argparse.Namespace) -> None:
         part = SLOTS[slot].parts[kind]
         say("\n".join(textwrap.wrap(f"{slot} {kind}: {title_of_part(part)}", WIDTH)))
         say(table(("", ""), [(f"  {key}", text) for key, text in keys_of(part)], left=2) + "\n")
+
+
+ASSUMED = """\
+Noise multiplier: noise std / sensitivity; the sensitivity is the clip norm (add-remove) or twice
+the clip norm (replace). Epsilon covers all data of one user. A sampling rate below 1 needs secret
+random sampling and add-remove; several models or phases per round are draws (--draws), not rounds."""
+
+
+def epsilon(args: argparse.Namespace) -> None:
+    """Print a table of epsilons, and what each accountant does."""
+    if (args.noise_multiplier is None) == (args.target_epsilon is None):
+        raise BadInput("epsilon: give either --noise-multiplier or --target-epsilon, and not both")
+    if args.target_epsilon is None:
+        asked = [(z, n) for z in args.noise_multiplier for n in args.rounds]
+    else:
+        asked = [(_least(args, n), n) for n in args.rounds]
+    rate, draws = args.sampling_rate, args.draws
+    # draws of a round that share one coin are one Gaussian of 1 / z^2 times their number
+    found = [compose(RoundKinds.of([(z / math.sqrt(draws), rate, n)]), args.delta) for z, n in asked]
+    last = "exact" if rate == 1 else "PLD"
+    rows = []
+    for (z, n), c in zip(asked, found, strict=True):
+        exact = _shown(c.best.epsilon) if c.best.accountant == last else "-"
+        rows.append([f"{z:.7g}", str(n), *(_shown(f.epsilon) for f in (c.naive, c.zcdp, c.rdp)), exact])
+    coin = f", {draws} draws of noise per round on one coin" if draws > 1 else ""
+    say(f"epsilon of one user at delta {args.delta:g}, sampling rate {rate:g}{coin}")
+    say(table(["noise multiplier", "rounds", "naive", "zCDP", "RDP", last], rows, left=0))
+    words = {f.accountant: f.words for c in found for f in c.figures}
+    best = " or ".join(dict.fromkeys(c.best.accountant for c in found))
+    say(table(["accountant", f"law (all are upper bounds; state {best})"], list(words.items()), left=2))
+    say(ASSUMED)
+    if any(c.best.epsilon > MEANINGFUL for c in found):
+        say(f"warning: an epsilon above {MEANINGFUL:.0f} is no meaningful guarantee")
+    if too_many := too_large(args.delta, args.people or 0, "user"):
+        say(f"warning: {too_many}")
+
+
+def _least(args: argparse.Namespace, rounds: int) -> float:
+    """The smallest multiplier, rounded up to the digits that are known."""
+    target, delta, q = args.target_epsilon, args.delta, args.sampling_rate
+    where = f"--target-epsilon {target:g} with {rounds} rounds at delta {delta:g} and sampling rate {q:g}"
+    try:
+        z = least_multiplier(target, delta, rounds, q) * math.sqrt(args.draws)
+    except ValueError as error:
+        raise BadInput(f"{where}: {error}") from None
+    if z == 0:
+        raise BadInput(f"{where}: holds without noise, since a user takes part at all with less than delta")
+    if not 1e-100 < z < 1e100:
+        raise BadInput(f"{where}: out of reach of floating point (noise multiplier {z:g})")
+    unit = 10.0 ** (math.floor(math.log10(z)) - (6 if q == 1 else 4))
+    return math.ceil(z / unit) * unit
+
+
+def _shown(epsilon: float) -> str:
+    if not epsilon <= NO_DIGITS:
+        return f"> {NO_DIGITS:.0f}"
+    return f"{epsilon:.3f}" if epsilon >= 1 else f"{epsilon:.3g}"
+
+
+ROWS = (
+    ("hours with a known place", "hours", 1, "{:,.0f}"),
+    ("distinct places S", "places", 1, "{:,.0f}"),
+    ("growth of S, exponent of time", "growth", 1, "{:.2f}"),
+    ("time at the top place, %", "top_1", 100, "{:.0f}"),
+    ("time at the top two places, %", "top_2", 100, "{:.0f}"),
+    ("regularity, %", "regularity", 100, "{:.0f}"),
+    ("Zipf exponent of visits", "zipf", 1, "{:.2f}"),
+    ("entropy of the places, bit", "entropy", 1, "{:.2f}"),
+    ("entropy rate, bit/h", "entropy_rate", 1, "{:.2f}"),
+    ("predictability, %", "predictability", 100, "{:.0f}"),
+    ("radius of gyration, m", "gyration_m", 1, "{:,.0f}"),
+)
+
+
+def inspect(args: argparse.Namespace) -> None:
+    """Print what the trace holds, or how people move."""
+    from netsim.mobility.statistics import trace_series
+    from netsim.traces.inspect import inspect_trace
+
+    reading = {k: v for k in ("format", "crs", "timezone") if (v := getattr(args, k))}
+    is_scenario = args.trace.endswith((".yaml", ".yml")) or (not what_is(args.trace) and args.trace in bundled())
+    if not args.mobility:
+        if is_scenario:
+            raise BadInput(f"{args.trace}: a scenario, and no trace; add --mobility to see how its people move")
+        say(inspect_trace(args.trace, columns_of(args.columns), **reading))
+    elif is_scenario:
+        _mobility(args, _played(args))
+    elif args.sets or args.seed is not None:
+        raise BadInput("--set and --seed are for scenarios, and this is a trace; leave them out")
+    else:
+        _mobility(args, trace_series(args.trace, args.cell_m, args.fill_h, columns_of(args.columns), **reading))
+
+
+def _mobility(args: argparse.Namespace, series: Iterable[Series]) -> None:
+    """Print statistics of the people with enough known hours."""
+    found = measures(series)
+    known = found["hours"] >= FEWEST_HOURS
+    if not known.any():
+        raise BadInput(
+            f"{args.trace}: no user has {FEWEST_HOURS} hours with a known place; give a longer trace, or a larger "
+            "--fill-h"
+        )
+    rows = []
+    for title, name, factor, form in ROWS:
+        value = factor * found[name][known]
+        value = value[np.isfinite(value)]
+        figures = [form.format(v) for v in np.quantile(value, (0.5, 0.25, 0.75))] if len(value) else ["-"] * 3
+        rows.append([title, *figures, f"{len(value):,}"])
+    places = f"squares of {args.cell_m:g} m" if args.cell_m > 0 else "buildings, or distinct positions of a trace"
+    say(f"{known.sum():,} with at least {FEWEST_HOURS} known hours, of {len(known):,}")
+    say(f"last position of each hour, kept for up to {args.fill_h:g} h; places are {places}\n")
+    say(table(["", "median", "25 %", "75 %", "people"], rows))
+
+
+def _played(args: argparse.Namespace) -> Iterable[Series]:
+    """The movement of a scenario, without its radio and its learning."""
+    from netsim.build import build_world
+    from netsim.mobility.statistics import played_series
+    from netsim.rng import Streams
+    from scenarios.app.run.how import USUAL
+
+    overrides, scenario = overrides_of(args), Scenario(args.trace)
+    study = scenario.study(overrides)
+    with scenario.placed(overrides), USUAL.within():
+        world = build_world(study.world, Streams(study.seed), study.round_s)
+    if world.duration_s < FEWEST_HOURS * 3600:
+        raise BadInput(
+            f"{args.trace}: world.duration_s: {world.duration_s:g} s are less than {FEWEST_HOURS} h; give "
+            "--set world.duration_s=2419200 for four weeks"
+        )
+    return played_series(world.mobility, world.state, world.ground, world.duration_s, args.cell_m, args.fill_h)

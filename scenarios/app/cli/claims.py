@@ -7,8 +7,7 @@ from math import inf
 from pathlib import Path
 
 from netsim.errors import BadInput
-from scenarios.app.cli.options import command_line, engine_of, how_of, jobs_of
-from scenarios.app.cli.output import emit, say, table
+from scenarios.app.cli.options import command_line, emit, engine_of, how_of, jobs_of, say, table
 
 
 def main(args: argparse.Namespace) -> None:
@@ -23,8 +22,7 @@ def main(args: argparse.Namespace) -> None:
         play,
         write_verdicts,
     )
-    from scenarios.app.cli.outcome import tell_failures
-    from scenarios.app.cli.progress import teller
+    from scenarios.app.cli.outcome import tell_failures, teller
     from scenarios.app.report.report import check_ours, claims_report
 
     engine, jobs, how = engine_of(args), jobs_of(args), how_of(args)

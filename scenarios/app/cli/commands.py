@@ -9,8 +9,20 @@ from pathlib import Path
 
 from netsim import __version__
 from netsim.errors import BadInput, RunsFailed
-from scenarios.app.cli.options import BAD_INPUT, DONE, FAILED, INTERRUPTED, Command, Option, Parser, number
-from scenarios.app.cli.output import Unwritable, complain, emit, write
+from scenarios.app.cli.options import (
+    BAD_INPUT,
+    DONE,
+    FAILED,
+    INTERRUPTED,
+    Command,
+    Option,
+    Parser,
+    Unwritable,
+    complain,
+    emit,
+    number,
+    write,
+)
 from scenarios.app.run import events
 from scenarios.app.run.events import RETRIES
 
@@ -277,7 +289,7 @@ COMMANDS: dict[str, Command] = {
         Command(
             "inspect",
             "summarise a trace, or its mobility or that of a scenario",
-            "inspect:main",
+            "ask:inspect",
             *TRACE,
             Option(
                 "--mobility",
@@ -339,7 +351,7 @@ COMMANDS: dict[str, Command] = {
         Command(
             "epsilon",
             "convert between noise multiplier and epsilon",
-            "epsilon:main",
+            "ask:epsilon",
             Option("--noise-multiplier Z", "std of noise / sensitivity", type=number(float, 1e-300, 1e300), nargs="+"),
             Option(
                 "--target-epsilon E", "find the smallest noise multiplier instead", type=number(float, 1e-300, 1e300)

@@ -14,16 +14,16 @@ from scenarios.app.cli.options import (
     DONE,
     FAILED,
     command_line,
+    emit,
     engine_of,
     how_of,
     jobs_of,
     name_of,
     out_of,
     overrides_of,
+    say,
 )
-from scenarios.app.cli.outcome import open_page, tell_failed_trials, tell_failures, tell_outcome
-from scenarios.app.cli.output import emit, say
-from scenarios.app.cli.progress import teller
+from scenarios.app.cli.outcome import open_page, tell_failed_trials, tell_failures, tell_outcome, teller
 from scenarios.app.report.report import report
 from scenarios.app.results.read import finished
 from scenarios.app.study import Fields
@@ -110,9 +110,9 @@ def train(args: argparse.Namespace) -> None:
 
 def tune(args: argparse.Namespace) -> None:
     """Search, verify, draw the page, print the winner."""
-    from scenarios.app.tuning.goals import goals
-    from scenarios.app.tuning.tune import Tuning
-    from scenarios.app.tuning.tune import tune as search
+    from scenarios.app.results.tuning_folder import goals
+    from scenarios.app.run.tune import Tuning
+    from scenarios.app.run.tune import tune as search
 
     overrides, name = overrides_of(args), name_of(args.scenario)
     of = goals(args.objectives, args.directions, args.constraints)
@@ -156,7 +156,7 @@ def import_policy(args: argparse.Namespace) -> None:
 def rerun(args: argparse.Namespace) -> int:
     """Repeat, compare, print; 1 where something differs."""
     from scenarios.app.rerun import rerun as repeat
-    from scenarios.app.scratch import scratch
+    from scenarios.app.result import scratch
 
     if not args.folder or args.out == "":
         raise BadInput("rerun: the name of a folder is empty; give the folder of a run, a sweep or a training")

@@ -12,9 +12,8 @@ from netsim.base_stations import default_layout
 from netsim.errors import BadInput
 from netsim.mobility.replay import Replay
 from netsim.safe import what_is
-from scenarios.app.cli.options import columns_of, how_of, out_of, overrides_of, part_of_name
+from scenarios.app.cli.options import columns_of, emit, how_of, out_of, overrides_of, part_of_name, say, say_fitted
 from scenarios.app.cli.outcome import emit_outcome, open_page, several, tell_outcome
-from scenarios.app.cli.output import emit, say, say_fitted
 from scenarios.app.cli.play import play
 from scenarios.app.report.report import report
 from scenarios.app.results.folder import PAGE, admit_several

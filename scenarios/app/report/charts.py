@@ -16,7 +16,7 @@ from netsim.columns import row_id
 from netsim.units import BoolArray, FloatArray, IntArray
 from scenarios.app.report.plot import DARK, GREY, Axes, CurveStyle, Figure, Panel, looks, mosaic, spread
 from scenarios.app.results import summary_keys as keys
-from scenarios.app.results.run import Run, Table, where
+from scenarios.app.results.read import Run, Table, where
 from scenarios.app.results.statistics import carried, counted, quantile, quartiles
 from scenarios.app.results.summary import with_home
 

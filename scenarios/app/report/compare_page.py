@@ -29,27 +29,32 @@ from scenarios.app.report.charts import (
     Quantity,
     Series,
 )
-from scenarios.app.report.html import Cell, Chapter, Mark, block, page, table
-from scenarios.app.report.maps import compared_densities
 from scenarios.app.report.plot import (
     DARK,
     DASHES,
     GREY,
     Axes,
+    Cell,
+    Chapter,
     CurveStyle,
     Figure,
+    Mark,
     Panel,
+    block,
     line,
     looks,
     marks,
     mosaic,
     numbers,
+    page,
     plain,
+    table,
     wide,
 )
-from scenarios.app.report.radio_page import Curves, curves, distributions
+from scenarios.app.report.radio_page import Curves, curves, distributions, draws_panels
 from scenarios.app.report.tables import (
     adapted_table,
+    compared_densities,
     differences_table,
     figures_table,
     leading,
@@ -57,16 +62,13 @@ from scenarios.app.report.tables import (
     period,
     variants_table,
 )
-from scenarios.app.report.tuning_page import draws_panels
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.folder import MANIFEST, STUDY, read_json
 from scenarios.app.results.gathered import Gathered, drawn_sentence
-from scenarios.app.results.read import SWEEP, load
-from scenarios.app.results.run import Run
+from scenarios.app.results.read import SWEEP, Run, load
 from scenarios.app.results.shown import answers, compared
 from scenarios.app.results.statistics import counted, figure_text, mean_text, quantile
-from scenarios.app.results.table import Line, Runs, lines, model_verdict
-from scenarios.app.results.verdicts import USELESS, is_useful
+from scenarios.app.results.table import USELESS, Line, Runs, is_useful, lines, model_verdict
 from scenarios.app.study import Fields, Record
 from scenarios.app.study.yaml_document import read
 

@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.units import BoolArray, FloatArray, IntArray
-from scenarios.app.report.html import Chapter, packed, rendered
-from scenarios.app.report.plot import looks
-from scenarios.app.results.run import Run, Table, clock_of, part, where
+from scenarios.app.report.plot import Chapter, looks, packed, rendered
+from scenarios.app.results.read import Run, Table, clock_of, part, where
 from scenarios.app.results.statistics import counted, span_text
 from scenarios.app.results.summary_keys import ACCURACY, CONSTANT_RMSE, RMSE
 from scenarios.app.study import Fields

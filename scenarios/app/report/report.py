@@ -14,13 +14,11 @@ from netsim.record import write_text
 from netsim.safe import OURS_MOST_BYTES, content, what_is
 from scenarios.app.claims.claim import FAILS, HOLDS, OPEN, Verdict
 from scenarios.app.report.compare_page import command_of, comparison
-from scenarios.app.report.html import GENERATOR, Cell, Chapter, Mark, block, page, table
-from scenarios.app.report.radio_page import is_radio, radio_single
+from scenarios.app.report.plot import GENERATOR, Cell, Chapter, Mark, block, page, table
+from scenarios.app.report.radio_page import is_radio, radio_single, tuning_page
 from scenarios.app.report.run_page import single
 from scenarios.app.report.training_page import train_page
-from scenarios.app.report.tuning_page import tuning_page
-from scenarios.app.results.failures import read_failures
-from scenarios.app.results.folder import MANIFEST, PAGE, SUMMARY
+from scenarios.app.results.folder import MANIFEST, PAGE, SUMMARY, read_failures
 from scenarios.app.results.gathered import Gathered, gathered, of_sweep, side_by_side
 from scenarios.app.results.marker import marked
 from scenarios.app.results.read import RUNS, SWEEP, load

@@ -28,27 +28,30 @@ from scenarios.app.report.charts import (
     largest,
     positive,
 )
-from scenarios.app.report.html import Cell, Chapter, Mark, page, table
-from scenarios.app.report.maps import density_panels, obstacle_panels
 from scenarios.app.report.plot import (
     DARK,
     GREY,
     PALETTE,
     Axes,
+    Cell,
+    Chapter,
     CurveStyle,
     Figure,
+    Mark,
     Panel,
     line,
     looks,
     mosaic,
     numbers,
+    page,
+    table,
 )
 from scenarios.app.report.radio_page import radio, service
 from scenarios.app.report.replay import replay_chapter
-from scenarios.app.report.tables import head, last_chapters, records_table
+from scenarios.app.report.tables import density_panels, head, last_chapters, obstacle_panels, records_table
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.attacks import Truth, stated_reliability
-from scenarios.app.results.run import (
+from scenarios.app.results.read import (
     FILTER,
     KINDS,
     PLAIN,

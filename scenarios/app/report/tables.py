@@ -1,20 +1,39 @@
-"""Tables of figures, and the first and the last section of a page: results, every figure, settings, differences."""
+"""Tables and maps of pages."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from markupsafe import Markup
+from numpy.typing import NDArray
 
 from netsim.safe import what_is
-from scenarios.app.report.html import Cell, Chapter, Mark, block, table
+from netsim.units import FloatArray
+from scenarios.app.report.plot import (
+    Axes,
+    Cell,
+    Chapter,
+    CurveStyle,
+    Figure,
+    Mark,
+    Panel,
+    block,
+    line,
+    looks,
+    marks,
+    mosaic,
+    numbers,
+    plain,
+    table,
+)
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.folder import MANIFEST, PAGE, read_json
 from scenarios.app.results.gathered import differences
-from scenarios.app.results.run import Run, Table, clock_of, part
+from scenarios.app.results.read import Run, Table, clock_of, part, read_surfaces
 from scenarios.app.results.shown import (
     HEAD,
     answer,
@@ -26,11 +45,138 @@ from scenarios.app.results.shown import (
     table_rows,
     warnings,
 )
-from scenarios.app.results.statistics import counted
-from scenarios.app.results.table import GROUPS, Line, Runs, lines, model_verdict, row
-from scenarios.app.results.verdicts import AT_CHANCE, FOUND, INCONCLUSIVE, PREVENTED, is_useful
+from scenarios.app.results.statistics import counted, figure_text
+from scenarios.app.results.table import (
+    AT_CHANCE,
+    FOUND,
+    GROUPS,
+    INCONCLUSIVE,
+    PREVENTED,
+    Line,
+    Runs,
+    is_useful,
+    lines,
+    model_verdict,
+    row,
+)
 from scenarios.app.study import Fields, Record
 from scenarios.app.study.yaml_document import as_yaml
+
+Arrays = Mapping[str, NDArray[np.float64]]
+_DECADES = 4.0  # of a gradient that have different colours
+_MOST_SHOWN = 4  # labels whose maps are drawn
+_MOST_POINTS = 120  # points a side that a picture holds
+_SIDE = 340  # pixels
+DENSITIES = {
+    "law": "true distribution of UEs",
+    "exact": "exact kernel density of all places",
+    "estimate": "the server's map",
+    "answer": "answer of one UE",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Heat:
+    """A map: values (n_y, n_x) at places (metres), their unit, and a place that is marked by a cross."""
+
+    title: str
+    x_m: FloatArray
+    y_m: FloatArray
+    value: FloatArray
+    unit: str
+    mark_m: FloatArray | Sequence[float] = ()
+
+
+def heatmaps(maps: Sequence[Heat]) -> Figure:
+    """Maps with a colour scale each, whose ends stand in the title; along a line they are curves."""
+    if all(len(heat.y_m) == 1 for heat in maps):
+        own = zip(looks([heat.title for heat in maps]), maps, strict=True)
+        traces = [line(look, numbers(heat.x_m), heat.value[0], mode="lines") for look, heat in own]
+        return mosaic([Axes(maps[0].unit, traces)], {"title": "metres east"}, _SIDE)
+    cells = [_heat_axes(heat) for heat in maps]
+    figure = mosaic(cells, {"constrain": "domain"}, _SIDE, closest=True)
+    for name, axis in figure["layout"].items():
+        if name.startswith("yaxis"):
+            axis |= {"scaleanchor": name.replace("axis", "").replace("y", "x"), "constrain": "domain"}
+    return figure
+
+
+def _heat_axes(heat: Heat) -> Axes:
+    """The map, and the cross where the UE is."""
+    low = figure_text(float(heat.value.min()))
+    high = figure_text(float(heat.value.max()))
+    i, j = (np.arange(0, n, -(-n // _MOST_POINTS)) for n in heat.value.shape)
+    traces: list[Figure] = [{
+        "type": "heatmap", "x": numbers(heat.x_m[j]), "y": numbers(heat.y_m[i]), "name": plain(heat.title),
+        "z": [[float(f"{v:.3g}") for v in row] for row in heat.value[np.ix_(i, j)]], "showlegend": False,
+        "colorscale": "Viridis", "showscale": False,
+        "hovertemplate": f"%{{x:,.0f}} m east, %{{y:,.0f}} m north: %{{z:.3~r}} {heat.unit}<extra></extra>",
+    }]  # fmt: skip
+    if len(heat.mark_m):
+        x, y = numbers(heat.mark_m)
+        traces.append(marks(CurveStyle("UE", "#ffffff", "x"), [x], [y], ["UE"], showlegend=False))
+    return Axes("", traces, f"{heat.title}, {low} to {high} {heat.unit}", near=True)
+
+
+def density(title: str, surfaces: Arrays, name: str) -> Heat:
+    """A map of a run that learns densities, as a share of its highest value; name: one of DENSITIES."""
+    value = surfaces[name].T
+    mark_m = surfaces.get("answer_at_m", ()) if name == "answer" else ()
+    return Heat(title, surfaces["x_m"], surfaces["y_m"], value / (np.abs(value).max() or 1.0), "of the highest", mark_m)
+
+
+def density_panels(surfaces: Arrays) -> list[Panel]:
+    """Maps and one answer of a run."""
+    key = "density"
+    title = "Density map, its references, and the answer of one UE"
+    maps = [density(title, surfaces, name) for name, title in DENSITIES.items() if name in surfaces]
+    if not maps:
+        return [Panel(key, title, "No answer was decoded, so there is no map.")]
+    caption = (
+        "Yellow is high. The answer is that of the UE nearest to the centre of the area (the cross), before any "
+        "defense: for a server that sees one wave, all bright places are equally likely."
+    )
+    return [Panel(key, title, caption, heatmaps(maps))]
+
+
+def obstacle_panels(grid: Arrays) -> list[Panel]:
+    """The four maps of a run that learns obstacles; nothing without a grid."""
+    if not grid:
+        return []
+    west, south, east, north = grid["area_m"]
+    n_y, n_x = grid["made"].shape
+    x_m = west + (np.arange(n_x) + 0.5) * (east - west) / n_x
+    y_m = south + (np.arange(n_y) + 0.5) * (north - south) / n_y
+    maps = [
+        Heat("true obstacles", x_m, y_m, grid["roof_m"], "m"),
+        Heat("learned obstacles", x_m, y_m, grid["height_m"], "m"),
+    ]
+    for title, name in (("gradient before any defense", "made"), ("gradient as received", "sent")):
+        size = np.abs(grid[name])
+        share = np.maximum(size / (size.max(initial=0.0) or 1.0), 10.0**-_DECADES)
+        maps.append(Heat(title, x_m, y_m, np.log10(share), "decades", grid["place_m"]))
+    caption = (
+        "Heights in metres above ground. Gradients are those of the first UE (white cross) in the last round: absolute "
+        "value in decades below the largest cell, cut at four."
+    )
+    return [Panel("grid", "Map of obstacles, and the gradient of one UE", caption, heatmaps(maps))]
+
+
+def compared_densities(runs: Sequence[tuple[str, Path]]) -> Iterator[Panel]:
+    """Answers and maps of the first run of each label; runs: labels and folders."""
+    first = dict(reversed(runs))
+    every = [(label, read_surfaces(first[label])) for label in dict(runs)]
+    shown = [(label, of) for label, of in every if of][:_MOST_SHOWN]
+    answers = [density(label, of, "answer") for label, of in shown if "answer" in of]
+    if answers:
+        caption = "The cross is the UE. With few waves many places are equally likely; with many one stands out."
+        yield Panel("density-answers", "Answer of one UE", caption, heatmaps(answers))
+    if shown:
+        own = shown[0][1]
+        maps = [density(DENSITIES[name], own, name) for name in ("law", "exact") if name in own]
+        maps += [density(label, of, "estimate") for label, of in shown]
+        yield Panel("density-maps", "Density maps", "Each map has its own scale.", heatmaps(maps))
+
 
 MOST_COLUMNS = 16  # labels that are columns of a table of settings; more are its rows
 MOST_WARNINGS = 6

@@ -13,9 +13,24 @@ import numpy as np
 from netsim.units import FloatArray
 from rl.settings import ONE_STEP, OPTIMUM, ORACLE, RANDOM
 from scenarios.app.report.charts import median_line
-from scenarios.app.report.html import Cell, Chapter, Mark, block, packed, page, rendered, table
-from scenarios.app.report.plot import DARK, PALETTE, Axes, CurveStyle, Panel, line, mosaic
-from scenarios.app.results.failures import Failed, failure_lines, read_failures
+from scenarios.app.report.plot import (
+    DARK,
+    PALETTE,
+    Axes,
+    Cell,
+    Chapter,
+    CurveStyle,
+    Mark,
+    Panel,
+    block,
+    line,
+    mosaic,
+    packed,
+    page,
+    rendered,
+    table,
+)
+from scenarios.app.results.folder import Failed, failure_lines, read_failures
 from scenarios.app.results.shown import drawn
 from scenarios.app.results.statistics import counted, figure_text, mean_text
 from scenarios.app.results.trainings import (

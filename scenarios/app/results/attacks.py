@@ -24,7 +24,7 @@ from netsim.columns import no_ints, row_id
 from netsim.geometry import Area
 from netsim.units import BoolArray, FloatArray
 from scenarios.app.results import summary_keys as keys
-from scenarios.app.results.run import Table, where
+from scenarios.app.results.read import Table, where
 from scenarios.app.results.statistics import half_width, mean_of, row_numbers
 from scenarios.app.study import Record
 

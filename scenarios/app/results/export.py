@@ -15,7 +15,7 @@ from netsim.errors import BadInput
 from netsim.maps.plane import on_globe
 from netsim.units import FloatArray
 from scenarios.app.results.folder import csv_text
-from scenarios.app.results.run import Run, Table, clock_of, where
+from scenarios.app.results.read import Run, Table, clock_of, where
 from scenarios.app.study import Fields
 
 _DECIMALS = 7  # of degrees: 1 cm

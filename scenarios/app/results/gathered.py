@@ -12,21 +12,22 @@ import numpy as np
 
 from netsim.errors import BadInput, one_line
 from netsim.safe import what_is
-from scenarios.app.results.failures import failure_lines, read_failures
+from scenarios.app.rerun import flattened
 from scenarios.app.results.folder import (
     MANIFEST,
     RADIO_STUDY,
     STUDY,
     TRAINING,
     check_version,
+    failure_lines,
     finished_manifest,
     one_version,
+    read_failures,
     read_json,
     read_summary,
     version_of,
 )
 from scenarios.app.results.read import RUNS, curves_of, finished, listed
-from scenarios.app.results.same import flattened
 from scenarios.app.results.statistics import counted
 from scenarios.app.study import Fields
 from scenarios.app.study.describe import flow

@@ -15,16 +15,27 @@ from netsim.channel_card import card_lines
 from netsim.errors import BadInput, one_line
 from netsim.safe import what_is
 from scenarios.app.results import summary_keys as keys
-from scenarios.app.results import verdicts
 from scenarios.app.results.folder import MANIFEST, read_json, read_summary
-from scenarios.app.results.read import SWEEP, checked_table
-from scenarios.app.results.run import Table, where
+from scenarios.app.results.read import SWEEP, Table, checked_table, where
 from scenarios.app.results.statistics import Quartiles, counted, figure_text, quartiles_of
 from scenarios.app.results.summary_keys import (
     DIVERGED,
     declaration,
 )
-from scenarios.app.results.table import GROUPS, Line, Runs, Summary, lines, model_verdict, row
+from scenarios.app.results.table import (
+    AT_CHANCE,
+    FOUND,
+    GROUPS,
+    INCONCLUSIVE,
+    USELESS,
+    Line,
+    Runs,
+    Summary,
+    lines,
+    model_verdict,
+    prevents,
+    row,
+)
 from scenarios.app.study import Fields, Record
 
 COLUMNS = 99
@@ -70,7 +81,7 @@ def answer(of: Sequence[Line], privacy: bool = True) -> str:
     """What a run found, in one sentence; privacy: whether anything was learned that noise could protect."""
     model = model_verdict(of)
     parts = [f"model {model}"] if model else []
-    for verdict in (verdicts.FOUND, verdicts.INCONCLUSIVE, verdicts.AT_CHANCE):
+    for verdict in (FOUND, INCONCLUSIVE, AT_CHANCE):
         named = [one.what.partition(" within")[0] for one in of if one.attack and one.verdict == verdict]
         parts += [f"{verdict}: {', '.join(named)}"] if named else []
     spent = [f"{one.what} {one.result}{f' ({one.verdict})' if one.verdict else ''}" for one in of if _spends(one)]
@@ -193,7 +204,7 @@ def warnings(summary: Summary) -> list[str]:
     if sent and summary.get("updates.decoded.percent") == 0:
         found.append("no update was decoded: the model was not trained, and no attack received anything")
     if summary.get("utility.useful") is False:
-        found.append(f"the model is not useful. {verdicts.USELESS}")
+        found.append(f"the model is not useful. {USELESS}")
     if summary.get("radio.samples", 1) == 0:
         found.append("no UE was ever present, so nothing was received; let the world last longer")
     return [f"warning: {text}" for text in found if text]
@@ -236,11 +247,11 @@ def by_label(runs: Sequence[tuple[str, Summary]]) -> dict[str, list[Line]]:
 def compared(labels: Mapping[str, Runs]) -> dict[str, list[Line]]:
     """The lines of each label; a line at chance, with a useful model, is prevented where another label is found."""
     of = {label: lines(runs) for label, runs in labels.items()}
-    found = {one.what for each in of.values() for one in each if one.verdict == verdicts.FOUND}
+    found = {one.what for each in of.values() for one in each if one.verdict == FOUND}
     judged = dict[str, list[Line]]()
     for label, each in of.items():
         model = model_verdict(each)
-        judged[label] = [replace(one, verdict=verdicts.prevents(one.verdict, model, one.what in found)) for one in each]
+        judged[label] = [replace(one, verdict=prevents(one.verdict, model, one.what in found)) for one in each]
     return judged
 
 
@@ -266,7 +277,7 @@ def sweep_lines(runs: Sequence[tuple[str, Summary]]) -> list[str]:
 def _cell(line: Line | None) -> str:
     if line is None:
         return "-"
-    return f"{line.figure}\n{'?' if line.verdict == verdicts.INCONCLUSIVE else line.verdict}".rstrip()
+    return f"{line.figure}\n{'?' if line.verdict == INCONCLUSIVE else line.verdict}".rstrip()
 
 
 def _first_baseline(line: Line | None) -> str:

@@ -33,10 +33,10 @@ from scenarios.app.results.attacks import (
     tracking_rows,
 )
 from scenarios.app.results.folder import MANIFEST, PLAN, POINTS, read_json, read_table
-from scenarios.app.results.run import Table, where
+from scenarios.app.results.read import Table, where
 from scenarios.app.results.statistics import half_width, row_numbers
 from scenarios.app.results.summary_keys import check_declared, measured
-from scenarios.app.results.verdicts import USEFUL_RANKS
+from scenarios.app.results.table import USEFUL_RANKS
 from scenarios.app.study import Fields, Record
 from scenarios.app.study.study import Study
 

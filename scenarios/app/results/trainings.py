@@ -15,7 +15,6 @@ from netsim.errors import BadInput
 from netsim.safe import what_is
 from netsim.units import FloatArray
 from rl.settings import AGENT, VISITED
-from scenarios.app.results.failures import read_failures
 from scenarios.app.results.folder import (
     CURVE,
     EPISODE,
@@ -28,6 +27,7 @@ from scenarios.app.results.folder import (
     SUMMARY,
     TRAINING,
     one_version,
+    read_failures,
     read_json,
     read_rows,
 )

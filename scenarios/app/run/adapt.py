@@ -22,8 +22,7 @@ from netsim.errors import BadInput, RunsFailed
 from netsim.rng import Streams
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.attacks import named_share
-from scenarios.app.results.failures import FAILURES, read_failures
-from scenarios.app.results.folder import read_summary
+from scenarios.app.results.folder import FAILURES, read_failures, read_summary
 from scenarios.app.results.marker import held
 from scenarios.app.results.statistics import figure_text
 from scenarios.app.run.setup import ready, with_map

@@ -19,7 +19,7 @@ from textwrap import shorten
 from typing import Any, ClassVar, Protocol, Self
 
 from netsim.errors import BadInput, one_line
-from scenarios.app.results.failures import Failed, write_failures
+from scenarios.app.results.folder import Failed, write_failures
 from scenarios.app.run.events import (
     RETRIES,
     Event,

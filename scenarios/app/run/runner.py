@@ -23,18 +23,15 @@ from netsim.rng import Streams
 from netsim.safe import what_is
 from netsim.units import FloatArray, ratio_from_db, w_from_dbm
 from rl.powers import Ddpg, settled
-from scenarios.app.result import Result
+from scenarios.app.result import Result, scratch
 from scenarios.app.results.folder import MANIFEST, RESULTS, STUDY, read_table
 from scenarios.app.run.events import Watch, ignore
 from scenarios.app.run.how import USUAL, How, one_thread
 from scenarios.app.run.job import Job, JobKind, do, input_digests
-from scenarios.app.run.radio import RadioPlay
-from scenarios.app.run.simulate import LearningPlay, Planned
-from scenarios.app.scratch import scratch
+from scenarios.app.run.simulate import LearningPlay, Planned, RadioPlay
 from scenarios.app.study import Fields
-from scenarios.app.study.error_messages import build
-from scenarios.app.study.plan import Plan
-from scenarios.app.study.study import Study, study_yaml
+from scenarios.app.study.describe import build
+from scenarios.app.study.study import Plan, Study, study_yaml
 from scenarios.app.study.yaml_document import read_text
 
 

@@ -33,7 +33,7 @@ from netsim.traces.home_work import FEWEST_NIGHTS
 from netsim.units import IntArray
 from netsim.world import World
 from scenarios.app.run.how import USUAL, How, one_thread
-from scenarios.app.study.error_messages import nearest
+from scenarios.app.study.describe import nearest
 from scenarios.app.study.study import Study
 
 MOST_ROUNDS = 1_000_000

@@ -19,8 +19,7 @@ import numpy as np
 from netsim.errors import BadInput
 from netsim.record import write_json, write_text
 from netsim.rng import Rng, Streams
-from scenarios.app.results.failures import Failed
-from scenarios.app.results.folder import STUDY, csv_text, no_links, ours, remove_run
+from scenarios.app.results.folder import STUDY, Failed, csv_text, no_links, ours, remove_run
 from scenarios.app.results.marker import check_files, held
 from scenarios.app.results.read import RUNS, SWEEP
 from scenarios.app.results.statistics import counted
@@ -31,8 +30,7 @@ from scenarios.app.run.setup import check
 from scenarios.app.study import Fields, Record
 from scenarios.app.study.describe import flow
 from scenarios.app.study.load import Scenario
-from scenarios.app.study.study import Study
-from scenarios.app.study.vary import Distribution, Variant
+from scenarios.app.study.study import Distribution, Study, Variant
 from scenarios.app.study.yaml_document import Place, dotted, place_of
 
 MOST_RUNS = 100_000

@@ -17,8 +17,7 @@ from netsim.errors import BadInput, OldName
 from netsim.part import FILE_NAME, Part
 from netsim.safe import what_is
 from scenarios.app.study import Fields, Record
-from scenarios.app.study.describe import field_at, inside, members, slots_of, unwrap
-from scenarios.app.study.error_messages import build, default_of, nearest
+from scenarios.app.study.describe import build, default_of, field_at, inside, members, nearest, slots_of, unwrap
 from scenarios.app.study.study import Study
 from scenarios.app.study.yaml_document import Document, Place, place_of, read, read_text
 

@@ -1,33 +1,196 @@
 """A study: a scenario file, read, checked and built; every part frozen, every unmet need refused."""
 
 import json
+from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from fl.data.measured import Measured
 from fl.learning import Learning
+from fl.power.bound import Convergence, Criterion
+from fl.power.search import Limits
 from netsim.errors import BadInput
 from netsim.part import OneOf, Part, Section
 from netsim.radio import POWERS as WITHOUT_LEARNING
 from netsim.radio.downlink import Downlink
 from netsim.radio.fading import NoFading
 from netsim.radio.power import Full, Power
-from netsim.radio.uplink import Ideal
+from netsim.radio.uplink import Ideal, Uplink
 from netsim.setting import WorldSetting
-from scenarios.app.study import SCHEMA_VERSION
-from scenarios.app.study.error_messages import nearest
-from scenarios.app.study.vary import Seed
-from scenarios.app.study.yaml_document import as_yaml
+from scenarios.app.study import SCHEMA_VERSION, Fields
+from scenarios.app.study.describe import nearest
+from scenarios.app.study.yaml_document import Place, as_yaml, place_of
 
 if TYPE_CHECKING:
     from rl.settings import Train
-    from scenarios.app.study.plan import Plan
-    from scenarios.app.study.vary import Vary
 else:
-    Train = Plan = Vary = Any
+    Train = Any
+
+
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
+Values = Annotated[tuple[Any, ...], Field(min_length=1)]
+_LARGEST = 2.0**53  # whole numbers above it have gaps as floats
+
+
+class Variant(Part):
+    """One named variant of a sweep: values that replace those of the scenario, by dotted path."""
+
+    label: str = Field(min_length=1, max_length=60)
+    """what tables and figures call it"""
+    curve: str | None = Field(default=None, min_length=1, max_length=40)
+    """the line it belongs to where privacy is set against utility (a mechanism's name); none: undefended"""
+    strength: float | None = None
+    """its place on that line, which runs in the order of strength"""
+    set: Fields = Field(default_factory=dict)
+    """dotted path: value"""
+
+    @model_validator(mode="after")
+    def _on_a_curve(self) -> Self:
+        if self.strength is not None and not self.mechanism:
+            raise ValueError(f"strength: {self.strength:g} stands on no curve; name the curve, or leave strength out")
+        if self.strength is None and self.mechanism:
+            raise ValueError(f"curve: {self.curve!r} runs in the order of strength; give a strength: NUMBER")
+        return self
+
+    @property
+    def mechanism(self) -> str:
+        """The curve; empty for an undefended variant."""
+        return "" if self.curve in (None, "none") else str(self.curve)
+
+
+class Distribution(Part):
+    """Where the values of a key are drawn from: a range of numbers, or a list of choices."""
+
+    low: float | None = None
+    """smallest value"""
+    high: float | None = None
+    """largest value"""
+    log: bool = False
+    """whether the logarithm of the value is uniform, instead of the value"""
+    integer: bool = False
+    """whole numbers only, low and high among them"""
+    choices: Values | None = None
+    """values, each as likely as the others; then there is no range"""
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        low, high = self.low, self.high
+        if self.choices is not None:
+            if low is not None or high is not None or self.log or self.integer:
+                raise ValueError("choices: they have no range; leave low, high, log and integer out")
+            return self
+        if low is None or high is None:
+            raise ValueError("a distribution has low and high, or choices")
+        if low >= high:
+            raise ValueError(f"high: must be above low, {low:g}, got {high:g}")
+        if self.log and low <= 0:
+            raise ValueError(f"low: must be above 0 with log: true, got {low:g}")
+        if self.integer and not (low.is_integer() and high.is_integer() and max(-low, high) <= _LARGEST):
+            raise ValueError("low: with integer: true both bounds are whole numbers within -2**53 and 2**53")
+        return self
+
+
+class Draws(Part):
+    """Random points of a space, each key independent of the others."""
+
+    draws: int = Field(default=20, ge=1, le=100_000)
+    """how many a sweep plays; `netsim tune` has its own number of trials"""
+    space: dict[str, Distribution] = Field(min_length=1)
+    """dotted path: {low, high, log, integer} or {choices}"""
+
+
+class Vary(Part):
+    """What `netsim sweep` compares: every combination of variants, value lists, random points and seeds."""
+
+    seed: tuple[Seed, ...] | None = Field(default=None, min_length=1)
+    """seeds; none: the scenario's own"""
+    values: dict[str, Values] = Field(default_factory=dict)
+    """dotted path: list of values, crossed with each other (a grid)"""
+    zip: dict[str, Values] = Field(default_factory=dict)
+    """dotted path: list of values, all lists of one length: the first of each together, then the second of each, ..."""
+    random: Draws | None = None
+    """points drawn at random; the first draws are the same however many there are"""
+    variants: tuple[Variant, ...] | None = Field(default=None, min_length=1)
+    """named variants, crossed with everything else; none: the scenario as written"""
+
+    @property
+    def together(self) -> int:
+        """Length of the lists of `zip`; 1 where there are none."""
+        return len(next(iter(self.zip.values()), (None,)))
+
+    @model_validator(mode="after")
+    def _once(self) -> Self:
+        if not (self.seed or self.values or self.zip or self.random or self.variants):
+            raise ValueError("nothing varies: give seed, values, zip, random or variants, or leave vary out")
+        once = {"seed": self.seed or (), "variants": [v.label for v in self.variants or ()]}
+        for section, values in once.items():
+            for value, times in Counter[Any](values).items():
+                if times > 1:
+                    raise ValueError(f"{section}: {value!r} stands {times} times; keep one")
+        lengths = {key: len(values) for key, values in self.zip.items()}
+        if len(set(lengths.values())) > 1:
+            raise ValueError(f"zip: lists go together and have one length; they have {lengths}")
+        return self
+
+    @model_validator(mode="after")
+    def _apart(self) -> Self:
+        """Refuse a key that two sections set, and keys that are decided elsewhere."""
+        owner = dict[Place, str]()
+        for section, keys in (("values", self.values), ("zip", self.zip), ("random", self.drawn)):
+            for key in keys:
+                if key.split(".")[0] in ("seed", "vary"):
+                    raise ValueError(f"{section}: {key} cannot be varied here; seeds stand in vary.seed")
+                if (place := place_of(key)) in owner:
+                    raise ValueError(f"{section}: {key} stands in {owner[place]} too; leave one of them out")
+                owner[place] = section
+        return self
+
+    @property
+    def drawn(self) -> dict[str, Distribution]:
+        """The space of `random`; empty without one."""
+        return {} if self.random is None else self.random.space
+
+
+class Plan(Part):
+    """How powers are found, on the bound of a reference run."""
+
+    power: Literal["average", "full", "plateaus", "evolution"] = "plateaus"
+    """equal split of the middle or the most of the allowed total, SLSQP on each plateau, differential evolution"""
+    limits: Limits = Limits()
+    """what powers may be"""
+    criterion: Criterion = "per-device"
+    """when the channel's noise is enough: for each device, their sum, or (top-up) filled up by artificial noise"""
+    bound: Convergence = Convergence()
+    """constants of the bound"""
+    switch_share: float | None = Field(default=None, gt=0, lt=1)
+    """sets the receiver's noise so that, at the study's own power, it is enough after this share of the reference"""
+
+    reference: ClassVar = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 23-28"
+
+    @model_validator(mode="after")
+    def _has_plateaus(self) -> Self:
+        if self.criterion == "top-up" and (self.power == "plateaus" or self.switch_share is not None):
+            raise ValueError(
+                "criterion: top-up has no switch, so no plateaus and no switch_share; take power: evolution, or "
+                "criterion: per-device"
+            )
+        return self
+
+    @staticmethod
+    def check(uplink: Uplink) -> None:
+        """Raise ValueError for an uplink whose noise does not fall with each UE's own power alone.
+
+        Without interference what the model suffers and what may count as privacy are the same noise, so one trajectory
+        serves both parts of the bound.
+        """
+        if not (uplink.adds_noise and uplink.isolates_ues):
+            raise ValueError(
+                "world.radio.uplink: the bound takes noise that falls with each UE's own power; set kind: noma with "
+                "interference: none and decoding: noisy"
+            )
 
 
 POWERS = OneOf(
@@ -52,9 +215,9 @@ class Study(Part):
     """who sends with how much"""
     learning: Learning | None = None
     """what is learnt and by whom it is attacked; none: a radio study, whose result is coverage, SINR and handovers"""
-    plan: Annotated[Plan, Section("scenarios.app.study.plan:Plan")] | None = None
+    plan: Plan | None = None
     """powers, switch and noise that a reference run finds beforehand; power is then that of the reference"""
-    vary: Annotated[Vary, Section("scenarios.app.study.vary:Vary")] | None = None
+    vary: Vary | None = None
     """what a sweep compares"""
     train: Annotated[Train, Section("rl.settings:Train")] | None = None
     """what `netsim train` learns"""

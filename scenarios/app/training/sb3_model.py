@@ -24,7 +24,7 @@ from rl.settings import Allocation
 from scenarios.app.study import Fields
 from scenarios.app.study.study import Study
 from scenarios.app.training.environments import own_problem
-from scenarios.app.training.trainers import policy_of
+from scenarios.app.training.train import policy_of
 
 _MOST_BYTES, _MOST_DATA_BYTES, _MOST_WEIGHTS_BYTES = 2**28, 2**24, 2**26
 _MOST_LAYERS, _MOST_UNITS = 9, 4096

@@ -23,7 +23,7 @@ from netsim.record import write_json, write_text
 from scenarios.app.results.folder import PAGE, STUDY, SUMMARY, is_text, no_links, read_json, remove_run
 from scenarios.app.results.read import RUNS
 from scenarios.app.results.statistics import counted, half_width
-from scenarios.app.results.tuning_folder import BEST, TRIALS_CSV, TUNING, trials_csv
+from scenarios.app.results.tuning_folder import BEST, COST, TRIALS_CSV, TUNING, Goals, of_training, trials_csv
 from scenarios.app.run.events import Event, Watch
 from scenarios.app.run.executor import BAD_INPUT, ON_PROCESSES, Answer, Failure, attempt
 from scenarios.app.run.how import USUAL, How
@@ -33,13 +33,12 @@ from scenarios.app.run.setup import check
 from scenarios.app.run.sweep import SweepPoint, others, rounded, write_runs
 from scenarios.app.study import Fields, Record
 from scenarios.app.study.load import Scenario, load
-from scenarios.app.study.study import Study, study_yaml
-from scenarios.app.study.vary import Distribution
+from scenarios.app.study.study import Distribution, Study, study_yaml
 from scenarios.app.study.yaml_document import as_yaml
-from scenarios.app.tuning.goals import COST, Goals, of_training
 
 if TYPE_CHECKING:
     import optuna
+
 
 JOURNAL = "trials.log"
 _FILES = (STUDY, TUNING, TRIALS_CSV, BEST, RUNS, PAGE, JOURNAL, f"{JOURNAL}.lock")

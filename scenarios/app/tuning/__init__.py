@@ -1,1 +1,0 @@
-"""Searches of a space of settings by trials: goals, trials, and what they found."""
