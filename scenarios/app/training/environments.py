@@ -16,21 +16,31 @@ from fl.availability.energy import Battery
 from fl.defenses.budgeted import Budgeted
 from fl.defenses.noise_switch import NoiseSwitch
 from fl.server import Synchronous
+from fl.power.bound import PowerLoss
+from fl.round.state import begin
+from netsim.build import build_world
+from netsim.cache import cache_folder
 from netsim.errors import BadInput
 from netsim.radio.shared_band import Noma, SharedBand
 from netsim.rng import Streams
 from netsim.units import FloatArray
 from rl import ALLOCATION, ONLINE
+from rl.env import Episode, OnlinePower, PowerAllocation, RecordedPower, Stage
+from rl.problem import Problem
+from rl.radio_records import air_of
+from rl.recording import episode_of
+from rl.rules import untuned
 from rl.settings import Allocation, Online, Task, Train
+from scenarios.app.run.how import one_thread
+from scenarios.app.run.runner import reachable, reference, reference_study, snr_of_round
+from scenarios.app.run.setup import set_up
 from scenarios.app.study.load import load
 from scenarios.app.study.study import Study
 
 if TYPE_CHECKING:
     from gymnasium.vector import VectorEnv
 
-    from rl.env import Episode, OnlinePower, PowerAllocation, Stage
     from rl.env_agents import Pay, PowerAgents
-    from rl.problem import Problem
 
 
 Source = str | Path | Study
@@ -47,15 +57,11 @@ def allocation(scenario: Source = DEFAULTS[ALLOCATION], cache: str | Path | None
 
     The first time takes as long as a run of the scenario, and says so on stderr.
     """
-    from rl.env import PowerAllocation
-
     return PowerAllocation(problems(study_of(scenario), cache, say).trained_on)
 
 
 def online(scenario: Source = DEFAULTS[ONLINE], cache: str | Path | None = None) -> OnlinePower:
     """The live world of a scenario; `cache` is not needed, it stands here so that both are made alike."""
-    from rl.env import OnlinePower
-
     study = shared_band(study_of(scenario))
     return OnlinePower(Stages(study), n_ues(study), fitting(study, task_of(study, Online)))
 
@@ -155,11 +161,6 @@ class Problems:
 
 def own_problem(study: Study, cache: str | Path | None = None, say: Callable[[str], None] | None = None) -> Problem:
     """The problem of a study's own channel. say : gets a line before a reference run is made."""
-    from fl.power.bound import PowerLoss
-    from netsim.cache import cache_folder
-    from rl.problem import Problem
-    from scenarios.app.run.runner import reachable, reference, reference_study
-
     task = task_of(study, Allocation)
     trajectory = reference(reference_study(study), cache_folder() if cache is None else Path(cache), say)
     try:
@@ -196,8 +197,6 @@ def channel_draws(study: Study, n: int, purpose: str) -> FloatArray:
 
     The draws of two purposes share no world, and none is that of the study's seed.
     """
-    from scenarios.app.run.runner import snr_of_round
-
     if not isinstance(study.world.radio.uplink, SharedBand):
         raise BadInput("world.radio.uplink: ideal uplinks have no channel to draw; set kind: noma")
     seeds = Streams(study.seed).at(f"channels.{purpose}").uniform("seed", np.arange(n))
@@ -217,7 +216,6 @@ def n_ues(study: Study) -> int:
     """UEs of a study's world."""
     if study.world.ues.mobility.kind_name() != "replay":
         return study.world.ues.count
-    from netsim.build import build_world
 
     return len(build_world(study.world, Streams(study.seed), study.round_s).ues)
 
@@ -236,11 +234,6 @@ class Stages:
 
     def __call__(self, seed: int) -> Stage:
         """The world of a seed, with rounds that leave no files."""
-        from fl.round.state import begin
-        from netsim.build import build_world
-        from rl.env import Stage
-        from scenarios.app.run.setup import set_up
-
         study = self.study.model_copy(update={"seed": seed})
         streams = Streams(seed)
         world = build_world(study.world, streams, study.round_s)
@@ -260,9 +253,6 @@ def onlines(
     worlds : most that are recorded, shared out among the environments; cache : not needed.
     """
     from gymnasium.vector import SyncVectorEnv
-
-    from rl.env import RecordedPower
-    from rl.radio_records import air_of
 
     for name, given in (("num_envs", num_envs), ("worlds", worlds)):
         if isinstance(given, bool) or not isinstance(given, int) or not 1 <= given <= _MOST_WORLDS:
@@ -285,10 +275,6 @@ class Recordings:
         self.kept: dict[int, Episode] = {}
 
     def __call__(self, world: int) -> Episode:
-        from rl.env import OnlinePower
-        from rl.recording import episode_of
-        from rl.rules import untuned
-        from scenarios.app.run.how import one_thread
 
         if world not in self.kept:
             with one_thread():

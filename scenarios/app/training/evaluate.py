@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +13,15 @@ from netsim.radio.power import Average, Fractional, Full, Power
 from netsim.record import write_json, write_text
 from netsim.rng import Streams
 from netsim.units import FloatArray, IntArray
+from netsim.world import World
+from rl.env import OnlinePower
+from rl.look import Look
+from rl.oracle import planned_w
+from rl.problem import as_action
+from rl.radio_records import Air, lost_noise
+from rl.recording import Step, look_now, steps_of
 from rl.reward import FIGURES, Reward, penalty
+from rl.rules import Tuned
 from rl.settings import OPTIMUM, VISITED, Online
 from scenarios.app.results.folder import (
     EPISODE,
@@ -29,15 +37,6 @@ from scenarios.app.results.statistics import half_width, interquartile_mean
 from scenarios.app.results.trainings import probability_of_improvement
 from scenarios.app.study import Fields, Record
 from scenarios.app.study.study import Study
-
-if TYPE_CHECKING:
-    from netsim.world import World
-    from rl.env import OnlinePower
-    from rl.look import Look
-    from rl.radio_records import Air
-    from rl.recording import Step
-    from rl.rules import Tuned
-
 
 Act = Callable[["OnlinePower", Any], FloatArray]
 """An action in the live environment, of what it shows"""
@@ -82,8 +81,6 @@ def worlds(study: Study, purpose: str, n: int) -> list[int]:
 
 def episode(env: OnlinePower, policy: str, act: Act, world: int, evaluations: int = 1) -> Evaluation:
     """A whole training in one world under one policy. evaluations : power vectors that were judged to find it."""
-    from rl.recording import steps_of
-
     costs = [step.cost for step in steps_of(env, act, world)]
     rounds = [[cost.total, *(cost.figures[name] for name in FIGURES)] for cost in costs]
     n, sums = len(rounds), np.array(rounds).sum(axis=0).tolist()
@@ -103,16 +100,11 @@ def live_score(reward: Reward, rows: Sequence[Evaluation]) -> float:
 
 def played(power_w: Callable[[Look], FloatArray]) -> Act:
     """A rule as actions of the live environment."""
-    from rl.problem import as_action
-    from rl.recording import look_now
-
     return lambda env, seen: as_action(power_w(look_now(env))[0], env.task.limits)
 
 
 def planned(power_w: FloatArray, progress: FloatArray) -> Act:
     """Powers (S, K) of rounds at these shares (S,) of an episode, as actions; the least power in any other round."""
-    from rl.problem import as_action
-
     of = dict(zip(progress.tolist(), power_w, strict=True))
 
     def act(env: OnlinePower, seen: Any) -> FloatArray:
@@ -133,11 +125,6 @@ class OneStep:
 
     def __call__(self, env: OnlinePower, seen: Any) -> FloatArray:
         """The action of a round."""
-        from rl.oracle import planned_w
-        from rl.problem import as_action
-        from rl.radio_records import lost_noise
-        from rl.recording import look_now
-
         look, task = look_now(env), env.task
         contraction = task.bound.factor(np.full((1, env.n_ue), 1.0 / env.n_ue))
         factor = contraction ** (env.rounds - env.state.played - 1)
@@ -158,7 +145,6 @@ def baselines(task: Online) -> dict[str, Act]:
 
 
 def _of_slot(power: Power) -> Act:
-    from rl.problem import as_action
 
     def act(env: OnlinePower, seen: FloatArray) -> FloatArray:
         world = env.world
@@ -224,8 +210,6 @@ def episode_of(
     env: OnlinePower, study: Study, agent: tuple[str, Act], rules: Mapping[str, Act], rows: Iterable[Evaluation]
 ) -> PlayedEpisode:
     """The first world of a comparison under the agent, and under the rule of least mean cost there."""
-    from rl.recording import steps_of
-
     rows = list(rows)
     costs = {name: float(np.mean([r.cost for r in rows if r.policy == name])) for name in rules}
     best = min(costs, key=lambda name: costs[name])

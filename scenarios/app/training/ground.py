@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +17,12 @@ from netsim.errors import BadInput
 from netsim.rng import Streams
 from netsim.safe import what_is
 from netsim.units import FloatArray, w_from_dbm
+from rl.env import OnlinePower
+from rl.look import Look
+from rl.oracle import best_multipliers, best_powers
+from rl.radio_records import Rounds, air_of
+from rl.recording import recorded
+from rl.rules import LAWS, Known, Law, Tuned, best_of_random, tuned, untuned
 from rl.settings import ONE_STEP, ORACLE, RANDOM, ScoreFunctionAgent
 from rl.train import SAVE_EVERY_S, check_finite
 from scenarios.app.run.events import Event, Watch
@@ -40,9 +46,6 @@ from scenarios.app.training.evaluate import (
     worlds,
 )
 
-if TYPE_CHECKING:
-    from rl.rules import Known, Law, Tuned
-
 _STARTS = 3  # of the oracle: the best rules
 _RECORDED = {
     TUNED: "recorded to tune rules", TRAINED: "recorded to train on", CHOSEN: "recorded to choose the policy by",
@@ -59,9 +62,6 @@ class RecordedGround:
 
     def __init__(self, study: Study, watch: Watch, file: Path | None = None) -> None:
         """file : keeps what an interrupted training need not find again; when it is written changes no result."""
-        from rl.env import OnlinePower
-        from rl.radio_records import air_of
-
         if (reason := unrecorded(study)) is not None:
             raise BadInput(f"{reason}; change that, or take train.agent: {{kind: ddpg}}")
         how, self.task = settings(study)
@@ -116,23 +116,18 @@ class RecordedGround:
     @cached_property
     def rules(self) -> list[Tuned]:
         """All rules, tuned."""
-        from rl.rules import LAWS, tuned
-
         rng, n = Streams(self.study.seed).at("rules"), self.task.tune_evaluations
         return [self._tuned(law.name, law, lambda law: tuned(law, self._tuned_on, n, rng)) for law in LAWS]
 
     @cached_property
     def random(self) -> Tuned:
         """Random search over the parameters of the widest rule, with as many evaluations as each rule had."""
-        from rl.rules import LAWS, best_of_random
-
         law = max(LAWS, key=lambda law: len(law.start))
         n, rng = self.rules[0].evaluations, Streams(self.study.seed).at("rules")
         return self._tuned(RANDOM, law, lambda law: best_of_random(law, self._tuned_on, n, rng))
 
     def _tuned(self, name: str, law: Law, tune: Callable[[Law], Tuned]) -> Tuned:
         """A rule, tuned once."""
-        from rl.rules import Tuned
 
         def find() -> list[Any]:
             of = tune(law)
@@ -152,8 +147,6 @@ class RecordedGround:
     @cached_property
     def _tuned_on(self) -> Known:
         """Rounds to tune on, played with the first rule as it is before any tuning."""
-        from rl.rules import untuned
-
         return self._known(TUNED, untuned(FIRST))
 
     @cached_property
@@ -168,10 +161,6 @@ class RecordedGround:
 
     def _known(self, purpose: str, rule: Tuned) -> Known:
         """Worlds played with a rule."""
-        from rl.look import Look
-        from rl.radio_records import Rounds
-        from rl.rules import Known
-
         rounds, looks = list[Rounds](), list[Look]()
         most_w = float(w_from_dbm(self.study.world.ues.max_power_dbm))
         for world in self._each(purpose, _RECORDED[purpose]):
@@ -183,7 +172,6 @@ class RecordedGround:
         return Known(Rounds.stack(rounds), Look.stack(looks), self.air, self.task.reward)
 
     def _recorded(self, rule: Tuned, world: int) -> Any:
-        from rl.recording import recorded
 
         return to_tree(recorded(self.env, rule.power_w, world))
 
@@ -208,8 +196,6 @@ class RecordedGround:
 
     def _oracle(self) -> list[Evaluation]:
         """The best powers of every round, found in these worlds as recorded with the first rule, and played live."""
-        from rl.oracle import best_powers
-
         known = self._known(HELD_OUT, self._first)
         best = sorted(self.rules, key=lambda rule: rule.cost)[:_STARTS]
 
@@ -226,8 +212,6 @@ class RecordedGround:
     @cached_property
     def _multipliers(self) -> FloatArray:
         """Prices of the reward's bounds for the oracle, found where rules are tuned; none without bounds."""
-        from rl.oracle import best_multipliers
-
         if not self.task.reward.bounds():
             return np.zeros(0)
         known, rng = self._tuned_on, Streams(self.study.seed).at("oracle")

@@ -21,8 +21,12 @@ from netsim.errors import BadInput
 from netsim.record import write_json
 from netsim.rng import Streams
 from netsim.safe import what_is
+from rl.env import OnlinePower, PowerAllocation
+from rl.policy import Card, Layers, Policy, forward, layers_of, save_policy
+from rl.problem import Outcome, Problem, references
 from rl.settings import AGENT, VISITED, Allocation, DdpgAgent, Online, ScoreFunctionAgent, Train
-from rl.train import Course
+from rl.shared_policy import SharedCard, SharedPolicy, save_shared
+from rl.train import Course, CurvePoint, Training, Weights, board_of, restored, take_steps
 from scenarios.app.results.folder import (
     CHECKPOINT,
     CURVE,
@@ -43,7 +47,7 @@ from scenarios.app.results.folder import (
 )
 from scenarios.app.run.events import Event, Watch, ignore
 from scenarios.app.run.executor import ON_PROCESSES, Engine, OnProcesses, do_all
-from scenarios.app.run.how import USUAL, How, peak_gb
+from scenarios.app.run.how import USUAL, How, one_thread, peak_gb
 from scenarios.app.run.job import Job, JobKind, do, input_digests
 from scenarios.app.study import Fields
 from scenarios.app.study.describe import build
@@ -70,11 +74,6 @@ from scenarios.app.training.ground import RecordedGround
 
 if TYPE_CHECKING:
     from stable_baselines3.common.logger import Logger
-
-    from rl.policy import Layers, Policy
-    from rl.problem import Outcome, Problem
-    from rl.shared_policy import SharedPolicy
-    from rl.train import Course, CurvePoint, Training, Weights
 
 
 def on_recorded(study: Study) -> bool:
@@ -111,7 +110,6 @@ class RecordedTrainer:
         return self.on.chosen_on.score(self._policy(weights).power_w)
 
     def save(self, course: Course, seed: int, folder: Path) -> None:
-        from rl.shared_policy import SharedCard, save_shared
 
         on, rule = self.on, self.on.rule
         card = SharedCard(
@@ -127,7 +125,6 @@ class RecordedTrainer:
         return self.on.shown(self._act(course), rows)
 
     def _policy(self, weights: Weights) -> SharedPolicy:
-        from rl.shared_policy import SharedPolicy
 
         return SharedPolicy(weights, self.on.rule)
 
@@ -139,7 +136,6 @@ class LiveTrainer:
     """DDPG in live worlds. on : compared with the rules that are tuned on recorded rounds, else with baselines."""
 
     def __init__(self, study: Study, how: Train, agent: DdpgAgent, on: RecordedGround | None) -> None:
-        from rl.env import OnlinePower
 
         self.study, self.how, self.agent, self.on, self.task = study, how, agent, on, task_of(study, Online)
         paid, n = "leakage" in self.task.reward.reads, n_ues(study)
@@ -186,7 +182,6 @@ class AllocationTrainer:
 
     def begin(self, seed: int, board: Logger) -> Training:
         from rl.ddpg import DdpgTraining
-        from rl.env import PowerAllocation
 
         return DdpgTraining(PowerAllocation(self.sets.trained_on), self.agent, self.how.steps, seed, board)
 
@@ -197,7 +192,6 @@ class AllocationTrainer:
         _save(self.study, self.sets.own, course, seed, folder)
 
     def evaluated(self, course: Course, evaluations: int, seed: int) -> list[Evaluation]:
-        from rl.problem import references
 
         rows, held, rng = [], self.sets.held_out, Streams(seed).at("references")
         for i, problem in enumerate(held):
@@ -221,30 +215,23 @@ save: write it; evaluated: it beside others, in cases that it was not made from;
 
 def _settled(problem: Problem, weights: Weights) -> Outcome:
     """Where a policy ends after an episode."""
-    from rl.policy import forward, layers_of
-
     layers = layers_of(weights)
     return problem.rollout(lambda seen: forward(layers, seen))[-1]
 
 
 def _network(weights: Weights) -> Act:
     """The action of a network of DDPG."""
-    from rl.policy import forward, layers_of
-
     layers = layers_of(weights)
     return lambda env, seen: forward(layers, seen.astype(np.float32))
 
 
 def _save(study: Study, own: Problem | None, course: Course, seed: int, folder: Path) -> None:
-    from rl.policy import layers_of, save_policy
 
     save_policy(policy_of(study, layers_of(course.weights), own, seed, course.steps), folder)
 
 
 def policy_of(study: Study, layers: Layers, own: Problem | None, seed: int = 0, steps: int = 0) -> Policy:
     """A policy for the task of a study. own : the problem of its own channel, for a policy of a whole training."""
-    from rl.policy import Card, Policy
-
     task = (study.train or Train()).task
     common: Fields = {
         "program": __version__, "task": task.kind_name(), "ues": n_ues(study), "bound": task.bound, "seed": seed,
@@ -258,8 +245,6 @@ def policy_of(study: Study, layers: Layers, own: Problem | None, seed: int = 0, 
 
 def play(job: Job, watch: Watch = ignore) -> Fields:
     """One training, from its environment to its page's figures; returns its summary."""
-    from scenarios.app.run.how import one_thread
-
     study = build(Study, read_text(job.spec, str(job.folder / STUDY)))
     watch, how = job.options.get("watch", watch), job.options.get("how", USUAL)
     on: RecordedGround | None = job.options.get("ground")
@@ -276,7 +261,6 @@ def play(job: Job, watch: Watch = ignore) -> Fields:
 
 
 def _play(job: Job, study: Study, on: RecordedGround | None, watch: Watch) -> Fields:
-    from rl.train import board_of, restored, take_steps
 
     began, folder, how = time.perf_counter(), job.folder, study.train or Train()
     manifest = _manifest(job, study, how)
