@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import html
-import tempfile
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+import os
+import sys
+import webbrowser
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from netsim.errors import BadInput
 from netsim.safe import what_is
-from scenarios.app.cli.outcome import show_page
 from scenarios.app.results.folder import MANIFEST, PAGE, RADIO_STUDY, finished_manifest, read_summary
 from scenarios.app.results.read import RUNS, SWEEP, Frames, listed
 from scenarios.app.study import Record
@@ -24,11 +24,20 @@ if TYPE_CHECKING:
     from scenarios.app.results.read import Run
 
 
-@contextmanager
-def scratch(prefix: str, place: Path | None = None) -> Generator[Path, None, None]:
-    """Create a folder of this prefix, and remove it at the end. place : it lies there; None: with temporary files."""
-    with tempfile.TemporaryDirectory(prefix=prefix, dir=place) as name:
-        yield Path(name)
+def show_page(page: Path) -> bool:
+    """Open a page in the browser; whether one took it."""
+    if not has_window(os.environ):
+        return False
+    try:
+        return webbrowser.open(page.resolve().as_uri())
+    except webbrowser.Error:
+        return False
+
+
+def has_window(environment: Mapping[str, str]) -> bool:
+    """Whether a browser may have a window: one in the terminal cannot draw the page, and would take its place."""
+    of_linux = sys.platform not in ("darwin", "win32")
+    return not of_linux or any(environment.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))
 
 
 def open_run(folder: str | Path) -> Result:

@@ -13,7 +13,8 @@ import pytest
 from netsim.errors import BadInput
 from netsim.record import write_json
 from scenarios.app.cli.commands import main
-from scenarios.app.rerun import compared, differences_in, rerun
+from scenarios.app.rerun import compared, rerun
+from scenarios.app.results.gathered import differences_in
 from scenarios.app.run.runner import RUN, run
 
 

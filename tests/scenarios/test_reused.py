@@ -19,9 +19,9 @@ from scenarios.app.cli.commands import COMMANDS, main
 from scenarios.app.results.trainings import trainings
 from scenarios.app.results.tuning_folder import goals
 from scenarios.app.run import runner, sweep
-from scenarios.app.run.tune import Tuning, tune
 from scenarios.app.study.load import load
 from scenarios.app.training import train
+from scenarios.app.training.tune import Tuning, tune
 
 OLD = "0.6.9"
 

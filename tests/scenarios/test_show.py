@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.app.cli import outcome
+from scenarios.app import result
 from scenarios.app.cli.commands import main, parser
 from scenarios.app.cli.options import name_of, out_of
 from scenarios.app.cli.replay import folder_of
@@ -53,7 +53,7 @@ def test_show_draws_nothing_unless_it_opens(finished, capsys, monkeypatch):
         assert f"not drawn yet: netsim report {folder}" in " ".join(said(capsys, "show", str(folder)).split())
         assert not page.exists()
         monkeypatch.setenv("DISPLAY", ":0")
-        monkeypatch.setattr(outcome.webbrowser, "open", lambda address: opened.append(address) or True)
+        monkeypatch.setattr(result.webbrowser, "open", lambda address: opened.append(address) or True)
         said(capsys, "show", str(folder), "--open")
         assert opened == [page.resolve().as_uri()]
     finally:
@@ -64,13 +64,13 @@ def test_show_draws_nothing_unless_it_opens(finished, capsys, monkeypatch):
 def test_without_a_browser_a_line_has_the_path(finished, capsys, monkeypatch, environment):
     def none(address):
         assert environment, "a browser without a window was asked"
-        raise outcome.webbrowser.Error("could not locate runnable browser")
+        raise result.webbrowser.Error("could not locate runnable browser")
 
     for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"):
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(outcome.webbrowser, "open", none)
+    monkeypatch.setattr(result.webbrowser, "open", none)
     assert f"no browser here; open {finished[0] / 'report.html'}" in said(capsys, "show", str(finished[0]), "--open")
 
 

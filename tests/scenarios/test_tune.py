@@ -18,10 +18,10 @@ from scenarios.app.cli.commands import main
 from scenarios.app.report.report import report
 from scenarios.app.results.folder import STUDY
 from scenarios.app.results.tuning_folder import failed_lines, goals, read_tuning, tuning_lines, winner_rows
-from scenarios.app.run import tune
 from scenarios.app.run.executor import attempt
-from scenarios.app.run.tune import Tuning
 from scenarios.app.study.load import load
+from scenarios.app.training import tune
+from scenarios.app.training.tune import Tuning
 
 pytest.importorskip("optuna")
 CAMPUS = Path(__file__).resolve().parents[2] / "scenarios" / "campus.yaml"

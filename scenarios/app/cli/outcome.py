@@ -6,7 +6,6 @@ import argparse
 import os
 import sys
 import time
-import webbrowser
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -23,6 +22,7 @@ from rich.text import Text
 from netsim.errors import BadInput, RunsFailed, one_line
 from netsim.safe import OURS_MOST_BYTES, opened, replacing, what_is
 from scenarios.app.cli.options import Lenient, command_line, emit, say, say_fitted, write
+from scenarios.app.result import show_page
 from scenarios.app.results.export import BEGINNINGS, FORMATS, Globe
 from scenarios.app.results.folder import (
     EXPORTS,
@@ -43,23 +43,6 @@ from scenarios.app.results.shown import adapted_lines, checked_manifest, fitted,
 from scenarios.app.results.statistics import counted, figure_text
 from scenarios.app.results.tuning_folder import TRIALS_CSV, failed_lines, is_tuning, read_tuning, tuning_lines
 from scenarios.app.study import Fields, Record
-
-
-def show_page(page: Path) -> bool:
-    """Open a page in the browser; whether one took it."""
-    if not has_window(os.environ):
-        return False
-    try:
-        return webbrowser.open(page.resolve().as_uri())
-    except webbrowser.Error:
-        return False
-
-
-def has_window(environment: Mapping[str, str]) -> bool:
-    """Whether a browser may have a window: one in the terminal cannot draw the page, and would take its place."""
-    of_linux = sys.platform not in ("darwin", "win32")
-    return not of_linux or any(environment.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))
-
 
 DRAW_EVERY_S = 0.1
 LOG_EVERY_S = 2.0

@@ -111,8 +111,8 @@ def train(args: argparse.Namespace) -> None:
 def tune(args: argparse.Namespace) -> None:
     """Search, verify, draw the page, print the winner."""
     from scenarios.app.results.tuning_folder import goals
-    from scenarios.app.run.tune import Tuning
-    from scenarios.app.run.tune import tune as search
+    from scenarios.app.training.tune import Tuning
+    from scenarios.app.training.tune import tune as search
 
     overrides, name = overrides_of(args), name_of(args.scenario)
     of = goals(args.objectives, args.directions, args.constraints)
@@ -156,7 +156,7 @@ def import_policy(args: argparse.Namespace) -> None:
 def rerun(args: argparse.Namespace) -> int:
     """Repeat, compare, print; 1 where something differs."""
     from scenarios.app.rerun import rerun as repeat
-    from scenarios.app.result import scratch
+    from scenarios.app.run.how import scratch
 
     if not args.folder or args.out == "":
         raise BadInput("rerun: the name of a folder is empty; give the folder of a run, a sweep or a training")

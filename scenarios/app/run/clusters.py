@@ -18,9 +18,9 @@ from typing import Any, Self
 
 from netsim import __version__
 from netsim.errors import BadInput
-from scenarios.app.result import scratch
 from scenarios.app.run.events import RETRIES
 from scenarios.app.run.executor import BAD_INPUT, Executor, Failure, Jobs, Outcome, attempt, failure_of, lost
+from scenarios.app.run.how import scratch
 from scenarios.app.run.job import Job
 from scenarios.app.study import Fields, Record
 

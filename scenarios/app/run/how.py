@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import resource
+import tempfile
 from collections.abc import Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -154,3 +155,10 @@ def _text(path: Path) -> str:
         return path.read_text()
     except (OSError, ValueError):
         return ""
+
+
+@contextmanager
+def scratch(prefix: str, place: Path | None = None) -> Generator[Path, None, None]:
+    """Create a folder of this prefix, and remove it at the end. place : it lies there; None: with temporary files."""
+    with tempfile.TemporaryDirectory(prefix=prefix, dir=place) as name:
+        yield Path(name)

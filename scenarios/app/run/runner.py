@@ -23,10 +23,10 @@ from netsim.rng import Streams
 from netsim.safe import what_is
 from netsim.units import FloatArray, ratio_from_db, w_from_dbm
 from rl.powers import Ddpg, settled
-from scenarios.app.result import Result, scratch
+from scenarios.app.result import Result
 from scenarios.app.results.folder import MANIFEST, RESULTS, STUDY, read_table
 from scenarios.app.run.events import Watch, ignore
-from scenarios.app.run.how import USUAL, How, one_thread
+from scenarios.app.run.how import USUAL, How, one_thread, scratch
 from scenarios.app.run.job import Job, JobKind, do, input_digests
 from scenarios.app.run.simulate import LearningPlay, Planned, RadioPlay
 from scenarios.app.study import Fields
