@@ -15,9 +15,9 @@ import numpy as np
 from fl.availability.energy import Battery
 from fl.defenses.budgeted import Budgeted
 from fl.defenses.noise_switch import NoiseSwitch
-from fl.server import Synchronous
 from fl.power.bound import PowerLoss
 from fl.round.state import begin
+from fl.server import Synchronous
 from netsim.build import build_world
 from netsim.cache import cache_folder
 from netsim.errors import BadInput
