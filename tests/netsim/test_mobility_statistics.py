@@ -51,16 +51,6 @@ class TestEntropy:
         assert st.entropy_bits(series) == pytest.approx(np.log2(n_places), rel=0.1)
         assert st.uncorrelated_entropy_bits(series) == pytest.approx(np.log2(n_places), rel=1e-3)
 
-    def test_a_periodic_series_has_no_entropy(self):
-        series = np.tile(np.arange(24), 100)
-        assert st.entropy_bits(series) < 0.03
-        assert predictability(series) > 0.99
-        assert st.uncorrelated_entropy_bits(series) == pytest.approx(np.log2(24))
-
-    def test_shares_of_three_quarters_and_one(self):
-        share = st.uncorrelated_entropy_bits(np.array([0, 0, 0, 1]))
-        assert share == pytest.approx(-(0.75 * np.log2(0.75) + 0.25 * np.log2(0.25)))
-
 
 class TestFano:
     @pytest.mark.parametrize("n_places", [2, 3, 50])
