@@ -107,8 +107,8 @@ class TestPublished:
 
 
 class TestRenyi:
-    @pytest.mark.parametrize("q", [0.01, 4 / 38, 10 / 38, 0.5, 0.9, 1.0])
-    @pytest.mark.parametrize("z", [0.3, 0.5, 1.0, 2.0, 5.0, 20.0])
+    @pytest.mark.parametrize("q", [0.01, 10 / 38, 0.9, 1.0])
+    @pytest.mark.parametrize("z", [0.3, 1.0, 20.0])
     @pytest.mark.parametrize("rounds", [1, 1000])
     def test_equals_dp_accounting(self, q, z, rounds):
         expected = library(z, q, rounds, 1e-6)
@@ -119,8 +119,8 @@ class TestRenyi:
         at = int(np.flatnonzero(rdp.ORDERS == 2.0)[0])
         assert rdp.renyi(50.0, 1e-7)[at] == pytest.approx(1e-14 * math.expm1(1 / 2500), rel=1e-9)
 
-    @pytest.mark.parametrize("q", [1e-6, 0.001, 0.3, 0.999, 1.0])
-    @pytest.mark.parametrize("z", [1e-200, 1e-3, 0.7, 30.0, 1e5, 1e200])
+    @pytest.mark.parametrize("q", [1e-6, 0.3, 0.999, 1.0])
+    @pytest.mark.parametrize("z", [1e-200, 1e-3, 0.7, 1e5, 1e200])
     def test_never_negative_never_nan_never_a_warning(self, q, z, capfd):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -133,8 +133,7 @@ class TestRenyi:
 class TestOrder:
     """Which accountant is tighter than which."""
 
-    @pytest.mark.parametrize("q", [0.01, 0.26, 0.9])
-    @pytest.mark.parametrize("z, rounds", [(0.7, 50), (1.0, 100), (5.0, 10)])
+    @pytest.mark.parametrize("q, z, rounds", [(0.01, 0.7, 50), (0.26, 1.0, 100), (0.9, 5.0, 10)])
     def test_pld_below_rdp_below_everybody(self, q, z, rounds):
         found = both(z, rounds, 1e-6, q)
         assert found.best.accountant == "PLD"

@@ -104,7 +104,7 @@ def test_steps_have_the_bits_of_the_formulas(number):
 
 @pytest.mark.parametrize("kind", ["sgd", "momentum"])
 @pytest.mark.parametrize("batch", [4, "all"])
-@pytest.mark.parametrize("proximal, frozen", [(0.0, 0), (3.0, 0), (0.5, 1)])
+@pytest.mark.parametrize("proximal, frozen", [(0.0, 0), (0.5, 1)])
 def test_polyaks_limit_is_that_of_its_formula(kind, batch, proximal, frozen):
     """min(learning rate, 3 l / |g|^2) with l the squared error of the batch, by autograd; some steps are shortened."""
     part, make = TORCH[kind]

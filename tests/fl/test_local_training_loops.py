@@ -1,6 +1,6 @@
 """Compiled local training: against a slow loop of torch's autograd for each device, at both precisions; its pieces."""
 
-from itertools import pairwise, product
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -101,7 +101,6 @@ RECIPES = [
     ("relu", "sgd", 20, 2, 0.0, None, 0.0, 0), ("elu", "momentum", 20, 2, 0.0, None, 0.7, 0),
     ("tanh", "adam", 20, 2, 0.3, None, 0.0, 1), ("sigmoid", "sgd", 7, 2, 0.3, 0.5, 0.0, 0),
     ("elu", "sgd", "all", 3, 0.3, 0.5, 0.7, 1), ("tanh", "momentum", "all", 3, 0.0, 0.5, 0.0, 2),
-    ("elu", "adam", 7, 2, 0.0, 0.5, 0.7, 0),
 ]  # fmt: skip
 
 
@@ -125,7 +124,7 @@ def test_every_device_trains_as_autograd_does_alone(recipe):
     assert not double[:, :first].any() and not single[:, :first].any()
 
 
-@pytest.mark.parametrize("bits, dropout", list(product((32, 64), (0.0, 0.3))))
+@pytest.mark.parametrize("bits, dropout", [(32, 0.3), (64, 0.0)])
 def test_thousands_of_devices_train_as_each_alone(bits, dropout):
     net, counts = Mlp((5, 9, 6, 1), "elu"), np.random.default_rng(1).integers(0, 45, 3000)
     data, how = cohort(counts.tolist()), SgdSettings(0.02, 20, 2, dropout, precision=bits)

@@ -102,10 +102,10 @@ class TestLaw:
         assert theta[0] + theta[1] * x == pytest.approx(-22 * np.log10(d) - 28)
         assert theta[2] + theta[3] * x == pytest.approx(-36 * np.log10(d) - 22)
 
-    @pytest.mark.parametrize("scale_m", [1.0, 5.0])
-    def test_gradients_equal_autograd(self, scale_m):
+    def test_gradients_equal_autograd(self):
         import torch
 
+        scale_m = 2.0
         links, heights, theta, count = world()
         h, t = (torch.tensor(v, requires_grad=True) for v in (heights, theta))
         cell, link = torch.tensor(links.under.cell), torch.tensor(links.under.link)

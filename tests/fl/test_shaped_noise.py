@@ -37,8 +37,8 @@ def peaked(n=4, seed=0):
 
 
 class TestFilled:
-    @pytest.mark.parametrize("mu", [1e-3, 0.5, 1.0, 50.0, 1e5])
-    @pytest.mark.parametrize("slope", [0.0, 1e-4, 1e-2, 10.0])
+    @pytest.mark.parametrize("mu", [1e-3, 1.0, 1e5])
+    @pytest.mark.parametrize("slope", [0.0, 1e-2, 10.0])
     def test_the_budget_is_spent_with_equality_on_a_ramp(self, mu, slope):
         g, _ = peaked()
         ramp = slope * (GRID.centre_m @ [0.6, 0.8])[None] * np.ones((4, 1))
@@ -97,7 +97,7 @@ def nested(g, place, mu, rho, start_slope, outer=20, inner=40):
 
 
 class TestAligned:
-    @pytest.mark.parametrize(("mu", "rho"), [(1.0, 1.0), (50.0, 1.0), (1.0, 100.0), (50.0, 100.0)])
+    @pytest.mark.parametrize(("mu", "rho"), [(1.0, 1.0), (50.0, 100.0)])
     def test_it_is_no_worse_than_the_printed_algorithm(self, mu, rho):
         g, place = peaked(3)
         sigma2 = aligned(g, AREA, place, mu, rho, steps=3)
