@@ -8,16 +8,138 @@ from pydantic import Field, model_validator
 
 from fl.attacks import ATTACKS
 from fl.attacks.base import Attack, RevisedEstimates, View, latest, recall
-from fl.attacks.map_tracks import MapTracks
 from fl.attacks.place_maps import Naming, PlaceMaps, answers, best_places, unit_rows
 from fl.attacks.span import Span
+from fl.tracking.linking import NameLinks
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Estimates, RoundContext
+from netsim.columns import Columns, frozen, no_ints
 from netsim.rng import Rng
-from netsim.units import AnyFloats, FloatArray, IntArray
+from netsim.units import AnyFloats, BoolArray, FloatArray, IntArray
 
+_NEVER = 1e6  # cost of a track that another name holds in the same round
+_EMPTY = 1e-3  # length of a track's map that is rounding
+_MOST_PASSES = 20
 _STARTS = 4  # in hindsight
 _PAST = 10.0  # updates for which the mean map of earlier rounds stands
+
+
+@frozen
+class NamesSoFar(Columns):
+    """All names (N,) so far in the order in which they came: the track that each was given in its round, the rounds in
+    which it was heard first and last, and when it was heard first.
+    """
+
+    name: IntArray
+    track: IntArray
+    since: IntArray
+    last: IntArray
+    time_s: FloatArray
+
+    def rows(self, name: IntArray) -> IntArray:
+        """Rows of the known names (n,)."""
+        order = np.argsort(self.name)
+        return order[np.searchsorted(self.name[order], name)]
+
+
+@frozen
+class MapTracks:
+    """score (K, G) : sum of the maps of each track; kept (n, G) : of each of the latest of the names; mean : mean map
+    of each model.
+    """
+
+    names: NamesSoFar
+    score: AnyFloats
+    kept: AnyFloats
+    mean: PlaceMaps
+
+    @classmethod
+    def none(cls) -> "MapTracks":
+        """Before the first round."""
+        no, empty = no_ints(), np.zeros((0, 0), dtype=np.float32)
+        return cls(NamesSoFar(no, no, no, no, np.zeros(0)), empty, empty, PlaceMaps.empty())
+
+    def heard(self, name: IntArray, score: AnyFloats, facts: RoundContext, least: int, most: int) -> "MapTracks":
+        """After names (n,) with maps (n, G) in a round; at least `least` tracks, the maps of at most `most` names."""
+        new, places = np.setdiff1d(name, self.names.name), score.shape[1]
+        now = np.full(len(new), facts.round)
+        begun = NamesSoFar(new, np.full(len(new), -1), now, now, np.full(len(new), facts.time_s))
+        names = NamesSoFar.join([self.names, begun])
+        kept = np.concatenate([self.kept.reshape(len(self.kept), places), np.zeros((len(new), places), np.float32)])
+        row, first = names.rows(name), len(names.name) - len(kept)
+        names.last[row] = facts.round
+        kept[row[row >= first] - first] += score[row >= first]
+        in_use = names.track[(names.last == facts.round) & (names.track >= 0)]
+        total = np.zeros((max(least, len(in_use) + len(new), len(self.score)), places), dtype=np.float32)
+        total[: len(self.score)] = self.score.reshape(len(self.score), places)
+        fresh = names.track[row] < 0
+        np.add.at(total, names.track[row[~fresh]], score[~fresh])
+        taken = np.zeros((len(new), len(total)), dtype=np.bool_)
+        taken[:, in_use] = True
+        names.track[row[fresh]] = _assigned(score[fresh], total, taken)
+        total[names.track[row[fresh]]] += score[fresh]
+        return replace(self, names=names, score=total, kept=kept[max(len(kept) - most, 0) :])
+
+    def relinked(self, starts: int, rng: Rng) -> tuple[IntArray, AnyFloats]:
+        """The track (N,) of each name and the maps (K, G) of all tracks in hindsight: the best of `starts` starts."""
+        latest = slice(len(self.names.name) - len(self.kept), None)
+        rounds, best = np.unique(self.names.since[latest]), -1.0
+        settled = self.score.copy()
+        np.subtract.at(settled, self.names.track[latest], self.kept)
+        for start in range(starts):
+            track, total, order = self.names.track.copy(), self.score.copy(), rounds
+            if start:
+                order = rounds[np.argsort(rng.uniform("start", rounds, item=start), kind="stable")]
+                track[latest], total = -1, settled.copy()
+            passes = 0
+            while self._moved(order, track, total) and passes < _MOST_PASSES:
+                passes += 1
+            value = float(np.linalg.norm(total, axis=1).sum())
+            if value > best:
+                best, found = value, (track, total)
+        return found
+
+    def links_of(self, track: IntArray) -> list[tuple[float, NameLinks]]:
+        """Time of each round, and the links of its names, if they have tracks (N,)."""
+        born, rounds = np.zeros(len(track), dtype=np.bool_), list[tuple[float, NameLinks]]()
+        born[np.unique(track, return_index=True)[1]] = True
+        for number in np.unique(self.names.since).tolist():
+            mine = np.flatnonzero(self.names.since == number)
+            links = NameLinks(number, self.names.name[mine], track[mine], born[mine], np.full(len(mine), np.nan))
+            rounds.append((float(self.names.time_s[mine[0]]), links))
+        return rounds
+
+    def _moved(self, order: IntArray, track: IntArray, total: AnyFloats) -> bool:
+        """Whether any name moved as those that came in each round were linked again, in place; track -1 : none yet."""
+        first, moved = len(self.names.name) - len(self.kept), False
+        for number in order.tolist():
+            mine = first + np.flatnonzero(self.names.since[first:] == number)
+            score, before = self.kept[mine - first], track[mine]
+            linked = before >= 0
+            np.subtract.at(total, before[linked], score[linked])
+            track[mine] = -1
+            track[mine] = _assigned(score, total, self._held(mine, track, len(total)))
+            total[track[mine]] += score
+            moved |= bool((track[mine] != before).any())
+        return moved
+
+    def _held(self, mine: IntArray, track: IntArray, tracks: int) -> BoolArray:
+        """Which tracks (n, K) are those of other names that are in use in the same rounds as names (n,)."""
+        names = self.names
+        together = (names.since <= names.last[mine, None]) & (names.last >= names.since[mine, None]) & (track >= 0)
+        held = np.zeros((len(mine), tracks), dtype=np.bool_)
+        row, other = np.nonzero(together)
+        held[row, track[other]] = True
+        return held
+
+
+def _assigned(score: AnyFloats, total: AnyFloats, taken: BoolArray) -> IntArray:
+    """The track (n,) of maps (n, G), one to one, of largest sum of <x_i, T_k / |T_k|>; taken (n, K) ones come last."""
+    from scipy.optimize import linear_sum_assignment
+
+    length = np.linalg.norm(total, axis=1)
+    similar = score @ (total * np.where(length > _EMPTY, 1.0 / np.maximum(length, _EMPTY), 0.0)[:, None]).T
+    return np.asarray(linear_sum_assignment(np.where(taken, _NEVER, -similar))[1], dtype=np.int64)
 
 
 class LinkMaps(Attack):
@@ -82,16 +204,16 @@ class LinkMaps(Attack):
         grid = self._grid(facts, len(state.score))
         name, score, mean = self._maps(view, grid, state.mean, rng)
         state = replace(state.heard(name, score, facts, self.tracks or 0, self.hindsight_names), mean=mean)
-        maps = PlaceMaps(name, state.score[state.track_of(name)])
+        maps = PlaceMaps(name, state.score[state.names.track[state.names.rows(name)]])
         return answers(view, maps, grid, self._span.naming(view)), state
 
     def revised(self, state: MapTracks, facts: RoundContext, rng: Rng) -> RevisedEstimates | None:
-        if not len(state.name):
+        if not len(state.names.name):
             return None
         track, score = state.relinked(_STARTS, rng)
         grid = self._grid(facts, len(score))
         named_m = best_places(score, grid, Naming(self._span.answers, self._span.apart_m, 0.0))
-        return RevisedEstimates(state.name, track, _answers(named_m), state.links_of(track))
+        return RevisedEstimates(state.names.name, track, _answers(named_m), state.links_of(track))
 
     def _grid(self, facts: RoundContext, tracks: int) -> PlaceGrid:
         return PlaceGrid.over(facts.public.area, self._span.cell_m, self.hindsight_names + tracks, self.label)

@@ -9,8 +9,7 @@ import pandas as pd
 import pytest
 from interrupted import run_in_two
 
-from fl.attacks.link_maps import LinkMaps
-from fl.attacks.map_tracks import MapTracks
+from fl.attacks.link_maps import LinkMaps, MapTracks
 from fl.types import Public, RoundContext
 from netsim.geometry import Area
 from netsim.rng import Streams
@@ -72,7 +71,7 @@ class TestLinks:
     def test_of_a_round_are_the_best_of_all_for_the_tracks_so_far(self, seed):
         x, _ = rounds_of(seed, 1.5)
         state = all_heard(x)
-        tracks, total = state.track.reshape(3, 5), np.zeros_like(x[0])
+        tracks, total = state.names.track.reshape(3, 5), np.zeros_like(x[0])
         np.testing.assert_array_equal(np.sort(tracks[0]), range(5))
         total[tracks[0]] += x[0]
         for t in (1, 2):
@@ -86,7 +85,7 @@ class TestLinks:
         for seed in range(10):
             x, who = rounds_of(seed, 2.0, ues=12, rounds=20, places=80)
             state = all_heard(x)
-            for track in (state.track, state.relinked(4, RNG)[0]):
+            for track in (state.names.track, state.relinked(4, RNG)[0]):
                 of_ue = np.take_along_axis(track.reshape(who.shape), np.argsort(who, axis=1), axis=1)  # (rounds, ues)
                 wrong.append((of_ue[1:] != of_ue[:-1]).mean())
         then, afterwards = np.array(wrong).reshape(-1, 2).mean(axis=0)
@@ -97,9 +96,9 @@ class TestNames:
     def test_stay_with_their_track_and_add_to_its_map(self):
         x, _ = rounds_of(1, 0.3)
         state = heard(heard(MapTracks.none(), range(5), x[0], 1), range(5), x[1], 2)
-        np.testing.assert_array_equal(state.name, range(5))
-        np.testing.assert_array_equal(state.last, 2)
-        np.testing.assert_allclose(state.score[state.track], x[0] + x[1], rtol=1e-5)
+        np.testing.assert_array_equal(state.names.name, range(5))
+        np.testing.assert_array_equal(state.names.last, 2)
+        np.testing.assert_allclose(state.score[state.names.track], x[0] + x[1], rtol=1e-5)
         np.testing.assert_allclose(state.kept, x[0] + x[1], rtol=1e-5)
 
     def test_that_are_in_use_in_the_same_rounds_never_share_a_track(self):
@@ -109,17 +108,17 @@ class TestNames:
         for t in range(12):
             name = np.where(t >= change, 100 + np.arange(5), np.arange(5))
             state = heard(state, name, x[t], t + 1)
-        for track in (state.track, state.relinked(1, RNG)[0]):
-            for a, b in itertools.combinations(range(len(state.name)), 2):
-                together = state.since[a] <= state.last[b] and state.since[b] <= state.last[a]
+        for track in (state.names.track, state.relinked(1, RNG)[0]):
+            for a, b in itertools.combinations(range(len(state.names.name)), 2):
+                together = state.names.since[a] <= state.names.last[b] and state.names.since[b] <= state.names.last[a]
                 assert not (together and track[a] == track[b])
 
     def test_are_linked_among_as_many_tracks_as_are_stated(self):
         """One name a round, of five UEs in turn: with `tracks` they are five tracks, without it one."""
         x, _ = rounds_of(5, 0.2, rounds=4)
         own = [x[0][:1], x[0][1:2], x[0][2:3], x[0][:1], x[0][1:2]]
-        assert set(all_heard(own).track) == {0}
-        track = all_heard(own, least=5).track
+        assert set(all_heard(own).names.track) == {0}
+        track = all_heard(own, least=5).names.track
         assert track[3] == track[0] and track[4] == track[1] and len(set(track[:3])) >= 2
 
 
@@ -177,7 +176,7 @@ def test_reads_nothing_but_updates_names_and_rounds(tiny):
         timeless = RoundContext(facts.round, 0.0, facts.public)
         also, bare = attack.run(less, timeless, bare, rng)
         np.testing.assert_array_equal(said.position_m, also.position_m)
-    np.testing.assert_array_equal(full.track, bare.track)
+    np.testing.assert_array_equal(full.names.track, bare.names.track)
 
 
 def test_people_are_linked_by_their_days_and_their_homes_named_at_the_end(tmp_path):
