@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmarks.paired import beside, timed
 from benchmarks.world import Row, exponent, peak_gb, row
-from fl.defenses.shaped_noise import aligned, objective_m2
+from fl.defenses.shaped_noise import Alignment
 from fl.radio_map.grid import HeightGrid
 from fl.radio_map.obstacles import GridLinks, height_gradient, incidence, standardised, theta_of
 from netsim.geometry import Area
@@ -76,7 +76,7 @@ def seconds_of(task: Callable[[], object], seconds: float) -> float:
 
 def nested(g: FloatArray, centre_m: FloatArray, place_m: FloatArray) -> FloatArray:
     """The printed Algorithm 1 for one device, g (M,): central differences, a fixed number of ascents; sigma^2 (M,)."""
-    budget = MU * g.sum()
+    budget, law = MU * g.sum(), Alignment(g[None], AREA, place_m[None], MU, RHO)
 
     def allocated(u: FloatArray, r: float) -> FloatArray:
         ramp = r * (centre_m @ u)
@@ -87,7 +87,7 @@ def nested(g: FloatArray, centre_m: FloatArray, place_m: FloatArray) -> FloatArr
         return np.maximum(0.0, ramp + b - g)
 
     def value(u: FloatArray, r: float) -> float:
-        return float(objective_m2(g[None], allocated(u, r)[None], centre_m, place_m[None], MU, RHO)[0])
+        return float(law.objective_m2(allocated(u, r)[None])[0])
 
     u = g @ centre_m / g.sum() - place_m
     u, r = u / np.linalg.norm(u), float(budget / len(g) / 50.0)
@@ -121,13 +121,14 @@ def rows(bench: Bench, seconds: float) -> Iterator[Row]:
     )
     made = gradient()
     g, place = made**2, a[:: bench.stations, :2]
-    ours = seconds_of(lambda: aligned(g, AREA, place, MU, RHO, 1), seconds)
+    ours = seconds_of(lambda: Alignment(g, AREA, place, MU, RHO).aligned(1), seconds)
     yield _row(f"{what}: aligned noise of all UEs", ours, "s", bench.noise_s)
     theirs = [nested(g[i], grid.centre_m, place[i]) for i in range(bench.nested_ues)]
     some = slice(0, bench.nested_ues)
-    value = [objective_m2(g[some], s, grid.centre_m, place[some], MU, RHO).mean()
-             for s in (aligned(g[some], AREA, place[some], MU, RHO, 1), np.array(theirs))]  # fmt: skip
-    whose, noise = cycle(range(bench.nested_ues)), timed(lambda: aligned(g, AREA, place, MU, RHO, 1))
+    law = Alignment(g[some], AREA, place[some], MU, RHO)
+    value = [law.objective_m2(s).mean()
+             for s in (law.aligned(1), np.array(theirs))]  # fmt: skip
+    whose, noise = cycle(range(bench.nested_ues)), timed(lambda: Alignment(g, AREA, place, MU, RHO).aligned(1))
 
     def printed() -> float:
         i = next(whose)

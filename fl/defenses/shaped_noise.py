@@ -1,7 +1,7 @@
 """Noise on the height gradients of a radio map whose variance depends on the gradient."""
 
 from abc import abstractmethod
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -13,7 +13,7 @@ from fl.types import LastFigures, Local, RoundContext, Spend, Updates
 from netsim.columns import frozen, row_id
 from netsim.geometry import Area
 from netsim.rng import Rng
-from netsim.units import FloatArray, IntArray
+from netsim.units import FloatArray
 
 KAPPA_M2 = 100.0
 _ANGLES, _DEPTHS = 32, 24
@@ -21,65 +21,135 @@ _NEAREST_M, _FARTHEST = 15.0, 10.0  # depth of the support of the steepest ramp,
 _STEPS = 100  # of Newton, which needs about ten
 
 
-def filled(g: FloatArray, ramp: FloatArray, budget: FloatArray) -> FloatArray:
-    """sigma^2 (n, M) = max(0, ramp + b - g) whose rows sum to budget (n,): exact water-filling.
+@frozen
+class Alignment:
+    r"""Noise on squares of a gradient that rise along a ramp away from the device, for every device at once.
 
-    sum_m max(0, b - t_m) is convex in b, t = g - ramp: Newton from the right falls onto the root and stops there. The
-    root lies below where it were if all cells were under water, and if the deepest were alone.
+    With g_m the squared (clipped) gradient of a device, g (n, M), c_m the cells' middles, p its place, place_m (n, 2),
+    and mu the budget, noise of variance sigma_m^2 is drawn where the ramp is above g::
+
+        sigma_m^2 = max(0, r u.c_m + b - g_m),    sum_m sigma_m^2 = mu sum_m g_m  (with equality)
+
+    The direction u = (cos phi, sin phi) and the slope r maximise J = P - rho kappa V / qbar^2, where q = g + sigma^2,
+    qbar = (1 + mu) mean(g), v_m = Var(G~_m^2) = 2 (q_m^2 - g_m^2), and, with c_q = sum q c / sum q,
+
+        V = (1/M) sum_m (q_m - qbar)^2 + (1 - 1/M) (1/M) sum_m v_m     spatial variance, exact
+        P = |c_q - p|^2 + sum_m v_m |c_m - c_q|^2 / (sum q)^2          squared error of an attacker, delta method
+
+    V is about 1e-4 where P is 1e4 m^2: rho would do nothing. Hence V / qbar^2, and kappa = 100 m^2, with which rho = 1
+    and 100 land on the printed errors [Geometry-Aligned Differential Privacy, Eqs. 34 to 44].
     """
-    t = g - ramp
-    b = np.minimum((budget + t.sum(axis=1)) / t.shape[1], t.min(axis=1) + budget)
-    for _ in range(_STEPS):
-        under = t < b[:, None]
-        count = np.maximum(under.sum(axis=1), 1)
-        new = (budget + np.where(under, t, 0.0).sum(axis=1)) / count
-        done = new >= b
-        b = np.where(done, b, new)
-        if done.all():
-            break
-    depth = np.maximum(b[:, None] - t, 0.0)
-    total = depth.sum(axis=1)
-    share = np.divide(budget, total, out=np.ones_like(total), where=total > 0)  # rounding only
-    return np.asarray(depth * share[:, None])
 
+    g: FloatArray
+    area: Area
+    place_m: FloatArray
+    mu: float
+    rho: float
 
-def spatial_variance(g: FloatArray, sigma2: FloatArray) -> FloatArray:
-    """V of each row (n,)."""
-    q, m = g + sigma2, g.shape[1]
-    v = 2.0 * (q**2 - g**2)
-    return np.asarray(q.var(axis=1) + (1.0 - 1.0 / m) * v.mean(axis=1))
+    @property
+    def budget(self) -> FloatArray:
+        """Sum of the variances of each row (n,)."""
+        return self.mu * self.g.sum(axis=1)
 
+    @cached_property
+    def centre_m(self) -> FloatArray:
+        """Middles of the cells (M, 2)."""
+        return HeightGrid.of(self.area, self.g.shape[1]).centre_m
 
-def squared_error_m2(g: FloatArray, sigma2: FloatArray, centre_m: FloatArray, place_m: FloatArray) -> FloatArray:
-    """P of each row (n,): centre_m (M, 2), place_m (n, 2)."""
-    q = g + sigma2
-    total = q.sum(axis=1)
-    c_q = q @ centre_m / total[:, None]
-    v = 2.0 * (q**2 - g**2)
-    # sum v |c - c_q|^2 without an array of (n, M, 2)
-    square = (centre_m**2).sum(axis=1)
-    spread = v @ square - 2.0 * ((v @ centre_m) * c_q).sum(axis=1) + v.sum(axis=1) * (c_q**2).sum(axis=1)
-    return np.asarray(((c_q - place_m) ** 2).sum(axis=1) + spread / total**2)
+    def filled(self, ramp: FloatArray) -> FloatArray:
+        """sigma^2 (n, M) = max(0, ramp + b - g) whose rows sum to the budget: exact water-filling.
 
+        sum_m max(0, b - t_m) is convex in b, t = g - ramp: Newton from the right falls onto the root and stops there.
+        The root lies below where it were if all cells were under water, and if the deepest were alone.
+        """
+        t, budget = self.g - ramp, self.budget
+        b = np.minimum((budget + t.sum(axis=1)) / t.shape[1], t.min(axis=1) + budget)
+        for _ in range(_STEPS):
+            under = t < b[:, None]
+            new = (budget + np.where(under, t, 0.0).sum(axis=1)) / np.maximum(under.sum(axis=1), 1)
+            if (new >= b).all():
+                break
+            b = np.minimum(new, b)
+        depth = np.maximum(b[:, None] - t, 0.0)
+        total = depth.sum(axis=1)
+        share = np.divide(budget, total, out=np.ones_like(total), where=total > 0)  # rounding only
+        return np.asarray(depth * share[:, None])
 
-def objective_m2(
-    g: FloatArray, sigma2: FloatArray, centre_m: FloatArray, place_m: FloatArray, mu: float, rho: float
-) -> FloatArray:
-    """J of each row (n,)."""
-    mean = (1.0 + mu) * g.mean(axis=1)
-    smooth = spatial_variance(g, sigma2) / mean**2
-    return np.asarray(squared_error_m2(g, sigma2, centre_m, place_m) - rho * KAPPA_M2 * smooth)
+    def spatial_variance(self, sigma2: FloatArray) -> FloatArray:
+        """V of each row (n,)."""
+        q, m = self.g + sigma2, self.g.shape[1]
+        v = 2.0 * (q**2 - self.g**2)
+        return np.asarray(q.var(axis=1) + (1.0 - 1.0 / m) * v.mean(axis=1))
+
+    def squared_error_m2(self, sigma2: FloatArray) -> FloatArray:
+        """P of each row (n,)."""
+        q, c = self.g + sigma2, self.centre_m
+        total = q.sum(axis=1)
+        c_q = q @ c / total[:, None]
+        v = 2.0 * (q**2 - self.g**2)
+        # sum v |c - c_q|^2 without an array of (n, M, 2)
+        crossed = ((v @ c) * c_q).sum(axis=1)
+        spread = v @ (c**2).sum(axis=1) - 2.0 * crossed + v.sum(axis=1) * (c_q**2).sum(axis=1)
+        return np.asarray(((c_q - self.place_m) ** 2).sum(axis=1) + spread / total**2)
+
+    def objective_m2(self, sigma2: FloatArray) -> FloatArray:
+        """J of each row (n,)."""
+        mean = (1.0 + self.mu) * self.g.mean(axis=1)
+        smooth = self.spatial_variance(sigma2) / mean**2
+        return np.asarray(self.squared_error_m2(sigma2) - self.rho * KAPPA_M2 * smooth)
+
+    def aligned(self, steps: int) -> FloatArray:
+        """sigma^2 (n, M): the best direction and slope of a table, refined `steps` times, filled exactly.
+
+        Each refinement tries four neighbours with the true J and halves its stride. No row of g may be all zero.
+        """
+        angle, slope = self._best()
+        sigma2, value = self._tried(angle, slope)
+        turn, factor = np.pi / _ANGLES, 1.5
+        for _ in range(steps):
+            start_angle, start_slope = angle, slope
+            for da, df in ((-1, 0), (1, 0), (0, -1), (0, 1)):
+                other_angle, other_slope = start_angle + da * turn, start_slope * factor**df
+                other, score = self._tried(other_angle, other_slope)
+                better = score > value
+                sigma2 = np.where(better[:, None], other, sigma2)
+                angle, slope = np.where(better, other_angle, angle), np.where(better, other_slope, slope)
+                value = np.maximum(score, value)
+            turn, factor = turn / 2, np.sqrt(factor)
+        return sigma2
+
+    def _tried(self, angle: FloatArray, slope: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """sigma^2 (n, M) of a direction and slope a row, and its J (n,)."""
+        way = np.stack([np.cos(angle), np.sin(angle)], axis=1) * slope[:, None]
+        sigma2 = self.filled(way @ self.centre_m.T)
+        return sigma2, self.objective_m2(sigma2)
+
+    def _best(self) -> tuple[FloatArray, FloatArray]:
+        """Direction and slope of the best ramp of the table for each row (n,).
+
+        Ramps are scored as if they lay on nothing: the gradient's cells are few.
+        """
+        mu, m, ramps = self.mu, self.g.shape[1], _ramps(self.area, self.g.shape[1])
+        c_g = self.g @ self.centre_m / self.g.sum(axis=1)[:, None]
+        # (n, k, 2): the centroid of the squared gradient on top of each ramp
+        c_q = (c_g[:, None] + mu * ramps.centroid_m) / (1.0 + mu)
+        away = ((c_q - self.place_m[:, None]) ** 2).sum(axis=2)
+        # sum v |c - c_q|^2 / (sum q)^2 with v = 2 sigma^4
+        weight, cx, cy, square = ramps.square_centroid_m2.T
+        spread = square - 2 * (c_q[..., 0] * cx + c_q[..., 1] * cy) + (c_q**2).sum(axis=2) * weight
+        share = (mu / (1.0 + mu)) ** 2
+        noise = m * weight * share  # mean sigma^4 / qbar^2
+        best = (away + 2 * share * spread - self.rho * KAPPA_M2 * 3 * noise).argmax(axis=1)
+        return ramps.angle_rad[best], self.budget / ramps.total[best]
 
 
 @frozen
 class _Ramps:
-    """Unit ramps (k, M) of all directions and depths, their sum (k,), centroid (k, 2), and moments of w^2 (k,)."""
+    """Ramps (k,): directions, sums over cells, centroids (k, 2), and with shares w of a sum, sum w^2 (1, c, |c|^2)."""
 
     angle_rad: FloatArray
-    unit: FloatArray
     total: FloatArray
     centroid_m: FloatArray
-    squares: FloatArray
     square_centroid_m2: FloatArray
 
 
@@ -94,74 +164,8 @@ def _ramps(area: Area, n_cells: int) -> _Ramps:
     unit = np.maximum(along - along.max(axis=1, keepdims=True) + np.tile(depth_m, _ANGLES)[:, None], 0.0)
     total = unit.sum(axis=1)
     share = unit / total[:, None]
-    return _Ramps(
-        angle, unit, total, share @ centre_m, (share**2).sum(axis=1),
-        (share**2) @ np.column_stack([np.ones(n_cells), centre_m, (centre_m**2).sum(axis=1)]),
-    )  # fmt: skip
-
-
-def aligned(g: FloatArray, area: Area, place_m: FloatArray, mu: float, rho: float, steps: int) -> FloatArray:
-    """sigma^2 (n, M) of each device: the best direction and slope of a table, refined `steps` times, filled exactly.
-
-    The table scores ramps as if they lay on nothing (the gradient's cells are few); each refinement tries four
-    neighbours with the true J and halves its stride. A row of zeros gets no noise.
-    """
-    sigma2 = np.zeros_like(g)
-    some = np.flatnonzero(g.max(axis=1, initial=0.0) > 0)
-    if not some.size:
-        return sigma2
-    g, place_m = g[some], place_m[some]
-    largest = g.max(axis=1, keepdims=True)
-    g = g / largest
-    centre_m = HeightGrid.of(area, g.shape[1]).centre_m
-    budget = mu * g.sum(axis=1)
-    ramps = _ramps(area, g.shape[1])
-    best = _best(g, ramps, centre_m, place_m, mu, rho)
-    angle, slope = ramps.angle_rad[best], budget / ramps.total[best]
-    direction, value = _tried(g, centre_m, place_m, mu, rho, angle, slope)
-    turn, factor = 2 * np.pi / _ANGLES / 2, 1.5
-    for _ in range(steps):
-        start_angle, start_slope = angle, slope
-        for da, df in ((-1, 0), (1, 0), (0, -1), (0, 1)):
-            other_angle, other_slope = start_angle + da * turn, start_slope * factor**df
-            other, score = _tried(g, centre_m, place_m, mu, rho, other_angle, other_slope)
-            better = score > value
-            direction = np.where(better[:, None], other, direction)
-            angle, slope = np.where(better, other_angle, angle), np.where(better, other_slope, slope)
-            value = np.maximum(score, value)
-        turn, factor = turn / 2, np.sqrt(factor)
-    sigma2[some] = direction * largest
-    return sigma2
-
-
-def _best(g: FloatArray, ramps: _Ramps, centre_m: FloatArray, place_m: FloatArray, mu: float, rho: float) -> IntArray:
-    """The best ramp of the table for each row (n,)."""
-    total = g.sum(axis=1)
-    c_g = g @ centre_m / total[:, None]
-    # (n, k, 2): the centroid of the squared gradient on top of each ramp
-    c_q = (c_g[:, None] + mu * ramps.centroid_m) / (1.0 + mu)
-    away = ((c_q - place_m[:, None]) ** 2).sum(axis=2)
-    # sum v |c - c_q|^2 / (sum q)^2 with v = 2 sigma^4
-    weight, cx, cy, square = ramps.square_centroid_m2.T
-    spread = square - 2 * (c_q[..., 0] * cx + c_q[..., 1] * cy) + (c_q**2).sum(axis=2) * weight
-    m, share = g.shape[1], (mu / (1.0 + mu)) ** 2
-    noise = m * ramps.squares * share  # mean sigma^4 / qbar^2
-    return np.asarray((away + 2 * share * spread - rho * KAPPA_M2 * 3 * noise).argmax(axis=1))
-
-
-def _tried(
-    g: FloatArray,
-    centre_m: FloatArray,
-    place_m: FloatArray,
-    mu: float,
-    rho: float,
-    angle: FloatArray,
-    slope: FloatArray,
-) -> tuple[FloatArray, FloatArray]:
-    """sigma^2 (n, M) of a direction and slope a row, and its J (n,)."""
-    way = np.stack([np.cos(angle), np.sin(angle)], axis=1) * slope[:, None]
-    sigma2 = filled(g, way @ centre_m.T, mu * g.sum(axis=1))
-    return sigma2, objective_m2(g, sigma2, centre_m, place_m, mu, rho)
+    moments = np.column_stack([np.ones(n_cells), centre_m, (centre_m**2).sum(axis=1)])
+    return _Ramps(angle, total, share @ centre_m, (share**2) @ moments)
 
 
 def at_edge(g: FloatArray, area: Area, place_m: FloatArray, mu: float) -> FloatArray:
@@ -240,7 +244,7 @@ class GeometryAligned(ShapedNoise):
     """Noise variance along a ramp that shifts the weighted centroid of the update away from the UE.
 
     sigma_m^2 = max(0, r u.c_m + b - g_m): direction u and slope r maximise the attacker's squared error P minus
-    rho times the spatial variance V; b is set such that the budget is used exactly (`fl.defenses.shaped_noise`). The UE
+    rho times the spatial variance V; b is set such that the budget is used exactly (`Alignment`). The UE
     knows its own position.
 
     Departs from the paper: V is divided by the squared mean and multiplied by 100 m^2, because it is smaller than P by
@@ -259,7 +263,11 @@ class GeometryAligned(ShapedNoise):
     example: ClassVar = {"kind": "geometry-aligned", "mu": 1.0}
 
     def variance(self, g: FloatArray, local: Local, facts: RoundContext) -> FloatArray:
-        return aligned(g, facts.public.area, local.mean_x(), self.mu, self.rho, self.refine)
+        sigma2, live = np.zeros_like(g), g.any(axis=1)  # each row's largest is 1
+        sigma2[live] = Alignment(g[live], facts.public.area, local.mean_x()[live], self.mu, self.rho).aligned(
+            self.refine
+        )
+        return sigma2
 
 
 class EdgeNoise(ShapedNoise):

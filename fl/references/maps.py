@@ -31,7 +31,12 @@ def path_loss_map(
     x: FloatArray, y: FloatArray, at: FloatArray, area: Area, antennas_m: FloatArray | None = None,
     buildings: Buildings | None = None,
 ) -> FloatArray:  # fmt: skip
-    """The law fitted to samples x (N, 2) in metres, y (N,) in dBm, at places (k, 2).
+    """A log-distance law fitted to samples x (N, 2) in metres, y (N,) in dBm, at places (k, 2).
+
+    y(x) = a - 10 n log10 d(x) + b [x is inside a building],   d^2 = |x - c|^2 + h^2
+
+    with a, n and b by least squares: three numbers, of which b is 0 without footprints [Rappaport 2002, Section 4.9].
+    The nearest of several antennas c counts; an unknown one is the place with the least squared error, h = 10 m.
 
     antennas_m (g, 3): places of the antennas, and their heights above the UEs; None: one, sought in the area and half
     its size around it.
@@ -92,7 +97,15 @@ class _Solved:
 
 
 def kriging_map(x: FloatArray, y: FloatArray, at: FloatArray) -> FloatArray:
-    """The map of samples x (N, 2) in metres, y (N,), at places (k, 2)."""
+    """Ordinary kriging of samples x (N, 2) in metres, y (N,), at places (k, 2): the best linear map.
+
+    y_i = beta + f(x_i) + e_i,   cov f = s^2 exp(-|x - x'| / L),   var e = lambda s^2.
+
+    With K = exp(-D / L) + lambda I, beta = 1' K^-1 y / 1' K^-1 1 and s^2 = (y - beta)' K^-1 (y - beta) / N, the map is
+    beta + k(x)' K^-1 (y - beta). L and lambda are those of a grid with the largest profile likelihood
+    -(N / 2) log s^2 - (1 / 2) log |K|, found on a part of the samples.
+    [Cressie 1993, Section 3.2; Gudmundson 1991 for the covariance]
+    """
     if len(x) < 3 or np.ptp(y) == 0:  # nothing that could vary with the place
         return np.full(len(at), y.mean())
     length_m, noise = fitted_covariance(x, y)
