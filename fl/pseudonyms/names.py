@@ -13,32 +13,26 @@ from netsim.columns import frozen
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
-YOUNG = 0.25
-"""of the updates under earlier names: an attacker who has received less under the present ones has hardly begun"""
-
 
 @frozen
 class Names:
     """All names so far, numbered from 0 in the order in which they were given, at random within a round.
 
-    of (N,), since, last (N,) : whose each name is, and the rounds in which it was first and last used; used (N,) : in
-    how many rounds. now, period (n_ue,) : the name that each UE has now, and the period of the rule in which it got it;
-    -1 of a UE without any.
+    of (N,), since (N,) : whose each name is, and the round in which it was first used. now, period (n_ue,) : the name
+    that each UE has now, and the period of the rule in which it got it; -1 of a UE without any.
     """
 
     of: IntArray
     since: IntArray
     now: IntArray
     period: IntArray
-    last: IntArray
-    used: IntArray
 
     @classmethod
     def start(cls, rule: Pseudonyms, n_ue: int) -> Names:
         """Before the first round: UEs have no names, or permanently their numbers."""
         n = 0 if rule.changes else n_ue
         every, nameless, never = np.arange(n, dtype=np.int64), np.full(n_ue, -1), np.zeros(n, dtype=np.int64)
-        return cls(every, never, nameless if rule.changes else every, nameless, never, never)
+        return cls(every, never, nameless if rule.changes else every, nameless)
 
     def given(self, ue: IntArray, period: IntArray, round_: int, rng: Rng) -> Names:
         """With new names for those of UEs (k,), each once, whose period (k,) is not that of their name."""
@@ -48,18 +42,7 @@ class Names:
         now, known = self.now.copy(), self.period.copy()
         now[new], known[ue] = len(self.of) + np.arange(len(new)), period
         of, since = np.concatenate([self.of, new]), np.concatenate([self.since, np.full(len(new), round_)])
-        last, used = (np.concatenate([column, np.zeros_like(new)]) for column in (self.last, self.used))
-        used[now[ue]] += last[now[ue]] != round_  # a round may have several phases
-        last[now[ue]] = round_
-        return replace(self, of=of, since=since, now=now, period=known, last=last, used=used)
-
-    def young(self) -> tuple[float, float] | None:
-        """Rounds in which the present names, and those given up, were used (medians), if the first are far fewer."""
-        present = np.isin(np.arange(len(self.of)), self.now)
-        if present.all() or not present.any():
-            return None
-        young, old = float(np.median(self.used[present])), float(np.median(self.used[~present]))
-        return (young, old) if young < YOUNG * old else None
+        return replace(self, of=of, since=since, now=now, period=known)
 
     def current(self, name: IntArray) -> BoolArray:
         """Which of names (k,) are those that their UEs have now."""

@@ -63,16 +63,11 @@ class Reference(Columns):
 
     def evaluate(self, held_out: HeldOut) -> Metrics:
         """`constant_rmse_db`, `constant_mape_percent` and `raw_upload_rmse_db` on held-out samples; NaN without any."""
-        constant, raw = np.full(len(held_out), np.nan), np.full(len(held_out), np.nan)
-        for m in np.unique(held_out.model):
-            mine, theirs = self.model == m, held_out.model == m
-            if mine.any():
-                constant[theirs] = self.y[mine].mean()
-                raw[theirs] = nearest_neighbours(self.x[mine], self.y[mine], held_out.x[theirs], NEIGHBOURS)
+        constant = _guessed(self, held_out, _constant)
         return {
             "constant_rmse_db": _rmse(constant, held_out.y),
             "constant_mape_percent": _mape(constant, held_out.y),
-            "raw_upload_rmse_db": _rmse(raw, held_out.y),
+            "raw_upload_rmse_db": _rmse(_guessed(self, held_out, _raw_upload), held_out.y),
         }
 
 
@@ -163,10 +158,8 @@ def final_references(reference: Reference, final: FinalComparison, held_out: Hel
         scores("kriging_rmse_db", lambda m, x, y, at: _kriged(final, m, x, y, at), few)
     if how.central:
         few = _thinned(reference, how.central_samples, CENTRAL_MODELS * how.central_samples)
-        trained, known = (
-            learner.trained_centrally(final.model, few.samples, how.central_epochs, rng),
-            np.isin(held_out.model, few.model),
-        )
+        trained = learner.trained_centrally(final.model, few.samples, how.central_epochs, rng)
+        known = np.isin(held_out.model, few.model)
         if trained is not None:
             central = {suffix: of_network(trained, suffix, known) for suffix in both}
             usual = held_out.select(both[""] & known)
@@ -179,6 +172,10 @@ def final_references(reference: Reference, final: FinalComparison, held_out: Hel
 
 def _constant(model: int, x: FloatArray, y: FloatArray, at: FloatArray) -> FloatArray:
     return np.full(len(at), y.mean())
+
+
+def _raw_upload(model: int, x: FloatArray, y: FloatArray, at: FloatArray) -> FloatArray:
+    return nearest_neighbours(x, y, at, NEIGHBOURS)
 
 
 def _law(final: FinalComparison, model: int, x: FloatArray, y: FloatArray, at: FloatArray) -> FloatArray:

@@ -153,27 +153,20 @@ def _answer(setup: Setup, state: RoundState, learner: SurfaceLearner) -> dict[st
     return {"answer": learner.surfaces(state.model, made.rows(slice(None)))[0, 0], "answer_at_m": place[0]}
 
 
-def scoring_warnings(setup: Setup, state: RoundState, scored: Table, uplink: Table) -> list[str]:
-    """Compared rounds in which no UE was heard, where not all are compared, and names that were young at the end.
+def scoring_warnings(learning: Learning, scored: Table, uplink: Table) -> list[str]:
+    """Compared rounds in which no UE was heard, where not all are compared.
 
     scored, uplink : the table `leakage`, and that of updates as the attacker hears them, as columns.
     """
-    learning, found, compared = setup.learning, list[str](), np.unique(scored["round"])
+    compared = np.unique(scored["round"])
     silent = np.setdiff1d(compared, uplink["round"][uplink["decoded"] == 1])
-    if len(silent) and learning.leakage.every_rounds > 1:
-        found.append(
-            f"leakage: no UE was heard in {len(silent)} of the {len(compared)} compared rounds (the last: "
-            f"{silent[-1]:g}); what is named of UEs there was named before. learning.leakage.every_rounds: 1 compares "
-            f"all rounds (here {learning.leakage.every_rounds})"
-        )
-    young = state.parts["names"].young() if learning.threat.renames else None
-    if len(compared) and young is not None:
-        found.append(
-            f"leakage: at the end names had been heard in {young[0]:g} rounds, earlier ones in {young[1]:g} (medians), "
-            "and what is named of UEs at the end is named under them; end the run shortly before names change "
-            "(world.duration_s, learning.rounds)"
-        )
-    return found
+    if not len(silent) or learning.leakage.every_rounds == 1:
+        return []
+    return [
+        f"leakage: no UE was heard in {len(silent)} of the {len(compared)} compared rounds (the last: "
+        f"{silent[-1]:g}); what is named of UEs there was named before. learning.leakage.every_rounds: 1 compares "
+        f"all rounds (here {learning.leakage.every_rounds})"
+    ]
 
 
 def exploded(state: RoundState, figures: Mapping[str, Any]) -> bool:
@@ -192,20 +185,10 @@ def exploded(state: RoundState, figures: Mapping[str, Any]) -> bool:
     return not scores["rmse_db"] <= max(most, 0.0) - min(least, 0.0)
 
 
-def explosion_warning(learning: Learning, number: int) -> str:
-    """Warning of a run whose model exploded in round `number`: since when, and the remedies that the study has."""
-    learner, server = learning.learner, learning.server_optimiser
-    rate, limit = getattr(learner, "learning_rate", None), getattr(learner, "step_limit", "polyak")
-    optimiser = getattr(learner, "optimiser", None)
-    noisy = any("spend" in d.offers for d in learning.defenses)
-    clips = any("bound" in d.offers for d in learning.defenses)
-    remedies = ["less noise"] if noisy else ["a smaller norm of the clip" if clips else "the defense clip"]
-    remedies += [] if rate is None else [f"a smaller learning.learner.learning_rate (here {rate:g})"]
-    if limit == "none" and (optimiser is None or optimiser.linear):
-        remedies.append("learning.learner.step_limit: polyak")
-    if server.kind_name() != "fedavg" or getattr(server, "learning_rate", 1.0) > 1:
-        remedies.append("a smaller learning_rate or momentum of learning.server_optimiser, such as {kind: fedavg}")
+def explosion_warning(number: int) -> str:
+    """Warning of a run whose model exploded in round `number`."""
     return (
         f"the model exploded in round {number}: it is not finite, or errs by more than the signals span; neither its "
-        f"error nor what leaks since means anything. Take {', or '.join(remedies)}"
+        "error nor what leaks since means anything. Take a smaller learning.learner.learning_rate or step_limit: "
+        "polyak, the defense clip, less noise, or a smaller step of learning.server_optimiser"
     )

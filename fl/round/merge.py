@@ -46,7 +46,7 @@ class MergedModel:
 
 def merged(phase: Phase, uploads: Uploads, states: States) -> Merged:
     """Merge uploads into the next model and attack that, all at the time of the phase's context."""
-    learning, facts = phase.setup.learning, phase.facts
+    learning, facts = phase.learning, phase.facts
     batch, sums = in_groups(phase, uploads)
     stale = phase.version - uploads.version
     # i  merge, then the defenses' server half in reverse order
@@ -70,7 +70,7 @@ def in_groups(phase: Phase, uploads: Uploads) -> tuple[Batch, Sums | None]:
 
     Groups are those of all UEs that sent, before the uplink loses any of them. None where nothing is summed.
     """
-    threat, got, overheard = phase.setup.learning.threat, uploads.received(), uploads.overheard
+    threat, got, overheard = phase.learning.threat, uploads.received(), uploads.overheard
     if threat.observes != "aggregate":
         heard = got
         if overheard is not None and overheard.channel is not None and overheard.updates is not None:
@@ -93,7 +93,7 @@ def merge(phase: Phase, got: Received, stale: IntArray, states: States) -> Merge
 
     Without rounds weights fall with staleness (n,), as the server's policy says.
     """
-    learning, facts, server = phase.setup.learning, phase.facts, phase.setup.learning.server
+    learning, facts, server = phase.learning, phase.facts, phase.learning.server
     weights, states["aggregation"] = learning.aggregation.weights(got, facts, states["aggregation"])
     share = server.staleness_weight(stale)
     weights = weights * share
@@ -121,7 +121,7 @@ def _way_back(phase: Phase, got: Received, stale: IntArray, share: FloatArray) -
 
 def _change(phase: Phase, total: FloatArray, contributed: IntArray, states: States) -> FloatArray:
     """Change of the model by the server optimiser; `contributed`: the models of the rows that count."""
-    learning, word = phase.setup.learning, f"server_optimiser.{phase.name}"
+    learning, word = phase.learning, f"server_optimiser.{phase.name}"
     came = np.isin(np.arange(len(total)), contributed) | learning.hides_who_came
     change, states[word] = learning.server_optimiser.change(total, came, states[word])
     return change
@@ -133,7 +133,7 @@ def attack(phase: Phase, batch: Batch, step: MergedModel, states: States) -> Att
     Single updates are attacked group by group of those that began from the same model, the oldest first. Attacks see
     and say names; what they said is translated afterwards.
     """
-    learning, threat = phase.setup.learning, phase.setup.learning.threat
+    learning, threat = phase.learning, phase.learning.threat
     views = _views(phase, batch, step, states)
     last = views[-1]
     names = states["names"] = _named(phase, batch, views, states["names"])
@@ -157,7 +157,7 @@ def attack(phase: Phase, batch: Batch, step: MergedModel, states: States) -> Att
 
 def _named(phase: Phase, batch: Batch, views: list[View], names: Names) -> Names:
     """Names of all UEs that the attacker sees: those of the time at which they were asked, in all phases of a round."""
-    learning, uploads = phase.setup.learning, batch.uploads
+    learning, uploads = phase.learning, batch.uploads
     if not learning.threat.renames:
         return names
     ue = np.unique(np.concatenate([view.ue for view in views]))
@@ -171,7 +171,7 @@ def _named(phase: Phase, batch: Batch, views: list[View], names: Names) -> Names
 
 def _views(phase: Phase, batch: Batch, step: MergedModel, states: States) -> list[View]:
     """Views of the attacker: of single updates one per model that they began from."""
-    learning, threat, heard = phase.setup.learning, phase.setup.learning.threat, batch.heard
+    learning, threat, heard = phase.learning, phase.learning.threat, batch.heard
     looks = bool(learning.attacks) or learning.membership is not None
     targeted = threat.after(heard.updates.ue, phase.n_ue) & looks
     groups = [(phase.model, targeted)]
@@ -215,13 +215,11 @@ class PublicReplica:
     @property
     def displacement_per_m(self) -> float | None:
         """Displacement by the last step of curation that moves places."""
-        return next(
-            (s.displacement_per_m for s in reversed(self.at.setup.learning.curation) if s.displacement_per_m), None
-        )
+        return next((s.displacement_per_m for s in reversed(self.at.learning.curation) if s.displacement_per_m), None)
 
     def made_up(self, wanted: int) -> int:
         """Number of shadow UEs: as wanted for single updates, whole groups for sums of groups, all for one sum."""
-        threat, heard = self.at.setup.learning.threat, self.batch.heard
+        threat, heard = self.at.learning.threat, self.batch.heard
         if threat.observes == "updates":
             return wanted
         together, group = max(len(np.unique(heard.updates.ue[heard.decoded])), 1), threat.secagg_group_size
@@ -229,7 +227,7 @@ class PublicReplica:
 
     def play(self, data: Local, state: State, rng: Rng) -> tuple[View, State]:
         """View of UEs with this data, numbered from 0, and the next states of their parts."""
-        learning, phase = self.at.setup.learning, self.at.name
+        learning, phase = self.at.learning, self.at.name
         room, before = self._room(data, state or {})
         known = self._start(room)
         known |= {word: from_tree(tree, known[word]) for word, tree in before.items()}
@@ -251,11 +249,11 @@ class PublicReplica:
         needed = int(data.ue.max(initial=0)) + 1
         if state and needed <= state[_ROOM]:
             return state[_ROOM], state[_OF_PARTS]
-        return needed if self.at.setup.learning.threat.observes == "updates" else max(needed, self.at.n_ue), {}
+        return needed if self.at.learning.threat.observes == "updates" else max(needed, self.at.n_ue), {}
 
     def _start(self, n_ue: int) -> States:
         """First states of curation and defenses."""
-        learning = self.at.setup.learning
+        learning = self.at.learning
         curation = {f"curation.{step.label}": step.start(n_ue) for step in learning.curation}
         return curation | {f"defense.{defense.label}": defense.start(n_ue) for defense in learning.defenses}
 
@@ -269,7 +267,7 @@ class PublicReplica:
 
     def _seen(self, got: Received, data: Local, facts: RoundContext, known: States, rng: Rng) -> View:
         """View that the threat grants of received rows."""
-        learning, at, n = self.at.setup.learning, self.at, len(got.updates.ue)
+        learning, at, n = self.at.learning, self.at, len(got.updates.ue)
         every, weights, after = np.ones(n, dtype=np.bool_), np.ones(n), self.base
         if learning.threat.observes != "updates":
             aggregation = learning.aggregation.receive_disclosed(data, facts, learning.aggregation.start())

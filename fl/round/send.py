@@ -53,7 +53,7 @@ def depart(
     world: World, phase: Phase, local: Local, states: States
 ) -> tuple[Uploads, Departure, list[Spend]]:  # fmt: skip
     """The updates of UEs that learn from their data, up to the moment at which they leave; noise that they drew."""
-    setup, learning, window = phase.setup, phase.setup.learning, phase.facts.round
+    setup, learning, window = phase.setup, phase.learning, phase.facts.round
     # d  learn
     made = learning.learner.local(phase.model, phase.name, local, phase.streams.learner(phase.name))
     # e  power
@@ -127,7 +127,7 @@ def _overheard(
     world: World, phase: Phase, cohort: Cohort, of_row: IntArray
 ) -> tuple[Cohort | None, Overheard | None]:  # fmt: skip
     """The UEs at an eavesdropper's antenna, and the links of each row to it; None where there is none."""
-    threat, facts, ue = phase.setup.learning.threat, phase.facts, cohort.ue
+    threat, facts, ue = phase.learning.threat, phase.facts, cohort.ue
     if threat.position_m is None:
         return None, None
     antenna, links = world.cohort_at(

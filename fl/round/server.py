@@ -20,7 +20,7 @@ from fl.round.send import Departure, Transmitter, depart, landed, overhear, rece
 from fl.round.setup import RoundStreams, Setup
 from fl.round.state import Collected, Merged, Phase, RoundOutcome, RoundState
 from fl.round.uploads import Uploads
-from fl.types import AnySpend, HeldOut, Model, RoundContext, State
+from fl.types import AnySpend, HeldOut, Model, RoundContext, Spend, State
 from netsim.radio.air import Ended
 from netsim.radio.transmissions import SentUploads
 from netsim.record import Row
@@ -83,35 +83,51 @@ class LearningServer:
         """
         before = self.state
         self.state = replace(before, round=number)
-        learning, facts, streams = self.learning, self._facts(number), RoundStreams(self.setup.streams, number)
-        collected = None if self._is_last_without_rounds(number) else self._collect(facts, streams)  # a, b, c
+        facts, streams = self._facts(number), RoundStreams(self.setup.streams, number)
+        collected = self._collect(facts, streams)  # a take, b ask, c curate
         if collected is None:
             return None
-        phases, model, asked_s = list[Merged](), self.state.model, facts.time_s
-        limit_s = self.policy.limit_s(learning.round_s)
-        spends = list(collected.spends)
-        for i, name in enumerate(learning.learner.phases):
-            left_s = limit_s - (asked_s - facts.time_s)
-            phase = self._phase(facts, name, model, asked_s, left_s, streams.of_phase(name, first=i == 0))
-            parts = dict(self.state.parts)
-            uploads, departure, drawn = depart(self.world, phase, collected.local, parts)  # d to g
-            spends += drawn
-            if not self.policy.in_rounds:
-                if self._pay(spends, before):  # k
-                    self.state = replace(self.state, parts=parts)
-                    asked = replace(facts, round=self.state.played + 1)
-                    records.write_request(
-                        self.setup.recorder, self.state.ledger, asked, facts.time_s, collected, spends
-                    )
-                    self._put_on_air(phase, collected, uploads, departure)
-                return None
-            self.state = replace(self.state, parts=parts)
-            phases.append((yield from self._merge_when_all_came(phase, uploads, departure)))  # h to j, l
-            spends += phases[-1].spends
-            model, asked_s = phases[-1].model, phases[-1].merged_s
-        if not self._pay(spends, before):  # k
+        if not self.policy.in_rounds:
+            self._ask(facts, collected, streams, before)
+            return None
+        phases, spends, asked_s = list[Merged](), list(collected.spends), facts.time_s
+        limit_s = self.policy.limit_s(self.learning.round_s)
+        for name in self.learning.learner.phases:
+            model = phases[-1].model if phases else before.model
+            own = streams.of_phase(name, first=not phases)
+            phase = self._phase(facts, name, model, asked_s, limit_s - (asked_s - facts.time_s), own)
+            uploads, departure, drawn = self._depart(phase, collected)  # d learn, e power, f plan, g protect
+            result = yield from self._merge_when_all_came(phase, uploads, departure)  # h send, i merge, l attack
+            phases.append(result)
+            spends += [*drawn, *result.spends]
+            asked_s = result.merged_s
+        if not self._pay(spends, before):  # k pay
             return None
         return self._close(facts, collected, phases, spends)
+
+    def _ask(self, facts: RoundContext, collected: Collected, streams: RoundStreams, before: RoundState) -> None:
+        """Without rounds: UEs learn, protect and begin to send; the noise that they drew is booked now."""
+        name, state = self.learning.learner.phases[0], self.state
+        limit_s = self.policy.limit_s(self.learning.round_s)
+        phase = self._phase(facts, name, state.model, facts.time_s, limit_s, streams)
+        uploads, departure, drawn = self._depart(phase, collected)
+        spends = [*collected.spends, *drawn]
+        if not self._pay(spends, before):
+            return
+        asked = replace(facts, round=state.played + 1)
+        records.write_request(self.setup.recorder, self.state.ledger, asked, facts.time_s, collected, spends)
+        measured = collected.taken.measured
+        measured = measured.select(np.isin(measured.ue, uploads.ue))
+        uploads = replace(uploads, made=uploads.made.dense(), updates=uploads.updates.dense())
+        self.state = replace(self.state, flight=self.state.flight.with_sent(uploads, measured, phase.model))
+        self.air.submit(departure)
+
+    def _depart(self, phase: Phase, collected: Collected) -> tuple[Uploads, Departure, list[Spend]]:
+        """Steps d to g, and what the parts remember of them."""
+        parts = dict(self.state.parts)
+        left = depart(self.world, phase, collected.local, parts)
+        self.state = replace(self.state, parts=parts)
+        return left
 
     def next_window(self) -> int | None:
         """The number of the next window of time; None where the world ends before.
@@ -146,10 +162,6 @@ class LearningServer:
         done = self.state.played >= (self.learning.rounds or np.inf)
         return done or (self.state.stopped and not len(self.state.flight.ue))
 
-    def _is_last_without_rounds(self, number: int) -> bool:
-        """Whether updates asked for now would come after the end, or cost more than the budget."""
-        return not self.policy.in_rounds and (self.state.stopped or number >= self.last_window)
-
     # -- a round
 
     def _facts(self, number: int) -> RoundContext:
@@ -170,6 +182,8 @@ class LearningServer:
     def _collect(self, facts: RoundContext, streams: RoundStreams) -> Collected | None:
         """Steps a to c: the window's measurements become the data that UEs learn from; None where no UE is asked."""
         world, learning, setup, state = self.world, self.learning, self.setup, self.state
+        if not self.policy.in_rounds and (state.stopped or facts.round >= self.last_window):
+            return None  # updates would come after the end, or cost more than the budget
         parts = dict(state.parts)
         taken, parts["data"] = learning.data.take(
             world.observations(), setup.model_of_cell, parts["data"], streams.at("data")
@@ -300,15 +314,6 @@ class LearningServer:
             self.watcher.played(self.state, figures)
 
     # -- without rounds
-
-    def _put_on_air(self, phase: Phase, collected: Collected, uploads: Uploads, departure: Departure) -> None:
-        """Send updates, and remember whose they are."""
-        measured = collected.taken.measured
-        measured = measured.select(np.isin(measured.ue, uploads.ue))
-        uploads = replace(uploads, made=uploads.made.dense(), updates=uploads.updates.dense())
-        flight = self.state.flight.with_sent(uploads, measured, phase.model)
-        self.state = replace(self.state, flight=flight)
-        self.air.submit(departure)
 
     def _on_end(self, ended: Ended) -> None:
         """Uploads (k,) have ended: remember them, and merge as soon as there are enough; not after the end."""

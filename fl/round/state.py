@@ -114,6 +114,11 @@ class Phase:
     n_ue: int
     streams: RoundStreams
 
+    @property
+    def learning(self) -> Learning:
+        """The study's section."""
+        return self.setup.learning
+
 
 @frozen
 class Sums(Columns):

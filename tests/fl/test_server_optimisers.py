@@ -94,7 +94,7 @@ def test_a_model_that_nobody_contributed_to_is_moved_by_noise_that_hides_this(hi
     """Two models, one contribution: the other one stays, unless noise at the server hides that nobody came."""
     part, merged_m = FedAvgM(learning_rate=0.5, momentum=0.5), np.array([[1.0, 2.0], [3.0, 4.0]])
     learning = SimpleNamespace(server_optimiser=part, hides_who_came=hides)
-    phase = SimpleNamespace(setup=SimpleNamespace(learning=learning), name="p")
+    phase = SimpleNamespace(learning=learning, name="p")
     states = {"server_optimiser.p": part.start()}
     change = _change(phase, merged_m, np.array([0]), states)
     np.testing.assert_array_equal(change, 0.5 * merged_m * [[1.0], [float(hides)]])

@@ -14,10 +14,9 @@ STEEP = {"kind": "rsrp-net", "profile": "useful", "hidden": [16, 8], "learning_r
 ROUND = 10  # seconds; the tiny study has twelve of them
 
 
-@pytest.mark.parametrize("server", ["fedavg", "fedavgm"])
-def test_an_explosion_is_told_with_its_round_and_the_remedies(tiny, tmp_path, server):
+def test_an_explosion_is_reported_with_its_round(tiny, tmp_path):
     """In manifest, terminal and page; nothing of NumPy's own is printed. The limit alone keeps the model whole."""
-    changes = {"learning.round_s": ROUND, "learning.learner": STEEP, "learning.server_optimiser": {"kind": server}}
+    changes = {"learning.round_s": ROUND, "learning.learner": STEEP}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         run(tiny(changes), tmp_path / "run")
@@ -26,13 +25,11 @@ def test_an_explosion_is_told_with_its_round_and_the_remedies(tiny, tmp_path, se
     first = int(rounds["round"][np.flatnonzero(beyond)[0]])
     text = read_json(tmp_path / "run" / "manifest.json")["warnings"][0]
     assert text.startswith("the model exploded in round ") and int(text.split()[5].rstrip(":")) <= first
-    assert "learning.learner.learning_rate (here 3), or learning.learner.step_limit: polyak" in text
-    assert ("learning.server_optimiser" in text) == (server == "fedavgm")
     assert any(line.strip().startswith("warning: the model exploded") for line in run_lines(tmp_path / "run", "page"))
     page = report(tmp_path / "run").read_text(encoding="utf-8")
     assert "the model exploded in round" in page
 
-    fine = {"learning.learner": STEEP | {"step_limit": "polyak"}, "learning.server_optimiser": {"kind": "fedavg"}}
+    fine = {"learning.learner": STEEP | {"step_limit": "polyak"}}
     summary = run(tiny(changes | fine), tmp_path / "limited")
     assert summary["utility.rmse_db"] < 30
     assert not any("exploded" in text for text in read_json(tmp_path / "limited" / "manifest.json")["warnings"])

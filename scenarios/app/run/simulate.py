@@ -253,8 +253,12 @@ class LearningPlay(Play):
         write_points(folder, last)
         if maps := surfaces(setup, last, self.world):
             write_arrays(folder / SURFACES, maps)
-        bursts = [explosion_warning(setup.learning, self.now.exploded)] if self.now.exploded else []
-        warnings = [*delta_warnings(setup, last), *manifest["warnings"], *scoring_warnings(setup, last, scored, uplink)]
+        bursts = [explosion_warning(self.now.exploded)] if self.now.exploded else []
+        warnings = [
+            *delta_warnings(setup, last),
+            *manifest["warnings"],
+            *scoring_warnings(setup.learning, scored, uplink),
+        ]
         counted = {"empty_rounds": self.now.empty, "stopped_by_budget": last.stopped}
         return {**counted, "warnings": [*bursts, *warnings]}
 
