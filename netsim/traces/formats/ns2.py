@@ -46,11 +46,11 @@ class Ns2(TraceFormat):
     def read(self, fixes: FixBuilder) -> None:
         nodes = {name: _Movement(events) for name, events in _events(Source(fixes.path, "ns-2 movement")).items()}
         end_s = max((node.end_s for node in nodes.values()), default=0.0)
-        n_ticks = math.floor(end_s / self.sample_s + 1e-9) + 1
-        if n_ticks * len(nodes) > MOST_ROWS:
+        n_ticks = end_s / self.sample_s + 1 + 1e-9
+        if not n_ticks * len(nodes) <= MOST_ROWS:
             problem = f"sample_s: {self.sample_s:g} makes {n_ticks * len(nodes):.3g} rows in {end_s:g} s"
             raise BadInput(f"{fixes.path}: {problem}, at most {MOST_ROWS:.0e} are read; take a larger sample_s")
-        tick_s: FloatArray = np.arange(n_ticks, dtype=np.float64) * self.sample_s
+        tick_s: FloatArray = np.arange(math.floor(n_ticks), dtype=np.float64) * self.sample_s
         for name, node in nodes.items():
             time_s = tick_s[node.is_on(tick_s)]
             x_m, y_m = node.position_m(time_s)
