@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import tzinfo
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -132,11 +133,8 @@ def check_crs(path: str, crs: str) -> None:
 
 def outline(box: Box) -> FloatArray:
     """Points (132, 2) along the border of a box (low, low, high, high), alike on all sides."""
-    low, high = np.array(box[:2]), np.array(box[2:])
-    along = np.linspace(0.0, 1.0, _ON_A_SIDE)
-    first = np.concatenate([along, along, 0 * along, 0 * along + 1])
-    second = np.concatenate([0 * along, 0 * along + 1, along, along])
-    return np.asarray(low + np.column_stack([first, second]) * (high - low))
+    corners = np.array([(box[i], box[j]) for i, j in ((0, 1), (2, 1), (2, 3), (0, 3), (0, 1))])
+    return np.concatenate([np.linspace(*side, _ON_A_SIDE) for side in pairwise(corners)])
 
 
 def look_like_degrees(x: FloatArray, y: FloatArray) -> bool:

@@ -249,17 +249,16 @@ def passes(time_s: FloatArray, user: IntArray | Codes, later_s: Mapping[int, flo
 
     In such an hour a user's rows are of the first pass until time would run backwards, and of the second from there.
     """
-    order = np.argsort(user, kind="stable")
-    shift_s = np.zeros(len(user))
-    shift_s[list(later_s)] = list(later_s.values())
-    shift_s, step_s = shift_s[order], np.diff(time_s[order], prepend=0.0)
-    begins = np.diff(user[order], prepend=-1) != 0  # a user's first row, or the first of an hour
-    begins |= (shift_s == 0) | (np.abs(step_s) > 86_400.0) | (np.append(0.0, shift_s[:-1]) == 0)
-    n_back = np.cumsum((step_s < 0) & ~begins)
-    second = (shift_s > 0) & (n_back > n_back[np.maximum.accumulate(np.where(begins, np.arange(len(user)), 0))])
-    settled_s = time_s.copy()
-    settled_s[order[second]] += shift_s[second]
-    return settled_s, int(second.sum())
+    settled_s, n_second = time_s.copy(), 0
+    latest: dict[int, tuple[float, bool]] = {}  # user -> the time of its latest row in such an hour, and its pass
+    for row, shift_s in sorted(later_s.items()):
+        at_s, who = float(time_s[row]), int(user[row])
+        before_s, second = latest.get(who, (at_s, False))
+        second = abs(at_s - before_s) <= 86_400.0 and (second or at_s < before_s)
+        latest[who] = at_s, second
+        settled_s[row] += shift_s * second
+        n_second += second
+    return settled_s, n_second
 
 
 def _unit(text: Sequence[str], header: str) -> tuple[str, tuple[str, ...]]:

@@ -153,15 +153,6 @@ def test_sumo_is_in_metres_or_degrees_as_it_seems_or_as_is_said(tmp_path):
     assert read_table(geo, crs="local").coordinates.crs is None
 
 
-def test_tracks_of_one_name_are_one_user(tmp_path):
-    text = gpx_of(
-        "<name>A</name>" + points(TRACK[4:]), "<name>B</name>" + points(TRACK), "<name>A</name>" + points(TRACK[:4])
-    )
-    trace = read_trace(write(tmp_path / "t.gpx", text), users="id")
-    assert trace.users == ("A", "B")
-    assert (np.diff(trace.time_s[trace.user == 0]) > 0).all()
-
-
 # --- folders -----------------------------------------------------------------------------------------------
 
 

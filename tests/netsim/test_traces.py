@@ -82,18 +82,6 @@ def test_dialects_of_csv_read_the_same(tmp_path, change):
     assert (plain.users, plain.cells) == (other.users, other.cells)
 
 
-def test_forms_of_time_are_equal(tmp_path):
-    forms = {
-        "seconds": ["1619039402", "1619039403.5"],
-        "milliseconds": ["1619039402000", "1619039403500"],
-        "utc": ["2021-04-21T21:10:02Z", "2021-04-21T21:10:03.5Z"],
-        "offset": ["2021-04-21T14:10:02-07:00", "2021-04-21 14:10:03.500-07:00"],
-    }
-    for name, times in forms.items():
-        text = rows(*(f"{time},a,1,2" for time in times), header="time_s,user,lat,lon")
-        assert read_table(write(tmp_path, text, name)).fixes.time_s.tolist() == [1619039402.0, 1619039403.5]
-
-
 def test_columns_map_names_to_headers(tmp_path):
     text = "Timestamp,Latitude,Longitude,RSRP,extra\n1619039402,34,-118,-100,1\n"
     columns = {"time_s": "Timestamp", "lat": "Latitude", "lon": "Longitude", "rsrp_dbm": "RSRP"}
