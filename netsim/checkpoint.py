@@ -110,7 +110,8 @@ def _dataclass(tree: Any, kind: type, like: Any, place: str) -> Any:
     for name in names:
         values[name] = _value(tree[name], hints[name], values[name], f"{place}.{name}")
     for name, (least, most) in getattr(kind, "bounds", {}).items():
-        held = values[name].values() if isinstance(values[name], dict) else [values[name]]
+        value: Any = values[name]
+        held = value.values() if isinstance(value, dict) else [value]
         fits = all(((numbers >= least) & (numbers <= most)).all() for numbers in map(np.asarray, held))
         _checked(tree, fits, f"numbers from {least:g} to {most:g}", f"{place}.{name}")
     return kind(**values)

@@ -1,4 +1,4 @@
-"""Compiled functions, with machine code kept in the user's cache and never beside the sources.
+"""Compiled functions and other files that can be made again, in the user's cache and never beside the sources.
 
 A file beside an installed module outlives the installation that made it: a folder of nothing but machine code is then
 imported in place of the package that was installed since.
@@ -6,33 +6,48 @@ imported in place of the package that was installed since.
 
 from __future__ import annotations
 
+import hashlib
+import importlib.util
+import os
 from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
 from typing import Any, TypeVar
-
-from numba import njit
-from numba.core import config
-
-from netsim.cache import cache_folder
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
 
 def compiled(function: Function) -> Function:
     """`numba.njit` with its machine code in the user's cache; in NUMBA_CACHE_DIR where that is set."""
-    return _kept(function)
+    from numba import njit  # here, since the cache is asked for without it
+    from numba.core import config
 
-
-def compiled_sums(function: Function) -> Function:
-    """The same for functions whose sums may be taken in any order, which vector units need."""
-    return _kept(function, fastmath={"reassoc", "contract", "nsz"})
-
-
-def _kept(function: Function, **options: Any) -> Function:
     settings: Any = config
     before = settings.CACHE_DIR
     settings.CACHE_DIR = before or str(cache_folder() / "numba")
     try:
         # division as in NumPy: a look at each divisor for zero would keep a loop from vector instructions
-        return njit(cache=True, error_model="numpy", **options)(function)  # type: ignore[no-any-return]
+        return njit(cache=True, error_model="numpy")(function)  # type: ignore[no-any-return]
     finally:
         settings.CACHE_DIR = before
+
+
+def cache_folder() -> Path:
+    """`netsim` in the user's cache directory (XDG_CACHE_HOME, or ~/.cache)."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "netsim"
+
+
+@lru_cache(maxsize=8)
+def code_digest(*packages: str) -> str:
+    """SHA-256 of the source files of packages, with their names; they are read once a process, and nothing is imported.
+
+    What is kept under it is made again after any change of the code, also between releases.
+    """
+    digest = hashlib.sha256()
+    for package in packages:
+        spec = importlib.util.find_spec(package)
+        for place in sorted(spec.submodule_search_locations or ()) if spec else ():
+            for path in sorted(Path(place).rglob("*.py")):
+                digest.update(f"{package}/{path.relative_to(place)}\n".encode())
+                digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()

@@ -8,7 +8,6 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from netsim.radio.schedulers import ranks
-from netsim.radio.uplink import ComplexArray
 from netsim.units import BoolArray, FloatArray, IntArray
 
 
@@ -73,19 +72,6 @@ def sinr(
         decoded = ratio >= receiver.least
     found[on] = np.where(np.isfinite(ratio), ratio, 0.0)
     return found
-
-
-def outer_products(gain: FloatArray, fading: ComplexArray | None) -> FloatArray:
-    """h h^H (..., antennas^2) of h = sqrt(gain) fading as real numbers: |h_i|^2, and 2^1/2 Re and Im of h_i h_j* above.
-
-    The inner product of two of them is |h^H g|^2. None: one antenna without fading.
-    """
-    if fading is None:
-        return gain[..., None]
-    i, j = np.triu_indices(fading.shape[-1], 1)
-    cross = np.sqrt(2.0) * fading[..., i] * fading[..., j].conj()
-    columns = np.concatenate([fading.real**2 + fading.imag**2, cross.real, cross.imag], axis=-1)
-    return np.asarray(gain[..., None] * columns)
 
 
 def _trace(outer: FloatArray) -> FloatArray:

@@ -90,7 +90,7 @@ def ranks(serving: IntArray, *keys: FloatArray | BoolArray) -> IntArray:
 
 def one_each(serving: IntArray, holds: BoolArray, *keys: FloatArray) -> BoolArray:
     """One UE (n,) of each cell: the one that holds its place, else the next by `keys`."""
-    return ranks(serving, ~holds, *keys) == 0
+    return np.asarray(ranks(serving, ~holds, *keys) == 0)
 
 
 @dataclass(frozen=True)

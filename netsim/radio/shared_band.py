@@ -244,7 +244,6 @@ class Noma(SharedBand):
             group_of = reception.groups(own_signal_w(cohort), cohort.serving, self.group_size or _NO_GROUPS)
         if self.interference == "none":
             return own_signal_w(cohort, noise_w), group_of
-        outer = reception.outer_products(cohort.gain, cohort.fading)
         receiver = reception.Cancellation(noise_w, self.sic_residual, self.interference == "all", self.min_sinr())
-        sinr = reception.sinr(cohort.power_w, outer, cohort.serving, group_of, receiver)
+        sinr = reception.sinr(cohort.power_w, cohort.outer, cohort.serving, group_of, receiver)
         return sinr, group_of

@@ -7,6 +7,7 @@ are applied in `fl.round.send`.
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import inf
 from typing import ClassVar, Literal, NamedTuple, Self
 
@@ -91,6 +92,11 @@ class Cohort:
             self.compute_j[index], self.limit_s,
         )  # fmt: skip
 
+    @cached_property
+    def outer(self) -> FloatArray:
+        """`outer_products` (n, n_bs, antennas^2) of all links; copies with other cells or powers share it."""
+        return outer_products(self.gain, self.fading)
+
     @property
     def strength(self) -> FloatArray:
         """gain times |fading|^2 summed over antennas: (n, n_bs)."""
@@ -102,6 +108,19 @@ class Cohort:
         n, own = np.arange(len(self.serving)), np.maximum(self.serving, 0)
         gain = self.gain[n, own]
         return gain if self.fading is None else _strength(gain, self.fading[n, own])
+
+
+def outer_products(gain: FloatArray, fading: ComplexArray | None) -> FloatArray:
+    """h h^H (..., antennas^2) of h = sqrt(gain) fading as real numbers: |h_i|^2, and 2^1/2 Re and Im of h_i h_j* above.
+
+    The inner product of two of them is |h^H g|^2. None: one antenna without fading.
+    """
+    if fading is None:
+        return gain[..., None]
+    i, j = np.triu_indices(fading.shape[-1], 1)
+    cross = np.sqrt(2.0) * fading[..., i] * fading[..., j].conj()
+    columns = np.concatenate([fading.real**2 + fading.imag**2, cross.real, cross.imag], axis=-1)
+    return np.asarray(gain[..., None] * columns)
 
 
 def _strength(gain: FloatArray, fading: ComplexArray) -> FloatArray:

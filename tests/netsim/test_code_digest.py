@@ -3,7 +3,7 @@
 import os
 import sys
 
-from netsim.cache import code_digest
+from netsim.compiled import code_digest
 
 
 def test_it_hangs_on_contents_and_names_and_not_on_times(tmp_path, monkeypatch):

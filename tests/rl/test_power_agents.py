@@ -19,7 +19,7 @@ from power_problems import LIMITS, ONLINE, QUICK, allocation, course, policy, pr
 
 from fl.power.search import Limits
 from fl.round.state import standings
-from netsim.cache import cache_folder
+from netsim.compiled import cache_folder
 from netsim.errors import BadInput
 from netsim.rng import Streams
 from rl.policy import forward, layers_of, load_policy, save_policy

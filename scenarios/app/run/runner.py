@@ -15,8 +15,8 @@ from fl.power.bound import PowerLoss, Trajectory
 from fl.power.search import Limits, average, evolution, full, plateaus
 from netsim import __version__
 from netsim.build import build_world
-from netsim.cache import cache_folder, code_digest
 from netsim.checkpoint import from_tree_as, load_tree, save_tree, to_tree
+from netsim.compiled import cache_folder, code_digest
 from netsim.errors import BadInput
 from netsim.radio.power import Listed
 from netsim.rng import Streams

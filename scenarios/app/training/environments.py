@@ -19,7 +19,7 @@ from fl.power.bound import PowerLoss
 from fl.round.state import begin
 from fl.server import Synchronous
 from netsim.build import build_world
-from netsim.cache import cache_folder
+from netsim.compiled import cache_folder
 from netsim.errors import BadInput
 from netsim.radio.shared_band import Noma, SharedBand
 from netsim.rng import Streams
