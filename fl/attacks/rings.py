@@ -40,20 +40,19 @@ class Rings:
 
         A cell that is strongest nowhere may serve any place.
         """
-        place_m = _places(public.area)
-        strongest = _strongest(place_m, antennas, public.ue_height_m)
-        share, distance_m, mean_m = [], [], []
+        ground_m = _places(public.area)
+        strongest = np.argmax(list(levels_db(ground_m, antennas, public.ue_height_m)), axis=0)
+        rings = []
         for cell, at_m in enumerate(antennas.at_m[:, :2]):
-            own_m = place_m[strongest == cell] if (strongest == cell).any() else place_m
+            own_m = ground_m[strongest == cell] if (strongest == cell).any() else ground_m
             away_m = np.hypot(*(own_m - at_m).T)
             ring = np.minimum((away_m / max(away_m.max(), 1e-9) * _RINGS).astype(np.int64), _RINGS - 1)
             count = np.bincount(ring, minlength=_RINGS)
             sums = [np.bincount(ring, weights=w, minlength=_RINGS) for w in (away_m, *own_m.T)]
             mean = np.stack(sums, axis=1) / np.maximum(count, 1)[:, None]
-            share.append(count / len(own_m))
-            distance_m.append(mean[:, 0])
-            mean_m.append(mean[:, 1:])
-        return cls(np.array(share), np.array(distance_m), np.array(mean_m))
+            rings.append(np.column_stack([count / len(own_m), mean]))
+        share, distance_m, *place_m = np.moveaxis(np.array(rings), 2, 0)
+        return cls(share, distance_m, np.stack(place_m, axis=2))
 
     def loss_db(self) -> FloatArray:
         """Path loss (n_cell, K) relative to that at 1 m."""
@@ -65,15 +64,6 @@ def _places(area: Area) -> FloatArray:
     nx, ny = np.maximum(np.round(area.side_m / area.side_m.max() * _PLACES).astype(np.int64), 1)
     x, y = (np.arange(nx) + 0.5) / nx, (np.arange(ny) + 0.5) / ny
     return area.sample(np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2))
-
-
-def _strongest(place_m: FloatArray, antennas: Antennas, ue_height_m: float) -> IntArray:
-    """The cell (G,) that a UE at each place would choose."""
-    best, strongest = np.full(len(place_m), -np.inf), np.zeros(len(place_m), dtype=np.int64)
-    for cell, level in enumerate(levels_db(place_m, antennas, ue_height_m)):
-        strongest[level > best] = cell
-        best = np.maximum(best, level)
-    return strongest
 
 
 def levels_db(place_m: FloatArray, antennas: Antennas, ue_height_m: float) -> Iterator[FloatArray]:

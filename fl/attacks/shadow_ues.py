@@ -134,15 +134,11 @@ def made_up(n_ue: int, view: View, facts: RoundContext, population: Population, 
 def _cells(x: FloatArray, model: IntArray, facts: RoundContext) -> IntArray:
     """The nearest base station's cell (N,) of those that each sample's model learns."""
     antennas, model_of_cell = facts.public.antennas, facts.public.model_of_cell
-    cell = np.zeros(len(x), dtype=np.int64)
     if antennas is None or model_of_cell is None:
-        return cell
-    for m in np.unique(model):
-        mine, some = model == m, np.flatnonzero(model_of_cell == m)
-        if len(some):
-            away = np.linalg.norm(x[mine, None] - antennas.at_m[some, :2], axis=2)
-            cell[mine] = some[np.argmin(away, axis=1)]
-    return cell
+        return np.zeros(len(x), dtype=np.int64)
+    away = np.linalg.norm(x[:, None] - antennas.at_m[:, :2], axis=2)
+    own = model_of_cell == model[:, None]
+    return np.where(own.any(axis=1), np.where(own, away, np.inf).argmin(axis=1), 0)
 
 
 def _rsrp_dbm(x: FloatArray, cell: IntArray, model: IntArray, view: View, facts: RoundContext, rng: Rng) -> FloatArray:

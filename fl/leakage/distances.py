@@ -68,8 +68,6 @@ def sliced_w1_of_sets(a: FloatArray, sets_m: FloatArray, sums: FloatArray) -> Fl
 
 def nearest_m(points_m: FloatArray, place_m: FloatArray) -> float:
     """Distance from a place (2,) to the nearest of points (n, 2); NaN without points or place."""
-    if not len(points_m):
-        return float("nan")
     distance = np.linalg.norm(points_m - place_m, axis=1)
     distance = distance[np.isfinite(distance)]
     return float(distance.min()) if len(distance) else float("nan")
