@@ -176,11 +176,10 @@ def fitted(named_m: FloatArray, truth_m: FloatArray, area_m2: float) -> ErrorMod
         density = of_row * np.exp(-square / (2 * sigma**2)) / (2 * np.pi * sigma**2)
         whole = (1 - outlier) * density.sum(axis=1) + outlier / area_m2
         mine = (1 - outlier) * density / whole[:, None]
+        told = mine / sigma**2
         if one:
-            gain, offset = _lines((mine / sigma**2).sum(axis=1)[:, None], z[:, :1], truth_m, np.ones(1))
-            gain, offset = np.repeat(gain, len(ranks)), np.repeat(offset, len(ranks), axis=0)
-        else:
-            gain, offset = _lines(mine, z, truth_m, sigma)
+            told = told.sum(axis=1, keepdims=True)
+        gain, offset = _lines(told, z[:, : told.shape[1]], truth_m)
         square = ((z - offset - gain[:, None] * truth_m[:, None]) ** 2).sum(axis=2)
         weight, asked = mine.sum(axis=0), there.sum(axis=0)
         sigma = np.sqrt((mine * square).sum(axis=0) / np.maximum(2 * weight, 1e-9))
@@ -188,20 +187,18 @@ def fitted(named_m: FloatArray, truth_m: FloatArray, area_m2: float) -> ErrorMod
         share = np.divide(weight, asked, out=np.zeros_like(weight), where=asked > 0)
         share = share / share.sum() if share.sum() > 0 else ranks / ranks.sum()
         outlier = min(float((outlier / area_m2 / whole).sum() + 1.0) / (len(square) + 1.0), 0.999)
-    return ErrorModel(share, sigma, outlier, 0.0, gain, offset)
+    return ErrorModel(share, sigma, outlier, 0.0, np.ones(len(ranks)) * gain, np.zeros((len(ranks), 2)) + offset)
 
 
-def _lines(
-    weight: FloatArray, z: FloatArray, truth_m: FloatArray, sigma_m: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """gain (R,) and offset (R, 2) of the most probable z = offset + gain truth with weights (m, R) and errors sigma_m
-    (R,), where a gain is beforehand 1 with a standard deviation of 1: it is seen, unless hardly anything was.
+def _lines(told: FloatArray, z: FloatArray, truth_m: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """gain (R,) and offset (R, 2) of the most probable z = offset + gain truth with precisions told (m, R), where a
+    gain is beforehand 1 with a standard deviation of 1: it is seen, unless hardly anything was.
     """
-    total = np.maximum(weight.sum(axis=0), 1e-9)[:, None]
-    mean_z, mean_x = (weight[..., None] * z).sum(axis=0) / total, weight.T @ truth_m / total
+    total = np.maximum(told.sum(axis=0), 1e-300)[:, None]
+    mean_z, mean_x = (told[..., None] * z).sum(axis=0) / total, told.T @ truth_m / total
     dz, dx = z - mean_z, truth_m[:, None] - mean_x
-    over = (weight[..., None] * dz * dx).sum(axis=(0, 2)) + sigma_m**2
-    under = (weight[..., None] * dx**2).sum(axis=(0, 2)) + sigma_m**2
+    over = (told[..., None] * dz * dx).sum(axis=(0, 2)) + 1.0
+    under = (told[..., None] * dx**2).sum(axis=(0, 2)) + 1.0
     gain = np.clip(over / under, _LEAST_GAIN, 1.0 / _LEAST_GAIN)
     return gain, mean_z - gain[:, None] * mean_x
 

@@ -221,8 +221,7 @@ class LinkMaps(Attack):
     def _maps(self, view: View, grid: PlaceGrid, past: PlaceMaps, rng: Rng) -> tuple[IntArray, AnyFloats, PlaceMaps]:
         """Names (n,) ascending, x of each (n, G), all its models together, and the mean map of each model."""
         score = self._span.scores(view, grid, rng).astype(np.float64)
-        score -= score.mean(axis=1, keepdims=True)
-        unit_rows(score)
+        score = unit_rows(score - score.mean(axis=1, keepdims=True))
         good = np.flatnonzero(score.any(axis=1))
         model, of_row = np.unique(view.source_model[good], return_inverse=True)
         total, old = np.zeros((len(model), len(grid))), np.asarray(past.score.reshape(-1, len(grid)), dtype=np.float64)

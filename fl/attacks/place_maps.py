@@ -14,8 +14,6 @@ from netsim.geometry import Area
 from netsim.rng import Rng
 from netsim.units import AnyFloats, FloatArray, IntArray
 
-_ROWS = 256  # whose lengths are taken at once
-
 
 @frozen
 class PlaceMaps:
@@ -147,15 +145,12 @@ def named(view: View, known: IntArray, named_m: FloatArray) -> Estimates:
 
 
 def unit_rows(vector: FloatArray) -> FloatArray:
-    """Vectors (n, p) of length 1, in place; zeros for one that is not finite, as those of a model that has diverged."""
-    for at in range(0, len(vector), _ROWS):  # few rows at a time stay in the cache
-        some = vector[at : at + _ROWS]
-        size = np.abs(some).max(axis=1, keepdims=True, initial=0.0)
-        good = np.isfinite(size) & (size > 0)
-        even = np.where(good, some, 0.0) / np.where(good, size, 1.0)
-        length = np.linalg.norm(even, axis=1, keepdims=True)
-        np.divide(even, np.where(length > 0, length, 1.0), out=some)
-    return vector
+    """Vectors (n, p) of length 1; zeros for one that is not finite, as those of a model that has diverged."""
+    size = np.abs(vector).max(axis=1, keepdims=True, initial=0.0)
+    good = np.isfinite(size) & (size > 0)
+    even = np.where(good, vector, 0.0) / np.where(good, size, 1.0)
+    length = np.linalg.norm(even, axis=1, keepdims=True)
+    return even / np.where(length > 0, length, 1.0)
 
 
 class NamesPlaces(Attack):

@@ -12,7 +12,7 @@ from fl.learners import LayeredLearner
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Public
 from netsim.rng import Rng
-from netsim.units import AnyFloats, BoolArray, FloatArray, IntArray
+from netsim.units import AnyFloats, FloatArray, IntArray
 
 _PROJECTED = 2  # directions that are projected out a place,
 _AROUND_M = 60.0  # of places so near to it,
@@ -138,20 +138,12 @@ class Span(AddsMaps):
             ranks = np.where(good & (view.source_model == model), self._ranks(view, a), 0)
             for rank in np.unique(ranks[ranks > 0]).tolist():
                 kept = rank + _PROJECTED * deflated  # the span still has k of them when others are out
-                for rows in _blocks(np.flatnonzero(ranks == rank), kept * len(grid)):
-                    strong = principal(scaled(layer[rows]), kept, rng)
-                    own = self._outside(squares(parts(directions(strong, rank, _ROUNDING), single)))
+                same = np.flatnonzero(ranks == rank)
+                for rows in np.array_split(same, len(same) * kept * len(grid) // _NUMBERS + 1):
+                    strong = principal(_scaled(layer[rows]), kept, rng)
+                    own = _outside(squares(parts(directions(strong, rank, _ROUNDING), single)))
                     score[rows] = self._peaks(own, strong, rank, grid, a, single) if peaks else own
         return score
-
-    @staticmethod
-    def _outside(inside: AnyFloats) -> AnyFloats:
-        """-log(1 - |U^T a|^2 + 0.001), in place."""
-        np.subtract(1.0, inside, out=inside)
-        np.maximum(inside, 0.0, out=inside)
-        inside += inside.dtype.type(_FLOOR)
-        np.log(inside, out=inside)
-        return np.negative(inside, out=inside)
 
     def _peaks(
         self, own: AnyFloats, strong: FloatArray, rank: int, grid: PlaceGrid, a: FloatArray, single: AnyFloats
@@ -166,7 +158,8 @@ class Span(AddsMaps):
         score = np.zeros_like(own)
         for number in range(self.answers):
             mean = own.mean(axis=1)
-            own[_near(grid, found_m, self.apart_m)] = -np.inf
+            away2 = ((grid.place_m - found_m[:, :, None]) ** 2).sum(axis=3)
+            own[(away2 < self.apart_m**2).any(axis=1)] = -np.inf
             at = own.argmax(axis=1)
             height = np.minimum(own[every, at] - mean, _MOST_HEIGHT)
             score[every, at] += np.where(np.isfinite(height), height, 0.0)  # no place is far enough: none
@@ -174,8 +167,13 @@ class Span(AddsMaps):
             if number + 1 < self.answers:
                 around = principal_of_columns(_around(grid, a, found_m[:, -1]))
                 out = np.concatenate([out, directions(around, _PROJECTED, _ROUNDING_OF_PRODUCTS)], axis=2)
-                own = self._outside(_deflated(strong, rank, out, single))
+                own = _outside(_deflated(strong, rank, out, single))
         return score
+
+
+def _outside(inside: AnyFloats) -> AnyFloats:
+    """-log(1 - |U^T a|^2 + 0.001)."""
+    return np.asarray(-np.log(np.maximum(1.0 - inside, 0.0) + _FLOOR))
 
 
 def _deflated(strong: FloatArray, rank: int, out: FloatArray, single: AnyFloats) -> AnyFloats:
@@ -196,15 +194,6 @@ def _dimensions(a: FloatArray) -> int:
     return int((held < (1 - _LEFT_OUTSIDE) * held[-1]).sum()) + 1
 
 
-def _near(grid: PlaceGrid, found_m: FloatArray, apart_m: float) -> BoolArray:
-    """Which places are nearer than that to one of those found (n, j, 2): (n, G)."""
-    near = np.zeros((len(found_m), len(grid)), dtype=np.bool_)
-    x, y = grid.place_m.T
-    for j in range(found_m.shape[1]):
-        near |= (x - found_m[:, j, :1]) ** 2 + (y - found_m[:, j, 1:]) ** 2 < apart_m**2
-    return near
-
-
 def _around(grid: PlaceGrid, a: FloatArray, place_m: FloatArray) -> FloatArray:
     """Activations (n, inputs + 1, o) of places of the grid within 60 m of each place (n, 2), zero outside the area."""
     step_m = np.maximum(grid.cell_m, _AROUND_M / _ARMS)  # about 50 places, however fine the grid
@@ -216,18 +205,10 @@ def _around(grid: PlaceGrid, a: FloatArray, place_m: FloatArray) -> FloatArray:
     return (near * there[:, :, None]).transpose(0, 2, 1)
 
 
-def _blocks(rows: IntArray, numbers: int) -> list[IntArray]:
-    """Rows in blocks that keep memory small."""
-    size = max(1, _NUMBERS // numbers)
-    return [rows[i : i + size] for i in range(0, len(rows), size)]
-
-
-def scaled(matrix: FloatArray) -> FloatArray:
-    """Finite matrices (n, p, q) divided, in place, by their largest entries: no square overflows or vanishes."""
-    low, high = (best(matrix, axis=(1, 2), keepdims=True, initial=0.0) for best in (np.min, np.max))
-    size = np.maximum(high, -low)
-    matrix /= np.where(size > 0, size, 1.0)
-    return matrix
+def _scaled(matrix: FloatArray) -> FloatArray:
+    """Finite matrices (n, p, q) divided by their largest entries: no square overflows or vanishes."""
+    size = np.abs(matrix).max(axis=(1, 2), keepdims=True, initial=0.0)
+    return matrix / np.where(size > 0, size, 1.0)
 
 
 def principal(matrix: FloatArray, k: int, rng: Rng) -> FloatArray:
