@@ -2,7 +2,6 @@
 
 from abc import abstractmethod
 from dataclasses import field
-from itertools import pairwise
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -111,14 +110,6 @@ class Mobility(Part):
     @abstractmethod
     def advance(self, state: Any, t0_s: float, t1_s: float, ground: Ground) -> tuple[State, Fixes]:
         """Moves every UE from t0_s to t1_s; the next state, and the fixes in [t0_s, t1_s) sorted by (ue, time)."""
-
-    def ahead(self, state: Any, times_s: list[float], ground: Ground) -> list[tuple[State, Fixes]]:
-        """The results of `advance` for each interval of `times_s`, with the same numbers."""
-        walked = []
-        for t0_s, t1_s in pairwise(times_s):
-            state, fixes = self.advance(state, t0_s, t1_s, ground)
-            walked.append((state, fixes))
-        return walked
 
     def wake_s(self, state: Any, now_s: float, ground: Ground) -> float:
         """Time until which no UE moves and the model yields no fixes; the clock may jump to it."""

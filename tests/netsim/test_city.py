@@ -1,7 +1,6 @@
 """RoundContext about buildings: what blocks a link, what a file may hold, and how made-up cities are drawn."""
 
 import json
-import os
 from fractions import Fraction
 from itertools import pairwise
 
@@ -412,21 +411,6 @@ class TestFootprints:
             self.read(tmp_path, text=text)
         assert "\n" not in str(refused.value)
 
-    def test_files_that_cannot_be_read(self, tmp_path):
-        with pytest.raises(BadInput, match="no such file"):
-            Footprints(file=str(tmp_path / "none.geojson")).area(None)
-        with pytest.raises(BadInput, match="is a folder"):
-            Footprints(file=str(tmp_path)).area(None)
-        binary = tmp_path / "binary.geojson"
-        binary.write_bytes(b"\xff\xfe\x00")
-        with pytest.raises(BadInput, match="not JSON"):
-            Footprints(file=str(binary)).area(None)
-        large = tmp_path / "large.geojson"
-        with large.open("wb") as f:
-            os.truncate(f.fileno(), 51_000_000)
-        with pytest.raises(BadInput, match="at most 50 MB"):
-            Footprints(file=str(large)).area(None)
-
     @pytest.mark.parametrize(
         ("name", "count", "keys"),
         [("munich_300m", 48, {}), ("etoile", 277, {}), ("etoile_300m", 91, {}), ("munich", 1174, {"repair": True})],
@@ -438,19 +422,3 @@ class TestFootprints:
         assert len(buildings) == pytest.approx(count, abs=1)
         assert part.origin() is None
         assert area.contains(shapely.bounds(buildings.footprint).reshape(-1, 2)).all()
-
-
-class TestStudy:
-    @pytest.mark.parametrize("mobility", ["random-waypoint", "gauss-markov", "manhattan", "static"])
-    def test_a_world_has_its_buildings_and_streets(self, tiny, mobility):
-        from netsim.build import build_world
-
-        ues = {"count": 6, "mobility": {"kind": mobility}, "measurement_period_s": 5}
-        setting = tiny({"world.ues": ues, "world.city": GridCity.example}).world
-        world = build_world(setting, Streams(1), 60.0)
-        assert len(world.buildings) == 15
-        assert world.ground.buildings is world.buildings
-        world.env.run(until=100.0)
-        seen = world.observations()
-        assert len(seen.ue) >= 6 * 20
-        assert not world.buildings.inside(seen.position_m).any()

@@ -275,18 +275,6 @@ class TestSumo:
             read_sumo(network(tmp_path, text.replace(old, new)))
         assert len(refused.value.lines) == 1 and str(refused.value).startswith(str(tmp_path))
 
-    def test_what_cannot_be_read(self, tmp_path):
-        area = GridCity.model_validate(GridCity.example).area(None)
-        for name, words in (("gone.net.xml", "cannot be read"), ("gone.geojson", "no such file")):
-            with pytest.raises(BadInput, match=words):
-                read_streets(str(tmp_path / name), "auto", None, area, (0, 0))
-        (tmp_path / "bad.net.xml.gz").write_bytes(b"\x1f\x8bnonsense")
-        with pytest.raises(BadInput, match="gzip data damaged"):
-            read_streets(str(tmp_path / "bad.net.xml.gz"), "auto", None, area, (0, 0))
-        swapped = network(tmp_path, name="net.geojson")
-        with pytest.raises(BadInput, match="not JSON"):
-            read_streets(swapped, "auto", None, area, (0, 0))
-
 
 class TestFootprints:
     def town(self, folder):
