@@ -93,8 +93,7 @@ def read_parquet(path: Path) -> dict[str, np.ndarray]:
 
     Raises OSError where it cannot be opened, ValueError where it is damaged, BadInput where pyarrow is missing.
     """
-    if find_spec("pyarrow") is None:
-        raise BadInput(f"{path}: needs pyarrow to be read, which is not installed; {REMEDY}")
+    check_installed(str(path))
     with opened(path, OURS_MOST_BYTES, own=True) as file:
         return _read(file)
 
@@ -115,14 +114,11 @@ def _read(file: BinaryIO) -> dict[str, np.ndarray]:
             raise ValueError(f"column {wrong[0].name} is {wrong[0].type}" if wrong else "two columns of one name")
         file.seek(0)
         rows = pq.ParquetFile(file, read_dictionary=texts).read(use_threads=False)
-        return {name: _text(column) if name in texts else _numbers(column) for name, column in _columns(rows)}
+        columns = zip(rows.column_names, rows.columns, strict=True)
+        return {name: _text(column) if name in texts else _numbers(column) for name, column in columns}
     except (pa.ArrowException, OSError, OverflowError, MemoryError, UnicodeError) as error:
         said = " ".join((str(error) or type(error).__name__).split())[:120]
         raise ValueError(said) from None
-
-
-def _columns(rows: Any) -> Any:
-    return zip(rows.column_names, rows.columns, strict=True)
 
 
 def _text(column: Any) -> np.ndarray:
@@ -138,7 +134,6 @@ def _numbers(column: Any) -> np.ndarray:
     """Numbers; integers beyond 2^53 lose bits."""
     import pyarrow as pa
 
-    kind = column.type
-    if kind == pa.bool_():
+    if column.type == pa.bool_():
         column = column.cast(pa.uint8())
     return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
