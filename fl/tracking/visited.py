@@ -109,10 +109,11 @@ def home_and_work(
     """Home and workplace (2, 2), NaN where there is none, of shares (C, 2) that are known."""
     none = FittedPlaces(no_places(), np.zeros((len(said.z_m), 0)), 0.0)
     place_m, probability = np.full((2, 2), np.nan), np.zeros(2)
-    seed = said.z_m[_densest(said, none, share.max(axis=1)[said.of_class] * said.right)]
+    right = share.max(axis=1)[said.of_class] * said.right
+    seed = said.z_m[_densest(said, none, right)]
     one = [_with_shares(said, seed[None], share[:, [k]], area_m2) for k in (0, 1)]
     alone = int(one[1].log_likelihood > one[0].log_likelihood)
-    second = said.z_m[_densest(said, one[alone], share.max(axis=1)[said.of_class] * said.right)]
+    second = said.z_m[_densest(said, one[alone], right)]
     ways = [_with_shares(said, np.stack(pair), share, area_m2) for pair in ((seed, second), (second, seed))]
     # neither, a home alone, and both in either order
     empty = -len(said.z_m) * np.log(area_m2)
@@ -174,10 +175,10 @@ def _fitted(said: EstimatesOfUe, place_m: FloatArray, known: int, classes: int, 
     """EM over places, but the first `known`, and shares by class."""
     k = len(place_m)
     found = _expected(said, place_m, np.full((classes, k), 0.8 / max(k, 1)), area_m2)
-    of_class = np.zeros((classes, len(said.z_m)))
-    of_class[said.of_class, np.arange(len(said.z_m))] = 1.0
+    of_class = (np.arange(classes)[:, None] == said.of_class).astype(np.float64)
+    counted = of_class @ said.right
     for _ in range(_STEPS):
-        visits, counted = of_class @ found.mine, of_class @ said.right
+        visits = of_class @ found.mine
         overall = (visits.sum(axis=0) + 0.5) / (counted.sum() + 0.5 * (k + 1))
         share = (visits + _PRIOR * overall) / (np.maximum(counted, visits.sum(axis=1)) + _PRIOR)[:, None]
         found = _expected(said, _moved(said, found, known), share, area_m2)

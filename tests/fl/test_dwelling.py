@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 from nights import even, homes_stated
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 from thinned import one_in
 
 from fl.leakage.reliability import reliability
@@ -110,23 +110,6 @@ class TestResidences:
         assert_allclose(found[1][:1], at_work, rtol=2e-4, atol=1e-9)
         assert found[0].sum(axis=1) == pytest.approx(1.0, abs=1e-5) and found[1].sum() < 2
         assert known.nights.tolist() == [2, 2] and known.days.tolist() == [2, 2]  # the third night is not over
-
-
-class TestEvidence:
-    GRID = PlaceGrid.over(Area(0.0, 0.0, 3000.0, 2000.0), 50.0, 1, "tests")
-
-    def test_one_ue_does_not_depend_on_others(self):
-        z = np.random.default_rng(0).uniform(0, 2000, (5, 1, 2))
-        order = np.array([3, 1, 4, 0, 2])
-
-        def posterior(z):
-            log_e = log_evidence(z, ErrorModel.plain(150.0, 0.2), self.GRID)
-            log_p = log_mixed(0.9, log_e, log_mean(log_e, even(self.GRID)))
-            home = home_posterior(log_p, even(self.GRID), self.GRID, 60.0)[1]
-            return home, *best_discs(home, self.GRID, 100.0)
-
-        for one, other in zip(posterior(z[order]), posterior(z), strict=True):
-            assert_array_equal(one, other[order])
 
 
 class TestDiscs:

@@ -44,19 +44,6 @@ class TestLaw:
             column, row = (home_m[u] // 500).astype(int)
             assert odds[j, u] == pytest.approx(np.log(0.8 / 5 * 400 * p[j, row * 20 + column] / 0.2), rel=1e-5)
 
-    def test_the_assignment_is_the_best_of_all(self):
-        """All ways to give three senders to four people or to nobody, each person once."""
-        rng, order = np.random.default_rng(1), np.arange(4)
-        for _ in range(30):
-            odds = rng.normal(-0.5, 2, (3, 4))
-            person, *_ = identified(odds, order)
-            ways = [
-                way for way in itertools.product(range(-1, 4), repeat=3)
-                if len({u for u in way if u >= 0}) == sum(u >= 0 for u in way)
-            ]  # fmt: skip
-            worth = {way: sum(odds[j, u] for j, u in enumerate(way) if u >= 0) for way in ways}
-            assert worth[tuple(person.tolist())] == pytest.approx(max(worth.values()))
-
     def test_probability_and_entropy_are_those_of_bayes(self):
         odds = np.log(np.array([[3.0, 1.0], [1.0, 1.0]]))
         person, probability, bits = identified(odds, np.arange(2))

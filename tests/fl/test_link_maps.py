@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from interrupted import run_in_two
+from thinned import one_in
 
 from fl.attacks.link_maps import LinkMaps, MapTracks
 from fl.types import Public, RoundContext
@@ -138,7 +139,7 @@ BOTH = [
 ]
 
 
-@pytest.mark.parametrize(("server", "rule"), [("rounds", 0), ("fedbuff", 1), ("fedasync", 0), ("rounds", 2)])
+@pytest.mark.parametrize(("server", "rule"), one_in(4, [("fedasync", 0), ("fedbuff", 1), ("rounds", 0), ("rounds", 2)]))
 def test_goes_on_to_the_same_bytes(server, rule, tiny, tmp_path, table_bytes):
     study = tiny(TOWN | SERVERS[server] | {"learning.attacks": BOTH, "learning.threat": {"pseudonyms": RULES[rule]}})
     run(study, tmp_path / "whole")
@@ -179,6 +180,7 @@ def test_reads_nothing_but_updates_names_and_rounds(tiny):
     np.testing.assert_array_equal(full.names.track, bare.names.track)
 
 
+@pytest.mark.slow
 def test_people_are_linked_by_their_days_and_their_homes_named_at_the_end(tmp_path):
     """Eight people under a new name each day; the attack also finds a sample of its own."""
     of = {"kind": "span", "layer": 1, "add": "scores"}
