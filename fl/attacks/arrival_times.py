@@ -86,20 +86,25 @@ class ArrivalTimes(UploadAttack):
         return UploadDelays(_NOTHING, np.zeros(0), np.zeros(0), _NOTHING, _NOTHING, np.zeros(0))
 
     def run(self, view: View, facts: RoundContext, state: UploadDelays, rng: Rng) -> tuple[Estimates, UploadDelays]:
-        timing, antennas = view.timing, facts.public.antennas
+        timing = view.timing
+        antennas = facts.public.antennas
         if timing is None or antennas is None or view.phase != view.learner.phases[0]:
             return _estimates(view, _NOTHING, "centroid", no_places(), np.zeros(0)), state
         value = self._value(timing)
         heard = np.flatnonzero(np.isfinite(value) & (timing.base_station >= 0))
         row = heard[np.unique(view.ue[heard], return_index=True)[1]]  # all rows of a UE come together
-        ue, cell, value = view.ue[row], timing.base_station[row], value[row]
-        last_cell, last_value = recall(state.ue, state.cell.astype(np.float64), ue), recall(state.ue, state.value, ue)
+        ue = view.ue[row]
+        cell = timing.base_station[row]
+        value = value[row]
+        last_cell = recall(state.ue, state.cell.astype(np.float64), ue)
+        last_value = recall(state.ue, state.value, ue)
         state = self._plus(state, ue, cell, value)
         rings = Rings.around(facts.public, antennas)
         match = RankMatch(rings, ue_and_model(state.link)[1], state.mean, self.shadowing_db)
         found = match.locate(cell, recall(state.link, state.mean, row_id(ue, cell)))
         again = np.flatnonzero(np.isfinite(last_value))
-        now, before = match.locate(cell[again], value[again]), last_cell[again].astype(np.int64)
+        now = match.locate(cell[again], value[again])
+        before = last_cell[again].astype(np.int64)
         moved_m = _moved_m(match.locate(before, last_value[again]), now, before == cell[again])
         of_row = np.searchsorted(ue, view.ue[heard])
         near = 1.0 / np.maximum(found.distance_m, 1.0)
@@ -122,7 +127,8 @@ class ArrivalTimes(UploadAttack):
     def _plus(self, past: UploadDelays, ue: IntArray, cell: IntArray, value: FloatArray) -> UploadDelays:
         """With the uploads of UEs (n,), ascending."""
         link = row_id(ue, cell)
-        old, weight = recall(past.link, past.mean, link), recall(past.link, past.mass, link)
+        old = recall(past.link, past.mean, link)
+        weight = recall(past.link, past.mass, link)
         mass = 1.0 + (1.0 - 1.0 / self.memory_rounds) * np.nan_to_num(weight)
         mean = np.where(np.isfinite(old), old + (value - old) / mass, value)
         links, newest = latest(link, past.link)

@@ -103,7 +103,8 @@ class Believer(Attack):
         said, inner = self.of.run(view, facts, self.of.start() if fresh else state.of, rng)
         names, z_m = named_places(said, facts.public.area)
         some = np.isfinite(z_m[:, :, 0]).any(axis=1)
-        names, z_m = names[some], z_m[some]
+        names = names[some]
+        z_m = z_m[some]
         if self.sigma_m is None:
             errors = replace(errors, pace=errors.pace.seen(facts.round, names, z_m[:, 0]))
         model = self.errors_now(errors)

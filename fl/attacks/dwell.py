@@ -62,7 +62,8 @@ class DwellPlaces(Columns):
     @classmethod
     def nothing(cls, sender: IntArray) -> "DwellPlaces":
         """Before any estimate."""
-        n, places = len(sender), len(_PLACES)
+        n = len(sender)
+        places = len(_PLACES)
         return cls(sender, np.full((n, places, 2), np.nan), np.zeros((n, places)), np.zeros(n, dtype=np.int64))
 
     def with_rows(self, sender: IntArray) -> "DwellPlaces":
@@ -180,7 +181,8 @@ class Dwell(Believer):
         grid = self._grid(facts.public.area, len(np.union1d(view.ue, names)))
         _, state = self.remembered(view, facts, state, Population.uniform(grid), rng)
         alive = state.lifetimes.alive
-        past, named = state.past.select(alive[state.past.sender]), state.named.select(alive[state.named.sender])
+        past = state.past.select(alive[state.past.sender])
+        named = state.named.select(alive[state.named.sender])
         state = replace(state, past=past, named=named)
         hours = Hours.of_round(facts)
         if hours is not None and self.errors_now(state.errors) is not None and len(state.history.newest().sender):
@@ -193,7 +195,8 @@ class Dwell(Believer):
 
     def _told(self, state: DwellState, hours: Hours, facts: RoundContext, grid: PlaceGrid) -> DwellState:
         """After the newest estimates."""
-        newest, lasting_m = state.history.newest(), state.history.lasting_m()
+        newest = state.history.newest()
+        lasting_m = state.history.lasting_m()
         sender = newest.sender
         named = state.named.with_rows(sender)
         at = np.searchsorted(named.sender, sender)
@@ -228,7 +231,8 @@ class Dwell(Believer):
     ) -> None:
         """Write other places of senders, at rows (k,), of which a tenth more has been heard since the last time."""
         count = np.bincount(history.named.sender, minlength=int(named.sender.max()) + 1)[named.sender]
-        area_m2, lasting_m = float(np.prod(grid.area.side_m)), history.lasting_m()
+        area_m2 = float(np.prod(grid.area.side_m))
+        lasting_m = history.lasting_m()
         for row in at[count[at] >= np.maximum(1.1 * named.searched[at], 2.0)].tolist():
             known_m = named.place_m[row, :2][named.probability[row, :2] >= max(self.min_probability, 1e-9)]
             said = _estimates_of(history, int(named.sender[row]), round_s)
@@ -267,9 +271,11 @@ def _estimates_of(history: History, sender: int, round_s: float) -> EstimatesOfU
     hours = Hours.of(looks.time_s, looks.week_s, round_s)
     there = np.isfinite(mine.z_m).all(axis=2) & ~_has_better(mine.z_m, truths.share)
     row, rank = np.nonzero(there)
-    right, of_class = truths.share[row, rank], hours.hour.astype(np.int64) + 24 * hours.off
+    right = truths.share[row, rank]
+    of_class = hours.hour.astype(np.int64) + 24 * hours.off
     if hours.whole_day:  # all of its places may be right
-        right, of_class = np.ones(len(row)), hours.off + 2 * (there.sum(axis=1) > 1)
+        right = np.ones(len(row))
+        of_class = hours.off + 2 * (there.sum(axis=1) > 1)
     return EstimatesOfUe(
         truths.place_m[row, rank], truths.sigma_m[row, rank], (1.0 - np.asarray(errors.outlier)[row]) * right,
         of_class[row], hours.day[row],

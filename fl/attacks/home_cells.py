@@ -21,7 +21,8 @@ from netsim.clock import DAY_S
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
-_SOFT_DB, _LEAST = 5.0, 0.02  # of the law of cells
+_SOFT_DB = 5.0
+_LEAST = 0.02  # of the law of cells
 _MOST_UPLOADS = 4  # count: shadowing at home is the same in all of them
 
 
@@ -84,7 +85,8 @@ class HomeCells(NamesPlaces, UploadAttack):
     def run(self, view: View, facts: RoundContext, state: PlaceMaps, rng: Rng) -> tuple[Estimates, PlaceMaps]:
         ue, first = np.unique(view.ue, return_index=True)  # all rows of a UE come together
         state = state.plus(ue, self._heard(view, first, facts))
-        grid, counts = self._grid(facts.public, len(state.owner)), state.of(ue)
+        grid = self._grid(facts.public, len(state.owner))
+        counts = state.of(ue)
         n = counts.sum(axis=1, keepdims=True)
         log_p = (counts * np.minimum(n, _MOST_UPLOADS) / np.maximum(n, 1.0)) @ log_law(grid.place_m, facts.public)
         p = softmax(log_p + np.log(self.population.probability(grid, facts.public)), axis=1)

@@ -24,14 +24,17 @@ from netsim.traces.source import Sheet, read_sheets
 from netsim.traces.values import shown
 from netsim.units import Float32Array, FloatArray, IntArray
 
-_CELL_M, _MOST_CELLS = 50.0, 200  # of the grid of homes, a side
+_CELL_M = 50.0
+_MOST_CELLS = 200  # of the grid of homes, a side
 _MOST_UES = 1_000  # three maps each
-_NIGHTS, _WHOLE_DAYS = 0.93, 0.45  # shares of nights, and of rounds as long as a day, that are at home
+_NIGHTS = 0.93
+_WHOLE_DAYS = 0.45  # shares of nights, and of rounds as long as a day, that are at home
 _NO_HOURS = (0.0, 0.0)
 _MOST_PEOPLE = 20_000
 _MOST_BYTES = 16 * 2**20
 _MOST_NAME = 200  # characters
-_METRES, _DEGREES = ("x_m", "y_m"), ("lat", "lon")
+_METRES = ("x_m", "y_m")
+_DEGREES = ("lat", "lon")
 _BOUNDS = {"x_m": 1e8, "y_m": 1e8, "lat": 90.0, "lon": 180.0}
 
 
@@ -59,7 +62,8 @@ def read_directory(file: str, origin_deg: tuple[float, float] | None) -> Directo
 
     Raises BadInput with one line.
     """
-    users, places = list[str](), list[FloatArray]()
+    users = list[str]()
+    places = list[FloatArray]()
     columns = _METRES
     try:
         opened(file, _MOST_BYTES).close()
@@ -103,7 +107,8 @@ def _users(sheet: Sheet) -> list[str]:
 
 def _numbers(sheet: Sheet, column: str) -> FloatArray:
     """Finite numbers (n,) within their bounds."""
-    values, most = sheet.values(column), _BOUNDS[column]
+    values = sheet.values(column)
+    most = _BOUNDS[column]
     numbers = np.asarray(pd.to_numeric(pd.Series(values), errors="coerce"), dtype=np.float64)
     for row in np.flatnonzero(~(np.abs(numbers) <= most)).tolist():
         got = shown(values[row])
@@ -139,7 +144,9 @@ class HomeLinker:
         Senders of one round are different people, and tracks of different rounds may be pieces of one; so tracks of
         this part are given to different people or, where names do not change, all tracks.
         """
-        grid, hours, past = grid_of_homes(facts.public.area), Hours.of_round(facts), known.past
+        grid = grid_of_homes(facts.public.area)
+        hours = Hours.of_round(facts)
+        past = known.past
         if alive is not None:
             past = past.select(np.isin(past.sender, alive))
         at_home = _WHOLE_DAYS if hours is not None and hours.whole_day else _NIGHTS
@@ -182,7 +189,8 @@ def grid_of_homes(area: Area) -> PlaceGrid:
 
 def outside_notes(directory: Directory, area: Area, label: str) -> tuple[str, ...]:
     """A line where people live outside of the area, whom no sender is ever given to."""
-    outside, people = int((~area.contains(directory.home_m)).sum()), len(directory.user)
+    outside = int((~area.contains(directory.home_m)).sum())
+    people = len(directory.user)
     if not outside:
         return ()
     return (

@@ -70,7 +70,8 @@ class LinkFilter(Attack):
         spared = facts.round != 1 and facts.round % self.every_rounds > 0
         if view.phase != learner.grid_phase or spared or not len(sources):
             return view.spread("centroid", sources[:0], np.zeros((0, 2))), state
-        grid, model = learner.grid(view.model_before), view.model_before
+        grid = learner.grid(view.model_before)
+        model = view.model_before
         update = view.update[:, : len(grid)]
         largest = np.abs(update).max(axis=1)
         loud = largest > 0
@@ -90,10 +91,12 @@ class LinkFilter(Attack):
     ) -> FloatArray:
         """The most likely place (n, 2) of each update (n, M), divided by its largest cell: times scale (n,)."""
         links = self.nearest_links or 10_000
-        tried_m, said = tried_places(grid.area, self.step_m), np.empty((len(shape), 2))
+        tried_m = tried_places(grid.area, self.step_m)
+        said = np.empty((len(shape), 2))
         patterns = learner.link_patterns(model, tried_m, links, self.error_db)
         for i, (y, v, factor) in enumerate(zip(shape, variance, scale, strict=True)):
-            step_m, floor = self.step_m, v + (_MISFIT_PER_M * self.step_m) ** 2
+            step_m = self.step_m
+            floor = v + (_MISFIT_PER_M * self.step_m) ** 2
             own_m = grid.centre_m[np.argsort(-(y**2) / floor, kind="stable")[:_LOUD]]
             near_m = np.concatenate([tried_m, own_m])
             of = [patterns, learner.link_patterns(model, own_m, links, self.error_db)]
@@ -103,7 +106,8 @@ class LinkFilter(Attack):
                 if step_m <= self.resolution_m:
                     break
                 step_m = step_m / 2
-                near_m, floor = _around(best_m, step_m, grid.area), v + (_MISFIT_PER_M * step_m) ** 2
+                near_m = _around(best_m, step_m, grid.area)
+                floor = v + (_MISFIT_PER_M * step_m) ** 2
                 of = [learner.link_patterns(model, near_m, links, self.error_db)]
             said[i] = best_m[0]
         return said
@@ -136,7 +140,8 @@ def noise_variance(square: FloatArray, grid: HeightGrid) -> FloatArray:
 def _covered(square: FloatArray, grid: HeightGrid) -> BoolArray:
     """Which cells got noise (n, M): the half-plane with the largest surplus of loud cells over quiet ones."""
     surplus = np.where(square > _QUIET, 1, -1)
-    best, covered = np.full(len(square), max(grid.nx, grid.ny) // 3), np.zeros(square.shape, dtype=np.bool_)
+    best = np.full(len(square), max(grid.nx, grid.ny) // 3)
+    covered = np.zeros(square.shape, dtype=np.bool_)
     for angle in 2 * np.pi * np.arange(_ANGLES) / _ANGLES:
         along = grid.centre_m @ np.array([np.cos(angle), np.sin(angle)])
         order = np.argsort(-along, kind="stable")

@@ -56,17 +56,20 @@ class MapTracks:
     @classmethod
     def none(cls) -> "MapTracks":
         """Before the first round."""
-        no, empty = no_ints(), np.zeros((0, 0), dtype=np.float32)
+        no = no_ints()
+        empty = np.zeros((0, 0), dtype=np.float32)
         return cls(NamesSoFar(no, no, no, no, np.zeros(0)), empty, empty, PlaceMaps.empty())
 
     def heard(self, name: IntArray, score: AnyFloats, facts: RoundContext, least: int, most: int) -> "MapTracks":
         """After names (n,) with maps (n, G) in a round; at least `least` tracks, the maps of at most `most` names."""
-        new, places = np.setdiff1d(name, self.names.name), score.shape[1]
+        new = np.setdiff1d(name, self.names.name)
+        places = score.shape[1]
         now = np.full(len(new), facts.round)
         begun = NamesSoFar(new, np.full(len(new), -1), now, now, np.full(len(new), facts.time_s))
         names = NamesSoFar.join([self.names, begun])
         kept = np.concatenate([self.kept.reshape(len(self.kept), places), np.zeros((len(new), places), np.float32)])
-        row, first = names.rows(name), len(names.name) - len(kept)
+        row = names.rows(name)
+        first = len(names.name) - len(kept)
         names.last[row] = facts.round
         kept[row[row >= first] - first] += score[row >= first]
         in_use = names.track[(names.last == facts.round) & (names.track >= 0)]
@@ -83,11 +86,14 @@ class MapTracks:
     def relinked(self, starts: int, rng: Rng) -> tuple[IntArray, AnyFloats]:
         """The track (N,) of each name and the maps (K, G) of all tracks in hindsight: the best of `starts` starts."""
         latest = slice(len(self.names.name) - len(self.kept), None)
-        rounds, best = np.unique(self.names.since[latest]), -1.0
+        rounds = np.unique(self.names.since[latest])
+        best = -1.0
         settled = self.score.copy()
         np.subtract.at(settled, self.names.track[latest], self.kept)
         for start in range(starts):
-            track, total, order = self.names.track.copy(), self.score.copy(), rounds
+            track = self.names.track.copy()
+            total = self.score.copy()
+            order = rounds
             if start:
                 order = rounds[np.argsort(rng.uniform("start", rounds, item=start), kind="stable")]
                 track[latest], total = -1, settled.copy()
@@ -96,12 +102,14 @@ class MapTracks:
                 passes += 1
             value = float(np.linalg.norm(total, axis=1).sum())
             if value > best:
-                best, found = value, (track, total)
+                best = value
+                found = (track, total)
         return found
 
     def links_of(self, track: IntArray) -> list[tuple[float, NameLinks]]:
         """Time of each round, and the links of its names, if they have tracks (N,)."""
-        born, rounds = np.zeros(len(track), dtype=np.bool_), list[tuple[float, NameLinks]]()
+        born = np.zeros(len(track), dtype=np.bool_)
+        rounds = list[tuple[float, NameLinks]]()
         born[np.unique(track, return_index=True)[1]] = True
         for number in np.unique(self.names.since).tolist():
             mine = np.flatnonzero(self.names.since == number)
@@ -111,10 +119,12 @@ class MapTracks:
 
     def _moved(self, order: IntArray, track: IntArray, total: AnyFloats) -> bool:
         """Whether any name moved as those that came in each round were linked again, in place; track -1 : none yet."""
-        first, moved = len(self.names.name) - len(self.kept), False
+        first = len(self.names.name) - len(self.kept)
+        moved = False
         for number in order.tolist():
             mine = first + np.flatnonzero(self.names.since[first:] == number)
-            score, before = self.kept[mine - first], track[mine]
+            score = self.kept[mine - first]
+            before = track[mine]
             linked = before >= 0
             np.subtract.at(total, before[linked], score[linked])
             track[mine] = -1
@@ -224,7 +234,8 @@ class LinkMaps(Attack):
         score = unit_rows(score - score.mean(axis=1, keepdims=True))
         good = np.flatnonzero(score.any(axis=1))
         model, of_row = np.unique(view.source_model[good], return_inverse=True)
-        total, old = np.zeros((len(model), len(grid))), np.asarray(past.score.reshape(-1, len(grid)), dtype=np.float64)
+        total = np.zeros((len(model), len(grid)))
+        old = np.asarray(past.score.reshape(-1, len(grid)), dtype=np.float64)
         known = recall(past.owner, old, model)
         np.add.at(total, of_row, score[good])
         weight = np.where(np.isfinite(known[:, :1]), _PAST, 0.0)

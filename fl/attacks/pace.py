@@ -20,9 +20,13 @@ from fl.attacks.shadow_ues import ROAMING, SPEED_MPS, STILL_M, Population
 from netsim.columns import frozen, no_floats, no_ints, no_places
 from netsim.units import FloatArray, IntArray
 
-_MOST_KEPT, _FEWEST = 512, 16
-_LEAST_MPS, _MOST_MPS, _AT_ONCE = 0.02, 50.0, 4.0
-_SAME_SPEED, _SAME_SHARE = 1.25, 0.1  # what is nearer is left as it is
+_MOST_KEPT = 512
+_FEWEST = 16
+_LEAST_MPS = 0.02
+_MOST_MPS = 50.0
+_AT_ONCE = 4.0
+_SAME_SPEED = 1.25
+_SAME_SHARE = 0.1  # what is nearer is left as it is
 
 
 @frozen
@@ -64,10 +68,12 @@ class Pace:
         if min(len(made_up_m), len(self.steps_m)) < _FEWEST:
             return self
         real, made = (step_m[step_m > STILL_M] for step_m in (self.steps_m, made_up_m))
-        ratio, roaming = 1.0, population.roaming
+        ratio = 1.0
+        roaming = population.roaming
         if min(len(real), len(made)) >= _FEWEST // 3:
             ratio = float(np.clip(np.median(real) / np.median(made), 1 / _AT_ONCE, _AT_ONCE))
-        at_rest, made_at_rest = 1 - len(real) / len(self.steps_m), 1 - len(made) / len(made_up_m)
+        at_rest = 1 - len(real) / len(self.steps_m)
+        made_at_rest = 1 - len(made) / len(made_up_m)
         if made_at_rest > _SAME_SHARE and roaming < 1:
             roaming = float(np.clip(1 - at_rest * (1 - roaming) / made_at_rest, 0.0, 1.0))
         elif at_rest > _SAME_SHARE:

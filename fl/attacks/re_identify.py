@@ -196,7 +196,8 @@ class ReIdentify(Attack):
         name, of_target = np.unique(view.ue, return_inverse=True)
         places = self._places
         learnt = places.learnt(state.errors, view, facts, rng)
-        places_m, errors = places.named_m(name, view, facts, rng), places.errors_now(learnt, facts.public.area)
+        places_m = places.named_m(name, view, facts, rng)
+        errors = places.errors_now(learnt, facts.public.area)
         clues = clues_of(view, of_target, places_m, self.use, rng)
         linker = Linker(errors, facts, self.max_speed_mps, view.renames)
         book, links = linker.linked(name, clues, state.book)
@@ -258,7 +259,9 @@ def clues_of(view: View, of_target: IntArray, places_m: FloatArray, use: tuple[C
     directions of single ones are not seen.
     """
     n = len(places_m)
-    x, cell, unit = np.full((n, NUMBERS), np.nan), np.full(n, -1), np.full((n, DIRECTION), np.nan)
+    x = np.full((n, NUMBERS), np.nan)
+    cell = np.full(n, -1)
+    unit = np.full((n, DIRECTION), np.nan)
     known = Clues(places_m if "place" in use else np.full_like(places_m, np.nan), x, cell, unit)
     if not n or "fingerprint" not in use:
         return known

@@ -130,7 +130,8 @@ class Tracker(Believer):
 
     def _filtered(self, chain: Chain, state: TrackerState) -> TrackerState:
         """After the last look of the history; a new UE begins with the prior."""
-        history, look = state.history, len(state.history) - 1
+        history = state.history
+        look = len(state.history) - 1
         state = state.only(state.lifetimes.alive[state.sender])
         sender = np.flatnonzero(state.lifetimes.alive)
         old = np.isin(sender, state.sender)
@@ -183,7 +184,8 @@ class Tracker(Believer):
         figures = self.error_figures(state.errors)
         used = state.count.sum(axis=(0, 1))
         if used.sum() > 0:
-            stay, jump = float(used[0] / used.sum()), float(used[-1] / used.sum())
+            stay = float(used[0] / used.sum())
+            jump = float(used[-1] / used.sum())
             figures |= {"stay_share": stay, "jump_share": jump}
         return figures
 
@@ -197,7 +199,8 @@ class Tracker(Believer):
 
     def hindsight(self, state: TrackerState, facts: RoundContext) -> Iterator[Belief]:
         """Beliefs about given-up names while they were followed: their motion is learnt from the beginning."""
-        chain, lives = self._chain(facts, len(state.sender)), state.lifetimes
+        chain = self._chain(facts, len(state.sender))
+        lives = state.lifetimes
         for group in lives.together():
             history = state.history.only(group, int(lives.gone[group].max()))
             habits = self._habits(chain, state.only(np.isin(state.sender, group)), group)
@@ -209,7 +212,8 @@ class Tracker(Believer):
                     there = (first[rows] <= look) & (round_ < lives.gone[ue])
                     if there.any():
                         flat = p[look, there].reshape(-1, len(chain.grid))
-                        time_s, errors = float(history.looks.time_s[look]), history.looks.errors[look]
+                        time_s = float(history.looks.time_s[look])
+                        errors = history.looks.errors[look]
                         yield self._belief(chain, state, round_, time_s, ue[there], flat, errors)
 
     def _belief(
@@ -234,7 +238,8 @@ class Tracker(Believer):
 
     def _population(self, chain: Chain, facts: RoundContext) -> Population:
         """Where shadow UEs live, and how they move."""
-        roaming, speed_mps = self.roaming, self.speed_mps
+        roaming = self.roaming
+        speed_mps = self.speed_mps
         return Population(
             chain.grid,
             self.population.probability(chain.grid, facts.public),
@@ -252,7 +257,8 @@ class Tracker(Believer):
 
     def _habits(self, chain: Chain, state: TrackerState, sender: IntArray) -> Habits:
         """Habits of senders (n,) ascending as learnt until now, which begin with the motion of shadow UEs, if any."""
-        grid, sigma_m = chain.grid, chain.motion.sigma_m
+        grid = chain.grid
+        sigma_m = chain.motion.sigma_m
         borrowed = weights_of(state.errors.displacements_m, sigma_m, float(grid.cell_m.max()), grid.area.side_m)
         habits = Habits.none(len(sender), borrowed, grid, hours=self.hours, own_places=self.own_places)
         if len(state.sender):

@@ -97,7 +97,8 @@ def _answers(p: Float32Array, grid: PlaceGrid, hit_radius_m: float, point_m: Flo
     """`answers` of a few beliefs (k, G)."""
     middle_m = _least_distance_m(p, grid)
     place_m = sharpened(middle_m, grid, point_m, alone)
-    within, mass = probability_within(p, grid, place_m, hit_radius_m), disc_masses(p, grid, hit_radius_m)
+    within = probability_within(p, grid, place_m, hit_radius_m)
+    mass = disc_masses(p, grid, hit_radius_m)
     best = mass.argmax(axis=1)
     held = np.take_along_axis(mass, best[:, None], axis=1)[:, 0].astype(np.float64)
     same = (within >= _AS_GOOD * held) | (alone & (place_m != middle_m).any(axis=1))
@@ -138,7 +139,8 @@ def _least_distance_m(p: Float32Array, grid: PlaceGrid) -> FloatArray:
     """
     maps = p.reshape(-1, grid.ny, grid.nx)
     (in_y, y_m), (in_x, x_m) = _gathered(grid.ny, float(grid.cell_m[1])), _gathered(grid.nx, float(grid.cell_m[0]))
-    along, blocks = maps @ in_x, in_y.shape[1] * in_x.shape[1]
+    along = maps @ in_x
+    blocks = in_y.shape[1] * in_x.shape[1]
     mass = np.maximum(in_y.T @ along, np.float32(1e-30))
     block_y = ((in_y * y_m[:, None]).T @ along / mass).reshape(len(p), blocks)
     block_x = (in_y.T @ (maps @ (in_x * x_m[:, None])) / mass).reshape(len(p), blocks)
@@ -194,7 +196,8 @@ def expected_distance_m(probability: Float32Array, grid: PlaceGrid, place_m: Flo
     middle_m = grid.place_m.reshape(grid.ny, grid.nx, 2)
     x = (middle_m[0, :, 0] - place_m[:, :1]).astype(np.float32) ** 2
     y = (middle_m[:, 0, 1] - place_m[:, 1:]).astype(np.float32) ** 2
-    own, mean = np.float32(_OWN**2 * np.prod(grid.cell_m)), np.empty(len(place_m))
+    own = np.float32(_OWN**2 * np.prod(grid.cell_m))
+    mean = np.empty(len(place_m))
     for row, p in enumerate(probability):
         distance = np.sqrt(np.maximum(y[row, :, None] + x[row], own))
         mean[row] = p @ distance.reshape(-1)
@@ -206,13 +209,15 @@ def probability_within(
 ) -> FloatArray:
     """Mass (k,) of beliefs (k, G) within hit_radius_m of the cells of places (k, 2)."""
     share = disc_shares(grid, hit_radius_m)
-    ry, rx = share.shape[0] // 2, share.shape[1] // 2
+    ry = share.shape[0] // 2
+    rx = share.shape[1] // 2
     maps = probability.reshape(-1, grid.ny, grid.nx)
     row, column = np.divmod(grid.nearest(place_m), grid.nx)
     total = np.zeros(len(maps))
     every = np.arange(len(maps))
     for dy, dx in np.argwhere(share > 0).tolist():
-        y, x = row + dy - ry, column + dx - rx
+        y = row + dy - ry
+        x = column + dx - rx
         inside = (y >= 0) & (y < grid.ny) & (x >= 0) & (x < grid.nx)
         total[inside] += share[dy, dx] * maps[every[inside], y[inside], x[inside]]
     return total

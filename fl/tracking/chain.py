@@ -75,12 +75,16 @@ class Chain:
         """Beliefs (n_ue, ny, nx) after rounds of motion in these classes of hours and one look; and the uses
         (n_ue, K + 2) of the components, where exactly one round has passed, else 0.
         """
-        new, uses = np.empty_like(p), np.zeros((len(p), len(self.motion.sigma_m) + 2))
+        new = np.empty_like(p)
+        uses = np.zeros((len(p), len(self.motion.sigma_m) + 2))
         for rows in _groups(len(p), len(self.grid), 1):
-            some, seen, own = p[rows], emission.select(rows), habits.of(rows)
+            some = p[rows]
+            seen = emission.select(rows)
+            own = habits.of(rows)
             e = seen.maps()
             for at in classes:
-                leg, waves = own.leg(at, self.prior), self.motion.waves(some)
+                leg = own.leg(at, self.prior)
+                waves = self.motion.waves(some)
                 if len(classes) == 1:
                     uses[rows] = self.motion.uses(some, waves, leg, e, self.motion.waves_of(seen))
                 some = self.motion.step(some, waves, leg)
@@ -134,11 +138,13 @@ class Chain:
         """One pass forward and backward: the smoother's beliefs (S, n_ue, ny, nx); new : where uses and beliefs are
         added, if any; a pass that learns motion alone leaves the filter's beliefs.
         """
-        p, motion = self._forward(looks), self.motion
+        p = self._forward(looks)
+        motion = self.motion
         v = np.ones_like(p[0])
         believes = new is None or new.own_places
         for t in range(len(p) - 1, -1, -1):
-            classes, seen = looks.classes[t], looks.first <= t
+            classes = looks.classes[t]
+            seen = looks.first <= t
             if believes:
                 p[t] = scaled(p[t] * v)
             if new is not None and classes:
@@ -147,7 +153,8 @@ class Chain:
                 break
             v = v * looks.likelihood(t)
             for at in reversed(classes):
-                leg, waves = looks.legs[at], motion.waves(v)
+                leg = looks.legs[at]
+                waves = motion.waves(v)
                 if new is not None and len(classes) == 1:
                     uses = motion.uses(p[t - 1], motion.waves(p[t - 1]), leg, v, waves)
                     new.add_uses(at, np.where((looks.first < t)[:, None], uses, 0.0))

@@ -106,8 +106,11 @@ class Hours:
 
         Hours that end before they begin go over midnight; the night is that of the day on which it began.
         """
-        day, hour = int(self.day[0]), float(self.hour[0])
-        over_midnight, early, late = home[1] < home[0], hour < home[1], hour >= home[0]
+        day = int(self.day[0])
+        hour = float(self.hour[0])
+        over_midnight = home[1] < home[0]
+        early = hour < home[1]
+        late = hour >= home[0]
         if (early or late) if over_midnight else (early and late):
             return Period(day - (over_midnight and early), True)
         return Period(day, False) if work[0] <= hour < work[1] and not self.off[0] else None
@@ -133,13 +136,15 @@ class Residences(Columns):
     @classmethod
     def nothing(cls, sender: IntArray, places: int) -> Residences:
         """Before the first round."""
-        n, count = len(sender), np.zeros(len(sender), dtype=np.int64)
+        n = len(sender)
+        count = np.zeros(len(sender), dtype=np.int64)
         home, work, rest = np.zeros((3, n, places), dtype=np.float32)
         return cls(sender, home, work, rest, np.zeros(n), count, count, count, count, np.zeros(n, dtype=np.bool_))
 
     def plus(self, sender: IntArray, log_e: Maps, period: Period, shares: Shares) -> Residences:
         """With log_e (n, G) of one round in this period, of senders (n,) ascending."""
-        mine, places = np.isin(self.sender, sender), log_e.shape[1]
+        mine = np.isin(self.sender, sender)
+        places = log_e.shape[1]
         begun = Residences.nothing(np.setdiff1d(sender, self.sender), places)
         kept = self.select(mine) if mine.any() else begun.select(slice(0))
         rows = Residences.join([kept, begun])
@@ -154,7 +159,9 @@ class Residences(Columns):
 
     def closed(self, shares: Shares, over: BoolArray) -> Residences:
         """With the open periods that are over (k,) counted as they stand."""
-        home, work, none = self.home.copy(), self.work.copy(), self.none.copy()
+        home = self.home.copy()
+        work = self.work.copy()
+        none = self.none.copy()
         prior = even_prior(self.open.shape[1])
         over = over & (self.rounds > 0)
         for some in blocks(np.flatnonzero(over & self.night)):
@@ -224,7 +231,8 @@ def log_mixed(share: float, log_e: Maps, log_other: FloatArray) -> Maps:
 
 def log_away(stay: float, log_e: Maps, home: Maps, prior: Maps) -> FloatArray:
     """log a_d (n,): the estimates of a workday (n, G) of a UE that does not work that day."""
-    here, elsewhere = log_mean(log_e, home), log_mean(log_e, prior)
+    here = log_mean(log_e, home)
+    elsewhere = log_mean(log_e, prior)
     return np.asarray(np.logaddexp(np.log(stay) + here, np.log1p(-stay) + elsewhere))
 
 

@@ -123,7 +123,8 @@ class ErrorModel:
     def emission(self, z_m: FloatArray, grid: PlaceGrid) -> Emission:
         """Emission of estimates z_m (n, R, 2), NaN where nothing was named: integrated exactly over each cell."""
         ranks = max(int(np.isfinite(z_m).all(axis=2).any(axis=0).sum()), 1)
-        truths, area_m2 = self.truths(z_m[:, :ranks]), float(np.prod(grid.area.side_m))
+        truths = self.truths(z_m[:, :ranks])
+        area_m2 = float(np.prod(grid.area.side_m))
         named = truths.share > 0
         edges = (
             low + cell * np.arange(n + 1)

@@ -32,7 +32,8 @@ from netsim.units import FloatArray, IntArray
 DIRECTION = 256
 """numbers of a projected update"""
 _PRIOR = 10.0  # pairs that first guesses count
-_LEAST, _MOST = 1e-3, 1.0 - 1e-9  # of w / t
+_LEAST = 1e-3
+_MOST = 1.0 - 1e-9  # of w / t
 
 
 @frozen
@@ -68,13 +69,17 @@ class KeptTracks(Columns):
     def begun(cls, number: IntArray, numbers: int) -> KeptTracks:
         """Tracks (n,) of which nothing is known."""
         m = len(number)
-        none, no_x = np.full(m, -1), np.zeros((m, numbers))
+        none = np.full(m, -1)
+        no_x = np.zeros((m, numbers))
         return cls(number, np.zeros((m, 2)), np.zeros(m), np.zeros(m), none, no_x, no_x, none, np.zeros((m, DIRECTION)))
 
     def with_updates(self, rows: IntArray, clues: Clues) -> KeptTracks:
         """With fingerprints of updates (n,) of the tracks at rows (n,), each once."""
         there = np.isfinite(clues.x)
-        count, x, cell, unit = self.count.copy(), self.x.copy(), self.cell.copy(), self.unit.copy()
+        count = self.count.copy()
+        x = self.x.copy()
+        cell = self.cell.copy()
+        unit = self.unit.copy()
         count[rows] += there
         x[rows] += np.where(there, np.nan_to_num(clues.x) - x[rows], 0.0) / np.maximum(count[rows], 1.0)
         cell[rows] = np.where(clues.cell >= 0, clues.cell, cell[rows])
@@ -83,7 +88,10 @@ class KeptTracks(Columns):
 
     def seen_at(self, rows: IntArray, mean_m: FloatArray, var_m2: FloatArray, facts: RoundContext) -> KeptTracks:
         """With the tracks at rows (n,) at places mean_m (n, 2), var_m2 (n,) in this round."""
-        mean, var, seen_s, number = self.mean_m.copy(), self.var_m2.copy(), self.seen_s.copy(), self.round.copy()
+        mean = self.mean_m.copy()
+        var = self.var_m2.copy()
+        seen_s = self.seen_s.copy()
+        number = self.round.copy()
         mean[rows] = mean_m
         var[rows] = var_m2
         seen_s[rows] = facts.time_s
@@ -111,8 +119,10 @@ class Numbers:
 
     def heard(self, clues: Clues) -> Numbers:
         """After updates (k,), whatever their tracks."""
-        there, x = np.isfinite(clues.x).sum(axis=0), np.nan_to_num(clues.x)
-        total, square = self.total + x.sum(axis=0), self.square + (x**2).sum(axis=0)
+        there = np.isfinite(clues.x).sum(axis=0)
+        x = np.nan_to_num(clues.x)
+        total = self.total + x.sum(axis=0)
+        square = self.square + (x**2).sum(axis=0)
         return replace(self, every=self.every + there, total=total, square=square)
 
     def _moments(self) -> tuple[FloatArray, FloatArray]:
@@ -207,7 +217,8 @@ class Directions:
     def learnt(self, tracks: KeptTracks, clues: Clues, together: FloatArray) -> Directions:
         """After updates (k,) that belong to tracks with probabilities (m, k)."""
         cosine = self._cosines(tracks, clues)
-        there, c = np.isfinite(cosine).astype(np.float64), np.nan_to_num(cosine)
+        there = np.isfinite(cosine).astype(np.float64)
+        c = np.nan_to_num(cosine)
         powers = np.stack([np.ones_like(c), c, c**2])
         same, other = ((powers * weight).sum(axis=(1, 2)) for weight in (there * together, there))
         return Directions(self.same + same, self.other + other)
@@ -238,7 +249,8 @@ class Prints:
 
     def log_ratios(self, tracks: KeptTracks, clues: Clues) -> FloatArray:
         """log f(x_i | track j) / f(x_i): (m, k)."""
-        numbers, cells = self.numbers.log_ratios(tracks, clues), self.cells.log_ratios(tracks, clues)
+        numbers = self.numbers.log_ratios(tracks, clues)
+        cells = self.cells.log_ratios(tracks, clues)
         return numbers + cells + self.directions.log_ratios(tracks, clues)
 
     def learnt(self, tracks: KeptTracks, clues: Clues, together: FloatArray) -> Prints:
@@ -260,7 +272,8 @@ def projected(update: FloatArray, model: IntArray, of: IntArray, n: int, rng: Rn
     for m in np.unique(model[good]).tolist():
         rows = np.flatnonzero(good & (model == m))
         drawn = (2.0 * DIRECTION * rng.uniform("bucket", [m], (update.shape[1],))[0]).astype(np.int64)
-        bucket, sign = drawn // 2, np.where(drawn % 2 == 0, 1.0, -1.0)
+        bucket = drawn // 2
+        sign = np.where(drawn % 2 == 0, 1.0, -1.0)
         order = np.argsort(bucket, kind="stable")
         some, first = np.unique(bucket[order], return_index=True)
         np.add.at(total, (of[rows][:, None], some), np.add.reduceat((update[rows] * sign)[:, order], first, axis=1))

@@ -107,7 +107,8 @@ class History:
         (k,).
         """
         mine = self.named.select(np.isin(self.named.sender, sender))
-        at, first = np.searchsorted(sender, mine.sender), np.full(len(sender), len(self))
+        at = np.searchsorted(sender, mine.sender)
+        first = np.full(len(sender), len(self))
         z_m = np.full((len(self), len(sender), *mine.z_m.shape[1:]), np.nan)
         z_m[mine.look, at] = mine.z_m
         np.minimum.at(first, at, mine.look)
@@ -116,7 +117,8 @@ class History:
     def only(self, sender: IntArray, until: int) -> History:
         """Looks at senders (k,), from the first one on, before the round `until`."""
         mine = self.named.select(np.isin(self.named.sender, sender))
-        low, high = mine.look.min(initial=len(self)), np.searchsorted(self.looks.round, until, "left")
+        low = mine.look.min(initial=len(self))
+        high = np.searchsorted(self.looks.round, until, "left")
         return History(self.looks.select(slice(low, high)), replace(mine, look=mine.look - low))
 
     def points_m(self, round_: int, sender: IntArray, alone: bool = False) -> FloatArray:
@@ -124,10 +126,8 @@ class History:
         the first of them stands, NaN where estimates are no places.
         """
         look = int(np.searchsorted(self.looks.round, round_, "right")) - 1
-        errors, now = (
-            self.looks.errors[look],
-            self.named.select(slice(*np.searchsorted(self.named.look, [look, look + 1]))),
-        )
+        errors = self.looks.errors[look]
+        now = self.named.select(slice(*np.searchsorted(self.named.look, [look, look + 1])))
         points = np.full((len(sender), *self.named.z_m.shape[1:]), np.nan)
         _, mine, theirs = np.intersect1d(sender, now.sender, assume_unique=True, return_indices=True)
         z_m = now.z_m[theirs]
@@ -140,7 +140,8 @@ class History:
 def hour_class(week_s: FloatArray, round_s: float) -> IntArray:
     """Class (n,) of the middle of rounds that end at week_s (n,), seconds since Monday's midnight; 0 where unknown."""
     middle_s = np.nan_to_num(week_s) - (round_s / 2 if np.isfinite(round_s) else 0.0)
-    day, hour = np.floor(middle_s / DAY_S).astype(np.int64) % 7, np.floor(middle_s / _HOUR_S).astype(np.int64) % 24
+    day = np.floor(middle_s / DAY_S).astype(np.int64) % 7
+    hour = np.floor(middle_s / _HOUR_S).astype(np.int64) % 24
     return np.where(np.isfinite(week_s), hour + 24 * (day >= 5), 0)
 
 
@@ -164,9 +165,11 @@ class Lifetimes(Columns):
 
     def after(self, names: IntArray, facts: RoundContext, renames: bool) -> Lifetimes:
         """After a round in which names (k,), each once, were heard; without `renames` none is ever given up."""
-        at, time_s = self._latest(names), facts.time_s
+        at = self._latest(names)
+        time_s = facts.time_s
         before = at[at >= 0]
-        silent_s, last_s = self.silent_s.copy(), self.last_s.copy()
+        silent_s = self.silent_s.copy()
+        last_s = self.last_s.copy()
         silent_s[before] = np.maximum(silent_s[before], time_s - last_s[before])
         again = before[self.alive[before]]
         last_s[again] = time_s
@@ -188,7 +191,8 @@ class Lifetimes(Columns):
 
     def together(self) -> list[IntArray]:
         """Senders in groups (k,): each began while the first one of its group was followed."""
-        groups, start = list[IntArray](), 0
+        groups = list[IntArray]()
+        start = 0
         while start < len(self.name):
             end = int(np.searchsorted(self.first, self.gone[start], "left"))
             groups.append(np.arange(start, end))

@@ -37,14 +37,19 @@ from netsim.columns import Columns, frozen, no_ints
 from netsim.units import BoolArray, Float32Array, FloatArray, IntArray
 
 _STD_M = np.array([0.0, 150.0, 400.0, 1000.0, 2500.0])  # of motion in one round, per axis; the first stays
-_STAYS, _MOVES = 10.0, 2.5  # what first guesses of their weights count, in links
-_SEEN, _ROUNDS = 0.7, 5.0  # share of tracks that go on, and what this guess counts, in tracks
-_LEAST, _MOST = 0.01, 0.95
-_LEAST_S, _LEAST_ROUNDS = 3600.0, 6.0  # after which a track that nothing belonged to is given up
+_STAYS = 10.0
+_MOVES = 2.5  # what first guesses of their weights count, in links
+_SEEN = 0.7
+_ROUNDS = 5.0  # share of tracks that go on, and what this guess counts, in tracks
+_LEAST = 0.01
+_MOST = 0.95
+_LEAST_S = 3600.0
+_LEAST_ROUNDS = 6.0  # after which a track that nothing belonged to is given up
 _NUMBERS = 5_000_000  # of one block of densities
 _LEAST_RATIO = 1e-12  # of likelihoods, and share of people outside
 
-NO_PERSON, UNKNOWN = -1, -2
+NO_PERSON = -1
+UNKNOWN = -2
 """persons: none of the directory; nothing is said"""
 
 
@@ -320,9 +325,12 @@ class Linker:
     """Links the names of one round: error of places, facts, the largest speed of UEs, and whether names ever change."""
 
     def __init__(self, error: ErrorModel, facts: RoundContext, speed_mps: float, renames: bool = True) -> None:
-        self.error, self.facts, self.renames = error, facts, renames
+        self.error = error
+        self.facts = facts
+        self.renames = renames
         area = facts.public.area
-        self.area_m2, self.centre_m = float(np.prod(area.side_m)), area.low_m + area.side_m / 2
+        self.area_m2 = float(np.prod(area.side_m))
+        self.centre_m = area.low_m + area.side_m / 2
         self.round_s = facts.round_s if np.isfinite(facts.round_s) else 0.0
         widest_m = speed_mps * self.round_s / 2 if self.round_s else np.inf
         self.var_m2 = np.minimum(_STD_M, widest_m) ** 2
@@ -335,7 +343,8 @@ class Linker:
         row = book.rows(track)  # of each name; names that it knows are certain
         unheard = np.append(book.tracks.round, -1)[row] != self.facts.round
         book = replace(book, prints=book.prints.heard(clues.select(unheard)))
-        new, known = np.flatnonzero(row < 0), np.flatnonzero(row >= 0)
+        new = np.flatnonzero(row < 0)
+        known = np.flatnonzero(row >= 0)
         open_ = np.setdiff1d(np.flatnonzero((book.tracks.round != self.facts.round) & self.renames), row[known])
         cost, birth, miss = self._costs(book, open_, clues.select(new))
         chosen = assigned(cost, birth, miss)
@@ -367,7 +376,8 @@ class Linker:
 
     def _costs(self, book: Book, rows: IntArray, clues: Clues) -> tuple[FloatArray, float, float]:
         """C (m, k) of tracks at rows (m,) that may go on as new names (k,), and what a birth and a miss cost."""
-        rates, tracks = book.rates, book.tracks.select(rows)
+        rates = book.rates
+        tracks = book.tracks.select(rows)
         seen = float(np.clip(rates.seen / rates.tracks, _LEAST, _MOST))
         density = densities(self._last_seen(tracks), clues.z_m, self.error, self._motion(rates), self.area_m2)
         cost = -np.log(seen * np.maximum(density, 1e-300)) - book.prints.log_ratios(tracks, clues)
@@ -379,11 +389,14 @@ class Linker:
         """Learn from a round: names (k,) are given to the tracks at rows (k,), to which they belong with probabilities
         (m, k); born : numbers of those that are new. What was heard before in this round does not count again.
         """
-        facts, rows, some = self.facts, row[unheard], clues.select(unheard)
+        facts = self.facts
+        rows = row[unheard]
+        some = clues.select(unheard)
         prints = book.prints.learnt(book.tracks, some, together[:, unheard])
         tracks = book.with_tracks(born).tracks
         again = tracks.round[rows] >= 0
-        last, motion = self._last_seen(tracks.select(rows)), self._motion(book.rates)
+        last = self._last_seen(tracks.select(rows))
+        motion = self._motion(book.rates)
         mean_m, var_m2, share = moved(last, some.z_m, self.error, motion, self.area_m2)
         rates = book.rates
         if book.born:

@@ -43,11 +43,14 @@ from netsim.rng import ndtr
 from netsim.units import Float32Array, FloatArray, IntArray
 
 SIGMA_M = (150.0, 400.0, 1000.0, 2500.0)
-CLASSES, PARTS = 48, 8
+CLASSES = 48
+PARTS = 8
 _BORROWED = 8.0  # m_0, rounds
 _POOLED = 20.0  # m, rounds
-_PART, _ALL = 0.6, 0.3
-_STAY, _JUMP = 0.5, 0.1  # of an unknown UE; the Gaussians share the rest
+_PART = 0.6
+_ALL = 0.3
+_STAY = 0.5
+_JUMP = 0.1  # of an unknown UE; the Gaussians share the rest
 _UNSEEN = 0.1  # of the weights of shadow UEs
 _STEPS = 60
 _NARROW = 1.0 / 3.0  # of a cell: nothing that a cell tells from staying
@@ -187,7 +190,8 @@ def resampled(p: Maps, grid: PlaceGrid) -> Maps:
 
 def _overlap(n: int, m: int) -> Float32Array:
     """Share (n, m) of each of n equal cells of an axis that lies in each of m."""
-    low, start = np.arange(n)[:, None] / n, np.arange(m) / m
+    low = np.arange(n)[:, None] / n
+    start = np.arange(m) / m
     inside = np.minimum(low + 1 / n, start + 1 / m) - np.maximum(low, start)
     return np.asarray(n * np.maximum(inside, 0.0), dtype=np.float32)
 
@@ -218,7 +222,8 @@ class Habits:
         """Motion in a round of a class of hours; prior (1, ny, nx) of jumps."""
         if not self.own_places:
             return RoundOfMotion(self.weight(at), prior)
-        part, every = self.beliefs[:, _part_of_day(at)], self.beliefs.sum(axis=1)
+        part = self.beliefs[:, _part_of_day(at)]
+        every = self.beliefs.sum(axis=1)
         mixed = np.float32(_PART) * _mean(part, prior) + np.float32(_ALL) * _mean(every, prior)
         return RoundOfMotion(self.weight(at), np.asarray(mixed + np.float32(1 - _PART - _ALL) * prior))
 

@@ -12,7 +12,8 @@ from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.units import Float32Array, FloatArray, IntArray
 
-_WIDEST_M, _OF_SHORTEST = 25.0, 1.6  # a usual cell, and a cell over the shortest length that a map resolves,
+_WIDEST_M = 25.0
+_OF_SHORTEST = 1.6  # a usual cell, and a cell over the shortest length that a map resolves,
 _USUAL_PLACES = 100_000  # where it makes no more places
 _MOST_PLACES = 1_000_000
 _MOST_NUMBERS = 500_000_000  # of the maps of all targets together

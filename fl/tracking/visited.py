@@ -26,7 +26,8 @@ from fl.evenly import evenly
 from netsim.columns import frozen, no_places
 from netsim.units import BoolArray, FloatArray, IntArray
 
-_PRIOR, _STEPS = 20.0, 40
+_PRIOR = 20.0
+_STEPS = 40
 _SUREST = 0.999  # probability that an estimate is of one of the places, at most
 _LEAST_DAYS = 2  # of which a place that is visited again has estimates
 _TRIES = 3  # places that are fitted for one that is named, at most
@@ -90,7 +91,8 @@ def habits(
         days = np.unique(said.day[more.mine[:, -1] > 0.5])  # with an estimate that is probably of this place
         if gain <= 0 or len(days) < _LEAST_DAYS:
             break
-        found, odds = more, np.append(odds, gain)
+        found = more
+        odds = np.append(odds, gain)
     new = np.flatnonzero(_apart(found, hit_radius_m)[len(known_m) :])
     order = new[np.argsort(-found.mine[:, len(known_m) + new].sum(axis=0), kind="stable")]
     within = _within(said, found, bias_m, hit_radius_m)[len(known_m) :] / (1.0 + np.exp(-odds))
@@ -108,7 +110,8 @@ def home_and_work(
 ) -> Visited:
     """Home and workplace (2, 2), NaN where there is none, of shares (C, 2) that are known."""
     none = FittedPlaces(no_places(), np.zeros((len(said.z_m), 0)), 0.0)
-    place_m, probability = np.full((2, 2), np.nan), np.zeros(2)
+    place_m = np.full((2, 2), np.nan)
+    probability = np.zeros(2)
     right = share.max(axis=1)[said.of_class] * said.right
     seed = said.z_m[_densest(said, none, right)]
     one = [_with_shares(said, seed[None], share[:, [k]], area_m2) for k in (0, 1)]
@@ -124,7 +127,8 @@ def home_and_work(
     if p[1] > p[2:].max():
         place_m[0], probability[0] = one[0].place_m[0], p[1] * _within(said, one[0], bias_m, hit_radius_m)[0]
     else:
-        place_m, probability = ways[best].place_m, p[2 + best] * _within(said, ways[best], bias_m, hit_radius_m)
+        place_m = ways[best].place_m
+        probability = p[2 + best] * _within(said, ways[best], bias_m, hit_radius_m)
         same = np.linalg.norm(one[0].place_m[0] - place_m[0]) <= hit_radius_m
         probability[0] += p[1] * same * _within(said, one[0], bias_m, hit_radius_m)[0]
     return Visited(place_m, probability)
