@@ -64,7 +64,8 @@ class Momentum(Optimiser):
     def step(
         self, w: FloatArray, g: FloatArray, memory: list[FloatArray], learning_rate: float, t: int | IntArray
     ) -> None:
-        velocity, number = memory[0], w.dtype.type
+        velocity = memory[0]
+        number = w.dtype.type
         velocity *= number(self.momentum)
         velocity += g
         w -= number(learning_rate) * velocity
@@ -95,8 +96,10 @@ class Adam(Optimiser):
     def step(
         self, w: FloatArray, g: FloatArray, memory: list[FloatArray], learning_rate: float, t: int | IntArray
     ) -> None:
-        (m, v), number = memory, w.dtype.type
-        size, root = number(learning_rate / (1.0 - self.beta1**t)), number((1.0 - self.beta2**t) ** 0.5)
+        (m, v) = memory
+        number = w.dtype.type
+        size = number(learning_rate / (1.0 - self.beta1**t))
+        root = number((1.0 - self.beta2**t) ** 0.5)
         m *= number(self.beta1)
         m += number(1.0 - self.beta1) * g
         v *= number(self.beta2)

@@ -52,11 +52,14 @@ class ClusterBatch(Curation):
     def apply(self, local: Local, facts: RoundContext, state: State, rng: Rng) -> Curated:
         from fl.dbscan import dbscan  # compiled: not for readers of scenarios
 
-        n, keep = len(local.ue), np.zeros(len(local.x), dtype=bool)
-        clusters, noise = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
+        n = len(local.ue)
+        keep = np.zeros(len(local.x), dtype=bool)
+        clusters = np.zeros(n, dtype=np.int64)
+        noise = np.zeros(n, dtype=np.int64)
         owner = row_id(local.ue, local.model).tolist()
         for row in np.flatnonzero(local.count):
-            start, stop = local.ptr[row], local.ptr[row + 1]
+            start = local.ptr[row]
+            stop = local.ptr[row + 1]
             position_m = local.x[start:stop]
             cluster = dbscan(position_m, self.eps_m, self.min_samples)
             clusters[row], noise[row] = cluster.max() + 1, (cluster < 0).sum()

@@ -78,7 +78,8 @@ class Gan(Curation):
         mean = [p.mean(axis=0) for p in pieces]
         scale = [np.maximum(p.std(axis=0), _SMALLEST_M) for p in pieces]
         z = [(p - m) / s for p, m, s in zip(pieces, mean, scale, strict=True)]
-        count, first = np.array([len(p) for p in z]), np.cumsum([0, *(len(p) for p in z[:-1])])
+        count = np.array([len(p) for p in z])
+        first = np.cumsum([0, *(len(p) for p in z[:-1])])
         flat = torch.from_numpy(np.concatenate(z))
         generator = _network("generator", (2 + _NOISE, self.hidden, 2), owner, rng)
         adversary = _network("adversary", (2, self.hidden, 2), owner, rng)

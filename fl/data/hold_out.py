@@ -44,7 +44,8 @@ class Sessions:
     def plus(self, ue: IntArray, time_s: FloatArray, gap_s: float) -> tuple[Sessions, IntArray]:
         """The sessions after measurements of ue (N,) at time_s (N,), and the number of each one's session, from 0."""
         order = np.lexsort((time_s, ue))
-        u, t = ue[order], time_s[order]
+        u = ue[order]
+        t = time_s[order]
         first = np.append(True, u[1:] != u[:-1])[: len(u)]
         before_s = np.where(first, self.last_s[u], np.append(0.0, t[:-1])[: len(u)])
         begun = np.cumsum(t - before_s > gap_s + slack_s(gap_s, t))
@@ -52,7 +53,8 @@ class Sessions:
         count = np.diff(np.append(at, len(u)))
         earlier = np.append(0, begun)[at]  # sessions that began before the UE's first measurement here
         total = self.number[u] + begun - np.repeat(earlier, count)
-        last_s, number = self.last_s.copy(), self.number.copy()
+        last_s = self.last_s.copy()
+        number = self.number.copy()
         end = at + count - 1
         last_s[u[end]], number[u[end]] = t[end], total[end]
         session = np.empty(len(u), dtype=np.int64)
@@ -80,7 +82,8 @@ def held_out_days(time_s: FloatArray, days: IntArray, share: float, rng: Rng) ->
     holds out none of these, or all, it draws among them alone, and one of the first 1 / share at least. A single day is
     not held out: nothing would be learnt.
     """
-    always, rare = replace(rng, round=0), min(share, 1.0 - share)
+    always = replace(rng, round=0)
+    rare = min(share, 1.0 - share)
     number = days_of(time_s)
     within = min(1.0, len(days) * rare)
 

@@ -66,10 +66,13 @@ class Images(Data):
         counts = self.partition.counts(size, whole.per_class, rng)
         short = np.flatnonzero(counts.sum(axis=1) < (1 if self.samples is None else size))
         if len(short):
-            ue, kind = short[0], self.partition.kind
-            place, remedy = "learning.data.samples", "samples or UEs, or leave samples out"
+            ue = short[0]
+            kind = self.partition.kind
+            place = "learning.data.samples"
+            remedy = "samples or UEs, or leave samples out"
             if self.samples is None:
-                place, remedy = "world.ues.count", "UEs"
+                place = "world.ues.count"
+                remedy = "UEs"
             raise BadInput(
                 f"{place}: ue{ue} is to hold {size[ue]:,} of {len(whole.label):,} images, and of the classes that "
                 f"{kind} gives it {counts[ue].sum():,} are left that no other UE holds; take fewer {remedy}"
@@ -82,7 +85,8 @@ class Images(Data):
     ) -> tuple[TakenData, ImageOwners]:
         whole = collection(self.folder)
         here = np.unique(observed.ue)
-        begin, count = state.ptr[here], np.diff(state.ptr)[here]
+        begin = state.ptr[here]
+        count = np.diff(state.ptr)[here]
         ptr = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
         chosen = state.index[np.arange(ptr[-1]) - np.repeat(ptr[:-1] - begin, count)]
         local = Local(
@@ -94,7 +98,8 @@ class Images(Data):
             time_s=np.zeros(len(chosen)),
         )
         scored = slice(0) if state.scored else slice(None)
-        pixels, label = whole.held_out[scored], whole.held_out_label[scored]
+        pixels = whole.held_out[scored]
+        label = whole.held_out_label[scored]
         no_ue = np.full(len(label), -1, dtype=np.int64)
         held_out = HeldOut(no_ue, np.zeros_like(no_ue), cast(FloatArray, pixels), label.astype(np.float64), no_ue)
         return TakenData(local, local, held_out), replace(state, scored=state.scored or len(here) > 0)

@@ -116,7 +116,8 @@ class LinkMeasurements(Data):
         held = out & ~(new_ue & new_station)
         some = observed.select(held & (not again))
         fresh = measured.keep(~out[~new_ue])
-        train, past = fresh, state.past
+        train = fresh
+        past = state.past
         if self.memory == "all":
             now = Signals.of(fresh)
             train = recalled(now, past, row_id(fresh.ue, fresh.model), None, rng)
@@ -161,6 +162,7 @@ class Positions(Data):
         order = np.lexsort((observed.time_s, observed.ue))
         ue, first = np.unique(observed.ue[order], return_index=True)
         last = observed.select(order[np.append(first[1:], len(order)) - 1] if len(ue) else order)
-        n, model = len(ue), np.zeros(len(ue), dtype=np.int64)
+        n = len(ue)
+        model = np.zeros(len(ue), dtype=np.int64)
         places = Local(ue, model, np.arange(n + 1), last.position_m, None, last.time_s, last.cell)
         return TakenData(places, places, HeldOut(ue, model, last.position_m, last.rsrp_dbm, last.cell)), state

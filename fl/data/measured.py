@@ -150,17 +150,24 @@ class Measured(Data):
     def take(
         self, observed: Observations, model_of_cell: IntArray, state: StoredSamples, rng: Rng
     ) -> tuple[TakenData, StoredSamples]:
-        sessions, session = state.sessions, np.zeros(len(observed), dtype=np.int64)
+        sessions = state.sessions
+        session = np.zeros(len(observed), dtype=np.int64)
         if self.held_out_by[0] == "session":  # of all that a UE measures, also of cells without a model
             sessions, session = sessions.plus(observed.ue, observed.time_s, self._gap_s)
         model = model_of_cell[observed.cell]
         known = model >= 0
-        observed, model, session = observed.select(known), model[known], session[known]
+        observed = observed.select(known)
+        model = model[known]
+        session = session[known]
         order = np.lexsort((observed.time_s, model, observed.ue))
-        observed, model, session = observed.select(order), model[order], session[order]
+        observed = observed.select(order)
+        model = model[order]
+        session = session[order]
         if self.cell == STRONGEST:
             best = Signals.observed(observed, model).strongest()
-            observed, model, session = observed.select(best), model[best], session[best]
+            observed = observed.select(best)
+            model = model[best]
+            session = session[best]
         measured = Signals.observed(observed, model).local()
         out, group = self._held_out(observed, model, session, state.days, rng)
         held = observed.select(out)
@@ -211,7 +218,8 @@ class Measured(Data):
 
         days (n,) : when UEs may measure.
         """
-        share, group = self.hold_out, np.zeros(len(model), dtype=np.int64)
+        share = self.hold_out
+        group = np.zeros(len(model), dtype=np.int64)
         if self.held_out_by[0] == "session":
             out = held_out_sessions(observed.ue, session, share, rng)
         elif self.held_out_by[0] == "day":
@@ -222,7 +230,8 @@ class Measured(Data):
             out = held_out_samples(observed, model, share, rng)
         if len(self.held_out_by) > 1:
             new = held_out_blocks(observed.position_m, self._block_m, share, rng)
-            out, group = out | new, np.where(new, NEW_PLACE, 0)
+            out = out | new
+            group = np.where(new, NEW_PLACE, 0)
         return out, group
 
     def _train(self, fresh: Local, past: Signals, rng: Rng) -> tuple[Local, Signals]:
@@ -297,7 +306,8 @@ class Segments(Data):
         self, observed: Observations, model_of_cell: IntArray, state: Campaign, rng: Rng
     ) -> tuple[TakenData, Campaign]:
         if state.rounds == self.campaign_rounds:  # as ever; what is held out and what is learnt from are known by now
-            whole, out = state.samples.local(), state.out
+            whole = state.samples.local()
+            out = state.out
             nothing = np.zeros_like(out)
             return TakenData(whole, whole.keep(~out), _held(whole, nothing), whole.keep(nothing)), state
         model = model_of_cell[observed.cell]
@@ -316,7 +326,8 @@ class Segments(Data):
 
 def _drawn(row: IntArray, share: float, rng: Rng) -> BoolArray:
     """A random round(share n) of the n samples of each row; `row` (N,) is sorted."""
-    count, place = np.unique(row, return_counts=True)[1], _place(row)
+    count = np.unique(row, return_counts=True)[1]
+    place = _place(row)
     lot = rng.uniform("hold out", row, item=place)
     rank = np.empty(len(row), dtype=np.int64)
     rank[np.lexsort((lot, row))] = place
@@ -330,7 +341,8 @@ def _place(row: IntArray) -> IntArray:
 
 
 def _held(whole: Local, out: BoolArray) -> HeldOut:
-    row, held = whole.row_of_sample[out], whole.keep(out)
+    row = whole.row_of_sample[out]
+    held = whole.keep(out)
     if held.y is None or held.cell is None:
         raise ValueError("a campaign measures signals of cells")
     return HeldOut(whole.ue[row], whole.model[row], held.x, held.y, held.cell, time_s=held.time_s)

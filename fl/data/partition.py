@@ -31,13 +31,15 @@ def deal(counts: IntArray, label: IntArray, rng: Rng) -> tuple[IntArray, IntArra
     Every class is a shuffled deck that is dealt from the top, device by device: no two devices share an image.
     """
     k, classes = counts.shape
-    owner, index = [], []
+    owner = []
+    index = []
     for c in range(classes):
         deck = np.flatnonzero(label == c)
         deck = deck[np.argsort(rng.keys("deck", c, len(deck)), kind="stable")]
         owner.append(np.repeat(np.arange(k), counts[:, c]))
         index.append(deck[: len(owner[-1])])
-    who, which = np.concatenate(owner), np.concatenate(index)
+    who = np.concatenate(owner)
+    which = np.concatenate(index)
     order = np.argsort(who, kind="stable")
     ptr = np.concatenate([[0], np.cumsum(counts.sum(axis=1))]).astype(np.int64)
     return which[order], ptr
@@ -64,14 +66,16 @@ class LabelSkew(Partition):
     example: ClassVar = {"kind": "label-skew", "iid": 1}
 
     def counts(self, size: IntArray, per_class: IntArray, rng: Rng) -> IntArray:
-        devices, classes = len(size), len(per_class)
+        devices = len(size)
+        classes = len(per_class)
         if self.iid > devices:
             raise BadInput(f"learning.data.partition.iid: {self.iid} IID devices of {devices}; take {devices} at most")
         if self.labels > classes:
             raise BadInput(
                 f"learning.data.partition.labels: {self.labels} classes a device, the images have {classes}; take fewer"
             )
-        counts, left = np.zeros((devices, classes), dtype=np.int64), per_class.copy()
+        counts = np.zeros((devices, classes), dtype=np.int64)
+        left = per_class.copy()
         for k in range(self.iid):
             counts[k] = rng.generator("images", k).multivariate_hypergeometric(left, min(size[k], left.sum()))
             left -= counts[k]
@@ -118,7 +122,8 @@ class Dirichlet(Partition):
     reference: ClassVar = "Hsu, Qi, Brown, Measuring the Effects of Non-Identical Data Distribution, 2019, Section 3"
 
     def counts(self, size: IntArray, per_class: IntArray, rng: Rng) -> IntArray:
-        counts, left = np.zeros((len(size), len(per_class)), dtype=np.int64), per_class.copy()
+        counts = np.zeros((len(size), len(per_class)), dtype=np.int64)
+        left = per_class.copy()
         for k, own in enumerate(counts):
             draw = rng.generator("shares", k)
             share = np.maximum(draw.dirichlet(np.full(len(left), self.alpha)), _LEAST)

@@ -52,7 +52,8 @@ class Signals(Columns):
     def strongest(self) -> IntArray:
         """The place of the strongest sample of each row and moment."""
         order = np.lexsort((-self.y, self.time_s, self.row))
-        row, time_s = self.row[order], self.time_s[order]
+        row = self.row[order]
+        time_s = self.time_s[order]
         first = np.ones(len(order), dtype=np.bool_)
         first[1:] = (np.diff(row) != 0) | (np.diff(time_s) != 0)
         return order[first]
@@ -70,7 +71,8 @@ def recalled(fresh: Signals, past: Signals, rows: IntArray, most: int | None, rn
     Of more earlier samples than that, one is drawn at random from each of `most` equal stretches of them, again in
     every round and for each row by itself. None: all of them.
     """
-    first, end = np.searchsorted(past.row, rows, side="left"), np.searchsorted(past.row, rows, side="right")
+    first = np.searchsorted(past.row, rows, side="left")
+    end = np.searchsorted(past.row, rows, side="right")
     chosen = [no_ints(), *(np.arange(a, b) for a, b in zip(first, end, strict=True))]
     if most is not None:
         for i in np.flatnonzero(end - first > most):  # only they draw

@@ -172,11 +172,14 @@ class Budgeted(Defense):
             raise ValueError(f"{self.kind_name()}: the update has no bound")
         claimed = self.claimed(updates.bound, updates.count)
         samples = updates.count.min(initial=np.inf) if updates.bound.unit == "record" and len(updates.count) else 1.0
-        n, total = state.n_ue, state.total
+        n = state.n_ue
+        total = state.total
         if total is None:
             total = self._total_of(float(claimed.mean()) if len(claimed) else updates.bound.sensitivity, n)
-        left, rounds_left = max(total - state.epsilon_spent, 0.0), self.rounds - state.played
-        epsilon_ue, rule = np.zeros(n), state.rule
+        left = max(total - state.epsilon_spent, 0.0)
+        rounds_left = self.rounds - state.played
+        epsilon_ue = np.zeros(n)
+        rule = state.rule
         if rounds_left > 0:
             epsilon_ue, rule = self.share(state, total, left, rounds_left, rng)
             epsilon_ue = np.minimum(epsilon_ue, self._max_epsilon(state.mu2, rounds_left))

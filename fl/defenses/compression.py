@@ -66,7 +66,9 @@ def _transform(rows: FloatArray, inverse: bool) -> FloatArray:
     """The orthonormal DCT-II of blocks of each row (n, d), or its inverse."""
     from scipy.fft import dct, idct
 
-    law, out, n = idct if inverse else dct, np.empty_like(rows), len(rows)
+    law = idct if inverse else dct
+    out = np.empty_like(rows)
+    n = len(rows)
     whole = rows.shape[1] // _BLOCK * _BLOCK
     for part in (slice(0, whole), slice(whole, None)):
         if (size := rows[:, part].shape[1]) > 0:

@@ -111,7 +111,8 @@ class Lapa(Budgeted):
         return error if math.isfinite(error) else self.error_max
 
     def _distance(self, now: PublishedSum, before: PublishedSum) -> float:
-        a, b = now.sum, before.sum
+        a = now.sum
+        b = before.sum
         with np.errstate(all="ignore"):
             away = float(np.linalg.norm(a - b))
             if self.error == "rms":
@@ -121,7 +122,9 @@ class Lapa(Budgeted):
             return away
 
     def remember(self, received: Received, weights: FloatArray, facts: RoundContext, state: BudgetState) -> SumHistory:
-        updates, n, models = received.updates, state.n_ue, facts.public.n_model
+        updates = received.updates
+        n = state.n_ue
+        models = facts.public.n_model
         rule: SumHistory = state.rule
         total = merged(received, weights, models, state.scale)
         noise_var = state.drawn_var / state.scale**2
@@ -139,7 +142,8 @@ class Lapa(Budgeted):
     def _angles(received: Received, total: FloatArray) -> FloatArray:
         """Angle in radians between each decoded row and the sum of its model."""
         index = np.flatnonzero(received.decoded)
-        rows, of = received.updates.rows(index), total[received.updates.model[index]]
+        rows = received.updates.rows(index)
+        of = total[received.updates.model[index]]
         with np.errstate(invalid="ignore", divide="ignore"):
             cosine = np.einsum("nd,nd->n", rows, of) / np.linalg.norm(rows, axis=1) / np.linalg.norm(of, axis=1)
         return np.asarray(np.arccos(np.clip(np.nan_to_num(cosine, nan=0.0), -1.0, 1.0)))

@@ -119,7 +119,8 @@ class NoiseSwitch(Defense):
     ) -> tuple[Updates, SwitchState, list[Spend]]:
         noise, inner = self.noise.noise(updates, facts, state.noise, rng)
         channel, decoder = radio_std(facts, len(noise.std))
-        played, crossed = state.played + 1, state.crossed
+        played = state.played + 1
+        crossed = state.crossed
         if crossed is None and self.mode == "first-crossing" and len(noise.std) and self._enough(channel, noise.std):
             crossed = played
         drawn = self._drawn(noise.std, channel, played, crossed)

@@ -62,7 +62,8 @@ class Alignment:
         sum_m max(0, b - t_m) is convex in b, t = g - ramp: Newton from the right falls onto the root and stops there.
         The root lies below where it were if all cells were under water, and if the deepest were alone.
         """
-        t, budget = self.g - ramp, self.budget
+        t = self.g - ramp
+        budget = self.budget
         b = np.minimum((budget + t.sum(axis=1)) / t.shape[1], t.min(axis=1) + budget)
         for _ in range(_STEPS):
             under = t < b[:, None]
@@ -77,13 +78,15 @@ class Alignment:
 
     def spatial_variance(self, sigma2: FloatArray) -> FloatArray:
         """V of each row (n,)."""
-        q, m = self.g + sigma2, self.g.shape[1]
+        q = self.g + sigma2
+        m = self.g.shape[1]
         v = 2.0 * (q**2 - self.g**2)
         return np.asarray(q.var(axis=1) + (1.0 - 1.0 / m) * v.mean(axis=1))
 
     def squared_error_m2(self, sigma2: FloatArray) -> FloatArray:
         """P of each row (n,)."""
-        q, c = self.g + sigma2, self.centre_m
+        q = self.g + sigma2
+        c = self.centre_m
         total = q.sum(axis=1)
         c_q = q @ c / total[:, None]
         v = 2.0 * (q**2 - self.g**2)
@@ -105,17 +108,22 @@ class Alignment:
         """
         angle, slope = self._best()
         sigma2, value = self._tried(angle, slope)
-        turn, factor = np.pi / _ANGLES, 1.5
+        turn = np.pi / _ANGLES
+        factor = 1.5
         for _ in range(steps):
-            start_angle, start_slope = angle, slope
+            start_angle = angle
+            start_slope = slope
             for da, df in ((-1, 0), (1, 0), (0, -1), (0, 1)):
-                other_angle, other_slope = start_angle + da * turn, start_slope * factor**df
+                other_angle = start_angle + da * turn
+                other_slope = start_slope * factor**df
                 other, score = self._tried(other_angle, other_slope)
                 better = score > value
                 sigma2 = np.where(better[:, None], other, sigma2)
-                angle, slope = np.where(better, other_angle, angle), np.where(better, other_slope, slope)
+                angle = np.where(better, other_angle, angle)
+                slope = np.where(better, other_slope, slope)
                 value = np.maximum(score, value)
-            turn, factor = turn / 2, np.sqrt(factor)
+            turn = turn / 2
+            factor = np.sqrt(factor)
         return sigma2
 
     def _tried(self, angle: FloatArray, slope: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -129,7 +137,9 @@ class Alignment:
 
         Ramps are scored as if they lay on nothing: the gradient's cells are few.
         """
-        mu, m, ramps = self.mu, self.g.shape[1], _ramps(self.area, self.g.shape[1])
+        mu = self.mu
+        m = self.g.shape[1]
+        ramps = _ramps(self.area, self.g.shape[1])
         c_g = self.g @ self.centre_m / self.g.sum(axis=1)[:, None]
         # (n, k, 2): the centroid of the squared gradient on top of each ramp
         c_q = (c_g[:, None] + mu * ramps.centroid_m) / (1.0 + mu)
@@ -170,7 +180,8 @@ def _ramps(area: Area, n_cells: int) -> _Ramps:
 
 def at_edge(g: FloatArray, area: Area, place_m: FloatArray, mu: float) -> FloatArray:
     """sigma^2 (n, M): the whole budget, in equal parts, on that side of the edge which is farthest from place_m."""
-    (x, y), (east, north) = HeightGrid.of(area, g.shape[1]).centre_m.T, place_m.T
+    (x, y) = HeightGrid.of(area, g.shape[1]).centre_m.T
+    (east, north) = place_m.T
     edges = np.stack([x == x.min(), x == x.max(), y == y.min(), y == y.max()])
     away_m = np.stack([east - area.x_min_m, area.x_max_m - east, north - area.y_min_m, area.y_max_m - north], axis=1)
     on = edges[away_m.argmax(axis=1)]

@@ -54,7 +54,8 @@ class Lattice:
 
     def waves(self, omega: FloatArray) -> FloatArray:
         """exp(i omega . (g - c)) of omega (B, 2): (B, P * Q)."""
-        x, y = np.exp(1j * omega[:, :1] * self.x), np.exp(1j * omega[:, 1:] * self.y)
+        x = np.exp(1j * omega[:, :1] * self.x)
+        y = np.exp(1j * omega[:, 1:] * self.y)
         return np.asarray((x[:, :, None] * y[:, None]).reshape(len(omega), -1))
 
 
@@ -81,7 +82,8 @@ def fitted(surface: FloatArray, grid: Lattice, omega: FloatArray) -> EstimatedWa
 
 def _least_squares(surface: FloatArray, grid: Lattice, omega: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Amplitudes a e^(i phase) (B,) of the waves, and what they leave of the surface (P * Q,)."""
-    wave, flat = grid.waves(omega), surface.ravel()
+    wave = grid.waves(omega)
+    flat = surface.ravel()
     basis = np.concatenate([wave.real, wave.imag])
     part = np.linalg.lstsq(basis @ basis.T, basis @ flat, rcond=1e-13)[0]
     return part[: len(omega)] + 1j * part[len(omega) :], flat - part @ basis
@@ -90,7 +92,8 @@ def _least_squares(surface: FloatArray, grid: Lattice, omega: FloatArray) -> tup
 def _moved(surface: FloatArray, grid: Lattice, waves: EstimatedWaves) -> FloatArray:
     """omega (B, 2) after one step of Gauss and Newton on amplitudes and omega."""
     part, rest = _least_squares(surface, grid, waves.omega)
-    wave, scale = grid.waves(waves.omega), 1.0 / grid.extent_m
+    wave = grid.waves(waves.omega)
+    scale = 1.0 / grid.extent_m
     slope = (-part.conj()[:, None] * wave).imag * scale
     gx, gy = (g.ravel() for g in np.broadcast_arrays(grid.x[:, None], grid.y))
     basis = np.concatenate([wave.real, wave.imag, slope * gx, slope * gy])
@@ -132,12 +135,14 @@ def kernel_place(surface: FloatArray, grid: Lattice, bandwidth_m: float) -> Floa
     Its logarithm falls by (x - m) / h^2 per metre: read where the kernel is large, weighted by its squares, also of a
     peak that lies off the grid.
     """
-    place, value = np.zeros(2), surface / np.abs(surface).max()
+    place = np.zeros(2)
+    value = surface / np.abs(surface).max()
     for k, axis in enumerate((grid.x, grid.y)):
         if len(axis) < 2:
             continue
         along = np.moveaxis(value, k, 0)
-        low, high = along[:-1], along[1:]
+        low = along[:-1]
+        high = along[1:]
         weight = np.where((low > 1e-9) & (high > 1e-9), low * high, 0.0)
         ratio = np.divide(high, low, out=np.ones_like(low), where=weight > 0)
         slope = (weight * np.log(ratio)).sum() / weight.sum() / _step(axis)

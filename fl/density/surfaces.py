@@ -96,7 +96,8 @@ class SurfaceUpdates(Updates):
     @cached_property
     def _norm(self) -> FloatArray:
         """|F G^T|^2 = sum of (F^T F) * (G^T G): terms by terms instead of P by Q, where terms are fewer."""
-        norm, cells = np.zeros(len(self.ue)), len(self.x_m) * len(self.y_m)
+        norm = np.zeros(len(self.ue))
+        cells = len(self.x_m) * len(self.y_m)
         few = np.sqrt(cells)  # samples' terms up to which their products are the smaller matrix
         per_sample = 1 if self.unit is None else 2 * self.unit.shape[1]
         for row, samples in self._alike(np.arange(len(self.ue)), TERMS):
@@ -120,7 +121,8 @@ class SurfaceUpdates(Updates):
 
     def weighted_sum(self, weights: FloatArray, n_model: int) -> FloatArray:
         shape = (n_model, len(self.bandwidth_m), len(self.x_m), len(self.y_m))
-        total, samples = np.zeros(shape), np.diff(self.ptr)
+        total = np.zeros(shape)
+        samples = np.diff(self.ptr)
         share = weights * self.scale / np.maximum(samples, 1)
         row = np.repeat(np.arange(len(self.ue)), samples)
         row = row[share[row] != 0]
@@ -148,7 +150,8 @@ class SurfaceUpdates(Updates):
 
     def _alike(self, rows: IntArray, most: int) -> Iterator[tuple[IntArray, IntArray]]:
         """Places (r,) in `rows` that have equally many samples s, and these (r, s), in bounded blocks."""
-        first, count = self.ptr[rows], np.diff(self.ptr)[rows]
+        first = self.ptr[rows]
+        count = np.diff(self.ptr)[rows]
         for s in np.unique(count):
             place = np.flatnonzero(count == s)
             step = max(most // max(int(s), 1), 1)

@@ -99,7 +99,8 @@ class Density(SurfaceLearner):
 
     def init(self, public: Public, rng: Rng) -> Model:
         area = public.area if self.area_m is None else Area(*self.area_m)
-        low, high = area.low_m, area.high_m
+        low = area.low_m
+        high = area.high_m
         if (low > public.area.high_m).any() or (high < public.area.low_m).any():
             raise BadInput(
                 f"learning.learner.area_m: {low.tolist()} to {high.tolist()} lies wholly outside of the area of the "
@@ -189,7 +190,8 @@ class Density(SurfaceLearner):
         return {"truth_rank_correlation": float(mine), "kde_truth_rank_correlation": float(exact)}
 
     def reference_map(self, model: Model, held_out: HeldOut, of: int = 0) -> FloatArray:
-        c, h = model.constants, float(model.constants["bandwidth_m"][0])
+        c = model.constants
+        h = float(model.constants["bandwidth_m"][0])
         places = self._flat(held_out.x[held_out.model == of], float(c["y_m"][0]))
         return kernel_density(places, h, c["x_m"], c["y_m"])
 

@@ -122,7 +122,8 @@ class RadioMap(GridLearner):
         """
         from fl.radio_map.obstacles import GridLinks, known_incidence, standardised
 
-        grid, constants = self.grid(model), model.constants
+        grid = self.grid(model)
+        constants = model.constants
         ue = np.column_stack([x, np.full(len(x), constants["ue_height_m"][0])])
         antenna = constants["antenna_m"][cell]
         distance_m = np.linalg.norm(ue - antenna, axis=1)
@@ -148,7 +149,9 @@ class RadioMap(GridLearner):
         from fl.radio_map.link_patterns import LinkPatterns, patterns_of
         from fl.radio_map.obstacles import GridLinks, incidence, link_gradients, standardised
 
-        grid, antenna, height_m = self.grid(model), model.constants["antenna_m"], model.constants["ue_height_m"][0]
+        grid = self.grid(model)
+        antenna = model.constants["antenna_m"]
+        height_m = model.constants["ue_height_m"][0]
         k = min(links, len(antenna))
         parts = []
         for start in range(0, len(place_m), max(1, _BLOCK // k)):
@@ -208,8 +211,10 @@ class RadioMap(GridLearner):
         """Lemma 1 and Corollary 1 for a step without clip and noise from this model, and how gradients fall off."""
         from fl.radio_map.theory import decay, descent
 
-        rows, weight = self.gradients(model, HEIGHTS, data), data.count / data.count.sum()
-        mean, eta = weight @ rows, self.learning_rate_heights
+        rows = self.gradients(model, HEIGHTS, data)
+        weight = data.count / data.count.sum()
+        mean = weight @ rows
+        eta = self.learning_rate_heights
         ahead = self.step(model, HEIGHTS, mean[None])
         change = weight @ self.gradients(ahead, HEIGHTS, data) - mean
         found = descent(rows, weight, self.heights_m(ahead) - self.heights_m(model), change, eta)

@@ -248,7 +248,8 @@ class RsrpNet(LayeredLearner):
         if self.standardise_by == "dataset":
             if public.dataset is None:
                 raise ValueError("standardise_by: dataset needs the dataset's statistics")
-            centre, scale = public.dataset.mean_m, public.dataset.std_m
+            centre = public.dataset.mean_m
+            scale = public.dataset.std_m
         else:
             centre = np.tile(public.area.centre_m, (n, 1))
             scale = np.tile(public.area.side_m / 2 / np.sqrt(3.0), (n, 1))
@@ -263,7 +264,8 @@ class RsrpNet(LayeredLearner):
 
     def _glorot(self, constants: dict[str, FloatArray], rng: Rng) -> FloatArray:
         """Glorot-uniform weights, zero biases; the output bias at the mean for centred labels."""
-        n, rows = len(constants["centre_m"]), []
+        n = len(constants["centre_m"])
+        rows = []
         for layer, (a, b) in enumerate(pairwise(self.net.sizes)):
             limit = np.sqrt(6.0 / (a + b))
             unit = rng.uniform(f"weights{layer}", np.arange(n), (a * b,))
@@ -328,7 +330,8 @@ class RsrpNet(LayeredLearner):
     def trained_centrally(self, model: Model, samples: HeldOut, epochs: int, rng: Rng) -> Model:
         from fl.networks.central import SETTINGS, train_centrally
 
-        of, how = samples.model, replace(SETTINGS, local_epochs=epochs)
+        of = samples.model
+        how = replace(SETTINGS, local_epochs=epochs)
         start = self._glorot(model.constants, rng)
         z, y = self._samples(model, of, samples.x, samples.y)
         return replace(model, parameters=train_centrally(self.net, start, of, z, y, how, rng))
@@ -371,7 +374,8 @@ class RsrpNet(LayeredLearner):
             return bound_m
         z, y = self._samples(model, data.model[data.row_of_sample], data.x, data.y)
         for i in np.flatnonzero(data.count):
-            mine, m = slice(data.ptr[i], data.ptr[i + 1]), data.model[i]
+            mine = slice(data.ptr[i], data.ptr[i + 1])
+            m = data.model[i]
             with np.errstate(all="ignore"):  # a model that has diverged, or places that were moved out of sight
                 mean, squares = self.net.first_layer_deltas(model.parameters[m], z[mine], y[mine])
                 spread = z[mine, :2].var(axis=0).sum() * data.count[i]
@@ -417,7 +421,8 @@ class RsrpNet(LayeredLearner):
         self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray | None
     ) -> tuple[FloatArray, FloatArray]:
         """The network's inputs (N, p) and targets (N,) of positions x (N, 2) in metres and RSRP y (N,) in dBm."""
-        c, target = model.constants, np.asarray(y) - self.prior.expected_dbm(model.constants, model_of, x)
+        c = model.constants
+        target = np.asarray(y) - self.prior.expected_dbm(model.constants, model_of, x)
         if self.labels == "standardised":
             target = (target - self._label_mean_dbm(c)[model_of]) / c["rsrp_std_db"][model_of]
         return self._inputs(model, model_of, x), target

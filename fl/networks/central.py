@@ -23,7 +23,8 @@ def train_centrally(
     It is local training of a device for each model that holds all samples of it; a model without samples stays as it
     is. `SETTINGS` are in single precision, which is faster and as good [Kingma and Ba 2015, Algorithm 1].
     """
-    order, model = np.argsort(model_of, kind="stable"), np.arange(len(start))
+    order = np.argsort(model_of, kind="stable")
+    model = np.arange(len(start))
     ptr = np.concatenate([[0], np.cumsum(np.bincount(model_of, minlength=len(start)))])
     all_of_it = Local(np.zeros_like(model), model, ptr, z[order], y[order], np.zeros(len(order)))
     return start + train_regression(net, start, all_of_it, how, rng).values

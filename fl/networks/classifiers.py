@@ -146,7 +146,9 @@ class Cnn(Network):
             )
 
     def layers(self, image: ImageFormat) -> tuple[Layer, ...]:
-        (a, b), area, flat = self.channels, _KERNEL * _KERNEL, self.channels[1]
+        (a, b) = self.channels
+        area = _KERNEL * _KERNEL
+        flat = self.channels[1]
         for side in (image.height, image.width):
             for _ in self.channels:
                 side = (side - _KERNEL + 1) // _POOL

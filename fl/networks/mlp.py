@@ -59,7 +59,8 @@ class Mlp:
 
     def unpack(self, flat: Tensor) -> list[tuple[Tensor, Tensor]]:
         """Views of rows (k, d) as [(W (k, in, out), b (k, 1, out)), ...]."""
-        layers, at = [], 0
+        layers = []
+        at = 0
         for a, b in pairwise(self.sizes):
             weight = flat[:, at : at + a * b].view(-1, a, b)
             bias = flat[:, at + a * b : at + (a + 1) * b].unsqueeze(1)
@@ -70,7 +71,8 @@ class Mlp:
     def forward(self, flat: Tensor, z: Tensor) -> tuple[Tensor, list[Tensor], list[Tensor]]:
         """F (k, B) of inputs z (k, B, p), with the activations [z, a_1, ...] and the slopes of hidden layers."""
         *hidden, (weight, bias) = self.unpack(flat)
-        activations, slopes = [z], []
+        activations = [z]
+        slopes = []
         for w, b in hidden:
             after, slope = self.activate(activations[-1] @ w + b)  # (k, B, out)
             activations.append(after)

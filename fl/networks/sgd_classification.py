@@ -67,11 +67,13 @@ class Classifier:
 
         A row that overflows stays non-finite.
         """
-        n, d = len(data.ue), self.net.n_parameters(self.image)
+        n = len(data.ue)
+        d = self.net.n_parameters(self.image)
         of_image = 8 * self.image.height * self.image.width + (0 if how.sample_clip is None else 4 * d)
         per_row = how.precision // 8 * (4 * d + int(how.batch(data.count).max(initial=1)) * of_image)
         together = max(1, min(self.net.together, _BLOCK_BYTES // per_row))
-        values, number = np.empty((n, d)), torch.float32 if how.precision == 32 else torch.float64
+        values = np.empty((n, d))
+        number = torch.float32 if how.precision == 32 else torch.float64
         for i in range(0, n, together):
             rows = np.arange(i, min(i + together, n))
             before = torch.from_numpy(start[data.model[rows]]).to(self.place, number)
@@ -94,7 +96,8 @@ class Classifier:
         self, parameters: FloatArray, model_of: IntArray, x: FloatArray, y: FloatArray
     ) -> tuple[FloatArray, BoolArray]:
         """Cross-entropy (N,) in nats, and whether the likeliest class is the right one (N,)."""
-        loss, right = np.empty(len(x)), np.zeros(len(x), dtype=np.bool_)
+        loss = np.empty(len(x))
+        right = np.zeros(len(x), dtype=np.bool_)
         for m in np.unique(model_of):
             mine = np.flatnonzero(model_of == m)
             w = torch.from_numpy(parameters[m : m + 1]).float().to(self.place)
@@ -109,7 +112,8 @@ class Classifier:
 
     def _trained(self, w: Tensor, data: Local, how: DeviceSteps, rng: Rng) -> Tensor:
         """Weights (k, d) of k devices after all their steps."""
-        count, owner = data.count, row_id(data.ue, data.model)
+        count = data.count
+        owner = row_id(data.ue, data.model)
         batch = how.batch(count)
         steps = -(-count // batch)
         for epoch in range(how.local_epochs):

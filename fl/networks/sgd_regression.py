@@ -81,9 +81,14 @@ def train_regression(net: Mlp, start: FloatArray, data: Local, how: SgdSettings,
 
 def _trained(net: Mlp, before: FloatArray, data: Local, how: SgdSettings, rng: Rng) -> FloatArray:
     """Networks (k, d) after training from before (k, d) on data of k devices, those with the most samples first."""
-    w, g, loss = before.copy(), np.zeros_like(before), np.zeros(len(before))
-    memory, count, owner = how.optimiser.start(w), data.count, row_id(data.ue, data.model)
-    size, y = how.batch(count), np.asarray(data.y)
+    w = before.copy()
+    g = np.zeros_like(before)
+    loss = np.zeros(len(before))
+    memory = how.optimiser.start(w)
+    count = data.count
+    owner = row_id(data.ue, data.model)
+    size = how.batch(count)
+    y = np.asarray(data.y)
     steps = -(-count // size)
     shape = _Shape.of(net, how, int(size[0]))
     for epoch in range(how.local_epochs):
@@ -173,7 +178,9 @@ def _gradients(
 @compiled
 def _gradient(w: FloatArray, g: FloatArray, x: FloatArray, y: FloatArray, masks: FloatArray, shape: _Shape) -> float:
     """The same of one network w (d,) and its batch x (n, inputs + 1), y (n,); returns the loss."""
-    n, last, unit = len(x), len(shape.sizes) - 2, 0
+    n = len(x)
+    last = len(shape.sizes) - 2
+    unit = 0
     layers = [w[shape.first[i] : shape.first[i + 1]].reshape(-1, shape.sizes[i + 1]) for i in range(last + 1)]
     values = [x]
     deltas: list[FloatArray] = []
@@ -205,7 +212,8 @@ def _activate(value: FloatArray, after: FloatArray, activation: int) -> None:
     one = value.dtype.type(1)
     zero = one - one
     for s in range(len(value)):
-        row, to = value[s], after[s]
+        row = value[s]
+        to = after[s]
         for j in range(len(row)):
             v = row[j]
             if activation == _RELU:
@@ -232,7 +240,8 @@ def _clip(values: list[FloatArray], deltas: list[FloatArray], shape: _Shape) -> 
         squared = 0.0
         for i in range(shape.frozen, len(deltas)):
             squared += np.square(deltas[i][s]).sum() * np.square(values[i][s]).sum()
-        size, most = np.sqrt(squared), shape.clip / n
+        size = np.sqrt(squared)
+        most = shape.clip / n
         for i in range(shape.frozen, len(deltas)):
             if not np.isfinite(size):
                 deltas[i][s] = 0.0

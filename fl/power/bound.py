@@ -123,7 +123,9 @@ class Convergence(Part):
     def factor(self, weight: FloatArray) -> float:
         """A of weights (T, K); refused where the bound does not contract."""
         spread = 1.0 if self.contraction == "jensen" else float((weight**2).sum(axis=1).max())
-        mu, smooth, step = self.strong_convexity, self.smoothness, self.learning_rate
+        mu = self.strong_convexity
+        smooth = self.smoothness
+        step = self.learning_rate
         contraction = 1.0 + mu * smooth * step**2 * self.dissimilarity**2 * spread - 2.0 * step * mu
         if contraction >= 1.0:
             most = 2.0 / (smooth * self.dissimilarity**2 * spread)
@@ -193,9 +195,11 @@ class PowerLoss:
         if self.criterion == "top-up":
             raise ValueError("noise_factor: with top-up there is no switch; take criterion per-device or aggregate")
         t = self.trajectory
-        asked, brought = t.std, t.channel_std / np.sqrt(power_w)
+        asked = t.std
+        brought = t.channel_std / np.sqrt(power_w)
         if self.criterion == "aggregate":
-            asked, brought = asked.sum(axis=1, keepdims=True), brought.sum(axis=1, keepdims=True)
+            asked = asked.sum(axis=1, keepdims=True)
+            brought = brought.sum(axis=1, keepdims=True)
         if ((brought == 0) & (asked > 0)).any():
             raise ValueError("noise_factor: a UE that needs noise has no channel")
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -219,7 +223,8 @@ class PowerLoss:
         channel = (1.0 / power_w) @ self.cost_w
         if self.criterion != "top-up":
             return channel + self.artificial[self.switch(power_w)]
-        t, total = self.trajectory, channel
+        t = self.trajectory
+        total = channel
         for rows in self._blocks(len(power_w)):
             lacking = np.maximum(t.std**2 - t.channel_std**2 / power_w[rows][:, None, :], 0.0)  # (n, T, K)
             total[rows] += np.einsum("t,tk,ntk->n", self.round_weight, t.weight**2, lacking)

@@ -65,15 +65,18 @@ class Limits(Part):
         The nearest vector of a given total is clip(x + s, x_min, x_max) for one shift s, with which its total grows.
         """
         self.check(power_w.shape[1])
-        low, high = self.each_min_w, self.each_max_w
+        low = self.each_min_w
+        high = self.each_max_w
         inside = np.clip(power_w, low, high)
         total = inside.sum(axis=1, keepdims=True)
         wanted = np.clip(total, self.total_min_w, self.total_max_w)
-        below, above = low - power_w.max(axis=1, keepdims=True), high - power_w.min(axis=1, keepdims=True)
+        below = low - power_w.max(axis=1, keepdims=True)
+        above = high - power_w.min(axis=1, keepdims=True)
         for _ in range(_BISECTIONS):
             middle = (below + above) / 2
             short = np.clip(power_w + middle, low, high).sum(axis=1, keepdims=True) < wanted
-            below, above = np.where(short, middle, below), np.where(short, above, middle)
+            below = np.where(short, middle, below)
+            above = np.where(short, above, middle)
         return np.where(total == wanted, inside, np.clip(power_w + above, low, high))
 
 
@@ -144,11 +147,13 @@ def plateaus(objective: PowerLoss, limits: Limits) -> PowerPlan:
     """Each plateau's own problem by SLSQP from a few starts, and the best of all; those that cannot win are skipped."""
     if objective.criterion == "top-up":
         raise ValueError("plateaus: with top-up there is no switch and no plateau; take evolution")
-    k, spent = objective.trajectory.std.shape[1], 0
+    k = objective.trajectory.std.shape[1]
+    spent = 0
     limits.check(k)
     free, n = _solved(objective, limits, None, [limits.equal(limits.total_max_w, k)[0]])
     powers = [free]
-    best, spent = judged(objective, limits, free[None], 0), n
+    best = judged(objective, limits, free[None], 0)
+    spent = n
     least = float((objective.cost_w / free).sum())  # no plateau has less channel noise than this
     for j in range(int(objective.switch(free[None])[0])):
         edge = _edge(objective, j)
@@ -157,7 +162,8 @@ def plateaus(objective: PowerLoss, limits: Limits) -> PowerPlan:
         starts = [powers[-1], np.full(k, limits.each_min_w), _shrunk(free, edge, limits)]
         power, n = _solved(objective, limits, edge, starts)
         powers.append(power)
-        mine, spent = judged(objective, limits, power[None], 0), spent + n
+        mine = judged(objective, limits, power[None], 0)
+        spent = spent + n
         best = mine if mine.value < best.value else best
     return PowerPlan(best.power_w, best.value, best.switch, spent)
 
@@ -174,7 +180,8 @@ class _Halfspace:
 def _edge(objective: PowerLoss, j: int) -> _Halfspace | None:
     """Powers that meet T_th <= j; None where none does."""
     t = objective.trajectory
-    std, noise = t.std[j:], t.channel_std[j:]
+    std = t.std[j:]
+    noise = t.channel_std[j:]
     k = std.shape[1]
     if objective.criterion == "per-device":
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -228,7 +235,8 @@ def _solved(
                 "jac": lambda y: -0.5 * noise * np.exp(-y / 2),
             }
         )
-    tried, spent = [], 0
+    tried = []
+    spent = 0
     for start in starts:
         y = np.log(np.clip(start, limits.each_min_w, np.exp([b[1] for b in bounds])))
         done = minimize(value, y, jac=True, method="SLSQP", bounds=bounds, constraints=rules, options={"maxiter": 200})

@@ -75,7 +75,8 @@ class Coverage(Prior):
     def expected_dbm(self, constants: dict[str, FloatArray], model_of: IntArray, place_m: FloatArray) -> FloatArray:
         from scipy.ndimage import map_coordinates
 
-        table, (low_x, low_y, step_m) = constants["prior_map_dbm"], constants["prior_frame_m"]
+        table = constants["prior_map_dbm"]
+        (low_x, low_y, step_m) = constants["prior_frame_m"]
         buildings = _buildings(
             constants["prior_shapes"].astype(np.uint8).tobytes(), tuple(constants["prior_floors"].tolist())
         )

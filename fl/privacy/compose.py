@@ -109,7 +109,8 @@ def compose(draws: RoundKinds, delta: float, relation: str = ADD_REMOVE) -> Comp
     """Compute all four figures. Raises ValueError for a delta outside (0, 1)."""
     note = ""
     if draws.sampled and relation != ADD_REMOVE:
-        draws, note = draws.without_sampling(), f"; sampling counts nothing under {relation}"
+        draws = draws.without_sampling()
+        note = f"; sampling counts nothing under {relation}"
     coin = "; takes no account of sampling" if draws.sampled else ""
     renyi = Figure("RDP", rdp_epsilon(draws, delta), "Renyi costs added at each order, the best order taken" + note)
     zcdp = "rho = sum 1 / (2 z^2), epsilon = rho + 2 sqrt(rho ln(1 / delta))"
@@ -148,7 +149,8 @@ def naive_epsilon(draws: RoundKinds, delta: float) -> float:
     A round that users take part in with probability q spends ln(1 + q (e^eps - 1)) at q delta when the round with all
     of them spends eps at delta [Balle, Barthe, Gaboardi 2018; add-remove].
     """
-    total, rounds = 0.0, draws.count.sum()
+    total = 0.0
+    rounds = draws.count.sum()
     for z, q, count in zip(draws.z.tolist(), draws.q.tolist(), draws.count.tolist(), strict=True):
         share = delta / rounds / q
         full = epsilon_of(share, 1 / z if z > 0 else math.inf) if share < 1 else 0.0
@@ -178,7 +180,8 @@ def pld_epsilon(draws: RoundKinds, delta: float, at_most: float) -> float:
     It takes up to half a second. at_most is a bound that is known already (RDP), which sets the grid. Rounds with q = 1
     are one Gaussian together.
     """
-    s, sampled = 1 / float(np.min(draws.z)), draws.q < 1
+    s = 1 / float(np.min(draws.z))
+    sampled = draws.q < 1
     # fine against the epsilon, yet few cells over the losses of one round, about s^2/2 + 8 s
     cell = max(at_most / _POINTS, (s * s / 2 + 8 * s) / _POINTS_A_ROUND)
     with _silent():
@@ -229,7 +232,8 @@ def least_multiplier(epsilon: float, delta: float, rounds: int, q: float = 1.0) 
         reached = compose(draws, delta).best.epsilon if best else rdp_epsilon(draws, delta)
         return math.log(min(max(reached, 1e-300), 1e300) / epsilon)
 
-    low, high = 1e-3, 1e9
+    low = 1e-3
+    high = 1e9
     if excess(math.log(high), False) > 0 or excess(math.log(low), False) <= 0:
         raise ValueError(f"no multiplier between {low:g} and {high:g} is the smallest that reaches epsilon {epsilon:g}")
     above = brentq(excess, math.log(low), math.log(high), args=(False,), xtol=1e-3) + 1e-3

@@ -100,7 +100,9 @@ class Ledger:
 
         Raises ValueError for a sampled draw of some users only, and for two rates in one round.
         """
-        sums, on_coin, by_group = dict(self.sums), dict[Account, list[AnySpend]](), dict[Group, list[AnySpend]]()
+        sums = dict(self.sums)
+        on_coin = dict[Account, list[AnySpend]]()
+        by_group = dict[Group, list[AnySpend]]()
         for spend in spends:
             account = spend.account
             before = sums.get(account) or DrawSums(np.zeros(self.n_ue), np.zeros(self.n_ue))
@@ -111,7 +113,8 @@ class Ledger:
                 sums[account] = before.plus(spend)
         for account, drawn in on_coin.items():
             by_group.setdefault(account.group, []).extend(drawn)
-        sampled, together = _amplified(self.sampled, on_coin), _amplified(self.together, by_group)
+        sampled = _amplified(self.sampled, on_coin)
+        together = _amplified(self.together, by_group)
         return replace(self, sums=sums, sampled=sampled, together=together)
 
     def statements(self) -> list[PrivacyStatement]:

@@ -52,7 +52,8 @@ def _at_orders(z: FloatArray, q: FloatArray, order: FloatArray) -> FloatArray:
         square = z * z
         hides = (q > 0) & np.isfinite(square)
         cost[hides] = order[hides] / (2 * square[hides])  # for q = 1
-    sampled, whole = hides & (square > 0) & (q < 1), order == np.floor(order)
+    sampled = hides & (square > 0) & (q < 1)
+    whole = order == np.floor(order)
     small = whole & (order <= _LARGE)
     for law, those in ((_log_a_whole, small), (_log_a_whole, whole & ~small), (_log_a_between, ~whole)):
         rows = np.flatnonzero(sampled & those)
@@ -106,7 +107,8 @@ def _log_a_between(z: FloatArray, q: FloatArray, order: FloatArray) -> FloatArra
 
     Two sums of [Mironov, Talwar, Zhang 2019, 3.3], which fall off in the end.
     """
-    total, last = np.full(len(z), -np.inf), np.full((2, len(z)), np.inf)
+    total = np.full(len(z), -np.inf)
+    last = np.full((2, len(z)), np.inf)
     left = np.arange(len(z))  # rounds whose series goes on
     for i in range(_TERMS):
         terms = _series(i, z[left], q[left], order[left])
@@ -124,9 +126,12 @@ def _series(i: int, z: FloatArray, q: FloatArray, order: FloatArray) -> FloatArr
     """Logarithms of term i of both sums (2, n)."""
     from scipy.special import gammaln, log_ndtr
 
-    j, log_q, log_1mq = order - i, np.log(q), np.log1p(-q)
+    j = order - i
+    log_q = np.log(q)
+    log_1mq = np.log1p(-q)
     log_binomial = gammaln(order + 1) - gammaln(i + 1) - gammaln(j + 1)
-    middle, half = z * z * (log_1mq - log_q) + 0.5, 0.5 / (z * z)
+    middle = z * z * (log_1mq - log_q) + 0.5
+    half = 0.5 / (z * z)
     below = i * log_q + j * log_1mq + (i * i - i) * half + log_ndtr((middle - i) / z)
     above = j * log_q + i * log_1mq + (j * j - j) * half + log_ndtr((j - middle) / z)
     return np.asarray(log_binomial + np.stack([below, above]))

@@ -63,5 +63,6 @@ class HeightGrid:
         """The cell of each position (n, 2); -1 outside."""
         at = np.floor((position_m - self.area.low_m) / self.cell_m)
         inside = (at >= 0).all(axis=-1) & (at[..., 0] < self.nx) & (at[..., 1] < self.ny)
-        column, row = np.where(inside, at[..., 0], 0), np.where(inside, at[..., 1], 0)
+        column = np.where(inside, at[..., 0], 0)
+        row = np.where(inside, at[..., 1], 0)
         return np.where(inside, row * self.nx + column, -1).astype(np.int64)

@@ -37,7 +37,8 @@ class LinkPatterns:
         before = np.cumsum([0, *(part.n * part.links for part in parts)])
         link = [part.link + first for part, first in zip(parts, before[:-1], strict=True)]
         cell, value = ([getattr(part, name) for part in parts] for name in ("cell", "value"))
-        n, links = sum(part.n for part in parts), parts[0].links
+        n = sum(part.n for part in parts)
+        links = parts[0].links
         return cls(n, links, np.concatenate(cell), np.concatenate(link), np.concatenate(value))
 
     @cached_property
@@ -56,7 +57,8 @@ class LinkPatterns:
         `scale`.
         """
         one, other = self._pairs
-        value, size = self.value * scale, self.n * self.links
+        value = self.value * scale
+        size = self.n * self.links
         weighted = value / variance[self.cell]
         b = np.bincount(self.link, weighted * update[self.cell], size).reshape(self.n, self.links)
         at = self.link[one] * self.links + self.link[other] % self.links
@@ -72,12 +74,14 @@ class LinkPatterns:
 
 def patterns_of(under: Incidence, value: FloatArray, n: int, links: int, normalised: bool) -> LinkPatterns:
     """Patterns of n places with `links` links each, link after link; normalised: each place has norm 1."""
-    of_link, size = under.link, np.abs(value)
+    of_link = under.link
+    size = np.abs(value)
     most = np.zeros(n * links)
     np.maximum.at(most, of_link, size)
     keep = np.flatnonzero((size > _LEAST * most[of_link]) & (size > 0))
     keep = keep[np.lexsort((of_link[keep], under.cell[keep], of_link[keep] // links))]
-    link, value = of_link[keep], value[keep]
+    link = of_link[keep]
+    value = value[keep]
     if normalised:
         place = link // links
         value = value / most.reshape(n, links).max(axis=1)[place]

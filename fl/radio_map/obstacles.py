@@ -67,10 +67,13 @@ class GridLinks:
 
 def incidence(grid: HeightGrid, a_m: FloatArray, b_m: FloatArray) -> Incidence:
     """The crossings of links from a_m (n, 3) to b_m (n, 3)."""
-    n, low = len(a_m), grid.area.low_m
-    t, link = [np.zeros(n), np.ones(n)], [np.arange(n), np.arange(n)]
+    n = len(a_m)
+    low = grid.area.low_m
+    t = [np.zeros(n), np.ones(n)]
+    link = [np.arange(n), np.arange(n)]
     for axis, most in ((0, grid.nx), (1, grid.ny)):
-        start, way = (a_m[:, axis] - low[axis]) / grid.cell_m, (b_m[:, axis] - a_m[:, axis]) / grid.cell_m
+        start = (a_m[:, axis] - low[axis]) / grid.cell_m
+        way = (b_m[:, axis] - a_m[:, axis]) / grid.cell_m
         # grid lines k strictly between both ends, within the grid
         lowest = np.maximum(np.floor(np.minimum(start, start + way)) + 1, 0)
         highest = np.minimum(np.ceil(np.maximum(start, start + way)) - 1, most)
@@ -79,11 +82,14 @@ def incidence(grid: HeightGrid, a_m: FloatArray, b_m: FloatArray) -> Incidence:
         k = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count) + lowest[row]
         t.append((k - start[row]) / way[row])
         link.append(row)
-    every_t, row = np.concatenate(t), np.concatenate(link)
+    every_t = np.concatenate(t)
+    row = np.concatenate(link)
     order = np.lexsort((every_t, row))
-    every_t, row = every_t[order], row[order]
+    every_t = every_t[order]
+    row = row[order]
     real = (np.diff(row) == 0) & (np.diff(every_t) > _TOUCH)
-    row, middle = row[:-1][real], ((every_t[1:] + every_t[:-1]) / 2)[real]
+    row = row[:-1][real]
+    middle = ((every_t[1:] + every_t[:-1]) / 2)[real]
     at_m = a_m[row] + middle[:, None] * (b_m[row] - a_m[row])
     cell = grid.cell(at_m[:, :2])
     inside = cell >= 0
@@ -124,7 +130,8 @@ def gain_db(links: GridLinks, height_m: FloatArray, theta: FloatArray, scale_m: 
 
 
 def _mixed(theta: FloatArray, x: FloatArray, s: FloatArray) -> FloatArray:
-    los, nlos = theta[0] + theta[1] * x, theta[2] + theta[3] * x
+    los = theta[0] + theta[1] * x
+    nlos = theta[2] + theta[3] * x
     return np.asarray(nlos + (los - nlos) * s)
 
 

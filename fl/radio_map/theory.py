@@ -33,7 +33,8 @@ def descent(rows: FloatArray, weight: FloatArray, step: FloatArray, change: Floa
     (its Eq. 67 takes B^2 L^2 for |g_i|^2), so the residual is a figure, not a guarantee; and a bound on the average of
     a series is printed there as one on its limit.
     """
-    mean, length = weight @ rows, float(np.linalg.norm(step))
+    mean = weight @ rows
+    length = float(np.linalg.norm(step))
     energy = float(mean @ mean)
     b2 = float(weight @ np.square(rows).sum(axis=1)) / energy if energy > 0 else float("inf")
     smooth = float(np.linalg.norm(change)) / length if length > 0 else float("nan")

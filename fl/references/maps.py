@@ -16,7 +16,8 @@ def nearest_neighbours(x: FloatArray, y: FloatArray, at: FloatArray, most: int) 
     from scipy.spatial import cKDTree
 
     distance, index = cKDTree(x).query(at, k=min(most, len(x)))
-    distance, index = distance.reshape(len(at), -1), index.reshape(len(at), -1)
+    distance = distance.reshape(len(at), -1)
+    index = index.reshape(len(at), -1)
     weight = 1.0 / (distance + 1.0)  # a metre keeps an exact repeat from silencing its neighbours
     return np.asarray((weight * y[index]).sum(axis=1) / weight.sum(axis=1))
 
@@ -56,14 +57,16 @@ def path_loss_map(
 def sought_antenna(x: FloatArray, y: FloatArray, area: Area) -> FloatArray:
     """The place (3,) with the least squared error, and the height 10 m."""
     keep = thinned(len(x), _SAMPLES)
-    x, y = x[keep], y[keep]
+    x = x[keep]
+    y = y[keep]
     middle, half = area.centre_m, area.side_m  # twice the area's sides in all
     for _ in range(_ROUNDS):
         unit = np.linspace(-1.0, 1.0, _PLACES)
         east, north = np.meshgrid(middle[0] + half[0] * unit, middle[1] + half[1] * unit, indexing="ij")
         places = np.stack([east.ravel(), north.ravel(), np.full(east.size, HEIGHT_M)], axis=1)
         best = places[np.argmin(_squared_error(_log_distance(x, places), y))]
-        middle, half = best[:2], half / (_PLACES - 1) * 2
+        middle = best[:2]
+        half = half / (_PLACES - 1) * 2
     return np.asarray(best)
 
 
@@ -75,7 +78,8 @@ def _log_distance(x: FloatArray, antenna: FloatArray) -> FloatArray:
 
 def _squared_error(log_d: FloatArray, y: FloatArray) -> FloatArray:
     """Mean squared error (g,) of the regression of y (N,) on each row of log_d (g, N)."""
-    off, dev = log_d - log_d.mean(axis=1, keepdims=True), y - y.mean()
+    off = log_d - log_d.mean(axis=1, keepdims=True)
+    dev = y - y.mean()
     power = (off**2).mean(axis=1)
     slope = (off * dev).mean(axis=1) / np.maximum(power, 1e-12)  # all at one distance: a constant
     return np.asarray(((dev - slope[:, None] * off) ** 2).mean(axis=1))
@@ -120,7 +124,8 @@ def kriging_map(x: FloatArray, y: FloatArray, at: FloatArray) -> FloatArray:
 def fitted_covariance(x: FloatArray, y: FloatArray) -> tuple[float, float]:
     """L in metres and lambda of the largest profile likelihood."""
     keep = thinned(len(x), _FIT)
-    distance, y = _distance(x[keep], x[keep]), y[keep]
+    distance = _distance(x[keep], x[keep])
+    y = y[keep]
     tried = [
         (_solve(distance, y, length_m, noise).likelihood, length_m, noise) for length_m in LENGTHS_M for noise in NOISES
     ]
