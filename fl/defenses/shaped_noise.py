@@ -49,7 +49,7 @@ class Alignment:
     @property
     def budget(self) -> FloatArray:
         """Sum of the variances of each row (n,)."""
-        return self.mu * self.g.sum(axis=1)
+        return np.asarray(self.mu * self.g.sum(axis=1))
 
     @cached_property
     def centre_m(self) -> FloatArray:
