@@ -308,7 +308,7 @@ class TestWaves:
 
     @pytest.mark.parametrize(("step", "share"), [(0.6, 0.996), (2.4, 0.53)])
     def test_long_steps_wrap(self, step, share):
-        error, _, _ = self.linked(step)
+        error, _, _ = self.linked(step, n=200)
         assert (np.abs(error) < 1e-9).mean() == pytest.approx(share, abs=0.05)
 
     def test_a_walk_in_short_steps_is_recovered_whole(self):
