@@ -89,8 +89,6 @@ class Local:
         samples = np.arange(ptr[-1]) - np.repeat(ptr[:-1] - self.ptr[rows], count)
         return self._of(rows, ptr, samples)
 
-    take = select  # until all callers say select
-
     def _of(self, rows: IntArray | slice, ptr: IntArray, samples: IntArray | BoolArray) -> Local:
         """Rows with some samples, whose bounds are ptr."""
         y = None if self.y is None else self.y[samples]

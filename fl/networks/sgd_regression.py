@@ -75,7 +75,7 @@ def train_regression(net: Mlp, start: FloatArray, data: Local, how: SgdSettings,
     for i in range(0, len(ordered), together):
         rows = ordered[i : i + together]
         before = start[data.model[rows]].astype(how.number)
-        values[rows] = _trained(net, before, samples.take(rows), how, rng) - before
+        values[rows] = _trained(net, before, samples.select(rows), how, rng) - before
     return DenseUpdates(data.ue, data.model, data.count.astype(np.float64), values)
 
 

@@ -125,7 +125,10 @@ def played(tiny, tmp_path_factory):
     return folder
 
 
-@pytest.fixture(params=sorted(KINDS))
+FAST = ("deadline", "fedasync", "fedbuff", "losses")
+
+
+@pytest.fixture(params=[kind if kind in FAST else pytest.param(kind, marks=pytest.mark.slow) for kind in sorted(KINDS)])
 def folder(request, played):
     return played(request.param)
 

@@ -5,7 +5,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from interrupted import run_in_two
 
 from fl.learning import Learning
 from fl.round.caveats import caveats
@@ -71,10 +70,9 @@ HOME = {"world.ues.mobility": {"kind": "commuter"}, "world.ues.measurement_perio
 @pytest.mark.parametrize(
     ("changes", "is_whole"),
     [
-        ({}, True),
         ({"learning.threat": {"observes": "aggregate", "secagg_group_size": 3, "groups": "fixed"}}, True),
-        ({"learning.sampling": "poisson"}, True),
-        (HOME | {"learning.availability": {"kind": "at-home", "radius_m": 200}}, False),
+        pytest.param({"learning.sampling": "poisson"}, True, marks=pytest.mark.slow),
+        pytest.param(HOME | {"learning.availability": {"kind": "at-home"}}, False, marks=pytest.mark.slow),
         ({"learning.withholding": [{"kind": "random-silence", "probability": 0.3}]}, False),
     ],
 )
@@ -88,13 +86,6 @@ def test_in_a_run_nobody_else_sends(changes, is_whole, tiny, tmp_path):
         assert not is_whole or set(rounds) == {together}
     assert is_whole or senders.nunique() > 3
     assert len(frozenset().union(*senders)) > 6  # another cohort, other UEs
-
-
-def test_a_run_with_cohorts_goes_on_in_the_same_bytes(tiny, tmp_path, table_bytes):
-    study = tiny(BUSY | CENTRAL)
-    run(study, tmp_path / "whole")
-    run_in_two(study, tmp_path / "cut", lambda progress: progress.values["time_s"] >= 6 * 60)
-    assert table_bytes(tmp_path / "cut") == table_bytes(tmp_path / "whole")
 
 
 def test_epsilon_counts_on_no_sampling_where_a_cohort_stays(tiny, tmp_path):

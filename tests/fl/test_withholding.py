@@ -187,7 +187,7 @@ def learnt(monkeypatch):
     return seen
 
 
-@pytest.mark.parametrize(("drops", "memory"), [("samples", "all"), ("update", "all"), ("samples", 5)])
+@pytest.mark.parametrize(("drops", "memory"), [("update", "all"), ("samples", 5)])
 def test_what_is_held_back_changes_nothing(tiny, tmp_path, monkeypatch, drops, memory):
     """Signals that were measured in a zone may be anything: no update, and no model, is moved by them."""
     from fl.data.measured import Measured

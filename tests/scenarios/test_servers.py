@@ -16,7 +16,7 @@ def rows(folder, table, numbers):
     return every[every["round"].astype(int) <= numbers].reset_index(drop=True)
 
 
-@pytest.mark.parametrize("cell", ["strongest", "all"])
+@pytest.mark.parametrize("cell", ["all"])
 def test_a_buffer_of_everybody_without_latency_is_a_synchronous_round(cell, tiny, tmp_path):
     """All are asked at once, all come at once: no staleness, the same weights, the same draws, the same bytes.
 
