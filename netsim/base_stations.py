@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 
 from netsim.cells import Cells, read_cells
 from netsim.city.buildings import Buildings
-from netsim.columns import MAX_STATIONS
+from netsim.columns import MAX_STATIONS, frozen
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.part import FILE_NAME, Coordinates, OneOf, Part
@@ -56,7 +56,7 @@ class Origin:
     lon: float
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Site:
     """The buildings of the area, and the stream from which places are drawn."""
 

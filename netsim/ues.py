@@ -10,13 +10,13 @@ from typing import Self
 import numpy as np
 
 from netsim.clock import first_multiple, last_multiple
-from netsim.columns import Columns, no_ints, no_places
+from netsim.columns import Columns, frozen, no_ints, no_places
 from netsim.units import BoolArray, FloatArray, IntArray
 
 STOREY_M = 3.0  # [TR 38.901, Section 7.2] height of a floor: h_UT = 3 (n_fl - 1) + 1.5 m
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Indoors(Columns):
     """One row a UE.
 
@@ -65,7 +65,7 @@ class _OfUes(Columns):
         return len(self.ue)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Fixes(_OfUes):
     """Places and times at which UEs measure.
 
@@ -87,7 +87,7 @@ class Fixes(_OfUes):
         return Fixes(no_ints(), np.zeros(0), no_places())
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Observations(_OfUes):
     """One row a measured signal: ue (n,), time_s (n,), position_m (n, 2), cell (n,), rsrp_dbm (n,)."""
 
@@ -131,17 +131,13 @@ class Looks:
         return min(first_multiple(time_s, self.every_s) - 1, self.last)
 
 
-@dataclass(frozen=True, eq=False)
-class Seen:
+@frozen
+class Seen(Columns):
     """All UEs at a look: at_m (n_ue, 2), NaN for an absent one; inside (n_ue,); cell (n_ue,), -1 for none."""
 
     at_m: FloatArray
     inside: BoolArray
     cell: IntArray
-
-    def rows(self, ue: IntArray) -> Seen:
-        """The rows of some UEs."""
-        return Seen(self.at_m[ue], self.inside[ue], self.cell[ue])
 
     @property
     def absent(self) -> BoolArray:
@@ -156,7 +152,7 @@ class Seen:
         return np.asarray((gone != was_gone) | (there & other))
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class TrackRows:
     """Rows of tracks: the UEs (k,), the number of the look, and the UEs then."""
 
@@ -165,7 +161,7 @@ class TrackRows:
     seen: Seen
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Trail:
     """Progress of tracks: number of the last look, -1 before any; the UEs then; the look of each UE's last row (t,)."""
 
@@ -181,10 +177,13 @@ class Trail:
 
     def look(self, number: int, now: Seen) -> tuple[Trail, list[TrackRows]]:
         """The next state, and the rows that look `number` gives; nothing has changed between the last look and it."""
-        now = now.rows(np.arange(len(self.row)))
+        now = now.select(slice(len(self.row)))
         changed = np.flatnonzero(self.seen.changed(now))
         rested = changed[(self.row[changed] < number - 1) & ~self.seen.absent[changed]]
-        rows = [TrackRows(rested, number - 1, self.seen.rows(rested)), TrackRows(changed, number, now.rows(changed))]
+        rows = [
+            TrackRows(rested, number - 1, self.seen.select(rested)),
+            TrackRows(changed, number, now.select(changed)),
+        ]
         row = self.row.copy()
         row[changed] = number
         return Trail(number, now, row), [each for each in rows if len(each.ue)]

@@ -11,6 +11,7 @@ import numpy as np
 import simpy
 
 from netsim.clock import first_multiple, last_multiple, last_multiples
+from netsim.columns import frozen
 from netsim.radio.power import Power
 from netsim.radio.schedulers import NO_SENDERS, AirInterface, Queue, Senders
 from netsim.radio.transmissions import (
@@ -159,7 +160,7 @@ def look_again(lives: Transmissions, look: Look, uplink: Uplink, now_s: float, b
     return not prepares.all()
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Ended:
     """Transmissions (k,) that have ended, in order of time, then of UE.
 

@@ -14,10 +14,11 @@ breakpoint.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from netsim.columns import frozen
 from netsim.errors import BadInput
 from netsim.radio.link_budget import Budget
 from netsim.setting import Radio
@@ -29,7 +30,7 @@ _MIN_STD_DB = 0.05  # of a radio without shadowing, in place of steps
 _PLACES = 1000  # at once
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class CoverageLaw:
     """The laws of a radio, and the geometry of its links; site (n_bs,) of each base station.
 

@@ -1,12 +1,13 @@
 """The downlink at full load: coupling gain, geometry factor, SINR and rate of every UE."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
 from pydantic import Field
 
 from netsim.clock import slack_s
+from netsim.columns import frozen
 from netsim.part import Part
 from netsim.radio.link_budget import RadioLinks
 from netsim.radio.rate import DOWNLINK, AdaptedRate
@@ -53,7 +54,7 @@ class Downlink(AdaptedRate):
         return self.law.rate_bps(ratio_from_db(sinr_db), self.bandwidth_hz)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Reception:
     """Reception of UEs from their serving cells, one entry a UE (n,); NaN for a UE that is absent or has no cell.
 
@@ -96,7 +97,7 @@ def reception(links: RadioLinks, serving: IntArray, downlink: Downlink) -> Recep
     return Reception(of_all(links.rsrp_dbm[at]), gain_db, geometry_db, sinr_db, downlink.rate_bps(sinr_db), los)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Attachment:
     """serving (n_ue,): cell of each UE, -1 for none; since_s (n_ue, n_bs): time since which each cell has been stronger
     than the serving one by the margin, infinite if it is not.

@@ -5,14 +5,13 @@ Both are numbers of a (site, UE) pair that are computed where they are needed: a
 
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import log10, sqrt
 from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
-from netsim.columns import MAX_STATIONS
+from netsim.columns import MAX_STATIONS, frozen
 from netsim.errors import BadInput
 from netsim.part import Part
 from netsim.radio.path_loss import Pairs, PathLoss
@@ -38,7 +37,7 @@ def _of_sites(rng: Rng, what: str, owner: IntArray, item: IntArray, site: IntArr
     return unit.reshape(len(owner), -1).take(column * _WORDS + site % _WORDS, axis=1)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class IndoorShadow:
     """Shadowing of UEs inside buildings: one field for each (site, building, floor).
 
@@ -88,7 +87,7 @@ class IndoorShadow:
         return self.std_db * total
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Environment:
     """Effective environment heights h_E of the links of UEs indoors above `PathLoss.environment_above_m`.
 

@@ -1,13 +1,13 @@
 """The path loss slot: laws in closed form; those of TR 38.901 stand in `tr38901`."""
 
 from abc import abstractmethod
-from dataclasses import dataclass
 from math import inf
 from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
+from netsim.columns import frozen
 from netsim.part import Part
 from netsim.ues import Indoors
 from netsim.units import SPEED_OF_LIGHT_M_S, BoolArray, FloatArray
@@ -16,7 +16,7 @@ MIN_DISTANCE_M = 1.0
 """distance, nearer than which laws in closed form keep the loss"""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Pairs:
     """The geometry of all links: distance_2d_m, distance_3d_m (n, n_bs), ue_height_m, bs_height_m (n_bs,).
 

@@ -1,14 +1,14 @@
 """The power slot: transmit powers of UEs."""
 
 from abc import abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import inf
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
 
-from netsim.columns import no_floats, no_ints
+from netsim.columns import frozen, no_floats, no_ints
 from netsim.part import Part
 from netsim.radio.uplink import Cohort, Uplink
 from netsim.rng import Rng
@@ -18,7 +18,7 @@ State = Any
 """State of a policy: None, or a frozen dataclass of the policy (see `netsim.checkpoint`)."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class PowerContext:
     """Inputs of a policy besides the links when it sets the powers of a round; arrays (K,) with an entry for each UE.
 

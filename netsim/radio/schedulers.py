@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from netsim.clock import first_multiple, last_multiple, slack_s
-from netsim.columns import no_floats, no_ints
+from netsim.columns import frozen, no_floats, no_ints
 from netsim.part import OneOf, Part
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -31,7 +31,7 @@ class Senders(NamedTuple):
 NO_SENDERS = Senders(no_ints(), no_floats(), no_floats())
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Queue:
     """The UEs that have bits to send, one entry each (m,), by increasing ue; none when the last one has ended.
 
@@ -151,7 +151,7 @@ class Groups(Scheduler):
         return Grants(sends)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Turns:
     """served_s (n_ue,): start of the last slot in which each UE sent, or its end if it stopped unasked."""
 
@@ -184,7 +184,7 @@ class RoundRobin(Scheduler):
         return Grants(sends, slot.until_s, Turns(served_s, slot))
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class MeanRates:
     """mean_bps (n_ue,): averaged rate of each UE, up to asked_s."""
 

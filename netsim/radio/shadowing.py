@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, model_validator
 
+from netsim.columns import frozen
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.part import Part
@@ -148,7 +149,7 @@ class GaussianShadowing(Shadowing):
         return 1.0 if self.nlos_std_db is None else self.nlos_std_db / self.deviation_db
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class GridField:
     """Bilinear interpolation on a grid, scaled so that the variance is the same at every position.
 
@@ -214,7 +215,7 @@ def _weights(x: FloatArray, y: FloatArray, covariance: FloatArray) -> tuple[Floa
     return left * down, x * down, left * y, x * y
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class _Memoryless:
     std_db: float
     site: IntArray

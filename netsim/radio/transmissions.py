@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 
-from netsim.columns import Columns
+from netsim.columns import Columns, frozen
 from netsim.radio.shared_band import own_signal_w
 from netsim.radio.uplink import Channel, Cohort, ComplexArray, Decoded, Payload, Uplink, noise_std
 from netsim.rng import Streams
@@ -359,7 +359,7 @@ def may_exhaust(lives: Transmissions, battery_j: FloatArray) -> None:
     lives.send_with(np.arange(len(lives)), lives.power_w)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class SentUploads(Channel):
     """The channel of transmissions over time (n,).
 

@@ -14,7 +14,7 @@ from typing import ClassVar, Literal, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from netsim.columns import Columns, altered
+from netsim.columns import Columns, altered, frozen
 from netsim.errors import BadInput
 from netsim.part import Part
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -36,7 +36,7 @@ class Payload:
         return np.asarray(self.n_bits * rows, dtype=np.float64)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Cohort:
     """The UEs that transmit in a round, one entry each.
 
@@ -128,7 +128,7 @@ def _strength(gain: FloatArray, fading: ComplexArray) -> FloatArray:
     return np.asarray(gain * (fading.real**2 + fading.imag**2).sum(axis=-1))
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Channel(Columns):
     """The uplink of one round, one entry for each transmitting UE (or row, see `rows`).
 

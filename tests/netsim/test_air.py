@@ -414,7 +414,7 @@ def test_a_battery_pays_for_the_powers_that_were_sent_with():
 
 
 def test_ues_leave_at_the_stated_rate():
-    n = 4000
+    n = 1000
     c = cohort(np.ones((n, 1)), compute=2.0)
     ideal = sent_by(Ideal(), c, n_ue=n, client_dropout_per_s=0.25)
     share = np.exp(-0.5)

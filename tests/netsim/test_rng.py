@@ -31,10 +31,8 @@ def loaded(patch, compiled):
 
 
 class TestWords:
-    @pytest.mark.parametrize("round_", [0, 1, 77, 2**40])
-    @pytest.mark.parametrize(
-        "count", [1, 2, 3, 4, 5, 8, 63, _LONG_ROW - 1, _LONG_ROW, _LONG_ROW + 1, 3 * _LONG_ROW + 2]
-    )
+    @pytest.mark.parametrize("round_", [0, 2**40])
+    @pytest.mark.parametrize("count", [1, 4, 5, 63, _LONG_ROW - 1, _LONG_ROW])
     @pytest.mark.parametrize("compiled", [True, False])
     def test_equal_numpys_philox(self, monkeypatch, round_, count, compiled):
         loaded(monkeypatch, compiled)
@@ -44,7 +42,7 @@ class TestWords:
         expected = [numpy_words(rng, "w", int(o), int(i), count) for o, i in zip(owner, item, strict=True)]
         np.testing.assert_array_equal(rng._words("w", owner, count, item), expected)
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=30, deadline=None)
     @given(
         seed=st.integers(0, 2**63 - 1), owner=st.integers(-(2**63), 2**63 - 1), item=st.integers(-(2**63), 2**63 - 1),
         round_=st.integers(0, 2**63 - 1), count=st.integers(1, 2 * _LONG_ROW), compiled=st.booleans(),

