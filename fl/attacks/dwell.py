@@ -186,14 +186,14 @@ class Dwell(Believer):
         state = replace(state, past=past, named=named)
         hours = Hours.of_round(facts)
         if hours is not None and self.errors_now(state.errors) is not None and len(state.history.newest().sender):
-            state = self._told(state, hours, facts, grid)
+            state = self._with_newest(state, hours, facts, grid)
         return self._answers(view, state), state
 
     def _grid(self, area: Area, n_ue: int) -> PlaceGrid:
         """Grid of the area; a UE has three maps."""
         return PlaceGrid.over(area, self.cell_m, 3 * n_ue, self.label)
 
-    def _told(self, state: DwellState, hours: Hours, facts: RoundContext, grid: PlaceGrid) -> DwellState:
+    def _with_newest(self, state: DwellState, hours: Hours, facts: RoundContext, grid: PlaceGrid) -> DwellState:
         """After the newest estimates."""
         newest = state.history.newest()
         lasting_m = state.history.lasting_m()

@@ -73,7 +73,7 @@ class ErrorModel:
         return cls(**every)
 
     def with_ranks(self, ranks: int) -> ErrorModel:
-        """The same for estimates of at least so many ranks, of which further ones have no share."""
+        """The same for estimates of at least this number of ranks, of which further ones have no share."""
         more = (0, max(ranks - len(self.share), 0))
         every = len(self.share) + more[1]
         return replace(
