@@ -274,7 +274,8 @@ def _with_side_streets(roads: Roads, closed: list[Any], area: Area, rng: Rng) ->
         long_side_m = _sides_m(shape)[1].max(axis=1, initial=0.0)
         return np.asarray((shapely.area(shape) > _BLOCK_M2) & (long_side_m >= _BLOCK_SIDE_M))
 
-    blocks, cut = _split(_faces(roads.line, closed), large, "cut", 2, rng)
+    blocks, split = _split(_faces(roads.line, closed), large, "cut", 2, rng)
+    cut = np.concatenate([np.array([], dtype=object), *(_cut_lines(*each) for each in split)])
     near = shapely.distance(cut, shapely.points(area.centre_m)) < _OLD_TOWN * float(area.side_m.min())
     side_streets = Roads(cut, np.where(near, _PEDESTRIAN, _RESIDENTIAL))
     return _noded(Roads.join([roads, side_streets])), blocks
@@ -309,15 +310,15 @@ def _noded(roads: Roads) -> Roads:
 
 def _split(
     shape: Shapes, large: Callable[[Shapes, IntArray], BoolArray], what: str, base: int, rng: Rng
-) -> tuple[Shapes, Shapes]:
-    """Shapes split across their longer side until none is large, and the lines that split them.
+) -> tuple[Shapes, list[tuple[Shapes, FloatArray]]]:
+    """Shapes split across their longer side until none is large, and those that are split, with numbers for their cuts.
 
     large : which shapes (n,) are, with numbers (n,) by which they are drawn. Parts of shape k have the numbers base k,
     base k + 1, ...
     """
     number = np.arange(len(shape)) + 1
     done: list[Any] = []
-    cuts: list[Any] = []
+    cuts: list[tuple[Shapes, FloatArray]] = []
     for level in range(_LEVELS):
         split = large(shape, number)
         done.extend(shape[~split])
@@ -326,11 +327,11 @@ def _split(
         if not len(shape):
             break
         unit = rng.uniform(what, number, item=level)
-        cuts.extend(_cut_lines(shape, unit))
+        cuts.append((shape, unit))
         shape, parent = _halves(shape, unit)
         rank = np.arange(len(shape)) - np.searchsorted(parent, parent)
         number = (number[parent] * base + np.minimum(rank, base - 1)) % 2**61
-    return np.array(done, dtype=object), np.array(cuts, dtype=object)
+    return np.array(done, dtype=object), cuts
 
 
 def _sides_m(shape: Shapes) -> tuple[FloatArray, FloatArray]:
