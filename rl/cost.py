@@ -42,7 +42,8 @@ def costs(
 
     A round without a UE has no outcome, and costs nothing.
     """
-    reward, n = task.reward, len(now.snr_per_w)
+    reward = task.reward
+    n = len(now.snr_per_w)
     if outcome is None:
         return Costs(dict.fromkeys(FIGURES, 0.0), 0.0, False, np.zeros(n))
     radio = _radio(task, setup, outcome, now, of)
@@ -58,7 +59,8 @@ def costs(
 
 def _radio(task: Online, setup: Setup, outcome: RoundOutcome, now: PowerContext, of: int) -> RadioCosts:
     """Costs of the round by its radio."""
-    last, rows = outcome.phases[-1].uploads, rows_sent(setup.learning, outcome)
+    last = outcome.phases[-1].uploads
+    rows = rows_sent(setup.learning, outcome)
     shape = (1, len(now.snr_per_w))
     sinr, snr, heard, energy_j = (np.zeros(shape) for _ in range(4))
     decoded = np.zeros(shape, dtype=np.bool_)
@@ -82,8 +84,11 @@ def _radio(task: Online, setup: Setup, outcome: RoundOutcome, now: PowerContext,
 
 def _own(radio: RadioCosts, outcome: RoundOutcome, loss: FloatArray, leakage: FloatArray) -> dict[str, FloatArray]:
     """The part of each figure that is due to each UE (K,); leakage (K,) is that part already."""
-    rows, ue, n = radio.rows, outcome.phases[-1].uploads.ue, len(leakage)
-    had, asked = rows.suffered[0], rows.asked[0]
+    rows = radio.rows
+    ue = outcome.phases[-1].uploads.ue
+    n = len(leakage)
+    had = rows.suffered[0]
+    asked = rows.asked[0]
     least = 1e-12 * asked.sum()
     without = np.maximum(had.sum() - np.bincount(ue, had - asked, n), least)
     noise = np.zeros(n)
@@ -123,18 +128,22 @@ class RowsSent:
 def rows_sent(learning: Learning, outcome: RoundOutcome) -> RowsSent:
     """The rows of a round. One that was lost counts as the mean one that came for its model."""
     last = outcome.phases[-1].uploads
-    ue, model, weight = last.ue, last.made.model, last.weight.astype(np.float64)
+    ue = last.ue
+    model = last.made.model
+    weight = last.weight.astype(np.float64)
     came = last.channel.decoded & (weight > 0)
     for m in np.unique(model):
         mine = model == m
         some = mine & came
         weight[mine & ~came] = weight[some].mean() if some.any() else 1.0 / mine.sum()
     own_ue, own_model, required, drawn = rows_of(standings(learning, outcome.state.parts))
-    required_std, drawn_std = np.zeros(len(ue)), np.zeros(len(ue))
+    required_std = np.zeros(len(ue))
+    drawn_std = np.zeros(len(ue))
     if len(own_ue):
         span = int(max(own_model.max(), model.max(initial=0))) + 1
         at = np.searchsorted(own_ue * span + own_model, ue * span + model)
-        required_std, drawn_std = required[at], drawn[at]
+        required_std = required[at]
+        drawn_std = drawn[at]
     return RowsSent(ue, model, weight, required_std, drawn_std)
 
 
@@ -151,7 +160,9 @@ def _leakage(outcome: RoundOutcome, within_m: float, n: int) -> tuple[float, Flo
     it that each UE's estimates make up (K,).
     """
     ue, attack, error_m = (np.array([row[name] for row in outcome.leaked.rows]) for name in ("ue", "attack", "error_m"))
-    attacks, of_ue, total = np.unique(attack), np.zeros(n), 0.0
+    attacks = np.unique(attack)
+    of_ue = np.zeros(n)
+    total = 0.0
     for a in attacks:
         mine = attack == a
         near = error_m[mine].astype(np.float64) <= within_m

@@ -96,7 +96,9 @@ class _Noise(ActionNoise):
         self.generator = Streams(seed).at("ddpg").generator("noise")
         self.first, final = agent.exploration_noise_std, agent.exploration_noise_final_std
         self.last = self.first if final is None else final
-        self.n, self.steps, self.done = n, steps, 0
+        self.n = n
+        self.steps = steps
+        self.done = 0
 
     def __call__(self) -> FloatArray:
         std = self.first + (self.last - self.first) * min(self.done / max(self.steps, 1), 1.0)
@@ -108,7 +110,9 @@ class DdpgTraining(Training):
     """A training: takes steps, and can be saved between episodes."""
 
     def __init__(self, env: PowerEnv, agent: DdpgAgent, steps: int, seed: int, board: Logger | None = None) -> None:
-        self.env, self.steps, self.rewards = env, steps, []
+        self.env = env
+        self.steps = steps
+        self.rewards = []
         vec = DummyVecEnv([lambda: env])
         vec.seed(seed)
         self.noise = _Noise(agent, env.n_ue, steps, seed)
@@ -155,7 +159,8 @@ class DdpgTraining(Training):
 
     def memory(self) -> Tree:
         """Everything that the rest of the training depends on; between two episodes only."""
-        model, buffer = self.model, self.buffer
+        model = self.model
+        buffer = self.buffer
         return {
             "steps": self.done,
             "updates": model._n_updates,
@@ -174,7 +179,8 @@ class DdpgTraining(Training):
 
     def resume(self, memory: Tree) -> None:
         """Go on from a memory."""
-        model, buffer = self.model, self.buffer
+        model = self.model
+        buffer = self.buffer
         self.done = model.num_timesteps = int(memory["steps"])
         model._n_updates, model._episode_num = int(memory["updates"]), int(memory["episodes"])
         model.policy.load_state_dict(tensors_of(memory["networks"]))

@@ -45,7 +45,8 @@ class PowerEnv(gymnasium.Env[Seen, Seen]):
 
     def __init__(self, n_ue: int, n_seen: int, options: Mapping[str, int | str]) -> None:
         """options : name -> the integers from 0 that are below a number, or the only text."""
-        self.n_ue, self.options = n_ue, options
+        self.n_ue = n_ue
+        self.options = options
         self.action_space = spaces.Box(-1.0, 1.0, (n_ue,), np.float32)
         self.observation_space = spaces.Box(-1.0, 1.0, (n_seen,), np.float32)
         self.steps = self.episodes = 0
@@ -185,7 +186,8 @@ class PowerAllocation(PowerEnv):
         return self.problem.acts == "residual"
 
     def _info(self) -> dict[str, Any]:
-        last, draw = self.last, self.start["draw"]
+        last = self.last
+        draw = self.start["draw"]
         return {"objective": last.value, "t_th": last.switch, "power_w": last.power_w.copy(), "draw": draw}
 
 
@@ -232,7 +234,8 @@ class WorldPower(PowerEnv):
         return {"world": int(options.get("world", drawn))}
 
     def _begin(self, start: Start) -> None:
-        self.start, self.t_th = start, 0
+        self.start = start
+        self.t_th = 0
         self.last_w = start_w(self.task.limits, self.n_ue)
 
     def _seen(self) -> Seen:
@@ -382,13 +385,15 @@ class RecordedPower(WorldPower):
         self.figures = dict.fromkeys(RECORDED, 0.0)
 
     def _play(self, action: FloatArray) -> tuple[float, bool, bool]:
-        episode, s = self.recording, self.steps
+        episode = self.recording
+        s = self.steps
         if not episode.silent[s]:
             wanted_w = log_power(action, self.task.limits)
             self.last_w = kept(wanted_w, np.flatnonzero(episode.sends[s]), self.task.limits)
         sent_w = np.minimum(self.last_w, self.now.max_power_w)
         found = judged(episode.rounds, self.air, sent_w[None], np.array([s]))
-        ue, drawn_std = episode.rounds.of[s], self.now.drawn_std.copy()
+        ue = episode.rounds.of[s]
+        drawn_std = self.now.drawn_std.copy()
         drawn_std[ue[ue >= 0]] = 0.0  # a UE without rows keeps its value
         drawn_std[ue[(ue >= 0) & found.rows.drawn[0]]] = 1.0
         if found.artificial[0]:

@@ -52,7 +52,9 @@ class PowerAgents(ParallelEnv):  # type: ignore[misc] # the library has no types
     def __init__(self, env: OnlinePower, reward: Pay = "shared") -> None:
         if reward not in ("shared", "own"):
             raise ValueError(f"reward: {reward!r} is not known; take 'shared' or 'own'")
-        self.env, self.reward, self.render_mode = env, reward, None
+        self.env = env
+        self.reward = reward
+        self.render_mode = None
         self.possible_agents = [f"ue_{k}" for k in range(env.n_ue)]
         self.agents: list[str] = []
         seen, acts = (spaces.Box(-1.0, 1.0, (n,), np.float32) for n in (OF_ONE_UE, 1))
@@ -94,15 +96,13 @@ class PowerAgents(ParallelEnv):  # type: ignore[misc] # the library has no types
 
     def _joint(self, actions: Mapping[str, Any]) -> Seen:
         """The actions of all UEs (K,); 0 for those that are away. ValueError where one is missing or is no number."""
-        if not isinstance(actions, Mapping) or not set(actions) <= set(self.possible_agents):
-            raise ValueError(f"action: {actions!r:.40}; give a mapping from agents, ue_0 to {self.possible_agents[-1]}")
+        there = np.flatnonzero(~self._away & (not self.env.over)).tolist()
         joint = np.zeros(self.env.n_ue, dtype=np.float32)
-        for k in np.flatnonzero(~self._away & (not self.env.over)).tolist():
-            agent = self.possible_agents[k]
-            try:
-                (joint[k],) = np.asarray(actions[agent], dtype=np.float64)
-            except (KeyError, TypeError, ValueError):
-                raise ValueError(f"action: none for {agent}, which is there; give one number from -1 to 1") from None
+        try:
+            for k in there:
+                (joint[k],) = np.asarray(actions[self.possible_agents[k]], dtype=np.float64)
+        except (KeyError, TypeError, ValueError, IndexError):
+            raise ValueError(f"action: none for {self.possible_agents[k]}; give one number from -1 to 1") from None
         return joint
 
     @property

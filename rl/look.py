@@ -145,7 +145,8 @@ class Look:
     @cached_property
     def features(self) -> FloatArray:
         """Features of each UE (S, K, 10), about 1 in size."""
-        cell, count = self.same_cell, np.maximum(self.same_cell.sum(axis=2), 1)
+        cell = self.same_cell
+        count = np.maximum(self.same_cell.sum(axis=2), 1)
         snr = self.snr_db
         of_cell = np.where(cell, snr[:, None, :], 0.0).sum(axis=2) / count
         most = np.where(cell, snr[:, None, :], -np.inf).max(axis=2)

@@ -50,10 +50,13 @@ def best_powers(known: Known, starts_dbw: list[FloatArray]) -> Found:
 
 def best_multipliers(known: Known, start_dbw: FloatArray, rng: Rng) -> FloatArray:
     """Multipliers (m,) at which the best powers of these rounds keep the bounds, from a start (S, K)."""
-    reward, limits, n = known.reward, known.look.limits, len(known)
+    reward = known.reward
+    limits = known.look.limits
+    n = len(known)
     tried = start_dbw[:, None] + _STD_DB * rng.generator("prices").standard_normal((n, _ACTIONS, start_dbw.shape[1]))
     around = known.figures(within(tried.reshape(n * _ACTIONS, -1), limits), np.repeat(np.arange(n), _ACTIONS))
-    prices, dbw = first_prices(reward, around, n), start_dbw
+    prices = first_prices(reward, around, n)
+    dbw = start_dbw
     for step in range(_DUAL_STEPS):
         _, dbw, _ = _searched(known.at(prices.multipliers), dbw, _STEPS_DB if step == 0 else _STEPS_DB[2:])
         found = known.figures(within(dbw, limits))
@@ -66,7 +69,8 @@ def _searched(
 ) -> tuple[FloatArray, FloatArray, int]:
     """Costs (S,), powers (S, K) in dBW that no move improves, and the number of vectors evaluated."""
     limits = known.look.limits
-    low, high = 10 * np.log10(limits.each_min_w), 10 * np.log10(limits.each_max_w)
+    low = 10 * np.log10(limits.each_min_w)
+    high = 10 * np.log10(limits.each_max_w)
     dbw = np.clip(start_dbw, low, high)
     cost = known.cost(within(dbw, limits))
     judged = len(cost)
@@ -143,7 +147,8 @@ def phaseless(links: Links) -> Links:
 
 def _alike(h: ComplexArray) -> ComplexArray:
     """Amplitudes (S, K, n_bs, K) for (S, K, n_bs, M); of one antenna, which has no alignment, as they are."""
-    antennas, k = h.shape[3], h.shape[1]
+    antennas = h.shape[3]
+    k = h.shape[1]
     if antennas < 2 or not h.shape[2]:
         return h
     c = 1.0 / np.sqrt(antennas)

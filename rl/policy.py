@@ -72,7 +72,8 @@ def seen_online(now: PowerContext, last_w: FloatArray, limits: Limits) -> Seen:
 
 def seen_of_ues(seen: Seen) -> Seen:
     """The observation of each UE (K, 7), from that of all (5 K + 2,): its own five numbers, and what is of all."""
-    own, of_all = seen[:-_OF_ALL].reshape(_OF_UE, -1).T, seen[-_OF_ALL:]
+    own = seen[:-_OF_ALL].reshape(_OF_UE, -1).T
+    of_all = seen[-_OF_ALL:]
     return np.hstack([own, np.tile(of_all, (len(own), 1))])
 
 

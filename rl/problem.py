@@ -204,7 +204,8 @@ class Problem:
         gain of each UE (K), what the channel brings at average power against what each UE requires on average (K),
         and against what all require at five times of the training, all in logarithms.
         """
-        k, observation = self.n_ue, np.empty(self.n_seen, dtype=np.float32)
+        k = self.n_ue
+        observation = np.empty(self.n_seen, dtype=np.float32)
         observation[:k] = as_action(last.power_w, self.limits)
         observation[k] = 2.0 * last.switch / len(self.objective.trajectory.std) - 1.0
         observation[k + 1] = min(max(np.log(last.value / self.start.value), -5.0), 5.0) / 5.0
@@ -214,7 +215,8 @@ class Problem:
 
     def rollout(self, act: Callable[[Seen], FloatArray]) -> list[Outcome]:
         """The outcomes of a policy in an episode that begins at average power."""
-        outcomes, last = [], self.start
+        outcomes = []
+        last = self.start
         for _ in range(STEPS):
             last = self.act(act(self.seen(last)))
             outcomes.append(last)
@@ -222,14 +224,16 @@ class Problem:
 
     def with_gain(self, gain: FloatArray) -> Problem:
         """The same requirements and weights over another channel, gain (K,) in every round."""
-        t, o = self.objective.trajectory, self.objective
+        t = self.objective.trajectory
+        o = self.objective
         moved = Trajectory(t.std, t.weight, np.tile(gain, (len(t.std), 1)), t.scale)
         return Problem(PowerLoss(moved, o.law, o.criterion), self.limits, self.observe, self.acts)
 
     @cached_property
     def laws(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray, FloatArray, int]:
         """The arguments of the compiled law."""
-        o, t = self.objective, self.objective.trajectory
+        o = self.objective
+        t = self.objective.trajectory
         channel = t.channel_std[:1] if t.still else t.channel_std
         arrays = (channel, t.std, o.cost_w, o.artificial, o.round_weight, t.weight)
         a, b, c, d, e, f = (np.asfortranarray(x, dtype=np.float64) for x in arrays)  # rounds side by side
@@ -267,7 +271,8 @@ def references(problem: Problem, evaluations: int, rng: Rng, thorough: bool = Tr
     `optimum` is the better of the optimisers; top-up has no plateaus, so there evolution stands alone. Without
     `thorough` evolution is left out where there are plateaus, which agree with it to a few tenths of a percent.
     """
-    o, limits = problem.objective, problem.limits
+    o = problem.objective
+    limits = problem.limits
     plans = {"average": average(o, limits), "full": full(o, limits), "amplitude": problem.rule}
     for alpha in ALPHA:
         plans[f"fractional {alpha:g}"] = judged(o, limits, fractional(problem, alpha)[None], 1)
@@ -293,7 +298,8 @@ def fractional(problem: Problem, alpha: float) -> FloatArray:
     def power_w(log_p0: float) -> FloatArray:
         return np.asarray(np.clip(np.exp(log_p0 + middle) * shape, limits.each_min_w, limits.each_max_w))
 
-    low, high = -60.0, 60.0
+    low = -60.0
+    high = 60.0
     for _ in range(100):  # bisection
         at = (low + high) / 2
         if power_w(at).sum() <= limits.total_max_w:

@@ -112,7 +112,8 @@ class Rounds(Columns):
     def _filled_up(self, most: int) -> Self:
         """The same rounds with room for so many rows."""
         room = ((0, 0), (0, most - self.of.shape[1]))
-        weight, required_std = np.pad(self.weight, room), np.pad(self.required_std, room)
+        weight = np.pad(self.weight, room)
+        required_std = np.pad(self.required_std, room)
         return replace(self, of=np.pad(self.of, room, constant_values=-1), weight=weight, required_std=required_std)
 
 
@@ -152,7 +153,8 @@ def band(uplink: Uplink) -> SharedBand:
 def air_of(uplink: Uplink, round_s: float = np.inf) -> Air:
     """Sharing of a band in numbers: those of `noma`, and of other bands without interference."""
     own = band(uplink)
-    noise_w, limit_s = own.band_noise_w(), min(own.limit_s(), round_s)
+    noise_w = own.band_noise_w()
+    limit_s = min(own.limit_s(), round_s)
     rates = own.bandwidth_hz, *own.rate.law
     if not isinstance(uplink, Noma):
         return Air(noise_w, 0.0, NONE, _NO_GROUPS, *rates, 0.0, limit_s)
@@ -166,7 +168,8 @@ def lost_noise(uplink: Uplink, round_s: float, n_bits: FloatArray) -> FloatArray
     if not isinstance(uplink, SharedBand):
         return np.ones(len(n_bits))
     with np.errstate(divide="ignore", over="ignore"):
-        law, hertz_s = uplink.rate.law, uplink.bandwidth_hz * min(uplink.limit_s(), round_s)
+        law = uplink.rate.law
+        hertz_s = uplink.bandwidth_hz * min(uplink.limit_s(), round_s)
         least = np.maximum(np.expm1(np.log(2.0) * n_bits / (law.attenuation * hertz_s)), law.min_sinr)
         return np.asarray(np.minimum(1.0 / least, _MAX_LOST))
 
@@ -194,7 +197,8 @@ def costs_of(
     """The law of costs, of rows (B, R) of UEs `of`; energy_j (B, K); rho, factor, lost_noise (B,); drawn_std (B, R) :
     of artificial noise, none: that of top-up.
     """
-    row, there = np.maximum(of, 0), of >= 0
+    row = np.maximum(of, 0)
+    there = of >= 0
 
     def at_rows(values: FloatArray) -> FloatArray:
         return np.take_along_axis(values, row, axis=1)
@@ -215,7 +219,8 @@ def costs_of(
         heard = at_rows(sent.heard)
         hidden = np.where(scale > 0, drawn / scale, 0.0) + 1.0 / np.maximum(heard, 1e-30)
         leak = np.where(there & (heard > 0), 1.0 / (1.0 + hidden), 0.0)
-    n, lost = np.maximum(there.sum(axis=1), 1), there & ~came
+    n = np.maximum(there.sum(axis=1), 1)
+    lost = there & ~came
     return RadioCosts(
         figures={
             "noise": np.where(there.any(axis=1), noise, 0.0),
@@ -272,8 +277,10 @@ def _ends(
     rounds: Rounds, air: Air, power_w: FloatArray, which: IntArray, sinr: FloatArray
 ) -> tuple[FloatArray, reception.Ends]:
     """SNR (B, K) of power vectors (B, K), each in one of S rounds, and the ends of their transmissions."""
-    links, cell = rounds.links, rounds.links.serving[which]
-    received_w, downlink_bps = power_w * _own_strength(links.h, which, cell), links.downlink_bps[which]
+    links = rounds.links
+    cell = rounds.links.serving[which]
+    received_w = power_w * _own_strength(links.h, which, cell)
+    downlink_bps = links.downlink_bps[which]
     law = Adaptation(air.attenuation, air.max_bps_per_hz, air.floor_sinr)
     bits = rounds.n_bits[which][:, None] * rounds.rows[which]
     rate_bps = law.rate_bps(sinr, air.bandwidth_hz)

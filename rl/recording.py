@@ -37,7 +37,10 @@ def recorded(env: OnlinePower, rule: Rule, world: int) -> tuple[Rounds, Look]:
 def episode_of(env: OnlinePower, rule: Rule, world: int) -> Episode:
     """All steps of a world that is played with a rule."""
     env.reset(options={"world": world})
-    before, rounds, none_sent, played = [_without_links(env.now)], list[Rounds](), list[bool](), list[int]()
+    before = [_without_links(env.now)]
+    rounds = list[Rounds]()
+    none_sent = list[bool]()
+    played = list[int]()
     for own, look in _played(env, rule):
         rounds.append(silent(look) if own is None else own)
         none_sent.append(own is None)
@@ -62,7 +65,8 @@ def _played(env: OnlinePower, rule: Rule) -> Iterator[tuple[Rounds | None, Look]
 
 def _of_round(env: OnlinePower, outcome: RoundOutcome, look: Look) -> Rounds:
     """The round that was played last, whose links were known before."""
-    world, setup = env.world, env.setup
+    world = env.world
+    setup = env.setup
     sent = rows_sent(setup.learning, outcome)
     k = look.links.serving.shape[1]
     count = outcome.phases[-1].uploads.made.count
@@ -103,7 +107,8 @@ def steps_of(env: OnlinePower, act: Callable[[OnlinePower, Any], FloatArray], wo
     seen, _ = env.reset(options={"world": world})
     steps = list[Step]()
     while not env.over:
-        number, at_m = env.state.round + 1, env.world.position_m().copy()
+        number = env.state.round + 1
+        at_m = env.world.position_m().copy()
         serving = env.world.serving(env.world.links())
         seen, *_ = env.step(act(env, seen).astype(np.float32))
         steps.append(Step(number, at_m, serving, *_sent(env, len(at_m)), env.cost))

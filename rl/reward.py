@@ -235,7 +235,8 @@ def first_prices(reward: Reward, figures: Figures, situations: int) -> Prices:
     def spread(values: FloatArray) -> float:
         return float(values.reshape(situations, -1).std(axis=1).mean())
 
-    bounds, cost = reward.bounds(), reward.cost(figures)
+    bounds = reward.bounds()
+    cost = reward.cost(figures)
     own = np.array([max(spread(figures[name]), _MIN * abs(bound), 1e-9) for name, bound in bounds.items()])
     step = max(spread(cost), _MIN * abs(float(cost.mean()))) / own
     return Prices(step, own, step)

@@ -148,18 +148,23 @@ def _merits(known: Known, law: Law, parameters: FloatArray) -> FloatArray:
 
 def tuned(law: Law, known: Known, evaluations: int, rng: Rng) -> Tuned:
     """The best parameters found with a number of evaluations of power vectors, on these rounds."""
-    mean, spread = np.array(law.start), np.array(law.spread)
+    mean = np.array(law.start)
+    spread = np.array(law.spread)
     least = _MIN * spread
-    best, cost, generations = mean, np.inf, max(evaluations // (_TRIED * len(known)), 1)
+    best = mean
+    cost = np.inf
+    generations = max(evaluations // (_TRIED * len(known)), 1)
     for g in range(generations):
         drawn = mean + spread * rng.normal(f"tune.{law.name}", np.arange(_TRIED), (len(mean),), item=g)
         drawn[0] = best
         found = _merits(known, law, drawn)
         order = np.argsort(found, kind="stable")
         if found[order[0]] < cost:
-            best, cost = drawn[order[0]], float(found[order[0]])
+            best = drawn[order[0]]
+            cost = float(found[order[0]])
         elite = drawn[order[:_BEST]]
-        mean, spread = elite.mean(axis=0), np.maximum(elite.std(axis=0), least)
+        mean = elite.mean(axis=0)
+        spread = np.maximum(elite.std(axis=0), least)
     return Tuned(law, best, cost, generations * _TRIED * len(known))
 
 

@@ -38,11 +38,15 @@ class ScoreFunctionTraining(Training):
     """A training by the score-function gradient."""
 
     def __init__(self, known: Known, rule: Tuned, agent: ScoreFunctionAgent, steps: int, seed: int) -> None:
-        self.known, self.rule, self.agent, self.steps = known, rule, agent, steps
+        self.known = known
+        self.rule = rule
+        self.agent = agent
+        self.steps = steps
         self.generator = Streams(seed).at("score-function").generator("steps")
         look = known.look
         self._rule_dbw = rule.dbw(look)
-        self._rule_cost, self._saved = known.cost(rule.power_w(look)), 0.0
+        self._rule_cost = known.cost(rule.power_w(look))
+        self._saved = 0.0
         self._seen = tuple(torch.from_numpy(x).float() for x in (seen(look, rule), look.pairs, others(look)))
         self._there = torch.from_numpy(look.there)
         self._weights = {name: torch.from_numpy(x).requires_grad_() for name, x in first_weights(seed).items()}
@@ -71,7 +75,8 @@ class ScoreFunctionTraining(Training):
 
     def _std(self) -> float:
         """Standard deviation of actions in this step, which falls linearly."""
-        first, last = self.agent.exploration_noise_std, self.agent.exploration_noise_final_std
+        first = self.agent.exploration_noise_std
+        last = self.agent.exploration_noise_final_std
         return first + (last - first) * self._late
 
     @property
@@ -81,7 +86,9 @@ class ScoreFunctionTraining(Training):
 
     def step(self) -> None:
         """One gradient step."""
-        agent, half, n = self.agent, self.agent.actions // 2, self._rounds
+        agent = self.agent
+        half = self.agent.actions // 2
+        n = self._rounds
         std = self._std()
         self._adam.param_groups[0]["lr"] = agent.learning_rate * (1.0 - _FALLS * self._late)
         pick = self.generator.choice(len(self.known), n, replace=False)
@@ -89,7 +96,8 @@ class ScoreFunctionTraining(Training):
         mean = forward(torch, self._weights, features, pairs, mix) * self._there[pick]
         noise = _mirrored(self.generator, (n, half, mean.shape[1]))
         powers_w = self._powers_w(pick, mean.detach().numpy()[:, None] + std * noise)
-        found, reward = self.known.figures(powers_w, np.repeat(pick, agent.actions)), self.known.reward
+        found = self.known.figures(powers_w, np.repeat(pick, agent.actions))
+        reward = self.known.reward
         cost = priced(reward, found, self.prices.multipliers).reshape(n, agent.actions)
         self._saved = float(self._rule_cost[pick].mean() - reward.cost(found).mean())
         cost = (cost - cost.mean(axis=1, keepdims=True)) / (cost.std(axis=1, keepdims=True) + _EVEN)
@@ -104,7 +112,9 @@ class ScoreFunctionTraining(Training):
 
     def _first_prices(self, generator: np.random.Generator) -> Prices:
         """The first prices, from actions around the rule in some of the rounds."""
-        reward, n, actions = self.known.reward, self._rounds, self.agent.actions
+        reward = self.known.reward
+        n = self._rounds
+        actions = self.agent.actions
         if not reward.bounds():
             return Prices()
         pick = generator.choice(len(self.known), n, replace=False)

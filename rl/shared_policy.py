@@ -96,9 +96,11 @@ def forward(xp: Any, w: Any, features: Any, pairs: Any, others: Any) -> Any:
     """The network (S, K), in numpy or in torch: xp."""
     e = xp.tanh(features @ w["encoder.weight"].T + w["encoder.bias"])
     for i in (1, 2):
-        own, other = e @ w[f"own{i}.weight"].T, e @ w[f"other{i}.weight"].T
+        own = e @ w[f"own{i}.weight"].T
+        other = e @ w[f"other{i}.weight"].T
         message = xp.tanh(own[:, :, None] + other[:, None] + pairs @ w[f"pair{i}.weight"].T + w[f"pair{i}.bias"])
-        received, head = (others[..., None] * message).sum(2), w[f"head{i}.weight"]
+        received = (others[..., None] * message).sum(2)
+        head = w[f"head{i}.weight"]
         e = xp.tanh(e @ head[:, :ENCODED].T + received @ head[:, ENCODED:].T + w[f"head{i}.bias"])
     return (e @ w["out.weight"].T + w["out.bias"])[..., 0]
 

@@ -104,7 +104,8 @@ def take_steps(
         cost = score(weights)
         if cost < course.score:
             course.weights, course.score, course.steps = weights, cost, training.done
-        mean, best = np.nan, -course.score
+        mean = np.nan
+        best = -course.score
         if training.rewards is not None:
             mean = float(np.mean(training.rewards)) if training.rewards else np.nan
             best = max([course.best_reward, *training.rewards])

@@ -135,7 +135,8 @@ class ClaimRule(Part):
         if self.kind == "order":
             return [MedianBounds(_less(b, a), _ABOVE_ZERO) for a, b in pairwise(values)]
         if self.kind == "diminishing":
-            first, later = _less(values[1], values[0]), _less(values[2], values[1])
+            first = _less(values[1], values[0])
+            later = _less(values[2], values[1])
             return [MedianBounds(first, _ABOVE_ZERO), MedianBounds(_less(self.share * first, later), 0.0)]
         if self.kind == "ratio":
             values = _less(values[0], self.bound * values[1])[None]
@@ -252,7 +253,9 @@ def read_claims(path: Path, paper: str = "", minutes: float = np.inf) -> list[Cl
     """
     document = read(path)
     written = build(Claims, document)
-    claims, minutes_of, wrong = list[Claim](), dict[str, float](), list[str]()
+    claims = list[Claim]()
+    minutes_of = dict[str, float]()
+    wrong = list[str]()
     for i, claim in enumerate(written.claims):
         try:
             scenario = _playable(claim.scenario, path.parent)
@@ -277,7 +280,8 @@ def read_claims(path: Path, paper: str = "", minutes: float = np.inf) -> list[Cl
 
 def _playable(scenario: str, folder: Path) -> str:
     """The name of a bundled scenario, or the path of a file. Raises ValueError for what is neither."""
-    names, file = bundled(), folder / scenario
+    names = bundled()
+    file = folder / scenario
     if scenario in names:
         return scenario
     if file.suffix in (".yaml", ".yml"):

@@ -119,7 +119,8 @@ def play(
     Only the labels are played that the rules look at. What is finished stays if it is of the same study, inputs and
     version of netsim, and is refused else, unless `overwrite`.
     """
-    why, names = dict[str, str](), dict.fromkeys(c.scenario for c in claims)
+    why = dict[str, str]()
+    names = dict.fromkeys(c.scenario for c in claims)
     if any(not what_is(places[name] / RUNS) for name in names):
         engine.check()
     for name in names:

@@ -48,7 +48,8 @@ def new(args: argparse.Namespace) -> None:
 def _copy(source: str) -> str:
     """The text of a scenario; names of files in it lead to the same files from anywhere."""
     path = find(source)
-    document, lines = read(path), file_text(path).splitlines()
+    document = read(path)
+    lines = file_text(path).splitlines()
     for place in file_fields(document.data):
         value = document.value(place)
         if not value.startswith(("$", "/")):
@@ -62,7 +63,8 @@ def validate(args: argparse.Namespace) -> None:
     from scenarios.app.run.setup import check
     from scenarios.app.run.sweep import check_prepared, checked_points
 
-    overrides, scenario = overrides_of(args), Scenario(args.scenario)
+    overrides = overrides_of(args)
+    scenario = Scenario(args.scenario)
     study = scenario.study(overrides)
     points = [] if study.vary is None else checked_points(args.scenario, study, overrides)
     with scenario.placed(overrides):
@@ -122,7 +124,8 @@ def epsilon(args: argparse.Namespace) -> None:
         asked = [(z, n) for z in args.noise_multiplier for n in args.rounds]
     else:
         asked = [(_least(args, n), n) for n in args.rounds]
-    rate, draws = args.sampling_rate, args.draws
+    rate = args.sampling_rate
+    draws = args.draws
     # draws of a round that share one coin are one Gaussian of 1 / z^2 times their number
     found = [compose(RoundKinds.of([(z / math.sqrt(draws), rate, n)]), args.delta) for z, n in asked]
     last = "exact" if rate == 1 else "PLD"
@@ -145,7 +148,9 @@ def epsilon(args: argparse.Namespace) -> None:
 
 def _least(args: argparse.Namespace, rounds: int) -> float:
     """The smallest multiplier, rounded up to the digits that are known."""
-    target, delta, q = args.target_epsilon, args.delta, args.sampling_rate
+    target = args.target_epsilon
+    delta = args.delta
+    q = args.sampling_rate
     where = f"--target-epsilon {target:g} with {rounds} rounds at delta {delta:g} and sampling rate {q:g}"
     try:
         z = least_multiplier(target, delta, rounds, q) * math.sqrt(args.draws)
@@ -227,7 +232,8 @@ def _played(args: argparse.Namespace) -> Iterable[Series]:
     from netsim.rng import Streams
     from scenarios.app.run.how import USUAL
 
-    overrides, scenario = overrides_of(args), Scenario(args.trace)
+    overrides = overrides_of(args)
+    scenario = Scenario(args.trace)
     study = scenario.study(overrides)
     with scenario.placed(overrides), USUAL.within():
         world = build_world(study.world, Streams(study.seed), study.round_s)

@@ -25,7 +25,9 @@ def main(args: argparse.Namespace) -> None:
     from scenarios.app.cli.outcome import tell_failures, teller
     from scenarios.app.report.report import check_ours, claims_report
 
-    engine, jobs, how = engine_of(args), jobs_of(args), how_of(args)
+    engine = engine_of(args)
+    jobs = jobs_of(args)
+    how = how_of(args)
     if args.page is not None and not (args.page and (args.run or args.out)):
         raise BadInput("--page: give the name of a file, and runs to decide by: --out DIR or --run DIR")
     if args.minutes is not None and not (args.minutes > 0 and args.out):
@@ -40,7 +42,9 @@ def main(args: argparse.Namespace) -> None:
         else:
             say(table(("id", "where", "says", "published", "scenario"), rows, left=5))
         return
-    folders, places, why = folders_of(args.run, claims), dict[str, Path](), dict[str, str]()
+    folders = folders_of(args.run, claims)
+    places = dict[str, Path]()
+    why = dict[str, str]()
     page = Path(args.page) if args.page else None
     if args.out is not None:
         out = Path(args.out)

@@ -430,7 +430,8 @@ def main(arguments: list[str] | None = None) -> int:
     except Exception as error:
         if events.interrupted():  # foreign code that was interrupted, and gave the interruption another name
             return _interrupted(words)
-        text, details = " ".join(str(error).split())[:200], _details(error)
+        text = " ".join(str(error).split())[:200]
+        details = _details(error)
         return _ended([f"unexpected failure ({type(error).__name__}: {text}); {details}"], FAILED, words)
 
 

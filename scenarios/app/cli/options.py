@@ -53,7 +53,8 @@ def say(text: str, end: str = "\n", errors: bool = False) -> None:
 
     Characters that the encoding of the stream does not have are written as escapes.
     """
-    lines, stream = "\n".join(one_line(line) for line in text.split("\n")), sys.stderr if errors else sys.stdout
+    lines = "\n".join(one_line(line) for line in text.split("\n"))
+    stream = sys.stderr if errors else sys.stdout
     write(_encodable(lines, stream) + end, stream)
 
 
@@ -154,7 +155,10 @@ class Command:
     """A command: its name, its line of help, `module:function` in this folder that runs it, and its options."""
 
     def __init__(self, name: str, help: str, main: str, *options: Option) -> None:
-        self.name, self.help, self.main, self.options = name, help, main, options
+        self.name = name
+        self.help = help
+        self.main = main
+        self.options = options
 
 
 class Parser(argparse.ArgumentParser):

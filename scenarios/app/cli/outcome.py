@@ -104,13 +104,16 @@ class Meter(Progress):
     def tell(self, event: Event) -> None:
         """Show an event. Raises KeyboardInterrupt where the reader of JSON lines has gone."""
         event = event if isinstance(event, Mapping) else event.line(self.title)
-        unit, now_s = unit_of(event), self.get_time()
+        unit = unit_of(event)
+        now_s = self.get_time()
         rows = rows_of(event)
         if (counted := f"{event['event']} {event.get('label') if event['event'] == 'world' else ''}") != self.counted:
-            self.counted, self.rows = counted, {}
+            self.counted = counted
+            self.rows = {}
             self.reset(self.task)
         self.rows |= rows  # what a round leaves out stays
-        done, of = event["done"], event["of"]
+        done = event["done"]
+        of = event["of"]
         far = f"{unit} {done} of {of}, {100 * done // max(of, 1)} %"
         self.update(self.task, completed=done, total=of, description=one_line(event["title"]), far=far)
         left_s = self.tasks[0].time_remaining
@@ -193,7 +196,8 @@ def _radio(event: Record) -> str:
 
 def _leakage(event: Record) -> str:
     """Homes that each attack names now; of those that can name none, the centroid error."""
-    homes, errors = [], []
+    homes = []
+    errors = []
     for name, of in event.get("attacks", {}).items():
         if _known(of, "homes_named_percent"):
             homes.append(f"{name} {of['homes_named_percent']:.0f} %")
@@ -419,7 +423,8 @@ def _sweep(folder: Path) -> FolderResult:
     from scenarios.app.results.gathered import one_kind
 
     one_kind(finished(folder))
-    runs, failures = _runs(folder), read_failures(folder)
+    runs = _runs(folder)
+    failures = read_failures(folder)
     title = read_json(folder / SWEEP).get("title") if what_is(folder / SWEEP) else None
     rows = sweep_lines([(run["label"], run["summary"]) for run in runs]) if runs else []
     where = f"all runs in {folder / RUNS}, page: {_page(folder)}"
@@ -433,7 +438,8 @@ def _training(folder: Path) -> FolderResult:
     from scenarios.app.report.training_page import train_lines
     from scenarios.app.results.trainings import trainings
 
-    done, failures = trainings(folder), read_failures(folder)
+    done = trainings(folder)
+    failures = read_failures(folder)
     each = [{"seed": one.manifest.get("seed"), "summary": one.summary} for one in done]
     results = train_lines(folder) if done else []
     title = f": {done[0].manifest.get('title')}" if done else ""

@@ -52,7 +52,8 @@ def play(source: str, overrides: Fields, out: Path, args: argparse.Namespace, ti
 
 def run(args: argparse.Namespace) -> None:
     """Run, draw the page, print the result."""
-    overrides, name = overrides_of(args), name_of(args.scenario)
+    overrides = overrides_of(args)
+    name = name_of(args.scenario)
     seed = load(args.scenario, overrides).seed
     out = out_of(args, name, str(seed), changes={path: value for path, value in overrides.items() if path != "seed"})
     play(args.scenario, overrides, out, args, name)
@@ -65,8 +66,12 @@ def sweep(args: argparse.Namespace) -> None:
     from scenarios.app.run.adapt import adapted_sweep
     from scenarios.app.run.sweep import Sweep
 
-    engine, jobs, overrides, name = engine_of(args), jobs_of(args), overrides_of(args), name_of(args.scenario)
-    how, study = how_of(args), load(args.scenario, overrides)
+    engine = engine_of(args)
+    jobs = jobs_of(args)
+    overrides = overrides_of(args)
+    name = name_of(args.scenario)
+    how = how_of(args)
+    study = load(args.scenario, overrides)
     if "seed" in overrides and study.vary is not None and study.vary.seed:
         raise BadInput("--set seed: the scenario's vary.seed decides; set vary.seed=[...] instead")
     out = out_of(args, f"{name}-adapt-{args.adapt}-sweep" if args.adapt else f"{name}-sweep", changes=overrides)
@@ -87,7 +92,10 @@ def train(args: argparse.Namespace) -> None:
     from scenarios.app.results.trainings import trainings
     from scenarios.app.training.train import train as train_agents
 
-    overrides, seeds, engine, jobs = overrides_of(args), args.seeds, engine_of(args), jobs_of(args, usual=1)
+    overrides = overrides_of(args)
+    seeds = args.seeds
+    engine = engine_of(args)
+    jobs = jobs_of(args, usual=1)
     if args.on != "processes" and len(seeds) == 1:
         raise BadInput(f"--on {args.on}: plays trainings of several seeds; give them by --seed")
     if len(set(seeds)) < len(seeds):
@@ -95,7 +103,8 @@ def train(args: argparse.Namespace) -> None:
     if "train" not in overrides and not Scenario(args.scenario).document().data.get("train"):
         raise BadInput(f"{args.scenario}: has no `train:` section, so there is nothing to learn; see power/paper")
     overrides |= {} if args.steps is None else {"train.steps": args.steps}
-    study, name = load(args.scenario, overrides), name_of(args.scenario)
+    study = load(args.scenario, overrides)
+    name = name_of(args.scenario)
     if args.tensorboard is not None and find_spec("tensorboard") is None:
         raise BadInput("--tensorboard: tensorboard is not installed; pip install tensorboard, or leave it out")
     if args.tensorboard is not None and len(seeds) > 1 and (jobs != 1 or args.on != "processes"):
@@ -114,7 +123,8 @@ def tune(args: argparse.Namespace) -> None:
     from scenarios.app.training.tune import Tuning
     from scenarios.app.training.tune import tune as search
 
-    overrides, name = overrides_of(args), name_of(args.scenario)
+    overrides = overrides_of(args)
+    name = name_of(args.scenario)
     of = goals(args.objectives, args.directions, args.constraints)
     study = load(args.scenario, overrides)
     out = out_of(args, f"{name}-tune", changes=overrides)

@@ -113,7 +113,8 @@ def trace_lines(study: Study) -> list[str]:
         raise BadInput("this scenario does not replay a trace: world.ues.mobility.kind must be replay")
     trace = mobility.load(study.round_s)
     counts, users, (width, height) = dict(trace.counts), len(trace.users), trace.area.side_m
-    used, read = counts.pop("rows_used", len(trace.user)), counts.pop("rows_read", 0)
+    used = counts.pop("rows_used", len(trace.user))
+    read = counts.pop("rows_read", 0)
     left_out = ", ".join(f"{k} {v:,}" for k, v in counts.items() if v)
     lines = [
         f"{used:,} of {read:,} rows used" + (f" (left out: {left_out})" if left_out else ""),

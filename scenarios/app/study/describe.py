@@ -116,7 +116,8 @@ def field_at(annotation: Any, data: Any, place: Sequence[str | int]) -> Any:
     """The annotation at a place below one, in a value that was meant as that; None where there is none."""
     for step in place:
         base = inside(annotation, data)
-        fields, args = getattr(base, "model_fields", {}), get_args(base)
+        fields = getattr(base, "model_fields", {})
+        args = get_args(base)
         if fields:
             annotation = field_type(fields[step]) if step in fields else None
         elif get_origin(base) is dict:
@@ -147,7 +148,9 @@ def in_words(annotation: Any, of: str = "") -> str:
     `of` is the unit of its numbers: `a number above 0 (metres)`.
     """
     base, metadata = unwrap(annotation)
-    slot, some, origin = slot_of(metadata), [a for a in members(base) if a is not type(None)], get_origin(base)
+    slot = slot_of(metadata)
+    some = [a for a in members(base) if a is not type(None)]
+    origin = get_origin(base)
     if slot is not None:
         words = f"a mapping with kind {choice(list(slot.parts))}"
     elif len(some) > 1:
@@ -199,7 +202,8 @@ def title_of_part(part: type[Part]) -> str:
 
 def keys_of(part: type[Part]) -> list[tuple[str, str]]:
     """Each key of a part with its type, bounds, unit and default, and what it is; then its example and reference."""
-    rows, about = [], descriptions(part)
+    rows = []
+    about = descriptions(part)
     for name, field in part.model_fields.items():
         value = field.get_default(call_default_factory=True, validated_data={})
         default = "required" if field.is_required() else f"default {flow(value)}"
@@ -215,7 +219,8 @@ class _Schema(GenerateJsonSchema):
         return False
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
-        made, model = super().model_schema(schema), cast("type[BaseModel]", schema["cls"])
+        made = super().model_schema(schema)
+        model = cast("type[BaseModel]", schema["cls"])
         for name, text in descriptions(model).items():
             made["properties"][name] |= {"description": text}
         return made
@@ -333,7 +338,8 @@ class Mistake:
 
     def line(self) -> tuple[int, str]:
         """The line of the file, and what to print."""
-        place, context = self.place, self.details.get("ctx", {})
+        place = self.place
+        context = self.details.get("ctx", {})
         kind = "unknown" if self.kind == "type" and self.expected is None else self.kind
         text = SAYS[kind].format(self, **context) if kind in SAYS else f"{self.details['msg']}, got {shown(self.value)}"
         if kind == "value_error":
@@ -341,7 +347,8 @@ class Mistake:
             path, _, rest = text.partition(": ")  # of a validator that starts with a path below its own place
             there = (*place, *place_of(path))
             if rest and there != place and self.document.holds(there):
-                place, text = there, rest
+                place = there
+                text = rest
         if kind == "union_tag_invalid":
             place = (*place, "kind")
         where = self.document.at(place)

@@ -83,7 +83,8 @@ def title_of(path: Path) -> str:
 
 def find(source: str | Path) -> Path:
     """The file of a scenario given by path or bundled name."""
-    path, names = Path(source), bundled()
+    path = Path(source)
+    names = bundled()
     if path.suffix in (".yaml", ".yml") or what_is(path) == "file":
         return path
     if str(source) in names:
@@ -113,7 +114,8 @@ def set_value(document: Document, path: str, value: Any, origin: Place | None = 
         if isinstance(data, dict) and isinstance(key, str) and key not in data and not isinstance(after, int):
             data[key] = default_of(Study, document.data, (*above, key))
         above = (*above, key)
-    data, last = document.value(above), steps[-1]
+    data = document.value(above)
+    last = steps[-1]
     is_index = isinstance(data, list) and isinstance(last, int) and last < len(data)
     if not is_index and not (isinstance(data, dict) and isinstance(last, str)):
         raise BadInput(f"{where}: there is nothing at {path!r} to replace; check the path")
@@ -147,7 +149,8 @@ def file_fields(data: Any) -> Iterator[Place]:
 def _absolute(document: Document, folder: Path) -> None:
     """Paths of files: environment variables filled in, relative to the scenario file, or where the command runs."""
     for place in list(file_fields(document.data)):
-        text, where = document.value(place), document.at(place)
+        text = document.value(place)
+        where = document.at(place)
         if not text.strip():
             raise BadInput(f"{where}: the name is empty; give that of a file or a folder")
         for name in re.findall(r"\$\{(\w+)\}", text):

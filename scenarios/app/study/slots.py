@@ -109,11 +109,13 @@ def combinations(legal: bool = False) -> Iterator[tuple[Combination, str]]:
 
     legal : only those that are; about a tenth of the work, since no attack is tried where all are refused.
     """
-    single, data = SLOTS["defense"].parts, {learner: _data_of(learner) for learner in SLOTS["learner"].parts}
+    single = SLOTS["defense"].parts
+    data = {learner: _data_of(learner) for learner in SLOTS["learner"].parts}
     chains = ["none", *single, *(f"{a} > {b}" for a, b in permutations(single, 2))]
     viewpoints = get_args(Threat.model_fields["viewpoint"].annotation)
     threats = [f"{viewpoint} sees {sees}" for sees, viewpoint in product(get_args(Vantage), viewpoints)]
-    curations, attacks = ("none", *SLOTS["curation"].parts), ("none", *SLOTS["attack"].parts)
+    curations = ("none", *SLOTS["curation"].parts)
+    attacks = ("none", *SLOTS["attack"].parts)
     for learner, *words in product(data, curations, chains, SLOTS["aggregation"].parts, ("none",), threats):
         one = dict(zip(SLOT_NAMES, (data[learner], learner, *words), strict=True))
         parts, verdict = _parts(one)
@@ -165,7 +167,8 @@ def _crossing(slot: str, other: str, verdicts: Verdicts, width: int) -> list[str
 def _parts(combination: Combination) -> tuple[Fields, str]:
     """The parts of a combination without its attack, and LEGAL or why they do not fit together."""
     chain, (viewpoint, sees) = combination["defenses"].split(" > "), combination["threat"].split(" sees ")
-    curation, seen = combination["curation"], _threat(sees, viewpoint)
+    curation = combination["curation"]
+    seen = _threat(sees, viewpoint)
     parts = _plain() | {
         "data": _example("data", combination["data"]),
         "learner": _example("learner", combination["learner"]),

@@ -77,7 +77,8 @@ class Distribution(Part):
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
-        low, high = self.low, self.high
+        low = self.low
+        high = self.high
         if self.choices is not None:
             if low is not None or high is not None or self.log or self.integer:
                 raise ValueError("choices: they have no range; leave low, high, log and integer out")
@@ -256,7 +257,8 @@ Rules = Iterable[tuple[bool, str]]
 
 def _of_radio_studies(study: Study) -> Rules:
     """Without `learning:` no key may stand that only learning reads."""
-    radio, ues = study.world.radio, study.world.ues
+    radio = study.world.radio
+    ues = study.world.ues
     unused: tuple[tuple[str, bool, str], ...] = (
         ("plan", study.plan is not None, "there are no updates whose powers could be planned"),
         ("train", study.train is not None, "there is nothing that an agent could be trained on"),
@@ -275,9 +277,17 @@ def _of_radio_studies(study: Study) -> Rules:
 
 def _of_learning(study: Study, learning: Learning) -> Rules:
     """What data, power, uplink, plan and training ask of each other."""
-    radio, ues, power, plan, train = study.world.radio, study.world.ues, study.power, study.plan, study.train
-    air, uplink, server, defenses = radio.dynamic_uplink, radio.uplink, learning.server, learning.defenses
-    cell, names = learning.data.named_cell, [b.name for b in study.world.listed_stations]
+    radio = study.world.radio
+    ues = study.world.ues
+    power = study.power
+    plan = study.plan
+    train = study.train
+    air = radio.dynamic_uplink
+    uplink = radio.uplink
+    server = learning.server
+    defenses = learning.defenses
+    cell = learning.data.named_cell
+    names = [b.name for b in study.world.listed_stations]
     switching = ", ".join(d.label for d in defenses if d.waits)
     counting = ", ".join(d.label for d in defenses if d.needs_plan)
     deferring = ", ".join(rule.label for rule in learning.withholding if rule.waits_for_a_cell)

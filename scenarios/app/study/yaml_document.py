@@ -173,7 +173,8 @@ def _read(top: Node | None, path: str) -> Document:
 
 def _syntax(error: MarkedYAMLError) -> tuple[int, str]:
     """The line of what the parser complains of, and its words."""
-    mark, problem = error.problem_mark or error.context_mark, error.problem or "not YAML"
+    mark = error.problem_mark or error.context_mark
+    problem = error.problem or "not YAML"
     if error.context_mark is not None and "stream" in problem:  # what is never closed is found at the end of the file
         mark = error.context_mark
     if mark is None:

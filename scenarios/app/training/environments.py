@@ -109,7 +109,8 @@ def task_of(study: Study, kind: type[Wanted]) -> Wanted:
     """The task of a study; the kind's defaults where the study trains nothing."""
     train = study.train or Train(task=kind())  # type: ignore[call-arg]
     if not isinstance(train.task, kind):
-        wanted, given = kind.kind_name(), train.task.kind_name()
+        wanted = kind.kind_name()
+        given = train.task.kind_name()
         raise BadInput(
             f"train.task: this environment is for {wanted!r}, the scenario trains {given!r}; take the other one"
         )
@@ -180,7 +181,8 @@ def own_problem(study: Study, cache: str | Path | None = None, say: Callable[[st
 
 def problems(study: Study, cache: str | Path | None = None, say: Callable[[str], None] | None = None) -> Problems:
     """The problems of a study. say : gets a line before a reference run is made."""
-    task, own = task_of(study, Allocation), own_problem(study, cache, say)
+    task = task_of(study, Allocation)
+    own = own_problem(study, cache, say)
     if task.draws == 1:
         return Problems(own, [own], [own], [own])
     if not own.objective.trajectory.still:
@@ -263,7 +265,8 @@ def onlines(
     if (reason := unrecorded(study)) is not None:
         raise BadInput(f"{reason}; change that, or take vectorization_mode='sync', which steps live worlds")
     air = air_of(study.world.radio.uplink, study.round_s)
-    record, each = Recordings(study, task), max(worlds // num_envs, 1)
+    record = Recordings(study, task)
+    each = max(worlds // num_envs, 1)
     return SyncVectorEnv([partial(RecordedPower, record, air, n_ues(study), task, each)] * num_envs)
 
 

@@ -83,8 +83,10 @@ def episode(env: OnlinePower, policy: str, act: Act, world: int, evaluations: in
     """A whole training in one world under one policy. evaluations : power vectors that were judged to find it."""
     costs = [step.cost for step in steps_of(env, act, world)]
     rounds = [[cost.total, *(cost.figures[name] for name in FIGURES)] for cost in costs]
-    n, sums = len(rounds), np.array(rounds).sum(axis=0).tolist()
-    cost, of = sums[0], dict(zip(FIGURES, sums[1:], strict=True))
+    n = len(rounds)
+    sums = np.array(rounds).sum(axis=0).tolist()
+    cost = sums[0]
+    of = dict(zip(FIGURES, sums[1:], strict=True))
     shares = {name: of[name] / n for name in ("leakage", "lost", "leak")}
     return Evaluation(
         policy, world, cost, env.t_th, of["noise"], env.figures["loss"], energy_j=of["energy_j"], **shares,
@@ -125,7 +127,8 @@ class OneStep:
 
     def __call__(self, env: OnlinePower, seen: Any) -> FloatArray:
         """The action of a round."""
-        look, task = look_now(env), env.task
+        look = look_now(env)
+        task = env.task
         contraction = task.bound.factor(np.full((1, env.n_ue), 1.0 / env.n_ue))
         factor = contraction ** (env.rounds - env.state.played - 1)
         kappa = lost_noise(env.setup.uplink, env.setup.learning.round_s, look.n_bits)
@@ -174,7 +177,8 @@ def summary_of(agent_name: str, rows: Sequence[Evaluation], bounds: Mapping[str,
     agent = {row.case: row.cost for row in of[agent_name]}
     for name in (n for n in of if n not in (agent_name, VISITED)):
         pairs = np.array([[agent[row.case], row.cost] for row in of[name]]).T
-        gaps, ratios = pairs[0] - pairs[1], pairs[0] / pairs[1] - 1.0
+        gaps = pairs[0] - pairs[1]
+        ratios = pairs[0] / pairs[1] - 1.0
         chance = probability_of_improvement(pairs[:1], pairs[1:])
         found = {
             "cost.mean": float(gaps.mean()), "percent.mean": float(100 * ratios.mean()),
@@ -221,7 +225,8 @@ def episode_of(
 
 def _scene(world: World, study: Study, env: OnlinePower) -> Fields:
     """What stands still: the area, base stations, the eavesdropper, walls; and the limits of powers."""
-    area, threat = world.area, study.learned.threat
+    area = world.area
+    threat = study.learned.threat
     rings = [ring for own in world.buildings.rings() for ring in own]
     kept = np.cumsum([len(ring) for ring in rings]) <= _MOST_CORNERS
     return {
@@ -242,8 +247,10 @@ def _cost_of_one(reward: Reward, name: str) -> float:
 def write_episode(folder: Path, episode: PlayedEpisode) -> None:
     """`episode.csv`, a row a policy, round and UE; `episode_rounds.csv`, a row a policy and round; `episode.json`."""
     every = list(episode.steps.values())
-    ues, rounds = every[0][0].sent.size, max(map(len, every))
-    shown, kept = spaced(ues, MOST_UES), spaced(rounds, MOST_ROUNDS)
+    ues = every[0][0].sent.size
+    rounds = max(map(len, every))
+    shown = spaced(ues, MOST_UES)
+    kept = spaced(rounds, MOST_ROUNDS)
     names = [b["name"] for b in episode.scene["stations"]]
     steps = [(name, own[at]) for name, own in episode.steps.items() for at in kept[kept < len(own)]]
     own = [_of_ue(name, step, int(k), names) for name, step in steps for k in shown]

@@ -73,7 +73,8 @@ class RecordedGround:
         self.numbers = {TUNED: self.task.tune_worlds, HELD_OUT: self.task.held_out}
         if isinstance(how.agent, ScoreFunctionAgent):
             self.numbers |= {TRAINED: how.agent.worlds, CHOSEN: self.task.eval_worlds}
-        self._saved_s, self._every_s = time.perf_counter(), SAVE_EVERY_S
+        self._saved_s = time.perf_counter()
+        self._every_s = SAVE_EVERY_S
 
     @property
     def text(self) -> str:
@@ -116,14 +117,16 @@ class RecordedGround:
     @cached_property
     def rules(self) -> list[Tuned]:
         """All rules, tuned."""
-        rng, n = Streams(self.study.seed).at("rules"), self.task.tune_evaluations
+        rng = Streams(self.study.seed).at("rules")
+        n = self.task.tune_evaluations
         return [self._tuned(law.name, law, lambda law: tuned(law, self._tuned_on, n, rng)) for law in LAWS]
 
     @cached_property
     def random(self) -> Tuned:
         """Random search over the parameters of the widest rule, with as many evaluations as each rule had."""
         law = max(LAWS, key=lambda law: len(law.start))
-        n, rng = self.rules[0].evaluations, Streams(self.study.seed).at("rules")
+        n = self.rules[0].evaluations
+        rng = Streams(self.study.seed).at("rules")
         return self._tuned(RANDOM, law, lambda law: best_of_random(law, self._tuned_on, n, rng))
 
     def _tuned(self, name: str, law: Law, tune: Callable[[Law], Tuned]) -> Tuned:
@@ -161,7 +164,8 @@ class RecordedGround:
 
     def _known(self, purpose: str, rule: Tuned) -> Known:
         """Worlds played with a rule."""
-        rounds, looks = list[Rounds](), list[Look]()
+        rounds = list[Rounds]()
+        looks = list[Look]()
         most_w = float(w_from_dbm(self.study.world.ues.max_power_dbm))
         for world in self._each(purpose, _RECORDED[purpose]):
             find = partial(self._recorded, rule, world)
@@ -214,7 +218,8 @@ class RecordedGround:
         """Prices of the reward's bounds for the oracle, found where rules are tuned; none without bounds."""
         if not self.task.reward.bounds():
             return np.zeros(0)
-        known, rng = self._tuned_on, Streams(self.study.seed).at("oracle")
+        known = self._tuned_on
+        rng = Streams(self.study.seed).at("oracle")
         found: FloatArray = self.once(
             "multipliers", lambda: best_multipliers(known, self.rule.dbw(known.look), rng)
         )  # fmt: skip

@@ -99,7 +99,9 @@ class RecordedTrainer:
     """Trains, keeps and compares policies that all UEs share, on recorded rounds."""
 
     def __init__(self, on: RecordedGround, how: Train, agent: ScoreFunctionAgent) -> None:
-        self.on, self.how, self.agent = on, how, agent
+        self.on = on
+        self.how = how
+        self.agent = agent
 
     def begin(self, seed: int, board: Logger) -> Training:
         from rl.score_function import ScoreFunctionTraining
@@ -111,7 +113,8 @@ class RecordedTrainer:
 
     def save(self, course: Course, seed: int, folder: Path) -> None:
 
-        on, rule = self.on, self.on.rule
+        on = self.on
+        rule = self.on.rule
         card = SharedCard(
             program=__version__, limits=on.task.limits, rule=rule.law.name, parameters=tuple(rule.parameters.tolist()),
             scenario=on.study.title, seed=seed, steps=course.steps,
@@ -138,7 +141,8 @@ class LiveTrainer:
     def __init__(self, study: Study, how: Train, agent: DdpgAgent, on: RecordedGround | None) -> None:
 
         self.study, self.how, self.agent, self.on, self.task = study, how, agent, on, task_of(study, Online)
-        paid, n = "leakage" in self.task.reward.reads, n_ues(study)
+        paid = "leakage" in self.task.reward.reads
+        n = n_ues(study)
         self.env, self.other, self.watched = (
             OnlinePower(Stages(study, seen), n, self.task) for seen in (paid, paid, True)
         )
@@ -193,7 +197,9 @@ class AllocationTrainer:
 
     def evaluated(self, course: Course, evaluations: int, seed: int) -> list[Evaluation]:
 
-        rows, held, rng = [], self.sets.held_out, Streams(seed).at("references")
+        rows = []
+        held = self.sets.held_out
+        rng = Streams(seed).at("references")
         for i, problem in enumerate(held):
             optima = references(problem, evaluations, rng, thorough=len(held) == 1)
             rows += [Evaluation(n, i, problem.ratio(p), p.switch, evaluations=p.evaluations) for n, p in optima.items()]
@@ -246,7 +252,8 @@ def policy_of(study: Study, layers: Layers, own: Problem | None, seed: int = 0, 
 def play(job: Job, watch: Watch = ignore) -> Fields:
     """One training, from its environment to its page's figures; returns its summary."""
     study = build(Study, read_text(job.spec, str(job.folder / STUDY)))
-    watch, how = job.options.get("watch", watch), job.options.get("how", USUAL)
+    watch = job.options.get("watch", watch)
+    how = job.options.get("how", USUAL)
     on: RecordedGround | None = job.options.get("ground")
     if on is None and on_recorded(study):
         on = RecordedGround(study, watch, job.folder / WORLDS)
@@ -262,10 +269,13 @@ def play(job: Job, watch: Watch = ignore) -> Fields:
 
 def _play(job: Job, study: Study, on: RecordedGround | None, watch: Watch) -> Fields:
 
-    began, folder, how = time.perf_counter(), job.folder, study.train or Train()
+    began = time.perf_counter()
+    folder = job.folder
+    how = study.train or Train()
     manifest = _manifest(job, study, how)
     write_json(folder / TRAINING, manifest)
-    trainer, resumes = trainer_of(study, on, job.options.get("cache")), bool(what_is(folder / CHECKPOINT))
+    trainer = trainer_of(study, on, job.options.get("cache"))
+    resumes = bool(what_is(folder / CHECKPOINT))
     board = board_of(job.options.get("board"), job.seed, fresh=not resumes)
     training = trainer.begin(job.seed, board)
     course = job.resume(partial(restored, training))

@@ -278,7 +278,8 @@ def _suggested(trial: optuna.Trial, key: str, of: Distribution) -> Any:
     """A value for a key."""
     if of.choices is not None:
         return of.choices[trial.suggest_categorical(key, list(range(len(of.choices))))]
-    low, high = float(of.low or 0.0), float(of.high or 0.0)
+    low = float(of.low or 0.0)
+    high = float(of.high or 0.0)
     if of.integer:
         return trial.suggest_int(key, int(low), int(high), log=of.log)
     return rounded(trial.suggest_float(key, low, high, log=of.log), low, high)
