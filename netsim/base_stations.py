@@ -39,6 +39,8 @@ class BaseStation(Part):
     antenna: Annotated[Antenna, ANTENNAS] = Sector()
     """pattern of an antenna with an azimuth"""
 
+    renamed: ClassVar = {"at_m": "position_m"}
+
     @model_validator(mode="after")
     def _directed(self) -> Self:
         if self.azimuth_deg is None and self.antenna != Sector():

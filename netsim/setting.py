@@ -164,6 +164,12 @@ class Ues(Part):
     indoor: IndoorShare | None = None
     """UEs inside buildings by a draw, in open ground; none: as the mobility model says"""
 
+    renamed: ClassVar = {
+        "measure_every_s": "measurement_period_s",
+        "compute_s_per_sample": "training_s_per_sample",
+        "compute_spread": "compute_heterogeneity",
+    }
+
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         own = self.mobility.has_own_fixes
@@ -238,6 +244,8 @@ class Radio(Part):
     """uplink model"""
     dynamic_uplink: AirInterface | None = None
     """transmissions as events that take their time while UEs move; none: planned at the request, with links as then"""
+
+    renamed: ClassVar = {"air": "dynamic_uplink"}
 
     @property
     def report_dbm(self) -> tuple[float, float] | None:

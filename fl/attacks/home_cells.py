@@ -53,6 +53,8 @@ class HomeCells(NamesPlaces, UploadAttack):
     """where people live, as far as the attacker knows"""
     hit_radius_m: float = Field(default=100.0, gt=0, le=1e6)
     """radius of the disc that should hold the home, m"""
+
+    renamed: ClassVar = {"near_m": "hit_radius_m"}
     reference: ClassVar = "netsim: cells of uploads at night, with a public map of buildings"
     space: ClassVar = {"population": ({"kind": "buildings"}, {"kind": "uniform"})}
     example: ClassVar = {"kind": "home-cells", "population": {"kind": "uniform"}}

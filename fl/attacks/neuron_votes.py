@@ -40,6 +40,8 @@ class NeuronVotes(AddsMaps):
     """largest weight of a unit in a round, as a share of all units"""
     answers: int = Field(default=2, ge=1, le=20)
     """number of places that are named of each UE"""
+
+    renamed: ClassVar = {"most_weight": "max_weight"}
     reference: ClassVar = "Per-unit ratios of Bakopoulou et al., Location Leakage in Federated Signal Maps, Eq. 1"
     space: ClassVar = {"width_m": (40.0, 20.0, 80.0), "max_weight": (0.05, 0.01)}
     needs: ClassVar = {

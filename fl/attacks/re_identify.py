@@ -102,6 +102,8 @@ class ReIdentify(Attack):
     """with homes: hours between which a round tells of home, from and to; 20 to 8 goes over midnight. none: 0 to 6"""
     outside: float | None = Field(default=None, ge=0, lt=1)
     """with homes: share of senders who are not in the directory; none: 0.1 of a file, 0 of those known"""
+
+    renamed: ClassVar = {"largest_speed_mps": "max_speed_mps", "simulated_ues": "shadow_ues"}
     reference: ClassVar = (
         "Hoh and Gruteser, Protecting Location Privacy Through Path Confusion, 2005: tracking of anonymous samples; "
         "Reid 1979: costs of births and misses; fingerprints: netsim"

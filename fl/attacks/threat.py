@@ -1,7 +1,7 @@
 """The threat model: the attacker, and its view of a round."""
 
 from dataclasses import replace
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, field_validator, model_validator
@@ -84,6 +84,17 @@ class Threat(Part):
 
     cells: bool = True
     """whether it learns through which cell each update comes; false: a relay hides that"""
+
+    renamed: ClassVar = {
+        "sees": "observes",
+        "observes: rows": "updates",
+        "observes: sum": "aggregate",
+        "sum_of": "secagg_group_size",
+        "sum_at_least": "secagg_threshold",
+        "knows": "knowledge",
+        "targets": "n_targets",
+        "at_m": "position_m",
+    }
 
     @property
     def offers(self) -> frozenset[str]:  # type: ignore[override]

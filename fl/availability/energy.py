@@ -108,6 +108,8 @@ class Battery(Availability):
     """power of a charger, W"""
     charging: Charging | None = Charging()
     """when UEs are plugged in; none: all the time"""
+
+    renamed: ClassVar = {"least_share": "min_charge_share"}
     reference: ClassVar = "an energy store with a constant charger; its parameters are assumed"
     example: ClassVar = {"kind": "battery", "capacity_j": 50.0}
 

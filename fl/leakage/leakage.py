@@ -9,6 +9,7 @@ compared with all estimates of an attack for that UE, in all its models, and wit
 import math
 from dataclasses import field, replace
 from itertools import combinations
+from typing import ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -69,6 +70,8 @@ class Leakage(Part):
     """number of UEs, those of smallest index, whose beliefs are recorded cell by cell (trackers only)"""
     target: str = Field(default="all", min_length=1, max_length=200)
     """UEs in the summary of leakage: all, most-data (the UE with most measurements), or the name of a UE"""
+
+    renamed: ClassVar = {"near_m": "hit_radius_m", "list_near_m": "list_hit_radius_m"}
 
 
 @frozen

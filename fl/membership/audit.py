@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -49,6 +49,8 @@ class Membership(Part):
     """number of rounds with training between audits; the first of them is always audited"""
     max_records: int = Field(default=5000, ge=10, le=1_000_000)
     """largest number of members, and of non-members"""
+
+    renamed: ClassVar = {"overlap": "known_member_share"}
 
     def start(self) -> dict[str, State]:
         """States of attacks before the first audit, by label."""

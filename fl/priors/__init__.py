@@ -55,6 +55,8 @@ class LogDistancePrior(Prior):
     """reference distance, m; nearer places have its RSRP"""
     rsrp_dbm: float = Field(default=-80.0, ge=-160, le=20)
     """RSRP at the reference distance, dBm"""
+
+    renamed: ClassVar = {"at_m": "position_m"}
     reference: ClassVar = "Rappaport 2002, Wireless Communications, Section 4.9.1"
 
     def constants(self, public: Public) -> dict[str, FloatArray]:

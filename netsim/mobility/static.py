@@ -32,6 +32,7 @@ class Static(Still):
     UE u takes place u mod len(positions_m), so adding a UE does not move the others. A listed place may be indoors.
     """
 
+    renamed: ClassVar = {"at_m": "positions_m"}
     reference: ClassVar = "none: a fixed deployment"
     example: ClassVar = {"kind": "static"}
 
@@ -83,6 +84,8 @@ class Component(Part):
     """angle from east to the first principal axis, counter-clockwise"""
     weight: float = Field(default=1.0, gt=0, le=1e6)
     """weight of the component, relative to the others"""
+
+    renamed: ClassVar = {"at_m": "mean_m"}
 
     @property
     def axes(self) -> FloatArray:

@@ -13,7 +13,7 @@ from netsim.errors import BadInput
 from netsim.rng import Streams
 from scenarios.app.cli.commands import main
 from scenarios.app.run.sweep import at, checked_points, drawn, points
-from scenarios.app.study.load import Scenario, load
+from scenarios.app.study.load import load
 from scenarios.app.study.study import Distribution
 
 CAMPUS = Path(__file__).resolve().parents[2] / "scenarios" / "campus.yaml"
@@ -144,28 +144,3 @@ def test_a_sweep_of_draws_goes_on_with_more_of_them(tmp_path):
     assert [r["label"] for r in rows] == ["draw 1", "draw 2"] and rows[0][WIDTH] in ("[2]", "[3]")
     assert first.stat().st_mtime_ns == before
     assert "utility.rmse_db by drawn value" in (tmp_path / "w" / "report.html").read_text()
-
-
-def test_names_of_files_count_from_the_scenario_wherever_a_part_takes_one(tmp_path, monkeypatch):
-    monkeypatch.setenv("SOMEWHERE", "/data")
-    text = """
-        title: files
-        world:
-          city: {kind: footprints, file: houses.geojson}
-          base_stations: {kind: cell-file, file: cells.csv}
-          ues: {mobility: {kind: replay, trace: sub/trace.csv}}
-        power: {kind: ddpg, policy: ../policy}
-        learning: {round_s: 60, learner: {kind: image-net}, data: {kind: images, folder: "${SOMEWHERE}/images"}}
-    """
-    (tmp_path / "s.yaml").write_text(text)
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    monkeypatch.chdir(elsewhere)
-    data = Scenario(tmp_path / "s.yaml").document().data
-    assert data["world"]["city"]["file"] == str(tmp_path / "houses.geojson")
-    assert data["world"]["base_stations"]["file"] == str(tmp_path / "cells.csv")
-    assert data["world"]["ues"]["mobility"]["trace"] == str(tmp_path / "sub" / "trace.csv")
-    assert data["power"]["policy"] == str(tmp_path.parent / "policy")
-    assert data["learning"]["data"]["folder"] == "/data/images"
-    typed = Scenario(tmp_path / "s.yaml").document({"world.city.file": "other.geojson"}).data
-    assert typed["world"]["city"]["file"] == str(elsewhere / "other.geojson")  # from the command line

@@ -14,6 +14,7 @@ _IMPORTED = 300_000  # objects more than before: what is imported stays, and nee
 def main() -> int:
     """Run a command; returns its exit code."""
     gc.set_threshold(_IMPORTED)
+    warnings.simplefilter("once", FutureWarning)
     warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"  # one line, as other warnings
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # it was closed: what is said goes nowhere

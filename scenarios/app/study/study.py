@@ -94,7 +94,7 @@ class Distribution(Part):
         return self
 
 
-class RandomPoints(Part):
+class Draws(Part):
     """Random points of a space, each key independent of the others."""
 
     draws: int = Field(default=20, ge=1, le=100_000)
@@ -112,7 +112,7 @@ class Vary(Part):
     """dotted path: list of values, crossed with each other (a grid)"""
     zip: dict[str, Values] = Field(default_factory=dict)
     """dotted path: list of values, all lists of one length: the first of each together, then the second of each, ..."""
-    random: RandomPoints | None = None
+    random: Draws | None = None
     """points drawn at random; the first draws are the same however many there are"""
     variants: tuple[Variant, ...] | None = Field(default=None, min_length=1)
     """named variants, crossed with everything else; none: the scenario as written"""

@@ -87,6 +87,13 @@ class Document:
         line = self.line(place)
         return one_line(f"{self.path}:{line}" if line else f"--set {dotted(place)}")
 
+    def rename(self, place: Place, old: str, new: str) -> None:
+        """Give another name to a key of the mapping at a place."""
+        mapping, before = self.value(place), (*place, old)
+        mapping[new] = mapping.pop(old)
+        for inner in [p for p in self.lines if p[: len(before)] == before]:
+            self.lines[(*place, new, *inner[len(before) :])] = self.lines.pop(inner)
+
 
 def value_at(data: Any, place: Place, default: Any = None) -> Any:
     """What stands at a place of plain data, or the default."""

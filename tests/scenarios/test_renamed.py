@@ -1,0 +1,160 @@
+"""Old names of keys, kinds and values are accepted with a warning; files are found from the scenario."""
+
+import subprocess
+import sys
+from typing import Annotated, ClassVar, Literal
+
+import pytest
+
+from fl.attacks.threat import Threat
+from fl.learning import Learning
+from netsim.errors import OldName
+from netsim.mobility import MOBILITIES
+from netsim.part import OneOf, Part
+from netsim.setting import WorldSetting
+from scenarios.app.cli.commands import main
+from scenarios.app.study.describe import build
+from scenarios.app.study.load import Scenario, rename
+from scenarios.app.study.yaml_document import read_text
+
+
+class Tower(Part):
+    """A made-up part whose first key has another name now."""
+
+    kind: Literal["tower"] = "tower"
+    position_m: float
+    """where"""
+    renamed: ClassVar = {"at_m": "position_m"}
+
+
+class TallTower(Tower):
+    """Renamed keys of its base count too, and an old key's values have new names as well."""
+
+    kind: Literal["tall-tower"] = "tall-tower"
+    observes: Literal["updates", "model"] = "model"
+    """what is seen"""
+    renamed: ClassVar = {"sees": "observes", "observes: rows": "updates"}
+
+
+Towers = Annotated[Tower, OneOf("tower", Tower, TallTower, renamed={"high-tower": "tall-tower"})]
+
+
+class Town(Part):
+    """A made-up study."""
+
+    main: Towers | Literal["none"] = "none"
+    towers: tuple[Towers, ...] = ()
+
+
+def renamed(text):
+    """The study of a text and what was warned of."""
+    document = read_text(text, "town.yaml")
+    with pytest.warns(OldName) as warned:
+        rename(document, model=Town)
+    return build(Town, document), [str(one.message) for one in warned]
+
+
+def test_old_names_of_keys_kinds_and_values_become_the_new_ones():
+    study, warned = renamed("towers:\n- kind: high-tower\n  at_m: 3.0\n  sees: rows\n- {kind: tower, at_m: 4.0}\n")
+    assert study == Town(towers=(TallTower(position_m=3.0, observes="updates"), Tower(position_m=4.0)))
+    ending = "; the old name goes in the next version"
+    assert warned == [
+        f"town.yaml:2: `kind: high-tower` is now `kind: tall-tower`{ending}",
+        f"town.yaml:4: `sees` is now `observes`{ending}",
+        f"town.yaml:4: `observes: rows` is now `observes: updates`{ending}",
+        f"town.yaml:3: `at_m` is now `position_m`{ending}",  # once, though two towers have it
+    ]
+
+
+def test_the_slot_may_be_a_member_of_a_union():
+    study, warned = renamed("main: {kind: high-tower, at_m: 1.0}\n")
+    assert study.main == TallTower(position_m=1.0) and len(warned) == 2
+
+
+def test_a_mistake_below_an_old_key_keeps_its_line(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(WorldSetting, "renamed", {"station_list": "base_stations"})
+    file = tmp_path / "s.yaml"
+    file.write_text("title: x\nworld:\n  station_list:\n  - {name: a, position_m: [0, x]}\n")
+    with pytest.warns(OldName, match="s.yaml:3: `station_list` is now `base_stations`"):
+        assert main(["validate", str(file)]) == 2
+    assert "s.yaml:4: world.base_stations[0].position_m[1]: expected a number" in capsys.readouterr().err
+
+
+def test_an_old_name_beside_the_new_one_is_unknown():
+    document = read_text("towers: [{kind: tower, at_m: 3.0, position_m: 4.0}]")
+    rename(document, model=Town)
+    assert document.data["towers"][0] == {"kind": "tower", "at_m": 3.0, "position_m": 4.0}
+
+
+@pytest.fixture
+def old_names(monkeypatch):
+    """Old names of real parts."""
+    monkeypatch.setattr(Learning, "renamed", {"every_s": "round_s", "spy": "threat"}, raising=False)
+    monkeypatch.setattr(Threat, "renamed", {"looks_at": "sees", "sees: everything": "rows"}, raising=False)
+    monkeypatch.setattr(MOBILITIES, "renamed", {"wander": "random-waypoint"})
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "place", "new"),
+    [
+        ("learning.every_s", 60, ("learning", "round_s"), 60),
+        ("learning.spy", {"looks_at": "everything"}, ("learning", "threat", "sees"), "rows"),
+        ("learning.spy.looks_at", "everything", ("learning", "threat", "sees"), "rows"),
+        ("world.ues.mobility", {"kind": "wander"}, ("world", "ues", "mobility", "kind"), "random-waypoint"),
+        ("world.ues.mobility.kind", "wander", ("world", "ues", "mobility", "kind"), "random-waypoint"),
+    ],
+)
+def test_values_that_are_set_may_have_old_names(old_names, path, value, place, new):
+    with pytest.warns(OldName) as warned:
+        document = Scenario("campus").document({path: value})
+    assert document.value(place) == new and str(warned[0].message).startswith(f"--set {path}")
+
+
+def test_a_sweep_may_vary_an_old_name(old_names, tmp_path):
+    text = "title: x\nvary:\n  values:\n    learning.every_s: [60, -1]\nworld: {}\nlearning: {}\n"
+    (tmp_path / "s.yaml").write_text(text)
+    with pytest.warns(OldName, match=r"s.yaml:4: .*`every_s` is now `round_s`"):
+        Scenario(tmp_path / "s.yaml").document(
+            {"learning.every_s": -1}, {"learning.every_s": ("vary", "values", "learning.every_s")}
+        )
+
+
+def test_the_program_prints_one_line(tmp_path):
+    code = (
+        "import sys; from netsim.setting import WorldSetting; from scenarios.app.cli.start import main;"
+        "WorldSetting.renamed = {'lasts_s': 'duration_s'}; sys.argv[1:] = ['validate', sys.argv[1]]; sys.exit(main())"
+    )
+    file = tmp_path / "s.yaml"
+    file.write_text(
+        "title: x\nworld:\n  lasts_s: 60\n  city: {kind: open-field, width_m: 400, height_m: 300}\n"
+        "  base_stations: [{name: a, position_m: [100, 100]}]\n"
+        "  ues: {count: 4, mobility: {kind: random-waypoint}, measurement_period_s: 5}\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", code, str(file)], capture_output=True, text=True, check=False)
+    assert ended.stderr == f"warning: {file}:3: `lasts_s` is now `duration_s`; the old name goes in the next version\n"
+    assert ended.returncode == 0
+
+
+def test_names_of_files_count_from_the_scenario_wherever_a_part_takes_one(tmp_path, monkeypatch):
+    monkeypatch.setenv("SOMEWHERE", "/data")
+    text = """
+        title: files
+        world:
+          city: {kind: footprints, file: houses.geojson}
+          base_stations: {kind: cell-file, file: cells.csv}
+          ues: {mobility: {kind: replay, trace: sub/trace.csv}}
+        power: {kind: ddpg, policy: ../policy}
+        learning: {round_s: 60, learner: {kind: image-net}, data: {kind: images, folder: "${SOMEWHERE}/images"}}
+    """
+    (tmp_path / "s.yaml").write_text(text)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    data = Scenario(tmp_path / "s.yaml").document().data
+    assert data["world"]["city"]["file"] == str(tmp_path / "houses.geojson")
+    assert data["world"]["base_stations"]["file"] == str(tmp_path / "cells.csv")
+    assert data["world"]["ues"]["mobility"]["trace"] == str(tmp_path / "sub" / "trace.csv")
+    assert data["power"]["policy"] == str(tmp_path.parent / "policy")
+    assert data["learning"]["data"]["folder"] == "/data/images"
+    typed = Scenario(tmp_path / "s.yaml").document({"world.city.file": "other.geojson"}).data
+    assert typed["world"]["city"]["file"] == str(elsewhere / "other.geojson")  # from the command line
