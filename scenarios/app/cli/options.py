@@ -10,6 +10,7 @@ import re
 import shlex
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
@@ -135,30 +136,14 @@ def complain(lines: Sequence[str]) -> None:
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
 
-class Option:
-    """An argument of a command.
-
-    usage : `--jobs N`, or `--quiet`, which is a switch; of an argument by position its name. settings : those of
-    argparse.
-    """
-
-    def __init__(self, usage: str, help: str, **settings: Any) -> None:
-        self.name, _, metavar = usage.partition(" ")
-        self.settings = {"help": help, **settings}
-        if metavar:
-            self.settings["metavar"] = metavar
-        elif self.name.startswith("--") and "choices" not in settings:
-            self.settings["action"] = "store_true"
-
-
+@dataclass(frozen=True)
 class Command:
     """A command: its name, its line of help, `module:function` in this folder that runs it, and its options."""
 
-    def __init__(self, name: str, help: str, main: str, *options: Option) -> None:
-        self.name = name
-        self.help = help
-        self.main = main
-        self.options = options
+    name: str
+    help: str
+    main: str
+    options: Sequence[str | Fields] = ()
 
 
 class Parser(argparse.ArgumentParser):
@@ -174,6 +159,21 @@ class Parser(argparse.ArgumentParser):
 
     def _print_message(self, message: str, file: Any = None) -> None:
         write(message, file or sys.stderr)
+
+
+KINDS: dict[str, Callable[[str], Any]] = {"int": int, "float": float, "Path": Path}
+
+
+def add_option(parser: Parser, usage: str, type: str = "", within: Sequence[float] = (), **settings: Any) -> None:
+    """Add an option as a row of commands.toml states it."""
+    name, _, metavar = usage.partition(" ")
+    if metavar:
+        settings["metavar"] = metavar
+    elif name.startswith("--") and "choices" not in settings:
+        settings["action"] = "store_true"
+    if type:
+        settings["type"] = number(KINDS[type], *within) if within else KINDS[type]
+    parser.add_argument(name, **settings)
 
 
 def number(kind: Callable[[str], float], low: float, high: float) -> Callable[[str], float]:
