@@ -143,7 +143,7 @@ def centrally(calls: list[Call], most: int) -> Loops:
     for ((net, start, data, how, rng), _), row in chosen:
         if not isinstance(how.optimiser, Adam):
             raise ValueError("the loop trains centrally by Adam")
-        one, alone = replace(how, local_epochs=1), data.take(np.array([row]))
+        one, alone = replace(how, local_epochs=1), data.select(np.array([row]))
         order = rng.orders("order0m", row_id(alone.ue, alone.model), alone.count)
         number = torch.float32 if how.precision == 32 else torch.float64
         once = descended(net, start[data.model[row]], alone.x, alone.y, [order], int(how.batch(alone.count)[0]),
@@ -170,12 +170,12 @@ def gradients(calls: list[Call], most: int) -> Loops:
 
 def attacks(calls: list[Call], most: int) -> Loops:
     """Searches one after the other, each a target from one start."""
-    every = [(call, target, k) for call in calls for target in range(len(call[0][1].update))
-             for k in range(call[0][3].shape[1])]  # fmt: skip
+    every = [(call, target, k) for call in calls for target in range(len(call[0][3]))
+             for k in range(call[0][4].shape[1])]  # fmt: skip
     chosen, ours, theirs, cpu_s = some(every, most), list[float](), list[float](), 0.0
-    for ((attack, view, learner, start), found), target, k in chosen:
-        weights = torch.from_numpy(view.model_before.parameters[view.source_model[target]])
-        peer = Loop(learner.net, weights, torch.from_numpy(view.update[target : target + 1]))
+    for ((attack, view, model, rows, start), found), target, k in chosen:
+        weights = torch.from_numpy(view.model_before.parameters[model])
+        peer = Loop(view.learner.net, weights, torch.from_numpy(view.update[rows[target : target + 1]]))
         begin = torch.from_numpy(start[target, k])
         took_s, (loss, _) = _timed(partial(peer.search, 0, begin, attack.iterations), first=not ours)
         cpu_s += took_s

@@ -139,7 +139,7 @@ def test_forged_arrays_are_one_line_or_change_nothing_but_figures(kind, forgery,
 def test_a_checkpoint_that_fails_in_play_is_refused(taken, monkeypatch, capsys):
     words, folder, whole = taken("run")
     with monkeypatch.context() as patch:
-        patch.setattr(simulate, "rounds", lambda *of: iter([1 / 0]) if of else None)
+        patch.setattr(simulate.LearningServer, "serve", lambda *of: iter([1 / 0]) if of else None)
         refused(words, folder, capsys, "cannot go on from it, ZeroDivisionError (division by zero); delete it")
     (folder / "checkpoint.npz").unlink()
     assert main(words) == 0

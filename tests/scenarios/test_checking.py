@@ -38,7 +38,7 @@ def written(folder, **changes):
 
 
 WRONG = {
-    "no such column": (PLACED, {}, "lon\n", "cells.csv:1: no column"),
+    "no such column": (PLACED, {}, "lon\n", "cells.csv: line 1: no column"),
     "no such file": (PLACED, {}, None, "cells.csv: cannot be read"),
     "no origin": (CELLS, {}, GOOD_CELLS, "where is the plane's origin?"),
     "masts too high": (

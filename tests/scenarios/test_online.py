@@ -1,6 +1,7 @@
 """Who takes part, what is kept, who listens, and how leakage is summed up."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -72,7 +73,7 @@ def test_what_is_overheard_is_decoded_at_the_rate_that_was_sent():
     assert sent.decoded.all()
     same = uplink.eavesdropped(cohort, payload, sent)
     assert same.decoded.all()
-    weaker = Cohort(**{**vars(cohort), "gain": gain * np.array([[1.0], [0.5]])})
+    weaker = replace(cohort, gain=gain * np.array([[1.0], [0.5]]))
     np.testing.assert_array_equal(uplink.eavesdropped(weaker, payload, sent).decoded, [True, False])
 
 

@@ -370,7 +370,9 @@ def test_run_prints_quantiles_and_handovers(tmp_path, capsys):
     assert main(["run", "radio/coverage", "--out", str(tmp_path / "r"), *short]) == 0
     out, progress = capsys.readouterr()
     assert "60 samples of the radio" in out and "SINR" in out and "handovers" in out and "window 12/12" in progress
-    assert main(["run", "radio/coverage", "--out", str(tmp_path / "r"), "--verbose", "--quiet", *short]) == 0
+    assert (
+        main(["run", "radio/coverage", "--out", str(tmp_path / "r"), "--verbose", "--quiet", "--replace", *short]) == 0
+    )
     out, progress = capsys.readouterr()
     assert "not modelled: small-scale fading" in out and "bit/s/Hz" in out and not progress.strip()
     assert main(["run", "radio/coverage", "--out", str(tmp_path / "r"), "--seed", "9"]) == 2

@@ -25,6 +25,7 @@ from scenarios.app.cli.options import (
 )
 from scenarios.app.cli.outcome import open_page, tell_failed_trials, tell_failures, tell_outcome, teller
 from scenarios.app.report.report import report
+from scenarios.app.results.folder import PAGE
 from scenarios.app.results.read import finished
 from scenarios.app.study import Fields
 from scenarios.app.study.load import Scenario, load
@@ -43,11 +44,13 @@ def play(source: str, overrides: Fields, out: Path, args: argparse.Namespace, ti
 
     scenario = Scenario(source)
     study = scenario.study(overrides)
-    if not args.replace and not args.json and run_job(study, out).done() is not None:
+    done = not args.replace and run_job(study, out).done() is not None
+    if done and not args.json:
         say(f"netsim: {out}: this run is finished, and this is its result; --replace plays it again", errors=True)
     with teller(args, title) as tell, scenario.placed(overrides):
         run_study(study, out, tell, command_line(), args.replace, how_of(args))
-        report(out)
+        if not done or not what_is(out / PAGE):
+            report(out)
 
 
 def run(args: argparse.Namespace) -> None:
