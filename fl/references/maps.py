@@ -1,14 +1,19 @@
-"""Reference maps: nearest neighbours, a log-distance law, and ordinary kriging."""
+"""Maps without federated learning: a constant, nearest neighbours, a log-distance law, and ordinary kriging."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import ClassVar, Self
 
 import numpy as np
 
 from fl.references import thinned
+from fl.types import HeldOut, Local, Metrics
 from netsim.city.buildings import Buildings
-from netsim.columns import frozen
+from netsim.columns import Columns, frozen, no_ints, no_places
 from netsim.geometry import Area
-from netsim.units import FloatArray
+from netsim.units import FloatArray, IntArray
 
 
 def nearest_neighbours(x: FloatArray, y: FloatArray, at: FloatArray, most: int) -> FloatArray:
@@ -151,3 +156,120 @@ def _distance(one: FloatArray, other: FloatArray) -> FloatArray:
     from scipy.spatial.distance import cdist
 
     return np.asarray(cdist(one, other))
+
+
+NEIGHBOURS = 5
+FEW = 5_000  # samples up to which baselines are measured in every round,
+GROWN = 50  # and beyond which they are measured when samples have grown by one such part
+
+
+@frozen
+class Reference(Columns):
+    """Training samples, as a value: the constant predictor, and the map of raw uploads.
+
+    x (N, 2), y (N,), model (N,), cell (N,). Raw upload: inverse-distance mean of the 5 nearest uploaded measurements,
+    which a server could draw if every UE simply sent its data.
+    """
+
+    bounds: ClassVar[dict[str, tuple[float, float]]] = dict.fromkeys(("x", "y"), (-1e9, 1e9))
+    x: FloatArray
+    y: FloatArray
+    model: IntArray
+    cell: IntArray
+
+    @classmethod
+    def empty(cls) -> Self:
+        """No samples."""
+        nothing = no_ints()
+        return cls(no_places(), np.zeros(0), nothing, nothing)
+
+    @classmethod
+    def of(cls, train: Local) -> Self:
+        """A round's training samples."""
+        y = np.zeros(len(train.x)) if train.y is None else train.y
+        cell = np.zeros(len(train.x), dtype=np.int64) if train.cell is None else train.cell
+        return cls(train.x, y, train.model[train.row_of_sample], cell)
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def thinned(self, most: int, together: int) -> Self:
+        """At most `most` samples of each model, and `together` of all, evenly spaced in their order."""
+        models = np.unique(self.model)
+        each = min(most, max(together // max(len(models), 1), 1))
+        rows = [np.flatnonzero(self.model == m) for m in models]
+        return self.select(np.concatenate([no_ints(), *(row[thinned(len(row), each)] for row in rows)]))
+
+    @property
+    def samples(self) -> HeldOut:
+        """The samples as records without owners."""
+        return HeldOut(np.zeros(len(self.y), dtype=np.int64), self.model, self.x, self.y, self.cell)
+
+    def evaluate(self, held_out: HeldOut) -> Metrics:
+        """`constant_rmse_db`, `constant_mape_percent` and `raw_upload_rmse_db` on held-out samples; NaN without any."""
+        means = guessed(self, held_out, constant)
+        return {
+            "constant_rmse_db": rmse(means, held_out.y),
+            "constant_mape_percent": _mape(means, held_out.y),
+            "raw_upload_rmse_db": rmse(guessed(self, held_out, _raw_upload), held_out.y),
+        }
+
+
+@dataclass(frozen=True)
+class Baselines:
+    """Figures of maps without learning (see `Reference.evaluate`), and of how many samples they are.
+
+    They are measured in every round while there are few samples; then whenever those that were trained on, or
+    those held out, have grown by a fiftieth. All measurements of a run together then take O(n log n).
+    """
+
+    trained: int = 0
+    held: int = 0
+    figures: Metrics = field(default_factory=dict)
+
+    def after(self, reference: Reference, held_out: HeldOut, most: int) -> Baselines:
+        """Baselines of the samples so far, scored on some held-out ones; unchanged after few new samples."""
+        trained, held = len(reference), len(held_out)
+        few = trained <= FEW and held <= FEW
+        if self.figures and not (few or _grown(self.trained, trained) or _grown(self.held, held)):
+            return self
+        return Baselines(trained, held, reference.evaluate(held_out.thinned(most).usual))
+
+
+def _grown(before: int, now: int) -> bool:
+    return now > before and GROWN * (now - before) >= before
+
+
+def constant(model: int, x: FloatArray, y: FloatArray, at: FloatArray) -> FloatArray:
+    """The mean of samples, at all places."""
+    return np.full(len(at), y.mean())
+
+
+def _raw_upload(model: int, x: FloatArray, y: FloatArray, at: FloatArray) -> FloatArray:
+    return nearest_neighbours(x, y, at, NEIGHBOURS)
+
+
+Law = Callable[[int, FloatArray, FloatArray, FloatArray], FloatArray]
+"""(model, x, y, places) -> predictions at the places, from samples of the model"""
+
+
+def guessed(reference: Reference, held_out: HeldOut, law: Law) -> FloatArray:
+    """Predict the held-out samples (N,) by a law from each model's samples; NaN without samples."""
+    guess = np.full(len(held_out), np.nan)
+    for m in np.unique(held_out.model).tolist():
+        mine = reference.model == m
+        theirs = held_out.model == m
+        if mine.any():
+            guess[theirs] = law(m, reference.x[mine], reference.y[mine], held_out.x[theirs])
+    return guess
+
+
+def rmse(guess: FloatArray, truth: FloatArray) -> float:
+    """Root of the mean squared error of finite guesses (N,); NaN without any."""
+    known = np.isfinite(guess)
+    return float(np.sqrt(np.mean((guess[known] - truth[known]) ** 2))) if known.any() else float("nan")
+
+
+def _mape(guess: FloatArray, truth: FloatArray) -> float:
+    known = np.isfinite(guess) & (truth != 0)
+    return float(100 * np.mean(np.abs((guess - truth)[known] / truth[known]))) if known.any() else float("nan")

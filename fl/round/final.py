@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fl.data.hold_out import blocks_of, in_new_blocks
+from fl.evenly import evenly
 from fl.leakage import leakage
 from fl.leakage.chance import most_named, scores
 from fl.leakage.linking import Linking, observe, unicity
@@ -15,17 +18,21 @@ from fl.leakage.tracking import belief_rows, compared
 from fl.learners import SurfaceLearner
 from fl.learning import Learning
 from fl.privacy.ledger import final_account
+from fl.references.maps import Law, Reference, constant, guessed, kriging_map, nearest_neighbours, path_loss_map, rmse
 from fl.round import records
-from fl.round.baselines import FinalComparison, final_references
 from fl.round.leaked import believed, revised_of
 from fl.round.setup import RoundStreams, Setup
 from fl.round.state import RoundState
-from fl.types import Local, Metrics, RoundContext
+from fl.types import NEW_PLACE, HeldOut, Local, Metrics, Model, RoundContext
 from netsim.record import Row
-from netsim.units import FloatArray
+from netsim.units import BoolArray, FloatArray
 from netsim.world import World
 
 Table = Mapping[str, NDArray[Any]]
+
+KRIGED = 20_000  # samples of all models together, and places, that kriging looks at
+LEAST_BLOCKS = 20  # without a training sample, of which a map is scored by place: of fewer a room or two decide
+CENTRAL_MODELS = 3  # factor of samples in central training of all models together
 
 
 def write_final(setup: Setup, state: RoundState, world: World, spends: Table) -> None:
@@ -33,7 +40,7 @@ def write_final(setup: Setup, state: RoundState, world: World, spends: Table) ->
 
     spends : the table of that name, as columns.
     """
-    final = _last_utility(setup, state, world) | _references(setup, state)
+    final = _last_utility(setup, state, world) | final_references(setup, state)
     setup.recorder.write("final", {"name": list(final), "value": list(final.values())})
     for row in final_account(spends):
         setup.recorder.row("privacy", **row)
@@ -60,16 +67,88 @@ def _last_utility(setup: Setup, state: RoundState, world: World) -> Metrics:
     return scores | (state.reference.evaluate(held_out) if "signals" in learning.data.offers else {})
 
 
-def _references(setup: Setup, state: RoundState) -> Metrics:
-    """RMSE of the maps that the final model is compared with, where it is one of signals at places."""
-    learning = setup.learning
+def final_references(setup: Setup, state: RoundState) -> Metrics:
+    """`neighbours_rmse_db`, `path_loss_rmse_db`, `kriging_rmse_db` and `central_rmse_db`, those that are asked for.
+
+    No figures where no map of signals at places is learnt. NaN where nothing was held out or trained on.
+    `federated_over_central` compares both networks on the held-out samples of trained models; NaN where central
+    training failed, with a map worse than a constant.
+
+    With the suffix `.place` the same, and `rmse_db` and `constant_rmse_db`, of the samples in blocks without a training
+    sample, where there are LEAST_BLOCKS of these; `place.samples` and `place.blocks` count all. Kriging is of what the
+    law of path loss leaves where antennas are known, else of the signals.
+    """
+    learning, reference, held_out = setup.learning, state.reference, state.held_out
+    how, block_m = learning.references, learning.data.new_block_m
     if not {"signals", "positions"} <= learning.data.offers or "signals" not in learning.learner.needs:
         return {}
-    cells = [np.flatnonzero(setup.model_of_cell == m) for m in range(setup.public.n_model)]
-    final = FinalComparison(
-        learning.references, setup.public, cells, learning.learner, state.model, learning.data.new_block_m
-    )
-    return final_references(state.reference, final, state.held_out, setup.streams.at("references"))
+    new = in_new_blocks(held_out.model, held_out.x, reference.model, reference.x, block_m)
+    new &= np.isin(held_out.model, reference.model)
+    blocks = np.unique(np.column_stack([held_out.model, blocks_of(held_out.x, block_m)])[new], axis=0)
+    figures = {"place.samples": float(new.sum()), "place.blocks": float(len(blocks))}
+    parts = {"": held_out.group != NEW_PLACE}
+    if len(blocks) >= LEAST_BLOCKS:
+        parts[".place"] = new
+        figures["rmse_db.place"] = _of_network(setup, state.model, held_out.select(new))
+        figures["constant_rmse_db.place"] = _of_constant(reference, held_out.select(new))
+    kriged = reference.thinned(how.kriging_samples, KRIGED)
+    most, every = how.neighbours or 0, len(held_out)
+    maps: list[tuple[str, Any, Reference, int, Law]] = [
+        ("neighbours", most, reference, every, lambda _, x, y, at: nearest_neighbours(x, y, at, most)),
+        ("path_loss", how.path_loss, reference, every, partial(_path_loss, setup)),
+        ("kriging", how.kriging_samples, kriged, KRIGED, partial(_kriging, setup)),
+    ]
+    for name, wanted, samples, places, law in maps:
+        if wanted:
+            some = evenly(len(held_out), places)
+            guess = np.full(len(held_out), np.nan)
+            guess[some] = guessed(samples, held_out.select(some), law)
+            figures |= {f"{name}_rmse_db{part}": rmse(guess[rows], held_out.y[rows]) for part, rows in parts.items()}
+    return figures | (_central(setup, state, parts) if how.central else {})
+
+
+def _central(setup: Setup, state: RoundState, parts: dict[str, BoolArray]) -> Metrics:
+    """Scores of the learner's network, trained centrally; none where it cannot be."""
+    learner, how, held_out = setup.learning.learner, setup.learning.references, state.held_out
+    few = state.reference.thinned(how.central_samples, CENTRAL_MODELS * how.central_samples)
+    trained = learner.trained_centrally(state.model, few.samples, how.central_epochs, setup.streams.at("references"))
+    if trained is None:
+        return {}
+    known = np.isin(held_out.model, few.model)
+    figures = {
+        f"central_rmse_db{part}": _of_network(setup, trained, held_out.select(rows & known))
+        for part, rows in parts.items()
+    }
+    usual, central = held_out.select(parts[""] & known), figures["central_rmse_db"]
+    fits = 0 < central <= _of_constant(few, usual)  # worse than a constant, it has failed and measures nothing
+    return figures | {"federated_over_central": _of_network(setup, state.model, usual) / central if fits else np.nan}
+
+
+def _path_loss(setup: Setup, model: int, x: FloatArray, y: FloatArray, at: FloatArray) -> FloatArray:
+    """The law of path loss fitted to samples, at places; NaN of several cells whose places are unknown."""
+    public, antennas_m = setup.public, None
+    cells = np.flatnonzero(setup.model_of_cell == model)
+    if public.antennas is not None:
+        antennas_m = np.unique(public.antennas.at_m[cells] - [0.0, 0.0, public.ue_height_m], axis=0)
+    elif len(cells) > 1:
+        return np.full(len(at), np.nan)
+    return path_loss_map(x, y, at, public.area, antennas_m, public.buildings)
+
+
+def _kriging(setup: Setup, model: int, x: FloatArray, y: FloatArray, at: FloatArray) -> FloatArray:
+    """Kriging of samples, at places; of what their law leaves, added to it, where antennas are known."""
+    if setup.public.antennas is None:
+        return kriging_map(x, y, at)
+    law = _path_loss(setup, model, x, y, np.concatenate([x, at]))
+    return law[len(x) :] + kriging_map(x, y - law[: len(x)], at)
+
+
+def _of_network(setup: Setup, model: Model, held_out: HeldOut) -> float:
+    return setup.learning.learner.evaluate(model, held_out).get("rmse_db", np.nan)
+
+
+def _of_constant(reference: Reference, held_out: HeldOut) -> float:
+    return rmse(guessed(reference, held_out, constant), held_out.y)
 
 
 def _write_lists(setup: Setup, state: RoundState, world: World, named: list[Row]) -> None:

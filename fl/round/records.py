@@ -9,7 +9,7 @@ import numpy as np
 
 from fl.learning import Learning
 from fl.privacy.ledger import Ledger
-from fl.round.baselines import Baselines, Reference
+from fl.references.maps import Baselines, Reference
 from fl.round.state import Collected, Merged, RoundOutcome, RoundState
 from fl.round.tables import TABLES
 from fl.round.uploads import Uploads

@@ -11,8 +11,8 @@ import simpy
 
 from fl.data import TakenData
 from fl.membership.audit import audit, due
+from fl.references.maps import Reference
 from fl.round import records
-from fl.round.baselines import Reference
 from fl.round.collect import FreeUes, collect
 from fl.round.leaked import leaked
 from fl.round.merge import merged

@@ -18,7 +18,7 @@ from fl.learning import Learning
 from fl.privacy.ledger import Ledger
 from fl.pseudonyms import Permanent
 from fl.pseudonyms.names import Names
-from fl.round.baselines import Baselines, Reference
+from fl.references.maps import Baselines, Reference
 from fl.round.setup import RoundStreams, Setup
 from fl.round.uploads import Flight, Uploads
 from fl.tracking.belief import Belief

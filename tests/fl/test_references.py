@@ -1,6 +1,7 @@
 """References of a signal map: closed forms, another implementation, and that they touch nothing else of a run."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,8 +12,15 @@ from fl.learners.rsrp_net import RsrpNet
 from fl.networks.central import SETTINGS, train_centrally
 from fl.networks.mlp import Mlp
 from fl.references import References
-from fl.references.maps import fitted_covariance, kriging_map, nearest_neighbours, path_loss_map, sought_antenna
-from fl.round.baselines import FinalComparison, Reference, final_references
+from fl.references.maps import (
+    Reference,
+    fitted_covariance,
+    kriging_map,
+    nearest_neighbours,
+    path_loss_map,
+    sought_antenna,
+)
+from fl.round.final import final_references
 from fl.types import NEW_PLACE, Antennas, HeldOut, Public
 from netsim.city.buildings import Buildings
 from netsim.columns import row_id
@@ -21,6 +29,9 @@ from netsim.rng import Streams
 
 AREA = Area(0.0, 0.0, 800.0, 600.0)
 RNG = Streams(4).at("references")
+PLACED = {"signals", "positions"}
+LEARNER = RsrpNet(hidden=(8,), labels="standardised")
+MODEL = LEARNER.init(Public(AREA, 1), Streams(1).at("learner.init"))
 
 
 def places(n, seed=0):
@@ -124,12 +135,6 @@ def held_of(n=100, models=1):
     return HeldOut(np.zeros(n, dtype=np.int64), model, x, law(x, np.array([300.0, 200.0, 20.0])), model)
 
 
-def final_of(how, models=1, antennas=None):
-    public, learner = Public(AREA, models, antennas=antennas), RsrpNet(hidden=(8,), labels="standardised")
-    cells = [np.array([m]) for m in range(models)]
-    return FinalComparison(how, public, cells, learner, learner.init(public, Streams(1).at("learner.init")), 100.0)
-
-
 class TestByPlace:
     """Training samples west of 400 m, held-out ones everywhere: 24 of 48 blocks of 100 m are new."""
 
@@ -140,8 +145,11 @@ class TestByPlace:
         x[:, 0] /= 2
         none = np.zeros(len(x), dtype=np.int64)
         reference = Reference(x, law(x, np.array([300.0, 200.0, 20.0])), none, none)
-        final = replace(final_of(how, antennas=antennas), cells_of_model=[np.arange(3)], block_m=block_m)
-        return final_references(reference, final, held_of(1000) if held is None else held, RNG)
+        public, data = Public(AREA, 1, antennas=antennas), SimpleNamespace(offers=PLACED, new_block_m=block_m)
+        learning = SimpleNamespace(data=data, learner=LEARNER, references=how)
+        setup = SimpleNamespace(learning=learning, public=public, model_of_cell=np.zeros(3, int), streams=Streams(4))
+        held = held_of(1000) if held is None else held
+        return final_references(setup, SimpleNamespace(model=MODEL, held_out=held, reference=reference))
 
     def test_samples_in_blocks_without_training_are_scored_apart(self):
         found = self.scored(References(neighbours=1, central=False))
@@ -155,8 +163,7 @@ class TestByPlace:
         mean = law(x, np.array([300.0, 200.0, 20.0])).mean()
         expected = np.sqrt(((held.y[new] - mean) ** 2).mean())
         assert found["constant_rmse_db.place"] == pytest.approx(expected)
-        final = final_of(References())
-        assert found["rmse_db.place"] == final.learner.evaluate(final.model, held.select(new))["rmse_db"]
+        assert found["rmse_db.place"] == LEARNER.evaluate(MODEL, held.select(new))["rmse_db"]
 
     def test_those_held_out_with_their_block_score_it_by_place_alone(self):
         held = held_of(1000)
