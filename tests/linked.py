@@ -62,8 +62,7 @@ def play(x, sigma_m, seen=1.0, seed=0, fingerprint=None, round_s=300.0, area=ARE
         clues = Clues(z, numbers, np.full(len(ue), -1), np.full((len(ue), DIRECTION), np.nan))
         facts = RoundContext(t, t * round_s, Public(area, 1), round_s=round_s)
         book, links = Linker(ErrorModel.plain(sigma_m, 1e-3), facts, 40.0).linked(name, clues, book)
-        state, rows = observe(state, {"a": links}, names, facts.time_s)
-        row = {key: values[0] for key, values in rows.items()}
+        state, row = observe(state, "a", links, names, facts.time_s)
         if row["seen"]:
             right, count = right + row["right_share"] * row["seen"], count + row["seen"]
     return Linked(right / count, row)

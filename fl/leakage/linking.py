@@ -20,7 +20,6 @@ attack that links names, about one track, which may be that of several UEs (`Own
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -110,7 +109,7 @@ class LinkedUpdates:
         return cls(nameless, nameless, np.full(n_ue, np.nan))
 
     def plus(self, links: NameLinks, names: Names, time_s: float) -> tuple[LinkedUpdates, Row]:
-        """With a round, and its row of the table `linking` without round and attack."""
+        """With a round, and its row of the table `linking` without round, time and attack."""
         ue = names.of[links.name]
         before = self.track[ue] >= 0
         same = self.name[ue] == links.name
@@ -134,7 +133,6 @@ class LinkedUpdates:
         )
         linked = again & ~links.born
         return now, {
-            "time_s": time_s,
             "seen": int(again.sum()),
             "linked": int(linked.sum()),
             "right_share": _mean(right, again),
@@ -154,16 +152,12 @@ class Linking:
     owned: dict[str, OwnedPlaces] = field(default_factory=dict)
 
 
-def observe(
-    before: Linking, links: dict[str, NameLinks], names: Names, time_s: float
-) -> tuple[Linking, dict[str, list[Any]]]:
-    """After a round in which attacks linked names: the state, and columns of the table `linking` without round."""
-    held, rows = dict(before.held), list[Row]()
-    for label, mine in links.items():
-        last = held.get(label) or LinkedUpdates.nothing(len(names.now))
-        held[label], row = last.plus(mine, names, time_s)
-        rows.append({"attack": label, **row})
-    return replace(before, held=held), {key: [row[key] for row in rows] for key in (rows[0] if rows else ())}
+def observe(before: Linking, label: str, links: NameLinks, names: Names, time_s: float) -> tuple[Linking, Row]:
+    """After a round in which an attack linked names: the state, and its row of the table `linking`."""
+    last = before.held.get(label) or LinkedUpdates.nothing(len(names.now))
+    held, row = last.plus(links, names, time_s)
+    row = {"round": links.round, "time_s": time_s, "attack": label, **row}
+    return replace(before, held=before.held | {label: held}), row
 
 
 def identification(said: Identities, directory: Directory, users: tuple[str, ...], names: Names) -> Row:

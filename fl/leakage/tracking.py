@@ -13,10 +13,9 @@ whose estimates the attacker tracks. How long a UE is known is the sum of window
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from fl.round.tables import Cells, cells, xy
 from fl.tracking.belief import Belief, answers, expected_distance_m, in_area, probability_within
 from fl.types import Estimates, Local
 from netsim.columns import Columns, frozen, no_ints, no_places
@@ -59,10 +58,10 @@ class Whereabouts(Columns):
 
 
 def compared(
-    belief: Belief, there: Whereabouts, plain: Estimates | None, hit_radius_m: float, *, hindsight: bool
-) -> dict[str, Any]:
-    """Columns of the table `tracking` without attack, for the UEs that are in both; plain : what the tracked attack
-    said in this round by itself, None where it is not at hand.
+    label: str, belief: Belief, there: Whereabouts, plain: Estimates | None, hit_radius_m: float, *, hindsight: bool
+) -> Cells:
+    """Columns of the table `tracking`, for the UEs that are in both; plain : what the tracked attack said in this
+    round by itself, None where it is not at hand.
     """
     ue, mine, theirs = np.intersect1d(belief.ue, there.ue, assume_unique=True, return_indices=True)
     p, x, grid = belief.probability[mine], there.place_m[theirs], belief.grid
@@ -70,36 +69,18 @@ def compared(
     said = answers(p, grid, hit_radius_m, point_m, belief.alone)
     prior, every = answers(belief.prior[None], grid, hit_radius_m), np.zeros(len(ue), dtype=np.int64)
     priors = np.broadcast_to(belief.prior, p.shape)
-    plain_m = _plain(plain, ue)
-    away = {name: _away(at, x) for name, at in (("", said.place_m), ("disc", said.disc_m), ("plain", plain_m))}
-    return {
-        "round": np.full(len(ue), belief.round),
-        "time_s": np.full(len(ue), belief.time_s),
-        "ue": ue,
-        "hindsight": np.full(len(ue), hindsight),
-        "x_m": said.place_m[:, 0],
-        "y_m": said.place_m[:, 1],
-        "disc_x_m": said.disc_m[:, 0],
-        "disc_y_m": said.disc_m[:, 1],
-        "disc_probability": said.disc_probability,
-        "stated_error_m": said.stated_error_m,
-        "area50_m2": said.area50_m2,
-        "area90_m2": said.area90_m2,
-        "entropy_bits": said.entropy_bits,
-        "error_m": away[""],
-        "near": away["disc"] <= hit_radius_m,
-        "expected_distance_m": expected_distance_m(p, grid, x),
-        "in50": in_area(p, grid, x, said.least50),
-        "in90": in_area(p, grid, x, said.least90),
-        "truth_x_m": x[:, 0],
-        "truth_y_m": x[:, 1],
-        "plain_error_m": away["plain"],
-        "plain_near": away["plain"] <= hit_radius_m,
-        "prior_error_m": _away(prior.place_m[every], x),
-        "prior_near": _away(prior.disc_m[every], x) <= hit_radius_m,
-        "prior_expected_distance_m": expected_distance_m(priors, grid, x),
-        "prior_draw_near": probability_within(priors, grid, x, hit_radius_m),
-    }
+    plain_error_m = _away(_plain(plain, ue), x)
+    return cells(
+        "tracking", len(ue), said, belief, attack=label, ue=ue, hindsight=hindsight,
+        **xy(said.place_m), **xy(said.disc_m, "disc_"), **xy(x, "truth_"),
+        error_m=_away(said.place_m, x), near=_away(said.disc_m, x) <= hit_radius_m,
+        expected_distance_m=expected_distance_m(p, grid, x),
+        in50=in_area(p, grid, x, said.least50), in90=in_area(p, grid, x, said.least90),
+        plain_error_m=plain_error_m, plain_near=plain_error_m <= hit_radius_m,
+        prior_error_m=_away(prior.place_m[every], x), prior_near=_away(prior.disc_m[every], x) <= hit_radius_m,
+        prior_expected_distance_m=expected_distance_m(priors, grid, x),
+        prior_draw_near=probability_within(priors, grid, x, hit_radius_m),
+    )  # fmt: skip
 
 
 def _plain(estimates: Estimates | None, ue: IntArray) -> FloatArray:
@@ -118,22 +99,16 @@ def _away(a_m: FloatArray, b_m: FloatArray) -> FloatArray:
     return np.asarray(np.hypot(*(a_m - b_m).T))
 
 
-def belief_rows(belief: Belief, number_of_ues: int, *, hindsight: bool) -> dict[str, Any]:
-    """Columns of the table `beliefs` without attack: the likeliest cells of the UEs of smallest number."""
+def belief_rows(label: str, belief: Belief, number_of_ues: int, *, hindsight: bool) -> Cells:
+    """Columns of the table `beliefs`: the likeliest cells of the UEs of smallest number."""
     some = belief.only(belief.ue < number_of_ues)
     count = min(_MOST_CELLS, len(belief.grid))
     order = np.argsort(-some.probability, axis=1, kind="stable")[:, :count]
     held = np.take_along_axis(some.probability, order, axis=1).astype(np.float64)
     before = np.cumsum(held, axis=1) - held
     row, rank = np.nonzero((before < _HELD) & (held > 0))
-    place = belief.grid.place_m[order[row, rank]]
-    return {
-        "round": np.full(len(row), belief.round),
-        "time_s": np.full(len(row), belief.time_s),
-        "ue": some.ue[row],
-        "hindsight": np.full(len(row), hindsight),
-        "x_m": place[:, 0],
-        "y_m": place[:, 1],
-        "probability": held[row, rank],
-        "cell_m": np.full(len(row), float(np.sqrt(np.prod(belief.grid.cell_m)))),
-    }
+    return cells(
+        "beliefs", len(row), belief, attack=label, ue=some.ue[row], hindsight=hindsight,
+        **xy(belief.grid.place_m[order[row, rank]]), probability=held[row, rank],
+        cell_m=float(np.sqrt(np.prod(belief.grid.cell_m))),
+    )  # fmt: skip

@@ -14,7 +14,6 @@ from fl.evenly import evenly
 from fl.leakage import leakage
 from fl.leakage.chance import most_named, scores
 from fl.leakage.linking import Linking, observe, unicity
-from fl.leakage.tracking import belief_rows, compared
 from fl.learners import SurfaceLearner
 from fl.learning import Learning
 from fl.privacy.ledger import final_account
@@ -174,19 +173,18 @@ def _write_lists(setup: Setup, state: RoundState, world: World, named: list[Row]
 
 def _write_hindsight(setup: Setup, state: RoundState, facts: RoundContext) -> None:
     """Write beliefs and links of names in hindsight, after all rounds."""
-    how, names, recorder = setup.learning.leakage, state.parts["names"], setup.recorder
+    names, recorder = state.parts["names"], setup.recorder
     for attack in setup.learning.attacks:
         for said in attack.hindsight(state.parts[f"attack.{attack.label}"], facts):
             belief = names.of_ues(said)
-            tracked = compared(belief, state.whereabouts.at(belief.round), None, how.hit_radius_m, hindsight=True)
-            cells = belief_rows(belief, how.belief_ues, hindsight=True)
-            for table, columns in believed(attack.label, tracked, cells):
+            there = state.whereabouts.at(belief.round)
+            for table, columns in believed(setup.learning.leakage, attack.label, belief, there):
                 recorder.write(table, columns)
     for label, revised in revised_of(setup, state.parts, facts).items() if setup.learning.threat.renames else ():
         linking = Linking()
         for time_s, links in revised.links:
-            linking, rows = observe(linking, {label: links}, names, time_s)
-            recorder.write("linking", rows | {"round": [links.round]})
+            linking, row = observe(linking, label, links, names, time_s)
+            recorder.row("linking", **row)
 
 
 def learnt_map(setup: Setup, state: RoundState, place_m: FloatArray) -> FloatArray | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import inf
-from typing import Any
 
 import numpy as np
 
@@ -13,12 +12,13 @@ from fl.leakage import leakage
 from fl.leakage.linking import Linking, OwnedPlaces, identification, observe, of_ues, owners
 from fl.leakage.named import NamedPlaces
 from fl.leakage.tracking import Whereabouts, belief_rows, compared
-from fl.round.records import table_of
 from fl.round.setup import RoundStreams, Setup
 from fl.round.state import Collected, Leaked, Merged, RoundState, States
-from fl.round.tables import TABLES
+from fl.round.tables import Cells, table_of
+from fl.tracking.belief import Belief
 from fl.types import Estimates, Local, RoundContext
 from netsim.columns import row_id, ue_and_model
+from netsim.record import Row
 from netsim.units import FloatArray
 from netsim.world import World
 
@@ -38,38 +38,42 @@ def leaked(
     targeted = learning.threat.after(measured.ue, len(world.ues))
     learnt = np.isin(row_id(measured.ue, measured.model), row_id(collected.local.ue, collected.local.model))
     watched = measured.select(targeted & (learnt | (measured.count > 0)))
+    names, how = states["names"], learning.leakage
     estimates = {a.label: Estimates.join([p.attacks.estimates[a.label] for p in phases]) for a in learning.attacks}
     now = leakage.ComparedRound(
-        number, watched, _selected(watched, collected.local), {}, world.area, world.places, {}, last,
+        number, watched, _selected(watched, collected.local), estimates, world.area, world.places, {}, last,
         heard=not learning.attacks or any(p.attacks.view is not None and len(p.attacks.view.ue) > 0 for p in phases),
         names_end=_names_end(setup, world, facts),
     )  # fmt: skip
-    if leakage.is_due(learning.leakage, state.leakage, now):
+    if leakage.is_due(how, state.leakage, now):
         revised = revised_of(setup, states, facts)
-        estimates |= {label: of_ues(one, states["names"]) for label, one in revised.items()}
-    linking, named, tables = state.linking, dict[str, dict[int, NamedPlaces]](), list[tuple[str, dict[str, Any]]]()
+        estimates = estimates | {label: of_ues(one, names) for label, one in revised.items()}
+        now = replace(now, estimates=estimates)
+    linking, whereabouts, tables = state.linking, state.whereabouts, list[tuple[str, Cells]]()
     if learning.threat.renames:
-        linking, linked, named = _linked(setup, linking, states, estimates, facts)
-        if linked:
-            tables.append(("linking", linked | {"round": [number] * len(linked["attack"])}))
+        linking, rows, named = _linked(setup, linking, states, estimates, facts)
+        tables.append(("linking", table_of("linking", rows)))
+        now = replace(now, named=named)
     tables.append(("identities", _identified(setup, world, states, facts)))
-    now = replace(now, estimates=estimates, named=named)
-    tracks, rows = leakage.observe(learning.leakage, state.leakage, now, setup.streams.at("leakage"))
-    held, how, whereabouts = phases[-1].attacks.beliefs, learning.leakage, state.whereabouts
+    tracks, rows = leakage.observe(how, state.leakage, now, setup.streams.at("leakage"))
+    held = phases[-1].attacks.beliefs
     if held or learning.threat.renames:
         there = Whereabouts.of(number, measured.select(targeted))
         whereabouts = whereabouts.plus(there)
         for label, belief in held.items():
-            tracked = compared(belief, there, estimates[label], how.hit_radius_m, hindsight=False)
-            likeliest = belief_rows(belief, how.belief_ues, hindsight=False)
-            tables += believed(label, tracked, likeliest)
+            tables += believed(how, label, belief, there, estimates[label])
     return Leaked(tracks, whereabouts, linking, rows, tables)
 
 
-def believed(label: str, tracked: dict[str, Any], likeliest: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    """Columns of the tables `tracking` and `beliefs` about the beliefs of an attack."""
-    tables = (("tracking", tracked), ("beliefs", likeliest))
-    return [(table, columns | {"attack": [label] * len(columns["ue"])}) for table, columns in tables]
+def believed(
+    how: leakage.Leakage, label: str, belief: Belief, there: Whereabouts, plain: Estimates | None = None
+) -> list[tuple[str, Cells]]:
+    """Columns of the tables `tracking` and `beliefs` about the beliefs of an attack; plain: as in `compared`, None in
+    hindsight.
+    """
+    hindsight = plain is None
+    tracked = compared(label, belief, there, plain, how.hit_radius_m, hindsight=hindsight)
+    return [("tracking", tracked), ("beliefs", belief_rows(label, belief, how.belief_ues, hindsight=hindsight))]
 
 
 def revised_of(setup: Setup, states: States, facts: RoundContext) -> dict[str, RevisedEstimates]:
@@ -93,7 +97,7 @@ def _names_end(setup: Setup, world: World, facts: RoundContext) -> int:
     return int(world.clock.round_of(np.array([until_s]), learning.round_s)[0])
 
 
-def _identified(setup: Setup, world: World, states: States, facts: RoundContext) -> dict[str, Any]:
+def _identified(setup: Setup, world: World, states: States, facts: RoundContext) -> Cells:
     """Columns of the table `identities`: what attacks that know homes say of who sent, beside who did."""
     rows = []
     for attack in setup.learning.attacks:
@@ -101,24 +105,29 @@ def _identified(setup: Setup, world: World, states: States, facts: RoundContext)
         if said is not None and directory is not None and said.round == facts.round:
             row = identification(said, directory, world.ues, states["names"])
             rows.append({"round": facts.round, "time_s": facts.time_s, "attack": attack.label, **row})
-    return table_of(rows, TABLES["identities"])
+    return table_of("identities", rows)
 
 
 def _linked(
-    setup: Setup, before: Linking, states: States, estimates: dict[str, Estimates], facts: RoundContext
-) -> tuple[Linking, dict[str, Any], dict[str, dict[int, NamedPlaces]]]:
-    """The state, columns of the table `linking`, and what each attack names of UEs by what it can tell to be of one."""
-    learning, names, area = setup.learning, states["names"], facts.public.area
-    said = {a.label: a.links(states[f"attack.{a.label}"]) for a in learning.attacks}
-    links = {label: some for label, some in said.items() if some is not None and some.round == facts.round}
-    linking, linked = observe(before, links, names, facts.time_s)
-    owned, named = dict(linking.owned), dict[str, dict[int, NamedPlaces]]()
-    for label, some in estimates.items():
-        owned[label] = (owned.get(label) or OwnedPlaces()).plus(owners(some.ue, names, links.get(label)), some, area)
+    setup: Setup, linking: Linking, states: States, estimates: dict[str, Estimates], facts: RoundContext
+) -> tuple[Linking, list[Row], dict[str, dict[int, NamedPlaces]]]:
+    """The state, rows of the table `linking`, and what each attack names of UEs by what it can tell to be of one."""
+    names, area, width_m = states["names"], facts.public.area, setup.learning.leakage.peak_width_m
+    rows, owned, named = list[Row](), dict(linking.owned), dict[str, dict[int, NamedPlaces]]()
+    for attack in setup.learning.attacks:
+        label, some = attack.label, estimates[attack.label]
+        links = attack.links(states[f"attack.{label}"])
+        if links is not None and links.round == facts.round:
+            linking, row = observe(linking, label, links, names, facts.time_s)
+            rows.append(row)
+        else:
+            links = None
+        places = owned.get(label, OwnedPlaces()).plus(owners(some.ue, names, links), some, area)
+        owned[label] = places
         ue = np.unique(some.ue)
-        of = zip(ue.tolist(), owners(ue, names, links.get(label)).tolist(), strict=True)
-        named[label] = {one: owned[label].named(owner, area, learning.leakage.peak_width_m) for one, owner in of}
-    return replace(linking, owned=owned), linked, named
+        owner = owners(ue, names, links).tolist()
+        named[label] = {one: places.named(of, area, width_m) for one, of in zip(ue.tolist(), owner, strict=True)}
+    return replace(linking, owned=owned), rows, named
 
 
 def _with_learners(measured: Local, local: Local) -> Local:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from fl.learning import Learning
 from fl.privacy.ledger import Ledger
 from fl.references.maps import Baselines, Reference
 from fl.round.state import Collected, Merged, RoundOutcome, RoundState
-from fl.round.tables import TABLES
+from fl.round.tables import TABLES, Cells, cells, table_of, xy
 from fl.round.uploads import Uploads
 from fl.types import LOCATION, AnySpend, HeldOut, Local, Metrics, Model, RoundContext
 from netsim.columns import row_id
@@ -20,30 +19,6 @@ from netsim.record import Recorder, Row
 from netsim.safe import replacing
 from netsim.units import FloatArray, db_from_ratio
 from netsim.world import World
-
-Cells = dict[str, Any]
-"""column -> cells of rows of a table"""
-
-
-def cells(table: str, n: int, *sources: Any, **given: Any) -> Cells:
-    """Columns of n rows of a table: each is what is given, or the attribute of its name of the first source with one.
-
-    What is neither an array nor a list is the same in all rows.
-    """
-    found = {}
-    for name in TABLES[table]:
-        if name in given:
-            value = given[name]
-        else:
-            value = next(getattr(source, name) for source in sources if hasattr(source, name))
-        found[name] = value if isinstance(value, np.ndarray | list) else [value] * n
-    return found
-
-
-def table_of(rows: list[Row], columns: Mapping[str, Any] | None = None) -> Cells:
-    """Rows as columns: those of a table, or of the rows themselves."""
-    names = columns or (rows[0] if rows else ())
-    return {name: [row[name] for row in rows] for name in names}
 
 
 def write(recorder: Recorder, world: World, learning: Learning, outcome: RoundOutcome) -> dict[str, Any]:
@@ -61,17 +36,17 @@ def write(recorder: Recorder, world: World, learning: Learning, outcome: RoundOu
     figures = {**when, "requested_s": facts.time_s, **_round(learning, outcome, scores, diagnosis)}
     recorder.row("rounds", **figures)
     said = _said(learning, state, scores | diagnosis)
-    recorder.write("metrics", table_of([{**when, **row} for row in said], TABLES["metrics"]))
+    recorder.write("metrics", table_of("metrics", [{**when, **row} for row in said]))
     write_request(recorder, state.ledger, facts, when["time_s"], collected, outcome.spends)
     for phase in phases:
         write_uploads(recorder, learning, number, outcome.before, collected.taken.measured, phase.uploads, phase.phase)
         _write_attacks(recorder, number, phase)
     write_links(recorder, world, number, last.uploads)
     rows = [{**attacked, **row} for row in leaks.rows]
-    recorder.write("leakage", table_of(_timed(last, rows), TABLES["leakage"]))
+    recorder.write("leakage", table_of("leakage", _timed(last, rows)))
     for table, columns in leaks.tables:
         recorder.write(table, columns)
-    recorder.write("membership", table_of([{**attacked, **row} for row in outcome.audits], TABLES["membership"]))
+    recorder.write("membership", table_of("membership", [{**attacked, **row} for row in outcome.audits]))
     recorder.write("handovers", handover_rows(world))
     _keep_grid(recorder, world, learning, outcome)
     of_attack = {a.label: [r for r in leaks.rows if r["attack"] == a.label] for a in learning.attacks}
@@ -93,27 +68,28 @@ def write_request(
     asked = {"round": facts.round, "time_s": facts.time_s}
     for rule in collected.withheld:
         before, after = rule.rows.count, rule.rows.keep(rule.kept).count
-        recorder.write(
-            "withholding", cells("withholding", len(before), rule, rule.rows, **asked, before=before, after=after)
-        )
+        _append(recorder, "withholding", len(before), rule, rule.rows, **asked, before=before, after=after)
     for step in collected.curation:
         before, done = step.rows.count, step.done
         unknown = np.full(len(before), -1)
-        columns = cells(
-            "curation", len(before), step, step.rows, **asked, before=before, after=done.local.count,
+        _append(
+            recorder, "curation", len(before), step, step.rows, **asked, before=before, after=done.local.count,
             clusters=unknown if done.clusters is None else done.clusters,
             noise=unknown if done.noise is None else done.noise,
             fallback=False if done.fallback is None else done.fallback,
         )  # fmt: skip
-        recorder.write("curation", columns)
     so_far = {statement.account: statement for statement in ledger.statements()} if spends else {}
     for spend in spends:
         said = so_far[spend.account]
-        columns = cells(
-            "spends", len(spend.ue), spend, said, round=facts.round, time_s=booked_s, **spend.columns(),
+        _append(
+            recorder, "spends", len(spend.ue), spend, said, round=facts.round, time_s=booked_s, **spend.columns(),
             epsilon=said.epsilon[spend.ue], epsilon_with_channel=said.with_channel[spend.ue],
         )  # fmt: skip
-        recorder.write("spends", columns)
+
+
+def _append(recorder: Recorder, table: str, n: int, *sources: Any, **given: Any) -> None:
+    """Append n rows to a table, whose columns are found as `cells` does."""
+    recorder.write(table, cells(table, n, *sources, **given))
 
 
 def write_uploads(
@@ -128,13 +104,12 @@ def write_uploads(
     truth, samples = selected.copy(), np.zeros(n, dtype=np.int64)  # without new measurements: of those it held
     truth[mine], samples[mine] = _centroids(learning, measured)[theirs], measured.count[theirs]
     bound_m = learning.learner.centroid_bound_m(before, local) if learning.attacks else np.nan
-    columns = cells(
-        "updates", n, uploads, uploads.channel, made, round=number, phase=phase, time_s=uploads.arrived_s,
-        samples=samples, selected=local.count, x_m=truth[:, 0], y_m=truth[:, 1],
-        selected_x_m=selected[:, 0], selected_y_m=selected[:, 1], norm=made.norm(), sent_norm=uploads.updates.norm(),
+    _append(
+        recorder, "updates", n, uploads, uploads.channel, made, round=number, phase=phase, time_s=uploads.arrived_s,
+        samples=samples, selected=local.count, **xy(truth),
+        **xy(selected, "selected_"), norm=made.norm(), sent_norm=uploads.updates.norm(),
         bias_rms=learning.learner.bias_rms(made), bound_m=bound_m,
     )  # fmt: skip
-    recorder.write("updates", columns)
     if isinstance(uploads.sent, SentUploads):
         recorder.write("transmissions", transmission_rows(number, uploads, uploads.sent))
 
@@ -162,13 +137,12 @@ def write_links(recorder: Recorder, world: World, number: int, uploads: Uploads)
     """Append one row per transmitting UE: where it was when it was asked, and its uplink."""
     first = uploads.first
     context, channel = uploads.context.select(first), uploads.channel.select(first)
-    columns = cells(
-        "links", len(first), context, channel, round=number, time_s=uploads.asked_s[first], ue=uploads.ue[first],
-        x_m=context.position_m[:, 0], y_m=context.position_m[:, 1],
+    _append(
+        recorder, "links", len(first), context, channel, round=number, time_s=uploads.asked_s[first],
+        ue=uploads.ue[first], **xy(context.position_m),
         base_station=[world.stations[s].name if s >= 0 else "" for s in context.serving],
         sinr_db=db_from_ratio(channel.sinr), latency_s=channel.delay_s,
     )  # fmt: skip
-    recorder.write("links", columns)
 
 
 def _write_attacks(recorder: Recorder, number: int, merged: Merged) -> None:
@@ -176,25 +150,23 @@ def _write_attacks(recorder: Recorder, number: int, merged: Merged) -> None:
     uploads, overheard = merged.uploads, merged.uploads.overheard
     for label, some in merged.attacks.estimates.items():
         self_test_m = merged.attacks.self_tests.get(label)
-        columns = cells(
-            "estimates", len(some.ue), some, merged, round=number, attack=label, quantity=some.what,
-            time_s=merged.known_s(some.ue, some.model), x_m=some.position_m[:, 0], y_m=some.position_m[:, 1],
+        _append(
+            recorder, "estimates", len(some.ue), some, merged, round=number, attack=label, quantity=some.what,
+            time_s=merged.known_s(some.ue, some.model), **xy(some.position_m),
             self_test_m=np.nan if self_test_m is None else self_test_m,
         )  # fmt: skip
-        recorder.write("estimates", columns)
     if overheard is not None and overheard.channel is not None:
         first = uploads.first
         channel = overheard.channel.select(first)
-        columns = cells(
-            "eavesdropper", len(first), channel, merged, round=number, ue=uploads.ue[first],
+        _append(
+            recorder, "eavesdropper", len(first), channel, merged, round=number, ue=uploads.ue[first],
             time_s=uploads.arrived_s[first], distance_m=overheard.distance_m[first], los=overheard.los[first],
             sinr_db=db_from_ratio(channel.sinr),
             noise_std=np.where(channel.sinr > 0, channel.noise_std, np.nan),
         )  # fmt: skip
-        recorder.write("eavesdropper", columns)
     if merged.sums is not None:
-        sums = merged.sums
-        recorder.write("sums", cells("sums", len(sums.group), sums, merged, round=number, time_s=merged.merged_s))
+        n = len(merged.sums.group)
+        _append(recorder, "sums", n, merged.sums, merged, round=number, time_s=merged.merged_s)
 
 
 def _timed(merged: Merged, rows: list[Row]) -> list[Row]:
@@ -214,7 +186,7 @@ def handover_rows(world: World) -> Cells:
         | {"source": world.stations[event.source].name, "target": world.stations[event.target].name}
         for event in events
     ]
-    return table_of(rows, TABLES["handovers"])
+    return table_of("handovers", rows)
 
 
 def _to_the_microsecond(time_s: FloatArray) -> list[str]:
@@ -256,7 +228,7 @@ def _round(learning: Learning, outcome: RoundOutcome, scores: Metrics, diagnosis
     """The row of `rounds`, without its times."""
     state, phases, taken, local = outcome.state, outcome.phases, outcome.collected.taken, outcome.collected.local
     uploads = [p.uploads for p in phases]
-    delay_s = np.concatenate([sent.channel.delay_s for sent in uploads])
+    channel = uploads[0].channel.join([sent.channel for sent in uploads])
     nan, spent = float("nan"), state.ledger.statements()
     per_m = [float(s.epsilon.max()) for s in spent if s.unit == LOCATION]
     epsilon = [float(s.epsilon.max()) for s in spent if s.unit != LOCATION]
@@ -269,7 +241,7 @@ def _round(learning: Learning, outcome: RoundOutcome, scores: Metrics, diagnosis
         "held_out": len(taken.held_out),
         "selected": len(local.x),
         "refused": outcome.collected.refused,
-        "decoded": int(sum(sent.channel.decoded.sum() for sent in uploads)),
+        "decoded": int(channel.decoded.sum()),
         "non_finite": int(sum((~sent.finite).sum() for sent in uploads)),
         "update_norm": _median(uploads[-1].made.norm()),
         "step_stability": diagnosis.get("step_stability", nan),
@@ -277,22 +249,22 @@ def _round(learning: Learning, outcome: RoundOutcome, scores: Metrics, diagnosis
         "epsilon_max": max(epsilon) if epsilon else None,
         "epsilon_per_m_max": max(per_m) if per_m else None,
         "energy_j": float(sum(float(sent.channel.energy_j[sent.first].sum()) for sent in uploads)),
-        "late": int(sum(sent.channel.late.sum() for sent in uploads)),
-        "latency_s": float(delay_s[np.isfinite(delay_s)].max(initial=0.0)),
+        "late": int(channel.late.sum()),
+        "latency_s": float(channel.delay_s[np.isfinite(channel.delay_s)].max(initial=0.0)),
     }
 
 
 def _said(learning: Learning, state: RoundState, scores: Metrics) -> list[Row]:
     """One row a figure: what the learner says besides the columns of `rounds`, and what parts say of themselves."""
     parts = state.parts
-    said = {"learner": {name: value for name, value in scores.items() if name not in TABLES["rounds"]}}
-    said["query"] = learning.request_policy.figures(parts["query"])
-    said["aggregation"] = learning.aggregation.figures(parts["aggregation"])
-    rows = [{"part": part, "name": name, "value": value} for part, of in said.items() for name, value in of.items()]
-    own = [(defense.label, defense.figures(parts[f"defense.{defense.label}"])) for defense in learning.defenses]
-    own += [(attack.label, attack.figures(parts[f"attack.{attack.label}"])) for attack in learning.attacks]
-    rows += [{"part": part, "name": name, "value": value} for part, of in own for name, value in of.items()]
-    return rows
+    own = [
+        ("learner", {name: value for name, value in scores.items() if name not in TABLES["rounds"]}),
+        ("query", learning.request_policy.figures(parts["query"])),
+        ("aggregation", learning.aggregation.figures(parts["aggregation"])),
+        *((defense.label, defense.figures(parts[f"defense.{defense.label}"])) for defense in learning.defenses),
+        *((attack.label, attack.figures(parts[f"attack.{attack.label}"])) for attack in learning.attacks),
+    ]
+    return [{"part": part, "name": name, "value": value} for part, of in own for name, value in of.items()]
 
 
 def _median(values: Any) -> float:

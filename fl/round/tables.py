@@ -1,11 +1,19 @@
-"""Every record table of a run, column by column: meaning, unit and type, as `tables.toml` declares them."""
+"""Every record table of a run, column by column, as `tables.toml` declares them, and rows as columns of a table."""
 
 from __future__ import annotations
 
 import tomllib
 from dataclasses import dataclass
 from importlib import resources
-from typing import Literal
+from typing import Any, Literal
+
+import numpy as np
+
+from netsim.record import Row
+from netsim.units import FloatArray
+
+Cells = dict[str, Any]
+"""column -> cells of rows of a table"""
 
 
 @dataclass(frozen=True)
@@ -21,3 +29,28 @@ _TEXT = resources.files(__package__).joinpath("tables.toml").read_text(encoding=
 TABLES: dict[str, dict[str, Column]] = {
     table: {name: Column(**of) for name, of in columns.items()} for table, columns in tomllib.loads(_TEXT).items()
 }
+
+
+def cells(table: str, n: int, *sources: Any, **given: Any) -> Cells:
+    """Columns of n rows of a table: each is what is given, or the attribute of its name of the first source with one.
+
+    What is neither an array nor a list is the same in all rows.
+    """
+    found = {}
+    for name in TABLES[table]:
+        if name in given:
+            value = given[name]
+        else:
+            value = next(getattr(source, name) for source in sources if hasattr(source, name))
+        found[name] = value if isinstance(value, np.ndarray | list) else [value] * n
+    return found
+
+
+def table_of(table: str, rows: list[Row]) -> Cells:
+    """Rows of a table as its columns."""
+    return {name: [row[name] for row in rows] for name in TABLES[table]}
+
+
+def xy(place_m: FloatArray, prefix: str = "") -> Cells:
+    """Columns x_m and y_m of places (n, 2)."""
+    return {f"{prefix}x_m": place_m[:, 0], f"{prefix}y_m": place_m[:, 1]}

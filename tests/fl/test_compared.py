@@ -39,8 +39,8 @@ def row(truth_m, plain_m=None):
             np.array([9, 4]), n, ["plain", "plain"], np.array([[1.0, 1.0], plain_m]), np.ones(2), np.zeros(2), n, n,
             ["ok", "ok"],
         )  # fmt: skip
-    found = compared(belief(), there, plain, NEAR_M, hindsight=False)
-    assert found["ue"].tolist() == [4] and found["round"].tolist() == [3] and found["time_s"].tolist() == [1800.0]
+    found = compared("tracker", belief(), there, plain, NEAR_M, hindsight=False)
+    assert found["ue"].tolist() == [4] and found["round"] == [3] and found["time_s"] == [1800.0]
     return {key: values[0] for key, values in found.items()}
 
 
@@ -79,5 +79,5 @@ def test_a_truth_is_in_the_area_of_half_only_where_belief_is_highest():
         assert found["prior_expected_distance_m"] == pytest.approx(belief().prior @ distance_m(truth_m), rel=1e-3)
     two = belief().only(np.array([1]))  # 0.7 and 0.3: the second is in the area of 90 % alone
     there = Whereabouts(np.array([3]), np.array([9]), np.array([[450.0, 150.0]]))
-    found = compared(two, there, None, NEAR_M, hindsight=True)
+    found = compared("tracker", two, there, None, NEAR_M, hindsight=True)
     assert (found["in50"][0], found["in90"][0], found["hindsight"][0]) == (False, True, True)

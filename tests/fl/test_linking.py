@@ -205,8 +205,8 @@ class TestMeasures:
         for number, names, name in self.names([0, 1, 2], [0, 1, 2], [0, 3]):
             born = np.array([b != b for b in bits[number]])
             links = NameLinks(number, name, np.array(tracks[number]), born, np.array(bits[number]))
-            state, row = observe(state, {"a": links}, names, 100.0 * number)
-            rows.append({key: value[0] for key, value in row.items()})
+            state, row = observe(state, "a", links, names, 100.0 * number)
+            rows.append(row)
         assert [r["seen"] for r in rows] == [0, 3, 1] and [r["linked"] for r in rows] == [0, 3, 1]
         assert rows[1]["right_share"] == pytest.approx(1 / 3) and rows[1]["chance_share"] == pytest.approx(1 / 3)
         assert rows[2]["right_share"] == 1.0  # UE 0 was given to track 1 before
@@ -224,10 +224,9 @@ class TestMeasures:
         for number, names, name in self.names([0, 1], [0, 1]):
             born, bits = ([True, True], [np.nan] * 2) if number == 1 else ([False, True], [1.0, np.nan])
             links = NameLinks(number, name, np.array([0, 2 * number]), np.array(born), np.array(bits))
-            state, row = observe(state, {"a": links}, names, 100.0 * number)
-        assert row["seen"] == [2] and row["linked"] == [1] and row["right_share"] == [0.5]
-        assert row["anonymity_set"] == [2.0]
-        assert row["time_to_confusion_s"] == [200.0] and row["entropy_time_to_confusion_s"] == [100.0]
+            state, row = observe(state, "a", links, names, 100.0 * number)
+        assert (row["seen"], row["linked"], row["right_share"], row["anonymity_set"]) == (2, 1, 0.5, 2.0)
+        assert (row["time_to_confusion_s"], row["entropy_time_to_confusion_s"]) == (200.0, 100.0)
 
     @pytest.mark.parametrize(("names", "ues"), [(1, 1), (3, 3), (2, 5), (5, 2)])
     def test_chance_against_random_assignments(self, names, ues):
