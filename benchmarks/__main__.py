@@ -107,7 +107,7 @@ PEOPLE = {
 
 
 ACCOUNTS = {
-    "full": accounting.Bench(1_000, part=40, dp_accounting=25.0),
+    "full": accounting.Bench(1_000, part=40, dp_accounting=1000.0, opacus=10.0),
     "small": accounting.Bench(40, part=4),
 }
 

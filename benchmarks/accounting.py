@@ -1,8 +1,9 @@
 """The Renyi epsilon of rounds whose noise differs, beside dp-accounting and Opacus.
 
 Each is given the same multipliers and rates, and answers with one epsilon at delta 1e-5. dp-accounting and we look at
-its orders (1.1 to 10.9, whole ones to 63, four larger ones), Opacus at its own (1.1 to 10.9, 12 to 63). dp-accounting
-takes too long for all rounds: it is given a part of them, and its time is scaled, for it costs rounds one by one.
+its orders (1.1 to 10.9, whole ones to 63, four larger ones), Opacus at its own (1.1 to 10.9, 12 to 63). They cost every
+round at every order; we cost the orders that can be the best (`fl.privacy.rdp`). dp-accounting takes too long for all
+rounds: it is given a part of them, and its time is scaled, for it costs rounds one by one.
 """
 
 from __future__ import annotations

@@ -169,7 +169,7 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
 
 def rdp_epsilon(draws: RoundKinds, delta: float) -> float:
     """The smallest Renyi epsilon. Raises ValueError for a delta outside (0, 1)."""
-    return float(rdp.epsilon_of(draws.count @ rdp.costs(draws.z, draws.q), delta))
+    return rdp.least_epsilon(draws.z, draws.q, draws.count, delta)
 
 
 def pld_epsilon(draws: RoundKinds, delta: float, at_most: float) -> float:

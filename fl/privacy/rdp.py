@@ -27,8 +27,8 @@ from netsim.units import FloatArray
 ORDERS: FloatArray = np.array([1 + x / 10 for x in range(1, 100)] + list(range(11, 64)) + [128, 256, 512, 1024])
 _LARGE = 63  # orders above have sums of their own size
 _TERMS = 1000  # of the series, where dp-accounting gives up
-_NO_LONGER = 30.0  # a term counts whose logarithm is no further below that of the sum
 _AT_ONCE = 4096  # rounds, so that their terms fit into memory
+_FEW = 16  # kinds of rounds, whose costs at all orders are kept
 _NO_DIGIT = 40.0
 _DIGITS_LEFT = 1e-9  # ln A below this is rounding, where it is a difference from 1
 
@@ -36,13 +36,7 @@ _DIGITS_LEFT = 1e-9  # ln A below this is rounding, where it is a difference fro
 @lru_cache(maxsize=64)
 def renyi(z: float, q: float = 1.0) -> FloatArray:
     """The cost of one round at ORDERS (n_orders,), for noise multiplier z >= 0 and sampling rate q in [0, 1]."""
-    return np.asarray(costs(np.array([z]), np.array([q]))[0])
-
-
-def costs(z: FloatArray, q: FloatArray) -> FloatArray:
-    """The same of rounds (n,): (n, n_orders)."""
-    n = len(ORDERS)
-    return _at_orders(np.repeat(z, n), np.repeat(q, n), np.tile(ORDERS, len(z))).reshape(len(z), n)
+    return _at_orders(np.full(len(ORDERS), z), np.full(len(ORDERS), q), ORDERS)
 
 
 def _at_orders(z: FloatArray, q: FloatArray, order: FloatArray) -> FloatArray:
@@ -77,12 +71,83 @@ def epsilon_of(cost: FloatArray, delta: float) -> FloatArray:
     r + ln(1 - 1 / alpha) - ln(delta alpha) / (alpha - 1)    [Canonne, Kamath, Steinke 2020, Proposition 12],
     and 0 where delta^2 > 1 - e^-r, as the KL divergence alone says. Raises ValueError for a delta outside (0, 1).
     """
-    if not 0 < delta < 1:
-        raise ValueError(f"delta must lie in (0, 1), got {delta}")
-    offset = np.log1p(-1 / ORDERS) - (math.log(delta) + np.log(ORDERS)) / (ORDERS - 1)
-    least = np.min(cost + offset, axis=-1)
+    least = np.min(cost + _offset(ORDERS, delta), axis=-1)
     free = np.any(delta**2 + np.expm1(-cost) > 0, axis=-1)
     return np.where(free, 0.0, np.maximum(least, 0.0))
+
+
+def _offset(order: FloatArray, delta: float) -> FloatArray:
+    """What an epsilon is above the cost at orders, of their shape."""
+    if not 0 < delta < 1:
+        raise ValueError(f"delta must lie in (0, 1), got {delta}")
+    return np.asarray(np.log1p(-1 / order) - (math.log(delta) + np.log(order)) / (order - 1))
+
+
+def least_epsilon(z: FloatArray, q: FloatArray, count: FloatArray, delta: float) -> float:
+    """`epsilon_of` of rounds with multipliers z and rates q, played count times (n,), from few of the ORDERS.
+
+    ln A of a sum of rounds is convex in alpha and 0 at alpha = 1 [van Erven and Harremoes 2014, "Renyi divergence and
+    Kullback-Leibler divergence", Theorem 11]. So over whole orders the epsilon falls, then rises, and the best order
+    lies beside the best whole one. There, lines through two whole orders bound ln A from below, and an order that
+    cannot be the best is not computed. Raises ValueError for a delta outside (0, 1).
+    """
+    certain = q == 1
+    with np.errstate(divide="ignore", over="ignore"):
+        mu2 = float(np.sum(count[certain] / z[certain] ** 2))
+    z, q, count = z[~certain], q[~certain], count[~certain]
+    if len(z) <= _FEW or _may_be_free(z, q, count, mu2, delta):
+        spent = full(mu2)
+        for one, rate, n in zip(z.tolist(), q.tolist(), count.tolist(), strict=True):
+            spent = spent + n * renyi(one, rate)
+        return float(epsilon_of(spent, delta))
+
+    def cost(order: float) -> float:
+        return float(count @ _at_orders(z, q, np.full(len(z), order))) + mu2 * order / 2
+
+    is_whole = np.floor(ORDERS) == ORDERS
+    offset = dict(zip(ORDERS.tolist(), _offset(ORDERS, delta).tolist(), strict=True))
+    known = [1.0]
+    log_a = [0.0]
+    epsilon = [math.inf]
+    for order in ORDERS[is_whole].tolist():
+        of_all = cost(order)
+        known.append(order)
+        log_a.append(of_all * (order - 1))
+        epsilon.append(of_all + offset[order])
+        if len(known) > 3 and epsilon[-1] >= epsilon[-2] >= epsilon[-3]:
+            break
+    best = int(np.argmin(epsilon))
+    least = epsilon[best]
+    if not math.isfinite(least):
+        return math.inf
+    slope = np.diff(log_a) / np.diff(known)
+
+    def bound(order: float) -> float:
+        right = int(np.searchsorted(known, order))
+        lines = [log_a[k] + slope[k] * (order - known[k]) for k in (right - 2, right) if 0 <= k < len(slope)]
+        return float(max(lines)) / (order - 1) + offset[order]
+
+    least_order = known[best - 1]
+    most_order = known[min(best + 1, len(known) - 1)]
+    beside = ~is_whole & (least_order < ORDERS) & (most_order > ORDERS)
+    for order in sorted(ORDERS[beside].tolist(), key=bound):
+        if bound(order) >= least:
+            break
+        least = min(least, cost(order) + offset[order])
+    return max(least, 0.0)
+
+
+def _may_be_free(z: FloatArray, q: FloatArray, count: FloatArray, mu2: float, delta: float) -> bool:
+    """Whether rounds could cost so little that delta covers them alone, which only the lowest orders can tell.
+
+    Their KL divergence, below which no order lies, is 2 TV^2 at least (Pinsker), with TV = q (2 Phi(1 / 2z) - 1) of
+    each round, and mu^2 / 2 of the rounds with all users.
+    """
+    from scipy.special import erf
+
+    with np.errstate(divide="ignore"):
+        apart = q * erf(1 / (2 * math.sqrt(2) * z))
+    return float(count @ (2 * apart**2)) + mu2 / 2 < -math.log1p(-(delta**2))
 
 
 def _log_a_whole(z: FloatArray, q: FloatArray, order: FloatArray) -> FloatArray:
@@ -103,35 +168,7 @@ def _log_a_whole(z: FloatArray, q: FloatArray, order: FloatArray) -> FloatArray:
 
 
 def _log_a_between(z: FloatArray, q: FloatArray, order: FloatArray) -> FloatArray:
-    """ln A of orders that are not whole, inf where the series has not converged; all (n,).
+    """ln A of orders that are not whole, inf where the series has not converged; all (n,)."""
+    from fl.privacy.renyi_series import log_a  # here, since reading a scenario does without compiled code
 
-    Two sums of [Mironov, Talwar, Zhang 2019, 3.3], which fall off in the end.
-    """
-    total = np.full(len(z), -np.inf)
-    last = np.full((2, len(z)), np.inf)
-    left = np.arange(len(z))  # rounds whose series goes on
-    for i in range(_TERMS):
-        terms = _series(i, z[left], q[left], order[left])
-        total[left] = np.logaddexp(total[left], np.logaddexp(*terms))
-        ends = (terms < last[:, left]).all(axis=0) & (terms.max(axis=0) < total[left] - _NO_LONGER)
-        last[:, left] = terms
-        left = left[~ends]
-        if not len(left):
-            break
-    total[left] = np.inf
-    return total
-
-
-def _series(i: int, z: FloatArray, q: FloatArray, order: FloatArray) -> FloatArray:
-    """Logarithms of term i of both sums (2, n)."""
-    from scipy.special import gammaln, log_ndtr
-
-    j = order - i
-    log_q = np.log(q)
-    log_1mq = np.log1p(-q)
-    log_binomial = gammaln(order + 1) - gammaln(i + 1) - gammaln(j + 1)
-    middle = z * z * (log_1mq - log_q) + 0.5
-    half = 0.5 / (z * z)
-    below = i * log_q + j * log_1mq + (i * i - i) * half + log_ndtr((middle - i) / z)
-    above = j * log_q + i * log_1mq + (j * j - j) * half + log_ndtr((j - middle) / z)
-    return np.asarray(log_binomial + np.stack([below, above]))
+    return log_a(z, q, order, _TERMS)

@@ -130,6 +130,21 @@ class TestRenyi:
         assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.parametrize("delta", [1e-9, 1e-5, 0.3])
+@pytest.mark.parametrize("q", [1e-4, 0.1, 0.9])
+def test_many_kinds_of_rounds_cost_the_least_over_all_orders(q, delta):
+    """Rates around q, some of them 1: low orders do not converge there, and others are found."""
+    rng = np.random.default_rng(1)
+    for low in (0.2, 2.0, 20.0):
+        z = rng.uniform(low, 4 * low, 20)
+        rates = np.minimum(rng.uniform(q, 1.5 * q, 20), 0.99)
+        rates[:3] = 1.0
+        cost = sum(rdp.renyi(a, b) for a, b in zip(z.tolist(), rates.tolist(), strict=True))
+        found = rdp.least_epsilon(z, rates, np.ones(20), delta)
+        assert found == pytest.approx(float(rdp.epsilon_of(cost, delta)), rel=1e-12, abs=1e-15)
+    assert rdp.least_epsilon(np.zeros(20), np.full(20, q), np.ones(20), delta) == math.inf
+
+
 class TestOrder:
     """Which accountant is tighter than which."""
 
