@@ -18,7 +18,6 @@ from scenarios.app.results.folder import (
     STUDY,
     SUMMARY,
     TRAINING,
-    WORLDS,
     check_version,
     is_parquet,
     no_links,
@@ -33,7 +32,7 @@ from scenarios.app.run.runner import run_job
 from scenarios.app.run.sweep import folder_name
 from scenarios.app.study.load import load
 
-_OTHER = (MANIFEST, TRAINING, STUDY, CHECKPOINT, PAGE, ERROR, WORLDS, *EXPORTS.values())
+_OTHER = (MANIFEST, TRAINING, STUDY, CHECKPOINT, PAGE, ERROR, *EXPORTS.values())
 """files that a repetition does not write byte by byte: records tell wall times"""
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
 from math import isnan
 
 import numpy as np
@@ -281,16 +280,17 @@ def _scored(truth: Truth, named: Table, attacked: FloatArray) -> tuple[BoolArray
 
 def _named_from_day(rows: Table, ues: FloatArray, hit_radius_m: float, requested_s: dict[int, float]) -> FloatArray:
     """Day (n,), from 1, from which on the home of each UE stays named until the end; infinite where it does not."""
-    mine = np.isin(rows["ue"], ues)
-    number = rows["round"][mine]
-    of_row = np.searchsorted(ues, rows["ue"][mine])
-    hit = rows["home_named_m"][mine] <= hit_radius_m
-    missed = np.zeros(len(ues))
-    since = np.full(len(ues), np.inf)
-    np.maximum.at(missed, of_row[~hit], number[~hit])
-    stays = hit & (number > missed[of_row])
-    np.minimum.at(since, of_row[stays], number[stays])
-    return np.array([np.ceil(requested_s[int(one)] / DAY_S) if np.isfinite(one) else np.inf for one in since])
+    order = np.argsort(rows["ue"], kind="stable")
+    named = rows["home_named_m"][order] <= hit_radius_m
+    number = rows["round"][order]
+    day = np.full(len(ues), np.inf)
+    for k, ue in enumerate(ues):
+        mine = slice(*np.searchsorted(rows["ue"], [ue, ue + 1], sorter=order))
+        missed = number[mine][~named[mine]].max(initial=-1.0)
+        since = number[mine][number[mine] > missed].min(initial=np.inf)
+        if np.isfinite(since):
+            day[k] = np.ceil(requested_s[int(since)] / DAY_S)
+    return day
 
 
 def _spoken(named: Table, truth: Truth, rank: int) -> BoolArray:
@@ -322,31 +322,26 @@ def claim_rows(estimates: Table, links: Table, hit_radius_m: float) -> dict[str,
 
     A UE is where it was when it was asked for its update.
     """
-    near, moved = (estimates["quantity"] == what for what in ("near", "moved"))
-    visits = _visits(estimates)
-    earlier = {visit: before for before, visit in pairwise(sorted(set(visits))) if before[0] == visit[0]}
-    place_of = dict(zip(_visits(links)[::-1], _places_m(links)[::-1], strict=True))
-    nowhere = np.full(2, np.nan)
+    import pandas
+
+    if not np.isin(estimates["quantity"], ("near", "moved")).any():
+        return {}
+    columns = ["ue", "round", "x_m", "y_m"]
+    visits = pandas.DataFrame(estimates)[columns[:2]].drop_duplicates().sort_values(columns[:2])
+    visits["before"] = visits.groupby("ue")["round"].shift()
+    places = pandas.DataFrame(links)[columns].drop_duplicates(columns[:2])
+    claims = pandas.DataFrame(estimates).merge(visits, "left").merge(places, "left", columns[:2], suffixes=("", "_now"))
+    claims = claims.merge(places, "left", left_on=["ue", "before"], right_on=columns[:2], suffixes=("", "_before"))
+    near = claims[claims["quantity"] == "near"]
+    moved = claims[claims["quantity"] == "moved"]
     of: dict[str, Table] = {}
-    if near.any() or moved.any():
-        now_m = np.array([place_of.get(visit, nowhere) for visit in visits])
-        before_m = np.array([place_of.get(earlier.get(visit, (-1, -1)), nowhere) for visit in visits])
-    if near.any():
-        away_m = np.linalg.norm(now_m - _places_m(estimates), axis=1)[near]
-        of["near"] = {"auc": np.array([near_auc(estimates["weight"][near], away_m)])}
-    if moved.any():
-        step_m = np.linalg.norm(now_m - before_m, axis=1)[moved]
-        of["moved"] = {"auc": np.array([moved_auc(estimates["weight"][moved], step_m, hit_radius_m)])}
+    if len(near):
+        away_m = np.hypot(near["x_m_now"] - near["x_m"], near["y_m_now"] - near["y_m"])
+        of["near"] = {"auc": np.array([near_auc(near["weight"].to_numpy(), away_m.to_numpy())])}
+    if len(moved):
+        step_m = np.hypot(moved["x_m_now"] - moved["x_m_before"], moved["y_m_now"] - moved["y_m_before"]).to_numpy()
+        of["moved"] = {"auc": np.array([moved_auc(moved["weight"].to_numpy(), step_m, hit_radius_m)])}
     return of
-
-
-def _visits(table: Table) -> list[tuple[int, int]]:
-    """UE and round of each row."""
-    return list(zip(table["ue"].astype(int).tolist(), table["round"].astype(int).tolist(), strict=True))
-
-
-def _places_m(table: Table) -> FloatArray:
-    return np.column_stack([table["x_m"], table["y_m"]])
 
 
 def tracking_rows(rows: Table) -> Table:

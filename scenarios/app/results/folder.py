@@ -325,8 +325,6 @@ EVALUATIONS = "evaluations.csv"
 EPISODE = "episode.csv"
 EPISODE_ROUNDS = "episode_rounds.csv"
 EPISODE_SCENE = "episode.json"
-WORLDS = "worlds.npz"
-"""what an unfinished training has found out about worlds and rules"""
 KIND = "training"
 """what training.json says that it is"""
 MOST_UES = 200

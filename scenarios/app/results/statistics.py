@@ -82,13 +82,6 @@ def mean_text(values: FloatArray) -> str:
     return mean if same else f"{mean} ± {figure_text(half_width(values))}"
 
 
-def interquartile_mean(values: Any) -> float:
-    """Mean of the middle half of all values, whatever their shape."""
-    from scipy.stats import trim_mean
-
-    return float(trim_mean(np.ravel(values), 0.25))
-
-
 def share_of(held: np.ndarray) -> tuple[float, float, float]:
     """Percent of flags (n,) that hold, with Wilson's 95 % interval; NaN of none."""
     return wilson(int(np.count_nonzero(held)), len(held))

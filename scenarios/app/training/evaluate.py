@@ -33,7 +33,7 @@ from scenarios.app.results.folder import (
     MOST_UES,
     csv_text,
 )
-from scenarios.app.results.statistics import half_width, interquartile_mean
+from scenarios.app.results.statistics import half_width
 from scenarios.app.results.trainings import probability_of_improvement
 from scenarios.app.study import Fields, Record
 from scenarios.app.study.study import Study
@@ -184,7 +184,6 @@ def summary_of(agent_name: str, rows: Sequence[Evaluation], bounds: Mapping[str,
             "cost.mean": float(gaps.mean()), "percent.mean": float(100 * ratios.mean()),
             "percent.max": float(100 * ratios.max()),
             "cost.half_width": half_width(gaps), "wins": int((gaps < 0).sum()),
-            "cost.interquartile_mean": interquartile_mean(gaps),
             **{f"improvement.{word}": x for word, x in zip(("mean", "low", "high"), chance, strict=True)},
         }  # fmt: skip
         summary |= {f"against.{name}.{key}": value for key, value in found.items()}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,7 +40,6 @@ from scenarios.app.results.folder import (
     STUDY,
     SUMMARY,
     TRAINING,
-    WORLDS,
     Failed,
     no_links,
     read_json,
@@ -95,94 +94,101 @@ def trainer_of(study: Study, on: RecordedGround | None, cache: Path | None) -> T
     return AllocationTrainer(study, how, how.agent, cache)
 
 
+@dataclass(frozen=True, eq=False)
 class RecordedTrainer:
     """Trains, keeps and compares policies that all UEs share, on recorded rounds."""
 
-    def __init__(self, on: RecordedGround, how: Train, agent: ScoreFunctionAgent) -> None:
-        self.on = on
-        self.how = how
-        self.agent = agent
+    judge: RecordedGround
+    how: Train
+    agent: ScoreFunctionAgent
 
     def begin(self, seed: int, board: Logger) -> Training:
         from rl.score_function import ScoreFunctionTraining
 
-        return ScoreFunctionTraining(self.on.trained_on, self.on.rule, self.agent, self.how.steps, seed)
+        return ScoreFunctionTraining(self.judge.trained_on, self.judge.rule, self.agent, self.how.steps, seed)
 
     def score(self, weights: Weights) -> float:
-        return self.on.chosen_on.score(self._policy(weights).power_w)
+        return self.judge.chosen_on.score(self._policy(weights).power_w)
 
     def save(self, course: Course, seed: int, folder: Path) -> None:
-
-        on = self.on
-        rule = self.on.rule
+        rule = self.judge.rule
         card = SharedCard(
-            program=__version__, limits=on.task.limits, rule=rule.law.name, parameters=tuple(rule.parameters.tolist()),
-            scenario=on.study.title, seed=seed, steps=course.steps,
+            program=__version__, limits=self.judge.task.limits, rule=rule.law.name,
+            parameters=tuple(rule.parameters.tolist()), scenario=self.judge.study.title, seed=seed, steps=course.steps,
         )  # fmt: skip
         save_shared(self._policy(course.weights), card, folder)
 
     def evaluated(self, course: Course, evaluations: int, seed: int) -> list[Evaluation]:
-        return self.on.evaluated(self._act(course), evaluations, seed)
+        return self.judge.evaluated(self._act(course), evaluations)
 
     def shown(self, course: Course, rows: list[Evaluation]) -> PlayedEpisode:
-        return self.on.shown(self._act(course), rows)
+        return self.judge.shown(self._act(course), rows)
 
     def _policy(self, weights: Weights) -> SharedPolicy:
-
-        return SharedPolicy(weights, self.on.rule)
+        return SharedPolicy(weights, self.judge.rule)
 
     def _act(self, course: Course) -> Act:
         return played(self._policy(course.weights).power_w)
+
+
+class Baselines:
+    """Compares an agent with untuned policies, live in worlds that no policy was made from."""
+
+    def __init__(self, study: Study, task: Online) -> None:
+        self.study = study
+        self.env = OnlinePower(Stages(study), n_ues(study), task)
+        self.worlds = worlds(study, HELD_OUT, task.held_out)
+        self.rules = baselines(task)
+
+    def evaluated(self, act: Act, evaluations: int) -> list[Evaluation]:
+        acts = self.rules | {AGENT: act}
+        return [episode(self.env, name, own, world) for world in self.worlds for name, own in acts.items()]
+
+    def shown(self, act: Act, rows: list[Evaluation]) -> PlayedEpisode:
+        return episode_of(self.env, self.study, (AGENT, act), self.rules, rows)
 
 
 class LiveTrainer:
     """DDPG in live worlds. on : compared with the rules that are tuned on recorded rounds, else with baselines."""
 
     def __init__(self, study: Study, how: Train, agent: DdpgAgent, on: RecordedGround | None) -> None:
-
-        self.study, self.how, self.agent, self.on, self.task = study, how, agent, on, task_of(study, Online)
-        paid = "leakage" in self.task.reward.reads
-        n = n_ues(study)
-        self.env, self.other, self.watched = (
-            OnlinePower(Stages(study, seen), n, self.task) for seen in (paid, paid, True)
-        )
-        self.chosen_on, self.held = (
-            worlds(study, purpose, n)
-            for purpose, n in ((CHOSEN, self.task.eval_worlds), (HELD_OUT, self.task.held_out))
-        )
-        self.rules = baselines(self.task)
+        self.study = study
+        self.how = how
+        self.agent = agent
+        self.task = task_of(study, Online)
+        self.judge = on or Baselines(study, self.task)
+        self.stages = Stages(study, "leakage" in self.task.reward.reads)
+        self.other = OnlinePower(self.stages, n_ues(study), self.task)
+        self.chosen_on = worlds(study, CHOSEN, self.task.eval_worlds)
 
     def begin(self, seed: int, board: Logger) -> Training:
         from rl.ddpg import DdpgTraining
 
-        return DdpgTraining(self.env, self.agent, self.how.steps, seed, board)
+        env = OnlinePower(self.stages, self.other.n_ue, self.task)
+        return DdpgTraining(env, self.agent, self.how.steps, seed, board)
 
     def score(self, weights: Weights) -> float:
         act = _network(weights)
         return live_score(self.task.reward, [episode(self.other, AGENT, act, world) for world in self.chosen_on])
 
     def save(self, course: Course, seed: int, folder: Path) -> None:
-        _save(self.study, None, course, seed, folder)
+        save_policy(policy_of(self.study, layers_of(course.weights), None, seed, course.steps), folder)
 
     def evaluated(self, course: Course, evaluations: int, seed: int) -> list[Evaluation]:
-        act = _network(course.weights)
-        if self.on is not None:
-            return self.on.evaluated(act, evaluations, seed)
-        acts = self.rules | {AGENT: act}
-        return [episode(self.watched, name, act, world) for world in self.held for name, act in acts.items()]
+        return self.judge.evaluated(_network(course.weights), evaluations)
 
     def shown(self, course: Course, rows: list[Evaluation]) -> PlayedEpisode:
-        act = _network(course.weights)
-        if self.on is not None:
-            return self.on.shown(act, rows)
-        return episode_of(self.watched, self.study, (AGENT, act), self.rules, rows)
+        return self.judge.shown(_network(course.weights), rows)
 
 
 class AllocationTrainer:
     """DDPG on the bound of a whole training."""
 
     def __init__(self, study: Study, how: Train, agent: DdpgAgent, cache: Path | None) -> None:
-        self.study, self.how, self.agent, self.sets = study, how, agent, problems(study, cache)
+        self.study = study
+        self.how = how
+        self.agent = agent
+        self.sets = problems(study, cache)
 
     def begin(self, seed: int, board: Logger) -> Training:
         from rl.ddpg import DdpgTraining
@@ -193,7 +199,7 @@ class AllocationTrainer:
         return float(np.mean([p.ratio(_settled(p, weights)) for p in self.sets.chosen_on]))
 
     def save(self, course: Course, seed: int, folder: Path) -> None:
-        _save(self.study, self.sets.own, course, seed, folder)
+        save_policy(policy_of(self.study, layers_of(course.weights), self.sets.own, seed, course.steps), folder)
 
     def evaluated(self, course: Course, evaluations: int, seed: int) -> list[Evaluation]:
 
@@ -231,11 +237,6 @@ def _network(weights: Weights) -> Act:
     return lambda env, seen: forward(layers, seen.astype(np.float32))
 
 
-def _save(study: Study, own: Problem | None, course: Course, seed: int, folder: Path) -> None:
-
-    save_policy(policy_of(study, layers_of(course.weights), own, seed, course.steps), folder)
-
-
 def policy_of(study: Study, layers: Layers, own: Problem | None, seed: int = 0, steps: int = 0) -> Policy:
     """A policy for the task of a study. own : the problem of its own channel, for a policy of a whole training."""
     task = (study.train or Train()).task
@@ -256,13 +257,11 @@ def play(job: Job, watch: Watch = ignore) -> Fields:
     how = job.options.get("how", USUAL)
     on: RecordedGround | None = job.options.get("ground")
     if on is None and on_recorded(study):
-        on = RecordedGround(study, watch, job.folder / WORLDS)
+        on = RecordedGround(study, watch)
     with how.within(), job.hold(), one_thread():
         for name in (SUMMARY, ERROR, *_EPISODE):
             (job.folder / name).unlink(missing_ok=True)
         found = _play(job, study, on, watch)
-        if on is not None and on.file is not None and on.file.parent == job.folder:
-            on.file.unlink(missing_ok=True)
         job.settle()
     return found
 
@@ -308,7 +307,7 @@ def _play(job: Job, study: Study, on: RecordedGround | None, watch: Watch) -> Fi
 
 _EPISODE = (EPISODE, EPISODE_ROUNDS, EPISODE_SCENE)
 FILES = (
-    STUDY, SUMMARY, TRAINING, CURVE, EVALUATIONS, CHECKPOINT, PAGE, ERROR, "policy.json", "policy.safetensors", WORLDS,
+    STUDY, SUMMARY, TRAINING, CURVE, EVALUATIONS, CHECKPOINT, PAGE, ERROR, "policy.json", "policy.safetensors",
     *_EPISODE,
 )  # fmt: skip
 TRAINED = JobKind("training", FILES, TRAINING, play)
@@ -377,14 +376,11 @@ def train(
         return [do(jobs[0], watch)]
     if any(job.done() is None for job in jobs):
         engine.check()
-    shares = at_once == 1 and isinstance(engine, OnProcesses)
-    if shares:
+    if at_once == 1 and isinstance(engine, OnProcesses):
         shared: Fields = {"watch": watch}
         if on_recorded(study):
             plain = build(Study, read_text(jobs[0].spec, str(out)))
-            shared["ground"] = RecordedGround(plain, watch, out / WORLDS)
+            shared["ground"] = RecordedGround(plain, watch)
         jobs = [job.played(**shared) for job in jobs]
     found = do_all(jobs, engine, at_once, out, watch)
-    if shares and not any(isinstance(one, Failed) for one in found):
-        (out / WORLDS).unlink(missing_ok=True)
     return [one for one in found if not isinstance(one, Failed)]
