@@ -1,4 +1,4 @@
-"""State of leakage per (UE, model): its true points, and the estimates of attacks."""
+"""State of leakage: true points and estimates of attacks per (UE, model), and where UEs were in each window."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import ClassVar
 import numpy as np
 
 from fl.leakage.named import NamedPlaces
-from netsim.columns import frozen, no_places
-from netsim.units import FloatArray
+from fl.types import Local
+from netsim.columns import Columns, frozen, no_ints, no_places
+from netsim.units import FloatArray, IntArray
 
 _POSITIONS_M = (-1e9, 1e9)  # wider than any plane of the globe
 
@@ -98,3 +99,36 @@ class Track:
 
 Tracks = dict[tuple[int, int], Track]
 """By UE and model."""
+
+
+@frozen
+class Whereabouts(Columns):
+    """Where UEs really were on average in each window: round, ue (n,), place_m (n, 2); in order of rounds."""
+
+    round: IntArray
+    ue: IntArray
+    place_m: FloatArray
+
+    @classmethod
+    def nowhere(cls) -> Whereabouts:
+        """Before the first round."""
+        return cls(no_ints(), no_ints(), no_places())
+
+    @classmethod
+    def of(cls, number: int, measured: Local) -> Whereabouts:
+        """Truth of the UEs with measurements in this round, all their models together."""
+        some = measured.nonempty()
+        ue, row = np.unique(some.ue, return_inverse=True)
+        count = np.bincount(row, weights=some.count, minlength=len(ue))
+        mean = some.mean_x()
+        total = [np.bincount(row, weights=some.count * mean[:, k], minlength=len(ue)) for k in (0, 1)]
+        return cls(np.full(len(ue), number), ue, np.stack(total, axis=1) / count[:, None])
+
+    def plus(self, more: Whereabouts) -> Whereabouts:
+        """These, then those of a later round."""
+        return self.join([self, more])
+
+    def at(self, number: int) -> Whereabouts:
+        """Truth of one round."""
+        low, high = np.searchsorted(self.round, [number, number + 1])
+        return self.select(slice(low, high))

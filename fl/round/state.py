@@ -12,8 +12,7 @@ from fl.attacks.base import View
 from fl.data import TakenData
 from fl.defenses import Standing
 from fl.leakage.linking import Linking
-from fl.leakage.tracking import Whereabouts
-from fl.leakage.tracks import Tracks
+from fl.leakage.tracks import Tracks, Whereabouts
 from fl.learning import Learning
 from fl.privacy.ledger import Ledger
 from fl.pseudonyms import Permanent

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from fl.leakage.tracking import Whereabouts, compared
+from fl.leakage.tracks import Whereabouts
+from fl.round.leaked import compared
 from fl.tracking.belief import Belief
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Estimates

@@ -11,7 +11,7 @@ from interrupted import run_in_two
 from linked import AREA, RNG, play
 
 from fl.leakage.linking import Linking, chance_share, observe, unicity
-from fl.leakage.tracking import Whereabouts as Truth
+from fl.leakage.tracks import Whereabouts as Truth
 from fl.pseudonyms import PerRound
 from fl.pseudonyms.names import Names, asked
 from fl.tracking import linking

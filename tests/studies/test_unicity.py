@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from fl.leakage.linking import unicity
-from fl.leakage.tracking import Whereabouts
+from fl.leakage.tracks import Whereabouts
 from netsim.clock import DAY_S
 from netsim.rng import Streams
 from netsim.traces.read import read_trace
