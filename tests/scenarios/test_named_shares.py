@@ -90,7 +90,7 @@ def test_since_which_round_home_stays_named(summary):
     """Of 1, 4, never, never fewer than half are known to the median; of 1, 4 it is 2.5."""
     assert summary["attack.informed.home_located.day.median"] is None
     rows = {k: np.array([float(r[k]) for r in read_rows()]) for k in ("ue", "round", "home_named_m")}
-    truth = Truth(np.array([0.0, 1.0]), np.array(HOMES[:2], float), np.array(WORKS[:2], float), 100.0)
+    truth = Truth(np.array([0.0, 1.0]), np.stack([HOMES[:2], WORKS[:2]], axis=1).astype(float), 100.0)
     table = {name: np.zeros(0) for name in ("ue", "rank", "x_m", "y_m", "place")}
     ends = {number: number * 43_200.0 for number in range(1, 7)}
     found = measured(named_rows(rows, table, truth, np.array([0.0, 1.0]), ends), "a")
@@ -127,7 +127,7 @@ def test_shuffled_by_hand(folder, summary):
 def test_another_ues_places_that_fit_are_counted():
     """Three UEs at one home; what is named of one of them is right for all."""
     home, nowhere = np.array([[50.0, 50.0]] * 3), np.full((3, 2), np.nan)
-    truth = Truth(np.arange(3.0), home, nowhere, 10.0)
+    truth = Truth(np.arange(3.0), np.stack([home, nowhere], axis=1), 10.0)
     named = {
         "ue": np.array([1.0]),
         "rank": np.array([1.0]),
@@ -149,7 +149,7 @@ def test_others_density_finds_a_shared_workplace():
     home = np.array([[100.0, 100.0], [1900.0, 100.0], [100.0, 1400.0], [1900.0, 1400.0]])
     work = np.array([[1000.0, 700.0]] * 4)
     ue, points = np.repeat(np.arange(4.0), 3), np.concatenate([[h, w, w] for h, w in zip(home, work, strict=True)])
-    truth = Truth(np.arange(4.0), home, work, 100.0)
+    truth = Truth(np.arange(4.0), np.stack([home, work], axis=1), 100.0)
     found = measured(chance_rows(truth, Area(0, 0, 2000, 1500), ue, points, 75.0))
     assert [found[key.of()] for key in keys.OTHERS] == [0, 100, 0]
     alone = measured(chance_rows(truth, Area(0, 0, 2000, 1500), np.zeros(3), points[:3], 75.0))

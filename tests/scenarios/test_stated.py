@@ -14,10 +14,12 @@ from scenarios.app.run.runner import run
 NONE = [np.nan, np.nan]
 TRUTH = Truth(
     np.array([0.0, 1.0, 2.0, 5.0]),
-    np.array([[100.0, 100.0], [500.0, 500.0], [900.0, 300.0], [2000.0, 1500.0]]),
-    np.array([[1500.0, 900.0], NONE, [2500.0, 700.0], NONE]),
+    np.array([
+        [[100.0, 100.0], [1500.0, 900.0]], [[500.0, 500.0], NONE], [[900.0, 300.0], [2500.0, 700.0]],
+        [[2000.0, 1500.0], NONE],
+    ]),
     100.0,
-)
+)  # fmt: skip
 
 
 def table(*rows):

@@ -219,19 +219,20 @@ def lasting(key: keys.Measure) -> Law:
     """A value of the summary, at the first and the last round."""
 
     def law(run: Run, attack: str) -> Series:
-        number = run.rows("rounds")["round"]
-        value = run.summary.get(key.of(attack if key.named else ""))
-        ends = number[:: max(len(number) - 1, 1)]
-        return ends, np.full((len(ends), 1), np.nan if value is None else float(value))
+        return _level(run, run.summary.get(key.of(attack if key.named else "")))
 
     return law
 
 
-def _near(run: Run, attack: str) -> Series:
-    """leakage.hit_radius_m, at the first and the last round."""
+def _level(run: Run, value: float | None) -> Series:
+    """A value, at the first and the last round."""
     number = run.rows("rounds")["round"]
     ends = number[:: max(len(number) - 1, 1)]
-    return ends, np.full((len(ends), 1), run.hit_radius_m)
+    return ends, np.full((len(ends), 1), np.nan if value is None else float(value))
+
+
+def _near(run: Run, attack: str) -> Series:
+    return _level(run, run.hit_radius_m)
 
 
 def _nearer(run: Run, attack: str) -> Series:

@@ -141,11 +141,7 @@ def run_chapters(run: Run) -> list[Chapter]:
         Chapter("leakage", "Leakage", [panel for chart in leaks for panel in chart.panels(run)]),
         Chapter("tracking", "Tracking", tracking_panels(run)),
         Chapter("utility-chapter", "Model", UTILITY.panels(run)),
-        Chapter(
-            "privacy",
-            "Privacy spent",
-            [spent, *PRIVACY.panels(run)],
-        ),
+        Chapter("privacy", "Privacy spent", [spent, *PRIVACY.panels(run)]),
         Chapter("radio-figures", "Radio", [service(run), radio(run)]),
         Chapter("uploads", "Uploads", uploads_panels(run)),
         Chapter("method", "Method", [*obstacle_panels(run.grid), *densities, *_metrics(run)]),

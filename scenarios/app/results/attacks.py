@@ -28,6 +28,7 @@ from scenarios.app.results.statistics import half_width, mean_of, row_numbers
 from scenarios.app.study import Record
 
 DAY_S = 86_400.0
+PLACES = ("home", "work", "both")
 _FEW_UES = 5
 
 
@@ -154,45 +155,41 @@ def effort_rows(estimates: Table) -> Table:
 
 @dataclass(frozen=True, eq=False)
 class Truth:
-    """True places (n, 2) of UEs (n,), NaN where one has none, and the distance within which a place is named."""
+    """True homes and workplaces (n, 2, 2) of UEs (n,), NaN where one has none; within hit_radius_m they are found."""
 
     ue: FloatArray
-    home_m: FloatArray
-    work_m: FloatArray
+    place_m: FloatArray
     hit_radius_m: float
 
     @classmethod
-    def of(cls, ues: Table, attacked: FloatArray, hit_radius_m: float) -> Truth:
-        """Of the attacked UEs that have a home or a workplace."""
-        home_m, work_m = (np.column_stack([ues[f"{place}_{axis}_m"] for axis in "xy"]) for place in ("home", "work"))
-        known = np.isfinite(home_m).all(axis=1) | np.isfinite(work_m).all(axis=1)
-        mine = known & np.isin(ues["ue"], attacked)
-        return cls(ues["ue"][mine], home_m[mine], work_m[mine], hit_radius_m)
+    def of(
+        cls, ues: Table, attacked: FloatArray, hit_radius_m: float, places: Sequence[str] = ("home", "work")
+    ) -> Truth:
+        """Of the attacked UEs that have one of these places."""
+        place_m = np.stack([np.column_stack([ues[f"{place}_{axis}_m"] for axis in "xy"]) for place in places], axis=1)
+        mine = np.isfinite(place_m).all(axis=2).any(axis=1) & np.isin(ues["ue"], attacked)
+        return cls(ues["ue"][mine], place_m[mine], hit_radius_m)
 
     @classmethod
     def densest(cls, ues: Table, attacked: FloatArray, hit_radius_m: float) -> Truth:
         """Of the attacked UEs without a home: the place of most time stands for it."""
-        place_m = np.column_stack([ues[f"densest_{axis}_m"] for axis in "xy"])
-        mine = np.isfinite(place_m).all(axis=1) & np.isin(ues["ue"], attacked)
-        return cls(ues["ue"][mine], place_m[mine], np.full((int(mine.sum()), 2), np.nan), hit_radius_m)
+        truth = cls.of(ues, attacked, hit_radius_m, ("densest", "densest"))
+        truth.place_m[:, 1] = np.nan
+        return truth
 
     def known(self) -> BoolArray:
         """Whether each UE has a home, a workplace, and both (n, 3)."""
-        home, work = (np.isfinite(place).all(axis=1) for place in (self.home_m, self.work_m))
-        return np.column_stack([home, work, home & work])
+        return _and_both(np.isfinite(self.place_m).all(axis=2))
 
     def hits(self, named_m: FloatArray) -> BoolArray:
-        """What named places (..., 2, 2), best first and NaN where there is none, find of each UE: (..., n, 3)."""
-        home, work = (
-            np.linalg.norm(named_m[..., None, :, :] - place[:, None], axis=-1) <= self.hit_radius_m
-            for place in (self.home_m, self.work_m)
-        )  # (..., n, 2)
-        at_home = home.any(axis=-1)
-        at_work = work.any(axis=-1)
-        return np.stack([at_home, at_work, at_home & at_work], axis=-1)
+        """What named places (2, 2), best first and NaN where there is none, find of each UE: (n, 3)."""
+        away_m = np.linalg.norm(named_m - self.place_m[:, :, None], axis=-1)  # (n, place, named)
+        return _and_both((away_m <= self.hit_radius_m).any(axis=2))
 
 
-PLACES = ("home", "work", "both")
+def _and_both(flags: BoolArray) -> BoolArray:
+    """Flags of homes and workplaces (n, 2), and of both (n, 3)."""
+    return np.column_stack([flags, flags.all(axis=1)])
 
 
 def named_rows(
@@ -227,7 +224,7 @@ def chance_rows(truth: Truth, area: Area, ue: FloatArray, points_m: FloatArray, 
     """
     if not len(truth.ue):
         return {}
-    uniform = uniform_shares(truth.home_m, truth.work_m, truth.hit_radius_m, area, MOST_NAMED)
+    uniform = uniform_shares(truth.place_m[:, 0], truth.place_m[:, 1], truth.hit_radius_m, area, MOST_NAMED)
     others = np.full((len(truth.ue), 3), np.nan)
     if len(np.unique(ue)) > 1:
         peaks = others_peaks(ue, points_m, truth.ue, area, width_m, MOST_NAMED)
@@ -304,14 +301,12 @@ def stated_reliability(named: Table, truth: Truth) -> Reliability:
 
     A home or workplace of somebody who has none is wrong.
     """
-    at = np.stack([truth.home_m, truth.work_m])
     rank = np.array([rank_of_place(str(place)) for place in named["place"]], dtype=np.int64)
     mine = np.isin(named["ue"], truth.ue) & (rank >= 1) & (rank <= MOST_NAMED) & np.isfinite(named["probability"])
     row = np.searchsorted(truth.ue, named["ue"][mine])
     said_m = np.column_stack([named["x_m"], named["y_m"]])[mine]
-    right = (
-        np.linalg.norm(at[rank[mine] - 1, row] - said_m, axis=1) <= truth.hit_radius_m
-    )  # not where there is none: NaN
+    away_m = np.linalg.norm(truth.place_m[row, rank[mine] - 1] - said_m, axis=1)
+    right = away_m <= truth.hit_radius_m  # not where there is none: NaN
     ue = named["ue"][mine].astype(np.int64)
     probability = np.clip(named["probability"][mine], 0.0, 1.0)
     return reliability(ue, probability, right)

@@ -18,10 +18,7 @@ from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.folder import MANIFEST, read_json, read_summary
 from scenarios.app.results.read import SWEEP, Table, checked_table, where
 from scenarios.app.results.statistics import Quartiles, counted, figure_text, quartiles_of
-from scenarios.app.results.summary_keys import (
-    DIVERGED,
-    declaration,
-)
+from scenarios.app.results.summary_keys import DIVERGED, declaration
 from scenarios.app.results.table import (
     AT_CHANCE,
     FOUND,

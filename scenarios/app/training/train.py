@@ -148,31 +148,40 @@ class Baselines:
         return episode_of(self.env, self.study, (AGENT, act), self.rules, rows)
 
 
-class LiveTrainer:
-    """DDPG in live worlds. on : compared with the rules that are tuned on recorded rounds, else with baselines."""
+@dataclass(eq=False)
+class DdpgTrainer:
+    """Trains networks of DDPG. own : the problem of a policy of a whole training."""
 
-    def __init__(self, study: Study, how: Train, agent: DdpgAgent, on: RecordedGround | None) -> None:
-        self.study = study
-        self.how = how
-        self.agent = agent
-        self.task = task_of(study, Online)
-        self.judge = on or Baselines(study, self.task)
-        self.stages = Stages(study, "leakage" in self.task.reward.reads)
-        self.other = OnlinePower(self.stages, n_ues(study), self.task)
-        self.chosen_on = worlds(study, CHOSEN, self.task.eval_worlds)
+    study: Study
+    how: Train
+    agent: DdpgAgent
+    env: OnlinePower | PowerAllocation
+    own: Problem | None = None
 
     def begin(self, seed: int, board: Logger) -> Training:
         from rl.ddpg import DdpgTraining
 
-        env = OnlinePower(self.stages, self.other.n_ue, self.task)
-        return DdpgTraining(env, self.agent, self.how.steps, seed, board)
+        return DdpgTraining(self.env, self.agent, self.how.steps, seed, board)
+
+    def save(self, course: Course, seed: int, folder: Path) -> None:
+        save_policy(policy_of(self.study, layers_of(course.weights), self.own, seed, course.steps), folder)
+
+
+class LiveTrainer(DdpgTrainer):
+    """DDPG in live worlds. on : compared with the rules that are tuned on recorded rounds, else with baselines."""
+
+    def __init__(self, study: Study, how: Train, agent: DdpgAgent, on: RecordedGround | None) -> None:
+        self.task = task_of(study, Online)
+        stages = Stages(study, "leakage" in self.task.reward.reads)
+        n = n_ues(study)
+        super().__init__(study, how, agent, OnlinePower(stages, n, self.task))
+        self.other = OnlinePower(stages, n, self.task)
+        self.judge = on or Baselines(study, self.task)
+        self.chosen_on = worlds(study, CHOSEN, self.task.eval_worlds)
 
     def score(self, weights: Weights) -> float:
         act = _network(weights)
         return live_score(self.task.reward, [episode(self.other, AGENT, act, world) for world in self.chosen_on])
-
-    def save(self, course: Course, seed: int, folder: Path) -> None:
-        save_policy(policy_of(self.study, layers_of(course.weights), None, seed, course.steps), folder)
 
     def evaluated(self, course: Course, evaluations: int, seed: int) -> list[Evaluation]:
         return self.judge.evaluated(_network(course.weights), evaluations)
@@ -181,25 +190,15 @@ class LiveTrainer:
         return self.judge.shown(_network(course.weights), rows)
 
 
-class AllocationTrainer:
+class AllocationTrainer(DdpgTrainer):
     """DDPG on the bound of a whole training."""
 
     def __init__(self, study: Study, how: Train, agent: DdpgAgent, cache: Path | None) -> None:
-        self.study = study
-        self.how = how
-        self.agent = agent
         self.sets = problems(study, cache)
-
-    def begin(self, seed: int, board: Logger) -> Training:
-        from rl.ddpg import DdpgTraining
-
-        return DdpgTraining(PowerAllocation(self.sets.trained_on), self.agent, self.how.steps, seed, board)
+        super().__init__(study, how, agent, PowerAllocation(self.sets.trained_on), self.sets.own)
 
     def score(self, weights: Weights) -> float:
         return float(np.mean([p.ratio(_settled(p, weights)) for p in self.sets.chosen_on]))
-
-    def save(self, course: Course, seed: int, folder: Path) -> None:
-        save_policy(policy_of(self.study, layers_of(course.weights), self.sets.own, seed, course.steps), folder)
 
     def evaluated(self, course: Course, evaluations: int, seed: int) -> list[Evaluation]:
 
