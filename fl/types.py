@@ -230,15 +230,15 @@ class Updates(ABC):
 
     def dense(self) -> DenseUpdates:
         """The same as one array."""
-        return self.replaced(self.rows(slice(None)), self.bound)
+        return self.with_values(self.rows(slice(None)), self.bound)
 
-    def replaced(self, values: FloatArray, bound: Bound | None) -> DenseUpdates:
+    def with_values(self, values: FloatArray, bound: Bound | None) -> DenseUpdates:
         """The same devices with other rows (n, d)."""
         return DenseUpdates(self.ue, self.model, self.count, values, self.phase, bound)
 
 
 @frozen
-class DenseUpdates(Updates):
+class DenseUpdates(Updates, Columns):
     """Updates held as one array, values (n, d)."""
 
     ue: IntArray
@@ -266,17 +266,6 @@ class DenseUpdates(Updates):
 
     def plus(self, noise: FloatArray) -> Self:
         return replace(self, values=self.values + noise, bound=None)
-
-    def select(self, rows: IntArray | BoolArray) -> Self:
-        """Rows by index, in this order, or by mask."""
-        return replace(self, ue=self.ue[rows], model=self.model[rows], count=self.count[rows], values=self.values[rows])
-
-    @classmethod
-    def join(cls, pieces: Sequence[Self]) -> Self:
-        """Updates of one phase and bound, one after the other."""
-        names = ("ue", "model", "count", "values")
-        columns: dict[str, Any] = {name: np.concatenate([getattr(p, name) for p in pieces]) for name in names}
-        return replace(pieces[0], **columns)
 
     def weighted_sum(self, weights: FloatArray, n_model: int) -> FloatArray:
         total = np.zeros((n_model, self.n_parameters))

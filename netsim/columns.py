@@ -21,7 +21,10 @@ def frozen(cls: type[T]) -> type[T]:
 
 
 class Columns:
-    """Base of data classes whose fields have equally many rows: arrays, lists, other columns, or None: missing."""
+    """Base of data classes whose fields have equally many rows: arrays, lists, other columns, or None: missing.
+
+    What is none of these, as text, is the same in all rows.
+    """
 
     def select(self, rows: IntArray | BoolArray | slice) -> Self:
         """Rows by index, mask or slice."""
@@ -45,7 +48,9 @@ class Columns:
 def _select(column: Any, rows: Any) -> Any:
     if isinstance(column, list):
         return [column[i] for i in np.arange(len(column))[rows].tolist()]
-    return column[rows] if isinstance(column, np.ndarray) else None if column is None else column.select(rows)
+    if isinstance(column, np.ndarray):
+        return column[rows]
+    return column.select(rows) if hasattr(column, "select") else column
 
 
 def _join(columns: Sequence[Any]) -> Any:
@@ -53,7 +58,9 @@ def _join(columns: Sequence[Any]) -> Any:
         return None
     if isinstance(columns[0], list):
         return list(chain.from_iterable(columns))
-    return np.concatenate(columns) if isinstance(columns[0], np.ndarray) else type(columns[0]).join(columns)
+    if isinstance(columns[0], np.ndarray):
+        return np.concatenate(columns)
+    return type(columns[0]).join(columns) if hasattr(columns[0], "select") else columns[0]
 
 
 def replaced(column: Any, rows: IntArray, value: Any) -> Any:

@@ -118,6 +118,7 @@ def _texts(model: type[BaseModel]) -> dict[str, str]:
 class Named(Part):
     """A part of which a study may hold several; records call it by `name` (default: its kind)."""
 
+    role: ClassVar[str] = ""
     name: str | None = Field(default=None, min_length=1, max_length=40, pattern=r"^[A-Za-z0-9_-]+$")
     """name in records, when one kind stands twice"""
 
@@ -125,6 +126,11 @@ class Named(Part):
     def label(self) -> str:
         """The word that records use."""
         return self.name or self.kind_name()
+
+    @property
+    def word(self) -> str:
+        """The name of its memory and of its random streams in a round, such as `defense.clip`."""
+        return f"{self.role}.{self.label}"
 
 
 class OneOf:

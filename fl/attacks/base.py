@@ -149,6 +149,7 @@ def latest(new: IntArray, old: IntArray) -> tuple[IntArray, IntArray]:
 class Attack(Named):
     """An attack, which depends on its view, public facts and its own state only."""
 
+    role: ClassVar[str] = "attack"
     kind: str
 
     space: ClassVar[dict[str, tuple[Any, ...]]] = {}

@@ -13,6 +13,7 @@ UNTOUCHED = "untouched places"  # what data with positions offer, until a step o
 class Curation(Named):
     """One step of a chain on the local data of all UEs; a step that adds noise spends privacy in its own unit."""
 
+    role: ClassVar[str] = "curation"
     kind: str
     by_place: ClassVar[bool] = False
     """whether the selection or the change of a record depends on the positions of the UE's records"""

@@ -35,6 +35,7 @@ class Defense(Named):
     defense that does nothing in a half keeps the default of that half.
     """
 
+    role: ClassVar[str] = "defense"
     kind: str
     keeps_bound: ClassVar[bool] = False
     """whether row norms that were bounded before stay within the same bound"""

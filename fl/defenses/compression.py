@@ -50,7 +50,7 @@ class Projection(Defense):
         for first in range(0, len(values), _TOGETHER):
             rows = values[first : first + _TOGETHER]
             rows[:] = _projected(rows, place, sign, dropped)
-        return updates.replaced(values, updates.bound), state, []
+        return updates.with_values(values, updates.bound), state, []
 
 
 def _projected(rows: FloatArray, place: IntArray, sign: FloatArray, dropped: IntArray) -> FloatArray:
@@ -101,7 +101,7 @@ class TopK(Defense):
         values = np.array(updates.rows(slice(None)))
         for row in values if k < d else ():  # one at a time: the places of the numbers need no memory then
             row[np.argpartition(np.abs(row), d - k)[: d - k]] = 0.0
-        return updates.replaced(values, None), state, []
+        return updates.with_values(values, None), state, []
 
 
 class Quantise(Defense):
@@ -137,7 +137,7 @@ class Quantise(Defense):
         for i, row in enumerate(values):  # a row at a time: as many random numbers as an update has
             unit = rng.uniform("rounding", owner[i : i + 1], row.shape)[0] if self.bits > 1 else row
             values[i] = self._quantised(row, unit)
-        return updates.replaced(values, None), state, []
+        return updates.with_values(values, None), state, []
 
     def _quantised(self, row: FloatArray, unit: FloatArray) -> FloatArray:
         """One update (d,), with a uniform number for each of its own."""

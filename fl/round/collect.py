@@ -67,7 +67,7 @@ def collect(
     asked = RequestedData(local, taken.measured, facts, now.home_m, now.position_m, serving)
     withheld, kept = list[Withheld](), np.ones(len(local.x), dtype=np.bool_)
     for rule in learning.withholding:
-        word = f"withholding.{rule.label}"
+        word = rule.word
         states[word] = rule.looked(asked, states[word], of_run.at(word))
         own = rule.keep(asked, states[word], of_run.at(word))
         withheld.append(Withheld(rule.label, local, own))
@@ -78,7 +78,7 @@ def collect(
     local, steps, spends = curated(learning, local, facts, states, streams)
     states["aggregation"] = learning.aggregation.receive_disclosed(local, facts, states["aggregation"])
     for rule in learning.withholding:
-        word = f"withholding.{rule.label}"
+        word = rule.word
         states[word] = rule.sent(np.unique(local.ue), facts, states[word], of_run.at(word))
     return Collected(taken, local, int((~accepted).sum()), withheld, steps, spends)
 
@@ -89,7 +89,7 @@ def curated(
     """Data after all steps of curation, in the order written; what each step did, and the noise that it drew."""
     steps, spends = list[CurationStep](), list[AnySpend]()
     for step in learning.curation:
-        word = f"curation.{step.label}"
+        word = step.word
         done = step.apply(local, facts, states[word], streams.at(word))
         steps.append(CurationStep(step.label, local, done))
         local, states[word] = done.local.nonempty(), done.state

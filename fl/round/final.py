@@ -160,7 +160,7 @@ def _write_lists(setup: Setup, state: RoundState, world: World, named: list[Row]
         return
     listed_m = dict[str, FloatArray]()
     for one in learning.attacks:
-        at = one.listed(state.parts[f"attack.{one.label}"], setup.public, learning.leakage.list_places)
+        at = one.listed(state.parts[one.word], setup.public, learning.leakage.list_places)
         listed_m[one.label] = most_named(named, one.label, world.area, learning.leakage) if at is None else at
         for rank, (x, y) in enumerate(listed_m[one.label].tolist(), start=1):
             setup.recorder.row("listed", attack=one.label, rank=rank, x_m=x, y_m=y)
@@ -175,7 +175,7 @@ def _write_hindsight(setup: Setup, state: RoundState, facts: RoundContext) -> No
     """Write beliefs and links of names in hindsight, after all rounds."""
     names, recorder = state.parts["names"], setup.recorder
     for attack in setup.learning.attacks:
-        for said in attack.hindsight(state.parts[f"attack.{attack.label}"], facts):
+        for said in attack.hindsight(state.parts[attack.word], facts):
             belief = names.of_ues(said)
             there = state.whereabouts.at(belief.round)
             for table, columns in believed(setup.learning.leakage, attack.label, belief, there):

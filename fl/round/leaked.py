@@ -153,7 +153,7 @@ def revised_of(setup: Setup, states: States, facts: RoundContext) -> dict[str, R
     found = {}
     for attack in setup.learning.attacks:
         label = attack.label
-        revised = attack.revised(states[f"attack.{label}"], facts, streams.at(f"attack.{label}"))
+        revised = attack.revised(states[attack.word], facts, streams.at(attack.word))
         if revised is not None:
             found[label] = revised
     return found
@@ -172,7 +172,7 @@ def _identified(setup: Setup, world: World, states: States, facts: RoundContext)
     """Columns of the table `identities`: what attacks that know homes say of who sent, beside who did."""
     rows = []
     for attack in setup.learning.attacks:
-        said, directory = attack.identities(states[f"attack.{attack.label}"]), attack.directory(facts.public)
+        said, directory = attack.identities(states[attack.word]), attack.directory(facts.public)
         if said is not None and directory is not None and said.round == facts.round:
             row = identification(said, directory, world.ues, states["names"])
             rows.append({"round": facts.round, "time_s": facts.time_s, "attack": attack.label, **row})
@@ -187,7 +187,7 @@ def _linked(
     rows, owned, named = list[Row](), dict(linking.owned), dict[str, dict[int, NamedPlaces]]()
     for attack in setup.learning.attacks:
         label, some = attack.label, estimates[attack.label]
-        links = attack.links(states[f"attack.{label}"])
+        links = attack.links(states[attack.word])
         if links is not None and links.round == facts.round:
             linking, row = observe(linking, label, links, names, facts.time_s)
             rows.append(row)

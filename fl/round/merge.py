@@ -54,7 +54,7 @@ def merged(phase: Phase, uploads: Uploads, states: States) -> Merged:
     step = merge(phase, got, stale, states)
     # j  observe what was published
     for defense in learning.defenses:
-        word = f"defense.{defense.label}"
+        word = defense.word
         states[word] = defense.observe(batch.got, step.weights, facts, states[word])
     # l  attack: exactly the view that the threat grants
     attacks = attack(phase, batch, step, states)
@@ -102,7 +102,7 @@ def merge(phase: Phase, got: Received, stale: IntArray, states: States) -> Merge
         total = total + _way_back(phase, got, stale, share)
     spends = list[AnySpend]()
     for defense in reversed(learning.defenses):
-        word = f"defense.{defense.label}"
+        word = defense.word
         rng = phase.streams.at(f"{word}.server")
         total, states[word], spent = defense.finish(total, len(got.updates.ue), facts, states[word], rng)
         spends += spent
@@ -141,7 +141,7 @@ def attack(phase: Phase, batch: Batch, step: MergedModel, states: States) -> Att
         views = [view.renamed(names.now[view.ue]) for view in views]
     found = Attacks(last)
     for each in learning.attacks:
-        word = f"attack.{each.label}"
+        word = each.word
         rng, said = phase.streams.at(word), list[Estimates]()
         for view in views:
             some, states[word] = each.run(view, phase.facts, states[word], rng)
@@ -254,8 +254,8 @@ class PublicReplica:
     def _start(self, n_ue: int) -> States:
         """First states of curation and defenses."""
         learning = self.at.learning
-        curation = {f"curation.{step.label}": step.start(n_ue) for step in learning.curation}
-        return curation | {f"defense.{defense.label}": defense.start(n_ue) for defense in learning.defenses}
+        curation = {step.word: step.start(n_ue) for step in learning.curation}
+        return curation | {defense.word: defense.start(n_ue) for defense in learning.defenses}
 
     def _with_channels(self, facts: RoundContext, ue: IntArray, draws: Draws) -> RoundContext:
         """With channels of UEs (n,) drawn from those that were heard, where any was."""

@@ -261,8 +261,8 @@ def _said(learning: Learning, state: RoundState, scores: Metrics) -> list[Row]:
         ("learner", {name: value for name, value in scores.items() if name not in TABLES["rounds"]}),
         ("query", learning.request_policy.figures(parts["query"])),
         ("aggregation", learning.aggregation.figures(parts["aggregation"])),
-        *((defense.label, defense.figures(parts[f"defense.{defense.label}"])) for defense in learning.defenses),
-        *((attack.label, attack.figures(parts[f"attack.{attack.label}"])) for attack in learning.attacks),
+        *((defense.label, defense.figures(parts[defense.word])) for defense in learning.defenses),
+        *((attack.label, attack.figures(parts[attack.word])) for attack in learning.attacks),
     ]
     return [{"part": part, "name": name, "value": value} for part, of in own for name, value in of.items()]
 

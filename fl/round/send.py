@@ -88,7 +88,7 @@ def protected(
     finite, spends = np.isfinite(made.norm()), list[Spend]()
     updates = made if finite.all() else made.scaled(np.where(finite, 1.0, 0.0), made.bound)
     for defense in learning.defenses:
-        word = f"defense.{defense.label}"
+        word = defense.word
         updates, states[word], spent = defense.protect(updates, local, facts, states[word], streams.at(word))
         spends += spent
     return updates, spends

@@ -56,6 +56,10 @@ class LearningServer:
         self.watcher: Watcher | None = None
         self.closed = False
 
+    def _keep(self, **fields: Any) -> None:
+        """Set these fields of the state."""
+        self.state = replace(self.state, **fields)
+
     # -- time
 
     def serve(self, watcher: Watcher) -> Generator[simpy.Event, Any, None]:
@@ -69,7 +73,7 @@ class LearningServer:
                 outcome = yield from self.play(number)
                 if self.policy.in_rounds:
                     self._record(outcome)
-            self.state = replace(self.state, round=number, air=self.air.memory())
+            self._keep(round=number, air=self.air.memory())
             watcher.rested(self.state)
             number = self.next_window()
         self._give_up_all()
@@ -82,7 +86,7 @@ class LearningServer:
         leaves nothing: what it learnt is forgotten before it is published.
         """
         before = self.state
-        self.state = replace(before, round=number)
+        self._keep(round=number)
         facts, streams = self._facts(number), RoundStreams(self.setup.streams, number)
         collected = self._collect(facts, streams)  # a take, b ask, c curate
         if collected is None:
@@ -119,14 +123,14 @@ class LearningServer:
         measured = collected.taken.measured
         measured = measured.select(np.isin(measured.ue, uploads.ue))
         uploads = replace(uploads, made=uploads.made.dense(), updates=uploads.updates.dense())
-        self.state = replace(self.state, flight=self.state.flight.with_sent(uploads, measured, phase.model))
+        self._keep(flight=self.state.flight.with_sent(uploads, measured, phase.model))
         self.air.submit(departure)
 
     def _depart(self, phase: Phase, collected: Collected) -> tuple[Uploads, Departure, list[Spend]]:
         """Steps d to g, and what the parts remember of them."""
         parts = dict(self.state.parts)
         left = depart(self.world, phase, collected.local, parts)
-        self.state = replace(self.state, parts=parts)
+        self._keep(parts=parts)
         return left
 
     def next_window(self) -> int | None:
@@ -188,12 +192,12 @@ class LearningServer:
         taken, parts["data"] = learning.data.take(
             world.observations(), setup.model_of_cell, parts["data"], streams.at("data")
         )
-        self.state = replace(state, parts=parts)
+        self._keep(parts=parts)
         empty = len(taken.measured.ue) == 0 and len(taken.train.ue) == 0
         if not taken.due or (empty and not learning.hides_who_came):
             return None
         held_out = taken.held_out if learning.data.scores_round_alone else state.held_out.plus(taken.held_out)
-        self.state = replace(self.state, held_out=held_out, reference=_reference(setup, state.reference, taken))
+        self._keep(held_out=held_out, reference=_reference(setup, state.reference, taken))
         n_ue = len(world.ues)
         free = FreeUes(~np.isin(np.arange(n_ue), state.flight.ue), min(self.policy.room, n_ue) - state.flight.under_way)
         if free.most <= 0:
@@ -219,7 +223,7 @@ class LearningServer:
         now = replace(phase, facts=replace(phase.facts, channel=uploads.channel))
         parts = dict(self.state.parts)
         result = merged(now, uploads, parts)
-        self.state = replace(self.state, parts=parts)
+        self._keep(parts=parts)
         merged_s, attacked_s = self._times_s(phase, uploads)
         return replace(result, merged_s=merged_s, attacked_s=attacked_s)
 
@@ -247,7 +251,7 @@ class LearningServer:
         """Take the energy of uploads that have ended from the batteries of their UEs (k,)."""
         parts = self.state.parts
         availability = self.learning.availability.spent(ue, sent.energy_j, parts["availability"])
-        self.state = replace(self.state, parts=parts | {"availability": availability})
+        self._keep(parts=parts | {"availability": availability})
 
     def _pay(self, spends: list[AnySpend], before: RoundState) -> bool:
         """Step k: book all noise that was drawn, whether or not packets arrive; False where that exceeds the budget."""
@@ -255,7 +259,7 @@ class LearningServer:
         if budget is not None and paid.exceeds(budget.epsilon, budget.delta):
             self.state = replace(before, round=self.state.round, stopped=True)
             return False
-        self.state = replace(self.state, ledger=paid)
+        self._keep(ledger=paid)
         return True
 
     def _close(
@@ -263,8 +267,7 @@ class LearningServer:
     ) -> RoundOutcome:
         """The last of a round: truth meets estimates, and the model is scored. Afterwards it is published."""
         learning, before, played = self.learning, self.state, self.state.played + 1
-        self.state = replace(
-            before,
+        self._keep(
             played=played,
             model=phases[-1].model,
             baselines=records.baselines(learning, before.baselines, before.reference, before.held_out),
@@ -273,8 +276,7 @@ class LearningServer:
         last = played == learning.rounds or (self.policy.in_rounds and self.next_window() is None)
         leaks = leaked(self.setup, self.world, self.state, facts, collected, phases, last)
         audits, memory = self._audits(collected, phases)
-        self.state = replace(
-            self.state,
+        self._keep(
             parts=self.state.parts | {"membership": memory},
             leakage=leaks.tracks,
             whereabouts=leaks.whereabouts,
@@ -346,7 +348,7 @@ class LearningServer:
             pieces.append(receive(uploads.select(uploads.window == window), RoundStreams(self.setup.streams, window)))
         uploads = Uploads.join(pieces)
         order = np.argsort([place[ue] for ue in uploads.ue.tolist()], kind="stable")
-        self.state = replace(self.state, flight=flight.with_ended(uploads.select(order)))
+        self._keep(flight=flight.with_ended(uploads.select(order)))
 
     def _merge_arrived(self, uploads: Uploads) -> None:
         """Steps h to j, l and m, of uploads that have ended; the noise of this merge is booked now."""
@@ -360,7 +362,7 @@ class LearningServer:
         parts = dict(self.state.parts)
         result = merged(phase, uploads, parts)
         flight = self.state.flight.without(uploads.ue)
-        self.state = replace(self.state, parts=parts, flight=flight, ledger=self.state.ledger.add(result.spends))
+        self._keep(parts=parts, flight=flight, ledger=self.state.ledger.add(result.spends))
         outcome = self._close(facts, collected, [result], result.spends)
         asked = replace(facts, time_s=float(uploads.asked_s.min()))
         self._record(replace(outcome, facts=asked))
@@ -386,7 +388,7 @@ class LearningServer:
         name = self.learning.learner.phases[0]
         records.write_uploads(recorder, self.learning, number, state.model, measured, uploads, name)
         records.write_links(recorder, self.world, number, uploads)
-        self.state = replace(state, flight=state.flight.without(uploads.ue))
+        self._keep(flight=state.flight.without(uploads.ue))
 
 
 def _reference(setup: Setup, before: Reference, taken: TakenData) -> Reference:

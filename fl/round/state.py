@@ -47,23 +47,23 @@ def first_states(setup: Setup, n_ue: int) -> States:
         "names": Names.start(learning.threat.pseudonyms if learning.threat.renames else Permanent(), n_ue),
         "membership": {} if learning.membership is None else learning.membership.start(),
     }
-    states |= {f"withholding.{rule.label}": rule.start(n_ue) for rule in learning.withholding}
-    states |= {f"curation.{step.label}": step.start(n_ue) for step in learning.curation}
-    states |= {f"defense.{defense.label}": defense.start(n_ue) for defense in learning.defenses}
-    states |= {f"attack.{attack.label}": attack.start() for attack in learning.attacks}
+    states |= {rule.word: rule.start(n_ue) for rule in learning.withholding}
+    states |= {step.word: step.start(n_ue) for step in learning.curation}
+    states |= {defense.word: defense.start(n_ue) for defense in learning.defenses}
+    states |= {attack.word: attack.start() for attack in learning.attacks}
     optimiser = learning.server_optimiser
     return states | {f"server_optimiser.{phase}": optimiser.start() for phase in learning.learner.phases}
 
 
 def standings(learning: Learning, states: States) -> list[Standing]:
     """Standings of all defenses that have a budget."""
-    every = (defense.standing(states[f"defense.{defense.label}"]) for defense in learning.defenses)
+    every = (defense.standing(states[defense.word]) for defense in learning.defenses)
     return [standing for standing in every if standing is not None]
 
 
 def norm_bound(learning: Learning, states: States) -> float | None:
     """The bound of an update's norm that the last defense with one promises for the next round."""
-    promises = [defense.promise(states[f"defense.{defense.label}"]) for defense in learning.defenses]
+    promises = [defense.promise(states[defense.word]) for defense in learning.defenses]
     return next((p for p in reversed(promises) if p is not None), None)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -134,23 +135,19 @@ class Flight:
 
     def with_sent(self, uploads: Uploads, measured: Local, base: Model) -> Flight:
         """With uploads that have begun from a model."""
-        flying = uploads if self.flying is None else Uploads.join([self.flying, uploads])
-        measured = measured if self.measured is None else Local.join([self.measured, measured])
-        return replace(self, flying=flying, measured=measured, bases=self.bases | {int(uploads.version[0]): base})
+        bases = self.bases | {int(uploads.version[0]): base}
+        flying, measured = _joined(self.flying, uploads), _joined(self.measured, measured)
+        return replace(self, flying=flying, measured=measured, bases=bases)
 
     def with_ended(self, ended: Uploads) -> Flight:
         """After uploads have ended."""
-        flying = None if self.flying is None else _some(self.flying, ~np.isin(self.flying.ue, ended.ue))
-        arrived = ended if self.arrived is None else Uploads.join([self.arrived, ended])
-        return replace(self, flying=flying, arrived=arrived)
+        return replace(self, flying=_without(self.flying, ended.ue), arrived=_joined(self.arrived, ended))
 
     def without(self, ue: IntArray) -> Flight:
         """After updates of UEs that had ended have been merged or given up."""
-        arrived = None if self.arrived is None else _some(self.arrived, ~np.isin(self.arrived.ue, ue))
-        measured = None if self.measured is None else self.measured.select(~np.isin(self.measured.ue, ue))
-        kept = [part.version for part in (self.flying, arrived) if part is not None]
-        versions = np.unique(np.concatenate([np.zeros(0, dtype=np.int64), *kept])).tolist()
-        return Flight(self.flying, arrived, measured, {version: self.bases[version] for version in versions})
+        arrived, measured = _without(self.arrived, ue), _without(self.measured, ue)
+        versions = {v for part in (self.flying, arrived) if part is not None for v in part.version.tolist()}
+        return Flight(self.flying, arrived, measured, {version: self.bases[version] for version in sorted(versions)})
 
     def measured_of(self, ue: IntArray) -> Local:
         """Measurements of UEs, by increasing (ue, model)."""
@@ -160,6 +157,15 @@ class Flight:
         return some.select(np.argsort(row_id(some.ue, some.model), kind="stable"))
 
 
-def _some(uploads: Uploads, rows: BoolArray) -> Uploads | None:
-    """Some of the rows; None where there is none."""
-    return uploads.select(rows) if rows.any() else None
+_Rows = TypeVar("_Rows", Uploads, Local)
+
+
+def _joined(before: _Rows | None, more: _Rows) -> _Rows:
+    """The rows so far, then more."""
+    return more if before is None else before.join([before, more])
+
+
+def _without(rows: _Rows | None, ue: IntArray) -> _Rows | None:
+    """The rows of other UEs; None where there is none."""
+    others = np.zeros(0, dtype=np.bool_) if rows is None else ~np.isin(rows.ue, ue)
+    return rows.select(others) if rows is not None and others.any() else None

@@ -38,6 +38,7 @@ class Withholding(Named):
     query policy refuses: the server does not wait for it. The server sees who is silent.
     """
 
+    role: ClassVar[str] = "withholding"
     kind: str
     gives_away: ClassVar[str]
     """what the silence itself reveals, in words"""

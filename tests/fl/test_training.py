@@ -137,7 +137,7 @@ class TestOverflow:
 
         def wild(self, model, phase, data, rng):
             made = local(self, model, phase, data, rng)
-            return made.replaced(made.rows(slice(None)) + np.where(made.ue == 0, np.inf, 0)[:, None], None)
+            return made.with_values(made.rows(slice(None)) + np.where(made.ue == 0, np.inf, 0)[:, None], None)
 
         monkeypatch.setattr(RsrpNet, "local", wild)
         changes = {"learning.data": {"kind": "measured", "hold_out": 0.0}, "learning.server": {"kind": server}}
