@@ -24,7 +24,6 @@ from conftest import TINY
 import rl.train as loop
 import scenarios.app.run.play as playing
 import scenarios.app.run.runner as runner
-import scenarios.app.training.ground as ground
 import scenarios.app.training.train as training
 from scenarios.app.run.sweep import Sweep
 from scenarios.app.study.describe import build
@@ -154,7 +153,7 @@ def main():
     kind, root, steps_of = sys.argv[1], Path(sys.argv[2]), [int(x) for x in sys.argv[3:]]
     torch.set_num_threads(1)
     np.seterr(all="ignore")
-    playing.CHECKPOINT_EVERY_S = loop.SAVE_EVERY_S = ground.SAVE_EVERY_S = 0.0
+    playing.CHECKPOINT_EVERY_S = loop.SAVE_EVERY_S = 0.0
     training.trainer_of = Small
     (root / "sweep.yaml").write_text(json.dumps(SHORT | {"vary": {"seed": [1, 2]}}))
     play(kind, root / "whole")  # here, so that every fork finds the libraries loaded

@@ -16,7 +16,7 @@ from scenarios.app.report.run_page import STALENESS, latency, uploads_panels
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.folder import read_table
 from scenarios.app.results.read import load as load_run
-from scenarios.app.results.summary import bounds_s, durations_s, summarise, vain_share
+from scenarios.app.results.summary import durations_s, summarise, vain_share
 from scenarios.app.results.table import row
 from scenarios.app.run.runner import run
 from scenarios.app.study.load import load
@@ -81,13 +81,13 @@ def test_of_uploads_that_all_failed_no_time_is_known(folder):
 
 def test_parts_follow_each_other_and_a_cut_one_ends_with_the_upload(folder):
     uploads = read_table(folder(), "transmissions")
-    np.testing.assert_array_equal(bounds_s(uploads)[3], [60, 63, np.nan, np.nan])  # dropped while it prepared
-    np.testing.assert_array_equal(bounds_s(uploads)[5], [120, 130, 150, np.nan])  # stopped while it waited
-    np.testing.assert_array_equal(bounds_s(uploads)[7], [120, 125, 127, np.nan])  # still sending
     length_s = durations_s(uploads)
-    parts_s = sum(np.nan_to_num(length_s[part]) for part in ("preparing", "waiting", "sending"))
+    parts = np.column_stack([length_s[part] for part in ("preparing", "waiting", "sending")])
+    np.testing.assert_array_equal(parts[3], [3, np.nan, np.nan])  # dropped while it prepared
+    np.testing.assert_array_equal(parts[5], [10, 20, np.nan])  # stopped while it waited
+    np.testing.assert_array_equal(parts[7], [5, 2, np.nan])  # still sending
     ended = np.isfinite(uploads["ended_s"])
-    np.testing.assert_allclose(parts_s[ended], length_s["whole"][ended])
+    np.testing.assert_allclose(np.nansum(parts, axis=1)[ended], length_s["whole"][ended])
 
 
 def test_nothing_sent_is_not_sent_in_vain(folder):

@@ -184,10 +184,10 @@ class Truth:
     def hits(self, named_m: FloatArray) -> BoolArray:
         """What named places (2, 2), best first and NaN where there is none, find of each UE: (n, 3)."""
         away_m = np.linalg.norm(named_m - self.place_m[:, :, None], axis=-1)  # (n, place, named)
-        return _and_both((away_m <= self.hit_radius_m).any(axis=2))
+        return _and_both(np.any(away_m <= self.hit_radius_m, axis=2))
 
 
-def _and_both(flags: BoolArray) -> BoolArray:
+def _and_both(flags: np.ndarray) -> BoolArray:
     """Flags of homes and workplaces (n, 2), and of both (n, 3)."""
     return np.column_stack([flags, flags.all(axis=1)])
 

@@ -5,7 +5,7 @@ Tables become rows by name; every measure is taken from the rows that it names, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,6 @@ from netsim.geometry import Area
 from netsim.safe import what_is
 from netsim.traces.home_work import FEWEST_NIGHTS
 from netsim.units import BoolArray, FloatArray
-from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.attacks import (
     Truth,
     anywhere_m,
@@ -34,10 +33,10 @@ from scenarios.app.results.attacks import (
 )
 from scenarios.app.results.folder import MANIFEST, PLAN, POINTS, read_json, read_table
 from scenarios.app.results.read import Table, where
-from scenarios.app.results.statistics import half_width, row_numbers
+from scenarios.app.results.statistics import row_numbers
 from scenarios.app.results.summary_keys import check_declared, measured
 from scenarios.app.results.table import USEFUL_RANKS
-from scenarios.app.study import Fields, Record
+from scenarios.app.study import Fields
 from scenarios.app.study.study import Study
 
 NO_WORSE_DB = 0.2
@@ -122,7 +121,7 @@ def _of_model(folder: Path, study: Study) -> Iterator[Part]:
     final = dict(zip(table["name"].tolist(), table["value"].tolist(), strict=True))
     rows = {"final": one(**final), "worth": one(useful=is_useful(final))}
     if "place.blocks" in final:
-        rows["scored by place"] = one(good=good_map([{f"utility.{k}": v for k, v in final.items()}]))
+        rows["scored by place"] = one(good=good_map(final))
     if "positions" in study.learned.data.offers:
         first = rounds["round"][rounds["rmse_db"] < rounds["constant_rmse_db"]]
         rows["useful rounds"] = one(first=int(first[0]) if len(first) else None)
@@ -159,22 +158,15 @@ def is_useful(final: Mapping[str, float]) -> bool | None:
     return bool(final.get("rmse_db", nan) < constant) if np.isfinite(constant) else None
 
 
-def good_map(runs: Sequence[Record]) -> bool | None:
-    """Whether the maps of a label are good: better than the law of three numbers, and by place no worse.
-
-    Of several runs that have all four figures, both 95 % intervals of the mean paired difference must lie below 0 and
-    NO_WORSE_DB; not good where one lies above. None: neither, or a figure is missing.
-    """
-    every = (keys.RMSE, keys.RMSE_BY_PLACE, keys.PATH_LOSS_RMSE, keys.PATH_LOSS_BY_PLACE)
-    figures = np.array([[run.get(key.of()) for key in every] for run in runs], dtype=np.float64)
-    margin_db = (figures[:, :2] - figures[:, 2:] - [0.0, NO_WORSE_DB])[np.isfinite(figures).all(axis=1)]
-    if not len(margin_db):
+def good_map(final: Mapping[str, float]) -> bool | None:
+    """Whether a map is better than the law of three numbers, and by place no worse; None where a figure is missing."""
+    nan = float("nan")
+    over_law, over_law_by_place = (
+        final.get(f"rmse_db{by}", nan) - final.get(f"path_loss_rmse_db{by}", nan) for by in ("", ".place")
+    )
+    if not np.isfinite(over_law + over_law_by_place):
         return None
-    wide = np.array([half_width(column) for column in margin_db.T]) if len(margin_db) > 1 else np.zeros(2)
-    mean = margin_db.mean(axis=0)
-    if (mean - wide > 0).any():
-        return False
-    return True if (mean + wide <= 0).all() else None
+    return bool(over_law <= 0 and over_law_by_place <= NO_WORSE_DB)
 
 
 def _of_attacks(folder: Path, study: Study) -> Iterator[Part]:
@@ -312,8 +304,8 @@ def arrived(uploads: Table) -> BoolArray:
     return np.asarray(uploads["fate"] == ARRIVED)
 
 
-def bounds_s(uploads: Table) -> FloatArray:
-    """Where each part begins and the last one ends (n, 4); NaN where an upload did not get so far.
+def durations_s(uploads: Table) -> dict[str, FloatArray]:
+    """Length (n,) of each part, and from request to end as `whole`; NaN for a part that was not begun.
 
     A part that was cut short ends with the upload.
     """
@@ -323,12 +315,7 @@ def bounds_s(uploads: Table) -> FloatArray:
         cut = ended & np.isnan(marks[:, k]) & np.isfinite(marks[:, k - 1])
         marks[cut, k] = marks[cut, 3]
         marks[cut, k + 1 :] = np.nan
-    return marks
-
-
-def durations_s(uploads: Table) -> dict[str, FloatArray]:
-    """Length (n,) of each part, and from request to end as `whole`; NaN for a part that was not begun."""
-    parts = np.diff(bounds_s(uploads), axis=1)
+    parts = np.diff(marks, axis=1)
     return dict(zip(PARTS, parts.T, strict=True)) | {"whole": uploads["ended_s"] - uploads["requested_s"]}
 
 
@@ -384,20 +371,13 @@ def reached_s(time_s: FloatArray, score: FloatArray, start_s: float, level: floa
         return float("nan")
     since_s = time_s - start_s
     value = np.where(np.isfinite(score), score, 0.0)
+    knots_s = np.append(0.0, since_s)
+    total = np.append(0.0, np.cumsum(np.append(0.0, value[:-1]) * np.diff(knots_s)))  # straight from knot to knot
     at_s = np.unique(np.concatenate([since_s, since_s / (1 - _SHARE)]))
     at_s = at_s[(at_s > 0) & (at_s <= since_s[-1])]
-    mean = (_area(since_s, value, at_s) - _area(since_s, value, (1 - _SHARE) * at_s)) / (_SHARE * at_s)
-    hit = np.flatnonzero(mean >= level)
+    recent = np.interp(at_s, knots_s, total) - np.interp((1 - _SHARE) * at_s, knots_s, total)
+    hit = np.flatnonzero(recent / (_SHARE * at_s) >= level)
     return float(at_s[hit[0]]) if len(hit) else float("nan")
-
-
-def _area(since_s: FloatArray, value: FloatArray, at_s: FloatArray) -> FloatArray:
-    """Integral (m,) of the steps (n,) from 0 to times (m,)."""
-    steps_s = np.append(0.0, since_s)
-    held = np.append(0.0, value)
-    before = np.append(0.0, np.cumsum(held[:-1] * np.diff(steps_s)))
-    k = np.searchsorted(steps_s, at_s, side="right") - 1
-    return np.asarray(before[k] + held[k] * (at_s - steps_s[k]))
 
 
 def withheld_rows(withholding: Table) -> dict[str, Table]:

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from netsim.errors import BadInput
 from netsim.safe import content, size_text
-from netsim.units import FloatArray
 from rl.policy import Layers, Policy
 from rl.settings import Allocation
 from scenarios.app.study.study import Study
@@ -101,7 +101,7 @@ def _check_activation(path: Path, data: bytes) -> None:
         )
 
 
-def _actor(path: Path, data: bytes) -> dict[str, FloatArray]:
+def _actor(path: Path, data: bytes) -> dict[str, NDArray[np.float32]]:
     """Name -> numbers, of the actor."""
     import torch
 
@@ -117,14 +117,14 @@ def _actor(path: Path, data: bytes) -> dict[str, FloatArray]:
         raise BadInput(f"{path}: policy.pth: not plain weights ({_short(error)}); save the model again") from None
 
 
-def _numbers(tensor: Any) -> FloatArray:
+def _numbers(tensor: Any) -> NDArray[np.float32]:
     """The numbers of a dense tensor. A small file may hold a view or a sparse tensor that stands for very many."""
     if tensor.numel() > _MOST_WEIGHTS_BYTES // 4 or not tensor.dtype.is_floating_point:
         raise ValueError(f"{tensor.numel():,} numbers of {tensor.dtype}")
     return np.ascontiguousarray(tensor.detach().resolve_neg().float().numpy())
 
 
-def _layers(path: Path, arrays: Mapping[str, FloatArray]) -> Layers:
+def _layers(path: Path, arrays: Mapping[str, NDArray[np.float32]]) -> Layers:
     """The layers of an actor by the names of the library."""
     n = len(arrays) // 2
     names = [(f"actor.mu.{2 * i}.weight", f"actor.mu.{2 * i}.bias") for i in range(n)]

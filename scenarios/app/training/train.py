@@ -59,6 +59,7 @@ from scenarios.app.training.evaluate import (
     Act,
     Evaluation,
     PlayedEpisode,
+    RecordedGround,
     baselines,
     episode,
     episode_of,
@@ -69,7 +70,6 @@ from scenarios.app.training.evaluate import (
     write_episode,
     write_rows,
 )
-from scenarios.app.training.ground import RecordedGround
 
 if TYPE_CHECKING:
     from stable_baselines3.common.logger import Logger
