@@ -3,7 +3,7 @@
 Attacks have no access to this module. The state is kept per track, a (UE, model) pair: all measured points, batch
 centroids and estimates of each attack so far. Home and work of a UE, or the densest place of one without a home, are
 compared with all estimates of an attack for that UE, in all its models, and with the places that it names of that UE
-(`fl.leakage.named`).
+(`fl.leakage.tracks`).
 """
 
 import math
@@ -24,8 +24,7 @@ from fl.leakage.distances import (
     sorted_projections,
     sums_so_far,
 )
-from fl.leakage.named import MOST_NAMED, NamedPlaces, answers_of
-from fl.leakage.tracks import Band, Track, TrackEstimates, Tracks
+from fl.leakage.tracks import MOST_NAMED, Band, NamedPlaces, Track, TrackEstimates, Tracks, answers_of
 from fl.types import Estimates, Local, Metrics
 from netsim.columns import frozen, no_ints, row_id
 from netsim.geometry import Area
@@ -338,11 +337,9 @@ def named_at_end(how: Leakage, tracks: Tracks, area: Area, places: Places) -> li
     rows = list[Row]()
     for (ue, label), every in _by_ue(tracks).items():
         named = _guesses(how, every, area)
-        columns = {"rank": named.rank, "x_m": named.place_m[:, 0], "y_m": named.place_m[:, 1]}
-        table = {name: column.tolist() for name, column in columns.items()}
-        table |= {"place": named.place, "probability": named.probability.tolist()}
-        for values in zip(*table.values(), strict=True):
-            rows.append({"attack": label, "ue": ue, **dict(zip(table, values, strict=True))})
+        for i, (x_m, y_m) in enumerate(named.place_m.tolist()):
+            said = {"place": named.place[i], "probability": float(named.probability[i])}
+            rows.append({"attack": label, "ue": ue, "rank": int(named.rank[i]), "x_m": x_m, "y_m": y_m, **said})
     return rows
 
 

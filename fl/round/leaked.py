@@ -22,8 +22,7 @@ import numpy as np
 from fl.attacks.base import RevisedEstimates
 from fl.leakage import leakage
 from fl.leakage.linking import Linking, OwnedPlaces, identification, observe, of_ues, owners
-from fl.leakage.named import NamedPlaces
-from fl.leakage.tracks import Whereabouts
+from fl.leakage.tracks import NamedPlaces, Whereabouts
 from fl.round.setup import RoundStreams, Setup
 from fl.round.state import Collected, Leaked, Merged, RoundState, States
 from fl.round.tables import Cells, cells, table_of, xy

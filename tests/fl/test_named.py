@@ -9,7 +9,7 @@ from estimates import said
 from fl.leakage import leakage
 from fl.leakage.chance import uniform_shares
 from fl.leakage.leakage import ComparedRound, Leakage
-from fl.leakage.named import answers_of
+from fl.leakage.tracks import answers_of
 from fl.types import Local
 from netsim.geometry import Area
 from netsim.mobility.base import Places

@@ -15,8 +15,8 @@ from math import isnan
 import numpy as np
 
 from fl.leakage.chance import others_peaks, uniform_shares
-from fl.leakage.named import MOST_NAMED
 from fl.leakage.reliability import Reliability, moved_auc, near_auc, reliability
+from fl.leakage.tracks import MOST_NAMED
 from fl.learners.density import Density
 from fl.types import rank_of_place
 from netsim.columns import no_ints, row_id
