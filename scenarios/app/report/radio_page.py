@@ -178,12 +178,6 @@ def of_settings(key: str, title: str, caption: str, groups: Groups) -> Panel:
     return _panel(f"settings-{key}", title, caption, groups, axes, "value")
 
 
-def settings_panel(found: Found, key: str) -> Panel:
-    """What each setting does to an objective, over the finished trials."""
-    caption = "One mark per finished trial: its mean over seeds, against each setting that was searched."
-    return of_settings(key, f"{key} by setting", caption, groups(found))
-
-
 def tradeoff_panel(found: Found) -> Panel:
     """The first objective against each other one; trials of the front are marked."""
     first, *others = [o["key"] for o in found["objectives"]]
@@ -255,7 +249,8 @@ def tuning_page(found: Found) -> str:
     objectives = [o["key"] for o in found["objectives"]]
     first, *lines = tuning_lines(found)
     winners = [] if found["best"] else [("no winner", lines[-1])]
-    settings = [settings_panel(found, key) for key in objectives]
+    caption = "One mark per finished trial: its mean over seeds, against each setting that was searched."
+    settings = [of_settings(key, f"{key} by setting", caption, groups(found)) for key in objectives]
     facts = {
         "objectives": ", ".join(f"{o['key']} ({o['direction']})" for o in found["objectives"]),
         "constraints": ", ".join(map(str, found["constraints"])) or "none",

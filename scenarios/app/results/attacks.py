@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from math import isnan
 
 import numpy as np
@@ -30,17 +29,6 @@ from scenarios.app.study import Record
 DAY_S = 86_400.0
 PLACES = ("home", "work", "both")
 _FEW_UES = 5
-
-
-def attacks(summary: Record) -> list[str]:
-    """Names of the attacks on location in a summary, in order."""
-    return list(_in(tuple(summary)))
-
-
-@lru_cache(maxsize=1024)
-def _in(names: tuple[str, ...]) -> tuple[str, ...]:
-    """The attacks among the keys of a summary; the runs of a sweep have the same keys, and are asked often."""
-    return tuple(name for key in names if (name := keys.ERROR_MEDIAN.name_in(key)) is not None)
 
 
 def named_share(summary: Record, name: str) -> float | None:
@@ -182,9 +170,9 @@ class Truth:
         return _and_both(np.isfinite(self.place_m).all(axis=2))
 
     def hits(self, named_m: FloatArray) -> BoolArray:
-        """What named places (2, 2), best first and NaN where there is none, find of each UE: (n, 3)."""
+        """What named places (k, 2), NaN where there is none, find of each UE: (n, 3)."""
         away_m = np.linalg.norm(named_m - self.place_m[:, :, None], axis=-1)  # (n, place, named)
-        return _and_both(np.any(away_m <= self.hit_radius_m, axis=2))
+        return _and_both(np.asarray(np.any(away_m <= self.hit_radius_m, axis=2)))
 
 
 def _and_both(flags: np.ndarray) -> BoolArray:
@@ -228,7 +216,7 @@ def chance_rows(truth: Truth, area: Area, ue: FloatArray, points_m: FloatArray, 
     others = np.full((len(truth.ue), 3), np.nan)
     if len(np.unique(ue)) > 1:
         peaks = others_peaks(ue, points_m, truth.ue, area, width_m, MOST_NAMED)
-        others = np.array([truth.hits(_padded(at))[i] for i, at in enumerate(peaks)], dtype=float)
+        others = np.array([truth.hits(at)[i] for i, at in enumerate(peaks)], dtype=float)
     return {f"{place} by chance": of for place, of in _rows(truth, ("uniform", "others"), (uniform, others)).items()}
 
 
@@ -249,11 +237,6 @@ def _places(named: Table, ue: FloatArray) -> FloatArray:
         if one in row and 1 <= rank <= MOST_NAMED:
             at[row[one], int(rank) - 1] = x, y
     return at
-
-
-def _padded(places_m: FloatArray) -> FloatArray:
-    """Places (<= 2, 2) with NaN for those that are missing."""
-    return np.concatenate([places_m, np.full((MOST_NAMED - len(places_m), 2), np.nan)])
 
 
 def _scored(truth: Truth, named: Table, attacked: FloatArray) -> tuple[BoolArray, FloatArray]:

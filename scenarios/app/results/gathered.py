@@ -71,7 +71,8 @@ def differences_in(first: Path, second: Path, names: Sequence[str]) -> list[Valu
         if not what_is(a) or not what_is(b):
             found.append(ValueDifference(name, "", f"is missing in {(b if what_is(a) else a).parent}", np.inf))
         elif _bytes(a) != _bytes(b):
-            of = sorted(_looked_into(a, b), key=lambda d: -d.size)
+            of = _of_values(name, values_in(a), values_in(b), _KINDS[a.suffix]) if a.suffix in _KINDS else []
+            of.sort(key=lambda d: -d.size)
             found += of or [ValueDifference(name, "", "other bytes, the same numbers", 0.0)]
     return found
 
@@ -88,12 +89,6 @@ def _bytes(path: Path) -> bytes:
         return content(path, OURS_MOST_BYTES, own=True)
     except OSError as error:
         raise BadInput(f"{path}: cannot be read ({error.strerror}); run the study again") from None
-
-
-def _looked_into(a: Path, b: Path) -> list[ValueDifference]:
-    """The differences of two files of one name."""
-    kind = _KINDS.get(a.suffix)
-    return [] if kind is None else _of_values(a.name, values_in(a), values_in(b), kind)
 
 
 _KINDS = {".json": "", ".csv": "column ", ".parquet": "column ", ".npz": "array "}

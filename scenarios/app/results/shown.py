@@ -81,12 +81,12 @@ def answer(of: Sequence[Line], privacy: bool = True) -> str:
     for verdict in (FOUND, INCONCLUSIVE, AT_CHANCE):
         named = [one.what.partition(" within")[0] for one in of if one.attack and one.verdict == verdict]
         parts += [f"{verdict}: {', '.join(named)}"] if named else []
-    spent = [f"{one.what} {one.result}{f' ({one.verdict})' if one.verdict else ''}" for one in of if _spends(one)]
+    spent = [
+        f"{one.what} {one.result}{f' ({one.verdict})' if one.verdict else ''}"
+        for one in of
+        if one.key.startswith("privacy.")
+    ]
     return "; ".join([*parts, *(spent or ["no differential privacy"] if privacy else [])])
-
-
-def _spends(line: Line) -> bool:
-    return line.key.startswith("privacy.")
 
 
 def run_lines(folder: Path, page: str, verbose: bool = False) -> list[str]:

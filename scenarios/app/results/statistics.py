@@ -97,17 +97,12 @@ def wilson(hits: int, n: int) -> tuple[float, float, float]:
     return 100 * hits / n, 100 * float(interval.low), 100 * float(interval.high)
 
 
-def is_below_millimetre(value: float, unit: str) -> bool:
-    """Whether it is a length whose digits are rounding errors, which differ between machines: printed as 0.000 m."""
-    return unit == "m" and abs(value) < 1e-3
-
-
 def figure_text(value: float, unit: str = "") -> str:
     """A number for people: three significant digits, thousands in full, very large ones with an exponent.
 
-    unit : with m, a length below a millimetre is 0.000.
+    unit : with m, a length below a millimetre is 0.000: its digits are rounding errors, which differ between machines.
     """
-    if is_below_millimetre(value, unit):
+    if unit == "m" and abs(value) < 1e-3:
         return "0.000"
     if not np.isfinite(value):
         return "–" if np.isnan(value) else "∞"

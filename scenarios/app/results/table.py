@@ -57,16 +57,6 @@ def of_error(value: float, constant: float, good: bool | None = None) -> str:
     return GOOD if value <= GOOD_SHARE * constant and good is not False else USEFUL
 
 
-def of_accuracy(value: float, most_frequent: float) -> str:
-    """Of a classifier's accuracy, percent."""
-    return USEFUL if value > most_frequent else NOT_USEFUL
-
-
-def of_ranks(value: float) -> str:
-    """Of a density's rank correlation."""
-    return USEFUL if value >= USEFUL_RANKS else NOT_USEFUL
-
-
 def is_useful(verdict: str) -> bool:
     """Whether a model's verdict allows to conclude anything from low leakage."""
     return verdict in (GOOD, USEFUL)
@@ -274,7 +264,7 @@ def _verdict(rule: Rule | None, line: Line, runs: Runs) -> str:
         good = [run["utility.good"] for run in runs if run.get("utility.good") is not None]
         return of_error(line.value, baseline[0], all(good) if good else None)
     if rule == "accuracy" and baseline:
-        return of_accuracy(line.value, baseline[0])
+        return USEFUL if line.value > baseline[0] else NOT_USEFUL
     if rule == "distance" and baseline:
         return of_distance(*_pooled(runs, f"{line.key.rpartition('.')[0]}.less_baseline"), baseline[0])
     if rule == "sw1" and len(baseline) == 3:
@@ -282,7 +272,7 @@ def _verdict(rule: Rule | None, line: Line, runs: Runs) -> str:
     if rule == "list" and baseline:
         return _list_verdict(line, runs, dict(line.beside).get("random", 0.0))
     if rule == "ranks":
-        return of_ranks(line.value)
+        return USEFUL if line.value >= USEFUL_RANKS else NOT_USEFUL
     return of_epsilon(line.value) if rule == "epsilon" else ""
 
 

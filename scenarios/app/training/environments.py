@@ -243,7 +243,6 @@ class Stages:
         return Stage(world, setup, begin(setup, len(world.ues)))
 
 
-_FORMAT = 1
 _MOST_WORLDS = 10_000
 
 
