@@ -68,8 +68,8 @@ class Plan:
 PLANS = {
     "full": Plan(
         against={
-            (20, 1_000): {"crrm": None, "aimm": 100.0, "mobile-env": 500.0},
-            (5, 15): {"crrm": None, "mobile-env": 10.0},
+            (20, 1_000): {"crrm": 3.0, "aimm": 200.0, "mobile-env": 1_000.0},
+            (5, 15): {"crrm": 2.0, "mobile-env": 80.0},
         },
         ladder=((50, 1_000), (50, 2_000), (50, 5_000), (50, 10_000), (10, 10_000), (20, 10_000)),
         memory=(50, 10_000),

@@ -105,7 +105,7 @@ def least_epsilon(z: FloatArray, q: FloatArray, count: FloatArray, delta: float)
         return float(count @ _at_orders(z, q, np.full(len(z), order))) + mu2 * order / 2
 
     is_whole = np.floor(ORDERS) == ORDERS
-    offset = dict(zip(ORDERS.tolist(), _offset(ORDERS, delta).tolist(), strict=True))
+    offset: dict[float, float] = dict(zip(ORDERS.tolist(), _offset(ORDERS, delta).tolist(), strict=True))
     known = [1.0]
     log_a = [0.0]
     epsilon = [math.inf]
@@ -125,7 +125,7 @@ def least_epsilon(z: FloatArray, q: FloatArray, count: FloatArray, delta: float)
     def bound(order: float) -> float:
         right = int(np.searchsorted(known, order))
         lines = [log_a[k] + slope[k] * (order - known[k]) for k in (right - 2, right) if 0 <= k < len(slope)]
-        return float(max(lines)) / (order - 1) + offset[order]
+        return float(max(lines) / (order - 1) + offset[order])
 
     least_order = known[best - 1]
     most_order = known[min(best + 1, len(known) - 1)]

@@ -81,6 +81,8 @@ class RadioLinks:
     @cached_property
     def interference_w(self) -> FloatArray:
         """Sum of the received powers of all other cells (n_ue, n_bs), W."""
+        from netsim.radio.link_loops import interference  # here, since reading a scenario does without compiled code
+
         return interference(self.received_w, self.serving)
 
     def sinr(self, noise_dbm: float) -> FloatArray:
@@ -97,20 +99,6 @@ def strongest(received_w: FloatArray) -> IntArray:
     if not n_bs:
         return np.full(n, -1)
     return np.where(np.isnan(received_w[:, 0]), -1, np.argmax(received_w, axis=1))
-
-
-def interference(received_w: FloatArray, strongest: IntArray) -> FloatArray:
-    """Sum of the powers of all other base stations (n, n_bs), W, of powers received (n, n_bs).
-
-    Of the strongest one (n,) it is the sum of the others: a difference of sums would lose weak interference.
-    """
-    if not received_w.shape[1]:
-        return received_w
-    own = np.maximum(strongest, 0)[:, None]
-    is_own = np.arange(received_w.shape[1]) == own
-    others_w = np.cumsum(np.where(is_own, 0.0, received_w), axis=1)[:, -1:]  # one after the other, however many
-    rest_w = others_w + (np.take_along_axis(received_w, own, axis=1) - received_w)
-    return np.where(is_own, others_w, rest_w)
 
 
 @frozen

@@ -37,59 +37,23 @@ def sinr(
                                     + sum_other-cells x_j |h_k^H h_jb|^2 + ||h_k||^2 N )
 
     A cell decodes the UEs of a group from the strongest to the weakest. Every sum over j is the inner product of the
-    UE's outer product and a running sum of others, and time grows with n n_bs antennas^2. Running sums begin with the
-    weakest signal, so large numbers do not cancel. UEs of different groups do not meet.
+    UE's outer product and a running sum of others, and time grows with n n_bs antennas^2. UEs of different groups do
+    not meet.
     """
+    from netsim.radio.link_loops import cancelled  # here, since reading a scenario does without compiled code
+
     found, on = np.zeros(len(serving)), np.flatnonzero(serving >= 0)
     if not len(on):
         return found
-    own = outer[on, serving[on]]
-    square = _trace(own)
-    on_order = np.lexsort((-power_w[on] * square, serving[on], group_of[on]))
-    on, own, square = on[on_order], own[on_order], square[on_order]
-    x_w, cell, group = power_w[on], serving[on], group_of[on]
-    new_group = np.diff(group, prepend=-1) != 0
-    queue, rank = _numbered(new_group | (np.diff(cell, prepend=-1) != 0))  # of the UEs of a group in a cell
-    waiting = np.zeros((queue[-1] + 1, rank.max() + 1, own.shape[1]))
-    waiting[queue, rank] = x_w[:, None] * own
-    disturbance = _before(waiting[:, ::-1])[:, ::-1][queue, rank]
-    if receiver.others:
-        arrives = x_w[:, None, None] * outer[on]
-        arrives[np.arange(len(on)), cell] = 0.0
-        of_group = np.add.reduceat(arrives, np.flatnonzero(new_group), axis=0)
-        disturbance += of_group[np.cumsum(new_group) - 1, cell]
-    noise = np.maximum((own * disturbance).sum(axis=1), 0.0) + square * receiver.noise_w
-    left, decoded = np.zeros(len(on)), np.ones(len(on), dtype=np.bool_)
-    while True:  # the UE of rank k is right after k passes, since only earlier ones count
-        if receiver.residual > 0 or not decoded.all():
-            share = np.zeros(waiting.shape[:2])
-            share[queue, rank] = np.where(decoded, receiver.residual, 1.0)
-            kept = _before(waiting * share[:, :, None])[queue, rank]
-            left = np.maximum((own * kept).sum(axis=1), 0.0)
-        ratio = x_w * square**2 / (noise + left)
-        if ((ratio >= receiver.least) == decoded).all():
-            break
-        decoded = ratio >= receiver.least
-    found[on] = np.where(np.isfinite(ratio), ratio, 0.0)
+    square = _trace(outer[on, serving[on]])
+    on = on[np.lexsort((-power_w[on] * square, serving[on], group_of[on]))]
+    found[on] = cancelled(power_w[on], outer[on], serving[on], group_of[on], receiver)
     return found
 
 
 def _trace(outer: FloatArray) -> FloatArray:
     """||h||^2 of outer products (n, antennas^2)."""
     return np.asarray(outer[:, : math.isqrt(outer.shape[1])].sum(axis=1))
-
-
-def _numbered(first: BoolArray) -> tuple[IntArray, IntArray]:
-    """The number of each entry's run, and its place in the run, from the first entries of runs (n,)."""
-    number = np.cumsum(first) - 1
-    return number, np.arange(len(first)) - np.flatnonzero(first)[number]
-
-
-def _before(terms: FloatArray) -> FloatArray:
-    """Sums over the entries before each one along the second axis."""
-    sums = np.zeros_like(terms)
-    np.cumsum(terms[:, :-1], axis=1, out=sums[:, 1:])
-    return sums
 
 
 class Durations(NamedTuple):

@@ -176,16 +176,16 @@ class GridField:
 
     def __call__(self, position_m: FloatArray) -> FloatArray:
         """Shadowing in dB (n, n_bs), in single precision."""
+        from netsim.radio.link_loops import interpolated  # here, since reading a scenario does without compiled code
+
         ny, nx, n_site = self.value_db.shape
         top = np.array([nx - 1.0, ny - 1.0])
         at = np.clip((position_m - self.low_m) / self.step_m, 0.0, top)
         cell = np.where(at < top - 1.0, at, top - 1.0).astype(np.int64)  # a NaN takes any cell: its weights are NaN
         x, y = (at - cell).T
-        weight = np.stack(_weights(x, y, self.covariance)).astype(np.float32)[:, :, None]
+        weight = np.stack(_weights(x, y, self.covariance)).astype(np.float32)
         node = cell[:, 1] * nx + cell[:, 0]
-        table, (left, right, above, beyond) = self.value_db.reshape(ny * nx, n_site), weight
-        value = left * table[node] + right * table[node + 1] + above * table[node + nx] + beyond * table[node + nx + 1]
-        return self._of_stations(value).astype(np.float64)
+        return self._of_stations(interpolated(self.value_db.reshape(ny * nx, n_site), node, weight, nx))
 
     def nearest(self, values: npt.NDArray[np.float32], position_m: FloatArray) -> npt.NDArray[np.float32]:
         """Values (ny, nx, n_site) at the node nearest to each position (n, 2); any node for NaN: (n, n_bs)."""
@@ -195,7 +195,7 @@ class GridField:
         column, row = np.maximum(np.where(at < top, at, top), 0.0).astype(np.int64).T
         return self._of_stations(values[row, column])
 
-    def _of_stations(self, value: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    def _of_stations(self, value: np.ndarray) -> np.ndarray:
         """Values of base stations (n, n_bs) from those of sites (n, n_site)."""
         return value[:, self.column] if len(self.column) else value
 

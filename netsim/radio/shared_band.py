@@ -27,7 +27,6 @@ from netsim.radio.rate import RATES, LinkAdaptation, RateLaw, Shannon, noise_w, 
 from netsim.radio.uplink import Channel, Cohort, Decoded, Payload, Uplink, noise_std
 from netsim.units import BoolArray, FloatArray, IntArray
 
-_NO_GROUPS = 2**31  # all UEs of a cell at once
 _ROUNDING = 1e-9  # relative, of bits that are computed from airtime and rate
 
 
@@ -241,7 +240,9 @@ class Noma(SharedBand):
         group_of : None: groups of `group_size` in each cell, by received power.
         """
         if group_of is None:
-            group_of = reception.groups(own_signal_w(cohort), cohort.serving, self.group_size or _NO_GROUPS)
+            group_of = np.zeros(len(cohort.ue), dtype=np.int64)
+            if self.group_size is not None:
+                group_of = reception.groups(own_signal_w(cohort), cohort.serving, self.group_size)
         if self.interference == "none":
             return own_signal_w(cohort, noise_w), group_of
         receiver = reception.Cancellation(noise_w, self.sic_residual, self.interference == "all", self.min_sinr())
