@@ -117,12 +117,16 @@ def _answers(p: Float32Array, grid: PlaceGrid, hit_radius_m: float, point_m: Flo
 
 
 def _credible(p: Float32Array, grid: PlaceGrid) -> list[tuple[FloatArray, FloatArray]]:
-    """Area (k,) of the smallest sets of places that hold half and nine tenths, and the least probability (k,) in it."""
-    ordered = np.sort(p, axis=1)[:, ::-1]
+    """Area (k,) of the smallest sets of places that hold half and nine tenths, and the least probability (k,) in it.
+
+    Places below a twentieth of the mean are in neither: together they hold less than a twentieth.
+    """
+    most = int((p >= 0.05 / p.shape[1]).sum(axis=1).max(initial=1))
+    ordered = np.sort(p, axis=1)[:, : -most - 1 : -1]
     held = np.cumsum(ordered, axis=1)
     found = []
     for wanted in (0.5, 0.9):
-        last = np.minimum((held < wanted).sum(axis=1), p.shape[1] - 1)
+        last = np.minimum((held < wanted).sum(axis=1), most - 1)
         least = np.take_along_axis(ordered, last[:, None], axis=1)[:, 0]
         found.append(((last + 1.0) * float(np.prod(grid.cell_m)), least.astype(np.float64)))
     return found

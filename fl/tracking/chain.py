@@ -79,15 +79,11 @@ class Chain:
         uses = np.zeros((len(p), len(self.motion.sigma_m) + 2))
         for rows in _groups(len(p), len(self.grid), 1):
             some = p[rows]
-            seen = emission.select(rows)
             own = habits.of(rows)
-            e = seen.maps()
+            e = emission.select(rows).maps()
             for at in classes:
                 leg = own.leg(at, self.prior)
-                waves = self.motion.waves(some)
-                if len(classes) == 1:
-                    uses[rows] = self.motion.uses(some, waves, leg, e, self.motion.waves_of(seen))
-                some = self.motion.step(some, waves, leg)
+                some, uses[rows] = self.motion.step(some, leg, e if len(classes) == 1 else None)
             new[rows] = scaled(some * e)
         return new, uses
 
@@ -154,11 +150,10 @@ class Chain:
             v = v * looks.likelihood(t)
             for at in reversed(classes):
                 leg = looks.legs[at]
-                waves = motion.waves(v)
-                if new is not None and len(classes) == 1:
-                    uses = motion.uses(p[t - 1], motion.waves(p[t - 1]), leg, v, waves)
+                before = p[t - 1] if new is not None and len(classes) == 1 else None
+                v, uses = motion.back(v, leg, before)
+                if new is not None:
                     new.add_uses(at, np.where((looks.first < t)[:, None], uses, 0.0))
-                v = motion.back(v, waves, leg)
             v = scaled(v)
         return p
 
@@ -168,7 +163,7 @@ class Chain:
         some = np.repeat(self.prior, len(looks.first), axis=0)
         for t, classes in enumerate(looks.classes):
             for at in classes:
-                some = self.motion.step(some, self.motion.waves(some), looks.legs[at])
+                some, _ = self.motion.step(some, looks.legs[at])
             some[looks.first >= t] = self.prior
             some = scaled(np.multiply(some, looks.likelihood(t), out=p[t]))
         return p

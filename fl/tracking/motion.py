@@ -3,15 +3,11 @@ r"""Motion of UEs from round to round: stay, move by a Gaussian, or jump.
     K = w_0 I + sum_k w_k G_k + w_J 1 pi^T,
 
 with weights w of each UE, which sum to 1. G_k(i, j) is the integral over cell j of a Gaussian of sigma_k per axis
-around the middle of cell i, mirrored at the border: what would leave the area comes back. pi is where jumps end.
+around the middle of cell i, of a UE that is known to end inside the area: rows sum to 1 at the border as well. pi is
+where jumps end.
 
-A mirrored Gaussian is diagonal in cosines: with c_u(i) ~ cos(pi u (i + 1/2) / n) of length 1 and the masses t_j of the
-cells at distance j,
-
-    G = sum_u h(u) c_u c_u^T,     h(u) = t_0 + 2 sum_j t_j cos(pi u j / n),
-
-along each axis, so that all Gaussians together are one product in cosines, and G is symmetric. Maps are (n_ue, ny, nx),
-float32. [Strang 1999, The Discrete Cosine Transform, Section 2: DCT-2]
+G_k is a product of a matrix along y and one along x. That of a wide Gaussian has few singular values that count, so
+that two thin products replace one. Maps are (n_ue, ny, nx), float32.
 
 Habits are how one UE moves: frequencies of the components, and the places to which it jumps back. With n_c the
 expected uses of each component in class c of hours (24 of weekdays, 24 of weekends, or one of all), n their sum, and
@@ -31,12 +27,13 @@ weekends.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import cached_property, lru_cache
+from itertools import chain
 
 import numpy as np
 
-from fl.tracking.error_model import Emission
 from fl.tracking.place_grid import PlaceGrid
 from netsim.columns import frozen
 from netsim.rng import ndtr
@@ -54,12 +51,13 @@ _JUMP = 0.1  # of an unknown UE; the Gaussians share the rest
 _UNSEEN = 0.1  # of the weights of shadow UEs
 _STEPS = 60
 _NARROW = 1.0 / 3.0  # of a cell: nothing that a cell tells from staying
-_TAIL = 6.0  # standard deviations, beyond which a Gaussian has no mass,
-_MIRRORED = 4  # sides of the area, beyond which it is cut off
-_NOTHING = 1e-6  # of a cosine is left: it is left out
+_NOTHING = 1e-5  # of the largest singular value: left out
+_THIN = 0.6  # of the cells: with a larger rank, the whole matrix is faster
 
 Maps = Float32Array
 """one number per UE and place: (n_ue, ny, nx)"""
+Factors = list[tuple[Float32Array, Float32Array]]
+"""matrices along y and x, of which one pair after the other is applied"""
 
 
 @frozen
@@ -85,99 +83,93 @@ class Motion:
         sigma_m = np.unique(np.minimum(SIGMA_M, widest_m))
         return Motion(grid, sigma_m[sigma_m >= _NARROW * grid.cell_m.max()])
 
-    def step(self, p: Maps, waves: Maps, leg: RoundOfMotion) -> Maps:
-        """p K: where UEs with maps p, and their `waves`, are a round later."""
-        jumps = leg.weight[:, -1].astype(np.float32) * sums(p)
-        return self._moved(p, waves, leg, jumps[:, None, None] * leg.target)
+    def step(self, p: Maps, leg: RoundOfMotion, e: Maps | None = None) -> tuple[Maps, FloatArray]:
+        """p K: where UEs with maps p are a round later; and the share of each component in coming to e, if any."""
+        jumped = sums(p)[:, None, None] * leg.target
+        parts = chain([p], (_forward(gaussian, p) for gaussian in self._gaussians), [jumped])
+        return _mixed(parts, leg.weight, p, e)
 
-    def back(self, v: Maps, waves: Maps, leg: RoundOfMotion) -> Maps:
-        """K v, the adjoint of `step`."""
-        jumps = leg.weight[:, -1].astype(np.float32) * sums(v * leg.target)
-        return self._moved(v, waves, leg, jumps[:, None, None])
-
-    def uses(self, p: Maps, of_p: Maps, leg: RoundOfMotion, v: Maps, of_v: Maps) -> FloatArray:
-        """Share (n_ue, K + 2) of each component in coming from p to v: <p, w_k K_k v> / <p, K v>, of maps and their
-        `waves`; 0 where that is 0.
-        """
-        gaussians = self._spectra @ (of_p * of_v).reshape(len(p), self._spectra.shape[1], 1)
-        jumps = sums(p) * sums(v * leg.target)
-        each = leg.weight * np.column_stack([sums(p * v), gaussians[:, :, 0], jumps])
-        total = each.sum(axis=1, keepdims=True)
-        return np.asarray(np.divide(each, total, out=np.zeros_like(each), where=total > 0))
-
-    def waves(self, maps: Maps) -> Maps:
-        """Products (n_ue, u, v) of maps with cosines along both axes."""
-        y, x = self._cosines
-        return np.asarray(y @ (maps @ x.T))
-
-    def waves_of(self, emission: Emission) -> Maps:
-        """`waves` of the maps of an emission, by its factors."""
-        y, x = self._cosines
-        waves = replace(emission, fy=emission.fy @ y.T, fx=emission.fx @ x.T, floor=0 * emission.floor).maps()
-        waves[:, 0, 0] += emission.floor * np.float32(len(self.grid) ** 0.5)
-        return waves
-
-    def _moved(self, maps: Maps, waves: Maps, leg: RoundOfMotion, jumped: Maps) -> Maps:
-        """Spread maps by the Gaussians, with the part that stays and the part (n_ue, ny or 1, nx or 1) that jumps."""
-        weight = leg.weight.astype(np.float32)
-        y, x = self._cosines
-        spread = waves * (weight[:, None, 1:-1] @ self._spectra).reshape(waves.shape)
-        moved = y.T @ (spread @ x)
-        moved += weight[:, 0, None, None] * maps
-        moved += jumped
-        return np.asarray(np.maximum(moved, 0, out=moved))
+    def back(self, v: Maps, leg: RoundOfMotion, p: Maps | None = None) -> tuple[Maps, FloatArray]:
+        """K v, the adjoint of `step`; and the share of each component in coming from p, if any."""
+        jumped = inner(v, leg.target)[:, None, None]
+        parts = chain([v], (_backward(gaussian, v) for gaussian in self._gaussians), [jumped])
+        return _mixed(parts, leg.weight, v, p)
 
     @cached_property
-    def _axes(self) -> list[FloatArray]:
-        """h (K, n) of the Gaussians along y and x."""
-        cells = (self.grid.ny, float(self.grid.cell_m[1])), (self.grid.nx, float(self.grid.cell_m[0]))
-        return [np.array([_spectrum(n, s / side_m) for s in self.sigma_m]).reshape(-1, n) for n, side_m in cells]
-
-    @cached_property
-    def _cosines(self) -> list[Float32Array]:
-        """The cosines (u, n) along y and x that some Gaussian leaves."""
-        ranks = [max(int((np.abs(h) > _NOTHING).any(axis=0).sum()), 1) for h in self._axes]
-        return [_cosines(h.shape[1])[:rank].astype(np.float32) for h, rank in zip(self._axes, ranks, strict=True)]
-
-    @cached_property
-    def _spectra(self) -> Float32Array:
-        """h_k(u) h_k(v) of the Gaussians: (K, u v)."""
-        y, x = (h[:, : len(c)] for h, c in zip(self._axes, self._cosines, strict=True))
-        return (y[:, :, None] * x[:, None, :]).reshape(len(y), y.shape[1] * x.shape[1]).astype(np.float32)
+    def _gaussians(self) -> list[Factors]:
+        """Factors of each Gaussian."""
+        return [_factors([_gaussian(n, sigma_m / side) for n, side in _axes(self.grid)]) for sigma_m in self.sigma_m]
 
 
-def _cosines(n: int) -> FloatArray:
-    """c_u(i) (n, n), of length 1."""
-    c = np.cos(np.pi / n * np.outer(np.arange(n), np.arange(n) + 0.5)) * np.sqrt(2.0 / n)
-    c[0] = np.sqrt(1.0 / n)
-    return np.asarray(c)
+def _forward(gaussian: Factors, p: Maps) -> Maps:
+    """p G."""
+    for y, x in gaussian:
+        p = y.T @ (p @ x)
+    return p
 
 
-def _spectrum(n: int, sigma: float) -> FloatArray:
-    """h(u) (n,) of a Gaussian whose standard deviation is `sigma` cells."""
-    distance = np.arange(min(int(np.ceil(_TAIL * sigma)) + 1, _MIRRORED * n) + 1)
-    mass = ndtr((distance + 0.5) / sigma) - ndtr((distance - 0.5) / sigma)
-    mass[1:] *= 2
-    return np.asarray(np.cos(np.pi / n * np.outer(np.arange(n), distance)) @ (mass / mass.sum()))
+def _backward(gaussian: Factors, v: Maps) -> Maps:
+    """G v."""
+    for y, x in reversed(gaussian):
+        v = y @ (v @ x.T)
+    return v
+
+
+def _mixed(parts: Iterable[Maps], weight: FloatArray, maps: Maps, other: Maps | None) -> tuple[Maps, FloatArray]:
+    """Sum of parts by weight (n_ue, K + 2), as large as maps; and the share (n_ue, K + 2) of each component in coming
+    to (or from) other maps: <w_k part_k, other> / <sum, other>, 0 where that is 0 or there are none.
+    """
+    mixed = np.zeros_like(maps)
+    room = np.empty_like(maps)
+    each = np.zeros(weight.shape)
+    for k, part in enumerate(parts):
+        mixed += np.multiply(weight[:, k, None, None].astype(np.float32), part, out=room)
+        if other is not None:
+            each[:, k] = inner(room, other)
+    total = each.sum(axis=1, keepdims=True)
+    uses = np.divide(each, total, out=np.zeros_like(each), where=total > 0)
+    return np.asarray(np.maximum(mixed, 0, out=mixed)), uses
+
+
+def _axes(grid: PlaceGrid) -> list[tuple[int, float]]:
+    """Cells along y and x, and the side of one."""
+    return [(grid.ny, float(grid.cell_m[1])), (grid.nx, float(grid.cell_m[0]))]
+
+
+def _factors(axes: list[FloatArray]) -> Factors:
+    """Matrices along y and x as they are, or as two thin ones each, whose product they are."""
+    u, s, v = zip(*map(np.linalg.svd, axes), strict=True)
+    ranks = [int((each > _NOTHING * each[0]).sum()) for each in s]
+    pairs = [axes]
+    if sum(ranks) <= _THIN * sum(map(len, axes)):
+        pairs = [[u[i][:, :r] * s[i][:r] for i, r in enumerate(ranks)], [v[i][:r] for i, r in enumerate(ranks)]]
+    return [(y.astype(np.float32), x.astype(np.float32)) for y, x in pairs]
+
+
+def _gaussian(n: int, sigma: float) -> FloatArray:
+    """Probability (n, n) of coming from the middle of a cell of an axis into each, if sigma is in cells."""
+    away = np.abs(np.arange(n)[:, None] - np.arange(n))
+    mass = ndtr((0.5 - away) / sigma) - ndtr((-0.5 - away) / sigma)
+    return np.asarray(mass / mass.sum(axis=1, keepdims=True))
 
 
 def blurred(p: Float32Array, grid: PlaceGrid, sigma_m: float) -> Float32Array:
     """Maps (n, G) of a place that was displaced by a Gaussian of sigma_m per axis, and is inside the area."""
     if sigma_m <= 0:
         return p
-    y, x = (_gaussian(n, sigma_m / side) for n, side in zip((grid.ny, grid.nx), grid.cell_m[::-1], strict=True))
-    return np.asarray((y @ (p.reshape(-1, grid.ny, grid.nx) @ x)).reshape(p.shape))
+    y, x = (_gaussian(n, sigma_m / side).astype(np.float32) for n, side in _axes(grid))
+    return np.asarray(_forward([(y, x)], p.reshape(-1, grid.ny, grid.nx)).reshape(p.shape))
 
 
-def _gaussian(n: int, sigma: float) -> Float32Array:
-    """G (n, n) along an axis."""
-    c = _cosines(n)
-    return np.asarray(np.maximum(c.T * _spectrum(n, sigma) @ c, 0), dtype=np.float32)
+def inner(p: Maps, q: Maps) -> Float32Array:
+    """<p_u, q_u> (n,) of maps (n, ny, nx), each alone, whatever maps stand beside it; one q may serve all."""
+    cells = p.shape[1] * p.shape[2]
+    return np.asarray((p.reshape(-1, 1, cells) @ q.reshape(-1, cells, 1))[:, 0, 0])
 
 
 def sums(p: Maps) -> Float32Array:
-    """Sums (n,) of maps (n, ny, nx), each alone, whatever maps stand beside it."""
-    return np.asarray(p.sum(axis=1).sum(axis=1, dtype=np.float64).astype(np.float32))
+    """Sums (n,) of maps (n, ny, nx)."""
+    return inner(p, np.ones((1, *p.shape[1:]), dtype=np.float32))
 
 
 def resampled(p: Maps, grid: PlaceGrid) -> Maps:
