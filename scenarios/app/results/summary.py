@@ -90,10 +90,11 @@ def _of_rounds(folder: Path, study: Study) -> Iterator[Part]:
     in_rounds = study.learned.server.in_rounds
     replayed = np.isfinite(ues["nights"])
     none = replayed & ~np.isfinite(ues["home_x_m"])
+    all_held_out = (rounds["held_out"] == rounds["samples"]) & (rounds["samples"] > 0) & (rounds["ues"] == 0)
     plan = read_json(folder / PLAN) if what_is(folder / PLAN) else {}
     yield "", {
         "manifest": one(**{k: read_json(folder / MANIFEST)[k] for k in ("empty_rounds", "stopped_by_budget")}),
-        "ues": ues, "rounds": rounds | {"all_held_out": _all_held_out(rounds)}, "updates": updates,
+        "ues": ues, "rounds": rounds | {"all_held_out": all_held_out}, "updates": updates,
         "measured": where(rounds, surveyed),
         "links": links | {"lost": links["decoded"] == 0, "bits": np.where(np.isfinite(bits), bits, 0.0)},
         # a server without rounds has updates that no merge had, which are in no row of rounds
@@ -141,28 +142,21 @@ def _of_model(folder: Path, study: Study) -> Iterator[Part]:
     yield from _each("locations", _groups(where(spends, spends["unit"] == "location"), "mechanism"))
 
 
-def _all_held_out(rounds: Table) -> np.ndarray:
-    """Which rounds have no update since all of their measurements are held out."""
-    all_held_out = (rounds["held_out"] == rounds["samples"]) & (rounds["samples"] > 0)
-    return np.asarray(all_held_out & (rounds["ues"] == 0))
-
-
 def is_useful(final: Mapping[str, float]) -> bool | None:
     """Whether the final model is useful, by its metrics; None where nothing was held out."""
-    nan = float("nan")
     if "accuracy_percent" in final:
         return bool(final["accuracy_percent"] > final["constant_accuracy_percent"])
     if "rank_correlation" in final:
         return bool(final["rank_correlation"] >= USEFUL_RANKS)
-    constant = final.get("constant_rmse_db", nan)
-    return bool(final.get("rmse_db", nan) < constant) if np.isfinite(constant) else None
+    if not np.isfinite(final.get("constant_rmse_db", np.nan)):
+        return None
+    return bool(final.get("rmse_db", np.nan) < final["constant_rmse_db"])
 
 
 def good_map(final: Mapping[str, float]) -> bool | None:
     """Whether a map is better than the law of three numbers, and by place no worse; None where a figure is missing."""
-    nan = float("nan")
     over_law, over_law_by_place = (
-        final.get(f"rmse_db{by}", nan) - final.get(f"path_loss_rmse_db{by}", nan) for by in ("", ".place")
+        final.get(f"rmse_db{by}", np.nan) - final.get(f"path_loss_rmse_db{by}", np.nan) for by in ("", ".place")
     )
     if not np.isfinite(over_law + over_law_by_place):
         return None
@@ -189,10 +183,8 @@ def _of_attacks(folder: Path, study: Study) -> Iterator[Part]:
     points = read_arrays(folder / POINTS)
     if "positions" in study.learned.data.offers:
         away_m = anywhere_m(updates, leakage, study.learned.learner, area_m)
-        yield (
-            "",
-            {"centre": centre, "area": one(hit_radius_m=settings.hit_radius_m, anywhere_m=away_m), **lists.pop("", {})},
-        )
+        near = one(hit_radius_m=settings.hit_radius_m, anywhere_m=away_m)
+        yield "", {"centre": centre, "area": near, **lists.pop("", {})}
         if labels:
             whose = points["ue"], points["position_m"], settings.peak_width_m
             chance = chance_rows(densest, area, *whose)
