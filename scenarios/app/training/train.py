@@ -131,7 +131,7 @@ class RecordedTrainer:
         return played(self._policy(course.weights).power_w)
 
 
-class Baselines:
+class BaselineJudge:
     """Compares an agent with untuned policies, live in worlds that no policy was made from."""
 
     def __init__(self, study: Study, task: Online) -> None:
@@ -176,7 +176,7 @@ class LiveTrainer(DdpgTrainer):
         n = n_ues(study)
         super().__init__(study, how, agent, OnlinePower(stages, n, self.task))
         self.other = OnlinePower(stages, n, self.task)
-        self.judge = on or Baselines(study, self.task)
+        self.judge = on or BaselineJudge(study, self.task)
         self.chosen_on = worlds(study, CHOSEN, self.task.eval_worlds)
 
     def score(self, weights: Weights) -> float:
