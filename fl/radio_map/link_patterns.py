@@ -9,15 +9,12 @@ H = I + A' Sigma^-1 A the log-likelihood of u, less that of noise alone, is
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import numpy as np
 
 from fl.radio_map.obstacles import Incidence
 from netsim.columns import frozen
 from netsim.units import FloatArray, IntArray
 
-_RIDGE = 1e-12  # of links that touch the same cells alike
 _LEAST = 1e-3  # of the strongest crossing of a link: weaker ones change no likelihood
 
 
@@ -41,35 +38,15 @@ class LinkPatterns:
         links = parts[0].links
         return cls(n, links, np.concatenate(cell), np.concatenate(link), np.concatenate(value))
 
-    @cached_property
-    def _pairs(self) -> tuple[IntArray, IntArray]:
-        """Pairs of crossings (m,) of one cell by two links of a place, or by one; each pair once."""
-        place = self.link // self.links
-        begins = np.diff(place, prepend=-1).astype(np.bool_) | np.diff(self.cell, prepend=-1).astype(np.bool_)
-        crossing = np.arange(len(place))
-        first = np.maximum.accumulate(np.where(begins, crossing, 0))
-        many = crossing - first + 1  # partners: those before it in its cell, and itself
-        one = np.repeat(crossing, many)
-        return one, np.arange(len(one)) - np.repeat(np.cumsum(many) - many - first, many)
-
     def log_likelihood(self, update: FloatArray, variance: FloatArray, scale: float) -> FloatArray:
         """Log-likelihood of each place (n,) for an update (M,) and its noise variance (M,), both of A times
         `scale`.
         """
-        one, other = self._pairs
-        value = self.value * scale
-        size = self.n * self.links
-        weighted = value / variance[self.cell]
-        b = np.bincount(self.link, weighted * update[self.cell], size).reshape(self.n, self.links)
-        at = self.link[one] * self.links + self.link[other] % self.links
-        h = np.bincount(at, weighted[one] * value[other], size * self.links).reshape(self.n, self.links, -1)
-        unit = 1.0 / np.sqrt(1.0 + np.diagonal(h, axis1=1, axis2=2))
-        h *= unit[:, :, None] * unit[:, None]  # the lower half; with the identity its diagonal is 1
-        np.einsum("npp->np", h)[:] = 1.0 + _RIDGE
-        factor = np.linalg.cholesky(h)
-        z = np.linalg.solve(factor, (unit * b)[:, :, None])[:, :, 0]
-        gain = z * z / 2 + np.log(unit) - np.log(np.diagonal(factor, axis1=1, axis2=2))
-        return np.asarray(gain.sum(axis=1))
+        from fl.radio_map.link_score import score  # compiled: not needed to read a scenario
+
+        first = np.searchsorted(self.link // self.links, np.arange(self.n + 1))
+        link = self.link % self.links
+        return score(first, self.links, self.cell, link, self.value * scale, update, 1.0 / variance)
 
 
 def patterns_of(under: Incidence, value: FloatArray, n: int, links: int, normalised: bool) -> LinkPatterns:

@@ -63,6 +63,7 @@ def test_nobody_takes_the_place_of_one_who_is_away(sampling):
     assert drawn(4, sorted(set(range(N)) - every), sampling=sampling, cohort_rounds=5) == set()
 
 
+NEAR_HOME = {"kind": "at-home", "radius_m": 200}
 HOME = {"world.ues.mobility": {"kind": "commuter"}, "world.ues.measurement_period_s": None,
         "learning.round_s": 10_800, "world.duration_s": 12 * 10_800}  # fmt: skip
 
@@ -72,7 +73,7 @@ HOME = {"world.ues.mobility": {"kind": "commuter"}, "world.ues.measurement_perio
     [
         ({"learning.threat": {"observes": "aggregate", "secagg_group_size": 3, "groups": "fixed"}}, True),
         pytest.param({"learning.sampling": "poisson"}, True, marks=pytest.mark.slow),
-        pytest.param(HOME | {"learning.availability": {"kind": "at-home"}}, False, marks=pytest.mark.slow),
+        pytest.param(HOME | {"learning.availability": NEAR_HOME}, False, marks=pytest.mark.slow),
         ({"learning.withholding": [{"kind": "random-silence", "probability": 0.3}]}, False),
     ],
 )
