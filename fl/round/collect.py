@@ -7,7 +7,7 @@ import numpy as np
 from fl.availability import Conditions
 from fl.data import TakenData
 from fl.learning import Learning
-from fl.round.setup import Draws, RoundStreams, Setup
+from fl.round.setup import PhaseDraws, RoundStreams, Setup
 from fl.round.state import Collected, CurationStep, States, Withheld
 from fl.types import AnySpend, Local, RoundContext
 from fl.withholding import RequestedData
@@ -84,7 +84,7 @@ def collect(
 
 
 def curated(
-    learning: Learning, local: Local, facts: RoundContext, states: States, streams: RoundStreams | Draws
+    learning: Learning, local: Local, facts: RoundContext, states: States, streams: RoundStreams | PhaseDraws
 ) -> tuple[Local, list[CurationStep], list[AnySpend]]:
     """Data after all steps of curation, in the order written; what each step did, and the noise that it drew."""
     steps, spends = list[CurationStep](), list[AnySpend]()

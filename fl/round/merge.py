@@ -11,7 +11,7 @@ from fl.attacks.base import View
 from fl.pseudonyms.names import Names, asked
 from fl.round.collect import curated
 from fl.round.send import decoded, protected
-from fl.round.setup import Draws
+from fl.round.setup import PhaseDraws
 from fl.round.state import Attacks, Merged, Phase, States, Sums
 from fl.round.uploads import Uploads
 from fl.types import AnySpend, Estimates, Local, Model, Received, RoundContext, State
@@ -231,7 +231,7 @@ class PublicReplica:
         room, before = self._room(data, state or {})
         known = self._start(room)
         known |= {word: from_tree(tree, known[word]) for word, tree in before.items()}
-        draws, facts = Draws(rng), replace(self.at.facts, channel=None)
+        draws, facts = PhaseDraws(rng), replace(self.at.facts, channel=None)
         data, *_ = curated(learning, data, facts, known, draws)
         facts = self._with_channels(facts, data.ue, draws)
         made = learning.learner.local(self.base, phase, data, draws.at("learner"))
@@ -257,7 +257,7 @@ class PublicReplica:
         curation = {step.word: step.start(n_ue) for step in learning.curation}
         return curation | {defense.word: defense.start(n_ue) for defense in learning.defenses}
 
-    def _with_channels(self, facts: RoundContext, ue: IntArray, draws: Draws) -> RoundContext:
+    def _with_channels(self, facts: RoundContext, ue: IntArray, draws: PhaseDraws) -> RoundContext:
         """With channels of UEs (n,) drawn from those that were heard, where any was."""
         channel, heard = self.at.facts.channel, np.flatnonzero(self.batch.got.decoded)
         if channel is None or not len(heard):

@@ -12,7 +12,7 @@ import simpy
 
 from fl.defenses import Standing
 from fl.learning import Learning
-from fl.round.setup import Draws, RoundStreams, Setup
+from fl.round.setup import PhaseDraws, RoundStreams, Setup
 from fl.round.state import Phase, States, norm_bound, standings
 from fl.round.uploads import Overheard, UploadContext, Uploads
 from fl.types import Local, RoundContext, Spend, Updates
@@ -82,7 +82,7 @@ def depart(
 
 def protected(
     learning: Learning, made: Updates, local: Local, facts: RoundContext, states: States,
-    streams: RoundStreams | Draws,
+    streams: RoundStreams | PhaseDraws,
 ) -> tuple[Updates, list[Spend]]:  # fmt: skip
     """Updates after the UEs' half of all defenses, in the order written; those that overflowed are zeros."""
     finite, spends = np.isfinite(made.norm()), list[Spend]()

@@ -61,7 +61,7 @@ class RoundStreams:
 
 
 @dataclass(frozen=True)
-class Draws:
+class PhaseDraws:
     """Streams of an attacker that plays a round by itself: those of the parts derive from one of its own."""
 
     rng: Rng
