@@ -98,10 +98,11 @@ def whole_name(name: str) -> str:
     return name if found is None else found[1]
 
 
-def remove_parts(folder: Path) -> None:
-    """Remove files of `replacing` that were never whole, from a folder of ours in which no process writes."""
+def remove_parts(folder: Path, of: str = "") -> None:
+    """Remove files of `replacing` that were never whole (`of`: one file's), where no process writes them."""
     for path in folder.iterdir():
-        if whole_name(path.name) != path.name and what_is(path) == "file":
+        whole = whole_name(path.name)
+        if whole != path.name and of in ("", whole) and what_is(path) == "file":
             path.unlink(missing_ok=True)
 
 

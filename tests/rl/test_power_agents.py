@@ -397,7 +397,7 @@ class Asks:
 
         asked, had = np.array(required), np.array(drawn)
         rows = np.array([0, 2]), np.array([0, 0]), asked[[0, 2]], had[[0, 2]]
-        self.label, self.said = label, Standing(asked, had, 0.5, *rows)
+        self.word, self.said = f"defense.{label}", Standing(asked, had, 0.5, *rows)
 
     def standing(self, state):
         return self.said
@@ -405,7 +405,7 @@ class Asks:
 
 def outcome_of(budgets, played, rmse_db):
     """A round with three UEs, of which 0 and 2 sent, written by hand; and the learning that it is of."""
-    none = {f"defense.{d.label}": None for d in budgets}
+    none = {d.word: None for d in budgets}
     ue, there = np.array([0, 2]), np.ones(2, dtype=bool)
     channel = SimpleNamespace(sinr=np.full(2, np.nan), noise_std=np.array([0.3, 0.4]), decoded=there,
                               energy_j=np.array([0.002, 0.005]), power_w=np.ones(2))  # fmt: skip

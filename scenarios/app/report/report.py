@@ -11,7 +11,7 @@ from pathlib import Path
 
 from netsim.errors import BadInput
 from netsim.record import write_text
-from netsim.safe import OURS_MOST_BYTES, content, what_is
+from netsim.safe import OURS_MOST_BYTES, content, remove_parts, what_is
 from scenarios.app.claims.claim import FAILS, HOLDS, OPEN, Verdict
 from scenarios.app.report.compare_page import command_of, comparison
 from scenarios.app.report.plot import GENERATOR, Cell, Chapter, Mark, block, page, table
@@ -74,6 +74,7 @@ def written(path: Path, text: str) -> Path:
     """A page, kept; what is not a page of ours is left alone."""
     check_ours(path)
     try:
+        remove_parts(path.parent, path.name)
         write_text(path, text)
     except OSError as error:
         remedy = "make room, or see that it can be written; the same command goes on"
