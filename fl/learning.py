@@ -235,8 +235,8 @@ class Learning(Part):
             return
         if isinstance(self.server, Synchronous) and self.server.merge_after_updates is not None:
             raise ValueError(
-                "server.first: a UE that is early takes the place of others among the first, and noise at the server "
-                "hides one update only; leave first out, and set deadline_s"
+                "server.merge_after_updates: a UE that is early takes the place of others among the first, and noise "
+                "at the server hides one update only; leave merge_after_updates out, and set deadline_s"
             )
         if self.data.ties_ues:
             raise ValueError(f"data: noise at the server hides one UE only, and {self.data.ties_ues}")

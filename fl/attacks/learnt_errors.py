@@ -176,10 +176,10 @@ def fitted(named_m: FloatArray, truth_m: FloatArray, area_m2: float) -> ErrorMod
         density = of_row * np.exp(-square / (2 * sigma**2)) / (2 * np.pi * sigma**2)
         whole = (1 - outlier) * density.sum(axis=1) + outlier / area_m2
         mine = (1 - outlier) * density / whole[:, None]
-        told = mine / sigma**2
+        precision = mine / sigma**2
         if one:
-            told = told.sum(axis=1, keepdims=True)
-        gain, offset = _lines(told, z[:, : told.shape[1]], truth_m)
+            precision = precision.sum(axis=1, keepdims=True)
+        gain, offset = _lines(precision, z[:, : precision.shape[1]], truth_m)
         square = ((z - offset - gain[:, None] * truth_m[:, None]) ** 2).sum(axis=2)
         weight, asked = mine.sum(axis=0), there.sum(axis=0)
         sigma = np.sqrt((mine * square).sum(axis=0) / np.maximum(2 * weight, 1e-9))
@@ -190,15 +190,15 @@ def fitted(named_m: FloatArray, truth_m: FloatArray, area_m2: float) -> ErrorMod
     return ErrorModel(share, sigma, outlier, 0.0, np.ones(len(ranks)) * gain, np.zeros((len(ranks), 2)) + offset)
 
 
-def _lines(told: FloatArray, z: FloatArray, truth_m: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """gain (R,) and offset (R, 2) of the most probable z = offset + gain truth with precisions told (m, R), where a
+def _lines(precision: FloatArray, z: FloatArray, truth_m: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """gain (R,) and offset (R, 2) of the most probable z = offset + gain truth with precision (m, R), where a
     gain is beforehand 1 with a standard deviation of 1: it is seen, unless hardly anything was.
     """
-    total = np.maximum(told.sum(axis=0), 1e-300)[:, None]
-    mean_z, mean_x = (told[..., None] * z).sum(axis=0) / total, told.T @ truth_m / total
+    total = np.maximum(precision.sum(axis=0), 1e-300)[:, None]
+    mean_z, mean_x = (precision[..., None] * z).sum(axis=0) / total, precision.T @ truth_m / total
     dz, dx = z - mean_z, truth_m[:, None] - mean_x
-    over = (told[..., None] * dz * dx).sum(axis=(0, 2)) + 1.0
-    under = (told[..., None] * dx**2).sum(axis=(0, 2)) + 1.0
+    over = (precision[..., None] * dz * dx).sum(axis=(0, 2)) + 1.0
+    under = (precision[..., None] * dx**2).sum(axis=(0, 2)) + 1.0
     gain = np.clip(over / under, _LEAST_GAIN, 1.0 / _LEAST_GAIN)
     return gain, mean_z - gain[:, None] * mean_x
 

@@ -28,7 +28,7 @@ Reference: Geometry-Aligned Differential Privacy for Location-Safe Federated Rad
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -49,7 +49,7 @@ class Incidence:
     cell: IntArray
     z_m: FloatArray
 
-    @property
+    @cached_property
     def link(self) -> IntArray:
         """The link of each crossing (k,)."""
         return np.repeat(np.arange(len(self.first) - 1), np.diff(self.first))
@@ -137,7 +137,10 @@ def _mixed(theta: FloatArray, x: FloatArray, s: FloatArray) -> FloatArray:
 
 def link_gradients(links: GridLinks, height_m: FloatArray, theta: FloatArray, scale_m: float) -> FloatArray:
     """dF_i/dh of each crossing (k,) for an error of 1 dB on its link alone, times J_i / 2."""
-    s, closed = _opened(links.under, height_m, scale_m)
+    return _slope(links, theta, scale_m, *_opened(links.under, height_m, scale_m))
+
+
+def _slope(links: GridLinks, theta: FloatArray, scale_m: float, s: FloatArray, closed: FloatArray) -> FloatArray:
     apart = (theta[0] - theta[2]) + (theta[1] - theta[3]) * links.x
     return np.asarray((apart * s / scale_m)[links.under.link] * closed)
 
@@ -146,8 +149,9 @@ def height_gradient(
     links: GridLinks, height_m: FloatArray, theta: FloatArray, scale_m: float, count: IntArray
 ) -> FloatArray:
     """dF_i/dh of each device (n_row, n_cell); `count` (n_row,) is J_i."""
-    error = links.gain_db - gain_db(links, height_m, theta, scale_m)
-    of_crossing = (2.0 / count[links.row] * error)[links.under.link] * link_gradients(links, height_m, theta, scale_m)
+    s, closed = _opened(links.under, height_m, scale_m)
+    error = links.gain_db - _mixed(theta, links.x, s)
+    of_crossing = (2.0 / count[links.row] * error)[links.under.link] * _slope(links, theta, scale_m, s, closed)
     shape = len(count), len(height_m)
     place = links.row[links.under.link] * shape[1] + links.under.cell
     flat = np.bincount(place, weights=of_crossing, minlength=shape[0] * shape[1])

@@ -16,7 +16,7 @@ def disclosed(learning: Learning, setting: WorldSetting, world: World) -> list[s
     aggregation, learner = learning.aggregation, learning.learner
     counted = any({"spend", "location spend"} & part.offers for part in (*learning.curation, *learning.defenses))
     disclosed = [f"aggregation {aggregation.kind_name()}: devices tell the server {aggregation.discloses}"]
-    published = [f"learner {learner.kind_name()}: everybody is told {learner.discloses}, which no epsilon here covers"]
+    published = [f"learner {learner.kind_name()}: every UE receives {learner.discloses}, which no epsilon here covers"]
     return [
         *(disclosed if aggregation.discloses else []),
         *(published if learner.discloses and counted else []),
