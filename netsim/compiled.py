@@ -10,26 +10,45 @@ import hashlib
 import importlib.util
 import os
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar, cast
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
 
+class _Compiled:
+    """A function that becomes machine code at its first call: a module with one is imported without numba."""
+
+    def __init__(self, function: Callable[..., object]) -> None:
+        self._function = function
+
+    @cached_property
+    def _code(self) -> Callable[..., object]:
+        from numba import njit
+        from numba.core import config
+
+        settings = vars(config)
+        before = settings["CACHE_DIR"]
+        settings["CACHE_DIR"] = before or str(cache_folder() / "numba")
+        try:
+            # division as in NumPy: a look at each divisor for zero would keep a loop from vector instructions
+            return njit(cache=True, error_model="numpy")(self._function)  # type: ignore[no-any-return]
+        finally:
+            settings["CACHE_DIR"] = before
+
+    @property
+    def _numba_type_(self) -> object:
+        """Tells numba what another compiled function calls."""
+        return self._code._numba_type_  # type: ignore[attr-defined]
+
+    def __call__(self, *values: object) -> object:
+        return self._code(*values)
+
+
 def compiled(function: Function) -> Function:
     """`numba.njit` with its machine code in the user's cache; in NUMBA_CACHE_DIR where that is set."""
-    from numba import njit  # here, since the cache is asked for without it
-    from numba.core import config
-
-    settings: Any = config
-    before = settings.CACHE_DIR
-    settings.CACHE_DIR = before or str(cache_folder() / "numba")
-    try:
-        # division as in NumPy: a look at each divisor for zero would keep a loop from vector instructions
-        return njit(cache=True, error_model="numpy")(function)  # type: ignore[no-any-return]
-    finally:
-        settings.CACHE_DIR = before
+    return cast(Function, _Compiled(function))
 
 
 def cache_folder() -> Path:

@@ -22,9 +22,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from netsim.compiled import compiled
 from netsim.units import FloatArray, IntArray
 
 _U64 = np.uint64
+Words = npt.NDArray[np.uint64]
 _MASK64 = (1 << 64) - 1
 _BELOW_ONE = 1.0 - 2.0**-53  # the largest word plus one half rounds to 1
 _LONG_ROW = 1024  # words per owner from which one numpy generator per owner is faster than the compiled form
@@ -96,7 +98,7 @@ class Rng:
         counter = np.array([0, item & _MASK64, self.round, owner & _MASK64], dtype=_U64)
         return np.random.Generator(np.random.Philox(key=np.array(key, dtype=_U64), counter=counter))
 
-    def _words(self, what: str, owner: npt.ArrayLike, count: int, item: npt.ArrayLike) -> npt.NDArray[np.uint64]:
+    def _words(self, what: str, owner: npt.ArrayLike, count: int, item: npt.ArrayLike) -> Words:
         """Raw 64-bit words, shape (n, count)."""
         owners, items = np.atleast_1d(np.asarray(owner, dtype=np.int64)), np.asarray(item, dtype=np.int64)
         if owners.shape != items.shape:
@@ -112,16 +114,44 @@ class Rng:
         words = self._blocks(what, np.repeat(owners, blocks), index, np.repeat(items, blocks))
         return words.reshape(owners.size, 4 * blocks)[:, :count]
 
-    def _blocks(self, what: str, owner: IntArray, index: IntArray, item: IntArray) -> npt.NDArray[np.uint64]:
+    def _blocks(self, what: str, owner: IntArray, index: IntArray, item: IntArray) -> Words:
         """Four words of each block (n, 4). numpy steps its counter before the first block, which has index 1."""
-        from netsim.philox_loops import philox  # here, so that checking a scenario does not pay for it
-
         key0, key1 = _key(self.seed, self.purpose, what)
         counter = index.astype(_U64), item.astype(_U64), _U64(self.round), owner.astype(_U64)
-        return philox(*counter, _U64(key0), _U64(key1))
+        return _philox(*counter, _U64(key0), _U64(key1))
 
 
-def _unit(words: npt.NDArray[np.uint64]) -> FloatArray:
+_M0, _M1 = np.uint64(0xD2E7470EE14C6C93), np.uint64(0xCA5A826395121157)  # [Salmon 2011, Table 2]
+_W0, _W1 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBB67AE8584CAA73B)
+_ROUNDS = 10
+_LOW32, _32 = np.uint64(0xFFFFFFFF), np.uint64(32)
+
+
+@compiled
+def _philox(index: Words, item: Words, round_: np.uint64, owner: Words, key0: np.uint64, key1: np.uint64) -> Words:
+    """Words (n, 4) of the counters (index, item, round, owner) of blocks (n,)."""
+    out = np.empty((len(index), 4), np.uint64)
+    for i in range(len(index)):
+        c0, c1, c2, c3, k0, k1 = index[i], item[i], round_, owner[i], key0, key1
+        for _ in range(_ROUNDS):
+            high0, high1 = _high(_M0, c0), _high(_M1, c2)
+            c0, c1, c2, c3 = high1 ^ c1 ^ k0, _M1 * c2, high0 ^ c3 ^ k1, _M0 * c0
+            k0, k1 = k0 + _W0, k1 + _W1
+        out[i, 0], out[i, 1], out[i, 2], out[i, 3] = c0, c1, c2, c3
+    return out
+
+
+@compiled
+def _high(a: np.uint64, b: np.uint64) -> np.uint64:
+    """The high word of a 64 x 64 -> 128 bit product."""
+    a_low, a_high, b_low, b_high = a & _LOW32, a >> _32, b & _LOW32, b >> _32
+    cross = b_high * a_low + ((b_low * a_low) >> _32)
+    middle = b_low * a_high + (cross & _LOW32)
+    high: np.uint64 = b_high * a_high + (cross >> _32) + (middle >> _32)
+    return high
+
+
+def _unit(words: Words) -> FloatArray:
     """Numbers in (0, 1) of the upper 53 bits of words, which are overwritten."""
     words >>= _U64(11)
     unit = words.astype(np.float64)  # in place from here on: noise on all updates is as large as they are

@@ -10,9 +10,9 @@ PATH_LOSSES = OneOf(
         "free-space": "netsim.radio.path_loss:FreeSpace",
         "power-law": "netsim.radio.path_loss:PowerLaw",
         "los-nlos": "netsim.radio.path_loss:LosNlos",
-        "uma": "netsim.radio.tr38901:UrbanMacro",
-        "umi": "netsim.radio.tr38901:UrbanMicro",
-        "rma": "netsim.radio.tr38901:RuralMacro",
+        "uma": "netsim.radio.path_loss:UrbanMacro",
+        "umi": "netsim.radio.path_loss:UrbanMicro",
+        "rma": "netsim.radio.path_loss:RuralMacro",
     },
 )
 SHADOWINGS = OneOf(

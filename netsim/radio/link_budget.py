@@ -10,6 +10,7 @@ from typing import Self
 import numpy as np
 
 from netsim.columns import altered, frozen
+from netsim.compiled import compiled
 from netsim.radio.antenna import Antenna
 from netsim.radio.indoor_links import Environment, PenetrationLaw
 from netsim.radio.path_loss import Pairs, PathLoss
@@ -81,8 +82,6 @@ class RadioLinks:
     @cached_property
     def interference_w(self) -> FloatArray:
         """Sum of the received powers of all other cells (n_ue, n_bs), W."""
-        from netsim.radio.link_loops import interference  # here, since reading a scenario does without compiled code
-
         return interference(self.received_w, self.serving)
 
     def sinr(self, noise_dbm: float) -> FloatArray:
@@ -99,6 +98,25 @@ def strongest(received_w: FloatArray) -> IntArray:
     if not n_bs:
         return np.full(n, -1)
     return np.where(np.isnan(received_w[:, 0]), -1, np.argmax(received_w, axis=1))
+
+
+@compiled
+def interference(received_w: FloatArray, strongest: IntArray) -> FloatArray:
+    """Sum of the powers of all other base stations (n, n_bs), W, of powers received (n, n_bs).
+
+    Of the strongest one (n,) it is the sum of the others: a difference of sums would lose weak interference.
+    """
+    found = np.empty(received_w.shape)
+    n_bs = received_w.shape[1]
+    for i in range(len(received_w)):
+        own = max(strongest[i], 0)
+        others_w = 0.0
+        for b in range(n_bs):
+            if b != own:
+                others_w += received_w[i, b]
+        for b in range(n_bs):
+            found[i, b] = others_w + (received_w[i, own] - received_w[i, b])
+    return found
 
 
 @frozen

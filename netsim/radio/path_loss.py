@@ -1,13 +1,20 @@
-"""The path loss slot: laws in closed form; those of TR 38.901 stand in `tr38901`."""
+r"""The path loss slot: laws in closed form, and those of 3GPP TR 38.901 V17.0.0, Tables 7.4.1-1 and 7.4.2-1.
+
+Of the latter: distances in m, carrier f_c in GHz inside the formulas. The tables hold from d_2D = 10 m; nearer links
+take the loss at 10 m. NLOS is max(PL_LOS, PL'_NLOS). Beyond the largest tabulated distance the formulas are
+extrapolated. Heights of UEs on the floors of buildings are clipped to the tabulated range; the distance d_3D has the
+true height.
+"""
 
 from abc import abstractmethod
-from math import inf
+from math import inf, log10
 from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
 from netsim.columns import frozen
+from netsim.errors import BadInput
 from netsim.part import Part
 from netsim.ues import Indoors
 from netsim.units import SPEED_OF_LIGHT_M_S, BoolArray, FloatArray
@@ -173,3 +180,222 @@ class LogDistance(PathLoss):
         """Loss in dB, shape (n_ue, n_bs)."""
         ratio = np.maximum(pairs.distance_3d_m, MIN_DISTANCE_M) / self.reference_m
         return self.reference_loss_db + 10.0 * self.exponent * np.log10(ratio)
+
+
+_LIGHT_M_S = 3.0e8  # [TR 38.901, Table 7.4.1-1, Note 1] c as the breakpoints have it
+FLAT_M = 1.0  # [TR 38.901, Table 7.4.1-1, Note 1] the usual effective environment height h_E
+_STREET_WIDTH_M = 20.0  # [TR 38.901, Table 7.4.1-1] W of RMa where none is given
+MIN_2D_M = 10.0  # [TR 38.901, Table 7.4.1-1] where the formulas begin
+
+
+class _Tr38901Scenario(PathLoss):
+    """Common base of the three scenarios: line-of-sight states, smallest distance, ranges of validity."""
+
+    needs_sight: ClassVar[bool] = True
+    offers: ClassVar = frozenset({"probability of sight"})
+    carrier_ghz: ClassVar[tuple[float, float]] = (0.5, 100.0)
+    ue_heights_m: ClassVar[tuple[float, float]] = (1.5, 22.5)
+    bs_heights_m: ClassVar[tuple[float, float]] = (0.0, 0.0)
+    max_distance_m: ClassVar[float] = 5000.0
+    indoor_shadowing: ClassVar[tuple[float, float] | None] = (7.0, 7.0)  # [Table 7.5-6] O2I
+
+    def check(self, carrier_hz: float, ue_height_m: float, bs_height_m: FloatArray) -> None:
+        name = f"radio.path_loss: {self.kind_name()}"
+        low, high = self.carrier_ghz
+        if not low <= carrier_hz / 1e9 <= high:
+            raise BadInput(
+                f"{name} holds for carriers of {low:g} to {high:g} GHz, got {carrier_hz / 1e9:g} GHz; set carrier_hz"
+            )
+        low, high = self.ue_heights_m
+        if not low <= ue_height_m <= high:
+            raise BadInput(
+                f"{name} holds for UE heights of {low:g} to {high:g} m, got {ue_height_m:g} m; set ues.height_m"
+            )
+        low, high = self.bs_heights_m
+        wrong = bs_height_m[(bs_height_m < low) | (bs_height_m > high)]
+        if len(wrong):
+            raise BadInput(
+                f"{name} holds for base stations {low:g} to {high:g} m high, got {wrong[0]:g} m; set height_m, or take "
+                "another law"
+            )
+
+    @staticmethod
+    def _min_m(pairs: Pairs) -> FloatArray:
+        """The distance in space (1 or n, n_bs) of a link at MIN_2D_M."""
+        rise = pairs.bs_height_m - pairs.ue_height_m
+        return np.atleast_2d(np.sqrt(MIN_2D_M**2 + rise * rise))
+
+    def _height(self, pairs: Pairs) -> float | FloatArray:
+        """Heights of the UEs within the range of the table, one or (n, 1)."""
+        height_m = pairs.ue_height_m
+        return np.clip(height_m, *self.ue_heights_m) if isinstance(height_m, np.ndarray) else height_m
+
+
+class _Urban(_Tr38901Scenario):
+    """Common base of the scenarios in cities, whose formulas differ in numbers only."""
+
+    slopes_db: ClassVar[tuple[float, float, float]]
+    """of PL1: its first and its slope; factor of the logarithm of breakpoint and heights in PL2 [Table 7.4.1-1]"""
+    hidden_db: ClassVar[tuple[float, float, float, float]]
+    """of PL'_NLOS: first, slope, factor of log10 of the carrier, fall a metre of UE height [Table 7.4.1-1]"""
+
+    def loss_db(self, pairs: Pairs, carrier_hz: float) -> FloatArray:
+        """PL1 = first + near log10 d + 20 log10 f up to the breakpoint, PL2 with slope 40 beyond it, or PL'_NLOS.
+
+        d'_BP = 4 h'_BS h'_UT f / c with effective heights h' = h - h_E. The larger of PL1 and PL2 is PL2 exactly beyond
+        the breakpoint, where they meet.
+        """
+        height_m, carrier = self._height(pairs), log10(carrier_hz / 1e9)
+        first, near, last = self.slopes_db
+        hidden_first, hidden, by_carrier, by_height = self.hidden_db
+        decades = np.log10(np.maximum(pairs.distance_3d_m, self._min_m(pairs)))
+        beyond_db = _beyond(last, height_m, pairs, carrier_hz)
+        seen_db = first + 20.0 * carrier + np.maximum(near * decades, 40.0 * decades - beyond_db)
+        hidden_db = hidden * decades + (hidden_first + by_carrier * carrier - by_height * (height_m - 1.5))
+        both_db = np.maximum(seen_db, hidden_db)
+        return both_db if pairs.los is None else np.where(pairs.los, seen_db, both_db)
+
+
+def _beyond(last: float, ue_height_m: float | FloatArray, pairs: Pairs, carrier_hz: float) -> FloatArray:
+    """last log10(d'_BP^2 + rise^2), (n_bs,) for one height of all UEs, else (n, n_bs)."""
+    environment_m = FLAT_M if pairs.environment_m is None else pairs.environment_m
+    effective_m2 = (pairs.bs_height_m - environment_m) * (ue_height_m - environment_m)
+    breakpoint_m = 4.0 * effective_m2 * carrier_hz / _LIGHT_M_S
+    return np.asarray(last * np.log10(breakpoint_m**2 + (pairs.bs_height_m - ue_height_m) ** 2))
+
+
+def _urban_sight(distance_m: FloatArray, decay_m: float) -> FloatArray:
+    """18 / d + exp(-d / decay) (1 - 18 / d), and 1 up to 18 m."""
+    share = 18.0 / np.maximum(distance_m, 18.0)
+    return np.exp(distance_m / -decay_m) * (1.0 - share) + share
+
+
+class UrbanMacro(_Urban):
+    """3GPP TR 38.901 UMa: base stations above the roofs, 25 m."""
+
+    kind: Literal["uma"] = "uma"
+    reference: ClassVar = "3GPP TR 38.901 V17.0.0, Tables 7.4.1-1 and 7.4.2-1 (UMa)"
+    example: ClassVar = {"kind": "uma"}
+    bs_heights_m: ClassVar[tuple[float, float]] = (20.0, 30.0)
+    slopes_db: ClassVar[tuple[float, float, float]] = (28.0, 22.0, 9.0)
+    hidden_db: ClassVar[tuple[float, float, float, float]] = (13.54, 39.08, 20.0, 0.6)
+    std_db: ClassVar[tuple[float, float] | None] = (4.0, 6.0)  # [Table 7.4.1-1]
+    decorrelation_m: ClassVar[float] = 37.0  # [Table 7.5-6]
+    nlos_decorrelation_m: ClassVar[float] = 50.0  # [Table 7.5-6]
+    environment_above_m: ClassVar[float] = 13.0
+
+    def los_probability(self, pairs: Pairs) -> FloatArray:
+        d, height_m = pairs.outdoor_m, pairs.ue_height_m
+        probability = _urban_sight(d, 63.0)
+        if isinstance(height_m, np.ndarray):
+            rows = np.flatnonzero(height_m[:, 0] > 13.0)
+            above = (np.minimum(height_m[rows], 23.0) - 13.0) / 10.0
+            probability[rows] = self._raised(probability[rows], d[rows], above**1.5)
+        elif height_m > 13.0:
+            probability = self._raised(probability, d, ((min(height_m, 23.0) - 13.0) / 10.0) ** 1.5)
+        return probability
+
+    @staticmethod
+    def _raised(probability: FloatArray, d: FloatArray, c: float | FloatArray) -> FloatArray:
+        """The probability of sight of UEs above 13 m, from that of UEs below; c is C' of the table."""
+        high = 1.0 + c * 1.25 * (d / 100.0) ** 3 * np.exp(-d / 150.0)
+        return np.where(d <= 18.0, 1.0, np.minimum(probability * high, 1.0))
+
+    def environment_m(self, distance_2d_m: FloatArray, ue_height_m: FloatArray, unit: FloatArray) -> FloatArray:
+        """h_E: 1 m with probability 1 / (1 + C), else uniform on {12, 15, ..., h_UT - 1.5} [Table 7.4.1-1, Note 1]."""
+        height_m = np.clip(ue_height_m, *self.ue_heights_m)
+        d = distance_2d_m
+        c = (np.maximum(height_m - 13.0, 0.0) / 10.0) ** 1.5 * 1.25 * (d / 100.0) ** 3 * np.exp(-d / 150.0)
+        flat = 1.0 / (1.0 + np.where(d <= 18.0, 0.0, c))
+        rest = np.clip((unit - flat) / np.maximum(1.0 - flat, 1e-12), 0.0, 1.0)  # uniform where h_E is not 1 m
+        steps = np.maximum(np.floor((height_m - 1.5 - 12.0) / 3.0) + 1.0, 1.0)
+        raised = 12.0 + 3.0 * np.minimum(np.floor(rest * steps), steps - 1.0)
+        return np.where(unit < flat, FLAT_M, raised)
+
+
+class UrbanMicro(_Urban):
+    """3GPP TR 38.901 UMi street canyon: base stations below the roofs, 10 m."""
+
+    kind: Literal["umi"] = "umi"
+    reference: ClassVar = "3GPP TR 38.901 V17.0.0, Tables 7.4.1-1 and 7.4.2-1 (UMi - Street Canyon)"
+    example: ClassVar = {"kind": "umi"}
+    bs_heights_m: ClassVar[tuple[float, float]] = (5.0, 20.0)
+    slopes_db: ClassVar[tuple[float, float, float]] = (32.4, 21.0, 9.5)
+    hidden_db: ClassVar[tuple[float, float, float, float]] = (22.4, 35.3, 21.3, 0.3)
+    std_db: ClassVar[tuple[float, float] | None] = (4.0, 7.82)  # [Table 7.4.1-1]
+    decorrelation_m: ClassVar[float] = 10.0  # [Table 7.5-6]
+    nlos_decorrelation_m: ClassVar[float] = 13.0  # [Table 7.5-6]
+
+    def los_probability(self, pairs: Pairs) -> FloatArray:
+        return _urban_sight(pairs.outdoor_m, 36.0)
+
+
+class RuralMacro(_Tr38901Scenario):
+    """3GPP TR 38.901 RMa: high masts over villages and fields."""
+
+    kind: Literal["rma"] = "rma"
+    building_height_m: float = Field(default=5.0, ge=5, le=50)
+    """average height of buildings (h of the table)"""
+
+    reference: ClassVar = "3GPP TR 38.901 V17.0.0, Tables 7.4.1-1 and 7.4.2-1 (RMa)"
+    example: ClassVar = {"kind": "rma"}
+    carrier_ghz: ClassVar[tuple[float, float]] = (0.5, 30.0)
+    ue_heights_m: ClassVar[tuple[float, float]] = (1.0, 10.0)
+    bs_heights_m: ClassVar[tuple[float, float]] = (10.0, 150.0)
+    std_db: ClassVar[tuple[float, float] | None] = (4.0, 8.0)  # [Table 7.4.1-1]
+    far_std_db: ClassVar[float | None] = 6.0  # [Table 7.4.1-1] beyond the breakpoint
+    decorrelation_m: ClassVar[float] = 37.0  # [Table 7.5-6]
+    nlos_decorrelation_m: ClassVar[float] = 120.0  # [Table 7.5-6]
+    indoor_shadowing: ClassVar[tuple[float, float] | None] = (8.0, 120.0)  # [Table 7.5-6] O2I
+    has_high_loss_buildings: ClassVar[bool] = False  # [Section 7.4.3.1]
+    indoor_depth_m: ClassVar[float] = 10.0  # [Section 7.4.3.1]
+    sight_decorrelation_m: ClassVar[float] = 60.0  # [Table 7.6.3.1-2]
+
+    def loss_db(self, pairs: Pairs, carrier_hz: float) -> FloatArray:
+        distance = np.maximum(pairs.distance_3d_m, self._min_m(pairs))
+        decades = np.log10(distance)
+        los = self._los(distance, decades, pairs, carrier_hz)
+        if pairs.los is not None and pairs.los.all():
+            return los
+        nlos = self._nlos(decades, pairs, carrier_hz / 1e9)
+        if pairs.los is None:
+            return np.maximum(los, nlos)
+        return np.where(pairs.los, los, np.maximum(los, nlos))
+
+    def _los(self, distance: FloatArray, decades: FloatArray, pairs: Pairs, carrier_hz: float) -> FloatArray:
+        breakpoint_m = self._breakpoint_m(pairs, carrier_hz)
+        near = self._near(distance, decades, carrier_hz / 1e9)
+        edge = np.maximum(breakpoint_m, MIN_2D_M)
+        far = self._near(edge, np.log10(edge), carrier_hz / 1e9) + 40.0 * (decades - np.log10(edge))
+        return np.where(pairs.distance_2d_m <= breakpoint_m, near, far)
+
+    def is_far(self, pairs: Pairs, carrier_hz: float) -> BoolArray:
+        return pairs.distance_2d_m > self._breakpoint_m(pairs, carrier_hz)
+
+    def _breakpoint_m(self, pairs: Pairs, carrier_hz: float) -> FloatArray:
+        """d_BP = 2 pi h_BS h_UT f / c, (n_bs,) or (n, n_bs)."""
+        return 2.0 * np.pi * pairs.bs_height_m * self._height(pairs) * carrier_hz / _LIGHT_M_S
+
+    def _near(self, distance: FloatArray, decades: FloatArray, carrier_ghz: float) -> FloatArray:
+        h = self.building_height_m
+        return np.asarray(
+            20.0 * np.log10(40.0 * np.pi * carrier_ghz / 3.0)
+            + (20.0 + min(0.03 * h**1.72, 10.0)) * decades
+            - min(0.044 * h**1.72, 14.77)
+            + 0.002 * np.log10(h) * distance
+        )
+
+    def _nlos(self, decades: FloatArray, pairs: Pairs, carrier_ghz: float) -> FloatArray:
+        h, mast = self.building_height_m, np.log10(pairs.bs_height_m)
+        return np.asarray(
+            161.04
+            - 7.1 * np.log10(_STREET_WIDTH_M)
+            + 7.5 * np.log10(h)
+            - (24.37 - 3.7 * (h / pairs.bs_height_m) ** 2) * mast
+            + (43.42 - 3.1 * mast) * (decades - 3.0)
+            + 20.0 * np.log10(carrier_ghz)
+            - (3.2 * np.log10(11.75 * self._height(pairs)) ** 2 - 4.97)
+        )
+
+    def los_probability(self, pairs: Pairs) -> FloatArray:
+        return np.exp(-np.maximum(pairs.outdoor_m - 10.0, 0.0) / 1000.0)

@@ -7,6 +7,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
+from netsim.compiled import compiled
 from netsim.radio.schedulers import ranks
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -40,14 +41,73 @@ def sinr(
     UE's outer product and a running sum of others, and time grows with n n_bs antennas^2. UEs of different groups do
     not meet.
     """
-    from netsim.radio.link_loops import cancelled  # here, since reading a scenario does without compiled code
-
     found, on = np.zeros(len(serving)), np.flatnonzero(serving >= 0)
     if not len(on):
         return found
     square = _trace(outer[on, serving[on]])
     on = on[np.lexsort((-power_w[on] * square, serving[on], group_of[on]))]
-    found[on] = cancelled(power_w[on], outer[on], serving[on], group_of[on], receiver)
+    found[on] = _cancelled(power_w[on], outer[on], serving[on], group_of[on], receiver)
+    return found
+
+
+@compiled
+def _cancelled(
+    x_w: FloatArray, outer: FloatArray, cell: IntArray, group: IntArray, receiver: Cancellation
+) -> FloatArray:
+    """SINR (n,) as in `sinr`, of UEs sorted by group, then cell, then from the strongest to the weakest.
+
+    x_w, cell, group (n,), outer (n, n_bs, antennas^2); receiver: the base stations.
+    """
+    n, n_bs, size = outer.shape
+    found = np.empty(n)
+    elsewhere = np.zeros((n_bs, size))
+    first = 0
+    end = 0
+    while first < n:
+        if first == end:  # a new group
+            elsewhere[:] = 0.0
+            while end < n and group[end] == group[first]:
+                for b in range(n_bs):
+                    if receiver.others and b != cell[end]:
+                        for a in range(size):
+                            elsewhere[b, a] += x_w[end] * outer[end, b, a]
+                end += 1
+        last = first
+        while last < end and cell[last] == cell[first]:
+            last += 1
+        found[first:last] = _queue(x_w[first:last], outer[first:last, cell[first]], elsewhere[cell[first]], receiver)
+        first = last
+    return found
+
+
+@compiled
+def _queue(x_w: FloatArray, own: FloatArray, elsewhere: FloatArray, receiver: Cancellation) -> FloatArray:
+    """SINR (n,) of the UEs of a cell and group, the strongest first, that meet a disturbance from elsewhere (size,).
+
+    Running sums begin with the weakest signal, so large numbers do not cancel.
+    """
+    n, size = own.shape
+    antennas = int(np.sqrt(size))
+    found = np.empty(n)
+    later = np.zeros(size)
+    for k in range(n - 1, -1, -1):
+        found[k] = 0.0
+        for a in range(size):
+            found[k] += own[k, a] * (later[a] + elsewhere[a])
+            later[a] += x_w[k] * own[k, a]
+    earlier = np.zeros(size)
+    for k in range(n):
+        square = 0.0
+        for a in range(antennas):
+            square += own[k, a]
+        left = 0.0
+        for a in range(size):
+            left += own[k, a] * earlier[a]
+        ratio = x_w[k] * square**2 / (max(found[k], 0.0) + square * receiver.noise_w + max(left, 0.0))
+        share = receiver.residual if ratio >= receiver.least else 1.0
+        for a in range(size):
+            earlier[a] += share * x_w[k] * own[k, a]
+        found[k] = ratio if np.isfinite(ratio) else 0.0
     return found
 
 

@@ -8,10 +8,10 @@ from math import log, sqrt
 from typing import ClassVar, Literal, Protocol, Self
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import Field, model_validator
 
 from netsim.columns import frozen
+from netsim.compiled import compiled
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.part import Part
@@ -19,7 +19,7 @@ from netsim.radio.indoor_links import IndoorShadow
 from netsim.radio.path_loss import PathLoss
 from netsim.rng import Rng
 from netsim.ues import Indoors
-from netsim.units import FloatArray, IntArray
+from netsim.units import Float32Array, FloatArray, IntArray
 
 
 class ShadowField(Protocol):
@@ -158,14 +158,14 @@ class GridField:
     edge. column (n_bs,) is the site of each base station; empty if every base station has its own site.
     """
 
-    draw: Callable[[], npt.NDArray[np.float32]]
+    draw: Callable[[], Float32Array]
     low_m: FloatArray
     step_m: float
     decorrelation_m: float
     column: IntArray
 
     @cached_property
-    def value_db(self) -> npt.NDArray[np.float32]:
+    def value_db(self) -> Float32Array:
         """The values, kept."""
         return self.draw()
 
@@ -176,8 +176,6 @@ class GridField:
 
     def __call__(self, position_m: FloatArray) -> FloatArray:
         """Shadowing in dB (n, n_bs), in single precision."""
-        from netsim.radio.link_loops import interpolated  # here, since reading a scenario does without compiled code
-
         ny, nx, n_site = self.value_db.shape
         top = np.array([nx - 1.0, ny - 1.0])
         at = np.clip((position_m - self.low_m) / self.step_m, 0.0, top)
@@ -185,9 +183,9 @@ class GridField:
         x, y = (at - cell).T
         weight = np.stack(_weights(x, y, self.covariance)).astype(np.float32)
         node = cell[:, 1] * nx + cell[:, 0]
-        return self._of_stations(interpolated(self.value_db.reshape(ny * nx, n_site), node, weight, nx))
+        return self._of_stations(_interpolated(self.value_db.reshape(ny * nx, n_site), node, weight, nx))
 
-    def nearest(self, values: npt.NDArray[np.float32], position_m: FloatArray) -> npt.NDArray[np.float32]:
+    def nearest(self, values: Float32Array, position_m: FloatArray) -> Float32Array:
         """Values (ny, nx, n_site) at the node nearest to each position (n, 2); any node for NaN: (n, n_bs)."""
         ny, nx, _ = values.shape
         top = np.array([nx - 1.0, ny - 1.0])
@@ -198,6 +196,20 @@ class GridField:
     def _of_stations(self, value: np.ndarray) -> np.ndarray:
         """Values of base stations (n, n_bs) from those of sites (n, n_site)."""
         return value[:, self.column] if len(self.column) else value
+
+
+@compiled
+def _interpolated(table: Float32Array, node: IntArray, weight: Float32Array, row: int) -> FloatArray:
+    """Sums (n, n_site) of table (nodes, n_site) at node, node + 1 and the two a row further, by weight (4, n)."""
+    found = np.empty((len(node), table.shape[1]))
+    for i in range(len(node)):
+        at = node[i]
+        left, right, above, beyond = weight[0, i], weight[1, i], weight[2, i], weight[3, i]
+        for s in range(table.shape[1]):
+            value = left * table[at, s] + right * table[at + 1, s]
+            value = value + above * table[at + row, s]
+            found[i, s] = value + beyond * table[at + row + 1, s]
+    return found
 
 
 def _weights(x: FloatArray, y: FloatArray, covariance: FloatArray) -> tuple[FloatArray, ...]:
@@ -342,7 +354,7 @@ class Correlated(GaussianShadowing):
                 f"{_MAX_VALUES:g} in all; give a larger decorrelation_m, or a smaller area"
             )
 
-        def draw() -> npt.NDArray[np.float32]:
+        def draw() -> Float32Array:
             from scipy.fft import next_fast_len  # here, so that checking a scenario does not pay for it
 
             grid_decorrelation_m = _shortened(decorrelation_m, step_m)

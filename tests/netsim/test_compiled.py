@@ -33,6 +33,6 @@ def test_no_run_leaves_machine_code_beside_the_sources(tmp_path):
     command = [sys.executable, "-m", "scenarios.app.cli.commands", "run", "town", "--set", "learning.rounds=1"]
     sets = ["--set", "world.radio.uplink={kind: noma, norm_bound: 1}", "--out", "r", "--quiet"]
     subprocess.run([*command, *sets], env=env, check=True, cwd=tmp_path, capture_output=True)
-    assert list((tmp_path / "cache" / "netsim" / "numba").rglob("philox*.nbi"))
+    assert list((tmp_path / "cache" / "netsim" / "numba").rglob("rng._philox*.nbi"))
     packages = (p for d in ("netsim", "fl", "rl") for p in (root / d).rglob("*.nb?"))
     assert not [p for p in packages if p.stat().st_mtime > began]

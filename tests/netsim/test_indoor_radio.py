@@ -11,9 +11,8 @@ from scipy.special import ndtr
 from netsim.build import build_world
 from netsim.geometry import Area
 from netsim.radio.indoor_links import Environment, Tr38901Penetration, wall_loss_db
-from netsim.radio.path_loss import Pairs
+from netsim.radio.path_loss import Pairs, RuralMacro, UrbanMacro, UrbanMicro
 from netsim.radio.shadowing import Correlated
-from netsim.radio.tr38901 import RuralMacro, UrbanMacro, UrbanMicro
 from netsim.rng import Streams
 from netsim.setting import IndoorShare, WorldSetting
 from netsim.ues import Indoors

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from netsim.radio.link_budget import strongest
-from netsim.radio.link_loops import interference
+from netsim.radio.link_budget import interference, strongest
 from netsim.radio.shadowing import GridField
 
 

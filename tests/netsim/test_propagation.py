@@ -11,11 +11,10 @@ from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.radio.antenna import ColumnAntenna, Sector, sector_gain_db
 from netsim.radio.fading import NoFading, Rayleigh, Rician
-from netsim.radio.path_loss import FreeSpace, LogDistance, LosNlos, Pairs, PowerLaw
+from netsim.radio.path_loss import FreeSpace, LogDistance, LosNlos, Pairs, PowerLaw, RuralMacro, UrbanMacro, UrbanMicro
 from netsim.radio.rate import noise_w, threshold
 from netsim.radio.shadowing import Correlated, Independent
 from netsim.radio.sight import ByProbability
-from netsim.radio.tr38901 import RuralMacro, UrbanMacro, UrbanMicro
 from netsim.rng import Streams
 
 C = 299_792_458.0

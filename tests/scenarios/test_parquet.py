@@ -11,7 +11,7 @@ import pytest
 from conftest import TINY
 from interrupted import run_in_two
 
-import netsim.parquet as parquet
+import netsim.record as parquet
 from scenarios.app.cli.commands import main
 from scenarios.app.result import open_run
 from scenarios.app.results import folder as folders
@@ -204,5 +204,5 @@ def test_a_resumed_radio_study_is_the_same_in_parquet(tiny, tmp_path):
 
 
 def test_nothing_imports_pyarrow_before_it_is_used():
-    code = "import sys, netsim.parquet, scenarios.app.run.runner; sys.exit('pyarrow' in sys.modules)"
+    code = "import sys, netsim.record, scenarios.app.run.runner; sys.exit('pyarrow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -15,8 +15,7 @@ import numpy as np
 
 from fl.round.tables import TABLES, Column
 from netsim.errors import BadInput, one_line
-from netsim.parquet import read_parquet
-from netsim.record import cell_text, unguarded, write_text
+from netsim.record import cell_text, read_parquet, unguarded, write_text
 from netsim.safe import OURS_MOST_BYTES, content, opened, what_is, whole_name
 from scenarios.app.results.marker import MARKER, Mark, held, marked
 from scenarios.app.results.statistics import counted

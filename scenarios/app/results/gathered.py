@@ -13,7 +13,7 @@ import numpy as np
 
 from netsim.checkpoint import read_arrays
 from netsim.errors import BadInput, one_line
-from netsim.parquet import read_parquet
+from netsim.record import read_parquet
 from netsim.safe import OURS_MOST_BYTES, content, what_is
 from scenarios.app.results.folder import (
     MANIFEST,

@@ -19,7 +19,7 @@ from typing import Literal
 
 from fl.round.tables import Column
 from netsim.errors import BadInput
-from netsim.parquet import check_installed, convert
+from netsim.record import check_installed, convert
 
 OPTION = "--memory-gb"
 VARIABLE = "NETSIM_MEMORY_GB"
