@@ -17,7 +17,7 @@ from fl.types import Directory, Public, RoundContext
 from netsim.columns import no_ints
 from netsim.errors import BadInput
 from netsim.geometry import Area
-from netsim.maps.plane import projected
+from netsim.maps import projected
 from netsim.rng import Rng
 from netsim.safe import opened
 from netsim.traces.source import Sheet, read_sheets

@@ -6,9 +6,9 @@ CITIES = OneOf(
     "city",
     places={
         "town": "netsim.city.town:Town",
-        "open-field": "netsim.city.open_field:OpenField",
-        "grid": "netsim.city.grid:GridCity",
+        "open-field": "netsim.city.plain:OpenField",
+        "grid": "netsim.city.plain:GridCity",
         "footprints": "netsim.city.footprints:Footprints",
-        "generated": "netsim.city.generated:Generated",
+        "generated": "netsim.city.plain:Generated",
     },
 )

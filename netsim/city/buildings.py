@@ -17,7 +17,7 @@ import numpy as np
 from netsim.columns import frozen
 from netsim.errors import BadInput
 from netsim.geometry import Area
-from netsim.maps.geojson import Shapes
+from netsim.maps import Shapes
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 

@@ -14,8 +14,7 @@ from netsim.city.buildings import Buildings
 from netsim.columns import frozen
 from netsim.errors import BadInput
 from netsim.geometry import Area
-from netsim.maps.geojson import Features, Shapes, absent, read_features, short
-from netsim.maps.plane import SYSTEMS, known_crs, on_plane
+from netsim.maps import SYSTEMS, Features, Shapes, absent, known_crs, on_plane, read_features, short
 from netsim.part import FILE_NAME
 from netsim.rng import Streams
 from netsim.safe import file_version

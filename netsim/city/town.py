@@ -16,11 +16,10 @@ from netsim.city.base import City, between
 from netsim.city.buildings import Buildings
 from netsim.columns import Columns, frozen
 from netsim.geometry import Area
-from netsim.maps.geojson import Shapes
+from netsim.maps import Shapes
 from netsim.rng import Rng, Streams
 from netsim.streets.assembly import StreetLines, assemble
-from netsim.streets.graph import CLASSES, StreetGraph
-from netsim.streets.paths import Paths
+from netsim.streets.graph import CLASSES, Paths, StreetGraph
 from netsim.ues import STOREY_M
 from netsim.units import BoolArray, FloatArray, IntArray
 

@@ -5,9 +5,9 @@ from netsim.part import OneOf
 MOBILITIES = OneOf(
     "mobility",
     places={
-        "random-waypoint": "netsim.mobility.random_waypoint:RandomWaypoint",
+        "random-waypoint": "netsim.mobility.legs:RandomWaypoint",
         "gauss-markov": "netsim.mobility.gauss_markov:GaussMarkov",
-        "manhattan": "netsim.mobility.manhattan:Manhattan",
+        "manhattan": "netsim.mobility.legs:Manhattan",
         "commuter": "netsim.mobility.commuter:Commuter",
         "resident": "netsim.mobility.resident:Resident",
         "static": "netsim.mobility.static:Static",

@@ -12,7 +12,7 @@ from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.mobility.base import Ground, Mobility, Places, Points, State, listed_m
 from netsim.rng import Rng
-from netsim.streets.paths import Paths
+from netsim.streets.graph import Paths
 from netsim.ues import Fixes
 from netsim.units import FloatArray, IntArray
 

@@ -10,7 +10,7 @@ from netsim.clock import last_multiple
 from netsim.columns import altered, frozen
 from netsim.mobility.base import Ground, Mobility, State
 from netsim.rng import Rng
-from netsim.streets.paths import Paths
+from netsim.streets.graph import Paths
 from netsim.ues import Fixes
 from netsim.units import FloatArray, IntArray
 

@@ -10,7 +10,6 @@ from netsim.clock import DAY_S
 from netsim.columns import frozen
 from netsim.errors import BadInput
 from netsim.mobility.base import Ground, Mobility, Places
-from netsim.mobility.lives import Lives, PeopledTown, trips
 from netsim.mobility.people import (
     FREE,
     HOUR_S,
@@ -19,17 +18,19 @@ from netsim.mobility.people import (
     WORK,
     WORK_CLOSES_H,
     WORK_OPENS_H,
+    Lives,
     People,
+    PeopledTown,
     Venues,
     known_place,
     new_place,
     rooms,
     stay_s,
+    trips,
     weighted,
 )
 from netsim.rng import Rng
-from netsim.streets.graph import CYCLE, DRIVE, WALK
-from netsim.streets.paths import Paths
+from netsim.streets.graph import CYCLE, DRIVE, WALK, Paths
 from netsim.streets.routes import Routes
 from netsim.ues import Fixes
 from netsim.units import BoolArray, FloatArray, IntArray

@@ -6,8 +6,7 @@ import numpy as np
 
 from netsim.columns import frozen
 from netsim.geometry import Area
-from netsim.streets.graph import MODES, StreetGraph, usual_m_s
-from netsim.streets.paths import Paths
+from netsim.streets.graph import MODES, Paths, StreetGraph, usual_m_s
 from netsim.units import BoolArray, FloatArray, IntArray
 
 SNAP_M = 0.5

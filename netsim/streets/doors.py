@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from netsim.columns import Columns, frozen, no_floats, no_ints, no_places
-from netsim.maps.geojson import Shapes
+from netsim.maps import Shapes
 from netsim.streets.graph import MODES, WALK, StreetGraph
 from netsim.ues import STOREY_M
 from netsim.units import FloatArray, IntArray

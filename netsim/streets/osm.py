@@ -12,11 +12,9 @@ import numpy as np
 
 from netsim.columns import frozen
 from netsim.errors import BadInput
-from netsim.maps.geojson import absent, read_features
-from netsim.maps.plane import in_degrees, projected, spans_degrees
+from netsim.maps import absent, in_degrees, projected, read_features, spans_degrees
 from netsim.streets.assembly import StreetLines
-from netsim.streets.graph import CLASSES, CYCLE_M_S, KM_H, MODES, WALK_M_S
-from netsim.streets.paths import Paths
+from netsim.streets.graph import CLASSES, CYCLE_M_S, KM_H, MODES, WALK_M_S, Paths
 from netsim.units import FloatArray
 
 Words = tuple[str, ...]

@@ -13,8 +13,7 @@ import numpy.typing as npt
 
 from netsim.columns import Columns, frozen, no_floats, no_ints
 from netsim.streets.doors import Access
-from netsim.streets.graph import MODES, WALK, WALK_M_S, StreetGraph
-from netsim.streets.paths import Paths
+from netsim.streets.graph import MODES, WALK, WALK_M_S, Paths, StreetGraph
 from netsim.units import FloatArray, IntArray
 
 _MAX_BYTES = 80_000_000  # of shortest path trees of all modes

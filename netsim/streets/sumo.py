@@ -9,11 +9,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from netsim.errors import BadInput
-from netsim.maps.plane import lon_lat_of, projected
+from netsim.maps import lon_lat_of, projected
 from netsim.streets.assembly import StreetLines
-from netsim.streets.graph import CLASSES, CYCLE_M_S, DRIVE, KM_H, MODES, WALK, WALK_M_S
+from netsim.streets.graph import CLASSES, CYCLE_M_S, DRIVE, KM_H, MODES, WALK, WALK_M_S, Paths
 from netsim.streets.osm import KINDS
-from netsim.streets.paths import Paths
 from netsim.traces.source import XmlFile
 from netsim.traces.values import number, shown
 from netsim.units import FloatArray

@@ -13,9 +13,8 @@ import numpy as np
 
 from netsim.clock import DAY_S, Clock
 from netsim.columns import frozen
-from netsim.traces.files import TraceFile, formats, trace_file
 from netsim.traces.moves import Moves, doubts, steps_of
-from netsim.traces.read import busiest_cells, outlying, repeated
+from netsim.traces.read import TraceFile, busiest_cells, formats, outlying, repeated, trace_file
 from netsim.traces.table import TraceTable
 from netsim.traces.trace import LocalTime
 from netsim.units import FloatArray, IntArray

@@ -14,8 +14,7 @@ from shapely import Polygon, box
 
 from netsim.city.buildings import Buildings
 from netsim.city.footprints import Footprints, metres
-from netsim.city.generated import Generated
-from netsim.city.grid import GridCity
+from netsim.city.plain import Generated, GridCity
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.rng import Streams

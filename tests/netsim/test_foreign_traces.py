@@ -10,10 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netsim.errors import BadInput
-from netsim.traces.files import read_table
 from netsim.traces.inspect import inspect_trace
 from netsim.traces.moves import Moves, steps_of
-from netsim.traces.read import read_trace
+from netsim.traces.read import read_table, read_trace
 from netsim.traces.values import epoch_s, passes
 
 T0 = 1_709_157_600  # 2024-02-28T22:00:00Z

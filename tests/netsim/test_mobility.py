@@ -11,15 +11,13 @@ from scipy.stats import ks_2samp
 
 from netsim.checkpoint import from_tree, load_tree, save_tree, to_tree
 from netsim.city.buildings import Buildings
-from netsim.city.generated import Generated
-from netsim.city.grid import GridCity
+from netsim.city.plain import Generated, GridCity
 from netsim.clock import DAY_S, Clock
 from netsim.geometry import Area
 from netsim.mobility.base import Ground, Mobility
 from netsim.mobility.commuter import Commuter
 from netsim.mobility.gauss_markov import GaussMarkov, _walk
-from netsim.mobility.manhattan import Manhattan, _turned
-from netsim.mobility.random_waypoint import RandomWaypoint, mean_distance_m
+from netsim.mobility.legs import Manhattan, RandomWaypoint, _turned, mean_distance_m
 from netsim.mobility.static import Static
 from netsim.rng import Streams
 from netsim.ues import Fixes

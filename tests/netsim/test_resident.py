@@ -32,7 +32,7 @@ from netsim.mobility.resident import Resident
 from netsim.rng import Streams
 from netsim.streets.assembly import StreetLines, assemble
 from netsim.streets.doors import Access, Premises, doors
-from netsim.streets.paths import Paths
+from netsim.streets.graph import Paths
 
 HOUR_S = 3600.0
 FASTEST_M_S = 50 / 3.6

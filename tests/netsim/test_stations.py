@@ -14,7 +14,7 @@ from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.radio.downlink import Handover
 from netsim.rng import Streams
-from netsim.traces.files import read_table
+from netsim.traces.read import read_table
 
 AREA = Area(0.0, 0.0, 2000.0, 1500.0)
 HEADER = ["radio", "mcc", "net", "area", "cell", "unit", "lon", "lat", "range", "samples"]

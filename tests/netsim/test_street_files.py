@@ -8,7 +8,7 @@ import pytest
 from pyproj import Transformer
 
 from netsim.city.footprints import Footprints, read_streets
-from netsim.city.grid import GridCity
+from netsim.city.plain import GridCity
 from netsim.errors import BadInput
 from netsim.rng import Streams
 from netsim.streets.assembly import assemble

@@ -13,8 +13,7 @@ from netsim.city.buildings import Buildings
 from netsim.geometry import Area
 from netsim.streets.assembly import StreetLines, assemble
 from netsim.streets.doors import Access, doors
-from netsim.streets.graph import CLASSES, MODES, WALK, usual_m_s
-from netsim.streets.paths import Paths
+from netsim.streets.graph import CLASSES, MODES, WALK, Paths, usual_m_s
 from netsim.streets.routes import Routes
 
 RESIDENTIAL, PRIMARY = CLASSES.index("residential"), CLASSES.index("primary")

@@ -14,10 +14,9 @@ from netsim.mobility.base import Ground
 from netsim.mobility.replay import Replay
 from netsim.rng import Streams
 from netsim.traces import source
-from netsim.traces.files import detect, read_table
 from netsim.traces.formats import TRACE_FORMATS
 from netsim.traces.moves import Moves, resampled
-from netsim.traces.read import read_trace
+from netsim.traces.read import detect, read_table, read_trace
 from netsim.traces.table import GLOBE
 
 ROOT = Path(__file__).parents[2]

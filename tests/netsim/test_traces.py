@@ -15,9 +15,8 @@ from netsim.geometry import Area
 from netsim.mobility.base import Ground
 from netsim.mobility.replay import Replay
 from netsim.rng import Streams
-from netsim.traces.files import read_table
 from netsim.traces.home_work import Lived, lived
-from netsim.traces.read import read_trace
+from netsim.traces.read import read_table, read_trace
 from netsim.ues import Fixes
 
 T0 = 1_619_039_402  # 2021-04-21T21:10:02Z, a Wednesday

@@ -371,7 +371,7 @@ def test_rounds_ues_and_models_make_different_numbers():
 def test_map_draws_every_street_once():
     """A ring, which the graph has as two halves between the same nodes, and two equally long streets side by side."""
     from netsim.streets.assembly import StreetLines, assemble
-    from netsim.streets.paths import Paths
+    from netsim.streets.graph import Paths
 
     ring = [(0, 0), (40, 0), (40, 40), (0, 40), (0, 0)]
     stub, left, right = [(-60, 0), (0, 0)], [(-60, 0), (-90, 20), (-120, 0)], [(-60, 0), (-90, -20), (-120, 0)]

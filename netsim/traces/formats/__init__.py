@@ -7,8 +7,8 @@ TRACE_FORMATS = OneOf(
     places={
         "gpx": "netsim.traces.formats.gpx:Gpx",
         "sumo-fcd": "netsim.traces.formats.sumo_fcd:SumoFcd",
-        "plt": "netsim.traces.formats.plt:Plt",
-        "cabspotting": "netsim.traces.formats.cabspotting:Cabspotting",
+        "plt": "netsim.traces.formats.text_tracks:Plt",
+        "cabspotting": "netsim.traces.formats.text_tracks:Cabspotting",
         "ns2": "netsim.traces.formats.ns2:Ns2",
         "csv": "netsim.traces.formats.csv_table:CsvTable",
     },

@@ -12,7 +12,7 @@ import numpy as np
 
 from netsim.clock import last_multiple
 from netsim.errors import BadInput
-from netsim.maps.plane import on_globe
+from netsim.maps import on_globe
 from netsim.units import FloatArray
 from scenarios.app.results.folder import csv_text
 from scenarios.app.results.read import Run, Table, clock_of, where

@@ -1,4 +1,4 @@
-"""GeoLife PLT: six lines of header, then latitude, longitude, 0, feet, days since 1899-12-30, date, time (GMT)."""
+"""Text with a point a line: GeoLife PLT and Cabspotting."""
 
 from pathlib import Path
 from typing import ClassVar, Literal
@@ -9,6 +9,7 @@ from netsim.safe import what_is
 from netsim.traces.formats.base import TraceFormat
 from netsim.traces.source import LAT, LON, Field, Source, files_in, read_fields, relative, stem
 from netsim.traces.table import FixBuilder, TrackPoints
+from netsim.traces.values import LATEST_EPOCH_S
 
 _HEADER_LINES = 6
 _DAY_OF_1970 = 25_569.0
@@ -44,3 +45,27 @@ def _user(path: str, file: str) -> tuple[str, str]:
     if folder.name.lower() == "trajectory":
         return folder.parent.name, str(folder.parent)
     return (folder.name, str(folder)) if what_is(path) == "folder" else (stem(file), file)
+
+
+_EPOCH = Field(3, "epoch seconds", 0.0, LATEST_EPOCH_S)
+
+
+class Cabspotting(TraceFormat):
+    """Cabspotting text, a file or a folder.
+
+    Files of a folder are called ``new_*.txt``; the user is the rest of the file's name. The oldest row comes first.
+    """
+
+    kind: Literal["cabspotting"] = "cabspotting"
+    content: ClassVar[str] = r"\A\s*-?\d+\.\d+ -?\d+\.\d+ [01] \d+\s*(\n|$)"
+    folder: ClassVar[str] = "new_*.txt*"
+    reference: ClassVar = "Piorkowski et al., CRAWDAD epfl/mobility, 2009"
+
+    def read(self, fixes: FixBuilder) -> None:
+        for file in files_in(fixes.path, self.folder):
+            columns = read_fields(Source(file, "Cabspotting"), (LAT, LON, _EPOCH))
+            if (np.diff(columns[3]) < 0).any():
+                columns = tuple(column[::-1] for column in columns)
+            line, lat_deg, lon_deg, time_s = columns
+            user = fixes.user(stem(file).removeprefix("new_"), relative(fixes.path, file))
+            fixes.add_track(file, user, TrackPoints(line, time_s, lat_deg, lon_deg))

@@ -1,1 +1,0 @@
-"""Map files: GeoJSON features, coordinate systems, the local plane."""
