@@ -1,21 +1,284 @@
-"""Images that UEs own from the start."""
+"""Images that UEs own from the start: collections read from IDX files, and partitions of them among devices."""
 
+from __future__ import annotations
+
+import gzip
+import math
+import zlib
+from abc import abstractmethod
 from dataclasses import replace
-from typing import Annotated, ClassVar, Literal, cast
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated, BinaryIO, ClassVar, Literal, cast
 
 import numpy as np
+import numpy.typing as npt
 from pydantic import Field
 
 from fl.data import RECORDS_ALONE, Data, TakenData
-from fl.data.collection import collection
-from fl.data.partition import PARTITIONS, LabelSkew, Partition, deal
 from fl.types import HeldOut, ImageFormat, Local
 from netsim.columns import frozen
 from netsim.errors import BadInput
-from netsim.part import FILE_NAME
+from netsim.part import FILE_NAME, OneOf, Part
 from netsim.rng import Rng
+from netsim.safe import opened, what_is
 from netsim.ues import Observations
 from netsim.units import FloatArray, IntArray
+
+Bytes = npt.NDArray[np.uint8]
+
+_UNSIGNED_BYTES = 0x0800  # of the magic number, plus the number of dimensions
+_MOST_BYTES = 2**31
+
+
+def read_idx(path: Path, dimensions: int) -> Bytes:
+    """Read the array of a file with the given number of dimensions.
+
+    Raises
+    ------
+    BadInput : one line: not there, not such a file, cut short, or with bytes left over.
+    """
+    head = 4 * (1 + dimensions)
+    try:
+        with opened(path, _MOST_BYTES + head) as raw:
+            packed = path.suffix == ".gz"
+            file = cast(BinaryIO, gzip.GzipFile(fileobj=raw)) if packed else raw
+            first = file.read(head)
+            words = np.frombuffer(first[: len(first) // 4 * 4], dtype=">u4")
+            shape = tuple(int(n) for n in words[1:])
+            size = math.prod(shape)
+            body = file.read(size + 1) if size <= _MOST_BYTES else b""
+    except (OSError, EOFError, zlib.error) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise BadInput(f"{path}: cannot be read ({reason}); fetch the file again") from None
+    if len(words) and words[0] != _UNSIGNED_BYTES + dimensions:
+        raise BadInput(
+            f"{path}: magic number {int(words[0])}, expected {_UNSIGNED_BYTES + dimensions} (unsigned bytes, "
+            f"{dimensions} dimension{'s' * (dimensions > 1)}); is it an IDX file of this kind?"
+        )
+    if len(first) < head or not 0 < size <= _MOST_BYTES or len(body) != size:
+        raise BadInput(
+            f"{path}: a header of {head} bytes says {' x '.join(map(str, shape))} numbers, and {len(body):,} bytes "
+            "follow; it is damaged, fetch the file again"
+        )
+    return np.frombuffer(body, dtype=np.uint8).reshape(shape)
+
+
+_NAMES = {
+    "images": ("-images-idx3-ubyte", "-images.idx3-ubyte"),
+    "labels": ("-labels-idx1-ubyte", "-labels.idx1-ubyte"),
+}
+_EVERY = 5  # every fifth image of each class of the digits is held out
+
+
+@frozen
+class Collection:
+    """Images (N, height * width), one byte a pixel, and their classes (N,), counted from 0: to train, and held out."""
+
+    format: ImageFormat
+    train: Bytes
+    label: IntArray
+    held_out: Bytes
+    held_out_label: IntArray
+
+    @property
+    def per_class(self) -> IntArray:
+        """Training images of each class (classes,)."""
+        return np.bincount(self.label, minlength=self.format.classes)
+
+
+@lru_cache(maxsize=2)
+def collection(folder: str | None) -> Collection:
+    """The collection of a folder of IDX files; of None: scikit-learn's digits.
+
+    The same folder is read once: files that change during a run are not noticed.
+    """
+    return _digits() if folder is None else _of_folder(Path(folder))
+
+
+def _digits() -> Collection:
+    """1,797 digits of 8 x 8 pixels; of each class every fifth is held out."""
+    from sklearn.datasets import load_digits
+
+    digits = load_digits()
+    pixels = np.rint(digits.data * (255.0 / 16.0)).astype(np.uint8)
+    label = digits.target.astype(np.int64)
+    place = np.zeros(len(label), dtype=np.int64)  # of each image within its class
+    for c in range(10):
+        place[label == c] = np.arange((label == c).sum())
+    out = place % _EVERY == _EVERY - 1
+    return Collection(ImageFormat(8, 8, 10), pixels[~out], label[~out], pixels[out], label[out])
+
+
+def _of_folder(folder: Path) -> Collection:
+    """MNIST, Fashion-MNIST, or files like theirs: train-* are learnt from, t10k-* held out."""
+    if what_is(folder) != "folder":
+        raise BadInput(f"learning.data.folder: {folder}: no such folder; give the one that holds the IDX files")
+    (train, label), (held, held_label) = (_pair(folder, name) for name in ("train", "t10k"))
+    if train.shape[1:] != held.shape[1:]:
+        sizes = " and ".join(f"{h} x {w}" for h, w in (train.shape[1:], held.shape[1:]))
+        raise BadInput(
+            f"{folder}: training and held-out images differ in size ({sizes}); they are not of one collection"
+        )
+    classes = int(label.max()) + 1
+    if held_label.max() >= classes:
+        raise BadInput(f"{folder}: class {int(held_label.max())} is held out and never trained; files are mixed up")
+    if classes < 2:
+        raise BadInput(f"{folder}: all training images have one class; there is nothing to learn")
+    height, width = train.shape[1:]
+    return Collection(
+        ImageFormat(height, width, classes),
+        train.reshape(len(train), -1),
+        label,
+        held.reshape(len(held), -1),
+        held_label,
+    )
+
+
+def _pair(folder: Path, name: str) -> tuple[Bytes, IntArray]:
+    """Images (n, height, width) and classes (n,) of one part of a collection."""
+    images, label = (read_idx(_file(folder, name, what), n) for what, n in (("images", 3), ("labels", 1)))
+    if len(images) != len(label):
+        raise BadInput(
+            f"{folder}: {len(images):,} {name} images and {len(label):,} labels; the files are not of one collection"
+        )
+    return images, label.astype(np.int64)
+
+
+def _file(folder: Path, name: str, what: str) -> Path:
+    for middle in _NAMES[what]:
+        for end in ("", ".gz"):
+            path = folder / f"{name}{middle}{end}"
+            if what_is(path) == "file":
+                return path
+    raise BadInput(f"learning.data.folder: {folder} holds no {name}{_NAMES[what][0]} or {name}{_NAMES[what][0]}.gz")
+
+
+class Partition(Part):
+    """Says how many images of each class every device holds; which ones is a matter of dealing (`deal`)."""
+
+    kind: str
+
+    @abstractmethod
+    def counts(self, size: IntArray, per_class: IntArray, rng: Rng) -> IntArray:
+        """Images of each class (K, classes) of devices that are to hold size (K,), of a collection that has per_class.
+
+        All devices together hold at most per_class; a device whose classes have run out holds fewer than its size.
+        """
+
+
+def deal(counts: IntArray, label: IntArray, rng: Rng) -> tuple[IntArray, IntArray]:
+    """Images (N,) of each device one after the other, and where each device begins (K + 1,).
+
+    Every class is a shuffled deck that is dealt from the top, device by device: no two devices share an image.
+    """
+    k, classes = counts.shape
+    owner = []
+    index = []
+    for c in range(classes):
+        deck = np.flatnonzero(label == c)
+        deck = deck[np.argsort(rng.keys("deck", c, len(deck)), kind="stable")]
+        owner.append(np.repeat(np.arange(k), counts[:, c]))
+        index.append(deck[: len(owner[-1])])
+    who = np.concatenate(owner)
+    which = np.concatenate(index)
+    order = np.argsort(who, kind="stable")
+    ptr = np.concatenate([[0], np.cumsum(counts.sum(axis=1))]).astype(np.int64)
+    return which[order], ptr
+
+
+class LabelSkew(Partition):
+    """The first `iid` UEs hold images of all classes, each of the others `labels` classes in equal numbers.
+
+    Classes are assigned to the skewed UEs in turn, in a random order, so the numbers of UEs per class differ by at most
+    one. The images of an IID UE are drawn at random from all images, no image twice. Of a class with fewer images left
+    than its UEs want they get equal numbers, and the rest from their other classes, as far as these last.
+    """
+
+    kind: Literal["label-skew"] = "label-skew"
+    iid: int = Field(default=3, ge=0, le=1_000_000)
+    """number of UEs that hold images of all classes"""
+    labels: int = Field(default=1, ge=1, le=256)
+    """number of classes of each other UE"""
+
+    reference: ClassVar = (
+        "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Section V; McMahan et al., "
+        "Communication-Efficient Learning of Deep Networks, 2017, Section 3"
+    )
+    example: ClassVar = {"kind": "label-skew", "iid": 1}
+
+    def counts(self, size: IntArray, per_class: IntArray, rng: Rng) -> IntArray:
+        devices = len(size)
+        classes = len(per_class)
+        if self.iid > devices:
+            raise BadInput(f"learning.data.partition.iid: {self.iid} IID devices of {devices}; take {devices} at most")
+        if self.labels > classes:
+            raise BadInput(
+                f"learning.data.partition.labels: {self.labels} classes a device, the images have {classes}; take fewer"
+            )
+        counts = np.zeros((devices, classes), dtype=np.int64)
+        left = per_class.copy()
+        for k in range(self.iid):
+            counts[k] = rng.generator("images", k).multivariate_hypergeometric(left, min(size[k], left.sum()))
+            left -= counts[k]
+        order = np.argsort(rng.keys("classes", 0, classes), kind="stable")
+        skewed = np.arange(self.iid, devices)
+        held = order[((skewed - self.iid)[:, None] * self.labels + np.arange(self.labels)) % classes]
+        while True:
+            lacking, there = (size - counts.sum(axis=1))[skewed, None], left[held] > 0  # (skewed, 1), (skewed, labels)
+            among = np.maximum(there.sum(axis=1, keepdims=True), 1)
+            wanted = there * (lacking // among + (np.cumsum(there, axis=1) <= lacking % among))
+            if not wanted.any():
+                return counts
+            for c in range(classes):
+                who, which = np.nonzero(held == c)
+                got = _fairly(wanted[who, which], int(left[c]))
+                counts[skewed[who], c] += got
+                left[c] -= got.sum()
+
+
+def _fairly(wanted: IntArray, there: int) -> IntArray:
+    """Share a number fairly (n,): each gets what it wants, or as many as any other that lacks some, or one more."""
+    got = np.zeros_like(wanted)
+    for at, i in enumerate(np.argsort(wanted, kind="stable").tolist()):
+        got[i] = min(int(wanted[i]), there // (len(wanted) - at))
+        there -= int(got[i])
+    return got
+
+
+_LEAST = 1e-300  # share of a class, so that some class is left to draw from when all others have run out
+
+
+class Dirichlet(Partition):
+    """Each UE draws its class shares from Dirichlet(alpha, ..., alpha), and its images from these shares.
+
+    A small alpha gives few classes per UE, a large one nearly equal shares. UEs draw one after the other, and no image
+    twice: of a class that has run out a UE takes none, and its shares of the other classes grow in proportion. The more
+    of the images are dealt, the more the last UEs hold what is left.
+    """
+
+    kind: Literal["dirichlet"] = "dirichlet"
+    alpha: float = Field(default=0.5, ge=1e-3, le=1e6)
+    """concentration parameter of the Dirichlet distribution"""
+
+    reference: ClassVar = "Hsu, Qi, Brown, Measuring the Effects of Non-Identical Data Distribution, 2019, Section 3"
+
+    def counts(self, size: IntArray, per_class: IntArray, rng: Rng) -> IntArray:
+        counts = np.zeros((len(size), len(per_class)), dtype=np.int64)
+        left = per_class.copy()
+        for k, own in enumerate(counts):
+            draw = rng.generator("shares", k)
+            share = np.maximum(draw.dirichlet(np.full(len(left), self.alpha)), _LEAST)
+            while (lacking := min(size[k] - own.sum(), left.sum())) > 0:
+                there = share * (left > 0)
+                taken = np.minimum(draw.multinomial(lacking, there / there.sum()), left)
+                own += taken
+                left -= taken
+        return counts
+
+
+PARTITIONS = OneOf("partition", LabelSkew, Dirichlet)
+
 
 Count = Annotated[int, Field(ge=1, le=100_000_000)]
 

@@ -8,8 +8,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pytest
 
-from fl.availability import AVAILABILITIES, AtHome, Conditions
-from fl.availability.energy import Battery, Charge, Charging
+from fl.availability import AVAILABILITIES, AtHome, Battery, Charge, Charging, Conditions
 from netsim.clock import DAY_S
 from netsim.errors import BadInput
 from netsim.rng import Streams

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from fl.aggregation.weights import Uniform
+from fl.aggregation import Uniform
 from fl.defenses.clip import AdaptiveClip, Clip
 from fl.defenses.gaussian import CentralGaussian, CentralState, Gaussian
 from fl.learners.rsrp_net import RsrpNet

@@ -5,7 +5,7 @@ import pytest
 import shapely
 
 from fl.learners.rsrp_net import RsrpNet
-from fl.priors.coverage import Coverage, _mean_depth_m
+from fl.priors import Coverage, _mean_depth_m
 from fl.types import Public
 from netsim.base_stations import sites
 from netsim.build import build_world

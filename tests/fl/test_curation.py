@@ -7,10 +7,7 @@ import pytest
 from scipy import stats
 from sklearn.cluster import DBSCAN
 
-from fl.curation import CURATIONS
-from fl.curation.batches import DiverseBatch, FarthestBatch
-from fl.curation.gan import Gan
-from fl.curation.geo_ind import GeoIndistinguishable, planar_laplace
+from fl.curation import CURATIONS, DiverseBatch, FarthestBatch, Gan, GeoIndistinguishable, planar_laplace
 from fl.dbscan import dbscan
 from fl.privacy.ledger import Ledger
 from fl.types import Local, MetricSpend, Public, RoundContext
@@ -216,7 +213,7 @@ class TestGan:
     def test_rows_beyond_one_block_are_trained_too(self, monkeypatch):
         data = local(*[commuter(40, i) for i in range(5)])
         together = apply(Gan(steps=5), data).local.x
-        monkeypatch.setattr("fl.curation.gan._ROWS", 2)
+        monkeypatch.setattr("fl.curation._ROWS", 2)
         np.testing.assert_allclose(apply(Gan(steps=5), data).local.x, together, rtol=1e-9)
         assert (together != data.x).all()
 

@@ -13,7 +13,7 @@ from fl.attacks.posterior import Posterior
 from fl.density.esprit import Lattice, kernel_place, read_waves
 from fl.density.surfaces import band_probability, in_family, kernel_density, largest_bandwidth_m, shortest_interval_s
 from fl.learners.density import Density, rank_correlation
-from fl.query.policies import Custom, Strict
+from fl.query import Custom, Strict
 from fl.types import HeldOut, Local, Public, Request, RoundContext
 from netsim.geometry import Area
 from netsim.rng import Streams

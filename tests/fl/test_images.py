@@ -11,9 +11,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from fl.data.collection import collection, read_idx
-from fl.data.images import Images
-from fl.data.partition import Dirichlet, LabelSkew
+from fl.data.images import Dirichlet, Images, LabelSkew, collection, read_idx
 from fl.learners.image_net import ImageNet
 from fl.networks.classifiers import Cnn, Perceptron
 from fl.networks.sgd_classification import Classifier, DeviceSteps

@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from fl.aggregation.weights import Uniform
+from fl.aggregation import Uniform
 from fl.defenses.gaussian import CentralGaussian
 from fl.learning import Learning
 from fl.privacy import rdp

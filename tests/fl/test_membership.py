@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fl.attacks.base import View
-from fl.data.images import Images
+from fl.data.images import Dirichlet, Images, LabelSkew
 from fl.data.measured import Measured
-from fl.data.partition import Dirichlet, LabelSkew
 from fl.learners.image_net import ImageNet
 from fl.learners.rsrp_net import RsrpNet
 from fl.membership.audit import Membership, audit

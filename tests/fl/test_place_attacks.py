@@ -16,7 +16,7 @@ from fl.attacks.span import Span, directions, parts, principal, principal_of_col
 from fl.attacks.threat import Threat
 from fl.learners.rsrp_net import RsrpNet
 from fl.learning import Learning
-from fl.server_optimiser.momentum import FedAvgM
+from fl.server_optimiser import FedAvgM
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import DenseUpdates, Local, Public, Received, RoundContext
 from netsim.checkpoint import from_tree, load_tree, save_tree, to_tree

@@ -12,8 +12,7 @@ from fl.data.measured import Measured
 from fl.learners.rsrp_net import RsrpNet
 from fl.learning import Learning
 from fl.round.merge import _change
-from fl.server_optimiser import FedAvgStep
-from fl.server_optimiser.momentum import FedAdam, FedAvgM, FedYogi
+from fl.server_optimiser import FedAdam, FedAvgM, FedAvgStep, FedYogi
 
 EVERY = [FedAvgStep(learning_rate=0.3), FedAvgM(learning_rate=0.3), FedAdam(), FedYogi()]
 ALL = np.ones(2, dtype=bool)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import wasserstein_distance
 
-from fl.aggregation.weights import Beda, Wasserstein, effective, shares
+from fl.aggregation import Beda, Wasserstein, effective, shares
 from fl.types import DenseUpdates, ImageFormat, Local, Public, Received, RoundContext
 from netsim.columns import row_id
 from netsim.errors import BadInput

@@ -9,7 +9,7 @@ import pytest
 
 from fl.data.hold_out import Sessions
 from fl.data.measured import Measured
-from fl.query.policies import Custom, shortest_interval_s
+from fl.query import Custom, shortest_interval_s
 from fl.tracking.history import LEAST_ROUNDS, Lifetimes
 from fl.tracking.linking import Book
 from fl.types import Public, Request, RoundContext

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fl.aggregation.weights import Uniform
+from fl.aggregation import Uniform
 from fl.availability import HOMES
 from fl.learning import Learning
 from fl.radio_map.grid import CELLS

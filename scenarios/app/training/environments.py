@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from fl.availability.energy import Battery
+from fl.availability import Battery
 from fl.defenses.budgeted import Budgeted
 from fl.defenses.noise_switch import NoiseSwitch
 from fl.power.bound import PowerLoss

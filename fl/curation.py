@@ -1,0 +1,341 @@
+"""The curation slot: processing of a UE's data of the round before training."""
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from fl.types import Curated, Local, MetricSpend, RoundContext, State
+from netsim.columns import row_id
+from netsim.part import Named, OneOf
+from netsim.rng import Rng
+from netsim.units import FloatArray, IntArray
+
+UNTOUCHED = "untouched places"  # what data with positions offer, until a step of curation depends on them
+
+
+class Curation(Named):
+    """One step of a chain on the local data of all UEs; a step that adds noise spends privacy in its own unit."""
+
+    role: ClassVar[str] = "curation"
+    kind: str
+    by_place: ClassVar[bool] = False
+    """whether the selection or the change of a record depends on the positions of the UE's records"""
+
+    @property
+    def displacement_per_m(self) -> float | None:
+        """epsilon of the planar Laplace noise that it adds to places, a public setting; None: it adds none."""
+        return None
+
+    def start(self, n_ue: int) -> State:
+        """The first state; None for a step without memory."""
+        return None
+
+    @abstractmethod
+    def apply(self, local: Local, facts: RoundContext, state: State, rng: Rng) -> Curated:
+        """The curated data of all devices, with the same rows; they may become empty."""
+
+
+class RandomBatch(Curation):
+    """Keeps `num` samples of each UE, drawn uniformly without replacement (all, if it has fewer)."""
+
+    kind: Literal["random"] = "random"
+    num: int = Field(ge=1)
+    """number of samples kept per UE and round"""
+
+    reference: ClassVar = "control of Bakopoulou et al., Location Leakage in Federated Signal Maps"
+    example: ClassVar = {"kind": "random", "num": 5}
+
+    def apply(self, local: Local, facts: RoundContext, state: State, rng: Rng) -> Curated:
+        keep = np.zeros(len(local.x), dtype=bool)
+        for row, owner in enumerate(row_id(local.ue, local.model).tolist()):
+            order = np.argsort(rng.keys("pick", owner, int(local.count[row])), kind="stable")
+            keep[local.ptr[row] + order[: self.num]] = True
+        return Curated(local.keep(keep), state)
+
+
+class ClusterBatch(Curation):
+    """Keeps samples of the DBSCAN clusters of a UE's positions; `chosen` of the subclass names them.
+
+    A row without any cluster keeps one random sample and counts as `fallback`.
+    """
+
+    eps_m: float = Field(default=50.0, gt=0, le=1e6)
+    """eps of DBSCAN: samples at most this far apart are neighbours, m"""
+    min_samples: int = Field(default=5, ge=1, le=1_000_000)
+    """min_samples of DBSCAN: number of neighbours, the sample included, of a core sample"""
+
+    by_place: ClassVar = True
+    needs: ClassVar = {"positions": "it works on places; these data have none"}
+
+    @abstractmethod
+    def chosen(self, position_m: FloatArray, cluster: IntArray, mean_m: FloatArray, lot: FloatArray) -> IntArray:
+        """Indices of samples at positions (n, 2), of clusters (n,) with means (k, 2), -1 for none; lot (n,) uniform."""
+
+    def apply(self, local: Local, facts: RoundContext, state: State, rng: Rng) -> Curated:
+        from fl.dbscan import dbscan  # compiled: not for readers of scenarios
+
+        n = len(local.ue)
+        keep = np.zeros(len(local.x), dtype=bool)
+        clusters = np.zeros(n, dtype=np.int64)
+        noise = np.zeros(n, dtype=np.int64)
+        owner = row_id(local.ue, local.model).tolist()
+        for row in np.flatnonzero(local.count):
+            start = local.ptr[row]
+            stop = local.ptr[row + 1]
+            position_m = local.x[start:stop]
+            cluster = dbscan(position_m, self.eps_m, self.min_samples)
+            clusters[row], noise[row] = cluster.max() + 1, (cluster < 0).sum()
+            if clusters[row] == 0:
+                keep[start + rng.keys("one", owner[row], len(cluster)).argmin()] = True
+                continue
+            count = np.bincount(cluster + 1)[1:]
+            total = [np.bincount(cluster + 1, weights=axis)[1:] for axis in position_m.T]
+            lot = rng.keys("pick", owner[row], len(cluster))
+            keep[start + self.chosen(position_m, cluster, np.stack(total, axis=1) / count[:, None], lot)] = True
+        fallback = (local.count > 0) & (clusters == 0)
+        return Curated(local.keep(keep), state, clusters=clusters, noise=noise, fallback=fallback)
+
+
+class DiverseBatch(ClusterBatch):
+    """Keeps, of each DBSCAN cluster of a UE's positions, the sample nearest to the cluster's mean.
+
+    Long stays then have the same weight as short ones, and the mean of the kept samples differs from the mean of the
+    measured ones. A row without any cluster keeps one random sample and counts as `fallback`. Of samples at the same
+    distance from the mean the first is kept.
+
+    The step selects true samples and adds no noise, so there is no privacy guarantee. If `eps_m` is too large, all
+    clusters merge, and the one remaining sample is the nearest to the mean, which leaks most. The same number of random
+    samples (`random`) has much of the effect. Fewer than `min_samples` samples form no cluster.
+    """
+
+    kind: Literal["diverse-batch"] = "diverse-batch"
+
+    reference: ClassVar = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Diverse Batch"
+
+    def chosen(self, position_m: FloatArray, cluster: IntArray, mean_m: FloatArray, lot: FloatArray) -> IntArray:
+        """The sample of each cluster that is nearest to the cluster's mean."""
+        order = np.lexsort((np.linalg.norm(position_m - mean_m[cluster], axis=1), cluster))
+        kinds, first = np.unique(cluster[order], return_index=True)
+        return order[first[kinds >= 0]]
+
+
+class FarthestBatch(ClusterBatch):
+    """Keeps `num` samples of each UE from the DBSCAN clusters farthest from the mean of its data of the round.
+
+    Clusters in order of decreasing distance from their mean to the mean of all samples, noise included; in a cluster
+    samples in random order. If all clusters together have fewer than `num` samples, all of those are kept. A row
+    without any cluster keeps one random sample and counts as `fallback`.
+
+    The step selects true samples and adds no noise, so there is no privacy guarantee. It moves an estimate of the mean
+    towards another true place: on days between home and work towards one of the two. With `num: 1` one true location is
+    used. Compare it with the same number of random samples (`random`).
+    """
+
+    kind: Literal["farthest-batch"] = "farthest-batch"
+    num: int = Field(ge=1)
+    """number of samples kept per UE and round"""
+
+    reference: ClassVar = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Farthest Batch"
+    example: ClassVar = {"kind": "farthest-batch", "num": 5}
+
+    def chosen(self, position_m: FloatArray, cluster: IntArray, mean_m: FloatArray, lot: FloatArray) -> IntArray:
+        away_m = np.linalg.norm(mean_m - position_m.mean(axis=0), axis=1)
+        rank = np.argsort(np.argsort(-away_m, kind="stable"))
+        member = np.flatnonzero(cluster >= 0)
+        return member[np.lexsort((lot[member], rank[cluster[member]]))[: self.num]]
+
+
+class GeoIndistinguishable(Curation):
+    r"""Adds planar Laplace noise to every position, independently of all others.
+
+    Density (epsilon^2 / 2 pi) e^(-epsilon |noise|): the radius is Gamma(2, 1 / epsilon_per_m), 2 / epsilon_per_m metres
+    in the mean, the angle uniform.
+
+    One location: for two true places d metres apart the probabilities of any output differ by at most a factor
+    e^(epsilon_per_m d). Places up to about 1 / epsilon_per_m apart are hard to distinguish; distant places can be
+    distinguished. All locations of a UE: displaced by d_1, d_2, ... metres, the factor is e^(epsilon_per_m sum d_i), so
+    the ledger adds epsilon_per_m for each of them. The guarantee is per location, not per user, and averaging weakens
+    it: the error of the mean of n noisy positions is that of one, divided by sqrt(n).
+
+    The guarantee covers positions only. Labels, times and the number of samples do not change, and a label (RSRP)
+    measured at the true place depends on it. After a step that selects samples by position the guarantee would not
+    cover the selection, so such a chain is refused. It holds for real numbers; rounding to doubles is not analysed.
+    """
+
+    kind: Literal["geo-indistinguishable"] = "geo-indistinguishable"
+    epsilon_per_m: float = Field(ge=1e-9, le=1e9)
+    """privacy level of one location, per metre"""
+    inside: Literal["keep", "clip"] = "keep"
+    """noisy positions outside the area: keep them, or clip each to the nearest point of the border, which costs no
+    privacy and biases the mean towards the centre"""
+
+    reference: ClassVar = "Andrés, Bordenabe, Chatzikokolakis, Palamidessi, Geo-Indistinguishability, CCS 2013"
+    example: ClassVar = {"kind": "geo-indistinguishable", "epsilon_per_m": 0.01}
+    needs: ClassVar = {
+        "positions": "it works on places; these data have none",
+        UNTOUCHED: "a step before it depends on the true places, and its epsilon does not cover that; put it first",
+    }
+    offers: ClassVar = frozenset({"location spend"})
+
+    @property
+    def displacement_per_m(self) -> float:
+        return self.epsilon_per_m
+
+    def apply(self, local: Local, facts: RoundContext, state: State, rng: Rng) -> Curated:
+        owner = row_id(local.ue, local.model)
+        row = local.row_of_sample
+        x = local.x + planar_laplace(self.epsilon_per_m, owner[row], np.arange(len(row)) - local.ptr[row], rng)
+        if self.inside == "clip":
+            x = np.clip(x, facts.public.area.low_m, facts.public.area.high_m)
+        spend = MetricSpend(
+            mechanism=self.label,
+            ue=local.ue,
+            model=local.model,
+            points=local.count,
+            epsilon_per_m=np.full(len(local.ue), self.epsilon_per_m),
+        )
+        return Curated(replace(local, x=x), state, [spend])
+
+
+def planar_laplace(epsilon_per_m: float, owner: IntArray, item: IntArray, rng: Rng) -> FloatArray:
+    """Displacements in metres (n, 2), one for each owner and item [Andrés 2013, Sec. 4.1]."""
+    radius_m = rng.exponential("radius", owner, (2,), item).sum(axis=1) / epsilon_per_m
+    angle = 2 * np.pi * rng.uniform("angle", owner, (), item)
+    return np.asarray(radius_m[:, None] * np.stack([np.cos(angle), np.sin(angle)], axis=1))
+
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+_NOISE = 2  # random numbers that the generator is given with each position
+_ADVERSARY_STEPS = 2  # for each of the generator
+_ROWS = 512  # devices trained at once
+_SMALLEST_M = 1.0  # scale of an axis along which a device did not move
+
+
+class Gan(Curation):
+    """Displaces every position with a generator that is trained against an adversary on the UE.
+
+    On each UE, from its own data of the round: x' = x + G(x, noise), an adversary A predicts x from x', and
+
+        min_G  rho E|x' - x|^2 - (1 - rho) min(E|A(x') - x|^2, cap),    min_A  E|A(x') - x|^2,
+
+    with positions standardised by the UE's own mean and deviation (at least 1 m) of each axis. A takes two steps for
+    each step of G; both have one hidden layer (tanh) and are trained with Adam. A smaller `rho` gives larger
+    displacements, with a sharp transition: for a commuter about 10 m at 0.5 and 400 m at 0.4.
+
+    There is no privacy guarantee and no spend: another adversary that knows the generator or averages may do better
+    than the one used in training. The protection is weak, because displacements have all directions and the mean hardly
+    changes. Only positions are displaced; labels, times and the number of samples do not change.
+    """
+
+    kind: Literal["gan"] = "gan"
+    rho: float = Field(default=0.2, gt=0, lt=1)
+    """weight of small displacements; 1 - rho is the weight of the adversary's error"""
+    cap: float = Field(default=4.0, gt=0, le=1e6)
+    """upper limit of the adversary's squared error in the loss (an adversary without information has 2)"""
+    hidden: int = Field(default=32, ge=1, le=4096)
+    """hidden units of each network"""
+    steps: int = Field(default=500, ge=1, le=100_000)
+    """training steps of the generator"""
+    batch_size: int = Field(default=128, ge=1, le=65_536)
+    """samples of a training step, drawn with replacement"""
+    learning_rate: float = Field(default=1e-3, gt=0, le=1)
+    """learning rate of Adam for the generator"""
+    adversary_learning_rate: float = Field(default=3e-3, gt=0, le=1)
+    """learning rate of Adam for the adversary"""
+
+    reference: ClassVar = "Bakopoulou et al., Location Leakage in Federated Signal Maps, GAN baseline"
+    example: ClassVar = {"kind": "gan", "steps": 20}
+    by_place: ClassVar = True
+    needs: ClassVar = {"positions": "it works on places; these data have none"}
+
+    def apply(self, local: Local, facts: RoundContext, state: State, rng: Rng) -> Curated:
+        x = local.x.copy()
+        rows = np.flatnonzero(local.count)
+        for at in range(0, len(rows), _ROWS):
+            some = rows[at : at + _ROWS]
+            pieces = [local.x[local.ptr[r] : local.ptr[r + 1]] for r in some]
+            moved = self._moved(pieces, row_id(local.ue, local.model)[some], rng)
+            for r, piece in zip(some, moved, strict=True):
+                x[local.ptr[r] : local.ptr[r + 1]] = piece
+        return Curated(replace(local, x=x), state)
+
+    def _moved(self, pieces: list[FloatArray], owner: IntArray, rng: Rng) -> list[FloatArray]:
+        """Each device's positions (count, 2), moved. Networks are stacked (k, ...) and do not touch each other."""
+        import torch
+
+        mean = [p.mean(axis=0) for p in pieces]
+        scale = [np.maximum(p.std(axis=0), _SMALLEST_M) for p in pieces]
+        z = [(p - m) / s for p, m, s in zip(pieces, mean, scale, strict=True)]
+        count = np.array([len(p) for p in z])
+        first = np.cumsum([0, *(len(p) for p in z[:-1])])
+        flat = torch.from_numpy(np.concatenate(z))
+        generator = _network("generator", (2 + _NOISE, self.hidden, 2), owner, rng)
+        adversary = _network("adversary", (2, self.hidden, 2), owner, rng)
+        improve = torch.optim.Adam(generator, self.learning_rate, fused=True)
+        predict = torch.optim.Adam(adversary, self.adversary_learning_rate, fused=True)
+
+        def batches(step: int) -> "Iterator[tuple[Tensor, Tensor]]":
+            """Positions (k, batch, 2) and noise beside them, for every turn of a step."""
+            turns = 1 + _ADVERSARY_STEPS
+            unit = rng.uniform("batch", owner, (turns, self.batch_size), step)
+            index = torch.from_numpy(first[:, None, None] + (unit * count[:, None, None]).astype(np.int64))
+            noise = torch.from_numpy(rng.normal("noise", owner, (turns, self.batch_size, _NOISE), step))
+            yield from ((flat[index[:, turn]], noise[:, turn]) for turn in range(turns))
+
+        for step in range(self.steps):
+            (x, noise), *others = batches(step)
+            for seen, beside in others:
+                with torch.no_grad():
+                    shown = seen + _apply(generator, seen, beside)
+                predict.zero_grad()
+                torch.autograd.backward(_error(_apply(adversary, shown), seen).sum())
+                predict.step()
+            shown = x + _apply(generator, x, noise)
+            misled = _error(_apply(adversary, shown), x).clamp(max=self.cap)
+            improve.zero_grad()
+            torch.autograd.backward((self.rho * _error(shown, x) - (1 - self.rho) * misled).sum())
+            improve.step()
+        moved = []
+        for i, p in enumerate(pieces):
+            noise = torch.from_numpy(rng.normal("moved", owner[i : i + 1], (len(p), _NOISE)))
+            with torch.no_grad():
+                shift = _apply([w[i : i + 1] for w in generator], torch.from_numpy(z[i][None]), noise)[0]
+            moved.append(p + scale[i] * shift.numpy())
+        return moved
+
+
+def _network(what: str, sizes: tuple[int, ...], owner: IntArray, rng: Rng) -> "list[Tensor]":
+    """Glorot-uniform weights and zero biases, one network an owner: [W (k, in, out), b (k, 1, out), ...]."""
+    import torch
+
+    layers = []
+    for i, (a, b) in enumerate(pairwise(sizes)):
+        unit = rng.uniform(what, owner, (a, b), i)
+        layers.append(torch.from_numpy((2 * unit - 1) * np.sqrt(6 / (a + b))).requires_grad_())
+        layers.append(torch.zeros(len(owner), 1, b, dtype=torch.float64).requires_grad_())
+    return layers
+
+
+def _apply(network: "list[Tensor]", x: "Tensor", noise: "Tensor | None" = None) -> "Tensor":
+    """The networks' outputs (k, B, 2) for inputs x (k, B, 2), with noise beside them."""
+    import torch
+
+    if noise is not None:
+        x = torch.cat([x, noise], dim=2)
+    w1, b1, w2, b2 = network
+    return torch.baddbmm(b2, torch.tanh(torch.baddbmm(b1, x, w1)), w2)
+
+
+def _error(guess: "Tensor", truth: "Tensor") -> "Tensor":
+    """Mean squared distance of each device (k,)."""
+    return ((guess - truth) ** 2).sum(dim=2).mean(dim=1)
+
+
+CURATIONS = OneOf("curation", RandomBatch, DiverseBatch, FarthestBatch, GeoIndistinguishable, Gan)
