@@ -7,8 +7,9 @@ in this order.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import isnan
 
 import numpy as np
@@ -18,15 +19,15 @@ from fl.leakage.reliability import Reliability, moved_auc, near_auc, reliability
 from fl.leakage.tracks import MOST_NAMED
 from fl.learners.density import Density
 from fl.types import rank_of_place
-from netsim.columns import no_ints, row_id
+from netsim.clock import DAY_S
+from netsim.columns import row_id
 from netsim.geometry import Area
 from netsim.units import BoolArray, FloatArray
 from scenarios.app.results import summary_keys as keys
-from scenarios.app.results.read import Table, where
+from scenarios.app.results.read import Table, one, where
 from scenarios.app.results.statistics import half_width, mean_of, row_numbers
 from scenarios.app.study import Record
 
-DAY_S = 86_400.0
 PLACES = ("home", "work", "both")
 _FEW_UES = 5
 
@@ -40,47 +41,38 @@ def named_share(summary: Record, name: str) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-def last_of(table: Table, model: np.ndarray | None = None) -> Table:
-    """The last row of each track (UE, model); or, with one number for all models, of each UE."""
-    if not len(table["ue"]):
-        return table
-    track = row_id(table["ue"], table["model"] if model is None else model)
-    _, reverse = np.unique(track[::-1], return_index=True)
-    rows = np.sort(len(track) - 1 - reverse)
-    return where(table, rows)
+def last_of(table: Table) -> Table:
+    """The last row of each track (UE, model)."""
+    _, reverse = np.unique(row_id(table["ue"], table["model"])[::-1], return_index=True)
+    return where(table, np.sort(len(table["ue"]) - 1 - reverse))
 
 
-def anywhere_m(updates: Table, leakage: Table, learner: object, area_m: tuple[float, float, float, float]) -> float:
+def anywhere_m(updates: Table, leakage: Table, learner: object, area: Area) -> float:
     """Mean distance from true centroids (2,000 of them, evenly taken) to places spread evenly over the area.
 
     Of an attacked density: from those that were estimated, to the points of its grid that lie in the area: its places
     are what a constant answer names.
     """
-    if not isinstance(learner, Density) or not len(leakage["ue"]):
-        unit = (np.arange(40) + 0.5) / 40
-        x, y = (low + unit * (high - low) for low, high in zip(area_m[:2], area_m[2:], strict=True))
-        return _mean_away_m(updates, x, y)
-    heard = row_numbers(where(leakage, leakage["heard"] == 1))
-    low, high = np.array(learner.area_m or area_m).reshape(2, 2)
-    x, y = (np.linspace(low[k], high[k], n) for k, n in enumerate((*learner.grid, 0)[:2]))
-    y = y if len(y) else (low[1:] + high[1:]) / 2
-    x, y = (v[(v >= area_m[k]) & (v <= area_m[k + 2])] for k, v in enumerate((x, y)))
-    x, y = (v[_evenly(len(v), 100)] for v in (x, y))
-    return _mean_away_m(where(updates, np.isin(row_numbers(updates), heard)), x, y)
-
-
-def _mean_away_m(updates: Table, x: np.ndarray, y: np.ndarray) -> float:
-    """Mean distance from true centroids (2,000 of them, evenly taken) to all points of x (p,) and y (q,)."""
-    known = np.flatnonzero(np.isfinite(updates["x_m"]))
-    known = known[_evenly(len(known), 2000)]
-    centroids = zip(updates["x_m"][known], updates["y_m"][known], strict=True)
-    away = [np.hypot(x_m - x[:, None], y_m - y).mean() for x_m, y_m in centroids if len(x) and len(y)]
-    return mean_of(np.array(away))
+    x, y = area.sample((np.arange(40) + 0.5)[:, None] / 40).T
+    if isinstance(learner, Density) and len(leakage["ue"]):
+        grid = Area(*learner.area_m) if learner.area_m else area
+        x, y = (
+            np.linspace(low, high, n) if n else (low + high)[None] / 2  # a line runs through the centre
+            for low, high, n in zip(grid.low_m, grid.high_m, (*learner.grid, 0), strict=False)
+        )
+        x = x[(x >= area.x_min_m) & (x <= area.x_max_m)]
+        y = y[(y >= area.y_min_m) & (y <= area.y_max_m)]
+        x, y = (v[_evenly(len(v), 100)] for v in (x, y))
+        heard = row_numbers(where(leakage, leakage["heard"] == 1))
+        updates = where(updates, np.isin(row_numbers(updates), heard))
+    known = np.column_stack([updates["x_m"], updates["y_m"]])[np.isfinite(updates["x_m"])]
+    known = known[_evenly(len(known), 2000 if len(x) * len(y) else 0)]
+    return mean_of(np.array([np.hypot(x_m - x[:, None], y_m - y).mean() for x_m, y_m in known]))
 
 
 def _evenly(n: int, most: int) -> np.ndarray:
     """At most so many of n indices, evenly taken."""
-    return np.linspace(0, n - 1, min(n, most)).astype(int) if n else no_ints()
+    return np.linspace(0, n - 1, min(n, most)).astype(int)
 
 
 def guess_rows(leakage: Table, labels: Sequence[str]) -> Table:
@@ -91,28 +83,21 @@ def guess_rows(leakage: Table, labels: Sequence[str]) -> Table:
     return rows | {"guess_sqrt_sw1": np.sqrt(rows["guess_sw1_m"])}
 
 
-def attack_rows(rows: Table, centre: Mapping[str, np.ndarray]) -> dict[str, Table]:
+def attack_rows(rows: Table, centre_m: dict[int, float]) -> dict[str, Table]:
     """What measures of one attack are taken from, by name, of its rows of `leakage`.
 
-    centre : `row`, the numbers of updates, and `centre_m`, the distance of their true centroids from the map's centre.
+    centre_m : number of an update -> distance of its true centroid from the map's centre.
     """
     heard = where(rows, rows["heard"] == 1)
-    last = last_of(rows)
     for error in ("error_m", "selected_error_m"):
         heard[error] = np.where(heard["diverged"] == 1, np.inf, heard[error])
-    of = {"compared": rows, "heard": heard, "last": last, "less centre": _less_centre(heard, centre)}
-    steps = where(heard, np.isfinite(heard["step_error_m"]))
-    if (heard["places"] > 0).any():
-        of["places"] = heard
-    return of | ({"walks": last_of(steps)} if len(steps["ue"]) else {})
-
-
-def _less_centre(heard: Table, centre: Mapping[str, np.ndarray]) -> Table:
-    """Error less that of the map's centre; an estimate that diverged counts as this baseline."""
-    order = np.argsort(centre["row"])
-    at = order[np.searchsorted(centre["row"][order], row_numbers(heard))]
-    less = np.where(np.isinf(heard["error_m"]), 0.0, heard["error_m"] - centre["centre_m"][at])
-    return _paired(heard, less)
+    # an estimate that diverged counts as the map's centre
+    nearer = heard["error_m"] - np.array([centre_m[row] for row in row_numbers(heard).tolist()])
+    less = _paired(heard, np.where(np.isinf(heard["error_m"]), 0.0, nearer))
+    steps = last_of(where(heard, np.isfinite(heard["step_error_m"])))
+    of = {"compared": rows, "heard": heard, "last": last_of(rows), "less centre": less}
+    of |= {"places": heard} if (heard["places"] > 0).any() else {}
+    return of | ({"walks": steps} if len(steps["ue"]) else {})
 
 
 def _paired(rows: Table, less: FloatArray) -> Table:
@@ -124,8 +109,8 @@ def _paired(rows: Table, less: FloatArray) -> Table:
     _, of = np.unique(unit, return_inverse=True)
     each = np.bincount(of, weights=less[known]) / np.bincount(of)
     mean = mean_of(each)
-    ends = {"mean": mean, "low": mean - half_width(each), "high": mean + half_width(each)}
-    return {name: np.array([end]) for name, end in ends.items()}
+    half = half_width(each)
+    return one(mean=mean, low=mean - half, high=mean + half)
 
 
 def ever_named(rows: Table, homes: np.ndarray, hit_radius_m: float) -> Table:
@@ -167,12 +152,12 @@ class Truth:
 
     def known(self) -> BoolArray:
         """Whether each UE has a home, a workplace, and both (n, 3)."""
-        return _and_both(np.asarray(np.isfinite(self.place_m).all(axis=2)))
+        return _and_both(np.isfinite(self.place_m).all(axis=2))
 
     def hits(self, named_m: FloatArray) -> BoolArray:
         """What named places (k, 2), NaN where there is none, find of each UE: (n, 3)."""
         away_m = np.linalg.norm(named_m - self.place_m[:, :, None], axis=-1)  # (n, place, named)
-        return _and_both(np.asarray(np.any(away_m <= self.hit_radius_m, axis=2)))
+        return _and_both((away_m <= self.hit_radius_m).any(axis=2))
 
 
 def _and_both(flags: np.ndarray) -> BoolArray:
@@ -191,18 +176,12 @@ def named_rows(
     if not len(truth.ue):
         return {}
     of = _rows(truth, ("hit", "shuffled"), _scored(truth, named, attacked))
-    for k, place in enumerate(PLACES[:2]):
-        of[place]["spoken"] = _spoken(named, truth, k + 1)[truth.known()[:, k]]
+    rank = _ranks(named)
+    for k, place in enumerate(PLACES[:2]):  # where an attack does not say which is which, any place is an answer
+        spoken = np.isin(truth.ue, named["ue"][(rank == k + 1) | (named["place"] == "")])
+        of[place]["spoken"] = spoken[truth.known()[:, k]]
     of["home"]["day"] = _named_from_day(rows, truth.ue[truth.known()[:, 0]], truth.hit_radius_m, requested_s)
     return of
-
-
-def densest_rows(named: Table, truth: Truth, attacked: FloatArray) -> dict[str, Table]:
-    """What one attack names of UEs without a home, as `named_rows`."""
-    if not len(truth.ue):
-        return {}
-    own, of_others = _scored(truth, named, attacked)
-    return {"densest": {"hit": own[:, 0], "shuffled": of_others[:, 0]}}
 
 
 def chance_rows(truth: Truth, area: Area, ue: FloatArray, points_m: FloatArray, width_m: float) -> dict[str, Table]:
@@ -229,54 +208,43 @@ def _rows(truth: Truth, columns: Sequence[str], hits: Sequence[np.ndarray]) -> d
     }
 
 
-def _places(named: Table, ue: FloatArray) -> FloatArray:
-    """What is named of each UE (n, 2, 2), best first, NaN where there is nothing."""
-    at = np.full((len(ue), MOST_NAMED, 2), np.nan)
-    row = {one: i for i, one in enumerate(ue.tolist())}
-    for one, rank, x, y in zip(*(named[k].tolist() for k in ("ue", "rank", "x_m", "y_m")), strict=True):
-        if one in row and 1 <= rank <= MOST_NAMED:
-            at[row[one], int(rank) - 1] = x, y
-    return at
-
-
 def _scored(truth: Truth, named: Table, attacked: FloatArray) -> tuple[BoolArray, FloatArray]:
     """What the places named of each UE find of it (n, 3), and the share (n, 3) of all others' places that find it.
 
     The share is NaN where no other UE was attacked.
     """
-    places_m = _places(named, np.concatenate([truth.ue, np.setdiff1d(attacked, truth.ue)]))
-    n = len(truth.ue)
-    m = len(places_m)
-    own = np.zeros((n, 3), dtype=bool)
-    found = np.zeros((n, 3))
-    for k, named_m in enumerate(places_m):
+    every = [*truth.ue.tolist(), *np.setdiff1d(attacked, truth.ue).tolist()]
+    places_m = {ue: np.full((MOST_NAMED, 2), np.nan) for ue in every}
+    for ue, rank, *place_m in zip(*(named[k].tolist() for k in ("ue", "rank", "x_m", "y_m")), strict=True):
+        if ue in places_m and 1 <= rank <= MOST_NAMED:
+            places_m[ue][int(rank) - 1] = place_m
+    own = np.zeros((len(truth.ue), 3), dtype=bool)
+    found = np.zeros((len(truth.ue), 3))
+    for k, named_m in enumerate(places_m.values()):
         hits = truth.hits(named_m)
-        if k < n:
-            own[k] = hits[k]
-            hits[k] = False
+        own[k : k + 1] = hits[k : k + 1]  # nothing of a UE without a place
+        hits[k : k + 1] = False
         found += hits
-    return own, found / (m - 1) if m > 1 else np.full((n, 3), np.nan)
+    others = len(every) - 1
+    return own, found / others if others else np.full_like(found, np.nan)
 
 
 def _named_from_day(rows: Table, ues: FloatArray, hit_radius_m: float, requested_s: dict[int, float]) -> FloatArray:
     """Day (n,), from 1, from which on the home of each UE stays named until the end; infinite where it does not."""
-    order = np.argsort(rows["ue"], kind="stable")
-    named = rows["home_named_m"][order] <= hit_radius_m
-    number = rows["round"][order]
-    day = np.full(len(ues), np.inf)
-    for k, ue in enumerate(ues):
-        mine = slice(*np.searchsorted(rows["ue"], [ue, ue + 1], sorter=order))
-        missed = number[mine][~named[mine]].max(initial=-1.0)
-        since = number[mine][number[mine] > missed].min(initial=np.inf)
-        if np.isfinite(since):
-            day[k] = np.ceil(requested_s[int(since)] / DAY_S)
-    return day
+    rows = where(rows, np.isin(rows["ue"], ues))
+    of = np.searchsorted(ues, rows["ue"])
+    missed = ~(rows["home_named_m"] <= hit_radius_m)
+    last_missed = np.full(len(ues), -1.0)
+    np.maximum.at(last_missed, of[missed], rows["round"][missed])
+    later = rows["round"] > last_missed[of]
+    since = np.full(len(ues), np.inf)
+    np.minimum.at(since, of[later], rows["round"][later])
+    return np.ceil(np.array([requested_s.get(number, np.inf) for number in since.tolist()]) / DAY_S)
 
 
-def _spoken(named: Table, truth: Truth, rank: int) -> BoolArray:
-    """Of which UEs (n,) home (1) or work (2) is named: any place, where the attack does not say which is which."""
-    which = np.array([rank_of_place(str(place)) for place in named["place"]], dtype=np.int64)
-    return np.isin(truth.ue, named["ue"][(which == rank) | (named["place"] == "")])
+def _ranks(named: Table) -> np.ndarray:
+    """1 where a place (n,) is said to be home, 2 for work."""
+    return np.array([rank_of_place(str(place)) for place in named["place"]], dtype=np.int64)
 
 
 def stated_reliability(named: Table, truth: Truth) -> Reliability:
@@ -284,15 +252,13 @@ def stated_reliability(named: Table, truth: Truth) -> Reliability:
 
     A home or workplace of somebody who has none is wrong.
     """
-    rank = np.array([rank_of_place(str(place)) for place in named["place"]], dtype=np.int64)
+    rank = _ranks(named)
     mine = np.isin(named["ue"], truth.ue) & (rank >= 1) & (rank <= MOST_NAMED) & np.isfinite(named["probability"])
-    row = np.searchsorted(truth.ue, named["ue"][mine])
-    said_m = np.column_stack([named["x_m"], named["y_m"]])[mine]
-    away_m = np.linalg.norm(truth.place_m[row, rank[mine] - 1] - said_m, axis=1)
+    said = where(named, mine)
+    true_m = truth.place_m[np.searchsorted(truth.ue, said["ue"]), rank[mine] - 1]
+    away_m = np.linalg.norm(true_m - np.column_stack([said["x_m"], said["y_m"]]), axis=1)
     right = away_m <= truth.hit_radius_m  # not where there is none: NaN
-    ue = named["ue"][mine].astype(np.int64)
-    probability = np.clip(named["probability"][mine], 0.0, 1.0)
-    return reliability(ue, probability, right)
+    return reliability(said["ue"].astype(np.int64), np.clip(said["probability"], 0.0, 1.0), right)
 
 
 def claim_rows(estimates: Table, links: Table, hit_radius_m: float) -> dict[str, Table]:
@@ -300,26 +266,27 @@ def claim_rows(estimates: Table, links: Table, hit_radius_m: float) -> dict[str,
 
     A UE is where it was when it was asked for its update.
     """
-    import pandas
-
-    if not np.isin(estimates["quantity"], ("near", "moved")).any():
-        return {}
-    columns = ["ue", "round", "x_m", "y_m"]
-    visits = pandas.DataFrame(estimates)[columns[:2]].drop_duplicates().sort_values(columns[:2])
-    visits["before"] = visits.groupby("ue")["round"].shift()
-    places = pandas.DataFrame(links)[columns].drop_duplicates(columns[:2])
-    claims = pandas.DataFrame(estimates).merge(visits, "left").merge(places, "left", columns[:2], suffixes=("", "_now"))
-    claims = claims.merge(places, "left", left_on=["ue", "before"], right_on=columns[:2], suffixes=("", "_before"))
-    near = claims[claims["quantity"] == "near"]
-    moved = claims[claims["quantity"] == "moved"]
+    visits = _pairs(estimates, "ue", "round")
+    before = {late: early for early, late in pairwise(sorted(set(visits))) if early[0] == late[0]}
+    place_m = dict(zip(_pairs(links, "ue", "round"), _pairs(links, "x_m", "y_m"), strict=True))
+    nowhere = (np.nan, np.nan)
     of: dict[str, Table] = {}
-    if len(near):
-        away_m = np.hypot(near["x_m_now"] - near["x_m"], near["y_m_now"] - near["y_m"])
-        of["near"] = {"auc": np.array([near_auc(near["weight"].to_numpy(), away_m.to_numpy())])}
-    if len(moved):
-        step_m = np.hypot(moved["x_m_now"] - moved["x_m_before"], moved["y_m_now"] - moved["y_m_before"]).to_numpy()
-        of["moved"] = {"auc": np.array([moved_auc(moved["weight"].to_numpy(), step_m, hit_radius_m)])}
+    for quantity in {"near", "moved"} & set(estimates["quantity"]):
+        mine = np.flatnonzero(estimates["quantity"] == quantity)
+        said = where(estimates, mine)
+        now_m = np.array([place_m.get(visits[k], nowhere) for k in mine])
+        if quantity == "near":
+            away_m = np.hypot(*(now_m - np.column_stack([said["x_m"], said["y_m"]])).T)
+            of["near"] = one(auc=near_auc(said["weight"], away_m))
+        else:
+            then_m = np.array([place_m.get(before.get(visits[k]), nowhere) for k in mine])
+            of["moved"] = one(auc=moved_auc(said["weight"], np.hypot(*(now_m - then_m).T), hit_radius_m))
     return of
+
+
+def _pairs(rows: Table, first: str, second: str) -> list[tuple[float, float]]:
+    """Two columns, side by side."""
+    return list(zip(rows[first].tolist(), rows[second].tolist(), strict=True))
 
 
 def tracking_rows(rows: Table) -> Table:

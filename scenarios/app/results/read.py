@@ -55,6 +55,11 @@ def where(rows: Table, some: Any) -> Table:
     return {name: column[some] for name, column in rows.items()}
 
 
+def one(**values: object) -> Table:
+    """A row of single values."""
+    return {name: np.array([value]) for name, value in values.items()}
+
+
 @dataclass(frozen=True, eq=False)
 class Run:
     """Everything that a page is made from: manifest, summary, study and tables; ground, surfaces, grid: map.npz,

@@ -5,9 +5,9 @@ Tables become rows by name; every measure is taken from the rows that it names, 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -22,7 +22,6 @@ from scenarios.app.results.attacks import (
     attack_rows,
     chance_rows,
     claim_rows,
-    densest_rows,
     effort_rows,
     ever_named,
     guess_rows,
@@ -32,7 +31,7 @@ from scenarios.app.results.attacks import (
     tracking_rows,
 )
 from scenarios.app.results.folder import MANIFEST, PLAN, POINTS, read_json, read_table
-from scenarios.app.results.read import Table, where
+from scenarios.app.results.read import Table, one, where
 from scenarios.app.results.statistics import row_numbers
 from scenarios.app.results.summary_keys import check_declared, measured
 from scenarios.app.results.table import USEFUL_RANKS
@@ -45,12 +44,19 @@ Rows = dict[str, Table]
 """columns by the name of the rows"""
 Part = tuple[str, Rows]
 """NAME in keys, empty for the whole run, and rows"""
+_READ = (
+    "curation", "eavesdropper", "estimates", "final", "identities", "leakage", "linking", "links", "list_scores",
+    "membership", "metrics", "named", "privacy", "rounds", "spends", "sums", "tracking", "transmissions", "ues",
+    "unicity", "updates", "withholding",
+)  # fmt: skip
 
 
 def summarise(folder: Path, study: Study) -> Fields:
     """All values of a run by key. Raises KeyError for one whose key is not declared."""
+    tables = {name: read_table(folder, name) for name in _READ}
     values: Fields = {}
-    for name, rows in (*_of_rounds(folder, study), *_of_model(folder, study), *_of_attacks(folder, study)):
+    parts = (_of_rounds(folder, tables, study), _of_model(tables, study), _of_attacks(folder, tables, study))
+    for name, rows in (named for of in parts for named in of):
         values |= measured(rows, name)
     shares = [share for of in study.learned.attacks if (share := named_share(values, of.label)) is not None]
     values |= measured({"strongest": {"share": np.array(shares)}} if shares else {})
@@ -60,85 +66,82 @@ def summarise(folder: Path, study: Study) -> Fields:
 
 def radio_summary(folder: Path, handover: bool) -> Fields:
     """All values of a radio study by key; handover: whether it is modelled."""
-    samples = read_table(folder, "radio_samples")
+    of = _groups(read_table(folder, "radio_samples"), "selection")
     cdf = read_table(folder, "radio_cdf")
-    of = _groups(samples, "selection")
-    n = float(of["all"]["count"][0])
-    hours = of["all"]["ue_hours"]
+    n, hours, indoor = (float(v[0]) for v in (of["all"]["count"], of["all"]["ue_hours"], of["indoor"]["count"]))
     moves = len(read_table(folder, "handovers")["ue"]) if handover else None
-    rate = None if moves is None or not n else moves / float(hours[0])
     rows: Rows = {
-        "ues": read_table(folder, "ues"), "moves": one(count=moves, rate=rate),
-        "samples": of["all"] | one(count=int(n), indoor=_percent(of["indoor"]["count"][0], n)),
-    }  # fmt: skip
+        "ues": read_table(folder, "ues"),
+        "moves": one(count=moves, rate=None if moves is None or not n else moves / hours),
+        "samples": of["all"] | one(count=int(n), indoor=100.0 * indoor / n if n else np.nan),
+    }
     for quantity, quantiles in _groups(where(cdf, cdf["selection"] == "all"), "quantity").items():
         at = dict(zip(quantiles["percent"].tolist(), quantiles["value"].tolist(), strict=True))
         rows[quantity] = one(q05=at[5.0], median=at[50.0], q95=at[95.0])
     return measured(rows)
 
 
-def _of_rounds(folder: Path, study: Study) -> Iterator[Part]:
+def _of_rounds(folder: Path, tables: Rows, study: Study) -> Iterator[Part]:
     """What was played, sent, refused, held back and lost."""
-    rounds, ues, links = (read_table(folder, name) for name in ("rounds", "ues", "links"))
-    updates, uploads, metrics = (read_table(folder, name) for name in ("updates", "transmissions", "metrics"))
-    withholding = read_table(folder, "withholding")
-    curation = read_table(folder, "curation")
-    surveyed = slice(1 if study.learned.data.surveys_once else None)
+    rounds, ues, links, uploads = (tables[name] for name in ("rounds", "ues", "links", "transmissions"))
+    updates, metrics, withholding, unicity = (tables[k] for k in ("updates", "metrics", "withholding", "unicity"))
+    manifest = read_json(folder / MANIFEST)
     bits = links["rate_bps"] * links["airtime_s"]
-    moved = len(read_table(folder, "handovers")["ue"]) if study.world.radio.handover is not None else None
     late = rounds["late"].sum() / len(updates["ue"]) if len(updates["ue"]) else np.nan
-    in_rounds = study.learned.server.in_rounds
-    replayed = np.isfinite(ues["nights"])
-    none = replayed & ~np.isfinite(ues["home_x_m"])
-    all_held_out = (rounds["held_out"] == rounds["samples"]) & (rounds["samples"] > 0) & (rounds["ues"] == 0)
-    plan = read_json(folder / PLAN) if what_is(folder / PLAN) else {}
-    yield "", {
-        "manifest": one(**{k: read_json(folder / MANIFEST)[k] for k in ("empty_rounds", "stopped_by_budget")}),
-        "ues": ues, "rounds": rounds | {"all_held_out": all_held_out}, "updates": updates,
-        "measured": where(rounds, surveyed),
+    none = np.isfinite(ues["nights"]) & ~np.isfinite(ues["home_x_m"])
+    modelled = study.world.radio.handover is not None
+    rows = {
+        "manifest": one(**{k: manifest[k] for k in ("empty_rounds", "stopped_by_budget")}),
+        "ues": ues, "updates": updates, "eavesdropper": tables["eavesdropper"],
+        "rounds": rounds | {
+            "all_held_out": (rounds["held_out"] == rounds["samples"]) & (rounds["samples"] > 0) & (rounds["ues"] == 0)
+        },
+        "measured": where(rounds, slice(1 if study.learned.data.surveys_once else None)),
         "links": links | {"lost": links["decoded"] == 0, "bits": np.where(np.isfinite(bits), bits, 0.0)},
         # a server without rounds has updates that no merge had, which are in no row of rounds
-        "air": one(late=late, energy_j=rounds["energy_j"].sum()) if in_rounds else links,
-        "cells": one(handovers=moved), "eavesdropper": read_table(folder, "eavesdropper"),
+        "air": one(late=late, energy_j=rounds["energy_j"].sum()) if study.learned.server.in_rounds else links,
+        "cells": one(handovers=len(read_table(folder, "handovers")["ue"]) if modelled else None),
         "refusals": {"by_all": (rounds["refused"] > 0) & (accepted(rounds, withholding) == 0)},
-        **({"nights": {"none": none, "few": none & (ues["nights"] < FEWEST_NIGHTS)}} if replayed.any() else {}),
-        **({"plan": one(**plan)} if plan else {}), **upload_rows(uploads),
-        **sums_rows(read_table(folder, "sums")),
+        **upload_rows(uploads), **sums_rows(tables["sums"]),
     }  # fmt: skip
-    for name, rows in _groups(where(metrics, metrics["part"] == "query"), "name").items():
-        if name.startswith("refused_") and rows["value"].sum() > 0:
-            yield name.removeprefix("refused_"), {"reason": rows}
+    if np.isfinite(ues["nights"]).any():
+        rows["nights"] = {"none": none, "few": none & (ues["nights"] < FEWEST_NIGHTS)}
+    if what_is(folder / PLAN):
+        rows["plan"] = one(**read_json(folder / PLAN))
+    yield "", rows
+    for name, of in _groups(where(metrics, metrics["part"] == "query"), "name").items():
+        if name.startswith("refused_") and of["value"].sum() > 0:
+            yield name.removeprefix("refused_"), {"reason": of}
     yield from _each("requests", withheld_rows(withholding))
-    yield from _each("batches of a step", _groups(curation, "step"))
+    yield from _each("batches of a step", _groups(tables["curation"], "step"))
     yield from _each("reached", reached_rows(uploads, metrics))
-    unicity = read_table(folder, "unicity")
     for k, (points, side_m) in enumerate(zip(unicity["points"], unicity["resolution_m"], strict=True)):
         yield f"{points:g}-{side_m:g}", {"unicity": where(unicity, [k])}
 
 
-def _of_model(folder: Path, study: Study) -> Iterator[Part]:
+def _of_model(tables: Rows, study: Study) -> Iterator[Part]:
     """The final model, its metrics by round, membership audits, and what noise spent."""
-    table, rounds, metrics = (read_table(folder, name) for name in ("final", "rounds", "metrics"))
+    table, rounds, metrics, spends = (tables[name] for name in ("final", "rounds", "metrics", "spends"))
     final = dict(zip(table["name"].tolist(), table["value"].tolist(), strict=True))
     rows = {"final": one(**final), "worth": one(useful=is_useful(final))}
     if "place.blocks" in final:
         rows["scored by place"] = one(good=good_map(final))
     if "positions" in study.learned.data.offers:
-        first = rounds["round"][rounds["rmse_db"] < rounds["constant_rmse_db"]]
-        rows["useful rounds"] = one(first=int(first[0]) if len(first) else None)
+        better = rounds["round"][rounds["rmse_db"] < rounds["constant_rmse_db"]]
+        rows["useful rounds"] = one(first=int(better[0]) if len(better) else None)
     yield "", rows
     known = measured(rows)
     for name, value in final.items():
         if f"utility.{name}" not in known and "." not in name:
             yield name, {"another": one(value=value)}
-    for (part, name), mine in _groups(metrics, "part", "name").items():
+    names = [f"{part}.{name}" for part, name in zip(metrics["part"], metrics["name"], strict=True)]
+    for name, mine in _groups(metrics | {"metric": np.array(names, dtype=object)}, "metric").items():
         late = mine["value"][-20:]
         with np.errstate(over="ignore"):  # a model that has diverged
-            yield f"{part}.{name}", {"metric": mine | one(late_mean=np.mean(late), late_std=np.std(late))}
-    yield from _each("audits", _groups(read_table(folder, "membership"), "attack"))
-    accounts = _groups(read_table(folder, "privacy"), "mechanism")
+            yield name, {"metric": mine | one(late_mean=np.mean(late), late_std=np.std(late))}
+    yield from _each("audits", _groups(tables["membership"], "attack"))
+    accounts = _groups(tables["privacy"], "mechanism")
     yield from _each("account", {name: account_rows(rows) for name, rows in accounts.items()})
-    spends = read_table(folder, "spends")
     yield from _each("locations", _groups(where(spends, spends["unit"] == "location"), "mechanism"))
 
 
@@ -163,46 +166,47 @@ def good_map(final: Mapping[str, float]) -> bool | None:
     return bool(over_law <= 0 and over_law_by_place <= NO_WORSE_DB)
 
 
-def _of_attacks(folder: Path, study: Study) -> Iterator[Part]:
+def _of_attacks(folder: Path, tables: Rows, study: Study) -> Iterator[Part]:
     """What every attack reaches for the UEs that the study looks at, and the baselines."""
     settings = study.learned.leakage
     labels = [attack.label for attack in study.learned.attacks]
-    ues, links, every = (read_table(folder, name) for name in ("ues", "links", "leakage"))
-    targets = _targets(study, ues, read_table(folder, "updates"))
-    leakage = _of(every, targets)
-    tracking = _of(read_table(folder, "tracking"), targets)
-    estimates, updates = (_of(read_table(folder, name), targets) for name in ("estimates", "updates"))
-    named, linking, people = (read_table(folder, name) for name in ("named", "linking", "identities"))
-    west, south, east, north = area_m = tuple(read_json(folder / MANIFEST)["area_m"])
-    area = Area(*area_m)
-    off_m = (updates["x_m"] - (west + east) / 2, updates["y_m"] - (south + north) / 2)
-    centre = {"row": row_numbers(updates), "centre_m": np.hypot(*off_m)}
+    ues, rounds = tables["ues"], tables["rounds"]
+    targets = _targets(study, ues, tables["updates"])
+    leakage, tracking, estimates, updates = (
+        where(table, np.isin(table["ue"], targets))
+        for table in (tables[name] for name in ("leakage", "tracking", "estimates", "updates"))
+    )
+    area = Area(*read_json(folder / MANIFEST)["area_m"])
+    centre_m = np.hypot(updates["x_m"] - area.centre_m[0], updates["y_m"] - area.centre_m[1])
     watched = np.unique(leakage["ue"])
     truth, densest = (of(ues, watched, settings.hit_radius_m) for of in (Truth.of, Truth.densest))
-    lists = _lists(read_table(folder, "list_scores"), settings.list_hit_radius_m)
-    points = read_arrays(folder / POINTS)
+    lists = _lists(tables["list_scores"], settings.list_hit_radius_m)
     if "positions" in study.learned.data.offers:
-        away_m = anywhere_m(updates, leakage, study.learned.learner, area_m)
+        away_m = anywhere_m(updates, leakage, study.learned.learner, area)
         near = one(hit_radius_m=settings.hit_radius_m, anywhere_m=away_m)
-        yield "", {"centre": centre, "area": near, **lists.pop("", {})}
+        yield "", {"centre": {"centre_m": centre_m}, "area": near, **lists.pop("", {})}
         if labels:
+            points = read_arrays(folder / POINTS)
             whose = points["ue"], points["position_m"], settings.peak_width_m
             chance = chance_rows(densest, area, *whose)
             yield "", {
                 "guesses": guess_rows(leakage, labels), **chance_rows(truth, area, *whose),
                 **({"densest by chance": chance["home by chance"]} if chance else {}),
             }  # fmt: skip
-    rounds = read_table(folder, "rounds")
-    requested_s = dict(zip(rounds["round"].astype(int).tolist(), rounds["requested_s"].tolist(), strict=True))
+    requested_s = dict(zip(rounds["round"].tolist(), rounds["requested_s"].tolist(), strict=True))
+    centre_of = dict(zip(row_numbers(updates).tolist(), centre_m.tolist(), strict=True))
     for label in labels:
         mine, effort, said, tracked, linked, known = (
-            _by_attack(table, label) for table in (leakage, estimates, named, tracking, linking, people)
+            where(table, table["attack"] == label)
+            for table in (leakage, estimates, tables["named"], tracking, tables["linking"], tables["identities"])
         )
-        attacked = np.unique(_by_attack(every, label)["ue"])
+        attacked = np.unique(tables["leakage"]["ue"][tables["leakage"]["attack"] == label])
+        dense = named_rows(mine, said, densest, attacked, requested_s)
         yield label, {
-            **attack_rows(mine, centre), "home ever": ever_named(mine, with_home(ues), settings.hit_radius_m),
-            **claim_rows(effort, links, settings.hit_radius_m), **named_rows(mine, said, truth, attacked, requested_s),
-            **densest_rows(said, densest, attacked),
+            **attack_rows(mine, centre_of), "home ever": ever_named(mine, with_home(ues), settings.hit_radius_m),
+            **claim_rows(effort, tables["links"], settings.hit_radius_m),
+            **named_rows(mine, said, truth, attacked, requested_s),
+            **({"densest": dense["home"]} if dense else {}),
             **({"reliability": one(**vars(stated_reliability(said, truth)))} if len(truth.ue) else {}),
             **({"tracking": tracking_rows(tracked)} if len(tracked["ue"]) else {}),
             **({"linking": linked} if len(linked["round"]) else {}),
@@ -223,11 +227,11 @@ def _lists(scores: Table, hit_radius_m: float) -> dict[str, Rows]:
     return {name: {"list": row} | ({} if name else near) for name, row in found.items()}
 
 
-def _targets(study: Study, ues: Table, updates: Table) -> np.ndarray | None:
-    """Indices of the UEs that the summary's leakage is about, None for all."""
+def _targets(study: Study, ues: Table, updates: Table) -> np.ndarray:
+    """Indices of the UEs that the summary's leakage is about."""
     target = study.learned.leakage.target
     if target == "all":
-        return None
+        return ues["ue"]
     if target == "most-data":
         ue, at = np.unique(updates["ue"], return_inverse=True)
         return ue[[np.argmax(np.bincount(at, weights=updates["samples"]))]] if len(ue) else np.zeros(0)
@@ -239,30 +243,17 @@ def with_home(ues: Table) -> np.ndarray:
     return ues["ue"][np.isfinite(ues["home_x_m"])]
 
 
-def _of(table: Table, ues: np.ndarray | None) -> Table:
-    """Rows of some UEs."""
-    return table if ues is None else where(table, np.isin(table["ue"], ues))
-
-
-def _by_attack(table: Table, label: str) -> Table:
-    """Rows of one attack."""
-    return where(table, table["attack"] == label)
-
-
-def _groups(table: Table, *columns: str) -> dict[Any, Table]:
-    """Rows of a table by the value of a column, or the values of several, in order."""
-    values = [table[column].tolist() for column in columns]
-    found = list(zip(*values, strict=True)) if len(columns) > 1 else values[0]
-    return {one: where(table, [k for k, value in enumerate(found) if value == one]) for one in dict.fromkeys(found)}
+def _groups(table: Table, column: str) -> dict[str, Table]:
+    """Rows of a table by the value of a column, in order."""
+    rows = dict[str, list[int]]()
+    for k, value in enumerate(table[column].tolist()):
+        rows.setdefault(value, []).append(k)
+    return {value: where(table, of) for value, of in rows.items()}
 
 
 def _each(rows: str, of: Mapping[str, Table]) -> Iterator[Part]:
     """A part for each name, with one kind of rows."""
     return ((name, {rows: table}) for name, table in of.items())
-
-
-def _percent(part: float, whole: float) -> float:
-    return 100.0 * float(part) / whole if whole else float("nan")
 
 
 def account_rows(rows: Table) -> Table:
@@ -345,11 +336,6 @@ def reached_rows(uploads: Table, metrics: Table) -> dict[str, Table]:
     return of
 
 
-def one(**values: Any) -> Table:
-    """A row of single values."""
-    return {name: np.array([value]) for name, value in values.items()}
-
-
 _SHARE = 0.2  # of the time that has passed: over so much of it the score is averaged
 
 
@@ -375,11 +361,10 @@ def reached_s(time_s: FloatArray, score: FloatArray, start_s: float, level: floa
 def withheld_rows(withholding: Table) -> dict[str, Table]:
     """What each rule by itself holds back, by rule, of the rows of `withholding`."""
     of: dict[str, Table] = {}
-    for rule in dict.fromkeys(withholding["rule"].tolist()):
-        mine = where(withholding, withholding["rule"] == rule)
+    for rule, mine in _groups(withholding, "rule").items():
         _, request = np.unique(np.stack([mine["time_s"], mine["ue"]]), axis=1, return_inverse=True)
         silent = np.bincount(request.reshape(-1), weights=mine["after"]) == 0
-        of[rule] = {"silent": silent, "held_back": np.array([1 - mine["after"].sum() / mine["before"].sum()])}
+        of[rule] = {"silent": silent, **one(held_back=1 - mine["after"].sum() / mine["before"].sum())}
     return of
 
 
@@ -391,7 +376,7 @@ def sums_rows(sums: Table) -> dict[str, Table]:
     decoded = sums["decoded"]
     lost = decoded[unopened].sum() / decoded.sum() if decoded.sum() else np.nan
     return {
-        "sums": {"unopened": unopened, "lost": np.array([lost])},
+        "sums": {"unopened": unopened, **one(lost=lost)},
         "opened sums": {"single": decoded[~unopened] == 1},
     }
 
@@ -400,6 +385,6 @@ def accepted(rounds: Table, withholding: Table) -> np.ndarray:
     """UEs that were asked and accepted in each round (n,), whatever they held back then."""
     if not len(withholding["ue"]):
         return rounds["ues"]
-    first = withholding["rule"] == withholding["rule"][0]
-    asked = np.unique(np.stack([withholding["round"][first], withholding["ue"][first]]), axis=1)[0]
-    return np.array([np.sum(asked == number) for number in rounds["round"]])
+    first = where(withholding, withholding["rule"] == withholding["rule"][0])
+    asked = Counter(number for number, _ in set(zip(first["round"], first["ue"], strict=True)))
+    return np.array([asked[number] for number in rounds["round"]])
