@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from netsim.errors import BadInput
 from netsim.safe import what_is
-from scenarios.app.results.folder import MANIFEST, PAGE, RADIO_STUDY, finished_manifest, read_summary
+from scenarios.app.results.folder import MANIFEST, PAGE, finished_manifest, read_summary
 from scenarios.app.results.read import RUNS, SWEEP, Frames, listed
 from scenarios.app.study import Record
 
@@ -117,7 +117,7 @@ class Result(Record):
 
 def _panels(run: Run) -> list[Panel]:
     """The figures of a run's page."""
-    if run.manifest.get("kind") == RADIO_STUDY:
+    if run.manifest.radio:
         from scenarios.app.report.radio_page import radio_chapters as chapters_of
     else:
         from scenarios.app.report.run_page import run_chapters as chapters_of

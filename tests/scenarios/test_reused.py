@@ -196,7 +196,10 @@ def test_no_mean_is_over_trainings_of_two_versions(tmp_path, monkeypatch):
     for seed, program in ((0, OLD), (1, __version__)):
         (tmp_path / f"seed-{seed}").mkdir()
         write_json(tmp_path / f"seed-{seed}" / "training.json", {"program": program})
-    read = lambda folder: SimpleNamespace(manifest=json.loads((folder / "training.json").read_text()))  # noqa: E731
+
+    def read(folder):
+        return SimpleNamespace(manifest=SimpleNamespace(**json.loads((folder / "training.json").read_text())))
+
     monkeypatch.setattr("scenarios.app.results.trainings._read", read)
     with pytest.raises(BadInput, match=f"seed-0 was made by netsim {OLD} and .*seed-1 by {__version__}"):
         trainings(tmp_path)

@@ -29,7 +29,6 @@ from scenarios.app.results.folder import (
     FAILURES,
     MANIFEST,
     PAGE,
-    RADIO_STUDY,
     TRAINING,
     failure_lines,
     finished_manifest,
@@ -38,8 +37,8 @@ from scenarios.app.results.folder import (
     read_summary,
 )
 from scenarios.app.results.marker import marked
-from scenarios.app.results.read import RUNS, SWEEP, finished, listed, load
-from scenarios.app.results.shown import adapted_lines, checked_manifest, fitted, read_adapted, run_lines, sweep_lines
+from scenarios.app.results.read import RUNS, SWEEP, Manifest, finished, listed, load
+from scenarios.app.results.shown import adapted_lines, fitted, read_adapted, run_lines, sweep_lines
 from scenarios.app.results.statistics import counted, figure_text
 from scenarios.app.results.tuning_folder import TRIALS_CSV, failed_lines, is_tuning, read_tuning, tuning_lines
 from scenarios.app.study import Fields, Record
@@ -390,10 +389,10 @@ def outcome_of(folder: Path, verbose: bool = False) -> FolderResult:
     if what_is(folder / RUNS) or what_is(folder / SWEEP) or marked(folder) == "sweep":
         return _sweep(folder)
     if what_is(folder / MANIFEST) or marked(folder) == "run":
-        kind = "radio" if finished_manifest(folder).get("kind") == RADIO_STUDY else "run"
-        manifest = checked_manifest(folder)
-        values = {name: manifest[name] for name in ("title", "seed", "warnings")} | {"summary": read_summary(folder)}
-        return FolderResult(kind, run_lines(folder, _page(folder), verbose), values)
+        finished_manifest(folder)
+        manifest = Manifest.of(folder)
+        values = manifest.model_dump(include={"title", "seed", "warnings"}) | {"summary": read_summary(folder)}
+        return FolderResult("radio" if manifest.radio else "run", run_lines(folder, _page(folder), verbose), values)
     return several(folder, verbose)
 
 
@@ -440,9 +439,9 @@ def _training(folder: Path) -> FolderResult:
 
     done = trainings(folder)
     failures = read_failures(folder)
-    each = [{"seed": one.manifest.get("seed"), "summary": one.summary} for one in done]
+    each = [{"seed": one.manifest.seed, "summary": one.summary} for one in done]
     results = train_lines(folder) if done else []
-    title = f": {done[0].manifest.get('title')}" if done else ""
+    title = f": {done[0].manifest.title}" if done else ""
     where = [f"policy and figures in {folder}, page: {_page(folder)}"] if done else []
     lines = [title, *failure_lines(failures), *fitted([*results, *where])]
     values = {"trainings": each, "lines": results, "failures": [asdict(one) for one in failures]}

@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
 from netsim.columns import row_id
 from netsim.units import BoolArray, FloatArray, IntArray
-from scenarios.app.report.plot import DARK, GREY, Axes, CurveStyle, Figure, Panel, looks, mosaic, spread
+from scenarios.app.report.plot import DARK, GREY, Axes, CurveStyle, Figure, Panel, Places, looks, mosaic, spread
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.read import Run, Table, where
 from scenarios.app.results.statistics import carried, counted, quantile, quartiles
@@ -24,7 +23,7 @@ Series = tuple[FloatArray, FloatArray]
 """Times or numbers of rounds (n_time,), and values (n_time,) or (n_time, n_track)."""
 Law = Callable[[Run, str], Series]
 """Rounds (n_time,) and values (n_time, n_track) of a run, for an attack or what else a curve is of."""
-Draws = Callable[[Law, CurveStyle | None], tuple[Sequence[Any], FloatArray]]
+Draws = Callable[[Law, CurveStyle | None], tuple[Places, FloatArray]]
 """Places on the axis of time (n,) and values (n, n_track) of a law: for one look, or for all of them together."""
 DATES: Figure = {"type": "date", "title": "simulated local time", "hoverformat": "%a %Y-%m-%d %H:%M"}
 MOST_POINTS = 400  # of a curve; of more rounds several make one
@@ -81,7 +80,7 @@ def named_over_time(run: Run, attack: str, place: str) -> tuple[FloatArray, Bool
     return grid.round, np.all([carried(values) <= run.hit_radius_m for values in away_m], axis=0)
 
 
-def median_line(look: CurveStyle, x: Sequence[Any], grid: FloatArray, unit: str = "m", **more: Any) -> list[Figure]:
+def median_line(look: CurveStyle, x: Places, grid: FloatArray, unit: str = "m", **more: object) -> list[Figure]:
     """Median and quartiles over tracks, or nothing where no median is known."""
     values = quartiles(grid)
     return spread(look, x, values, (~np.isnan(grid)).sum(axis=1), unit, **more) if np.isfinite(values[1]).any() else []

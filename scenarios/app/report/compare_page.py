@@ -59,13 +59,12 @@ from scenarios.app.report.tables import (
     figures_table,
     leading,
     model_line,
-    period,
     variants_table,
 )
 from scenarios.app.results import summary_keys as keys
-from scenarios.app.results.folder import MANIFEST, STUDY, read_json
+from scenarios.app.results.folder import STUDY, read_json
 from scenarios.app.results.gathered import Gathered, drawn_sentence
-from scenarios.app.results.read import SWEEP, Run, load
+from scenarios.app.results.read import SWEEP, Manifest, Run, load
 from scenarios.app.results.shown import answers, compared
 from scenarios.app.results.statistics import counted, figure_text, mean_text, quantile
 from scenarios.app.results.table import USELESS, Line, Runs, is_useful, lines, model_verdict
@@ -99,7 +98,7 @@ class Member:
     """
 
     label: str
-    manifest: Fields
+    manifest: Manifest
     summary: Fields
     study: Fields = field(default_factory=dict)
     attacks: Sequence[str] = ()
@@ -130,11 +129,11 @@ def labels_of(members: Sequence[Member]) -> dict[str, list[Record]]:
 def comparison(of: Gathered, place: Path, command: str = "", reach: float | None = None) -> str:
     """The page; place: the folder in which it will lie. reach : RMSE (dB) or accuracy (%) whose first time is shown."""
     members = [
-        Member(label, read_json(path / MANIFEST), summary)
+        Member(label, Manifest.of(path), summary)
         for (label, path), (_, summary) in zip(of.runs, of.summaries, strict=True)
     ]
     labels = labels_of(members)
-    titles = dict.fromkeys(str(m.manifest.get("title")) for m in members)
+    titles = dict.fromkeys(m.manifest.title for m in members)
     if of.radio:
         shown = [Member(label, r.manifest, r.summary, r.study, curves=curves(r)) for label, r in _loaded(of)]
     elif keys.RANK_CORRELATION.key in members[0].summary:  # such runs are many: their tables are left unread
@@ -154,9 +153,9 @@ def comparison(of: Gathered, place: Path, command: str = "", reach: float | None
     ]
     facts = {
         "runs": str(len(members)),
-        "seeds": ", ".join(dict.fromkeys(str(m.manifest.get("seed")) for m in members)),
-        "command": command or ", ".join(dict.fromkeys(str(m.manifest.get("command")) for m in members)),
-        "simulated span": ", ".join(dict.fromkeys(period(m.manifest) for m in members)),
+        "seeds": ", ".join(dict.fromkeys(str(m.manifest.seed) for m in members)),
+        "command": command or ", ".join(dict.fromkeys(m.manifest.command for m in members)),
+        "simulated span": ", ".join(dict.fromkeys(m.manifest.period for m in members)),
         "pages of single runs": "the option --pages draws them too, and this page then leads to them",
     }
     papers = dict.fromkeys(str(m.study.get("paper")) for m in shown if m.study.get("paper"))

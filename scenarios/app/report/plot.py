@@ -12,12 +12,11 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from math import isnan
-from typing import Any
 
 import numpy as np
 from jinja2 import Environment, PackageLoader
 from markupsafe import Markup, escape
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
 from netsim.units import FloatArray, IntArray
 from scenarios.app.results.statistics import Interval, figure_text
@@ -88,7 +87,7 @@ def _mark(cell: Cell) -> Mark:
     return Mark(cell) if isinstance(cell, str) else Mark(figure_text(cell), cell)
 
 
-def page(title: str, chapters: Iterable[Chapter], **top: Any) -> str:
+def page(title: str, chapters: Iterable[Chapter], **top: object) -> str:
     """The whole file; the same input gives the same bytes.
 
     top : what the first section has: below (small print), answers, warns, results, says, facts, folded.
@@ -105,12 +104,12 @@ def page(title: str, chapters: Iterable[Chapter], **top: Any) -> str:
     return TEMPLATES.get_template("page.html").render(of, generator=GENERATOR)
 
 
-def block(name: str, *of: Any) -> Markup:
+def block(name: str, *of: object) -> Markup:
     """HTML of a macro of `blocks.html`: facts(pairs), folded(title, text) and others."""
     return Markup(getattr(TEMPLATES.get_template("blocks.html").module, name)(*of))  # noqa: S704, it escapes
 
 
-def rendered(name: str, **of: Any) -> Markup:
+def rendered(name: str, **of: object) -> Markup:
     """HTML of a template of ours."""
     return Markup(TEMPLATES.get_template(name).render(of))  # noqa: S704, it escapes
 
@@ -139,7 +138,7 @@ ALIGNED = 8  # bytes, as the browser's typed arrays want it
 PACKED = {"i1", "i2", "i4", "u1", "u2", "u4", "f4", "f8"}  # types of arrays that the page reads
 
 
-def packed(meta: Record, arrays: Mapping[str, NDArray[Any]]) -> str:
+def packed(meta: Record, arrays: Mapping[str, np.ndarray]) -> str:
     """A header of JSON, then the arrays, flat and little-endian: `netsim.unpacked(id)` in the page gives both back.
 
     Raises ValueError for arrays that are not one of PACKED, and for NaN in `meta`.
@@ -160,6 +159,8 @@ def packed(meta: Record, arrays: Mapping[str, NDArray[Any]]) -> str:
 
 
 Figure = Fields
+Places = Sequence[object]
+"""numbers, dates or words along an axis"""
 
 # Okabe and Ito's colours, told apart by colour-blind people too; their yellow is too pale on white.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
@@ -214,7 +215,7 @@ class Axes:
     near: bool = False
 
 
-def plain(text: Any) -> str:
+def plain(text: object) -> str:
     """Text for plotly, which takes `<b>` and the like in names and hover for mark-up, and names as keys of objects:
     `__proto__` is none, so its first character is written as an entity.
     """
@@ -222,12 +223,12 @@ def plain(text: Any) -> str:
     return "&#95;_proto__" if escaped == "__proto__" else escaped
 
 
-def numbers(values: Any) -> list[float | None]:
+def numbers(values: ArrayLike) -> list[float | None]:
     """Six significant digits; None for what is not finite."""
     return [float(f"{v:.6g}") if np.isfinite(v) else None for v in np.asarray(values, dtype=float)]
 
 
-def line(look: CurveStyle, x: Sequence[Any], y: FloatArray, **more: Any) -> Figure:
+def line(look: CurveStyle, x: Places, y: FloatArray, **more: object) -> Figure:
     """A curve; NaN interrupts it."""
     return {
         "type": "scatter", "x": list(x), "y": numbers(y), "name": plain(look.name), "legendgroup": plain(look.name),
@@ -238,9 +239,9 @@ def line(look: CurveStyle, x: Sequence[Any], y: FloatArray, **more: Any) -> Figu
     }  # fmt: skip
 
 
-def band(look: CurveStyle, x: Sequence[Any], low: FloatArray, high: FloatArray) -> Figure:
+def band(look: CurveStyle, x: Places, low: FloatArray, high: FloatArray) -> Figure:
     """The area between two curves; where a bound is missing it is interrupted."""
-    xs = list[Any]()
+    xs = list[object]()
     ys = list[float | None]()
     known = np.flatnonzero(np.isfinite(low) & np.isfinite(high))
     for there in np.split(known, np.flatnonzero(np.diff(known) > 1) + 1):
@@ -252,7 +253,7 @@ def band(look: CurveStyle, x: Sequence[Any], low: FloatArray, high: FloatArray) 
     }  # fmt: skip
 
 
-def spread(look: CurveStyle, x: Sequence[Any], values: Interval, n: IntArray, unit: str, **more: Any) -> list[Figure]:
+def spread(look: CurveStyle, x: Places, values: Interval, n: IntArray, unit: str, **more: object) -> list[Figure]:
     """A median, with its quartiles as band and in the hover text wherever n > 1 values stand behind it.
 
     A band up to infinity is cut off at the largest finite value.
@@ -269,7 +270,7 @@ def spread(look: CurveStyle, x: Sequence[Any], values: Interval, n: IntArray, un
     return traces
 
 
-def marks(look: CurveStyle, x: Sequence[Any], y: Any, texts: Sequence[str], **more: Any) -> Figure:
+def marks(look: CurveStyle, x: Places, y: np.ndarray, texts: Sequence[str], **more: object) -> Figure:
     """A mark for each point, named in the hover text."""
     return {
         **line(look, x, y), "mode": "markers", "text": texts, "hovertemplate": "%{text}<extra></extra>",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -34,7 +33,7 @@ from scenarios.app.report.plot import (
 from scenarios.app.report.replay import replay_chapter
 from scenarios.app.report.tables import head, last_chapters
 from scenarios.app.results import summary_keys as keys
-from scenarios.app.results.folder import RADIO_STUDY, SHOWN, read_json
+from scenarios.app.results.folder import SHOWN, read_json
 from scenarios.app.results.read import SWEEP, Run
 from scenarios.app.results.statistics import counted, figure_text, quantile
 from scenarios.app.results.tuning_folder import WINNER_HEADS, failed_lines, set_line, tuning_lines, winner_rows
@@ -104,14 +103,9 @@ def service(run: Run) -> Panel:
 MOST_PAIRS = 10  # of cells, in the table of handovers
 
 
-def is_radio(manifest: Record) -> bool:
-    """Whether a run is a radio study."""
-    return manifest.get("kind") == RADIO_STUDY
-
-
 def radio_single(run: Run) -> str:
     """The page of one radio study."""
-    return page(run.manifest["title"], [replay_chapter(run), *radio_chapters(run), *last_chapters(run)], **head(run))
+    return page(run.manifest.title, [replay_chapter(run), *radio_chapters(run), *last_chapters(run)], **head(run))
 
 
 def radio_chapters(run: Run) -> list[Chapter]:
@@ -186,7 +180,7 @@ def tradeoff_panel(found: Found) -> Panel:
     return _panel("front", "Trade-off", caption, groups(found), axes, plain(first))
 
 
-def _panel(key: str, title: str, caption: str, groups: Groups, axes: Sequence[Any], x_title: str) -> Panel:
+def _panel(key: str, title: str, caption: str, groups: Groups, axes: Sequence[object], x_title: str) -> Panel:
     """Marks of all rows; axes: key of the value that is drawn, heading, x of a row."""
     cells = []
     for value, heading, x in axes:
@@ -210,7 +204,7 @@ def groups(found: Found) -> list[tuple[CurveStyle, list[Found]]]:
     ]  # fmt: skip
 
 
-def _at(value: Any) -> Any:
+def _at(value: object) -> float | str:
     """Where a value stands on its axis: a number, or its text."""
     return value if isinstance(value, int | float) and not isinstance(value, bool) else plain(flow(value))
 
@@ -231,7 +225,7 @@ def draws_panels(folder: Path, runs: Sequence[tuple[str, Found, Found]]) -> list
     return panels
 
 
-def _within(study: Any, path: str) -> Any:
+def _within(study: object, path: str) -> object:
     """The value at a dotted path."""
     for name in path.split("."):
         study = study[int(name)] if isinstance(study, list) else study.get(name)

@@ -5,14 +5,11 @@ Tracks have fewer rows: straight lines that stay within a stated distance of the
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim.units import BoolArray, FloatArray, IntArray
 from scenarios.app.report.plot import Chapter, looks, packed, rendered
-from scenarios.app.results.read import Run, Table, clock_of, part, where
+from scenarios.app.results.read import Run, Table, where
 from scenarios.app.results.statistics import counted, span_text
 from scenarios.app.results.summary_keys import ACCURACY, CONSTANT_RMSE, RMSE
 from scenarios.app.study import Fields
@@ -113,17 +110,17 @@ def replay_chapter(run: Run) -> Chapter:
     """The map with its data; empty where there is nothing to see."""
     tables, says = drawn_tables(run)
     stations = _stations(run)
-    area_m = run.manifest["area_m"]
+    area_m = run.manifest.area_m
     if not (stations or np.isfinite(tables["ues"]["home_x_m"]).any() or any(len(tables[k]["x_m"]) for k in _SHOWN)):
         return Chapter("map", "Map", [])
     ratio = float(np.clip((area_m[2] - area_m[0]) / max(area_m[3] - area_m[1], 1e-9), 0.75, 2.4))
     shape = "tall" if ratio < _TALL else "wide"
     near = f"{run.hit_radius_m:g}"
     stage = rendered("replay.html", ratio=f"{ratio:.4g}", near=near, shape=shape, says=" ".join(says))
-    clock = clock_of(run.manifest)
+    clock = run.manifest.clock
     arrays = {f"{table}.{name}": _packed_column(name, v) for table, of in tables.items() for name, v in of.items()}
     meta = {
-        "area_m": area_m, "duration_s": float(run.manifest["duration_s"]), "hit_radius_m": run.hit_radius_m,
+        "area_m": area_m, "duration_s": run.manifest.duration_s, "hit_radius_m": run.hit_radius_m,
         "first_day": str(clock.first_day), "clock_changes": [list(change) for change in clock.changes],
         "ues": [str(name) for name in run.tables["ues"]["name"][: len(tables["ues"]["home_x_m"])]],
         "attacks": [{"name": look.name, "color": look.color} for look in looks(run.attacks)],
@@ -133,7 +130,7 @@ def replay_chapter(run: Run) -> Chapter:
     return Chapter("map", "Map", [stage], {"replay-data": packed(meta, arrays)})
 
 
-def _packed_column(name: str, values: NDArray[Any]) -> NDArray[Any]:
+def _packed_column(name: str, values: np.ndarray) -> np.ndarray:
     """Numbers for the page: times of a year need more digits than places."""
     return values.astype(np.float64 if name.endswith("_s") else np.float32)
 
@@ -169,8 +166,7 @@ def drawn_tables(run: Run) -> tuple[dict[str, Table], list[str]]:
     if n_ue < total:
         says.insert(0, f"Drawn are the first {n_ue:,} of {total:,} UEs.")
     if len(tables["tracks"]["ue"]):
-        every_s = part(run.manifest, "tracks").get("every_s")
-        said = f" every {span_text(every_s)}" if isinstance(every_s, int | float) else ""
+        said = f" every {span_text(run.manifest.tracks.every_s)}"
         coarse = f", simplified to within {within_m:g} m" if within_m > FINEST_M else ""
         says.insert(0, f"UEs move on straight lines between their true places{said}{coarse}.")
     for name, kind in SHAPES.items():
@@ -179,7 +175,7 @@ def drawn_tables(run: Run) -> tuple[dict[str, Table], list[str]]:
     return tables, says
 
 
-def _numbers(values: NDArray[Any], names: list[str] | None) -> FloatArray:
+def _numbers(values: np.ndarray, names: list[str] | None) -> FloatArray:
     """Numbers as they are; texts as their index in `names`, -1 for others."""
     if names is None:
         numbers = np.asarray(values, dtype=np.float64)

@@ -15,7 +15,7 @@ from netsim.safe import OURS_MOST_BYTES, content, remove_parts, what_is
 from scenarios.app.claims.claim import FAILS, HOLDS, OPEN, Verdict
 from scenarios.app.report.compare_page import command_of, comparison
 from scenarios.app.report.plot import GENERATOR, Cell, Chapter, Mark, block, page, table
-from scenarios.app.report.radio_page import is_radio, radio_single, tuning_page
+from scenarios.app.report.radio_page import radio_single, tuning_page
 from scenarios.app.report.run_page import single
 from scenarios.app.report.training_page import train_page
 from scenarios.app.results.folder import MANIFEST, PAGE, SUMMARY, read_failures
@@ -49,7 +49,7 @@ def report(folder: Path, pages: bool = False) -> Path:
         what_is(folder / RUNS) or what_is(folder / SWEEP)
     ):
         run = load(folder)
-        text = radio_single(run) if is_radio(run.manifest) else single(run)
+        text = radio_single(run) if run.manifest.radio else single(run)
     else:
         text = _swept(folder, pages)
     return written(folder / PAGE, text)

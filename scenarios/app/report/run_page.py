@@ -129,7 +129,7 @@ PRIVACY = Chart(
 
 def single(run: Run) -> str:
     """The page of one run that learns."""
-    return page(run.manifest["title"], [replay_chapter(run), *run_chapters(run), *last_chapters(run)], **head(run))
+    return page(run.manifest.title, [replay_chapter(run), *run_chapters(run), *last_chapters(run)], **head(run))
 
 
 def run_chapters(run: Run) -> list[Chapter]:

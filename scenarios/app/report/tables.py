@@ -33,7 +33,7 @@ from scenarios.app.report.plot import (
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.folder import MANIFEST, PAGE, read_json
 from scenarios.app.results.gathered import differences
-from scenarios.app.results.read import Run, Table, clock_of, part, read_surfaces
+from scenarios.app.results.read import Run, Table, part, read_surfaces
 from scenarios.app.results.shown import (
     HEAD,
     answer,
@@ -198,11 +198,10 @@ def head(run: Run) -> Fields:
     manifest = run.manifest
     n_ue = run.summary.get(keys.UES_COUNT.of()) or len(run.tables["ues"]["ue"])
     counts = ((n_ue, "UE"), (run.summary.get(keys.ROUNDS_PLAYED.of()), "round"))
-    below = [f"seed {manifest.get('seed')}", *(counted(n, what) for n, what in counts if n)]
+    below = [f"seed {manifest.seed}", *(counted(n, what) for n, what in counts if n)]
     if run.study.get("paper"):
         below.insert(0, str(run.study["paper"]))
-    found = manifest.get("warnings")
-    warns = list(map(str, found)) if isinstance(found, list) else []
+    warns = [*manifest.warnings]
     if len(warns) > MOST_WARNINGS:
         more = f"{counted(len(warns) - MOST_WARNINGS, 'more warning')} in manifest.json"
         warns[MOST_WARNINGS:] = [more]
@@ -266,27 +265,24 @@ def last_chapters(run: Run) -> list[Chapter]:
     """Every figure of a run with its meaning; its settings, channel card and the whole scenario."""
     manifest = run.manifest
     facts = {
-        "seed": manifest.get("seed"),
-        "command": manifest.get("command") or "not recorded",
-        "simulated span": period(manifest),
-        "versions": ", ".join(f"{k} {v}" for k, v in part(manifest, "versions").items()),
+        "seed": manifest.seed,
+        "command": manifest.command or "not recorded",
+        "simulated span": manifest.period,
+        "versions": ", ".join(f"{k} {v}" for k, v in manifest.versions.items()),
     }
-    if trace := part(manifest, "trace"):
+    if trace := manifest.trace:
         counts = ", ".join(f"{k} {v}" for k, v in part(trace, "counts").items() if v)
         facts["trace"] = f"{counts}; time zone {trace.get('timezone')}"
         facts["notes on the trace"] = "; ".join(map(str, trace.get("notes") or ["none"]))
-    card = part(manifest, "channel_card")
     study = block("folded", "The whole scenario, with every default", as_yaml(run.study))
     return [
         Chapter("summary", "All numbers", [figures_table({"value": [run.summary]})]),
-        Chapter("configuration", "Configuration", [block("facts", facts), block("channel_card", card), study]),
+        Chapter(
+            "configuration",
+            "Configuration",
+            [block("facts", facts), block("channel_card", manifest.channel_card), study],
+        ),
     ]
-
-
-def period(manifest: Record) -> str:
-    """First and last moment of a run."""
-    clock = clock_of(manifest)
-    return f"{clock.text(0.0)} to {clock.text(manifest['duration_s'])}"
 
 
 def figures_table(labels: Mapping[str, Runs]) -> str:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -94,12 +93,11 @@ def train_page(trained: list[FinishedTraining], failed: Sequence[Failed] = ()) -
     """The page of one training, or of several that differ in their seed. failed : seeds that have none."""
     seeds = Seeds(trained, failed)
     first = trained[0].manifest
-    timing = [t.manifest.get("timing", {}) for t in trained]
     facts = {
-        "task": first.get("task"),
-        "steps": f"{first.get('steps'):,}",
-        "seeds": ", ".join(str(t.manifest.get("seed")) for t in trained),
-        "training, mean": f"{np.mean([of.get('trained_s', 0.0) for of in timing]):.0f} s",
+        "task": first.task,
+        "steps": f"{first.steps:,}",
+        "seeds": ", ".join(str(t.manifest.seed) for t in trained),
+        "training, mean": f"{np.mean([t.manifest.trained_s for t in trained]):.0f} s",
     }
     title = "Comparison with baseline policies"
     title += f", mean over {seeds.text}" if len(trained) + len(failed) > 1 else ""
@@ -108,12 +106,12 @@ def train_page(trained: list[FinishedTraining], failed: Sequence[Failed] = ()) -
     policies = [table(title, heads, rows, "policies"), rendered("policies.html", names=[row[0] for row in rows])]
     chapters = [
         Chapter("training", "Training", [_curve(seeds)]),
-        episode_chapter(trained[0].episode, first.get("seed")),
+        episode_chapter(trained[0].episode, first.seed),
         Chapter("policies-all", "Policies", policies),
         Chapter("configuration", "Configuration", [block("facts", facts)]),
     ]
     warns = [*untrained(trained), *([" ".join(failure_lines(failed))] if failed else [])]
-    return page(str(first.get("title")), chapters, below=first.get("paper"), answers=answer(seeds), warns=warns)
+    return page(first.title, chapters, below=first.paper, answers=answer(seeds), warns=warns)
 
 
 # -- the answer
@@ -122,16 +120,15 @@ def train_page(trained: list[FinishedTraining], failed: Sequence[Failed] = ()) -
 def untrained(trained: list[FinishedTraining]) -> list[str]:
     """A warning of a training in which no gradient step was made, or none that helped."""
     first = trained[0].manifest
-    steps = first.get("steps", 0)
-    starts = first.get("learning_starts", 0)
-    if steps <= starts:
+    if first.steps <= first.learning_starts:
         return [
-            f"The policy is untrained: all {steps:,} steps were random, since learning starts after {starts:,} "
+            f"The policy is untrained: all {first.steps:,} steps were random, since learning starts after "
+            f"{first.learning_starts:,} "
             "(train.agent.learning_starts). Take more steps."
         ]
     if any(t.summary.get("steps.best") != 0 for t in trained):
         return []
-    if first.get("residual"):
+    if first.residual:
         return ["The policy is the rule that training began with: nothing that it found is better."]
     return ["The policy is untrained: no evaluation after the first was better. Take more steps."]
 
@@ -236,7 +233,7 @@ def _curve(seeds: Seeds) -> Panel:
 
     scores = pandas.concat([t.curve.set_index("step")["score"] for t in seeds.trained], axis=1).sort_index()
     step = scores.index.to_numpy()
-    name = f"seed {seeds.first.manifest.get('seed')}"
+    name = f"seed {seeds.first.manifest.seed}"
     caption = "Lower is better: "
     if len(seeds.trained) > 1:
         name = "median over seeds"
@@ -252,7 +249,7 @@ def _curve(seeds: Seeds) -> Panel:
     return Panel("curve", "Learning curve", caption, mosaic([Axes("cost", lines, near=True)], {"title": "steps"}))
 
 
-def episode_chapter(episode: EpisodeRead | None, seed: Any) -> Chapter:
+def episode_chapter(episode: EpisodeRead | None, seed: int) -> Chapter:
     """An episode round by round: for each policy its rounds with the rows of UEs; empty without an episode."""
     if episode is None or not episode.numbers:
         return Chapter("episode", "Episode", [])

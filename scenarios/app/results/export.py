@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from netsim.errors import BadInput
 from netsim.maps import on_globe
 from netsim.units import FloatArray
 from scenarios.app.results.folder import csv_text
-from scenarios.app.results.read import Run, Table, clock_of, where
+from scenarios.app.results.read import Run, Table, where
 from scenarios.app.study import Fields
 
 _DECIMALS = 7  # of degrees: 1 cm
@@ -41,11 +40,9 @@ class Globe:
     @classmethod
     def of(cls, folder: Path, run: Run, origin_deg: tuple[float, float] | None) -> Globe:
         """That of a run; of one that is nowhere on the globe, with its south-west corner at origin_deg or 0 N 0 E."""
-        own = run.manifest.get("origin_deg")
-        if own is None:
-            corner_m = np.array(run.manifest["area_m"][:2], dtype=np.float64)
-            return cls(folder, origin_deg or (0.0, 0.0), corner_m, known=False)
-        lat, lon = map(float, own)
+        if run.manifest.origin_deg is None:
+            return cls(folder, origin_deg or (0.0, 0.0), np.array(run.manifest.area_m[:2]), known=False)
+        lat, lon = run.manifest.origin_deg
         if origin_deg is not None:
             raise BadInput(f"--origin: {folder} has a place on the globe ({lat:.6f}, {lon:.6f}); leave it out")
         return cls(folder, (lat, lon), np.zeros(2), known=True)
@@ -69,8 +66,8 @@ def _stretches(run: Run) -> Iterator[Table]:
     At the end of the run a UE is still where its last row is.
     """
     rows = run.rows("tracks")
-    every_s = float(run.manifest["tracks"]["every_s"])
-    end_s = last_multiple(float(run.manifest["duration_s"]), every_s) * every_s
+    every_s = run.manifest.tracks.every_s
+    end_s = last_multiple(run.manifest.duration_s, every_s) * every_s
     there = np.asarray(np.isfinite(_at_m(rows)).all(axis=1))
     for ue in np.unique(rows["ue"]):
         own = np.flatnonzero(rows["ue"] == ue)
@@ -106,9 +103,9 @@ def kepler_text(run: Run, globe: Globe) -> str:
 
     A world without a time zone is taken to live in UTC.
     """
-    start_s = run.manifest.get("start_unix_s")
+    start_s = run.manifest.start_unix_s
     if start_s is None:
-        start_s = float(np.datetime64(run.manifest["first_day"], "s").astype(np.int64))
+        start_s = float(np.datetime64(run.manifest.first_day, "s").astype(np.int64))
     lines = list[Feature]()
     for rows in _stretches(run):
         vertices = zip(globe.lon_lat(_at_m(rows)), rows["time_s"].tolist(), strict=True)
@@ -156,11 +153,11 @@ def _places(run: Run, globe: Globe) -> Iterator[Feature]:
             yield _point(globe, x_m, y_m, kind="named place", attack=str(attack), rank=int(rank), **_ue(run, ue))
 
 
-def _point(globe: Globe, x_m: float, y_m: float, **properties: Any) -> Feature:
+def _point(globe: Globe, x_m: float, y_m: float, **properties: object) -> Feature:
     return _feature("Point", globe.lon_lat(np.array([[x_m, y_m]]))[0], **properties)
 
 
-def _feature(shape: str, coordinates: list[Any], **properties: Any) -> Feature:
+def _feature(shape: str, coordinates: list[object], **properties: object) -> Feature:
     return {"type": "Feature", "geometry": {"type": shape, "coordinates": coordinates}, "properties": properties}
 
 
@@ -181,5 +178,5 @@ def _ue(run: Run, ue: float) -> Fields:
 
 def _local_times(run: Run, time_s: FloatArray) -> list[str]:
     """What the wall clock shows: 2026-01-05T07:30:00."""
-    shown_s = np.floor(clock_of(run.manifest).wall_s(time_s)).astype("timedelta64[s]")
-    return [str(t) for t in np.datetime64(run.manifest["first_day"], "s") + shown_s]
+    shown_s = np.floor(run.manifest.clock.wall_s(time_s)).astype("timedelta64[s]")
+    return [str(t) for t in np.datetime64(run.manifest.first_day, "s") + shown_s]

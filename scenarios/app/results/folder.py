@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import astuple, dataclass, fields
 from io import StringIO, TextIOWrapper
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 import numpy as np
 
@@ -288,7 +288,7 @@ def read_rows(path: Path, again: str = "start the sweep again") -> list[dict[str
     return [{name: unguarded(cell) for name, cell in row.items()} for row in rows]
 
 
-def csv_text(rows: Iterable[Iterable[Any]]) -> str:
+def csv_text(rows: Iterable[Iterable[object]]) -> str:
     """Rows, the heading first, as the text of a CSV."""
     text = StringIO()
     csv.writer(text, lineterminator="\n").writerows([map(cell_text, row) for row in rows])

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -32,7 +31,7 @@ from scenarios.app.results.folder import (
 )
 from scenarios.app.results.read import RUNS, curves_of, finished, listed
 from scenarios.app.results.statistics import counted
-from scenarios.app.study import Fields
+from scenarios.app.study import Fields, Record
 from scenarios.app.study.describe import flow
 from scenarios.app.study.yaml_document import as_yaml, read
 
@@ -64,13 +63,12 @@ def differences_in(first: Path, second: Path, names: Sequence[str]) -> list[Valu
     """
     found: list[ValueDifference] = []
     for name in names:
-        a = first / name
-        b = second / name
-        if not what_is(a) and not what_is(b):
-            continue
-        if not what_is(a) or not what_is(b):
-            found.append(ValueDifference(name, "", f"is missing in {(b if what_is(a) else a).parent}", np.inf))
-        elif _bytes(a) != _bytes(b):
+        a, b = first / name, second / name
+        there = [folder for folder in (first, second) if what_is(folder / name)]
+        if len(there) == 1:
+            lacking = second if there == [first] else first
+            found.append(ValueDifference(name, "", f"is missing in {lacking}", np.inf))
+        elif there and _bytes(a) != _bytes(b):
             of = _of_values(name, values_in(a), values_in(b), _KINDS[a.suffix]) if a.suffix in _KINDS else []
             of.sort(key=lambda d: -d.size)
             found += of or [ValueDifference(name, "", "other bytes, the same numbers", 0.0)]
@@ -94,7 +92,7 @@ def _bytes(path: Path) -> bytes:
 _KINDS = {".json": "", ".csv": "column ", ".parquet": "column ", ".npz": "array "}
 
 
-def values_in(path: Path) -> dict[str, list[Any]]:
+def values_in(path: Path) -> dict[str, list[object]]:
     """What a file of results holds: key, column or array -> its values; cells of a table as they are written."""
     try:
         if path.suffix == ".json":
@@ -109,7 +107,7 @@ def values_in(path: Path) -> dict[str, list[Any]]:
         raise BadInput(f"{path}: damaged ({error}); run the study again") from None
 
 
-def flattened(value: Any, path: str = "") -> dict[str, Any]:
+def flattened(value: object, path: str = "") -> Fields:
     """Path -> value of everything in a JSON object."""
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else None
     if inner is None:
@@ -117,42 +115,35 @@ def flattened(value: Any, path: str = "") -> dict[str, Any]:
     return {k: v for key, one in inner for k, v in flattened(one, f"{path}.{key}".lstrip(".")).items()}
 
 
-def _of_values(
-    file: str, a: Mapping[str, Sequence[Any]], b: Mapping[str, Sequence[Any]], kind: str
-) -> list[ValueDifference]:
-    found = [
-        ValueDifference(file, f"{kind}{name}", "only in one of the two", np.inf) for name in sorted(set(a) ^ set(b))
-    ]
-    for name in (name for name in a if name in b):
-        one = _compared(a[name], b[name])
-        found += [] if one is None else [ValueDifference(file, f"{kind}{name}", *one)]
-    return found
+Values = Mapping[str, Sequence[object]]
 
 
-def _compared(a: Sequence[Any], b: Sequence[Any]) -> tuple[str, float] | None:
+def _of_values(file: str, a: Values, b: Values, kind: str) -> list[ValueDifference]:
+    found = {name: ("only in one of the two", np.inf) for name in sorted(set(a) ^ set(b))}
+    found |= {name: one for name in a if name in b and (one := _compared(a[name], b[name]))}
+    return [ValueDifference(file, f"{kind}{name}", *one) for name, one in found.items()]
+
+
+def _compared(a: Sequence[object], b: Sequence[object]) -> tuple[str, float] | None:
     """How two columns differ, and by how much; None where they are the same."""
     if len(a) != len(b):
         return f"{len(a):,} rows and {len(b):,} rows", np.inf
     sizes = {k: _size(x, y) for k, (x, y) in enumerate(zip(a, b, strict=True)) if x != y and not (x != x and y != y)}
     if not sizes:
         return None
-    at = max(sizes, key=lambda k: sizes[k])
-    values = f"{str(a[at])[:_SHOWN]!r} and {str(b[at])[:_SHOWN]!r}"
-    if len(a) == 1:
-        return values, sizes[at]
-    return f"{len(sizes):,} of {len(a):,} rows differ, most in row {at + 1:,}: {values}", sizes[at]
+    at = max(sizes, key=sizes.__getitem__)
+    rows = "" if len(a) == 1 else f"{len(sizes):,} of {len(a):,} rows differ, most in row {at + 1:,}: "
+    return f"{rows}{str(a[at])[:_SHOWN]!r} and {str(b[at])[:_SHOWN]!r}", sizes[at]
 
 
-def _size(x: Any, y: Any) -> float:
+def _size(x: object, y: object) -> float:
     """The relative difference of two numbers; infinite where one is none."""
     try:
-        one = float(x)
-        two = float(y)
-    except (TypeError, ValueError):
+        one, two = float(str(x)), float(str(y))
+    except ValueError:
         return np.inf
-    most = max(abs(one), abs(two))
-    size = abs(one - two) / most if most else 0.0
-    return float(size) if np.isfinite(size) else np.inf
+    size = abs(one - two) / max(abs(one), abs(two), np.finfo(float).tiny)
+    return size if np.isfinite(size) else np.inf
 
 
 @dataclass(frozen=True)
@@ -192,7 +183,7 @@ class Gathered:
     @property
     def radio(self) -> bool:
         """Whether these are radio studies."""
-        return all(is_radio(path) for _, path in self.runs)
+        return all(read_json(path / MANIFEST).get("kind") == RADIO_STUDY for _, path in self.runs)
 
 
 def side_by_side(folder: Path) -> Gathered:
@@ -203,11 +194,6 @@ def side_by_side(folder: Path) -> Gathered:
     )
     of = gathered([folder])
     return replace(of, name=folder.resolve().name, note=f"{says}. {of.note}".rstrip())
-
-
-def is_radio(folder: Path) -> bool:
-    """Whether a run is a radio study."""
-    return read_json(folder / MANIFEST).get("kind") == RADIO_STUDY
 
 
 def of_sweep(folder: Path) -> Gathered:
@@ -241,18 +227,17 @@ def gathered(folders: Sequence[Path]) -> Gathered:
     missing = 0
     notes = list[str]()
     for folder in folders:
-        if what_is(folder / MANIFEST) and not what_is(folder / RUNS):
+        if what_is(folder / RUNS):
+            swept += [(folder, label, path) for label, path in finished(folder)]
+        elif what_is(folder / MANIFEST):
             finished_manifest(folder)
             singles.append(folder)
             continue
-        done = finished(folder)
-        missing += len(listed(folder)) - len(done)
+        else:
+            singles += [path for _, path in finished(folder)]
+        missing += len(listed(folder)) - len(finished(folder))
         if failed := read_failures(folder):
             notes.append(one_line(f"{folder}: {' '.join(failure_lines(failed))}"))
-        if what_is(folder / RUNS):
-            swept += [(folder, label, path) for label, path in done]
-        else:
-            singles += [path for _, path in done]
     sources = [*singles, *dict.fromkeys(folder for folder, _, _ in swept)]
     names = dict(zip(sources, _names(sources), strict=True))
     runs = _by_study(singles, names) + [(f"{names[folder]}: {label}", path) for folder, label, path in swept]
@@ -339,7 +324,7 @@ def drawn_sentence(n: int, drawn: int) -> list[str]:
 _NOT_COMPARED = ("seed", "vary")  # what tells runs of one label apart, and what a sweep is made from
 
 
-def differences(studies: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+def differences(studies: Sequence[Record]) -> dict[str, list[str]]:
     """Dotted key in which resolved studies differ -> its values as text; "–" where a study has no such key."""
     flat = [flattened({k: v for k, v in study.items() if k not in _NOT_COMPARED}) for study in studies]
     every = dict.fromkeys(key for study in flat for key in study)

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
-from pydantic import AfterValidator, BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
-from fl.round.tables import TABLES, Column
+from fl.round.tables import TABLES
 from netsim.checkpoint import read_arrays
 from netsim.clock import DAY_S, Clock
 from netsim.columns import no_places
 from netsim.errors import BadInput
 from netsim.safe import what_is
-from netsim.units import FloatArray
+from netsim.units import BoolArray, FloatArray, IntArray
 from scenarios.app.results.folder import (
     ARRAYS,
     EVERY,
@@ -31,6 +30,7 @@ from scenarios.app.results.folder import (
     STUDY,
     SUMMARY,
     SURFACES,
+    check_version,
     finished_manifest,
     read_json,
     read_rows,
@@ -40,17 +40,17 @@ from scenarios.app.results.folder import (
 )
 from scenarios.app.results.marker import marked
 from scenarios.app.results.summary_keys import ERROR_MEDIAN
-from scenarios.app.study import Fields, Record
+from scenarios.app.study import Fields
 from scenarios.app.study.yaml_document import read
 
 if TYPE_CHECKING:
     import pandas
 
 
-Table = dict[str, NDArray[Any]]
+Table = dict[str, np.ndarray]
 
 
-def where(rows: Table, some: Any) -> Table:
+def where(rows: Table, some: IntArray | BoolArray | slice | Sequence[int]) -> Table:
     """Some rows of a table, by flags, indices or a slice."""
     return {name: column[some] for name, column in rows.items()}
 
@@ -60,19 +60,84 @@ def one(**values: object) -> Table:
     return {name: np.array([value]) for name, value in values.items()}
 
 
+_Number = Annotated[float, Field(allow_inf_nan=False, ge=-4.1e7, le=4.1e7)]  # once around the Earth, in metres
+_Pair = Annotated[list[_Number], Field(min_length=2, max_length=2)]
+_LONGEST_S = 400 * 365.25 * DAY_S
+_Seconds = Annotated[float, Field(gt=0, le=_LONGEST_S)]
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def checked(values: Fields, model: type[Model], path: Path, remedy: str) -> Model:
+    """What a file of ours says, as its model. BadInput: what is missing or damaged; remedy: what helps."""
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        wrong = ".".join(map(str, error.errors()[0]["loc"]))
+        raise BadInput(f"{path}: {wrong} is missing or damaged; {remedy}") from None
+
+
+class _Tracks(BaseModel, strict=True):
+    every_s: _Seconds
+
+
+class Manifest(BaseModel, strict=True):
+    """What is read of a run's manifest.json."""
+
+    title: str
+    seed: int
+    kind: str = ""
+    command: str
+    versions: dict[str, str]
+    warnings: list[str]
+    channel_card: dict[str, str]
+    timing: Fields
+    trace: Fields | None
+    cells: list[str]
+    first_day: Annotated[date, Field(strict=False, lt=date(9000, 1, 1))]
+    clock_changes: list[_Pair]
+    start_unix_s: float | None
+    duration_s: _Seconds
+    round_s: _Seconds
+    tracks: _Tracks
+    area_m: Annotated[list[_Number], Field(min_length=4, max_length=4)]
+    origin_deg: _Pair | None
+
+    @classmethod
+    def of(cls, folder: Path) -> Manifest:
+        """That of a run folder. BadInput: it is of another version, missing or damaged."""
+        values = read_json(folder / MANIFEST)
+        check_version(folder, values)
+        return checked(values, cls, folder / MANIFEST, "run the study again")
+
+    @property
+    def radio(self) -> bool:
+        """Whether the run is a radio study."""
+        return self.kind == RADIO_STUDY
+
+    @property
+    def clock(self) -> Clock:
+        """The wall clock of the run."""
+        return Clock(self.first_day, tuple((time_s, shift_s) for time_s, shift_s in self.clock_changes))
+
+    @property
+    def period(self) -> str:
+        """First and last moment."""
+        return f"{self.clock.text(0.0)} to {self.clock.text(self.duration_s)}"
+
+
 @dataclass(frozen=True, eq=False)
 class Run:
     """Everything that a page is made from: manifest, summary, study and tables; ground, surfaces, grid: map.npz,
     surfaces.npz and grid.npz, empty where there is none.
     """
 
-    manifest: Fields
+    manifest: Manifest
     summary: Fields
     study: Fields
     tables: dict[str, Table]
-    ground: dict[str, NDArray[Any]] = field(default_factory=dict)
-    surfaces: dict[str, NDArray[Any]] = field(default_factory=dict)
-    grid: dict[str, NDArray[Any]] = field(default_factory=dict)
+    ground: dict[str, np.ndarray] = field(default_factory=dict)
+    surfaces: dict[str, np.ndarray] = field(default_factory=dict)
+    grid: dict[str, np.ndarray] = field(default_factory=dict)
 
     @property
     def attacks(self) -> list[str]:
@@ -96,16 +161,15 @@ class Run:
     def stations(self) -> list[tuple[str, float, float]]:
         """Name and place of each base station of map.npz; numbers for names where cells are those of a trace."""
         at_m = self.ground.get("station_m", no_places())
-        cells = self.manifest.get("cells", [])
+        cells = self.manifest.cells
         names = range(len(at_m)) if self.replayed or len(cells) != len(at_m) else cells
         return [(str(name), float(x), float(y)) for name, (x, y) in zip(names, at_m, strict=True)]
 
     @property
     def replayed(self) -> bool:
         """Whether a trace replaced the radio: then its RSRP is of no base station that was placed."""
-        card = part(self.manifest, "channel_card")
         serving = self.tables["links"]["base_station"]
-        from_trace = str(card.get("RSRP measurement")).startswith("read from the trace")
+        from_trace = self.manifest.channel_card.get("RSRP measurement", "").startswith("read from the trace")
         return from_trace or (len(serving) > 0 and not any(serving))
 
     def moment_s(self, number: FloatArray) -> FloatArray:
@@ -126,19 +190,13 @@ class Run:
 
     def dates(self, time_s: FloatArray) -> list[str]:
         """Simulated local time, as plotly's date axes read it."""
-        clock = clock_of(self.manifest)
+        clock = self.manifest.clock
         start = datetime.combine(clock.first_day, datetime.min.time())
         shown_s = clock.wall_s(np.asarray(time_s, dtype=np.float64))
         return [str((start + timedelta(seconds=float(t))).replace(microsecond=0)) for t in shown_s]
 
 
-def clock_of(manifest: Record) -> Clock:
-    """The wall clock of a run."""
-    changes = manifest.get("clock_changes", [])
-    return Clock(date.fromisoformat(manifest["first_day"]), tuple((float(t), float(s)) for t, s in changes))
-
-
-def part(inside: Any, *keys: str) -> Fields:
+def part(inside: object, *keys: str) -> Fields:
     """A mapping inside mappings, or an empty one."""
     for key in keys:
         inside = inside.get(key) if isinstance(inside, dict) else None
@@ -181,7 +239,7 @@ def known_hours(run: Run, rows: Mapping[str, Table], kind: str) -> tuple[FloatAr
     table, near = of_kind(rows, kind, "near")
     number, at = np.unique(table["round"], return_inverse=True)
     n_ue = len(np.unique(np.concatenate([of["ue"] for of in rows.values()])))
-    hours = np.bincount(at, near == 1, minlength=len(number)) * float(run.manifest["round_s"]) / 3600.0
+    hours = np.bincount(at, near == 1, minlength=len(number)) * run.manifest.round_s / 3600.0
     return number, np.cumsum(hours) / max(n_ue, 1)
 
 
@@ -232,19 +290,10 @@ class Frames(Mapping[str, "pandas.DataFrame"]):
             names = frame["ue"].map(dict(zip(known["ue"], known["name"], strict=True)))
             frame.insert(frame.columns.get_loc("ue") + 1, "ue_name", names.fillna(""))
         if "time_s" in frame:
-            frame.insert(frame.columns.get_loc("time_s") + 1, "time", self._times(frame["time_s"].to_numpy()))
+            clock = Manifest.of(self.folder).clock
+            shown_s = pandas.to_timedelta(clock.wall_s(frame["time_s"].to_numpy()), unit="s")
+            frame.insert(frame.columns.get_loc("time_s") + 1, "time", pandas.Timestamp(clock.first_day) + shown_s)
         return frame
-
-    def _times(self, time_s: np.ndarray) -> pandas.DatetimeIndex:
-        """Local time (n,); NaT where there is none."""
-        import pandas
-
-        path = self.folder / MANIFEST
-        try:
-            clock = clock_of(read_json(path))
-            return pandas.Timestamp(clock.first_day) + pandas.to_timedelta(clock.wall_s(time_s), unit="s")
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
-            raise BadInput(f"{path}: no calendar for these times ({error}); run the study again") from None
 
 
 RUNS = "runs.csv"
@@ -264,85 +313,54 @@ def load(folder: Path, study: Fields | None = None) -> Run:
 
     study : where it is known, as of a run of the same label; none: it is read.
     """
-    manifest = finished_manifest(folder)
-    summary = read_summary(folder)
-    _check_manifest(folder / MANIFEST, manifest)
-    radio = manifest.get("kind") == RADIO_STUDY
-    tables = {name: checked_table(folder, name) for name in (RADIO if radio else TABLES)}
-    _check_rows(folder, manifest, tables)
-    tables = {name: _no_rows(columns) for name, columns in EVERY.items()} | tables
-    ground = _ground(folder / MAP)
+    finished_manifest(folder)
+    manifest = Manifest.of(folder)
+    # without those of the other kind of run
+    tables = {
+        name: {column: np.array([], dtype=object if of.type == "text" else float) for column, of in columns.items()}
+        for name, columns in EVERY.items()
+    }
+    tables |= {name: checked_table(folder, name) for name in (RADIO if manifest.radio else TABLES)}
+    for name, columns in tables.items():
+        _check_rows(table_path(folder, name), columns, {"ue": (-1.0, len(tables["ues"]["ue"]) - 1.0)})
     grid = _arrays(folder / GRID, ARRAYS, needed=[*ARRAYS]) if what_is(folder / GRID) else {}
     study = study or read(folder / STUDY).data
-    return Run(manifest, summary, study, tables, ground, read_surfaces(folder), grid)
+    return Run(manifest, read_summary(folder), study, tables, _ground(folder / MAP), read_surfaces(folder), grid)
 
 
-_Number = Annotated[float, Field(allow_inf_nan=False, ge=-4.1e7, le=4.1e7)]  # once around the Earth, in metres
-_Seconds = Annotated[float, Field(gt=0, le=400 * 365.25 * DAY_S)]
+_LIMITS = {
+    **dict.fromkeys(("time_s", "requested_s", "ready_s", "granted_s", "ended_s"), (0.0, _LONGEST_S)),
+    **dict.fromkeys(("probability", "disc_probability"), (0.0, 1.000001)),  # sums of single precision
+    "round": (0.0, 1e6), "cell_m": (1e-3, 4.1e7),
+}  # fmt: skip
 
 
-class _TracksEntry(BaseModel, strict=True):
-    every_s: _Seconds
-
-
-class _Manifest(BaseModel, strict=True):
-    """What a page needs of a manifest."""
-
-    title: str
-    first_day: Annotated[str, AfterValidator(date.fromisoformat)]
-    duration_s: _Seconds
-    area_m: Annotated[list[_Number], Field(min_length=4, max_length=4)]
-    origin_deg: Annotated[list[_Number], Field(min_length=2, max_length=2)] | None = None
-    tracks: _TracksEntry
-    round_s: _Seconds | None = None
-    cells: list[str] = []
-    clock_changes: list[Annotated[list[_Number], Field(min_length=2, max_length=2)]] = []
-
-
-def _check_manifest(path: Path, manifest: Record) -> None:
-    try:
-        _Manifest.model_validate(manifest)
-    except ValidationError as error:
-        wrong = ".".join(map(str, error.errors()[0]["loc"]))
-        raise BadInput(f"{path}: {wrong} is missing or damaged; run the study again") from None
-
-
-def _check_rows(folder: Path, manifest: Record, tables: Mapping[str, Table]) -> None:
-    """Refuse times outside of the calendar, UEs that the run does not have, and what is no probability."""
-    latest_s = (date.max - date.fromisoformat(manifest["first_day"])).days * DAY_S
-    limits = {
-        **dict.fromkeys(("time_s", "requested_s", "ready_s", "granted_s", "ended_s"), (0.0, latest_s)),
-        **dict.fromkeys(("probability", "disc_probability"), (0.0, 1.000001)),  # sums of single precision
-        "round": (0.0, 1e6), "ue": (-1.0, len(tables["ues"]["ue"]) - 1.0), "cell_m": (1e-3, 4.1e7),
-    }  # fmt: skip
-    for name, columns in tables.items():
-        for column in columns.keys() & limits:
-            low, high = limits[column]
-            wrong = np.flatnonzero((columns[column] < low) | (columns[column] > high))
-            if len(wrong):
-                found = f"row {wrong[0] + 1}: {column} {columns[column][wrong[0]]:g} is not in [{low:g}, {high:g}]"
-                raise BadInput(f"{table_path(folder, name)}: {found}; run the study again")
+def _check_rows(path: Path, columns: Table, limits: Mapping[str, tuple[float, float]]) -> None:
+    """Refuse values of a column that are not within its limits."""
+    for column in columns.keys() & limits:
+        low, high = limits[column]
+        wrong = np.flatnonzero((columns[column] < low) | (columns[column] > high))
+        if len(wrong):
+            found = f"row {wrong[0] + 1}: {column} {columns[column][wrong[0]]:g} is not in [{low:g}, {high:g}]"
+            raise BadInput(f"{path}: {found}; run the study again")
 
 
 def checked_table(folder: Path, name: str) -> Table:
-    """A record table with all its columns."""
+    """A record table with all its columns, and none of their values beyond all bounds."""
     columns = read_table(folder, name)
+    path = table_path(folder, name)
     missing = [column for column in EVERY[name] if column not in columns]
     if missing:
-        raise BadInput(f"{table_path(folder, name)}: column {missing[0]} is missing; run the study again")
+        raise BadInput(f"{path}: column {missing[0]} is missing; run the study again")
+    _check_rows(path, columns, _LIMITS)
     return columns
 
 
-def _no_rows(columns: Mapping[str, Column]) -> Table:
-    """A table that this kind of run does not write."""
-    return {name: np.zeros(0, dtype=object if c.type == "text" else np.float64) for name, c in columns.items()}
-
-
-def _ground(path: Path) -> dict[str, NDArray[Any]]:
+def _ground(path: Path) -> dict[str, np.ndarray]:
     """What map.npz holds, indices as integers; nothing where there is none."""
     if not what_is(path):
         return {}
-    ground: dict[str, NDArray[Any]] = {**_arrays(path, _GROUND, needed=[*_GROUND][:6])}
+    ground: dict[str, np.ndarray] = {**_arrays(path, _GROUND, needed=[*_GROUND][:6])}
     ground |= {name: ground[name].astype(np.int64) for name in _PTR if name in ground}
     for of in ("footprint", "street", "scenery"):
         ptr = ground.get(f"{of}_ptr", np.zeros(1))
@@ -352,7 +370,7 @@ def _ground(path: Path) -> dict[str, NDArray[Any]]:
     return ground
 
 
-def _arrays(path: Path, dimensions: Mapping[str, int], needed: Collection[str] = ()) -> dict[str, NDArray[Any]]:
+def _arrays(path: Path, dimensions: Mapping[str, int], needed: Collection[str] = ()) -> dict[str, np.ndarray]:
     """Arrays of an npz file by name, those of `dimensions`; only `needed` ones must be there."""
     try:
         arrays = {name: np.asarray(array, np.float64) for name, array in read_arrays(path).items()}
@@ -415,7 +433,7 @@ def curves_of(folder: Path) -> dict[str, list[str]]:
 
 MAPS = ("estimate", "exact", "law", "answer")
 
-Surfaces = dict[str, NDArray[Any]]
+Surfaces = dict[str, np.ndarray]
 """x_m (P,), y_m (Q,), and those of MAPS that there are, (P, Q) each; answer_at_m (2,)."""
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from textwrap import wrap
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -15,8 +15,8 @@ from netsim.channel_card import card_lines
 from netsim.errors import BadInput, one_line
 from netsim.safe import what_is
 from scenarios.app.results import summary_keys as keys
-from scenarios.app.results.folder import MANIFEST, read_json, read_summary
-from scenarios.app.results.read import SWEEP, Table, checked_table, where
+from scenarios.app.results.folder import read_json, read_summary
+from scenarios.app.results.read import SWEEP, Manifest, Table, checked_table, where
 from scenarios.app.results.statistics import Quartiles, counted, figure_text, quartiles_of
 from scenarios.app.results.summary_keys import DIVERGED, declaration
 from scenarios.app.results.table import (
@@ -33,13 +33,12 @@ from scenarios.app.results.table import (
     prevents,
     row,
 )
-from scenarios.app.study import Fields, Record
+from scenarios.app.study import Record
 
 COLUMNS = 99
 """of a line of a terminal"""
 MOST_ROWS = 40
 """of the table of a sweep; of more labels its page tells"""
-_NEEDED: dict[str, type] = {"title": str, "seed": int, "warnings": list, "channel_card": dict, "timing": dict}
 
 
 def drawn(
@@ -91,20 +90,20 @@ def answer(of: Sequence[Line], privacy: bool = True) -> str:
 
 def run_lines(folder: Path, page: str, verbose: bool = False) -> list[str]:
     """Seed and answer, which go on a heading; then warnings and the result. `page`: where all details are."""
-    manifest = checked_manifest(folder)
+    manifest = Manifest.of(folder)
     summary = read_summary(folder)
     of = lines([summary])
     learns = "rounds.played" in summary
     told = answer(of, learns) or f"{counted(summary.get('radio.samples') or 0, 'sample')} of the radio"
-    warned = [*(f"warning: {text}" for text in manifest["warnings"]), *warnings(summary)]
+    warned = [*(f"warning: {text}" for text in manifest.warnings), *warnings(summary)]
     rows = [(name, text) for name in GROUPS if (text := row([summary], name))]
     rows += [("privacy", text) for text in spent(checked_table(folder, "privacy"))] if learns else []
-    rows += [("memory", f"peak {peak} GB")] if (peak := manifest["timing"].get("peak_memory_gb")) else []
+    rows += [("memory", f"peak {peak} GB")] if (peak := manifest.timing.get("peak_memory_gb")) else []
     result = every_figure(summary) if verbose else drawn(*table_rows(of), right=(1,), whole=(0, 1, 4))
     return [
-        f", seed {manifest['seed']}: {told}",
+        f", seed {manifest.seed}: {told}",
         *fitted([*([played(summary)] if learns else []), *warned]),
-        *(fitted(card_lines(manifest["channel_card"]), COLUMNS - 2) if verbose else []),
+        *(fitted(card_lines(manifest.channel_card), COLUMNS - 2) if verbose else []),
         *result,
         *drawn(["", ""], rows)[1:],
         f"{'page':{2 + max(len(name) for name, _ in [*rows, ('page', page)])}}{page}",  # never broken: it is copied
@@ -139,7 +138,7 @@ def every_figure(summary: Summary) -> list[str]:
     return drawn(["key", "value", "unit"], rows, right=(1,), whole=(0, 1, 2))
 
 
-def value_text(value: Any, unit: str = "") -> str:
+def value_text(value: object, unit: str = "") -> str:
     """A value of a summary for people; unit: as in figure_text."""
     if value is None:
         return "–"
@@ -165,15 +164,6 @@ def played(summary: Summary) -> str:
 
 def _stopped(summary: Summary) -> bool:
     return bool(summary.get("rounds.stopped_by_budget"))
-
-
-def checked_manifest(folder: Path) -> Fields:
-    """The manifest of a run, with what its lines are made of."""
-    manifest = read_json(folder / MANIFEST)
-    wrong = [name for name, kind in _NEEDED.items() if not isinstance(manifest.get(name), kind)]
-    if wrong:
-        raise BadInput(f"{folder / MANIFEST}: {wrong[0]} is missing or damaged; run the study again")
-    return manifest
 
 
 # -- warnings of results that mean little
@@ -309,7 +299,7 @@ _LINE = "{variant}: {attack} {settings}: {goal} {adapted}, second {second}, as w
 
 def read_adapted(folder: Path) -> tuple[list[dict[str, str]], str]:
     """The row of each variant of a sweep by `HEAD`, and how to read them; nothing where no attacker was tuned."""
-    said: Any = read_json(folder / SWEEP).get("adapted") if what_is(folder / SWEEP) else None
+    said = read_json(folder / SWEEP).get("adapted") if what_is(folder / SWEEP) else None
     try:
         return ([{key: str(row[key]) for key in HEAD} for row in said["rows"]], str(said["note"])) if said else ([], "")
     except (KeyError, TypeError) as error:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from netsim.columns import row_id
 from netsim.units import FloatArray
@@ -67,7 +67,7 @@ Quartiles = tuple[float, float, float]
 """Lower quartile, median, upper quartile."""
 
 
-def half_width(values: Any) -> float:
+def half_width(values: ArrayLike) -> float:
     """Half of the 95 % interval of a mean, by Student's t; NaN for one value."""
     from scipy.stats import t
 
@@ -145,7 +145,7 @@ MEANINGFUL = 20.0
 """largest epsilon that is a meaningful guarantee"""
 
 
-def span_text(seconds: Any) -> str:
+def span_text(seconds: float) -> str:
     """A length of time in the largest unit that leaves it whole."""
     if not isinstance(seconds, int | float):
         return "–"

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from importlib import resources
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import ConfigDict, TypeAdapter
@@ -33,7 +33,7 @@ Rows = Mapping[str, np.ndarray]
 """columns by name"""
 NAME = "NAME"
 """stands for a part of the study in a pattern of keys"""
-STATISTICS: dict[str, Callable[[np.ndarray], Any]] = {
+STATISTICS: dict[str, Callable[[np.ndarray], float | None]] = {
     "mean": mean_of,
     "rms": lambda values: float(np.sqrt(mean_of(values**2))),
     "median": lambda values: quantile_of(values, 0.5),
@@ -95,7 +95,7 @@ class Measure:
         if self.statistic and self.statistic not in STATISTICS:
             raise ValueError(f"{self.key}: no statistic {self.statistic!r}; one of {', '.join(STATISTICS)}")
 
-    def value(self, some: Rows) -> Any:
+    def value(self, some: Rows) -> float | None:
         """The value, of the rows that it names."""
         word = self.statistic or self.key.rpartition(".")[2]
         values = some[self.column]

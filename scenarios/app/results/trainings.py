@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
-from pydantic import BaseModel, Field, FiniteFloat, PositiveFloat, ValidationError
+from pydantic import AliasPath, BaseModel, Field, FiniteFloat, PositiveFloat
 
 from netsim.errors import BadInput
 from netsim.safe import what_is
@@ -31,6 +31,7 @@ from scenarios.app.results.folder import (
     read_json,
     read_rows,
 )
+from scenarios.app.results.read import checked
 from scenarios.app.study import Fields
 
 if TYPE_CHECKING:
@@ -47,21 +48,15 @@ TERMS = {
 
 @dataclass(frozen=True)
 class EpisodeRead:
-    """The scene, and rows by policy and round: of UEs, and of the round as a whole."""
+    """The scene, its policies (the agent, and the rule beside it), the rounds that both have, and rows by policy and
+    round: of UEs, and of the round as a whole.
+    """
 
     scene: Fields
+    policies: list[str]
+    numbers: list[int]
     ues: dict[tuple[str, int], list[Fields]]
     rounds: dict[tuple[str, int], Fields]
-
-    @property
-    def policies(self) -> list[str]:
-        """The agent, and the rule beside it."""
-        return [str(name) for name in self.scene["policies"]]
-
-    @property
-    def numbers(self) -> list[int]:
-        """Rounds that both have."""
-        return sorted({n for _, n in self.rounds if all((p, n) in self.rounds for p in self.policies)})
 
 
 def read_episode(folder: Path) -> EpisodeRead | None:
@@ -70,19 +65,16 @@ def read_episode(folder: Path) -> EpisodeRead | None:
     if not what_is(path):
         return None
     scene = read_json(path)
-    try:
-        _Scene.model_validate(scene)
-    except ValidationError as error:
-        wrong = ".".join(map(str, error.errors()[0]["loc"]))
-        raise BadInput(f"{path}: damaged ({wrong}); train again") from None
-    numbers = [name for name in EPISODE_UE_COLUMNS if name not in _TEXTS]
-    of_ues = _table(folder / EPISODE, _TEXTS, numbers).groupby(["policy", "round"])
+    policies = checked(scene, _Scene, path, "train again").policies
+    columns = [name for name in EPISODE_UE_COLUMNS if name not in _TEXTS]
+    of_ues = _table(folder / EPISODE, _TEXTS, columns).groupby(["policy", "round"])
     ues = {(policy, int(n)): rows.to_dict("records") for (policy, n), rows in of_ues}
     of_rounds = _table(folder / EPISODE_ROUNDS, _TEXTS[:1], EPISODE_ROUND_COLUMNS[1:])
     rounds = {(row["policy"], int(row["round"])): row for row in of_rounds.to_dict("records")}
-    if set(ues) - set(rounds) or {name for name, _ in rounds} != set(scene["policies"]):
+    if set(ues) - set(rounds) or {name for name, _ in rounds} != set(policies):
         raise BadInput(f"{folder / EPISODE}: damaged (other policies or rounds than its scene); train again")
-    return EpisodeRead(scene, ues, rounds)
+    numbers = sorted({n for _, n in rounds if all((policy, n) in rounds for policy in policies)})
+    return EpisodeRead(scene, policies, numbers, ues, rounds)
 
 
 _TEXTS = ("policy", "base_station")
@@ -115,12 +107,27 @@ METRICS = ("cost", "t_th", "noise", "loss", "leakage", "lost", "leak", "energy_j
 """figures of a policy in a case"""
 
 
+class TrainingManifest(BaseModel):
+    """What is read of a training's training.json."""
+
+    title: str
+    paper: str | None = None
+    task: str
+    seed: int
+    agent: str = AGENT
+    residual: bool = False
+    steps: int
+    learning_starts: int
+    program: str = ""
+    trained_s: Annotated[float, Field(validation_alias=AliasPath("timing", "trained_s"))] = 0.0
+
+
 @dataclass(frozen=True, eq=False)
 class FinishedTraining:
     """The folder of a training, read back."""
 
-    manifest: dict[str, Any]
-    summary: dict[str, Any]
+    manifest: TrainingManifest
+    summary: Fields
     curve: pandas.DataFrame
     evaluations: pandas.DataFrame
     episode: EpisodeRead | None
@@ -128,12 +135,12 @@ class FinishedTraining:
     @property
     def agent(self) -> str:
         """What comparisons call the agent."""
-        return str(self.manifest.get("agent", AGENT))
+        return self.manifest.agent
 
     @property
     def online(self) -> bool:
         """Whether powers are of rounds."""
-        return bool(self.manifest.get("task") == "online")
+        return self.manifest.task == "online"
 
     @cached_property
     def costs(self) -> pandas.DataFrame:
@@ -146,18 +153,19 @@ def trainings(folder: Path) -> list[FinishedTraining]:
     trained = [folder] if what_is(folder / TRAINING) else sorted(p.parent for p in folder.glob(f"seed-*/{TRAINING}"))
     failed = {one.folder for one in read_failures(folder)}
     found = {p: _read(p) for p in trained if p.name not in failed}
-    one_version({str(one.manifest.get("program")): path for path, one in found.items()})
+    one_version({one.manifest.program: path for path, one in found.items()})
     return list(found.values())
 
 
 def _read(folder: Path) -> FinishedTraining:
-    manifest = read_json(folder / TRAINING)
-    if manifest.get("kind") != KIND or not manifest.get("finished"):
+    values = read_json(folder / TRAINING)
+    if values.get("kind") != KIND or not values.get("finished"):
         raise BadInput(f"{folder}: this training is not finished; start it again and it goes on")
+    manifest = checked(values, TrainingManifest, folder / TRAINING, "train again")
     curve = _table(folder / CURVE, (), _CURVE)
     evaluations = _table(folder / EVALUATIONS, ("policy",), ("case", *METRICS))
     cases = {policy: set(of) for policy, of in evaluations.groupby("policy", sort=False)["case"]}
-    agent = str(manifest.get("agent", AGENT))
+    agent = manifest.agent
     short = [policy for policy, own in cases.items() if policy != VISITED and own != cases.get(agent)]
     if short:
         raise BadInput(f"{folder / EVALUATIONS}: {short[0]} and {agent} are not judged in the same cases; train again")

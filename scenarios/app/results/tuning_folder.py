@@ -8,15 +8,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field
 
 from netsim.errors import BadInput, one_line
 from netsim.safe import what_is
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.folder import MOST_TOLD, csv_text, read_json
 from scenarios.app.results.marker import marked
+from scenarios.app.results.read import checked
 from scenarios.app.results.shown import drawn
 from scenarios.app.results.statistics import counted, figure_text
 from scenarios.app.study import Fields, Record
@@ -147,11 +148,7 @@ def read_tuning(folder: Path) -> Fields:
     if not what_is(folder / TUNING):
         raise BadInput(f"{folder}: this tuning is not finished; start it again and it goes on")
     found = read_json(folder / TUNING)
-    try:
-        _TuningFile.model_validate(found)
-    except ValidationError as error:
-        wrong = ".".join(map(str, error.errors()[0]["loc"]))
-        raise BadInput(f"{folder / TUNING}: damaged ({wrong}); tune again") from None
+    checked(found, _TuningFile, folder / TUNING, "tune again")
     return found
 
 
@@ -192,7 +189,7 @@ def trials_csv(found: Record) -> str:
     """A row a trial: name, state, whether bounds are kept, settings, mean figures over seeds, why it ended."""
     space = list(found["space"])
     figures = list(dict.fromkeys(key for row in found["trials"] for key in row["values"]))
-    rows: list[list[Any]] = [["trial", "state", "kept", *space, *figures, "why"]]
+    rows: list[list[object]] = [["trial", "state", "kept", *space, *figures, "why"]]
     for row in found["trials"]:
         kept = int(row["kept"]) if row["state"] == "finished" else ""
         settings = [flow(row["settings"][key]) for key in space]
