@@ -68,18 +68,6 @@ def time_grid(run: Run, table: str, column: str = "", value: str = "") -> TimeGr
     return TimeGrid.of(run.rows(table, column, value))
 
 
-def named_over_time(run: Run, attack: str, place: str) -> tuple[FloatArray, BoolArray]:
-    """Rounds (n,), and of which attacked UEs that have it home, work or both is named then (n, n_ue)."""
-    rows = run.rows("leakage", "attack", attack)
-    ues = run.tables["ues"]
-    wanted = ["home", "work"] if place == "both" else [place]
-    have = np.all([np.isfinite(ues[f"{one}_{axis}_m"]) for one in wanted for axis in "xy"], axis=0)
-    del rows["model"]  # places are named once for all models of a UE
-    grid = TimeGrid.of(where(rows, np.isin(rows["ue"], ues["ue"][have])))
-    away_m = [grid.lay(np.nan_to_num(grid.rows[f"{one}_named_m"], nan=np.inf)) for one in wanted]
-    return grid.round, np.all([carried(values) <= run.hit_radius_m for values in away_m], axis=0)
-
-
 def median_line(look: CurveStyle, x: Places, grid: FloatArray, unit: str = "m", **more: object) -> list[Figure]:
     """Median and quartiles over tracks, or nothing where no median is known."""
     values = quartiles(grid)
@@ -191,15 +179,17 @@ def attacked(name: str) -> Law:
     return column("leakage", name, "attack", lasts=True)
 
 
+def ratio(part: FloatArray, whole: FloatArray) -> FloatArray:
+    """One column (n, 1) of quotients; NaN where the whole (n,) is none."""
+    return np.divide(part, whole, out=np.full(len(whole), np.nan), where=whole > 0)[:, None]
+
+
 def mean(of: Law) -> Law:
     """The mean over tracks (n_time, 1); NaN of none."""
 
     def law(run: Run, name: str) -> Series:
         number, grid = of(run, name)
-        known = np.isfinite(grid)
-        total = np.where(known, grid, 0.0).sum(axis=1)
-        n = known.sum(axis=1)
-        return number, np.divide(total, n, out=np.full(len(n), np.nan), where=n > 0)[:, None]
+        return number, ratio(np.where(np.isfinite(grid), grid, 0.0).sum(axis=1), np.isfinite(grid).sum(axis=1))
 
     return law
 
@@ -259,9 +249,18 @@ def _lost(grid: TimeGrid) -> BoolArray:
 
 
 def _named(place: str) -> Law:
+    """Of which attacked UEs that have it home, work or both is named, in percent."""
+    wanted = ("home", "work") if place == "both" else (place,)
+
     def law(run: Run, attack: str) -> Series:
-        number, hit = named_over_time(run, attack, place)
-        return number, np.where(hit, 100.0, 0.0)
+        rows = run.rows("leakage", "attack", attack)
+        ues = run.tables["ues"]
+        have = np.all([np.isfinite(ues[f"{one}_{axis}_m"]) for one in wanted for axis in "xy"], axis=0)
+        del rows["model"]  # places are named once for all models of a UE
+        grid = TimeGrid.of(where(rows, np.isin(rows["ue"], ues["ue"][have])))
+        away_m = [grid.lay(np.nan_to_num(grid.rows[f"{one}_named_m"], nan=np.inf)) for one in wanted]
+        hit = np.all([carried(values) <= run.hit_radius_m for values in away_m], axis=0)
+        return grid.round, np.where(hit, 100.0, 0.0)
 
     return law
 

@@ -118,7 +118,11 @@ def replay_chapter(run: Run) -> Chapter:
     near = f"{run.hit_radius_m:g}"
     stage = rendered("replay.html", ratio=f"{ratio:.4g}", near=near, shape=shape, says=" ".join(says))
     clock = run.manifest.clock
-    arrays = {f"{table}.{name}": _packed_column(name, v) for table, of in tables.items() for name, v in of.items()}
+    arrays = {  # times of a year need more digits than places
+        f"{table}.{name}": values.astype(np.float64 if name.endswith("_s") else np.float32)
+        for table, of in tables.items()
+        for name, values in of.items()
+    }
     meta = {
         "area_m": area_m, "duration_s": run.manifest.duration_s, "hit_radius_m": run.hit_radius_m,
         "first_day": str(clock.first_day), "clock_changes": [list(change) for change in clock.changes],
@@ -128,11 +132,6 @@ def replay_chapter(run: Run) -> Chapter:
         "final": {"rmse_db": run.summary.get(RMSE.of()), "constant_rmse_db": run.summary.get(CONSTANT_RMSE.of())},
     }  # fmt: skip
     return Chapter("map", "Map", [stage], {"replay-data": packed(meta, arrays)})
-
-
-def _packed_column(name: str, values: np.ndarray) -> np.ndarray:
-    """Numbers for the page: times of a year need more digits than places."""
-    return values.astype(np.float64 if name.endswith("_s") else np.float32)
 
 
 def drawn_tables(run: Run) -> tuple[dict[str, Table], list[str]]:

@@ -27,6 +27,7 @@ from scenarios.app.report.charts import (
     column,
     largest,
     positive,
+    ratio,
 )
 from scenarios.app.report.plot import (
     DARK,
@@ -226,9 +227,8 @@ def so_far(of: Law, weight: Law | None = None) -> Law:
     def law(run: Run, name: str) -> Series:
         number, values = of(run, name)
         weights = np.where(np.isfinite(values), weight(run, name)[1] if weight else 1.0, 0.0)
-        n = np.cumsum(weights.sum(axis=1))
         held = np.cumsum((np.nan_to_num(values) * weights).sum(axis=1))
-        return number, np.divide(held, n, out=np.full(len(n), np.nan), where=n > 0)[:, None]
+        return number, ratio(held, np.cumsum(weights.sum(axis=1)))
 
     return law
 

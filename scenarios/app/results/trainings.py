@@ -117,7 +117,7 @@ class TrainingManifest(BaseModel):
     agent: str = AGENT
     residual: bool = False
     steps: int
-    learning_starts: int
+    learning_starts: int = 0
     program: str = ""
     trained_s: Annotated[float, Field(validation_alias=AliasPath("timing", "trained_s"))] = 0.0
 
