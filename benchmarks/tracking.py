@@ -12,10 +12,9 @@ import numpy as np
 from benchmarks import renamed
 from benchmarks.world import Row, peak_gb, row
 from fl.tracking.belief import answers
-from fl.tracking.chain import Chain
+from fl.tracking.chain import Chain, Habits, Motion, weights_without_knowledge
 from fl.tracking.error_model import ErrorModel
 from fl.tracking.history import History
-from fl.tracking.motion import Habits, Motion, weights_without_knowledge
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Public, RoundContext
 from netsim.geometry import Area

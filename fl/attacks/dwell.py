@@ -12,11 +12,19 @@ from fl.attacks.base import Attack, View, recall
 from fl.attacks.believer import Believer, Remembered
 from fl.attacks.closed_form import ClosedForm
 from fl.attacks.shadow_ues import Population
-from fl.tracking.dwelling import Hours, Residences, Shares, blocks, log_evidence
+from fl.tracking.dwelling import (
+    EstimatesOfUe,
+    Hours,
+    Residences,
+    Shares,
+    blocks,
+    habits,
+    home_and_work,
+    log_evidence,
+)
 from fl.tracking.error_model import ErrorModel
 from fl.tracking.history import History
 from fl.tracking.place_grid import PlaceGrid, best_discs
-from fl.tracking.visited import EstimatesOfUe, habits, home_and_work
 from fl.types import Estimates, Metrics, Public, RoundContext
 from netsim.columns import Columns, frozen, no_ints
 from netsim.geometry import Area
@@ -196,24 +204,23 @@ class Dwell(Believer):
 
     def _with_newest(self, state: DwellState, hours: Hours, facts: RoundContext, grid: PlaceGrid) -> DwellState:
         """After the newest estimates."""
-        newest = state.history.newest()
-        lasting_m = state.history.lasting_m()
+        history = state.history
+        newest = history.newest()
+        lasting_m = history.lasting_m()
         sender = newest.sender
         named = state.named.with_rows(sender)
         at = np.searchsorted(named.sender, sender)
         period = hours.period(self.home_hours, self.work_hours)
         if hours.whole_day:
-            for row, one in zip(at.tolist(), sender.tolist(), strict=True):
-                said = _estimates_of(state.history, one, facts.round_s)
-                area_m2 = float(np.prod(grid.area.side_m))
-                found = home_and_work(said, _WHOLE_DAYS, area_m2, lasting_m, self.hit_radius_m)
+            for row in at.tolist():
+                said = self._estimates_of(history, int(named.sender[row]), facts, lasting_m)
+                found = home_and_work(said, _WHOLE_DAYS)
                 named.place_m[row, :2] = found.place_m
                 named.probability[row, :2] = found.probability
         elif period is not None:
             shares = Shares(self.home_share, self.work_share, self.stay_share, self.employed_share)
-            past = state.past.plus(
-                sender, log_evidence(newest.z_m, state.history.looks.errors[-1], grid), period, shares
-            )
+            log_e = log_evidence(newest.z_m, history.looks.errors[-1], grid)
+            past = state.past.plus(sender, log_e, period, shares)
             state = replace(state, past=past)
             for some in blocks(np.arange(len(sender))):
                 rows = past.select(np.searchsorted(past.sender, sender[some]))
@@ -224,26 +231,45 @@ class Dwell(Believer):
                     named.place_m[at[some], k] = place_m
                     named.probability[at[some], k] = probability
         if self.third_places and not hours.whole_day:
-            self._search_thirds(state.history, named, at, facts.round_s, grid)
+            self._search_thirds(history, named, at, facts, lasting_m)
         return replace(state, named=named)
 
     def _search_thirds(
-        self, history: History, named: DwellPlaces, at: IntArray, round_s: float, grid: PlaceGrid
+        self, history: History, named: DwellPlaces, at: IntArray, facts: RoundContext, lasting_m: float
     ) -> None:
         """Write other places of senders, at rows (k,), of which a tenth more has been heard since the last time."""
         count = np.bincount(history.named.sender, minlength=int(named.sender.max()) + 1)[named.sender]
-        area_m2 = float(np.prod(grid.area.side_m))
-        lasting_m = history.lasting_m()
         for row in at[count[at] >= np.maximum(1.1 * named.searched[at], 2.0)].tolist():
             known_m = named.place_m[row, :2][named.probability[row, :2] >= max(self.min_probability, 1e-9)]
-            said = _estimates_of(history, int(named.sender[row]), round_s)
-            found = habits(said, known_m, _CLASSES, area_m2, lasting_m, self.hit_radius_m, self.third_places)
-            thirds = slice(2, 2 + len(found.place_m))
-            named.place_m[row, 2:] = np.nan
-            named.probability[row, 2:] = 0.0
-            named.place_m[row, thirds] = found.place_m
-            named.probability[row, thirds] = found.probability
+            said = self._estimates_of(history, int(named.sender[row]), facts, lasting_m)
+            found = habits(said, known_m, _CLASSES, self.third_places)
+            more = _MOST_THIRDS - len(found.place_m)
+            named.place_m[row, 2:] = np.pad(found.place_m, ((0, more), (0, 0)), constant_values=np.nan)
+            named.probability[row, 2:] = np.pad(found.probability, (0, more))
             named.searched[row] = count[row]
+
+    def _estimates_of(self, history: History, sender: int, facts: RoundContext, lasting_m: float) -> EstimatesOfUe:
+        """All that was named of one sender. Class of time is the hour, of days off 24 more; of whole days, whether it
+        is off, and 2 more where several places were named.
+
+        A place that stands at several ranks counts once, at that of the largest share.
+        """
+        mine = history.named.select(history.named.sender == sender)
+        looks = history.looks.select(mine.look)
+        errors = ErrorModel.stacked(looks.errors).without_bias()
+        truths = errors.truths(mine.z_m)
+        hours = Hours.of(looks.time_s, looks.week_s, facts.round_s)
+        there = np.isfinite(mine.z_m).all(axis=2) & ~_has_better(mine.z_m, truths.share)
+        row, rank = np.nonzero(there)
+        right = truths.share[row, rank]
+        of_class = hours.hour.astype(np.int64) + 24 * hours.off
+        if hours.whole_day:  # all of its places may be right
+            right = np.ones(len(row))
+            of_class = hours.off + 2 * (there.sum(axis=1) > 1)
+        return EstimatesOfUe(
+            truths.place_m[row, rank], truths.sigma_m[row, rank], (1.0 - np.asarray(errors.outlier)[row]) * right,
+            of_class[row], hours.day[row], float(np.prod(facts.public.area.side_m)), lasting_m, self.hit_radius_m,
+        )  # fmt: skip
 
     def _answers(self, view: View, state: DwellState) -> Estimates:
         """Answers for each UE of the view, at all of its models; one answer without a place for nothing."""
@@ -257,30 +283,6 @@ class Dwell(Believer):
         weight = np.where(spoken[row, rank], probability[row, rank], 0.0)
         status = ["unsure" if silent[i] else _PLACES[k] for i, k in zip(row, rank, strict=True)]
         return Estimates.of(view.ue[row], view.model[row], "answer", where, weight, status)
-
-
-def _estimates_of(history: History, sender: int, round_s: float) -> EstimatesOfUe:
-    """All that was named of one sender. Class of time is the hour, of days off 24 more; of whole days, whether it is
-    off, and 2 more where several places were named.
-
-    A place that stands at several ranks counts once, at that of the largest share.
-    """
-    mine = history.named.select(history.named.sender == sender)
-    looks = history.looks.select(mine.look)
-    errors = ErrorModel.stacked(looks.errors).without_bias()
-    truths = errors.truths(mine.z_m)
-    hours = Hours.of(looks.time_s, looks.week_s, round_s)
-    there = np.isfinite(mine.z_m).all(axis=2) & ~_has_better(mine.z_m, truths.share)
-    row, rank = np.nonzero(there)
-    right = truths.share[row, rank]
-    of_class = hours.hour.astype(np.int64) + 24 * hours.off
-    if hours.whole_day:  # all of its places may be right
-        right = np.ones(len(row))
-        of_class = hours.off + 2 * (there.sum(axis=1) > 1)
-    return EstimatesOfUe(
-        truths.place_m[row, rank], truths.sigma_m[row, rank], (1.0 - np.asarray(errors.outlier)[row]) * right,
-        of_class[row], hours.day[row],
-    )  # fmt: skip
 
 
 def _has_better(z_m: FloatArray, share: FloatArray) -> BoolArray:

@@ -165,7 +165,7 @@ class HomeLinker:
         said = Identities.unknown(facts.round, links.name)
         if seen.any():
             said = self._identified(said, links.track, rivals[seen], home[seen], grid, rng)
-        return Residents(past, known.identities.plus(said))
+        return Residents(past, said.beside(known.identities))
 
     def _identified(
         self, said: Identities, track: IntArray, rivals: IntArray, home: Float32Array, grid: PlaceGrid, rng: Rng

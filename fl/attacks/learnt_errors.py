@@ -3,6 +3,13 @@ r"""The error of an attack, learnt by the attacker on UEs that it makes up.
 The replica of the training (see `fl.attacks.base.Replica`) gives the updates of made-up UEs with all defenses, the
 attack estimates where they were, and the attacker knows the truth of its own UEs. The parameters of
 `fl.tracking.error_model.ErrorModel` are the maximum of the likelihood (EM). Nothing of a real UE's position enters.
+
+Estimates of a moving UE err more than those of one at rest, so what is learnt on UEs that move too much says that all
+errors are large. The attacker sees how far the estimates of a UE lie apart in two successive rounds. Made-up UEs
+whose estimates lie as far apart move as real ones do, or are hidden in the same noise, and then nothing is changed:
+
+    speed'   = speed  median(steps of real UEs) / median(steps of made-up UEs),      of steps above 50 m,
+    roaming' = 1 - rest (1 - roaming) / rest of made-up UEs,                         rest: share of steps below 50 m.
 """
 
 from __future__ import annotations
@@ -12,10 +19,8 @@ from dataclasses import field, replace
 import numpy as np
 
 from fl.attacks.base import Attack, View
-from fl.attacks.pace import Pace
-from fl.attacks.shadow_ues import STILL_M, Population, made_up
+from fl.attacks.shadow_ues import ROAMING, SPEED_MPS, STILL_M, Population, made_up
 from fl.tracking.error_model import ErrorModel
-from fl.tracking.place_grid import PlaceGrid
 from fl.types import Estimates, Local, RoundContext, State
 from netsim.checkpoint import from_tree, to_tree
 from netsim.columns import Columns, frozen, no_floats, no_ints, no_places
@@ -25,15 +30,16 @@ from netsim.units import FloatArray, IntArray
 
 MOST_RANKS = 4
 """places of a UE and round that count, by descending weight"""
-_MOST_KEPT = 512  # residuals; older ones are forgotten, since errors change as the model learns
+_MOST_KEPT = 512  # residuals, or steps; older ones are forgotten, since errors change as the model learns
 _STEPS = 60  # of EM
 _LEAST_M, _LEAST_GAIN = 1.0, 0.001
 _FEWEST = 10
 _MEDIAN = float(np.log(2.0))  # of |b|^2 / 2 for b of two standard normal numbers
-_CELLS = 50  # of the grid that made-up UEs are spread over, a side
-_OUTLIER = 0.05
-_SIMULATED_UES = 32
-_ROUGHLY = 0.1  # of the longer side of the area: error of an attack that could not be tried out
+_FEWEST_STEPS = 16
+_LEAST_MPS, _MOST_MPS = 0.02, 50.0
+_AT_ONCE = 4.0  # factor of speeds
+_SAME_SPEED = 1.25
+_SAME_SHARE = 0.1  # what is nearer is left as it is
 _MATCHED = tuple(2**k for k in range(2, 13))  # rounds after which the motion of made-up UEs is matched again
 
 
@@ -78,6 +84,65 @@ class OwnEstimates(Columns):
         key = self.round * span + self.ue
         _, here, last = np.intersect1d(key - span, key, return_indices=True)
         return here, last
+
+
+@frozen
+class Pace:
+    """roaming, speed_mps : of made-up UEs; round : the last in which UEs ue (k,) were estimated at place_m (k, 2);
+    steps_m (n,) : how far estimates of one UE in successive rounds lay apart.
+    """
+
+    roaming: float = ROAMING
+    speed_mps: float = SPEED_MPS
+    round: int = -1
+    ue: IntArray = field(default_factory=no_ints)
+    place_m: FloatArray = field(default_factory=no_places)
+    steps_m: FloatArray = field(default_factory=no_floats)
+
+    def of(self, population: Population) -> Population:
+        """A population that moves so, but for what is given."""
+        return replace(
+            population,
+            roaming=self.roaming if population.match_roaming else population.roaming,
+            speed_mps=self.speed_mps if population.match_speed else population.speed_mps,
+        )
+
+    def seen(self, round_: int, ue: IntArray, place_m: FloatArray) -> Pace:
+        """With estimates (k, 2) of real UEs (k,) ascending in a round; several looks at a round count as the first."""
+        if round_ == self.round:
+            return self
+        steps_m = self.steps_m
+        if round_ == self.round + 1:
+            _, now, then = np.intersect1d(ue, self.ue, assume_unique=True, return_indices=True)
+            step_m = np.hypot(*(place_m[now] - self.place_m[then]).T)
+            steps_m = np.concatenate([steps_m, step_m[np.isfinite(step_m)]])[-_MOST_KEPT:]
+        return replace(self, round=round_, ue=ue, place_m=place_m, steps_m=steps_m)
+
+    def matched(self, population: Population, made_up_m: FloatArray) -> Pace:
+        """After steps (m,) of estimates of UEs made up of that population; itself, where nothing differs or too little
+        is known.
+        """
+        if min(len(made_up_m), len(self.steps_m)) < _FEWEST_STEPS:
+            return self
+        real, made = (step_m[step_m > STILL_M] for step_m in (self.steps_m, made_up_m))
+        ratio = 1.0
+        roaming = population.roaming
+        if min(len(real), len(made)) >= _FEWEST_STEPS // 3:
+            ratio = float(np.clip(np.median(real) / np.median(made), 1 / _AT_ONCE, _AT_ONCE))
+        at_rest = 1 - len(real) / len(self.steps_m)
+        made_at_rest = 1 - len(made) / len(made_up_m)
+        if made_at_rest > _SAME_SHARE and roaming < 1:
+            roaming = float(np.clip(1 - at_rest * (1 - roaming) / made_at_rest, 0.0, 1.0))
+        elif at_rest > _SAME_SHARE:
+            roaming = float(np.clip(1 - at_rest, 0.0, 1.0))
+        speed_mps = float(np.clip(population.speed_mps * ratio, _LEAST_MPS, _MOST_MPS))
+        differs = max(speed_mps / population.speed_mps, population.speed_mps / speed_mps) > _SAME_SPEED
+        new = self
+        if population.match_speed and differs:
+            new = replace(new, speed_mps=speed_mps)
+        if population.match_roaming and abs(roaming - population.roaming) > _SAME_SHARE:
+            new = replace(new, roaming=roaming)
+        return new
 
 
 @frozen
@@ -208,48 +273,3 @@ def _means(data: Local, n_ue: int) -> FloatArray:
     owner = data.ue[data.row_of_sample]
     total = [np.bincount(owner, weights=x, minlength=n_ue) for x in data.x.T]
     return np.stack(total, axis=1) / np.bincount(owner, minlength=n_ue)[:, None]
-
-
-@frozen
-class RoundPlaces:
-    """by : the attack that names places, forgetting all at the end of a round; None: places are not used.
-
-    sigma_m, outlier : its error and the share of places that say nothing, where given; shadow_ues : number of UEs
-    made up that the error is learnt on, where it is not.
-    """
-
-    by: Attack | None
-    sigma_m: float | None
-    outlier: float | None
-    shadow_ues: int | None
-
-    def learnt(self, errors: LearntErrors, view: View, facts: RoundContext, rng: Rng) -> LearntErrors:
-        """With what this round tells of errors."""
-        if self.by is None or self.sigma_m is not None:
-            return errors
-        everywhere = Population.uniform(PlaceGrid(facts.public.area, _CELLS, _CELLS))
-        n_ue = self.shadow_ues or _SIMULATED_UES
-        return errors.plus(view, facts, self.by, everywhere, n_ue, _own(rng), fresh=True)
-
-    def errors_now(self, learnt: LearntErrors, area: Area) -> ErrorModel:
-        """Errors of the places."""
-        if self.sigma_m is not None:
-            return ErrorModel.plain(self.sigma_m, _OUTLIER if self.outlier is None else self.outlier)
-        if learnt.fitted is not None:
-            return learnt.fitted
-        return ErrorModel.plain(_ROUGHLY * float(area.side_m.max()), _OUTLIER)
-
-    def named_m(self, name: IntArray, view: View, facts: RoundContext, rng: Rng) -> FloatArray:
-        """Places of the senders (k,) ascending: (k, R, 2), NaN where none is named."""
-        if self.by is None:
-            return np.full((len(name), 1, 2), np.nan)
-        said, _ = self.by.run(view, facts, self.by.start(), _own(rng))
-        known, z_m = named_places(said, facts.public.area)
-        places_m = np.full((len(name), *z_m.shape[1:]), np.nan)
-        places_m[np.searchsorted(name, known)] = z_m
-        return places_m
-
-
-def _own(rng: Rng) -> Rng:
-    """Draws of the attack on single rounds."""
-    return replace(rng, purpose=f"{rng.purpose}.by")

@@ -1,25 +1,29 @@
 r"""Linking of names: updates under new names are given to the senders of earlier ones."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
 
 from fl.attacks import ATTACKS
-from fl.attacks.base import Attack, View
+from fl.attacks.base import Attack, View, recall
 from fl.attacks.closed_form import ClosedForm
 from fl.attacks.density_peak import DensityPeak
 from fl.attacks.dlg import Dlg
 from fl.attacks.dwell import HourOfDay
 from fl.attacks.known_homes import KNOWN, HomeLinker, Residents, check, directory_of, outside_notes, read_directory
-from fl.attacks.learnt_errors import LearntErrors, RoundPlaces
+from fl.attacks.learnt_errors import LearntErrors, named_places
+from fl.attacks.shadow_ues import Population
 from fl.attacks.threat import KNOWN_HOMES, SENDERS
 from fl.tracking.belief import Belief
+from fl.tracking.error_model import ErrorModel
 from fl.tracking.fingerprint import DIRECTION, Clues, projected
 from fl.tracking.linking import Book, Identities, Linker, NameLinks
+from fl.tracking.place_grid import PlaceGrid
 from fl.types import Directory, Estimates, Metrics, Public, RoundContext, State
+from netsim.geometry import Area
 from netsim.part import FILE_NAME
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
@@ -30,6 +34,10 @@ Clue = Literal["place", "fingerprint"]
 _LEAST_S = 1e-9
 _OUTSIDE = 0.1  # share of senders of whom a file of homes says nothing
 _HOME_HOURS = (0.0, 6.0)
+_CELLS = 50  # of the grid that made-up UEs are spread over, a side
+_OUTLIER = 0.05
+_SIMULATED_UES = 32
+_ROUGHLY = 0.1  # of the longer side of the area: error of an attack that could not be tried out
 RE_IDENTIFIED = ATTACKS.only(
     "closed-form",
     "dlg",
@@ -196,10 +204,8 @@ class ReIdentify(Attack):
         self, view: View, facts: RoundContext, state: ReIdentifyState, rng: Rng
     ) -> tuple[Estimates, ReIdentifyState]:
         name, of_target = np.unique(view.ue, return_inverse=True)
-        places = self._places
-        learnt = places.learnt(state.errors, view, facts, rng)
-        places_m = places.named_m(name, view, facts, rng)
-        errors = places.errors_now(learnt, facts.public.area)
+        learnt, places_m = self._named(name, view, facts, state.errors, replace(rng, purpose=f"{rng.purpose}.by"))
+        errors = self._errors_now(learnt, facts.public.area)
         clues = clues_of(view, of_target, places_m, self.use, rng)
         linker = Linker(errors, facts, self.max_speed_mps, view.renames)
         book, links = linker.linked(name, clues, state.book)
@@ -233,15 +239,30 @@ class ReIdentify(Attack):
         believed = self.of.belief(state.of, facts)
         return None if believed is None else _by_names(state.book, believed)
 
-    def hindsight(self, state: ReIdentifyState, facts: RoundContext) -> Any:
+    def hindsight(self, state: ReIdentifyState, facts: RoundContext) -> Iterator[Belief]:
         """Beliefs of the attack on tracks, each by the name that it had last in the round."""
         return (_by_names(state.book, believed) for believed in self.of.hindsight(state.of, facts))
 
-    @property
-    def _places(self) -> RoundPlaces:
-        """Places in single rounds."""
-        by = self.places_by if self.reads_places else None
-        return RoundPlaces(by, self.sigma_m, self.outlier, self.shadow_ues)
+    def _named(
+        self, name: IntArray, view: View, facts: RoundContext, errors: LearntErrors, rng: Rng
+    ) -> tuple[LearntErrors, FloatArray]:
+        """What is learnt of errors, and places of senders (k,) ascending: (k, R, 2), NaN where none is named; the
+        attack that names them forgets all at the end of a round.
+        """
+        if not self.reads_places:
+            return errors, np.full((len(name), 1, 2), np.nan)
+        by, area = self.places_by, facts.public.area
+        if self.sigma_m is None:
+            everywhere = Population.uniform(PlaceGrid(area, _CELLS, _CELLS))
+            errors = errors.plus(view, facts, by, everywhere, self.shadow_ues or _SIMULATED_UES, rng, fresh=True)
+        said, _ = by.run(view, facts, by.start(), rng)
+        return errors, recall(*named_places(said, area), name)
+
+    def _errors_now(self, learnt: LearntErrors, area: Area) -> ErrorModel:
+        """Errors of the places."""
+        if self.sigma_m is not None:
+            return ErrorModel.plain(self.sigma_m, _OUTLIER if self.outlier is None else self.outlier)
+        return learnt.fitted or ErrorModel.plain(_ROUGHLY * float(area.side_m.max()), _OUTLIER)
 
 
 def _by_names(book: Book, belief: Belief) -> Belief:

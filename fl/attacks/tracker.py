@@ -14,16 +14,14 @@ from fl.attacks.closed_form import ClosedForm
 from fl.attacks.shadow_ues import ROAMING, SPEED_MPS, Population
 from fl.population import POPULATIONS, Everywhere, PopulationPrior
 from fl.tracking.belief import Belief, Memory, places_of_least_distance_m, probability_within
-from fl.tracking.chain import Chain
-from fl.tracking.error_model import ErrorModel
+from fl.tracking.chain import PARTS, Chain, Habits, Motion, blurred, weights_of
 from fl.tracking.history import NEVER, hour_class
-from fl.tracking.motion import PARTS, Habits, Motion, blurred, weights_of
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Estimates, Metrics, Public, RoundContext
 from netsim.columns import frozen, no_ints
 from netsim.geometry import Area
 from netsim.rng import Rng
-from netsim.units import BoolArray, Float32Array, FloatArray, IntArray
+from netsim.units import BoolArray, Float32Array, IntArray
 
 TRACKED = ATTACKS.only(
     "closed-form",
@@ -36,19 +34,19 @@ TRACKED = ATTACKS.only(
     "posterior",
 )
 """Attacks whose estimates of rounds can be tracked"""
-_RELEARNT = tuple(2**k for k in range(4, 13))  # looks after which motion is learnt again from the whole past
+_RELEARNT = tuple(2**k for k in range(4, 13))
+"""looks after which motion is learnt again from the whole past: one step hardly tells staying from a short way"""
 
 
 @frozen
 class TrackerState(Remembered):
-    """sender (k,) ascending : who is followed now; p (k, G) : what the filter believes of each; count (k, C, K + 2),
-    beliefs (k, P, ny, nx) : what is known of their motion (see `Habits`); memory : whether it helps.
+    """sender (k,) ascending : who is followed now; p (k, G) : what the filter believes of each; habits : what is known
+    of their motion; memory : whether it helps.
     """
 
     sender: IntArray = field(default_factory=no_ints)
     p: Float32Array = field(default_factory=lambda: np.zeros((0, 0), dtype=np.float32))
-    count: FloatArray = field(default_factory=lambda: np.zeros((0, 0, 0)))
-    beliefs: Float32Array = field(default_factory=lambda: np.zeros((0, 0, 0, 0), dtype=np.float32))
+    habits: Habits = field(default_factory=Habits.nobody)
     memory: Memory = field(default_factory=Memory)
 
     @property
@@ -58,16 +56,14 @@ class TrackerState(Remembered):
 
     def only(self, some: BoolArray) -> "TrackerState":
         """Select some of those (k,) that it follows."""
-        return replace(
-            self, sender=self.sender[some], p=self.p[some], count=self.count[some], beliefs=self.beliefs[some]
-        )
+        return replace(self, sender=self.sender[some], p=self.p[some], habits=self.habits.select(some))
 
 
 class Tracker(Believer):
     r"""Follows UEs over a grid of places: a Bayesian filter, and a smoother once all rounds are known.
 
     With e_t(j) how likely the estimates of round t are of a UE in cell j (`fl.tracking.error_model`), and K how UEs
-    move within a round (`fl.tracking.motion`: stay, Gaussians of 150 to 2500 m, jump),
+    move within a round (`fl.tracking.chain`: stay, Gaussians of 150 to 2500 m, jump),
 
         a_t(j) ~ e_t(j) sum_i a_{t-1}(i) K(i, j)                          (filter: what is known now)
         p_t(i) ~ a_t(i) sum_j K(i, j) e_{t+1}(j) b_{t+1}(j)               (smoother: what is known afterwards)
@@ -126,7 +122,9 @@ class Tracker(Believer):
         said, state = self.remembered(view, facts, state, self._population(chain, facts), rng)
         state = self._filtered(chain, state)
         if len(state.history) in _RELEARNT and len(state.sender):
-            state = replace(state, count=self._relearnt(chain, state))
+            past = state.history.only(state.sender, NEVER)
+            learnt = chain.learnt(past, state.sender, self._habits(chain, state, state.sender))
+            state = replace(state, habits=replace(state.habits, count=learnt.count))
         return self._said(view, facts, said, chain.grid, state)
 
     def _filtered(self, chain: Chain, state: TrackerState) -> TrackerState:
@@ -144,7 +142,7 @@ class Tracker(Believer):
         emission = history.looks.errors[look].without_bias().emission(z_m, chain.grid)
         classes = history.classes(look, chain.round_s)
         for some, way in ((old, classes), (~old, [])):
-            p[some], uses = chain.filtered(p[some], habits.of(np.flatnonzero(some)), way, emission.select(some))
+            p[some], uses = chain.filtered(p[some], habits.select(some), way, emission.select(some))
             if len(way) == 1:
                 every = np.zeros((len(sender), uses.shape[1]))
                 every[some] = uses
@@ -152,14 +150,7 @@ class Tracker(Believer):
         if classes or look == 0:
             habits.add_belief(int(hour_class(history.looks.week_s[[look]], chain.round_s)[0]), p)
         p = p.reshape(len(sender), len(chain.grid))
-        return replace(state, sender=sender, p=p, count=habits.count, beliefs=habits.beliefs)
-
-    def _relearnt(self, chain: Chain, state: TrackerState) -> FloatArray:
-        """Uses (k, C, K + 2) of components from all rounds until now, by what each tells of the others: one step alone
-        hardly tells staying from a short way.
-        """
-        past = state.history.only(state.sender, NEVER)
-        return chain.learnt(past, state.sender, self._habits(chain, state, state.sender)).count
+        return replace(state, sender=sender, p=p, habits=habits)
 
     def _said(
         self, view: View, facts: RoundContext, said: Estimates, grid: PlaceGrid, state: TrackerState
@@ -167,15 +158,17 @@ class Tracker(Believer):
         """The answers about every target, then what the tracked attack says itself; and whether memory helps."""
         ues = np.intersect1d(view.ue, state.name)
         sender = state.lifetimes.senders(ues)
-        believed = self._shown(state.p[np.searchsorted(state.sender, sender)], self.errors_now(state.errors), grid)
-        place_m = places_of_least_distance_m(believed, grid, state.history.points_m(facts.round, sender))
-        alone_m = state.history.points_m(facts.round, sender, alone=True)[:, 0]
+        history = state.history
+        bias_m = history.errors_of(facts.round).bias_m
+        believed = blurred(state.p[np.searchsorted(state.sender, sender)], grid, bias_m)
+        place_m = places_of_least_distance_m(believed, grid, history.points_m(facts.round, sender))
+        alone_m = history.points_m(facts.round, sender, alone=True)[:, 0]
         state = replace(state, memory=state.memory.plus(facts.round, ues, place_m, alone_m))
         if state.memory.misleads:
             place_m = np.where(np.isfinite(alone_m), alone_m, place_m)
         sure = np.nan_to_num(recall(ues, probability_within(believed, grid, place_m, self.hit_radius_m), view.ue))
         known = np.where(np.isin(view.ue, ues), "moved on", "unknown")
-        named = state.lifetimes.name[state.history.newest().sender]
+        named = state.lifetimes.name[history.newest().sender]
         status = np.where(np.isin(view.ue, named), "ok", known).tolist()
         own = Estimates.of(view.ue, view.model, "centroid", recall(ues, place_m, view.ue), sure, status)
         plain = said.select(np.flatnonzero(np.isin(said.what, ["centroid", "place", "answer"])))
@@ -183,20 +176,17 @@ class Tracker(Believer):
 
     def figures(self, state: TrackerState) -> Metrics:
         figures = self.error_figures(state.errors)
-        used = state.count.sum(axis=(0, 1))
+        used = state.habits.count.sum(axis=(0, 1))
         if used.sum() > 0:
-            stay = float(used[0] / used.sum())
-            jump = float(used[-1] / used.sum())
-            figures |= {"stay_share": stay, "jump_share": jump}
+            share = used / used.sum()
+            figures |= {"stay_share": float(share[0]), "jump_share": float(share[-1])}
         return figures
 
     def belief(self, state: TrackerState, facts: RoundContext) -> Belief | None:
         if not len(state.sender):
             return None
         chain = self._chain(facts, len(state.sender))
-        return self._belief(
-            chain, state, facts.round, facts.time_s, state.sender, state.p, self.errors_now(state.errors)
-        )
+        return self._belief(chain, state, facts.round, facts.time_s, state.sender, state.p)
 
     def hindsight(self, state: TrackerState, facts: RoundContext) -> Iterator[Belief]:
         """Beliefs about given-up names while they were followed: their motion is learnt from the beginning."""
@@ -213,25 +203,20 @@ class Tracker(Believer):
                     there = (first[rows] <= look) & (round_ < lives.gone[ue])
                     if there.any():
                         flat = p[look, there].reshape(-1, len(chain.grid))
-                        time_s = float(history.looks.time_s[look])
-                        errors = history.looks.errors[look]
-                        yield self._belief(chain, state, round_, time_s, ue[there], flat, errors)
+                        yield self._belief(chain, state, round_, float(history.looks.time_s[look]), ue[there], flat)
 
     def _belief(
-        self, chain: Chain, state: TrackerState, round_: int, time_s: float, sender: IntArray, p: Float32Array,
-        errors: ErrorModel | None,
-    ) -> Belief:  # fmt: skip
-        """What is believed (k, G) of senders (k,) in a round, by their names."""
+        self, chain: Chain, state: TrackerState, round_: int, time_s: float, sender: IntArray, p: Float32Array
+    ) -> Belief:
+        """What is believed of senders (k,) in a round, by their names: p (k, G) says where estimates show them, which
+        the error that persists displaces.
+        """
         alone = state.memory.misleads
         points_m = state.history.points_m(round_, sender, alone)
-        shown = self._shown(p, errors, chain.grid)
+        shown = blurred(p, chain.grid, state.history.errors_of(round_).bias_m)
         names = state.lifetimes.name[sender]
         belief = Belief(round_, time_s, names, chain.grid, shown, chain.prior.reshape(-1), points_m, alone)
         return belief.only(np.argsort(names))
-
-    def _shown(self, p: Float32Array, errors: ErrorModel | None, grid: PlaceGrid) -> Float32Array:
-        """Beliefs (k, G) of where UEs are: of where estimates show them, moved by the error that persists."""
-        return p if errors is None else blurred(p, grid, errors.bias_m)
 
     def _grid(self, area: Area, n_ue: int) -> PlaceGrid:
         """Grid of the area; each UE has its maps."""
@@ -239,15 +224,13 @@ class Tracker(Believer):
 
     def _population(self, chain: Chain, facts: RoundContext) -> Population:
         """Where shadow UEs live, and how they move."""
-        roaming = self.roaming
-        speed_mps = self.speed_mps
         return Population(
             chain.grid,
             self.population.probability(chain.grid, facts.public),
-            ROAMING if roaming is None else roaming,
-            SPEED_MPS if speed_mps is None else speed_mps,
-            match_roaming=roaming is None,
-            match_speed=speed_mps is None,
+            ROAMING if self.roaming is None else self.roaming,
+            SPEED_MPS if self.speed_mps is None else self.speed_mps,
+            match_roaming=self.roaming is None,
+            match_speed=self.speed_mps is None,
         )
 
     def _chain(self, facts: RoundContext, n_ue: int) -> Chain:
@@ -262,8 +245,7 @@ class Tracker(Believer):
         sigma_m = chain.motion.sigma_m
         borrowed = weights_of(state.errors.displacements_m, sigma_m, float(grid.cell_m.max()), grid.area.side_m)
         habits = Habits.none(len(sender), borrowed, grid, hours=self.hours, own_places=self.own_places)
-        if len(state.sender):
-            at = np.searchsorted(sender, state.sender)
-            habits.count[at] = state.count
-            habits.beliefs[at] = state.beliefs
-        return habits
+        if not len(state.sender):
+            return habits
+        at = np.searchsorted(sender, state.sender)
+        return habits.replaced(at, replace(state.habits, borrowed=habits.borrowed[at]))

@@ -8,24 +8,24 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
-from functools import reduce
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
+import pandas as pd
 
 from fl.privacy import rdp
 from fl.privacy.compose import ADD_REMOVE, Composition, RoundKinds, compose
 from fl.privacy.gaussian import GaussianFilter, epsilon_of
 from fl.types import LOCATION, Account, AnySpend
-from netsim.columns import frozen, no_ints
+from netsim.columns import frozen
 from netsim.record import Row
 from netsim.units import FloatArray
 
 ALL = "all"
 ALL_UES = -1
-_WHO = ("mechanism", "unit", "relation", "delta")
 Group = tuple[str, str]
 Key = TypeVar("Key")
+Known = dict[tuple[object, ...], Composition]
 
 
 @frozen
@@ -51,31 +51,6 @@ class PrivacyStatement:
 
 
 @frozen
-class DrawSums:
-    """Sums of the draws of an account, for each UE.
-
-    total (n_ue,): (sensitivity / std)^2 of all Gaussian draws, or epsilon per metre of all moved locations;
-    with_channel (n_ue,): the same with the channel's noise.
-    """
-
-    total: FloatArray
-    with_channel: FloatArray
-
-    def plus(self, spend: AnySpend) -> DrawSums:
-        """With the draws of one more spend."""
-        all_ues = spend.ue < 0
-
-        def grown(sums: FloatArray, cost: FloatArray) -> FloatArray:
-            grown = sums.copy()
-            np.add.at(grown, spend.ue[~all_ues], cost[~all_ues])
-            grown += cost[all_ues].sum()
-            return grown
-
-        with_channel = grown(self.with_channel, spend.cost(with_channel=True))
-        return DrawSums(grown(self.total, spend.cost(with_channel=False)), with_channel)
-
-
-@frozen
 class Ledger:
     """Spending of every UE, account by account, as a value.
 
@@ -83,10 +58,13 @@ class Ledger:
     user, whatever it then sends to: to all its models, in all phases, through all mechanisms. So their mu^2 = sum
     (sensitivity / std)^2 adds up first, and the coin amplifies that one Gaussian: `sampled` (n_orders,) are its Renyi
     costs by account, `together` those of all accounts of one unit and relation.
+
+    sums (2, n_ue) by account : (sensitivity / std)^2 of all other Gaussian draws, or epsilon per metre of all moved
+    locations; and the same with the channel's noise.
     """
 
     n_ue: int
-    sums: dict[Account, DrawSums] = field(default_factory=dict)
+    sums: dict[Account, FloatArray] = field(default_factory=dict)
     sampled: dict[Account, FloatArray] = field(default_factory=dict)
     together: dict[Group, FloatArray] = field(default_factory=dict)
 
@@ -105,17 +83,23 @@ class Ledger:
         by_group = dict[Group, list[AnySpend]]()
         for spend in spends:
             account = spend.account
-            before = sums.get(account) or DrawSums(np.zeros(self.n_ue), np.zeros(self.n_ue))
-            sums[account] = before
+            sums.setdefault(account, np.zeros((2, self.n_ue)))
             if spend.counts_on_sampling:
                 on_coin.setdefault(account, []).append(spend)
+                by_group.setdefault(account.group, []).append(spend)
             else:
-                sums[account] = before.plus(spend)
-        for account, drawn in on_coin.items():
-            by_group.setdefault(account.group, []).extend(drawn)
+                sums[account] = sums[account] + self._costs(spend)
         sampled = _amplified(self.sampled, on_coin)
         together = _amplified(self.together, by_group)
         return replace(self, sums=sums, sampled=sampled, together=together)
+
+    def _costs(self, spend: AnySpend) -> FloatArray:
+        """Costs (2, n_ue) of the draws of a spend, without and with the channel's noise."""
+        cost = np.stack([spend.cost(with_channel=False), spend.cost(with_channel=True)])
+        one = spend.ue >= 0
+        costs = np.repeat(cost[:, ~one].sum(axis=1, keepdims=True), self.n_ue, axis=1)
+        np.add.at(costs, (slice(None), spend.ue[one]), cost[:, one])
+        return costs
 
     def statements(self) -> list[PrivacyStatement]:
         """The epsilon of every UE and account, and of all accounts of one unit and relation where there are several.
@@ -141,7 +125,7 @@ class Ledger:
             if group[0] == LOCATION:
                 continue
             at = min(account.delta for account in accounts) if delta is None else delta
-            worst = reduce(np.add, (self.sums[account].total for account in accounts)).max(initial=0.0)
+            worst = self._total(accounts)[0].max(initial=0.0)
             sampled = self.together.get(group)
             if sampled is not None:
                 over = float(rdp.epsilon_of(rdp.full(float(worst)) + sampled, at)) > epsilon
@@ -160,11 +144,14 @@ class Ledger:
 
     def _statement(self, of: Account, accounts: list[Account], sampled: FloatArray | None) -> PrivacyStatement:
         """Cost of these accounts together, stated of account `of`."""
-        total = reduce(np.add, (self.sums[account].total for account in accounts))
-        channel = reduce(np.add, (self.sums[account].with_channel for account in accounts))
+        stated = self._total(accounts)
         if of.unit != LOCATION:
-            total, channel = (_epsilons(mu2, of.delta, sampled) for mu2 in (total, channel))
-        return PrivacyStatement(of.mechanism, of.unit, of.relation, of.delta, total, channel)
+            stated = _epsilons(stated, of.delta, sampled)
+        return PrivacyStatement(of.mechanism, of.unit, of.relation, of.delta, *stated)
+
+    def _total(self, accounts: list[Account]) -> FloatArray:
+        """Sums (2, n_ue) of accounts together."""
+        return np.asarray(np.sum([self.sums[account] for account in accounts], axis=0))
 
 
 def _amplified(costs: Mapping[Key, FloatArray], on_coin: Mapping[Key, list[AnySpend]]) -> dict[Key, FloatArray]:
@@ -182,15 +169,16 @@ def _amplified(costs: Mapping[Key, FloatArray], on_coin: Mapping[Key, list[AnySp
 
 
 def _epsilons(mu2: FloatArray, delta: float, renyi: FloatArray | None) -> FloatArray:
+    """Epsilon of sums mu2, in their shape."""
     levels, where = np.unique(mu2, return_inverse=True)  # one root a level, not one a UE
     if renyi is None:
         epsilon = np.array([epsilon_of(delta, float(np.sqrt(level))) for level in levels])
     else:
         epsilon = rdp.epsilon_of(rdp.full(levels) + renyi, delta)
-    return epsilon[where]
+    return np.asarray(epsilon[where].reshape(mu2.shape))
 
 
-def final_account(spends: Mapping[str, Sequence[Any] | np.ndarray]) -> list[Row]:
+def final_account(spends: Mapping[str, Sequence[object] | np.ndarray]) -> list[Row]:
     """One row an account and UE, from the columns of the table `spends`.
 
     Noise that hides all UEs makes one row, ue = -1, unless some UE spends more in the same account. `all` adds up the
@@ -198,82 +186,66 @@ def final_account(spends: Mapping[str, Sequence[Any] | np.ndarray]) -> list[Row]
     RDP composition and the best known one, with the accountant that says it, and `with_channel`, the exact epsilon if
     the noise of the channel counts too (NaN in an account where users are sampled, or where no channel adds any).
     """
-    column = {k: np.asarray(v) for k, v in spends.items()}
-    ours = np.flatnonzero(column["unit"] != LOCATION) if len(column["unit"]) else no_ints()
-    accounts: dict[tuple[Any, ...], list[int]] = {}
-    for i in ours:
-        accounts.setdefault(tuple(column[k][i] for k in _WHO), []).append(int(i))
-    groups: dict[tuple[Any, Any], list[tuple[Any, ...]]] = {}
-    for who in accounts:
-        groups.setdefault((who[1], who[2]), []).append(who)
-    for (unit, relation), members in groups.items():
-        if len(members) > 1:
-            rows = [i for who in members for i in accounts[who]]
-            accounts[ALL, unit, relation, min(float(who[3]) for who in members)] = rows
-    known: dict[bytes, Composition] = {}
-    return [row for who, rows in accounts.items() for row in _rows(column, who, np.array(rows, dtype=np.int64), known)]
+    table = pd.DataFrame({name: np.asarray(column) for name, column in spends.items()})
+    table = table[table["unit"] != LOCATION]
+    accounts = list(table.groupby(["mechanism", "unit", "relation", "delta"], sort=False))
+    for (unit, relation), draws in table.groupby(["unit", "relation"], sort=False):
+        if len(draws[["mechanism", "delta"]].drop_duplicates()) > 1:
+            accounts.append(((ALL, unit, relation, draws["delta"].min()), draws))
+    known: Known = {}
+    return [row for who, draws in accounts for row in _rows(Account(*who), draws, known)]
 
 
-def _rows(
-    column: Mapping[str, np.ndarray], who: tuple[Any, ...], rows: np.ndarray, known: dict[bytes, Composition]
-) -> list[Row]:
-    """The rows of one account, a UE each."""
-    mechanism, unit, relation, delta = who
-    ue = column["ue"][rows].astype(np.int64)
-    believed = _channel_counts(column, rows, str(relation))
-    stated = []
-    for each in np.unique(ue[ue >= 0]) if np.any(ue >= 0) else [ALL_UES]:
-        mine = rows[(ue == each) | (ue == ALL_UES)]
-        said = _composed(_draws(column, mine, str(relation)), float(delta), str(relation), known)
-        with_channel = math.nan
-        if believed:
-            counted = _draws(column, mine, str(relation), column["channel_std"])
-            with_channel = _composed(counted, float(delta), str(relation), known).best.epsilon
-        stated.append(
-            {
-                "mechanism": mechanism,
-                "ue": int(each),
-                "unit": unit,
-                "relation": relation,
-                "delta": float(delta),
-                "draws": len(mine),
-                "naive": said.naive.epsilon,
-                "zcdp": said.zcdp.epsilon,
-                "rdp": said.rdp.epsilon,
-                "epsilon": said.best.epsilon,
-                "accountant": said.best.accountant,
-                "with_channel": with_channel,
-            }
-        )
+def _rows(account: Account, draws: pd.DataFrame, known: Known) -> list[Row]:
+    """The rows of one account, a UE each.
+
+    It has figures with the channel's noise where some UE's draw met some, and no coin is counted on; that of a UE whose
+    channel never added any is its epsilon.
+    """
+    amplified = account.relation == ADD_REMOVE and bool((draws["sampling_rate"] < 1).any())
+    noisy = not amplified and bool((draws["channel_std"].astype(float) > 0).any())
+    stated = list[Row]()
+    for ue in sorted(set(draws["ue"].astype(int)) - {ALL_UES}) or [ALL_UES]:
+        mine = draws[draws["ue"].isin([ue, ALL_UES])]
+        said = _composed(mine, account, known, channel=False)
+        row = {
+            "mechanism": account.mechanism,
+            "ue": ue,
+            "unit": account.unit,
+            "relation": account.relation,
+            "delta": float(account.delta),
+            "draws": len(mine),
+            "naive": said.naive.epsilon,
+            "zcdp": said.zcdp.epsilon,
+            "rdp": said.rdp.epsilon,
+            "epsilon": said.best.epsilon,
+            "accountant": said.best.accountant,
+            "with_channel": _composed(mine, account, known, channel=True).best.epsilon if noisy else math.nan,
+        }
+        stated.append(row)
     return stated
 
 
-def _composed(draws: RoundKinds, delta: float, relation: str, known: dict[bytes, Composition]) -> Composition:
-    """Compose some draws, once for all UEs that paid alike."""
-    key = b"".join((draws.z.tobytes(), draws.q.tobytes(), draws.count.tobytes(), repr((relation, delta)).encode()))
-    if key not in known:
-        known[key] = compose(draws, delta, relation)
-    return known[key]
-
-
-def _draws(
-    column: Mapping[str, np.ndarray], mine: np.ndarray, relation: str, more: np.ndarray | None = None
-) -> RoundKinds:
-    """Composition of one UE's rows; `more` is noise beside the drawn one.
+def _composed(mine: pd.DataFrame, account: Account, known: Known, channel: bool) -> Composition:
+    """Composition of one UE's rows, once for all UEs that paid alike; channel : with the noise of the channel.
 
     Those of a round that depend on the same coin are one Gaussian before the coin amplifies it: their 1 / z^2 add up.
     """
-    std, sensitivity, q = (column[k][mine].astype(np.float64) for k in ("std", "sensitivity", "sampling_rate"))
-    if more is not None:
-        std = np.hypot(std, np.nan_to_num(more[mine].astype(np.float64)))
-    z = std / sensitivity
-    coin = (q < 1) & (relation == ADD_REMOVE)
-    tossed = np.stack([column["round"][mine][coin].astype(np.float64), q[coin]])
+    std, sensitivity, q, noise = (
+        mine[name].to_numpy(dtype=np.float64) for name in ("std", "sensitivity", "sampling_rate", "channel_std")
+    )
+    z = np.hypot(std, np.nan_to_num(noise) * channel) / sensitivity
+    coin = (q < 1) & (account.relation == ADD_REMOVE)
+    tossed = np.stack([mine["round"].to_numpy(dtype=np.float64)[coin], q[coin]])
     rounds, which = np.unique(tossed, axis=1, return_inverse=True)
     with np.errstate(divide="ignore", over="ignore"):
         together = 1 / np.sqrt(np.bincount(which.reshape(-1), weights=z[coin] ** -2.0, minlength=rounds.shape[1]))
     pairs = [*zip(z[~coin], q[~coin], strict=True), *zip(_down(together), rounds[1], strict=True)]
-    return RoundKinds.of((z_, q_, 1.0) for z_, q_ in pairs)
+    draws = RoundKinds.of((z_, q_, 1.0) for z_, q_ in pairs)
+    key = (account.relation, account.delta, *(column.tobytes() for column in (draws.z, draws.q, draws.count)))
+    if key not in known:
+        known[key] = compose(draws, float(account.delta), account.relation)
+    return known[key]
 
 
 def _down(z: FloatArray) -> FloatArray:
@@ -282,12 +254,3 @@ def _down(z: FloatArray) -> FloatArray:
         unit = 10.0 ** (np.floor(np.log10(z)) - 8)
         cut = np.floor(z / unit * (1 + 1e-12)) * unit
     return np.where(np.isfinite(cut) & (unit > 0), cut, z)
-
-
-def _channel_counts(column: Mapping[str, np.ndarray], rows: np.ndarray, relation: str) -> bool:
-    """Whether an account has a figure with the channel's noise: some UE's draw met some, and no coin is counted on.
-
-    Then every UE of the account has one; that of a UE whose channel never added any is its epsilon.
-    """
-    noise, q = (column[k][rows].astype(np.float64) for k in ("channel_std", "sampling_rate"))
-    return bool(np.any(noise > 0)) and not (relation == ADD_REMOVE and bool(np.any(q < 1)))

@@ -1,36 +1,313 @@
-r"""A hidden Markov chain over the places of a grid: the filter, the smoother, and what both learn of motion.
+r"""A hidden Markov chain over the places of a grid: motion, filter, smoother, and what they learn of motion.
+
+**Motion** from round to round: stay, move by a Gaussian, or jump,
+
+    K = w_0 I + sum_k w_k G_k + w_J 1 pi^T,
+
+with weights w of each UE, which sum to 1. G_k(i, j) is the integral over cell j of a Gaussian of sigma_k per axis
+around the middle of cell i, of a UE that is known to end inside the area: rows sum to 1 at the border as well. pi is
+where jumps end. G_k is a product of a matrix along y and one along x. That of a wide Gaussian has few singular values
+that count, so that two thin products replace one. Maps are (n_ue, ny, nx), float32.
+
+**Habits** are how one UE moves: frequencies of the components, and the places to which it jumps back. With n_c the
+expected uses of each component in class c of hours (24 of weekdays, 24 of weekends, or one of all), n their sum, and
+w^0 the weights of a UE of which nothing is known,
+
+    w = (n + m_0 w^0) / (|n| + m_0),     w_c = (n_c + m w) / (|n_c| + m).
+
+Borrowed weights alone made tracks worse than the estimates themselves, so that m_0 is small. A UE with places of its
+own jumps to
+
+    0.6 o_part + 0.3 o + 0.1 pi,
+
+with o_part the mean of what was believed of the UE in rounds of this part of the day, o that of all parts, and pi the
+prior of jumps, which takes the place of a mean that has no round yet. Parts are quarters of a day, on weekdays and on
+weekends.
+
+**Beliefs**, rescaled in every step:
 
     a_t(j) ~ e_t(j) sum_i a_{t-1}(i) K(i, j)                     (filter)
     b_t(i) ~ sum_j K(i, j) e_{t+1}(j) b_{t+1}(j)                 (backwards)
     p_t(i) ~ a_t(i) b_t(i)                                       (smoother)
 
-in float32, rescaled in every step. w_k <a_{t-1}, K_k (e_t b_t)> / <a_{t-1}, K (e_t b_t)> is the probability that
-component k of motion brought the UE here. With it weights are learnt, in the filter round by round with b = 1, and from
-the whole history in passes of expectation and maximisation (EM); with the mean of p_t by part of the day the places of
-a UE. [Rabiner 1989, Eqs. 19-27, and 91-95 for the scaling]
-
-UEs are worked through in groups, so that the maps of all looks at a group fit into memory: 4 S G bytes per UE, of S
-looks at G places.
+w_k <a_{t-1}, K_k (e_t b_t)> / <a_{t-1}, K (e_t b_t)> is the probability that component k of motion brought the UE here.
+With it weights are learnt, in the filter round by round with b = 1, and from the whole history in passes of expectation
+and maximisation (EM); with the mean of p_t by part of the day the places of a UE. UEs are worked through in groups, so
+that the maps of all looks at a group fit into memory: 4 S G bytes per UE, of S looks at G places.
+[Rabiner 1989, Eqs. 19-27, and 91-95 for the scaling]
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from itertools import chain
 
 import numpy as np
 
 from fl.tracking.error_model import Emission, ErrorModel
 from fl.tracking.history import History
-from fl.tracking.motion import Habits, Maps, Motion, RoundOfMotion, resampled, sums
 from fl.tracking.place_grid import PlaceGrid
-from netsim.columns import frozen
-from netsim.units import FloatArray, IntArray
+from netsim.columns import Columns, frozen
+from netsim.rng import ndtr
+from netsim.units import Float32Array, FloatArray, IntArray
 
+SIGMA_M = (150.0, 400.0, 1000.0, 2500.0)
+CLASSES = 48
+PARTS = 8
+_BORROWED = 8.0  # m_0, rounds
+_POOLED = 20.0  # m, rounds
+_PART = 0.6
+_ALL = 0.3
+_STAY = 0.5
+_JUMP = 0.1  # of an unknown UE; the Gaussians share the rest
+_UNSEEN = 0.1  # of the weights of shadow UEs
+_STEPS = 60
+_NARROW = 1.0 / 3.0  # of a cell: nothing that a cell tells from staying
+_NOTHING = 1e-5  # of the largest singular value: left out
+_THIN = 0.6  # of the cells: with a larger rank, the whole matrix is faster
 _NUMBERS = 40_000_000  # of the maps of a group: 160 MB
 _AT_ONCE = 160_000  # numbers of the maps of one look at a group: temporary ones stay in the cache
 _PASSES = 2  # in which weights and places are learnt
 _LEARNT_ON = 50  # cells per side, at most
+
+Maps = Float32Array
+"""one number per UE and place: (n_ue, ny, nx)"""
+Factors = list[tuple[Float32Array, Float32Array]]
+"""matrices along y and x, of which one pair after the other is applied"""
+
+
+@frozen
+class RoundOfMotion:
+    """One round of motion: weight (n_ue, K + 2) of the components, and target (n_ue or 1, ny, nx) of jumps."""
+
+    weight: FloatArray
+    target: Maps
+
+
+@frozen
+class Motion:
+    """The components of motion on a grid; sigma_m (K,) of the Gaussians."""
+
+    grid: PlaceGrid
+    sigma_m: FloatArray
+
+    @staticmethod
+    @lru_cache(maxsize=8)
+    def over(grid: PlaceGrid, max_speed_mps: float, round_s: float) -> Motion:
+        """Gaussians for rounds of round_s: none wider than half the way at the largest speed, none within a cell."""
+        widest_m = max_speed_mps * round_s / 2 if np.isfinite(round_s) else np.inf
+        sigma_m = np.unique(np.minimum(SIGMA_M, widest_m))
+        return Motion(grid, sigma_m[sigma_m >= _NARROW * grid.cell_m.max()])
+
+    def step(self, p: Maps, leg: RoundOfMotion, e: Maps | None = None) -> tuple[Maps, FloatArray]:
+        """p K: where UEs with maps p are a round later; and the share of each component in coming to e, if any."""
+        jumped = sums(p)[:, None, None] * leg.target
+        parts = chain([p], (_forward(gaussian, p) for gaussian in self._gaussians), [jumped])
+        return _mixed(parts, leg.weight, p, e)
+
+    def back(self, v: Maps, leg: RoundOfMotion, p: Maps | None = None) -> tuple[Maps, FloatArray]:
+        """K v, the adjoint of `step`; and the share of each component in coming from p, if any."""
+        jumped = inner(v, leg.target)[:, None, None]
+        parts = chain([v], (_backward(gaussian, v) for gaussian in self._gaussians), [jumped])
+        return _mixed(parts, leg.weight, v, p)
+
+    @cached_property
+    def _gaussians(self) -> list[Factors]:
+        return [_factors(_axes(self.grid, sigma_m)) for sigma_m in self.sigma_m]
+
+
+def _forward(gaussian: Factors, p: Maps) -> Maps:
+    """p G."""
+    for y, x in gaussian:
+        p = y.T @ (p @ x)
+    return p
+
+
+def _backward(gaussian: Factors, v: Maps) -> Maps:
+    """G v."""
+    for y, x in reversed(gaussian):
+        v = y @ (v @ x.T)
+    return v
+
+
+def _mixed(parts: Iterable[Maps], weight: FloatArray, maps: Maps, other: Maps | None) -> tuple[Maps, FloatArray]:
+    """Sum of parts by weight (n_ue, K + 2), as large as maps; and the share (n_ue, K + 2) of each component in coming
+    to (or from) other maps: <w_k part_k, other> / <sum, other>, 0 where that is 0 or there are none.
+    """
+    mixed = np.zeros_like(maps)
+    room = np.empty_like(maps)
+    each = np.zeros(weight.shape)
+    for k, part in enumerate(parts):
+        mixed += np.multiply(weight[:, k, None, None].astype(np.float32), part, out=room)
+        if other is not None:
+            each[:, k] = inner(room, other)
+    total = each.sum(axis=1, keepdims=True)
+    uses = np.divide(each, total, out=np.zeros_like(each), where=total > 0)
+    return np.asarray(np.maximum(mixed, 0, out=mixed)), uses
+
+
+def _axes(grid: PlaceGrid, sigma_m: float) -> list[FloatArray]:
+    """Along y and x, the probability (n, n) of coming from the middle of a cell into each by a Gaussian."""
+    gaussians = []
+    for n, side_m in ((grid.ny, grid.cell_m[1]), (grid.nx, grid.cell_m[0])):
+        away = np.abs(np.arange(n)[:, None] - np.arange(n))
+        sigma = sigma_m / float(side_m)
+        mass = ndtr((0.5 - away) / sigma) - ndtr((-0.5 - away) / sigma)
+        gaussians.append(mass / mass.sum(axis=1, keepdims=True))
+    return gaussians
+
+
+def _factors(axes: list[FloatArray]) -> Factors:
+    """Matrices along y and x as they are, or as two thin ones each, whose product they are."""
+    u, s, v = zip(*map(np.linalg.svd, axes), strict=True)
+    ranks = [int((each > _NOTHING * each[0]).sum()) for each in s]
+    pairs = [axes]
+    if sum(ranks) <= _THIN * sum(map(len, axes)):
+        pairs = [[u[i][:, :r] * s[i][:r] for i, r in enumerate(ranks)], [v[i][:r] for i, r in enumerate(ranks)]]
+    return [(y.astype(np.float32), x.astype(np.float32)) for y, x in pairs]
+
+
+def blurred(p: Float32Array, grid: PlaceGrid, sigma_m: float) -> Float32Array:
+    """Maps (n, G) of a place that was displaced by a Gaussian of sigma_m per axis, and is inside the area."""
+    if sigma_m <= 0:
+        return p
+    y, x = (axis.astype(np.float32) for axis in _axes(grid, sigma_m))
+    return np.asarray(_forward([(y, x)], p.reshape(-1, grid.ny, grid.nx)).reshape(p.shape))
+
+
+def inner(p: Maps, q: Maps) -> Float32Array:
+    """<p_u, q_u> (n,) of maps (n, ny, nx), each alone, whatever maps stand beside it; one q may serve all."""
+    cells = p.shape[1] * p.shape[2]
+    return np.asarray((p.reshape(-1, 1, cells) @ q.reshape(-1, cells, 1))[:, 0, 0])
+
+
+def sums(p: Maps) -> Float32Array:
+    """Sums (n,) of maps (n, ny, nx)."""
+    return inner(p, np.ones((1, *p.shape[1:]), dtype=np.float32))
+
+
+def scaled(p: Maps) -> Maps:
+    """Maps (n, ny, nx) that sum to 1, in place."""
+    p *= (1 / sums(p))[:, None, None]
+    return p
+
+
+def resampled(p: Maps, grid: PlaceGrid) -> Maps:
+    """Maps (..., ny, nx) on another grid of the same area: the mass of a cell is spread evenly over it."""
+    ny, nx = p.shape[-2:]
+    if (ny, nx) == (grid.ny, grid.nx):
+        return p
+    return np.asarray(_overlap(ny, grid.ny).T @ (p @ _overlap(nx, grid.nx)))
+
+
+def _overlap(n: int, m: int) -> Float32Array:
+    """Share (n, m) of each of n equal cells of an axis that lies in each of m."""
+    low = np.arange(n)[:, None] / n
+    start = np.arange(m) / m
+    inside = np.minimum(low + 1 / n, start + 1 / m) - np.maximum(low, start)
+    return np.asarray(n * np.maximum(inside, 0.0), dtype=np.float32)
+
+
+@frozen
+class Habits(Columns):
+    """Habits of UEs (n_ue,). count (n_ue, C, K + 2) : expected uses of each component of motion by class; C = 1: hours
+    are alike. borrowed (n_ue, K + 2) : the weights of a UE of which nothing is known. beliefs (n_ue, P, ny, nx) : sums
+    by part of the day; P = 0 where UEs have no places of their own. Those of a slice stay parts of the others.
+    """
+
+    count: FloatArray
+    borrowed: FloatArray
+    beliefs: Maps
+
+    @classmethod
+    def none(cls, n_ue: int, borrowed: FloatArray, grid: PlaceGrid, *, hours: bool, own_places: bool) -> Habits:
+        """Before anything is learnt, of borrowed weights (K + 2,)."""
+        count = np.zeros((n_ue, CLASSES if hours else 1, len(borrowed)))
+        beliefs = np.zeros((n_ue, PARTS if own_places else 0, grid.ny, grid.nx), dtype=np.float32)
+        return cls(count, np.tile(borrowed, (n_ue, 1)), beliefs)
+
+    @classmethod
+    def nobody(cls) -> Habits:
+        """Of no UE."""
+        return cls(np.zeros((0, 0, 0)), np.zeros((0, 0)), np.zeros((0, 0, 0, 0), dtype=np.float32))
+
+    @property
+    def own_places(self) -> bool:
+        """Whether UEs jump to places of their own."""
+        return bool(self.beliefs.shape[1])
+
+    def leg(self, at: int, prior: Maps) -> RoundOfMotion:
+        """Motion in a round of a class of hours; prior (1, ny, nx) of jumps."""
+        if not self.own_places:
+            return RoundOfMotion(self.weight(at), prior)
+        part, every = (_mean(p, prior) for p in (self.beliefs[:, _part_of_day(at)], self.beliefs.sum(axis=1)))
+        mixed = np.float32(_PART) * part + np.float32(_ALL) * every + np.float32(1 - _PART - _ALL) * prior
+        return RoundOfMotion(self.weight(at), np.asarray(mixed))
+
+    def weight(self, at: int) -> FloatArray:
+        """Weights (n_ue, K + 2) in a class of hours."""
+        n = self.count.sum(axis=1)
+        pooled = (n + _BORROWED * self.borrowed) / (n.sum(axis=1, keepdims=True) + _BORROWED)
+        if self.count.shape[1] == 1:
+            return np.asarray(pooled)
+        own = self.count[:, at]
+        return np.asarray((own + _POOLED * pooled) / (own.sum(axis=1, keepdims=True) + _POOLED))
+
+    def add_uses(self, at: int, share: FloatArray) -> None:
+        """Count one more round of a class, in which components took part by share (n_ue, K + 2)."""
+        self.count[:, at if self.count.shape[1] > 1 else 0] += share
+
+    def add_belief(self, at: int, p: Maps) -> None:
+        """Add what is believed (n_ue, ny, nx) of a round in a class of hours."""
+        if self.own_places:
+            self.beliefs[:, _part_of_day(at)] += p
+
+    def forgotten(self) -> Habits:
+        """The same UEs, before anything is learnt."""
+        return replace(self, count=np.zeros_like(self.count), beliefs=np.zeros_like(self.beliefs))
+
+    def resampled(self, grid: PlaceGrid) -> Habits:
+        """On another grid of the same area."""
+        return replace(self, beliefs=resampled(self.beliefs, grid))
+
+
+def _part_of_day(at: int) -> int:
+    """Quarter of the day, and 4 more on weekends, of a class of hours."""
+    return at * PARTS // CLASSES
+
+
+def _mean(total: Maps, prior: Maps) -> Maps:
+    """Maps (n, ny, nx) that sum to 1; the prior for one that is 0."""
+    mass = total.sum(axis=(1, 2), keepdims=True)
+    return np.where(mass > 0, total / np.maximum(mass, np.float32(1e-30)), prior)
+
+
+def weights_without_knowledge(sigma_m: FloatArray) -> FloatArray:
+    """Weights (K + 2,) that are assumed before any motion was observed: in half of the rounds UEs stay."""
+    gaussians = np.full(len(sigma_m), (1 - _STAY - _JUMP) / max(len(sigma_m), 1))
+    weight = np.concatenate([[_STAY], gaussians, [_JUMP]])
+    return np.asarray(weight / weight.sum())
+
+
+def weights_of(displacement_m: FloatArray, sigma_m: FloatArray, cell_m: float, side_m: FloatArray) -> FloatArray:
+    """Weights (K + 2,) most likely for displacements (n,) between successive rounds, by EM.
+
+    A UE that stays moves within a cell; one that jumps ends anywhere in the area. A tenth is left to what is assumed of
+    a UE of which nothing is known, since real UEs move otherwise.
+    """
+    start = weights_without_knowledge(sigma_m)
+    if not len(displacement_m):
+        return start
+    variance_m2 = np.append(cell_m**2 / 6.0, sigma_m**2)  # two places in a cell: cell^2 / 6 per axis
+    density = np.exp(-(displacement_m[:, None] ** 2) / (2 * variance_m2)) / (2 * np.pi * variance_m2)
+    density = np.column_stack([density, np.full(len(density), 1.0 / float(np.prod(side_m)))])
+    weight = start
+    for _ in range(_STEPS):
+        share = density * weight
+        weight = (share / share.sum(axis=1, keepdims=True)).mean(axis=0)
+    return (1 - _UNSEEN) * weight + _UNSEEN * start
 
 
 @frozen
@@ -79,7 +356,7 @@ class Chain:
         uses = np.zeros((len(p), len(self.motion.sigma_m) + 2))
         for rows in _groups(len(p), len(self.grid), 1):
             some = p[rows]
-            own = habits.of(rows)
+            own = habits.select(rows)
             e = emission.select(rows).maps()
             for at in classes:
                 leg = own.leg(at, self.prior)
@@ -97,7 +374,7 @@ class Chain:
         if passes:
             habits = self.learnt(history, ue, habits, passes).resampled(self.grid)
         for rows in _groups(len(ue), len(self.grid), len(history)):
-            own = habits.of(rows)
+            own = habits.select(rows)
             looks = self._looks(history, ue[rows], own)
             if passes and own.own_places:  # places need all cells
                 places = own.forgotten()
@@ -112,8 +389,7 @@ class Chain:
         for _ in range(passes):
             new = known.forgotten()
             for rows in _groups(len(ue), len(coarse.grid), len(history)):
-                own = known.of(rows)
-                coarse._passed(coarse._looks(history, ue[rows], own), new.of(rows))
+                coarse._passed(coarse._looks(history, ue[rows], known.select(rows)), new.select(rows))
             known = new
         return known
 
@@ -121,37 +397,33 @@ class Chain:
         """All looks at UEs (n,) ascending that move by these habits."""
         z_m, first = history.of(ue)
         models = ErrorModel.stacked(history.looks.errors).without_bias()
-        of_look = models.at(np.repeat(np.arange(len(history)), len(ue)))
+        of_look = models.select(np.repeat(np.arange(len(history)), len(ue)))
         classes = [history.classes(look, self.round_s) for look in range(len(history))]
         emission = of_look.emission(z_m.reshape(-1, *z_m.shape[2:]), self.grid)
         return LooksAtGroup(emission, first, classes, self._legs(classes, habits))
 
     def _legs(self, classes: list[list[int]], habits: Habits) -> dict[int, RoundOfMotion]:
         """Motion in the classes of hours that occur."""
-        return {at: habits.leg(at, self.prior) for at in sorted({c for some in classes for c in some})}
+        return {at: habits.leg(at, self.prior) for at in set(chain(*classes))}
 
     def _passed(self, looks: LooksAtGroup, new: Habits | None) -> Maps:
         """One pass forward and backward: the smoother's beliefs (S, n_ue, ny, nx); new : where uses and beliefs are
         added, if any; a pass that learns motion alone leaves the filter's beliefs.
         """
         p = self._forward(looks)
-        motion = self.motion
         v = np.ones_like(p[0])
-        believes = new is None or new.own_places
         for t in range(len(p) - 1, -1, -1):
             classes = looks.classes[t]
-            seen = looks.first <= t
-            if believes:
+            if new is None or new.own_places:
                 p[t] = scaled(p[t] * v)
             if new is not None and classes:
-                new.add_belief(classes[-1], np.where(seen[:, None, None], p[t], np.float32(0.0)))
+                new.add_belief(classes[-1], np.where((looks.first <= t)[:, None, None], p[t], np.float32(0.0)))
             if t == 0:
                 break
             v = v * looks.likelihood(t)
             for at in reversed(classes):
-                leg = looks.legs[at]
                 before = p[t - 1] if new is not None and len(classes) == 1 else None
-                v, uses = motion.back(v, leg, before)
+                v, uses = self.motion.back(v, looks.legs[at], before)
                 if new is not None:
                     new.add_uses(at, np.where((looks.first < t)[:, None], uses, 0.0))
             v = scaled(v)
@@ -167,12 +439,6 @@ class Chain:
             some[looks.first >= t] = self.prior
             some = scaled(np.multiply(some, looks.likelihood(t), out=p[t]))
         return p
-
-
-def scaled(p: Maps) -> Maps:
-    """Maps (n, ny, nx) that sum to 1."""
-    p *= (1 / sums(p))[:, None, None]
-    return p
 
 
 def _groups(n_ue: int, places: int, looks: int) -> list[slice]:

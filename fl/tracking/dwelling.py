@@ -25,6 +25,23 @@ All likelihoods are relative to 1 / A, the density of an estimate that says noth
 
 Of a UE and place three numbers are kept: log-likelihood of home, of work, and of the night or workday that is not over
 yet, whose rounds belong together. With 10,000 places they take 120 kB per UE.
+
+**Places that a UE visits again and again** are a mixture of estimates. An estimate z_n of spread sigma_n, right with
+probability w_n, has with places x_j, visited in its class c_n of time with the shares a_cj, the density
+
+    p(z_n) = w_n sum_j a_cj N(z_n; x_j, sigma_n^2 I) + (1 - w_n sum_j a_cj) / A.
+
+Shares of a class are drawn to those of all classes, as if by `_PRIOR` more estimates. EM finds places and shares. A
+place is there with odds exp(gain of log-likelihood - cost). Its share costs log n: the shares of habits may be small,
+and twice the 1/2 log n of BIC is what an even prior of shares costs there. Its position costs log(A / (2 pi s^2)),
+where s^2 is the variance per axis that is left of it: BIC's log n leaves out A / sigma^2, and two estimates that lie
+together by chance would make a place. What was right of m estimates is displaced by an error of variance s^2 + bias_m^2
+= sigma^2 / m + bias_m^2 per axis, so that
+
+    P(within hit_radius_m) = P(it is there) [1 - exp(-hit_radius_m^2 / 2 (sigma^2 / m + bias_m^2))].
+
+`home_and_work` knows the shares instead, of days on and off work, for rounds as long as a day, which have no hours. It
+asks which of two places is home: the other order has the likelihood L', so that P(home) = L / (L + L').
 """
 
 from __future__ import annotations
@@ -34,12 +51,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from fl.evenly import evenly
+from fl.tracking.chain import blurred
 from fl.tracking.error_model import ErrorModel
-from fl.tracking.motion import blurred
 from fl.tracking.place_grid import PlaceGrid, disc_masses
 from fl.types import RoundContext
 from netsim.clock import DAY_S, WEEK_S
-from netsim.columns import Columns, frozen
+from netsim.columns import Columns, frozen, no_places
 from netsim.units import BoolArray, Float32Array, FloatArray, IntArray
 
 _HOUR_S = 3600.0
@@ -47,6 +65,12 @@ _LONGEST_S = 6 * _HOUR_S  # of a round that has a time of day
 _WORKDAYS = 5
 _APART = 2.0  # a workplace is that many times hit_radius_m from home
 _BLOCK = 64  # UEs whose posteriors are computed at once
+_PRIOR = 20.0
+_EM_STEPS = 40
+_SUREST = 0.999  # probability that an estimate is of one of the places, at most
+_LEAST_DAYS = 2  # of which a place that is visited again has estimates
+_TRIES = 3  # places that are fitted for one that is named, at most
+_MOST_SEEDS = 400  # estimates at which a new place is looked for
 
 Maps = Float32Array
 """one number per place: (n, G)"""
@@ -137,25 +161,20 @@ class Residences(Columns):
     def nothing(cls, sender: IntArray, places: int) -> Residences:
         """Before the first round."""
         n = len(sender)
-        count = np.zeros(len(sender), dtype=np.int64)
+        count = np.zeros(n, dtype=np.int64)
         home, work, rest = np.zeros((3, n, places), dtype=np.float32)
         return cls(sender, home, work, rest, np.zeros(n), count, count, count, count, np.zeros(n, dtype=np.bool_))
 
     def plus(self, sender: IntArray, log_e: Maps, period: Period, shares: Shares) -> Residences:
         """With log_e (n, G) of one round in this period, of senders (n,) ascending."""
-        mine = np.isin(self.sender, sender)
-        places = log_e.shape[1]
-        begun = Residences.nothing(np.setdiff1d(sender, self.sender), places)
-        kept = self.select(mine) if mine.any() else begun.select(slice(0))
-        rows = Residences.join([kept, begun])
-        rows = rows.select(np.argsort(rows.sender))
+        begun = Residences.nothing(np.setdiff1d(sender, self.sender), log_e.shape[1])
+        every = Residences.join([self, begun]) if len(self.sender) else begun
+        every = every.select(np.argsort(every.sender))
+        at = np.searchsorted(every.sender, sender)
+        rows = every.select(at)
         rows = rows.closed(shares, (rows.day != period.day) | (rows.night != period.night))
-        now = replace(
-            rows, open=rows.open + log_e, rounds=rows.rounds + 1,
-            day=np.full(len(sender), period.day), night=np.full(len(sender), period.night),
-        )  # fmt: skip
-        every = now if mine.all() else Residences.join([self.select(~mine), now])
-        return every.select(np.argsort(every.sender))
+        day, night = (np.full(len(sender), value) for value in (period.day, period.night))
+        return every.replaced(at, replace(rows, open=rows.open + log_e, rounds=rows.rounds + 1, day=day, night=night))
 
     def closed(self, shares: Shares, over: BoolArray) -> Residences:
         """With the open periods that are over (k,) counted as they stand."""
@@ -270,3 +289,145 @@ def _normalised(log_p: Maps) -> Maps:
 def _scaled(p: Maps) -> Maps:
     """Rows that sum to 1."""
     return np.asarray(p / p.sum(axis=1, keepdims=True, dtype=np.float64).astype(np.float32))
+
+
+@frozen
+class EstimatesOfUe:
+    """Estimates of one UE: z_m (n, 2), spread_m and right (n,), class of time (n,) and number of the day (n,); in an
+    area of area_m2, with errors of which bias_m persists, for places that are right within hit_radius_m.
+    """
+
+    z_m: FloatArray
+    spread_m: FloatArray
+    right: FloatArray
+    of_class: IntArray
+    day: IntArray
+    area_m2: float
+    bias_m: float
+    hit_radius_m: float
+
+    def density(self, place_m: FloatArray) -> FloatArray:
+        """N(z_n; x_j, sigma_n^2 I) (n, k)."""
+        square = ((self.z_m[:, None] - place_m) ** 2).sum(axis=2)
+        variance = self.spread_m[:, None] ** 2
+        return np.asarray(np.exp(-square / (2 * variance)) / (2 * np.pi * variance))
+
+    def fitted(self, place_m: FloatArray, share: FloatArray, known: int | None = None) -> FittedPlaces:
+        """EM over places (k, 2) with shares (C, k); where the first `known` places stay, shares are learnt as well."""
+        found = self._expected(place_m, share)
+        of_class = (np.arange(len(share))[:, None] == self.of_class).astype(np.float64)
+        counted = of_class @ self.right
+        for _ in range(_EM_STEPS):
+            if known is not None:
+                visits = of_class @ found.mine
+                overall = (visits.sum(axis=0) + 0.5) / (counted.sum() + 0.5 * (len(place_m) + 1))
+                share = (visits + _PRIOR * overall) / (np.maximum(counted, visits.sum(axis=1)) + _PRIOR)[:, None]
+            found = self._expected(self._moved(found, known or 0), share)
+        return found
+
+    def _expected(self, place_m: FloatArray, share: FloatArray) -> FittedPlaces:
+        """Responsibilities and log-likelihood of places and shares (C, k)."""
+        prior = self.right[:, None] * share[self.of_class]
+        prior *= _SUREST / np.maximum(prior.sum(axis=1, keepdims=True), _SUREST)  # where more lie there than errors say
+        each = prior * self.density(place_m)
+        whole = each.sum(axis=1) + (1.0 - prior.sum(axis=1)) / self.area_m2
+        return FittedPlaces(place_m, each / whole[:, None], float(np.log(whole).sum()))
+
+    def _moved(self, found: FittedPlaces, known: int) -> FloatArray:
+        """Means (k, 2) of the estimates by responsibility; the first `known` places stay."""
+        weight = found.mine / self.spread_m[:, None] ** 2
+        total = weight.sum(axis=0)[:, None]
+        mean = np.divide(weight.T @ self.z_m, total, out=found.place_m.copy(), where=total > 0)
+        mean[:known] = found.place_m[:known]
+        return np.asarray(mean)
+
+    def within(self, found: FittedPlaces) -> FloatArray:
+        """P(a place is within hit_radius_m of what EM says) (k,), if it is there."""
+        return -np.expm1(-(self.hit_radius_m**2) / (2 * (self._variance_m2(found) + self.bias_m**2)))
+
+    def costs(self, found: FittedPlaces, shares: bool = True) -> FloatArray:
+        """Log-likelihood that each place (k,) costs, with its share where that is not known."""
+        position = np.maximum(np.log(self.area_m2 / (2 * np.pi * self._variance_m2(found))), 0.0)
+        return np.asarray(position + shares * np.log(max(len(self.z_m), 1)))
+
+    def _variance_m2(self, found: FittedPlaces) -> FloatArray:
+        """Variance a axis (k,) of each place, as far as estimates differ from round to round."""
+        return np.asarray(1.0 / np.maximum((found.mine / self.spread_m[:, None] ** 2).sum(axis=0), 1e-30))
+
+    def densest_m(self, found: FittedPlaces, right: FloatArray) -> FloatArray:
+        """The estimate (2,) around which most of the others (n,) lie, weighed by what places leave unexplained."""
+        left = right * np.maximum(1.0 - found.mine.sum(axis=1), 0.0)
+        some = evenly(len(left), _MOST_SEEDS)
+        return np.asarray(self.z_m[some[np.argmax(left @ self.density(self.z_m[some]))]])
+
+
+@frozen
+class FittedPlaces:
+    """Places (k, 2), responsibilities (n, k) of them, and the log-likelihood."""
+
+    place_m: FloatArray
+    mine: FloatArray
+    log_likelihood: float
+
+    def apart(self, hit_radius_m: float) -> BoolArray:
+        """Which places (k,) are further than hit_radius_m from all places before them."""
+        away_m = np.linalg.norm(self.place_m[:, None] - self.place_m, axis=2)
+        return np.asarray(~np.tril(away_m <= hit_radius_m, -1).any(axis=1))
+
+
+@frozen
+class Visited:
+    """Places (k, 2), and the probability (k,) that each lies within hit_radius_m of one that is visited."""
+
+    place_m: FloatArray
+    probability: FloatArray
+
+
+def habits(said: EstimatesOfUe, known_m: FloatArray, classes: int, most: int) -> Visited:
+    """Places besides those known (j, 2), at most `most`, as long as each makes all estimates more likely; the most
+    visited first.
+
+    A place within hit_radius_m of one that is there already explains estimates, but is no other place.
+    """
+    known = len(known_m)
+
+    def fitted(place_m: FloatArray) -> FittedPlaces:
+        return said.fitted(place_m, np.full((classes, len(place_m)), 0.8 / max(len(place_m), 1)), known)
+
+    found = fitted(known_m)
+    odds = np.zeros(0)
+    while found.apart(said.hit_radius_m)[known:].sum() < most and len(odds) < _TRIES * most:
+        seed_m = said.densest_m(found, said.right)  # where most of what is not explained yet lies
+        more = fitted(np.concatenate([found.place_m, seed_m[None]]))
+        gain = more.log_likelihood - found.log_likelihood - float(said.costs(more)[-1])
+        days = np.unique(said.day[more.mine[:, -1] > 0.5])  # with an estimate that is probably of this place
+        if gain <= 0 or len(days) < _LEAST_DAYS:
+            break
+        found = more
+        odds = np.append(odds, gain)
+    new = np.flatnonzero(found.apart(said.hit_radius_m)[known:])
+    order = new[np.argsort(-found.mine[:, known + new].sum(axis=0), kind="stable")]
+    within = said.within(found)[known:] / (1.0 + np.exp(-odds))
+    return Visited(found.place_m[known + order], within[order])
+
+
+def home_and_work(said: EstimatesOfUe, share: FloatArray) -> Visited:
+    """Home and workplace (2, 2), NaN where there is none, of shares (C, 2) that are known."""
+    none = FittedPlaces(no_places(), np.zeros((len(said.z_m), 0)), -len(said.z_m) * np.log(said.area_m2))
+    right = share.max(axis=1)[said.of_class] * said.right
+    seed_m = said.densest_m(none, right)
+    home, work = (said.fitted(seed_m[None], share[:, [k]]) for k in (0, 1))
+    second_m = said.densest_m(work if work.log_likelihood > home.log_likelihood else home, right)
+    ways = [said.fitted(np.stack(pair), share) for pair in ((seed_m, second_m), (second_m, seed_m))]
+    # neither, a home alone, and both in either order
+    log_p = np.array([each.log_likelihood - said.costs(each, False).sum() for each in (none, home, *ways)])
+    p = np.exp(log_p - log_p.max())
+    p /= p.sum()
+    best = int(np.argmax(p[2:]))
+    at_home = p[1] * said.within(home)[0]
+    if p[1] > p[2:].max():
+        return Visited(np.stack([home.place_m[0], np.full(2, np.nan)]), np.array([at_home, 0.0]))
+    place_m = ways[best].place_m
+    probability = p[2 + best] * said.within(ways[best])
+    same = np.linalg.norm(home.place_m[0] - place_m[0]) <= said.hit_radius_m
+    return Visited(place_m, probability + np.array([same * at_home, 0.0]))

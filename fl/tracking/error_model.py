@@ -11,7 +11,7 @@ for instance because of the layout of a home: averaging does not remove it.
 
 from __future__ import annotations
 
-from dataclasses import field, fields, replace
+from dataclasses import field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,7 +19,7 @@ import numpy as np
 from fl.tracking.place_grid import PlaceGrid
 from netsim.columns import Columns, frozen
 from netsim.rng import ndtr
-from netsim.units import BoolArray, Float32Array, FloatArray, IntArray
+from netsim.units import BoolArray, Float32Array, FloatArray
 
 _SAME_GAIN = 0.2
 
@@ -44,11 +44,11 @@ class Emission(Columns):
 
 
 @frozen
-class ErrorModel:
+class ErrorModel(Columns):
     """share, sigma_m, gain (R,), offset_m (R, 2) : of each rank, shares sum to 1; outlier : probability that none of
     them says anything; bias_m : standard deviation per axis of the error that persists over rounds, a part of sigma_m.
 
-    Of several models side by side (`stacked`) all have one more axis, the first.
+    Of several models side by side (`stacked`) all have one more axis, the first, by which they are selected.
     """
 
     bounds: ClassVar[dict[str, tuple[float, float]]] = dict.fromkeys(("share", "outlier"), (0.0, 1.0 + 1e-9))
@@ -67,10 +67,8 @@ class ErrorModel:
     @classmethod
     def stacked(cls, models: list[ErrorModel]) -> ErrorModel:
         """Several models of as many ranks side by side."""
-        every: dict[str, Any] = {
-            each.name: np.array([getattr(model, each.name) for model in models]) for each in fields(cls)
-        }
-        return cls(**every)
+        columns: Any = map(np.array, zip(*(vars(model).values() for model in models), strict=True))
+        return cls(*columns)
 
     def with_ranks(self, ranks: int) -> ErrorModel:
         """The same for estimates of at least this number of ranks, of which further ones have no share."""
@@ -80,11 +78,6 @@ class ErrorModel:
             self, share=np.pad(self.share, more), sigma_m=np.pad(self.sigma_m, more, mode="edge"),
             gain=np.broadcast_to(self.gain, every).copy(), offset_m=np.broadcast_to(self.offset_m, (every, 2)).copy(),
         )  # fmt: skip
-
-    def at(self, which: IntArray) -> ErrorModel:
-        """Models (n,) of several, by index."""
-        some: dict[str, Any] = {each.name: getattr(self, each.name)[which] for each in fields(self)}
-        return ErrorModel(**some)
 
     @property
     def precision(self) -> FloatArray:
@@ -124,15 +117,16 @@ class ErrorModel:
         """Emission of estimates z_m (n, R, 2), NaN where nothing was named: integrated exactly over each cell."""
         ranks = max(int(np.isfinite(z_m).all(axis=2).any(axis=0).sum()), 1)
         truths = self.truths(z_m[:, :ranks])
-        area_m2 = float(np.prod(grid.area.side_m))
         named = truths.share > 0
-        edges = (
-            low + cell * np.arange(n + 1)
-            for low, cell, n in zip(grid.area.low_m, grid.cell_m, (grid.nx, grid.ny), strict=True)
+        x, y = (
+            _masses(low_m + cell_m * np.arange(n + 1), truths.place_m[..., axis], truths.sigma_m, named)
+            for axis, (low_m, cell_m, n) in enumerate(
+                zip(grid.area.low_m, grid.cell_m, (grid.nx, grid.ny), strict=True)
+            )
         )
-        x, y = (_masses(edge, truths.place_m[..., axis], truths.sigma_m, named) for axis, edge in enumerate(edges))
         outlier = np.broadcast_to(self.outlier, len(z_m))
-        density = (1.0 - outlier[:, None]) * truths.share / truths.gain**2 * (area_m2 / np.prod(grid.cell_m))
+        cells = float(np.prod(grid.area.side_m)) / np.prod(grid.cell_m)
+        density = (1.0 - outlier[:, None]) * truths.share / truths.gain**2 * cells
         floor = np.where(named.any(axis=1), outlier, 1.0)
         return Emission(y.astype(np.float32), (x * density[..., None]).astype(np.float32), floor.astype(np.float32))
 

@@ -24,7 +24,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from fl.types import RoundContext
 from netsim.columns import Columns, frozen
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
@@ -73,193 +72,119 @@ class KeptTracks(Columns):
         no_x = np.zeros((m, numbers))
         return cls(number, np.zeros((m, 2)), np.zeros(m), np.zeros(m), none, no_x, no_x, none, np.zeros((m, DIRECTION)))
 
-    def with_updates(self, rows: IntArray, clues: Clues) -> KeptTracks:
-        """With fingerprints of updates (n,) of the tracks at rows (n,), each once."""
+    def heard(self, clues: Clues) -> KeptTracks:
+        """With the fingerprint of one more update of each (m,)."""
         there = np.isfinite(clues.x)
-        count = self.count.copy()
-        x = self.x.copy()
-        cell = self.cell.copy()
-        unit = self.unit.copy()
-        count[rows] += there
-        x[rows] += np.where(there, np.nan_to_num(clues.x) - x[rows], 0.0) / np.maximum(count[rows], 1.0)
-        cell[rows] = np.where(clues.cell >= 0, clues.cell, cell[rows])
-        unit[rows] += np.nan_to_num(clues.unit)
-        return replace(self, count=count, x=x, cell=cell, unit=unit)
-
-    def seen_at(self, rows: IntArray, mean_m: FloatArray, var_m2: FloatArray, facts: RoundContext) -> KeptTracks:
-        """With the tracks at rows (n,) at places mean_m (n, 2), var_m2 (n,) in this round."""
-        mean = self.mean_m.copy()
-        var = self.var_m2.copy()
-        seen_s = self.seen_s.copy()
-        number = self.round.copy()
-        mean[rows] = mean_m
-        var[rows] = var_m2
-        seen_s[rows] = facts.time_s
-        number[rows] = facts.round
-        return replace(self, mean_m=mean, var_m2=var, seen_s=seen_s, round=number)
+        count = self.count + there
+        x = self.x + np.where(there, np.nan_to_num(clues.x) - self.x, 0.0) / np.maximum(count, 1.0)
+        cell = np.where(clues.cell >= 0, clues.cell, self.cell)
+        return replace(self, count=count, x=x, cell=cell, unit=self.unit + np.nan_to_num(clues.unit))
 
 
 @frozen
-class Numbers:
-    """Of F numbers of all updates: every, total, square (F,), sums; within (F,), the sum of the squares within tracks
-    relative to t, of pairs (F,) pairs.
+class Prints:
+    """What is known of all fingerprints.
+
+    numbers (3, F) : powers of the numbers of all updates; within (2, F) : squares within tracks relative to t, and of
+    how many pairs; cells (C,) : updates through each cell; stuck (2,) : pairs that belong together with the same cell
+    by more than chance, and all of them; same, other (3,) : powers of the cosines of pairs that belong together, and of
+    all pairs. Powers are number, sum and sum of squares.
     """
 
-    every: FloatArray
-    total: FloatArray
-    square: FloatArray
+    numbers: FloatArray
     within: FloatArray
-    pairs: FloatArray
+    cells: FloatArray
+    stuck: FloatArray
+    same: FloatArray
+    other: FloatArray
 
     @classmethod
-    def none(cls, n: int) -> Numbers:
-        """Before the first update, for n numbers."""
-        zero = np.zeros(n)
-        return cls(zero, zero, zero, np.full(n, _PRIOR / 2), np.full(n, _PRIOR))
+    def none(cls, numbers: int) -> Prints:
+        """Before the first update."""
+        guess = np.array([_PRIOR / 2, _PRIOR])
+        within = np.repeat(guess[:, None], numbers, axis=1)
+        return cls(np.zeros((3, numbers)), within, np.zeros(0), guess, np.zeros(3), np.zeros(3))
 
-    def heard(self, clues: Clues) -> Numbers:
+    def heard(self, clues: Clues) -> Prints:
         """After updates (k,), whatever their tracks."""
-        there = np.isfinite(clues.x).sum(axis=0)
-        x = np.nan_to_num(clues.x)
-        total = self.total + x.sum(axis=0)
-        square = self.square + (x**2).sum(axis=0)
-        return replace(self, every=self.every + there, total=total, square=square)
-
-    def _moments(self) -> tuple[FloatArray, FloatArray]:
-        """Mean and variance t (F,) of all that was seen."""
-        n = np.maximum(self.every, 1.0)
-        mean = self.total / n
-        return mean, np.maximum(self.square / n - mean**2, 0.0)
+        more = np.bincount(clues.cell[clues.cell >= 0], minlength=len(self.cells))
+        cells = np.pad(self.cells, (0, len(more) - len(self.cells))) + more
+        return replace(self, numbers=self.numbers + _powers(clues.x).sum(axis=1), cells=cells)
 
     def log_ratios(self, tracks: KeptTracks, clues: Clues) -> FloatArray:
         """log f(x_i | track j) / f(x_i) of updates (k,): (m, k)."""
-        mean, t = self._moments()
+        stuck, elsewhere = self._chances(tracks, clues)
+        cells = np.log(np.maximum(stuck + elsewhere, 1e-3))
+        return np.asarray(self._of_numbers(tracks, clues) + cells + self._of_directions(tracks, clues))
+
+    def learnt(self, tracks: KeptTracks, clues: Clues, together: FloatArray) -> Prints:
+        """After updates (k,) that belong to tracks with probabilities (m, k): one step of EM."""
+        _, t = _moments(self.numbers)
+        count = tracks.count[:, None]
+        square = (clues.x - tracks.x[:, None]) ** 2 * count / (count + 1.0) / np.where(t > 0, t, 1.0)
+        pairs = np.where(np.isfinite(square) & (count > 0), together[..., None], 0.0)
+        within = np.stack([pairs * np.nan_to_num(square), pairs]).sum(axis=(1, 2))
+        stuck, elsewhere = self._chances(tracks, clues)
+        known = np.where(elsewhere < 1.0, together, 0.0)
+        powers = _powers(_cosines(tracks, clues))
+        return replace(
+            self,
+            within=self.within + within,
+            stuck=self.stuck + np.array([(known * stuck / (stuck + elsewhere)).sum(), known.sum()]),
+            same=self.same + (powers * together).sum(axis=(1, 2)),
+            other=self.other + powers.sum(axis=(1, 2)),
+        )
+
+    def _of_numbers(self, tracks: KeptTracks, clues: Clues) -> FloatArray:
+        """The part of numbers (m, k)."""
+        mean, t = _moments(self.numbers)
         tell = t > 1e-12 * np.maximum(mean**2, 1.0)
         t = np.where(tell, t, 1.0)
-        w = t * np.clip(self.within / self.pairs, _LEAST, _MOST)
+        w = t * np.clip(self.within[0] / self.within[1], _LEAST, _MOST)
         v = 1.0 / (tracks.count / w + 1.0 / (t - w))
         centre = v * (tracks.count * tracks.x / w + mean / (t - w))  # (m, F)
         away = (clues.x - centre[:, None]) ** 2 / (v + w)[:, None] - (clues.x - mean) ** 2 / t
         ratio = -0.5 * (away + np.log((v + w) / t)[:, None])
         return np.asarray(np.where(np.isfinite(ratio) & tell, ratio, 0.0).sum(axis=2))
 
-    def learnt(self, tracks: KeptTracks, clues: Clues, together: FloatArray) -> Numbers:
-        """After updates (k,) that belong to tracks with probabilities (m, k)."""
-        _, t = self._moments()
-        count = tracks.count[:, None]
-        square = (clues.x - tracks.x[:, None]) ** 2 * count / (count + 1.0) / np.where(t > 0, t, 1.0)
-        weight = np.where(np.isfinite(square) & (count > 0), together[..., None], 0.0)
-        within = self.within + (weight * np.nan_to_num(square)).sum(axis=(0, 1))
-        return replace(self, within=within, pairs=self.pairs + weight.sum(axis=(0, 1)))
-
-
-@frozen
-class ServingCells:
-    """every (C,) : updates through each cell; same, pairs : how many of the pairs that belong together had the same
-    cell by more than chance.
-    """
-
-    every: FloatArray
-    same: float = _PRIOR / 2
-    pairs: float = _PRIOR
-
-    def heard(self, clues: Clues) -> ServingCells:
-        """After updates (k,), whatever their tracks."""
-        known = clues.cell[clues.cell >= 0]
-        more = np.bincount(known, minlength=len(self.every))
-        return replace(self, every=np.pad(self.every, (0, len(more) - len(self.every))) + more)
-
     def _chances(self, tracks: KeptTracks, clues: Clues) -> tuple[FloatArray, FloatArray]:
         """rho 1[c = last] / f_c and 1 - rho (m, k) of tracks and updates; 0 and 1 where a cell is unknown."""
         known = (tracks.cell[:, None] >= 0) & (clues.cell >= 0)
-        share = np.where(clues.cell >= 0, self.every[clues.cell] / self.every.sum(), 1.0) if len(self.every) else 1.0
-        rho = self.same / self.pairs
+        share = np.where(clues.cell >= 0, self.cells[clues.cell] / self.cells.sum(), 1.0) if len(self.cells) else 1.0
+        rho = self.stuck[0] / self.stuck[1]
         stuck = rho * (tracks.cell[:, None] == clues.cell) / share
         return np.where(known, stuck, 0.0), np.where(known, 1.0 - rho, 1.0)
 
-    def log_ratios(self, tracks: KeptTracks, clues: Clues) -> FloatArray:
-        """log f(c_i | track j) / f(c_i) of updates (k,): (m, k)."""
-        stuck, other = self._chances(tracks, clues)
-        return np.asarray(np.log(np.maximum(stuck + other, 1e-3)))
-
-    def learnt(self, tracks: KeptTracks, clues: Clues, together: FloatArray) -> ServingCells:
-        """After updates (k,) that belong to tracks with probabilities (m, k): one step of EM for rho."""
-        stuck, other = self._chances(tracks, clues)
-        weight = np.where(other < 1.0, together, 0.0)
-        same = float((weight * stuck / (stuck + other)).sum())
-        return replace(self, same=self.same + same, pairs=self.pairs + float(weight.sum()))
-
-
-@frozen
-class Directions:
-    """same, other (3,) : number, sum and sum of squares of cosines of pairs that belong together, and of all pairs."""
-
-    same: FloatArray
-    other: FloatArray
-
-    def _cosines(self, tracks: KeptTracks, clues: Clues) -> FloatArray:
-        """Cosines (m, k) of tracks and updates; NaN where one of them has no direction."""
-        length = np.linalg.norm(tracks.unit, axis=1)[:, None]
-        mean = np.divide(tracks.unit, length, out=np.full_like(tracks.unit, np.nan), where=length > 0)
-        return np.asarray(mean @ clues.unit.T)
-
-    def log_ratios(self, tracks: KeptTracks, clues: Clues) -> FloatArray:
-        """log f(cos | same UE) / f(cos) of updates (k,): (m, k); 0 before enough is known."""
-        cosine = self._cosines(tracks, clues)
+    def _of_directions(self, tracks: KeptTracks, clues: Clues) -> FloatArray:
+        """The part of cosines (m, k); 0 before enough is known."""
+        cosine = _cosines(tracks, clues)
         if self.other[0] < _PRIOR:
             return np.zeros_like(cosine)
-        mean, var = _moments(self.other)
+        mean, var = _moments(self.other, 1e-6)
         first = mean + np.sqrt(var)  # the first guess: a little more alike than others
-        own, own_var = _moments(self.same + _PRIOR * np.array([1.0, first, first**2 + var]))
+        own, own_var = _moments(self.same + _PRIOR * np.array([1.0, first, first**2 + var]), 1e-6)
         ratio = (cosine - mean) ** 2 / (2 * var) - (cosine - own) ** 2 / (2 * own_var) + 0.5 * np.log(var / own_var)
-        return np.asarray(np.nan_to_num(ratio))
-
-    def learnt(self, tracks: KeptTracks, clues: Clues, together: FloatArray) -> Directions:
-        """After updates (k,) that belong to tracks with probabilities (m, k)."""
-        cosine = self._cosines(tracks, clues)
-        there = np.isfinite(cosine).astype(np.float64)
-        c = np.nan_to_num(cosine)
-        powers = np.stack([np.ones_like(c), c, c**2])
-        same, other = ((powers * weight).sum(axis=(1, 2)) for weight in (there * together, there))
-        return Directions(self.same + same, self.other + other)
+        return np.nan_to_num(ratio)
 
 
-def _moments(sums: FloatArray) -> tuple[float, float]:
-    """Mean and variance of number, sum and sum of squares."""
-    n, total, square = sums.tolist()
-    return total / n, max(square / n - (total / n) ** 2, 1e-6)
+def _powers(x: FloatArray) -> FloatArray:
+    """Number, value and square (3, ...) of each of x (...), 0 where it is unknown."""
+    known = np.nan_to_num(x)
+    return np.stack([np.isfinite(x), known, known**2])
 
 
-@frozen
-class Prints:
-    """What is known of all fingerprints."""
+def _moments(powers: FloatArray, least: float = 0.0) -> tuple[FloatArray, FloatArray]:
+    """Mean and variance (...), at least `least`, of summed powers (3, ...)."""
+    n = np.maximum(powers[0], 1.0)
+    mean = powers[1] / n
+    return mean, np.maximum(powers[2] / n - mean**2, least)
 
-    numbers: Numbers
-    cells: ServingCells
-    directions: Directions
 
-    @classmethod
-    def none(cls, numbers: int) -> Prints:
-        """Before the first update."""
-        return cls(Numbers.none(numbers), ServingCells(np.zeros(0)), Directions(np.zeros(3), np.zeros(3)))
-
-    def heard(self, clues: Clues) -> Prints:
-        """After updates, whatever their tracks."""
-        return replace(self, numbers=self.numbers.heard(clues), cells=self.cells.heard(clues))
-
-    def log_ratios(self, tracks: KeptTracks, clues: Clues) -> FloatArray:
-        """log f(x_i | track j) / f(x_i): (m, k)."""
-        numbers = self.numbers.log_ratios(tracks, clues)
-        cells = self.cells.log_ratios(tracks, clues)
-        return numbers + cells + self.directions.log_ratios(tracks, clues)
-
-    def learnt(self, tracks: KeptTracks, clues: Clues, together: FloatArray) -> Prints:
-        """After updates that belong to tracks with probabilities (m, k)."""
-        return Prints(
-            self.numbers.learnt(tracks, clues, together),
-            self.cells.learnt(tracks, clues, together),
-            self.directions.learnt(tracks, clues, together),
-        )
+def _cosines(tracks: KeptTracks, clues: Clues) -> FloatArray:
+    """Cosines (m, k) of tracks and updates; NaN where one of them has no direction."""
+    length = np.linalg.norm(tracks.unit, axis=1)[:, None]
+    mean = np.divide(tracks.unit, length, out=np.full_like(tracks.unit, np.nan), where=length > 0)
+    return np.asarray(mean @ clues.unit.T)
 
 
 def projected(update: FloatArray, model: IntArray, of: IntArray, n: int, rng: Rng) -> FloatArray:

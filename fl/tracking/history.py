@@ -20,7 +20,7 @@ import numpy as np
 from fl.tracking.error_model import ErrorModel
 from fl.types import RoundContext
 from netsim.clock import DAY_S, WEEK_S, slack_s
-from netsim.columns import Columns, frozen, no_floats, no_ints
+from netsim.columns import Columns, frozen, no_floats, no_ints, replaced
 from netsim.units import BoolArray, FloatArray, IntArray
 
 MOST_STEPS = 500
@@ -121,17 +121,23 @@ class History:
         high = np.searchsorted(self.looks.round, until, "left")
         return History(self.looks.select(slice(low, high)), replace(mine, look=mine.look - low))
 
+    def _last_look(self, round_: int) -> int:
+        """The last look by the end of a round."""
+        return int(np.searchsorted(self.looks.round, round_, "right")) - 1
+
+    def errors_of(self, round_: int) -> ErrorModel:
+        """Errors of estimates at the last look by the end of a round."""
+        return self.looks.errors[self._last_look(round_)]
+
     def points_m(self, round_: int, sender: IntArray, alone: bool = False) -> FloatArray:
         """Where estimates in the last look of a round put senders (k,): (k, R, 2), NaN where there are none; alone : as
         the first of them stands, NaN where estimates are no places.
         """
-        look = int(np.searchsorted(self.looks.round, round_, "right")) - 1
-        errors = self.looks.errors[look]
-        now = self.named.select(slice(*np.searchsorted(self.named.look, [look, look + 1])))
+        errors = self.errors_of(round_)
+        now = self.named.select(self.named.look == self._last_look(round_))
         points = np.full((len(sender), *self.named.z_m.shape[1:]), np.nan)
         _, mine, theirs = np.intersect1d(sender, now.sender, assume_unique=True, return_indices=True)
-        z_m = now.z_m[theirs]
-        found = z_m[:, :1] if alone else errors.points_m(z_m)
+        found = now.z_m[theirs, :1] if alone else errors.points_m(now.z_m[theirs])
         if errors.names_places or not alone:
             points[mine, : found.shape[1]] = found
         return points
@@ -168,15 +174,14 @@ class Lifetimes(Columns):
         at = self._latest(names)
         time_s = facts.time_s
         before = at[at >= 0]
-        silent_s = self.silent_s.copy()
-        last_s = self.last_s.copy()
-        silent_s[before] = np.maximum(silent_s[before], time_s - last_s[before])
+        silent_s = np.maximum(self.silent_s[before], time_s - self.last_s[before])
         again = before[self.alive[before]]
-        last_s[again] = time_s
+        known = replace(
+            self, last_s=replaced(self.last_s, again, time_s), silent_s=replaced(self.silent_s, before, silent_s)
+        )
         new = names[~np.isin(names, self.name[again])]
-        same = np.full(len(new), facts.round)
-        begun = Lifetimes(new, same, np.full(len(new), NEVER), np.full(len(new), time_s), np.zeros(len(new)))
-        heard = Lifetimes.join([replace(self, last_s=last_s, silent_s=silent_s), begun])
+        numbers = (np.full(len(new), value) for value in (facts.round, NEVER, time_s, 0.0))
+        heard = Lifetimes.join([known, Lifetimes(new, *numbers)])
         if not renames:
             return heard
         least_s = LEAST_ROUNDS * facts.round_s if np.isfinite(facts.round_s) else _WITHOUT_ROUNDS_S

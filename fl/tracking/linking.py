@@ -23,8 +23,8 @@ given to people so that the product of these is largest, each person to one send
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
-from typing import Any, TypeVar
+from dataclasses import replace
+from typing import Self
 
 import numpy as np
 
@@ -54,15 +54,27 @@ UNKNOWN = -2
 
 
 @frozen
-class NameLinks:
+class _OfRound(Columns):
+    """Statements about the names (k,) of one round."""
+
+    round: int
+    name: IntArray
+
+    def beside(self, other: Self) -> Self:
+        """With those of another part of the round about further names; of another round nothing is left."""
+        if self.round != other.round:
+            return self
+        return self.join([self, other.select(~np.isin(other.name, self.name))])
+
+
+@frozen
+class NameLinks(_OfRound):
     """Tracks that an attack gives the names (k,) of one round.
 
     born (k,) : whether the track is new; entropy_bits (k,) : of p_i ~ exp(-C_ji) over the new names i that track j
     could have gone on as; 0 for a name that it had seen before, NaN for a new track, and where it does not say.
     """
 
-    round: int
-    name: IntArray
     track: IntArray
     born: BoolArray
     entropy_bits: FloatArray
@@ -75,19 +87,17 @@ class NameLinks:
 
     def plus(self, more: NameLinks) -> NameLinks:
         """With those of another part of the round; of a round before nothing is left."""
-        return _joined(self, more) if self.round == more.round else more
+        return self.beside(more) if self.round == more.round else more
 
 
 @frozen
-class Identities:
+class Identities(_OfRound):
     """Persons of the directory, by index, that an attack gives the names (k,) of one round.
 
     probability (k,) : of that, as the attack states it; entropy_bits (k,) : over people and no person; NaN where
     nothing is said.
     """
 
-    round: int
-    name: IntArray
     person: IntArray
     probability: FloatArray
     entropy_bits: FloatArray
@@ -97,22 +107,6 @@ class Identities:
         """No statement about names (k,)."""
         nothing = np.full(len(name), np.nan)
         return cls(round_, name, np.full(len(name), UNKNOWN), nothing, nothing)
-
-    def plus(self, more: Identities) -> Identities:
-        """With those of a later part of the round, which replace earlier ones; of a round before nothing is left."""
-        return _joined(more, self) if self.round == more.round else more
-
-
-Part = TypeVar("Part", NameLinks, Identities)
-
-
-def _joined(first: Part, second: Part) -> Part:
-    """Statements about the names of both parts of a round: of a name in both that of the first."""
-    new = ~np.isin(second.name, first.name)
-    both: dict[str, Any] = {}
-    for each in fields(first)[1:]:
-        both[each.name] = np.concatenate([getattr(first, each.name), getattr(second, each.name)[new]])
-    return replace(first, **both)
 
 
 @frozen
@@ -393,22 +387,20 @@ class Linker:
         rows = row[unheard]
         some = clues.select(unheard)
         prints = book.prints.learnt(book.tracks, some, together[:, unheard])
-        tracks = book.with_tracks(born).tracks
-        again = tracks.round[rows] >= 0
-        last = self._last_seen(tracks.select(rows))
-        motion = self._motion(book.rates)
-        mean_m, var_m2, share = moved(last, some.z_m, self.error, motion, self.area_m2)
+        begun = book.with_tracks(born)
+        tracks = begun.tracks.select(rows)
+        again = tracks.round >= 0
         rates = book.rates
+        mean_m, var_m2, share = moved(self._last_seen(tracks), some.z_m, self.error, self._motion(rates), self.area_m2)
         if book.born:
             named = np.asarray(np.isfinite(some.z_m[again]).all(axis=2)).any(axis=1)
             sure = together[rows[again], np.flatnonzero(unheard)[again]] * named
             waiting = (book.tracks.round != facts.round) & (book.tracks.round >= 0)
             rates = Rates(
-                motion=rates.motion + sure @ share[again],
-                seen=rates.seen + int(again.sum()),
-                tracks=rates.tracks + int(waiting.sum()),
-                born=rates.born + len(born),
-                rounds=rates.rounds + 1.0,
-            )
-        tracks = tracks.with_updates(rows, some).seen_at(rows, mean_m, var_m2, facts)
-        return replace(book, tracks=tracks, prints=prints, rates=rates, born=book.born + len(born))
+                rates.motion + sure @ share[again],
+                rates.seen + int(again.sum()), rates.tracks + int(waiting.sum()),
+                rates.born + len(born), rates.rounds + 1.0,
+            )  # fmt: skip
+        seen_s, number = np.full(len(rows), facts.time_s), np.full(len(rows), facts.round)
+        now = replace(tracks.heard(some), mean_m=mean_m, var_m2=var_m2, seen_s=seen_s, round=number)
+        return replace(begun, tracks=begun.tracks.replaced(rows, now), prints=prints, rates=rates)

@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose
 from thinned import one_in
 
 from fl.leakage.reliability import reliability
+from fl.tracking.chain import blurred
 from fl.tracking.dwelling import (
     Period,
     Residences,
@@ -21,7 +22,6 @@ from fl.tracking.dwelling import (
     work_posterior,
 )
 from fl.tracking.error_model import ErrorModel
-from fl.tracking.motion import blurred
 from fl.tracking.place_grid import PlaceGrid, best_discs, disc_masses
 from netsim.geometry import Area
 

@@ -117,7 +117,7 @@ def test_a_tracker_holds_maps_of_names_that_can_be_alive_and_says_the_same(more)
         np.testing.assert_array_equal(a.position_m, b.position_m)
         np.testing.assert_array_equal(a.weight, b.weight)
         assert a.status == b.status
-        assert len(state.p) == len(state.count) == len(state.beliefs) == len(state.sender)
+        assert len(state.p) == len(state.habits.count) == len(state.habits.beliefs) == len(state.sender)
         assert set(state.name) <= set(every.name)
 
 

@@ -16,7 +16,7 @@ from fl.pseudonyms import PerRound
 from fl.pseudonyms.names import Names, asked
 from fl.tracking import linking
 from fl.tracking.error_model import ErrorModel
-from fl.tracking.fingerprint import DIRECTION, Clues, KeptTracks, Numbers
+from fl.tracking.fingerprint import DIRECTION, Clues, KeptTracks, Prints
 from fl.tracking.linking import Book, Displacement, LastSeen, Linker, NameLinks
 from fl.types import Public, RoundContext
 from scenarios.app.run.runner import run
@@ -104,7 +104,7 @@ def numbers(x):
 
 class TestFingerprint:
     def test_ratio_is_that_of_two_normal_densities(self):
-        known = Numbers(*(np.array([value]) for value in (4.0, 4.0, 20.0, 1.0, 4.0)))
+        known = replace(Prints.none(1), numbers=np.array([[4.0], [4.0], [20.0]]), within=np.array([[1.0], [4.0]]))
         tracks = with_numbers(np.array([[3.0]]), np.array([[2.0]]))
         # mean 1, t = 5 - 1 = 4, w = t / 4 = 1, b = 3, 1 / v = 3 + 1 / 3
         v = 0.3
@@ -118,12 +118,12 @@ class TestFingerprint:
     def test_spread_within_a_ue_is_learnt_from_certain_links(self, sd):
         rng = np.random.default_rng(2)
         mean, n = rng.standard_normal((40, 1)), 40
-        known, tracks = Numbers.none(1), KeptTracks.begun(np.arange(n), 1)
+        known, tracks = Prints.none(1), KeptTracks.begun(np.arange(n), 1)
         for _ in range(60):
             now = numbers(mean + sd * rng.standard_normal((n, 1)))
             known = known.heard(now).learnt(tracks, now, np.eye(n))
-            tracks = tracks.with_updates(np.arange(n), now)
-        share = float(known.within[0] / known.pairs[0])
+            tracks = tracks.heard(now)
+        share = float(known.within[0, 0] / known.within[1, 0])
         assert share == pytest.approx(sd**2 / (sd**2 + mean.var()), rel=0.1)
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fl.attacks.pace import Pace
+from fl.attacks.learnt_errors import Pace
 from fl.attacks.shadow_ues import ROAMING, SPEED_MPS, Population
 from fl.tracking.place_grid import PlaceGrid
 from netsim.geometry import Area

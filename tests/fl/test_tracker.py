@@ -49,7 +49,7 @@ def test_a_resumed_tracker_goes_on_to_the_bit(settings: dict[str, object]) -> No
     *_, (_, _, half) = played(attack, said[:9])
     again = from_tree(to_tree(half), attack.start())
     *_, (_, resumed, end) = played(attack, said, again, 9)
-    assert np.array_equal(last.p, end.p) and np.array_equal(last.count, end.count)
+    assert np.array_equal(last.p, end.p) and np.array_equal(last.habits.count, end.habits.count)
     assert np.array_equal(whole.position_m, resumed.position_m, equal_nan=True)
     for x, y in zip(attack.hindsight(last, facts_of(15)), attack.hindsight(end, facts_of(15)), strict=True):
         assert np.array_equal(x.probability, y.probability)

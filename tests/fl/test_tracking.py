@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 from scipy.special import erf
 
-from fl.tracking.chain import Chain
+from fl.tracking.chain import Chain, Habits, Motion, RoundOfMotion, sums, weights_of, weights_without_knowledge
 from fl.tracking.error_model import ErrorModel
 from fl.tracking.history import MOST_STEPS, History, hour_class
-from fl.tracking.motion import Habits, Motion, RoundOfMotion, sums, weights_of, weights_without_knowledge
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Public, RoundContext
 from netsim.geometry import Area
@@ -147,7 +146,7 @@ def test_permuted_ues_are_equal_to_the_bit_and_groups_change_nothing() -> None:
     chain, habits = chain_of(n, cells)
     z = rng.uniform(0, 5000, (6, n, 2))
     looks, order = history(z), rng.permutation(n)
-    permuted = run(chain, habits.of(order), history(z[:, order]), n)
+    permuted = run(chain, habits.select(order), history(z[:, order]), n)
     for one, other in zip(run(chain, habits, looks, n), permuted, strict=True):
         assert np.array_equal(one[order], other)
     every, counts = (
@@ -155,7 +154,7 @@ def test_permuted_ues_are_equal_to_the_bit_and_groups_change_nothing() -> None:
         chain.learnt(looks, np.arange(n), habits, 1).count,
     )
     for u in range(n):
-        alone = habits.of(np.array([u]))
+        alone = habits.select(np.array([u]))
         assert np.array_equal(smoothed(chain, looks, [u], alone, 1)[:, 0], every[:, u])
         assert np.array_equal(chain.learnt(looks, np.array([u]), alone, 1).count[0], counts[u])
 

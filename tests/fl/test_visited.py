@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from fl.tracking.visited import EstimatesOfUe, habits, home_and_work
+from fl.tracking.dwelling import EstimatesOfUe, habits, home_and_work
 
-AREA_M2 = 1e8
+TOLD = 1e8, 0.0, 100.0  # of the area, the persistent error and what is right
 SHARE = np.array([[0.45, 0.40], [0.50, 0.05]])  # of home and work, on workdays and days off
 
 
@@ -21,7 +21,9 @@ def person(seed, sigma_m=100.0, count=300, thirds=2):
     at = np.where((of < len(place))[:, None], known, draw.uniform(0, 1e4, (count, 2)))
     z = at + sigma_m * draw.normal(size=at.shape)
     z = np.where(draw.random((count, 1)) < 0.2, draw.uniform(0, 1e4, (count, 2)), z)
-    return EstimatesOfUe(z, np.full(count, sigma_m), np.full(count, 0.8), of_class, np.arange(count) // 10), place
+    return EstimatesOfUe(
+        z, np.full(count, sigma_m), np.full(count, 0.8), of_class, np.arange(count) // 10, *TOLD
+    ), place
 
 
 def commuter(seed, days, sigma_m=60.0):
@@ -38,7 +40,7 @@ def commuter(seed, days, sigma_m=60.0):
             off.append(int(number % 7 >= 5))
             day.append(number)
     return (
-        EstimatesOfUe(np.array(z), np.full(len(z), sigma_m), np.full(len(z), 0.9), np.array(off), np.array(day)),
+        EstimatesOfUe(np.array(z), np.full(len(z), sigma_m), np.full(len(z), 0.9), np.array(off), np.array(day), *TOLD),
         home,
         work,
     )
@@ -51,7 +53,7 @@ class TestHabits:
         right, stated = [], []
         for seed in range(30):
             said, place = person(seed, sigma_m)
-            found = habits(said, place[:2], 48, AREA_M2, 0.0, 100.0, 5)
+            found = habits(said, place[:2], 48, 5)
             away = np.linalg.norm(found.place_m[:, None] - place[2:], axis=2)
             right.extend(away.min(axis=1) <= 100)
             stated.extend(found.probability)
@@ -64,9 +66,9 @@ class TestHabits:
         z = draw.normal(0, 50.0, (60, 2)) + 5000.0
         z[::12] += 3000.0
         said = EstimatesOfUe(
-            z, np.full(60, 50.0), np.where(np.arange(60) % 4, 0.1, 0.95), np.zeros(60, int), np.arange(60)
+            z, np.full(60, 50.0), np.where(np.arange(60) % 4, 0.1, 0.95), np.zeros(60, int), np.arange(60), *TOLD
         )
-        found = habits(said, np.zeros((0, 2)), 1, AREA_M2, 0.0, 100.0, 3)
+        found = habits(said, np.zeros((0, 2)), 1, 3)
         assert found.place_m[0] == pytest.approx([5000.0, 5000.0], abs=30)
         assert np.isfinite(found.probability).all() and found.probability[0] > 0.9
 
@@ -76,7 +78,7 @@ class TestWholeDays:
         found, right = [], []
         for seed in range(count):
             said, *places = commuter(seed, days)
-            named = home_and_work(said, SHARE, AREA_M2, 0.0, 100.0)
+            named = home_and_work(said, SHARE)
             right.append(np.linalg.norm(named.place_m - np.stack(places), axis=1) <= 100)
             found.append(named.probability)
         return np.mean(right, axis=0), np.mean(found, axis=0)
