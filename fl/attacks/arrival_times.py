@@ -1,38 +1,144 @@
-r"""Places of UEs from the times at which updates arrive."""
+r"""Places of UEs from the times at which updates arrive: ranks of delays matched with ranks of distances."""
 
+from __future__ import annotations
+
+from collections.abc import Iterator
 from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
-from fl.attacks.base import Attack, View, latest, recall
-from fl.attacks.rings import RankedPlaces, RankMatch, Rings
+from fl.attacks.base import Attack, ByKey, View, averaged
 from fl.attacks.threat import ARRIVAL_TIMES, CELLS
-from fl.types import Estimates, Public, RoundContext, Timing
+from fl.types import Antennas, Estimates, Public, RoundContext, Timing
 from netsim.columns import frozen, no_ints, no_places, row_id, ue_and_model
 from netsim.errors import BadInput
+from netsim.geometry import Area
+from netsim.radio.antenna import sector_gain_db
 from netsim.rng import Rng
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.units import FloatArray, IntArray
 
+EXPONENT = 3.5
+"""path-loss exponent that an outsider assumes: that of a city [Rappaport 2002, Table 4.2]"""
+_PLACES = 100  # along the longer side of the area
+_RINGS = 64
+_SHARPEST = 0.02  # least standard deviation of a rank's normal score about that of its distance
+_LEAST = 1e-12  # probability of a rank; smaller differences of Phi are rounding errors
+_NEAREST_M = 10.0  # no link is shorter
 _LEAST_S = 1e-9
-_NOTHING: IntArray = no_ints()
+
+
+@frozen
+class Rings:
+    """The places that each cell serves, in K rings of equal width around its base station.
+
+    share (n_cell, K): of the cell's places; mean_m (n_cell, K, 3): over a ring, where it has any place, the horizontal
+    distance and the place.
+    """
+
+    share: FloatArray
+    mean_m: FloatArray
+
+    @classmethod
+    def around(cls, public: Public, antennas: Antennas) -> Rings:
+        """Rings of all cells, with every place served by the cell that is strongest there.
+
+        A cell that is strongest nowhere may serve any place.
+        """
+        ground_m = _places(public.area)
+        strongest = np.argmax(list(levels_db(ground_m, antennas, public.ue_height_m)), axis=0)
+        share, mean_m = np.zeros((len(antennas.at_m), _RINGS)), np.zeros((len(antennas.at_m), _RINGS, 3))
+        for cell, at_m in enumerate(antennas.at_m[:, :2]):
+            own_m = ground_m[strongest == cell] if (strongest == cell).any() else ground_m
+            away_m = np.hypot(*(own_m - at_m).T)
+            ring = np.minimum((away_m / max(away_m.max(), 1e-9) * _RINGS).astype(np.int64), _RINGS - 1)
+            count = np.bincount(ring, minlength=_RINGS)
+            share[cell] = count / len(own_m)
+            for axis, of_m in enumerate((away_m, *own_m.T)):
+                mean_m[cell, :, axis] = np.bincount(ring, of_m, _RINGS) / np.maximum(count, 1)
+        return cls(share, mean_m)
+
+
+def _places(area: Area) -> FloatArray:
+    """Middles of equal squares (G, 2) that fill the area, up to a rest at its borders."""
+    nx, ny = np.maximum(np.round(area.side_m / area.side_m.max() * _PLACES).astype(np.int64), 1)
+    x, y = (np.arange(nx) + 0.5) / nx, (np.arange(ny) + 0.5) / ny
+    return area.sample(np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2))
+
+
+def levels_db(place_m: FloatArray, antennas: Antennas, ue_height_m: float) -> Iterator[FloatArray]:
+    """Level (k,) of each cell at places (k, 2), by log-distance path loss and antennas of the usual kind."""
+    for cell, (x_m, y_m, height_m) in enumerate(antennas.at_m):
+        offset_m = place_m[:, None] - [x_m, y_m]
+        drop_m = np.array([height_m - ue_height_m])
+        away_m = np.maximum(np.hypot(np.linalg.norm(offset_m[:, 0], axis=1), drop_m), _NEAREST_M)
+        level = antennas.power_dbm[cell] - 10.0 * EXPONENT * np.log10(away_m)
+        if antennas.azimuth_deg is not None:
+            level += sector_gain_db(offset_m, drop_m, antennas.azimuth_deg[cell : cell + 1])[:, 0]
+        yield level
+
+
+class RankMatch:
+    r"""Matches the ranks of the values of links (k,) with those of the distances of their cells' places.
+
+    Values and distances have normal scores q and z of correlation rho; z is that of a distance among the places of all
+    cells, each cell weighing as many links as it has. A value whose rank lies in (a, b) has, at a distance, probability
+
+        Phi((q_b - rho z) / s) - Phi((q_a - rho z) / s),    rho^2 = 1 - s^2 = L^2 / (L^2 + shadowing_db^2),
+
+    with L the standard deviation of the path loss in dB. Equal values share their ranks, so values that are all alike
+    leave the prior as it is.
+    """
+
+    def __init__(self, rings: Rings, cell: IntArray, value: FloatArray, shadowing_db: float) -> None:
+        self._rings, self._value, distance_m = rings, np.sort(value), rings.mean_m[:, :, 0]
+        links = np.bincount(cell, minlength=len(rings.share)) / np.maximum(len(cell), 1)
+        weight = (links[:, None] * rings.share).ravel()
+        self._score = _normal_scores(distance_m.ravel(), weight).reshape(distance_m.shape)
+        loss_db = 10.0 * EXPONENT * np.log10(np.maximum(distance_m.ravel(), _NEAREST_M))
+        variance = float(weight @ (loss_db - weight @ loss_db) ** 2)
+        self._std = max(float(np.sqrt(shadowing_db**2 / max(variance + shadowing_db**2, 1e-300))), _SHARPEST)
+        self._rho = float(np.sqrt(1.0 - self._std**2)) if self._std < 1.0 else 0.0
+
+    def locate(self, cell: IntArray, value: FloatArray) -> FloatArray:
+        """Posterior means (n, 3) of UEs received through one cell each, with these values: their distance from its base
+        station, and their place.
+        """
+        from scipy.special import ndtr, ndtri
+
+        count = len(self._value)
+        low, high = (np.searchsorted(self._value, value, side).astype(np.float64) for side in ("left", "right"))
+        new = low == high  # no rank of its own: half of that of either neighbour
+        low[new], high[new] = np.maximum(low[new] - 0.5, 0.0), np.minimum(high[new] + 0.5, count)
+        about = self._rho * self._score[cell]
+        a, b = ((ndtri(edge / count)[:, None] - about) / self._std for edge in (low, high))
+        share = self._rings.share[cell]
+        weight = share * (ndtr(b) - ndtr(a))
+        gap = np.where(share > 0, np.maximum(np.maximum(a, -b), 0.0), np.inf)
+        lost = weight.sum(axis=1) < _LEAST  # beyond all distances of the cell: the nearest of them
+        weight[lost] = (gap == gap.min(axis=1, keepdims=True))[lost]
+        weight /= weight.sum(axis=1, keepdims=True)
+        return np.einsum("nk,nkd->nd", weight, self._rings.mean_m[cell])
+
+
+def _normal_scores(value: FloatArray, weight: FloatArray) -> FloatArray:
+    """Normal quantile of the rank of each value (n,) by weight (n,), equal values in the middle of their ranks."""
+    from scipy.special import ndtri
+
+    of_value = np.unique(value, return_inverse=True)[1]
+    mass = np.bincount(of_value, weights=weight)
+    middle = np.cumsum(mass) - mass / 2
+    return np.asarray(ndtri(np.clip(middle, 1e-9, 1 - 1e-9)))[of_value]
 
 
 @frozen
 class UploadDelays:
-    """Uploads so far.
-
-    link (k,) ascending: the pairs of UE and cell that were received (see `row_id`); mean, mass (k,): their running
-    means, and the weight of the uploads in them. ue (m,) ascending; cell, value (m,): what the last upload of each came
-    through, and its own value.
+    """means: of the values of each pair of UE and cell so far (see `row_id`); last: cell and value of the last upload
+    of each UE.
     """
 
-    link: IntArray
-    mean: FloatArray
-    mass: FloatArray
-    ue: IntArray
-    cell: IntArray
-    value: FloatArray
+    means: ByKey
+    last: ByKey
 
 
 class UploadAttack(Attack):
@@ -56,7 +162,7 @@ class ArrivalTimes(UploadAttack):
     An attacker that observes arriving updates knows when each was asked for, when its last bit came, its size and its
     cell, also under secure aggregation. The value of an upload is the logarithm of its time per bit; the running mean
     of a UE's values through a cell fades by 1 - 1 / memory_rounds an upload. Ranks of these means are matched with
-    ranks of distances (see `fl.attacks.rings`): neither power, bandwidth, training time nor the law of delays has
+    ranks of distances (see `RankMatch`): neither power, bandwidth, training time nor the law of delays has
     to be known, only that they are alike for all UEs. A priori a UE is anywhere in the area where its cell is the
     strongest, by path loss of exponent 3.5 and antennas of the usual kind. The estimated centroid is the posterior mean
     of the place.
@@ -83,38 +189,38 @@ class ArrivalTimes(UploadAttack):
     }
 
     def start(self) -> UploadDelays:
-        return UploadDelays(_NOTHING, np.zeros(0), np.zeros(0), _NOTHING, _NOTHING, np.zeros(0))
+        return UploadDelays(ByKey.none(2), ByKey.none(2))
 
     def run(self, view: View, facts: RoundContext, state: UploadDelays, rng: Rng) -> tuple[Estimates, UploadDelays]:
-        timing = view.timing
-        antennas = facts.public.antennas
+        timing, antennas = view.timing, facts.public.antennas
         if timing is None or antennas is None or view.phase != view.learner.phases[0]:
-            return _estimates(view, _NOTHING, "centroid", no_places(), np.zeros(0)), state
+            return Estimates.of(no_ints(), no_ints(), "centroid", no_places()), state
         value = self._value(timing)
         heard = np.flatnonzero(np.isfinite(value) & (timing.base_station >= 0))
         row = heard[np.unique(view.ue[heard], return_index=True)[1]]  # all rows of a UE come together
-        ue = view.ue[row]
-        cell = timing.base_station[row]
-        value = value[row]
-        last_cell = recall(state.ue, state.cell.astype(np.float64), ue)
-        last_value = recall(state.ue, state.value, ue)
-        state = self._plus(state, ue, cell, value)
-        rings = Rings.around(facts.public, antennas)
-        match = RankMatch(rings, ue_and_model(state.link)[1], state.mean, self.shadowing_db)
-        found = match.locate(cell, recall(state.link, state.mean, row_id(ue, cell)))
-        again = np.flatnonzero(np.isfinite(last_value))
-        now = match.locate(cell[again], value[again])
-        before = last_cell[again].astype(np.int64)
-        moved_m = _moved_m(match.locate(before, last_value[again]), now, before == cell[again])
-        of_row = np.searchsorted(ue, view.ue[heard])
-        near = 1.0 / np.maximum(found.distance_m, 1.0)
-        return Estimates.join(
-            [
-                _estimates(view, heard, "centroid", found.place_m[of_row], np.ones(len(heard))),
-                _estimates(view, row, "near", antennas.at_m[cell, :2], near),
-                _estimates(view, row[again], "moved", np.full((len(again), 2), np.nan), moved_m),
-            ]
-        ), state
+        ue, cell, value = view.ue[row], timing.base_station[row], value[row]
+        mean, means = averaged(state.means, row_id(ue, cell), value[:, None], self.memory_rounds)
+        match = RankMatch(
+            Rings.around(facts.public, antennas), ue_and_model(means.key)[1], means.value[:, 1], self.shadowing_db
+        )
+        found = match.locate(cell, mean[:, 0])
+        last = state.last.of(ue)
+        again = np.flatnonzero(np.isfinite(last[:, 1]))
+        last_cell = last[again, 0].astype(np.int64)
+        change_m = match.locate(cell[again], value[again]) - match.locate(last_cell, last[again, 1])
+        nearer_m, away_m = np.abs(change_m[:, 0]), np.linalg.norm(change_m[:, 1:], axis=1)
+        moved_m = np.where(last_cell == cell[again], nearer_m, away_m)
+
+        def said(row: IntArray, what: str, position_m: FloatArray, weight: FloatArray | None = None) -> Estimates:
+            return Estimates.of(view.ue[row], view.model[row], what, position_m, weight)
+
+        estimates = [
+            said(heard, "centroid", found[np.searchsorted(ue, view.ue[heard]), 1:]),
+            said(row, "near", antennas.at_m[cell, :2], 1.0 / np.maximum(found[:, 0], 1.0)),
+            said(row[again], "moved", np.full((len(again), 2), np.nan), moved_m),
+        ]
+        new = UploadDelays(means, state.last.plus(ue, np.stack([cell, value], axis=1)))
+        return Estimates.join(estimates), new
 
     def _value(self, timing: Timing) -> FloatArray:
         """Reading of each upload (n,): it grows with the distance."""
@@ -123,28 +229,3 @@ class ArrivalTimes(UploadAttack):
         if self.use == "cell":
             return np.zeros(len(timing.arrived_s))
         return np.log(np.maximum(timing.arrived_s - timing.requested_s, _LEAST_S) / timing.n_bits)
-
-    def _plus(self, past: UploadDelays, ue: IntArray, cell: IntArray, value: FloatArray) -> UploadDelays:
-        """With the uploads of UEs (n,), ascending."""
-        link = row_id(ue, cell)
-        old = recall(past.link, past.mean, link)
-        weight = recall(past.link, past.mass, link)
-        mass = 1.0 + (1.0 - 1.0 / self.memory_rounds) * np.nan_to_num(weight)
-        mean = np.where(np.isfinite(old), old + (value - old) / mass, value)
-        links, newest = latest(link, past.link)
-        ues, last = latest(ue, past.ue)
-        return UploadDelays(
-            links, np.concatenate([mean, past.mean])[newest], np.concatenate([mass, past.mass])[newest],
-            ues, np.concatenate([cell, past.cell])[last], np.concatenate([value, past.value])[last],
-        )  # fmt: skip
-
-
-def _moved_m(before: RankedPlaces, now: RankedPlaces, same_cell: BoolArray) -> FloatArray:
-    """By how much UEs (n,) have moved, m."""
-    nearer_m = np.abs(now.distance_m - before.distance_m)
-    return np.where(same_cell, nearer_m, np.linalg.norm(now.place_m - before.place_m, axis=1))
-
-
-def _estimates(view: View, row: IntArray, what: str, position_m: FloatArray, weight: FloatArray) -> Estimates:
-    """Estimates about some targets (k,) of the view."""
-    return Estimates.of(view.ue[row], view.model[row], what, position_m, weight)

@@ -13,7 +13,7 @@ import numpy as np
 from fl.learners import Learner
 from fl.tracking.linking import Identities, NameLinks
 from fl.types import Directory, Estimates, Local, Metrics, Model, Public, RoundContext, State, Timing
-from netsim.columns import frozen
+from netsim.columns import frozen, no_ints
 from netsim.geometry import Area
 from netsim.part import Named
 from netsim.rng import Rng
@@ -140,10 +140,38 @@ def recall(known: IntArray, value: FloatArray, wanted: IntArray) -> FloatArray:
     return recalled
 
 
-def latest(new: IntArray, old: IntArray) -> tuple[IntArray, IntArray]:
-    """The union of two lists, ascending, and the index of each entry in (new, old) concatenated, new before old."""
-    every, first = np.unique(np.concatenate([new, old]), return_index=True)
-    return every, first
+@frozen
+class ByKey:
+    """Values (k, ...) by key (k,), ascending."""
+
+    key: IntArray
+    value: FloatArray
+
+    @classmethod
+    def none(cls, columns: int) -> Self:
+        """Before the first: what is recalled is NaN (n, columns)."""
+        return cls(no_ints(), np.zeros((0, columns)))
+
+    def of(self, key: IntArray) -> FloatArray:
+        """Values (n, ...) of keys (n,): NaN if unknown."""
+        return recall(self.key, self.value, key)
+
+    def plus(self, key: IntArray, value: FloatArray) -> Self:
+        """With values (n, ...) of keys (n,) in place of those before."""
+        every, first = np.unique(np.concatenate([key, self.key]), return_index=True)
+        before = self.value if len(self.key) else value[:0]
+        return type(self)(every, np.concatenate([value, before])[first])
+
+
+def averaged(past: ByKey, key: IntArray, value: FloatArray, memory: float) -> tuple[FloatArray, ByKey]:
+    """Running means (n, p) of keys (n,) after values (n, p), and what is remembered: weights w, then the means.
+
+    mean_t = mean_{t-1} + (x_t - mean_{t-1}) / w_t,    w_t = 1 + (1 - 1 / memory) w_{t-1},    w_0 = 0
+    """
+    old = past.of(key)
+    weight, mean = 1.0 + (1.0 - 1.0 / memory) * np.nan_to_num(old[:, :1]), old[:, 1:]
+    mean = np.where(np.isfinite(mean), mean + (value - mean) / weight, value)
+    return mean, past.plus(key, np.concatenate([weight, mean], axis=1))
 
 
 class Attack(Named):

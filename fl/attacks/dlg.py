@@ -6,25 +6,16 @@ from typing import ClassVar, Literal, cast
 import numpy as np
 from pydantic import Field
 
-from fl.attacks.base import Attack, View, latest, recall
+from fl.attacks.base import Attack, ByKey, View
 from fl.learners.rsrp_net import RsrpNet
 from fl.types import Estimates, RoundContext
-from netsim.columns import frozen, no_ints, no_places, row_id
+from netsim.columns import row_id
 from netsim.geometry import Area
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
 _START_NOISE = 0.5  # standard deviation of starts around the mean or the last estimate, in standardised units
 _TOGETHER = 128  # updates that are searched at once: bounds the memory
-
-
-@frozen
-class LastPlaces:
-    """The last estimates inside the area: owner (k,) ascending, position_m (k, 2)."""
-
-    equal_rows: ClassVar = True
-    owner: IntArray
-    position_m: FloatArray
 
 
 class Dlg(Attack):
@@ -67,10 +58,10 @@ class Dlg(Attack):
         "starting weights": "it compares gradients there; add weights to threat.knowledge",
     }
 
-    def start(self) -> LastPlaces:
-        return LastPlaces(no_ints(), no_places())
+    def start(self) -> ByKey:
+        return ByKey.none(2)
 
-    def run(self, view: View, facts: RoundContext, state: LastPlaces, rng: Rng) -> tuple[Estimates, LastPlaces]:
+    def run(self, view: View, facts: RoundContext, state: ByKey, rng: Rng) -> tuple[Estimates, ByKey]:
         centre, scale = cast(RsrpNet, view.learner).standardisation(view.model_before)
         centre, scale = centre[view.source_model], scale[view.source_model]
         owner = row_id(view.ue, view.model) if view.vantage == "updates" else view.source_model
@@ -80,13 +71,11 @@ class Dlg(Attack):
         elif self.start_at == "mean":
             start *= _START_NOISE
         elif self.start_at == "previous":
-            past = (recall(state.owner, state.position_m, owner) - centre) / scale
+            past = (state.of(owner) - centre) / scale
             near = past[:, None] + _START_NOISE * start[:, :-1]  # the last start stays random
             start[:, :-1] = np.where(np.isfinite(near), near, start[:, :-1])
-        sources = np.arange(len(view.update))
-        z = np.full((len(sources), 2), np.nan)
-        loss, iterations = np.full(len(sources), np.nan), np.zeros(len(sources), np.int64)
-        usable = view.usable
+        sources, usable = np.arange(len(view.update)), view.usable
+        z, loss, iterations = np.full((len(sources), 2), np.nan), np.full(len(sources), np.nan), np.zeros_like(sources)
         for model in np.unique(view.source_model[usable]).tolist():
             mine = sources[usable & (view.source_model == model)]
             for rows in np.array_split(mine, len(mine) // _TOGETHER + 1):
@@ -96,9 +85,7 @@ class Dlg(Attack):
         said = Estimates.of(sources, sources, "centroid", where, status=status)
         said = replace(said, loss=loss, iterations=iterations, evaluations=iterations + usable)
         inside = facts.public.area.contains(where)
-        every, newest = latest(owner[inside], state.owner)
-        places = np.concatenate([where[inside], state.position_m])
-        return view.about(sources, said), LastPlaces(every, places[newest])
+        return view.about(sources, said), state.plus(owner[inside], where[inside])
 
     def _search(
         self, view: View, model: int, rows: IntArray, start: FloatArray

@@ -65,12 +65,10 @@ class CosineDistance:
             inputs = torch.cat([z, angle.cos(), angle.sin()], dim=2)
         out, activations, slopes = self.net.forward(self.weights, inputs.view(1, k * q, -1))
         deltas = self.net.deltas(self.weights, slopes, torch.ones_like(out))
-        layers = zip(activations, deltas, strict=True)
-        squares = [(d * d).sum(dim=-1) * ((a * a).sum(dim=-1) + 1.0) for a, d in layers]
         direction = self.direction if k == len(self.direction) else self.direction[target]
         by_target = [[values.view(k, q, -1) for values in side] for side in (activations, deltas)]
         inner = self.net.inner(direction, *by_target)
-        return inner / torch.stack(squares).sum(dim=0).view(k, q).sqrt()
+        return inner / self.net.squared_norm(activations, deltas).view(k, q).sqrt()
 
 
 @dataclass
@@ -91,7 +89,8 @@ def bfgs(distance: CosineDistance, start: Tensor, iterations: int) -> Minimum:
     n = len(start)
     z = start.clone()
     value, slope = distance(torch.arange(n), z)
-    inverse = _first_inverse(slope)
+    first = 0.5 / slope.norm(dim=-1).clamp_min(1e-12)  # a first step of half a unit
+    inverse = first[..., None, None] * torch.eye(2, dtype=slope.dtype)
     step = torch.ones_like(value)
     learnt = torch.zeros_like(value, dtype=torch.bool)
     rest = torch.zeros_like(value)
@@ -100,8 +99,7 @@ def bfgs(distance: CosineDistance, start: Tensor, iterations: int) -> Minimum:
         live = torch.nonzero((rest < _PATIENCE).any(dim=1)).flatten()
         if not len(live):
             break
-        direction = -_times(inverse[live], slope[live])
-        way = step[live, :, None] * direction
+        way = -step[live, :, None] * torch.einsum("nqij,nqj->nqi", inverse[live], slope[live])
         promised = (way * slope[live]).sum(dim=-1)
         new_value, new_slope = distance(live, z[live] + way)
         gain = new_value - value[live]
@@ -124,12 +122,6 @@ def bfgs(distance: CosineDistance, start: Tensor, iterations: int) -> Minimum:
     return Minimum(z, value, used)
 
 
-def _first_inverse(slope: Tensor) -> Tensor:
-    """Inverse Hessians (n, q, 2, 2) with which the first step is half a unit long."""
-    size: Tensor = slope.norm(dim=-1).clamp_min(1e-12)
-    return 0.5 / size[..., None, None] * torch.eye(2, dtype=slope.dtype)
-
-
 def _better_inverse(inverse: Tensor, way: Tensor, bend: Tensor, learnt: Tensor) -> Tensor:
     """Inverse Hessians that turn changes of the slope (n, q, 2) into the ways (n, q, 2) that made them.
 
@@ -141,12 +133,6 @@ def _better_inverse(inverse: Tensor, way: Tensor, bend: Tensor, learnt: Tensor) 
     before = torch.where(learnt[..., None, None], inverse, scale * identity)
     left = identity - way[..., :, None] * bend[..., None, :] / curvature
     return left @ before @ left.mT + way[..., :, None] * way[..., None, :] / curvature
-
-
-def _times(matrix: Tensor, vector: Tensor) -> Tensor:
-    """Products (n, q, 2) of matrices (n, q, 2, 2) with vectors."""
-    product: Tensor = torch.einsum("nqij,nqj->nqi", matrix, vector)
-    return product
 
 
 class PlaceGradients:
@@ -163,8 +149,7 @@ class PlaceGradients:
         at = torch.cat([single[2], angle.cos(), angle.sin()], dim=-1)[None]
         out, self._activations, slopes = net.forward(flat, at)
         self._net, self._deltas = net, net.deltas(flat, slopes, torch.ones_like(out))
-        squares = zip(self._activations, self._deltas, strict=True)
-        self._size = torch.stack([(d * d).sum(-1)[0] * (1 + (a * a).sum(-1)[0]) for a, d in squares]).sum(0).sqrt()
+        self._size = net.squared_norm(self._activations, self._deltas)[0].sqrt()
 
     def part(self, update: FloatArray) -> AnyFloats:
         """v(x) . u / |u| (G,) of an update u (d,)."""

@@ -7,11 +7,10 @@ import numpy as np
 from pydantic import Field
 from scipy.special import softmax
 
-from fl.attacks.arrival_times import UploadAttack
+from fl.attacks.arrival_times import UploadAttack, levels_db
 from fl.attacks.base import View
 from fl.attacks.dwell import HourOfDay
 from fl.attacks.place_maps import NamesPlaces, PlaceMaps, answers
-from fl.attacks.rings import levels_db
 from fl.attacks.threat import CELLS
 from fl.population import POPULATIONS, PopulationPrior
 from fl.population.priors import InBuildings

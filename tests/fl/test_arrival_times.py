@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from fl.attacks.arrival_times import ArrivalTimes
+from fl.attacks.arrival_times import ArrivalTimes, Rings
 from fl.attacks.base import View
-from fl.attacks.rings import Rings
 from fl.attacks.threat import Threat
 from fl.leakage.reliability import near_auc
 from fl.learners.rsrp_net import RsrpNet
@@ -81,16 +80,16 @@ class TestRings:
     def test_places_are_shared_out_among_the_cells(self):
         rings = Rings.around(public_of(), public_of().antennas)
         assert_allclose(rings.share.sum(axis=1), 1.0)
-        mean = (rings.share[:, :, None] * rings.place_m).sum(axis=1)
+        mean = (rings.share[:, :, None] * rings.mean_m[:, :, 1:]).sum(axis=1)
         assert_allclose(mean, [[500, 500], [1500, 500]])  # each has its half of the area
-        assert (np.diff(rings.distance_m[0][rings.share[0] > 0]) > 0).all()
-        assert rings.distance_m.max() <= np.hypot(500, 500)
+        assert (np.diff(rings.mean_m[0, :, 0][rings.share[0] > 0]) > 0).all()
+        assert rings.mean_m[:, :, 0].max() <= np.hypot(500, 500)
 
     def test_a_sector_serves_the_side_that_it_points_to(self):
         site = [[1000.0, 500.0, 25.0]] * 2
         public = public_of(site, [90, 270])
         rings = Rings.around(public, public.antennas)
-        mean = (rings.share[:, :, None] * rings.place_m).sum(axis=1)
+        mean = (rings.share[:, :, None] * rings.mean_m[:, :, 1:]).sum(axis=1)
         assert_allclose(mean, [[1500, 500], [500, 500]])
 
 
@@ -125,7 +124,7 @@ class TestExact:
             ArrivalTimes(shadowing_db=0), [view_of(np.arange(n), [1] * (n - 1) + [0], delay)], public_of(at_m)
         )
         rings = Rings.around(public_of(at_m), public_of(at_m).antennas)
-        farthest_m = rings.distance_m[0][rings.share[0] > 0].max()
+        farthest_m = rings.mean_m[0, :, 0][rings.share[0] > 0].max()
         assert 1 / rows(found, "near")[2][-1] == pytest.approx(farthest_m)
 
 
@@ -173,14 +172,16 @@ class TestMemory:
         for memory, weights in ((1.0, [0, 0, 1]), (1e9, [1, 1, 1]), (2.0, [0.25, 0.5, 1])):
             views = [view_of([0, 1], [0, 0], [s, 3.0], n_bits=1.0) for s in delays]
             _, state = played(ArrivalTimes(memory_rounds=memory), views)
-            assert_allclose(state.mean, [np.average(np.log(delays), weights=weights), np.log(3.0)], rtol=1e-6)
-            assert_allclose(state.value, np.log([4.0, 3.0]))
+            assert_allclose(
+                state.means.value[:, 1], [np.average(np.log(delays), weights=weights), np.log(3.0)], rtol=1e-6
+            )
+            assert_allclose(state.last.value[:, 1], np.log([4.0, 3.0]))
 
     def test_each_cell_of_a_ue_has_a_mean_of_its_own(self):
         views = [view_of([7, 9], [0, 1], [2.0, 3.0], n_bits=1.0), view_of([7, 9], [1, 1], [5.0, 3.0], n_bits=1.0)]
         _, state = played(ArrivalTimes(), views)
-        assert_allclose(np.exp(state.mean), [2.0, 5.0, 3.0])
-        assert_array_equal(state.cell, [1, 1])
+        assert_allclose(np.exp(state.means.value[:, 1]), [2.0, 5.0, 3.0])
+        assert_array_equal(state.last.value[:, 0], [1, 1])
 
     def test_who_moves_stands_out(self):
         """One UE of each cell comes nearer, one changes cell, the others stay."""
@@ -214,7 +215,7 @@ class TestViews:
 
     def test_only_the_first_phase_of_a_round_counts(self):
         (found,), state = played(ArrivalTimes(), [replace(view_of([0], [0], [1.0]), phase="later")])
-        assert found.what == [] and len(state.ue) == 0
+        assert found.what == [] and len(state.last.key) == 0
 
     def test_no_secure_aggregation_hides_times(self):
         ue, n = np.arange(4), 4

@@ -8,8 +8,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from test_arrival_times import AREA, LEARNER, PAIR_M, RNG, public_of, view_of
 
+from fl.attacks.arrival_times import levels_db
 from fl.attacks.home_cells import HomeCells, log_law
-from fl.attacks.rings import levels_db
 from fl.attacks.threat import CELLS, Threat
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import DenseUpdates, Model, Received, RoundContext, Timing

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from fl.attacks.base import View
-from fl.attacks.link_filter import LinkFilter, noise_variance
+from fl.attacks.grid_updates import LinkFilter, noise_variance
 from fl.defenses.shaped_noise import EdgeNoise, GeometryAligned, UniformNoise
 from fl.learners.radio_map import RadioMap
 from fl.radio_map.grid import HeightGrid

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fl.attacks.base import View
-from fl.attacks.weighted_centroid import WeightedCentroid, weighted_centroid
+from fl.attacks.grid_updates import WeightedCentroid, weighted_centroid
 from fl.defenses.clip import Clip
 from fl.defenses.shaped_noise import (
     Alignment,

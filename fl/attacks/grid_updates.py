@@ -1,18 +1,23 @@
-"""Attack on gradients of a radio map: the place whose links explain an update best, under noise of a known shape."""
+"""Attacks on updates of a radio map: the cells where they are strong, or the place whose links explain them best."""
 
-from typing import ClassVar, Literal, cast
+from abc import abstractmethod
+from functools import partial
+from typing import ClassVar, Literal, Self, cast
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from fl.attacks.base import Attack, View
+from fl.attacks.base import Attack, ByKey, View, averaged
 from fl.learners import GridLearner
 from fl.radio_map.grid import CELLS, HeightGrid
+from fl.tracking.place_grid import PlaceGrid
 from fl.types import Estimates, Model, RoundContext, State
+from netsim.columns import no_ints, no_places, row_id
 from netsim.geometry import Area
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray
 
+_TIE = 1e-12  # of the largest: what counts as equal to it
 _QUIET = 1e-6  # of the largest square: a cell below got no noise
 _ANGLES = 128  # of the border of the cells that got noise
 _OUTLIERS = 30  # cells whose ratio to the noise is largest: the gradient's own
@@ -24,7 +29,77 @@ _KEPT = 8  # places that are looked at more closely,
 _SHIFTS = (0, -1, 1, -2, 2)  # and their neighbours, in new steps
 
 
-class LinkFilter(Attack):
+def weighted_centroid(size: FloatArray, centre_m: FloatArray, nu: float) -> FloatArray:
+    """p = sum_m s_m^nu c_m / sum_m s_m^nu for sizes s (n, M) >= 0 of cells c (M, 2): (n, 2); NaN for a row of zeros.
+
+    nu = inf: the mean of the cells that are largest. Sizes are divided by the largest first.
+    """
+    largest = size.max(axis=1, initial=0.0)[:, None]
+    share = np.divide(size, largest, out=np.zeros_like(size), where=largest > 0)
+    with np.errstate(under="ignore"):
+        weight = (share >= 1.0 - _TIE).astype(np.float64) if np.isinf(nu) else share**nu
+    total = weight.sum(axis=1)[:, None]
+    with np.errstate(invalid="ignore"):
+        return np.where(largest > 0, weight @ centre_m / total, np.nan)
+
+
+class GridAttack(Attack):
+    """Base of attacks on the updates of the grid phase: one place a source."""
+
+    def run(self, view: View, facts: RoundContext, state: State, rng: Rng) -> tuple[Estimates, State]:
+        learner = cast(GridLearner, view.learner)
+        if view.phase != learner.grid_phase or not len(view.update):
+            return view.spread("centroid", no_ints(), no_places()), state
+        grid = learner.grid(view.model_before)
+        place_m, state = self.places(view.update[:, : len(grid)], grid, view, state)
+        status = ["ok" if np.isfinite(p).all() else "no gradient" for p in place_m]
+        return view.spread("centroid", np.arange(len(place_m)), place_m, status=status), state
+
+    @abstractmethod
+    def places(self, update: FloatArray, grid: HeightGrid, view: View, state: State) -> tuple[FloatArray, State]:
+        """Places (n, 2) of the devices of updates (n, M), NaN for an update of zeros; and the next state."""
+
+
+class WeightedCentroid(GridAttack):
+    """The mean of the cells, weighted by |update|^nu: p = sum |G_m|^nu c_m / sum |G_m|^nu.
+
+    Gradients of heights are strong near the device, where all its links are low.
+
+    With `memory_rounds` T > 1 the updates of every UE, or of a model where devices are not separated, are averaged
+    first (see `fl.attacks.base.averaged`), which reduces noise; a large T gives the plain mean.
+    """
+
+    kind: Literal["weighted-centroid"] = "weighted-centroid"
+    nu: float | Literal["inf"] = 2.0
+    """exponent of the cell weights; inf: only the strongest cell"""
+    memory_rounds: float = Field(default=1.0, ge=1, le=1e9)
+    """number of rounds over which a UE's updates are averaged; 1: no averaging"""
+
+    reference: ClassVar = (
+        "Geometry-Aligned Differential Privacy for Location-Safe Federated Radio Map Construction, Eq. 18"
+    )
+    needs: ClassVar = {
+        CELLS: "looks for the cells of a grid where an update is strong (radio-map)",
+    }
+
+    @model_validator(mode="after")
+    def _positive(self) -> Self:
+        if self.nu != "inf" and not 0 < float(self.nu) <= 1000:
+            raise ValueError(f"nu: {self.nu:g} must be above 0 and at most 1000, or the word inf")
+        return self
+
+    def start(self) -> ByKey:
+        return ByKey.none(2)
+
+    def places(self, update: FloatArray, grid: HeightGrid, view: View, state: ByKey) -> tuple[FloatArray, ByKey]:
+        if self.memory_rounds > 1:
+            ue = view.ue[np.argsort(view.source)]
+            track = row_id(ue, view.source_model) if view.vantage == "updates" else view.source_model
+            update, state = averaged(state, track, update, self.memory_rounds)
+        return weighted_centroid(np.abs(update), grid.centre_m, float(self.nu)), state
+
+
+class LinkFilter(GridAttack):
     r"""Maximum-likelihood place of a UE whose links made the gradient, under noise whose shape the attacker knows.
 
     The heights, the law and the base stations are public, so the server can compute A(u), the gradient that an error of
@@ -65,59 +140,39 @@ class LinkFilter(Attack):
     }
 
     def run(self, view: View, facts: RoundContext, state: State, rng: Rng) -> tuple[Estimates, State]:
-        learner = cast(GridLearner, view.learner)
-        sources = np.arange(len(view.update))
-        spared = facts.round != 1 and facts.round % self.every_rounds > 0
-        if view.phase != learner.grid_phase or spared or not len(sources):
-            return view.spread("centroid", sources[:0], np.zeros((0, 2))), state
-        grid = learner.grid(view.model_before)
-        model = view.model_before
-        update = view.update[:, : len(grid)]
-        largest = np.abs(update).max(axis=1)
-        loud = largest > 0
-        said = np.full((len(update), 2), np.nan)
-        shape = update[loud] / largest[loud, None]
-        said[loud] = self._places(shape, 1.0 / largest[loud], noise_variance(shape**2, grid), grid, learner, model)
-        return view.spread("centroid", sources, said, status=["ok" if k else "no gradient" for k in loud]), state
+        if facts.round != 1 and facts.round % self.every_rounds:
+            return view.spread("centroid", no_ints(), no_places()), state
+        return super().run(view, facts, state, rng)
 
-    def _places(
-        self,
-        shape: FloatArray,
-        scale: FloatArray,
-        variance: FloatArray,
-        grid: HeightGrid,
-        learner: GridLearner,
-        model: Model,
+    def places(self, update: FloatArray, grid: HeightGrid, view: View, state: State) -> tuple[FloatArray, State]:
+        largest = np.abs(update).max(axis=1)
+        loud, said = largest > 0, np.full((len(update), 2), np.nan)
+        shape = update[loud] / largest[loud, None]
+        said[loud] = self._likeliest(
+            shape, 1.0 / largest[loud], grid, cast(GridLearner, view.learner), view.model_before
+        )
+        return said, state
+
+    def _likeliest(
+        self, shape: FloatArray, scale: FloatArray, grid: HeightGrid, learner: GridLearner, model: Model
     ) -> FloatArray:
         """The most likely place (n, 2) of each update (n, M), divided by its largest cell: times scale (n,)."""
-        links = self.nearest_links or 10_000
-        tried_m = tried_places(grid.area, self.step_m)
-        said = np.empty((len(shape), 2))
-        patterns = learner.link_patterns(model, tried_m, links, self.error_db)
-        for i, (y, v, factor) in enumerate(zip(shape, variance, scale, strict=True)):
-            step_m = self.step_m
-            floor = v + (_MISFIT_PER_M * self.step_m) ** 2
+        links_of = partial(learner.link_patterns, model, links=self.nearest_links or 10_000, error_db=self.error_db)
+        nx, ny = np.maximum(np.ceil(grid.area.side_m / self.step_m), 1).astype(np.int64).tolist()
+        tried_m, said = PlaceGrid(grid.area, nx, ny).place_m, np.empty((len(shape), 2))
+        patterns = links_of(tried_m)
+        for i, (y, v, factor) in enumerate(zip(shape, noise_variance(shape**2, grid), scale, strict=True)):
+            step_m, floor = self.step_m, v + (_MISFIT_PER_M * self.step_m) ** 2
             own_m = grid.centre_m[np.argsort(-(y**2) / floor, kind="stable")[:_LOUD]]
             near_m = np.concatenate([tried_m, own_m])
-            of = [patterns, learner.link_patterns(model, own_m, links, self.error_db)]
-            while True:
-                gain = np.concatenate([each.log_likelihood(y, floor, factor) for each in of])
-                best_m = near_m[np.argsort(-gain, kind="stable")[:_KEPT]]
-                if step_m <= self.resolution_m:
-                    break
-                step_m = step_m / 2
-                near_m = _around(best_m, step_m, grid.area)
+            gain = np.concatenate([each.log_likelihood(y, floor, factor) for each in (patterns, links_of(own_m))])
+            while step_m > self.resolution_m:
+                step_m /= 2
                 floor = v + (_MISFIT_PER_M * step_m) ** 2
-                of = [learner.link_patterns(model, near_m, links, self.error_db)]
-            said[i] = best_m[0]
+                near_m = _around(near_m[np.argsort(-gain, kind="stable")[:_KEPT]], step_m, grid.area)
+                gain = links_of(near_m).log_likelihood(y, floor, factor)
+            said[i] = near_m[np.argsort(-gain, kind="stable")[0]]
         return said
-
-
-def tried_places(area: Area, step_m: float) -> FloatArray:
-    """Places over the whole area (k, 2), at most `step_m` apart."""
-    many = np.maximum(np.ceil(area.side_m / step_m), 1).astype(np.int64)
-    x, y = (low + (np.arange(n) + 0.5) * side / n for low, n, side in zip(area.low_m, many, area.side_m, strict=True))
-    return np.stack([np.tile(x, len(y)), np.repeat(y, len(x))], axis=1)
 
 
 def _around(place_m: FloatArray, step_m: float, area: Area) -> FloatArray:
