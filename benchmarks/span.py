@@ -13,7 +13,7 @@ import numpy as np
 from benchmarks import attacks
 from benchmarks.world import Row, row
 from fl.attacks.base import Attack, View
-from fl.attacks.neuron_votes import NeuronVotes
+from fl.attacks.place_maps import NeuronVotes
 from fl.attacks.span import Span
 from fl.types import Facts, Public
 from netsim.rng import Streams

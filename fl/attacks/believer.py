@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from fl.attacks.base import Attack, View
 from fl.attacks.learnt_errors import MOST_RANKS, LearntErrors, named_places
-from fl.attacks.neuron_votes import NeuronVotes
+from fl.attacks.place_maps import NeuronVotes
 from fl.attacks.shadow_ues import Population
 from fl.attacks.span import Span
 from fl.tracking.error_model import ErrorModel

@@ -7,7 +7,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from fl.attacks import ATTACKS
-from fl.attacks.base import Attack, RevisedEstimates, View, latest, recall
+from fl.attacks.base import Attack, ByKey, RevisedEstimates, View
 from fl.attacks.place_maps import Naming, PlaceMaps, answers, best_places, unit_rows
 from fl.attacks.span import Span
 from fl.tracking.linking import NameLinks
@@ -45,66 +45,60 @@ class NamesSoFar(Columns):
 @frozen
 class MapTracks:
     """score (K, G) : sum of the maps of each track; kept (n, G) : of each of the latest of the names; mean : mean map
-    of each model.
+    (G,) of each model.
     """
 
     names: NamesSoFar
     score: AnyFloats
     kept: AnyFloats
-    mean: PlaceMaps
+    mean: ByKey
 
     @classmethod
     def none(cls) -> "MapTracks":
         """Before the first round."""
         no = no_ints()
         empty = np.zeros((0, 0), dtype=np.float32)
-        return cls(NamesSoFar(no, no, no, no, np.zeros(0)), empty, empty, PlaceMaps.empty())
+        return cls(NamesSoFar(no, no, no, no, np.zeros(0)), empty, empty, ByKey.none(1))
 
     def heard(self, name: IntArray, score: AnyFloats, facts: RoundContext, least: int, most: int) -> "MapTracks":
         """After names (n,) with maps (n, G) in a round; at least `least` tracks, the maps of at most `most` names."""
         new = np.setdiff1d(name, self.names.name)
-        places = score.shape[1]
-        now = np.full(len(new), facts.round)
-        begun = NamesSoFar(new, np.full(len(new), -1), now, now, np.full(len(new), facts.time_s))
+        now, never = np.full(len(new), facts.round), np.full(len(new), -1)
+        begun = NamesSoFar(new, never, now, now, np.full(len(new), facts.time_s))
         names = NamesSoFar.join([self.names, begun])
-        kept = np.concatenate([self.kept.reshape(len(self.kept), places), np.zeros((len(new), places), np.float32)])
-        row = names.rows(name)
-        first = len(names.name) - len(kept)
+        row, places = names.rows(name), score.shape[1]
         names.last[row] = facts.round
+        kept = np.concatenate([self.kept.reshape(len(self.kept), places), np.zeros((len(new), places), np.float32)])
+        first = len(names.name) - len(kept)
         kept[row[row >= first] - first] += score[row >= first]
-        in_use = names.track[(names.last == facts.round) & (names.track >= 0)]
-        total = np.zeros((max(least, len(in_use) + len(new), len(self.score)), places), dtype=np.float32)
+        in_use = int((names.last == facts.round).sum())
+        total = np.zeros((max(least, in_use, len(self.score)), places), dtype=np.float32)
         total[: len(self.score)] = self.score.reshape(len(self.score), places)
         fresh = names.track[row] < 0
         np.add.at(total, names.track[row[~fresh]], score[~fresh])
-        taken = np.zeros((len(new), len(total)), dtype=np.bool_)
-        taken[:, in_use] = True
-        names.track[row[fresh]] = _assigned(score[fresh], total, taken)
+        after = replace(self, names=names, score=total, kept=kept[max(len(kept) - most, 0) :])
+        names.track[row[fresh]] = _assigned(score[fresh], total, after._held(row[fresh], names.track))
         total[names.track[row[fresh]]] += score[fresh]
-        return replace(self, names=names, score=total, kept=kept[max(len(kept) - most, 0) :])
+        return after
 
     def relinked(self, starts: int, rng: Rng) -> tuple[IntArray, AnyFloats]:
         """The track (N,) of each name and the maps (K, G) of all tracks in hindsight: the best of `starts` starts."""
         latest = slice(len(self.names.name) - len(self.kept), None)
         rounds = np.unique(self.names.since[latest])
-        best = -1.0
         settled = self.score.copy()
         np.subtract.at(settled, self.names.track[latest], self.kept)
-        for start in range(starts):
-            track = self.names.track.copy()
-            total = self.score.copy()
-            order = rounds
+
+        def linked(start: int) -> tuple[IntArray, AnyFloats]:
+            order, track, total = rounds, self.names.track.copy(), self.score.copy()
             if start:
                 order = rounds[np.argsort(rng.uniform("start", rounds, item=start), kind="stable")]
                 track[latest], total = -1, settled.copy()
             passes = 0
             while self._moved(order, track, total) and passes < _MOST_PASSES:
                 passes += 1
-            value = float(np.linalg.norm(total, axis=1).sum())
-            if value > best:
-                best = value
-                found = (track, total)
-        return found
+            return track, total
+
+        return max(map(linked, range(starts)), key=lambda found: float(np.linalg.norm(found[1], axis=1).sum()))
 
     def links_of(self, track: IntArray) -> list[tuple[float, NameLinks]]:
         """Time of each round, and the links of its names, if they have tracks (N,)."""
@@ -128,16 +122,16 @@ class MapTracks:
             linked = before >= 0
             np.subtract.at(total, before[linked], score[linked])
             track[mine] = -1
-            track[mine] = _assigned(score, total, self._held(mine, track, len(total)))
+            track[mine] = _assigned(score, total, self._held(mine, track))
             total[track[mine]] += score
             moved |= bool((track[mine] != before).any())
         return moved
 
-    def _held(self, mine: IntArray, track: IntArray, tracks: int) -> BoolArray:
+    def _held(self, mine: IntArray, track: IntArray) -> BoolArray:
         """Which tracks (n, K) are those of other names that are in use in the same rounds as names (n,)."""
         names = self.names
         together = (names.since <= names.last[mine, None]) & (names.last >= names.since[mine, None]) & (track >= 0)
-        held = np.zeros((len(mine), tracks), dtype=np.bool_)
+        held = np.zeros((len(mine), len(self.score)), dtype=np.bool_)
         row, other = np.nonzero(together)
         held[row, track[other]] = True
         return held
@@ -228,26 +222,22 @@ class LinkMaps(Attack):
     def _grid(self, facts: RoundContext, tracks: int) -> PlaceGrid:
         return PlaceGrid.over(facts.public.area, self._span.cell_m, self.hindsight_names + tracks, self.label)
 
-    def _maps(self, view: View, grid: PlaceGrid, past: PlaceMaps, rng: Rng) -> tuple[IntArray, AnyFloats, PlaceMaps]:
+    def _maps(self, view: View, grid: PlaceGrid, past: ByKey, rng: Rng) -> tuple[IntArray, AnyFloats, ByKey]:
         """Names (n,) ascending, x of each (n, G), all its models together, and the mean map of each model."""
         score = self._span.scores(view, grid, rng).astype(np.float64)
         score = unit_rows(score - score.mean(axis=1, keepdims=True))
         good = np.flatnonzero(score.any(axis=1))
         model, of_row = np.unique(view.source_model[good], return_inverse=True)
-        total = np.zeros((len(model), len(grid)))
-        old = np.asarray(past.score.reshape(-1, len(grid)), dtype=np.float64)
-        known = recall(past.owner, old, model)
+        total, known = np.zeros((len(model), len(grid))), past.of(model)
         np.add.at(total, of_row, score[good])
         weight = np.where(np.isfinite(known[:, :1]), _PAST, 0.0)
         count = np.bincount(of_row)[:, None] + weight
         mean = (total + weight * np.nan_to_num(known)) / count
         score[good] -= np.where(count > 1, mean, 0.0)[of_row]  # of a first map alone nothing would be left
-        every, newest = latest(model, past.owner)
-        past = PlaceMaps(every, np.concatenate([mean, old])[newest])
         name, of_target = np.unique(view.ue, return_inverse=True)
         own = np.zeros((len(name), len(grid)), dtype=np.float32)
         np.add.at(own, of_target, unit_rows(score)[view.source])
-        return name, own, past
+        return name, own, past.plus(model, mean)
 
 
 def _answers(named_m: FloatArray) -> Estimates:

@@ -1,14 +1,17 @@
-"""Maps of scores of places that add up over rounds, and attacks whose answers are their highest places."""
+r"""Maps of scores of places that add up over rounds, and attacks whose answers are their highest places."""
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar, Literal, cast
 
 import numpy as np
 from pydantic import Field
 
 from fl.attacks.base import Attack, View
+from fl.attacks.closed_form import unit_cloud
+from fl.learners import FirstLayerLearner, LayeredLearner
 from fl.tracking.place_grid import PlaceGrid
-from fl.types import Estimates, RoundContext
+from fl.types import Estimates, Public, RoundContext
 from netsim.columns import frozen, no_ints
 from netsim.geometry import Area
 from netsim.rng import Rng
@@ -33,11 +36,7 @@ class PlaceMaps:
         total = np.zeros((len(every), score.shape[1]), dtype=score.dtype)
         if len(self.owner):
             total[np.searchsorted(every, self.owner)] = self.score
-        at = np.searchsorted(every, owner)
-        if len(np.unique(at)) == len(at):
-            total[at] += score
-        else:
-            np.add.at(total, at, score)
+        np.add.at(total, np.searchsorted(every, owner), score)
         return PlaceMaps(every, total)
 
     def of(self, owner: IntArray) -> AnyFloats:
@@ -184,3 +183,108 @@ class AddsMaps(NamesPlaces):
     @abstractmethod
     def scores(self, view: View, grid: PlaceGrid, rng: Rng) -> AnyFloats:
         """Scores that this round adds to each source's map (n_source, G); 0 of a source that sent nothing."""
+
+
+_LAYER = 2
+_ROUNDING = 1e-9  # a map that varies less is flat
+
+
+class KeptNumbers(AddsMaps):
+    r"""Names places by which numbers of an update are not zero: what compression by `top-k` or `quantise` leaves.
+
+    A weight of the second layer is updated by the sum over samples of h_i(x) delta, so the numbers that leave input i
+    are large, and kept, where samples activate i. With q_i how many numbers that leave input i are not zero, and h(x)
+    what the layer reads of a place under the model before the round,
+
+        s(x) = <sqrt q, |h(x)|> / (|sqrt q| |h(x)|),
+
+    standardised over the places of a grid and added up over rounds. Values and signs play no part, so it reads as much
+    of an update whose values were hidden and whose positions are sent in clear. Answers: the highest place, then the
+    highest at least `apart_m` from those before. An update of which no number, or the same share for every input, is
+    left out says nothing.
+    """
+
+    kind: Literal["kept-numbers"] = "kept-numbers"
+    cell_m: float | None = Field(default=25.0, ge=0.1, le=1e6)
+    """largest distance between the places that are compared, m; none: as of span"""
+
+    reference: ClassVar = "netsim: positions of the numbers that compression keeps, against hidden activations"
+    space: ClassVar = {"apart_m": (200.0, 100.0, 400.0)}
+    needs: ClassVar = {
+        "layers": "reads the update of one fully connected layer",
+        f"layer {_LAYER}": f"reads the update of layer {_LAYER}, and the network has none that is trained",
+        "hidden activations": "computes what a hidden layer reads of every place",
+        "starting weights": "computes hidden activations with them; add weights to threat.knowledge",
+    }
+
+    def scores(self, view: View, grid: PlaceGrid, rng: Rng) -> AnyFloats:
+        learner = cast(LayeredLearner, view.learner)
+        score = np.zeros((len(view.update), len(grid)))
+        good = view.usable
+        for model in np.unique(view.source_model[good]).tolist():
+            rows = np.flatnonzero(good & (view.source_model == model))
+            sent = (learner.layer(view.update[rows], _LAYER)[:, :-1] != 0).sum(axis=2)
+            h = unit_rows(np.abs(learner.layer_input(view.model_before, model, grid.place_m, _LAYER)[:, :-1]))
+            s = unit_rows(np.sqrt(sent)) @ h.T
+            s -= s.mean(axis=1, keepdims=True)
+            score[rows] = s / np.maximum(s.std(axis=1, keepdims=True), _ROUNDING)
+        return score
+
+
+class NeuronVotes(AddsMaps):
+    r"""Every unit of the first layer votes for one place in every round; the places with most votes are the answers.
+
+    With rectified units the ratio r_h = dW_h / db_h (see `fl.attacks.closed_form`) is the mean of the samples that
+    activate unit h. Units that only one place activates vote for that place, in every round again; the others scatter.
+    A vote weighs
+
+        min(|db_h| / sum_h |db_h|, max_weight),
+
+    a vote for a place outside the area is dropped, and the map of all votes so far is smoothed by a Gaussian. Answers:
+    the highest place, and the highest at least `apart_m` from those before.
+
+    The votes of a UE are counted together, of all its models, also from sums that it is in; those of published models
+    by model.
+    Ratios are means of places where the local optimiser is linear in gradients: gradient descent, with momentum that
+    starts at zero in every round, or with clipped gradients of whole samples.
+    """
+
+    kind: Literal["neuron-votes"] = "neuron-votes"
+    width_m: float = Field(default=40.0, gt=0, le=1e6)
+    """standard deviation of the Gaussian that smooths the votes, m"""
+    max_weight: float = Field(default=0.05, gt=0, le=1)
+    """largest weight of a unit in a round, as a share of all units"""
+    answers: int = Field(default=2, ge=1, le=20)
+    """number of places that are named of each UE"""
+
+    renamed: ClassVar = {"most_weight": "max_weight"}
+    reference: ClassVar = "Per-unit ratios of Bakopoulou et al., Location Leakage in Federated Signal Maps, Eq. 1"
+    space: ClassVar = {"width_m": (40.0, 20.0, 80.0), "max_weight": (0.05, 0.01)}
+    needs: ClassVar = {
+        "positions": "the network's inputs must be positions",
+        "biased first layer": "reads the first layer's weights and biases of an update",
+        "linear local steps": "the ratio of two updates is a mean of places under steps that are linear in gradients",
+        "linear server step": "published models must differ by a sum of gradients; take fedavgm, or see rows or sums",
+    }
+
+    def naming(self, view: View) -> Naming:
+        return Naming(self.answers, self.apart_m, self.width_m)
+
+    def listed(self, state: PlaceMaps, public: Public, count: int) -> FloatArray:
+        return best_of_all(state, public.area, self.cell_m, Naming(count, self.apart_m, self.width_m))
+
+    def scores(self, view: View, grid: PlaceGrid, rng: Rng) -> AnyFloats:
+        """Weights of the votes of each update for each place of the grid (n_source, G)."""
+        learner = cast(FirstLayerLearner, view.learner)
+        centre, scale = (of[view.source_model][:, None] for of in learner.standardisation(view.model_before))
+        good = view.usable
+        dw, db = learner.first_layer(view.update)
+        dw, db = np.where(good[:, None, None], dw, 0.0), np.where(good[:, None], db, 0.0)
+        with np.errstate(over="ignore", invalid="ignore"):
+            where = centre + scale * unit_cloud(dw, db)
+            size = np.abs(db) / np.abs(db).max(axis=1, keepdims=True, initial=1e-300)
+            weight = np.minimum(size / size.sum(axis=1, keepdims=True), self.max_weight)
+        row, unit = np.nonzero(grid.area.contains(where))
+        at = row * len(grid) + grid.nearest(where[row, unit])
+        count = np.bincount(at, weights=weight[row, unit], minlength=len(where) * len(grid))
+        return np.asarray(count.reshape(len(where), len(grid)), dtype=np.float32)

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from test_place_attacks import AREA, FOURIER, PEOPLE, RNG, days_of, learner_of, of, played, run
 
-from fl.attacks.kept_numbers import KeptNumbers
+from fl.attacks.place_maps import KeptNumbers
 from fl.defenses.compression import Quantise, TopK
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import DenseUpdates

@@ -8,10 +8,9 @@ import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
-from fl.attacks.neuron_votes import NeuronVotes
 from fl.attacks.participation_regression import ParticipationRegression, _without_momentum
 from fl.attacks.place_filter import PlaceFilter
-from fl.attacks.place_maps import smoothed
+from fl.attacks.place_maps import NeuronVotes, smoothed
 from fl.attacks.span import Span, directions, parts, principal, principal_of_columns, squares
 from fl.attacks.threat import Threat
 from fl.learners.rsrp_net import RsrpNet
