@@ -10,12 +10,12 @@ from pydantic import Field, model_validator
 from fl.attacks import ATTACKS
 from fl.attacks.base import Attack, View, recall
 from fl.attacks.closed_form import ClosedForm
-from fl.attacks.density_peak import DensityPeak
 from fl.attacks.dlg import Dlg
 from fl.attacks.dwell import HourOfDay
 from fl.attacks.known_homes import KNOWN, HomeLinker, Residents, check, directory_of, outside_notes, read_directory
 from fl.attacks.learnt_errors import LearntErrors, named_places
 from fl.attacks.shadow_ues import Population
+from fl.attacks.surfaces import DensityPeak
 from fl.attacks.threat import KNOWN_HOMES, SENDERS
 from fl.tracking.belief import Belief
 from fl.tracking.error_model import ErrorModel

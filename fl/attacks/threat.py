@@ -1,12 +1,15 @@
 """The threat model: the attacker, and its view of a round."""
 
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain
 from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from fl.attacks.base import View
+from fl.evenly import evenly
 from fl.learners import Learner
 from fl.pseudonyms import PSEUDONYMS, Permanent, PerRound, Pseudonyms
 from fl.types import Model, Received, Timing
@@ -135,18 +138,6 @@ class Threat(Part):
         """Whether it knows enough to make an update of its own."""
         return {"weights", "training"} <= set(self.knowledge)
 
-    @model_validator(mode="after")
-    def _eavesdropper(self) -> Self:
-        if (self.viewpoint == "eavesdropper") != (self.position_m is not None):
-            raise ValueError("position_m is required with viewpoint: eavesdropper, and forbidden otherwise")
-        if self.viewpoint != "eavesdropper" and self.height_m is not None:
-            raise ValueError(f"height_m: the {self.viewpoint} has no antenna of its own; leave it out")
-        if self.viewpoint != "eavesdropper" and self.antennas is not None:
-            raise ValueError(f"antennas: the {self.viewpoint} has no antenna of its own; leave it out")
-        if self.viewpoint == "eavesdropper" and self.observes != "updates":
-            raise ValueError(f"an eavesdropper hears single uplinks: observes must be 'updates', got {self.observes!r}")
-        return self
-
     @field_validator("knowledge")
     @classmethod
     def _once(cls, knows: tuple[str, ...]) -> tuple[str, ...]:
@@ -155,66 +146,57 @@ class Threat(Part):
         return knows
 
     @model_validator(mode="after")
-    def _sums_of_groups(self) -> Self:
-        if self.secagg_group_size is not None and self.observes != "aggregate":
-            raise ValueError(f"secagg_group_size: needs observes: aggregate, got {self.observes!r}; leave it out")
-        if self.secagg_threshold is not None and self.observes != "aggregate":
-            raise ValueError(
-                f"secagg_threshold: there are sums with observes: aggregate only, got {self.observes!r}; leave it out"
-            )
-        if (
-            self.secagg_threshold is not None
-            and self.secagg_group_size is not None
-            and self.secagg_threshold > self.secagg_group_size
-        ):
-            raise ValueError(
-                f"secagg_threshold: {self.secagg_threshold} of groups of {self.secagg_group_size} never come; take at "
-                f"most {self.secagg_group_size}"
-            )
-        if self.groups == "fixed" and self.secagg_group_size is None:
-            raise ValueError("groups: fixed ones need a size; give secagg_group_size, or leave it out")
+    def _fits(self) -> Self:
+        for wrong in chain(self._wrong_antenna(), self._wrong_sums(), self._wrong_view()):
+            raise ValueError(wrong)
         return self
 
-    @model_validator(mode="after")
-    def _analyst(self) -> Self:
-        if self.viewpoint == "analyst" and self.observes != "model":
-            raise ValueError(
-                f"an analyst sees published models only: observes must be 'model', got {self.observes!r}; "
+    def _wrong_antenna(self) -> Iterator[str]:
+        overhears = self.viewpoint == "eavesdropper"
+        if overhears != (self.position_m is not None):
+            yield "position_m is required with viewpoint: eavesdropper, and forbidden otherwise"
+        for key in ("height_m", "antennas"):
+            if not overhears and getattr(self, key) is not None:
+                yield f"{key}: the {self.viewpoint} has no antenna of its own; leave it out"
+        if overhears and self.observes != "updates":
+            yield f"an eavesdropper hears single uplinks: observes must be 'updates', got {self.observes!r}"
+
+    def _wrong_sums(self) -> Iterator[str]:
+        observes, size, threshold = self.observes, self.secagg_group_size, self.secagg_threshold
+        if size is not None and observes != "aggregate":
+            yield f"secagg_group_size: needs observes: aggregate, got {observes!r}; leave it out"
+        if threshold is not None and observes != "aggregate":
+            yield f"secagg_threshold: there are sums with observes: aggregate only, got {observes!r}; leave it out"
+        if threshold is not None and size is not None and threshold > size:
+            yield f"secagg_threshold: {threshold} of groups of {size} never come; take at most {size}"
+        if self.groups == "fixed" and size is None:
+            yield "groups: fixed ones need a size; give secagg_group_size, or leave it out"
+
+    def _wrong_view(self) -> Iterator[str]:
+        observes, overhears = self.observes, self.viewpoint == "eavesdropper"
+        if self.viewpoint == "analyst" and observes != "model":
+            yield (
+                f"an analyst sees published models only: observes must be 'model', got {observes!r}; "
                 "for rows or sums set viewpoint: server"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _cells_hidden(self) -> Self:
-        if not self.cells and (self.viewpoint == "eavesdropper" or ARRIVAL_TIMES not in self.offers):
-            raise ValueError(
+        if not self.cells and (overhears or ARRIVAL_TIMES not in self.offers):
+            yield (
                 "cells: only from a server that sees rows or sum, not shuffled, can the cells of uploads be hidden: an "
                 "eavesdropper hears them, and others learn of none; leave cells out"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _shuffled(self) -> Self:
-        if not self.shuffle:
-            return self
-        if self.viewpoint == "eavesdropper":
-            raise ValueError("shuffle: an eavesdropper hears updates before they are shuffled; leave it out")
-        if self.observes != "updates":
-            raise ValueError(
-                f"shuffle: single updates are shuffled with observes: updates, got {self.observes!r}; leave it out"
-            )
-        if not isinstance(self.pseudonyms, PerRound):
-            raise ValueError(
+        if self.shuffle and overhears:
+            yield "shuffle: an eavesdropper hears updates before they are shuffled; leave it out"
+        if self.shuffle and observes != "updates":
+            yield f"shuffle: single updates are shuffled with observes: updates, got {observes!r}; leave it out"
+        if self.shuffle and not isinstance(self.pseudonyms, PerRound):
+            yield (
                 f"shuffle: names of pseudonyms {self.pseudonyms.kind_name()} tell who sent what; take pseudonyms: "
                 "{kind: per-round}"
             )
-        return self
 
     def after(self, ue: IntArray, n_ue: int) -> BoolArray:
         """Whether it targets UEs (n,), of n_ue in the world."""
-        if self.n_targets is None or self.n_targets >= n_ue:
-            return np.ones(len(ue), dtype=np.bool_)
-        return np.isin(ue, np.linspace(0, n_ue - 1, self.n_targets).astype(np.int64))
+        return np.isin(ue, evenly(n_ue, self.n_targets or n_ue))
 
     def view(
         self,
@@ -254,10 +236,9 @@ class Threat(Part):
             known, source = np.unique(of_row[wanted], return_inverse=True)
             update, source_model = total[known], of_sum[known]
             party = _party(updates.ue, of_row, received.decoded, known)
-        if "weights" not in self.knowledge:
+        if not self.knows_weights:
             before = replace(before, parameters=np.full_like(before.parameters, np.nan))
-        unheard = timing is None or self.observes == "model" or self.shuffle
-        heard = None if unheard or timing is None else timing.select(wanted)
+        heard = None if timing is None or self.observes == "model" or self.shuffle else timing.select(wanted)
         if heard is not None and not self.cells:
             heard = replace(heard, base_station=np.full(len(wanted), -1))
         return View(
@@ -296,8 +277,7 @@ class Threat(Part):
         several, of_row = np.unique(ue, return_inverse=True)
         if self.secagg_group_size is None or len(several) < 2 * self.secagg_group_size:
             return np.zeros(len(ue), dtype=np.int64)
-        rank = np.empty(len(several), dtype=np.int64)
-        rank[np.argsort(rng.uniform("group", several), kind="stable")] = np.arange(len(several))
+        rank = np.argsort(np.argsort(rng.uniform("group", several), kind="stable"))
         return np.minimum(rank // self.secagg_group_size, len(several) // self.secagg_group_size - 1)[of_row]
 
 

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from fl.attacks.base import View
-from fl.attacks.density_peak import DensityPeak
-from fl.attacks.posterior import Posterior
+from fl.attacks.surfaces import DensityPeak, Posterior
 from fl.density.esprit import Lattice, kernel_place, read_waves
 from fl.density.surfaces import band_probability, in_family, kernel_density, largest_bandwidth_m, shortest_interval_s
 from fl.learners.density import Density, rank_correlation

@@ -1,16 +1,18 @@
-r"""Attack on population density: what a UE's answers and the published map together say of its place."""
+r"""Attacks on population density: the maximum of a UE's surface, and what its answers and the published map say."""
 
-from dataclasses import replace
-from typing import ClassVar, Literal, cast
+from __future__ import annotations
+
+from typing import ClassVar, Literal, Self, cast
 
 import numpy as np
 from pydantic import Field
+from scipy import ndimage
 
 from fl.attacks.base import Attack, View
 from fl.density.esprit import Lattice, fitted, kernel_place, read_waves
 from fl.learners import SurfaceLearner
-from fl.types import Estimates, RoundContext
-from netsim.columns import Columns, frozen, row_id
+from fl.types import Estimates, RoundContext, State
+from netsim.columns import Columns, frozen, no_places, row_id
 from netsim.mobility.static import Component, Mixture
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
@@ -20,6 +22,70 @@ _SAME = 0.1  # rad over the grid, by which a wave that is asked for again may tu
 _REFINED = 200  # likely places that are moved onto the bands of their waves
 _MOST_WAVES = 8  # that are read one by one
 _MEDIAN_STEPS = 100
+_TIE = 1e-12  # neighbours on a ridge differ by rounding
+
+
+class DensityPeak(Attack):
+    r"""Estimates the position as the maximum of a UE's surface, and places as all local maxima of similar height.
+
+    Estimates: `centroid`, the highest point (the best single guess); `place`, every local maximum of at least the
+    highest over `within`, weighted by its height: e_j / sum e. With the mean distance of places by weight
+    (`place_error_m`, the Z of the paper) the error of the single guess is recorded, because Z understates leakage: the
+    exact height B is reached at the true position only, so with 3 features the maximum is correct although Z includes
+    other places.
+
+    A surface that is negative everywhere has one place, its maximum. For a constant surface all points are places. If
+    there are more than `max_places`, a random subset is used. Of several bandwidths the first is used.
+    """
+
+    kind: Literal["density-peak"] = "density-peak"
+    within: float = Field(default=1.1, ge=1, le=1e6)
+    """largest ratio of the highest maximum to a local maximum that counts as a place (epsilon_z)"""
+    max_places: int = Field(default=500, ge=1, le=100_000)
+    """largest number of estimated places per UE and round"""
+
+    reference: ClassVar = "Zong et al., Privacy by Projection, PoPETs 2023, Lemma 1, Section 4.2.2, Eq. 16"
+    needs: ClassVar = {
+        "surfaces": "reads answers about a grid of points",
+        "updates": "reads every device's own surface; a merged one has no UE's peak",
+    }
+
+    def run(self, view: View, facts: RoundContext, state: State, rng: Rng) -> tuple[Estimates, State]:
+        learner = cast(SurfaceLearner, view.learner)
+        surface = learner.surfaces(view.model_before, view.update)[:, 0]
+        grid = learner.grid_m(view.model_before)
+        places_m = grid.reshape(-1, 2)
+        flat = surface.reshape(len(surface), len(places_m))
+        constant = np.ptp(flat, axis=1) == 0
+        middle_m = (places_m[0] + places_m[-1]) / 2
+        said = np.where(constant[:, None], middle_m, places_m[np.argmax(flat, axis=1)])
+        status = ["constant surface" if c else "ok" for c in constant]
+        source, p, q = self._named(surface, view.source_model, view.ue, rng)
+        height = surface[source, p, q]
+        total = np.bincount(source, weights=height, minlength=len(surface))
+        zero = total[source] == 0
+        many = np.bincount(source, minlength=len(surface))[source]
+        weight = np.where(zero, 1.0 / many, height / np.where(zero, 1.0, total[source]))
+        sources = np.arange(len(surface))
+        estimates = [
+            view.spread("centroid", sources, said, status=status),
+            view.spread("place", source, grid[p, q], weight=weight),
+        ]
+        return Estimates.join(estimates), state
+
+    def _named(
+        self, surface: FloatArray, model: IntArray, ue: IntArray, rng: Rng
+    ) -> tuple[IntArray, IntArray, IntArray]:
+        """Source and grid indices (k,) of the places named."""
+        highest = surface.max(axis=(1, 2), keepdims=True, initial=-np.inf)
+        around = ndimage.maximum_filter(surface, size=(1, 3, 3), mode="constant", cval=-np.inf)
+        peak = surface + _TIE * np.abs(surface).max(axis=(1, 2), keepdims=True) >= around  # the border takes part
+        source, p, q = np.nonzero(peak & (surface >= np.minimum(highest, highest / self.within)))
+        owner, place = row_id(ue[source], model[source]), p * surface.shape[2] + q
+        order = np.lexsort((rng.uniform("places", owner, item=place), source))
+        rank = np.arange(len(source)) - np.searchsorted(source, source)  # both are in the order of sources
+        keep = np.sort(order[rank < self.max_places])
+        return source[keep], p[keep], q[keep]
 
 
 @frozen
@@ -34,13 +100,9 @@ class AnswerEvidence(Columns):
     place_m: FloatArray
 
     @classmethod
-    def one(cls, wave: FloatArray, place_m: FloatArray) -> "AnswerEvidence":
-        zero = np.zeros(len(wave), dtype=np.int64)
-        return cls(zero, zero, wave, place_m)
-
-    @classmethod
-    def nothing(cls) -> "AnswerEvidence":
-        return cls.one(np.zeros((0, 3)), np.zeros((0, 2)))
+    def of(cls, track: int, round_: int, wave: FloatArray, place_m: FloatArray) -> Self:
+        """Waves (k, 3) and places (k, 2) of one answer."""
+        return cls(np.full(len(wave), track), np.full(len(wave), round_), wave, place_m)
 
 
 class Posterior(Attack):
@@ -79,7 +141,7 @@ class Posterior(Attack):
     }
 
     def start(self) -> AnswerEvidence:
-        return AnswerEvidence.nothing()
+        return AnswerEvidence.of(0, 0, np.zeros((0, 3)), no_places())
 
     def run(self, view: View, facts: RoundContext, state: AnswerEvidence, rng: Rng) -> tuple[Estimates, AnswerEvidence]:
         learner, model = cast(SurfaceLearner, view.learner), view.model_before
@@ -92,16 +154,16 @@ class Posterior(Attack):
         status, pieces = list[str](), list[AnswerEvidence]()
         for i, who in enumerate(track.tolist()):
             before = past.select(past.track == who)
-            now, word = _read(surface[i], at, before.wave)
-            now = replace(now, track=np.full_like(now.track, who), round=np.full_like(now.round, facts.round))
+            wave, place_m, word = _read(surface[i], at, before.wave)
+            now = AnswerEvidence.of(who, facts.round, wave, place_m)
             if word == "ok":
                 step_m[i] = _step(now, before.select(before.round == before.round.max(initial=0)), at.grid)
             memory = before.select(before.round > facts.round - self.memory_rounds)
             if at.epsilon is None:  # what is kept counts once, as it is now
                 memory = memory.select(_twin(memory.wave, now.wave, at.grid) < 0)
             height = surface[i] if word == "no wave" else surface[i][:0]
-            law = at.posterior(prior[int(view.source_model[i])], AnswerEvidence.join([memory, now]), height)
-            said[i] = law.best_m if self.answer == "mode" else law.median_m()
+            evidence, beforehand = AnswerEvidence.join([memory, now]), prior[int(view.source_model[i])]
+            said[i] = at.estimate(beforehand, evidence, height, median=self.answer == "median")
             status.append(word)
             pieces.append(now)
         linked = np.flatnonzero(np.isfinite(step_m[:, 0]))
@@ -118,7 +180,7 @@ class Posterior(Attack):
         np.maximum.at(last, of_row, state.round)
         return state.select((state.round > round_ - self.memory_rounds) | (state.round == last[of_row]))
 
-    def _weight(self, at: "_AskedGrid", published: FloatArray) -> FloatArray:
+    def _weight(self, at: _AskedGrid, published: FloatArray) -> FloatArray:
         """Prior of each tried place (n,), up to a factor."""
         if self.prior == "uniform":
             return np.ones(len(at.at_m))
@@ -127,26 +189,20 @@ class Posterior(Attack):
         return law if law.max() > 0 else np.ones_like(law)
 
 
-@frozen
-class _PlaceLaw:
-    """Weights (n,) of places at_m (n, 2), up to a factor, and the most likely place of all (2,)."""
-
-    at_m: FloatArray
-    weight: FloatArray
-    best_m: FloatArray
-
-    def median_m(self) -> FloatArray:
-        """Geometric median by Weiszfeld's method, or the most likely place where that is no farther off in the mean."""
-        some = self.weight > 1e-9
-        at_m, weight = self.at_m[some], self.weight[some] / self.weight[some].sum()
-        middle, side_m = weight @ at_m, float(np.ptp(self.at_m, axis=0).max())
-        for _ in range(_MEDIAN_STEPS if len(at_m) > 1 else 0):
-            pull = weight / np.maximum(np.linalg.norm(at_m - middle, axis=1), 1e-6 * side_m)
-            before, middle = middle, pull @ at_m / pull.sum()
-            if np.linalg.norm(middle - before) <= 1e-4 * side_m:
-                break
-        cost = [weight @ np.linalg.norm(at_m - p, axis=1) for p in (middle, self.best_m)]
-        return self.best_m if cost[1] <= cost[0] else middle
+def _median_m(at_m: FloatArray, weight: FloatArray, best_m: FloatArray) -> FloatArray:
+    """Geometric median (2,) of places (n, 2) with weights (n,) by Weiszfeld's method, or the most likely place where
+    that is no farther off in the mean.
+    """
+    some, side_m = weight > 1e-9, float(np.ptp(at_m, axis=0).max())
+    at_m, weight = at_m[some], weight[some] / weight[some].sum()
+    middle = weight @ at_m
+    for _ in range(_MEDIAN_STEPS if len(at_m) > 1 else 0):
+        pull = weight / np.maximum(np.linalg.norm(at_m - middle, axis=1), 1e-6 * side_m)
+        before, middle = middle, pull @ at_m / pull.sum()
+        if np.linalg.norm(middle - before) <= 1e-4 * side_m:
+            break
+    cost = [weight @ np.linalg.norm(at_m - p, axis=1) for p in (middle, best_m)]
+    return best_m if cost[1] <= cost[0] else middle
 
 
 @frozen
@@ -167,7 +223,7 @@ class _AskedGrid:
     epsilon: float | None
 
     @classmethod
-    def of(cls, view: View, longer: int) -> "_AskedGrid":
+    def of(cls, view: View, longer: int) -> _AskedGrid:
         """Lattice of a view, with `longer` places along the longer side."""
         constants = view.model_before.constants
         axes = constants["x_m"], constants["y_m"]
@@ -189,12 +245,14 @@ class _AskedGrid:
         where = [np.interp(shift, axis, np.arange(len(axis))) for shift, axis in axes]
         return np.asarray(map_coordinates(surface, where, order=1, mode="nearest"))
 
-    def posterior(self, prior: FloatArray, evidence: AnswerEvidence, height: FloatArray) -> _PlaceLaw:
-        """From the prior (n,), evidence of a UE, and surfaces (H, P, Q) that count by their height, or none."""
+    def estimate(self, prior: FloatArray, evidence: AnswerEvidence, height: FloatArray, *, median: bool) -> FloatArray:
+        """Median or mode (2,) from the prior (n,), evidence of a UE, and surfaces (H, P, Q) that count by their height,
+        or none.
+        """
         waves = evidence.select(np.isfinite(evidence.wave[:, 0]))
         points = evidence.place_m[np.isfinite(evidence.place_m[:, 0])]
         if self.epsilon is None and len(points):
-            return _PlaceLaw(points[-1:], np.ones(1), points[-1])
+            return points[-1]
         with np.errstate(divide="ignore"):
             log = np.log(prior)
         each = np.unique(waves.round) if self.epsilon else [None]  # a place is moved again in each round
@@ -207,7 +265,7 @@ class _AskedGrid:
         best_m = self.at_m[np.argmax(log)]
         if len(waves.wave) and self.epsilon is None:
             best_m = self._onto_bands(log, waves.wave)
-        return _PlaceLaw(self.at_m, np.exp(log - log.max()), best_m)
+        return _median_m(self.at_m, np.exp(log - log.max()), best_m) if median else best_m
 
     def _onto_bands(self, log: FloatArray, wave: FloatArray) -> FloatArray:
         """The most likely place (2,), which may lie beside the tried ones by up to half a step."""
@@ -261,23 +319,23 @@ def _step(now: AnswerEvidence, last: AnswerEvidence, grid: Lattice) -> FloatArra
     return np.asarray(np.linalg.lstsq(now.wave[:, :2], turn, rcond=1e-9)[0])
 
 
-def _read(surface: FloatArray, at: _AskedGrid, known: FloatArray) -> tuple[AnswerEvidence, str]:
-    """Read surfaces (H, P, Q) of one UE: evidence, and a word on it; known : its waves before (k, 3)."""
-    nothing = AnswerEvidence.nothing()
+def _read(surface: FloatArray, at: _AskedGrid, known: FloatArray) -> tuple[FloatArray, FloatArray, str]:
+    """Read surfaces (H, P, Q) of one UE: waves (k, 3), places (k, 2), and a word on them; known : its waves before."""
+    nothing = np.zeros((0, 3)), no_places()
     if np.ptp(surface) == 0:
-        return nothing, "constant surface"
+        return *nothing, "constant surface"
     if np.isinf(at.features):
         peak_m = kernel_place(surface[0], at.grid, float(at.bandwidth_m[0]))
         if peak_m is None:
-            return nothing, "no wave"
-        return AnswerEvidence.one(np.full((1, 3), np.nan), at.centre_m + peak_m[None]), "ok"
+            return *nothing, "no wave"
+        return np.full((1, 3), np.nan), at.centre_m + peak_m[None], "ok"
     if not 1 <= at.features <= _MOST_WAVES:
-        return nothing, "no wave"
+        return *nothing, "no wave"
     found, word = list[FloatArray](), "ok"
     for one, h in zip(surface, at.bandwidth_m, strict=True):
         waves = read_waves(one, at.grid, int(at.features), float(h))
         if not waves.misfit <= _MISFIT:
-            return nothing, "no wave"
+            return *nothing, "no wave"
         twin = _twin(waves.columns, known, at.grid)
         if (twin >= 0).all():
             waves = fitted(one, at.grid, known[twin, :2])
@@ -285,4 +343,4 @@ def _read(surface: FloatArray, at: _AskedGrid, known: FloatArray) -> tuple[Answe
             word = "new wave"
         found.append(waves.columns)
     wave = np.concatenate(found)
-    return AnswerEvidence.one(wave, np.full((len(wave), 2), np.nan)), word
+    return wave, np.full((len(wave), 2), np.nan), word
