@@ -29,7 +29,7 @@ def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> Worl
     trace = mobility.load(round_s)
     area = setting.city.area(None if trace is None else trace.area)
     duration_s = _duration_s(setting, trace)
-    clock = Clock(date.fromisoformat(setting.first_day)) if trace is None else trace.clock(duration_s)
+    clock = Clock(date.fromisoformat(setting.first_day)) if trace is None else trace.local.clock(duration_s)
     buildings = setting.city.buildings(area, streams)
     graph, premises, doors_notes = _streets(setting, area, streams, buildings)
     stations = stations_of(setting, area, trace, Site(buildings, streams.at("stations")))

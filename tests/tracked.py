@@ -148,7 +148,7 @@ def of_trace(trace: Trace, round_s: float, each_from_zero: bool = False, fewest_
     truth = np.full((int(number.max()) + 1, len(trace.users), 2), np.nan)
     truth[places // len(trace.users), places % len(trace.users)] = mean
     often = np.isfinite(truth[:, :, 0]).sum(axis=0) >= fewest_rounds
-    return Source(trace.area, round_s, truth[:, often], trace.first_day.weekday() * DAY_S)
+    return Source(trace.area, round_s, truth[:, often], trace.local.first_day.weekday() * DAY_S)
 
 
 def box(lat: float, lon: float) -> tuple[float, float, float, float]:

@@ -13,8 +13,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
-from netsim.columns import frozen
+from netsim.columns import Columns, altered, frozen
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.maps import Shapes
@@ -24,6 +25,7 @@ from netsim.units import BoolArray, FloatArray, IntArray
 if TYPE_CHECKING:
     from shapely import STRtree
 
+ComplexArray = npt.NDArray[np.complex128]
 _DRAWS = 1000  # of a place out of doors, before a city counts as full
 _FLOOR_M = 3.0  # height of a storey
 TOUCH_M = 1e-9  # nearer than this, or for a shorter way than this, is touching
@@ -82,11 +84,8 @@ class Buildings:
         """
         height_m = np.zeros(len(position_m))
         point, building = self._over(position_m)
-        if passed is not None:
-            other = building != passed[point]
-            point = point[other]
-            building = building[other]
-        np.maximum.at(height_m, point, self.height_m[building])
+        counts = True if passed is None else building != passed[point]
+        np.maximum.at(height_m, point, np.where(counts, self.height_m[building], 0.0))
         return height_m
 
     def line_of_sight(self, ue_m: FloatArray, bs_m: FloatArray, own: IntArray | None = None) -> BoolArray:
@@ -103,7 +102,7 @@ class Buildings:
         ue, bs = (index.ravel() for index in np.indices(shape))
         a_m, b_m = _in_order(ue_m[ue], bs_m[bs])
         present = np.isfinite(a_m).all(axis=1) & np.isfinite(b_m).all(axis=1)
-        passed = None if own is None else own[ue]
+        passed = np.full(len(ue), -1) if own is None else own[ue]
         return (present & ~self._blocked(a_m, b_m, passed)).reshape(shape)
 
     def clear(self, a_m: FloatArray, b_m: FloatArray) -> BoolArray:
@@ -119,15 +118,13 @@ class Buildings:
         has distance 0.
         """
         walls = self._walls
-        lines = Lines.between(a_m, b_m, walls)
         far_m = np.full(len(a_m), np.inf)
         towards_rad = np.zeros(len(a_m))
-        for some in stretches(lines, walls, np.zeros((len(a_m), 2)), np.full(len(self), np.inf)):
-            # the nearest is written last, and stays
-            order = np.argsort(-some.from_m, kind="stable")
-            row = some.line[order]
-            along_m = (walls.vertex_m[some.wall + 1] - walls.vertex_m[some.wall])[order]
-            far_m[row], towards_rad[row] = some.from_m[order], np.arctan2(along_m[:, 1], along_m[:, 0])
+        for some in stretches(Lines.between(a_m, b_m, walls), walls, np.full(len(self), np.inf)):
+            order = np.argsort(-some.from_m, kind="stable")  # the nearest is written last, and stays
+            row, wall = some.line[order], some.wall[order]
+            far_m[row] = some.from_m[order]
+            towards_rad[row] = np.angle(walls.vertex[wall + 1] - walls.vertex[wall])
         return far_m, towards_rad
 
     def outdoor(self, area: Area, rng: Rng, what: str, owner: IntArray) -> FloatArray:
@@ -144,7 +141,7 @@ class Buildings:
             "(margin_m of footprints)"
         )
 
-    def _blocked(self, a_m: FloatArray, b_m: FloatArray, passed: IntArray | None = None) -> BoolArray:
+    def _blocked(self, a_m: FloatArray, b_m: FloatArray, passed: IntArray) -> BoolArray:
         """Which links between points (k, 3), in the order of `_in_order`, are blocked; (k,).
 
         passed (k,) is a building that does not block each link, -1 for none.
@@ -152,18 +149,16 @@ class Buildings:
         blocked = np.zeros(len(a_m), dtype=np.bool_)
         if not len(self):
             return blocked
-        lines = Lines.between(a_m[:, :2], b_m[:, :2], self._walls)
-        ends_m = np.stack([a_m[:, 2], b_m[:, 2]], axis=1)
-        passed = np.full(len(a_m), -1) if passed is None else passed
-        for some in stretches(lines, self._walls, ends_m, self.height_m):
-            low_m, high_m = ends_m[some.line].T
+        lines = Lines.between(a_m, b_m, self._walls)
+        for some in stretches(lines, self._walls, self.height_m):
+            low_m, high_m = lines.ends_m[some.line].T
             share = np.stack([some.from_m, some.until_m]) / lines.length_m[some.line]
             min_height_m = (low_m + (high_m - low_m) * share).min(axis=0)
             lower = (min_height_m < self.height_m[some.building]) & (some.building != passed[some.line])
             blocked[some.line[lower]] = True
         upright = np.flatnonzero(lines.length_m <= TOUCH_M)
         roof_m = self.height_at(a_m[upright, :2], passed[upright])
-        blocked[upright] = ends_m[upright].min(axis=1) < roof_m
+        blocked[upright] = lines.ends_m[upright].min(axis=1) < roof_m
         return blocked
 
     def _over(self, position_m: FloatArray) -> tuple[IntArray, IntArray]:
@@ -197,19 +192,24 @@ def _in_order(a_m: FloatArray, b_m: FloatArray) -> tuple[FloatArray, FloatArray]
 # --- lines and walls --------------------------------------------------------------------------------------------------
 
 
+def _complex(position_m: FloatArray) -> ComplexArray:
+    """Points (..., 2) as x + i y: a turn is a product."""
+    return position_m[..., 0] + 1j * position_m[..., 1]
+
+
 @frozen
 class Walls:
     """The rings of n polygons, one after another.
 
-    vertex_m (v, 2), relative to `origin_m` (2,); `last` (v,) marks those that close a ring; polygon k has the
-    vertices first[k] to first[k + 1] and lies within `radius_m` (n,) of `centre_m` (n, 2).
+    vertex (v,), relative to `origin_m` (2,), as x + i y; `last` (v,) marks those that close a ring; polygon k has the
+    vertices first[k] to first[k + 1] and lies within `radius_m` (n,) of `centre` (n,).
     """
 
     origin_m: FloatArray
-    vertex_m: FloatArray
+    vertex: ComplexArray
     last: BoolArray
     first: IntArray
-    centre_m: FloatArray
+    centre: ComplexArray
     radius_m: FloatArray
 
     @classmethod
@@ -223,40 +223,34 @@ class Walls:
         origin_m = low_m.min(axis=0) if len(low_m) else np.zeros(2)
         return cls(
             origin_m=origin_m,
-            vertex_m=np.asfortranarray(vertex_m - origin_m),  # x apart from y: they are gathered separately
+            vertex=_complex(vertex_m - origin_m),
             last=np.append(row[1:] != row[:-1], True)[: len(row)],
             first=np.searchsorted(owner[row], np.arange(len(footprint) + 1)),
-            centre_m=(low_m + high_m) / 2 - origin_m,
+            centre=_complex((low_m + high_m) / 2 - origin_m),
             radius_m=np.linalg.norm(high_m - low_m, axis=1) / 2 + TOUCH_M,
         )
 
 
 @frozen
-class Lines:
-    """Straight lines on the ground: start_m (k, 2), unit vector way (k, 2) (0 for a point), length_m (k,)."""
+class Lines(Columns):
+    """Straight lines: on the ground from start (k,) along the unit vector way (k,), both as x + i y, for length_m (k,).
 
-    start_m: FloatArray
-    way: FloatArray
+    way is 0 for a point. ends_m (k, 2) : heights of the ends.
+    """
+
+    start: ComplexArray
+    way: ComplexArray
     length_m: FloatArray
+    ends_m: FloatArray
 
     @classmethod
     def between(cls, a_m: FloatArray, b_m: FloatArray, walls: Walls) -> Lines:
-        """From a_m (k, 2) to b_m (k, 2)."""
-        to_m = b_m - a_m
-        length_m = np.hypot(to_m[:, 0], to_m[:, 1])
-        way = np.divide(to_m, length_m[:, None], out=np.zeros_like(to_m), where=length_m[:, None] > TOUCH_M)
-        return cls(a_m - walls.origin_m, way, length_m)
-
-    def framed(self, row: IntArray, count: IntArray, point_m: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """`along` and `side` (p,) of points (p, 2), the first count[0] of them in the frame of line row[0], ..."""
-        (x_m, y_m), (way_x, way_y) = self.start_m[row].T, self.way[row].T
-        start_along = x_m * way_x + y_m * way_y
-        start_side = y_m * way_x - x_m * way_y
-        way_x = np.repeat(way_x, count)
-        way_y = np.repeat(way_y, count)
-        x_m, y_m = point_m.T
-        along = x_m * way_x + y_m * way_y - np.repeat(start_along, count)
-        return along, y_m * way_x - x_m * way_y - np.repeat(start_side, count)
+        """From a_m to b_m (k, 3), or (k, 2) for lines at height 0."""
+        start, to = _complex(a_m[:, :2] - walls.origin_m), _complex(b_m[:, :2] - a_m[:, :2])
+        length_m = np.abs(to)
+        way = np.divide(to, length_m, out=np.zeros_like(to), where=length_m > TOUCH_M)
+        ends_m = np.stack([a_m[:, 2:], b_m[:, 2:]], axis=1).reshape(len(to), -1)
+        return cls(start, way, length_m, ends_m if ends_m.size else np.zeros((len(to), 2)))
 
 
 @frozen
@@ -273,39 +267,39 @@ class Stretches:
     wall: IntArray
 
 
-def stretches(lines: Lines, walls: Walls, ends_m: FloatArray, height_m: FloatArray) -> Iterator[Stretches]:
+def stretches(lines: Lines, walls: Walls, height_m: FloatArray) -> Iterator[Stretches]:
     """Every part of a line inside the footprint of a building that may reach the line; one block of lines at a time.
 
-    ends_m (k, 2) are the heights of a line at its start and end, height_m (n,) those of the buildings.
+    height_m (n,) : of the buildings.
     """
     if not len(height_m):
         return
     block = max(1, _TABLE // len(height_m))
     for at in range(0, len(lines.length_m), block):
-        some = slice(at, at + block)
-        part = Lines(lines.start_m[some], lines.way[some], lines.length_m[some])
-        line, building = _candidates(part, walls, ends_m[some], height_m)
-        inside = _inside(part, walls, line, building)
-        yield Stretches(inside.line + at, inside.building, inside.from_m, inside.until_m, inside.wall)
+        part = lines.select(slice(at, at + block))
+        inside = _inside(part, walls, *_candidates(part, walls, height_m))
+        yield altered(inside, line=inside.line + at)
 
 
-def _candidates(lines: Lines, walls: Walls, ends_m: FloatArray, height_m: FloatArray) -> tuple[IntArray, IntArray]:
+def _candidates(lines: Lines, walls: Walls, height_m: FloatArray) -> tuple[IntArray, IntArray]:
     """Candidate pairs (p,) of line and building: the line passes within the building's radius, not above its roof."""
-    low_m = ends_m.min(axis=1)
-    (x, y), (way_x, way_y) = lines.start_m.T, lines.way.T
-    # (lines, buildings)
-    along = lines.way @ walls.centre_m.T - (x * way_x + y * way_y)[:, None]
-    side = np.stack([-way_y, way_x], axis=1) @ walls.centre_m.T - (y * way_x - x * way_y)[:, None]
+    low_m = lines.ends_m.min(axis=1)
+    # (lines, buildings); products of matrices are far faster than those of complex numbers
+    back = lines.way.conj()
+    start, centre = lines.start * back, np.stack([walls.centre.real, walls.centre.imag])
+    along = np.stack([back.real, -back.imag], axis=1) @ centre - start.real[:, None]
+    side = np.stack([back.imag, back.real], axis=1) @ centre - start.imag[:, None]
     near = np.abs(side, out=side) <= walls.radius_m
     near &= along >= -walls.radius_m
     near &= along - lines.length_m[:, None] <= walls.radius_m
     near &= low_m[:, None] < height_m
     line, building = np.nonzero(near)
-    with np.errstate(divide="ignore", invalid="ignore"):  # a point has no slope; the lower end decides
-        slope = np.where(lines.length_m > TOUCH_M, (ends_m[:, 1] - ends_m[:, 0]) / lines.length_m, 0.0)[line]
-    middle_m = ends_m[line, 0] + slope * along[line, building]
+    rise_m = np.diff(lines.ends_m)[:, 0]
+    # a point has no slope; the lower end decides
+    slope = np.divide(rise_m, lines.length_m, out=np.zeros_like(rise_m), where=lines.length_m > TOUCH_M)[line]
+    middle_m = lines.ends_m[line, 0] + slope * along[line, building]
     min_height_m = middle_m - np.abs(slope) * walls.radius_m[building]
-    below = np.flatnonzero(np.maximum(min_height_m, low_m[line]) < height_m[building])
+    below = np.maximum(min_height_m, low_m[line]) < height_m[building]
     return line[below], building[below]
 
 
@@ -314,7 +308,8 @@ def _inside(lines: Lines, walls: Walls, line: IntArray, building: IntArray) -> S
     count = np.diff(walls.first)[building]
     pair = np.repeat(np.arange(len(line)), count)
     vertex = np.arange(len(pair)) + np.repeat(walls.first[building] - np.cumsum(count) + count, count)
-    along, side = lines.framed(line, count, walls.vertex_m.T[:, vertex].T)
+    framed = (walls.vertex[vertex] - np.repeat(lines.start[line], count)) * np.repeat(lines.way[line].conj(), count)
+    along, side = framed.real.copy(), framed.imag.copy()
     side[np.abs(side) <= TOUCH_M] = 0.0
     wall = ~walls.last[vertex[:-1]]
     left, right = side >= 0, side > 0  # the vertices on the line pushed to the left, to the right

@@ -85,11 +85,10 @@ _MILE_H = 1.609344 * KM_H
 
 @frozen
 class Street:
-    """Index of the class, speeds (3,) of `MODES` along the line and against it in m/s, and the layer."""
+    """Index of the class, speeds (2, 3) of `MODES` along the line and against it in m/s, and the layer."""
 
     street_class: int
-    forward_m_s: FloatArray
-    backward_m_s: FloatArray
+    speed_m_s: FloatArray
     layer: int
 
 
@@ -115,15 +114,9 @@ def street_of(tags: Mapping[str, Any]) -> Street | str:
     if not open_to.any():
         return "closed to all modes"
     limit_m_s = _limit_m_s(words["maxspeed"]) or (kind.drive_km_h or _SMALL_DRIVE_KM_H) * KM_H
-    there_m_s = _limit_m_s(words["maxspeed:forward"]) or limit_m_s
-    back_m_s = _limit_m_s(words["maxspeed:backward"]) or limit_m_s
-    along, against = _directions(words)
-    return Street(
-        CLASSES.index(kind.street_class),
-        open_to * along * np.array([WALK_M_S, CYCLE_M_S, there_m_s]),
-        open_to * against * np.array([WALK_M_S, CYCLE_M_S, back_m_s]),
-        _layer(words),
-    )
+    drive_m_s = [_limit_m_s(words[f"maxspeed:{way}"]) or limit_m_s for way in ("forward", "backward")]
+    fastest_m_s = np.array([[WALK_M_S, CYCLE_M_S, each] for each in drive_m_s])
+    return Street(CLASSES.index(kind.street_class), open_to * _directions(words) * fastest_m_s, _layer(words))
 
 
 def _is_open(words: Mapping[str, Words], mode: str, usually: bool) -> bool:
@@ -205,18 +198,15 @@ def read_osm(
     street = [street_of(tags) for tags in features.tags]
     line, feature = features.parts()
     skipped = Counter[str]()
-    kept = np.zeros(len(line), dtype=np.bool_)
-    for k, i in enumerate(feature.tolist()):
-        found = street[i]
-        kind = line[k].geom_type
-        kept[k] = kind == "LineString" and not isinstance(found, str)
-        if kind == "LineString" and isinstance(found, str):
+    streets, kept = list[Street](), list[int]()
+    for k, (shape, i) in enumerate(zip(line, feature.tolist(), strict=True)):
+        found = street[i] if shape.geom_type == "LineString" or street[i] == _NO_HIGHWAY else shape.geom_type
+        if isinstance(found, Street):
+            streets.append(found)
+            kept.append(k)
+        elif found != _NO_HIGHWAY or shape.geom_type == "LineString":
             skipped[found] += 1
-        elif kind != "LineString" and found != _NO_HIGHWAY:
-            skipped[kind] += 1
-    line = line[kept]
-    feature = feature[kept]
-    streets = [found for i in feature if not isinstance(found := street[i], str)]
+    line, feature = line[kept], feature[kept]
     if not streets:
         raise BadInput(
             f"{file}: features: there is no street in it{_had(skipped)}; give LineStrings with a tag highway"
@@ -225,11 +215,11 @@ def read_osm(
     crs = features.crs or ("lonlat" if spans_degrees(vertex) else crs)
     lon_lat = in_degrees(file, vertex, feature[owner], crs)
     if (lon_lat is None) != (origin_deg is None):
-        says, remedy = (
-            ("local metres and the buildings in degrees", "state the streets' system in the file's member crs")
-            if lon_lat is None
-            else ("degrees and the buildings in local metres", "set crs to that of the buildings, such as EPSG:32632")
-        )
+        says = "degrees and the buildings in local metres"
+        remedy = "set crs to that of the buildings, such as EPSG:32632"
+        if lon_lat is None:
+            says = "local metres and the buildings in degrees"
+            remedy = "state the streets' system in the file's member crs"
         raise BadInput(
             f"{file}: the streets are in {says}, so they share no origin; {remedy}, or give both in one system"
         )
@@ -237,7 +227,7 @@ def read_osm(
     lines = StreetLines(
         path=Paths.measured(vertex_m, np.bincount(owner)),
         street_class=np.array([each.street_class for each in streets]),
-        speed_m_s=np.array([(each.forward_m_s, each.backward_m_s) for each in streets]),
+        speed_m_s=np.array([each.speed_m_s for each in streets]),
         layer=np.array([each.layer for each in streets]),
     )
     n = skipped.total()

@@ -82,15 +82,15 @@ class Routes:
 
     def _fastest(self, origin: Access, destination: Access, mode: IntArray) -> Slices:
         """The slices of the fastest trips, by a mode each (k,)."""
-        pieces = []
+        pieces = [Slices(no_ints(), no_ints(), no_ints(), no_floats(), no_floats())]
+        # trips to one node are found together
+        order = np.argsort(self.graph.ends[destination.street, 0], kind="stable")
         for each, trees in enumerate(self._trees):
-            own = np.flatnonzero(mode == each)
-            node = self.graph.ends[destination.street[own], 0]
-            own = own[np.argsort(node, kind="stable")]  # trips to one node are found together
+            own = order[mode[order] == each]
             for at in range(0, len(own), trees.capacity // 2):
                 some = own[at : at + trees.capacity // 2]
                 pieces += _found(trees, some, origin.select(some), destination.select(some))
-        return Slices.join([Slices(no_ints(), no_ints(), no_ints(), no_floats(), no_floats()), *pieces])
+        return Slices.join(pieces)
 
     def _timed(self, slices: Slices, mode: IntArray, stop_m: FloatArray) -> Paths:
         """Trips by their slices, and by the places (4, k, 2) where they begin, meet streets, leave them and end.
@@ -101,7 +101,7 @@ class Routes:
         speed_m_s = self.graph.speed_m_s[slices.street, backward, mode[slices.trip]]
         spent_s = np.abs(slices.to_m - slices.from_m) / speed_m_s
         out_s, _, in_s = np.linalg.norm(np.diff(stop_m, axis=0), axis=2) / WALK_M_S
-        ones = np.arange(len(mode))
+        each = np.arange(len(mode))
         # each trip is summed by itself, in order, so others do not change its rounding
         rank = np.arange(len(spent_s)) - np.searchsorted(slices.trip, slices.trip)
         table_s = np.zeros((len(mode), rank.max(initial=0) + 2))
@@ -112,15 +112,14 @@ class Routes:
         owner, position_m, gone_m = slices.polyline(self.graph)
         at_s = out_s[slices.trip] + before_s
         at_s = np.minimum(at_s[owner] + gone_m / speed_m_s[owner], (at_s + spent_s)[owner])  # against rounding
-        trip = np.concatenate([ones, slices.trip[owner], ones, ones])
-        time_s = np.concatenate([np.zeros(len(ones)), at_s, arrive_s, arrive_s + in_s])
+        trip = np.concatenate([each, slices.trip[owner], each, each])
+        time_s = np.concatenate([0.0 * out_s, at_s, arrive_s, arrive_s + in_s])
         vertex_m = np.concatenate([stop_m[0], position_m, stop_m[2], stop_m[3]])
         order = np.argsort(trip, kind="stable")
-        trip = trip[order]
-        time_s = time_s[order]
-        kept = np.append(True, (trip[1:] != trip[:-1]) | (time_s[1:] > time_s[:-1]))[: len(trip)]
+        passes = (np.diff(trip[order], prepend=-1) != 0) | (np.diff(time_s[order], prepend=0.0) > 0)
+        kept = order[passes]
         first = np.append(0, np.cumsum(np.bincount(trip[kept], minlength=len(mode))))
-        vertex_m = vertex_m[order][kept]
+        vertex_m = vertex_m[kept]
         vertex_m[first[1:] - 1] = stop_m[3]
         return Paths(vertex_m, first, time_s[kept])
 
@@ -199,14 +198,11 @@ def _found(trees: _Trees, trip: IntArray, origin: Access, destination: Access) -
     i, j = np.divmod(best[some], 2)
     at = origin.select(some)
     to = destination.select(some)
-    leave_m = length_m[at.street] * (1 - i)
-    enter_m = length_m[to.street] * j
-    first = np.zeros(len(some), dtype=np.int64)
     on = np.flatnonzero(direct)
     return [
-        Slices(trip[some], first, at.street, at.along_m, leave_m),
+        Slices(trip[some], 0 * some, at.street, at.along_m, length_m[at.street] * (1 - i)),
         _followed(trees, trip[some], leaves[some, i], enters[some, j], row[some, j]),
-        Slices(trip[some], first + _LAST, to.street, enter_m, to.along_m),
+        Slices(trip[some], 0 * some + _LAST, to.street, length_m[to.street] * j, to.along_m),
         Slices(trip[on], 0 * on, origin.street[on], origin.along_m[on], destination.along_m[on]),
     ]
 
@@ -219,9 +215,8 @@ def _ways_s(trees: _Trees, point: Access, leaving: bool) -> FloatArray:
     along_m = point.along_m
     behind_m = trees.graph.length_m[point.street] - along_m
     way_m = np.column_stack([behind_m, along_m] if leaving else [along_m, behind_m])
-    speed_m_s = trees.speed_m_s[point.street]
-    time_s = np.divide(way_m, speed_m_s, out=np.full(way_m.shape, np.inf), where=speed_m_s > 0)
-    return np.where(way_m == 0, 0.0, time_s)  # at a node, whatever the direction of the street
+    with np.errstate(divide="ignore", invalid="ignore"):  # 0 / 0: at a node, whatever the direction of the street
+        return np.nan_to_num(way_m / trees.speed_m_s[point.street], nan=0.0, posinf=np.inf)
 
 
 def _direct_s(trees: _Trees, origin: Access, destination: Access) -> FloatArray:
@@ -229,9 +224,7 @@ def _direct_s(trees: _Trees, origin: Access, destination: Access) -> FloatArray:
     way_m = destination.along_m - origin.along_m
     speed_m_s = trees.speed_m_s[origin.street, (way_m < 0).astype(np.int64)]
     same = (origin.street == destination.street) & (speed_m_s > 0)
-    time_s = np.full(len(way_m), np.inf)
-    np.divide(np.abs(way_m), speed_m_s, out=time_s, where=same)
-    return time_s
+    return np.divide(np.abs(way_m), speed_m_s, out=np.full(len(way_m), np.inf), where=same)
 
 
 def _followed(trees: _Trees, trip: IntArray, node: IntArray, target: IntArray, row: IntArray) -> Slices:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, field
+from itertools import chain
 
 import numpy as np
 
 from netsim.errors import BadInput
 from netsim.maps import lon_lat_of, projected
 from netsim.streets.assembly import StreetLines
-from netsim.streets.graph import CLASSES, CYCLE_M_S, DRIVE, KM_H, MODES, WALK, WALK_M_S, Paths
+from netsim.streets.graph import CLASSES, CYCLE_M_S, DRIVE, KM_H, WALK_M_S, Paths
 from netsim.streets.osm import KINDS
 from netsim.traces.source import XmlFile
 from netsim.traces.values import number, shown
@@ -134,17 +135,15 @@ class _SumoNet(XmlFile):
         speed_m_s = number(attributes.get("speed", ""))
         if not 0 < speed_m_s < math.inf:
             self.refuse(f"speed {shown(attributes.get('speed', ''))} of a lane is not a number above 0; give m/s")
-        open_to = _permitted(attributes.get("allow"), attributes.get("disallow"))
         fastest = WALK_M_S, CYCLE_M_S, min(speed_m_s, _MAX_M_S)
-        for mode in range(len(MODES)):
-            if open_to[mode]:
-                edge.speed_m_s[mode] = max(edge.speed_m_s[mode], fastest[mode])
+        for mode, open_to in enumerate(_permitted(attributes)):
+            edge.speed_m_s[mode] = max(edge.speed_m_s[mode], open_to * fastest[mode])
         if not edge.shape and attributes.get("shape", "").strip():
             edge.lanes.append(self._places(attributes["shape"]))
 
     def _places(self, text: str) -> list[Place]:
         """Positions of a text such as ``0.00,5.50 20.10,5.50``; heights are ignored."""
-        places = []
+        places = list[Place]()
         for each in text.split():
             values = [number(value) for value in each.split(",")]
             if len(values) not in (2, 3) or not all(abs(value) <= _MAX_ABS for value in values):
@@ -158,29 +157,24 @@ class _SumoNet(XmlFile):
         return places
 
 
-def _permitted(allow: str | None, disallow: str | None) -> list[bool]:
+def _permitted(lane: dict[str, str]) -> list[bool]:
     """Which of `MODES` a lane is open to: SUMO's `allow`, else all that `disallow` does not name."""
-    if allow is not None:
-        words = allow.split()
-        return [vehicle in words or "all" in words for vehicle in _VEHICLES]
-    words = (disallow or "").split()
-    return [vehicle not in words and "all" not in words for vehicle in _VEHICLES]
+    allows = "allow" in lane
+    words = lane.get("allow" if allows else "disallow", "").split()
+    return [(vehicle in words or "all" in words) == allows for vehicle in _VEHICLES]
 
 
 def _lines(file: str, net: _SumoNet, origin_deg: tuple[float, float] | None) -> StreetLines:
     """All edges as lines; those between the same two junctions share a layer, because others never meet them."""
     vertices = [_line(file, net, edge) for edge in net.edges]
-    forward = np.array([edge.speed_m_s for edge in net.edges])
-    backward = np.zeros_like(forward)
-    backward[:, WALK] = forward[:, WALK]
-    layers: dict[tuple[str, str], int] = {}
-    pairs = [(min(edge.tail, edge.head), max(edge.tail, edge.head)) for edge in net.edges]
-    vertex_m = _plane_m(file, net, np.array([place for line in vertices for place in line]), origin_deg)
+    speed_m_s = np.array([edge.speed_m_s for edge in net.edges])
+    layers: dict[frozenset[str], int] = {}
+    vertex_m = _plane_m(file, net, np.array(list(chain.from_iterable(vertices))), origin_deg)
     return StreetLines(
         path=Paths.measured(vertex_m, np.array([len(line) for line in vertices])),
         street_class=np.array([CLASSES.index(_class(edge)) for edge in net.edges]),
-        speed_m_s=np.stack([forward, backward], axis=1),
-        layer=np.array([layers.setdefault(pair, len(layers)) for pair in pairs]),
+        speed_m_s=speed_m_s[:, None] * [[1, 1, 1], [1, 0, 0]],
+        layer=np.array([layers.setdefault(frozenset((e.tail, e.head)), len(layers)) for e in net.edges]),
     )
 
 
@@ -204,8 +198,7 @@ def _mean(lanes: list[list[Place]]) -> list[Place]:
 def _class(edge: _SumoEdge) -> str:
     """The class of the edge's type, or of its speed."""
     for word in edge.kind.split("|"):
-        kind = KINDS.get(word.removeprefix("highway."))
-        if kind is not None:
+        if kind := KINDS.get(word.removeprefix("highway.")):
             return kind.street_class
     if not edge.speed_m_s[DRIVE]:
         return "path"
@@ -217,11 +210,10 @@ def _plane_m(file: str, net: _SumoNet, vertex_m: FloatArray, origin_deg: tuple[f
     original_m: FloatArray = vertex_m - np.array(net.offset_m)
     local = net.projection in ("", "!")
     if local != (origin_deg is None):
-        says, remedy = (
-            ("no projection and the buildings are in degrees", "make the network with one (netconvert --proj.utm)")
-            if local
-            else ("a projection and the buildings have none", "set crs to that of the buildings, or make it without")
-        )
+        says = "no projection and the buildings are in degrees" if local else "a projection and the buildings have none"
+        remedy = "make the network with one (netconvert --proj.utm)"
+        if not local:
+            remedy = "set crs to that of the buildings, or make it without"
         raise BadInput(f"{file}: location: the network has {says}, so they share no origin; {remedy}")
     if origin_deg is None:
         return original_m

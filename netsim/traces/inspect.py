@@ -83,7 +83,8 @@ def view_of(table: TraceTable, timezone: str) -> TraceView:
     """The view of all rows of a table."""
     plane = table.coordinates.plane(table.fixes.place)
     user, time_s = table.fixes.user, table.fixes.time_s
-    local = LocalTime.of("UTC" if table.relative else timezone, plane.lon_deg, float(time_s.min()))
+    lon_deg = None if plane.origin_deg is None else plane.origin_deg[1]
+    local = LocalTime.of("UTC" if table.relative else timezone, lon_deg, float(time_s.min()))
     clock = local.clock(float(time_s.max()) - local.midnight_s)
     order = np.lexsort((time_s, user))
     new = np.append(True, (np.diff(user[order]) != 0) | (np.diff(time_s[order]) > 0))

@@ -22,6 +22,7 @@ from netsim.columns import Columns, frozen
 from netsim.errors import BadInput
 from netsim.traces.table import GLOBE, Coordinates, look_like_degrees
 from netsim.traces.trace import Trace
+from netsim.traces.values import renumbered
 from netsim.units import BoolArray, FloatArray, IntArray
 
 Users = Literal["auto", "all", "id", "day", "chain", "segments", "rows"]
@@ -71,7 +72,7 @@ def name_users(naming: UserNaming, moves: Moves, clock: Clock) -> tuple[tuple[st
         if users == "all":
             notes = [f"users: all rows are one target: no user has rows in two rounds of {naming.round_s:g} s"]
     if users == "id":
-        return *renumbered(naming.names, ids), notes
+        return *occurring(naming.names, ids), notes
     if users == "all":
         return ("all",), np.zeros(len(ids), dtype=np.int64), notes
     if users == "rows":
@@ -89,15 +90,14 @@ def name_users(naming: UserNaming, moves: Moves, clock: Clock) -> tuple[tuple[st
         labels = (BACKGROUND, *(f"chain{k}" for k in range(1, int(chain.max()) + 1)))
         n_alone = int((chain[np.unique(ids)] == 0).sum())
         chains = f"{len(labels) - 1} chains of drives, each beginning within a mile of where the last ended"
-        return *renumbered(labels, chain[ids]), [f"users: {chains}; {n_alone} other drives are one background user"]
+        return *occurring(labels, chain[ids]), [f"users: {chains}; {n_alone} other drives are one background user"]
     days, user = np.unique(clock.wall_s(time_s) // DAY_S, return_inverse=True)
     return tuple(str(clock.first_day + timedelta(days=int(day))) for day in days), user.astype(np.int64), notes
 
 
-def renumbered(names: tuple[str, ...], code: Index) -> tuple[tuple[str, ...], IntArray]:
+def occurring(names: tuple[str, ...], code: Index) -> tuple[tuple[str, ...], IntArray]:
     """Only the names that still occur, in the old order, and each row's place among them (n,)."""
-    still = np.bincount(code, minlength=len(names)) > 0
-    return tuple(name for name, here in zip(names, still, strict=True) if here), (np.cumsum(still) - 1)[code]
+    return renumbered(names, code, np.bincount(code, minlength=len(names)) > 0)
 
 
 def chained(ids: Index, time_s: FloatArray, xy_m: FloatArray, reach_m: float) -> IntArray:

@@ -18,8 +18,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
 from difflib import get_close_matches
+from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, Self, cast
+from typing import Annotated, Any, Literal, Self, cast
 
 import numpy as np
 from pydantic import AfterValidator, Field, ValidationError, model_validator
@@ -31,7 +32,7 @@ from netsim.part import FILE_NAME, Part
 from netsim.safe import what_is
 from netsim.traces.formats import TRACE_FORMATS
 from netsim.traces.formats.base import TraceFormat
-from netsim.traces.moves import Moves, UserNaming, Users, doubts, name_users, renumbered, resampled, steps_of
+from netsim.traces.moves import Moves, UserNaming, Users, doubts, name_users, occurring, resampled, steps_of
 from netsim.traces.source import Source, files_in
 from netsim.traces.table import AUTO, GLOBE, Box, FixBuilder, Plane, TraceTable, check_crs, outline
 from netsim.traces.trace import LocalTime, Trace, named_zone
@@ -129,14 +130,6 @@ def detect(path: str) -> str:
 GAP_S = 600.0
 
 
-class _Stated(NamedTuple):
-    """The extent that a scenario states: the border of the area in its own plane, and epoch times of begin and end."""
-
-    border: Plane
-    begins_s: float
-    ends_s: float
-
-
 class TraceSetting(TraceFile):
     """A file of a trace, its rows that are taken, and its users."""
 
@@ -196,14 +189,14 @@ class TraceSetting(TraceFile):
             raise BadInput(_nothing_left(file, table))
         table, notes = self._of_cell(table)
         table = table.keep(~repeated(table), "duplicate")
-        stated = None
+        border = None
         if self.extent == "stated" and self.box is not None:
             border = table.coordinates.plane(outline(self.box))
-            stated = _Stated(border, epoch_s(str(self.since), self.zone), epoch_s(str(self.until), self.zone))
-        table, plane = self._placed(table, stated)
+        table, plane = self._placed(table, border)
         fixes = table.fixes
-        begins_s = float(fixes.time_s.min()) if stated is None else stated.begins_s
-        local = LocalTime.of("UTC" if table.relative else self.timezone, plane.lon_deg, begins_s)
+        begins_s = float(fixes.time_s.min()) if border is None else self._edge("since")
+        lon_deg = None if plane.origin_deg is None else plane.origin_deg[1]
+        local = LocalTime.of("UTC" if table.relative else self.timezone, lon_deg, begins_s)
         zone_notes = local.notes
         if table.relative:
             zone_notes = ["times below 1e8 s count from midnight of a day without a date, called 1970-01-01"]
@@ -213,47 +206,46 @@ class TraceSetting(TraceFile):
         if self.segments is not None and self.segments > len(moves.user):
             problem = f"{self.segments} are more than the {len(moves.user)} rows"
             raise BadInput(f"{self.trace}: segments: {problem}; take fewer")
-        clock = local.clock(float(moves.time_s.max()))
         naming = UserNaming(self.users, table.users, self.segments, round_s)
-        names, user, user_notes = name_users(naming, moves, clock)
+        names, user, user_notes = name_users(naming, moves, local.clock(float(moves.time_s.max())))
         if not np.array_equal(user, moves.user):
             moves = replace(moves, user=user)
-        cells, cell = ((), None) if fixes.cell is None else renumbered(table.cells, fixes.cell)
-        trace = Trace(
-            users=names,
-            cells=cells,
-            user=moves.sorted(user),
-            time_s=moves.sorted(moves.time_s),
-            position_m=moves.sorted(moves.xy_m),
-            cell=None if cell is None else moves.sorted(cell),
-            rsrp_dbm=None if fixes.rsrp_dbm is None else moves.sorted(fixes.rsrp_dbm),
-            area=Area.around(moves.xy_m if stated is None else stated.border.xy_m),
-            first_day=local.first_day,
-            timezone=local.name,
-            origin_lat=plane.lat_deg,
-            origin_lon=plane.lon_deg,
-            zone=local.zone,
-            midnight_s=local.midnight_s,
-            counts={"rows_read": table.n_read, **table.left_out, "rows_used": len(table)},
-            notes=(
-                *table.notes,
-                *doubtful,
-                *notes,
-                *zone_notes,
-                *resample_notes,
-                *user_notes,
-            ),
-            ends_s=None if stated is None else stated.ends_s - local.midnight_s,
-            doubts=doubtful,
-        )
-        for array in (trace.user, trace.time_s, trace.position_m, trace.cell, trace.rsrp_dbm):
+        cells, cell = ((), None) if fixes.cell is None else occurring(table.cells, fixes.cell)
+        columns = (user, moves.time_s, moves.xy_m, cell, fixes.rsrp_dbm)
+        user, time_s, position_m, cell, rsrp_dbm = (None if of is None else moves.sorted(of) for of in columns)
+        for array in (user, time_s, position_m, cell, rsrp_dbm):
             if array is not None:
                 array.setflags(write=False)
-        return trace
+        return Trace(
+            users=names,
+            cells=cells,
+            user=user,
+            time_s=time_s,
+            position_m=position_m,
+            cell=cell,
+            rsrp_dbm=rsrp_dbm,
+            area=Area.around(moves.xy_m if border is None else border.xy_m),
+            origin_deg=plane.origin_deg,
+            local=local,
+            counts={"rows_read": table.n_read, **table.left_out, "rows_used": len(table)},
+            notes=(*table.notes, *doubtful, *notes, *zone_notes, *resample_notes, *user_notes),
+            doubts=doubtful,
+            ends_s=None if border is None else self._edge("until") - local.midnight_s,
+        )
+
+    def _edge(self, name: str) -> float:
+        """The epoch time of `since` or `until`; infinite where it is not set."""
+        edge = getattr(self, name)
+        if edge is None:
+            return -np.inf if name == "since" else np.inf
+        try:
+            return epoch_s(str(edge), self.zone)
+        except ValueError as error:
+            raise BadInput(f"{self.trace}: {name}: {error}") from error
 
     def _in_window(self, table: TraceTable) -> TraceTable:
         """The rows from `since` to `until`."""
-        low_s, high_s = _edge(self, "since"), _edge(self, "until")
+        low_s, high_s = self._edge("since"), self._edge("until")
         if not low_s < high_s:
             problem = f"since: {self.since!r} is not before until: {self.until!r}"
             raise BadInput(f"{self.trace}: {problem}; swap or move them")
@@ -280,26 +272,21 @@ class TraceSetting(TraceFile):
         if fixes.cell is None:
             problem = f"{cell!r} asked for, but the file has no column cell"
             raise BadInput(f"{self.trace}: cell: {problem}; leave cell out, or try --columns cell=HEADER")
-        busiest = busiest_cells(table)
-        shown = ", ".join(f"{cells[c]} ({n})" for c, n in busiest[:10])
-        present = {cells[c]: c for c, _ in busiest}
+        rows_of = {cells[c]: n for c, n in busiest_cells(table)}
+        shown = "busiest cells (rows): " + ", ".join(f"{name} ({n})" for name, n in islice(rows_of.items(), 10))
+        notes = []
         if cell is None:
-            chosen, notes = (
-                busiest[0][0],
-                [f"cell: {cells[busiest[0][0]]} chosen, the busiest; busiest cells (rows): {shown}"],
-            )
-        elif cell in present:
-            chosen, notes = present[cell], []
-        else:
-            near = get_close_matches(cell, present, 3, 0.5)
+            cell = next(iter(rows_of))
+            notes = [f"cell: {cell} chosen, the busiest; {shown}"]
+        elif cell not in rows_of:
+            near = get_close_matches(cell, rows_of, 3, 0.5)
             hint = f"did you mean {' or '.join(near)}? " if near else ""
-            problem = f"no row of {cell!r}; {hint}busiest cells (rows): {shown}"
-            raise BadInput(f"{self.trace}: cell: {problem}; use one, or all")
-        return table.keep(fixes.cell == chosen, "other_cell"), notes
+            raise BadInput(f"{self.trace}: cell: no row of {cell!r}; {hint}{shown}; use one, or all")
+        return table.keep(fixes.cell == cells.index(cell), "other_cell"), notes
 
-    def _placed(self, table: TraceTable, stated: _Stated | None) -> tuple[TraceTable, Plane]:
+    def _placed(self, table: TraceTable, border: Plane | None) -> tuple[TraceTable, Plane]:
         """The rows without outliers, and their places in local metres."""
-        plane = table.coordinates.plane(table.fixes.place, None if stated is None else stated.border)
+        plane = table.coordinates.plane(table.fixes.place, None if border is None else border.origin_deg)
         if self.outlier_sigmas is None:
             return table, plane
         inside = ~outlying(plane.xy_m, table.fixes.cell, self.outlier_sigmas)
@@ -331,7 +318,6 @@ def read_trace(path: str | Path, round_s: float = DAY_S, **settings: Any) -> Tra
 def repeated(table: TraceTable) -> BoolArray:
     """Which rows (n,) equal an earlier one in user, time, cell, place and RSRP."""
     fixes = table.fixes
-    # a missing RSRP (NaN) equals another; no phone measures 0 dBm
     keys = [*fixes.place.T, fixes.rsrp_dbm, fixes.cell, fixes.time_s, fixes.user]
     columns = [key for key in keys if key is not None]
     order = np.lexsort(columns)
@@ -361,17 +347,6 @@ def outlying(xy_m: FloatArray, cell: Any, sigmas: float) -> BoolArray:
         sigma_m = np.sqrt(np.bincount(group, offset_m**2) / n_rows)
         out |= np.abs(offset_m) > (sigmas * sigma_m)[group]
     return out
-
-
-def _edge(setting: TraceSetting, name: str) -> float:
-    """The epoch time of `since` or `until`; infinite where it is not set."""
-    edge = getattr(setting, name)
-    if edge is None:
-        return -np.inf if name == "since" else np.inf
-    try:
-        return epoch_s(str(edge), setting.zone)
-    except ValueError as error:
-        raise BadInput(f"{setting.trace}: {name}: {error}") from error
 
 
 def _nothing_left(file: TraceTable, table: TraceTable) -> str:

@@ -9,18 +9,18 @@ without a place or a user, or without a signal that the file has for others, is 
 
 from __future__ import annotations
 
-from array import array
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import tzinfo
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from netsim.columns import Columns, frozen
 from netsim.errors import BadInput
+from netsim.maps import lon_lat_of, projected
 from netsim.traces.values import (
     LATEST_EPOCH_S,
     RELATIVE_BELOW_S,
@@ -30,10 +30,11 @@ from netsim.traces.values import (
     Times,
     bounded,
     listed,
+    missing,
     numbers,
+    renumbered,
     shown,
     with_points,
-    without_missing,
 )
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -45,11 +46,10 @@ _ON_A_SIDE = 33  # points of an outline; straight sides in degrees are curves in
 
 @dataclass(frozen=True, eq=False)
 class Plane:
-    """Points (n, 2) in metres east and north, and latitude and longitude of (0, 0), NaN for a local plane."""
+    """Points (n, 2) in metres east and north, and latitude and longitude of (0, 0), None for a local plane."""
 
     xy_m: FloatArray
-    lat_deg: float
-    lon_deg: float
+    origin_deg: tuple[float, float] | None
 
 
 @dataclass(frozen=True)
@@ -63,35 +63,29 @@ class Coordinates:
     @classmethod
     def of(cls, path: str, names: tuple[str, str], crs: str) -> Coordinates:
         """The coordinates of a file that has degrees or metres, where a user asks for `crs`. Raises `BadInput`."""
-        if names == DEGREES:
-            if crs not in (AUTO, GLOBE):
-                raise BadInput(f"{path}: crs: {crs} is metres, but the file has latitude and longitude; use auto")
-            return cls(GLOBE)
-        if crs == GLOBE:
+        if names == DEGREES and crs not in (AUTO, GLOBE):
+            raise BadInput(f"{path}: crs: {crs} is metres, but the file has latitude and longitude; use auto")
+        if names == METRES and crs == GLOBE:
             raise BadInput(f"{path}: crs: {crs} is degrees, but the file has metres; use local, or a system in metres")
-        return cls(None if crs in (AUTO, LOCAL) else crs)
+        return cls(GLOBE if names == DEGREES else None if crs in (AUTO, LOCAL) else crs)
 
     @property
     def names(self) -> tuple[str, str]:
         """Our names of the two columns, in the order of a box's corners."""
         return DEGREES if self.crs == GLOBE else METRES
 
-    def plane(self, place: FloatArray, centre: Plane | None = None) -> Plane:
+    def plane(self, place: FloatArray, origin_deg: tuple[float, float] | None = None) -> Plane:
         """The places in local metres: an azimuthal equidistant projection on WGS84 around their median, or around the
-        centre of another plane. Metres of a local plane are not changed.
+        origin of another plane. Metres of a local plane are not changed.
         """
-        from pyproj import Proj  # here, because it is slow to import and seldom needed
-
         if self.crs is None:
-            return Plane(place, float("nan"), float("nan"))
-        lat_deg, lon_deg = self._degrees(place)
-        if np.ptp(lon_deg) > 180.0:  # the rows straddle the antimeridian
-            lon_deg = lon_deg % 360.0
-        if centre is None:
-            centre = Plane(place, float(np.median(lat_deg)), float(np.median(lon_deg)))
-        project = Proj(proj="aeqd", lat_0=centre.lat_deg, lon_0=centre.lon_deg, ellps="WGS84")
-        xy_m = np.column_stack(project(lon_deg, lat_deg))
-        return Plane(xy_m, centre.lat_deg, (centre.lon_deg + 180.0) % 360.0 - 180.0)
+            return Plane(place, None)
+        lon_lat = place[:, ::-1] if self.crs == GLOBE else lon_lat_of("crs", self.crs, place)
+        if np.ptp(lon_lat[:, 0]) > 180.0:  # the rows straddle the antimeridian
+            lon_lat = np.column_stack([lon_lat[:, 0] % 360.0, lon_lat[:, 1]])
+        lon, lat = np.median(lon_lat, axis=0).tolist()
+        lat, lon = (lat, lon) if origin_deg is None else origin_deg
+        return Plane(projected(lon_lat, (lat, lon)), (lat, (lon + 180.0) % 360.0 - 180.0))
 
     def extent(self, place: FloatArray) -> str:
         """The bounding box, for people."""
@@ -99,19 +93,6 @@ class Coordinates:
         if self.crs == GLOBE:
             return f"lat {first:.5f} to {first_end:.5f}, lon {second:.5f} to {second_end:.5f}"
         return f"x {first:.1f} to {first_end:.1f} m, y {second:.1f} to {second_end:.1f} m"
-
-    def _degrees(self, place: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Latitude and longitude (n,)."""
-        from pyproj import Transformer
-
-        if self.crs == GLOBE:
-            return place[:, 0], place[:, 1]
-        transformer = Transformer.from_crs(self.crs, GLOBE, always_xy=True)
-        lon_deg, lat_deg = transformer.transform(*place.T)
-        if not (np.isfinite(lon_deg).all() and np.isfinite(lat_deg).all()):
-            reach = self.extent(place)
-            raise BadInput(f"crs: {self.crs} does not reach all points ({reach}); is it the system of this file?")
-        return lat_deg, lon_deg
 
 
 def check_crs(path: str, crs: str) -> None:
@@ -148,6 +129,7 @@ BOUNDS = {**PLACES, "time_s": (0.0, LATEST_EPOCH_S)}
 _NO_CELL = ("-1", "2147483647")  # what Android has for a number that is unavailable
 _MANY = 10  # rows that run backwards, from which on the whole file does
 _CODES = ("line", "track", "user", "cell")
+Column = npt.NDArray[np.int32] | npt.NDArray[np.int64] | FloatArray
 
 
 @frozen
@@ -172,7 +154,7 @@ class TrackPoints(Columns):
     segment (n,) : numbers of pieces within which time may not run backwards; None: they are one.
     """
 
-    line: FloatArray | IntArray
+    line: Column
     time_s: FloatArray
     lat_deg: FloatArray
     lon_deg: FloatArray
@@ -242,7 +224,7 @@ class FixBuilder:
         self._names = {"user": NameCodes(), "cell": NameCodes()}
         self._users: dict[tuple[str, str], int] = {}
         self._times: Times | None = None
-        self._grown: dict[str, array[Any]] = {}
+        self._pieces: defaultdict[str, list[Column]] = defaultdict(list)
         self._files: list[tuple[int, str]] = []  # the number of rows before each piece, and its file
         self._n_rows = self._n_tracks = 0
 
@@ -250,7 +232,9 @@ class FixBuilder:
         """The number of a user, who is called by the longer name where several have the name."""
         return self._users.setdefault((name, longer), len(self._users))
 
-    def add(self, file: str, line: Any, columns: Mapping[str, Any], delimiter: str = "") -> None:
+    def add(
+        self, file: str, line: Sequence[int] | Column, columns: Mapping[str, list[str] | Column], delimiter: str = ""
+    ) -> None:
         """Check and keep rows of a file. Raises `BadInput` with one line.
 
         line (n,) : of each row. columns : `user`, `time_s`, and `lat` and `lon` or `x_m` and `y_m`; also `rsrp_dbm`,
@@ -258,18 +242,15 @@ class FixBuilder:
         of texts, or an array (n,): of finite numbers, NaN where missing, and for users of the numbers of `user`.
         """
         self._files.append((self._n_rows, file))
-        self._grow("line", np.asarray(line, dtype=np.int32))
-        for ours, values in columns.items():
-            try:
-                if isinstance(values, list):
-                    values = self._read(ours, values, line, delimiter)
-                elif ours in BOUNDS:
-                    _check(ours, values)
-                self._grow(ours, values)
-            except Refused as refusal:
-                column = shown(self.header_of.get(ours, ours), quote=False)
-                raise BadInput(f"{file}: line {line[refusal.row]}, column {column}: {refusal}") from None
         self._n_rows += len(line)
+        for ours, values in {"line": np.asarray(line), **columns}.items():
+            try:
+                column = self._read(ours, values, line[0], delimiter) if isinstance(values, list) else values
+                _check(ours, column)
+            except Refused as refusal:
+                header = shown(self.header_of.get(ours, ours), quote=False)
+                raise BadInput(f"{file}: line {line[refusal.row]}, column {header}: {refusal}") from None
+            self._pieces[ours].append(column.astype(np.int32 if ours in _CODES else np.float64, copy=False))
 
     def add_track(self, file: str, user: int, points: TrackPoints) -> None:
         """Check and keep a track of a user."""
@@ -278,33 +259,30 @@ class FixBuilder:
         track = self._n_tracks + segment
         self._n_tracks += 1 + int(segment.max(initial=0))
         places = {"lat": points.lat_deg, "lon": points.lon_deg}
-        self.add(file, points.line, {"user": np.full(n, user), "track": track, "time_s": points.time_s} | places)
+        self.add(file, points.line, {"user": np.full(n, user), "track": track, "time_s": points.time_s, **places})
 
     def table(self, format: str) -> TraceTable:
         """The table of all rows. Raises `BadInput` where none is usable, or where time runs backwards."""
         if not self._n_rows:
             raise BadInput(f"{self.path}: no row has a position with a time; give a {format} file that has some")
-        grown, self._grown = self._grown, {}
-        columns: dict[str, Any] = {
-            ours: np.frombuffer(of, np.int32 if ours in _CODES else np.float64) for ours, of in grown.items()
-        }
+        columns = {ours: np.concatenate(self._pieces.pop(ours)) for ours in list(self._pieces)}
         if self._times is not None:
             columns["time_s"] = self._times.settled(columns["time_s"], columns["user"])
             self.notes += self._times.notes
-        users, cells = self._called("user", columns), self._called("cell", columns)
-        self._leave_out(format, columns)
+        users = self._longer() if self._users else self._called("user", columns)
+        cells = self._called("cell", columns) if "cell" in columns else ()
+        columns = self._in_order(self._placed(format, columns))
         names = DEGREES if "lat" in columns else METRES
-        fixes = FixRows(
-            user=columns["user"],
-            time_s=columns["time_s"],
-            place=np.column_stack([columns.pop(name) for name in names]),
-            rsrp_dbm=columns.get("rsrp_dbm"),
-            cell=columns.get("cell"),
-        )
         table = TraceTable(
             path=self.path,
             format=format,
-            fixes=fixes,
+            fixes=FixRows(
+                user=columns["user"],
+                time_s=columns["time_s"],
+                place=np.column_stack([columns.pop(name) for name in names]),
+                rsrp_dbm=columns.get("rsrp_dbm"),
+                cell=columns.get("cell"),
+            ),
             users=users,
             cells=cells,
             coordinates=Coordinates.of(self.path, names, self.crs),
@@ -314,12 +292,8 @@ class FixBuilder:
         )
         return _usable(table)
 
-    def _grow(self, ours: str, values: Any) -> None:
-        # an array of Python moves its memory instead of copying it, and leaves no holes behind
-        grown = self._grown.setdefault(ours, array("i" if ours in _CODES else "d"))
-        grown.frombytes(np.asarray(values, dtype=np.int32 if ours in _CODES else np.float64).tobytes())
-
-    def _read(self, ours: str, text: list[str], line: Sequence[int], delimiter: str) -> FloatArray | Codes:
+    def _read(self, ours: str, text: list[str], line: int, delimiter: str) -> Column:
+        """Numbers of texts, the first of which stands in a line."""
         if ours in self._names:
             return self._names[ours].read(text)
         text = with_points(text, delimiter)
@@ -329,64 +303,60 @@ class FixBuilder:
             return numbers(text)
         if self._times is None:
             self._times = Times(self.zone, self.header_of.get(ours, ""))
-        return self._times.read(text, line[0])
+        return self._times.read(text, line)
 
-    def _called(self, ours: str, columns: dict[str, Any]) -> tuple[str, ...]:
+    def _called(self, ours: str, columns: dict[str, Column]) -> tuple[str, ...]:
         """The names of users or cells; rows without one get the number -1."""
-        if ours not in columns:
-            return ()
-        if ours == "user" and self._users:
-            return self._longer()
         names = self._names[ours]
         if names.n_joined:
             header = self.header_of.get(ours, ours)
             differ = f"{names.n_joined:,} names of {header} differ from others by blanks or .0 alone"
             self.notes.append(f"{differ} and were joined with them")
-        named, columns[ours] = without_missing(names.all(), columns[ours], _NO_CELL if ours == "cell" else ())
+        none = _NO_CELL if ours == "cell" else ()
+        given = [not missing(name) and name not in none for name in names.all()]
+        named, columns[ours] = renumbered(names.all(), columns[ours], given)
         return named
 
     def _longer(self) -> tuple[str, ...]:
         """The names of users that formats number themselves, the longer ones where several are equal."""
         n_of = Counter(name for name, _ in self._users)
-        names = {user: user[n_of[user[0]] > 1] for user in self._users}
-        equal = [user for user in names if n_of[user[0]] > 1]
+        equal = [user for user in self._users if n_of[user[0]] > 1]
         if equal:
             called = listed([f"{name}: {longer}" for name, longer in equal[:3]])
             self.notes.append(f"{len(equal):,} users of equal names are distinguished ({called}, ...)")
-        return tuple(names.values())
+        return tuple(longer if n_of[name] > 1 else name for name, longer in self._users)
 
-    def _leave_out(self, format: str, columns: dict[str, Any]) -> None:
-        """Leave out rows without a place or a user, and see to the order of time."""
-        placed = np.ones(self._n_rows, dtype=np.bool_)
-        for name in PLACES.keys() & columns.keys():
-            placed &= np.isfinite(columns[name])
+    def _placed(self, format: str, columns: dict[str, Column]) -> dict[str, Column]:
+        """The columns without rows that have no place or no user; those get their number in the file as `row`."""
+        placed = np.logical_and.reduce([np.isfinite(columns[name]) for name in PLACES if name in columns])
         there = placed & (columns["user"] >= 0)
         if not there.any():
             missing = "a user" if placed.any() else "a position with a time"
             raise BadInput(f"{self.path}: no row has {missing}; give a {format} file that has some")
         self.left_out["position_missing"] += int((~placed).sum())
         self.left_out["user_missing"] += int((placed & ~there).sum())
-        if not there.all():
-            for ours in columns:
-                columns[ours] = columns[ours][there]
+        columns["row"] = np.arange(len(there))
+        return columns if there.all() else {ours: column[there] for ours, column in columns.items()}
+
+    def _in_order(self, columns: dict[str, Column]) -> dict[str, Column]:
+        """The columns from the end, where that is their order of time. Raises `BadInput` where they have none."""
         track, time_s = columns.get("track", columns["user"]), columns["time_s"]
         back = first_backwards(track, time_s)
-        if back is not None and len(time_s) >= _MANY and first_backwards(track[::-1], time_s[::-1]) is None:
+        if back is None:
+            return columns
+        if len(time_s) >= _MANY and first_backwards(track[::-1], time_s[::-1]) is None:
             self.notes.append("the rows are newest first and were read from the end")
-            for ours in columns:
-                columns[ours] = columns[ours][::-1]
-        elif back is not None:
-            before, after = columns["line"][list(back)]
-            row = np.flatnonzero(there)[back[1]]
-            file = next(file for first, file in reversed(self._files) if first <= row)
-            where = f"{file}: line {after}, column {shown(self.header_of.get('time_s', 'time_s'), quote=False)}"
-            problem = f"its time is before that of line {before}, of the same user"
-            raise BadInput(f"{where}: {problem}; sort the rows of each user by time")
+            return {ours: column[::-1] for ours, column in columns.items()}
+        before, after = columns["line"][list(back)]
+        file = next(file for first, file in reversed(self._files) if first <= columns["row"][back[1]])
+        where = f"{file}: line {after}, column {shown(self.header_of.get('time_s', 'time_s'), quote=False)}"
+        problem = f"its time is before that of line {before}, of the same user"
+        raise BadInput(f"{where}: {problem}; sort the rows of each user by time")
 
 
-def _check(ours: str, value: FloatArray) -> None:
+def _check(ours: str, value: Column) -> None:
     """Raise `Refused` at a number out of bounds, or a missing time."""
-    low, high = BOUNDS[ours]
+    low, high = BOUNDS.get(ours, (-np.inf, np.inf))
     bad = (value < low) | (value > high) | (np.isnan(value) & (ours == "time_s"))
     if bad.any():
         row = int(bad.argmax())
@@ -407,7 +377,7 @@ def _usable(table: TraceTable) -> TraceTable:
     return table
 
 
-def first_backwards(track: Codes, time_s: FloatArray) -> tuple[int, int] | None:
+def first_backwards(track: Column, time_s: FloatArray) -> tuple[int, int] | None:
     """The rows (before, after) of a track between which time runs backwards; equal times are fine."""
     if np.all(time_s[1:] >= time_s[:-1]):
         return None

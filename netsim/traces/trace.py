@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from difflib import get_close_matches
 from typing import NamedTuple
@@ -16,16 +15,35 @@ from netsim.traces.values import shown
 from netsim.units import FloatArray, IntArray
 
 
+class LocalTime(NamedTuple):
+    """The first local day, the epoch time of its midnight, the time zone, its name, and a note if it was guessed."""
+
+    first_day: date
+    midnight_s: float
+    zone: tzinfo
+    name: str
+    notes: list[str]
+
+    @classmethod
+    def of(cls, name: str, lon_deg: float | None, begins_s: float) -> LocalTime:
+        """The local time of a trace that begins at an epoch time, in the zone of that name."""
+        zone, label, notes = local_zone(name, lon_deg)
+        return cls(*first_midnight(begins_s, zone), zone, label, notes)
+
+    def clock(self, until_s: float) -> Clock:
+        """The wall clock from midnight on, with the changes of its zone up to a time."""
+        return wall_clock(self.first_day, self.midnight_s, self.zone, until_s)
+
+
 @dataclass(frozen=True, eq=False)
 class Trace:
     """Rows sorted by (user, time).
 
     users, cells : names; `user` and `cell` index them.
-    user (n,), time_s (n,) from local midnight of `first_day`, position_m (n, 2) in the local plane whose
-    origin is (origin_lat, origin_lon); NaN for a local plane without one.
+    user (n,), time_s (n,) from local midnight of the first day, position_m (n, 2) in the local plane.
     cell (n,), rsrp_dbm (n,) : None where the file has no such column.
+    origin_deg : latitude and longitude of (0, 0); None for a plane that is nowhere on the globe.
     area : bounding box of the rows, or the one that was stated; ends_s : the end that was stated, None for none.
-    zone, midnight_s : the time zone, and when time 0 is, in seconds since 1970-01-01 UTC.
     counts : rows read, used, and left out, by reason: for the manifest.
     notes : sentences for the user on choices that were made; doubts : those of them on doubtful rows.
     """
@@ -38,57 +56,24 @@ class Trace:
     cell: IntArray | None
     rsrp_dbm: FloatArray | None
     area: Area
-    first_day: date
-    timezone: str
-    origin_lat: float
-    origin_lon: float
-    zone: tzinfo = UTC
-    midnight_s: float = 0.0
-    counts: dict[str, int] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-    ends_s: float | None = None
-    doubts: tuple[str, ...] = ()
-
-    @property
-    def origin_deg(self) -> tuple[float, float] | None:
-        """Latitude and longitude of (0, 0); None for a plane that is nowhere on the globe."""
-        return (self.origin_lat, self.origin_lon) if math.isfinite(self.origin_lat) else None
-
-    def clock(self, until_s: float) -> Clock:
-        """The wall clock of the trace's zone, with its changes up to a time."""
-        return wall_clock(self.first_day, self.midnight_s, self.zone, until_s)
+    origin_deg: tuple[float, float] | None
+    local: LocalTime
+    counts: dict[str, int]
+    notes: tuple[str, ...]
+    doubts: tuple[str, ...]
+    ends_s: float | None
 
 
-class LocalTime(NamedTuple):
-    """The first local day, the epoch time of its midnight, the time zone, and a note if it was guessed."""
-
-    first_day: date
-    midnight_s: float
-    zone: tzinfo
-    name: str
-    notes: list[str]
-
-    @classmethod
-    def of(cls, name: str, lon_deg: float, begins_s: float) -> LocalTime:
-        """The local time of a trace that begins at an epoch time, in the zone of that name."""
-        zone, label, notes = local_zone(name, lon_deg)
-        return cls(*first_midnight(begins_s, zone), zone, label, notes)
-
-    def clock(self, until_s: float) -> Clock:
-        """The wall clock from midnight on."""
-        return wall_clock(self.first_day, self.midnight_s, self.zone, until_s)
-
-
-def local_zone(name: str, lon_deg: float) -> tuple[tzinfo, str, list[str]]:
-    """The time zone, its name, and a note if it was guessed from the longitude (NaN for none)."""
-    if name == "auto" and not math.isfinite(lon_deg):
+def local_zone(name: str, lon_deg: float | None) -> tuple[tzinfo, str, list[str]]:
+    """The time zone, its name, and a note if it was guessed from the longitude, None for local metres."""
+    if name != "auto":
+        return named_zone(name), name, []
+    if lon_deg is None:
         return UTC, "UTC", ["time zone: UTC, as local metres have none; an IANA name sets another"]
-    if name == "auto":
-        hours = round(lon_deg / 15.0)
-        label = f"UTC{hours:+03d}:00"
-        note = f"time zone: {label} by longitude, without daylight saving; an IANA name sets another"
-        return timezone(timedelta(hours=hours)), label, [note]
-    return named_zone(name), name, []
+    hours = round(lon_deg / 15.0)
+    label = f"UTC{hours:+03d}:00"
+    note = f"time zone: {label} by longitude, without daylight saving; an IANA name sets another"
+    return timezone(timedelta(hours=hours)), label, [note]
 
 
 def named_zone(name: str) -> tzinfo:
@@ -139,5 +124,4 @@ def _changed_s(zone: tzinfo, before_s: float, after_s: float) -> float:
 
 def _offset_s(zone: tzinfo, time_s: float) -> float:
     """Offset of the wall clock from UTC at an epoch time."""
-    ahead = datetime.fromtimestamp(time_s, zone).utcoffset()
-    return 0.0 if ahead is None else ahead.total_seconds()
+    return (datetime.fromtimestamp(time_s, zone).utcoffset() or timedelta()).total_seconds()

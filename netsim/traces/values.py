@@ -9,7 +9,7 @@ from datetime import datetime, tzinfo
 import numpy as np
 import numpy.typing as npt
 
-from netsim.units import FloatArray, IntArray
+from netsim.units import BoolArray, FloatArray, IntArray
 
 Codes = npt.NDArray[np.int32]
 MISSING = frozenset(("", "nan", "none", "null", "na", "n/a", "#n/a", "<na>", "-", "--", "\\n"))
@@ -107,13 +107,12 @@ class NameCodes:
         return len(self._as_written) - len(self._code)
 
 
-def without_missing(names: Sequence[str], code: Codes, more: Sequence[str] = ()) -> tuple[tuple[str, ...], Codes]:
-    """The names that are not missing nor in `more`, and each row's code among them (n,), -1 for the others."""
-    given = np.array([not missing(name) and name not in more for name in names], dtype=np.bool_)
-    if given.all():
-        return tuple(names), code
-    renumbered = np.where(given, np.cumsum(given) - 1, -1).astype(np.int32)
-    return tuple(name for name, kept in zip(names, given, strict=True) if kept), renumbered[code]
+def renumbered(
+    names: Sequence[str], code: IntArray | Codes, given: Sequence[bool] | BoolArray
+) -> tuple[tuple[str, ...], IntArray]:
+    """The names that are given, in the old order, and each row's code among them (n,), -1 for the others."""
+    place = np.where(given, np.cumsum(given) - 1, -1)
+    return tuple(name for name, kept in zip(names, given, strict=True) if kept), place[code]
 
 
 def shown(value: str, quote: bool = True) -> str:

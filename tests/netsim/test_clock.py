@@ -123,7 +123,7 @@ def test_days_and_hours_of_people_are_those_of_the_wall_clock(tmp_path):
     late = read_trace(path, users="id", timezone="Europe/Berlin", since="2026-10-26T10:00:00")
     assert late.time_s[0] == 10 * 3600  # a window's edge without a zone is in the trace's
     whole = read_trace(path, users="id", timezone="Europe/Berlin")
-    clock = whole.clock(whole.time_s[-1])
+    clock = whole.local.clock(whole.time_s[-1])
     # at home at night; on workdays at one place from 09:00 and at another from 10:15, by the wall clock
     days = [(d * DAY_S + 3600.0 * (d > 2)) for d in range(3, 9)]
     rows = [(day + 60.0 * k, 0.0) for day in days for k in range(9)]
@@ -146,7 +146,7 @@ def stamped(path: Path, *times: str) -> Path:
 def test_times_without_a_zone_are_read_in_the_zone_that_is_named(tmp_path):
     path = stamped(tmp_path / "t.csv", "a|2026-07-01 08:00:00", "a|2026-07-01T08:00:01.5", "a|2026-07-01T06:00:09Z")
     trace = read_trace(path, timezone="Europe/Berlin", users="id")
-    assert trace.midnight_s == datetime(2026, 6, 30, 22, tzinfo=UTC).timestamp()
+    assert trace.local.midnight_s == datetime(2026, 6, 30, 22, tzinfo=UTC).timestamp()
     assert (trace.time_s - 8 * 3600).tolist() == [0.0, 1.5, 9.0]
     with pytest.raises(BadInput, match="has no time zone; name the zone in which it was written"):
         read_trace(path)

@@ -40,7 +40,7 @@ def write(folder, *features, name="streets.geojson", **members):
 def speeds(**tags):
     """Speeds forward and backward in km/h of a street with these tags."""
     street = street_of({"highway": "residential", **{k.replace("__", ":"): v for k, v in tags.items()}})
-    return [round(v / KM_H, 1) for v in street.forward_m_s], [round(v / KM_H, 1) for v in street.backward_m_s]
+    return tuple(np.round(street.speed_m_s / KM_H, 1).tolist())
 
 
 class TestTags:
@@ -59,7 +59,7 @@ class TestTags:
     def test_classes_and_speeds(self, highway, street_class, walk, cycle, drive_km_h):
         street = street_of({"highway": highway})
         assert CLASSES[street.street_class] == street_class
-        assert street.forward_m_s == pytest.approx((1.4 * walk, 4.5 * cycle, drive_km_h * KM_H))
+        assert street.speed_m_s[0] == pytest.approx((1.4 * walk, 4.5 * cycle, drive_km_h * KM_H))
 
     @pytest.mark.parametrize(
         ("value", "km_h"),

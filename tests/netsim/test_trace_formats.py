@@ -109,8 +109,8 @@ def test_a_track_on_the_globe_comes_back(tmp_path, name, text, user, format_):
     np.testing.assert_allclose(np.column_stack([time_s, lat, lon]), TRACK, rtol=0, atol=1e-6)
     assert (table.fixes.time_s == [t for t, _, _ in TRACK]).all()
     trace = read_trace(path)
-    assert trace.first_day == date(2026, 1, 5)
-    assert trace.timezone == "UTC+00:00"
+    assert trace.local.first_day == date(2026, 1, 5)
+    assert trace.local.name == "UTC+00:00"
     assert trace.time_s[0] == 8 * 3600
 
 
@@ -133,8 +133,8 @@ def test_local_metres_come_back_as_they_are(tmp_path, name):
     assert users == [who for _, who, _, _ in order]
     np.testing.assert_allclose(np.column_stack([time_s, x_m, y_m]), [(t, x, y) for t, _, x, y in order], atol=1e-9)
     trace = read_trace(path, users="id")
-    assert (trace.first_day, trace.timezone, trace.time_s[0]) == (date(1970, 1, 1), "UTC", 0.0)
-    assert np.isnan(trace.origin_lat)
+    assert (trace.local.first_day, trace.local.name, trace.time_s[0]) == (date(1970, 1, 1), "UTC", 0.0)
+    assert trace.origin_deg is None
     np.testing.assert_allclose(trace.position_m, [(x, y) for _, _, x, y in order], atol=1e-9)
 
 
@@ -447,7 +447,7 @@ def test_a_replay_is_absent_at_night(tmp_path):
     trace = part.load(86400.0)
     assert np.diff(trace.time_s).tolist() == [10.0] * 6 + [36_000 - 60] + [10.0] * 6
     assert "resampled: 14 rows, every 10 s of 2 trips" in trace.notes
-    ground = Ground(trace.area, trace.clock(1.0), Streams(0), trace=trace)
+    ground = Ground(trace.area, trace.local.clock(1.0), Streams(0), trace=trace)
     state, t0 = part.start(np.arange(1), ground), 8 * 3600.0
     for t, present in ((30, True), (60, True), (75, True), (76, False), (30_000, False), (36_001, True)):
         state, _ = part.advance(state, t0, 8 * 3600.0 + t, None)

@@ -210,11 +210,11 @@ def test_a_path_that_cannot_be_read_is_refused(tmp_path):
 def test_a_trace_is_in_local_metres_and_seconds_from_local_midnight(tmp_path):
     text = rows(f"{T0},a,34.0,-118.5", f"{T0 + 1},a,34.0,-118.5", f"{T0 + 2},a,34.009,-118.5", header=PLAIN.strip())
     trace = read_trace(write(tmp_path, text), timezone="America/Los_Angeles")
-    assert (trace.origin_lat, trace.origin_lon) == (34.0, -118.5)
+    assert trace.origin_deg == (34.0, -118.5)
     np.testing.assert_allclose(trace.position_m[:2], 0.0, atol=1e-6)
     # a degree of latitude at 34 N on WGS84 is 110,922 m
     np.testing.assert_allclose(trace.position_m[2], [0.0, 110_922 * 0.009], atol=0.1)
-    assert trace.first_day == date(2021, 4, 21)
+    assert trace.local.first_day == date(2021, 4, 21)
     assert trace.time_s[0] == 14 * 3600 + 10 * 60 + 2
     assert (trace.rsrp_dbm, trace.cell, trace.cells) == (None, None, ())
 
@@ -223,7 +223,7 @@ def test_points_astride_the_antimeridian_stay_together(tmp_path):
     text = rows("1,a,-17,179.999", "2,a,-17,-179.999", "3,a,-17,-179.999", header=PLAIN.strip())
     trace = read_trace(write(tmp_path, text))
     assert trace.area.side_m[0] == pytest.approx(213, abs=1)
-    assert trace.origin_lon == pytest.approx(-179.999)
+    assert trace.origin_deg[1] == pytest.approx(-179.999)
 
 
 def test_after_a_clock_change_elapsed_time_goes_on(tmp_path):

@@ -50,8 +50,7 @@ def test_a_trace_with_another_origin_is_refused_with_the_value_to_set(tiny, tmp_
 def mobility_origin(mobility):
     from netsim.mobility.replay import Replay
 
-    read = Replay(**mobility).load(60.0)
-    return [read.origin_lat, read.origin_lon]
+    return list(Replay(**mobility).load(60.0).origin_deg)
 
 
 def test_a_trace_outside_of_the_city_is_refused_and_one_partly_outside_is_told(tiny, tmp_path):

@@ -12,7 +12,7 @@ from netsim.traces.read import read_trace
 def all_lived(path, zone: str, **how) -> list[Lived]:
     """Of every user of a trace."""
     trace = read_trace(path, timezone=zone, cell="all" if "rsrp" in path.name else None, **how)
-    clock = trace.clock(float(trace.time_s.max()))
+    clock = trace.local.clock(float(trace.time_s.max()))
     edges = np.searchsorted(trace.user, np.arange(len(trace.users) + 1))
     return [lived(trace.position_m[a:b], trace.time_s[a:b], clock) for a, b in pairwise(edges)]
 

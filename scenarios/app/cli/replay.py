@@ -118,8 +118,8 @@ def trace_lines(study: Study) -> list[str]:
     left_out = ", ".join(f"{k} {v:,}" for k, v in counts.items() if v)
     lines = [
         f"{used:,} of {read:,} rows used" + (f" (left out: {left_out})" if left_out else ""),
-        f"{counted(users, 'target')}, area {width:.0f} m x {height:.0f} m, first day {trace.first_day} "
-        f"({trace.timezone})",
+        f"{counted(users, 'target')}, area {width:.0f} m x {height:.0f} m, first day {trace.local.first_day} "
+        f"({trace.local.name})",
     ]
     if trace.rsrp_dbm is None and study.world.base_stations == ():
         area = study.world.city.area(trace.area)

@@ -80,9 +80,10 @@ def manifest_of(job: Job, study: Study, world: World) -> Fields:
         "study": job.key,
     }
     if trace is not None:
-        manifest["start_unix_s"] = trace.midnight_s
+        manifest["start_unix_s"] = trace.local.midnight_s
         notes = [*trace.notes, *hold_out_notes(study), *_without_home(world)]
-        about = {name: getattr(trace, name) for name in ("timezone", "origin_lat", "origin_lon")}
+        lat, lon = trace.origin_deg or (float("nan"), float("nan"))
+        about = {"timezone": trace.local.name, "origin_lat": lat, "origin_lon": lon}
         manifest["trace"] = {"counts": trace.counts, "notes": notes, **about}
     warned = [] if study.learning is None else disclosed(study.learning, study.world, world)
     manifest["warnings"] = [*world.warnings, *warned]
