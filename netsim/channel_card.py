@@ -126,12 +126,10 @@ def _sight_words(radio: Radio) -> str:
 
 def _shadowing_words(radio: Radio) -> str:
     """The law and its deviations in dB, whether stated or published with the path loss law."""
-    part = radio.shadowing.under(radio.path_loss)
-    said = part.deviations(radio.shadowing.far_factor(radio.path_loss))
+    part = radio.shadowing
+    said = part.deviations(radio.path_loss)
     if not said:
         return _words(part)
-    if part is not radio.shadowing:
-        said[-1] += f" as {radio.path_loss.kind_name()} publishes"
     rest = _fields(part, {"kind", "std_db", "nlos_std_db", "indoor_std_db"})
     return f"{part.kind_name()} ({', '.join([*said, *([rest] if rest else [])])})"
 

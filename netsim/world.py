@@ -21,6 +21,7 @@ from netsim.radio.downlink import Attachment, Handover
 from netsim.radio.indoor_links import Environment
 from netsim.radio.link_budget import Budget, KeptLinks, RadioLinks, blocks
 from netsim.radio.path_loss import Pairs
+from netsim.radio.shadowing import Shadow
 from netsim.radio.uplink import Cohort
 from netsim.setting import WorldSetting
 from netsim.traces.trace import Trace
@@ -66,9 +67,9 @@ def drawn_budget(
         own = None if pairs.indoors is None else pairs.indoors.building
         return buildings.line_of_sight(np.column_stack([position_m, above_m]), antennas_m, own)
 
-    law, shadowing = radio.path_loss, radio.shadowing.under(radio.path_loss)
+    law, part = radio.path_loss, radio.shadowing
     shadow_rng, inside = streams.at(f"radio.shadowing{name}"), streams.at(f"radio.indoors{name}")
-    kinds = dict.fromkeys(b.antenna for b in stations)
+    stds, kinds = part.stds(law), dict.fromkeys(b.antenna for b in stations)
     return Budget(
         at_m=at_m,
         height_m=height_m,
@@ -78,11 +79,14 @@ def drawn_budget(
         carrier_hz=radio.carrier_hz,
         path_loss=law,
         sight=radio.line_of_sight.law(ground.area, site, law, geometry, streams.at(f"radio.sight{name}")),
-        shadow=shadowing.field(ground.area, site, shadow_rng),
-        nlos_factor=shadowing.nlos_factor,
-        far_factor=radio.shadowing.far_factor(law),
-        shadow_nlos=shadowing.nlos_field(ground.area, site, shadow_rng),
-        shadow_indoors=shadowing.indoor_field(site, inside),
+        shadow=Shadow(
+            stds=stds,
+            seen=part.field(ground.area, site, shadow_rng, stds.seen),
+            hidden=part.nlos_field(ground.area, site, shadow_rng, stds.hidden),
+            inside=part.indoor_field(site, inside, stds.inside),
+            path_loss=law,
+            carrier_hz=radio.carrier_hz,
+        ),
         penetration=radio.penetration.law(law, radio.carrier_hz, streams.at("radio.penetration")),
         environment=Environment(law, site, inside),
         antennas=tuple((kind, np.flatnonzero([b.antenna == kind for b in stations])) for kind in kinds),

@@ -97,12 +97,9 @@ class CoverageLaw:
 
     def _stds_db(self, inside: bool) -> tuple[float, float]:
         """Deviations of shadowing with and without sight."""
-        part = self.radio.shadowing.under(self.radio.path_loss)
-        seen = float(getattr(part, "deviation_db", 0.0))
-        hidden = seen * part.nlos_factor
-        if inside and getattr(part, "indoor_decorrelation_m", None) is not None:
-            own = getattr(part, "indoor_std_db", None)
-            seen = hidden = seen if own is None else own
+        seen, hidden, _, within = self.radio.shadowing.stds(self.radio.path_loss)
+        if inside and within is not None:
+            seen = hidden = within
         return max(seen, _MIN_STD_DB), max(hidden, _MIN_STD_DB)
 
 

@@ -14,7 +14,7 @@ from netsim.compiled import compiled
 from netsim.radio.antenna import Antenna
 from netsim.radio.indoor_links import Environment, PenetrationLaw
 from netsim.radio.path_loss import Pairs, PathLoss
-from netsim.radio.shadowing import IndoorField, ShadowField
+from netsim.radio.shadowing import Shadow
 from netsim.radio.sight import SightLaw
 from netsim.ues import Indoors
 from netsim.units import BoolArray, FloatArray, IntArray, ratio_from_db, w_from_dbm
@@ -123,9 +123,6 @@ def interference(received_w: FloatArray, strongest: IntArray) -> FloatArray:
 class Budget:
     """Base stations at_m (n_bs, 2), height_m, power_dbm, azimuth_deg (n_bs,) (NaN: no sector), and the laws of loss.
 
-    nlos_factor, far_factor: ratio of the deviation of shadowing to that of the drawn field, without line of sight, and
-    in line of sight where the law's `is_far`.
-    shadow_nlos, shadow_indoors : separate fields for links without line of sight and for UEs inside buildings.
     penetration, environment : loss of walls and car bodies, and effective environment heights, of UEs inside.
     antennas : patterns and the base stations (k,) that have them.
     shifts_m (k, 2) : displacements of the images of each base station, the nearest of which counts; None: no images.
@@ -139,11 +136,7 @@ class Budget:
     carrier_hz: float
     path_loss: PathLoss
     sight: SightLaw
-    shadow: ShadowField
-    nlos_factor: float = 1.0
-    far_factor: float = 1.0
-    shadow_nlos: ShadowField | None = None
-    shadow_indoors: IndoorField | None = None
+    shadow: Shadow
     penetration: PenetrationLaw | None = None
     environment: Environment | None = None
     antennas: tuple[tuple[Antenna, IntArray], ...] = ()
@@ -196,7 +189,7 @@ class Budget:
 
     def gain_db(self, position_m: FloatArray, pairs: Pairs) -> FloatArray:
         """Power gain of all links (n, n_bs) in dB: antenna, path loss, shadowing and penetration; no fast fading."""
-        gain = self._shadow_db(position_m, pairs) - self.path_loss.loss_db(pairs, self.carrier_hz)
+        gain = self.shadow(position_m, pairs) - self.path_loss.loss_db(pairs, self.carrier_hz)
         if pairs.indoors is not None and self.penetration is not None:
             gain -= self.penetration(pairs.indoors)[:, None]
         if self._sectors:
@@ -219,38 +212,11 @@ class Budget:
             gain[:, own] = antenna.gain_db(offset_m[:, own], drop_m[..., own], self.azimuth_deg[own])
         return gain
 
-    def _shadow_db(self, position_m: FloatArray, pairs: Pairs) -> FloatArray:
-        """Shadowing (n, n_bs), that of the floor for UEs inside where floors have separate fields."""
-        if pairs.indoors is None or self.shadow_indoors is None or not pairs.indoors.inside.any():
-            return self._outdoor_shadow_db(position_m, pairs)
-        inside = pairs.indoors.inside
-        shadow = np.empty(pairs.distance_2d_m.shape)
-        shadow[inside] = self.shadow_indoors(position_m[inside], pairs.indoors.select(inside))
-        out = np.flatnonzero(~inside)
-        shadow[out] = self._outdoor_shadow_db(position_m[out], _rows(pairs, out))
-        return shadow
-
-    def _outdoor_shadow_db(self, position_m: FloatArray, pairs: Pairs) -> FloatArray:
-        shadow = self.shadow(position_m)
-        if pairs.los is None or not self._by_sight:
-            return shadow
-        if self.far_factor != 1.0:
-            far = pairs.los & self.path_loss.is_far(pairs, self.carrier_hz)
-            shadow = shadow * np.where(far, self.far_factor, 1.0)
-        if self.shadow_nlos is not None:
-            return np.where(pairs.los, shadow, self.shadow_nlos(position_m))
-        return np.where(pairs.los, shadow, self.nlos_factor * shadow)
-
-    @property
-    def _by_sight(self) -> bool:
-        """Whether shadowing differs with and without line of sight."""
-        return self.nlos_factor != 1.0 or self.far_factor != 1.0 or self.shadow_nlos is not None
-
     def rsrp_dbm(self, position_m: FloatArray, indoors: Indoors | None = None) -> FloatArray:
         """Mean received reference-signal power (n, n_bs), without small-scale fading or clipping."""
         rsrp_dbm = np.empty((len(position_m), len(self.at_m)))
         # rays past buildings are expensive: they are left out where no law asks for them
-        looks = self.path_loss.needs_sight or self._by_sight
+        looks = self.path_loss.needs_sight or self.shadow.by_sight
         for rows in blocks(*rsrp_dbm.shape):
             at_m, inside = position_m[rows], None if indoors is None else indoors.select(rows)
             pairs = self.pairs(at_m, inside) if looks else self._distances(at_m, inside)
@@ -302,15 +268,3 @@ class KeptLinks:
         if moved.any():
             moved[:2] = True  # a single link would be summed in another order
         return np.asarray(moved)
-
-
-def _rows(pairs: Pairs, index: IntArray) -> Pairs:
-    """Some rows, as far as `is_far` and the state of sight need them."""
-    height_m = pairs.ue_height_m
-    return Pairs(
-        pairs.distance_2d_m[index],
-        pairs.distance_3d_m[index],
-        height_m[index] if isinstance(height_m, np.ndarray) else height_m,
-        pairs.bs_height_m,
-        None if pairs.los is None else pairs.los[index],
-    )

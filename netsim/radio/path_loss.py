@@ -7,8 +7,9 @@ true height.
 """
 
 from abc import abstractmethod
+from dataclasses import replace
 from math import inf, log10
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field
@@ -47,6 +48,17 @@ class Pairs:
     def outdoor_m(self) -> FloatArray:
         """Horizontal distance out of doors (n, n_bs)."""
         return self.distance_2d_m if self.distance_out_m is None else self.distance_out_m
+
+    def some(self, rows: BoolArray) -> Self:
+        """Some rows, as far as `is_far` needs them."""
+        height_m = self.ue_height_m
+        return replace(
+            self,
+            distance_2d_m=self.distance_2d_m[rows],
+            distance_3d_m=self.distance_3d_m[rows],
+            ue_height_m=height_m[rows] if isinstance(height_m, np.ndarray) else height_m,
+            los=None if self.los is None else self.los[rows],
+        )
 
 
 class PathLoss(Part):

@@ -2,10 +2,9 @@
 
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache, cached_property
 from math import log, sqrt
-from typing import ClassVar, Literal, Protocol, Self
+from typing import ClassVar, Literal, NamedTuple, Protocol, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -16,10 +15,14 @@ from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.part import Part
 from netsim.radio.indoor_links import IndoorShadow
-from netsim.radio.path_loss import PathLoss
+from netsim.radio.path_loss import Pairs, PathLoss
 from netsim.rng import Rng
 from netsim.ues import Indoors
 from netsim.units import Float32Array, FloatArray, IntArray
+
+_WRAP = 8.0  # decorrelation distances between the two ends of the grid around the torus: exp(-8) = 3e-4
+_MAX_VALUES = 2e9  # 8 GB of float32, whatever memory there is
+_USUAL_STD_DB = 6.0  # where neither the scenario nor the path loss law has one
 
 
 class ShadowField(Protocol):
@@ -38,59 +41,85 @@ class IndoorField(Protocol):
         ...
 
 
+class Stds(NamedTuple):
+    """Standard deviations, dB: in sight, without, in sight where the law's `is_far`; inside, None: as outside."""
+
+    seen: float = 0.0
+    hidden: float = 0.0
+    far: float = 0.0
+    inside: float | None = None
+
+
 class Shadowing(Part):
     """Loss by obstacles around the mean path loss, in dB, with mean zero."""
 
     kind: str
 
-    @property
-    def nlos_factor(self) -> float:
-        """Ratio of the standard deviations without and with line of sight."""
-        return 1.0
+    def stds(self, law: PathLoss) -> Stds:
+        """The deviations beside a path loss law: those that are not set are the law's."""
+        return Stds()
 
-    def under(self, law: PathLoss) -> Self:
-        """A copy for a path loss law: deviations that are not set are those of the law."""
-        return self
-
-    def far_factor(self, law: PathLoss) -> float:
-        """Ratio of the deviations in line of sight where the law's `is_far` and elsewhere, 1 if they are equal."""
-        return 1.0
-
-    def deviations(self, far_factor: float) -> list[str]:
-        """Standard deviations in words, for the channel card; empty if there are none.
-
-        far_factor: see the method `far_factor`.
-        """
+    def deviations(self, law: PathLoss) -> list[str]:
+        """The same in words, for the channel card; empty if there are none."""
         return []
 
     @abstractmethod
-    def field(self, area: Area, site: IntArray, rng: Rng) -> ShadowField:
+    def field(self, area: Area, site: IntArray, rng: Rng, std_db: float = _USUAL_STD_DB) -> ShadowField:
         """The shadowing of one city, drawn once.
 
         site (n_bs,) is the index of the site of each base station: base stations of one site share their shadowing,
         which depends on that index only.
         """
 
-    def nlos_field(self, area: Area, site: IntArray, rng: Rng) -> ShadowField | None:
-        """A separate field for links without line of sight; None: `field` times `nlos_factor`."""
+    def nlos_field(self, area: Area, site: IntArray, rng: Rng, std_db: float = _USUAL_STD_DB) -> ShadowField | None:
+        """A separate field for links without line of sight; None: `field`, scaled."""
         return None
 
-    def indoor_field(self, site: IntArray, rng: Rng) -> IndoorField | None:
+    def indoor_field(self, site: IntArray, rng: Rng, std_db: float | None) -> IndoorField | None:
         """A separate field for UEs inside buildings; None: as outside."""
         return None
 
 
-_WRAP = 8.0  # decorrelation distances between the two ends of the grid around the torus: exp(-8) = 3e-4
-_MAX_VALUES = 2e9  # 8 GB of float32, whatever memory there is
-_USUAL_STD_DB = 6.0  # where neither the scenario nor the path loss law has one
+@frozen
+class Shadow:
+    """Shadowing of all links of one city: fields in line of sight, without it, and inside buildings, and their stds.
 
+    hidden: None: that in sight, scaled; inside: None: as outside; path_loss, carrier_hz: tell which links are far.
+    """
 
-@dataclass(frozen=True)
-class _NoField:
-    n_bs: int
+    stds: Stds
+    seen: ShadowField
+    hidden: ShadowField | None
+    inside: IndoorField | None
+    path_loss: PathLoss
+    carrier_hz: float
 
-    def __call__(self, position_m: FloatArray) -> FloatArray:
-        return np.zeros((len(position_m), self.n_bs))
+    @property
+    def by_sight(self) -> bool:
+        """Whether it differs with and without line of sight."""
+        seen_db, hidden_db, far_db, _ = self.stds
+        return self.hidden is not None or not seen_db == hidden_db == far_db
+
+    def __call__(self, position_m: FloatArray, pairs: Pairs) -> FloatArray:
+        """Shadowing in dB (n, n_bs) at positions (n, 2)."""
+        if pairs.indoors is None or self.inside is None or not pairs.indoors.inside.any():
+            return self._outside(position_m, pairs)
+        inside = pairs.indoors.inside
+        shadow_db = np.empty(pairs.distance_2d_m.shape)
+        shadow_db[inside] = self.inside(position_m[inside], pairs.indoors.select(inside))
+        shadow_db[~inside] = self._outside(position_m[~inside], pairs.some(~inside))
+        return shadow_db
+
+    def _outside(self, position_m: FloatArray, pairs: Pairs) -> FloatArray:
+        seen_db = self.seen(position_m)
+        if pairs.los is None or not self.by_sight:
+            return seen_db
+        drawn, hidden, far, _ = self.stds
+        hidden_db = hidden / drawn * seen_db if self.hidden is None else self.hidden(position_m)
+        if far != drawn:
+            is_far = pairs.los & self.path_loss.is_far(pairs, self.carrier_hz)
+            seen_db = seen_db * np.where(is_far, far / drawn, 1.0)
+        return np.where(pairs.los, seen_db, hidden_db)
 
 
 class NoShadowing(Shadowing):
@@ -101,9 +130,8 @@ class NoShadowing(Shadowing):
 
     kind: Literal["none"] = "none"
 
-    def field(self, area: Area, site: IntArray, rng: Rng) -> ShadowField:
-        """Zero."""
-        return _NoField(len(site))
+    def field(self, area: Area, site: IntArray, rng: Rng, std_db: float = _USUAL_STD_DB) -> ShadowField:
+        return lambda position_m: np.zeros((len(position_m), len(site)))
 
 
 class GaussianShadowing(Shadowing):
@@ -120,33 +148,25 @@ class GaussianShadowing(Shadowing):
             raise ValueError("nlos_std_db: needs a std_db above 0, whose field it scales")
         return self
 
-    def under(self, law: PathLoss) -> Self:
-        if self.std_db is not None or law.std_db is None:
-            return self
-        los_db, nlos_db = law.std_db
-        return self.model_copy(update={"std_db": los_db, "nlos_std_db": self.nlos_std_db or nlos_db})
+    def stds(self, law: PathLoss) -> Stds:
+        if self.std_db is None and law.std_db is not None:
+            seen, hidden = law.std_db
+            return Stds(seen, self.nlos_std_db or hidden, law.far_std_db or seen)
+        seen = _USUAL_STD_DB if self.std_db is None else self.std_db
+        return Stds(seen, self.nlos_std_db or seen, seen)
 
-    def far_factor(self, law: PathLoss) -> float:
-        if self.std_db is not None or law.std_db is None or law.far_std_db is None:
-            return 1.0
-        return law.far_std_db / law.std_db[0]
-
-    def deviations(self, far_factor: float) -> list[str]:
-        said = [f"{self.deviation_db:g} dB"]
-        if far_factor != 1.0:
-            said.append(f"{far_factor * self.deviation_db:g} dB beyond the breakpoint")
-        if self.nlos_std_db is not None:
-            said = [f"{said[0]} in sight", *said[1:], f"{self.nlos_std_db:g} dB without"]
+    def deviations(self, law: PathLoss) -> list[str]:
+        seen, hidden, far, inside = self.stds(law)
+        said = [f"{seen:g} dB" if hidden == seen else f"{seen:g} dB in sight"]
+        if far != seen:
+            said.append(f"{far:g} dB beyond the breakpoint")
+        if hidden != seen:
+            said.append(f"{hidden:g} dB without")
+        if inside not in (None, seen):
+            said.append(f"{inside:g} dB indoors")
+        if self.std_db is None and law.std_db is not None:
+            said[-1] += f" as {law.kind_name()} publishes"
         return said
-
-    @property
-    def deviation_db(self) -> float:
-        """Standard deviation in line of sight, which is that of the drawn field."""
-        return _USUAL_STD_DB if self.std_db is None else self.std_db
-
-    @property
-    def nlos_factor(self) -> float:
-        return 1.0 if self.nlos_std_db is None else self.nlos_std_db / self.deviation_db
 
 
 @frozen
@@ -227,22 +247,6 @@ def _weights(x: FloatArray, y: FloatArray, covariance: FloatArray) -> tuple[Floa
     return left * down, x * down, left * y, x * y
 
 
-@frozen
-class _Memoryless:
-    std_db: float
-    site: IntArray
-    rng: Rng
-
-    def __call__(self, position_m: FloatArray) -> FloatArray:
-        known = np.asarray(np.isfinite(position_m).all(axis=1))
-        mm = np.round(np.where(known[:, None], position_m, 0.0) * 1e3).astype(np.int64)
-        place = mm[:, 0] * 2_654_435_761 + mm[:, 1]
-        n_bs = len(self.site)
-        owner, item = np.tile(self.site, len(place)), np.repeat(place, n_bs)
-        value = self.rng.normal("iid", owner, item=item).reshape(len(place), n_bs)
-        return np.where(known[:, None], self.std_db * value, np.nan)
-
-
 class Independent(GaussianShadowing):
     """Spatially white shadowing: an independent value N(0, std^2) for every place and site.
 
@@ -254,8 +258,16 @@ class Independent(GaussianShadowing):
 
     kind: Literal["iid"] = "iid"
 
-    def field(self, area: Area, site: IntArray, rng: Rng) -> ShadowField:
-        return _Memoryless(self.deviation_db, site, rng)
+    def field(self, area: Area, site: IntArray, rng: Rng, std_db: float = _USUAL_STD_DB) -> ShadowField:
+        def drawn(position_m: FloatArray) -> FloatArray:
+            known = np.asarray(np.isfinite(position_m).all(axis=1))
+            mm = np.round(np.where(known[:, None], position_m, 0.0) * 1e3).astype(np.int64)
+            place = mm[:, 0] * 2_654_435_761 + mm[:, 1]
+            owner, item = np.tile(site, len(place)), np.repeat(place, len(site))
+            value = rng.normal("iid", owner, item=item).reshape(len(place), len(site))
+            return np.where(known[:, None], std_db * value, np.nan)
+
+        return drawn
 
 
 class Correlated(GaussianShadowing):
@@ -307,31 +319,29 @@ class Correlated(GaussianShadowing):
             raise ValueError("indoor_std_db: needs indoor_decorrelation_m, which gives floors separate fields")
         return self
 
-    def under(self, law: PathLoss) -> Self:
-        part = super().under(law)
-        if part is self or part.indoor_decorrelation_m is None or part.indoor_std_db is not None:
-            return part
-        return part.model_copy(update={"indoor_std_db": law.indoor_shadowing[0] if law.indoor_shadowing else None})
+    def stds(self, law: PathLoss) -> Stds:
+        stds = super().stds(law)
+        if self.indoor_decorrelation_m is None:
+            return stds
+        inside = self.indoor_std_db
+        if inside is None:
+            published = self.std_db is None and law.indoor_shadowing
+            inside = published[0] if published else stds.seen
+        return stds._replace(inside=inside)
 
-    def deviations(self, far_factor: float) -> list[str]:
-        said = super().deviations(far_factor)
-        return said if self.indoor_std_db is None else [*said, f"{self.indoor_std_db:g} dB indoors"]
-
-    def nlos_field(self, area: Area, site: IntArray, rng: Rng) -> ShadowField | None:
+    def nlos_field(self, area: Area, site: IntArray, rng: Rng, std_db: float = _USUAL_STD_DB) -> ShadowField | None:
         if self.nlos_decorrelation_m is None:
             return None
-        std_db = self.deviation_db if self.nlos_std_db is None else self.nlos_std_db
         return self._drawn("nlos", std_db, self.nlos_decorrelation_m, area, site, rng)
 
-    def indoor_field(self, site: IntArray, rng: Rng) -> IndoorField | None:
-        if self.indoor_decorrelation_m is None:
+    def indoor_field(self, site: IntArray, rng: Rng, std_db: float | None) -> IndoorField | None:
+        if self.indoor_decorrelation_m is None or std_db is None:
             return None
-        std_db = self.deviation_db if self.indoor_std_db is None else self.indoor_std_db
         return IndoorShadow(std_db, self.indoor_decorrelation_m, site, rng, self.site_correlation)
 
-    def field(self, area: Area, site: IntArray, rng: Rng) -> GridField:
+    def field(self, area: Area, site: IntArray, rng: Rng, std_db: float = _USUAL_STD_DB) -> GridField:
         """Draws one field for each site; that of site s depends on (seed, s) and the area only."""
-        return self._drawn("field", self.deviation_db, self.decorrelation_m, area, site, rng)
+        return self._drawn("field", std_db, self.decorrelation_m, area, site, rng)
 
     def _drawn(
         self,

@@ -88,7 +88,7 @@ class ByProbability(Sight):
 
     def law(self, area: Area, site: IntArray, path_loss: PathLoss, geometry: Geometry, rng: Rng) -> SightLaw:
         try:
-            field = Correlated(std_db=1.0, decorrelation_m=self.decorrelation_m).field(area, site, rng)
+            field = Correlated(decorrelation_m=self.decorrelation_m).field(area, site, rng, 1.0)
         except BadInput:  # it names the key of shadowing
             raise BadInput(
                 f"world.radio.line_of_sight.decorrelation_m: {self.decorrelation_m:g} m needs too fine a grid for "

@@ -152,8 +152,8 @@ class TestBudget:
         links = own.links()
         pairs = budget.pairs(at, indoors)
         wall = budget.penetration(indoors)
-        outdoor_los, outdoor_nlos = budget.shadow(at), budget.shadow_nlos(at)
-        indoor = budget.shadow_indoors(at, indoors)
+        outdoor_los, outdoor_nlos = budget.shadow.seen(at), budget.shadow.hidden(at)
+        indoor = budget.shadow.inside(at, indoors)
         for u in range(60):
             for b in range(3):
                 height_m = 1.5 + 3.0 * indoors.floor[u]
@@ -206,23 +206,23 @@ class TestShadowing:
         height_m = {"uma": 25.0, "umi": 10.0, "rma": 35.0}[law]
         stations = [{"name": f"b{k}", "position_m": [60.0 * k, 0.0], "height_m": height_m} for k in range(sites)]
         budget = world(city=city, path_loss={"kind": law}, stations=stations).budget
-        rows = inside(20_000, building=3, floor=2)
+        shadow, rows = budget.shadow, inside(20_000, building=3, floor=2)
 
         def indoor(at):
-            return budget.shadow_indoors(at, rows)
+            return shadow.inside(at, rows)
 
-        for field, distance_m in ((budget.shadow, los_m), (budget.shadow_nlos, nlos_m), (indoor, in_m)):
+        for field, distance_m in ((shadow.seen, los_m), (shadow.hidden, nlos_m), (indoor, in_m)):
             near, far = (self.correlation(field, k * distance_m, sites) for k in (0.9, 1.1))
             assert far < math.exp(-1) < near
         std_db = {"uma": (4, 6, 7), "umi": (4, 7.82, 7), "rma": (4, 8, 8)}[law]
         at = np.random.default_rng(0).uniform(0, 2000, (20_000, 2))
-        for field, expected in zip((budget.shadow, budget.shadow_nlos, indoor), std_db, strict=True):
+        for field, expected in zip((shadow.seen, shadow.hidden, indoor), std_db, strict=True):
             assert field(at).std() == pytest.approx(expected, rel=0.06)
-        assert abs(np.corrcoef(budget.shadow(at).ravel(), budget.shadow_nlos(at).ravel())[0, 1]) < 0.1
+        assert abs(np.corrcoef(shadow.seen(at).ravel(), shadow.hidden(at).ravel())[0, 1]) < 0.1
 
     @pytest.mark.parametrize("expected", [0.0, 0.5])
     def test_sites_are_as_correlated_as_stated(self, expected):
-        part = Correlated(std_db=6.0, decorrelation_m=40.0, nlos_decorrelation_m=40.0, site_correlation=expected)
+        part = Correlated(decorrelation_m=40.0, nlos_decorrelation_m=40.0, site_correlation=expected)
         at = np.random.default_rng(1).uniform(0, 2000, (20_000, 2))
         rng = Streams(3).at("shadowing")
         for field in (part.field(self.AREA, np.arange(12), rng), part.nlos_field(self.AREA, np.arange(12), rng)):

@@ -171,22 +171,21 @@ class TestSight:
 
 class TestShadowing:
     def test_iid_has_its_deviation_and_repeats_at_a_place(self):
-        law = Independent(std_db=4.0).field(AREA, np.arange(3), Streams(1).at("shadow"))
+        law = Independent().field(AREA, np.arange(3), Streams(1).at("shadow"), 4.0)
         at = np.random.default_rng(0).uniform(0, 2000, (20_000, 2))
         values = law(at)
         assert values.std() == pytest.approx(4.0, rel=0.02) and abs(values.mean()) < 0.05
         np.testing.assert_array_equal(values[:50], law(at[:50]))
-        shared = Independent(std_db=4.0).field(AREA, np.array([2, 0, 2]), Streams(1).at("shadow"))
+        shared = Independent().field(AREA, np.array([2, 0, 2]), Streams(1).at("shadow"), 4.0)
         np.testing.assert_array_equal(shared(at[:50]), values[:50][:, [2, 0, 2]])
         near = law(at + 0.01)
         assert abs(np.corrcoef(values.ravel(), near.ravel())[0, 1]) < 0.02
         assert np.isnan(law(np.array([[np.nan, 1.0]]))).all()
 
     def test_without_sight_another_deviation(self):
-        assert Correlated(std_db=4.0, nlos_std_db=6.0).nlos_factor == 1.5
-        assert Independent(std_db=4.0, nlos_std_db=8.0).nlos_factor == 2.0
         for part in (Correlated, Independent):
-            assert part(std_db=4.0).nlos_factor == 1.0
+            assert part(std_db=4.0, nlos_std_db=6.0).stds(UrbanMacro())[:2] == (4.0, 6.0)
+            assert part(std_db=4.0).stds(UrbanMacro())[:2] == (4.0, 4.0)
             with pytest.raises(ValueError, match="std_db above 0"):
                 part(std_db=0.0, nlos_std_db=6.0)
 

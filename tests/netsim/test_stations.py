@@ -331,7 +331,7 @@ LISTED = [
 def test_sectors_of_a_mast_share_shadowing_and_sight(shadowing):
     world = sectored(LISTED, shadowing={"kind": shadowing})
     at = np.random.default_rng(0).uniform(0, 800, (2000, 2))
-    links, shadow = world.budget.links(0.0, at), world.budget.shadow(at)
+    links, shadow = world.budget.links(0.0, at), world.budget.shadow.seen(at)
     for other in (2, 3):
         np.testing.assert_array_equal(links.los[:, 1], links.los[:, other])
         np.testing.assert_array_equal(shadow[:, 1], shadow[:, other])
@@ -343,7 +343,7 @@ def test_sectors_of_a_mast_share_shadowing_and_sight(shadowing):
     np.testing.assert_allclose(found[:, 1], found[:, 2], atol=1e-9)
     # a sector's shadowing is that of the mast with one antenna
     bare = [LISTED[0], {k: v for k, v in LISTED[1].items() if k != "azimuth_deg"}]
-    np.testing.assert_array_equal(shadow[:, :2], sectored(bare, shadowing={"kind": shadowing}).budget.shadow(at))
+    np.testing.assert_array_equal(shadow[:, :2], sectored(bare, shadowing={"kind": shadowing}).budget.shadow.seen(at))
 
 
 # --- what a law of 3GPP means without further words ---------------------------------------------------------
@@ -389,8 +389,8 @@ def test_what_is_stated_holds_beside_a_3gpp_law():
     same = sectored(LISTED, shadowing=stated).budget.rsrp_dbm(at)
     np.testing.assert_array_equal(sectored(LISTED).budget.rsrp_dbm(at), same)  # UMa without further words
     scaled = sectored(LISTED, shadowing={k: v for k, v in stated.items() if k != "nlos_decorrelation_m"}).budget
-    assert scaled.shadow_nlos is None and scaled.nlos_factor == 1.5
+    assert scaled.shadow.hidden is None and scaled.shadow.stds == (4.0, 6.0, 4.0, None)
     seen = sectored(LISTED, line_of_sight={"kind": "always"}, shadowing={"kind": "none"}).budget
-    assert seen.pairs(at).los.all() and not seen.shadow(at).any()
+    assert seen.pairs(at).los.all() and not seen.shadow.seen(at).any()
     one = sectored(LISTED, shadowing={"kind": "correlated", "std_db": 5.0}).budget
-    assert one.nlos_factor == 1.0 and one.far_factor == 1.0
+    assert one.shadow.stds == (5.0, 5.0, 5.0, None)
