@@ -27,7 +27,7 @@ from netsim.radio.transmissions import (
     begun,
     may_drop_out,
     may_exhaust,
-    on_air,
+    nobody,
     outcome,
     see,
     sent,
@@ -201,7 +201,7 @@ class EventUplink:
     interface: AirInterface = field(default_factory=AirInterface)
     look: Look | None = None
     each: Callable[[Ended], None] | None = None
-    lives: Transmissions = field(init=False, default_factory=Transmissions.none)
+    lives: Transmissions = field(init=False)
     _waiting_for: dict[int, simpy.Event] = field(init=False, default_factory=dict)
     _submissions: int = field(init=False, default=0)
     _until_s: float = field(init=False, default=inf)
@@ -216,6 +216,7 @@ class EventUplink:
         if (self.look is None) != (self.interface.block_s is None):
             raise ValueError("block_s and look: links are looked at at ends of blocks; give both or neither")
         self._scheduled = self.interface.scheduler.start(self.n_ue)
+        self.lives = Transmissions.of(nobody())
 
     def submit(
         self,
@@ -255,31 +256,21 @@ class EventUplink:
 
     def stop(self, submission: int) -> None:
         """End the transmissions of a submission that are in flight: the server no longer needs them."""
-        now_s, lives = float(self.env.now), self.lives
-        known, sends = lives.stage == ENDED, self._sends()
-        become_ready(lives, now_s)
-        end_due(lives, now_s, self.interface.retransmissions)
-        rows = np.flatnonzero((lives.submission == submission) & (lives.stage != ENDED))
-        lives.settle(rows, now_s)
-        lives.end(rows, now_s, Fate.STOPPED)
-        self._share(now_s, self.interface.link_adaptation == "change", sends)
-        self._tell(np.flatnonzero((lives.stage == ENDED) & ~known))
-        self._arm()
+        self._advance(submission)
 
     def under_way(self) -> Ended:
         """Transmissions that have not ended, as they stand now; nothing is changed."""
-        lives = self.lives.take(self.lives.stage != ENDED)
+        lives = self.lives.select(self.lives.stage != ENDED)
         lives.settle(np.arange(len(lives)), float(self.env.now))
         return _ended(lives, np.arange(len(lives)))
 
     def memory(self) -> AirMemory:
         """The state that `resume` continues; transmissions in flight are not disturbed."""
-        everything = np.arange(len(self.lives))
-        return AirMemory(self.lives.take(everything), self._submissions, self._until_s, self._scheduled)
+        return AirMemory(_copy(self.lives), self._submissions, self._until_s, self._scheduled)
 
     def resume(self, memory: AirMemory) -> dict[int, simpy.Event]:
         """Go on from a memory, at its time; the events of the submissions under way, by number."""
-        self.lives = memory.lives.take(np.arange(len(memory.lives)))
+        self.lives = _copy(memory.lives)
         self._submissions, self._until_s, self._scheduled = memory.submissions, memory.until_s, memory.scheduled
         self._waiting_for = {number: self.env.event() for number in np.unique(self.lives.submission).tolist()}
         self._arm()
@@ -319,15 +310,21 @@ class EventUplink:
         return next_s
 
     def _on_turn(self, turn: simpy.Event) -> None:
-        """Everything that happens at one time, for all transmissions."""
-        if turn is not self._turn:
-            return  # something earlier came up after it was set
+        if turn is self._turn:  # nothing earlier came up after it was set
+            self._advance()
+
+    def _advance(self, stopped: int | None = None) -> None:
+        """Everything that happens at one time, for all transmissions; stopped: a submission that ends now."""
         now_s, lives, max_tries = float(self.env.now), self.lives, self.interface.retransmissions
         known, sends = lives.stage == ENDED, self._sends()
         came = become_ready(lives, now_s)
         left = end_due(lives, now_s, max_tries)
         looked = False
-        if self.look is not None and self.interface.block_s is not None:
+        if stopped is not None:
+            rows, left = np.flatnonzero((lives.submission == stopped) & (lives.stage != ENDED)), True
+            lives.settle(rows, now_s)
+            lives.end(rows, now_s, Fate.STOPPED)
+        elif self.look is not None and self.interface.block_s is not None:
             looked = look_again(lives, self.look, self.uplink, now_s, self.interface.block_s, max_tries)
         asked = now_s >= self._until_s and bool((lives.stage == WAITING).any())
         if came or left or looked or asked:
@@ -375,7 +372,7 @@ class EventUplink:
 
         A UE without a rate is silent until the next update; one that sends already is silenced last.
         """
-        uplink, cohort, sends = self.uplink, on_air(self.lives, rows), self.lives.rate_bps[rows] > 0
+        uplink, cohort, sends = self.uplink, self.lives.on_air(rows), self.lives.rate_bps[rows] > 0
         heard = uplink.granted(cohort, uplink.heard(cohort), uplink.heard, sends=sends)
         decoded = (heard.sinr > 0) & (heard.sinr >= uplink.min_sinr())
         self.lives.hear(rows, heard, decoded, now_s)
@@ -392,12 +389,15 @@ class EventUplink:
             outcome = sent(lives, np.flatnonzero(lives.submission == number))
             results.append((self._waiting_for.pop(number), outcome))
         if len(complete):
-            others = np.flatnonzero(~np.isin(lives.submission, complete))
-            self.lives = lives.take(others) if len(others) else Transmissions.none()
+            self.lives = lives.select(~np.isin(lives.submission, complete))
         if self.each is not None and news is not None:
             self.each(news)
         for done, outcome in results:
             done.succeed(outcome)
+
+
+def _copy(lives: Transmissions) -> Transmissions:
+    return lives.select(np.arange(len(lives)))
 
 
 def _ended(lives: Transmissions, rows: IntArray) -> Ended:
@@ -408,14 +408,13 @@ def _ended(lives: Transmissions, rows: IntArray) -> Ended:
 
 def _complete(lives: Transmissions, ended: IntArray) -> IntArray:
     """The submissions, in order, that end with the rows (k,) that have ended now."""
-    numbers, under_way = np.unique(lives.submission[ended]), lives.stage != ENDED
-    return np.setdiff1d(numbers, lives.submission[under_way], True) if under_way.any() else numbers
+    return np.setdiff1d(lives.submission[ended], lives.submission[lives.stage != ENDED])
 
 
 def _queue(lives: Transmissions, rows: IntArray, senders: Senders) -> Queue:
     """The scheduler's queue of rows (k,), and the UEs that sent."""
     return Queue(
-        lives.ue[rows], lives.serving[rows], lives.power_w[rows], lives.received_w[rows], lives.alone_bps[rows],
+        lives.ue[rows], lives.serving[rows], lives.cohort.power_w[rows], lives.received_w[rows], lives.alone_bps[rows],
         lives.stage[rows] == SENDING, lives.decoded[rows], lives.ready_s[rows], senders,
     )  # fmt: skip
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from enum import IntEnum
-from functools import partial
 from math import inf, nan
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import NamedTuple, Self
 
 import numpy as np
 
-from netsim.columns import Columns, frozen
+from netsim.columns import Columns, altered, frozen, no_floats, no_ints, replaced
 from netsim.radio.shared_band import own_signal_w
 from netsim.radio.uplink import Channel, Cohort, ComplexArray, Decoded, Payload, Uplink, noise_std
 from netsim.rng import Streams
@@ -64,13 +63,14 @@ class Fate(IntEnum):
 class Transmissions(Columns):
     """Transmissions (n,), by increasing ue.
 
-    submission, place: the cohort and the entry in it; ue; round: of the fading; look: block in which its links were
-    looked at. requested_s, prepared_s (duration of downlink and training), ready_s, deadline_s, stops_s (when it ends
-    early, by the fate `stops_by`), granted_s (first grant, NaN before), ended_s (NaN before).
+    cohort: the UEs with their links and powers now; submission, place: the submission and the entry in it; round: of
+    the fading; look: block in which its links were looked at. requested_s, prepared_s (duration of downlink and
+    training), ready_s, deadline_s, stops_s (when it ends early, by the fate `stops_by`), granted_s (first grant, NaN
+    before), ended_s (NaN before).
 
-    serving, gain (n, n_bs), fading, received_w (at its base station), alone_bps; power_w, now; other_j: energy that
-    its airtime took more than at that power, for it had others before; air_j: what it may spend on the air;
-    max_airtime_s: after which that is spent; compute_s, compute_j. n_bits; rho: scale of the noise on its numbers.
+    received_w (at its base station), alone_bps; other_j: energy that its airtime took more than at the present power,
+    for it had others before; air_j: what it may spend on the air; max_airtime_s: after which that is spent. n_bits;
+    rho: scale of the noise on its numbers.
 
     stage, fate; since_s: up to when the following counts: waited_s, airtime_s, left_bits (not yet
     sent, or to be sent again), block_bits (those left when the current block began), lost_bits (wasted in
@@ -79,9 +79,9 @@ class Transmissions(Columns):
     something of the current block was not decoded; tries: of the current block, failed.
     """
 
+    cohort: Cohort
     submission: IntArray
     place: IntArray
-    ue: IntArray
     round: IntArray
     look: IntArray
     requested_s: FloatArray
@@ -92,17 +92,11 @@ class Transmissions(Columns):
     stops_by: IntArray
     granted_s: FloatArray
     ended_s: FloatArray
-    serving: IntArray
-    gain: FloatArray
-    fading: ComplexArray | None
     received_w: FloatArray
     alone_bps: FloatArray
-    power_w: FloatArray
     other_j: FloatArray
     air_j: FloatArray
-    compute_s: FloatArray
     max_airtime_s: FloatArray
-    compute_j: FloatArray
     n_bits: FloatArray
     rho: FloatArray
     stage: IntArray
@@ -125,19 +119,24 @@ class Transmissions(Columns):
     tries: IntArray
 
     def __len__(self) -> int:
-        return len(self.ue)
+        return len(self.stage)
+
+    @property
+    def ue(self) -> IntArray:
+        """The UE of each row (n,)."""
+        return self.cohort.ue
+
+    @property
+    def serving(self) -> IntArray:
+        """The cell of each row (n,), -1 for none."""
+        return self.cohort.serving
 
     @classmethod
-    def none(cls, n: int = 0) -> Self:
-        """n rows of zeros, without links."""
-        types: dict[str, Any] = {"IntArray": np.int64, "FloatArray": np.float64, "BoolArray": np.bool_}
-        values = {f.name: np.zeros(n, dtype=types[str(f.type)]) for f in fields(cls) if str(f.type) in types}
-        return cls(**values | {"gain": np.zeros((n, 0))}, fading=None)
-
-    def take(self, rows: IntArray | BoolArray, links: bool = True) -> Self:
-        """A copy of some rows (k,); without links, which are large: with the gain (k, 0) of none."""
-        own = self if links else replace(self, gain=np.zeros((len(self), 0)), fading=None)
-        return own.select(rows)
+    def of(cls, cohort: Cohort) -> Self:
+        """Rows of zeros."""
+        types = {"IntArray": np.int64, "FloatArray": np.float64, "BoolArray": np.bool_}
+        kinds = {f.name: types[str(f.type)] for f in fields(cls) if str(f.type) in types}
+        return cls(cohort, **{name: np.zeros(len(cohort.ue), dtype=kind) for name, kind in kinds.items()})
 
     def joined(self, others: Self) -> Self:
         """These rows and others, by increasing ue; rows of one UE by submission."""
@@ -145,6 +144,10 @@ class Transmissions(Columns):
             return others
         both = self.join([self, others])
         return both.select(np.lexsort((both.submission, both.ue)))
+
+    def on_air(self, rows: IntArray) -> Cohort:
+        """The UEs of some rows (k,), in increasing order."""
+        return self.cohort if len(rows) == len(self) else self.cohort.select(rows)
 
     def sent_bits(self) -> FloatArray:
         """Bits (n,) that were on the air up to since_s: delivered, of the current block, and lost."""
@@ -191,15 +194,15 @@ class Transmissions(Columns):
 
     def send_with(self, rows: IntArray, power_w: FloatArray) -> None:
         """Other powers (k,) of rows (k,), from since_s on."""
-        before_w, self.power_w = self.power_w[rows], self.power_w.copy()  # cohorts keep theirs
-        self.power_w[rows] = power_w
-        self.other_j[rows] += (before_w - power_w) * self.airtime_s[rows]
+        before_w = self.cohort.power_w
+        self.cohort = altered(self.cohort, power_w=replaced(before_w, rows, power_w))
+        self.other_j[rows] += (before_w[rows] - power_w) * self.airtime_s[rows]
         left_j = self.air_j[rows] - self.other_j[rows]
         self.max_airtime_s[rows] = np.divide(left_j, power_w, out=np.full(len(rows), np.inf), where=power_w > 0)
 
     def sent_j(self) -> FloatArray:
         """Energy (n,) of what was on the air up to since_s."""
-        return np.where(self.airtime_s > 0, self.power_w * self.airtime_s + self.other_j, 0.0)
+        return np.where(self.airtime_s > 0, self.cohort.power_w * self.airtime_s + self.other_j, 0.0)
 
     def send_rest(self, rows: IntArray) -> None:
         """Count all that rows (k,) had left as sent, at their rate: the last bit leaves at since_s."""
@@ -256,9 +259,6 @@ class Transmissions(Columns):
         self.stage[rows], self.fate[rows], self.ended_s[rows] = ENDED, fate, time_s
 
 
-Links = TypeVar("Links", FloatArray, ComplexArray)
-
-
 def begun(
     cohort: Cohort,
     payload: Payload,
@@ -270,49 +270,37 @@ def begun(
     round_: int,
 ) -> Transmissions:
     """Rows (n,), by increasing ue, of transmissions that are requested now: they receive the model and train."""
-    cohort, place = _by_ue(cohort)
-    n = len(place)
-    n_bits = np.array(payload.n_bits * cohort.rows, dtype=np.float64)
+    place = np.argsort(cohort.ue, kind="stable")
+    cohort = cohort.select(place)
+    cohort = altered(cohort, serving=_cells(cohort.serving, uplink))
+    n_bits = payload.bits(cohort.rows)
     with np.errstate(divide="ignore"):
         prepared_s = n_bits / uplink.downlink_bps(cohort) + cohort.compute_s
-    numbers, times = partial(np.full, n, dtype=np.int64), partial(np.full, n)
-    rows = replace(
-        Transmissions.none(n), submission=numbers(number), place=place, ue=np.array(cohort.ue, dtype=np.int64),
-        round=numbers(round_), look=numbers(look), requested_s=times(now_s), prepared_s=prepared_s,
-        ready_s=now_s + prepared_s, deadline_s=times(now_s + min(limit_s, uplink.limit_s())), stops_s=times(inf),
-        granted_s=times(nan), ended_s=times(nan), serving=_cells(cohort.serving, uplink), gain=cohort.gain,
-        fading=cohort.fading, power_w=cohort.power_w, air_j=times(inf), compute_s=cohort.compute_s,
-        max_airtime_s=times(inf), compute_j=cohort.compute_j, n_bits=n_bits, rho=times(uplink.noise_scale(payload)),
-        since_s=times(now_s), left_bits=n_bits.copy(), block_bits=n_bits.copy(),
-    )  # fmt: skip
-    _measure(rows, np.arange(n), uplink)
+    rows = Transmissions.of(cohort)
+    rows.place, rows.n_bits, rows.left_bits, rows.block_bits = place, n_bits, n_bits.copy(), n_bits.copy()
+    rows.prepared_s, rows.ready_s = prepared_s, now_s + prepared_s
+    for column, value in (
+        (rows.submission, number), (rows.round, round_), (rows.look, look), (rows.requested_s, now_s),
+        (rows.since_s, now_s), (rows.deadline_s, now_s + min(limit_s, uplink.limit_s())), (rows.stops_s, inf),
+        (rows.granted_s, nan), (rows.ended_s, nan), (rows.air_j, inf), (rows.max_airtime_s, inf),
+        (rows.rho, uplink.noise_scale(payload)),
+    ):  # fmt: skip
+        column[:] = value
+    _measure(rows, np.arange(len(rows)), uplink)
     return rows
-
-
-def _by_ue(cohort: Cohort) -> tuple[Cohort, IntArray]:
-    """The cohort by increasing ue, and the place (n,) of each in the old order; nothing is copied that has it."""
-    if (cohort.ue[1:] > cohort.ue[:-1]).all():
-        return cohort, np.arange(len(cohort.ue))
-    place = np.argsort(cohort.ue, kind="stable")
-    return cohort.take(place), place
 
 
 def see(lives: Transmissions, rows: IntArray, seen: SeenLinks, uplink: Uplink) -> None:
     """Give rows (k,) their links."""
-    lives.serving[rows] = _cells(seen.serving, uplink)
-    lives.gain = _replaced(lives.gain, rows, seen.gain)
-    if lives.fading is not None and seen.fading is not None:
-        lives.fading = _replaced(lives.fading, rows, seen.fading)
+    cohort = lives.cohort
+    fading = cohort.fading
+    if fading is not None and seen.fading is not None:
+        fading = replaced(fading, rows, seen.fading)
+    serving, gain = replaced(cohort.serving, rows, _cells(seen.serving, uplink)), replaced(cohort.gain, rows, seen.gain)
+    lives.cohort = replace(cohort, serving=serving, gain=gain, fading=fading)
     if seen.power_w is not None:
         lives.send_with(rows, seen.power_w)
     _measure(lives, rows, uplink)
-
-
-def _replaced(links: Links, rows: IntArray, seen: Links) -> Links:
-    """A copy with other rows (k,): cohorts keep theirs."""
-    result = links.copy()
-    result[rows] = seen
-    return result
 
 
 def _cells(serving: IntArray, uplink: Uplink) -> IntArray:
@@ -322,20 +310,14 @@ def _cells(serving: IntArray, uplink: Uplink) -> IntArray:
 
 def _measure(lives: Transmissions, rows: IntArray, uplink: Uplink) -> None:
     """Calculate received power and rate of rows (k,) without interference."""
-    lives.received_w[rows] = own_signal_w(on_air(lives, rows))
+    lives.received_w[rows] = own_signal_w(lives.on_air(rows))
     lives.alone_bps[rows] = uplink.alone_bps(lives.received_w[rows])
 
 
-def on_air(lives: Transmissions, rows: IntArray) -> Cohort:
-    """The cohort of some rows (k,), in increasing order."""
-    zero, complete = np.zeros(len(rows)), len(rows) == len(lives)  # then nothing is copied
-    gain, fading = lives.gain, lives.fading
-    if not complete:
-        gain, fading = gain[rows], None if fading is None else fading[rows]
-    return Cohort(
-        lives.ue[rows], lives.serving[rows], gain, fading, lives.power_w[rows], np.ones(len(rows), dtype=np.int64),
-        zero, zero, zero,
-    )  # fmt: skip
+def nobody() -> Cohort:
+    """No UE."""
+    zero = no_floats()
+    return Cohort(no_ints(), no_ints(), np.zeros((0, 0)), None, zero, no_ints(), zero, zero, zero)
 
 
 def may_drop_out(lives: Transmissions, per_s: float, streams: Streams) -> None:
@@ -349,14 +331,14 @@ def may_drop_out(lives: Transmissions, per_s: float, streams: Streams) -> None:
 
 def may_exhaust(lives: Transmissions, battery_j: FloatArray) -> None:
     """Limit the energy of each UE (n,) to battery_j: first on training, then on the air."""
-    short = battery_j < lives.compute_j
+    cohort = lives.cohort
     with np.errstate(divide="ignore", invalid="ignore"):
-        missing_s = lives.compute_s * (1.0 - battery_j / lives.compute_j)
-    empty_s = np.where(short, lives.ready_s - missing_s, inf)
+        missing_s = cohort.compute_s * (1.0 - battery_j / cohort.compute_j)
+    empty_s = np.where(battery_j < cohort.compute_j, lives.ready_s - missing_s, inf)
     first = empty_s < lives.stops_s
     lives.stops_s[first], lives.stops_by[first] = empty_s[first], Fate.EXHAUSTED
-    lives.air_j = battery_j - lives.compute_j
-    lives.send_with(np.arange(len(lives)), lives.power_w)
+    lives.air_j = battery_j - cohort.compute_j
+    lives.send_with(np.arange(len(lives)), cohort.power_w)
 
 
 @frozen
@@ -380,25 +362,22 @@ class SentUploads(Channel):
 
 def sent(lives: Transmissions, rows: IntArray) -> SentUploads:
     """The outcome of a submission, whose rows (k,) have ended, in the order of its cohort."""
-    in_order = len(rows) == len(lives) and bool((lives.place[1:] > lives.place[:-1]).all())
-    return _outcome(lives) if in_order else outcome(lives, rows[np.argsort(lives.place[rows])])
+    return outcome(lives, rows[np.argsort(lives.place[rows])])
 
 
 def outcome(lives: Transmissions, rows: IntArray) -> SentUploads:
     """The outcome of rows (k,), in this order; so far, of those that have not ended."""
-    return _outcome(lives.take(rows, links=False))
-
-
-def _outcome(lives: Transmissions) -> SentUploads:
+    lives = lives.select(rows)
     sent_bits, sent_j, airtime_s = lives.sent_bits(), lives.sent_j(), lives.airtime_s
+    cohort = lives.cohort
     until_s = np.where(lives.stage == ENDED, lives.ended_s, lives.since_s)
     arrived_bits = lives.n_bits - lives.left_bits
     with np.errstate(divide="ignore", invalid="ignore"):
         sinr = np.where(arrived_bits > 0, arrived_bits / (lives.noise + lives.block_noise), lives.sinr)
         snr = np.where(arrived_bits > 0, arrived_bits / (lives.thermal + lives.block_thermal), lives.snr)
         rate_bps = np.where(airtime_s > 0, sent_bits / airtime_s, lives.rate_bps)
-        power_w = np.where(lives.other_j != 0, sent_j / airtime_s, lives.power_w)
-    energy_j = lives.compute_j * _trained(lives, until_s) + sent_j
+        power_w = np.where(lives.other_j != 0, sent_j / airtime_s, cohort.power_w)
+    energy_j = cohort.compute_j * _trained(lives, until_s) + sent_j
     ready = until_s >= lives.ready_s
     delay_s = np.where(ready, lives.prepared_s + lives.waited_s + airtime_s, until_s - lives.requested_s)
     arrived = lives.fate == Fate.ARRIVED
@@ -415,6 +394,6 @@ def _outcome(lives: Transmissions) -> SentUploads:
 
 def _trained(lives: Transmissions, until_s: FloatArray) -> FloatArray:
     """The share (n,) of its training that each UE did until until_s (n,)."""
-    missing_s = np.maximum(lives.ready_s - until_s, 0.0)
-    share = np.divide(missing_s, lives.compute_s, out=np.zeros(len(lives)), where=lives.compute_s > 0)
+    missing_s, compute_s = np.maximum(lives.ready_s - until_s, 0.0), lives.cohort.compute_s
+    share = np.divide(missing_s, compute_s, out=np.zeros(len(lives)), where=compute_s > 0)
     return np.where(np.isinf(lives.ready_s), 0.0, 1.0 - np.minimum(share, 1.0))

@@ -37,7 +37,7 @@ class Payload:
 
 
 @frozen
-class Cohort:
+class Cohort(Columns):
     """The UEs that transmit in a round, one entry each.
 
     ue (n,): indices; serving (n,): base station, -1 for none; gain (n, n_bs): power gain of path loss,
@@ -83,14 +83,6 @@ class Cohort:
         cohort = altered(self, power_w=power_w)
         cohort._check()
         return cohort
-
-    def take(self, index: IntArray) -> "Cohort":
-        """Some of the UEs (k,)."""
-        return Cohort(
-            self.ue[index], self.serving[index], self.gain[index], None if self.fading is None else self.fading[index],
-            self.power_w[index], self.rows[index], self.downlink_sinr[index], self.compute_s[index],
-            self.compute_j[index], self.limit_s,
-        )  # fmt: skip
 
     @cached_property
     def outer(self) -> FloatArray:
