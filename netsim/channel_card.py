@@ -130,7 +130,7 @@ def _shadowing_words(radio: Radio) -> str:
     said = part.deviations(radio.path_loss)
     if not said:
         return _words(part)
-    rest = _fields(part, {"kind", "std_db", "nlos_std_db", "indoor_std_db"})
+    rest = _fields(part, {"kind", "std_db", "nlos_std_db"})
     return f"{part.kind_name()} ({', '.join([*said, *([rest] if rest else [])])})"
 
 

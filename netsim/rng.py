@@ -85,12 +85,10 @@ class Rng:
 
     def orders(self, what: str, owner: npt.ArrayLike, count: IntArray) -> IntArray:
         """Uniform orders of 0..count - 1 of each owner (n,), end to end (sum of counts,): stable argsorts of `keys`."""
-        owners, blocks = np.asarray(owner, dtype=np.int64), -(-count // 4)
-        ptr, edge = np.cumsum(count) - count, np.cumsum(blocks) - blocks
-        index = np.arange(blocks.sum()) - np.repeat(edge, blocks) + 1
-        unit = _unit(self._blocks(what, np.repeat(owners, blocks), index, np.zeros(len(index), dtype=np.int64)))
-        of, place = np.repeat(np.arange(len(count)), count), np.arange(count.sum()) - np.repeat(ptr, count)
-        return np.lexsort((unit.reshape(-1)[4 * edge[of] + place], of)) - ptr[of]
+        most = int(count.max(initial=0))
+        inside = np.arange(most) < count[:, None]
+        order = np.argsort(np.where(inside, self.uniform(what, owner, (most,)), 1.0), axis=1, kind="stable")
+        return order[inside]
 
     def generator(self, what: str, owner: int = 0, item: int = 0) -> np.random.Generator:
         """An ordinary numpy generator, for a library that wants one; it starts afresh at each call."""

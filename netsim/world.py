@@ -388,13 +388,6 @@ class World:
             compute_j=self.setting.ues.compute_j_per_sample * samples,
         )
 
-    def _links_at(self, at_m: tuple[float, float], height_m: float, time_s: float) -> RadioLinks:
-        """The links of an eavesdropper's antenna."""
-        place = at_m, height_m
-        if place not in self._elsewhere:
-            self._elsewhere[place] = KeptLinks(self._budget_at(at_m, height_m))
-        return self._elsewhere[place].at(time_s, self.position_m(), self.indoors())
-
     def _budget_at(self, at_m: tuple[float, float], height_m: float) -> Budget:
         """The budget of one antenna elsewhere, without images; a law is used below the heights of its publication.
 
@@ -420,20 +413,22 @@ class World:
         Path loss, sight and shadowing are those of the city, drawn for that place; antennas : None: as many as a base
         station, and never more.
         """
-        links = self._links_at(at_m, height_m, time_s)
+        place = at_m, height_m
+        if place not in self._elsewhere:
+            self._elsewhere[place] = KeptLinks(self._budget_at(at_m, height_m))
+        links = self._elsewhere[place].at(time_s, self.position_m(), self.indoors())
         fading = self.setting.radio.fading
         block = fading.block_index(round_, time_s)
-        n, nothing = len(cohort.ue), np.zeros(len(cohort.ue))
         amplitude = fading.draw(cohort.ue, 1, block, self.ground.streams.at("radio.fading.elsewhere"))
-        heard = Cohort(
-            ue=cohort.ue,
+        nothing = np.zeros(len(cohort.ue))
+        heard = replace(
+            cohort,
             serving=np.where(cohort.serving >= 0, 0, -1),
             gain=links.gain.take(cohort.ue, axis=0),
             fading=None if amplitude is None else amplitude[:, :, :antennas],
-            power_w=cohort.power_w,
-            rows=cohort.rows,
-            downlink_sinr=np.full(n, np.inf),
+            downlink_sinr=np.full(len(cohort.ue), np.inf),
             compute_s=nothing,
             compute_j=nothing,
+            limit_s=inf,
         )
         return heard, links

@@ -27,7 +27,6 @@ from netsim.radio.transmissions import (
     begun,
     may_drop_out,
     may_exhaust,
-    nobody,
     outcome,
     see,
     sent,
@@ -201,7 +200,7 @@ class EventUplink:
     interface: AirInterface = field(default_factory=AirInterface)
     look: Look | None = None
     each: Callable[[Ended], None] | None = None
-    lives: Transmissions = field(init=False)
+    lives: Transmissions = field(init=False, default_factory=Transmissions.none)
     _waiting_for: dict[int, simpy.Event] = field(init=False, default_factory=dict)
     _submissions: int = field(init=False, default=0)
     _until_s: float = field(init=False, default=inf)
@@ -216,7 +215,6 @@ class EventUplink:
         if (self.look is None) != (self.interface.block_s is None):
             raise ValueError("block_s and look: links are looked at at ends of blocks; give both or neither")
         self._scheduled = self.interface.scheduler.start(self.n_ue)
-        self.lives = Transmissions.of(nobody())
 
     def submit(
         self,

@@ -21,6 +21,7 @@ import numpy as np
 from netsim.columns import frozen
 from netsim.errors import BadInput
 from netsim.radio.link_budget import Budget
+from netsim.rng import ndtr
 from netsim.setting import Radio
 from netsim.ues import Indoors
 from netsim.units import FloatArray, IntArray
@@ -73,8 +74,6 @@ class CoverageLaw:
 
     def _below(self, place_m: FloatArray, cells: IntArray, indoors: Indoors) -> tuple[FloatArray, FloatArray]:
         """Levels t of M (levels,) and P(M < t) (levels, n) in front of the facade."""
-        from scipy.special import ndtr
-
         pairs, seen_dbm = self.budget.unshadowed_dbm(place_m, indoors, True)
         hidden_dbm = self.budget.unshadowed_dbm(place_m, indoors, False)[1]
         kind, share = self.radio.line_of_sight.kind_name(), np.ones(seen_dbm.shape)

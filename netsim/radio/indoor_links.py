@@ -15,7 +15,7 @@ from netsim.columns import MAX_STATIONS, frozen
 from netsim.errors import BadInput
 from netsim.part import Part
 from netsim.radio.path_loss import Pairs, PathLoss
-from netsim.rng import Rng
+from netsim.rng import Rng, ndtri
 from netsim.ues import Indoors
 from netsim.units import FloatArray, IntArray
 
@@ -64,8 +64,6 @@ class IndoorShadow:
         return value.take(column, axis=1)
 
     def _interpolated(self, position_m: FloatArray, indoors: Indoors, sites: IntArray) -> FloatArray:
-        from scipy.special import ndtri
-
         at = position_m * (LATTICE_CORRELATION / self.decorrelation_m)
         known = np.isfinite(at)
         cell = np.floor(np.where(known, at, 0.0)).astype(np.int64)

@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Callable
 from functools import cache, cached_property
-from math import log, sqrt
+from math import exp, log, sqrt
 from typing import ClassVar, Literal, NamedTuple, Protocol, Self
 
 import numpy as np
@@ -189,10 +189,10 @@ class GridField:
         """The values, kept."""
         return self.draw()
 
-    @cached_property
-    def covariance(self) -> FloatArray:
-        """Covariance of the corners of a cell (4, 4), with 1 on the diagonal."""
-        return _corner_covariance(self.step_m / _shortened(self.decorrelation_m, self.step_m))
+    @property
+    def step(self) -> float:
+        """Spacing of the grid over the decorrelation distance that it is drawn with."""
+        return self.step_m / _shortened(self.decorrelation_m, self.step_m)
 
     def __call__(self, position_m: FloatArray) -> FloatArray:
         """Shadowing in dB (n, n_bs), in single precision."""
@@ -201,7 +201,7 @@ class GridField:
         at = np.clip((position_m - self.low_m) / self.step_m, 0.0, top)
         cell = np.where(at < top - 1.0, at, top - 1.0).astype(np.int64)  # a NaN takes any cell: its weights are NaN
         x, y = (at - cell).T
-        weight = np.stack(_weights(x, y, self.covariance)).astype(np.float32)
+        weight = np.stack(_weights(x, y, self.step)).astype(np.float32)
         node = cell[:, 1] * nx + cell[:, 0]
         return self._of_stations(_interpolated(self.value_db.reshape(ny * nx, n_site), node, weight, nx))
 
@@ -232,13 +232,14 @@ def _interpolated(table: Float32Array, node: IntArray, weight: Float32Array, row
     return found
 
 
-def _weights(x: FloatArray, y: FloatArray, covariance: FloatArray) -> tuple[FloatArray, ...]:
-    """Bilinear weights (n,) of the corners of a unit cell at (x, y), scaled to variance 1 for corners so correlated.
+def _weights(x: FloatArray, y: FloatArray, step: float) -> tuple[FloatArray, ...]:
+    """Bilinear weights (n,) of the corners of a unit cell at (x, y), scaled to variance 1 where its side is `step`
+    decorrelation distances.
 
     With b = 2 x (1 - x) on each axis the variance is
     (1 - b_x)(1 - b_y) + c_side (b_x (1 - b_y) + (1 - b_x) b_y) + c_diagonal b_x b_y.
     """
-    side, diagonal = float(covariance[0, 1]), float(covariance[0, 3])
+    side, diagonal = exp(-step), exp(-step * sqrt(2.0))
     left, down = 1.0 - x, 1.0 - y
     bx, by = 2.0 * x * left, 2.0 * y * down
     variance = 1.0 + (side - 1.0) * (bx + by) + (1.0 - 2.0 * side + diagonal) * (bx * by)
@@ -308,25 +309,15 @@ class Correlated(GaussianShadowing):
     """the same without line of sight, m, which then has a separate field; none: one field, scaled"""
     indoor_decorrelation_m: float | None = Field(default=None, gt=0, le=1e5)
     """the same inside buildings, m, where each floor then has a separate field; none: as outside"""
-    indoor_std_db: float | None = Field(default=None, ge=0, le=100)
-    """standard deviation inside buildings, dB; none: std_db if it is set, else as published with the law"""
     site_correlation: float = Field(default=0.0, ge=0, le=1)
     """correlation between sites: 0 in TR 38.901, 0.5 in TR 36.814"""
-
-    @model_validator(mode="after")
-    def _check_indoors(self) -> Self:
-        if self.indoor_std_db is not None and self.indoor_decorrelation_m is None:
-            raise ValueError("indoor_std_db: needs indoor_decorrelation_m, which gives floors separate fields")
-        return self
 
     def stds(self, law: PathLoss) -> Stds:
         stds = super().stds(law)
         if self.indoor_decorrelation_m is None:
             return stds
-        inside = self.indoor_std_db
-        if inside is None:
-            published = self.std_db is None and law.indoor_shadowing
-            inside = published[0] if published else stds.seen
+        published = self.std_db is None and law.indoor_shadowing
+        inside = published[0] if published else stds.seen
         return stds._replace(inside=inside)
 
     def nlos_field(self, area: Area, site: IntArray, rng: Rng, std_db: float = _USUAL_STD_DB) -> ShadowField | None:
@@ -389,9 +380,6 @@ class Correlated(GaussianShadowing):
         return GridField(draw, low_m, step_m, decorrelation_m, column[:0] if alone else column)
 
 
-_CORNERS = ((0, 0), (1, 0), (0, 1), (1, 1))  # of a cell: right, up
-
-
 def _spectrum(torus: list[int], step: float) -> FloatArray:
     """Eigenvalues (ny, nx // 2 + 1) of exp(-d step) on a torus, d in cells; clipped at 0, mean 1."""
     y, x = (np.minimum(np.arange(n), n - np.arange(n)) for n in torus)
@@ -399,12 +387,6 @@ def _spectrum(torus: list[int], step: float) -> FloatArray:
     eigenvalue = np.maximum(np.fft.fft2(covariance).real, 0.0)
     eigenvalue /= eigenvalue.mean()  # the mean eigenvalue is the variance
     return eigenvalue[:, : torus[1] // 2 + 1]
-
-
-def _corner_covariance(step: float) -> FloatArray:
-    """Covariance (4, 4) of the corners of a cell whose side is `step` decorrelation distances."""
-    corner = np.array(_CORNERS, dtype=np.float64)
-    return np.asarray(np.exp(-step * np.linalg.norm(corner[:, None] - corner[None, :], axis=-1)))
 
 
 @cache
@@ -418,7 +400,7 @@ def _shortened(decorrelation_m: float, step_m: float) -> float:
     x, y = np.tile(middle, 16), np.repeat(middle, 16)
     shorter_m = decorrelation_m
     for _ in range(20):  # a contraction: g depends on D weakly
-        weight = np.array(_weights(x, y, _corner_covariance(step_m / shorter_m)))
+        weight = np.array(_weights(x, y, step_m / shorter_m))
         gain = float(weight.sum(axis=0).mean())  # bilinear weights sum to 1 before scaling
         shorter_m = decorrelation_m / (1.0 + 2.0 * log(gain))
     return shorter_m

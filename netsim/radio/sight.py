@@ -14,7 +14,7 @@ from netsim.geometry import Area
 from netsim.part import Part
 from netsim.radio.path_loss import Pairs, PathLoss
 from netsim.radio.shadowing import Correlated
-from netsim.rng import Rng
+from netsim.rng import Rng, ndtr
 from netsim.units import BoolArray, FloatArray, IntArray
 
 SightLaw = Callable[[Pairs, FloatArray], BoolArray]
@@ -97,9 +97,7 @@ class ByProbability(Sight):
 
         @cache
         def drawn_at_nodes() -> npt.NDArray[np.float32]:
-            from scipy.special import ndtr  # here, so that checking a scenario does not pay for it
-
-            return np.asarray(ndtr(field.draw()))
+            return np.asarray(ndtr(field.draw()), dtype=np.float32)
 
         def law(pairs: Pairs, position_m: FloatArray) -> BoolArray:
             probability = path_loss.los_probability(pairs)  # NaN of an absent UE, which sees no base station

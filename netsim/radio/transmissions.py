@@ -138,6 +138,12 @@ class Transmissions(Columns):
         kinds = {f.name: types[str(f.type)] for f in fields(cls) if str(f.type) in types}
         return cls(cohort, **{name: np.zeros(len(cohort.ue), dtype=kind) for name, kind in kinds.items()})
 
+    @classmethod
+    def none(cls) -> Self:
+        """No transmission."""
+        zero = no_floats()
+        return cls.of(Cohort(no_ints(), no_ints(), np.zeros((0, 0)), None, zero, no_ints(), zero, zero, zero))
+
     def joined(self, others: Self) -> Self:
         """These rows and others, by increasing ue; rows of one UE by submission."""
         if not len(self):
@@ -312,12 +318,6 @@ def _measure(lives: Transmissions, rows: IntArray, uplink: Uplink) -> None:
     """Calculate received power and rate of rows (k,) without interference."""
     lives.received_w[rows] = own_signal_w(lives.on_air(rows))
     lives.alone_bps[rows] = uplink.alone_bps(lives.received_w[rows])
-
-
-def nobody() -> Cohort:
-    """No UE."""
-    zero = no_floats()
-    return Cohort(no_ints(), no_ints(), np.zeros((0, 0)), None, zero, no_ints(), zero, zero, zero)
 
 
 def may_drop_out(lives: Transmissions, per_s: float, streams: Streams) -> None:
