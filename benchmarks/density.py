@@ -26,8 +26,7 @@ import numpy as np
 
 from benchmarks.paired import beside, often, timed
 from benchmarks.world import Row, peak_gb, row
-from fl.density.surfaces import TERMS, kernel_density
-from fl.learners.density import Density
+from fl.learners.density import TERMS, Density, kernel_density
 from fl.types import Local, Public
 from netsim.geometry import Area
 from netsim.rng import Streams

@@ -17,8 +17,7 @@ import numpy as np
 from benchmarks.paired import beside, timed
 from benchmarks.world import Row, exponent, peak_gb, row
 from fl.defenses.shaped_noise import Alignment
-from fl.radio_map.grid import HeightGrid
-from fl.radio_map.obstacles import GridLinks, height_gradient, incidence, standardised, theta_of
+from fl.radio_map.obstacles import GridLinks, HeightGrid, height_gradient, incidence, standardised, theta_of
 from netsim.geometry import Area
 from netsim.rng import Streams
 from netsim.units import FloatArray, IntArray

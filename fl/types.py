@@ -13,10 +13,9 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from fl.evenly import evenly
 from netsim.base_stations import BaseStation
 from netsim.city.buildings import Buildings
-from netsim.columns import Columns, frozen, no_floats, no_ints, no_places
+from netsim.columns import Columns, evenly, frozen, no_floats, no_ints, no_places
 from netsim.geometry import Area
 from netsim.radio.coverage_law import CoverageLaw
 from netsim.radio.uplink import Channel

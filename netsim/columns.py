@@ -70,6 +70,11 @@ def replaced(column: Any, rows: IntArray, value: Any) -> Any:
     return new
 
 
+def evenly(count: int, most: int) -> IntArray:
+    """At most `most` numbers of 0..count - 1, ascending: all, or evenly spaced ones with both ends."""
+    return np.arange(count) if count <= most else np.linspace(0, count - 1, most).astype(np.int64)
+
+
 def no_ints() -> IntArray:
     """A column of whole numbers without rows."""
     return np.zeros(0, dtype=np.int64)

@@ -94,7 +94,7 @@ class Dwell(Believer):
     Rounds of at most 6 h have a time of day, that of their middle by the wall clock. Those of `home_hours` tell of
     home, those of `work_hours` on Monday to Friday of work: the posterior over a grid is that of
     `fl.tracking.dwelling`, with an error that stays the same over rounds. All rounds tell of other places, by a mixture
-    with shares for each hour of workdays and of days off (`fl.tracking.visited`).
+    with shares for each hour of workdays and of days off (`fl.tracking.dwelling`).
 
     Longer rounds have no time of day. Where several places are named of a round, home and work are those two that
     return: a share of 0.45 of what is named on workdays is home and 0.40 work, on days off 0.50 and 0.05. Workdays

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from fl.attacks.base import Attack, ByKey, View, averaged
 from fl.learners import GridLearner
-from fl.radio_map.grid import CELLS, HeightGrid
+from fl.radio_map.obstacles import CELLS, HeightGrid
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Estimates, Model, RoundContext, State
 from netsim.columns import no_ints, no_places, row_id

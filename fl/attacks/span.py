@@ -7,10 +7,10 @@ from pydantic import Field
 
 from fl.attacks.base import View
 from fl.attacks.place_maps import AddsMaps, Naming, PlaceMaps, best_of_all, unit_rows
-from fl.evenly import evenly
 from fl.learners import LayeredLearner
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Public
+from netsim.columns import evenly
 from netsim.rng import Rng
 from netsim.units import AnyFloats, FloatArray, IntArray
 

@@ -9,7 +9,7 @@ from pydantic import Field
 from scipy import ndimage
 
 from fl.attacks.base import Attack, View
-from fl.density.esprit import Lattice, fitted, kernel_place, read_waves
+from fl.attacks.esprit import Lattice, fitted, kernel_place, read_waves
 from fl.learners import SurfaceLearner
 from fl.types import Estimates, RoundContext, State
 from netsim.columns import Columns, frozen, no_places, row_id
@@ -111,7 +111,7 @@ class Posterior(Attack):
         log pi(g) = log prior(g) - sum_b wrap(omega_b . (g - c) - phase_b)^2 / 2 s_b^2 - epsilon sum_t |g - m_t|
 
     Prior: the map that the server itself publishes after the round, or a known law. Waves are read from the surface by
-    two-dimensional ESPRIT (`fl.density.esprit`); m_t is the peak of an exact kernel, where the UE moved its place
+    two-dimensional ESPRIT (`fl.attacks.esprit`); m_t is the peak of an exact kernel, where the UE moved its place
     (`geo-indistinguishable`, whose epsilon is a public setting). s_b is what half the distance between two tried places
     turns the wave by. A surface that is neither (many waves, the mean of several places) counts by its height:
     s(g) - B is sum_b (cos - 1), the same law to second order; its status is `no wave`. A constant surface leaves the

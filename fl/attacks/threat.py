@@ -9,10 +9,10 @@ import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from fl.attacks.base import View
-from fl.evenly import evenly
 from fl.learners import Learner
 from fl.pseudonyms import PSEUDONYMS, Permanent, PerRound, Pseudonyms
 from fl.types import Model, Received, Timing
+from netsim.columns import evenly
 from netsim.part import Coordinates, Part
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray

@@ -13,7 +13,7 @@ from fl.attacks.believer import Believer, Remembered
 from fl.attacks.closed_form import ClosedForm
 from fl.attacks.shadow_ues import ROAMING, SPEED_MPS, Population
 from fl.population import POPULATIONS, Everywhere, PopulationPrior
-from fl.tracking.belief import Belief, Memory, places_of_least_distance_m, probability_within
+from fl.tracking.belief import Belief, Memory, least_distance_m, probability_within, sharpened
 from fl.tracking.chain import PARTS, Chain, Habits, Motion, blurred, weights_of
 from fl.tracking.history import NEVER, hour_class
 from fl.tracking.place_grid import PlaceGrid
@@ -161,7 +161,7 @@ class Tracker(Believer):
         history = state.history
         bias_m = history.errors_of(facts.round).bias_m
         believed = blurred(state.p[np.searchsorted(state.sender, sender)], grid, bias_m)
-        place_m = places_of_least_distance_m(believed, grid, history.points_m(facts.round, sender))
+        place_m = sharpened(least_distance_m(believed, grid), grid, history.points_m(facts.round, sender))
         alone_m = history.points_m(facts.round, sender, alone=True)[:, 0]
         state = replace(state, memory=state.memory.plus(facts.round, ues, place_m, alone_m))
         if state.memory.misleads:

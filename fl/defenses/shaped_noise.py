@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from fl.defenses import Defense
-from fl.radio_map.grid import CELLS, HEIGHTS, HeightGrid
+from fl.radio_map.obstacles import CELLS, HEIGHTS, HeightGrid
 from fl.types import LastFigures, Local, RoundContext, Spend, Updates
 from netsim.columns import frozen, row_id
 from netsim.geometry import Area

@@ -30,9 +30,9 @@ import shapely
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
-from fl.evenly import evenly
 from fl.leakage.distances import density_axes, density_peaks, gaussian_density, highest_peaks
 from fl.leakage.leakage import Leakage
+from netsim.columns import evenly
 from netsim.geometry import Area
 from netsim.mobility.base import Places
 from netsim.record import Row

@@ -14,7 +14,6 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
-from fl.evenly import evenly
 from fl.leakage.distances import (
     density_peaks,
     guesses_nearest_m,
@@ -26,7 +25,7 @@ from fl.leakage.distances import (
 )
 from fl.leakage.tracks import MOST_NAMED, Band, NamedPlaces, Track, TrackEstimates, Tracks, answers_of
 from fl.types import Estimates, Local, Metrics
-from netsim.columns import frozen, no_ints, row_id
+from netsim.columns import evenly, frozen, no_ints, row_id
 from netsim.geometry import Area
 from netsim.mobility.base import Places
 from netsim.part import Part

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from fl.radio_map.grid import HeightGrid
+from fl.radio_map.obstacles import HeightGrid
 from fl.types import HeldOut, Local, Metrics, Model, Public, Request, Updates
 from netsim.part import OneOf, Part
 from netsim.rng import Rng

@@ -1,26 +1,39 @@
 """A radio map of virtual obstacles: heights on a grid and propagation parameters, learnt alternately."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, Strict, model_validator
 
 from fl.data.links import LINKS, POSITIONS, STATIONS
 from fl.learners import GridLearner
-from fl.radio_map.grid import CELLS, HEIGHTS, HeightGrid
+from fl.radio_map.link_patterns import LinkPatterns, patterns_of
+from fl.radio_map.obstacles import (
+    CELLS,
+    HEIGHTS,
+    GridLinks,
+    HeightGrid,
+    gain_db,
+    height_gradient,
+    incidence,
+    known_incidence,
+    link_gradients,
+    standardised,
+    theta_gradient,
+    theta_of,
+)
 from fl.types import DenseUpdates, HeldOut, Local, Metrics, Model, Public, Updates
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
-if TYPE_CHECKING:
-    from fl.radio_map.link_patterns import LinkPatterns
-    from fl.radio_map.obstacles import GridLinks
-
 Pair = Annotated[tuple[float, float], Strict(False)]
 PROPAGATION = "propagation"
+RINGS_M = (0.0, 6.0, 12.0, 24.0, 48.0, 96.0)
+"""where rings begin; the last has no end"""
+_SECTORS = 8
 _BLOCK = 20_000  # links predicted at once, to bound memory
 
 
@@ -40,7 +53,7 @@ class RadioMap(GridLearner):
     Figures: mae_links_db (the links of the round, under the model that the round started from), and on held-out links
     mae_new_links_db, mae_new_stations_db (new base stations, same UEs) and mae_new_positions_db (UEs that never train);
     rmse_db is over all of these, constant_rmse_db the deviation of their RSRP, which the best constant would have.
-    With `theory` also those of `fl.radio_map.theory`.
+    With `theory` also those of `descent` and `decay`.
 
     Departs from the paper: the sigmoid has a scale (`sigmoid_scale_m: 1` is the literal one), and heights may be
     negative, since over flat ground psi(0) = 1/2 would dim every link that ends near it.
@@ -94,8 +107,6 @@ class RadioMap(GridLearner):
                 "learning.learner: radio-map needs to know where base stations are; a trace that brings cells without "
                 "places cannot be learnt from"
             )
-        from fl.radio_map.obstacles import theta_of
-
         grid = HeightGrid.over(public.area, self.cell_m)
         heights = np.full(len(grid), self.initial_height_m)
         theta = theta_of(self.initial_slope_db, self.initial_gain_db)
@@ -115,13 +126,11 @@ class RadioMap(GridLearner):
         """Learnt heights (n_cell,)."""
         return model.parameters[0, :-4]
 
-    def links(self, model: Model, x: FloatArray, y: FloatArray, cell: IntArray, row: IntArray) -> "GridLinks":
+    def links(self, model: Model, x: FloatArray, y: FloatArray, cell: IntArray, row: IntArray) -> GridLinks:
         """Samples as links: UE positions x (N, 2), RSRP y (N,), base station cell (N,), device row (N,).
 
         A position outside of the area, as some curation makes, has a link that begins at the border.
         """
-        from fl.radio_map.obstacles import GridLinks, known_incidence, standardised
-
         grid = self.grid(model)
         constants = model.constants
         ue = np.column_stack([x, np.full(len(x), constants["ue_height_m"][0])])
@@ -139,16 +148,11 @@ class RadioMap(GridLearner):
 
     def gradients(self, model: Model, phase: str, data: Local) -> FloatArray:
         """dF_i/dh (n, n_cell) or dF_i/dtheta (n, 4) of every row."""
-        from fl.radio_map.obstacles import height_gradient, theta_gradient
-
         law = height_gradient if phase == HEIGHTS else theta_gradient
         return law(self._links_of(model, data), *self._split(model), self.sigmoid_scale_m, data.count)
 
-    def link_patterns(self, model: Model, place_m: FloatArray, links: int, error_db: float) -> "LinkPatterns":
+    def link_patterns(self, model: Model, place_m: FloatArray, links: int, error_db: float) -> LinkPatterns:
         """Every base station is measured; `gradient: normalised` scales what all links give together to norm 1."""
-        from fl.radio_map.link_patterns import LinkPatterns, patterns_of
-        from fl.radio_map.obstacles import GridLinks, incidence, link_gradients, standardised
-
         grid = self.grid(model)
         antenna = model.constants["antenna_m"]
         height_m = model.constants["ue_height_m"][0]
@@ -165,7 +169,7 @@ class RadioMap(GridLearner):
             parts.append(patterns_of(of.under, value, len(at), k, self.gradient == "normalised"))
         return LinkPatterns.join(parts)
 
-    def _links_of(self, model: Model, data: Local) -> "GridLinks":
+    def _links_of(self, model: Model, data: Local) -> GridLinks:
         if data.y is None or data.cell is None:
             raise ValueError("radio-map learns from measurements of base stations")
         return self.links(model, data.x, data.y, data.cell, data.row_of_sample)
@@ -184,8 +188,6 @@ class RadioMap(GridLearner):
 
     def errors_db(self, model: Model, x: FloatArray, y: FloatArray, cell: IntArray) -> FloatArray:
         """Predicted minus measured gain of links (N,), some at a time."""
-        from fl.radio_map.obstacles import gain_db
-
         error_db = np.zeros(len(x))
         for at in range(0, len(x), _BLOCK):
             some = slice(at, at + _BLOCK)
@@ -201,16 +203,12 @@ class RadioMap(GridLearner):
         return {"rmse_db": float(np.sqrt(_mean(error**2))), "constant_rmse_db": constant_db} | errors
 
     def diagnose(self, model: Model, data: Local) -> Metrics:
-        from fl.radio_map.obstacles import gain_db
-
         links = self._links_of(model, data)
         error = gain_db(links, *self._split(model), self.sigmoid_scale_m) - links.gain_db
         return {"mae_links_db": _mean(np.abs(error))} | (self._theory(model, data) if self.theory else {})
 
     def _theory(self, model: Model, data: Local) -> Metrics:
         """Lemma 1 and Corollary 1 for a step without clip and noise from this model, and how gradients fall off."""
-        from fl.radio_map.theory import decay, descent
-
         rows = self.gradients(model, HEIGHTS, data)
         weight = data.count / data.count.sum()
         mean = weight @ rows
@@ -233,3 +231,74 @@ def _normalised(rows: FloatArray) -> FloatArray:
 
 def _mean(values: FloatArray) -> float:
     return float(values.mean()) if len(values) else float("nan")
+
+
+def descent(rows: FloatArray, weight: FloatArray, step: FloatArray, change: FloatArray, eta: float) -> Metrics:
+    r"""Lemma 1 and Corollary 1 for steps without noise, with L and B estimated.
+
+    Device gradients g_i = rows (n, d) with weights w_i = weight (n,) that sum to 1, their mean g, J~ = sum_i w_i^2; the
+    step (d,) that was taken with learning rate eta, and the change (d,) of the mean gradient along it::
+
+        dissimilarity_b   B, B^2 = sum_i w_i |g_i|^2 / |g|^2; infinite where the mean vanishes
+        smoothness_l      L = |change| / |step|
+        kappa_h           eta (1/2 - L eta B^2 / 2): a step lowers F by kappa_h |g|^2 at least
+        largest_step      1 / (L B^2)
+        largest_mu        (1 / (B^2 L eta) - 1) / J~: the largest budget of noise over gradient for a step that descends
+        residual          sqrt(eta B^4 L^4 / (8 kappa_h)): where Corollary 1 leaves the gradient; NaN unless it descends
+
+    The estimates are local: L is no bound on all of space. Corollary 1 bounds a gradient norm by a smoothness constant
+    (its Eq. 67 takes B^2 L^2 for |g_i|^2), so the residual is a figure, not a guarantee; and a bound on the average of
+    a series is printed there as one on its limit.
+    """
+    mean = weight @ rows
+    length = float(np.linalg.norm(step))
+    energy = float(mean @ mean)
+    b2 = float(weight @ np.square(rows).sum(axis=1)) / energy if energy > 0 else float("inf")
+    smooth = float(np.linalg.norm(change)) / length if length > 0 else float("nan")
+    kappa = eta * (0.5 - smooth * eta / 2.0 * b2)
+    return {
+        "dissimilarity_b": b2**0.5,
+        "smoothness_l": smooth,
+        "kappa_h": kappa,
+        "largest_step": 1.0 / (smooth * b2),
+        "largest_mu": (1.0 / (b2 * smooth * eta) - 1.0) / float(weight @ weight),
+        "residual": (eta * b2**2 * smooth**4 / (8.0 * kappa)) ** 0.5 if kappa > 0 else float("nan"),
+    }
+
+
+def decay(rows: FloatArray, centre_m: FloatArray, place_m: FloatArray) -> Metrics:
+    """Whether squared gradients of heights, rows (n, M) of cells centre_m (M, 2), fall off around devices at place_m.
+
+    Theorem 1 says that E[G_m^2] falls along every direction; its proof compares sets of links only. The cells around a
+    device are parted into rings and eight directions: monotone_percent of the directions have no ring with a larger
+    mean than the one inside of it; fall_..._m_db is the mean square of a ring over that of the first. Every device
+    counts alike: its squares are divided by the largest of them.
+    """
+    largest = np.abs(rows).max(axis=1, initial=0.0)
+    live = largest > 0
+    if not live.any():
+        return {"monotone_percent": float("nan")}
+    mean = _rings((rows[live] / largest[live, None]) ** 2, centre_m, place_m[live])
+    known = np.isfinite(mean)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rises = np.asarray((mean[:, 1:] > mean[:, :-1]).any(axis=1))
+        some = (known[:, 1:] & known[:, :-1]).any(axis=1)
+        profile = np.where(known, mean, 0.0).sum(axis=(0, 2)) / known.sum(axis=(0, 2))
+        fall_db = 10 * np.log10(profile / profile[0])
+    monotone = float(100.0 * np.mean(~rises[some])) if some.any() else float("nan")
+    falls = {f"fall_{start:g}_m_db": float(v) for start, v in zip(RINGS_M[1:], fall_db[1:], strict=True)}
+    return {"monotone_percent": monotone} | falls
+
+
+def _rings(square: FloatArray, centre_m: FloatArray, place_m: FloatArray) -> FloatArray:
+    """Mean of square (n, M) over the cells of each ring and direction (n, ring, 8); NaN where no cell lies."""
+    shape = (len(square), len(RINGS_M), _SECTORS)
+    away = centre_m[None] - place_m[:, None]
+    ring = np.searchsorted(RINGS_M, np.hypot(away[..., 0], away[..., 1]), "right") - 1
+    turn = (np.arctan2(away[..., 1], away[..., 0]) + np.pi) / (2 * np.pi)
+    sector = np.minimum((turn * _SECTORS).astype(np.int64), _SECTORS - 1)
+    place = np.ravel_multi_index((np.arange(len(square))[:, None], ring, sector), shape).ravel()
+    size = int(np.prod(shape))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = np.bincount(place, weights=square.ravel(), minlength=size) / np.bincount(place, minlength=size)
+    return np.asarray(mean.reshape(shape))

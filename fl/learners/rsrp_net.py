@@ -9,12 +9,12 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from fl.encodings import ENCODINGS, Encoding, Fourier, Position, encoded
-from fl.evenly import evenly
 from fl.learners import LayeredLearner
 from fl.optimisers import OPTIMISERS, Optimiser, Sgd
 from fl.priors import PRIORS, NoPrior, Prior
 from fl.server_optimiser import MODEL_CHANGES
 from fl.types import Bound, HeldOut, Local, Metrics, Model, Public, Updates
+from netsim.columns import evenly
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 

@@ -6,6 +6,7 @@ what is left is smooth in log power::
     min sum_k cost_k / x_k    subject to    T_th(x) <= j,   x_min <= x_k <= x_max,   P_min <= sum_k x_k <= P_max
 """
 
+from dataclasses import replace
 from typing import Self
 
 import numpy as np
@@ -148,24 +149,20 @@ def plateaus(objective: PowerLoss, limits: Limits) -> PowerPlan:
     if objective.criterion == "top-up":
         raise ValueError("plateaus: with top-up there is no switch and no plateau; take evolution")
     k = objective.trajectory.std.shape[1]
-    spent = 0
     limits.check(k)
-    free, n = _solved(objective, limits, None, [limits.equal(limits.total_max_w, k)[0]])
-    powers = [free]
+    free, spent = _solved(objective, limits, None, [limits.equal(limits.total_max_w, k)[0]])
+    power = free
     best = judged(objective, limits, free[None], 0)
-    spent = n
     least = float((objective.cost_w / free).sum())  # no plateau has less channel noise than this
     for j in range(int(objective.switch(free[None])[0])):
         edge = _edge(objective, j)
         if least + objective.artificial[j] >= best.value or edge is None:
             continue
-        starts = [powers[-1], np.full(k, limits.each_min_w), _shrunk(free, edge, limits)]
+        starts = [power, np.full(k, limits.each_min_w), _shrunk(free, edge, limits)]
         power, n = _solved(objective, limits, edge, starts)
-        powers.append(power)
-        mine = judged(objective, limits, power[None], 0)
-        spent = spent + n
-        best = mine if mine.value < best.value else best
-    return PowerPlan(best.power_w, best.value, best.switch, spent)
+        spent += n
+        best = min(best, judged(objective, limits, power[None], 0), key=lambda plan: plan.value)
+    return replace(best, evaluations=spent)
 
 
 @frozen
@@ -211,34 +208,28 @@ def _solved(
 
     cost = objective.cost_w / max(float(objective.cost_w.sum()), 1e-300)
     k = len(cost)
-    top = (
-        np.full(k, limits.each_max_w) if edge is None else np.clip(edge.ceiling_w, limits.each_min_w, limits.each_max_w)
-    )
-    bounds = [(np.log(limits.each_min_w), np.log(max(h, limits.each_min_w))) for h in top]
+    ceiling_w = np.full(k, np.inf) if edge is None else edge.ceiling_w
+    top_w = np.clip(ceiling_w, limits.each_min_w, limits.each_max_w)
+    bounds = [(np.log(limits.each_min_w), np.log(high)) for high in top_w]
 
     def value(y: FloatArray) -> tuple[float, FloatArray]:
         terms = cost * np.exp(-y)
         return float(terms.sum()), -terms
 
-    total_w = np.array([limits.total_min_w, limits.total_max_w])
+    low_w, high_w = limits.total_min_w, limits.total_max_w
     rules: list[Row] = [
-        {"type": "ineq", "fun": lambda y: 1.0 - np.exp(y).sum() / total_w[1], "jac": lambda y: -np.exp(y) / total_w[1]},
-        {"type": "ineq", "fun": lambda y: np.exp(y).sum() - total_w[0], "jac": lambda y: np.exp(y)},
+        {"type": "ineq", "fun": lambda y: 1.0 - np.exp(y).sum() / high_w, "jac": lambda y: -np.exp(y) / high_w},
+        {"type": "ineq", "fun": lambda y: np.exp(y).sum() - low_w, "jac": lambda y: np.exp(y)},
     ]
     if edge is not None and len(edge.demand):
         scale = np.maximum(edge.demand, 1e-300)
-        noise = edge.noise / scale[:, None]
-        rules.append(
-            {
-                "type": "ineq",
-                "fun": lambda y: noise @ np.exp(-y / 2) - edge.demand / scale,
-                "jac": lambda y: -0.5 * noise * np.exp(-y / 2),
-            }
-        )
+        noise, demand = edge.noise / scale[:, None], edge.demand / scale
+        enough = {"fun": lambda y: noise @ np.exp(-y / 2) - demand, "jac": lambda y: -0.5 * noise * np.exp(-y / 2)}
+        rules.append({"type": "ineq", **enough})
     tried = []
     spent = 0
     for start in starts:
-        y = np.log(np.clip(start, limits.each_min_w, np.exp([b[1] for b in bounds])))
+        y = np.log(np.clip(start, limits.each_min_w, top_w))
         done = minimize(value, y, jac=True, method="SLSQP", bounds=bounds, constraints=rules, options={"maxiter": 200})
         tried.append(np.exp(done.x))
         spent += int(done.nfev)

@@ -98,7 +98,7 @@ class Ledger:
         cost = np.stack([spend.cost(with_channel=False), spend.cost(with_channel=True)])
         one = spend.ue >= 0
         costs = np.repeat(cost[:, ~one].sum(axis=1, keepdims=True), self.n_ue, axis=1)
-        np.add.at(costs, (slice(None), spend.ue[one]), cost[:, one])
+        np.add.at(costs.T, spend.ue[one], cost.T[one])
         return costs
 
     def statements(self) -> list[PrivacyStatement]:

@@ -13,9 +13,12 @@ import numpy as np
 
 from fl.radio_map.obstacles import Incidence
 from netsim.columns import frozen
+from netsim.compiled import compiled
 from netsim.units import FloatArray, IntArray
 
 _LEAST = 1e-3  # of the strongest crossing of a link: weaker ones change no likelihood
+_SEEN = 1e-3  # of a link's energy over the noise: what is weaker moves no likelihood
+_RIDGE = 1e-12  # of links that touch the same cells alike
 
 
 @frozen
@@ -42,11 +45,9 @@ class LinkPatterns:
         """Log-likelihood of each place (n,) for an update (M,) and its noise variance (M,), both of A times
         `scale`.
         """
-        from fl.radio_map.link_score import score  # compiled: not needed to read a scenario
-
         first = np.searchsorted(self.link // self.links, np.arange(self.n + 1))
         link = self.link % self.links
-        return score(first, self.links, self.cell, link, self.value * scale, update, 1.0 / variance)
+        return _score(first, self.links, self.cell, link, self.value * scale, update, 1.0 / variance)
 
 
 def patterns_of(under: Incidence, value: FloatArray, n: int, links: int, normalised: bool) -> LinkPatterns:
@@ -64,3 +65,78 @@ def patterns_of(under: Incidence, value: FloatArray, n: int, links: int, normali
         value = value / most.reshape(n, links).max(axis=1)[place]
         value = value / np.sqrt(np.bincount(place, weights=value**2, minlength=n))[place]
     return LinkPatterns(n, links, under.cell[keep], link, value)
+
+
+@compiled
+def _score(
+    first: IntArray,
+    links: int,
+    cell: IntArray,
+    link: IntArray,
+    value: FloatArray,
+    update: FloatArray,
+    precision: FloatArray,
+) -> FloatArray:
+    """Log-likelihood of each place (n,), whose crossings by cell are first[i] to first[i + 1]; link: of the place."""
+    out = np.empty(len(first) - 1)
+    for i in range(len(out)):
+        at = first[i]
+        end = first[i + 1]
+        energy = np.zeros(links)
+        place = np.full(links, -1)
+        for p in range(at, end):
+            energy[link[p]] += value[p] * value[p] * precision[cell[p]]
+        n = 0
+        for p in range(links):
+            if energy[p] > _SEEN:
+                place[p] = n
+                n += 1
+        h = np.zeros((n, n))
+        b = np.zeros(n)
+        same = at  # the first crossing of the cell
+        for p in range(at, end):
+            if cell[p] != cell[same]:
+                same = p
+            row = place[link[p]]
+            if row >= 0:
+                weighted = value[p] * precision[cell[p]]
+                b[row] += weighted * update[cell[p]]
+                for q in range(same, p + 1):
+                    if place[link[q]] >= 0:
+                        h[row, place[link[q]]] += weighted * value[q]
+        out[i] = _gain(h, b)
+    return out
+
+
+@compiled
+def _gain(h: FloatArray, b: FloatArray) -> float:
+    """b' (I + h)^-1 b / 2 - log det(I + h) / 2 of the lower half of h (n, n), which is overwritten, as b (n,).
+
+    By the Cholesky factor of I + h, scaled to a unit diagonal.
+    """
+    n = len(b)
+    unit = np.empty(n)
+    gain = 0.0
+    for p in range(n):
+        unit[p] = 1.0 / np.sqrt(1.0 + h[p, p])
+        gain += np.log(unit[p])
+    for p in range(n):
+        for q in range(p):
+            h[p, q] *= unit[p] * unit[q]
+        h[p, p] = 1.0 + _RIDGE
+        b[p] *= unit[p]
+    for p in range(n):
+        mine = h[p]
+        for q in range(p):
+            other, inner = h[q], 0.0
+            for k in range(q):
+                inner += mine[k] * other[k]
+            mine[q] = (mine[q] - inner) / other[q]
+        square, along = 0.0, 0.0
+        for k in range(p):
+            square += mine[k] * mine[k]
+            along += mine[k] * b[k]
+        mine[p] = np.sqrt(max(mine[p] - square, _RIDGE))
+        b[p] = (b[p] - along) / mine[p]
+        gain += b[p] * b[p] / 2 - np.log(mine[p])
+    return gain

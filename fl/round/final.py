@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl.data.hold_out import blocks_of, in_new_blocks
-from fl.evenly import evenly
 from fl.leakage import leakage
 from fl.leakage.chance import most_named, scores
 from fl.leakage.linking import Linking, observe, unicity
@@ -23,6 +22,7 @@ from fl.round.leaked import believed, revised_of
 from fl.round.setup import RoundStreams, Setup
 from fl.round.state import RoundState
 from fl.types import NEW_PLACE, HeldOut, Local, Metrics, Model, RoundContext
+from netsim.columns import evenly
 from netsim.record import Row
 from netsim.units import BoolArray, FloatArray
 from netsim.world import World

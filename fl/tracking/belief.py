@@ -89,13 +89,15 @@ def answers(
     """
     point_m = np.zeros((len(probability), 0, 2)) if point_m is None else point_m
     size = max(_AT_ONCE // len(grid), 1)
-    some = [slice(at, at + size) for at in range(0, max(len(probability), 1), size)]
-    return Answers.join([_answers(probability[rows], grid, hit_radius_m, point_m[rows], alone) for rows in some])
+    starts = range(0, max(len(probability), 1), size)
+    return Answers.join(
+        [_answers(probability[i : i + size], grid, hit_radius_m, point_m[i : i + size], alone) for i in starts]
+    )
 
 
 def _answers(p: Float32Array, grid: PlaceGrid, hit_radius_m: float, point_m: FloatArray, alone: bool) -> Answers:
     """`answers` of a few beliefs (k, G)."""
-    middle_m = _least_distance_m(p, grid)
+    middle_m = least_distance_m(p, grid)
     place_m = sharpened(middle_m, grid, point_m, alone)
     within = probability_within(p, grid, place_m, hit_radius_m)
     mass = disc_masses(p, grid, hit_radius_m)
@@ -132,7 +134,7 @@ def _credible(p: Float32Array, grid: PlaceGrid) -> list[tuple[FloatArray, FloatA
     return found
 
 
-def _least_distance_m(p: Float32Array, grid: PlaceGrid) -> FloatArray:
+def least_distance_m(p: Float32Array, grid: PlaceGrid) -> FloatArray:
     """The point (k, 2) of least expected distance of beliefs (k, G), to a few metres per 100 m of a block.
 
     Cells are gathered into at most 25 x 25 blocks, each at its centre of mass c_b, and Weiszfeld's iteration
@@ -188,11 +190,6 @@ def sharpened(place_m: FloatArray, grid: PlaceGrid, point_m: FloatArray, alone: 
     return np.where(same.any(axis=1)[:, None], first, place_m)
 
 
-def places_of_least_distance_m(probability: Float32Array, grid: PlaceGrid, point_m: FloatArray) -> FloatArray:
-    """`place_m` (k, 2) of `answers` of beliefs (k, G) alone."""
-    return sharpened(_least_distance_m(probability, grid), grid, point_m)
-
-
 def expected_distance_m(probability: Float32Array, grid: PlaceGrid, place_m: FloatArray) -> FloatArray:
     """sum_c p_c d(place, c) (k,) of beliefs (k, G) to places (k, 2): the correctness of an attacker that answers with
     its whole belief.
@@ -213,17 +210,14 @@ def probability_within(
 ) -> FloatArray:
     """Mass (k,) of beliefs (k, G) within hit_radius_m of the cells of places (k, 2)."""
     share = disc_shares(grid, hit_radius_m)
-    ry = share.shape[0] // 2
-    rx = share.shape[1] // 2
     maps = probability.reshape(-1, grid.ny, grid.nx)
     row, column = np.divmod(grid.nearest(place_m), grid.nx)
     total = np.zeros(len(maps))
-    every = np.arange(len(maps))
     for dy, dx in np.argwhere(share > 0).tolist():
-        y = row + dy - ry
-        x = column + dx - rx
-        inside = (y >= 0) & (y < grid.ny) & (x >= 0) & (x < grid.nx)
-        total[inside] += share[dy, dx] * maps[every[inside], y[inside], x[inside]]
+        y = row + dy - share.shape[0] // 2
+        x = column + dx - share.shape[1] // 2
+        inside = np.flatnonzero((y >= 0) & (y < grid.ny) & (x >= 0) & (x < grid.nx))
+        total[inside] += share[dy, dx] * maps[inside, y[inside], x[inside]]
     return total
 
 

@@ -51,13 +51,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fl.evenly import evenly
 from fl.tracking.chain import blurred
 from fl.tracking.error_model import ErrorModel
 from fl.tracking.place_grid import PlaceGrid, disc_masses
 from fl.types import RoundContext
 from netsim.clock import DAY_S, WEEK_S
-from netsim.columns import Columns, frozen, no_places
+from netsim.columns import Columns, evenly, frozen, no_places
 from netsim.units import BoolArray, Float32Array, FloatArray, IntArray
 
 _HOUR_S = 3600.0

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 from fl.attacks.base import View
+from fl.attacks.esprit import Lattice, kernel_place, read_waves
 from fl.attacks.surfaces import DensityPeak, Posterior
-from fl.density.esprit import Lattice, kernel_place, read_waves
-from fl.density.surfaces import band_probability, in_family, kernel_density, largest_bandwidth_m, shortest_interval_s
-from fl.learners.density import Density, rank_correlation
-from fl.query import Custom, Strict
+from fl.learners.density import Density, kernel_density, rank_correlation
+from fl.query import Custom, Strict, band_probability, in_family, largest_bandwidth_m, shortest_interval_s
 from fl.types import HeldOut, Local, Public, Request, RoundContext
 from netsim.geometry import Area
 from netsim.rng import Streams
@@ -527,7 +526,7 @@ class TestRuns:
             assert len({row["ue"] for row in csv.DictReader(f)}) == 20
 
     def test_no_dense_matrix_unless_an_attack_asks_for_rows(self, tmp_path, monkeypatch):
-        from fl.density.surfaces import SurfaceUpdates
+        from fl.learners.density import SurfaceUpdates
         from scenarios.app.run.runner import run
 
         asked, rows = [], SurfaceUpdates.rows

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fl.density.surfaces import TERMS, kernel_density
+from fl.learners.density import TERMS, kernel_density
 
 
 def test_density_is_the_mean_of_kernels():

@@ -8,7 +8,7 @@ from fl.attacks.base import View
 from fl.attacks.grid_updates import LinkFilter, noise_variance
 from fl.defenses.shaped_noise import EdgeNoise, GeometryAligned, UniformNoise
 from fl.learners.radio_map import RadioMap
-from fl.radio_map.grid import HeightGrid
+from fl.radio_map.obstacles import HeightGrid
 from fl.types import Antennas, DenseUpdates, Local, Public, RoundContext
 from netsim.geometry import Area
 from netsim.rng import Streams

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from fl.data.links import LINKS, POSITIONS, STATIONS, LinkMeasurements
-from fl.learners.radio_map import RadioMap
+from fl.learners.radio_map import RadioMap, decay, descent
 from fl.radio_map import obstacles
-from fl.radio_map.grid import HeightGrid
 from fl.radio_map.obstacles import (
+    HeightGrid,
     gain_db,
     height_gradient,
     incidence,
@@ -16,7 +16,6 @@ from fl.radio_map.obstacles import (
     theta_gradient,
     theta_of,
 )
-from fl.radio_map.theory import decay, descent
 from fl.types import Antennas, HeldOut, Local, Public
 from netsim.errors import BadInput
 from netsim.geometry import Area

@@ -14,7 +14,7 @@ from fl.defenses.shaped_noise import (
 )
 from fl.learners.radio_map import RadioMap
 from fl.learning import Learning
-from fl.radio_map.grid import HeightGrid
+from fl.radio_map.obstacles import HeightGrid
 from fl.types import DenseUpdates, Local, Model, Public, RoundContext
 from netsim.geometry import Area
 from netsim.rng import Streams

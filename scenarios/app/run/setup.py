@@ -13,7 +13,7 @@ import numpy as np
 from fl.aggregation import Uniform
 from fl.availability import HOMES
 from fl.learning import Learning
-from fl.radio_map.grid import CELLS
+from fl.radio_map.obstacles import CELLS
 from fl.round.setup import Setup
 from fl.round.tables import TABLES
 from fl.types import Antennas, DatasetStatistics, Directory, Public, RoundContext

@@ -24,11 +24,19 @@ _WIDEST, _WINDOWS = 8, 40  # points of a window, and windows, a side at most
 
 @frozen
 class EstimatedWaves:
-    """omega (B, 2) per metre, phase (B,) = omega . (d - c) modulo 2 pi; misfit, the share of energy not explained."""
+    """omega (B, 2) per metre, part (B,) = a e^(i phase), and what they leave of the surface (P * Q,); misfit, the share
+    of energy not explained.
+    """
 
     omega: FloatArray
-    phase: FloatArray
+    part: FloatArray
+    rest: FloatArray
     misfit: float
+
+    @property
+    def phase(self) -> FloatArray:
+        """omega . (d - c) modulo 2 pi (B,)."""
+        return np.angle(self.part)
 
     @property
     def columns(self) -> FloatArray:
@@ -66,7 +74,7 @@ def read_waves(surface: FloatArray, grid: Lattice, count: int, bandwidth_m: floa
     omega = _shifts(thin, count) / [_step(axis) * k for axis, k in zip((grid.x, grid.y), strides, strict=True)]
     best = fitted(surface, grid, omega)
     for _ in range(_STEPS):
-        moved = fitted(surface, grid, _moved(surface, grid, best))
+        moved = fitted(surface, grid, _moved(grid, best))
         if not moved.misfit < best.misfit:
             break
         best = moved
@@ -75,30 +83,29 @@ def read_waves(surface: FloatArray, grid: Lattice, count: int, bandwidth_m: floa
 
 def fitted(surface: FloatArray, grid: Lattice, omega: FloatArray) -> EstimatedWaves:
     """Phases of waves of known omega (B, 2), by least squares."""
-    part, rest = _least_squares(surface, grid, omega)
-    energy = float((surface**2).sum())
-    return EstimatedWaves(omega, np.angle(part), float((rest**2).sum()) / energy if energy > 0 else 1.0)
-
-
-def _least_squares(surface: FloatArray, grid: Lattice, omega: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Amplitudes a e^(i phase) (B,) of the waves, and what they leave of the surface (P * Q,)."""
     wave = grid.waves(omega)
     flat = surface.ravel()
     basis = np.concatenate([wave.real, wave.imag])
-    part = np.linalg.lstsq(basis @ basis.T, basis @ flat, rcond=1e-13)[0]
-    return part[: len(omega)] + 1j * part[len(omega) :], flat - part @ basis
+    part = _solved(basis, flat)
+    rest = flat - part @ basis
+    energy = float((surface**2).sum())
+    misfit = float((rest**2).sum()) / energy if energy > 0 else 1.0
+    return EstimatedWaves(omega, part[: len(omega)] + 1j * part[len(omega) :], rest, misfit)
 
 
-def _moved(surface: FloatArray, grid: Lattice, waves: EstimatedWaves) -> FloatArray:
+def _moved(grid: Lattice, waves: EstimatedWaves) -> FloatArray:
     """omega (B, 2) after one step of Gauss and Newton on amplitudes and omega."""
-    part, rest = _least_squares(surface, grid, waves.omega)
     wave = grid.waves(waves.omega)
     scale = 1.0 / grid.extent_m
-    slope = (-part.conj()[:, None] * wave).imag * scale
+    slope = (-waves.part.conj()[:, None] * wave).imag * scale
     gx, gy = (g.ravel() for g in np.broadcast_arrays(grid.x[:, None], grid.y))
-    basis = np.concatenate([wave.real, wave.imag, slope * gx, slope * gy])
-    step = np.linalg.lstsq(basis @ basis.T, basis @ rest, rcond=1e-13)[0][2 * len(part) :]
-    return np.asarray(waves.omega + scale * step.reshape(2, -1).T)
+    step = _solved(np.concatenate([wave.real, wave.imag, slope * gx, slope * gy]), waves.rest)
+    return np.asarray(waves.omega + scale * step[2 * len(wave) :].reshape(2, -1).T)
+
+
+def _solved(basis: FloatArray, flat: FloatArray) -> FloatArray:
+    """Weights (k,) of a basis (k, n) that come nearest to numbers (n,)."""
+    return np.asarray(np.linalg.lstsq(basis @ basis.T, basis @ flat, rcond=1e-13)[0])
 
 
 def _step(axis: FloatArray) -> float:
@@ -117,12 +124,12 @@ def _shifts(surface: FloatArray, count: int) -> FloatArray:
     windows = np.lib.stride_tricks.sliding_window_view(surface, (high, wide))[:: skip[0], :: skip[1]]
     number = np.arange(high * wide).reshape(high, wide)
     span = np.linalg.svd(windows.reshape(-1, high * wide).T, full_matrices=False)[0][:, : 2 * count]
-    maps = []
-    for before, after in ((number[:-1], number[1:]), (number[:, :-1], number[:, 1:])):
-        if before.size:
-            maps.append(np.linalg.lstsq(span[before.ravel()], span[after.ravel()], rcond=None)[0])
-        else:
-            maps.append(np.eye(span.shape[1]))
+    maps = [
+        np.linalg.lstsq(span[before.ravel()], span[after.ravel()], rcond=None)[0]
+        if before.size
+        else np.eye(span.shape[1])
+        for before, after in ((number[:-1], number[1:]), (number[:, :-1], number[:, 1:]))
+    ]
     _, vectors = np.linalg.eig(maps[0] + _MIX * maps[1])
     angle = np.stack([np.angle(np.einsum("ij,ij->j", vectors.conj(), m @ vectors)) for m in maps], axis=1)
     angle = angle * np.where((angle[:, :1] < 0) | ((angle[:, :1] == 0) & (angle[:, 1:] < 0)), -1.0, 1.0)

@@ -1,1 +1,0 @@
-"""Density by random features: surfaces on a grid, and the bands of a wave."""
