@@ -23,7 +23,7 @@ from netsim.ues import Observations
 from scenarios.app.cli.commands import main
 from scenarios.app.report.report import report
 from scenarios.app.results.folder import read_table
-from scenarios.app.results.summary_keys import UTILITY, declaration
+from scenarios.app.results.summary_keys import declaration
 from scenarios.app.run.runner import run
 
 RNG = Streams(4).at("data")
@@ -338,7 +338,7 @@ def test_a_run_on_images_says_nothing_of_places(tiny, tmp_path):
     assert summary["metric.learner.accuracy_percent.last"] == summary["utility.accuracy_percent"]
     of_places = [k for k in summary if k.startswith(("attack.", "baseline.", "users.", "theorem."))]
     assert not of_places and "utility.rmse_db" not in summary
-    assert UTILITY not in {declaration(k) for k in summary if k.startswith("utility.")}
+    assert "utility.NAME" not in {declaration(k).key for k in summary if k.startswith("utility.")}
     updates = read_table(tmp_path / "r", "updates")
     np.testing.assert_allclose(updates["weight"], 0.25)
     assert np.isnan(updates["x_m"]).all() and not len(read_table(tmp_path / "r", "leakage")["ue"])

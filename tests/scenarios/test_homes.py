@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from scenarios.app.report.compare_page import labels_of, member, useless
+from scenarios.app.report.compare_page import useless
 from scenarios.app.report.run_page import single
 from scenarios.app.results.attacks import ever_named
 from scenarios.app.results.read import load
@@ -85,6 +85,6 @@ def test_a_useless_model_excuses_no_leak(folder, worth):
     loaded = load(folder)
     summary = {**loaded.summary, "utility.constant_rmse_db": 7.7, "utility.useful": False, **worth}
     changed = replace(loaded, summary=summary)
-    texts = [single(changed), " ".join(useless(labels_of([member("x", changed)]))), *warnings(summary)]
+    texts = [single(changed), " ".join(useless({"x": [changed.summary]})), *warnings(summary)]
     assert len(texts) == 3 and all(USELESS in text for text in texts)
     assert warnings({**summary, "utility.rmse_db": 7.0, "utility.useful": True}) == []

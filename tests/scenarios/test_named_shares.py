@@ -11,10 +11,9 @@ from fl.types import Estimates
 from netsim.geometry import Area
 from netsim.record import write_json
 from scenarios.app.report.charts import BOTH
-from scenarios.app.report.compare_page import attack_panels, labels_of, member
+from scenarios.app.report.compare_page import attack_panels, member
 from scenarios.app.report.run_page import LEAKAGE, single
 from scenarios.app.report.tables import figures_table
-from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.attacks import Truth, chance_rows, named_rows
 from scenarios.app.results.read import load
 from scenarios.app.results.summary import summarise
@@ -137,11 +136,11 @@ def test_another_ues_places_that_fit_are_counted():
     }
     rows = {"ue": np.arange(3.0), "round": np.ones(3), "home_named_m": np.array([np.nan, 2.0, np.nan])}
     found = measured(named_rows(rows, named, truth, np.arange(4.0), {1: 1.0}), "a")
-    assert found[keys.HOME_LOCATED.of("a")] == pytest.approx(100 / 3)
+    assert found["attack.a.home_located.percent"] == pytest.approx(100 / 3)
     # UEs 0 and 2 are found by one of three others (UE 3 has no home, and nothing is named of it), UE 1 by none
-    assert found[keys.SHUFFLED[0].of("a")] == pytest.approx(100 * 2 / 9)
-    assert np.isnan(found[keys.WORK_LOCATED.of("a")]) and found["attack.a.workplaces.count"] == 0
-    assert found["attack.a.homes.count"] == 3 and np.isnan(found[keys.SHUFFLED[1].of("a")])
+    assert found["attack.a.home_located.shuffled.percent"] == pytest.approx(100 * 2 / 9)
+    assert np.isnan(found["attack.a.work_located.percent"]) and found["attack.a.workplaces.count"] == 0
+    assert found["attack.a.homes.count"] == 3 and np.isnan(found["attack.a.work_located.shuffled.percent"])
 
 
 def test_others_density_finds_a_shared_workplace():
@@ -151,9 +150,10 @@ def test_others_density_finds_a_shared_workplace():
     ue, points = np.repeat(np.arange(4.0), 3), np.concatenate([[h, w, w] for h, w in zip(home, work, strict=True)])
     truth = Truth(np.arange(4.0), np.stack([home, work], axis=1), 100.0)
     found = measured(chance_rows(truth, Area(0, 0, 2000, 1500), ue, points, 75.0))
-    assert [found[key.of()] for key in keys.OTHERS] == [0, 100, 0]
+    others = [f"baseline.others.{place}_located.percent" for place in ("home", "work", "both")]
+    assert [found[key] for key in others] == [0, 100, 0]
     alone = measured(chance_rows(truth, Area(0, 0, 2000, 1500), np.zeros(3), points[:3], 75.0))
-    assert np.isnan([alone[key.of()] for key in keys.OTHERS]).all() and 0 < alone[keys.UNIFORM[0].of()] < 3
+    assert np.isnan([alone[key] for key in others]).all() and 0 < alone["baseline.uniform.home_located.percent"] < 3
 
 
 def test_the_summary_comes_from_the_folder_alone(tiny, folder, summary, tmp_path):
@@ -216,7 +216,7 @@ def test_pages_of_a_run_and_of_several_show_shares(folder, summary):
     assert share[-1] == summary["attack.informed.both_located.percent"] and len(times) == 10
     titles = [a["text"] for p in attack_panels([several], "informed") for a in p.figure["layout"]["annotations"]]
     assert "<b>Homes</b>" in titles and "<b>Both home and workplace</b>" in titles
-    tables = figures_table(labels_of([several]))
+    tables = figures_table({several.label: [several.summary]})
     assert "both_located.percent" in tables and "baseline.others.home_located.percent" in tables
 
 

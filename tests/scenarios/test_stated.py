@@ -6,7 +6,6 @@ import json
 import numpy as np
 import pytest
 
-from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.attacks import Truth, named_rows, stated_reliability
 from scenarios.app.results.summary_keys import measured
 from scenarios.app.run.runner import run
@@ -56,7 +55,7 @@ def test_who_is_silent_is_not_named():
     """
     third = table((2, 3, 900, 300, "third 1", 0.9))
     for of, share in ((STATED, 50.0), (third, 0.0)):
-        assert named(of)[keys.HOME_LOCATED.of("a")] == share
+        assert named(of)["attack.a.home_located.percent"] == share
     assert named(third)["attack.a.home_answer_rate.percent"] == 0
 
 

@@ -89,7 +89,7 @@ def made(label, errors_db, homes, ends_s=(3600.0, 7200.0)):
     summary["attack.span.centroid_error_m.median"] = None
     trends = {("", RMSE.law): (np.array(ends_s), np.array(errors_db)),
               ("span", HOME.law): (np.array(ends_s), np.array(homes))}  # fmt: skip
-    return Member(label, {}, summary, {}, ["span"], 100.0, trends)
+    return Member(label, summary, {}, ["span"], 100.0, trends)
 
 
 def test_the_table_of_times_has_means_with_intervals_and_what_is_known_by_then():

@@ -19,7 +19,7 @@ from netsim.part import Part
 from netsim.safe import what_is
 from netsim.units import FloatArray
 from scenarios.app.results.shown import over_seeds
-from scenarios.app.results.summary_keys import KEYS, UTILITY, declaration
+from scenarios.app.results.summary_keys import BY_KEY, declaration
 from scenarios.app.study import Record
 from scenarios.app.study.describe import build, nearest
 from scenarios.app.study.load import bundled
@@ -148,8 +148,8 @@ class ClaimRule(Part):
 def _declared(key: str) -> str:
     """The unit of a key. Raises ValueError if no summary has it."""
     known = declaration(key)
-    if known is None or known is UTILITY or (known.named and key == known.key):
-        near = nearest(key, [one.key for one in KEYS])
+    if known is None or known.key == "utility.NAME" or (known.named and key == known.key):
+        near = nearest(key, list(BY_KEY))
         raise ValueError(f"no summary has a key {key[:60]!r}{near or '; see netsim show DIR --verbose'}")
     return known.unit
 

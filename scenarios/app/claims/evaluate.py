@@ -27,7 +27,7 @@ from scenarios.app.results.gathered import one_kind
 from scenarios.app.results.read import RUNS, listed
 from scenarios.app.results.shown import cell_text, over_seeds
 from scenarios.app.results.statistics import counted
-from scenarios.app.results.summary_keys import USEFUL, declaration
+from scenarios.app.results.summary_keys import declaration
 from scenarios.app.run.events import Event, Watch
 from scenarios.app.run.executor import Engine
 from scenarios.app.run.how import How
@@ -206,7 +206,7 @@ def _decided(claim: Claim, runs: Labelled) -> tuple[str, str]:
     if len(seeds) == 1:
         return word, f"one seed gives no interval; with this seed it {word}"
     for label, of in runs.items() if _hides(rule) else ():
-        useless = [run for run in of.values() if not run.get(USEFUL.of())]
+        useless = [run for run in of.values() if not run.get("utility.useful")]
         if 2 * len(useless) >= len(of):
             alone = "stays undecided" if word == OPEN else word
             return word, f"the model is not useful in {_share(useless, label, of)}; with all models it {alone}"

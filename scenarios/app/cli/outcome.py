@@ -264,7 +264,7 @@ def compare(args: argparse.Namespace) -> None:
     """Draw the page of several folders; print the answer and the table of main figures."""
     from scenarios.app.report.report import compare as draw
     from scenarios.app.results.gathered import gathered
-    from scenarios.app.results.shown import answers, by_label
+    from scenarios.app.results.shown import answers, compared, labels_of
 
     if not args.out:
         raise BadInput("--out: give the name of a file")
@@ -273,7 +273,7 @@ def compare(args: argparse.Namespace) -> None:
     of = gathered(folders)
     if args.json:
         runs = [{"label": label, "folder": str(folder)} for label, folder in of.runs]
-        answer = [{"asked": asked, "text": text} for asked, text in answers(by_label(of.summaries))]
+        answer = [{"asked": asked, "text": text} for asked, text in answers(compared(labels_of(of.summaries)))]
         more = {"answer": answer, "runs": runs, "left_out": of.missing, "notes": of.said}
         emit({"event": "result", "kind": "comparison", "page": str(page), **more})
     else:

@@ -14,10 +14,10 @@ import numpy as np
 from netsim.columns import row_id
 from netsim.units import BoolArray, FloatArray, IntArray
 from scenarios.app.report.plot import DARK, GREY, Axes, CurveStyle, Figure, Panel, Places, looks, mosaic, spread
-from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.read import Run, Table, where
 from scenarios.app.results.statistics import carried, counted, quantile, quartiles
 from scenarios.app.results.summary import with_home
+from scenarios.app.results.summary_keys import NAME
 
 Series = tuple[FloatArray, FloatArray]
 """Times or numbers of rounds (n_time,), and values (n_time,) or (n_time, n_track)."""
@@ -204,13 +204,9 @@ def positive(of: Law) -> Law:
     return law
 
 
-def lasting(key: keys.Measure) -> Law:
+def lasting(key: str) -> Law:
     """A value of the summary, at the first and the last round."""
-
-    def law(run: Run, attack: str) -> Series:
-        return _level(run, run.summary.get(key.of(attack if key.named else "")))
-
-    return law
+    return lambda run, attack: _level(run, run.summary.get(key.replace(NAME, attack)))
 
 
 def _level(run: Run, value: float | None) -> Series:
@@ -294,15 +290,15 @@ def largest(of: Law) -> Law:
 HOME, WORK, BOTH = (
     Quantity(
         title, "%", mean(_named(key)),
-        (Beside("chance: two random places", lasting(keys.UNIFORM[k])),
-         Beside("chance: others' density", lasting(keys.OTHERS[k]), "dash", DARK),
-         Beside("with another UE's places", lasting(keys.SHUFFLED[k]), each=True)),
+        (Beside("chance: two random places", lasting(f"baseline.uniform.{key}_located.percent")),
+         Beside("chance: others' density", lasting(f"baseline.others.{key}_located.percent"), "dash", DARK),
+         Beside("with another UE's places", lasting(f"attack.NAME.{key}_located.shuffled.percent"), each=True)),
     )
-    for k, (key, title) in enumerate((("home", "Homes"), ("work", "Workplaces"), ("both", "Both home and workplace")))
+    for key, title in (("home", "Homes"), ("work", "Workplaces"), ("both", "Both home and workplace"))
 )  # fmt: skip
 ERROR = Quantity(
     "Centroid error of the round", "m", _error,
-    (Beside("always guess the map centre", lasting(keys.AREA_CENTRE_ERROR), "dash", DARK),), log=True,
+    (Beside("always guess the map centre", lasting("baseline.area_centre.error_m.median"), "dash", DARK),), log=True,
 )  # fmt: skip
 DIVERGED = Quantity("Estimates that diverged", "%", positive(mean(_diverged)))
 SW1 = Quantity(
@@ -315,13 +311,13 @@ NEARER = Quantity("Home to the nearer named place", "m", _nearer, (Beside("dista
 RMSE = Quantity(
     "RMSE of the map", "dB", _model_error("rmse_db"),
     (Beside("a constant map", _model_error("constant_rmse_db")),
-     Beside("trained centrally", lasting(keys.CENTRAL_RMSE), "longdash"),
+     Beside("trained centrally", lasting("utility.central_rmse_db"), "longdash"),
      Beside("raw upload (nearest neighbour)", _model_error("raw_upload_rmse_db"), "dash")),
     log=True,
 )  # fmt: skip
 ACCURACY = Quantity(
-    "Accuracy on held-out images", "%", column("metrics", "value", "name", keys.ACCURACY.key.partition(".")[2]),
-    (Beside("the most frequent class", lasting(keys.CONSTANT_ACCURACY)),),
+    "Accuracy on held-out images", "%", column("metrics", "value", "name", "accuracy_percent"),
+    (Beside("the most frequent class", lasting("utility.constant_accuracy_percent")),),
 )  # fmt: skip
 RANK = Quantity(
     "Rank correlation with the exact kernel density", "", column("metrics", "value", "name", "rank_correlation"),

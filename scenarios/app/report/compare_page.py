@@ -61,14 +61,13 @@ from scenarios.app.report.tables import (
     model_line,
     variants_table,
 )
-from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.folder import STUDY, read_json
 from scenarios.app.results.gathered import Gathered, drawn_sentence
 from scenarios.app.results.read import SWEEP, Manifest, Run, load
-from scenarios.app.results.shown import answers, compared
+from scenarios.app.results.shown import answers, compared, labels_of
 from scenarios.app.results.statistics import counted, figure_text, mean_text, quantile
 from scenarios.app.results.table import USELESS, Line, Runs, is_useful, lines, model_verdict
-from scenarios.app.study import Fields, Record
+from scenarios.app.study import Fields
 from scenarios.app.study.yaml_document import read
 
 MOST_ANSWERS = 3  # results of attacks that head the page; all stand in the table below
@@ -98,7 +97,6 @@ class Member:
     """
 
     label: str
-    manifest: Manifest
     summary: Fields
     study: Fields = field(default_factory=dict)
     attacks: Sequence[str] = ()
@@ -115,56 +113,45 @@ def member(label: str, run: Run) -> Member:
             for law in (quantity.law, *(beside.of for beside in quantity.beside)):
                 number, values = law(run, name)
                 trends[name, law] = run.moment_s(number), quantile(values, 0.5)
-    return Member(label, run.manifest, run.summary, run.study, run.attacks, run.hit_radius_m, trends)
-
-
-def labels_of(members: Sequence[Member]) -> dict[str, list[Record]]:
-    """Label -> the summaries of its runs."""
-    labels = dict[str, list[Record]]()
-    for m in members:
-        labels.setdefault(m.label, []).append(m.summary)
-    return labels
+    return Member(label, run.summary, run.study, run.attacks, run.hit_radius_m, trends)
 
 
 def comparison(of: Gathered, place: Path, command: str = "", reach: float | None = None) -> str:
     """The page; place: the folder in which it will lie. reach : RMSE (dB) or accuracy (%) whose first time is shown."""
-    members = [
-        Member(label, Manifest.of(path), summary)
-        for (label, path), (_, summary) in zip(of.runs, of.summaries, strict=True)
-    ]
-    labels = labels_of(members)
-    titles = dict.fromkeys(m.manifest.title for m in members)
+    labels = labels_of(of.summaries)
+    drawn = [of.summaries[k] for k in of.drawn]
     if of.radio:
-        shown = [Member(label, r.manifest, r.summary, r.study, curves=curves(r)) for label, r in _loaded(of)]
-    elif keys.RANK_CORRELATION.key in members[0].summary:  # such runs are many: their tables are left unread
+        shown = [Member(label, run.summary, run.study, curves=curves(run)) for label, run in _loaded(of)]
+    elif "utility.rank_correlation" in of.summaries[0][1]:  # such runs are many: their tables are left unread
         study_of = cache(lambda label: read(dict(reversed(of.runs))[label] / STUDY).data)
-        shown = [replace(members[k], study=study_of(members[k].label)) for k in of.drawn]
+        shown = [Member(label, summary, study_of(label)) for label, summary in drawn]
     else:
         shown = [member(label, run) for label, run in _loaded(of)]
-    own = labels_of(shown)
-    columns = {label: labels[label] for label in own}
-    first = {m.label: m.study for m in reversed(shown)}
+    studies = {m.label: m.study for m in reversed(shown)}
+    names = [label for label in labels if label in studies]
     attacks = enumerate(dict.fromkeys(name for m in shown for name in m.attacks))
     chapters = [
-        *(_of_learning(of, members, shown, place, reach) if not of.radio else _of_radio(shown, reach)),
-        Chapter("variants-all", "All numbers", [adapted_table(place), figures_table(columns)]),
-        Chapter("differences-all", "What differs", [differences_table({label: first[label] for label in own})]),
+        *(_of_radio(shown, names, reach) if of.radio else _of_learning(of, shown, labels_of(drawn), place, reach)),
+        Chapter("variants-all", "All numbers", [adapted_table(place), figures_table({k: labels[k] for k in names})]),
+        Chapter("differences-all", "What differs", [differences_table({label: studies[label] for label in names})]),
         Chapter("attacks", "Attack by attack", [p for k, name in attacks for p in attack_panels(shown, name, k)]),
     ]
+    manifests = [Manifest.of(path) for _, path in of.runs]
+    titles = dict.fromkeys(m.title for m in manifests)
     facts = {
-        "runs": str(len(members)),
-        "seeds": ", ".join(dict.fromkeys(str(m.manifest.seed) for m in members)),
-        "command": command or ", ".join(dict.fromkeys(m.manifest.command for m in members)),
-        "simulated span": ", ".join(dict.fromkeys(m.manifest.period for m in members)),
+        "runs": str(len(manifests)),
+        "seeds": ", ".join(dict.fromkeys(str(m.seed) for m in manifests)),
+        "command": command or ", ".join(dict.fromkeys(m.command for m in manifests)),
+        "simulated span": ", ".join(dict.fromkeys(m.period for m in manifests)),
         "pages of single runs": "the option --pages draws them too, and this page then leads to them",
     }
     papers = dict.fromkeys(str(m.study.get("paper")) for m in shown if m.study.get("paper"))
     return page(
         next(iter(titles)) if len(titles) == 1 else f"Comparison of {of.name}",
         [*chapters, Chapter("configuration", "Configuration", [block("facts", facts)])],
-        below="; ".join([*papers, counted(len(members), "run")]),
+        below="; ".join([*papers, counted(len(manifests), "run")]),
         answers=answers(compared(labels))[:MOST_ANSWERS],
-        warns=[*of.said, *drawn_sentence(len(members), len(of.drawn)), *useless(labels)],
+        warns=[*of.said, *drawn_sentence(len(manifests), len(of.drawn)), *useless(labels)],
         results=variants_table(labels, of.runs, place),
     )
 
@@ -178,29 +165,27 @@ def _loaded(of: Gathered) -> Iterator[tuple[str, Run]]:
         yield label, run
 
 
-def _of_radio(shown: Sequence[Member], reach: float | None) -> list[Chapter]:
+def _of_radio(shown: Sequence[Member], names: Sequence[str], reach: float | None) -> list[Chapter]:
     """The chapters of radio studies."""
     if reach is not None:
         raise no_goal(reach)
-    own = [(look, [m.curves for m in shown if m.label == look.name]) for look in looks(labels_of(shown))]
+    own = [(look, [m.curves for m in shown if m.label == look.name]) for look in looks(names)]
     return [Chapter("figures", "Distributions", [distributions(own)])]
 
 
 def _of_learning(
-    of: Gathered, members: Sequence[Member], shown: Sequence[Member], place: Path, reach: float | None
+    of: Gathered, shown: Sequence[Member], drawn: Mapping[str, Runs], place: Path, reach: float | None
 ) -> list[Chapter]:
     """The chapters of runs that learn."""
-    every = {label: leading(lines(runs)) for label, runs in labels_of(shown).items()}
-    strongest = {label: leak.attack if leak else "" for label, leak in every.items()}
-    over = list[str | Panel]()
-    if reach is not None:
-        over.append(time_table(shown, strongest, reach))
-    over += [panel for chart in (PROGRESS, UPLINKS) for panel in drawn_over_time(shown, chart, strongest)]
+    leaks = {label: leading(lines(runs)) for label, runs in drawn.items()}
+    strongest = {label: leak.attack if leak else "" for label, leak in leaks.items()}
+    over = [] if reach is None else [time_table(shown, strongest, reach)]
+    curves_over = [panel for chart in (PROGRESS, UPLINKS) for panel in drawn_over_time(shown, chart, strongest)]
     draws = draws_panels(place, [(m.label, m.study, m.summary) for m in shown])
     return [
-        Chapter("tradeoffs", "Privacy and utility", [tradeoff_panel(labels_of(members), of.curves), *draws]),
+        Chapter("tradeoffs", "Privacy and utility", [tradeoff_panel(labels_of(of.summaries), of.curves), *draws]),
         Chapter("densities", "Densities", [*compared_densities(of.runs)]),
-        Chapter("time", "Over time", over),
+        Chapter("time", "Over time", [*over, *curves_over]),
     ]
 
 
@@ -239,7 +224,7 @@ def attack_panels(members: Sequence[Member], name: str, k: int = 0) -> list[Pane
     title = f"The attack {name} over time"
     caption = "Each run counts with its median over UEs."
     chart = Chart(f"leakage-{k}", title, OF_ATTACK, caption)
-    return drawn_over_time(members, chart, dict.fromkeys(labels_of(members), name))
+    return drawn_over_time(members, chart, {m.label: name for m in members})
 
 
 def time_unit(members: Sequence[Member]) -> tuple[str, float]:
@@ -287,15 +272,14 @@ def time_table(members: Sequence[Member], attack: Mapping[str, str], reach: floa
         raise no_goal(reach)
     quantity = known[0]
     word, sign = ("an RMSE of at most", -1) if quantity is RMSE else ("an accuracy of at least", 1)
-    models = [_series(m, quantity) for m in members]
-    times_s = np.array([np.append(time_s[sign * values >= sign * reach], np.nan)[0] for time_s, values in models])
-    homes = [_series(m, HOME, attack[m.label]) for m in members]
-    named = np.array([latest(home, t)[0] for home, t in zip(homes, times_s[:, None], strict=True)])
     rows = list[list[Cell]]()
-    for label in labels_of(members):
-        own = np.array([m.label == label for m in members])
-        reached = f"{np.isfinite(times_s[own]).sum()} of {own.sum()}"
-        rows.append([label, _between(times_s[own] / second), reached, _between(named[own])])
+    for label, name in attack.items():
+        own = [m for m in members if m.label == label]
+        models = [_series(m, quantity) for m in own]
+        times_s = np.array([np.append(time_s[sign * values >= sign * reach], np.nan)[0] for time_s, values in models])
+        named = [latest(_series(m, HOME, name), t)[0] for m, t in zip(own, times_s[:, None], strict=True)]
+        reached = f"{np.isfinite(times_s).sum()} of {len(own)}"
+        rows.append([label, _between(times_s / second), reached, _between(np.array(named))])
     heads = ["variant", f"time to it ({unit})", "seeds that reach it", "homes named by then (%)"]
     says = (
         "Simulated time until the server first has such a model: mean over the seeds that reach it, with a 95 % "

@@ -267,10 +267,10 @@ def spread(look: CurveStyle, x: Places, values: Interval, n: IntArray, unit: str
     return traces
 
 
-def marks(look: CurveStyle, x: Places, y: np.ndarray, texts: Sequence[str], **more: object) -> Figure:
+def marks(look: CurveStyle, x: Places, y: ArrayLike, texts: Sequence[str], **more: object) -> Figure:
     """A mark for each point, named in the hover text."""
     return {
-        **line(look, x, y), "mode": "markers", "text": texts, "hovertemplate": "%{text}<extra></extra>",
+        **line(look, x, np.asarray(y)), "mode": "markers", "text": texts, "hovertemplate": "%{text}<extra></extra>",
         "marker": {"symbol": look.symbol, "size": 9, "color": look.color}, **more,
     }  # fmt: skip
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -32,12 +33,11 @@ from scenarios.app.report.plot import (
 )
 from scenarios.app.report.replay import replay_chapter
 from scenarios.app.report.tables import head, last_chapters
-from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.folder import SHOWN, read_json
 from scenarios.app.results.read import SWEEP, Run
 from scenarios.app.results.statistics import counted, figure_text, quantile
 from scenarios.app.results.tuning_folder import WINNER_HEADS, failed_lines, set_line, tuning_lines, winner_rows
-from scenarios.app.study import Record
+from scenarios.app.study import Fields, Record
 from scenarios.app.study.describe import flow
 
 # Tol's colours, distinguishable with colour blindness; no attack has one of them
@@ -163,13 +163,15 @@ BEST = CurveStyle("best", PALETTE[1], "diamond")
 Found = Record
 Groups = Sequence[tuple[CurveStyle, Sequence[Found]]]
 """looks, and the rows (`settings`, `values`, `name`) drawn so"""
+PairOfAxes = tuple[str, str, Callable[[Found], float | str]]
+"""key of the value that is drawn, heading, and x of a row"""
 
 
 def of_settings(key: str, title: str, caption: str, groups: Groups) -> Panel:
     """A pair of axes for each setting: its value, and the figure `key` of each row."""
     names = dict.fromkeys(name for _, rows in groups for row in rows for name in row["settings"])
     axes = [(key, plain(name), lambda row, name=name: _at(row["settings"][name])) for name in names]
-    return _panel(f"settings-{key}", title, caption, groups, axes, "value")
+    return _panel(Panel(f"settings-{key}", title, caption), groups, axes, "value")
 
 
 def tradeoff_panel(found: Found) -> Panel:
@@ -177,11 +179,11 @@ def tradeoff_panel(found: Found) -> Panel:
     first, *others = [o["key"] for o in found["objectives"]]
     caption = "Marked as best is the front: no other trial is as good in every objective and better in one."
     axes = [(key, "", lambda row: row["values"][first]) for key in others]
-    return _panel("front", "Trade-off", caption, groups(found), axes, plain(first))
+    return _panel(Panel("front", "Trade-off", caption), groups(found), axes, plain(first))
 
 
-def _panel(key: str, title: str, caption: str, groups: Groups, axes: Sequence[object], x_title: str) -> Panel:
-    """Marks of all rows; axes: key of the value that is drawn, heading, x of a row."""
+def _panel(panel: Panel, groups: Groups, axes: Sequence[PairOfAxes], x_title: str) -> Panel:
+    """The panel with marks of all rows."""
     cells = []
     for value, heading, x in axes:
         traces = [
@@ -191,8 +193,8 @@ def _panel(key: str, title: str, caption: str, groups: Groups, axes: Sequence[ob
         ]  # fmt: skip
         cells.append(Axes(value, traces, heading, near=True))
     if not any(cell.traces for cell in cells):
-        return Panel(key, title, "No trial finished.")
-    return Panel(key, title, caption, mosaic(cells, {"title": x_title}, closest=True))
+        return replace(panel, caption="No trial finished.")
+    return replace(panel, figure=mosaic(cells, {"title": x_title}, closest=True))
 
 
 def groups(found: Found) -> list[tuple[CurveStyle, list[Found]]]:
@@ -214,7 +216,7 @@ def draws_panels(folder: Path, runs: Sequence[tuple[str, Found, Found]]) -> list
     drawn = read_json(folder / SWEEP).get("drawn") if what_is(folder / SWEEP) else None
     caption = "One mark per run: the figure of its model against each key that was drawn at random."
     panels = []
-    for key in (keys.RMSE.of(), keys.ACCURACY.of(), keys.RANK_CORRELATION.of()):
+    for key in ("utility.rmse_db", "utility.accuracy_percent", "utility.rank_correlation"):
         rows = [
             {"name": name, "values": summary,
              "settings": {str(path): _within(study, str(path)) for path in drawn or []}}
@@ -225,7 +227,7 @@ def draws_panels(folder: Path, runs: Sequence[tuple[str, Found, Found]]) -> list
     return panels
 
 
-def _within(study: object, path: str) -> object:
+def _within(study: Fields, path: str) -> object:
     """The value at a dotted path."""
     for name in path.split("."):
         study = study[int(name)] if isinstance(study, list) else study.get(name)

@@ -11,7 +11,6 @@ from netsim.units import BoolArray, FloatArray, IntArray
 from scenarios.app.report.plot import Chapter, looks, packed, rendered
 from scenarios.app.results.read import Run, Table, where
 from scenarios.app.results.statistics import counted, span_text
-from scenarios.app.results.summary_keys import ACCURACY, CONSTANT_RMSE, RMSE
 from scenarios.app.study import Fields
 
 FINEST_M = 0.5
@@ -129,7 +128,7 @@ def replay_chapter(run: Run) -> Chapter:
         "ues": [str(name) for name in run.tables["ues"]["name"][: len(tables["ues"]["home_x_m"])]],
         "attacks": [{"name": look.name, "color": look.color} for look in looks(run.attacks)],
         "stations": stations,
-        "final": {"rmse_db": run.summary.get(RMSE.of()), "constant_rmse_db": run.summary.get(CONSTANT_RMSE.of())},
+        "final": {name: run.summary.get(f"utility.{name}") for name in ("rmse_db", "constant_rmse_db")},
     }  # fmt: skip
     return Chapter("map", "Map", [stage], {"replay-data": packed(meta, arrays)})
 
@@ -141,7 +140,7 @@ def drawn_tables(run: Run) -> tuple[dict[str, Table], list[str]]:
     cells = [name for name, *_ in run.stations]
     names = {
         "attack": run.attacks, "cell": cells, "base_station": cells, "quantity": ["centroid", "place", "plain"],
-        "fate": ["arrived"], "name": [ACCURACY.of().removeprefix("utility.")],
+        "fate": ["arrived"], "name": ["accuracy_percent"],
     }  # fmt: skip
     leakage = run.tables["leakage"]
     hits = {place: leakage[f"{place}_named_m"] <= run.hit_radius_m for place in ("home", "work")}

@@ -50,7 +50,6 @@ from scenarios.app.report.plot import (
 from scenarios.app.report.radio_page import radio, service
 from scenarios.app.report.replay import replay_chapter
 from scenarios.app.report.tables import density_panels, head, last_chapters, obstacle_panels, records_table
-from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.attacks import Truth, stated_reliability
 from scenarios.app.results.read import (
     FILTER,
@@ -135,8 +134,8 @@ def single(run: Run) -> str:
 
 def run_chapters(run: Run) -> list[Chapter]:
     """All figures of a run by what they are about."""
-    leaks = LEAKAGE if run.summary.get(keys.ACCURACY.of()) is None else ()
-    densities = density_panels(run.surfaces) if keys.RANK_CORRELATION.key in run.summary else []
+    leaks = LEAKAGE if run.summary.get("utility.accuracy_percent") is None else ()
+    densities = density_panels(run.surfaces) if "utility.rank_correlation" in run.summary else []
     spent = records_table(_ACCOUNTS, worst_accounts(run.tables["privacy"]))
     return [
         Chapter("leakage", "Leakage", [panel for chart in leaks for panel in chart.panels(run)]),

@@ -30,7 +30,6 @@ from scenarios.app.report.plot import (
     plain,
     table,
 )
-from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.folder import MANIFEST, PAGE, read_json
 from scenarios.app.results.gathered import differences
 from scenarios.app.results.read import Run, Table, part, read_surfaces
@@ -196,8 +195,8 @@ def head(run: Run) -> Fields:
     """The first section of the page of a run: answer, warnings, main figures."""
     of = lines([run.summary])
     manifest = run.manifest
-    n_ue = run.summary.get(keys.UES_COUNT.of()) or len(run.tables["ues"]["ue"])
-    counts = ((n_ue, "UE"), (run.summary.get(keys.ROUNDS_PLAYED.of()), "round"))
+    n_ue = run.summary.get("ues.count") or len(run.tables["ues"]["ue"])
+    counts = ((n_ue, "UE"), (run.summary.get("rounds.played"), "round"))
     below = [f"seed {manifest.seed}", *(counted(n, what) for n, what in counts if n)]
     if run.study.get("paper"):
         below.insert(0, str(run.study["paper"]))

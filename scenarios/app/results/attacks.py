@@ -23,7 +23,6 @@ from netsim.clock import DAY_S
 from netsim.columns import row_id
 from netsim.geometry import Area
 from netsim.units import BoolArray, FloatArray
-from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.read import Table, one, where
 from scenarios.app.results.statistics import half_width, mean_of, row_numbers
 from scenarios.app.study import Record
@@ -36,8 +35,8 @@ def named_share(summary: Record, name: str) -> float | None:
     """Mean of the shares in percent of homes, of workplaces, and of UEs without a home of their places of most time
     that an attack names at the end; None where there is no place to name.
     """
-    shares = (keys.HOME_LOCATED, keys.WORK_LOCATED, keys.DENSEST_LOCATED)
-    known = [value for key in shares if (value := summary.get(key.of(name))) is not None and not isnan(value)]
+    shares = [summary.get(f"attack.{name}.{place}_located.percent") for place in ("home", "work", "densest")]
+    known = [share for share in shares if share is not None and not isnan(share)]
     return sum(known) / len(known) if known else None
 
 
@@ -157,7 +156,7 @@ class Truth:
     def hits(self, named_m: FloatArray) -> BoolArray:
         """What named places (k, 2), NaN where there is none, find of each UE: (n, 3)."""
         away_m = np.linalg.norm(named_m - self.place_m[:, :, None], axis=-1)  # (n, place, named)
-        return _and_both((away_m <= self.hit_radius_m).any(axis=2))
+        return _and_both(np.any(away_m <= self.hit_radius_m, axis=2))
 
 
 def _and_both(flags: np.ndarray) -> BoolArray:
@@ -279,7 +278,7 @@ def claim_rows(estimates: Table, links: Table, hit_radius_m: float) -> dict[str,
             away_m = np.hypot(*(now_m - np.column_stack([said["x_m"], said["y_m"]])).T)
             of["near"] = one(auc=near_auc(said["weight"], away_m))
         else:
-            then_m = np.array([place_m.get(before.get(visits[k]), nowhere) for k in mine])
+            then_m = np.array([place_m.get(before.get(visits[k], nowhere), nowhere) for k in mine])
             of["moved"] = one(auc=moved_auc(said["weight"], np.hypot(*(now_m - then_m).T), hit_radius_m))
     return of
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -157,7 +157,7 @@ def _point(globe: Globe, x_m: float, y_m: float, **properties: object) -> Featur
     return _feature("Point", globe.lon_lat(np.array([[x_m, y_m]]))[0], **properties)
 
 
-def _feature(shape: str, coordinates: list[object], **properties: object) -> Feature:
+def _feature(shape: str, coordinates: Sequence[object], **properties: object) -> Feature:
     return {"type": "Feature", "geometry": {"type": shape, "coordinates": coordinates}, "properties": properties}
 
 

@@ -39,7 +39,7 @@ from scenarios.app.results.folder import (
     table_path,
 )
 from scenarios.app.results.marker import marked
-from scenarios.app.results.summary_keys import ERROR_MEDIAN
+from scenarios.app.results.summary_keys import BY_KEY
 from scenarios.app.study import Fields
 from scenarios.app.study.yaml_document import read
 
@@ -142,7 +142,8 @@ class Run:
     @property
     def attacks(self) -> list[str]:
         """Names of the attacks, in the order of the records."""
-        summarised = [name for key in self.summary if (name := ERROR_MEDIAN.name_in(key)) is not None]
+        names = map(BY_KEY["attack.NAME.centroid_error_m.median"].name_in, self.summary)
+        summarised = [name for name in names if name is not None]
         return list(dict.fromkeys([*map(str, self.tables["leakage"]["attack"]), *summarised]))
 
     @cached_property

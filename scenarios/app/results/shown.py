@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -14,11 +14,10 @@ import numpy as np
 from netsim.channel_card import card_lines
 from netsim.errors import BadInput, one_line
 from netsim.safe import what_is
-from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.folder import read_json, read_summary
 from scenarios.app.results.read import SWEEP, Manifest, Table, checked_table, where
 from scenarios.app.results.statistics import Quartiles, counted, figure_text, quartiles_of
-from scenarios.app.results.summary_keys import DIVERGED, declaration
+from scenarios.app.results.summary_keys import BY_KEY, declaration
 from scenarios.app.results.table import (
     AT_CHANCE,
     FOUND,
@@ -138,7 +137,7 @@ def every_figure(summary: Summary) -> list[str]:
     return drawn(["key", "value", "unit"], rows, right=(1,), whole=(0, 1, 2))
 
 
-def value_text(value: object, unit: str = "") -> str:
+def value_text(value: float | None, unit: str = "") -> str:
     """A value of a summary for people; unit: as in figure_text."""
     if value is None:
         return "–"
@@ -178,7 +177,7 @@ def warnings(summary: Summary) -> list[str]:
         f"curation {step} never found a cluster and kept one random sample instead; raise eps_m, lower min_samples, or "
         "give rounds more samples"
         for key, share in summary.items()
-        if (step := keys.FALLBACK.name_in(key)) and share == 100
+        if (step := BY_KEY["curation.NAME.fallback.percent"].name_in(key)) and share == 100
     ]
     if overflowed := summary.get("updates.non_finite"):
         found.append(
@@ -186,7 +185,7 @@ def warnings(summary: Summary) -> list[str]:
             "smaller learning_rate of learning.learner, or fewer local steps"
         )
     if refused := summary.get("refused.everybody_rounds"):
-        reasons = ", ".join(filter(None, map(keys.REFUSED_REASON.name_in, summary)))
+        reasons = ", ".join(filter(None, map(BY_KEY["refused.reason.NAME"].name_in, summary)))
         found.append(f"all UEs refused in {refused} of {counted(rounds, 'round')}{f' ({reasons})' if reasons else ''}")
     if sent and summary.get("updates.decoded.percent") == 0:
         found.append("no update was decoded: the model was not trained, and no attack received anything")
@@ -223,12 +222,12 @@ def _nothing_learned(summary: Summary) -> str:
 # -- several labels
 
 
-def by_label(runs: Sequence[tuple[str, Summary]]) -> dict[str, list[Line]]:
-    """The lines of each label, as `compared`."""
+def labels_of(runs: Iterable[tuple[str, Summary]]) -> dict[str, list[Summary]]:
+    """Label -> the summaries of its runs."""
     labels: dict[str, list[Summary]] = {}
     for label, summary in runs:
         labels.setdefault(label, []).append(summary)
-    return compared(labels)
+    return labels
 
 
 def compared(labels: Mapping[str, Runs]) -> dict[str, list[Line]]:
@@ -244,7 +243,7 @@ def compared(labels: Mapping[str, Runs]) -> dict[str, list[Line]]:
 
 def sweep_lines(runs: Sequence[tuple[str, Summary]]) -> list[str]:
     """The answer of several labels, and a table with a row for each; nothing for more than 40."""
-    every = by_label(runs)
+    every = compared(labels_of(runs))
     titles = list(dict.fromkeys(one.title for of in every.values() for one in of if one.verdict or not one.attack))
     if len(every) > MOST_ROWS or not titles:
         return []
@@ -325,7 +324,7 @@ def meaning(key: str) -> str:
 def over_seeds(runs: Sequence[Record], key: str) -> Quartiles:
     """Quartiles of a value; a centroid error that is missing because estimates diverged counts as infinite."""
     head, error, _ = key.partition(".centroid_error_m.")
-    lost = DIVERGED.of(head.partition(".")[2]) if error else ""
+    lost = f"{head}.diverged.percent" if error else ""
     return quartiles_of(np.inf if run.get(key) is None and (run.get(lost) or 0) > 0 else run.get(key) for run in runs)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from netsim.columns import row_id
 from netsim.units import FloatArray
@@ -67,7 +66,7 @@ Quartiles = tuple[float, float, float]
 """Lower quartile, median, upper quartile."""
 
 
-def half_width(values: ArrayLike) -> float:
+def half_width(values: FloatArray | list[float]) -> float:
     """Half of the 95 % interval of a mean, by Student's t; NaN for one value."""
     from scipy.stats import t
 

@@ -143,35 +143,7 @@ def _name_in(pattern: Measure, key: str) -> str | None:
 _TEXT = resources.files(__package__).joinpath("measures.toml").read_text(encoding="utf-8")
 KEYS = TypeAdapter(tuple[Measure, ...]).validate_python(tomllib.loads(_TEXT)["measure"])
 """all of them, in the order of the file; of a key that fits several the first counts"""
-_BY_KEY = {measure.key: measure for measure in KEYS}
-
-ROUNDS_PLAYED = _BY_KEY["rounds.played"]
-UES_COUNT = _BY_KEY["ues.count"]
-REFUSED_REASON = _BY_KEY["refused.reason.NAME"]
-RMSE = _BY_KEY["utility.rmse_db"]
-CONSTANT_RMSE = _BY_KEY["utility.constant_rmse_db"]
-CENTRAL_RMSE = _BY_KEY["utility.central_rmse_db"]
-USEFUL = _BY_KEY["utility.useful"]
-RANK_CORRELATION = _BY_KEY["utility.rank_correlation"]
-ACCURACY = _BY_KEY["utility.accuracy_percent"]
-CONSTANT_ACCURACY = _BY_KEY["utility.constant_accuracy_percent"]
-UTILITY = _BY_KEY["utility.NAME"]
-FALLBACK = _BY_KEY["curation.NAME.fallback.percent"]
-AREA_CENTRE_ERROR = _BY_KEY["baseline.area_centre.error_m.median"]
-ERROR_MEDIAN = _BY_KEY["attack.NAME.centroid_error_m.median"]
-DIVERGED = _BY_KEY["attack.NAME.diverged.percent"]
-HOME_LOCATED = _BY_KEY["attack.NAME.home_located.percent"]
-WORK_LOCATED = _BY_KEY["attack.NAME.work_located.percent"]
-DENSEST_LOCATED = _BY_KEY["attack.NAME.densest_located.percent"]
-UNIFORM, OTHERS, SHUFFLED = (
-    tuple(_BY_KEY[key.replace("PLACE", place)] for place in ("home", "work", "both"))
-    for key in (
-        "baseline.uniform.PLACE_located.percent",
-        "baseline.others.PLACE_located.percent",
-        "attack.NAME.PLACE_located.shuffled.percent",
-    )
-)
-"""by home, work and both"""
+BY_KEY = {measure.key: measure for measure in KEYS}
 
 
 def declaration(key: str) -> Measure | None:

@@ -25,7 +25,7 @@ from math import isfinite, isnan
 import numpy as np
 
 from scenarios.app.results.statistics import MEANINGFUL, figure_text, half_width, wilson
-from scenarios.app.results.summary_keys import CONSTANT_RMSE, KEYS, NAME, RMSE, Measure, Rule
+from scenarios.app.results.summary_keys import KEYS, NAME, Measure, Rule
 from scenarios.app.study import Record
 
 GOOD = "good"
@@ -208,7 +208,9 @@ def _diverged(run: Summary, key: str) -> bool:
     head, error, _ = key.partition(".centroid_error_m.")
     if error:
         return (run.get(f"{head}.diverged.percent") or 0) > 0
-    return key.endswith(".epsilon.max") or (key == RMSE.key and run.get(CONSTANT_RMSE.key) is not None)
+    return key.endswith(".epsilon.max") or (
+        key == "utility.rmse_db" and run.get("utility.constant_rmse_db") is not None
+    )
 
 
 def _line(measure: Measure, name: str, runs: Runs) -> Line:

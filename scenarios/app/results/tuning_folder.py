@@ -14,12 +14,12 @@ from pydantic import BaseModel, Field
 
 from netsim.errors import BadInput, one_line
 from netsim.safe import what_is
-from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.folder import MOST_TOLD, csv_text, read_json
 from scenarios.app.results.marker import marked
 from scenarios.app.results.read import checked
 from scenarios.app.results.shown import drawn
 from scenarios.app.results.statistics import counted, figure_text
+from scenarios.app.results.summary_keys import BY_KEY, declaration
 from scenarios.app.study import Fields, Record
 from scenarios.app.study.describe import flow, nearest
 
@@ -122,8 +122,8 @@ def goals(objectives: Sequence[str], directions: Sequence[str], constraints: Seq
     if len(set(objectives)) < len(objectives):
         raise BadInput("--objective: a key stands twice; leave one of them out")
     for option, key in of.named:
-        if keys.declaration(key) is None and not of_training(key):
-            raise unknown(option, key, [one.key for one in keys.KEYS])
+        if declaration(key) is None and not of_training(key):
+            raise unknown(option, key, list(BY_KEY))
     return of
 
 

@@ -20,7 +20,6 @@ from fl.attacks import ATTACKS
 from fl.attacks.base import Attack
 from netsim.errors import BadInput, RunsFailed
 from netsim.rng import Streams
-from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.attacks import named_share
 from scenarios.app.results.folder import FAILURES, read_failures, read_summary
 from scenarios.app.results.marker import held
@@ -95,7 +94,7 @@ def _met(written: Sequence[Record], candidates: Sequence[Record], summary: Recor
     if None in found.values():
         goal = "centroid error, m"
         sign = 1.0
-        found = dict(enumerate(summary.get(keys.ERROR_MEDIAN.of(name)) for name in names))
+        found = dict(enumerate(summary.get(f"attack.{name}.centroid_error_m.median") for name in names))
     gain = {k: value for k, value in found.items() if value is not None}
     order = sorted(gain, key=lambda k: sign * gain[k])
     if not order:
