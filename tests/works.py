@@ -6,8 +6,7 @@ import time
 
 from netsim.errors import BadInput
 from netsim.record import write_json
-from scenarios.app.results.folder import MANIFEST, RESULTS, SUMMARY
-from scenarios.app.results.marker import held
+from scenarios.app.results.folder import MANIFEST, RESULTS, SUMMARY, held
 from scenarios.app.run.job import Job, JobKind
 
 

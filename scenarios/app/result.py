@@ -20,9 +20,6 @@ from scenarios.app.study import Record
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-    from scenarios.app.report.plot import Panel
-    from scenarios.app.results.read import Run
-
 
 def show_page(page: Path) -> bool:
     """Open a page in the browser; whether one took it."""
@@ -88,10 +85,11 @@ class Result(Record):
         """The figures of its page as plotly's, by the name that they have there."""
         from plotly.graph_objects import Figure
 
+        from scenarios.app.report.run_page import chapters
         from scenarios.app.results.read import load
 
-        panels = _panels(load(self.folder))
-        return {panel.key: Figure(panel.figure) for panel in panels if panel.figure is not None}
+        panels = [panel for chapter in chapters(load(self.folder)) for panel in chapter.panels]
+        return {panel.key: Figure(panel.figure) for panel in panels}
 
     @property
     def page(self) -> Path:
@@ -113,12 +111,3 @@ class Result(Record):
         heading, *lines = run_lines(self.folder, str(self.folder / PAGE))
         text = html.escape("\n".join(lines))
         return f"<p><b>{html.escape(str(self.folder))}</b>{html.escape(heading)}</p><pre>{text}</pre>"
-
-
-def _panels(run: Run) -> list[Panel]:
-    """The figures of a run's page."""
-    if run.manifest.radio:
-        from scenarios.app.report.radio_page import radio_chapters as chapters_of
-    else:
-        from scenarios.app.report.run_page import run_chapters as chapters_of
-    return [panel for chapter in chapters_of(run) for panel in chapter.panels]

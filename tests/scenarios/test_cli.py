@@ -13,7 +13,7 @@ from conftest import TINY
 
 from scenarios.app.cli import ask
 from scenarios.app.cli.commands import main, parser
-from scenarios.app.results.marker import held
+from scenarios.app.results.folder import held
 
 ROOT = Path(__file__).parents[2]
 SHORT = ["--set", "world.duration_s=259200", "--set", "learning.round_s=86400", "--set", "learning.learner.hidden=[8]"]

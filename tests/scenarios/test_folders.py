@@ -16,7 +16,7 @@ from netsim.errors import BadInput
 from netsim.record import Recorder
 from scenarios.app.cli.commands import main
 from scenarios.app.results import marker
-from scenarios.app.results.marker import MARKER, held, marked
+from scenarios.app.results.folder import MARKER, held, marked
 from scenarios.app.run.runner import run
 
 ROOT = Path(__file__).parents[2]
@@ -133,7 +133,7 @@ def test_never_two_hold_a_folder(tmp_path, monkeypatch):
 
 def test_a_lock_ends_with_its_owner(tmp_path):
     code = (
-        "import sys, time\nfrom pathlib import Path\nfrom scenarios.app.results.marker import held\n"
+        "import sys, time\nfrom pathlib import Path\nfrom scenarios.app.results.folder import held\n"
         "with held(Path(sys.argv[1]), 'run', lambda: None):\n    print('held', flush=True)\n    time.sleep(60)\n"
     )
     command = [sys.executable, "-c", code, str(tmp_path / "r")]

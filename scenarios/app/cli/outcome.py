@@ -32,11 +32,11 @@ from scenarios.app.results.folder import (
     TRAINING,
     failure_lines,
     finished_manifest,
+    marked,
     read_failures,
     read_json,
     read_summary,
 )
-from scenarios.app.results.marker import marked
 from scenarios.app.results.read import RUNS, SWEEP, Manifest, finished, listed, load
 from scenarios.app.results.shown import adapted_lines, fitted, read_adapted, run_lines, sweep_lines
 from scenarios.app.results.statistics import counted, figure_text

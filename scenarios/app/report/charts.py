@@ -181,7 +181,7 @@ def attacked(name: str) -> Law:
 
 def ratio(part: FloatArray, whole: FloatArray) -> FloatArray:
     """One column (n, 1) of quotients; NaN where the whole (n,) is none."""
-    return np.divide(part, whole, out=np.full(len(whole), np.nan), where=whole > 0)[:, None]
+    return np.asarray(np.divide(part, whole, out=np.full(len(whole), np.nan), where=whole > 0)[:, None])
 
 
 def mean(of: Law) -> Law:

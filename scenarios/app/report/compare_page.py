@@ -51,7 +51,7 @@ from scenarios.app.report.plot import (
     table,
     wide,
 )
-from scenarios.app.report.radio_page import Curves, curves, distributions, draws_panels
+from scenarios.app.report.run_page import Curves, curves, distributions
 from scenarios.app.report.tables import (
     adapted_table,
     compared_densities,
@@ -61,6 +61,7 @@ from scenarios.app.report.tables import (
     model_line,
     variants_table,
 )
+from scenarios.app.report.training_page import draws_panels
 from scenarios.app.results.folder import STUDY, read_json
 from scenarios.app.results.gathered import Gathered, drawn_sentence
 from scenarios.app.results.read import SWEEP, Manifest, Run, load

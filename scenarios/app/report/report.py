@@ -15,12 +15,10 @@ from netsim.safe import OURS_MOST_BYTES, content, remove_parts, what_is
 from scenarios.app.claims.claim import FAILS, HOLDS, OPEN, Verdict
 from scenarios.app.report.compare_page import command_of, comparison
 from scenarios.app.report.plot import GENERATOR, Cell, Chapter, Mark, block, page, table
-from scenarios.app.report.radio_page import radio_single, tuning_page
 from scenarios.app.report.run_page import single
-from scenarios.app.report.training_page import train_page
-from scenarios.app.results.folder import MANIFEST, PAGE, SUMMARY, read_failures
+from scenarios.app.report.training_page import train_page, tuning_page
+from scenarios.app.results.folder import MANIFEST, PAGE, SUMMARY, marked, read_failures
 from scenarios.app.results.gathered import Gathered, gathered, of_sweep, side_by_side
-from scenarios.app.results.marker import marked
 from scenarios.app.results.read import RUNS, SWEEP, load
 from scenarios.app.results.trainings import trainings
 from scenarios.app.results.tuning_folder import is_tuning, read_tuning
@@ -48,8 +46,7 @@ def report(folder: Path, pages: bool = False) -> Path:
     elif (what_is(folder / MANIFEST) or marked(folder) == "run") and not (
         what_is(folder / RUNS) or what_is(folder / SWEEP)
     ):
-        run = load(folder)
-        text = radio_single(run) if run.manifest.radio else single(run)
+        text = single(load(folder))
     else:
         text = _swept(folder, pages)
     return written(folder / PAGE, text)

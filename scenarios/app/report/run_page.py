@@ -1,8 +1,8 @@
-"""The page of a run: its head, charts over rounds by chapter, and figures that have another axis."""
+"""The page of a run or of a radio study: charts over rounds by chapter, and figures that have another axis."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from scenarios.app.report.charts import (
     NEARER,
     SMALLEST_M,
     SW1,
+    UPLINK,
     WORK,
     Beside,
     Chart,
@@ -47,10 +48,10 @@ from scenarios.app.report.plot import (
     page,
     table,
 )
-from scenarios.app.report.radio_page import radio, service
 from scenarios.app.report.replay import replay_chapter
 from scenarios.app.report.tables import density_panels, head, last_chapters, obstacle_panels, records_table
 from scenarios.app.results.attacks import Truth, stated_reliability
+from scenarios.app.results.folder import SHOWN
 from scenarios.app.results.read import (
     FILTER,
     KINDS,
@@ -66,7 +67,7 @@ from scenarios.app.results.read import (
     where,
 )
 from scenarios.app.results.shown import worst_accounts
-from scenarios.app.results.statistics import counted, figure_text
+from scenarios.app.results.statistics import counted, figure_text, quantile
 from scenarios.app.results.summary import arrived, durations_s
 
 _ACCOUNTS = "Privacy accounts of the UE that spent most"
@@ -128,8 +129,13 @@ PRIVACY = Chart(
 
 
 def single(run: Run) -> str:
-    """The page of one run that learns."""
-    return page(run.manifest.title, [replay_chapter(run), *run_chapters(run), *last_chapters(run)], **head(run))
+    """The page of one run."""
+    return page(run.manifest.title, [replay_chapter(run), *chapters(run), *last_chapters(run)], **head(run))
+
+
+def chapters(run: Run) -> list[Chapter]:
+    """All figures and tables by what they are about."""
+    return radio_chapters(run) if run.manifest.radio else run_chapters(run)
 
 
 def run_chapters(run: Run) -> list[Chapter]:
@@ -346,3 +352,115 @@ STALENESS = Chart(
     "How many times the model had changed since the updates of a merge began from it.",
     by=one_curve("mean over the updates of the merge"), height=260,
 )  # fmt: skip
+
+
+# -- the radio, and a study of it alone
+
+# Tol's colours, distinguishable with colour blindness; no attack has one of them
+SEEN = CurveStyle("line of sight", "#44AA99")
+HIDDEN = CurveStyle("no line of sight", "#882255", "diamond")
+SELECTED = {
+    "all": CurveStyle("all samples", DARK),
+    "indoor": CurveStyle("indoors", PALETTE[1], dash="longdash"),
+    "outdoor": CurveStyle("outdoors", PALETTE[0], dash="dot"),
+}
+MOST_LINKS = 2000
+Curves = Mapping[str, FloatArray]
+"""quantity -> quantiles (101,) from 0 % to 100 %"""
+
+
+def radio(run: Run) -> Panel:
+    """RSRP by distance, in line of sight and without."""
+    key = "radio"
+    title = "Radio links at sampled outdoor places, by distance"
+    ground = run.ground
+    if run.replayed:
+        return Panel(key, title, "The RSRP was read from a trace; no radio was modelled.")
+    if "rsrp_dbm" not in ground:
+        return Panel(key, title, "This run recorded no radio map.")
+    good = np.isfinite(ground["rsrp_dbm"]) & (ground["distance_m"] > 0)
+    # whole places are left out, so that each base station keeps its share of the dots
+    good &= (np.arange(len(good)) % (-(-good.size // MOST_LINKS)) == 0)[:, None]
+    traces = list[Figure]()
+    for look, sight in ((SEEN, 1.0), (HIDDEN, 0.0)):
+        dots = good & (ground["los"] == sight)
+        if dots.any():
+            marker = {"size": 4, "color": look.color, "opacity": 0.4, "symbol": look.symbol}
+            distance_m = numbers(ground["distance_m"][dots])
+            rsrp_dbm = ground["rsrp_dbm"][dots]
+            traces.append(line(look, distance_m, rsrp_dbm, mode="markers", marker=marker))
+    if not traces:
+        return Panel(key, title, "There is no outdoor place, so no link was sampled.")
+    caption = (
+        f"Mean received power without small-scale fading, from {counted(good.shape[1], 'base station')} at "
+        f"{counted(len(good), 'place')}. A dot is a link."
+    )
+    x_axis: Figure = {"type": "log", "title": "distance (m)"}
+    return Panel(key, title, caption, mosaic([Axes("RSRP (dBm)", traces, near=True)], x_axis, 380, closest=True))
+
+
+SERVICE = Chart(
+    "service", "Uplink over rounds: decoded updates, latency, energy, SINR", UPLINK,
+    "The more updates arrive in time, the more the model learns and the attacker sees. Latency is from the request to "
+    "the last bit. Energy is that of all uplinks and all training of the round.",
+    "The uplink is ideal, or no SINR was recorded.", by=lambda run: [CurveStyle("all UEs", DARK)],
+)  # fmt: skip
+
+
+def service(run: Run) -> Panel:
+    """Decoded updates, latency, energy and SINR of each round."""
+    if not np.isfinite(run.rows("links")["sinr_db"]).any():
+        return Panel(SERVICE.key, SERVICE.title, SERVICE.missing)
+    return SERVICE.panels(run)[0]
+
+
+MOST_PAIRS = 10  # of cells, in the table of handovers
+
+
+def radio_chapters(run: Run) -> list[Chapter]:
+    """All figures and tables of a radio study by what they are about."""
+    received = [distributions([(look, [curves(run, name)]) for name, look in SELECTED.items()]), radio(run)]
+    return [Chapter("samples", "What UEs receive", received), Chapter("handover", "Handover", [_pairs(run)])]
+
+
+def curves(run: Run, selection: str = "all") -> Curves:
+    """The distributions of one selection of samples."""
+    cdf = run.tables["radio_cdf"]
+    mine = cdf["selection"] == selection
+    return {name: cdf["value"][mine & (cdf["quantity"] == name)] for name in SHOWN}
+
+
+def distributions(shown: Sequence[tuple[CurveStyle, Sequence[Curves]]]) -> Panel:
+    """Cumulative distributions of all quantities; of several runs the median of each quantile."""
+    title = "Distributions over UEs and time"
+    cells = list[Axes]()
+    for name, (word, unit, factor) in SHOWN.items():
+        traces = list[Figure]()
+        for look, runs in shown:
+            known = np.array([run[name] for run in runs if len(run[name])])
+            if np.isfinite(known).any():
+                x = numbers(factor * quantile(known.T, 0.5))
+                percent = np.linspace(0.0, 100.0, known.shape[1])
+                hover = f"%{{y:.0f}} % up to %{{x:.3~r}} {unit}"
+                traces.append(line(look, x, percent, mode="lines", hovertemplate=hover))
+        if traces:
+            cells.append(Axes("samples (%)", traces, f"{word} ({unit})", percent=True))
+    if not cells:
+        return Panel("distributions", title, "There were no samples.")
+    caption = (
+        "Share of samples at most at a value; a sample is a UE that is present at a sampling time. Gain is antenna "
+        "gain minus path loss plus shadowing and, indoors, minus penetration loss; geometry is the power of the "
+        "serving cell over the sum of all others', SINR the same with noise. The rate is that of a UE that is given "
+        "the whole band of its cell (see the channel card). Of several seeds a line is the median of each quantile."
+    )
+    return Panel("distributions", title, caption, mosaic(cells, {}, 300, closest=True))
+
+
+def _pairs(run: Run) -> str:
+    """A table of the pairs of cells with the most handovers."""
+    rows = run.rows("handovers")
+    cells = np.array([rows["source"], rows["target"]], dtype=str)
+    pairs, number = np.unique(cells, axis=1, return_counts=True)
+    order = np.argsort(-number, kind="stable")[:MOST_PAIRS]
+    ordered: list[list[Cell]] = [[str(pairs[0, k]), int(number[k]), str(pairs[1, k])] for k in order]
+    return table("Handovers between cells, the most frequent first", ["from", "handovers", "to"], ordered)

@@ -11,6 +11,7 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
+from netsim.geometry import Area
 from netsim.safe import what_is
 from netsim.units import FloatArray
 from scenarios.app.report.plot import (
@@ -112,8 +113,8 @@ def _heat_axes(heat: Heat) -> Axes:
         "hovertemplate": f"%{{x:,.0f}} m east, %{{y:,.0f}} m north: %{{z:.3~r}} {heat.unit}<extra></extra>",
     }]  # fmt: skip
     if len(heat.mark_m):
-        x, y = numbers(heat.mark_m)
-        traces.append(marks(CurveStyle("UE", "#ffffff", "x"), [x], [y], ["UE"], showlegend=False))
+        x, y = heat.mark_m
+        traces.append(marks(CurveStyle("UE", "#ffffff", "x"), numbers([x]), [y], ["UE"], showlegend=False))
     return Axes("", traces, f"{heat.title}, {low} to {high} {heat.unit}", near=True)
 
 
@@ -142,13 +143,13 @@ def obstacle_panels(grid: Arrays) -> list[Panel]:
     """The four maps of a run that learns obstacles; nothing without a grid."""
     if not grid:
         return []
-    west, south, east, north = grid["area_m"]
     n_y, n_x = grid["made"].shape
-    x_m = west + (np.arange(n_x) + 0.5) * (east - west) / n_x
-    y_m = south + (np.arange(n_y) + 0.5) * (north - south) / n_y
+    area = Area(*grid["area_m"])
+    x_m = area.x_min_m + (np.arange(n_x) + 0.5) * area.side_m[0] / n_x
+    y_m = area.y_min_m + (np.arange(n_y) + 0.5) * area.side_m[1] / n_y
     maps = [
-        Heat("true obstacles", x_m, y_m, grid["roof_m"], "m"),
-        Heat("learned obstacles", x_m, y_m, grid["height_m"], "m"),
+        Heat(title, x_m, y_m, grid[name], "m")
+        for title, name in (("true obstacles", "roof_m"), ("learned obstacles", "height_m"))
     ]
     for title, name in (("gradient before any defense", "made"), ("gradient as received", "sent")):
         size = np.abs(grid[name])
@@ -164,10 +165,9 @@ def obstacle_panels(grid: Arrays) -> list[Panel]:
 def compared_densities(runs: Sequence[tuple[str, Path]]) -> Iterator[Panel]:
     """Answers and maps of the first run of each label; runs: labels and folders."""
     first = dict(reversed(runs))
-    every = [(label, read_surfaces(first[label])) for label in dict(runs)]
-    shown = [(label, of) for label, of in every if of][:_MOST_SHOWN]
-    answers = [density(label, of, "answer") for label, of in shown if "answer" in of]
-    if answers:
+    every = {label: read_surfaces(first[label]) for label in dict(runs)}
+    shown = [(label, of) for label, of in every.items() if of][:_MOST_SHOWN]
+    if answers := [density(label, of, "answer") for label, of in shown if "answer" in of]:
         caption = "The cross is the UE. With few waves many places are equally likely; with many one stands out."
         yield Panel("density-answers", "Answer of one UE", caption, heatmaps(answers))
     if shown:
@@ -197,32 +197,25 @@ def head(run: Run) -> Fields:
     manifest = run.manifest
     n_ue = run.summary.get("ues.count") or len(run.tables["ues"]["ue"])
     counts = ((n_ue, "UE"), (run.summary.get("rounds.played"), "round"))
-    below = [f"seed {manifest.seed}", *(counted(n, what) for n, what in counts if n)]
-    if run.study.get("paper"):
-        below.insert(0, str(run.study["paper"]))
-    warns = [*manifest.warnings]
-    if len(warns) > MOST_WARNINGS:
-        more = f"{counted(len(warns) - MOST_WARNINGS, 'more warning')} in manifest.json"
-        warns[MOST_WARNINGS:] = [more]
+    below = [str(run.study.get("paper") or ""), f"seed {manifest.seed}", *(counted(n, what) for n, what in counts if n)]
+    warns = manifest.warnings[:MOST_WARNINGS]
+    more = len(manifest.warnings) - len(warns)
+    warns += [f"{counted(more, 'more warning')} in manifest.json"] if more else []
     learning = part(run.study, "learning")
+    setting = {}
+    if learning:
+        threat = part(learning, "threat")
+        defenses = ", ".join(str(part(one).get("kind")) for one in learning.get("defenses") or [])
+        setting = {
+            "attacker": f"{threat.get('viewpoint')}, observes {threat.get('observes')}",
+            "defenses": defenses or "none: the server receives unmodified updates",
+        }
     return {
-        "below": "; ".join(below),
+        "below": "; ".join(filter(None, below)),
         "answers": [("Result", answer(of))] if learning else [],
         "warns": [*warnings(run.summary), *warns],
         "results": lines_table(of),
-        "facts": _setting(learning) | {name: text for name in GROUPS if (text := row([run.summary], name))},
-    }
-
-
-def _setting(learning: Fields) -> dict[str, str]:
-    """The attacker and the defenses of a run that learns."""
-    if not learning:
-        return {}
-    threat = part(learning, "threat")
-    defenses = [str(part(one).get("kind")) for one in learning.get("defenses") or []]
-    return {
-        "attacker": f"{threat.get('viewpoint')}, observes {threat.get('observes')}",
-        "defenses": ", ".join(defenses) or "none: the server receives unmodified updates",
+        "facts": setting | {name: text for name in GROUPS if (text := row([run.summary], name))},
     }
 
 
@@ -240,14 +233,14 @@ def leading(of: Sequence[Line]) -> Line | None:
 def lines_table(of: Sequence[Line]) -> Markup:
     """The table of results: what, value, and what is known of baseline, verdict and attack."""
     names, texts = table_rows(of)
-    rows: list[list[Cell]] = [
-        [title, Mark(result, one.value), baseline, verdict_mark(verdict), attack]
-        for one, (title, result, baseline, verdict, attack) in zip(of, texts, strict=True)
-    ]
-    kept = [k for k in range(len(names)) if any(of[k] for of in texts)]
+    kept = [k for k in range(len(names)) if any(row[k] for row in texts)]
+    rows = list[list[Cell]]()
+    for one, (title, result, baseline, verdict, attack) in zip(of, texts, strict=True):
+        cells: list[Cell] = [title, Mark(result, one.value), baseline, verdict_mark(verdict), attack]
+        rows.append([cells[k] for k in kept])
     heads = [names[k] or "measure" for k in kept]
     says = [VERDICTS] if "verdict" in heads else []
-    return table("Results", heads, [[cells[k] for k in kept] for cells in rows]) + block("paragraphs", says, "says")
+    return table("Results", heads, rows) + block("paragraphs", says, "says")
 
 
 def verdict_mark(verdict: str) -> Mark:
@@ -312,10 +305,12 @@ def variants_table(labels: Mapping[str, Runs], runs: Sequence[tuple[str, Path]],
         attacked = [line for line in own.values() if line.attack]
         leaks = {line.verdict for line in attacked}
         worst = next((v for v in (FOUND, INCONCLUSIVE, AT_CHANCE, PREVENTED) if v in leaks), "")
-        figures = [Mark(own[title].result, own[title].value) if title in own else np.nan for title in every]
-        attacks = ", ".join(dict.fromkeys(line.attack for line in attacked))
-        verdicts = [verdict_mark(worst), verdict_mark(model_verdict([*own.values()]))]
-        rows.append([label, *figures, *verdicts, attacks, _pages([path for of, path in runs if of == label], place)])
+        rows.append([
+            label, *(Mark(own[title].result, own[title].value) if title in own else np.nan for title in every),
+            verdict_mark(worst), verdict_mark(model_verdict([*own.values()])),
+            ", ".join(dict.fromkeys(line.attack for line in attacked)),
+            _pages([path for of, path in runs if of == label], place),
+        ])  # fmt: skip
     heads = ["variant", *every, "leakage", "model", "attack", "seeds"]
     base = [f"Baselines, {title}: {line.baseline}." for title, line in every.items() if line.baseline]
     main = table("Main figures of every variant", heads, rows, "variants")

@@ -1,19 +1,23 @@
-"""The page of a training, and its lines on a terminal: the agent beside baseline policies, its curve, an episode."""
+"""The page of a training and its lines on a terminal: the agent beside baselines, its curve, an episode; and that of a
+tuning.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
+from netsim.safe import what_is
 from netsim.units import FloatArray
 from rl.settings import ONE_STEP, OPTIMUM, ORACLE, RANDOM
 from scenarios.app.report.charts import median_line
 from scenarios.app.report.plot import (
     DARK,
+    GREY,
     PALETTE,
     Axes,
     Cell,
@@ -23,13 +27,16 @@ from scenarios.app.report.plot import (
     Panel,
     block,
     line,
+    marks,
     mosaic,
     packed,
     page,
+    plain,
     rendered,
     table,
 )
-from scenarios.app.results.folder import Failed, failure_lines, read_failures
+from scenarios.app.results.folder import Failed, failure_lines, read_failures, read_json
+from scenarios.app.results.read import SWEEP
 from scenarios.app.results.shown import drawn
 from scenarios.app.results.statistics import counted, figure_text, mean_text
 from scenarios.app.results.trainings import (
@@ -43,7 +50,9 @@ from scenarios.app.results.trainings import (
     probability_of_improvement,
     trainings,
 )
-from scenarios.app.study import Fields
+from scenarios.app.results.tuning_folder import WINNER_HEADS, failed_lines, set_line, tuning_lines, winner_rows
+from scenarios.app.study import Fields, Record
+from scenarios.app.study.describe import flow
 
 Bounds = dict[str, tuple[float, float, float]]
 """figure -> mean over rounds, half width of its interval over worlds, and bound"""
@@ -162,14 +171,12 @@ def _closed(seeds: Seeds, many: str) -> str:
     kept = [name for name in rules if all(verdict(*of) != "broken" for of in seeds.bounds(name).values())]
     best = min(kept or rules, key=lambda name: float(costs[name].mean()))
     gap = costs[best] - costs[ORACLE]
+    between = f"gap between the best rule ({best}) and the oracle"
     if not (gap > _TINY * np.abs(costs[best])).all():
-        return (
-            f"There is no gap between the best rule ({best}) and the oracle, at most {100 * _TINY:g} % of its cost: a "
-            "rule is the optimum here."
-        )
+        return f"There is no {between}, at most {100 * _TINY:g} % of its cost: a rule is the optimum here."
     share = mean_text(100 * (costs[best] - costs[agent]) / gap)
     worse = " The rule is better." if share.startswith("-") else ""
-    return f"The agent closes {share} % of the gap between the best rule ({best}) and the oracle{many}.{worse}"
+    return f"The agent closes {share} % of the {between}{many}.{worse}"
 
 
 def verdict(mean: float, half: float, at_most: float) -> str:
@@ -200,7 +207,7 @@ def policy_rows(seeds: Seeds) -> tuple[list[str], list[list[Cell]]]:
     """Heads and rows of all policies, the cheapest first: mean cost, the agent beside it, other figures, bounds."""
     means = means_of(seeds.trained)
     bounds = seeds.bounds(seeds.first.agent)
-    columns = [f for f in METRICS if f != "cost" and any(np.isfinite(m[f]).any() for m in means.values())]
+    columns = [f for f in METRICS[1:] if any(np.isfinite(m[f]).any() for m in means.values())]
     heads = ["policy", "cost", "agent less this", "lower in (probability)", *(_HEADS.get(f, f) for f in columns)]
     heads += [f"{f}, bound {figure_text(of[2])}" for f, of in bounds.items()]
     rows = list[list[Cell]]()
@@ -220,7 +227,7 @@ def _beside(seeds: Seeds, name: str) -> list[Cell]:
         return ["", ""]
     costs, others = paired(seeds.trained, name)
     gaps = costs - others
-    (chance, low, high) = probability_of_improvement(costs, others)
+    chance, low, high = probability_of_improvement(costs, others)
     wins = int((gaps < 0).sum())
     among = f", {low:.2f} to {high:.2f}" if gaps.size > 1 else ""
     less = Mark(mean_text(gaps.mean(axis=0)), float(gaps.mean()))
@@ -253,23 +260,22 @@ def episode_chapter(episode: EpisodeRead | None, seed: int) -> Chapter:
     """An episode round by round: for each policy its rounds with the rows of UEs; empty without an episode."""
     if episode is None or not episode.numbers:
         return Chapter("episode", "Episode", [])
-    scene = episode.scene
     numbers = episode.numbers
     policies = episode.policies
     rounds = {policy: [episode.rounds[policy, n] for n in numbers] for policy in policies}
-    ues = {policy: [[_known(row) for row in episode.ues.get((policy, n), ())] for n in numbers] for policy in policies}
+    ues = [[[*map(_known, episode.ues.get((policy, n), ()))] for n in numbers] for policy in policies]
     costs = [
         line(CurveStyle(policy, color), numbers, np.array([of["cost"] for of in rounds[policy]]))
         for policy, color in zip(policies, PALETTE, strict=False)
     ]
-    figure = mosaic([Axes("cost", costs)], {"title": "round"})
-    shown = (len({row["ue"] for of in episode.ues.values() for row in of}), len(numbers))
-    every = (int(scene["ues"]), int(scene["rounds"]))
-    thinned = [(counted(n, what), k) for k, n, what in zip(shown, every, ("UE", "round"), strict=True) if k < n]
+    kept = {"UE": len({row["ue"] for of in episode.ues.values() for row in of}), "round": len(numbers)}
+    every = {what: int(episode.scene[f"{what.lower()}s"]) for what in kept}
+    thinned = [(counted(every[what], what), k) for what, k in kept.items() if k < every[what]]
     meta = {
-        "scene": scene, "policies": policies, "numbers": numbers, "terms": TERMS, "ues": [*ues.values()],
-        "rounds": [[_known(of) for of in rounds[policy]] for policy in policies],
+        "scene": episode.scene, "policies": policies, "numbers": numbers, "terms": TERMS, "ues": ues,
+        "rounds": [[*map(_known, of)] for of in rounds.values()],
     }  # fmt: skip
+    figure = mosaic([Axes("cost", costs)], {"title": "round"})
     parts: list[str | Panel] = [
         rendered("episode.html", policies=policies, seed=seed, thinned=thinned),
         Panel("episode-costs", "Cost of the rounds", "Lower is better: weighted cost of each round.", figure),
@@ -280,3 +286,144 @@ def episode_chapter(episode: EpisodeRead | None, seed: int) -> Chapter:
 def _known(row: Fields) -> Fields:
     """What is known of a row: JSON has no NaN."""
     return {name: value for name, value in row.items() if value == value}
+
+
+# -- a tuning, and a sweep of random points
+
+_KEPT = CurveStyle("trials", PALETTE[0])
+_BROKEN = CurveStyle("break a constraint", GREY, "cross")
+BEST = CurveStyle("best", PALETTE[1], "diamond")
+Found = Record
+Groups = Sequence[tuple[CurveStyle, Sequence[Found]]]
+"""looks, and the rows (`settings`, `values`, `name`) drawn so"""
+PairOfAxes = tuple[str, str, Callable[[Found], float | str]]
+"""key of the value that is drawn, heading, and x of a row"""
+
+
+def of_settings(key: str, title: str, caption: str, groups: Groups) -> Panel:
+    """A pair of axes for each setting: its value, and the figure `key` of each row."""
+    names = dict.fromkeys(name for _, rows in groups for row in rows for name in row["settings"])
+    axes = [(key, plain(name), lambda row, name=name: _at(row["settings"][name])) for name in names]
+    return _panel(Panel(f"settings-{key}", title, caption), groups, axes, "value")
+
+
+def tradeoff_panel(found: Found) -> Panel:
+    """The first objective against each other one; trials of the front are marked."""
+    first, *others = [o["key"] for o in found["objectives"]]
+    caption = "Marked as best is the front: no other trial is as good in every objective and better in one."
+    axes = [(key, "", lambda row: row["values"][first]) for key in others]
+    return _panel(Panel("front", "Trade-off", caption), groups(found), axes, plain(first))
+
+
+def _panel(panel: Panel, groups: Groups, axes: Sequence[PairOfAxes], x_title: str) -> Panel:
+    """The panel with marks of all rows."""
+    cells = []
+    for value, heading, x in axes:
+        traces = [
+            marks(look, [x(row) for row in rows], np.array([row["values"][value] for row in rows], dtype=float),
+                  [f"{plain(row['name'])}<br>{x(row)}<br>{figure_text(row['values'][value])}" for row in rows])
+            for look, rows in groups if rows
+        ]  # fmt: skip
+        cells.append(Axes(value, traces, heading, near=True))
+    if not any(cell.traces for cell in cells):
+        return replace(panel, caption="No trial finished.")
+    return replace(panel, figure=mosaic(cells, {"title": x_title}, closest=True))
+
+
+def groups(found: Found) -> list[tuple[CurveStyle, list[Found]]]:
+    """Finished trials: those that keep all bounds, those that do not, and once more the best."""
+    done = [row for row in found["trials"] if row["state"] == "finished"]
+    return [
+        (_KEPT, [row for row in done if row["kept"]]), (_BROKEN, [row for row in done if not row["kept"]]),
+        (BEST, [row for row in done if row["name"] in found["best"]]),
+    ]  # fmt: skip
+
+
+def _at(value: object) -> float | str:
+    """Where a value stands on its axis: a number, or its text."""
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else plain(flow(value))
+
+
+def draws_panels(folder: Path, runs: Sequence[tuple[str, Found, Found]]) -> list[Panel]:
+    """Of a sweep of random points: the model's figure against each drawn key; runs: name, study, summary."""
+    drawn = read_json(folder / SWEEP).get("drawn") if what_is(folder / SWEEP) else None
+    caption = "One mark per run: the figure of its model against each key that was drawn at random."
+    panels = []
+    for key in ("utility.rmse_db", "utility.accuracy_percent", "utility.rank_correlation"):
+        rows = [
+            {"name": name, "values": summary,
+             "settings": {str(path): _within(study, str(path)) for path in drawn or []}}
+            for name, study, summary in runs if summary.get(key) is not None
+        ]  # fmt: skip
+        if drawn and rows:
+            panels.append(of_settings(key, f"{key} by drawn value", caption, [(CurveStyle("runs", PALETTE[0]), rows)]))
+    return panels
+
+
+def _within(study: Record, path: str) -> object:
+    """The value at a dotted path."""
+    value: object = study
+    for name in path.split("."):
+        value = value[int(name)] if isinstance(value, list) else value.get(name)
+    return value
+
+
+_HONEST = (
+    "The figure of the search is optimistic: the winner is the luckiest of many on the same seeds. The figure on fresh "
+    "seeds, which no trial used, is the one to quote."
+)
+
+
+def tuning_page(found: Found) -> str:
+    """The page; a pure function of `tuning.json`."""
+    objectives = [o["key"] for o in found["objectives"]]
+    first, *lines = tuning_lines(found)
+    winners = [] if found["best"] else [("no winner", lines[-1])]
+    caption = "One mark per finished trial: its mean over seeds, against each setting that was searched."
+    settings = [of_settings(key, f"{key} by setting", caption, groups(found)) for key in objectives]
+    facts = {
+        "objectives": ", ".join(f"{o['key']} ({o['direction']})" for o in found["objectives"]),
+        "constraints": ", ".join(map(str, found["constraints"])) or "none",
+        "seeds of every trial": ", ".join(map(str, found["seeds"])),
+        "fresh seeds": ", ".join(map(str, found["fresh_seeds"])) or "none",
+        "command": found["command"],
+        "winner as a scenario": "best.yaml" if found["best"] else "none",
+    }
+    chapters = [
+        Chapter("search", "Search", [tradeoff_panel(found)] if len(objectives) > 1 else []),
+        Chapter("settings", "Settings", [_importance(found), *settings]),
+        Chapter("trials-all", "Trials", [_table(found)]),
+        Chapter("configuration", "Configuration", [block("facts", facts)]),
+    ]
+    failed = failed_lines(found)
+    return page(
+        found["title"],
+        chapters,
+        below=f"tuning of {found['scenario']}",
+        answers=[("search", first), *winners],
+        results=table("Winners", WINNER_HEADS, winner_rows(found)),
+        says=[_HONEST] if found["best"] and found["fresh_seeds"] else [],
+        warns=[" ".join(failed)] if failed else [],
+        folded={f"play {name}": set_line(found, name) for name in found["best"]},
+    )
+
+
+def _importance(found: Found) -> str:
+    """Shares of the variance by setting, a column for each objective."""
+    shares = found["importance"]
+    rows = [[name, *(float(of.get(name, 0.0)) for of in shares.values())] for name in found["space"]]
+    title = "Importance: share of the variance over trials that a setting explains"
+    return table(title, ["setting", *shares], rows if shares else [])
+
+
+def _table(found: Found) -> str:
+    """A row per trial, with a link to its runs."""
+    keys = dict.fromkeys(key for row in found["trials"] for key in row["values"])
+    rows = list[list[Cell]]()
+    for row in found["trials"]:
+        name = row["name"] + " (best)" * (row["name"] in found["best"])
+        figures = [float(row["values"].get(key, np.nan)) for key in keys]
+        state = row["state"] if row["state"] != "finished" or row["kept"] else "breaks a constraint"
+        why = row["why"] or Mark(links=[("records", row["name"])])
+        rows.append([Mark(name, row["number"]), *figures, *map(flow, row["settings"].values()), state, why])
+    return table("All trials", ["trial", *keys, *found["space"], "state", "why"], rows, "trials")

@@ -156,7 +156,7 @@ class Truth:
     def hits(self, named_m: FloatArray) -> BoolArray:
         """What named places (k, 2), NaN where there is none, find of each UE: (n, 3)."""
         away_m = np.linalg.norm(named_m - self.place_m[:, :, None], axis=-1)  # (n, place, named)
-        return _and_both(np.any(away_m <= self.hit_radius_m, axis=2))
+        return _and_both(np.asarray(np.any(away_m <= self.hit_radius_m, axis=2)))
 
 
 def _and_both(flags: np.ndarray) -> BoolArray:

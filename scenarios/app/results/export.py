@@ -122,14 +122,10 @@ def wgs84_text(run: Run, globe: Globe) -> str:
     if len(there):
         degrees[there] = [[f"{v:.{_DECIMALS}f}" for v in at] for at in globe.lon_lat(_at_m(rows)[there])]
     columns = {
-        "ue": rows["ue"],
-        "name": [_ue(run, ue)["name"] for ue in rows["ue"]],
-        "time_s": rows["time_s"],
-        "local_time": _local_times(run, rows["time_s"]),
-        "lat": degrees[:, 1],
-        "lon": degrees[:, 0],
+        "ue": rows["ue"], "name": [_ue(run, ue)["name"] for ue in rows["ue"]], "time_s": rows["time_s"],
+        "local_time": _local_times(run, rows["time_s"]), "lat": degrees[:, 1], "lon": degrees[:, 0],
         "indoor": rows["indoor"],
-    }
+    }  # fmt: skip
     return csv_text([columns, *zip(*columns.values(), strict=True)])
 
 
@@ -139,22 +135,23 @@ FORMATS = {"geojson": geojson_text, "kepler": kepler_text, "csv": wgs84_text}
 
 def _places(run: Run, globe: Globe) -> Iterator[Feature]:
     """Homes, workplaces, densest places, base stations, and the places that attacks name at the end of the run."""
-    ues = run.tables["ues"]
-    named = run.tables["named"]
     for kind, column in (("home", "home"), ("workplace", "work"), ("densest place", "densest")):
-        for ue, x_m, y_m in zip(ues["ue"], ues[f"{column}_x_m"], ues[f"{column}_y_m"], strict=True):
-            if np.isfinite([ue, x_m, y_m]).all():
-                yield _point(globe, x_m, y_m, kind=kind, **_ue(run, ue))
-    for name, x_m, y_m in run.stations:
-        yield _point(globe, x_m, y_m, kind="base station", name=name)
-    columns = (named[name] for name in ("attack", "ue", "rank", "x_m", "y_m"))
-    for attack, ue, rank, x_m, y_m in zip(*columns, strict=True):
-        if np.isfinite([ue, rank, x_m, y_m]).all():
-            yield _point(globe, x_m, y_m, kind="named place", attack=str(attack), rank=int(rank), **_ue(run, ue))
+        for ue, *at_m in _known(run.tables["ues"], "ue", f"{column}_x_m", f"{column}_y_m"):
+            yield _point(globe, at_m, kind=kind, **_ue(run, ue))
+    for name, *at_m in run.stations:
+        yield _point(globe, at_m, kind="base station", name=name)
+    for ue, rank, x_m, y_m, attack in _known(run.tables["named"], "ue", "rank", "x_m", "y_m", text="attack"):
+        yield _point(globe, [x_m, y_m], kind="named place", attack=attack, rank=int(rank), **_ue(run, ue))
 
 
-def _point(globe: Globe, x_m: float, y_m: float, **properties: object) -> Feature:
-    return _feature("Point", globe.lon_lat(np.array([[x_m, y_m]]))[0], **properties)
+def _known(rows: Table, *columns: str, text: str = "") -> Iterator[tuple[float, ...]]:
+    """Cells of rows in which all these numbers are known, and of a column of texts."""
+    known = where(rows, np.isfinite([rows[name] for name in columns]).all(axis=0))
+    return zip(*(known[name].tolist() for name in (*columns, text) if name), strict=True)
+
+
+def _point(globe: Globe, at_m: Sequence[float], **properties: object) -> Feature:
+    return _feature("Point", globe.lon_lat(np.array([at_m]))[0], **properties)
 
 
 def _feature(shape: str, coordinates: Sequence[object], **properties: object) -> Feature:

@@ -1,23 +1,26 @@
-"""A run folder: where it lies, what may be replaced, and its tables read back."""
+"""A run folder: where it lies, who may write it, what may be replaced, and its tables read back."""
 
 from __future__ import annotations
 
 import csv
+import errno
+import fcntl
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
+import os
+import time
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import astuple, dataclass, fields
 from io import StringIO, TextIOWrapper
 from pathlib import Path
-from typing import TextIO
+from typing import Literal, TextIO, get_args
 
 import numpy as np
 
 from fl.round.tables import TABLES, Column
 from netsim.errors import BadInput, one_line
 from netsim.record import cell_text, read_parquet, unguarded, write_text
-from netsim.safe import OURS_MOST_BYTES, content, opened, what_is, whole_name
-from scenarios.app.results.marker import MARKER, Mark, held, marked
+from netsim.safe import OURS_MOST_BYTES, check_own, content, opened, remove_parts, what_is, whole_name, writable
 from scenarios.app.results.statistics import counted
 from scenarios.app.study import SCHEMA_VERSION, Fields, Record
 
@@ -96,6 +99,99 @@ RESULTS = (*RECORDS, PAGE, ERROR, *EXPORTS.values())
 """the files of a run besides its study; without the first, which is written last, it is not finished"""
 
 _MOST_JSON_BYTES = 2**28
+
+
+# -- marker and lock: one file, written before anything else, that says what the folder is
+#
+# A folder with a marker is ours, whatever else is missing: a run that is killed at any moment leaves a folder that the
+# same command takes up. The marker is locked (`flock`) while the folder is written. The system lets go of the lock when
+# its process ends, in whatever way, so no lock outlives its owner, and no two processes hold it.
+
+MARKER = ".netsim"
+Mark = Literal["run", "sweep", "training", "search", "tuning"]
+"""what a folder is"""
+PATIENCE_S = 2.0  # a process that was told to end, or whose parent ended, lets go of a lock within this
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # a full disk, a quota, a bound on files
+_NO_ACCESS = (errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.ESTALE, errno.ENODEV)  # taken away, or broken
+_MOST_BYTES = 100
+
+
+def marked(folder: Path) -> str:
+    """What the marker says that a folder is; empty where there is none, or nothing in it yet.
+
+    Raises BadInput for a marker that is none of ours.
+    """
+    path = folder / MARKER
+    try:
+        text = content(path, _MOST_BYTES, own=True).decode("utf-8", "replace").strip()
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        raise BadInput(f"{path}: {error.strerror}; give --out another folder") from None
+    if text and text not in get_args(Mark):
+        raise BadInput(f"{path}: is no marker of netsim; give --out another folder")
+    return text
+
+
+@contextmanager
+def held(folder: Path, what: Mark, admit: Callable[[], object]) -> Generator[None, None, None]:
+    """Create a folder if need be, mark and lock it; only one process at a time does so.
+
+    `admit` raises BadInput for a folder that may not be had. It is asked before anything is written, and again under
+    the lock, when nobody else can change the answer.
+    """
+    admit()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        fd = writable(folder / MARKER, create=True)
+    except OSError as error:
+        raise BadInput(f"{folder}: cannot be written ({error.strerror}); give --out another place") from None
+    try:
+        _lock(fd, folder, what)
+        if marked(folder) != what:
+            admit()
+            os.ftruncate(fd, 0)
+            os.write(fd, f"{what}\n".encode())
+        admit()
+        remove_parts(folder)
+        yield
+    except OSError as error:
+        elsewhere = error.filename is not None and not Path(str(error.filename)).is_relative_to(folder)
+        if error.errno not in _NO_ROOM and (elsewhere or error.errno not in _NO_ACCESS):
+            raise
+        remedy = "make room" if error.errno in _NO_ROOM else "see that it can be written"
+        raise BadInput(
+            f"{folder}: cannot be written any more ({error.strerror}); {remedy}, and the same command goes on where it "
+            "stopped"
+        ) from None
+    finally:
+        os.close(fd)  # and with it the lock goes
+
+
+def check_files(folder: Path, ours: Callable[[str], bool]) -> None:
+    """Refuse a folder in which one of our names is a link, a folder or a device; nothing is written through it."""
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        if ours(path.name):
+            try:
+                check_own(path)
+            except OSError as error:
+                raise BadInput(f"{path}: {error.strerror}; give --out another folder, or move it away") from None
+
+
+def _lock(fd: int, folder: Path, what: str) -> None:
+    until = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() > until:
+                remedy = "wait for it, or give --out another folder"
+                raise BadInput(f"{folder}: another process is writing this {what}; {remedy}") from None
+            time.sleep(0.05)
+        except OSError as error:
+            why = f"its file system cannot lock files ({error.strerror})"
+            raise BadInput(f"{folder}: {why}; give --out a folder on another one") from None
 
 
 def clear(folder: Path) -> None:
@@ -375,11 +471,13 @@ def read_failures(folder: Path) -> list[Failed]:
 
 def failure_lines(failed: Sequence[Failed]) -> list[str]:
     """For people: how many failed, then each with its error and where its traceback lies; nothing where none did."""
-    if not failed:
+    lines = [f"{one.label}, seed {one.seed}: {one.kind}: {one.error} ({one.folder}/{ERROR})" for one in failed]
+    return told_failures(lines, "run", FAILURES)
+
+
+def told_failures(lines: Sequence[str], what: str, table: str) -> list[str]:
+    """How many failed, the first of them, and which table has all; nothing where none did."""
+    if not lines:
         return []
-    told = [
-        one_line(f"{one.label}, seed {one.seed}: {one.kind}: {one.error} ({one.folder}/{ERROR})")
-        for one in failed[:MOST_TOLD]
-    ]
-    more = [f"and {len(failed) - MOST_TOLD:,} more, see {FAILURES}"] if len(failed) > MOST_TOLD else []
-    return [f"{counted(len(failed), 'run')} failed:", *told, *more]
+    more = [f"and {len(lines) - MOST_TOLD:,} more, see {table}"] if len(lines) > MOST_TOLD else []
+    return [f"{counted(len(lines), what)} failed:", *map(one_line, lines[:MOST_TOLD]), *more]

@@ -32,13 +32,13 @@ from scenarios.app.results.folder import (
     SURFACES,
     check_version,
     finished_manifest,
+    marked,
     read_json,
     read_rows,
     read_summary,
     read_table,
     table_path,
 )
-from scenarios.app.results.marker import marked
 from scenarios.app.results.summary_keys import BY_KEY
 from scenarios.app.study import Fields
 from scenarios.app.study.yaml_document import read

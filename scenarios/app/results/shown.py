@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from io import StringIO
@@ -249,10 +250,11 @@ def sweep_lines(runs: Sequence[tuple[str, Summary]]) -> list[str]:
         return []
     cells = {label: {one.title: one for one in of} for label, of in every.items()}
     rows = [[label, *(_cell(of.get(title)) for title in titles)] for label, of in cells.items()]
-    chance = next(iter(cells.values()))
-    rows.append(["baseline", *(_first_baseline(chance.get(title)) for title in titles)])
-    seeds = sorted({sum(name == label for name, _ in runs) for label in every})
-    text = counted(seeds[0], "seed") if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]} seeds"
+    first = next(iter(cells.values()))
+    baselines = [next(iter(first[title].baselines.items()), ()) if title in first else () for title in titles]
+    rows.append(["baseline", *map("\n".join, baselines)])
+    fewest, *_, most = sorted(2 * [*Counter(label for label, _ in runs).values()])
+    text = counted(most, "seed") if fewest == most else f"{fewest} to {most} seeds"
     return [
         *fitted([f"{what}: {told}" for what, told in answers(every)[:1]]),
         *drawn(["variant", *titles], rows, range(1, len(titles) + 1)),
@@ -264,11 +266,6 @@ def _cell(line: Line | None) -> str:
     if line is None:
         return "-"
     return f"{line.figure}\n{'?' if line.verdict == INCONCLUSIVE else line.verdict}".rstrip()
-
-
-def _first_baseline(line: Line | None) -> str:
-    """Name and value of the first baseline."""
-    return "\n".join(next(iter(line.baselines.items()), [])) if line else ""
 
 
 def answers(every: Mapping[str, Sequence[Line]]) -> list[tuple[str, str]]:
@@ -333,10 +330,10 @@ def cell_text(runs: Sequence[Record], key: str) -> str:
     values = [run.get(key) for run in runs]
     if all(isinstance(v, bool) for v in values):
         return f"{values.count(True)} of {len(values)}" if len(values) > 1 else value_text(values[0])
-    low, median, high = over_seeds(runs, key)
-    known = sum(v is not None for v in values)
-    unit = getattr(declaration(key), "unit", "")
-    if len(runs) == 1 or np.isnan(median):
-        return figure_text(median, unit)
-    few = f" ({known} of {len(runs)})" if known < len(runs) and np.isfinite(high) else ""
-    return f"{figure_text(median, unit)} [{figure_text(low, unit)}, {figure_text(high, unit)}]{few}"
+    quartiles = over_seeds(runs, key)
+    low, median, high = (figure_text(value, getattr(declaration(key), "unit", "")) for value in quartiles)
+    if len(runs) == 1 or np.isnan(quartiles[1]):
+        return median
+    known = len(runs) - values.count(None)
+    few = f" ({known} of {len(runs)})" if known < len(runs) and np.isfinite(quartiles[2]) else ""
+    return f"{median} [{low}, {high}]{few}"

@@ -86,7 +86,6 @@ def _of_rounds(folder: Path, tables: Rows, study: Study) -> Iterator[Part]:
     rounds, ues, links, uploads = (tables[name] for name in ("rounds", "ues", "links", "transmissions"))
     updates, metrics, withholding, unicity = (tables[k] for k in ("updates", "metrics", "withholding", "unicity"))
     manifest = read_json(folder / MANIFEST)
-    bits = links["rate_bps"] * links["airtime_s"]
     late = rounds["late"].sum() / len(updates["ue"]) if len(updates["ue"]) else np.nan
     none = np.isfinite(ues["nights"]) & ~np.isfinite(ues["home_x_m"])
     modelled = study.world.radio.handover is not None
@@ -97,7 +96,7 @@ def _of_rounds(folder: Path, tables: Rows, study: Study) -> Iterator[Part]:
             "all_held_out": (rounds["held_out"] == rounds["samples"]) & (rounds["samples"] > 0) & (rounds["ues"] == 0)
         },
         "measured": where(rounds, slice(1 if study.learned.data.surveys_once else None)),
-        "links": links | {"lost": links["decoded"] == 0, "bits": np.where(np.isfinite(bits), bits, 0.0)},
+        "links": links | {"lost": links["decoded"] == 0},
         # a server without rounds has updates that no merge had, which are in no row of rounds
         "air": one(late=late, energy_j=rounds["energy_j"].sum()) if study.learned.server.in_rounds else links,
         "cells": one(handovers=len(read_table(folder, "handovers")["ue"]) if modelled else None),

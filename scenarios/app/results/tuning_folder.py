@@ -6,7 +6,9 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite
+from itertools import cycle
+from math import isfinite, nan
+from operator import le
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -14,8 +16,7 @@ from pydantic import BaseModel, Field
 
 from netsim.errors import BadInput, one_line
 from netsim.safe import what_is
-from scenarios.app.results.folder import MOST_TOLD, csv_text, read_json
-from scenarios.app.results.marker import marked
+from scenarios.app.results.folder import csv_text, marked, read_json, told_failures
 from scenarios.app.results.read import checked
 from scenarios.app.results.shown import drawn
 from scenarios.app.results.statistics import counted, figure_text
@@ -81,7 +82,7 @@ class Goals:
 
     def kept(self, values: Mapping[str, float]) -> bool:
         """Whether all constraints are."""
-        return all(e <= 0 for e in self.excess(values))
+        return max(self.excess(values), default=0.0) <= 0
 
     def losses(self, row: Record) -> tuple[float, ...]:
         """The figures of a trial, so that less is better."""
@@ -94,20 +95,18 @@ class Goals:
                 raise unknown(option, key, list(summary))
 
     def front(self, rows: Sequence[Record]) -> list[int]:
-        """Numbers of the trials that keep all bounds and that no other one beats."""
+        """Numbers of the trials that keep all bounds and that no other one beats: as good everywhere, and better."""
         losses = {row["number"]: self.losses(row) for row in rows if row["kept"]}
-        return [n for n, own in losses.items() if not any(_beats(other, own) for other in losses.values())]
+        return [
+            number for number, own in losses.items()
+            if not any(other != own and all(map(le, other, own)) for other in losses.values())
+        ]  # fmt: skip
 
     def best(self, rows: Sequence[Record]) -> list[int]:
         """The winner, the first of equal ones; of several objectives the front, best of the first objective first."""
         losses = {row["number"]: self.losses(row) for row in rows if row["kept"]}
-        order = sorted(self.front(rows), key=lambda n: (losses[n], n))
+        order = sorted(self.front(rows), key=lambda number: (losses[number], number))
         return order[:1] if len(self.objectives) == 1 else order
-
-
-def _beats(other: tuple[float, ...], own: tuple[float, ...]) -> bool:
-    """Whether a trial is as good everywhere, and better somewhere."""
-    return other != own and all(a <= b for a, b in zip(other, own, strict=True))
 
 
 def goals(objectives: Sequence[str], directions: Sequence[str], constraints: Sequence[str]) -> Goals:
@@ -116,8 +115,7 @@ def goals(objectives: Sequence[str], directions: Sequence[str], constraints: Seq
         raise BadInput(
             f"--direction: {len(directions)} for {len(objectives)} objectives; give one for all, or one for each"
         )
-    words = directions if len(directions) == len(objectives) else [*directions] * len(objectives)
-    pairs = zip(objectives, words, strict=True)
+    pairs = zip(objectives, cycle(directions), strict=False)
     of = Goals(tuple(Objective(key, word == "max") for key, word in pairs), tuple(map(constraint, constraints)))
     if len(set(objectives)) < len(objectives):
         raise BadInput("--objective: a key stands twice; leave one of them out")
@@ -209,11 +207,9 @@ def set_line(found: Record, name: str) -> str:
 
 def failed_lines(found: Record) -> list[str]:
     """Trials that failed, and winners that failed on fresh seeds, each with its error; nothing where none did."""
-    failed = {row["name"]: row["why"] for row in found["trials"] if row["state"] == "failed"}
-    failed |= {f"verify/{name}": one["error"] for name, one in found["verified"].items() if "error" in one}
-    told = [one_line(f"{name}: {why}") for name, why in list(failed.items())[:MOST_TOLD]]
-    more = [f"and {len(failed) - MOST_TOLD:,} more, see {TRIALS_CSV}"] if len(failed) > MOST_TOLD else []
-    return [f"{counted(len(failed), 'trial')} failed:", *told, *more] if failed else []
+    failed = [f"{row['name']}: {row['why']}" for row in found["trials"] if row["state"] == "failed"]
+    failed += [f"verify/{name}: {one['error']}" for name, one in found["verified"].items() if "error" in one]
+    return told_failures(failed, "trial", TRIALS_CSV)
 
 
 def tuning_lines(found: Record) -> list[str]:
@@ -288,9 +284,10 @@ def constraint(text: str) -> Constraint:
     """A bound as it is written: KEY<=NUMBER or KEY>=NUMBER."""
     match = _BOUND.fullmatch(text)
     try:
-        bound = float(match["bound"]) if match else float("nan")
+        key, sign, bound = match.groups() if match else ("", "", "nan")
+        value = float(bound)
     except ValueError:
-        bound = float("nan")
-    if match is None or not isfinite(bound):
+        value = nan
+    if not isfinite(value):
         raise BadInput(f"--constraint {text}: write KEY<=NUMBER or KEY>=NUMBER")
-    return Constraint(f"{match['key']}{match['sign']}{match['bound']}", match["key"], match["sign"] == "<=", bound)
+    return Constraint(f"{key}{sign}{bound}", key, sign == "<=", value)

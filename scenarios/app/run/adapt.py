@@ -21,8 +21,7 @@ from fl.attacks.base import Attack
 from netsim.errors import BadInput, RunsFailed
 from netsim.rng import Streams
 from scenarios.app.results.attacks import named_share
-from scenarios.app.results.folder import FAILURES, read_failures, read_summary
-from scenarios.app.results.marker import held
+from scenarios.app.results.folder import FAILURES, held, read_failures, read_summary
 from scenarios.app.results.statistics import figure_text
 from scenarios.app.run.setup import ready, with_map
 from scenarios.app.run.sweep import Sweep, SweepPoint, admit_sweep, checked_points, named

@@ -38,8 +38,20 @@ from netsim.errors import BadInput
 from netsim.record import write_text
 from netsim.safe import content, opened, what_is
 from netsim.traces.source import MOST_FILE_BYTES
-from scenarios.app.results.folder import CHECKPOINT, ERROR, STUDY, SUMMARY, inside, is_text, ours, read_json, version_of
-from scenarios.app.results.marker import Mark, check_files, held
+from scenarios.app.results.folder import (
+    CHECKPOINT,
+    ERROR,
+    STUDY,
+    SUMMARY,
+    Mark,
+    check_files,
+    held,
+    inside,
+    is_text,
+    ours,
+    read_json,
+    version_of,
+)
 from scenarios.app.run.events import Watch, ignore
 from scenarios.app.study import Fields, Record
 from scenarios.app.study.load import file_fields
