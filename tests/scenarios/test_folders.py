@@ -15,7 +15,7 @@ from netsim.checkpoint import load_tree, save_tree
 from netsim.errors import BadInput
 from netsim.record import Recorder
 from scenarios.app.cli.commands import main
-from scenarios.app.results import marker
+from scenarios.app.results import folder as folders
 from scenarios.app.results.folder import MARKER, held, marked
 from scenarios.app.run.runner import run
 
@@ -106,7 +106,7 @@ def test_a_marker_says_what_a_folder_is(tiny, tmp_path):
 
 def test_never_two_hold_a_folder(tmp_path, monkeypatch):
     """Eight at once, again and again: one has it, the others are refused."""
-    monkeypatch.setattr(marker, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(folders, "PATIENCE_S", 0.0)
     inside, most, had = [], [], []
     start = threading.Barrier(8)
 

@@ -6,7 +6,6 @@ import json
 import re
 import shutil
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -245,7 +244,7 @@ def test_the_map_leaves_courtyards_open(tmp_path, tiny):
     write_map(tmp_path, world, tiny().world.city)
     ground = loaded(tmp_path / "map.npz")
     assert ground["footprint_building"].tolist() == [0, 1, 1]
-    found, few = replay._shapes(SimpleNamespace(ground=ground), "footprint", "building")
+    found, few = replay._shapes(ground, "footprint", "building")
     rings = [np.column_stack([found["x_m"], found["y_m"]])[found["shape"] == k] for k in range(3)]
     areas = [0.5 * np.sum(p[:-1, 0] * p[1:, 1] - p[1:, 0] * p[:-1, 1]) for p in rings]
     # a ring that runs the other way is a hole of what is filled; the tallest house comes first

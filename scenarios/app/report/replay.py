@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from netsim.columns import no_ints, no_places
 from netsim.units import BoolArray, FloatArray, IntArray
 from scenarios.app.report.plot import Chapter, looks, packed, rendered
 from scenarios.app.results.read import Run, Table, where
@@ -102,7 +103,6 @@ COLUMNS = {
 }
 """table -> the columns that the map reads"""
 SHAPES = {"footprint": "building", "street": "class", "scenery": "kind"}
-_CORNERS = ("shape", "kind", "x_m", "y_m")
 
 
 def replay_chapter(run: Run) -> Chapter:
@@ -168,7 +168,7 @@ def drawn_tables(run: Run) -> tuple[dict[str, Table], list[str]]:
         coarse = f", simplified to within {within_m:g} m" if within_m > FINEST_M else ""
         says.insert(0, f"UEs move on straight lines between their true places{said}{coarse}.")
     for name, kind in SHAPES.items():
-        tables[name], few = _shapes(run, name, kind)
+        tables[name], few = _shapes(run.ground, name, kind)
         says += [f"Too much to draw: the {name} layer shows only part of the shapes."] * few
     return tables, says
 
@@ -194,24 +194,22 @@ def _ordered(rows: Table, n_ue: int) -> Table:
     return where(rows, np.lexsort(keys)) if keys else rows
 
 
-def _shapes(run: Run, name: str, kind: str) -> tuple[Table, bool]:
+def _shapes(ground: Table, name: str, kind: str) -> tuple[Table, bool]:
     """Corners of buildings, streets or areas with the shape that each is of; and whether some are left out.
 
     Main streets and the tallest buildings come first; kind: class of a street, kind of an area, height of a building.
     """
-    none = {column: np.zeros(0) for column in _CORNERS}
-    if not len(run.ground.get(f"{name}_{kind}", ())):
-        return none, False
-    of_shape, ptr, corners = (run.ground[f"{name}_{k}"] for k in (kind, "ptr", "m"))
-    if name == "footprint":
-        of_shape = np.nan_to_num(run.ground["building_height_m"][of_shape])
-    order = np.argsort(-of_shape if name == "footprint" else of_shape, kind="stable")
-    size = np.diff(ptr)[order]
-    kept = order[np.cumsum(size) <= MOST_CORNERS]
+    of_shape = ground.get(f"{name}_{kind}", no_ints())
+    ptr = ground.get(f"{name}_ptr", np.zeros(1, dtype=np.int64))
+    corners = ground.get(f"{name}_m", no_places())
+    if name == "footprint" and len(of_shape):
+        of_shape = -np.nan_to_num(ground["building_height_m"][of_shape])
+    order = np.argsort(of_shape, kind="stable")
+    kept = order[np.cumsum(np.diff(ptr)[order]) <= MOST_CORNERS]
     size = np.diff(ptr)[kept]
-    at_m = np.concatenate([corners[ptr[k] : ptr[k + 1]] for k in kept] or [corners[:0]])
+    x_m, y_m = np.concatenate([corners[:0], *(corners[ptr[k] : ptr[k + 1]] for k in kept)]).T
     shape = np.repeat(np.arange(float(len(kept))), size)
-    found = {"shape": shape, "kind": np.repeat(of_shape[kept], size), "x_m": at_m[:, 0], "y_m": at_m[:, 1]}
+    found = {"shape": shape, "kind": np.repeat(np.abs(of_shape[kept]), size), "x_m": x_m, "y_m": y_m}
     return found, len(kept) < len(order)
 
 

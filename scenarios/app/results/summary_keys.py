@@ -15,11 +15,10 @@ A key without a statistic is a count, a total, a setting, or a single value.
 
 from __future__ import annotations
 
-import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from importlib import resources
 from typing import ClassVar, Literal
 
@@ -114,7 +113,11 @@ class Measure:
         """NAME in a key of this pattern (empty for a single key); None for a key of another one."""
         if not self.named:
             return "" if key == self.key else None
-        return _name_in(self, key) if key.startswith(f"{self.group}.") else None
+        before, after = self.ends
+        if not (key.startswith(before) and key.endswith(after)):
+            return None
+        name = key[len(before) : len(key) - len(after)]
+        return name if name and ("." in name) == (self.group == "metric") else None  # PART.METRIC
 
     @cached_property
     def named(self) -> bool:
@@ -122,22 +125,15 @@ class Measure:
         return NAME in self.key.split(".")
 
     @cached_property
-    def group(self) -> str:
-        """What stands before NAME; empty for a single key."""
-        return self.key.partition(f".{NAME}")[0] if self.named else ""
+    def ends(self) -> tuple[str, str]:
+        """What stands before and after NAME, with the dots."""
+        before, _, after = self.key.partition(NAME)
+        return before, after
 
     @cached_property
-    def regex(self) -> re.Pattern[str]:
-        """Matches the keys of a pattern."""
-        name = r"(.+\..+)" if self.group == "metric" else r"([^.]+)"  # PART.METRIC
-        return re.compile(re.escape(self.key).replace(NAME, name))
-
-
-@lru_cache(maxsize=65_536)
-def _name_in(pattern: Measure, key: str) -> str | None:
-    """NAME in a key; the summaries of many runs have the same keys."""
-    match = pattern.regex.fullmatch(key)
-    return match[1] if match else None
+    def group(self) -> str:
+        """What stands before NAME; empty for a single key."""
+        return self.ends[0].rstrip(".") if self.named else ""
 
 
 _TEXT = resources.files(__package__).joinpath("measures.toml").read_text(encoding="utf-8")
