@@ -158,8 +158,7 @@ def test_files_that_are_no_text_or_too_long_are_refused(tmp_path, content, words
 
 
 @pytest.mark.parametrize(
-    ("name", "words"),
-    [("none.yaml", "No such file"), (".", "is a folder"), ("a\0b", "null"), ("a\nb", "a\\nb")],
+    ("name", "words"), [("none.yaml", "No such file"), (".", "is a folder"), ("a\0b", "null"), ("a\nb", "a\\nb")]
 )
 def test_what_cannot_be_opened_is_named(tmp_path, name, words):
     with pytest.raises(BadInput) as caught:

@@ -188,10 +188,7 @@ def test_a_run_goes_on_from_a_round_that_outlasted_the_world(tiny, tmp_path, tab
     [
         ({"learning.server": {"kind": "fedbuff"}}, "set world.radio.dynamic_uplink, {} for its defaults"),
         ({"learning.server": {"kind": "fedbuff", "buffer": 0}}, "learning.server.buffer=0: must be at least 1"),
-        (
-            {"learning.server": {"kind": "fedasync", "mixing": 0}},
-            "must be above 0 and at most 1",
-        ),
+        ({"learning.server": {"kind": "fedasync", "mixing": 0}}, "must be above 0 and at most 1"),
         ({"learning.server": {"kind": "fedasync", "buffer": 2}}, "unknown key 'buffer'; keys here: kind, concurrency"),
         (
             {"learning.server": {"kind": "synchronous", "merge_after_updates": 0}},

@@ -109,10 +109,7 @@ def world(yaml: str) -> str:
             "move: {kind: random-walk, speed_m_s: -3}",
             "world.move.speed_m_s: must be above 0 and at most 50 metres per second, got -3",
         ),
-        (
-            "move: {kind: random-walk, speed_m_s: 1, pause_s: -1}",
-            "world.move.pause_s: must be at least 0 seconds, got",
-        ),
+        ("move: {kind: random-walk, speed_m_s: 1, pause_s: -1}", "world.move.pause_s: must be at least 0 seconds, got"),
         (
             "move: {kind: random-walk, speed_m_s: fast}",
             "world.move.speed_m_s: expected a number above 0 and at most 50 (metres per second), got 'fast'",
@@ -134,10 +131,7 @@ def world(yaml: str) -> str:
             "world.move.legs: expected a whole number at least 1, got",
         ),
         ("move: {kind: random-walk, speed_m_s: 1, legs: 1e3}", "got 1000.0"),
-        (
-            "move: {kind: random-walk, speed_m_s: 1, legs: 0}",
-            "world.move.legs: must be at least 1, got 0",
-        ),
+        ("move: {kind: random-walk, speed_m_s: 1, legs: 0}", "world.move.legs: must be at least 1, got 0"),
         (
             "move: {kind: random-walk, sped: 2, speed_m_s: 1}",
             "world.move.sped: unknown key 'sped'; did you mean 'speed_m_s'? keys here: kind, speed_m_s",
@@ -153,39 +147,21 @@ def world(yaml: str) -> str:
         ),
         ("move: {kind: 3}", "world.move.kind: unknown kind 3; kinds here: still, random-walk, group"),
         ("move: {speed_m_s: 3}", "world.move: needs a 'kind'; one of still, random-walk, group"),
-        (
-            "move: still",
-            "world.move: expected a mapping with kind still, random-walk or group, got 'still'",
-        ),
+        ("move: still", "world.move: expected a mapping with kind still, random-walk or group, got 'still'"),
         ("backup: {kind: stil}", "world.backup.kind: unknown kind 'stil'; did you mean 'still'?"),
-        (
-            "others: [{kind: still}, {kind: stil}]",
-            "world.others[1].kind: unknown kind 'stil'; did you mean 'still'?",
-        ),
+        ("others: [{kind: still}, {kind: stil}]", "world.others[1].kind: unknown kind 'stil'; did you mean 'still'?"),
         ("others: {kind: still}", "got {kind: still}"),
-        (
-            "others: [{kind: group, leader: {kind: group}}]",
-            "world.others[0].leader.kind: unknown kind 'group'; kinds",
-        ),
+        ("others: [{kind: group, leader: {kind: group}}]", "world.others[0].leader.kind: unknown kind 'group'; kinds"),
         ("at_m: [1]", "world.at_m: expected a list of 2, each a number (metres), got [1]"),
         ("at_m: [1, 2, 3]", "world.at_m: must have at most 2 entries, got [1, 2, 3]"),
         ("at_m: [1, north]", "world.at_m[1]: expected a number (metres), got 'north'"),
-        (
-            "hidden: 64",
-            "world.hidden: expected a list of at least 1, each a whole number at least 1, got 64",
-        ),
+        ("hidden: 64", "world.hidden: expected a list of at least 1, each a whole number at least 1, got 64"),
         ("hidden: []", "world.hidden: must have at least 1 entries, got []"),
         ("hidden: [0]", "world.hidden[0]: must be at least 1, got 0"),
         ("weights: {a: x}", "world.weights.a: expected a number, got 'x'"),
         ("log: off", "world.log: expected true or false, got 'off'"),
-        (
-            "layers: [{kind: layer, name: a b}]",
-            "world.layers[0].name: must match ^[A-Za-z0-9_-]+$, got 'a b'",
-        ),
-        (
-            "layers: [{kind: layer, gain_db: x}]",
-            "world.layers[0].gain_db: expected a number (dB), got 'x'",
-        ),
+        ("layers: [{kind: layer, name: a b}]", "world.layers[0].name: must match ^[A-Za-z0-9_-]+$, got 'a b'"),
+        ("layers: [{kind: layer, gain_db: x}]", "world.layers[0].gain_db: expected a number (dB), got 'x'"),
         (
             "move: {kind: group, leader: {kind: still}, spread_m: -1}",
             "world.move.spread_m: must be above 0 metres, got",
@@ -194,17 +170,11 @@ def world(yaml: str) -> str:
             "move: {kind: group, leader: {kind: still}, spread_m: wide}",
             "world.move.spread_m: expected a number above 0 or a list of 2, each a number (metres), got 'wide'",
         ),
-        (
-            "move: {kind: group, leader: {kind: still}, spread_m: [1, x]}",
-            "world.move.spread_m[1]: expected a number",
-        ),
+        ("move: {kind: group, leader: {kind: still}, spread_m: [1, x]}", "world.move.spread_m[1]: expected a number"),
         ("move: {kind: group, leader: {kind: still}, cells: al}", "got 'al'; did you mean 'all'?"),
         ("either: {kind: stil}", "world.either.kind: unknown kind 'stil'; did you mean 'still'?"),
         ("either: {kind: random-walk, speed_m_s: 0}", "world.either.speed_m_s: must be above 0 and at most 50"),
-        (
-            "either: 3",
-            "world.either: expected a mapping with kind still, random-walk or group or 'none', got",
-        ),
+        ("either: 3", "world.either: expected a mapping with kind still, random-walk or group or 'none', got"),
         ("'a.b': 3", "world.'a.b': unknown key 'a.b'; keys here: duration_s"),
         ("'a\\nb': 3", "unknown key"),
         (f"log: {'x' * 500}", "..."),
@@ -220,10 +190,7 @@ def test_a_mistake_is_one_line_with_place_value_and_remedy(yaml, said):
 @pytest.mark.parametrize(
     ("text", "lines"),
     [
-        (
-            "seed: 1\n",
-            ["study.yaml:1: top level: missing key 'title' (what it is about); add `title:` with text"],
-        ),
+        ("seed: 1\n", ["study.yaml:1: top level: missing key 'title' (what it is about); add `title:` with text"]),
         ("title: 3\n", ["study.yaml:1: title: expected text, got 3"]),
         ("title: ''\n", ["study.yaml:1: title: must have at least 1 characters, got ''"]),
         ("title: x\nseed: 13\n", ["study.yaml:2: seed: seed 13 brings bad luck; take 14"]),
@@ -259,19 +226,7 @@ def test_the_nearest_word_is_offered():
     assert nearest("qqq", ["hidden"]) == ""
 
 
-KEYS = [
-    "title",
-    "world",
-    "move",
-    "kind",
-    "still",
-    "group",
-    "leader",
-    "duration_s",
-    "hidden",
-    "either",
-    "cells",
-]
+KEYS = ["title", "world", "move", "kind", "still", "group", "leader", "duration_s", "hidden", "either", "cells"]
 LEAVES = st.none() | st.booleans() | st.integers(-3, 10**30) | st.floats(allow_nan=False, allow_infinity=False)
 DATA = st.recursive(
     LEAVES | st.sampled_from(KEYS) | st.text(max_size=5),

@@ -10,15 +10,8 @@ from scenarios import run
 from scenarios.app.results.folder import read_table
 from scenarios.app.results.shown import warnings
 
-CLUSTERED = [
-    {"kind": "diverse-batch", "eps_m": 1.0},
-    {"kind": "farthest-batch", "eps_m": 1.0, "num": 3},
-]
-ATTACKS = [
-    {"kind": "closed-form"},
-    {"kind": "dlg", "starts": 2, "iterations": 5},
-    {"kind": "neuron-votes"},
-]
+CLUSTERED = [{"kind": "diverse-batch", "eps_m": 1.0}, {"kind": "farthest-batch", "eps_m": 1.0, "num": 3}]
+ATTACKS = [{"kind": "closed-form"}, {"kind": "dlg", "starts": 2, "iterations": 5}, {"kind": "neuron-votes"}]
 
 WILD = {  # overflows on the device
     "learning.learner.learning_rate": 10.0,
@@ -79,11 +72,7 @@ def test_updates_that_overflow_are_zero_and_said_so(tiny, tmp_path):
 def test_an_area_without_any_estimate(tiny, tmp_path):
     """Every update overflows, so no attack ever says a place: no distance is made up, no figure is 0."""
     nothing, _ = played(tiny, tmp_path / "s", **WILD)
-    for key in (
-        "sw1_m.mean",
-        "sqrt_sw1.mean",
-        "centroid_error_m.median",
-    ):
+    for key in ("sw1_m.mean", "sqrt_sw1.mean", "centroid_error_m.median"):
         assert nothing[f"attack.closed-form.{key}"] is None, key
 
 

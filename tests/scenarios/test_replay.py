@@ -17,12 +17,7 @@ from netsim.rng import Streams
 from scenarios.app.report import replay
 from scenarios.app.report.charts import HOME, Chart
 from scenarios.app.report.plot import Chapter
-from scenarios.app.report.replay import (
-    drawn_tables,
-    needed,
-    replay_chapter,
-    simplified,
-)
+from scenarios.app.report.replay import drawn_tables, needed, replay_chapter, simplified
 from scenarios.app.results.read import load
 from scenarios.app.run.runner import run
 

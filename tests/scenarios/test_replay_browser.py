@@ -250,10 +250,7 @@ def test_the_map_as_a_vector_picture_looks_like_the_map(opened, show, tmp_path):
     size = {"width": sizes[0], "height": sizes[1]}
     vector.set_viewport_size(size)
     opened.add_style_tag(content=".replay .zoom, .replay .here, .replay .tip { display: none !important }")
-    seen = [
-        opened.locator("#replay-moving").evaluate(COMPOSED),
-        vector.locator("svg").evaluate(RASTER, size),
-    ]
+    seen = [opened.locator("#replay-moving").evaluate(COMPOSED), vector.locator("svg").evaluate(RASTER, size)]
     away = np.abs(np.array(seen[0], dtype=int) - np.array(seen[1], dtype=int)).reshape(-1, 4)[:, :3].max(axis=1)
     assert len(away) == sizes[0] * sizes[1]
     assert (away > 60).mean() < 0.02  # edges are smoothed otherwise

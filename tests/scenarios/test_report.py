@@ -310,10 +310,7 @@ DAMAGES = {
     "asked never": (lambda f: rewrite(f, "rounds", lambda r: r | {"requested_s": "1e300"}), "requested_s 1e+300"),
     "time endless": (lambda f: rewrite(f, "links", lambda r: r | {"time_s": "inf"}), "links.csv: row 1: time_s inf"),
     "round of none": (lambda f: rewrite(f, "rounds", lambda r: r | {"round": "1e300"}), "round 1e+300 is not"),
-    "UE of none": (
-        lambda f: rewrite(f, "tracks", lambda r: r | {"ue": "99"}),
-        "ue 99 is not in [-1,",
-    ),
+    "UE of none": (lambda f: rewrite(f, "tracks", lambda r: r | {"ue": "99"}), "ue 99 is not in [-1,"),
     "column gone": (lambda f: (f / "spends.csv").write_text("round\n"), "column time_s is missing"),
     "ground": (lambda f: (f / "map.npz").write_bytes(b"PK\x03\x04 no"), "map.npz"),
     "ground of parts": (lambda f: _ground(f, footprint_ptr=[0, 7]), "do not fit"),

@@ -13,13 +13,7 @@ from netsim.record import write_json
 from scenarios.app.claims.claim import ClaimRule
 from scenarios.app.cli.commands import main
 from scenarios.app.results.folder import read_table
-from scenarios.app.results.summary_keys import (
-    KEYS,
-    Measure,
-    check_declared,
-    declaration,
-    measured,
-)
+from scenarios.app.results.summary_keys import KEYS, Measure, check_declared, declaration, measured
 from scenarios.app.run.runner import run
 from scenarios.app.study import SCHEMA_VERSION
 from scenarios.app.study.load import load
@@ -110,10 +104,7 @@ SUMMED = {
 }
 RUNS = [
     ("replays/sumo", {"learning.rounds": 2, "vary": None}),
-    (
-        "city",
-        {"learning.rounds": 4, "world.ues.count": 8, "learning.data.hold_out_by": ["day", "block"], "vary": None},
-    ),
+    ("city", {"learning.rounds": 4, "world.ues.count": 8, "learning.data.hold_out_by": ["day", "block"], "vary": None}),
     ("campus", NOISE),
     ("cities/plaza", LASTING),
     ("density/nine", SMALL),

@@ -16,12 +16,7 @@ from scenarios.app.report import charts
 from scenarios.app.report.charts import grouped
 from scenarios.app.report.replay import drawn_tables
 from scenarios.app.report.report import report
-from scenarios.app.report.run_page import (
-    LINKING,
-    reliability_table,
-    tracking_chart,
-    tracking_panels,
-)
+from scenarios.app.report.run_page import LINKING, reliability_table, tracking_chart, tracking_panels
 from scenarios.app.results.read import load
 from scenarios.app.results.summary import summarise
 from scenarios.app.results.table import lines

@@ -5,15 +5,7 @@ import math
 import pytest
 
 from scenarios.app.results.statistics import wilson
-from scenarios.app.results.table import (
-    of_distance,
-    of_epsilon,
-    of_error,
-    of_interval,
-    of_share,
-    of_sw1,
-    prevents,
-)
+from scenarios.app.results.table import of_distance, of_epsilon, of_error, of_interval, of_share, of_sw1, prevents
 
 
 @pytest.mark.parametrize(

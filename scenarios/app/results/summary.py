@@ -374,10 +374,7 @@ def sums_rows(sums: Table) -> dict[str, Table]:
     unopened = sums["opened"] == 0
     decoded = sums["decoded"]
     lost = decoded[unopened].sum() / decoded.sum() if decoded.sum() else np.nan
-    return {
-        "sums": {"unopened": unopened, **one(lost=lost)},
-        "opened sums": {"single": decoded[~unopened] == 1},
-    }
+    return {"sums": {"unopened": unopened, **one(lost=lost)}, "opened sums": {"single": decoded[~unopened] == 1}}
 
 
 def accepted(rounds: Table, withholding: Table) -> np.ndarray:
