@@ -22,8 +22,7 @@ from fl.references import References
 from fl.server import SERVERS, Server, Synchronous
 from fl.server_optimiser import LINEAR_STEP, SERVER_OPTIMISERS, ServerOptimiser
 from fl.server_optimiser import FedAvgStep as FullStep
-from fl.withholding import WITHHOLDINGS, Withholding
-from fl.withholding.silences import DailyLimit
+from fl.withholding import WITHHOLDINGS, DailyLimit, Withholding
 from netsim.part import Named, Part, Section
 
 if TYPE_CHECKING:

@@ -6,8 +6,7 @@ import numpy as np
 from tracked import Source
 
 from fl.leakage.linking import Linking, observe
-from fl.pseudonyms import PerRound
-from fl.pseudonyms.names import Names, asked
+from fl.pseudonyms import Names, PerRound, asked
 from fl.tracking.error_model import ErrorModel
 from fl.tracking.fingerprint import DIRECTION, Clues
 from fl.tracking.linking import Book, Linker

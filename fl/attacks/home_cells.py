@@ -12,8 +12,7 @@ from fl.attacks.base import View
 from fl.attacks.dwell import HourOfDay
 from fl.attacks.place_maps import NamesPlaces, PlaceMaps, answers
 from fl.attacks.threat import CELLS
-from fl.population import POPULATIONS, PopulationPrior
-from fl.population.priors import InBuildings
+from fl.population import POPULATIONS, InBuildings, PopulationPrior
 from fl.tracking.place_grid import PlaceGrid, disc_masses
 from fl.types import Estimates, Public, RoundContext
 from netsim.clock import DAY_S

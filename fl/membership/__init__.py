@@ -7,6 +7,6 @@ INFERENCES = OneOf(
     places={
         "loss-threshold": "fl.membership.base:LossThreshold",
         "gradient-norm": "fl.membership.base:GradientNorm",
-        "gradient-regression": "fl.membership.regression:GradientRegression",
+        "gradient-regression": "fl.membership.base:GradientRegression",
     },
 )

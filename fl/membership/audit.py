@@ -10,8 +10,7 @@ from scipy import ndimage
 
 from fl.attacks.base import View
 from fl.membership import INFERENCES
-from fl.membership.base import AskedRecords, Inference
-from fl.membership.regression import GradientRegression
+from fl.membership.base import AskedRecords, GradientRegression, Inference
 from fl.membership.roc import NO_INTERVAL, auc, tpr_percent
 from fl.types import HeldOut, Local, Model, State
 from netsim.columns import Columns, frozen, row_id

@@ -1,11 +1,16 @@
-"""The membership slot: a score for each record that an attacker holds, the higher the likelier a member."""
+r"""The membership slot: a score for each record that an attacker holds, the higher the likelier a member."""
 
 from abc import abstractmethod
 from typing import ClassVar, Literal
 
+import numpy as np
+from pydantic import Field
+
+from fl.attacks.base import View
 from fl.learners import Learner
 from fl.types import Model
 from netsim.columns import frozen
+from netsim.errors import BadInput
 from netsim.part import Named
 from netsim.units import FloatArray, IntArray
 
@@ -81,3 +86,130 @@ class GradientNorm(Inference):
 
     def score(self, asked: AskedRecords) -> FloatArray:
         return -asked.learner.record_gradient_norms(asked.after, asked.model_of, asked.x, asked.y)
+
+
+_MOST_RECORDS = 6000  # of one regression: a matrix of 288 MB
+_MOST_NUMBERS = 200_000_000  # of the gradients of an update's records
+_LEAST_NOISE = 1e-12  # variance of what the records leave of an update, as a share of its mean square
+
+
+@frozen
+class Evidence:
+    """Normal equations so far of records (n,) known by their keys (n, k): precision (n, n) and pull (n,)."""
+
+    key: FloatArray
+    precision: FloatArray
+    pull: FloatArray
+
+    def of(self, key: FloatArray) -> "Evidence":
+        """Select the records with these keys; new ones are 0, and records no longer asked are dropped."""
+        n = len(key)
+        fresh = Evidence(key, np.zeros((n, n)), np.zeros(n))
+        if not len(self.key) or not n or self.key.shape[1] != key.shape[1]:
+            return fresh
+        known = {row.tobytes(): i for i, row in enumerate(self.key)}
+        at = np.array([known.get(row.tobytes(), -1) for row in key])
+        new = np.flatnonzero(at >= 0)
+        fresh.precision[np.ix_(new, new)] = self.precision[np.ix_(at[new], at[new])]
+        fresh.pull[new] = self.pull[at[new]]
+        return fresh
+
+
+class GradientRegression(Inference):
+    r"""Says member where an update holds the record's gradient, all records explained together, over rounds.
+
+    Gradient descent from weights w_r makes the update of round r of n records
+
+        -u_r = sum_i c_i g_i(m_r) + noise,
+
+    with g_i the gradient of record i's loss, c_i > 0 of records that were learnt from and 0 of others. Weights move
+    while a device learns: m_r is the middle of the step that the records explain at w_r if that leaves less than
+    half of what w_r leaves, and w_r otherwise. With G_r the gradients of all records that the attacker holds of the
+    UEs in an update, members or not, s_r^2 the mean square of what they leave of u_r by themselves, P_r = G_r G_r^T
+    / s_r^2, a prior N(0, v^2) of every c_i, and as much that changes from round to round (batches, steps away from
+    m_r), the scores are the posterior mean
+
+        c = (sum_r W_r P_r + I / v^2)^-1 sum_r -W_r G_r u_r / s_r^2,    W_r = (I + v^2 P_r)^-1.
+
+    Under noise W_r is nearly I; without it no round weighs more than its prior.
+
+    Records of alike gradients share what they explain, which a product of an update with one gradient does not see;
+    and noise of several rounds averages out. Only audited rounds add up, so set `every_rounds: 1`. What the attacker
+    knows of a record stays as long as it is asked about in every audit; from sums it is of all UEs in them.
+    """
+
+    kind: Literal["gradient-regression"] = "gradient-regression"
+    coefficient_std: float = Field(default=0.003, gt=0, le=1e6)
+    """prior standard deviation of a record's coefficient (v), about learning rate x local steps / records"""
+
+    reference: ClassVar = (
+        "Bayesian linear regression (Lindley and Smith 1972) on the gradients of Nasr, Shokri, Houmansadr 2019"
+    )
+    needs: ClassVar = {
+        "record gradients": "explains updates by gradients of single records; the learner cannot compute them",
+        "linear server step": "published models must differ by a sum of gradients; take fedavgm, or see rows or sums",
+        "starting weights": "it takes gradients there; add weights to threat.knowledge",
+    }
+
+    @property
+    def has_score_before(self) -> bool:
+        return False
+
+    def start(self) -> Evidence:
+        return Evidence(np.zeros((0, 0)), np.zeros((0, 0)), np.zeros(0))
+
+    def score(self, asked: AskedRecords) -> FloatArray:
+        raise NotImplementedError("scores records together: see `regress`")
+
+    def regress(
+        self, view: View, target: IntArray, x: FloatArray, y: FloatArray, state: Evidence
+    ) -> tuple[FloatArray, Evidence]:
+        """Scores (N,) of records x (N, p), y (N,) of targets (N,) of the view, NaN without a finite update."""
+        if len(x) > _MOST_RECORDS:
+            raise BadInput(
+                f"learning.membership.attacks: {self.label}: {len(x):,} records, at most {_MOST_RECORDS:,} can be "
+                f"explained together; set membership.max_records to {_MOST_RECORDS // 2} or fewer"
+            )
+        of = view.source[target]
+        key = np.column_stack([view.ue[target], view.model[target], y, x]).astype(np.float64)
+        total = state.of(key)
+        heard = np.zeros(len(x), dtype=np.bool_)
+        for source in np.unique(of).tolist():
+            mine, u = np.flatnonzero(of == source), view.update[source]
+            size = float(np.mean(u**2)) if np.isfinite(u).all() else 0.0
+            if not 0 < size < np.inf:
+                continue
+            if len(mine) * len(u) > _MOST_NUMBERS:
+                raise BadInput(
+                    f"learning.membership.attacks: {self.label}: {len(mine):,} records x {len(u):,} parameters in an "
+                    f"update, at most {_MOST_NUMBERS:,} numbers; set a smaller membership.max_records or network"
+                )
+            found = self._told(view, source, x[mine], y[mine])
+            if found is not None:
+                total.precision[np.ix_(mine, mine)] += found[0]
+                total.pull[mine] += found[1]
+                heard[mine] = True
+        return np.where(heard, self._mean(total.precision, total.pull), np.nan), total
+
+    def _told(self, view: View, source: int, x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray] | None:
+        """W P (n, n) and -W G u / s^2 (n,) of an update, records x (n, p), y (n,); None of a network that diverged."""
+        model, u = int(view.source_model[source]), view.update[source]
+        size, step, least, best = float(np.mean(u**2)), np.zeros_like(u), np.inf, None
+        for _ in range(2):  # from the start, then from the middle of what that explains
+            at = Model(view.model_before.parameters.copy(), view.model_before.constants)
+            at.parameters[model] += step / 2
+            g = view.learner.record_gradients(at, np.full(len(x), model), x, y)
+            if not np.isfinite(g).all():
+                break
+            gram, pull, noise = g @ g.T, -(g @ u), size
+            for _ in range(2):  # what is left depends on how much noise is taken for granted
+                step = -self._mean(gram / noise, pull / noise) @ g
+                noise = max(float(np.mean((u - step) ** 2)), _LEAST_NOISE * size)
+            if noise < least / 2:
+                least, own = noise, np.linalg.inv(np.eye(len(x)) + self.coefficient_std**2 * gram / noise)
+                best = own @ gram / noise, own @ pull / noise
+        return best
+
+    def _mean(self, precision: FloatArray, pull: FloatArray) -> FloatArray:
+        """Posterior mean of the coefficients (n,)."""
+        return np.asarray(np.linalg.solve(precision + np.eye(len(pull)) / self.coefficient_std**2, pull))

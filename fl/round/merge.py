@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fl.attacks.base import View
-from fl.pseudonyms.names import Names, asked
+from fl.pseudonyms import Names, asked
 from fl.round.collect import curated
 from fl.round.send import decoded, protected
 from fl.round.setup import PhaseDraws

@@ -14,8 +14,7 @@ from interrupted import run_in_two
 
 from fl.attacks.known_homes import HomeLinker, Residents, read_directory
 from fl.leakage.linking import identification
-from fl.pseudonyms import PerRound
-from fl.pseudonyms.names import Names
+from fl.pseudonyms import Names, PerRound
 from fl.tracking.error_model import ErrorModel
 from fl.tracking.linking import NO_PERSON, Identities, NameLinks, identified, log_odds
 from fl.tracking.place_grid import PlaceGrid

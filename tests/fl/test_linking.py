@@ -12,8 +12,7 @@ from linked import AREA, RNG, play
 
 from fl.leakage.linking import Linking, chance_share, observe, unicity
 from fl.leakage.tracks import Whereabouts as Truth
-from fl.pseudonyms import PerRound
-from fl.pseudonyms.names import Names, asked
+from fl.pseudonyms import Names, PerRound, asked
 from fl.tracking import linking
 from fl.tracking.error_model import ErrorModel
 from fl.tracking.fingerprint import DIRECTION, Clues, KeptTracks, Prints

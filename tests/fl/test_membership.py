@@ -16,8 +16,7 @@ from fl.data.measured import Measured
 from fl.learners.image_net import ImageNet
 from fl.learners.rsrp_net import RsrpNet
 from fl.membership.audit import Membership, audit
-from fl.membership.base import GradientNorm, LossThreshold
-from fl.membership.regression import GradientRegression
+from fl.membership.base import GradientNorm, GradientRegression, LossThreshold
 from fl.membership.roc import auc, tpr_percent
 from fl.networks.classifiers import Perceptron
 from fl.types import HeldOut, ImageFormat, Local, Model, Public

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from fl.population import ANYWHERE
-from fl.population.priors import AlongStreets, AtPlaces, InBuildings
+from fl.population import ANYWHERE, AlongStreets, AtPlaces, InBuildings
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Public
 from netsim.errors import BadInput

@@ -8,8 +8,7 @@ import pytest
 from interrupted import run_in_two
 from thinned import one_in
 
-from fl.pseudonyms import Every, PerRound
-from fl.pseudonyms.names import Names, asked
+from fl.pseudonyms import Every, Names, PerRound, asked
 from fl.tracking.belief import Belief
 from fl.tracking.place_grid import PlaceGrid
 from netsim.geometry import Area

@@ -13,9 +13,7 @@ import pytest
 from fl.learners.rsrp_net import RsrpNet
 from fl.privacy.gaussian import epsilon_of, multiplier_of
 from fl.types import Local, Public, RoundContext
-from fl.withholding import WITHHOLDINGS, RequestedData
-from fl.withholding.home_zone import HomeZone
-from fl.withholding.silences import Cooldown, DailyLimit, RandomSilence
+from fl.withholding import WITHHOLDINGS, Cooldown, DailyLimit, HomeZone, RandomSilence, RequestedData
 from netsim.clock import DAY_S, Clock
 from netsim.errors import BadInput
 from netsim.geometry import Area

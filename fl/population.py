@@ -1,6 +1,7 @@
-"""People along streets, in buildings, and where others have been."""
+"""The population slot: public knowledge of where people are, before any estimate."""
 
 import csv
+from abc import abstractmethod
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -9,14 +10,49 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from fl.population import PopulationPrior, spread
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Public
 from netsim.errors import BadInput
-from netsim.part import FILE_NAME
+from netsim.part import FILE_NAME, OneOf, Part
 from netsim.units import FloatArray
 
+ANYWHERE = 0.1
+"""share of people who may be anywhere, whatever is known of the others"""
+
+
+class PopulationPrior(Part):
+    """A law of where people are. It depends on public facts alone."""
+
+    kind: str
+    of_the_city: ClassVar[bool] = False
+    """whether it reads streets or buildings from the public facts"""
+
+    @abstractmethod
+    def probability(self, grid: PlaceGrid, public: Public) -> FloatArray:
+        """Probability (G,) of each cell; raises BadInput where the facts are not there."""
+
+
+def spread(grid: PlaceGrid, place_m: FloatArray, weight: FloatArray) -> FloatArray:
+    """Probability (G,) of weights (n,) at places (n, 2), of which those inside count; a share ANYWHERE is uniform."""
+    inside = grid.area.contains(place_m)
+    counted = np.bincount(grid.nearest(place_m[inside]), weights=weight[inside], minlength=len(grid))
+    total, even = float(counted.sum()), np.full(len(grid), 1.0 / len(grid))
+    return even if not total > 0 else (1.0 - ANYWHERE) * counted / total + ANYWHERE * even
+
+
+class Everywhere(PopulationPrior):
+    """People may be anywhere in the area."""
+
+    kind: Literal["uniform"] = "uniform"
+
+    reference: ClassVar = "Shokri et al., Quantifying Location Privacy, Section III (no knowledge)"
+
+    def probability(self, grid: PlaceGrid, public: Public) -> FloatArray:
+        return np.full(len(grid), 1.0 / len(grid))
+
+
 _STEPS_A_CELL = 4
+_MOST_ROWS = 1_000_000
 
 
 class AlongStreets(PopulationPrior):
@@ -59,9 +95,6 @@ class InBuildings(PopulationPrior):
                 "footprints, or population: {kind: uniform}"
             )
         return spread(grid, public.floor_area[:, :2], public.floor_area[:, 2])
-
-
-_MOST_ROWS = 1_000_000
 
 
 class AtPlaces(PopulationPrior):
@@ -109,3 +142,6 @@ def _places(name: str) -> FloatArray:
     if not np.isfinite(places).all():
         raise BadInput(f"{name}: places must be finite numbers")
     return places
+
+
+POPULATIONS = OneOf("population", Everywhere, AlongStreets, InBuildings, AtPlaces)

@@ -1,0 +1,319 @@
+"""The withholding slot: what a UE holds back that was asked and has accepted, decided on the device."""
+
+from abc import abstractmethod
+from typing import ClassVar, Literal, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from fl.availability import HOMES
+from fl.types import Local, RoundContext, State
+from netsim.columns import frozen, no_ints, row_id
+from netsim.part import Named, OneOf
+from netsim.rng import Rng
+from netsim.units import BoolArray, FloatArray, IntArray
+
+
+@frozen
+class RequestedData:
+    """A request, as devices see it.
+
+    local: the rows (n,) of the UEs that were asked, N samples that they would learn from, earlier ones that they hold
+    included; measured: all measurements of the round, held-out ones too, of whichever UE; home_m (n_ue, 2): NaN for a
+    UE without a home; position_m (n_ue, 2), serving (n_ue,): where each UE is now, NaN for one that is absent, and by
+    which cell it is served, -1 for none.
+    """
+
+    local: Local
+    measured: Local
+    facts: RoundContext
+    home_m: FloatArray
+    position_m: FloatArray
+    serving: IntArray
+
+
+class Withholding(Named):
+    """A rule by which devices hold samples or whole updates back.
+
+    Several rules stand beside each other: each of them decides from the request alone, what one of them holds back is
+    held back, and their order has no effect. A UE that sends nothing says so at once and gives no reason, as one whose
+    query policy refuses: the server does not wait for it. The server sees who is silent.
+    """
+
+    role: ClassVar[str] = "withholding"
+    kind: str
+    gives_away: ClassVar[str]
+    """what the silence itself reveals, in words"""
+    by_place: ClassVar[bool] = False
+    """whether what is held back depends on positions of the UE"""
+    by_history: ClassVar[bool] = False
+    """whether silence depends on earlier updates: then a coin of the server amplifies no noise"""
+
+    @property
+    def waits_for_a_cell(self) -> bool:
+        """Whether it depends on the cell that serves a UE when it is asked."""
+        return False
+
+    @property
+    def records_alone(self) -> bool:
+        """Whether a sample is held back because of that sample alone, or of none at all."""
+        return True
+
+    def start(self, n_ue: int) -> State:
+        """The first state; None for a rule without memory."""
+        return None
+
+    def looked(self, asked: RequestedData, state: State, rng: Rng) -> State:
+        """The next state after devices have seen where they are, before any of them answers the request."""
+        return state
+
+    @abstractmethod
+    def keep(self, asked: RequestedData, state: State, rng: Rng) -> BoolArray:
+        """Which samples (N,) of `asked.local` may be learnt from; a UE with none of them sends nothing.
+
+        rng : one stream for the whole run, the same at every call; a draw of each round has the round as `item`.
+        """
+
+    def sent(self, ue: IntArray, facts: RoundContext, state: State, rng: Rng) -> State:
+        """The next state after these UEs (n,), each once, have learnt from something and send an update."""
+        return state
+
+
+def of_ues(speaks: BoolArray, local: Local) -> BoolArray:
+    """The samples (N,) of UEs that speak (n_ue,)."""
+    return np.repeat(speaks[local.ue], local.count)
+
+
+@frozen
+class ZoneCells:
+    """link (k,) ascending: the pairs of UE and cell (see `row_id`) that have been seen within the UE's zone."""
+
+    link: IntArray
+
+
+class HomeZone(Withholding):
+    """Samples measured near the UE's own home are never learnt from, also not in a later round from what devices keep.
+
+    With `drops: update` a UE moreover sends nothing of a round in which it measured anything within its zone, held-out
+    measurements included. What it measured elsewhere in that round stays on the device; where devices keep records
+    (data `memory`), a later round learns from it.
+
+    The centre of the zone is the home (`exact`), or a place drawn once for each UE, uniform on the circle of radius_m
+    around the home (`shifted`): the home is still within, and anywhere in it. A UE without a home has no zone. Homes
+    are those of the mobility model; for a replayed trace they are the places where UEs were at night.
+
+    An update leaves through the cell that serves the UE, also near home, and so tells roughly where that is (see the
+    attack `home-cells`). With `defer_upload` a UE notes which cells serve it within its zone, at each request of the
+    server, and answers only outside of the zone and through another cell. What it measured meanwhile is learnt from
+    later, among the earlier records that devices keep.
+
+    What the silence gives away: an exact zone is a hole with the home in its middle, which an attacker that collects
+    the places around it can find; a shifted one leaves a side open on which places close to home are learnt from.
+    Updates that lack the night, and UEs that send nothing at night (`drops: update`, `defer_upload`), say that the UE
+    is at home then; cells through which a UE never sends may be those of its home.
+    """
+
+    kind: Literal["home-zone"] = "home-zone"
+    radius_m: float = Field(gt=0, le=1e6)
+    """radius of the zone, m"""
+    drops: Literal["samples", "update"] = "samples"
+    """what is held back: the samples measured in the zone, or the whole update of a round with any of them"""
+    centre: Literal["exact", "shifted"] = "shifted"
+    """centre of the zone: the home, or a random place from which the home is within the zone"""
+
+    defer_upload: bool = False
+    """whether a UE sends only outside of its zone, and while it is served by a cell that has not served it within"""
+
+    reference: ClassVar = (
+        "Hassan et al., Analysis of Privacy Protections in Fitness Tracking Social Networks, USENIX Security 2018: "
+        "privacy zones around an endpoint, and their shift"
+    )
+    example: ClassVar = {"kind": "home-zone", "radius_m": 200}
+    by_place: ClassVar = True
+    needs: ClassVar = {
+        "positions": "it holds back by place; these data have none",
+        HOMES: "without them no UE would have a zone",
+    }
+    gives_away: ClassVar = (
+        "a hole in the places that a UE learns from lies around its home, in the middle if the centre is exact; who is "
+        "silent at night is at home"
+    )
+
+    @property
+    def records_alone(self) -> bool:
+        return self.drops == "samples"
+
+    @property
+    def waits_for_a_cell(self) -> bool:
+        return self.defer_upload
+
+    def start(self, n_ue: int) -> ZoneCells:
+        return ZoneCells(no_ints())
+
+    def looked(self, asked: RequestedData, state: ZoneCells, rng: Rng) -> ZoneCells:
+        seen = np.flatnonzero(self._within(asked, rng) & (asked.serving >= 0))
+        return ZoneCells(np.union1d(state.link, row_id(seen, asked.serving[seen])))
+
+    def keep(self, asked: RequestedData, state: ZoneCells, rng: Rng) -> BoolArray:
+        kept = ~self.inside(asked.local, asked, rng)
+        if self.drops == "update":
+            speaks, now = np.ones(len(asked.home_m), dtype=np.bool_), asked.measured
+            speaks[np.repeat(now.ue, now.count)[self.inside(now, asked, rng)]] = False
+            kept &= of_ues(speaks, asked.local)
+        if self.defer_upload:
+            through = row_id(np.arange(len(asked.serving)), asked.serving)
+            kept &= of_ues(~self._within(asked, rng) & ~np.isin(through, state.link), asked.local)
+        return kept
+
+    def _within(self, asked: RequestedData, rng: Rng) -> BoolArray:
+        """Whether UEs (n_ue,) are in their zones now."""
+        return np.asarray(np.hypot(*(asked.position_m - self.centre_m(asked.home_m, rng)).T) <= self.radius_m)
+
+    def inside(self, samples: Local, asked: RequestedData, rng: Rng) -> BoolArray:
+        """Which samples (N,) were measured in the zone of their UE; the same whenever it is asked."""
+        away_m = samples.x - self.centre_m(asked.home_m, rng)[np.repeat(samples.ue, samples.count)]
+        return np.asarray(np.hypot(*away_m.T) <= self.radius_m)
+
+    def centre_m(self, home_m: FloatArray, rng: Rng) -> FloatArray:
+        """Centres (n_ue, 2) of the zones; NaN for a UE without a home."""
+        if self.centre == "exact":
+            return home_m
+        u = rng.uniform("shift", np.arange(len(home_m)), (2,))
+        r_m, angle = self.radius_m * np.sqrt(u[:, 0]), 2 * np.pi * u[:, 1]
+        return np.asarray(home_m + r_m[:, None] * np.stack([np.cos(angle), np.sin(angle)], axis=1))
+
+
+_ROUNDING = 1e-12  # relative: a pause of whole rounds ends with one of them
+
+
+@frozen
+class Pauses:
+    """until (n_ue,): the number of the round, or the time in s, from which each UE may send again."""
+
+    until: FloatArray
+
+
+class Cooldown(Withholding):
+    """A UE that has sent an update does not send another for `rounds` rounds, or for `time_s`.
+
+    With jitter j each pause is longer by a share drawn each time, uniform between 0 and j; rounds are rounded to whole
+    ones. Without rounds of the server, windows of round_s count. An update counts when it is sent, also if it is lost.
+
+    What the silence gives away: that the UE sent not long ago, which an attacker that linked it knows already; a fixed
+    pause also says when it will come back, and a UE that answers after exactly that time is likely the same one, also
+    under another pseudonym. Jitter blurs this. Places have no effect. What is measured during a pause is not lost where
+    devices keep records (data `memory`): it is learnt from after the pause.
+    """
+
+    kind: Literal["cooldown"] = "cooldown"
+    rounds: int | None = Field(default=None, ge=1, le=1_000_000)
+    """rounds after an update in which a UE does not send"""
+    time_s: float | None = Field(default=None, gt=0, le=1e9)
+    """time after an update for which a UE does not send, s, instead of rounds"""
+    jitter: float = Field(default=0.0, ge=0, le=100)
+    """largest share by which a pause is longer at random; 0: all pauses are alike"""
+
+    reference: ClassVar = (
+        "Gruteser and Grunwald, Anonymous Usage of Location-Based Services Through Spatial and Temporal Cloaking, "
+        "MobiSys 2003: less often in time; the pause on the device is assumed"
+    )
+    example: ClassVar = {"kind": "cooldown", "rounds": 2}
+    gives_away: ClassVar = "a UE that is silent has sent not long ago, and a fixed pause says when it comes back"
+    by_history: ClassVar = True
+
+    @model_validator(mode="after")
+    def _one_measure(self) -> Self:
+        if (self.rounds is None) == (self.time_s is None):
+            raise ValueError("cooldown: give exactly one of rounds and time_s")
+        return self
+
+    def start(self, n_ue: int) -> Pauses:
+        return Pauses(np.zeros(n_ue))
+
+    def keep(self, asked: RequestedData, state: Pauses, rng: Rng) -> BoolArray:
+        now = asked.facts.time_s if self.rounds is None else float(asked.facts.round)
+        return of_ues(state.until * (1 - _ROUNDING) <= now, asked.local)
+
+    def sent(self, ue: IntArray, facts: RoundContext, state: Pauses, rng: Rng) -> Pauses:
+        longer = 1 + self.jitter * rng.uniform("pause", ue, item=facts.round)
+        until = state.until.copy()
+        if self.rounds is not None:
+            until[ue] = facts.round + 1 + np.rint(self.rounds * longer)
+        elif self.time_s is not None:
+            until[ue] = facts.time_s + self.time_s * longer
+        return Pauses(until)
+
+
+@frozen
+class SentToday:
+    """day: number of the local day; updates (n_ue,): how many each UE has sent of it."""
+
+    day: int
+    updates: IntArray
+
+
+class DailyLimit(Withholding):
+    """A UE sends at most `updates` updates per local day, the first ones that it is asked for.
+
+    A day is that of the wall clock in which the window of data ends; one that ends at midnight belongs to the day
+    before. An update counts when it is sent, also if it is lost, and once for all models and phases of a round.
+
+    What the silence gives away: that the UE has sent that often today; later hours reveal less than early ones,
+    so what a server learns is who is where in the morning. Take `participation` or `random-silence` beside it to spread
+    updates over the day.
+    """
+
+    kind: Literal["daily-limit"] = "daily-limit"
+    updates: int = Field(ge=1, le=1_000_000)
+    """largest number of updates of a UE and a local day"""
+
+    reference: ClassVar = (
+        "a bound on contributions by user and day, as in Wilson et al., Differentially Private SQL with Bounded User "
+        "Contribution, PoPETs 2020, Section 3"
+    )
+    example: ClassVar = {"kind": "daily-limit", "updates": 2}
+    gives_away: ClassVar = "a UE that is silent has sent its updates of the day already"
+    by_history: ClassVar = True
+
+    def start(self, n_ue: int) -> SentToday:
+        return SentToday(0, np.zeros(n_ue, dtype=np.int64))
+
+    def keep(self, asked: RequestedData, state: SentToday, rng: Rng) -> BoolArray:
+        return of_ues(self._on(asked.facts.day, state).updates < self.updates, asked.local)
+
+    def sent(self, ue: IntArray, facts: RoundContext, state: SentToday, rng: Rng) -> SentToday:
+        now = self._on(facts.day, state)
+        updates = now.updates.copy()
+        updates[ue] += 1
+        return SentToday(now.day, updates)
+
+    def _on(self, day: int, state: SentToday) -> SentToday:
+        """The state on that day: no UE has sent on a new one."""
+        return state if state.day == day else SentToday(day, np.zeros_like(state.updates))
+
+
+class RandomSilence(Withholding):
+    """A UE that is asked sends nothing with a given probability, by a coin of its own for each round.
+
+    What the silence gives away: nothing about places or times. It also hides: with other rules beside it, an attacker
+    that is silent need not be so for their reasons. It costs as many updates as a smaller `participation`, which the
+    server decides; here the device does.
+    """
+
+    kind: Literal["random-silence"] = "random-silence"
+    probability: float = Field(gt=0, lt=1)
+    """probability with which a UE that is asked sends nothing"""
+
+    reference: ClassVar = (
+        "Huang et al., Enhancing Wireless Location Privacy Using Silent Period, IEEE WCNC 2005: silence at random; a "
+        "coin a round is assumed"
+    )
+    example: ClassVar = {"kind": "random-silence", "probability": 0.5}
+    gives_away: ClassVar = "its silence tells nothing but that a coin fell so"
+
+    def keep(self, asked: RequestedData, state: State, rng: Rng) -> BoolArray:
+        coin = rng.uniform("silence", np.arange(len(asked.home_m)), item=asked.facts.round)
+        return of_ues(coin >= self.probability, asked.local)
+
+
+WITHHOLDINGS = OneOf("withholding", Cooldown, DailyLimit, HomeZone, RandomSilence)
