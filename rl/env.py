@@ -20,13 +20,13 @@ from fl.round.setup import Setup
 from fl.round.state import RoundOutcome, RoundState
 from netsim.columns import frozen, no_ints
 from netsim.radio.power import PowerContext
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.units import FloatArray
 from netsim.world import World
-from rl.cost import Costs, costs
+from rl.played import Costs, Episode, costs
 from rl.policy import seen_online, seen_online_size
 from rl.powers import Decided, Decision, kept, start_w
 from rl.problem import STEPS, Outcome, Problem, Seen, log_power
-from rl.radio_records import Air, Rounds, judged
+from rl.radio_records import Air, judged
 from rl.reward import FIGURES, RECORDED
 from rl.settings import Online
 
@@ -335,24 +335,6 @@ class OnlinePower(WorldPower):
         return number is not None and not over
 
 
-@frozen
-class Episode:
-    """A whole world as it was recorded, S steps. rounds : of all steps, silent ones without rows; before : S + 1
-    contexts, with that at the end; sends (S, K), silent (S,) : whether each UE sent, and whether none did; played (S,)
-    : rounds so far; stopped : whether a budget ended it.
-    """
-
-    rounds: Rounds
-    before: list[PowerContext]
-    sends: BoolArray
-    silent: BoolArray
-    played: IntArray
-    stopped: bool
-
-    def __len__(self) -> int:
-        return len(self.silent)
-
-
 class RecordedPower(WorldPower):
     """`OnlinePower`, with its spaces, in worlds that were recorded once.
 
@@ -387,16 +369,15 @@ class RecordedPower(WorldPower):
     def _play(self, action: FloatArray) -> tuple[float, bool, bool]:
         episode = self.recording
         s = self.steps
-        if not episode.silent[s]:
-            wanted_w = log_power(action, self.task.limits)
-            self.last_w = kept(wanted_w, np.flatnonzero(episode.sends[s]), self.task.limits)
+        sends = np.flatnonzero(episode.rounds.count[s])
+        if len(sends):
+            self.last_w = kept(log_power(action, self.task.limits), sends, self.task.limits)
         sent_w = np.minimum(self.last_w, self.now.max_power_w)
         found = judged(episode.rounds, self.air, sent_w[None], np.array([s]))
-        ue = episode.rounds.of[s]
         drawn_std = self.now.drawn_std.copy()
-        drawn_std[ue[ue >= 0]] = 0.0  # a UE without rows keeps its value
-        drawn_std[ue[(ue >= 0) & found.rows.drawn[0]]] = 1.0
-        if found.artificial[0]:
+        drawn_std[sends] = 0.0  # a UE without rows keeps its value
+        drawn_std[episode.rounds.rows.of[s][found.drawn[0]]] = 1.0
+        if found.drawn.any():
             self.t_th = int(episode.played[s])
         self.now = replace(episode.before[s + 1], drawn_std=drawn_std)
         self.figures = {name: float(found.figures[name][0]) for name in RECORDED}

@@ -37,7 +37,7 @@ class PowerAgents(ParallelEnv):  # type: ignore[misc] # the library has no types
 
     Rewards
         reward `shared` : minus the costs of the round, the same for all agents. `own` : minus what it cost because of
-        this UE, see `rl.cost`. The own costs do not add up to the shared ones.
+        this UE, see `rl.played`. The own costs do not add up to the shared ones.
 
     Starting state
         A world of a seed that the environment draws; `options={"world": seed}` asks for one. Options of other names are

@@ -35,7 +35,7 @@ from netsim.checkpoint import REBUILT
 from netsim.columns import frozen
 from netsim.radio.power import PowerContext
 from netsim.units import BoolArray, FloatArray, db_from_ratio
-from rl.radio_records import Air, Links, Rounds, air_of, received
+from rl.radio_records import Air, Links, Rounds, Rows, air_of, received
 
 FEATURES = ("snr", "required", "other", "heard", "rank", "count", "mean", "most", "least", "late")
 OUTLOOK = ("power", "decoded", "margin", "exposed")
@@ -206,11 +206,9 @@ def silent(look: Look) -> Rounds:
     """A round in which no UE sends, over the links of a look at it."""
     nothing = np.zeros(look.links.serving.shape)
     away = np.full(nothing.shape, -1)
-    return Rounds(
-        links=replace(look.links, serving=away), rows=nothing.astype(np.int64), n_bits=look.n_bits, compute_s=nothing,
-        compute_j=nothing, rho=look.rho, factor=np.zeros(1), lost_noise=np.zeros(1), of=away[:, :1],
-        weight=nothing[:, :1], required_std=nothing[:, :1],
-    )  # fmt: skip
+    rows = Rows(away[:, :1], nothing[:, :1], nothing[:, :1], look.rho, np.zeros(1), np.zeros(1))
+    links = replace(look.links, serving=away)
+    return Rounds(links, rows, nothing.astype(np.int64), look.n_bits, nothing, nothing)
 
 
 def _level(ratio: FloatArray, span_db: float | None = None) -> FloatArray:

@@ -19,7 +19,7 @@ from netsim.radio.uplink import ComplexArray
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 from rl.look import Look, silent
-from rl.radio_records import Air, Links, Rounds
+from rl.radio_records import Air, Links, Rounds, Rows
 from rl.reward import Reward, first_prices, over
 from rl.rules import Known, within
 
@@ -125,16 +125,10 @@ def expected(look: Look, factor: float, lost_noise: FloatArray) -> Rounds:
     asked = look.required_std
     usual = np.sqrt(np.mean(asked[asked > 0] ** 2)) if (asked > 0).any() else 0.0
     there = look.there.astype(np.int64)
-    return replace(
-        silent(look),
-        links=phaseless(look.links),
-        rows=there,
-        factor=np.array([factor]),
-        lost_noise=lost_noise,
-        of=np.where(look.there, np.arange(k), -1),
-        weight=there / max(int(there.sum()), 1),
-        required_std=np.where(asked > 0, asked, usual),
-    )
+    of = np.where(look.there, np.arange(k), -1)
+    weight = there / max(int(there.sum()), 1)
+    rows = Rows(of, weight, np.where(asked > 0, asked, usual), look.rho, np.array([factor]), lost_noise)
+    return replace(silent(look), links=phaseless(look.links), rows=rows, count=there)
 
 
 def phaseless(links: Links) -> Links:

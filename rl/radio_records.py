@@ -82,65 +82,64 @@ class Links(Columns):
 
 
 @frozen
-class Rounds(Columns):
-    """S rounds that were played. rows (S, K) : rows that each UE sends, of n_bits (S,); compute_s, compute_j (S, K) :
-    time and energy of training before; rho (S,); factor (S,) : A^(T-1-t); lost_noise (S,) : kappa. Of rows, filled up
-    to R: of (S, R) the UE, -1 for none; weight and required_std (S, R).
+class Rows(Columns):
+    """Rows of S rounds, filled up to R. of (S, R) : the UE, -1 for none; weight, required_std (S, R); rho, factor,
+    lost_noise (S,) : A^(T-1-t) and kappa.
     """
 
-    links: Links
-    rows: IntArray
-    n_bits: FloatArray
-    compute_s: FloatArray
-    compute_j: FloatArray
-    rho: FloatArray
-    factor: FloatArray
-    lost_noise: FloatArray
     of: IntArray
     weight: FloatArray
     required_std: FloatArray
+    rho: FloatArray
+    factor: FloatArray
+    lost_noise: FloatArray
+
+
+@frozen
+class Rounds(Columns):
+    """S rounds that were played. count (S, K) : rows that each UE sends, of n_bits (S,); compute_s, compute_j (S, K) :
+    time and energy of training before.
+    """
+
+    links: Links
+    rows: Rows
+    count: IntArray
+    n_bits: FloatArray
+    compute_s: FloatArray
+    compute_j: FloatArray
 
     def __len__(self) -> int:
-        return len(self.rho)
+        return len(self.n_bits)
 
     @classmethod
     def stack(cls, rounds: list[Self]) -> Self:
         """Rounds of the same UEs and base stations, one after the other."""
-        most = max(r.of.shape[1] for r in rounds)
+        most = max(r.rows.of.shape[1] for r in rounds)
         return cls.join([r._filled_up(most) for r in rounds])
 
     def _filled_up(self, most: int) -> Self:
         """The same rounds with room for so many rows."""
-        room = ((0, 0), (0, most - self.of.shape[1]))
-        weight = np.pad(self.weight, room)
-        required_std = np.pad(self.required_std, room)
-        return replace(self, of=np.pad(self.of, room, constant_values=-1), weight=weight, required_std=required_std)
+        rows = self.rows
+        room = ((0, 0), (0, most - rows.of.shape[1]))
+        of = np.pad(rows.of, room, constant_values=-1)
+        weight = np.pad(rows.weight, room)
+        required_std = np.pad(rows.required_std, room)
+        return replace(self, rows=replace(rows, of=of, weight=weight, required_std=required_std))
 
 
 @frozen
-class RowCosts:
-    """Costs of power vectors by row (B, R): noise suffered and required, weighted; whether it was lost; its leak;
-    whether artificial noise was drawn on it; and factor (B,).
+class RadioCosts:
+    """Figures (B,) of power vectors that follow from the radio; energy of each UE (B, K). By row (B, R): noise suffered
+    and required, weighted; whether it was lost; its leak; whether artificial noise was drawn on it.
     """
 
+    figures: Figures
+    energy_of_ue_j: FloatArray
     suffered: FloatArray
     asked: FloatArray
     lost: BoolArray
     leak: FloatArray
     drawn: BoolArray
-    factor: FloatArray
-
-
-@frozen
-class RadioCosts:
-    """Unweighted figures (B,) of power vectors that follow from the radio; energy of each UE (B, K),
-    and costs by row.
-    """
-
-    figures: Figures
-    energy_of_ue_j: FloatArray
-    artificial: BoolArray
-    rows: RowCosts
 
 
 def band(uplink: Uplink) -> SharedBand:
@@ -190,48 +189,37 @@ class Sent:
     heard: FloatArray
 
 
-def costs_of(
-    sent: Sent, energy_j: FloatArray, of: IntArray, weight: FloatArray, required_std: FloatArray, rho: FloatArray,
-    factor: FloatArray, lost_noise: FloatArray, drawn_std: FloatArray | None = None,
-) -> RadioCosts:  # fmt: skip
-    """The law of costs, of rows (B, R) of UEs `of`; energy_j (B, K); rho, factor, lost_noise (B,); drawn_std (B, R) :
-    of artificial noise, none: that of top-up.
-    """
-    row = np.maximum(of, 0)
-    there = of >= 0
+def costs_of(sent: Sent, energy_j: FloatArray, rows: Rows, drawn_std: FloatArray | None = None) -> RadioCosts:
+    """The law of costs, of B rounds; energy_j (B, K); drawn_std (B, R) of artificial noise, none: that of top-up."""
+    there = rows.of >= 0
 
     def at_rows(values: FloatArray) -> FloatArray:
-        return np.take_along_axis(values, row, axis=1)
+        return np.take_along_axis(values, np.maximum(rows.of, 0), axis=1)
 
-    scale = (rho**2)[:, None]
+    rho = rows.rho[:, None]
+    required = rows.required_std**2
     with np.errstate(divide="ignore", invalid="ignore"):
-        topped_up = drawn_var(required_std, rho[:, None], at_rows(sent.snr)) if drawn_std is None else drawn_std**2
+        topped_up = drawn_var(rows.required_std, rho, at_rows(sent.snr)) if drawn_std is None else drawn_std**2
         drawn = np.where(there, topped_up, 0.0)
-        decoder = scale / np.maximum(at_rows(sent.sinr), 1e-30)
-        came = np.take_along_axis(sent.decoded, row, axis=1) & there
-        share = np.where(there, weight**2, 0.0)
-        suffered = share * np.where(came, drawn + decoder, required_std**2 + lost_noise[:, None] * scale)
-        asked = share * required_std**2
-        asked = np.where(asked.sum(axis=1, keepdims=True) > 0, asked, share * scale)
+        decoder = rho**2 / np.maximum(at_rows(sent.sinr), 1e-30)
+        lost = there & ~np.take_along_axis(sent.decoded, np.maximum(rows.of, 0), axis=1)
+        share = np.where(there, rows.weight**2, 0.0)
+        suffered = share * np.where(lost, required + rows.lost_noise[:, None] * rho**2, drawn + decoder)
+        asked = share * required
+        asked = np.where(asked.sum(axis=1, keepdims=True) > 0, asked, share * rho**2)
         total = asked.sum(axis=1)
         ratio = np.divide(suffered.sum(axis=1), total, out=np.ones_like(total), where=total > 0)
-        noise = factor * np.log(np.maximum(ratio, 1e-12))
         heard = at_rows(sent.heard)
-        hidden = np.where(scale > 0, drawn / scale, 0.0) + 1.0 / np.maximum(heard, 1e-30)
+        hidden = np.where(rho > 0, drawn / rho**2, 0.0) + 1.0 / np.maximum(heard, 1e-30)
         leak = np.where(there & (heard > 0), 1.0 / (1.0 + hidden), 0.0)
     n = np.maximum(there.sum(axis=1), 1)
-    lost = there & ~came
-    return RadioCosts(
-        figures={
-            "noise": np.where(there.any(axis=1), noise, 0.0),
-            "lost": lost.sum(axis=1) / n,
-            "leak": leak.sum(axis=1) / n,
-            "energy_j": energy_j.sum(axis=1),
-        },
-        energy_of_ue_j=energy_j,
-        artificial=np.asarray((drawn > 0).any(axis=1)),
-        rows=RowCosts(suffered, asked, lost, leak, drawn > 0, factor),
-    )
+    figures = {
+        "noise": np.where(there.any(axis=1), rows.factor * np.log(np.maximum(ratio, 1e-12)), 0.0),
+        "lost": lost.sum(axis=1) / n,
+        "leak": leak.sum(axis=1) / n,
+        "energy_j": energy_j.sum(axis=1),
+    }
+    return RadioCosts(figures, energy_j, suffered, asked, lost, leak, drawn > 0)
 
 
 def sinrs(power_w: FloatArray, which: IntArray, h: ComplexArray, serving: IntArray, air: Air) -> FloatArray:
@@ -282,7 +270,7 @@ def _ends(
     received_w = power_w * _own_strength(links.h, which, cell)
     downlink_bps = links.downlink_bps[which]
     law = Adaptation(air.attenuation, air.max_bps_per_hz, air.floor_sinr)
-    bits = rounds.n_bits[which][:, None] * rounds.rows[which]
+    bits = rounds.n_bits[which][:, None] * rounds.count[which]
     rate_bps = law.rate_bps(sinr, air.bandwidth_hz)
     spans = reception.Durations.of(bits, downlink_bps, rounds.compute_s[which], rate_bps)
     decoded = reception.is_received(sinr, air.min_sinr)
@@ -313,10 +301,7 @@ def judged(rounds: Rounds, air: Air, power_w: FloatArray, which: IntArray) -> Ra
     sinr, heard = received(power_w, which, links, air)
     snr, ends = _ends(rounds, air, power_w, which, sinr)
     listener = heard if links.heard.shape[2] else sinr
-    return costs_of(
-        Sent(sinr, snr, ends.decoded, listener), ends.energy_j, rounds.of[which], rounds.weight[which],
-        rounds.required_std[which], rounds.rho[which], rounds.factor[which], rounds.lost_noise[which],
-    )  # fmt: skip
+    return costs_of(Sent(sinr, snr, ends.decoded, listener), ends.energy_j, rounds.rows.select(which))
 
 
 def _amplitudes(cohort: Cohort) -> ComplexArray:

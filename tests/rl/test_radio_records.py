@@ -33,7 +33,7 @@ def live(of):
 
 
 def known(of, world=7):
-    from rl.recording import recorded
+    from rl.played import recorded
 
     env = live(of)
     rounds, look = recorded(env, lambda seen: within(3.0 - 0.75 * seen.snr_db, seen.limits), world)
@@ -78,13 +78,7 @@ def costs_what_it_costs_live(of):
         action = DRAW.uniform(-1, 1, 12).astype(np.float32)
         # the noise that budgets ask for hangs on what has arrived; a round is compared with its own requirements
         _, reward, _, _, info = env.step(action)
-        from rl.cost import rows_sent
-
-        rows = rows_sent(env.setup.learning, env.outcome)
-        factor = env.task.bound.factor(rows.by_model(12)) ** (env.rounds - env.state.played)
-        one = replace(own.rounds.select(np.array([s])), of=rows.ue[None], weight=rows.weight[None],
-                      required_std=rows.required_std[None],
-                      factor=np.array([factor]))  # fmt: skip
+        one = replace(own.rounds.select(np.array([s])), rows=env.cost.rows)
         asked_w = log_power(action.astype(np.float64), env.task.limits)
         power_w = np.minimum(asked_w, own.look.max_power_w)
         found = judged(one, own.air, power_w[None], np.zeros(1, dtype=np.int64)).figures
@@ -172,8 +166,9 @@ def test_without_interference_a_rule_is_the_optimum():
     own = known(of)
     gamma = np.full(own.look.snr_db.shape, np.nan)
     for s in range(len(own)):
-        some = own.rounds.of[s] >= 0
-        gamma[s, own.rounds.of[s, some]] = (own.rounds.rho[s] / own.rounds.required_std[s, some]) ** 2
+        some = own.rounds.rows.of[s] >= 0
+        rows = own.rounds.rows
+        gamma[s, rows.of[s, some]] = (rows.rho[s] / rows.required_std[s, some]) ** 2
     dbw = np.where(np.isfinite(gamma), 10 * np.log10(gamma) - own.look.snr_db, -60.0)
     limits = Limits(each_min_w=1e-12, each_max_w=1e6, total_max_w=1e9)
     wide = replace(own, look=replace(own.look, limits=limits, max_power_w=np.inf))
@@ -241,7 +236,6 @@ class TestTraining:
 @pytest.mark.parametrize(("level_db", "least", "most"), [(-25.0, 0, 2), (-12.0, 1, 6), (25.0, 6, 6)])
 def test_t_th_is_the_last_round_in_which_thermal_noise_lacks_something(level_db, least, most):
     """T_th = max{t : some row has SNR(t) > Gamma(t)}, Gamma = rho^2 / sigma^2 of that row (top-up): power moves it."""
-    from rl.cost import rows_sent
     from rl.problem import as_action
 
     env, lacking = live(study(**{"train.task.limits.each_min_w": 1e-12})), 0
@@ -249,16 +243,16 @@ def test_t_th_is_the_last_round_in_which_thermal_noise_lacks_something(level_db,
     while not env.over:
         now = env.now
         env.step(as_action(within(level_db - now_snr_db(env), env.task.limits)[0], env.task.limits).astype(np.float32))
-        rows = rows_sent(env.setup.learning, env.outcome)
-        snr = (now.snr_per_w * env.last_w)[rows.ue]
-        if (snr > (now.scale / rows.required_std) ** 2 * (1 + 1e-9)).any():
+        rows = env.cost.rows
+        snr = (now.snr_per_w * env.last_w)[rows.of[0]]
+        if (snr > (now.scale / rows.required_std[0]) ** 2 * (1 + 1e-9)).any():
             lacking = env.state.played
         assert env.t_th == lacking
     assert least <= lacking <= most
 
 
 def now_snr_db(env):
-    from rl.recording import look_now
+    from rl.played import look_now
 
     return look_now(env).snr_db
 
@@ -381,13 +375,13 @@ def test_other_laws_than_those_of_the_records_are_refused_and_compared_live_only
 
 def test_the_law_of_costs_by_hand():
     """Three rows of two UEs, the last one lost: rho 2, thermal noise 4/SNR, decoder 4/SINR, kappa 10, A^left 0.5."""
-    from rl.radio_records import Sent, costs_of
+    from rl.radio_records import Rows, Sent, costs_of
 
     sinr, snr, heard = np.array([[2.0, 0.5]]), np.array([[4.0, 1.0]]), np.array([[8.0, 0.25]])
     required, weight = np.array([[3.0, 0.5, 2.0]]), np.array([[0.5, 0.5, 1.0]])
     found = costs_of(
-        Sent(sinr, snr, np.array([[True, False]]), heard), np.array([[0.1, 0.2]]), np.array([[0, 0, 1]]), weight,
-        required, np.array([2.0]), np.array([0.5]), np.array([10.0]),
+        Sent(sinr, snr, np.array([[True, False]]), heard), np.array([[0.1, 0.2]]),
+        Rows(np.array([[0, 0, 1]]), weight, required, np.array([2.0]), np.array([0.5]), np.array([10.0])),
     )  # fmt: skip
     drawn = [9.0 - 1.0, 0.0, 0.0]  # thermal noise is 1, 1 and 4
     suffered = 0.25 * (drawn[0] + 2.0) + 0.25 * (drawn[1] + 2.0) + 1.0 * (4.0 + 10.0 * 4.0)
@@ -395,7 +389,7 @@ def test_the_law_of_costs_by_hand():
     z = [1 / (8.0 / 4.0 + 1 / 8.0), 8.0, 0.25]
     assert found.figures["leak"][0] == pytest.approx(np.mean([x / (1 + x) for x in z]))
     assert found.figures["lost"][0] == pytest.approx(1 / 3) and found.figures["energy_j"][0] == pytest.approx(0.3)
-    assert found.artificial[0]
+    assert found.drawn.tolist() == [[True, False, False]]
 
 
 def test_random_search_is_the_best_of_its_draws_and_counts_them(city):
@@ -428,7 +422,7 @@ def test_the_optimiser_plans_by_what_was_known_alone(city):
 
     last = _at(city.look, len(city) - 1)
     start = LAWS[1].dbw(last, np.array([3.0, 0.75]))
-    kappa = city.rounds.lost_noise[-1:]
+    kappa = city.rounds.rows.lost_noise[-1:]
     plan = [
         planned_w(look, 0.9, kappa, city.air, city.reward, np.zeros(0), start)
         for look in (last, replace(last, links=replace(last.links, h=np.abs(last.links.h) + 0j)))

@@ -8,7 +8,7 @@ import pytest
 
 from fl.power.search import Limits
 from netsim.rng import Streams
-from rl.cost import _leakage, rows_sent
+from rl.played import _leakage, rows_sent
 from rl.look import Look
 from rl.oracle import best_powers
 from rl.powers import PARAMETERS
@@ -163,11 +163,17 @@ def test_a_lost_row_weighs_what_the_rows_that_came_for_its_model_weigh_on_averag
         made=SimpleNamespace(ue=ue, model=model), weight=np.array([0.2, 0.6, 0.0, 0.0, 0.0]),
         ue=ue, channel=SimpleNamespace(decoded=np.array([True, True, False, False, False])),
     )  # fmt: skip
-    learning, state = SimpleNamespace(defenses=()), SimpleNamespace(parts={})
-    rows = rows_sent(learning, SimpleNamespace(phases=[SimpleNamespace(uploads=last)], state=state))
-    np.testing.assert_allclose(rows.weight, [0.2, 0.6, 0.4, 0.5, 0.5])
-    np.testing.assert_allclose(rows.by_model(6), [[0.2, 0.6, 0.4, 0, 0, 0], [0, 0, 0, 0.5, 0.5, 0]])
-    assert not rows.required_std.any() and not rows.drawn_std.any()
+    setup = SimpleNamespace(learning=SimpleNamespace(defenses=(), round_s=60.0), uplink=None)
+    outcome = SimpleNamespace(
+        phases=[SimpleNamespace(uploads=last)], state=SimpleNamespace(parts={}, played=1)
+    )  # fmt: skip
+    by_model = []
+    bound = SimpleNamespace(factor=lambda weights: by_model.append(weights) or 1.0)
+    now = SimpleNamespace(snr_per_w=np.ones(6), scale=0.5, n_bits=1.0)
+    rows, drawn_std = rows_sent(SimpleNamespace(bound=bound), setup, outcome, now, 1)
+    np.testing.assert_allclose(rows.weight, [[0.2, 0.6, 0.4, 0.5, 0.5]])
+    np.testing.assert_allclose(by_model, [[[0.2, 0.6, 0.4, 0, 0, 0], [0, 0, 0, 0.5, 0.5, 0]]])
+    assert not rows.required_std.any() and not drawn_std.any()
 
 
 def test_leakage_is_the_mean_over_attacks_of_the_share_that_comes_near_and_every_ues_part_of_it():

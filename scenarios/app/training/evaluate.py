@@ -21,7 +21,7 @@ from rl.look import Look
 from rl.oracle import best_multipliers, best_powers, planned_w
 from rl.problem import as_action
 from rl.radio_records import Air, Rounds, air_of, lost_noise
-from rl.recording import Step, look_now, recorded, steps_of
+from rl.played import Step, look_now, recorded, steps_of
 from rl.reward import FIGURES, Reward, penalty
 from rl.rules import LAWS, Known, Tuned, best_of_random, tuned, untuned
 from rl.settings import ONE_STEP, OPTIMUM, ORACLE, RANDOM, VISITED, Online, ScoreFunctionAgent
