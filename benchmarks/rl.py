@@ -19,7 +19,7 @@ from benchmarks.peers import start
 from benchmarks.world import Ours, Row, digits, tick_ms
 from fl.power.bound import Convergence, PowerLoss, Trajectory
 from fl.power.search import Limits
-from rl.ddpg import DdpgTraining
+from rl.agents import DdpgTraining
 from rl.env import PowerAllocation
 from rl.problem import Problem
 from rl.settings import DdpgAgent

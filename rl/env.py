@@ -32,8 +32,8 @@ from rl.settings import Online
 
 WORLDS = 2**63  # seeds that a world may have; those of episodes are drawn from the first 2**40
 _END = 1.0 + float(np.finfo(np.float32).eps)  # of the range of actions, rounding included
-Start = dict[str, Any]
-"""What an episode begins with, in plain values"""
+Info = dict[str, Any]
+"""plain values by name: what an episode begins with, what a step found"""
 
 
 class PowerEnv(gymnasium.Env[Seen, Seen]):
@@ -52,7 +52,7 @@ class PowerEnv(gymnasium.Env[Seen, Seen]):
         self.steps = self.episodes = 0
         self.over = True
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Seen, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Seen, Info]:
         for name, value in (options or {}).items():
             self._check_option(name, value)
         super().reset(seed=seed)
@@ -62,7 +62,7 @@ class PowerEnv(gymnasium.Env[Seen, Seen]):
         self.steps, self.episodes, self.over = 0, self.episodes + 1, False
         return self._seen(), self._info()
 
-    def step(self, action: Seen) -> tuple[Seen, float, bool, bool, dict[str, Any]]:
+    def step(self, action: Seen) -> tuple[Seen, float, bool, bool, Info]:
         if self.over:
             raise ResetNeeded("step: no episode is going on; reset the environment first")
         reward, stopped, ended = self._play(self._checked(action))
@@ -70,26 +70,26 @@ class PowerEnv(gymnasium.Env[Seen, Seen]):
         self.over = stopped or ended
         return self._seen(), reward, stopped, ended, self._info()
 
-    def memory(self) -> dict[str, Any]:
+    def memory(self) -> Info:
         """The state that continues this environment elsewhere, after a reset and before the first step."""
         if self.steps:
             raise ValueError("an episode is kept at its beginning only")
         return {"generator": self.np_random.bit_generator.state, "episodes": self.episodes, "start": self.start}
 
-    def resume(self, memory: dict[str, Any]) -> Seen:
+    def resume(self, memory: Info) -> Seen:
         """Continue from a memory; returns the observation that its reset returned."""
         self.np_random.bit_generator.state = memory["generator"]
         self._begin(memory["start"])
         self.steps, self.episodes, self.over = 0, int(memory["episodes"]), False
         return self._seen()
 
-    start: Start
+    start: Info
 
-    def _start(self, options: Mapping[str, Any]) -> Start:
+    def _start(self, options: Info) -> Info:
         """The beginning of the next episode, drawn or asked for."""
         raise NotImplementedError
 
-    def _begin(self, start: Start) -> None:
+    def _begin(self, start: Info) -> None:
         raise NotImplementedError
 
     def _play(self, action: FloatArray) -> tuple[float, bool, bool]:
@@ -99,10 +99,10 @@ class PowerEnv(gymnasium.Env[Seen, Seen]):
     def _seen(self) -> Seen:
         raise NotImplementedError
 
-    def _info(self) -> dict[str, Any]:
+    def _info(self) -> Info:
         raise NotImplementedError
 
-    def _check_option(self, name: Any, value: Any) -> None:
+    def _check_option(self, name: str, value: object) -> None:
         """Raise ValueError for a name or a value that is not among the options; types are strict."""
         if name not in self.options:
             raise ValueError(f"reset: no option {name!r:.40}; there is {' and '.join(self.options)}")
@@ -113,7 +113,7 @@ class PowerEnv(gymnasium.Env[Seen, Seen]):
         elif not isinstance(value, int | np.integer) or isinstance(value, bool) or not 0 <= int(value) < wanted:
             raise ValueError(f"reset: {name} {value!r:.40}; give an integer from 0 to {wanted - 1}")
 
-    def _checked(self, action: Any) -> FloatArray:
+    def _checked(self, action: object) -> FloatArray:
         """The action as numbers (K,). ValueError for another shape, and for numbers outside of [-1, 1].
 
         What rounding to float32 may add is let through; `log_power` takes it as the end of the range.
@@ -161,7 +161,7 @@ class PowerAllocation(PowerEnv):
 
     last: Outcome
 
-    def _start(self, options: Mapping[str, Any]) -> Start:
+    def _start(self, options: Info) -> Info:
         draw = int(self.np_random.integers(len(self.problems)))
         action = self.np_random.uniform(-1, 1, self.n_ue)
         draw = int(options.get("draw", draw))
@@ -169,7 +169,7 @@ class PowerAllocation(PowerEnv):
         first = problem.start if self.episodes == 0 or "power" in options else problem.act(action)
         return {"draw": draw, "power_w": first.power_w.tolist()}
 
-    def _begin(self, start: Start) -> None:
+    def _begin(self, start: Info) -> None:
         self.start, self.problem = start, self.problems[start["draw"]]
         self.last = self.problem.tried(np.array(start["power_w"]))
 
@@ -185,7 +185,7 @@ class PowerAllocation(PowerEnv):
         """Whether actions are added to a rule."""
         return self.problem.acts == "residual"
 
-    def _info(self) -> dict[str, Any]:
+    def _info(self) -> Info:
         last = self.last
         draw = self.start["draw"]
         return {"objective": last.value, "t_th": last.switch, "power_w": last.power_w.copy(), "draw": draw}
@@ -229,11 +229,11 @@ class WorldPower(PowerEnv):
     now: PowerContext
     t_th: int
 
-    def _start(self, options: Mapping[str, Any]) -> Start:
+    def _start(self, options: Info) -> Info:
         drawn = int(self.np_random.integers(2**40))
         return {"world": int(options.get("world", drawn))}
 
-    def _begin(self, start: Start) -> None:
+    def _begin(self, start: Info) -> None:
         self.start = start
         self.t_th = 0
         self.last_w = start_w(self.task.limits, self.n_ue)
@@ -241,7 +241,7 @@ class WorldPower(PowerEnv):
     def _seen(self) -> Seen:
         return seen_online(self.now, self.last_w, self.task.limits)
 
-    def _info(self) -> dict[str, Any]:
+    def _info(self) -> Info:
         return {"t_th": self.t_th, "power_w": self.last_w.copy(), "world": self.start["world"], **self.figures}
 
 
@@ -290,7 +290,7 @@ class OnlinePower(WorldPower):
         """The state after the last round."""
         return self.server.state
 
-    def _begin(self, start: Start) -> None:
+    def _begin(self, start: Info) -> None:
         super()._begin(start)
         stage = self.stage(int(start["world"]))
         held = Held(limits=self.task.limits)
@@ -348,11 +348,11 @@ class RecordedPower(WorldPower):
     def __init__(self, record: Callable[[int], Episode], air: Air, n_ue: int, task: Online, worlds: int = 1) -> None:
         """record : world seed -> its rounds."""
         super().__init__(n_ue, task)
-        self.record, self.air, self.worlds, self.drawn = record, air, worlds, list[Start]()
+        self.record, self.air, self.worlds, self.drawn = record, air, worlds, list[Info]()
 
     recording: Episode
 
-    def _start(self, options: Mapping[str, Any]) -> Start:
+    def _start(self, options: Info) -> Info:
         turn = self.episodes % self.worlds
         if self.episodes == 0:
             self.drawn = []
@@ -360,7 +360,7 @@ class RecordedPower(WorldPower):
             self.drawn.append(super()._start({}))
         return {**self.drawn[turn], **options}
 
-    def _begin(self, start: Start) -> None:
+    def _begin(self, start: Info) -> None:
         super()._begin(start)
         self.recording = self.record(int(start["world"]))
         self.now = replace(self.recording.before[0], drawn_std=np.zeros(self.n_ue))

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from gymnasium import spaces
+from numpy.typing import ArrayLike
 from pettingzoo import ParallelEnv
 
-from rl.env import OnlinePower
+from rl.env import Info, OnlinePower
 from rl.policy import OF_ONE_UE, seen_of_ues
 from rl.problem import Seen
 
 Pay = Literal["shared", "own"]
-Infos = dict[str, dict[str, Any]]
+Infos = dict[str, Info]
 
 
 class PowerAgents(ParallelEnv):  # type: ignore[misc] # the library has no types
@@ -68,14 +69,14 @@ class PowerAgents(ParallelEnv):  # type: ignore[misc] # the library has no types
     def action_space(self, agent: str) -> spaces.Box:
         return self.action_spaces[agent]
 
-    def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[dict[str, Seen], Infos]:
+    def reset(self, seed: int | None = None, options: Info | None = None) -> tuple[dict[str, Seen], Infos]:
         known = {k: v for k, v in (options or {}).items() if k == "world"}
         self._seen, info = self.env.reset(seed=seed, options=known)
         self.agents = list(self.possible_agents)
         return self._observations(), self._infos(info)
 
     def step(
-        self, actions: Mapping[str, Any]
+        self, actions: Mapping[str, ArrayLike]
     ) -> tuple[dict[str, Seen], dict[str, float], dict[str, bool], dict[str, bool], Infos]:
         self._seen, shared, terminated, truncated, info = self.env.step(self._joint(actions))
         rewards = np.full(self.env.n_ue, shared) if self.reward == "shared" else -self.env.cost.own
@@ -94,7 +95,7 @@ class PowerAgents(ParallelEnv):  # type: ignore[misc] # the library has no types
         """The observation of all UEs, for a critic that sees everything."""
         return self._seen.copy()
 
-    def _joint(self, actions: Mapping[str, Any]) -> Seen:
+    def _joint(self, actions: Mapping[str, ArrayLike]) -> Seen:
         """The actions of all UEs (K,); 0 for those that are away. ValueError where one is missing or is no number."""
         there = np.flatnonzero(~self._away & (not self.env.over)).tolist()
         joint = np.zeros(self.env.n_ue, dtype=np.float32)
@@ -112,7 +113,7 @@ class PowerAgents(ParallelEnv):  # type: ignore[misc] # the library has no types
     def _observations(self) -> dict[str, Seen]:
         return dict(zip(self.possible_agents, seen_of_ues(self._seen), strict=True))
 
-    def _infos(self, info: dict[str, Any]) -> Infos:
+    def _infos(self, info: Info) -> Infos:
         """The info of the environment, and for each UE whether it is away and its last power."""
         each = zip(self.possible_agents, self._away.tolist(), info["power_w"].tolist(), strict=True)
         return {agent: {**info, "away": away, "power_w": own_w} for agent, away, own_w in each}

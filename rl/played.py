@@ -70,7 +70,7 @@ def costs(task: Online, setup: Setup, outcome: RoundOutcome | None, now: PowerCo
 def rows_sent(
     task: Online, setup: Setup, outcome: RoundOutcome, now: PowerContext, of: int
 ) -> tuple[Rows, FloatArray]:  # fmt: skip
-    """The rows of a round, and the noise drawn on each (1, R). A lost row weighs as the mean that came for its model."""
+    """The rows of a round, and the noise drawn on each (1, R). A lost one weighs as the mean that came of its model."""
     last = outcome.phases[-1].uploads
     ue = last.ue
     model = last.made.model

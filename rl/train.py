@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 SAVE_EVERY_S = 10.0
 """wall time between two checkpoints; when one is written changes no result"""
 Weights = dict[str, npt.NDArray[np.float32]]
+Tree = dict[str, Any]
+"""plain values and arrays, of a checkpoint"""
 
 
 class Training(ABC):
@@ -52,11 +54,11 @@ class Training(ABC):
     def step(self) -> None: ...
 
     @abstractmethod
-    def memory(self) -> dict[str, Any]:
+    def memory(self) -> Tree:
         """Everything that the rest of the training depends on."""
 
     @abstractmethod
-    def resume(self, memory: dict[str, Any]) -> None:
+    def resume(self, memory: Tree) -> None:
         """Go on from a memory."""
 
 
@@ -90,7 +92,7 @@ class Course:
 
 def take_steps(
     training: Training, score: Callable[[Weights], float], every: int, course: Course,
-    tell: Callable[[CurvePoint, bool], None], save: Callable[[dict[str, Any]], None], board: Logger | None = None,
+    tell: Callable[[CurvePoint, bool], None], save: Callable[[Tree], None], board: Logger | None = None,
 ) -> Course:  # fmt: skip
     """Take all steps, or those that are left of a course that `restored` made.
 
@@ -130,14 +132,14 @@ def take_steps(
     return course
 
 
-def restored(training: Training, tree: Any) -> Course:
+def restored(training: Training, tree: Tree) -> Course:
     """The course of a checkpoint, and the training set to where it was. Raises ValueError for what does not fit."""
     check_finite(tree)
     training.resume(tree["training"])
     return from_tree_as(tree["course"], Course)
 
 
-def check_finite(tree: Any) -> None:
+def check_finite(tree: object) -> None:
     """Raise ValueError unless all arrays of a tree hold finite numbers."""
     if isinstance(tree, dict | list):
         for one in tree.values() if isinstance(tree, dict) else tree:

@@ -59,7 +59,7 @@ class Small:
         self.how, self.problem = study.train, problem()
 
     def begin(self, seed, board):
-        from rl.ddpg import DdpgTraining
+        from rl.agents import DdpgTraining
         from rl.env import PowerAllocation
 
         return DdpgTraining(PowerAllocation([self.problem]), self.how.agent, self.how.steps, seed, board)

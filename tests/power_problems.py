@@ -51,7 +51,7 @@ QUICK = DdpgAgent(learning_starts=20, batch_size=16, hidden=(16,))
 def course(folder, steps=120, stop_at=None, seed=0, board=None):
     """A training; stop_at: interrupted after so many steps and taken up again."""
     from rl import train as loop
-    from rl.ddpg import DdpgTraining
+    from rl.agents import DdpgTraining
 
     p = problem()
 

@@ -33,7 +33,7 @@ class Stopped(Exception):
 
 
 def learnt(env, folder, stop_at=None, steps=24):
-    from rl.ddpg import DdpgTraining
+    from rl.agents import DdpgTraining
 
     folder.mkdir(exist_ok=True)
 

@@ -67,7 +67,7 @@ def test_the_rule_by_amplitude_is_the_best_of_its_family_and_of_its_total():
 
 
 def test_a_training_on_residuals_begins_with_the_rule():
-    from rl.ddpg import DdpgTraining
+    from rl.agents import DdpgTraining
 
     p = replace(problem(), acts="residual")
     training = DdpgTraining(allocation([p]), QUICK, 10, 0, None)

@@ -159,7 +159,7 @@ def test_tuning_finds_the_best_of_a_grid(city):
 
 def test_without_interference_a_rule_is_the_optimum():
     """Costs separate over UEs: at the required SNR of this very round the search finds nothing better."""
-    from rl.oracle import best_powers
+    from rl.rules import best_powers
 
     of = study(**{"world.radio.uplink": {"kind": "noma", "interference": "none"}, "learning.data.cell": "strongest",
                   "train.task.reward": {"noise": 1}, "learning.threat": {"n_targets": 4}})  # fmt: skip
@@ -179,7 +179,7 @@ def test_without_interference_a_rule_is_the_optimum():
 
 
 def test_the_oracle_is_no_worse_than_where_it_begins_and_knows_small_worlds(city):
-    from rl.oracle import best_powers
+    from rl.rules import best_powers
 
     one = Known(city.rounds.select(np.arange(2)), _some(city.look, 2), city.air, city.reward)
     start = LAWS[1].dbw(one.look, np.array([3.0, 0.75]))
@@ -203,7 +203,7 @@ class TestTraining:
     AGENT = ScoreFunctionAgent(situations=6, actions=8)
 
     def training(self, city, steps=60, seed=1):
-        from rl.score_function import ScoreFunctionTraining
+        from rl.agents import ScoreFunctionTraining
 
         return ScoreFunctionTraining(city, tuned(LAWS[1], city, 2000, Streams(0).at("t")), self.AGENT, steps, seed)
 
@@ -404,7 +404,7 @@ def test_random_search_is_the_best_of_its_draws_and_counts_them(city):
 
 
 def test_links_without_phases_disturb_each_other_as_on_average(city):
-    from rl.oracle import phaseless
+    from rl.rules import phaseless
 
     links = phaseless(city.look.links)
     np.testing.assert_allclose(links.strength, city.look.links.strength, rtol=1e-12)
@@ -418,7 +418,7 @@ def test_links_without_phases_disturb_each_other_as_on_average(city):
 
 def test_the_optimiser_plans_by_what_was_known_alone(city):
     """Its plan is the same whatever phases are, the start before a requirement is known, and no worse there."""
-    from rl.oracle import best_powers, expected, planned_w
+    from rl.rules import best_powers, expected, planned_w
 
     last = _at(city.look, len(city) - 1)
     start = LAWS[1].dbw(last, np.array([3.0, 0.75]))

@@ -8,12 +8,11 @@ import pytest
 
 from fl.power.search import Limits
 from netsim.rng import Streams
-from rl.played import _leakage, rows_sent
 from rl.look import Look
-from rl.oracle import best_powers
+from rl.played import _leakage, rows_sent
 from rl.powers import PARAMETERS
 from rl.radio_records import ALL, Air, Links
-from rl.rules import LAWS, Law, tuned, within
+from rl.rules import LAWS, Law, best_powers, tuned, within
 
 RNG = Streams(2).at("rules")
 WIDE = Limits(each_min_w=1e-9, each_max_w=1e3, total_min_w=0.0, total_max_w=1e6)

@@ -18,12 +18,11 @@ from netsim.units import FloatArray, IntArray
 from netsim.world import World
 from rl.env import OnlinePower
 from rl.look import Look
-from rl.oracle import best_multipliers, best_powers, planned_w
+from rl.played import Step, look_now, recorded, steps_of
 from rl.problem import as_action
 from rl.radio_records import Air, Rounds, air_of, lost_noise
-from rl.played import Step, look_now, recorded, steps_of
 from rl.reward import FIGURES, Reward, penalty
-from rl.rules import LAWS, Known, Tuned, best_of_random, tuned, untuned
+from rl.rules import LAWS, Known, Tuned, best_multipliers, best_of_random, best_powers, planned_w, tuned, untuned
 from rl.settings import ONE_STEP, OPTIMUM, ORACLE, RANDOM, VISITED, Online, ScoreFunctionAgent
 from scenarios.app.results.folder import (
     EPISODE,

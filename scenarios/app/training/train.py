@@ -103,7 +103,7 @@ class RecordedTrainer:
     agent: ScoreFunctionAgent
 
     def begin(self, seed: int, board: Logger) -> Training:
-        from rl.score_function import ScoreFunctionTraining
+        from rl.agents import ScoreFunctionTraining
 
         return ScoreFunctionTraining(self.judge.trained_on, self.judge.rule, self.agent, self.how.steps, seed)
 
@@ -159,7 +159,7 @@ class DdpgTrainer:
     own: Problem | None = None
 
     def begin(self, seed: int, board: Logger) -> Training:
-        from rl.ddpg import DdpgTraining
+        from rl.agents import DdpgTraining
 
         return DdpgTraining(self.env, self.agent, self.how.steps, seed, board)
 
