@@ -51,7 +51,6 @@ class Buffer(ReplayBuffer):
     figures: FloatArray
 
     def pay(self, reward: Reward) -> None:
-        """Pay transitions by a reward with bounds."""
         self.reward, self.figures = reward, np.zeros((self.buffer_size, len(FIGURES)))
 
     def add(
@@ -69,7 +68,6 @@ class Buffer(ReplayBuffer):
 
     @property
     def filled(self) -> int:
-        """Number of transitions."""
         return self.buffer_size if self.full else self.pos
 
     def sample(self, batch_size: int, env: VecNormalize | None = None) -> ReplayBufferSamples:
@@ -151,18 +149,15 @@ class DdpgTraining(Training):
         self.callback = _Steps(self)
 
     def _begin_with_the_rule(self) -> None:
-        """Actions are 0 before any training: those of an environment whose actions are added to a rule."""
         for net in (self.model.actor, self.model.actor_target):
             last = [m for m in net.mu if isinstance(m, torch.nn.Linear)][-1]
             torch.nn.init.zeros_(last.weight)
             torch.nn.init.zeros_(last.bias)
 
     def weights(self) -> Weights:
-        """The weights of the actor now."""
         return arrays_of(self.model.actor.mu.state_dict())
 
     def step(self) -> None:
-        """One step, and its gradient steps."""
         self.model.learn(1, callback=self.callback, log_interval=self._log_every, reset_num_timesteps=False)  # type: ignore[arg-type]
         self.done = int(self.model.num_timesteps)
         self.rests = self.callback.episode_over and self.done < self.steps
@@ -191,7 +186,6 @@ class DdpgTraining(Training):
         }
 
     def resume(self, memory: Tree) -> None:
-        """Go on from a memory."""
         model = self.model
         buffer = self.buffer
         self.done = model.num_timesteps = int(memory["steps"])
@@ -213,7 +207,6 @@ class DdpgTraining(Training):
 
     @property
     def _columns(self) -> tuple[str, ...]:
-        """Columns of the buffer that a memory keeps."""
         return _COLUMNS if self.buffer.reward is None else (*_COLUMNS, "figures")
 
     @property
@@ -264,7 +257,6 @@ def tensors_of(arrays: Tree) -> dict[str, torch.Tensor]:
 
 
 def _figures(rows: FloatArray) -> Figures:
-    """Figures of rows (n, 6)."""
     return dict(zip(FIGURES, rows.T, strict=True))
 
 
@@ -299,7 +291,6 @@ class ScoreFunctionTraining(Training):
 
     @property
     def evaluations(self) -> int:
-        """Number of power vectors evaluated so far."""
         judged = self.done * self._rounds * self.agent.actions
         if not len(self.prices.multipliers):
             return judged
@@ -310,7 +301,6 @@ class ScoreFunctionTraining(Training):
         return min(self.agent.situations, len(self.known))
 
     def weights(self) -> Weights:
-        """The weights of the policy now."""
         return {name: w.detach().numpy().copy() for name, w in self._weights.items()}
 
     def figures(self) -> dict[str, float]:
@@ -318,18 +308,15 @@ class ScoreFunctionTraining(Training):
         return {"rollout/reward_mean": self._saved, "rollout/std_db": UNIT_DB * self._std()}
 
     def _std(self) -> float:
-        """Standard deviation of actions in this step, which falls linearly."""
         first = self.agent.exploration_noise_std
         last = self.agent.exploration_noise_final_std
         return first + (last - first) * self._late
 
     @property
     def _late(self) -> float:
-        """Share of the training that is over."""
         return self.done / max(self.steps - 1, 1)
 
     def step(self) -> None:
-        """One gradient step."""
         agent = self.agent
         half = self.agent.actions // 2
         n = self._rounds
@@ -372,7 +359,6 @@ class ScoreFunctionTraining(Training):
         return within(dbw.reshape(-1, dbw.shape[2]), self.known.look.limits)
 
     def memory(self) -> Tree:
-        """Everything that the rest of the training depends on."""
         return {
             "done": self.done,
             "generator": self.generator.bit_generator.state,
@@ -382,7 +368,6 @@ class ScoreFunctionTraining(Training):
         }
 
     def resume(self, memory: Tree) -> None:
-        """Go on from a memory."""
         self.done = int(memory["done"])
         self.generator.bit_generator.state = memory["generator"]
         self.prices = from_tree_as(memory["prices"], Prices)

@@ -1,9 +1,8 @@
-"""The environments of Gymnasium: one power vector for a whole training, or one for every round of a live or a recorded
-world.
-"""
+"""Environments of Gymnasium: one power vector for a whole training, or one for every round of a world."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
@@ -20,13 +19,12 @@ from fl.round.setup import Setup
 from fl.round.state import RoundOutcome, RoundState
 from netsim.columns import frozen, no_ints
 from netsim.radio.power import PowerContext
-from netsim.units import FloatArray
+from netsim.units import FloatArray, IntArray
 from netsim.world import World
-from rl.played import Costs, Episode, costs
 from rl.policy import seen_online, seen_online_size
 from rl.powers import Decided, Decision, kept, start_w
 from rl.problem import STEPS, Outcome, Problem, Seen, log_power
-from rl.radio_records import Air, judged
+from rl.radio_records import Air, Costs, Rounds, costs, judged
 from rl.reward import FIGURES, RECORDED
 from rl.settings import Online
 
@@ -37,11 +35,7 @@ Info = dict[str, Any]
 
 
 class PowerEnv(gymnasium.Env[Seen, Seen]):
-    """Base of the environments: the order of resets and steps, and what they accept.
-
-    Actions are in Box(-1, 1, (K,)). Others, and other options of a reset, are refused, as is a step before a reset or
-    after the end of an episode.
-    """
+    """Base of the environments: the order of resets and steps, and what they accept."""
 
     def __init__(self, n_ue: int, n_seen: int, options: Mapping[str, int | str]) -> None:
         """options : name -> the integers from 0 that are below a number, or the only text."""
@@ -85,25 +79,24 @@ class PowerEnv(gymnasium.Env[Seen, Seen]):
 
     start: Info
 
+    @abstractmethod
     def _start(self, options: Info) -> Info:
         """The beginning of the next episode, drawn or asked for."""
-        raise NotImplementedError
 
-    def _begin(self, start: Info) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _begin(self, start: Info) -> None: ...
 
+    @abstractmethod
     def _play(self, action: FloatArray) -> tuple[float, bool, bool]:
         """Reward, and whether the episode terminated or was truncated."""
-        raise NotImplementedError
 
-    def _seen(self) -> Seen:
-        raise NotImplementedError
+    @abstractmethod
+    def _seen(self) -> Seen: ...
 
-    def _info(self) -> Info:
-        raise NotImplementedError
+    @abstractmethod
+    def _info(self) -> Info: ...
 
     def _check_option(self, name: str, value: object) -> None:
-        """Raise ValueError for a name or a value that is not among the options; types are strict."""
         if name not in self.options:
             raise ValueError(f"reset: no option {name!r:.40}; there is {' and '.join(self.options)}")
         wanted = self.options[name]
@@ -114,10 +107,7 @@ class PowerEnv(gymnasium.Env[Seen, Seen]):
             raise ValueError(f"reset: {name} {value!r:.40}; give an integer from 0 to {wanted - 1}")
 
     def _checked(self, action: object) -> FloatArray:
-        """The action as numbers (K,). ValueError for another shape, and for numbers outside of [-1, 1].
-
-        What rounding to float32 may add is let through; `log_power` takes it as the end of the range.
-        """
+        """The action as numbers (K,), up to what rounding to float32 may add; ValueError for others."""
         try:
             numbers = np.asarray(action, dtype=np.float64)
         except (TypeError, ValueError):
@@ -131,13 +121,13 @@ class PowerAllocation(PowerEnv):
     """Power of K UEs for a whole federated training, judged by its convergence bound.
 
     Description
-        A frozen reference run says what artificial noise its budgets ask for in each round, how much each UE counts,
-        and over which channel. An action is a power vector; the answer is the bound L and T_th, the round from which
-        the channel's own noise is enough. With several channels each episode draws one of them.
+        A reference run says what artificial noise its budgets ask for in each round, how much each UE counts, and over
+        which channel. An action is a power vector; the answer is the bound L and T_th, the round from which the
+        channel's own noise is enough. With several channels each episode draws one of them.
 
     Action space
         Box(-1, 1, (K,)): log-power between the least and the most of a UE, then projected onto the limits of the
-        total (exact, Euclidean in watts). Numbers beyond the box are refused.
+        total (Euclidean in watts). Numbers beyond the box are refused.
 
     Observation space
         Box(-1, 1, (n,)), see `Problem.seen`.
@@ -150,7 +140,7 @@ class PowerAllocation(PowerEnv):
         asks for the former, `options={"draw": i}` for a channel. Other options and values are refused.
 
     Episode end
-        Truncated after 20 steps; nothing ever terminates it. A step before a reset or after the end is refused.
+        Truncated after 20 steps. A step before a reset or after the end is refused.
     """
 
     def __init__(self, problems: Sequence[Problem]) -> None:
@@ -201,7 +191,7 @@ class Stage:
 
 
 class Held(Decided):
-    """Sends with the powers that an agent put into the state, projected onto the limits for those that send."""
+    """Sends with the powers that an agent put into the state, within the limits of those that send."""
 
     kind: Literal["held"] = "held"
     limits: Limits
@@ -213,10 +203,10 @@ class Held(Decided):
 
 
 class WorldPower(PowerEnv):
-    """Base of the environments in which every step is a round of a world: observation and information of a round.
+    """Base of the environments in which every step is a round of a world.
 
-    world : of which seed; last_w (K,) : the last powers; t_th : rounds until the last artificial noise; figures : of
-    the last round; now : the context of the coming one.
+    last_w (K,) : the last powers; t_th : rounds until the last artificial noise; figures : of the last round; now :
+    the context of the coming one.
     """
 
     def __init__(self, n_ue: int, task: Online) -> None:
@@ -250,7 +240,7 @@ class OnlinePower(WorldPower):
 
     Description
         One step is one round: the world moves to the deadline, the agent sees the links, chooses powers, and the round
-        is played with all that the scenario has: learner, defenses, uplink, attacks, ledger. SimPy is the only clock.
+        is played with all that the scenario has: learner, defenses, uplink, attacks, ledger.
 
     Action space
         Box(-1, 1, (K,)): log-power between the least and the most of a UE; those that send are projected onto the
@@ -263,8 +253,7 @@ class OnlinePower(WorldPower):
         Minus the cost of the round, see `rl.reward`; bounds on means over rounds are without a price.
 
     Starting state
-        A world of a seed that the environment draws; `options={"world": seed}` asks for one. `info` has the keys that a
-        step returns: no round has been played, so figures are 0.
+        A world of a seed that the environment draws; `options={"world": seed}` asks for one. Figures of `info` are 0.
 
     Copies
         By `copy.deepcopy` and `pickle` before the first reset; afterwards TypeError, since processes run in its world.
@@ -333,6 +322,21 @@ class OnlinePower(WorldPower):
             self.world, self.setup, self.state.parts, numbers, self.state.round + 1, no_ints()
         )  # fmt: skip
         return number is not None and not over
+
+
+@frozen
+class Episode:
+    """A whole world as it was recorded, S steps. rounds : of all steps, silent ones without rows; before : S + 1
+    contexts, with that at the end; played (S,) : rounds so far; stopped : whether a budget ended it.
+    """
+
+    rounds: Rounds
+    before: list[PowerContext]
+    played: IntArray
+    stopped: bool
+
+    def __len__(self) -> int:
+        return len(self.played)
 
 
 class RecordedPower(WorldPower):

@@ -25,9 +25,8 @@ class PowerAgents(ParallelEnv):  # type: ignore[misc] # the library has no types
         The world, its rounds and its costs are those of `OnlinePower`, which this environment steps.
 
     Agents
-        `ue_0`, `ue_1`, ... from reset to the end of the episode. A UE that is away stays an agent, since agents that
-        have ended do not come back: its observation begins with 0, `info["away"]` is true, and its action, which may be
-        left out, is ignored. There is no `action_mask`: masks are for discrete actions, and a Box refuses them.
+        `ue_0`, `ue_1`, ... from reset to the end of the episode. A UE that is away stays an agent: its observation
+        begins with 0, `info["away"]` is true, and its action, which may be left out, is ignored.
 
     Action space
         Box(-1, 1, (1,)) of each agent: log-power between the least and the most of a UE. Powers of those that send are
@@ -38,7 +37,7 @@ class PowerAgents(ParallelEnv):  # type: ignore[misc] # the library has no types
 
     Rewards
         reward `shared` : minus the costs of the round, the same for all agents. `own` : minus what it cost because of
-        this UE, see `rl.played`. The own costs do not add up to the shared ones.
+        this UE, see `rl.radio_records`. The own costs do not add up to the shared ones.
 
     Starting state
         A world of a seed that the environment draws; `options={"world": seed}` asks for one. Options of other names are
@@ -96,7 +95,7 @@ class PowerAgents(ParallelEnv):  # type: ignore[misc] # the library has no types
         return self._seen.copy()
 
     def _joint(self, actions: Mapping[str, ArrayLike]) -> Seen:
-        """The actions of all UEs (K,); 0 for those that are away. ValueError where one is missing or is no number."""
+        """The actions of all UEs (K,), 0 for those that are away; ValueError where one is no number."""
         there = np.flatnonzero(~self._away & (not self.env.over)).tolist()
         joint = np.zeros(self.env.n_ue, dtype=np.float32)
         try:
@@ -114,6 +113,5 @@ class PowerAgents(ParallelEnv):  # type: ignore[misc] # the library has no types
         return dict(zip(self.possible_agents, seen_of_ues(self._seen), strict=True))
 
     def _infos(self, info: Info) -> Infos:
-        """The info of the environment, and for each UE whether it is away and its last power."""
         each = zip(self.possible_agents, self._away.tolist(), info["power_w"].tolist(), strict=True)
         return {agent: {**info, "away": away, "power_w": own_w} for agent, away, own_w in each}

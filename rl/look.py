@@ -1,7 +1,7 @@
 r"""Knowledge of a round before it begins, as features of each UE and of each pair of UEs.
 
-A scheduler knows all of it but the eavesdropper's place, which a policy against an eavesdropper must assume. In
-decibels, of UE k with base station b, the thermal noise N and rho of the numbers sent:
+All but the eavesdropper's place is known to a scheduler. In decibels, of UE k with base station b, the thermal noise N
+and rho of the numbers sent:
 
     snr          ||h_k||^2 / N, at 1 W
     required     rho^2 / sigma^2, the SNR at which thermal noise alone met the requirement of the last round
@@ -24,15 +24,14 @@ The outcome of planned powers is known as well, by the laws of the uplink:
 
 from __future__ import annotations
 
-from dataclasses import field, replace
+from dataclasses import replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
 from fl.power.search import Limits
-from netsim.checkpoint import REBUILT
-from netsim.columns import frozen
+from netsim.columns import Columns, frozen
 from netsim.radio.power import PowerContext
 from netsim.units import BoolArray, FloatArray, db_from_ratio
 from rl.radio_records import Air, Links, Rounds, Rows, air_of, received
@@ -46,7 +45,7 @@ _UNKNOWN_DB = 0.0  # what is required before the first round
 
 
 @frozen
-class Look:
+class Look(Columns):
     """S rounds of K UEs. required_std (S, K) : root mean square over the rows of a UE that were sent last, 0 before the
     first; rho, n_bits, progress (S,); air : how the band is shared; limits : of powers; max_power_w : of a UE,
     whatever the limits.
@@ -57,9 +56,9 @@ class Look:
     rho: FloatArray
     n_bits: FloatArray
     progress: FloatArray
-    air: Air = field(metadata=REBUILT)
-    limits: Limits = field(metadata=REBUILT)
-    max_power_w: float = field(default=np.inf, metadata=REBUILT)
+    air: Air
+    limits: Limits
+    max_power_w: float = np.inf
 
     @classmethod
     def of(cls, now: PowerContext, limits: Limits) -> Self:
@@ -81,13 +80,6 @@ class Look:
             max_power_w=now.max_power_w,
         )
 
-    @classmethod
-    def stack(cls, looks: list[Self]) -> Self:
-        """Looks at the same UEs and base stations, one after the other."""
-        names = ("required_std", "rho", "n_bits", "progress")
-        joined: dict[str, Any] = {name: np.concatenate([getattr(look, name) for look in looks]) for name in names}
-        return replace(looks[0], links=Links.join([look.links for look in looks]), **joined)
-
     @property
     def first(self) -> BoolArray:
         """Which rounds (S,) are the first of a world."""
@@ -95,7 +87,6 @@ class Look:
 
     @property
     def worlds(self) -> int:
-        """Number of worlds that the rounds are of."""
         return int(self.first.sum())
 
     @property

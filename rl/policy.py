@@ -46,10 +46,9 @@ def seen_online(now: PowerContext, last_w: FloatArray, limits: Limits) -> Seen:
     """The observation of a round, float32 in [-1, 1], (5 K + 2,). last_w (K,): the last powers.
 
     Of each UE, five rows of K numbers: 1 if it is there; its SNR at the most power; the SNR at which channel noise
-    would meet the requirement of its last round; the SNR that the last power has on today's channel, where the
-    channel's noise stands now; 1 if artificial noise was drawn for it. The ratios are in decibels over 40, cut at 1; a
-    UE that is away, and what is not known before the first round, is 0. Then the share of the budget that is left and
-    of the rounds that are over, both from -1 to 1.
+    would meet the requirement of its last round; the SNR that the last power has on today's channel; 1 if artificial
+    noise was drawn for it. Ratios are in decibels over 40, cut at 1; absent and unknown is 0. Then the share of the
+    budget that is left and of the rounds that are over, both from -1 to 1.
     """
     there = now.snr_per_w > 0
     asked = there & (now.required_std > 0) & (now.scale > 0)
@@ -124,7 +123,6 @@ class Card(PolicyCard):
 
     @property
     def n_seen(self) -> int:
-        """Numbers of an observation."""
         return seen_online_size(self.ues) if self.observe == "online" else seen_size(self.observe, self.ues)
 
     @property
@@ -209,7 +207,6 @@ def load_policy(folder: Path) -> Policy:
 
 
 def _shapes(card: Card) -> Shapes:
-    """Shapes of all arrays: layers, and the reference trajectory of a policy for a whole training."""
     shapes: dict[str, tuple[int | None, ...]] = {}
     for i, shape in enumerate(card.shapes):
         shapes |= {f"layers.{i}.weight": shape, f"layers.{i}.bias": shape[:1]}
@@ -220,7 +217,7 @@ def _shapes(card: Card) -> Shapes:
 
 
 def save_files(card: Part, tensors: Mapping[str, np.ndarray], folder: Path) -> None:
-    """Write a policy into a folder, weights first, so that a card never stands without them."""
+    """Write a policy, weights first, so that a card never stands without them."""
     from safetensors.numpy import save
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -232,10 +229,7 @@ def save_files(card: Part, tensors: Mapping[str, np.ndarray], folder: Path) -> N
 def read_files(
     folder: Path, kind: type[Described], shapes: Callable[[Described], Shapes]
 ) -> tuple[Described, dict[str, np.ndarray]]:
-    """The card of a policy and its arrays, which have exactly the shapes of its card and are finite.
-
-    Raises BadInput with one line.
-    """
+    """The card of a policy and its finite arrays, of the shapes of its card. Raises BadInput with one line."""
     path = folder / CARD
     try:
         card = kind.model_validate_json(content(path, _MAX_CARD_BYTES), strict=True)
@@ -248,7 +242,6 @@ def read_files(
 
 
 def _said(error: ValidationError) -> str:
-    """The error of a card, and a remedy."""
     every = error.errors(include_url=False)
     first = next((e for e in every if e["loc"] == ("task",)), every[0])
     place = ".".join(str(x) for x in first["loc"])[:60] or "card"
@@ -259,7 +252,6 @@ def _said(error: ValidationError) -> str:
 
 
 def _read_tensors(path: Path, shapes: Shapes) -> dict[str, np.ndarray]:
-    """Finite real numbers of these names and shapes."""
     from safetensors import SafetensorError
     from safetensors.numpy import load
 

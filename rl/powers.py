@@ -99,9 +99,9 @@ class Ddpg(FromFolder):
     """A policy of `netsim train`. One for a whole training is constant while channels are; one that acts online
     observes the links, the required noise and the budget in every round.
 
-    Powers keep the limits of the training for the UEs that send. Those of a policy for a whole training are
-    the last of an episode on its reference run, over today's channels if it observes them. T_th at these powers is
-    the round that a `noise-switch` of mode planned takes, if none is set.
+    Powers keep the limits of the training for the UEs that send. Those of a policy for a whole training are the last of
+    an episode on its reference run, over today's channels if it observes them; T_th there is the round that a
+    `noise-switch` of mode planned takes, if none is set.
     """
 
     kind: Literal["ddpg"] = "ddpg"
@@ -212,7 +212,7 @@ class Rule(Decided):
 
 
 def kept(wanted_w: FloatArray, sends: IntArray, limits: Limits) -> FloatArray:
-    """Powers (K,) of all UEs, those that send projected onto the limits of their number."""
+    """Powers (K,) of all UEs, those that send within the limits of their number."""
     from rl.problem import nearest_w
 
     power_w = wanted_w.copy()
@@ -239,7 +239,6 @@ def settled(policy: "Policy", snr_per_w: FloatArray) -> "tuple[Problem, FloatArr
 
 
 def _decided(power_w: "Callable[[Look], FloatArray]", context: PowerContext, limits: Limits) -> Decision:
-    """Powers of a rule from the context of a round."""
     from rl.look import Look
 
     return Decision(kept(np.asarray(power_w(Look.of(context, limits))[0]), context.sends, limits), context.sends)

@@ -1,8 +1,8 @@
 """The problem of the study for an agent: input is a vector of powers, output the bound of a whole training.
 
-A trajectory is frozen; what the agent sees and what it may choose are functions of it. Everything here is numpy, so
-that a trained policy can be used without a training library. `project` and `judge` are the laws of `fl.power.search`
-and `fl.power.bound` for a single vector, compiled: an environment calls them tens of thousands of times a second.
+Everything here is numpy, so that a trained policy can be used without a training library. `project` and `judge` are
+the laws of `fl.power.search` and `fl.power.bound` for a single vector, compiled: an environment calls them tens of
+thousands of times a second.
 """
 
 from __future__ import annotations
@@ -161,7 +161,6 @@ class Problem:
 
     @property
     def n_seen(self) -> int:
-        """Number of values of an observation."""
         return seen_size(self.observe, self.n_ue)
 
     @cached_property
@@ -231,7 +230,6 @@ class Problem:
 
     @cached_property
     def laws(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray, FloatArray, int]:
-        """The arguments of the compiled law."""
         o = self.objective
         t = self.objective.trajectory
         channel = t.channel_std[:1] if t.still else t.channel_std
@@ -241,7 +239,6 @@ class Problem:
 
     @cached_property
     def _channel_seen(self) -> Seen:
-        """The part of `channel` that no action changes."""
         t = self.objective.trajectory
         root = 1.0 / np.sqrt(self.start.power_w)
         brought = t.channel_std * root  # (T, K)
@@ -267,9 +264,8 @@ ALPHA = (0.8, 1.0)  # shares of the path loss that fractional power makes up for
 def references(problem: Problem, evaluations: int, rng: Rng, thorough: bool = True) -> dict[str, PowerPlan]:
     """Name -> plan: average, full, the rule by amplitude, fractional power, random search, and two optimisers.
 
-    evaluations : of the random search.
-    `optimum` is the better of the optimisers; top-up has no plateaus, so there evolution stands alone. Without
-    `thorough` evolution is left out where there are plateaus, which agree with it to a few tenths of a percent.
+    evaluations : of the random search. `optimum` is the better optimiser; top-up has no plateaus. Without `thorough`
+    evolution is left out where there are plateaus, which agree with it to a few tenths of a percent.
     """
     o = problem.objective
     limits = problem.limits

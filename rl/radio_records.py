@@ -16,23 +16,34 @@ kappa is the noise, over rho^2, of a row that comes just in time: one over the S
 bits / (B deadline), with link adaptation 2^(bits / (a B deadline)) - 1 and at least its floor. `leak` has the shape of
 what a closed-form attack gives away as noise grows, and no variance: it is the cost that agents are trained on.
 [the bound of `fl.power.bound`, round by round]
+
+A live round costs the same by its own radio, and besides its loss and leakage. The cost of a UE is the saving if its
+noise had been exactly the required one, without its energy, its part of lost updates and of leakage, and the loss,
+which is common.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple, Self
 
 import numpy as np
 
+from fl.learning import Learning
+from fl.round.send import rows_of
+from fl.round.setup import Setup
+from fl.round.state import RoundOutcome, standings
 from netsim.columns import Columns, frozen
 from netsim.errors import BadInput
 from netsim.radio import reception
+from netsim.radio.power import PowerContext
 from netsim.radio.rate import Adaptation
 from netsim.radio.shared_band import Noma, SharedBand
 from netsim.radio.uplink import Cohort, ComplexArray, Uplink, outer_products
 from netsim.units import BoolArray, FloatArray, IntArray
-from rl.reward import Figures
+from rl.reward import FIGURES, Figures
+from rl.settings import Online
 
 _NO_GROUPS = int(np.iinfo(np.int64).max)  # all UEs of a cell at once
 _MAX_LOST = 1e6  # kappa at most, of rows so short that hardly any noise would make them late
@@ -118,7 +129,6 @@ class Rounds(Columns):
         return cls.join([r._filled_up(most) for r in rounds])
 
     def _filled_up(self, most: int) -> Self:
-        """The same rounds with room for so many rows."""
         rows = self.rows
         room = ((0, 0), (0, most - rows.of.shape[1]))
         of = np.pad(rows.of, room, constant_values=-1)
@@ -173,12 +183,6 @@ def lost_noise(uplink: Uplink, round_s: float, n_bits: FloatArray) -> FloatArray
         return np.asarray(np.minimum(1.0 / least, _MAX_LOST))
 
 
-def drawn_var(required_std: FloatArray, rho: FloatArray | float, snr: FloatArray) -> FloatArray:
-    """Variance of artificial noise beside a receiver's thermal noise, where that counts (top-up)."""
-    with np.errstate(divide="ignore"):
-        return np.maximum(required_std**2 - np.where(snr > 0, rho**2 / snr, 0.0), 0.0)
-
-
 @frozen
 class Sent:
     """SINR, SNR and whether decoded (B, K) at base stations, and SINR at the listener."""
@@ -198,9 +202,10 @@ def costs_of(sent: Sent, energy_j: FloatArray, rows: Rows, drawn_std: FloatArray
 
     rho = rows.rho[:, None]
     required = rows.required_std**2
+    snr = at_rows(sent.snr)
     with np.errstate(divide="ignore", invalid="ignore"):
-        topped_up = drawn_var(rows.required_std, rho, at_rows(sent.snr)) if drawn_std is None else drawn_std**2
-        drawn = np.where(there, topped_up, 0.0)
+        topped_up = np.maximum(required - np.where(snr > 0, rho**2 / snr, 0.0), 0.0)
+        drawn = np.where(there, topped_up if drawn_std is None else drawn_std**2, 0.0)
         decoder = rho**2 / np.maximum(at_rows(sent.sinr), 1e-30)
         lost = there & ~np.take_along_axis(sent.decoded, np.maximum(rows.of, 0), axis=1)
         share = np.where(there, rows.weight**2, 0.0)
@@ -305,6 +310,134 @@ def judged(rounds: Rounds, air: Air, power_w: FloatArray, which: IntArray) -> Ra
 
 
 def _amplitudes(cohort: Cohort) -> ComplexArray:
-    """h (K, n_bs, antennas)."""
     root = np.sqrt(cohort.gain)[:, :, None]
     return np.asarray(root * (np.ones_like(root) if cohort.fading is None else cohort.fading), dtype=np.complex128)
+
+
+# -- live rounds
+
+
+@frozen
+class Costs:
+    """The figures of a round, the cost `total` that a reward makes of them, and whether artificial noise was drawn.
+
+    own (K,) : the cost of each UE. rows : that were sent; None where no UE sent.
+    """
+
+    figures: Mapping[str, float]
+    total: float
+    artificial: bool
+    own: FloatArray
+    rows: Rows | None = None
+
+
+def costs(task: Online, setup: Setup, outcome: RoundOutcome | None, now: PowerContext, of: int) -> Costs:
+    """The costs of a round. now : the context before it; of : rounds that are planned.
+
+    A round without a UE has no outcome, and costs nothing.
+    """
+    reward = task.reward
+    n = len(now.snr_per_w)
+    if outcome is None:
+        return Costs(dict.fromkeys(FIGURES, 0.0), 0.0, False, np.zeros(n))
+    rows, drawn_std = rows_sent(task, setup, outcome, now, of)
+    radio = _radio(outcome, now, rows, drawn_std)
+    leakage, leakage_of_ue = _leakage(outcome, reward.leakage_within_m, n)
+    loss = _loss(setup.learning, outcome)
+    figures = {**radio.figures, "loss": np.array([loss]), "leakage": np.array([leakage])}
+    own = _own(radio, rows, n) | {"loss": np.full(n, loss), "leakage": leakage_of_ue}
+    total = reward.cost(figures)
+    without = reward.cost({name: figures[name] - own[name] for name in FIGURES})
+    values = {name: float(figures[name][0]) for name in FIGURES}
+    return Costs(values, float(total[0]), bool(radio.drawn.any()), total - without, rows)
+
+
+def rows_sent(
+    task: Online, setup: Setup, outcome: RoundOutcome, now: PowerContext, of: int
+) -> tuple[Rows, FloatArray]:  # fmt: skip
+    """The rows of a round, and the noise drawn on each (1, R). A lost one weighs as the mean that came of its model."""
+    last = outcome.phases[-1].uploads
+    ue = last.ue
+    model = last.made.model
+    weight = last.weight.astype(np.float64)
+    came = last.channel.decoded & (weight > 0)
+    for m in np.unique(model):
+        mine = model == m
+        some = mine & came
+        weight[mine & ~came] = weight[some].mean() if some.any() else 1.0 / mine.sum()
+    by_model = np.zeros((int(model.max(initial=0)) + 1, len(now.snr_per_w)))
+    by_model[model, ue] = weight
+    own_ue, own_model, required, drawn = rows_of(standings(setup.learning, outcome.state.parts))
+    required_std, drawn_std = np.zeros((2, len(ue)))
+    if len(own_ue):
+        span = int(max(own_model.max(), model.max(initial=0))) + 1
+        at = np.searchsorted(own_ue * span + own_model, ue * span + model)
+        required_std = required[at]
+        drawn_std = drawn[at]
+    factor = task.bound.factor(by_model) ** (of - outcome.state.played)
+    kappa = lost_noise(setup.uplink, setup.learning.round_s, np.array([now.n_bits]))
+    rho = np.array([now.scale])
+    return Rows(ue[None], weight[None], required_std[None], rho, np.array([factor]), kappa), drawn_std[None]
+
+
+def _radio(outcome: RoundOutcome, now: PowerContext, rows: Rows, drawn_std: FloatArray) -> RadioCosts:
+    last = outcome.phases[-1].uploads
+    channel = last.channel
+    shape = (1, len(now.snr_per_w))
+    sinr, snr, heard, energy_j = (np.zeros(shape) for _ in range(4))
+    decoded = np.zeros(shape, dtype=np.bool_)
+    ue, first = np.unique(last.ue, return_index=True)
+    listener = channel if last.overheard is None else last.overheard.channel
+    noise_std = channel.noise_std[first]  # also of one that took its time, whose SINR changed meanwhile
+    with np.errstate(divide="ignore", invalid="ignore"):
+        sinr[0, ue] = np.where(noise_std > 0, (now.scale / noise_std) ** 2, np.inf)
+    if listener is not None:
+        heard[0, ue] = listener.sinr[first]
+    snr[0, ue] = now.snr_per_w[ue] * channel.power_w[first]
+    decoded[0, ue] = channel.decoded[first]
+    energy_j[0, ue] = channel.energy_j[first]
+    return costs_of(Sent(sinr, snr, decoded, heard), energy_j, rows, drawn_std)
+
+
+def _own(radio: RadioCosts, rows: Rows, n: int) -> dict[str, FloatArray]:
+    """The part of each figure of the radio that is due to each UE (K,)."""
+    ue = rows.of[0]
+    had = radio.suffered[0]
+    asked = radio.asked[0]
+    least = 1e-12 * asked.sum()
+    without = np.maximum(had.sum() - np.bincount(ue, had - asked, n), least)
+    noise = np.zeros(n)
+    if asked.sum() > 0:
+        noise = rows.factor[0] * np.log(max(had.sum(), least) / without)
+
+    def share(of_rows: FloatArray | BoolArray) -> FloatArray:
+        return np.bincount(ue, of_rows, n) / max(len(ue), 1)
+
+    return {
+        "noise": noise,
+        "lost": share(radio.lost[0]),
+        "leak": share(radio.leak[0]),
+        "energy_j": radio.energy_of_ue_j[0],
+    }
+
+
+def _loss(learning: Learning, outcome: RoundOutcome) -> float:
+    """Error of a map in dB, cross-entropy of a classifier in nats; NaN for another learner."""
+    learner = learning.learner
+    scores = learner.evaluate(outcome.state.model, outcome.state.held_out.thinned(learner.most_held_out))
+    rmse_db = float(scores.get("rmse_db", np.nan))
+    return rmse_db if np.isfinite(rmse_db) else float(scores.get("cross_entropy_nats", np.nan))
+
+
+def _leakage(outcome: RoundOutcome, within_m: float, n: int) -> tuple[float, FloatArray]:
+    """Share of the estimates of a round that come near enough, mean over attacks; 0 without an attack. And the part of
+    it that each UE's estimates make up (K,).
+    """
+    ue, attack, error_m = (np.array([row[name] for row in outcome.leaked.rows]) for name in ("ue", "attack", "error_m"))
+    of_ue = np.zeros(n)
+    attacks = np.unique(attack)
+    for a in attacks:
+        mine = attack == a
+        near = error_m[mine].astype(np.float64) <= within_m
+        of_ue += np.bincount(ue[mine].astype(np.int64), near / len(near), n) / len(attacks)
+    return float(of_ue.sum()), of_ue

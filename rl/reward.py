@@ -1,8 +1,5 @@
 """The slot `reward`: cost of a round for an online agent, whose negative is its reward.
 
-A reward is a function of the figures of a round alone, so the same part serves live, on recorded rounds, for rules,
-agents and an oracle.
-
 Bounds on means over rounds are kept by multipliers: the dual is climbed while the primal is solved,
 
     L(policy, lambda) = mean f_0 + sum_i lambda_i (mean f_i - b_i),      lambda_i >= 0.
@@ -75,7 +72,7 @@ class Weighted(Reward):
     """A weighted sum of the figures of a round.
 
     noise is the logarithm of the ratio of the round's increment of the bound to the increment by the required noise
-    alone, so that one UE with a poor channel does not dominate:
+    alone:
 
         A^(T-1-t) ln( sum_k G_k^2 (sigma_k^2 + sigma_ch,k^2) / sum_k G_k^2 sigma_required,k^2 )
 

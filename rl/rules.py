@@ -153,7 +153,6 @@ class Known:
 
 
 def _merits(known: Known, law: Law, parameters: FloatArray) -> FloatArray:
-    """Merit of a rule with each of several parameters (n, P)."""
     return np.array([known.merit(within(law.dbw(known.look, p), known.look.limits)) for p in parameters])
 
 

@@ -36,7 +36,6 @@ Shapes = dict[str, tuple[int, ...]]
 
 
 def _message(i: int, out: int) -> Shapes:
-    """Shapes of the i-th exchange of messages."""
     return {
         f"own{i}.weight": (ENCODED, ENCODED), f"other{i}.weight": (ENCODED, ENCODED),
         f"pair{i}.weight": (ENCODED, len(PAIR_FEATURES)), f"pair{i}.bias": (ENCODED,),
@@ -68,11 +67,9 @@ class SharedPolicy:
     rule: Tuned
 
     def dbw(self, look: Look) -> FloatArray:
-        """Powers (S, K) in dBW before any limit."""
         return self.rule.dbw(look) + self.residual_db(look)
 
     def power_w(self, look: Look) -> FloatArray:
-        """Powers (S, K) in W within the limits."""
         return within(self.dbw(look), look.limits)
 
     def residual_db(self, look: Look) -> FloatArray:

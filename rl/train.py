@@ -86,7 +86,6 @@ class Course:
 
     @property
     def best_reward(self) -> float:
-        """Best reward of any step."""
         return self.curve[-1].best_reward if self.curve else -np.inf
 
 

@@ -427,7 +427,7 @@ def outcome_of(budgets, played, rmse_db):
 def cost_of(weights, budgets, played=3, of=10, rmse_db=6.0, scale=0.5, **step):
     """The costs of that round."""
     from netsim.radio.power import PowerContext
-    from rl.played import costs
+    from rl.radio_records import costs
     from rl.settings import Online
 
     task = Online(kind="online", reward={"noise": 0, **weights}, bound={"learning_rate": 0.02, **step})

@@ -7,8 +7,8 @@ from gymnasium.error import ResetNeeded
 
 from netsim.errors import BadInput
 from rl.env import RecordedPower
-from rl.played import look_now
 from rl.problem import as_action
+from rl.recording import look_now
 from rl.rules import untuned
 from scenarios import load
 from scenarios.app.training.environments import online, onlines

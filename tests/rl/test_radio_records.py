@@ -33,7 +33,7 @@ def live(of):
 
 
 def known(of, world=7):
-    from rl.played import recorded
+    from rl.recording import recorded
 
     env = live(of)
     rounds, look = recorded(env, lambda seen: within(3.0 - 0.75 * seen.snr_db, seen.limits), world)
@@ -252,7 +252,7 @@ def test_t_th_is_the_last_round_in_which_thermal_noise_lacks_something(level_db,
 
 
 def now_snr_db(env):
-    from rl.played import look_now
+    from rl.recording import look_now
 
     return look_now(env).snr_db
 

@@ -73,8 +73,8 @@ def test_the_dual_finds_the_least_energy_of_two_ues_that_keep_a_noise():
 @pytest.fixture(scope="module")
 def known():
     from rl.env import OnlinePower
-    from rl.played import recorded
     from rl.radio_records import air_of
+    from rl.recording import recorded
     from rl.rules import Known, within
     from scenarios.app.training.environments import Stages, n_ues
 

@@ -9,9 +9,8 @@ import pytest
 from fl.power.search import Limits
 from netsim.rng import Streams
 from rl.look import Look
-from rl.played import _leakage, rows_sent
 from rl.powers import PARAMETERS
-from rl.radio_records import ALL, Air, Links
+from rl.radio_records import ALL, Air, Links, _leakage, rows_sent
 from rl.rules import LAWS, Law, best_powers, tuned, within
 
 RNG = Streams(2).at("rules")

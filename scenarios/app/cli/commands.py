@@ -7,7 +7,6 @@ import tomllib
 from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 from netsim import __version__
 from netsim.errors import BadInput, RunsFailed
@@ -49,7 +48,7 @@ def parser() -> Parser:
     return top
 
 
-def _options(some: Sequence[Any]) -> Iterator[Fields]:
+def _options(some: Sequence[str | Fields]) -> Iterator[Fields]:
     """Options of a command, shared ones in place of their names."""
     for one in some:
         if isinstance(one, str):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 from netsim.errors import BadInput, one_line
 from netsim.safe import what_is
-from scenarios.app.study import Fields, Record
+from scenarios.app.study import Fields, Record, Value
 
 if TYPE_CHECKING:
     from scenarios.app.run.executor import Engine
@@ -33,7 +33,7 @@ class Lenient:
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(self.stream, name)
 
     def write(self, text: str) -> int:
@@ -118,7 +118,7 @@ def emit(event: Record) -> bool:
     return write(json.dumps(plain, allow_nan=False) + "\n", sys.stdout, flush=True)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Value) -> Value:
     """A number of numpy as one of Python; of anything else its text."""
     return value.item() if hasattr(value, "item") else str(value)
 
@@ -149,7 +149,7 @@ class Command:
 class Parser(argparse.ArgumentParser):
     """Raise errors as bad input, in one line; options are written in full."""
 
-    def __init__(self, *args: Any, **more: Any) -> None:
+    def __init__(self, *args: Value, **more: Value) -> None:
         super().__init__(*args, **{"allow_abbrev": False, **more})
         self._negative_number_matcher = re.compile(r"-\.?\d")  # also of a list that begins with one: south, or west
 
@@ -161,10 +161,10 @@ class Parser(argparse.ArgumentParser):
         write(message, file or sys.stderr)
 
 
-KINDS: dict[str, Callable[[str], Any]] = {"int": int, "float": float, "Path": Path}
+KINDS: dict[str, Callable[[str], Value]] = {"int": int, "float": float, "Path": Path}
 
 
-def add_option(parser: Parser, usage: str, type: str = "", within: Sequence[float] = (), **settings: Any) -> None:
+def add_option(parser: Parser, usage: str, type: str = "", within: Sequence[float] = (), **settings: Value) -> None:
     """Add an option as a row of commands.toml states it."""
     name, _, metavar = usage.partition(" ")
     if metavar:
@@ -264,7 +264,7 @@ def part_of_name(text: str, longest: int) -> str:
     return f"{beginning}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
-def _word(value: Any) -> str:
+def _word(value: Value) -> str:
     """A value as the command line has it; `none` for an empty list."""
     from scenarios.app.study.describe import flow
 
@@ -294,7 +294,7 @@ def engine_of(args: argparse.Namespace) -> Engine:
     return OnProcesses(args.retries)
 
 
-def slurm_option(text: str) -> tuple[str, Any]:
+def slurm_option(text: str) -> tuple[str, Value]:
     """A parameter of submitit, of KEY=VALUE."""
     from scenarios.app.run.clusters import OPTIONS
     from scenarios.app.study.describe import nearest

@@ -41,7 +41,7 @@ from scenarios.app.results.read import RUNS, SWEEP, Manifest, finished, listed, 
 from scenarios.app.results.shown import adapted_lines, fitted, read_adapted, run_lines, sweep_lines
 from scenarios.app.results.statistics import counted, figure_text
 from scenarios.app.results.tuning_folder import TRIALS_CSV, failed_lines, is_tuning, read_tuning, tuning_lines
-from scenarios.app.study import Fields, Record
+from scenarios.app.study import Fields, Record, Value
 
 DRAW_EVERY_S = 0.1
 LOG_EVERY_S = 2.0
@@ -136,7 +136,7 @@ class Meter(Progress):
         every_s = DRAW_EVERY_S if self.on_screen else max(LOG_EVERY_S, (now_s - self.began_s) / LOG_SHARE)
         return now_s - self.shown_s >= every_s
 
-    def __exit__(self, kind: type[BaseException] | None, *error: Any) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *error: Value) -> None:
         """Leave a line of work that is done, and the last state of work that was ended."""
         self.live.transient = kind is None or not self.counted
         super().__exit__(kind, *error)

@@ -1,10 +1,11 @@
-"""The commands that play: `run`, `sweep`, `train`, `tune`, `rerun`, and `import-policy`."""
+"""The commands that play: `run`, `sweep`, `train`, `tune`, `rerun`, `claims`, and `import-policy`."""
 
 from __future__ import annotations
 
 import argparse
 from contextlib import nullcontext
 from importlib.util import find_spec
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ from scenarios.app.cli.options import (
     out_of,
     overrides_of,
     say,
+    table,
 )
 from scenarios.app.cli.outcome import open_page, tell_failed_trials, tell_failures, tell_outcome, teller
 from scenarios.app.report.report import report
@@ -204,3 +206,62 @@ def _lines(one: Repeated) -> list[str]:
 def _event(one: Repeated) -> dict[str, object]:
     found = [{"file": d.file, "what": d.what, "how": d.how, "relative": d.size} for d in one.differences]
     return {"label": one.label, "folder": str(one.folder), "same": not found, "differences": found, "note": one.note}
+
+
+def claims(args: argparse.Namespace) -> None:
+    """List published claims, or test them against runs."""
+    from scenarios.app.claims.claim import bundled_claims, read_claims
+    from scenarios.app.claims.evaluate import (
+        CLAIMS,
+        CLAIMS_PAGE,
+        evaluate_all,
+        folders_of,
+        places_in,
+        play,
+        write_verdicts,
+    )
+    from scenarios.app.report.report import check_ours, claims_report
+
+    engine = engine_of(args)
+    jobs = jobs_of(args)
+    how = how_of(args)
+    if args.page is not None and not (args.page and (args.run or args.out)):
+        raise BadInput("--page: give the name of a file, and runs to decide by: --out DIR or --run DIR")
+    if args.minutes is not None and not (args.minutes > 0 and args.out):
+        raise BadInput(f"--minutes {args.minutes:g}: must be above 0, and needs --out DIR")
+    file = Path(args.file) if args.file else bundled_claims()
+    some = read_claims(file, args.paper, inf if args.minutes is None else args.minutes)
+    if not args.run and args.out is None:
+        listed = [c.model_dump(mode="json", exclude={"rule"}) | {"key": c.rule.key} for c in some]
+        rows = [[c.id, c.where, c.says, c.printed, c.scenario] for c in some]
+        if args.json:
+            emit({"event": "result", "kind": "claims", "claims": listed})
+        else:
+            say(table(("id", "where", "says", "published", "scenario"), rows, left=5))
+        return
+    folders = folders_of(args.run, some)
+    places = dict[str, Path]()
+    why = dict[str, str]()
+    page = Path(args.page) if args.page else None
+    if args.out is not None:
+        out = Path(args.out)
+        missing = [c for c in some if c.scenario not in folders]
+        every = places_in(out, read_claims(file))
+        places = {c.scenario: every[c.scenario] for c in missing}
+        page = page or out / CLAIMS_PAGE
+        check_ours(page)  # before hours are played for it
+        with teller(args, "claims") as tell:
+            why = play(missing, places, jobs, tell, engine, how, args.replace)
+    verdicts = evaluate_all(some, places | folders, why)
+    if args.out is not None:
+        write_verdicts(out / CLAIMS, verdicts)
+    if page is not None:
+        claims_report(verdicts, places | folders, page, command_line(), args.pages)
+    if args.json:
+        where = {} if page is None else {"page": str(page)}
+        emit({"event": "result", "kind": "verdicts", "verdicts": [one.row for one in verdicts], **where})
+    else:
+        rows = [[*(v.row[k] for k in ("id", "where", "says")), v.claim.printed, v.ours, v.text] for v in verdicts]
+        say(table(("id", "where", "says", "published", "ours, median [quartiles]", "verdict"), rows, left=6))
+        say(f"page in {page}" if page else "")
+    tell_failures(*places.values())

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from secrets import token_hex
-from typing import Any, Self
+from typing import Self
 
 from netsim import __version__
 from netsim.errors import BadInput
@@ -22,7 +22,7 @@ from scenarios.app.run.events import RETRIES
 from scenarios.app.run.executor import BAD_INPUT, Executor, Failure, Jobs, Outcome, attempt, failure_of, lost
 from scenarios.app.run.how import scratch
 from scenarios.app.run.job import Job
-from scenarios.app.study import Fields, Record
+from scenarios.app.study import Fields, Record, Value
 
 STORE_BYTES = 100 * 2**20  # of Ray's object store, in which only answers lie
 _CONNECT_S = 5.0
@@ -48,11 +48,11 @@ class OnRay:
     def here(self, jobs: int) -> int:
         return 1 if self.address else jobs or os.cpu_count() or 1
 
-    def executor(self, jobs: int, place: Path) -> Executor:
+    def executor(self, jobs: int, place: Path) -> Executor[Value]:
         return RayCluster(jobs, place, self)
 
 
-class RayCluster(Executor):
+class RayCluster(Executor[Value]):
     """Each job is a task of one CPU."""
 
     def __init__(self, jobs: int, place: Path, engine: OnRay) -> None:
@@ -87,15 +87,15 @@ class RayCluster(Executor):
         self._task = ray.remote(num_cpus=1, max_retries=0, retry_exceptions=False)(remote_attempt)
         return self
 
-    def start(self, jobs: Jobs) -> Sequence[Any]:
+    def start(self, jobs: Jobs) -> Sequence[Value]:
         return [self._task.remote(job, self._place, __version__) for job in jobs]
 
-    def is_done(self, handle: Any) -> bool:
+    def is_done(self, handle: Value) -> bool:
         import ray
 
         return bool(ray.wait([handle], timeout=0)[0])
 
-    def outcome(self, handle: Any) -> Outcome:
+    def outcome(self, handle: Value) -> Outcome:
         import ray
         from ray.exceptions import RayError, RayTaskError
 
@@ -162,12 +162,12 @@ class OnSlurm:
     def here(self, jobs: int) -> int:
         return 1
 
-    def executor(self, jobs: int, place: Path) -> Executor:
+    def executor(self, jobs: int, place: Path) -> Executor[Value]:
         at_once = {"slurm_array_parallelism": jobs} if jobs else {}
         return SlurmJobs({**_USUAL, **self.options, **at_once}, place, self.retries)
 
 
-class SlurmJobs(Executor):
+class SlurmJobs(Executor[Value]):
     """One array at a time; jobs that were lost are in the next one."""
 
     in_arrays = True
@@ -191,17 +191,17 @@ class SlurmJobs(Executor):
             raise BadInput(f"--on slurm: {error}") from None
         return self
 
-    def start(self, jobs: Jobs) -> Sequence[Any]:
+    def start(self, jobs: Jobs) -> Sequence[Value]:
         try:
             return list(self._executor.map_array(SlurmTask(), jobs))
         except Exception as error:  # of submitit and sbatch, which have no common type
             self._lost = True
             raise BadInput(f"--on slurm: the jobs were not taken ({failure_of(error).line})") from None
 
-    def is_done(self, handle: Any) -> bool:
+    def is_done(self, handle: Value) -> bool:
         return bool(handle.done())
 
-    def outcome(self, handle: Any) -> Outcome:
+    def outcome(self, handle: Value) -> Outcome:
         try:
             end: Outcome = handle.result()
         except Exception:  # of submitit, or of a result that cannot be read
@@ -225,7 +225,7 @@ class SlurmTask:
     def __call__(self, work: Job) -> Outcome:
         return attempt(work)
 
-    def checkpoint(self, work: Job) -> Any:
+    def checkpoint(self, work: Job) -> Value:
         """The same again, as submitit asks for it."""
         from submitit.helpers import DelayedSubmission
 

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, replace
 from multiprocessing import active_children, get_context
 from pathlib import Path
 from textwrap import shorten
-from typing import Any, ClassVar, Protocol, Self
+from typing import ClassVar, Generic, Protocol, Self, TypeVar
 
 from netsim.errors import BadInput, one_line
 from scenarios.app.results.folder import Failed, write_failures
@@ -32,7 +32,7 @@ from scenarios.app.run.events import (
     work_for_parent,
 )
 from scenarios.app.run.job import Job, do
-from scenarios.app.study import Fields
+from scenarios.app.study import Fields, Value
 
 _LONGEST = 500  # characters of an error's line
 _LOOK_EVERY_S = 0.05  # for jobs that are done
@@ -45,7 +45,7 @@ LOST_WORKER = "lost worker"
 class Answer:
     """What the job found."""
 
-    value: Any
+    value: Value
 
 
 @dataclass(frozen=True)
@@ -63,11 +63,13 @@ class Failure:
 
 
 Jobs = Sequence[Job]
+Handle = TypeVar("Handle")
+Worker = tuple[ProcessPoolExecutor, "Future[Outcome]"]
 Outcome = Answer | Failure
 """what became of a job"""
 
 
-class Executor(ABC):
+class Executor(ABC, Generic[Handle]):
     """Plays jobs, `room` at a time, and again those that may end otherwise, `retries` times.
 
     Left with an exception it ends the jobs under way, which keep checkpoints. An engine starts jobs, of which it gives
@@ -82,18 +84,18 @@ class Executor(ABC):
         self.retries = retries
         self.waiting = deque[Job]()
         self.attempts = Counter[Path]()
-        self.under_way: list[tuple[Job, Any]] = []
+        self.under_way: list[tuple[Job, Handle]] = []
 
     @abstractmethod
-    def start(self, jobs: Jobs) -> Sequence[Any]:
+    def start(self, jobs: Jobs) -> Sequence[Handle]:
         """Start jobs; returns a handle of each."""
 
     @abstractmethod
-    def is_done(self, handle: Any) -> bool:
+    def is_done(self, handle: Handle) -> bool:
         """Whether a job has ended."""
 
     @abstractmethod
-    def outcome(self, handle: Any) -> Outcome:
+    def outcome(self, handle: Handle) -> Outcome:
         """What became of a job that has ended."""
 
     @abstractmethod
@@ -153,7 +155,7 @@ class Engine(Protocol):
     def here(self, jobs: int) -> int:
         """Jobs that this machine plays at once, which share its memory; 1 where other machines play them."""
 
-    def executor(self, jobs: int, place: Path) -> Executor:
+    def executor(self, jobs: int, place: Path) -> Executor[Value]:
         """The executor of jobs. jobs : at once; 0: as many as there is room for. place : folder of all."""
 
 
@@ -169,14 +171,14 @@ class OnProcesses:
     def here(self, jobs: int) -> int:
         return jobs or os.cpu_count() or 1
 
-    def executor(self, jobs: int, place: Path) -> Executor:
+    def executor(self, jobs: int, place: Path) -> Executor[Value]:
         return Here(1, self.retries) if jobs == 1 else Processes(self.here(jobs), self.retries)
 
 
 ON_PROCESSES = OnProcesses()
 
 
-class Here(Executor):
+class Here(Executor[Job]):
     """Plays jobs in this process, one after the other."""
 
     def start(self, jobs: Jobs) -> Jobs:
@@ -192,17 +194,17 @@ class Here(Executor):
         """Nothing is open."""
 
 
-class Processes(Executor):
+class Processes(Executor[Worker]):
     """Each worker is a pool of one: a worker that is killed takes no job with it but its own."""
 
     def __init__(self, room: int, retries: int) -> None:
         super().__init__(room, retries)
         self._idle: list[ProcessPoolExecutor] = []
 
-    def start(self, jobs: Jobs) -> Sequence[Any]:
+    def start(self, jobs: Jobs) -> Sequence[Worker]:
         return [self._started(job) for job in jobs]
 
-    def _started(self, job: Job) -> tuple[ProcessPoolExecutor, Future[Outcome]]:
+    def _started(self, job: Job) -> Worker:
         """Give a job to an idle worker, or to a new one where there is none that lives."""
         while self._idle:
             pool = self._idle.pop()
@@ -212,10 +214,10 @@ class Processes(Executor):
         with deaf_workers():
             return pool, pool.submit(_play, job)
 
-    def is_done(self, handle: Any) -> bool:
+    def is_done(self, handle: Worker) -> bool:
         return bool(handle[1].done())
 
-    def outcome(self, handle: Any) -> Outcome:
+    def outcome(self, handle: Worker) -> Outcome:
         pool, future = handle
         try:
             end: Outcome = future.result()
@@ -268,13 +270,13 @@ def _short(text: str) -> str:
     return one_line(shorten(text, _LONGEST, placeholder="..."))
 
 
-def do_all(jobs: Jobs, engine: Engine, at_once: int, place: Path, watch: Watch = ignore) -> list[Any | Failed]:
+def do_all(jobs: Jobs, engine: Engine, at_once: int, place: Path, watch: Watch = ignore) -> list[Value | Failed]:
     """The result of each job, or why it failed; those that their folders have are not played again.
 
     at_once : jobs at a time; 0: as many as the engine has room for. place : the folder in which all folders lie, which
     the caller holds; it gets failures.csv. watch : of each job as it ends, a run as `run`, any other as `played`.
     """
-    found: dict[Path, Any] = {job.folder: done for job in jobs if (done := job.done()) is not None}
+    found: dict[Path, Value] = {job.folder: done for job in jobs if (done := job.done()) is not None}
     left = [job for job in jobs if job.folder not in found]
     for job in jobs:
         if job.folder in found:

@@ -30,7 +30,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial, reduce
 from operator import getitem
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from netsim import __version__
 from netsim.checkpoint import load_tree
@@ -53,7 +53,7 @@ from scenarios.app.results.folder import (
     version_of,
 )
 from scenarios.app.run.events import Watch, ignore
-from scenarios.app.study import Fields, Record
+from scenarios.app.study import Fields, Record, Value
 from scenarios.app.study.load import file_fields
 from scenarios.app.study.study import Study
 
@@ -80,7 +80,7 @@ class JobKind:
     name: Mark
     files: tuple[str, ...]
     record: str
-    play: Callable[[Job, Watch], Any]
+    play: Callable[[Job, Watch], Value]
     text: str = "study, seed or program version"
 
 
@@ -114,7 +114,7 @@ class Job:
         """SHA-256 of the text."""
         return hashlib.sha256(self.text.encode()).hexdigest()
 
-    def played(self, **options: Any) -> Job:
+    def played(self, **options: object) -> Job:
         """The same job with other options."""
         return replace(self, options={**self.options, **options})
 
@@ -193,11 +193,11 @@ class Job:
             (self.folder / SUMMARY).unlink(missing_ok=True)
             write_text(self.folder / ERROR, trace)
 
-    def checkpoint(self, **state: Any) -> Fields:
+    def checkpoint(self, **state: object) -> Fields:
         """The tree of a checkpoint with this state, for `save_tree`."""
         return {"key": self.key, "program": __version__, **state}
 
-    def resume(self, restore: Callable[[Any], Restored]) -> Restored | None:
+    def resume(self, restore: Callable[[Fields], Restored]) -> Restored | None:
         """What `restore` makes of the tree of the checkpoint; None where there is none.
 
         restore : changes nothing; raises one of UNFIT. Raises BadInput for a checkpoint of another text or program
@@ -225,7 +225,7 @@ class Job:
         return BadInput(f"{where}: {what} ({why}); delete it, or add --replace, to start again")
 
 
-def do(job: Job, watch: Watch = ignore) -> Any:
+def do(job: Job, watch: Watch = ignore) -> Value:
     """The result of a job: read back where its folder has it, else played, from its checkpoint where there is one."""
     done = job.done()
     if done is not None:
@@ -258,7 +258,7 @@ def input_digests(study: Study) -> dict[str, str]:
 
     Of a folder that of all its files with their names, but for pages.
     """
-    data: Any = study.model_dump(mode="json", exclude={"vary", "train"}) | {"seed": 0}
+    data: Value = study.model_dump(mode="json", exclude={"vary", "train"}) | {"seed": 0}
     return {file: _digest(file) for file in (str(reduce(getitem, at, data)) for at in file_fields(data))}
 
 

@@ -237,7 +237,7 @@ class Play(ABC):
         clock = {"time_s": now_s, "clock": self.world.clock.text(now_s)}
         return Event(self.unit, self.done, of, last, {**clock, **values})
 
-    def _restored(self, tree: Any) -> tuple[Any, float, Any]:
+    def _restored(self, tree: Fields) -> tuple[Any, float, Any]:
         """World, time and `now` of the tree of a checkpoint."""
         self.recorder.resume(tree.get("tables"))
         time_s = float(tree["time_s"])

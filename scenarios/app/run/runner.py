@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -111,7 +110,7 @@ def learned_plan(study: Study) -> Planned:
     return Planned(_with_switch(study, outcome.switch), said)
 
 
-def _with_switch(study: Study, switch: int, **changes: Any) -> Study:
+def _with_switch(study: Study, switch: int, **changes: object) -> Study:
     """The study with the round of the switch in its defenses, and other changes."""
     defenses = tuple(d.switched(switch) for d in study.learned.defenses)
     return study.model_copy(update={**changes, "learning": study.learned.model_copy(update={"defenses": defenses})})

@@ -12,7 +12,6 @@ from itertools import product
 from math import exp, floor, log, prod
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 
@@ -26,7 +25,7 @@ from scenarios.app.run.events import Watch
 from scenarios.app.run.executor import ON_PROCESSES, Engine, do_all
 from scenarios.app.run.how import USUAL, How
 from scenarios.app.run.setup import check
-from scenarios.app.study import Fields, Record
+from scenarios.app.study import Fields, Record, Value
 from scenarios.app.study.describe import flow
 from scenarios.app.study.load import Scenario
 from scenarios.app.study.study import Distribution, Study, Variant
@@ -105,11 +104,11 @@ def points(study: Study, overrides: Fields) -> list[SweepPoint]:
     return planned
 
 
-def _row(columns: Mapping[str, Sequence[Any]], i: int) -> Fields:
+def _row(columns: Mapping[str, Sequence[Value]], i: int) -> Fields:
     return {key: column[i] for key, column in columns.items()}
 
 
-def _listed(section: str, columns: Mapping[str, Sequence[Any]], n: int) -> list[_Choice]:
+def _listed(section: str, columns: Mapping[str, Sequence[Value]], n: int) -> list[_Choice]:
     """The `n` rows of lists of a section of `vary`."""
     choices = []
     for i in range(n):
@@ -135,12 +134,12 @@ def _point(variant: Variant, chosen: Sequence[_Choice], overrides: Fields) -> Sw
     return SweepPoint(label, seed, f"{folder_name(label)}/seed-{seed}", changed, curve, variant.strength, origins)
 
 
-def drawn(rng: Rng, key: str, of: Distribution, n: int) -> list[Any]:
+def drawn(rng: Rng, key: str, of: Distribution, n: int) -> list[Value]:
     """`n` independent values of a key; value i depends on the seed, the key and i alone."""
     return [at(of, float(u)) for u in rng.uniform(key, np.arange(n))]
 
 
-def at(of: Distribution, u: float) -> Any:
+def at(of: Distribution, u: float) -> Value:
     r"""The value at the quantile u, 0 < u < 1, of a distribution.
 
     A range: low + u (high - low), or with `log` low (high / low)^u; of integers the floor of the same up to high + 1.
@@ -309,7 +308,7 @@ def write_runs(out: Path, todo: Sequence[SweepPoint], summaries: dict[int, Field
     keys = list(dict.fromkeys(k for s in summaries.values() for k in s))
     curve = ["curve", "strength"] if any(point.curve for point in todo) else []
     columns = ["folder", "label", "seed", *curve, *varied, *keys]
-    rows: list[list[Any]] = [columns]
+    rows: list[list[Value]] = [columns]
     for i, point in enumerate(todo):
         row: Fields = {name: getattr(point, name) for name in ("folder", "label", "seed", "curve", "strength")}
         row |= {key: flow(value) for key, value in point.overrides.items() if key in varied}

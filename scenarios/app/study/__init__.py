@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+Value = Any
+"""a plain value, as YAML and JSON have it"""
 Fields = dict[str, Any]
 """plain values by key, as YAML and JSON have them"""
 Record = Mapping[str, Any]

@@ -19,9 +19,11 @@ from pydantic_core import ErrorDetails, core_schema
 
 from netsim.errors import BadInput
 from netsim.part import OneOf, Part, Section, UnusablePlugin, descriptions
-from scenarios.app.study import Fields
+from scenarios.app.study import Fields, Value
 from scenarios.app.study.yaml_document import Document, Place, place_of, value_at
 
+Metadata = list[object]
+"""what stands beside the type in `Annotated`"""
 UNITS = {  # suffix -> words; the longer suffix first, so that `speed_m_s` is not taken for seconds
     "_per_m": "per metre",
     "_per_s": "per second",
@@ -64,9 +66,9 @@ def field_type(field: FieldInfo) -> Any:
     return Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
 
 
-def unwrap(annotation: Any) -> tuple[Any, list[Any]]:
+def unwrap(annotation: object) -> tuple[Any, Metadata]:
     """The type under `Annotated` and `| None`, and all metadata on the way."""
-    metadata: list[Any] = []
+    metadata: Metadata = []
     while True:
         if get_origin(annotation) is Annotated:
             annotation, *more = get_args(annotation)
@@ -80,24 +82,24 @@ def unwrap(annotation: Any) -> tuple[Any, list[Any]]:
         annotation = some[0]
 
 
-def members(annotation: Any) -> tuple[Any, ...]:
+def members(annotation: object) -> tuple[Any, ...]:
     """The alternatives of a union; the type itself when it is none."""
     return get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else (annotation,)
 
 
-def slot_of(metadata: list[Any]) -> OneOf | None:
+def slot_of(metadata: Metadata) -> OneOf | None:
     """The slot, when the annotation is one."""
     return next((m for m in metadata if isinstance(m, OneOf)), None)
 
 
-def slots_of(annotation: Any) -> list[OneOf]:
+def slots_of(annotation: object) -> list[OneOf]:
     """The slots whose parts may stand where this is expected: of a union, those of all its members."""
     base, metadata = unwrap(annotation)
     found = [slot_of(metadata), *(slot_of(unwrap(member)[1]) for member in members(base))]
     return [slot for slot in found if slot is not None]
 
 
-def inside(annotation: Any, data: Any) -> Any:
+def inside(annotation: object, data: Value) -> Any:
     """The type that a value was meant as: of a slot the part of its kind, of a union the member of its form."""
     base, metadata = unwrap(annotation)
     slot = slot_of(metadata)
@@ -112,7 +114,7 @@ def inside(annotation: Any, data: Any) -> Any:
     return next(fits, None)
 
 
-def field_at(annotation: Any, data: Any, place: Sequence[str | int]) -> Any:
+def field_at(annotation: object, data: Value, place: Sequence[str | int]) -> Any:
     """The annotation at a place below one, in a value that was meant as that; None where there is none."""
     for step in place:
         base = inside(annotation, data)
@@ -136,13 +138,13 @@ def choice(options: list[str]) -> str:
     return " or ".join([", ".join(options[:-1]), options[-1]] if len(options) > 1 else options)
 
 
-def bounds(metadata: list[Any]) -> str:
+def bounds(metadata: Metadata) -> str:
     """`> 0 and <= 100`, or empty."""
     limits = [(word, getattr(m, name, None)) for m in metadata for name, word in _BOUNDS.items()]
     return " and ".join(word.format(flow(value)) for word, value in limits if value is not None)
 
 
-def in_words(annotation: Any, of: str = "") -> str:
+def in_words(annotation: object, of: str = "") -> str:
     """What a value must be: `a number above 0`, `a list of 2 numbers`, `a mapping with kind a or b`.
 
     `of` is the unit of its numbers: `a number above 0 (metres)`.
@@ -166,7 +168,7 @@ def in_words(annotation: Any, of: str = "") -> str:
     return f"{words} ({of.strip()})" if of else words
 
 
-def _list_in_words(args: tuple[Any, ...], metadata: list[Any]) -> str:
+def _list_in_words(args: tuple[object, ...], metadata: Metadata) -> str:
     """`a list, each a number`, `a list of 2, each a number`, or `a list of 2: a number, text`."""
     items = args[:1] if args[-1] is Ellipsis else args
     kinds = list(dict.fromkeys(map(in_words, items)))
@@ -176,7 +178,7 @@ def _list_in_words(args: tuple[Any, ...], metadata: list[Any]) -> str:
     return f"a list{some}, each {kinds[0]}" if len(kinds) == 1 else f"a list{some}: {', '.join(kinds)}"
 
 
-def flow(value: Any) -> str:
+def flow(value: Value) -> str:
     """A value as one line of YAML."""
     if isinstance(value, BaseModel):
         kind = {"kind": value.kind} if hasattr(value, "kind") else {}
@@ -215,7 +217,7 @@ def keys_of(part: type[Part]) -> list[tuple[str, str]]:
 class _Schema(GenerateJsonSchema):
     """What models say of their fields; no titles made from field names, for an editor shows the name anyway."""
 
-    def field_title_should_be_set(self, schema: Any) -> bool:
+    def field_title_should_be_set(self, schema: object) -> bool:
         return False
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
@@ -304,7 +306,7 @@ class Mistake:
         return "" if self.is_set else f", got {shown(self.value)}"
 
     @property
-    def word(self) -> Any:
+    def word(self) -> Value:
         """The key, kind or value that is not among the choices."""
         if self.kind == "extra_forbidden":
             return self.key
@@ -357,7 +359,7 @@ class Mistake:
         return self.document.line(place), f"{where}: {text}"
 
 
-def _place(loc: Sequence[str | int], data: Any) -> Place:
+def _place(loc: Sequence[str | int], data: Value) -> Place:
     """Where in the data an error stands; tags and labels of unions, and keys that are missing, are left out."""
     place: Place = ()
     tagged = None
@@ -400,7 +402,7 @@ def explain(error: ValidationError, document: Document, model: type[BaseModel]) 
     return sorted(lines, key=lambda text: lines[text])
 
 
-def default_of(model: type[BaseModel], data: Any, place: Place) -> Fields:
+def default_of(model: type[BaseModel], data: Value, place: Place) -> Fields:
     """What a mapping that is left out at a place starts from: the part that stands there by default, else nothing."""
     above = value_at(data, place[:-1])
     owner = inside(field_at(model, data, place[:-1]), above)
@@ -413,14 +415,14 @@ def default_of(model: type[BaseModel], data: Any, place: Place) -> Fields:
     return {"kind": default.kind_name(), **json.loads(default.model_dump_json(exclude_defaults=True))}
 
 
-def _beside(model: Any, data: Any) -> Fields:
+def _beside(model: object, data: Value) -> Fields:
     """The parts that a mapping names by their kind, with nothing else of them: what a default may depend on."""
     values = data if isinstance(data, dict) else {}
     parts = {name: inside(field_at(model, values, (name,)), value) for name, value in values.items()}
     return {name: part.model_construct() for name, part in parts.items() if hasattr(part, "kind_name")}
 
 
-def shown(value: Any) -> str:
+def shown(value: Value) -> str:
     """The value as YAML, cut to fit on the line; words stand in quotes."""
     return cut(repr(value) if isinstance(value, str | float) else flow(value))
 

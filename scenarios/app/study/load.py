@@ -16,7 +16,7 @@ from typing import Any, Literal, get_args, get_origin
 from netsim.errors import BadInput, OldName
 from netsim.part import FILE_NAME, Part
 from netsim.safe import what_is
-from scenarios.app.study import Fields, Record
+from scenarios.app.study import Fields, Record, Value
 from scenarios.app.study.describe import build, default_of, field_at, inside, members, nearest, slots_of, unwrap
 from scenarios.app.study.study import Study
 from scenarios.app.study.yaml_document import Document, Place, place_of, read, read_text
@@ -95,12 +95,12 @@ def find(source: str | Path) -> Path:
     raise BadInput(f"{source}: {what}; give the path of a YAML file, or a name that `netsim list` shows")
 
 
-def parse_value(text: str) -> Any:
+def parse_value(text: str) -> Value:
     """A value from the command line, read as YAML (`1e-3`, `[8, 8]`, `off`)."""
     return read_text(f"value: {text}", "--set").data["value"]
 
 
-def set_value(document: Document, path: str, value: Any, origin: Place | None = None) -> None:
+def set_value(document: Document, path: str, value: Value, origin: Place | None = None) -> None:
     """Replace the value at a dotted path (`learning.attacks[1].starts`, or with `.1`) in place.
 
     A mapping on the way that is left out starts as the part that stands there by default. `origin`: where in the file
@@ -130,7 +130,7 @@ _PATH = re.compile(r"[^.\[\]]+(\[\d+\])*(\.[^.\[\]]+(\[\d+\])*)*")
 _OF_KEY = re.compile(r"^((?:world|learning|power|plan)(?:\[\d+\]|\.[^.:\[\]]+)*): ")
 
 
-def nodes(expected: Any, data: Any, place: Place = ()) -> Iterator[tuple[Place, Any, Any]]:
+def nodes(expected: object, data: Value, place: Place = ()) -> Iterator[tuple[Place, Any, Value]]:
     """Each place in the data of a scenario, read as `expected`: the place, its annotation and its value."""
     yield place, expected, data
     steps = list(data.items()) if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
@@ -138,7 +138,7 @@ def nodes(expected: Any, data: Any, place: Place = ()) -> Iterator[tuple[Place, 
         yield from nodes(field_at(expected, data, (step,)), value, (*place, step))
 
 
-def file_fields(data: Any) -> Iterator[Place]:
+def file_fields(data: Value) -> Iterator[Place]:
     """Places in the data of a scenario at which the name of a file stands as text."""
     for place, expected, value in nodes(Study, data):
         if isinstance(value, str):
@@ -165,7 +165,7 @@ def rename(document: Document, place: Place = (), model: type[Part] = Study) -> 
         _warn(where, old, new)
 
 
-def _renamed(expected: Any, value: Any) -> Iterator[tuple[str, str]]:
+def _renamed(expected: object, value: Value) -> Iterator[tuple[str, str]]:
     """What is renamed in a mapping, as `Part.renamed`: its kind first, since the other names are those of the kind."""
     for slot in slots_of(expected):
         yield from ((f"kind: {old}", new) for old, new in slot.renamed.items())

@@ -20,7 +20,7 @@ from netsim.radio.fading import NoFading
 from netsim.radio.power import Full, Power
 from netsim.radio.uplink import Ideal, Uplink
 from netsim.setting import WorldSetting
-from scenarios.app.study import SCHEMA_VERSION, Fields
+from scenarios.app.study import SCHEMA_VERSION, Fields, Value
 from scenarios.app.study.describe import nearest
 from scenarios.app.study.yaml_document import Place, as_yaml, place_of
 
@@ -31,7 +31,7 @@ else:
 
 
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
-Values = Annotated[tuple[Any, ...], Field(min_length=1)]
+Values = Annotated[tuple[Value, ...], Field(min_length=1)]
 _LARGEST = 2.0**53  # whole numbers above it have gaps as floats
 
 
@@ -128,7 +128,7 @@ class Vary(Part):
             raise ValueError("nothing varies: give seed, values, zip, random or variants, or leave vary out")
         once = {"seed": self.seed or (), "variants": [v.label for v in self.variants or ()]}
         for section, values in once.items():
-            for value, times in Counter[Any](values).items():
+            for value, times in Counter[Value](values).items():
                 if times > 1:
                     raise ValueError(f"{section}: {value!r} stands {times} times; keep one")
         lengths = {key: len(values) for key, values in self.zip.items()}

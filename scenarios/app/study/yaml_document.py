@@ -14,7 +14,6 @@ from copy import deepcopy
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
-from typing import Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
@@ -23,7 +22,7 @@ from ruamel.yaml.reader import ReaderError
 
 from netsim.errors import BadInput, one_line
 from netsim.safe import content
-from scenarios.app.study import Fields, Record
+from scenarios.app.study import Fields, Record, Value
 
 Place = tuple[str | int, ...]
 """Where a value stands: the keys and indices that lead to it from the top."""
@@ -46,7 +45,7 @@ class Document:
     """Plain data, and for each place the line (from 1) on which its key or item starts."""
 
     path: str
-    data: Any
+    data: Value
     lines: dict[Place, int]
 
     def copy(self) -> Document:
@@ -67,7 +66,7 @@ class Document:
         """Whether something stands at a place, in the file or set from outside."""
         return self.value(place, self) is not self
 
-    def value(self, place: Place, default: Any = None) -> Any:
+    def value(self, place: Place, default: Value = None) -> Value:
         """What stands at a place, or the default."""
         return value_at(self.data, place, default)
 
@@ -95,7 +94,7 @@ class Document:
             self.lines[(*place, new, *inner[len(before) :])] = self.lines.pop(inner)
 
 
-def value_at(data: Any, place: Place, default: Any = None) -> Any:
+def value_at(data: Value, place: Place, default: Value = None) -> Value:
     """What stands at a place of plain data, or the default."""
     for step in place:
         if not ((isinstance(data, dict) and step in data) or (isinstance(data, list) and step in range(len(data)))):
@@ -201,7 +200,7 @@ class _Reader:
         """A complaint about a node."""
         return BadInput(f"{self.path}:{node.start_mark.line + 1}: {dotted(place)}: {what}")
 
-    def value(self, node: Node, place: Place) -> Any:
+    def value(self, node: Node, place: Place) -> Value:
         """The value of a node; what could stand for something else is refused."""
         self.lines.setdefault(place, node.start_mark.line + 1)
         if node.anchor is not None:  # without which there are no aliases
@@ -230,7 +229,7 @@ class _Reader:
             data[key] = self.value(value_node, here)
         return data
 
-    def scalar(self, node: Node, place: Place) -> Any:
+    def scalar(self, node: Node, place: Place) -> Value:
         """What a scalar means in YAML 1.2; one in quotes is text."""
         text: str = node.value
         if re.search("[\0\ud800-\udfff]", text):
@@ -241,7 +240,7 @@ class _Reader:
         return value
 
 
-def plain(text: str) -> Any:
+def plain(text: str) -> Value:
     """What a scalar without quotes means in YAML 1.2."""
     if text.lower() in _WORDS:
         return _WORDS[text.lower()]

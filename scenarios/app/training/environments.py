@@ -25,10 +25,10 @@ from netsim.radio.shared_band import Noma, SharedBand
 from netsim.rng import Streams
 from netsim.units import FloatArray
 from rl import ALLOCATION, ONLINE
-from rl.env import OnlinePower, PowerAllocation, RecordedPower, Stage
-from rl.played import Episode, episode_of
+from rl.env import Episode, OnlinePower, PowerAllocation, RecordedPower, Stage
 from rl.problem import Problem
 from rl.radio_records import air_of
+from rl.recording import episode_of
 from rl.rules import untuned
 from rl.settings import Allocation, Online, Task, Train
 from scenarios.app.run.how import one_thread

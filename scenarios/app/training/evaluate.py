@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -18,9 +17,9 @@ from netsim.units import FloatArray, IntArray
 from netsim.world import World
 from rl.env import OnlinePower
 from rl.look import Look
-from rl.played import Step, look_now, recorded, steps_of
-from rl.problem import as_action
+from rl.problem import Seen, as_action
 from rl.radio_records import Air, Rounds, air_of, lost_noise
+from rl.recording import Step, look_now, recorded, steps_of
 from rl.reward import FIGURES, Reward, penalty
 from rl.rules import LAWS, Known, Tuned, best_multipliers, best_of_random, best_powers, planned_w, tuned, untuned
 from rl.settings import ONE_STEP, OPTIMUM, ORACLE, RANDOM, VISITED, Online, ScoreFunctionAgent
@@ -37,11 +36,11 @@ from scenarios.app.results.folder import (
 from scenarios.app.results.statistics import half_width
 from scenarios.app.results.trainings import probability_of_improvement
 from scenarios.app.run.events import Event, Watch
-from scenarios.app.study import Fields, Record
+from scenarios.app.study import Fields, Record, Value
 from scenarios.app.study.study import Study
 from scenarios.app.training.environments import FIRST, Stages, n_ues, settings, unrecorded
 
-Act = Callable[["OnlinePower", Any], FloatArray]
+Act = Callable[[OnlinePower, Seen], FloatArray]
 """An action in the live environment, of what it shows"""
 TUNED, TRAINED, CHOSEN, HELD_OUT = "tuned", "trained", "judged", "held-out"
 """Purposes of worlds: to tune rules, to train on, to choose the best policy by, to report."""
@@ -85,16 +84,12 @@ def worlds(study: Study, purpose: str, n: int) -> list[int]:
 def episode(env: OnlinePower, policy: str, act: Act, world: int, evaluations: int = 1) -> Evaluation:
     """A whole training in one world under one policy. evaluations : power vectors that were judged to find it."""
     costs = [step.cost for step in steps_of(env, act, world)]
-    rounds = [[cost.total, *(cost.figures[name] for name in FIGURES)] for cost in costs]
-    n = len(rounds)
-    sums = np.array(rounds).sum(axis=0).tolist()
-    cost = sums[0]
-    of = dict(zip(FIGURES, sums[1:], strict=True))
-    shares = {name: of[name] / n for name in ("leakage", "lost", "leak")}
-    return Evaluation(
-        policy, world, cost, env.t_th, of["noise"], env.figures["loss"], energy_j=of["energy_j"], **shares,
-        evaluations=evaluations, rounds=n, loss_mean=of["loss"] / n,
-    )  # fmt: skip
+    n = len(costs)
+    of = {name: np.sum([cost.figures[name] for cost in costs]).item() for name in FIGURES}
+    mean = {name: of[name] / n for name in ("loss", "leakage", "lost", "leak")}
+    figures = {**of, **mean, "loss": env.figures["loss"], "loss_mean": mean["loss"]}
+    total = float(np.sum([cost.total for cost in costs]))
+    return Evaluation(policy, world, total, env.t_th, evaluations=evaluations, rounds=n, **figures)
 
 
 def live_score(reward: Reward, rows: Sequence[Evaluation]) -> float:
@@ -112,7 +107,7 @@ def planned(power_w: FloatArray, progress: FloatArray) -> Act:
     """Powers (S, K) of rounds at these shares (S,) of an episode, as actions; the least power in any other round."""
     of = dict(zip(progress.tolist(), power_w, strict=True))
 
-    def act(env: OnlinePower, seen: Any) -> FloatArray:
+    def act(env: OnlinePower, seen: Seen) -> FloatArray:
         least = np.full(env.n_ue, env.task.limits.each_min_w)
         return as_action(of.get(env.now.progress, least), env.task.limits)
 
@@ -128,8 +123,7 @@ class OneStep:
     multipliers: FloatArray
     judged: int = 0
 
-    def __call__(self, env: OnlinePower, seen: Any) -> FloatArray:
-        """The action of a round."""
+    def __call__(self, env: OnlinePower, seen: Seen) -> FloatArray:
         look = look_now(env)
         task = env.task
         contraction = task.bound.factor(np.full((1, env.n_ue), 1.0 / env.n_ue))
@@ -151,8 +145,7 @@ def baselines(task: Online) -> dict[str, Act]:
 
 
 def _of_slot(power: Power) -> Act:
-
-    def act(env: OnlinePower, seen: FloatArray) -> FloatArray:
+    def act(env: OnlinePower, seen: Seen) -> FloatArray:
         world = env.world
         links = world.links()
         n = np.arange(len(world.ues))
@@ -178,18 +171,10 @@ def summary_of(agent_name: str, rows: Sequence[Evaluation], bounds: Mapping[str,
         for figure in figures:
             summary[f"policy.{name}.{figure}.mean"] = float(np.mean([getattr(row, figure) for row in own]))
     agent = {row.case: row.cost for row in of[agent_name]}
-    for name in (n for n in of if n not in (agent_name, VISITED)):
-        pairs = np.array([[agent[row.case], row.cost] for row in of[name]]).T
-        gaps = pairs[0] - pairs[1]
-        ratios = pairs[0] / pairs[1] - 1.0
-        chance = probability_of_improvement(pairs[:1], pairs[1:])
-        found = {
-            "cost.mean": float(gaps.mean()), "percent.mean": float(100 * ratios.mean()),
-            "percent.max": float(100 * ratios.max()),
-            "cost.half_width": half_width(gaps), "wins": int((gaps < 0).sum()),
-            **{f"improvement.{word}": x for word, x in zip(("mean", "low", "high"), chance, strict=True)},
-        }  # fmt: skip
-        summary |= {f"against.{name}.{key}": value for key, value in found.items()}
+    for name, own in of.items():
+        if name not in (agent_name, VISITED):
+            ours, theirs = np.array([[agent[row.case], row.cost] for row in own]).T
+            summary |= {f"against.{name}.{key}": value for key, value in _paired(ours, theirs).items()}
     if VISITED in of:
         summary["visited.percent"] = 100 * (of[VISITED][-1].cost / of[OPTIMUM][-1].cost - 1.0)
     for name, own in of.items():
@@ -198,6 +183,18 @@ def summary_of(agent_name: str, rows: Sequence[Evaluation], bounds: Mapping[str,
             found = {"mean": float(means.mean()), "half_width": half_width(means), "at_most": at_most}
             summary |= {f"bound.{name}.{figure}.{key}": value for key, value in found.items()}
     return summary
+
+
+def _paired(ours: FloatArray, theirs: FloatArray) -> Fields:
+    """Costs (n,) beside others in the same cases."""
+    gaps = ours - theirs
+    percent = 100 * (ours / theirs - 1.0)
+    mean, low, high = probability_of_improvement(ours[None], theirs[None])
+    return {
+        "cost.mean": float(gaps.mean()), "percent.mean": float(percent.mean()), "percent.max": float(percent.max()),
+        "cost.half_width": half_width(gaps), "wins": int((gaps < 0).sum()),
+        "improvement.mean": mean, "improvement.low": low, "improvement.high": high,
+    }  # fmt: skip
 
 
 _MOST_CORNERS = 20_000  # of buildings that are drawn
@@ -267,7 +264,7 @@ def spaced(n: int, most: int) -> IntArray:
     return np.unique(np.linspace(0, n - 1, min(n, most)).round().astype(np.int64))
 
 
-def _of_ue(policy: str, step: Step, k: int, names: list[str]) -> list[Any]:
+def _of_ue(policy: str, step: Step, k: int, names: list[str]) -> list[Value]:
     station = names[step.serving[k]] if step.serving[k] >= 0 else None
     arrived = bool(step.arrived[k]) if step.sent[k] else None
     x_m, y_m = (float(x) for x in step.position_m[k])
@@ -366,8 +363,8 @@ class RecordedGround:
         for world in self._each(purpose, _RECORDED[purpose]):
             of_radio, look = recorded(self.env, rule.power_w, world)
             rounds.append(of_radio)
-            looks.append(replace(look, air=self.air))
-        return Known(Rounds.stack(rounds), Look.stack(looks), self.air, self.task.reward)
+            looks.append(look)
+        return Known(Rounds.stack(rounds), Look.join(looks), self.air, self.task.reward)
 
     @cached_property
     def held_out(self) -> list[Evaluation]:

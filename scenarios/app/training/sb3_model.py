@@ -14,7 +14,7 @@ import zipfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,9 @@ from rl.settings import Allocation
 from scenarios.app.study.study import Study
 from scenarios.app.training.environments import own_problem
 from scenarios.app.training.train import policy_of
+
+if TYPE_CHECKING:
+    import torch
 
 _MOST_BYTES, _MOST_DATA_BYTES, _MOST_WEIGHTS_BYTES = 2**28, 2**24, 2**26
 _MOST_LAYERS, _MOST_UNITS = 9, 4096
@@ -117,7 +120,7 @@ def _actor(path: Path, data: bytes) -> dict[str, NDArray[np.float32]]:
         raise BadInput(f"{path}: policy.pth: not plain weights ({_short(error)}); save the model again") from None
 
 
-def _numbers(tensor: Any) -> NDArray[np.float32]:
+def _numbers(tensor: torch.Tensor) -> NDArray[np.float32]:
     """The numbers of a dense tensor. A small file may hold a view or a sparse tensor that stands for very many."""
     if tensor.numel() > _MOST_WEIGHTS_BYTES // 4 or not tensor.dtype.is_floating_point:
         raise ValueError(f"{tensor.numel():,} numbers of {tensor.dtype}")

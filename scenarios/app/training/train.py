@@ -1,17 +1,15 @@
-"""Training of a power agent on a scenario, and its comparison with baselines; one folder a seed.
-
-A trainer says what its task trains on, and how its policies are scored, kept, compared and shown.
-"""
+"""Training of a power agent on a scenario, and its comparison with baselines; one folder a seed."""
 
 from __future__ import annotations
 
 import platform
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,7 +19,7 @@ from netsim.errors import BadInput
 from netsim.record import write_json
 from netsim.rng import Streams
 from netsim.safe import what_is
-from rl.env import OnlinePower, PowerAllocation
+from rl.env import OnlinePower, PowerAllocation, PowerEnv
 from rl.policy import Card, Layers, Policy, forward, layers_of, save_policy
 from rl.problem import Outcome, Problem, references
 from rl.settings import AGENT, VISITED, Allocation, DdpgAgent, Online, ScoreFunctionAgent, Train
@@ -52,7 +50,7 @@ from scenarios.app.study import Fields
 from scenarios.app.study.describe import build
 from scenarios.app.study.study import Study, study_yaml
 from scenarios.app.study.yaml_document import read_text
-from scenarios.app.training.environments import Stages, fitting, n_ues, problems, task_of, unrecorded
+from scenarios.app.training.environments import Stages, fitting, n_ues, problems, unrecorded
 from scenarios.app.training.evaluate import (
     CHOSEN,
     HELD_OUT,
@@ -86,29 +84,45 @@ def trainer_of(study: Study, on: RecordedGround | None, cache: Path | None) -> T
     """The trainer of a study. on : its recorded rounds; cache : of reference runs."""
     how = study.train or Train()
     if on is not None and isinstance(how.agent, ScoreFunctionAgent):
-        return RecordedTrainer(on, how, how.agent)
-    if not isinstance(how.agent, DdpgAgent):
-        raise TypeError("another agent")
+        return RecordedTrainer(on, how.steps, how.agent)
     if isinstance(how.task, Online):
-        return LiveTrainer(study, how, how.agent, on)
-    return AllocationTrainer(study, how, how.agent, cache)
+        return LiveTrainer(study, how, how.task, on)
+    return AllocationTrainer(study, how, cache)
 
 
-@dataclass(frozen=True, eq=False)
-class RecordedTrainer:
-    """Trains, keeps and compares policies that all UEs share, on recorded rounds."""
+class OnlineTrainer(ABC):
+    """Compares policies that act in every round of worlds."""
 
-    judge: RecordedGround
-    how: Train
-    agent: ScoreFunctionAgent
+    judge: RecordedGround | BaselineJudge
+
+    @abstractmethod
+    def act(self, weights: Weights) -> Act:
+        """A policy in live worlds."""
+
+    def evaluated(self, course: Course, evaluations: int, seed: int) -> list[Evaluation]:
+        return self.judge.evaluated(self.act(course.weights), evaluations)
+
+    def shown(self, course: Course, rows: list[Evaluation]) -> PlayedEpisode:
+        return self.judge.shown(self.act(course.weights), rows)
+
+
+class RecordedTrainer(OnlineTrainer):
+    """Trains policies that all UEs share, on recorded rounds."""
+
+    def __init__(self, judge: RecordedGround, steps: int, agent: ScoreFunctionAgent) -> None:
+        self.judge: RecordedGround = judge
+        self.steps, self.agent = steps, agent
 
     def begin(self, seed: int, board: Logger) -> Training:
         from rl.agents import ScoreFunctionTraining
 
-        return ScoreFunctionTraining(self.judge.trained_on, self.judge.rule, self.agent, self.how.steps, seed)
+        return ScoreFunctionTraining(self.judge.trained_on, self.judge.rule, self.agent, self.steps, seed)
 
     def score(self, weights: Weights) -> float:
-        return self.judge.chosen_on.score(self._policy(weights).power_w)
+        return self.judge.chosen_on.score(SharedPolicy(weights, self.judge.rule).power_w)
+
+    def act(self, weights: Weights) -> Act:
+        return played(SharedPolicy(weights, self.judge.rule).power_w)
 
     def save(self, course: Course, seed: int, folder: Path) -> None:
         rule = self.judge.rule
@@ -116,19 +130,7 @@ class RecordedTrainer:
             program=__version__, limits=self.judge.task.limits, rule=rule.law.name,
             parameters=tuple(rule.parameters.tolist()), scenario=self.judge.study.title, seed=seed, steps=course.steps,
         )  # fmt: skip
-        save_shared(self._policy(course.weights), card, folder)
-
-    def evaluated(self, course: Course, evaluations: int, seed: int) -> list[Evaluation]:
-        return self.judge.evaluated(self._act(course), evaluations)
-
-    def shown(self, course: Course, rows: list[Evaluation]) -> PlayedEpisode:
-        return self.judge.shown(self._act(course), rows)
-
-    def _policy(self, weights: Weights) -> SharedPolicy:
-        return SharedPolicy(weights, self.judge.rule)
-
-    def _act(self, course: Course) -> Act:
-        return played(self._policy(course.weights).power_w)
+        save_shared(SharedPolicy(course.weights, rule), card, folder)
 
 
 class BaselineJudge:
@@ -148,60 +150,55 @@ class BaselineJudge:
         return episode_of(self.env, self.study, (AGENT, act), self.rules, rows)
 
 
-@dataclass(eq=False)
 class DdpgTrainer:
     """Trains networks of DDPG. own : the problem of a policy of a whole training."""
 
-    study: Study
-    how: Train
-    agent: DdpgAgent
-    env: OnlinePower | PowerAllocation
-    own: Problem | None = None
+    def __init__(self, study: Study, how: Train, env: PowerEnv, own: Problem | None = None) -> None:
+        self.study, self.how, self.env, self.own = study, how, env, own
 
     def begin(self, seed: int, board: Logger) -> Training:
         from rl.agents import DdpgTraining
 
-        return DdpgTraining(self.env, self.agent, self.how.steps, seed, board)
+        if not isinstance(self.how.agent, DdpgAgent):
+            raise TypeError("another agent")
+        return DdpgTraining(self.env, self.how.agent, self.how.steps, seed, board)
 
     def save(self, course: Course, seed: int, folder: Path) -> None:
         save_policy(policy_of(self.study, layers_of(course.weights), self.own, seed, course.steps), folder)
 
 
-class LiveTrainer(DdpgTrainer):
+class LiveTrainer(DdpgTrainer, OnlineTrainer):
     """DDPG in live worlds. on : compared with the rules that are tuned on recorded rounds, else with baselines."""
 
-    def __init__(self, study: Study, how: Train, agent: DdpgAgent, on: RecordedGround | None) -> None:
-        self.task = task_of(study, Online)
-        stages = Stages(study, "leakage" in self.task.reward.reads)
+    def __init__(self, study: Study, how: Train, task: Online, on: RecordedGround | None) -> None:
+        stages = Stages(study, "leakage" in task.reward.reads)
         n = n_ues(study)
-        super().__init__(study, how, agent, OnlinePower(stages, n, self.task))
-        self.other = OnlinePower(stages, n, self.task)
-        self.judge = on or BaselineJudge(study, self.task)
-        self.chosen_on = worlds(study, CHOSEN, self.task.eval_worlds)
+        super().__init__(study, how, OnlinePower(stages, n, task))
+        self.other = OnlinePower(stages, n, task)
+        self.judge = on or BaselineJudge(study, task)
+        self.chosen_on = worlds(study, CHOSEN, task.eval_worlds)
+
+    def act(self, weights: Weights) -> Act:
+        layers = layers_of(weights)
+        return lambda env, seen: forward(layers, seen.astype(np.float32))
 
     def score(self, weights: Weights) -> float:
-        act = _network(weights)
-        return live_score(self.task.reward, [episode(self.other, AGENT, act, world) for world in self.chosen_on])
-
-    def evaluated(self, course: Course, evaluations: int, seed: int) -> list[Evaluation]:
-        return self.judge.evaluated(_network(course.weights), evaluations)
-
-    def shown(self, course: Course, rows: list[Evaluation]) -> PlayedEpisode:
-        return self.judge.shown(_network(course.weights), rows)
+        act = self.act(weights)
+        rows = [episode(self.other, AGENT, act, world) for world in self.chosen_on]
+        return live_score(self.other.task.reward, rows)
 
 
 class AllocationTrainer(DdpgTrainer):
     """DDPG on the bound of a whole training."""
 
-    def __init__(self, study: Study, how: Train, agent: DdpgAgent, cache: Path | None) -> None:
+    def __init__(self, study: Study, how: Train, cache: Path | None) -> None:
         self.sets = problems(study, cache)
-        super().__init__(study, how, agent, PowerAllocation(self.sets.trained_on), self.sets.own)
+        super().__init__(study, how, PowerAllocation(self.sets.trained_on), self.sets.own)
 
     def score(self, weights: Weights) -> float:
         return float(np.mean([p.ratio(_settled(p, weights)) for p in self.sets.chosen_on]))
 
     def evaluated(self, course: Course, evaluations: int, seed: int) -> list[Evaluation]:
-
         rows = []
         held = self.sets.held_out
         rng = Streams(seed).at("references")
@@ -225,15 +222,8 @@ save: write it; evaluated: it beside others, in cases that it was not made from;
 
 
 def _settled(problem: Problem, weights: Weights) -> Outcome:
-    """Where a policy ends after an episode."""
     layers = layers_of(weights)
     return problem.rollout(lambda seen: forward(layers, seen))[-1]
-
-
-def _network(weights: Weights) -> Act:
-    """The action of a network of DDPG."""
-    layers = layers_of(weights)
-    return lambda env, seen: forward(layers, seen.astype(np.float32))
 
 
 def policy_of(study: Study, layers: Layers, own: Problem | None, seed: int = 0, steps: int = 0) -> Policy:
@@ -266,7 +256,6 @@ def play(job: Job, watch: Watch = ignore) -> Fields:
 
 
 def _play(job: Job, study: Study, on: RecordedGround | None, watch: Watch) -> Fields:
-
     began = time.perf_counter()
     folder = job.folder
     how = study.train or Train()
@@ -329,7 +318,7 @@ def _curve_row(point: CurvePoint, bounds: Sequence[str]) -> Fields:
     return row | {f"multiplier.{name}": x for name, x in zip(bounds, multipliers, strict=True)}
 
 
-def jobs_of(study: Study, seeds: Sequence[int], out: Path, replace: bool = False, **options: Any) -> list[Job]:
+def jobs_of(study: Study, seeds: Sequence[int], out: Path, replace: bool = False, **options: object) -> list[Job]:
     """The trainings of a study: one seed into `out`, several into `out/seed-N`. Refuses what cannot be trained, or not
     there; nothing is written. options : of `play`.
     """

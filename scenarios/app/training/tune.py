@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from scenarios.app.run.job import Job, JobKind, do, input_digests
 from scenarios.app.run.runner import run_job
 from scenarios.app.run.setup import check
 from scenarios.app.run.sweep import SweepPoint, others, rounded, write_runs
-from scenarios.app.study import Fields, Record
+from scenarios.app.study import Fields, Record, Value
 from scenarios.app.study.load import Scenario, load
 from scenarios.app.study.study import Distribution, Study, study_yaml
 from scenarios.app.study.yaml_document import as_yaml
@@ -274,7 +274,7 @@ def asked(of: Tuning, tried: optuna.Study, number: int) -> optuna.Trial:
     return trial
 
 
-def _suggested(trial: optuna.Trial, key: str, of: Distribution) -> Any:
+def _suggested(trial: optuna.Trial, key: str, of: Distribution) -> Value:
     """A value for a key."""
     if of.choices is not None:
         return of.choices[trial.suggest_categorical(key, list(range(len(of.choices))))]

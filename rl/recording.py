@@ -1,0 +1,117 @@
+"""Recording of rounds of the live environment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from netsim.columns import frozen
+from netsim.radio.power import PowerContext
+from netsim.units import BoolArray, FloatArray, IntArray
+from rl.env import Episode, OnlinePower
+from rl.look import Look, silent
+from rl.problem import Seen, as_action
+from rl.radio_records import Costs, Rounds
+
+Rule = Callable[[Look], FloatArray]
+"""Powers (S, K) in W from the knowledge of S rounds before they begin"""
+
+
+def look_now(env: OnlinePower) -> Look:
+    """The knowledge of the coming round."""
+    return Look.of(env.now, env.task.limits)
+
+
+def recorded(env: OnlinePower, rule: Rule, world: int) -> tuple[Rounds, Look]:
+    """All rounds of a world that is played with a rule: the rounds, and the knowledge before each."""
+    env.reset(options={"world": world})
+    played = [(rounds, look) for rounds, look in _played(env, rule) if rounds.count.any()]
+    return Rounds.stack([rounds for rounds, _ in played]), Look.join([look for _, look in played])
+
+
+def episode_of(env: OnlinePower, rule: Rule, world: int) -> Episode:
+    """All steps of a world that is played with a rule."""
+    env.reset(options={"world": world})
+    before = [_without_links(env.now)]
+    rounds = list[Rounds]()
+    played = list[int]()
+    for own, _ in _played(env, rule):
+        rounds.append(own)
+        played.append(env.state.played)
+        before.append(_without_links(env.now))
+    return Episode(Rounds.stack(rounds), before, np.array(played), env.state.stopped)
+
+
+def _without_links(now: PowerContext) -> PowerContext:
+    """The context as far as it is observed."""
+    return replace(now, cohort=None, overheard=None)
+
+
+def _played(env: OnlinePower, rule: Rule) -> Iterator[tuple[Rounds, Look]]:
+    """Round by round: the recorded round, and the knowledge before."""
+    while not env.over:
+        look = look_now(env)
+        env.step(as_action(rule(look)[0], env.task.limits).astype(np.float32))
+        yield _of_round(env, look), look
+
+
+def _of_round(env: OnlinePower, look: Look) -> Rounds:
+    """The round that was played last, whose links were known before; a silent one where no UE sent."""
+    rows = env.cost.rows
+    if env.outcome is None or rows is None:
+        return silent(look)
+    world = env.world
+    ue = rows.of[0]
+    k = look.links.serving.shape[1]
+    trained = np.bincount(ue, weights=env.outcome.phases[-1].uploads.made.count, minlength=k)
+    work = env.setup.learning.learner.passes * trained
+    count = np.bincount(ue, minlength=k)
+    return Rounds(
+        links=replace(look.links, serving=np.where(count > 0, look.links.serving, -1)),
+        rows=rows,
+        count=count[None],
+        n_bits=look.n_bits,
+        compute_s=(world.training_s_per_sample * work)[None],
+        compute_j=np.asarray(world.setting.ues.compute_j_per_sample * work)[None],
+    )
+
+
+@frozen
+class Step:
+    """A round. position_m (K, 2), NaN for a UE that is away; serving (K,), -1 : no base station; sent, arrived (K,);
+    power_w (K,), NaN for a UE that sent nothing.
+    """
+
+    round: int
+    position_m: FloatArray
+    serving: IntArray
+    sent: BoolArray
+    power_w: FloatArray
+    arrived: BoolArray
+    cost: Costs
+
+
+def steps_of(env: OnlinePower, act: Callable[[OnlinePower, Seen], FloatArray], world: int) -> list[Step]:
+    """All rounds of a world under a policy."""
+    seen, _ = env.reset(options={"world": world})
+    steps = list[Step]()
+    while not env.over:
+        number = env.state.round + 1
+        at_m = env.world.position_m().copy()
+        serving = env.world.serving(env.world.links())
+        seen, *_ = env.step(act(env, seen).astype(np.float32))
+        steps.append(Step(number, at_m, serving, *_sent(env, len(at_m)), env.cost))
+    return steps
+
+
+def _sent(env: OnlinePower, n: int) -> tuple[BoolArray, FloatArray, BoolArray]:
+    """Whether each UE sent in the last round, its power, and whether its update arrived: all (K,)."""
+    sent, arrived = np.zeros((2, n), dtype=np.bool_)
+    power_w = np.full(n, np.nan)
+    if env.outcome is not None:
+        last = env.outcome.phases[-1].uploads
+        ue, first = np.unique(last.ue, return_index=True)
+        sent[ue], power_w[ue], arrived[ue] = True, last.channel.power_w[first], last.channel.decoded[first]
+    return sent, power_w, arrived
