@@ -8,6 +8,7 @@ from accidents import commands, content, interrupted
 
 from scenarios.app.cli.commands import main
 from scenarios.app.cli.outcome import Meter
+from scenarios.app.run.events import Event
 
 
 def backwards(start, step):
@@ -38,6 +39,6 @@ def test_progress_goes_on(tmp_path):
     told = io.StringIO()
     with Meter("a study", stream=told, clock=backwards(0.0, 600.0)) as block:
         for done in range(1, 6):
-            block.tell({"event": "played", "title": "a study", "done": done, "of": 5, "label": "x", "last": done == 5})
+            block.tell(Event("played", done, 5, done == 5, {"label": "x"}))
     lines = told.getvalue().splitlines()
     assert "5/5" in lines[-1] and "-" not in told.getvalue()

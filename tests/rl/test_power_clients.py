@@ -35,12 +35,3 @@ def test_agents_of_stable_baselines_learn_on_both(made, name):
     seen, _ = env.reset(seed=1)
     action, _ = agent.predict(seen, deterministic=True)
     assert env.action_space.contains(action)
-
-
-@pytest.mark.slow
-def test_the_checkers_of_two_libraries_find_nothing(made):
-    from gymnasium.utils.env_checker import check_env
-
-    check_env(gymnasium.make(**made).unwrapped, skip_render_check=True)
-    theirs = pytest.importorskip("stable_baselines3.common.env_checker")
-    theirs.check_env(gymnasium.make(**made).unwrapped, warn=True)

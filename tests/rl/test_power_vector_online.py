@@ -3,7 +3,6 @@
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.error import ResetNeeded
 
 from netsim.errors import BadInput
 from rl.env import RecordedPower
@@ -28,20 +27,15 @@ def study(request):
     return load(name, SHORT | changes)
 
 
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory):
-    return tmp_path_factory.mktemp("rounds")
-
-
 def by_the_rule(env):
     """The action that worlds are recorded with."""
     power_w = untuned("fractional").power_w(look_now(env))[0]
     return as_action(power_w, env.task.limits).astype(np.float32)
 
 
-def test_at_the_recorded_powers_everything_is_as_live(study, cache):
+def test_at_the_recorded_powers_everything_is_as_live(study):
     """Over two episodes, the reset between them included: the same worlds, observations, rewards and figures."""
-    mine = onlines(2, study, cache)
+    mine = onlines(2, study)
     assert all(isinstance(env, RecordedPower) for env in mine.envs)
     live = gymnasium.vector.SyncVectorEnv([lambda: online(study)] * 2)
     seen, info = mine.reset(seed=3)
@@ -63,9 +57,9 @@ def test_at_the_recorded_powers_everything_is_as_live(study, cache):
 
 
 @pytest.mark.parametrize("far", [0.1, 2.0])
-def test_the_first_round_is_as_live_at_other_powers(study, cache, far):
+def test_the_first_round_is_as_live_at_other_powers(study, far):
     """No budget has answered any power yet. Noise also hangs on who arrives: rows that do not count as the mean one."""
-    mine = onlines(2, study, cache)
+    mine = onlines(2, study)
     live = gymnasium.vector.SyncVectorEnv([lambda: online(study)] * 2)
     g = np.random.default_rng(0)
     for _ in range(3):
@@ -107,19 +101,3 @@ def test_what_cannot_be_recorded_is_refused(tmp_path):
     with pytest.raises(BadInput, match="num_envs: 0"):
         onlines(0, load("power/city", SHORT), tmp_path)
     assert not list(tmp_path.iterdir())
-
-
-def test_a_bad_action_is_refused(study, cache):
-    (env,) = onlines(1, study, cache).envs
-    with pytest.raises(ResetNeeded):
-        env.step(np.zeros(env.n_ue))
-    env.reset(seed=3)
-    with pytest.raises(ValueError, match="finite numbers"):
-        env.step(np.where(np.arange(env.n_ue) == 2, np.nan, 0.0))
-    assert env.steps == 0
-
-
-def stepped(env):
-    """A step in the middle of the range of power."""
-    agents = getattr(env, "agents", None)
-    return env.step({a: [0.0] for a in agents} if agents else np.zeros(env.action_space.shape, dtype=np.float32))

@@ -32,10 +32,11 @@ def test_the_same_bytes_one_after_another_and_side_by_side(tmp_path, monkeypatch
     assert len(told) == 2  # nothing is made again
 
 
-@pytest.fixture
-def faulty(tmp_path, monkeypatch):
-    """The command of a training of two seeds, of which 1 fails while the list says so."""
-    failing, real = [1], module._play
+@pytest.mark.slow
+@pytest.mark.parametrize(("jobs", "bad"), [("1", 0), ("2", 1)])
+def test_a_seed_that_fails_stops_no_other(jobs, bad, tmp_path, monkeypatch, capsys):
+    """One after another, and side by side."""
+    real, failing, out, good = module._play, [bad], tmp_path / "t", 1 - bad
 
     def fails(job, *arguments):
         if job.seed in failing:
@@ -45,53 +46,23 @@ def faulty(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "_play", fails)
     monkeypatch.setattr(executor, "Processes", executor.Here)
     sets = [f"--set={key}={value}" for key, value in SHORT.items()]
-    command = ["train", "power/paper", "--seed", "0", "1", "--jobs", "2", "--out", str(tmp_path / "t"), *sets]
-    return [*command, "--cache", str(tmp_path / "cache"), "--quiet"], failing, tmp_path / "t"
-
-
-@pytest.mark.slow
-def test_a_seed_that_fails_stops_no_other(faulty, capsys):
-    command, failing, out = faulty
-    assert main([*command, "--json"]) == 1
-    result, error = (json.loads(line) for line in capsys.readouterr().out.splitlines())
-    assert [one["seed"] for one in result["trainings"]] == [0] and error["exit_code"] == 1
-    assert [(one["folder"], one["kind"]) for one in result["failures"]] == [("seed-1", "RuntimeError")]
-    assert "it broke" in (out / "seed-1" / "error.txt").read_text()
-    assert main(["show", str(out)]) == 0 and "seed 1: RuntimeError: it broke" in capsys.readouterr().out
-    failing.clear()
-    assert main(command) == 0 and "failed" not in capsys.readouterr().out
-    assert not os.path.lexists(out / "failures.csv") and not os.path.lexists(out / "seed-1" / "error.txt")
-
-
-@pytest.mark.slow
-def test_one_after_another_a_seed_that_fails_stops_no_other(tmp_path, monkeypatch, capsys):
-    real, failing = module._play, [0]
-
-    def fails(job, *arguments):
-        if job.seed in failing:
-            raise RuntimeError("it broke")
-        return real(job, *arguments)
-
-    monkeypatch.setattr(module, "_play", fails)
-    sets = [f"--set={key}={value}" for key, value in SHORT.items()]
-    out = tmp_path / "t"
-    command = ["train", "power/paper", "--seed", "0", "1", "--out", str(out), "--cache", str(tmp_path / "c"), *sets]
+    command = ["train", "power/paper", "--seed", "0", "1", "--jobs", jobs, "--out", str(out), *sets]
+    command += ["--cache", str(tmp_path / "cache")]
     assert main([*command, "--json"]) == 1
     *events, result, error = (json.loads(line) for line in capsys.readouterr().out.splitlines())
     told = next(event for event in events if event["event"] == "failed")
-    assert (told["seed"], told["error"], told["done"], told["of"]) == (0, "it broke", 1, 2)
-    assert [one["seed"] for one in result["trainings"]] == [1] and error["exit_code"] == 1
-    assert "it broke" in (out / "seed-0" / "error.txt").read_text() and (out / "report.html").exists()
-    assert main([*command, "--quiet"]) == 1
-    said = capsys.readouterr()
-    assert "1 run failed:" in said.out and "seed 0: RuntimeError: it broke" in said.out
+    assert (told["seed"], told["error"], told["of"]) == (bad, "it broke", 2)
+    assert [one["seed"] for one in result["trainings"]] == [good] and error["exit_code"] == 1
+    assert [(one["folder"], one["kind"]) for one in result["failures"]] == [(f"seed-{bad}", "RuntimeError")]
+    assert "it broke" in (out / f"seed-{bad}" / "error.txt").read_text() and (out / "report.html").exists()
+    assert main(["show", str(out)]) == 0 and f"seed {bad}: RuntimeError: it broke" in capsys.readouterr().out
     failing.clear()
-    kept = paths(out, [1])
-    assert main([*command, "--quiet"]) == 0 and paths(out, [1]) == kept
-    assert not (out / "failures.csv").exists() and not (out / "seed-0" / "error.txt").exists()
+    kept = paths(out, [good])
+    assert main([*command, "--quiet"]) == 0 and paths(out, [good]) == kept
+    assert not os.path.lexists(out / "failures.csv") and not os.path.lexists(out / f"seed-{bad}" / "error.txt")
     with pytest.raises(RuntimeError, match="it broke"):  # of a single seed the error is raised
         failing.append(3)
-        train(load("power/paper", SHORT), [3], tmp_path / "u")
+        train(load("power/paper", SHORT), [3], tmp_path / "u", cache=tmp_path / "cache")
 
 
 @pytest.mark.parametrize("more", [["--on", "ray"], ["--on", "slurm", "--seed", "1"]])

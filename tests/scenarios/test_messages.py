@@ -245,12 +245,3 @@ def test_any_data_is_built_or_explained(data):
     except BadInput as error:
         assert error.lines
         assert all(line.isprintable() and re.match(r"f\.yaml:1: \S", line) for line in error.lines)
-
-
-@settings(deadline=None, max_examples=200)
-@given(st.text(max_size=40) | st.text("ab:-[]{}'\" \n013", max_size=30).map("title: ".__add__))
-def test_any_text_is_a_study_or_bad_input(text):
-    try:
-        build(Study, read_text(text))
-    except BadInput as error:
-        assert all(line.isprintable() for line in error.lines)

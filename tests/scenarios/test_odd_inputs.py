@@ -26,10 +26,10 @@ def played(tiny, folder, **changes):
 
 
 @pytest.mark.parametrize("step", CLUSTERED, ids=lambda s: s["kind"])
-@pytest.mark.parametrize("measurements", [1, 2, 3])
+@pytest.mark.parametrize("measurements", [1, 3])
 def test_a_handful_of_scattered_points_makes_no_cluster(step, measurements, tiny, tmp_path):
     """A walker's points lie further apart than a metre: the fallback is one of them, and the record says so."""
-    round_s = {1: 60.0, 2: 30.0, 3: 20.0}[measurements]
+    round_s = {1: 60.0, 3: 20.0}[measurements]
     changes = {
         "world.ues.measurement_period_s": round_s, "learning.curation": [step], "learning.data.kind": "measured",
         "learning.data.hold_out": 0.0, "learning.data.cell": "all", "world.radio.path_loss": {"kind": "free-space"},
@@ -67,13 +67,8 @@ def test_updates_that_overflow_are_zero_and_said_so(tiny, tmp_path):
         assert set(said["status"][(said["attack"] == attack) & (said["quantity"] == "centroid")]) == {"no gradient"}
     assert summary["attack.closed-form.diverged.percent"] == 100.0
     assert summary["attack.closed-form.failed.percent"] == 100.0
-
-
-def test_an_area_without_any_estimate(tiny, tmp_path):
-    """Every update overflows, so no attack ever says a place: no distance is made up, no figure is 0."""
-    nothing, _ = played(tiny, tmp_path / "s", **WILD)
-    for key in ("sw1_m.mean", "sqrt_sw1.mean", "centroid_error_m.median"):
-        assert nothing[f"attack.closed-form.{key}"] is None, key
+    for key in ("sw1_m.mean", "sqrt_sw1.mean", "centroid_error_m.median"):  # no distance is made up, no figure is 0
+        assert summary[f"attack.closed-form.{key}"] is None, key
 
 
 def test_a_world_in_which_nobody_measures_says_so(tiny, tmp_path):

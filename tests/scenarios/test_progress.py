@@ -20,7 +20,6 @@ import numpy as np
 import pytest
 
 from fl.round.records import homes_named_percent
-from scenarios.app.cli.commands import main
 from scenarios.app.cli.outcome import Meter, rows_of, unit_of
 from scenarios.app.run.events import Event
 from scenarios.app.run.runner import run
@@ -42,10 +41,6 @@ class Terminal(io.StringIO):
 
 def event(number, of, figures, last=False, **more):
     return Event("round", number, of, last, {"clock": f"2026-01-0{number} 00:00", **more, **_found(figures)})
-
-
-def of_run(title, event):
-    return event.line(title)
 
 
 def a_round(number, of=4, **figures):
@@ -98,7 +93,7 @@ def test_a_block_is_rewritten_in_place_and_never_wraps(terminal, columns):
     with block:
         for number in range(1, 5):
             now[0] += 1.0
-            block.tell(of_run("city", a_round(number)))
+            block.tell(a_round(number))
         shown = played(stream.getvalue(), columns + 1)
         assert shown[0].startswith("c") and len(shown) <= 24
         if columns >= 60:
@@ -116,7 +111,7 @@ def test_an_ended_command_leaves_its_last_state(terminal):
     block, stream, now = terminal(80)
     with pytest.raises(KeyboardInterrupt), block:
         now[0] = 1.0
-        block.tell(of_run("city", a_round(2)))
+        block.tell(a_round(2))
         raise KeyboardInterrupt
     assert any("round 2 of 4, 50 %" in line for line in played(stream.getvalue(), 81))
     block, stream, now = terminal(80)
@@ -130,7 +125,7 @@ def test_colours_only_where_they_are_wanted(terminal):
     for wanted in ("", "1"):
         block, stream, _ = terminal(100, NO_COLOR=wanted)
         with block:
-            block.tell(of_run("city", a_round(1)))
+            block.tell(a_round(1))
         texts[wanted] = stream.getvalue()
     assert re.search(r"\033\[3\d", texts[""]) and not re.search(r"\033\[3\d", texts["1"])
 
@@ -138,7 +133,7 @@ def test_colours_only_where_they_are_wanted(terminal):
 def test_a_terminal_without_unicode_gets_ascii(terminal):
     block, stream, _ = terminal(60, encoding="ascii")
     with block:
-        block.tell(of_run("city", a_round(2)))
+        block.tell(a_round(2))
     assert stream.getvalue().isascii() and "---" in stream.getvalue()
 
 
@@ -146,7 +141,7 @@ def test_a_terminal_without_unicode_gets_ascii(terminal):
 def test_a_dumb_terminal_gets_plain_lines(terminal, term):
     block, stream, _ = terminal(20, TERM=term)
     with block:
-        block.tell(of_run("city", a_round(1)))
+        block.tell(a_round(1))
     assert "\033" not in stream.getvalue() and stream.getvalue().startswith("city: round 1/4, 2026-01-01 00:00, RMSE")
 
 
@@ -155,7 +150,7 @@ def test_a_log_has_few_whole_lines():
     with Meter("city", stream=stream, clock=lambda: now[0]) as block:
         for number in range(1, 10_001):
             now[0] += 2.9
-            block.tell(of_run("city", a_round(1) if number < 10_000 else a_round(4)))
+            block.tell(a_round(1 if number < 10_000 else 4))
     lines = stream.getvalue().splitlines()
     assert 30 < len(lines) < 300 and "round 4/4" in lines[-1] and "left" not in lines[-1]
     assert all(line.startswith("city: round") for line in lines)
@@ -164,7 +159,7 @@ def test_a_log_has_few_whole_lines():
 def test_quiet_says_nothing(terminal):
     block, stream, _ = terminal(80, quiet=True)
     with block:
-        block.tell(of_run("city", a_round(1)))
+        block.tell(a_round(1))
     assert stream.getvalue() == ""
 
 
@@ -172,17 +167,18 @@ def test_control_characters_and_markup_of_names_steer_no_terminal(terminal):
     block, stream, _ = terminal(100)
     with block:
         name = "a\033[5mb\n[red]"
-        block.tell(of_run("ci\033[2Jty", a_round(1, leakage={name: 3.0}, homes_named_percent={name: 9.0})))
+        told = a_round(1, leakage={name: 3.0}, homes_named_percent={name: 9.0})
+        block.tell(replace(told, part="ci\033[2Jty"))
         assert "\033[2J" not in stream.getvalue() and "\033[5m" not in stream.getvalue()
         assert "ci\\x1b[2Jty" in stream.getvalue() and "[red]" in stream.getvalue()
 
 
-def left_after(steps, **more):
+def left_after(steps):
     """Seconds left after each (time, done, of), as JSON lines tell them."""
     now, told = [0.0], []
     block = Meter("x", as_json=True, clock=lambda: now[0])
     for now[0], done, of in steps:
-        block.tell({"event": "world", "title": "x", "done": done, "of": of, "label": "a", "last": done == of, **more})
+        block.tell(Event("world", done, of, done == of, {"label": "a"}))
         told.append(block.tasks[0].time_remaining)
     return told
 
@@ -195,7 +191,7 @@ def test_time_left_counts_neither_the_world_nor_what_was_there_before(capsys):
 
 def test_words_of_each_kind_of_model_and_of_noise():
     def rows(**figures):
-        return rows_of(of_run("x", a_round(1, **figures)))
+        return rows_of(a_round(1, **figures).line("x"))
 
     assert rows(scores={"accuracy_percent": 86.12})["model"] == "accuracy 86.1 %"
     assert rows(scores={"rank_correlation": 0.4321})["model"] == "rank correlation 0.432"
@@ -218,11 +214,11 @@ def test_without_rounds_windows_are_counted_and_merges_told():
 def test_rows_keep_their_place_and_their_last_text(terminal):
     block, stream, now = terminal(100)
     with block:
-        block.tell(of_run("city", a_round(1, scores={})))
+        block.tell(a_round(1, scores={}))
         now[0] = 1.0
-        block.tell(of_run("city", a_round(2)))
+        block.tell(a_round(2))
         now[0] = 2.0
-        block.tell(event(3, 4, {}).line("city"))
+        block.tell(event(3, 4, {}))
         shown = played(stream.getvalue(), 101)[1:]
         assert [line.split()[0] for line in shown if line.strip()] == ["time", "model", "leakage", "updates"]
         assert "no updates" in shown[3]
@@ -265,7 +261,7 @@ def test_json_lines_have_the_time_left_and_no_number_that_json_lacks(capsys):
     with Meter("city", as_json=True, clock=lambda: now[0]) as block:
         for number in (1, 2):
             now[0] += 3.0
-            block.tell(of_run("city", a_round(number, epsilon_max=float("inf"))))
+            block.tell(a_round(number, epsilon_max=float("inf")))
     first, second = (json.loads(line) for line in capsys.readouterr().out.splitlines())
     assert first["left_s"] is None and second["left_s"] == 6.0
     assert second["event"] == "round" and (second["done"], second["of"]) == (2, 4) and second["epsilon"] is None
@@ -316,9 +312,3 @@ def test_interrupting_a_run_on_a_terminal(tmp_path):
     text, code = on_terminal(words, 80, {"TERM": "xterm"}, until=" of 21")
     assert code == 130 and text.rindex("\033[?25h") > text.rindex("\033[?25l")
     assert text.rstrip().endswith("netsim: interrupted; the same command goes on where it stopped")
-
-
-def test_a_pipe_gets_results_alone(tmp_path, capsys):
-    assert main(["run", "campus", "--out", str(tmp_path / "r"), *SHORT]) == 0
-    out, progress = capsys.readouterr()
-    assert "\033" not in out + progress and "round 5/5" in progress and "round 5/5" not in out

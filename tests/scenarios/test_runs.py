@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from thinned import one_in
 
-from netsim.checkpoint import load_tree
 from netsim.errors import BadInput
 from scenarios.app.run.runner import run
 
@@ -107,40 +106,6 @@ def _moving(mobility, folder):
         "world.duration_s": 5 * 86400,
         "learning.round_s": 86400,
     }
-
-
-def test_a_checkpoint_of_another_study_is_not_taken(tiny, tmp_path, table_bytes):
-    def stop(progress):
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        run(tiny(), tmp_path / "x", stop)
-    rounds = []
-    with pytest.raises(BadInput, match=r"unfinished run of another study.*--replace"):
-        run(tiny({"seed": 9}), tmp_path / "x")
-    run(tiny({"seed": 9}), tmp_path / "x", lambda p: rounds.append(p.done), replace=True)
-    assert rounds == [1, 2]
-    run(tiny({"seed": 9}), tmp_path / "y")
-    assert table_bytes(tmp_path / "x") == table_bytes(tmp_path / "y")
-
-
-def test_a_damaged_checkpoint_is_refused_in_one_line(tiny, tmp_path):
-    def stop(progress):
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        run(tiny(), tmp_path / "x", stop)
-    (tmp_path / "x" / "checkpoint.npz").write_bytes(b"PK\x03\x04 not a checkpoint")
-    with pytest.raises(BadInput) as error:
-        run(tiny(), tmp_path / "x")
-    assert "checkpoint.npz" in error.value.lines[0] and len(error.value.lines) == 1
-
-
-def test_a_folder_with_something_else_is_left_alone(tiny, tmp_path):
-    (tmp_path / "letters.txt").write_text("dear")
-    with pytest.raises(BadInput, match="not a run"):
-        run(tiny(), tmp_path)
-    assert [p.name for p in tmp_path.iterdir()] == ["letters.txt"]
 
 
 @pytest.mark.slow
@@ -255,10 +220,3 @@ def test_a_run_that_lost_a_table_does_not_go_on(tiny, tmp_path, table_bytes):
     run(tiny(), folder, replace=True)
     run(tiny(), tmp_path / "whole")
     assert table_bytes(folder) == table_bytes(tmp_path / "whole")
-
-
-@pytest.mark.parametrize("text", [b"garbage", b"", b"PK\x03\x04 not a checkpoint", b"\x93NUMPY\x01\x00"])
-def test_a_damaged_checkpoint_is_called_one_in_our_words(text, tmp_path):
-    (tmp_path / "c.npz").write_bytes(text)
-    with pytest.raises(ValueError, match=r"c\.npz: not a checkpoint, or a damaged one$"):
-        load_tree(tmp_path / "c.npz")

@@ -103,6 +103,9 @@ def test_logarithms_of_draws_are_uniform():
         ("  random:\n    space: {a.b: {low: 0.5, high: 1, integer: true}}\n", "both bounds are whole numbers"),
         ("  random:\n    space: {a.b: {low: 0.5}}\n", "a distribution has low and high, or choices"),
         ("  random:\n    space: {a.b: {choices: [1], high: 2}}\n", "they have no range; leave low"),
+        ("  seed: []\n", "vary.seed: must have at least 1 entries"),
+        ("  seed: [1]\n  variants: []\n", "vary.variants: must have at least 1 entries"),
+        ("  values: {learning.rounds: []}\n", "vary.values.'learning.rounds': must have at least 1 entries"),
         ("  random:\n    draws: 0\n    space: {a.b: {choices: [1]}}\n", "vary.random.draws: "),
     ],
 )  # fmt: skip

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from datetime import timedelta
 from math import isfinite
 from pathlib import Path
-from typing import Any, TextIO, cast
+from typing import TextIO, cast
 
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
@@ -41,6 +41,7 @@ from scenarios.app.results.read import RUNS, SWEEP, Manifest, finished, listed, 
 from scenarios.app.results.shown import adapted_lines, fitted, read_adapted, run_lines, sweep_lines
 from scenarios.app.results.statistics import counted, figure_text
 from scenarios.app.results.tuning_folder import TRIALS_CSV, failed_lines, is_tuning, read_tuning, tuning_lines
+from scenarios.app.run.events import Event, Watch
 from scenarios.app.study import Fields, Record, Value
 
 DRAW_EVERY_S = 0.1
@@ -49,12 +50,9 @@ LOG_SHARE = 30.0  # a log of a long run has a line for every thirtieth of the ti
 PACE_S = 86_400.0  # the pace is averaged over a day: a round may take an hour
 ROWS = ("time", "model", "radio", "leakage", "updates", "privacy", "cost", "last", "found")
 
-Event = Any
-Tell = Callable[[Event], None]
-
 
 @contextmanager
-def teller(args: argparse.Namespace, title: str) -> Generator[Tell, None, None]:
+def teller(args: argparse.Namespace, title: str) -> Generator[Watch, None, None]:
     """Yield the function that shows events, by the options --json and --quiet."""
     with Meter(title, args.quiet, args.json) as block:
         yield block.tell
@@ -100,9 +98,9 @@ class Meter(Progress):
                 rows.add_row(Text(f"  {name}", style="dim"), Text(self.rows[name]))
         yield rows
 
-    def tell(self, event: Event) -> None:
+    def tell(self, now: Event) -> None:
         """Show an event. Raises KeyboardInterrupt where the reader of JSON lines has gone."""
-        event = event if isinstance(event, Mapping) else event.line(self.title)
+        event = now.line(self.title)
         unit = unit_of(event)
         now_s = self.get_time()
         rows = rows_of(event)
