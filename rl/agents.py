@@ -31,6 +31,7 @@ from rl.settings import DdpgAgent, ScoreFunctionAgent
 from rl.shared_policy import UNIT_DB, SharedPolicy, first_weights, forward, others, seen
 from rl.train import Training, Tree, Weights
 
+Array = np.ndarray
 _COLUMNS = ("observations", "next_observations", "actions", "rewards", "dones", "timeouts")
 _LEARNT = ("actor", "critic")
 _FALLS = 0.99  # by how much of itself the learning rate falls over a training
@@ -53,15 +54,7 @@ class Buffer(ReplayBuffer):
     def pay(self, reward: Reward) -> None:
         self.reward, self.figures = reward, np.zeros((self.buffer_size, len(FIGURES)))
 
-    def add(
-        self,
-        obs: np.ndarray,
-        next_obs: np.ndarray,
-        action: np.ndarray,
-        reward: np.ndarray,
-        done: np.ndarray,
-        infos: list[Tree],
-    ) -> None:
+    def add(self, obs: Array, next_obs: Array, action: Array, reward: Array, done: Array, infos: list[Tree]) -> None:
         if self.reward is not None:
             self.figures[self.pos] = [infos[0][name] for name in FIGURES]
         super().add(obs, next_obs, action, reward, done, infos)

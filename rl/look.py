@@ -34,7 +34,7 @@ from fl.power.search import Limits
 from netsim.columns import Columns, frozen
 from netsim.radio.power import PowerContext
 from netsim.units import BoolArray, FloatArray, db_from_ratio
-from rl.radio_records import Air, Links, Rounds, Rows, air_of, received
+from rl.radio_records import Air, Links, Rounds, Rows, air_of, received, strength
 
 FEATURES = ("snr", "required", "other", "heard", "rank", "count", "mean", "most", "least", "late")
 OUTLOOK = ("power", "decoded", "margin", "exposed")
@@ -86,10 +86,6 @@ class Look(Columns):
         return np.append(True, self.progress[1:] <= self.progress[:-1])
 
     @property
-    def worlds(self) -> int:
-        return int(self.first.sum())
-
-    @property
     def there(self) -> BoolArray:
         """Whether each UE has a base station (S, K)."""
         return self.links.serving >= 0
@@ -97,8 +93,7 @@ class Look(Columns):
     @cached_property
     def snr_db(self) -> FloatArray:
         """SNR at 1 W (S, K), at the own base station."""
-        own = np.take_along_axis(self._strength_db, np.maximum(self.links.serving, 0)[..., None], axis=2)[..., 0]
-        return np.where(self.there, own, _FLOOR_DB)
+        return np.where(self._is_own, self._strength_db, _FLOOR_DB).max(axis=2)
 
     @cached_property
     def required_db(self) -> FloatArray:
@@ -110,8 +105,7 @@ class Look(Columns):
     @cached_property
     def other_db(self) -> FloatArray:
         """Highest SNR at other base stations, at 1 W (S, K)."""
-        own = np.arange(self._strength_db.shape[2]) == self.links.serving[..., None]
-        return np.asarray(np.where(own, _FLOOR_DB, self._strength_db).max(axis=2))
+        return np.where(self._is_own, _FLOOR_DB, self._strength_db).max(axis=2)
 
     @cached_property
     def heard_db(self) -> FloatArray:
@@ -119,7 +113,7 @@ class Look(Columns):
         heard = self.links.heard
         if not heard.shape[2]:
             return np.full(self.links.serving.shape, _FLOOR_DB)
-        return _level((heard.real**2 + heard.imag**2).sum(axis=3)[..., 0] / self.air.noise_w)
+        return _level(strength(heard)[..., 0] / self.air.noise_w)
 
     @cached_property
     def rank(self) -> FloatArray:
@@ -137,7 +131,7 @@ class Look(Columns):
     def features(self) -> FloatArray:
         """Features of each UE (S, K, 10), about 1 in size."""
         cell = self.same_cell
-        count = np.maximum(self.same_cell.sum(axis=2), 1)
+        count = np.maximum(cell.sum(axis=2), 1)
         snr = self.snr_db
         of_cell = np.where(cell, snr[:, None, :], 0.0).sum(axis=2) / count
         most = np.where(cell, snr[:, None, :], -np.inf).max(axis=2)
@@ -165,21 +159,15 @@ class Look(Columns):
     def pairs(self) -> FloatArray:
         """Features of each pair (S, K, K, 4), about 1 in size; meaningless for a UE with itself and for absent UEs."""
         serving = np.maximum(self.links.serving, 0)
-        h = np.take_along_axis(
-            np.swapaxes(self.links.h, 1, 2), serving[..., None, None], axis=1
-        )  # (S, K, K, M): amplitudes of j there
+        # (S, K, K, M): amplitudes of j there
+        h = np.take_along_axis(np.swapaxes(self.links.h, 1, 2), serving[..., None, None], axis=1)
         own = np.take_along_axis(self.links.h, serving[..., None, None], axis=2)[:, :, 0]
         inner = np.abs(np.einsum("skm,skjm->skj", own.conj(), h)) ** 2
-        size = np.einsum("skm,skm->sk", own.conj(), own).real[..., None] * (h.real**2 + h.imag**2).sum(axis=3)
+        size = strength(own)[..., None] * strength(h)
         aligned = np.divide(h.shape[3] * inner, size, out=np.ones_like(inner), where=size > 0)
         stronger = (self.snr_db[:, :, None] - self.snr_db[:, None, :]) / 20.0
-        columns = (
-            self.same_cell.astype(np.float64),
-            _about(self.cross_db),
-            stronger,
-            np.log(np.maximum(aligned, 1e-3)) / 2,
-        )
-        return np.stack(columns, axis=3)
+        alike = np.log(np.maximum(aligned, 1e-3)) / 2
+        return np.stack((self.same_cell.astype(np.float64), _about(self.cross_db), stronger, alike), axis=3)
 
     @cached_property
     def cross_db(self) -> FloatArray:
@@ -190,7 +178,12 @@ class Look(Columns):
     @cached_property
     def _strength_db(self) -> FloatArray:
         """||h||^2 / N (S, K, n_bs), decibels."""
-        return _level(self.links.strength / self.air.noise_w)
+        return _level(strength(self.links.h) / self.air.noise_w)
+
+    @cached_property
+    def _is_own(self) -> BoolArray:
+        """Which base station serves each UE (S, K, n_bs)."""
+        return np.asarray(np.arange(self.links.h.shape[2]) == self.links.serving[..., None])
 
 
 def silent(look: Look) -> Rounds:

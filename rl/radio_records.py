@@ -86,11 +86,6 @@ class Links(Columns):
         heard = np.zeros((len(own), 0, own.shape[2]), np.complex128) if overheard is None else _amplitudes(overheard)
         return cls(own[None], heard[None], cohort.serving[None], band(uplink).downlink_bps(cohort)[None])
 
-    @property
-    def strength(self) -> FloatArray:
-        """||h||^2 (S, K, n_bs)."""
-        return np.asarray((self.h.real**2 + self.h.imag**2).sum(axis=3))
-
 
 @frozen
 class Rows(Columns):
@@ -150,6 +145,11 @@ class RadioCosts:
     lost: BoolArray
     leak: FloatArray
     drawn: BoolArray
+
+
+def strength(h: ComplexArray) -> FloatArray:
+    """||h||^2, over the antennas, which are the last axis."""
+    return np.asarray((h.real**2 + h.imag**2).sum(axis=-1))
 
 
 def band(uplink: Uplink) -> SharedBand:
@@ -252,7 +252,7 @@ def sinrs(power_w: FloatArray, which: IntArray, h: ComplexArray, serving: IntArr
 def _own_strength(h: ComplexArray, which: IntArray, cell: IntArray) -> FloatArray:
     """||h||^2 (B, K) of the links to the cells (B, K), 0 without one."""
     own = h[which[:, None], np.arange(cell.shape[1]), np.maximum(cell, 0)]
-    return np.where(cell >= 0, (own.real**2 + own.imag**2).sum(axis=2), 0.0)
+    return np.where(cell >= 0, strength(own), 0.0)
 
 
 def _groups(received_w: FloatArray, cell: IntArray, n_bs: int, air: Air) -> IntArray:

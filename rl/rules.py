@@ -36,7 +36,7 @@ from netsim.radio.uplink import ComplexArray
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 from rl.look import Look, silent
-from rl.radio_records import Air, Links, Rounds, Rows, judged
+from rl.radio_records import Air, Links, Rounds, Rows, judged, strength
 from rl.reward import Figures, Reward, first_prices, over, penalty, priced
 
 _TRIED, _BEST, _MIN = 48, 8, 0.05  # of a generation; no spread shrinks below a share of its first one
@@ -133,15 +133,11 @@ class Known:
         """Costs (B,) of power vectors, as `figures`."""
         return priced(self.reward, self.figures(power_w, which), self.multipliers)
 
-    def at(self, multipliers: FloatArray) -> Known:
-        """The same rounds with prices on the reward's bounds."""
-        return replace(self, multipliers=multipliers)
-
     def score(self, power_w: Callable[[Look], FloatArray]) -> float:
         """The figure that selects the best policy of a training: mean cost of an episode over worlds, plus a penalty
         for bounds on means that are exceeded.
         """
-        return self._compared(power_w(self.look), self.look.worlds)
+        return self._compared(power_w(self.look), int(self.look.first.sum()))
 
     def merit(self, power_w: FloatArray) -> float:
         """The figure that compares policies: mean cost over all rounds, plus a penalty for bounds that are exceeded."""
@@ -221,7 +217,9 @@ def best_multipliers(known: Known, start_dbw: FloatArray, rng: Rng) -> FloatArra
     prices = first_prices(reward, around, n)
     dbw = start_dbw
     for step in range(_DUAL_STEPS):
-        _, dbw, _ = _searched(known.at(prices.multipliers), dbw, _STEPS_DB if step == 0 else _STEPS_DB[2:])
+        _, dbw, _ = _searched(
+            replace(known, multipliers=prices.multipliers), dbw, _STEPS_DB if step == 0 else _STEPS_DB[2:]
+        )
         found = known.figures(within(dbw, limits))
         prices = prices.raised(over(reward, found), _DUAL_RATE * 5 / (5 + step))
     return prices.multipliers
@@ -310,5 +308,5 @@ def _alike(h: ComplexArray) -> ComplexArray:
         return h
     c = 1.0 / np.sqrt(antennas)
     unit = np.linalg.cholesky((1.0 - c) * np.eye(k) + c)
-    size = np.sqrt((h.real**2 + h.imag**2).sum(axis=3))
+    size = np.sqrt(strength(h))
     return np.asarray(size[..., None] * unit[:, None, :], dtype=np.complex128)

@@ -27,8 +27,7 @@ import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache, partial, reduce
-from operator import getitem
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -56,6 +55,7 @@ from scenarios.app.run.events import Watch, ignore
 from scenarios.app.study import Fields, Record, Value
 from scenarios.app.study.load import file_fields
 from scenarios.app.study.study import Study
+from scenarios.app.study.yaml_document import value_at
 
 Restored = TypeVar("Restored")
 UNFIT = (ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError, ValueError)
@@ -259,7 +259,7 @@ def input_digests(study: Study) -> dict[str, str]:
     Of a folder that of all its files with their names, but for pages.
     """
     data: Value = study.model_dump(mode="json", exclude={"vary", "train"}) | {"seed": 0}
-    return {file: _digest(file) for file in (str(reduce(getitem, at, data)) for at in file_fields(data))}
+    return {file: _digest(file) for file in (str(value_at(data, at)) for at in file_fields(data))}
 
 
 def _digest(file: str) -> str:

@@ -6,6 +6,7 @@ import importlib.util
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache as kept
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -121,7 +122,9 @@ def unrecorded(study: Study) -> str | None:
     """Why rounds of a study cannot be judged again at other powers; None where the radio alone decides what they cost,
     by the laws of `rl.radio_records`.
     """
-    uplink, learning, (_, task) = study.world.radio.uplink, study.learned, settings(study)
+    uplink = study.world.radio.uplink
+    learning = study.learned
+    task = task_of(study, Online)
     noisy = [d for d in learning.defenses if isinstance(d, Budgeted | NoiseSwitch)]
     server = learning.server
     if not isinstance(uplink, Noma) or uplink.decoding != "noisy":
@@ -137,14 +140,6 @@ def unrecorded(study: Study) -> str | None:
     if task.reward.beyond_radio:
         return f"train.task.reward.{task.reward.beyond_radio[0]}: recorded rounds do not tell it"
     return None
-
-
-def settings(study: Study) -> tuple[Train, Online]:
-    """What is trained, in a world."""
-    how = study.train or Train()
-    if not isinstance(how.task, Online):
-        raise TypeError("another task")
-    return how, how.task
 
 
 @dataclass(frozen=True)
@@ -264,22 +259,18 @@ def onlines(
     if (reason := unrecorded(study)) is not None:
         raise BadInput(f"{reason}; change that, or take vectorization_mode='sync', which steps live worlds")
     air = air_of(study.world.radio.uplink, study.round_s)
-    record = Recordings(study, task)
+    record = recordings(study, task)
     each = max(worlds // num_envs, 1)
     return SyncVectorEnv([partial(RecordedPower, record, air, n_ues(study), task, each)] * num_envs)
 
 
-class Recordings:
+def recordings(study: Study, task: Online) -> Callable[[int], Episode]:
     """World seed -> its rounds, played once with the fractional rule."""
+    env = OnlinePower(Stages(study, watched=False), n_ues(study), task)
 
-    def __init__(self, study: Study, task: Online) -> None:
-        self.stages, self.n_ue, self.task = Stages(study, watched=False), n_ues(study), task
-        self.kept: dict[int, Episode] = {}
+    @kept
+    def record(world: int) -> Episode:
+        with one_thread():
+            return episode_of(env, untuned(FIRST).power_w, world)
 
-    def __call__(self, world: int) -> Episode:
-
-        if world not in self.kept:
-            with one_thread():
-                env = OnlinePower(self.stages, self.n_ue, self.task)
-                self.kept[world] = episode_of(env, untuned(FIRST).power_w, world)
-        return self.kept[world]
+    return record

@@ -22,7 +22,7 @@ from rl.radio_records import Air, Rounds, air_of, lost_noise
 from rl.recording import Step, look_now, recorded, steps_of
 from rl.reward import FIGURES, Reward, penalty
 from rl.rules import LAWS, Known, Tuned, best_multipliers, best_of_random, best_powers, planned_w, tuned, untuned
-from rl.settings import ONE_STEP, OPTIMUM, ORACLE, RANDOM, VISITED, Online, ScoreFunctionAgent
+from rl.settings import ONE_STEP, OPTIMUM, ORACLE, RANDOM, VISITED, Online, ScoreFunctionAgent, Train
 from scenarios.app.results.folder import (
     EPISODE,
     EPISODE_ROUND_COLUMNS,
@@ -38,7 +38,7 @@ from scenarios.app.results.trainings import probability_of_improvement
 from scenarios.app.run.events import Event, Watch
 from scenarios.app.study import Fields, Record, Value
 from scenarios.app.study.study import Study
-from scenarios.app.training.environments import FIRST, Stages, n_ues, settings, unrecorded
+from scenarios.app.training.environments import FIRST, Stages, n_ues, task_of, unrecorded
 
 Act = Callable[[OnlinePower, Seen], FloatArray]
 """An action in the live environment, of what it shows"""
@@ -301,17 +301,18 @@ class RecordedGround:
     def __init__(self, study: Study, watch: Watch) -> None:
         if (reason := unrecorded(study)) is not None:
             raise BadInput(f"{reason}; change that, or take train.agent: {{kind: ddpg}}")
-        how, self.task = settings(study)
+        agent = (study.train or Train()).agent
+        self.task = task_of(study, Online)
         self.study = study
         self.watch = watch
-        self.name = how.agent.kind
+        self.name = agent.kind
         self.air = air_of(study.world.radio.uplink, study.round_s)
         n = n_ues(study)
         self.env = OnlinePower(Stages(study, watched=False), n, self.task)
         self.watched = OnlinePower(Stages(study), n, self.task)
         self.numbers = {TUNED: self.task.tune_worlds, HELD_OUT: self.task.held_out}
-        if isinstance(how.agent, ScoreFunctionAgent):
-            self.numbers |= {TRAINED: how.agent.worlds, CHOSEN: self.task.eval_worlds}
+        if isinstance(agent, ScoreFunctionAgent):
+            self.numbers |= {TRAINED: agent.worlds, CHOSEN: self.task.eval_worlds}
 
     def _each(self, purpose: str, what: str) -> Iterator[int]:
         """Worlds of a purpose; each is reported once it is done with."""
@@ -382,7 +383,7 @@ class RecordedGround:
         """The best powers of every round, found in these worlds as recorded with the first rule, and played live."""
         known = self._known(HELD_OUT)
         best = sorted(self.rules, key=lambda rule: rule.cost)[:_STARTS]
-        found = best_powers(known.at(self._multipliers), [rule.dbw(known.look) for rule in best])
+        found = best_powers(replace(known, multipliers=self._multipliers), [rule.dbw(known.look) for rule in best])
         judged = found.judged // self.numbers[HELD_OUT]
         starts = np.flatnonzero(known.look.first)[1:]
         power_w = np.split(found.power_w, starts)
