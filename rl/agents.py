@@ -25,7 +25,7 @@ from netsim.checkpoint import from_tree_as, to_tree
 from netsim.rng import Streams
 from netsim.units import FloatArray, IntArray
 from rl.env import PowerAllocation, PowerEnv, WorldPower
-from rl.reward import FIGURES, Figures, Prices, Reward, first_prices, over, priced
+from rl.reward import DUAL_RATE, FIGURES, Figures, Prices, Reward, first_prices, over, priced
 from rl.rules import Known, Tuned, within
 from rl.settings import DdpgAgent, ScoreFunctionAgent
 from rl.shared_policy import UNIT_DB, SharedPolicy, first_weights, forward, others, seen
@@ -88,7 +88,7 @@ class Buffer(ReplayBuffer):
         if len(self.prices.multipliers):
             episode = self.figures[np.arange(self.pos - steps, self.pos)]
             fresh = replace(fresh, multipliers=self.prices.multipliers)
-            fresh = fresh.raised(over(self.reward, _figures(episode)), self.reward.dual_rate())
+            fresh = fresh.raised(over(self.reward, _figures(episode)), DUAL_RATE)
         self.prices = fresh
 
 
@@ -332,7 +332,7 @@ class ScoreFunctionTraining(Training):
         self.done += 1
         if len(self.prices.multipliers) and self.done % _DUAL_EVERY == 0:
             found = self.known.figures(SharedPolicy(self.weights(), self.rule).power_w(self.known.look))
-            self.prices = self.prices.raised(over(reward, found), reward.dual_rate())
+            self.prices = self.prices.raised(over(reward, found), DUAL_RATE)
 
     def _first_prices(self, generator: np.random.Generator) -> Prices:
         """The first prices, from actions around the rule in some of the rounds."""

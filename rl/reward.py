@@ -27,6 +27,7 @@ from netsim.units import FloatArray
 Figure = Literal["noise", "loss", "leakage", "lost", "leak", "energy_j"]
 FIGURES: tuple[str, ...] = ("noise", "loss", "leakage", "lost", "leak", "energy_j")
 DUAL_RATE = 0.1
+"""eta of a dual step"""
 RECORDED: tuple[str, ...] = ("noise", "lost", "leak", "energy_j")
 """those that are known in recorded rounds"""
 _FEASIBLE_FIRST = 1e3  # cost of exceeding a bound by its size where policies are compared
@@ -57,10 +58,6 @@ class Reward(Part):
     def bounds(self) -> Mapping[str, float]:
         """Figures whose mean over rounds must not be larger, with their bounds; none by default."""
         return {}
-
-    def dual_rate(self) -> float:
-        """Step size of multipliers, where there are bounds."""
-        return DUAL_RATE
 
     @property
     def beyond_radio(self) -> list[str]:
@@ -150,8 +147,6 @@ class Constrained(Reward):
     """the figure that is minimised"""
     at_most: Bounds
     """bounds on the means of other figures"""
-    multiplier_learning_rate: float = Field(default=DUAL_RATE, gt=0, le=10)
-    """eta of a dual step"""
 
     reference: ClassVar = (
         "Tessler et al., Reward Constrained Policy Optimization, 2019; Boyd and Vandenberghe, Convex Optimization, 5.2"
@@ -167,9 +162,6 @@ class Constrained(Reward):
 
     def bounds(self) -> Mapping[str, float]:
         return self.at_most.given()
-
-    def dual_rate(self) -> float:
-        return self.multiplier_learning_rate
 
     @model_validator(mode="after")
     def _apart(self) -> Self:

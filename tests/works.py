@@ -75,3 +75,11 @@ def waiting(folder, until, save_s=0.0):
         folder.with_name(f"{folder.name}.interrupted").touch()
         raise
     return squared(folder, 1)
+
+
+def awaited(path, seconds=60):
+    """Wait for a file."""
+    until = time.monotonic() + seconds
+    while not path.exists():
+        assert time.monotonic() < until, path
+        time.sleep(0.05)

@@ -19,6 +19,8 @@ from valid_inputs import chosen
 
 PLAIN = (text_changed, text_changed, bytes_changed)
 YAML = (json_changed, yaml_changed, bytes_changed)
+JSON = (text_changed, bytes_changed, json_changed)
+XML = (xml_changed, xml_changed, bytes_changed)
 
 
 @dataclass(frozen=True)
@@ -52,11 +54,15 @@ def _one(name, ways, words, *beside, folder=""):
     return draw_case
 
 
+def _set(name, ways, *values, beside="tiny.yaml", folder=""):
+    """A family in which a file of the tiny study is changed that these settings name."""
+    words = ["validate", "tiny.yaml", *(word for value in values for word in ("--set", value))]
+    return _one(name, ways, words, "tiny.yaml", beside, folder=folder)
+
+
 def _scenario(words, plays):
     def draw_case(valid, draw):
-        name = draw.choice(
-            ["tiny.yaml", "rich.yaml", "rich.yaml", "radio.yaml", "live.yaml", "homes.yaml", "places.yaml"]
-        )
+        name = draw.choice(["tiny", "rich", "rich", "radio", "live", "homes", "places"]) + ".yaml"
         files = chosen(valid, "homes.csv", "places.csv")
         files["mine.yaml"] = changed(valid[name], draw, YAML)
         return list(words), files, plays
@@ -70,15 +76,11 @@ def _trace(name, ways):
         files = {name + end: changed(valid[name + end], draw, ways)}
         words = ["inspect", name + end]
         if draw.random() < 0.2:
-            words += draw.choice(
-                [
-                    ["--mobility"],
-                    ["--timezone", draw.choice(["Europe/Berlin", "UTC", *ODD_WORDS])],
-                    ["--crs", "EPSG:25832"],
-                    ["--crs", draw.choice(ODD_WORDS)],
-                    ["--format", draw.choice(["csv", "plt", "gpx", "sumo-fcd", "ns2", "cabspotting"])],
-                ]
-            )
+            formats = ["csv", "plt", "gpx", "sumo-fcd", "ns2", "cabspotting"]
+            zones = ["Europe/Berlin", "UTC", *ODD_WORDS]
+            more = [["--mobility"], ["--timezone", draw.choice(zones)], ["--crs", "EPSG:25832"]]
+            more += [["--crs", draw.choice(ODD_WORDS)], ["--format", draw.choice(formats)]]
+            words += draw.choice(more)
         return words, files, False
 
     return draw_case
@@ -101,13 +103,8 @@ def _folder(valid, draw):
     files = chosen(valid, f"{folder}/")
     for _ in range(draw.choice([1, 1, 2])):
         name = draw.choice(sorted(files))
-        ways = (
-            (zip_changed,)
-            if name.endswith(".npz")
-            else PLAIN
-            if name.endswith((".csv", ".html", ".yaml", ".netsim"))
-            else YAML
-        )
+        plain = name.endswith((".csv", ".html", ".yaml", ".netsim"))
+        ways = (zip_changed,) if name.endswith(".npz") else PLAIN if plain else YAML
         if draw.random() < 0.1:
             files.pop(name)
             continue
@@ -161,74 +158,38 @@ FAMILIES = {
     "CSV": (700, _trace("t.csv", PLAIN)),
     "CSV in metres": (200, _trace("m.csv", PLAIN)),
     "PLT": (500, _trace("t.plt", PLAIN)),
-    "GPX": (500, _trace("t.gpx", (xml_changed, xml_changed, bytes_changed))),
-    "SUMO FCD": (500, _trace("t.fcd.xml", (xml_changed, xml_changed, bytes_changed))),
+    "GPX": (500, _trace("t.gpx", XML)),
+    "SUMO FCD": (500, _trace("t.fcd.xml", XML)),
     "ns-2": (500, _trace("t.ns2", PLAIN)),
     "Cabspotting": (400, _trace("new_cab.txt", PLAIN)),
     "replay": (100, _replay),
-    "buildings": (
-        500,
-        _one(
-            "houses.geojson",
-            (text_changed, bytes_changed, json_changed),
-            ["validate", "tiny.yaml", "--set", "world.city={kind: footprints, file: houses.geojson}"],
-            "tiny.yaml",
-        ),
-    ),
+    "buildings": (500, _set("houses.geojson", JSON, "world.city={kind: footprints, file: houses.geojson}")),
     "streets": (
         300,
-        _one(
-            "streets.geojson",
-            (text_changed, bytes_changed, json_changed),
-            [
-                "validate",
-                "tiny.yaml",
-                "--set",
-                "world.city={kind: footprints, file: houses.geojson, streets: streets.geojson}",
-            ],
-            "tiny.yaml",
-            "houses.geojson",
+        _set(
+            "streets.geojson", JSON, "world.city={kind: footprints, file: houses.geojson, streets: streets.geojson}",
+            beside="houses.geojson",
         ),
     ),
     "SUMO network": (
         300,
-        _one(
-            "net.net.xml",
-            (xml_changed, xml_changed, bytes_changed),
-            [
-                "validate",
-                "tiny.yaml",
-                "--set",
-                "world.city={kind: footprints, file: houses.geojson, streets: net.net.xml}",
-            ],
-            "tiny.yaml",
-            "houses.geojson",
+        _set(
+            "net.net.xml", XML, "world.city={kind: footprints, file: houses.geojson, streets: net.net.xml}",
+            beside="houses.geojson",
         ),
     ),
     "cells": (
         400,
-        _one(
-            "cells.csv",
-            PLAIN,
-            [
-                "validate",
-                "tiny.yaml",
-                "--set",
-                "world.base_stations={kind: cell-file, file: cells.csv, origin_lat: 48.137, origin_lon: 11.575}",
-            ],
-            "tiny.yaml",
+        _set(
+            "cells.csv", PLAIN,
+            "world.base_stations={kind: cell-file, file: cells.csv, origin_lat: 48.137, origin_lon: 11.575}",
         ),
     ),
     "IDX": (
         400,
-        _one(
-            "",
-            (bytes_changed,),
-            [
-                "validate", "tiny.yaml", "--set", "learning.data={kind: images, folder: images}", "--set",
-                "learning.learner={kind: image-net, network: {kind: mlp, hidden: [8]}}", "--set", "learning.attacks=[]",
-            ],
-            "tiny.yaml",
+        _set(
+            "", (bytes_changed,), "learning.data={kind: images, folder: images}",
+            "learning.learner={kind: image-net, network: {kind: mlp, hidden: [8]}}", "learning.attacks=[]",
             folder="images",
         ),
     ),

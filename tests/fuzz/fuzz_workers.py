@@ -114,13 +114,9 @@ def _play(one, root):
         (box / name).write_bytes(data)
     for name in ("stdout", "stderr"):
         os.truncate(root / name, 0)
-    before, (sys.stdout, sys.stderr) = (
-        _look(root),
-        (
-            os.fdopen(os.dup(1), "w", errors="strict", encoding="utf-8"),
-            os.fdopen(os.dup(2), "w", encoding="utf-8", errors="backslashreplace"),
-        ),
-    )
+    before = _look(root)
+    sys.stdout = os.fdopen(os.dup(1), "w", errors="strict", encoding="utf-8")
+    sys.stderr = os.fdopen(os.dup(2), "w", encoding="utf-8", errors="backslashreplace")
     os.chdir(box)
     try:
         code = main(one.words)
@@ -149,14 +145,8 @@ def judged(one, code, said, before, after):
     wrong = []
     lines = said.splitlines()
     if code not in (0, 2, *([130] if one.plays else [])):
-        log = next(
-            (
-                after[name].decode()[-900:]
-                for name in sorted(after)
-                if name.startswith("tmp/netsim-") and name not in before
-            ),
-            "",
-        )
+        logs = [name for name in sorted(after) if name.startswith("tmp/netsim-") and name not in before]
+        log = after[logs[0]].decode()[-900:] if logs else ""
         wrong.append(f"exit code {code}: {said.strip()[:300]}\n{log}")
     elif "Traceback" in said or "Warning" in said.replace("WARNING", ""):
         wrong.append(f"on stderr: {said.strip()[:600]}")
@@ -165,18 +155,14 @@ def judged(one, code, said, before, after):
             wrong.append(f"no plain line: {said.strip()[:400]!r}")
         if len(lines) > 51 or max(map(len, lines), default=0) > 2500:
             wrong.append(f"too much is said: {len(lines)} lines")
-        changed = sorted(
-            name
-            for name in before.keys() | after.keys()
-            if before.get(name) != after.get(name) and not name.startswith("tmp/")
-        )
+        names = (name for name in before.keys() | after.keys() if not name.startswith("tmp/"))
+        changed = sorted(name for name in names if before.get(name) != after.get(name))
         if changed:
             wrong.append(f"exit code 2, and files changed: {', '.join(changed)[:200]} ({said.strip()[:200]})")
     else:
         parts = sorted(name for name in after if name.endswith(".part") and name not in before)
         if parts:
             wrong.append(f"exit code {code}, left behind: {', '.join(parts)[:200]}")
-    strange = sorted(
-        name for name in after if name.startswith("tmp/") and name not in before and not name.startswith("tmp/netsim-")
-    )
+    new = (name for name in after.keys() - before.keys() if name.startswith("tmp/"))
+    strange = sorted(name for name in new if not name.startswith("tmp/netsim-"))
     return wrong + ([f"temporary files stay: {', '.join(strange)[:200]}"] if strange else [])

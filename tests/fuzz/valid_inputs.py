@@ -103,14 +103,8 @@ def claims():
 def _policy(folder):
     from rl.policy import Card, Policy, save_policy
 
-    card = Card(
-        program="0",
-        task="online",
-        observe="online",
-        ues=3,
-        hidden=(6,),
-        limits={"each_min_w": 1e-9, "total_min_w": 0.0},
-    )
+    limits = {"each_min_w": 1e-9, "total_min_w": 0.0}
+    card = Card(program="0", task="online", observe="online", ues=3, hidden=(6,), limits=limits)
     rng = np.random.default_rng(0)
     layers = tuple((rng.normal(size=shape).astype(np.float32), np.zeros(shape[0], np.float32)) for shape in card.shapes)
     save_policy(Policy(card, layers, None), folder)

@@ -15,7 +15,7 @@ import pytest
 import works
 from conftest import TINY
 from ray_nodes import ROOT
-from works import work
+from works import awaited, work
 
 from netsim import __version__
 from netsim.errors import BadInput
@@ -175,10 +175,3 @@ def test_no_cluster_there(tmp_path, capsys):
     command = ["sweep", str(tmp_path / "s.yaml"), "--on", "ray", "--out", str(tmp_path / "w"), "--quiet"]
     assert main([*command, "--address", "127.0.0.1:9"]) == 2 and not (tmp_path / "w").exists()
     assert "no connection to 127.0.0.1:9" in capsys.readouterr().err
-
-
-def awaited(path: Path, seconds=60):
-    until = time.monotonic() + seconds
-    while not path.exists():
-        assert time.monotonic() < until, path
-        time.sleep(0.05)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import works
 from slurm_fake import install
-from works import by_place, work
+from works import awaited, by_place, work
 
 from netsim.errors import BadInput
 from scenarios.app.cli.commands import main
@@ -108,13 +108,6 @@ def script(tmp_path, monkeypatch):
     )
     piped = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     return subprocess.Popen([sys.executable, str(tmp_path / "script.py"), str(tmp_path)], env=os.environ, **piped)
-
-
-def awaited(path, seconds=60):
-    until = time.monotonic() + seconds
-    while not path.exists():
-        assert time.monotonic() < until, path
-        time.sleep(0.05)
 
 
 def test_an_interrupted_command_cancels_its_jobs(slurm, tmp_path, monkeypatch):
