@@ -185,7 +185,7 @@ def lost_noise(uplink: Uplink, round_s: float, n_bits: FloatArray) -> FloatArray
 
 @frozen
 class Sent:
-    """SINR, SNR and whether decoded (B, K) at base stations, and SINR at the listener."""
+    """Of rows (B, R): SINR, SNR and whether decoded at base stations, and SINR at the listener."""
 
     sinr: FloatArray
     snr: FloatArray
@@ -196,27 +196,21 @@ class Sent:
 def costs_of(sent: Sent, energy_j: FloatArray, rows: Rows, drawn_std: FloatArray | None = None) -> RadioCosts:
     """The law of costs, of B rounds; energy_j (B, K); drawn_std (B, R) of artificial noise, none: that of top-up."""
     there = rows.of >= 0
-
-    def at_rows(values: FloatArray) -> FloatArray:
-        return np.take_along_axis(values, np.maximum(rows.of, 0), axis=1)
-
     rho = rows.rho[:, None]
     required = rows.required_std**2
-    snr = at_rows(sent.snr)
     with np.errstate(divide="ignore", invalid="ignore"):
-        topped_up = np.maximum(required - np.where(snr > 0, rho**2 / snr, 0.0), 0.0)
+        topped_up = np.maximum(required - np.where(sent.snr > 0, rho**2 / sent.snr, 0.0), 0.0)
         drawn = np.where(there, topped_up if drawn_std is None else drawn_std**2, 0.0)
-        decoder = rho**2 / np.maximum(at_rows(sent.sinr), 1e-30)
-        lost = there & ~np.take_along_axis(sent.decoded, np.maximum(rows.of, 0), axis=1)
+        decoder = rho**2 / np.maximum(sent.sinr, 1e-30)
+        lost = there & ~sent.decoded
         share = np.where(there, rows.weight**2, 0.0)
         suffered = share * np.where(lost, required + rows.lost_noise[:, None] * rho**2, drawn + decoder)
         asked = share * required
         asked = np.where(asked.sum(axis=1, keepdims=True) > 0, asked, share * rho**2)
         total = asked.sum(axis=1)
         ratio = np.divide(suffered.sum(axis=1), total, out=np.ones_like(total), where=total > 0)
-        heard = at_rows(sent.heard)
-        hidden = np.where(rho > 0, drawn / rho**2, 0.0) + 1.0 / np.maximum(heard, 1e-30)
-        leak = np.where(there & (heard > 0), 1.0 / (1.0 + hidden), 0.0)
+        hidden = np.where(rho > 0, drawn / rho**2, 0.0) + 1.0 / np.maximum(sent.heard, 1e-30)
+        leak = np.where(there & (sent.heard > 0), 1.0 / (1.0 + hidden), 0.0)
     n = np.maximum(there.sum(axis=1), 1)
     figures = {
         "noise": np.where(there.any(axis=1), rows.factor * np.log(np.maximum(ratio, 1e-12)), 0.0),
@@ -306,7 +300,10 @@ def judged(rounds: Rounds, air: Air, power_w: FloatArray, which: IntArray) -> Ra
     sinr, heard = received(power_w, which, links, air)
     snr, ends = _ends(rounds, air, power_w, which, sinr)
     listener = heard if links.heard.shape[2] else sinr
-    return costs_of(Sent(sinr, snr, ends.decoded, listener), ends.energy_j, rounds.rows.select(which))
+    rows = rounds.rows.select(which)
+    of = np.maximum(rows.of, 0)
+    sent = Sent(*(np.take_along_axis(values, of, axis=1) for values in (sinr, snr, ends.decoded, listener)))
+    return costs_of(sent, ends.energy_j, rows)
 
 
 def _amplitudes(cohort: Cohort) -> ComplexArray:
@@ -383,20 +380,15 @@ def rows_sent(
 def _radio(outcome: RoundOutcome, now: PowerContext, rows: Rows, drawn_std: FloatArray) -> RadioCosts:
     last = outcome.phases[-1].uploads
     channel = last.channel
-    shape = (1, len(now.snr_per_w))
-    sinr, snr, heard, energy_j = (np.zeros(shape) for _ in range(4))
-    decoded = np.zeros(shape, dtype=np.bool_)
-    ue, first = np.unique(last.ue, return_index=True)
     listener = channel if last.overheard is None else last.overheard.channel
-    noise_std = channel.noise_std[first]  # also of one that took its time, whose SINR changed meanwhile
-    with np.errstate(divide="ignore", invalid="ignore"):
-        sinr[0, ue] = np.where(noise_std > 0, (now.scale / noise_std) ** 2, np.inf)
-    if listener is not None:
-        heard[0, ue] = listener.sinr[first]
-    snr[0, ue] = now.snr_per_w[ue] * channel.power_w[first]
-    decoded[0, ue] = channel.decoded[first]
+    ue, first = np.unique(last.ue, return_index=True)
+    energy_j = np.zeros((1, len(now.snr_per_w)))
     energy_j[0, ue] = channel.energy_j[first]
-    return costs_of(Sent(sinr, snr, decoded, heard), energy_j, rows, drawn_std)
+    with np.errstate(divide="ignore", invalid="ignore"):  # noise also of one whose SINR changed while it sent
+        sinr = np.where(channel.noise_std > 0, (now.scale / channel.noise_std) ** 2, np.inf)
+    snr = now.snr_per_w[last.ue] * channel.power_w
+    heard = np.zeros(len(last.ue)) if listener is None else listener.sinr
+    return costs_of(Sent(sinr[None], snr[None], channel.decoded[None], heard[None]), energy_j, rows, drawn_std)
 
 
 def _own(radio: RadioCosts, rows: Rows, n: int) -> dict[str, FloatArray]:

@@ -377,10 +377,10 @@ def test_the_law_of_costs_by_hand():
     """Three rows of two UEs, the last one lost: rho 2, thermal noise 4/SNR, decoder 4/SINR, kappa 10, A^left 0.5."""
     from rl.radio_records import Rows, Sent, costs_of
 
-    sinr, snr, heard = np.array([[2.0, 0.5]]), np.array([[4.0, 1.0]]), np.array([[8.0, 0.25]])
+    sinr, snr, heard = np.array([[2.0, 2.0, 0.5]]), np.array([[4.0, 4.0, 1.0]]), np.array([[8.0, 8.0, 0.25]])
     required, weight = np.array([[3.0, 0.5, 2.0]]), np.array([[0.5, 0.5, 1.0]])
     found = costs_of(
-        Sent(sinr, snr, np.array([[True, False]]), heard), np.array([[0.1, 0.2]]),
+        Sent(sinr, snr, np.array([[True, True, False]]), heard), np.array([[0.1, 0.2]]),
         Rows(np.array([[0, 0, 1]]), weight, required, np.array([2.0]), np.array([0.5]), np.array([10.0])),
     )  # fmt: skip
     drawn = [9.0 - 1.0, 0.0, 0.0]  # thermal noise is 1, 1 and 4
