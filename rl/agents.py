@@ -133,19 +133,16 @@ class DdpgTraining(Training):
         self.model.set_logger(Logger(None, []) if board is None else board)
         self._log_every = 1 if board is not None and board.output_formats else None  # episodes
         if isinstance(env, PowerAllocation) and env.residual:
-            self._begin_with_the_rule()
+            for net in (self.model.actor, self.model.actor_target):  # it begins with the rule: actions are 0
+                last = [m for m in net.mu if isinstance(m, torch.nn.Linear)][-1]
+                torch.nn.init.zeros_(last.weight)
+                torch.nn.init.zeros_(last.bias)
         self.model.action_space.seed(seed)
         self.buffer = cast(Buffer, self.model.replay_buffer)
         self.buffer.generator = Streams(seed).at("ddpg").generator("batch")
         if isinstance(env, WorldPower) and env.task.reward.bounds():
             self.buffer.pay(env.task.reward)
         self.callback = _Steps(self)
-
-    def _begin_with_the_rule(self) -> None:
-        for net in (self.model.actor, self.model.actor_target):
-            last = [m for m in net.mu if isinstance(m, torch.nn.Linear)][-1]
-            torch.nn.init.zeros_(last.weight)
-            torch.nn.init.zeros_(last.bias)
 
     def weights(self) -> Weights:
         return arrays_of(self.model.actor.mu.state_dict())
@@ -335,7 +332,6 @@ class ScoreFunctionTraining(Training):
             self.prices = self.prices.raised(over(reward, found), DUAL_RATE)
 
     def _first_prices(self, generator: np.random.Generator) -> Prices:
-        """The first prices, from actions around the rule in some of the rounds."""
         reward = self.known.reward
         n = self._rounds
         actions = self.agent.actions
@@ -347,7 +343,6 @@ class ScoreFunctionTraining(Training):
         return first_prices(reward, self.known.figures(powers_w, np.repeat(pick, actions)), n)
 
     def _powers_w(self, pick: IntArray, action: FloatArray) -> FloatArray:
-        """Powers (n a, K) of actions (n, a, K) in rounds pick (n,)."""
         dbw = self._rule_dbw[pick][:, None] + UNIT_DB * action
         return within(dbw.reshape(-1, dbw.shape[2]), self.known.look.limits)
 

@@ -93,7 +93,7 @@ class Look(Columns):
     @cached_property
     def snr_db(self) -> FloatArray:
         """SNR at 1 W (S, K), at the own base station."""
-        return np.where(self._is_own, self._strength_db, _FLOOR_DB).max(axis=2)
+        return np.asarray(np.where(self._is_own, self._strength_db, _FLOOR_DB).max(axis=2))
 
     @cached_property
     def required_db(self) -> FloatArray:
@@ -105,7 +105,7 @@ class Look(Columns):
     @cached_property
     def other_db(self) -> FloatArray:
         """Highest SNR at other base stations, at 1 W (S, K)."""
-        return np.where(self._is_own, _FLOOR_DB, self._strength_db).max(axis=2)
+        return np.asarray(np.where(self._is_own, _FLOOR_DB, self._strength_db).max(axis=2))
 
     @cached_property
     def heard_db(self) -> FloatArray:

@@ -302,8 +302,12 @@ def judged(rounds: Rounds, air: Air, power_w: FloatArray, which: IntArray) -> Ra
     listener = heard if links.heard.shape[2] else sinr
     rows = rounds.rows.select(which)
     of = np.maximum(rows.of, 0)
-    sent = Sent(*(np.take_along_axis(values, of, axis=1) for values in (sinr, snr, ends.decoded, listener)))
-    return costs_of(sent, ends.energy_j, rows)
+
+    def at_rows(values: FloatArray) -> FloatArray:
+        return np.take_along_axis(values, of, axis=1)
+
+    decoded = np.take_along_axis(ends.decoded, of, axis=1)
+    return costs_of(Sent(at_rows(sinr), at_rows(snr), decoded, at_rows(listener)), ends.energy_j, rows)
 
 
 def _amplitudes(cohort: Cohort) -> ComplexArray:

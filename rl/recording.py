@@ -45,7 +45,6 @@ def episode_of(env: OnlinePower, rule: Rule, world: int) -> Episode:
 
 
 def _without_links(now: PowerContext) -> PowerContext:
-    """The context as far as it is observed."""
     return replace(now, cohort=None, overheard=None)
 
 
@@ -102,16 +101,11 @@ def steps_of(env: OnlinePower, act: Callable[[OnlinePower, Seen], FloatArray], w
         at_m = env.world.position_m().copy()
         serving = env.world.serving(env.world.links())
         seen, *_ = env.step(act(env, seen).astype(np.float32))
-        steps.append(Step(number, at_m, serving, *_sent(env, len(at_m)), env.cost))
+        sent, arrived = np.zeros((2, len(at_m)), dtype=np.bool_)
+        power_w = np.full(len(at_m), np.nan)
+        if env.outcome is not None:
+            last = env.outcome.phases[-1].uploads
+            ue, first = np.unique(last.ue, return_index=True)
+            sent[ue], power_w[ue], arrived[ue] = True, last.channel.power_w[first], last.channel.decoded[first]
+        steps.append(Step(number, at_m, serving, sent, power_w, arrived, env.cost))
     return steps
-
-
-def _sent(env: OnlinePower, n: int) -> tuple[BoolArray, FloatArray, BoolArray]:
-    """Whether each UE sent in the last round, its power, and whether its update arrived: all (K,)."""
-    sent, arrived = np.zeros((2, n), dtype=np.bool_)
-    power_w = np.full(n, np.nan)
-    if env.outcome is not None:
-        last = env.outcome.phases[-1].uploads
-        ue, first = np.unique(last.ue, return_index=True)
-        sent[ue], power_w[ue], arrived[ue] = True, last.channel.power_w[first], last.channel.decoded[first]
-    return sent, power_w, arrived

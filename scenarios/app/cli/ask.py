@@ -205,7 +205,6 @@ def inspect(args: argparse.Namespace) -> None:
 
 
 def _mobility(args: argparse.Namespace, series: Iterable[Series]) -> None:
-    """Print statistics of the people with enough known hours."""
     found = measures(series)
     known = found["hours"] >= FEWEST_HOURS
     if not known.any():

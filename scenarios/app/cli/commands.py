@@ -49,7 +49,6 @@ def parser() -> Parser:
 
 
 def _options(some: Sequence[str | Fields]) -> Iterator[Fields]:
-    """Options of a command, shared ones in place of their names."""
     for one in some:
         if isinstance(one, str):
             shared = _TABLE["shared"][one]
@@ -98,7 +97,6 @@ def _check_words(words: Sequence[str]) -> None:
 
 
 def _details(failure: Exception) -> str:
-    """Where the details of a failure lie now."""
     try:
         import tempfile  # a failure needs these two, no command does; no file may be left to open for them either
         import traceback
@@ -111,7 +109,6 @@ def _details(failure: Exception) -> str:
 
 
 def _interrupted(words: Sequence[str]) -> int:
-    """Leave as one is asked to by a signal."""
     events.ignore_signals()
     return _ended(["interrupted; the same command goes on where it stopped"], INTERRUPTED, words)
 

@@ -60,7 +60,6 @@ def say(text: str, end: str = "\n", errors: bool = False) -> None:
 
 
 def _encodable(text: str, stream: TextIO) -> str:
-    """A text with escapes for the characters that a stream cannot write."""
     encoding = stream.encoding or "utf-8"
     return text.encode(encoding, "backslashreplace").decode(encoding)
 
@@ -114,13 +113,11 @@ def emit(event: Record) -> bool:
     """Print an event as a line of JSON; what is not finite is null, as JSON knows no such numbers. As `write`."""
     from pydantic_core import to_jsonable_python
 
-    plain = to_jsonable_python(event, inf_nan_mode="null", fallback=_plain)
+    # a number of numpy as one of Python; of anything else its text
+    plain = to_jsonable_python(
+        event, inf_nan_mode="null", fallback=lambda x: x.item() if hasattr(x, "item") else str(x)
+    )
     return write(json.dumps(plain, allow_nan=False) + "\n", sys.stdout, flush=True)
-
-
-def _plain(value: Value) -> Value:
-    """A number of numpy as one of Python; of anything else its text."""
-    return value.item() if hasattr(value, "item") else str(value)
 
 
 def complain(lines: Sequence[str]) -> None:

@@ -120,7 +120,9 @@ class Meter(Progress):
         if self.as_json:
             if not emit({**event, "left_s": left_s}):
                 raise KeyboardInterrupt
-        elif event["last"] or self._due(now_s):
+            return
+        every_s = DRAW_EVERY_S if self.on_screen else max(LOG_EVERY_S, (now_s - self.began_s) / LOG_SHARE)
+        if event["last"] or now_s - self.shown_s >= every_s:
             self.shown_s = now_s
             if self.on_screen:
                 self.refresh()
@@ -128,11 +130,6 @@ class Meter(Progress):
                 left = "" if left_s is None or event["last"] else f"; {timedelta(seconds=left_s)} left"
                 texts = ", ".join(filter(None, [f"{unit} {done}/{of}", *rows.values()]))
                 write(f"{self.tasks[0].description}: {texts}{left}\n", self.stream)
-
-    def _due(self, now_s: float) -> bool:
-        """Whether it is time to show something again."""
-        every_s = DRAW_EVERY_S if self.on_screen else max(LOG_EVERY_S, (now_s - self.began_s) / LOG_SHARE)
-        return now_s - self.shown_s >= every_s
 
     def __exit__(self, kind: type[BaseException] | None, *error: Value) -> None:
         """Leave a line of work that is done, and the last state of work that was ended."""
@@ -177,7 +174,6 @@ def rows_of(event: Record) -> dict[str, str]:
 
 
 def _model(event: Record) -> str:
-    """The score of the model, by whichever measure it has."""
     scores = [form.format(figure_text(event[key])) for key, form in _SCORES.items() if _known(event, key)]
     if _known(event, "rmse_db") and _known(event, "constant_rmse_db"):
         scores.append(f"(constant {figure_text(event['constant_rmse_db'])} dB)")
@@ -404,7 +400,6 @@ def several(folder: Path, verbose: bool = False) -> FolderResult:
 
 
 def _runs(folder: Path) -> list[Fields]:
-    """The finished runs of a folder."""
     return [
         {
             "label": label,

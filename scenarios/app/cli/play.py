@@ -185,7 +185,15 @@ def rerun(args: argparse.Namespace) -> int:
         out = Path(args.out) if place is None else place / "again"
         repeated, skipped = repeat(Path(args.folder), out, args.only, watch, args.replace)
     if args.json:
-        runs = [_event(one) for one in repeated]
+        runs = [
+            {
+                "label": one.label, "folder": str(one.folder), "same": not one.differences, "note": one.note,
+                "differences": [
+                    {"file": d.file, "what": d.what, "how": d.how, "relative": d.size} for d in one.differences
+                ],
+            }
+            for one in repeated
+        ]  # fmt: skip
         emit({"event": "result", "kind": "rerun", "folder": args.folder, "runs": runs, "skipped": skipped})
     else:
         lines = [line for one in repeated for line in _lines(one)]
@@ -201,11 +209,6 @@ def _lines(one: Repeated) -> list[str]:
     if len(others) >= MOST_LINES:
         lines.append(f"  and {len(others) - MOST_LINES + 1:,} more")
     return [*lines, f"  note: {one.note}"] if one.note else lines
-
-
-def _event(one: Repeated) -> dict[str, object]:
-    found = [{"file": d.file, "what": d.what, "how": d.how, "relative": d.size} for d in one.differences]
-    return {"label": one.label, "folder": str(one.folder), "same": not found, "differences": found, "note": one.note}
 
 
 def claims(args: argparse.Namespace) -> None:

@@ -115,7 +115,9 @@ class Executor(ABC, Generic[Handle]):
     def ended(self) -> tuple[Job, Outcome]:
         """Wait until a job has ended for good: what became of it."""
         while True:
-            self._fill()
+            free = 0 if self.in_arrays and self.under_way else self.room - len(self.under_way)
+            if jobs := [self.waiting.popleft() for _ in range(min(free, len(self.waiting)))]:
+                self.under_way += zip(jobs, self.start(jobs), strict=True)
             done = next((one for one in self.under_way if self.is_done(one[1])), None)
             if done is None:
                 time.sleep(_LOOK_EVERY_S)
@@ -129,13 +131,6 @@ class Executor(ABC, Generic[Handle]):
             if not end.again or self.attempts[job.folder] > self.retries:
                 return job, replace(end, attempts=self.attempts[job.folder])
             self.begin(job)
-
-    def _fill(self) -> None:
-        """Start as many of the waiting jobs as there is room for."""
-        free = 0 if self.in_arrays and self.under_way else self.room - len(self.under_way)
-        jobs = [self.waiting.popleft() for _ in range(min(free, len(self.waiting)))]
-        if jobs:
-            self.under_way += zip(jobs, self.start(jobs), strict=True)
 
     def played(self, jobs: Jobs) -> Iterator[tuple[Job, Outcome]]:
         """Each job with what became of it, as it ends."""
@@ -237,7 +232,6 @@ class Processes(Executor[Worker]):
 
 
 def _play(job: Job) -> Outcome:
-    """Play a job in a worker, which reacts to signals only while it plays."""
     with hearing():
         return attempt(job)
 

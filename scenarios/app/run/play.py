@@ -106,7 +106,6 @@ def _without_home(world: World) -> list[str]:
 
 
 def _card(study: Study, world: World) -> dict[str, str]:
-    """The channel card of a study."""
     trace = world.trace
     presence = None if trace is None else world.mobility.presence(trace)
     absent = None if presence is None else presence.words()

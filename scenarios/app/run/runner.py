@@ -111,13 +111,11 @@ def learned_plan(study: Study) -> Planned:
 
 
 def _with_switch(study: Study, switch: int, **changes: object) -> Study:
-    """The study with the round of the switch in its defenses, and other changes."""
     defenses = tuple(d.switched(switch) for d in study.learned.defenses)
     return study.model_copy(update={**changes, "learning": study.learned.model_copy(update={"defenses": defenses})})
 
 
 def _said(trajectory: Trajectory, switch: int, value: float, power_w: FloatArray) -> Fields:
-    """What plan.json has of powers."""
     listed = [float(w) for w in power_w]
     return {
         "reference": trajectory.content, "switch_round": switch, "objective": value, "total_w": float(power_w.sum()),
@@ -185,7 +183,6 @@ def reference_study(study: Study) -> Study:
 
 
 def _louder(study: Study, factor: float) -> Study:
-    """The study with the receiver noise times a factor."""
     world = study.world
     uplink = world.radio.uplink.model_copy(update={"noise_w": world.radio.uplink.band_noise_w() * factor})
     radio = world.radio.model_copy(update={"uplink": uplink})

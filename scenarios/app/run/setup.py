@@ -218,7 +218,6 @@ def origin_deg(study: Study, world: World) -> tuple[float, float] | None:
 
 
 def _residents(world: World) -> Directory:
-    """UEs with a home, by name."""
     there = np.flatnonzero(np.isfinite(world.places.home_m).all(axis=1))
     return Directory(tuple(world.ues[ue] for ue in there.tolist()), world.places.home_m[there])
 

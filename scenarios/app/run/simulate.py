@@ -224,7 +224,6 @@ class LearningPlay(Play):
         self._show()
 
     def _show(self) -> None:
-        """Emit the events of what was played."""
         for event in self.unseen:
             self.watch(event)
             self.last = event

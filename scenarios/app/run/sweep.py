@@ -109,7 +109,6 @@ def _row(columns: Mapping[str, Sequence[Value]], i: int) -> Fields:
 
 
 def _listed(section: str, columns: Mapping[str, Sequence[Value]], n: int) -> list[_Choice]:
-    """The `n` rows of lists of a section of `vary`."""
     choices = []
     for i in range(n):
         row = _row(columns, i)
@@ -119,7 +118,6 @@ def _listed(section: str, columns: Mapping[str, Sequence[Value]], n: int) -> lis
 
 
 def _point(variant: Variant, chosen: Sequence[_Choice], overrides: Fields) -> SweepPoint:
-    """The run of a choice of the variant and one of each axis."""
     changed = dict(overrides)
     origins = dict[str, Place]()
     for choice in chosen:

@@ -110,7 +110,9 @@ def combinations(legal: bool = False) -> Iterator[tuple[Combination, str]]:
     legal : only those that are; about a tenth of the work, since no attack is tried where all are refused.
     """
     single = SLOTS["defense"].parts
-    data = {learner: _data_of(learner) for learner in SLOTS["learner"].parts}
+    offers = {kind: _example("data", kind).offers for kind in SLOTS["data"].parts}
+    needs = {learner: set(_example("learner", learner).needs) for learner in SLOTS["learner"].parts}
+    data = {learner: next(kind for kind, has in offers.items() if need <= has) for learner, need in needs.items()}
     chains = ["none", *single, *(f"{a} > {b}" for a, b in permutations(single, 2))]
     viewpoints = get_args(Threat.model_fields["viewpoint"].annotation)
     threats = [f"{viewpoint} sees {sees}" for sees, viewpoint in product(get_args(Vantage), viewpoints)]
@@ -154,7 +156,6 @@ def matrix_text(width: int = 110) -> str:
 
 
 def _crossing(slot: str, other: str, verdicts: Verdicts, width: int) -> list[str]:
-    """The words of another slot that each word of a slot meets in a legal combination."""
     meet = defaultdict[str, dict[str, None]](dict)
     for combination, reason in verdicts:
         if reason == LEGAL:
@@ -200,19 +201,11 @@ def _threat(sees: str, viewpoint: str) -> Threat | str:
 
 @cache
 def _plain() -> Fields:
-    """Every field of learning with its default."""
     fields = Learning.model_fields.items()
     return {name: field.get_default(call_default_factory=True) for name, field in fields} | {"round_s": 60}
 
 
-def _data_of(learner: str) -> str:
-    """The first kind of data from which a learner can learn."""
-    needs = set(_example("learner", learner).needs)
-    return next(kind for kind in SLOTS["data"].parts if needs <= _example("data", kind).offers)
-
-
 @cache
 def _example(slot: str, kind: str) -> Any:
-    """An example of a kind of a slot, built."""
     part = SLOTS[slot].parts[kind]
     return part.model_validate_json(json.dumps(part.example), strict=True)

@@ -161,24 +161,18 @@ def read_text(text: str, path: str = "<text>") -> Document:
             f"syntax: an escape or a number cannot be read ({' '.join(str(error).split())[:60]}); correct it",
         )
     else:
-        return _read(top, path)
+        if top is None or (isinstance(top, ScalarNode) and not top.value):
+            raise BadInput(f"{path}:1: {_EMPTY}")
+        reader = _Reader(path, {})
+        data = reader.value(top, ())
+        if not isinstance(data, dict):
+            what = "a list" if isinstance(data, list) else "a single value"
+            raise reader.bad(top, (), f"this is {what}; write a mapping of `key: value` lines")
+        return Document(path, data, reader.lines)
     raise BadInput(f"{path}:{line}: {what}")
 
 
-def _read(top: Node | None, path: str) -> Document:
-    """The document of the parser's tree."""
-    if top is None or (isinstance(top, ScalarNode) and not top.value):
-        raise BadInput(f"{path}:1: {_EMPTY}")
-    reader = _Reader(path, {})
-    data = reader.value(top, ())
-    if not isinstance(data, dict):
-        what = "a list" if isinstance(data, list) else "a single value"
-        raise reader.bad(top, (), f"this is {what}; write a mapping of `key: value` lines")
-    return Document(path, data, reader.lines)
-
-
 def _syntax(error: MarkedYAMLError) -> tuple[int, str]:
-    """The line of what the parser complains of, and its words."""
     mark = error.problem_mark or error.context_mark
     problem = error.problem or "not YAML"
     if error.context_mark is not None and "stream" in problem:  # what is never closed is found at the end of the file

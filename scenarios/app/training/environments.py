@@ -230,7 +230,6 @@ class Stages:
         self.study = study.model_copy(update={"vary": None, "learning": study.learned.model_copy(update=unread)})
 
     def __call__(self, seed: int) -> Stage:
-        """The world of a seed, with rounds that leave no files."""
         study = self.study.model_copy(update={"seed": seed})
         streams = Streams(seed)
         world = build_world(study.world, streams, study.round_s)

@@ -253,7 +253,7 @@ def write_episode(folder: Path, episode: PlayedEpisode) -> None:
     names = [b["name"] for b in episode.scene["stations"]]
     steps = [(name, own[at]) for name, own in episode.steps.items() for at in kept[kept < len(own)]]
     own = [_of_ue(name, step, int(k), names) for name, step in steps for k in shown]
-    write_rows(folder / EPISODE, [dict(zip(EPISODE_UE_COLUMNS, row, strict=True)) for row in own])
+    write_text(folder / EPISODE, csv_text([EPISODE_UE_COLUMNS, *own]))
     write_rows(folder / EPISODE_ROUNDS, [_of_round(name, step) for name, step in steps])
     counts = {"world": episode.world, "policies": list(episode.steps), "ues": ues, "rounds": rounds}
     write_json(folder / EPISODE_SCENE, counts | episode.scene)
@@ -315,7 +315,6 @@ class RecordedGround:
             self.numbers |= {TRAINED: agent.worlds, CHOSEN: self.task.eval_worlds}
 
     def _each(self, purpose: str, what: str) -> Iterator[int]:
-        """Worlds of a purpose; each is reported once it is done with."""
         of = self.numbers[purpose]
         for i, world in enumerate(worlds(self.study, purpose, of), 1):
             yield world

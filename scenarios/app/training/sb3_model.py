@@ -105,7 +105,6 @@ def _check_activation(path: Path, data: bytes) -> None:
 
 
 def _actor(path: Path, data: bytes) -> dict[str, NDArray[np.float32]]:
-    """Name -> numbers, of the actor."""
     import torch
 
     try:
@@ -128,7 +127,6 @@ def _numbers(tensor: torch.Tensor) -> NDArray[np.float32]:
 
 
 def _layers(path: Path, arrays: Mapping[str, NDArray[np.float32]]) -> Layers:
-    """The layers of an actor by the names of the library."""
     n = len(arrays) // 2
     names = [(f"actor.mu.{2 * i}.weight", f"actor.mu.{2 * i}.bias") for i in range(n)]
     whole = 2 <= n <= _MOST_LAYERS and set(arrays) == {name for pair in names for name in pair}

@@ -282,7 +282,11 @@ def _play(job: Job, study: Study, on: RecordedGround | None, watch: Watch) -> Fi
     trained_s = time.perf_counter() - began
     rows = trainer.evaluated(course, training.evaluations, job.seed)
     bounds = how.task.reward.bounds() if isinstance(how.task, Online) else {}
-    write_rows(folder / CURVE, [_curve_row(point, list(bounds)) for point in course.curve])
+    curve = [asdict(point) for point in course.curve]
+    for row in curve:  # one column for the multiplier of each bound
+        multipliers = row.pop("multipliers") or (0.0,) * len(bounds)
+        row |= {f"multiplier.{name}": x for name, x in zip(bounds, multipliers, strict=True)}
+    write_rows(folder / CURVE, curve)
     write_rows(folder / EVALUATIONS, [asdict(row) for row in rows])
     if (shown := trainer.shown(course, rows)) is not None:
         write_episode(folder, shown)
@@ -309,13 +313,6 @@ def _manifest(job: Job, study: Study, how: Train) -> Fields:
         "learning_starts": how.agent.learning_starts if isinstance(how.agent, DdpgAgent) else 0,
         "python": platform.python_version(), "finished": False,
     }  # fmt: skip
-
-
-def _curve_row(point: CurvePoint, bounds: Sequence[str]) -> Fields:
-    """A row of the curve: one column for the multiplier of each bound."""
-    row = asdict(point)
-    multipliers = row.pop("multipliers") or (0.0,) * len(bounds)
-    return row | {f"multiplier.{name}": x for name, x in zip(bounds, multipliers, strict=True)}
 
 
 def jobs_of(study: Study, seeds: Sequence[int], out: Path, replace: bool = False, **options: object) -> list[Job]:

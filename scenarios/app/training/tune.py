@@ -216,7 +216,10 @@ def opened(path: Path, goals: Goals) -> optuna.Study:
     path.with_name(f"{path.name}.lock").unlink(missing_ok=True)
     directions = ["maximize" if o.largest else "minimize" for o in goals.objectives]
     try:
-        _cut_half_line(path)
+        text = path.read_bytes() if path.exists() else b""
+        if not text.endswith(b"\n") and b"\n" in text:
+            with path.open("r+b") as file:
+                file.truncate(text.rindex(b"\n") + 1)
         storage = JournalStorage(JournalFileBackend(str(path), lock_obj=JournalFileOpenLock(str(path))))
         tried = optuna.create_study(storage=storage, study_name="search", load_if_exists=True, directions=directions)
         for trial in tried.trials:
@@ -226,14 +229,6 @@ def opened(path: Path, goals: Goals) -> optuna.Study:
         said = " ".join(str(error).split())[:120]
         raise BadInput(f"{path}: cannot be gone on with ({said}); delete it to start again") from None
     return tried
-
-
-def _cut_half_line(path: Path) -> None:
-    """Cut half a line off the end, which a killed program was writing."""
-    text = path.read_bytes() if path.exists() else b""
-    if not text.endswith(b"\n") and b"\n" in text:
-        with path.open("r+b") as file:
-            file.truncate(text.rindex(b"\n") + 1)
 
 
 def _search(of: Tuning, tried: optuna.Study, watch: Watch) -> None:
@@ -275,7 +270,6 @@ def asked(of: Tuning, tried: optuna.Study, number: int) -> optuna.Trial:
 
 
 def _suggested(trial: optuna.Trial, key: str, of: Distribution) -> Value:
-    """A value for a key."""
     if of.choices is not None:
         return of.choices[trial.suggest_categorical(key, list(range(len(of.choices))))]
     low = float(of.low or 0.0)
@@ -311,7 +305,6 @@ def _means(goals: Goals, end: Answer | Failure) -> tuple[dict[str, float], str]:
 
 
 def _keep(of: Tuning, tried: optuna.Study, trial: optuna.Trial, end: Answer | Failure) -> None:
-    """Keep what became of a trial."""
     import optuna
 
     values, error = _means(of.goals, end)
@@ -373,7 +366,6 @@ def _importances(tried: optuna.Study, of: Tuning) -> dict[str, dict[str, float]]
 
 
 def _write(of: Tuning, found: Fields, done: Sequence[Record], winners: Sequence[Record]) -> None:
-    """The tables, the scenario of the winner, and last what the page is drawn from."""
     points = [
         SweepPoint(row["name"], seed, f"{row['name']}/seed-{seed}", of.changes(row["settings"], seed))
         for row in done for seed in of.seeds
