@@ -17,7 +17,8 @@ import numpy as np
 from benchmarks.paired import beside, timed
 from benchmarks.world import Row, exponent, peak_gb, row
 from fl.defenses.shaped_noise import Alignment
-from fl.radio_map.obstacles import GridLinks, HeightGrid, height_gradient, incidence, standardised, theta_of
+from fl.radio_map.obstacles import GridLinks, height_gradient, height_grid, incidence, standardised, theta_of
+from fl.tracking.place_grid import PlaceGrid
 from netsim.geometry import Area
 from netsim.rng import Streams
 from netsim.units import FloatArray, IntArray
@@ -54,7 +55,7 @@ def ends_m(bench: Bench) -> tuple[FloatArray, FloatArray]:
     return a, np.tile(np.column_stack([bs, np.full(len(bs), 50.0)]), (len(ue), 1))
 
 
-def links(bench: Bench, grid: HeightGrid) -> GridLinks:
+def links(bench: Bench, grid: PlaceGrid) -> GridLinks:
     """Measurements that miss the law by a few dB."""
     a, b = ends_m(bench)
     x = standardised(np.linalg.norm(a - b, axis=1))
@@ -104,7 +105,7 @@ def nested(g: FloatArray, centre_m: FloatArray, place_m: FloatArray) -> FloatArr
 
 def rows(bench: Bench, seconds: float) -> Iterator[Row]:
     """Each when it is measured."""
-    grid = HeightGrid.over(AREA, 300.0 / bench.cells)
+    grid = height_grid(AREA, 300.0 / bench.cells)
     a, b = ends_m(bench)
     what = f"{bench.ues} UEs x {bench.stations} base stations x {len(grid):,} cells"
     yield _row(f"{what}: cells under all links", seconds_of(lambda: incidence(grid, a, b), seconds), "s")
@@ -122,7 +123,7 @@ def rows(bench: Bench, seconds: float) -> Iterator[Row]:
     g, place = made**2, a[:: bench.stations, :2]
     ours = seconds_of(lambda: Alignment(g, AREA, place, MU, RHO).aligned(1), seconds)
     yield _row(f"{what}: aligned noise of all UEs", ours, "s", bench.noise_s)
-    theirs = [nested(g[i], grid.centre_m, place[i]) for i in range(bench.nested_ues)]
+    theirs = [nested(g[i], grid.place_m, place[i]) for i in range(bench.nested_ues)]
     some = slice(0, bench.nested_ues)
     law = Alignment(g[some], AREA, place[some], MU, RHO)
     value = [law.objective_m2(s).mean()
@@ -131,7 +132,7 @@ def rows(bench: Bench, seconds: float) -> Iterator[Row]:
 
     def printed() -> float:
         i = next(whose)
-        return timed(lambda: nested(g[i], grid.centre_m, place[i]))()
+        return timed(lambda: nested(g[i], grid.place_m, place[i]))()
 
     yield beside(
         f"{what}: aligned noise of one UE", lambda: noise() / bench.ues, printed, bench.faster, seconds,

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from fl.attacks.base import Attack, ByKey, View, averaged
 from fl.learners import GridLearner
-from fl.radio_map.obstacles import CELLS, HeightGrid
+from fl.radio_map.obstacles import CELLS
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Estimates, Model, RoundContext, State
 from netsim.columns import no_ints, no_places, row_id
@@ -56,7 +56,7 @@ class GridAttack(Attack):
         return view.spread("centroid", np.arange(len(place_m)), place_m, status=status), state
 
     @abstractmethod
-    def places(self, update: FloatArray, grid: HeightGrid, view: View, state: State) -> tuple[FloatArray, State]:
+    def places(self, update: FloatArray, grid: PlaceGrid, view: View, state: State) -> tuple[FloatArray, State]:
         """Places (n, 2) of the devices of updates (n, M), NaN for an update of zeros; and the next state."""
 
 
@@ -91,12 +91,12 @@ class WeightedCentroid(GridAttack):
     def start(self) -> ByKey:
         return ByKey.none(2)
 
-    def places(self, update: FloatArray, grid: HeightGrid, view: View, state: ByKey) -> tuple[FloatArray, ByKey]:
+    def places(self, update: FloatArray, grid: PlaceGrid, view: View, state: ByKey) -> tuple[FloatArray, ByKey]:
         if self.memory_rounds > 1:
             ue = view.ue[np.argsort(view.source)]
             track = row_id(ue, view.source_model) if view.vantage == "updates" else view.source_model
             update, state = averaged(state, track, update, self.memory_rounds)
-        return weighted_centroid(np.abs(update), grid.centre_m, float(self.nu)), state
+        return weighted_centroid(np.abs(update), grid.place_m, float(self.nu)), state
 
 
 class LinkFilter(GridAttack):
@@ -144,7 +144,7 @@ class LinkFilter(GridAttack):
             return view.spread("centroid", no_ints(), no_places()), state
         return super().run(view, facts, state, rng)
 
-    def places(self, update: FloatArray, grid: HeightGrid, view: View, state: State) -> tuple[FloatArray, State]:
+    def places(self, update: FloatArray, grid: PlaceGrid, view: View, state: State) -> tuple[FloatArray, State]:
         largest = np.abs(update).max(axis=1)
         loud, said = largest > 0, np.full((len(update), 2), np.nan)
         shape = update[loud] / largest[loud, None]
@@ -154,7 +154,7 @@ class LinkFilter(GridAttack):
         return said, state
 
     def _likeliest(
-        self, shape: FloatArray, scale: FloatArray, grid: HeightGrid, learner: GridLearner, model: Model
+        self, shape: FloatArray, scale: FloatArray, grid: PlaceGrid, learner: GridLearner, model: Model
     ) -> FloatArray:
         """The most likely place (n, 2) of each update (n, M), divided by its largest cell: times scale (n,)."""
         links_of = partial(learner.link_patterns, model, links=self.nearest_links or 10_000, error_db=self.error_db)
@@ -163,7 +163,7 @@ class LinkFilter(GridAttack):
         patterns = links_of(tried_m)
         for i, (y, v, factor) in enumerate(zip(shape, noise_variance(shape**2, grid), scale, strict=True)):
             step_m, floor = self.step_m, v + (_MISFIT_PER_M * self.step_m) ** 2
-            own_m = grid.centre_m[np.argsort(-(y**2) / floor, kind="stable")[:_LOUD]]
+            own_m = grid.place_m[np.argsort(-(y**2) / floor, kind="stable")[:_LOUD]]
             near_m = np.concatenate([tried_m, own_m])
             gain = np.concatenate([each.log_likelihood(y, floor, factor) for each in (patterns, links_of(own_m))])
             while step_m > self.resolution_m:
@@ -182,9 +182,9 @@ def _around(place_m: FloatArray, step_m: float, area: Area) -> FloatArray:
     return every[np.unique(np.round(every / step_m, 3), axis=0, return_index=True)[1]]
 
 
-def noise_variance(square: FloatArray, grid: HeightGrid) -> FloatArray:
+def noise_variance(square: FloatArray, grid: PlaceGrid) -> FloatArray:
     """Variance of the noise on each cell (n, M) of squared updates (n, M), the largest of each being 1."""
-    at = np.column_stack([np.ones(len(grid)), (grid.centre_m - grid.area.low_m) / grid.area.side_m.max()])
+    at = np.column_stack([np.ones(len(grid)), (grid.place_m - grid.area.low_m) / grid.area.side_m.max()])
     variance = np.zeros_like(square)
     for row, covered in zip(np.flatnonzero((square > _QUIET).any(axis=1)), _covered(square, grid), strict=True):
         if covered.any():
@@ -192,13 +192,13 @@ def noise_variance(square: FloatArray, grid: HeightGrid) -> FloatArray:
     return variance
 
 
-def _covered(square: FloatArray, grid: HeightGrid) -> BoolArray:
+def _covered(square: FloatArray, grid: PlaceGrid) -> BoolArray:
     """Which cells got noise (n, M): the half-plane with the largest surplus of loud cells over quiet ones."""
     surplus = np.where(square > _QUIET, 1, -1)
     best = np.full(len(square), max(grid.nx, grid.ny) // 3)
     covered = np.zeros(square.shape, dtype=np.bool_)
     for angle in 2 * np.pi * np.arange(_ANGLES) / _ANGLES:
-        along = grid.centre_m @ np.array([np.cos(angle), np.sin(angle)])
+        along = grid.place_m @ np.array([np.cos(angle), np.sin(angle)])
         order = np.argsort(-along, kind="stable")
         total = surplus[:, order].cumsum(axis=1)
         last = total.argmax(axis=1)

@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from fl.defenses import Defense
-from fl.radio_map.obstacles import CELLS, HEIGHTS, HeightGrid
+from fl.radio_map.obstacles import CELLS, HEIGHTS, height_grid_of
 from fl.types import LastFigures, Local, RoundContext, Spend, Updates
 from netsim.columns import frozen, row_id
 from netsim.geometry import Area
@@ -54,7 +54,7 @@ class Alignment:
     @cached_property
     def centre_m(self) -> FloatArray:
         """Middles of the cells (M, 2)."""
-        return HeightGrid.of(self.area, self.g.shape[1]).centre_m
+        return height_grid_of(self.area, self.g.shape[1]).place_m
 
     def filled(self, ramp: FloatArray) -> FloatArray:
         """sigma^2 (n, M) = max(0, ramp + b - g) whose rows sum to the budget: exact water-filling.
@@ -166,7 +166,7 @@ class _Ramps:
 @lru_cache(maxsize=4)
 def _ramps(area: Area, n_cells: int) -> _Ramps:
     """Ramps that rise with 1 a metre over the last `depth` metres in a direction."""
-    centre_m = HeightGrid.of(area, n_cells).centre_m
+    centre_m = height_grid_of(area, n_cells).place_m
     diagonal_m = float(np.linalg.norm(area.side_m))
     depth_m = np.geomspace(min(_NEAREST_M, diagonal_m / 2), _FARTHEST * diagonal_m, _DEPTHS)
     angle = np.repeat(2 * np.pi * np.arange(_ANGLES) / _ANGLES, _DEPTHS)
@@ -180,7 +180,7 @@ def _ramps(area: Area, n_cells: int) -> _Ramps:
 
 def at_edge(g: FloatArray, area: Area, place_m: FloatArray, mu: float) -> FloatArray:
     """sigma^2 (n, M): the whole budget, in equal parts, on that side of the edge which is farthest from place_m."""
-    (x, y) = HeightGrid.of(area, g.shape[1]).centre_m.T
+    (x, y) = height_grid_of(area, g.shape[1]).place_m.T
     (east, north) = place_m.T
     edges = np.stack([x == x.min(), x == x.max(), y == y.min(), y == y.max()])
     away_m = np.stack([east - area.x_min_m, area.x_max_m - east, north - area.y_min_m, area.y_max_m - north], axis=1)
@@ -293,7 +293,7 @@ class EdgeNoise(ShapedNoise):
     def variance(self, g: FloatArray, local: Local, facts: RoundContext) -> FloatArray:
         area = facts.public.area
         energy = np.maximum(g.sum(axis=1, keepdims=True), 1e-300)
-        return at_edge(g, area, g @ HeightGrid.of(area, g.shape[1]).centre_m / energy, self.mu)
+        return at_edge(g, area, g @ height_grid_of(area, g.shape[1]).place_m / energy, self.mu)
 
 
 def _mean(values: FloatArray) -> float:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from fl.radio_map.obstacles import HeightGrid
+from fl.tracking.place_grid import PlaceGrid
 from fl.types import HeldOut, Local, Metrics, Model, Public, Request, Updates
 from netsim.part import OneOf, Part
 from netsim.rng import Rng
@@ -100,7 +100,7 @@ class Learner(Part):
         """Utility figures against the law of where UEs are: density(places (k, 2)) is per square metre, or None."""
         return {}
 
-    def update_grid(self, model: Model) -> HeightGrid | None:
+    def update_grid(self, model: Model) -> PlaceGrid | None:
         """The cells of updates in `grid_phase`; None for a learner without them."""
         return None
 
@@ -129,10 +129,10 @@ class GridLearner(Learner):
     """
 
     @abstractmethod
-    def grid(self, model: Model) -> HeightGrid:
+    def grid(self, model: Model) -> PlaceGrid:
         """The cells."""
 
-    def update_grid(self, model: Model) -> HeightGrid:
+    def update_grid(self, model: Model) -> PlaceGrid:
         return self.grid(model)
 
     @abstractmethod

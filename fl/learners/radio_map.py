@@ -13,9 +13,9 @@ from fl.radio_map.obstacles import (
     CELLS,
     HEIGHTS,
     GridLinks,
-    HeightGrid,
     gain_db,
     height_gradient,
+    height_grid,
     incidence,
     known_incidence,
     link_gradients,
@@ -23,6 +23,7 @@ from fl.radio_map.obstacles import (
     theta_gradient,
     theta_of,
 )
+from fl.tracking.place_grid import PlaceGrid
 from fl.types import DenseUpdates, HeldOut, Local, Metrics, Model, Public, Updates
 from netsim.errors import BadInput
 from netsim.geometry import Area
@@ -107,7 +108,7 @@ class RadioMap(GridLearner):
                 "learning.learner: radio-map needs to know where base stations are; a trace that brings cells without "
                 "places cannot be learnt from"
             )
-        grid = HeightGrid.over(public.area, self.cell_m)
+        grid = height_grid(public.area, self.cell_m)
         heights = np.full(len(grid), self.initial_height_m)
         theta = theta_of(self.initial_slope_db, self.initial_gain_db)
         area = public.area
@@ -119,8 +120,8 @@ class RadioMap(GridLearner):
         }
         return Model(np.concatenate([heights, theta])[None], constants)
 
-    def grid(self, model: Model) -> HeightGrid:
-        return HeightGrid.over(Area(*model.constants["area_m"].tolist()), self.cell_m)
+    def grid(self, model: Model) -> PlaceGrid:
+        return height_grid(Area(*model.constants["area_m"].tolist()), self.cell_m)
 
     def heights_m(self, model: Model) -> FloatArray:
         """Learnt heights (n_cell,)."""
@@ -218,7 +219,7 @@ class RadioMap(GridLearner):
         found = descent(rows, weight, self.heights_m(ahead) - self.heights_m(model), change, eta)
         eta_theta = self.learning_rate_propagation
         found["kappa_theta"] = eta_theta * (1.0 - found["smoothness_l"] * eta_theta / 2.0)
-        return found | decay(rows, self.grid(model).centre_m, data.mean_x())
+        return found | decay(rows, self.grid(model).place_m, data.mean_x())
 
 
 def _normalised(rows: FloatArray) -> FloatArray:

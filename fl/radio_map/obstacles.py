@@ -28,12 +28,12 @@ Reference: Geometry-Aligned Differential Privacy for Location-Safe Federated Rad
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import sqrt
 
 import numpy as np
 
+from fl.tracking.place_grid import PlaceGrid
 from netsim.columns import frozen
 from netsim.errors import BadInput
 from netsim.geometry import Area
@@ -48,54 +48,26 @@ _TOUCH = 1e-9  # share of a link
 _STEEPEST = 700.0  # beyond it exp leaves the numbers, and S is 0 anyway
 
 
-@dataclass(frozen=True)
-class HeightGrid:
-    """Cell m = row * nx + column has its middle at low_m + (column + 1/2, row + 1/2) * cell_m."""
+def height_grid(area: Area, cell_m: float) -> PlaceGrid:
+    """The grid of cells of that side; raises BadInput unless they fill the area."""
+    across = area.side_m / cell_m
+    nx, ny = (max(round(float(a)), 1) for a in across)
+    if np.abs(across - [nx, ny]).max() > _SHARE * max(nx, ny):
+        raise BadInput(
+            f"learning.learner.cell_m: {cell_m:g} m does not divide the area of {area.side_m[0]:g} x "
+            f"{area.side_m[1]:g} m; take a divisor of both sides"
+        )
+    if nx * ny > _MOST:
+        raise BadInput(
+            f"learning.learner.cell_m: {cell_m:g} m makes {nx * ny:,} cells, at most {_MOST:,} are possible; take "
+            "larger ones"
+        )
+    return PlaceGrid(area, nx, ny)
 
-    area: Area
-    cell_m: float
-    nx: int
-    ny: int
 
-    @classmethod
-    def over(cls, area: Area, cell_m: float) -> HeightGrid:
-        """The grid of cells of that side; raises BadInput unless they fill the area."""
-        across = area.side_m / cell_m
-        nx, ny = (max(round(float(a)), 1) for a in across)
-        if np.abs(across - [nx, ny]).max() > _SHARE * max(nx, ny):
-            raise BadInput(
-                f"learning.learner.cell_m: {cell_m:g} m does not divide the area of {area.side_m[0]:g} x "
-                f"{area.side_m[1]:g} m; take a divisor of both sides"
-            )
-        if nx * ny > _MOST:
-            raise BadInput(
-                f"learning.learner.cell_m: {cell_m:g} m makes {nx * ny:,} cells, at most {_MOST:,} are possible; take "
-                "larger ones"
-            )
-        return cls(area, cell_m, nx, ny)
-
-    @classmethod
-    def of(cls, area: Area, n_cells: int) -> HeightGrid:
-        """The grid with n_cells cells: the length of an update reveals it."""
-        return cls.over(area, sqrt(float(np.prod(area.side_m)) / n_cells))
-
-    def __len__(self) -> int:
-        return self.nx * self.ny
-
-    @cached_property
-    def centre_m(self) -> FloatArray:
-        """Middles of all cells (n_cell, 2)."""
-        x = self.area.x_min_m + (np.arange(self.nx) + 0.5) * self.cell_m
-        y = self.area.y_min_m + (np.arange(self.ny) + 0.5) * self.cell_m
-        return np.stack([np.tile(x, self.ny), np.repeat(y, self.nx)], axis=1)
-
-    def cell(self, position_m: FloatArray) -> IntArray:
-        """The cell of each position (n, 2); -1 outside."""
-        at = np.floor((position_m - self.area.low_m) / self.cell_m)
-        inside = (at >= 0).all(axis=-1) & (at[..., 0] < self.nx) & (at[..., 1] < self.ny)
-        column = np.where(inside, at[..., 0], 0)
-        row = np.where(inside, at[..., 1], 0)
-        return np.where(inside, row * self.nx + column, -1).astype(np.int64)
+def height_grid_of(area: Area, n_cells: int) -> PlaceGrid:
+    """The grid with n_cells cells: the length of an update reveals it."""
+    return height_grid(area, sqrt(float(np.prod(area.side_m)) / n_cells))
 
 
 @frozen
@@ -122,15 +94,15 @@ class GridLinks:
     row: IntArray
 
 
-def incidence(grid: HeightGrid, a_m: FloatArray, b_m: FloatArray) -> Incidence:
+def incidence(grid: PlaceGrid, a_m: FloatArray, b_m: FloatArray) -> Incidence:
     """The crossings of links from a_m (n, 3) to b_m (n, 3)."""
     n = len(a_m)
     low = grid.area.low_m
     t = [np.zeros(n), np.ones(n)]
     link = [np.arange(n), np.arange(n)]
     for axis, most in ((0, grid.nx), (1, grid.ny)):
-        start = (a_m[:, axis] - low[axis]) / grid.cell_m
-        way = (b_m[:, axis] - a_m[:, axis]) / grid.cell_m
+        start = (a_m[:, axis] - low[axis]) / grid.cell_m[axis]
+        way = (b_m[:, axis] - a_m[:, axis]) / grid.cell_m[axis]
         # grid lines k strictly between both ends, within the grid
         lowest = np.maximum(np.floor(np.minimum(start, start + way)) + 1, 0)
         highest = np.minimum(np.ceil(np.maximum(start, start + way)) - 1, most)
@@ -148,18 +120,20 @@ def incidence(grid: HeightGrid, a_m: FloatArray, b_m: FloatArray) -> Incidence:
     row = row[:-1][real]
     middle = ((every_t[1:] + every_t[:-1]) / 2)[real]
     at_m = a_m[row] + middle[:, None] * (b_m[row] - a_m[row])
-    cell = grid.cell(at_m[:, :2])
-    inside = cell >= 0
-    return Incidence(np.searchsorted(row[inside], np.arange(n + 1)), cell[inside], at_m[inside, 2])
+    on = np.floor((at_m[:, :2] - low) / grid.cell_m)
+    inside = ((on >= 0) & (on < [grid.nx, grid.ny])).all(axis=1)
+    column, line = on[inside].astype(np.int64).T
+    first = np.searchsorted(row[inside], np.arange(n + 1))
+    return Incidence(first, line * grid.nx + column, at_m[inside, 2])
 
 
-def known_incidence(grid: HeightGrid, a_m: FloatArray, b_m: FloatArray) -> Incidence:
+def known_incidence(grid: PlaceGrid, a_m: FloatArray, b_m: FloatArray) -> Incidence:
     """`incidence`, remembered by content: the links of UEs at rest are cut once for all rounds and phases."""
     return _incidence_of(grid, a_m.tobytes(), b_m.tobytes())
 
 
 @lru_cache(maxsize=4)
-def _incidence_of(grid: HeightGrid, a_m: bytes, b_m: bytes) -> Incidence:
+def _incidence_of(grid: PlaceGrid, a_m: bytes, b_m: bytes) -> Incidence:
     return incidence(grid, np.frombuffer(a_m).reshape(-1, 3), np.frombuffer(b_m).reshape(-1, 3))
 
 

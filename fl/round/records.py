@@ -213,7 +213,7 @@ def _keep_grid(recorder: Recorder, world: World, learning: Learning, outcome: Ro
         return
     first, area = np.zeros(1, dtype=np.int64), grid.area
     layers = {
-        "roof_m": world.buildings.height_at(grid.centre_m),
+        "roof_m": world.buildings.height_at(grid.place_m),
         "height_m": model.parameters[0, : len(grid)],
         "made": phase.uploads.made.rows(first)[0],
         "sent": phase.uploads.updates.rows(first)[0],

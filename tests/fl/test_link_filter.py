@@ -8,7 +8,7 @@ from fl.attacks.base import View
 from fl.attacks.grid_updates import LinkFilter, noise_variance
 from fl.defenses.shaped_noise import EdgeNoise, GeometryAligned, UniformNoise
 from fl.learners.radio_map import RadioMap
-from fl.radio_map.obstacles import HeightGrid
+from fl.radio_map.obstacles import height_grid
 from fl.types import Antennas, DenseUpdates, Local, Public, RoundContext
 from netsim.geometry import Area
 from netsim.rng import Streams
@@ -82,10 +82,10 @@ class TestLikelihood:
 
 
 class TestNoise:
-    grid = HeightGrid.over(AREA, 3.0)
+    grid = height_grid(AREA, 3.0)
 
     def test_a_ramp_a_flat_floor_and_an_edge_are_told(self):
-        g, at = np.random.default_rng(3), self.grid.centre_m
+        g, at = np.random.default_rng(3), self.grid.place_m
         peak = np.exp(-np.linalg.norm(at - [40.0, 30.0], axis=1) / 2)
         edge = np.where(at[:, 0] > 118.0, 0.3, 0.0)
         for truth in (np.maximum(0.002 * (at @ [0.8, 0.6] - 90.0), 0.0), np.full(1600, 0.02), edge):

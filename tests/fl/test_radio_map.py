@@ -7,9 +7,9 @@ from fl.data.links import LINKS, POSITIONS, STATIONS, LinkMeasurements
 from fl.learners.radio_map import RadioMap, decay, descent
 from fl.radio_map import obstacles
 from fl.radio_map.obstacles import (
-    HeightGrid,
     gain_db,
     height_gradient,
+    height_grid,
     incidence,
     link_gradients,
     standardised,
@@ -23,7 +23,7 @@ from netsim.rng import Streams
 from netsim.ues import Observations
 
 AREA = Area(0.0, 0.0, 30.0, 24.0)
-GRID = HeightGrid.over(AREA, 3.0)
+GRID = height_grid(AREA, 3.0)
 
 
 def links_of(n, rng, area=AREA):
@@ -36,11 +36,11 @@ def links_of(n, rng, area=AREA):
 def slow_incidence(grid, a, b):
     """Clip the link against the square of every cell, one after the other."""
     found = []
-    for m, centre in enumerate(grid.centre_m):
+    for m, centre in enumerate(grid.place_m):
         low, high = 0.0, 1.0
         for axis in (0, 1):
             d, s = b[axis] - a[axis], a[axis] - centre[axis]
-            half = grid.cell_m / 2
+            half = grid.cell_m[axis] / 2
             if d == 0:
                 if not -half < s < half:
                     low, high = 1.0, 0.0
@@ -242,10 +242,10 @@ class TestTheory:
         assert opposite["dissimilarity_b"] == float("inf")
 
     def test_what_falls_off_is_monotone_and_what_rises_is_not(self):
-        grid = HeightGrid.over(Area(0.0, 0.0, 300.0, 300.0), 3.0)
+        grid = height_grid(Area(0.0, 0.0, 300.0, 300.0), 3.0)
         place = np.array([[150.0, 150.0], [31.0, 200.0]])
-        away = np.linalg.norm(grid.centre_m[None] - place[:, None], axis=2)
-        falls = decay(np.exp(-away / 20), grid.centre_m, place)
+        away = np.linalg.norm(grid.place_m[None] - place[:, None], axis=2)
+        falls = decay(np.exp(-away / 20), grid.place_m, place)
         assert falls["monotone_percent"] == 100.0 and falls["fall_48_m_db"] < falls["fall_12_m_db"] < 0
-        assert decay(np.exp(away / 50), grid.centre_m, place)["monotone_percent"] == 0.0
-        assert np.isnan(decay(0 * away, grid.centre_m, place)["monotone_percent"])
+        assert decay(np.exp(away / 50), grid.place_m, place)["monotone_percent"] == 0.0
+        assert np.isnan(decay(0 * away, grid.place_m, place)["monotone_percent"])

@@ -14,21 +14,21 @@ from fl.defenses.shaped_noise import (
 )
 from fl.learners.radio_map import RadioMap
 from fl.learning import Learning
-from fl.radio_map.obstacles import HeightGrid
+from fl.radio_map.obstacles import height_grid_of
 from fl.types import DenseUpdates, Local, Model, Public, RoundContext
 from netsim.geometry import Area
 from netsim.rng import Streams
 
 AREA = Area(0.0, 0.0, 300.0, 300.0)
 N = 30
-GRID = HeightGrid.of(AREA, N * N)
+GRID = height_grid_of(AREA, N * N)
 
 
 def peaked(n=4, seed=0):
     """Squared gradients that fall off from each device's place."""
     rng = np.random.default_rng(seed)
     place = rng.uniform(30, 270, (n, 2))
-    away = np.linalg.norm(GRID.centre_m[None] - place[:, None] - 4.0, axis=2)
+    away = np.linalg.norm(GRID.place_m[None] - place[:, None] - 4.0, axis=2)
     return np.exp(-away / 12) * rng.uniform(0.5, 1.5, (n, N * N)) ** 2, place
 
 
@@ -37,7 +37,7 @@ class TestFilled:
     @pytest.mark.parametrize("slope", [0.0, 1e-2, 10.0])
     def test_the_budget_is_spent_with_equality_on_a_ramp(self, mu, slope):
         g, place = peaked()
-        ramp = slope * (GRID.centre_m @ [0.6, 0.8])[None] * np.ones((4, 1))
+        ramp = slope * (GRID.place_m @ [0.6, 0.8])[None] * np.ones((4, 1))
         sigma2 = Alignment(g, AREA, place, mu, 1.0).filled(ramp)
         np.testing.assert_allclose(sigma2.sum(axis=1), mu * g.sum(axis=1), rtol=1e-9)
         for i in range(4):
@@ -50,13 +50,13 @@ class TestFilled:
 class TestClosedForms:
     def test_variance_and_error_against_draws(self):
         g, place = peaked(1)
-        ramp = 0.004 * (GRID.centre_m @ [0.6, 0.8])[None]
+        ramp = 0.004 * (GRID.place_m @ [0.6, 0.8])[None]
         law = Alignment(g, AREA, place, 5.0, 1.0)
         sigma2 = law.filled(ramp)
         draws = np.random.default_rng(1).normal(size=(6000, N * N))
         square = (np.sqrt(g) + np.sqrt(sigma2) * draws) ** 2
         assert law.spatial_variance(sigma2)[0] == pytest.approx(square.var(axis=1).mean(), rel=0.01)
-        where = square @ GRID.centre_m / square.sum(axis=1, keepdims=True)
+        where = square @ GRID.place_m / square.sum(axis=1, keepdims=True)
         error = ((where - place) ** 2).sum(axis=1).mean()
         assert law.squared_error_m2(sigma2)[0] == pytest.approx(error, rel=0.02)
 
@@ -65,7 +65,7 @@ def nested(g, place, mu, rho, start_slope, outer=20, inner=40):
     """Algorithm 1 as printed, for one device: bisection inside ascent of r inside ascent of u (ascent with halving)."""
 
     def value(angle, slope):
-        ramp = slope * (GRID.centre_m @ [np.cos(angle), np.sin(angle)])
+        ramp = slope * (GRID.place_m @ [np.cos(angle), np.sin(angle)])
         budget = mu * g.sum()
         low, high = (g - ramp).min(), (g - ramp).max() + budget
         for _ in range(60):
@@ -74,7 +74,7 @@ def nested(g, place, mu, rho, start_slope, outer=20, inner=40):
         sigma2 = np.maximum(0, ramp + b - g)
         return Alignment(g[None], AREA, place[None], mu, rho).objective_m2(sigma2[None])[0]
 
-    towards = g @ GRID.centre_m / g.sum() - place
+    towards = g @ GRID.place_m / g.sum() - place
     angle, slope = np.arctan2(towards[1], towards[0]), start_slope
     turn = 0.5
     for _ in range(outer):
