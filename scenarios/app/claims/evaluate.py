@@ -16,6 +16,7 @@ from scenarios.app.claims.claim import FAILS, HOLDS, OPEN, Claim, ClaimRule, Ver
 from scenarios.app.results.folder import (
     MANIFEST,
     SUMMARY,
+    LabelledRuns,
     admit_several,
     csv_text,
     failure_lines,
@@ -45,7 +46,7 @@ Labelled = Mapping[str, Mapping[int, Record]]
 # -- folders
 
 
-def finished_runs(folder: Path) -> list[tuple[str, Path]]:
+def finished_runs(folder: Path) -> LabelledRuns:
     """Label and folder of the finished runs in the folder of a run or of a sweep."""
     if what_is(folder) != "folder":
         raise BadInput(f"{folder}: no such folder; give the folder of a run or of a sweep")

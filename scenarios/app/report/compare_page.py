@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 
 from netsim.errors import BadInput
-from netsim.safe import what_is
 from netsim.units import FloatArray
 from scenarios.app.report.charts import (
     ACCURACY,
@@ -35,12 +34,14 @@ from scenarios.app.report.plot import (
     GREY,
     Axes,
     Cell,
+    Cells,
     Chapter,
     CurveStyle,
     Figure,
     Mark,
     Panel,
     block,
+    configuration,
     line,
     looks,
     marks,
@@ -62,12 +63,12 @@ from scenarios.app.report.tables import (
     variants_table,
 )
 from scenarios.app.report.training_page import draws_panels
-from scenarios.app.results.folder import STUDY, read_json
+from scenarios.app.results.folder import STUDY
 from scenarios.app.results.gathered import Gathered, drawn_sentence
-from scenarios.app.results.read import SWEEP, Manifest, Run, load
+from scenarios.app.results.read import Manifest, Run, load, of_sweep_file
 from scenarios.app.results.shown import answers, compared, labels_of
 from scenarios.app.results.statistics import counted, figure_text, mean_text, quantile
-from scenarios.app.results.table import USELESS, Line, Runs, is_useful, lines, model_verdict
+from scenarios.app.results.table import USELESS, ByLabel, Line, is_useful, lines, model_verdict
 from scenarios.app.study import Fields
 from scenarios.app.study.yaml_document import read
 
@@ -149,7 +150,7 @@ def comparison(of: Gathered, place: Path, command: str = "", reach: float | None
     papers = dict.fromkeys(str(m.study.get("paper")) for m in shown if m.study.get("paper"))
     return page(
         next(iter(titles)) if len(titles) == 1 else f"Comparison of {of.name}",
-        [*chapters, Chapter("configuration", "Configuration", [block("facts", facts)])],
+        [*chapters, configuration(facts)],
         below="; ".join([*papers, counted(len(manifests), "run")]),
         answers=answers(compared(labels))[:MOST_ANSWERS],
         warns=[*of.said, *drawn_sentence(len(manifests), len(of.drawn)), *useless(labels)],
@@ -175,7 +176,7 @@ def _of_radio(shown: Sequence[Member], names: Sequence[str], reach: float | None
 
 
 def _of_learning(
-    of: Gathered, shown: Sequence[Member], drawn: Mapping[str, Runs], place: Path, reach: float | None
+    of: Gathered, shown: Sequence[Member], drawn: ByLabel, place: Path, reach: float | None
 ) -> list[Chapter]:
     """The chapters of runs that learn."""
     leaks = {label: leading(lines(runs)) for label, runs in drawn.items()}
@@ -192,11 +193,11 @@ def _of_learning(
 
 def command_of(folder: Path) -> str:
     """The command that played a sweep, with its arguments; empty where an older one did not record it."""
-    found = read_json(folder / SWEEP).get("command") if what_is(folder / SWEEP) else None
+    found = of_sweep_file(folder, "command")
     return found if isinstance(found, str) else ""
 
 
-def useless(labels: Mapping[str, Runs]) -> list[str]:
+def useless(labels: ByLabel) -> list[str]:
     """A warning of labels whose models are not useful."""
     verdicts = {label: model_verdict(lines(runs)) for label, runs in labels.items()}
     bad = [f"“{label}”" for label, verdict in verdicts.items() if verdict and not is_useful(verdict)]
@@ -273,7 +274,7 @@ def time_table(members: Sequence[Member], attack: Mapping[str, str], reach: floa
         raise no_goal(reach)
     quantity = known[0]
     word, sign = ("an RMSE of at most", -1) if quantity is RMSE else ("an accuracy of at least", 1)
-    rows = list[list[Cell]]()
+    rows: Cells = []
     for label, name in attack.items():
         own = [m for m in members if m.label == label]
         models = [_series(m, quantity) for m in own]
@@ -309,7 +310,7 @@ Pairs = Mapping[str, tuple[Line, Line]]
 """label -> the lines of its model and of its leakage"""
 
 
-def tradeoff_panel(labels: Mapping[str, Runs], curves: Mapping[str, Sequence[str]] | None = None) -> Panel:
+def tradeoff_panel(labels: ByLabel, curves: Mapping[str, Sequence[str]] | None = None) -> Panel:
     """A mark per label: what the strongest attack finds against how good the model is; lines join labels of a curve."""
     title = "Privacy against utility"
     cells = list[Axes]()

@@ -69,6 +69,8 @@ class Mark:
 
 Cell = str | float | Mark
 """what stands in a cell of a table"""
+Cells = list[list[Cell]]
+"""rows of them"""
 
 
 def table(title: str, head: Sequence[str], rows: Iterable[Sequence[Cell]], key: str = "") -> Markup:
@@ -107,6 +109,11 @@ def page(title: str, chapters: Iterable[Chapter], **top: object) -> str:
 def block(name: str, *of: object) -> Markup:
     """HTML of a macro of `blocks.html`: facts(pairs), folded(title, text) and others."""
     return Markup(getattr(TEMPLATES.get_template("blocks.html").module, name)(*of))  # noqa: S704, it escapes
+
+
+def configuration(facts: Record, *more: Markup) -> Chapter:
+    """The last chapter: settings, and what else belongs to them."""
+    return Chapter("configuration", "Configuration", [block("facts", facts), *more])
 
 
 def rendered(name: str, **of: object) -> Markup:

@@ -10,6 +10,7 @@ import numpy as np
 from netsim.columns import no_ints, no_places
 from netsim.units import BoolArray, FloatArray, IntArray
 from scenarios.app.report.plot import Chapter, looks, packed, rendered
+from scenarios.app.results.folder import Tables
 from scenarios.app.results.read import Run, Table, where
 from scenarios.app.results.statistics import counted, span_text
 from scenarios.app.study import Fields
@@ -133,7 +134,7 @@ def replay_chapter(run: Run) -> Chapter:
     return Chapter("map", "Map", [stage], {"replay-data": packed(meta, arrays)})
 
 
-def drawn_tables(run: Run) -> tuple[dict[str, Table], list[str]]:
+def drawn_tables(run: Run) -> tuple[Tables, list[str]]:
     """Tables of numbers, in order, with at most MOST_ROWS rows; and what is simplified or left out, in sentences."""
     n_ue = min(len(run.tables["ues"]["ue"]), MOST_UES)
     total = len(run.tables["ues"]["ue"])

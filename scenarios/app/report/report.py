@@ -14,7 +14,7 @@ from netsim.record import write_text
 from netsim.safe import OURS_MOST_BYTES, content, remove_parts, what_is
 from scenarios.app.claims.claim import FAILS, HOLDS, OPEN, Verdict
 from scenarios.app.report.compare_page import command_of, comparison
-from scenarios.app.report.plot import GENERATOR, Cell, Chapter, Mark, block, page, table
+from scenarios.app.report.plot import GENERATOR, Cells, Chapter, Mark, configuration, page, table
 from scenarios.app.report.run_page import single
 from scenarios.app.report.training_page import train_page, tuning_page
 from scenarios.app.results.folder import MANIFEST, PAGE, SUMMARY, marked, read_failures
@@ -126,7 +126,7 @@ def claims_page(verdicts: Sequence[Verdict], folders: Mapping[str, Path], place:
     title = "Published claims, and whether our runs agree"
     words = [one.verdict for one in verdicts]
     papers = [one.claim.paper for one in verdicts]
-    rows = list[list[Cell]]()
+    rows: Cells = []
     for one in sorted(verdicts, key=lambda one: papers.index(one.claim.paper)):
         scenario = one.claim.scenario
         page_of = folders.get(scenario, place / "none") / PAGE
@@ -137,7 +137,7 @@ def claims_page(verdicts: Sequence[Verdict], folders: Mapping[str, Path], place:
     facts = {"command": command or "not recorded", "runs of": ", ".join(there) or "none"}
     chapters = [
         Chapter("claims-all", "All claims", [table(title, _HEADS, rows, "claims")]),
-        Chapter("configuration", "Configuration", [block("facts", facts)]),
+        configuration(facts),
     ]
     counts = ", ".join(f"{words.count(word)} {word}" for word in _LOOKS)
     return page(title, chapters, answers=[(f"{len(verdicts)} claims", f"{counts}.")], says=_HOW)

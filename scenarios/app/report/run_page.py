@@ -35,7 +35,7 @@ from scenarios.app.report.plot import (
     GREY,
     PALETTE,
     Axes,
-    Cell,
+    Cells,
     Chapter,
     CurveStyle,
     Figure,
@@ -266,7 +266,7 @@ LINKING = Chart(
 def reliability_table(run: Run) -> str:
     """How well each attack knows its own error, where it states probabilities: a row for each kind of answer."""
     named = run.tables["named"]
-    rows = list[list[Cell]]()
+    rows: Cells = []
     for name in dict.fromkeys([*tracking_attacks(run), *map(str, named["attack"][np.isfinite(named["probability"])])]):
         for kind, of in _reliabilities(run, name):
             if of.count:
@@ -462,5 +462,5 @@ def _pairs(run: Run) -> str:
     cells = np.array([rows["source"], rows["target"]], dtype=str)
     pairs, number = np.unique(cells, axis=1, return_counts=True)
     order = np.argsort(-number, kind="stable")[:MOST_PAIRS]
-    ordered: list[list[Cell]] = [[str(pairs[0, k]), int(number[k]), str(pairs[1, k])] for k in order]
+    ordered: Cells = [[str(pairs[0, k]), int(number[k]), str(pairs[1, k])] for k in order]
     return table("Handovers between cells, the most frequent first", ["from", "handovers", "to"], ordered)

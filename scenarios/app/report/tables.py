@@ -17,6 +17,7 @@ from netsim.units import FloatArray
 from scenarios.app.report.plot import (
     Axes,
     Cell,
+    Cells,
     Chapter,
     CurveStyle,
     Figure,
@@ -31,7 +32,7 @@ from scenarios.app.report.plot import (
     plain,
     table,
 )
-from scenarios.app.results.folder import MANIFEST, PAGE, read_json
+from scenarios.app.results.folder import MANIFEST, PAGE, LabelledRuns, read_json
 from scenarios.app.results.gathered import differences
 from scenarios.app.results.read import Run, Table, part, read_surfaces
 from scenarios.app.results.shown import (
@@ -52,8 +53,8 @@ from scenarios.app.results.table import (
     GROUPS,
     INCONCLUSIVE,
     PREVENTED,
+    ByLabel,
     Line,
-    Runs,
     is_useful,
     lines,
     model_verdict,
@@ -162,7 +163,7 @@ def obstacle_panels(grid: Arrays) -> list[Panel]:
     return [Panel("grid", "Map of obstacles, and the gradient of one UE", caption, heatmaps(maps))]
 
 
-def compared_densities(runs: Sequence[tuple[str, Path]]) -> Iterator[Panel]:
+def compared_densities(runs: LabelledRuns) -> Iterator[Panel]:
     """Answers and maps of the first run of each label; runs: labels and folders."""
     first = dict(reversed(runs))
     every = {label: read_surfaces(first[label]) for label in dict(runs)}
@@ -234,7 +235,7 @@ def lines_table(of: Sequence[Line]) -> Markup:
     """The table of results: what, value, and what is known of baseline, verdict and attack."""
     names, texts = table_rows(of)
     kept = [k for k in range(len(names)) if any(row[k] for row in texts)]
-    rows = list[list[Cell]]()
+    rows: Cells = []
     for one, (title, result, baseline, verdict, attack) in zip(of, texts, strict=True):
         cells: list[Cell] = [title, Mark(result, one.value), baseline, verdict_mark(verdict), attack]
         rows.append([cells[k] for k in kept])
@@ -277,10 +278,10 @@ def last_chapters(run: Run) -> list[Chapter]:
     ]
 
 
-def figures_table(labels: Mapping[str, Runs]) -> str:
+def figures_table(labels: ByLabel) -> str:
     """Every figure: a row per key, a column per label; it opens on a click."""
     every = dict.fromkeys(key for of in labels.values() for run in of for key in run)
-    rows = list[list[Cell]]()
+    rows: Cells = []
     for key in every:
         marks = [Mark(cell_text(of, key), over_seeds(of, key)[1]) for of in labels.values()]
         rows.append([key, *marks, meaning(key)])
@@ -296,11 +297,11 @@ def records_table(title: str, rows: Table) -> str:
 # -- several labels
 
 
-def variants_table(labels: Mapping[str, Runs], runs: Sequence[tuple[str, Path]], place: Path) -> Markup:
+def variants_table(labels: ByLabel, runs: LabelledRuns, place: Path) -> Markup:
     """The lines of every label as a row, with links to the pages of its runs; place: the folder of this page."""
     found = {label: {line.title: line for line in of} for label, of in compared(labels).items()}
     every = {title: line for of in found.values() for title, line in of.items()}
-    rows = list[list[Cell]]()
+    rows: Cells = []
     for label, own in found.items():
         attacked = [line for line in own.values() if line.attack]
         leaks = {line.verdict for line in attacked}
@@ -334,7 +335,7 @@ def adapted_table(folder: Path) -> Markup:
 
 def differences_table(studies: Mapping[str, Record]) -> str:
     """The keys in which the studies of labels differ; what is not as with the first label is marked."""
-    rows = list[list[Cell]]()
+    rows: Cells = []
     for key, (first, *others) in differences(list(studies.values())).items():
         rows.append([key, first, *(Mark("same") if text == first else Mark(text, kind="changed") for text in others)])
     head: list[Cell] = ["key", *studies]

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 
-from netsim.safe import what_is
 from netsim.units import FloatArray
 from rl.settings import ONE_STEP, OPTIMUM, ORACLE, RANDOM
 from scenarios.app.report.charts import median_line
@@ -21,11 +20,12 @@ from scenarios.app.report.plot import (
     PALETTE,
     Axes,
     Cell,
+    Cells,
     Chapter,
     CurveStyle,
     Mark,
     Panel,
-    block,
+    configuration,
     line,
     marks,
     mosaic,
@@ -35,8 +35,8 @@ from scenarios.app.report.plot import (
     rendered,
     table,
 )
-from scenarios.app.results.folder import Failed, failure_lines, read_failures, read_json
-from scenarios.app.results.read import SWEEP
+from scenarios.app.results.folder import Failed, failure_lines, read_failures
+from scenarios.app.results.read import of_sweep_file
 from scenarios.app.results.shown import drawn
 from scenarios.app.results.statistics import counted, figure_text, mean_text
 from scenarios.app.results.trainings import (
@@ -117,7 +117,7 @@ def train_page(trained: list[FinishedTraining], failed: Sequence[Failed] = ()) -
         Chapter("training", "Training", [_curve(seeds)]),
         episode_chapter(trained[0].episode, first.seed),
         Chapter("policies-all", "Policies", policies),
-        Chapter("configuration", "Configuration", [block("facts", facts)]),
+        configuration(facts),
     ]
     warns = [*untrained(trained), *([" ".join(failure_lines(failed))] if failed else [])]
     return page(first.title, chapters, below=first.paper, answers=answer(seeds), warns=warns)
@@ -203,14 +203,14 @@ def _bound_text(mean: float, half: float, at_most: float) -> str:
 # -- tables and the curve
 
 
-def policy_rows(seeds: Seeds) -> tuple[list[str], list[list[Cell]]]:
+def policy_rows(seeds: Seeds) -> tuple[list[str], Cells]:
     """Heads and rows of all policies, the cheapest first: mean cost, the agent beside it, other figures, bounds."""
     means = means_of(seeds.trained)
     bounds = seeds.bounds(seeds.first.agent)
     columns = [f for f in METRICS[1:] if any(np.isfinite(m[f]).any() for m in means.values())]
     heads = ["policy", "cost", "agent less this", "lower in (probability)", *(_HEADS.get(f, f) for f in columns)]
     heads += [f"{f}, bound {figure_text(of[2])}" for f, of in bounds.items()]
-    rows = list[list[Cell]]()
+    rows: Cells = []
     for name in sorted(means, key=lambda name: float(means[name]["cost"].mean())):
         of = means[name]
         kept = seeds.bounds(name)
@@ -346,7 +346,7 @@ def _at(value: object) -> float | str:
 
 def draws_panels(folder: Path, runs: Sequence[tuple[str, Found, Found]]) -> list[Panel]:
     """Of a sweep of random points: the model's figure against each drawn key; runs: name, study, summary."""
-    drawn = read_json(folder / SWEEP).get("drawn") if what_is(folder / SWEEP) else None
+    drawn = of_sweep_file(folder, "drawn")
     caption = "One mark per run: the figure of its model against each key that was drawn at random."
     panels = []
     for key in ("utility.rmse_db", "utility.accuracy_percent", "utility.rank_correlation"):
@@ -393,7 +393,7 @@ def tuning_page(found: Found) -> str:
         Chapter("search", "Search", [tradeoff_panel(found)] if len(objectives) > 1 else []),
         Chapter("settings", "Settings", [_importance(found), *settings]),
         Chapter("trials-all", "Trials", [_table(found)]),
-        Chapter("configuration", "Configuration", [block("facts", facts)]),
+        configuration(facts),
     ]
     failed = failed_lines(found)
     return page(
@@ -419,7 +419,7 @@ def _importance(found: Found) -> str:
 def _table(found: Found) -> str:
     """A row per trial, with a link to its runs."""
     keys = dict.fromkeys(key for row in found["trials"] for key in row["values"])
-    rows = list[list[Cell]]()
+    rows: Cells = []
     for row in found["trials"]:
         name = row["name"] + " (best)" * (row["name"] in found["best"])
         figures = [float(row["values"].get(key, np.nan)) for key in keys]

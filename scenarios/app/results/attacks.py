@@ -23,6 +23,7 @@ from netsim.clock import DAY_S
 from netsim.columns import row_id
 from netsim.geometry import Area
 from netsim.units import BoolArray, FloatArray
+from scenarios.app.results.folder import Tables
 from scenarios.app.results.read import Table, one, where
 from scenarios.app.results.statistics import half_width, mean_of, row_numbers
 from scenarios.app.study import Record
@@ -82,7 +83,7 @@ def guess_rows(leakage: Table, labels: Sequence[str]) -> Table:
     return rows | {"guess_sqrt_sw1": np.sqrt(rows["guess_sw1_m"])}
 
 
-def attack_rows(rows: Table, centre_m: dict[int, float]) -> dict[str, Table]:
+def attack_rows(rows: Table, centre_m: dict[int, float]) -> Tables:
     """What measures of one attack are taken from, by name, of its rows of `leakage`.
 
     centre_m : number of an update -> distance of its true centroid from the map's centre.
@@ -164,9 +165,7 @@ def _and_both(flags: np.ndarray) -> BoolArray:
     return np.column_stack([flags, flags.all(axis=1)])
 
 
-def named_rows(
-    rows: Table, named: Table, truth: Truth, attacked: FloatArray, requested_s: dict[int, float]
-) -> dict[str, Table]:
+def named_rows(rows: Table, named: Table, truth: Truth, attacked: FloatArray, requested_s: dict[int, float]) -> Tables:
     """What one attack names at the end, by PLACES: its rows of `leakage` and `named`; nothing where no UE has a place.
 
     attacked : all UEs that it attacked, also those without a place: what was named of them is scored on the others.
@@ -183,7 +182,7 @@ def named_rows(
     return of
 
 
-def chance_rows(truth: Truth, area: Area, ue: FloatArray, points_m: FloatArray, width_m: float) -> dict[str, Table]:
+def chance_rows(truth: Truth, area: Area, ue: FloatArray, points_m: FloatArray, width_m: float) -> Tables:
     """What places named by chance find: uniformly random ones, and the peaks of others' density.
 
     ue (k,), points_m (k, 2) : true positions of all UEs, and whose they are.
@@ -198,7 +197,7 @@ def chance_rows(truth: Truth, area: Area, ue: FloatArray, points_m: FloatArray, 
     return {f"{place} by chance": of for place, of in _rows(truth, ("uniform", "others"), (uniform, others)).items()}
 
 
-def _rows(truth: Truth, columns: Sequence[str], hits: Sequence[np.ndarray]) -> dict[str, Table]:
+def _rows(truth: Truth, columns: Sequence[str], hits: Sequence[np.ndarray]) -> Tables:
     """Columns of hits (n, 3), by PLACES: of the UEs that have what it is about."""
     known = truth.known().T
     return {
@@ -260,7 +259,7 @@ def stated_reliability(named: Table, truth: Truth) -> Reliability:
     return reliability(said["ue"].astype(np.int64), np.clip(said["probability"], 0.0, 1.0), right)
 
 
-def claim_rows(estimates: Table, links: Table, hit_radius_m: float) -> dict[str, Table]:
+def claim_rows(estimates: Table, links: Table, hit_radius_m: float) -> Tables:
     """Areas under the ROC curves of one attack's claims over the run; nothing for an attack that makes none.
 
     A UE is where it was when it was asked for its update.
@@ -269,7 +268,7 @@ def claim_rows(estimates: Table, links: Table, hit_radius_m: float) -> dict[str,
     before = {late: early for early, late in pairwise(sorted(set(visits))) if early[0] == late[0]}
     place_m = dict(zip(_pairs(links, "ue", "round"), _pairs(links, "x_m", "y_m"), strict=True))
     nowhere = (np.nan, np.nan)
-    of: dict[str, Table] = {}
+    of: Tables = {}
     for quantity in {"near", "moved"} & set(estimates["quantity"]):
         mine = np.flatnonzero(estimates["quantity"] == quantity)
         said = where(estimates, mine)

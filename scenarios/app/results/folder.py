@@ -24,6 +24,12 @@ from netsim.safe import OURS_MOST_BYTES, check_own, content, opened, remove_part
 from scenarios.app.results.statistics import counted
 from scenarios.app.study import SCHEMA_VERSION, Fields, Record
 
+Table = dict[str, np.ndarray]
+"""columns by name"""
+Tables = dict[str, Table]
+"""tables by name"""
+LabelledRuns = Sequence[tuple[str, Path]]
+"""label and folder of each run"""
 QUANTITIES = {
     "rsrp_dbm": "RSRP of the serving cell",
     "gain_db": "coupling gain of the serving cell: antenna gain, path loss, shadowing and penetration loss",
@@ -340,7 +346,7 @@ def is_parquet(folder: Path) -> bool:
     return table_path(folder, "ues").suffix == ".parquet"
 
 
-def read_table(folder: Path, table: str) -> dict[str, np.ndarray]:
+def read_table(folder: Path, table: str) -> Table:
     """A record table as columns: text as it is, everything else float64 with NaN for empty cells."""
     path = table_path(folder, table)
     if path.suffix == ".parquet":
@@ -356,7 +362,7 @@ def read_table(folder: Path, table: str) -> dict[str, np.ndarray]:
         raise BadInput(f"{path}: damaged ({error}); run the study again") from None
 
 
-def _parquet(path: Path, table: str) -> dict[str, np.ndarray]:
+def _parquet(path: Path, table: str) -> Table:
     """The columns of a Parquet file, each text or numbers as it is declared."""
     try:
         columns = read_parquet(path)

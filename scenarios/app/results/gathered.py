@@ -19,6 +19,7 @@ from scenarios.app.results.folder import (
     RADIO_STUDY,
     STUDY,
     TRAINING,
+    LabelledRuns,
     check_version,
     failure_lines,
     finished_manifest,
@@ -155,7 +156,7 @@ class Gathered:
     """
 
     name: str
-    runs: Sequence[tuple[str, Path]]
+    runs: LabelledRuns
     missing: int = 0
     curves: Mapping[str, Sequence[str]] = field(default_factory=dict)
     note: str = ""
@@ -258,7 +259,7 @@ def _check(folder: Path) -> None:
                                 f"{folder} draws its page with all its seeds")  # fmt: skip
 
 
-def one_kind(runs: Sequence[tuple[str, Path]]) -> None:
+def one_kind(runs: LabelledRuns) -> None:
     """Refuse radio studies beside runs that learn, and runs of several versions of netsim."""
     kinds = dict[bool, Path]()
     versions = dict[str, Path]()
@@ -285,7 +286,7 @@ def _names(paths: Sequence[Path]) -> list[str]:
     return []
 
 
-def _by_study(singles: Sequence[Path], names: dict[Path, str]) -> list[tuple[str, Path]]:
+def _by_study(singles: Sequence[Path], names: dict[Path, str]) -> LabelledRuns:
     """Runs with their labels, seeds of one study side by side."""
     studies: dict[str, list[Path]] = {}
     for path in singles:

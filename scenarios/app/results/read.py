@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import numpy as np
 from pydantic import BaseModel, Field, ValidationError
@@ -30,6 +30,9 @@ from scenarios.app.results.folder import (
     STUDY,
     SUMMARY,
     SURFACES,
+    LabelledRuns,
+    Table,
+    Tables,
     check_version,
     finished_manifest,
     marked,
@@ -45,9 +48,6 @@ from scenarios.app.study.yaml_document import read
 
 if TYPE_CHECKING:
     import pandas
-
-
-Table = dict[str, np.ndarray]
 
 
 def where(rows: Table, some: IntArray | BoolArray | slice | Sequence[int]) -> Table:
@@ -134,10 +134,10 @@ class Run:
     manifest: Manifest
     summary: Fields
     study: Fields
-    tables: dict[str, Table]
-    ground: dict[str, np.ndarray] = field(default_factory=dict)
-    surfaces: dict[str, np.ndarray] = field(default_factory=dict)
-    grid: dict[str, np.ndarray] = field(default_factory=dict)
+    tables: Tables
+    ground: Table = field(default_factory=dict)
+    surfaces: Table = field(default_factory=dict)
+    grid: Table = field(default_factory=dict)
 
     @property
     def attacks(self) -> list[str]:
@@ -219,7 +219,7 @@ def tracking_attacks(run: Run) -> list[str]:
     return list(dict.fromkeys(map(str, run.rows("tracking")["attack"])))
 
 
-def tracked(run: Run, attack: str) -> dict[str, Table]:
+def tracked(run: Run, attack: str) -> Tables:
     """Rows of the filter and of the smoother of an attack."""
     rows = run.rows("tracking", "attack", attack)
     return {kind: where(rows, rows["hindsight"] == flag) for flag, kind in enumerate((FILTER, SMOOTHER))}
@@ -357,11 +357,11 @@ def checked_table(folder: Path, name: str) -> Table:
     return columns
 
 
-def _ground(path: Path) -> dict[str, np.ndarray]:
+def _ground(path: Path) -> Table:
     """What map.npz holds, indices as integers; nothing where there is none."""
     if not what_is(path):
         return {}
-    ground: dict[str, np.ndarray] = {**_arrays(path, _GROUND, needed=[*_GROUND][:6])}
+    ground: Table = {**_arrays(path, _GROUND, needed=[*_GROUND][:6])}
     ground |= {name: ground[name].astype(np.int64) for name in _PTR if name in ground}
     for of in ("footprint", "street", "scenery"):
         ptr = ground.get(f"{of}_ptr", np.zeros(1))
@@ -371,7 +371,7 @@ def _ground(path: Path) -> dict[str, np.ndarray]:
     return ground
 
 
-def _arrays(path: Path, dimensions: Mapping[str, int], needed: Collection[str] = ()) -> dict[str, np.ndarray]:
+def _arrays(path: Path, dimensions: Mapping[str, int], needed: Collection[str] = ()) -> Table:
     """Arrays of an npz file by name, those of `dimensions`; only `needed` ones must be there."""
     try:
         arrays = {name: np.asarray(array, np.float64) for name, array in read_arrays(path).items()}
@@ -384,7 +384,12 @@ def _arrays(path: Path, dimensions: Mapping[str, int], needed: Collection[str] =
     return found
 
 
-def listed(folder: Path) -> list[tuple[str, Path]]:
+def of_sweep_file(folder: Path, key: str) -> Any:
+    """What sweep.json says under a key; None where there is no such file, or it says nothing."""
+    return read_json(folder / SWEEP).get(key) if what_is(folder / SWEEP) else None
+
+
+def listed(folder: Path) -> LabelledRuns:
     """Label and folder of each run of a sweep, or else of each run that lies directly in the folder."""
     if what_is(folder / RUNS):
         return _sweep(folder)
@@ -397,12 +402,12 @@ def listed(folder: Path) -> list[tuple[str, Path]]:
     return runs
 
 
-def finished(folder: Path) -> list[tuple[str, Path]]:
+def finished(folder: Path) -> LabelledRuns:
     """Those of them that are finished; of a sweep, runs may have failed."""
     return [(label, path) for label, path in listed(folder) if what_is(path / SUMMARY)]
 
 
-def _sweep(folder: Path) -> list[tuple[str, Path]]:
+def _sweep(folder: Path) -> LabelledRuns:
     path = folder / RUNS
     try:
         runs = [(row["label"] or "as written", folder / row["folder"]) for row in read_rows(path)]
@@ -434,7 +439,7 @@ def curves_of(folder: Path) -> dict[str, list[str]]:
 
 MAPS = ("estimate", "exact", "law", "answer")
 
-Surfaces = dict[str, np.ndarray]
+Surfaces = Table
 """x_m (P,), y_m (Q,), and those of MAPS that there are, (P, Q) each; answer_at_m (2,)."""
 
 

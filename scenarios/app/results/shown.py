@@ -14,9 +14,8 @@ import numpy as np
 
 from netsim.channel_card import card_lines
 from netsim.errors import BadInput, one_line
-from netsim.safe import what_is
-from scenarios.app.results.folder import read_json, read_summary
-from scenarios.app.results.read import SWEEP, Manifest, Table, checked_table, where
+from scenarios.app.results.folder import read_summary
+from scenarios.app.results.read import SWEEP, Manifest, Table, checked_table, of_sweep_file, where
 from scenarios.app.results.statistics import Quartiles, counted, figure_text, quartiles_of
 from scenarios.app.results.summary_keys import BY_KEY, declaration
 from scenarios.app.results.table import (
@@ -25,8 +24,8 @@ from scenarios.app.results.table import (
     GROUPS,
     INCONCLUSIVE,
     USELESS,
+    ByLabel,
     Line,
-    Runs,
     Summary,
     lines,
     model_verdict,
@@ -231,7 +230,7 @@ def labels_of(runs: Iterable[tuple[str, Summary]]) -> dict[str, list[Summary]]:
     return labels
 
 
-def compared(labels: Mapping[str, Runs]) -> dict[str, list[Line]]:
+def compared(labels: ByLabel) -> dict[str, list[Line]]:
     """The lines of each label; a line at chance, with a useful model, is prevented where another label is found."""
     of = {label: lines(runs) for label, runs in labels.items()}
     found = {one.what for each in of.values() for one in each if one.verdict == FOUND}
@@ -295,7 +294,7 @@ _LINE = "{variant}: {attack} {settings}: {goal} {adapted}, second {second}, as w
 
 def read_adapted(folder: Path) -> tuple[list[dict[str, str]], str]:
     """The row of each variant of a sweep by `HEAD`, and how to read them; nothing where no attacker was tuned."""
-    said = read_json(folder / SWEEP).get("adapted") if what_is(folder / SWEEP) else None
+    said = of_sweep_file(folder, "adapted")
     try:
         return ([{key: str(row[key]) for key in HEAD} for row in said["rows"]], str(said["note"])) if said else ([], "")
     except (KeyError, TypeError) as error:

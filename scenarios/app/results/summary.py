@@ -30,7 +30,7 @@ from scenarios.app.results.attacks import (
     stated_reliability,
     tracking_rows,
 )
-from scenarios.app.results.folder import MANIFEST, PLAN, POINTS, read_json, read_table
+from scenarios.app.results.folder import MANIFEST, PLAN, POINTS, Tables, read_json, read_table
 from scenarios.app.results.read import Table, one, where
 from scenarios.app.results.statistics import row_numbers
 from scenarios.app.results.summary_keys import check_declared, measured
@@ -40,9 +40,7 @@ from scenarios.app.study.study import Study
 
 NO_WORSE_DB = 0.2
 """by which a good map may exceed the law of three numbers by place"""
-Rows = dict[str, Table]
-"""columns by the name of the rows"""
-Part = tuple[str, Rows]
+Part = tuple[str, Tables]
 """NAME in keys, empty for the whole run, and rows"""
 _READ = (
     "curation", "eavesdropper", "estimates", "final", "identities", "leakage", "linking", "links", "list_scores",
@@ -70,7 +68,7 @@ def radio_summary(folder: Path, handover: bool) -> Fields:
     cdf = read_table(folder, "radio_cdf")
     n, hours, indoor = (float(v[0]) for v in (of["all"]["count"], of["all"]["ue_hours"], of["indoor"]["count"]))
     moves = len(read_table(folder, "handovers")["ue"]) if handover else None
-    rows: Rows = {
+    rows: Tables = {
         "ues": read_table(folder, "ues"),
         "moves": one(count=moves, rate=None if moves is None or not n else moves / hours),
         "samples": of["all"] | one(count=int(n), indoor=100.0 * indoor / n if n else np.nan),
@@ -81,7 +79,7 @@ def radio_summary(folder: Path, handover: bool) -> Fields:
     return measured(rows)
 
 
-def _of_rounds(folder: Path, tables: Rows, study: Study) -> Iterator[Part]:
+def _of_rounds(folder: Path, tables: Tables, study: Study) -> Iterator[Part]:
     """What was played, sent, refused, held back and lost."""
     rounds, ues, links, uploads = (tables[name] for name in ("rounds", "ues", "links", "transmissions"))
     updates, metrics, withholding, unicity = (tables[k] for k in ("updates", "metrics", "withholding", "unicity"))
@@ -118,7 +116,7 @@ def _of_rounds(folder: Path, tables: Rows, study: Study) -> Iterator[Part]:
         yield f"{points:g}-{side_m:g}", {"unicity": where(unicity, [k])}
 
 
-def _of_model(tables: Rows, study: Study) -> Iterator[Part]:
+def _of_model(tables: Tables, study: Study) -> Iterator[Part]:
     """The final model, its metrics by round, membership audits, and what noise spent."""
     table, rounds, metrics, spends = (tables[name] for name in ("final", "rounds", "metrics", "spends"))
     final = dict(zip(table["name"].tolist(), table["value"].tolist(), strict=True))
@@ -165,7 +163,7 @@ def good_map(final: Mapping[str, float]) -> bool | None:
     return bool(over_law <= 0 and over_law_by_place <= NO_WORSE_DB)
 
 
-def _of_attacks(folder: Path, tables: Rows, study: Study) -> Iterator[Part]:
+def _of_attacks(folder: Path, tables: Tables, study: Study) -> Iterator[Part]:
     """What every attack reaches for the UEs that the study looks at, and the baselines."""
     settings = study.learned.leakage
     labels = [attack.label for attack in study.learned.attacks]
@@ -214,10 +212,10 @@ def _of_attacks(folder: Path, tables: Rows, study: Study) -> Iterator[Part]:
         }  # fmt: skip
 
 
-def _lists(scores: Table, hit_radius_m: float) -> dict[str, Rows]:
+def _lists(scores: Table, hit_radius_m: float) -> dict[str, Tables]:
     """Scores of the lists of places that each attack makes, and under an empty name those of chance."""
     names = {"participants": ("participants", "covered"), "aside": ("aside", "aside covered")}
-    found: dict[str, Table] = {}
+    found: Tables = {}
     for source, name, residents, *score in zip(*scores.values(), strict=True):
         if name or residents == "participants":
             columns = names[residents] if name else (source, f"{source} covered")
@@ -242,8 +240,8 @@ def with_home(ues: Table) -> np.ndarray:
     return ues["ue"][np.isfinite(ues["home_x_m"])]
 
 
-def _groups(table: Table, column: str) -> dict[str, Table]:
-    """Rows of a table by the value of a column, in order."""
+def _groups(table: Table, column: str) -> Tables:
+    """Tables of a table by the value of a column, in order."""
     rows = dict[str, list[int]]()
     for k, value in enumerate(table[column].tolist()):
         rows.setdefault(value, []).append(k)
@@ -309,7 +307,7 @@ def vain_share(uploads: Table) -> float:
     return (sent - worth) / sent if sent > 0 else float("nan")
 
 
-def upload_rows(uploads: Table) -> dict[str, Table]:
+def upload_rows(uploads: Table) -> Tables:
     """What measures of `transmissions` are taken from, by name; nothing without such rows."""
     if not len(uploads["ue"]):
         return {}
@@ -321,7 +319,7 @@ def upload_rows(uploads: Table) -> dict[str, Table]:
 _LEVELS_PERCENT = (50, 70, 80, 85, 90)
 
 
-def reached_rows(uploads: Table, metrics: Table) -> dict[str, Table]:
+def reached_rows(uploads: Table, metrics: Table) -> Tables:
     """How soon a classifier had some levels of accuracy, by level; nothing where uploads take no time."""
     scored = metrics["name"] == "accuracy_percent"
     if not len(uploads["ue"]) or not scored.any():
@@ -357,9 +355,9 @@ def reached_s(time_s: FloatArray, score: FloatArray, start_s: float, level: floa
     return float(at_s[hit[0]]) if len(hit) else float("nan")
 
 
-def withheld_rows(withholding: Table) -> dict[str, Table]:
+def withheld_rows(withholding: Table) -> Tables:
     """What each rule by itself holds back, by rule, of the rows of `withholding`."""
-    of: dict[str, Table] = {}
+    of: Tables = {}
     for rule, mine in _groups(withholding, "rule").items():
         _, request = np.unique(np.stack([mine["time_s"], mine["ue"]]), axis=1, return_inverse=True)
         silent = np.bincount(request.reshape(-1), weights=mine["after"]) == 0
@@ -367,7 +365,7 @@ def withheld_rows(withholding: Table) -> dict[str, Table]:
     return of
 
 
-def sums_rows(sums: Table) -> dict[str, Table]:
+def sums_rows(sums: Table) -> Tables:
     """Sums that were not opened, and those of one UE, of the rows of `sums`; nothing where nothing is summed."""
     if not len(sums["group"]):
         return {}

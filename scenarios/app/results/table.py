@@ -18,7 +18,7 @@ no meaningful guarantee   epsilon above 20
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite, isnan
 
@@ -103,6 +103,7 @@ def prevents(verdict: str, model: str, found: bool) -> str:
 Summary = Record
 Runs = Sequence[Summary]
 """summaries of a label's runs"""
+ByLabel = Mapping[str, Runs]
 
 
 @dataclass(frozen=True)
