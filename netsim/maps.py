@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -14,12 +14,16 @@ from netsim.errors import BadInput
 from netsim.safe import content, what_is
 from netsim.units import FloatArray, IntArray
 
+if TYPE_CHECKING:
+    from pyproj import Proj
+    from shapely import Geometry
+
 _MAX_FILE_MB = 50
 _MAX_LENGTH = 60  # characters of a value in a message
 _MAX_NEST = 8  # collections inside collections
 _ABSENT = frozenset(("", "nan", "NaN", "None", "null", "NULL", "<NA>", "N/A", "n/a", "-"))
 
-Shapes = npt.NDArray[Any]
+Shapes = npt.NDArray[np.object_]
 """Shapely geometries."""
 
 
@@ -31,7 +35,7 @@ class Features:
     """
 
     file: str
-    tags: list[dict[str, Any]]
+    tags: list[dict[str, object]]
     shape: Shapes
     crs: str | None
 
@@ -67,7 +71,7 @@ def read_features(file: str) -> Features:
     features = data.get("features") if isinstance(data, dict) else None
     if not isinstance(features, list):
         raise BadInput(f"{file}: features: {short(features)} is not a list; give a GeoJSON FeatureCollection")
-    tags: list[dict[str, Any]] = []
+    tags: list[dict[str, object]] = []
     shape = np.empty(len(features), dtype=object)
     for i, feature in enumerate(features):
         try:
@@ -82,7 +86,7 @@ def _nothing(_: str) -> None:
     """The value of NaN and Infinity, which are no JSON."""
 
 
-def _tags(feature: Any) -> dict[str, Any]:
+def _tags(feature: object) -> dict[str, object]:
     """Properties of a feature, with its OpenStreetMap tags. Raises ValueError."""
     if not isinstance(feature, dict) or feature.get("type") != "Feature":
         raise ValueError(f"{short(feature)} is not a Feature")
@@ -93,7 +97,7 @@ def _tags(feature: Any) -> dict[str, Any]:
     return {**tags, **properties} if isinstance(tags, dict) else properties
 
 
-def _shape(geometry: Any) -> Any:
+def _shape(geometry: object) -> Geometry | None:
     """The shape of a geometry; None without one. Raises ValueError."""
     import shapely
 
@@ -106,14 +110,12 @@ def _shape(geometry: Any) -> Any:
         raise ValueError(f"geometry: {short(geometry)}: {reason[:_MAX_LENGTH]}") from None
 
 
-def _stated(file: str, crs: Any) -> str | None:
+def _stated(file: str, crs: object) -> str | None:
     """The coordinate system that the member `crs` names."""
     if crs is None:
         return None
-    try:
-        name = crs["properties"]["name"]
-    except (TypeError, KeyError):
-        name = crs
+    properties = crs.get("properties", crs) if isinstance(crs, dict) else crs
+    name = properties.get("name", crs) if isinstance(properties, dict) else crs
     known = known_crs(name) if isinstance(name, str) else None
     if known is None:
         raise BadInput(
@@ -122,7 +124,7 @@ def _stated(file: str, crs: Any) -> str | None:
     return known
 
 
-def short(value: Any) -> str:
+def short(value: object) -> str:
     """A value of a file in a message, at most 60 characters."""
     try:
         text = json.dumps(value)
@@ -131,7 +133,7 @@ def short(value: Any) -> str:
     return text if len(text) <= _MAX_LENGTH else text[: _MAX_LENGTH - 3] + "..."
 
 
-def absent(value: Any) -> bool:
+def absent(value: object) -> bool:
     """Whether a property has no value: null, or a text that tools write for it."""
     return value is None or (isinstance(value, str) and value.strip() in _ABSENT)
 
@@ -263,7 +265,7 @@ def on_globe(position_m: FloatArray, origin_deg: tuple[float, float]) -> FloatAr
     return np.where(reached[:, None], degrees, np.nan)
 
 
-def _plane(origin_deg: tuple[float, float]) -> Any:
+def _plane(origin_deg: tuple[float, float]) -> Proj:
     from pyproj import Proj
 
     lat_0, lon_0 = origin_deg

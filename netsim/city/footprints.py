@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, Strict, field_validator
@@ -183,7 +183,7 @@ def _read_city(part: Footprints, version: tuple[int, int]) -> FileCity:
     return FileCity(Buildings(footprint, height_m[polygon]), area, origin_deg, skipped, notes)
 
 
-def _is_building(tags: Mapping[str, Any]) -> bool:
+def _is_building(tags: Mapping[str, object]) -> bool:
     """Whether the tags mark a building or a part of a building."""
     values = (tags.get("building"), tags.get("building:part"))
     return any(not absent(value) and value not in ("no", False) for value in values)
@@ -214,7 +214,7 @@ def _heights(part: Footprints, features: Features, feature: IntArray) -> tuple[F
     names = dict.fromkeys((part.height_property, "height", "building:height"))
     height_m = np.full(len(feature), np.nan)
     by_levels = 0
-    unread: dict[int, tuple[str, Any]] = {}
+    unread: dict[int, tuple[str, object]] = {}
     for k, i in enumerate(feature.tolist()):
         tags = features.tags[i]
         for name in names:
@@ -263,13 +263,13 @@ def metres(text: str) -> float | None:
     return None
 
 
-def _levels(tags: Mapping[str, Any]) -> float:
+def _levels(tags: Mapping[str, object]) -> float:
     """The number of storeys above 0 that the tags give; NaN for none."""
     for name in _LEVELS:
-        value: Any = tags.get(name)
+        value = tags.get(name)
         if isinstance(value, str) and len(value) <= _MAX_LENGTH and re.fullmatch(_NUMBER, value.strip()):
             value = float(value.replace(",", "."))
-        if type(value) in (int, float) and 0 < value <= _HIGHEST_M / STOREY_M:
+        if isinstance(value, int | float) and value is not True and 0 < value <= _HIGHEST_M / STOREY_M:
             return float(value)
     return np.nan
 

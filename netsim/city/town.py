@@ -7,7 +7,7 @@ vertices.
 from collections.abc import Callable
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -22,6 +22,9 @@ from netsim.streets.assembly import StreetLines, assemble
 from netsim.streets.graph import CLASSES, Paths, StreetGraph
 from netsim.ues import STOREY_M
 from netsim.units import BoolArray, FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from shapely import Geometry, Polygon
 
 _WIDTHS_M = {"primary": 22.0, "secondary": 18.0, "residential": 14.0, "pedestrian": 10.0, "path": 4.0}
 WIDTH_M = np.array([_WIDTHS_M.get(name, np.nan) for name in CLASSES])
@@ -108,7 +111,7 @@ class Roads(Columns):
     street_class: IntArray
 
     @classmethod
-    def of(cls, line: Shapes | list[Any], street_class: int) -> "Roads":
+    def of(cls, line: Shapes | list["Geometry"], street_class: int) -> "Roads":
         """Streets of one class."""
         return cls(np.array(line, dtype=object), np.full(len(line), street_class))
 
@@ -119,8 +122,8 @@ class TownPlan:
 
     roads: Roads
     blocks: Shapes
-    river: Any
-    park: Any
+    river: "Polygon"
+    park: "Polygon | None"
 
 
 @frozen
@@ -156,7 +159,8 @@ def planned(area: Area, rng: Rng) -> TownPlan:
         kept |= shapely.dwithin(park, middle, _EXTENSION_M)  # also the streets around it
         roads.street_class[shapely.contains_properly(shapely.buffer(park, -_EXTENSION_M), middle)] = _PATH
     roads = Roads.join([_bridged(roads.select(kept), river, axis), Roads.of(banks, _RESIDENTIAL)])
-    return TownPlan(*_with_side_streets(roads, [river, park], area, rng), river, park)
+    closed = [river] if park is None else [river, park]
+    return TownPlan(*_with_side_streets(roads, closed, area, rng), river, park)
 
 
 def _nodes(area: Area, rng: Rng) -> FloatArray:
@@ -180,7 +184,7 @@ def _grid(node_m: FloatArray) -> tuple[Roads, BoolArray]:
     i, j = np.indices((nx, ny))
     east_m = np.stack([node_m[:-1], node_m[1:]], axis=2).reshape(-1, 2, 2)
     north_m = np.stack([node_m[:, :-1], node_m[:, 1:]], axis=2).reshape(-1, 2, 2)
-    line = np.concatenate([j[:-1].ravel(), i[:, :-1].ravel()])  # of the grid
+    line = np.concatenate([j[1:].ravel(), i[:, 1:].ravel()])  # of the grid
     last = np.repeat([ny - 1, nx - 1], [len(east_m), len(north_m)])
     edge = (line == 0) | (line == last)
     main = (line % _MAIN_EVERY == _MAIN_EVERY // 2) & ~edge
@@ -190,7 +194,7 @@ def _grid(node_m: FloatArray) -> tuple[Roads, BoolArray]:
     return Roads(shapely.linestrings(np.concatenate([east_m, north_m])), street_class), main | edge
 
 
-def _river(area: Area, rng: Rng) -> tuple[Any, Shapes, Any]:
+def _river(area: Area, rng: Rng) -> tuple["Polygon", Shapes, "Geometry"]:
     """Polygon, banks and axis of the river, from west to east or from south to north."""
     import shapely
 
@@ -207,7 +211,7 @@ def _river(area: Area, rng: Rng) -> tuple[Any, Shapes, Any]:
     return river, shapely.get_parts(banks), axis
 
 
-def _park(node_m: FloatArray, river: Any, rng: Rng) -> Any:
+def _park(node_m: FloatArray, river: "Polygon", rng: Rng) -> "Polygon | None":
     """A park of 2 x 2 cells of the grid, off the river and off main streets if possible; None where none fits."""
     import shapely
 
@@ -224,7 +228,7 @@ def _park(node_m: FloatArray, river: Any, rng: Rng) -> Any:
     return shape[best] if np.isfinite(cost[best]) else None
 
 
-def _bridged(roads: Roads, river: Any, axis: Any) -> Roads:
+def _bridged(roads: Roads, river: "Polygon", axis: "Geometry") -> Roads:
     """Streets cut at the banks of the river, but for bridges at equal distances.
 
     A bridge is part of a street from bank to bank, of a main street where there is one, else a new street.
@@ -253,7 +257,7 @@ def _bridged(roads: Roads, river: Any, axis: Any) -> Roads:
     return Roads.join([Roads(kept[real], roads.street_class[of[real]]), Roads.of(new, _RESIDENTIAL)])
 
 
-def _bridge(axis: Any, share: float, river: Any) -> Any:
+def _bridge(axis: "Geometry", share: float, river: "Polygon") -> "Geometry":
     """A line across the river at a share of its length."""
     import shapely
 
@@ -265,7 +269,7 @@ def _bridge(axis: Any, share: float, river: Any) -> Any:
     return part[np.argmin(shapely.distance(part, shapely.points(at_m)))]  # in a bend the line may cross twice
 
 
-def _with_side_streets(roads: Roads, closed: list[Any], area: Area, rng: Rng) -> tuple[Roads, Shapes]:
+def _with_side_streets(roads: Roads, closed: "list[Polygon]", area: Area, rng: Rng) -> tuple[Roads, Shapes]:
     """Noded streets, large blocks split by side streets, and the blocks without `closed` areas."""
     import shapely
 
@@ -280,7 +284,7 @@ def _with_side_streets(roads: Roads, closed: list[Any], area: Area, rng: Rng) ->
     return _noded(Roads.join([roads, side_streets])), blocks
 
 
-def _faces(line: Shapes, closed: list[Any]) -> Shapes:
+def _faces(line: Shapes, closed: "list[Polygon]") -> Shapes:
     """Areas between the streets, in the order of their places, without those in a closed area."""
     import shapely
 
@@ -316,13 +320,12 @@ def _split(
     base k + 1, ...
     """
     number = np.arange(len(shape)) + 1
-    done: list[Any] = []
+    done = [shape[:0]]
     cuts: list[tuple[Shapes, FloatArray]] = []
     for level in range(_LEVELS):
         split = large(shape, number)
-        done.extend(shape[~split])
-        shape = shape[split]
-        number = number[split]
+        done.append(shape[~split])
+        shape, number = shape[split], number[split]
         if not len(shape):
             break
         unit = rng.uniform(what, number, item=level)
@@ -330,7 +333,7 @@ def _split(
         shape, parent = _halves(shape, unit)
         rank = np.arange(len(shape)) - np.searchsorted(parent, parent)
         number = (number[parent] * base + np.minimum(rank, base - 1)) % 2**61
-    return np.array(done, dtype=object), cuts
+    return np.concatenate(done), cuts
 
 
 def _sides_m(shape: Shapes) -> tuple[FloatArray, FloatArray]:
@@ -345,14 +348,12 @@ def _sides_m(shape: Shapes) -> tuple[FloatArray, FloatArray]:
 def _across(shape: Shapes, unit: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Lines (n, 2, 2) across the longer sides of shapes, and vectors (n, 2) along these; longer than the shapes."""
     corner_m, length_m = _sides_m(shape)
-    side_m = np.diff(corner_m[:, :3], axis=1)
-    each = np.arange(len(shape))
     longer = length_m.argmax(axis=1)
-    long_m = side_m[each, longer]
-    start_m = corner_m[each, longer]
-    other_m = side_m[each, 1 - longer] * (1 - 2 * longer)[:, None]
+    a_m, b_m = (corner_m[np.arange(len(shape)), longer + k] for k in range(2))
+    long_m = b_m - a_m
+    other_m = np.where(longer[:, None], corner_m[:, 0] - corner_m[:, 1], corner_m[:, 2] - corner_m[:, 1])
     way = long_m / np.linalg.norm(long_m, axis=1, keepdims=True)
-    at_m = start_m + between(_CUT, unit)[:, None] * long_m + other_m / 2
+    at_m = a_m + between(_CUT, unit)[:, None] * long_m + other_m / 2
     reach_m = 2 * length_m.max(axis=1)[:, None] + 10.0
     along_m = reach_m * np.stack([-way[:, 1], way[:, 0]], axis=1)
     return np.stack([at_m - along_m, at_m + along_m], axis=1), reach_m * way
@@ -363,11 +364,9 @@ def _halves(shape: Shapes, unit: FloatArray) -> tuple[Shapes, IntArray]:
     import shapely
 
     line_m, way_m = _across(shape, unit)
-    sides = []
-    for beyond_m in (-way_m[:, None], way_m[:, None]):
-        ring = np.concatenate([line_m, line_m[:, ::-1] + beyond_m], axis=1)
-        sides.append(shapely.intersection(shape, shapely.polygons(ring)))
-    part, of = shapely.get_parts(np.stack(sides, axis=1).ravel(), return_index=True)
+    beyond_m = line_m[:, ::-1] + np.stack([-way_m, way_m])[:, :, None]  # (2, n, 2, 2)
+    side = shapely.polygons(np.concatenate([np.broadcast_to(line_m, beyond_m.shape), beyond_m], axis=2))
+    part, of = shapely.get_parts(shapely.intersection(shape, side).T.ravel(), return_index=True)
     solid = (shapely.get_type_id(part) == shapely.GeometryType.POLYGON) & (shapely.area(part) > 1.0)
     return part[solid], np.asarray(of[solid] // 2)
 
@@ -393,16 +392,14 @@ def _buildings(plan: TownPlan, area: Area, rng: Rng) -> Buildings:
         return np.asarray(shapely.area(shape) > _LOT_M2 * between(_LOT_SPREAD, rng.uniform("size", number)))
 
     lot, _ = _split(_open_ground(plan), large, "lot", 8, rng)
-    which = np.arange(len(lot))
-    unit = rng.uniform("building", which, (2,))
+    unit = rng.uniform("building", np.arange(len(lot)), (2,))
     inner = shapely.buffer(lot, -between(_INSET_M, unit[:, 1]), join_style="mitre")
     part, of = shapely.get_parts(inner, return_index=True)
     order = np.lexsort((-shapely.area(part), of))
     which, first = np.unique(of[order], return_index=True)
-    shape = part[order][first]  # the largest part of each lot
+    shape = part[order[first]]  # the largest part of each lot
     stands = (unit[which, 0] < _BUILT) & (shapely.area(shape) >= _MIN_AREA_M2)
-    shape = shape[stands]
-    which = which[stands]
+    shape, which = shape[stands], which[stands]
     away_m = np.linalg.norm(shapely.get_coordinates(shapely.centroid(shape)) - area.centre_m, axis=1)
     mean = _FLOORS_CENTRE - _FLOORS_FALL * away_m / (float(area.side_m.min()) / 2)
     floors = np.clip(np.round(mean + _FLOORS_STD * rng.normal("floors", which)), 1, _MAX_FLOORS)

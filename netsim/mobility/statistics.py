@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from math import log2
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -209,7 +208,7 @@ def filled(series: IntArray, fill_h: float) -> IntArray:
 
 
 def trace_series(
-    path: str | Path, cell_m: float, fill_h: float, columns: Mapping[str, str] | None = None, **settings: Any
+    path: str | Path, cell_m: float, fill_h: float, columns: Mapping[str, str] | None = None, **settings: object
 ) -> Iterator[Series]:
     """The series of every user of a trace: the last row of each hour of the wall clock.
 

@@ -6,7 +6,6 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -92,7 +91,7 @@ class Street:
     layer: int
 
 
-def street_of(tags: Mapping[str, Any]) -> Street | str:
+def street_of(tags: Mapping[str, object]) -> Street | str:
     """The street that the tags describe, or why it is left out.
 
     Values may be lists, of which the first that is known counts, as in exports of simplified networks; also as text.
@@ -161,7 +160,7 @@ def _layer(words: Mapping[str, Words]) -> int:
     return -1 if _first(words["tunnel"]) in ("yes", "true", "culvert") else 0
 
 
-def _words(value: Any) -> Words:
+def _words(value: object) -> Words:
     """The values of a tag in lower case: of a list, or of one text that may hold several.
 
     A text has them with semicolons, or as tools print a list: ['30', '50'] or (2:30,50).

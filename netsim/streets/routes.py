@@ -216,7 +216,8 @@ def _ways_s(trees: _Trees, point: Access, leaving: bool) -> FloatArray:
     behind_m = trees.graph.length_m[point.street] - along_m
     way_m = np.column_stack([behind_m, along_m] if leaving else [along_m, behind_m])
     with np.errstate(divide="ignore", invalid="ignore"):  # 0 / 0: at a node, whatever the direction of the street
-        return np.nan_to_num(way_m / trees.speed_m_s[point.street], nan=0.0, posinf=np.inf)
+        time_s = way_m / trees.speed_m_s[point.street]
+    return np.where(way_m == 0, 0.0, time_s)
 
 
 def _direct_s(trees: _Trees, origin: Access, destination: Access) -> FloatArray:

@@ -7,7 +7,6 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -24,13 +23,13 @@ FAR_SIGMAS = 4.0  # deviations from the mean of a cell, beyond which it is worth
 OUTLIERS_KEY = "world.ues.mobility.outlier_sigmas"
 FEWEST_ROUNDS = 6
 _ROUNDS = {
-    "1s": 1.0, "10s": 10.0, "30s": 30.0, "1min": 60.0, "5min": 300.0, "10min": 600.0, "30min": 1800.0, "1h": 3600.0,
-    "3h": 10_800.0, "6h": 21_600.0,
+    "1s": 1, "10s": 10, "30s": 30, "1min": 60, "5min": 300, "10min": 600, "30min": 1800, "1h": 3600, "3h": 10_800,
+    "6h": 21_600,
 }  # fmt: skip
 _Facts = Iterator[tuple[str, str]]
 
 
-def inspect_trace(path: str | Path, columns: Mapping[str, str] | None = None, **settings: Any) -> str:
+def inspect_trace(path: str | Path, columns: Mapping[str, str] | None = None, **settings: object) -> str:
     """A plain-text summary of under 40 lines; settings : of a `TraceFile`. Raises `BadInput` with one line."""
     file = trace_file(path, columns, **settings)
     table = file.table()
@@ -129,8 +128,7 @@ def _span(view: TraceView) -> _Facts:
 
 
 def _users(view: TraceView) -> _Facts:
-    n_rows = np.bincount(view.moves.user)
-    n_rows = n_rows[n_rows > 0]
+    _, n_rows = np.unique(view.moves.user, return_counts=True)
     yield "users", f"{len(n_rows):,}; rows per user: {_spread(n_rows)}"
     steps = steps_of(view.moves)
     for doubt in doubts(view.table.coordinates, view.table.fixes.place, view.moves, steps):
@@ -201,17 +199,16 @@ def _round(view: TraceView) -> str:
     walker, gap_s = view.gaps
     fixes_s = 2.0 * float(np.median(_medians(walker, gap_s))) if len(gap_s) else 0.0
     longer = [name for name, length_s in _ROUNDS.items() if length_s >= fixes_s]
-    suits = [name for name in longer if _ROUNDS[name] <= span_s / FEWEST_ROUNDS]
     if span_s > 2 * DAY_S or not longer:
         return "24h"
-    return suits[-1] if suits else longer[0]
+    return [name for name in longer if name == longer[0] or _ROUNDS[name] <= span_s / FEWEST_ROUNDS][-1]
 
 
 def _medians(group: IntArray, value: FloatArray) -> FloatArray:
     """The median of each group."""
-    order = np.lexsort((value, group))
-    pieces = np.split(value[order], np.flatnonzero(np.diff(group[order])) + 1)
-    return np.array([np.median(piece) for piece in pieces])
+    from scipy.ndimage import median
+
+    return np.asarray(median(value, group, np.unique(group)))
 
 
 def _spread(value: FloatArray | IntArray) -> str:

@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
-from typing import Any, Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,7 @@ from netsim.units import BoolArray, FloatArray, IntArray
 
 Users = Literal["auto", "all", "id", "day", "chain", "segments", "rows"]
 Index = npt.NDArray[np.integer]
+Scalar = TypeVar("Scalar", bound=np.generic)
 MOST_ROWS = 10**8
 CHAIN_M = 1609.344  # a mile
 BACKGROUND = "background"
@@ -48,7 +49,7 @@ class Moves(Columns):
         in_order |= (user[1:] == user[:-1]) & (time_s[1:] >= time_s[:-1])
         return None if in_order.all() else np.asarray(np.lexsort((time_s, user)))
 
-    def sorted(self, column: Any) -> Any:
+    def sorted(self, column: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
         """A column (n, ...) by user and time."""
         return column if self.order is None else column[self.order]
 

@@ -20,7 +20,7 @@ from datetime import UTC, datetime, tzinfo
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, cast
+from typing import Annotated, Literal, Self, cast
 
 import numpy as np
 from pydantic import AfterValidator, Field, ValidationError, model_validator
@@ -36,7 +36,7 @@ from netsim.traces.moves import Moves, UserNaming, Users, doubts, name_users, oc
 from netsim.traces.source import Source, files_in
 from netsim.traces.table import AUTO, GLOBE, Box, FixBuilder, Plane, TraceTable, check_crs, outline
 from netsim.traces.trace import LocalTime, Trace, named_zone
-from netsim.traces.values import epoch_s, shown
+from netsim.traces.values import Codes, epoch_s, shown
 from netsim.units import BoolArray, FloatArray
 
 
@@ -88,16 +88,16 @@ class TraceFile(Part):
         return fixes.table(kind)
 
 
-def trace_file(path: str | Path, columns: Mapping[str, str] | None = None, **settings: Any) -> TraceFile:
+def trace_file(path: str | Path, columns: Mapping[str, str] | None = None, **settings: object) -> TraceFile:
     """A file and how it is read, as a user names them. Raises `BadInput` with one line."""
     try:
-        return TraceFile(trace=str(path), columns=dict(columns or {}), **settings)
+        return TraceFile.model_validate({"trace": str(path), "columns": dict(columns or {}), **settings})
     except ValidationError as error:
         wrong = error.errors()[0]
         raise BadInput(f"{path}: {wrong['loc'][0]}: {wrong['msg'].removeprefix('Value error, ')}") from None
 
 
-def read_table(path: str | Path, columns: Mapping[str, str] | None = None, **settings: Any) -> TraceTable:
+def read_table(path: str | Path, columns: Mapping[str, str] | None = None, **settings: object) -> TraceTable:
     """The checked fixes of a file or folder; settings : of a `TraceFile`."""
     return trace_file(path, columns, **settings).table()
 
@@ -211,19 +211,14 @@ class TraceSetting(TraceFile):
         if not np.array_equal(user, moves.user):
             moves = replace(moves, user=user)
         cells, cell = ((), None) if fixes.cell is None else occurring(table.cells, fixes.cell)
-        columns = (user, moves.time_s, moves.xy_m, cell, fixes.rsrp_dbm)
-        user, time_s, position_m, cell, rsrp_dbm = (None if of is None else moves.sorted(of) for of in columns)
-        for array in (user, time_s, position_m, cell, rsrp_dbm):
-            if array is not None:
-                array.setflags(write=False)
-        return Trace(
+        trace = Trace(
             users=names,
             cells=cells,
-            user=user,
-            time_s=time_s,
-            position_m=position_m,
-            cell=cell,
-            rsrp_dbm=rsrp_dbm,
+            user=moves.sorted(user),
+            time_s=moves.sorted(moves.time_s),
+            position_m=moves.sorted(moves.xy_m),
+            cell=None if cell is None else moves.sorted(cell),
+            rsrp_dbm=None if fixes.rsrp_dbm is None else moves.sorted(fixes.rsrp_dbm),
             area=Area.around(moves.xy_m if border is None else border.xy_m),
             origin_deg=plane.origin_deg,
             local=local,
@@ -232,6 +227,10 @@ class TraceSetting(TraceFile):
             doubts=doubtful,
             ends_s=None if border is None else self._edge("until") - local.midnight_s,
         )
+        for column in vars(trace).values():
+            if isinstance(column, np.ndarray):
+                column.setflags(write=False)
+        return trace
 
     def _edge(self, name: str) -> float:
         """The epoch time of `since` or `until`; infinite where it is not set."""
@@ -310,9 +309,9 @@ class TraceSetting(TraceFile):
         return regular, [f"resampled: {len(regular.user):,} rows, every {every_s:g} s of {n_trips:,} trips"]
 
 
-def read_trace(path: str | Path, round_s: float = DAY_S, **settings: Any) -> Trace:
+def read_trace(path: str | Path, round_s: float = DAY_S, **settings: object) -> Trace:
     """The trace of a file or folder; settings : of a `TraceSetting`."""
-    return TraceSetting(trace=str(path), **settings).read(round_s)
+    return TraceSetting.model_validate({"trace": str(path), **settings}).read(round_s)
 
 
 def repeated(table: TraceTable) -> BoolArray:
@@ -337,7 +336,7 @@ def busiest_cells(table: TraceTable) -> list[tuple[int, int]]:
     return [(int(c), int(n_rows[c])) for c in np.argsort(-n_rows, kind="stable") if n_rows[c]]
 
 
-def outlying(xy_m: FloatArray, cell: Any, sigmas: float) -> BoolArray:
+def outlying(xy_m: FloatArray, cell: Codes | None, sigmas: float) -> BoolArray:
     """|z| > sigmas in x or y, with the mean and standard deviation of the rows of each cell; None: of all."""
     out = np.zeros(len(xy_m), dtype=np.bool_)
     group = np.zeros(len(xy_m), np.int32) if cell is None else cell

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from io import StringIO
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import BinaryIO, NoReturn, cast
 from xml.parsers import expat
@@ -244,11 +244,10 @@ def read_sheets(path: str) -> Iterator[Sheet]:
         example = "time_s,user,lat,lon".replace(",", " TAB " if delimiter == "\t" else delimiter)
         problem = f"line {line} ({shown(delimiter.join(header))}) is a row, and the file has no header"
         raise BadInput(f"{path}: {problem}; put one above it, such as {example}")
-    empty = True
+    sheet = None
     for sheet in _sheets(path, tuple(name.strip() for name in header), rows, delimiter):
-        empty = False
         yield sheet
-    if empty:
+    if sheet is None:
         raise BadInput(f"{path}: has a header but no rows; give a file with at least one row")
 
 
@@ -259,18 +258,30 @@ def read_fields(
 
     delimiter : None for blanks. Raises `BadInput` with one line.
     """
-    split = ((line, text.split(delimiter)) for line, text in enumerate(source.lines(), 1) if text.strip())
     width = 1 + max(field.at for field in fields)
-    rows = _first_cells(source, ((line, cells) for line, cells in split if line > skip), width)
-    pieces = [[np.zeros(0)] for _ in range(1 + len(fields))]
-    for sheet in _sheets(source.path, ("",) * width, rows, ","):
-        pieces[0].append(np.array(sheet.line))
-        for field, column in zip(fields, pieces[1:], strict=True):
-            try:
-                column.append(bounded(sheet.columns[field.at], field.low, field.high, field.required))
-            except Refused as refusal:
-                sheet.refuse(refusal.row, field.name, str(refusal))
-    return tuple(np.concatenate(column) for column in pieces)
+    pieces = [tuple(np.zeros(0) for _ in range(1 + len(fields)))]
+    for sheet in _sheets(source.path, ("",) * width, _first_cells(source, width, skip, delimiter), ","):
+        pieces.append((np.array(sheet.line), *(_numbers(sheet, field) for field in fields)))
+    return tuple(map(np.concatenate, zip(*pieces, strict=True)))
+
+
+def _first_cells(source: Source, width: int, skip: int, delimiter: str | None) -> Rows:
+    """The first cells of all rows below `skip` lines."""
+    for line, text in enumerate(source.lines(), 1):
+        cells = text.split(delimiter)
+        if line <= skip or not text.strip():
+            continue
+        if len(cells) < width:
+            problem = f"{len(cells)} fields, but {source.wanted} has {width} or more"
+            source.refuse(line, f"{problem}; correct or remove the line (is it cut short?)")
+        yield line, cells[:width]
+
+
+def _numbers(sheet: Sheet, field: Field) -> FloatArray:
+    try:
+        return bounded(sheet.columns[field.at], field.low, field.high, field.required)
+    except Refused as refusal:
+        sheet.refuse(refusal.row, field.name, str(refusal))
 
 
 def read_rows(source: Source, example: str) -> tuple[str, Rows]:
@@ -279,8 +290,8 @@ def read_rows(source: Source, example: str) -> tuple[str, Rows]:
     example : of a header, for messages. Above it there may be ``sep=;``, as spreadsheets write it, and comments; a
     comment right above rows is the header.
     """
-    lines, delimiter, comment = source.lines(), "", ""
-    at, first = 0, ""
+    lines, at = source.lines(), 0
+    delimiter = comment = first = ""
     for line in lines:
         at += 1
         if found := _SEPARATOR.fullmatch(line):
@@ -316,31 +327,14 @@ def _records(path: str, lines: Iterable[str], above: int, delimiter: str) -> Row
         raise BadInput(f"{path}: line {above + reader.line_num}: not CSV ({error}); correct the quoting") from error
 
 
-def _first_cells(source: Source, rows: Iterable[tuple[int, list[str]]], width: int) -> Rows:
-    """The first cells of all rows."""
-    for line, cells in rows:
-        if len(cells) < width:
-            problem = f"{len(cells)} fields, but {source.wanted} has {width} or more"
-            source.refuse(line, f"{problem}; correct or remove the line (is it cut short?)")
-        yield line, cells[:width]
-
-
 def _sheets(path: str, header: tuple[str, ...], rows: Rows, delimiter: str) -> Iterator[Sheet]:
     """The rows in pieces, if all are as wide as the header."""
-    line, flat, width = list[int](), list[str](), len(header)
-    for at, cells in rows:
-        if len(cells) != width:
-            why = "is the file cut short?" if len(cells) < width else "does it end with a delimiter, or hold one?"
-            problem = f"{len(cells)} fields, but the header has {width}; correct or remove the line ({why})"
-            raise BadInput(f"{path}: line {at}: {problem}")
-        line.append(at)
-        flat += cells
-        if len(line) == _ROWS:
-            yield Sheet(path, header, _columns(flat, width), line, delimiter)
-            line, flat = [], []
-    if line:
-        yield Sheet(path, header, _columns(flat, width), line, delimiter)
-
-
-def _columns(flat: list[str], width: int) -> tuple[list[str], ...]:
-    return tuple(flat[at::width] for at in range(width))
+    width = len(header)
+    while some := list(islice(rows, _ROWS)):
+        for at, cells in some:
+            if len(cells) != width:
+                why = "is the file cut short?" if len(cells) < width else "does it end with a delimiter, or hold one?"
+                problem = f"{len(cells)} fields, but the header has {width}; correct or remove the line ({why})"
+                raise BadInput(f"{path}: line {at}: {problem}")
+        columns = tuple(map(list, zip(*(cells for _, cells in some), strict=True)))
+        yield Sheet(path, header, columns, [at for at, _ in some], delimiter)

@@ -16,7 +16,6 @@ from datetime import tzinfo
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
 from netsim.columns import Columns, frozen
 from netsim.errors import BadInput
@@ -25,6 +24,7 @@ from netsim.traces.values import (
     LATEST_EPOCH_S,
     RELATIVE_BELOW_S,
     Codes,
+    Column,
     NameCodes,
     Refused,
     Times,
@@ -129,7 +129,6 @@ BOUNDS = {**PLACES, "time_s": (0.0, LATEST_EPOCH_S)}
 _NO_CELL = ("-1", "2147483647")  # what Android has for a number that is unavailable
 _MANY = 10  # rows that run backwards, from which on the whole file does
 _CODES = ("line", "track", "user", "cell")
-Column = npt.NDArray[np.int32] | npt.NDArray[np.int64] | FloatArray
 
 
 @frozen

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime, tzinfo
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,7 @@ import numpy.typing as npt
 from netsim.units import BoolArray, FloatArray, IntArray
 
 Codes = npt.NDArray[np.int32]
+Column = npt.NDArray[Any]
 MISSING = frozenset(("", "nan", "none", "null", "na", "n/a", "#n/a", "<na>", "-", "--", "\\n"))
 _WHOLE = re.compile(r"(-?\d+)\.0+")  # a number of a name, as tables with gaps write it
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
@@ -108,7 +110,7 @@ class NameCodes:
 
 
 def renumbered(
-    names: Sequence[str], code: IntArray | Codes, given: Sequence[bool] | BoolArray
+    names: Sequence[str], code: Column, given: Sequence[bool] | BoolArray
 ) -> tuple[tuple[str, ...], IntArray]:
     """The names that are given, in the old order, and each row's code among them (n,), -1 for the others."""
     place = np.where(given, np.cumsum(given) - 1, -1)
@@ -197,7 +199,7 @@ class Times:
         self._n_rows += len(text)
         return time_s
 
-    def settled(self, time_s: FloatArray, user: IntArray | Codes) -> FloatArray:
+    def settled(self, time_s: FloatArray, user: Column) -> FloatArray:
         """All times (n,) that were read, of `user` (n,); those of day that came twice are settled as `passes` does."""
         if not self._later_s:
             return time_s
@@ -240,7 +242,7 @@ def epoch_s(text: str, zone: tzinfo | None = None) -> float:
     return _within(number(text) / _PER_S[unit], text) if unit else _moment_s(text, zone)[0]
 
 
-def passes(time_s: FloatArray, user: IntArray | Codes, later_s: Mapping[int, float]) -> tuple[FloatArray, int]:
+def passes(time_s: FloatArray, user: Column, later_s: Mapping[int, float]) -> tuple[FloatArray, int]:
     """Times of day that came twice, as clocks went back: which rows are of the second pass.
 
     time_s (n,), user (n,) : rows in the order of the file, those that came twice at the former; later_s : row -> how

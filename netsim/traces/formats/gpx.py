@@ -12,7 +12,7 @@ from netsim.traces.formats.base import TraceFormat
 from netsim.traces.source import XmlFile, files_in, relative, stem
 from netsim.traces.table import PLACES, FixBuilder, TrackPoints
 from netsim.traces.values import Refused, Times, bounded, one_line, shown
-from netsim.units import FloatArray, IntArray
+from netsim.units import IntArray
 
 _OVERLAP = 0.1  # of the shorter of two tracks, which one phone's may overlap by
 
@@ -57,9 +57,8 @@ class Gpx(TraceFormat):
                     only = named.pop() if len(named) == 1 else stem(file)
                     decisions += _add(fixes, file, only, tracks, "tracks")
             decisions += _add(fixes, str(folder), folder.name, whole, "files")
-        if decisions:
-            more = f", and {len(decisions) - 1} more such" if len(decisions) > 1 else ""
-            fixes.notes.append(f"{decisions[0]}{more}")
+        more = f", and {len(decisions) - 1} more such" if len(decisions) > 1 else ""
+        fixes.notes += [f"{decision}{more}" for decision in decisions[:1]]
 
 
 class _GpxFile(XmlFile):
@@ -101,24 +100,19 @@ def _read(path: str, fixes: FixBuilder) -> tuple[list[str], IntArray, TrackPoint
     lines, track, segment = np.array(file.places, dtype=np.int64).reshape(-1, 3).T
     timed = np.array([bool(text) for text in file.time], dtype=np.bool_)
     fixes.left_out["time_missing"] += int((~timed).sum())
-    lat_deg = _checked(file, lines, "lat", file.lat)[timed]
-    lon_deg = _checked(file, lines, "lon", file.lon)[timed]
-    lines, track, segment = lines[timed], track[timed], segment[timed]
-    time_s = np.zeros(0)
+    row, what, time_s = np.arange(len(lines)), "", np.zeros(0)
     try:
+        what = "trkpt, lat"
+        lat_deg = bounded(file.lat, *PLACES["lat"])
+        what = "trkpt, lon"
+        lon_deg = bounded(file.lon, *PLACES["lon"])
+        row, what = row[timed], "time"
         if timed.any():
-            time_s = times.settled(times.read([text for text in file.time if text], 1), segment)
+            time_s = times.settled(times.read([text for text in file.time if text], 1), segment[timed])
     except Refused as refusal:
-        file.source.refuse(lines[refusal.row], f"time: {refusal}")
+        file.source.refuse(lines[row[refusal.row]], f"{what}: {refusal}")
     fixes.notes += [note for note in times.notes if note not in fixes.notes]
-    return file.names, track, TrackPoints(lines, time_s, lat_deg, lon_deg, segment)
-
-
-def _checked(file: _GpxFile, line: IntArray, name: str, text: list[str]) -> FloatArray:
-    try:
-        return bounded(text, *PLACES[name])
-    except Refused as refusal:
-        file.source.refuse(line[refusal.row], f"trkpt, {name}: {refusal}")
+    return file.names, track[timed], TrackPoints(lines[timed], time_s, lat_deg[timed], lon_deg[timed], segment[timed])
 
 
 def _add(fixes: FixBuilder, owner: str, name: str, tracks: Sequence[GpxTrack], what: str) -> list[str]:

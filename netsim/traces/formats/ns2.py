@@ -85,13 +85,9 @@ class _Movement:
             share = (time_s - start_s) / (stop_s - start_s)
             x, y = x0 + share * (x - x0), y0 + share * (y - y0)
             self.points.pop()
+        to_x, to_y, speed = {"X_": (values[0], y, math.inf), "Y_": (x, values[0], math.inf)}.get(verb, values)
         self.points.append((time_s, x, y))
-        if verb == "X_":
-            self.points.append((time_s, values[0], y))
-        elif verb == "Y_":
-            self.points.append((time_s, x, values[0]))
-        elif values[2]:
-            to_x, to_y, speed = values
+        if speed:
             self.points.append((time_s + math.hypot(to_x - x, to_y - y) / speed, to_x, to_y))
 
     def position_m(self, time_s: FloatArray) -> list[FloatArray]:
@@ -101,10 +97,9 @@ class _Movement:
 
     def is_on(self, time_s: FloatArray) -> BoolArray:
         """Whether it is there at times (n,)."""
-        switched_s = [at_s for at_s, _ in self.switches]
-        on = [on for _, on in self.switches]
-        first = not on or not on[0]
-        return np.array([first, *on])[np.searchsorted(switched_s, time_s, side="right")]
+        first = not self.switches or not self.switches[0][1]
+        switched_s, on = np.array([(-math.inf, first), *self.switches]).T
+        return np.asarray(on[np.searchsorted(switched_s, time_s, side="right") - 1] > 0)
 
 
 def _events(source: Source) -> dict[str, list[_Event]]:
@@ -136,24 +131,24 @@ def _statements(text: str) -> Iterator[str]:
 
 def _event(source: Source, line: int, match: re.Match[str]) -> _Event | None:
     """An event, None for a statement that moves no node."""
+
+    def read(name: str, text: str) -> float:
+        value = number(text)
+        above = name in ("time", "speed")
+        if not math.isfinite(value) or (above and value < 0):
+            bound = "a number from 0 on" if above else "a number"
+            source.refuse(line, f"{name} {shown(text)} is not {bound}; correct or remove the line")
+        return value
+
     verb, rest = match["verb"], match["rest"].split()
-    time_s = _BEFORE_ALL_S if match["time"] is None else _number(source, line, "time", match["time"], low=0.0)
+    time_s = _BEFORE_ALL_S if match["time"] is None else read("time", match["time"])
     if verb == "setdest":
         if len(rest) != 3:
             problem = f"setdest with {len(rest)} numbers; it takes x, y and speed"
             source.refuse(line, f"{problem}; correct or remove the line")
-        x, y = _number(source, line, "x", rest[0]), _number(source, line, "y", rest[1])
-        return time_s, verb, (x, y, _number(source, line, "speed", rest[2], low=0.0))
+        return time_s, verb, tuple(map(read, ("x", "y", "speed"), rest))
     if verb == "switch":
         return (time_s, rest[0], ()) if rest and rest[0] in ("ON", "OFF") else None
     if len(rest) == 2 and rest[0] in ("X_", "Y_"):
-        return time_s, rest[0], (_number(source, line, rest[0], rest[1]),)
+        return time_s, rest[0], (read(*rest),)
     return None
-
-
-def _number(source: Source, line: int, name: str, text: str, low: float = -math.inf) -> float:
-    value = number(text)
-    if not (math.isfinite(value) and value >= low):
-        bound = "a number" if low < 0 else f"a number from {low:g} on"
-        source.refuse(line, f"{name} {shown(text)} is not {bound}; correct or remove the line")
-    return value

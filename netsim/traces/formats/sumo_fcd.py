@@ -2,7 +2,7 @@
 
 import math
 from array import array
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from netsim.errors import BadInput
 from netsim.traces.formats.base import TraceFormat
 from netsim.traces.source import XmlFile
 from netsim.traces.table import AUTO, GLOBE, FixBuilder, look_like_degrees
-from netsim.traces.values import number, shown
+from netsim.traces.values import Column, number, shown
 from netsim.units import FloatArray
 
 _MOVERS = frozenset(("vehicle", "person", "container"))
@@ -68,7 +68,7 @@ class SumoFcd(TraceFormat):
         xml.read(begin)
         number_of = np.array([fixes.user(who, f"{kind} {who}") for kind, who in movers], dtype=np.int32)
         first, second = np.array(x), np.array(y)
-        columns: dict[str, Any] = {"user": number_of[np.array(mover)], "time_s": np.array(time_s)}
+        columns: dict[str, Column] = {"user": number_of[np.array(mover)], "time_s": np.array(time_s)}
         if _in_degrees(fixes, xml.source.head(), decimals, first, second):
             columns |= {"lat": second, "lon": first}
         else:
