@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -179,7 +179,7 @@ class Hexagonal(Layout):
         sites = area.centre_m + i.reshape(-1, 1) * step[0] + j.reshape(-1, 1) * step[1]
         return np.asarray(sites[area.contains(sites)])
 
-    def _cell(self, k: int, site: Any, sector: int) -> BaseStation:
+    def _cell(self, k: int, site: FloatArray, sector: int) -> BaseStation:
         return BaseStation(
             name=f"site{k}" if self.sectors == 1 else f"site{k}.{sector}",
             position_m=(float(site[0]), float(site[1])),
@@ -414,7 +414,7 @@ class CellFile(Layout):
         return (f"base stations: {self.file}: {sum(skipped.values()):,} rows are left out: {reasons}",)
 
 
-def _project(lon: Any, lat: Any, origin: Origin) -> Any:
+def _project(lon: FloatArray, lat: FloatArray, origin: Origin) -> FloatArray:
     """Degrees to metres east and north of the origin (azimuthal equidistant, WGS84): (n, 2)."""
     from pyproj import CRS, Transformer
 

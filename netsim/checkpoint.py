@@ -26,7 +26,7 @@ REBUILT: dict[str, bool] = {"rebuilt": True}
 """Metadata of a field that a tree leaves out: a resumed run builds it again."""
 
 
-def to_tree(value: Any) -> Any:
+def to_tree(value: object) -> Any:
     """The tree of a value: dataclasses become dictionaries, without their fields marked `REBUILT`.
 
     A dictionary whose keys are no strings becomes a list of pairs [key, value].
@@ -44,12 +44,12 @@ def to_tree(value: Any) -> Any:
 
 
 @cache
-def _remembered(kind: type) -> tuple[str, ...] | None:
+def _remembered(kind: type[object]) -> tuple[str, ...] | None:
     """The fields of a dataclass that a tree has; None for any other type."""
     return tuple(f.name for f in fields(kind) if not f.metadata.get("rebuilt")) if is_dataclass(kind) else None
 
 
-def from_tree(tree: Any, like: Value) -> Value:
+def from_tree(tree: object, like: Value) -> Value:
     """The value that `to_tree` made this tree of; it has the type of `like`.
 
     Where a field is annotated `Any`, its type is that of the same field of `like`; fields marked `REBUILT` are those of
@@ -64,12 +64,12 @@ def from_tree(tree: Any, like: Value) -> Value:
     return cast(Value, _value(tree, type(like), like, ""))
 
 
-def from_tree_as(tree: Any, kind: type[Value]) -> Value:
+def from_tree_as(tree: object, kind: type[Value]) -> Value:
     """As `from_tree`, for a dataclass without fields annotated `Any`."""
     return cast(Value, _value(tree, kind, None, ""))
 
 
-def _value(tree: Any, hint: Any, like: Any, place: str) -> Any:
+def _value(tree: object, hint: object, like: object, place: str) -> Any:
     """The value at one place, of the annotated type, or of the type of `like` where there is none."""
     hint = type(like) if hint is Any else hint
     origin, options = get_origin(hint) or hint, get_args(hint)
@@ -90,27 +90,30 @@ def _value(tree: Any, hint: Any, like: Any, place: str) -> Any:
     return _plain(tree, origin, place)
 
 
-def _array(tree: Any, options: tuple[Any, ...], place: str) -> Any:
+def _array(tree: object, options: tuple[object, ...], place: str) -> Any:
     """An array of the annotated kind of numbers."""
-    _plain(tree, np.ndarray, place)
+    array = _plain(tree, np.ndarray, place)
     number = get_args(options[1])[0] if options else np.generic
     kind = next((kind for kind in _KINDS if issubclass(get_origin(number) or number, kind)), np.generic)
-    return _checked(tree, tree.dtype.kind in _KINDS.get(kind, tree.dtype.kind), f"an array of {kind.__name__}", place)
+    return _checked(
+        array, array.dtype.kind in _KINDS.get(kind, array.dtype.kind), f"an array of {kind.__name__}", place
+    )
 
 
 _KINDS = {np.bool_: "b", np.integer: "iu", np.floating: "fiu", np.complexfloating: "cfiu"}
 """annotated numbers -> kinds of arrays that hold no more than they"""
 
 
-def _dataclass(tree: Any, kind: type, like: Any, place: str) -> Any:
+def _dataclass(tree: object, kind: type, like: object, place: str) -> Any:
     """A dataclass: every field that is not rebuilt, and no other."""
     names, hints = _remembered(kind) or (), _hints(kind)
-    _checked(tree, isinstance(tree, dict) and set(tree) == set(names), f"the fields {sorted(names)}", place)
+    fits = isinstance(tree, dict) and set(tree) == set(names)
+    entries = _checked(tree, fits, f"the fields {sorted(names)}", place)
     values = {f.name: getattr(like, f.name, None) for f in fields(kind)}
     for name in names:
-        values[name] = _value(tree[name], hints[name], values[name], f"{place}.{name}")
+        values[name] = _value(entries[name], hints[name], values[name], f"{place}.{name}")
     for name, (least, most) in getattr(kind, "bounds", {}).items():
-        value: Any = values[name]
+        value = values[name]
         held = value.values() if isinstance(value, dict) else [value]
         fits = all(((numbers >= least) & (numbers <= most)).all() for numbers in map(np.asarray, held))
         _checked(tree, fits, f"numbers from {least:g} to {most:g}", f"{place}.{name}")
@@ -121,13 +124,13 @@ _hints = cache(get_type_hints)
 """Field -> annotation of a dataclass."""
 
 
-def _dictionary(tree: Any, options: tuple[Any, ...], like: Any, place: str) -> dict[Any, Any]:
+def _dictionary(tree: object, options: tuple[object, ...], like: object, place: str) -> dict[object, object]:
     """A dictionary with annotated keys and values; where values are `Any`, with the keys of `like`."""
     key_type, value_type = options
     if key_type is not str:
         pairs = tree if tree != {} else []
-        _checked(pairs, isinstance(pairs, list) and all(_is_pair(p) for p in pairs), "pairs", place)
-        each = [(_value(k, key_type, None, place), v) for k, v in pairs]
+        fits = isinstance(pairs, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in pairs)
+        each = [(_value(k, key_type, None, place), v) for k, v in _checked(pairs, fits, "pairs", place)]
     else:
         each = list(_plain(tree, dict, place).items())
     like = like if isinstance(like, dict) else {}
@@ -136,24 +139,20 @@ def _dictionary(tree: Any, options: tuple[Any, ...], like: Any, place: str) -> d
     return {k: _value(v, value_type, like.get(k), f"{place}.{k}") for k, v in each}
 
 
-def _is_pair(tree: Any) -> bool:
-    return isinstance(tree, list) and len(tree) == 2
-
-
-def _sequence(tree: Any, origin: type, options: tuple[Any, ...], place: str) -> Any:
+def _sequence(tree: object, origin: type, options: tuple[object, ...], place: str) -> Any:
     """A list, or a tuple of any or of a fixed length."""
-    _plain(tree, list, place)
+    entries = _plain(tree, list, place)
     if origin is list or (len(options) == 2 and options[1] is Ellipsis):
-        kinds = [options[0]] * len(tree)
+        kinds = [options[0]] * len(entries)
     else:
         kinds = list(options)
-    _checked(tree, len(kinds) == len(tree), f"{len(kinds)} entries", place)
+    _checked(tree, len(kinds) == len(entries), f"{len(kinds)} entries", place)
     return origin(
-        _value(each, kind, None, f"{place}[{i}]") for i, (each, kind) in enumerate(zip(tree, kinds, strict=True))
+        _value(each, kind, None, f"{place}[{i}]") for i, (each, kind) in enumerate(zip(entries, kinds, strict=True))
     )
 
 
-def _one_of(tree: Any, options: tuple[Any, ...], like: Any, place: str) -> Any:
+def _one_of(tree: object, options: tuple[object, ...], like: object, place: str) -> Any:
     """A value that may be None, or one of several types, of which the first that fits counts."""
     if tree is None and NoneType in options:
         return None
@@ -166,14 +165,14 @@ def _one_of(tree: Any, options: tuple[Any, ...], like: Any, place: str) -> Any:
     raise ValueError(f"{_named(place)} is not None")
 
 
-def _plain(tree: Any, kind: Any, place: str) -> Any:
+def _plain(tree: object, kind: Any, place: str) -> Any:
     """A value of one of the types that a tree holds as they are."""
     fits = isinstance(tree, kind) and not (isinstance(tree, bool) and kind is not bool)
     kinds = kind if isinstance(kind, tuple) else (kind,)
     return _checked(tree, fits, " or ".join(k.__name__ for k in kinds), place)
 
 
-def _checked(tree: Any, fits: bool, expected: str, place: str) -> Any:
+def _checked(tree: object, fits: bool, expected: str, place: str) -> Any:
     if not fits:
         raise ValueError(f"{_named(place)} is not {expected}")
     return tree
@@ -186,11 +185,11 @@ def _named(place: str) -> str:
 _ARRAY = "__array__"
 
 
-def save_tree(path: Path, tree: Any) -> None:
+def save_tree(path: Path, tree: object) -> None:
     """Write a tree whole or not at all. Leaves: arrays, numbers, text, booleans, None."""
     pieces = [np.zeros(0, np.uint8)]
 
-    def strip(node: Any) -> Any:
+    def strip(node: object) -> Any:
         if isinstance(node, np.ndarray):
             by_column = node.flags.f_contiguous and not node.flags.c_contiguous  # sums depend on it
             order: Literal["F", "C"] = "F" if by_column else "C"
@@ -221,7 +220,7 @@ def load_tree(path: Path) -> Any:
     if not np.array_equal(stored["digest"], _digest(stored["tree"], data)):
         raise damaged
 
-    def fill(node: Any) -> Any:
+    def fill(node: object) -> Any:
         nonlocal at
         if isinstance(node, list):
             return [fill(v) for v in node]

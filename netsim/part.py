@@ -14,7 +14,7 @@ import ast
 import inspect
 import json
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -71,13 +71,13 @@ class Part(BaseModel):
     )
 
     reference: ClassVar[str] = ""
-    example: ClassVar[dict[str, Any]] = {}
+    example: ClassVar[dict[str, object]] = {}
     needs: ClassVar[dict[str, str]] = {}
     offers: ClassVar[frozenset[str]] = frozenset()
     renamed: ClassVar[dict[str, str]] = {}
 
     @classmethod
-    def __pydantic_init_subclass__(cls, **_: Any) -> None:
+    def __pydantic_init_subclass__(cls, **_: object) -> None:
         if "kind" in cls.model_fields and "example" not in vars(cls):
             cls.example = {"kind": cls.model_fields["kind"].default}
 
@@ -174,9 +174,9 @@ class OneOf:
         for part, entry in plugins(self.slot).values():
             _check(Part, part, entry, self.slot, lambda part: part.model_rebuild())
 
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
         brought = plugins(self.slot)
-        choices: dict[Any, CoreSchema] = {}
+        choices: dict[Hashable, CoreSchema] = {}
         parts = self.parts
         for kind in parts:
             if kind in brought:
@@ -187,17 +187,17 @@ class OneOf:
 
     def _json_schema(self, _: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         """The JSON schema of the union of all parts."""
-        choices: dict[Any, CoreSchema] = {}
+        choices: dict[Hashable, CoreSchema] = {}
         for kind, part in self.parts.items():
             part.model_rebuild()
             choices[kind] = part.__pydantic_core_schema__
         return handler(core_schema.tagged_union_schema(choices, discriminator=self._discriminator))
 
     @property
-    def _discriminator(self) -> Any:
+    def _discriminator(self) -> str | Callable[[object], object]:
         return "kind" if self._default is None else self.kind_of
 
-    def kind_of(self, value: Any) -> Any:
+    def kind_of(self, value: object) -> object:
         """The kind of a part, or the default; None for a value that is no part."""
         if isinstance(value, Mapping):
             return value.get("kind", self._default)
@@ -241,7 +241,7 @@ class Section:
         """The part."""
         return self._parts[""]
 
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
         metadata = {"pydantic_js_functions": [self._json_schema]}
         return core_schema.with_info_plain_validator_function(_Once(self._parts, ""), metadata=metadata)
 
@@ -256,7 +256,7 @@ class _Once:
     def __init__(self, parts: Mapping[str, type[Part]], kind: str) -> None:
         self._parts, self._kind = parts, kind
 
-    def __call__(self, value: Any, info: ValidationInfo) -> Part:
+    def __call__(self, value: object, info: ValidationInfo) -> Part:
         part = self._parts[self._kind]
         if isinstance(value, part):
             return value
@@ -265,7 +265,7 @@ class _Once:
         return part.model_validate(value)
 
 
-def _check(base: Any, part: type[Part], entry: EntryPoint, slot: str, generate: Callable[[Any], object]) -> None:
+def _check(base: object, part: type[Part], entry: EntryPoint, slot: str, generate: Callable[[Any], object]) -> None:
     """Raise BadInput where a plug-in is no part of the slot, or where its fields cannot be checked."""
     if isinstance(base, type) and not issubclass(part, base):
         raise _unusable(entry, slot, f"it is no {base.__name__}; derive it from {base.__module__}.{base.__name__}")

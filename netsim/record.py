@@ -33,7 +33,7 @@ Row = dict[str, Any]
 """column -> cell of one row of a table."""
 
 
-def cell_text(value: Any) -> str:
+def cell_text(value: object) -> str:
     """One CSV cell: 9 significant digits, empty for what is not finite, 0/1 for booleans; text as `guarded` has it."""
     if value is None:
         return ""
@@ -66,7 +66,7 @@ def _is_formula(text: str) -> bool:
     return False
 
 
-def column_text(values: Sequence[Any] | np.ndarray) -> list[str]:
+def column_text(values: Sequence[object] | np.ndarray) -> list[str]:
     """The cells of a column; an array's all have one type, which is looked at once."""
     kind = values.dtype.kind if isinstance(values, np.ndarray) else ""
     if kind == "f":
@@ -100,7 +100,7 @@ class Recorder:
                 f.write(header)
             self.written[table] = _Written(len(header), hashlib.sha256(header))
 
-    def write(self, table: str, rows: Mapping[str, Sequence[Any] | np.ndarray]) -> None:
+    def write(self, table: str, rows: Mapping[str, Sequence[object] | np.ndarray]) -> None:
         """Append rows given as columns; every column of the table must be there, and no other."""
         columns = list(self.schemas[table])
         if set(rows) != set(columns):
@@ -111,15 +111,15 @@ class Recorder:
         self.written[table].size += len(lines)
         self.written[table].digest.update(lines)
 
-    def row(self, table: str, **values: Any) -> None:
+    def row(self, table: str, **values: object) -> None:
         """Append one row."""
         self.write(table, {k: [v] for k, v in values.items()})
 
-    def marks(self) -> dict[str, list[Any]]:
+    def marks(self) -> dict[str, list[int | str]]:
         """Bytes of every table and SHA-256 over them: where a resumed run cuts them, and what it must find."""
         return {table: [of.size, of.digest.hexdigest()] for table, of in self.written.items()}
 
-    def resume(self, marks: Any) -> None:
+    def resume(self, marks: object) -> None:
         """Go on after `marks`, if every table begins with what was written until then; nothing is changed yet.
 
         Raises ValueError that names the table, or says that these are no marks of our tables.
@@ -160,7 +160,7 @@ def _lines(rows: Iterable[Iterable[str]]) -> bytes:
     return text.getvalue().encode()
 
 
-def _digest(path: Path, size: int) -> Any:
+def _digest(path: Path, size: int) -> hashlib._Hash | None:
     """SHA-256 over the first `size` bytes of a file; None where there are fewer."""
     digest, left = hashlib.sha256(), int(size)
     with opened(path, OURS_MOST_BYTES, own=True) as file:
@@ -170,7 +170,7 @@ def _digest(path: Path, size: int) -> Any:
     return None if left else digest
 
 
-def write_json(path: Path, value: Any) -> None:
+def write_json(path: Path, value: object) -> None:
     """Write JSON with sorted keys, whole or not at all; numbers that are not finite become null."""
     text = json.dumps(_plain(value), indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
     write_text(path, text)
@@ -182,7 +182,7 @@ def write_text(path: Path, text: str) -> None:
         file.write(text.encode("utf-8", "backslashreplace"))
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     if isinstance(value, Mapping):
         return {str(k): _plain(v) for k, v in value.items()}
     if isinstance(value, list | tuple):

@@ -17,7 +17,6 @@ import hashlib
 import sys
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -163,14 +162,14 @@ def _key(seed: int, purpose: str, what: str) -> tuple[int, int]:
     return int.from_bytes(digest[:8], "little"), int.from_bytes(digest[8:], "little")
 
 
-def ndtr(x: Any) -> FloatArray:
+def ndtr(x: npt.ArrayLike) -> FloatArray:
     """Probability of a standard normal number below x (...)."""
     from scipy import special
 
     return np.asarray(special.ndtr(x))
 
 
-def ndtri(p: Any) -> FloatArray:
+def ndtri(p: npt.ArrayLike) -> FloatArray:
     """The number below which a standard normal one is with probability p (...)."""
     from scipy import special
 

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from datetime import date
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, Strict, field_validator, model_validator
@@ -188,7 +188,7 @@ class Ues(Part):
         return self
 
 
-def _usual_sight(given: dict[str, Any]) -> Sight:
+def _usual_sight(given: dict[str, object]) -> Sight:
     """The law's own probability of sight where it has one: that is how such a law was published."""
     law = given.get("path_loss")
     if isinstance(law, PathLoss) and "probability of sight" in law.offers:
@@ -198,7 +198,7 @@ def _usual_sight(given: dict[str, Any]) -> Sight:
     return AlwaysInSight()
 
 
-def _usual_shadowing(given: dict[str, Any]) -> Shadowing:
+def _usual_shadowing(given: dict[str, object]) -> Shadowing:
     """Shadowing with the deviations of the law where it was published with some."""
     law = given.get("path_loss")
     if isinstance(law, PathLoss) and law.std_db is not None:
@@ -210,7 +210,7 @@ def _usual_shadowing(given: dict[str, Any]) -> Shadowing:
     return NoShadowing()
 
 
-def _usual_penetration(given: dict[str, Any]) -> Penetration:
+def _usual_penetration(given: dict[str, object]) -> Penetration:
     """Loss of walls and car bodies beside the laws that were published with it."""
     law = given.get("path_loss")
     return Tr38901Penetration() if isinstance(law, PathLoss) and law.indoor_shadowing else NoPenetration()

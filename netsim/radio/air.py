@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import inf, nextafter
-from typing import Any
 
 import numpy as np
 import simpy
@@ -13,7 +12,7 @@ import simpy
 from netsim.clock import first_multiple, last_multiple, last_multiples
 from netsim.columns import frozen
 from netsim.radio.power import Power
-from netsim.radio.schedulers import NO_SENDERS, AirInterface, Queue, Senders
+from netsim.radio.schedulers import NO_SENDERS, AirInterface, Queue, Senders, State
 from netsim.radio.transmissions import (
     ENDED,
     PREPARING,
@@ -179,7 +178,7 @@ class AirMemory:
     lives: Transmissions
     submissions: int
     until_s: float
-    scheduled: Any
+    scheduled: State
 
 
 @dataclass
@@ -204,7 +203,7 @@ class EventUplink:
     _waiting_for: dict[int, simpy.Event] = field(init=False, default_factory=dict)
     _submissions: int = field(init=False, default=0)
     _until_s: float = field(init=False, default=inf)
-    _scheduled: Any = field(init=False, default=None)
+    _scheduled: State = field(init=False, default=None)
     _turn: Turn | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
