@@ -1,10 +1,7 @@
 """The population slot: public knowledge of where people are, before any estimate."""
 
-import csv
 from abc import abstractmethod
 from functools import lru_cache
-from itertools import islice
-from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
@@ -14,6 +11,7 @@ from fl.tracking.place_grid import PlaceGrid
 from fl.types import Public
 from netsim.errors import BadInput
 from netsim.part import FILE_NAME, OneOf, Part
+from netsim.safe import opened
 from netsim.units import FloatArray
 
 ANYWHERE = 0.1
@@ -52,7 +50,8 @@ class Everywhere(PopulationPrior):
 
 
 _STEPS_A_CELL = 4
-_MOST_ROWS = 1_000_000
+_MOST_BYTES = 64 * 2**20
+_FARTHEST_M = 1e9
 
 
 class AlongStreets(PopulationPrior):
@@ -120,28 +119,19 @@ class AtPlaces(PopulationPrior):
 @lru_cache(maxsize=4)
 def _places(name: str) -> FloatArray:
     """The places (n, 2) of a file."""
+    from netsim.traces.source import read_sheets  # not for scenarios without such a file
+
+    pieces = list[FloatArray]()
     try:
-        with Path(name).open(newline="", encoding="utf-8") as file:
-            reader = csv.DictReader(file)
-            columns, rows = list(reader.fieldnames or []), list(islice(reader, _MOST_ROWS + 1))
+        opened(name, _MOST_BYTES).close()
+        for sheet in read_sheets(name):
+            for column in ("x_m", "y_m"):
+                if column not in sheet.header:
+                    raise BadInput(f"{name}: no column {column}; a file of places has x_m and y_m")
+            pieces.append(np.stack([sheet.numbers(column, _FARTHEST_M) for column in ("x_m", "y_m")], axis=1))
     except OSError as error:
         raise BadInput(f"{name}: cannot be read ({error.strerror}); give a CSV file of places") from None
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise BadInput(f"{name}: cannot be read ({error})") from None
-    for column in ("x_m", "y_m"):
-        if column not in columns:
-            raise BadInput(f"{name}: no column {column}; a file of places has x_m and y_m")
-    if not 0 < len(rows) <= _MOST_ROWS:
-        raise BadInput(f"{name}: {len(rows):,} rows; take at least one and at most {_MOST_ROWS:,}")
-    places = np.empty((len(rows), 2))
-    for i, row in enumerate(rows):
-        try:
-            places[i] = float(row["x_m"]), float(row["y_m"])
-        except (TypeError, ValueError):
-            raise BadInput(f"{name}: row {i + 1}: x_m and y_m must be numbers") from None
-    if not np.isfinite(places).all():
-        raise BadInput(f"{name}: places must be finite numbers")
-    return places
+    return np.concatenate(pieces)
 
 
 POPULATIONS = OneOf("population", Everywhere, AlongStreets, InBuildings, AtPlaces)

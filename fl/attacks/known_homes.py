@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 import numpy as np
-import pandas as pd
 
 from fl.tracking.dwelling import Hours, Period, Residences, Shares, blocks, log_evidence
 from fl.tracking.error_model import ErrorModel
@@ -70,7 +69,7 @@ def read_directory(file: str, origin_deg: tuple[float, float] | None) -> Directo
         for sheet in read_sheets(file):
             columns = _columns(sheet, origin_deg)
             users += _users(sheet)
-            places.append(np.stack([_numbers(sheet, column) for column in columns], axis=1))
+            places.append(np.stack([sheet.numbers(column, _BOUNDS[column]) for column in columns], axis=1))
             if len(users) > _MOST_PEOPLE:
                 raise BadInput(f"{file}: more than {_MOST_PEOPLE:,} people; take at most that many")
     except OSError as error:
@@ -103,17 +102,6 @@ def _users(sheet: Sheet) -> list[str]:
         if not 0 < len(user) <= _MOST_NAME:
             sheet.refuse(row, "user", f"{len(user)} characters; give a name of 1 to {_MOST_NAME}")
     return users
-
-
-def _numbers(sheet: Sheet, column: str) -> FloatArray:
-    """Finite numbers (n,) within their bounds."""
-    values = sheet.values(column)
-    most = _BOUNDS[column]
-    numbers = np.asarray(pd.to_numeric(pd.Series(values), errors="coerce"), dtype=np.float64)
-    for row in np.flatnonzero(~(np.abs(numbers) <= most)).tolist():
-        got = shown(values[row])
-        sheet.refuse(row, column, f"must be a number from {-most:g} to {most:g}, got {got}; correct it")
-    return numbers
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from fl.leakage.distances import (
     sorted_projections,
     sums_so_far,
 )
-from fl.leakage.tracks import MOST_NAMED, Band, NamedPlaces, Track, TrackEstimates, Tracks, answers_of
+from fl.leakage.tracks import MOST_NAMED, Band, NamedPlaces, Track, TrackEstimates, Tracks, answers_of, rows_by
 from fl.types import Estimates, Local, Metrics
 from netsim.columns import evenly, frozen, no_ints, row_id
 from netsim.geometry import Area
@@ -31,7 +31,7 @@ from netsim.mobility.base import Places
 from netsim.part import Part
 from netsim.record import Row
 from netsim.rng import Rng
-from netsim.units import FloatArray, IntArray
+from netsim.units import FloatArray
 
 NAN = float("nan")
 _OF_A_ROUND = ("centroid", "place", "step")  # estimates of a round are about a track; answers are about a UE
@@ -103,7 +103,10 @@ def observe(how: Leakage, tracks: Tracks, now: ComparedRound, rng: Rng) -> tuple
     if not is_due(how, tracks, now):
         return _answered(tracks, answers, now.round), []
     tracks = dict(tracks)
-    rows_of = {label: _by_track(estimates) for label, estimates in now.estimates.items()}
+    rows_of = {
+        label: rows_by(row_id(of.ue, of.model), np.flatnonzero([what in _OF_A_ROUND for what in of.what]))
+        for label, of in now.estimates.items()
+    }
     rows: list[Row] = []
     for i, (ue, model) in enumerate(zip(now.measured.ue.tolist(), now.measured.model.tolist(), strict=True)):
         points_m = now.measured.x[now.measured.ptr[i] : now.measured.ptr[i + 1]]
@@ -156,16 +159,6 @@ def _answered(tracks: Tracks, answers: dict[str, dict[int, NamedPlaces]], number
     return after
 
 
-def _by_track(estimates: Estimates) -> dict[int, IntArray]:
-    """Estimates of each (UE, model) in the round, by its number, in their order."""
-    some = np.flatnonzero([what in _OF_A_ROUND for what in estimates.what])
-    of = row_id(estimates.ue[some], estimates.model[some])
-    order = np.argsort(of, kind="stable")
-    tracks, first = np.unique(of[order], return_index=True)
-    groups = np.split(some[order], first[1:])
-    return dict(zip(tracks.tolist(), groups, strict=False))  # a split without estimates is empty
-
-
 def _by_ue(tracks: Tracks) -> dict[tuple[int, str], list[TrackEstimates]]:
     """Estimates of each attack about each UE, in the order of its models."""
     found: dict[tuple[int, str], list[TrackEstimates]] = {}
@@ -188,7 +181,7 @@ class TrackTruth:
     def sw1_m(self, named_m: FloatArray) -> float:
         """SW1 in metres between all points and places (k, 2), of which at most 500 count."""
         some = named_m[evenly(len(named_m), MOST_CENTROIDS)]
-        return float(sliced_w1(self.points, sorted_projections(some, self.how.directions), self.sums))
+        return float(sliced_w1_of_sets(self.points, some, self.sums))
 
     def band(self, last: Band, spoken: int) -> Band:
         """The band of an attack that has named `spoken` centroids.

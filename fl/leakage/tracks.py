@@ -58,13 +58,16 @@ def answers_of(estimates: Estimates, area: Area) -> dict[int, NamedPlaces]:
     A place that is repeated, for instance at each model of the UE, counts once. Answers outside of the area, or not
     finite, are left out; a UE of which only such ones were given has no places.
     """
-    given = np.flatnonzero([what == "answer" for what in estimates.what])
-    given = given[np.argsort(estimates.ue[given], kind="stable")]
-    ues, first = np.unique(estimates.ue[given], return_index=True)
-    found, inside = {}, area.contains(estimates.position_m)
-    for ue, mine in zip(ues.tolist(), np.split(given, first[1:]), strict=False):  # an empty split without answers
-        found[ue] = _named(estimates, mine[inside[mine]])
-    return found
+    inside = area.contains(estimates.position_m)
+    groups = rows_by(estimates.ue, np.flatnonzero([what == "answer" for what in estimates.what]))
+    return {ue: _named(estimates, mine[inside[mine]]) for ue, mine in groups.items()}
+
+
+def rows_by(key: IntArray, rows: IntArray) -> dict[int, IntArray]:
+    """Those rows (k,) of each key (n,), in their order."""
+    order = rows[np.argsort(key[rows], kind="stable")]
+    keys, first = np.unique(key[order], return_index=True)
+    return dict(zip(keys.tolist(), np.split(order, first[1:]), strict=False))  # of no rows a split is empty
 
 
 def _named(estimates: Estimates, mine: IntArray) -> NamedPlaces:
@@ -110,9 +113,6 @@ class TrackEstimates:
     answers : the latest ones about the UE; answered: their round, 0 before any.
     """
 
-    shapes: ClassVar[dict[str, tuple[int | None, ...]]] = {
-        "centroids": (None, 2), "places": (None, 2), "weights": (None,), "anchor_m": (2, 2), "walk_m": (2,)
-    }  # fmt: skip
     bounds: ClassVar[dict[str, tuple[float, float]]] = dict.fromkeys(("centroids", "places"), _POSITIONS_M)
     centroids: FloatArray
     places: FloatArray
@@ -187,12 +187,9 @@ class Whereabouts(Columns):
     @classmethod
     def of(cls, number: int, measured: Local) -> Whereabouts:
         """Truth of the UEs with measurements in this round, all their models together."""
-        some = measured.nonempty()
-        ue, row = np.unique(some.ue, return_inverse=True)
-        count = np.bincount(row, weights=some.count, minlength=len(ue))
-        mean = some.mean_x()
-        total = [np.bincount(row, weights=some.count * mean[:, k], minlength=len(ue)) for k in (0, 1)]
-        return cls(np.full(len(ue), number), ue, np.stack(total, axis=1) / count[:, None])
+        ue, row = np.unique(measured.ue[measured.row_of_sample], return_inverse=True)
+        mean = [np.bincount(row, x) / np.bincount(row) for x in measured.x.T[:2]]
+        return cls(np.full(len(ue), number), ue, np.stack(mean, axis=1))
 
     def plus(self, more: Whereabouts) -> Whereabouts:
         """These, then those of a later round."""

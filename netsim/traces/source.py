@@ -218,6 +218,13 @@ class Sheet:
     def values(self, header: str) -> list[str]:
         return self.columns[self.header.index(header)]
 
+    def numbers(self, header: str, most: float) -> FloatArray:
+        """Finite floats (n,) of a column, at most that large; raises `BadInput` with one line."""
+        try:
+            return bounded(self.values(header), -most, most, required=True)
+        except Refused as refusal:
+            self.refuse(refusal.row, header, str(refusal))
+
     def refuse(self, row: int, header: str, problem: str) -> NoReturn:
         raise BadInput(f"{self.path}: line {self.line[row]}, column {shown(header, quote=False)}: {problem}")
 

@@ -221,7 +221,7 @@ class TestFiles:
             ("x_m,y_m\n1,2\n", "no column user; a file of homes has user, and x_m and y_m, or lat and lon"),
             ("user,lat,lon\na,1,2\n", "lat and lon mean nothing in a world of local metres; give x_m and y_m"),
             ("user,x_m,y_m\n", "has a header but no rows"),
-            ("user,x_m,y_m\na,1,two\n", "line 2, column y_m: must be a number from -1e+08 to 1e+08, got 'two'"),
+            ("user,x_m,y_m\na,1,two\n", "line 2, column y_m: 'two' is not a number in [-1e+08, 1e+08]"),
             ("user,x_m,y_m\na,1,2\n,1,2\n", "line 3, column user: 0 characters; give a name of 1 to 200"),
             ("user,x_m,y_m\na,1,2\na,3,4\n", "user 'a' stands twice; give each user one home"),
             ("user,x_m,y_m\na,-1,-2\n", "none of 1 homes lies in the area of the world; give homes within it"),

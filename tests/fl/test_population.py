@@ -34,8 +34,8 @@ def test_buildings_by_their_floors():
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("x_m\n1\n", "no column y_m"), ("x_m,y_m\n1,\n", "row 1"), ("x_m,y_m\n", "at least one"),
-     ("x_m,y_m\nnan,1\n", "finite"), ("x_m,y_m\n1e9,1\n", "none of its 1 places")],
+    [("x_m\n1\n", "no column y_m"), ("x_m,y_m\n1,\n", "line 2, column y_m"), ("x_m,y_m\n", "at least one"),
+     ("x_m,y_m\nnan,1\n", "is not a number"), ("x_m,y_m\n1e9,1\n", "none of its 1 places")],
 )  # fmt: skip
 def test_files_that_say_nothing_are_refused(tmp_path, text, said):
     file = tmp_path / "others.csv"
