@@ -58,10 +58,8 @@ def rerun(
     Everything is checked before the first is repeated. replace : whether finished runs in `out`, and runs of other
     studies, may be replaced.
 
-    Raises
-    ------
-    BadInput : one line: nothing finished, another format, no such label, a damaged table, a study or a file of data
-        that is gone or changed, an `out` that holds something else.
+    Raises BadInput: nothing finished, another format, no such label, a damaged table, a study or a file of data
+    that is gone or changed, an `out` that holds something else.
     """
     if what_is(folder) != "folder":
         raise BadInput(f"{folder}: no such folder; give the folder of a run, a sweep or a training")

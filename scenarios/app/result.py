@@ -40,9 +40,7 @@ def has_window(environment: Mapping[str, str]) -> bool:
 def open_run(folder: str | Path) -> Result:
     """The finished run of a folder.
 
-    Raises
-    ------
-    BadInput : one line: it holds no run, several, or one that is not finished.
+    Raises BadInput: it holds no run, several, or one that is not finished.
     """
     path = Path(folder)
     if what_is(path) != "folder":

@@ -208,9 +208,6 @@ def test_the_command_verifies_the_winner_on_fresh_seeds_and_writes_it(scenario, 
     assert load(tmp_path / "a" / "best.yaml").learning.learner.learning_rate == winner["settings"][RATE]
     assert len((tmp_path / "a" / "runs.csv").read_text().splitlines()) == 1 + 2 * 2
     assert main(["show", str(tmp_path / "a")]) == 0 and "fresh seeds" in capsys.readouterr().out
-    first = trials_of(tmp_path / "a")
-    assert main(command(scenario, tmp_path / "b")) == 0
-    assert trials_of(tmp_path / "b") == first and (tmp_path / "b" / "tuning.json").exists()
 
 
 def test_a_key_inside_a_list_is_tuned_for_the_strongest_named_share(tmp_path):

@@ -88,9 +88,7 @@ def learned_plan(study: Study) -> Planned:
     T_th is that of the policy's reference run at the powers that UEs send with, over the first round's channel if the
     policy observes channels.
 
-    Raises
-    ------
-    BadInput : one line: a policy that plans no switch.
+    Raises BadInput: a policy that plans no switch.
     """
     waiting = [d.label for d in study.learned.defenses if d.waits]
     if not waiting or not isinstance(study.power, Ddpg):
@@ -128,16 +126,14 @@ def planned(study: Study, cache: Path) -> Planned:
 
     Reference runs come from the cache where they are there.
 
-    Raises
-    ------
-    BadInput : one line: a bound that does not contract, limits that no UE can keep, an uplink without a plan.
+    Raises BadInput: a bound that does not contract, limits that no UE can keep, an uplink without a plan.
     """
     plan = study.plan
     written = study
     if plan is None:
         return learned_plan(study)
     try:
-        trajectory = reference(reference_study(study), cache)
+        trajectory = reference(study, cache)
         if trajectory.power_w is None or not (trajectory.power_w > 0).all():
             raise BadInput("a UE never sent in the reference run; plan for UEs that take part")
         own = trajectory.power_w[None]
@@ -174,14 +170,6 @@ def reachable(limits: Limits, study: Study) -> Limits:
     return limits.model_copy(update={"each_max_w": min(limits.each_max_w, most_w)})
 
 
-def reference_study(study: Study) -> Study:
-    """The study of the reference run: all artificial noise, no attacker."""
-    learning = study.learned
-    defenses = tuple(d.all_drawn() for d in learning.defenses)
-    unseen = {"defenses": defenses, "attacks": (), "membership": None}
-    return study.model_copy(update={"plan": None, "vary": None, "learning": learning.model_copy(update=unseen)})
-
-
 def _louder(study: Study, factor: float) -> Study:
     world = study.world
     uplink = world.radio.uplink.model_copy(update={"noise_w": world.radio.uplink.band_noise_w() * factor})
@@ -190,18 +178,22 @@ def _louder(study: Study, factor: float) -> Study:
 
 
 def reference(study: Study, cache: Path, say: Callable[[str], None] | None = None) -> Trajectory:
-    """The trajectory of a study, from a run that is made once.
+    """The trajectory of a study, from a run that is made once, with all artificial noise and no attacker.
 
     `cache` keeps it under a hash of the study's text, of the code that plays it, and of the content of files it reads.
 
     say : gets a line before that run, which takes as long as any.
 
-    Raises
-    ------
-    BadInput : one line: the uplink's noise does not fall with a UE's own power alone.
+    Raises BadInput: the uplink's noise does not fall with a UE's own power alone.
     """
-    alone = study.model_copy(update={"vary": None, "train": None})
-    _checked(alone)
+    learning = study.learned
+    unseen = {"defenses": tuple(d.all_drawn() for d in learning.defenses), "attacks": (), "membership": None}
+    others = {"plan": None, "vary": None, "train": None}
+    alone = study.model_copy(update={**others, "learning": learning.model_copy(update=unseen)})
+    try:
+        Plan.check(alone.world.radio.uplink)
+    except ValueError as error:
+        raise BadInput(str(error)) from None
     made_of = (
         f"{__version__} {_FORMAT} {code_digest('netsim', 'fl', 'scenarios')} {sorted(input_digests(alone).items())}"
     )
@@ -215,7 +207,7 @@ def reference(study: Study, cache: Path, say: Callable[[str], None] | None = Non
             with scratch("run-", path.parent) as folder:  # of each process that asks
                 with one_thread():
                     LearningPlay(run_job(alone, folder / "run"), alone, Planned(alone, {}), ignore).play()
-                trajectory = trajectory_of(alone, folder / "run")
+                trajectory = trajectory_of(folder / "run")
                 save_tree(folder / _FILE, to_tree(trajectory))
                 (folder / _FILE).replace(path)
         except OSError as error:
@@ -229,13 +221,12 @@ def reference(study: Study, cache: Path, say: Callable[[str], None] | None = Non
         raise BadInput(f"{path.parent}: {error}; delete it, and the run is made again") from None
 
 
-def trajectory_of(study: Study, folder: Path) -> Trajectory:
-    """The trajectory of a finished run of a study: std from its spends, weights from its updates, gain from its links.
+def trajectory_of(folder: Path) -> Trajectory:
+    """The trajectory of a finished run: std from its spends, weights from its updates, gain from its links.
 
     Noise that several mechanisms draw on a row adds in variance; noise at the server counts for no UE. gain is SINR
     over power, which a UE alone decides without interference; a UE has one row per round.
     """
-    _checked(study)
     updates, links, spends = (read_table(folder, name) for name in ("updates", "links", "spends"))
     rounds = np.unique(updates["round"])
     n_ue = len(read_table(folder, "ues")["ue"])
@@ -263,16 +254,6 @@ def trajectory_of(study: Study, folder: Path) -> Trajectory:
         scale=float(np.median(scale)),
         power_w=sent.sum(axis=0) / np.maximum((sent > 0).sum(axis=0), 1),
     )
-
-
-def _checked(study: Study) -> None:
-    """Refuse a study with a plan, and an uplink whose noise is not each UE's own."""
-    if study.plan is not None:
-        raise BadInput("plan: a reference run is played with the powers as written; remove plan:, or set it to null")
-    try:
-        Plan.check(study.world.radio.uplink)
-    except ValueError as error:
-        raise BadInput(str(error)) from None
 
 
 def snr_of_round(study: Study, seed: int) -> FloatArray:

@@ -374,9 +374,7 @@ def _place(loc: Sequence[str | int], data: Value) -> Place:
 def build(model: type[Model], document: Document) -> Model:
     """The study that a document describes.
 
-    Raises
-    ------
-    BadInput : one line for each mistake, in the order of the file.
+    Raises BadInput: one line for each mistake, in the order of the file.
     """
     try:
         return model.model_validate_json(json.dumps(document.data), strict=True)

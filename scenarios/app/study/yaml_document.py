@@ -118,9 +118,7 @@ def dotted(place: Place) -> str:
 def read(path: str | Path) -> Document:
     """The document in a file.
 
-    Raises
-    ------
-    BadInput : one line: the file cannot be read, is not UTF-8, or is not YAML of the kind used here.
+    Raises BadInput: the file cannot be read, is not UTF-8, or is not YAML of the kind used here.
     """
     return read_text(file_text(path), str(path))
 

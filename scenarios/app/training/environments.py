@@ -22,7 +22,7 @@ from fl.server import Synchronous
 from netsim.build import build_world
 from netsim.compiled import cache_folder
 from netsim.errors import BadInput
-from netsim.radio.shared_band import Noma, SharedBand
+from netsim.radio.shared_band import Noma
 from netsim.rng import Streams
 from netsim.units import FloatArray
 from rl import ALLOCATION, ONLINE
@@ -33,7 +33,7 @@ from rl.recording import episode_of
 from rl.rules import untuned
 from rl.settings import Allocation, Online, Task, Train
 from scenarios.app.run.how import one_thread
-from scenarios.app.run.runner import reachable, reference, reference_study, snr_of_round
+from scenarios.app.run.runner import reachable, reference, snr_of_round
 from scenarios.app.run.setup import set_up
 from scenarios.app.study.load import load
 from scenarios.app.study.study import Study
@@ -158,7 +158,7 @@ class Problems:
 def own_problem(study: Study, cache: str | Path | None = None, say: Callable[[str], None] | None = None) -> Problem:
     """The problem of a study's own channel. say : gets a line before a reference run is made."""
     task = task_of(study, Allocation)
-    trajectory = reference(reference_study(study), cache_folder() if cache is None else Path(cache), say)
+    trajectory = reference(study, cache_folder() if cache is None else Path(cache), say)
     try:
         limits = reachable(task.limits, study)
         limits.check(trajectory.std.shape[1])
@@ -194,8 +194,6 @@ def channel_draws(study: Study, n: int, purpose: str) -> FloatArray:
 
     The draws of two purposes share no world, and none is that of the study's seed.
     """
-    if not isinstance(study.world.radio.uplink, SharedBand):
-        raise BadInput("world.radio.uplink: ideal uplinks have no channel to draw; set kind: noma")
     seeds = Streams(study.seed).at(f"channels.{purpose}").uniform("seed", np.arange(n))
     gain = np.array([snr_of_round(study, int(seed)) for seed in (seeds * _FAR).astype(np.int64) + _FAR])
     if not (gain > 0).all():
