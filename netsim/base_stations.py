@@ -218,6 +218,14 @@ def default_layout(area: Area) -> Hexagonal:
     return Hexagonal(inter_site_m=float(np.ceil(max(500.0, math.sqrt(per_site * 2 / math.sqrt(3))) / 50) * 50))
 
 
+def _isotropic(names: list[str], at_m: FloatArray, height_m: float, power_dbm: float) -> tuple[BaseStation, ...]:
+    """Cells at places (n, 2) that are alike."""
+    return tuple(
+        BaseStation(name=name, position_m=(x, y), height_m=height_m, power_dbm=power_dbm)
+        for name, (x, y) in zip(names, at_m.tolist(), strict=True)
+    )
+
+
 _DRAWS = 1000  # of a place above the roofs
 
 
@@ -252,12 +260,7 @@ class Scattered(Layout):
                 f"world.base_stations.height_m: {self.height_m:g} m is below the roof at {_DRAWS} random places in a "
                 "row; fly higher, or leave room between the buildings"
             )
-        return tuple(
-            BaseStation(
-                name=f"air{k}", position_m=(float(x), float(y)), height_m=self.height_m, power_dbm=self.power_dbm
-            )
-            for k, (x, y) in enumerate(at_m)
-        )
+        return _isotropic([f"air{k}" for k in range(self.count)], at_m, self.height_m, self.power_dbm)
 
 
 MAX_BYTES = 500 * 2**20
@@ -396,15 +399,7 @@ class CellFile(Layout):
                 f"{self.file}: {len(inside)} of its {len(cells.name)} cells lie within {self.margin_m:g} m of the area "
                 f"(1 to {MAX_STATIONS} are usable); check the file's region, the origin and margin_m"
             )
-        return tuple(
-            BaseStation(
-                name=cells.name[k],
-                position_m=(float(at[k, 0]), float(at[k, 1])),
-                height_m=self.height_m,
-                power_dbm=self.power_dbm,
-            )
-            for k in inside
-        )
+        return _isotropic([cells.name[k] for k in inside], at[inside], self.height_m, self.power_dbm)
 
     def notes(self) -> tuple[str, ...]:
         skipped = _read_version(self.file, self.radio, file_version(self.file)).skipped

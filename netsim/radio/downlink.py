@@ -44,11 +44,6 @@ class Downlink(AdaptedRate):
         """Noise in the bandwidth of RSRP (one resource element of 15 kHz), dBm."""
         return round(_THERMAL_DBM + self.noise_figure_db, 9)
 
-    @property
-    def max_rate_bps(self) -> float:
-        """The largest rate, bit/s."""
-        return self.bandwidth_hz * self.max_bps_per_hz
-
     def rate_bps(self, sinr_db: FloatArray) -> FloatArray:
         """Rate (n,) of a UE that is given the whole band, bit/s, by its SINR (n,) in dB; NaN for an absent UE."""
         return self.law.rate_bps(ratio_from_db(sinr_db), self.bandwidth_hz)

@@ -26,7 +26,6 @@ _FLOORS = 1 << 12
 LATTICE_CORRELATION = 0.9027
 """distance over spacing at which two random points have correlation 1/e in `IndoorShadow`"""
 _MIN_EFFECTIVE_M = 4.0  # [TR 38.901, Table 7.4.1-1] h_BS - h_E at h_BS = 25 m and the highest h_E, 21 m
-_BLOCK = 2048  # UEs at once, to bound memory
 
 
 def _of_sites(rng: Rng, what: str, owner: IntArray, item: IntArray, site: IntArray) -> FloatArray:
@@ -57,13 +56,6 @@ class IndoorShadow:
     def __call__(self, position_m: FloatArray, indoors: Indoors) -> FloatArray:
         """Shadowing in dB (n, n_bs) of UEs at positions (n, 2), all of them inside."""
         sites, column = np.unique(self.site, return_inverse=True)
-        value = np.empty((len(position_m), len(sites)))
-        for at in range(0, len(position_m), _BLOCK):
-            some = slice(at, at + _BLOCK)
-            value[some] = self._interpolated(position_m[some], indoors.select(some), sites)
-        return value.take(column, axis=1)
-
-    def _interpolated(self, position_m: FloatArray, indoors: Indoors, sites: IntArray) -> FloatArray:
         at = position_m * (LATTICE_CORRELATION / self.decorrelation_m)
         known = np.isfinite(at)
         cell = np.floor(np.where(known, at, 0.0)).astype(np.int64)
@@ -82,7 +74,7 @@ class IndoorShadow:
                 value *= sqrt(1.0 - self.site_correlation)
                 value += sqrt(self.site_correlation) * common[:, None]
             total += weight[k, :, None] * value
-        return self.std_db * total
+        return self.std_db * total.take(column, axis=1)
 
 
 @frozen

@@ -89,20 +89,31 @@ class Power(Part):
         """Power (n,) in W, at most max_power_w, and the next state."""
 
 
-class Full(Power):
+class Law(Power):
+    """A policy whose powers follow from the links alone."""
+
+    @abstractmethod
+    def watts(self, gain: FloatArray, serving: IntArray, max_power_w: float) -> FloatArray:
+        """Power (n,) in W, at most max_power_w."""
+
+    def power_w(
+        self, gain: FloatArray, serving: IntArray, max_power_w: float, state: State, rng: Rng
+    ) -> tuple[FloatArray, State]:
+        return self.watts(gain, serving, max_power_w), state
+
+
+class Full(Law):
     """Every UE sends at its maximum power."""
 
     kind: Literal["full"] = "full"
     reference: ClassVar = "baseline"
     example: ClassVar = {"kind": "full"}
 
-    def power_w(
-        self, gain: FloatArray, serving: IntArray, max_power_w: float, state: State, rng: Rng
-    ) -> tuple[FloatArray, State]:
-        return np.full(len(gain), max_power_w), state
+    def watts(self, gain: FloatArray, serving: IntArray, max_power_w: float) -> FloatArray:
+        return np.full(len(gain), max_power_w)
 
 
-class Fixed(Power):
+class Fixed(Law):
     """Every UE sends at the same power, or at its maximum if that is less."""
 
     kind: Literal["fixed"] = "fixed"
@@ -111,13 +122,11 @@ class Fixed(Power):
     reference: ClassVar = "baseline"
     example: ClassVar = {"kind": "fixed", "power_dbm": 10}
 
-    def power_w(
-        self, gain: FloatArray, serving: IntArray, max_power_w: float, state: State, rng: Rng
-    ) -> tuple[FloatArray, State]:
-        return np.full(len(gain), min(float(w_from_dbm(self.power_dbm)), max_power_w)), state
+    def watts(self, gain: FloatArray, serving: IntArray, max_power_w: float) -> FloatArray:
+        return np.full(len(gain), min(float(w_from_dbm(self.power_dbm)), max_power_w))
 
 
-class Average(Power):
+class Average(Law):
     """An equal share of the mean of the smallest and largest total power: (total_min_w + total_max_w) / (2 n) each."""
 
     kind: Literal["average"] = "average"
@@ -136,14 +145,12 @@ class Average(Power):
             )
         return self
 
-    def power_w(
-        self, gain: FloatArray, serving: IntArray, max_power_w: float, state: State, rng: Rng
-    ) -> tuple[FloatArray, State]:
+    def watts(self, gain: FloatArray, serving: IntArray, max_power_w: float) -> FloatArray:
         share = (self.total_min_w + self.total_max_w) / 2 / max(len(gain), 1)
-        return np.full(len(gain), min(share, max_power_w)), state
+        return np.full(len(gain), min(share, max_power_w))
 
 
-class Listed(Power):
+class Listed(Law):
     """Every UE sends at its own power, or at its maximum if that is less."""
 
     kind: Literal["listed"] = "listed"
@@ -155,14 +162,12 @@ class Listed(Power):
     def of(self, ue: IntArray) -> "Power":
         return self.model_copy(update={"each_w": tuple(self.each_w[k % len(self.each_w)] for k in ue.tolist())})
 
-    def power_w(
-        self, gain: FloatArray, serving: IntArray, max_power_w: float, state: State, rng: Rng
-    ) -> tuple[FloatArray, State]:
+    def watts(self, gain: FloatArray, serving: IntArray, max_power_w: float) -> FloatArray:
         own = np.resize(np.array(self.each_w), len(gain))
-        return np.minimum(own, max_power_w), state
+        return np.minimum(own, max_power_w)
 
 
-class Fractional(Power):
+class Fractional(Law):
     """Open-loop power control: P = min(P_max, P0 + alpha * PL) in dB, which compensates a share alpha of the path loss.
 
     PL is the loss to the serving base station, shadowing and antenna gains included. A UE without one sends at its
@@ -180,13 +185,11 @@ class Fractional(Power):
     reference: ClassVar = "3GPP TS 38.213, Section 7.1.1 (open-loop part)"
     example: ClassVar = {"kind": "fractional"}
 
-    def power_w(
-        self, gain: FloatArray, serving: IntArray, max_power_w: float, state: State, rng: Rng
-    ) -> tuple[FloatArray, State]:
+    def watts(self, gain: FloatArray, serving: IntArray, max_power_w: float) -> FloatArray:
         if gain.shape[1] == 0:
-            return np.full(len(gain), max_power_w), state
+            return np.full(len(gain), max_power_w)
         own = gain[np.arange(len(gain)), np.maximum(serving, 0)]
         loss_db = -db_from_ratio(own)
         wanted = w_from_dbm(self.p0_dbm + self.alpha * loss_db)
         known = (serving >= 0) & np.isfinite(wanted)
-        return np.where(known, np.minimum(wanted, max_power_w), max_power_w), state
+        return np.where(known, np.minimum(wanted, max_power_w), max_power_w)

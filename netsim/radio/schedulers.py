@@ -115,11 +115,6 @@ class Slot:
         return Slot((last_multiple(time_s, slot_s) + 1) * slot_s, not sends.all())
 
 
-def last_start_s(time_s: float, slot_s: float) -> float:
-    """The latest start of a slot before time_s."""
-    return (first_multiple(time_s, slot_s) - 1) * slot_s
-
-
 class Simultaneous(Scheduler):
     """Every UE sends as soon as it is ready."""
 
@@ -159,15 +154,26 @@ class Turns:
     slot: Slot
 
 
-class RoundRobin(Scheduler):
+class _Slotted(Scheduler):
+    """One UE of a cell at a time, for a slot."""
+
+    slot_s: float = Field(default=0.01, ge=1e-6, le=1e6)
+    """length of a slot, s"""
+
+    def turn(self, queue: Queue, time_s: float, slot: Slot, *keys: FloatArray) -> tuple[BoolArray, BoolArray, Slot]:
+        """UEs (m,) that hold the present slot; one of each cell that sends: that or the next by `keys`; the slot."""
+        holds = queue.sends & (not slot.over(time_s, self.slot_s))
+        sends = one_each(queue.serving, holds, *keys)
+        return holds, sends, Slot.after(time_s, self.slot_s, sends)
+
+
+class RoundRobin(_Slotted):
     """One UE of a cell at a time, for a slot; then the one that was served longest ago.
 
     A UE that has sent all its bits leaves the rest of its slot to the next.
     """
 
     kind: Literal["round-robin"] = "round-robin"
-    slot_s: float = Field(default=0.01, ge=1e-6, le=1e6)
-    """length of a slot, s"""
     reference: ClassVar = "Kleinrock, Queueing Systems, Volume 2, 1976, Chapter 4"
     example: ClassVar = {"kind": "round-robin"}
 
@@ -176,11 +182,10 @@ class RoundRobin(Scheduler):
 
     def grants(self, queue: Queue, time_s: float, state: State) -> Grants:
         served_s, (ue, _, until_s) = state.served_s.copy(), queue.senders
-        served_s[ue] = np.maximum(served_s[ue], np.minimum(until_s, last_start_s(time_s, self.slot_s)))
-        holds = queue.sends & (not state.slot.over(time_s, self.slot_s))
-        sends = one_each(queue.serving, holds, served_s[queue.ue], queue.ready_s)
+        last_start_s = (first_multiple(time_s, self.slot_s) - 1) * self.slot_s
+        served_s[ue] = np.maximum(served_s[ue], np.minimum(until_s, last_start_s))
+        holds, sends, slot = self.turn(queue, time_s, state.slot, served_s[queue.ue], queue.ready_s)
         served_s[queue.ue[sends & ~holds]] = time_s
-        slot = Slot.after(time_s, self.slot_s, sends)
         return Grants(sends, slot.until_s, Turns(served_s, slot))
 
 
@@ -193,7 +198,7 @@ class MeanRates:
     slot: Slot
 
 
-class ProportionalFair(Scheduler):
+class ProportionalFair(_Slotted):
     """In each slot the UE of a cell whose rate is the highest multiple of its averaged rate.
 
     rate: that of the whole band without interference. The average R of the rate r that a UE sends at is exponential::
@@ -205,8 +210,6 @@ class ProportionalFair(Scheduler):
     """
 
     kind: Literal["proportional-fair"] = "proportional-fair"
-    slot_s: float = Field(default=0.01, ge=1e-6, le=1e6)
-    """length of a slot, s"""
     time_constant_s: float = Field(default=1.0, gt=0, le=1e9)
     """time constant T of the averaged rate, s"""
     reference: ClassVar = "Tse and Viswanath, Fundamentals of Wireless Communication, 2005, Section 6.7.1"
@@ -223,9 +226,7 @@ class ProportionalFair(Scheduler):
         served = mean > 0
         with np.errstate(over="ignore"):  # an average that has all but faded is as good as none
             multiple = np.where(served, queue.alone_bps / np.where(served, mean, 1.0), inf)
-        holds = queue.sends & (not state.slot.over(time_s, self.slot_s))
-        sends = one_each(queue.serving, holds, -multiple)
-        slot = Slot.after(time_s, self.slot_s, sends)
+        _, sends, slot = self.turn(queue, time_s, state.slot, -multiple)
         return Grants(sends, slot.until_s, MeanRates(mean_bps, time_s, slot))
 
 

@@ -53,7 +53,6 @@ def test_the_rate_is_attenuated_shannon_up_to_the_limit_and_nothing_below_the_le
     shannon = Downlink(bandwidth_hz=1e6, attenuation=1.0, max_bps_per_hz=20.0, min_sinr_db=-100.0)
     sinr_db = np.linspace(-30, 30, 7)
     assert shannon.rate_bps(sinr_db) == pytest.approx(1e6 * np.log2(1 + ratio_from_db(sinr_db)))
-    assert shannon.max_rate_bps == 20e6
 
 
 def test_sinr_is_that_of_links_and_absent_ues_have_none():

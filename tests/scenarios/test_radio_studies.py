@@ -401,4 +401,4 @@ def test_the_default_downlink_says_what_its_rate_is(played):
     card = json.loads((folder / "manifest.json").read_text())["channel_card"]
     assert card["rate"] == "20 MHz x min(0.6 log2(1 + SINR), 4.4) bit/s/Hz, none below -10 dB"
     assert "uplink" not in card and card["noise"].startswith("-123.2 dBm")
-    assert Downlink().max_rate_bps == 88e6
+    assert Downlink().rate_bps(np.array([99.0])) == 88e6
