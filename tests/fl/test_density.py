@@ -10,11 +10,12 @@ import pytest
 from fl.attacks.base import View
 from fl.attacks.esprit import Lattice, kernel_place, read_waves
 from fl.attacks.surfaces import DensityPeak, Posterior
-from fl.learners.density import Density, kernel_density, rank_correlation
+from fl.learners.density import TERMS, Density, kernel_density, rank_correlation
 from fl.query import Custom, Strict, band_probability, in_family, largest_bandwidth_m, shortest_interval_s
 from fl.types import HeldOut, Local, Public, Request, RoundContext
 from netsim.geometry import Area
 from netsim.rng import Streams
+from scenarios.app.run.runner import run
 from scenarios.app.study.load import load
 
 NINE = [(x, y) for x in (-1.0, 0.0, 1.0) for y in (-1.0, 0.0, 1.0)]
@@ -99,6 +100,17 @@ def naive(learner, model, updates, at):
                 else:
                     out[k, p, q] = sum(math.cos(float(xi @ gap) / h) for xi in updates.unit[0])
     return out
+
+
+def test_density_is_the_mean_of_kernels():
+    """Of more places than are multiplied at once, beside a sum over places written out."""
+    x_m, y_m, h = np.linspace(0.0, 900.0, 31), np.linspace(-200.0, 500.0, 27), 60.0
+    at_m = np.random.default_rng(2).uniform([0, -200], [900, 500], (TERMS + 137, 2))
+    total = np.zeros((31, 27))
+    for a, b in at_m:
+        total += np.exp(-((x_m[:, None] - a) ** 2 + (y_m[None] - b) ** 2) / (2 * h * h))
+    np.testing.assert_allclose(kernel_density(at_m, h, x_m, y_m), total / len(at_m), rtol=1e-13)
+    assert not kernel_density(at_m[:0], h, x_m, y_m).any()
 
 
 class TestSurfaces:
@@ -514,8 +526,6 @@ class TestRuns:
         return load("density/nine", base | {k.replace("__", "."): v for k, v in changes.items()})
 
     def test_the_records_hold_the_figures(self, tmp_path):
-        from scenarios.app.run.runner import run
-
         found = run(self.small(), tmp_path / "run")
         assert found["utility.rank_correlation"] > 0.3 and found["utility.useful"]
         assert found["utility.kde_truth_rank_correlation"] > 0.95
@@ -527,7 +537,6 @@ class TestRuns:
 
     def test_no_dense_matrix_unless_an_attack_asks_for_rows(self, tmp_path, monkeypatch):
         from fl.learners.density import SurfaceUpdates
-        from scenarios.app.run.runner import run
 
         asked, rows = [], SurfaceUpdates.rows
         monkeypatch.setattr(
@@ -540,8 +549,6 @@ class TestRuns:
 
     @pytest.mark.parametrize(("grid", "area_m"), [([12, 9], [1000, 2000, 3000, 8000]), ([40], [-1000, 0, 4000, 4000])])
     def test_a_constant_answer_leaves_what_the_baseline_says(self, grid, area_m, tmp_path):
-        from scenarios.app.run.runner import run
-
         learner = {"kind": "density", "n_features": 0, "bandwidth_m": 550, "grid": grid, "area_m": area_m}
         found = run(self.small(world__ues__count=50, learning__learner=learner), tmp_path / "run")
         assert found["attack.density-peak.place_error_m.mean"] == pytest.approx(
@@ -550,8 +557,6 @@ class TestRuns:
 
     @pytest.mark.slow
     def test_linked_answers_give_the_walk_away_and_a_rate_limit_keeps_most_of_it(self, tmp_path):
-        from scenarios.app.run.runner import run
-
         small = {"world.ues.count": 40, "learning.threat.n_targets": 10, "vary": None}
         every = run(load("density/moving", small), tmp_path / "every")
         assert (
@@ -565,8 +570,6 @@ class TestRuns:
         assert anew.get("attack.posterior.walk_error_m.mean", math.inf) > 10
 
     def test_an_interrupted_run_ends_in_the_same_bytes(self, tmp_path, table_bytes):
-        from scenarios.app.run.runner import run
-
         rate = {"kind": "custom", "gamma": None, "multiples": "any", "speed_m_s": 20.0}
         changes = {"world.ues.count": 30, "learning.learner.grid": [12, 12], "learning.threat.n_targets": 4}
         study = load("density/moving", changes | {"learning.request_policy": rate, "learning.rounds": 8, "vary": None})
@@ -588,8 +591,6 @@ class TestRuns:
     )  # fmt: skip
     def test_the_printed_rank_correlations_are_reached(self, name, count, n_features, low, tmp_path):
         """Above 0.9, close to 0.9, and a little over 0.9 are printed; radial clusters give 0.76, 6 km x 6 km 0.84."""
-        from scenarios.app.run.runner import run
-
         changes = {"world.ues.count": count, "learning.learner.n_features": n_features, "vary": None, "seed": 0}
         found = run(load(f"density/{name}", changes | {"learning.attacks": []}), tmp_path / "run")
         assert low < found["utility.truth_rank_correlation"] < 0.95

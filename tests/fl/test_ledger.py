@@ -356,13 +356,10 @@ class TestStopAt:
             epsilon_of(1e-7, np.sqrt(n) / 5), rel=1e-6
         )
         assert found["rounds.empty"] == 4
-
-    def test_the_rounds_before_are_those_of_a_run_without_a_budget(self, tmp_path):
-        stopped = run(load("rsrp-dp/budget", self.study()), tmp_path / "a")
-        free = self.study() | {"learning.privacy_budget": None, "learning.rounds": stopped["rounds.played"]}
-        run(load("rsrp-dp/budget", free), tmp_path / "b")
-        for table in ("rounds", "spends", "metrics", "final"):
-            assert (tmp_path / "a" / f"{table}.csv").read_bytes() == (tmp_path / "b" / f"{table}.csv").read_bytes()
+        free = self.study() | {"learning.privacy_budget": None, "learning.rounds": n}
+        run(load("rsrp-dp/budget", free), tmp_path / "free")
+        for table in ("rounds", "spends", "metrics", "final"):  # the rounds before are those without a budget
+            assert (tmp_path / "r" / f"{table}.csv").read_bytes() == (tmp_path / "free" / f"{table}.csv").read_bytes()
 
     def test_a_budget_too_small_for_one_round_learns_nothing(self, tmp_path):
         found = run(
@@ -400,18 +397,3 @@ class TestCentral:
     def test_weights_count_on_the_share_that_is_asked(self):
         with pytest.raises(ValueError, match="give both the same"):
             Learning(round_s=1.0, learner={"kind": "rsrp-net"}, aggregation=Uniform(clients=4, participation=0.5))
-
-
-def mape(folder):
-    with (folder / "metrics.csv").open() as f:
-        return [float(r["value"] or "inf") for r in csv.DictReader(f) if r["name"] == "mape_percent"]
-
-
-def played(tmp_path, label, **settings):
-    """MAPE after each of 120 rounds of the campaign on foot, and the summary."""
-    noise = settings.pop("z", None)
-    clip = CLIP | {"norm": settings.pop("norm", 0.5)}
-    how = {"kind": "central-gaussian", "noise_multiplier": noise, "noise_on": settings.pop("on", "sum")}
-    overrides = {"learning.defenses": [clip, how] if noise else [clip]} | settings
-    summary = run(load("rsrp-dp/noise", overrides), tmp_path / label)
-    return np.array(mape(tmp_path / label)), summary

@@ -1,80 +1,16 @@
-"""Recipes of local training: optimisers against torch, proximal term, frozen layers, prior, and central training."""
-
-import dataclasses
-import itertools
+"""Recipes of local training: optimisers by their formulas, prior, and central training."""
 
 import numpy as np
 import pytest
-import torch
 
 from fl.learners.rsrp_net import RsrpNet
-from fl.networks.mlp import Mlp
-from fl.networks.sgd_regression import SgdSettings, train_regression
 from fl.optimisers import Adam, Momentum, Sgd
 from fl.types import Local, Public
-from netsim.columns import row_id
 from netsim.geometry import Area
 from netsim.rng import Streams
 
-NET = Mlp((3, 7, 4, 1), "tanh")
 RNG = Streams(2).at("learner.all", 5)
-TORCH = {
-    "sgd": (Sgd(), lambda w: torch.optim.SGD(w, lr=0.02)),
-    "momentum": (Momentum(momentum=0.8), lambda w: torch.optim.SGD(w, lr=0.02, momentum=0.8)),
-    "adam": (Adam(beta1=0.8, beta2=0.97, epsilon=1e-6), lambda w: torch.optim.Adam(w, 0.02, (0.8, 0.97), 1e-6)),
-}
-
-
-def data_of(counts, inputs=3, seed=0):
-    ue = np.arange(len(counts))
-    x = [np.random.default_rng([seed, u]).normal(size=(n, inputs)) for u, n in zip(ue, counts, strict=True)]
-    y = [np.random.default_rng([seed, u, 1]).normal(size=n) for u, n in zip(ue, counts, strict=True)]
-    ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    return Local(ue, np.zeros(len(ue), np.int64), ptr, np.concatenate(x), np.concatenate(y), np.zeros(ptr[-1]))
-
-
-def weights(net=NET, seed=0):
-    return np.random.default_rng(seed).normal(size=(1, net.n_parameters)) / 2
-
-
-def by_torch(net, w0, data, row, how, make, rates=None):
-    """One device's training by autograd and an optimiser of torch; batches as documented. rates: of each step, told."""
-    own = slice(data.ptr[row], data.ptr[row + 1])
-    x, y, n = torch.from_numpy(data.x[own]), torch.from_numpy(data.y[own]), int(data.count[row])
-    w = torch.from_numpy(w0.copy()).requires_grad_()
-    optimiser, anchor = make([w]), torch.from_numpy(w0)
-    first = sum((a + 1) * b for a, b in itertools.pairwise(net.sizes[: how.frozen_layers + 1]))
-    size = n if how.batch_size == "all" else how.batch_size
-    for epoch in range(how.local_epochs):
-        keys = RNG.uniform(f"order{epoch}m", [row_id(data.ue[row], data.model[row])], (n,))[0]
-        order = np.arange(n) if how.batch_size == "all" else np.argsort(keys, kind="stable")
-        for at in range(0, n, size):
-            batch = order[at : at + size]
-            error = ((net.forward(w, x[batch][None])[0][0] - y[batch]) ** 2).mean()
-            loss = error + how.proximal / 2 * ((w - anchor) ** 2).sum()
-            optimiser.zero_grad()
-            loss.backward()
-            w.grad += how.weight_decay * w.detach()
-            w.grad[:, :first] = 0.0
-            if how.polyak:
-                rate = min(how.learning_rate, 3 * float(error.detach()) / float((w.grad**2).sum()))
-                w.grad *= rate / how.learning_rate
-                rates.append(rate)
-            optimiser.step()
-    return (w.detach().numpy() - w0)[0]
-
-
-@pytest.mark.parametrize("kind", TORCH)
-@pytest.mark.parametrize("frozen", [0, 1])
-def test_weight_decay_adds_its_share_of_the_weights_to_every_gradient(kind, frozen):
-    part, make = TORCH[kind]
-    how = SgdSettings(0.02, 4, 3, 0.0, None, part, 0.5, frozen, weight_decay=0.3)
-    data, w0 = data_of([9, 1, 14, 4]), weights()
-    found = train_regression(NET, w0, data, how, RNG).values
-    for row in range(4):
-        np.testing.assert_allclose(found[row], by_torch(NET, w0, data, row, how, make), rtol=0, atol=1e-9)
-    learner = RsrpNet.model_validate({"kind": "rsrp-net", "hidden": [8], "weight_decay": 0.3}, strict=False)
-    assert "sample gradient" not in learner.offers and "linear local steps" in learner.offers
+PARTS = {"sgd": Sgd(), "momentum": Momentum(momentum=0.8), "adam": Adam(beta1=0.8, beta2=0.97, epsilon=1e-6)}
 
 
 @pytest.mark.parametrize("number", [np.float32, np.float64])
@@ -82,14 +18,14 @@ def test_steps_have_the_bits_of_the_formulas(number):
     """Operation by operation in the precision of the weights: no product is joined with a sum."""
     draw, rate = np.random.default_rng(4), number(0.03)
     start = draw.normal(size=(3, 101)).astype(number)
-    found = {kind: (start.copy(), part.start(start)) for kind, (part, _) in TORCH.items()}
+    found = {kind: (start.copy(), part.start(start)) for kind, part in PARTS.items()}
     plain, rolled, adapted = (start.copy() for _ in range(3))
     v, mean, square = (np.zeros_like(start) for _ in range(3))
     b1, b2, least = number(0.8), number(0.97), number(1e-6)
     for t in range(1, 30):
         g = draw.normal(size=start.shape).astype(number)
         for kind, (w, memory) in found.items():
-            TORCH[kind][0].step(w, g.copy(), memory, 0.03, t)
+            PARTS[kind].step(w, g.copy(), memory, 0.03, t)
         plain -= rate * g
         v = b1 * v + g
         rolled -= rate * v
@@ -102,26 +38,6 @@ def test_steps_have_the_bits_of_the_formulas(number):
         np.testing.assert_array_equal(found[kind][0], expected)
 
 
-@pytest.mark.parametrize("kind", ["sgd", "momentum"])
-@pytest.mark.parametrize("batch", [4, "all"])
-@pytest.mark.parametrize("proximal, frozen", [(0.0, 0), (0.5, 1)])
-def test_polyaks_limit_is_that_of_its_formula(kind, batch, proximal, frozen):
-    """min(learning rate, 3 l / |g|^2) with l the squared error of the batch, by autograd; some steps are shortened."""
-    part, make = TORCH[kind]
-    data, w0, limited = data_of([9, 1, 14, 4]), 16 * weights(), 0
-    how = SgdSettings(0.02, batch, 3, 0.0, None, part, proximal, frozen, polyak=True)
-    found = train_regression(NET, w0, data, how, RNG).values
-    for row in range(4):
-        rates = []
-        expected = by_torch(NET, w0, data, row, how, make, rates)
-        np.testing.assert_allclose(found[row], expected, rtol=0, atol=1e-9)
-        limited += sum(rate < 0.02 for rate in rates)
-    assert limited or batch == "all"  # many places are seldom that steep
-    loose = train_regression(NET, w0, data, dataclasses.replace(how, learning_rate=1e-9), RNG).values
-    free = train_regression(NET, w0, data, dataclasses.replace(how, learning_rate=1e-9, polyak=False), RNG).values
-    np.testing.assert_array_equal(loose, free)  # a step that needs no limit keeps its bits
-
-
 def test_polyaks_limit_is_of_the_profile_and_fits_its_neighbours():
     """No step of Adam is limited, and no record is bounded where it moves the step of all others."""
     assert RsrpNet().step_limit == "none" and RsrpNet(profile="useful").step_limit == "polyak"
@@ -131,6 +47,8 @@ def test_polyaks_limit_is_of_the_profile_and_fits_its_neighbours():
     assert "record bound" in RsrpNet(sample_clip=1.0).offers
     assert "record bound" not in RsrpNet(sample_clip=1.0, step_limit="polyak").offers
     assert "linear local steps" in RsrpNet(step_limit="polyak").offers
+    decays = RsrpNet(hidden=(8,), weight_decay=0.3)
+    assert "sample gradient" not in decays.offers and "linear local steps" in decays.offers
 
 
 class TestCentral:

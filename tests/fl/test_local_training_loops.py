@@ -1,17 +1,22 @@
-"""Compiled local training: against a slow loop of torch's autograd for each device, at both precisions; its pieces."""
+"""Compiled local training: against a slow loop of torch's autograd for each device, at both precisions; what one record
+can do where gradients of single samples are clipped.
+"""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
 import torch
 
+from fl.defenses.gaussian import Gaussian
 from fl.learners.image_net import ImageNet
 from fl.learners.rsrp_net import RsrpNet
+from fl.learning import Learning
 from fl.networks.mlp import Mlp
 from fl.networks.sgd_regression import SgdSettings, train_regression
 from fl.optimisers import Adam, Momentum, Sgd
-from fl.types import ImageFormat, Local, Public
+from fl.types import ImageFormat, Local, Public, RoundContext
 from netsim.columns import row_id
 from netsim.geometry import Area
 from netsim.rng import Streams
@@ -52,8 +57,24 @@ def layers_of(net, flat):
     return made
 
 
-def slow(net, start, data, row, how, make):
-    """One device by autograd, sample by sample where gradients are clipped, batches as the streams have them."""
+def gradient(loss, batch, masks, free, clip):
+    """Of a batch: the mean of its samples' gradients, each cut to the clip; one that is not finite counts as 0."""
+    if clip is None:
+        return torch.autograd.grad(loss(batch, masks), free)
+    found = [torch.zeros_like(p) for p in free]
+    for s in range(len(batch)):
+        one = None if masks is None else [m[s : s + 1] for m in masks]
+        each = torch.autograd.grad(loss(batch[s : s + 1], one), free)
+        norm = float(torch.sqrt(sum((g * g).sum() for g in each)))
+        for total, g in zip(found, each, strict=True):
+            total += g * min(1.0, clip / norm) / len(batch) if np.isfinite(norm) else 0.0
+    return found
+
+
+def slow(net, start, data, row, how, make, rates=None):
+    """One device by autograd, sample by sample where gradients are clipped, batches as the streams have them; rates:
+    of each step, told.
+    """
     own, owner = slice(data.ptr[row], data.ptr[row + 1]), [row_id(data.ue[row], data.model[row])]
     x, y, n = torch.tensor(data.x[own]), torch.tensor(data.y[own]), int(data.count[row])
     w = layers_of(net, start[data.model[row]])
@@ -81,47 +102,73 @@ def slow(net, start, data, row, how, make):
                     for i, h in enumerate(net.sizes[1:-1])
                 ]
                 masks = [torch.tensor((u >= how.dropout) / (1 - how.dropout)) for u in unit]
-            if how.sample_clip is None:
-                found = torch.autograd.grad(loss(batch, masks), free)
-            else:
-                found = [torch.zeros_like(p) for p in free]
-                for s in range(len(batch)):
-                    one = None if masks is None else [m[s : s + 1] for m in masks]
-                    each = torch.autograd.grad(loss(batch[s : s + 1], one), free)
-                    norm = float(torch.sqrt(sum((g * g).sum() for g in each)))
-                    for total, g in zip(found, each, strict=True):
-                        total += g * min(1.0, how.sample_clip / norm) / len(batch)
+            found = gradient(loss, batch, masks, free, how.sample_clip)
             for p, g, anchor in zip(free, found, anchors[2 * how.frozen_layers :], strict=True):
-                p.grad = g + how.proximal * (p.detach() - anchor)
+                p.grad = g + how.proximal * (p.detach() - anchor) + how.weight_decay * p.detach()
+            if how.polyak:
+                squared = sum(float((p.grad**2).sum()) for p in free)
+                rates.append(min(how.learning_rate, 3 * float(loss(batch, masks).detach()) / squared))
+                for p in free:
+                    p.grad *= rates[-1] / how.learning_rate
             optimiser.step()
     return torch.cat([(p.detach() - q).flatten() for p, q in zip(w, anchors, strict=True)]).numpy()
 
 
+def recipe(activation, optimiser="sgd", batch=20, epochs=2, dropout=0.0, **more):
+    part, make = OPTIMISERS[optimiser]
+    return activation, make, SgdSettings(0.02, batch, epochs, dropout, optimiser=part, **more)
+
+
 RECIPES = [
-    ("relu", "sgd", 20, 2, 0.0, None, 0.0, 0), ("elu", "momentum", 20, 2, 0.0, None, 0.7, 0),
-    ("tanh", "adam", 20, 2, 0.3, None, 0.0, 1), ("sigmoid", "sgd", 7, 2, 0.3, 0.5, 0.0, 0),
-    ("elu", "sgd", "all", 3, 0.3, 0.5, 0.7, 1), ("tanh", "momentum", "all", 3, 0.0, 0.5, 0.0, 2),
+    recipe("relu"), recipe("elu", "momentum", proximal=0.7), recipe("tanh", "adam", dropout=0.3, frozen_layers=1),
+    recipe("sigmoid", batch=7, dropout=0.3, sample_clip=0.5),
+    recipe("elu", batch="all", epochs=3, dropout=0.3, sample_clip=0.5, proximal=0.7, frozen_layers=1),
+    recipe("tanh", "momentum", "all", 3, sample_clip=0.5, frozen_layers=2),
+    recipe("tanh", batch=4, weight_decay=0.3), recipe("tanh", "momentum", 4, weight_decay=0.3, proximal=0.5),
+    recipe("tanh", "adam", 4, weight_decay=0.3, proximal=0.5, frozen_layers=1),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("recipe", RECIPES, ids=lambda r: "-".join(map(str, r)))
-def test_every_device_trains_as_autograd_does_alone(recipe):
+@pytest.mark.parametrize(("activation", "make", "how"), RECIPES)
+def test_every_device_trains_as_autograd_does_alone(activation, make, how):
     """Unequal devices, of which two have nothing."""
-    activation, optimiser, batch, epochs, dropout, clip, proximal, frozen = recipe
-    part, make = OPTIMISERS[optimiser]
     net, data = Mlp((5, 9, 6, 1), activation), cohort(COUNTS)
     start = weights(net)
-    how = [SgdSettings(0.02, batch, epochs, dropout, clip, part, proximal, frozen, bits) for bits in (64, 32)]
-    double, single = (train_regression(net, start, data, h, RNG).values for h in how)
+    double, single = (train_regression(net, start, data, replace(how, precision=bits), RNG).values for bits in (64, 32))
     assert double.dtype == single.dtype == np.float64
     assert not double[[0, 6]].any() and not single[[0, 6]].any()
     for row in np.flatnonzero(data.count):
-        expected = slow(net, start, data, row, how[0], make)
+        expected = slow(net, start, data, row, how, make)
         size = np.linalg.norm(expected)
         assert np.linalg.norm(double[row] - expected) < 1e-10 * size
         assert 1e-12 * size < np.linalg.norm(single[row] - expected) < 2e-4 * size
-    first = sum((a + 1) * b for a, b in list(pairwise(net.sizes))[:frozen])
+    first = sum((a + 1) * b for a, b in list(pairwise(net.sizes))[: how.frozen_layers])
     assert not double[:, :first].any() and not single[:, :first].any()
+
+
+@pytest.mark.parametrize("kind", ["sgd", "momentum"])
+@pytest.mark.parametrize("batch", [4, "all"])
+@pytest.mark.parametrize("proximal, frozen", [(0.0, 0), (0.5, 1)])
+def test_polyaks_limit_is_that_of_its_formula(kind, batch, proximal, frozen):
+    """min(learning rate, 3 l / |g|^2) with l the squared error of the batch, by autograd; some steps are shortened."""
+    _, make, how = recipe("tanh", kind, batch, 3, proximal=proximal, frozen_layers=frozen, polyak=True)
+    net, data, rates = Mlp((5, 7, 4, 1), "tanh"), cohort([9, 1, 14, 4]), []
+    start = 40 * weights(net)
+    found = train_regression(net, start, data, how, RNG).values
+    for row in range(4):
+        np.testing.assert_allclose(found[row], slow(net, start, data, row, how, make, rates), rtol=0, atol=1e-9)
+    assert min(rates) < 0.02 or batch == "all"  # many places are seldom that steep
+    loose, free = (replace(how, learning_rate=1e-9, polyak=polyak) for polyak in (True, False))
+    loose, free = (train_regression(net, start, data, one, RNG).values for one in (loose, free))
+    np.testing.assert_array_equal(loose, free)  # a step that needs no limit keeps its bits
+
+
+def test_a_sample_that_overflows_counts_as_zero():
+    _, make, how = recipe("relu", batch="all", epochs=1, sample_clip=2.0)
+    net, data = Mlp((5, 7, 4, 1), "relu"), cohort([5])
+    data.y[2] = 1e300
+    found = train_regression(net, weights(net), data, how, RNG).values[0]
+    np.testing.assert_allclose(found, slow(net, weights(net), data, 0, how, make), rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("bits, dropout", [(32, 0.3), (64, 0.0)])
@@ -168,3 +215,54 @@ class TestSetting:
             found.append(read_table(tmp_path / str(bits), "rounds")["rmse_db"])
         assert np.isfinite(found[0]).all() and (found[0] != found[1]).any()
         np.testing.assert_allclose(found[1], found[0], rtol=1e-4)
+
+
+class TestRecordBound:
+    """Of clipped gradients of single samples."""
+
+    public = Public(Area(0.0, 0.0, 100.0, 80.0), 2)
+    learner = RsrpNet(hidden=(6, 4), learning_rate=0.05, sample_clip=1.5)
+
+    def local(self, data, learner=None):
+        learner = self.learner if learner is None else learner
+        return learner.local(learner.init(self.public, RNG), "all", data, RNG)
+
+    def data(self, counts, seed=0):
+        data = cohort(counts, 2, seed)
+        return replace(data, x=30 * data.x, y=9 * data.y - 90.0)
+
+    def test_replacing_one_record_moves_an_update_by_the_sensitivity_at_most(self):
+        data = self.data([8, 3])
+        made = self.local(data)
+        assert (made.bound.unit, made.bound.relation) == ("record", "replace")
+        assert made.bound.sensitivity == pytest.approx(2 * 0.05 * 1.5 / 3)
+        worst, draw = 0.0, np.random.default_rng(3)
+        for record in (0, 5, 9):
+            for _ in range(30):
+                x, y = data.x.copy(), data.y.copy()
+                x[record], y[record] = draw.normal(size=2) * 1e3, draw.choice([-1e4, 0.0, 1e4])
+                other = self.local(Local(data.ue, data.model, data.ptr, x, y, data.time_s))
+                apart = np.linalg.norm(other.values - made.values, axis=1)
+                row = int(record >= 8)
+                assert apart[1 - row] == 0 and apart[row] <= 2 * 0.05 * 1.5 / data.count[row] * (1 + 1e-12)
+                worst = max(worst, apart[row] / made.bound.sensitivity)
+        assert worst > 0.8  # the bound is nearly reached
+
+    def test_noise_follows_without_a_clip_and_is_booked_for_a_record(self):
+        Learning(round_s=60, learner=self.learner, defenses=(Gaussian(noise_multiplier=1.0),))
+        data = self.data([8, 4])
+        made = self.local(data)
+        _, _, (spend,) = Gaussian(noise_multiplier=2.0).protect(
+            made, data, RoundContext(1, 0.0, self.public), Gaussian(noise_multiplier=2.0).start(0), RNG
+        )
+        assert spend.unit == "record" and spend.relation == "replace"
+        np.testing.assert_allclose(spend.sensitivity / spend.std, 0.5)  # 1 / z
+
+    @pytest.mark.parametrize(
+        "other", [{"local_epochs": 2}, {"batch_size": 4}, {"standardise_by": "dataset"}, {"sample_clip": None}]
+    )
+    def test_no_bound_where_none_is_proven(self, other):
+        learner = self.learner.model_copy(update=other)
+        assert "bound" not in learner.offers and learner._record_bound(self.data([8])) is None
+        with pytest.raises(ValueError, match="needs a bound"):
+            Learning(round_s=60, learner=learner, defenses=(Gaussian(noise_multiplier=1.0),))
