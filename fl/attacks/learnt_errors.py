@@ -21,6 +21,7 @@ import numpy as np
 from fl.attacks.base import Attack, View
 from fl.attacks.shadow_ues import ROAMING, SPEED_MPS, STILL_M, Population, made_up
 from fl.tracking.error_model import ErrorModel
+from fl.tracking.history import successive
 from fl.types import Estimates, Local, RoundContext, State
 from netsim.checkpoint import from_tree, to_tree
 from netsim.columns import Columns, frozen, no_floats, no_ints, no_places
@@ -111,11 +112,9 @@ class Pace:
         """With estimates (k, 2) of real UEs (k,) ascending in a round; several looks at a round count as the first."""
         if round_ == self.round:
             return self
-        steps_m = self.steps_m
-        if round_ == self.round + 1:
-            _, now, then = np.intersect1d(ue, self.ue, assume_unique=True, return_indices=True)
-            step_m = np.hypot(*(place_m[now] - self.place_m[then]).T)
-            steps_m = np.concatenate([steps_m, step_m[np.isfinite(step_m)]])[-_MOST_KEPT:]
+        now, then = successive(round_, ue, self.round, self.ue)
+        step_m = np.hypot(*(place_m[now] - self.place_m[then]).T)
+        steps_m = np.concatenate([self.steps_m, step_m[np.isfinite(step_m)]])[-_MOST_KEPT:]
         return replace(self, round=round_, ue=ue, place_m=place_m, steps_m=steps_m)
 
     def matched(self, population: Population, made_up_m: FloatArray) -> Pace:

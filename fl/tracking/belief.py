@@ -21,6 +21,7 @@ from dataclasses import field, replace
 
 import numpy as np
 
+from fl.tracking.history import successive
 from fl.tracking.place_grid import PlaceGrid, disc_masses, disc_shares
 from netsim.columns import Columns, frozen, no_ints, no_places
 from netsim.units import BoolArray, Float32Array, FloatArray, IntArray
@@ -259,19 +260,12 @@ class Memory:
         """
         if round_ == self.round:
             return self
-        known = replace(self, round=round_, ue=ue, place_m=place_m, point_m=point_m)
-        if round_ != self.round + 1:
-            return known
-        _, now, then = np.intersect1d(ue, self.ue, assume_unique=True, return_indices=True)
+        now, then = successive(round_, ue, self.round, self.ue)
         next_m = point_m[now]
         term_m = np.hypot(*(next_m - self.place_m[then]).T) - np.hypot(*(next_m - self.point_m[then]).T)
         term_m = term_m[np.isfinite(term_m)]
-        return replace(
-            known,
-            count=self.count + len(term_m),
-            total_m=self.total_m + float(term_m.sum()),
-            square_m2=self.square_m2 + float((term_m**2).sum()),
-        )
+        total_m, square_m2 = self.total_m + float(term_m.sum()), self.square_m2 + float((term_m**2).sum())
+        return Memory(self.count + len(term_m), total_m, square_m2, round_, ue, place_m, point_m)
 
     @property
     def misleads(self) -> bool:

@@ -143,6 +143,16 @@ class History:
         return points
 
 
+def successive(round_: int, ue: IntArray, last: int, before: IntArray) -> tuple[IntArray, IntArray]:
+    """Rows (n,) of UEs that are among those of a round (k,) and those `before` (m,), both ascending: none where the
+    `last` round is not the one before.
+    """
+    if round_ != last + 1:
+        return no_ints(), no_ints()
+    _, now, then = np.intersect1d(ue, before, assume_unique=True, return_indices=True)
+    return now, then
+
+
 def hour_class(week_s: FloatArray, round_s: float) -> IntArray:
     """Class (n,) of the middle of rounds that end at week_s (n,), seconds since Monday's midnight; 0 where unknown."""
     middle_s = np.nan_to_num(week_s) - (round_s / 2 if np.isfinite(round_s) else 0.0)

@@ -110,46 +110,39 @@ class Identities(_OfRound):
 
 
 @frozen
-class Displacement:
-    """Displacement in one round: weight (K,), sums to 1, var_m2 (K,) per axis."""
-
-    weight: FloatArray
-    var_m2: FloatArray
-
-
-@frozen
-class LastSeen:
-    """Last known places of tracks (m,): mean_m (m, 2), var_m2 (m,) per axis, gap (m,) rounds ago."""
+class Predicted:
+    """Where tracks (m,) are before an update, mixtures of K Gaussians: mean_m (m, 2), var_m2 (m, K) per axis, and
+    weight (K,), which sums to 1.
+    """
 
     mean_m: FloatArray
     var_m2: FloatArray
-    gap: FloatArray
+    weight: FloatArray
 
 
-def _components(at: LastSeen, truths: Truths, motion: Displacement) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Displacements (..., R, 2) to the places that estimates mean, variances (..., K) before them, and weighted
-    densities (..., R, K) of pairs (...,) of tracks and estimates.
+def _components(at: Predicted, truths: Truths) -> tuple[FloatArray, FloatArray]:
+    """Displacements (..., R, 2) to the places that estimates mean, and weighted densities (..., R, K) of pairs (...,)
+    of tracks and estimates.
     """
     away = truths.place_m - at.mean_m[..., None, :]
-    before = at.var_m2[..., None] + at.gap[..., None] * motion.var_m2
-    var = before[..., None, :] + truths.sigma_m[..., None] ** 2
+    var = at.var_m2[..., None, :] + truths.sigma_m[..., None] ** 2
     square = np.nan_to_num((away**2).sum(axis=-1))[..., None]
     density = np.exp(-square / (2 * var)) / (2 * np.pi * var)
-    return away, before, (truths.share / truths.gain**2)[..., None] * motion.weight * density
+    return away, (truths.share / truths.gain**2)[..., None] * at.weight * density
 
 
-def densities(at: LastSeen, z_m: FloatArray, error: ErrorModel, motion: Displacement, area_m2: float) -> FloatArray:
+def densities(at: Predicted, z_m: FloatArray, error: ErrorModel, area_m2: float) -> FloatArray:
     """p(z_i | track j) in 1 / m^2 of tracks (m,) and estimates z_m (k, R, 2): (m, k).
 
     Relative to what a UE anywhere would be named, times 1 / A; so 1 / A where nothing was named.
     """
     truths = error.truths(z_m)
-    size = max(1, _NUMBERS // max(truths.share.size * len(motion.weight), 1))
-    summed = np.zeros((len(at.gap), len(z_m)))
-    for i in range(0, len(at.gap), size):
+    size = max(1, _NUMBERS // max(truths.share.size * len(at.weight), 1))
+    summed = np.zeros((len(at.mean_m), len(z_m)))
+    for i in range(0, len(summed), size):
         some = slice(i, i + size)
-        pairs = LastSeen(at.mean_m[some, None], at.var_m2[some, None], at.gap[some, None])
-        summed[some] = _components(pairs, truths, motion)[2].sum(axis=(2, 3))
+        pairs = Predicted(at.mean_m[some, None], at.var_m2[some, None], at.weight)
+        summed[some] = _components(pairs, truths)[1].sum(axis=(2, 3))
     named = truths.share.any(axis=1)
     anywhere = (1.0 - error.outlier) * (truths.share / truths.gain**2).sum(axis=1) + error.outlier
     mixed = (1.0 - error.outlier) * summed + error.outlier / area_m2
@@ -157,7 +150,7 @@ def densities(at: LastSeen, z_m: FloatArray, error: ErrorModel, motion: Displace
 
 
 def moved(
-    at: LastSeen, z_m: FloatArray, error: ErrorModel, motion: Displacement, area_m2: float
+    at: Predicted, z_m: FloatArray, error: ErrorModel, area_m2: float
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Mean (n, 2) and variance (n,) of tracks (n,) after estimates z_m (n, R, 2) of theirs, and the share (n, K) of
     each component of the motion.
@@ -165,18 +158,19 @@ def moved(
     The posterior is a mixture; a Gaussian of its mean and variance stands for it.
     """
     truths = error.truths(z_m)
-    away, before, density = _components(at, truths, motion)
+    away, density = _components(at, truths)
+    before = at.var_m2[:, None]
     n, ranks, k = density.shape
     density = (1.0 - error.outlier) * density
-    false = np.where(density.any(axis=(1, 2)), error.outlier / area_m2, 1.0)[:, None] * motion.weight
+    false = np.where(density.any(axis=(1, 2)), error.outlier / area_m2, 1.0)[:, None] * at.weight
     weight = np.concatenate([density, false[:, None]], axis=1)  # (n, R + 1, K), the last of a false estimate
     weight /= weight.sum(axis=(1, 2), keepdims=True)
     gain = np.zeros((n, ranks + 1, k))
-    gain[:, :ranks] = before[:, None] / (before[:, None] + truths.sigma_m[..., None] ** 2)
+    gain[:, :ranks] = before / (before + truths.sigma_m[..., None] ** 2)
     shift = np.zeros((n, ranks + 1, k, 2))
     shift[:, :ranks] = gain[:, :ranks, :, None] * np.nan_to_num(away)[:, :, None]
     mean = (weight[..., None] * shift).sum(axis=(1, 2))
-    spread = (1 - gain) * before[:, None] + ((shift - mean[:, None, None]) ** 2).sum(axis=3) / 2
+    spread = (1 - gain) * before + ((shift - mean[:, None, None]) ** 2).sum(axis=3) / 2
     return at.mean_m + mean, (weight * spread).sum(axis=(1, 2)), weight.sum(axis=1)
 
 
@@ -356,24 +350,23 @@ class Linker:
         track = book.tracks.number[row]
         return book, NameLinks(self.facts.round, name, track, np.isin(track, born), entropy)
 
-    def _last_seen(self, tracks: KeptTracks) -> LastSeen:
-        """Where tracks (n,) were, and how many rounds ago; anywhere now, before their first update."""
+    def _predicted(self, tracks: KeptTracks, rates: Rates) -> Predicted:
+        """Where tracks (n,) are now; anywhere before their first update."""
         begun = tracks.round < 0
         gap = np.maximum(self.facts.round - tracks.round, 0).astype(np.float64)
         if self.round_s:
             gap = np.maximum((self.facts.time_s - tracks.seen_s) / self.round_s, 0.0)
         mean_m = np.where(begun[:, None], self.centre_m, tracks.mean_m)
-        return LastSeen(mean_m, np.where(begun, self.area_m2 / 12.0, tracks.var_m2), np.where(begun, 0.0, gap))
-
-    def _motion(self, rates: Rates) -> Displacement:
-        return Displacement(rates.motion / rates.motion.sum(), self.var_m2)
+        var_m2 = np.where(begun, self.area_m2 / 12.0, tracks.var_m2)[:, None]
+        var_m2 = var_m2 + np.where(begun, 0.0, gap)[:, None] * self.var_m2
+        return Predicted(mean_m, var_m2, rates.motion / rates.motion.sum())
 
     def _costs(self, book: Book, rows: IntArray, clues: Clues) -> tuple[FloatArray, float, float]:
         """C (m, k) of tracks at rows (m,) that may go on as new names (k,), and what a birth and a miss cost."""
         rates = book.rates
         tracks = book.tracks.select(rows)
         seen = float(np.clip(rates.seen / rates.tracks, _LEAST, _MOST))
-        density = densities(self._last_seen(tracks), clues.z_m, self.error, self._motion(rates), self.area_m2)
+        density = densities(self._predicted(tracks, rates), clues.z_m, self.error, self.area_m2)
         cost = -np.log(seen * np.maximum(density, 1e-300)) - book.prints.log_ratios(tracks, clues)
         return cost, float(-np.log(rates.born / rates.rounds / self.area_m2)), float(-np.log(1.0 - seen))
 
@@ -391,7 +384,7 @@ class Linker:
         tracks = begun.tracks.select(rows)
         again = tracks.round >= 0
         rates = book.rates
-        mean_m, var_m2, share = moved(self._last_seen(tracks), some.z_m, self.error, self._motion(rates), self.area_m2)
+        mean_m, var_m2, share = moved(self._predicted(tracks, rates), some.z_m, self.error, self.area_m2)
         if book.born:
             named = np.asarray(np.isfinite(some.z_m[again]).all(axis=2)).any(axis=1)
             sure = together[rows[again], np.flatnonzero(unheard)[again]] * named

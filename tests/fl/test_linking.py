@@ -16,13 +16,12 @@ from fl.pseudonyms import Names, PerRound, asked
 from fl.tracking import linking
 from fl.tracking.error_model import ErrorModel
 from fl.tracking.fingerprint import DIRECTION, Clues, KeptTracks, Prints
-from fl.tracking.linking import Book, Displacement, LastSeen, Linker, NameLinks
+from fl.tracking.linking import Book, Linker, NameLinks, Predicted
 from fl.types import Public, RoundContext
 from scenarios.app.run.runner import run
 
 A = 1e8
-STILL = Displacement(np.ones(1), np.zeros(1))
-MOVING = Displacement(np.array([0.6, 0.3, 0.1]), np.array([0.0, 300.0, 2000.0]) ** 2)
+WEIGHT, STEP_M2 = np.array([0.6, 0.3, 0.1]), np.array([0.0, 300.0, 2000.0]) ** 2  # of motion in one round
 
 
 def gaussian(away_m, var_m2):
@@ -32,20 +31,17 @@ def gaussian(away_m, var_m2):
 
 class TestLaw:
     def test_density_is_a_mixture_over_motions_and_outliers(self):
-        at = LastSeen(np.array([[1000.0, 2000.0]]), np.array([50.0**2]), np.array([2.0]))
+        at = Predicted(np.array([[1000.0, 2000.0]]), 50.0**2 + 2 * STEP_M2[None], WEIGHT)
         z = np.array([[[1400.0, 2300.0]]])
-        found = linking.densities(at, z, ErrorModel.plain(100.0, 0.1), MOVING, A)
-        parts = sum(
-            w * gaussian([400, 300], 50.0**2 + 2 * q + 100.0**2)
-            for w, q in zip(MOVING.weight, MOVING.var_m2, strict=True)
-        )
+        found = linking.densities(at, z, ErrorModel.plain(100.0, 0.1), A)
+        parts = sum(w * gaussian([400, 300], 50.0**2 + 2 * q + 100.0**2) for w, q in zip(WEIGHT, STEP_M2, strict=True))
         assert found == pytest.approx(0.9 * parts + 0.1 / A, rel=1e-12)
 
     def test_density_of_two_ranks_of_which_one_may_be_missing(self):
         error = ErrorModel(np.array([0.7, 0.3]), np.array([100.0, 400.0]), 0.2, 0.0, np.ones(2), np.zeros((2, 2)))
-        at = LastSeen(np.zeros((1, 2)), np.zeros(1), np.zeros(1))
+        at = Predicted(np.zeros((1, 2)), np.zeros((1, 1)), np.ones(1))
         z = np.array([[[50.0, 0.0], [300.0, 0.0]], [[np.nan] * 2, [300.0, 0.0]], [[np.nan] * 2] * 2])
-        both, second, none = linking.densities(at, z, error, STILL, A)[0]
+        both, second, none = linking.densities(at, z, error, A)[0]
         near, far = gaussian([50, 0], 100.0**2), gaussian([300, 0], 400.0**2)
         assert both == pytest.approx(0.8 * (0.7 * near + 0.3 * far) + 0.2 / A)
         assert second == pytest.approx(0.8 * far + 0.2 / A)
@@ -53,13 +49,13 @@ class TestLaw:
 
     def test_the_posterior_has_the_moments_of_the_mixture(self):
         """Against integration over a grid."""
-        at, error = LastSeen(np.array([[0.0, 0.0]]), np.array([200.0**2]), np.ones(1)), ErrorModel.plain(150.0, 0.05)
+        at, error = Predicted(np.zeros((1, 2)), 200.0**2 + STEP_M2[None], WEIGHT), ErrorModel.plain(150.0, 0.05)
         z = np.array([[[500.0, -200.0]]])
-        mean_m, var_m2, share = linking.moved(at, z, error, MOVING, A)
+        mean_m, var_m2, share = linking.moved(at, z, error, A)
         step = 25.0
         line = np.arange(-9000, 9000, step)
         x = np.stack(np.meshgrid(line, line), axis=-1).reshape(-1, 2)
-        before = [w * gaussian(x, 200.0**2 + q) for w, q in zip(MOVING.weight, MOVING.var_m2, strict=True)]
+        before = [w * gaussian(x, 200.0**2 + q) for w, q in zip(WEIGHT, STEP_M2, strict=True)]
         seen = 0.95 * gaussian(z[0, 0] - x, 150.0**2) + 0.05 / A
         joint = np.array([b * seen for b in before])
         p = joint.sum(axis=0) / joint.sum()
