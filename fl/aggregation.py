@@ -80,6 +80,19 @@ def effective(weights: FloatArray) -> float:
     return float(weights.sum() ** 2 / square) if square > 0 else 0.0
 
 
+def angles(rows: FloatArray, of: FloatArray) -> FloatArray:
+    """Angle (n,) in radians of rows (n, d) to others (n, d); a right one beside a zero or infinite row."""
+    length = np.linalg.norm(rows, axis=1) * np.linalg.norm(of, axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        cosine = np.where((length > 0) & np.isfinite(length), np.einsum("nd,nd->n", rows, of) / length, 0.0)
+    return np.asarray(np.arccos(np.clip(cosine, -1.0, 1.0)))
+
+
+def by_angle(angle: FloatArray, steepness: float) -> FloatArray:
+    """f(a) = b (1 - exp(-exp(-b (a - 1)))) with steepness b: falls from nearly b to 0, b (1 - 1/e) at one radian."""
+    return np.asarray(steepness * -np.expm1(-np.exp(-steepness * (angle - 1.0))))
+
+
 class Uniform(Aggregation):
     r"""w_k = 1 / (q K) for every decoded row, independent of the other rows.
 
@@ -144,38 +157,22 @@ class Beda(Aggregation):
     def start(self) -> Angles:
         return Angles(no_ints(), np.zeros(0), np.zeros(0))
 
-    def contribution(self, angle: FloatArray) -> FloatArray:
-        """f of angles in radians."""
-        return self.alpha * (1.0 - np.exp(-np.exp(-self.alpha * (angle - 1.0))))
-
     def weights(self, received: Received, facts: RoundContext, state: Angles) -> tuple[FloatArray, Angles]:
         updates, heard, n_model = received.updates, received.decoded, facts.public.n_model
         log_mass = np.log(updates.count)
-        now = self._angles(received, shares(log_mass, heard, updates.model, n_model), n_model)
+        mean = updates.weighted_sum(shares(log_mass, heard, updates.model, n_model), n_model)
+        now = angles(updates.rows(slice(None)), mean[updates.model])
         row = row_id(updates.ue, updates.model)
-        every = np.union1d(state.row, row[heard])
-        angle, rounds = np.zeros(len(every)), np.zeros(len(every))
-        old = np.searchsorted(every, state.row)
-        angle[old], rounds[old] = state.angle, state.rounds
+        every, first = np.unique(np.concatenate([state.row, row[heard]]), return_index=True)
+        more = np.zeros(int(heard.sum()))
+        angle, rounds = (np.concatenate([old, more])[first] for old in (state.angle, state.rounds))
         mine = np.searchsorted(every, row[heard])
         rounds[mine] += 1
         angle[mine] += (now[heard] - angle[mine]) / rounds[mine]
-        log_mass[heard] += self.contribution(angle[mine])
+        log_mass[heard] += by_angle(angle[mine], self.alpha)
         weight = shares(log_mass, heard, updates.model, n_model)
         said = {"effective_devices": effective(weight)} | ({"angle_mean_rad": angle[mine].mean()} if len(mine) else {})
         return weight, Angles(every, angle, rounds, said)
-
-    @staticmethod
-    def _angles(received: Received, size: FloatArray, n_model: int) -> FloatArray:
-        """Angle (n,) of each row to the mean of its model's."""
-        updates = received.updates
-        mean = updates.weighted_sum(size, n_model)
-        rows = updates.rows(slice(None))
-        inner = np.einsum("nd,nd->n", rows, mean[updates.model])
-        length = updates.norm() * np.linalg.norm(mean, axis=1)[updates.model]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            cosine = np.where((length > 0) & np.isfinite(length), inner / length, 0.0)
-        return np.asarray(np.arccos(np.clip(cosine, -1.0, 1.0)))
 
 
 @frozen
@@ -251,15 +248,12 @@ class Wasserstein(Aggregation):
 
     def receive_disclosed(self, local: Local, facts: RoundContext, state: Histograms) -> Histograms:
         row, pmf = row_id(local.ue, local.model), self._histograms(local, facts)
-        known = np.isin(row, state.row)
-        before = state.pmf[np.searchsorted(state.row, row[known])]
-        news = int((~known).sum()) + int((before != pmf[known]).any(axis=1).sum()) if known.any() else len(row)
-        rest = ~np.isin(state.row, row)
-        every = np.concatenate([row, state.row[rest]])
-        order = np.argsort(every)
-        old = state.pmf[rest].reshape(-1, pmf.shape[1])
-        count = np.concatenate([local.count, state.count[rest]])[order]
-        return Histograms(every[order], np.concatenate([pmf, old])[order], count, state.disclosed + news)
+        old = state.pmf.reshape(-1, pmf.shape[1])
+        _, mine, theirs = np.intersect1d(row, state.row, assume_unique=True, return_indices=True)
+        news = len(row) - int((pmf[mine] == old[theirs]).all(axis=1).sum())
+        every, first = np.unique(np.concatenate([row, state.row]), return_index=True)  # of a row the new one
+        count = np.concatenate([local.count, state.count])[first]
+        return Histograms(every, np.concatenate([pmf, old])[first], count, state.disclosed + news)
 
     def _histograms(self, local: Local, facts: RoundContext) -> FloatArray:
         """pmf_k (n, bins)."""

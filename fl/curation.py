@@ -1,7 +1,6 @@
 """The curation slot: processing of a UE's data of the round before training."""
 
 from abc import abstractmethod
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -79,38 +78,33 @@ class ClusterBatch(Curation):
     def apply(self, local: Local, facts: RoundContext, state: State, rng: Rng) -> Curated:
         from fl.dbscan import dbscan  # compiled: not for readers of scenarios
 
-        n = len(local.ue)
         keep = np.zeros(len(local.x), dtype=bool)
-        clusters = np.zeros(n, dtype=np.int64)
-        noise = np.zeros(n, dtype=np.int64)
+        clusters, noise = np.zeros((2, len(local.ue)), dtype=np.int64)
         owner = row_id(local.ue, local.model).tolist()
         for row in np.flatnonzero(local.count):
-            start = local.ptr[row]
-            stop = local.ptr[row + 1]
+            start, stop = local.ptr[row : row + 2]
             position_m = local.x[start:stop]
             cluster = dbscan(position_m, self.eps_m, self.min_samples)
             clusters[row], noise[row] = cluster.max() + 1, (cluster < 0).sum()
             if clusters[row] == 0:
                 keep[start + rng.keys("one", owner[row], len(cluster)).argmin()] = True
                 continue
-            count = np.bincount(cluster + 1)[1:]
-            total = [np.bincount(cluster + 1, weights=axis)[1:] for axis in position_m.T]
+            mean_m = np.stack([position_m[cluster == c].mean(axis=0) for c in range(clusters[row])])
             lot = rng.keys("pick", owner[row], len(cluster))
-            keep[start + self.chosen(position_m, cluster, np.stack(total, axis=1) / count[:, None], lot)] = True
+            keep[start + self.chosen(position_m, cluster, mean_m, lot)] = True
         fallback = (local.count > 0) & (clusters == 0)
         return Curated(local.keep(keep), state, clusters=clusters, noise=noise, fallback=fallback)
 
 
 class DiverseBatch(ClusterBatch):
-    """Keeps, of each DBSCAN cluster of a UE's positions, the sample nearest to the cluster's mean.
+    """Keeps, of each DBSCAN cluster of positions, the sample nearest to the mean (of several the first).
 
-    Long stays then have the same weight as short ones, and the mean of the kept samples differs from the mean of the
-    measured ones. A row without any cluster keeps one random sample and counts as `fallback`. Of samples at the same
-    distance from the mean the first is kept.
+    Long stays then have the same weight as short ones, and the mean of the kept samples differs from that of the
+    measured ones. A row without any cluster keeps one random sample and counts as `fallback`.
 
     The step selects true samples and adds no noise, so there is no privacy guarantee. If `eps_m` is too large, all
     clusters merge, and the one remaining sample is the nearest to the mean, which leaks most. The same number of random
-    samples (`random`) has much of the effect. Fewer than `min_samples` samples form no cluster.
+    samples (`random`) has much of the effect.
     """
 
     kind: Literal["diverse-batch"] = "diverse-batch"
@@ -128,12 +122,11 @@ class FarthestBatch(ClusterBatch):
     """Keeps `num` samples of each UE from the DBSCAN clusters farthest from the mean of its data of the round.
 
     Clusters in order of decreasing distance from their mean to the mean of all samples, noise included; in a cluster
-    samples in random order. If all clusters together have fewer than `num` samples, all of those are kept. A row
+    samples in random order. If all clusters together have fewer than `num` samples, all of those are kept; a row
     without any cluster keeps one random sample and counts as `fallback`.
 
     The step selects true samples and adds no noise, so there is no privacy guarantee. It moves an estimate of the mean
-    towards another true place: on days between home and work towards one of the two. With `num: 1` one true location is
-    used. Compare it with the same number of random samples (`random`).
+    towards another true place: between home and work towards one of the two. Compare it with `random`.
     """
 
     kind: Literal["farthest-batch"] = "farthest-batch"
@@ -157,14 +150,13 @@ class GeoIndistinguishable(Curation):
     in the mean, the angle uniform.
 
     One location: for two true places d metres apart the probabilities of any output differ by at most a factor
-    e^(epsilon_per_m d). Places up to about 1 / epsilon_per_m apart are hard to distinguish; distant places can be
-    distinguished. All locations of a UE: displaced by d_1, d_2, ... metres, the factor is e^(epsilon_per_m sum d_i), so
-    the ledger adds epsilon_per_m for each of them. The guarantee is per location, not per user, and averaging weakens
-    it: the error of the mean of n noisy positions is that of one, divided by sqrt(n).
+    e^(epsilon_per_m d), so places up to about 1 / epsilon_per_m apart are hard to distinguish. All locations of a UE:
+    displaced by d_1, d_2, ... metres, the factor is e^(epsilon_per_m sum d_i); the ledger adds epsilon_per_m for each.
+    The guarantee is per location, not per user: the error of the mean of n noisy positions is smaller by sqrt(n).
 
-    The guarantee covers positions only. Labels, times and the number of samples do not change, and a label (RSRP)
-    measured at the true place depends on it. After a step that selects samples by position the guarantee would not
-    cover the selection, so such a chain is refused. It holds for real numbers; rounding to doubles is not analysed.
+    It covers positions only. Labels, times and the number of samples do not change, and a label (RSRP) measured at the
+    true place depends on it. After a step that selects samples by position it would not cover the selection, so such a
+    chain is refused. It holds for real numbers; rounding to doubles is not analysed.
     """
 
     kind: Literal["geo-indistinguishable"] = "geo-indistinguishable"
@@ -187,18 +179,13 @@ class GeoIndistinguishable(Curation):
         return self.epsilon_per_m
 
     def apply(self, local: Local, facts: RoundContext, state: State, rng: Rng) -> Curated:
-        owner = row_id(local.ue, local.model)
         row = local.row_of_sample
-        x = local.x + planar_laplace(self.epsilon_per_m, owner[row], np.arange(len(row)) - local.ptr[row], rng)
+        owner, item = row_id(local.ue, local.model)[row], np.arange(len(row)) - local.ptr[row]
+        x = local.x + planar_laplace(self.epsilon_per_m, owner, item, rng)
         if self.inside == "clip":
             x = np.clip(x, facts.public.area.low_m, facts.public.area.high_m)
-        spend = MetricSpend(
-            mechanism=self.label,
-            ue=local.ue,
-            model=local.model,
-            points=local.count,
-            epsilon_per_m=np.full(len(local.ue), self.epsilon_per_m),
-        )
+        each = np.full(len(local.ue), self.epsilon_per_m)
+        spend = MetricSpend(self.label, local.ue, local.model, local.count, each)
         return Curated(replace(local, x=x), state, [spend])
 
 
@@ -229,9 +216,9 @@ class Gan(Curation):
     each step of G; both have one hidden layer (tanh) and are trained with Adam. A smaller `rho` gives larger
     displacements, with a sharp transition: for a commuter about 10 m at 0.5 and 400 m at 0.4.
 
-    There is no privacy guarantee and no spend: another adversary that knows the generator or averages may do better
-    than the one used in training. The protection is weak, because displacements have all directions and the mean hardly
-    changes. Only positions are displaced; labels, times and the number of samples do not change.
+    There is no privacy guarantee and no spend: another adversary that knows the generator or averages may do better.
+    The protection is weak, because displacements have all directions and the mean hardly changes. Labels, times and the
+    number of samples do not change.
     """
 
     kind: Literal["gan"] = "gan"
@@ -274,30 +261,25 @@ class Gan(Curation):
         scale = [np.maximum(p.std(axis=0), _SMALLEST_M) for p in pieces]
         z = [(p - m) / s for p, m, s in zip(pieces, mean, scale, strict=True)]
         count = np.array([len(p) for p in z])
-        first = np.cumsum([0, *(len(p) for p in z[:-1])])
-        flat = torch.from_numpy(np.concatenate(z))
+        first, flat = np.cumsum(count) - count, torch.from_numpy(np.concatenate(z))
         generator = _network("generator", (2 + _NOISE, self.hidden, 2), owner, rng)
         adversary = _network("adversary", (2, self.hidden, 2), owner, rng)
         improve = torch.optim.Adam(generator, self.learning_rate, fused=True)
         predict = torch.optim.Adam(adversary, self.adversary_learning_rate, fused=True)
-
-        def batches(step: int) -> "Iterator[tuple[Tensor, Tensor]]":
-            """Positions (k, batch, 2) and noise beside them, for every turn of a step."""
-            turns = 1 + _ADVERSARY_STEPS
-            unit = rng.uniform("batch", owner, (turns, self.batch_size), step)
-            index = torch.from_numpy(first[:, None, None] + (unit * count[:, None, None]).astype(np.int64))
-            noise = torch.from_numpy(rng.normal("noise", owner, (turns, self.batch_size, _NOISE), step))
-            yield from ((flat[index[:, turn]], noise[:, turn]) for turn in range(turns))
-
+        turns = (1 + _ADVERSARY_STEPS, self.batch_size)
         for step in range(self.steps):
-            (x, noise), *others = batches(step)
-            for seen, beside in others:
+            unit = rng.uniform("batch", owner, turns, step) * count[:, None, None]
+            index = torch.from_numpy(first[:, None, None] + unit.astype(np.int64))
+            noise = torch.from_numpy(rng.normal("noise", owner, (*turns, _NOISE), step))
+            for turn in range(1, turns[0]):
+                seen = flat[index[:, turn]]
                 with torch.no_grad():
-                    shown = seen + _apply(generator, seen, beside)
+                    shown = seen + _apply(generator, seen, noise[:, turn])
                 predict.zero_grad()
                 torch.autograd.backward(_error(_apply(adversary, shown), seen).sum())
                 predict.step()
-            shown = x + _apply(generator, x, noise)
+            x = flat[index[:, 0]]
+            shown = x + _apply(generator, x, noise[:, 0])
             misled = _error(_apply(adversary, shown), x).clamp(max=self.cap)
             improve.zero_grad()
             torch.autograd.backward((self.rho * _error(shown, x) - (1 - self.rho) * misled).sum())

@@ -147,8 +147,7 @@ class Custom(Query):
     def _wrong(self, request: Request, base_m: float, service: Area) -> dict[str, bool]:
         """Which rules the request breaks for every UE."""
         agreed = service if self.area_m is None else Area(*self.area_m)
-        corners = np.array([*agreed.low_m, *agreed.high_m])
-        requested = np.array([*request.area.low_m, *request.area.high_m])
+        away_m = np.abs([agreed.low_m - request.area.low_m, agreed.high_m - request.area.high_m]).max()
         side_m = float(agreed.side_m[: request.dimensions].min())
         most_m = np.inf if self.gamma is None else largest_bandwidth_m(side_m, self.bands, self.gamma)
         allowed = self.multiples == "any" or bool(in_family(request.bandwidth_m, base_m, self.multiples).all())
@@ -156,7 +155,7 @@ class Custom(Query):
             "features": self.max_features is not None and request.features > self.max_features,
             "bandwidth": bool(request.bandwidth_m.max() > most_m * (1 + 1e-12)),
             "family": not allowed,
-            "area": not np.allclose(requested, corners, rtol=0, atol=1e-6),
+            "area": bool(away_m > 1e-6),
         }
 
     def _early(self, ue: IntArray, request: Request, time_s: float, last_s: FloatArray) -> BoolArray:

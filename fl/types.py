@@ -34,6 +34,11 @@ Metrics = dict[str, float]
 """Figures of a part or a model by name, as in the table `metrics`."""
 
 
+def offered(words: dict[str, bool]) -> frozenset[str]:
+    """The capabilities that are there."""
+    return frozenset(word for word, there in words.items() if there)
+
+
 @dataclass(frozen=True)
 class LastFigures:
     """Figures of the last round, names with units: the memory of a part that has nothing else to remember."""
@@ -78,13 +83,13 @@ class Local:
     def keep(self, samples: BoolArray) -> Local:
         """The same rows with only some samples; a row may become empty."""
         count = np.bincount(self.row_of_sample[samples], minlength=len(self.ue))
-        return self._of(slice(None), _bounds(count), samples)
+        return self._of(slice(None), bounds_of(count), samples)
 
     def select(self, rows: IntArray | BoolArray) -> Local:
         """Rows by index, in this order, or by mask, with their samples."""
         rows = np.arange(len(self.ue))[rows]
         count = self.count[rows]
-        ptr = _bounds(count)
+        ptr = bounds_of(count)
         samples = np.arange(ptr[-1]) - np.repeat(ptr[:-1] - self.ptr[rows], count)
         return self._of(rows, ptr, samples)
 
@@ -105,15 +110,15 @@ class Local:
             return None if some[0] is None else np.concatenate(some)
 
         columns = {name: together(name) for name in ("ue", "model", "x", "y", "time_s", "cell")}
-        return cls(ptr=_bounds(together("count")), **columns)
+        return cls(ptr=bounds_of(together("count")), **columns)
 
     def nonempty(self) -> Local:
         """Only rows with samples."""
         rows = self.count > 0
-        return replace(self, ue=self.ue[rows], model=self.model[rows], ptr=_bounds(self.count[rows]))
+        return replace(self, ue=self.ue[rows], model=self.model[rows], ptr=bounds_of(self.count[rows]))
 
 
-def _bounds(count: IntArray) -> IntArray:
+def bounds_of(count: IntArray) -> IntArray:
     """Where the samples of each row begin and end (n + 1,), of their numbers (n,)."""
     return np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
 
@@ -188,6 +193,11 @@ class Bound:
         """Distance that one neighbour can move the row: the norm, or twice the norm when data are replaced."""
         return self.norm * (2.0 if self.relation == "replace" else 1.0)
 
+    def spend(self, label: str, ue: IntArray, model: IntArray, std: FloatArray, delta: float) -> Spend:
+        """The spend of a part's noise of std (n,) on rows (n,) within the bound."""
+        sensitivity = np.full(len(ue), self.sensitivity)
+        return Spend(label, ue, model, std, sensitivity, self.unit, self.relation, delta)
+
 
 class Updates(ABC):
     """Updates that devices send: n rows (ue, model, count) of d numbers, dense or factored.
@@ -226,6 +236,13 @@ class Updates(ABC):
     @abstractmethod
     def weighted_sum(self, weights: FloatArray, n_model: int) -> FloatArray:
         """Sum of weights[i] * row i per model: (n_model, d)."""
+
+    @property
+    def promise(self) -> Bound:
+        """The bound; ValueError without one."""
+        if self.bound is None:
+            raise ValueError("the update has no bound; put a clip before the noise")
+        return self.bound
 
     def dense(self) -> DenseUpdates:
         """The same as one array."""
@@ -439,9 +456,12 @@ class Spend:
     sensitivity (n,) of what the noise was added to. mu = sensitivity / std is the exact Gaussian-DP parameter.
     sampling_rate is the probability with which each user took part by a secret coin of its own: 1 for a user that took
     part because of where it was, what it measured, or what its channel allowed. channel_std (n,) is the receiver's
-    thermal noise on the same numbers, which the ledger states beside the drawn noise and never adds to it; None: there
-    is none. Other UEs' signals are no part of it: an attacker that decodes them subtracts them.
+    thermal noise on the same numbers, which the ledger states beside the drawn noise and never adds to it. Other UEs'
+    signals are no part of it: an attacker that decodes them subtracts them.
     """
+
+    points: ClassVar[int] = 0
+    epsilon_per_m: ClassVar[float] = float("nan")
 
     mechanism: str
     ue: IntArray
@@ -452,7 +472,7 @@ class Spend:
     relation: str
     delta: float
     sampling_rate: float = 1.0
-    channel_std: FloatArray | None = None
+    channel_std: FloatArray | float = 0.0
 
     @property
     def account(self) -> Account:
@@ -466,23 +486,14 @@ class Spend:
 
     def cost(self, with_channel: bool) -> FloatArray:
         """mu^2 = (sensitivity / std)^2 of each draw (n,), the channel's noise counted or not; inf without noise."""
-        std = self.std
-        if with_channel and self.channel_std is not None:
-            std = np.hypot(std, self.channel_std)
+        std = np.hypot(self.std, self.channel_std) if with_channel else self.std
         with np.errstate(over="ignore", divide="ignore"):  # noise too small to protect anything: inf
             return (self.sensitivity / std) ** 2
 
-    def columns(self) -> dict[str, Any]:
-        """The draws (n,) as columns of the table `spends`."""
-        return {
-            "points": 0,
-            "epsilon_per_m": float("nan"),
-            "std": self.std,
-            "sensitivity": self.sensitivity,
-            "noise_multiplier": self.std / self.sensitivity,
-            "sampling_rate": self.sampling_rate,
-            "channel_std": 0.0 if self.channel_std is None else self.channel_std,
-        }
+    @property
+    def noise_multiplier(self) -> FloatArray:
+        """Noise in units of the sensitivity (n,)."""
+        return self.std / self.sensitivity
 
 
 @frozen
@@ -500,7 +511,8 @@ class MetricSpend:
     points: IntArray
     epsilon_per_m: FloatArray
 
-    sampling_rate: ClassVar[float] = 1.0
+    std: ClassVar[float] = float("nan")
+    sensitivity = noise_multiplier = sampling_rate = channel_std = std
     counts_on_sampling: ClassVar[bool] = False
 
     @property
@@ -512,12 +524,6 @@ class MetricSpend:
         """Epsilon per metre (n,) of all locations together; no noise of a channel is beside them."""
         return self.points * self.epsilon_per_m
 
-    def columns(self) -> dict[str, Any]:
-        """The draws (n,) as columns of the table `spends`."""
-        unsaid = ("std", "sensitivity", "noise_multiplier", "sampling_rate", "channel_std")
-        drawn = {"points": self.points, "epsilon_per_m": self.epsilon_per_m}
-        return {**dict.fromkeys(unsaid, float("nan")), **drawn}
-
 
 AnySpend = Spend | MetricSpend
 
@@ -527,15 +533,15 @@ class Curated:
     """Result of a step of curation: the data (rows may be empty), its memory, what was spent, and notes.
 
     clusters, noise (n,) are how many clusters a row's samples made and how many samples belonged to none, -1 where
-    the step does not cluster; fallback (n,) says for which rows the step could not do what it is for.
+    the step does not cluster; fallback (n,): the rows for which the step could not do what it is for.
     """
 
     local: Local
     state: State
     spends: list[AnySpend] = field(default_factory=list)
-    clusters: IntArray | None = None
-    noise: IntArray | None = None
-    fallback: BoolArray | None = None
+    clusters: IntArray | int = -1
+    noise: IntArray | int = -1
+    fallback: BoolArray | bool = False
 
 
 @frozen

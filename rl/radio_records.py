@@ -429,7 +429,7 @@ def _leakage(outcome: RoundOutcome, within_m: float, n: int) -> tuple[float, Flo
     """Share of the estimates of a round that come near enough, mean over attacks; 0 without an attack. And the part of
     it that each UE's estimates make up (K,).
     """
-    ue, attack, error_m = (np.array([row[name] for row in outcome.leaked.rows]) for name in ("ue", "attack", "error_m"))
+    ue, attack, error_m = (np.array([row[name] for row in outcome.leakage]) for name in ("ue", "attack", "error_m"))
     of_ue = np.zeros(n)
     attacks = np.unique(attack)
     for a in attacks:

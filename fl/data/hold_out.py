@@ -44,21 +44,16 @@ class Sessions:
     def plus(self, ue: IntArray, time_s: FloatArray, gap_s: float) -> tuple[Sessions, IntArray]:
         """The sessions after measurements of ue (N,) at time_s (N,), and the number of each one's session, from 0."""
         order = np.lexsort((time_s, ue))
-        u = ue[order]
-        t = time_s[order]
-        first = np.append(True, u[1:] != u[:-1])[: len(u)]
-        before_s = np.where(first, self.last_s[u], np.append(0.0, t[:-1])[: len(u)])
-        begun = np.cumsum(t - before_s > gap_s + slack_s(gap_s, t))
-        at = np.flatnonzero(first)
-        count = np.diff(np.append(at, len(u)))
-        earlier = np.append(0, begun)[at]  # sessions that began before the UE's first measurement here
-        total = self.number[u] + begun - np.repeat(earlier, count)
-        last_s = self.last_s.copy()
-        number = self.number.copy()
-        end = at + count - 1
-        last_s[u[end]], number[u[end]] = t[end], total[end]
+        u, t = ue[order], time_s[order]
+        first = np.diff(u, prepend=-1) > 0  # of a UE here
+        before_s = np.where(first, self.last_s[u], np.roll(t, 1))
+        begins = t - before_s > gap_s + slack_s(gap_s, t)
+        begun = np.cumsum(begins)
+        earlier = (begun - begins)[first][np.cumsum(first) - 1]  # sessions of UEs before this one
+        last_s, number = self.last_s.copy(), self.number.copy()
+        last_s[u], number[u] = t, self.number[u] + begun - earlier  # of a UE the last counts
         session = np.empty(len(u), dtype=np.int64)
-        session[order] = total - 1
+        session[order] = self.number[u] + begun - earlier - 1
         return Sessions(last_s, number), session
 
 

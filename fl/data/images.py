@@ -16,7 +16,7 @@ import numpy.typing as npt
 from pydantic import Field
 
 from fl.data import RECORDS_ALONE, Data, TakenData
-from fl.types import HeldOut, ImageFormat, Local
+from fl.types import HeldOut, ImageFormat, Local, bounds_of
 from netsim.columns import frozen
 from netsim.errors import BadInput
 from netsim.part import FILE_NAME, OneOf, Part
@@ -103,10 +103,9 @@ def _digits() -> Collection:
     digits = load_digits()
     pixels = np.rint(digits.data * (255.0 / 16.0)).astype(np.uint8)
     label = digits.target.astype(np.int64)
-    place = np.zeros(len(label), dtype=np.int64)  # of each image within its class
+    out = np.zeros(len(label), dtype=np.bool_)
     for c in range(10):
-        place[label == c] = np.arange((label == c).sum())
-    out = place % _EVERY == _EVERY - 1
+        out[np.flatnonzero(label == c)[_EVERY - 1 :: _EVERY]] = True
     return Collection(ImageFormat(8, 8, 10), pixels[~out], label[~out], pixels[out], label[out])
 
 
@@ -172,19 +171,14 @@ def deal(counts: IntArray, label: IntArray, rng: Rng) -> tuple[IntArray, IntArra
 
     Every class is a shuffled deck that is dealt from the top, device by device: no two devices share an image.
     """
-    k, classes = counts.shape
-    owner = []
-    index = []
-    for c in range(classes):
+    owner, index = [], []
+    for c, wanted in enumerate(counts.T):
         deck = np.flatnonzero(label == c)
         deck = deck[np.argsort(rng.keys("deck", c, len(deck)), kind="stable")]
-        owner.append(np.repeat(np.arange(k), counts[:, c]))
-        index.append(deck[: len(owner[-1])])
-    who = np.concatenate(owner)
-    which = np.concatenate(index)
-    order = np.argsort(who, kind="stable")
-    ptr = np.concatenate([[0], np.cumsum(counts.sum(axis=1))]).astype(np.int64)
-    return which[order], ptr
+        owner.append(np.repeat(np.arange(len(wanted)), wanted))
+        index.append(deck[: wanted.sum()])
+    order = np.argsort(np.concatenate(owner), kind="stable")
+    return np.concatenate(index)[order], bounds_of(counts.sum(axis=1))
 
 
 class LabelSkew(Partition):
@@ -329,40 +323,28 @@ class Images(Data):
         counts = self.partition.counts(size, whole.per_class, rng)
         short = np.flatnonzero(counts.sum(axis=1) < (1 if self.samples is None else size))
         if len(short):
-            ue = short[0]
-            kind = self.partition.kind
-            place = "learning.data.samples"
-            remedy = "samples or UEs, or leave samples out"
+            ue, kind = short[0], self.partition.kind
+            place, remedy = "learning.data.samples", "samples or UEs, or leave samples out"
             if self.samples is None:
-                place = "world.ues.count"
-                remedy = "UEs"
+                place, remedy = "world.ues.count", "UEs"
             raise BadInput(
                 f"{place}: ue{ue} is to hold {size[ue]:,} of {len(whole.label):,} images, and of the classes that "
                 f"{kind} gives it {counts[ue].sum():,} are left that no other UE holds; take fewer {remedy}"
             )
-        index, ptr = deal(counts, whole.label, rng)
-        return ImageOwners(index, ptr)
+        return ImageOwners(*deal(counts, whole.label, rng))
 
     def take(
         self, observed: Observations, model_of_cell: IntArray, state: ImageOwners, rng: Rng
     ) -> tuple[TakenData, ImageOwners]:
-        whole = collection(self.folder)
-        here = np.unique(observed.ue)
-        begin = state.ptr[here]
+        whole, here = collection(self.folder), np.unique(observed.ue)
         count = np.diff(state.ptr)[here]
-        ptr = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
-        chosen = state.index[np.arange(ptr[-1]) - np.repeat(ptr[:-1] - begin, count)]
-        local = Local(
-            ue=here,
-            model=np.zeros(len(here), dtype=np.int64),
-            ptr=ptr,
-            x=cast(FloatArray, whole.train[chosen]),  # bytes: eight times smaller
-            y=whole.label[chosen].astype(np.float64),
-            time_s=np.zeros(len(chosen)),
-        )
+        ptr = bounds_of(count)
+        chosen = state.index[np.arange(ptr[-1]) + np.repeat(state.ptr[here] - ptr[:-1], count)]
+        x = cast(FloatArray, whole.train[chosen])  # bytes: eight times smaller
+        y = whole.label[chosen].astype(np.float64)
+        local = Local(here, np.zeros(len(here), dtype=np.int64), ptr, x, y, np.zeros(len(chosen)))
         scored = slice(0) if state.scored else slice(None)
-        pixels = whole.held_out[scored]
-        label = whole.held_out_label[scored]
+        pixels, label = cast(FloatArray, whole.held_out[scored]), whole.held_out_label[scored].astype(np.float64)
         no_ue = np.full(len(label), -1, dtype=np.int64)
-        held_out = HeldOut(no_ue, np.zeros_like(no_ue), cast(FloatArray, pixels), label.astype(np.float64), no_ue)
+        held_out = HeldOut(no_ue, np.zeros_like(no_ue), pixels, label, no_ue)
         return TakenData(local, local, held_out), replace(state, scored=state.scored or len(here) > 0)

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from fl.data import EARLIER_RECORDS, HELD_OUT_PLACES, Data, TakenData
 from fl.data.samples import Signals, recalled
-from fl.types import HeldOut, Local, State
+from fl.types import HeldOut, Local, State, offered
 from netsim.columns import row_id
 from netsim.errors import BadInput
 from netsim.rng import Rng
@@ -58,9 +58,9 @@ class LinkMeasurements(Data):
 
     @property
     def offers(self) -> frozenset[str]:  # type: ignore[override]
-        held_out = self.hold_out or self.hold_out_stations or self.hold_out_ues
-        words = {"positions", "links"} | ({EARLIER_RECORDS} if self.memory == "all" else set())
-        return frozenset(words | ({HELD_OUT_PLACES} if held_out else set()))
+        held_out = bool(self.hold_out or self.hold_out_stations or self.hold_out_ues)
+        words = {"positions": True, "links": True, EARLIER_RECORDS: self.memory == "all", HELD_OUT_PLACES: held_out}
+        return offered(words)
 
     @property
     def surveys_once(self) -> bool:
@@ -93,40 +93,34 @@ class LinkMeasurements(Data):
     ) -> tuple[TakenData, Survey]:
         again = state.surveyed is not None
         observed = observed if state.surveyed is None else state.surveyed
-        order = np.lexsort((observed.cell, observed.time_s, observed.ue))
-        observed = observed.select(order)
-        # lots that depend on the seed alone, not on the measurements
-        lots = replace(rng, round=0)
-        there = np.unique(observed.ue)
+        observed = observed.select(np.lexsort((observed.cell, observed.time_s, observed.ue)))
+        there, stations = np.unique(observed.ue), np.arange(len(model_of_cell))
         if self.hold_out_ues >= len(there) > 0:
             raise BadInput(
                 f"learning.data.hold_out_ues: {self.hold_out_ues} of {len(there)} UEs that measured leaves no UE to "
                 "learn; keep fewer back"
             )
+        lots = replace(rng, round=0)  # they depend on the seed alone, not on the measurements
         new_ue = np.isin(observed.ue, _chosen(lots, "ue", there, self.hold_out_ues))
-        stations = np.arange(len(model_of_cell))
         new_station = np.isin(observed.cell, _chosen(lots, "station", stations, self.hold_out_stations))
         moment = np.round(observed.time_s * 1e3).astype(np.int64)
         other = lots.uniform("link", row_id(observed.ue, observed.cell), item=moment) < self.hold_out
-        group = np.where(new_ue, POSITIONS, np.where(new_station, STATIONS, LINKS))
         out = new_station | new_ue | other
         mine = observed.select(~new_ue)
         measured = Signals.observed(mine, np.zeros(len(mine), dtype=np.int64)).local()
-        # a new UE measures old base stations only: its figure is about places
-        held = out & ~(new_ue & new_station)
-        some = observed.select(held & (not again))
-        fresh = measured.keep(~out[~new_ue])
-        train = fresh
+        train = fresh = measured.keep(~out[~new_ue])
         past = state.past
         if self.memory == "all":
             now = Signals.of(fresh)
             train = recalled(now, past, row_id(fresh.ue, fresh.model), None, rng)
             past = past.plus(now)
         surveyed = observed if self.memory == "first" and len(observed) else state.surveyed
-        held_out = HeldOut(
-            some.ue, np.zeros(len(some), dtype=np.int64), some.position_m, some.rsrp_dbm, some.cell,
-            group[held & (not again)],
-        )  # fmt: skip
+        # a new UE measures old base stations only: its figure is about places
+        held = out & ~(new_ue & new_station) & (not again)
+        group = np.where(new_ue, POSITIONS, np.where(new_station, STATIONS, LINKS))[held]
+        some = observed.select(held)
+        zero = np.zeros(len(some), dtype=np.int64)
+        held_out = HeldOut(some.ue, zero, some.position_m, some.rsrp_dbm, some.cell, group)
         new = fresh.keep(np.zeros(len(fresh.x), np.bool_)) if again else fresh
         return TakenData(measured, train, held_out, new), Survey(surveyed, past)
 
@@ -160,9 +154,7 @@ class Positions(Data):
 
     def take(self, observed: Observations, model_of_cell: IntArray, state: State, rng: Rng) -> tuple[TakenData, State]:
         order = np.lexsort((observed.time_s, observed.ue))
-        ue, first = np.unique(observed.ue[order], return_index=True)
-        last = observed.select(order[np.append(first[1:], len(order)) - 1] if len(ue) else order)
-        n = len(ue)
-        model = np.zeros(len(ue), dtype=np.int64)
-        places = Local(ue, model, np.arange(n + 1), last.position_m, None, last.time_s, last.cell)
-        return TakenData(places, places, HeldOut(ue, model, last.position_m, last.rsrp_dbm, last.cell)), state
+        last = observed.select(order[np.diff(observed.ue[order], append=-1) != 0])
+        model = np.zeros(len(last), dtype=np.int64)
+        places = Local(last.ue, model, np.arange(len(last) + 1), last.position_m, None, last.time_s, last.cell)
+        return TakenData(places, places, HeldOut(last.ue, model, last.position_m, last.rsrp_dbm, last.cell)), state

@@ -21,9 +21,9 @@ from fl.data.hold_out import (
     held_out_sessions,
 )
 from fl.data.samples import Signals, recalled
-from fl.types import NEW_PLACE, HeldOut, Local
+from fl.types import NEW_PLACE, HeldOut, Local, offered
 from netsim.checkpoint import REBUILT
-from netsim.columns import frozen, no_ints, row_id
+from netsim.columns import frozen, no_ints, row_id, ue_and_model
 from netsim.errors import BadInput
 from netsim.rng import Rng
 from netsim.ues import Observations
@@ -46,7 +46,47 @@ class StoredSamples:
     days: IntArray = field(default_factory=no_ints, metadata=REBUILT)
 
 
-class Measured(Data):
+class CellSignals(Data):
+    """Signals of cells: one model per cell, of one cell, or one of the strongest signal at each moment and place."""
+
+    cell: str = Field(default="all", min_length=1)
+    hold_out: float = Field(default=0.2, ge=0, le=0.9)
+
+    @property
+    def _words(self) -> dict[str, bool]:
+        """Capabilities whatever the samples are, and whether they are there."""
+        words = dict.fromkeys(("positions", "signals", "real labels"), True)
+        return words | {SHARED_MODEL: self.cell == STRONGEST, HELD_OUT_PLACES: self.hold_out > 0}
+
+    @property
+    def named_cell(self) -> str | None:
+        return None if self.cell in ("all", "busiest", STRONGEST) else self.cell
+
+    @property
+    def wants_counts(self) -> bool:
+        return self.cell == "busiest"
+
+    def models(self, cells: tuple[str, ...], counts: IntArray | None) -> tuple[str, ...]:
+        if self.cell == STRONGEST:
+            return (STRONGEST,)
+        if self.cell == "all":
+            return cells
+        if self.cell == "busiest" and counts is not None:
+            return (cells[int(np.argmax(counts))],)
+        if self.cell not in cells:
+            near = difflib.get_close_matches(self.cell, cells, 1, 0.0)
+            raise BadInput(
+                f"learning.data.cell: no cell {self.cell!r} here; nearest is {', '.join(near)!r} "
+                f"({len(cells)} cells in all)"
+            )
+        return (self.cell,)
+
+    def model_of_cell(self, cells: tuple[str, ...], models: tuple[str, ...]) -> IntArray:
+        own = self.cell == STRONGEST
+        return np.zeros(len(cells), dtype=np.int64) if own else super().model_of_cell(cells, models)
+
+
+class Measured(CellSignals):
     """Every UE's RSRP measurements of the round.
 
     With `memory: round` a UE trains on the measurements of the round; with `memory: all` on all its measurements so
@@ -108,38 +148,8 @@ class Measured(Data):
 
     @property
     def offers(self) -> frozenset[str]:  # type: ignore[override]
-        words = {"positions", "signals", "real labels"} | ({SHARED_MODEL} if self.cell == STRONGEST else set())
         recalls = isinstance(self.memory, int) or self.held_out_by[0] == "session" or self.cell == STRONGEST
-        words |= set() if recalls else {RECORDS_ALONE}
-        words |= set() if self.memory == "round" else {EARLIER_RECORDS}
-        return frozenset(words | ({HELD_OUT_PLACES} if self.hold_out else set()))
-
-    @property
-    def named_cell(self) -> str | None:
-        return None if self.cell in ("all", "busiest", STRONGEST) else self.cell
-
-    @property
-    def wants_counts(self) -> bool:
-        return self.cell == "busiest"
-
-    def models(self, cells: tuple[str, ...], counts: IntArray | None) -> tuple[str, ...]:
-        if self.cell == STRONGEST:
-            return (STRONGEST,)
-        if self.cell == "all":
-            return cells
-        if self.cell == "busiest" and counts is not None:
-            return (cells[int(np.argmax(counts))],)
-        if self.cell not in cells:
-            near = difflib.get_close_matches(self.cell, cells, 1, 0.0)
-            raise BadInput(
-                f"learning.data.cell: no cell {self.cell!r} here; nearest is {', '.join(near)!r} "
-                f"({len(cells)} cells in all)"
-            )
-        return (self.cell,)
-
-    def model_of_cell(self, cells: tuple[str, ...], models: tuple[str, ...]) -> IntArray:
-        own = self.cell == STRONGEST
-        return np.zeros(len(cells), dtype=np.int64) if own else super().model_of_cell(cells, models)
+        return offered(self._words | {RECORDS_ALONE: not recalls, EARLIER_RECORDS: self.memory != "round"})
 
     def start(self, n_ue: int, rng: Rng) -> StoredSamples:
         return StoredSamples(Signals.none(), Sessions.none(n_ue))
@@ -150,24 +160,15 @@ class Measured(Data):
     def take(
         self, observed: Observations, model_of_cell: IntArray, state: StoredSamples, rng: Rng
     ) -> tuple[TakenData, StoredSamples]:
-        sessions = state.sessions
+        sessions, model = state.sessions, model_of_cell[observed.cell]
         session = np.zeros(len(observed), dtype=np.int64)
         if self.held_out_by[0] == "session":  # of all that a UE measures, also of cells without a model
             sessions, session = sessions.plus(observed.ue, observed.time_s, self._gap_s)
-        model = model_of_cell[observed.cell]
-        known = model >= 0
-        observed = observed.select(known)
-        model = model[known]
-        session = session[known]
-        order = np.lexsort((observed.time_s, model, observed.ue))
-        observed = observed.select(order)
-        model = model[order]
-        session = session[order]
+        rows = np.lexsort((observed.time_s, model, observed.ue))
+        rows = rows[model[rows] >= 0]
         if self.cell == STRONGEST:
-            best = Signals.observed(observed, model).strongest()
-            observed = observed.select(best)
-            model = model[best]
-            session = session[best]
+            rows = rows[Signals.observed(observed.select(rows), model[rows]).strongest()]
+        observed, model, session = observed.select(rows), model[rows], session[rows]
         measured = Signals.observed(observed, model).local()
         out, group = self._held_out(observed, model, session, state.days, rng)
         held = observed.select(out)
@@ -218,21 +219,19 @@ class Measured(Data):
 
         days (n,) : when UEs may measure.
         """
-        share = self.hold_out
-        group = np.zeros(len(model), dtype=np.int64)
-        if self.held_out_by[0] == "session":
+        share, by = self.hold_out, self.held_out_by
+        in_block = np.zeros(len(model), dtype=np.bool_)
+        if "block" in by:
+            in_block = held_out_blocks(observed.position_m, self._block_m, share, rng)
+        if by[0] == "session":
             out = held_out_sessions(observed.ue, session, share, rng)
-        elif self.held_out_by[0] == "day":
+        elif by[0] == "day":
             out = held_out_days(observed.time_s, days, share, rng)
-        elif self.held_out_by[0] == "block":
-            out = held_out_blocks(observed.position_m, self._block_m, share, rng)
-        else:
+        elif by[0] == "sample":
             out = held_out_samples(observed, model, share, rng)
-        if len(self.held_out_by) > 1:
-            new = held_out_blocks(observed.position_m, self._block_m, share, rng)
-            out = out | new
-            group = np.where(new, NEW_PLACE, 0)
-        return out, group
+        else:
+            return in_block, np.zeros(len(model), dtype=np.int64)
+        return out | in_block, np.where(in_block, NEW_PLACE, 0)
 
     def _train(self, fresh: Local, past: Signals, rng: Rng) -> tuple[Local, Signals]:
         """Samples that UEs learn from in the round, and samples kept of it and of earlier ones."""
@@ -253,7 +252,7 @@ class Campaign:
     out: BoolArray = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
 
 
-class Segments(Data):
+class Segments(CellSignals):
     """Every UE owns its segment of one campaign and trains on all of it in every round.
 
     During the first `campaign_rounds` rounds UEs only measure; training starts in the round that ends the campaign.
@@ -281,23 +280,8 @@ class Segments(Data):
 
     @property
     def offers(self) -> frozenset[str]:  # type: ignore[override]
-        words = {"positions", "signals", "real labels"} | ({SHARED_MODEL} if self.cell == STRONGEST else set())
-        words |= {RECORDS_ALONE} if not self.hold_out and self.thin == 1 and self.cell != STRONGEST else set()
-        return frozenset(words | ({HELD_OUT_PLACES} if self.hold_out else set()))
-
-    @property
-    def named_cell(self) -> str | None:
-        return None if self.cell in ("all", "busiest", STRONGEST) else self.cell
-
-    @property
-    def wants_counts(self) -> bool:
-        return self.cell == "busiest"
-
-    def models(self, cells: tuple[str, ...], counts: IntArray | None) -> tuple[str, ...]:
-        return Measured(cell=self.cell).models(cells, counts)
-
-    def model_of_cell(self, cells: tuple[str, ...], models: tuple[str, ...]) -> IntArray:
-        return Measured(cell=self.cell).model_of_cell(cells, models)
+        alone = not self.hold_out and self.thin == 1 and self.cell != STRONGEST
+        return offered(self._words | {RECORDS_ALONE: alone})
 
     def start(self, n_ue: int, rng: Rng) -> Campaign:
         return Campaign()
@@ -305,23 +289,22 @@ class Segments(Data):
     def take(
         self, observed: Observations, model_of_cell: IntArray, state: Campaign, rng: Rng
     ) -> tuple[TakenData, Campaign]:
-        if state.rounds == self.campaign_rounds:  # as ever; what is held out and what is learnt from are known by now
-            whole = state.samples.local()
-            out = state.out
-            nothing = np.zeros_like(out)
-            return TakenData(whole, whole.keep(~out), _held(whole, nothing), whole.keep(nothing)), state
-        model = model_of_cell[observed.cell]
-        samples = state.samples.plus(Signals.observed(observed.select(model >= 0), model[model >= 0]))
-        if state.rounds + 1 < self.campaign_rounds:
-            none = Signals.none().local()
-            held_out = _held(none, np.zeros(0, dtype=np.bool_))
-            return TakenData(none, none, held_out, due=False), Campaign(state.rounds + 1, samples)
-        if self.cell == STRONGEST:
-            samples = samples.select(samples.strongest())
-        samples = samples.select(_place(samples.row) % self.thin == 0)
-        out = _drawn(samples.row, self.hold_out, rng)
-        whole = samples.local()
-        return TakenData(whole, whole.keep(~out), _held(whole, out)), Campaign(state.rounds + 1, samples, out)
+        rounds, samples, out = state.rounds, state.samples, state.out
+        if rounds < self.campaign_rounds:
+            rounds, model = rounds + 1, model_of_cell[observed.cell]
+            samples = samples.plus(Signals.observed(observed.select(model >= 0), model[model >= 0]))
+            if rounds < self.campaign_rounds:
+                none = Signals.none().local()
+                return TakenData(none, none, HeldOut.none(), due=False), Campaign(rounds, samples)
+            if self.cell == STRONGEST:
+                samples = samples.select(samples.strongest())
+            samples = samples.select(_place(samples.row) % self.thin == 0)
+            out = _drawn(samples.row, self.hold_out, rng)
+        whole, first = samples.local(), state.rounds < self.campaign_rounds
+        held, (ue, model) = samples.select(out & first), ue_and_model(samples.row[out & first])
+        held_out = HeldOut(ue, model, held.x, held.y, held.cell, time_s=held.time_s)
+        fresh = None if first else whole.keep(np.zeros_like(out))  # later, what is learnt from is known
+        return TakenData(whole, whole.keep(~out), held_out, fresh), Campaign(rounds, samples, out)
 
 
 def _drawn(row: IntArray, share: float, rng: Rng) -> BoolArray:
@@ -338,11 +321,3 @@ def _place(row: IntArray) -> IntArray:
     """The number of each sample in its row, from 0; `row` (N,) is sorted."""
     _, first, count = np.unique(row, return_index=True, return_counts=True)
     return np.arange(len(row)) - np.repeat(first, count)
-
-
-def _held(whole: Local, out: BoolArray) -> HeldOut:
-    row = whole.row_of_sample[out]
-    held = whole.keep(out)
-    if held.y is None or held.cell is None:
-        raise ValueError("a campaign measures signals of cells")
-    return HeldOut(whole.ue[row], whole.model[row], held.x, held.y, held.cell, time_s=held.time_s)

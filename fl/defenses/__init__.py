@@ -27,6 +27,12 @@ class Standing:
     row_drawn_std: FloatArray = field(default_factory=no_floats)
 
 
+NEEDS_BOUND = {"bound": "noise without a bound on the update protects nothing that can be stated; put a clip before it"}
+
+Protected = tuple[Updates, State, list[Spend]]
+"""updates after a defense, its next state, and the noise that it drew"""
+
+
 class Defense(Named):
     """A step between the learner and the server. Steps are chained in the order written.
 
@@ -97,9 +103,7 @@ class Defense(Named):
         return None
 
     @abstractmethod
-    def protect(
-        self, updates: Updates, local: Local, facts: RoundContext, state: State, rng: Rng
-    ) -> tuple[Updates, State, list[Spend]]:
+    def protect(self, updates: Updates, local: Local, facts: RoundContext, state: State, rng: Rng) -> Protected:
         """Device half: the whole cohort in one call."""
 
     def finish(

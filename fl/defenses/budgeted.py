@@ -5,13 +5,13 @@ spend epsilon_k in a round adds N(0, sigma_k^2) to each number of its clipped up
 
     sigma_k = c Delta_k / epsilon_k,    c = sqrt(2 ln(1.25 / delta))        [Dwork and Roth 2014, Theorem A.1]
 
-Everything is in the units of the update: a clip norm N here is eta C of the gradients in the source.
+in the units of the update: a clip norm N here is eta C of the gradients in the source.
 
-Where a round's budget follows what earlier rounds showed, the sum of what a run spent is a random number and no
-guarantee. What holds is fixed before the first round, for noise chosen in any way from all earlier outputs
-[Smith and Thakurta 2022]: with sum_t (epsilon_k[t] / c)^2 <= mu^2 on every path, device k has one Gaussian release of
-mu. The caps alone give mu^2 = epsilon_cap min(T epsilon_cap, total) / c^2; `epsilon_device_total` sets a filter of
-its own, which a device never passes because no round takes more than an even share of what is left::
+Where a round's budget follows what earlier rounds showed, what a run spent is a random number and no guarantee. What
+holds is fixed before the first round, for noise chosen in any way from all earlier outputs [Smith and Thakurta 2022]:
+with sum_t (epsilon_k[t] / c)^2 <= mu^2 on every path, device k has one Gaussian release of mu. The caps alone give mu^2
+= epsilon_cap min(T epsilon_cap, total) / c^2; `epsilon_device_total` sets a filter of its own, which a device never
+passes because no round takes more than an even share of what is left::
 
     epsilon_k[t] <= c sqrt((mu^2 - sum_(s<t) (epsilon_k[s] / c)^2) / (T - t + 1))
 
@@ -27,12 +27,12 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from fl.defenses import Defense, Standing
+from fl.defenses import NEEDS_BOUND, Defense, Protected, Standing
 from fl.privacy.gaussian import GaussianFilter, epsilon_of
 from fl.types import Bound, Local, Metrics, Received, RoundContext, Spend, State, Updates
 from netsim.columns import frozen, no_floats, row_id
 from netsim.rng import Rng
-from netsim.units import FloatArray, IntArray
+from netsim.units import BoolArray, FloatArray, IntArray
 
 PRINTED = "record-as-printed"
 """the unit of an account that repeats a source's own claim: never added to a true one"""
@@ -40,15 +40,17 @@ PRINTED = "record-as-printed"
 
 @frozen
 class BudgetedNoise:
-    """Noise of the rows of a round: std (n,), claimed (n,) the sensitivity behind it, epsilon (n,) what it was set for.
+    """Noise that a round's rows (n,) require: its std, and the sensitivity that is claimed behind it.
 
-    silent (n,) are rows whose budget is gone: they send zeros.
+    silent: rows whose budget is gone, without noise: they send zeros; thermal, decoder: noise of the radio, see
+    `radio_std`.
     """
 
     std: FloatArray
     claimed: FloatArray
-    epsilon: FloatArray
-    silent: np.ndarray
+    silent: BoolArray
+    thermal: FloatArray
+    decoder: FloatArray
 
 
 @frozen
@@ -61,7 +63,6 @@ class BudgetState:
     memory of the rule.
     """
 
-    n_ue: int
     total: float | None
     mu2: FloatArray
     standing: Standing
@@ -108,18 +109,14 @@ class Budgeted(Defense):
 
     @property
     def claim_caveat(self) -> str:
-        """Limits of a sensitivity that is only claimed."""
-        if self.sensitivity in ("mean-clip", "paper"):
-            return (
-                f"sensitivity {self.sensitivity} is the source's claim, no guarantee; true is the account in unit user"
-            )
-        return ""
+        """Limits of a sensitivity that is only claimed; empty for a true one."""
+        said = f"sensitivity {self.sensitivity} is the source's claim, no guarantee; true is the account in unit user"
+        return said if self.sensitivity in ("mean-clip", "paper") else ""
 
     @property
     def needs(self) -> dict[str, str]:  # type: ignore[override]
         """A bound, and where one record is to be hidden by its share of one step, a bound on that."""
-        said = "noise without a bound on the update protects nothing that can be stated; put a clip before it"
-        needs = {"bound": said, "single upload a round": "its budget is shared out over rounds, not over phases of one"}
+        needs = NEEDS_BOUND | {"single upload a round": "its budget is shared out over rounds, not over phases of one"}
         if self.sensitivity == "record-one-step":
             needs["record bound"] = (
                 "2 C / n holds for one full-batch step on gradients clipped by sample only; take sample_clip, "
@@ -136,7 +133,7 @@ class Budgeted(Defense):
     def start(self, n_ue: int) -> BudgetState:
         nothing = np.zeros(n_ue)
         standing = Standing(nothing, nothing, 1.0)
-        return BudgetState(n_ue, self.epsilon_system_total, nothing, standing, rule=self.start_rule(n_ue))
+        return BudgetState(self.epsilon_system_total, nothing, standing, rule=self.start_rule(n_ue))
 
     def start_rule(self, n_ue: int) -> State:
         """The first memory of the rule; None without one."""
@@ -158,45 +155,35 @@ class Budgeted(Defense):
 
     def claimed(self, bound: Bound, samples: FloatArray) -> FloatArray:
         """Delta_k (n,) of rows learnt from count (n,) samples."""
-        if self.sensitivity == "mean-clip":
-            return 2 * bound.norm / np.maximum(samples, 1.0)
-        if self.sensitivity == "paper":
-            return 2 * self.paper_learning_rate * bound.norm / np.maximum(samples, 1.0)
-        return np.full(len(samples), bound.sensitivity)
+        if not self.claim_caveat:
+            return np.full(len(samples), bound.sensitivity)
+        factor = 2 * self.paper_learning_rate if self.sensitivity == "paper" else 2
+        return factor * bound.norm / np.maximum(samples, 1.0)
 
     def noise(
         self, updates: Updates, facts: RoundContext, state: BudgetState, rng: Rng
     ) -> tuple[BudgetedNoise, BudgetState]:
         """The noise of this round's rows, and the memory with their epsilon spent."""
-        if updates.bound is None:
-            raise ValueError(f"{self.kind_name()}: the update has no bound")
-        claimed = self.claimed(updates.bound, updates.count)
-        samples = updates.count.min(initial=np.inf) if updates.bound.unit == "record" and len(updates.count) else 1.0
-        n = state.n_ue
-        total = state.total
-        if total is None:
-            total = self._total_of(float(claimed.mean()) if len(claimed) else updates.bound.sensitivity, n)
-        left = max(total - state.epsilon_spent, 0.0)
-        rounds_left = self.rounds - state.played
-        epsilon_ue = np.zeros(n)
-        rule = state.rule
+        bound, n = updates.promise, len(state.mu2)
+        claimed = self.claimed(bound, updates.count)
+        fewest = updates.count.min() if bound.unit == "record" and len(updates.count) else 1.0
+        total = self._first_total(bound, claimed, n) if state.total is None else state.total
+        rounds_left, epsilon_ue, rule = self.rounds - state.played, np.zeros(n), state.rule
         if rounds_left > 0:
-            epsilon_ue, rule = self.share(state, total, left, rounds_left, rng)
+            epsilon_ue, rule = self.share(state, total, max(total - state.epsilon_spent, 0.0), rounds_left, rng)
             epsilon_ue = np.minimum(epsilon_ue, self._max_epsilon(state.mu2, rounds_left))
         rows = np.bincount(updates.ue, minlength=n)  # a device that sends to several models shares its epsilon
         epsilon = (epsilon_ue / np.maximum(rows, 1))[updates.ue]
         silent = ~(epsilon > 0)
         std = self.factor * claimed / np.where(silent, np.inf, epsilon)
         spent = state.epsilon_spent + float(epsilon.sum())
-        required = newest(state.standing.required_std, updates.ue, std)
-        standing = Standing(required, required, 1.0 - spent / total, updates.ue, updates.model, std, std)
         said = {"budget_total": total, "budget_left": total - spent, "epsilon_promised": self.promised(total)}
         state = replace(
-            state, total=total, standing=standing, played=state.played + 1, epsilon_spent=spent, rule=rule,
+            state, total=total, played=state.played + 1, epsilon_spent=spent, rule=rule,
             mu2=state.mu2 + np.bincount(updates.ue, weights=(epsilon / self.factor) ** 2, minlength=n),
-            scale=updates.bound.norm * max(float(samples), 1.0), figures=said | _summary(epsilon, std),
+            scale=bound.norm * max(float(fewest), 1.0), figures=said | _summary(epsilon, std),
         )  # fmt: skip
-        return BudgetedNoise(std, claimed, epsilon, silent), state
+        return BudgetedNoise(std, claimed, silent, *radio_std(facts, len(std))), state
 
     def _max_epsilon(self, mu2: FloatArray, rounds_left: int) -> FloatArray:
         """Most that each device (n_ue,) may spend in this round."""
@@ -212,38 +199,32 @@ class Budgeted(Defense):
         capped = epsilon_of(self.delta, math.sqrt(mu2))
         return capped if self.epsilon_device_total is None else min(capped, self.epsilon_device_total)
 
-    def protect(
-        self, updates: Updates, local: Local, facts: RoundContext, state: BudgetState, rng: Rng
-    ) -> tuple[Updates, BudgetState, list[Spend]]:
+    def protect(self, updates: Updates, local: Local, facts: RoundContext, state: BudgetState, rng: Rng) -> Protected:
         noise, state = self.noise(updates, facts, state, rng)
-        thermal, decoder = radio_std(facts, len(noise.std))
-        protected, spends = self.add(updates, noise, noise.std, thermal, rng, self.label)
-        drawn_var = np.where(noise.silent, 0.0, noise.std**2) + decoder**2
-        return protected, replace(state, drawn_var=drawn_var), spends
+        return self.add(updates, noise, noise.std, noise.thermal, state, rng, self.label)
 
     def add(
-        self, updates: Updates, noise: BudgetedNoise, std: FloatArray, radio: FloatArray, rng: Rng, label: str
-    ) -> tuple[Updates, list[Spend]]:
+        self, updates: Updates, noise: BudgetedNoise, drawn: FloatArray, counted: FloatArray, state: BudgetState,
+        rng: Rng, label: str,
+    ) -> tuple[Updates, BudgetState, list[Spend]]:  # fmt: skip
         """Draw noise of std (n,) and book it: truly, and as printed where the source claims a smaller sensitivity.
 
-        radio (n,) is the thermal noise of the receiver that `with_channel` may count.
+        counted (n,) is the thermal noise of the receiver that `with_channel` may count.
         """
-        bound = updates.bound
-        if bound is None:
-            raise ValueError(f"{self.kind_name()}: the update has no bound")
-        owner = row_id(updates.ue, updates.model)
-        drawn = std[:, None] * rng.normal("noise", owner, (updates.n_parameters,))
-        sent = updates.scaled(np.where(noise.silent, 0.0, 1.0), bound).plus(np.where(noise.silent[:, None], 0.0, drawn))
-        heard = ~noise.silent
-        sensitivity = np.full(int(heard.sum()), bound.sensitivity)
-        truth = Spend(
-            label, updates.ue[heard], updates.model[heard], std[heard], sensitivity, bound.unit, bound.relation,
-            self.delta, channel_std=radio[heard],
+        bound, heard, before = updates.promise, ~noise.silent, state.standing
+        unit = rng.normal("noise", row_id(updates.ue, updates.model), (updates.n_parameters,))
+        sent = updates.scaled(heard.astype(np.float64), bound).plus(drawn[:, None] * unit)
+        standing = Standing(
+            newest(before.required_std, updates.ue, noise.std), newest(before.drawn_std, updates.ue, drawn),
+            1.0 - state.epsilon_spent / (state.total or 1.0),
+            updates.ue, updates.model, noise.std, drawn,
         )  # fmt: skip
-        if self.sensitivity not in ("mean-clip", "paper"):
-            return sent, [truth]
-        claimed = noise.claimed[heard]
-        return sent, [truth, replace(truth, mechanism=f"{label}-as-printed", sensitivity=claimed, unit=PRINTED)]
+        truth = bound.spend(label, updates.ue[heard], updates.model[heard], drawn[heard], self.delta)
+        spends = [replace(truth, channel_std=counted[heard])]
+        if self.claim_caveat:
+            claim = replace(spends[0], mechanism=f"{label}-as-printed", sensitivity=noise.claimed[heard], unit=PRINTED)
+            spends.append(claim)
+        return sent, replace(state, standing=standing, drawn_var=drawn**2 + noise.decoder**2), spends
 
     def observe(self, received: Received, weights: FloatArray, facts: RoundContext, state: BudgetState) -> BudgetState:
         return replace(state, rule=self.remember(received, weights, facts, state))
@@ -252,11 +233,10 @@ class Budgeted(Defense):
         """The next memory of the rule, from what was published; the same by default."""
         return state.rule
 
-    def _total_of(self, claimed: float, n_ue: int) -> float:
+    def _first_total(self, bound: Bound, claimed: FloatArray, n_ue: int) -> float:
         """The budget with which the first round has noise of initial_noise_std, shared equally."""
-        if self.initial_noise_std is None:
-            raise ValueError("no initial noise")
-        return self.first_share() ** -1 * self.factor * claimed / self.initial_noise_std * self.rounds * n_ue
+        mean = float(claimed.mean()) if len(claimed) else bound.sensitivity
+        return self.first_share() ** -1 * self.factor * mean / (self.initial_noise_std or 1.0) * self.rounds * n_ue
 
     def standing(self, state: BudgetState) -> Standing:
         return state.standing
@@ -326,7 +306,8 @@ class UniformDp(Budgeted):
     def share(
         self, state: BudgetState, total: float, left: float, rounds_left: int, rng: Rng
     ) -> tuple[FloatArray, State]:
-        return np.full(state.n_ue, total / (self.rounds * state.n_ue)), state.rule
+        n = len(state.mu2)
+        return np.full(n, total / (self.rounds * n)), state.rule
 
 
 _FIRST, _STEP, _SLACK, _LEAST, _MOST = 0.6, 1.01, 1.05, 0.5, 2.0
@@ -350,8 +331,8 @@ class Arb(Budgeted):
 
         epsilon <- 1.01 epsilon if d[t] <= 1.05 d[t-1], else epsilon / 1.01;    cut to [u / 2, 2 u]
 
-    and at most twice the remaining budget per device and round, and at most the remaining budget per device. The source
-    names this benchmark ("adaptive Rayleigh budgets") without a definition; this is a reconstruction.
+    and at most twice the remaining budget per device and round. The source names this benchmark ("adaptive Rayleigh
+    budgets") without a definition; this is a reconstruction.
     """
 
     kind: Literal["arb"] = "arb"
@@ -367,8 +348,7 @@ class Arb(Budgeted):
     def share(
         self, state: BudgetState, total: float, left: float, rounds_left: int, rng: Rng
     ) -> tuple[FloatArray, Changes]:
-        n = state.n_ue
-        rule: Changes = state.rule
+        n, rule = len(state.mu2), state.rule
         usual = total / (self.rounds * n)
         epsilon = _FIRST * usual if rule.epsilon is None else rule.epsilon
         moved = rule.moved
@@ -379,8 +359,7 @@ class Arb(Budgeted):
         return np.full(n, allowed), replace(rule, epsilon=epsilon)
 
     def remember(self, received: Received, weights: FloatArray, facts: RoundContext, state: BudgetState) -> Changes:
-        now = merged(received, weights, facts.public.n_model, state.scale)
-        rule: Changes = state.rule
+        now, rule = merged(received, weights, facts.public.n_model, state.scale), state.rule
         moved = rule.moved
         if rule.last is not None:
             moved = (*moved, float(np.linalg.norm(now - rule.last)))[-2:]

@@ -6,24 +6,21 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from fl.defenses import Defense
+from fl.defenses import Defense, Protected
 from fl.types import Bound, LastFigures, Local, Metrics, RoundContext, Spend, State, Updates
 from netsim.columns import frozen, no_floats
 from netsim.rng import Rng
-from netsim.units import FloatArray, IntArray
+from netsim.units import FloatArray
 
 
 class Clip(Defense):
     """Scales every update to L2 norm at most `norm`: u * min(1, norm / |u|), over all parameters together.
 
-    A non-finite update becomes zero, so the bound always holds. The table `metrics` has `clipped_percent`, the share of
-    updates with a larger norm.
-
-    `relation` is the neighbouring relation for later noise: `replace` (a UE's data replaced by any other; sensitivity
-    2 norm) or `add-remove` (a UE takes part or not; sensitivity norm).
-
-    With `phase` only the updates of that phase of the learner are clipped; the others have no bound, so noise that
-    needs a bound cannot follow.
+    A non-finite update becomes zero, so the bound always holds. `relation` is the neighbouring relation for later
+    noise: `replace` (a UE's data replaced by any other; sensitivity 2 norm) or `add-remove` (a UE takes part or not;
+    sensitivity norm). With `phase` only the updates of that phase of the learner are clipped; the others have no bound,
+    so noise that needs a bound cannot follow. The table `metrics` has `clipped_percent`, the share of updates with a
+    larger norm.
     """
 
     kind: Literal["clip"] = "clip"
@@ -58,9 +55,7 @@ class Clip(Defense):
     def promise(self, state: State) -> float | None:
         return self.norm if self.phase is None else None
 
-    def protect(
-        self, updates: Updates, local: Local, facts: RoundContext, state: LastFigures, rng: Rng
-    ) -> tuple[Updates, LastFigures, list[Spend]]:
+    def protect(self, updates: Updates, local: Local, facts: RoundContext, state: LastFigures, rng: Rng) -> Protected:
         if self.phase not in (None, updates.phase):
             return updates, state, []
         size = updates.norm()
@@ -97,13 +92,12 @@ class AdaptiveClip(Defense):
         b = 1/2 + (sum_k (b_k - 1/2) + N(0, sigma_b^2)) / m       cut to [0, 1]
         C <- C exp(-learning_rate (b - gamma))
 
-    The bit of every UE that sends counts, also where its update is lost: it is one bit beside the update, and if only
-    those of decoded updates counted, one UE that disturbs others would move the count by more than its own bit. m is
-    1 / weight if the aggregation has a fixed weight; otherwise it is the number of UEs that send, which is then public,
-    and `relation: add-remove` is refused.
-    The noisy share is a separate query, recorded in the ledger under this part's name with sensitivity 1/2 (add-remove)
-    or 1 (replace); C is post-processing of it. Noise on the updates is recorded by the part that draws it, with the C
-    of its round; the account `all` of the ledger composes both.
+    The bit of every UE that sends counts, also where its update is lost: otherwise one UE that disturbs others would
+    move the count by more than its own bit. m is 1 / weight if the aggregation has a fixed weight; otherwise the number
+    of UEs that send, which is then public, and `relation: add-remove` is refused. The noisy share is a query of its own
+    in the ledger, under this part's name with sensitivity 1/2 (add-remove) or 1 (replace); C is post-processing of it.
+    Noise on the updates is recorded by the part that draws it, with the C of its round; the account `all` composes
+    both.
     """
 
     kind: Literal["adaptive-clip"] = "adaptive-clip"
@@ -151,10 +145,9 @@ class AdaptiveClip(Defense):
     def promise(self, state: NormState) -> float:
         return state.norm
 
-    def protect(
-        self, updates: Updates, local: Local, facts: RoundContext, state: NormState, rng: Rng
-    ) -> tuple[Updates, NormState, list[Spend]]:
-        bits = _share_of_ue(updates.ue, updates.norm() <= state.norm)
+    def protect(self, updates: Updates, local: Local, facts: RoundContext, state: NormState, rng: Rng) -> Protected:
+        _, row, rows = np.unique(updates.ue, return_inverse=True, return_counts=True)
+        bits = np.bincount(row, weights=updates.norm() <= state.norm) / rows
         clip = Clip(norm=state.norm, relation=self.relation)
         clipped, _, spends = clip.protect(updates, local, facts, clip.start(0), rng)
         return clipped, replace(state, bits=bits, used=state.norm), spends
@@ -172,20 +165,7 @@ class AdaptiveClip(Defense):
         noise = self.count_noise * float(rng.normal("count", [0])[0])
         share = float(np.clip(0.5 + ((bits - 0.5).sum() + noise) / most, 0.0, 1.0))
         norm = state.norm * np.exp(-self.learning_rate * (share - self.quantile))
-        spend = Spend(
-            mechanism=self.label,
-            ue=np.array([-1]),
-            model=np.array([-1]),
-            std=np.array([self.count_noise]),
-            sensitivity=np.array([0.5 if self.relation == "add-remove" else 1.0]),
-            unit="user",
-            relation=self.relation,
-            delta=self.delta,
-        )
+        everybody = np.array([-1])
+        count = Bound(0.5, "user", self.relation)
+        spend = count.spend(self.label, everybody, everybody, np.array([self.count_noise]), self.delta)
         return total, replace(state, norm=float(np.clip(norm, _SMALLEST, _LARGEST)), share=share), [spend]
-
-
-def _share_of_ue(ue: IntArray, below: np.ndarray) -> FloatArray:
-    """Share of each UE's rows that are below the norm (n_ue_here,)."""
-    _, row, rows = np.unique(ue, return_inverse=True, return_counts=True)
-    return np.bincount(row, weights=below, minlength=len(rows)) / rows

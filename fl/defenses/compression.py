@@ -5,8 +5,8 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from fl.defenses import Defense
-from fl.types import Local, RoundContext, Spend, State, Updates
+from fl.defenses import Defense, Protected
+from fl.types import Local, RoundContext, State, Updates
 from netsim.columns import row_id
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
@@ -20,9 +20,9 @@ class Projection(Defense):
 
     P = S F^T R has orthonormal columns: R takes r random coordinates, F is a cosine transform (orthonormal DCT-II) of
     blocks of 2,048 coordinates, S shuffles all coordinates and flips random signs. The subspace is public and the same
-    for all UEs and models. Nothing is scaled up, so the mean of an update over subspaces is r / d times that update; a
-    larger server learning rate makes up for it. Norms and distances do not grow; what is left is not noisy, and no
-    budget is spent. The uplink counts all d numbers, though r would do.
+    for all UEs and models. The mean of an update over subspaces is r / d times that update; a larger server learning
+    rate makes up for it. Norms and distances do not grow; there is no noise and no spend. The uplink counts all d
+    numbers.
     """
 
     kind: Literal["projection"] = "projection"
@@ -37,9 +37,7 @@ class Projection(Defense):
     keeps_bound: ClassVar = True
     contracts: ClassVar = True
 
-    def protect(
-        self, updates: Updates, local: Local, facts: RoundContext, state: State, rng: Rng
-    ) -> tuple[Updates, State, list[Spend]]:
+    def protect(self, updates: Updates, local: Local, facts: RoundContext, state: State, rng: Rng) -> Protected:
         d = updates.n_parameters
         if self.dimension >= d or not len(updates.ue):
             return updates, state, []
@@ -80,10 +78,9 @@ def _transform(rows: FloatArray, inverse: bool) -> FloatArray:
 class TopK(Defense):
     """Keeps the k = max(1, round(share d)) numbers of largest magnitude of every update of d numbers; others become 0.
 
-    Norms do not grow, but distances may: two updates can keep different numbers, so a record may move an update further
-    than before, and noise needs a clip after this step. Which numbers are kept depends on the data and is sent with
-    them: the attack `kept-numbers` names homes by that alone. Nothing that was left out is remembered for later rounds.
-    The uplink counts all d numbers.
+    Norms do not grow, but distances may: two updates can keep different numbers, so noise needs a clip after this step.
+    Which numbers are kept depends on the data and is sent with them: the attack `kept-numbers` names homes by that
+    alone. Nothing that was left out is remembered for later rounds. The uplink counts all d numbers.
     """
 
     kind: Literal["top-k"] = "top-k"
@@ -93,9 +90,7 @@ class TopK(Defense):
     reference: ClassVar = "Aji and Heafield 2017, Sparse Communication for Distributed Gradient Descent, Section 3"
     example: ClassVar = {"kind": "top-k", "share": 0.2}
 
-    def protect(
-        self, updates: Updates, local: Local, facts: RoundContext, state: State, rng: Rng
-    ) -> tuple[Updates, State, list[Spend]]:
+    def protect(self, updates: Updates, local: Local, facts: RoundContext, state: State, rng: Rng) -> Protected:
         d = updates.n_parameters
         k = max(1, round(self.share * d))
         values = np.array(updates.rows(slice(None)))
@@ -129,9 +124,7 @@ class Quantise(Defense):
     )
     example: ClassVar = {"kind": "quantise", "bits": 4}
 
-    def protect(
-        self, updates: Updates, local: Local, facts: RoundContext, state: State, rng: Rng
-    ) -> tuple[Updates, State, list[Spend]]:
+    def protect(self, updates: Updates, local: Local, facts: RoundContext, state: State, rng: Rng) -> Protected:
         values = np.array(updates.rows(slice(None)))
         owner = row_id(updates.ue, updates.model)
         for i, row in enumerate(values):  # a row at a time: as many random numbers as an update has

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from fl.defenses import Defense
+from fl.defenses import NEEDS_BOUND, Defense, Protected
 from fl.privacy.gaussian import classic_multiplier_of, epsilon_of, multiplier_of
 from fl.types import Bound, Local, Metrics, RoundContext, Spend, State, Updates
 from netsim.columns import frozen, no_floats, row_id
@@ -35,25 +35,23 @@ class Gaussian(Defense):
         epsilon            std = m(epsilon, delta) * sensitivity: one update is (epsilon, delta)-DP
 
     where m is the smallest that suffices (`analytic`) or sqrt(2 ln(1.25 / delta)) / epsilon (`classic`), proven for
-    epsilon below 1 only: set for delta 1e-5, its true delta is 2.3e-5 at epsilon 10 and 1.5e-3 at 20. `epsilon` is for
-    one update, of one model in one round. The ledger composes all of them from std and sensitivity (Gaussian DP with
-    mu = sensitivity / std), so it states the true cost, also for `classic`, and in addition the cost if the noise of
-    the radio channel counted. The guarantee is local: it holds against the server too.
+    epsilon below 1 only: set for delta 1e-5, its true delta is 2.3e-5 at epsilon 10 and 1.5e-3 at 20. The ledger
+    composes all updates from std and sensitivity (Gaussian DP, mu = sensitivity / std), so it states the true cost,
+    also for `classic`, and beside it the cost if the noise of the radio channel counted. The guarantee is local: it
+    holds against the server too.
 
-    With `updates_a_day` N, epsilon is a budget for each local day: for all that a UE sends of one day, in at most N
-    updates with a row for each of its R models. They are together one Gaussian release of the day's epsilon with::
+    With `updates_a_day` N, epsilon is a budget for all that a UE sends of one local day, in at most N updates with a
+    row for each of its R models (both public), which are together one Gaussian release::
 
         std = sqrt(N R) m(epsilon, delta) * sensitivity
 
-    The withholding rule `daily-limit` sees to it that there are no more; it is required. Rows are public, so R is. The
-    unit is all data of a user that a day's updates were learnt from; where each update is learnt from data of one day
-    only (data `memory: round`, and windows that end at midnight), that is all data of a user's day. Days add up: the
-    ledger states what they cost together, which grows about as the square root of their number. The table `metrics` has
-    `epsilon_a_day`: what the costliest day of any UE has cost so far.
+    The withholding rule `daily-limit` is required to see to that. The unit is all data of a user that a day's updates
+    were learnt from: all data of a user's day with data `memory: round` and windows that end at midnight. Days add up
+    in the ledger, about as the square root of their number. The table `metrics` has `epsilon_a_day`: what the costliest
+    day of any UE has cost so far.
 
     The study of location leakage (Bakopoulou et al.) uses `classic` beyond 1 with the clip norm as sensitivity, that is
-    `relation: add-remove` in `clip`. This guarantee concerns the presence of a user's whole update; replacing an update
-    has twice the sensitivity, and there is no guarantee for a single record.
+    `relation: add-remove` in `clip`: it concerns the presence of a user's whole update, and no single record.
     """
 
     kind: Literal["gaussian"] = "gaussian"
@@ -81,11 +79,7 @@ class Gaussian(Defense):
     def needs(self) -> dict[str, str]:  # type: ignore[override]
         """A bound, and one upload a round where it counts them."""
         single = "its epsilon is for a number of updates per day, and this learner has several phases a round"
-        days = {} if self.updates_a_day is None else {"single upload a round": single}
-        return {
-            "bound": "noise without a bound on the update protects nothing that can be stated; put a clip before it",
-            **days,
-        }
+        return NEEDS_BOUND | ({} if self.updates_a_day is None else {"single upload a round": single})
 
     @property
     def most_updates_a_day(self) -> int | None:
@@ -111,33 +105,17 @@ class Gaussian(Defense):
 
     def std(self, bound: Bound) -> float:
         """Standard deviation of the noise on each number of an update within the bound."""
-        if self.noise_multiplier is not None:
-            return self.noise_multiplier * bound.sensitivity
-        if self.epsilon is None:
-            raise ValueError("gaussian: neither noise_multiplier nor epsilon")
         law = classic_multiplier_of if self.calibration == "classic" else multiplier_of
-        return law(self.epsilon, self.delta) * bound.sensitivity
+        multiplier = self.noise_multiplier if self.epsilon is None else law(self.epsilon, self.delta)
+        return (multiplier or 0.0) * bound.sensitivity
 
-    def protect(
-        self, updates: Updates, local: Local, facts: RoundContext, state: State, rng: Rng
-    ) -> tuple[Updates, State, list[Spend]]:
-        bound = updates.bound
-        if bound is None:
-            raise ValueError("gaussian: the update has no bound")
+    def protect(self, updates: Updates, local: Local, facts: RoundContext, state: State, rng: Rng) -> Protected:
+        bound = updates.promise
         std = self.std(bound) * self._shares(updates.ue)
         noise = rng.normal("noise", row_id(updates.ue, updates.model), (updates.n_parameters,))
-        n = len(updates.ue)
-        spend = Spend(
-            mechanism=self.label,
-            ue=updates.ue,
-            model=updates.model,
-            std=std,
-            sensitivity=np.full(n, bound.sensitivity),
-            unit=bound.unit,
-            relation=bound.relation,
-            delta=self.delta,
-            channel_std=None if facts.channel is None else facts.channel.thermal_std,
-        )
+        spend = bound.spend(self.label, updates.ue, updates.model, std, self.delta)
+        if facts.channel is not None:
+            spend = replace(spend, channel_std=facts.channel.thermal_std)
         if isinstance(state, DailySpend):
             spent = state.mu2 if facts.day == state.day else np.zeros_like(state.mu2)
             spent = spent + np.bincount(updates.ue, spend.cost(False), len(spent))
@@ -181,17 +159,16 @@ class CentralGaussian(Defense):
         noise_on: average   merged = w sum_k u_k + N(0, (z s)^2)      std on the merge  z s
 
     `average` is how Haliloglu et al. print their Algorithm 2 (s = c); only `sum` trains at the multipliers that they
-    report. One UE moves the sum by s, and the spend is booked for all UEs at once with the noise as it is on the sum:
-    z s, or z s q K for `average`, which is the far stronger noise. Epsilon depends on z, q and the rounds, never on c.
-    Every model gets noise in every round, also without any update and without any measurement, so participation is
-    protected too.
+    report. One UE moves the sum by s; the spend is booked for all UEs at once with the noise on the sum, z s, or z s q
+    K for `average`. Epsilon depends on z, q and the rounds, never on c. Every model gets noise in every round, also
+    without any update, so participation is protected too.
 
     One UE may move no update of another in or out of the sum: a fixed share of UEs under add-remove, the first m,
     events on the air and others are refused, and a round with a deadline lasts until it. On a band that UEs share
     losses are taken as given, with a caveat. A later step that may increase the distance of two updates is refused.
-    With Poisson sampling of clients (`sampling: poisson`) and add-remove the ledger uses amplification by sampling: one
-    draw per UE and round, for all models, phases and mechanisms together. The table `metrics` has
-    `signal_to_noise`: norm of the merged update over norm of the noise drawn.
+    With `sampling: poisson` and add-remove the ledger uses amplification by sampling: one draw per UE and round, for
+    all models, phases and mechanisms together. The table `metrics` has `signal_to_noise`: norm of the merged update
+    over that of the noise.
     """
 
     kind: Literal["central-gaussian"] = "central-gaussian"
@@ -211,44 +188,28 @@ class CentralGaussian(Defense):
     needs_rounds: ClassVar = "its noise hides who took part in a round, and its accounting adds up rounds"
     contracts: ClassVar = True
     offers: ClassVar = frozenset({"spend", "central noise"})
-    needs: ClassVar = {
-        "bound": "noise without a bound on the update protects nothing that can be stated; put a clip before it",
+    needs: ClassVar = NEEDS_BOUND | {
         "fixed weight": "if weights depend on which UEs arrive, one UE moves all others; take aggregation uniform",
     }
 
     def start(self, n_ue: int) -> CentralState:
         return CentralState()
 
-    def protect(
-        self, updates: Updates, local: Local, facts: RoundContext, state: CentralState, rng: Rng
-    ) -> tuple[Updates, CentralState, list[Spend]]:
-        if updates.bound is None:
-            raise ValueError("central-gaussian: the update has no bound")
-        return updates, replace(state, bound=updates.bound, channel_var=_channel_variance(updates, facts)), []
+    def protect(self, updates: Updates, local: Local, facts: RoundContext, state: CentralState, rng: Rng) -> Protected:
+        return updates, replace(state, bound=updates.promise, channel_var=_channel_variance(updates, facts)), []
 
     def finish(
         self, total: FloatArray, n_expected: int, facts: RoundContext, state: CentralState, rng: Rng
     ) -> tuple[FloatArray, CentralState, list[Spend]]:
-        if facts.weight is None:
-            raise ValueError("central-gaussian: the aggregation has no fixed weight")
         bound = state.bound
-        if bound is None:
-            raise ValueError("central-gaussian: finish comes after protect")
+        if facts.weight is None or bound is None:
+            raise ValueError("central-gaussian: the aggregation has no fixed weight, or finish comes before protect")
         std = self.noise_multiplier * bound.sensitivity * (facts.weight if self.noise_on == "sum" else 1.0)
         models = np.arange(len(total))
         noise = std * rng.normal("noise", models, (total.shape[1],))
-        spend = Spend(
-            mechanism=self.label,
-            ue=np.full(len(models), -1),
-            model=models,
-            std=np.full(len(models), std / facts.weight),
-            sensitivity=np.full(len(models), bound.sensitivity),
-            unit=bound.unit,
-            relation=bound.relation,
-            delta=self.delta,
-            sampling_rate=facts.sampling_rate,
-            channel_std=np.sqrt(state.channel_var),
-        )
+        on_sum = np.full(len(models), std / facts.weight)
+        spend = bound.spend(self.label, np.full(len(models), -1), models, on_sum, self.delta)
+        spend = replace(spend, sampling_rate=facts.sampling_rate, channel_std=np.sqrt(state.channel_var))
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # noise too small to square
             ratio = float(np.linalg.norm(total) / np.linalg.norm(noise))
         return total + noise, replace(state, signal_to_noise=ratio), [spend]

@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from fl.aggregation import angles, by_angle
 from fl.defenses.budgeted import Budgeted, BudgetState, merged, of_ue
 from fl.types import Metrics, Received, RoundContext
 from netsim.columns import frozen
@@ -50,12 +51,10 @@ class Lapa(Budgeted):
 
         rms      |d| / sqrt(q)                                   stable under strong noise
         debias   sqrt(max(0, |d|^2 - noise of both sums))        for noise weaker than the signal
-        l2       |d|                                             as printed
+        l2       |d|                                             as printed: more noise lowers epsilon, which adds noise
 
-    With the last, more noise increases the error, which lowers epsilon and increases the noise further; without
-    the cap such runs diverge to noise only. According to the text of the source, devices aligned with the sum get the
-    stronger protection; its formula (16), used here, gives them the larger epsilon. Budgets depend on earlier noisy
-    updates only. `sensitivity` is as in `uniform-dp`.
+    The text of the source gives devices aligned with the sum the stronger protection; its formula (16), used here, the
+    larger epsilon. Budgets depend on earlier noisy updates only. `sensitivity` is as in `uniform-dp`.
     """
 
     kind: Literal["lapa"] = "lapa"
@@ -84,22 +83,17 @@ class Lapa(Budgeted):
     def share(
         self, state: BudgetState, total: float, left: float, rounds_left: int, rng: Rng
     ) -> tuple[FloatArray, SumHistory]:
-        rule: SumHistory = state.rule
+        rule, n = state.rule, len(state.mu2)
         history = rule.sums
         e = self.error_max if len(history) < 2 else min(self._error(history, rng), self.error_max)
         whole = math.exp(-e) * left / rounds_left
-        n = state.n_ue
         part = np.full(n, 1 / n)
         if history:
             seen = rule.rounds > 0
             theta = np.where(seen, rule.theta, rule.theta[seen].mean() if seen.any() else np.pi / 2)
-            f = self.mapped(theta)
+            f = by_angle(theta, self.beta)
             part = f / f.sum() if f.sum() > 0 else part
         return part * whole, replace(rule, error=e)
-
-    def mapped(self, theta: FloatArray) -> FloatArray:
-        """f of angles (n,) in radians: falls from nearly beta to 0."""
-        return self.beta * -np.expm1(-np.exp(-self.beta * (theta - 1)))
 
     def _error(self, history: tuple[PublishedSum, ...], rng: Rng) -> float:
         """e of the newest sum against some of those before it."""
@@ -111,42 +105,29 @@ class Lapa(Budgeted):
         return error if math.isfinite(error) else self.error_max
 
     def _distance(self, now: PublishedSum, before: PublishedSum) -> float:
-        a = now.sum
-        b = before.sum
         with np.errstate(all="ignore"):
-            away = float(np.linalg.norm(a - b))
+            away = float(np.linalg.norm(now.sum - before.sum))
             if self.error == "rms":
-                return away / math.sqrt(len(a))
+                return away / math.sqrt(len(now.sum))
             if self.error == "debias":
                 return math.sqrt(max(0.0, away**2 - now.floor - before.floor))
             return away
 
     def remember(self, received: Received, weights: FloatArray, facts: RoundContext, state: BudgetState) -> SumHistory:
-        updates = received.updates
-        n = state.n_ue
-        models = facts.public.n_model
-        rule: SumHistory = state.rule
+        updates, rule, models = received.updates, state.rule, facts.public.n_model
         total = merged(received, weights, models, state.scale)
         noise_var = state.drawn_var / state.scale**2
         floor = float(updates.n_parameters * np.sum(weights**2 * noise_var))
         if not received.decoded.any() or not np.isfinite(total).all():
             return rule
-        angle = of_ue(updates.ue[received.decoded], self._angles(received, total.reshape(models, -1)), n)
+        heard = np.flatnonzero(received.decoded)
+        sums = total.reshape(models, -1)[updates.model[heard]]
+        angle = of_ue(updates.ue[heard], angles(updates.rows(heard), sums), len(state.mu2))
         there = np.isfinite(angle)
         rounds = rule.rounds + there
         theta = np.where(there, rule.theta + (angle - rule.theta) / np.maximum(rounds, 1), rule.theta)
-        sums = (*rule.sums, PublishedSum(total, floor))[-(self.window + 1) :]
-        return replace(rule, theta=theta, rounds=rounds, sums=sums)
-
-    @staticmethod
-    def _angles(received: Received, total: FloatArray) -> FloatArray:
-        """Angle in radians between each decoded row and the sum of its model."""
-        index = np.flatnonzero(received.decoded)
-        rows = received.updates.rows(index)
-        of = total[received.updates.model[index]]
-        with np.errstate(invalid="ignore", divide="ignore"):
-            cosine = np.einsum("nd,nd->n", rows, of) / np.linalg.norm(rows, axis=1) / np.linalg.norm(of, axis=1)
-        return np.asarray(np.arccos(np.clip(np.nan_to_num(cosine, nan=0.0), -1.0, 1.0)))
+        kept = (*rule.sums, PublishedSum(total, floor))[-(self.window + 1) :]
+        return replace(rule, theta=theta, rounds=rounds, sums=kept)
 
     def figures(self, state: BudgetState) -> Metrics:
         return super().figures(state) | ({} if state.rule.error is None else {"error": state.rule.error})

@@ -6,9 +6,9 @@ from typing import Annotated, ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from fl.defenses import Defense, Standing
-from fl.defenses.budgeted import Budgeted, BudgetedNoise, BudgetState, newest, radio_std
-from fl.types import Local, Metrics, Received, RoundContext, Spend, Updates
+from fl.defenses import Defense, Protected, Standing
+from fl.defenses.budgeted import Budgeted, BudgetedNoise, BudgetState
+from fl.types import Local, Metrics, Received, RoundContext, Updates
 from netsim.part import OneOf
 from netsim.rng import Rng
 from netsim.units import FloatArray
@@ -50,14 +50,13 @@ class NoiseSwitch(Defense):
         aggregate        sum_k sigma_ch,k >= sum_k sigma_k    (23); one UE at low power can meet it for all
         per-device       sigma_ch,k >= sigma_k for every k that sends
 
-    The ledger counts only noise that is drawn; without artificial noise there is no guarantee. In addition,
-    `with_channel` counts channel noise where it replaces artificial noise, for each UE: this holds for the receiver of
-    the scenario, but not against a better one. The uplink must decode noisily (`noma` or `oma` with decoding: noisy).
-    The figure `switch_round` is the last round in which any UE drew noise (T_th).
+    The ledger counts only noise that is drawn; `with_channel` counts channel noise where it replaces artificial noise,
+    for each UE: this holds for the receiver of the scenario, but not against a better one. The uplink must decode
+    noisily (`noma` or `oma` with decoding: noisy). The figure `switch_round` is the last round in which any UE drew
+    noise.
 
-    With `planned` and `first-crossing` there is no guarantee fixed beforehand, because that of `noise` requires its
-    noise in all rounds. With `top-up` thermal and artificial noise together are at least the required noise, so the
-    total fixed before the first round holds for this receiver: figure `epsilon_promised_with_channel`.
+    Only `top-up` has a guarantee that is fixed before the first round, for this receiver: thermal and artificial noise
+    together are at least what `noise` requires in all rounds (figure `epsilon_promised_with_channel`).
     """
 
     needs_rounds: ClassVar = Budgeted.needs_rounds
@@ -114,28 +113,15 @@ class NoiseSwitch(Defense):
     def start(self, n_ue: int) -> SwitchState:
         return SwitchState(self.noise.start(n_ue))
 
-    def protect(
-        self, updates: Updates, local: Local, facts: RoundContext, state: SwitchState, rng: Rng
-    ) -> tuple[Updates, SwitchState, list[Spend]]:
+    def protect(self, updates: Updates, local: Local, facts: RoundContext, state: SwitchState, rng: Rng) -> Protected:
         noise, inner = self.noise.noise(updates, facts, state.noise, rng)
-        channel, decoder = radio_std(facts, len(noise.std))
-        played = state.played + 1
-        crossed = state.crossed
-        if crossed is None and self.mode == "first-crossing" and len(noise.std) and self._enough(channel, noise.std):
+        channel, crossed, played = noise.thermal, state.crossed, state.played + 1
+        if crossed is None and self.mode == "first-crossing" and len(channel) and self._enough(channel, noise.std):
             crossed = played
         drawn = self._drawn(noise.std, channel, played, crossed)
         counted = np.where(drawn < noise.std, channel, 0.0)
-        protected, spends = self.noise.add(updates, noise, drawn, counted, rng, self.label)
-        inner = replace(
-            inner,
-            standing=replace(
-                inner.standing,
-                drawn_std=newest(state.noise.standing.drawn_std, updates.ue, drawn),
-                row_drawn_std=drawn,
-            ),
-            drawn_var=np.where(noise.silent, 0.0, drawn**2) + decoder**2,
-        )
-        switch = played if np.any(drawn[~noise.silent] > 0) else state.switch
+        protected, inner, spends = self.noise.add(updates, noise, drawn, counted, inner, rng, self.label)
+        switch = played if (drawn > 0).any() else state.switch
         said = {**_summary(noise, drawn, channel), "switch_round": float(switch)}
         return protected, SwitchState(inner, played, crossed, switch, said), spends
 
@@ -144,8 +130,8 @@ class NoiseSwitch(Defense):
         if self.mode == "top-up":
             return np.sqrt(np.maximum(required**2 - channel**2, 0.0))
         if self.mode == "planned":
-            return required if self.until_round is None or played <= self.until_round else np.zeros_like(required)
-        return required if crossed is None else np.zeros_like(required)
+            return np.where(self.until_round is None or played <= self.until_round, required, 0.0)
+        return np.where(crossed is None, required, 0.0)
 
     def standing(self, state: SwitchState) -> Standing:
         return self.noise.standing(state.noise)
@@ -162,16 +148,15 @@ class NoiseSwitch(Defense):
 
     def _enough(self, channel: FloatArray, required: FloatArray) -> bool:
         """The criterion."""
-        if self.criterion == "aggregate":
-            return bool(channel.sum() >= required.sum())
-        return bool(np.all(channel >= required))
+        return bool(channel.sum() >= required.sum() if self.criterion == "aggregate" else (channel >= required).all())
 
 
 def _summary(noise: BudgetedNoise, drawn: FloatArray, channel: FloatArray) -> Metrics:
     """Figures of a round: how often noise was drawn, how often the channel's was enough, and the sums of both."""
+    n = max(len(drawn), 1)
     return {
-        "artificial_percent": float(100 * np.mean(drawn > 0)) if len(drawn) else 0.0,
-        "enough_percent": float(100 * np.mean(channel >= noise.std)) if len(drawn) else 0.0,
-        "noise_asked_sum": float(noise.std[~noise.silent].sum()),
+        "artificial_percent": 100.0 * float((drawn > 0).sum()) / n,
+        "enough_percent": 100.0 * float((channel >= noise.std).sum()) / n,
+        "noise_asked_sum": float(noise.std.sum()),
         "noise_channel_sum": float(channel.sum()),
     }

@@ -7,9 +7,9 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from fl.defenses import Defense
+from fl.defenses import Defense, Protected
 from fl.radio_map.obstacles import CELLS, HEIGHTS, height_grid_of
-from fl.types import LastFigures, Local, RoundContext, Spend, Updates
+from fl.types import LastFigures, Local, RoundContext, Updates
 from netsim.columns import frozen, row_id
 from netsim.geometry import Area
 from netsim.rng import Rng
@@ -108,22 +108,18 @@ class Alignment:
         """
         angle, slope = self._best()
         sigma2, value = self._tried(angle, slope)
-        turn = np.pi / _ANGLES
-        factor = 1.5
+        turn, factor = np.pi / _ANGLES, 1.5
         for _ in range(steps):
-            start_angle = angle
-            start_slope = slope
+            start_angle, start_slope = angle, slope
             for da, df in ((-1, 0), (1, 0), (0, -1), (0, 1)):
-                other_angle = start_angle + da * turn
-                other_slope = start_slope * factor**df
+                other_angle, other_slope = start_angle + da * turn, start_slope * factor**df
                 other, score = self._tried(other_angle, other_slope)
                 better = score > value
                 sigma2 = np.where(better[:, None], other, sigma2)
                 angle = np.where(better, other_angle, angle)
                 slope = np.where(better, other_slope, slope)
                 value = np.maximum(score, value)
-            turn = turn / 2
-            factor = np.sqrt(factor)
+            turn, factor = turn / 2, np.sqrt(factor)
         return sigma2
 
     def _tried(self, angle: FloatArray, slope: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -137,35 +133,27 @@ class Alignment:
 
         Ramps are scored as if they lay on nothing: the gradient's cells are few.
         """
-        mu = self.mu
-        m = self.g.shape[1]
-        ramps = _ramps(self.area, self.g.shape[1])
+        mu, m = self.mu, self.g.shape[1]
+        angle, total, centroid_m, moments = _ramps(self.area, m)
         c_g = self.g @ self.centre_m / self.g.sum(axis=1)[:, None]
         # (n, k, 2): the centroid of the squared gradient on top of each ramp
-        c_q = (c_g[:, None] + mu * ramps.centroid_m) / (1.0 + mu)
+        c_q = (c_g[:, None] + mu * centroid_m) / (1.0 + mu)
         away = ((c_q - self.place_m[:, None]) ** 2).sum(axis=2)
         # sum v |c - c_q|^2 / (sum q)^2 with v = 2 sigma^4
-        weight, cx, cy, square = ramps.square_centroid_m2.T
+        weight, cx, cy, square = moments.T
         spread = square - 2 * (c_q[..., 0] * cx + c_q[..., 1] * cy) + (c_q**2).sum(axis=2) * weight
         share = (mu / (1.0 + mu)) ** 2
         noise = m * weight * share  # mean sigma^4 / qbar^2
         best = (away + 2 * share * spread - self.rho * KAPPA_M2 * 3 * noise).argmax(axis=1)
-        return ramps.angle_rad[best], self.budget / ramps.total[best]
-
-
-@frozen
-class _Ramps:
-    """Ramps (k,): directions, sums over cells, centroids (k, 2), and with shares w of a sum, sum w^2 (1, c, |c|^2)."""
-
-    angle_rad: FloatArray
-    total: FloatArray
-    centroid_m: FloatArray
-    square_centroid_m2: FloatArray
+        return angle[best], self.budget / total[best]
 
 
 @lru_cache(maxsize=4)
-def _ramps(area: Area, n_cells: int) -> _Ramps:
-    """Ramps that rise with 1 a metre over the last `depth` metres in a direction."""
+def _ramps(area: Area, n_cells: int) -> tuple[FloatArray, ...]:
+    """Ramps (k,) that rise with 1 a metre over the last `depth` metres in a direction.
+
+    Directions in radians, sums over cells, centroids (k, 2), and with shares w of a sum, sum w^2 (1, c, |c|^2) (k, 4).
+    """
     centre_m = height_grid_of(area, n_cells).place_m
     diagonal_m = float(np.linalg.norm(area.side_m))
     depth_m = np.geomspace(min(_NEAREST_M, diagonal_m / 2), _FARTHEST * diagonal_m, _DEPTHS)
@@ -175,7 +163,7 @@ def _ramps(area: Area, n_cells: int) -> _Ramps:
     total = unit.sum(axis=1)
     share = unit / total[:, None]
     moments = np.column_stack([np.ones(n_cells), centre_m, (centre_m**2).sum(axis=1)])
-    return _Ramps(angle, total, share @ centre_m, (share**2) @ moments)
+    return angle, total, share @ centre_m, (share**2) @ moments
 
 
 def at_edge(g: FloatArray, area: Area, place_m: FloatArray, mu: float) -> FloatArray:
@@ -192,8 +180,8 @@ class ShapedNoise(Defense):
     """Adds n_m ~ N(0, sigma_m^2) to each cell of a height gradient, sum_m sigma_m^2 = mu |g|^2.
 
     There is no spend: the variance depends on the private gradient, so no epsilon can be stated. Updates of other
-    phases do not change. Figures: noise_over_gradient (mean of |n|^2 / |g|^2), spread_percent (share of the
-    cells that got noise, mean over devices) and largest_share_percent (of the budget on one cell, mean).
+    phases do not change. Figures, means over devices: noise_over_gradient (|n|^2 / |g|^2), spread_percent (share of the
+    cells that got noise) and largest_share_percent (of the budget on one cell).
     """
 
     mu: float = Field(ge=0, le=1e9)
@@ -217,9 +205,7 @@ class ShapedNoise(Defense):
     def variance(self, g: FloatArray, local: Local, facts: RoundContext) -> FloatArray:
         """sigma^2 (n, M) from squared gradients g (n, M)."""
 
-    def protect(
-        self, updates: Updates, local: Local, facts: RoundContext, state: LastFigures, rng: Rng
-    ) -> tuple[Updates, LastFigures, list[Spend]]:
+    def protect(self, updates: Updates, local: Local, facts: RoundContext, state: LastFigures, rng: Rng) -> Protected:
         if updates.phase != HEIGHTS or not len(updates.ue):
             return updates, state, []
         rows = updates.rows(slice(None))
@@ -252,11 +238,10 @@ class UniformNoise(ShapedNoise):
 
 
 class GeometryAligned(ShapedNoise):
-    """Noise variance along a ramp that shifts the weighted centroid of the update away from the UE.
+    """Noise along a ramp that shifts the weighted centroid of the update away from the UE, which knows its own place.
 
-    sigma_m^2 = max(0, r u.c_m + b - g_m): direction u and slope r maximise the attacker's squared error P minus
-    rho times the spatial variance V; b is set such that the budget is used exactly (`Alignment`). The UE
-    knows its own position.
+    sigma_m^2 = max(0, r u.c_m + b - g_m): direction u and slope r maximise the attacker's squared error P minus rho
+    times the spatial variance V; b is set such that the budget is used exactly (`Alignment`).
 
     Departs from the paper: V is divided by the squared mean and multiplied by 100 m^2, because it is smaller than P by
     eight orders of magnitude; and a refined table of directions and slopes replaces the nested ascent.

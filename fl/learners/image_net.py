@@ -1,7 +1,7 @@
 """Image classification with federated averaging."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -10,7 +10,7 @@ from fl.learners import Learner
 from fl.networks import NETWORKS
 from fl.networks.classifiers import Cnn, Network
 from fl.server_optimiser import MODEL_CHANGES
-from fl.types import Bound, HeldOut, ImageFormat, Local, Metrics, Model, Public, Updates
+from fl.types import Bound, HeldOut, ImageFormat, Local, Metrics, Model, Public, Updates, offered
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
@@ -63,8 +63,9 @@ class ImageNet(Learner):
         """`bound` and `record bound` where one image's share of an update is bounded; `record gradients` where each
         image has one of its own.
         """
-        words = {"record loss", MODEL_CHANGES} | ({"bound", "record bound"} if self._bounds_records else set())
-        return frozenset(words | (set() if self.network.mixes_images else {"record gradients"}))
+        words = dict.fromkeys(("bound", "record bound"), self._bounds_records)
+        words |= {"record loss": True, MODEL_CHANGES: True, "record gradients": not self.network.mixes_images}
+        return offered(words)
 
     @property
     def _bounds_records(self) -> bool:
@@ -110,7 +111,7 @@ class ImageNet(Learner):
         fewest = max(int(data.count.min(initial=np.iinfo(np.int64).max)), 1)
         return replace(made, bound=Bound(self.learning_rate * self.sample_clip / fewest, "record", "replace"))
 
-    def step(self, model: Model, phase: str, merged: Any) -> Model:
+    def step(self, model: Model, phase: str, merged: FloatArray) -> Model:
         return replace(model, parameters=model.parameters + merged)
 
     def record_losses(self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray) -> FloatArray:

@@ -13,7 +13,7 @@ from fl.learners import LayeredLearner
 from fl.optimisers import OPTIMISERS, Optimiser, Sgd
 from fl.priors import PRIORS, NoPrior, Prior
 from fl.server_optimiser import MODEL_CHANGES
-from fl.types import Bound, HeldOut, Local, Metrics, Model, Public, Updates
+from fl.types import Bound, HeldOut, Local, Metrics, Model, Public, Updates, offered
 from netsim.columns import evenly
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
@@ -156,7 +156,7 @@ class RsrpNet(LayeredLearner):
         in all parameters, `sample gradient` where they are those of positions and labels alone, unscaled; `layer 2`
         where that layer is trained.
         """
-        words = {
+        always = (
             "positions",
             "layers",
             "signals",
@@ -164,16 +164,15 @@ class RsrpNet(LayeredLearner):
             "record loss",
             "record gradient",
             MODEL_CHANGES,
-        }
-        words |= {f"layer {i + 1}" for i in range(self.frozen_layers, self.layers)}
-        if self.frozen_layers == 0:
-            words.add("biased first layer")
-        if self.optimiser.linear:
-            words.add("linear local steps")
-        if self.optimiser.linear and self.frozen_layers == 0:
-            words |= {"record gradients"}
-            words |= {"sample gradient"} if self.sample_clip is None and not self.weight_decay else set()
-        return frozenset(words | {"bound", "record bound"} if self._bounds_records else words)
+        )
+        whole, linear, bounded = self.frozen_layers == 0, self.optimiser.linear, self._bounds_records
+        return offered(
+            dict.fromkeys(always, True)
+            | {f"layer {i + 1}": i >= self.frozen_layers for i in range(self.layers)}
+            | {"biased first layer": whole, "linear local steps": linear, "record gradients": linear and whole}
+            | {"sample gradient": linear and whole and self.sample_clip is None and not self.weight_decay}
+            | {"bound": bounded, "record bound": bounded}
+        )
 
     @property
     def _bounds_records(self) -> bool:
@@ -230,11 +229,8 @@ class RsrpNet(LayeredLearner):
 
     @property
     def discloses(self) -> str:
-        return (
-            "the mean and deviation of all true positions (standardise_by: dataset)"
-            if self.standardise_by == "dataset"
-            else ""
-        )
+        said = "the mean and deviation of all true positions (standardise_by: dataset)"
+        return said if self.wants_dataset_statistics else ""
 
     @property
     def net(self) -> "Mlp":

@@ -8,21 +8,13 @@ from fl.availability import Conditions
 from fl.data import TakenData
 from fl.learning import Learning
 from fl.round.setup import PhaseDraws, RoundStreams, Setup
-from fl.round.state import Collected, CurationStep, States, Withheld
-from fl.types import AnySpend, Local, RoundContext
+from fl.round.state import Collected, States
+from fl.types import Curated, Local, RoundContext
 from fl.withholding import RequestedData
-from netsim.columns import frozen, no_places
+from netsim.columns import no_places
 from netsim.rng import Rng, Streams
 from netsim.units import BoolArray, FloatArray, IntArray
 from netsim.world import World
-
-
-@frozen
-class FreeUes:
-    """Whom a server without rounds may ask: ue (n_ue,), and at most how many of them."""
-
-    ue: BoolArray
-    most: float
 
 
 def first_sampled(
@@ -47,54 +39,53 @@ def first_sampled(
 
 def collect(
     world: World, setup: Setup, taken: TakenData, facts: RoundContext, states: States, streams: RoundStreams,
-    free: FreeUes,
+    free: BoolArray, most: float,
 ) -> Collected:  # fmt: skip
-    """The data that UEs learn from; what the parts remember that chose them goes into states."""
+    """The data that UEs learn from, at most `most` of those that are free (n_ue,); states: what parts remember."""
     # b  the server samples some of those that are there and have data, and every UE has its own policy
     learning, now, of_run = setup.learning, _conditions(world), setup.streams
     there, states["availability"] = learning.availability.available(
         now, states["availability"], of_run.at("availability")
     )
-    there = there & free.ue
+    there = there & free
     ready = taken.train.nonempty()
     sampled = sample_ues(ready.select(there[ready.ue]), learning, of_run, streams.round, len(there))
-    sampled = _at_most(sampled, free.most, streams.at("concurrency"))
+    sampled = _at_most(sampled, most, streams.at("concurrency"))
     accepted, states["query"] = learning.request_policy.accept(sampled.ue, facts, states["query"])
     local = sampled.keep(accepted[sampled.row_of_sample]).nonempty()
     # what they hold back, each rule by itself
     looks = any(rule.waits_for_a_cell for rule in learning.withholding)
     serving = world.serving(world.links()) if looks else np.full(len(now.home_m), -1)
     asked = RequestedData(local, taken.measured, facts, now.home_m, now.position_m, serving)
-    withheld, kept = list[Withheld](), np.ones(len(local.x), dtype=np.bool_)
+    withheld, kept = list[tuple[str, Local, BoolArray]](), np.ones(len(local.x), dtype=np.bool_)
     for rule in learning.withholding:
         word = rule.word
         states[word] = rule.looked(asked, states[word], of_run.at(word))
         own = rule.keep(asked, states[word], of_run.at(word))
-        withheld.append(Withheld(rule.label, local, own))
+        withheld.append((rule.label, local, own))
         kept &= own
     if withheld:
         local = local.keep(kept).nonempty()
     # c  curate: what UEs do to their data before they learn from them
-    local, steps, spends = curated(learning, local, facts, states, streams)
+    local, steps = curated(learning, local, facts, states, streams)
     states["aggregation"] = learning.aggregation.receive_disclosed(local, facts, states["aggregation"])
     for rule in learning.withholding:
         word = rule.word
         states[word] = rule.sent(np.unique(local.ue), facts, states[word], of_run.at(word))
-    return Collected(taken, local, int((~accepted).sum()), withheld, steps, spends)
+    return Collected(taken, local, int((~accepted).sum()), withheld, steps)
 
 
 def curated(
     learning: Learning, local: Local, facts: RoundContext, states: States, streams: RoundStreams | PhaseDraws
-) -> tuple[Local, list[CurationStep], list[AnySpend]]:
-    """Data after all steps of curation, in the order written; what each step did, and the noise that it drew."""
-    steps, spends = list[CurationStep](), list[AnySpend]()
+) -> tuple[Local, list[tuple[str, Local, Curated]]]:
+    """Data after all steps of curation, in the order written; label of each step, what went in, and what came out."""
+    steps = list[tuple[str, Local, Curated]]()
     for step in learning.curation:
         word = step.word
         done = step.apply(local, facts, states[word], streams.at(word))
-        steps.append(CurationStep(step.label, local, done))
+        steps.append((step.label, local, done))
         local, states[word] = done.local.nonempty(), done.state
-        spends += done.spends
-    return local, steps, spends
+    return local, steps
 
 
 def _conditions(world: World) -> Conditions:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fl.data.hold_out import blocks_of, in_new_blocks
 from fl.leakage import leakage
@@ -27,7 +26,7 @@ from netsim.record import Row
 from netsim.units import BoolArray, FloatArray
 from netsim.world import World
 
-Table = Mapping[str, NDArray[Any]]
+Table = Mapping[str, np.ndarray]
 
 KRIGED = 20_000  # samples of all models together, and places, that kriging looks at
 LEAST_BLOCKS = 20  # without a training sample, of which a map is scored by place: of fewer a room or two decide
@@ -92,7 +91,7 @@ def final_references(setup: Setup, state: RoundState) -> Metrics:
         figures["constant_rmse_db.place"] = _of_constant(reference, held_out.select(new))
     kriged = reference.thinned(how.kriging_samples, KRIGED)
     most, every = how.neighbours or 0, len(held_out)
-    maps: list[tuple[str, Any, Reference, int, Law]] = [
+    maps: list[tuple[str, object, Reference, int, Law]] = [
         ("neighbours", most, reference, every, lambda _, x, y, at: nearest_neighbours(x, y, at, most)),
         ("path_loss", how.path_loss, reference, every, partial(_path_loss, setup)),
         ("kriging", how.kriging_samples, kriged, KRIGED, partial(_kriging, setup)),
@@ -220,14 +219,11 @@ def surfaces(setup: Setup, state: RoundState, world: World) -> dict[str, FloatAr
 
 def _answer(setup: Setup, state: RoundState, learner: SurfaceLearner) -> dict[str, FloatArray]:
     """Recompute the answer of the UE nearest to the middle of the area in the last round, before any defense."""
-    held_out = state.held_out
-    away = np.linalg.norm(held_out.x - setup.public.area.centre_m, axis=1)
-    i = int(np.argmin(away))
-    ue, zero, phase = held_out.ue[i : i + 1], np.zeros(1, dtype=np.int64), learner.phases[0]
-    place = held_out.x[i : i + 1]
-    data = Local(ue, zero, np.array([0, 1]), place, None, np.zeros(1))
+    away = np.linalg.norm(state.held_out.x - setup.public.area.centre_m, axis=1)
+    one, phase = state.held_out.select(np.array([away.argmin()])), learner.phases[0]
+    data = Local(one.ue, np.zeros(1, dtype=np.int64), np.array([0, 1]), one.x, None, np.zeros(1))
     made = learner.local(state.model, phase, data, RoundStreams(setup.streams, state.round).learner(phase))
-    return {"answer": learner.surfaces(state.model, made.rows(slice(None)))[0, 0], "answer_at_m": place[0]}
+    return {"answer": learner.surfaces(state.model, made.rows(slice(None)))[0, 0], "answer_at_m": one.x[0]}
 
 
 def scoring_warnings(learning: Learning, scored: Table, uplink: Table) -> list[str]:
@@ -246,7 +242,7 @@ def scoring_warnings(learning: Learning, scored: Table, uplink: Table) -> list[s
     ]
 
 
-def exploded(state: RoundState, figures: Mapping[str, Any]) -> bool:
+def exploded(state: RoundState, figures: Row) -> bool:
     """Whether a model is not finite after a round, or its RMSE beyond what the held-out signals span.
 
     They span their range, or the largest of their absolute values, where that is more: a network that has learnt

@@ -24,8 +24,8 @@ from fl.leakage import leakage
 from fl.leakage.linking import Linking, OwnedPlaces, identification, observe, of_ues, owners
 from fl.leakage.tracks import NamedPlaces, Whereabouts
 from fl.round.setup import RoundStreams, Setup
-from fl.round.state import Collected, Leaked, Merged, RoundState, States
-from fl.round.tables import Cells, cells, table_of, xy
+from fl.round.state import Collected, Merged, RoundState, States
+from fl.round.tables import Cells, Tables, cells, table_of, xy
 from fl.tracking.belief import Belief, answers, expected_distance_m, in_area, probability_within
 from fl.types import Estimates, Local, RoundContext
 from netsim.columns import row_id, ue_and_model
@@ -39,14 +39,15 @@ _HELD, _MOST_CELLS = 0.95, 60  # of a belief in the table `beliefs`
 def leaked(
     setup: Setup, world: World, state: RoundState, facts: RoundContext, collected: Collected, phases: list[Merged],
     last: bool,
-) -> Leaked:  # fmt: skip
-    """Measure leakage by the attacks of a round; data without places leak none.
+) -> tuple[list[Row], Tables]:  # fmt: skip
+    """Measure leakage by the attacks of a round: rows of `leakage`, without round and time, and of other tables.
 
-    state : with the attacks after the round, and leakage before it; last: no round can follow.
+    state : with the attacks after the round, and leakage before it, which becomes that after it; last: no round can
+    follow. Data without places leak none.
     """
     number, states, learning = facts.round, state.parts, setup.learning
     if "positions" not in learning.data.offers:
-        return Leaked(state.leakage, state.whereabouts, state.linking)
+        return [], []
     measured = _with_learners(collected.taken.measured, collected.local)
     targeted = learning.threat.after(measured.ue, len(world.ues))
     learnt = np.isin(row_id(measured.ue, measured.model), row_id(collected.local.ue, collected.local.model))
@@ -62,25 +63,25 @@ def leaked(
         revised = revised_of(setup, states, facts)
         estimates = estimates | {label: of_ues(one, names) for label, one in revised.items()}
         now = replace(now, estimates=estimates)
-    linking, whereabouts, tables = state.linking, state.whereabouts, list[tuple[str, Cells]]()
+    tables = Tables()
     if learning.threat.renames:
-        linking, rows, named = _linked(setup, linking, states, estimates, facts)
+        state.linking, rows, named = _linked(setup, state.linking, states, estimates, facts)
         tables.append(("linking", table_of("linking", rows)))
         now = replace(now, named=named)
     tables.append(("identities", _identified(setup, world, states, facts)))
-    tracks, rows = leakage.observe(how, state.leakage, now, setup.streams.at("leakage"))
+    state.leakage, rows = leakage.observe(how, state.leakage, now, setup.streams.at("leakage"))
     held = phases[-1].attacks.beliefs
     if held or learning.threat.renames:
         there = Whereabouts.of(number, measured.select(targeted))
-        whereabouts = whereabouts.plus(there)
+        state.whereabouts = state.whereabouts.plus(there)
         for label, belief in held.items():
             tables += believed(how, label, belief, there, estimates[label])
-    return Leaked(tracks, whereabouts, linking, rows, tables)
+    return rows, tables
 
 
 def believed(
     how: leakage.Leakage, label: str, belief: Belief, there: Whereabouts, plain: Estimates | None = None
-) -> list[tuple[str, Cells]]:
+) -> Tables:
     """Columns of the tables `tracking` and `beliefs` about the beliefs of an attack; plain: as in `compared`, None in
     hindsight.
     """

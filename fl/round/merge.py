@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -44,9 +43,10 @@ class MergedModel:
     spends: list[AnySpend]
 
 
-def merged(phase: Phase, uploads: Uploads, states: States) -> Merged:
-    """Merge uploads into the next model and attack that, all at the time of the phase's context."""
-    learning, facts = phase.learning, phase.facts
+def merged(phase: Phase, uploads: Uploads, times_s: tuple[float, float], states: States) -> Merged:
+    """Merge uploads into the next model, and attack that; times_s: when each of both is done."""
+    facts = replace(phase.facts, channel=uploads.channel)
+    phase, learning = replace(phase, facts=facts), phase.learning
     batch, sums = in_groups(phase, uploads)
     stale = phase.version - uploads.version
     # i  merge, then the defenses' server half in reverse order
@@ -60,9 +60,7 @@ def merged(phase: Phase, uploads: Uploads, states: States) -> Merged:
     attacks = attack(phase, batch, step, states)
     uploads = replace(uploads, weight=step.weights, staleness=np.where(batch.got.decoded, stale, -1))
     at_arrival = not learning.server.in_rounds and learning.threat.observes == "updates"
-    return Merged(
-        phase.name, uploads, step.model, step.spends, facts.time_s, facts.time_s, at_arrival, sums, attacks
-    )  # fmt: skip
+    return Merged(phase.name, uploads, step.model, step.spends, *times_s, at_arrival, sums, attacks)
 
 
 def in_groups(phase: Phase, uploads: Uploads) -> tuple[Batch, Sums | None]:
@@ -227,21 +225,24 @@ class PublicReplica:
 
     def play(self, data: Local, state: State, rng: Rng) -> tuple[View, State]:
         """View of UEs with this data, numbered from 0, and the next states of their parts."""
-        learning, phase = self.at.learning, self.at.name
+        learning, draws = self.at.learning, PhaseDraws(rng)
         room, before = self._room(data, state or {})
-        known = self._start(room)
+        known: States = {part.word: part.start(room) for part in (*learning.curation, *learning.defenses)}
         known |= {word: from_tree(tree, known[word]) for word, tree in before.items()}
-        draws, facts = PhaseDraws(rng), replace(self.at.facts, channel=None)
-        data, *_ = curated(learning, data, facts, known, draws)
-        facts = self._with_channels(facts, data.ue, draws)
-        made = learning.learner.local(self.base, phase, data, draws.at("learner"))
+        facts, channel, heard = self.at.facts, self.at.facts.channel, np.flatnonzero(self.batch.got.decoded)
+        data, _ = curated(learning, data, replace(facts, channel=None), known, draws)
+        if channel is not None:
+            pick = (draws.at("channel").uniform("of", data.ue) * len(heard)).astype(np.int64)
+            channel = channel.select(heard[pick]) if len(heard) else None
+        facts = replace(facts, channel=channel)
+        made = learning.learner.local(self.base, self.at.name, data, draws.at("learner"))
         updates, _ = protected(learning, made, data, facts, known, draws)
-        if facts.channel is not None:
-            updates = decoded(updates, facts.channel, draws.at("uplink"))
+        if channel is not None:
+            updates = decoded(updates, channel, draws.at("uplink"))
         got = Received(updates, np.ones(len(updates.ue), dtype=np.bool_))
         return self._seen(got, data, facts, known, draws.at("threat")), {_ROOM: room, _OF_PARTS: to_tree(known)}
 
-    def _room(self, data: Local, state: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+    def _room(self, data: Local, state: State) -> tuple[int, State]:
         """Capacity of the parts in UEs, and their states; more UEs than before start from scratch.
 
         As many as are in a sum may take part, which is another number in each round.
@@ -250,20 +251,6 @@ class PublicReplica:
         if state and needed <= state[_ROOM]:
             return state[_ROOM], state[_OF_PARTS]
         return needed if self.at.learning.threat.observes == "updates" else max(needed, self.at.n_ue), {}
-
-    def _start(self, n_ue: int) -> States:
-        """First states of curation and defenses."""
-        learning = self.at.learning
-        curation = {step.word: step.start(n_ue) for step in learning.curation}
-        return curation | {defense.word: defense.start(n_ue) for defense in learning.defenses}
-
-    def _with_channels(self, facts: RoundContext, ue: IntArray, draws: PhaseDraws) -> RoundContext:
-        """With channels of UEs (n,) drawn from those that were heard, where any was."""
-        channel, heard = self.at.facts.channel, np.flatnonzero(self.batch.got.decoded)
-        if channel is None or not len(heard):
-            return facts
-        pick = (draws.at("channel").uniform("of", ue) * len(heard)).astype(np.int64)
-        return replace(facts, channel=channel.select(heard[pick]))
 
     def _seen(self, got: Received, data: Local, facts: RoundContext, known: States, rng: Rng) -> View:
         """View that the threat grants of received rows."""

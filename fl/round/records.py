@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from fl.learning import Learning
 from fl.privacy.ledger import Ledger
@@ -17,18 +16,20 @@ from netsim.columns import row_id
 from netsim.radio.transmissions import Fate, SentUploads
 from netsim.record import Recorder, Row
 from netsim.safe import replacing
-from netsim.units import FloatArray, db_from_ratio
+from netsim.units import FloatArray, IntArray, db_from_ratio
 from netsim.world import World
 
+_FATES = np.array([fate.word for fate in sorted(Fate)])
 
-def write(recorder: Recorder, world: World, learning: Learning, outcome: RoundOutcome) -> dict[str, Any]:
+
+def write(recorder: Recorder, world: World, learning: Learning, outcome: RoundOutcome) -> Row:
     """Append all rows of a round; returns the row of `rounds` with what each attack reached in it.
 
     What devices and links do is stamped with the server's request; an update with its own arrival; the model, and what
     is said of it, with the merge, when the last update that counts has come; an attack with when it was made.
     """
     facts, state, phases, collected = outcome.facts, outcome.state, outcome.phases, outcome.collected
-    leaks, last, number = outcome.leaked, outcome.phases[-1], outcome.facts.round
+    last, number = outcome.phases[-1], outcome.facts.round
     when = {"round": number, "time_s": last.merged_s}
     attacked = {"round": number, "time_s": max(p.attacked_s for p in phases)}
     scores = utility(learning, state, scored(learning, state.held_out), world) | state.baselines.figures
@@ -42,14 +43,14 @@ def write(recorder: Recorder, world: World, learning: Learning, outcome: RoundOu
         write_uploads(recorder, learning, number, outcome.before, collected.taken.measured, phase.uploads, phase.phase)
         _write_attacks(recorder, number, phase)
     write_links(recorder, world, number, last.uploads)
-    rows = [{**attacked, **row} for row in leaks.rows]
+    rows = [{**attacked, **row} for row in outcome.leakage]
     recorder.write("leakage", table_of("leakage", _timed(last, rows)))
-    for table, columns in leaks.tables:
+    for table, columns in outcome.tables:
         recorder.write(table, columns)
     recorder.write("membership", table_of("membership", [{**attacked, **row} for row in outcome.audits]))
     recorder.write("handovers", handover_rows(world))
     _keep_grid(recorder, world, learning, outcome)
-    of_attack = {a.label: [r for r in leaks.rows if r["attack"] == a.label] for a in learning.attacks}
+    of_attack = {a.label: [r for r in outcome.leakage if r["attack"] == a.label] for a in learning.attacks}
     figures["scores"] = scores
     figures["sent"] = sum(len(p.uploads.ue) for p in phases)
     figures["leakage"] = {label: _median([r["error_m"] for r in rows]) for label, rows in of_attack.items()}
@@ -66,30 +67,24 @@ def write_request(
 ) -> None:  # fmt: skip
     """Append what UEs held back, what they did to their data before they learnt, and the noise that was drawn."""
     asked = {"round": facts.round, "time_s": facts.time_s}
-    for rule in collected.withheld:
-        before, after = rule.rows.count, rule.rows.keep(rule.kept).count
-        _append(recorder, "withholding", len(before), rule, rule.rows, **asked, before=before, after=after)
-    for step in collected.curation:
-        before, done = step.rows.count, step.done
-        unknown = np.full(len(before), -1)
-        _append(
-            recorder, "curation", len(before), step, step.rows, **asked, before=before, after=done.local.count,
-            clusters=unknown if done.clusters is None else done.clusters,
-            noise=unknown if done.noise is None else done.noise,
-            fallback=False if done.fallback is None else done.fallback,
-        )  # fmt: skip
+    for rule, rows, kept in collected.withheld:
+        after = rows.keep(kept).count
+        _append(recorder, "withholding", len(after), rows, **asked, rule=rule, before=rows.count, after=after)
+    for step, rows, done in collected.curation:
+        after = done.local.count
+        _append(recorder, "curation", len(after), rows, done, **asked, step=step, before=rows.count, after=after)
     so_far = {statement.account: statement for statement in ledger.statements()} if spends else {}
     for spend in spends:
         said = so_far[spend.account]
         _append(
-            recorder, "spends", len(spend.ue), spend, said, round=facts.round, time_s=booked_s, **spend.columns(),
+            recorder, "spends", len(spend.ue), spend, said, round=facts.round, time_s=booked_s,
             epsilon=said.epsilon[spend.ue], epsilon_with_channel=said.with_channel[spend.ue],
         )  # fmt: skip
 
 
-def _append(recorder: Recorder, table: str, n: int, *sources: Any, **given: Any) -> None:
-    """Append n rows to a table, whose columns are found as `cells` does."""
-    recorder.write(table, cells(table, n, *sources, **given))
+def _append(recorder: Recorder, table: str, rows: int | IntArray, *sources: object, **given: object) -> None:
+    """Append rows to a table, whose columns are found as `cells` does."""
+    recorder.write(table, cells(table, rows, *sources, **given))
 
 
 def write_uploads(
@@ -111,7 +106,12 @@ def write_uploads(
         bias_rms=learning.learner.bias_rms(made), bound_m=bound_m,
     )  # fmt: skip
     if isinstance(uploads.sent, SentUploads):
-        recorder.write("transmissions", transmission_rows(number, uploads, uploads.sent))
+        staleness, sent = np.where(uploads.staleness >= 0, uploads.staleness, np.nan), uploads.sent
+        seconds = {name: _to_the_microsecond(getattr(sent, name)) for name in ("ready_s", "granted_s", "ended_s")}
+        _append(
+            recorder, "transmissions", uploads.first, uploads, sent, round=number, staleness=staleness, **seconds,
+            requested_s=_to_the_microsecond(uploads.asked_s), fate=_FATES[sent.fate],
+        )  # fmt: skip
 
 
 def _centroids(learning: Learning, local: Local) -> FloatArray:
@@ -120,28 +120,13 @@ def _centroids(learning: Learning, local: Local) -> FloatArray:
     return local.mean_x().reshape(-1, 2) if placed else np.full((len(local.ue), 2), np.nan)
 
 
-def transmission_rows(number: int, uploads: Uploads, sent: SentUploads) -> Cells:
-    """One row an upload that took its time."""
-    first = uploads.first
-    sent, staleness = sent.select(first), uploads.staleness[first].astype(np.float64)
-    return cells(
-        "transmissions", len(first), sent, round=number, ue=uploads.ue[first], bits=uploads.bits[first],
-        requested_s=_to_the_microsecond(uploads.asked_s[first]), ready_s=_to_the_microsecond(sent.ready_s),
-        granted_s=_to_the_microsecond(sent.granted_s), ended_s=_to_the_microsecond(sent.ended_s),
-        fate=[Fate(f).word for f in sent.fate.tolist()], version=uploads.version[first],
-        staleness=np.where(staleness >= 0, staleness, np.nan),
-    )  # fmt: skip
-
-
 def write_links(recorder: Recorder, world: World, number: int, uploads: Uploads) -> None:
     """Append one row per transmitting UE: where it was when it was asked, and its uplink."""
-    first = uploads.first
-    context, channel = uploads.context.select(first), uploads.channel.select(first)
+    context, channel = uploads.context, uploads.channel
     _append(
-        recorder, "links", len(first), context, channel, round=number, time_s=uploads.asked_s[first],
-        ue=uploads.ue[first], **xy(context.position_m),
-        base_station=[world.stations[s].name if s >= 0 else "" for s in context.serving],
-        sinr_db=db_from_ratio(channel.sinr), latency_s=channel.delay_s,
+        recorder, "links", uploads.first, context, channel, uploads, round=number, time_s=uploads.asked_s,
+        **xy(context.position_m), sinr_db=db_from_ratio(channel.sinr), latency_s=channel.delay_s,
+        base_station=np.array([*(station.name for station in world.stations), ""])[context.serving],  # -1: none
     )  # fmt: skip
 
 
@@ -156,12 +141,10 @@ def _write_attacks(recorder: Recorder, number: int, merged: Merged) -> None:
             self_test_m=np.nan if self_test_m is None else self_test_m,
         )  # fmt: skip
     if overheard is not None and overheard.channel is not None:
-        first = uploads.first
-        channel = overheard.channel.select(first)
+        channel = overheard.channel
         _append(
-            recorder, "eavesdropper", len(first), channel, merged, round=number, ue=uploads.ue[first],
-            time_s=uploads.arrived_s[first], distance_m=overheard.distance_m[first], los=overheard.los[first],
-            sinr_db=db_from_ratio(channel.sinr),
+            recorder, "eavesdropper", uploads.first, channel, overheard, uploads, merged, round=number,
+            time_s=uploads.arrived_s, sinr_db=db_from_ratio(channel.sinr),
             noise_std=np.where(channel.sinr > 0, channel.noise_std, np.nan),
         )  # fmt: skip
     if merged.sums is not None:
@@ -189,9 +172,9 @@ def handover_rows(world: World) -> Cells:
     return table_of("handovers", rows)
 
 
-def _to_the_microsecond(time_s: FloatArray) -> list[str]:
+def _to_the_microsecond(time_s: FloatArray) -> NDArray[np.str_]:
     """Times (n,) as cells, which after weeks need more digits than others have for durations of milliseconds."""
-    return [f"{t:.6f}".rstrip("0").rstrip(".") if np.isfinite(t) else "" for t in time_s.tolist()]
+    return np.array([f"{t:.6f}".rstrip("0").rstrip(".") if np.isfinite(t) else "" for t in time_s.tolist()], dtype=str)
 
 
 def homes_named_percent(rows: list[Row], home_m: FloatArray, hit_radius_m: float) -> float:
@@ -267,7 +250,7 @@ def _said(learning: Learning, state: RoundState, scores: Metrics) -> list[Row]:
     return [{"part": part, "name": name, "value": value} for part, of in own for name, value in of.items()]
 
 
-def _median(values: Any) -> float:
+def _median(values: ArrayLike) -> float:
     finite = np.asarray(values, dtype=np.float64)
     finite = finite[np.isfinite(finite)]
     return float(np.median(finite)) if len(finite) else float("nan")

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
 from dataclasses import replace
 from math import inf
-from typing import Any, cast
 
 import numpy as np
-import simpy
 
 from fl.defenses import Standing
 from fl.learning import Learning
@@ -17,7 +14,6 @@ from fl.round.state import Phase, States, norm_bound, standings
 from fl.round.uploads import Overheard, UploadContext, Uploads
 from fl.types import Local, RoundContext, Spend, Updates
 from netsim.columns import frozen, row_id
-from netsim.radio.air import AirMemory, Ended, EventUplink, look_at
 from netsim.radio.link_budget import RadioLinks
 from netsim.radio.power import PowerContext
 from netsim.radio.transmissions import SentUploads
@@ -137,68 +133,7 @@ def _overheard(
     return antenna, Overheard(strength, links.distance_m[ue, 0], links.los[ue, 0]).select(of_row)
 
 
-class Transmitter:
-    """The uplink of one run: planned, when all ends are known at the request, or transmissions as events.
-
-    each : is called with the transmissions that end at a time.
-    """
-
-    def __init__(
-        self, world: World, setup: Setup, memory: AirMemory | None, each: Callable[[Ended], None] | None = None
-    ) -> None:
-        self.env: simpy.Environment = world.env
-        self.events: EventUplink | None = None
-        self._awaited: tuple[int, int, simpy.Event] | None = None
-        if setup.air is None:
-            return
-        look = None if setup.air.block_s is None else look_at(world, setup.power)
-        counts = self._count if setup.learning.server.waits_for is not None else None
-        self.events = EventUplink(
-            world.env, setup.uplink, len(world.ues), setup.streams, setup.air, look, each or counts
-        )
-        if memory is not None:
-            self.events.resume(memory)
-
-    def memory(self) -> AirMemory | None:
-        """State that another `Transmitter` continues with; None without events."""
-        return None if self.events is None else self.events.memory()
-
-    def submit(self, departure: Departure) -> tuple[int, simpy.Event]:
-        """Send updates; the number of the submission, and the event of the end of the last of them."""
-        if self.events is None:
-            raise TypeError("there is no air: transmissions are planned")
-        done = self.events.submit(
-            departure.cohort, departure.payload, departure.limit_s, departure.round, departure.energy_j
-        )
-        return self.events.last_submission, done
-
-    def send(self, departure: Departure, enough: int | None) -> Generator[simpy.Event, Any, Channel]:
-        """Send updates and wait until all have ended, or those of `enough` UEs have arrived: then the others stop."""
-        if departure.planned is not None:
-            return _planned_within(departure.planned, enough)
-        number, done = self.submit(departure)
-        if self.events is not None and enough is not None and not done.triggered:
-            arrived = self.env.event()
-            self._awaited = number, enough, arrived
-            yield done | arrived
-            self._awaited = None
-            if not done.triggered:
-                self.events.stop(number)
-        yield done
-        return cast(Channel, done.value)
-
-    def _count(self, ended: Ended) -> None:
-        """Count arrivals of the submission that is awaited."""
-        if self._awaited is None:
-            return
-        number, missing, enough = self._awaited
-        missing -= int(np.sum((ended.submission == number) & ended.sent.decoded))
-        self._awaited = number, missing, enough
-        if missing <= 0 and not enough.triggered:
-            enough.succeed()
-
-
-def _planned_within(planned: Channel, enough: int | None) -> Channel:
+def first_of(planned: Channel, enough: int | None) -> Channel:
     """A planned channel in which all are late that come after the first `enough` UEs; None: no UE is late."""
     if enough is None or planned.decoded.sum() < enough:
         return planned

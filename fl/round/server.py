@@ -1,10 +1,11 @@
-"""The server of a run, as one algorithm: it asks at the end of every window, and merges when its policy says so."""
+"""The server of a run, as one algorithm: `LearningServer.play` is a window of time, from a request to a new model."""
 
 from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import replace
-from typing import Any, Protocol
+from math import inf
+from typing import Protocol, cast
 
 import numpy as np
 import simpy
@@ -13,17 +14,19 @@ from fl.data import TakenData
 from fl.membership.audit import audit, due
 from fl.references.maps import Reference
 from fl.round import records
-from fl.round.collect import FreeUes, collect
+from fl.round.collect import collect
 from fl.round.leaked import leaked
 from fl.round.merge import merged
-from fl.round.send import Departure, Transmitter, depart, landed, overhear, receive
+from fl.round.send import Departure, depart, first_of, landed, overhear, receive
 from fl.round.setup import RoundStreams, Setup
 from fl.round.state import Collected, Merged, Phase, RoundOutcome, RoundState
 from fl.round.uploads import Uploads
-from fl.types import AnySpend, HeldOut, Model, RoundContext, Spend, State
-from netsim.radio.air import Ended
+from fl.types import AnySpend, HeldOut, Model, RoundContext
+from netsim.radio.air import AirMemory, Ended, EventUplink, look_at
 from netsim.radio.transmissions import SentUploads
+from netsim.radio.uplink import Channel
 from netsim.record import Row
+from netsim.units import IntArray
 from netsim.world import World
 
 _ROUNDING = 1e-12  # relative; a deadline may miss the end of a window by as much
@@ -32,7 +35,7 @@ _ROUNDING = 1e-12  # relative; a deadline may miss the end of a window by as muc
 class Watcher(Protocol):
     """Observer of a run."""
 
-    def played(self, state: RoundState, figures: dict[str, Any]) -> None:
+    def played(self, state: RoundState, figures: Row) -> None:
         """A round was played, or passed by without figures; this is the state after it."""
 
     def rested(self, state: RoundState) -> None:
@@ -42,96 +45,88 @@ class Watcher(Protocol):
 class LearningServer:
     """Plays the rounds of a run, from a state on; every merge of a policy without rounds counts as a round.
 
-    In rounds the server waits for the updates of all whom it asked (or of as many as it needs, or until the deadline)
-    and merges them. Without rounds it goes on, and merges as soon as enough updates have arrived.
+    At the end of each window of time (`play`)::
+
+        a, b, c  take what UEs measured, ask some of them, curate their data                  fl.round.collect
+        d, e, f  those that are asked learn from the model, choose powers, plan the uplink    fl.round.send
+        g        protect: the UEs' half of all defenses, whose noise is booked in step k
+        h        send, and receive what has come
+        i, j     merge: weights, sum, the server's half of all defenses; they observe it      fl.round.merge
+        l        attack what the threat lets the attacker see
+        k        pay: a round that exceeds the privacy budget is forgotten
+        m        compare with the truth, and record                                  fl.round.leaked, .records
+
+    In rounds the server waits for the updates of all whom it asked (or of as many as it needs, or until the deadline).
+    Steps d to l are one phase of the learner; most have one. Without rounds `play` ends when updates begin to fly, and
+    `_on_end` merges as soon as enough of them have arrived.
     """
 
     def __init__(self, world: World, setup: Setup, state: RoundState) -> None:
         self.world = world
         self.setup = setup
-        self.state = state
+        self.state = state.copy()
         self.learning = setup.learning
         self.policy = setup.learning.server
-        self.air = Transmitter(world, setup, state.air, None if self.policy.in_rounds else self._on_end)
+        self.air = self._event_uplink(state.air)
         self.watcher: Watcher | None = None
         self.closed = False
+        self._missing, self._enough = 0, world.env.event()
 
-    def _keep(self, **fields: Any) -> None:
-        """Set these fields of the state."""
-        self.state = replace(self.state, **fields)
-
-    # -- time
-
-    def serve(self, watcher: Watcher) -> Generator[simpy.Event, Any, None]:
+    def serve(self, watcher: Watcher) -> Generator[simpy.Event, object, None]:
         """Process: until the world ends, all rounds that are wanted are played, or the privacy budget is spent."""
         self.watcher = watcher
-        number = self.next_window()
-        while number is not None and not self.over:
+        while not self.over and (number := self.next_window()) is not None:
             yield self.world.env.timeout(max(self.ends_s(number) - self.now_s, 0.0))
-            if not self.over:
-                self._give_up_lost()
-                outcome = yield from self.play(number)
-                if self.policy.in_rounds:
-                    self._record(outcome)
-            self._keep(round=number, air=self.air.memory())
+            if self.over:
+                break
+            self._give_up_lost()
+            outcome = yield from self.play(number)
+            if self.policy.in_rounds:
+                self._record(outcome)
+            self.state.round = number
+            self.state.air = None if self.air is None else self.air.memory()
             watcher.rested(self.state)
-            number = self.next_window()
+            self.state = self.state.copy()
         self._give_up_all()
 
-    def play(self, number: int) -> Generator[simpy.Event, Any, RoundOutcome | None]:
-        """Window `number`, steps a to l; in rounds what came of it, which lasts as long as updates need on the air.
+    def play(self, number: int) -> Generator[simpy.Event, object, RoundOutcome | None]:
+        """Window `number`; in rounds what came of it, which lasts as long as updates need on the air.
 
         A round in which no UE has data leaves no outcome and only counts, unless noise at the server hides who came:
         then it is played like any other, with noise that is drawn and booked. A round that would exceed the budget
         leaves nothing: what it learnt is forgotten before it is published.
         """
-        before = self.state
-        self._keep(round=number)
+        before, self.state = self.state, self.state.copy(round=number)
+        learning, state = self.learning, self.state
         facts, streams = self._facts(number), RoundStreams(self.setup.streams, number)
-        collected = self._collect(facts, streams)  # a take, b ask, c curate
+        # a  take, b  ask, c  curate
+        collected = self._collect(facts, streams)
         if collected is None:
             return None
-        if not self.policy.in_rounds:
-            self._ask(facts, collected, streams, before)
-            return None
-        phases, spends, asked_s = list[Merged](), list(collected.spends), facts.time_s
-        limit_s = self.policy.limit_s(self.learning.round_s)
-        for name in self.learning.learner.phases:
-            model = phases[-1].model if phases else before.model
+        spends, phases, model, asked_s = list(collected.spends), list[Merged](), state.model, facts.time_s
+        ends_s = asked_s + self.policy.limit_s(learning.round_s)
+        for name in learning.learner.phases:
             own = streams.of_phase(name, first=not phases)
-            phase = self._phase(facts, name, model, asked_s, limit_s - (asked_s - facts.time_s), own)
-            uploads, departure, drawn = self._depart(phase, collected)  # d learn, e power, f plan, g protect
-            result = yield from self._merge_when_all_came(phase, uploads, departure)  # h send, i merge, l attack
-            phases.append(result)
-            spends += [*drawn, *result.spends]
-            asked_s = result.merged_s
-        if not self._pay(spends, before):  # k pay
-            return None
-        return self._close(facts, collected, phases, spends)
+            phase = self._phase(facts, name, model, asked_s, ends_s - asked_s, own)
+            # d  learn, e  power, f  plan, g  protect
+            uploads, departure, drawn = depart(self.world, phase, collected.local, state.parts)
+            spends += drawn
+            if not self.policy.in_rounds:
+                if self._pay(spends, before):
+                    self._fly(phase, uploads, departure, collected, spends)
+                return None
+            # h  send, receive
+            sent = yield from self._sent(departure)
+            self._spend_energy(departure.cohort.ue, sent)
+            uploads = receive(landed(self.setup, uploads, departure, sent), own)
+            # i  merge, j  observe, l  attack
+            phases.append(merged(phase, uploads, self._times_s(phase, uploads), state.parts))
+            spends += phases[-1].spends
+            model, asked_s = phases[-1].model, phases[-1].merged_s
+        # k  pay: what costs too much is not published
+        return self._close(facts, collected, phases, spends) if self._pay(spends, before) else None
 
-    def _ask(self, facts: RoundContext, collected: Collected, streams: RoundStreams, before: RoundState) -> None:
-        """Without rounds: UEs learn, protect and begin to send; the noise that they drew is booked now."""
-        name, state = self.learning.learner.phases[0], self.state
-        limit_s = self.policy.limit_s(self.learning.round_s)
-        phase = self._phase(facts, name, state.model, facts.time_s, limit_s, streams)
-        uploads, departure, drawn = self._depart(phase, collected)
-        spends = [*collected.spends, *drawn]
-        if not self._pay(spends, before):
-            return
-        asked = replace(facts, round=state.played + 1)
-        records.write_request(self.setup.recorder, self.state.ledger, asked, facts.time_s, collected, spends)
-        measured = collected.taken.measured
-        measured = measured.select(np.isin(measured.ue, uploads.ue))
-        uploads = replace(uploads, made=uploads.made.dense(), updates=uploads.updates.dense())
-        self._keep(flight=self.state.flight.with_sent(uploads, measured, phase.model))
-        self.air.submit(departure)
-
-    def _depart(self, phase: Phase, collected: Collected) -> tuple[Uploads, Departure, list[Spend]]:
-        """Steps d to g, and what the parts remember of them."""
-        parts = dict(self.state.parts)
-        left = depart(self.world, phase, collected.local, parts)
-        self._keep(parts=parts)
-        return left
+    # -- time
 
     def next_window(self) -> int | None:
         """The number of the next window of time; None where the world ends before.
@@ -163,10 +158,10 @@ class LearningServer:
     @property
     def over(self) -> bool:
         """Whether no round follows: all are played, or the budget is spent and no update is under way."""
-        done = self.state.played >= (self.learning.rounds or np.inf)
+        done = self.state.played >= (self.learning.rounds or inf)
         return done or (self.state.stopped and not len(self.state.flight.ue))
 
-    # -- a round
+    # -- steps of a round
 
     def _facts(self, number: int) -> RoundContext:
         """Context of the round that ends now."""
@@ -188,21 +183,21 @@ class LearningServer:
         world, learning, setup, state = self.world, self.learning, self.setup, self.state
         if not self.policy.in_rounds and (state.stopped or facts.round >= self.last_window):
             return None  # updates would come after the end, or cost more than the budget
-        parts = dict(state.parts)
-        taken, parts["data"] = learning.data.take(
-            world.observations(), setup.model_of_cell, parts["data"], streams.at("data")
+        taken, state.parts["data"] = learning.data.take(
+            world.observations(), setup.model_of_cell, state.parts["data"], streams.at("data")
         )
-        self._keep(parts=parts)
         empty = len(taken.measured.ue) == 0 and len(taken.train.ue) == 0
         if not taken.due or (empty and not learning.hides_who_came):
             return None
-        held_out = taken.held_out if learning.data.scores_round_alone else state.held_out.plus(taken.held_out)
-        self._keep(held_out=held_out, reference=_reference(setup, state.reference, taken))
-        n_ue = len(world.ues)
-        free = FreeUes(~np.isin(np.arange(n_ue), state.flight.ue), min(self.policy.room, n_ue) - state.flight.under_way)
-        if free.most <= 0:
+        state.held_out = taken.held_out if learning.data.scores_round_alone else state.held_out.plus(taken.held_out)
+        if "signals" in learning.data.offers:
+            fresh = taken.train if taken.fresh is None else taken.fresh
+            state.reference = Reference.join([state.reference, Reference.of(fresh)])
+        most = min(self.policy.room, len(world.ues)) - state.flight.under_way
+        if most <= 0:
             return None
-        collected = collect(world, setup, taken, facts, parts, streams, free)
+        free = ~np.isin(np.arange(len(world.ues)), state.flight.ue)
+        collected = collect(world, setup, taken, facts, state.parts, streams, free, most)
         return collected if self.policy.in_rounds or len(collected.local.ue) else None
 
     def _phase(
@@ -213,19 +208,19 @@ class LearningServer:
         bases = self.state.flight.bases | {version: model}
         return Phase(self.setup, facts, name, model, version, asked_s, limit_s, bases, len(self.world.ues), streams)
 
-    def _merge_when_all_came(
-        self, phase: Phase, uploads: Uploads, departure: Departure
-    ) -> Generator[simpy.Event, Any, Merged]:
-        """Steps h to j, and l, of a round: send, wait, and merge what has come."""
-        sent = yield from self.air.send(departure, self.policy.waits_for)
-        self._spend_energy(departure.cohort.ue, sent)
-        uploads = receive(landed(self.setup, uploads, departure, sent), phase.streams)
-        now = replace(phase, facts=replace(phase.facts, channel=uploads.channel))
-        parts = dict(self.state.parts)
-        result = merged(now, uploads, parts)
-        self._keep(parts=parts)
-        merged_s, attacked_s = self._times_s(phase, uploads)
-        return replace(result, merged_s=merged_s, attacked_s=attacked_s)
+    def _sent(self, departure: Departure) -> Generator[simpy.Event, object, Channel]:
+        """Step h: wait until all uploads have ended, or those of enough UEs have arrived: then the others stop."""
+        wanted = self.policy.waits_for
+        if departure.planned is not None:
+            return first_of(departure.planned, wanted)
+        air, done = self._submit(departure)
+        if wanted is not None and not done.triggered:
+            self._missing, self._enough = wanted, self.world.env.event()
+            yield done | self._enough
+            if not done.triggered:
+                air.stop(air.last_submission)
+        yield done
+        return cast(Channel, done.value)
 
     def _times_s(self, phase: Phase, uploads: Uploads) -> tuple[float, float]:
         """When the server merged, and when the attack was made: by an eavesdropper after the last update that it heard.
@@ -247,67 +242,52 @@ class LearningServer:
             attacked_s = max(attacked_s, merged_s)
         return merged_s, attacked_s
 
-    def _spend_energy(self, ue: Any, sent: Any) -> None:
+    def _spend_energy(self, ue: IntArray, sent: Channel | SentUploads) -> None:
         """Take the energy of uploads that have ended from the batteries of their UEs (k,)."""
         parts = self.state.parts
-        availability = self.learning.availability.spent(ue, sent.energy_j, parts["availability"])
-        self._keep(parts=parts | {"availability": availability})
+        parts["availability"] = self.learning.availability.spent(ue, sent.energy_j, parts["availability"])
 
     def _pay(self, spends: list[AnySpend], before: RoundState) -> bool:
         """Step k: book all noise that was drawn, whether or not packets arrive; False where that exceeds the budget."""
         paid, budget = self.state.ledger.add(spends), self.learning.privacy_budget
         if budget is not None and paid.exceeds(budget.epsilon, budget.delta):
-            self.state = replace(before, round=self.state.round, stopped=True)
+            self.state = before.copy(round=self.state.round, stopped=True)
             return False
-        self._keep(ledger=paid)
+        self.state.ledger = paid
         return True
 
     def _close(
         self, facts: RoundContext, collected: Collected, phases: list[Merged], spends: list[AnySpend]
     ) -> RoundOutcome:
-        """The last of a round: truth meets estimates, and the model is scored. Afterwards it is published."""
-        learning, before, played = self.learning, self.state, self.state.played + 1
-        self._keep(
-            played=played,
-            model=phases[-1].model,
-            baselines=records.baselines(learning, before.baselines, before.reference, before.held_out),
-            ended_s=phases[-1].merged_s,
-        )
-        last = played == learning.rounds or (self.policy.in_rounds and self.next_window() is None)
-        leaks = leaked(self.setup, self.world, self.state, facts, collected, phases, last)
-        audits, memory = self._audits(collected, phases)
-        self._keep(
-            parts=self.state.parts | {"membership": memory},
-            leakage=leaks.tracks,
-            whereabouts=leaks.whereabouts,
-            linking=leaks.linking,
-            ended_s=self._ended_s(facts, phases),
-        )
-        return RoundOutcome(facts, before.model, self.state, collected, phases, spends, leaks, audits)
+        """The last of a round: the new model is published, and truth meets estimates."""
+        learning, state, model = self.learning, self.state, self.state.model
+        state.baselines = records.baselines(learning, state.baselines, state.reference, state.held_out)
+        state.model, state.ended_s = phases[-1].model, phases[-1].merged_s
+        state.played += 1
+        last = state.played == learning.rounds or (self.policy.in_rounds and self.next_window() is None)
+        rows, tables = leaked(self.setup, self.world, state, facts, collected, phases, last)
+        audits = self._audits(collected, phases[-1])
+        if learning.hides_who_came and self.policy.in_rounds:
+            # to the deadline, whatever has arrived: otherwise one slow UE would decide how many rounds are played, and
+            # the number of rounds is what epsilon adds up
+            state.ended_s = facts.time_s + self.policy.limit_s(learning.round_s)
+        return RoundOutcome(facts, model, state, collected, phases, spends, rows, tables, audits)
 
-    def _ended_s(self, facts: RoundContext, phases: list[Merged]) -> float:
-        """Time at which the round is over: windows that end before it pass by.
-
-        At the merge; with noise at the server at the deadline, whatever has arrived: otherwise one slow UE would decide
-        how many rounds are played, and the number of rounds is what epsilon adds up.
-        """
-        if self.learning.hides_who_came and self.policy.in_rounds:
-            return facts.time_s + self.policy.limit_s(self.learning.round_s)
-        return phases[-1].merged_s
-
-    def _audits(self, collected: Collected, phases: list[Merged]) -> tuple[list[Row], dict[str, State]]:
-        """Rows of the audit of membership, in rounds that have one, and what attacks remember."""
+    def _audits(self, collected: Collected, merge: Merged) -> list[Row]:
+        """Rows of the audit of membership, in rounds that have one."""
         learning, setup, state = self.learning, self.setup, self.state
-        view, states = phases[-1].attacks.view, state.parts["membership"]
-        if learning.membership is None or view is None or not due(learning.membership, state.played):
-            return [], states
-        taken = collected.taken
+        if learning.membership is None or merge.attacks.view is None or not due(learning.membership, state.played):
+            return []
+        taken, memory = collected.taken, state.parts["membership"]
         others: HeldOut = (taken.held_out if len(taken.held_out) else state.held_out).usual
         initial = learning.learner.init(setup.public, setup.streams.at("learner.init"))
         wholes = learning.data.wholes if learning.data.holds_out_wholes else None
         own = RoundStreams(setup.streams, state.round)
         rng = (setup.streams if learning.membership.remembers else own).at("membership")
-        return audit(learning.membership, view, collected.local, others, rng, initial, wholes, states)
+        rows, state.parts["membership"] = audit(
+            learning.membership, merge.attacks.view, collected.local, others, rng, initial, wholes, memory
+        )
+        return rows
 
     def _record(self, outcome: RoundOutcome | None) -> None:
         """Step m: write what came of a round, and tell the observer."""
@@ -315,23 +295,57 @@ class LearningServer:
         if self.watcher is not None:
             self.watcher.played(self.state, figures)
 
-    # -- without rounds
+    # -- transmissions as events, and servers without rounds
+
+    def _event_uplink(self, memory: AirMemory | None) -> EventUplink | None:
+        """The uplink whose transmissions are events, as it was left; None where they are planned."""
+        setup, policy = self.setup, self.policy
+        if setup.air is None:
+            return None
+        look = None if setup.air.block_s is None else look_at(self.world, setup.power)
+        each = None if policy.in_rounds and policy.waits_for is None else self._on_end
+        air = EventUplink(self.world.env, setup.uplink, len(self.world.ues), setup.streams, setup.air, look, each)
+        if memory is not None:
+            air.resume(memory)
+        return air
+
+    def _submit(self, departure: Departure) -> tuple[EventUplink, simpy.Event]:
+        """Put updates on the air; the event of the end of the last of them."""
+        if self.air is None:
+            raise TypeError("there is no air: transmissions are planned")
+        d = departure
+        return self.air, self.air.submit(d.cohort, d.payload, d.limit_s, d.round, d.energy_j)
+
+    def _fly(
+        self, phase: Phase, uploads: Uploads, departure: Departure, collected: Collected, spends: list[AnySpend]
+    ) -> None:
+        """Without rounds updates begin to fly: what was asked is recorded, and merges follow as they end."""
+        state, measured = self.state, collected.taken.measured
+        asked = replace(phase.facts, round=state.played + 1)
+        records.write_request(self.setup.recorder, state.ledger, asked, asked.time_s, collected, spends)
+        uploads = replace(uploads, made=uploads.made.dense(), updates=uploads.updates.dense())
+        measured = measured.select(np.isin(measured.ue, uploads.ue))
+        state.flight = state.flight.with_sent(uploads, measured, phase.model)
+        self._submit(departure)
 
     def _on_end(self, ended: Ended) -> None:
-        """Uploads (k,) have ended: remember them, and merge as soon as there are enough; not after the end."""
+        """Uploads (k,) have ended: merge as soon as there are enough of them; not after the end of the world."""
+        if self.policy.in_rounds:
+            self._missing -= int(ended.sent.decoded.sum())
+            if self._missing <= 0 and not self._enough.triggered:
+                self._enough.succeed()
+            return
         if self.closed:
             return
         self._spend_energy(ended.ue, ended.sent)
         self._take_from_air(ended)
-        k, most = self.policy.waits_for or 1, self.learning.rounds or np.inf
-        arrived = self.state.flight.arrived
-        while arrived is not None and self.state.played < most:
+        k, most = self.policy.waits_for or 1, self.learning.rounds or inf
+        while (arrived := self.state.flight.arrived) is not None and self.state.played < most:
             came = np.cumsum(arrived.channel.decoded & np.isin(np.arange(len(arrived.ue)), arrived.first))
             if came[-1] < k:
                 return
             last_ue = arrived.ue[np.searchsorted(came, k)]  # the one that makes the buffer full
             self._merge_arrived(arrived.select(slice(0, int(np.flatnonzero(arrived.ue == last_ue)[-1]) + 1)))
-            arrived = self.state.flight.arrived
 
     def _take_from_air(self, ended: Ended) -> None:
         """Move uploads (k,) that have ended, in this order, from the air to those that have arrived, as received."""
@@ -340,29 +354,26 @@ class LearningServer:
             return
         place = {ue: i for i, ue in enumerate(ended.ue.tolist())}
         entry = np.array([place.get(ue, -1) for ue in flight.flying.ue.tolist()])
-        rows = np.argsort(entry, kind="stable")
-        rows = rows[entry[rows] >= 0]
+        rows = np.flatnonzero(entry >= 0)
         uploads = overhear(self.setup, replace(flight.flying.select(rows), sent=ended.sent.select(entry[rows])))
-        pieces = list[Uploads]()
+        order, pieces = list[int](), list[Uploads]()
         for window in np.unique(uploads.window).tolist():
-            pieces.append(receive(uploads.select(uploads.window == window), RoundStreams(self.setup.streams, window)))
-        uploads = Uploads.join(pieces)
-        order = np.argsort([place[ue] for ue in uploads.ue.tolist()], kind="stable")
-        self._keep(flight=flight.with_ended(uploads.select(order)))
+            own = np.flatnonzero(uploads.window == window)
+            pieces.append(receive(uploads.select(own), RoundStreams(self.setup.streams, window)))
+            order += entry[rows[own]].tolist()
+        received = Uploads.join(pieces).select(np.argsort(order, kind="stable"))
+        self.state.flight = flight.with_ended(received)
 
     def _merge_arrived(self, uploads: Uploads) -> None:
-        """Steps h to j, l and m, of uploads that have ended; the noise of this merge is booked now."""
-        number, name = self.state.played + 1, self.learning.learner.phases[0]
+        """Steps i to m of uploads that have ended; the noise of this merge is booked now."""
+        state, name = self.state, self.learning.learner.phases[0]
         uploads = uploads.in_order()
-        facts = replace(self._facts(number), channel=uploads.channel)
-        streams = RoundStreams(self.setup.streams, number)
-        phase = self._phase(facts, name, self.state.model, self.now_s, np.inf, streams)
-        measured = self.state.flight.measured_of(uploads.ue)
+        facts, streams = self._facts(state.played + 1), RoundStreams(self.setup.streams, state.played + 1)
+        phase = self._phase(facts, name, state.model, self.now_s, inf, streams)
+        measured = state.flight.measured_of(uploads.ue)
         collected = Collected(TakenData(measured, uploads.local, HeldOut.none()), uploads.local)
-        parts = dict(self.state.parts)
-        result = merged(phase, uploads, parts)
-        flight = self.state.flight.without(uploads.ue)
-        self._keep(parts=parts, flight=flight, ledger=self.state.ledger.add(result.spends))
+        result = merged(phase, uploads, (self.now_s, self.now_s), state.parts)
+        state.flight, state.ledger = state.flight.without(uploads.ue), state.ledger.add(result.spends)
         outcome = self._close(facts, collected, [result], result.spends)
         asked = replace(facts, time_s=float(uploads.asked_s.min()))
         self._record(replace(outcome, facts=asked))
@@ -376,8 +387,8 @@ class LearningServer:
     def _give_up_all(self) -> None:
         """At the end: record uploads that no merge has had, and those that are still under way."""
         self.closed = True
-        if self.air.events is not None and not self.policy.in_rounds:
-            self._take_from_air(self.air.events.under_way())
+        if self.air is not None and not self.policy.in_rounds:
+            self._take_from_air(self.air.under_way())
         if self.state.flight.arrived is not None:
             self._write_lost(self.state.flight.arrived)
 
@@ -388,11 +399,4 @@ class LearningServer:
         name = self.learning.learner.phases[0]
         records.write_uploads(recorder, self.learning, number, state.model, measured, uploads, name)
         records.write_links(recorder, self.world, number, uploads)
-        self._keep(flight=state.flight.without(uploads.ue))
-
-
-def _reference(setup: Setup, before: Reference, taken: TakenData) -> Reference:
-    """The samples that maps without learning are drawn from, with those of a window."""
-    if "signals" not in setup.learning.data.offers:
-        return before
-    return Reference.join([before, Reference.of(taken.train if taken.fresh is None else taken.fresh)])
+        state.flight = state.flight.without(uploads.ue)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
-from typing import Any
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from fl.privacy.ledger import Ledger
 from fl.pseudonyms import Names, Permanent
 from fl.references.maps import Baselines, Reference
 from fl.round.setup import RoundStreams, Setup
+from fl.round.tables import Tables
 from fl.round.uploads import Flight, Uploads
 from fl.tracking.belief import Belief
 from fl.types import AnySpend, Curated, Estimates, HeldOut, Local, Model, RoundContext, State
@@ -66,9 +66,9 @@ def norm_bound(learning: Learning, states: States) -> float | None:
     return next((p for p in reversed(promises) if p is not None), None)
 
 
-@dataclass(frozen=True)
+@dataclass
 class RoundState:
-    """Everything that goes from one round to the next, as values.
+    """Everything that goes from one round to the next. A round works on a copy, and leaves what was before as it was.
 
     whereabouts: truths that beliefs are compared with after the run, nothing without an attack that has beliefs.
     stopped: the next one would exceed the budget; ended_s: when the last one had ended; air: what is on the air, None
@@ -90,6 +90,10 @@ class RoundState:
     ended_s: float = 0.0
     air: AirMemory | None = None
     flight: Flight = field(default_factory=Flight)
+
+    def copy(self, **fields: object) -> RoundState:
+        """A copy with these fields, to work on."""
+        return replace(self, **({"parts": dict(self.parts)} | fields))
 
 
 @dataclass(frozen=True)
@@ -173,56 +177,32 @@ class Merged:
 
 
 @frozen
-class Withheld:
-    """Effect of one rule of withholding: its label, what UEs had, and the samples (N,) that the rule kept."""
-
-    rule: str
-    rows: Local
-    kept: BoolArray
-
-
-@dataclass(frozen=True)
-class CurationStep:
-    """One step of curation: its label, what went in, and what came out."""
-
-    step: str
-    rows: Local
-    done: Curated
-
-
-@dataclass(frozen=True)
 class Collected:
     """Samples that UEs learn from in a round: those taken, and those left after sampling, queries, withholding and
-    curation. refused: UEs whose query policy refused; withheld: by each rule.
+    curation.
+
+    refused: UEs whose query policy refused; withheld: label of each rule, what UEs had, and the samples (N,) that it
+    kept; curation: label of each step, what went in, and what came out.
     """
 
     taken: TakenData
     local: Local
     refused: int = 0
-    withheld: list[Withheld] = field(default_factory=list)
-    curation: list[CurationStep] = field(default_factory=list)
-    spends: list[AnySpend] = field(default_factory=list)
+    withheld: list[tuple[str, Local, BoolArray]] = field(default_factory=list)
+    curation: list[tuple[str, Local, Curated]] = field(default_factory=list)
 
-
-@dataclass(frozen=True)
-class Leaked:
-    """Truth beside what attacks said. tracks, whereabouts, linking : the state after the round; rows : of `leakage`,
-    without round and time; tables : columns of other tables about the round.
-    """
-
-    tracks: Tracks
-    whereabouts: Whereabouts
-    linking: Linking
-    rows: list[Row] = field(default_factory=list)
-    tables: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    @property
+    def spends(self) -> list[AnySpend]:
+        """Noise that was drawn in curation."""
+        return [spend for _, _, done in self.curation for spend in done.spends]
 
 
 @dataclass(frozen=True)
 class RoundOutcome:
     """A round that was played: what its records are made of.
 
-    before: the model that it started from; state: what the next round starts from; audits: rows of the table
-    `membership`, without round and time.
+    before: the model that it started from; state: what the next round starts from; leakage, audits: rows of the tables
+    `leakage` and `membership`, without round and time; tables: columns of others that compare truth with estimates.
     """
 
     facts: RoundContext
@@ -231,7 +211,8 @@ class RoundOutcome:
     collected: Collected
     phases: list[Merged]
     spends: list[AnySpend]
-    leaked: Leaked
+    leakage: list[Row]
+    tables: Tables
     audits: list[Row]
 
 

@@ -10,10 +10,13 @@ from typing import Any, Literal
 import numpy as np
 
 from netsim.record import Row
-from netsim.units import FloatArray
+from netsim.units import FloatArray, IntArray
 
 Cells = dict[str, Any]
 """column -> cells of rows of a table"""
+
+Tables = list[tuple[str, Cells]]
+"""rows of tables, each with its name"""
 
 
 @dataclass(frozen=True)
@@ -31,17 +34,16 @@ TABLES: dict[str, dict[str, Column]] = {
 }
 
 
-def cells(table: str, n: int, *sources: Any, **given: Any) -> Cells:
-    """Columns of n rows of a table: each is what is given, or the attribute of its name of the first source with one.
+def cells(table: str, rows: int | IntArray, *sources: object, **given: object) -> Cells:
+    """Columns of a table: each is what is given, or the attribute of its name of the first source with one.
 
-    What is neither an array nor a list is the same in all rows.
+    rows: their number, or which of those of the arrays. What is neither an array nor a list is the same in all rows.
     """
-    found = {}
+    found, n = {}, rows if isinstance(rows, int) else len(rows)
     for name in TABLES[table]:
-        if name in given:
-            value = given[name]
-        else:
-            value = next(getattr(source, name) for source in sources if hasattr(source, name))
+        value = given[name] if name in given else next(getattr(s, name) for s in sources if hasattr(s, name))
+        if isinstance(value, np.ndarray) and not isinstance(rows, int):
+            value = value[rows]
         found[name] = value if isinstance(value, np.ndarray | list) else [value] * n
     return found
 

@@ -185,19 +185,3 @@ def test_in_a_run_batteries_empty_updates_are_lost_and_ues_are_asked_again_when_
                 assert spent_j <= charge_j * (1 + 1e-6)
                 assert (row["fate"] == "exhausted") == (spent_j == pytest.approx(charge_j, rel=1e-6))
                 charge_j -= spent_j
-
-
-@pytest.mark.parametrize("server", [{"kind": "synchronous"}, {"kind": "fedbuff", "buffer": 2}], ids=lambda s: s["kind"])
-def test_batteries_go_on_after_an_interruption_to_the_same_bytes(server, tiny, tmp_path, table_bytes):
-    study, seen = tiny(DRAINED | {"learning.server": server}), []
-
-    def watch(now):
-        seen.append(now.done)
-        if len(seen) == 2:
-            raise KeyboardInterrupt
-
-    run(study, tmp_path / "whole")
-    with pytest.raises(KeyboardInterrupt):
-        run(study, tmp_path / "halved", watch)
-    run(study, tmp_path / "halved")
-    assert table_bytes(tmp_path / "halved") == table_bytes(tmp_path / "whole")

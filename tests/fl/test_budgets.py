@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from fl.aggregation import by_angle
 from fl.defenses.budgeted import PRINTED, Arb, UniformDp
 from fl.defenses.clip import Clip
 from fl.defenses.gaussian import CentralGaussian, Gaussian
@@ -17,7 +18,7 @@ from fl.defenses.noise_switch import NoiseSwitch
 from fl.learning import Learning
 from fl.privacy.gaussian import epsilon_of
 from fl.privacy.ledger import Ledger
-from fl.types import DenseUpdates, Local, Public, Received, RoundContext
+from fl.types import Bound, DenseUpdates, Local, Public, Received, RoundContext
 from netsim.geometry import Area
 from netsim.radio.uplink import Channel
 from netsim.rng import Streams
@@ -56,7 +57,8 @@ def play(part, rounds, ue=range(K), std=0.0, learn=True, state=None, interferenc
         asked, _ = inner.noise(updates, facts, before, rng)
         sent, state, spent = part.protect(updates, local, facts, state, rng)
         row = np.zeros(K)
-        row[updates.ue] = asked.epsilon
+        epsilon = inner.factor * asked.claimed / np.where(asked.silent, np.inf, asked.std)
+        row[updates.ue] = epsilon
         every.append(row)
         spends.append(spent)
         if learn:
@@ -296,7 +298,9 @@ class TestLapaReads:
         for k in range(3):
             assert state.rule.theta[k] == pytest.approx(np.mean(heard[k]), rel=1e-12)
         assert state.rule.rounds.tolist() == [3, 2, 4, 0] == [len(heard[k]) for k in range(4)]
-        part_of = part.mapped(np.append(state.rule.theta[:3], state.rule.theta[:3].mean()))  # a stranger is average
+        part_of = by_angle(
+            np.append(state.rule.theta[:3], state.rule.theta[:3].mean()), part.beta
+        )  # a stranger is average
         state = replace(state, rule=replace(state.rule, sums=state.rule.sums[-1:]))
         epsilon, _ = part.share(state, 10.0, 10.0, 1, None)
         np.testing.assert_allclose(epsilon, part_of / part_of.sum() * 10.0 * math.exp(-part.error_max))
@@ -369,3 +373,78 @@ class TestPromise:
         (said,) = Ledger.empty(K).add([s for r in spends for s in r]).statements()
         assert said.with_channel.max() <= found["epsilon_promised_with_channel"] * (1 + 1e-9)
         assert said.epsilon.max() > found["epsilon_promised_with_channel"]
+
+
+# -- devices with several rows
+
+D_ROWS = 12
+ROWS = Streams(5).at("defense.x", 1)
+EMPTY = Local(np.zeros(0, int), np.zeros(0, int), np.zeros(1, int), np.zeros((0, 2)), np.zeros(0), np.zeros(0))
+
+
+def made(ue, model):
+    """Updates within the bound N, one row each (UE, model)."""
+    ue, values = np.asarray(ue), np.random.default_rng(1).normal(size=(len(ue), D_ROWS))
+    values *= N / np.linalg.norm(values, axis=1, keepdims=True)
+    return DenseUpdates(ue, np.asarray(model), np.full(len(ue), 10.0), values, bound=Bound(N))
+
+
+def facts(n_model, noise_std):
+    return RoundContext(1, 0.0, Public(PUBLIC.area, n_model), channel=channel(noise_std, len(noise_std)))
+
+
+class TestRowsOfOneDevice:
+    ue, model = [0, 0, 0, 1, 2, 2], [0, 1, 2, 0, 0, 1]
+
+    @pytest.mark.parametrize("kind", [UniformDp, Lapa])
+    def test_share_its_epsilon(self, kind):
+        """Three rows have a third each: noise three times as large, and no more of the budget gone."""
+        part = kind(epsilon_system_total=6.0, rounds=10)
+        at = facts(3, np.zeros(6))
+        asked, state = part.noise(made(self.ue, self.model), at, part.start(3), ROWS)
+        each = part.first_share() * 6.0 / 10 / 3
+        np.testing.assert_allclose(asked.std, part.factor * 2 * N / each * np.array([3, 3, 3, 1, 2, 2]), rtol=1e-12)
+        assert state.epsilon_spent == pytest.approx(3 * each, rel=1e-12)
+
+    def test_cost_less_than_a_row_that_has_it_all(self):
+        """mu^2 of a device with n rows is n (epsilon / (n c))^2: a third of that of one row, for three."""
+        part = UniformDp(epsilon_system_total=6.0, rounds=10)
+        _, state, spends = part.protect(made(self.ue, self.model), EMPTY, facts(3, np.zeros(6)), part.start(3), ROWS)
+        (said,) = Ledger.empty(3).add(spends).statements()
+        mu2 = (0.2 / part.factor) ** 2 / np.array([3, 1, 2])
+        np.testing.assert_allclose(said.epsilon, [epsilon_of(1e-5, math.sqrt(m)) for m in mu2], rtol=1e-9)
+        np.testing.assert_allclose(state.mu2, mu2, rtol=1e-12)
+
+
+class TestKnownNoise:
+    """What LAPA takes off a change of the sum: the variance of all that was added on the way, drawn and received."""
+
+    def test_is_what_was_drawn_and_what_the_channel_added(self):
+        part, radio = Lapa(epsilon_system_total=6.0, rounds=10), np.array([0.0, 3.0, 500.0])
+        _, state, (spend,) = part.protect(made([0, 1, 2], [0, 0, 0]), EMPTY, facts(1, radio), part.start(3), ROWS)
+        assert (spend.std > 0).all()
+        np.testing.assert_allclose(state.drawn_var, spend.std**2 + radio**2, rtol=1e-12)
+
+    def test_is_the_channels_alone_where_a_device_is_silent(self):
+        part, radio = Lapa(epsilon_system_total=6.0, rounds=1), np.array([2.0, 3.0])
+        updates, at = made([0, 1], [0, 0]), facts(1, radio)
+        _, state, _ = part.protect(updates, EMPTY, at, part.start(2), ROWS)
+        sent, state, (spend,) = part.protect(updates, EMPTY, at, state, ROWS)
+        assert not sent.values.any() and not len(spend.ue)
+        np.testing.assert_allclose(state.drawn_var, radio**2, rtol=1e-12)
+
+    def test_stands_in_the_floor_by_squared_weights(self):
+        """d sum_k w_k^2 (sigma_k^2 + sigma_ch,k^2), in units of the clip norm: its mean over draws of the noise."""
+        part, radio, weights = Lapa(epsilon_system_total=600.0, rounds=10), np.array([1.0, 9.0]), np.array([0.3, 0.7])
+        updates, at = made([0, 1], [0, 0]), facts(1, radio)
+        sent, state, (spend,) = part.protect(updates, EMPTY, at, part.start(2), ROWS)
+        after = part.observe(Received(sent, np.ones(2, bool)), weights, at, state)
+        by_hand = D_ROWS * (weights**2 * (spend.std**2 + radio**2)).sum() / N**2
+        assert after.rule.sums[-1].floor == pytest.approx(by_hand, rel=1e-12)
+        clean, gone = (updates.values * weights[:, None]).sum(axis=0), []
+        for draw in range(400):
+            at_draw = Streams(5).at("defense.x", draw)
+            noisy = part.protect(updates, EMPTY, at, part.start(2), at_draw)[0].values
+            noisy = noisy + radio[:, None] * at_draw.normal("decoder", np.arange(2), (D_ROWS,))
+            gone.append((((noisy * weights[:, None]).sum(axis=0) - clean) ** 2).sum() / N**2)
+        assert np.mean(gone) == pytest.approx(by_hand, rel=0.08)

@@ -14,7 +14,6 @@ from fl.learning import Learning
 from fl.privacy.gaussian import epsilon_of
 from fl.privacy.ledger import Ledger
 from fl.types import Bound, DenseUpdates, LastFigures, Local, Public, Received, RoundContext
-from netsim.checkpoint import from_tree, load_tree, save_tree, to_tree
 from netsim.geometry import Area
 from netsim.radio.uplink import Cohort, Ideal, Payload
 from netsim.rng import Streams
@@ -254,15 +253,3 @@ class TestAdaptiveClip:
         nobody = updates(np.zeros((0, 6)))
         _, state, _ = device(part, nobody, part.start(3), facts(weight=None))
         assert part.finish(np.zeros((1, 6)), 0, facts(weight=None), state, rng())[1].norm == 1.0
-
-    def test_its_state_survives_a_checkpoint(self, tmp_path):
-        part = AdaptiveClip(norm=1.0, count_noise=2.0)
-        state, _ = self.play(part, 7)
-        save_tree(tmp_path / "state.npz", to_tree(state))
-        again = from_tree(load_tree(tmp_path / "state.npz"), part.start(200))
-        assert part.promise(again) == part.promise(state)
-        made = self.made()
-        for s in (state, again):
-            clipped, s, _ = device(part, made, s)
-            _, s, _ = part.finish(np.zeros((1, 6)), 200, facts(8), s, rng(8))
-            assert (clipped.norm().max(), s.norm) == pytest.approx((part.promise(state), s.norm))

@@ -186,7 +186,7 @@ class TestGeoIndistinguishable:
         assert (done.local.x != data.x).all()
         assert done.local.y is data.y and done.local.time_s is data.time_s and done.local.ptr is data.ptr
         assert len(np.unique(done.local.x - data.x, axis=0)) == 350
-        assert done.clusters is None and done.fallback is None
+        assert done.clusters == -1 and not done.fallback
 
     def test_books_every_location(self):
         data = local(commuter(300), np.zeros((0, 2)), commuter(50, 1), ue=[0, 1, 1])

@@ -30,12 +30,11 @@ SMALL = {
 }  # fmt: skip
 
 
-def spend(ue=(-1,), z=1.0, mechanism="noise", q=1.0, relation="add-remove", delta=1e-5, channel=None, unit="user"):
+def spend(ue=(-1,), z=1.0, mechanism="noise", q=1.0, relation="add-remove", delta=1e-5, channel=0.0, unit="user"):
     ue = np.asarray(ue)
-    noise = None if channel is None else np.full(len(ue), float(channel))
     return Spend(
         mechanism, ue, np.zeros(len(ue), int), np.full(len(ue), float(z)), np.ones(len(ue)), unit, relation, delta, q,
-        noise,
+        np.full(len(ue), float(channel)),
     )  # fmt: skip
 
 
@@ -50,7 +49,7 @@ def columns(spends, rounds=None):
         {"round": r,
          "mechanism": s.mechanism, "ue": u, "std": s.std[i], "sensitivity": s.sensitivity[i], "unit": s.unit,
          "sampling_rate": s.sampling_rate, "relation": s.relation, "delta": s.delta,
-         "channel_std": 0.0 if s.channel_std is None else s.channel_std[i]}
+         "channel_std": np.broadcast_to(s.channel_std, len(s.ue))[i]}
         for r, s in zip(rounds, spends, strict=True) for i, u in enumerate(s.ue)
     ]  # fmt: skip
     return {k: np.array([r[k] for r in rows], dtype=object if isinstance(rows[0][k], str) else float) for k in rows[0]}

@@ -116,14 +116,6 @@ class TestGaussian:
         (said,) = Ledger.empty(3).add([spend]).statements()
         np.testing.assert_allclose(said.epsilon, epsilon_of(1e-5, 2.0), rtol=1e-12)
 
-    @pytest.mark.parametrize("relation", ["replace", "add-remove"])
-    def test_the_multiplier_that_an_epsilon_needs_gives_that_epsilon(self, relation):
-        """What `netsim epsilon --target-epsilon` says may be written into a scenario as it stands."""
-        part = Gaussian(noise_multiplier=multiplier_of(4.0, 1e-5))
-        _, spends = protect(Clip(norm=3.0, relation=relation), part)
-        (said,) = Ledger.empty(3).add(spends).statements()
-        np.testing.assert_allclose(said.epsilon, 4.0, rtol=1e-9)
-
     @pytest.mark.parametrize(
         "keys, says",
         [

@@ -7,7 +7,6 @@ from fl.data.hold_out import Sessions, held_out_days
 from fl.data.measured import Measured
 from fl.data.samples import Signals
 from fl.types import NEW_PLACE
-from netsim.checkpoint import from_tree, load_tree, save_tree, to_tree
 from netsim.columns import row_id
 from netsim.rng import Streams
 from netsim.ues import Observations
@@ -207,19 +206,6 @@ class TestMemory:
         quiet = [t for t in some if not len(t.fresh.x)]
         if participants == "holding" and len(quiet) > 1:
             assert not np.array_equal(quiet[0].train.x, quiet[1].train.x)
-
-    @pytest.mark.parametrize("part", [
-        Measured(memory="all", participants="holding", hold_out_by="session"), Measured(memory=5),
-    ])  # fmt: skip
-    def test_a_checkpoint_between_rounds_changes_nothing(self, part, tmp_path):
-        def stop(state, first):
-            save_tree(tmp_path / "state", to_tree(state))
-            return from_tree(load_tree(tmp_path / "state"), first)
-
-        every = observed(600, 5)
-        for a, b in zip(taken_by(part, every, DAY_S)[0], taken_by(part, every, DAY_S, stop=stop)[0], strict=True):
-            np.testing.assert_array_equal(a.train.x, b.train.x)
-            np.testing.assert_array_equal(a.held_out.x, b.held_out.x)
 
 
 @pytest.fixture

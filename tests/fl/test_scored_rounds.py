@@ -3,9 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from interrupted import run_in_two
 
-from scenarios.app.results.folder import MANIFEST, read_json
 from scenarios.app.run.runner import run
 
 ROUND_S = 21_600
@@ -64,11 +62,3 @@ def test_what_an_attack_answers_hangs_on_no_choice_of_rounds(changes, tiny, tmp_
     whole, some = (pd.read_csv(tmp_path / str(k) / "leakage.csv") for k in (1, 4))
     whole, some = (t.set_index(keys)[seen] for t in (whole, some))
     pd.testing.assert_frame_equal(some, whole.loc[some.index])
-
-
-def test_rounds_are_compared_the_same_after_an_interruption(tiny, tmp_path, table_bytes):
-    study = tiny(DAYS | ONCE_A_DAY | names_of(5) | each(4))
-    run(study, tmp_path / "whole")
-    run_in_two(study, tmp_path / "cut", lambda progress: progress.values["time_s"] >= 6 * ROUND_S)
-    assert table_bytes(tmp_path / "cut") == table_bytes(tmp_path / "whole")
-    assert read_json(tmp_path / "cut" / MANIFEST)["warnings"] == read_json(tmp_path / "whole" / MANIFEST)["warnings"]

@@ -5,8 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from fl.data.measured import Segments
-from netsim.checkpoint import from_tree, load_tree, save_tree, to_tree
+from fl.data.measured import Measured, Segments
 from netsim.rng import Streams
 from netsim.traces.read import read_trace
 from netsim.ues import Observations
@@ -65,36 +64,6 @@ class TestData:
             mine = taken.measured.time_s[taken.measured.ptr[i] : taken.measured.ptr[i + 1]]
             assert (np.diff(mine) > 0).all()
 
-    def test_the_strongest_signal_of_a_moment(self):
-        two = Observations(
-            np.array([0, 0, 0, 1]), np.array([1.0, 1.0, 2.0, 1.0]), np.arange(8.0).reshape(4, 2),
-            np.array([0, 1, 1, 0]), np.array([-90.0, -80.0, -100.0, -70.0]),
-        )  # fmt: skip
-        part = Segments(hold_out=0.0)
-        assert part.models(("a", "b"), None) == ("strongest",)
-        assert part.model_of_cell(("a", "b"), ("strongest",)).tolist() == [0, 0]
-        taken, _ = part.take(two, CELL, part.start(0, rng(1)), rng(1))
-        assert taken.train.y.tolist() == [-80.0, -100.0, -70.0] and taken.train.count.tolist() == [2, 1]
-        every = Segments(cell="all", hold_out=0.0)
-        models = every.models(("a", "b"), None)
-        of_cell = every.model_of_cell(("a", "b"), models)
-        taken, _ = every.take(two, of_cell, every.start(0, rng(1)), rng(1))
-        assert taken.train.y.tolist() == [-90.0, -80.0, -100.0, -70.0]
-        assert taken.train.model.tolist() == [0, 1, 0]
-        one = Segments(cell="b", hold_out=0.0)
-        assert one.model_of_cell(("a", "b"), one.models(("a", "b"), None)).tolist() == [-1, 0]
-
-    def test_its_state_survives_a_checkpoint(self, tmp_path):
-        part = Segments(campaign_rounds=2)
-        state = part.start(0, None)
-        for k in range(3):
-            save_tree(tmp_path / "state.npz", to_tree(state))
-            kept = from_tree(load_tree(tmp_path / "state.npz"), part.start(0, None))
-            taken, again = part.take(observed(30, 1000.0 * k, seed=k), CELL, kept, rng(k))
-            other, state = part.take(observed(30, 1000.0 * k, seed=k), CELL, state, rng(k))
-            np.testing.assert_array_equal(taken.train.x, other.train.x)
-            assert again.rounds == state.rounds == min(k + 1, 2)
-
 
 class TestTrace:
     @pytest.mark.parametrize("segments", [1, 3, 7, 50])
@@ -106,3 +75,24 @@ class TestTrace:
         ends = [(trace.time_s[trace.user == k].min(), trace.time_s[trace.user == k].max()) for k in range(segments)]
         assert all(a[1] < b[0] for a, b in pairwise(ends))
         assert trace.users[0] == "segment1" and any("cut into" in n for n in trace.notes)
+
+
+TWO = Observations(
+    np.array([0, 0, 0, 1]), np.array([1.0, 1.0, 2.0, 1.0]), np.arange(8.0).reshape(4, 2),
+    np.array([0, 1, 1, 0]), np.array([-90.0, -80.0, -100.0, -70.0]),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", [Segments, Measured])
+def test_which_cells_get_a_model_and_the_strongest_signal_of_a_moment(kind):
+    def taken(cell, models):
+        part = kind(cell=cell, hold_out=0.0)
+        assert part.models(("a", "b"), np.array([1, 4])) == models
+        of_cell = part.model_of_cell(("a", "b"), models)
+        train = part.take(TWO, of_cell, part.start(2, rng(1)), rng(1))[0].train
+        return of_cell.tolist(), train.y.tolist(), train.model.tolist(), part.named_cell
+
+    assert taken("strongest", ("strongest",)) == ([0, 0], [-80.0, -100.0, -70.0], [0, 0], None)
+    assert taken("all", ("a", "b")) == ([0, 1], [-90.0, -80.0, -100.0, -70.0], [0, 1, 0], None)
+    for cell, name in (("b", "b"), ("busiest", None)):
+        assert taken(cell, ("b",)) == ([-1, 0], [-80.0, -100.0], [0], name)

@@ -100,27 +100,6 @@ def test_a_model_that_nobody_contributed_to_is_moved_by_noise_that_hides_this(hi
     np.testing.assert_array_equal(states["server_optimiser.p"].value, merged_m * [[1.0], [float(hides)]])
 
 
-def study(tiny, optimiser, **more):
-    return tiny({"learning.server_optimiser": optimiser, "world.duration_s": 240} | more)
-
-
-@pytest.mark.parametrize("kind", ["fedavgm", "fedadam"])
-def test_an_interrupted_run_goes_on_to_the_same_bytes(kind, tiny, tmp_path, table_bytes):
-    from scenarios.app.run.runner import run
-
-    def watch(now):
-        if now.done == 2:
-            raise KeyboardInterrupt
-
-    run(study(tiny, {"kind": kind}), tmp_path / "whole")
-    with pytest.raises(KeyboardInterrupt):
-        run(study(tiny, {"kind": kind}), tmp_path / "halved", watch)
-    run(study(tiny, {"kind": kind}), tmp_path / "halved")
-    assert table_bytes(tmp_path / "halved") == table_bytes(tmp_path / "whole")
-    run(tiny({"world.duration_s": 240}), tmp_path / "plain")
-    assert table_bytes(tmp_path / "plain") != table_bytes(tmp_path / "whole")
-
-
 class TestWhoMaySee:
     class Reader(ClosedForm):
         needs = ClosedForm.needs | {"linear server step": "it reads sums of gradients"}

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import wasserstein_distance
 
-from fl.aggregation import Beda, Wasserstein, effective, shares
+from fl.aggregation import Wasserstein, by_angle, effective, shares
 from fl.types import DenseUpdates, ImageFormat, Local, Public, Received, RoundContext
 from netsim.columns import row_id
 from netsim.errors import BadInput
@@ -138,12 +138,7 @@ def test_what_weighs_rows_is_refused_under_secure_aggregation(tiny):
 
 
 def test_the_contribution_falls_with_the_angle():
-    part = Beda(alpha=5.0)
-    angle = np.linspace(0, np.pi, 100)
-    found = part.contribution(angle)
+    found = by_angle(np.linspace(0, np.pi, 100), 5.0)
     assert (np.diff(found) < 0)[30:].all() and (np.diff(found) <= 0).all()
-    assert part.contribution(np.array([1.0]))[0] == pytest.approx(5 * (1 - np.exp(-1)))
+    assert by_angle(np.array([1.0]), 5.0)[0] == pytest.approx(5 * (1 - np.exp(-1)))
     assert found[0] == pytest.approx(5.0, abs=1e-6) and 0 < found[-1] < 1e-3
-
-
-# -- selection
