@@ -52,6 +52,16 @@ def tiny():
     return make
 
 
+@pytest.fixture(scope="session")
+def tiny_run(tiny, tmp_path_factory):
+    """The folder of a finished run of the tiny study; who changes it, or draws its page, takes a copy."""
+    from scenarios.app.run.runner import run
+
+    folder = tmp_path_factory.mktemp("tiny") / "one"
+    run(tiny(), folder)
+    return folder
+
+
 @pytest.fixture
 def data_folder():
     """The folder of real measurements, or a skip with the reason."""

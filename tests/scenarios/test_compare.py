@@ -19,22 +19,14 @@ EVIL = "<img src=x onerror=alert(1)>"
 RADIO = {"learning": None, "world.radio": {}}
 
 
-@pytest.fixture(scope="module")
-def one(tiny, tmp_path_factory):
-    """A finished run."""
-    folder = tmp_path_factory.mktemp("runs") / "one"
-    run(tiny(), folder)
-    return folder
-
-
 @pytest.fixture
-def runs(one, tmp_path):
+def runs(tiny_run, tmp_path):
     """Copies of the run: call it with names, and the changes of each summary and study."""
 
     def make(**changes):
         folders = []
         for name, (summary, study) in changes.items():
-            folder = Path(shutil.copytree(one, tmp_path / "runs" / name))
+            folder = Path(shutil.copytree(tiny_run, tmp_path / "runs" / name))
             write_json(folder / "summary.json", json.loads((folder / "summary.json").read_text()) | summary)
             text = (folder / "study.yaml").read_text()
             for old, new in study.items():
@@ -56,11 +48,11 @@ def figures(page):
     return json.loads(re.search(r'id="drawn">(.*?)</script>', page.read_text(encoding="utf-8"), flags=re.DOTALL)[1])
 
 
-def swept(one, folder, rows, **more):
+def swept(tiny_run, folder, rows, **more):
     """A sweep of copies: (label, changes of the summary) each."""
     lines = ["folder,label,seed"]
     for k, (label, summary) in enumerate(rows):
-        copy = Path(shutil.copytree(one, folder / f"r{k}"))
+        copy = Path(shutil.copytree(tiny_run, folder / f"r{k}"))
         write_json(copy / "summary.json", json.loads((copy / "summary.json").read_text()) | summary)
         lines.append(f'r{k},"{label}",{k}')
     (folder / "runs.csv").write_text("\n".join(lines) + "\n")
@@ -86,9 +78,9 @@ def test_seeds_of_one_study_share_a_label_unless_nothing_else_differs(runs):
     assert [label for label, _ in gathered([a, b]).runs] == ["a", "b"]
 
 
-def test_a_sweep_beside_a_run_keeps_the_name_of_its_folder(one, runs, tmp_path):
+def test_a_sweep_beside_a_run_keeps_the_name_of_its_folder(tiny_run, runs, tmp_path):
     (a,) = runs(a=({}, {"round_s: 60.0": "round_s: 30.0"}))
-    out = swept(one, tmp_path / "s", [("x", {}), ("x", {}), ("y", {})])
+    out = swept(tiny_run, tmp_path / "s", [("x", {}), ("x", {}), ("y", {})])
     assert [label for label, _ in gathered([a, out]).runs] == ["a", "s: x", "s: x", "s: y"]
     assert [label for label, _ in gathered([out]).runs] == ["x", "x", "y"]
 
@@ -107,7 +99,7 @@ def refused(*folders):
     return line
 
 
-def test_what_cannot_be_compared_is_refused_in_one_line(one, runs, tiny, tmp_path):
+def test_what_cannot_be_compared_is_refused_in_one_line(tiny_run, runs, tiny, tmp_path):
     a, b = runs(a=({}, {}), b=({}, {}))
     assert "nothing to compare it with" in refused(a)
     assert "given twice" in refused(a, a) and "given twice" in refused(a, a / ".." / "a")
@@ -120,10 +112,10 @@ def test_what_cannot_be_compared_is_refused_in_one_line(one, runs, tiny, tmp_pat
     assert "is not finished; the same command goes on" in refused(a, b)
     manifest = json.loads((a / "manifest.json").read_text())
     write_json(a / "manifest.json", manifest | {"schema": 1})
-    assert "records of schema 1, written by" in refused(one, a)
+    assert "records of schema 1, written by" in refused(tiny_run, a)
     (tmp_path / "t").mkdir()
     (tmp_path / "t" / "training.json").write_text("{}")
-    assert "holds a training" in refused(one, tmp_path / "t")
+    assert "holds a training" in refused(tiny_run, tmp_path / "t")
 
 
 # -- the command
@@ -177,10 +169,10 @@ def test_pages_of_runs_are_linked_where_they_are_drawn(runs, tmp_path):
 # -- the page
 
 
-def test_a_sweep_is_compared_by_label(one, tmp_path):
+def test_a_sweep_is_compared_by_label(tiny_run, tmp_path):
     good = {"utility.useful": True}
     rows = [("A <b>", good), ("A <b>", {"utility.rmse_db": 77.0, "utility.useful": False}), ("B", good)]
-    out = swept(one, tmp_path / "s", rows, command="netsim sweep s.yaml --jobs 2")
+    out = swept(tiny_run, tmp_path / "s", rows, command="netsim sweep s.yaml --jobs 2")
     (out / "open").mkdir()
     (out / "runs.csv").write_text((out / "runs.csv").read_text() + "open,C,0\n")
     page = report(out)
@@ -193,9 +185,9 @@ def test_a_sweep_is_compared_by_label(one, tmp_path):
     assert page.read_bytes() == report(out).read_bytes()
 
 
-def test_runs_of_a_sweep_that_failed_are_told_on_the_terminal_and_on_the_page(one, runs, tmp_path, capsys):
+def test_runs_of_a_sweep_that_failed_are_told_on_the_terminal_and_on_the_page(tiny_run, runs, tmp_path, capsys):
     (a,) = runs(a=({"utility.rmse_db": 5.0}, {}))
-    out = swept(one, tmp_path / "s", [("A", {}), ("B", {})])
+    out = swept(tiny_run, tmp_path / "s", [("A", {}), ("B", {})])
     (out / "runs.csv").write_text((out / "runs.csv").read_text() + "r2,C,0\n")
     write_failures(out, [Failed("r2", "C", 0, 1, "RuntimeError", "it broke <b>")])
     for folders, n in (([out], 3), ([out, a], 4)):
@@ -210,14 +202,14 @@ def test_runs_of_a_sweep_that_failed_are_told_on_the_terminal_and_on_the_page(on
         assert event["left_out"] == 1 and "it broke" in event["notes"][0] and len(event["notes"]) == 2
 
 
-def test_the_trade_off_has_means_with_their_range(one, tmp_path):
+def test_the_trade_off_has_means_with_their_range(tiny_run, tmp_path):
     key = "attack.closed-form.centroid_error_m.median"
     rows = [
         (label, {key: error, "utility.rmse_db": rmse, "utility.constant_rmse_db": 10.0})
         for label, error, rmse in (("A", 10.0, 4.0), ("A", 20.0, 6.0), ("B", 30.0, 5.0), ("far", 40.0, 50.0))
     ]
     panel = figures(
-        report(swept(one, tmp_path / "s", [*rows, ("none", {key: None, "utility.constant_rmse_db": 10.0})]))
+        report(swept(tiny_run, tmp_path / "s", [*rows, ("none", {key: None, "utility.constant_rmse_db": 10.0})]))
     )["tradeoff"]
     marks = {t["name"]: t for t in panel["data"] if t["mode"] == "markers" and t["yaxis"] == "y"}
     assert set(marks) == {"A", "B", "far"}
@@ -231,9 +223,9 @@ def test_the_trade_off_has_means_with_their_range(one, tmp_path):
     assert "less is known" in panel["layout"]["yaxis"]["title"]["text"]
 
 
-def test_figures_of_the_main_table_are_those_of_the_terminal(one, tmp_path, capsys):
+def test_figures_of_the_main_table_are_those_of_the_terminal(tiny_run, tmp_path, capsys):
     rows = [("A", {"utility.rmse_db": 4.0}), ("A", {"utility.rmse_db": 6.0}), ("B", {"utility.rmse_db": None})]
-    out = swept(one, tmp_path / "s", rows)
+    out = swept(tiny_run, tmp_path / "s", rows)
     shown = body(report(out))
     table = shown[shown.index('id="variants"') :]
     assert '<td data-value="5">5 <span class="range">[4, 6]</span></td>' in table
@@ -242,17 +234,17 @@ def test_figures_of_the_main_table_are_those_of_the_terminal(one, tmp_path, caps
     assert next(line.split()[:2] for line in capsys.readouterr().out.splitlines() if "A  " in line) == ["A", "5"]
 
 
-def test_every_figure_is_listed_once_with_its_meaning(one, tmp_path):
-    shown = body(report(swept(one, tmp_path / "s", [("A", {}), ("B", {})])))
+def test_every_figure_is_listed_once_with_its_meaning(tiny_run, tmp_path):
+    shown = body(report(swept(tiny_run, tmp_path / "s", [("A", {}), ("B", {})])))
     table = shown[shown.index('id="every-figure"') :]
-    summary = json.loads((one / "summary.json").read_text())
+    summary = json.loads((tiny_run / "summary.json").read_text())
     listed = re.findall(r'<tr><td class="text">([^<]+)</td>', table[: table.index("</table>")])
     assert sorted(listed) == sorted(summary)
     assert "RMSE of the final model on all held-out samples; with" in table
 
 
-def test_hostile_labels_stay_text(one, tmp_path):
-    out = swept(one, tmp_path / "s", [(EVIL, {}), ("</script><b>", {})], command=EVIL)
+def test_hostile_labels_stay_text(tiny_run, tmp_path):
+    out = swept(tiny_run, tmp_path / "s", [(EVIL, {}), ("</script><b>", {})], command=EVIL)
     page = report(out)
     assert EVIL not in page.read_text() and "&lt;img src=x" in body(page)
     assert "</script><b>" not in page.read_text()

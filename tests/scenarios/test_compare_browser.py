@@ -8,7 +8,6 @@ import pytest
 
 from netsim.record import write_json
 from scenarios.app.report.report import report
-from scenarios.app.run.runner import run
 
 EVIL = '<img src=x onerror="alert(1)">'
 LONG = "a long label that says what it does"
@@ -16,13 +15,12 @@ ROWS = [("plain", 12.0, 300.0), ("far off", 30.0, 500.0), (EVIL, 9.0, 80.0), (LO
 
 
 @pytest.fixture(scope="module")
-def page_file(tiny, tmp_path_factory):
+def page_file(tiny_run, tmp_path_factory):
     """The page of a sweep whose runs have pages as well."""
-    folder, out = tmp_path_factory.mktemp("one") / "run", tmp_path_factory.mktemp("sweep")
-    run(tiny(), folder)
-    summary, lines = json.loads((folder / "summary.json").read_text()), ["folder,label,seed"]
+    out = tmp_path_factory.mktemp("sweep")
+    summary, lines = json.loads((tiny_run / "summary.json").read_text()), ["folder,label,seed"]
     for k, (label, rmse, error) in enumerate(ROWS):
-        copy = Path(shutil.copytree(folder, out / f"r{k}"))
+        copy = Path(shutil.copytree(tiny_run, out / f"r{k}"))
         mine = {"utility.rmse_db": rmse, "attack.closed-form.centroid_error_m.median": error}
         write_json(copy / "summary.json", summary | mine | {"utility.constant_rmse_db": 15.0})
         text = (copy / "study.yaml").read_text()

@@ -13,7 +13,7 @@ from scenarios.app.results.attacks import ever_named
 from scenarios.app.results.read import load
 from scenarios.app.results.shown import warnings
 from scenarios.app.results.summary_keys import measured
-from scenarios.app.results.table import USELESS
+from scenarios.app.results.table import USELESS, lines
 from scenarios.app.run.runner import run
 
 NEAR = 3.0
@@ -85,6 +85,6 @@ def test_a_useless_model_excuses_no_leak(folder, worth):
     loaded = load(folder)
     summary = {**loaded.summary, "utility.constant_rmse_db": 7.7, "utility.useful": False, **worth}
     changed = replace(loaded, summary=summary)
-    texts = [single(changed), " ".join(useless({"x": [changed.summary]})), *warnings(summary)]
+    texts = [single(changed), " ".join(useless({"x": lines([changed.summary])})), *warnings(summary)]
     assert len(texts) == 3 and all(USELESS in text for text in texts)
     assert warnings({**summary, "utility.rmse_db": 7.0, "utility.useful": True}) == []

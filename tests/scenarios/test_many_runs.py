@@ -11,7 +11,6 @@ import netsim.safe
 from scenarios.app.report.report import report
 from scenarios.app.results import gathered as sampling
 from scenarios.app.results.gathered import Gathered
-from scenarios.app.run.runner import run
 from scenarios.app.study.study import study_yaml
 from scenarios.app.study.yaml_document import as_yaml
 
@@ -19,12 +18,11 @@ SMALL = ("manifest.json", "summary.json")
 
 
 @pytest.fixture
-def swept(tiny, tmp_path):
+def swept(tiny_run, tmp_path):
     """A sweep of three labels with four seeds each, copies of one run."""
-    run(tiny(), tmp_path / "one")
     lines = ["folder,label,seed"]
     for k in range(12):
-        shutil.copytree(tmp_path / "one", tmp_path / "sweep" / f"r{k}")
+        shutil.copytree(tiny_run, tmp_path / "sweep" / f"r{k}")
         lines.append(f"r{k},label {k // 4},{k % 4}")
     (tmp_path / "sweep" / "runs.csv").write_text("\n".join(lines) + "\n")
     (tmp_path / "sweep" / "sweep.json").write_text(json.dumps({"kind": "sweep", "title": "tiny"}))

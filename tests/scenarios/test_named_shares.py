@@ -161,10 +161,10 @@ def test_the_summary_comes_from_the_folder_alone(tiny, folder, summary, tmp_path
     assert json.loads((tmp_path / "again.json").read_text()) == summary
 
 
-def test_runs_without_homes_name_nothing(tiny, tmp_path):
-    found = run(tiny(), tmp_path / "r")
+def test_runs_without_homes_name_nothing(tiny_run):
+    found = json.loads((tiny_run / "summary.json").read_text())
     assert not [key for key in found if "_located.percent" in key or key.startswith("baseline.uniform.")]
-    assert read(tmp_path / "r", "named") == []
+    assert read(tiny_run, "named") == []
     assert not any("within" in line.what for line in lines([found]))
 
 
@@ -220,6 +220,5 @@ def test_pages_of_a_run_and_of_several_show_shares(folder, summary):
     assert "both_located.percent" in tables and "baseline.others.home_located.percent" in tables
 
 
-def test_without_homes_nothing_is_drawn(tiny, tmp_path):
-    run(tiny(), tmp_path / "r")
-    assert [p.figure for p in LEAKAGE[0].panels(load(tmp_path / "r"))] == [None]
+def test_without_homes_nothing_is_drawn(tiny_run):
+    assert [p.figure for p in LEAKAGE[0].panels(load(tiny_run))] == [None]

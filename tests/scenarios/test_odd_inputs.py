@@ -118,7 +118,7 @@ def test_the_ends_of_the_bounds_run_without_a_warning(changes, tiny, tmp_path):
     run(tiny(changes), tmp_path / "r")
 
 
-def test_every_screen_prints_a_length_below_a_millimetre_alike(tiny, tmp_path):
+def test_every_screen_prints_a_length_below_a_millimetre_alike(tiny_run):
     """3.06e-13 m is a rounding error that differs between machines: terminal, progress, table and page say 0.000 m."""
     from dataclasses import replace
 
@@ -133,8 +133,7 @@ def test_every_screen_prints_a_length_below_a_millimetre_alike(tiny, tmp_path):
     def visible(html):
         return re.sub(r"<script.*?</script>|<[^>]*>", " ", html, flags=re.DOTALL)
 
-    run(tiny(), tmp_path / "t")
-    found = load(tmp_path / "t")
+    found = load(tiny_run)
     lengths = {k for k in found.summary if (d := keys.declaration(k)) is not None and d.unit == "m"}
     summary = {k: 3.06e-13 if k in lengths and v is not None else v for k, v in found.summary.items()}
     rows = found.tables["leakage"]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from browser import ink, state, with_replay
 
-from scenarios.app.report.charts import named_over_time
+from scenarios.app.report.charts import HOME, WORK
 from scenarios.app.report.replay import FINEST_M
 from scenarios.app.report.report import report
 from scenarios.app.results.read import load
@@ -301,8 +301,9 @@ def test_links_estimates_and_curves_are_those_of_the_tables(opened, folder):
     curves = opened.evaluate("replay.model.curves.map((c) => ({...c, values: [...c.values]}))")
     for curve in curves:
         if curve["key"] in ("home", "work"):
-            _, hit = named_over_time(loaded, loaded.attacks[curve["attack"]], curve["key"])
-            assert curve["of"] == 3 and curve["values"] == hit.sum(axis=1).tolist()
+            law = {"home": HOME, "work": WORK}[curve["key"]].law
+            _, share = law(loaded, loaded.attacks[curve["attack"]])
+            assert curve["of"] == 3 and curve["values"] == pytest.approx(3 * share[:, 0] / 100)
     by_key = {curve["key"]: curve["values"] for curve in curves}
     updates = loaded.tables["updates"]
     decoded = [100 * np.mean(updates["decoded"][updates["round"] == r + 1]) for r in range(6)]

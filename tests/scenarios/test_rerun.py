@@ -18,18 +18,10 @@ from scenarios.app.results.gathered import differences_in
 from scenarios.app.run.runner import RUN, run
 
 
-@pytest.fixture(scope="module")
-def kept(tiny, tmp_path_factory):
-    """A finished run."""
-    folder = tmp_path_factory.mktemp("rerun") / "one"
-    run(tiny(), folder)
-    return folder
-
-
 @pytest.fixture
-def one(kept, tmp_path):
-    """A copy of the run."""
-    return shutil.copytree(kept, tmp_path / "one")
+def one(tiny_run, tmp_path):
+    """A copy of a finished run."""
+    return shutil.copytree(tiny_run, tmp_path / "one")
 
 
 def test_a_run_repeats_to_the_byte_and_the_repetition_is_not_kept(one, capsys):

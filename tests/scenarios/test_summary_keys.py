@@ -172,9 +172,8 @@ def test_a_claim_about_a_key_of_an_earlier_version_is_refused_like_any_unknown_o
 
 
 @pytest.mark.parametrize("schema", [1, SCHEMA_VERSION - 1, SCHEMA_VERSION + 1])
-def test_a_run_of_another_schema_is_refused_in_one_line(tiny, tmp_path, capsys, schema):
-    folder = tmp_path / "r"
-    run(tiny(), folder)
+def test_a_run_of_another_schema_is_refused_in_one_line(tiny_run, tmp_path, capsys, schema):
+    folder = shutil.copytree(tiny_run, tmp_path / "r")
     manifest = json.loads((folder / "manifest.json").read_text())
     assert manifest["schema"] == SCHEMA_VERSION
     write_json(folder / "manifest.json", manifest | {"schema": schema, "versions": {"netsim": "0.6.0"}})

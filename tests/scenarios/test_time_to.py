@@ -22,19 +22,12 @@ MERGES = {("slow", 3): (70, 170), ("slow", 4): (80, 190), ("fast", 3): (61, 90),
 ERRORS_DB = {("slow", 3): (9, 6), ("slow", 4): (8, 5), ("fast", 3): (6.5, 4), ("fast", 4): (5.5, 4.5)}
 
 
-@pytest.fixture(scope="module")
-def one(tiny, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("timed") / "run"
-    run(tiny(), folder)
-    return folder
-
-
 @pytest.fixture
-def swept(one, tmp_path):
+def swept(tiny_run, tmp_path):
     """A sweep of two variants and two seeds, whose merges come at times of their own."""
     lines = ["folder,label,seed"]
     for (label, seed), times in MERGES.items():
-        copy = Path(shutil.copytree(one, tmp_path / f"{label}-{seed}"))
+        copy = Path(shutil.copytree(tiny_run, tmp_path / f"{label}-{seed}"))
         write_uploads(copy, [upload(k + 1, 0, (60, 60, 60, t)) for k, t in enumerate(times)])
         merged_s, error_db = iter(times), iter(ERRORS_DB[label, seed])
         change_rows(

@@ -20,27 +20,18 @@ from scenarios.app.report.run_page import LINKING, reliability_table, tracking_c
 from scenarios.app.results.read import load
 from scenarios.app.results.summary import summarise
 from scenarios.app.results.table import lines
-from scenarios.app.run.runner import run
 from scenarios.app.study.load import load as load_study
 
 EVIL = "<img src=x onerror=alert(1)>"
 TRUTH_M = (200.0, 150.0)
 
 
-@pytest.fixture(scope="module")
-def one(tiny, tmp_path_factory):
-    """A finished run of two rounds in which nothing tracks."""
-    folder = tmp_path_factory.mktemp("tracking") / "run"
-    run(tiny(), folder)
-    return folder
-
-
 @pytest.fixture
-def folder(one, tmp_path):
+def folder(tiny_run, tmp_path):
     """The same run with other rows: call it with those of `tracking`, `beliefs` and `linking`."""
 
     def make(tracking=(), belief=(), linking=()):
-        copy = Path(shutil.copytree(one, tmp_path / "run", dirs_exist_ok=True))
+        copy = Path(shutil.copytree(tiny_run, tmp_path / "run", dirs_exist_ok=True))
         for table, rows in (("tracking", tracking), ("beliefs", belief), ("linking", linking)):
             write_rows(copy, table, rows)
         return copy
@@ -82,9 +73,9 @@ def test_rounds_that_make_one_point_keep_all_values(n, n_ue, together):
 # -- the chapter
 
 
-def test_a_run_that_tracks_nothing_has_no_such_chapter(one):
-    assert not any(tracking_panels(load(one)))
-    assert "Tracking" not in report(one).read_text().split("<script")[0]
+def test_a_run_that_tracks_nothing_has_no_such_chapter(tiny_run, tmp_path):
+    assert not any(tracking_panels(load(tiny_run)))
+    assert "Tracking" not in report(shutil.copytree(tiny_run, tmp_path / "run")).read_text().split("<script")[0]
 
 
 def test_medians_hours_and_areas_are_those_of_the_rows(folder):

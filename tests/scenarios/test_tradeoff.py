@@ -14,7 +14,6 @@ from netsim.record import write_json
 from scenarios.app.report.compare_page import tradeoff_panel
 from scenarios.app.report.report import report
 from scenarios.app.results.read import curves_of
-from scenarios.app.run.runner import run
 from scenarios.app.run.sweep import Sweep
 
 A = "attack.closed-form"
@@ -102,14 +101,13 @@ def test_curve_and_strength_reach_the_table_of_runs(tmp_path):
     assert len(told) == 4
 
 
-def test_the_page_of_a_sweep_joins_finished_labels_in_the_order_of_strength(tiny, tmp_path):
+def test_the_page_of_a_sweep_joins_finished_labels_in_the_order_of_strength(tiny_run, tmp_path):
     """A sweep of fakes: one tiny run, copied, with other figures."""
-    run(tiny(), tmp_path / "one")
-    real = json.loads((tmp_path / "one" / "summary.json").read_text())
+    real = json.loads((tiny_run / "summary.json").read_text())
     out, rows = tmp_path / "sweep", ["folder,label,seed,curve,strength"]
     for i, (label, of) in enumerate(LABELS.items()):
         curve, _, strength = label.partition(" ")
-        shutil.copytree(tmp_path / "one", out / f"r{i}")
+        shutil.copytree(tiny_run, out / f"r{i}")
         write_json(out / f"r{i}" / "summary.json", real | of)
         rows.append(f"r{i},{label},0,{curve} <b>,{strength}" if strength else f"r{i},{label},0,,")
     (out / "runs.csv").write_text("\n".join(rows) + "\n")

@@ -18,26 +18,17 @@ from scenarios.app.results.folder import read_table
 from scenarios.app.results.read import load as load_run
 from scenarios.app.results.summary import durations_s, summarise, vain_share
 from scenarios.app.results.table import row
-from scenarios.app.run.runner import run
 from scenarios.app.study.load import load
 
 EVIL = "<img src=x onerror=alert(1)>"
 
 
-@pytest.fixture(scope="module")
-def one(tiny, tmp_path_factory):
-    """A finished run whose uploads take no time."""
-    folder = tmp_path_factory.mktemp("uploads") / "run"
-    run(tiny(), folder)
-    return folder
-
-
 @pytest.fixture
-def folder(one, tmp_path):
+def folder(tiny_run, tmp_path):
     """The same run with other rows: call it with them."""
 
     def make(rows=MIXED):
-        copy = Path(shutil.copytree(one, tmp_path / "run", dirs_exist_ok=True))
+        copy = Path(shutil.copytree(tiny_run, tmp_path / "run", dirs_exist_ok=True))
         write_uploads(copy, rows)
         write_json(copy / "summary.json", summarise(copy, load(str(copy / "study.yaml"))))
         return copy
@@ -52,7 +43,8 @@ def summary_of(folder):
 # -- numbers
 
 
-def test_a_run_whose_uploads_take_no_time_says_nothing_of_them(one):
+def test_a_run_whose_uploads_take_no_time_says_nothing_of_them(tiny_run, tmp_path):
+    one = shutil.copytree(tiny_run, tmp_path / "run")
     summary = summary_of(one)
     assert not [key for key in summary if key.startswith("uploads.")]
     assert row([summary], "uploads") == ""

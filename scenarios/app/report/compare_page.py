@@ -121,6 +121,7 @@ def member(label: str, run: Run) -> Member:
 def comparison(of: Gathered, place: Path, command: str = "", reach: float | None = None) -> str:
     """The page; place: the folder in which it will lie. reach : RMSE (dB) or accuracy (%) whose first time is shown."""
     labels = labels_of(of.summaries)
+    every = compared(labels)
     drawn = [of.summaries[k] for k in of.drawn]
     if of.radio:
         shown = [Member(label, run.summary, run.study, curves=curves(run)) for label, run in _loaded(of)]
@@ -152,9 +153,9 @@ def comparison(of: Gathered, place: Path, command: str = "", reach: float | None
         next(iter(titles)) if len(titles) == 1 else f"Comparison of {of.name}",
         [*chapters, configuration(facts)],
         below="; ".join([*papers, counted(len(manifests), "run")]),
-        answers=answers(compared(labels))[:MOST_ANSWERS],
-        warns=[*of.said, *drawn_sentence(len(manifests), len(of.drawn)), *useless(labels)],
-        results=variants_table(labels, of.runs, place),
+        answers=answers(every)[:MOST_ANSWERS],
+        warns=[*of.said, *drawn_sentence(len(manifests), len(of.drawn)), *useless(every)],
+        results=variants_table(every, of.runs, place),
     )
 
 
@@ -197,9 +198,9 @@ def command_of(folder: Path) -> str:
     return found if isinstance(found, str) else ""
 
 
-def useless(labels: ByLabel) -> list[str]:
+def useless(every: Mapping[str, Sequence[Line]]) -> list[str]:
     """A warning of labels whose models are not useful."""
-    verdicts = {label: model_verdict(lines(runs)) for label, runs in labels.items()}
+    verdicts = {label: model_verdict(of) for label, of in every.items()}
     bad = [f"“{label}”" for label, verdict in verdicts.items() if verdict and not is_useful(verdict)]
     return [f"The model is not useful with {', '.join(bad)}. {USELESS}"] if bad else []
 

@@ -39,7 +39,6 @@ from scenarios.app.results.shown import (
     HEAD,
     answer,
     cell_text,
-    compared,
     meaning,
     over_seeds,
     read_adapted,
@@ -297,10 +296,10 @@ def records_table(title: str, rows: Table) -> str:
 # -- several labels
 
 
-def variants_table(labels: ByLabel, runs: LabelledRuns, place: Path) -> Markup:
+def variants_table(of: Mapping[str, Sequence[Line]], runs: LabelledRuns, place: Path) -> Markup:
     """The lines of every label as a row, with links to the pages of its runs; place: the folder of this page."""
-    found = {label: {line.title: line for line in of} for label, of in compared(labels).items()}
-    every = {title: line for of in found.values() for title, line in of.items()}
+    found = {label: {line.title: line for line in own} for label, own in of.items()}
+    every = {title: line for own in found.values() for title, line in own.items()}
     rows: Cells = []
     for label, own in found.items():
         attacked = [line for line in own.values() if line.attack]
@@ -310,7 +309,7 @@ def variants_table(labels: ByLabel, runs: LabelledRuns, place: Path) -> Markup:
             label, *(Mark(own[title].result, own[title].value) if title in own else np.nan for title in every),
             verdict_mark(worst), verdict_mark(model_verdict([*own.values()])),
             ", ".join(dict.fromkeys(line.attack for line in attacked)),
-            _pages([path for of, path in runs if of == label], place),
+            _pages([path for name, path in runs if name == label], place),
         ])  # fmt: skip
     heads = ["variant", *every, "leakage", "model", "attack", "seeds"]
     base = [f"Baselines, {title}: {line.baseline}." for title, line in every.items() if line.baseline]

@@ -138,17 +138,12 @@ class Truth:
     def of(
         cls, ues: Table, attacked: FloatArray, hit_radius_m: float, places: Sequence[str] = ("home", "work")
     ) -> Truth:
-        """Of the attacked UEs that have one of these places."""
-        place_m = np.stack([np.column_stack([ues[f"{place}_{axis}_m"] for axis in "xy"]) for place in places], axis=1)
+        """Of the attacked UEs that have one of these places; of a single one it stands for the home."""
+        place_m = np.full((len(ues["ue"]), 2, 2), np.nan)
+        for k, place in enumerate(places):
+            place_m[:, k] = np.column_stack([ues[f"{place}_x_m"], ues[f"{place}_y_m"]])
         mine = np.isfinite(place_m).all(axis=2).any(axis=1) & np.isin(ues["ue"], attacked)
         return cls(ues["ue"][mine], place_m[mine], hit_radius_m)
-
-    @classmethod
-    def densest(cls, ues: Table, attacked: FloatArray, hit_radius_m: float) -> Truth:
-        """Of the attacked UEs without a home: the place of most time stands for it."""
-        truth = cls.of(ues, attacked, hit_radius_m, ("densest", "densest"))
-        truth.place_m[:, 1] = np.nan
-        return truth
 
     def known(self) -> BoolArray:
         """Whether each UE has a home, a workplace, and both (n, 3)."""

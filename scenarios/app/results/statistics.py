@@ -146,8 +146,6 @@ MEANINGFUL = 20.0
 
 def span_text(seconds: float) -> str:
     """A length of time in the largest unit that leaves it whole."""
-    if not isinstance(seconds, int | float):
-        return "–"
     units = (("d", 86_400), ("h", 3600), ("min", 60))
     whole = [f"{seconds / size:g} {unit}" for unit, size in units if seconds >= size and seconds % size == 0]
     return whole[0] if whole else f"{seconds:g} s"

@@ -176,7 +176,7 @@ def _of_attacks(folder: Path, tables: Tables, study: Study) -> Iterator[Part]:
     area = Area(*read_json(folder / MANIFEST)["area_m"])
     centre_m = np.hypot(updates["x_m"] - area.centre_m[0], updates["y_m"] - area.centre_m[1])
     watched = np.unique(leakage["ue"])
-    truth, densest = (of(ues, watched, settings.hit_radius_m) for of in (Truth.of, Truth.densest))
+    truth, densest = (Truth.of(ues, watched, settings.hit_radius_m, of) for of in (("home", "work"), ("densest",)))
     lists = _lists(tables["list_scores"], settings.list_hit_radius_m)
     if "positions" in study.learned.data.offers:
         away_m = anywhere_m(updates, leakage, study.learned.learner, area)
