@@ -118,7 +118,7 @@ class RankMatch:
         lost = weight.sum(axis=1) < _LEAST  # beyond all distances of the cell: the nearest of them
         weight[lost] = (gap == gap.min(axis=1, keepdims=True))[lost]
         weight /= weight.sum(axis=1, keepdims=True)
-        return np.einsum("nk,nkd->nd", weight, self._rings.mean_m[cell])
+        return np.asarray(np.einsum("nk,nkd->nd", weight, self._rings.mean_m[cell]))
 
 
 def _normal_scores(value: FloatArray, weight: FloatArray) -> FloatArray:

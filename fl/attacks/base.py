@@ -114,7 +114,11 @@ class View:
         weight: FloatArray | None = None,
         status: list[str] | None = None,
     ) -> Estimates:
-        """Estimates of one kind about sources (k,), by an attack without an objective."""
+        """Estimates of one kind about sources (k,), by an attack without an objective; status : by default `ok`, and
+        `no gradient` where there is no place.
+        """
+        if status is None:
+            status = ["ok" if there else "no gradient" for there in np.isfinite(position_m).all(axis=1)]
         return self.about(source, Estimates.of(source, source, what, position_m, weight, status))
 
 

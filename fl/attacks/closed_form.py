@@ -86,9 +86,7 @@ class ClosedForm(Attack):
         with np.errstate(over="ignore", invalid="ignore"):  # a wild ratio lands outside of any area
             where = centre + scale * centroid(dw, db)
             cloud = centre[:, None] + scale[:, None] * unit_cloud(dw, db)
-        sources = np.arange(len(where))
-        status = ["ok" if np.isfinite(p).all() else "no gradient" for p in where]
-        estimates = [view.spread("centroid", sources, where, status=status)]
+        estimates = [view.spread("centroid", np.arange(len(where)), where)]
         if self.cloud:
             source, position, share = self._places(cloud)
             estimates.append(view.spread("place", source, position, weight=share))

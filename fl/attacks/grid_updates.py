@@ -52,8 +52,7 @@ class GridAttack(Attack):
             return view.spread("centroid", no_ints(), no_places()), state
         grid = learner.grid(view.model_before)
         place_m, state = self.places(view.update[:, : len(grid)], grid, view, state)
-        status = ["ok" if np.isfinite(p).all() else "no gradient" for p in place_m]
-        return view.spread("centroid", np.arange(len(place_m)), place_m, status=status), state
+        return view.spread("centroid", np.arange(len(place_m)), place_m), state
 
     @abstractmethod
     def places(self, update: FloatArray, grid: PlaceGrid, view: View, state: State) -> tuple[FloatArray, State]:

@@ -10,7 +10,7 @@ from scipy.special import softmax
 from fl.attacks.arrival_times import UploadAttack, levels_db
 from fl.attacks.base import View
 from fl.attacks.dwell import HourOfDay
-from fl.attacks.place_maps import NamesPlaces, PlaceMaps, answers
+from fl.attacks.place_maps import NamesPlaces, PlaceMaps
 from fl.attacks.threat import CELLS
 from fl.population import POPULATIONS, InBuildings, PopulationPrior
 from fl.tracking.place_grid import PlaceGrid, disc_masses
@@ -91,7 +91,7 @@ class HomeCells(NamesPlaces, UploadAttack):
         log_p = (counts * np.minimum(n, _MOST_UPLOADS) / np.maximum(n, 1.0)) @ log_law(grid.place_m, facts.public)
         p = softmax(log_p + np.log(self.population.probability(grid, facts.public)), axis=1)
         mass = disc_masses(np.asarray(p, dtype=np.float32), grid, self.hit_radius_m) * (n > 0)
-        return answers(view, PlaceMaps(ue, mass), grid, self.naming(view)), state
+        return self.answered(view, PlaceMaps(ue, mass), grid), state
 
     def _heard(self, view: View, target: IntArray, facts: RoundContext) -> FloatArray:
         """The uploads (n,) of targets (n,) that tell of home, one in the column of its cell: (n, n_cell)."""

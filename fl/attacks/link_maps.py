@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from fl.attacks import ATTACKS
 from fl.attacks.base import Attack, ByKey, RevisedEstimates, View
-from fl.attacks.place_maps import Naming, PlaceMaps, answers, best_places, unit_rows
+from fl.attacks.place_maps import PlaceMaps, unit_rows
 from fl.attacks.span import Span
 from fl.tracking.linking import NameLinks
 from fl.tracking.place_grid import PlaceGrid
@@ -209,14 +209,14 @@ class LinkMaps(Attack):
         name, score, mean = self._maps(view, grid, state.mean, rng)
         state = replace(state.heard(name, score, facts, self.tracks or 0, self.hindsight_names), mean=mean)
         maps = PlaceMaps(name, state.score[state.names.track[state.names.rows(name)]])
-        return answers(view, maps, grid, self._span.naming(view)), state
+        return self._span.answered(view, maps, grid), state
 
     def revised(self, state: MapTracks, facts: RoundContext, rng: Rng) -> RevisedEstimates | None:
         if not len(state.names.name):
             return None
         track, score = state.relinked(_STARTS, rng)
         grid = self._grid(facts, len(score))
-        named_m = best_places(score, grid, Naming(self._span.answers, self._span.apart_m, 0.0))
+        named_m = self._span.best(score, grid, self._span.answers)
         return RevisedEstimates(state.names.name, track, _answers(named_m), state.links_of(track))
 
     def _grid(self, facts: RoundContext, tracks: int) -> PlaceGrid:

@@ -7,7 +7,7 @@ import numpy as np
 from pydantic import Field
 
 from fl.attacks.base import View
-from fl.attacks.place_maps import NamesPlaces, Naming, PlaceMaps, answers, best_of_all
+from fl.attacks.place_maps import NamesPlaces, PlaceMaps
 from fl.attacks.span import Span
 from fl.attacks.threat import PARTICIPANTS
 from fl.tracking.place_grid import PlaceGrid
@@ -42,14 +42,9 @@ class SumsSoFar:
 
     def plus(self, of_class: FloatArray, z: FloatArray, score: FloatArray) -> "SumsSoFar":
         """With k sums: their classes (k, c) and members (k, n), 0 or 1, and maps (k, G)."""
-        return SumsSoFar(
-            _added(self.both, z.T @ z),
-            _added(self.scores, z.T @ score),
-            _added(self.rows, of_class.sum(axis=0)),
-            _added(self.members, of_class.T @ z),
-            _added(self.total, of_class.T @ score),
-            self.change,
-        )
+        before = (self.both, self.scores, self.rows, self.members, self.total)
+        more = (z.T @ z, z.T @ score, of_class.sum(axis=0), of_class.T @ z, of_class.T @ score)
+        return SumsSoFar(*map(_added, before, more), self.change)
 
     def maps(self, ue: IntArray, ridge: float) -> PlaceMaps:
         """Theta (k, G) = (Z^T Z + ridge I)^-1 Z^T S of UEs (k,), of rows less the means of their classes."""
@@ -125,7 +120,7 @@ class ParticipationRegression(NamesPlaces):
 
     def listed(self, state: SumsSoFar, public: Public, count: int) -> FloatArray:
         found = state.maps(np.flatnonzero(state.both.diagonal()), self.ridge)
-        return best_of_all(found, public.area, self.cell_m, Naming(count, self.apart_m, 0.0))
+        return self.best_of_all(found, public.area, count)
 
     def self_test(self, view: View, facts: RoundContext, rng: Rng) -> float | None:
         """Self-test of the span: one update is in no company."""
@@ -147,7 +142,7 @@ class ParticipationRegression(NamesPlaces):
         of_class = np.eye(facts.public.n_model * _QUARTERS)[number]
         state = state.plus(of_class, z[good], score - score.mean(axis=1, keepdims=True))
         found = state.maps(np.unique(view.ue), self.ridge)
-        return answers(view, found, grid, self.naming(view)), state
+        return self.answered(view, found, grid), state
 
 
 def _without_momentum(view: View, facts: RoundContext, state: SumsSoFar) -> tuple[View, SumsSoFar]:

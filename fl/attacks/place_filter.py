@@ -38,9 +38,9 @@ class PastUpdates:
         """With a later round, whose networks count from 0."""
         if not len(self.owner):
             return later
-        names = ("weights", "of", "owner", "part")
-        joined = {name: np.concatenate([getattr(self, name), getattr(later, name)]) for name in names}
-        return PastUpdates(**joined, network=np.concatenate([self.network, len(self.of) + later.network]))
+        network = np.concatenate([self.network, len(self.of) + later.network])
+        columns = ((self.weights, later.weights), (self.of, later.of), (self.owner, later.owner))
+        return PastUpdates(*map(np.concatenate, columns), network, np.concatenate([self.part, later.part]))
 
     def latest(self, memory: int) -> "PastUpdates":
         """The last `memory` updates of each owner."""
@@ -110,23 +110,20 @@ class PlaceFilter(Attack):
         owner, source = owner[good[source]], source[good[source]]
         model = view.source_model[source]
         of, network = np.unique(model, return_inverse=True)
-        part = np.zeros((len(owner), len(grid)), dtype=np.float32)
+        weights, part = view.model_before.parameters[of], np.zeros((len(owner), len(grid)), dtype=np.float32)
         for k, m in enumerate(of.tolist()):
-            gradients = _gradients(view, view.model_before.parameters[m], m, grid)
+            gradients = _gradients(view, weights[k], m, grid)
             for row in np.flatnonzero(network == k):
                 part[row] = gradients.part(view.update[source[row]])
-        if not len(owner):
-            return state
-        return state.plus(PastUpdates(view.model_before.parameters[of], of, owner, network, part))
+        return state.plus(PastUpdates(weights, of, owner, network, part)) if len(owner) else state
 
     def _named(self, view: View, grid: PlaceGrid, state: PastUpdates, known: IntArray) -> FloatArray:
         """The places (n, `places`, 2) of owners known (n,): NaN of whom no update came."""
-        found = np.full((len(known), self.places, 2), np.nan)
         alone = np.zeros((len(known), len(grid)), dtype=np.float32)
         rows = np.flatnonzero(np.isin(state.owner, known))
         if len(rows):
             np.add.at(alone, np.searchsorted(known, state.owner[rows]), state.part[rows] ** 2)
-        first = np.zeros((len(known), 0, 2))
+        first, found = np.zeros((len(known), 0, 2)), np.full((len(known), self.places, 2), np.nan)
         for _ in range(_STARTS if self.places == 2 else 1):
             best = highest_apart(alone, grid.place_m, first, self.apart_m)
             first = np.concatenate([first, best[:, None]], axis=1)

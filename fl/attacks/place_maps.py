@@ -1,7 +1,6 @@
 r"""Maps of scores of places that add up over rounds, and attacks whose answers are their highest places."""
 
 from abc import abstractmethod
-from dataclasses import dataclass
 from typing import ClassVar, Literal, cast
 
 import numpy as np
@@ -91,41 +90,6 @@ def highest_apart(score: AnyFloats, place_m: FloatArray, named_m: FloatArray, ap
     return best
 
 
-@dataclass(frozen=True)
-class Naming:
-    """Reading of answers from a map: their number, their distance, and the Gaussian that smooths the map first."""
-
-    count: int
-    apart_m: float
-    width_m: float
-
-
-def best_places(score: AnyFloats, grid: PlaceGrid, how: Naming) -> FloatArray:
-    """The highest places (n, count, 2) of maps (n, G), best first, NaN where there are no more."""
-    if how.width_m > 0:
-        score = smoothed(score, grid, how.width_m)
-    named_m = np.zeros((len(score), 0, 2))
-    for _ in range(how.count):
-        best = highest_apart(score, grid.place_m, named_m, how.apart_m)
-        named_m = np.concatenate([named_m, best[:, None]], axis=1)
-    return named_m
-
-
-def best_of_all(maps: PlaceMaps, area: Area, cell_m: float | None, how: Naming) -> FloatArray:
-    """The highest places (<= count, 2) of all maps added up; cell_m: of their grid."""
-    grid = PlaceGrid.over(area, cell_m, 1, "")
-    if not len(maps.owner):
-        return grid.place_m[:0]
-    best: FloatArray = best_places(maps.score.sum(axis=0, keepdims=True), grid, how)[0]
-    return best[np.isfinite(best[:, 0])]
-
-
-def answers(view: View, maps: PlaceMaps, grid: PlaceGrid, how: Naming) -> Estimates:
-    """The highest places of every target's map, best first."""
-    known = np.unique(owners(view))
-    return named(view, known, best_places(maps.of(known), grid, how))
-
-
 def named(view: View, known: IntArray, named_m: FloatArray) -> Estimates:
     """Places (k, j, 2) of owners known (k,) as answers about every target, best first; NaN: no place.
 
@@ -163,9 +127,32 @@ class NamesPlaces(Attack):
     apart_m: float = Field(default=200.0, ge=0, le=1e6)
     """smallest distance between two answers, m"""
 
-    def naming(self, view: View) -> Naming:
-        """Reading of its answers: from unsmoothed maps."""
-        return Naming(self.answers, self.apart_m, 0.0)
+    def width(self, view: View | None) -> float:
+        """Standard deviation of the Gaussian that smooths maps before they are read, m; None: those of all rounds."""
+        return 0.0
+
+    def best(self, score: AnyFloats, grid: PlaceGrid, count: int, width_m: float = 0.0) -> FloatArray:
+        """The highest places (n, count, 2) of maps (n, G), best first, NaN where there are no more."""
+        if width_m > 0:
+            score = smoothed(score, grid, width_m)
+        named_m = np.zeros((len(score), 0, 2))
+        for _ in range(count):
+            best = highest_apart(score, grid.place_m, named_m, self.apart_m)
+            named_m = np.concatenate([named_m, best[:, None]], axis=1)
+        return named_m
+
+    def best_of_all(self, maps: PlaceMaps, area: Area, count: int) -> FloatArray:
+        """The highest places (<= count, 2) of all maps added up."""
+        grid = PlaceGrid.over(area, self.cell_m, 1, "")
+        if not len(maps.owner):
+            return grid.place_m[:0]
+        best = self.best(maps.score.sum(axis=0, keepdims=True), grid, count, self.width(None))[0]
+        return best[np.isfinite(best[:, 0])]
+
+    def answered(self, view: View, maps: PlaceMaps, grid: PlaceGrid) -> Estimates:
+        """The highest places of every target's map, best first."""
+        known = np.unique(owners(view))
+        return named(view, known, self.best(maps.of(known), grid, self.answers, self.width(view)))
 
 
 class AddsMaps(NamesPlaces):
@@ -178,7 +165,7 @@ class AddsMaps(NamesPlaces):
         owner, source = sources_of_owners(view)
         grid = PlaceGrid.over(facts.public.area, self.cell_m, len(np.union1d(owner, state.owner)), self.label)
         state = state.plus(owner, self.scores(view, grid, rng)[source])
-        return answers(view, state, grid, self.naming(view)), state
+        return self.answered(view, state, grid), state
 
     @abstractmethod
     def scores(self, view: View, grid: PlaceGrid, rng: Rng) -> AnyFloats:
@@ -267,11 +254,11 @@ class NeuronVotes(AddsMaps):
         "linear server step": "published models must differ by a sum of gradients; take fedavgm, or see rows or sums",
     }
 
-    def naming(self, view: View) -> Naming:
-        return Naming(self.answers, self.apart_m, self.width_m)
+    def width(self, view: View | None) -> float:
+        return self.width_m
 
     def listed(self, state: PlaceMaps, public: Public, count: int) -> FloatArray:
-        return best_of_all(state, public.area, self.cell_m, Naming(count, self.apart_m, self.width_m))
+        return self.best_of_all(state, public.area, count)
 
     def scores(self, view: View, grid: PlaceGrid, rng: Rng) -> AnyFloats:
         """Weights of the votes of each update for each place of the grid (n_source, G)."""

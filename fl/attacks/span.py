@@ -6,7 +6,7 @@ import numpy as np
 from pydantic import Field
 
 from fl.attacks.base import View
-from fl.attacks.place_maps import AddsMaps, Naming, PlaceMaps, best_of_all, unit_rows
+from fl.attacks.place_maps import AddsMaps, PlaceMaps, unit_rows
 from fl.learners import LayeredLearner
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Public
@@ -96,21 +96,17 @@ class Span(AddsMaps):
         }
         return own if layer == 1 else own | hidden
 
-    def naming(self, view: View) -> Naming:
-        return self._naming(self.answers, self._adds_peaks(view))
+    def width(self, view: View | None) -> float:
+        return _WIDTH_M if self._adds_peaks(view) else 0.0
 
     def listed(self, state: PlaceMaps, public: Public, count: int) -> FloatArray:
-        peaks = self.add == "peaks" or (self.add is None and self.rank != "auto")
-        return best_of_all(state, public.area, self.cell_m, self._naming(count, peaks))
+        return self.best_of_all(state, public.area, count)
 
-    def _naming(self, count: int, peaks: bool) -> Naming:
-        return Naming(count, self.apart_m, _WIDTH_M if peaks else 0.0)
-
-    def _of_many(self, view: View) -> bool:
+    def _of_many(self, view: View | None) -> bool:
         """Whether updates of several UEs are to be read as such."""
-        return self.rank == "auto" and view.vantage != "updates"
+        return self.rank == "auto" and (view is None or view.vantage != "updates")
 
-    def _adds_peaks(self, view: View) -> bool:
+    def _adds_peaks(self, view: View | None) -> bool:
         return self.add == "peaks" or (self.add is None and not self._of_many(view))
 
     def _layer(self, view: View) -> int:
@@ -122,7 +118,7 @@ class Span(AddsMaps):
 
     def _ranks(self, view: View, a: FloatArray) -> IntArray:
         """k of each source (n_source,), where places read a (G, p)."""
-        if self.rank != "auto" or view.vantage == "updates":
+        if not self._of_many(view):
             return np.full(len(view.update), _RANK_OF_UE if self.rank == "auto" else self.rank)
         most = _dimensions(a)
         return np.full(len(view.update), most) if view.members is None else np.minimum(_RANK_OF_UE * view.members, most)

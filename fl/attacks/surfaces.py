@@ -252,7 +252,7 @@ class _AskedGrid:
         waves = evidence.select(np.isfinite(evidence.wave[:, 0]))
         points = evidence.place_m[np.isfinite(evidence.place_m[:, 0])]
         if self.epsilon is None and len(points):
-            return points[-1]
+            return np.asarray(points[-1])
         with np.errstate(divide="ignore"):
             log = np.log(prior)
         each = np.unique(waves.round) if self.epsilon else [None]  # a place is moved again in each round

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fl.attacks.place_maps import Naming, PlaceMaps, best_of_all
+from fl.attacks.place_maps import KeptNumbers, PlaceMaps
 from fl.leakage.chance import buildings_score, listed_score, most_named, scores, uniform_score
 from fl.leakage.leakage import Leakage
 from netsim.geometry import Area
@@ -55,7 +55,7 @@ class TestLists:
         score[0, 0, 0], score[1, 3, 3], score[:, 1, 2] = 3, 2.5, 2
         maps = PlaceMaps(np.array([4, 9]), score.reshape(2, 16))
         area = Area(0.0, 0.0, 400.0, 400.0)
-        found = best_of_all(maps, area, 100.0, Naming(3, 100.0, 0.0))
+        found = KeptNumbers(cell_m=100.0, apart_m=100.0).best_of_all(maps, area, 3)
         assert found.tolist() == [[250, 150], [50, 50], [350, 350]]
 
     def test_of_an_attack_without_maps_where_most_of_what_it_names_lies(self):

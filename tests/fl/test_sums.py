@@ -51,6 +51,17 @@ def test_groups_are_drawn_before_the_uplink_loses_updates():
     assert all(rest[members] == whole[members] for members in whole.keys() - {mine})
 
 
+def test_a_sum_is_that_of_its_members_and_all_models_of_a_ue_go_into_one_group():
+    seen = view(Threat(observes="aggregate", secagg_group_size=2), [u for u in range(N) if u != 3])
+    groups = [frozenset(seen.ue[seen.source == k].tolist()) for k in range(len(seen.update))]
+    assert all(groups.count(g) == 2 for g in groups) and frozenset().union(*groups) == {*range(N)} - {3}
+    for k, m in enumerate(seen.source_model):
+        assert (seen.model[seen.source == k] == m).all()
+        assert seen.update[k, 0] == pytest.approx(sum((10 * u + m) / (1 + u) for u in groups[k]))
+    with pytest.raises(ValueError, match="secagg_group_size: needs observes: aggregate"):
+        Threat(secagg_group_size=3)
+
+
 @pytest.mark.parametrize("n", [1, 5, 6, 7, 11, 40])
 @pytest.mark.parametrize("groups", ["random", "fixed"])
 def test_groups_have_their_size_and_the_last_one_what_is_left(n, groups):
