@@ -1,12 +1,14 @@
 """Attacks on what another attack says of each round, with errors that are learnt on UEs made up."""
 
 from dataclasses import field, replace
-from typing import ClassVar, Self, TypeVar
+from typing import Annotated, ClassVar, Self, TypeVar
 
 import numpy as np
 from pydantic import Field, model_validator
 
+from fl.attacks import ATTACKS
 from fl.attacks.base import Attack, View
+from fl.attacks.closed_form import ClosedForm
 from fl.attacks.learnt_errors import MOST_RANKS, LearntErrors, named_places
 from fl.attacks.place_maps import NeuronVotes
 from fl.attacks.shadow_ues import Population
@@ -17,6 +19,10 @@ from fl.types import Estimates, Metrics, RoundContext, State
 from netsim.columns import frozen
 from netsim.rng import Rng
 
+OF_ROUNDS = ATTACKS.only(
+    "closed-form", "dlg", "span", "neuron-votes", "weighted-centroid", "link-filter", "density-peak", "posterior"
+)
+"""Attacks that name places in every round"""
 OUTLIER = 0.1
 """share of estimates that carry no information, where none is given"""
 _SIMULATED_UES = 64
@@ -39,7 +45,8 @@ Past = TypeVar("Past", bound=Remembered)
 class Believer(Attack):
     """Makes something of the estimates of all rounds, by the law of their errors: given, or learnt on UEs made up."""
 
-    of: Attack
+    of: Annotated[Attack, OF_ROUNDS] = ClosedForm(cloud=False)
+    """the attack that names places in every round"""
     shadow_ues: int | None = Field(default=None, ge=1, le=10_000)
     """number of UEs that the attacker makes up; none: 64"""
     sigma_m: float | None = Field(default=None, ge=0.1, le=1e6)

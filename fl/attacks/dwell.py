@@ -7,10 +7,8 @@ from typing import Annotated, ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from fl.attacks import ATTACKS
-from fl.attacks.base import Attack, View, recall
+from fl.attacks.base import View, recall
 from fl.attacks.believer import Believer, Remembered
-from fl.attacks.closed_form import ClosedForm
 from fl.attacks.shadow_ues import Population
 from fl.tracking.dwelling import (
     EstimatesOfUe,
@@ -31,17 +29,6 @@ from netsim.geometry import Area
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
-OF_ROUNDS = ATTACKS.only(
-    "closed-form",
-    "dlg",
-    "span",
-    "neuron-votes",
-    "weighted-centroid",
-    "link-filter",
-    "density-peak",
-    "posterior",
-)
-"""Attacks that name places in every round"""
 HourOfDay = Annotated[float, Field(ge=0, le=24)]
 _WHOLE_DAYS = np.array([[0.0, 0.0], [0.3, 0.0], [0.45, 0.40], [0.5, 0.05]])
 """shares of home and work among what is named of a workday and of a day off: one place, or several"""
@@ -111,8 +98,6 @@ class Dwell(Believer):
     """
 
     kind: Literal["dwell"] = "dwell"
-    of: Annotated[Attack, OF_ROUNDS] = ClosedForm(cloud=False)
-    """the attack that names places in every round"""
     min_probability: float = Field(default=0.5, ge=0, lt=1)
     """smallest probability with which a place is named; below 1, which no posterior reaches"""
     hit_radius_m: float = Field(default=100.0, gt=0, le=1e6)

@@ -39,17 +39,9 @@ _OUTLIER = 0.05
 _SIMULATED_UES = 32
 _ROUGHLY = 0.1  # of the longer side of the area: error of an attack that could not be tried out
 RE_IDENTIFIED = ATTACKS.only(
-    "closed-form",
-    "dlg",
-    "neuron-votes",
-    "span",
-    "weighted-centroid",
-    "link-filter",
-    "density-peak",
-    "arrival-times",
-    "tracker",
-    "dwell",
-)
+    "closed-form", "dlg", "neuron-votes", "span", "weighted-centroid", "link-filter", "density-peak", "arrival-times",
+    "tracker", "dwell",
+)  # fmt: skip
 """Attacks whose senders can be tracks."""
 PLACES = ATTACKS.only("closed-form", "dlg", "density-peak", "span", "neuron-votes")
 """Attacks that name places of a UE from one round."""

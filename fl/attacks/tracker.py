@@ -7,10 +7,8 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from fl.attacks import ATTACKS
-from fl.attacks.base import Attack, View, recall
+from fl.attacks.base import View, recall
 from fl.attacks.believer import Believer, Remembered
-from fl.attacks.closed_form import ClosedForm
 from fl.attacks.shadow_ues import ROAMING, SPEED_MPS, Population
 from fl.population import POPULATIONS, Everywhere, PopulationPrior
 from fl.tracking.belief import Belief, Memory, least_distance_m, probability_within, sharpened
@@ -23,17 +21,6 @@ from netsim.geometry import Area
 from netsim.rng import Rng
 from netsim.units import BoolArray, Float32Array, IntArray
 
-TRACKED = ATTACKS.only(
-    "closed-form",
-    "dlg",
-    "span",
-    "neuron-votes",
-    "weighted-centroid",
-    "link-filter",
-    "density-peak",
-    "posterior",
-)
-"""Attacks whose estimates of rounds can be tracked"""
 _RELEARNT = tuple(2**k for k in range(4, 13))
 """looks after which motion is learnt again from the whole past: one step hardly tells staying from a short way"""
 
@@ -81,8 +68,6 @@ class Tracker(Believer):
     """
 
     kind: Literal["tracker"] = "tracker"
-    of: Annotated[Attack, TRACKED] = ClosedForm(cloud=False)
-    """the attack whose estimates are tracked"""
     cell_m: float = Field(default=50.0, ge=0.1, le=1e6)
     """largest side of a cell, m; half of hit_radius_m makes stated probabilities right, a larger one is faster"""
     hit_radius_m: float = Field(default=100.0, gt=0, le=1e6)

@@ -8,10 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
-import pandas as pd
 
 from fl.privacy import rdp
 from fl.privacy.compose import ADD_REMOVE, Composition, RoundKinds, compose
@@ -20,6 +19,9 @@ from fl.types import LOCATION, Account, AnySpend
 from netsim.columns import frozen
 from netsim.record import Row
 from netsim.units import FloatArray
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 ALL = "all"
 ALL_UES = -1
@@ -186,6 +188,8 @@ def final_account(spends: Mapping[str, Sequence[object] | np.ndarray]) -> list[R
     RDP composition and the best known one, with the accountant that says it, and `with_channel`, the exact epsilon if
     the noise of the channel counts too (NaN in an account where users are sampled, or where no channel adds any).
     """
+    import pandas as pd  # here, since it loads for long
+
     table = pd.DataFrame({name: np.asarray(column) for name, column in spends.items()})
     table = table[table["unit"] != LOCATION]
     accounts = list(table.groupby(["mechanism", "unit", "relation", "delta"], sort=False))
