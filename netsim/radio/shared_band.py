@@ -15,6 +15,7 @@ signals can subtract.
 """
 
 from dataclasses import replace
+from functools import partial
 from math import inf, sqrt
 from typing import Annotated, ClassVar, Literal
 
@@ -222,29 +223,28 @@ class Noma(SharedBand):
         return self.group_size is not None
 
     def plan(self, cohort: Cohort, payload: Payload) -> Channel:
-        noise = self.band_noise_w()
-        sinr, group_of = self.sinr(cohort, noise)
-        first, deaf = Decoded(sinr, sinr, sinr), self.deaf(cohort)
-        sinr = self.granted(cohort, first, lambda some: Decoded(*[self.sinr(some, noise, group_of)[0]] * 3), deaf).sinr
-        heard = Decoded(sinr, own_signal_w(cohort, noise), self.rate_bps(sinr))
+        group_of = self.groups(cohort)
+        hear = partial(self._heard, group_of=group_of)
+        heard = self.granted(cohort, hear(cohort), hear, self.deaf(cohort))
         return self.outcome(cohort, payload, heard, group_of if self.groups_ues else None)
 
     def heard(self, cohort: Cohort) -> Decoded:
+        return self._heard(cohort, np.zeros(len(cohort.ue), dtype=np.int64))
+
+    def _heard(self, cohort: Cohort, group_of: IntArray) -> Decoded:
         noise = self.band_noise_w()
-        sinr, _ = self.sinr(cohort, noise, np.zeros(len(cohort.ue), dtype=np.int64))
+        sinr = self.sinr(cohort, noise, group_of)
         return Decoded(sinr, own_signal_w(cohort, noise), self.rate_bps(sinr))
 
-    def sinr(self, cohort: Cohort, noise_w: float, group_of: IntArray | None = None) -> tuple[FloatArray, IntArray]:
-        """SINR (n,) of every UE, 0 without a cell, and the index (n,) of its group, within which UEs send together.
+    def groups(self, cohort: Cohort) -> IntArray:
+        """The group (n,) of each UE, within which UEs send together: `group_size` of a cell, by received power."""
+        if self.group_size is None:
+            return np.zeros(len(cohort.ue), dtype=np.int64)
+        return reception.groups(own_signal_w(cohort), cohort.serving, self.group_size)
 
-        group_of : None: groups of `group_size` in each cell, by received power.
-        """
-        if group_of is None:
-            group_of = np.zeros(len(cohort.ue), dtype=np.int64)
-            if self.group_size is not None:
-                group_of = reception.groups(own_signal_w(cohort), cohort.serving, self.group_size)
+    def sinr(self, cohort: Cohort, noise_w: float, group_of: IntArray) -> FloatArray:
+        """SINR (n,) of every UE, 0 without a cell."""
         if self.interference == "none":
-            return own_signal_w(cohort, noise_w), group_of
+            return own_signal_w(cohort, noise_w)
         receiver = reception.Cancellation(noise_w, self.sic_residual, self.interference == "all", self.min_sinr())
-        sinr = reception.sinr(cohort.power_w, cohort.outer, cohort.serving, group_of, receiver)
-        return sinr, group_of
+        return reception.sinr(cohort.power_w, cohort.outer, cohort.serving, group_of, receiver)

@@ -68,8 +68,7 @@ class Transmissions(Columns):
     training), ready_s, deadline_s, stops_s (when it ends early, by the fate `stops_by`), granted_s (first grant, NaN
     before), ended_s (NaN before).
 
-    received_w (at its base station), alone_bps; other_j: energy that its airtime took more than at the present power,
-    for it had others before; air_j: what it may spend on the air; max_airtime_s: after which that is spent. n_bits;
+    received_w (at its base station), alone_bps; sent_j, left_j: energy spent on the air, and what may still be. n_bits;
     rho: scale of the noise on its numbers.
 
     stage, fate; since_s: up to when the following counts: waited_s, airtime_s, left_bits (not yet
@@ -94,9 +93,8 @@ class Transmissions(Columns):
     ended_s: FloatArray
     received_w: FloatArray
     alone_bps: FloatArray
-    other_j: FloatArray
-    air_j: FloatArray
-    max_airtime_s: FloatArray
+    sent_j: FloatArray
+    left_j: FloatArray
     n_bits: FloatArray
     rho: FloatArray
     stage: IntArray
@@ -178,7 +176,8 @@ class Transmissions(Columns):
 
     def sends_for_s(self, rows: IntArray) -> FloatArray:
         """Time for which rows (k,) that send go on after since_s: until their last bit, or the end of their energy."""
-        left_s = np.maximum(self.max_airtime_s[rows] - self.airtime_s[rows], 0.0)
+        power_w, left_s = self.cohort.power_w[rows], np.full(len(rows), np.inf)
+        np.divide(np.maximum(self.left_j[rows], 0.0), power_w, out=left_s, where=power_w > 0)
         return np.where(self.rate_bps[rows] == 0, np.inf, np.minimum(self.needs_s(rows), left_s))
 
     def settle(self, rows: IntArray, time_s: float | FloatArray) -> None:
@@ -193,22 +192,13 @@ class Transmissions(Columns):
 
     def _send(self, rows: IntArray, span_s: FloatArray, bits: FloatArray) -> None:
         """Count bits (k,) that rows (k,) sent within spans (k,)."""
+        spent_j = self.cohort.power_w[rows] * span_s
         self.airtime_s[rows] += span_s
+        self.sent_j[rows] += spent_j
+        self.left_j[rows] -= spent_j
         self.left_bits[rows] -= bits
         for total, ratio in ((self.block_noise, self.sinr[rows]), (self.block_thermal, self.snr[rows])):
             total[rows] += np.divide(bits, ratio, out=np.zeros(len(rows)), where=ratio > 0)
-
-    def send_with(self, rows: IntArray, power_w: FloatArray) -> None:
-        """Other powers (k,) of rows (k,), from since_s on."""
-        before_w = self.cohort.power_w
-        self.cohort = altered(self.cohort, power_w=replaced(before_w, rows, power_w))
-        self.other_j[rows] += (before_w[rows] - power_w) * self.airtime_s[rows]
-        left_j = self.air_j[rows] - self.other_j[rows]
-        self.max_airtime_s[rows] = np.divide(left_j, power_w, out=np.full(len(rows), np.inf), where=power_w > 0)
-
-    def sent_j(self) -> FloatArray:
-        """Energy (n,) of what was on the air up to since_s."""
-        return np.where(self.airtime_s > 0, self.cohort.power_w * self.airtime_s + self.other_j, 0.0)
 
     def send_rest(self, rows: IntArray) -> None:
         """Count all that rows (k,) had left as sent, at their rate: the last bit leaves at since_s."""
@@ -283,12 +273,12 @@ def begun(
     with np.errstate(divide="ignore"):
         prepared_s = n_bits / uplink.downlink_bps(cohort) + cohort.compute_s
     rows = Transmissions.of(cohort)
-    rows.place, rows.n_bits, rows.left_bits, rows.block_bits = place, n_bits, n_bits.copy(), n_bits.copy()
-    rows.prepared_s, rows.ready_s = prepared_s, now_s + prepared_s
+    rows.place, rows.prepared_s, rows.ready_s = place, prepared_s, now_s + prepared_s
+    rows.n_bits, rows.left_bits, rows.block_bits = n_bits, n_bits.copy(), n_bits.copy()
     for column, value in (
         (rows.submission, number), (rows.round, round_), (rows.look, look), (rows.requested_s, now_s),
         (rows.since_s, now_s), (rows.deadline_s, now_s + min(limit_s, uplink.limit_s())), (rows.stops_s, inf),
-        (rows.granted_s, nan), (rows.ended_s, nan), (rows.air_j, inf), (rows.max_airtime_s, inf),
+        (rows.granted_s, nan), (rows.ended_s, nan), (rows.left_j, inf),
         (rows.rho, uplink.noise_scale(payload)),
     ):  # fmt: skip
         column[:] = value
@@ -303,9 +293,8 @@ def see(lives: Transmissions, rows: IntArray, seen: SeenLinks, uplink: Uplink) -
     if fading is not None and seen.fading is not None:
         fading = replaced(fading, rows, seen.fading)
     serving, gain = replaced(cohort.serving, rows, _cells(seen.serving, uplink)), replaced(cohort.gain, rows, seen.gain)
-    lives.cohort = replace(cohort, serving=serving, gain=gain, fading=fading)
-    if seen.power_w is not None:
-        lives.send_with(rows, seen.power_w)
+    power_w = cohort.power_w if seen.power_w is None else replaced(cohort.power_w, rows, seen.power_w)
+    lives.cohort = replace(cohort, serving=serving, gain=gain, fading=fading, power_w=power_w)
     _measure(lives, rows, uplink)
 
 
@@ -337,8 +326,7 @@ def may_exhaust(lives: Transmissions, battery_j: FloatArray) -> None:
     empty_s = np.where(battery_j < cohort.compute_j, lives.ready_s - missing_s, inf)
     first = empty_s < lives.stops_s
     lives.stops_s[first], lives.stops_by[first] = empty_s[first], Fate.EXHAUSTED
-    lives.air_j = battery_j - cohort.compute_j
-    lives.send_with(np.arange(len(lives)), cohort.power_w)
+    lives.left_j = battery_j - cohort.compute_j
 
 
 @frozen
@@ -368,7 +356,7 @@ def sent(lives: Transmissions, rows: IntArray) -> SentUploads:
 def outcome(lives: Transmissions, rows: IntArray) -> SentUploads:
     """The outcome of rows (k,), in this order; so far, of those that have not ended."""
     lives = lives.select(rows)
-    sent_bits, sent_j, airtime_s = lives.sent_bits(), lives.sent_j(), lives.airtime_s
+    sent_bits, sent_j, airtime_s = lives.sent_bits(), lives.sent_j, lives.airtime_s
     cohort = lives.cohort
     until_s = np.where(lives.stage == ENDED, lives.ended_s, lives.since_s)
     arrived_bits = lives.n_bits - lives.left_bits
@@ -376,10 +364,12 @@ def outcome(lives: Transmissions, rows: IntArray) -> SentUploads:
         sinr = np.where(arrived_bits > 0, arrived_bits / (lives.noise + lives.block_noise), lives.sinr)
         snr = np.where(arrived_bits > 0, arrived_bits / (lives.thermal + lives.block_thermal), lives.snr)
         rate_bps = np.where(airtime_s > 0, sent_bits / airtime_s, lives.rate_bps)
-        power_w = np.where(lives.other_j != 0, sent_j / airtime_s, cohort.power_w)
+        power_w = np.where(airtime_s > 0, sent_j / airtime_s, cohort.power_w)
     energy_j = cohort.compute_j * _trained(lives, until_s) + sent_j
     ready = until_s >= lives.ready_s
-    delay_s = np.where(ready, lives.prepared_s + lives.waited_s + airtime_s, until_s - lives.requested_s)
+    delay_s = np.where(
+        ready, lives.ready_s - lives.requested_s + lives.waited_s + airtime_s, until_s - lives.requested_s
+    )
     arrived = lives.fate == Fate.ARRIVED
     never = np.isin(lives.fate, (Fate.UNDECODED, Fate.NO_CELL)) & (sent_bits == 0)
     std, thermal = noise_std(lives.rho, sinr), np.where(snr > 0, noise_std(lives.rho, snr), 0.0)

@@ -35,7 +35,7 @@ def payload(bits=1e6, q=100, bound=1.0):
 
 
 def sinr_of(uplink, c, noise=1.0):
-    return uplink.sinr(c, noise)[0]
+    return uplink.sinr(c, noise, uplink.groups(c))
 
 
 def slow_sinr(c, noise, residual, interference, turns, least=0.0):
@@ -87,7 +87,7 @@ def test_the_fast_form_equals_the_formula(interference, max_ser, seed, antennas,
     uplink = Noma(
         interference=interference, sic_residual=residual, group_size=group, norm_bound=1.0, max_ser=max_ser
     )  # fmt: skip
-    turns = uplink.sinr(c, 1.0)[1]
+    turns = uplink.groups(c)
     expected = slow_sinr(c, 0.3, residual, interference, turns, uplink.min_sinr())
     np.testing.assert_allclose(sinr_of(uplink, c, 0.3), expected, rtol=1e-9, atol=1e-15)
 
@@ -151,7 +151,7 @@ def test_nobody_waits_for_whom_never_finishes(seed, group, max_ser):
     for deadline_s, limit_s in ((None, 9.0), (4.0, 4.0)):
         uplink = Noma(deadline_s=deadline_s, max_ser=max_ser, **fields)
         channel = uplink.plan(c, payload())
-        turns = uplink.sinr(c, 0.1)[1]
+        turns = uplink.groups(c)
         with np.errstate(divide="ignore"):
             airtime = 1e6 / channel.rate_bps
         wait = slow_waits(uplink, c, payload(), channel, turns, limit_s, airtime)
@@ -168,7 +168,7 @@ def test_nobody_waits_for_whom_never_finishes(seed, group, max_ser):
 def test_groups_of_a_cell_take_turns_in_order_of_power():
     c = cohort([[5.0], [1.0], [3.0], [4.0], [2.0]], 1.0)
     uplink = Noma(group_size=2, noise_w=1.0, **BOUND)
-    turns = uplink.sinr(c, 1.0)[1]
+    turns = uplink.groups(c)
     np.testing.assert_array_equal(turns, [0, 2, 1, 0, 1])
     channel = uplink.plan(c, payload())
     downlink = 1e6 / (uplink.bandwidth_hz * uplink.rate.max_bps_per_hz)
@@ -202,7 +202,7 @@ def test_thermal_noise_is_the_part_that_no_other_ue_makes(seed, n, antennas):
         found = uplink.plan(c, payload(q=400, bound=2.0))
         np.testing.assert_allclose(found.thermal_std, thermal, rtol=1e-9)
         with np.errstate(divide="ignore", invalid="ignore"):
-            alone = slow_sinr(c, 1e-300, 0.2, interference, uplink.sinr(c, 0.3)[1])
+            alone = slow_sinr(c, 1e-300, 0.2, interference, uplink.groups(c))
             others = np.where(alone > 1e200, 0.0, 2.0**2 / 400 / alone)
         np.testing.assert_allclose(found.noise_std[has] ** 2, (thermal**2 + others)[has], rtol=1e-9)
     exact = Noma(decoding="error-free", noise_w=0.3).plan(c, payload(bound=None))
