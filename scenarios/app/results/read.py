@@ -76,7 +76,7 @@ def checked(values: Fields, model: type[Model], path: Path, remedy: str) -> Mode
         raise BadInput(f"{path}: {wrong} is missing or damaged; {remedy}") from None
 
 
-class _Tracks(BaseModel, strict=True):
+class _Sampling(BaseModel, strict=True):
     every_s: _Seconds
 
 
@@ -98,7 +98,7 @@ class Manifest(BaseModel, strict=True):
     start_unix_s: float | None
     duration_s: _Seconds
     round_s: _Seconds
-    tracks: _Tracks
+    tracks: _Sampling
     area_m: Annotated[list[_Number], Field(min_length=4, max_length=4)]
     origin_deg: _Pair | None
 
