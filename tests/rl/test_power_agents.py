@@ -419,9 +419,7 @@ def outcome_of(budgets, played, rmse_db):
     scores = {"rmse_db": rmse_db, "cross_entropy_nats": 1.25}
     learner = SimpleNamespace(evaluate=lambda model, held_out: scores, most_held_out=10)
     learning = SimpleNamespace(defenses=budgets, learner=learner, round_s=60.0)
-    return SimpleNamespace(
-        phases=[SimpleNamespace(uploads=uploads)], leaked=SimpleNamespace(rows=leaks), state=state
-    ), learning
+    return SimpleNamespace(phases=[SimpleNamespace(uploads=uploads)], leakage=leaks, state=state), learning
 
 
 def cost_of(weights, budgets, played=3, of=10, rmse_db=6.0, scale=0.5, **step):

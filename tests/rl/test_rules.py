@@ -178,9 +178,9 @@ def test_leakage_is_the_mean_over_attacks_of_the_share_that_comes_near_and_every
     """Of attack a two of four estimates come within 50 m, of b the only one: (1/2 + 1) / 2, of UEs 1/8, 1/8 and 1/2."""
     said = [(0, "a", 10.0), (0, "a", 90.0), (1, "a", 50.0), (2, "a", np.inf), (2, "b", 0.0)]
     rows = [{"ue": ue, "attack": attack, "error_m": away} for ue, attack, away in said]
-    outcome = SimpleNamespace(leaked=SimpleNamespace(rows=rows))
+    outcome = SimpleNamespace(leakage=rows)
     total, of_ue = _leakage(outcome, 50.0, 4)
     assert total == 0.75
     np.testing.assert_allclose(of_ue, [1 / 8, 1 / 8, 1 / 2, 0.0])
-    total, of_ue = _leakage(SimpleNamespace(leaked=SimpleNamespace(rows=[])), 50.0, 4)
+    total, of_ue = _leakage(SimpleNamespace(leakage=[]), 50.0, 4)
     assert total == 0.0 and not of_ue.any()
