@@ -4,6 +4,7 @@ De Montjoye et al. (Sci. Rep. 3:1376, 2013): hourly, with the resolution of ante
 `pytest -m slow -s tests/studies/test_unicity.py` prints the table of docs/tracking.md.
 """
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from fl.leakage.tracks import Whereabouts
 from netsim.clock import DAY_S
 from netsim.rng import Streams
 from netsim.traces.read import read_trace
-from scenarios.app.results.statistics import share_of
+from scenarios.app.results.statistics import wilson
 
 pytestmark = pytest.mark.slow
 
@@ -56,7 +57,7 @@ def told(name: str, x: Whereabouts) -> pd.DataFrame:
     table = pd.DataFrame(unicity(x, Streams(3).at("names")))
     for side_m in SIDES_M:
         mine = table[table.resolution_m == side_m].set_index("points")
-        _, low, high = share_of(np.arange(mine.ues[4]) < mine.unique_percent[4] / 100 * mine.ues[4])
+        _, low, high = wilson(math.ceil(mine.unique_percent[4] / 100 * mine.ues[4]), int(mine.ues[4]))
         cells = " | ".join(f"{mine.unique_percent[p]:.0f}" for p in (1, 2, 3, 4))
         print(f"| {name} | {x.ue.max() + 1} | {side_m:g} | {cells} | {low:.0f} to {high:.0f} |")
     return table.pivot(index="points", columns="resolution_m", values="unique_percent")

@@ -81,11 +81,6 @@ def mean_text(values: FloatArray) -> str:
     return mean if same else f"{mean} ± {figure_text(half_width(values))}"
 
 
-def share_of(held: np.ndarray) -> tuple[float, float, float]:
-    """Percent of flags (n,) that hold, with Wilson's 95 % interval; NaN of none."""
-    return wilson(int(np.count_nonzero(held)), len(held))
-
-
 def wilson(hits: int, n: int) -> tuple[float, float, float]:
     """Percent of `hits` in `n`, with Wilson's 95 % interval; NaN of none."""
     from scipy.stats import binomtest

@@ -25,7 +25,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import ConfigDict, TypeAdapter
 
-from scenarios.app.results.statistics import mean_of, median_of, quantile_of, share_of
+from scenarios.app.results.statistics import mean_of, median_of, quantile_of
 from scenarios.app.study import Fields
 
 Rows = Mapping[str, np.ndarray]
@@ -36,16 +36,11 @@ STATISTICS: dict[str, Callable[[np.ndarray], float | None]] = {
     "mean": mean_of,
     "rms": lambda values: float(np.sqrt(mean_of(values**2))),
     "median": lambda values: quantile_of(values, 0.5),
-    "q25": lambda values: quantile_of(values, 0.25),
-    "q75": lambda values: quantile_of(values, 0.75),
-    "min": lambda values: quantile_of(values, 0.0),
     "q95": lambda values: float(np.quantile(values, 0.95)) if len(values) else float("nan"),
     "max": lambda values: quantile_of(values, 1.0),
     "known": median_of,
     "percent": lambda values: mean_of(100.0 * values),
     "share": lambda values: 100.0 * mean_of(values),
-    "low": lambda values: share_of(values)[1],
-    "high": lambda values: share_of(values)[2],
     "count": len,
     "distinct": lambda values: len(np.unique(values)),
     "sum": lambda values: int(values.sum()),
@@ -55,7 +50,7 @@ STATISTICS: dict[str, Callable[[np.ndarray], float | None]] = {
 """Of numbers (n,). Quantiles count NaN as infinite, but q95; all others leave out what is not finite.
 
 known : median of the finite values. percent, share : percentage for which it holds, as the mean of percentages and as a
-percentage of the mean. low, high : ends of the share's 95 % interval (Wilson).
+percentage of the mean.
 """
 
 
