@@ -114,15 +114,17 @@ class Commuter(Mobility):
         rng = ground.streams.at("mobility.commuter")
         area = ground.area
         key = "world.ues.mobility."
-        home = None if self.home_m is None else listed_m(self.home_m, ue, area, f"{key}home_m")
-        work = None if self.work_m is None else listed_m(self.work_m, ue, area, f"{key}work_m")
+        home = work = None
+        if self.home_m is not None:
+            home = listed_m(self.home_m, ue, area, f"{key}home_m")
+        if self.work_m is not None:
+            work = listed_m(self.work_m, ue, area, f"{key}work_m")
         home = _drawn_m(rng, "home", ue, area, work) if home is None else home
         work = _drawn_m(rng, "work", ue, area, home) if work is None else work
-        if self.third_places_m is None:
-            third = _inside_m(area, rng.uniform("third", ue, (_THIRD_PLACES, 2)))
-        else:
-            third = listed_m(self.third_places_m, np.arange(len(self.third_places_m)), area, f"{key}third_places_m")
-            third = np.broadcast_to(third, (len(ue), *third.shape))
+        third = _inside_m(area, rng.uniform("third", ue, (_THIRD_PLACES, 2)))
+        if self.third_places_m is not None:
+            shared = listed_m(self.third_places_m, np.arange(len(self.third_places_m)), area, f"{key}third_places_m")
+            third = np.tile(shared, (len(ue), 1, 1))
         place_m = np.concatenate([home[:, None], work[:, None], third], axis=1)
         self._refuse_long_walks(place_m)
         return CommuterState(home.copy(), ue, place_m)
@@ -130,15 +132,13 @@ class Commuter(Mobility):
     def advance(self, state: CommuterState, t0_s: float, t1_s: float, ground: Ground) -> tuple[CommuterState, Fixes]:
         """Simulates every day that overlaps the window; returns the fixes inside the window."""
         taken = [Fixes.none()]
-        today = state.today
         for day in range(ground.clock.day(t0_s), ceil(t1_s / DAY_S)):
+            today = state.today
             if today is None or today.day != day:
                 today = self._live(day, state, ground)
             within = (today.fixes.time_s >= t0_s) & (today.fixes.time_s < t1_s)
             taken.append(today.fixes.select(within))
-        if today is not None and len(taken) > 1:
-            time_s = np.full(len(state.ue), t1_s - today.day * DAY_S)
-            position_m = today.way.position(np.arange(len(state.ue)), time_s)
+            position_m = today.way.position(np.arange(len(state.ue)), np.full(len(state.ue), t1_s - day * DAY_S))
             state = altered(state, position_m=position_m, today=today)
         fixes = Fixes.join(taken)
         return state, fixes.select(np.lexsort((fixes.time_s, fixes.ue)))
@@ -159,34 +159,30 @@ class Commuter(Mobility):
     def _live(self, day: int, state: CommuterState, ground: Ground) -> CommuterDay:
         """Schedule, way and fixes of one day."""
         rng = ground.streams.at("mobility.commuter", day)
-        ue = state.ue
-        n = len(state.ue)
-        low_m = ground.area.low_m
-        high_m = ground.area.high_m
+        ue, n = state.ue, len(state.ue)
+        low_m, high_m = ground.area.low_m, ground.area.high_m
         plan = self._plan(rng, ue, state.place_m.shape[1] - _THIRD, ground.clock.weekday(day) < 5)
         place_m = state.place_m[np.arange(n)[:, None], plan.stop]  # (n, 6, 2)
-        corner_m = np.stack([place_m[:, 1:, 0], place_m[:, :-1, 1]], axis=2)  # (n, 5, 2)
-        jitter_m = _CORNER_STD_M * np.clip(rng.normal("corner", ue, (5, 2)), -_TAIL, _TAIL)
-        stays_put = (plan.stop[:, 1:] == plan.stop[:, :-1])[:, :, None]
-        corner_m = np.where(stays_put, place_m[:, 1:], np.clip(corner_m + jitter_m, low_m, high_m))
-        speed_m_s = self.walk_speed_m_s * (_PACE_LOW + (_PACE_HIGH - _PACE_LOW) * rng.uniform("pace", ue, (5,)))
-        first_s = np.linalg.norm(corner_m - place_m[:, :-1], axis=2) / speed_m_s
-        second_s = np.linalg.norm(place_m[:, 1:] - corner_m, axis=2) / speed_m_s
-        # arrival at a stay, departure, corner of the walk to the next stay, and so on
-        knot_s = np.empty((n, 17))
-        knot_m = np.empty((n, 17, 2))
-        knot_m[:, 0::3] = knot_m[:, 1::3] = place_m
-        knot_m[:, 2::3] = corner_m
-        knot_s[:, 0] = plan.from_s
+        next_m = np.concatenate([place_m[:, 1:], place_m[:, -1:]], axis=1)
+        jitter_m = np.zeros_like(place_m)
+        jitter_m[:, :-1] = _CORNER_STD_M * np.clip(rng.normal("corner", ue, (5, 2)), -_TAIL, _TAIL)
+        corner_m = np.clip(np.stack([next_m[..., 0], place_m[..., 1]], axis=2) + jitter_m, low_m, high_m)
+        stays_put = np.append(plan.stop[:, 1:] == plan.stop[:, :-1], np.full((n, 1), True), axis=1)
+        corner_m = np.where(stays_put[:, :, None], next_m, corner_m)
+        knot_m = np.stack([place_m, place_m, corner_m], axis=2)  # (n, 6, 3, 2): arrival, departure, corner of the walk
+        pace = np.append(rng.uniform("pace", ue, (5,)), np.zeros((n, 1)), axis=1)
+        speed_m_s = self.walk_speed_m_s * (_PACE_LOW + (_PACE_HIGH - _PACE_LOW) * pace)
+        first_s = np.linalg.norm(corner_m - place_m, axis=2) / speed_m_s
+        second_s = np.linalg.norm(next_m - corner_m, axis=2) / speed_m_s
+        knot_s = np.empty(knot_m.shape[:3])
+        arrives_s = plan.from_s
         for k in range(6):
-            knot_s[:, 3 * k + 1] = np.maximum(plan.until_s[:, k], knot_s[:, 3 * k]) + plan.stay_s[:, k]
-            if k < 5:
-                knot_s[:, 3 * k + 2] = knot_s[:, 3 * k + 1] + first_s[:, k]
-                knot_s[:, 3 * k + 3] = knot_s[:, 3 * k + 2] + second_s[:, k]
-        way = Paths(knot_m.reshape(-1, 2), 17 * np.arange(n + 1), knot_s.ravel())
-        arrive_s = knot_s[:, 0::3]
-        leave_s = knot_s[:, 1::3]
+            leaves_s = np.maximum(plan.until_s[:, k], arrives_s) + plan.stay_s[:, k]
+            knot_s[:, k] = np.stack([arrives_s, leaves_s, leaves_s + first_s[:, k]], axis=1)
+            arrives_s = knot_s[:, k, 2] + second_s[:, k]
+        way = Paths(knot_m.reshape(-1, 2), 18 * np.arange(n + 1), knot_s.ravel())
         role = np.minimum(plan.stop, _THIRD)
+        arrive_s, leave_s = knot_s[..., 0], knot_s[..., 1]
         row, stay, time_s, scatter = _dwell_fixes(arrive_s, leave_s, _FIXES_PER_H[role] / _HOUR_S, ue, rng)
         position_m = place_m[row, stay] + _SPREAD_M[role[row, stay]][:, None] * scatter
         walker, walk_s, noise = _walk_fixes(arrive_s, leave_s, ue, rng)
@@ -206,26 +202,23 @@ class Commuter(Mobility):
         evening = works & (chance[3] < _EVENING)
         trip = out & ~works & (chance[2] < _TRIP_PROBABILITY)
         midday, after = _THIRD + (chance[4:6] * n_third).astype(np.int64)
-        office = np.where(works, _WORK, _HOME)
-        home = np.zeros_like(midday)
-        zero = np.zeros(len(ue))
-        stop = [
-            home,
-            np.where(trip, midday, office),
-            np.where(lunch, midday, office),
-            office,
-            np.where(evening, after, _HOME),
-            home,
-        ]
-        morning_h = np.where(works, leave_h, _TRIP_AT_H)
-        night_h = np.full(len(ue), _NIGHT_H)
-        until_h = [morning_h, lunch * lunch_h, zero, works * close_h, zero, night_h]
+        office = works * _WORK
         trip_h, meal_h, evening_h = 0.5 + 2.5 * chance[6], 0.4 + 0.6 * chance[6], 0.5 + chance[7]  # [dlg 11]
-        stay_h = [zero, trip * trip_h, lunch * meal_h, zero, evening * evening_h, zero]
+        morning_h = np.where(works, leave_h, _TRIP_AT_H)
+        zero = np.zeros(len(ue))
+        # where, until when, and for how long after that
+        stays = [
+            (zero, morning_h, zero),
+            (np.where(trip, midday, office), lunch * lunch_h, trip * trip_h),
+            (np.where(lunch, midday, office), zero, lunch * meal_h),
+            (office, works * close_h, zero),
+            (evening * after, zero, evening * evening_h),
+            (zero, zero + _NIGHT_H, zero),
+        ]
+        stop, until_h, stay_h = np.array(stays).transpose(1, 2, 0)
         # a skipped day begins and ends at midnight
         from_s = out * np.where(works, _MORNING_H, _LATE_MORNING_H) * _HOUR_S
-        until_s = out[:, None] * np.stack(until_h, axis=1) * _HOUR_S
-        return Schedule(np.stack(stop, axis=1), from_s, until_s, np.stack(stay_h, axis=1) * _HOUR_S)
+        return Schedule(stop.astype(np.int64), from_s, out[:, None] * until_h * _HOUR_S, stay_h * _HOUR_S)
 
     def _refuse_long_walks(self, place_m: FloatArray) -> None:
         """Raises BadInput if a walk is too long for the day to end at home."""
@@ -253,9 +246,7 @@ def _dwell_fixes(
     most = float(upto.max(initial=0.0))
     count = int(most + 8 * np.sqrt(most) + 20)  # a Poisson count above this has probability below 1e-12
     arrival = np.cumsum(rng.exponential("dwell", ue, (count,)), axis=1)  # (n, count)
-    stay = np.zeros(arrival.shape, dtype=np.int64)
-    for until in upto.T:
-        stay += arrival >= until[:, None]
+    stay = sum(arrival >= until[:, None] for until in upto.T)
     row, column = np.nonzero(stay < upto.shape[1])
     k = stay[row, column]
     since_s = (arrival[row, column] - (upto - mean)[row, k]) / rate_per_s[row, k]

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from itertools import pairwise
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -48,14 +47,11 @@ class Replayed(State):
 
     def last_rows(self, end: int) -> IntArray:
         """The last of the first `end` rows for each UE (n_ue,), -1 if it has none yet."""
-        n_seen = self.n_seen
-        if end < n_seen:  # back in time: begin again
-            n_seen = 0
-            last_row = np.full_like(self.last_row, -1)
-        else:
-            last_row = self.last_row.copy()
+        forward = end >= self.n_seen  # else back in time: begin again
+        first = self.n_seen if forward else 0
+        last_row = np.where(forward, self.last_row, -1)
         # where a UE has several rows numpy keeps the last one written, which is the latest
-        last_row[self.rows.ue[n_seen:end]] = np.arange(n_seen, end)
+        last_row[self.rows.ue[first:end]] = np.arange(first, end)
         return last_row
 
 
@@ -87,12 +83,12 @@ class Replay(Mobility, TraceSetting):
             found += ["the time zone"] if on_globe and self.timezone == "auto" else []
             found += ["the first day", *([] if timed else ["the number of rounds"])]
             found[-1] += " (world.ues.mobility.extent: stated)"
-        states = (
-            ("when a UE counts as absent", "absent_after_s", self.absent_after_s is None),
-            ("the busiest cell", "cell", self.cell is None and trace.cell is not None),
-            ("which rows are outliers", "outlier_sigmas: none", self.outlier_sigmas is not None),
-        )
-        return found + [f"{what} (world.ues.mobility.{key})" for what, key, drawn in states if drawn]
+        states = {
+            "when a UE counts as absent (world.ues.mobility.absent_after_s)": self.absent_after_s is None,
+            "the busiest cell (world.ues.mobility.cell)": self.cell is None and trace.cell is not None,
+            "which rows are outliers (world.ues.mobility.outlier_sigmas: none)": self.outlier_sigmas is not None,
+        }
+        return found + [what for what, drawn in states.items() if drawn]
 
     def load(self, round_s: float) -> Trace:
         """The trace; the latest one is cached until the file changes.
@@ -164,9 +160,7 @@ class Replay(Mobility, TraceSetting):
         if self.users == "rows":  # one fix is no place
             return places
         order = np.argsort(rows.ue, kind="stable")
-        edges = np.searchsorted(rows.ue[order], np.arange(n_ue + 1))
-        for ue, (first, end) in enumerate(pairwise(edges)):
-            mine = order[first:end]
+        for ue, mine in enumerate(np.split(order, np.searchsorted(rows.ue[order], np.arange(1, n_ue)))):
             of = lived(rows.position_m[mine], rows.time_s[mine], ground.clock)
             home_m[ue], work_m[ue], densest_m[ue], nights[ue] = of.home_m, of.work_m, of.densest_m, of.nights
         return places

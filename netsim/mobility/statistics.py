@@ -127,8 +127,9 @@ def gyration_m(position_m: FloatArray) -> float:
 
 def uncorrelated_entropy_bits(place: IntArray) -> float:
     """-sum p_i log2 p_i of the shares p_i of hours."""
-    share = _frequencies(place) / len(place)
-    return float(-(share * np.log2(share)).sum() + 0.0)
+    from scipy.stats import entropy
+
+    return float(entropy(_frequencies(place), base=2))
 
 
 def entropy_bits(place: IntArray) -> float:
