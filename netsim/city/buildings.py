@@ -48,7 +48,6 @@ class Buildings:
 
     @classmethod
     def none(cls) -> Buildings:
-        """An empty city."""
         return cls(np.empty(0, dtype=object), np.empty(0))
 
     def __len__(self) -> int:

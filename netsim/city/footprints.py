@@ -84,7 +84,6 @@ class Footprints(City):
 
     @property
     def offers(self) -> frozenset[str]:  # type: ignore[override]
-        """Buildings, and streets where a file of them is given."""
         return frozenset({"buildings"} if self.streets is None else {"buildings", "streets"})
 
     @field_validator("crs")
@@ -184,7 +183,6 @@ def _read_city(part: Footprints, version: tuple[int, int]) -> FileCity:
 
 
 def _is_building(tags: Mapping[str, object]) -> bool:
-    """Whether the tags mark a building or a part of a building."""
     values = (tags.get("building"), tags.get("building:part"))
     return any(not absent(value) and value not in ("no", False) for value in values)
 

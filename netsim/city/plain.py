@@ -110,7 +110,6 @@ class GridCity(City):
 
     @property
     def _blocks(self) -> tuple[int, int]:
-        """Number of columns and rows of blocks."""
         period_m = self.block_m + self.street_m
         columns, rows = ((side_m - self.street_m) / period_m for side_m in (self.width_m, self.height_m))
         return max(0, floor(columns + 1e-9)), max(0, floor(rows + 1e-9))
@@ -205,23 +204,22 @@ class Generated(City):
         unit = rng.uniform("building", which, (6,))
         share = _MIN_RADIUS + (1 - _MIN_RADIUS) * rng.uniform("star", which, (_STAR_CORNERS,))
         size_m = between(self.size_m, unit[:, :2])
-        half_rad = np.arctan2(size_m[:, 1], size_m[:, 0])
-        discs, stars = (np.tile(2 * np.pi * np.arange(n) / n, (self.count, 1)) for n in (_DISC_CORNERS, _STAR_CORNERS))
-        diagonal_m = np.tile(np.hypot(*size_m.T)[:, None] / 2, 4)
-        # corners in polar form, angles and distances from the centre (n, corners), of every building in each shape
+        half_rad = np.arctan2(size_m[:, 1:], size_m[:, :1])
+        discs, stars = (np.full((self.count, 1), 2 * np.pi / n) * np.arange(n) for n in (_DISC_CORNERS, _STAR_CORNERS))
+        # corners in polar form, angles and distances from the centre (n, corners or 1), of every building in each shape
         shapes = (
-            (discs, size_m[:, :1] / 2 + 0 * discs),
-            (np.stack([-half_rad, half_rad, np.pi - half_rad, np.pi + half_rad], axis=1), diagonal_m),
+            (discs, size_m[:, :1] / 2),
+            (half_rad * [-1, 1, -1, 1] + [0, 0, np.pi, np.pi], np.hypot(*size_m.T)[:, None] / 2),
             (stars, size_m[:, :1] / 2 * share),
         )
         footprint = np.empty(self.count, dtype=object)
         for k, (angle_rad, from_centre_m) in enumerate(shapes):
             own = which[k::3]
-            from_centre_m = from_centre_m[own]
+            radius_m = from_centre_m[own]
             angle_rad = angle_rad[own] + 2 * np.pi * unit[own, 2:3]
-            reach_m = from_centre_m.max(axis=1, keepdims=True)
+            reach_m = radius_m.max(axis=1, keepdims=True)
             centre_m = area.low_m + reach_m + unit[own, 3:5] * (area.side_m - 2 * reach_m)
             way = np.stack([np.cos(angle_rad), np.sin(angle_rad)], axis=2)
-            corner_m = centre_m[:, None] + from_centre_m[:, :, None] * way
+            corner_m = centre_m[:, None] + radius_m[:, :, None] * way
             footprint[own] = shapely.polygons(np.clip(corner_m, area.low_m, area.high_m))  # against rounding
         return Buildings(footprint, between(self.building_height_m, unit[:, 5]))

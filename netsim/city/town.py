@@ -112,7 +112,6 @@ class Roads(Columns):
 
     @classmethod
     def of(cls, line: Shapes | list["Geometry"], street_class: int) -> "Roads":
-        """Streets of one class."""
         return cls(np.array(line, dtype=object), np.full(len(line), street_class))
 
 

@@ -110,7 +110,6 @@ class Commuter(Mobility):
     """walking speed before its factor U(0.85, 1.6), m/s"""
 
     def start(self, ue: IntArray, ground: Ground) -> CommuterState:
-        """All UEs at home."""
         rng = ground.streams.at("mobility.commuter")
         area = ground.area
         key = "world.ues.mobility."
@@ -153,11 +152,9 @@ class Commuter(Mobility):
         return max(now_s, morning_s)
 
     def places(self, state: CommuterState, ground: Ground) -> Places:
-        """Homes and workplaces."""
         return Places(state.place_m[:, _HOME], state.place_m[:, _WORK])
 
     def _live(self, day: int, state: CommuterState, ground: Ground) -> CommuterDay:
-        """Schedule, way and fixes of one day."""
         rng = ground.streams.at("mobility.commuter", day)
         ue, n = state.ue, len(state.ue)
         low_m, high_m = ground.area.low_m, ground.area.high_m
@@ -192,7 +189,6 @@ class Commuter(Mobility):
         return CommuterDay(day, way, Fixes(ue[np.concatenate([row, walker])], taken_s, taken_m))
 
     def _plan(self, rng: Rng, ue: IntArray, n_third: int, weekday: bool) -> Schedule:
-        """The schedule of UEs (n,) for a day."""
         chance = rng.uniform("chance", ue, (8,)).T
         hours = _HOUR_MEAN + _HOUR_STD * np.clip(rng.normal("hour", ue, (3,)), -_TAIL, _TAIL)
         leave_h, lunch_h, close_h = hours.T
@@ -221,7 +217,6 @@ class Commuter(Mobility):
         return Schedule(stop.astype(np.int64), from_s, out[:, None] * until_h * _HOUR_S, stay_h * _HOUR_S)
 
     def _refuse_long_walks(self, place_m: FloatArray) -> None:
-        """Raises BadInput if a walk is too long for the day to end at home."""
         detour_m = 4 * _TAIL * _CORNER_STD_M  # there and back, along both axes
         max_distance_m = float(np.ptp(place_m, axis=1).sum(axis=1).max(initial=0.0)) + detour_m
         needed_m_s = max_distance_m / (_PACE_LOW * _MAX_WALK_S)
@@ -266,7 +261,6 @@ def _walk_fixes(
 
 
 def _rank(count: IntArray) -> IntArray:
-    """Concatenation of arange(count[0]), arange(count[1]), and so on."""
     return np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
 
 

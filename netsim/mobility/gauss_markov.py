@@ -70,7 +70,6 @@ class GaussMarkov(Mobility):
     """time between changes of speed and direction, s"""
 
     def start(self, ue: IntArray, ground: Ground) -> MarkovStep:
-        """All UEs outdoors, at the beginning of step 0."""
         rng = _stream(ground)
         position_m = ground.buildings.outdoor(ground.area, rng, "start", ue)
         mean_rad = 2 * np.pi * rng.uniform("mean", ue)

@@ -63,7 +63,6 @@ class Legged(Mobility):
         """The next leg of UEs whose pause is over, from their current one."""
 
     def advance(self, state: Leg, t0_s: float, t1_s: float, ground: Ground) -> tuple[Leg, Fixes]:
-        """Moves every UE to t1_s."""
         while len(late := np.flatnonzero(state.pause_until_s <= t1_s)):
             state = state.replaced(late, self.next_leg(state.select(late), ground))
         walk_s = np.maximum(state.arrive_s - state.depart_s, 1e-200)  # a leg of no length is over at once
@@ -275,7 +274,6 @@ class Manhattan(Legged):
         return self._onward(now, _turned(now.heading, now.crossing, unit, _streets(ground)), ground)
 
     def _onward(self, now: StreetLeg, heading: IntArray, ground: Ground) -> StreetLeg:
-        """The leg to the next crossing in the direction of a heading."""
         unit = ground.streams.at("mobility.manhattan").uniform("leg", now.ue, (3,), item=now.leg + 1)
         crossing = now.crossing + _STEP[heading]
         pause_s = np.where(unit[:, 1] < self.pause_probability, between(self.pause_s, unit[:, 2]), 0.0)
@@ -292,12 +290,10 @@ def _streets(ground: Ground) -> Streets:
 
 
 def _exists(crossing: IntArray, streets: Streets) -> BoolArray:
-    """Which crossings (..., 2) exist in the city."""
     return np.asarray(((crossing >= 0) & (crossing < [len(each) for each in streets])).all(axis=-1))
 
 
 def _at_m(crossing: IntArray, streets: Streets) -> FloatArray:
-    """Positions (n, 2) in m of crossings (n, 2)."""
     return np.stack([streets[0][crossing[:, 0]], streets[1][crossing[:, 1]]], axis=1)
 
 

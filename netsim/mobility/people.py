@@ -129,7 +129,6 @@ class People:
 
     @property
     def commutes(self) -> BoolArray:
-        """Whether each person has a workplace away from home (n,)."""
         return np.asarray(self.work.place != self.home.place)
 
     def period(

@@ -147,7 +147,6 @@ class Replay(Mobility, TraceSetting):
         return float(leaves_s[leaves_s >= now_s - slack_s(fresh_s, now_s)].min(initial=next_s))
 
     def _fresh_s(self, state: Replayed) -> float:
-        """Age of its last fix up to which a UE is present, s."""
         return state.absent_after_s if self.absent_after_s is None else self.absent_after_s
 
     def places(self, state: Replayed, ground: Ground) -> Places:
@@ -168,5 +167,4 @@ class Replay(Mobility, TraceSetting):
 
 @lru_cache(maxsize=1)  # one trace, so that a rehearsal and its run read a file once
 def _load(setting_json: str, version: tuple[int, int], round_s: float) -> Trace:
-    """The trace of a replay; `version` distinguishes a changed file from the cached one."""
     return TraceSetting.model_validate_json(setting_json).read(round_s)

@@ -204,7 +204,6 @@ class Resident(Mobility):
         return max(now_s, float(np.min(state.until_s, initial=inf)))
 
     def places(self, state: Lives, ground: Ground) -> Places:
-        """Rooms at home and at work; NaN for those without a workplace away from home."""
         return _places(state.town.people)
 
     def residents(self, ue: IntArray, ground: Ground) -> Places:
@@ -317,6 +316,5 @@ def _stream(ground: Ground) -> Rng:
 
 
 def _at_hour(time_s: FloatArray, hour: FloatArray | float, ground: Ground) -> FloatArray:
-    """Time of an hour on the day of times (m,), s."""
     midnight_s = np.floor(ground.clock.wall_s(time_s) / DAY_S) * DAY_S
     return ground.clock.first_s(midnight_s + hour * HOUR_S)

@@ -18,11 +18,9 @@ class Still(Mobility):
     """UEs do not move."""
 
     def advance(self, state: State, t0_s: float, t1_s: float, ground: Ground) -> tuple[State, Fixes]:
-        """The same state, without fixes."""
         return state, Fixes.none()
 
     def wake_s(self, state: State, now_s: float, ground: Ground) -> float:
-        """Infinity: no UE ever moves."""
         return float("inf")
 
 
@@ -51,7 +49,6 @@ class Static(Still):
         return self
 
     def start(self, ue: IntArray, ground: Ground) -> State:
-        """Positions (n_ue, 2), which do not change."""
         if self.positions_m is not None:
             return State(listed_m(self.positions_m, ue, ground.area, "world.ues.mobility.positions_m"))
         from scipy.spatial import cKDTree
@@ -115,7 +112,6 @@ class Mixture(Still):
         return np.asarray(weight / weight.sum())
 
     def start(self, ue: IntArray, ground: Ground) -> State:
-        """Positions (n_ue, 2), which do not change."""
         rng = ground.streams.at("mobility.mixture")
         edges = np.cumsum(self._share)[:-1]
         k = np.searchsorted(edges, rng.uniform("component", ue), side="right")

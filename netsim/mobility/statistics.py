@@ -58,7 +58,6 @@ def measures(people: Iterable[Series]) -> dict[str, FloatArray]:
 
 
 def _of(one: Series) -> dict[str, float]:
-    """The statistics of one person."""
     known = one.place != UNKNOWN
     place = one.place[known]
     hours = _frequencies(place)
@@ -81,7 +80,6 @@ def _of(one: Series) -> dict[str, float]:
 
 
 def _frequencies(place: IntArray) -> IntArray:
-    """How often every place occurs, most first."""
     return np.sort(np.unique(place, return_counts=True)[1])[::-1]
 
 
@@ -175,7 +173,6 @@ def fano(entropy: float, n_places: int) -> float:
 
 
 def _slope(x: IntArray, y: IntArray) -> float:
-    """Least-squares slope of log y on log x."""
     return float(np.polyfit(np.log(x), np.log(y), 1)[0])
 
 

@@ -61,7 +61,6 @@ class Assembled:
     closed_km: FloatArray
 
     def notes(self, place: str) -> tuple[str, ...]:
-        """Notes for the user on what is left out."""
         notes = []
         if self.loose_parts:
             parts = f"{self.loose_parts:,}, {self.loose_km:.3g} km"
@@ -258,5 +257,4 @@ def _largest(graph: StreetGraph, open_to: BoolArray, connection: str) -> tuple[B
 
 
 def _km(graph: StreetGraph, open_to: BoolArray) -> float:
-    """Length of streets with a direction (s, 2) among these."""
     return float(graph.length_m[open_to.any(axis=1)].sum() / 1e3)

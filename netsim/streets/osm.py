@@ -151,7 +151,6 @@ def _limit_m_s(values: Words) -> float | None:
 
 
 def _layer(words: Mapping[str, Words]) -> int:
-    """The tag layer, else 1 for a bridge and -1 for a tunnel."""
     for value in words["layer"]:
         if re.fullmatch(r"[+-]?\d", value):
             return int(value)

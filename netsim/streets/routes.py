@@ -215,9 +215,10 @@ def _ways_s(trees: _Trees, point: Access, leaving: bool) -> FloatArray:
     along_m = point.along_m
     behind_m = trees.graph.length_m[point.street] - along_m
     way_m = np.column_stack([behind_m, along_m] if leaving else [along_m, behind_m])
-    with np.errstate(divide="ignore", invalid="ignore"):  # 0 / 0: at a node, whatever the direction of the street
-        time_s = way_m / trees.speed_m_s[point.street]
-    return np.where(way_m == 0, 0.0, time_s)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        time_s: FloatArray = way_m / trees.speed_m_s[point.street]
+    time_s[way_m == 0] = 0.0  # at a node, whatever the direction of the street
+    return time_s
 
 
 def _direct_s(trees: _Trees, origin: Access, destination: Access) -> FloatArray:
@@ -225,7 +226,7 @@ def _direct_s(trees: _Trees, origin: Access, destination: Access) -> FloatArray:
     way_m = destination.along_m - origin.along_m
     speed_m_s = trees.speed_m_s[origin.street, (way_m < 0).astype(np.int64)]
     same = (origin.street == destination.street) & (speed_m_s > 0)
-    return np.divide(np.abs(way_m), speed_m_s, out=np.full(len(way_m), np.inf), where=same)
+    return np.asarray(np.divide(np.abs(way_m), speed_m_s, out=np.full(len(way_m), np.inf), where=same))
 
 
 def _followed(trees: _Trees, trip: IntArray, node: IntArray, target: IntArray, row: IntArray) -> Slices:

@@ -69,8 +69,6 @@ def read_sumo(file: str, origin_deg: tuple[float, float] | None = None) -> tuple
 
 
 class _SumoNet(XmlFile):
-    """Collects edges, junctions and the location."""
-
     def __init__(self, path: str) -> None:
         super().__init__(path, "SUMO network")
         self.edges: list[_SumoEdge] = []
@@ -108,7 +106,6 @@ class _SumoNet(XmlFile):
             self._edge = None
 
     def notes(self) -> tuple[str, ...]:
-        """A note on edges that are left out."""
         if not self.closed:
             return ()
         return (
@@ -179,7 +176,6 @@ def _lines(file: str, net: _SumoNet, origin_deg: tuple[float, float] | None) -> 
 
 
 def _line(file: str, net: _SumoNet, edge: _SumoEdge) -> list[Place]:
-    """The centre line of an edge, from junction to junction."""
     for junction in (edge.tail, edge.head):
         if junction not in net.junction:
             raise BadInput(f"{file}: junction {shown(junction)} of an edge is not in the file; give the whole network")
@@ -196,7 +192,6 @@ def _mean(lanes: list[list[Place]]) -> list[Place]:
 
 
 def _class(edge: _SumoEdge) -> str:
-    """The class of the edge's type, or of its speed."""
     for word in edge.kind.split("|"):
         if kind := KINDS.get(word.removeprefix("highway.")):
             return kind.street_class

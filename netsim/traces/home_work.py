@@ -115,23 +115,19 @@ def _usual(
     at_s = wall_s - day * DAY_S
     fixed = counts & (at_s >= low_s) & (at_s < high_s)
     days = np.unique(day[fixed])
-    time_of, best = np.zeros(len(place)), np.full(len(days), -1)
-    # a fix counts for its day, and one before midnight for the next as well
-    own, after = (
-        np.clip(np.minimum(at_s + known_s, high_s + k * DAY_S) - np.maximum(at_s, low_s + k * DAY_S), 0, None) * counts
-        for k in (0, 1)
-    )
-    for k, d in enumerate(days.tolist()):
-        first, end = np.searchsorted(wall_s, ((d - 1) * DAY_S, (d + 1) * DAY_S))
-        mine = slice(int(first), int(end))
-        spent_s = np.where(day[mine] == d, own[mine], after[mine])
-        time_of[mine] += spent_s
-        at = np.bincount(place[mine], spent_s)
-        most = int(at.argmax())
-        here = fixed[mine] & (day[mine] == d) & (place[mine] == most)
-        if at[most] > share * at.sum() and here.sum() >= _MIN_FIXES:
-            best[k] = most
-    times = np.bincount(best[best >= 0], minlength=1)
+    spent_s, n_fixes = np.zeros((2, len(days), int(place.max()) + 1))
+    time_of = np.zeros(len(place))
+    for k in (0, 1):  # a fix counts for its day, and one before midnight for the next as well
+        ends_s, begins_s = np.minimum(at_s + known_s, high_s + k * DAY_S), np.maximum(at_s, low_s + k * DAY_S)
+        row = np.searchsorted(days, day + k)
+        here = counts & np.isin(day + k, days)
+        own_s = np.where(here, np.clip(ends_s - begins_s, 0, None), 0.0)
+        time_of += own_s
+        np.add.at(spent_s, (row[here], place[here]), own_s[here])
+    np.add.at(n_fixes, (np.searchsorted(days, day[fixed]), place[fixed]), 1)
+    each, most = np.arange(len(days)), spent_s.argmax(axis=1)
+    stays = (spent_s[each, most] > share * spent_s.sum(axis=1)) & (n_fixes[each, most] >= _MIN_FIXES)
+    times = np.bincount(most[stays], minlength=1)
     usual, n = int(times.argmax()), int(times.max())
     if n < FEWEST_NIGHTS or 2 * n <= len(days):
         return np.zeros(len(place)), len(days)
@@ -149,7 +145,6 @@ def _means_m(position_m: FloatArray, weight: FloatArray, of: IntArray) -> FloatA
 
 
 def _mean_m(position_m: FloatArray, weight: FloatArray, mine: BoolArray) -> FloatArray:
-    """The mean (2,) of some fixes; NaN of none."""
     if not mine.any():
         return np.full(2, np.nan)
     return np.asarray(_means_m(position_m[mine], weight[mine], np.zeros(int(mine.sum()), dtype=np.int64))[0])

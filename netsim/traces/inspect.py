@@ -180,7 +180,6 @@ def _outliers(view: TraceView) -> _Facts:
 
 
 def _command(view: TraceView, file: TraceFile) -> str:
-    """A first run: the busiest cell, and rounds that suit the length of the trace."""
     words = ["netsim", "replay", file.trace]
     if file.columns:
         words += ["--columns", ",".join(f"{ours}={header}" for ours, header in file.columns.items())]
@@ -205,14 +204,12 @@ def _round(view: TraceView) -> str:
 
 
 def _medians(group: IntArray, value: FloatArray) -> FloatArray:
-    """The median of each group."""
     from scipy.ndimage import median
 
     return np.asarray(median(value, group, np.unique(group)))
 
 
 def _spread(value: FloatArray | IntArray) -> str:
-    """Minimum, quartiles and maximum."""
     quantiles = np.quantile(value, (0.0, 0.25, 0.5, 0.75, 1.0))
     low, q1, q2, q3, high = (f"{v:,.0f}" if abs(v) >= 100 else f"{v:.3g}" for v in quantiles)
     return high if len(value) == 1 else f"min {low}, quartiles {q1}, {q2}, {q3}, max {high}"

@@ -1,23 +1,16 @@
-"""Moves of the users of a trace: who they are, rows at regular times, and the time without a row that means absence.
-
-Users: "id" is the user column; "all" is one user with all rows; "day" is one user for each local day; "chain" takes ids
-as drives and joins those that begin where another ended (within a mile) into one user, the rest being `background`;
-"segments" divides all rows, sorted by time, into `segments` equal parts; "rows" makes every row a user; "auto" is "id",
-unless no id has rows in two rounds of `round_s` seconds, and then "all".
-"""
+"""Moves of the users of a trace: rows in order and at regular times, and the time without a row that means absence."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from datetime import timedelta
 from functools import cached_property
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from netsim.clock import DAY_S, Clock, slack_s
+from netsim.clock import Clock, slack_s
 from netsim.columns import Columns, frozen
 from netsim.errors import BadInput
 from netsim.traces.table import GLOBE, Coordinates, look_like_degrees
@@ -25,12 +18,10 @@ from netsim.traces.trace import Trace
 from netsim.traces.values import renumbered
 from netsim.units import BoolArray, FloatArray, IntArray
 
-Users = Literal["auto", "all", "id", "day", "chain", "segments", "rows"]
 Index = npt.NDArray[np.integer]
 Scalar = TypeVar("Scalar", bound=np.generic)
 MOST_ROWS = 10**8
 CHAIN_M = 1609.344  # a mile
-BACKGROUND = "background"
 
 
 @frozen
@@ -50,50 +41,7 @@ class Moves(Columns):
         return None if in_order.all() else np.asarray(np.lexsort((time_s, user)))
 
     def sorted(self, column: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
-        """A column (n, ...) by user and time."""
         return column if self.order is None else column[self.order]
-
-
-@dataclass(frozen=True)
-class UserNaming:
-    """Definition of users: the setting `users`, and of which names, number of segments and length of rounds."""
-
-    users: Users
-    names: tuple[str, ...]
-    segments: int | None
-    round_s: float
-
-
-def name_users(naming: UserNaming, moves: Moves, clock: Clock) -> tuple[tuple[str, ...], IntArray, list[str]]:
-    """Names, the user of each row (n,), and notes."""
-    ids, time_s, users = moves.user, moves.time_s, naming.users
-    notes: list[str] = []
-    if users == "auto":
-        users = "id" if _rounds_apart(moves, naming.round_s, clock) else "all"
-        if users == "all":
-            notes = [f"users: all rows are one target: no user has rows in two rounds of {naming.round_s:g} s"]
-    if users == "id":
-        return *occurring(naming.names, ids), notes
-    if users == "all":
-        return ("all",), np.zeros(len(ids), dtype=np.int64), notes
-    if users == "rows":
-        return tuple(f"row{k}" for k in range(1, len(ids) + 1)), np.arange(len(ids)), ["users: every row is a user"]
-    if users == "segments":
-        n = naming.segments or 1
-        user = np.empty(len(ids), dtype=np.int64)
-        user[np.argsort(time_s, kind="stable")] = np.arange(len(ids)) * n // len(ids)
-        n_rows = np.bincount(user, minlength=n)
-        size = f"{n} segments of {n_rows.min()} to {n_rows.max()} rows"
-        names = tuple(f"segment{k}" for k in range(1, n + 1))
-        return names, user, [f"users: all rows in order of time, cut into {size}"]
-    if users == "chain":
-        chain = chained(ids, time_s, moves.xy_m, CHAIN_M)
-        labels = (BACKGROUND, *(f"chain{k}" for k in range(1, int(chain.max()) + 1)))
-        n_alone = int((chain[np.unique(ids)] == 0).sum())
-        chains = f"{len(labels) - 1} chains of drives, each beginning within a mile of where the last ended"
-        return *occurring(labels, chain[ids]), [f"users: {chains}; {n_alone} other drives are one background user"]
-    days, user = np.unique(clock.wall_s(time_s) // DAY_S, return_inverse=True)
-    return tuple(str(clock.first_day + timedelta(days=int(day))) for day in days), user.astype(np.int64), notes
 
 
 def occurring(names: tuple[str, ...], code: Index) -> tuple[tuple[str, ...], IntArray]:
@@ -128,7 +76,7 @@ def chained(ids: Index, time_s: FloatArray, xy_m: FloatArray, reach_m: float) ->
     return np.where(chain_of >= 0, number[chain_of], 0)
 
 
-def _rounds_apart(moves: Moves, round_s: float, clock: Clock) -> bool:
+def rounds_apart(moves: Moves, round_s: float, clock: Clock) -> bool:
     """Whether any user has rows in two rounds."""
     same_user = np.diff(moves.sorted(moves.user)) == 0
     later = np.diff(moves.sorted(clock.round_of(moves.time_s, round_s))) > 0
@@ -169,7 +117,6 @@ class Presence:
     why: str
 
     def words(self) -> str:
-        """The rule in words."""
         return f"a UE is absent {self.absent_after_s:g} s after its last fix ({self.why})"
 
 

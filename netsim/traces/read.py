@@ -16,7 +16,7 @@ RSRP and cell, and temporarily about as much again.
 
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
@@ -25,19 +25,19 @@ from typing import Annotated, Literal, Self, cast
 import numpy as np
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
-from netsim.clock import DAY_S
+from netsim.clock import DAY_S, Clock
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.part import FILE_NAME, Part
 from netsim.safe import what_is
 from netsim.traces.formats import TRACE_FORMATS
 from netsim.traces.formats.base import TraceFormat
-from netsim.traces.moves import Moves, UserNaming, Users, doubts, name_users, occurring, resampled, steps_of
+from netsim.traces.moves import CHAIN_M, Moves, chained, doubts, occurring, resampled, rounds_apart, steps_of
 from netsim.traces.source import Source, files_in
 from netsim.traces.table import AUTO, GLOBE, Box, FixBuilder, Plane, TraceTable, check_crs, outline
 from netsim.traces.trace import LocalTime, Trace, named_zone
 from netsim.traces.values import Codes, epoch_s, shown
-from netsim.units import BoolArray, FloatArray
+from netsim.units import BoolArray, FloatArray, IntArray
 
 
 def formats() -> Mapping[str, type[TraceFormat]]:
@@ -71,7 +71,6 @@ class TraceFile(Part):
 
     @property
     def zone(self) -> tzinfo | None:
-        """The time zone that is named."""
         return None if self.timezone == "auto" else named_zone(self.timezone)
 
     def table(self) -> TraceTable:
@@ -128,6 +127,7 @@ def detect(path: str) -> str:
 
 
 GAP_S = 600.0
+Users = Literal["auto", "all", "id", "day", "chain", "segments", "rows"]
 
 
 class TraceSetting(TraceFile):
@@ -175,7 +175,6 @@ class TraceSetting(TraceFile):
 
     @property
     def box(self) -> Box | None:
-        """The area that is asked for."""
         return self.area_m if self.area_deg is None else self.area_deg
 
     def read(self, round_s: float) -> Trace:
@@ -206,8 +205,8 @@ class TraceSetting(TraceFile):
         if self.segments is not None and self.segments > len(moves.user):
             problem = f"{self.segments} are more than the {len(moves.user)} rows"
             raise BadInput(f"{self.trace}: segments: {problem}; take fewer")
-        naming = UserNaming(self.users, table.users, self.segments, round_s)
-        names, user, user_notes = name_users(naming, moves, local.clock(float(moves.time_s.max())))
+        clock = local.clock(float(moves.time_s.max()))
+        names, user, user_notes = self._named(table.users, moves, clock, round_s)
         if not np.array_equal(user, moves.user):
             moves = replace(moves, user=user)
         cells, cell = ((), None) if fixes.cell is None else occurring(table.cells, fixes.cell)
@@ -232,6 +231,39 @@ class TraceSetting(TraceFile):
                 column.setflags(write=False)
         return trace
 
+    def _named(
+        self, ids: tuple[str, ...], moves: Moves, clock: Clock, round_s: float
+    ) -> tuple[tuple[str, ...], IntArray, list[str]]:
+        """Names of users, the user of each row (n,), and notes."""
+        n, users, notes = len(moves.user), self.users, list[str]()
+        if users == "auto":
+            users = "id" if rounds_apart(moves, round_s, clock) else "all"
+            if users == "all":
+                notes = [f"users: all rows are one target: no user has rows in two rounds of {round_s:g} s"]
+        if users == "id":
+            return *occurring(ids, moves.user), notes
+        if users == "all":
+            return ("all",), np.zeros(n, dtype=np.int64), notes
+        if users == "rows":
+            return tuple(f"row{k}" for k in range(1, n + 1)), np.arange(n), ["users: every row is a user"]
+        if users == "segments":
+            count = self.segments or 1
+            user = np.empty(n, dtype=np.int64)
+            user[np.argsort(moves.time_s, kind="stable")] = np.arange(n) * count // n
+            n_rows = np.bincount(user, minlength=count)
+            size = f"{count} segments of {n_rows.min()} to {n_rows.max()} rows"
+            names = tuple(f"segment{k}" for k in range(1, count + 1))
+            return names, user, [f"users: all rows in order of time, cut into {size}"]
+        if users == "chain":
+            chain = chained(moves.user, moves.time_s, moves.xy_m, CHAIN_M)
+            labels = ("background", *(f"chain{k}" for k in range(1, int(chain.max()) + 1)))
+            n_alone = int((chain[np.unique(moves.user)] == 0).sum())
+            chains = f"{len(labels) - 1} chains of drives, each beginning within a mile of where the last ended"
+            notes = [f"users: {chains}; {n_alone} other drives are one background user"]
+            return *occurring(labels, chain[moves.user]), notes
+        days, user = np.unique(clock.wall_s(moves.time_s) // DAY_S, return_inverse=True)
+        return tuple(str(clock.first_day + timedelta(days=int(day))) for day in days), user, notes
+
     def _edge(self, name: str) -> float:
         """The epoch time of `since` or `until`; infinite where it is not set."""
         edge = getattr(self, name)
@@ -243,7 +275,6 @@ class TraceSetting(TraceFile):
             raise BadInput(f"{self.trace}: {name}: {error}") from error
 
     def _in_window(self, table: TraceTable) -> TraceTable:
-        """The rows from `since` to `until`."""
         low_s, high_s = self._edge("since"), self._edge("until")
         if not low_s < high_s:
             problem = f"since: {self.since!r} is not before until: {self.until!r}"
@@ -252,7 +283,6 @@ class TraceSetting(TraceFile):
         return table.keep((time_s >= low_s) & (time_s < high_s), "outside_window")
 
     def _in_area(self, table: TraceTable) -> TraceTable:
-        """The rows in the box."""
         right, wrong = ("area_deg", "area_m") if table.coordinates.crs == GLOBE else ("area_m", "area_deg")
         if getattr(self, wrong) is not None:
             has = " and ".join(table.coordinates.names)
@@ -317,8 +347,7 @@ def read_trace(path: str | Path, round_s: float = DAY_S, **settings: object) -> 
 def repeated(table: TraceTable) -> BoolArray:
     """Which rows (n,) equal an earlier one in user, time, cell, place and RSRP."""
     fixes = table.fixes
-    keys = [*fixes.place.T, fixes.rsrp_dbm, fixes.cell, fixes.time_s, fixes.user]
-    columns = [key for key in keys if key is not None]
+    columns = [key for key in (*fixes.place.T, fixes.rsrp_dbm, fixes.cell, fixes.time_s, fixes.user) if key is not None]
     order = np.lexsort(columns)
     same = np.ones(max(len(table) - 1, 0), dtype=np.bool_)
     for column in columns:

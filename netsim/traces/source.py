@@ -45,11 +45,9 @@ class Source:
 
     @property
     def n_bytes(self) -> int:
-        """Size of the file as it lies there."""
         return Path(self.path).stat().st_size
 
     def refuse(self, line: int, problem: str) -> NoReturn:
-        """Stop at a line."""
         raise BadInput(f"{self.path}: line {line}: {problem}")
 
     def chunks(self) -> Iterator[bytes]:
@@ -133,7 +131,6 @@ class XmlFile:
         self.parser.StartDoctypeDeclHandler = self._begin_doctype
 
     def refuse(self, problem: str) -> NoReturn:
-        """Stop with the line that is being read."""
         self.source.refuse(self.parser.CurrentLineNumber, problem)
 
     def read(self, begin: Callable[[str, dict[str, str]], None], end: Callable[[str, str], None] | None = None) -> None:
@@ -273,7 +270,6 @@ def read_fields(
 
 
 def _first_cells(source: Source, width: int, skip: int, delimiter: str | None) -> Rows:
-    """The first cells of all rows below `skip` lines."""
     for line, text in enumerate(source.lines(), 1):
         cells = text.split(delimiter)
         if line <= skip or not text.strip():

@@ -88,7 +88,6 @@ class Coordinates:
         return Plane(projected(lon_lat, (lat, lon)), (lat, (lon + 180.0) % 360.0 - 180.0))
 
     def extent(self, place: FloatArray) -> str:
-        """The bounding box, for people."""
         (first, second), (first_end, second_end) = place.min(axis=0), place.max(axis=0)
         if self.crs == GLOBE:
             return f"lat {first:.5f} to {first_end:.5f}, lon {second:.5f} to {second_end:.5f}"
@@ -188,7 +187,6 @@ class TraceTable:
 
     @property
     def n_read(self) -> int:
-        """Rows of the file."""
         return len(self) + sum(self.left_out.values())
 
     @property
@@ -203,7 +201,6 @@ class TraceTable:
         return replace(self, fixes=self.fixes.select(those) if n else self.fixes, left_out=left_out)
 
     def reasons(self) -> str:
-        """How many rows are left out, by reason."""
         return ", ".join(f"{reason} {n:,}" for reason, n in self.left_out.items() if n)
 
 

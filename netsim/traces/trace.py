@@ -123,5 +123,4 @@ def _changed_s(zone: tzinfo, before_s: float, after_s: float) -> float:
 
 
 def _offset_s(zone: tzinfo, time_s: float) -> float:
-    """Offset of the wall clock from UTC at an epoch time."""
     return (datetime.fromtimestamp(time_s, zone).utcoffset() or timedelta()).total_seconds()

@@ -101,5 +101,4 @@ def _likely(header: Sequence[str], header_of: Mapping[str, str]) -> dict[str, st
 
 
 def _option(header_of: Mapping[str, str]) -> str:
-    """The value of --columns."""
     return shlex.quote(",".join(f"{ours}={name}" for ours, name in header_of.items()))

@@ -91,19 +91,16 @@ class _Movement:
             self.points.append((time_s + math.hypot(to_x - x, to_y - y) / speed, to_x, to_y))
 
     def position_m(self, time_s: FloatArray) -> list[FloatArray]:
-        """x and y at times (n,)."""
         at_s, *axes_m = np.array(self.points).T
         return [np.interp(time_s, at_s, axis_m) for axis_m in axes_m]
 
     def is_on(self, time_s: FloatArray) -> BoolArray:
-        """Whether it is there at times (n,)."""
         first = not self.switches or not self.switches[0][1]
         switched_s, on = np.array([(-math.inf, first), *self.switches]).T
         return np.asarray(on[np.searchsorted(switched_s, time_s, side="right") - 1] > 0)
 
 
 def _events(source: Source) -> dict[str, list[_Event]]:
-    """The events of each node, as in the file."""
     nodes, opened = dict[str, list[_Event]](), list[int]()  # the lines on which blocks of Tcl begin that are open
     for line, text in enumerate(source.lines(), 1):
         for statement in _statements(text):
