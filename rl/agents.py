@@ -25,10 +25,10 @@ from netsim.checkpoint import from_tree_as, to_tree
 from netsim.rng import Streams
 from netsim.units import FloatArray, IntArray
 from rl.env import PowerAllocation, PowerEnv, WorldPower
+from rl.policy import UNIT_DB, SharedPolicy, features_of, first_weights, message_passing, mixing
 from rl.reward import DUAL_RATE, FIGURES, Figures, Prices, Reward, first_prices, over, priced
 from rl.rules import Known, Tuned, within
 from rl.settings import DdpgAgent, ScoreFunctionAgent
-from rl.shared_policy import UNIT_DB, SharedPolicy, first_weights, forward, others, seen
 from rl.train import Training, Tree, Weights
 
 Array = np.ndarray
@@ -273,7 +273,7 @@ class ScoreFunctionTraining(Training):
         self._rule_dbw = rule.dbw(look)
         self._rule_cost = known.cost(rule.power_w(look))
         self._saved = 0.0
-        self._seen = tuple(torch.from_numpy(x).float() for x in (seen(look, rule), look.pairs, others(look)))
+        self._seen = tuple(torch.from_numpy(x).float() for x in (features_of(look, rule), look.pairs, mixing(look)))
         self._there = torch.from_numpy(look.there)
         self._weights = {name: torch.from_numpy(x).requires_grad_() for name, x in first_weights(seed).items()}
         self._adam = torch.optim.Adam(list(self._weights.values()), lr=agent.learning_rate)
@@ -314,7 +314,7 @@ class ScoreFunctionTraining(Training):
         self._adam.param_groups[0]["lr"] = agent.learning_rate * (1.0 - _FALLS * self._late)
         pick = self.generator.choice(len(self.known), n, replace=False)
         features, pairs, mix = (x[pick] for x in self._seen)
-        mean = forward(torch, self._weights, features, pairs, mix) * self._there[pick]
+        mean = message_passing(torch, self._weights, features, pairs, mix) * self._there[pick]
         noise = _mirrored(self.generator, (n, half, mean.shape[1]))
         powers_w = self._powers_w(pick, mean.detach().numpy()[:, None] + std * noise)
         found = self.known.figures(powers_w, np.repeat(pick, agent.actions))

@@ -22,9 +22,8 @@ from rl.settings import CARD, WEIGHTS, Finite
 
 if TYPE_CHECKING:
     from rl.look import Look
-    from rl.policy import Policy
+    from rl.policy import Policy, SharedCard, SharedPolicy
     from rl.problem import Problem
-    from rl.shared_policy import SharedCard, SharedPolicy
 
 RuleName = Literal[
     "constant", "fractional", "equal SNR", "inverse amplitude", "required SNR", "capped inversion", "rank ladder",
@@ -155,7 +154,7 @@ class Shared(FromFolder):
             raise ValueError(f"power.policy: {error}") from None
 
     def learnt(self) -> "tuple[SharedPolicy, SharedCard]":
-        from rl.shared_policy import load_shared
+        from rl.policy import load_shared
 
         found: tuple[SharedPolicy, SharedCard] = _read(load_shared, self.policy, self.stamps())
         return found

@@ -9,10 +9,10 @@ import pytest
 from fl.power.search import Limits
 from netsim.errors import BadInput
 from netsim.rng import Streams
+from rl.policy import SHAPES, SharedPolicy, first_weights
 from rl.radio_records import Links, air_of, judged, strength
 from rl.rules import LAWS, Known, tuned, within
 from rl.settings import Online, ScoreFunctionAgent
-from rl.shared_policy import SHAPES, SharedPolicy, first_weights
 from scenarios.app.study.load import load
 from scenarios.app.training.environments import Stages, n_ues, task_of
 
@@ -208,7 +208,7 @@ class TestTraining:
         return ScoreFunctionTraining(city, tuned(LAWS[1], city, 2000, Streams(0).at("t")), self.AGENT, steps, seed)
 
     def test_it_learns_these_rounds(self, city):
-        from rl.shared_policy import SharedPolicy
+        from rl.policy import SharedPolicy
 
         training = self.training(city, 150)
         before = city.cost(SharedPolicy(training.weights(), training.rule).power_w(city.look)).mean()
@@ -311,7 +311,7 @@ def test_what_does_not_fit_is_refused(changes, said):
     ],
 )
 def test_a_damaged_policy_is_one_line(change, said, tmp_path, city):
-    from rl.shared_policy import SharedCard, load_shared, save_shared
+    from rl.policy import SharedCard, load_shared, save_shared
 
     rule = tuned(LAWS[1], city, 1, Streams(0).at("t"))
     card = SharedCard(program="1", limits=city.look.limits, rule=rule.law.name,

@@ -129,7 +129,7 @@ class TestTraining:
 
 def test_an_interrupted_training_has_the_curve_of_a_whole_one(known, tmp_path, monkeypatch):
     """Multipliers, steps and costs, to the bit."""
-    from rl.shared_policy import SharedPolicy
+    from rl.policy import SharedPolicy
 
     tight = bounded(known, noise=1.0)
 

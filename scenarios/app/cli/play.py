@@ -68,7 +68,6 @@ def run(args: argparse.Namespace) -> None:
 
 def sweep(args: argparse.Namespace) -> None:
     """Play all points, draw the page that compares them, print their main figures."""
-    from scenarios.app.run.adapt import adapted_sweep
     from scenarios.app.run.sweep import Sweep
 
     engine = engine_of(args)
@@ -86,6 +85,8 @@ def sweep(args: argparse.Namespace) -> None:
             command=command_line(), engine=engine, how=how,
         )  # fmt: skip
         if args.adapt:
+            from scenarios.app.run.adapt import adapted_sweep
+
             adapted_sweep(args.adapt, asked)
         else:
             asked.play()

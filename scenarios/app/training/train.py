@@ -20,10 +20,9 @@ from netsim.record import write_json
 from netsim.rng import Streams
 from netsim.safe import what_is
 from rl.env import OnlinePower, PowerAllocation, PowerEnv
-from rl.policy import Card, Layers, Policy, forward, layers_of, save_policy
+from rl.policy import Card, Layers, Policy, SharedCard, SharedPolicy, forward, layers_of, save_policy, save_shared
 from rl.problem import Outcome, Problem, references
 from rl.settings import AGENT, VISITED, Allocation, DdpgAgent, Online, ScoreFunctionAgent, Train
-from rl.shared_policy import SharedCard, SharedPolicy, save_shared
 from rl.train import Course, CurvePoint, Training, Weights, board_of, restored, take_steps
 from scenarios.app.results.folder import (
     CHECKPOINT,
