@@ -165,15 +165,10 @@ class Look(Columns):
         inner = np.abs(np.einsum("skm,skjm->skj", own.conj(), h)) ** 2
         size = strength(own)[..., None] * strength(h)
         aligned = np.divide(h.shape[3] * inner, size, out=np.ones_like(inner), where=size > 0)
+        cross_db = np.take_along_axis(np.swapaxes(self._strength_db, 1, 2), serving[..., None], axis=1)
         stronger = (self.snr_db[:, :, None] - self.snr_db[:, None, :]) / 20.0
         alike = np.log(np.maximum(aligned, 1e-3)) / 2
-        return np.stack((self.same_cell.astype(np.float64), _about(self.cross_db), stronger, alike), axis=3)
-
-    @cached_property
-    def cross_db(self) -> FloatArray:
-        """SNR of j at the base station of k, at 1 W (S, K, K)."""
-        serving = np.maximum(self.links.serving, 0)
-        return np.take_along_axis(np.swapaxes(self._strength_db, 1, 2), serving[..., None], axis=1)
+        return np.stack((self.same_cell.astype(np.float64), _about(cross_db), stronger, alike), axis=3)
 
     @cached_property
     def _strength_db(self) -> FloatArray:

@@ -6,7 +6,7 @@ import html
 import os
 import sys
 import webbrowser
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,19 +22,14 @@ if TYPE_CHECKING:
 
 
 def show_page(page: Path) -> bool:
-    """Open a page in the browser; whether one took it."""
-    if not has_window(os.environ):
+    """Open a page in the browser; whether one took it. One in the terminal cannot draw it, and would take its place."""
+    windows = any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))
+    if sys.platform not in ("darwin", "win32") and not windows:
         return False
     try:
         return webbrowser.open(page.resolve().as_uri())
     except webbrowser.Error:
         return False
-
-
-def has_window(environment: Mapping[str, str]) -> bool:
-    """Whether a browser may have a window: one in the terminal cannot draw the page, and would take its place."""
-    of_linux = sys.platform not in ("darwin", "win32")
-    return not of_linux or any(environment.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))
 
 
 def open_run(folder: str | Path) -> Result:

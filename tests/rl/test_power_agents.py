@@ -123,10 +123,6 @@ def test_episodes_are_truncated_and_begin_at_average_power():
     assert ends == [False] * (STEPS - 1) + [True]
     assert env.reset()[1]["objective"] != env.problem.start.value
     assert env.reset(options={"power": "average"})[1]["objective"] == env.problem.start.value
-    with pytest.raises(ValueError, match="no option 'powr'"):
-        env.reset(options={"powr": 1})
-    with pytest.raises(ValueError, match="draw 5"):
-        env.reset(options={"draw": 5})
 
 
 @pytest.mark.parametrize(
@@ -575,14 +571,9 @@ def make_allocation(cache):
 
 
 def test_environments_are_made_by_name_and_share_a_cache(tmp_path):
-    from gymnasium.utils.env_checker import check_env
-
     env = make_allocation(tmp_path)
     seen, _ = env.reset(seed=0)
     assert seen.shape == (17,) and len(list(tmp_path.iterdir())) == 1
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        check_env(gymnasium.make(env.spec).unwrapped)
     again = make_allocation(tmp_path)
     np.testing.assert_array_equal(again.reset(seed=0)[0], seen)
     assert len(list(tmp_path.iterdir())) == 1

@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import timedelta
@@ -70,7 +70,8 @@ class Meter(Progress):
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.title, self.quiet, self.as_json, self.stream = title, quiet, as_json, stream or sys.stderr
-        self.on_screen = not (quiet or as_json) and can_rewrite(self.stream, os.environ)
+        dumb = os.environ.get("TERM", "") in ("", "dumb", "unknown")  # whose lines cannot be written over
+        self.on_screen = not (quiet or as_json or dumb) and self.stream.isatty()
         self.counted, self.rows, self.began_s, self.shown_s = "", dict[str, str](), clock(), -float("inf")
         super().__init__(
             TextColumn("{task.description}", style="bold", markup=False),
@@ -139,11 +140,6 @@ class Meter(Progress):
             took = timedelta(seconds=round(self.get_time() - self.began_s))
             text = f"{self.tasks[0].description}: {self.tasks[0].fields['far']} in {took}"
             self.console.print(Text(text, style="dim", no_wrap=True, overflow="ellipsis"))
-
-
-def can_rewrite(stream: TextIO, environment: Mapping[str, str]) -> bool:
-    """Whether lines can be written over: on a terminal that says that it is more than dumb."""
-    return stream.isatty() and environment.get("TERM", "") not in ("", "dumb", "unknown")
 
 
 # -- an event in words

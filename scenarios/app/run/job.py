@@ -106,8 +106,8 @@ class Job:
     @cached_property
     def text(self) -> str:
         """What `study.yaml` holds: notes and inputs as comments, then the study."""
-        notes = "".join(f"# {note}\n" for note in self.notes)
-        return f"{notes}{read_lines(self.inputs)}{self.spec}"
+        lines = [*self.notes, *(f"reads {json.dumps(file)} {digest}" for file, digest in self.inputs.items())]
+        return "".join(f"# {line}\n" for line in lines) + self.spec
 
     @cached_property
     def key(self) -> str:
@@ -232,11 +232,6 @@ def do(job: Job, watch: Watch = ignore) -> Value:
         job.settle()
         return done
     return job.kind.play(job, watch)
-
-
-def read_lines(inputs: Mapping[str, str]) -> str:
-    """Comments of a text: each file that is read, with its digest."""
-    return "".join(f"# reads {json.dumps(file)} {digest}\n" for file, digest in inputs.items())
 
 
 def changed_input(path: Path, text: str) -> tuple[str, str]:
