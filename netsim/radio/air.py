@@ -65,8 +65,7 @@ def become_ready(lives: Transmissions, now_s: float) -> bool:
     if not len(preparing):
         return False
     ready_s = lives.ready_s[preparing]
-    limit_s = np.minimum(lives.deadline_s[preparing], lives.stops_s[preparing])
-    ready = preparing[ready_s <= np.minimum(now_s, limit_s)]
+    ready = preparing[ready_s <= np.minimum(now_s, lives.stops_s[preparing])]
     lives.since_s[ready], lives.stage[ready] = lives.ready_s[ready], WAITING
     deaf = preparing[~np.isfinite(ready_s)]
     lives.end(deaf, lives.requested_s[deaf], Fate.UNDECODED)
@@ -81,14 +80,11 @@ def end_due(lives: Transmissions, now_s: float, max_tries: int) -> bool:
     while len(due := np.flatnonzero(lives.next_s() <= now_s)):
         sends = lives.stage[due] == SENDING
         freed = freed or bool(sends.any())
-        limit_s = np.minimum(lives.deadline_s[due], lives.stops_s[due])
-        in_time = sends & (lives.since_s[due] + lives.sends_for_s(due) <= limit_s)
+        in_time = sends & (lives.since_s[due] + lives.sends_for_s(due) <= lives.stops_s[due])
         _end_sending(lives, due[in_time], max_tries)
         cut = due[~in_time]
-        at_s = limit_s[~in_time]
-        lives.settle(cut, at_s)
-        late = lives.deadline_s[cut] <= lives.stops_s[cut]
-        lives.end(cut, at_s, np.where(late, Fate.LATE, lives.stops_by[cut]))
+        lives.settle(cut, lives.stops_s[cut])
+        lives.end(cut, lives.stops_s[cut], lives.stops_by[cut])
     return freed
 
 

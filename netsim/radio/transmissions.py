@@ -65,7 +65,7 @@ class Transmissions(Columns):
 
     cohort: the UEs with their links and powers now; submission, place: the submission and the entry in it; round: of
     the fading; look: block in which its links were looked at. requested_s, prepared_s (duration of downlink and
-    training), ready_s, deadline_s, stops_s (when it ends early, by the fate `stops_by`), granted_s (first grant, NaN
+    training), ready_s, stops_s (when it ends at the latest, by the fate `stops_by`), granted_s (first grant, NaN
     before), ended_s (NaN before).
 
     received_w (at its base station), alone_bps; sent_j, left_j: energy spent on the air, and what may still be. n_bits;
@@ -86,7 +86,6 @@ class Transmissions(Columns):
     requested_s: FloatArray
     prepared_s: FloatArray
     ready_s: FloatArray
-    deadline_s: FloatArray
     stops_s: FloatArray
     stops_by: IntArray
     granted_s: FloatArray
@@ -164,8 +163,12 @@ class Transmissions(Columns):
         own_s[sends] = self.since_s[sends] + self.sends_for_s(sends)
         ready_s = np.where(np.isinf(self.ready_s), self.requested_s, self.ready_s)
         own_s = np.where(self.stage == PREPARING, ready_s, own_s)
-        limit_s = np.minimum(self.deadline_s, self.stops_s)
-        return np.where(self.stage == ENDED, np.inf, np.minimum(own_s, limit_s))
+        return np.where(self.stage == ENDED, np.inf, np.minimum(own_s, self.stops_s))
+
+    def stop_at(self, at_s: FloatArray, by: Fate) -> None:
+        """End rows (n,) at at_s, where nothing ends them before."""
+        first = at_s < self.stops_s
+        self.stops_s[first], self.stops_by[first] = at_s[first], by
 
     def needs_s(self, rows: IntArray) -> FloatArray:
         """Time that rows (k,) that send need for their bits after since_s; infinite at a rate of 0."""
@@ -277,7 +280,7 @@ def begun(
     rows.n_bits, rows.left_bits, rows.block_bits = n_bits, n_bits.copy(), n_bits.copy()
     for column, value in (
         (rows.submission, number), (rows.round, round_), (rows.look, look), (rows.requested_s, now_s),
-        (rows.since_s, now_s), (rows.deadline_s, now_s + min(limit_s, uplink.limit_s())), (rows.stops_s, inf),
+        (rows.since_s, now_s), (rows.stops_s, now_s + min(limit_s, uplink.limit_s())), (rows.stops_by, Fate.LATE),
         (rows.granted_s, nan), (rows.ended_s, nan), (rows.left_j, inf),
         (rows.rho, uplink.noise_scale(payload)),
     ):  # fmt: skip
@@ -315,7 +318,7 @@ def may_drop_out(lives: Transmissions, per_s: float, streams: Streams) -> None:
         return
     moment_ms = np.round(lives.requested_s * 1e3).astype(np.int64)
     stays = streams.at("radio.dropout").exponential("stays", lives.ue, item=moment_ms) / per_s
-    lives.stops_s, lives.stops_by[:] = lives.requested_s + stays, Fate.DROPPED
+    lives.stop_at(lives.requested_s + stays, Fate.DROPPED)
 
 
 def may_exhaust(lives: Transmissions, battery_j: FloatArray) -> None:
@@ -323,9 +326,7 @@ def may_exhaust(lives: Transmissions, battery_j: FloatArray) -> None:
     cohort = lives.cohort
     with np.errstate(divide="ignore", invalid="ignore"):
         missing_s = cohort.compute_s * (1.0 - battery_j / cohort.compute_j)
-    empty_s = np.where(battery_j < cohort.compute_j, lives.ready_s - missing_s, inf)
-    first = empty_s < lives.stops_s
-    lives.stops_s[first], lives.stops_by[first] = empty_s[first], Fate.EXHAUSTED
+    lives.stop_at(np.where(battery_j < cohort.compute_j, lives.ready_s - missing_s, inf), Fate.EXHAUSTED)
     lives.left_j = battery_j - cohort.compute_j
 
 
