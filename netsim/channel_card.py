@@ -49,9 +49,7 @@ def not_modelled(radio: Radio) -> tuple[str, ...]:
     """
     air = radio.dynamic_uplink
     repeats = air is not None and air.retransmissions > 0
-    schedules = radio.uplink.groups_ues
-    if air is not None:
-        schedules = not isinstance(air.scheduler, Simultaneous)
+    schedules = radio.uplink.groups_ues if air is None else not isinstance(air.scheduler, Simultaneous)
     return (
         "Doppler and fading within a block",
         "frequency selectivity",
@@ -115,7 +113,8 @@ def _drawn_floors(indoor: IndoorShare, radio: Radio) -> str:
 def _serving_words(radio: Radio) -> str:
     if radio.handover is None:
         return "the strongest"
-    return f"handover ({_fields(radio.handover)})" if _fields(radio.handover) else "handover"
+    fields = _fields(radio.handover)
+    return f"handover ({fields})" if fields else "handover"
 
 
 def _sight_words(radio: Radio) -> str:

@@ -30,7 +30,7 @@ from netsim.radio.transmissions import (
     see,
     sent,
 )
-from netsim.radio.uplink import Cohort, ComplexArray, Payload, Uplink
+from netsim.radio.uplink import Cohort, Payload, Uplink
 from netsim.rng import Streams
 from netsim.units import BoolArray, FloatArray, IntArray
 from netsim.world import World
@@ -437,21 +437,13 @@ def look_at(world: World, power: Power | None = None) -> Look:
 
     def look(ue: IntArray, round_: IntArray) -> SeenLinks:
         links = world.links()
-        n_bs = links.gain.shape[1]
-        streams, fading_of = world.ground.streams.at("radio.fading"), world.setting.radio.fading
-        fading: ComplexArray | None = None
-        for each in np.unique(round_).tolist():
-            rows = np.flatnonzero(round_ == each)
-            drawn = fading_of.draw(ue[rows], n_bs, fading_of.block_index(each, links.time_s), streams)
-            if drawn is None:
-                break
-            if fading is None:
-                fading = np.empty((len(ue), *drawn.shape[1:]), dtype=np.complex128)
-            fading[rows] = drawn
+        fading_of, streams = world.setting.radio.fading, world.ground.streams
+        block = fading_of.block_index(round_, links.time_s)
+        fading = fading_of.draw(ue, links.gain.shape[1], block, streams.at("radio.fading"))
         serving, gain, power_w = world.serving(links).take(ue), links.gain.take(ue, axis=0), None
         if power is not None and power.follows_links:
             own = power.of(ue)
-            power_w, _ = own.power_w(gain, serving, world.max_power_w, None, world.ground.streams.at("power"))
+            power_w, _ = own.power_w(gain, serving, world.max_power_w, None, streams.at("power"))
         return SeenLinks(serving, gain, fading, power_w)
 
     return look

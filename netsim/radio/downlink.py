@@ -74,22 +74,17 @@ def reception(links: RadioLinks, serving: IntArray, downlink: Downlink) -> Recep
     as in the calibration of 3GPP TR 38.901, Section 7.8.1: G_s is the gain of path loss, shadowing, penetration and
     antennas of the serving cell, P_j the received power of cell j and N the noise, both in the bandwidth of RSRP.
     """
-    n, served = len(serving), np.flatnonzero(serving >= 0)
-    at = served, serving[served]
-    own_w, rest_w = links.received_w[at], links.interference_w[at]
-    los = np.zeros(n, dtype=np.bool_)
-    los[served] = links.los[at]
+    has, at = serving >= 0, (np.arange(len(serving)), np.maximum(serving, 0))
 
-    def of_all(value: FloatArray) -> FloatArray:
-        whole = np.full(n, np.nan)
-        whole[served] = value
-        return whole
+    def own(values: FloatArray) -> FloatArray:
+        return np.where(has, values[at], np.nan)
 
+    own_w, rest_w = own(links.received_w), own(links.interference_w)
     with np.errstate(divide="ignore"):
-        geometry_db = of_all(db_from_ratio(own_w / rest_w))
-    sinr_db = of_all(db_from_ratio(own_w / (rest_w + w_from_dbm(downlink.noise_dbm))))
-    gain_db = of_all(db_from_ratio(links.gain[at]))
-    return Reception(of_all(links.rsrp_dbm[at]), gain_db, geometry_db, sinr_db, downlink.rate_bps(sinr_db), los)
+        geometry_db = db_from_ratio(own_w / rest_w)
+    sinr_db = db_from_ratio(own_w / (rest_w + w_from_dbm(downlink.noise_dbm)))
+    gain_db, rsrp_dbm = db_from_ratio(own(links.gain)), own(links.rsrp_dbm)
+    return Reception(rsrp_dbm, gain_db, geometry_db, sinr_db, downlink.rate_bps(sinr_db), has & links.los[at])
 
 
 @frozen

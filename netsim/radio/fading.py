@@ -12,6 +12,9 @@ from netsim.radio.uplink import ComplexArray
 from netsim.rng import Rng
 from netsim.units import IntArray
 
+Block = int | IntArray
+"""Index of a block, one for all UEs or one each (n,)"""
+
 
 class Fading(Part):
     """Draws amplitudes of unit mean power per antenna, independently for each (UE, base station) pair."""
@@ -19,12 +22,12 @@ class Fading(Part):
     kind: str
 
     @abstractmethod
-    def draw(self, ue: IntArray, n_bs: int, block: int, rng: Rng) -> ComplexArray | None:
-        """Amplitudes (n, n_bs, antennas) of the UEs (n,) in a block; None means one antenna with amplitude 1."""
+    def draw(self, ue: IntArray, n_bs: int, block: Block, rng: Rng) -> ComplexArray | None:
+        """Amplitudes (n, n_bs, antennas) of UEs (n,) in a block, or each in its own; None: one antenna, amplitude 1."""
 
     @abstractmethod
-    def block_index(self, round_: int, time_s: float) -> int:
-        """Index of the block of a round at a time."""
+    def block_index(self, round_: Block, time_s: float) -> Block:
+        """Index of the block of a round, or of rounds (n,), at a time."""
 
 
 class NoFading(Fading):
@@ -34,15 +37,21 @@ class NoFading(Fading):
     reference: ClassVar = "path loss and shadowing alone"
     example: ClassVar = {"kind": "none"}
 
-    def draw(self, ue: IntArray, n_bs: int, block: int, rng: Rng) -> None:
+    def draw(self, ue: IntArray, n_bs: int, block: Block, rng: Rng) -> None:
         return None
 
-    def block_index(self, round_: int, time_s: float) -> int:
+    def block_index(self, round_: Block, time_s: float) -> Block:
         return 0
 
 
 _MAX_BS = 1 << 20  # so that a UE and a base station make one stable id
 _MIN_BLOCK_S = 1e-3  # of a block, so that the longest run counts its blocks in 64 bits
+
+
+def _pairs(ue: IntArray, n_bs: int, block: Block) -> tuple[IntArray, IntArray]:
+    """Id and block (n n_bs,) of each pair of a UE and a base station."""
+    pair = (ue[:, None] * _MAX_BS + np.arange(n_bs)).reshape(-1)
+    return pair, np.repeat(np.broadcast_to(block, len(ue)), n_bs)
 
 
 class _Block(Fading):
@@ -59,15 +68,15 @@ class _Block(Fading):
             raise ValueError(f"block: a time must be >= {_MIN_BLOCK_S:g} s, got {self.block:g}")
         return self
 
-    def block_index(self, round_: int, time_s: float) -> int:
+    def block_index(self, round_: Block, time_s: float) -> Block:
         if isinstance(self.block, float):
             return last_multiple(time_s, self.block)
         return round_ if self.block == "round" else 0
 
-    def _scattered(self, ue: IntArray, n_bs: int, block: int, rng: Rng) -> ComplexArray:
+    def _scattered(self, ue: IntArray, n_bs: int, block: Block, rng: Rng) -> ComplexArray:
         """CN(0, 1) entries (n, n_bs, antennas)."""
-        pair = (ue[:, None] * _MAX_BS + np.arange(n_bs)).reshape(-1)
-        parts = rng.normal("fading", pair, (self.antennas, 2), item=block)
+        pair, item = _pairs(ue, n_bs, block)
+        parts = rng.normal("fading", pair, (self.antennas, 2), item=item)
         return np.asarray((parts[..., 0] + 1j * parts[..., 1]).reshape(len(ue), n_bs, self.antennas) / np.sqrt(2.0))
 
 
@@ -78,7 +87,7 @@ class Rayleigh(_Block):
     reference: ClassVar = "Tse and Viswanath, Fundamentals of Wireless Communication, 2005, Eq. 2.53"
     example: ClassVar = {"kind": "rayleigh"}
 
-    def draw(self, ue: IntArray, n_bs: int, block: int, rng: Rng) -> ComplexArray:
+    def draw(self, ue: IntArray, n_bs: int, block: Block, rng: Rng) -> ComplexArray:
         return self._scattered(ue, n_bs, block, rng)
 
 
@@ -95,10 +104,10 @@ class Rician(_Block):
     reference: ClassVar = "Tse and Viswanath, Fundamentals of Wireless Communication, 2005, Eq. 2.55"
     example: ClassVar = {"kind": "rician"}
 
-    def draw(self, ue: IntArray, n_bs: int, block: int, rng: Rng) -> ComplexArray:
+    def draw(self, ue: IntArray, n_bs: int, block: Block, rng: Rng) -> ComplexArray:
         k = 10.0 ** (self.k_db / 10.0)
-        pair = (ue[:, None] * _MAX_BS + np.arange(n_bs)).reshape(-1)
-        unit = rng.uniform("steady", pair, (2,), item=block).reshape(len(ue), n_bs, 2)
+        pair, item = _pairs(ue, n_bs, block)
+        unit = rng.uniform("steady", pair, (2,), item=item).reshape(len(ue), n_bs, 2)
         phase, angle = 2 * np.pi * unit[..., 0], np.pi * np.cos(np.pi * unit[..., 1])
         steady = np.exp(1j * (phase[..., None] + angle[..., None] * np.arange(self.antennas)))
         scattered = self._scattered(ue, n_bs, block, rng)

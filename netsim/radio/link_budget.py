@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import pairwise
@@ -214,21 +215,23 @@ class Budget:
 
     def rsrp_dbm(self, position_m: FloatArray, indoors: Indoors | None = None) -> FloatArray:
         """Mean received reference-signal power (n, n_bs), without small-scale fading or clipping."""
-        rsrp_dbm = np.empty((len(position_m), len(self.at_m)))
         # rays past buildings are expensive: they are left out where no law asks for them
         looks = self.path_loss.needs_sight or self.shadow.by_sight
-        for rows in blocks(*rsrp_dbm.shape):
+        gain_db = np.concatenate([gain for _, gain in self._gains(position_m, indoors, looks)])
+        return np.asarray(np.add(self.power_dbm, gain_db, out=gain_db))
+
+    def _gains(
+        self, position_m: FloatArray, indoors: Indoors | None, looks: bool = True
+    ) -> Iterator[tuple[Pairs, FloatArray]]:
+        """Geometry, with sight if it looks, and gain of all links, a block of positions after another."""
+        for rows in blocks(len(position_m), len(self.at_m)):
             at_m, inside = position_m[rows], None if indoors is None else indoors.select(rows)
             pairs = self.pairs(at_m, inside) if looks else self._distances(at_m, inside)
-            np.add(self.power_dbm, self.gain_db(at_m, pairs), out=rsrp_dbm[rows])
-        return rsrp_dbm
+            yield pairs, self.gain_db(at_m, pairs)
 
     def links(self, time_s: float, position_m: FloatArray, indoors: Indoors | None = None) -> RadioLinks:
         """The `RadioLinks` of all pairs at a time; indoors: one row a position, None: all outdoors."""
-        found = []
-        for rows in blocks(len(position_m), len(self.at_m)):
-            pairs = self.pairs(position_m[rows], None if indoors is None else indoors.select(rows))
-            found.append((pairs.distance_3d_m, self.gain_db(position_m[rows], pairs), np.asarray(pairs.los)))
+        found = [(p.distance_3d_m, gain, np.asarray(p.los)) for p, gain in self._gains(position_m, indoors)]
         distance_m, gain_db, los = found[0] if len(found) == 1 else map(np.concatenate, zip(*found, strict=True))
         return RadioLinks(time_s, distance_m, gain_db, los, self.power_dbm)
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from netsim.columns import MAX_STATIONS, row_id, ue_and_model
 from netsim.rng import _LONG_ROW, Rng, Streams, _key
 
 RNG = Streams(11).at("tests", 3)
@@ -128,3 +129,15 @@ class TestLaws:
     def test_keys_permute_uniformly(self):
         first = [int(np.argsort(RNG.keys("perm", owner, 5))[0]) for owner in range(4000)]
         assert np.bincount(first, minlength=5) == pytest.approx(800, abs=5 * np.sqrt(800 * 0.8))
+
+
+def test_every_pair_has_a_number_of_its_own_and_comes_back():
+    ue, model = (a.ravel() for a in np.meshgrid([0, 1, 2, 99_999], [0, 1, MAX_STATIONS - 1], indexing="ij"))
+    row = row_id(ue, model)
+    assert len(np.unique(row)) == len(ue)
+    np.testing.assert_array_equal(ue_and_model(row), (ue, model))
+
+
+def test_numbers_stay_what_they_are():
+    """They key random draws: another number would change every result."""
+    assert row_id(3, 5) == 3 * 4096 + 5

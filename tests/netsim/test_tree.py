@@ -105,7 +105,7 @@ def annotations():
         for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             for kind in vars(importlib.import_module(found.name)).values():
                 if isinstance(kind, type) and is_dataclass(kind):
-                    with suppress(TypeError):  # array.array cannot be evaluated
+                    with suppress(TypeError, NameError):  # array.array cannot be evaluated, nor what only mypy imports
                         yield from get_type_hints(kind).values()
 
 
