@@ -79,7 +79,7 @@ class Buffer(ReplayBuffer):
         )
 
     def raise_prices(self, steps: int) -> None:
-        """A dual step after an episode of so many steps, in spreads of all figures so far; the first one only says
+        """A dual step after an episode of this length, in spreads of all figures so far; the first one only says
         where multipliers begin.
         """
         if self.reward is None:

@@ -47,7 +47,7 @@ _ACTIONS, _STD_DB = 12, 5.0  # around the start, by which the first multipliers 
 
 
 @frozen
-class Law:
+class Family:
     """A rule with free parameters: dbw(look, parameters (P,)) -> (S, K); start, spread (P,): where tuning begins."""
 
     name: str
@@ -60,7 +60,7 @@ class Law:
 class Tuned:
     """A rule with its parameters, its mean cost where it was tuned, and the power vectors that were judged for it."""
 
-    law: Law
+    law: Family
     parameters: FloatArray
     cost: float
     evaluations: int
@@ -75,14 +75,14 @@ class Tuned:
 
 
 LAWS = (
-    Law("constant", lambda x, p: np.full(x.snr_db.shape, p[0]), (-30.0,), (15.0,)),
-    Law("fractional", lambda x, p: p[0] - p[1] * x.snr_db, (-5.0, 0.75), (15.0, 0.3)),
-    Law("equal SNR", lambda x, p: p[0] - x.snr_db, (10.0,), (12.0,)),
-    Law("inverse amplitude", lambda x, p: p[0] - x.snr_db / 2, (-10.0,), (12.0,)),
-    Law("required SNR", lambda x, p: p[0] + x.required_db - x.snr_db, (0.0,), (12.0,)),
-    Law("capped inversion", lambda x, p: np.minimum(p[0] - x.snr_db, p[1]), (10.0, -20.0), (12.0, 10.0)),
-    Law("rank ladder", lambda x, p: p[0] - x.snr_db - p[1] * x.rank, (20.0, 3.0), (12.0, 3.0)),
-    Law(
+    Family("constant", lambda x, p: np.full(x.snr_db.shape, p[0]), (-30.0,), (15.0,)),
+    Family("fractional", lambda x, p: p[0] - p[1] * x.snr_db, (-5.0, 0.75), (15.0, 0.3)),
+    Family("equal SNR", lambda x, p: p[0] - x.snr_db, (10.0,), (12.0,)),
+    Family("inverse amplitude", lambda x, p: p[0] - x.snr_db / 2, (-10.0,), (12.0,)),
+    Family("required SNR", lambda x, p: p[0] + x.required_db - x.snr_db, (0.0,), (12.0,)),
+    Family("capped inversion", lambda x, p: np.minimum(p[0] - x.snr_db, p[1]), (10.0, -20.0), (12.0, 10.0)),
+    Family("rank ladder", lambda x, p: p[0] - x.snr_db - p[1] * x.rank, (20.0, 3.0), (12.0, 3.0)),
+    Family(
         "log-linear",
         lambda x, p: (
             p[0] + p[1] * x.snr_db + p[2] * x.required_db + p[3] * x.other_db + p[4] * x.heard_db + p[5] * x.rank
@@ -148,11 +148,11 @@ class Known:
         return float(self.reward.cost(figures).sum() / n) + penalty(self.reward, figures)
 
 
-def _merits(known: Known, law: Law, parameters: FloatArray) -> FloatArray:
+def _merits(known: Known, law: Family, parameters: FloatArray) -> FloatArray:
     return np.array([known.merit(within(law.dbw(known.look, p), known.look.limits)) for p in parameters])
 
 
-def tuned(law: Law, known: Known, evaluations: int, rng: Rng) -> Tuned:
+def tuned(law: Family, known: Known, evaluations: int, rng: Rng) -> Tuned:
     """The best parameters found with a number of evaluations of power vectors, on these rounds."""
     mean = np.array(law.start)
     spread = np.array(law.spread)
@@ -174,7 +174,7 @@ def tuned(law: Law, known: Known, evaluations: int, rng: Rng) -> Tuned:
     return Tuned(law, best, cost, generations * _TRIED * len(known))
 
 
-def best_of_random(law: Law, known: Known, evaluations: int, rng: Rng) -> Tuned:
+def best_of_random(law: Family, known: Known, evaluations: int, rng: Rng) -> Tuned:
     """The best of random parameters, drawn as tuning begins, with a number of evaluations of power vectors."""
     n = max(evaluations // len(known), 1)
     drawn = np.array(law.start) + np.array(law.spread) * rng.normal(

@@ -11,7 +11,7 @@ from netsim.rng import Streams
 from rl.look import Look
 from rl.powers import PARAMETERS
 from rl.radio_records import ALL, Air, Links, _leakage, rows_sent
-from rl.rules import LAWS, Law, best_powers, tuned, within
+from rl.rules import LAWS, Family, best_powers, tuned, within
 
 RNG = Streams(2).at("rules")
 WIDE = Limits(each_min_w=1e-9, each_max_w=1e3, total_min_w=0.0, total_max_w=1e6)
@@ -98,7 +98,7 @@ class Bowl:
 
 def test_tuning_is_the_cross_entropy_method_with_the_best_8_of_48():
     """Generation by generation, written out once more; the best parameters so far are tried again in each."""
-    law, bowl = Law("constant", LAWS[0].dbw, (-30.0,), (15.0,)), Bowl(-3.0)
+    law, bowl = Family("constant", LAWS[0].dbw, (-30.0,), (15.0,)), Bowl(-3.0)
     found = tuned(law, bowl, 48 * 6, RNG)
     mean, spread, best, tried = -30.0, 15.0, -30.0, []
     for g in range(6):
