@@ -59,13 +59,11 @@ def runs(**labels):
 VERDICTS = [
     ("at-most", {"bound": 20}, {"a": [10, 20, 15]}, HOLDS),
     ("at-most", {"bound": 19}, {"a": [20, 21, 90]}, FAILS),
-    ("at-most", {"bound": 19}, {"a": [10, 12, 90]}, OPEN),
     ("at-most", {"bound": 19}, {"a": [10, 12, 11, 9, 8, 90]}, OPEN),  # the range of six
     ("at-most", {"bound": 19}, {"a": [10, 12, 11, 9, 8, 90, 7, 6, 5]}, HOLDS),  # nine seeds bear an outlier
     ("at-most", {"bound": 30}, {"a": [10, 11], "b": [40, 41]}, FAILS),
     ("at-most", {"bound": 30, "labels": ["a"]}, {"a": [10, 11], "b": [40, 41]}, HOLDS),
     ("at-most", {"bound": 30}, {"a": [None, None]}, FAILS),
-    ("at-least", {"bound": 30}, {"a": [None, None]}, HOLDS),
     ("at-least", {"bound": 20}, {"a": [20, 20]}, HOLDS),
     ("at-least", {"bound": 21}, {"a": [20, 20]}, FAILS),
     ("exceeds", {"other": OTHER, "margin": 5}, {"a": [55, 60], "b": [55, 56]}, HOLDS),
@@ -76,13 +74,11 @@ VERDICTS = [
     ("no-more-than", {"other": OTHER}, {"a": [49, 60]}, OPEN),
     ("within", {"tolerance": 5, "value": 15}, {"a": [20, 10]}, HOLDS),
     ("within", {"tolerance": 4, "value": 15}, {"a": [20, 21]}, FAILS),
-    ("within", {"tolerance": 4, "value": 15}, {"a": [10, 9]}, FAILS),
     ("within", {"tolerance": 4, "value": 15}, {"a": [10, 20]}, OPEN),
     ("order", {"labels": ["a", "b", "c"]}, {"c": [30, 90], "b": [20, 50], "a": [10, 40]}, HOLDS),  # seeds are paired
     ("order", {"labels": ["a", "b", "c"]}, {"c": [30, 30], "b": [10, 10], "a": [10, 10]}, FAILS),
     ("order", {"labels": ["a", "b"]}, {"a": [94.90, 93.0, 95.0], "b": [94.93, 92.0, 96.0]}, OPEN),
     ("order", {"labels": ["a", "b"]}, {"a": [10, 10, 10], "b": [None, None, 20]}, HOLDS),
-    ("order", {"labels": ["a", "b"]}, {"a": [None, None], "b": [None, None]}, OPEN),
     ("ratio", {"labels": ["a", "b"], "bound": 2}, {"a": [40, 4], "b": [20, 2]}, HOLDS),
     ("ratio", {"labels": ["a", "b"], "bound": 2.1}, {"a": [40, 4], "b": [20, 2]}, FAILS),
     ("ratio", {"labels": ["a", "b"], "bound": 2.1}, {"a": [40, 5], "b": [20, 2]}, OPEN),
@@ -91,7 +87,6 @@ VERDICTS = [
     ("ratio", {"labels": ["a", "b"], "bound": 2}, {"a": [None, None], "b": [None, None]}, OPEN),
     ("alike", {"labels": ["a", "b"], "bound": 1.1}, {"a": [10, 100], "b": [10.9, 91]}, HOLDS),
     ("alike", {"labels": ["a", "b"], "bound": 1.1}, {"a": [10, 100], "b": [11.1, 120]}, FAILS),
-    ("alike", {"labels": ["a", "b"], "bound": 1.1}, {"a": [11.1, 120], "b": [10, 100]}, FAILS),
     ("alike", {"labels": ["a", "b"], "bound": 1.1}, {"a": [10, 10], "b": [10, 12]}, OPEN),
     ("diminishing", {"labels": ["a", "b", "c"], "share": 0.5}, {"a": [1, 1], "b": [3, 4], "c": [3.9, 5]}, HOLDS),
     ("diminishing", {"labels": ["a", "b", "c"], "share": 0.5}, {"a": [1, 1], "b": [3, 4], "c": [4.1, 6]}, FAILS),

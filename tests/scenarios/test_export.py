@@ -156,7 +156,6 @@ def test_names_are_text(copied, tmp_path):
         (["--origin=91,0"], "latitude is -90 to 90"),
         (["--origin=1"], "write LAT,LON"),
         (["--origin=nan,2"], "latitude is -90 to 90"),
-        (["--out", "{run}/tracks.csv"], "is no export of netsim"),
         (["--out", "{run}"], "cannot be written"),
         (["--out", "{run}/none/here.geojson"], "cannot be written"),
     ],
@@ -192,26 +191,18 @@ def test_a_damaged_run_is_one_line(file, old, new, words, copied, capsys):
     assert not (copied / "tracks.geojson").exists()
 
 
-@pytest.mark.parametrize("name", ["summary.json", ".netsim", "tracks.csv"])
-def test_files_of_this_run_and_of_others_are_kept(name, town, replayed, capsys):
-    for folder in (town, replayed):
-        before = {path: path.read_bytes() for path in folder.iterdir()}
-        assert main(["export", str(town), "--out", str(folder / name)]) == 2
-        assert {path: path.read_bytes() for path in folder.iterdir()} == before
-        errors = capsys.readouterr().err
-        assert errors.count("\n") == 1 and "is no export of netsim" in errors
-
-
 @pytest.mark.parametrize(
     "text", ["title: my scenario\n", "", '{"type":"FeatureCollection","features":[]}\n', "ue,name\n"]
 )
-def test_other_files_are_kept(text, town, tmp_path, capsys):
-    out = tmp_path / "mine.yaml"
-    out.write_text(text)
-    assert main(["export", str(town), "--out", str(out)]) == 2
-    errors = capsys.readouterr().err
-    assert errors.count("\n") == 1 and f"{out}: exists and is no export of netsim" in errors
-    assert out.read_text() == text and [p.name for p in tmp_path.iterdir()] == ["mine.yaml"]
+def test_other_files_are_kept(text, town, copied, tmp_path, capsys):
+    """Those of runs too."""
+    (tmp_path / "mine.yaml").write_text(text)
+    for out in (tmp_path / "mine.yaml", *(copied / name for name in ("summary.json", ".netsim", "tracks.csv"))):
+        before = {path: path.read_bytes() for path in out.parent.iterdir() if path.is_file()}
+        assert main(["export", str(town), "--out", str(out)]) == 2
+        errors = capsys.readouterr().err
+        assert errors.count("\n") == 1 and f"{out}: exists and is no export of netsim" in errors
+        assert {path: path.read_bytes() for path in out.parent.iterdir() if path.is_file()} == before
 
 
 def test_no_file_of_somebody_else_is_removed(town, tmp_path):

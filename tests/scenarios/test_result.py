@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -62,7 +63,7 @@ def test_frames_hold_the_records(result):
 
 def test_times_are_what_the_wall_clock_shows(result, tmp_path):
     """After clocks went forward by an hour the local time is an hour ahead."""
-    folder = copied(result.folder, tmp_path / "r")
+    folder = shutil.copytree(result.folder, tmp_path / "r")
     manifest = json.loads((folder / "manifest.json").read_text())
     changed_s = 1.5 * 86_400
     (folder / "manifest.json").write_text(json.dumps({**manifest, "clock_changes": [[changed_s, 3600.0]]}))
@@ -91,20 +92,12 @@ def test_the_page_is_drawn_when_it_is_asked_for(result, monkeypatch):
     assert result.show() == result.page and opened == [result.page] and result.page.stat().st_mtime_ns == before
 
 
-def copied(source, target):
-    target.mkdir()
-    for path in source.iterdir():
-        (target / path.name).write_bytes(path.read_bytes())
-    return target
-
-
 def test_what_is_no_finished_run_is_refused_in_a_line(result, tmp_path):
     for folder, word in ((tmp_path / "nowhere", "no such folder"), (ROOT / "docs", "neither the folder of a run")):
         with pytest.raises(BadInput, match=word):
             scenarios.open_run(folder)
     several = tmp_path / "several"
-    several.mkdir()
-    copied(result.folder, several / "one")
+    shutil.copytree(result.folder, several / "one")
     with pytest.raises(BadInput, match=r"several runs; open one of them, such as .*one"):
         scenarios.open_run(several)
     (several / "one" / "summary.json").unlink()
@@ -113,7 +106,7 @@ def test_what_is_no_finished_run_is_refused_in_a_line(result, tmp_path):
 
 
 def test_damaged_records_are_refused_in_a_line(result, tmp_path):
-    folder = copied(result.folder, tmp_path / "r")
+    folder = shutil.copytree(result.folder, tmp_path / "r")
     manifest = json.loads((folder / "manifest.json").read_text())
     (folder / "rounds.csv").write_text((folder / "rounds.csv").read_text() + "1,2\n")
     with pytest.raises(BadInput, match=r"rounds.csv: damaged"):

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from argparse import Namespace
 from pathlib import Path
 
@@ -75,11 +76,7 @@ def test_without_a_browser_a_line_has_the_path(finished, capsys, monkeypatch, en
 
 
 def test_an_unfinished_run_says_how_it_goes_on(finished, tmp_path, capsys):
-    folder = tmp_path / "r"
-    folder.mkdir()
-    for path in finished[0].iterdir():
-        if path.name != "summary.json":
-            (folder / path.name).write_bytes(path.read_bytes())
+    folder = shutil.copytree(finished[0], tmp_path / "r", ignore=shutil.ignore_patterns("summary.json"))
     manifest = json.loads((folder / "manifest.json").read_text())
     (folder / "manifest.json").write_text(json.dumps({**manifest, "command": "netsim run campus", "finished": False}))
     error = said(capsys, "show", str(folder), code=2)
@@ -106,10 +103,7 @@ def test_an_unfinished_sweep_says_how_it_goes_on(tmp_path, capsys):
     ],
 )
 def test_a_damaged_folder_is_refused_in_a_line(finished, tmp_path, capsys, name, text):
-    folder = tmp_path / "r"
-    folder.mkdir()
-    for path in finished[0].iterdir():
-        (folder / path.name).write_bytes(path.read_bytes())
+    folder = shutil.copytree(finished[0], tmp_path / "r")
     (folder / name).write_text(text)
     for more in ([], ["--verbose"], ["--json"]):
         main(["show", str(folder), *more])

@@ -290,19 +290,14 @@ def _by_study(singles: Sequence[Path], names: dict[Path, str]) -> LabelledRuns:
     """Runs with their labels, seeds of one study side by side."""
     studies: dict[str, list[Path]] = {}
     for path in singles:
-        studies.setdefault(_without_seed(path / STUDY), []).append(path)
+        study = {key: value for key, value in read(path / STUDY).data.items() if key != "seed"}
+        studies.setdefault(as_yaml(study), []).append(path)
     if len(studies) < 2:
         return [(names[path], path) for path in singles]
     return [
         (names[of[0]] if len(of) == 1 else f"{names[of[0]]} and {len(of) - 1} more of other seeds", path)
         for of in studies.values() for path in of
     ]  # fmt: skip
-
-
-def _without_seed(path: Path) -> str:
-    """The text of a study without the line of its seed."""
-    study = {key: value for key, value in read(path).data.items() if key != "seed"}
-    return as_yaml(study)
 
 
 # -- which of very many runs are drawn
