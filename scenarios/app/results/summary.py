@@ -214,12 +214,11 @@ def _of_attacks(folder: Path, tables: Tables, study: Study) -> Iterator[Part]:
 
 def _lists(scores: Table, hit_radius_m: float) -> dict[str, Tables]:
     """Scores of the lists of places that each attack makes, and under an empty name those of chance."""
-    names = {"participants": ("participants", "covered"), "aside": ("aside", "aside covered")}
     found: Tables = {}
-    for source, name, residents, *score in zip(*scores.values(), strict=True):
+    for source, name, residents, precision, coverage in zip(*scores.values(), strict=True):
+        own = {residents: precision, f"{residents} covered": coverage} if name else {source: precision}
         if name or residents == "participants":
-            columns = names[residents] if name else (source, f"{source} covered")
-            found.setdefault(name, {}).update(one(**dict(zip(columns, score, strict=True))))
+            found.setdefault(name, {}).update(one(**own))
     near = {"lists": one(hit_radius_m=hit_radius_m)}
     return {name: {"list": row} | ({} if name else near) for name, row in found.items()}
 
