@@ -38,14 +38,11 @@ def quantile(grid: FloatArray, q: float) -> FloatArray:
         return np.full(len(grid), np.nan)
     ordered = np.sort(grid, axis=1)  # NaN comes last
     at = q * np.maximum((~np.isnan(grid)).sum(axis=1) - 1, 0)
-    below = np.floor(at).astype(int)
-    above = np.ceil(at).astype(int)
-    every = np.arange(len(grid))
-    low = ordered[every, below]
-    high = ordered[every, above]
-    with np.errstate(invalid="ignore"):  # infinity less infinity; such a quantile is infinite, see below
-        between = low + (at - below) * (high - low)
-    return np.where(above == below, low, np.where(np.isinf(high), np.inf, between))
+    low, high = np.take_along_axis(ordered, np.column_stack([np.floor(at), np.ceil(at)]).astype(int), axis=1).T
+    share = at - np.floor(at)
+    with np.errstate(invalid="ignore"):  # infinity less infinity; such a quantile is infinite
+        between = np.where(np.isinf(high), np.inf, low + share * (high - low))
+    return np.where(share == 0, low, between)
 
 
 def quartiles(grid: FloatArray) -> Interval:
