@@ -283,7 +283,8 @@ def clues_of(view: View, of_target: IntArray, places_m: FloatArray, use: tuple[C
     if view.vantage == "updates":
         of_source = np.zeros(len(view.update), dtype=np.int64)
         of_source[view.source] = of_target
-        x[:, 0] = _amounts(view, of_source, n)
+        if view.count is not None:
+            x[:, 0] = np.log(np.maximum(np.bincount(of_source, weights=view.count, minlength=n), 1.0))
         unit = projected(view.update, view.source_model, of_source, n, replace(rng, round=0))
     if view.timing is not None:
         _, first = np.unique(of_target, return_index=True)  # all models of a UE come together
@@ -293,10 +294,3 @@ def clues_of(view: View, of_target: IntArray, places_m: FloatArray, use: tuple[C
             x[:, 1] = np.where(np.isfinite(took_s), np.log(took_s / timing.n_bits), np.nan)
         cell = timing.base_station
     return replace(known, x=x, cell=cell, unit=unit)
-
-
-def _amounts(view: View, of_source: IntArray, n: int) -> FloatArray:
-    """Logarithm of the amount of data (n,); NaN if unknown."""
-    if view.count is None:
-        return np.full(n, np.nan)
-    return np.log(np.maximum(np.bincount(of_source, weights=view.count, minlength=n), 1.0))

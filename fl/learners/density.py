@@ -1,14 +1,9 @@
 r"""Population density on a grid by kernel density estimation, without training.
 
-At the grid point (x_p, y_q) a device at d answers, for each bandwidth h,
-
-    exact      exp(-((x_p - d_x)^2 + (y_q - d_y)^2) / (2 h^2))
-    features   sum_b cos(xi_b . (g_pq - d) / h)        xi_b ~ N(0, I), kept
-
-Both are products of a function of x and one of y: cos(a + b) = cos a cos b - sin a sin b. So a weighted sum over all
-devices is one or two products of matrices, (P, terms) by (terms, Q), and no answer is ever written out unless a caller
-asks for it. A device with several samples answers with their mean. Coordinates are subtracted before anything is
-multiplied, so phases stay exact to a few units of rounding.
+Answers about a grid are products of a function of x and one of y: cos(a + b) = cos a cos b - sin a sin b. So a weighted
+sum over all devices is one or two products of matrices, (P, terms) by (terms, Q), and no answer is ever written out
+unless a caller asks for it. Coordinates are subtracted before anything is multiplied, so phases stay exact to a few
+units of rounding.
 """
 
 from collections.abc import Iterator
@@ -59,7 +54,7 @@ def kernel_density(at_m: FloatArray, bandwidth_m: float, x_m: FloatArray, y_m: F
 
 @frozen
 class SurfaceUpdates(Updates):
-    """Answers of n rows about a grid, factored; see the head of this module.
+    """Answers of n rows about a grid, factored. A device with several samples answers with their mean.
 
     x_m (P,), y_m (Q,) the grid, bandwidth_m (H,); row i owns the places at_m[ptr[i]:ptr[i + 1]] (N, 2) and the draws
     unit[i] (n, B, 2), None for the exact kernel; scale (n,). A row written out has H * P * Q numbers.

@@ -167,8 +167,10 @@ class Residences(Columns):
     def plus(self, sender: IntArray, log_e: Maps, period: Period, shares: Shares) -> Residences:
         """With log_e (n, G) of one round in this period, of senders (n,) ascending."""
         begun = Residences.nothing(np.setdiff1d(sender, self.sender), log_e.shape[1])
-        every = Residences.join([self, begun]) if len(self.sender) else begun
-        every = every.select(np.argsort(every.sender))
+        every = self
+        if len(begun.sender):
+            every = Residences.join([self, begun]) if len(self.sender) else begun
+            every = every.select(np.argsort(every.sender))
         at = np.searchsorted(every.sender, sender)
         rows = every.select(at)
         rows = rows.closed(shares, (rows.day != period.day) | (rows.night != period.night))
