@@ -45,21 +45,18 @@ def _hours_text(hours: tuple[float, float]) -> str:
 
 @frozen
 class DwellPlaces(Columns):
-    """Places to name of senders (k,), ascending: place_m (k, P, 2) and probability (k, P) of home, work and third
-    places; searched (k,) : number of estimates at the search for third places.
+    """Places to name of senders (k,), ascending: places (k, P, 3) of home, work and third places, x and y in m and the
+    probability, NaN where there is none; searched (k,) : number of estimates at the search for third places.
     """
 
     sender: IntArray
-    place_m: FloatArray
-    probability: FloatArray
+    places: FloatArray
     searched: IntArray
 
     @classmethod
     def nothing(cls, sender: IntArray) -> "DwellPlaces":
         """Before any estimate."""
-        n = len(sender)
-        places = len(_PLACES)
-        return cls(sender, np.full((n, places, 2), np.nan), np.zeros((n, places)), np.zeros(n, dtype=np.int64))
+        return cls(sender, np.full((len(sender), len(_PLACES), 3), np.nan), np.zeros_like(sender))
 
     def with_rows(self, sender: IntArray) -> "DwellPlaces":
         """A copy with rows for these senders too."""
@@ -199,9 +196,7 @@ class Dwell(Believer):
         if hours.whole_day:
             for row in at.tolist():
                 said = self._estimates_of(history, int(named.sender[row]), facts, lasting_m)
-                found = home_and_work(said, _WHOLE_DAYS)
-                named.place_m[row, :2] = found.place_m
-                named.probability[row, :2] = found.probability
+                named.places[row, :2] = home_and_work(said, _WHOLE_DAYS)
         elif period is not None:
             shares = Shares(self.home_share, self.work_share, self.stay_share, self.employed_share)
             log_e = log_evidence(newest.z_m, history.looks.errors[-1], grid)
@@ -212,9 +207,7 @@ class Dwell(Believer):
                 seen, home = rows.homes(shares, grid, lasting_m)
                 work = rows.workplaces(seen, shares, grid, lasting_m, self.hit_radius_m)
                 for k, maps in enumerate((home, work)):
-                    place_m, probability = best_discs(maps, grid, self.hit_radius_m)
-                    named.place_m[at[some], k] = place_m
-                    named.probability[at[some], k] = probability
+                    named.places[at[some], k] = np.column_stack(best_discs(maps, grid, self.hit_radius_m))
         if self.third_places and not hours.whole_day:
             self._search_thirds(history, named, at, facts, lasting_m)
         return replace(state, named=named)
@@ -225,12 +218,12 @@ class Dwell(Believer):
         """Write other places of senders, at rows (k,), of which a tenth more has been heard since the last time."""
         count = np.bincount(history.named.sender, minlength=int(named.sender.max()) + 1)[named.sender]
         for row in at[count[at] >= np.maximum(1.1 * named.searched[at], 2.0)].tolist():
-            known_m = named.place_m[row, :2][named.probability[row, :2] >= max(self.min_probability, 1e-9)]
+            places = named.places[row]
+            known_m = places[:2][places[:2, 2] >= max(self.min_probability, 1e-9), :2]
             said = self._estimates_of(history, int(named.sender[row]), facts, lasting_m)
             found = habits(said, known_m, _CLASSES, self.third_places)
-            more = _MOST_THIRDS - len(found.place_m)
-            named.place_m[row, 2:] = np.pad(found.place_m, ((0, more), (0, 0)), constant_values=np.nan)
-            named.probability[row, 2:] = np.pad(found.probability, (0, more))
+            places[2:] = np.nan
+            places[2 : 2 + len(found)] = found
             named.searched[row] = count[row]
 
     def _estimates_of(self, history: History, sender: int, facts: RoundContext, lasting_m: float) -> EstimatesOfUe:
@@ -259,12 +252,12 @@ class Dwell(Believer):
     def _answers(self, view: View, state: DwellState) -> Estimates:
         """Answers for each UE of the view, at all of its models; one answer without a place for nothing."""
         sender = state.lifetimes.senders(view.ue)
-        place_m = recall(state.named.sender, state.named.place_m, sender)
-        probability = np.nan_to_num(recall(state.named.sender, state.named.probability, sender))
+        places = recall(state.named.sender, state.named.places, sender)
+        probability = np.nan_to_num(places[..., 2])
         spoken: BoolArray = (probability >= self.min_probability) & (probability > 0)
         silent = np.asarray(~spoken.any(axis=1))
         row, rank = np.nonzero(spoken | (silent[:, None] & (np.arange(spoken.shape[1]) == 0)))
-        where = np.where(spoken[row, rank, None], place_m[row, rank], np.nan)
+        where = np.where(spoken[row, rank, None], places[row, rank, :2], np.nan)
         weight = np.where(spoken[row, rank], probability[row, rank], 0.0)
         status = ["unsure" if silent[i] else _PLACES[k] for i, k in zip(row, rank, strict=True)]
         return Estimates.of(view.ue[row], view.model[row], "answer", where, weight, status)

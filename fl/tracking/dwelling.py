@@ -376,17 +376,9 @@ class FittedPlaces:
         return np.asarray(~np.tril(away_m <= hit_radius_m, -1).any(axis=1))
 
 
-@frozen
-class Visited:
-    """Places (k, 2), and the probability (k,) that each lies within hit_radius_m of one that is visited."""
-
-    place_m: FloatArray
-    probability: FloatArray
-
-
-def habits(said: EstimatesOfUe, known_m: FloatArray, classes: int, most: int) -> Visited:
-    """Places besides those known (j, 2), at most `most`, as long as each makes all estimates more likely; the most
-    visited first.
+def habits(said: EstimatesOfUe, known_m: FloatArray, classes: int, most: int) -> FloatArray:
+    """Places (k, 3) besides those known (j, 2), at most `most`, as long as each makes all estimates more likely; the
+    most visited first: x, y, and the probability that it lies within hit_radius_m of one that is visited.
 
     A place within hit_radius_m of one that is there already explains estimates, but is no other place.
     """
@@ -409,11 +401,11 @@ def habits(said: EstimatesOfUe, known_m: FloatArray, classes: int, most: int) ->
     new = np.flatnonzero(found.apart(said.hit_radius_m)[known:])
     order = new[np.argsort(-found.mine[:, known + new].sum(axis=0), kind="stable")]
     within = said.within(found)[known:] / (1.0 + np.exp(-odds))
-    return Visited(found.place_m[known + order], within[order])
+    return np.column_stack([found.place_m[known + order], within[order]])
 
 
-def home_and_work(said: EstimatesOfUe, share: FloatArray) -> Visited:
-    """Home and workplace (2, 2), NaN where there is none, of shares (C, 2) that are known."""
+def home_and_work(said: EstimatesOfUe, share: FloatArray) -> FloatArray:
+    """Home and workplace (2, 3) of shares (C, 2) that are known: x, y and probability, NaN where there is none."""
     none = FittedPlaces(no_places(), np.zeros((len(said.z_m), 0)), -len(said.z_m) * np.log(said.area_m2))
     right = share.max(axis=1)[said.of_class] * said.right
     seed_m = said.densest_m(none, right)
@@ -427,8 +419,8 @@ def home_and_work(said: EstimatesOfUe, share: FloatArray) -> Visited:
     best = int(np.argmax(p[2:]))
     at_home = p[1] * said.within(home)[0]
     if p[1] > p[2:].max():
-        return Visited(np.stack([home.place_m[0], np.full(2, np.nan)]), np.array([at_home, 0.0]))
+        return np.array([[*home.place_m[0], at_home], [np.nan] * 3])
     place_m = ways[best].place_m
     probability = p[2 + best] * said.within(ways[best])
-    same = np.linalg.norm(home.place_m[0] - place_m[0]) <= said.hit_radius_m
-    return Visited(place_m, probability + np.array([same * at_home, 0.0]))
+    probability[0] += at_home * (np.linalg.norm(home.place_m[0] - place_m[0]) <= said.hit_radius_m)
+    return np.column_stack([place_m, probability])

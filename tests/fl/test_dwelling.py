@@ -216,9 +216,9 @@ class TestHabits:
         for seed in range(30):
             said, place = person(seed, sigma_m)
             found = habits(said, place[:2], 48, 5)
-            away = np.linalg.norm(found.place_m[:, None] - place[2:], axis=2)
+            away = np.linalg.norm(found[:, None, :2] - place[2:], axis=2)
             right.extend(away.min(axis=1) <= 100)
-            stated.extend(found.probability)
+            stated.extend(found[:, 2])
         assert 50 <= len(right) <= 70
         assert np.mean(stated) == pytest.approx(np.mean(right), abs=0.08)
 
@@ -231,8 +231,8 @@ class TestHabits:
             z, np.full(60, 50.0), np.where(np.arange(60) % 4, 0.1, 0.95), np.zeros(60, int), np.arange(60), *TOLD
         )
         found = habits(said, np.zeros((0, 2)), 1, 3)
-        assert found.place_m[0] == pytest.approx([5000.0, 5000.0], abs=30)
-        assert np.isfinite(found.probability).all() and found.probability[0] > 0.9
+        assert found[0, :2] == pytest.approx([5000.0, 5000.0], abs=30)
+        assert np.isfinite(found[:, 2]).all() and found[0, 2] > 0.9
 
 
 class TestWholeDays:
@@ -241,8 +241,8 @@ class TestWholeDays:
         for seed in range(count):
             said, *places = commuter(seed, days)
             named = home_and_work(said, SHARE)
-            right.append(np.linalg.norm(named.place_m - np.stack(places), axis=1) <= 100)
-            found.append(named.probability)
+            right.append(np.linalg.norm(named[:, :2] - np.stack(places), axis=1) <= 100)
+            found.append(np.nan_to_num(named[:, 2]))
         return np.mean(right, axis=0), np.mean(found, axis=0)
 
     def test_five_workdays_do_not_tell_home_from_work(self):
