@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from fl.types import Local, Metrics, Received, RoundContext, State
-from netsim.columns import frozen, no_ints, row_id, ue_and_model
+from netsim.columns import frozen, no_ints, ue_and_model
 from netsim.part import OneOf, Part
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -162,7 +162,7 @@ class Beda(Aggregation):
         log_mass = np.log(updates.count)
         mean = updates.weighted_sum(shares(log_mass, heard, updates.model, n_model), n_model)
         now = angles(updates.rows(slice(None)), mean[updates.model])
-        row = row_id(updates.ue, updates.model)
+        row = updates.row
         every, first = np.unique(np.concatenate([state.row, row[heard]]), return_index=True)
         more = np.zeros(int(heard.sum()))
         angle, rounds = (np.concatenate([old, more])[first] for old in (state.angle, state.rounds))
@@ -247,7 +247,7 @@ class Wasserstein(Aggregation):
         return Histograms(no_ints(), np.zeros((0, 0)), np.zeros(0))
 
     def receive_disclosed(self, local: Local, facts: RoundContext, state: Histograms) -> Histograms:
-        row, pmf = row_id(local.ue, local.model), self._histograms(local, facts)
+        row, pmf = local.row, self._histograms(local, facts)
         old = state.pmf.reshape(-1, pmf.shape[1])
         _, mine, theirs = np.intersect1d(row, state.row, assume_unique=True, return_indices=True)
         news = len(row) - int((pmf[mine] == old[theirs]).all(axis=1).sum())
@@ -256,7 +256,6 @@ class Wasserstein(Aggregation):
         return Histograms(every, np.concatenate([pmf, old])[first], count, state.disclosed + news)
 
     def _histograms(self, local: Local, facts: RoundContext) -> FloatArray:
-        """pmf_k (n, bins)."""
         label = np.zeros(len(local.x)) if local.y is None else local.y
         if self.distance == "label-range":
             low, high = self.label_range
@@ -283,7 +282,7 @@ class Wasserstein(Aggregation):
 
     def weights(self, received: Received, facts: RoundContext, state: Histograms) -> tuple[FloatArray, Histograms]:
         updates, n_model = received.updates, facts.public.n_model
-        away = self.distances(state, row_id(updates.ue, updates.model), n_model)
+        away = self.distances(state, updates.row, n_model)
         log_mass = np.log(updates.count) + 1.0 / np.maximum(away, self.floor)
         weight = shares(log_mass, received.decoded, updates.model, n_model)
         said = {"distance_min": away.min(), "distance_max": away.max()} if len(away) else {}

@@ -9,7 +9,6 @@ import numpy as np
 from pydantic import Field
 
 from fl.types import Curated, Local, MetricSpend, RoundContext, State
-from netsim.columns import row_id
 from netsim.part import Named, OneOf
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
@@ -51,7 +50,7 @@ class RandomBatch(Curation):
 
     def apply(self, local: Local, facts: RoundContext, state: State, rng: Rng) -> Curated:
         keep = np.zeros(len(local.x), dtype=bool)
-        for row, owner in enumerate(row_id(local.ue, local.model).tolist()):
+        for row, owner in enumerate(local.row.tolist()):
             order = np.argsort(rng.keys("pick", owner, int(local.count[row])), kind="stable")
             keep[local.ptr[row] + order[: self.num]] = True
         return Curated(local.keep(keep), state)
@@ -80,7 +79,7 @@ class ClusterBatch(Curation):
 
         keep = np.zeros(len(local.x), dtype=bool)
         clusters, noise = np.zeros((2, len(local.ue)), dtype=np.int64)
-        owner = row_id(local.ue, local.model).tolist()
+        owner = local.row.tolist()
         for row in np.flatnonzero(local.count):
             start, stop = local.ptr[row : row + 2]
             position_m = local.x[start:stop]
@@ -180,7 +179,7 @@ class GeoIndistinguishable(Curation):
 
     def apply(self, local: Local, facts: RoundContext, state: State, rng: Rng) -> Curated:
         row = local.row_of_sample
-        owner, item = row_id(local.ue, local.model)[row], np.arange(len(row)) - local.ptr[row]
+        owner, item = local.row[row], np.arange(len(row)) - local.ptr[row]
         x = local.x + planar_laplace(self.epsilon_per_m, owner, item, rng)
         if self.inside == "clip":
             x = np.clip(x, facts.public.area.low_m, facts.public.area.high_m)
@@ -248,7 +247,7 @@ class Gan(Curation):
         for at in range(0, len(rows), _ROWS):
             some = rows[at : at + _ROWS]
             pieces = [local.x[local.ptr[r] : local.ptr[r + 1]] for r in some]
-            moved = self._moved(pieces, row_id(local.ue, local.model)[some], rng)
+            moved = self._moved(pieces, local.row[some], rng)
             for r, piece in zip(some, moved, strict=True):
                 x[local.ptr[r] : local.ptr[r + 1]] = piece
         return Curated(replace(local, x=x), state)

@@ -178,7 +178,6 @@ class Learning(Part):
             _meets(f"attacks[{i}]", attack, offered | self.threat.offers | shown)
 
     def _after_withholding(self, offered: set[str]) -> set[str]:
-        """Capabilities offered after withholding; ValueError where a rule does not fit."""
         for i, rule in enumerate(self.withholding):
             _meets(f"withholding[{i}]", rule, offered | {HOMES})  # whether there are any, the world says
             if rule.waits_for_a_cell and EARLIER_RECORDS not in offered:

@@ -107,12 +107,5 @@ class Adam(Optimiser):
         w -= size * m / (np.sqrt(v) / root + number(self.epsilon))
 
 
-OPTIMISERS = OneOf(
-    "optimiser",
-    places={
-        "sgd": "fl.optimisers:Sgd",
-        "momentum": "fl.optimisers:Momentum",
-        "adam": "fl.optimisers:Adam",
-    },
-)
+OPTIMISERS = OneOf("optimiser", Sgd, Momentum, Adam)
 """The slot of a learner's local optimiser."""

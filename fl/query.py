@@ -145,7 +145,6 @@ class Custom(Query):
         return accepted, AnswersOfUes(last_s, known, bands_said(request, self.bands) | counts)
 
     def _wrong(self, request: Request, base_m: float, service: Area) -> dict[str, bool]:
-        """Which rules the request breaks for every UE."""
         agreed = service if self.area_m is None else Area(*self.area_m)
         away_m = np.abs([agreed.low_m - request.area.low_m, agreed.high_m - request.area.high_m]).max()
         side_m = float(agreed.side_m[: request.dimensions].min())
@@ -159,7 +158,6 @@ class Custom(Query):
         }
 
     def _early(self, ue: IntArray, request: Request, time_s: float, last_s: FloatArray) -> BoolArray:
-        """Which UEs (n,) are refused by the rate limit."""
         if self.speed_m_s is None:
             return np.zeros(len(ue), dtype=np.bool_)
         widest_m = float(request.bandwidth_m.max())

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from netsim.base_stations import BaseStation
 from netsim.city.buildings import Buildings
-from netsim.columns import Columns, evenly, frozen, no_floats, no_ints, no_places
+from netsim.columns import Columns, evenly, frozen, no_floats, no_ints, no_places, row_id
 from netsim.geometry import Area
 from netsim.radio.coverage_law import CoverageLaw
 from netsim.radio.uplink import Channel
@@ -62,6 +62,11 @@ class Local:
     y: FloatArray | None
     time_s: FloatArray
     cell: IntArray | None = None
+
+    @property
+    def row(self) -> IntArray:
+        """Number of each row's (ue, model) (n,)."""
+        return row_id(self.ue, self.model)
 
     @property
     def count(self) -> IntArray:
@@ -211,6 +216,11 @@ class Updates(ABC):
     count: FloatArray
     phase: str
     bound: Bound | None
+
+    @property
+    def row(self) -> IntArray:
+        """Number of each row's (ue, model) (n,)."""
+        return row_id(self.ue, self.model)
 
     @property
     @abstractmethod

@@ -112,7 +112,7 @@ class LinkMeasurements(Data):
         past = state.past
         if self.memory == "all":
             now = Signals.of(fresh)
-            train = recalled(now, past, row_id(fresh.ue, fresh.model), None, rng)
+            train = recalled(now, past, fresh.row, None, rng)
             past = past.plus(now)
         surveyed = observed if self.memory == "first" and len(observed) else state.surveyed
         # a new UE measures old base stations only: its figure is about places

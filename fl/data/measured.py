@@ -23,7 +23,7 @@ from fl.data.hold_out import (
 from fl.data.samples import Signals, recalled
 from fl.types import NEW_PLACE, HeldOut, Local, offered
 from netsim.checkpoint import REBUILT
-from netsim.columns import frozen, no_ints, row_id, ue_and_model
+from netsim.columns import frozen, no_ints, ue_and_model
 from netsim.errors import BadInput
 from netsim.rng import Rng
 from netsim.ues import Observations
@@ -204,12 +204,10 @@ class Measured(CellSignals):
 
     @property
     def _gap_s(self) -> float:
-        """A pause longer than this ends a session, s."""
         return SESSION_GAP_S if self.session_gap_s is None else self.session_gap_s
 
     @property
     def _block_m(self) -> float:
-        """Side of a block, m."""
         return BLOCK_M if self.block_m is None else self.block_m
 
     def _held_out(
@@ -239,7 +237,7 @@ class Measured(CellSignals):
             return fresh, past
         new = Signals.of(fresh)
         every = past.plus(new)
-        rows = np.unique(every.row if self.participants == "holding" else row_id(fresh.ue, fresh.model))
+        rows = np.unique(every.row if self.participants == "holding" else fresh.row)
         return recalled(new, past, rows, self.memory if isinstance(self.memory, int) else None, rng), every
 
 

@@ -41,7 +41,7 @@ class Signals(Columns):
         """Samples of local data. Raises ValueError for data without labels or cells."""
         if local.y is None or local.cell is None:
             raise ValueError("samples of signals have labels and cells")
-        row = row_id(local.ue, local.model)[local.row_of_sample]
+        row = local.row[local.row_of_sample]
         return cls(row, local.x, local.y, local.time_s, local.cell)
 
     def plus(self, more: Signals) -> Signals:

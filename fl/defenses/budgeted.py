@@ -30,7 +30,7 @@ from pydantic import Field, model_validator
 from fl.defenses import NEEDS_BOUND, Defense, Protected, Standing
 from fl.privacy.gaussian import GaussianFilter, epsilon_of
 from fl.types import Bound, Local, Metrics, Received, RoundContext, Spend, State, Updates
-from netsim.columns import frozen, no_floats, row_id
+from netsim.columns import frozen, no_floats
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -212,7 +212,7 @@ class Budgeted(Defense):
         counted (n,) is the thermal noise of the receiver that `with_channel` may count.
         """
         bound, heard, before = updates.promise, ~noise.silent, state.standing
-        unit = rng.normal("noise", row_id(updates.ue, updates.model), (updates.n_parameters,))
+        unit = rng.normal("noise", updates.row, (updates.n_parameters,))
         sent = updates.scaled(heard.astype(np.float64), bound).plus(drawn[:, None] * unit)
         standing = Standing(
             newest(before.required_std, updates.ue, noise.std), newest(before.drawn_std, updates.ue, drawn),

@@ -7,7 +7,6 @@ from pydantic import Field
 
 from fl.defenses import Defense, Protected
 from fl.types import Local, RoundContext, State, Updates
-from netsim.columns import row_id
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
@@ -126,7 +125,7 @@ class Quantise(Defense):
 
     def protect(self, updates: Updates, local: Local, facts: RoundContext, state: State, rng: Rng) -> Protected:
         values = np.array(updates.rows(slice(None)))
-        owner = row_id(updates.ue, updates.model)
+        owner = updates.row
         for i, row in enumerate(values):  # a row at a time: as many random numbers as an update has
             unit = rng.uniform("rounding", owner[i : i + 1], row.shape)[0] if self.bits > 1 else row
             values[i] = self._quantised(row, unit)

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from fl.defenses import NEEDS_BOUND, Defense, Protected
 from fl.privacy.gaussian import classic_multiplier_of, epsilon_of, multiplier_of
 from fl.types import Bound, Local, Metrics, RoundContext, Spend, State, Updates
-from netsim.columns import frozen, no_floats, row_id
+from netsim.columns import frozen, no_floats
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
@@ -112,7 +112,7 @@ class Gaussian(Defense):
     def protect(self, updates: Updates, local: Local, facts: RoundContext, state: State, rng: Rng) -> Protected:
         bound = updates.promise
         std = self.std(bound) * self._shares(updates.ue)
-        noise = rng.normal("noise", row_id(updates.ue, updates.model), (updates.n_parameters,))
+        noise = rng.normal("noise", updates.row, (updates.n_parameters,))
         spend = bound.spend(self.label, updates.ue, updates.model, std, self.delta)
         if facts.channel is not None:
             spend = replace(spend, channel_std=facts.channel.thermal_std)

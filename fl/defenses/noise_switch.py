@@ -147,7 +147,6 @@ class NoiseSwitch(Defense):
         return said
 
     def _enough(self, channel: FloatArray, required: FloatArray) -> bool:
-        """The criterion."""
         return bool(channel.sum() >= required.sum() if self.criterion == "aggregate" else (channel >= required).all())
 
 

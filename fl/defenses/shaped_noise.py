@@ -10,7 +10,7 @@ from pydantic import Field
 from fl.defenses import Defense, Protected
 from fl.radio_map.obstacles import CELLS, HEIGHTS, height_grid_of
 from fl.types import LastFigures, Local, RoundContext, Updates
-from netsim.columns import frozen, row_id
+from netsim.columns import frozen
 from netsim.geometry import Area
 from netsim.rng import Rng
 from netsim.units import FloatArray
@@ -213,7 +213,7 @@ class ShapedNoise(Defense):
         largest = np.abs(rows).max(axis=1, keepdims=True)
         g = np.divide(rows, largest, out=np.zeros_like(rows), where=largest > 0) ** 2
         sigma2 = self.variance(g, local, facts)
-        unit = rng.normal("noise", row_id(updates.ue, updates.model), (updates.n_parameters,))
+        unit = rng.normal("noise", updates.row, (updates.n_parameters,))
         noise = np.sqrt(sigma2) * unit
         energy = g.sum(axis=1)
         live = energy > 0

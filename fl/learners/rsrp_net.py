@@ -49,12 +49,10 @@ PROFILES: dict[str, dict[str, Any]] = {
 
 
 def _of_profile(key: str) -> Callable[[dict[str, Any]], Any]:
-    """The default of a key, from the values before it."""
     return lambda given: PROFILES[given.get("profile", "published")][key]
 
 
 def _step_limit(given: dict[str, Any]) -> Literal["none", "polyak"]:
-    """Step limit of the profile; none where steps are normalised."""
     linear = getattr(given.get("optimiser"), "linear", True)
     return "polyak" if linear and _of_profile("step_limit")(given) == "polyak" else "none"
 

@@ -17,7 +17,6 @@ from torch.nn import functional
 
 from fl.networks.classifiers import Network
 from fl.types import DenseUpdates, ImageFormat, Local
-from netsim.columns import row_id
 from netsim.errors import BadInput
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -113,7 +112,7 @@ class Classifier:
     def _trained(self, w: Tensor, data: Local, how: DeviceSteps, rng: Rng) -> Tensor:
         """Weights (k, d) of k devices after all their steps."""
         count = data.count
-        owner = row_id(data.ue, data.model)
+        owner = data.row
         batch = how.batch(count)
         steps = -(-count // batch)
         for epoch in range(how.local_epochs):

@@ -15,7 +15,6 @@ import numpy as np
 from fl.networks.mlp import Mlp
 from fl.optimisers import Optimiser, Sgd
 from fl.types import DenseUpdates, Local
-from netsim.columns import row_id
 from netsim.compiled import compiled
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
@@ -86,7 +85,7 @@ def _trained(net: Mlp, before: FloatArray, data: Local, how: SgdSettings, rng: R
     loss = np.zeros(len(before))
     memory = how.optimiser.start(w)
     count = data.count
-    owner = row_id(data.ue, data.model)
+    owner = data.row
     size = how.batch(count)
     y = np.asarray(data.y)
     steps = -(-count // size)

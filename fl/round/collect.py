@@ -89,7 +89,6 @@ def curated(
 
 
 def _conditions(world: World) -> Conditions:
-    """Positions and states of all UEs now, as rules of availability use them."""
     now_s = float(world.env.now)
     wall_s = float(world.clock.wall_s(np.array(now_s)))
     return Conditions(now_s, wall_s, np.asarray(world.position_m()), world.places.home_m)
@@ -113,7 +112,6 @@ def sample_ues(ready: Local, learning: Learning, streams: Streams, number: int, 
 
 
 def _at_most(ready: Local, most: float, rng: Rng) -> Local:
-    """The rows of `most` UEs, drawn at random."""
     ue = np.unique(ready.ue)
     if len(ue) <= most:
         return ready

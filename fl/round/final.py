@@ -59,7 +59,6 @@ def write_final(setup: Setup, state: RoundState, world: World, spends: Table) ->
 
 
 def _last_utility(setup: Setup, state: RoundState, world: World) -> Metrics:
-    """Figures of the last model and of maps without learning, on all held-out samples."""
     held_out, learning = state.held_out.usual, setup.learning
     scores = records.utility(learning, state, held_out, world)
     return scores | (state.reference.evaluate(held_out) if "signals" in learning.data.offers else {})
@@ -106,7 +105,6 @@ def final_references(setup: Setup, state: RoundState) -> Metrics:
 
 
 def _central(setup: Setup, state: RoundState, parts: dict[str, BoolArray]) -> Metrics:
-    """Scores of the learner's network, trained centrally; none where it cannot be."""
     learner, how, held_out = setup.learning.learner, setup.learning.references, state.held_out
     few = state.reference.thinned(how.central_samples, CENTRAL_MODELS * how.central_samples)
     trained = learner.trained_centrally(state.model, few.samples, how.central_epochs, setup.streams.at("references"))
@@ -171,7 +169,6 @@ def _write_lists(setup: Setup, state: RoundState, world: World, named: list[Row]
 
 
 def _write_hindsight(setup: Setup, state: RoundState, facts: RoundContext) -> None:
-    """Write beliefs and links of names in hindsight, after all rounds."""
     names, recorder = state.parts["names"], setup.recorder
     for attack in setup.learning.attacks:
         for said in attack.hindsight(state.parts[attack.word], facts):

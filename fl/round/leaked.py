@@ -28,7 +28,7 @@ from fl.round.state import Collected, Merged, RoundState, States
 from fl.round.tables import Cells, Tables, cells, table_of, xy
 from fl.tracking.belief import Belief, answers, expected_distance_m, in_area, probability_within
 from fl.types import Estimates, Local, RoundContext
-from netsim.columns import row_id, ue_and_model
+from netsim.columns import ue_and_model
 from netsim.record import Row
 from netsim.units import FloatArray, IntArray
 from netsim.world import World
@@ -50,7 +50,7 @@ def leaked(
         return [], []
     measured = _with_learners(collected.taken.measured, collected.local)
     targeted = learning.threat.after(measured.ue, len(world.ues))
-    learnt = np.isin(row_id(measured.ue, measured.model), row_id(collected.local.ue, collected.local.model))
+    learnt = np.isin(measured.row, collected.local.row)
     watched = measured.select(targeted & (learnt | (measured.count > 0)))
     names, how = states["names"], learning.leakage
     estimates = {a.label: Estimates.join([p.attacks.estimates[a.label] for p in phases]) for a in learning.attacks}
@@ -203,7 +203,7 @@ def _linked(
 
 def _with_learners(measured: Local, local: Local) -> Local:
     """Measured data, with empty rows for UEs that learnt from earlier measurements only."""
-    rows, learnt = row_id(measured.ue, measured.model), row_id(local.ue, local.model)
+    rows, learnt = measured.row, local.row
     more = np.setdiff1d(learnt, rows)
     if not len(more):
         return measured
@@ -215,8 +215,6 @@ def _with_learners(measured: Local, local: Local) -> Local:
 def _selected(measured: Local, local: Local) -> FloatArray:
     """Mean of what each measured row learnt from (n, 2); NaN where nothing was sent."""
     selected_m = np.full((len(measured.ue), measured.x.shape[1]), np.nan)
-    _, rows, mine = np.intersect1d(
-        row_id(measured.ue, measured.model), row_id(local.ue, local.model), assume_unique=True, return_indices=True
-    )
+    _, rows, mine = np.intersect1d(measured.row, local.row, assume_unique=True, return_indices=True)
     selected_m[rows] = local.mean_x()[mine]
     return selected_m

@@ -12,7 +12,6 @@ from fl.round.state import Collected, Merged, RoundOutcome, RoundState
 from fl.round.tables import TABLES, Cells, cells, table_of, xy
 from fl.round.uploads import Uploads
 from fl.types import LOCATION, AnySpend, HeldOut, Local, Metrics, Model, RoundContext
-from netsim.columns import row_id
 from netsim.radio.transmissions import Fate, SentUploads
 from netsim.record import Recorder, Row
 from netsim.safe import replacing
@@ -83,7 +82,6 @@ def write_request(
 
 
 def _append(recorder: Recorder, table: str, rows: int | IntArray, *sources: object, **given: object) -> None:
-    """Append rows to a table, whose columns are found as `cells` does."""
     recorder.write(table, cells(table, rows, *sources, **given))
 
 
@@ -92,9 +90,7 @@ def write_uploads(
 ) -> None:
     """Append what UEs made of their data, from the model before, and what became of it on its way to the server."""
     local, made, n = uploads.local, uploads.made, len(uploads.ue)
-    _, mine, theirs = np.intersect1d(
-        row_id(local.ue, local.model), row_id(measured.ue, measured.model), assume_unique=True, return_indices=True
-    )
+    _, mine, theirs = np.intersect1d(local.row, measured.row, assume_unique=True, return_indices=True)
     selected = _centroids(learning, local)
     truth, samples = selected.copy(), np.zeros(n, dtype=np.int64)  # without new measurements: of those it held
     truth[mine], samples[mine] = _centroids(learning, measured)[theirs], measured.count[theirs]
@@ -131,8 +127,7 @@ def write_links(recorder: Recorder, world: World, number: int, uploads: Uploads)
 
 
 def _write_attacks(recorder: Recorder, number: int, merged: Merged) -> None:
-    """Append what the attacker received and said of a phase, and the sums that it saw."""
-    uploads, overheard = merged.uploads, merged.uploads.overheard
+    uploads, channel = merged.uploads, merged.uploads.antenna
     for label, some in merged.attacks.estimates.items():
         self_test_m = merged.attacks.self_tests.get(label)
         _append(
@@ -140,10 +135,9 @@ def _write_attacks(recorder: Recorder, number: int, merged: Merged) -> None:
             time_s=merged.known_s(some.ue, some.model), **xy(some.position_m),
             self_test_m=np.nan if self_test_m is None else self_test_m,
         )  # fmt: skip
-    if overheard is not None and overheard.channel is not None:
-        channel = overheard.channel
+    if channel is not None:
         _append(
-            recorder, "eavesdropper", uploads.first, channel, overheard, uploads, merged, round=number,
+            recorder, "eavesdropper", uploads.first, channel, uploads.overheard, uploads, merged, round=number,
             time_s=uploads.arrived_s, sinr_db=db_from_ratio(channel.sinr),
             noise_std=np.where(channel.sinr > 0, channel.noise_std, np.nan),
         )  # fmt: skip
@@ -208,7 +202,6 @@ def _keep_grid(recorder: Recorder, world: World, learning: Learning, outcome: Ro
 
 
 def _round(learning: Learning, outcome: RoundOutcome, scores: Metrics, diagnosis: Metrics) -> Row:
-    """The row of `rounds`, without its times."""
     state, phases, taken, local = outcome.state, outcome.phases, outcome.collected.taken, outcome.collected.local
     uploads = [p.uploads for p in phases]
     channel = uploads[0].channel.join([sent.channel for sent in uploads])

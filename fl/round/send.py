@@ -13,7 +13,7 @@ from fl.round.setup import PhaseDraws, RoundStreams, Setup
 from fl.round.state import Phase, States, norm_bound, standings
 from fl.round.uploads import Overheard, UploadContext, Uploads
 from fl.types import Local, RoundContext, Spend, Updates
-from netsim.columns import frozen, row_id
+from netsim.columns import frozen
 from netsim.radio.link_budget import RadioLinks
 from netsim.radio.power import PowerContext
 from netsim.radio.transmissions import SentUploads
@@ -188,7 +188,7 @@ def decoded(updates: Updates, channel: Channel, rng: Rng) -> Updates:
     """Updates with the decoder's noise, of std channel.noise_std (n,) on each number."""
     if not channel.noise_std.any():
         return updates
-    noise = rng.normal("decoder", row_id(updates.ue, updates.model), (updates.n_parameters,))
+    noise = rng.normal("decoder", updates.row, (updates.n_parameters,))
     return updates.plus(channel.noise_std[:, None] * noise)
 
 

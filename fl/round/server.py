@@ -104,10 +104,10 @@ class LearningServer:
         if collected is None:
             return None
         spends, phases, model, asked_s = list(collected.spends), list[Merged](), state.model, facts.time_s
-        ends_s = asked_s + self.policy.limit_s(learning.round_s)
+        limit_s = self.policy.limit_s(learning.round_s)
         for name in learning.learner.phases:
             own = streams.of_phase(name, first=not phases)
-            phase = self._phase(facts, name, model, asked_s, ends_s - asked_s, own)
+            phase = self._phase(facts, name, model, asked_s, limit_s - (asked_s - facts.time_s), own)
             # d  learn, e  power, f  plan, g  protect
             uploads, departure, drawn = depart(self.world, phase, collected.local, state.parts)
             spends += drawn
@@ -164,7 +164,6 @@ class LearningServer:
     # -- steps of a round
 
     def _facts(self, number: int) -> RoundContext:
-        """Context of the round that ends now."""
         learning = self.learning
         return RoundContext(
             round=number,
@@ -203,7 +202,6 @@ class LearningServer:
     def _phase(
         self, facts: RoundContext, name: str, model: Model, asked_s: float, limit_s: float, streams: RoundStreams
     ) -> Phase:
-        """A phase of the learner that begins with a model."""
         version = self.state.played
         bases = self.state.flight.bases | {version: model}
         return Phase(self.setup, facts, name, model, version, asked_s, limit_s, bases, len(self.world.ues), streams)
@@ -227,15 +225,14 @@ class LearningServer:
 
         The server does not know that missing updates are lost: it waits for them until the deadline.
         """
-        channel, overheard = uploads.channel, uploads.overheard
-        first = uploads.first
+        channel, first = uploads.channel, uploads.first
         came, wanted = int(channel.decoded[first].sum()), min(self.policy.waits_for or len(first), len(first))
         merged_s = float(uploads.came_s[channel.decoded].max(initial=phase.asked_s))
         attacked_s = merged_s
         if self.policy.has_deadline and came < wanted:
             merged_s = phase.asked_s + phase.limit_s
-        if overheard is not None and overheard.channel is not None:
-            heard_s = np.fmin(uploads.came_s, phase.asked_s + phase.limit_s)[overheard.channel.decoded]
+        if uploads.antenna is not None:
+            heard_s = np.fmin(uploads.came_s, phase.asked_s + phase.limit_s)[uploads.antenna.decoded]
             attacked_s = float(heard_s.max(initial=phase.asked_s))
         if isinstance(uploads.sent, SentUploads):  # time has passed, also for those that were lost
             merged_s = self.now_s
@@ -290,7 +287,6 @@ class LearningServer:
         return rows
 
     def _record(self, outcome: RoundOutcome | None) -> None:
-        """Step m: write what came of a round, and tell the observer."""
         figures = {} if outcome is None else records.write(self.setup.recorder, self.world, self.learning, outcome)
         if self.watcher is not None:
             self.watcher.played(self.state, figures)

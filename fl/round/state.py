@@ -169,7 +169,7 @@ class Merged:
         """Time of the attacker's estimates of rows (k,): the attack, or the arrival of each update."""
         if not self.at_arrival or not len(ue):
             return np.full(len(ue), self.attacked_s)
-        rows = row_id(self.uploads.ue, self.uploads.made.model)
+        rows = self.uploads.row
         wanted = row_id(ue, model)
         at = np.minimum(np.searchsorted(rows, wanted), len(rows) - 1)
         came_s = np.where(rows[at] == wanted, self.uploads.arrived_s[at], np.nan)

@@ -8,7 +8,7 @@ from typing import TypeVar
 import numpy as np
 
 from fl.types import DenseUpdates, Local, Model, Received, Timing, Updates
-from netsim.columns import Columns, frozen, row_id
+from netsim.columns import Columns, frozen
 from netsim.radio.transmissions import SentUploads
 from netsim.radio.uplink import Channel
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -69,6 +69,11 @@ class Uploads(Columns):
         return self.made.ue
 
     @property
+    def row(self) -> IntArray:
+        """Number of each row's (ue, model) (n,)."""
+        return self.made.row
+
+    @property
     def finite(self) -> BoolArray:
         """Rows (n,) that did not overflow on the UE; the others are sent as zeros and have no weight."""
         return np.isfinite(self.made.norm())
@@ -79,6 +84,11 @@ class Uploads(Columns):
         if self.sent is None:
             raise TypeError("these uploads have not ended")
         return self.sent
+
+    @property
+    def antenna(self) -> Channel | None:
+        """The channel of each row to an eavesdropper (n,); None without one."""
+        return None if self.overheard is None else self.overheard.channel
 
     @property
     def came_s(self) -> FloatArray:
@@ -106,7 +116,7 @@ class Uploads(Columns):
 
     def in_order(self) -> Uploads:
         """By increasing (ue, model)."""
-        return self.select(np.argsort(row_id(self.ue, self.made.model), kind="stable"))
+        return self.select(np.argsort(self.row, kind="stable"))
 
 
 @dataclass(frozen=True)
@@ -154,18 +164,16 @@ class Flight:
         if self.measured is None:
             raise TypeError("no UE was asked")
         some = self.measured.select(np.isin(self.measured.ue, ue))
-        return some.select(np.argsort(row_id(some.ue, some.model), kind="stable"))
+        return some.select(np.argsort(some.row, kind="stable"))
 
 
 _Rows = TypeVar("_Rows", Uploads, Local)
 
 
 def _joined(before: _Rows | None, more: _Rows) -> _Rows:
-    """The rows so far, then more."""
     return more if before is None else before.join([before, more])
 
 
 def _without(rows: _Rows | None, ue: IntArray) -> _Rows | None:
-    """The rows of other UEs; None where there is none."""
     others = np.zeros(0, dtype=np.bool_) if rows is None else ~np.isin(rows.ue, ue)
     return rows.select(others) if rows is not None and others.any() else None
