@@ -7,7 +7,7 @@ vertices.
 from collections.abc import Callable
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -121,8 +121,8 @@ class TownPlan:
 
     roads: Roads
     blocks: Shapes
-    river: "Polygon"
-    park: "Polygon | None"
+    river: Any
+    park: Any
 
 
 @frozen
