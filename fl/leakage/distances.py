@@ -11,7 +11,7 @@ gives SW1 = (2 / pi) d.  [Bonneel et al. 2015, "Sliced and Radon Wasserstein bar
 
 from __future__ import annotations
 
-from functools import cache, lru_cache
+from functools import cache
 
 import numpy as np
 
@@ -150,16 +150,9 @@ def guesses_nearest_m(place_m: FloatArray, area: Area, count: int) -> float:
     """
     if count == 0 or not np.isfinite(place_m).all():
         return float("nan")
-    radius_m, beyond = _beyond(float(place_m[0]), float(place_m[1]), area)
-    return float(np.trapezoid(beyond**count, radius_m))
-
-
-@lru_cache(maxsize=500)  # homes stay where they are while guesses become more
-def _beyond(x_m: float, y_m: float, area: Area) -> tuple[FloatArray, FloatArray]:
-    """Radii around a place up to the farthest corner of the area, and the share of it beyond each: both (radii,)."""
-    place_m = np.array([x_m, y_m])
     radius_m = float(area.farthest_m(place_m[None])[0]) * np.linspace(0, 1, _RADII) ** 3
-    return radius_m, np.clip(1.0 - within(place_m, radius_m, area), 0.0, 1.0)
+    beyond = np.clip(1.0 - within(place_m, radius_m, area), 0.0, 1.0)
+    return float(np.trapezoid(beyond**count, radius_m))
 
 
 def density_peaks(points_m: FloatArray, weight: FloatArray, area: Area, width_m: float, count: int) -> FloatArray:

@@ -7,7 +7,8 @@ compared with all estimates of an attack for that UE, in all its models, and wit
 """
 
 import math
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import combinations
 from typing import ClassVar
 
@@ -34,6 +35,7 @@ from netsim.rng import Rng
 from netsim.units import FloatArray
 
 NAN = float("nan")
+_STEPS = ("step_error_m", "walk_error_m", "step_no_motion_m", "walk_no_motion_m")
 _OF_A_ROUND = ("centroid", "place", "step")  # estimates of a round are about a track; answers are about a UE
 MOST_CENTROIDS = 500  # true or named ones of a track whose distribution is compared,
 MOST_ESTIMATES = 2000  # and estimates of a UE whose density names places; of more, as many evenly in time
@@ -114,19 +116,16 @@ def observe(how: Leakage, tracks: Tracks, now: ComparedRound, rng: Rng) -> tuple
         if not len(points_m) and not known.seen:  # measured in a round that leakage left out
             continue
         track = known.plus(points_m, how.max_points, None if len(points_m) else now.selected_mean_m[i])
-        if now.estimates:  # without attacks the truth is kept, and there is nothing to compare with it
-            owner = row_id(ue, model)
-            truth = TrackTruth(how, track, owner, now.area, rng)
-            attacks = dict(track.attacks)
-            for label, estimates in now.estimates.items():
-                before = attacks.get(label) or TrackEstimates.nothing()
-                if ue in answers[label]:
-                    before = replace(before, answers=answers[label][ue], answered=now.round)
-                mine = estimates.select(rows_of[label].get(owner, no_ints()))
-                attacks[label], row = _compared(before, mine, truth, now.selected_mean_m[i])
-                rows.append({"attack": label, "ue": ue, "model": model, **row})
-            track = replace(track, attacks=attacks)
-        tracks[ue, model] = replace(track, compared=now.round)
+        owner, attacks = row_id(ue, model), dict(track.attacks)
+        truth = TrackTruth(how, track, owner, now.area, rng)
+        for label, estimates in now.estimates.items():
+            before = attacks.get(label) or TrackEstimates.nothing()
+            if ue in answers[label]:
+                before = replace(before, answers=answers[label][ue], answered=now.round)
+            mine = estimates.select(rows_of[label].get(owner, no_ints()))
+            attacks[label], row = _compared(before, mine, truth, now.selected_mean_m[i])
+            rows.append({"attack": label, "ue": ue, "model": model, **row})
+        tracks[ue, model] = replace(track, attacks=attacks, compared=now.round)
     every = _by_ue(tracks)
     asked = dict.fromkeys((row["ue"], row["attack"]) for row in rows)
     near = {(ue, label): _near(how, every[ue, label], ue, now) for ue, label in asked}
@@ -168,15 +167,31 @@ def _by_ue(tracks: Tracks) -> dict[tuple[int, str], list[TrackEstimates]]:
     return found
 
 
+@dataclass
 class TrackTruth:
     """Truth and baselines of attacks on one track: its points, its true centroids, and as many random guesses."""
 
-    def __init__(self, how: Leakage, track: Track, owner: int, area: Area, rng: Rng) -> None:
-        self.how, self.track, self.owner, self.area, self.rng = how, track, owner, area, rng
-        self.points = sorted_projections(track.points, how.directions)
-        self.sums = sums_so_far(self.points)
-        self.of_centroids_m = self.sw1_m(track.centroids)
-        self._drawn: dict[int, Band] = {}
+    how: Leakage
+    track: Track
+    owner: int
+    area: Area
+    rng: Rng
+    _drawn: dict[int, Band] = field(default_factory=dict)
+
+    @cached_property
+    def points(self) -> FloatArray:
+        """Sorted projections of its points (directions, n)."""
+        return sorted_projections(self.track.points, self.how.directions)
+
+    @cached_property
+    def sums(self) -> FloatArray:
+        """Their sums so far."""
+        return sums_so_far(self.points)
+
+    @cached_property
+    def of_centroids_m(self) -> float:
+        """SW1 in metres of the true centroids."""
+        return self.sw1_m(self.track.centroids)
 
     def sw1_m(self, named_m: FloatArray) -> float:
         """SW1 in metres between all points and places (k, 2), of which at most 500 count."""
@@ -269,14 +284,14 @@ def _steps(said: TrackEstimates, step_m: FloatArray, heard: bool, true_m: FloatA
 
     `no_motion` is the error of the guess that the UE did not move.
     """
-    row = dict.fromkeys(("step_error_m", "step_no_motion_m", "walk_error_m", "walk_no_motion_m"), NAN)
-    first, last = said.anchor_m
+    row, (first, last) = dict.fromkeys(_STEPS, NAN), said.anchor_m
     if len(step_m):
         walk_m = said.walk_m + step_m[0]
-        for name, way_m, since in (("step", step_m[0], last), ("walk", walk_m, first)):
-            length = float(np.linalg.norm(way_m))
-            along = float((true_m - since) @ (way_m / length if length else step_m[0]))
-            row |= {f"{name}_error_m": abs(along - length), f"{name}_no_motion_m": abs(along)}
+        way_m, since_m = np.stack([step_m[0], walk_m]), np.stack([last, first])
+        length = np.linalg.norm(way_m, axis=1)
+        direction = way_m / np.where(length > 0, length, 1.0)[:, None]
+        along = ((true_m - since_m) * direction).sum(axis=1)
+        row = dict(zip(_STEPS, np.abs([*(along - length), *along]).tolist(), strict=True))
         said = replace(said, walk_m=walk_m, anchor_m=np.stack([first, true_m]))
     elif heard:  # an answer that continues nothing begins a new walk
         said = replace(said, walk_m=np.zeros(2), anchor_m=np.stack([true_m, true_m]))
@@ -289,19 +304,16 @@ def _near(how: Leakage, every: list[TrackEstimates], ue: int, now: ComparedRound
     NaN for a UE without any: there is nothing to be near to.
     """
     places = {"home": now.places.home_m[ue], "work": now.places.work_m[ue], "densest": now.places.densest()[ue]}
-    known = any(np.isfinite(true_m).all() for true_m in places.values())
     points_m, named_m = _estimates(every)[0], np.full((MOST_NAMED, 2), np.nan)
-    if known:
+    if any(np.isfinite(true_m).all() for true_m in places.values()):
         named_m = _guesses(how, every, now.area).best_two
-    row: Metrics = {}
-    for name, true_m in places.items():
-        row[f"{name}_m"] = nearest_m(points_m, true_m)
-        row[f"{name}_named_m"] = nearest_m(named_m, true_m)
+    row = dict(zip(("named_x_m", "named_y_m", "second_x_m", "second_y_m"), named_m.ravel().tolist(), strict=True))
     count = sum(said.named for said in every)
-    row |= {f"guess_{name}_m": guesses_nearest_m(places[name], now.area, count) for name in ("home", "densest")}
-    return row | dict(
-        zip(("named_x_m", "named_y_m", "second_x_m", "second_y_m"), named_m.ravel().tolist(), strict=True)
-    )
+    for name, true_m in places.items():
+        row |= {f"{name}_m": nearest_m(points_m, true_m), f"{name}_named_m": nearest_m(named_m, true_m)}
+        if name != "work":
+            row[f"guess_{name}_m"] = guesses_nearest_m(true_m, now.area, count)
+    return row
 
 
 def _estimates(said: list[TrackEstimates]) -> tuple[FloatArray, FloatArray]:
