@@ -8,6 +8,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from fl.attacks.base import recall
 from fl.tracking.dwelling import Hours, Period, Residences, Shares, blocks, log_evidence
 from fl.tracking.error_model import ErrorModel
 from fl.tracking.linking import Identities, NameLinks, identified, log_odds
@@ -161,12 +162,10 @@ class HomeLinker:
         """Persons of names with tracks (k,), when rivals (m,) with homes (m, G) are given to different people."""
         order = np.argsort(rng.uniform("directory", np.arange(len(self.directory.user))), kind="stable")
         person, probability, bits = identified(log_odds(home, self.directory.home_m, grid, self.outside), order)
-        at = np.minimum(np.searchsorted(rivals, track), len(rivals) - 1)
-        spoken = rivals[at] == track
-        return replace(
-            said, person=np.where(spoken, person[at], said.person),
-            probability=np.where(spoken, probability[at], np.nan), entropy_bits=np.where(spoken, bits[at], np.nan),
-        )  # fmt: skip
+        known = recall(rivals, person, track)
+        person = np.where(np.isnan(known), said.person, known).astype(np.int64)
+        entropy_bits = recall(rivals, bits, track)
+        return replace(said, person=person, probability=recall(rivals, probability, track), entropy_bits=entropy_bits)
 
 
 def grid_of_homes(area: Area) -> PlaceGrid:

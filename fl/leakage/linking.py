@@ -30,7 +30,7 @@ from fl.leakage.tracks import MOST_NAMED, NamedPlaces, Whereabouts
 from fl.pseudonyms import Names
 from fl.tracking.linking import NO_PERSON, UNKNOWN, Identities, NameLinks
 from fl.types import Directory, Estimates
-from netsim.columns import Columns, frozen, no_floats, no_ints, no_places
+from netsim.columns import Columns, frozen, no_floats, no_ints, no_places, replaced
 from netsim.geometry import Area
 from netsim.record import Row
 from netsim.rng import Rng
@@ -79,7 +79,7 @@ def owners(ue: IntArray, names: Names, links: NameLinks | None) -> IntArray:
     if links is None or not len(links.name):
         return name
     order = np.argsort(links.name)
-    at = np.minimum(np.searchsorted(links.name[order], name), len(order) - 1)
+    at = np.minimum(np.searchsorted(links.name, name, sorter=order), len(order) - 1)
     return links.track[order][at]
 
 
@@ -116,14 +116,10 @@ class LinkedUpdates:
         right = again & (links.track == self.track[ue])
         chance = chance_share(int((~same).sum()), int((self.track >= 0).sum()) - int(same.sum()))
         unsure = again & ~(links.entropy_bits <= CONFUSED_BITS)
-        track, name, seen_s = self.track.copy(), self.name.copy(), self.seen_s.copy()
-        track[ue] = links.track
-        name[ue] = links.name
-        seen_s[ue] = time_s
         now = LinkedUpdates(
-            track,
-            name,
-            seen_s,
+            replaced(self.track, ue, links.track),
+            replaced(self.name, ue, links.name),
+            replaced(self.seen_s, ue, time_s),
             exposure_s=self.exposure_s + float((time_s - self.seen_s[ue])[before].sum()),
             wrong=self.wrong + int((again & ~right).sum()),
             unsure=self.unsure + int(unsure.sum()),

@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 from scipy import ndimage
 
-from fl.attacks.base import View
+from fl.attacks.base import View, recall
 from fl.membership import INFERENCES
 from fl.membership.base import AskedRecords, GradientRegression, Inference
 from fl.membership.roc import NO_INTERVAL, auc, tpr_percent
@@ -143,33 +143,29 @@ def _known(
     member = _chosen(inside, np.maximum(1, np.rint(share)), most, rng, "members")
     y = np.zeros(len(local.x)) if local.y is None else local.y
     compared = np.ones(len(member), dtype=np.bool_)
-    if local.y is not None and (held_out.ue < 0).any():
-        pair, other = _paired(local.y[member], held_out.y, rng)
+    paired = local.y is not None and bool((held_out.ue < 0).any())
+    if paired:
+        pair, other = _paired(y[member], held_out.y, rng)
         outside[other] = inside[member[pair]]
         compared = np.isin(np.arange(len(member)), pair)
         group = np.concatenate([np.arange(len(member)), pair])
     else:
         other = _chosen(outside, np.bincount(inside[member], minlength=n), most, rng, "others")
         group = np.arange(len(member) + len(other))
-        if wholes is not None:
-            time_s = np.concatenate([local.time_s, held_out.time_s])
-            whole = wholes(np.concatenate([owner, held_out.ue]), np.concatenate([local.x, held_out.x]), time_s)
-            group = whole[np.concatenate([member, len(local.x) + other])]
-    return KnownRecords(
-        np.concatenate([inside[member], outside[other]]),
-        np.arange(len(member) + len(other)) < len(member),
-        np.concatenate([local.x[member], held_out.x[other]]),
-        np.concatenate([y[member], held_out.y[other]]),
-        group,
-        np.concatenate([compared, np.ones(len(other), dtype=np.bool_)]),
-    )
+    x, time_s = np.concatenate([local.x, held_out.x]), np.concatenate([local.time_s, held_out.time_s])
+    rows = np.concatenate([member, len(local.x) + other])
+    if wholes is not None and not paired:
+        group = wholes(np.concatenate([owner, held_out.ue]), x, time_s)[rows]
+    target, y = np.concatenate([inside, outside])[rows], np.concatenate([y, held_out.y])[rows]
+    compared = np.concatenate([compared, np.ones(len(other), dtype=np.bool_)])
+    return KnownRecords(target, np.arange(len(rows)) < len(member), x[rows], y, group, compared)
 
 
 def _targets(view: View, ue: IntArray, model: IntArray) -> IntArray:
     """The target (index into the view's) of every record (N,), -1 of a UE that the attacker did not hear."""
-    number = {key: i for i, key in enumerate(row_id(view.ue, view.model).tolist())}
-    keys, of = np.unique(row_id(ue, model), return_inverse=True)
-    return np.array([number.get(key, -1) for key in keys.tolist()], dtype=np.int64)[of]
+    target = row_id(view.ue, view.model)
+    order = np.argsort(target)
+    return np.nan_to_num(recall(target[order], order, row_id(ue, model)), nan=-1.0).astype(np.int64)
 
 
 def _paired(member: FloatArray, other: FloatArray, rng: Rng) -> tuple[IntArray, IntArray]:

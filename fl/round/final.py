@@ -15,7 +15,7 @@ from fl.leakage.linking import Linking, observe, unicity
 from fl.learners import SurfaceLearner
 from fl.learning import Learning
 from fl.privacy.ledger import final_account
-from fl.references.maps import Law, Reference, constant, guessed, kriging_map, nearest_neighbours, path_loss_map, rmse
+from fl.references import Law, Reference, constant, guessed, kriging_map, nearest_neighbours, path_loss_map, rmse
 from fl.round import records
 from fl.round.leaked import believed, revised_of
 from fl.round.setup import RoundStreams, Setup

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fl.learning import Learning
 from fl.privacy.ledger import Ledger
-from fl.references.maps import Baselines, Reference
+from fl.references import Baselines, Reference
 from fl.round.state import Collected, Merged, RoundOutcome, RoundState
 from fl.round.tables import TABLES, Cells, cells, table_of, xy
 from fl.round.uploads import Uploads

@@ -12,7 +12,7 @@ import simpy
 
 from fl.data import TakenData
 from fl.membership.audit import audit, due
-from fl.references.maps import Reference
+from fl.references import Reference
 from fl.round import records
 from fl.round.collect import collect
 from fl.round.leaked import leaked

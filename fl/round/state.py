@@ -15,7 +15,7 @@ from fl.leakage.tracks import Tracks, Whereabouts
 from fl.learning import Learning
 from fl.privacy.ledger import Ledger
 from fl.pseudonyms import Names, Permanent
-from fl.references.maps import Baselines, Reference
+from fl.references import Baselines, Reference
 from fl.round.setup import RoundStreams, Setup
 from fl.round.tables import Tables
 from fl.round.uploads import Flight, Uploads

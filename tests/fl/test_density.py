@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from interrupted import run_in_two
 
 from fl.attacks.base import View
 from fl.attacks.esprit import Lattice, kernel_place, read_waves
@@ -574,14 +575,7 @@ class TestRuns:
         changes = {"world.ues.count": 30, "learning.learner.grid": [12, 12], "learning.threat.n_targets": 4}
         study = load("density/moving", changes | {"learning.request_policy": rate, "learning.rounds": 8, "vary": None})
         run(study, tmp_path / "whole")
-
-        def stop(progress):
-            if progress.done == 5:
-                raise KeyboardInterrupt
-
-        with pytest.raises(KeyboardInterrupt):
-            run(study, tmp_path / "parts", stop)
-        run(study, tmp_path / "parts")
+        run_in_two(study, tmp_path / "parts", lambda progress: progress.done == 5)
         assert table_bytes(tmp_path / "whole") == table_bytes(tmp_path / "parts")
 
     @pytest.mark.parametrize(

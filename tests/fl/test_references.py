@@ -11,9 +11,9 @@ import torch
 from fl.learners.rsrp_net import RsrpNet
 from fl.networks.central import SETTINGS, train_centrally
 from fl.networks.mlp import Mlp
-from fl.references import References
-from fl.references.maps import (
+from fl.references import (
     Reference,
+    References,
     fitted_covariance,
     kriging_map,
     nearest_neighbours,

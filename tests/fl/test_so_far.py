@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from fl.references.maps import Baselines, Reference
+from fl.references import Baselines, Reference
 from fl.types import HeldOut, Local
 
 

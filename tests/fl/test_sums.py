@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from interrupted import run_in_two
 
 from fl.attacks.threat import Threat
 from fl.types import DenseUpdates, Model, Received
@@ -144,14 +145,7 @@ def test_an_interrupted_run_ends_in_the_same_bytes(tiny, tmp_path, table_bytes):
     attacks = [{"kind": "span", "rank": "auto"}, {"kind": "participation-regression"}]
     study, news = tiny(changes | {"learning.attacks": attacks}), []
     run(study, tmp_path / "whole", lambda progress: news.append(progress.values["time_s"]))
-
-    def watch(progress):
-        if progress.values["time_s"] >= news[len(news) // 2]:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        run(study, tmp_path / "cut", watch)
-    run(study, tmp_path / "cut")
+    run_in_two(study, tmp_path / "cut", lambda progress: progress.values["time_s"] >= news[len(news) // 2])
     assert table_bytes(tmp_path / "cut") == table_bytes(tmp_path / "whole")
 
 

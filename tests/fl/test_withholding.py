@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pandas as pd
 import pytest
+from interrupted import run_in_two
 
 from fl.learners.rsrp_net import RsrpNet
 from fl.privacy.gaussian import epsilon_of, multiplier_of
@@ -163,6 +164,9 @@ def test_silence_by_a_coin_has_its_probability_and_rounds_are_independent():
 # --- runs ---------------------------------------------------------------------------------------------------
 
 COMMUTERS = {"world.ues.mobility": {"kind": "commuter"}, "world.ues.measurement_period_s": None}
+RESIDENTS = COMMUTERS | {
+    "world.duration_s": DAY_S, "world.tick_s": 60, "learning.round_s": DAY_S / 12, "world.ues.count": 6,
+}  # fmt: skip
 MODELS = {"learning.data": {"kind": "measured", "cell": "all"}}
 SHORT = {"learning.round_s": 10}
 NOBODY_LOOKS = {"learning.attacks": []}  # attacks train as well
@@ -190,14 +194,9 @@ def test_what_is_held_back_changes_nothing(tiny, tmp_path, monkeypatch, drops, m
     """Signals that were measured in a zone may be anything: no update, and no model, is moved by them."""
     from fl.data.measured import Measured
 
-    day = {
-        "world.duration_s": DAY_S,
-        "world.tick_s": 60,
-        "learning.round_s": DAY_S / 12,
-        "learning.data.memory": memory,
-    }
+    day = {"world.duration_s": DAY_S, "world.tick_s": 60, "learning.round_s": DAY_S / 12}
     zone = {"kind": "home-zone", "radius_m": 60, "centre": "exact", "drops": drops}
-    study = tiny(COMMUTERS | MODELS | day | {"learning.withholding": [zone]})
+    study = tiny(COMMUTERS | MODELS | day | {"learning.data.memory": memory, "learning.withholding": [zone]})
     run(study, tmp_path / "plain")
     home_m = table(tmp_path / "plain", "ues")[["home_x_m", "home_y_m"]].to_numpy()
     take, moved = Measured.take, []
@@ -252,29 +251,18 @@ def test_a_deferred_upload_leaves_only_outside_of_the_zone_and_through_another_c
 
 
 DEFERRED = {"kind": "home-zone", "radius_m": 100, "centre": "exact", "defer_upload": True}
-WAITING = {"world.ues.mobility": {"kind": "commuter"}, "world.ues.measurement_period_s": None,
-    "world.duration_s": DAY_S,
-           "world.tick_s": 60, "learning.round_s": DAY_S / 12, "world.ues.count": 6, "learning.data.memory": 50,
-           "learning.withholding": [DEFERRED]}  # fmt: skip
 
 
 def test_no_upload_of_a_run_comes_from_the_zone_and_it_resumes(tiny, tmp_path, table_bytes):
-    study = tiny(WAITING)
+    study = tiny(RESIDENTS | {"learning.data.memory": 50, "learning.withholding": [DEFERRED]})
     run(study, tmp_path / "whole")
     links, ues = table(tmp_path / "whole", "links"), table(tmp_path / "whole", "ues")
     home_m = ues[["home_x_m", "home_y_m"]].to_numpy()[links.ue]
     assert len(links) and np.hypot(*(links[["x_m", "y_m"]].to_numpy() - home_m).T).min() > 100
     rows = table(tmp_path / "whole", "withholding")
     assert 0 < rows.after.sum() < rows.before.sum()
-    stops = iter(range(10**6))
-
-    def watch(progress):
-        if next(stops) == 5:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        run(study, tmp_path / "cut", watch)
-    run(study, tmp_path / "cut")
+    steps = iter(range(10**6))
+    run_in_two(study, tmp_path / "cut", lambda progress: next(steps) == 5)
     assert table_bytes(tmp_path / "cut") == table_bytes(tmp_path / "whole")
 
 
@@ -294,9 +282,6 @@ SERVERS = {
     "fedbuff": AIR | {"learning.server": {"kind": "fedbuff", "buffer": 2}},
     "fedasync": AIR | {"learning.server": {"kind": "fedasync"}},
 }
-RESIDENTS = {"world.ues.mobility": {"kind": "commuter"}, "world.ues.measurement_period_s": None,
-    "world.duration_s": DAY_S,
-             "world.tick_s": 60, "learning.round_s": DAY_S / 12, "world.ues.count": 6}  # fmt: skip
 
 
 def crossed(tiny, rules, server, **more):
@@ -320,15 +305,7 @@ def test_an_interrupted_run_ends_in_the_same_bytes(tiny, tmp_path, table_bytes, 
     days = {"learning.defenses": [{"kind": "clip"}, {"kind": "gaussian", "epsilon": 5.0, "updates_a_day": 2}]}
     study, news = crossed(tiny, rules, server, **(days if "daily-limit" in rules else {})), []
     run(study, tmp_path / "whole", lambda progress: news.append(progress.values["time_s"]))
-    stop_s = news[len(news) // 2]
-
-    def watch(progress):
-        if progress.values["time_s"] >= stop_s:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        run(study, tmp_path / "cut", watch)
-    run(study, tmp_path / "cut")
+    run_in_two(study, tmp_path / "cut", lambda progress: progress.values["time_s"] >= news[len(news) // 2])
     assert table_bytes(tmp_path / "cut") == table_bytes(tmp_path / "whole")
 
 
@@ -400,9 +377,6 @@ def test_a_budget_for_a_day_without_its_limit_is_refused(tiny, changes):
         BadInput, match=r"gaussian counts on 4 updates of a UE a day.*\{kind: daily-limit, updates: 4\}"
     ):
         tiny(by_day(4) | changes)
-
-
-# --- what is told ---------------------------------------------------------------------------------------------
 
 
 # --- bad input ----------------------------------------------------------------------------------------------

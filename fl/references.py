@@ -1,4 +1,7 @@
-"""Maps without federated learning: a constant, nearest neighbours, a log-distance law, and ordinary kriging."""
+"""The `references:` section of `learning`: maps without federated learning, with which a final map is compared.
+
+A constant, nearest neighbours, a log-distance law, and ordinary kriging.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,43 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Self
 
 import numpy as np
+from pydantic import Field
 
-from fl.references import thinned
 from fl.types import HeldOut, Local, Metrics
 from netsim.city.buildings import Buildings
 from netsim.columns import Columns, frozen, no_ints, no_places
 from netsim.geometry import Area
+from netsim.part import Part
 from netsim.units import FloatArray, IntArray
+
+
+class References(Part):
+    """Maps of the same training samples, drawn once at the end of a run that learns signals.
+
+    They know all samples, as a server would to which every UE sent its data. A network like the one that was learnt is
+    trained on all samples in one place: what federated learning costs is the ratio of the two errors.
+    """
+
+    neighbours: int | None = Field(default=25, ge=1, le=10_000)
+    """neighbours of a nearest-neighbour map (mean weighted by inverse distance); none: no such map"""
+    path_loss: bool = True
+    """fit a law of three numbers to each model: log-distance to the nearest of its base stations, and an offset inside
+    buildings; an unknown antenna of one cell is found by least squares"""
+    kriging_samples: int = Field(default=1000, ge=0, le=5000)
+    """samples of a model that kriging uses at most, evenly thinned (20,000 over all models); 0: no kriging"""
+    central: bool = True
+    """train the learner's network on the samples of all UEs together, with Adam"""
+    central_epochs: int = Field(default=20, ge=1, le=1000)
+    """passes of central training"""
+    central_samples: int = Field(default=20_000, ge=1, le=10_000_000)
+    """training samples of a model that it uses at most, evenly thinned (three times as many over all models)"""
+
+
+def thinned(count: int, most: int) -> slice | list[int]:
+    """Which of `count` samples to keep: all, or a bounded number evenly spaced in their order."""
+    if count <= most:
+        return slice(None)
+    return [i * count // most for i in range(most)]
 
 
 def nearest_neighbours(x: FloatArray, y: FloatArray, at: FloatArray, most: int) -> FloatArray:
@@ -96,15 +129,6 @@ _FIT = 200  # samples that choose L and lambda
 _AT_ONCE = 4096  # places that are predicted at once
 
 
-@frozen
-class _Solved:
-    """beta, K^-1 (y - beta) (N,), and the profile likelihood."""
-
-    mean: float
-    weights: FloatArray
-    likelihood: float
-
-
 def kriging_map(x: FloatArray, y: FloatArray, at: FloatArray) -> FloatArray:
     """Ordinary kriging of samples x (N, 2) in metres, y (N,), at places (k, 2): the best linear map.
 
@@ -118,11 +142,11 @@ def kriging_map(x: FloatArray, y: FloatArray, at: FloatArray) -> FloatArray:
     if len(x) < 3 or np.ptp(y) == 0:  # nothing that could vary with the place
         return np.full(len(at), y.mean())
     length_m, noise = fitted_covariance(x, y)
-    solved = _solve(_distance(x, x), y, length_m, noise)
+    mean, weights, _ = _solve(_distance(x, x), y, length_m, noise)
     out = np.empty(len(at))
     for first in range(0, len(at), _AT_ONCE):
         block = slice(first, first + _AT_ONCE)
-        out[block] = solved.mean + np.exp(_distance(at[block], x) / -length_m) @ solved.weights
+        out[block] = mean + np.exp(_distance(at[block], x) / -length_m) @ weights
     return out
 
 
@@ -131,13 +155,12 @@ def fitted_covariance(x: FloatArray, y: FloatArray) -> tuple[float, float]:
     keep = thinned(len(x), _FIT)
     distance = _distance(x[keep], x[keep])
     y = y[keep]
-    tried = [
-        (_solve(distance, y, length_m, noise).likelihood, length_m, noise) for length_m in LENGTHS_M for noise in NOISES
-    ]
+    tried = [(_solve(distance, y, length_m, noise)[2], length_m, noise) for length_m in LENGTHS_M for noise in NOISES]
     return max(tried)[1:]
 
 
-def _solve(distance: FloatArray, y: FloatArray, length_m: float, noise: float) -> _Solved:
+def _solve(distance: FloatArray, y: FloatArray, length_m: float, noise: float) -> tuple[float, FloatArray, float]:
+    """beta, K^-1 (y - beta) (N,), and the profile likelihood."""
     from scipy.linalg import cho_factor, cho_solve
 
     k = np.exp(distance / -length_m)
@@ -148,7 +171,7 @@ def _solve(distance: FloatArray, y: FloatArray, length_m: float, noise: float) -
     weights = both[:, 0] - mean * both[:, 1]
     variance = max(float((y - mean) @ weights) / len(y), 1e-300)
     likelihood = -0.5 * len(y) * np.log(variance) - np.log(np.diag(factor[0])).sum()
-    return _Solved(mean, weights, float(likelihood))
+    return mean, weights, float(likelihood)
 
 
 def _distance(one: FloatArray, other: FloatArray) -> FloatArray:
