@@ -121,12 +121,11 @@ def worst_accounts(account: Table) -> Table:
 def spent(account: Table) -> list[str]:
     """What was spent on each account."""
     worst = worst_accounts(account)
-    epsilon = np.nan_to_num(worst["epsilon"], nan=np.inf)
+    rows = (dict(zip(worst, cells, strict=True)) for cells in zip(*worst.values(), strict=True))
     return [
-        f"{worst['mechanism'][k]}: epsilon {figure_text(float(epsilon[k]))} at delta {worst['delta'][k]:g}, "
-        f"unit {worst['unit'][k]}, {worst['relation'][k]}; {worst['accountant'][k]} over "
-        f"{counted(int(worst['draws'][k]), 'draw')} of noise"
-        for k in range(len(epsilon))
+        f"{of['mechanism']}: epsilon {figure_text(np.nan_to_num(of['epsilon'], nan=np.inf))} at delta {of['delta']:g}, "
+        f"unit {of['unit']}, {of['relation']}; {of['accountant']} over {counted(int(of['draws']), 'draw')} of noise"
+        for of in rows
     ]
 
 
@@ -150,7 +149,7 @@ def played(summary: Summary) -> str:
     """How much was played."""
     aside = [f"{n} without data"] if (n := summary.get("rounds.empty")) else []
     aside += [f"{n} with all data held out"] if (n := summary.get("rounds.held_out")) else []
-    aside += ["the next would have exceeded learning.privacy_budget"] if _stopped(summary) else []
+    aside += ["the next would have exceeded learning.privacy_budget"] if summary.get("rounds.stopped_by_budget") else []
     samples = "sample" if "utility.accuracy_percent" in summary else "measurement"
     decoded = summary.get("updates.decoded.percent")
     without = f" ({', '.join(aside)})" if aside else ""
@@ -159,10 +158,6 @@ def played(summary: Summary) -> str:
         f"{counted(summary.get('ues.count') or 0, 'UE')}, {counted(summary.get('samples.count') or 0, samples)}"
         f"{'' if decoded is None else f'; {figure_text(decoded)} % of updates decoded'}"
     )
-
-
-def _stopped(summary: Summary) -> bool:
-    return bool(summary.get("rounds.stopped_by_budget"))
 
 
 # -- warnings of results that mean little
@@ -200,7 +195,7 @@ def _nothing_learned(summary: Summary) -> str:
     """Why nothing was learned, where there is nothing to learn from, no round, or no update."""
     rounds = summary.get("rounds.played") or 0
     held_out = summary.get("rounds.held_out")
-    if _stopped(summary) and rounds == 0:
+    if summary.get("rounds.stopped_by_budget") and rounds == 0:
         return (
             "learning.privacy_budget admits no round: the first would have exceeded it, so nothing was learned and "
             "nothing can leak; take a larger epsilon, or more noise"
