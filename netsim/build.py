@@ -28,29 +28,43 @@ def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> Worl
     mobility = setting.ues.mobility
     trace = mobility.load(round_s)
     area = setting.city.area(None if trace is None else trace.area)
-    duration_s = _duration_s(setting, trace)
+    duration_s = setting.duration_s
+    if duration_s is None:
+        if trace is None:
+            raise ValueError("a world without a trace needs a duration")
+        duration_s = float(floor(trace.time_s.max()) + 1) if trace.ends_s is None else trace.ends_s
     clock = Clock(date.fromisoformat(setting.first_day)) if trace is None else trace.local.clock(duration_s)
     buildings = setting.city.buildings(area, streams)
     graph, premises, doors_notes = _streets(setting, area, streams, buildings)
     stations = stations_of(setting, area, trace, Site(buildings, streams.at("stations")))
-    _check_law(setting, stations)
-    at_m = _images(setting, stations)
+    height_m = np.array([b.height_m for b in stations])
+    try:
+        setting.radio.path_loss.check(setting.radio.carrier_hz, setting.ues.height_m, height_m)
+    except ValueError as error:
+        raise BadInput(f"world.{error}") from None
+    at_m = np.array(sorted({b.position_m for b in stations}), dtype=np.float64).reshape(-1, 2)
+    if setting.layout is not None and (shifts_m := setting.layout.shifts_m) is not None:
+        at_m = np.concatenate([at_m + shift_m for shift_m in shifts_m])
     ground = Ground(area, clock, streams, buildings, setting.city.street_grid(), trace, graph, premises, at_m)
     names = tuple(f"ue{i}" for i in range(setting.ues.count)) if trace is None else trace.users
     state = mobility.start(np.arange(len(names)), ground)
     indoors = _drawn_indoors(setting, state, streams)
+    training_s, spread = np.full(len(names), setting.ues.training_s_per_sample), setting.ues.compute_heterogeneity
+    if spread is not None:
+        training_s *= spread.factor(np.arange(len(names)), streams.at("ues.compute"))
+    cells = tuple(b.name for b in stations) if trace is None or trace.rsrp_dbm is None else trace.cells or ("all",)
     layout_notes = () if setting.layout is None else setting.layout.notes()
     inside = state.indoors() if indoors is None else indoors
     return World(
         setting=setting,
         ues=names,
-        cells=_cells(stations, trace),
+        cells=cells,
         stations=stations,
         duration_s=duration_s,
         places=mobility.places(state, ground),
         ground=ground,
         state=state,
-        training_s_per_sample=_training_s_per_sample(setting, len(names), streams),
+        training_s_per_sample=training_s,
         drawn_indoors=indoors,
         warnings=(
             *setting.city.notes(),
@@ -88,13 +102,6 @@ def stations_of(setting: WorldSetting, area: Area, trace: Trace | None, site: Si
     return setting.layout.stations(area, None if at_deg is None else Origin(*at_deg), site)
 
 
-def _images(setting: WorldSetting, stations: tuple[BaseStation, ...]) -> FloatArray:
-    """Places (k, 2) of the base stations, with those of their images where the layout wraps around."""
-    at_m = np.array(sorted({b.position_m for b in stations}), dtype=np.float64).reshape(-1, 2)
-    shifts_m = None if setting.layout is None else setting.layout.shifts_m
-    return at_m if shifts_m is None else np.concatenate([at_m + shift_m for shift_m in shifts_m])
-
-
 def _drawn_indoors(setting: WorldSetting, state: State, streams: Streams) -> Indoors | None:
     """Draw which UEs are indoors; None where the scenario draws none."""
     if setting.ues.indoor is None:
@@ -104,36 +111,6 @@ def _drawn_indoors(setting: WorldSetting, state: State, streams: Streams) -> Ind
             f"world.ues.indoor: mobility {setting.ues.mobility.kind_name()} decides which UEs are indoors; leave it out"
         )
     return setting.ues.indoor.drawn(np.arange(len(state.position_m)), setting.radio.path_loss, streams.at("ues.indoor"))
-
-
-def _training_s_per_sample(setting: WorldSetting, n_ue: int, streams: Streams) -> FloatArray:
-    """Training time of each UE (n_ue,) per sample."""
-    stated_s = np.full(n_ue, setting.ues.training_s_per_sample)
-    spread = setting.ues.compute_heterogeneity
-    return stated_s if spread is None else stated_s * spread.factor(np.arange(n_ue), streams.at("ues.compute"))
-
-
-def _cells(stations: tuple[BaseStation, ...], trace: Trace | None) -> tuple[str, ...]:
-    if trace is not None and trace.rsrp_dbm is not None:
-        return trace.cells or ("all",)
-    return tuple(b.name for b in stations)
-
-
-def _duration_s(setting: WorldSetting, trace: Trace | None) -> float:
-    if setting.duration_s is not None:
-        return setting.duration_s
-    if trace is None:
-        raise ValueError("a world without a trace needs a duration")
-    return float(floor(trace.time_s.max()) + 1) if trace.ends_s is None else trace.ends_s
-
-
-def _check_law(setting: WorldSetting, stations: tuple[BaseStation, ...]) -> None:
-    """Raises BadInput where the path loss law was not published for these heights."""
-    try:
-        height_m = np.array([b.height_m for b in stations])
-        setting.radio.path_loss.check(setting.radio.carrier_hz, setting.ues.height_m, height_m)
-    except ValueError as error:
-        raise BadInput(f"world.{error}") from None
 
 
 _MAX_OUTSIDE = 0.1  # of UEs that start outside of the area, or of rows of a trace, without a warning

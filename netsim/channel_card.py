@@ -5,7 +5,7 @@ from __future__ import annotations
 from netsim.base_stations import BaseStation
 from netsim.part import Part
 from netsim.radio.schedulers import Simultaneous
-from netsim.setting import IndoorShare, Radio, WorldSetting
+from netsim.setting import Radio, WorldSetting
 
 
 def channel_card(
@@ -18,12 +18,18 @@ def channel_card(
     radio = setting.radio
     measured = "read from the trace, not modelled"
     law = f"{'of uplinks only: ' if replayed else ''}{{}}" if stations else "not modelled"
+    placed = "listed" if setting.layout is None else _words(setting.layout)
+    if setting.base_stations == ():
+        placed = "hexagonal, placed over the trace's area"
+    sight = _words(radio.line_of_sight)
+    if radio.line_of_sight.needs_of_law:  # of the path loss law that its probability is from
+        sight += f" of {radio.path_loss.kind_name()}"
     card = {
         "carrier": f"{radio.carrier_hz / 1e9:g} GHz",
-        "base stations": f"{len(stations)}" + (f", {_layout(setting)}" if stations else ""),
+        "base stations": f"{len(stations)}" + (f", {placed}" if stations else ""),
         "RSRP measurement": measured if replayed else f"noise {radio.measurement_noise_db:g} dB, {radio.rsrp_report}",
         "path loss": law.format(_words(radio.path_loss)),
-        "line of sight": law.format(_sight_words(radio)),
+        "line of sight": law.format(sight),
         "shadowing": law.format(_shadowing_words(radio)),
         "penetration": law.format(_words(radio.penetration)),
         "serving cell": _serving_words(radio),
@@ -33,8 +39,10 @@ def channel_card(
     }
     training = f"{setting.ues.training_s_per_sample:g} s and {setting.ues.compute_j_per_sample:g} J a sample"
     card |= radio.uplink.described(training)
-    if setting.ues.indoor is not None:
-        card["UEs indoors"] = f"{100 * setting.ues.indoor.share:g} %, drawn, {_drawn_floors(setting.ues.indoor, radio)}"
+    if (indoor := setting.ues.indoor) is not None:
+        (low, high), deepest_m = indoor.floors, indoor.deepest_m(radio.path_loss)
+        where = f"buildings of {low} to {high} floors, up to {deepest_m:g} m from the facade"
+        card["UEs indoors"] = f"{100 * indoor.share:g} %, drawn, {where}"
     if setting.ues.compute_heterogeneity is not None:
         formula = setting.ues.compute_heterogeneity.formula
         card["speed of UEs"] = f"training takes {formula} times the stated time, N standard normal, drawn once per UE"
@@ -98,29 +106,11 @@ def card_lines(card: dict[str, str]) -> list[str]:
     ]
 
 
-def _layout(setting: WorldSetting) -> str:
-    if setting.base_stations == ():
-        return "hexagonal, placed over the trace's area"
-    return "listed" if setting.layout is None else _words(setting.layout)
-
-
-def _drawn_floors(indoor: IndoorShare, radio: Radio) -> str:
-    """Floors, and largest distance from the facade."""
-    low, high = indoor.floors
-    return f"buildings of {low} to {high} floors, up to {indoor.deepest_m(radio.path_loss):g} m from the facade"
-
-
 def _serving_words(radio: Radio) -> str:
     if radio.handover is None:
         return "the strongest"
     fields = _fields(radio.handover)
     return f"handover ({fields})" if fields else "handover"
-
-
-def _sight_words(radio: Radio) -> str:
-    """The law, and the path loss law that its probability is from."""
-    words = _words(radio.line_of_sight)
-    return f"{words} of {radio.path_loss.kind_name()}" if radio.line_of_sight.needs_of_law else words
 
 
 def _shadowing_words(radio: Radio) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from functools import cache
 from math import prod
@@ -142,10 +143,8 @@ def _dictionary(tree: object, options: tuple[object, ...], like: object, place: 
 def _sequence(tree: object, origin: type, options: tuple[object, ...], place: str) -> Any:
     """A list, or a tuple of any or of a fixed length."""
     entries = _plain(tree, list, place)
-    if origin is list or (len(options) == 2 and options[1] is Ellipsis):
-        kinds = [options[0]] * len(entries)
-    else:
-        kinds = list(options)
+    many = origin is list or options[1:] == (Ellipsis,)
+    kinds = [options[0]] * len(entries) if many else list(options)
     _checked(tree, len(kinds) == len(entries), f"{len(kinds)} entries", place)
     return origin(
         _value(each, kind, None, f"{place}[{i}]") for i, (each, kind) in enumerate(zip(entries, kinds, strict=True))
@@ -156,13 +155,11 @@ def _one_of(tree: object, options: tuple[object, ...], like: object, place: str)
     """A value that may be None, or one of several types, of which the first that fits counts."""
     if tree is None and NoneType in options:
         return None
-    for i, option in enumerate(some := [o for o in options if o is not NoneType]):
-        try:
+    *first, last = (option for option in options if option is not NoneType)
+    for option in first:
+        with suppress(ValueError):
             return _value(tree, option, like, place)
-        except ValueError:
-            if i == len(some) - 1:
-                raise
-    raise ValueError(f"{_named(place)} is not None")
+    return _value(tree, last, like, place)
 
 
 def _plain(tree: object, kind: Any, place: str) -> Any:

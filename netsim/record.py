@@ -225,7 +225,8 @@ def write_parquet(source: Path, path: Path, types: Mapping[str, Type]) -> None:
     import pyarrow.csv as pc
     import pyarrow.parquet as pq
 
-    schema = _schema(types)
+    kinds = {"number": pa.float64(), "integer": pa.int64(), "text": pa.string(), "flag": pa.bool_()}
+    schema = pa.schema([pa.field(name, kinds[of]) for name, of in types.items()])
     texts = [name for name, of in types.items() if of == "text"]
     read_as = {name: pa.float64() if of == "integer" else schema.field(name).type for name, of in types.items()}
     with opened(source, sys.maxsize, own=True) as file, replacing(path) as out:
@@ -243,14 +244,6 @@ def write_parquet(source: Path, path: Path, types: Mapping[str, Type]) -> None:
             for block in blocks:
                 if block.num_rows:
                     writer.write_batch(_cast(block, schema, texts))
-
-
-def _schema(types: Mapping[str, Type]) -> Any:
-    """The Arrow schema of a table."""
-    import pyarrow as pa
-
-    of: dict[Type, Any] = {"number": pa.float64(), "integer": pa.int64(), "text": pa.string(), "flag": pa.bool_()}
-    return pa.schema([pa.field(name, of[kind]) for name, kind in types.items()])
 
 
 def _cast(block: Any, schema: Any, texts: list[str]) -> Any:

@@ -376,7 +376,7 @@ class EventUplink:
             return
         lives = self.lives
         news = None if self.each is None else _ended(lives, ended)
-        complete = _complete(lives, ended)
+        complete = np.setdiff1d(lives.submission[ended], lives.submission[lives.stage != ENDED])
         results = []
         for number in complete.tolist():
             outcome = sent(lives, np.flatnonzero(lives.submission == number))
@@ -397,11 +397,6 @@ def _ended(lives: Transmissions, rows: IntArray) -> Ended:
     """Rows (k,) that have ended."""
     rows = rows[np.lexsort((lives.ue[rows], lives.ended_s[rows]))]
     return Ended(lives.submission[rows], lives.place[rows], lives.ue[rows], outcome(lives, rows))
-
-
-def _complete(lives: Transmissions, ended: IntArray) -> IntArray:
-    """The submissions, in order, that end with the rows (k,) that have ended now."""
-    return np.setdiff1d(lives.submission[ended], lives.submission[lives.stage != ENDED])
 
 
 def _queue(lives: Transmissions, rows: IntArray, senders: Senders) -> Queue:

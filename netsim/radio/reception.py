@@ -44,7 +44,7 @@ def sinr(
     found, on = np.zeros(len(serving)), np.flatnonzero(serving >= 0)
     if not len(on):
         return found
-    square = _trace(outer[on, serving[on]])
+    square = outer[on, serving[on], : math.isqrt(outer.shape[2])].sum(axis=1)
     on = on[np.lexsort((-power_w[on] * square, serving[on], group_of[on]))]
     found[on] = _cancelled(power_w[on], outer[on], serving[on], group_of[on], receiver)
     return found
@@ -109,11 +109,6 @@ def _queue(x_w: FloatArray, own: FloatArray, elsewhere: FloatArray, receiver: Ca
             earlier[a] += share * x_w[k] * own[k, a]
         found[k] = ratio if np.isfinite(ratio) else 0.0
     return found
-
-
-def _trace(outer: FloatArray) -> FloatArray:
-    """||h||^2 of outer products (n, antennas^2)."""
-    return np.asarray(outer[:, : math.isqrt(outer.shape[1])].sum(axis=1))
 
 
 class Durations(NamedTuple):

@@ -366,7 +366,10 @@ def outcome(lives: Transmissions, rows: IntArray) -> SentUploads:
         snr = np.where(arrived_bits > 0, arrived_bits / (lives.thermal + lives.block_thermal), lives.snr)
         rate_bps = np.where(airtime_s > 0, sent_bits / airtime_s, lives.rate_bps)
         power_w = np.where(airtime_s > 0, sent_j / airtime_s, cohort.power_w)
-    energy_j = cohort.compute_j * _trained(lives, until_s) + sent_j
+    missing_s, compute_s = np.maximum(lives.ready_s - until_s, 0.0), cohort.compute_s
+    untrained = np.divide(missing_s, compute_s, out=np.zeros(len(lives)), where=compute_s > 0)
+    trained = np.where(np.isinf(lives.ready_s), 0.0, 1.0 - np.minimum(untrained, 1.0))
+    energy_j = cohort.compute_j * trained + sent_j
     ready = until_s >= lives.ready_s
     delay_s = np.where(
         ready, lives.ready_s - lives.requested_s + lives.waited_s + airtime_s, until_s - lives.requested_s
@@ -381,10 +384,3 @@ def outcome(lives: Transmissions, rows: IntArray) -> SentUploads:
         ready_s=np.where(ready, lives.ready_s, np.nan), granted_s=lives.granted_s, ended_s=lives.ended_s,
         sent_bits=sent_bits, lost_bits=lives.lost_bits,
     )  # fmt: skip
-
-
-def _trained(lives: Transmissions, until_s: FloatArray) -> FloatArray:
-    """The share (n,) of its training that each UE did until until_s (n,)."""
-    missing_s, compute_s = np.maximum(lives.ready_s - until_s, 0.0), lives.cohort.compute_s
-    share = np.divide(missing_s, compute_s, out=np.zeros(len(lives)), where=compute_s > 0)
-    return np.where(np.isinf(lives.ready_s), 0.0, 1.0 - np.minimum(share, 1.0))
