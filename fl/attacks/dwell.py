@@ -181,7 +181,6 @@ class Dwell(Believer):
         return self._answers(view, state), state
 
     def _grid(self, area: Area, n_ue: int) -> PlaceGrid:
-        """Grid of the area; a UE has three maps."""
         return PlaceGrid.over(area, self.cell_m, 3 * n_ue, self.label)
 
     def _with_newest(self, state: DwellState, hours: Hours, facts: RoundContext, grid: PlaceGrid) -> DwellState:

@@ -251,7 +251,6 @@ class ReIdentify(Attack):
         return errors, recall(*named_places(said, area), name)
 
     def _errors_now(self, learnt: LearntErrors, area: Area) -> ErrorModel:
-        """Errors of the places."""
         if self.sigma_m is not None:
             return ErrorModel.plain(self.sigma_m, _OUTLIER if self.outlier is None else self.outlier)
         return learnt.fitted or ErrorModel.plain(_ROUGHLY * float(area.side_m.max()), _OUTLIER)

@@ -204,11 +204,9 @@ class Tracker(Believer):
         return belief.only(np.argsort(names))
 
     def _grid(self, area: Area, n_ue: int) -> PlaceGrid:
-        """Grid of the area; each UE has its maps."""
         return PlaceGrid.over(area, self.cell_m, n_ue * (2 + PARTS * self.own_places), self.label)
 
     def _population(self, chain: Chain, facts: RoundContext) -> Population:
-        """Where shadow UEs live, and how they move."""
         return Population(
             chain.grid,
             self.population.probability(chain.grid, facts.public),
@@ -219,7 +217,6 @@ class Tracker(Believer):
         )
 
     def _chain(self, facts: RoundContext, n_ue: int) -> Chain:
-        """Chain over the grid."""
         grid = self._grid(facts.public.area, n_ue)
         prior = self.population.probability(grid, facts.public).astype(np.float32).reshape(1, grid.ny, grid.nx)
         return Chain(Motion.over(grid, self.max_speed_mps, facts.round_s), prior, facts.round_s)

@@ -257,7 +257,6 @@ class Density(SurfaceLearner):
         return Model(np.zeros((public.n_model, size)), constants)
 
     def _bandwidths(self, public: Public, rng: Rng) -> FloatArray:
-        """The bandwidths asked for (H,)."""
         if self.neighbours is None:
             return np.array(self._given, dtype=np.float64)
         if public.sampled_m is None:

@@ -123,7 +123,6 @@ def compose(draws: RoundKinds, delta: float, relation: str = ADD_REMOVE) -> Comp
 
 
 def _best(draws: RoundKinds, delta: float, renyi: Figure, note: str) -> Figure:
-    """The figure to state."""
     if not draws.sampled:
         words = "one Gaussian with mu^2 = sum 1 / z^2, all users in every round" + note
         return Figure("exact", epsilon_of(delta, math.sqrt(draws.mu2)), words)

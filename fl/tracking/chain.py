@@ -403,7 +403,6 @@ class Chain:
         return LooksAtGroup(emission, first, classes, self._legs(classes, habits))
 
     def _legs(self, classes: list[list[int]], habits: Habits) -> dict[int, RoundOfMotion]:
-        """Motion in the classes of hours that occur."""
         return {at: habits.leg(at, self.prior) for at in set(chain(*classes))}
 
     def _passed(self, looks: LooksAtGroup, new: Habits | None) -> Maps:

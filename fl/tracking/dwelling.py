@@ -288,7 +288,6 @@ def _normalised(log_p: Maps) -> Maps:
 
 
 def _scaled(p: Maps) -> Maps:
-    """Rows that sum to 1."""
     return np.asarray(p / p.sum(axis=1, keepdims=True, dtype=np.float64).astype(np.float32))
 
 
