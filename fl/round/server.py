@@ -47,18 +47,22 @@ class LearningServer:
 
     At the end of each window of time (`play`)::
 
-        a, b, c  take what UEs measured, ask some of them, curate their data                  fl.round.collect
+        a        take what UEs measured                                                       fl.data
+        b, c     ask some of them, curate their data                                          fl.round.collect
         d, e, f  those that are asked learn from the model, choose powers, plan the uplink    fl.round.send
-        g        protect: the UEs' half of all defenses, whose noise is booked in step k
-        h        send, and receive what has come
-        i, j     merge: weights, sum, the server's half of all defenses; they observe it      fl.round.merge
-        l        attack what the threat lets the attacker see
-        k        pay: a round that exceeds the privacy budget is forgotten
+        g        protect: the UEs' half of all defenses                                       fl.round.send
+        h        send, and receive what has come                                              fl.round.send
+        i, j     merge: weights, sum, the server's half of all defenses; defenses observe it  fl.round.merge
+        k        attack what the threat lets the attacker see                                 fl.round.merge
+        l        pay: a round that exceeds the privacy budget is forgotten, its attack too
         m        compare with the truth, and record                                  fl.round.leaked, .records
 
     In rounds the server waits for the updates of all whom it asked (or of as many as it needs, or until the deadline).
-    Steps d to l are one phase of the learner; most have one. Without rounds `play` ends when updates begin to fly, and
-    `_on_end` merges as soon as enough of them have arrived.
+    Steps d to k are one phase of the learner; most have one. Without rounds `play` ends when updates begin to fly, and
+    `_merge_when_enough` merges as soon as enough of them have arrived.
+
+    Noise is booked, whether or not updates arrive: in rounds all of it in step l; without rounds that of the UEs when
+    they begin to send, late updates included. Defenses with noise at the server need rounds.
     """
 
     def __init__(self, world: World, setup: Setup, state: RoundState) -> None:
@@ -94,7 +98,7 @@ class LearningServer:
 
         A round in which no UE has data leaves no outcome and only counts, unless noise at the server hides who came:
         then it is played like any other, with noise that is drawn and booked. A round that would exceed the budget
-        leaves nothing: what it learnt is forgotten before it is published.
+        leaves nothing: what it learnt is forgotten before it is published, but for the updates on the air.
         """
         before, self.state = self.state, self.state.copy(round=number)
         learning, state = self.learning, self.state
@@ -119,11 +123,11 @@ class LearningServer:
             sent = yield from self._sent(departure)
             self._spend_energy(departure.cohort.ue, sent)
             uploads = receive(landed(self.setup, uploads, departure, sent), own)
-            # i  merge, j  observe, l  attack
+            # i  merge, j  observe, k  attack
             phases.append(merged(phase, uploads, self._times_s(phase, uploads), state.parts))
             spends += phases[-1].spends
             model, asked_s = phases[-1].model, phases[-1].merged_s
-        # k  pay: what costs too much is not published
+        # l  pay: what costs too much is not published
         return self._close(facts, collected, phases, spends) if self._pay(spends, before) else None
 
     # -- time
@@ -181,7 +185,7 @@ class LearningServer:
         """Steps a to c: the window's measurements become the data that UEs learn from; None where no UE is asked."""
         world, learning, setup, state = self.world, self.learning, self.setup, self.state
         if not self.policy.in_rounds and (state.stopped or facts.round >= self.last_window):
-            return None  # updates would come after the end, or cost more than the budget
+            return None  # what is asked for in the last window would come after the end, or cost more than the budget
         taken, state.parts["data"] = learning.data.take(
             world.observations(), setup.model_of_cell, state.parts["data"], streams.at("data")
         )
@@ -223,7 +227,8 @@ class LearningServer:
     def _times_s(self, phase: Phase, uploads: Uploads) -> tuple[float, float]:
         """When the server merged, and when the attack was made: by an eavesdropper after the last update that it heard.
 
-        The server does not know that missing updates are lost: it waits for them until the deadline.
+        The server merges with the last update that came in time. If some are missing it waits for them until the
+        deadline, if it has one: it does not know that they are lost. Where transmissions are events, it merges now.
         """
         channel, first = uploads.channel, uploads.first
         came, wanted = int(channel.decoded[first].sum()), min(self.policy.waits_for or len(first), len(first))
@@ -245,7 +250,7 @@ class LearningServer:
         parts["availability"] = self.learning.availability.spent(ue, sent.energy_j, parts["availability"])
 
     def _pay(self, spends: list[AnySpend], before: RoundState) -> bool:
-        """Step k: book all noise that was drawn, whether or not packets arrive; False where that exceeds the budget."""
+        """Step l: book all noise that was drawn, whether or not packets arrive; False where that exceeds the budget."""
         paid, budget = self.state.ledger.add(spends), self.learning.privacy_budget
         if budget is not None and paid.exceeds(budget.epsilon, budget.delta):
             self.state = before.copy(round=self.state.round, stopped=True)
@@ -260,14 +265,14 @@ class LearningServer:
         learning, state, model = self.learning, self.state, self.state.model
         state.baselines = records.baselines(learning, state.baselines, state.reference, state.held_out)
         state.model, state.ended_s = phases[-1].model, phases[-1].merged_s
-        state.played += 1
-        last = state.played == learning.rounds or (self.policy.in_rounds and self.next_window() is None)
-        rows, tables = leaked(self.setup, self.world, state, facts, collected, phases, last)
-        audits = self._audits(collected, phases[-1])
         if learning.hides_who_came and self.policy.in_rounds:
             # to the deadline, whatever has arrived: otherwise one slow UE would decide how many rounds are played, and
             # the number of rounds is what epsilon adds up
             state.ended_s = facts.time_s + self.policy.limit_s(learning.round_s)
+        state.played += 1
+        last = state.played == learning.rounds or (self.policy.in_rounds and self.next_window() is None)
+        rows, tables = leaked(self.setup, self.world, state, facts, collected, phases, last)
+        audits = self._audits(collected, phases[-1])
         return RoundOutcome(facts, model, state, collected, phases, spends, rows, tables, audits)
 
     def _audits(self, collected: Collected, merge: Merged) -> list[Row]:
@@ -299,7 +304,9 @@ class LearningServer:
         if setup.air is None:
             return None
         look = None if setup.air.block_s is None else look_at(self.world, setup.power)
-        each = None if policy.in_rounds and policy.waits_for is None else self._on_end
+        each = self._merge_when_enough
+        if policy.in_rounds:
+            each = None if policy.waits_for is None else self._count_arrivals
         air = EventUplink(self.world.env, setup.uplink, len(self.world.ues), setup.streams, setup.air, look, each)
         if memory is not None:
             air.resume(memory)
@@ -324,13 +331,14 @@ class LearningServer:
         state.flight = state.flight.with_sent(uploads, measured, phase.model)
         self._submit(departure)
 
-    def _on_end(self, ended: Ended) -> None:
-        """Uploads (k,) have ended: merge as soon as there are enough of them; not after the end of the world."""
-        if self.policy.in_rounds:
-            self._missing -= int(ended.sent.decoded.sum())
-            if self._missing <= 0 and not self._enough.triggered:
-                self._enough.succeed()
-            return
+    def _count_arrivals(self, ended: Ended) -> None:
+        """In rounds, uploads (k,) have ended: the others stop when enough have arrived."""
+        self._missing -= int(ended.sent.decoded.sum())
+        if self._missing <= 0 and not self._enough.triggered:
+            self._enough.succeed()
+
+    def _merge_when_enough(self, ended: Ended) -> None:
+        """Without rounds, uploads (k,) have ended: merge when there are enough; not after the end of the world."""
         if self.closed:
             return
         self._spend_energy(ended.ue, ended.sent)
@@ -340,7 +348,7 @@ class LearningServer:
             came = np.cumsum(arrived.channel.decoded & np.isin(np.arange(len(arrived.ue)), arrived.first))
             if came[-1] < k:
                 return
-            last_ue = arrived.ue[np.searchsorted(came, k)]  # the one that makes the buffer full
+            last_ue = arrived.ue[np.searchsorted(came, k)]  # the one that makes the buffer full, with all its models
             self._merge_arrived(arrived.select(slice(0, int(np.flatnonzero(arrived.ue == last_ue)[-1]) + 1)))
 
     def _take_from_air(self, ended: Ended) -> None:
@@ -362,14 +370,17 @@ class LearningServer:
 
     def _merge_arrived(self, uploads: Uploads) -> None:
         """Steps i to m of uploads that have ended; the noise of this merge is booked now."""
-        state, name = self.state, self.learning.learner.phases[0]
-        uploads = uploads.in_order()
+        before, self.state = self.state, self.state.copy()
+        state, name, uploads = self.state, self.learning.learner.phases[0], uploads.in_order()
         facts, streams = self._facts(state.played + 1), RoundStreams(self.setup.streams, state.played + 1)
         phase = self._phase(facts, name, state.model, self.now_s, inf, streams)
         measured = state.flight.measured_of(uploads.ue)
         collected = Collected(TakenData(measured, uploads.local, HeldOut.none()), uploads.local)
         result = merged(phase, uploads, (self.now_s, self.now_s), state.parts)
-        state.flight, state.ledger = state.flight.without(uploads.ue), state.ledger.add(result.spends)
+        if not self._pay(result.spends, before):
+            self._write_lost(uploads)
+            return
+        state.flight = state.flight.without(uploads.ue)
         outcome = self._close(facts, collected, [result], result.spends)
         asked = replace(facts, time_s=float(uploads.asked_s.min()))
         self._record(replace(outcome, facts=asked))

@@ -187,6 +187,13 @@ def test_one_slow_user_changes_no_number_of_rounds(tiny, tmp_path):
     assert found[0]["privacy.all.epsilon.max"] == found[1]["privacy.all.epsilon.max"]
 
 
+def test_the_last_round_is_compared_though_its_updates_came_long_before_its_deadline(tiny, tmp_path):
+    attacked = {"learning.attacks": [{"kind": "closed-form"}], "learning.leakage.every_rounds": 10}
+    run(tiny(changes("long", "all", "add-remove", "ideal") | attacked), tmp_path)
+    rows = (tmp_path / "leakage.csv").read_text().splitlines()[1:]
+    assert {row.split(",")[0] for row in rows} == {"1", "4"}  # round 4 lasts until the end
+
+
 # -- what everybody is told of a trace
 
 HOURS = [f"2021-04-{day}T{hour:02d}:00:00Z" for day in (21, 22) for hour in range(6, 20, 2)]
