@@ -178,12 +178,12 @@ def _of_attacks(folder: Path, tables: Tables, study: Study) -> Iterator[Part]:
     watched = np.unique(leakage["ue"])
     truth, densest = (Truth.of(ues, watched, settings.hit_radius_m, of) for of in (("home", "work"), ("densest",)))
     lists = _lists(tables["list_scores"], settings.list_hit_radius_m)
+    points = read_arrays(folder / POINTS)
     if "positions" in study.learned.data.offers:
         away_m = anywhere_m(updates, leakage, study.learned.learner, area)
         near = one(hit_radius_m=settings.hit_radius_m, anywhere_m=away_m)
         yield "", {"centre": {"centre_m": centre_m}, "area": near, **lists.pop("", {})}
         if labels:
-            points = read_arrays(folder / POINTS)
             whose = points["ue"], points["position_m"], settings.peak_width_m
             chance = chance_rows(densest, area, *whose)
             yield "", {
