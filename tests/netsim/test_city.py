@@ -121,7 +121,7 @@ class TestLineOfSight:
     def test_symmetric_to_the_last_bit_in_random_cities(self):
         rng = np.random.default_rng(0)
         buildings = Generated(width_m=300, height_m=300, count=60).buildings(Area(0, 0, 300, 300), Streams(1))
-        low_m, high_m = rng.uniform(0, [300, 300, 2], (300, 3)), rng.uniform(0, [300, 300, 100], (40, 3))
+        low_m, high_m = rng.uniform(0, [300, 300, 2], (150, 3)), rng.uniform(0, [300, 300, 100], (30, 3))
         down, up = buildings.line_of_sight(low_m, high_m), buildings.line_of_sight(high_m, low_m)
         assert (down == up.T).all()
         assert 0.05 < down.mean() < 0.95
@@ -180,6 +180,7 @@ class TestMadeUpCities:
         assert buildings.clear(a_m, b_m).all()
 
 
+MUNICH = [[11.57, 48.14], [11.572, 48.14], [11.572, 48.141], [11.57, 48.141], [11.57, 48.14]]
 SQUARE = [[[0, 0], [40, 0], [40, 30], [0, 30], [0, 0]]]
 HOLED = [*SQUARE, [[10, 10], [30, 10], [30, 20], [10, 20], [10, 10]]]
 
@@ -276,9 +277,8 @@ class TestFootprints:
     @pytest.mark.parametrize("code", [32632, 4258, 31468])
     @pytest.mark.parametrize("form", ["urn:ogc:def:crs:EPSG::{}", "http://www.opengis.net/def/crs/EPSG/0/{}"])
     def test_a_stated_system_is_the_same_city(self, tmp_path, code, form):
-        lon, lat = 11.57, 48.14
-        ring = np.array([[lon, lat], [lon + 0.002, lat], [lon + 0.002, lat + 0.001], [lon, lat + 0.001], [lon, lat]])
-        plain = self.part(tmp_path, feature(coordinates=[ring.tolist()]))
+        ring = np.array(MUNICH)
+        plain = self.part(tmp_path, feature(coordinates=[MUNICH]))
         expected_m = shapely.get_coordinates(plain.buildings(plain.area(None), Streams(0)).footprint)
         x, y = Transformer.from_crs("EPSG:4326", f"EPSG:{code}", always_xy=True).transform(*ring.T)
         there = feature(coordinates=[np.column_stack([x, y]).tolist()])
@@ -348,8 +348,8 @@ class TestFootprints:
         )
 
     def test_degrees_become_metres_around_the_middle(self, tmp_path):
-        lon, lat = 11.57, 48.14
-        ring = [[[lon, lat], [lon + 0.002, lat], [lon + 0.002, lat + 0.001], [lon, lat + 0.001], [lon, lat]]]
+        lon, lat = MUNICH[0]
+        ring = [MUNICH]
         part = self.part(tmp_path, feature(coordinates=ring), margin_m=0)
         area = part.area(None)
         assert part.origin() == pytest.approx((48.1405, 11.571))
