@@ -14,7 +14,6 @@ from netsim.units import FloatArray
 
 
 def _rising(span: tuple[float, float]) -> tuple[float, float]:
-    """The span itself. Raises ValueError unless 0 <= low <= high."""
     low, high = span
     if not 0 <= low <= high:
         raise ValueError(f"{low:g}, {high:g}: give the lowest then the highest value, none below 0")
@@ -22,7 +21,6 @@ def _rising(span: tuple[float, float]) -> tuple[float, float]:
 
 
 def _above_0(span: tuple[float, float]) -> tuple[float, float]:
-    """The span itself. Raises ValueError unless it is above 0."""
     if not span[0] > 0:
         raise ValueError(f"{span[0]:g}, {span[1]:g}: give values above 0")
     return span

@@ -66,9 +66,8 @@ class _GpxFile(XmlFile):
 
     def __init__(self, path: str) -> None:
         super().__init__(path, "GPX")
-        self.names, self.lat, self.lon, self.time = list[str](), list[str](), list[str](), list[str]()
+        self.names, self.lat, self.lon, self.time, self._inside = (list[str]() for _ in range(5))
         self.places: list[tuple[int, int, int]] = []
-        self._inside: list[str] = []
         self._n_segments = 0
         self.read(self._begin, self._end)
 
