@@ -6,7 +6,7 @@ Attacks have no access to the true positions, which are compared with the estima
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, Self
 
 import numpy as np
 
@@ -184,7 +184,7 @@ class Attack(Named):
     role: ClassVar[str] = "attack"
     kind: str
 
-    space: ClassVar[dict[str, tuple[Any, ...]]] = {}
+    space: ClassVar[dict[str, tuple[object, ...]]] = {}
     """key -> values that `netsim sweep --adapt` tries, in every combination, that of the first values first; empty: it
     tries the kind only where the scenario has it"""
 

@@ -239,11 +239,9 @@ class _AskedGrid:
 
     def interpolated(self, surface: FloatArray) -> FloatArray:
         """A surface (P, Q) at the tried places (n,), by straight lines."""
-        from scipy.ndimage import map_coordinates
-
         axes = zip((self.at_m - self.centre_m).T, (self.grid.x, self.grid.y), strict=True)
         where = [np.interp(shift, axis, np.arange(len(axis))) for shift, axis in axes]
-        return np.asarray(map_coordinates(surface, where, order=1, mode="nearest"))
+        return np.asarray(ndimage.map_coordinates(surface, where, order=1, mode="nearest"))
 
     def estimate(self, prior: FloatArray, evidence: AnswerEvidence, height: FloatArray, *, median: bool) -> FloatArray:
         """Median or mode (2,) from the prior (n,), evidence of a UE, and surfaces (H, P, Q) that count by their height,
