@@ -166,7 +166,6 @@ class Hexagonal(Layout):
         return tuple(self._cell(k, site, s) for k, site in enumerate(sites) for s in range(self.sectors))
 
     def _filling(self, area: Area) -> FloatArray:
-        """The sites of the lattice in the area."""
         step = self._step_m
         rows = math.ceil(float(area.side_m[1]) / step[1, 1] / 2) + 1
         columns = math.ceil(float(area.side_m[0]) / self.inter_site_m / 2) + 1 + rows
@@ -219,7 +218,6 @@ def default_layout(area: Area) -> Hexagonal:
 
 
 def _isotropic(names: list[str], at_m: FloatArray, height_m: float, power_dbm: float) -> tuple[BaseStation, ...]:
-    """Cells at places (n, 2) that are alike."""
     return tuple(
         BaseStation(name=name, position_m=(x, y), height_m=height_m, power_dbm=power_dbm)
         for name, (x, y) in zip(names, at_m.tolist(), strict=True)
@@ -331,7 +329,6 @@ def read_cells(path: str, radio: str | None) -> Cells:
 
 
 def _columns(source: Source, line: int, header: Sequence[str]) -> list[int]:
-    """Places of the columns that are wanted."""
     plain = {"".join(c for c in name.lower() if c.isalnum()): k for k, name in reversed(list(enumerate(header)))}
     places = []
     for ours in _WANTED:

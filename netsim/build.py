@@ -140,7 +140,6 @@ def trace_outside(setting: WorldSetting, area: Area, trace: Trace | None) -> tup
 
 
 def _apart_m(a_deg: tuple[float, float], b_deg: tuple[float, float]) -> float:
-    """Distance of two places given by latitude and longitude."""
     from pyproj import Geod
 
     return float(Geod(ellps="WGS84").inv(a_deg[1], a_deg[0], b_deg[1], b_deg[0])[2])

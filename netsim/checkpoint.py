@@ -92,7 +92,6 @@ def _value(tree: object, hint: object, like: object, place: str) -> Any:
 
 
 def _array(tree: object, options: tuple[object, ...], place: str) -> Any:
-    """An array of the annotated kind of numbers."""
     array = _plain(tree, np.ndarray, place)
     number = get_args(options[1])[0] if options else np.generic
     kind = next((kind for kind in _KINDS if issubclass(get_origin(number) or number, kind)), np.generic)
@@ -106,7 +105,6 @@ _KINDS = {np.bool_: "b", np.integer: "iu", np.floating: "fiu", np.complexfloatin
 
 
 def _dataclass(tree: object, kind: type, like: object, place: str) -> Any:
-    """A dataclass: every field that is not rebuilt, and no other."""
     names, hints = _remembered(kind) or (), _hints(kind)
     fits = isinstance(tree, dict) and set(tree) == set(names)
     entries = _checked(tree, fits, f"the fields {sorted(names)}", place)
@@ -141,7 +139,6 @@ def _dictionary(tree: object, options: tuple[object, ...], like: object, place: 
 
 
 def _sequence(tree: object, origin: type, options: tuple[object, ...], place: str) -> Any:
-    """A list, or a tuple of any or of a fixed length."""
     entries = _plain(tree, list, place)
     many = origin is list or options[1:] == (Ellipsis,)
     kinds = [options[0]] * len(entries) if many else list(options)

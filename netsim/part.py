@@ -186,7 +186,6 @@ class OneOf:
         return core_schema.tagged_union_schema(choices, discriminator=self._discriminator, metadata=metadata)
 
     def _json_schema(self, _: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        """The JSON schema of the union of all parts."""
         choices: dict[Hashable, CoreSchema] = {}
         for kind, part in self.parts.items():
             part.model_rebuild()
@@ -311,7 +310,6 @@ def plugins(slot: str) -> dict[str, tuple[type[Part], EntryPoint]]:
 
 
 def _has_kind(part: type[Part]) -> bool:
-    """Whether a part says which word of YAML it stands for."""
     field = part.model_fields.get("kind")
     return field is not None and isinstance(field.default, str)
 
@@ -322,6 +320,5 @@ def _unusable(entry: EntryPoint, slot: str, why: str) -> UnusablePlugin:
 
 
 def _said(error: BaseException) -> str:
-    """Type and first line of an exception."""
     text = str(error).strip().split("\n")[0]
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -154,7 +154,6 @@ class Recorder:
 
 
 def _lines(rows: Iterable[Iterable[str]]) -> bytes:
-    """Rows of a CSV as they are written."""
     text = StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)
     return text.getvalue().encode()
@@ -293,7 +292,6 @@ def _read(file: BinaryIO) -> dict[str, np.ndarray]:
 
 
 def _text(column: Any) -> np.ndarray:
-    """Text of dictionaries; each different one is one object."""
     pieces = [np.zeros(0, dtype=object)]
     for chunk in column.chunks:
         known = np.array([*chunk.dictionary.to_pylist(), ""], dtype=object)

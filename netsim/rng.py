@@ -96,7 +96,6 @@ class Rng:
         return np.random.Generator(np.random.Philox(key=np.array(key, dtype=_U64), counter=counter))
 
     def _words(self, what: str, owner: npt.ArrayLike, count: int, item: npt.ArrayLike) -> Words:
-        """Raw 64-bit words, shape (n, count)."""
         owners, items = np.atleast_1d(np.asarray(owner, dtype=np.int64)), np.asarray(item, dtype=np.int64)
         if owners.shape != items.shape:
             owners, items = np.broadcast_arrays(owners, items)

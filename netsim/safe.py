@@ -136,7 +136,6 @@ def _descriptor(path: str | Path, flags: int, own: bool) -> int:
 
 
 def _said(mode: int) -> str:
-    """The kind of file in place of a regular one, in words."""
     if stat.S_ISLNK(mode):
         return "is a symbolic link, and only regular files belong here; remove it"
     if stat.S_ISDIR(mode):

@@ -306,7 +306,6 @@ class WorldSetting(Part):
                 raise ValueError(f"{place}: {kinds[0]} needs {need}, which city {kinds[1]} lacks: {reason}")
 
     def _open_ground(self) -> None:
-        """Refuse settings for open ground in a city with buildings."""
         if "open-ground" in self.city.offers:
             return
         city = self.city.kind_name()

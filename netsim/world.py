@@ -266,7 +266,6 @@ class World:
         return self._kept.at(float(self.env.now), self.state.position_m, self.indoors_of(self.state))
 
     def _rsrp_dbm(self, state: State) -> FloatArray:
-        """RSRP of all UEs in a state (n_ue, n_bs)."""
         return self._kept.at(self.moved_s, state.position_m, self.indoors_of(state)).rsrp_dbm
 
     def _next_sample(self, t_s: float) -> float:
@@ -300,7 +299,6 @@ class World:
         return Observations.join([self._heard(fixes.select(b)) for b in blocks(len(fixes), len(self.stations))])
 
     def _heard(self, fixes: Fixes) -> Observations:
-        """Reports of UEs at fixes that the mobility model takes."""
         indoors = self.indoors_of(self.state)
         inside = None if indoors is None else indoors.select(fixes.ue)
         return self._observed(fixes, self.budget.rsrp_dbm(fixes.position_m, inside))
@@ -356,7 +354,6 @@ class World:
         self.tracks = Tracks(looks, Trail.start(looks))
 
     def _seen(self, state: State, served: Attachment | None) -> Seen:
-        """The UEs in a state with these serving cells, as tracks record them."""
         indoors, n = self.indoors_of(state), len(self.ues)
         inside = np.zeros(n, dtype=np.bool_) if indoors is None else indoors.inside
         return Seen(np.asarray(state.position_m), inside, np.full(n, -1) if served is None else served.serving)

@@ -394,13 +394,11 @@ def _copy(lives: Transmissions) -> Transmissions:
 
 
 def _ended(lives: Transmissions, rows: IntArray) -> Ended:
-    """Rows (k,) that have ended."""
     rows = rows[np.lexsort((lives.ue[rows], lives.ended_s[rows]))]
     return Ended(lives.submission[rows], lives.place[rows], lives.ue[rows], outcome(lives, rows))
 
 
 def _queue(lives: Transmissions, rows: IntArray, senders: Senders) -> Queue:
-    """The scheduler's queue of rows (k,), and the UEs that sent."""
     return Queue(
         lives.ue[rows], lives.serving[rows], lives.cohort.power_w[rows], lives.received_w[rows], lives.alone_bps[rows],
         lives.stage[rows] == SENDING, lives.decoded[rows], lives.ready_s[rows], senders,

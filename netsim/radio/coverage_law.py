@@ -95,7 +95,6 @@ class CoverageLaw:
         return level, below
 
     def _stds_db(self, inside: bool) -> tuple[float, float]:
-        """Deviations of shadowing with and without sight."""
         seen, hidden, _, within = self.radio.shadowing.stds(self.radio.path_loss)
         if inside and within is not None:
             seen = hidden = within

@@ -188,7 +188,6 @@ class Tr38901Penetration(Penetration):
         return [(part, wall_loss_db(carrier_hz, high) + inside_db, std_db) for part, high, std_db in kinds]
 
     def _share(self, path_loss: PathLoss) -> float:
-        """Share of buildings with high loss."""
         usual = _HIGH_SHARE if path_loss.has_high_loss_buildings else 0.0
         return usual if self.high_loss_share is None else self.high_loss_share
 

@@ -343,7 +343,6 @@ class Correlated(GaussianShadowing):
         site: IntArray,
         rng: Rng,
     ) -> GridField:
-        """One field for each site, drawn as `what`."""
         step_m = decorrelation_m / 10
         with np.errstate(over="ignore"):
             cells = np.ceil((area.side_m[::-1] + 2 * decorrelation_m) / step_m)

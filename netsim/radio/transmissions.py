@@ -307,7 +307,6 @@ def _cells(serving: IntArray, uplink: Uplink) -> IntArray:
 
 
 def _measure(lives: Transmissions, rows: IntArray, uplink: Uplink) -> None:
-    """Calculate received power and rate of rows (k,) without interference."""
     lives.received_w[rows] = own_signal_w(lives.on_air(rows))
     lives.alone_bps[rows] = uplink.alone_bps(lives.received_w[rows])
 
