@@ -64,20 +64,23 @@ class LogDistancePrior(Prior):
 
     def constants(self, public: Public) -> dict[str, FloatArray]:
         """prior_at_m (n_cell, 2) and prior_model (n_cell,): base stations, and the model of each (-1: none)."""
-        model = np.zeros(public.n_cell, dtype=np.int64) if public.model_of_cell is None else public.model_of_cell
+        model, antennas = public.models, public.antennas
+        learnt = int((model >= 0).sum())
+        if self.position_m is not None and learnt > 1:
+            raise BadInput(
+                f"learning.learner.prior.position_m: one place, and {learnt} cells are learnt; learn "
+                "one cell (learning.data.cell), or leave position_m out where base stations are known"
+            )
         if self.position_m is not None:
-            if (model >= 0).sum() > 1:
-                raise BadInput(
-                    f"learning.learner.prior.position_m: one place, and {(model >= 0).sum()} cells are learnt; learn "
-                    "one cell (learning.data.cell), or leave position_m out where base stations are known"
-                )
-            return {"prior_at_m": np.tile(self.position_m, (len(model), 1)), "prior_model": model.astype(np.float64)}
-        if public.antennas is None:
+            at_m = np.tile(self.position_m, (len(model), 1))
+        elif antennas is not None:
+            at_m = antennas.at_m[:, :2]
+        else:
             raise BadInput(
                 "learning.learner.prior: the places of base stations are not known here (a trace brings cells without "
                 "places); give position_m, or take prior: {kind: none}"
             )
-        return {"prior_at_m": public.antennas.at_m[:, :2], "prior_model": model.astype(np.float64)}
+        return {"prior_at_m": at_m, "prior_model": model.astype(np.float64)}
 
     def rsrp_dbm_at(self, distance_m: FloatArray) -> FloatArray:
         """The law of distance."""
@@ -130,8 +133,7 @@ class Coverage(Prior):
         buildings = public.buildings or Buildings.none()
         floors = np.maximum(np.round(buildings.height_m / STOREY_M), 1.0)
         layers = int(floors.max(initial=0.0)) + 1
-        model = np.zeros(public.n_cell, dtype=np.int64) if public.model_of_cell is None else public.model_of_cell
-        area = public.area
+        model, area = public.models, public.area
         step_m = max(_STEP_M, float(np.sqrt(np.prod(area.side_m) * public.n_model * layers / _NUMBERS)))
         x_m, y_m = (
             low + step_m * np.arange(int(np.ceil(s / step_m)) + 1)

@@ -398,6 +398,11 @@ class Public:
     coverage: CoverageLaw | None = None
     server_momentum: float = 0.0
 
+    @property
+    def models(self) -> IntArray:
+        """The model that learns each cell (n_cell,), -1 for none; one learns all unless it is said."""
+        return np.zeros(self.n_cell, dtype=np.int64) if self.model_of_cell is None else self.model_of_cell
+
 
 @frozen
 class Request:

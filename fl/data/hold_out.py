@@ -49,7 +49,7 @@ class Sessions:
         before_s = np.where(first, self.last_s[u], np.roll(t, 1))
         begins = t - before_s > gap_s + slack_s(gap_s, t)
         begun = np.cumsum(begins)
-        earlier = (begun - begins)[first][np.cumsum(first) - 1]  # sessions of UEs before this one
+        earlier: IntArray = (begun - begins)[first][np.cumsum(first) - 1]  # sessions of UEs before this one
         last_s, number = self.last_s.copy(), self.number.copy()
         last_s[u], number[u] = t, self.number[u] + begun - earlier  # of a UE the last counts
         session = np.empty(len(u), dtype=np.int64)

@@ -44,37 +44,35 @@ def _drawn_values(learning: Learning, setting: WorldSetting, world: World) -> li
     ]
 
 
-def caveats(learning: Learning, shared_band: bool) -> list[str]:
+def caveats(learning: Learning, shared_band: bool) -> Iterator[str]:
     """One line each, headed by the part that it is about.
 
     shared_band: whether UEs share a radio in which one that sends can make the updates of others late, lost or noisier.
     """
     defenses, noisy = learning.defenses, [d.label for d in learning.on_device]
-    lines = [f"{d.label}: {d.caveat}" for d in defenses if d.caveat]
-    lines += [f"{a.label}: the attacker is granted {a.granted}" for a in learning.attacks if a.granted]
-    lines += _silence(learning)
+    yield from (f"{d.label}: {d.caveat}" for d in defenses if d.caveat)
+    yield from (f"{a.label}: the attacker is granted {a.granted}" for a in learning.attacks if a.granted)
+    yield from _silence(learning)
     for i, defense in enumerate(defenses):
         later = [d.label for d in defenses[i + 1 :] if d.noise_on_device]
         if defense.tells_in_clear and later:  # noise on the device promises more
-            lines.append(
+            yield (
                 f"{defense.label}: every device tells the server in clear {defense.tells_in_clear}; against "
                 f"the server the epsilon of {', '.join(later)} does not cover that bit"
             )
     if not learning.hides_who_came:
         noisy = [d.label for d in defenses if "spend" in d.offers] or noisy
     if noisy:  # which hides none of the facts around an update
-        lines.append(
+        yield (
             f"{', '.join(noisy)}: noise covers the numbers sent; which windows are played, who sends to which model "
             "and how many samples weigh in are public, and no epsilon here covers them"
         )
-    # one row moves the sum by its clip norm only as long as it moves no other UE's in or out of it
-    central = [d.label for d in defenses if "central noise" in d.offers and shared_band]
-    lines += [
-        f"{label}: on a shared band whose updates are lost can hang on who else sends; epsilon takes the losses "
-        "as given"
-        for label in central
-    ]
-    return lines
+    for defense in defenses:  # one row moves the sum by its clip norm as long as it moves no other UE's in or out of it
+        if "central noise" in defense.offers and shared_band:
+            yield (
+                f"{defense.label}: on a shared band whose updates are lost can hang on who else sends; epsilon takes "
+                "the losses as given"
+            )
 
 
 def _silence(learning: Learning) -> Iterator[str]:

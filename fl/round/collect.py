@@ -52,7 +52,7 @@ def collect(
     sampled = sample_ues(ready.select(there[ready.ue]), learning, of_run, streams.round, len(there))
     sampled = _at_most(sampled, most, streams.at("concurrency"))
     accepted, states["query"] = learning.request_policy.accept(sampled.ue, facts, states["query"])
-    local = sampled.keep(accepted[sampled.row_of_sample]).nonempty()
+    local = sampled.select(accepted)
     # what they hold back, each rule by itself
     looks = any(rule.waits_for_a_cell for rule in learning.withholding)
     serving = world.serving(world.links()) if looks else np.full(len(now.home_m), -1)
@@ -108,7 +108,7 @@ def sample_ues(ready: Local, learning: Learning, streams: Streams, number: int, 
         chosen = ue[lot < share]
     else:
         chosen = ue[np.argsort(lot, kind="stable")[: max(1, round(share * len(ue)))]]
-    return ready.keep(np.isin(ready.ue, chosen)[ready.row_of_sample]).nonempty()
+    return ready.select(np.isin(ready.ue, chosen))
 
 
 def _at_most(ready: Local, most: float, rng: Rng) -> Local:
@@ -116,4 +116,4 @@ def _at_most(ready: Local, most: float, rng: Rng) -> Local:
     if len(ue) <= most:
         return ready
     chosen = ue[np.argsort(rng.uniform("lot", ue), kind="stable")[: int(most)]]
-    return ready.keep(np.isin(ready.ue, chosen)[ready.row_of_sample]).nonempty()
+    return ready.select(np.isin(ready.ue, chosen))
