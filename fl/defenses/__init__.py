@@ -138,7 +138,7 @@ DEFENSES = OneOf(
         "uniform-dp": "fl.defenses.budgeted:UniformDp",
         "arb": "fl.defenses.budgeted:Arb",
         "lapa": "fl.defenses.lapa:Lapa",
-        "noise-switch": "fl.defenses.noise_switch:NoiseSwitch",
+        "noise-switch": "fl.defenses.lapa:NoiseSwitch",
         "projection": "fl.defenses.compression:Projection",
         "top-k": "fl.defenses.compression:TopK",
         "quantise": "fl.defenses.compression:Quantise",

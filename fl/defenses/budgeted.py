@@ -359,8 +359,8 @@ class Arb(Budgeted):
         return np.full(n, allowed), replace(rule, epsilon=epsilon)
 
     def remember(self, received: Received, weights: FloatArray, facts: RoundContext, state: BudgetState) -> Changes:
-        now, rule = merged(received, weights, facts.public.n_model, state.scale), state.rule
-        moved = rule.moved
+        rule: Changes = state.rule
+        now, moved = merged(received, weights, facts.public.n_model, state.scale), rule.moved
         if rule.last is not None:
             moved = (*moved, float(np.linalg.norm(now - rule.last)))[-2:]
         return replace(rule, last=now, moved=moved)

@@ -1,17 +1,19 @@
-"""LAPA: privacy budgets that adapt to the change of the model and to the angles of updates."""
+"""LAPA: privacy budgets that adapt to the model and to the angles of updates, and the switch to the channel's noise."""
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from fl.aggregation import angles, by_angle
-from fl.defenses.budgeted import Budgeted, BudgetState, merged, of_ue
-from fl.types import Metrics, Received, RoundContext
+from fl.defenses import Defense, Protected, Standing
+from fl.defenses.budgeted import Arb, Budgeted, BudgetedNoise, BudgetState, UniformDp, merged, of_ue
+from fl.types import Local, Metrics, Received, RoundContext, Updates
 from netsim.columns import frozen
+from netsim.part import OneOf
 from netsim.rng import Rng
 from netsim.units import FloatArray
 
@@ -114,7 +116,8 @@ class Lapa(Budgeted):
             return away
 
     def remember(self, received: Received, weights: FloatArray, facts: RoundContext, state: BudgetState) -> SumHistory:
-        updates, rule, models = received.updates, state.rule, facts.public.n_model
+        rule: SumHistory = state.rule
+        updates, models = received.updates, facts.public.n_model
         total = merged(received, weights, models, state.scale)
         noise_var = state.drawn_var / state.scale**2
         floor = float(updates.n_parameters * np.sum(weights**2 * noise_var))
@@ -131,3 +134,144 @@ class Lapa(Budgeted):
 
     def figures(self, state: BudgetState) -> Metrics:
         return super().figures(state) | ({} if state.rule.error is None else {"error": state.rule.error})
+
+
+BUDGETED = OneOf("budgeted", Lapa, Arb, UniformDp)
+
+
+@dataclass(frozen=True)
+class SwitchState:
+    """noise: of the part whose noise it is; played: rounds so far; crossed: the first round in which the criterion
+    held, None before; switch: the last round in which a UE drew noise, 0 before any.
+    """
+
+    noise: BudgetState
+    played: int = 0
+    crossed: int | None = None
+    switch: int = 0
+    figures: Metrics = field(default_factory=dict)
+
+
+class NoiseSwitch(Defense):
+    r"""Draws the noise that a budget requires only where the channel noise is not sufficient.
+
+    With sigma_k the std that `noise` requires and sigma_ch,k the receiver's thermal noise on each number of the update
+    (interference does not count, because a receiver that decodes the other UEs can subtract it)::
+
+        planned          artificial noise in rounds up to `until_round` (T_th), none afterwards; the `plan` of a study
+                         or its learned power policy may determine that round
+        first-crossing   none from the first round in which the criterion holds, which may be early by chance
+        top-up           sqrt(max(0, sigma_k^2 - sigma_ch,k^2)) in every round: both together are the required noise
+
+        aggregate        sum_k sigma_ch,k >= sum_k sigma_k    (23); one UE at low power can meet it for all
+        per-device       sigma_ch,k >= sigma_k for every k that sends
+
+    The ledger counts only noise that is drawn; `with_channel` counts channel noise where it replaces artificial noise,
+    for each UE: this holds for the receiver of the scenario, but not against a better one. The uplink must decode
+    noisily (`noma` or `oma` with decoding: noisy). The figure `switch_round` is the last round in which any UE drew
+    noise.
+
+    Only `top-up` has a guarantee that is fixed before the first round, for this receiver: thermal and artificial noise
+    together are at least what `noise` requires in all rounds (figure `epsilon_promised_with_channel`).
+    """
+
+    needs_rounds: ClassVar = Budgeted.needs_rounds
+    needs_plan: ClassVar = True
+
+    kind: Literal["noise-switch"] = "noise-switch"
+    noise: Annotated[Budgeted, BUDGETED]
+    """defense that determines the required noise"""
+    mode: Literal["planned", "top-up", "first-crossing"] = "top-up"
+    """when artificial noise is drawn"""
+    until_round: int | None = Field(default=None, ge=0, le=1_000_000)
+    """last round with artificial noise, of mode planned (T_th); none: that of the study's plan or learned powers"""
+    criterion: Literal["aggregate", "per-device"] = "per-device"
+    """condition on the channel noise, of mode first-crossing"""
+
+    reference: ClassVar = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eq. 23"
+    example: ClassVar = {
+        "kind": "noise-switch", "noise": {"kind": "uniform-dp", "epsilon_system_total": 60.0, "rounds": 20},
+    }  # fmt: skip
+    contracts: ClassVar = True
+    offers: ClassVar = frozenset({"spend"})
+
+    @property
+    def caveat(self) -> str:  # type: ignore[override]
+        """Whom the channel's noise does not hold against, and what is promised."""
+        said = "with_channel counts the channel's noise, which holds against nobody with a better receiver"
+        if self.mode == "top-up":
+            total = "epsilon_promised_with_channel holds with this receiver only; without its noise nothing is promised"
+        else:
+            total = "nothing is promised once artificial noise ends"
+        return "; ".join(filter(None, (said, total, self.noise.claim_caveat)))
+
+    @property
+    def needs(self) -> dict[str, str]:  # type: ignore[override]
+        """Needs of the noise."""
+        return self.noise.needs
+
+    @model_validator(mode="after")
+    def _planned(self) -> Self:
+        if self.mode != "planned" and self.until_round is not None:
+            raise ValueError("noise-switch: until_round goes with mode: planned; leave it out, or set the mode")
+        return self
+
+    @property
+    def waits(self) -> bool:
+        return self.mode == "planned" and self.until_round is None
+
+    def all_drawn(self) -> Budgeted:
+        return self.noise
+
+    def switched(self, until_round: int) -> "NoiseSwitch":
+        return self.model_copy(update={"until_round": until_round}) if self.waits else self
+
+    def start(self, n_ue: int) -> SwitchState:
+        return SwitchState(self.noise.start(n_ue))
+
+    def protect(self, updates: Updates, local: Local, facts: RoundContext, state: SwitchState, rng: Rng) -> Protected:
+        noise, inner = self.noise.noise(updates, facts, state.noise, rng)
+        channel, crossed, played = noise.thermal, state.crossed, state.played + 1
+        if crossed is None and self.mode == "first-crossing" and len(channel) and self._enough(channel, noise.std):
+            crossed = played
+        drawn = self._drawn(noise.std, channel, played, crossed)
+        counted = np.where(drawn < noise.std, channel, 0.0)
+        protected, inner, spends = self.noise.add(updates, noise, drawn, counted, inner, rng, self.label)
+        switch = played if (drawn > 0).any() else state.switch
+        said = {**_summary(noise, drawn, channel), "switch_round": float(switch)}
+        return protected, SwitchState(inner, played, crossed, switch, said), spends
+
+    def _drawn(self, required: FloatArray, channel: FloatArray, played: int, crossed: int | None) -> FloatArray:
+        """Artificial noise (n,) of rows for which `required` was asked for, in this round by the mode."""
+        if self.mode == "top-up":
+            return np.sqrt(np.maximum(required**2 - channel**2, 0.0))
+        if self.mode == "planned":
+            return np.where(self.until_round is None or played <= self.until_round, required, 0.0)
+        return np.where(crossed is None, required, 0.0)
+
+    def standing(self, state: SwitchState) -> Standing:
+        return self.noise.standing(state.noise)
+
+    def observe(self, received: Received, weights: FloatArray, facts: RoundContext, state: SwitchState) -> SwitchState:
+        return replace(state, noise=self.noise.observe(received, weights, facts, state.noise))
+
+    def figures(self, state: SwitchState) -> Metrics:
+        said = self.noise.figures(state.noise) | state.figures
+        promised = said.pop("epsilon_promised", None)
+        if self.mode == "top-up" and promised is not None:
+            said["epsilon_promised_with_channel"] = promised
+        return said
+
+    def _enough(self, channel: FloatArray, required: FloatArray) -> bool:
+        return bool(channel.sum() >= required.sum() if self.criterion == "aggregate" else (channel >= required).all())
+
+
+def _summary(noise: BudgetedNoise, drawn: FloatArray, channel: FloatArray) -> Metrics:
+    """Figures of a round: how often noise was drawn, how often the channel's was enough, and the sums of both."""
+    n = max(len(drawn), 1)
+    return {
+        "artificial_percent": 100.0 * float((drawn > 0).sum()) / n,
+        "enough_percent": 100.0 * float((channel >= noise.std).sum()) / n,
+        "noise_asked_sum": float(noise.std.sum()),
+        "noise_channel_sum": float(channel.sum()),
+    }

@@ -227,7 +227,8 @@ class PublicReplica:
         """View of UEs with this data, numbered from 0, and the next states of their parts."""
         learning, draws = self.at.learning, PhaseDraws(rng)
         room, before = self._room(data, state or {})
-        known: States = {part.word: part.start(room) for part in (*learning.curation, *learning.defenses)}
+        known: States = {step.word: step.start(room) for step in learning.curation}
+        known |= {defense.word: defense.start(room) for defense in learning.defenses}
         known |= {word: from_tree(tree, known[word]) for word, tree in before.items()}
         facts, channel, heard = self.at.facts, self.at.facts.channel, np.flatnonzero(self.batch.got.decoded)
         data, _ = curated(learning, data, replace(facts, channel=None), known, draws)

@@ -100,8 +100,9 @@ class LearningServer:
         then it is played like any other, with noise that is drawn and booked. A round that would exceed the budget
         leaves nothing: what it learnt is forgotten before it is published, but for the updates on the air.
         """
-        before, self.state = self.state, self.state.copy(round=number)
+        before, self.state = self.state, self.state.copy()
         learning, state = self.learning, self.state
+        state.round = number
         facts, streams = self._facts(number), RoundStreams(self.setup.streams, number)
         # a  take, b  ask, c  curate
         collected = self._collect(facts, streams)
@@ -253,7 +254,7 @@ class LearningServer:
         """Step l: book all noise that was drawn, whether or not packets arrive; False where that exceeds the budget."""
         paid, budget = self.state.ledger.add(spends), self.learning.privacy_budget
         if budget is not None and paid.exceeds(budget.epsilon, budget.delta):
-            self.state = before.copy(round=self.state.round, stopped=True)
+            self.state = replace(before, round=self.state.round, stopped=True)
             return False
         self.state.ledger = paid
         return True

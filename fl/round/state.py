@@ -91,9 +91,9 @@ class RoundState:
     air: AirMemory | None = None
     flight: Flight = field(default_factory=Flight)
 
-    def copy(self, **fields: object) -> RoundState:
-        """A copy with these fields, to work on."""
-        return replace(self, **({"parts": dict(self.parts)} | fields))
+    def copy(self) -> RoundState:
+        """A copy to work on."""
+        return replace(self, parts=dict(self.parts))
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,7 @@ from fl.aggregation import by_angle
 from fl.defenses.budgeted import PRINTED, Arb, UniformDp
 from fl.defenses.clip import Clip
 from fl.defenses.gaussian import CentralGaussian, Gaussian
-from fl.defenses.lapa import Lapa
-from fl.defenses.noise_switch import NoiseSwitch
+from fl.defenses.lapa import Lapa, NoiseSwitch
 from fl.learning import Learning
 from fl.privacy.gaussian import epsilon_of
 from fl.privacy.ledger import Ledger

@@ -15,7 +15,7 @@ import numpy as np
 
 from fl.availability import Battery
 from fl.defenses.budgeted import Budgeted
-from fl.defenses.noise_switch import NoiseSwitch
+from fl.defenses.lapa import NoiseSwitch
 from fl.power.bound import PowerLoss
 from fl.round.state import begin
 from fl.server import Synchronous
