@@ -118,7 +118,7 @@ class View:
         `no gradient` where there is no place.
         """
         if status is None:
-            status = ["ok" if there else "no gradient" for there in np.isfinite(position_m).all(axis=1)]
+            status = np.where(np.isfinite(position_m).all(axis=1), "ok", "no gradient").tolist()
         return self.about(source, Estimates.of(source, source, what, position_m, weight, status))
 
 
@@ -134,7 +134,7 @@ class RevisedEstimates:
     links: list[tuple[float, NameLinks]]
 
 
-def recall(known: IntArray, value: FloatArray, wanted: IntArray) -> FloatArray:
+def recall(known: IntArray, value: FloatArray | IntArray, wanted: IntArray) -> FloatArray:
     """Values (n, ...) of the numbers wanted (n,), from value (k, ...) of an ascending list (k,): NaN if unknown."""
     recalled = np.full((len(wanted), *value.shape[1:]), np.nan)
     at = np.searchsorted(known, wanted)

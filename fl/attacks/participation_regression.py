@@ -44,7 +44,8 @@ class SumsSoFar:
         """With k sums: their classes (k, c) and members (k, n), 0 or 1, and maps (k, G)."""
         before = (self.both, self.scores, self.rows, self.members, self.total)
         more = (z.T @ z, z.T @ score, of_class.sum(axis=0), of_class.T @ z, of_class.T @ score)
-        return SumsSoFar(*map(_added, before, more), self.change)
+        both, scores, rows, members, total = map(_added, before, more)
+        return SumsSoFar(both, scores, rows, members, total, self.change)
 
     def maps(self, ue: IntArray, ridge: float) -> PlaceMaps:
         """Theta (k, G) = (Z^T Z + ridge I)^-1 Z^T S of UEs (k,), of rows less the means of their classes."""

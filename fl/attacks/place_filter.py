@@ -38,9 +38,13 @@ class PastUpdates:
         """With a later round, whose networks count from 0."""
         if not len(self.owner):
             return later
-        network = np.concatenate([self.network, len(self.of) + later.network])
-        columns = ((self.weights, later.weights), (self.of, later.of), (self.owner, later.owner))
-        return PastUpdates(*map(np.concatenate, columns), network, np.concatenate([self.part, later.part]))
+        return PastUpdates(
+            np.concatenate([self.weights, later.weights]),
+            np.concatenate([self.of, later.of]),
+            np.concatenate([self.owner, later.owner]),
+            np.concatenate([self.network, len(self.of) + later.network]),
+            np.concatenate([self.part, later.part]),
+        )
 
     def latest(self, memory: int) -> "PastUpdates":
         """The last `memory` updates of each owner."""
