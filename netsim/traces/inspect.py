@@ -181,6 +181,8 @@ def _outliers(view: TraceView) -> _Facts:
 
 def _command(view: TraceView, file: TraceFile) -> str:
     words = ["netsim", "replay", file.trace]
+    if file.format != "auto":
+        words += ["--format", file.format]
     if file.columns:
         words += ["--columns", ",".join(f"{ours}={header}" for ours, header in file.columns.items())]
     if busiest := busiest_cells(view.table):

@@ -83,7 +83,13 @@ class TraceFile(Part):
             raise BadInput(f"{self.trace}: columns: {problem}")
         format = part(**{name: value for name, value in settings.items() if name in part.model_fields})
         fixes = FixBuilder(self.trace, self.crs, self.zone)
-        format.read(fixes)
+        try:
+            format.read(fixes)
+        except BadInput:
+            raise
+        except (ValueError, LookupError) as error:  # of a library that reads the file
+            problem = f"{type(error).__name__}: {' '.join(str(error).split())[:100]}"
+            raise BadInput(f"{self.trace}: is no {kind} file ({problem}); correct it, or name its format") from error
         return fixes.table(kind)
 
 

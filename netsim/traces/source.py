@@ -51,8 +51,17 @@ class Source:
         raise BadInput(f"{self.path}: line {line}: {problem}")
 
     def chunks(self) -> Iterator[bytes]:
-        """The unpacked file in pieces. Raises `BadInput` with one line."""
-        line, total, packed = 1, 0, self._packed()
+        """The unpacked text in pieces. Raises `BadInput` with one line."""
+        line = 1
+        for chunk in self._unpacked():
+            if (nul := chunk.find(b"\0")) >= 0:
+                at = line + chunk.count(b"\n", 0, nul)
+                self.refuse(at, f"holds a NUL byte: binary or UTF-16; give a UTF-8 {self.wanted} file")
+            yield chunk
+            line += chunk.count(b"\n")
+
+    def _unpacked(self) -> Iterator[bytes]:
+        total, packed = 0, self._packed()
         with opened(self.path, MOST_FILE_BYTES) as raw:
             file = cast(BinaryIO, gzip.GzipFile(fileobj=raw)) if packed else raw
             while chunk := self._read(file):
@@ -60,12 +69,8 @@ class Source:
                 if packed and total > MAX_UNPACKED_BYTES:
                     most = size_text(MAX_UNPACKED_BYTES)
                     remedy = "unpack it if you trust it, and split it"
-                    self.refuse(line, f"unpacks to more than {most}, the most that is read; {remedy}")
-                if (nul := chunk.find(b"\0")) >= 0:
-                    at = line + chunk.count(b"\n", 0, nul)
-                    self.refuse(at, f"holds a NUL byte: binary or UTF-16; give a UTF-8 {self.wanted} file")
+                    raise BadInput(f"{self.path}: unpacks to more than {most}, the most that is read; {remedy}")
                 yield chunk
-                line += chunk.count(b"\n")
 
     def lines(self) -> Iterator[str]:
         r"""Lines with their ends, all of which are \n."""
@@ -81,7 +86,7 @@ class Source:
 
     def head(self) -> str:
         """The beginning, for telling formats apart; what is no UTF-8 is replaced."""
-        return next(self.chunks(), b"").decode("utf-8-sig", "replace")
+        return next(self._unpacked(), b"").decode("utf-8-sig", "replace")
 
     def _packed(self) -> bool:
         try:
@@ -90,7 +95,7 @@ class Source:
         except OSError as error:
             raise BadInput(f"{self.path}: cannot be read ({error.strerror or error}); check the path") from error
         if not first:
-            raise BadInput(f"{self.path}: the file is empty (0 bytes); give a CSV file with a header and rows")
+            raise BadInput(f"{self.path}: the file is empty (0 bytes); give a file with rows")
         if self.path.endswith(".gz") and not first.startswith(_GZIP):
             raise BadInput(f"{self.path}: named .gz but not gzip (begins with {first!r}); rename or compress it")
         return first.startswith(_GZIP)

@@ -237,6 +237,8 @@ class FixBuilder:
         `cell` and `track`, within which time may not run backwards (default: the user). Each is a list
         of texts, or an array (n,): of finite numbers, NaN where missing, and for users of the numbers of `user`.
         """
+        if not len(line):
+            return
         self._files.append((self._n_rows, file))
         self._n_rows += len(line)
         for ours, values in {"line": np.asarray(line), **columns}.items():
@@ -246,6 +248,8 @@ class FixBuilder:
             except Refused as refusal:
                 header = shown(self.header_of.get(ours, ours), quote=False)
                 raise BadInput(f"{file}: line {line[refusal.row]}, column {header}: {refusal}") from None
+            except (TypeError, AttributeError):
+                raise BadInput(f"{file}: column {ours}: holds values that are neither text nor numbers") from None
             self._pieces[ours].append(column.astype(np.int32 if ours in _CODES else np.float64, copy=False))
 
     def add_track(self, file: str, user: int, points: TrackPoints) -> None:

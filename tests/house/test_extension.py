@@ -100,6 +100,19 @@ def test_a_stranger_adds_a_trace_format(tmp_path):
     wrong = netsim(tmp_path, "inspect", "walk.jsonl", "--format", "json-lines")
     problem = "walk.jsonl: line 3, column lat: 161 is not a number in [-90, 90]; correct or remove the line"
     assert wrong.returncode == 2 and wrong.stderr.strip().endswith(problem)
+    for text in (
+        "[1, 2]\n",
+        '{"who": 1, "when": 1, "lat": "north", "lon": 4}\n',
+        '{"lat": 1}\n',
+        "{nothing\n",
+        "\n",
+        "a\0b",
+    ):
+        (tmp_path / "walk.jsonl").write_text(text)
+        wrong = netsim(tmp_path, "inspect", "walk.jsonl")
+        assert (
+            wrong.returncode == 2 and wrong.stderr.startswith("netsim: walk.jsonl: ") and wrong.stderr.count("\n") == 1
+        )
 
 
 def test_the_manual_names_every_slot_and_its_base_class():

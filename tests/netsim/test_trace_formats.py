@@ -275,7 +275,10 @@ BAD = {
     "bomb.gpx": (GOOD_GPX.replace("<gpx", f"{BOMB}\n<gpx"), f"line 2: {DOCTYPE}"),
     "remote.fcd.xml.gz": (GOOD_FCD.replace("<fcd", f"{REMOTE}\n<fcd"), f"line 2: {DOCTYPE}"),
     "cut.gpx": (GOOD_GPX[:-30], f"line 9: not XML (no element found); {CUT}"),
-    "utf16.fcd.xml": (GOOD_FCD.encode("utf-16"), "line 1: holds a NUL byte: binary or UTF-16; give a UTF-8 text file"),
+    "utf16.fcd.xml": (
+        GOOD_FCD.encode("utf-16"),
+        "line 1: holds a NUL byte: binary or UTF-16; give a UTF-8 SUMO FCD XML file",
+    ),
     "endless.fcd.xml": (
         "<fcd-export>\n<timestep time='" + "9" * (2**20 + 9),
         "line 1: a tag or a text longer than 1 MiB; give a SUMO FCD XML file",
@@ -355,7 +358,7 @@ def test_packed_files_cut_short_or_grown_too_large_are_refused(tmp_path, name, f
     path.write_bytes(whole)
     monkeypatch.setattr(source, "MAX_UNPACKED_BYTES", 20)
     most = "unpacks to more than 20 bytes, the most that is read; unpack it if you trust it, and split it"
-    assert line_of(lambda: read_table(path)) == f"{path}: line 1: {most}"
+    assert line_of(lambda: read_table(path)) == f"{path}: {most}"
 
 
 @pytest.mark.parametrize(

@@ -171,10 +171,10 @@ def test_bad_text_is_refused_in_one_line(tmp_path, case):
 
 
 BYTES = {
-    "empty": ("t.csv", b"", "the file is empty (0 bytes); give a CSV file with a header and rows"),
+    "empty": ("t.csv", b"", "the file is empty (0 bytes); give a file with rows"),
     "not gzip": ("t.csv.gz", b"time_s", "named .gz but not gzip (begins with b'time'); rename or compress it"),
     "not UTF-8": ("t.csv", b"time_s,lat\n1,\xff\n", "line 2: byte 0xff is not UTF-8; save the file as UTF-8"),
-    "binary": ("t.csv", b"a,b\n\n\0\1", "line 3: holds a NUL byte: binary or UTF-16; give a UTF-8 text file"),
+    "binary": ("t.csv", b"a,b\n\n\0\1", "line 3: holds a NUL byte: binary or UTF-16; give a UTF-8 CSV file"),
 }
 
 
