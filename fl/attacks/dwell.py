@@ -21,7 +21,7 @@ from fl.tracking.dwelling import (
     log_evidence,
 )
 from fl.tracking.error_model import ErrorModel
-from fl.tracking.history import History
+from fl.tracking.history import History, hour_class
 from fl.tracking.place_grid import PlaceGrid, best_discs
 from fl.types import Estimates, Metrics, Public, RoundContext
 from netsim.columns import Columns, frozen, no_ints
@@ -239,7 +239,7 @@ class Dwell(Believer):
         there = np.isfinite(mine.z_m).all(axis=2) & ~_has_better(mine.z_m, truths.share)
         row, rank = np.nonzero(there)
         right = truths.share[row, rank]
-        of_class = hours.hour.astype(np.int64) + 24 * hours.off
+        of_class = hour_class(looks.week_s, facts.round_s)
         if hours.whole_day:  # all of its places may be right
             right = np.ones(len(row))
             of_class = hours.off + 2 * (there.sum(axis=1) > 1)

@@ -120,21 +120,21 @@ class Mlp:
 
     def mean_squared_gradient(self, parameters: FloatArray, model_of: IntArray, z: FloatArray) -> float:
         """Mean over samples of |dF/dw|^2."""
-        total = 0.0
-        for m in np.unique(model_of):
-            activations, deltas = self._swept(parameters[m], z[model_of == m], None)
-            total += float(self.squared_norm(activations, deltas).sum())
-        return total / max(len(z), 1)
+        return float(self._squared(parameters, model_of, z, None).sum()) / max(len(z), 1)
 
     def sample_gradient_norms(
         self, parameters: FloatArray, model_of: IntArray, z: FloatArray, y: FloatArray
     ) -> FloatArray:
         """L2 norm (N,) of the gradient of each sample's squared error."""
+        return np.sqrt(self._squared(parameters, model_of, z, y))
+
+    def _squared(self, parameters: FloatArray, model_of: IntArray, z: FloatArray, y: FloatArray | None) -> FloatArray:
+        """Squared norms (N,) of the gradients of `_swept`."""
         found = np.empty(len(z))
         for m in np.unique(model_of):
             mine = model_of == m
-            activations, deltas = self._swept(parameters[m], z[mine], y[mine])
-            found[mine] = self.squared_norm(activations, deltas)[0].sqrt().numpy()
+            swept = self._swept(parameters[m], z[mine], None if y is None else y[mine])
+            found[mine] = self.squared_norm(*swept)[0].numpy()
         return found
 
     def sample_gradients(self, parameters: FloatArray, model_of: IntArray, z: FloatArray, y: FloatArray) -> FloatArray:

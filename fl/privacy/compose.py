@@ -101,8 +101,7 @@ class Composition:
     @property
     def figures(self) -> list[Figure]:
         """All, the best last; RDP once, where it is the best."""
-        first = [self.naive, self.zcdp]
-        return [*first, self.best] if self.best.accountant == self.rdp.accountant else [*first, self.rdp, self.best]
+        return list({each.accountant: each for each in (self.naive, self.zcdp, self.rdp, self.best)}.values())
 
 
 def compose(draws: RoundKinds, delta: float, relation: str = ADD_REMOVE) -> Composition:

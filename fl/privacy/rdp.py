@@ -82,7 +82,7 @@ def epsilon_of(cost: FloatArray, delta: float) -> FloatArray:
     return np.where(free, 0.0, np.maximum(least, 0.0))
 
 
-def _offset(order: FloatArray, delta: float) -> FloatArray:
+def _offset(order: FloatArray | float, delta: float) -> FloatArray:
     """What an epsilon is above the cost at orders, of their shape."""
     if not 0 < delta < 1:
         raise ValueError(f"delta must lie in (0, 1), got {delta}")
@@ -111,7 +111,6 @@ def least_epsilon(z: FloatArray, q: FloatArray, count: FloatArray, delta: float)
         return float(count @ _at_orders(z, q, np.full(len(z), order))) + mu2 * order / 2
 
     is_whole = np.floor(ORDERS) == ORDERS
-    offset: dict[float, float] = dict(zip(ORDERS.tolist(), _offset(ORDERS, delta).tolist(), strict=True))
     known = [1.0]
     log_a = [0.0]
     epsilon = [math.inf]
@@ -119,7 +118,7 @@ def least_epsilon(z: FloatArray, q: FloatArray, count: FloatArray, delta: float)
         of_all = cost(order)
         known.append(order)
         log_a.append(of_all * (order - 1))
-        epsilon.append(of_all + offset[order])
+        epsilon.append(of_all + float(_offset(order, delta)))
         if len(known) > 3 and epsilon[-1] >= epsilon[-2] >= epsilon[-3]:
             break
     best = int(np.argmin(epsilon))
@@ -131,7 +130,7 @@ def least_epsilon(z: FloatArray, q: FloatArray, count: FloatArray, delta: float)
     def bound(order: float) -> float:
         right = int(np.searchsorted(known, order))
         lines = [log_a[k] + slope[k] * (order - known[k]) for k in (right - 2, right) if 0 <= k < len(slope)]
-        return float(max(lines) / (order - 1) + offset[order])
+        return float(max(lines) / (order - 1) + _offset(order, delta))
 
     least_order = known[best - 1]
     most_order = known[min(best + 1, len(known) - 1)]
@@ -139,7 +138,7 @@ def least_epsilon(z: FloatArray, q: FloatArray, count: FloatArray, delta: float)
     for order in sorted(ORDERS[beside].tolist(), key=bound):
         if bound(order) >= least:
             break
-        least = min(least, cost(order) + offset[order])
+        least = min(least, cost(order) + float(_offset(order, delta)))
     return max(least, 0.0)
 
 

@@ -22,7 +22,7 @@ from dataclasses import field, replace
 import numpy as np
 
 from fl.tracking.history import successive
-from fl.tracking.place_grid import PlaceGrid, disc_masses, disc_shares
+from fl.tracking.place_grid import PlaceGrid, best_discs, disc_shares
 from netsim.columns import Columns, frozen, no_ints, no_places
 from netsim.units import BoolArray, Float32Array, FloatArray, IntArray
 
@@ -101,15 +101,13 @@ def _answers(p: Float32Array, grid: PlaceGrid, hit_radius_m: float, point_m: Flo
     middle_m = least_distance_m(p, grid)
     place_m = sharpened(middle_m, grid, point_m, alone)
     within = probability_within(p, grid, place_m, hit_radius_m)
-    mass = disc_masses(p, grid, hit_radius_m)
-    best = mass.argmax(axis=1)
-    held = np.take_along_axis(mass, best[:, None], axis=1)[:, 0].astype(np.float64)
+    centre_m, held = best_discs(p, grid, hit_radius_m)
     same = (within >= _AS_GOOD * held) | (alone & (place_m != middle_m).any(axis=1))
     (area50_m2, least50), (area90_m2, least90) = _credible(p, grid)
     return Answers(
         place_m=place_m,
         stated_error_m=expected_distance_m(p, grid, middle_m),
-        disc_m=np.where(same[:, None], place_m, grid.place_m[best]),
+        disc_m=np.where(same[:, None], place_m, centre_m),
         disc_probability=np.where(same, within, held),
         entropy_bits=-(p * np.log2(np.maximum(p, np.float32(1e-30)))).sum(axis=1, dtype=np.float64),
         area50_m2=area50_m2,
