@@ -188,14 +188,14 @@ def attacks(calls: list[Call], most: int) -> Loops:
 
 def distances(calls: list[Call], most: int) -> Loops:
     """Sets of guesses one after the other."""
-    every = [(call, k) for call in calls for k in range(len(call[0][1]))]
-    chosen, apart, cpu_s = some(every, most), [0.0], 0.0
-    for ((a, sets_m, _), found), k in chosen:
-        once = partial(_distance, np.ascontiguousarray(a.T), sets_m[k])
-        took_s, w1 = _timed(once, first=len(apart) == 1)
+    sets = [(a, s, w1) for (a, sets_m, _), found in calls
+            for s, w1 in zip(sets_m.reshape(-1, *sets_m.shape[-2:]), np.atleast_1d(found), strict=True)]  # fmt: skip
+    chosen, apart, cpu_s = some(sets, most), [0.0], 0.0
+    for a, set_m, found in chosen:
+        took_s, w1 = _timed(partial(_distance, np.ascontiguousarray(a.T), set_m), first=len(apart) == 1)
         cpu_s += took_s
-        apart.append(abs(w1 / found[k] - 1))
-    return _scaled(cpu_s, chosen, every, {"distances": float(f"{max(apart):.2g}")})
+        apart.append(abs(w1 / found - 1))
+    return _scaled(cpu_s, chosen, sets, {"distances": float(f"{max(apart):.2g}")})
 
 
 def _distance(along: FloatArray, guesses_m: FloatArray) -> float:
