@@ -36,7 +36,7 @@ from scenarios.app.report.plot import (
     table,
 )
 from scenarios.app.results.folder import Failed, failure_lines, read_failures
-from scenarios.app.results.read import of_sweep_file
+from scenarios.app.results.read import of_sweep_file, part
 from scenarios.app.results.shown import drawn
 from scenarios.app.results.statistics import counted, figure_text, mean_text
 from scenarios.app.results.trainings import (
@@ -364,7 +364,7 @@ def _within(study: Record, path: str) -> object:
     """The value at a dotted path."""
     value: object = study
     for name in path.split("."):
-        value = value[int(name)] if isinstance(value, list) else value.get(name)
+        value = value[int(name)] if isinstance(value, list) else part(value).get(name)
     return value
 
 

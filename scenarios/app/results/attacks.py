@@ -147,7 +147,7 @@ class Truth:
 
     def known(self) -> BoolArray:
         """Whether each UE has a home, a workplace, and both (n, 3)."""
-        return _and_both(np.isfinite(self.place_m).all(axis=2))
+        return _and_both(np.asarray(np.isfinite(self.place_m).all(axis=2)))
 
     def hits(self, named_m: FloatArray) -> BoolArray:
         """What named places (k, 2), NaN where there is none, find of each UE: (n, 3)."""

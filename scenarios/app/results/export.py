@@ -146,7 +146,7 @@ def _places(run: Run, globe: Globe) -> Iterator[Feature]:
 
 def _known(rows: Table, *columns: str, text: str = "") -> Iterator[tuple[float, ...]]:
     """Cells of rows in which all these numbers are known, and of a column of texts."""
-    known = where(rows, np.isfinite([rows[name] for name in columns]).all(axis=0))
+    known = where(rows, np.asarray(np.isfinite([rows[name] for name in columns]).all(axis=0)))
     return zip(*(known[name].tolist() for name in (*columns, text) if name), strict=True)
 
 

@@ -28,7 +28,7 @@ Table = dict[str, np.ndarray]
 """columns by name"""
 Tables = dict[str, Table]
 """tables by name"""
-LabelledRuns = Sequence[tuple[str, Path]]
+LabelledRuns = list[tuple[str, Path]]
 """label and folder of each run"""
 QUANTITIES = {
     "rsrp_dbm": "RSRP of the serving cell",

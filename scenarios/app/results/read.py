@@ -31,7 +31,6 @@ from scenarios.app.results.folder import (
     SUMMARY,
     SURFACES,
     LabelledRuns,
-    Table,
     Tables,
     check_version,
     finished_manifest,
@@ -41,6 +40,9 @@ from scenarios.app.results.folder import (
     read_summary,
     read_table,
     table_path,
+)
+from scenarios.app.results.folder import (
+    Table as Table,
 )
 from scenarios.app.results.summary_keys import BY_KEY
 from scenarios.app.study import Fields
