@@ -12,11 +12,10 @@ from netsim.city.buildings import Buildings
 from netsim.clock import Clock
 from netsim.errors import BadInput
 from netsim.geometry import Area, check_near
-from netsim.mobility.base import Ground, State
+from netsim.mobility.base import Ground
 from netsim.rng import Streams
 from netsim.setting import WorldSetting
 from netsim.streets.doors import Premises, doors, without_door
-from netsim.streets.graph import StreetGraph
 from netsim.traces.trace import Trace
 from netsim.ues import STOREY_M, Indoors
 from netsim.units import FloatArray
@@ -35,7 +34,11 @@ def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> Worl
         duration_s = float(floor(trace.time_s.max()) + 1) if trace.ends_s is None else trace.ends_s
     clock = Clock(date.fromisoformat(setting.first_day)) if trace is None else trace.local.clock(duration_s)
     buildings = setting.city.buildings(area, streams)
-    graph, premises, doors_notes = _streets(setting, area, streams, buildings)
+    graph = setting.city.street_graph(area, streams) if "streets" in mobility.needs else None
+    premises, doors_notes = Premises.none(), tuple[str, ...]()
+    if graph is not None:
+        premises = doors(buildings.footprint, buildings.height_m, graph)
+        doors_notes = without_door(len(buildings), premises)
     stations = stations_of(setting, area, trace, Site(buildings, streams.at("stations")))
     height_m = np.array([b.height_m for b in stations])
     try:
@@ -48,7 +51,12 @@ def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> Worl
     ground = Ground(area, clock, streams, buildings, setting.city.street_grid(), trace, graph, premises, at_m)
     names = tuple(f"ue{i}" for i in range(setting.ues.count)) if trace is None else trace.users
     state = mobility.start(np.arange(len(names)), ground)
-    indoors = _drawn_indoors(setting, state, streams)
+    indoors = None
+    if setting.ues.indoor is not None:
+        if state.indoors() is not None:
+            said = f"mobility {mobility.kind_name()} decides which UEs are indoors"
+            raise BadInput(f"world.ues.indoor: {said}; leave it out")
+        indoors = setting.ues.indoor.drawn(np.arange(len(names)), setting.radio.path_loss, streams.at("ues.indoor"))
     training_s, spread = np.full(len(names), setting.ues.training_s_per_sample), setting.ues.compute_heterogeneity
     if spread is not None:
         training_s *= spread.factor(np.arange(len(names)), streams.at("ues.compute"))
@@ -80,17 +88,6 @@ def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> Worl
     )
 
 
-def _streets(
-    setting: WorldSetting, area: Area, streams: Streams, buildings: Buildings
-) -> tuple[StreetGraph | None, Premises, tuple[str, ...]]:
-    """The street graph, the doors to it, and a note on buildings without one, where UEs move along streets."""
-    graph = setting.city.street_graph(area, streams) if "streets" in setting.ues.mobility.needs else None
-    if graph is None:
-        return None, Premises.none(), ()
-    premises = doors(buildings.footprint, buildings.height_m, graph)
-    return graph, premises, without_door(len(buildings), premises)
-
-
 def stations_of(setting: WorldSetting, area: Area, trace: Trace | None, site: Site) -> tuple[BaseStation, ...]:
     """The base stations of a list or a layout."""
     if setting.layout is None:
@@ -100,17 +97,6 @@ def stations_of(setting: WorldSetting, area: Area, trace: Trace | None, site: Si
         return setting.listed_stations
     at_deg = setting.city.origin() if trace is None else trace.origin_deg or setting.city.origin()
     return setting.layout.stations(area, None if at_deg is None else Origin(*at_deg), site)
-
-
-def _drawn_indoors(setting: WorldSetting, state: State, streams: Streams) -> Indoors | None:
-    """Draw which UEs are indoors; None where the scenario draws none."""
-    if setting.ues.indoor is None:
-        return None
-    if state.indoors() is not None:
-        raise BadInput(
-            f"world.ues.indoor: mobility {setting.ues.mobility.kind_name()} decides which UEs are indoors; leave it out"
-        )
-    return setting.ues.indoor.drawn(np.arange(len(state.position_m)), setting.radio.path_loss, streams.at("ues.indoor"))
 
 
 _MAX_OUTSIDE = 0.1  # of UEs that start outside of the area, or of rows of a trace, without a warning

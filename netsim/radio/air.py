@@ -28,7 +28,6 @@ from netsim.radio.transmissions import (
     may_exhaust,
     outcome,
     see,
-    sent,
 )
 from netsim.radio.uplink import Cohort, Payload, Uplink
 from netsim.rng import Streams
@@ -236,7 +235,7 @@ class EventUplink:
         if battery_j is not None:
             may_exhaust(new, battery_j[new.place])
         if not len(new):
-            return done.succeed(sent(new, new.place))
+            return done.succeed(outcome(new, new.place))
         self._waiting_for[number] = done
         self.lives = self.lives.joined(new)
         self._arm()
@@ -379,14 +378,15 @@ class EventUplink:
         complete = np.setdiff1d(lives.submission[ended], lives.submission[lives.stage != ENDED])
         results = []
         for number in complete.tolist():
-            outcome = sent(lives, np.flatnonzero(lives.submission == number))
-            results.append((self._waiting_for.pop(number), outcome))
+            rows = np.flatnonzero(lives.submission == number)
+            in_order = rows[np.argsort(lives.place[rows])]
+            results.append((self._waiting_for.pop(number), outcome(lives, in_order)))
         if len(complete):
             self.lives = lives.select(~np.isin(lives.submission, complete))
         if self.each is not None and news is not None:
             self.each(news)
-        for done, outcome in results:
-            done.succeed(outcome)
+        for done, sent in results:
+            done.succeed(sent)
 
 
 def _copy(lives: Transmissions) -> Transmissions:

@@ -348,11 +348,6 @@ class SentUploads(Channel):
     lost_bits: FloatArray
 
 
-def sent(lives: Transmissions, rows: IntArray) -> SentUploads:
-    """The outcome of a submission, whose rows (k,) have ended, in the order of its cohort."""
-    return outcome(lives, rows[np.argsort(lives.place[rows])])
-
-
 def outcome(lives: Transmissions, rows: IntArray) -> SentUploads:
     """The outcome of rows (k,), in this order; so far, of those that have not ended."""
     lives = lives.select(rows)
