@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import replace
 from math import inf
 from typing import Protocol, cast
@@ -305,7 +305,7 @@ class LearningServer:
         if setup.air is None:
             return None
         look = None if setup.air.block_s is None else look_at(self.world, setup.power)
-        each = self._merge_when_enough
+        each: Callable[[Ended], None] | None = self._merge_when_enough
         if policy.in_rounds:
             each = None if policy.waits_for is None else self._count_arrivals
         air = EventUplink(self.world.env, setup.uplink, len(self.world.ues), setup.streams, setup.air, look, each)
