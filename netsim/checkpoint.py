@@ -1,7 +1,7 @@
 """Checkpoints: trees of dictionaries, lists, arrays and plain values as one .npz, never pickled, with their digest.
 
 A run remembers many thousand small arrays, and a member of an .npz costs more than they hold: the small ones of a type
-are one member, one after another.
+are one member, one after another. No state of random numbers is kept: they follow from seed and round (`netsim.rng`).
 """
 
 from __future__ import annotations

@@ -148,8 +148,8 @@ class Pace:
 class LearntErrors:
     """What the attacker has learnt from its own UEs.
 
-    of, replica : states of the attack, and of the parts, for them, as trees (see `netsim.tree`), empty before the first
-    round; tested : the latest estimates; displacements_m (n,) : how far the UEs had moved since the round before;
+    of, replica : states of the attack, and of the parts, for them, as trees (`netsim.checkpoint`), empty before the
+    first round; tested : the latest estimates; displacements_m (n,) : how far the UEs had moved since the round before;
     learnt : rounds learnt from; fitted : the model, None before anything was named; pace : how they move.
     """
 
