@@ -6,13 +6,15 @@ from typing import ClassVar, Literal, cast
 import numpy as np
 from pydantic import Field
 
-from fl.attacks.base import Attack, View
+from fl.attacks.base import Attack, ByKey, View
 from fl.learners.rsrp_net import RsrpNet
-from fl.types import Estimates, RoundContext, State
+from fl.types import Estimates, RoundContext
 from netsim.columns import row_id
+from netsim.geometry import Area
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
+_START_NOISE = 0.5  # standard deviation of starts around the mean or the last estimate, in standardised units
 _TOGETHER = 128  # updates that are searched at once: bounds the memory
 
 
@@ -29,7 +31,10 @@ class Dlg(Attack):
     No sample's gradient is ever formed (outer-product form, see `fl.networks.mlp`). The position is searched also
     where a network reads an encoding of it. Several local steps, with momentum or not, are matched as one.
 
-    Starts are drawn from N(0, I) in standardised units.
+    `start_at` is the attacker's prior: `normal` draws starts from N(0, I) in standardised units, `grid` spreads them
+    over the service area, `mean` draws them around the public mean position, `previous` around the last estimate of the
+    same UE inside the area. With `previous` one start remains random, so that a wrong estimate cannot trap the search;
+    a UE without an earlier estimate starts as with `normal`.
     Departs from the paper: the weights are w_before, to which the gradient belongs, and not w_after; BFGS in
     place of up to 400,000 steps of gradient descent.
     """
@@ -37,6 +42,9 @@ class Dlg(Attack):
     kind: Literal["dlg"] = "dlg"
     starts: int = Field(default=8, ge=1, le=256)
     """number of starts per UE and round"""
+    start_at: Literal["normal", "grid", "mean", "previous"] = "normal"
+    """distribution of the starts: standard normal around the centre of the inputs, evenly over the area, near the
+    centre, or near the previous estimate of the same UE"""
     iterations: int = Field(default=60, ge=1, le=100_000)
     """largest number of iterations of BFGS, each of which asks for one gradient at every start"""
 
@@ -50,11 +58,22 @@ class Dlg(Attack):
         "starting weights": "it compares gradients there; add weights to threat.knowledge",
     }
 
-    def run(self, view: View, facts: RoundContext, state: State, rng: Rng) -> tuple[Estimates, State]:
+    def start(self) -> ByKey:
+        return ByKey.none(2)
+
+    def run(self, view: View, facts: RoundContext, state: ByKey, rng: Rng) -> tuple[Estimates, ByKey]:
         centre, scale = cast(RsrpNet, view.learner).standardisation(view.model_before)
         centre, scale = centre[view.source_model], scale[view.source_model]
         owner = row_id(view.ue, view.model) if view.vantage == "updates" else view.source_model
         start = rng.normal("start", owner, (self.starts, 2))
+        if self.start_at == "grid":
+            start = (_grid(self.starts, facts.public.area) - centre[:, None]) / scale[:, None]
+        elif self.start_at == "mean":
+            start *= _START_NOISE
+        elif self.start_at == "previous":
+            past = (state.of(owner) - centre) / scale
+            near = past[:, None] + _START_NOISE * start[:, :-1]  # the last start stays random
+            start[:, :-1] = np.where(np.isfinite(near), near, start[:, :-1])
         sources, usable = np.arange(len(view.update)), view.usable
         z, loss, iterations = np.full((len(sources), 2), np.nan), np.full(len(sources), np.nan), np.zeros_like(sources)
         for model in np.unique(view.source_model[usable]).tolist():
@@ -65,7 +84,8 @@ class Dlg(Attack):
         where = centre + scale * z
         said = Estimates.of(sources, sources, "centroid", where, status=status)
         said = replace(said, loss=loss, iterations=iterations, evaluations=iterations + usable)
-        return view.about(sources, said), state
+        inside = facts.public.area.contains(where)
+        return view.about(sources, said), state.plus(owner[inside], where[inside])
 
     def _search(
         self, view: View, model: int, rows: IntArray, start: FloatArray
@@ -86,3 +106,13 @@ class Dlg(Attack):
         z = minimum.z[torch.arange(len(rows)), best].numpy()
         z[~loss.isfinite().numpy()] = np.nan
         return z, loss.numpy(), minimum.iterations.numpy()
+
+
+def _grid(k: int, area: Area) -> FloatArray:
+    """k points (k, 2) in rows, each in the middle of an equal share of the area."""
+    width, height = area.side_m
+    rows = min(k, max(1, round(float(np.sqrt(k * height / width)))))
+    count = np.full(rows, k // rows) + (np.arange(rows) < k % rows)
+    north = (np.cumsum(count) - count / 2) / k  # a row is as high as it holds points
+    unit = [((i + 0.5) / c, y) for c, y in zip(count, north, strict=True) for i in range(c)]
+    return area.sample(np.array(unit))

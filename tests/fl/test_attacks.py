@@ -15,6 +15,7 @@ from fl.learners.rsrp_net import RsrpNet
 from fl.networks.mlp import Mlp
 from fl.networks.sgd_regression import SgdSettings, train_regression
 from fl.types import DatasetStatistics, DenseUpdates, Local, Model, Public, Received, RoundContext
+from netsim.checkpoint import from_tree, load_tree, save_tree, to_tree
 from netsim.geometry import Area
 from netsim.rng import Streams
 
@@ -125,7 +126,7 @@ class TestOneSample:
         data = local_of([batch_of(0), (np.array([[421.5, 777.7]]), np.array([-83.0]))])
         learner = learner_of(activation, (64,), encoding=Fourier(frequencies=16, lengths_m=(300.0,)))
         view = view_of(learner, data)
-        found = attack(Dlg(starts=32), view)
+        found = attack(Dlg(starts=32, start_at="grid"), view)
         assert np.linalg.norm(centroids(found)[1] - data.x[-1]) < 0.5
         assert found.loss[1] < 1e-9 < found.loss[0]
 
@@ -439,11 +440,66 @@ class TestVantage:
         np.testing.assert_allclose(found.weight, found.position_m[:, 0] / 10)
 
 
+def through(part, views, state=None):
+    """Estimates of every round, and the state at the end, which a checkpoint has carried from round to round."""
+    found, state = [], state or part.start()
+    for view in views:
+        said, state = part.run(view, FACTS, state, RNG)
+        found.append(said)
+    return found, state
+
+
 class TestStarts:
-    def test_few_find_the_smooth_minimum_of_many(self):
+    """Where the search begins, by what the attacker knows before."""
+
+    def begun(self, part, view, monkeypatch, state=None):
+        """Standardised starts (n, starts, 2)."""
+        seen = []
+        with monkeypatch.context() as patch:
+            patch.setattr(
+                "fl.attacks.gradient_matching.bfgs", lambda f, x, n: seen.append(x.numpy().copy()) or bfgs(f, x, n)
+            )
+            part.run(view, FACTS, state or part.start(), RNG)
+        return np.concatenate(seen)
+
+    def view(self, n=3):
+        return view_of(RsrpNet(hidden=(8,), activation="tanh"), local_of([batch_of(i, 30) for i in range(n)]))
+
+    @pytest.mark.parametrize("k", [1, 7, 50])
+    def test_grid_covers_the_area_evenly(self, k, monkeypatch):
+        view = self.view(2)
+        z = self.begun(Dlg(starts=k, start_at="grid"), view, monkeypatch)
+        centre, scale = view.learner.standardisation(view.model_before)
+        at = centre[0] + scale[0] * z[0]
+        assert z.shape == (2, k, 2) and (z[0] == z[1]).all() and AREA.contains(at).all()
+        np.testing.assert_allclose(at.mean(axis=0), AREA.centre_m, atol=1e-6)
+        if k > 1:
+            apart = np.linalg.norm(at[:, None] - at, axis=2) + 1e9 * np.eye(k)
+            assert apart.min() > 0.5 * np.sqrt(2000 * 1500 / k)
+        corners = AREA.sample(np.random.default_rng(0).uniform(size=(500, 2)))
+        reach = np.linalg.norm(corners[:, None] - at, axis=2).min(axis=1).max()
+        assert reach < 1.3 * np.sqrt(2000 * 1500 / k)
+
+    def test_previous_begins_near_the_last_estimate_and_once_anywhere(self, monkeypatch, tmp_path):
+        part, view = Dlg(starts=100, start_at="previous"), self.view(3)
+        few = replace(view, update=view.update[:2], ue=view.ue[:2], model=view.model[:2], source=view.source[:2],
+                      source_model=view.source_model[:2])  # fmt: skip
+        found, state = part.run(few, FACTS, part.start(), RNG)
+        normal = self.begun(Dlg(starts=100), view, monkeypatch)
+        save_tree(tmp_path / "state.npz", to_tree(state))
+        z = self.begun(part, view, monkeypatch, from_tree(load_tree(tmp_path / "state.npz"), part.start()))
+        centre, scale = view.learner.standardisation(view.model_before)
+        past = (found.position_m - centre[0]) / scale[0]
+        np.testing.assert_allclose(z[:2, :-1], past[:, None] + 0.5 * normal[:2, :-1])
+        np.testing.assert_array_equal(z[:, -1], normal[:, -1])
+        np.testing.assert_array_equal(z[2], normal[2])  # nothing is known of this one
+
+    @pytest.mark.parametrize("where", ["normal", "grid", "mean", "previous"])
+    def test_all_find_a_smooth_minimum(self, where):
         view = view_of(learner_of("tanh", (64,)), local_of([batch_of(0)]))
-        best, few = (centroids(attack(Dlg(starts=n), view)) for n in (16, 4))
-        np.testing.assert_allclose(few, best, atol=0.1)
+        best = centroids(attack(Dlg(starts=16), view))
+        for found in through(Dlg(starts=4, start_at=where), [view, view])[0]:
+            np.testing.assert_allclose(found.position_m, best, atol=0.1)
 
     @pytest.mark.parametrize("activation, seed, position_m, loss", [
         ("tanh", 0, [1209.18357183, 710.09325628], 3.69385329777816e-4),
