@@ -1,14 +1,17 @@
-"""Measurements of moving UEs: what is held out, what is remembered, and who takes part."""
+"""Measurements of moving UEs, and one campaign cut among clients: what is held out, remembered, and who takes part."""
+
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
 from fl.data.hold_out import Sessions, held_out_days
-from fl.data.measured import Measured
+from fl.data.measured import Measured, Segments
 from fl.data.samples import Signals
 from fl.types import NEW_PLACE
 from netsim.columns import row_id
 from netsim.rng import Streams
+from netsim.traces.read import read_trace
 from netsim.ues import Observations
 from scenarios.app.results.folder import read_table
 from scenarios.app.run.runner import run
@@ -83,15 +86,6 @@ class TestHoldOut:
         np.testing.assert_array_equal(first // 5, np.arange(n // 5))
         assert len(set(first % 5)) == 5
 
-    @pytest.mark.parametrize("share", [0.3, 0.6, 0.9])
-    def test_the_share_of_days_is_met_also_above_one_half(self, share):
-        days = np.arange(3000)
-        none = np.zeros(3000, dtype=np.int64)
-        every = Observations(none, days * DAY_S, np.zeros((3000, 2)), none, -90.0 + days)
-        (taken,), _ = taken_by(Measured(hold_out=share, hold_out_by="day"), every, 3001 * DAY_S)
-        rare = min(share, 1 - share)  # a day that two stretches share may be drawn twice
-        assert rare * 0.93 < min(len(taken.held_out), 3000 - len(taken.held_out)) / 3000 <= rare + 1e-3
-
     @pytest.mark.parametrize("seed", range(5))
     def test_of_days_with_data_one_is_held_out_and_one_is_not(self, seed):
         """Wherever they lie: twelve on a hundred days, three, two, with a large share; a single day is learnt from."""
@@ -107,10 +101,11 @@ class TestHoldOut:
                 np.testing.assert_array_equal(out, by_calendar)
         assert not held_out_days(np.array([4.5 * DAY_S]), np.array([4]), 0.2, lots).any()
 
-    def test_every_day_with_data_is_held_out_as_often_as_asked(self):
+    @pytest.mark.parametrize("share", [0.25, 0.6, 0.9])
+    def test_every_day_with_data_is_held_out_as_often_as_asked(self, share):
         days = np.array([1, 2, 3, 8, 11, 12, 30, 31, 33, 34, 50, 71])
-        out = [held_out_days(days * DAY_S, days, 0.25, Streams(seed).at("data", 1)) for seed in range(2000)]
-        np.testing.assert_allclose(np.mean(out, axis=0), 0.25, atol=0.05)
+        out = [held_out_days(days * DAY_S, days, share, Streams(seed).at("data", 1)) for seed in range(2000)]
+        np.testing.assert_allclose(np.mean(out, axis=0), share, atol=0.05)
 
     def test_sessions_match_a_loop_over_measurements(self):
         every, last, number, expected = observed(1000), {}, {}, {}
@@ -131,7 +126,7 @@ class TestHoldOut:
         for one in np.unique(key):
             fates = mine[(key == one) & (every.cell < 2)]
             assert fates.all() or not fates.any()
-        assert held_out(replace_part(part, session_gap_s=1.0), every, DAY_S)[0] != held
+        assert held_out(part.model_copy(update={"session_gap_s": 1.0}), every, DAY_S)[0] != held
 
     def test_blocks_are_squares_of_ground_for_all_ues_and_cells(self):
         every = observed(8000)
@@ -157,10 +152,6 @@ class TestHoldOut:
         assert {x for x, g in held.items() if g != NEW_PLACE} == set(by_first) - set(by_place)
         assert not kept & set(held) and len(kept) + len(held) == (every.cell < 2).sum()
         assert set(by_place.values()) == set(by_first.values()) == {0}
-
-
-def replace_part(part, **changes):
-    return part.model_copy(update=changes)
 
 
 def pairs(local):
@@ -208,35 +199,94 @@ class TestMemory:
             assert not np.array_equal(quiet[0].train.x, quiet[1].train.x)
 
 
-@pytest.fixture
-def replayed(tiny, tmp_path):
-    """A run over six days in which p0 measures on day 0 only, p1 on days 0 to 2, and nobody later."""
+def test_whoever_holds_records_takes_part_to_the_end(tiny, tmp_path):
+    """Six days, in which p0 measures on day 0 only, p1 on days 0 to 2, and nobody later."""
     rows = [
         f"p{u},{DAY_S * day + 30000 + 10 * i},{50 * i + 200 * u},{30 * i + 100 * day},a,{-80 - i - 3 * u}\n"
         for u, days in ((0, (0,)), (1, (0, 1, 2))) for day in days for i in range(10)
     ]  # fmt: skip
     (tmp_path / "drives.csv").write_text("user,time_s,x_m,y_m,cell,rsrp_dbm\n" + "".join(rows))
-    world = {
-        "duration_s": 6 * DAY_S, "tick_s": 3600, "city": {"kind": "open-field"},
-        "ues": {"mobility": {"kind": "replay", "trace": str(tmp_path / "drives.csv"), "users": "id"}},
-    }  # fmt: skip
+    study = tiny({
+        "world": {
+            "duration_s": 6 * DAY_S, "tick_s": 3600, "city": {"kind": "open-field"},
+            "ues": {"mobility": {"kind": "replay", "trace": str(tmp_path / "drives.csv"), "users": "id"}},
+        },
+        "learning.round_s": DAY_S, "learning.data": {"kind": "measured", "memory": "all", "participants": "holding"},
+    })  # fmt: skip
+    summary = run(study, tmp_path / "run")
+    updates, leakage = (read_table(tmp_path / "run", name) for name in ("updates", "leakage"))
+    assert summary["rounds.played"] == 6 and summary["samples.count"] == 40
+    np.testing.assert_array_equal(updates["ue"], [0, 1] * 6)
+    quiet = updates["samples"] == 0
+    np.testing.assert_array_equal(quiet, [False] * 2 + [True, False] * 2 + [True] * 6)
+    for axis in ("x_m", "y_m"):
+        np.testing.assert_array_equal(updates[axis][quiet], updates[f"selected_{axis}"][quiet])
+    assert (updates["selected"][quiet] > 0).all() and len(leakage["ue"]) == 12
+    assert (leakage["error_m"] == leakage["selected_error_m"])[quiet & leakage["heard"].astype(bool)].all()
 
-    def play(name, **data):
-        study = tiny({"world": world, "learning.round_s": DAY_S, "learning.data": {"kind": "measured", **data}})
-        return run(study, tmp_path / name), tmp_path / name
 
-    return play
+class TestSegments:
+    """One campaign cut among clients, and learnt from in every round."""
+
+    def test_nothing_is_learnt_before_the_campaign_ends_and_the_same_for_ever_after(self):
+        part = Segments(campaign_rounds=3)
+        state, rounds = part.start(0, None), []
+        for k in range(6):
+            taken, state = part.take(observed(40, ues=3, seed=k), ONE_MODEL, state, Streams(3).at("data", k))
+            rounds.append(taken)
+        for taken in rounds[:2]:
+            assert len(taken.measured.ue) == len(taken.train.ue) == len(taken.held_out) == 0
+        first = rounds[2]
+        assert len(first.measured.x) == 120 and first.fresh is None
+        for taken in rounds[3:]:
+            for name in ("ue", "model", "ptr", "x", "y", "time_s"):
+                np.testing.assert_array_equal(getattr(taken.train, name), getattr(first.train, name))
+                np.testing.assert_array_equal(getattr(taken.measured, name), getattr(first.measured, name))
+            assert len(taken.held_out) == 0 and len(taken.fresh.x) == 0
+
+    def test_every_sample_is_learnt_from_or_held_out_and_exactly_a_fifth_is(self):
+        part, whole = Segments(), observed(200, ues=3)
+        taken, _ = part.take(whole, ONE_MODEL, part.start(0, None), Streams(3).at("data", 1))
+        found = {tuple(x) for x in taken.train.x} | {tuple(x) for x in taken.held_out.x}
+        assert found == {tuple(x) for x in whole.position_m}
+        assert len(taken.train.x) + len(taken.held_out) == 200
+        for i, ue in enumerate(taken.measured.ue):
+            n = taken.measured.count[i]
+            assert n == (whole.ue == ue).sum() and (taken.held_out.ue == ue).sum() == round(0.2 * n)
+            mine = taken.measured.time_s[taken.measured.ptr[i] : taken.measured.ptr[i + 1]]
+            assert (np.diff(mine) > 0).all()
+
+    @pytest.mark.parametrize("segments", [1, 3, 7, 50])
+    def test_of_a_trace_are_consecutive_equal_parts_in_order_of_time(self, tmp_path, segments):
+        """A drive of 50 rows whose two phones wrote one after the other into the file, not in order of time."""
+        rows = [f"p{i % 2},{10 * i},{3 * i},5,{'ab'[i % 2]},{-80 - i % 17}\n" for i in range(50)]
+        path = tmp_path / "drive.csv"
+        path.write_text("user,time_s,x_m,y_m,cell,rsrp_dbm\n" + "".join(rows[1::2] + rows[::2]))
+        trace = read_trace(path, cell="all", users="segments", segments=segments, outlier_sigmas=None)
+        sizes = np.bincount(trace.user, minlength=segments)
+        assert len(trace.users) == segments and sizes.sum() == 50 and sizes.max() - sizes.min() <= 1
+        ends = [(trace.time_s[trace.user == k].min(), trace.time_s[trace.user == k].max()) for k in range(segments)]
+        assert all(a[1] < b[0] for a, b in pairwise(ends))
+        assert trace.users[0] == "segment1" and any("cut into" in n for n in trace.notes)
 
 
-class TestRuns:
-    def test_whoever_holds_records_takes_part_to_the_end(self, replayed):
-        summary, folder = replayed("holding", memory="all", participants="holding")
-        updates, leakage = read_table(folder, "updates"), read_table(folder, "leakage")
-        assert summary["rounds.played"] == 6 and summary["samples.count"] == 40
-        np.testing.assert_array_equal(updates["ue"], [0, 1] * 6)
-        quiet = updates["samples"] == 0
-        np.testing.assert_array_equal(quiet, [False] * 2 + [True, False] * 2 + [True] * 6)
-        for axis in ("x_m", "y_m"):
-            np.testing.assert_array_equal(updates[axis][quiet], updates[f"selected_{axis}"][quiet])
-        assert (updates["selected"][quiet] > 0).all() and len(leakage["ue"]) == 12
-        assert (leakage["error_m"] == leakage["selected_error_m"])[quiet & leakage["heard"].astype(bool)].all()
+ONE_MODEL = np.zeros(3, dtype=np.int64)
+TWO = Observations(
+    np.array([0, 0, 0, 1]), np.array([1.0, 1.0, 2.0, 1.0]), np.arange(8.0).reshape(4, 2),
+    np.array([0, 1, 1, 0]), np.array([-90.0, -80.0, -100.0, -70.0]),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", [Segments, Measured])
+def test_which_cells_get_a_model_and_the_strongest_signal_of_a_moment(kind):
+    def taken(cell, models):
+        part, rng = kind(cell=cell, hold_out=0.0), Streams(3).at("data", 1)
+        assert part.models(("a", "b"), np.array([1, 4])) == models
+        of_cell = part.model_of_cell(("a", "b"), models)
+        train = part.take(TWO, of_cell, part.start(2, rng), rng)[0].train
+        return of_cell.tolist(), train.y.tolist(), train.model.tolist(), part.named_cell
+
+    assert taken("strongest", ("strongest",)) == ([0, 0], [-80.0, -100.0, -70.0], [0, 0], None)
+    assert taken("all", ("a", "b")) == ([0, 1], [-90.0, -80.0, -100.0, -70.0], [0, 1, 0], None)
+    for cell, name in (("b", "b"), ("busiest", None)):
+        assert taken(cell, ("b",)) == ([-1, 0], [-80.0, -100.0], [0], name)

@@ -1,10 +1,10 @@
 """Membership: figures of merit against brute force, attacks on models that remember, and audits inside a run."""
 
-import csv
-import json
+import itertools
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from hypothesis import given, settings
@@ -15,7 +15,7 @@ from fl.data.images import Dirichlet, Images, LabelSkew
 from fl.data.measured import Measured
 from fl.learners.image_net import ImageNet
 from fl.learners.rsrp_net import RsrpNet
-from fl.membership.audit import Membership, audit
+from fl.membership.audit import Membership, _centred, audit
 from fl.membership.base import GradientNorm, GradientRegression, LossThreshold
 from fl.membership.roc import auc, tpr_percent
 from fl.networks.classifiers import Perceptron
@@ -94,8 +94,7 @@ class TestRoc:
         assert 0.93 < paired < 0.98 < 0.99 < single and np.mean(half, axis=0)[0] < 0.75 * np.mean(half, axis=0)[1]
 
 
-def learner():
-    return RsrpNet(hidden=(64, 64), activation="relu", labels="standardised", learning_rate=0.1, local_epochs=1000)
+LEARNER = RsrpNet(hidden=(64, 64), activation="relu", labels="standardised", learning_rate=0.1, local_epochs=1000)
 
 
 def campaign(n_ue=2, n=10):
@@ -111,52 +110,67 @@ def view_of(observes, local, trained):
     before = trained.init(Public(AREA, 1), RNG)
     made = trained.local(before, "all", local, RNG)
     rows, ue, model = made.rows(slice(None)), local.ue, local.model
-    if observes == "updates":
-        after = trained.step(before, "all", rows.mean(axis=0, keepdims=True))
-        return View("updates", "all", rows, model, ue, model, np.arange(len(ue)), before, after, trained)
     total = rows.mean(axis=0, keepdims=True)
     after = trained.step(before, "all", total)
+    if observes == "updates":
+        return View("updates", "all", rows, model, ue, model, np.arange(len(ue)), before, after, trained)
     return View(observes, "all", total, model[:1], ue, model, 0 * ue, before, after, trained)
 
 
 class TestAudit:
     part = Membership(attacks=(LossThreshold(), GradientNorm()))
 
-    def test_a_device_that_learns_by_heart_is_found_out_by_the_server(self):
-        local, others = campaign()
-        for row in audit(self.part, view_of("updates", local, learner()), local, others, RNG)[0]:
-            assert row["members"] == row["non_members"] == 20 and row["sees"] == "updates"
-            assert row["auc"] > 0.7 and row["auc_low"] > 0.55
-
-    def test_who_sees_the_average_alone_knows_less(self):
+    def test_a_device_that_learns_by_heart_is_found_out_by_the_server_and_less_by_who_sees_the_average(self):
         local, others = campaign()
         rows, total = (
-            audit(self.part, view_of(s, local, learner()), local, others, RNG)[0][0] for s in ("updates", "model")
+            audit(self.part, view_of(s, local, LEARNER), local, others, RNG)[0] for s in ("updates", "model")
         )
-        assert total["auc"] < rows["auc"]
+        for row in rows:
+            assert row["members"] == row["non_members"] == 20 and row["sees"] == "updates"
+            assert row["auc"] > 0.7 and row["auc_low"] > 0.55
+        assert total[0]["auc"] < rows[0]["auc"]
 
     @pytest.mark.parametrize("overlap, members", [(1.0, 40), (0.5, 20), (0.1, 4)])
     def test_overlap_is_the_share_that_the_attacker_holds(self, overlap, members):
         local, others = campaign(n=20)
         part = Membership(attacks=(LossThreshold(),), known_member_share=overlap)
-        view = view_of("model", local, learner().model_copy(update={"local_epochs": 1}))
+        view = view_of("model", local, LEARNER.model_copy(update={"local_epochs": 1}))
         ((row,), _) = audit(part, view, local, others, RNG)
         assert row["members"] == row["non_members"] == members
 
     def test_only_who_was_heard_is_asked_about(self):
         local, others = campaign()
-        whole = view_of("updates", local, learner())
-        one = View(
-            "updates", "all", whole.update[1:], whole.source_model[1:], whole.ue[1:], whole.model[1:], whole.source[:1],
-            whole.model_before, whole.model_after, whole.learner,
-        )  # fmt: skip
-        assert audit(self.part, one, local, others, RNG)[0][0]["members"] == 10
-        nobody = View(
-            "updates", "all", whole.update[:0], whole.source_model[:0], whole.ue[:0], whole.model[:0], whole.source[:0],
-            whole.model_before, whole.model_after, whole.learner,
-        )  # fmt: skip
-        row = audit(self.part, nobody, local, others, RNG)[0][0]
-        assert row["members"] == 0 and np.isnan(row["auc"])
+        whole = view_of("updates", local, LEARNER.model_copy(update={"local_epochs": 1}))
+        for heard, members in (([1], 10), ([], 0)):
+            columns = {name: getattr(whole, name)[heard] for name in ("update", "source_model", "ue", "model")}
+            view = replace(whole, source=np.arange(len(heard)), **columns)
+            row = audit(self.part, view, local, others, RNG)[0][0]
+            assert row["members"] == members and np.isnan(row["auc"]) == (members == 0)
+
+    def test_scores_count_from_the_median_of_the_device(self):
+        score = np.array([5.0, 1.0, 9.0, 100.0, 102.0, 101.0, 104.0, -3.0])
+        device = np.array([0, 0, 0, 1, 1, 1, 1, 2])
+        expected = np.array([0.0, -4.0, 4.0, -1.5, 0.5, -0.5, 2.5, 0.0])
+        shuffled = np.random.default_rng(2).permutation(8)
+        np.testing.assert_allclose(_centred(score[shuffled], device[shuffled]), expected[shuffled])
+
+    def test_a_device_that_all_records_fit_badly_hides_nobody(self):
+        """Members score 1 above the others of their device, and devices lie 100 apart: every member is found."""
+
+        class Told(LossThreshold):
+            def score(self, asked):
+                return asked.x[:, 0]
+
+        devices, n = np.arange(4), 10
+        base = 100.0 * np.repeat(devices, n) + np.tile(np.linspace(0, 0.5, n), 4)
+        inside, outside = (np.stack([base + more, base], axis=1) for more in (1.0, 0.0))
+        ue = np.repeat(devices, n)
+        local = Local(devices, 0 * devices, np.arange(5) * n, inside, 0.0 * ue, 0.0 * ue)
+        view = view_of("updates", local, LEARNER.model_copy(update={"local_epochs": 1}))
+        held_out = HeldOut(ue, 0 * ue, outside, 0.0 * ue, 0 * ue)
+        ((row,), _) = audit(Membership(attacks=(Told(),)), view, local, held_out, RNG)
+        assert row["members"] == row["non_members"] == 40
+        assert row["auc"] == 1.0 and row["tpr_percent"] == 100.0
 
 
 def held_out_by(how, seed, n=600):
@@ -342,10 +356,8 @@ class TestRegression:
                 c = np.linalg.solve(g @ g.T / s2 + np.eye(16) / 0.01**2, -(g @ u[0]) / s2)
                 s2 = np.mean((u[0] + c @ g) ** 2)
             spread = np.linalg.inv(g @ g.T / s2) + 0.01**2 * np.eye(16)  # of the estimate of a round about c
-            left, right = (
-                left + np.linalg.inv(spread),
-                right - np.linalg.solve(spread, np.linalg.solve(g @ g.T, g @ u[0])),
-            )
+            left = left + np.linalg.inv(spread)
+            right = right - np.linalg.solve(spread, np.linalg.solve(g @ g.T, g @ u[0]))
         np.testing.assert_allclose(score, np.linalg.solve(left, right), rtol=1e-6)
         order = draw.permutation(16)[:9]  # records asked in another order, some no more: the others keep what is known
         kept = state.of(np.column_stack([np.zeros((16, 2)), y, x])[order])
@@ -373,20 +385,17 @@ class TestStudy:
     def test_audits_are_recorded_and_change_nothing_else(self, tmp_path):
         short = {"learning.rounds": 3, "learning.data.campaign_rounds": 4}
         found = run(load("rsrp-dp/membership", short), tmp_path / "a")
-        run(load("rsrp-dp/membership", short | {"learning.membership": None}), tmp_path / "b")
-        with (tmp_path / "a" / "membership.csv").open() as f:
-            rows = list(csv.DictReader(f))
-        assert [r["attack"] for r in rows] == ["loss-threshold", "gradient-norm", "loss-drop"]
-        for name, row in zip(("loss-threshold", "gradient-norm", "loss-drop"), rows, strict=True):
-            for key, column in (("auc.last", "auc"), ("auc_before.last", "auc_before"),
-                                ("auc_difference.low", "auc_difference_low")):  # fmt: skip
-                value = found[f"membership.{name}.{key}"]
-                assert (value is None and row[column] == "") or value == pytest.approx(float(row[column]))
-        assert rows[2]["auc_before"] == "" != rows[0]["auc_before"]
+        plain = run(load("rsrp-dp/membership", short | {"learning.membership": None}), tmp_path / "b")
+        rows = pd.read_csv(tmp_path / "a" / "membership.csv").set_index("attack")
+        assert rows.index.tolist() == ["loss-threshold", "gradient-norm", "loss-drop"]
+        columns = {"auc.last": "auc", "auc_before.last": "auc_before", "auc_difference.low": "auc_difference_low"}
+        for name, (key, column) in itertools.product(rows.index, columns.items()):
+            value = found[f"membership.{name}.{key}"]
+            assert (value is None and np.isnan(rows[column][name])) or value == pytest.approx(rows[column][name])
+        assert rows.auc_before.isna().tolist()[::2] == [False, True]
         for table in ("rounds", "updates", "metrics"):
             assert (tmp_path / "a" / f"{table}.csv").read_bytes() == (tmp_path / "b" / f"{table}.csv").read_bytes()
-        summary = json.loads((tmp_path / "b" / "summary.json").read_text())
-        assert not any(k.startswith("membership.") for k in summary)
+        assert not any(k.startswith("membership.") for k in plain)
 
 
 @pytest.mark.slow
