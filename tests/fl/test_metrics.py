@@ -1,16 +1,14 @@
-"""Distances, density peaks, and leakage over time on examples worked by hand."""
+"""Distances, density peaks, leakage over time and the places that attacks name, on examples worked by hand."""
 
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 import ot
 import pytest
 from estimates import said
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from fl.leakage import leakage
+from fl.leakage.chance import uniform_shares
 from fl.leakage.distances import (
     density_peaks,
     guesses_nearest_m,
@@ -21,7 +19,8 @@ from fl.leakage.distances import (
     within,
 )
 from fl.leakage.leakage import ComparedRound, Leakage
-from fl.leakage.tracks import Track
+from fl.leakage.reliability import reliability
+from fl.leakage.tracks import Track, answers_of
 from fl.types import Local
 from netsim.geometry import Area
 from netsim.mobility.base import Places
@@ -58,41 +57,32 @@ class TestSlicedWasserstein:
         together = sliced_w1(sorted_projections(a, 30), others)
         assert together.tolist() == [sw1(a, cloud(13, s), 30) for s in range(5)]
 
-    @settings(max_examples=80, deadline=None)
-    @given(
-        st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=15), st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=15)
-    )
-    def test_one_direction_against_a_naive_integral(self, a, b):
-        a, b = np.sort(a), np.sort(b)
-        # quantile functions are steps; a grid of n m cells resolves every one of them
-        u = (np.arange(len(a) * len(b)) + 0.5) / (len(a) * len(b))
-        naive = np.mean(np.abs(a[(u * len(a)).astype(int)] - b[(u * len(b)).astype(int)]))
-        assert sliced_w1(a[None], b[None]) == pytest.approx(naive, rel=1e-9, abs=1e-9)
-
     @pytest.mark.parametrize(
-        "n, m", [(8, 1), (100, 1), (97, 12), (1000, 7), (64, 8), (333, 41), (64, 32), (99, 49), (40, 40)]
+        "n, m",
+        [
+            (1, 1),
+            (2, 3),
+            (8, 1),
+            (3, 11),
+            (100, 1),
+            (97, 12),
+            (1000, 7),
+            (64, 8),
+            (333, 41),
+            (64, 32),
+            (49, 99),
+            (40, 40),
+        ],
     )
-    def test_few_against_many_is_the_same_integral(self, n, m):
-        """Sets so small that stretches are summed, with ties and points beyond either end."""
+    def test_one_direction_against_a_naive_integral(self, n, m):
+        """Also sets so small that stretches are summed, with ties and points beyond either end."""
         rng = np.random.default_rng(n + m)
         a = np.sort(np.round(rng.normal(size=n), 1))
         for b in (np.sort(np.round(rng.normal(size=m), 1)), np.full(m, -9.0), np.full(m, 9.0), np.full(m, a[n // 2])):
+            # quantile functions are steps; a grid of n m cells resolves every one of them
             u = (np.arange(n * m) + 0.5) / (n * m)
             naive = np.mean(np.abs(a[(u * n).astype(int)] - b[(u * m).astype(int)]))
             assert sliced_w1(a[None], b[None]) == pytest.approx(naive, rel=1e-9, abs=1e-9)
-
-
-class TestNearest:
-    @pytest.mark.parametrize(
-        "points, place",
-        [
-            (np.zeros((0, 2)), np.zeros(2)),
-            (np.full((3, 2), np.nan), np.zeros(2)),
-            (np.zeros((3, 2)), np.full(2, np.nan)),
-        ],
-    )
-    def test_of_nothing_is_nan(self, points, place):
-        assert np.isnan(nearest_m(points, place))
 
 
 class TestDensityPeaks:
@@ -166,14 +156,10 @@ class TestLeakageByHand:
     def rows(self, rounds=None, **more):
         return [r[0] for r in play(rounds or self.rounds, **more)[1]]
 
-    def test_error_of_each_round(self):
-        first, second, third = self.rows()
-        assert first["error_m"] == pytest.approx(50.0)  # (30, 40) off the mean (100, 0)
-        assert np.isnan(second["error_m"])
-        assert third["error_m"] == pytest.approx(10.0)
-
-    def test_diverged_estimates_are_counted_not_averaged(self):
+    def test_error_of_each_round_and_diverged_estimates_are_counted_not_averaged(self):
         rows = self.rows()
+        error_m = [50.0, np.nan, 10.0]  # (30, 40) off the mean (100, 0)
+        assert [r["error_m"] for r in rows] == pytest.approx(error_m, nan_ok=True)
         assert [r["diverged"] for r in rows] == [False, True, False]
         assert [r["heard"] for r in rows] == [True, True, True]
 
@@ -192,9 +178,15 @@ class TestLeakageByHand:
 
     def test_home_and_work_of_all_estimates_so_far(self):
         rows = self.rows()
-        assert rows[0]["home_m"] == pytest.approx(np.hypot(30, 60))
-        assert rows[2]["home_m"] == pytest.approx(np.hypot(30, 60))
+        assert rows[0]["home_m"] == rows[2]["home_m"] == pytest.approx(np.hypot(30, 60))
         assert rows[2]["work_m"] == pytest.approx(np.hypot(500, 190))
+        nowhere = np.full(2, np.nan)
+        for points, place in (
+            (np.zeros((0, 2)), np.zeros(2)),
+            (np.full((3, 2), np.nan), np.zeros(2)),
+            (np.zeros((3, 2)), nowhere),
+        ):
+            assert np.isnan(nearest_m(points, place))
 
     def test_named_places_are_density_peaks(self):
         rounds = [
@@ -241,13 +233,6 @@ class TestLeakageByHand:
 
 
 class TestGuesses:
-    def test_band_holds_the_mean_and_guesses_of_home_come_nearer(self):
-        rows = [r[0] for r in play([([[500, 500]], {"a": centroid_at(1, 1)})] * 6)[1]]
-        for row in rows:
-            assert row["guess_sw1_m_q05"] <= row["guess_sw1_m"] <= row["guess_sw1_m_q95"]
-        home = [r["guess_home_m"] for r in rows]
-        assert all(b < a for a, b in pairwise(home))
-
     def test_band_is_the_quantiles_of_the_draws_themselves(self):
         points, how = cloud(300) % [2000, 1500], Leakage(directions=12)
         row = play([(points, {"a": centroid_at(1, 1)})] * 3, how)[1][-1][0]
@@ -331,3 +316,136 @@ class TestLongRuns:
         truth = leakage.TrackTruth(Leakage(directions=30), track, 0, AREA, RNG)
         whole = float(sliced_w1(truth.points, sorted_projections(centroids, 30)))
         assert truth.of_centroids_m == pytest.approx(whole, rel=0 if rounds <= 500 else 0.05)
+
+
+# -- named places ---------------------------------------------------------------------------------------------
+
+
+def answer(x, y, weight=1.0, ue=0, model=0):
+    return (ue, model, "answer", x, y, weight)
+
+
+def named_by(*rounds):
+    """State and rows of rounds of one UE, each the estimates of attack `a`."""
+    return play([([[5, 5]], {"a": estimates}) for estimates in rounds])
+
+
+def named(row):
+    return row["home_named_m"], row["work_named_m"]
+
+
+class TestAnswers:
+    def test_the_two_of_largest_weight_best_first(self):
+        given = said(answer(1, 1, 0.2), answer(2, 2, 0.9), answer(3, 3, 0.5), (0, 0, "place", 9, 9, 5.0))
+        assert answers_of(given, AREA)[0].place_m.tolist() == [[2, 2], [3, 3]]
+
+    def test_one_place_at_every_model_counts_once(self):
+        given = said(answer(1, 1, 0.9), answer(1, 1, 0.9, model=4), answer(8, 8, 0.1), answer(8, 8, 0.1, model=4))
+        assert answers_of(given, AREA)[0].place_m.tolist() == [[1, 1], [8, 8]]
+
+    def test_where_places_are_said_to_be_home_or_work_other_answers_name_nothing(self):
+        """Of two for one place the likelier; home is first though work is likelier, and probabilities stay theirs."""
+        given = said(answer(9, 9, 0.99), answer(2, 2, 0.3), answer(3, 3, 0.6), answer(4, 4, 0.8), answer(5, 5, 0.4))
+        found = answers_of(replace(given, status=["ok", "home", "third 1", "work", "home"]), AREA)[0]
+        assert found.place_m.tolist() == [[5, 5], [4, 4], [3, 3]] and found.rank.tolist() == [1, 2, 3]
+        assert found.place == ["home", "work", "third 1"] and found.probability.tolist() == [0.4, 0.8, 0.6]
+        assert found.best_two.tolist() == [[5, 5], [4, 4]]
+
+
+class TestNamed:
+    """The places that an attack names of a UE."""
+
+    def test_answers_replace_earlier_ones_and_last_until_then(self):
+        _, history = named_by(said(answer(103, 100)), said(), said(answer(130, 140), answer(900, 107)))
+        assert [named(rows[0]) for rows in history] == [pytest.approx(v) for v in ((3, 797), (3, 797), (50, 7))]
+
+    def test_an_answer_at_one_model_is_about_the_ue(self):
+        """A cell from which nothing was heard this time keeps no older answer."""
+        at = [Local(np.zeros(len(m), int), np.array(m), np.arange(len(m) + 1), np.full((len(m), 2), 5.0),
+                    np.zeros(len(m)), np.zeros(len(m))) for m in ([0, 3], [3], [0])]  # fmt: skip
+        first = said(answer(*PLACES.home_m[0], model=0), answer(*PLACES.work_m[0], model=3))
+        _, history = play(
+            [(at[0], {"a": first}), (at[1], {"a": said(answer(100, 110, model=3))}), (at[2], {"a": said()})]
+        )
+        assert [named(rows[0]) for rows in history[1:]] == [pytest.approx((10.0, np.hypot(800, 10)))] * 2
+
+    def test_at_the_end_each_attack_names_what_it_named_last(self):
+        centroids = [(0, 0, "centroid", x, y, 1.0) for x, y in ((400, 400), (1500, 900), (402, 400))]
+        state, history = play([
+            ([[5, 5]], {"a": said(answer(10, 10 * number, 0.5), answer(20, 20, 0.7)), "b": said(one)})
+            for number, one in enumerate(centroids, start=1)
+        ])  # fmt: skip
+        places = {
+            (r["attack"], r["rank"]): (r["x_m"], r["y_m"]) for r in leakage.named_at_end(HOW, state, AREA, PLACES)
+        }
+        assert places["a", 1] == (20, 20) and places["a", 2] == (10, 30)
+        at = np.array([places["b", 1], places["b", 2]])
+        np.testing.assert_allclose(at, [[401, 400], [1500, 900]], atol=15)  # on a grid of 25 m
+        rows = {r["attack"]: r for r in history[-1]}
+        assert [rows["b"][f"{place}_{axis}_m"] for place in ("named", "second") for axis in "xy"] == at.ravel().tolist()
+        home = {attack: r["home_named_m"] for attack, r in rows.items()}
+        away_m = np.linalg.norm(at - PLACES.home_m[0], axis=1).min()
+        assert home == pytest.approx({"a": np.hypot(80, 80), "b": away_m})
+        assert leakage.named_at_end(HOW, state, AREA, Places.unknown(3)) == []
+
+
+class TestChance:
+    def test_two_uniform_places(self):
+        """Away from the edges and from each other, by hand; and both at once."""
+        home, work = np.array([[500.0, 500.0]]), np.array([[1500.0, 900.0]])
+        disc = np.pi * 100**2 / 3e6
+        found = uniform_shares(home, work, 100.0, AREA, 2)[0]
+        expected = [1 - (1 - disc) ** 2, 1 - (1 - disc) ** 2, 2 * disc**2, 2 * disc]
+        np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+    @pytest.mark.parametrize(
+        ("home", "work"),
+        [((30.0, 20.0), (110.0, 90.0)), ((700.0, 700.0), (700.0, 700.0)), ((1990.0, 0.0), (60.0, 1500.0))],
+    )
+    def test_against_many_draws(self, home, work):
+        """At an edge, overlapping, and at one place."""
+        at = np.random.default_rng(0).uniform(size=(400_000, 2, 2)) * [2000, 1500]
+        near_home, near_work = (np.linalg.norm(at - np.array(place), axis=-1) <= 150 for place in (home, work))
+        drawn = [
+            near_home.any(axis=1).mean(), near_work.any(axis=1).mean(),
+            (near_home.any(axis=1) & near_work.any(axis=1)).mean(), (near_home | near_work)[:, 0].mean(),
+        ]  # fmt: skip
+        found = uniform_shares(np.array([home]), np.array([work]), 150.0, AREA, 2)[0]
+        np.testing.assert_allclose(found, drawn, atol=4 * 0.5 / np.sqrt(400_000))
+
+
+# -- stated probabilities -------------------------------------------------------------------------------------
+
+DRAW = np.random.default_rng(7)
+
+
+def stated(ues, rounds, shift=0.0):
+    """Each UE's rounds are one draw: all right or all wrong, with the probability stated less the shift."""
+    p = np.repeat(DRAW.uniform(0.1, 0.9, ues), rounds)
+    right = np.repeat(DRAW.uniform(size=ues), rounds) < p - shift
+    return np.repeat(np.arange(ues), rounds), p, right
+
+
+def test_by_hand():
+    """Two bins: 3 statements of 0.25, one right; 2 of 1.0, both right."""
+    found = reliability(np.arange(5), np.array([0.25, 0.25, 0.25, 1.0, 1.0]), np.array([1, 0, 0, 1, 1]))
+    assert found.count == 5 and found.error == pytest.approx(abs(3 * 0.25 - 1) / 5)
+
+
+def test_an_attack_that_is_right_about_itself():
+    found = reliability(*stated(4000, 1), draws=100)
+    assert found.error < 0.03
+    assert found.error == pytest.approx(found.by_chance_error, abs=0.012)
+
+
+def test_rounds_of_one_ue_are_one_draw():
+    """A hundred statements of each of ten UEs are no thousand: chance alone is large."""
+    ue, p, right = stated(10, 100)
+    found, singly = reliability(ue, p, right), reliability(np.arange(1000), p, right)
+    assert found.error == pytest.approx(singly.error)
+    assert found.by_chance_error > 3 * singly.by_chance_error
+
+
+def test_too_sure_is_seen():
+    found = reliability(*stated(2000, 5, shift=0.1))
+    assert found.error > 1.5 * found.by_chance_error and found.error == pytest.approx(0.1, abs=0.05)

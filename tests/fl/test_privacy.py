@@ -1,4 +1,4 @@
-"""The privacy curve against published numbers, the ledger, clipping and noise."""
+"""The privacy curve against published numbers, the ledger, clipping and noise, and when one record is bounded."""
 
 import math
 from decimal import Decimal, getcontext
@@ -9,8 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from fl.data.measured import Measured, Segments
 from fl.defenses.clip import Clip
 from fl.defenses.gaussian import Gaussian
+from fl.learners.rsrp_net import RsrpNet
+from fl.learning import Learning
 from fl.privacy.gaussian import delta_of, epsilon_of
 from fl.privacy.ledger import ALL, Ledger
 from fl.types import Bound, DenseUpdates, Local, Public, RoundContext, Spend
@@ -23,6 +26,8 @@ from scenarios.app.study.load import load
 
 RNG = Streams(8).at("defense.gaussian", 2)
 FACTS = RoundContext(1, 0.0, Public(Area(0.0, 0.0, 1.0, 1.0), 1))
+NONE = np.zeros(0, dtype=np.int64)
+NOBODY = Local(NONE, NONE, np.zeros(1, dtype=np.int64), np.zeros((0, 2)), np.zeros(0), np.zeros(0))
 
 
 class TestCurve:
@@ -141,9 +146,7 @@ def updates_of(values, bound=None):
 
 
 def protect(defense, updates, rng=RNG):
-    none = np.zeros(0, dtype=np.int64)
-    local = Local(none, none, np.zeros(1, dtype=np.int64), np.zeros((0, 2)), np.zeros(0), np.zeros(0))
-    found, _, spends = defense.protect(updates, local, FACTS, defense.start(0), rng)
+    found, _, spends = defense.protect(updates, NOBODY, FACTS, defense.start(0), rng)
     return found, spends
 
 
@@ -250,3 +253,43 @@ def test_a_run_books_every_round(tmp_path):
     assert (updates["norm"] > 0.1).all()  # it was clipped ...
     d = study.learning.learner.net.n_parameters
     assert updates["sent_norm"] == pytest.approx(np.full(played, 0.2 * math.sqrt(d)), rel=0.5)  # ... and drowned
+
+
+class TestRecordsByThemselves:
+    def learning(self, data):
+        learner, noise = RsrpNet(hidden=(4,), sample_clip=1.0), Gaussian(noise_multiplier=1.0)
+        return Learning(round_s=60.0, data=data, learner=learner, defenses=(noise,))
+
+    @pytest.mark.parametrize("data", [
+        Measured(), Measured(memory="all"), Measured(hold_out_by="day"), Measured(hold_out_by="block"),
+        Segments(hold_out=0.0, cell="all"),
+    ], ids=str)  # fmt: skip
+    def test_noise_may_follow(self, data):
+        self.learning(data)
+
+    @pytest.mark.parametrize("data", [
+        Measured(memory=5), Measured(hold_out_by="session"), Measured(cell="strongest"), Segments(cell="all"),
+    ], ids=str)  # fmt: skip
+    def test_where_one_record_changes_which_others_are_learnt_from_there_is_no_bound(self, data):
+        with pytest.raises(ValueError, match="gaussian needs a bound"):
+            self.learning(data)
+
+    def test_a_cohort_of_nobody_has_the_bound_of_a_device_with_one_record(self):
+        learner = RsrpNet(hidden=(4,), sample_clip=0.5, learning_rate=0.01)
+        made = learner.local(learner.init(FACTS.public, RNG), "all", NOBODY, RNG)
+        assert made.bound.norm == pytest.approx(0.01 * 0.5)
+
+
+def test_a_round_without_anybody_steps_on_where_noise_hides_who_came(tiny, tmp_path):
+    study = tiny({
+        "world.ues.measurement_period_s": 120, "world.duration_s": 240, "learning.round_s": 60,
+        "learning.server_optimiser": {"kind": "fedavgm", "momentum": 0.9},
+        "learning.defenses": [
+            {"kind": "clip", "norm": 0.1, "relation": "add-remove"},
+            {"kind": "central-gaussian", "noise_multiplier": 1.0},
+        ],
+        "learning.aggregation": {"kind": "uniform", "clients": 4},
+    })  # fmt: skip
+    run(study, tmp_path / "run")
+    rounds = read_table(tmp_path / "run", "rounds")
+    assert len(set(rounds["rmse_db"])) == len(rounds["rmse_db"]) == 4 and 0 in rounds["ues"]
