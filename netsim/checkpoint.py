@@ -72,7 +72,7 @@ def from_tree_as(tree: object, kind: type[Value]) -> Value:
 
 def _value(tree: object, hint: object, like: object, place: str) -> Any:
     """The value at one place, of the annotated type, or of the type of `like` where there is none."""
-    hint = type(like) if hint is Any else hint
+    hint = unaliased(type(like) if hint is Any else hint)
     origin, options = get_origin(hint) or hint, get_args(hint)
     if origin in (Union, UnionType):
         return _one_of(tree, options, like, place)
@@ -89,6 +89,12 @@ def _value(tree: object, hint: object, like: object, place: str) -> Any:
     if origin is np.ndarray:
         return _array(tree, options, place)
     return _plain(tree, origin, place)
+
+
+def unaliased(hint: object) -> Any:
+    """The type that an alias of a later Python stands for; `NDArray` is one where numpy is 2.5 or newer."""
+    alias = getattr(get_origin(hint), "__value__", None)
+    return hint if alias is None else alias[get_args(hint)]
 
 
 def _array(tree: object, options: tuple[object, ...], place: str) -> Any:

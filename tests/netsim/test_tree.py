@@ -4,15 +4,16 @@ import importlib
 import pkgutil
 from contextlib import suppress
 from dataclasses import dataclass, field, is_dataclass
-from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
 import pytest
+from typing_extensions import TypeAliasType
 
 import fl
 import netsim
-from netsim.checkpoint import REBUILT, _value, from_tree, from_tree_as, load_tree, save_tree, to_tree
+from netsim.checkpoint import REBUILT, _value, from_tree, from_tree_as, load_tree, save_tree, to_tree, unaliased
 from netsim.units import FloatArray
 
 
@@ -111,12 +112,22 @@ def annotations():
 
 def test_every_annotated_array_can_be_read():
     """Whatever numbers it is annotated with."""
-    arrays = [one for hint in annotations() for one in (hint, *get_args(hint)) if get_origin(one) is np.ndarray]
+    every = (unaliased(one) for hint in annotations() for one in (hint, *get_args(hint)))
+    arrays = [one for one in every if get_origin(one) is np.ndarray]
     assert len(arrays) > 100
     for one in arrays:
         number = get_args(get_args(one)[1])[0]
         boolean = isinstance(number, type) and issubclass(number, np.bool_)
         assert _value(np.zeros(1, bool if boolean else int), one, None, "").shape == (1,)
+
+
+def test_arrays_may_be_annotated_by_an_alias_of_a_later_python():
+    """As `numpy.typing.NDArray` is from numpy 2.5 on."""
+    number = TypeVar("number", bound=np.generic)
+    rows = TypeAliasType("rows", np.ndarray[tuple[Any, ...], np.dtype[number]], type_params=(number,))
+    assert _value(np.zeros(2), rows[np.float64], None, "").shape == (2,)
+    with pytest.raises(ValueError, match="an array of integer"):
+        _value(np.zeros(2), rows[np.int64], None, "")
 
 
 def test_no_name_of_a_class_is_in_a_tree():
