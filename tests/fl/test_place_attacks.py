@@ -1,6 +1,7 @@
 """What `neuron-votes` and `span` name: exact cases, an independent slow form, views, and what they refuse."""
 
 import json
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -46,17 +47,7 @@ def local_of(places, model=None):
     return Local(np.arange(len(places)), model, ptr, x, y, np.zeros(len(x)))
 
 
-def played(
-    learner,
-    days,
-    observes="updates",
-    n_model=1,
-    noise=0.0,
-    ue=None,
-    secagg_group_size=None,
-    participants=False,
-    group=None,
-):
+def played(learner, days, n_model=1, noise=0.0, ue=None, participants=False, group=None, **threat):
     """Views and facts of rounds on these data."""
     public = replace(PUBLIC, n_model=n_model)
     model, rounds = learner.init(public, Streams(1).at("init")), []
@@ -69,8 +60,8 @@ def played(
         after = learner.step(model, "all", merged)
         every, groups = np.ones(len(made.ue), dtype=bool), Streams(9).at("threat", number)
         knows = ("weights", "training", *(("participants",) if participants else ()))
-        threat, models = Threat(observes=observes, secagg_group_size=secagg_group_size, knowledge=knows), (model, after)
-        view = threat.view(learner, "all", Received(made, every), share, every, models, groups, None, group)
+        by, models = Threat(knowledge=knows, **threat), (model, after)
+        view = by.view(learner, "all", Received(made, every), share, every, models, groups, None, group)
         rounds.append((view, RoundContext(number, 0.0, public)))
         model = after
     return rounds
@@ -87,6 +78,18 @@ def of(found, ue):
     """The answers of a UE, best first."""
     mine = np.flatnonzero(found.ue == ue)
     return found.position_m[mine[np.argsort(-found.weight[mine], kind="stable")]]
+
+
+def remembers(attack, rounds, folder):
+    """The saved state of half the rounds goes on to the bytes of all of them, and is a value."""
+    half = len(rounds) // 2
+    _, state = run(attack, rounds[:half])
+    save_tree(folder / "state.npz", to_tree(state))
+    again = from_tree(load_tree(folder / "state.npz"), attack.start())
+    whole, before = run(attack, rounds)[0], to_tree(state)
+    assert_array_equal(run(attack, rounds[half:], again)[0].position_m, whole.position_m)
+    run(attack, rounds[half:], state)
+    np.testing.assert_equal(to_tree(state), before)
 
 
 def two_places(rng, n=40, home=HOME, work=WORK):
@@ -207,10 +210,11 @@ class TestSpan:
             assert all(np.linalg.norm(named - place, axis=1).min() < 50 for place in (home, work))
 
 
-ATTACKS = (Span(), Span(add="scores"), NeuronVotes())
+MAPS = (Span(), Span(add="scores"), NeuronVotes())
 
 
-class EveryAttack:
+@pytest.mark.parametrize("attack", (*MAPS, PlaceFilter(cell_m=25), PlaceFilter(cell_m=25, places=1)), ids=str)
+class TestEveryAttack:
     """What holds of all attacks that name places."""
 
     def test_places_return_through_noise(self, attack):
@@ -244,6 +248,9 @@ class EveryAttack:
         plain, _ = run(attack, [(view, facts)])
         assert_allclose(same.position_m, plain.position_m)
 
+    def test_remembers_through_a_checkpoint_and_draws_nothing_else(self, attack, tmp_path):
+        remembers(attack, played(learner_of(**SMALL, learning_rate=0.01), days_of(4)), tmp_path)
+
     def test_an_attacker_tests_itself(self, attack):
         ((view, facts),) = played(learner_of(**SMALL, learning_rate=0.01), [days_of(1)[0]])
         errors_m = [attack.self_test(view, facts, Streams(s).at("attack", 1)) for s in range(8)]
@@ -275,21 +282,8 @@ class EveryAttack:
         assert len(nobody.ue) == 0
 
 
-@pytest.mark.parametrize("attack", ATTACKS, ids=lambda a: f"{a.kind}-{getattr(a, 'add', '')}")
-class TestBoth(EveryAttack):
-    def test_remembers_through_a_checkpoint_and_draws_nothing_else(self, attack, tmp_path):
-        rounds = played(learner_of(**SMALL, learning_rate=0.01), days_of(4))
-        whole = run(attack, rounds)[0]
-        _, state = run(attack, rounds[:2])
-        before = state.score.copy()
-        save_tree(tmp_path / "state.npz", to_tree(state))
-        again = from_tree(load_tree(tmp_path / "state.npz"), attack.start())
-        assert again.score.dtype == state.score.dtype
-        found, _ = run(attack, rounds[2:], again)
-        assert_array_equal(found.position_m, whole.position_m)
-        run(attack, rounds[2:], state)
-        assert_array_equal(state.score, before)  # a state is a value
-
+@pytest.mark.parametrize("attack", MAPS, ids=str)
+class TestMaps:
     def test_all_models_of_a_ue_count_together(self, attack):
         rng = np.random.default_rng(1)
         data = [local_of([two_places(rng), two_places(rng)], model=[0, 1]) for _ in range(2)]
@@ -304,33 +298,21 @@ class TestBoth(EveryAttack):
     def test_sums_in_changing_company_tell_their_members_apart(self, attack):
         corner = np.array([[200, 200], [200, 700], [1000, 200], [1000, 700], [600, 450], [600, 100]]) + 12.5
         people = [(at, at + 1.0) for at in corner]
-        rounds = played(
-            learner_of(**SMALL, learning_rate=0.05, batch_size=20),
-            days_of(12, people),
-            observes="aggregate",
-            secagg_group_size=2,
-        )
+        learner = learner_of(**SMALL, learning_rate=0.05, batch_size=20)
+        rounds = played(learner, days_of(12, people), observes="aggregate", secagg_group_size=2)
         found, state = run(attack, rounds)
         away_m = [np.linalg.norm(of(found, u)[0] - corner[u]) for u in range(6)]
         assert state.owner.tolist() == list(range(6)) and np.median(away_m) < 60
 
 
-@pytest.mark.parametrize("attack", (PlaceFilter(cell_m=25), PlaceFilter(cell_m=25, places=1)), ids=("two", "one"))
-class TestPlaceFilterOnRounds(EveryAttack):
-    def test_remembers_through_a_checkpoint_and_only_the_latest(self, attack, tmp_path):
-        rounds = played(learner_of(**SMALL, learning_rate=0.01), days_of(4))
-        whole = run(attack, rounds)[0]
-        _, state = run(attack, rounds[:2])
-        save_tree(tmp_path / "state.npz", to_tree(state))
-        again = from_tree(load_tree(tmp_path / "state.npz"), attack.start())
-        assert_array_equal(run(attack, rounds[2:], again)[0].position_m, whole.position_m)
-        short = attack.model_copy(update={"memory": 2})
-        found, last = run(short, rounds)
-        assert len(last.of) == 2 and len(last.owner) == 4
-        assert_array_equal(found.position_m, run(short, rounds[2:])[0].position_m)
-
-
 class TestPlaceFilter:
+    def test_remembers_only_the_latest(self):
+        rounds = played(learner_of(**SMALL, learning_rate=0.01), days_of(4))
+        attack = PlaceFilter(cell_m=25, memory=2)
+        found, last = run(attack, rounds)
+        assert len(last.of) == 2 and len(last.owner) == 4
+        assert_array_equal(found.position_m, run(attack, rounds[2:])[0].position_m)
+
     @pytest.mark.parametrize("more", [SMALL, FOURIER, {**SMALL, "activation": "tanh"}])
     def test_is_what_explicit_gradients_and_all_pairs_give(self, more):
         """With every gradient formed by torch, and every pair of places compared."""
@@ -442,10 +424,8 @@ class TestParticipationRegression:
             assert np.linalg.norm(of(found, ue)[0] - grid.place_m[np.argmax(dense[ue])]) < 1e-9
 
     def test_changing_company_names_homes_of_sums_that_hide_them_from_one_round(self):
-        attack, rounds = (
-            ParticipationRegression(answers=1),
-            self.rounds(n_days=24, observes="aggregate", secagg_group_size=6),
-        )
+        attack = ParticipationRegression(answers=1)
+        rounds = self.rounds(n_days=24, observes="aggregate", secagg_group_size=6)
         homes = np.array([self.HOMES[u % 6] + 40.0 * (u // 6) for u in range(12)])
 
         def right(found, shift=0):
@@ -481,17 +461,11 @@ class TestParticipationRegression:
 
     def test_remembers_through_a_checkpoint(self, tmp_path):
         attack, rounds = ParticipationRegression(cell_m=50), self.rounds(observes="aggregate", secagg_group_size=3)
-        _, state = run(attack, rounds[:3])
-        before = state.scores.copy()
-        save_tree(tmp_path / "state.npz", to_tree(state))
-        again = from_tree(load_tree(tmp_path / "state.npz"), attack.start())
-        assert_array_equal(run(attack, rounds[3:], again)[0].position_m, run(attack, rounds)[0].position_m)
-        assert_array_equal(state.scores, before)  # a state is a value
+        remembers(attack, rounds, tmp_path)
+        tree = load_tree(tmp_path / "state.npz")
         for name in ("both", "rows"):
-            tree = load_tree(tmp_path / "state.npz")
-            tree[name][0] = np.nan
             with pytest.raises(ValueError, match=rf"{name} is not numbers from"):
-                from_tree(tree, attack.start())
+                from_tree(tree | {name: np.full_like(tree[name], np.nan)}, attack.start())
 
 
 class TestUnitVotes:
@@ -504,9 +478,8 @@ class TestUnitVotes:
         centre, scale = (c[0] for c in learner.standardisation(model))
         dw = (where - centre) / scale * weight[:, None]
         row = np.concatenate([dw.T.ravel(), weight, np.zeros(5)])[None]
-        nobody = np.zeros(1, dtype=np.int64)
-        one = np.ones(1, dtype=bool)
-        received = Received(DenseUpdates(nobody, nobody, np.ones(1), row), one)
+        first, one = np.zeros(1, dtype=np.int64), np.ones(1, dtype=bool)
+        received = Received(DenseUpdates(first, first, np.ones(1), row), one)
         view = Threat().view(learner, "all", received, np.ones(1), one, (model, model), RNG)
         attack, grid = NeuronVotes(max_weight=0.25), PlaceGrid.over(AREA, 25, 1, "neuron-votes")
         votes = attack.scores(view, grid, RNG)[0]
@@ -524,7 +497,8 @@ class TestUnitVotes:
             assert min(np.linalg.norm(of(found, ue)[0] - p) for p in places) < 75
 
 
-REGRESSION = {"kind": "participation-regression"}
+REGRESSION, SUMS = {"kind": "participation-regression"}, {"observes": "aggregate"}
+ADAM = {"optimiser": {"kind": "adam"}}
 
 
 class TestRefusals:
@@ -533,49 +507,29 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("attack", "learner", "threat", "says"),
         [
-            ({"kind": "neuron-votes"}, {"optimiser": {"kind": "adam"}}, {}, "neuron-votes needs linear local steps"),
-            ({"kind": "closed-form"}, {"optimiser": {"kind": "adam"}}, {}, "closed-form needs linear local steps"),
-            ({"kind": "dlg"}, {"optimiser": {"kind": "adam"}}, {}, "dlg needs a sample gradient"),
-            ({"kind": "span"}, {"optimiser": {"kind": "adam"}}, {}, None),
-            ({"kind": "place-filter"}, {"optimiser": {"kind": "adam"}}, {}, "place-filter needs a sample gradient"),
+            ({"kind": "neuron-votes"}, ADAM, {}, "neuron-votes needs linear local steps"),
+            ({"kind": "closed-form"}, ADAM, {}, "closed-form needs linear local steps"),
+            ({"kind": "dlg"}, ADAM, {}, "dlg needs a sample gradient"),
+            ({"kind": "span"}, ADAM, {}, None),
+            ({"kind": "place-filter"}, ADAM, {}, "place-filter needs a sample gradient"),
             ({"kind": "place-filter"}, {"frozen_layers": 1}, {}, "place-filter needs a sample gradient"),
             ({"kind": "place-filter"}, {}, {"knowledge": []}, "place-filter needs starting weights"),
             ({"kind": "span", "layer": 4}, {}, {}, "span needs a layer 4: .*none that is trained"),
             ({"kind": "span", "layer": 3}, {}, {}, None),
             ({"kind": "span"}, {}, {"knowledge": ["training"]}, "span needs starting weights: .*or take layer: 1"),
             ({"kind": "span", "layer": 1}, {}, {"knowledge": []}, None),
-            (REGRESSION, {}, {"observes": "aggregate"}, None),
-            (
-                REGRESSION,
-                {},
-                {"observes": "model"},
-                "lasting names of participants: .*add participants to threat.knowledge",
-            ),
+            (REGRESSION, {}, SUMS, None),
+            (REGRESSION, {}, {"observes": "model"}, "names of participants: .*add participants to threat.knowledge"),
             (REGRESSION, {}, {"observes": "model", "knowledge": ["weights", "participants"]}, None),
-            (
-                REGRESSION,
-                {},
-                {"observes": "aggregate", "knowledge": ["training"]},
-                "needs starting weights: .*or take layer: 1",
-            ),
-            (REGRESSION | {"layer": 1}, {}, {"observes": "aggregate", "knowledge": []}, None),
-            (
-                REGRESSION,
-                {},
-                {"observes": "aggregate", "pseudonyms": {"kind": "per-round"}},
-                "pseudonyms: {kind: permanent}",
-            ),
+            (REGRESSION, {}, SUMS | {"knowledge": ["training"]}, "needs starting weights: .*or take layer: 1"),
+            (REGRESSION | {"layer": 1}, {}, SUMS | {"knowledge": []}, None),
+            (REGRESSION, {}, SUMS | {"pseudonyms": {"kind": "per-round"}}, "pseudonyms: {kind: permanent}"),
         ],
     )
     def test_by_the_words_that_parts_offer(self, attack, learner, threat, says):
-        document = {
-            "round_s": 60.0, "learner": {"kind": "rsrp-net", "hidden": [8, 4], **learner}, "threat": threat,
-            "attacks": [attack],
-        }  # fmt: skip
-        if says is None:
-            Learning.model_validate_json(json.dumps(document), strict=True)
-            return
-        with pytest.raises(ValueError, match=says):
+        learner = {"kind": "rsrp-net", "hidden": [8, 4], **learner}
+        document = {"round_s": 60.0, "learner": learner, "threat": threat, "attacks": [attack]}
+        with nullcontext() if says is None else pytest.raises(ValueError, match=says):
             Learning.model_validate_json(json.dumps(document), strict=True)
 
 

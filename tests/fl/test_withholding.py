@@ -1,6 +1,5 @@
 """What devices hold back: pauses, limits by day, zones, coins; and runs in which they do."""
 
-import json
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -11,7 +10,7 @@ import pandas as pd
 import pytest
 from interrupted import run_in_two
 
-from fl.learners.rsrp_net import RsrpNet
+from fl.data.measured import Measured
 from fl.privacy.gaussian import epsilon_of, multiplier_of
 from fl.types import Local, Public, RoundContext
 from fl.withholding import WITHHOLDINGS, Cooldown, DailyLimit, HomeZone, RandomSilence, RequestedData
@@ -24,16 +23,10 @@ from scenarios.app.run.runner import run
 
 RNG = Streams(5).at("withholding.x")
 PUBLIC = Public(Area(0.0, 0.0, 1000.0, 1000.0), 1)
-KINDS = sorted(WITHHOLDINGS.parts)
 
 
-def built(kind):
-    part = WITHHOLDINGS.parts[kind]
-    return part.model_validate_json(json.dumps(part.example), strict=True)
-
-
-def facts(round_=1, time_s=0.0, day=0, public=PUBLIC):
-    return RoundContext(round_, time_s, public, day=day)
+def facts(round_=1, time_s=0.0, day=0):
+    return RoundContext(round_, time_s, PUBLIC, day=day)
 
 
 def local_of(places, model=None):
@@ -72,9 +65,9 @@ def every_round(n):
 # --- every rule ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_adding_a_ue_changes_nothing_for_the_others(kind):
-    few, many = (played(built(kind), every_round(12), n) for n in (20, 41))
+@pytest.mark.parametrize("part", WITHHOLDINGS.parts.values(), ids=list(WITHHOLDINGS.parts))
+def test_adding_a_ue_changes_nothing_for_the_others(part):
+    few, many = (played(part(**part.example), every_round(12), n) for n in (20, 41))
     assert few.dtype == np.bool_ and few.tolist() == many[:, :20].tolist()
 
 
@@ -163,40 +156,23 @@ def test_silence_by_a_coin_has_its_probability_and_rounds_are_independent():
 
 # --- runs ---------------------------------------------------------------------------------------------------
 
-COMMUTERS = {"world.ues.mobility": {"kind": "commuter"}, "world.ues.measurement_period_s": None}
-RESIDENTS = COMMUTERS | {
-    "world.duration_s": DAY_S, "world.tick_s": 60, "learning.round_s": DAY_S / 12, "world.ues.count": 6,
+RESIDENTS = {
+    "world.ues.mobility": {"kind": "commuter"}, "world.ues.measurement_period_s": None, "world.ues.count": 6,
+    "world.duration_s": DAY_S, "world.tick_s": 60, "learning.round_s": DAY_S / 12,
 }  # fmt: skip
 MODELS = {"learning.data": {"kind": "measured", "cell": "all"}}
 SHORT = {"learning.round_s": 10}
-NOBODY_LOOKS = {"learning.attacks": []}  # attacks train as well
 
 
 def table(folder, name):
     return pd.read_csv(Path(folder) / f"{name}.csv")
 
 
-@pytest.fixture
-def learnt(monkeypatch):
-    """The data of all rounds that anything is learnt from, as they come to the learner."""
-    seen, local = [], RsrpNet.local
-
-    def spy(self, model, phase, data, rng):
-        seen.append(data)
-        return local(self, model, phase, data, rng)
-
-    monkeypatch.setattr(RsrpNet, "local", spy)
-    return seen
-
-
 @pytest.mark.parametrize(("drops", "memory"), [("update", "all"), ("samples", 5)])
 def test_what_is_held_back_changes_nothing(tiny, tmp_path, monkeypatch, drops, memory):
     """Signals that were measured in a zone may be anything: no update, and no model, is moved by them."""
-    from fl.data.measured import Measured
-
-    day = {"world.duration_s": DAY_S, "world.tick_s": 60, "learning.round_s": DAY_S / 12}
     zone = {"kind": "home-zone", "radius_m": 60, "centre": "exact", "drops": drops}
-    study = tiny(COMMUTERS | MODELS | day | {"learning.data.memory": memory, "learning.withholding": [zone]})
+    study = tiny(RESIDENTS | MODELS | {"learning.data.memory": memory, "learning.withholding": [zone]})
     run(study, tmp_path / "plain")
     home_m = table(tmp_path / "plain", "ues")[["home_x_m", "home_y_m"]].to_numpy()
     take, moved = Measured.take, []
@@ -209,20 +185,10 @@ def test_what_is_held_back_changes_nothing(tiny, tmp_path, monkeypatch, drops, m
     monkeypatch.setattr(Measured, "take", changed)
     run(study, tmp_path / "changed")
     assert sum(moved) > 10 and len(table(tmp_path / "plain", "updates")) > 10
+    rows = table(tmp_path / "plain", "withholding")
+    assert rows.before.sum() > rows.after.sum() > 0
     for name in ("updates", "estimates", "withholding"):
         assert (tmp_path / "plain" / f"{name}.csv").read_bytes() == (tmp_path / "changed" / f"{name}.csv").read_bytes()
-
-
-def test_nobody_home_is_learnt_from_and_the_home_zone_follows_the_world(tiny, tmp_path, learnt):
-    day = NOBODY_LOOKS | {"world.duration_s": 2 * DAY_S, "world.tick_s": 60, "learning.round_s": DAY_S / 4}
-    zone = {"kind": "home-zone", "radius_m": 60, "centre": "exact"}
-    run(tiny(COMMUTERS | day | {"learning.withholding": [zone]}), tmp_path)
-    ues = table(tmp_path, "ues")
-    home_m = ues[["home_x_m", "home_y_m"]].to_numpy()
-    away_m = [np.hypot(*(d.x - home_m[np.repeat(d.ue, d.count)]).T) for d in learnt if len(d.x)]
-    assert np.concatenate(away_m).min() > 60
-    rows = table(tmp_path, "withholding")
-    assert rows.before.sum() > rows.after.sum() > 0
 
 
 # --- uploads that wait for another cell ----------------------------------------------------------------------
@@ -368,17 +334,6 @@ def test_fewer_updates_than_noise_is_set_for_cost_less(tiny, tmp_path):
     assert said == pytest.approx(epsilon_of(1e-5, np.sqrt(2 / 4) / multiplier_of(1.5, 1e-5)), rel=1e-6)
 
 
-@pytest.mark.parametrize("changes", [
-    {"learning.withholding": []},
-    {"learning.withholding": [{"kind": "daily-limit", "updates": 5}]},
-])  # fmt: skip
-def test_a_budget_for_a_day_without_its_limit_is_refused(tiny, changes):
-    with pytest.raises(
-        BadInput, match=r"gaussian counts on 4 updates of a UE a day.*\{kind: daily-limit, updates: 4\}"
-    ):
-        tiny(by_day(4) | changes)
-
-
 # --- bad input ----------------------------------------------------------------------------------------------
 
 
@@ -390,6 +345,8 @@ def test_a_budget_for_a_day_without_its_limit_is_refused(tiny, changes):
     ({"learning.data": {"kind": "images", "partition": {"kind": "dirichlet", "alpha": 1.0}},
       "learning.learner": {"kind": "image-net"}, "learning.attacks": [],
       "learning.withholding": [RULES["home-zone"]]}, "it holds back by place; these data have none"),
+    (by_day(4) | {"learning.withholding": []}, "gaussian counts on 4 updates of a UE a day"),
+    (by_day(5), "{kind: daily-limit, updates: 4}"),
 ])  # fmt: skip
 def test_rules_that_do_not_fit_are_refused(tiny, changes, says):
     with pytest.raises(BadInput) as caught:
