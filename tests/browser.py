@@ -73,6 +73,16 @@ class Pages:
         assert self.complaints == []
 
 
+def violations(page: Any, context: str | None = None, serious: bool = False) -> Any:
+    """Rules of accessibility that a page, or a part of it, breaks, each with the elements; or only the serious ones."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is missing").Axe()
+    found = axe.run(page, context=context, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21aa"]}).response[
+        "violations"
+    ]
+    grave = [v for v in found if not serious or v["impact"] in ("serious", "critical")]
+    return {v["id"]: [n["html"][:200] for n in v["nodes"]] for v in grave}
+
+
 def with_replay(page: Any) -> Any:
     """A page once its replay stands, which `replay` then is in the page."""
     page.evaluate("netsim.replay.then((replay) => { window.replay = replay; })")

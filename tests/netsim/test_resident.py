@@ -16,18 +16,7 @@ from netsim.clock import DAY_S, Clock
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.mobility.base import Ground
-from netsim.mobility.people import (
-    FREE,
-    NIGHT,
-    NOWHERE,
-    WORK,
-    People,
-    Venues,
-    known_place,
-    new_place,
-    stay_s,
-    weighted,
-)
+from netsim.mobility.people import FREE, NIGHT, NOWHERE, WORK, People, Venues, known_place, new_place, stay_s, weighted
 from netsim.mobility.resident import Resident
 from netsim.rng import Streams
 from netsim.streets.assembly import StreetLines, assemble

@@ -115,6 +115,13 @@ class TestAssembly:
             assert km == pytest.approx(sum(np.hypot(a[0] - b[0], a[1] - b[1]) for a, b in steps) / 1e3)
             check(made.graph)
 
+    def test_rings_and_streets_side_by_side_are_there_once(self):
+        """A ring, which the graph has as two halves between the same nodes, and two equally long streets."""
+        ring, stub = [(0, 0), (40, 0), (40, 40), (0, 40), (0, 0)], [(-60, 0), (0, 0)]
+        left, right = [(-60, 0), (-90, 20), (-120, 0)], [(-60, 0), (-90, -20), (-120, 0)]
+        graph = assemble(lines(ring, stub, left, right)).graph
+        assert graph.length_m.sum() == pytest.approx(160 + 60 + 4 * np.hypot(30, 20))
+
 
 class TestClipping:
     def test_agrees_with_shapely(self):

@@ -63,10 +63,7 @@ def test_a_file_gives_back_types_and_bits(tmp_path):
         ({"inner": {"x": np.zeros(1)}}, r"^inner is not the fields \['word', 'x'\]$"),
         ({"inner": {"x": [1.0], "word": "a"}}, r"^inner\.x is not ndarray$"),
         ({"inner": {"x": np.zeros(2), "word": "c"}}, r"^inner\.word is not one of \['a', 'b'\]$"),
-        (
-            {"history": [{"x": np.zeros(5, complex), "word": "a"}]},
-            r"^history\[0\]\.x is not an array of floating$",
-        ),
+        ({"history": [{"x": np.zeros(5, complex), "word": "a"}]}, r"^history\[0\]\.x is not an array of floating$"),
         ({"steps": [True]}, r"^steps\[0\] is not int or float$"),
         ({"pairs": [[[1], 2.0]]}, r"^pairs is not 2 entries$"),
         ({"parts": {"typed": None}}, r"^parts is not the entries \['typed', 'nothing', 'plain'\]$"),

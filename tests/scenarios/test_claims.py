@@ -5,15 +5,15 @@ import json
 import re
 import shutil
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import TINY
 from scipy import stats
 
 from netsim.errors import BadInput
 from netsim.record import write_json
-from scenarios.app.claims.claim import FAILS, HOLDS, KINDS, OPEN, bundled_claims, median_interval, read_claims
+from scenarios.app.claims.claim import FAILS, HOLDS, OPEN, bundled_claims, median_interval, read_claims
 from scenarios.app.claims.evaluate import evaluate, folders_of, labelled
 from scenarios.app.cli.commands import main
 from scenarios.app.results.summary_keys import declaration
@@ -26,6 +26,8 @@ from scenarios.app.study.study import study_yaml
 
 KEY = "attack.closed-form.centroid_error_m.median"
 OTHER = "baseline.uniform_guess.error_m.mean"
+NAMED = "attack.span.home_located.percent"
+CHANCE = "attack.span.home_located.shuffled.percent"
 
 
 def claim_file(tmp_path, *claims, name="claims.yaml"):
@@ -102,13 +104,6 @@ VERDICTS = [
 @pytest.mark.parametrize(("kind", "fields", "of", "verdict"), VERDICTS)
 def test_verdict(kind, fields, of, verdict, tmp_path):
     assert evaluate(claim(tmp_path, kind, **fields), runs(**of)).verdict == verdict
-
-
-def test_every_rule_holds_fails_and_stays_open_above():
-    assert {(case[0], case[3]) for case in VERDICTS} >= {
-        (kind, verdict) for kind in KINDS for verdict in (HOLDS, FAILS)
-    }
-    assert {case[0] for case in VERDICTS if case[3] == OPEN} >= {"at-most", "within", "order", "ratio", "alike"}
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 6, 8, 9, 20, 100])
@@ -201,6 +196,8 @@ BAD = {
     "within nothing": (entry({"kind": "within", "key": KEY, "tolerance": 1}), "value"),
     "negative tolerance": (entry({"kind": "within", "key": KEY, "tolerance": -1}, value=1), "tolerance"),
     "id with blanks": (entry(GOOD, id="a b"), "id"),
+    "other units": (entry({"kind": "exceeds", "key": NAMED, "other": KEY}), f"{KEY} is in m, and {NAMED} in %"),
+    "unknown other": (entry({"kind": "exceeds", "key": KEY, "other": "a.b"}), "no summary has a key 'a.b'"),
     "no paper": ({k: v for k, v in entry(GOOD).items() if k != "paper"}, "paper"),
 }
 
@@ -236,11 +233,6 @@ def test_bundled_claims_are_sound():
     assert len({c.id for c in claims}) == len(claims) >= 15
     assert all(declaration(key) is not None for c in claims for key in c.rule.keys)
     assert not any("claims" in name for name in bundled())  # it is no scenario
-
-
-def test_twenty_minutes_afford_most_bundled_claims():
-    claims = read_claims(bundled_claims())
-    assert len(claims) / 2 < len(read_claims(bundled_claims(), minutes=20.0)) < len(claims)
     assert read_claims(bundled_claims(), minutes=1e6) == claims  # each scenario has a time
 
 
@@ -265,8 +257,7 @@ def test_claims_that_no_scenario_plays_are_refused(tmp_path):
 def test_a_scenario_file_counts_from_the_file_of_claims(tmp_path, monkeypatch, capsys):
     (tmp_path / "mine").mkdir()
     scenario = tmp_path / "mine" / "own.yaml"
-    text = (Path(__file__).parents[2] / "scenarios" / "campus.yaml").read_text()
-    scenario.write_text(re.sub(r"duration_s: .*", "duration_s: 604800", text))
+    scenario.write_text(json.dumps(TINY))
     rule = {"kind": "at-least", "key": "utility.rmse_db", "bound": 0}
     claim_file(tmp_path / "mine", entry(rule, scenario="own.yaml"))
     monkeypatch.chdir(tmp_path)
@@ -379,14 +370,9 @@ def test_the_command_lists_claims(capsys):
 
 
 def test_missing_scenarios_are_played_once(tmp_path, monkeypatch, capsys):
-    scenario = tmp_path / "mine.yaml"
-    short = "duration_s: 604800  # one week"
-    text = (Path(__file__).parents[2] / "scenarios" / "campus.yaml").read_text()
-    text = re.sub(r"duration_s: .*", short, text)
-    scenario.write_text(text + "\nvary: {values: {learning.learner.hidden: [[4], [8]]}}\n")
-    single = tmp_path / "single.yaml"
-    single.write_text(text)
-    known = {"mine": scenario, "single": single}
+    known = {name: tmp_path / f"{name}.yaml" for name in ("mine", "single")}
+    known["mine"].write_text(json.dumps(TINY | {"vary": {"values": {"learning.learner.hidden": [[4], [8]]}}}))
+    known["single"].write_text(json.dumps(TINY))
     monkeypatch.setattr("scenarios.app.claims.claim.bundled", lambda: known)
     monkeypatch.setattr("scenarios.app.study.load.bundled", lambda: known)
     rule = {"kind": "at-least", "key": "utility.rmse_db", "bound": 0}
@@ -442,10 +428,6 @@ def test_what_noise_costs_a_map_is_judged_against_the_map_without_noise():
     assert verdict([5.0, 5.1, 5.2], [5.1, 5.2, 5.3]) == HOLDS  # another error, and the printed cost
 
 
-NAMED = "attack.span.home_located.percent"
-CHANCE = "attack.span.home_located.shuffled.percent"
-
-
 def shares(named, chance, useful=False):
     """Runs of one label by seed."""
     return {"": {seed: {NAMED: v, CHANCE: chance, "utility.useful": useful} for seed, v in enumerate(named)}}
@@ -462,19 +444,6 @@ def test_a_share_is_compared_with_chance_of_the_same_run(tmp_path):
     assert evaluate(hidden, shares([3, 4, 5], 5.0, useful=True)).verdict == HOLDS
     none = evaluate(exceeds, shares([90, 95], None))
     assert none.verdict == OPEN and none.reason == f"{CHANCE} is null in 2 of 2 runs"
-
-
-@pytest.mark.parametrize(
-    ("other", "says"),
-    [
-        ("baseline.uniform.home", "no summary has a key 'baseline.uniform.home'"),
-        (KEY, f"other: {KEY} is in m, and {NAMED} in %"),
-    ],
-)
-def test_what_a_share_cannot_be_compared_with(other, says, tmp_path):
-    with pytest.raises(BadInput) as caught:
-        claim(tmp_path, "exceeds", key=NAMED, other=other)
-    assert len(caught.value.lines) == 1 and says in caught.value.lines[0]
 
 
 @pytest.fixture

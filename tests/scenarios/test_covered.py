@@ -26,10 +26,6 @@ MAP = {
 }  # fmt: skip
 
 
-def seen(folder, table):
-    return read_table(folder, table)
-
-
 class TestOneCoin:
     @pytest.mark.slow
     @pytest.mark.parametrize(
@@ -49,14 +45,14 @@ class TestOneCoin:
         """z = 4 and n draws a round for six rounds at q = 1/4: six sampled rounds of z / sqrt(n)."""
         found = run(tiny(CENTRAL | SAMPLED | more), tmp_path / "r")
         assert found["rounds.played"] == 6 and found["rounds.empty"] == 0
-        spends, account = seen(tmp_path / "r", "spends"), seen(tmp_path / "r", "privacy")
+        spends, account = read_table(tmp_path / "r", "spends"), read_table(tmp_path / "r", "privacy")
         assert np.bincount(spends["round"].astype(int))[1:].tolist() == [draws] * 6
         assert (spends["sampling_rate"] == 0.25).all() and (spends["noise_multiplier"] == 4.0).all()
         row = {k: v[-1] for k, v in account.items()}  # of all mechanisms, where there are several
         expected = compose(RoundKinds.of([(4 / np.sqrt(draws), 0.25, 6)]), 1e-5)
         assert row["accountant"] == "PLD" and row["draws"] == 6 * draws
         assert row["epsilon"] == pytest.approx(expected.best.epsilon, rel=1e-6)
-        rounds = seen(tmp_path / "r", "rounds")["epsilon_max"]
+        rounds = read_table(tmp_path / "r", "rounds")["epsilon_max"]
         by_hand = [rdp.epsilon_of(n * rdp.renyi(4 / np.sqrt(draws), 0.25), 1e-5) for n in range(1, 7)]
         np.testing.assert_allclose(rounds, by_hand, rtol=1e-6)
         as_many = compose(RoundKinds.of([(4.0, 0.25, 6 * draws)]), 1e-5).best.epsilon
@@ -73,7 +69,7 @@ class TestOneCoin:
 class TestWindowsWithoutData:
     def spent(self, study, out):
         run(study, out)
-        table = seen(out, "spends")
+        table = read_table(out, "spends")
         return table["round"].tolist(), table["epsilon"].tolist()
 
     @pytest.mark.parametrize("more", [{}, MAP])
@@ -89,7 +85,7 @@ class TestWindowsWithoutData:
 
     def test_the_model_moves_by_noise_in_them(self, tiny, tmp_path):
         run(tiny(CENTRAL | SELDOM), tmp_path / "r")
-        updates, figures = seen(tmp_path / "r", "updates"), seen(tmp_path / "r", "metrics")
+        updates, figures = read_table(tmp_path / "r", "updates"), read_table(tmp_path / "r", "metrics")
         assert set(updates["round"]) == {1, 3, 5}
         ratio = {r: v for r, v, n in zip(figures["round"], figures["value"], figures["name"], strict=True)
                  if n == "signal_to_noise"}  # fmt: skip

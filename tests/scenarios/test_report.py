@@ -9,9 +9,11 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pages
 import plotly.graph_objects as go
 import pytest
 from markupsafe import escape
+from pages import body, change_json
 
 from fl.round.tables import TABLES
 from netsim.errors import BadInput
@@ -75,15 +77,10 @@ def text_of(folder):
 
 def figures(page):
     """Every figure of a page, checked against plotly's own schema."""
-    found = json.loads(re.search(r'<script type="application/json" id="drawn">(.*?)</script>', page)[1])
+    found = pages.figures(page)
     for one in found.values():
         go.Figure(one)
     return found
-
-
-def body(page):
-    """The page without plotly, scripts and style."""
-    return re.sub(r"<(script|style)\b.*?</\1>", "", page, flags=re.S)
 
 
 def complaint(folder):
@@ -102,10 +99,6 @@ def rewrite(folder, table, change):
         writer = csv.DictWriter(f, list(TABLES[table]))
         writer.writeheader()
         writer.writerows(change(row) for row in rows)
-
-
-def change_json(path, **changes):
-    write_json(path, json.loads(path.read_text()) | changes)
 
 
 def test_page_of_a_run_is_complete_and_needs_no_network(campus):
@@ -189,22 +182,14 @@ def test_one_colour_for_an_attack_on_every_figure(campus):
     assert {name: len(found) for name, found in colors.items()} == {"closed-form": 1, "dlg": 1}
 
 
-def ground_of(folder):
-    with np.load(folder / "map.npz") as arrays:
-        return dict(arrays)
-
-
-def names_of(figure):
-    return [trace["name"] for trace in figure["data"]]
-
-
 def test_radio_is_drawn_by_distance_and_state(streets, campus):
-    drawn = figures(text_of(streets))["radio"]
-    assert names_of(drawn) == ["line of sight", "no line of sight"]
+    drawn, other = (figures(text_of(folder))["radio"] for folder in (streets, campus))
+    assert [trace["name"] for trace in drawn["data"]] == ["line of sight", "no line of sight"]
     assert drawn["layout"]["xaxis"]["type"] == "log"
-    least = ground_of(streets)["rsrp_dbm"].min() - 1e-3
+    with np.load(streets / "map.npz") as arrays:
+        least = arrays["rsrp_dbm"].min() - 1e-3
     assert all(y >= least for y in drawn["data"][0]["y"])
-    assert names_of(figures(text_of(campus))["radio"]) == ["line of sight"]
+    assert [trace["name"] for trace in other["data"]] == ["line of sight"]
 
 
 def test_uplink_is_drawn_round_by_round(streets, campus, tmp_path):
@@ -225,9 +210,7 @@ def test_uplink_is_drawn_round_by_round(streets, campus, tmp_path):
 
 def test_a_trace_that_replaced_the_radio_has_none_to_draw(streets, tmp_path):
     folder = Path(shutil.copytree(streets, tmp_path / "streets"))
-    manifest = json.loads((folder / "manifest.json").read_text())
-    replayed = manifest["channel_card"] | {"RSRP measurement": "read from the trace, not modelled"}
-    change_json(folder / "manifest.json", channel_card=replayed)
+    change_json(folder / "manifest.json", channel_card={"RSRP measurement": "read from the trace, not modelled"})
     page = text_of(folder)
     assert "radio" not in figures(page)
     assert "The RSRP was read from a trace" in body(page)
@@ -295,7 +278,6 @@ DAMAGES = {
     "area of nowhere": (lambda f: change_json(f / "manifest.json", area_m=[0, 0, 1e300, 900]), "area_m"),
     "duration true": (lambda f: change_json(f / "manifest.json", duration_s=True), "duration_s"),
     "no round": (lambda f: change_json(f / "manifest.json", round_s=0), "round_s"),
-    "first day": (lambda f: change_json(f / "manifest.json", first_day="yesterday"), "first_day"),
     "summary": (lambda f: change_json(f / "summary.json", **{"utility.rmse_db": [1]}), "utility.rmse_db"),
     "table gone": (lambda f: (f / "rounds.csv").unlink(), "rounds.csv"),
     "table empty": (lambda f: (f / "rounds.csv").write_text(""), "rounds.csv"),
@@ -355,17 +337,3 @@ def test_rounds_ues_and_models_make_different_numbers():
     of = np.array([(r, u, m) for r in (999_998, 999_999) for u in (9_999_999, 10_000_000) for m in (4094, 4095)], float)
     table = dict(zip(("round", "ue", "model"), of.T, strict=True))
     assert len(np.unique(row_numbers(table))) == len(of)
-
-
-def test_map_draws_every_street_once():
-    """A ring, which the graph has as two halves between the same nodes, and two equally long streets side by side."""
-    from netsim.streets.assembly import StreetLines, assemble
-    from netsim.streets.graph import Paths
-
-    ring = [(0, 0), (40, 0), (40, 40), (0, 40), (0, 0)]
-    stub, left, right = [(-60, 0), (0, 0)], [(-60, 0), (-90, 20), (-120, 0)], [(-60, 0), (-90, -20), (-120, 0)]
-    lines = [ring, stub, left, right]
-    vertex_m = np.array([p for line in lines for p in line], dtype=float)
-    path = Paths.measured(vertex_m, np.array([*map(len, lines)]))
-    graph = assemble(StreetLines.two_way(path, np.full(4, 3))).graph
-    assert graph.length_m.sum() == pytest.approx(160 + 60 + 4 * np.hypot(30, 20))

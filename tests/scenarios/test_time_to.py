@@ -1,16 +1,13 @@
 """Comparisons over true time: curves at the times of merges, and how soon a model is good."""
 
-import json
 import re
-import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
+from pages import fake_sweep, figures
 from uploads import change_rows, upload, write_uploads
 
 from netsim.errors import BadInput
-from netsim.record import write_json
 from scenarios.app.cli.commands import main
 from scenarios.app.report.charts import HOME, RMSE, SW1
 from scenarios.app.report.compare_page import MOST_TIMES, Member, laid, member, time_table
@@ -25,50 +22,34 @@ ERRORS_DB = {("slow", 3): (9, 6), ("slow", 4): (8, 5), ("fast", 3): (6.5, 4), ("
 @pytest.fixture
 def swept(tiny_run, tmp_path):
     """A sweep of two variants and two seeds, whose merges come at times of their own."""
-    lines = ["folder,label,seed"]
-    for (label, seed), times in MERGES.items():
-        copy = Path(shutil.copytree(tiny_run, tmp_path / f"{label}-{seed}"))
-        write_uploads(copy, [upload(k + 1, 0, (60, 60, 60, t)) for k, t in enumerate(times)])
-        merged_s, error_db = iter(times), iter(ERRORS_DB[label, seed])
-        change_rows(
-            copy, "rounds", lambda row, t=merged_s, e=error_db: row | {"time_s": str(next(t)), "rmse_db": str(next(e))}
-        )
-        summary = json.loads((copy / "summary.json").read_text())
-        more = {
-            "utility.rmse_db": ERRORS_DB[label, seed][-1],
-            "uploads.count": 2,
-            "uploads.time_s.mean": 4.0,
-            "utility.constant_rmse_db": 20.0,
-        }
-        write_json(copy / "summary.json", summary | more)
-        lines.append(f"{label}-{seed},{label},{seed}")
-    (tmp_path / "runs.csv").write_text("\n".join(lines) + "\n")
-    write_json(tmp_path / "sweep.json", {"kind": "sweep", "title": "timed"})
-    return tmp_path
-
-
-def figures(page):
-    return json.loads(re.search(r'id="drawn">(.*?)</script>', page.read_text(), flags=re.DOTALL)[1])
+    more = {"uploads.count": 2, "uploads.time_s.mean": 4.0, "utility.constant_rmse_db": 20.0}
+    rows = [(*of, {"utility.rmse_db": ERRORS_DB[of][-1]} | more) for of in MERGES]
+    out = fake_sweep(tiny_run, tmp_path / "swept", rows)
+    for k, (of, times) in enumerate(MERGES.items()):
+        write_uploads(out / f"r{k}", [upload(i + 1, 0, (60, 60, 60, t)) for i, t in enumerate(times)])
+        ends = iter([{"time_s": str(t), "rmse_db": str(e)} for t, e in zip(times, ERRORS_DB[of], strict=True)])
+        change_rows(out / f"r{k}", "rounds", lambda row, ends=ends: row | next(ends))
+    return out
 
 
 # -- curves
 
 
 def test_members_have_the_times_of_merges_where_uploads_take_time(swept):
-    loaded = load(swept / "fast-4")
+    loaded = load(swept / "r3")
     np.testing.assert_array_equal(member("x", loaded).trends["", RMSE.law], [(65, 122), (5.5, 4.5)])
     assert (member("x", loaded).trends["closed-form", SW1.law][0] == (65, 122)).all()
 
 
 def test_at_common_times_each_run_counts_with_its_latest_value(swept):
-    runs = [member("slow", load(swept / f"slow-{seed}")) for seed in (3, 4)]
+    runs = [member("slow", load(swept / f"r{k}")) for k in (0, 1)]
     time_s, grid = laid([m.trends["", RMSE.law] for m in runs])
     assert time_s.tolist() == [70, 80, 170, 190]
     np.testing.assert_array_equal(grid, [[9, np.nan], [9, 8], [6, 8], [6, 5]])
 
 
 def test_of_very_many_merges_evenly_spaced_times_are_drawn(swept):
-    runs = [member("slow", load(swept / "slow-3"))]
+    runs = [member("slow", load(swept / "r0"))]
     times_s = np.arange(5000.0)
     runs[0].trends["", RMSE.law] = times_s, times_s
     drawn_s, grid = laid([m.trends["", RMSE.law] for m in runs])

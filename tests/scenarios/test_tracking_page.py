@@ -1,6 +1,5 @@
 """The chapter Tracking: what its figures and the frames of the map say, from rows made by hand."""
 
-import json
 import re
 import shutil
 from pathlib import Path
@@ -9,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pages import figures
 from tracking_rows import ATTACK, CELL_M, believed, square, tracked, write_rows
 
 from netsim.errors import BadInput
@@ -198,9 +198,7 @@ def test_a_folder_of_what_cannot_be_is_refused_in_one_line(folder, table, change
 
 def test_figures_have_no_number_that_json_does_not_know(folder):
     rows = rows_of_two_rounds(plain_error_m="", plain_near="", prior_expected_distance_m="", area90_m2="")
-    text = report(folder(rows)).read_text()
-    found = json.loads(re.search(r'id="drawn">(.*?)</script>', text, flags=re.DOTALL)[1])
-    assert {"tracking-0"} <= set(found)
+    assert {"tracking-0"} <= set(figures(report(folder(rows))))
 
 
 def test_lines_of_a_tracker_and_of_links_stand_beside_one_round_and_chance(folder):

@@ -49,6 +49,10 @@ def followed(folder):
     return {int(ue): (rows["time_s"][rows["ue"] == ue], position_m[rows["ue"] == ue]) for ue in np.unique(rows["ue"])}
 
 
+TWO = pytest.mark.parametrize("model", ["random-waypoint", "resident"], indirect=True)
+
+
+@TWO
 def test_recording_changes_no_other_record(model, tmp_path, monkeypatch, table_bytes):
     study, folder = model
     monkeypatch.setattr(play, "follow_ues", lambda world: {"every_s": 1.0, "ues": 0})
@@ -73,13 +77,14 @@ def test_lines_between_rows_are_where_ues_were_at_every_look(model):
             assert said == pytest.approx(at_m[ue], abs=1e-5), (ue, time_s)
 
 
+def stop(progress):
+    if progress.done == 1:
+        raise KeyboardInterrupt
+
+
+@TWO
 def test_an_interrupted_run_ends_in_the_same_bytes(model, tmp_path, table_bytes):
     study, folder = model
-
-    def stop(progress):
-        if progress.done == 1:
-            raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
         run(study, tmp_path / "cut", stop)
     run(study, tmp_path / "cut")
@@ -87,15 +92,8 @@ def test_an_interrupted_run_ends_in_the_same_bytes(model, tmp_path, table_bytes)
 
 
 def test_a_round_without_data_loses_no_track_and_no_handover(tiny, tmp_path, table_bytes):
-    late = {
-        **MODELS["handover"], "world.ues.measurement_period_s": 150, "learning.round_s": 30,
-    }  # fmt: skip
+    late = MODELS["handover"] | {"world.ues.measurement_period_s": 150, "learning.round_s": 30}
     run(tiny(late), tmp_path / "whole")
-
-    def stop(progress):
-        if progress.done == 3:
-            raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
         run(tiny(late), tmp_path / "cut", stop)
     run(tiny(late), tmp_path / "cut")
@@ -116,11 +114,9 @@ def test_many_rows_are_thinned_in_time_and_many_ues_in_number(tiny, tmp_path, mo
 
 def test_a_replayed_ue_stays_at_its_last_fix_and_its_absence_is_a_row(tiny, tmp_path):
     trace = tmp_path / "trace.csv"
-    lines = ["time_s,user,x_m,y_m,rsrp_dbm,cell"]
-    lines += [
-        f"{1_700_000_000 + t},{u},{10 * t},{50 * k},-90,a" for k, u in enumerate("ab") for t in (0, 60, 120, 600, 700)
-    ]
-    trace.write_text("\n".join(lines))
+    times = (0, 60, 120, 600, 700)
+    fixes = [f"{1_700_000_000 + t},{u},{10 * t},{50 * k},-90,a" for k, u in enumerate("ab") for t in times]
+    trace.write_text("\n".join(["time_s,user,x_m,y_m,rsrp_dbm,cell", *fixes]))
     study = tiny(
         {
             "world.ues": {"mobility": {"kind": "replay", "trace": str(trace), "absent_after_s": 200, "users": "id"}},
@@ -129,9 +125,8 @@ def test_a_replayed_ue_stays_at_its_last_fix_and_its_absence_is_a_row(tiny, tmp_
         }
     )  # fmt: skip
     run(study, tmp_path / "r")
-    rows = {
-        k: v[read_table(tmp_path / "r", "tracks")["ue"] == 0] for k, v in read_table(tmp_path / "r", "tracks").items()
-    }
+    table = read_table(tmp_path / "r", "tracks")
+    rows = {name: column[table["ue"] == 0] for name, column in table.items()}
     first_s = rows["time_s"][0]
     assert np.isfinite(rows["x_m"][0]) and rows["time_s"][0] > 0, "nobody is there before the first fix"
     gone = np.flatnonzero(np.isnan(rows["x_m"]))

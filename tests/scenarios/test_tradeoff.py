@@ -2,12 +2,12 @@
 
 import csv
 import json
-import re
 import shutil
-from pathlib import Path
 
 import plotly.graph_objects as go
 import pytest
+from conftest import TINY
+from pages import body, figures
 
 from netsim.errors import BadInput
 from netsim.record import write_json
@@ -15,6 +15,7 @@ from scenarios.app.report.compare_page import tradeoff_panel
 from scenarios.app.report.report import report
 from scenarios.app.results.read import curves_of
 from scenarios.app.run.sweep import Sweep
+from scenarios.app.study.load import load
 
 A = "attack.closed-form"
 
@@ -78,19 +79,15 @@ def test_a_strength_needs_a_curve_and_a_curve_a_strength(tiny):
 
 
 def test_curve_and_strength_reach_the_table_of_runs(tmp_path):
-    from scenarios.app.study.load import load
-
     scenario = tmp_path / "s.yaml"
     variants = [
         {"label": "none", "curve": "none"},
         {"label": "clip 1", "curve": "Clip", "strength": 1, "set": {"learning.defenses": [{"kind": "clip"}]}},
     ]
-    changes = {"world.duration_s": 604800, "learning.rounds": 1, "learning.learner.hidden": [4]}
-    values = {"learning.learner.local_epochs": [1, 2]}
-    text = (Path(__file__).parents[2] / "scenarios" / "campus.yaml").read_text()
-    scenario.write_text(text + f"\nvary: {json.dumps({'variants': variants, 'values': values})}\n")
+    vary = {"variants": variants, "values": {"learning.learner.local_epochs": [1, 2]}}
+    scenario.write_text(json.dumps(TINY | {"vary": vary}))
     told = []
-    Sweep(scenario, load(scenario, changes), tmp_path / "w", 1, changes, lambda *a: told.append(a)).play()
+    Sweep(scenario, load(scenario), tmp_path / "w", 1, {}, lambda *a: told.append(a)).play()
     with (tmp_path / "w" / "runs.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [(r["label"], r["curve"], r["strength"]) for r in rows] == [
@@ -113,10 +110,9 @@ def test_the_page_of_a_sweep_joins_finished_labels_in_the_order_of_strength(tiny
     (out / "runs.csv").write_text("\n".join(rows) + "\n")
     (out / "r4" / "summary.json").unlink()
     assert curves_of(out) == {f"{curve} <b>": along for curve, along in CURVES.items()}
-    page = report(out).read_text()
-    drawn = json.loads(re.search(r'<script type="application/json" id="drawn">(.*?)</script>', page)[1])
-    assert next(t["x"] for t in drawn["tradeoff"]["data"] if t["name"] == "DP &lt;b&gt;") == [10, 6]
-    assert "DP <b>" not in re.sub(r"<(script|style)\b.*?</\1>", "", page, flags=re.S)
+    page = report(out)
+    drawn = figures(page)["tradeoff"]["data"]
+    assert next(t["x"] for t in drawn if t["name"] == "DP &lt;b&gt;") == [10, 6] and "DP <b>" not in body(page)
     (out / "runs.csv").write_text("\n".join(rows).replace("DP <b>,10", "DP <b>,much") + "\n")
     with pytest.raises(BadInput, match="damaged"):
         report(out)

@@ -1,6 +1,7 @@
 """The page of a tuning in a browser: figures, tables, and nothing that is cut off or cannot be read."""
 
 import pytest
+from browser import violations
 
 from netsim.record import write_json
 from scenarios.app.report.report import report
@@ -72,11 +73,8 @@ def test_the_table_has_the_numbers_of_the_figure_and_sorts_by_them(shown):
 @pytest.mark.slow
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), (400, True)])
 def test_nothing_is_cut_off_and_everything_can_be_read(show, tmp_path, width, dark):
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is missing").Axe()
     page = show(page_of(tmp_path), width=width, dark=dark)
     page.evaluate("netsim.drawAll()")
     page.wait_for_selector('[id="plot-settings-utility.rmse_db"] .main-svg')
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    said = axe.run(page, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21aa"]}).response["violations"]
-    serious = {v["id"]: [n["html"][:200] for n in v["nodes"]] for v in said if v["impact"] in ("serious", "critical")}
-    assert serious == {}
+    assert violations(page, serious=True) == {}

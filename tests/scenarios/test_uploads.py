@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from browser import violations
 from uploads import MIXED, change_rows, upload, write_uploads
 
 from netsim.errors import BadInput
@@ -158,7 +159,4 @@ def test_the_chapter_fits_and_can_be_read_by_everybody(folder, show, width, dark
     shown.evaluate("netsim.drawAll()")
     shown.wait_for_selector("#plot-uploads-latency .main-svg")
     assert shown.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is missing").Axe()
-    rules = {"runOnly": ["wcag2a", "wcag2aa", "wcag21aa"]}
-    found = axe.run(shown, context="#uploads", options=rules).response["violations"]
-    assert [(f["id"], [n["html"] for n in f["nodes"]]) for f in found] == []
+    assert violations(shown, "#uploads") == {}
