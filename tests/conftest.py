@@ -62,6 +62,27 @@ def tiny_run(tiny, tmp_path_factory):
     return folder
 
 
+@pytest.fixture(scope="session")
+def commuters(tiny, tmp_path_factory):
+    """The folder of three commuters' run: six rounds in three days, a shared uplink; take a copy to change."""
+    from scenarios.app.run.runner import run
+
+    changes = {
+        "world.duration_s": 3 * 86_400, "world.tick_s": 1200, "world.ues.measurement_period_s": None,
+        "world.ues.count": 3, "world.ues.mobility": {
+            "kind": "commuter",
+            "home_m": [[100, 100], [1000, 700], [300, 800]], "work_m": [[600, 400], [150, 700], [900, 300]],
+        },
+        "world.city.width_m": 1200, "world.city.height_m": 900, "learning.round_s": 43_200,
+        "world.radio.uplink": {"kind": "noma", "sic_residual": 0.01, "decoding": "error-free", "deadline_s": 60},
+        "learning.attacks": [{"kind": "closed-form"}, {"kind": "dlg", "starts": 1, "iterations": 3}],
+        "learning.leakage": {"random_baseline_draws": 20, "directions": 12},
+    }  # fmt: skip
+    folder = tmp_path_factory.mktemp("commuters") / "run"
+    run(tiny(changes), folder)
+    return folder
+
+
 @pytest.fixture
 def data_folder():
     """The folder of real measurements, or a skip with the reason."""

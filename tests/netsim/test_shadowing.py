@@ -22,11 +22,6 @@ def forty():
 
 
 class TestCorrelated:
-    def test_standard_deviation(self, forty):
-        shadow_db = forty(somewhere(20_000))
-        assert shadow_db.std() == pytest.approx(6.0, rel=0.02)
-        assert abs(shadow_db.mean()) < 0.1
-
     def test_every_position_has_the_same_variance(self):
         """On, between and in the middle of grid points; 3,000 small fields, so 1.3 % of noise each."""
         law = Correlated(decorrelation_m=250.0).field(Area(0.0, 0.0, 25.0, 25.0), np.arange(3000), RNG)

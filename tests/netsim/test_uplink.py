@@ -220,14 +220,6 @@ def test_thermal_noise_of_a_share_of_the_band():
     assert not Ideal().plan(c, payload()).thermal_std.any()
 
 
-def test_rate_airtime_and_energy():
-    c = cohort([[3.0]], 0.5, rows=[2])
-    channel = Noma(interference="none", noise_w=0.5, bandwidth_hz=1e6, **BOUND).plan(c, payload(bits=1e6))
-    assert channel.rate_bps[0] == pytest.approx(1e6 * np.log2(1 + 3.0))
-    assert channel.airtime_s[0] == pytest.approx(1.0)
-    assert channel.energy_j[0] == pytest.approx(0.5)
-
-
 def test_the_deadline_judges_downlink_training_and_uplink():
     bits, band = 1e6, 1e6
     c = cohort([[3.0]], 1.0, compute=0.7, sinr=1.0)
@@ -240,14 +232,6 @@ def test_the_deadline_judges_downlink_training_and_uplink():
         channel = uplink.plan(c, payload(bits))
         assert channel.delay_s[0] == pytest.approx(turn)
         assert channel.decoded[0] == heard and channel.late[0] != heard
-
-
-def test_selection_by_symbol_error_rate_keeps_the_best_when_nobody_passes():
-    c = cohort([[10.0], [6.0], [1.0]], 1.0)
-    uplink = Noma(interference="none", noise_w=1.0, max_ser=1e-2, decoding="error-free")
-    np.testing.assert_array_equal(uplink.plan(c, payload()).decoded, [True, False, False])
-    weak = cohort([[0.5], [0.6], [0.1]], 1.0)
-    np.testing.assert_array_equal(uplink.plan(weak, payload()).decoded, [False, True, False])
 
 
 def test_a_ue_without_a_cell_is_not_heard_and_disturbs_nobody():

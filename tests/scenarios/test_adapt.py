@@ -25,7 +25,7 @@ SCENARIO = """
 title: Four commuters
 seed: 3
 world:
-  duration_s: 432000
+  duration_s: 172800
   tick_s: 1200
   city: {kind: open-field, width_m: 1200, height_m: 900}
   base_stations: [{name: a, position_m: [100, 100]}, {name: b, position_m: [300, 200]}]

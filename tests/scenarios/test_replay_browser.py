@@ -1,6 +1,7 @@
 """The replay in a browser: what it shows is what the tables say, and every control does what it is called."""
 
 import re
+import shutil
 import xml.etree.ElementTree as ET
 
 import numpy as np
@@ -13,15 +14,7 @@ from scenarios.app.report.report import report
 from scenarios.app.results.read import load
 from scenarios.app.run.runner import run
 
-HOMES = [[100, 100], [1000, 700], [300, 800]]
-COMMUTERS = {
-    "world.duration_s": 3 * 86_400, "world.tick_s": 600, "world.ues.measurement_period_s": None, "world.ues.count": 3,
-    "world.ues.mobility": {"kind": "commuter", "home_m": HOMES, "work_m": [[600, 400], [150, 700], [900, 300]]},
-    "world.city.width_m": 1200, "world.city.height_m": 900, "learning.round_s": 43_200,
-    "world.radio.uplink": {"kind": "noma", "sic_residual": 0.01, "decoding": "error-free", "deadline_s": 60},
-    "learning.attacks": [{"kind": "closed-form"}, {"kind": "dlg", "starts": 1, "iterations": 3}],
-    "learning.leakage": {"random_baseline_draws": 20, "directions": 12},
-}  # fmt: skip
+HOME_M = [300, 800]  # of the last UE
 EVIL = "<img src=x onerror=alert(1)>"
 COMPOSED = """() => {
     const parts = ["ground", "known", "moving"].map((name) => document.getElementById(`replay-${name}`));
@@ -41,9 +34,8 @@ RASTER = """async (svg, {width, height}) => {
 
 
 @pytest.fixture(scope="module")
-def folder(tiny, tmp_path_factory):
-    out = tmp_path_factory.mktemp("replay") / "run"
-    run(tiny(COMMUTERS), out)
+def folder(commuters, tmp_path_factory):
+    out = shutil.copytree(commuters, tmp_path_factory.mktemp("replay") / "run")
     path = out / "ues.csv"
     path.write_text(re.sub("^0,[^,]*", f"0,{EVIL}", path.read_text(), flags=re.MULTILINE))
     return out
@@ -180,8 +172,8 @@ def test_a_ue_is_singled_out_by_list_and_by_click(opened):
     assert state(opened)["ue"] == -1 and ink(opened, "known") != one
     stage = opened.locator("#replay-stage")
     box, view = stage.bounding_box(), state(opened)["view"]
-    at = {"x": box["width"] / 2 + (HOMES[2][0] - view["cx"]) * view["scale"],
-          "y": box["height"] / 2 - (HOMES[2][1] - view["cy"]) * view["scale"]}  # fmt: skip
+    at = {"x": box["width"] / 2 + (HOME_M[0] - view["cx"]) * view["scale"],
+          "y": box["height"] / 2 - (HOME_M[1] - view["cy"]) * view["scale"]}  # fmt: skip
     stage.click(position=at)  # waits until figures above have their places
     assert state(opened)["ue"] == 2
     assert "ue2" in opened.text_content("#replay-tip") and "RSRP -" in opened.text_content("#replay-tip")
