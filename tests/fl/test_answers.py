@@ -3,14 +3,7 @@
 import numpy as np
 import pytest
 
-from fl.tracking.belief import (
-    Memory,
-    answers,
-    disc_shares,
-    expected_distance_m,
-    in_area,
-    probability_within,
-)
+from fl.tracking.belief import Memory, answers, disc_shares, expected_distance_m, in_area, probability_within
 from fl.tracking.place_grid import PlaceGrid
 from netsim.geometry import Area
 
@@ -103,9 +96,6 @@ def test_expected_distance_to_a_place():
     at = AREA.sample(DRAW.uniform(size=(len(P), 2)))
     slow = (P * distance(at, GRID.place_m)).sum(axis=1)
     assert expected_distance_m(P, GRID, at) == pytest.approx(slow, rel=1e-5)
-
-
-def test_of_no_ue_there_are_no_answers():
     assert answers(P[:0], GRID, 100.0).place_m.shape == (0, 2)
 
 
@@ -126,14 +116,10 @@ def played(rounds, answer):
     return memory
 
 
-def test_answers_nearer_to_the_truth_help():
+def test_answers_nearer_to_the_truth_help_and_those_that_stay_behind_mislead():
     memory = played(60, lambda truth, point, before: 0.5 * (truth + point))
     assert memory.total_m < 0 and not memory.misleads
-
-
-def test_answers_that_stay_behind_mislead():
-    memory = played(60, lambda truth, point, before: point + np.array([300.0, 0.0]))
-    assert memory.misleads
+    assert played(60, lambda truth, point, before: point + np.array([300.0, 0.0])).misleads
 
 
 def test_terms_are_of_successive_rounds_and_of_ues_in_both():

@@ -1,11 +1,11 @@
 """Who may be asked and when: homes, nights on a charger, the time of day, batteries."""
 
-import csv
 from datetime import date, datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from fl.availability import AVAILABILITIES, AtHome, Battery, Charge, Charging, Conditions
@@ -162,26 +162,19 @@ DRAINED = {
 }  # fmt: skip
 
 
-def rows_of(folder, table):
-    with (folder / table).open() as file:
-        return list(csv.DictReader(file))
-
-
 def test_in_a_run_batteries_empty_updates_are_lost_and_ues_are_asked_again_when_charged(tiny, tmp_path):
-    run(tiny(DRAINED), tmp_path / "run")
-    energy_j = {(row["round"], row["ue"]): float(row["energy_j"]) for row in rows_of(tmp_path / "run", "links.csv")}
-    sent = rows_of(tmp_path / "run", "transmissions.csv")
-    fates = [row["fate"] for row in sent]
-    assert fates.count("exhausted") >= 2 and fates.count("arrived") >= 4
-    asked = {(row["round"], row["ue"]): row for row in sent}
-    for ue in "0123":
-        charge_j, last_s = 25.0, 0.0
+    run(tiny(DRAINED), tmp_path)
+    links, sent = (
+        pd.read_csv(tmp_path / f"{name}.csv", index_col=["round", "ue"]) for name in ("links", "transmissions")
+    )
+    assert (sent.fate == "exhausted").sum() >= 2 and (sent.fate == "arrived").sum() >= 4
+    for ue in range(4):
+        charge_j = 25.0
         for number in range(1, 6):
-            charge_j, last_s = min(25.0, charge_j + 0.05 * (60.0 * number - last_s)), 60.0 * number
-            row = asked.get((str(number), ue))
-            assert (row is not None) == (charge_j >= 5.0)
-            if row is not None:
-                spent_j = energy_j[str(number), ue]
+            charge_j = min(25.0, charge_j + 0.05 * 60.0)
+            assert ((number, ue) in sent.index) == (charge_j >= 5.0)
+            if (number, ue) in sent.index:
+                spent_j = links.energy_j[number, ue]
                 assert spent_j <= charge_j * (1 + 1e-6)
-                assert (row["fate"] == "exhausted") == (spent_j == pytest.approx(charge_j, rel=1e-6))
+                assert (sent.fate[number, ue] == "exhausted") == (spent_j == pytest.approx(charge_j, rel=1e-6))
                 charge_j -= spent_j

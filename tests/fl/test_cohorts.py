@@ -63,6 +63,18 @@ def test_nobody_takes_the_place_of_one_who_is_away(sampling):
     assert drawn(4, sorted(set(range(N)) - every), sampling=sampling, cohort_rounds=5) == set()
 
 
+def test_every_ue_has_a_coin_of_its_own():
+    sizes = [len(drawn(r, range(400), sampling="poisson")) for r in range(400)]
+    assert len(set(sizes)) > 10 and abs(np.mean(sizes) - 100) < 5 * np.sqrt(400 * 0.25 * 0.75 / 400)
+
+
+@pytest.mark.parametrize(("sampling", "share"), [("poisson", 0.8**3), ("fixed", 0.0)])
+def test_all_coins_may_say_no(sampling, share):
+    """Three UEs, each asked with probability 0.2: nobody in 0.8^3 = 51 % of rounds; a fixed number is 1."""
+    empty = [not drawn(r, range(3), sampling=sampling, participation=0.2) for r in range(2000)]
+    assert np.mean(empty) == pytest.approx(share, abs=5 * np.sqrt(0.25 / 2000) * (share > 0))
+
+
 NEAR_HOME = {"kind": "at-home", "radius_m": 200}
 HOME = {"world.ues.mobility": {"kind": "commuter"}, "world.ues.measurement_period_s": None,
         "learning.round_s": 10_800, "world.duration_s": 12 * 10_800}  # fmt: skip
@@ -103,6 +115,3 @@ def test_epsilon_counts_on_no_sampling_where_a_cohort_stays(tiny, tmp_path):
         for study in (BUSY | CENTRAL, plain)
     )
     assert not anew and len(kept) == 1 and "cohort_rounds: who is drawn stays for 4 rounds" in kept[0]
-
-
-# --- bad input ----------------------------------------------------------------------------------------------

@@ -41,13 +41,6 @@ def law_of(**radio):
     return CoverageLaw(setting.radio, world.budget, sites(world.stations))
 
 
-def reports(world, indoors, copies, noise, clip_dbm):
-    """What UEs at the places would report of the strongest cell: (places, copies)."""
-    at_m = np.repeat(PLACE_M, copies, axis=0)
-    strongest = world.budget.rsrp_dbm(at_m, indoors).max(axis=1)
-    return np.clip(strongest + noise.normal(0, 2.5, len(strongest)), *clip_dbm).reshape(len(PLACE_M), copies)
-
-
 @pytest.mark.parametrize(
     ("floor", "depth_m", "radio", "clip_dbm"),
     [
@@ -63,12 +56,13 @@ def test_the_integral_is_the_mean_of_what_the_radio_draws(floor, depth_m, radio,
     law, noise, copies = law_of(**radio), np.random.default_rng(1), 1 if depth_m is None else 40
     n, found = copies * len(PLACE_M), []
     for seed in range(150):
-        indoors = None
+        indoors, of = None, np.arange(n)
         if depth_m is not None:
-            of, stay = np.arange(n), np.arange(n)
             none = np.zeros(n, dtype=bool)
-            indoors = Indoors(of, of + 1000 * seed, np.full(n, floor), np.full(n, depth_m), stay, none)
-        found.append(reports(world_of(seed, **radio)[0], indoors, copies, noise, clip_dbm).mean(axis=1))
+            indoors = Indoors(of, of + 1000 * seed, np.full(n, floor), np.full(n, depth_m), of, none)
+        strongest = world_of(seed, **radio)[0].budget.rsrp_dbm(np.repeat(PLACE_M, copies, axis=0), indoors).max(axis=1)
+        reported = np.clip(strongest + noise.normal(0, 2.5, n), *clip_dbm)
+        found.append(reported.reshape(len(PLACE_M), copies).mean(axis=1))
     mean, error = np.mean(found, axis=0), np.std(found, axis=0) / np.sqrt(len(found))
     expected = law.mean_dbm(PLACE_M, EVERY, floor, depth_m)
     assert (error < 1.2).all()

@@ -19,7 +19,6 @@ AREA = Area(0.0, 0.0, 2000.0, 1500.0)
 FACTS = RoundContext(1, 0.0, Public(AREA, 1))
 RNG = Streams(5).at("curation.x", 3)
 HOME, WORK = np.array([1650.0, 700.0]), np.array([420.0, 760.0])
-SELECTIONS = [DiverseBatch(), FarthestBatch(num=7)]
 
 
 def local(*pieces, ue=None, model=0):
@@ -56,16 +55,6 @@ def commuter(n, seed=0):
     return np.concatenate([rng.normal(HOME, 18, (home, 2)), rng.normal(WORK, 22, (work, 2)), walk])
 
 
-def drive(n, seed=0):
-    t = np.arange(n)
-    step = 5 * np.column_stack([np.cos(t / 200), np.sin(t / 300)])
-    return np.cumsum(np.random.default_rng(seed).normal(step, 1), axis=0)
-
-
-def reference(x, eps_m, min_samples):
-    return DBSCAN(eps=eps_m, min_samples=min_samples).fit(x).labels_
-
-
 class TestDbscan:
     @pytest.mark.parametrize("min_samples", [1, 2, 5, 20])
     @pytest.mark.parametrize("eps_m", [0.1, 20.0, 400.0])
@@ -73,20 +62,21 @@ class TestDbscan:
         rng = np.random.default_rng(0)
         for x in (
             commuter(900),
-            drive(700),
+            np.cumsum(rng.normal(3.0, 1.0, (700, 2)), axis=0),
             rng.uniform(0, 600, (500, 2)),
             rng.integers(0, 60, (600, 2)).astype(float),  # many repeats, and many pairs exactly eps apart
             np.tile([3.0, 4.0], (300, 1)),
             rng.permutation(np.repeat(rng.uniform(0, 99, (9, 2)), 30, axis=0)),
         ):
-            np.testing.assert_array_equal(dbscan(x, eps_m, min_samples), reference(x, eps_m, min_samples))
+            found = DBSCAN(eps=eps_m, min_samples=min_samples).fit(x).labels_
+            np.testing.assert_array_equal(dbscan(x, eps_m, min_samples), found)
 
 
 class TestDiverse:
     @pytest.mark.parametrize("seed", range(2))
     def test_keeps_exactly_the_nearest_of_each_cluster(self, seed):
         x = np.concatenate([commuter(600, seed), blobs(((300, 1200), 30), ((1000, 100), 4), seed=seed)])
-        label = reference(x, 15.0, 5)
+        label = DBSCAN(eps=15.0, min_samples=5).fit(x).labels_
         expected = []
         for c in range(label.max() + 1):
             members = np.flatnonzero(label == c)
@@ -100,39 +90,28 @@ class TestDiverse:
 
 
 class TestFarthest:
-    def places(self):
-        """30 at the far place, 50 nearer, 200 at the centre; the mean is close to the centre."""
-        return blobs(((1500, 0), 30), ((0, -700), 50), ((0, 0), 200), spread=4)
-
-    def at(self, x):
-        return np.select([x[:, 0] > 1000, x[:, 1] < -500], [0, 1], 2)
+    x = blobs(((1500, 0), 30), ((0, -700), 50), ((0, 0), 200), spread=4)  # the mean is close to the last place
+    at = np.select([x[:, 0] > 1000, x[:, 1] < -500], [0, 1], 2)
 
     @pytest.mark.parametrize("num, expected", [(1, [1, 0, 0]), (30, [30, 0, 0]), (47, [30, 17, 0]), (80, [30, 50, 0])])
     def test_keeps_the_farthest_clusters(self, num, expected):
-        x = self.places()
-        found = kept(FarthestBatch(num=num), x)
-        assert np.bincount(self.at(x[found]), minlength=3).tolist() == expected
+        assert np.bincount(self.at[kept(FarthestBatch(num=num), self.x)], minlength=3).tolist() == expected
 
     def test_the_order_in_a_cluster_is_random(self):
-        x = self.places()
-        far = np.flatnonzero(self.at(x) == 0)
-        times = np.bincount(
-            np.concatenate([kept(FarthestBatch(num=10), x, Streams(s).at("c", 1)) for s in range(600)]), minlength=280
-        )[far]
+        draws = [kept(FarthestBatch(num=10), self.x, Streams(s).at("c", 1)) for s in range(600)]
+        times = np.bincount(np.concatenate(draws), minlength=280)[self.at == 0]
         assert times.sum() == 6000
         assert stats.chisquare(times).pvalue > 1e-3
 
 
-@pytest.mark.parametrize("part", SELECTIONS, ids=lambda p: p.label)
-class TestRowsOfEverySize:
-    def test_none_one_two_and_identical(self, part):
-        rows = [np.zeros((0, 2)), [[5.0, 6.0]], [[5.0, 6.0], [7.0, 8.0]], np.tile([5.0, 6.0], (40, 1))]
-        done = apply(part, local(*rows))
-        same = 1 if part.label == "diverse-batch" else 7
-        assert done.local.count.tolist() == [0, 1, 1, same]
-        assert done.clusters.tolist() == [0, 0, 0, 1]
-        assert done.noise.tolist() == [0, 1, 2, 0]
-        assert done.fallback.tolist() == [False, True, True, False]
+@pytest.mark.parametrize(("part", "same"), [(DiverseBatch(), 1), (FarthestBatch(num=7), 7)])
+def test_rows_of_none_one_two_and_identical(part, same):
+    rows = [np.zeros((0, 2)), [[5.0, 6.0]], [[5.0, 6.0], [7.0, 8.0]], np.tile([5.0, 6.0], (40, 1))]
+    done = apply(part, local(*rows))
+    assert done.local.count.tolist() == [0, 1, 1, same]
+    assert done.clusters.tolist() == [0, 0, 0, 1]
+    assert done.noise.tolist() == [0, 1, 2, 0]
+    assert done.fallback.tolist() == [False, True, True, False]
 
 
 @pytest.mark.parametrize("kind", list(CURATIONS.parts))
@@ -198,17 +177,11 @@ class TestGeoIndistinguishable:
         np.testing.assert_allclose(said.epsilon, [60, 10, 0])
 
 
-@pytest.fixture(scope="module")
-def shifts():
-    """Displacements of a commuter's samples at two settings."""
-    data = local(commuter(3000))
-    return {rho: apply(Gan(rho=rho), data).local.x - data.x for rho in (0.9, 0.2)}
-
-
 class TestGan:
-    def test_a_small_rho_moves_far_and_a_large_one_hardly(self, shifts):
-        mean = {rho: np.linalg.norm(s, axis=1).mean() for rho, s in shifts.items()}
-        assert mean[0.9] < 20 and 250 < mean[0.2] < 900
+    def test_a_small_rho_moves_far_and_a_large_one_hardly(self):
+        data = local(commuter(1000))
+        far, hardly = (np.linalg.norm(apply(Gan(rho=r), data).local.x - data.x, axis=1).mean() for r in (0.2, 0.9))
+        assert hardly < 20 and 250 < far < 900
 
     def test_rows_beyond_one_block_are_trained_too(self, monkeypatch):
         data = local(*[commuter(40, i) for i in range(5)])
