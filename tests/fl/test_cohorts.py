@@ -103,15 +103,15 @@ def test_in_a_run_nobody_else_sends(changes, is_whole, tiny, tmp_path):
 
 def test_epsilon_counts_on_no_sampling_where_a_cohort_stays(tiny, tmp_path):
     """Coins that are flipped once for four rounds: a UE that is in is in four times, and its epsilon is theirs."""
-    plain = BUSY | CENTRAL | {"learning.cohort_rounds": 1}
+    busy = BUSY | CENTRAL | {"world.duration_s": 480, "learning.attacks": []}
+    plain = busy | {"learning.cohort_rounds": 1}
     everybody = {"learning.participation": 1, "learning.aggregation": {"kind": "uniform", "clients": 12}}
-    for name, study in (("anew", plain), ("kept", BUSY | CENTRAL), ("all", plain | everybody)):
+    for name, study in (("anew", plain), ("kept", busy), ("all", plain | everybody)):
         run(tiny(study), tmp_path / name)
     epsilon = {name: table(tmp_path / name, "privacy").epsilon.max() for name in ("anew", "kept", "all")}
     assert epsilon["anew"] < epsilon["kept"] == pytest.approx(epsilon["all"], rel=1e-9)
     assert set(table(tmp_path / "kept", "spends").sampling_rate) == {1.0}
     kept, anew = (
-        [text for text in caveats(tiny(study).learning, False) if "no sampling" in text]
-        for study in (BUSY | CENTRAL, plain)
+        [text for text in caveats(tiny(study).learning, False) if "no sampling" in text] for study in (busy, plain)
     )
     assert not anew and len(kept) == 1 and "cohort_rounds: who is drawn stays for 4 rounds" in kept[0]

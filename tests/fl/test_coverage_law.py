@@ -45,7 +45,6 @@ def law_of(**radio):
     ("floor", "depth_m", "radio", "clip_dbm"),
     [
         (0, None, {}, EXACT),
-        (0, 6.0, {}, EXACT),
         (5, 3.0, {}, EXACT),
         (0, None, {"path_loss": {"kind": "log-distance", "exponent": 8}}, EXACT),
         (0, None, {"path_loss": {"kind": "log-distance", "exponent": 5.5}, "rsrp_report": "quantised-nr"}, (-156, -31)),

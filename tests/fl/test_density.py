@@ -436,7 +436,7 @@ class TestPeaks:
         assert np.abs(found.position_m - x[found.ue]).max() <= 3 / 99 + 1e-12
 
     def test_every_redraw_is_a_feature_more(self):
-        box, x = BOX_B, places_b(20, 0).clip(-5, 5)
+        box, x = BOX_B, places_b(10, 0).clip(-5, 5)
         errors = {}
         for draws in ("once", "each-round"):
             learner = Density(n_features=1, bandwidth_m=H, grid=(101, 101), draws=draws)

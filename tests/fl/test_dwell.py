@@ -131,12 +131,12 @@ def test_silent_below_the_min_probability_and_takes_back(heard):
 
 
 def test_ues_do_not_depend_on_each_other(heard):
-    heard.update(weeks(PEOPLE, 80))
-    straight, _ = play(attack(), range(1, 81))
+    heard.update(weeks(PEOPLE, 40))
+    straight, _ = play(attack(), range(1, 41))
     order = [2, 0, 1]
     for number, (ue, places) in list(heard.items()):
         heard[number] = (ue, places[order])  # UE 0 is now the third person
-    turned, _ = play(attack(), range(1, 81))
+    turned, _ = play(attack(), range(1, 41))
     for ue, person in enumerate(order):
         one, other = named(turned, ue), named(straight, person)
         assert list(one) == list(other)
@@ -146,14 +146,14 @@ def test_ues_do_not_depend_on_each_other(heard):
 
 
 def test_resumed_to_the_bit(heard, tmp_path):
-    heard.update(weeks(PEOPLE, 90))
+    heard.update(weeks(PEOPLE, 60))
     part = attack()
-    whole, end = play(part, range(1, 91))
+    whole, end = play(part, range(1, 61))
     _, half = play(part, range(1, 52))  # in the middle of a night
     save_tree(tmp_path / "s.npz", to_tree(half))
     again = from_tree(load_tree(tmp_path / "s.npz"), part.start())
     assert isinstance(again, DwellState)
-    found, resumed = play(part, range(52, 91), again)
+    found, resumed = play(part, range(52, 61), again)
     assert_array_equal(found.position_m, whole.position_m)
     assert_array_equal(found.weight, whole.weight)
     assert_array_equal(resumed.past.home, end.past.home)
@@ -175,29 +175,17 @@ class TestHours:
         assert set(np.diff(days)) == {0, 1} and days[0] % 7 == weekday
 
 
-class TestWholeDays:
-    def played(self, heard, days, several):
-        draw = np.random.default_rng(4)
-        home, work = np.array([500.0, 500.0]), np.array([3200.0, 2500.0])
-        for day in range(days):
-            off = day % 7 >= 5
-            places = [home, work if not off else AREA.sample(draw.uniform(size=(1, 2)))[0]]
-            if several:
-                heard[day + 1] = ([0, 0], np.array(places) + 40 * draw.normal(size=(2, 2)))
-            else:
-                heard[day + 1] = ([0], (home if off else (home + work) / 2) + 40 * draw.normal(size=2))
-        return play(attack(sigma_m=60.0), range(1, days + 1), ue=(0,), round_s=DAY_S)[0]
-
-    def test_two_places_a_day(self, heard, monkeypatch):
-        """Workdays alone do not tell home from work; a weekend does."""
-        monkeypatch.setattr(
-            ClosedForm, "run",
-            lambda self, view, facts, state, rng: (estimates(*heard[facts.round], what="place"), state),
-        )  # fmt: skip
-        first = self.played(heard, 4, several=True)
-        assert first.status == ["unsure"]
-        second = named(self.played(heard, 14, several=True), 0)
-        assert np.hypot(*(second["home"][0] - [500, 500])) < 60 and np.hypot(*(second["work"][0] - [3200, 2500])) < 60
+def test_of_two_places_a_day_workdays_alone_do_not_tell_home_from_work_and_a_weekend_does(monkeypatch):
+    draw, said = np.random.default_rng(4), {}
+    home, work = np.array([500.0, 500.0]), np.array([3200.0, 2500.0])
+    for day in range(14):
+        there = work if day % 7 < 5 else AREA.sample(draw.uniform(size=(1, 2)))[0]
+        said[day + 1] = estimates([0, 0], np.array([home, there]) + 40 * draw.normal(size=(2, 2)), what="place")
+    monkeypatch.setattr(ClosedForm, "run", lambda self, view, facts, state, rng: (said[facts.round], state))
+    first, state = play(attack(), range(1, 5), ue=(0,), round_s=DAY_S)
+    assert first.status == ["unsure"]
+    second = named(play(attack(), range(5, 15), state, ue=(0,), round_s=DAY_S)[0], 0)
+    assert np.hypot(*(second["home"][0] - home)) < 60 and np.hypot(*(second["work"][0] - work)) < 60
 
 
 @pytest.mark.parametrize(
@@ -207,10 +195,7 @@ class TestWholeDays:
         ({"sigma_m": 10.0, "bias_m": 11.0}, "bias_m: a part of sigma_m 10, so at most that, got 11"),
         ({"home_hours": [8, 8]}, "home_hours: from 8 to 8 is no time at all"),
         ({"work_hours": [16, 10]}, "work_hours: 16 to 10 must be hours of one day"),
-        (
-            {"cell_m": 60.0},
-            "cell_m: at most half of hit_radius_m 100: a disc needs cells, got 60; take 50 or less",
-        ),
+        ({"cell_m": 60.0}, "cell_m: at most half of hit_radius_m 100: a disc needs cells, got 60; take 50 or less"),
         ({"of": {"kind": "closed-form", "name": "inner"}}, "give the name 'inner' to dwell itself"),
     ],
 )

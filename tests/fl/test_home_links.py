@@ -53,9 +53,7 @@ class TestLaw:
         assert nobody[0].tolist() == [NO_PERSON] and nobody[1][0] == pytest.approx(1 / (1 + 2 * np.exp(-3)))
 
 
-def facts_at(hour, number=1, round_s=HOUR_S):
-    """A round that ends at this hour of the first Monday, and of the days after."""
-    return RoundContext(number, hour * HOUR_S, Public(AREA, 1), round_s=round_s, week_s=hour * HOUR_S % (7 * DAY_S))
+AT_NIGHT = RoundContext(1, 3 * HOUR_S, Public(AREA, 1), round_s=HOUR_S, week_s=3 * HOUR_S)
 
 
 def rng_of(number):
@@ -76,16 +74,11 @@ class Town:
         self.home_m = np.stack([cells % 100, cells // 100], axis=1) * 100.0 + 25.0
         self.directory = Directory(tuple(f"p{i}" for i in range(n)), self.home_m)
 
-    def played(self, sigma_m, nights=1, outside=0.0, useless=False, alive=None):
+    def played(self, sigma_m, outside=0.0):
         linker = HomeLinker(self.directory, (0.0, 6.0), outside, ErrorModel.plain(sigma_m, 0.01))
-        known, links = Residents(), links_of(len(self.home_m))
-        for night in range(nights):
-            z_m = self.home_m + sigma_m * self.rng.standard_normal(self.home_m.shape)
-            if useless:
-                z_m = np.full_like(z_m, 5000.0)
-            facts = facts_at(3 + 24 * night, night + 1)
-            known = linker.linked(known, links, z_m[:, None], alive, facts, rng_of(night + 1))
-        return known.identities
+        z_m = self.home_m + sigma_m * self.rng.standard_normal(self.home_m.shape)
+        links = links_of(len(z_m))
+        return linker.linked(Residents(), links, z_m[:, None], None, AT_NIGHT, rng_of(1)).identities
 
 
 class TestLinker:
@@ -96,12 +89,10 @@ class TestLinker:
 
     def test_estimates_that_say_nothing_link_by_chance(self):
         """Over 60 draws of 20 people: one in 20, and every person once."""
-        town, right = Town(20), []
-        for _ in range(60):
-            linker = HomeLinker(town.directory, (0.0, 6.0), 0.0, ErrorModel.plain(1e5, 0.5))
-            z_m = np.full((20, 1, 2), 5000.0)
-            known = linker.linked(Residents(), links_of(20), z_m, None, facts_at(3), rng_of(len(right) + 1))
-            said = known.identities
+        linker, right = HomeLinker(Town(20).directory, (0.0, 6.0), 0.0, ErrorModel.plain(1e5, 0.5)), []
+        z_m = np.full((20, 1, 2), 5000.0)
+        for draw in range(1, 61):
+            said = linker.linked(Residents(), links_of(20), z_m, None, AT_NIGHT, rng_of(draw)).identities
             assert sorted(said.person.tolist()) == list(range(20))
             right.append(float(np.mean(said.person == np.arange(20))))
         assert np.mean(right) == pytest.approx(1 / 20, abs=4 * np.sqrt(0.05 * 0.95 / 1200))
@@ -115,23 +106,14 @@ class TestLinker:
 
 
 class TestMeasures:
-    def names(self, n):
-        return replace(Names.start(PerRound(), n), of=np.array([2, 0, 1, 3]), now=np.array([1, 2, 0, 3]))
-
     def test_a_hand_case(self):
         """Names 0 to 3 are of UEs c, a, b, d; the directory has a, b and c, not d."""
         directory = Directory(("a", "b", "c"), np.zeros((3, 2)))
-        said = Identities(
-            5,
-            np.arange(4),
-            np.array([2, 1, NO_PERSON, 0]),
-            np.array([0.9, 0.5, 0.8, 0.4]),
-            np.array([0.0, 1.0, 2.0, 3.0]),
-        )
-        row = identification(said, directory, ("a", "b", "c", "d"), self.names(4))
-        assert (
-            row["people"] == 3 and row["names"] == 3 and row["given"] == 3 and row["told"] == 4 and row["others"] == 1
-        )
+        person, probability = np.array([2, 1, NO_PERSON, 0]), np.array([0.9, 0.5, 0.8, 0.4])
+        said = Identities(5, np.arange(4), person, probability, np.array([0.0, 1.0, 2.0, 3.0]))
+        names = replace(Names.start(PerRound(), 4), of=np.array([2, 0, 1, 3]), now=np.array([1, 2, 0, 3]))
+        row = identification(said, directory, ("a", "b", "c", "d"), names)
+        assert [row[k] for k in ("people", "names", "given", "told", "others")] == [3, 3, 3, 4, 1]
         assert row["right_share"] == pytest.approx(1 / 3) and row["chance_share"] == pytest.approx(1 / 3)
         assert row["probability"] == pytest.approx((0.9 + 0.5 + 0.4) / 3)
         assert row["anonymity_set"] == pytest.approx((1 + 2 + 4 + 8) / 4)

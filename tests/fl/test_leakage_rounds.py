@@ -7,13 +7,7 @@ from interrupted import run_in_two
 
 from benchmarks.growth import Work, document
 from fl.leakage.distances import projections
-from netsim.geometry import Area
-from netsim.mobility.base import Places
-from netsim.rng import Streams
 from scenarios import load, run
-
-AREA, RNG = Area(0.0, 0.0, 2000.0, 1500.0), Streams(1).at("leakage")
-PLACES = Places(np.full((3, 2), 300.0), np.full((3, 2), 900.0))
 
 
 def test_a_projection_has_the_same_bits_whatever_stands_beside_it():
