@@ -135,12 +135,8 @@ class TestClipping:
         length_m = np.zeros(60)
         for k, part in enumerate(cut.path.lines()):
             owner = [i for i in range(60) if shapely.distance(inside[i], part) < 1e-9 and i % 7 == cut.street_class[k]]
-            near = [
-                i
-                for i in owner
-                if shapely.hausdorff_distance(shapely.intersection(inside[i], part.buffer(1e-6)), part) < 1e-3
-            ]
-            assert near
+            wide = part.buffer(1e-6)
+            near = [i for i in owner if shapely.hausdorff_distance(shapely.intersection(inside[i], wide), part) < 1e-3]
             length_m[near[0]] += part.length
         assert length_m == pytest.approx(shapely.length(inside))
 
@@ -157,11 +153,8 @@ def random_graph(seed, n=7, one_way=0.4):
     some += [(at[i, j], at[i, j + 1]) for i in range(n) for j in range(n - 1)]
     some = [[a, (a + b) / 2 + rng.uniform(-9, 9, 2), b] for a, b in some if rng.random() < 0.9]
     some += [[at[0, 0], at[0, 0] - [40, 60], at[1, 1]], [at[2, 2], at[2, 2] + [9, 70], at[3, 2]]]
-    return assemble(
-        lines(
-            *some, street_class=rng.integers(0, 7, len(some)), one_way=np.flatnonzero(rng.random(len(some)) < one_way)
-        )
-    ).graph
+    classes = rng.integers(0, 7, len(some))
+    return assemble(lines(*some, street_class=classes, one_way=np.flatnonzero(rng.random(len(some)) < one_way))).graph
 
 
 def random_access(graph, mode, rng, count):
@@ -276,13 +269,8 @@ class TestDoors:
 
     def graph(self):
         """A road with a footpath above it."""
-        return assemble(
-            lines(
-                [(0, 0), (200, 0)],
-                [(0, 0), (0, 50), (200, 50)],
-                street_class=[CLASSES.index("tertiary"), CLASSES.index("pedestrian")],
-            )
-        ).graph
+        classes = [CLASSES.index("tertiary"), CLASSES.index("pedestrian")]
+        return assemble(lines([(0, 0), (200, 0)], [(0, 0), (0, 50), (200, 50)], street_class=classes)).graph
 
     def test_a_door_faces_the_nearest_street_for_walkers(self):
         buildings = self.buildings((20, 30, 40, 45), (60, 5, 80, 20))

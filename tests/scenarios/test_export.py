@@ -205,14 +205,6 @@ def test_other_files_are_kept(text, town, copied, tmp_path, capsys):
         assert {path: path.read_bytes() for path in out.parent.iterdir() if path.is_file()} == before
 
 
-def test_no_file_of_somebody_else_is_removed(town, tmp_path):
-    out = tmp_path / "a.geojson"
-    for name in ("a.geojson.part", "a.part", f"a.geojson.{'0' * 16}.part"):
-        (tmp_path / name).write_text("mine")
-    assert main(["export", str(town), "--out", str(out)]) == 0
-    assert sorted(p.read_text() for p in tmp_path.iterdir() if p != out) == ["mine"] * 3
-
-
 def test_an_export_takes_the_place_of_an_earlier_one_of_any_format(town, tmp_path):
     texts = [exported(town, "--format", name, out=tmp_path / "a") for name in (*sorted(FORMATS), "csv")]
     assert texts[0] == texts[-1] and len(set(texts)) == len(FORMATS)

@@ -97,20 +97,15 @@ def of_seeds(own, aside, uniform=10.0):
     ]  # fmt: skip
 
 
-def of(*seeds):
-    (line,) = [one for one in lines(of_seeds(*seeds)) if one.what == "listed places that are right"]
-    return line.verdict
-
-
-class TestVerdict:
-    @pytest.mark.parametrize(
-        ("own", "aside", "uniform", "verdict"),
-        [
-            ((100, 90, 95), (20, 30, 25), 10, "found"),
-            ((30, 31, 29), (30, 30, 30), 10, "at chance"),
-            ((30, 50, 10), (30, 30, 30), 10, "inconclusive"),
-            ((100, 90, 95), (20, 30, 25), 60, "inconclusive"),
-        ],
-    )
-    def test_of_three_seeds(self, own, aside, uniform, verdict):
-        assert of(own, aside, uniform) == verdict
+@pytest.mark.parametrize(
+    ("own", "aside", "uniform", "verdict"),
+    [
+        ((100, 90, 95), (20, 30, 25), 10, "found"),
+        ((30, 31, 29), (30, 30, 30), 10, "at chance"),
+        ((30, 50, 10), (30, 30, 30), 10, "inconclusive"),
+        ((100, 90, 95), (20, 30, 25), 60, "inconclusive"),
+    ],
+)
+def test_the_verdict_of_three_seeds(own, aside, uniform, verdict):
+    shown = lines(of_seeds(own, aside, uniform))
+    assert [line.verdict for line in shown if line.what == "listed places that are right"] == [verdict]

@@ -35,11 +35,8 @@ COMMUTERS = {
 
 def informed(self, view, facts, state, rng):
     """What a closed-form attack that knows some places says in its place: answers."""
-    rows = [
-        (ue, model, *at)
-        for ue, model in zip(view.ue.tolist(), view.model.tolist(), strict=True)
-        for at in known(facts.round, ue)
-    ]
+    sent = zip(view.ue.tolist(), view.model.tolist(), strict=True)
+    rows = [(ue, model, *at) for ue, model in sent for at in known(facts.round, ue)]
     n = len(rows)
     ue, model, x, y, weight = zip(*rows, strict=True) if rows else ([],) * 5
     whole = np.zeros(n, dtype=np.int64)
@@ -93,9 +90,7 @@ def test_since_which_round_home_stays_named(summary):
     table = {name: np.zeros(0) for name in ("ue", "rank", "x_m", "y_m", "place")}
     ends = {number: number * 43_200.0 for number in range(1, 7)}
     found = measured(named_rows(rows, table, truth, np.array([0.0, 1.0]), ends), "a")
-    assert (
-        found["attack.a.home_located.day.median"] == 1.5
-    )  # rounds 1 and 4: they end at noon and midnight: round 4 ends the second day
+    assert found["attack.a.home_located.day.median"] == 1.5  # of rounds 1 and 4: the latter ends the second day
 
 
 def read_rows():
@@ -127,13 +122,8 @@ def test_another_ues_places_that_fit_are_counted():
     """Three UEs at one home; what is named of one of them is right for all."""
     home, nowhere = np.array([[50.0, 50.0]] * 3), np.full((3, 2), np.nan)
     truth = Truth(np.arange(3.0), np.stack([home, nowhere], axis=1), 10.0)
-    named = {
-        "ue": np.array([1.0]),
-        "rank": np.array([1.0]),
-        "x_m": np.array([52.0]),
-        "y_m": np.array([50.0]),
-        "place": np.array([""]),
-    }
+    named = {"ue": [1.0], "rank": [1.0], "x_m": [52.0], "y_m": [50.0], "place": [""]}
+    named = {name: np.array(column) for name, column in named.items()}
     rows = {"ue": np.arange(3.0), "round": np.ones(3), "home_named_m": np.array([np.nan, 2.0, np.nan])}
     found = measured(named_rows(rows, named, truth, np.arange(4.0), {1: 1.0}), "a")
     assert found["attack.a.home_located.percent"] == pytest.approx(100 / 3)

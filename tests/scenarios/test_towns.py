@@ -103,19 +103,12 @@ def test_people_live_in_munich_on_streets_between_its_buildings(tmp_path):
         for line in skeleton(buildings, part.area(None))
     ]
     (tmp_path / "streets.geojson").write_text(json.dumps({"type": "FeatureCollection", "features": streets}))
-    study = load(
-        "cities/munich",
-        {
-            "world.city.streets": str(tmp_path / "streets.geojson"),
-            "world.ues.mobility": {"kind": "resident"},
-            "world.duration_s": 36000.0,
-            "world.tick_s": 300.0,
-            "world.ues.measurement_period_s": 600.0,
-            "world.ues.count": 10,
-            "learning.round_s": 18000.0,
-        },
-    )
-    summary = run(study, tmp_path / "run")
+    changes = {
+        "world.city.streets": str(tmp_path / "streets.geojson"), "world.ues.mobility": {"kind": "resident"},
+        "world.duration_s": 36000.0, "world.tick_s": 300.0, "world.ues.measurement_period_s": 600.0,
+        "world.ues.count": 10, "learning.round_s": 18000.0,
+    }  # fmt: skip
+    summary = run(load("cities/munich", changes), tmp_path / "run")
     assert summary["rounds.played"] == 2
     ues = np.genfromtxt(tmp_path / "run" / "ues.csv", delimiter=",", names=True, dtype=None, encoding="utf-8")
     home = np.column_stack([ues["home_x_m"], ues["home_y_m"]])

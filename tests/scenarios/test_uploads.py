@@ -122,10 +122,9 @@ def test_the_distribution_is_of_uploads_that_arrived(folder):
     traces = drawn(latency(loaded.tables["transmissions"]))
     assert (min(traces["sending"]["x"]), max(traces["sending"]["x"])) == (10, 28)
     assert max(traces["from request to arrival"]["x"]) == 30 and traces["from request to arrival"]["y"][-1] == 100
-    lost = {
-        k: v[loaded.tables["transmissions"]["fate"] != "arrived"] for k, v in loaded.tables["transmissions"].items()
-    }
-    assert latency(lost).figure is None
+    uploads = loaded.tables["transmissions"]
+    lost = uploads["fate"] != "arrived"
+    assert latency({name: column[lost] for name, column in uploads.items()}).figure is None
 
 
 def test_staleness_is_drawn_where_something_is_stale(folder):

@@ -1,10 +1,10 @@
-"""The rule of every verdict, with its borders."""
+"""The rule of every verdict, with its borders, and figures as people read them."""
 
 import math
 
 import pytest
 
-from scenarios.app.results.statistics import wilson
+from scenarios.app.results.statistics import figure_text, wilson
 from scenarios.app.results.table import of_distance, of_epsilon, of_error, of_interval, of_share, of_sw1, prevents
 
 
@@ -27,6 +27,15 @@ from scenarios.app.results.table import of_distance, of_epsilon, of_error, of_in
 )
 def test_shares_of_all_seeds(hits, n, chances, verdict):
     assert of_share(hits, n, chances) == verdict
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.12345, "0.123"), (26.64, "26.6"), (1010.4, "1,010"), (6.7e109, "6.7e+109"), (-2e9, "-2e+09"), (math.nan, "–"),
+     (math.inf, "∞")],
+)  # fmt: skip
+def test_a_figure_has_three_digits(value, text):
+    assert figure_text(value) == text
 
 
 def test_wilson():
