@@ -40,11 +40,6 @@ def local_of(made):
     return Local(made.ue, made.model, np.zeros(len(made.ue) + 1, int), np.zeros((0, 2)), np.zeros(0), np.zeros(0))
 
 
-def cohort_of(n):
-    zero = np.zeros(n)
-    return Cohort(np.arange(n), np.zeros(n, int), zero[:, None], None, zero, np.ones(n, int), zero, zero, zero)
-
-
 def normal(n, d=D, size=1.0, seed=0):
     return np.random.default_rng(seed).normal(size=(n, d)) * size / np.sqrt(d)
 
@@ -150,10 +145,8 @@ class TestCentralGaussian:
     def test_needs_a_bound_and_a_fixed_weight(self):
         learner, noise = RsrpNet(hidden=(4,)), CentralGaussian(noise_multiplier=1.0)
         fixed = Uniform(clients=4)
-        Learning(round_s=60, learner=learner, defenses=(Clip(), noise), aggregation=fixed)
-        Learning(
-            round_s=60, learner=learner, defenses=(AdaptiveClip(), noise, Gaussian(epsilon=1.0)), aggregation=fixed
-        )
+        for defenses in ((Clip(), noise), (AdaptiveClip(), noise, Gaussian(epsilon=1.0))):
+            Learning(round_s=60, learner=learner, defenses=defenses, aggregation=fixed)
         for defenses, aggregation, says in (
             ((noise,), fixed, "needs a bound"),
             ((noise, Clip()), fixed, "needs a bound"),
@@ -222,7 +215,9 @@ class TestAdaptiveClip:
     def test_bits_of_lost_updates_count(self):
         """One bit of each UE that sends: who is lost, perhaps because of another, moves nothing."""
         part, made = AdaptiveClip(norm=1.0), self.made()
-        lost = Ideal().plan(cohort_of(200), Payload(32.0, 6, None)).within(-1.0)
+        zero, ue = np.zeros(200), np.arange(200)
+        cohort = Cohort(ue, 0 * ue, zero[:, None], None, zero, np.ones(200, int), zero, zero, zero)
+        lost = Ideal().plan(cohort, Payload(32.0, 6, None)).within(-1.0)
         assert not lost.decoded.any()
         _, state, _ = device(part, made, part.start(200), replace(facts(weight=1 / 200), channel=lost))
         np.testing.assert_array_equal(state.bits, self.sizes <= 1.0)
@@ -239,11 +234,9 @@ class TestAdaptiveClip:
 
         ue, model = np.array([0, 0, 0, 1, 2]), np.array([0, 1, 2, 0, 1])
         with_ = count(np.array([[0.1], [0.1], [0.1], [9.0], [0.2]]), ue, model)
-        other = (
-            count(np.array([[9.0], [0.2]]), ue[3:], model[3:])
-            if relation == "add-remove"
-            else count(np.array([[7.0], [8.0], [9.0], [9.0], [0.2]]), ue, model)
-        )
+        without = count(np.array([[9.0], [0.2]]), ue[3:], model[3:])
+        changed = count(np.array([[7.0], [8.0], [9.0], [9.0], [0.2]]), ue, model)
+        other = without if relation == "add-remove" else changed
         assert abs(with_ - other) == pytest.approx(most, abs=1e-6)
 
     def test_without_a_fixed_weight_the_share_is_of_those_who_were_heard(self):

@@ -115,12 +115,9 @@ class Copies:
         return wanted
 
     def play(self, data, state, rng):
-        zero = np.zeros(len(data.ue), dtype=np.int64)
-        nothing = Model(np.zeros((2, 2)))
-        view = View("updates", "all", data.mean_x(), data.model, data.ue, data.model, zero + np.arange(len(zero)),
-                    nothing,
-                    nothing, None, data.count.astype(float))  # fmt: skip
-        return view, (state or 0) + 1
+        every = np.arange(len(data.ue))
+        given = data.model, data.ue, data.model, every, NOTHING, NOTHING, None, data.count.astype(float)
+        return View("updates", "all", data.mean_x(), *given), (state or 0) + 1
 
 
 class Mean(ClosedForm):
@@ -158,10 +155,8 @@ def test_what_estimates_of_a_ue_at_rest_have_in_common_is_found():
 def test_the_published_model_errs_about_made_up_ues_by_half_of_the_public_deviation():
     learner = RsrpNet(hidden=(8,), labels="standardised", public_rsrp_mean_dbm=-90, public_rsrp_std_db=12)
     model = learner.init(PUBLIC, RNG)
-    view, facts = (
-        replace(VIEW, learner=learner, model_before=model),
-        RoundContext(1, 600.0, PUBLIC, round_s=600.0, week_s=0.0),
-    )
+    view = replace(VIEW, learner=learner, model_before=model)
+    facts = RoundContext(1, 600.0, PUBLIC, round_s=600.0, week_s=0.0)
     data = made_up(50, view, facts, Population.uniform(GRID), RNG)
     rows = data.model[data.row_of_sample]
     off_db = data.y - learner.predict_dbm(model, rows, data.x)
@@ -173,7 +168,7 @@ def test_the_published_model_errs_about_made_up_ues_by_half_of_the_public_deviat
 # -- how much made-up UEs move: matched to the estimates of real ones
 
 
-EVERYWHERE = Population.uniform(PlaceGrid.over(Area(0.0, 0.0, 4000.0, 3000.0), 100.0, 1, "test"))
+EVERYWHERE = Population.uniform(GRID)
 STEPS = np.random.default_rng(0)
 
 

@@ -216,10 +216,6 @@ class TestFinalAccount:
         assert (row["naive"], row["zcdp"]) == (expected.naive.epsilon, expected.zcdp.epsilon)
         assert row["epsilon"] < row["rdp"] < row["zcdp"] < row["naive"] and np.isnan(row["with_channel"])
 
-    def test_sampled_users_get_the_tightest_figure(self):
-        row = final_account(columns([spend(z=2.0, q=0.25)] * 50))[0]
-        assert row["accountant"] == "PLD" and row["epsilon"] < row["rdp"]
-
     def test_a_row_a_user_with_what_hides_everybody_in_each(self):
         rows = final_account(columns([spend(ue=(0, 3)), spend(ue=(3,)), spend()]))
         assert [r["ue"] for r in rows] == [0, 3] and [r["draws"] for r in rows] == [2, 3]

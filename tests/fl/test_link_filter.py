@@ -47,6 +47,13 @@ def errors(view, place, attack=NEAR, facts=FACTS):
     return np.linalg.norm(found.position_m - place, axis=1)
 
 
+def dense(patterns, i, cells):
+    """The patterns of the i-th place (cells, links)."""
+    a, some = np.zeros((cells, patterns.links)), patterns.link // patterns.links == i
+    a[patterns.cell[some], patterns.link[some] % patterns.links] = patterns.value[some]
+    return a
+
+
 class TestLikelihood:
     @pytest.mark.parametrize("links", [2, 30])
     def test_it_is_that_of_a_direct_gaussian(self, links):
@@ -60,9 +67,7 @@ class TestLikelihood:
         y = g.normal(size=144)
         mine = patterns.log_likelihood(y, variance, scale)
         for i in range(len(tried)):
-            a = np.zeros((144, links))
-            some = patterns.link // links == i
-            a[patterns.cell[some], patterns.link[some] % links] = patterns.value[some] * scale
+            a = scale * dense(patterns, i, 144)
             both = multivariate_normal(cov=a @ a.T + np.diag(variance)).logpdf(y)
             alone = multivariate_normal(cov=np.diag(variance)).logpdf(y)
             assert mine[i] == pytest.approx(both - alone, abs=0.02)
@@ -71,9 +76,7 @@ class TestLikelihood:
         view, place = sent(6)
         patterns = LEAK.link_patterns(view.model_before, place, 30, 1.0)
         for i in range(6):
-            a = np.zeros((1600, 30))
-            some = patterns.link // patterns.links == i
-            a[patterns.cell[some], patterns.link[some] % patterns.links] = patterns.value[some]
+            a = dense(patterns, i, 1600)
             y = view.update[i, :1600]
             top = np.abs(y).max()
             size = np.maximum(np.abs(a).max(axis=0), 1e-300)

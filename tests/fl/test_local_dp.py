@@ -91,30 +91,25 @@ class TestClassic:
 
 class TestGaussian:
     @pytest.mark.parametrize("relation, sensitivity", [("replace", 6.0), ("add-remove", 3.0)])
-    @pytest.mark.parametrize("calibration, law", [("analytic", multiplier_of), ("classic", classic_multiplier_of)])
-    def test_epsilon_scales_by_the_sensitivity(self, relation, sensitivity, calibration, law):
-        part = Gaussian(epsilon=0.5, delta=1e-6, calibration=calibration)
-        noise, (spend,) = protect(Clip(norm=3.0, relation=relation), part)
-        std = law(0.5, 1e-6) * sensitivity
+    @pytest.mark.parametrize(
+        "keys, multiplier",
+        [
+            ({"epsilon": 0.5}, multiplier_of(0.5, 1e-6)),
+            ({"epsilon": 0.5, "calibration": "classic"}, classic_multiplier_of(0.5, 1e-6)),
+            ({"epsilon": 20, "calibration": "classic", "classic_beyond_one": True}, classic_multiplier_of(20, 1e-6)),
+            ({"noise_multiplier": 0.5}, 0.5),
+        ],
+    )
+    def test_noise_scales_by_the_sensitivity_and_the_ledger_states_its_true_cost(
+        self, relation, sensitivity, keys, multiplier
+    ):
+        """So it means the same loss under either relation: mu = 1 / z."""
+        noise, (spend,) = protect(Clip(norm=3.0, relation=relation), Gaussian(delta=1e-6, **keys))
+        std = multiplier * sensitivity
         assert spend.std.tolist() == [std] * 3 and spend.sensitivity.tolist() == [sensitivity] * 3
         assert noise.std() == pytest.approx(std, rel=0.03)
-
-    def test_the_ledger_states_the_true_cost_of_classic(self):
-        part = Gaussian(epsilon=20.0, calibration="classic", classic_beyond_one=True)
-        _, spends = protect(Clip(relation="add-remove"), part)
-        (said,) = Ledger.empty(3).add(spends).statements()
-        assert said.epsilon[0] > 20
-        assert delta_of(said.epsilon[0], 20 / math.sqrt(2 * math.log(1.25e5))) == pytest.approx(1e-5, rel=1e-6)
-
-    @pytest.mark.parametrize("relation, sensitivity", [("replace", 6.0), ("add-remove", 3.0)])
-    def test_a_noise_multiplier_scales_by_the_sensitivity(self, relation, sensitivity):
-        """So it means the same loss under either relation: mu = 1 / z."""
-        noise, (spend,) = protect(Clip(norm=3.0, relation=relation), Gaussian(noise_multiplier=0.5))
-        assert spend.std.tolist() == [0.5 * sensitivity] * 3 and noise.std() == pytest.approx(
-            0.5 * sensitivity, rel=0.03
-        )
         (said,) = Ledger.empty(3).add([spend]).statements()
-        np.testing.assert_allclose(said.epsilon, epsilon_of(1e-5, 2.0), rtol=1e-12)
+        np.testing.assert_allclose(said.epsilon, epsilon_of(1e-6, 1 / multiplier), rtol=1e-12)
 
     @pytest.mark.parametrize(
         "keys, says",
