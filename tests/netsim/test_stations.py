@@ -136,16 +136,6 @@ class TestCellFile:
 
 
 class TestHandover:
-    def run(self, rsrp_over_time, step_s=0.1, **fields):
-        """Serving cell and handovers of one UE as its RSRP changes."""
-        rule, state = Handover(**fields), Handover.start(1, len(rsrp_over_time[0]))
-        serving, moves = [], []
-        for k, values in enumerate(rsrp_over_time):
-            state, moved = rule.step(state, np.array([values]), k * step_s)
-            serving.append(int(state.serving[0]))
-            moves.append(bool(moved[0]))
-        return serving, moves
-
     def test_the_rule_is_that_of_a_slow_one(self):
         rng = np.random.default_rng(6)
         rsrp = -90 + np.cumsum(rng.normal(0, 1.5, (400, 12, 4)), axis=0)
@@ -197,9 +187,10 @@ class TestHandover:
         assert cells(1.0) > 0
 
     def test_attaching_and_leaving_are_no_handovers(self):
-        gone = [np.nan, np.nan]
-        serving, moves = self.run([gone, [-80, -90], gone, [-90, -80]], time_to_trigger_s=0)
-        assert serving == [-1, 0, -1, 1] and not any(moves)
+        rule, state, gone = Handover(time_to_trigger_s=0), Handover.start(1, 2), [np.nan, np.nan]
+        for k, (rsrp_dbm, serving) in enumerate([(gone, -1), ([-80, -90], 0), (gone, -1), ([-90, -80], 1)]):
+            state, moved = rule.step(state, np.array([rsrp_dbm]), 0.1 * k)
+            assert state.serving.tolist() == [serving] and not moved.any()
 
 
 def test_every_cell_is_measured(tiny):

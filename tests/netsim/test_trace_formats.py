@@ -394,9 +394,8 @@ def test_pieces_of_a_file_make_the_whole(tmp_path, monkeypatch, chunk, newline):
     broken = write(tmp_path / "b.csv", (text + "4,z,north,6\n").replace("\n", newline))
     assert line_of(lambda: read_table(broken)).startswith(f"{broken}: line 7, column lat: 'north'")
     late = write(tmp_path / "l.csv", (text + "1,ü,5,6\n").replace("\n", newline))
-    assert "line 7, column time_s: its time is before that of line 4, of the same user" in line_of(
-        lambda: read_table(late)
-    )
+    said = line_of(lambda: read_table(late))
+    assert "line 7, column time_s: its time is before that of line 4, of the same user" in said
 
 
 # --- trips and resampling ----------------------------------------------------------------------------------
@@ -433,15 +432,12 @@ def test_resampling_equals_a_loop_over_trips():
     np.testing.assert_allclose(np.column_stack([regular.user, regular.time_s, regular.xy_m]), expected, atol=1e-4)
 
 
-def night_csv(tmp_path: Path, extra: str = "") -> Path:
+def test_a_replay_is_absent_at_night(tmp_path):
     """Two trips of a minute, a night apart."""
     times = [*range(0, 61, 20), *range(36_000, 36_061, 20)]
-    rows = "".join(f"{T0 + t},a,{52 + t * 1e-7:.7f},4{',-100' if extra else ''}\n" for t in times)
-    return write(tmp_path / "n.csv", f"time_s,user,lat,lon{extra}\n{rows}")
-
-
-def test_a_replay_is_absent_at_night(tmp_path):
-    part = Replay(trace=str(night_csv(tmp_path)), resample_s=10, gap_s=120)
+    rows = "".join(f"{T0 + t},a,{52 + t * 1e-7:.7f},4\n" for t in times)
+    path = write(tmp_path / "n.csv", f"time_s,user,lat,lon\n{rows}")
+    part = Replay(trace=str(path), resample_s=10, gap_s=120)
     trace = part.load(86400.0)
     assert np.diff(trace.time_s).tolist() == [10.0] * 6 + [36_000 - 60] + [10.0] * 6
     assert "resampled: 14 rows, every 10 s of 2 trips" in trace.notes

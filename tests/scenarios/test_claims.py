@@ -505,6 +505,3 @@ def test_an_engine_that_is_not_there_is_one_line(two_runs, tmp_path, monkeypatch
     out = tmp_path / "out"
     assert main(["claims", "--file", str(two_runs), "--out", str(out), "--on", "slurm"]) == 2
     assert "submitit is not installed" in capsys.readouterr().err and not out.exists()
-    swept = claim_file(tmp_path, entry({"kind": "at-least", "key": "utility.rmse_db", "bound": 0}, scenario="town"))
-    assert main(["claims", "--file", str(swept), "--out", str(out), "--on", "slurm"]) == 2
-    assert "submitit is not installed" in capsys.readouterr().err and not out.exists()

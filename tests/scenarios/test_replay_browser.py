@@ -41,10 +41,15 @@ def folder(commuters, tmp_path_factory):
     return out
 
 
+@pytest.fixture(scope="module")
+def page_file(folder):
+    return report(folder)
+
+
 @pytest.fixture
-def opened(show, folder):
+def opened(show, page_file):
     """The page with a replay, and its state on demand."""
-    return with_replay(show(report(folder)))
+    return with_replay(show(page_file))
 
 
 def true_places(folder, time_s):
@@ -250,8 +255,8 @@ def test_the_map_as_a_vector_picture_looks_like_the_map(opened, show, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("width", "dark"), [(400, True), (900, False), (1280, True)])
-def test_it_fits_and_can_be_read_by_everybody(show, folder, width, dark):
-    page = with_replay(show(report(folder), width=width, dark=dark))
+def test_it_fits_and_can_be_read_by_everybody(show, page_file, width, dark):
+    page = with_replay(show(page_file, width=width, dark=dark))
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     box = page.locator("#replay-stage").bounding_box()
     assert 250 <= box["height"] <= 740 and box["width"] <= width

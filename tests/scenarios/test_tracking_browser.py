@@ -13,7 +13,7 @@ FRAME = "(ue) => { const s = replay.state(); return replayBelief.frame(replay.mo
 
 
 @pytest.fixture(scope="module")
-def folder(tiny, tmp_path_factory):
+def page_file(tiny, tmp_path_factory):
     """Two UEs over three rounds: the filter narrows from 5 x 5 to 3 x 3 cells to one, the smoother is one from the
     first round on; of UE 0 also the estimates without memory, and nothing of UE 0 in the last round.
     """
@@ -29,12 +29,12 @@ def folder(tiny, tmp_path_factory):
             cells += believed(row, square(answer_m, wide))
     write_rows(out, "tracking", rows)
     write_rows(out, "beliefs", cells)
-    return out
+    return report(out)
 
 
 @pytest.fixture
-def opened(show, folder):
-    return with_replay(show(report(folder)))
+def opened(show, page_file):
+    return with_replay(show(page_file))
 
 
 def seek(page, number):
@@ -99,8 +99,8 @@ def test_all_beliefs_or_one_and_the_layer(opened):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("width", "dark"), [(400, True), (1280, False)])
-def test_map_and_chapter_fit_and_can_be_read_by_everybody(show, folder, width, dark):
-    page = show(report(folder), width=width, dark=dark)
+def test_map_and_chapter_fit_and_can_be_read_by_everybody(show, page_file, width, dark):
+    page = show(page_file, width=width, dark=dark)
     page.evaluate("netsim.replay.then(() => netsim.drawAll())")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert page.locator("#tracking .plot .main-svg").count() > 0 and page.is_visible("#replay-cells")
