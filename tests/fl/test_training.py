@@ -1,5 +1,8 @@
 """Local training: its blocks, broken data, dropout, the learner around it, and updates that overflow."""
 
+from dataclasses import replace
+from itertools import product
+
 import numpy as np
 import pytest
 import torch
@@ -15,22 +18,18 @@ from scenarios.app.results.folder import read_table
 from scenarios.app.run.runner import run
 
 RNG = Streams(2).at("learner.all", 5)
-NET = Mlp((2, 7, 4, 1), "tanh")
 FEDAVG = SgdSettings(learning_rate=1e-2, batch_size=4, local_epochs=3, dropout=0.0)
 
 
-def data_of(counts, ue=None, model=None, seed=0):
-    """Local data with standard normal inputs; every UE's own samples depend on its id only."""
-    ue = np.arange(len(counts)) if ue is None else np.asarray(ue)
-    x = [np.random.default_rng([seed, u]).normal(size=(n, 2)) for u, n in zip(ue, counts, strict=True)]
-    y = [-9 + np.random.default_rng([seed, u, 1]).normal(size=n) for u, n in zip(ue, counts, strict=True)]
-    ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    model = np.zeros(len(ue), dtype=np.int64) if model is None else np.asarray(model)
-    return Local(ue, model, ptr, np.concatenate(x), np.concatenate(y), np.zeros(ptr[-1]))
+def data_of(counts, model=0):
+    """Local data with standard normal inputs."""
+    ptr, draw = np.cumsum([0, *counts]), np.random.default_rng(0)
+    ue, x, y = np.arange(len(counts)), draw.normal(size=(ptr[-1], 2)), -9 + draw.normal(size=ptr[-1])
+    return Local(ue, np.full(len(ue), model), ptr, x, y, np.zeros(ptr[-1]))
 
 
-def weights(net=NET, n_model=1, seed=0):
-    return np.random.default_rng(seed).normal(size=(n_model, net.n_parameters)) / 2
+def weights(net):
+    return np.random.default_rng(0).normal(size=(1, net.n_parameters)) / 2
 
 
 def autograd(net, w, x, y):
@@ -50,21 +49,15 @@ def close(found, expected):
     [FEDAVG, SgdSettings(1e-2, 4, 2, 0.3), SgdSettings(1e-2, "all", 2, 0.3)],
     ids=["fedavg", "fedavg-dropout", "full-dropout"],
 )
-class TestCohorts:
-    counts = (1, 30, 4, 66, 5)
-
-    def test_a_device_with_broken_data_spoils_only_its_own_update(self, how):
-        data = data_of(self.counts)
-        for broken in (np.nan, np.inf, 1e300):
-            for ue in (0, 3):
-                x = data.x.copy()
-                x[data.ptr[ue]] = broken
-                spoilt = Local(data.ue, data.model, data.ptr, x, data.y, data.time_s)
-                good = np.arange(5) != ue
-                net = Mlp((2, 7, 1), "relu")  # unbounded: a padded slot could carry it over
-                found = train_regression(net, weights(net), spoilt, how, RNG).values
-                assert not np.isfinite(found[ue]).all()
-                close(found[good], train_regression(net, weights(net), data, how, RNG).values[good])
+def test_a_device_with_broken_data_spoils_only_its_own_update(how):
+    data, net = data_of((1, 30, 4, 66, 5)), Mlp((2, 7, 1), "relu")  # unbounded: a padded slot could carry it over
+    whole = train_regression(net, weights(net), data, how, RNG).values
+    for broken, ue in product((np.nan, np.inf, 1e300), (0, 3)):
+        x = data.x.copy()
+        x[data.ptr[ue]] = broken
+        found = train_regression(net, weights(net), replace(data, x=x), how, RNG).values
+        assert not np.isfinite(found[ue]).all()
+        close(np.delete(found, ue, axis=0), np.delete(whole, ue, axis=0))
 
 
 def test_dropout_masks_are_inverted():
@@ -91,31 +84,28 @@ class TestLearner:
     def test_standardised_labels_are_the_same_law_in_other_units(self):
         """Predictions of a standardised learner are mean + std * F, and its update is that of scaled labels."""
         learner = RsrpNet(hidden=(4,), labels="standardised", learning_rate=1e-2)
-        model, data = learner.init(self.public, RNG), data_of([6], model=[1])
+        model, data = learner.init(self.public, RNG), data_of([6], model=1)
         centre, scale = (c[1] for c in learner.standardisation(model))
         x_m = centre + scale * data.x
         y_dbm = -95 + 9 * data.y
-        data_m = Local(data.ue, data.model, data.ptr, x_m, y_dbm, data.time_s)
-        found = learner.local(model, "all", data_m, RNG).rows(slice(None))
+        found = learner.local(model, "all", replace(data, x=x_m, y=y_dbm), RNG).rows(slice(None))
         expected = -1e-2 * autograd(learner.net, model.parameters[1], data.x, data.y)
         np.testing.assert_allclose(found[0], expected, rtol=1e-9, atol=1e-12)
-        held = HeldOut(np.zeros(6, dtype=np.int64), np.ones(6, dtype=np.int64), x_m, y_dbm, np.zeros(6, dtype=np.int64))
+        zero = np.zeros(6, dtype=np.int64)
+        held = HeldOut(zero, zero + 1, x_m, y_dbm, zero)
         out = learner.net.forward(torch.from_numpy(model.parameters[1:]), torch.from_numpy(data.x)[None])[0]
         rmse = np.sqrt(np.mean((9 * (out[0].numpy() - data.y)) ** 2))
         assert learner.evaluate(model, held)["rmse_db"] == pytest.approx(rmse, rel=1e-9)
 
 
 class TestOverflow:
-    how = SgdSettings(10.0, 1, 40, 0.0)
-
     def test_an_overflowing_device_stays_non_finite_and_alone(self):
         """`relu` with a huge step: one device with wild labels overflows, its quiet neighbour does not."""
         net = Mlp((2, 6, 1), "relu")
         data = data_of([20, 20])
         y = np.where(data.row_of_sample == 0, 1e150, 0.0)
-        wild = Local(data.ue, data.model, data.ptr, data.x, y, data.time_s)
-        quiet = np.zeros((1, net.n_parameters))
-        found = train_regression(net, quiet, wild, self.how, RNG)
+        quiet, how = np.zeros((1, net.n_parameters)), SgdSettings(10.0, 1, 40, 0.0)
+        found = train_regression(net, quiet, replace(data, y=y), how, RNG)
         assert not np.isfinite(found.norm()[0]) and not np.isfinite(found.values[0]).all()
         assert not found.values[1].any()
 
