@@ -8,6 +8,8 @@ import pytest
 from interrupted import run_in_two
 from thinned import one_in
 
+from fl.attacks.closed_form import ClosedForm
+from fl.attacks.threat import ARRIVAL_TIMES, Threat
 from fl.pseudonyms import Every, Names, PerRound, asked
 from fl.tracking.belief import Belief
 from fl.tracking.place_grid import PlaceGrid
@@ -91,10 +93,9 @@ def table(folder, name):
 @pytest.mark.slow
 @pytest.mark.parametrize("server", SERVERS)
 @pytest.mark.parametrize("threat", THREATS)
-@pytest.mark.parametrize("rule", range(len(RULES)))
+@pytest.mark.parametrize("rule", RULES)
 def test_names_move_no_estimate_of_an_attack_on_single_rounds(rule, threat, server, tiny, tmp_path):
     """What is said of each UE in each round is the same under all names, whoever listens to whichever server."""
-    rule = RULES[rule]
     study = BUSY | SERVERS[server] | {"learning.attacks": [{"kind": "closed-form"}]}
     run(tiny(study | {"learning.threat": THREATS[threat]}), tmp_path / "known")
     run(tiny(study | {"learning.threat": THREATS[threat] | {"pseudonyms": rule}}), tmp_path / "named")
@@ -112,10 +113,9 @@ def test_what_adds_up_rounds_begins_anew_under_a_new_name(attack, tiny, tmp_path
     """Under names of one round it says what it says of a run that begins there."""
     # the model does not move, so that every round begins from the same one; a UE stands still
     study = {"world.duration_s": 360, "learning.attacks": [attack], "learning.learner.learning_rate": 1e-4}
-    per_round = {"pseudonyms": {"kind": "per-round"}}
-    first_only = {"pseudonyms": {"kind": "every", "period_s": 1e6}}
-    for name, threat in (("new", per_round), ("kept", first_only), ("none", {})):
-        run(tiny(study | {"learning.threat": threat}), tmp_path / name)
+    first_only = {"kind": "every", "period_s": 1e6}
+    for name, rule in (("new", {"kind": "per-round"}), ("kept", first_only), ("none", {"kind": "permanent"})):
+        run(tiny(study | {"learning.threat": {"pseudonyms": rule}}), tmp_path / name)
     new, kept, none = (table(tmp_path / f, "estimates") for f in ("new", "kept", "none"))
     order = ["round", "ue", "model", "quantity", "weight", "x_m"]
     kept, none = (t.sort_values(order, ignore_index=True)[[*order, "y_m"]] for t in (kept, none))
@@ -124,9 +124,9 @@ def test_what_adds_up_rounds_begins_anew_under_a_new_name(attack, tiny, tmp_path
     assert later[0].shape != later[1].shape or not np.allclose(*later, equal_nan=True)
 
 
-@pytest.mark.parametrize(("rule", "server"), one_in(4, itertools.product(range(1, len(RULES)), SERVERS)))
+@pytest.mark.parametrize(("rule", "server"), one_in(4, itertools.product(RULES[1:], SERVERS)))
 def test_names_go_on_from_a_checkpoint(rule, server, tiny, tmp_path, table_bytes):
-    threat = {"pseudonyms": RULES[rule]}
+    threat = {"pseudonyms": rule}
     study = tiny(BUSY | SERVERS[server] | {"learning.attacks": [{"kind": "neuron-votes"}], "learning.threat": threat})
     run(study, tmp_path / "whole")
     run_in_two(study, tmp_path / "cut", lambda progress: progress.values["time_s"] >= 200)
@@ -134,14 +134,9 @@ def test_names_go_on_from_a_checkpoint(rule, server, tiny, tmp_path, table_bytes
 
 
 def test_a_shuffler_hides_times_and_counts(tiny, tmp_path):
-    from fl.attacks.threat import ARRIVAL_TIMES, Threat
-
     threat = Threat(pseudonyms=PerRound(), shuffle=True)
     assert ARRIVAL_TIMES not in threat.offers and ARRIVAL_TIMES in Threat(pseudonyms=PerRound()).offers
-    views = []
-    from fl.attacks.closed_form import ClosedForm
-
-    run_ = ClosedForm.run
+    views, run_ = [], ClosedForm.run
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ClosedForm, "run", lambda self, view, *rest: (views.append(view), run_(self, view, *rest))[1])
         shuffled = {"shuffle": True, "pseudonyms": {"kind": "per-round"}}

@@ -12,33 +12,21 @@ from netsim.columns import row_id
 from netsim.errors import BadInput
 from netsim.geometry import Area
 
-
-def facts(n_model=1, classes=10):
-    return RoundContext(1, 0.0, Public(Area(0, 0, 1, 1), n_model, images=ImageFormat(8, 8, classes)))
+FACTS = RoundContext(1, 0.0, Public(Area(0, 0, 1, 1), 1, images=ImageFormat(8, 8, 10)))
 
 
-def labelled(*rows, model=None):
+def labelled(*rows):
     """Local data with these labels, one list a UE."""
-    count = [len(r) for r in rows]
-    y = np.concatenate([np.asarray(r, dtype=float) for r in rows])
-    model = np.zeros(len(rows), np.int64) if model is None else np.asarray(model)
-    ptr = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
-    return Local(np.arange(len(rows)), model, ptr, np.zeros((len(y), 1)), y, np.zeros(len(y)))
+    y = np.concatenate(rows).astype(float)
+    ptr = np.cumsum([0, *map(len, rows)])
+    return Local(np.arange(len(rows)), np.zeros(len(rows), int), ptr, np.zeros((len(y), 1)), y, np.zeros(len(y)))
 
 
-def received(values, count, decoded=None, model=None):
-    values = np.asarray(values, dtype=float)
-    n = len(values)
-    model = np.zeros(n, np.int64) if model is None else np.asarray(model)
-    updates = DenseUpdates(np.arange(n), model, np.asarray(count, dtype=float), values)
-    return Received(updates, np.ones(n, dtype=bool) if decoded is None else np.asarray(decoded))
-
-
-def weigh(part, local, about=None, decoded=None):
-    about = about or facts()
-    state = part.receive_disclosed(local, about, part.start())
-    got = received(np.ones((len(local.ue), 2)), local.count, decoded, local.model)
-    return part.weights(got, about, state)
+def distances(part, *rows):
+    """How far the labels of each UE are from those of everybody."""
+    local = labelled(*rows)
+    state = part.receive_disclosed(local, FACTS, part.start())
+    return part.distances(state, row_id(local.ue, local.model), 1)
 
 
 # -- shares
@@ -67,51 +55,35 @@ def test_effective_devices():
 
 
 def test_total_variation_and_the_floor_by_hand():
-    local = labelled([0, 0], [1, 1], [0, 1])  # everybody: half and half
-    part = Wasserstein(floor=0.25)
-    state = part.receive_disclosed(local, facts(), part.start())
-    away = part.distances(state, row_id(local.ue, local.model), 1)
-    np.testing.assert_allclose(away, [0.5, 0.5, 0.0])
-    found, _ = weigh(part, local)
+    rows, part = ([0, 0], [1, 1], [0, 1]), Wasserstein(floor=0.25)  # everybody: half and half
+    np.testing.assert_allclose(distances(part, *rows), [0.5, 0.5, 0.0])
+    local = labelled(*rows)
+    got = Received(DenseUpdates(local.ue, local.model, local.count, np.ones((3, 2))), np.ones(3, dtype=bool))
+    found, _ = part.weights(got, FACTS, part.receive_disclosed(local, FACTS, part.start()))
     np.testing.assert_allclose(found, np.exp([2, 2, 4]) / np.exp([2, 2, 4]).sum())
 
 
 def test_everybody_is_the_mean_weighted_by_size():
-    local = labelled([0] * 6, [1] * 2)
-    part = Wasserstein()
-    away = part.distances(part.receive_disclosed(local, facts(), part.start()), row_id(local.ue, local.model), 1)
-    np.testing.assert_allclose(away, [0.25, 0.75])
+    np.testing.assert_allclose(distances(Wasserstein(), [0] * 6, [1] * 2), [0.25, 0.75])
 
 
 def test_label_index_is_scipy_s_and_hangs_on_the_order_of_classes():
     rows = [[0, 0, 3], [9, 9, 9], [1, 5, 7, 7]]
-    local, part = labelled(*rows), Wasserstein(distance="label-index")
-    away = part.distances(part.receive_disclosed(local, facts(), part.start()), row_id(local.ue, local.model), 1)
-    every = np.concatenate(rows)
+    renamed, part = [[(c * 7 + 3) % 10 for c in r] for r in rows], Wasserstein(distance="label-index")
+    every, away = np.concatenate(rows), distances(part, *rows)
     np.testing.assert_allclose(away, [wasserstein_distance(r, every) for r in rows])
-    renamed = labelled(*[[(c * 7 + 3) % 10 for c in r] for r in rows])
-    other = part.distances(part.receive_disclosed(renamed, facts(), part.start()), row_id(local.ue, local.model), 1)
-    assert np.abs(other - away).max() > 0.1
-    still = Wasserstein()
-    one, two = (
-        still.distances(still.receive_disclosed(x, facts(), still.start()), row_id(local.ue, local.model), 1)
-        for x in (local, renamed)
-    )
-    np.testing.assert_allclose(one, two)
+    assert np.abs(distances(part, *renamed) - away).max() > 0.1
+    np.testing.assert_allclose(distances(Wasserstein(), *rows), distances(Wasserstein(), *renamed))
 
 
 def test_a_histogram_is_disclosed_once_and_again_when_it_changes():
-    part, about = Wasserstein(), facts()
-    state = part.receive_disclosed(labelled([0, 0], [1, 1]), about, part.start())
-    assert part.figures(state)["histograms_disclosed"] == 2
-    state = part.receive_disclosed(labelled([0, 0], [1, 1]), about, state)
-    assert part.figures(state)["histograms_disclosed"] == 2
-    state = part.receive_disclosed(labelled([0, 0], [1, 2]), about, state)
-    assert part.figures(state)["histograms_disclosed"] == 3
-    state = part.receive_disclosed(
-        labelled([0, 0]), about, state
-    )  # the other one is away: its histogram is still known
-    assert len(state.row) == 2 and "no noise hides it" in part.discloses
+    part = Wasserstein()
+    state = part.start()
+    for rows, told in (([0, 0], [1, 1]), 2), (([0, 0], [1, 1]), 2), (([0, 0], [1, 2]), 3):
+        state = part.receive_disclosed(labelled(*rows), FACTS, state)
+        assert part.figures(state)["histograms_disclosed"] == told
+    state = part.receive_disclosed(labelled([0, 0]), FACTS, state)
+    assert len(state.row) == 2 and "no noise hides it" in part.discloses  # who is away is still known
 
 
 def test_what_weighs_rows_is_refused_under_secure_aggregation(tiny):
@@ -127,9 +99,8 @@ def test_what_weighs_rows_is_refused_under_secure_aggregation(tiny):
     with pytest.raises(BadInput, match=r"needs class labels.*take label-range"):
         tiny({"learning.aggregation": {"kind": "wasserstein"}})
     with pytest.raises(BadInput, match=r"needs real labels.*take total-variation"):
-        tiny(
-            images | {"learning.threat": {}, "learning.aggregation": {"kind": "wasserstein", "distance": "label-range"}}
-        )
+        by_range = {"kind": "wasserstein", "distance": "label-range"}
+        tiny(images | {"learning.threat": {}, "learning.aggregation": by_range})
     with pytest.raises(BadInput, match="exchange them"):
         tiny({"learning.aggregation": {"kind": "wasserstein", "label_range": [-44.0, -140.0]}})
 
