@@ -1,4 +1,4 @@
-"""Transmissions over a world in which UEs move: their links are those of the world, and the cost grows with the UEs."""
+"""Transmissions over a world in which UEs move: their links are those of the world; and training times."""
 
 import json
 from dataclasses import fields
@@ -16,26 +16,23 @@ from netsim.radio.shared_band import Noma
 from netsim.radio.transmissions import Fate
 from netsim.radio.uplink import Payload
 from netsim.rng import Streams
-from netsim.setting import WorldSetting
+from netsim.setting import COMPUTE_SPREADS, HalfNormal, LogNormal, WorldSetting
 
 UPLINK = Noma(norm_bound=1.0, bandwidth_hz=1e5, rate=Shannon())
 INTERFACE = AirInterface(block_s=2.0, retransmissions=1, client_dropout_per_s=0.005)
 PAYLOAD = Payload(2e6, 1000, 1.0)
 
 
-def world(n_ue=12, **radio):
+def world(n_ue=12, ues=(), **radio):
     document = {
-        "duration_s": 600.0,
-        "tick_s": 1.0,
-        "city": {"kind": "open-field", "width_m": 600.0, "height_m": 500.0},
+        "duration_s": 600.0, "tick_s": 1.0, "city": {"kind": "open-field", "width_m": 600.0, "height_m": 500.0},
         "base_stations": [{"name": f"b{k}", "position_m": [100.0 + 200.0 * k, 250.0]} for k in range(3)],
         "ues": {
-            "count": n_ue,
-            "mobility": {"kind": "random-waypoint", "speed_m_s": [5.0, 20.0]},
-            "measurement_period_s": 10.0,
+            "count": n_ue, "mobility": {"kind": "random-waypoint", "speed_m_s": [5.0, 20.0]},
+            "measurement_period_s": 10.0, **dict(ues),
         },
         "radio": {"shadowing": {"kind": "correlated"}, **radio},
-    }
+    }  # fmt: skip
     return build_world(WorldSetting.model_validate_json(json.dumps(document)), Streams(3), 60.0)
 
 
@@ -43,12 +40,15 @@ def air_over(place):
     return EventUplink(place.env, UPLINK, len(place.ues), Streams(3), INTERFACE, look=look_at(place))
 
 
-def requested(place, air):
-    """Everybody is asked after a tick: where handover is modelled, UEs attach in the first one."""
+def everybody(place):
+    """All UEs after a tick: where handover is modelled, they attach in the first one."""
     place.env.run(until=2.0)
     n = len(place.ues)
-    cohort = place.cohort(np.arange(n), place.links(), 4, np.ones(n, dtype=int), np.zeros(n))
-    return air.submit(cohort.at_power(np.full(n, 0.01)), PAYLOAD, 120.0, round_=4)
+    return place.cohort(np.arange(n), place.links(), 4, np.ones(n, dtype=int), np.zeros(n))
+
+
+def requested(place, air):
+    return air.submit(everybody(place).at_power(np.full(12, 0.01)), PAYLOAD, 120.0, round_=4)
 
 
 def columns(found):
@@ -62,10 +62,7 @@ RADIOS = [{}, {"handover": {"hysteresis_db": 1.0}}, {"fading": {"kind": "rayleig
 def test_rates_follow_ues_that_move(radio):
     place, parked = world(**radio), world(**radio)
     found = place.env.run(requested(place, air_over(place)))
-    n = np.arange(len(place.ues))
-    parked.env.run(until=2.0)
-    cohort = parked.cohort(n, parked.links(), 4, np.ones(len(n), dtype=int), np.zeros(len(n)))
-    still = UPLINK.plan(cohort.at_power(np.full(len(n), 0.01)), PAYLOAD)
+    still = UPLINK.plan(everybody(parked).at_power(np.full(12, 0.01)), PAYLOAD)
     arrived = found.fate == Fate.ARRIVED
     assert arrived.sum() >= 6 and found.delay_s[arrived].max() > 10
     assert not np.isclose(found.rate_bps[arrived], still.rate_bps[arrived], rtol=0.05).any()
@@ -98,14 +95,12 @@ def test_energy_is_that_of_the_power_on_the_links_of_each_block(law):
     """
     place, twin = world(), world()
     air = EventUplink(place.env, UPLINK, 12, Streams(3), AirInterface(block_s=2.0), look=look_at(place, law))
-    ue = np.arange(12)
 
     def power_w(of):
         gain, serving = of.links().gain, of.serving(of.links())
         return law.power_w(gain, serving, of.max_power_w, None, of.ground.streams.at("power"))[0]
 
-    place.env.run(until=2.0)
-    cohort = place.cohort(ue, place.links(), 4, np.ones(12, dtype=int), np.zeros(12))
+    cohort = everybody(place)
     first_w = power_w(place)
     found = place.env.run(air.submit(cohort.at_power(first_w), PAYLOAD, 120.0, round_=4))
     bill_j, on_air_s = np.zeros(12), found.ended_s - found.ready_s
@@ -136,3 +131,43 @@ def test_what_was_measured_and_not_taken_yet_outlives_an_interruption():
     expected, found = whole.observations(), again.observations()
     assert set(expected.time_s) == {40.0, 50.0, 60.0, 70.0}
     assert columns(found) == columns(expected)
+
+
+# --- unequal UEs -------------------------------------------------------------------------------------------------
+
+N = 100_000
+UES, RNG = np.arange(N), Streams(2).at("ues.compute")
+
+
+def test_half_normal_factors_are_one_and_a_half_normal_share():
+    share = HalfNormal(scale=3.0).factor(UES, RNG) - 1.0
+    assert share.min() > 0
+    assert abs(share.mean() - 3 * np.sqrt(2 / np.pi)) < 4 * 3 * np.sqrt((1 - 2 / np.pi) / N)
+    assert abs((share**2).mean() - 9) < 4 * 9 * np.sqrt(2 / N)
+
+
+def test_log_normal_factors_have_median_one():
+    log = np.log(LogNormal(sigma=0.7).factor(UES, RNG))
+    assert abs((log < 0).mean() - 0.5) < 4 * 0.5 / np.sqrt(N)
+    assert abs(log.mean()) < 4 * 0.7 / np.sqrt(N) and abs(log.std() - 0.7) < 4 * 0.7 / np.sqrt(2 * N)
+
+
+@pytest.mark.parametrize("kind", sorted(COMPUTE_SPREADS.parts))
+def test_a_ues_factor_hangs_on_its_number_and_the_seed_alone(kind):
+    part = COMPUTE_SPREADS.parts[kind]()
+    assert part.factor(UES[:50], RNG).tolist() == part.factor(UES[:60], RNG)[:50].tolist()
+    assert part.factor(UES[7:9], RNG).tolist() == part.factor(UES[:60], RNG)[7:9].tolist()
+    assert not (part.factor(UES[:50], RNG) == part.factor(UES[:50], Streams(3).at("ues.compute"))).any()
+
+
+def test_training_takes_the_ues_own_factor_of_the_stated_time_and_the_stated_energy():
+    """Whoever else there is."""
+    spread = {"kind": "half-normal", "scale": 2.0}
+    asked, samples = np.array([1, 4, 5]), np.array([10.0, 20.0, 7.0])
+    drawn = HalfNormal(scale=2.0).factor(np.arange(6), Streams(3).at("ues.compute"))
+    for n_ue in (6, 9):
+        own = {"training_s_per_sample": 0.2, "compute_j_per_sample": 0.5, "compute_heterogeneity": spread}
+        place = world(n_ue, own)
+        found = place.cohort(asked, place.links(), 1, np.ones(3, dtype=int), samples)
+        np.testing.assert_allclose(found.compute_s, 0.2 * drawn[asked] * samples, rtol=1e-15)
+        assert found.compute_j.tolist() == [5.0, 10.0, 3.5]

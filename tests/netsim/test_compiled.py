@@ -61,9 +61,3 @@ def test_the_digest_of_code_hangs_on_contents_and_names_and_not_on_times(tmp_pat
     (package / "a.py").rename(package / "b.py")
     assert digest() not in (first, changed)
     code_digest.cache_clear()
-
-
-def test_sources_are_read_once_a_process():
-    assert code_digest("netsim", "fl") == code_digest("netsim", "fl")
-    assert code_digest.cache_info().hits >= 1
-    assert code_digest("netsim") != code_digest("fl")
