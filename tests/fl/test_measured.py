@@ -31,21 +31,19 @@ def observed(n=4000, days=40, ues=5, seed=0):
     )
 
 
-def taken_by(part, every, round_s, n_ue=5, stop=None):
-    """All rounds of a part; returns what each took, and the last state."""
-    state, out = part.start(n_ue, None), []
+def taken_by(part, every, round_s):
+    """What each of all rounds of a part took."""
+    state, out = part.start(5, None), []
     for k in range(int(np.ceil((every.time_s.max() + 1) / round_s))):
         window = every.select((every.time_s >= k * round_s) & (every.time_s < (k + 1) * round_s))
         taken, state = part.take(window, CELLS, state, Streams(3).at("data", k + 1))
-        if stop is not None:
-            state = stop(state, part.start(n_ue, None))
         out.append(taken)
-    return out, state
+    return out
 
 
 def held_out(part, every, round_s):
     """Sorted (ue, time) of what is held out, and of what is learnt from."""
-    rounds, _ = taken_by(part, every, round_s)
+    rounds = taken_by(part, every, round_s)
     held = {(int(u), float(x)) for t in rounds for u, x in zip(t.held_out.ue, t.held_out.x[:, 0], strict=True)}
     fresh = {
         (int(u), float(x))
@@ -79,7 +77,7 @@ class TestHoldOut:
             np.tile([0, 1], n), np.repeat(np.arange(n), 2) * DAY_S + 5.0, np.tile(np.arange(2.0 * n)[:, None], 2),
             np.zeros(2 * n, dtype=np.int64), np.full(2 * n, -90.0),
         )  # fmt: skip
-        (taken,), _ = taken_by(Measured(hold_out=0.2, hold_out_by="day"), every, 201 * DAY_S)
+        (taken,) = taken_by(Measured(hold_out=0.2, hold_out_by="day"), every, 201 * DAY_S)
         day = taken.held_out.x[:, 0].astype(int) // 2
         first, second = (day[taken.held_out.ue == ue] for ue in (0, 1))
         np.testing.assert_array_equal(first, second)
@@ -130,7 +128,7 @@ class TestHoldOut:
 
     def test_blocks_are_squares_of_ground_for_all_ues_and_cells(self):
         every = observed(8000)
-        (taken,), _ = taken_by(Measured(hold_out_by="block", block_m=300.0), every, 41 * DAY_S)
+        (taken,) = taken_by(Measured(hold_out_by="block", block_m=300.0), every, 41 * DAY_S)
         out = {tuple(b) for b in np.floor(taken.held_out.x / 300.0).astype(int)}
         kept = {tuple(b) for b in np.floor(taken.train.x / 300.0).astype(int)}
         assert out and kept and not out & kept and len(out) + len(kept) == 36
@@ -142,12 +140,12 @@ class TestHoldOut:
             Measured(hold_out_by=by, **more)
             for by, more in (((first, "block"), {"block_m": 300.0}), (first, {}), ("block", {"block_m": 300.0}))
         )
-        held, by_place, by_first = ({}, {}, {})
+        held, by_place, by_first = {}, {}, {}
         for part, found in ((both, held), (block, by_place), (one, by_first)):
-            rounds, _ = taken_by(part, every, DAY_S)
+            rounds = taken_by(part, every, DAY_S)
             for t in rounds:
                 found |= {float(x): int(g) for x, g in zip(t.held_out.x[:, 0], t.held_out.group, strict=True)}
-        (kept,) = [{float(x) for t in taken_by(both, every, DAY_S)[0] for x in t.train.x[:, 0]}]
+        kept = {float(x) for t in taken_by(both, every, DAY_S) for x in t.train.x[:, 0]}
         assert {x for x, g in held.items() if g == NEW_PLACE} == set(by_place)
         assert {x for x, g in held.items() if g != NEW_PLACE} == set(by_first) - set(by_place)
         assert not kept & set(held) and len(kept) + len(held) == (every.cell < 2).sum()
@@ -162,7 +160,7 @@ class TestMemory:
     @pytest.mark.parametrize("participants", ["measuring", "holding"])
     def test_all_is_everything_so_far_of_whoever_takes_part(self, participants):
         every, fresh = observed(), []
-        rounds, _ = taken_by(Measured(memory="all", participants=participants), every, 3 * 3600.0)
+        rounds = taken_by(Measured(memory="all", participants=participants), every, 3 * 3600.0)
         for taken in rounds[:60]:
             fresh.append(taken.fresh)
             before = Signals.none()
@@ -182,8 +180,8 @@ class TestMemory:
     @pytest.mark.parametrize("participants", ["measuring", "holding"])
     def test_a_number_recalls_as_many_old_samples_anew_in_each_round(self, participants):
         every = observed()
-        whole, _ = taken_by(Measured(memory="all", participants=participants), every, DAY_S)
-        some, _ = taken_by(Measured(memory=7, participants=participants), every, DAY_S)
+        whole = taken_by(Measured(memory="all", participants=participants), every, DAY_S)
+        some = taken_by(Measured(memory=7, participants=participants), every, DAY_S)
         for a, b in zip(whole, some, strict=True):
             assert pairs(a.train) == pairs(b.train)
             now = {pair: int(n) for pair, n in zip(pairs(b.fresh), b.fresh.count, strict=True)}

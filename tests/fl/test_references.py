@@ -132,9 +132,9 @@ class TestCentral:
         np.testing.assert_allclose(found[1], w.detach().numpy()[0], atol=2e-5)
 
 
-def held_of(n=100, models=1):
-    x, model = places(n, 9), np.arange(n) % models
-    return HeldOut(np.zeros(n, dtype=np.int64), model, x, law(x, np.array([300.0, 200.0, 20.0])), model)
+def held_of(n):
+    x, zero = places(n, 9), np.zeros(n, dtype=np.int64)
+    return HeldOut(zero, zero, x, law(x, np.array([300.0, 200.0, 20.0])), zero)
 
 
 class TestByPlace:
@@ -142,20 +142,19 @@ class TestByPlace:
 
     KNOWN = Antennas(np.array([[300.0, 200.0, 21.5], [300.0, 200.0, 21.5], [3000.0, 3000.0, 21.5]]), np.zeros(3))
 
-    def scored(self, how, held=None, antennas=KNOWN, block_m=100.0):
+    def scored(self, how, held):
         x = places(2000)
         x[:, 0] /= 2
         none = np.zeros(len(x), dtype=np.int64)
         reference = Reference(x, law(x, np.array([300.0, 200.0, 20.0])), none, none)
-        public, data = Public(AREA, 1, antennas=antennas), SimpleNamespace(offers=PLACED, new_block_m=block_m)
+        public, data = Public(AREA, 1, antennas=self.KNOWN), SimpleNamespace(offers=PLACED, new_block_m=100.0)
         learning = SimpleNamespace(data=data, learner=LEARNER, references=how)
         setup = SimpleNamespace(learning=learning, public=public, model_of_cell=np.zeros(3, int), streams=Streams(4))
-        held = held_of(1000) if held is None else held
         return final_references(setup, SimpleNamespace(model=MODEL, held_out=held, reference=reference))
 
     def test_samples_in_blocks_without_training_are_scored_apart(self):
-        found = self.scored(References(neighbours=1, central=False))
         held = held_of(1000)
+        found = self.scored(References(neighbours=1, central=False), held)
         new = held.x[:, 0] >= 400
         assert found["place.samples"] == new.sum() and found["place.blocks"] == 24
         assert found["neighbours_rmse_db.place"] > found["neighbours_rmse_db"]  # nothing near

@@ -328,12 +328,6 @@ def test_the_updates_of_a_day_compose_to_its_epsilon_and_days_to_the_total(tiny,
     assert total > 1.5
 
 
-def test_fewer_updates_than_noise_is_set_for_cost_less(tiny, tmp_path):
-    run(tiny(by_day(2)), tmp_path)
-    said = table(tmp_path, "metrics").query("name == 'epsilon_a_day'").value.max()
-    assert said == pytest.approx(epsilon_of(1e-5, np.sqrt(2 / 4) / multiplier_of(1.5, 1e-5)), rel=1e-6)
-
-
 # --- bad input ----------------------------------------------------------------------------------------------
 
 

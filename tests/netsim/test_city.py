@@ -1,4 +1,4 @@
-"""RoundContext about buildings: what blocks a link, what a file may hold, and how made-up cities are drawn."""
+"""Buildings: what blocks a link, what a file may hold, and how made-up cities are drawn."""
 
 import json
 from fractions import Fraction

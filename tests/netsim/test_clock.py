@@ -1,6 +1,5 @@
 """Local time: elapsed seconds, what the wall clock shows, and rounds of whole days when clocks change."""
 
-import csv
 import json
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -15,6 +14,7 @@ from netsim.traces.home_work import lived
 from netsim.traces.read import read_trace
 from netsim.traces.trace import first_midnight, wall_clock
 from scenarios.app.cli.commands import main
+from scenarios.app.results.folder import read_table
 from scenarios.app.results.read import Manifest
 from scenarios.app.run.runner import run
 from scenarios.app.study.load import load
@@ -106,8 +106,7 @@ def test_five_days_over_a_clock_change_are_five_rounds(tmp_path):
     }  # fmt: skip
     summary = run(load("replay", changes), tmp_path / "r")
     assert summary["rounds.played"] == 5
-    with (tmp_path / "r" / "rounds.csv").open() as f:
-        ends_s = [float(row["time_s"]) for row in csv.DictReader(f)]
+    ends_s = read_table(tmp_path / "r", "rounds")["time_s"].tolist()
     assert np.diff([0.0, *ends_s[:4]]).tolist() == [24 * 3600, 24 * 3600, 25 * 3600, 24 * 3600]
     assert ends_s[4] == 121 * 3600 - 599
     assert Manifest.of(tmp_path / "r").clock.text(ends_s[4] - 1) == "2026-10-27 23:50"
@@ -169,6 +168,3 @@ def test_an_hour_that_never_was_is_refused(tmp_path):
     path = stamped(tmp_path / "t.csv", "a|2026-03-29 01:59:59", "a|2026-03-29 02:30:00")
     with pytest.raises(BadInput, match=r"line 3.*'2026-03-29 02:30:00' never was in Europe/Berlin"):
         read_trace(path, timezone="Europe/Berlin")
-
-
-# --- lengths of rounds ---------------------------------------------------------------------------------------

@@ -16,25 +16,22 @@ MOBILITY = {
     "gauss-markov": {"kind": "gauss-markov"},
     "commuter": {"kind": "commuter"},
     "static": {"kind": "static"},
-    "manhattan": {"kind": "manhattan", "pause_s": [0.0, 3.0]},
     "lingering": {"kind": "random-waypoint", "pause_s": [20.0, 400.0], "speed_m_s": [5.0, 20.0]},
 }
 
 
-def world(mobility="random-waypoint", n_ue=7, measurement_period_s=10.0, tick_s=1.0, city=None, indoor=None, **radio):
-    document = {
-        "duration_s": 3600.0,
-        "tick_s": tick_s,
-        "city": city or {"kind": "open-field", "width_m": 600.0, "height_m": 500.0},
-        "base_stations": [{"name": f"b{k}", "position_m": [100.0 + 200.0 * k, 250.0]} for k in range(3)],
-        "ues": {"count": n_ue, "mobility": MOBILITY[mobility], "indoor": indoor},
-        "radio": {
-            "path_loss": {"kind": "uma"}, "line_of_sight": {"kind": "probability"},
-            "shadowing": {"kind": "correlated"}, **radio,
-        },
-    }  # fmt: skip
+def world(mobility="random-waypoint", n_ue=7, measurement_period_s=10.0, indoor=None, **radio):
+    ues = {"count": n_ue, "mobility": MOBILITY[mobility], "indoor": indoor}
     if mobility != "commuter":
-        document["ues"]["measurement_period_s"] = measurement_period_s
+        ues["measurement_period_s"] = measurement_period_s
+    laws = {"path_loss": {"kind": "uma"}, "line_of_sight": {"kind": "probability"}, **radio}
+    return built({"city": {"kind": "open-field", "width_m": 600.0, "height_m": 500.0}, "ues": ues, "radio": laws})
+
+
+def built(document):
+    document["radio"]["shadowing"] = {"kind": "correlated"}
+    stations = [{"name": f"b{k}", "position_m": [100.0 + 200.0 * k, 250.0]} for k in range(3)]
+    document = {"duration_s": 3600.0, "tick_s": 1.0, "base_stations": stations} | document
     return build_world(WorldSetting.model_validate_json(json.dumps(document)), Streams(3), 60.0)
 
 
@@ -71,21 +68,9 @@ def test_a_caller_out_of_step_with_the_ticks_gets_the_same(step_s):
     same(found, plain.links())
 
 
-def test_a_resumed_world_goes_on_the_same():
-    whole, resumed = world(), world()
-    for t in range(1, 30):
-        whole.env.run(until=float(t))
-        whole.links()
-    memory = whole.memory()
-    resumed.resume(memory, 29.0)
-    for t in range(30, 60):
-        whole.env.run(until=float(t)), resumed.env.run(until=float(t))
-        same(whole.links(), resumed.links())
-
-
 @pytest.mark.parametrize("indoor", [None, {"share": 0.8, "floors": [8, 8]}])
 def test_links_of_ues_that_rest_are_kept(indoor):
-    eager, plain = (world("lingering", n_ue=6000, indoor=indoor, shadowing={"kind": "correlated"}) for _ in range(2))
+    eager, plain = (world("lingering", n_ue=6000, indoor=indoor) for _ in range(2))
     kept, first = 0, None
     for t in range(1, 90):
         eager.env.run(until=float(t))
@@ -123,20 +108,17 @@ def test_fixes_of_a_trace_are_measured_in_blocks_to_the_same_bits(monkeypatch, t
     trace = tmp_path / "trace.csv"
     rows = [f"{1_699_920_000 + t},{u},{3 * t + u},{200 + u}" for u in range(5) for t in range(60)]
     trace.write_text("\n".join(["time_s,user,x_m,y_m", *rows]))
-    document = {
-        "duration_s": 3600.0, "tick_s": 20.0, "city": {"kind": "open-field"},
-        "base_stations": [{"name": f"b{k}", "position_m": [60.0 * k, 250.0]} for k in range(3)],
-        "ues": {"mobility": {"kind": "replay", "trace": str(trace), "users": "id"}},
-        "radio": {"shadowing": {"kind": "correlated"}, "measurement_noise_db": 2.0},
-    }  # fmt: skip
+    replay = {"mobility": {"kind": "replay", "trace": str(trace), "users": "id"}}
+    radio = {"measurement_noise_db": 2.0}
 
     def seen():
-        of = build_world(WorldSetting.model_validate_json(json.dumps(document)), Streams(3), 60.0)
+        of = built({"tick_s": 20.0, "city": {"kind": "open-field"}, "ues": replay, "radio": dict(radio)})
         of.env.run(until=of.duration_s)
         return of.observations()
 
     whole = seen()
     monkeypatch.setattr(link_budget, "BLOCK_PAIRS", 12)
+    blocks = seen()
     for name in ("ue", "time_s", "position_m", "cell", "rsrp_dbm"):
-        np.testing.assert_array_equal(getattr(whole, name), getattr(seen(), name))
+        np.testing.assert_array_equal(getattr(whole, name), getattr(blocks, name))
     assert len(whole) == 300

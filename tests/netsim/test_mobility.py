@@ -1,7 +1,8 @@
-"""RoundContext about movement: ticks and neighbours change nothing, and the figures are those of the source."""
+"""Movement: ticks and neighbours change nothing, and the figures are those of the source."""
 
 from copy import deepcopy
 from datetime import date
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -23,14 +24,14 @@ from netsim.rng import Streams
 from netsim.ues import Fixes
 
 AREA = Area(0.0, 0.0, 2000.0, 1500.0)
-HOUR_S = 3600.0
+HOUR_S, MONDAY = 3600.0, Clock(date(2026, 1, 5))
 HOME, WORK = np.array([1650.0, 700.0]), np.array([420.0, 760.0])
 THIRD = ((700.0, 1150.0), (950.0, 350.0), (1250.0, 1100.0), (600.0, 500.0))
 PAPER_USER = Commuter(home_m=(tuple(HOME),), work_m=(tuple(WORK),), third_places_m=THIRD)
 
 
 def ground(seed=0, area=AREA):
-    return Ground(area, Clock(date(2026, 1, 5)), Streams(seed))  # a Monday
+    return Ground(area, MONDAY, Streams(seed))
 
 
 def run(part: Mobility, ue, stops_s, place):
@@ -95,9 +96,7 @@ class TestCommuter:
             home, work = (np.linalg.norm(fixes.position_m - p, axis=1) < 60 for p in (HOME, WORK))
             found.append((len(fixes), home.mean(), work.mean()))
         count, home, work = np.mean(found, axis=0)
-        assert count == pytest.approx(35_615, rel=0.03)
-        assert home == pytest.approx(0.49, abs=0.02)
-        assert work == pytest.approx(0.21, abs=0.02)
+        assert count == pytest.approx(35_615, rel=0.03) and (home, work) == pytest.approx((0.49, 0.21), abs=0.02)
 
     def test_windows_partition_the_fixes(self):
         end_s = 4.3 * DAY_S
@@ -116,9 +115,7 @@ class TestCommuter:
         day, hour = np.divmod(fixes.time_s / HOUR_S, 24)
         at_work = np.linalg.norm(fixes.position_m - WORK, axis=1) < 60
         weekday = day % 7 < 5
-        assert (hour >= 7).all()
-        assert (hour < 24).all()
-        assert (hour > 23.5).mean() < 1e-3
+        assert ((hour >= 7) & (hour < 24)).all() and (hour > 23.5).mean() < 1e-3
         # the way to a third place may pass by work
         assert at_work[~weekday].mean() < 0.01 < 0.2 < at_work[weekday].mean()
         assert 60 < len(np.unique(day)) < 70  # on some days there are none
@@ -133,27 +130,20 @@ class TestCommuter:
         assert count.var() == pytest.approx(50.0, rel=0.12)
 
 
-class Slalom:
-    """Cities among whose buildings people walk."""
-
-    @staticmethod
-    def grid(seed=0):
-        return ground_of(GridCity(width_m=360, height_m=260, block_m=60, street_m=12), seed)
-
-    @staticmethod
-    def generated(seed=0):
-        return ground_of(Generated(width_m=200, height_m=160, count=60), seed)
-
-
 def ground_of(city, seed=0):
+    """A city among whose buildings people walk."""
     area, streams = city.area(None), Streams(seed)
-    return Ground(area, Clock(date(2026, 1, 5)), streams, city.buildings(area, streams), city.street_grid())
+    return Ground(area, MONDAY, streams, city.buildings(area, streams), city.street_grid())
+
+
+streets = partial(ground_of, GridCity(width_m=360, height_m=260, block_m=60, street_m=12))
+generated = partial(ground_of, Generated(width_m=200, height_m=160, count=60))
 
 
 EVERY = [
     (RandomWaypoint(initial="stationary"), ground, 2.6 * DAY_S), (Commuter(), ground, 2.6 * DAY_S),
-    (Static(), Slalom.generated, 4000.0), (RandomWaypoint(), Slalom.generated, 4000.0),
-    (GaussMarkov(step_s=60.0), Slalom.generated, 4000.0), (Manhattan(), Slalom.grid, 4000.0),
+    (Static(), generated, 4000.0), (RandomWaypoint(), generated, 4000.0),
+    (GaussMarkov(step_s=60.0), generated, 4000.0), (Manhattan(), streets, 4000.0),
 ]  # fmt: skip
 
 
@@ -212,7 +202,7 @@ class TestEveryModel:
 
 class TestRandomWaypointAmongBuildings:
     def test_every_leg_is_clear_and_speeds_hold(self):
-        place, part = Slalom.generated(), RandomWaypoint()
+        place, part = generated(), RandomWaypoint()
         state, stayed = part.start(np.arange(50), place), 0
         for t_s in np.arange(0.0, 2000.0, 20.0):
             assert place.buildings.clear(state.origin_m, state.target_m).all()
@@ -245,7 +235,7 @@ class TestGaussMarkov:
         part = GaussMarkov(memory=1.0, speed_std_m_s=0.0, direction_std_rad=0.0, speed_m_s=1.0)
         area = Area(0.0, 0.0, 100.0, 100.0)
         wall = Buildings(np.array([shapely.box(60, -1, 70, 101)]), np.array([5.0]))
-        place = Ground(area, Clock(date(2026, 1, 5)), Streams(0), wall)
+        place = Ground(area, MONDAY, Streams(0), wall)
         angle = np.array([0.3])
         knot_m, sign, turn_rad = _walk(np.array([[50.0, 50.0]]), np.array([30.0]), angle, place)
         assert sign.tolist() == [-1]
@@ -285,7 +275,7 @@ class TestManhattan:
         assert (dead_end == 2).all()
 
     def test_everybody_is_on_a_street(self):
-        place, part = Slalom.grid(), Manhattan()
+        place, part = streets(), Manhattan()
         x_m, y_m = place.streets
         state = part.start(np.arange(500), place)
         for t_s in np.arange(0.0, 900.0, 13.0):

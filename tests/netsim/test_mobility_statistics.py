@@ -1,4 +1,4 @@
-"""RoundContext about the statistics of mobility: closed forms, slow forms, and series whose statistics are known."""
+"""Statistics of mobility: closed forms, slow forms, and series whose statistics are known."""
 
 import numpy as np
 import pytest
