@@ -216,19 +216,6 @@ class TestViews:
         (found,), state = played(ArrivalTimes(), [replace(view_of([0], [0], [1.0]), phase="later")])
         assert found.what == [] and len(state.last.key) == 0
 
-    def test_no_secure_aggregation_hides_times(self):
-        ue, n = np.arange(4), 4
-        made = DenseUpdates(ue, np.zeros(n, int), np.ones(n), np.ones((n, 3)))
-        timing = Timing(np.zeros(n), np.arange(1.0, 5), np.zeros(n, int), np.ones(n), np.zeros(n, int))
-        every, models = np.ones(n, bool), (Model(np.zeros((1, 3))),) * 2
-        received, weights = Received(made, every), np.full(n, 0.25)
-        said = [
-            played(ArrivalTimes(), [t.view(LEARNER, "all", received, weights, every, models, RNG, timing)])[0][0]
-            for t in (Threat(observes="updates"), Threat(observes="aggregate"))
-        ]
-        assert_array_equal(said[0].position_m, said[1].position_m)
-        assert len(set(rows(said[1], "near")[2])) == n
-
     def test_refused_without_clock_or_places(self):
         def build(**more):
             return Learning(round_s=60, learner=LEARNER, attacks=(ArrivalTimes(),), **more)

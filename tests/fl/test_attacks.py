@@ -303,14 +303,12 @@ class TestHostileUpdates:
     @pytest.mark.parametrize("part", [ClosedForm(), Dlg(starts=2, iterations=20)], ids=["closed-form", "dlg"])
     def test_a_hostile_row_leaves_its_neighbours_alone(self, part):
         good = view_of(RsrpNet(hidden=(8,), activation="tanh"), local_of([batch_of(0, 30)])).update
-        alone = attack(part, self.view(good))
-        mixed = attack(part, self.view(np.concatenate([self.hostile()[:5], good])))
+        mixed, alone = (
+            attack(part, self.view(np.concatenate([first, good])))
+            for first in (self.hostile()[:5], np.zeros((5, self.d)))
+        )  # starts belong to the UE, so compare the same UE
         keep = mixed.ue == 5
-        if isinstance(part, Dlg):  # starts belong to the UE, so compare the same UE
-            alone = attack(part, self.view(np.concatenate([np.zeros((5, self.d)), good])))
-            np.testing.assert_allclose(mixed.position_m[keep], alone.position_m[alone.ue == 5], atol=1e-9)
-        else:
-            np.testing.assert_allclose(mixed.position_m[keep], alone.position_m, atol=1e-9)
+        np.testing.assert_allclose(mixed.position_m[keep], alone.position_m[alone.ue == 5], atol=1e-9)
         assert {mixed.status[i] for i in np.flatnonzero(keep)} == {"ok"}
 
     @pytest.mark.parametrize("factor", [1e-200, 1e-30, 1e30, 1e200])

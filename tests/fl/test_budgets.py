@@ -84,11 +84,9 @@ class TestLaws:
         assert 100 * every.sum() / (100 * K) == pytest.approx(spent, abs=0.1)
 
     def test_noise_has_the_deviation_it_was_set_for(self):
-        part = UniformDp(epsilon_system_total=0.5 * 10 * K, rounds=10)
-        updates, local = clipped()
-        sent, _, (spend,) = part.protect(
-            updates, local, RoundContext(1, 0.0, PUBLIC), part.start(K), Streams(1).at("x", 1)
-        )
+        part, (updates, local) = UniformDp(epsilon_system_total=0.5 * 10 * K, rounds=10), clipped()
+        given = updates, local, RoundContext(1, 0.0, PUBLIC), part.start(K), Streams(1).at("x", 1)
+        sent, _, (spend,) = part.protect(*given)
         expected = part.factor * 2 * N / 0.5
         assert (spend.std == pytest.approx(expected)) and (spend.sensitivity == 2 * N).all()
         drawn = sent.rows(slice(None)) - updates.rows(slice(None))
@@ -199,12 +197,7 @@ class TestSwitch:
         _, _, state = play(part, 2, std=2 * self.asked, state=state)
         assert part.figures(state)["switch_round"] == 3.0 and state.crossed == 4
 
-
-class TestInterference:
-    """Other devices' signals disturb the sum; whoever decodes them subtracts them, so they hide nobody."""
-
-    inner = TestSwitch.inner
-    asked = TestSwitch.asked
+    # -- other devices' signals disturb the sum; whoever decodes them subtracts them, so they hide nobody
 
     @pytest.mark.parametrize("std", [0.0, 0.6])
     def test_top_up_makes_up_for_what_thermal_noise_lacks(self, std):
@@ -284,9 +277,8 @@ class TestLapaReads:
         for k in range(3):
             assert state.rule.theta[k] == pytest.approx(np.mean(heard[k]), rel=1e-12)
         assert state.rule.rounds.tolist() == [3, 2, 4, 0] == [len(heard[k]) for k in range(4)]
-        part_of = by_angle(
-            np.append(state.rule.theta[:3], state.rule.theta[:3].mean()), part.beta
-        )  # a stranger is average
+        theta = state.rule.theta[:3]
+        part_of = by_angle(np.append(theta, theta.mean()), part.beta)  # a stranger is average
         state = replace(state, rule=replace(state.rule, sums=state.rule.sums[-1:]))
         epsilon, _ = part.share(state, 10.0, 10.0, 1, None)
         np.testing.assert_allclose(epsilon, part_of / part_of.sum() * 10.0 * math.exp(-part.error_max))

@@ -122,7 +122,7 @@ class TestMeasures:
 # -- the attack in runs
 
 COMMUTERS = {
-    "world.duration_s": 3 * DAY_S, "world.tick_s": 600, "world.first_day": "2026-01-05",
+    "world.duration_s": 2 * DAY_S, "world.tick_s": 600, "world.first_day": "2026-01-05",
     "world.city": {"kind": "open-field", "width_m": 2400, "height_m": 1800},
     "world.ues": {"count": 8, "mobility": {"kind": "commuter"}},
     "world.radio.uplink": {"kind": "oma", "decoding": "error-free"}, "learning.round_s": 3 * HOUR_S,
@@ -157,7 +157,7 @@ class TestRuns:
         study = commuters(tiny, {"pseudonyms": rule}, homes="known")
 
         run(study, tmp_path / "whole")
-        run_in_two(study, tmp_path / "cut", lambda progress: progress.values["time_s"] >= 1.5 * DAY_S)
+        run_in_two(study, tmp_path / "cut", lambda progress: progress.values["time_s"] >= DAY_S)
         assert table_bytes(tmp_path / "cut") == table_bytes(tmp_path / "whole")
         assert table(tmp_path / "whole", "identities").given.sum() > 8
 
@@ -169,7 +169,7 @@ class TestFiles:
         """Finished or not: refused as the file has other content, and begun anew where it may be replaced."""
 
         def stopped(progress):
-            if cut and progress.values["time_s"] >= 1.5 * DAY_S:
+            if cut and progress.values["time_s"] >= DAY_S:
                 raise KeyboardInterrupt
 
         path, folder = tmp_path / "homes.csv", tmp_path / "run"

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from estimates import said
 
 from fl.attacks.base import View
 from fl.attacks.closed_form import ClosedForm
@@ -12,7 +13,7 @@ from fl.attacks.shadow_ues import ROAMING, SPEED_MPS, Population, made_up
 from fl.learners.rsrp_net import RsrpNet
 from fl.tracking.error_model import ErrorModel
 from fl.tracking.place_grid import PlaceGrid
-from fl.types import Antennas, Estimates, Model, Public, RoundContext
+from fl.types import Antennas, Model, Public, RoundContext
 from netsim.geometry import Area
 from netsim.rng import Streams
 
@@ -22,22 +23,12 @@ RNG = Streams(3).at("attack.test", 1)
 DRAW = np.random.default_rng(0)
 
 
-def estimates(rows):
-    """(ue, what, x, y, weight) a row."""
-    ue, what, x, y, weight = zip(*rows, strict=True)
-    n, zero = len(ue), np.zeros(len(ue), dtype=np.int64)
-    return Estimates(np.array(ue), zero, list(what), np.stack([x, y], axis=1).astype(float), np.array(weight, float),
-                     np.full(n, np.nan), zero, zero, ["ok"] * n)  # fmt: skip
-
-
 def test_centroids_count_once_and_places_by_weight():
-    names, z = named_places(
-        estimates(
-            [(7, "place", 10, 20, 0.2), (3, "centroid", 100, 100, 1), (3, "centroid", 300, 200, 1),
-             (7, "place", 30, 40, 0.9), (5, "centroid", -5, 100, 1), (3, "answer", 1, 1, 9)]
-        ),
-        AREA,
+    estimates = said(
+        (7, 0, "place", 10, 20, 0.2), (3, 0, "centroid", 100, 100, 1), (3, 0, "centroid", 300, 200, 1),
+        (7, 0, "place", 30, 40, 0.9), (5, 0, "centroid", -5, 100, 1), (3, 0, "answer", 1, 1, 9),
     )  # fmt: skip
+    names, z = named_places(estimates, AREA)
     assert names.tolist() == [3, 5, 7]
     assert z[0].tolist() == [[200, 150]] * MOST_RANKS
     assert np.isnan(z[1]).all()  # outside of the area

@@ -109,7 +109,7 @@ class TestNoise:
     def test_all_links_find_places_while_the_map_is_learnt(self):
         learner = RadioMap(cell_m=3.0, initial_height_m=10, sigmoid_scale_m=2)
         heights = np.where(np.random.default_rng(4).uniform(size=1600) < 0.1, 30.0, -8.0)
-        view, place = sent(8, learner=learner, heights=heights)
+        view, place = sent(5, learner=learner, heights=heights)
         assert np.median(errors(view, place, LinkFilter(step_m=5.0, resolution_m=0.1))) < 0.5
 
     def test_another_ues_update_is_at_chance(self):
