@@ -83,8 +83,6 @@ class TestIndependenceOfOthers:
             RNG.uniform("what", owner, (4,), item=1), RNG.uniform("what", owner + 4, (4,)),
         ]  # fmt: skip
         assert not np.intersect1d(reference, np.concatenate(others)).size
-
-    def test_names_do_not_run_into_each_other(self):
         a = Rng(1, "ab", 0).uniform("c", [0], (4,))
         assert not np.intersect1d(a, Rng(1, "a", 0).uniform("bc", [0], (4,))).size
         assert not np.intersect1d(a, Rng(0, "1ab", 0).uniform("c", [0], (4,))).size

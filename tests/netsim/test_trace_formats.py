@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from refused import line_of
 
-from netsim.errors import BadInput
 from netsim.mobility.base import Ground
 from netsim.mobility.replay import Replay
 from netsim.rng import Streams
@@ -34,15 +34,6 @@ def write(path: Path, text: str | bytes) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(gzip.compress(raw) if path.name.endswith(".gz") else raw)
     return path
-
-
-def line_of(call) -> str:
-    with pytest.raises(BadInput) as caught:
-        call()
-    assert len(caught.value.lines) == 1
-    assert "\n" not in caught.value.lines[0]
-    assert len(caught.value.lines[0]) < 700
-    return caught.value.lines[0]
 
 
 def plt(track) -> str:
@@ -187,11 +178,11 @@ def test_content_tells_the_format_whatever_the_name(tmp_path, format_):
 
 
 def test_what_is_nothing_is_refused_with_the_list(tmp_path):
-    problem = line_of(lambda: read_table(write(tmp_path / "x.txt", "once upon a time\n")))
+    problem = line_of(read_table, write(tmp_path / "x.txt", "once upon a time\n"))
     assert problem.startswith(f"{tmp_path}/x.txt: its format is not recognised (begins with 'once upon a time'); name")
     assert all(f"{name}: " in problem for name in TRACE_FORMATS.parts)
     (tmp_path / "empty").mkdir()
-    problem = line_of(lambda: read_table(tmp_path / "empty"))
+    problem = line_of(read_table, tmp_path / "empty")
     assert "cannot be read (a folder without files such as *.gpx*, *.plt*" in problem
 
 
@@ -342,7 +333,7 @@ BAD = {
 def test_bad_files_are_refused_in_one_line(tmp_path, name):
     text, problem = BAD[name]
     path = write(tmp_path / name, text)
-    assert line_of(lambda: read_table(path)) == f"{path}: {problem}"
+    assert line_of(read_table, path) == f"{path}: {problem}"
 
 
 @pytest.mark.parametrize(
@@ -354,11 +345,11 @@ def test_packed_files_cut_short_or_grown_too_large_are_refused(tmp_path, name, f
     whole = path.read_bytes()
     path.write_bytes(whole[:-9])
     problem = f"gzip data cut short after {len(whole) - 9} bytes; copy the file again"
-    assert line_of(lambda: read_table(path)) == f"{path}: {problem}"
+    assert line_of(read_table, path) == f"{path}: {problem}"
     path.write_bytes(whole)
     monkeypatch.setattr(source, "MAX_UNPACKED_BYTES", 20)
     most = "unpacks to more than 20 bytes, the most that is read; unpack it if you trust it, and split it"
-    assert line_of(lambda: read_table(path)) == f"{path}: {most}"
+    assert line_of(read_table, path) == f"{path}: {most}"
 
 
 @pytest.mark.parametrize(
@@ -375,7 +366,7 @@ def test_packed_files_cut_short_or_grown_too_large_are_refused(tmp_path, name, f
 )
 def test_choices_that_do_not_fit_are_refused(tmp_path, choice, problem):
     path = write(tmp_path / "t.gpx", gpx_of(points(TRACK)))
-    assert line_of(lambda: read_trace(path, **choice)).startswith(f"{path}: {problem}")
+    assert line_of(read_trace, path, **choice).startswith(f"{path}: {problem}")
 
 
 # --- long files --------------------------------------------------------------------------------------------
@@ -392,9 +383,9 @@ def test_pieces_of_a_file_make_the_whole(tmp_path, monkeypatch, chunk, newline):
     assert pieces.users == whole.users == ('a "b"', "ü", "x\ny")
     np.testing.assert_array_equal(pieces.fixes.place.T, whole.fixes.place.T)
     broken = write(tmp_path / "b.csv", (text + "4,z,north,6\n").replace("\n", newline))
-    assert line_of(lambda: read_table(broken)).startswith(f"{broken}: line 7, column lat: 'north'")
+    assert line_of(read_table, broken).startswith(f"{broken}: line 7, column lat: 'north'")
     late = write(tmp_path / "l.csv", (text + "1,ü,5,6\n").replace("\n", newline))
-    said = line_of(lambda: read_table(late))
+    said = line_of(read_table, late)
     assert "line 7, column time_s: its time is before that of line 4, of the same user" in said
 
 
@@ -477,4 +468,4 @@ def test_examples_are_small_and_made_by_their_script(maker, name):
 def test_xml_in_an_unknown_encoding_is_refused_in_a_line(tmp_path, root, encoding):
     path = tmp_path / "t.xml"
     path.write_text(f'<?xml version="1.0" encoding="{encoding}"?><{root}><a b="caf\u00e9"/></{root}>', encoding="utf-8")
-    assert "not XML in UTF-8" in line_of(lambda: read_table(path))
+    assert "not XML in UTF-8" in line_of(read_table, path)

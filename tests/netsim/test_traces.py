@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from refused import line_of
 
 from netsim.clock import Clock
-from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.mobility.base import Ground
 from netsim.mobility.replay import Replay
@@ -27,14 +27,6 @@ def write(tmp_path: Path, text: str, name: str = "t.csv") -> Path:
     path = tmp_path / name
     path.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
     return path
-
-
-def line_of(call) -> str:
-    with pytest.raises(BadInput) as caught:
-        call()
-    assert len(caught.value.lines) == 1
-    assert "\n" not in caught.value.lines[0]
-    return caught.value.lines[0]
 
 
 def rows(*lines: str, header: str = "time_s,user,lat,lon,rsrp_dbm,cell") -> str:
@@ -167,7 +159,7 @@ BAD = {
 def test_bad_text_is_refused_in_one_line(tmp_path, case):
     text, problem = BAD[case]
     path = write(tmp_path, text)
-    assert line_of(lambda: read_table(path)) == f"{path}: {problem}"
+    assert line_of(read_table, path) == f"{path}: {problem}"
 
 
 BYTES = {
@@ -184,14 +176,14 @@ def test_bad_bytes_are_refused_in_one_line(tmp_path, case):
     name, raw, problem = BYTES[case]
     path = tmp_path / name
     path.write_bytes(raw)
-    assert line_of(lambda: read_table(path)).startswith(f"{path}: {problem}")
+    assert line_of(read_table, path).startswith(f"{path}: {problem}")
 
 
 def test_a_path_that_cannot_be_read_is_refused(tmp_path):
     path = tmp_path / "absent.csv"
     problem = "cannot be read (No such file or directory); check the path"
-    assert line_of(lambda: read_table(path)) == f"{path}: {problem}"
-    assert line_of(lambda: read_table(tmp_path)).startswith(f"{tmp_path}: cannot be read (")
+    assert line_of(read_table, path) == f"{path}: {problem}"
+    assert line_of(read_table, tmp_path).startswith(f"{tmp_path}: cannot be read (")
 
 
 # --- choosing rows -----------------------------------------------------------------------------------------
@@ -240,18 +232,18 @@ def test_choices_that_leave_nothing_are_refused(tmp_path):
     path = write(tmp_path, GOOD)
     span = "2021-04-21T21:10:02Z to 2021-04-21T21:11:02Z"
     where = f"the file covers {span}, lat 34.01000 to 34.02000, lon -118.49000 to -118.48000"
-    assert line_of(lambda: read_trace(path, until=T0)) == (
+    assert line_of(read_trace, path, until=T0) == (
         f"{path}: no row is left (outside_window 4); {where}; widen since, until or area_deg"
     )
-    assert line_of(lambda: read_trace(path, cell="xy")) == (
+    assert line_of(read_trace, path, cell="xy") == (
         f"{path}: cell: no row of 'xy'; did you mean y or x? busiest cells (rows): x (3), y (1); use one, or all"
     )
     bare = write(tmp_path, PLAIN + "1,a,1,2\n", "bare.csv")
-    assert line_of(lambda: read_trace(bare, cell="x")) == (
+    assert line_of(read_trace, bare, cell="x") == (
         f"{bare}: cell: 'x' asked for, but the file has no column cell; leave cell out, or try --columns cell=HEADER"
     )
     useless = write(tmp_path, rows("1,a,1,2,,x"), "useless.csv")
-    assert line_of(lambda: read_trace(useless)) == (
+    assert line_of(read_trace, useless) == (
         f"{useless}: no row is usable (rsrp_missing 1); check those columns of the file"
     )
 
@@ -437,7 +429,7 @@ def test_fewer_ues_play_the_first_users_and_more_are_refused(walk):
     _, fixes = walk.advance(walk.start(np.arange(2), GROUND), 0.0, 1e9, GROUND)
     assert len(fixes) == (trace.user < 2).sum()
     problem = "ues: 4 are more than the 3 users of the trace; ask for fewer"
-    assert line_of(lambda: walk.start(np.arange(4), GROUND)) == problem
+    assert line_of(walk.start, np.arange(4), GROUND) == problem
 
 
 def test_places_of_a_replay_are_those_of_each_user(walk):
@@ -479,7 +471,7 @@ def test_decimal_commas_are_read(tmp_path, text, lat, rsrp):
 @pytest.mark.parametrize("lat", ['"52,512"', '"1,234.5"', '","'])
 def test_a_comma_that_may_mean_thousands_is_refused(tmp_path, lat):
     path = write(tmp_path, f"time_s,lat,lon\n1,52.5,13.4\n2,{lat},13.4\n")
-    assert line_of(lambda: read_table(path)) == f"{path}: line 3, column lat: {lat.strip(chr(34))!r} {LAT}"
+    assert line_of(read_table, path) == f"{path}: line 3, column lat: {lat.strip(chr(34))!r} {LAT}"
 
 
 # --- who is there -------------------------------------------------------------------------------------------

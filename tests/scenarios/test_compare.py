@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from pages import body, change_json, fake_sweep, figures
+from refused import line_of
 
-from netsim.errors import BadInput
 from scenarios.app.cli.commands import main
 from scenarios.app.report.report import compare, report
 from scenarios.app.results.folder import Failed, write_failures
@@ -76,27 +76,20 @@ def test_a_folder_of_runs_stands_for_them_and_unfinished_ones_are_left_out(runs)
     assert [label for label, _ in of.runs] == ["a", "b"] and of.missing == 1
 
 
-def refused(*folders):
-    with pytest.raises(BadInput) as caught:
-        gathered(list(folders))
-    (line,) = caught.value.lines
-    return line
-
-
 def test_what_cannot_be_compared_is_refused_in_one_line(tiny_run, runs, tiny, tmp_path):
     a, b = runs(a=({}, {}), b=({}, {}))
-    assert "nothing to compare it with" in refused(a)
-    assert "given twice" in refused(a, a) and "given twice" in refused(a, a / ".." / "a")
-    assert "no such folder" in refused(a, tmp_path / "nothing")
-    assert "neither the folder of a run" in refused(a, tmp_path)
+    assert "nothing to compare it with" in line_of(gathered, [a])
+    assert "given twice" in line_of(gathered, [a, a]) and "given twice" in line_of(gathered, [a, a / ".." / "a"])
+    assert "no such folder" in line_of(gathered, [a, tmp_path / "nothing"])
+    assert "neither the folder of a run" in line_of(gathered, [a, tmp_path])
     run(tiny(RADIO), tmp_path / "radio")
-    line = refused(a, tmp_path / "radio")
+    line = line_of(gathered, [a, tmp_path / "radio"])
     assert "is a radio study and" in line and str(tmp_path / "radio") in line and str(a) in line
     (b / "summary.json").unlink()
-    assert "is not finished; the same command goes on" in refused(a, b)
+    assert "is not finished; the same command goes on" in line_of(gathered, [a, b])
     (tmp_path / "t").mkdir()
     (tmp_path / "t" / "training.json").write_text("{}")
-    assert "holds a training" in refused(tiny_run, tmp_path / "t")
+    assert "holds a training" in line_of(gathered, [tiny_run, tmp_path / "t"])
 
 
 # -- the command

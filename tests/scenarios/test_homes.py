@@ -54,18 +54,12 @@ def nearest_by_hand(folder):
     return np.array([min(v) for v in away.values()])
 
 
-def test_several_rows_a_ue(folder):
-    """Or nothing here would tell UEs from rows."""
-    cells = {}
+def test_every_row_of_a_ue_says_the_same(folder):
+    said, cells = {}, {}
     for r in read(folder, "leakage"):
         cells.setdefault(r["ue"], set()).add(r["model"])
-    assert max(map(len, cells.values())) > 1 and len(set(map(len, cells.values()))) > 1
-
-
-def test_every_row_of_a_ue_says_the_same(folder):
-    said = {}
-    for r in read(folder, "leakage"):
         said.setdefault((r["round"], r["ue"]), set()).add(tuple(r[k] for k in ("home_m", "home_named_m", "work_m")))
+    assert len(set(map(len, cells.values()))) > 1, "or nothing here would tell UEs from rows"
     assert all(len(v) == 1 for v in said.values())
     last = {r["ue"]: float(r["home_m"]) for r in read(folder, "leakage")}
     np.testing.assert_allclose(sorted(last.values()), np.sort(nearest_by_hand(folder)), rtol=1e-6)

@@ -128,6 +128,7 @@ def test_coverage_is_the_strongest_cell_at_each_place(played):
     assert len(place) == 100 * 75 and np.unique(np.round(np.diff(np.unique(table["x_m"])), 6)).tolist() == [4.0]
     got = world.budget.links(0.0, place[::97])
     assert table["rsrp_dbm"][::97] == pytest.approx(got.rsrp_dbm.max(axis=1), rel=1e-8)
+    assert set(table["los"]) <= {0.0, 1.0} and np.isfinite(table["sinr_db"]).all()
     strongest = [world.stations[c].name for c in got.rsrp_dbm.argmax(axis=1)]
     assert table["cell"][::97].tolist() == strongest
 

@@ -146,15 +146,6 @@ def test_huge_numbers_are_missing_without_a_warning(commuters, tmp_path):
         assert table == "estimates" or all(np.isnan(tables[table][column]).any() for column in cells)
 
 
-@pytest.mark.parametrize("change", ["[NaN, 3600]", "[0, Infinity]"])
-def test_clock_changes_are_finite(change, commuters, tmp_path):
-    shutil.copytree(commuters, tmp_path / "r")
-    path = tmp_path / "r" / "manifest.json"
-    path.write_text(path.read_text().replace('"clock_changes": []', f'"clock_changes": [{change}]'))
-    with pytest.raises(BadInput, match=r"clock_changes.* is missing or damaged"):
-        load(tmp_path / "r")
-
-
 def test_where_uploads_take_time_places_are_named_when_updates_are_merged(commuters, tmp_path):
     folder = shutil.copytree(commuters, tmp_path / "run")
     write_uploads(folder, [upload(1, 0, (43_200, 43_300, 43_400, 43_500))])

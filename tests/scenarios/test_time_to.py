@@ -11,9 +11,7 @@ from netsim.errors import BadInput
 from scenarios.app.cli.commands import main
 from scenarios.app.report.charts import HOME, RMSE, SW1
 from scenarios.app.report.compare_page import MOST_TIMES, Member, laid, member, time_table
-from scenarios.app.report.report import compare
 from scenarios.app.results.read import load
-from scenarios.app.run.runner import run
 
 MERGES = {("slow", 3): (70, 170), ("slow", 4): (80, 190), ("fast", 3): (61, 90), ("fast", 4): (65, 122)}
 ERRORS_DB = {("slow", 3): (9, 6), ("slow", 4): (8, 5), ("fast", 3): (6.5, 4), ("fast", 4): (5.5, 4.5)}
@@ -87,15 +85,6 @@ def test_without_a_measure_a_goal_is_refused():
     nothing = [made("a", [np.nan, np.nan], [0.0, 0.0])]
     with pytest.raises(BadInput, match="--reach 9: none of these runs has an RMSE"):
         time_table(nothing, {"a": "span"}, 9.0)
-
-
-def test_radio_studies_have_no_goal(tiny, tmp_path):
-    study = tiny({"learning": None, "world.radio": {}})
-    for name in ("a", "b"):
-        run(study, tmp_path / name)
-    with pytest.raises(BadInput, match="--reach 9: none of these runs"):
-        compare([tmp_path / "a", tmp_path / "b"], tmp_path / "page.html", reach=9.0)
-    assert not (tmp_path / "page.html").exists()
 
 
 def test_the_page_is_over_true_time_and_tells_how_soon_models_are_good(swept, tmp_path, capsys):
