@@ -381,21 +381,25 @@ def test_a_session_is_one_whole_whoever_holds_it():
     assert not inside & outside and len(inside | outside) == 60  # 2 UEs, 30 sessions of 20 measurements
 
 
-class TestStudy:
-    def test_audits_are_recorded_and_change_nothing_else(self, tmp_path):
-        short = {"learning.rounds": 3, "learning.data.campaign_rounds": 4}
-        found = run(load("rsrp-dp/membership", short), tmp_path / "a")
-        plain = run(load("rsrp-dp/membership", short | {"learning.membership": None}), tmp_path / "b")
-        rows = pd.read_csv(tmp_path / "a" / "membership.csv").set_index("attack")
-        assert rows.index.tolist() == ["loss-threshold", "gradient-norm", "loss-drop"]
-        columns = {"auc.last": "auc", "auc_before.last": "auc_before", "auc_difference.low": "auc_difference_low"}
-        for name, (key, column) in itertools.product(rows.index, columns.items()):
-            value = found[f"membership.{name}.{key}"]
-            assert (value is None and np.isnan(rows[column][name])) or value == pytest.approx(rows[column][name])
-        assert rows.auc_before.isna().tolist()[::2] == [False, True]
-        for table in ("rounds", "updates", "metrics"):
-            assert (tmp_path / "a" / f"{table}.csv").read_bytes() == (tmp_path / "b" / f"{table}.csv").read_bytes()
-        assert not any(k.startswith("membership.") for k in plain)
+def test_audits_are_recorded_and_change_nothing_else(tmp_path):
+    short = {
+        "learning.rounds": 3,
+        "learning.data.campaign_rounds": 4,
+        "learning.learner.hidden": [8],
+        "world.duration_s": 420,
+    }
+    found = run(load("rsrp-dp/membership", short), tmp_path / "a")
+    plain = run(load("rsrp-dp/membership", short | {"learning.membership": None}), tmp_path / "b")
+    rows = pd.read_csv(tmp_path / "a" / "membership.csv").set_index("attack")
+    assert rows.index.tolist() == ["loss-threshold", "gradient-norm", "loss-drop"]
+    columns = {"auc.last": "auc", "auc_before.last": "auc_before", "auc_difference.low": "auc_difference_low"}
+    for name, (key, column) in itertools.product(rows.index, columns.items()):
+        value = found[f"membership.{name}.{key}"]
+        assert (value is None and np.isnan(rows[column][name])) or value == pytest.approx(rows[column][name])
+    assert rows.auc_before.isna().tolist()[::2] == [False, True]
+    for table in ("rounds", "updates", "metrics"):
+        assert (tmp_path / "a" / f"{table}.csv").read_bytes() == (tmp_path / "b" / f"{table}.csv").read_bytes()
+    assert not any(k.startswith("membership.") for k in plain)
 
 
 @pytest.mark.slow

@@ -59,7 +59,7 @@ def test_a_resumed_tracker_goes_on_to_the_bit(settings: dict[str, object]) -> No
 
 
 def test_an_error_that_persists_is_not_averaged_away() -> None:
-    said = noisy(150)
+    said = noisy(80)
     sure = {}
     for bias_m in (0.0, 200.0):
         *_, (_, estimates, _) = played(tracker(said, bias_m=bias_m), said)

@@ -66,7 +66,7 @@ class TestColumn:
             {"name": "c", "position_m": [50.0, 50.0]},
             {"name": "d", "position_m": [50.0, 50.0], "azimuth_deg": 0, "antenna": {"kind": "column", "elements": 4}},
         ]
-        world = build_world(setting(stations, radio={"path_loss": {"kind": "free-space"}}), Streams(1), 60.0)
+        world = world_of(stations, radio={"path_loss": {"kind": "free-space"}})
         at = np.array([[80.0, 300.0], [10.0, 10.0]])
         gain = world.budget.gain_db(at, world.budget.pairs(at))
         offset, drop = at[:, None] - 50.0, np.array([23.5])
@@ -75,15 +75,13 @@ class TestColumn:
             np.testing.assert_allclose(gain[:, k] - gain[:, 2], expected, atol=1e-9)
 
 
-def setting(stations, ues=None, radio=None, side_m=(400.0, 400.0)):
+def world_of(stations, ues=None, radio=None, side_m=(400.0, 400.0), seed=1):
     document = {
-        "duration_s": 10.0,
-        "city": {"kind": "open-field", "width_m": side_m[0], "height_m": side_m[1]},
-        "base_stations": stations,
+        "duration_s": 10.0, "city": {"kind": "open-field", "width_m": side_m[0], "height_m": side_m[1]},
+        "base_stations": stations, "radio": radio or {},
         "ues": {"count": 5, "mobility": {"kind": "static"}, "measurement_period_s": 10.0, **(ues or {})},
-        "radio": radio or {},
-    }
-    return WorldSetting.model_validate_json(json.dumps(document))
+    }  # fmt: skip
+    return build_world(WorldSetting.model_validate_json(json.dumps(document)), Streams(seed), 60.0)
 
 
 class TestRings:
@@ -107,7 +105,7 @@ class TestRings:
     @pytest.mark.parametrize("rings", [1, 2, 3])
     def test_the_nearest_image_counts_for_distance_and_angle(self, rings):
         layout = {"kind": "hexagonal", "rings": rings, "wrap_around": True, "sectors": 3, "inter_site_m": 100}
-        world = build_world(setting(layout, side_m=(340.0, 170.0)), Streams(1), 60.0)
+        world = world_of(layout, side_m=(340.0, 170.0))
         budget, at = world.budget, np.random.default_rng(0).uniform((0, 0), (340, 170), (300, 2))
         own = Hexagonal(rings=rings, inter_site_m=100.0, wrap_around=True).shifts_m
         many = np.array([i * own[1] + j * own[2] for i in range(-4, 5) for j in range(-4, 5)])
@@ -124,7 +122,7 @@ class TestRings:
     def test_every_site_is_in_the_middle(self):
         """A step from site to site leaves the distances to all sites as they are."""
         layout = {"kind": "hexagonal", "rings": 2, "wrap_around": True, "inter_site_m": 100}
-        budget = build_world(setting(layout, side_m=(400.0, 340.0)), Streams(1), 60.0).budget
+        budget = world_of(layout, side_m=(400.0, 340.0)).budget
         at = np.random.default_rng(0).uniform((100, 90), (250, 200), (50, 2))
         here = np.sort(budget.pairs(at).distance_2d_m, axis=1)
         for step in ((100.0, 0.0), (50.0, 50.0 * SQRT3)):
@@ -134,15 +132,17 @@ class TestRings:
 class TestDistances:
     def test_static_ues_keep_away_from_stations_and_their_images(self):
         layout = {"kind": "hexagonal", "rings": 1, "wrap_around": True, "inter_site_m": 100}
-        ues = {"count": 3000, "mobility": {"kind": "static", "min_station_distance_m": 35}}
-        world = build_world(setting(layout, ues, side_m=(300.0, 173.0)), Streams(1), 60.0)
+
+        def drawn(count, **mobility):
+            return world_of(layout, {"count": count, "mobility": {"kind": "static", **mobility}}, side_m=(300.0, 173.0))
+
+        world, plain = drawn(3000, min_station_distance_m=35), drawn(3000)
         pairs = world.budget.pairs(world.position_m())
         assert 35.0 <= pairs.distance_2d_m.min() < 36.0
-        plain = build_world(setting(layout, {"count": 3000}, side_m=(300.0, 173.0)), Streams(1), 60.0)
         far = plain.budget.pairs(plain.position_m()).distance_2d_m.min(axis=1) >= 35.0
         np.testing.assert_array_equal(world.position_m()[far], plain.position_m()[far])  # nobody else moves
         assert 0.4 < far.mean() < 0.8
-        few = build_world(setting(layout, {**ues, "count": 7}, side_m=(300.0, 173.0)), Streams(1), 60.0)
+        few = drawn(7, min_station_distance_m=35)
         np.testing.assert_array_equal(few.position_m(), world.position_m()[:7])
 
 
@@ -160,14 +160,11 @@ def drop(kind, seed, count):
         "kind": "hexagonal", "inter_site_m": inter_site_m, "sectors": 3, "rings": 2, "wrap_around": True,
         "height_m": height_m, "power_dbm": power_dbm - 31.25, "antenna": {"kind": "column"},  # 20 MHz, 15 kHz
     }  # fmt: skip
-    ues = {
-        "count": count,
-        "mobility": {"kind": "static", "min_station_distance_m": nearest_m},
-        "indoor": {"share": 0.8},
-    }
+    away = {"kind": "static", "min_station_distance_m": nearest_m}
+    ues = {"count": count, "mobility": away, "indoor": {"share": 0.8}}
     radio = {"carrier_hz": 6e9, "path_loss": {"kind": kind}}
     side_m = (4.0 * inter_site_m, 2.0 * SQRT3 * inter_site_m)
-    world = build_world(setting(layout, ues, radio, side_m), Streams(seed), 60.0)
+    world = world_of(layout, ues, radio, side_m, seed)
     links = world.links()
     return world, reception(links, links.serving, Downlink())
 
@@ -176,11 +173,10 @@ def drop(kind, seed, count):
 @pytest.mark.parametrize("kind", PUBLISHED)
 def test_the_published_distributions_are_met(kind):
     drops = [drop(kind, seed, 3000)[1] for seed in range(4)]
-    for name, published, within in zip(
-        ("gain_db", "geometry_db", "sinr_db"), PUBLISHED[kind], (1.5, 0.5, 0.8), strict=True
-    ):
+    within = (("gain_db", 1.5), ("geometry_db", 0.5), ("sinr_db", 0.8))
+    for (name, within_db), published in zip(within, PUBLISHED[kind], strict=True):
         found = np.percentile(np.concatenate([getattr(d, name) for d in drops]), (5, 50, 95))
-        np.testing.assert_allclose(found, published, rtol=0, atol=within, err_msg=name)
+        np.testing.assert_allclose(found, published, rtol=0, atol=within_db, err_msg=name)
 
 
 def test_a_small_drop_is_near_the_published_medians():
