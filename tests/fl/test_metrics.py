@@ -318,9 +318,6 @@ class TestLongRuns:
         assert truth.of_centroids_m == pytest.approx(whole, rel=0 if rounds <= 500 else 0.05)
 
 
-# -- named places ---------------------------------------------------------------------------------------------
-
-
 def answer(x, y, weight=1.0, ue=0, model=0):
     return (ue, model, "answer", x, y, weight)
 

@@ -490,12 +490,6 @@ class TestUnitVotes:
         found, _ = run(attack, [(view, RoundContext(1, 0.0, PUBLIC))])
         assert_allclose(of(found, 0), [where[0], where[3]])
 
-    def test_names_both_places_of_everybody(self):
-        learner = learner_of(**{**SMALL, "hidden": [256, 32]}, learning_rate=0.1, batch_size="all", local_epochs=1)
-        found, _ = run(NeuronVotes(), played(learner, days_of(8)))
-        for ue, places in enumerate(PEOPLE):
-            assert min(np.linalg.norm(of(found, ue)[0] - p) for p in places) < 75
-
 
 REGRESSION, SUMS = {"kind": "participation-regression"}, {"observes": "aggregate"}
 ADAM = {"optimiser": {"kind": "adam"}}

@@ -260,18 +260,3 @@ class TestRecordsByThemselves:
         learner = RsrpNet(hidden=(4,), sample_clip=0.5, learning_rate=0.01)
         made = learner.local(learner.init(FACTS.public, RNG), "all", NOBODY, RNG)
         assert made.bound.norm == pytest.approx(0.01 * 0.5)
-
-
-def test_a_round_without_anybody_steps_on_where_noise_hides_who_came(tiny, tmp_path):
-    study = tiny({
-        "world.ues.measurement_period_s": 120, "world.duration_s": 240, "learning.round_s": 60,
-        "learning.server_optimiser": {"kind": "fedavgm", "momentum": 0.9},
-        "learning.defenses": [
-            {"kind": "clip", "norm": 0.1, "relation": "add-remove"},
-            {"kind": "central-gaussian", "noise_multiplier": 1.0},
-        ],
-        "learning.aggregation": {"kind": "uniform", "clients": 4},
-    })  # fmt: skip
-    run(study, tmp_path / "run")
-    rounds = read_table(tmp_path / "run", "rounds")
-    assert len(set(rounds["rmse_db"])) == len(rounds["rmse_db"]) == 4 and 0 in rounds["ues"]

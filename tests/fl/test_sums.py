@@ -145,9 +145,6 @@ def test_an_interrupted_run_ends_in_the_same_bytes(tiny, tmp_path, table_bytes):
     assert table_bytes(tmp_path / "cut") == table_bytes(tmp_path / "whole")
 
 
-# --- bad input ----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("server", "least", "remedy"), [
     ("rounds", 10, "of 9 UEs; take 9 or fewer"),
     ("over-selection", 6, "of 5 UEs; take 5 or fewer"),

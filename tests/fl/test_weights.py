@@ -29,9 +29,6 @@ def distances(part, *rows):
     return part.distances(state, row_id(local.ue, local.model), 1)
 
 
-# -- shares
-
-
 @settings(deadline=None, max_examples=100)
 @given(st.data())
 def test_weights_of_whoever_was_decoded_sum_to_one(data):
@@ -49,9 +46,6 @@ def test_weights_of_whoever_was_decoded_sum_to_one(data):
 def test_effective_devices():
     assert effective(np.full(15, 1 / 15)) == pytest.approx(15)
     assert effective(np.array([1.0, 0.0])) == 1 and effective(np.zeros(3)) == 0
-
-
-# -- distance of labels
 
 
 def test_total_variation_and_the_floor_by_hand():
@@ -103,9 +97,6 @@ def test_what_weighs_rows_is_refused_under_secure_aggregation(tiny):
         tiny(images | {"learning.threat": {}, "learning.aggregation": by_range})
     with pytest.raises(BadInput, match="exchange them"):
         tiny({"learning.aggregation": {"kind": "wasserstein", "label_range": [-44.0, -140.0]}})
-
-
-# -- angles
 
 
 def test_the_contribution_falls_with_the_angle():

@@ -1,9 +1,8 @@
 """What devices hold back: pauses, limits by day, zones, coins; and runs in which they do."""
 
 from dataclasses import replace
-from datetime import datetime
+from datetime import date
 from pathlib import Path
-from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
@@ -18,7 +17,6 @@ from netsim.clock import DAY_S, Clock
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.rng import Streams
-from netsim.traces.trace import first_midnight, wall_clock
 from scenarios.app.run.runner import run
 
 RNG = Streams(5).at("withholding.x")
@@ -62,9 +60,6 @@ def every_round(n):
     return [facts(t, 60.0 * t, int(np.ceil(60.0 * t / DAY_S)) - 1) for t in range(1, n + 1)]
 
 
-# --- every rule ---------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("part", WITHHOLDINGS.parts.values(), ids=list(WITHHOLDINGS.parts))
 def test_adding_a_ue_changes_nothing_for_the_others(part):
     few, many = (played(part(**part.example), every_round(12), n) for n in (20, 41))
@@ -80,9 +75,6 @@ def test_draws_hang_on_the_seed_alone(rule):
     assert (first == again).all() and (first != other).sum() > 100
 
 
-# --- pauses -------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("k", [1, 2, 5])
 def test_a_ue_speaks_in_every_round_after_k_of_silence(k):
     spoke = played(Cooldown(rounds=k), every_round(24))
@@ -95,24 +87,11 @@ def test_a_pause_in_seconds_ends_at_its_end():
     assert [t for t, s in zip(times_s, spoke[:, 0], strict=True) if s] == [0.1, 179.9, 300.0]
 
 
-# --- limits by day ------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("n", [1, 3, 24])
 def test_the_first_updates_of_each_local_day_are_sent(n):
-    hours = [facts(h, 3600.0 * h, Clock(datetime(2026, 1, 5).date()).day_ended(3600.0 * h)) for h in range(1, 73)]
+    hours = [facts(h, 3600.0 * h, Clock(date(2026, 1, 5)).day_ended(3600.0 * h)) for h in range(1, 73)]
     spoke = played(DailyLimit(updates=n), hours)[:, 0].reshape(3, 24)  # a window that ends at midnight closes the day
     assert (spoke == (np.arange(24) < n)).all()
-
-
-def test_days_follow_the_wall_clock():
-    zone = ZoneInfo("Europe/Berlin")
-    first, midnight_s = first_midnight(datetime(2026, 10, 24, 12, tzinfo=zone).timestamp(), zone)
-    clock = wall_clock(first, midnight_s, zone, 4 * DAY_S)
-    assert [clock.day_ended(t * 3600.0) for t in (0, 24, 24.5, 48.5, 49, 49.5, 73)] == [0, 0, 1, 1, 1, 2, 2]
-
-
-# --- zones --------------------------------------------------------------------------------------------------
 
 
 def test_an_exact_zone_drops_what_was_measured_within_its_radius_of_the_own_home():
@@ -143,9 +122,6 @@ def test_an_update_is_held_back_for_any_measurement_in_a_zone_also_a_held_out_on
     kept = rule.keep(asked(3, local=local, measured=measured, home_m=np.zeros((3, 2))), None, RNG)
     # all models of UE 0 are silent; what UE 2 holds of an earlier round in its zone stays where it is
     assert kept.tolist() == [False, False, True, False, True]
-
-
-# --- coins --------------------------------------------------------------------------------------------------
 
 
 def test_silence_by_a_coin_has_its_probability_and_rounds_are_independent():
@@ -189,9 +165,6 @@ def test_what_is_held_back_changes_nothing(tiny, tmp_path, monkeypatch, drops, m
     assert rows.before.sum() > rows.after.sum() > 0
     for name in ("updates", "estimates", "withholding"):
         assert (tmp_path / "plain" / f"{name}.csv").read_bytes() == (tmp_path / "changed" / f"{name}.csv").read_bytes()
-
-
-# --- uploads that wait for another cell ----------------------------------------------------------------------
 
 
 def test_a_deferred_upload_leaves_only_outside_of_the_zone_and_through_another_cell():
@@ -326,9 +299,6 @@ def test_the_updates_of_a_day_compose_to_its_epsilon_and_days_to_the_total(tiny,
     total = epsilon_of(1e-5, np.sqrt(3) / m)
     np.testing.assert_allclose(table(tmp_path, "privacy").epsilon, total, rtol=1e-6)
     assert total > 1.5
-
-
-# --- bad input ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("changes", "says"), [

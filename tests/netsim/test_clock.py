@@ -30,9 +30,6 @@ def clock_from(day: date, zone: str, days: int) -> tuple[Clock, float]:
     return wall_clock(first, midnight_s, ZoneInfo(zone), days * DAY_S), midnight_s
 
 
-# --- the wall clock ----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("day", "zone"),
     [
@@ -67,11 +64,13 @@ def test_rounds_of_a_day_end_at_local_midnight(zone):
     np.testing.assert_array_equal(clock.round_of(inside, DAY_S), np.tile(np.arange(1, 370), 2))
 
 
-def test_shorter_rounds_count_elapsed_time():
+def test_shorter_rounds_count_elapsed_time_and_days_end_at_local_midnight():
     clock, _ = clock_from(date(2026, 10, 25), "Europe/Berlin", 3)
     assert clock.ends_s(3, 3600.0).tolist() == [3600.0, 7200.0, 10800.0]
     assert clock.text(3 * 3600.0) == clock.text(2 * 3600.0) == "2026-10-25 02:00"
     assert clock.rounds(25 * 3600.0, 3600.0) == 25
+    clock, _ = clock_from(date(2026, 10, 24), "Europe/Berlin", 4)
+    assert [clock.day_ended(t * 3600.0) for t in (0, 24, 24.5, 48.5, 49, 49.5, 73)] == [0, 0, 1, 1, 1, 2, 2]
     plain = Clock(date(2026, 1, 5))
     assert plain.ends_s(2, DAY_S).tolist() == [DAY_S, 2 * DAY_S] and plain.rounds(DAY_S + 1, DAY_S) == 2
 
@@ -81,9 +80,6 @@ def test_a_manifest_brings_the_clock_back():
     assert clock.changes == ((2 * DAY_S + 3 * 3600.0, -3600.0),)
     changes = json.loads(json.dumps(clock.changes))
     assert Manifest.model_construct(first_day=date(2026, 10, 23), clock_changes=changes).clock == clock
-
-
-# --- a trace over the end of summer time ---------------------------------------------------------------------
 
 
 def five_days(path: Path) -> Path:
@@ -129,9 +125,6 @@ def test_days_and_hours_of_people_are_those_of_the_wall_clock(tmp_path):
     at = np.array(sorted(rows))
     found = lived(np.column_stack([0 * at[:, 0], at[:, 1]]), at[:, 0], clock)
     assert found.home_m.tolist() == [0.0, 0.0] and found.work_m.tolist() == [0.0, -500.0]
-
-
-# --- times without a zone ------------------------------------------------------------------------------------
 
 
 def stamped(path: Path, *times: str) -> Path:

@@ -38,9 +38,6 @@ def users_of(path, **choices):
     return dict(zip(table.users, np.bincount(table.fixes.user).tolist(), strict=True)), table
 
 
-# --- who is who ----------------------------------------------------------------------------------------------
-
-
 def fcd(*steps, head=""):
     rows = "".join(f'<timestep time="{t}">{"".join(movers)}</timestep>\n' for t, movers in enumerate(steps))
     return f"{head}<fcd-export>\n{rows}</fcd-export>\n"
@@ -111,9 +108,6 @@ def test_rows_of_nobody_are_left_out_and_counted(tmp_path, nobody):
     assert counts["rows_read"] == sum(n for reason, n in counts.items() if reason != "rows_read") == 4
 
 
-# --- two places, impossible speeds ---------------------------------------------------------------------------
-
-
 def test_two_places_at_one_time_are_counted_and_too_fast(tmp_path):
     rows = [f"{T0 + 600 * k},a,{lat},16.3{far}" for k in range(20) for lat, far in ((48.2, 0), (48.29, 7))]
     path = write(tmp_path / "t.csv", "\n".join(["time_s,user,lat,lon", *rows]))
@@ -123,9 +117,6 @@ def test_two_places_at_one_time_are_counted_and_too_fast(tmp_path):
     moved = np.array([[0.0, 0], [0, 0], [0, 99], [0, 99], [0, 300]])
     steps = steps_of(Moves(np.zeros(5, int), np.array([0.0, 0, 0, 1, 3]), moved))  # another cell; 99 m, 0, 100.5 m/s
     assert (steps.n, steps.n_fast, steps.n_at_once, steps.apart_m) == (3, 1, 1, 99.0)
-
-
-# --- when ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -232,9 +223,6 @@ def test_times_that_run_backwards_are_refused_in_every_format(tmp_path):
         assert said in refusal(write(tmp_path / name, content))
     cab = write(tmp_path / "new_u.txt", "".join(f"37.1 -122.1 0 {T0 + s}\n" for s in (0, 10, 20)))
     assert read_table(cab).fixes.time_s.tolist() == [T0, T0 + 10, T0 + 20]
-
-
-# --- what is missing, what is there --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

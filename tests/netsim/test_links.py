@@ -57,9 +57,6 @@ def test_interference_is_the_sum_of_all_others_also_where_one_is_far_above_them(
     assert interference(w[:, :0], best).shape == (50, 0)
 
 
-# --- the downlink at full load ---------------------------------------------------------------------------------
-
-
 def links(rsrp_dbm, power_dbm=15.0, los=None):
     """Links with these RSRP (n, n_bs)."""
     rsrp = np.asarray(rsrp_dbm, dtype=float)
