@@ -86,16 +86,10 @@ class TestSlicedWasserstein:
 
 
 class TestDensityPeaks:
-    def planted(self, n_a=60, n_b=30, seed=0):
-        rng = np.random.default_rng(seed)
-        a, b = np.array([1650.0, 700.0]), np.array([420.0, 760.0])
-        return a, b, np.concatenate(
-            [a + 20 * rng.normal(size=(n_a, 2)), b + 20 * rng.normal(size=(n_b, 2)),
-             AREA.sample(rng.uniform(size=(9, 2)))]
-        )  # fmt: skip
-
     def test_two_clusters_in_order_of_mass(self):
-        a, b, points = self.planted()
+        rng, a, b = np.random.default_rng(0), np.array([1650.0, 700.0]), np.array([420.0, 760.0])
+        around = [at + 20 * rng.normal(size=(n, 2)) for at, n in ((a, 60), (b, 30))]
+        points = np.concatenate([*around, AREA.sample(rng.uniform(size=(9, 2)))])
         first, second = density_peaks(points, np.ones(len(points)), AREA, 75.0, 2)
         assert np.linalg.norm(first - a) < 30 and np.linalg.norm(second - b) < 30
 
@@ -287,27 +281,18 @@ class TestGuesses:
         np.testing.assert_allclose(within(np.array(place), radius_m, area), counted, atol=2e-3)
 
 
-class TestThinning:
-    def points(self, n):
-        return np.stack([np.arange(n) % 2000, np.zeros(n)], axis=1).astype(np.float64)
-
-    @pytest.mark.parametrize("n", [1, 100, 101, 5000])
-    @pytest.mark.parametrize("cut", [7, 5000])
-    def test_keeps_every_2_to_the_k_th_point_however_rounds_were_cut(self, n, cut):
-        how, points = Leakage(max_points=100, directions=4, random_baseline_draws=1), self.points(n)
-        track = Track.empty()
-        for first in range(0, n, cut):
-            track = track.plus(points[first : first + cut], how.max_points)
-            assert len(track.points) <= how.max_points
-        stride = 1
-        while -(-n // stride) > how.max_points:
-            stride *= 2
-        np.testing.assert_array_equal(track.points, points[::stride])
-        assert track.seen == n
-
-
 class TestLongRuns:
     """What a round compares is bounded, and as good as all of it."""
+
+    @pytest.mark.parametrize("n, stride", [(1, 1), (100, 1), (101, 2), (5000, 64)])
+    @pytest.mark.parametrize("cut", [7, 5000])
+    def test_of_points_every_2_to_the_k_th_is_kept_however_rounds_were_cut(self, n, stride, cut):
+        points, track = np.stack([np.arange(n), np.zeros(n)], axis=1).astype(np.float64), Track.empty()
+        for first in range(0, n, cut):
+            track = track.plus(points[first : first + cut], 100)
+            assert len(track.points) <= 100
+        np.testing.assert_array_equal(track.points, points[::stride])
+        assert track.seen == n
 
     @pytest.mark.parametrize("rounds", [500, 5000])
     def test_a_distribution_has_at_most_so_many_centroids(self, rounds):

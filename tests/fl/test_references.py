@@ -99,37 +99,30 @@ class TestKriging:
         assert 50 <= np.median(length_m) <= 200 and 0.03 <= np.median(noise) <= 0.3
 
 
-class TestNeighbours:
-    def test_weighs_by_distance(self):
-        x, y = np.array([[0.0, 0.0], [3.0, 0.0], [100.0, 0.0]]), np.array([-80.0, -90.0, 0.0])
-        expected = (-80 / 2 - 90 / 3) / (1 / 2 + 1 / 3)
-        np.testing.assert_allclose(nearest_neighbours(x, y, np.array([[1.0, 0.0]]), 2), expected)
-        np.testing.assert_allclose(nearest_neighbours(x[:1], y[:1], x, 25), -80.0)
+def test_neighbours_weigh_by_distance():
+    x, y = np.array([[0.0, 0.0], [3.0, 0.0], [100.0, 0.0]]), np.array([-80.0, -90.0, 0.0])
+    expected = (-80 / 2 - 90 / 3) / (1 / 2 + 1 / 3)
+    np.testing.assert_allclose(nearest_neighbours(x, y, np.array([[1.0, 0.0]]), 2), expected)
+    np.testing.assert_allclose(nearest_neighbours(x[:1], y[:1], x, 25), -80.0)
 
 
-class TestCentral:
-    NET = Mlp((2, 7, 4, 1), "tanh")
-
-    def data(self, n=150):
-        draw = np.random.default_rng(0)
-        z = draw.normal(size=(n, 2))
-        return draw.normal(size=(2, self.NET.n_parameters)) / 2, np.repeat(1, n), z, np.sin(z[:, 0]) + z[:, 1]
-
-    def test_is_adam_of_torch(self):
-        start, model, z, y = self.data()
-        found = train_centrally(self.NET, start, model, z, y, replace(SETTINGS, local_epochs=3), RNG)
-        np.testing.assert_array_equal(found[0], start[0])  # which has no samples
-        w = torch.tensor(start[1:], dtype=torch.float64, requires_grad=True)
-        adam = torch.optim.Adam([w], lr=1e-3)
-        for epoch in range(3):
-            order = RNG.orders(f"order{epoch}m", row_id(np.array([0]), np.array([1])), np.array([150]))
-            for first in range(0, 150, 64):
-                batch = order[first : first + 64]
-                adam.zero_grad()
-                out = self.NET.forward(w, torch.from_numpy(z[batch])[None])[0][0]
-                ((out - torch.from_numpy(y[batch])) ** 2).mean().backward()
-                adam.step()
-        np.testing.assert_allclose(found[1], w.detach().numpy()[0], atol=2e-5)
+def test_central_training_is_adam_of_torch():
+    net, draw = Mlp((2, 7, 4, 1), "tanh"), np.random.default_rng(0)
+    z = draw.normal(size=(150, 2))
+    start, y = draw.normal(size=(2, net.n_parameters)) / 2, np.sin(z[:, 0]) + z[:, 1]
+    found = train_centrally(net, start, np.repeat(1, 150), z, y, replace(SETTINGS, local_epochs=3), RNG)
+    np.testing.assert_array_equal(found[0], start[0])  # which has no samples
+    w = torch.tensor(start[1:], dtype=torch.float64, requires_grad=True)
+    adam = torch.optim.Adam([w], lr=1e-3)
+    for epoch in range(3):
+        order = RNG.orders(f"order{epoch}m", row_id(np.array([0]), np.array([1])), np.array([150]))
+        for first in range(0, 150, 64):
+            batch = order[first : first + 64]
+            adam.zero_grad()
+            out = net.forward(w, torch.from_numpy(z[batch])[None])[0][0]
+            ((out - torch.from_numpy(y[batch])) ** 2).mean().backward()
+            adam.step()
+    np.testing.assert_allclose(found[1], w.detach().numpy()[0], atol=2e-5)
 
 
 def held_of(n):

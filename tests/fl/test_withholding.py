@@ -134,7 +134,7 @@ def test_silence_by_a_coin_has_its_probability_and_rounds_are_independent():
 
 RESIDENTS = {
     "world.ues.mobility": {"kind": "commuter"}, "world.ues.measurement_period_s": None, "world.ues.count": 6,
-    "world.duration_s": DAY_S, "world.tick_s": 60, "learning.round_s": DAY_S / 12,
+    "world.duration_s": DAY_S, "world.tick_s": 300, "learning.round_s": DAY_S / 12,
 }  # fmt: skip
 MODELS = {"learning.data": {"kind": "measured", "cell": "all"}}
 SHORT = {"learning.round_s": 10}
@@ -223,12 +223,6 @@ SERVERS = {
 }
 
 
-def crossed(tiny, rules, server, **more):
-    world = RESIDENTS if "home-zone" in rules else SHORT
-    parts = {"learning.withholding": [RULES[rule] for rule in rules]}
-    return tiny(world | MODELS | SERVERS[server] | parts | more)
-
-
 INTERRUPTED = [
     (("cooldown", "home-zone"), "rounds"),
     (("cooldown", "daily-limit"), "fedbuff"),
@@ -241,8 +235,12 @@ INTERRUPTED = [
 @pytest.mark.slow
 @pytest.mark.parametrize(("rules", "server"), INTERRUPTED)
 def test_an_interrupted_run_ends_in_the_same_bytes(tiny, tmp_path, table_bytes, rules, server):
-    days = {"learning.defenses": [{"kind": "clip"}, {"kind": "gaussian", "epsilon": 5.0, "updates_a_day": 2}]}
-    study, news = crossed(tiny, rules, server, **(days if "daily-limit" in rules else {})), []
+    study = MODELS | SERVERS[server] | {"learning.withholding": [RULES[rule] for rule in rules]}
+    study |= RESIDENTS if "home-zone" in rules else SHORT
+    if "daily-limit" in rules:
+        by_day = {"kind": "gaussian", "epsilon": 5.0, "updates_a_day": 2}
+        study["learning.defenses"] = [{"kind": "clip"}, by_day]
+    study, news = tiny(study), []
     run(study, tmp_path / "whole", lambda progress: news.append(progress.values["time_s"]))
     run_in_two(study, tmp_path / "cut", lambda progress: progress.values["time_s"] >= news[len(news) // 2])
     assert table_bytes(tmp_path / "cut") == table_bytes(tmp_path / "whole")
