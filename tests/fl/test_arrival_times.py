@@ -119,10 +119,9 @@ class TestExact:
         at_m = [[30.0, 30.0, 25.0], [100.0, 30.0, 25.0]]
         n = 4000
         delay = np.linspace(1, 2, n)
-        ((found,), _) = played(
-            ArrivalTimes(shadowing_db=0), [view_of(np.arange(n), [1] * (n - 1) + [0], delay)], public_of(at_m)
-        )
-        rings = Rings.around(public_of(at_m), public_of(at_m).antennas)
+        view, public = view_of(np.arange(n), [1] * (n - 1) + [0], delay), public_of(at_m)
+        ((found,), _) = played(ArrivalTimes(shadowing_db=0), [view], public)
+        rings = Rings.around(public, public.antennas)
         farthest_m = rings.mean_m[0, :, 0][rings.share[0] > 0].max()
         assert 1 / rows(found, "near")[2][-1] == pytest.approx(farthest_m)
 
@@ -171,9 +170,8 @@ class TestMemory:
         for memory, weights in ((1.0, [0, 0, 1]), (1e9, [1, 1, 1]), (2.0, [0.25, 0.5, 1])):
             views = [view_of([0, 1], [0, 0], [s, 3.0], n_bits=1.0) for s in delays]
             _, state = played(ArrivalTimes(memory_rounds=memory), views)
-            assert_allclose(
-                state.means.value[:, 1], [np.average(np.log(delays), weights=weights), np.log(3.0)], rtol=1e-6
-            )
+            mean = np.average(np.log(delays), weights=weights)
+            assert_allclose(state.means.value[:, 1], [mean, np.log(3.0)], rtol=1e-6)
             assert_allclose(state.last.value[:, 1], np.log([4.0, 3.0]))
 
     def test_each_cell_of_a_ue_has_a_mean_of_its_own(self):

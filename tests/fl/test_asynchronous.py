@@ -165,10 +165,9 @@ def test_every_upload_has_one_row_and_a_ue_sends_one_at_a_time(folder):
     uploads, asked = table(folder, "transmissions"), table(folder, "links")
     key = ["ue", "requested_s"]
     assert not uploads.duplicated(key).any()
-    links = asked.rename(columns={"time_s": "requested_s"})[key]
-    pd.testing.assert_frame_equal(
-        uploads[key].sort_values(key, ignore_index=True), links.sort_values(key, ignore_index=True)
-    )
+    links = asked.rename(columns={"time_s": "requested_s"})
+    both = (rows[key].sort_values(key, ignore_index=True) for rows in (uploads, links))
+    pd.testing.assert_frame_equal(*both)
     for _, mine in uploads.sort_values("requested_s").groupby("ue"):
         assert (mine.ended_s.to_numpy()[:-1] <= mine.requested_s.to_numpy()[1:]).all()
     assert not uploads[uploads.staleness.notna()].duplicated(["round", "ue"]).any()

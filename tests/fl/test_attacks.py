@@ -65,9 +65,8 @@ def view_of(learner, data, observes="updates", decoded=None, n_model=1, seed=0):
     merged = updates.weighted_sum(share, n_model)
     after = learner.step(model, "all", merged)
     everybody = np.ones(len(data.ue), dtype=bool)
-    return Threat(observes=observes).view(
-        learner, "all", Received(updates, decoded), share, everybody, (model, after), RNG
-    )
+    received = Received(updates, decoded)
+    return Threat(observes=observes).view(learner, "all", received, share, everybody, (model, after), RNG)
 
 
 def rows_of(learner, updates, before, after):

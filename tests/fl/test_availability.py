@@ -164,9 +164,7 @@ DRAINED = {
 
 def test_in_a_run_batteries_empty_updates_are_lost_and_ues_are_asked_again_when_charged(tiny, tmp_path):
     run(tiny(DRAINED), tmp_path)
-    links, sent = (
-        pd.read_csv(tmp_path / f"{name}.csv", index_col=["round", "ue"]) for name in ("links", "transmissions")
-    )
+    links, sent = (pd.read_csv(tmp_path / f"{k}.csv", index_col=["round", "ue"]) for k in ("links", "transmissions"))
     assert (sent.fate == "exhausted").sum() >= 2 and (sent.fate == "arrived").sum() >= 4
     for ue in range(4):
         charge_j = 25.0

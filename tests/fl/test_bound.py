@@ -184,15 +184,10 @@ def test_moving_ues_are_planned_too_and_top_up_has_no_plateau():
 # -- from a run
 
 
-SHORT = {
-    "learning.rounds": 4,
-    "learning.data.samples": 20,
-    "learning.defenses": [{"kind": "clip", "norm": 0.5}, {"kind": "gaussian", "noise_multiplier": 0.1}],
-}
-
-
 def test_the_reference_of_a_study_is_what_its_run_recorded(tmp_path):
-    study = load("lapa/aggregation", SHORT)
+    defenses = [{"kind": "clip", "norm": 0.5}, {"kind": "gaussian", "noise_multiplier": 0.1}]
+    short = {"learning.rounds": 4, "learning.data.samples": 20, "learning.defenses": defenses}
+    study = load("lapa/aggregation", short)
     found = reference(study, tmp_path)
     assert found.std.shape == (4, 15) and found.still
     np.testing.assert_allclose(found.std, 0.1 * 2 * 0.5, rtol=1e-8)  # of the sensitivity, twice the norm
@@ -202,7 +197,7 @@ def test_the_reference_of_a_study_is_what_its_run_recorded(tmp_path):
     stamp = (folders[0] / "trajectory.npz").stat().st_mtime_ns
     assert reference(study, tmp_path).content == found.content and len(folders) == 1
     assert (folders[0] / "trajectory.npz").stat().st_mtime_ns == stamp  # not made again
-    louder = load("lapa/aggregation", SHORT | {"power": {"kind": "full"}})
+    louder = load("lapa/aggregation", short | {"power": {"kind": "full"}})
     other = reference(louder, tmp_path)
     assert len(list(tmp_path.iterdir())) == 2 and other.content != found.content
     np.testing.assert_allclose(other.gain, found.gain, rtol=1e-6)  # SNR at 1 W hangs on no power

@@ -77,9 +77,8 @@ class TestClip:
         learner = RsrpNet(hidden=(10, 10, 10), activation="relu", learning_rate=1e-3, batch_size=5, local_epochs=5)
         model = learner.init(PUBLIC, Streams(1).at("learner.init"))
         draw = np.random.default_rng(1)
-        data = Local(
-            np.array([0]), np.array([0]), np.array([0, 30]), draw.random((30, 2)), draw.normal(size=30), np.zeros(30)
-        )
+        one, x, y = np.array([0]), draw.random((30, 2)), draw.normal(size=30)
+        data = Local(one, one, np.array([0, 30]), x, y, np.zeros(30))
         made = learner.local(model, "all", data, Streams(1).at("learner.all", 1))
         clip, noise, merge = Clip(norm=1e12), CentralGaussian(noise_multiplier=1e-300), Uniform(clients=1)
         sent, _, _ = clip.protect(made, data, facts(weight=1.0), clip.start(0), rng())
@@ -87,9 +86,8 @@ class TestClip:
         weights, _ = merge.weights(Received(sent, np.ones(1, bool)), facts(weight=1.0), merge.start())
         total = sent.weighted_sum(weights, 1)
         merged, _, _ = noise.finish(total, 1, facts(weight=1.0), state, rng())
-        np.testing.assert_allclose(
-            learner.step(model, "all", merged).parameters, model.parameters + made.values, rtol=0, atol=1e-250
-        )
+        after = learner.step(model, "all", merged).parameters
+        np.testing.assert_allclose(after, model.parameters + made.values, rtol=0, atol=1e-250)
 
 
 class TestCentralGaussian:

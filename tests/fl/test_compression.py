@@ -67,9 +67,8 @@ class TestProjection:
     def test_it_is_linear_and_never_moves_two_updates_apart(self):
         part, u = Projection(dimension=30), normal(6, 3000)
         made = protected(part, u).values
-        np.testing.assert_allclose(
-            protected(part, u[:1] + 2 * u[1:2], ue=[4]).values[0], made[0] + 2 * made[1], atol=1e-12
-        )
+        of_sum = protected(part, u[:1] + 2 * u[1:2], ue=[4]).values[0]
+        np.testing.assert_allclose(of_sum, made[0] + 2 * made[1], atol=1e-12)
         assert part.contracts
         for i in range(5):
             assert np.linalg.norm(made[i] - made[i + 1]) <= np.linalg.norm(u[i] - u[i + 1])

@@ -109,12 +109,9 @@ class TestPrior:
         assert np.isfinite(beyond).all()  # the edge of the grid
 
     def test_a_network_learns_the_difference_to_it(self):
-        learner = RsrpNet.model_validate(
-            {"kind": "rsrp-net", "hidden": [4], "labels": "standardised", "prior": {"kind": "coverage"}}, strict=False
-        )
+        learner = RsrpNet(hidden=(4,), labels="standardised", prior=Coverage())
         model = learner.init(public_of(law_of()), Streams(1).at("learner.init"))
         flat = type(model)(np.zeros_like(model.parameters), model.constants)
         zero = np.zeros(len(PLACE_M), dtype=np.int64)
-        np.testing.assert_allclose(
-            learner.predict_dbm(flat, zero, PLACE_M), law_of().mean_dbm(PLACE_M, EVERY, 0, None), atol=0.5
-        )
+        expected = law_of().mean_dbm(PLACE_M, EVERY, 0, None)
+        np.testing.assert_allclose(learner.predict_dbm(flat, zero, PLACE_M), expected, atol=0.5)

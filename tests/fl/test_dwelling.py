@@ -109,9 +109,8 @@ class TestResidences:
             z = draw.uniform(0, 1000, (3, 2, 1, 2))
             for number, one in enumerate(z):
                 both = [0, 1] if number != 1 else [0]
-                known = known.plus(
-                    np.array([2, 4])[both], log_evidence(one[both], self.ERRORS, self.GRID), period, self.SHARES
-                )
+                evidence = log_evidence(one[both], self.ERRORS, self.GRID)
+                known = known.plus(np.array([2, 4])[both], evidence, period, self.SHARES)
             log_e = sum(log_evidence(one[:1], self.ERRORS, self.GRID) for one in z)
             if period.night:
                 home = home + log_mixed(0.9, log_e, log_mean(log_e, prior))
@@ -190,9 +189,8 @@ def person(seed, sigma_m=100.0, count=300, thirds=2):
     at = np.where((of < len(place))[:, None], known, draw.uniform(0, 1e4, (count, 2)))
     z = at + sigma_m * draw.normal(size=at.shape)
     z = np.where(draw.random((count, 1)) < 0.2, draw.uniform(0, 1e4, (count, 2)), z)
-    return EstimatesOfUe(
-        z, np.full(count, sigma_m), np.full(count, 0.8), of_class, np.arange(count) // 10, *TOLD
-    ), place
+    day = np.arange(count) // 10
+    return EstimatesOfUe(z, np.full(count, sigma_m), np.full(count, 0.8), of_class, day, *TOLD), place
 
 
 def commuter(seed, days, sigma_m=60.0):
@@ -230,10 +228,9 @@ class TestHabits:
         draw = np.random.default_rng(0)
         z = draw.normal(0, 50.0, (60, 2)) + 5000.0
         z[::12] += 3000.0
-        said = EstimatesOfUe(
-            z, np.full(60, 50.0), np.where(np.arange(60) % 4, 0.1, 0.95), np.zeros(60, int), np.arange(60), *TOLD
-        )
-        found = habits(said, np.zeros((0, 2)), 1, 3)
+        day, right = np.arange(60), np.where(np.arange(60) % 4, 0.1, 0.95)
+        estimates = EstimatesOfUe(z, np.full(60, 50.0), right, np.zeros(60, int), day, *TOLD)
+        found = habits(estimates, np.zeros((0, 2)), 1, 3)
         assert found[0, :2] == pytest.approx([5000.0, 5000.0], abs=30)
         assert np.isfinite(found[:, 2]).all() and found[0, 2] > 0.9
 

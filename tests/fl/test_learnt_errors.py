@@ -67,9 +67,8 @@ def test_estimates_that_do_not_depend_on_the_truth_say_nothing():
 
 def test_likelihoods_are_densities_of_estimates():
     """Over all estimates, the likelihood of one place integrates to 1 up to what lies outside of the area."""
-    model = ErrorModel(
-        np.array([1.0]), np.array([120.0]), 0.25, gain=np.array([0.5]), offset_m=np.array([[1000.0, 750.0]])
-    )
+    one, offset_m = np.array([1.0]), np.array([[1000.0, 750.0]])
+    model = ErrorModel(one, 120 * one, 0.25, gain=0.5 * one, offset_m=offset_m)
     fine = PlaceGrid.over(AREA, 20.0, 1, "test")
     e = model.likelihood(fine.place_m[:, None], GRID)
     assert e.sum(axis=0) * 20.0**2 / 12e6 == pytest.approx(1.0, abs=2e-3)

@@ -12,7 +12,6 @@ from fl.privacy.compose import RoundKinds, compose
 from fl.privacy.gaussian import epsilon_of
 from fl.privacy.ledger import ALL, ALL_UES, Ledger, final_account
 from fl.types import MetricSpend, Spend
-from netsim.record import cell_text
 from scenarios.app.results.folder import read_table
 from scenarios.app.results.summary import account_rows
 from scenarios.app.results.summary_keys import measured
@@ -238,20 +237,14 @@ class TestFinalAccount:
         """That of a UE without a channel too, in an account of its own too; null where it is infinite."""
 
         def largest(*spends):
-            rows = final_account(columns(list(spends)))
-            names = rows[0].keys()
-            (tmp_path / "privacy.csv").write_text(
-                "\n".join([",".join(names), *(",".join(cell_text(r[k]) for k in names) for r in rows)]) + "\n"
-            )
+            pd.DataFrame(final_account(columns(list(spends)))).to_csv(tmp_path / "privacy.csv", index=False)
             account = read_table(tmp_path, "privacy")
             rows = account_rows({k: v[account["mechanism"] == "noise"] for k, v in account.items()})
             return measured({"account": rows}, "noise")["privacy.noise.with_channel.max"]
 
         never, some = spend(ue=(0,), z=0.5), spend(ue=(1,), z=1.0, channel=7.0)
-        assert largest(never, some) == pytest.approx(epsilon_of(1e-5, 2.0), rel=1e-6)
-        assert largest(never, spend(ue=(1,), z=1.0, channel=7.0, delta=1e-6)) == pytest.approx(
-            epsilon_of(1e-5, 2.0), rel=1e-6
-        )
+        for other in (some, spend(ue=(1,), z=1.0, channel=7.0, delta=1e-6)):
+            assert largest(never, other) == pytest.approx(epsilon_of(1e-5, 2.0), rel=1e-6)
         assert np.isnan(largest(spend(ue=(0,), z=0.0), some))  # no finite one: null, and never that of the others
         assert np.isnan(largest(never, spend(ue=(1,))))
 
@@ -288,9 +281,8 @@ class TestStopAt:
         n = found["rounds.played"]
         assert found["rounds.stopped_by_budget"] is True and 1 < n < 15
         assert epsilon_of(1e-7, np.sqrt(n) / 5) <= 2.0 < epsilon_of(1e-7, np.sqrt(n + 1) / 5)
-        assert found["privacy.central-gaussian.epsilon.max"] == pytest.approx(
-            epsilon_of(1e-7, np.sqrt(n) / 5), rel=1e-6
-        )
+        spent = epsilon_of(1e-7, np.sqrt(n) / 5)
+        assert found["privacy.central-gaussian.epsilon.max"] == pytest.approx(spent, rel=1e-6)
         assert found["rounds.empty"] == 4
         free = self.study | {"learning.privacy_budget": None, "learning.rounds": n}
         run(load("rsrp-dp/budget", free), tmp_path / "free")

@@ -56,9 +56,8 @@ class TestLifetimes:
     def test_groups_hold_each_sender_once(self):
         draw, lives = np.random.default_rng(3), Lifetimes()
         for t in range(150):
-            lives = heard(
-                {t: np.unique(draw.integers(0, 12 + t, 3))}, replace(lives, silent_s=np.zeros(len(lives.name)))
-            )
+            lives = replace(lives, silent_s=np.zeros(len(lives.name)))
+            lives = heard({t: np.unique(draw.integers(0, 12 + t, 3))}, lives)
         groups = lives.together()
         assert sorted(np.concatenate(groups).tolist()) == list(range(len(lives.name)))
         assert len(set(lives.name.tolist())) < len(lives.name)  # some came back too late

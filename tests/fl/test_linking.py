@@ -452,9 +452,8 @@ def test_reads_nothing_but_updates_names_and_rounds(tiny, tmp_path, monkeypatch)
 
     original = LinkMaps.run
     monkeypatch.setattr(LinkMaps, "run", watched)
-    run(
-        tiny(BUSY | {"learning.attacks": [attack.model_dump(mode="json")], "learning.threat.pseudonyms": NEW}), tmp_path
-    )
+    how = {"learning.attacks": [attack.model_dump(mode="json")], "learning.threat.pseudonyms": NEW}
+    run(tiny(BUSY | how), tmp_path)
     monkeypatch.undo()
     full, bare = attack.start(), attack.start()
     for view, facts, rng in seen:

@@ -37,9 +37,8 @@ def cohort(counts, inputs=5, seed=0):
     """Devices of two models with numbers that go down from UE to UE, so that rows are no owners."""
     g, n, k = np.random.default_rng(seed), sum(counts), len(counts)
     ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    return Local(
-        np.arange(k)[::-1] * 3, np.arange(k) % 2, ptr, g.normal(size=(n, inputs)), g.normal(size=n), np.zeros(n)
-    )
+    x, y = g.normal(size=(n, inputs)), g.normal(size=n)
+    return Local(np.arange(k)[::-1] * 3, np.arange(k) % 2, ptr, x, y, np.zeros(n))
 
 
 def weights(net, seed=3):
@@ -253,9 +252,8 @@ class TestRecordBound:
         Learning(round_s=60, learner=self.learner, defenses=(Gaussian(noise_multiplier=1.0),))
         data = self.data([8, 4])
         made = self.local(data)
-        _, _, (spend,) = Gaussian(noise_multiplier=2.0).protect(
-            made, data, RoundContext(1, 0.0, self.public), Gaussian(noise_multiplier=2.0).start(0), RNG
-        )
+        noise, facts = Gaussian(noise_multiplier=2.0), RoundContext(1, 0.0, self.public)
+        _, _, (spend,) = noise.protect(made, data, facts, noise.start(0), RNG)
         assert spend.unit == "record" and spend.relation == "replace"
         np.testing.assert_allclose(spend.sensitivity / spend.std, 0.5)  # 1 / z
 
