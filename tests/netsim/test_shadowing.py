@@ -52,10 +52,6 @@ class TestCorrelated:
         assert off.std() < 0.07
         assert abs(off).max() < 0.3
 
-    def test_adding_a_base_station_changes_no_other(self, forty):
-        at_m = somewhere(100)
-        assert np.array_equal(Correlated().field(AREA, np.arange(3), RNG)(at_m), forty(at_m)[:, :3])
-
     def test_base_stations_of_one_site_share_it(self, forty):
         at_m, site = somewhere(500), np.array([3, 3, 0, 17, 3])
         shared = Correlated().field(AREA, site, RNG)

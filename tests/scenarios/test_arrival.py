@@ -1,10 +1,10 @@
 """When things happen: records carry the time of arrival, and the windows of data do not move."""
 
 import csv
-from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from interrupted import run_in_two
 
 from scenarios.app.run.runner import run
 
@@ -19,8 +19,7 @@ EAR = {"learning.threat": {"observes": "updates", "viewpoint": "eavesdropper", "
 
 def rows(folder, table):
     with (folder / f"{table}.csv").open(newline="") as file:
-        found = list(csv.DictReader(file))
-    return found
+        return list(csv.DictReader(file))
 
 
 def column(found, name):
@@ -106,21 +105,8 @@ def test_the_phases_of_a_round_follow_each_other(played):
         assert merged == max(second)
 
 
-@dataclass
-class _Stop:
-    """Ctrl-C after a round."""
-
-    after: int
-
-    def __call__(self, now):
-        if now.done == self.after:
-            raise KeyboardInterrupt
-
-
 def test_interrupted_and_resumed_gives_the_same_bytes(tiny, table_bytes, tmp_path):
     study = tiny({**RADIO, "learning.round_s": 20})
     run(study, tmp_path / "whole")
-    with pytest.raises(KeyboardInterrupt):
-        run(study, tmp_path / "cut", watch=_Stop(3))
-    run(study, tmp_path / "cut")
+    run_in_two(study, tmp_path / "cut", lambda now: now.done == 3)
     assert table_bytes(tmp_path / "cut") == table_bytes(tmp_path / "whole")

@@ -7,6 +7,7 @@ import pytest
 
 from netsim.build import build_world
 from netsim.errors import BadInput
+from netsim.mobility.replay import Replay
 from netsim.rng import Streams
 
 
@@ -42,15 +43,9 @@ def test_a_trace_with_another_origin_is_refused_with_the_value_to_set(tiny, tmp_
     mobility = trace(tmp_path, walk(48.16, 11.58))
     with pytest.raises(BadInput, match=r"world\.city\.origin_deg: .* set it to \[48\.16\d*, 11\.58\]"):
         built(tiny, {**replayed(mobility), "world.city": town})
-    own = mobility_origin(mobility)
+    own = list(Replay(**mobility).load(60.0).origin_deg)
     world = built(tiny, {**replayed(mobility), "world.city": {**town, "origin_deg": own, "margin_m": 5000.0}})
     assert not [w for w in world.warnings if "lies outside" in w]
-
-
-def mobility_origin(mobility):
-    from netsim.mobility.replay import Replay
-
-    return list(Replay(**mobility).load(60.0).origin_deg)
 
 
 def test_a_trace_outside_of_the_city_is_refused_and_one_partly_outside_is_told(tiny, tmp_path):

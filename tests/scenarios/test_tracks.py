@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from interrupted import run_in_two
 
 from netsim import ues
 from netsim.build import build_world
@@ -77,26 +78,17 @@ def test_lines_between_rows_are_where_ues_were_at_every_look(model):
             assert said == pytest.approx(at_m[ue], abs=1e-5), (ue, time_s)
 
 
-def stop(progress):
-    if progress.done == 1:
-        raise KeyboardInterrupt
-
-
 @TWO
 def test_an_interrupted_run_ends_in_the_same_bytes(model, tmp_path, table_bytes):
     study, folder = model
-    with pytest.raises(KeyboardInterrupt):
-        run(study, tmp_path / "cut", stop)
-    run(study, tmp_path / "cut")
+    run_in_two(study, tmp_path / "cut", lambda now: now.done == 1)
     assert table_bytes(tmp_path / "cut") == table_bytes(folder)
 
 
 def test_a_round_without_data_loses_no_track_and_no_handover(tiny, tmp_path, table_bytes):
     late = MODELS["handover"] | {"world.ues.measurement_period_s": 150, "learning.round_s": 30}
     run(tiny(late), tmp_path / "whole")
-    with pytest.raises(KeyboardInterrupt):
-        run(tiny(late), tmp_path / "cut", stop)
-    run(tiny(late), tmp_path / "cut")
+    run_in_two(tiny(late), tmp_path / "cut", lambda now: now.done == 3)
     moves = read_table(tmp_path / "whole", "handovers")["time_s"]
     assert ((moves > 60) & (moves <= 90)).any() and 3 not in read_table(tmp_path / "whole", "rounds")["round"]
     assert table_bytes(tmp_path / "cut") == table_bytes(tmp_path / "whole")
