@@ -8,6 +8,7 @@ import numpy.typing as npt
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
+ComplexArray = npt.NDArray[np.complex128]
 Float32Array = npt.NDArray[np.float32]
 AnyFloats = npt.NDArray[np.floating[Any]]
 

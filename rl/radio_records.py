@@ -40,8 +40,8 @@ from netsim.radio import reception
 from netsim.radio.power import PowerContext
 from netsim.radio.rate import Adaptation
 from netsim.radio.shared_band import Noma, SharedBand
-from netsim.radio.uplink import Cohort, ComplexArray, Uplink, outer_products
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.radio.uplink import Cohort, Uplink, outer_products
+from netsim.units import BoolArray, ComplexArray, FloatArray, IntArray
 from rl.reward import FIGURES, Figures
 from rl.settings import Online
 

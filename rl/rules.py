@@ -32,9 +32,8 @@ import numpy as np
 
 from fl.power.search import Limits
 from netsim.columns import frozen
-from netsim.radio.uplink import ComplexArray
 from netsim.rng import Rng
-from netsim.units import FloatArray, IntArray
+from netsim.units import ComplexArray, FloatArray, IntArray
 from rl.look import Look, silent
 from rl.radio_records import Air, Links, Rounds, Rows, judged, strength
 from rl.reward import Figures, Reward, first_prices, over, penalty, priced

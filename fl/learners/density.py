@@ -21,7 +21,7 @@ from netsim.columns import frozen
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.rng import Rng
-from netsim.units import FloatArray, IntArray
+from netsim.units import ComplexArray, FloatArray, IntArray
 
 _SAMPLE = 10  # the bandwidth is a mean over a random tenth of the asked places, as in the paper
 TERMS = 1000  # terms of a sum that are multiplied at once: they stay within the cache
@@ -38,9 +38,24 @@ def bumps(at_m: FloatArray, bandwidth_m: float, x_m: FloatArray, y_m: FloatArray
 
 
 def waves(at_m: FloatArray, omega: FloatArray, x_m: FloatArray, y_m: FloatArray) -> Factors:
-    """Factors of cos(omega . (g - d)) at places d (..., 2) for angular wave numbers omega (..., 2) per metre."""
-    a, b = (np.exp(1j * omega[..., i, None] * (axis_m - at_m[..., i, None])) for i, axis_m in enumerate((x_m, y_m)))
+    """Factors of cos(omega . (g - d)) at places d (..., 2) for angular wave numbers omega (..., 2) per metre; the
+    points of an axis have equal distances.
+    """
+    a, b = (_turned(omega[..., i], at_m[..., i], axis_m) for i, axis_m in enumerate((x_m, y_m)))
     return [(a.real.copy(), b.real.copy()), (-a.imag, b.imag.copy())]
+
+
+def _turned(omega: FloatArray, at_m: FloatArray, axis_m: FloatArray) -> ComplexArray:
+    """exp(i omega (x_p - d)) (..., P): points of the first half, turned on, are those of the second half."""
+    n = len(axis_m)
+    first = np.exp(1j * omega * (axis_m[0] - at_m))
+    z = np.empty((*first.shape, n), dtype=np.complex128)
+    z[..., 0], done, step = first, 1, omega * (axis_m[-1] - axis_m[0]) / max(n - 1, 1)
+    while done < n:
+        more = min(done, n - done)
+        np.multiply(z[..., :more], np.exp(1j * done * step)[..., None], out=z[..., done : done + more])
+        done += more
+    return z
 
 
 def kernel_density(at_m: FloatArray, bandwidth_m: float, x_m: FloatArray, y_m: FloatArray) -> FloatArray:

@@ -13,19 +13,17 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from netsim.columns import Columns, altered, frozen
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.maps import Shapes
 from netsim.rng import Rng
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.units import BoolArray, ComplexArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
     from shapely import STRtree
 
-ComplexArray = npt.NDArray[np.complex128]
 _DRAWS = 1000  # of a place out of doors, before a city counts as full
 _FLOOR_M = 3.0  # height of a storey
 TOUCH_M = 1e-9  # nearer than this, or for a shorter way than this, is touching

@@ -8,9 +8,8 @@ from pydantic import Field, model_validator
 
 from netsim.clock import last_multiple
 from netsim.part import Part
-from netsim.radio.uplink import ComplexArray
 from netsim.rng import Rng
-from netsim.units import IntArray
+from netsim.units import ComplexArray, IntArray
 
 Block = int | IntArray
 """Index of a block, one for all UEs or one each (n,)"""

@@ -12,9 +12,9 @@ import numpy as np
 
 from netsim.columns import Columns, altered, frozen, no_floats, no_ints, replaced
 from netsim.radio.shared_band import own_signal_w
-from netsim.radio.uplink import Channel, Cohort, ComplexArray, Decoded, Payload, Uplink, noise_std
+from netsim.radio.uplink import Channel, Cohort, Decoded, Payload, Uplink, noise_std
 from netsim.rng import Streams
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.units import BoolArray, ComplexArray, FloatArray, IntArray
 
 
 class SeenLinks(NamedTuple):

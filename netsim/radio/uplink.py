@@ -12,14 +12,12 @@ from math import inf
 from typing import ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from netsim.columns import Columns, altered, frozen
 from netsim.errors import BadInput
 from netsim.part import Part
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.units import BoolArray, ComplexArray, FloatArray, IntArray
 
-ComplexArray = npt.NDArray[np.complex128]
 _MIN_SINR = 1e-30  # so that the noise of an update that is not received stays finite
 
 
