@@ -75,17 +75,6 @@ def sent_by(uplink, c, scheduler, payload=MBIT, look=None, seed=1, **interface):
     return air.env.run(air.submit(c, payload))
 
 
-def queue(serving, received_w, sends=None, decoded=None, senders=()):
-    n, (who, *rest) = len(serving), np.array(senders, dtype=float).reshape(-1, 3).T
-    flat = np.asarray(received_w, dtype=float)
-    return Queue(
-        np.arange(n), np.asarray(serving, dtype=int), np.ones(n), flat, np.log2(1 + flat) * 1e6,
-        np.zeros(n, dtype=bool) if sends is None else np.asarray(sends),
-        np.ones(n, dtype=bool) if decoded is None else np.asarray(decoded), np.zeros(n),
-        Senders(who.astype(int), *rest),
-    )  # fmt: skip
-
-
 @given(seed=st.integers(0, 10_000), kind=st.sampled_from(KINDS))
 @settings(max_examples=40, deadline=None)
 def test_every_free_place_of_a_cell_is_given_away(seed, kind):
@@ -93,7 +82,10 @@ def test_every_free_place_of_a_cell_is_given_away(seed, kind):
     rng = np.random.default_rng(seed)
     n = int(rng.integers(1, 15))
     part = SCHEDULERS.parts[kind]()
-    q = queue(rng.integers(0, 3, n), rng.uniform(0.1, 10, n))
+    serving, received_w = rng.integers(0, 3, n), rng.uniform(0.1, 10, n)
+    nobody = Senders(np.zeros(0, dtype=int), np.zeros(0), np.zeros(0))
+    no, yes, rate_bps = np.zeros(n, dtype=bool), np.ones(n, dtype=bool), np.log2(1 + received_w) * 1e6
+    q = Queue(np.arange(n), serving, np.ones(n), received_w, rate_bps, no, yes, np.zeros(n), nobody)
     sends, _, state = part.grants(q, 0.0, part.start(n))
     again, _, _ = part.grants(replace(q, sends=sends), 1e-3, state)  # within the slot
     assert np.array_equal(again, sends)

@@ -1,6 +1,5 @@
 """Base stations, handover, and the channel card."""
 
-import csv
 import gzip
 import json
 
@@ -19,7 +18,6 @@ from netsim.rng import Streams
 from netsim.setting import WorldSetting
 
 AREA = Area(0.0, 0.0, 2000.0, 1500.0)
-HEADER = ["radio", "mcc", "net", "area", "cell", "unit", "lon", "lat", "range", "samples"]
 
 
 class TestHexagonal:
@@ -34,19 +32,16 @@ class TestHexagonal:
 
 
 class TestCellFile:
-    def write(self, path, rows, header=HEADER):
-        with path.open("w", newline="") as f:
-            csv.writer(f).writerows([header, *rows])
-        return CellFile(file=str(path))
-
     def test_reads_projects_and_leaves_out_what_is_far(self, tmp_path):
         rows = [
-            ["LTE", 262, 1, 77, 1001, 0, 11.58, 48.14, 500, 9],
-            ["LTE", 262, 1, 77, 1001, 0, 11.58, 48.14, 500, 9],  # the same cell again
-            ["GSM", 262, 1, 77, 1002, 0, 11.585, 48.142, 500, 9],
-            ["LTE", 262, 1, 77, 1003, 0, 13.40, 52.52, 500, 9],  # another city
+            "radio,mcc,net,area,cell,unit,lon,lat,range,samples",
+            "LTE,262,1,77,1001,0,11.58,48.14,500,9",
+            "LTE,262,1,77,1001,0,11.58,48.14,500,9",  # the same cell again
+            "GSM,262,1,77,1002,0,11.585,48.142,500,9",
+            "LTE,262,1,77,1003,0,13.40,52.52,500,9",  # another city
         ]
-        layout = self.write(tmp_path / "cells.csv", rows)
+        (tmp_path / "cells.csv").write_text("\n".join(rows) + "\n")
+        layout = CellFile(file=str(tmp_path / "cells.csv"))
         area = Area(-1000.0, -1000.0, 1000.0, 1000.0)
         found = layout.stations(area, Origin(48.14, 11.58))
         assert [b.name for b in found] == ["LTE-262-1-77-1001", "GSM-262-1-77-1002"]
@@ -58,20 +53,6 @@ class TestCellFile:
             layout.model_copy(update={"margin_m": 0.0}).stations(beside, Origin(48.14, 11.58))
         only = layout.model_copy(update={"radio": "GSM"}).stations(area, Origin(48.14, 11.58))
         assert [b.name for b in only] == ["GSM-262-1-77-1002"]
-
-    @pytest.mark.parametrize(
-        ("rows", "header", "words"),
-        [
-            ([], HEADER, "0 of its 0 cells"),
-            ([["LTE", 1, 1, 1, 1, 0, "east", 48, 1, 1]], HEADER, "lon 'east'"),
-            ([["LTE", 1, 1, 1, 1, 0, 100, 10, 1, 1]], HEADER, "of the area"),
-            ([], ["radio", "lon"], "no column 'mcc'"),
-        ],
-    )
-    def test_bad_files_get_one_line(self, rows, header, words, tmp_path):
-        layout = self.write(tmp_path / "cells.csv", rows, header)
-        line = line_of(layout.stations, AREA, Origin(48.0, 11.0))
-        assert words in line and "cells.csv" in line
 
     PLAIN = "\n".join([
         "radio,mcc,net,area,cell,unit,lon,lat,range,samples,changeable,created,updated,averageSignal",
@@ -119,6 +100,7 @@ class TestCellFile:
     @pytest.mark.parametrize(
         ("raw", "words"),
         [
+            (b"radio,mcc,net,area,cell,unit,lon,lat\n", "0 of its 0 cells"),
             (b"\0" * 99, "NUL byte"), (gzip.compress(b"radio,mcc", mtime=0)[:-9], "cut short"),
             (b'{"count": 1, "cells": [{"lat": 1}]}', "no column 'radio'"),
             (b"LTE,262,1,77,1,0,11.58,48.14\nLTE,262,1,77,2,0,x,48.14\n", "lon 'x'"),

@@ -200,7 +200,6 @@ def test_without_places_to_name_the_centroid_error_is_the_goal(scenario, tmp_pat
     ("more", "said"),
     [
         (["--adapt", "0"], "--adapt 0: must be a whole number from 1 to 1,000"),
-        (["--adapt", "-1"], "--adapt -1: must be a whole number from 1 to 1,000"),
         (["--adapt", "1001"], "--adapt 1001: must be a whole number from 1 to 1,000"),
         (
             ["--adapt", "1", "--set", "learning.attacks=[{kind: span, layer: 1}, {kind: neuron-votes}]"],

@@ -112,16 +112,15 @@ class TestCaveats:
         """Before noise on the device, which promises to hold against the server; noise at the server promises less."""
         adaptive = {"kind": "adaptive-clip", "name": "follow"}
         local = {"kind": "gaussian", "noise_multiplier": 1.0}
-        for chain, told in (
+        chains = (
             ([adaptive, local], True),
             ([adaptive, {**CLIP, "norm": 0.1}, {**local, "name": "mine"}], True),
             ([adaptive | {"relation": "add-remove"}, NOISE], False),
             ([CLIP, local], False),
-        ):
+        )
+        for k, (chain, told) in enumerate(chains):
             name = chain[-1].get("name", chain[-1]["kind"])
-            warnings = self.said(
-                tiny(CENTRAL | {"learning.defenses": chain}), tmp_path / str(len(list(tmp_path.iterdir())))
-            )
+            warnings = self.said(tiny(CENTRAL | {"learning.defenses": chain}), tmp_path / str(k))
             found = [w for w in warnings if w.startswith("follow: every device tells the server in clear")]
             assert len(found) == told and all(f"the epsilon of {name} does not cover that bit" in w for w in found)
 

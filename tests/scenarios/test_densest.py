@@ -66,10 +66,8 @@ def test_only_the_resident_has_a_home(folder, summary):
 def test_shares_and_chance_are_over_those_that_have_the_place(folder, summary):
     """Of `named.csv` and `ues.csv` alone, as nothing else does."""
     ues, named = read_table(folder, "ues"), read_table(folder, "named")
-    hit_radius_m, area = (
-        summary["leakage.hit_radius_m"],
-        Area(*json.loads((folder / "manifest.json").read_text())["area_m"]),
-    )
+    hit_radius_m = summary["leakage.hit_radius_m"]
+    area = Area(*json.loads((folder / "manifest.json").read_text())["area_m"])
     for place, count in (("home", 1), ("densest", 2)):
         at_m = np.column_stack([ues[f"{place}_{axis}_m"] for axis in "xy"])
         there = np.flatnonzero(np.isfinite(at_m).all(axis=1))

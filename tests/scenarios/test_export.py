@@ -153,7 +153,6 @@ def test_names_are_text(copied, tmp_path):
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        (["--origin=91,0"], "latitude is -90 to 90"),
         (["--origin=1"], "write LAT,LON"),
         (["--origin=nan,2"], "latitude is -90 to 90"),
         (["--out", "{run}"], "cannot be written"),

@@ -167,10 +167,8 @@ def test_without_pyarrow_writing_and_reading_are_refused(one, tmp_path, capsys, 
     out = tmp_path / "out"
     for command in ("run", "sweep"):
         assert main([command, str(tmp_path / "tiny.yaml"), "--records", "parquet", "--out", str(out)]) == 2
-        said = capsys.readouterr().err
-        assert said == (
-            'netsim: --records parquet: pyarrow is not installed; pip install "netsim-fl[parquet]", or leave it out\n'
-        )
+        remedy = 'pip install "netsim-fl[parquet]", or leave it out'
+        assert capsys.readouterr().err == f"netsim: --records parquet: pyarrow is not installed; {remedy}\n"
         assert not out.exists()
     assert main(["report", str(one)]) == 2
     said = capsys.readouterr().err
