@@ -33,11 +33,10 @@ def plain(sizes, activation, flat, z):
     return a[:, 0]
 
 
-def some(sizes, k=3, batch=6, seed=0):
+def some(sizes, k=3, batch=6):
     """Rows of parameters (k, d) and inputs (k, batch, p)."""
-    torch.manual_seed(seed)
-    d = Mlp(sizes, "elu").n_parameters
-    w = torch.randn(k, d, dtype=torch.float64)
+    torch.manual_seed(0)
+    w = torch.randn(k, Mlp(sizes, "elu").n_parameters, dtype=torch.float64)
     return w, torch.randn(k, batch, sizes[0], dtype=torch.float64)
 
 
@@ -66,14 +65,16 @@ class TestAgainstAutograd:
         expected = torch.stack([plain(sizes, activation, a, b) for a, b in zip(w, z, strict=True)])
         torch.testing.assert_close(out, expected, rtol=1e-12, atol=1e-12)
 
-    def test_slopes_and_weighted_gradient(self, sizes, activation):
+    def test_weighted_gradients_and_inner_products_with_a_direction(self, sizes, activation):
         """The gradient of sum_j c_j F(z_j), which with c = 2 (F - y) / n is that of the squared error."""
         w, z = some(sizes)
         net, c = Mlp(sizes, activation), torch.linspace(-2, 3, z.shape[1], dtype=w.dtype).expand(len(w), -1)
         _, activations, slopes = net.forward(w, z)
         found = net.gradient(activations, net.deltas(w, slopes, c))
-        expected = (sample_gradients(sizes, activation, w, z) * c.unsqueeze(-1)).sum(dim=1)
-        torch.testing.assert_close(found, expected, rtol=1e-11, atol=1e-12)
+        each, u = sample_gradients(sizes, activation, w, z), torch.randn_like(w)
+        torch.testing.assert_close(found, (each * c.unsqueeze(-1)).sum(dim=1), rtol=1e-11, atol=1e-12)
+        found = net.inner(u, *ones_like_outputs(net, w, z))
+        torch.testing.assert_close(found, (each * u.unsqueeze(1)).sum(-1), rtol=1e-10, atol=1e-11)
 
     def test_norms_of_single_gradients(self, sizes, activation):
         """Of samples that take turns between networks: |2 (F - y) dF/dw|, and the mean of |dF/dw|^2."""
@@ -85,13 +86,6 @@ class TestAgainstAutograd:
         found = net.sample_gradient_norms(w.numpy(), of, own, y)
         np.testing.assert_allclose(found, 2 * np.abs(out - y) * np.sqrt(squared), rtol=1e-10)
         np.testing.assert_allclose(net.mean_squared_gradient(w.numpy(), of, own), squared.mean(), rtol=1e-11)
-
-    def test_inner_product_with_a_direction(self, sizes, activation):
-        w, z = some(sizes)
-        net, u = Mlp(sizes, activation), torch.randn_like(w)
-        expected = (sample_gradients(sizes, activation, w, z) * u.unsqueeze(1)).sum(-1)
-        found = net.inner(u, *ones_like_outputs(net, w, z))
-        torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-11)
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)

@@ -25,7 +25,7 @@ def test_who_stays_is_found_far_better_than_by_single_rounds() -> None:
     assert estimates.what == ["centroid"] * 3 + ["plain"] * 3 and estimates.status[:3] == ["ok"] * 3
     assert np.median(away_m(estimates, "centroid")) < 100
     assert estimates.weight[:3].min() > 0.1  # of the prior: 0.003
-    assert tracker(said).figures(state)["stay_share"] > 0.5
+    assert tracker(said).figures(state)["stay_share"] > 0.5  # the motion of who stays is learnt
 
 
 def test_hindsight_knows_the_first_rounds_too() -> None:

@@ -22,26 +22,19 @@ LAWS = [(UrbanMacro(), 25.0), (UrbanMicro(), 10.0), (RuralMacro(), 35.0)]
 
 def inside(n, building=0, floor=0, depth_m=0.0, stay=0, in_vehicle=False):
     """n rows of UEs 0, 1, ...; scalars hold for all of them."""
-    columns = (np.broadcast_to(np.asarray(v, dtype=np.int64), n) for v in (building, floor, stay))
-    building, floor, stay = columns
-    depth_m = np.broadcast_to(np.asarray(depth_m, dtype=np.float64), n)
-    return Indoors(np.arange(n), building, floor, depth_m, stay, np.broadcast_to(np.asarray(in_vehicle), n))
+    return Indoors(np.arange(n), *(np.broadcast_to(v, n) for v in (building, floor, depth_m, stay, in_vehicle)))
 
 
-def world(seed=4, count=40, indoor=None, mobility=None, stations=None, city=None, height_m=25.0, ues=None, **radio):
+def world(count=40, indoor=None, stations=None, city=None, **radio):
     at = ((100.0, 650.0), (400.0, 400.0), (700.0, 100.0))
-    listed = [{"name": f"b{k}", "position_m": list(p), "height_m": height_m} for k, p in enumerate(at)]
+    listed = [{"name": f"b{k}", "position_m": list(p), "height_m": 25.0} for k, p in enumerate(at)]
     document = {
-        "duration_s": 60.0,
-        "city": city or {"kind": "open-field", "width_m": 800.0, "height_m": 800.0},
+        "duration_s": 60.0, "city": city or {"kind": "open-field", "width_m": 800.0, "height_m": 800.0},
         "base_stations": stations or listed,
-        "ues": {
-            "count": count, "mobility": mobility or {"kind": "static"}, "measurement_period_s": 10.0,
-            **({} if indoor is None else {"indoor": indoor}), **(ues or {}),
-        },
+        "ues": {"count": count, "mobility": {"kind": "static"}, "measurement_period_s": 10.0, "indoor": indoor},
         "radio": {"path_loss": {"kind": "uma"}, "carrier_hz": 3.5e9, **radio},
     }  # fmt: skip
-    return build_world(WorldSetting.model_validate_json(json.dumps(document)), Streams(seed), 60.0)
+    return build_world(WorldSetting.model_validate_json(json.dumps(document)), Streams(4), 60.0)
 
 
 class TestWalls:
@@ -186,17 +179,6 @@ class TestBudget:
 class TestShadowing:
     AREA = Area(0.0, 0.0, 2000.0, 2000.0)
 
-    @staticmethod
-    def correlation(value, distance_m, n_sites):
-        """Of values(at, index) at random pairs of points so far apart."""
-        rng = np.random.default_rng(8)
-        a = rng.uniform(150, 1850, (20_000, 2))
-        angle = rng.uniform(0, 2 * np.pi, 20_000)
-        b = a + distance_m * np.stack([np.cos(angle), np.sin(angle)], axis=1)
-        x, y = value(a), value(b)
-        assert x.shape == (20_000, n_sites)
-        return (x * y).mean() / np.sqrt((x**2).mean() * (y**2).mean())
-
     @pytest.mark.parametrize(
         ("law", "los_m", "nlos_m", "in_m", "sites"),
         [("uma", 37, 50, 7, 12), ("umi", 10, 13, 7, 2), ("rma", 37, 120, 120, 30)],
@@ -208,16 +190,16 @@ class TestShadowing:
         budget = world(city=city, path_loss={"kind": law}, stations=stations).budget
         shadow, rows = budget.shadow, inside(20_000, building=3, floor=2)
 
-        def indoor(at):
-            return shadow.inside(at, rows)
-
-        for field, distance_m in ((shadow.seen, los_m), (shadow.hidden, nlos_m), (indoor, in_m)):
-            near, far = (self.correlation(field, k * distance_m, sites) for k in (0.9, 1.1))
-            assert far < math.exp(-1) < near
+        rng = np.random.default_rng(8)
+        at, angle = rng.uniform(150, 1850, (20_000, 2)), rng.uniform(0, 2 * np.pi, 20_000)
+        step = np.stack([np.cos(angle), np.sin(angle)], axis=1)
         std_db = {"uma": (4, 6, 7), "umi": (4, 7.82, 7), "rma": (4, 8, 8)}[law]
-        at = np.random.default_rng(0).uniform(0, 2000, (20_000, 2))
-        for field, expected in zip((shadow.seen, shadow.hidden, indoor), std_db, strict=True):
-            assert field(at).std() == pytest.approx(expected, rel=0.06)
+        fields = (shadow.seen, shadow.hidden, lambda at: shadow.inside(at, rows))
+        for field, distance_m, expected_db in zip(fields, (los_m, nlos_m, in_m), std_db, strict=True):
+            here, near, far = (field(at + k * distance_m * step) for k in (0.0, 0.9, 1.1))
+            assert here.shape == (20_000, sites) and here.std() == pytest.approx(expected_db, rel=0.06)
+            near, far = ((here * there).mean() / np.sqrt((here**2).mean() * (there**2).mean()) for there in (near, far))
+            assert far < math.exp(-1) < near
         assert abs(np.corrcoef(shadow.seen(at).ravel(), shadow.hidden(at).ravel())[0, 1]) < 0.1
 
     @pytest.mark.parametrize("expected", [0.0, 0.5])
