@@ -75,9 +75,8 @@ class TestRoc:
         before, five = score[::-1], [np.repeat(x, 5) for x in (score, member, np.arange(55))]
         np.testing.assert_allclose(auc(*five), auc(score, member), rtol=1e-12)
         np.testing.assert_allclose(tpr_percent(*five), tpr_percent(score, member), rtol=1e-12)
-        np.testing.assert_allclose(
-            auc(*five, np.repeat(before, 5)), auc(score, member, before=before), rtol=1e-12, atol=1e-15
-        )
+        changed = auc(score, member, before=before)
+        np.testing.assert_allclose(auc(*five, np.repeat(before, 5)), changed, rtol=1e-12, atol=1e-15)
         assert np.diff(auc(*five[:2])[1:]) < 0.6 * np.diff(auc(score, member)[1:])
 
     def test_pairs_of_one_class_share_what_the_class_decides(self):
@@ -382,12 +381,8 @@ def test_a_session_is_one_whole_whoever_holds_it():
 
 
 def test_audits_are_recorded_and_change_nothing_else(tmp_path):
-    short = {
-        "learning.rounds": 3,
-        "learning.data.campaign_rounds": 4,
-        "learning.learner.hidden": [8],
-        "world.duration_s": 420,
-    }
+    short = {"learning.rounds": 3, "learning.data.campaign_rounds": 4, "world.duration_s": 420}
+    short["learning.learner.hidden"] = [8]
     found = run(load("rsrp-dp/membership", short), tmp_path / "a")
     plain = run(load("rsrp-dp/membership", short | {"learning.membership": None}), tmp_path / "b")
     rows = pd.read_csv(tmp_path / "a" / "membership.csv").set_index("attack")
@@ -409,10 +404,8 @@ def test_noise_takes_membership_away(tmp_path):
     for z in (0.0, 0.3, 1.0):
         noise = [{"kind": "clip", "norm": 2.0, "relation": "add-remove"}]
         noise += [{"kind": "central-gaussian", "noise_multiplier": z}] if z else []
-        found = [
-            run(load("rsrp-dp/membership", {"seed": s, "learning.defenses": noise}), tmp_path / f"{z}{s}")
-            for s in range(1, 6)
-        ]
+        studies = [load("rsrp-dp/membership", {"seed": s, "learning.defenses": noise}) for s in range(1, 6)]
+        found = [run(study, tmp_path / f"{z}{study.seed}") for study in studies]
         area[z] = np.array([f["membership.loss-threshold.auc.last"] for f in found])
     assert np.median(area[0.0]) > 0.6 > np.median(area[0.3]) > np.median(area[1.0]) - 0.03
     assert abs(np.mean(area[1.0]) - 0.5) < 0.05

@@ -116,23 +116,25 @@ PLACES = Places(np.array([[100.0, 100.0]] * 3), np.array([[900.0, 100.0]] * 3))
 HOW = Leakage(directions=360, random_baseline_draws=5)
 
 
-def measured(points, ue=0, model=0):
-    points = np.asarray(points, dtype=np.float64)
-    n = len(points)
-    return Local(np.array([ue]), np.array([model]), np.array([0, n]), points, np.zeros(n), np.arange(n) * 1.0)
+def one_place_each(ue, model, places):
+    """Local data of rows with one sample each."""
+    n = len(ue)
+    return Local(np.array(ue), np.array(model), np.arange(n + 1), np.array(places), np.zeros(n), np.zeros(n))
 
 
 def centroid_at(x, y, ue=0):
     return said((ue, 0, "centroid", x, y, 1.0))
 
 
-def play(rounds, how=HOW, selected=None):
+def play(rounds, how=HOW):
     """Rows per round of [(points, {attack: estimates})]."""
     state, history = {}, []
     for number, (points, estimates) in enumerate(rounds, start=1):
-        local = points if isinstance(points, Local) else measured(points)
-        mean = local.mean_x() if selected is None else selected
-        now = ComparedRound(number, local, mean, estimates, AREA, PLACES)
+        local, zero = points, np.zeros(1, dtype=np.int64)
+        if not isinstance(points, Local):
+            n, at = len(points), np.array(points, dtype=np.float64)
+            local = Local(zero, zero, np.array([0, n]), at, np.zeros(n), np.arange(n) * 1.0)
+        now = ComparedRound(number, local, local.mean_x(), estimates, AREA, PLACES)
         state, rows = leakage.observe(how, state, now, RNG)
         history.append(rows)
     return state, history
@@ -192,10 +194,7 @@ class TestLeakageByHand:
         assert row["work_named_m"] < 20 and 150 < row["home_named_m"] < 250
 
     def test_attacks_and_tracks_do_not_mix(self):
-        two = Local(
-            np.array([0, 0, 2]), np.array([0, 1, 0]), np.array([0, 1, 2, 3]),
-            np.array([[0.0, 0.0], [500.0, 0.0], [1000.0, 0.0]]), np.zeros(3), np.zeros(3),
-        )  # fmt: skip
+        two = one_place_each([0, 0, 2], [0, 1, 0], [[0.0, 0.0], [500.0, 0.0], [1000.0, 0.0]])
         found = {
             "a": said((2, 0, "centroid", 1007, 0, 1.0), (0, 1, "centroid", 502, 0, 1.0), (0, 0, "centroid", 1, 0, 1.0)),
             "b": said((0, 1, "centroid", 505, 0, 1.0)),
@@ -209,10 +208,7 @@ class TestLeakageByHand:
 
     def test_home_belongs_to_the_ue_whatever_the_model(self):
         """One estimate near home, in one of two models: both rows of the UE say so, in every later round too."""
-        two = Local(
-            np.array([0, 0, 1]), np.array([0, 3, 0]), np.array([0, 1, 2, 3]),
-            np.array([[0.0, 0.0], [500.0, 0.0], [900.0, 900.0]]), np.zeros(3), np.zeros(3),
-        )  # fmt: skip
+        two = one_place_each([0, 0, 1], [0, 3, 0], [[0.0, 0.0], [500.0, 0.0], [900.0, 900.0]])
         first = said(
             (0, 0, "centroid", 1000, 100, 1.0), (0, 3, "centroid", 100, 104, 1.0), (1, 0, "centroid", 100, 600, 1.0)
         )
@@ -230,9 +226,8 @@ class TestGuesses:
     def test_band_is_the_quantiles_of_the_draws_themselves(self):
         points, how = cloud(300) % [2000, 1500], Leakage(directions=12)
         row = play([(points, {"a": centroid_at(1, 1)})] * 3, how)[1][-1][0]
-        unit = RNG.uniform(
-            "guess", np.zeros(how.random_baseline_draws, dtype=int), (3, 2), item=np.arange(how.random_baseline_draws)
-        )
+        draws = np.arange(how.random_baseline_draws)
+        unit = RNG.uniform("guess", 0 * draws, (3, 2), item=draws)
         every = np.tile(points, (3, 1))
         w1 = np.sort([sw1(every, AREA.sample(u), 12) for u in unit])
         assert len(w1) == 300
@@ -268,9 +263,8 @@ class TestGuesses:
         mean = 10 * (np.sqrt(2) + np.log(1 + np.sqrt(2))) / 6
         assert guesses_nearest_m(middle, square, 1) == pytest.approx(mean, rel=1e-5)
         assert guesses_nearest_m(middle, square, 10**6) == pytest.approx(10 / (2 * 10**3), rel=1e-3)
-        assert np.isnan(guesses_nearest_m(middle, square, 0)) and np.isnan(
-            guesses_nearest_m(middle * np.nan, square, 3)
-        )
+        for place, n in ((middle, 0), (middle * np.nan, 3)):
+            assert np.isnan(guesses_nearest_m(place, square, n))
 
     @pytest.mark.parametrize("place", [(3.0, 8.0), (0.0, 0.0), (-2.0, 5.0), (14.0, 12.0)])
     def test_share_of_the_area_within_a_radius(self, place):
@@ -343,8 +337,7 @@ class TestNamed:
 
     def test_an_answer_at_one_model_is_about_the_ue(self):
         """A cell from which nothing was heard this time keeps no older answer."""
-        at = [Local(np.zeros(len(m), int), np.array(m), np.arange(len(m) + 1), np.full((len(m), 2), 5.0),
-                    np.zeros(len(m)), np.zeros(len(m))) for m in ([0, 3], [3], [0])]  # fmt: skip
+        at = [one_place_each([0] * len(m), m, [[5.0, 5.0]] * len(m)) for m in ([0, 3], [3], [0])]
         first = said(answer(*PLACES.home_m[0], model=0), answer(*PLACES.work_m[0], model=3))
         _, history = play(
             [(at[0], {"a": first}), (at[1], {"a": said(answer(100, 110, model=3))}), (at[2], {"a": said()})]

@@ -196,6 +196,7 @@ def test_the_last_round_is_compared_though_its_updates_came_long_before_its_dead
 
 # -- what everybody is told of a trace
 
+FOUR = ["a", "b", "c", "d"]
 HOURS = [f"2021-04-{day}T{hour:02d}:00:00Z" for day in (21, 22) for hour in range(6, 20, 2)]
 STATED = {
     "extent": "stated", "area_deg": [52.0, 4.0, 52.02, 4.03], "since": "2021-04-21", "until": "2021-04-23",
@@ -206,7 +207,7 @@ STATED = {
 def trace_of(path, users):
     """Rows of people who walk, and of one, far, who is seen once before all others and far away, and once after."""
     draw, lines = np.random.default_rng(1), ["time_s,user,lat,lon,rsrp_dbm,cell"]
-    for user in "abcd":
+    for user in FOUR:
         lat, lon = 52.01 + 0.002 * draw.normal(size=14), 4.015 + 0.002 * draw.normal(size=14)
         rows = zip(HOURS, lat, lon, draw.normal(-90, 5, 14), strict=True)
         lines += [f"{t},{user},{a:.6f},{o:.6f},{y:.1f},x" for t, a, o, y in rows if user in users]
@@ -231,20 +232,16 @@ def replayed(trace, **mobility):
 
 def test_of_a_stated_extent_one_user_moves_nobody_else(tiny, played, tmp_path):
     """However far away, early or late: the sums differ by no more than the user's own update, in the same rounds."""
-    whole, near, fewer = (
-        played(tiny(replayed(trace_of(tmp_path / f"{len(users)}.csv", users), **STATED)))
-        for users in (("a", "b", "c", "d", "far"), ("a", "b", "c", "d"), ("a", "b", "c"))
-    )
+    traces = (trace_of(tmp_path / f"{len(users)}.csv", users) for users in ([*FOUR, "far"], FOUR, FOUR[:3]))
+    whole, near, fewer = (played(tiny(replayed(trace, **STATED))) for trace in traces)
     assert list(whole[0]) == list(near[0]) == list(fewer[0]) == [1, 2]
     assert moved(whole[0], near[0]) == 0.0 and 0.5 * C < moved(near[0], fewer[0]) <= C * (1 + 1e-9)
     assert whole[3] == near[3] == fewer[3] == []
 
 
 def test_of_an_extent_of_the_rows_one_user_moves_everybody_and_the_run_says_so(tiny, played, tmp_path):
-    one, other = (
-        played(tiny(replayed(trace_of(tmp_path / f"{len(users)}.csv", users))))
-        for users in (("a", "b", "c", "d", "far"), ("a", "b", "c", "d"))
-    )
+    traces = (trace_of(tmp_path / f"{len(users)}.csv", users) for users in ([*FOUR, "far"], FOUR))
+    one, other = (played(tiny(replayed(trace))) for trace in traces)
     assert len(one[0]) > len(other[0])  # more rounds
     sums = [list(play[0].values()) for play in (one, other)]
     assert np.linalg.norm(sums[0][2] - sums[1][0]) > 1.2 * C  # of the same day

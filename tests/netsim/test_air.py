@@ -494,6 +494,11 @@ def test_who_is_stopped_leaves_the_air_to_the_others():
     assert len(air.lives) == 0
 
 
+def held_links(of):
+    """Links that stay what they were."""
+    return lambda ue, round_: SeenLinks(of.serving[ue], of.gain[ue], None)
+
+
 def test_who_is_refused_waits_without_sending_until_others_end():
     """8 against 100 and noise 1 has no rate while both send, with a floor of -10 dB; alone it has."""
     uplink = Textbook(rate=LinkAdaptation(attenuation=1.0, max_bps_per_hz=8.0), sic_residual=1.0)
@@ -505,9 +510,7 @@ def test_who_is_refused_waits_without_sending_until_others_end():
     np.testing.assert_allclose(found.delay_s, [first_s, first_s + 1 / log2(9)])
     np.testing.assert_allclose(found.energy_j, found.airtime_s)  # at 1 W, and nothing while it is silent
     np.testing.assert_allclose(found.sinr, [100.0, 8.0])  # nobody disturbs the first
-    blocks = sent_by(
-        uplink, pair, look=lambda ue, round_: SeenLinks(pair.serving[ue], pair.gain[ue], None), block_s=0.01
-    )
+    blocks = sent_by(uplink, pair, look=held_links(pair), block_s=0.01)
     np.testing.assert_allclose(blocks.ended_s, found.ended_s)
     held = sent_by(uplink, pair, link_adaptation="grant")  # as planned: it gets no other chance
     np.testing.assert_array_equal(held.decoded, [True, False])
@@ -518,7 +521,7 @@ def test_who_is_refused_waits_without_sending_until_others_end():
 @pytest.mark.parametrize("block_s", [None, 0.5])
 def test_a_ue_too_weak_alone_is_lost_and_waits_for_nobody(link_adaptation, block_s):
     pair = cohort([[9.0], [0.05]], compute=0.0)
-    look = None if block_s is None else (lambda ue, round_: SeenLinks(pair.serving[ue], pair.gain[ue], None))
+    look = None if block_s is None else held_links(pair)
     found = sent_by(Textbook(rate=LinkAdaptation()), pair, link_adaptation=link_adaptation, look=look, block_s=block_s)
     assert found.fate.tolist() == [Fate.ARRIVED, Fate.UNDECODED] and found.ended_s[1] == (block_s or 0.0)
     assert np.isinf(found.airtime_s[1]) and found.energy_j[1] == 0 and found.sent_bits[1] == 0

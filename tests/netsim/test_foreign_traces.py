@@ -82,10 +82,7 @@ def test_a_folder_of_gpx_is_a_phone_and_a_file_another(tmp_path):
     write(tmp_path / "in" / "activity_2.gpx", gpx(("Morning Run", minutes(9), 1)))  # at the same time: somebody else
     users, table = users_of(tmp_path / "in")
     assert users == {"activity_1": 3, "activity_2": 3, "a": 6, "b": 3}
-    assert (
-        "2 users of equal names are distinguished (Morning Run: activity_1, Morning Run: activity_2, ...)"
-        in table.notes
-    )
+    assert any("(Morning Run: activity_1, Morning Run: activity_2, ...)" in note for note in table.notes)
 
 
 def test_tracks_of_one_file_are_one_phone_unless_they_overlap(tmp_path):
@@ -247,9 +244,8 @@ def test_first_lines_of_spreadsheets_and_comments_are_no_header(tmp_path, text):
 def test_rows_without_a_header_are_refused_with_one(tmp_path, delimiter, header):
     row = delimiter.join(("1", "2008-02-02 15:36:08", "116.51172", "39.92123"))
     said = refusal(write(tmp_path / "t.txt", f"{row}\n{row}\n"), format="csv")
-    assert "line 1" in said and said.endswith(
-        f"is a row, and the file has no header; put one above it, such as {header}"
-    )
+    assert "line 1" in said
+    assert said.endswith(f"is a row, and the file has no header; put one above it, such as {header}")
 
 
 @pytest.mark.parametrize(

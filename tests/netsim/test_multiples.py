@@ -67,9 +67,8 @@ def test_a_world_of_tenths_of_seconds_comes_to_its_end(every_s):
         moves.append(world.env.now)
     assert len(moves) < 310
     seen = world.observations()
-    assert np.unique(np.round(seen.time_s[seen.ue == 0] / every_s, 6)).tolist() == list(
-        range(round(29.95 // every_s) + 1)
-    )
+    number = np.unique(np.round(seen.time_s[seen.ue == 0] / every_s, 6))
+    assert number.tolist() == list(range(round(29.95 // every_s) + 1))
 
 
 # -- durations: n ticks last n ticks, wherever a difference of times is compared with one
