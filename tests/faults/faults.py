@@ -31,11 +31,14 @@ TIMES = ("timing", "command")
 ENDING = (signal.SIGINT, signal.SIGTERM)
 
 
-def play(words, out, said, after_s=None, number=signal.SIGKILL):
-    """Play a command in a fork; its exit code. `after_s`: when it is sent a signal; `said`: the file of its stderr."""
+def play(words, out, said, after_s=None, number=signal.SIGKILL, before=lambda: None):
+    """Play a command in a fork; its exit code. `after_s`: when it is sent a signal; `said`: the file of its stderr;
+    `before`: done first, in the fork.
+    """
     signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)  # a fork hears them once it has its handlers
     child = os.fork()
     if not child:
+        before()
         _act([*words, "--out", str(out), "--quiet"], said)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
     if after_s is not None:
@@ -67,7 +70,7 @@ def _act(words, said):
         os._exit(code)
 
 
-def _here(words):
+def here(words):
     """Play a command in this process; its exit code."""
     from scenarios.app.cli.commands import main
 
@@ -138,7 +141,7 @@ def examined(words, root, kills, draw, number):
     from scenarios.app.run import play as playing
 
     playing.CHECKPOINT_EVERY_S = loop.SAVE_EVERY_S = 0.0
-    code = _here([*words, "--out", str(root / "here"), "--quiet"])
+    code = here([*words, "--out", str(root / "here"), "--quiet"])
     began = time.monotonic()
     code = code or play(words, root / "whole", root / "said")
     takes_s = time.monotonic() - began

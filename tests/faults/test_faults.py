@@ -1,4 +1,4 @@
-"""A sample of what `python tests/faults/faults.py` does: kills and signals at random moments of a run."""
+"""A sample of what `faults.py` and `kills.py` do: kills and signals at random moments, kills at any step."""
 
 import subprocess
 import sys
@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 from thinned import one_in
 
-FAULTS = str(Path(__file__).with_name("faults.py"))
+FOLDER = Path(__file__).parent
 
 
-def ended(*words):
-    return subprocess.run([sys.executable, FAULTS, *words], capture_output=True, text=True, timeout=300)
+def ended(program, *words):
+    return subprocess.run([sys.executable, FOLDER / program, *words], capture_output=True, text=True)
 
 
 @pytest.mark.parametrize("signal", one_in(2, ["KILL", "TERM"]))
 def test_a_run_that_is_ended_at_random_moments_goes_on_to_the_same_bytes(signal):
-    said = ended("--kills", "2", "--system", "radio alone", "--signal", signal)
+    said = ended("faults.py", "--kills", "2", "--system", "radio alone", "--signal", signal)
     assert (said.returncode, said.stderr) == (0, ""), said
     assert said.stdout.splitlines()[-1].startswith("2 of 2 kills, in 1 systems, end in the same bytes")
 
@@ -24,7 +24,18 @@ def test_a_run_that_is_ended_at_random_moments_goes_on_to_the_same_bytes(signal)
 @pytest.mark.slow
 @pytest.mark.parametrize("signal", ["KILL", "TERM", "INT"])
 def test_every_system_that_is_ended_at_random_moments_goes_on_to_the_same_bytes(signal):
-    said = subprocess.run(
-        [sys.executable, FAULTS, "--kills", "100", "--signal", signal], capture_output=True, text=True
-    )
+    said = ended("faults.py", "--kills", "100", "--signal", signal)
     assert said.returncode == 0, said
+
+
+EVERY_STEP = [pytest.param(kind, 1, 10**5, 1, marks=pytest.mark.slow) for kind in ("run", "radio", "sweep", "training")]
+
+
+@pytest.mark.parametrize(
+    ("kind", "first", "last", "every"),
+    [("run", 2, 50, 24), ("radio", 2, 70, 34), ("sweep", 3, 33, 30), ("training", 4, 4, 12), *EVERY_STEP],
+)
+def test_a_kill_at_a_step_locks_nobody_out_and_ends_in_the_same_bytes(kind, first, last, every, tmp_path):
+    said = ended("kills.py", kind, tmp_path, str(first), str(last), str(every))
+    assert said.returncode == 0, said.stderr[-3000:]
+    assert int(said.stdout) > min(last, 50) - 1

@@ -2,8 +2,8 @@
 
 import fuzz_cases
 import pytest
-from fuzz_cases import FAMILIES, case
-from fuzz_workers import findings, judged
+from fuzz_cases import FAMILIES
+from fuzz_workers import findings
 from valid_inputs import made
 
 SAMPLE = 100
@@ -30,23 +30,3 @@ def test_what_is_not_changed_is_taken(family, valid, tmp_path, monkeypatch):
     )
     taken = [number for number, (code, said) in ends.items() if code == 0 and not said]
     assert len(taken) >= 4, ends
-
-
-def test_a_case_is_told_by_its_number(valid):
-    assert case(valid, 1, 7) == case(valid, 1, 7) != case(valid, 2, 7)
-
-
-def test_what_a_case_may_not_do_is_found():
-    one = fuzz_cases.Case("any", ["validate"], {})
-    assert judged(one, 0, "", {}, {}) == judged(one, 2, "netsim: a line\n", {}, {}) == []
-    for code, said, after in (
-        (1, "netsim: unexpected\n", {}),
-        (130, "", {}),
-        (2, "", {}),
-        (2, "Traceback\n", {}),
-        (2, "netsim: a\n", {"box/out": b""}),
-        (0, "x.py: RuntimeWarning: y\n", {}),
-        (0, "", {"box/a.part": b""}),
-        (0, "", {"tmp/a": b""}),
-    ):
-        assert judged(one, code, said, {}, after), (code, said, after)

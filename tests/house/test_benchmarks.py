@@ -21,7 +21,6 @@ from benchmarks import (
     radio_map,
     replay,
     span,
-    start,
     sweeps,
     town,
     trace,
@@ -30,7 +29,6 @@ from benchmarks import (
     whole,
     world,
 )
-from fl.attacks.closed_form import ClosedForm
 from scenarios.app.run.executor import OnProcesses
 
 PEERS, ALONE, COST, PLAYED = peers.PEERS, world.alone, growth.cost, replay.played  # before `quick`
@@ -129,19 +127,6 @@ def test_a_peer_that_is_missing_or_fails_costs_its_row_only(monkeypatch):
     assert row["ours"] is row["met"] is None and "not installed" in row["reason"]
 
 
-def test_time_is_a_targets_share(monkeypatch):
-    seen, clock, took = attacks.view(TARGETS, "tanh"), [0.0], iter([9.0, 0.09, 0.03, 0.06])
-
-    class Slow(ClosedForm):
-        def run(self, view, facts, state, rng):
-            clock[0] += next(took)
-            return super().run(view, facts, state, rng)
-
-    monkeypatch.setattr(attacks, "perf_counter", lambda: clock[0])
-    ms, evaluations = attacks.target_ms(Slow(cloud=False), seen, 0.1)  # the first run does not count
-    assert ms == pytest.approx(20.0) and evaluations == 0
-
-
 @pytest.mark.parametrize("make", list(density.PEERS.values()))
 def test_peers_of_densities_agree_with_the_definition(make):
     x, at = density.places_m(30), density.grid_m()[::97]
@@ -183,11 +168,6 @@ def test_traces_are_read_alike(tmp_path):
     trace.write(tmp_path / "t.xml", trace.SMALL)
     time_s, user, x, _ = trace.loop(tmp_path / "t.xml")
     assert len(time_s) == len(x) == trace.SMALL.fixes and len(np.unique(user)) > trace.SMALL.at_once
-
-
-def test_checking_a_scenario_loads_no_slow_library_that_it_can_do_without():
-    found = list(start.rows(start.SMALL, 0))
-    assert [row["slow"] for row in found] == [[], [], []] and 0 < found[2]["modules"] < 650  # 566 by Python 3.11
 
 
 def test_loops_of_a_whole_run_find_what_it_finds():

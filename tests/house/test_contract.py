@@ -11,6 +11,7 @@ from random import Random
 from typing import Annotated
 
 import pytest
+from interrupted import run_in_two
 from pydantic import TypeAdapter
 
 import fl
@@ -148,16 +149,6 @@ def test_some_combinations_are_refused_and_every_reason_is_a_sentence():
     assert legal == list(legal_combinations())
 
 
-@pytest.mark.slow
-def test_a_covering_leaves_no_pair_out():
-    every = [dict(zip("abcdef", map(str, row), strict=True)) for row in itertools.product(range(4), repeat=6)]
-    legal = [c for c in every if not (c["a"] == "1" and c["c"] in "02") and (c["b"], c["e"]) != ("3", "3")]
-    pairs = [set(itertools.combinations(sorted(c.items()), 2)) for c in legal]
-    few = covering(legal)
-    met = set().union(*(set(itertools.combinations(sorted(c.items()), 2)) for c in few))
-    assert met == set().union(*pairs) and len(few) < len(legal)
-
-
 def name_of(combination):
     return "+".join(combination.values()).replace(" ", "_")
 
@@ -183,16 +174,9 @@ def test_every_two_parts_that_may_meet_go_on_to_the_same_bytes(combination, tiny
     """Interrupted after the second of three rounds; what every part remembers comes back from the checkpoint."""
     from scenarios.app.run.runner import run
 
-    def watch(now):
-        if now.done == 2:
-            raise KeyboardInterrupt
-
     study = study_of(combination, tiny, **{"world.duration_s": 180})
     run(study, tmp_path / "whole")
-    with pytest.raises(KeyboardInterrupt):
-        run(study, tmp_path / "halved", watch)
-    assert (tmp_path / "halved" / "checkpoint.npz").exists()
-    run(study, tmp_path / "halved")
+    run_in_two(study, tmp_path / "halved", lambda now: now.done == 2)
     assert table_bytes(tmp_path / "halved") == table_bytes(tmp_path / "whole")
 
 
@@ -203,18 +187,11 @@ def test_every_two_parts_run_where_devices_hold_updates_back(combination, tiny, 
 
     rules = [{"kind": "cooldown", "rounds": 1, "jitter": 1.0}, {"kind": "random-silence", "probability": 0.4}]
     study = study_of(combination, tiny, **{"learning.withholding": rules, "learning.round_s": 20})
-
-    def watch(now):
-        if now.done == 4:
-            raise KeyboardInterrupt
-
     run(study, tmp_path / "whole")
     with (tmp_path / "whole" / "rounds.csv").open() as f:
         ues = [int(row["ues"]) for row in csv.DictReader(f)]
     assert len(ues) == 6 and 0 < sum(ues) < 20 and min(ues) <= 1
-    with pytest.raises(KeyboardInterrupt):
-        run(study, tmp_path / "halved", watch)
-    run(study, tmp_path / "halved")
+    run_in_two(study, tmp_path / "halved", lambda now: now.done == 4)
     assert table_bytes(tmp_path / "halved") == table_bytes(tmp_path / "whole")
 
 
@@ -252,14 +229,8 @@ def test_every_two_parts_over_the_air_run_or_are_refused_in_one_line(server, com
         assert "nobody knows it" in said or (server != "synchronous" and without)
         return
 
-    def watch(now):
-        if now.done >= 3:
-            raise KeyboardInterrupt
-
     assert len((tmp_path / "whole" / "transmissions.csv").read_text().splitlines()) > 1
-    with pytest.raises(KeyboardInterrupt):
-        run(study, tmp_path / "halved", watch)
-    run(study, tmp_path / "halved")
+    run_in_two(study, tmp_path / "halved", lambda now: now.done >= 3)
     assert table_bytes(tmp_path / "halved") == table_bytes(tmp_path / "whole")
 
 

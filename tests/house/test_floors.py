@@ -1,7 +1,6 @@
 """Imports point down: netsim <- fl <- rl <- scenarios, no circles, heavy libraries only in leaves."""
 
 import ast
-import os
 import re
 import subprocess
 import sys
@@ -101,11 +100,6 @@ def test_no_circles_of_packages(depth):
     assert circle(graph) == []
 
 
-def test_a_circle_and_places_of_parts_are_found():
-    assert circle({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == ["b", "c", "b"]
-    assert "fl.attacks.dwell" in places(ROOT / "fl/attacks/__init__.py")
-
-
 def test_checking_a_scenario_imports_nothing_heavy_and_no_part_that_it_does_not_have():
     code = (
         "import sys, scenarios.app.cli.commands as c; c.main(['validate', 'campus']); "
@@ -136,17 +130,10 @@ def test_no_two_files_of_tests_have_one_name():
     assert names == sorted(set(names))
 
 
-def test_the_tests_are_collected_beside_a_package_of_the_name_tests(tmp_path):
+def test_the_tests_import_nothing_of_a_package_of_the_name_tests():
     """Some libraries install one; files of tests therefore import each other by their own names alone."""
     files = sorted((ROOT / "tests").rglob("*.py"))
     assert [path for path in files if any(name.split(".")[0] == "tests" for name in imports(path))] == []
-    (tmp_path / "tests").mkdir()
-    (tmp_path / "tests/__init__.py").write_text("")
-    one = "tests/house/test_browser.py"
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--collect-only", "-m", "", str(ROOT / one)]
-    env = os.environ | {"PYTHONPATH": str(tmp_path)}
-    found = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=env)
-    assert found.returncode == 0 and f"{one}::" in found.stdout, found.stdout + found.stderr
 
 
 def test_data_classes_that_hold_arrays_compare_by_identity():

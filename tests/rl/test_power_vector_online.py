@@ -56,30 +56,6 @@ def test_at_the_recorded_powers_everything_is_as_live(study):
             np.testing.assert_allclose(info[name], said[name], rtol=1e-9, atol=1e-12, err_msg=name)
 
 
-@pytest.mark.parametrize("far", [0.1, 2.0])
-def test_the_first_round_is_as_live_at_other_powers(study, far):
-    """No budget has answered any power yet. Noise also hangs on who arrives: rows that do not count as the mean one."""
-    mine = onlines(2, study)
-    live = gymnasium.vector.SyncVectorEnv([lambda: online(study)] * 2)
-    g = np.random.default_rng(0)
-    for _ in range(3):
-        mine.reset(seed=3)
-        live.reset(seed=3)
-        rule = np.array([by_the_rule(env.unwrapped) for env in live.envs])
-        action = np.clip(rule + g.uniform(-far, far, mine.action_space.shape), -1, 1).astype(np.float32)
-        seen, reward, _, _, info = mine.step(action)
-        wanted, paid, _, _, said = live.step(action)
-        arrived = said["lost"] == 0
-        assert arrived.all() or far > 1
-        np.testing.assert_array_equal(
-            seen[:, : mine.single_action_space.shape[0]], wanted[:, : mine.single_action_space.shape[0]]
-        )
-        np.testing.assert_allclose(reward[arrived], paid[arrived], rtol=1e-9)
-        np.testing.assert_allclose(info["noise"][arrived], said["noise"][arrived], rtol=1e-9, atol=1e-12)
-        for name in OBSERVED[1:]:
-            np.testing.assert_allclose(info[name], said[name], rtol=1e-9, atol=1e-12, err_msg=name)
-
-
 def test_worlds_are_recorded_once_and_begin_again():
     mine = onlines(2, load("power/city", {"world.duration_s": 120}), worlds=4)
     _, info = mine.reset(seed=0)

@@ -217,21 +217,6 @@ class TestTraining:
         assert city.cost(SharedPolicy(training.weights(), training.rule).power_w(city.look)).mean() < before - 0.05
         assert training.evaluations == 150 * 6 * 8
 
-    def test_it_goes_on_where_it_was_to_the_bit(self, city, tmp_path):
-        from netsim.checkpoint import load_tree, save_tree
-
-        whole, first, second = self.training(city), self.training(city), self.training(city)
-        for _ in range(20):
-            whole.step()
-        for _ in range(7):
-            first.step()
-        save_tree(tmp_path / "c", first.memory())
-        second.resume(load_tree(tmp_path / "c"))
-        for _ in range(13):
-            second.step()
-        for name, w in whole.weights().items():
-            np.testing.assert_array_equal(second.weights()[name], w)
-
 
 @pytest.mark.parametrize(("level_db", "least", "most"), [(-25.0, 0, 2), (-12.0, 1, 6), (25.0, 6, 6)])
 def test_t_th_is_the_last_round_in_which_thermal_noise_lacks_something(level_db, least, most):

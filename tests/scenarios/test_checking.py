@@ -41,12 +41,6 @@ WRONG = {
     "no such column": (PLACED, {}, "lon\n", "cells.csv: line 1: no column"),
     "no such file": (PLACED, {}, None, "cells.csv: cannot be read"),
     "no origin": (CELLS, {}, GOOD_CELLS, "where is the plane's origin?"),
-    "masts too high": (
-        {"kind": "uniform", "count": 2, "height_m": 400},
-        {"world__radio__path_loss": {"kind": "uma"}},
-        None,
-        "world.radio.path_loss: uma holds for base stations",
-    ),
     "masts of a file too high": (
         PLACED | {"height_m": 400},
         {"world__radio__path_loss": {"kind": "uma"}},

@@ -188,11 +188,21 @@ def test_a_sweep_of_which_nothing_is_left(swept, capsys):
     assert main(command) == 0
 
 
-@pytest.mark.parametrize("wrong", [["--retries", "-1"], ["--jobs", "0"], ["--on", "nowhere"]])
-def test_options_of_engines_are_checked(swept, wrong, capsys):
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ("--retries -1", "--retries"),
+        ("--jobs 0", "--jobs"),
+        ("--on nowhere", "--on"),
+        ("--address auto", "--address: needs --on ray"),
+        *((f"--on ray --address={one}", "HOST:PORT") for one in ("", "here", "host:", ":6379", "host:port")),
+        ("--slurm mem_gb=1", "--slurm: needs --on slurm"),
+    ],
+)
+def test_options_of_engines_are_checked(swept, wrong, said, capsys):
     command, _, plays, out = swept
-    assert main([*command, *wrong]) == 2
-    assert wrong[0] in capsys.readouterr().err and not plays and not out.exists()
+    assert main([*command, *wrong.split()]) == 2
+    assert said in capsys.readouterr().err and not plays and not out.exists()
 
 
 def test_an_engine_that_is_refused_leaves_nothing_behind(swept, monkeypatch, capsys, tmp_path):
@@ -200,7 +210,8 @@ def test_an_engine_that_is_refused_leaves_nothing_behind(swept, monkeypatch, cap
     for on in ("ray", "slurm"):
         monkeypatch.setattr(clusters, "find_spec", lambda name: None)
         assert main([*command, "--on", on]) == 2
-        assert f"--on {on}: " in capsys.readouterr().err and not out.exists()
+        told = capsys.readouterr().err
+        assert f"--on {on}: " in told and f"pip install 'netsim-fl[{on}]'" in told and not out.exists()
         training = ["train", "power/paper", "--seed", "0", "1", "--on", on, "--out", str(out)]
         assert main(training) == 2
         assert f"--on {on}: " in capsys.readouterr().err and not out.exists()

@@ -51,27 +51,6 @@ def refused(study, folder, words):
 # -- kills
 
 
-def killed(tmp_path, *arguments):
-    command = [sys.executable, str(ROOT / "tests" / "kills.py"), arguments[0], str(tmp_path), *arguments[1:]]
-    done = subprocess.run(command, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return int(done.stdout.split()[-1])
-
-
-@pytest.mark.parametrize(
-    ("kind", "first", "last", "every"),
-    [("run", 2, 50, 11), ("radio", 2, 70, 23), ("sweep", 3, 33, 15), ("training", 4, 16, 12)],
-)
-def test_a_kill_in_the_first_instants_locks_nobody_out(kind, first, last, every, tmp_path):
-    assert killed(tmp_path, kind, *map(str, (first, last, every))) > last
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["run", "radio", "sweep", "training"])
-def test_a_kill_at_any_step_ends_in_the_same_bytes(kind, tmp_path):
-    assert killed(tmp_path, kind, "1", "100000", "1") > 10
-
-
 def test_a_page_that_was_never_whole_keeps_nobody_out(tmp_path):
     from scenarios.app.results.folder import PAGE, admit_several
 
@@ -317,19 +296,6 @@ def test_a_checkpoint_without_its_parts_is_one_line(tiny, tmp_path):
     del tree["now"]["state"]["model"]
     save_tree(folder / "checkpoint.npz", tree)
     refused(tiny(), folder, "does not fit this study.*delete it, or add --replace")
-
-
-def test_a_training_does_not_go_on_from_what_is_not_finite(tmp_path):
-    from power_problems import course
-
-    with pytest.raises(KeyboardInterrupt):
-        course(tmp_path, stop_at=60)
-    tree = load_tree(tmp_path / "c.npz")
-    name, weights = next(iter(tree["training"]["networks"].items()))
-    tree["training"]["networks"][name] = weights * np.nan
-    save_tree(tmp_path / "c.npz", tree)
-    with pytest.raises(ValueError, match="not finite"):
-        course(tmp_path)
 
 
 def test_every_byte_of_a_table_is_hashed_once(tmp_path, monkeypatch):

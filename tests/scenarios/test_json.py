@@ -122,7 +122,7 @@ def test_an_error_that_nobody_can_read_is_no_traceback(out, said):
     assert ended.stderr.count("\n") == 1 + bool(said)
 
 
-@pytest.mark.parametrize(("words", "buffered"), [("list", ""), ("list", "1"), ("claims --json", ""), ("--help", "1")])
+@pytest.mark.parametrize(("words", "buffered"), [("list", ""), ("--help", "1")])
 def test_output_that_cannot_be_written_is_one_line(words, buffered):
     command = [sys.executable, "-m", "scenarios.app.cli.commands", *words.split()]
     environment = os.environ | {"PYTHONUNBUFFERED": buffered}
@@ -132,23 +132,13 @@ def test_output_that_cannot_be_written_is_one_line(words, buffered):
     assert ended.stderr.startswith("netsim: stdout: cannot be written (No space left on device); make room")
 
 
-@pytest.mark.parametrize(("stream", "code"), [(">&-", 0), ("2>/dev/full", 0), ("2>&-", 0), ("| true", 0)])
-def test_a_command_whose_words_nobody_hears_does_its_work(stream, code, tmp_path):
+@pytest.mark.parametrize("stream", [">&-", "2>/dev/full"])
+def test_a_command_whose_words_nobody_hears_does_its_work(stream, tmp_path):
     (tmp_path / "tiny.yaml").write_text(json.dumps(TINY))
     start = f"{sys.executable} -c 'from scenarios.app.cli.start import main; raise SystemExit(main())'"
     command = (
         f"{{ {start} run {tmp_path / 'tiny.yaml'} --out {tmp_path / 'r'}; echo $? > {tmp_path / 'code'}; }} {stream}"
     )
     ended = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True)
-    assert (tmp_path / "code").read_text() == f"{code}\n" and "Exception" not in ended.stderr, ended
+    assert (tmp_path / "code").read_text() == "0\n" and "Exception" not in ended.stderr, ended
     assert (tmp_path / "r" / "summary.json").exists()
-
-
-def test_a_run_whose_reader_leaves_is_interrupted(tmp_path):
-    (tmp_path / "tiny.yaml").write_text(json.dumps(TINY))
-    command = (
-        f"{sys.executable} -m scenarios.app.cli.commands run {tmp_path / 'tiny.yaml'} --out {tmp_path / 'r'} --json"
-    )
-    shell = f"{{ {command}; echo $? > {tmp_path / 'code'}; }} | true"
-    subprocess.run(["bash", "-c", shell], cwd=ROOT, capture_output=True)
-    assert (tmp_path / "code").read_text() == "130\n" and (tmp_path / "r" / "checkpoint.npz").exists()

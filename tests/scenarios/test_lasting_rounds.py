@@ -187,19 +187,7 @@ def test_a_run_goes_on_from_a_round_that_outlasted_the_world(tiny, tmp_path, tab
     ("changes", "says"),
     [
         ({"learning.server": {"kind": "fedbuff"}}, "set world.radio.dynamic_uplink, {} for its defaults"),
-        ({"learning.server": {"kind": "fedbuff", "buffer": 0}}, "learning.server.buffer=0: must be at least 1"),
-        ({"learning.server": {"kind": "fedasync", "mixing": 0}}, "must be above 0 and at most 1"),
-        ({"learning.server": {"kind": "fedasync", "buffer": 2}}, "unknown key 'buffer'; keys here: kind, concurrency"),
-        (
-            {"learning.server": {"kind": "synchronous", "merge_after_updates": 0}},
-            "learning.server.merge_after_updates=0: must be at least 1",
-        ),
-        ({"learning.server": {"kind": "fed"}}, "unknown kind 'fed'; did you mean 'fedbuff'?"),
         ({"world.radio.dynamic_uplink": {"block_s": 1, "step_s": 0.3}}, "block_s 1 must be a multiple of step_s 0.3"),
-        (
-            {"world.radio.dynamic_uplink": {"client_dropout_per_s": 1e4}},
-            "must be at least 0 and at most 1000 per second",
-        ),
         (
             {
                 "learning.server": {"kind": "fedbuff", "buffer": 2},

@@ -80,17 +80,15 @@ def test_pages_frames_and_exports_are_the_same(both, tmp_path, capsys):
 
 @pytest.mark.parametrize("first", [How(), PARQUET])
 def test_an_interrupted_run_ends_in_the_same_bytes_whatever_it_began_as(both, tiny, tmp_path, first):
+    def stop(progress):
+        raise KeyboardInterrupt
+
     with pytest.raises(KeyboardInterrupt):
-        run(tiny(), tmp_path / "two", _stop_after_one, how=first)
+        run(tiny(), tmp_path / "two", stop, how=first)
     assert (tmp_path / "two" / "rounds.csv").exists() and not list((tmp_path / "two").glob("*.parquet"))
     run(tiny(), tmp_path / "two", how=PARQUET)
     assert json.loads((tmp_path / "two" / "manifest.json").read_text())["timing"]["resumed_from_round"] == 1
     assert tables_of(tmp_path / "two") == tables_of(both / "parquet")
-
-
-def _stop_after_one(progress):
-    if progress.done == 1:
-        raise KeyboardInterrupt
 
 
 @pytest.mark.parametrize(("learning", "step"), [(True, 3), (False, 0)])

@@ -20,27 +20,8 @@ from works import awaited, work
 from netsim import __version__
 from netsim.errors import BadInput
 from scenarios.app.cli.commands import main
-from scenarios.app.run import clusters
 from scenarios.app.run.clusters import OnRay, remote_attempt
 from scenarios.app.run.executor import BAD_INPUT
-
-
-def test_without_ray_one_line_says_how_to_have_it(monkeypatch):
-    monkeypatch.setattr(clusters, "find_spec", lambda name: None)
-    with pytest.raises(BadInput, match=r"pip install 'netsim-fl\[ray\]'"):
-        OnRay().check()
-
-
-@pytest.mark.parametrize("wrong", ["", "here", "host:", ":6379", "host:port"])
-def test_addresses_are_checked(wrong, capsys):
-    assert main(["sweep", "town", "--on", "ray", "--address", wrong]) == 2
-    assert "HOST:PORT" in capsys.readouterr().err
-
-
-def test_an_address_needs_ray(capsys):
-    assert main(["sweep", "town", "--address", "auto"]) == 2
-    assert "--address: needs --on ray" in capsys.readouterr().err
-
 
 SEVERAL = """
 import sys, works

@@ -1,6 +1,7 @@
 """Attackers who play the training through by themselves: no other record changes, and runs are resumed to the bit."""
 
 import pytest
+from interrupted import run_in_two
 
 from scenarios.app.run.runner import run
 
@@ -28,13 +29,6 @@ SETTINGS = {
 }
 
 
-class _Stop:
-    """Ctrl-C after the first round."""
-
-    def __call__(self, now):
-        raise KeyboardInterrupt
-
-
 def rows_of_others(tables):
     """Rows of all CSVs but those of the attackers, and but tables that only they have."""
     rows = {name: b.decode().splitlines() for name, b in tables.items() if name.endswith(".csv")}
@@ -56,7 +50,5 @@ def test_who_tries_out_changes_no_other_record(settings, tiny, table_bytes, tmp_
 def test_who_tries_out_is_resumed_to_the_bit(settings, tiny, table_bytes, tmp_path):
     study = tiny({**settings, "learning.attacks": [TRACKER, DWELL]})
     run(study, tmp_path / "whole")
-    with pytest.raises(KeyboardInterrupt):
-        run(study, tmp_path / "cut", watch=_Stop())
-    run(study, tmp_path / "cut")
+    run_in_two(study, tmp_path / "cut", lambda now: now.done == 1)
     assert table_bytes(tmp_path / "cut") == table_bytes(tmp_path / "whole")

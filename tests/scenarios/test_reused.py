@@ -324,15 +324,6 @@ def test_work_whose_result_nobody_reads_ends_with_its_own_code(swept, unread, mo
     assert unread(words) == 1 and len((out / "failures.csv").read_text().splitlines()) == 2
 
 
-def test_a_replay_is_played_though_nobody_reads_what_its_trace_holds(tmp_path, unread, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    rows = "".join(f"{60 * k},u{k % 2},{48 + 1e-4 * k},{11 + 1e-4 * k},{-70 - k % 9},a\n" for k in range(120))
-    (tmp_path / "t.csv").write_text(f"time_s,user,lat,lon,rsrp_dbm,cell\n{rows}")
-    sets = ["--set", "learning.attacks=[]", "--set", "learning.learner.hidden=[8]"]
-    assert unread(["replay", "t.csv", "--round", "1h", "--out", "r", "--json", "--quiet", *sets]) == 0
-    assert (tmp_path / "r" / "report.html").exists() and len(list(tmp_path.glob("r/*/summary.json"))) == 2
-
-
 # -- names that are no UTF-8
 
 BYTES = os.fsdecode(b"out\xff")

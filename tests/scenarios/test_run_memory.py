@@ -18,12 +18,10 @@ from netsim.traces.inspect import inspect_trace
 from scenarios.app.cli.commands import main
 from scenarios.app.results.shown import run_lines
 from scenarios.app.run import how as memory
-from scenarios.app.run import runner
 from scenarios.app.run.clusters import OnRay, OnSlurm
 from scenarios.app.run.executor import OnProcesses
 from scenarios.app.run.how import GB, How, free_bytes, held_bytes, limit, peak_gb, within
 from scenarios.app.run.runner import run
-from scenarios.app.run.sweep import Sweep
 
 HUGE = {
     "city": {"kind": "open-field", "width_m": 40_000, "height_m": 40_000},
@@ -111,19 +109,6 @@ def test_a_run_that_grows_is_stopped_in_one_line_and_goes_on_to_the_same_bytes(t
     assert table_bytes(tmp_path / "cut") == table_bytes(tmp_path / "whole")
 
 
-def test_a_stopped_run_goes_on_after_its_last_round(tiny, tmp_path):
-    def watch(seen):
-        if seen.done == 2:
-            grow(GB)
-
-    study = tiny({"world.duration_s": 300})
-    with pytest.raises(BadInput, match="goes on from its checkpoint"):
-        run(study, tmp_path, watch, how=How(memory_gb=held_bytes() / GB + 0.4))
-    rounds = []
-    run(study, tmp_path, lambda seen: rounds.append(seen.done))
-    assert rounds == [3, 4, 5]
-
-
 @pytest.mark.parametrize("changes", [{}, RADIO])
 def test_the_peak_is_that_of_the_run_in_manifest_and_terminal(tiny, tmp_path, changes):
     grow(1.5 * GB)  # before it, and given back
@@ -187,26 +172,6 @@ def test_each_of_several_runs_has_an_equal_part(monkeypatch):
     monkeypatch.setenv("NETSIM_MEMORY_GB", "8")
     assert How().among(4).memory_gb == 2
     assert [engine.here(5) for engine in (OnProcesses(), OnRay(), OnRay("auto"), OnSlurm())] == [5, 5, 1, 1]
-
-
-def test_a_run_of_a_sweep_that_is_stopped_stays_open_and_the_others_are_played(tmp_path, tiny, monkeypatch):
-    """Here one after another, in this process."""
-    file, seen = tmp_path / "s.yaml", []
-    file.write_text(json.dumps(TINY | {"vary": {"seed": [1, 2]}}))
-    study = tiny({"vary": {"seed": [1, 2]}})
-
-    def stopped(job, *more):
-        seen.append(job)
-        if len(seen) == 1:
-            with within(held_bytes() / 2):
-                pass
-        return real(job, *more)
-
-    real = runner.play_job
-    monkeypatch.setattr(runner, "play_job", stopped)
-    Sweep(file, study, tmp_path / "w", 1, {}, lambda *told: None).play()
-    failed = (tmp_path / "w" / "failures.csv").read_text().splitlines()
-    assert len(failed) == 2 and "bad input" in failed[1] and "its limit is" in failed[1] and len(seen) == 2
 
 
 def test_trainings_have_the_limit_too(tmp_path, capsys):

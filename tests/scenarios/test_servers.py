@@ -47,7 +47,6 @@ def test_one_ue_whose_model_replaces_the_global_one_is_federated_averaging(tiny,
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"learning.server": {"kind": "fedbuff"}}, "set world.radio.dynamic_uplink"),
         ({"learning.defenses": [{"kind": "clip", "norm": 1.0}, {"kind": "lapa", "rounds": 5, "initial_noise_std": 1.0}],
           "learning.server": {"kind": "fedasync"}, "world.radio.dynamic_uplink": {}}, "lapa needs rounds"),
         ({"learning.membership": {"attacks": [{"kind": "loss-threshold"}]}, "learning.server": {"kind": "fedasync"},

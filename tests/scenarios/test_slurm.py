@@ -14,17 +14,10 @@ from works import awaited, by_place, work
 from netsim.errors import BadInput
 from scenarios.app.cli.commands import main
 from scenarios.app.cli.options import slurm_option
-from scenarios.app.run import clusters
 from scenarios.app.run.clusters import OnSlurm
 from scenarios.app.run.executor import BAD_INPUT, LOST_WORKER, Answer
 
 ROOT = Path(__file__).parents[2]
-
-
-def test_without_submitit_one_line_says_how_to_have_it(monkeypatch):
-    monkeypatch.setattr(clusters, "find_spec", lambda name: None)
-    with pytest.raises(BadInput, match=r"pip install 'netsim-fl\[slurm\]'"):
-        OnSlurm().check()
 
 
 def test_options_have_the_types_of_submitit():
@@ -42,11 +35,6 @@ def test_other_options_are_refused(wrong, capsys):
     assert main(["sweep", "town", "--on", "slurm", "--slurm", wrong]) == 2
     said = capsys.readouterr().err
     assert "--slurm" in said and said.count("\n") == 1
-
-
-def test_options_need_slurm(capsys):
-    assert main(["sweep", "town", "--slurm", "mem_gb=1"]) == 2
-    assert "--slurm: needs --on slurm" in capsys.readouterr().err
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from netsim.errors import BadInput
 from scenarios.app.cli.commands import main
 from scenarios.app.report.report import report
 from scenarios.app.results.folder import STUDY
-from scenarios.app.results.tuning_folder import failed_lines, goals, read_tuning, tuning_lines, winner_rows
+from scenarios.app.results.tuning_folder import goals, read_tuning, tuning_lines, winner_rows
 from scenarios.app.run.executor import attempt
 from scenarios.app.study.load import load
 from scenarios.app.training import tune
@@ -144,13 +144,6 @@ def test_the_command_lists_failed_trials_and_leaves_with_1(scenario, quick, monk
     assert result["kind"] == "tuning" and result["trials"][1]["why"] == "no such <b>" and error["exit_code"] == 1
     monkeypatch.setattr(tune, "do", closed_form)
     assert main([*command(scenario, tmp_path / "b"), "--trials", "3"]) == 0
-
-
-def test_of_many_failed_trials_the_first_are_told():
-    many = {"trials": [{"name": f"trial-{n}", "state": "failed", "why": "e\x1b"} for n in range(1, 13)], "verified": {}}
-    lines = failed_lines(many)
-    assert lines[-1] == "and 2 more, see trials.csv" and len(lines) == 12 and "\x1b" not in lines[1]
-    assert failed_lines({"trials": [], "verified": {"trial-1": {"error": "it broke"}}})[1] == "verify/trial-1: it broke"
 
 
 def test_what_becomes_of_constraints_on_fresh_seeds_is_told(quick, monkeypatch, tmp_path):

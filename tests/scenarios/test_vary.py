@@ -104,6 +104,7 @@ def test_logarithms_of_draws_are_uniform():
         ("  random:\n    space: {a.b: {low: 0.5}}\n", "a distribution has low and high, or choices"),
         ("  random:\n    space: {a.b: {choices: [1], high: 2}}\n", "they have no range; leave low"),
         ("  seed: []\n", "vary.seed: must have at least 1 entries"),
+        ("  seed: [1, 1]\n", "seed: 1 stands 2 times"),
         ("  seed: [1]\n  variants: []\n", "vary.variants: must have at least 1 entries"),
         ("  values: {learning.rounds: []}\n", "vary.values.'learning.rounds': must have at least 1 entries"),
         ("  random:\n    draws: 0\n    space: {a.b: {choices: [1]}}\n", "vary.random.draws: "),
@@ -124,11 +125,6 @@ def test_a_draw_that_the_scenario_refuses_names_its_line(tmp_path, capsys):
     assert main(["validate", str(scenario)]) == 2
     error = capsys.readouterr().err
     assert f"{scenario}:{len(text.splitlines())}: {ROUND}" in error and "must be above 0" in error
-
-
-def test_the_number_of_combinations_has_a_limit():
-    with pytest.raises(BadInput, match="200,000 combinations, at most 100,000"):
-        varied(random={"draws": 100_000, "space": SPACE}, seed=[1, 2])
 
 
 def test_a_sweep_of_draws_goes_on_with_more_of_them(tmp_path):

@@ -1,0 +1,75 @@
+"""Plays a command that is killed before steps on the file system; it must end in the bytes of one that is not.
+
+    python tests/faults/kills.py KIND FOLDER FIRST LAST EVERY
+
+Killed before each of these steps; the same command is then played to its end, with and without --replace. Every play
+is a fork of this process, which has everything imported. Prints how many steps there are.
+"""
+
+from faults import here, play, results  # noqa: I001 - the first, as it says where other modules are
+import json
+import mmap
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from accidents import commands
+from conftest import TINY
+
+import rl.train as loop
+import scenarios.app.run.play as playing
+
+STEPS = {"open", "os.rename", "os.remove", "os.mkdir", "os.truncate", "fcntl.flock"}
+KILLED = 137
+
+
+class Steps:
+    """Counts the steps of a fork in a folder, and ends the fork before one of them."""
+
+    def __init__(self, folder, last=0):
+        self.folder, self.last = str(folder), last
+        self.taken = mmap.mmap(-1, 4)  # of both processes
+
+    def count(self):
+        return int.from_bytes(self.taken[:4], "little")
+
+    def watch(self):
+        sys.addaudithook(self._step)
+
+    def _step(self, event, args):
+        if event not in STEPS:
+            return
+        by_number = isinstance(args[0], int)
+        where = str(Path(f"/proc/self/fd/{args[0]}").readlink()) if by_number else os.fsdecode(args[0])
+        if not where.startswith(self.folder) or (event == "open" and not args[2] & (os.O_WRONLY | os.O_RDWR)):
+            return
+        if event == "os.remove" and not os.path.lexists(where):
+            return  # which changes nothing
+        self.taken[:4] = (self.count() + 1).to_bytes(4, "little")
+        if self.count() == self.last:
+            os._exit(KILLED)
+
+
+def main():
+    kind, root, (first, last, every) = sys.argv[1], Path(sys.argv[2]), map(int, sys.argv[3:])
+    (root / "sweep.yaml").write_text(json.dumps(TINY | {"vary": {"seed": [1, 2]}}))
+    sweep = ["sweep", str(root / "sweep.yaml"), "--jobs", "1", "--quiet", "--set", "world.duration_s=60"]
+    words, folder, said = (commands(root) | {"sweep": sweep})[kind], root / "killed", root / "said"
+    playing.CHECKPOINT_EVERY_S = loop.SAVE_EVERY_S = 0.0
+    assert here([*words, "--out", str(root / "whole")]) == 0
+    expected = results(root / "whole")
+    whole = Steps(root / "again")
+    assert play(words, root / "again", said, before=whole.watch) == 0 and results(root / "again") == expected
+    for k in range(first, min(last, whole.count()) + 1, every):
+        for more in ([], ["--replace"]):
+            assert play(words, folder, said, before=Steps(folder, k).watch) == KILLED, k
+            left = sorted(str(p.relative_to(folder)) for p in folder.rglob("*")) if folder.exists() else []
+            assert play([*words, *more], folder, said) == 0, (k, more, left, said.read_text())
+            assert results(folder) == expected, (k, more, left)
+            shutil.rmtree(folder)
+    print(whole.count())
+
+
+if __name__ == "__main__":
+    main()
