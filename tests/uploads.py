@@ -4,6 +4,8 @@ import csv
 from itertools import pairwise
 from pathlib import Path
 
+from tracking_rows import write_rows
+
 from fl.round.tables import TABLES
 
 COLUMNS = tuple(TABLES["transmissions"])
@@ -19,12 +21,7 @@ def upload(round_, ue, times_s, fate="arrived", bits=1000, sent_bits=None, lost_
 
 def write_uploads(folder, rows):
     """Put rows into the table, in place of its own."""
-    path = Path(folder) / "transmissions.csv"
-    with path.open("w", newline="") as file:
-        table = csv.DictWriter(file, COLUMNS)
-        table.writeheader()
-        table.writerows({k: "" if v is None else v for k, v in row.items()} for row in rows)
-    return path
+    return write_rows(folder, "transmissions", rows)
 
 
 def change_rows(folder, table, change):
@@ -32,10 +29,7 @@ def change_rows(folder, table, change):
     path = Path(folder) / f"{table}.csv"
     with path.open(newline="") as file:
         rows = list(csv.DictReader(file))
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(change(dict(row)) for row in rows)
+    write_rows(folder, table, [change(dict(row)) for row in rows])
 
 
 MIXED = [

@@ -5,7 +5,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from thinned import one_in
 
 FOLDER = Path(__file__).parent
 
@@ -14,9 +13,8 @@ def ended(program, *words):
     return subprocess.run([sys.executable, FOLDER / program, *words], capture_output=True, text=True)
 
 
-@pytest.mark.parametrize("signal", one_in(2, ["KILL", "TERM"]))
-def test_a_run_that_is_ended_at_random_moments_goes_on_to_the_same_bytes(signal):
-    said = ended("faults.py", "--kills", "2", "--system", "radio alone", "--signal", signal)
+def test_a_run_that_is_told_to_end_at_random_moments_goes_on_to_the_same_bytes():
+    said = ended("faults.py", "--kills", "2", "--system", "deep leakage", "--signal", "TERM")
     assert (said.returncode, said.stderr) == (0, ""), said
     assert said.stdout.splitlines()[-1].startswith("2 of 2 kills, in 1 systems, end in the same bytes")
 

@@ -1,12 +1,10 @@
 """A disk without room, or that cannot be written any more: one line, nothing lost, and the same command goes on."""
 
-import fcntl
 import json
 import os
 import resource
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -14,7 +12,6 @@ from pathlib import Path
 import pytest
 from conftest import TINY
 
-from netsim.record import Recorder
 from netsim.safe import replacing
 from scenarios.app.cli.commands import main
 from scenarios.app.run import play
@@ -46,24 +43,6 @@ def scenario(tmp_path, monkeypatch):
     path = tmp_path / "tiny.yaml"
     path.write_text(json.dumps(TINY))
     return str(path)
-
-
-@pytest.fixture
-def small_disk(tmp_path):
-    """Mounts a disk of so many bytes, or gives the mounted one so many; a skip where only others may."""
-    place = tmp_path / "disk"
-    place.mkdir()
-
-    def mounted(size, how="rw"):
-        again = ["-o", f"remount,{how},size={size}"] if place.is_mount() else ["-o", f"size={size}"]
-        done = subprocess.run(["mount", "-t", "tmpfs", *again, "tmpfs", str(place)], capture_output=True, text=True)
-        if done.returncode:
-            pytest.skip(f"a disk cannot be mounted here: {done.stderr.strip()[:100]}")
-        return place
-
-    yield mounted
-    if place.is_mount():
-        subprocess.run(["umount", "-l", str(place)], check=True)
 
 
 def _read_only(place):
@@ -99,42 +78,6 @@ def test_a_folder_that_may_only_be_read_is_one_line(begun, scenario, public_fold
     wanted = "this run is finished" if begun else "cannot be written (Permission denied); give --out another place"
     assert f"{public_folder / 'out'}: {wanted}" in said
     assert sorted(p.name for p in public_folder.rglob("*")) == before
-
-
-def test_a_disk_that_becomes_read_only_is_one_line_and_the_run_goes_on(
-    small_disk, scenario, tmp_path, monkeypatch, capsys, table_bytes
-):
-    disk, words = small_disk(2**26), ["run", scenario, "--quiet", "--out"]
-    assert main([*words, str(tmp_path / "whole")]) == 0
-    capsys.readouterr()
-    write, written = Recorder.write, []
-
-    def then_read_only(self, table, rows):
-        write(self, table, rows)
-        written.append(table)
-        if written.count("rounds") == 1 and table == "rounds":
-            small_disk(2**26, "ro")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Recorder, "write", then_read_only)
-        code, said = main([*words, str(disk / "cut")]), capsys.readouterr().err
-    assert (code, said.count("\n")) == (2, 1), said
-    assert "cut: cannot be written any more (Read-only file system); see that it can be written, and the same" in said
-    small_disk(2**26)
-    assert main([*words, str(disk / "cut")]) == 0
-    assert table_bytes(disk / "cut") == table_bytes(tmp_path / "whole")
-
-
-def test_a_folder_that_another_command_writes_is_one_line(scenario, tmp_path, capsys):
-    words = ["run", scenario, "--quiet", "--out", str(tmp_path / "out")]
-    assert main(words) == 0
-    with (tmp_path / "out" / ".netsim").open("r+b") as other:
-        fcntl.flock(other, fcntl.LOCK_EX)
-        capsys.readouterr()
-        code, said = main([*words, "--replace"]), capsys.readouterr().err
-    assert (code, said.count("\n")) == (2, 1), said
-    assert "out: another process is writing this run; wait for it, or give --out another folder" in said
-    assert main(words) == 0
 
 
 @pytest.mark.parametrize("most_bytes", [300, 12_000])

@@ -2,7 +2,6 @@
 
 import math
 import struct
-from datetime import UTC, datetime
 
 import numpy as np
 
@@ -15,48 +14,6 @@ def csv_trace():
         f"{t:.0f},u{i % 2},{lat:.5f},{lon:.5f},{-80 - i % 9},c{i % 2}\n" for i, (t, lat, lon) in enumerate(TRACK)
     )
     return "time_s,user,lat,lon,rsrp_dbm,cell\n" + rows
-
-
-def plt_trace():
-    head = "Geolife trajectory\nWGS 84\nAltitude is in Feet\nReserved 3\n0,2,255,My Track,0,0,2,8421376\n0\n"
-    rows = ""
-    for t, lat, lon in TRACK:
-        rows += (
-            f"{lat:.6f},{lon:.6f},0,492,{t / 86400 + 25569:.10f},{datetime.fromtimestamp(t, UTC):%Y-%m-%d,%H:%M:%S}\n"
-        )
-    return head + rows
-
-
-def gpx_trace():
-    points = "".join(
-        f'<trkpt lat="{lat:.5f}" lon="{lon:.5f}">'
-        f"<time>{datetime.fromtimestamp(t, UTC):%Y-%m-%dT%H:%M:%SZ}</time></trkpt>\n"
-        for t, lat, lon in TRACK
-    )
-    head = '<?xml version="1.0"?>\n<gpx version="1.1" creator="t" xmlns="http://www.topografix.com/GPX/1/1">'
-    return f"{head}<trk><name>Anna</name><trkseg>{points}</trkseg></trk></gpx>"
-
-
-def fcd_trace():
-    steps = "".join(
-        f'<timestep time="{t}.00"><vehicle id="v" x="{100 + 3 * t}.5" y="{50 + t}.2" speed="1"/>'
-        f'<person id="p" x="{t}.0" y="9.0"/></timestep>\n'
-        for t in range(40)
-    )
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n<fcd-export>{steps}</fcd-export>'
-
-
-def ns2_trace():
-    text = ""
-    for k in range(3):
-        text += f"$node_({k}) set X_ {100 + k}.0\n$node_({k}) set Y_ 50.0\n"
-        text += f'$ns_ at {5 * k}.0 "$node_({k}) setdest {200 + k}.5 80.25 {1.5 + k}"\n'
-        text += f'$ns_ at 20.0 "$node_({k}) switch OFF"\n'
-    return text
-
-
-def cab_trace():
-    return "".join(f"{lat:.5f} {lon:.5f} {i % 2} {t:.0f}\n" for i, (t, lat, lon) in reversed(list(enumerate(TRACK))))
 
 
 def metres_trace():

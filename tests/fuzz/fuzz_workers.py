@@ -3,10 +3,9 @@
 The command's `main` is called in the fork: what is imported is there already. A fork that does not answer is killed.
 """
 
-import json
+import multiprocessing
 import os
 import resource
-import select
 import shutil
 import signal
 import sys
@@ -44,46 +43,41 @@ class _Worker:
     def __init__(self, valid, seed, root, family):
         self.gone = False
         self.valid, self.seed, self.family = valid, seed, family
-        ask, self._ask = os.pipe()
-        self._answer, answer = os.pipe()
-        self.pid = os.fork()
-        if not self.pid:
-            os.close(self._ask)
-            os.close(self._answer)
-            _serve(valid, seed, root, family, os.fdopen(ask), os.fdopen(answer, "w"))
-        os.close(ask)
-        os.close(answer)
-        self._answers = os.fdopen(self._answer)
+        fork = multiprocessing.get_context("fork")
+        self.pipe, theirs = fork.Pipe()
+        self.process = fork.Process(target=_serve, args=(valid, seed, root, family, theirs, self.pipe))
+        self.process.start()
+        theirs.close()
 
     def play(self, number):
         """The exit code of a case, and what is wrong with it."""
         began, interrupted = time.monotonic(), False
-        os.write(self._ask, f"{number}\n".encode())
+        self.pipe.send(number)
         plays = case(self.valid, self.seed, number, self.family).plays
-        while not select.select([self._answer], [], [], 0.25)[0]:
+        while not self.pipe.poll(0.25):
             passed_s = time.monotonic() - began
             if plays and not interrupted and passed_s > PATIENCE_S:
-                os.kill(self.pid, signal.SIGINT)
+                os.kill(self.process.pid, signal.SIGINT)
                 interrupted = True
             if passed_s > MOST_S + PATIENCE_S * plays:
-                os.kill(self.pid, signal.SIGKILL)
+                self.process.kill()
                 self.gone = True
                 return None, [f"no end after {passed_s:.0f} s"]
-        line = self._answers.readline()
-        if not line:
+        try:
+            return self.pipe.recv()
+        except EOFError:
             self.gone = True
-            return None, [f"the process died ({os.waitstatus_to_exitcode(os.waitpid(self.pid, os.WNOHANG)[1] or 0)})"]
-        return json.loads(line)
+            self.process.join()
+            return None, [f"the process died ({self.process.exitcode})"]
 
     def close(self):
-        os.close(self._ask)
-        self._answers.close()
-        with suppress(ChildProcessError):
-            os.waitpid(self.pid, 0)
+        self.pipe.close()
+        self.process.join()
 
 
-def _serve(valid, seed, root, family, asked, answers):
+def _serve(valid, seed, root, family, asked, other):
     """In the fork: play what is asked for until nobody asks any more."""
+    other.close()
     virtual = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (virtual + MOST_BYTES, virtual + MOST_BYTES))
     warnings.simplefilter("always")
@@ -96,10 +90,9 @@ def _serve(valid, seed, root, family, asked, answers):
     import tempfile
 
     tempfile.tempdir = str(root / "tmp")
-    for line in asked:
-        said = _play(case(valid, seed, int(line), family), root)
-        answers.write(json.dumps(said) + "\n")
-        answers.flush()
+    with suppress(EOFError):
+        while True:
+            asked.send(_play(case(valid, seed, asked.recv(), family), root))
     os._exit(0)
 
 

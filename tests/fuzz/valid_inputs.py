@@ -10,20 +10,24 @@ import numpy as np
 from conftest import TINY
 from data_files import (
     buildings,
-    cab_trace,
     cells,
     csv_trace,
-    fcd_trace,
-    gpx_trace,
     homes,
     images,
     metres_trace,
     net,
-    ns2_trace,
     places,
-    plt_trace,
     streets,
 )
+
+BUNDLED = Path(__file__).parents[2] / "scenarios" / "examples"
+TRACES = {
+    "t.plt": "walk.plt",
+    "t.gpx": "walk.gpx",
+    "t.fcd.xml": "cars.fcd.xml",
+    "t.ns2": "nodes.ns2.mob",
+    "new_cab.txt": "new_taxi.txt",
+}
 
 
 def tiny(**changes):
@@ -172,9 +176,9 @@ def made(root: Path) -> dict[str, bytes]:
         "homes.yaml": with_attack(kind="re-identify", homes="homes.csv"),
         "places.yaml": with_attack(kind="tracker", population={"kind": "places", "file": "places.csv"}),
         "houses.geojson": buildings(), "streets.geojson": streets(), "claims.yaml": claims(), "t.csv": csv_trace(),
-        "t.plt": plt_trace(), "t.gpx": gpx_trace(), "t.fcd.xml": fcd_trace(), "t.ns2": ns2_trace(),
-        "new_cab.txt": cab_trace(), "m.csv": metres_trace(), "net.net.xml": net(), "cells.csv": cells(),
+        "m.csv": metres_trace(), "net.net.xml": net(), "cells.csv": cells(),
         "homes.csv": homes(), "places.csv": places(), **images(),
+        **{name: (BUNDLED / example).read_bytes() for name, example in TRACES.items()},
     }  # fmt: skip
     for name, content in files.items():
         path = root / name

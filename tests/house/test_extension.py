@@ -23,31 +23,22 @@ DOCS = (ROOT / "docs" / "extending.md").read_text()
 SHORT = ["--set", "world.duration_s=259200", "--set", "learning.round_s=86400"]
 SHORT += ["--set", "learning.learner.hidden=[8]"]
 
-BOTH = '''
-"""A network and an attack in one module."""
-from typing import Any, ClassVar, Literal
+BOTH = """
+from typing import Literal
 
-from fl.attacks.base import Attack
 from fl.attacks.closed_form import ClosedForm
 from fl.learning import Learning
-from fl.networks.classifiers import Network
 from fl.networks.classifiers import Perceptron
 from scenarios.app.study import study
 
 
 class MyNet(Perceptron):
-    """Mine."""
-
     kind: Literal["my-net"] = "my-net"
-    example: ClassVar[dict[str, Any]] = {"kind": "my-net"}
 
 
 class MyAttack(ClosedForm):
-    """Mine."""
-
     kind: Literal["my-attack"] = "my-attack"
-    example: ClassVar[dict[str, Any]] = {"kind": "my-attack"}
-'''
+"""
 BOTH_ENTRIES = "[netsim.attack]\nmy-attack = both:MyAttack\n[netsim.network]\nmy-net = both:MyNet\n"
 
 
@@ -219,10 +210,9 @@ def test_two_plugins_of_one_kind_are_refused(outside):
 
 def test_a_plugin_that_leaves_python_leaves_the_command_with_its_own_code(tmp_path):
     install(tmp_path, "broken", "raise SystemExit(0)", "[netsim.attack]\nbroken = broken:Part\n")
-    for command in (["validate", "campus"], ["list", "attack"]):
-        said = netsim(tmp_path, *command)
-        assert said.returncode == 2 and said.stdout == "" and len(said.stderr.splitlines()) == 1
-        assert said.stderr.startswith("netsim: plug-in broken:Part of broken (netsim.attack): it cannot be imported")
+    said = netsim(tmp_path, "validate", "campus")
+    assert said.returncode == 2 and said.stdout == "" and len(said.stderr.splitlines()) == 1
+    assert said.stderr.startswith("netsim: plug-in broken:Part of broken (netsim.attack): it cannot be imported")
 
 
 @pytest.mark.slow

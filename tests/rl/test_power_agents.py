@@ -97,22 +97,6 @@ def test_checkers_find_nothing(live, tiny):
         check_sb3(online(tiny) if live else allocation(), warn=True)
 
 
-def test_seeds_mean_something():
-    def episode(seed):
-        env, out = allocation([problem(), problem(seed=3)]), []
-        env.reset(seed=seed)
-        for a in actions(50):
-            seen, reward, terminated, truncated, _ = env.step(a)
-            out.append((*seen.tolist(), reward))
-            assert not terminated
-            if truncated:
-                out.append(env.reset()[0].tolist())
-        return out
-
-    assert episode(1) == episode(1)
-    assert episode(1) != episode(2)
-
-
 def test_episodes_are_truncated_and_begin_at_average_power():
     env = allocation()
     _, info = env.reset(seed=0)
@@ -293,18 +277,6 @@ def test_the_live_world_is_a_function_of_its_seed(tiny):
 def test_a_budget_terminates_and_time_truncates(tiny):
     env = online(tiny, {"learning.privacy_budget": {"epsilon": 1e-6}})
     assert played(env, 1.0)[2] == (True, False)
-
-
-def test_an_episode_is_taken_up_from_its_memory(tiny):
-    env, other = online(tiny), online(tiny)
-    env.reset(seed=3)
-    first = env.reset()[0]
-    memory = json.loads(json.dumps(env.memory()))
-    np.testing.assert_array_equal(other.resume(memory), first)
-    a = np.zeros(3, dtype=np.float32)
-    for _ in range(4):
-        np.testing.assert_array_equal(other.step(a)[0], env.step(a)[0])
-    np.testing.assert_array_equal(other.reset()[0], env.reset()[0])
 
 
 def test_an_absent_ue_is_zeros(tiny):

@@ -1,15 +1,18 @@
-"""Trainings of several seeds side by side: the bytes of one after another, and failures that stop no other."""
+"""Trainings of several seeds: the bytes of one after another, failures that stop no other, damaged checkpoints."""
 
 import json
 import os
 
+import numpy as np
 import pytest
 
+from netsim.checkpoint import save_tree
+from netsim.errors import BadInput
 from scenarios.app.cli.commands import main
 from scenarios.app.run import executor
 from scenarios.app.study.load import load
 from scenarios.app.training import train as module
-from scenarios.app.training.train import train
+from scenarios.app.training.train import jobs_of, train
 
 FILES = ("curve.csv", "evaluations.csv", "summary.json", "policy.safetensors", "policy.json", "study.yaml")
 SHORT = {"train.steps": 60, "train.eval_every": 20, "train.agent.learning_starts": 20}
@@ -69,3 +72,19 @@ def test_a_seed_that_fails_stops_no_other(jobs, bad, tmp_path, monkeypatch, caps
 def test_one_seed_needs_no_cluster(more, tmp_path, capsys):
     assert main(["train", "power/paper", "--out", str(tmp_path / "t"), *more]) == 2
     assert "several seeds" in capsys.readouterr().err and not (tmp_path / "t").exists()
+
+
+def test_damage_is_one_line(tmp_path):
+    short = {"world.duration_s": 240, "learning.data.samples": 20}
+    study = load("power/paper", {"train.steps": 20, "train.eval_every": 20, **short})
+    (job,) = jobs_of(study, [0], tmp_path / "t")
+    for damage in ({"w": np.array([0.0, np.nan])}, [{"w": np.array([[np.inf]])}], {"nothing": 1}):
+        with job.hold():
+            save_tree(tmp_path / "t" / "checkpoint.npz", job.checkpoint(training=damage, course={}))
+        with pytest.raises(
+            BadInput, match=r"checkpoint\.npz: the checkpoint does not fit .*; delete it, or add --replace"
+        ):
+            train(study, [0], tmp_path / "t", cache=tmp_path / "cache")
+    (tmp_path / "t" / "checkpoint.npz").write_bytes(b"no")
+    with pytest.raises(BadInput, match="delete it, or add --replace, to start again"):
+        train(study, [0], tmp_path / "t", cache=tmp_path / "cache")

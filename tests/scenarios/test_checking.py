@@ -81,18 +81,6 @@ def test_what_shows_when_the_world_is_built_has_file_and_line(tmp_path, capsys):
     assert capsys.readouterr().err.startswith(f"netsim: {path}:{line}: world.radio.path_loss: uma holds")
 
 
-def test_files_are_looked_for_beside_the_scenario(tmp_path, capsys, monkeypatch):
-    (tmp_path / "cells.csv").write_text(GOOD_CELLS)
-    path = written(tmp_path, world__base_stations=PLACED)
-    assert main(["validate", str(path)]) == 0
-    assert main(["validate", str(path), "--all"]) == 0
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    (elsewhere / "others.csv").write_text(GOOD_CELLS)
-    monkeypatch.chdir(elsewhere)  # a path on the command line is of the folder in which the command runs
-    assert main(["validate", str(path), "--set", "world.base_stations.file=others.csv"]) == 0
-
-
 def test_validate_and_sweep_build_the_world_of_every_setting_first(tmp_path, capsys):
     variants = [{"label": "low", "set": {}}, {"label": "high", "set": {"world.base_stations.height_m": 400}}]
     path = written(

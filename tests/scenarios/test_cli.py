@@ -1,7 +1,6 @@
 """The command line: what people type, what they get, and one clear line for everything that cannot be used."""
 
 import csv
-import gzip
 import json
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from scenarios.app.cli import ask
 from scenarios.app.cli.commands import main
 
 ROOT = Path(__file__).parents[2]
+BRIEF = ["--set", "learning.attacks=[{kind: closed-form}]", "--set", "learning.learner.hidden=[8]", "--quiet"]
 SHORT = ["--set", "world.duration_s=259200", "--set", "learning.round_s=86400", "--set", "learning.learner.hidden=[8]"]
 
 
@@ -27,12 +27,6 @@ def write_trace(path, rows, header=("time_s", "user", "lat", "lon", "rsrp_dbm", 
     with path.open("w", newline="") as f:
         csv.writer(f).writerows([header, *rows])
     return path
-
-
-def changed(row, column, value):
-    rows = good_rows()
-    rows[row][column] = value
-    return rows
 
 
 def test_run_writes_a_folder_and_prints_its_result(tmp_path, capsys):
@@ -53,7 +47,7 @@ def test_run_writes_a_folder_and_prints_its_result(tmp_path, capsys):
 
 def test_replay_shows_both_feature_modes(tmp_path, capsys):
     trace = write_trace(tmp_path / "t.csv", good_rows())
-    assert main(["replay", str(trace), "--round", "12h", "--out", str(tmp_path / "r"), "--quiet"]) == 0
+    assert main(["replay", str(trace), "--round", "12h", "--out", str(tmp_path / "r"), *BRIEF]) == 0
     out = capsys.readouterr().out
     assert "standardised-by-dataset, seed 0: " in out and "standardised-by-public, seed 0: " in out
     assert "200 of 200 rows used" in out
@@ -65,7 +59,7 @@ def test_replay_shows_both_feature_modes(tmp_path, capsys):
 def test_replay_takes_other_headers(tmp_path, capsys):
     trace = write_trace(tmp_path / "t.csv", good_rows(), ("timestamp", "id", "Latitude", "Longitude", "RSRP", "pci"))
     columns = "time_s=timestamp,user=id,lat=Latitude,lon=Longitude,rsrp_dbm=RSRP,cell=pci"
-    assert main(["replay", str(trace), "--columns", columns, "--out", str(tmp_path / "r"), "--quiet"]) == 0
+    assert main(["replay", str(trace), "--columns", columns, "--out", str(tmp_path / "r"), *BRIEF]) == 0
     capsys.readouterr()
     assert main(["replay", str(trace), "--out", str(tmp_path / "s")]) == 2
     line = capsys.readouterr().err.strip()
@@ -78,7 +72,8 @@ def test_sweep_runs_every_point_and_goes_on(tmp_path, capsys):
         "  variants:\n    - {label: raw, set: {}}\n    - {label: centred, set: {learning.learner.labels: centred}}\n"
     )
     scenario = campus_with(tmp_path / "s.yaml", vary)
-    assert main(["sweep", str(scenario), "--jobs", "2", "--out", str(tmp_path / "w")]) == 0
+    sweep = ["sweep", str(scenario), "--jobs", "1", "--out", str(tmp_path / "w"), "--set", "learning.attacks=[]"]
+    assert main(sweep) == 0
     with (tmp_path / "w" / "runs.csv").open() as f:
         rows = list(csv.DictReader(f))
     assert len(rows) == 4 and {r["seed"] for r in rows} == {"2"}
@@ -88,15 +83,15 @@ def test_sweep_runs_every_point_and_goes_on(tmp_path, capsys):
     missing = tmp_path / "w" / rows[3]["folder"] / "summary.json"
     missing.unlink()
     capsys.readouterr()
-    assert main(["sweep", str(scenario), "--jobs", "1", "--out", str(tmp_path / "w")]) == 0
+    assert main(sweep) == 0
     assert "4/4" in capsys.readouterr().err  # only the missing one ran again
     assert (tmp_path / "w" / "runs.csv").read_bytes() == before and missing.exists()
 
 
 def test_sweep_folder_bytes_equal_a_lone_run(tmp_path):
     scenario = campus_with(tmp_path / "s.yaml", "vary: {seed: [7]}\n")
-    assert main(["sweep", str(scenario), "--jobs", "1", "--out", str(tmp_path / "w"), "--quiet"]) == 0
-    assert main(["run", str(scenario), "--seed", "7", "--out", str(tmp_path / "r"), "--quiet"]) == 0
+    assert main(["sweep", str(scenario), "--jobs", "1", "--out", str(tmp_path / "w"), *BRIEF]) == 0
+    assert main(["run", str(scenario), "--seed", "7", "--out", str(tmp_path / "r"), *BRIEF]) == 0
     swept = tmp_path / "w" / "as-written" / "seed-7"
     assert (swept / "summary.json").read_bytes() == (tmp_path / "r" / "summary.json").read_bytes()
 
@@ -136,27 +131,6 @@ def test_an_unexpected_failure_is_1_with_a_log(monkeypatch, capsys):
     log = Path(line.strip().rsplit(" ", 1)[1])
     assert "Traceback" in log.read_text()
     log.unlink()
-
-
-BAD_TRACES = {
-    "missing column": (lambda p: write_trace(p, [r[:3] for r in good_rows()], ("time_s", "user", "lat")), "lon"),
-    "latitude 200": (lambda p: write_trace(p, changed(7, 2, "200")), "200"),
-    "backwards": (lambda p: write_trace(p, changed(7, 0, 1_600_000_000)), "is before"),
-    "empty": (lambda p: p.write_text(""), "empty"),
-    "gzip cut short": (lambda p: p.write_bytes(gzip.compress(b"time_s,user" * 99)[:40]), ""),
-}
-
-
-@pytest.mark.parametrize("name", BAD_TRACES)
-@pytest.mark.parametrize("command", ["replay", "inspect"])
-def test_bad_trace(name, command, tmp_path, capsys):
-    make, word = BAD_TRACES[name]
-    make(tmp_path / "t.csv")
-    extra = ["--out", str(tmp_path / "r")] if command == "replay" else []
-    assert main([command, str(tmp_path / "t.csv"), *extra]) == 2
-    err = capsys.readouterr().err
-    assert err.count("\n") == 1 and "t.csv" in err and word in err and "Traceback" not in err
-    assert not (tmp_path / "r").exists()
 
 
 def test_absent_cell(tmp_path, capsys):
@@ -228,12 +202,6 @@ def test_validate_counts_what_run_leaves_out(tmp_path, capsys):
     assert err.endswith("or set default_height_m\n") and err.count("\n") == 1
 
 
-def test_overflow_is_said_aloud(tmp_path, capsys):
-    boom = ["--set", "learning.learner.learning_rate=10", "--set", "learning.learner.local_epochs=30"]
-    assert main(["run", "campus", "--out", str(tmp_path / "r"), "--quiet", *SHORT, *boom]) == 0
-    assert "overflowed" in capsys.readouterr().out
-
-
 BAD_LINES = [
     ["run", "campos"],
     ["run"],
@@ -276,7 +244,7 @@ def test_replay_leaves_folders_of_others_alone(tmp_path, capsys):
     line = capsys.readouterr().err
     assert "dear.txt" in line and "does not belong to a replay" in line and line.count("\n") == 1
     assert [p.name for p in foreign.iterdir()] == ["dear.txt"]
-    ours = ["replay", str(trace), "--out", str(tmp_path / "r"), "--quiet", "--round", "12h"]
+    ours = ["replay", str(trace), "--out", str(tmp_path / "r"), "--round", "12h", *BRIEF]
     assert main(ours) == main(ours) == 0  # the same again is welcome
     other = [*ours, "--set", "seed=9"]
     before = (tmp_path / "r" / "standardised-by-public" / "summary.json").read_bytes()

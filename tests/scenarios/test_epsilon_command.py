@@ -20,10 +20,9 @@ def row(text, line=0):
     return lines[header + 1 + line].split()
 
 
-@pytest.mark.parametrize("rounds, exact", [("100", "91.817"), ("300", "222.977"), ("1000", "633.930")])
-def test_published_figures(capsys, rounds, exact):
-    out = ask(capsys, "--noise-multiplier", "1", "--rounds", rounds, "--delta", "1e-5")
-    assert row(out)[-1] == exact
+def test_a_published_figure(capsys):
+    out = ask(capsys, "--noise-multiplier", "1", "--rounds", "100", "--delta", "1e-5")
+    assert row(out)[-1] == "91.817"
     for word in ("naive", "zCDP", "RDP", "exact", "one user", "add-remove", "no meaningful guarantee"):
         assert word in out
 
@@ -53,14 +52,6 @@ def test_target(capsys):
     out = ask(capsys, "--target-epsilon", "1", "--rounds", "1", "100", "--delta", "1e-5")
     assert [row(out, i)[0] for i in range(2)] == ["3.730632", "37.30632"]
     assert epsilon_of(1e-5, 1 / 3.730632) <= 1
-
-
-def test_target_sampled(capsys):
-    out = ask(capsys, "--target-epsilon", "8", "--rounds", "100", "--delta", "1e-7", "--sampling-rate", "0.26")
-    z, pld = float(row(out)[0]), float(row(out)[-1])
-    assert 7.98 <= pld <= 8.0
-    back = ask(capsys, "--noise-multiplier", str(z), "--rounds", "100", "--delta", "1e-7", "--sampling-rate", "0.26")
-    assert float(row(back)[-1]) == pld
 
 
 @pytest.mark.parametrize("draws, epsilon", [("1", 1.315), ("3", 3.216)])

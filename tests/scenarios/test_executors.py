@@ -65,11 +65,6 @@ def test_a_worker_that_is_killed_while_it_has_nothing_to_do_is_replaced(tmp_path
         assert job is several[1] and (end == Answer({"square": 9}) or end.again)
 
 
-def test_no_attempts_but_the_first(tmp_path):
-    end = ends(tmp_path, 1, [work(works.unwritable, tmp_path / "a", 1, 4)], retries=0)
-    assert end[0].attempts == 1
-
-
 def test_failures_are_kept_where_they_happened_and_in_a_table(tmp_path):
     several = [work(works.squared, tmp_path / "a", 3), work(works.broken, tmp_path / "in" / "b", label="=x", seed=7)]
     (tmp_path / "in" / "b").mkdir(parents=True)

@@ -241,11 +241,14 @@ def test_a_checkpoint_touches_no_file_of_another_name(tiny, tmp_path):
     assert (tmp_path / "victim.csv").read_text() == "precious"
 
 
-@pytest.mark.parametrize("marks", [None, [], {"rounds": [0, ""]}])
+NO_SIZES = [{"rounds": [size, "00"]} for size in (float("inf"), float("nan"), "all", None)]
+
+
+@pytest.mark.parametrize("marks", [None, [], {"rounds": [0, ""]}, *NO_SIZES])
 def test_marks_that_are_none_are_refused(marks, tmp_path):
     recorder = Recorder(tmp_path, {"rounds": {"round": ""}})
     recorder.open()
-    with pytest.raises(ValueError, match=r"tables|not what"):
+    with pytest.raises(ValueError, match=r"tables|not what|missing or shorter"):
         recorder.resume(marks)
 
 
@@ -288,14 +291,6 @@ def test_any_damaged_byte_of_a_checkpoint_is_a_value_error(seed, tmp_path):
             assert "damaged" in str(error)
         else:
             assert found["text"] == "abc" and (found["x"] == tree["x"]).all()
-
-
-def test_a_checkpoint_without_its_parts_is_one_line(tiny, tmp_path):
-    folder = interrupted(tiny(), tmp_path / "r")
-    tree = load_tree(folder / "checkpoint.npz")
-    del tree["now"]["state"]["model"]
-    save_tree(folder / "checkpoint.npz", tree)
-    refused(tiny(), folder, "does not fit this study.*delete it, or add --replace")
 
 
 def test_every_byte_of_a_table_is_hashed_once(tmp_path, monkeypatch):
@@ -342,11 +337,3 @@ def test_a_checkpoint_with_a_member_that_is_no_array_is_refused(tmp_path):
         archive.writestr("more", b"text")
     with pytest.raises(ValueError, match="not a checkpoint, or a damaged one"):
         load_tree(path)
-
-
-@pytest.mark.parametrize("size", [float("inf"), float("nan"), "all", None])
-def test_marks_of_no_size_are_refused(size, tmp_path):
-    recorder = Recorder(tmp_path, {"a": ("x",)})
-    recorder.open()
-    with pytest.raises(ValueError, match="missing or shorter"):
-        recorder.resume({"a": [size, "00"]})

@@ -77,6 +77,10 @@ def bomb():
 @pytest.mark.parametrize(
     ("entries", "said"),
     [
+        ({"model": {"algorithm": "SAC"}}, "no deterministic actor"),
+        ({"model": {"algorithm": "PPO"}}, "no deterministic actor"),
+        ({"model": {"ues": 4}}, "layer 0 has shape (16, 22), the scenario takes (16, 17)"),
+        ({"model": {"activation_fn": torch.nn.Tanh}}, "is not ReLU"),
         ({"data": None}, "has no entry 'data'"),
         ({"policy_pth": None}, "has no entry 'policy.pth'"),
         ({"policy_pth": b"0" * (2**26 + 1)}, "policy.pth: is larger than 64 MiB"),
@@ -89,26 +93,12 @@ def bomb():
     ],
 )
 def test_a_bad_file_is_one_line_and_nothing_is_written(tmp_path, capsys, entries, said):
-    _, file = saved(tmp_path)
-    changed(file, **entries)
+    """Entries of the file that are others, or a model of another kind."""
+    _, file = saved(tmp_path, **entries.get("model", {}))
+    changed(file, **{name: data for name, data in entries.items() if name != "model"})
     assert main(["import-policy", "power/pedestrians", str(file), "--out", str(tmp_path / "p"), *LIVE]) == 2
     line = capsys.readouterr().err
     assert said in line and str(file) in line and line.count("\n") == 1 and not (tmp_path / "p").exists()
-
-
-@pytest.mark.parametrize(
-    ("model", "said"),
-    [
-        ({"algorithm": "SAC"}, "no deterministic actor"), ({"algorithm": "PPO"}, "no deterministic actor"),
-        ({"ues": 4}, "layer 0 has shape (16, 22), the scenario takes (16, 17)"),
-        ({"activation_fn": torch.nn.Tanh}, "is not ReLU"),
-    ],
-)  # fmt: skip
-def test_models_that_do_not_fit_are_one_line(tmp_path, capsys, model, said):
-    _, file = saved(tmp_path, **model)
-    assert main(["import-policy", "power/pedestrians", str(file), "--out", str(tmp_path / "p"), *LIVE]) == 2
-    line = capsys.readouterr().err
-    assert said in line and line.count("\n") == 1 and not (tmp_path / "p").exists()
 
 
 def test_files_and_folders_that_cannot_be_used(tmp_path, capsys):

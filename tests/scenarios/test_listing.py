@@ -1,14 +1,13 @@
 """What may stand in a study is told as text and as a schema."""
 
 import json
-from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import pytest
 from pydantic import Field
 
 from netsim.part import OneOf, Part
-from scenarios.app.study.describe import flow, in_words, json_schema, keys_of, title_of_part, unit
+from scenarios.app.study.describe import flow, json_schema, keys_of, title_of_part
 
 
 class Still(Part):
@@ -69,50 +68,6 @@ def test_a_part_is_listed_with_all_its_keys():
         "{kind: walk, speed_m_s: [0.8, 1.6]}",
         "[camp, Eq. 3]",
     ]
-
-
-@pytest.mark.parametrize(
-    ("annotation", "words"),
-    [
-        (float, "a number"),
-        (int | None, "a whole number"),
-        (Annotated[float | None, Field(gt=0, le=1.5)], "a number above 0 and at most 1.5"),
-        (Annotated[float, Field(gt=0)] | Literal["all"], "a number above 0 or 'all'"),
-        (bool, "true or false"),
-        (Path, "a file name"),
-        (Literal["a", "b", 3], "'a', 'b' or 3"),
-        (tuple[float, float], "a list of 2, each a number"),
-        (tuple[Annotated[int, Field(ge=1)], ...], "a list, each a whole number at least 1"),
-        (tuple[int, str], "a list of 2: a whole number, text"),
-        (tuple[tuple[float, float], ...], "a list, each a list of 2, each a number"),
-        (Annotated[tuple[str, ...], Field(min_length=2)], "a list of at least 2, each text"),
-        (dict[str, float], "a mapping"),
-        (Annotated[Part, MOVE], "a mapping with kind still, walk or bare"),
-        (World, "a mapping of move, others, title"),
-        (Any, "a value"),
-    ],
-)
-def test_types_are_told_in_words(annotation, words):
-    assert in_words(annotation) == words
-
-
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("speed_m_s", " metres per second"),
-        ("loss_db_per_m", " per metre"),
-        ("client_dropout_per_s", " per second"),
-        ("height_m", " metres"),
-        ("power_dbm", " dBm"),
-        ("gain_db", " dB"),
-        ("share_percent", " percent"),
-        ("rate_bps", " bits per second"),
-        ("seed", ""),
-        ("params", ""),
-    ],
-)
-def test_a_suffix_names_the_unit(name, words):
-    assert unit(name) == words
 
 
 @pytest.mark.parametrize(

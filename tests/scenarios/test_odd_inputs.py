@@ -62,6 +62,7 @@ def test_rounds_in_which_nobody_measures(tiny, tmp_path):
 def test_updates_that_overflow_are_zero_and_said_so(tiny, tmp_path):
     summary, tables = played(tiny, tmp_path / "r", **WILD)
     assert summary["updates.non_finite"] == summary["updates.sent"] > 0
+    assert any("overflowed" in line for line in warnings(summary))
     said = tables("estimates")
     for attack in ("closed-form", "dlg"):
         assert set(said["status"][(said["attack"] == attack) & (said["quantity"] == "centroid")]) == {"no gradient"}

@@ -22,7 +22,6 @@ import pytest
 from fl.round.records import homes_named_percent
 from scenarios.app.cli.outcome import Meter, rows_of, unit_of
 from scenarios.app.run.events import Event
-from scenarios.app.run.runner import run
 from scenarios.app.run.simulate import _found
 
 ROOT = Path(__file__).parents[2]
@@ -224,28 +223,6 @@ def test_rows_keep_their_place_and_their_last_text(terminal):
         assert "no updates" in shown[3]
 
 
-def test_homes_named_now_are_those_of_the_table(tiny, tmp_path):
-    """The share that progress shows is that of the rows of leakage.csv: homes within hit_radius_m of a named place."""
-    import csv
-
-    shown = []
-    changes = {
-        "world.duration_s": 259_200, "world.tick_s": 3600, "learning.round_s": 86_400,
-        "world.ues": {"count": 3, "mobility": {"kind": "commuter"}}, "learning.leakage": {"hit_radius_m": 150.0},
-    }  # fmt: skip
-    run(tiny(changes), tmp_path / "r", lambda now: shown.append(now.values["attacks"]))
-    with (tmp_path / "r" / "leakage.csv").open() as f:
-        rows = list(csv.DictReader(f))
-    for number, told in enumerate(shown, start=1):
-        near = {
-            r["ue"]: bool(r["home_named_m"]) and float(r["home_named_m"]) <= 150
-            for r in rows
-            if r["round"] == str(number)
-        }
-        assert told["closed-form"]["homes_named_percent"] == pytest.approx(100 * sum(near.values()) / len(near))
-    assert len(shown) == 3
-
-
 def test_homes_are_counted_once_and_only_where_there_is_one():
     home_m = np.array([[0.0, 0.0], [1.0, 1.0], [np.nan, np.nan], [2.0, 2.0]])
     rows = [
@@ -297,12 +274,11 @@ def on_terminal(words, columns, environment, until=None):
     return seen.decode().replace("\r\n", "\n"), process.wait(30)
 
 
-@pytest.mark.parametrize("columns", [pytest.param(20, marks=pytest.mark.slow), 100])
-def test_a_run_on_a_terminal(tmp_path, columns):
+def test_a_run_on_a_terminal(tmp_path):
     words = ["run", "campus", "--out", str(tmp_path / "r"), *SHORT]
-    text, code = on_terminal(words, columns, {"TERM": "xterm", "NO_COLOR": "1"})
+    text, code = on_terminal(words, 100, {"TERM": "xterm", "NO_COLOR": "1"})
     progress = text[: text.index("campus, seed")]
-    assert code == 0 and "campus: round 5 of 5"[: columns - 3] in "\n".join(played(progress, columns + 1))
+    assert code == 0 and "campus: round 5 of 5" in "\n".join(played(progress, 101))
     assert "centroid error" in CODES.sub("", text[text.rindex("\033[?25h") :])
     assert "\033[?25l" not in text[text.rindex("\033[?25h") :]
 

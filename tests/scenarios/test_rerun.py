@@ -95,27 +95,6 @@ def test_what_cannot_be_repeated_is_one_line_and_nothing_is_written(one, tmp_pat
     assert not (tmp_path / "again").exists()
 
 
-def files(folder):
-    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
-def test_a_finished_folder_is_replaced_only_when_asked(one, tmp_path, tiny, capsys):
-    again = tmp_path / "again"
-    command = ["rerun", str(one), "--quiet", "--out", str(again)]
-    assert main(command) == 0
-    before = files(again)
-    assert main(command) == 2 and files(again) == before
-    said = capsys.readouterr().err
-    assert f"{again}: holds a finished run; add --replace, or give --out another folder" in said
-    assert main([*command, "--replace"]) == 0
-    run(tiny({"seed": 99}), tmp_path / "other")
-    before = files(tmp_path / "other")
-    command[-1] = str(tmp_path / "other")
-    assert main(command) == 2 and files(tmp_path / "other") == before
-    assert "add --replace" in capsys.readouterr().err
-    assert main([*command, "--replace"]) == 0 and files(tmp_path / "other") != before
-
-
 @pytest.mark.parametrize(
     ("name", "damage"),
     [("updates.csv", b"\n1,2"), ("points.npz", b"x"), ("summary.json", b"}"), ("updates.csv", b"\0")],

@@ -20,7 +20,6 @@ from scenarios.app.results.trainings import trainings
 from scenarios.app.results.tuning_folder import goals
 from scenarios.app.run import runner, sweep
 from scenarios.app.study.load import load
-from scenarios.app.training import train
 from scenarios.app.training.tune import Tuning, tune
 
 OLD = "0.6.9"
@@ -181,13 +180,6 @@ def test_a_tuning_that_is_replaced_leaves_no_run_behind(tmp_path):
     tuned(1, replace=True, seed=9)
     assert not (out / "trial-2").exists() and not old.exists()
     assert [path.parent.name for path in out.glob("trial-*/seed-*/summary.json")] == ["seed-9"]
-
-
-def test_all_seeds_of_a_folder_are_named(tmp_path):
-    (tmp_path / "seed-7").mkdir()
-    write_json(tmp_path / "seed-7" / "training.json", {"program": __version__})
-    with pytest.raises(BadInput, match=r"holds trainings of other seeds \(seed-7\); name them too"):
-        train.jobs_of(load("power/paper"), [0, 1], tmp_path)
 
 
 def test_no_mean_is_over_trainings_of_two_versions(tmp_path, monkeypatch):

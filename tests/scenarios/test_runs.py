@@ -145,15 +145,6 @@ def test_observations_do_not_depend_on_the_tick(tiny):
         np.testing.assert_allclose(rsrp, found[0][1], atol=1e-7)
 
 
-def test_empty_rounds_make_no_row_and_are_counted(tiny, tmp_path):
-    # commuters measure nothing before 07:00
-    changes = {"world.ues.mobility": {"kind": "commuter"}, "world.ues.measurement_period_s": None, "world.tick_s": 600}
-    study = tiny({**changes, "world.duration_s": 43_200, "learning.round_s": 10_800, "seed": 0})
-    summary = run(study, tmp_path / "r")
-    assert summary["rounds.empty"] == 2 and summary["rounds.played"] == 2
-    assert (tmp_path / "r" / "rounds.csv").read_text().splitlines()[1].startswith("3,")
-
-
 def test_manifest_says_what_made_the_run(tiny, tmp_path):
     run(tiny(), tmp_path / "r", command="netsim run tiny")
     manifest = json.loads((tmp_path / "r" / "manifest.json").read_text())

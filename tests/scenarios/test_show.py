@@ -86,27 +86,6 @@ def test_an_unfinished_run_says_how_it_goes_on(finished, tmp_path, capsys):
     assert "the same command goes on" in said(capsys, "show", str(folder), code=2)
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("manifest.json", "[]"),
-        ("manifest.json", "{"),
-        ("manifest.json", '{"schema": 0}'),
-        ("summary.json", '{"utility.rmse_db": "3"}'),
-        ("privacy.csv", "mechanism,epsilon\n1\n"),
-        ("privacy.csv", "mechanism\n"),
-    ],
-)
-def test_a_damaged_folder_is_refused_in_a_line(finished, tmp_path, capsys, name, text):
-    folder = shutil.copytree(finished[0], tmp_path / "r")
-    (folder / name).write_text(text)
-    for more in ([], ["--verbose"], ["--json"]):
-        main(["show", str(folder), *more])
-        out, errors = capsys.readouterr()
-        assert (errors + out).count("\n") == 1 or more == ["--json"], errors + out
-        assert "unexpected" not in errors + out
-
-
 def test_what_is_no_folder_of_ours(capsys):
     error = said(capsys, "show", str(ROOT / "docs"), code=2)
     assert str(ROOT / "docs") in error and error.count("\n") == 1

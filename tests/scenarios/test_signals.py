@@ -49,8 +49,9 @@ sys.exit(main())
 """
 
 
-@pytest.mark.parametrize("number", ["SIGINT", "SIGTERM"])
-@pytest.mark.parametrize("module", ["scenarios.app.cli.commands", "scenarios.app.study.study"])
+@pytest.mark.parametrize(
+    ("number", "module"), [("SIGINT", "scenarios.app.cli.commands"), ("SIGTERM", "scenarios.app.study.study")]
+)
 def test_a_signal_while_commands_are_imported_ends_as_any_other(number, module):
     ended = subprocess.run(
         [sys.executable, "-c", EARLY.format(module=module, number=number)], capture_output=True, text=True, timeout=60,

@@ -48,22 +48,12 @@ def test_the_same_bytes_whoever_plays_and_whoever_is_killed(tmp_path):
     world = TINY["world"] | {"duration_s": 900, "radio": {"handover": {}}}
     text = TINY | {"learning": None, "world": world, "vary": {"seed": list(range(1, RUNS + 1))}}
     (tmp_path / "s.yaml").write_text(json.dumps(text))
-    began = time.perf_counter()
     subprocess.run(command(tmp_path / "s.yaml", tmp_path / "p", "--jobs", "2"), cwd=ROOT, check=True)
-    processes_s = time.perf_counter() - began
     with nodes() as two:
         on = ["--on", "ray", "--address", two.address]
-        began = time.perf_counter()
-        subprocess.run(command(tmp_path / "s.yaml", tmp_path / "r", *on), cwd=ROOT, env=two.environment, check=True)
-        ray_s = time.perf_counter() - began
-        began = time.perf_counter()
         with subprocess.Popen(command(tmp_path / "s.yaml", tmp_path / "k", *on), cwd=ROOT, env=two.environment) as one:
             kills = killed_while_it_plays(one, two.workers, tmp_path / "k")
-        killed_s = time.perf_counter() - began
     assert one.returncode == 0 and kills == KILLS
     expected = tables(tmp_path / "p")
-    assert len(expected) > RUNS and tables(tmp_path / "r") == expected and tables(tmp_path / "k") == expected
+    assert len(expected) > RUNS and tables(tmp_path / "k") == expected
     assert not (tmp_path / "k" / "failures.csv").exists()
-    print(
-        f"{RUNS} runs: processes {processes_s:.0f} s, Ray {ray_s:.0f} s, with {KILLS} workers killed {killed_s:.0f} s"
-    )

@@ -129,6 +129,7 @@ class TestFirstWeek:
         assert error_m(seed, labels="centred", **NETS[net]) > 10 * error_m(seed, **NETS[net])
 
 
+@pytest.mark.slow
 def test_this_file_and_a_run_tell_the_same(tmp_path):
     seed = SEEDS[-1]
     study = study_of(seed, **NETS["tanh"])
