@@ -23,29 +23,39 @@ def module(path):
 
 
 @cache
-def imports(path):
-    """Modules that a file imports, anywhere in it: in functions and for type checkers too."""
-    found = set()
+def read(path):
+    """Of a file: modules that it imports, in functions and for type checkers too; modules of the parts that it names by
+    their places, which are imported when a scenario has them; classes that hold arrays and compare by their fields.
+    """
+    imports, places, by_field = set(), set(), []
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            imports |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative import"
-            found |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
-    return found
+            imports |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and PLACE.fullmatch(node.value):
+            places.add(node.value.partition(":")[0])
+        elif isinstance(node, ast.ClassDef) and compares_arrays(node):
+            by_field.append(node.name)
+    return imports, places, by_field
 
 
-def places(path):
-    """Modules of the parts that a file names by their places: they are imported when a scenario has them."""
-    text = [node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant)]
-    return {value.partition(":")[0] for value in text if isinstance(value, str) and PLACE.fullmatch(value)}
+def compares_arrays(node):
+    """Whether equality would ask an array of a data class whether it is true, which raises."""
+    made = next((d for d in map(ast.unparse, node.decorator_list) if d.split("(")[0] == "dataclass"), None)
+    fields = [ast.unparse(field.annotation) for field in node.body if isinstance(field, ast.AnnAssign)]
+    own = any(isinstance(method, ast.FunctionDef) and method.name == "__eq__" for method in node.body)
+    holds = any("Array" in field and "Callable" not in field for field in fields)
+    return made is not None and holds and not own and "eq=False" not in made
 
 
 @pytest.mark.parametrize("floor", FLOORS)
 def test_imports_point_down(floor):
     above = set(FLOORS[FLOORS.index(floor) + 1 :])
     files = [path for path in FILES if module(path).split(".")[0] == floor]
-    reached = {module(p): {n for n in imports(p) | places(p) if n.split(".")[0] in above} for p in files}
+    named = {module(p): read(p)[0] | read(p)[1] for p in files}
+    reached = {name: {n for n in found if n.split(".")[0] in above} for name, found in named.items()}
     assert {name: found for name, found in reached.items() if found} == {} and len(files) > 3
 
 
@@ -55,7 +65,7 @@ def arrows():
     names = {module(p): p for p in FILES}
     found = {}
     for name, path in names.items():
-        seen = {i for i in imports(path) if i in names} - {name}
+        seen = {i for i in read(path)[0] if i in names} - {name}
         found[name] = {i for i in seen if not any(other.startswith(i + ".") for other in seen)}
     return found
 
@@ -132,18 +142,9 @@ def test_no_two_files_of_tests_have_one_name():
 
 def test_the_tests_import_nothing_of_a_package_of_the_name_tests():
     """Some libraries install one; files of tests therefore import each other by their own names alone."""
-    files = sorted((ROOT / "tests").rglob("*.py"))
-    assert [path for path in files if any(name.split(".")[0] == "tests" for name in imports(path))] == []
+    own = re.compile(r"^\s*(from|import) tests\b", re.MULTILINE)
+    assert [path for path in sorted((ROOT / "tests").rglob("*.py")) if own.search(path.read_text())] == []
 
 
 def test_data_classes_that_hold_arrays_compare_by_identity():
-    """Equality of fields would ask an array whether it is true, which raises."""
-    by_identity = {}
-    for path in FILES:
-        for node in [n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.ClassDef)]:
-            made = next((d for d in map(ast.unparse, node.decorator_list) if d.split("(")[0] == "dataclass"), None)
-            fields = [ast.unparse(field.annotation) for field in node.body if isinstance(field, ast.AnnAssign)]
-            if made and any("Array" in field and "Callable" not in field for field in fields):
-                own = any(isinstance(method, ast.FunctionDef) and method.name == "__eq__" for method in node.body)
-                by_identity[f"{path}: {node.name}"] = own or "eq=False" in made
-    assert by_identity and all(by_identity.values()), by_identity
+    assert [f"{path}: {name}" for path in FILES for name in read(path)[2]] == []

@@ -158,7 +158,6 @@ def test_runs_at_once_share_the_limit(tmp_path, capsys, monkeypatch):
     assert main([*command, "8", "--memory-gb", "0.03"]) == 2 and not out.exists()  # three at once: no more are played
     said = capsys.readouterr().err
     assert "its limit is 0.01 GB; raise" in said and said.count("\n") == 1
-    assert main([*command, "2", "--memory-gb", "200"]) == 0  # of this process too, which has played many tests
 
 
 def test_each_of_several_runs_has_an_equal_part(monkeypatch):

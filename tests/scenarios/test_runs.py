@@ -89,7 +89,7 @@ def _moving(mobility, folder):
         "world.ues": {"mobility": {"kind": "replay", "trace": str(trace)}},
         "world.city": {"kind": "open-field"},
         "world.base_stations": [],
-        "world.duration_s": 5 * 86400,
+        "world.duration_s": 3 * 86400,
         "learning.round_s": 86400,
     }
 

@@ -32,10 +32,8 @@ def test_the_walker_lives_where_he_did(data_folder):
     ("name", "zone", "users"),
     [
         ("mobility_cabspotting_sf.csv.gz", "America/Los_Angeles", "id"),
-        ("mobility_santamonica_att.csv.gz", "America/Los_Angeles", "all"),
         ("mobility_santamonica_att.csv.gz", "America/Los_Angeles", "id"),
         ("rsrp_cork_ucc5g_2019.csv.gz", "Europe/Dublin", "all"),
-        ("mobility_zurich_unterstrass_1hz.csv.gz", "auto", "id"),
         ("checkins_foursquare_la.csv.gz", "America/Los_Angeles", "id"),
     ],
 )
