@@ -38,6 +38,20 @@ def commands(root):
     }
 
 
+def systems(root):
+    """Kind -> the words of a command but for --out that can be killed at any moment and must end in the same bytes."""
+    found = commands(root)
+    (root / "trace.csv").write_text(TRACE)
+    (root / "sweep.yaml").write_text(json.dumps(TINY | {"vary": {"seed": [1, 2]}}))
+    late = {"learning.server": "{kind: fedbuff, buffer: 2}", "world.radio.dynamic_uplink": "{}"}
+    brief = ["--set", "learning.attacks=[]", "--set", "learning.learner.hidden=[8]", "--quiet"]
+    return found | {
+        "sweep": ["sweep", str(root / "sweep.yaml"), "--jobs", "1", "--quiet", "--set", "world.duration_s=60"],
+        "asynchronous": [*found["run"], *(word for key in late for word in ("--set", f"{key}={late[key]}"))],
+        "replay": ["replay", str(root / "trace.csv"), "--round", "1h", *brief],
+    }
+
+
 def interrupted(words, monkeypatch):
     """Play a command until it has written its first checkpoint, and a signal comes."""
     with monkeypatch.context() as now:

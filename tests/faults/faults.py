@@ -24,7 +24,7 @@ from pathlib import Path
 os.environ["OMP_NUM_THREADS"] = "1"
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1]), str(Path(__file__).parents[2])]
 
-from kill_systems import systems  # noqa: E402
+from accidents import systems  # noqa: E402
 
 MARGIN = 1.1  # of the time that a command takes, within which it is killed
 TIMES = ("timing", "command")
@@ -39,7 +39,7 @@ def play(words, out, said, after_s=None, number=signal.SIGKILL, before=lambda: N
     child = os.fork()
     if not child:
         before()
-        _act([*words, "--out", str(out), "--quiet"], said)
+        _act([*words, "--out", str(out)], said)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
     if after_s is not None:
         time.sleep(after_s)
@@ -141,7 +141,7 @@ def examined(words, root, kills, draw, number):
     from scenarios.app.run import play as playing
 
     playing.CHECKPOINT_EVERY_S = loop.SAVE_EVERY_S = 0.0
-    code = here([*words, "--out", str(root / "here"), "--quiet"])
+    code = here([*words, "--out", str(root / "here")])
     began = time.monotonic()
     code = code or play(words, root / "whole", root / "said")
     takes_s = time.monotonic() - began

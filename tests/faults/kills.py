@@ -7,15 +7,13 @@ is a fork of this process, which has everything imported. Prints how many steps 
 """
 
 from faults import here, play, results  # noqa: I001 - the first, as it says where other modules are
-import json
 import mmap
 import os
 import shutil
 import sys
 from pathlib import Path
 
-from accidents import commands
-from conftest import TINY
+from accidents import systems
 
 import rl.train as loop
 import scenarios.app.run.play as playing
@@ -53,9 +51,7 @@ class Steps:
 
 def main():
     kind, root, (first, last, every) = sys.argv[1], Path(sys.argv[2]), map(int, sys.argv[3:])
-    (root / "sweep.yaml").write_text(json.dumps(TINY | {"vary": {"seed": [1, 2]}}))
-    sweep = ["sweep", str(root / "sweep.yaml"), "--jobs", "1", "--quiet", "--set", "world.duration_s=60"]
-    words, folder, said = (commands(root) | {"sweep": sweep})[kind], root / "killed", root / "said"
+    words, folder, said = systems(root)[kind], root / "killed", root / "said"
     playing.CHECKPOINT_EVERY_S = loop.SAVE_EVERY_S = 0.0
     assert here([*words, "--out", str(root / "whole")]) == 0
     expected = results(root / "whole")

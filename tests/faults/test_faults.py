@@ -14,7 +14,7 @@ def ended(program, *words):
 
 
 def test_a_run_that_is_told_to_end_at_random_moments_goes_on_to_the_same_bytes():
-    said = ended("faults.py", "--kills", "2", "--system", "deep leakage", "--signal", "TERM")
+    said = ended("faults.py", "--kills", "2", "--system", "run", "--signal", "TERM")
     assert (said.returncode, said.stderr) == (0, ""), said
     assert said.stdout.splitlines()[-1].startswith("2 of 2 kills, in 1 systems, end in the same bytes")
 

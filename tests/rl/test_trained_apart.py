@@ -1,17 +1,12 @@
 """Trainings of several seeds: the bytes of one after another, failures that stop no other, damaged checkpoints."""
 
-import json
-import os
-
 import numpy as np
 import pytest
 
 from netsim.checkpoint import save_tree
 from netsim.errors import BadInput
 from scenarios.app.cli.commands import main
-from scenarios.app.run import executor
 from scenarios.app.study.load import load
-from scenarios.app.training import train as module
 from scenarios.app.training.train import jobs_of, train
 
 FILES = ("curve.csv", "evaluations.csv", "summary.json", "policy.safetensors", "policy.json", "study.yaml")
@@ -33,39 +28,6 @@ def test_the_same_bytes_one_after_another_and_side_by_side(tmp_path, monkeypatch
     assert sorted(now.values["label"] for now in told) == ["seed 0", "seed 1"]
     train(study, [0, 1], tmp_path / "b", told.append, cache, at_once=2)
     assert len(told) == 2  # nothing is made again
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("jobs", "bad"), [("1", 0), ("2", 1)])
-def test_a_seed_that_fails_stops_no_other(jobs, bad, tmp_path, monkeypatch, capsys):
-    """One after another, and side by side."""
-    real, failing, out, good = module._play, [bad], tmp_path / "t", 1 - bad
-
-    def fails(job, *arguments):
-        if job.seed in failing:
-            raise RuntimeError("it broke")
-        return real(job, *arguments)
-
-    monkeypatch.setattr(module, "_play", fails)
-    monkeypatch.setattr(executor, "Processes", executor.Here)
-    sets = [f"--set={key}={value}" for key, value in SHORT.items()]
-    command = ["train", "power/paper", "--seed", "0", "1", "--jobs", jobs, "--out", str(out), *sets]
-    command += ["--cache", str(tmp_path / "cache")]
-    assert main([*command, "--json"]) == 1
-    *events, result, error = (json.loads(line) for line in capsys.readouterr().out.splitlines())
-    told = next(event for event in events if event["event"] == "failed")
-    assert (told["seed"], told["error"], told["of"]) == (bad, "it broke", 2)
-    assert [one["seed"] for one in result["trainings"]] == [good] and error["exit_code"] == 1
-    assert [(one["folder"], one["kind"]) for one in result["failures"]] == [(f"seed-{bad}", "RuntimeError")]
-    assert "it broke" in (out / f"seed-{bad}" / "error.txt").read_text() and (out / "report.html").exists()
-    assert main(["show", str(out)]) == 0 and f"seed {bad}: RuntimeError: it broke" in capsys.readouterr().out
-    failing.clear()
-    kept = paths(out, [good])
-    assert main([*command, "--quiet"]) == 0 and paths(out, [good]) == kept
-    assert not os.path.lexists(out / "failures.csv") and not os.path.lexists(out / f"seed-{bad}" / "error.txt")
-    with pytest.raises(RuntimeError, match="it broke"):  # of a single seed the error is raised
-        failing.append(3)
-        train(load("power/paper", SHORT), [3], tmp_path / "u", cache=tmp_path / "cache")
 
 
 @pytest.mark.parametrize("more", [["--on", "ray"], ["--on", "slurm", "--seed", "1"]])
