@@ -48,9 +48,8 @@ def allocation(problems=None, **kw):
 QUICK = DdpgAgent(learning_starts=20, batch_size=16, hidden=(16,))
 
 
-def course(folder, steps=120, stop_at=None, seed=0, board=None):
-    """A training; stop_at: interrupted after so many steps and taken up again."""
-    from rl import train as loop
+def course(folder, stop_at=None):
+    """A training of 120 steps; stop_at: interrupted after so many, and taken up again."""
     from rl.agents import DdpgTraining
 
     p = problem()
@@ -63,19 +62,17 @@ def course(folder, steps=120, stop_at=None, seed=0, board=None):
         if stop_at is not None and point.step == stop_at:
             raise KeyboardInterrupt
 
-    file = folder / "c.npz"
-    out = loop.board_of(board, seed, fresh=not file.exists())
-    return kept_course(DdpgTraining(allocation([p]), QUICK, steps, seed, out), judge, 30, file, tell, out)
+    return kept_course(DdpgTraining(allocation([p]), QUICK, 120, 0, None), judge, 30, folder / "c.npz", tell)
 
 
-def kept_course(training, score, every, file, tell, board=None):
+def kept_course(training, score, every, file, tell):
     """The course of a training that goes on from a file, and writes it whenever it can."""
     from rl import train as loop
 
     course = loop.restored(training, load_tree(file)) if file.exists() else loop.Course()
     old, loop.SAVE_EVERY_S = loop.SAVE_EVERY_S, 0.0
     try:
-        return loop.take_steps(training, score, every, course, tell, lambda tree: save_tree(file, tree), board)
+        return loop.take_steps(training, score, every, course, tell, lambda tree: save_tree(file, tree), None)
     finally:
         loop.SAVE_EVERY_S = old
 

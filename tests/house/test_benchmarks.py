@@ -13,6 +13,7 @@ from benchmarks import (
     attacks,
     density,
     distance,
+    federated_peers,
     growth,
     images,
     inversion,
@@ -25,10 +26,15 @@ from benchmarks import (
     town,
     trace,
     tracking,
+    training,
     uploads,
     whole,
     world,
 )
+from benchmarks.inversion_peers import Loop, Stacked
+from benchmarks.training_peers import loop
+from fl.attacks.gradient_matching import CosineDistance
+from fl.networks.mlp import Mlp
 from scenarios.app.run.executor import OnProcesses
 
 PEERS, ALONE, COST, PLAYED = peers.PEERS, world.alone, growth.cost, replay.played  # before `quick`
@@ -179,3 +185,80 @@ def test_loops_of_a_whole_run_find_what_it_finds():
     assert dlg["losses"][0] <= dlg["losses"][1] * 1.001  # ours is the least of all starts
     assert training["given"][1] == 6 and dlg["given"][1] == 32 and leakage["given"][1] >= 300  # counts of the run
     assert whole.some([*range(100)], 3) == [0, 49, 99] and whole.some([1, 2], 5) == [1, 2] and whole.some([], 3) == []
+
+
+# -- gradient inversion: the peers compute what we do
+
+
+def inverted(sizes, activation, n=5):
+    torch.manual_seed(3)
+    net = Mlp(sizes, activation)
+    weights, update = (torch.randn(k, net.n_parameters, dtype=torch.float64) for k in (1, n))
+    distance = CosineDistance.to(update, net, weights)
+    return net, weights[0], update, distance, torch.randn(n, inversion.STARTS, 2, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("activation", ["elu", "tanh", "sigmoid", "relu"])
+@pytest.mark.parametrize("hidden", [(6,), (7, 4)])
+def test_the_peers_have_our_objective_and_slope(activation, hidden):
+    net, weights, update, distance, z = inverted((2, *hidden, 1), activation)
+    value, slope = distance(torch.arange(5), z)
+    loop = Loop(net, weights, update)
+    for target in range(5):
+        leaf = z[target, 1].clone().requires_grad_()
+        torch.testing.assert_close(loop.ask(target, leaf).detach(), value[target, 1], rtol=0, atol=1e-13)
+        torch.testing.assert_close(leaf.grad, slope[target, 1], rtol=1e-11, atol=1e-13)
+    for together in (1, 2, 10):
+        theirs = Stacked(net, weights, update, together).ask(z)
+        torch.testing.assert_close(theirs[0], value, rtol=0, atol=1e-13)
+        torch.testing.assert_close(theirs[1], slope, rtol=1e-11, atol=1e-13)
+
+
+# -- local training beside its peers and simulators
+
+
+def looped(work):
+    """Rounds of the loop over devices, from its own last model."""
+    model = work.start
+
+    def rounds(n):
+        nonlocal model
+        for _ in range(n):
+            model = model + loop(work.net, model, work.x, work.y, work.batch, torch.float32)().mean(axis=0)
+        return model
+
+    return rounds
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("peer", "packages"), [("flower", ("flwr", "ray")), ("pfl", ("pfl",))])
+def test_simulators_play_the_round_of_the_loop(peer, packages):
+    for package in packages:
+        pytest.importorskip(package)
+    work = training._samples(training.SMALL.cohorts[0])[1]
+    with federated_peers.PEERS[peer][1](work) as (_, rounds):
+        found = [rounds(1), rounds(2)]
+    same = looped(work)
+    for model, right in zip(found, [same(1), same(2)], strict=True):
+        np.testing.assert_allclose(model, right, rtol=0, atol=1e-6)
+
+
+def absent(_):
+    raise ImportError("no such package")
+
+
+def test_rows_beside_loops_and_mapped_gradients(monkeypatch):
+    for peer in federated_peers.PEERS:
+        monkeypatch.setitem(federated_peers.PEERS, peer, (peer, absent))
+    threads = torch.get_num_threads()
+    found = list(training.rows(training.SMALL, 0))
+    assert torch.get_num_threads() == threads and all(row["subject"] == "training" for row in found)
+    assert [(row["bits"], row["met"]) for row in found] == [
+        (32, True), (32, False), (64, None), (64, None), (32, None), (32, None), (32, None),
+    ]  # fmt: skip
+    assert ["reason" in row for row in found] == [False] * 5 + [True] * 2
+    for row in found[:5]:
+        assert row["difference"] < (1e-12 if row["bits"] == 64 else 1e-2)
+        assert row["spread"][0] <= row["ratio"] <= row["spread"][1] and torch.__version__ in row["peer"]
+        assert row["share"] > 0 and row["limit"] > 0

@@ -1,10 +1,17 @@
-"""Signals that come where Python cannot raise: in callbacks of foreign code, which may give them other names."""
+"""Signals where Python cannot raise, in callbacks of foreign code, and before commands and workers can listen."""
 
+import json
+import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
+from conftest import TINY
+
+ROOT = Path(__file__).parents[2]
 
 BEGIN = """
 import ctypes, os, signal, sys, time, types
@@ -29,7 +36,7 @@ sys.exit(commands.main(["schema"]))
 def test_an_interruption_in_a_callback_ends_the_command(then):
     ended = subprocess.run(
         [sys.executable, "-c", BEGIN.format(then=then)], capture_output=True, text=True, timeout=60,
-        cwd=Path(__file__).parents[2],
+        cwd=ROOT,
     )  # fmt: skip
     assert ended.returncode == 130, ended
     assert ended.stderr == "netsim: interrupted; the same command goes on where it stopped\n"
@@ -55,7 +62,38 @@ sys.exit(main())
 def test_a_signal_while_commands_are_imported_ends_as_any_other(number, module):
     ended = subprocess.run(
         [sys.executable, "-c", EARLY.format(module=module, number=number)], capture_output=True, text=True, timeout=60,
-        cwd=Path(__file__).parents[2],
+        cwd=ROOT,
     )  # fmt: skip
     assert (ended.returncode, ended.stdout) == (130, ""), ended
     assert ended.stderr == "netsim: interrupted; the same command goes on where it stopped\n"
+
+
+def children(pid):
+    """Processes that a process has started by the way of `spawn`."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and int((entry / "stat").read_text().rpartition(")")[2].split()[1]) == pid:
+                found += [int(entry.name)] if b"spawn_main" in (entry / "cmdline").read_bytes() else []
+        except OSError:  # it has ended
+            continue
+    return found
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks at processes by /proc")
+def test_an_interruption_while_workers_start_is_one_line(tmp_path):
+    (tmp_path / "s.yaml").write_text(json.dumps(TINY | {"vary": {"seed": [1, 2, 3]}}))
+    words = ["sweep", str(tmp_path / "s.yaml"), "--jobs", "2", "--quiet", "--out", str(tmp_path / "out")]
+    command = [sys.executable, "-m", "scenarios.app.cli.commands", *words]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(
+        command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        until = time.monotonic() + 120
+        while not children(process.pid):
+            assert process.poll() is None and time.monotonic() < until
+            time.sleep(0.005)
+        time.sleep(0.05)  # it imports now
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+        said = process.stderr.read()
+    assert (process.returncode, said) == (130, "netsim: interrupted; the same command goes on where it stopped\n")
