@@ -16,7 +16,7 @@ from fl.privacy import rdp
 from fl.privacy.compose import ADD_REMOVE, Composition, RoundKinds, compose
 from fl.privacy.gaussian import GaussianFilter, epsilon_of
 from fl.types import LOCATION, Account, AnySpend
-from netsim.columns import frozen
+from netsim.columns import frozen, no_ints
 from netsim.record import Row
 from netsim.units import FloatArray
 
@@ -208,9 +208,14 @@ def _rows(account: Account, draws: pd.DataFrame, known: Known) -> list[Row]:
     """
     amplified = account.relation == ADD_REMOVE and bool((draws["sampling_rate"] < 1).any())
     noisy = not amplified and bool((draws["channel_std"].astype(float) > 0).any())
+    figures = draws[list(_FIGURES)].to_numpy(dtype=np.float64)
+    ue_of = draws["ue"].to_numpy(dtype=np.float64).astype(np.int64)
+    ues, first = np.unique(np.sort(ue_of), return_index=True)
+    rows_of = dict(zip(ues.tolist(), np.split(np.argsort(ue_of, kind="stable"), first[1:]), strict=True))
+    shared = rows_of.get(ALL_UES, no_ints())
     stated = list[Row]()
-    for ue in sorted(set(draws["ue"].astype(int)) - {ALL_UES}) or [ALL_UES]:
-        mine = draws[draws["ue"].isin([ue, ALL_UES])]
+    for ue in sorted(rows_of.keys() - {ALL_UES}) or [ALL_UES]:
+        mine = figures[np.union1d(rows_of[ue], shared)]
         said = _composed(mine, account, known, channel=False)
         row = {
             "mechanism": account.mechanism,
@@ -230,17 +235,18 @@ def _rows(account: Account, draws: pd.DataFrame, known: Known) -> list[Row]:
     return stated
 
 
-def _composed(mine: pd.DataFrame, account: Account, known: Known, channel: bool) -> Composition:
-    """Composition of one UE's rows, once for all UEs that paid alike; channel : with the noise of the channel.
+_FIGURES = ("round", "std", "sensitivity", "sampling_rate", "channel_std")
+
+
+def _composed(mine: FloatArray, account: Account, known: Known, channel: bool) -> Composition:
+    """Composition of one UE's rows (n, figures), once for all that paid alike; channel : with the channel's noise.
 
     Those of a round that depend on the same coin are one Gaussian before the coin amplifies it: their 1 / z^2 add up.
     """
-    std, sensitivity, q, noise = (
-        mine[name].to_numpy(dtype=np.float64) for name in ("std", "sensitivity", "sampling_rate", "channel_std")
-    )
+    round_, std, sensitivity, q, noise = mine.T
     z = np.hypot(std, np.nan_to_num(noise) * channel) / sensitivity
     coin = (q < 1) & (account.relation == ADD_REMOVE)
-    tossed = np.stack([mine["round"].to_numpy(dtype=np.float64)[coin], q[coin]])
+    tossed = np.stack([round_[coin], q[coin]])
     rounds, which = np.unique(tossed, axis=1, return_inverse=True)
     with np.errstate(divide="ignore", over="ignore"):
         together = 1 / np.sqrt(np.bincount(which.reshape(-1), weights=z[coin] ** -2.0, minlength=rounds.shape[1]))
