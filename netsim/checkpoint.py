@@ -87,7 +87,7 @@ def _value(tree: object, hint: object, like: object, place: str) -> Any:
     if origin is float:
         return float(_plain(tree, (int, float), place))
     if origin is np.ndarray:
-        return _array(tree, options, place)
+        return _array(tree, options, like, place)
     return _plain(tree, origin, place)
 
 
@@ -97,8 +97,11 @@ def unaliased(hint: object) -> Any:
     return hint if alias is None else alias[get_args(hint)]
 
 
-def _array(tree: object, options: tuple[object, ...], place: str) -> Any:
+def _array(tree: object, options: tuple[object, ...], like: object, place: str) -> Any:
+    """An array of the annotated kind of numbers, with as many dimensions as that of `like`."""
     array = _plain(tree, np.ndarray, place)
+    if isinstance(like, np.ndarray):
+        _checked(array, array.ndim == like.ndim, f"an array of {like.ndim} dimensions", place)
     number = get_args(options[1])[0] if options else np.generic
     kind = next((kind for kind in _KINDS if issubclass(get_origin(number) or number, kind)), np.generic)
     return _checked(
