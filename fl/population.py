@@ -11,7 +11,6 @@ from fl.tracking.place_grid import PlaceGrid
 from fl.types import Public
 from netsim.errors import BadInput
 from netsim.part import FILE_NAME, OneOf, Part
-from netsim.safe import opened
 from netsim.units import FloatArray
 
 ANYWHERE = 0.1
@@ -119,19 +118,10 @@ class AtPlaces(PopulationPrior):
 @lru_cache(maxsize=4)
 def _places(name: str) -> FloatArray:
     """The places (n, 2) of a file."""
-    from netsim.traces.source import read_sheets  # not for scenarios without such a file
+    from netsim.traces.source import read_table  # not for scenarios without such a file
 
-    pieces = list[FloatArray]()
-    try:
-        opened(name, _MOST_BYTES).close()
-        for sheet in read_sheets(name):
-            for column in ("x_m", "y_m"):
-                if column not in sheet.header:
-                    raise BadInput(f"{name}: no column {column}; a file of places has x_m and y_m")
-            pieces.append(np.stack([sheet.numbers(column, _FARTHEST_M) for column in ("x_m", "y_m")], axis=1))
-    except OSError as error:
-        raise BadInput(f"{name}: cannot be read ({error.strerror}); give a CSV file of places") from None
-    return np.concatenate(pieces)
+    bounds = dict.fromkeys(("x_m", "y_m"), (-_FARTHEST_M, _FARTHEST_M))
+    return np.column_stack([*read_table(name, bounds, [*bounds], max_bytes=_MOST_BYTES).columns.values()])
 
 
 POPULATIONS = OneOf("population", Everywhere, AlongStreets, InBuildings, AtPlaces)

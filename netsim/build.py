@@ -78,6 +78,7 @@ def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> Worl
             *setting.city.notes(),
             *doors_notes,
             *layout_notes,
+            *setting.radio.path_loss.notes([b.name for b in stations]),
             *tiny_area(area),
             *trace_outside(setting, area, trace),
             *ues_outside(area, state.position_m),
@@ -117,8 +118,7 @@ def trace_outside(setting: WorldSetting, area: Area, trace: Trace | None) -> tup
                 f"[{own[0]:.7g}, {own[1]:.7g}], which is the trace's"
             )
     outside = float(np.mean(~area.contains(trace.position_m)))
-    (x_m, y_m), (right_m, top_m) = area.low_m, area.high_m
-    where = f"the area x {x_m:g} to {right_m:g} m, y {y_m:g} to {top_m:g} m"
+    where = f"the area {area}"
     if outside == 1.0:
         raise BadInput(f"world.city: the whole trace lies outside of {where}; take the city that it was recorded in")
     warned = () if outside <= _MAX_OUTSIDE else (f"{100 * outside:.3g} % of the trace lies outside of {where}",)

@@ -239,12 +239,12 @@ def load_tree(path: Path) -> Any:
     return fill(json.loads(stored["tree"].tobytes()))
 
 
-def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
-    """All arrays of an .npz in a folder of ours. Raises ValueError: the file, and why it cannot be read."""
+def read_arrays(path: Path, own: bool = True) -> dict[str, NDArray[Any]]:
+    """All arrays of an .npz, own: in a folder of ours. Raises ValueError: the file, and why it cannot be read."""
     import zipfile
 
     try:
-        with opened(path, OURS_MOST_BYTES, own=True) as file:
+        with opened(path, OURS_MOST_BYTES, own) as file:
             with zipfile.ZipFile(file) as archive:  # numpy would take other things for arrays
                 if sum(info.file_size for info in archive.infolist()) > OURS_MOST_BYTES:
                     raise ValueError(f"unpacks to more than {size_text(OURS_MOST_BYTES)}")

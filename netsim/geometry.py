@@ -27,6 +27,9 @@ class Area:
         low, high = position_m.min(axis=0), position_m.max(axis=0)
         return cls(float(low[0]), float(low[1]), float(high[0]), float(high[1]))
 
+    def __str__(self) -> str:
+        return f"x {self.x_min_m:g} to {self.x_max_m:g} m, y {self.y_min_m:g} to {self.y_max_m:g} m"
+
     @property
     def low_m(self) -> FloatArray:
         """South-west corner (2,)."""

@@ -316,6 +316,23 @@ class WorldSetting(Part):
                 f"base_stations.wrap_around: the buildings of city {city} do not repeat; take city open-field"
             )
 
+    def _obstacles_once(self, law: PathLoss) -> None:
+        """Raises ValueError where a law that knows the obstacles of its cells meets another model of them."""
+        if not law.has_obstacles:
+            return
+        wraps = self.layout is not None and self.layout.shifts_m is not None
+        others = {
+            "radio.shadowing": self.radio.shadowing != NoShadowing(),
+            "radio.penetration": self.radio.penetration != NoPenetration(),
+            "ues.indoor": self.ues.indoor is not None,
+            "base_stations.wrap_around": wraps,
+        }
+        if stated := [place for place, is_stated in others.items() if is_stated]:
+            raise ValueError(
+                f"{stated[0]}: path loss {law.kind_name()} is that of the places of one city, with its obstacles and "
+                "walls; leave it out"
+            )
+
     @model_validator(mode="after")
     def _complete(self) -> Self:
         replayed = self.ues.mobility.kind_name() == "replay"
@@ -333,6 +350,7 @@ class WorldSetting(Part):
         self._needs_of_the_city("radio.line_of_sight", self.radio.line_of_sight)
         law, sight = self.radio.path_loss, self.radio.line_of_sight
         self.radio.penetration.check(law)
+        self._obstacles_once(law)
         self._open_ground()
         if "probability of sight" in sight.needs_of_law and "probability of sight" not in law.offers:
             raise ValueError(

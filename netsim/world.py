@@ -69,15 +69,16 @@ def drawn_budget(
 
     law, part = radio.path_loss, radio.shadowing
     shadow_rng, inside = streams.at(f"radio.shadowing{name}"), streams.at(f"radio.indoors{name}")
+    azimuth_deg = [None if law.has_antennas else b.azimuth_deg for b in stations]
     stds, kinds = part.stds(law), dict.fromkeys(b.antenna for b in stations)
     return Budget(
         at_m=at_m,
         height_m=height_m,
         power_dbm=np.array([b.power_dbm for b in stations]),
-        azimuth_deg=np.array([np.nan if b.azimuth_deg is None else b.azimuth_deg for b in stations]),
+        azimuth_deg=np.array(azimuth_deg, dtype=np.float64),
         ue_height_m=setting.ues.height_m,
-        carrier_hz=radio.carrier_hz,
         path_loss=law,
+        loss_db=law.law([b.name for b in stations], ground.area, setting.ues.height_m, radio.carrier_hz),
         sight=radio.line_of_sight.law(ground.area, site, law, geometry, streams.at(f"radio.sight{name}")),
         shadow=Shadow(
             stds=stds,

@@ -13,6 +13,7 @@ PATH_LOSSES = OneOf(
         "uma": "netsim.radio.path_loss:UrbanMacro",
         "umi": "netsim.radio.path_loss:UrbanMicro",
         "rma": "netsim.radio.path_loss:RuralMacro",
+        "map": "netsim.radio.gain_map:GainMap",
     },
 )
 SHADOWINGS = OneOf(

@@ -14,7 +14,7 @@ from netsim.columns import altered, frozen
 from netsim.compiled import compiled
 from netsim.radio.antenna import Antenna
 from netsim.radio.indoor_links import Environment, PenetrationLaw
-from netsim.radio.path_loss import Pairs, PathLoss
+from netsim.radio.path_loss import LossLaw, Pairs, PathLoss
 from netsim.radio.shadowing import Shadow
 from netsim.radio.sight import SightLaw
 from netsim.ues import Indoors
@@ -124,6 +124,7 @@ def interference(received_w: FloatArray, strongest: IntArray) -> FloatArray:
 class Budget:
     """Base stations at_m (n_bs, 2), height_m, power_dbm, azimuth_deg (n_bs,) (NaN: no sector), and the laws of loss.
 
+    path_loss, loss_db : the law of path loss, and its loss (n, n_bs) to these base stations.
     penetration, environment : loss of walls and car bodies, and effective environment heights, of UEs inside.
     antennas : patterns and the base stations (k,) that have them.
     shifts_m (k, 2) : displacements of the images of each base station, the nearest of which counts; None: no images.
@@ -134,8 +135,8 @@ class Budget:
     power_dbm: FloatArray
     azimuth_deg: FloatArray
     ue_height_m: float
-    carrier_hz: float
     path_loss: PathLoss
+    loss_db: LossLaw
     sight: SightLaw
     shadow: Shadow
     penetration: PenetrationLaw | None = None
@@ -164,9 +165,11 @@ class Budget:
         square += rise * rise
         slant = np.sqrt(square, out=square)
         if indoors is None:
-            return Pairs(flat, slant, ue_height_m, self.height_m)
+            return Pairs(flat, slant, ue_height_m, self.height_m, position_m=position_m)
         outdoor_m = np.maximum(flat - indoors.depth_m[:, None], 0.0)
-        return Pairs(flat, slant, ue_height_m, self.height_m, distance_out_m=outdoor_m, indoors=indoors)
+        return Pairs(
+            flat, slant, ue_height_m, self.height_m, distance_out_m=outdoor_m, indoors=indoors, position_m=position_m
+        )
 
     def _offset_m(self, position_m: FloatArray) -> tuple[FloatArray, FloatArray]:
         """East and north (n, n_bs) of the nearest image of every base station, towards positions (n, 2)."""
@@ -190,7 +193,7 @@ class Budget:
 
     def gain_db(self, position_m: FloatArray, pairs: Pairs) -> FloatArray:
         """Power gain of all links (n, n_bs) in dB: antenna, path loss, shadowing and penetration; no fast fading."""
-        gain = self.shadow(position_m, pairs) - self.path_loss.loss_db(pairs, self.carrier_hz)
+        gain = self.shadow(position_m, pairs) - self.loss_db(pairs)
         if pairs.indoors is not None and self.penetration is not None:
             gain -= self.penetration(pairs.indoors)[:, None]
         if self._sectors:
@@ -201,7 +204,7 @@ class Budget:
         """RSRP (n, n_bs) without shadowing and walls, were all links in sight, or none."""
         pairs = self._distances(position_m, indoors)
         pairs = replace(pairs, los=np.full(pairs.distance_2d_m.shape, los))
-        loss_db = self.path_loss.loss_db(pairs, self.carrier_hz)
+        loss_db = self.loss_db(pairs)
         return pairs, np.asarray(self.power_dbm + self._antenna_db(position_m, pairs) - loss_db)
 
     def _antenna_db(self, position_m: FloatArray, pairs: Pairs) -> FloatArray:

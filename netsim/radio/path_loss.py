@@ -7,6 +7,7 @@ true height.
 """
 
 from abc import abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import inf, log10
 from typing import ClassVar, Literal, Self
@@ -16,6 +17,7 @@ from pydantic import Field
 
 from netsim.columns import frozen
 from netsim.errors import BadInput
+from netsim.geometry import Area
 from netsim.part import Part
 from netsim.ues import Indoors
 from netsim.units import SPEED_OF_LIGHT_M_S, BoolArray, FloatArray
@@ -33,6 +35,7 @@ class Pairs:
     distance_out_m (n, n_bs) is d_2D-out, the horizontal distance up to the facade; None where all UEs are outdoors.
     environment_m (n, n_bs) is the effective environment height h_E; None: 1 m on all links.
     indoors : indoor state, one row a UE; None where all are outdoors.
+    position_m (n, 2) : places of the UEs, for laws of place.
     """
 
     distance_2d_m: FloatArray
@@ -43,6 +46,7 @@ class Pairs:
     distance_out_m: FloatArray | None = None
     environment_m: FloatArray | None = None
     indoors: Indoors | None = None
+    position_m: FloatArray | None = None
 
     @property
     def outdoor_m(self) -> FloatArray:
@@ -59,6 +63,10 @@ class Pairs:
             ue_height_m=height_m[rows] if isinstance(height_m, np.ndarray) else height_m,
             los=None if self.los is None else self.los[rows],
         )
+
+
+LossLaw = Callable[[Pairs], FloatArray]
+"""pairs -> loss in dB (n, n_bs)."""
 
 
 class PathLoss(Part):
@@ -88,6 +96,18 @@ class PathLoss(Part):
     """largest distance of a UE indoors from the facade, m, where none is given [TR 38.901, Section 7.4.3.1]"""
     sight_decorrelation_m: ClassVar[float] = 50.0
     """decorrelation distance of the line-of-sight state, for a law that offers `probability of sight`"""
+    has_obstacles: ClassVar[bool] = False
+    """whether its losses are those of places behind the obstacles and walls of one city, known for its cells only"""
+    has_antennas: ClassVar[bool] = False
+    """whether the gains of the base stations' antennas are in it"""
+
+    def law(self, cells: Sequence[str], area: Area, ue_height_m: float, carrier_hz: float) -> LossLaw:
+        """The loss to the base stations of these names; raises BadInput where none is known."""
+        return lambda pairs: self.loss_db(pairs, carrier_hz)
+
+    def notes(self, cells: Sequence[str]) -> tuple[str, ...]:
+        """Notes for the user on how the law was read."""
+        return ()
 
     @abstractmethod
     def loss_db(self, pairs: Pairs, carrier_hz: float) -> FloatArray:

@@ -13,21 +13,22 @@ import math
 import os
 import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from io import StringIO
 from itertools import chain, islice
 from pathlib import Path
-from typing import BinaryIO, NoReturn, cast
+from typing import Any, BinaryIO, NoReturn, cast
 from xml.parsers import expat
 
 import numpy as np
+from numpy.typing import NDArray
 
 from netsim.errors import BadInput
 from netsim.safe import opened, size_text, what_is
-from netsim.traces.values import Refused, bounded, number, one_line, shown
-from netsim.units import FloatArray
+from netsim.traces.values import Refused, bounded, listed, number, one_line, shown, with_points
+from netsim.units import FloatArray, IntArray
 
 CHUNK_BYTES = 2**20
 MAX_UNPACKED_BYTES = 4 * 2**30  # 1e8 rows of a CSV; beyond it a small file is more likely a bomb
@@ -220,10 +221,12 @@ class Sheet:
     def values(self, header: str) -> list[str]:
         return self.columns[self.header.index(header)]
 
-    def numbers(self, header: str, most: float) -> FloatArray:
-        """Finite floats (n,) of a column, at most that large; raises `BadInput` with one line."""
+    def numbers(self, header: str, low: float, high: float, required: bool = True) -> FloatArray:
+        """Floats (n,) of a column within bounds, NaN for a missing one unless it is required; raises `BadInput` with
+        one line.
+        """
         try:
-            return bounded(self.values(header), -most, most, required=True)
+            return bounded(with_points(self.values(header), self.delimiter), low, high, required)
         except Refused as refusal:
             self.refuse(refusal.row, header, str(refusal))
 
@@ -258,6 +261,73 @@ def read_sheets(path: str) -> Iterator[Sheet]:
         yield sheet
     if sheet is None:
         raise BadInput(f"{path}: has a header but no rows; give a file with at least one row")
+
+
+def matched(path: str, header: Sequence[str], columns: Mapping[str, str], ours: Sequence[str]) -> dict[str, str]:
+    """Our name -> header of each column that a CSV has, called as `columns` says, or as we do. Raises `BadInput`."""
+    for name, called in columns.items():
+        if name not in ours:
+            raise BadInput(f"{path}: columns: {shown(name)} is not one of our names; use {', '.join(ours)}")
+        if called not in header:
+            problem = f"the file has no such column (it has {listed(header)})"
+            raise BadInput(f"{path}: columns: {name}={called}: {problem}; use one of these")
+    found = {name: columns.get(name, name) for name in ours if columns.get(name, name) in header}
+    for called in found.values():
+        if list(header).count(called) > 1:
+            raise BadInput(f"{path}: line 1: {shown(called)} appears twice in the header; rename one")
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Columns (n,) of a CSV by our names, `line` (n,) of each row, and headers of the file that are none of them."""
+
+    path: str
+    columns: dict[str, NDArray[Any]]
+    line: IntArray
+    ignored: tuple[str, ...]
+
+    def refuse(self, row: int, problem: str) -> NoReturn:
+        raise BadInput(f"{self.path}: line {self.line[row]}: {problem}")
+
+
+def read_table(
+    path: str,
+    bounds: Mapping[str, tuple[float, float] | None],
+    needed: Sequence[str],
+    columns: Mapping[str, str] | None = None,
+    max_bytes: int = MOST_FILE_BYTES,
+) -> Table:
+    """The columns of a CSV that have bounds: numbers within them, NaN for a missing one; texts where bounds are None.
+
+    needed : columns that the file has, with a value in every row; columns : our name -> header, for others than ours.
+    Raises `BadInput` with one line.
+    """
+    header_of = dict[str, str]()
+    pieces = dict[str, list[NDArray[Any]]]()
+    try:
+        opened(path, max_bytes).close()
+        for sheet in read_sheets(path):
+            if not pieces:
+                header_of = matched(path, sheet.header, columns or {}, [*bounds])
+                if missing := [name for name in needed if name not in header_of]:
+                    remedy = "name one so" if columns is None else "name one so, or say which it is with columns"
+                    raise BadInput(
+                        f"{path}: no column {', '.join(missing)}; the file has {listed(sheet.header)}; {remedy}"
+                    )
+                ignored = tuple(name for name in sheet.header if name not in header_of.values())
+            read = {"line": np.array(sheet.line)}
+            for ours, called in header_of.items():
+                if (span := bounds[ours]) is None:
+                    read[ours] = np.array([one_line(text) for text in sheet.values(called)], dtype=object)
+                else:
+                    read[ours] = sheet.numbers(called, *span, ours in needed)
+            for ours, column in read.items():
+                pieces.setdefault(ours, []).append(column)
+    except OSError as error:
+        raise BadInput(f"{path[:200]}: cannot be read ({error.strerror}); give the path of a CSV file") from None
+    whole = {ours: np.concatenate(parts) for ours, parts in pieces.items()}
+    return Table(path, whole, whole.pop("line"), ignored)
 
 
 def read_fields(

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from netsim.errors import BadInput
 from netsim.traces.formats.base import TraceFormat
-from netsim.traces.source import read_sheets
+from netsim.traces.source import matched, read_sheets
 from netsim.traces.table import AUTO, DEGREES, GLOBE, METRES, FixBuilder
 from netsim.traces.values import listed, shown
 
@@ -51,14 +51,7 @@ class CsvTable(TraceFormat):
     def _match(self, header: Sequence[str], fixes: FixBuilder) -> None:
         """Find the columns: of latitude and longitude and metres the former, unless `crs` asks for metres."""
         path = fixes.path
-        for ours, name in self.columns.items():
-            if ours not in _OURS:
-                raise BadInput(f"{path}: columns: {shown(ours)} is not one of our names; use {', '.join(_OURS)}")
-            if name not in header:
-                problem = f"the file has no such column (it has {listed(header)})"
-                raise BadInput(f"{path}: columns: {ours}={name}: {problem}; use one of these")
-        names = {ours: self.columns.get(ours, ours) for ours in _OURS}
-        header_of = {ours: name for ours, name in names.items() if name in header}
+        header_of = matched(path, header, self.columns, _OURS)
         likely = _likely(header, header_of)
         in_degrees, in_metres = ([sum(ours in of for ours in pair) for of in (header_of, likely)] for pair in _PAIRS)
         by_crs = fixes.crs not in (AUTO, GLOBE) and any(in_metres)
@@ -75,8 +68,6 @@ class CsvTable(TraceFormat):
             if ours in METRES and units:
                 problem = f"is in {min(units)}, but {ours} is not; convert the column"
                 raise BadInput(f"{path}: column {shown(name)}: {problem}")
-            if list(header).count(name) > 1:
-                raise BadInput(f"{path}: line 1: {shown(name)} appears twice in the header; rename one")
         fixes.header_of = header_of
         fixes.facts["columns"] = ", ".join(o if o == name else f"{o}={name}" for o, name in header_of.items())
         fixes.facts["ignored"] = ", ".join(name for name in header if name not in header_of.values()) or "none"

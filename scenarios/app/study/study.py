@@ -370,6 +370,11 @@ def _of_learning(study: Study, learning: Learning) -> Rules:
             "world.radio.uplink noma or oma",
         ),
         (
+            radio.path_loss.has_obstacles and learning.threat.viewpoint == "eavesdropper",
+            f"learning.threat: path loss {radio.path_loss.kind_name()} is known for base stations only, not for an "
+            "eavesdropper's antenna; take another path loss, or another viewpoint",
+        ),
+        (
             not is_ideal and study.world.base_stations == (),
             f"world.radio.uplink: {uplink.kind_name()} needs base stations; list them, or take a layout such as "
             "base_stations: {kind: hexagonal, inter_site_m: 500}",

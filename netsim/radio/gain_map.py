@@ -1,0 +1,190 @@
+"""Path gains of every cell on a grid, from a file: what ray tracers compute, or what was measured."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from netsim.checkpoint import read_arrays
+from netsim.columns import frozen
+from netsim.errors import BadInput
+from netsim.geometry import Area
+from netsim.part import FILE_NAME
+from netsim.radio.path_loss import LossLaw, Pairs, PathLoss
+from netsim.safe import file_version
+from netsim.traces.source import read_table
+from netsim.traces.values import listed
+from netsim.units import FloatArray, db_from_ratio
+
+_AXES = ("z_m", "y_m", "x_m")
+_METRES = (-1e9, 1e9)
+_MAX_LOSS_DB = 400.0
+_SAME_M = 0.01  # single precision far from the origin
+_EVERY_M = 1e4  # height up to which a plane holds whose height is not stated
+_MAX_EMPTY = 10  # points of a grid for each point of a table
+
+
+@frozen
+class Grid:
+    """Gains (nz, ny, nx, n_cells) in dB, NaN for none, over ascending axes_m: z (nz,), y (ny,), x (nx,)."""
+
+    gain_db: FloatArray
+    axes_m: tuple[FloatArray, ...]
+    cells: tuple[str, ...]
+
+
+class GainMap(PathLoss):
+    """Path gains of every cell on a grid, from a file, linear in dB between grid points and between heights.
+
+    Obstacles and walls are in the gains, so there is neither shadowing nor penetration loss beside them. A grid point
+    without a gain (0, NaN, an empty field, a missing row) counts for nothing; where more than half of the weight is on
+    such points the gain is uncovered_gain_db. Places beyond the outer points, and UEs on floors above the highest
+    plane, have the gains of the nearest ones; a CSV without z_m holds at all heights. `carrier_hz` is not used.
+
+    An .npz has `path_gain` (n_cells, ny, nx), linear, or (n_cells, nz, ny, nx); `cell_centers` (ny, nx, 3) or
+    (nz, ny, nx, 3), m; and `cells` (n_cells,), the names of base stations. A CSV has a row for each cell and point:
+    cell, x_m, y_m, path_gain_db (or path_loss_db), and z_m if there are heights.
+    """
+
+    reference: ClassVar = "radio maps of Sionna RT, nvlabs.github.io/sionna/rt/api/radio_maps.html"
+    example: ClassVar = {"kind": "map", "file": "gains.npz"}
+    has_obstacles: ClassVar[bool] = True
+
+    kind: Literal["map"] = "map"
+    file: Annotated[str, FILE_NAME] = Field(min_length=1)
+    """path of the .npz or CSV"""
+    includes_antenna: bool = True
+    """whether the antennas of the base stations are in the gains, as ray tracers compute them; false: they are added"""
+    uncovered_gain_db: float = Field(default=-200.0, ge=-400, le=-100)
+    """gain where no path arrives, dB"""
+
+    @property
+    def has_antennas(self) -> bool:  # type: ignore[override]
+        return self.includes_antenna
+
+    @property
+    def ue_heights_m(self) -> tuple[float, float]:  # type: ignore[override]
+        z_m = self._grid().axes_m[0]
+        return float(z_m[0]), float(z_m[-1])
+
+    def loss_db(self, pairs: Pairs, carrier_hz: float) -> FloatArray:
+        raise NotImplementedError("it is the loss to certain base stations: `law` has them")
+
+    def law(self, cells: Sequence[str], area: Area, ue_height_m: float, carrier_hz: float) -> LossLaw:
+        from scipy.interpolate import RegularGridInterpolator
+
+        self._check(area, ue_height_m)
+        gain_db, axes_m = self._of(cells), self._grid().axes_m
+        known = ~np.isnan(gain_db)
+        share, total = (
+            RegularGridInterpolator(axes_m, of, bounds_error=False)
+            for of in (1.0 * known, np.where(known, gain_db, 0.0))
+        )
+        ends_m = np.array([axis[[0, -1]] for axis in axes_m]).T
+
+        def law(pairs: Pairs) -> FloatArray:
+            north_east_m = np.asarray(pairs.position_m)[:, ::-1]
+            height_m = np.broadcast_to(np.reshape(pairs.ue_height_m, -1), len(north_east_m))
+            at_m = np.clip(np.column_stack([height_m, north_east_m]), *ends_m)
+            weight = share(at_m)
+            return -np.where(weight < 0.5, self.uncovered_gain_db, total(at_m) / np.maximum(weight, 0.5))
+
+        return law
+
+    def _check(self, area: Area, ue_height_m: float) -> None:
+        """Raises BadInput where the gains are those of other heights or places."""
+        (low_m, high_m), (_, y_m, x_m) = self.ue_heights_m, self._grid().axes_m
+        reach, problem = Area(x_m[0], y_m[0], x_m[-1], y_m[-1]), ""
+        if not low_m - _SAME_M <= ue_height_m <= high_m + _SAME_M:
+            problem = f"has gains {low_m:g} to {high_m:g} m above ground, ues.height_m is {ue_height_m:g}; set it so"
+        elif not reach.grown(x_m[1] - x_m[0]).contains(np.array([area.low_m, area.high_m])).all():
+            problem = f"has gains for {reach}, and the area of the world is {area}; compute a larger map"
+        if problem:
+            raise BadInput(f"world.radio.path_loss: {self.file} {problem}")
+
+    def notes(self, cells: Sequence[str]) -> tuple[str, ...]:
+        missing = 100.0 * float(np.isnan(self._of(cells)).mean())
+        others = sorted(set(self._grid().cells) - set(cells))
+        said = (
+            (missing, f"{missing:.3g} % of its gains are none or 0, {self.uncovered_gain_db:g} dB there"),
+            (len(others), f"{len(others):,} of its cells are no base station and left out: {listed(others)}"),
+        )
+        return tuple(f"path loss: {self.file}: {text}" for count, text in said if count)
+
+    def _of(self, cells: Sequence[str]) -> FloatArray:
+        grid = self._grid()
+        if lacking := [name for name in cells if name not in grid.cells]:
+            problem = f"has no gains of {listed(lacking)}; its cells are {listed(grid.cells)}"
+            raise BadInput(f"world.radio.path_loss: {self.file} {problem}")
+        return grid.gain_db[..., [grid.cells.index(name) for name in cells]]
+
+    def _grid(self) -> Grid:
+        return _read(self.file, file_version(self.file))
+
+
+@lru_cache(maxsize=1)
+def _read(file: str, version: tuple[int, int]) -> Grid:
+    """The gains of a file; `version` tells a changed file from the one in memory."""
+    try:
+        grid = _of_arrays(file) if file.lower().endswith(".npz") else _of_table(file)
+        if len(set(grid.cells)) < len(grid.cells):
+            raise ValueError(f"cells: {max(grid.cells, key=grid.cells.count)} stands twice")
+        if min(grid.gain_db.shape[1:3]) < 2 or any((np.diff(axis) <= 0).any() for axis in grid.axes_m):
+            raise ValueError("its points are no grid: two or more along x and along y, ascending")
+        return grid
+    except BadInput:
+        raise
+    except (TypeError, ValueError) as error:
+        problem = str(error).removeprefix(f"{file}: ")
+        raise BadInput(f"{file}: {problem}; write it as the reference of path_loss: {{kind: map}} says") from None
+
+
+def _of_arrays(file: str) -> Grid:
+    """The gains of an .npz. Raises ValueError."""
+    arrays = read_arrays(Path(file), own=False)
+    if lacking := {"path_gain", "cell_centers", "cells"} - arrays.keys():
+        raise ValueError(f"there is no {', '.join(sorted(lacking))}")
+    gain, centre_m = (np.asarray(arrays[name], np.float64) for name in ("path_gain", "cell_centers"))
+    cells = tuple(np.ravel(arrays["cells"]).astype(str).tolist())
+    if gain.ndim not in (3, 4) or centre_m.shape != (*gain.shape[1:], 3) or len(gain) != len(cells):
+        shapes = f"path_gain {gain.shape} and cell_centers {centre_m.shape} do not fit {len(cells)} cells"
+        raise ValueError(f"{shapes}: (n_cells, ny, nx) and (ny, nx, 3), or nz before ny")
+    if ((gain < 0) | (gain > 1)).any():
+        raise ValueError("path_gain: linear gains are 0 to 1, are these in dB?")
+    gain_db = db_from_ratio(np.where(gain > 0, gain, np.nan)).reshape(len(cells), -1, *gain.shape[-2:])
+    centre_m = centre_m.reshape(-1, *centre_m.shape[-3:])
+    axes_m = centre_m[:, 0, 0, 2], centre_m[0, :, 0, 1], centre_m[0, 0, :, 0]
+    if not np.allclose(centre_m, np.stack(np.meshgrid(*axes_m, indexing="ij")[::-1], axis=-1), atol=_SAME_M):
+        raise ValueError("cell_centers: the grid is turned; compute it with orientation (0, 0, 0)")
+    return _thick(np.moveaxis(gain_db, 0, -1), axes_m, cells, _SAME_M)
+
+
+def _of_table(file: str) -> Grid:
+    """The gains of a CSV: a row for each cell and point. Raises ValueError."""
+    import pandas
+
+    bounds = {"cell": None, **dict.fromkeys(_AXES, _METRES)}
+    both = {"path_gain_db": (-_MAX_LOSS_DB, 0.0), "path_loss_db": (0.0, _MAX_LOSS_DB)}
+    rows = read_table(file, bounds | both, ("x_m", "y_m", "cell"))
+    table = pandas.DataFrame({"z_m": 0.0} | rows.columns).round(dict.fromkeys(_AXES, 3))
+    if len(given := [name for name in both if name in table]) != 1:
+        raise ValueError("there is none, or more than one, of the columns path_gain_db and path_loss_db")
+    if (twice := table.duplicated(["cell", *_AXES])).any():
+        rows.refuse(int(twice.argmax()), "its cell has a gain at that point already; remove one")
+    wide = table.pivot(index=[*_AXES], columns="cell", values=given[0])
+    axes_m = tuple(level.to_numpy() for level in wide.index.levels)
+    if np.prod([len(axis) for axis in axes_m]) > _MAX_EMPTY * len(wide):
+        raise ValueError("its points are no grid: most pairs of an x_m and a y_m have no row")
+    wide = wide.reindex(pandas.MultiIndex.from_product(axes_m))
+    gain_db = wide.to_numpy().reshape(*map(len, axes_m), -1) * (1.0 if given == ["path_gain_db"] else -1.0)
+    return _thick(gain_db, axes_m, tuple(wide.columns), _SAME_M if "z_m" in rows.columns else _EVERY_M)
+
+
+def _thick(gain_db: FloatArray, axes_m: tuple[FloatArray, ...], cells: tuple[str, ...], above_m: float) -> Grid:
+    """A grid in space: a single plane holds up to above_m above it."""
+    if len(gain_db) == 1:
+        gain_db, axes_m = np.concatenate([gain_db, gain_db]), (axes_m[0] + [0.0, above_m], *axes_m[1:])
+    return Grid(gain_db, axes_m, cells)
