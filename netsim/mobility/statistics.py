@@ -206,7 +206,7 @@ def filled(series: IntArray, fill_h: float) -> IntArray:
 
 
 def trace_series(
-    path: str | Path, cell_m: float, fill_h: float, columns: Mapping[str, str] | None = None, **settings: object
+    path: str | Path, cell_m: float, fill_h: float, columns: Mapping[str, str] | str = "", **settings: object
 ) -> Iterator[Series]:
     """The series of every user of a trace: the last row of each hour of the wall clock.
 

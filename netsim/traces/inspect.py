@@ -29,7 +29,7 @@ _ROUNDS = {
 _Facts = Iterator[tuple[str, str]]
 
 
-def inspect_trace(path: str | Path, columns: Mapping[str, str] | None = None, **settings: object) -> str:
+def inspect_trace(path: str | Path, columns: Mapping[str, str] | str = "", **settings: object) -> str:
     """A plain-text summary of under 40 lines; settings : of a `TraceFile`. Raises `BadInput` with one line."""
     file = trace_file(path, columns, **settings)
     table = file.table()

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Annotated, Literal, Self, cast
 
 import numpy as np
-from pydantic import AfterValidator, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 
 from netsim.clock import DAY_S, Clock
 from netsim.errors import BadInput
@@ -33,7 +33,7 @@ from netsim.safe import what_is
 from netsim.traces.formats import TRACE_FORMATS
 from netsim.traces.formats.base import TraceFormat
 from netsim.traces.moves import CHAIN_M, Moves, chained, doubts, occurring, resampled, rounds_apart, steps_of
-from netsim.traces.source import Source, files_in
+from netsim.traces.source import COLUMNS_REMEDY, Source, files_in
 from netsim.traces.table import AUTO, GLOBE, Box, FixBuilder, Plane, TraceTable, check_crs, outline
 from netsim.traces.trace import LocalTime, Trace, named_zone
 from netsim.traces.values import Codes, epoch_s, shown
@@ -51,6 +51,25 @@ def _known(format: str) -> str:
     return format
 
 
+def _named(columns: object) -> object:
+    """Our name -> header or number, of a text: OURS=HEADER,... or our names in the order of the columns."""
+    if not isinstance(columns, str):
+        return columns
+    pairs = [piece.partition("=") for piece in columns.split(",")]
+    if "=" not in columns:
+        pairs = [(name, "=", str(k)) for k, (name, *_) in enumerate(pairs)]
+    pairs = [(ours.strip(), header.strip()) for ours, _, header in pairs if ours.strip() not in ("", "-")]
+    if "" in (found := dict(pairs)).values() or len(set(found.values())) < len(pairs):
+        raise ValueError(f"{columns}: {COLUMNS_REMEDY}")
+    return found
+
+
+ColumnNames = Annotated[
+    dict[str, Annotated[str, BeforeValidator(str)]],
+    BeforeValidator(_named, json_schema_input_type=dict[str, str | int] | str),
+]
+
+
 class TraceFile(Part):
     """A file of a trace, or a folder of them, and how it is read."""
 
@@ -61,8 +80,9 @@ class TraceFile(Part):
     crs: str = AUTO
     """coordinate system of x and y: local (metres), EPSG:4326 (degrees), or one in metres such as EPSG:25832; auto:
     that of the format"""
-    columns: dict[str, str] = Field(default_factory=dict)
-    """column name: header in the file, for headers that differ from the column names"""
+    columns: ColumnNames = Field(default_factory=dict)
+    """column name: header in the file, or number of the column from 0, for headers that differ or are missing; or a
+    text: time_s=1,lat=2, or the names in the order of the columns, - for one that is not read"""
     timezone: str = "auto"
     """IANA name of the time zone, also used for times in the file without a zone; auto: an offset derived from the
     longitude, or UTC for local metres"""
@@ -93,16 +113,16 @@ class TraceFile(Part):
         return fixes.table(kind)
 
 
-def trace_file(path: str | Path, columns: Mapping[str, str] | None = None, **settings: object) -> TraceFile:
+def trace_file(path: str | Path, columns: Mapping[str, str] | str = "", **settings: object) -> TraceFile:
     """A file and how it is read, as a user names them. Raises `BadInput` with one line."""
     try:
-        return TraceFile.model_validate({"trace": str(path), "columns": dict(columns or {}), **settings})
+        return TraceFile.model_validate({"trace": str(path), "columns": columns, **settings})
     except ValidationError as error:
         wrong = error.errors()[0]
         raise BadInput(f"{path}: {wrong['loc'][0]}: {wrong['msg'].removeprefix('Value error, ')}") from None
 
 
-def read_table(path: str | Path, columns: Mapping[str, str] | None = None, **settings: object) -> TraceTable:
+def read_table(path: str | Path, columns: Mapping[str, str] | str = "", **settings: object) -> TraceTable:
     """The checked fixes of a file or folder; settings : of a `TraceFile`."""
     return trace_file(path, columns, **settings).table()
 

@@ -201,6 +201,7 @@ def stem(path: str) -> str:
     return one_line(Path(path).name.removesuffix(".gz").rsplit(".", 1)[0])
 
 
+COLUMNS_REMEDY = "name each column once, such as time_s=timestamp, or all in their order: user,time_s,lat,lon"
 _ROWS = 20_000
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _SEPARATOR = re.compile(r"sep=([,;\t|])\s*", re.IGNORECASE)  # how a spreadsheet says what separates columns
@@ -248,14 +249,21 @@ class Field:
 LAT, LON = Field(0, "lat", -90.0, 90.0, required=False), Field(1, "lon", -180.0, 180.0, required=False)
 
 
-def read_sheets(path: str) -> Iterator[Sheet]:
-    """The pieces of a CSV with a header and at least one row. Raises `BadInput` with one line."""
+def read_sheets(path: str, names: Mapping[int, str] | None = None) -> Iterator[Sheet]:
+    """The pieces of a CSV with at least one row. Raises `BadInput` with one line.
+
+    names : of columns by number, from 0, of a file that may lack a header; its other columns are called by their
+    numbers. None: it must have a header.
+    """
     delimiter, rows = read_rows(Source(path, "CSV"), "time_s,user,lat,lon")
     line, header = next(rows)
-    if not is_header(header):
+    if names and not all(map(_is_word, [header[k] for k in names if k < len(header)])):
+        rows, header = chain([(line, header)], rows), [names.get(k, str(k)) for k in range(len(header))]
+    elif not is_header(header):
         example = "time_s,user,lat,lon".replace(",", " TAB " if delimiter == "\t" else delimiter)
         problem = f"line {line} ({shown(delimiter.join(header))}) is a row, and the file has no header"
-        raise BadInput(f"{path}: {problem}; put one above it, such as {example}")
+        remedy = "" if names is None else ", or name its columns in their order: --columns user,time_s,lat,lon"
+        raise BadInput(f"{path}: {problem}; put one above it, such as {example}{remedy}")
     sheet = None
     for sheet in _sheets(path, tuple(name.strip() for name in header), rows, delimiter):
         yield sheet
@@ -264,14 +272,18 @@ def read_sheets(path: str) -> Iterator[Sheet]:
 
 
 def matched(path: str, header: Sequence[str], columns: Mapping[str, str], ours: Sequence[str]) -> dict[str, str]:
-    """Our name -> header of each column that a CSV has, called as `columns` says, or as we do. Raises `BadInput`."""
+    """Our name -> header of each column that a CSV has, called or numbered as `columns` says, or called as we do.
+
+    Raises `BadInput`.
+    """
+    header_of = {str(k): name for k, name in enumerate(header)} | dict(zip(header, header, strict=True))
     for name, called in columns.items():
         if name not in ours:
-            raise BadInput(f"{path}: columns: {shown(name)} is not one of our names; use {', '.join(ours)}")
-        if called not in header:
-            problem = f"the file has no such column (it has {listed(header)})"
+            raise BadInput(f"{path}: columns: {shown(name)} is none of {', '.join(ours)}; {COLUMNS_REMEDY}")
+        if called not in header_of:
+            problem = f"the file has no such column (it has {listed(header)}; numbers are 0 to {len(header) - 1})"
             raise BadInput(f"{path}: columns: {name}={called}: {problem}; use one of these")
-    found = {name: columns.get(name, name) for name in ours if columns.get(name, name) in header}
+    found = {name: header_of[called] for name in ours if (called := columns.get(name, name)) in header_of}
     for called in found.values():
         if list(header).count(called) > 1:
             raise BadInput(f"{path}: line 1: {shown(called)} appears twice in the header; rename one")
@@ -390,8 +402,12 @@ def read_rows(source: Source, example: str) -> tuple[str, Rows]:
 
 def is_header(cells: Sequence[str]) -> bool:
     """Whether a row has names: at least half of its cells are no number and no date."""
-    texts = [cell.strip().strip('"') for cell in cells]
-    return 2 * sum(math.isnan(number(text)) and not _DATE.match(text) for text in texts) >= len(texts)
+    return 2 * sum(map(_is_word, cells)) >= len(cells)
+
+
+def _is_word(cell: str) -> bool:
+    text = cell.strip().strip('"')
+    return math.isnan(number(text)) and not _DATE.match(text)
 
 
 def _records(path: str, lines: Iterable[str], above: int, delimiter: str) -> Rows:
@@ -412,7 +428,7 @@ def _sheets(path: str, header: tuple[str, ...], rows: Rows, delimiter: str) -> I
         for at, cells in some:
             if len(cells) != width:
                 why = "is the file cut short?" if len(cells) < width else "does it end with a delimiter, or hold one?"
-                problem = f"{len(cells)} fields, but the header has {width}; correct or remove the line ({why})"
+                problem = f"{len(cells)} fields, but the rows above have {width}; correct or remove the line ({why})"
                 raise BadInput(f"{path}: line {at}: {problem}")
         columns = tuple(map(list, zip(*(cells for _, cells in some), strict=True)))
         yield Sheet(path, header, columns, [at for at, _ in some], delimiter)

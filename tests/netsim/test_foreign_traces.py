@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refused import line_of
 
 from netsim.errors import BadInput
 from netsim.traces.inspect import inspect_trace
@@ -245,7 +246,53 @@ def test_rows_without_a_header_are_refused_with_one(tmp_path, delimiter, header)
     row = delimiter.join(("1", "2008-02-02 15:36:08", "116.51172", "39.92123"))
     said = refusal(write(tmp_path / "t.txt", f"{row}\n{row}\n"), format="csv")
     assert "line 1" in said
-    assert said.endswith(f"is a row, and the file has no header; put one above it, such as {header}")
+    assert f"is a row, and the file has no header; put one above it, such as {header}, or name its columns" in said
+
+
+CHECKINS = [
+    f"alice\t2010-10-{20 - day}T23:55:27Z\t30.{day:02}\t-97.{day:02}\thome\n" for day in range(10)
+]  # newest first, a place last
+TAXIS = "1,2008-02-02 15:36:08,116.51172,39.92123\n1,2008-02-02 15:46:08,116.51135,39.93883\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "columns", "numbers", "choices"),
+    [
+        ("".join(CHECKINS), "user,time_s, lat,lon", {"user": 0, "time_s": 1, "lat": 2, "lon": "3"}, {}),
+        (TAXIS, "-,time_s,lon,lat", "time_s=1, lon = 2,lat=3", {"timezone": "Asia/Shanghai"}),
+    ],
+)
+def test_columns_without_a_header_are_named_in_order_or_by_number(tmp_path, text, columns, numbers, choices):
+    bare = write(tmp_path / "0.txt", text)
+    header = columns.replace(" ", "") if "\t" not in text else "user\ttime_s\tlat\tlon\tplace"
+    wanted = read_table(write(tmp_path / "t.csv", f"{header}\n{text}"), **choices)
+    for named in (columns, numbers):
+        for path in (bare, tmp_path / "t.csv"):  # numbers are of a header's columns as well
+            found = read_table(path, named, **choices)
+            assert found.users == wanted.users and len(found) == text.count("\n")
+            for column in ("user", "time_s", "place"):
+                np.testing.assert_array_equal(getattr(found.fixes, column), getattr(wanted.fixes, column))
+
+
+NAMED = "name each column once, such as time_s=timestamp, or all in their order: user,time_s,lat,lon"
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ("0,1,2,3", f"columns: '0' is none of time_s, lat, lon, x_m, y_m, user, rsrp_dbm, cell; {NAMED}"),
+        ("user,time_s,lat,lat", f"columns: user,time_s,lat,lat: {NAMED}"),
+        ("user,time_s,lat=3", f"columns: user,time_s,lat=3: {NAMED}"),
+        ("time_s=1,lat=2,lon=5", "columns: lon=5: the file has no such column (it has 0, time_s, lat, 3, 4; numbers "
+         "are 0 to 4); use one of these"),
+        ("user,lat,time_s,lon", "line 1, column lat: '2010-10-20T23:55:27Z' is not a number in [-90, 90]; correct or "
+         "remove the line"),
+        ("user,time_s,lat", "line 1: no column lon; the file has user, time_s, lat, 3, 4; add what is missing, or try "
+         "--columns lon=HEADER"),
+    ],
+)  # fmt: skip
+def test_columns_that_no_row_has_are_refused(tmp_path, columns, said):
+    assert line_of(read_table, path := write(tmp_path / "t.txt", "".join(CHECKINS)), columns) == f"{path}: {said}"
 
 
 @pytest.mark.parametrize(

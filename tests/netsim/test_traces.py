@@ -99,7 +99,7 @@ LAT = f"is not a number in [-90, 90]; {MEND}"
 LON = f"is not a number in [-180, 180]; {MEND}"
 FORMS = "write epoch seconds, epoch milliseconds, or ISO 8601 with a zone such as 2021-04-21T14:19:53Z"
 SECONDS = f"is not a time between 1970 and 2100 in epoch seconds, as line 2 is taken to be; {FORMS}"
-WIDTH = f"fields, but the header has 4; {MEND} (is the file cut short?)"
+WIDTH = f"fields, but the rows above have 4; {MEND} (is the file cut short?)"
 NONE = "line 1: no column"
 SAMPLE = "a header such as time_s,user,lat,lon"
 PLAIN = "time_s,user,lat,lon\n"
@@ -140,7 +140,8 @@ BAD = {
     "header twice": ("time_s,lat,lat,lon\n1,2,3,4\n", "line 1: 'lat' appears twice in the header; rename one"),
     "no header": (
         "5,7,1,2\n6,7,1,2\n",
-        "line 1 ('5,7,1,2') is a row, and the file has no header; put one above it, such as time_s,user,lat,lon",
+        "line 1 ('5,7,1,2') is a row, and the file has no header; put one above it, such as time_s,user,lat,lon, or "
+        "name its columns in their order: --columns user,time_s,lat,lon",
     ),
     "other headers": (
         "timestamp,Latitude,lon,RSRP\n1,2,3,4\n",

@@ -1,4 +1,4 @@
-"""CSV or CSV.gz with a header: columns by name, and suggestions for missing ones."""
+"""CSV or CSV.gz: columns by name or number, and suggestions for missing ones."""
 
 import re
 import shlex
@@ -32,17 +32,18 @@ _OTHER_UNITS = {"km", "cm", "mm", "ft", "feet", "mi", "miles"}
 
 
 class CsvTable(TraceFormat):
-    """CSV with a header (time_s, user, lat, lon or x_m, y_m)."""
+    """CSV (time_s, user, lat, lon or x_m, y_m)."""
 
     kind: Literal["csv"] = "csv"
     columns: dict[str, str] = Field(default_factory=dict)
-    """our name: header, for headers that are not called as ours"""
+    """our name: header, or number of the column from 0, for headers that are not called as ours or missing"""
     endings: ClassVar[tuple[str, ...]] = (".csv", ".tsv")
     content: ClassVar[str] = r"\A(?!\s*<)[^\n]*[,;\t]"
     reference: ClassVar = "RFC 4180"
 
     def read(self, fixes: FixBuilder) -> None:
-        for sheet in read_sheets(fixes.path):
+        names = {int(number): ours for ours, number in self.columns.items() if number.isdecimal()}
+        for sheet in read_sheets(fixes.path, names):
             if not fixes.header_of:
                 self._match(sheet.header, fixes)
             columns = {ours: sheet.values(header) for ours, header in fixes.header_of.items()}

@@ -16,7 +16,7 @@ from fl.privacy.compose import NO_DIGITS, RoundKinds, compose, least_multiplier
 from netsim.errors import BadInput, one_line
 from netsim.mobility.statistics import FEWEST_HOURS, Series, measures
 from netsim.safe import what_is
-from scenarios.app.cli.options import WIDTH, columns_of, overrides_of, say, table
+from scenarios.app.cli.options import WIDTH, overrides_of, say, table
 from scenarios.app.results.statistics import MEANINGFUL, too_large
 from scenarios.app.study.load import Scenario, bundled, file_fields, find, title_of
 from scenarios.app.study.yaml_document import file_text, read
@@ -195,13 +195,13 @@ def inspect(args: argparse.Namespace) -> None:
     if not args.mobility:
         if is_scenario:
             raise BadInput(f"{args.trace}: a scenario, and no trace; add --mobility to see how its people move")
-        say(inspect_trace(args.trace, columns_of(args.columns), **reading))
+        say(inspect_trace(args.trace, args.columns, **reading))
     elif is_scenario:
         _mobility(args, _played(args))
     elif args.sets or args.seed is not None:
         raise BadInput("--set and --seed are for scenarios, and this is a trace; leave them out")
     else:
-        _mobility(args, trace_series(args.trace, args.cell_m, args.fill_h, columns_of(args.columns), **reading))
+        _mobility(args, trace_series(args.trace, args.cell_m, args.fill_h, args.columns, **reading))
 
 
 def _mobility(args: argparse.Namespace, series: Iterable[Series]) -> None:

@@ -214,15 +214,6 @@ def overrides_of(args: argparse.Namespace) -> Fields:
     return overrides
 
 
-def columns_of(text: str) -> dict[str, str]:
-    """Our name -> header, of --columns."""
-    pairs = [piece.partition("=") for piece in text.split(",") if piece.strip()]
-    columns = {ours.strip(): header.strip() for ours, _, header in pairs}
-    if "" in columns.values() or len(set(columns.values())) < len(pairs):
-        raise BadInput(f"--columns {text}: write OURS=HEADER for each column once, for example time_s=timestamp")
-    return columns
-
-
 def name_of(scenario: str) -> str:
     """What progress and folders call a scenario: its bundled name, or the name of its file."""
     path = Path(scenario)

@@ -12,7 +12,7 @@ from netsim.base_stations import default_layout
 from netsim.errors import BadInput
 from netsim.mobility.replay import Replay
 from netsim.safe import what_is
-from scenarios.app.cli.options import columns_of, emit, how_of, out_of, overrides_of, part_of_name, say, say_fitted
+from scenarios.app.cli.options import emit, how_of, out_of, overrides_of, part_of_name, say, say_fitted
 from scenarios.app.cli.outcome import emit_outcome, open_page, several, tell_outcome
 from scenarios.app.cli.play import play
 from scenarios.app.report.report import report
@@ -71,7 +71,7 @@ def trace_overrides(args: argparse.Namespace) -> Fields:
     keys: Fields = {
         "kind": "replay",
         "trace": str(Path(args.trace).resolve()),
-        "columns": columns_of(args.columns) or None,
+        "columns": args.columns or None,
     }
     keys |= {name: getattr(args, name) for name in _READING}
     keys |= {name: parse_value(f"[{text}]") for name in ("area_deg", "area_m") if (text := getattr(args, name))}
