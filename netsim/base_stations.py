@@ -201,10 +201,10 @@ def sites(stations: tuple[BaseStation, ...]) -> IntArray:
     return rank[place.reshape(-1)]
 
 
-def default_layout(area: Area) -> Hexagonal:
+def default_layout(area: Area, doubts: Sequence[str] = ()) -> Hexagonal:
     """For a trace without signals: sites 500 m apart, or further so that there are not many more than 30.
 
-    Raises BadInput for an area that no plane and no network holds.
+    Raises BadInput, with doubts about the trace, for an area that no plane and no network holds.
     """
     if area.side_m.max() > _MAX_SIDE_M:
         width, height = (f"{side / 1e3:,.0f} km" for side in area.side_m)
@@ -212,6 +212,7 @@ def default_layout(area: Area) -> Hexagonal:
             f"world.ues.mobility.trace: its area has {width} x {height}, at most {_MAX_SIDE_M / 1e3:,.0f} km are "
             "possible without a list of base stations; choose a box (area_deg, or area_m where the file has metres; "
             "netsim inspect shows far rows), set crs: local if metres were taken for degrees, or give base stations"
+            + "".join(f"; {doubt}" for doubt in doubts)
         )
     per_site = float(np.prod(area.side_m)) / 30.0  # a hexagon of inter-site distance d covers d^2 sqrt(3) / 2
     return Hexagonal(inter_site_m=float(np.ceil(max(500.0, math.sqrt(per_site * 2 / math.sqrt(3))) / 50) * 50))

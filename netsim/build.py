@@ -92,9 +92,8 @@ def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> Worl
 def stations_of(setting: WorldSetting, area: Area, trace: Trace | None, site: Site) -> tuple[BaseStation, ...]:
     """The base stations of a list or a layout."""
     if setting.layout is None:
-        silent = trace is not None and trace.rsrp_dbm is None
-        if silent and not setting.listed_stations:
-            return default_layout(area).stations(area, None)
+        if trace is not None and trace.rsrp_dbm is None and not setting.listed_stations:
+            return default_layout(area, trace.doubts).stations(area, None)
         return setting.listed_stations
     at_deg = setting.city.origin() if trace is None else trace.origin_deg or setting.city.origin()
     return setting.layout.stations(area, None if at_deg is None else Origin(*at_deg), site)

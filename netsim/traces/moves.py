@@ -151,6 +151,7 @@ _CLOCK_S = 1.0  # clocks of traces show seconds: within one, a user may have mov
 _FAR_FROM_NO_FIX_DEG = 1.0
 _MANY = 10  # rows, from which on one user per row is odd
 _MAX_DEGREES = 2.0  # of a trace; and fewer metres than a walk
+_MAX_APART_M, _MAX_REGIONS = 1e6, 3
 _MARGIN_DEG = 1e-4  # 11 m around the rows that a box is to keep
 
 
@@ -198,7 +199,7 @@ def doubts(coordinates: Coordinates, place: FloatArray, moves: Moves, steps: Tra
             "so of one user's rows in a cell all are held out or none; give rows times of their own"
         )
     if coordinates.crs == GLOBE:
-        found += _no_fixes(place)
+        found += _no_fixes(place) + _regions(place, moves)
     wide_m = float(np.ptp(place, axis=0).max())
     if coordinates.crs is None and look_like_degrees(*place.T) and 0 < wide_m < _MAX_DEGREES:
         remedy = "--columns lon=HEADER,lat=HEADER, or --crs EPSG:4326 for SUMO"
@@ -212,6 +213,27 @@ def doubts(coordinates: Coordinates, place: FloatArray, moves: Moves, steps: Tra
         remedy = "leave out what is wrong (netsim replay --area-deg or --area-m), or correct the file"
         found.append(f"{steps.speed} ({steps.n_fast:,}): {remedy}")
     return tuple(found)
+
+
+def _regions(place: FloatArray, moves: Moves) -> list[str]:
+    """A warning where users are more than 1,000 km apart, with boxes of 3 degrees around where most of them are.
+
+    A user is where the middle one of its rows is.
+    """
+    _, first, n_rows = np.unique(moves.sorted(moves.user), return_index=True, return_counts=True)
+    middle, boxes = first + n_rows // 2, list[str]()
+    if np.ptp(moves.sorted(moves.xy_m)[middle], axis=0).max() < _MAX_APART_M:
+        return []
+    other = moves.sorted(place)[middle]
+    while len(other) and len(boxes) < _MAX_REGIONS:
+        square, n_users = np.unique(np.floor(other), axis=0, return_counts=True)
+        low, high = square[n_users.argmax()] + [[-1], [2]]
+        rows, mine = (((low <= at) & (at <= high)).all(axis=1) for at in (place, other))
+        box = ",".join(f"{corner:.0f}" for corner in (*low, *high))
+        boxes.append(f"--area-deg {box} ({len(np.unique(moves.user[rows])):,} users, {rows.sum():,} rows)")
+        other = other[~mine]
+    many = f"users are more than {_MAX_APART_M / 1e3:,.0f} km apart: replay one region, such as"
+    return [f"{many} {', '.join(boxes)}; users elsewhere: {len(other):,}"]
 
 
 def _no_fixes(place: FloatArray) -> list[str]:

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from refused import line_of
 
+from netsim.base_stations import default_layout
 from netsim.errors import BadInput
 from netsim.traces.inspect import inspect_trace
 from netsim.traces.moves import Moves, steps_of
@@ -307,3 +308,18 @@ def test_columns_that_no_row_has_are_refused(tmp_path, columns, said):
 def test_statements_of_tcl_that_are_not_plain_are_refused_with_their_line(tmp_path, text, line):
     said = refusal(write(tmp_path / "t.ns2", "$node_(9) set X_ 1\n" + text))
     assert said.startswith(f"line {line + 1}: ") and said.endswith("write it out, only such are read")
+
+
+def test_users_on_several_continents_get_boxes_that_replays_take(tmp_path):
+    homes = [(51.5, -0.1)] * 4 + [(51.6, 0.1)] * 3 + [(-33.9, 151.2)] * 5 + [(40.7, -74.0)] * 2 + [(0.5, 30.5)]
+    lines = [f"{t},u{k},{lat + 1e-4 * t},{lon}" for k, (lat, lon) in enumerate(homes) for t in range(3)]
+    lines.append("99999,u0,40.7,-74")  # who visits New York lives in London
+    path = write(tmp_path / "t.csv", "\n".join(["time_s,user,lat,lon", *lines]) + "\n")
+    boxes = {"-35,150,-32,153": (5, 15), "50,-2,53,1": (7, 21), "39,-75,42,-72": (3, 7)}
+    said = ", ".join(f"--area-deg {box} ({users} users, {rows} rows)" for box, (users, rows) in boxes.items())
+    wanted = f"users are more than 1,000 km apart: replay one region, such as {said}; users elsewhere: 1"
+    assert read_trace(path).doubts[0] == wanted and wanted in " ".join(inspect_trace(path).split())
+    for box, (users, rows) in boxes.items():
+        trace = read_trace(path, users="id", area_deg=tuple(map(float, box.split(","))))
+        assert (len(trace.users), len(trace.user), trace.doubts) == (users, rows, ())
+    assert wanted in line_of(default_layout, read_trace(path).area, read_trace(path).doubts)

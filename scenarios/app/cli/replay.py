@@ -123,7 +123,7 @@ def trace_lines(study: Study) -> list[str]:
     ]
     if trace.rsrp_dbm is None and study.world.base_stations == ():
         area = study.world.city.area(trace.area)
-        layout = default_layout(area)
+        layout = default_layout(area, trace.doubts)
         lines.append(
             f"base stations: the trace has no RSRP; {counted(len(layout.stations(area, None)), 'site')} placed on a "
             f"hexagonal layout, inter-site distance {layout.inter_site_m:g} m (--base-stations FILE overrides)"
