@@ -49,7 +49,6 @@ class Everywhere(PopulationPrior):
 
 
 _STEPS_A_CELL = 4
-_MOST_BYTES = 64 * 2**20
 _FARTHEST_M = 1e9
 
 
@@ -121,7 +120,7 @@ def _places(name: str) -> FloatArray:
     from netsim.traces.source import read_table  # not for scenarios without such a file
 
     bounds = dict.fromkeys(("x_m", "y_m"), (-_FARTHEST_M, _FARTHEST_M))
-    return np.column_stack([*read_table(name, bounds, [*bounds], max_bytes=_MOST_BYTES).columns.values()])
+    return read_table(name, bounds, [*bounds]).to_numpy()
 
 
 POPULATIONS = OneOf("population", Everywhere, AlongStreets, InBuildings, AtPlaces)

@@ -3,11 +3,11 @@
 import math
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
-from typing import Annotated, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -16,13 +16,17 @@ from netsim.city.buildings import Buildings
 from netsim.columns import MAX_STATIONS, frozen
 from netsim.errors import BadInput
 from netsim.geometry import Area
+from netsim.maps import projected
 from netsim.part import FILE_NAME, Coordinates, OneOf, Part
 from netsim.radio.antenna import ANTENNAS, Antenna, Sector
 from netsim.rng import Rng, Streams
 from netsim.safe import file_version
-from netsim.traces.source import Source, read_rows
+from netsim.traces.source import Rows, Source, matched, read_rows, read_table
 from netsim.traces.values import MISSING, listed, missing, number, shown, with_points
 from netsim.units import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 _MAX_SIDE_M = 2e6  # side of an area that is laid out for a trace
 
@@ -79,8 +83,8 @@ class Layout(Part):
     def stations(self, area: Area, origin: Origin | None, site: Site | None = None) -> tuple[BaseStation, ...]:
         """The base stations; raises BadInput with one line when there can be none. No site: open ground."""
 
-    def notes(self) -> tuple[str, ...]:
-        """Notes for the user on how the base stations were read."""
+    def notes(self, used: int) -> tuple[str, ...]:
+        """Notes for the user on how the base stations were read, `used` of which are in the world."""
         return ()
 
     @property
@@ -275,27 +279,49 @@ _UNKNOWN = MISSING | {"-1", "2147483647"}  # how phones say that they do not kno
 _NOWHERE = ((0.0, 0.0), (-1.0, -1.0))  # longitude and latitude, both at sea
 
 
+_OF_LIST = {
+    "lon": (-180.0, 180.0), "lat": (-90.0, 90.0), "x_m": (-1e9, 1e9), "y_m": (-1e9, 1e9), "name": None, "band": None,
+    "azimuth_deg": (-360.0, 360.0), "tilt_deg": (-45.0, 45.0), "height_m": (0.0, 1000.0), "power_dbm": (-30.0, 70.0),
+}  # fmt: skip
+"""columns of a list of base stations, and their bounds"""
+
+
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """name (n,), each once; lon_deg, lat_deg (n,); skipped : rows that are left out, by reason."""
+    """Cells with name, lon and lat or x_m and y_m, and what else a list says of them; notes on what is left out."""
 
-    name: tuple[str, ...]
-    lon_deg: FloatArray
-    lat_deg: FloatArray
-    skipped: dict[str, int]
+    table: "DataFrame"
+    notes: list[str]
 
 
-def read_cells(path: str, radio: str | None) -> Cells:
-    """The cells of a file, those of one technology if `radio` names it in capitals or not.
+def read_cells(path: str, radio: str | None, band: str | None, columns: Mapping[str, str]) -> Cells:
+    """The cells of a file: a list of base stations, those of one band, or a file of OpenCelliD, of one technology.
 
-    A row without a position (none, or 0, 0 or -1, -1) or without the number of its cell, one that is cut short, and one
-    of a cell that stands there already are counted. Raises BadInput with one line for what cannot be read.
+    Raises BadInput with one line for what cannot be read.
     """
     source = Source(path, "CSV")
     if source.n_bytes > MAX_BYTES:
         raise BadInput(f"{path}: larger than {MAX_BYTES // 2**20} MB; cut it to the region first")
     delimiter, rows = read_rows(source, ",".join(_ORDER))
-    first_line, first = next(rows)
+    line, first = next(rows)
+    found = matched(path, [name.strip() for name in first], columns, [*_OF_LIST])
+    pairs = [pair for pair in (("lon", "lat"), ("x_m", "y_m")) if found.keys() >= set(pair)]
+    is_list = pairs != [] and "mcc" not in map(str.lower, first)
+    if (radio if is_list else band) is not None:
+        raise BadInput(f"{path}: base_stations.{'radio' if is_list else 'band'}: the file has none; leave it out")
+    return (
+        _listed(path, pairs[0], band, columns) if is_list else _opencellid(source, radio, delimiter, line, first, rows)
+    )
+
+
+def _opencellid(
+    source: Source, radio: str | None, delimiter: str, first_line: int, first: list[str], rows: Rows
+) -> Cells:
+    """The cells of a file of OpenCelliD, those of one technology if `radio` names it in capitals or not.
+
+    A row without a position (none, or 0, 0 or -1, -1) or without the number of its cell, one that is cut short, and one
+    of a cell that stands there already are counted.
+    """
     bare = len(first) >= len(_ORDER) and first[0].strip().upper() in _RADIOS and not first[1].strip().isalpha()
     places = _columns(source, first_line, _ORDER if bare else first)
     lon_lat_deg: dict[str, tuple[float, float]] = {}
@@ -324,9 +350,34 @@ def read_cells(path: str, radio: str | None) -> Cells:
                 lon_lat_deg[name] = place
     if others and not lon_lat_deg:
         problem = f"no cell of {shown(radio or '')}; the file has {listed(list(others))}"
-        raise BadInput(f"{path}: base_stations.radio: {problem}; name one of these")
-    lon_deg, lat_deg = np.array(list(lon_lat_deg.values())).reshape(-1, 2).T
-    return Cells(tuple(lon_lat_deg), lon_deg, lat_deg, dict(skipped))
+        raise BadInput(f"{source.path}: base_stations.radio: {problem}; name one of these")
+    from pandas import DataFrame
+
+    reasons = ", ".join(f"{n:,} {reason}" for reason, n in skipped.items())
+    table = DataFrame([*lon_lat_deg.values()], columns=["lon", "lat"], dtype=float).assign(name=[*lon_lat_deg])
+    return Cells(table, [f"{skipped.total():,} rows are left out: {reasons}"] if skipped else [])
+
+
+def _listed(path: str, pair: tuple[str, str], band: str | None, columns: Mapping[str, str]) -> Cells:
+    """The base stations of a list with a header; pair : its columns of positions."""
+    read = read_table(path, _OF_LIST, pair, columns)
+    table = read.reindex(columns=[*pair, *[*_OF_LIST][4:]])
+    bands, names = (table.pop(text).astype(object).fillna("") for text in ("band", "name"))
+    own = table[(bands == band) | (band is None)]
+    if own.empty or (band is None and bands.nunique() > 1):
+        problem = f"a radio has one carrier, and the file has cells of {listed(sorted(bands.unique()))}"
+        raise BadInput(f"{path}: base_stations.band: {problem}; name one of these")
+    names = names[own.index].mask(names == "", [f"cell{k}" for k in range(1, 1 + len(own))])
+    wrong = {
+        "its name is that of a cell above, or too long; give it another": names.duplicated() | (names.str.len() > 60),
+        "a tilt_deg needs an azimuth_deg; give both or neither": own["tilt_deg"].notna() & own["azimuth_deg"].isna(),
+    }
+    for why, rows in wrong.items():
+        if rows.any():
+            raise BadInput(f"{path}: line {rows.idxmax()}: {why}")
+    others, unread = len(table) - len(own), [*read.attrs["unread"], *read.columns.difference([*table, "band", "name"])]
+    notes = [f"{others:,} cells of other bands are left out"] if others else []
+    return Cells(own.assign(name=names), notes + [f"columns that are not read: {listed(unread)}"] * bool(unread))
 
 
 def _columns(source: Source, line: int, header: Sequence[str]) -> list[int]:
@@ -350,15 +401,19 @@ def _degrees(source: Source, line: int, name: str, text: str, limit: float) -> f
 
 
 class CellFile(Layout):
-    """Cells of a CSV with OpenCelliD's columns (radio, mcc, net, area, cell, lon, lat, ...), as it is downloaded.
+    """Cells of a CSV: a list of base stations, or OpenCelliD's columns (radio, mcc, net, area, cell, lon, lat, ...).
 
-    It may be packed (gzip), lack its header, have the API's names (mnc, lac, cellid), in capitals or not, and be
+    A list has a header with lat and lon, or x_m and y_m in the plane of the area, and, where they are known, name,
+    azimuth_deg (none: isotropic), tilt_deg, height_m, power_dbm and band. A name that stands twice is refused.
+
+    OpenCelliD's file is read as it is downloaded: it may be packed (gzip), lack its header, have the API's names (mnc,
+    lac, cellid), in capitals or not, and be
     separated by commas, semicolons or tabs; above there may be lines that begin with # and one sep=;. Rows without
     a position (none, or 0, 0 or -1, -1), rows without the number of a cell and repeated cells are left out; a run says
     how many.
     Longitude and latitude are projected onto the local plane; without a replayed trace give the plane's origin.
-    Cells further than `margin_m` outside of the area are left out. The file says nothing of heights and powers: all
-    cells share them.
+    Cells further than `margin_m` outside of the area are left out and counted. Heights and powers that the file does
+    not state are those of the layout.
     """
 
     kind: Literal["cell-file"] = "cell-file"
@@ -366,15 +421,20 @@ class CellFile(Layout):
     """path of the CSV"""
     radio: str | None = None
     """radio technology of the cells (GSM, UMTS, LTE, NR); none: all"""
+    band: str | None = Field(default=None, min_length=1)
+    """band of the cells, as the column band of a list calls it; others are left out and counted; none: there is one"""
+    columns: dict[str, str] = Field(default_factory=dict)
+    """our name: header, for headers of a list that are not called as ours"""
     origin_lat: float | None = Field(default=None, ge=-90, le=90)
     """latitude of the plane's (0, 0); none: that of the replayed trace"""
     origin_lon: float | None = Field(default=None, ge=-180, le=180)
     """longitude of the plane's (0, 0)"""
     height_m: float = Field(default=25.0, ge=0, le=1000)
-    """antenna height of every cell"""
+    """antenna height above ground of cells without one"""
     power_dbm: float = Field(default=15.0, ge=-30, le=70)
-    """reference-signal power of every cell"""
-
+    """reference-signal power per resource element of cells without one"""
+    antenna: Annotated[Antenna, ANTENNAS] = Sector()
+    """pattern of cells with an azimuth; a tilt_deg of the file takes the place of its own"""
     margin_m: float = Field(default=1000.0, ge=0, le=1e5)
     """largest distance of a cell outside the area, m; further cells are left out"""
 
@@ -382,45 +442,50 @@ class CellFile(Layout):
     example: ClassVar = {"kind": "cell-file", "file": "cells.csv"}
 
     def stations(self, area: Area, origin: Origin | None, site: Site | None = None) -> tuple[BaseStation, ...]:
-        cells = _read_version(self.file, self.radio, file_version(self.file))
+        table = self._cells().table
         if self.origin_lat is not None and self.origin_lon is not None:
             origin = Origin(self.origin_lat, self.origin_lon)
-        if origin is None:
+        if origin is None and "lon" in table:
             raise BadInput(
                 f"{self.file}: where is the plane's origin? give base_stations.origin_lat and origin_lon "
                 "(a replayed trace with longitudes brings its own)"
             )
-        at = _project(cells.lon_deg, cells.lat_deg, origin)
-        inside = np.flatnonzero(area.grown(self.margin_m).contains(at))
-        if not 0 < len(inside) <= MAX_STATIONS:
+        if origin is not None and "lon" in table:
+            at = projected(table[["lon", "lat"]].to_numpy(), (origin.lat, origin.lon))
+            table = table.drop(columns=["lon", "lat"]).assign(x_m=at[:, 0], y_m=at[:, 1])
+        inside = area.grown(self.margin_m).contains(table[["x_m", "y_m"]].to_numpy())
+        if not 0 < inside.sum() <= MAX_STATIONS:
             raise BadInput(
-                f"{self.file}: {len(inside)} of its {len(cells.name)} cells lie within {self.margin_m:g} m of the area "
+                f"{self.file}: {inside.sum()} of its {len(table)} cells lie within {self.margin_m:g} m of the area "
                 f"(1 to {MAX_STATIONS} are usable); check the file's region, the origin and margin_m"
             )
-        return _isotropic([cells.name[k] for k in inside], at[inside], self.height_m, self.power_dbm)
+        return tuple(map(self._station, table[inside].to_dict("records")))
 
-    def notes(self) -> tuple[str, ...]:
-        skipped = _read_version(self.file, self.radio, file_version(self.file)).skipped
-        if not skipped:
-            return ()
-        reasons = ", ".join(f"{n:,} {reason}" for reason, n in skipped.items())
-        return (f"base stations: {self.file}: {sum(skipped.values()):,} rows are left out: {reasons}",)
+    def _station(self, cell: dict[str, Any]) -> BaseStation:
+        cell = {"height_m": self.height_m, "power_dbm": self.power_dbm} | {k: v for k, v in cell.items() if v == v}
+        tilt = {key: cell.pop(key) for key in ("tilt_deg",) if key in cell}
+        if "azimuth_deg" in cell:
+            cell |= {"azimuth_deg": cell["azimuth_deg"] % 360, "antenna": self.antenna.model_copy(update=tilt)}
+        return BaseStation(position_m=(cell.pop("x_m"), cell.pop("y_m")), **cell)
 
+    def notes(self, used: int) -> tuple[str, ...]:
+        cells = self._cells()
+        outside = len(cells.table) - used
+        far = [f"{outside:,} cells further than {self.margin_m:g} m outside of the area are left out"] * bool(outside)
+        return tuple(f"base stations: {self.file}: {said}" for said in (*cells.notes, *far))
 
-def _project(lon: FloatArray, lat: FloatArray, origin: Origin) -> FloatArray:
-    """Degrees to metres east and north of the origin (azimuthal equidistant, WGS84): (n, 2)."""
-    from pyproj import CRS, Transformer
-
-    plane = CRS.from_proj4(f"+proj=aeqd +lat_0={origin.lat} +lon_0={origin.lon} +datum=WGS84")
-    x, y = Transformer.from_crs("EPSG:4326", plane, always_xy=True).transform(lon, lat)
-    return np.stack([x, y], axis=-1).reshape(-1, 2)
+    def _cells(self) -> Cells:
+        columns = tuple(self.columns.items())
+        return _read_version(self.file, self.radio, self.band, columns, file_version(self.file))
 
 
 @lru_cache(maxsize=1)  # one file, so that places and notes read it once
-def _read_version(path: str, radio: str | None, version: tuple[int, int]) -> Cells:
+def _read_version(
+    path: str, radio: str | None, band: str | None, columns: tuple[tuple[str, str], ...], version: tuple[int, int]
+) -> Cells:
     """The cells of a file; `version` tells a changed file from the one in memory."""
     try:
-        return read_cells(path, radio)
+        return read_cells(path, radio, band, dict(columns))
     except OSError as error:
         raise BadInput(f"{path[:200]}: cannot be read ({error.strerror}); check base_stations.file") from None
 

@@ -61,7 +61,7 @@ def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> Worl
     if spread is not None:
         training_s *= spread.factor(np.arange(len(names)), streams.at("ues.compute"))
     cells = tuple(b.name for b in stations) if trace is None or trace.rsrp_dbm is None else trace.cells or ("all",)
-    layout_notes = () if setting.layout is None else setting.layout.notes()
+    layout_notes = () if setting.layout is None else setting.layout.notes(len(stations))
     inside = state.indoors() if indoors is None else indoors
     return World(
         setting=setting,

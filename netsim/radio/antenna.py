@@ -54,14 +54,16 @@ class Antenna(Part):
 
 
 class Sector(Antenna):
-    """One element that points 10 degrees below the horizon, 8 dBi."""
+    """One element that points below the horizon, 8 dBi."""
 
     kind: Literal["sector"] = "sector"
+    tilt_deg: float = Field(default=DOWNTILT_DEG, ge=-45, le=45)
+    """mechanical tilt below the horizon, degrees"""
     reference: ClassVar = "3GPP TR 38.901 V17.0.0, Table 7.3-1 (one element)"
     example: ClassVar = {"kind": "sector"}
 
     def gain_db(self, offset_m: FloatArray, drop_m: FloatArray, azimuth_deg: FloatArray) -> FloatArray:
-        return sector_gain_db(offset_m, drop_m, azimuth_deg)
+        return sector_gain_db(offset_m, drop_m, azimuth_deg, self.tilt_deg)
 
 
 class ColumnAntenna(Antenna):

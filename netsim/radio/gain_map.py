@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -19,9 +19,13 @@ from netsim.traces.source import read_table
 from netsim.traces.values import listed
 from netsim.units import FloatArray, db_from_ratio
 
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
 _AXES = ("z_m", "y_m", "x_m")
-_METRES = (-1e9, 1e9)
-_MAX_LOSS_DB = 400.0
+_GAINS = {"path_gain_db": (-400.0, 0.0), "path_loss_db": (0.0, 400.0)}
+_BOUNDS = {**dict.fromkeys(_AXES, (-1e9, 1e9)), "cell": None, **_GAINS}
+_NEEDED = ("x_m", "y_m", "cell")
 _SAME_M = 0.01  # single precision far from the origin
 _EVERY_M = 1e4  # height up to which a plane holds whose height is not stated
 _MAX_EMPTY = 10  # points of a grid for each point of a table
@@ -129,12 +133,7 @@ class GainMap(PathLoss):
 def _read(file: str, version: tuple[int, int]) -> Grid:
     """The gains of a file; `version` tells a changed file from the one in memory."""
     try:
-        grid = _of_arrays(file) if file.lower().endswith(".npz") else _of_table(file)
-        if len(set(grid.cells)) < len(grid.cells):
-            raise ValueError(f"cells: {max(grid.cells, key=grid.cells.count)} stands twice")
-        if min(grid.gain_db.shape[1:3]) < 2 or any((np.diff(axis) <= 0).any() for axis in grid.axes_m):
-            raise ValueError("its points are no grid: two or more along x and along y, ascending")
-        return grid
+        return _grid_of(_of_arrays(file) if file.lower().endswith(".npz") else read_table(file, _BOUNDS, _NEEDED))
     except BadInput:
         raise
     except (TypeError, ValueError) as error:
@@ -142,49 +141,42 @@ def _read(file: str, version: tuple[int, int]) -> Grid:
         raise BadInput(f"{file}: {problem}; write it as the reference of path_loss: {{kind: map}} says") from None
 
 
-def _of_arrays(file: str) -> Grid:
-    """The gains of an .npz. Raises ValueError."""
+def _of_arrays(file: str) -> "DataFrame":
+    """The arrays of an .npz as a row for each cell and point. Raises ValueError."""
+    from pandas import DataFrame
+
     arrays = read_arrays(Path(file), own=False)
     if lacking := {"path_gain", "cell_centers", "cells"} - arrays.keys():
         raise ValueError(f"there is no {', '.join(sorted(lacking))}")
     gain, centre_m = (np.asarray(arrays[name], np.float64) for name in ("path_gain", "cell_centers"))
-    cells = tuple(np.ravel(arrays["cells"]).astype(str).tolist())
-    if gain.ndim not in (3, 4) or centre_m.shape != (*gain.shape[1:], 3) or len(gain) != len(cells):
+    cells = np.ravel(arrays["cells"]).astype(str)
+    if gain.shape != (len(cells), *centre_m.shape[:-1]) or centre_m.shape[-1:] != (3,):
         shapes = f"path_gain {gain.shape} and cell_centers {centre_m.shape} do not fit {len(cells)} cells"
         raise ValueError(f"{shapes}: (n_cells, ny, nx) and (ny, nx, 3), or nz before ny")
     if ((gain < 0) | (gain > 1)).any():
         raise ValueError("path_gain: linear gains are 0 to 1, are these in dB?")
-    gain_db = db_from_ratio(np.where(gain > 0, gain, np.nan)).reshape(len(cells), -1, *gain.shape[-2:])
-    centre_m = centre_m.reshape(-1, *centre_m.shape[-3:])
-    axes_m = centre_m[:, 0, 0, 2], centre_m[0, :, 0, 1], centre_m[0, 0, :, 0]
-    if not np.allclose(centre_m, np.stack(np.meshgrid(*axes_m, indexing="ij")[::-1], axis=-1), atol=_SAME_M):
-        raise ValueError("cell_centers: the grid is turned; compute it with orientation (0, 0, 0)")
-    return _thick(np.moveaxis(gain_db, 0, -1), axes_m, cells, _SAME_M)
+    places = np.tile(centre_m.reshape(-1, 3), (len(cells), 1))
+    table = DataFrame(places, columns=[*_AXES[::-1]]).assign(cell=np.repeat(cells, len(places) // len(cells)))
+    return table.assign(path_gain_db=db_from_ratio(np.where(gain > 0, gain, np.nan)).ravel())
 
 
-def _of_table(file: str) -> Grid:
-    """The gains of a CSV: a row for each cell and point. Raises ValueError."""
-    import pandas
+def _grid_of(table: "DataFrame") -> Grid:
+    """The grid of rows of a cell and a point each. Raises ValueError."""
+    from pandas import MultiIndex
 
-    bounds = {"cell": None, **dict.fromkeys(_AXES, _METRES)}
-    both = {"path_gain_db": (-_MAX_LOSS_DB, 0.0), "path_loss_db": (0.0, _MAX_LOSS_DB)}
-    rows = read_table(file, bounds | both, ("x_m", "y_m", "cell"))
-    table = pandas.DataFrame({"z_m": 0.0} | rows.columns).round(dict.fromkeys(_AXES, 3))
-    if len(given := [name for name in both if name in table]) != 1:
+    if len(given := [name for name in _GAINS if name in table]) != 1:
         raise ValueError("there is none, or more than one, of the columns path_gain_db and path_loss_db")
+    above_m = _SAME_M if "z_m" in table else _EVERY_M
+    table = table.assign(z_m=table.get("z_m", 0.0)).round(dict.fromkeys(_AXES, 3))
     if (twice := table.duplicated(["cell", *_AXES])).any():
-        rows.refuse(int(twice.argmax()), "its cell has a gain at that point already; remove one")
+        cell, x_m, y_m = table.loc[twice.idxmax(), ["cell", "x_m", "y_m"]]
+        raise ValueError(f"{cell} has two gains at {x_m:g}, {y_m:g} m")
     wide = table.pivot(index=[*_AXES], columns="cell", values=given[0])
+    shape = tuple(len(level) for level in wide.index.levels)
+    if np.prod(shape) > _MAX_EMPTY * len(wide) or min(shape[1:]) < 2:
+        raise ValueError("its points are no grid along x and y, two or more on each")
     axes_m = tuple(level.to_numpy() for level in wide.index.levels)
-    if np.prod([len(axis) for axis in axes_m]) > _MAX_EMPTY * len(wide):
-        raise ValueError("its points are no grid: most pairs of an x_m and a y_m have no row")
-    wide = wide.reindex(pandas.MultiIndex.from_product(axes_m))
-    gain_db = wide.to_numpy().reshape(*map(len, axes_m), -1) * (1.0 if given == ["path_gain_db"] else -1.0)
-    return _thick(gain_db, axes_m, tuple(wide.columns), _SAME_M if "z_m" in rows.columns else _EVERY_M)
-
-
-def _thick(gain_db: FloatArray, axes_m: tuple[FloatArray, ...], cells: tuple[str, ...], above_m: float) -> Grid:
-    """A grid in space: a single plane holds up to above_m above it."""
-    if len(gain_db) == 1:
+    gain_db = wide.reindex(MultiIndex.from_product(axes_m)).to_numpy().reshape(*shape, -1)
+    if shape[0] == 1:  # one plane has a thickness
         gain_db, axes_m = np.concatenate([gain_db, gain_db]), (axes_m[0] + [0.0, above_m], *axes_m[1:])
-    return Grid(gain_db, axes_m, cells)
+    return Grid(-gain_db if given == ["path_loss_db"] else gain_db, axes_m, tuple(wide.columns))

@@ -19,21 +19,24 @@ from fnmatch import fnmatch
 from io import StringIO
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, BinaryIO, NoReturn, cast
+from typing import TYPE_CHECKING, BinaryIO, NoReturn, cast
 from xml.parsers import expat
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim.errors import BadInput
 from netsim.safe import opened, size_text, what_is
 from netsim.traces.values import Refused, bounded, listed, number, one_line, shown, with_points
-from netsim.units import FloatArray, IntArray
+from netsim.units import FloatArray
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 CHUNK_BYTES = 2**20
 MAX_UNPACKED_BYTES = 4 * 2**30  # 1e8 rows of a CSV; beyond it a small file is more likely a bomb
 MAX_LINE_BYTES = 2**20
 MOST_FILE_BYTES = 64 * 2**30  # as it lies there; no memory holds the rows of a larger one
+_TABLE_BYTES = 500 * 2**20  # of one that is held as a whole
 _GZIP = b"\x1f\x8b"
 
 
@@ -290,56 +293,39 @@ def matched(path: str, header: Sequence[str], columns: Mapping[str, str], ours: 
     return found
 
 
-@dataclass(frozen=True, eq=False)
-class Table:
-    """Columns (n,) of a CSV by our names, `line` (n,) of each row, and headers of the file that are none of them."""
-
-    path: str
-    columns: dict[str, NDArray[Any]]
-    line: IntArray
-    ignored: tuple[str, ...]
-
-    def refuse(self, row: int, problem: str) -> NoReturn:
-        raise BadInput(f"{self.path}: line {self.line[row]}: {problem}")
-
-
 def read_table(
     path: str,
     bounds: Mapping[str, tuple[float, float] | None],
-    needed: Sequence[str],
+    needed: Sequence[str] = (),
     columns: Mapping[str, str] | None = None,
-    max_bytes: int = MOST_FILE_BYTES,
-) -> Table:
+) -> DataFrame:
     """The columns of a CSV that have bounds: numbers within them, NaN for a missing one; texts where bounds are None.
 
-    needed : columns that the file has, with a value in every row; columns : our name -> header, for others than ours.
-    Raises `BadInput` with one line.
+    Rows are indexed by their line; `attrs["unread"]` has the other headers of the file. needed : columns with a value
+    in every row; columns : our name -> header, for others than ours. Raises `BadInput` with one line.
     """
-    header_of = dict[str, str]()
-    pieces = dict[str, list[NDArray[Any]]]()
+    from pandas import DataFrame, concat
+
+    pieces = []
     try:
-        opened(path, max_bytes).close()
+        opened(path, _TABLE_BYTES).close()
         for sheet in read_sheets(path):
-            if not pieces:
-                header_of = matched(path, sheet.header, columns or {}, [*bounds])
-                if missing := [name for name in needed if name not in header_of]:
-                    remedy = "name one so" if columns is None else "name one so, or say which it is with columns"
-                    raise BadInput(
-                        f"{path}: no column {', '.join(missing)}; the file has {listed(sheet.header)}; {remedy}"
-                    )
-                ignored = tuple(name for name in sheet.header if name not in header_of.values())
-            read = {"line": np.array(sheet.line)}
-            for ours, called in header_of.items():
-                if (span := bounds[ours]) is None:
-                    read[ours] = np.array([one_line(text) for text in sheet.values(called)], dtype=object)
-                else:
-                    read[ours] = sheet.numbers(called, *span, ours in needed)
-            for ours, column in read.items():
-                pieces.setdefault(ours, []).append(column)
+            header_of = matched(path, sheet.header, columns or {}, [*bounds])
+            if missing := [name for name in needed if name not in header_of]:
+                problem = f"no column {', '.join(missing)}; the file has {listed(sheet.header)}"
+                raise BadInput(f"{path}: {problem}; name one of these so")
+            values = {
+                ours: [one_line(text) for text in sheet.values(called)]
+                if (span := bounds[ours]) is None
+                else sheet.numbers(called, *span, ours in needed)
+                for ours, called in header_of.items()
+            }
+            pieces.append(DataFrame(values, index=sheet.line))
     except OSError as error:
         raise BadInput(f"{path[:200]}: cannot be read ({error.strerror}); give the path of a CSV file") from None
-    whole = {ours: np.concatenate(parts) for ours, parts in pieces.items()}
-    return Table(path, whole, whole.pop("line"), ignored)
+    table = concat(pieces)
+    table.attrs["unread"] = [name for name in sheet.header if name not in header_of.values()]
+    return table
 
 
 def read_fields(

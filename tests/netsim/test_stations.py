@@ -8,11 +8,12 @@ import pytest
 import shapely
 from refused import line_of
 
-from netsim.base_stations import CellFile, Hexagonal, Origin, Scattered, Site
+from netsim.base_stations import BaseStation, CellFile, Hexagonal, Origin, Scattered, Site
 from netsim.build import build_world
 from netsim.city.buildings import Buildings
 from netsim.errors import BadInput
 from netsim.geometry import Area
+from netsim.radio.antenna import ColumnAntenna, Sector
 from netsim.radio.downlink import Handover
 from netsim.rng import Streams
 from netsim.setting import WorldSetting
@@ -91,7 +92,7 @@ class TestCellFile:
         plain = tmp_path / "plain.csv"
         plain.write_text(self.PLAIN)
         expected = CellFile(file=str(plain)).stations(AREA, Origin(52.52, 13.28))
-        assert [b.position_m for b in found] == [b.position_m for b in expected] and layout.notes() == ()
+        assert [b.position_m for b in found] == [b.position_m for b in expected] and layout.notes(2) == ()
         only = layout.model_copy(update={"radio": "lte"}).stations(AREA, Origin(52.52, 13.28))
         assert [b.name[:3] for b in only] == ["LTE"]
         with pytest.raises(BadInput, match=r"no cell of 'NR'; the file has UMTS, LTE"):
@@ -113,6 +114,76 @@ class TestCellFile:
         path = tmp_path / "cells.csv"
         path.write_bytes(raw)
         assert words in line_of(CellFile(file=str(path)).stations, AREA, Origin(48.14, 11.58))
+
+
+LIST = """name,lat,lon,azimuth_deg,tilt_deg,height_m,power_dbm,band,vendor
+north-a,48.1400,11.5800,30,6,31.5,18,n78,x
+north-b,48.1400,11.5800,-90,,31.5,18,n78,x
+lamp,48.1420,11.5850,,,8,,n78,y
+old,48.1400,11.5800,30,6,31.5,18,n28,x
+far,52.5200,13.4000,,,8,,n78,y
+"""
+
+
+class TestListOfBaseStations:
+    ORIGIN, WITHIN = Origin(48.14, 11.58), Area(-1000.0, -1000.0, 1000.0, 1000.0)
+
+    def layout(self, tmp_path, text=LIST, **keys):
+        (tmp_path / "sites.csv").write_text(text)
+        return CellFile(file=str(tmp_path / "sites.csv"), **keys)
+
+    def test_every_column_reaches_its_cell_and_the_rest_is_counted(self, tmp_path):
+        layout = self.layout(tmp_path, band="n78", power_dbm=12.0)
+        north, west, lamp = layout.stations(self.WITHIN, self.ORIGIN)
+        assert (north.name, north.azimuth_deg, north.height_m, north.power_dbm) == ("north-a", 30.0, 31.5, 18.0)
+        assert north.antenna == Sector(tilt_deg=6.0) and west.antenna == Sector() and west.azimuth_deg == 270.0
+        assert (lamp.name, lamp.azimuth_deg, lamp.height_m, lamp.power_dbm) == ("lamp", None, 8.0, 12.0)
+        np.testing.assert_allclose(lamp.position_m, (372.0, 222.4), rtol=0.01)
+        file = layout.file
+        assert layout.notes(3) == (
+            f"base stations: {file}: 1 cells of other bands are left out",
+            f"base stations: {file}: columns that are not read: vendor",
+            f"base stations: {file}: 1 cells further than 1000 m outside of the area are left out",
+        )
+        column = self.layout(tmp_path, band="n78", antenna=ColumnAntenna(elements=4))
+        assert column.stations(self.WITHIN, self.ORIGIN)[0].antenna == ColumnAntenna(elements=4, tilt_deg=6.0)
+
+    def test_sectors_of_a_file_are_those_of_a_layout(self, tmp_path):
+        """Of a site with three sectors, written as a file in metres under other headers: the same world to the bit."""
+        area = Area(0.0, 0.0, 800.0, 800.0)
+        cells = Hexagonal(inter_site_m=300, sectors=3).stations(area, None)
+        rows = "".join(f"{b.name};{b.position_m[0]!r};{b.position_m[1]!r};{b.azimuth_deg}\n" for b in cells)
+        layout = self.layout(tmp_path, "id;east;north;azimuth_deg\n" + rows).model_copy(
+            update={"columns": {"name": "id", "x_m": "east", "y_m": "north"}}
+        )
+        assert layout.stations(area, None) == cells
+        at = np.random.default_rng(0).uniform(0, 800, (50, 2))
+        one, other = (
+            sectored(of.model_dump(), shadowing={"kind": "correlated"})
+            for of in (layout, Hexagonal(inter_site_m=300, sectors=3))
+        )
+        np.testing.assert_array_equal(one.budget.rsrp_dbm(at), other.budget.rsrp_dbm(at))
+
+    @pytest.mark.parametrize(
+        ("text", "keys", "words"),
+        [
+            (LIST, {}, "base_stations.band: a radio has one carrier, and the file has cells of n28, n78"),
+            (LIST, {"band": "n1"}, "the file has cells of n28, n78; name one of these"),
+            (LIST, {"radio": "NR"}, "base_stations.radio: the file has none"),
+            (LIST.replace("old", "lamp").replace("n28", "n78"), {}, "line 5: its name is that of a cell above"),
+            ("x_m,y_m,tilt_deg\n1,2,3\n", {}, "line 2: a tilt_deg needs an azimuth_deg"),
+            ("x_m,y_m,height_m\n1,2,8 km\n", {}, "line 2, column height_m: '8 km' is not a number in [0, 1000]"),
+            ("lat,lon\n48.14,\n", {}, "line 2, column lon: '' is not a number in [-180, 180]"),
+            ("x,y\n1,2\n", {"columns": {"x_m": "x", "y_m": "northing"}}, "y_m=northing: the file has no such column"),
+            ("x_m,y_m\n9000,2\n", {}, "0 of its 1 cells lie within 1000 m"),
+        ],
+    )  # fmt: skip
+    def test_what_is_no_list_gets_one_line(self, tmp_path, text, keys, words):
+        assert words in line_of(self.layout(tmp_path, text, **keys).stations, self.WITHIN, self.ORIGIN)
+
+    def test_a_position_is_enough(self, tmp_path):
+        first, second = self.layout(tmp_path, "x_m,y_m\n1,2\n3,4\n").stations(self.WITHIN, None)
+        assert first == BaseStation(name="cell1", position_m=(1.0, 2.0)) and second.name == "cell2"
 
 
 class TestHandover:
