@@ -48,7 +48,7 @@ class Learning(Part):
     """One federated task over the UEs, in rounds."""
 
     round_s: float = Field(gt=0, le=1e9)
-    """length of a round, from local midnight of the first day; one of whole days ends at local midnight, also after
+    """length of a round, from time 0 on; one of whole days ends at local midnight, also after
     clocks went forward or back"""
     rounds: int | None = Field(default=None, ge=1)
     """rounds that are played at most; none: until the world ends"""

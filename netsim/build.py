@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import date
 from math import floor
 
 import numpy as np
 
 from netsim.base_stations import BaseStation, Origin, Site, default_layout
 from netsim.city.buildings import Buildings
-from netsim.clock import Clock
 from netsim.errors import BadInput
 from netsim.geometry import Area, check_near
 from netsim.mobility.base import Ground
@@ -32,7 +30,7 @@ def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> Worl
         if trace is None:
             raise ValueError("a world without a trace needs a duration")
         duration_s = float(floor(trace.time_s.max()) + 1) if trace.ends_s is None else trace.ends_s
-    clock = Clock(date.fromisoformat(setting.first_day)) if trace is None else trace.local.clock(duration_s)
+    clock = setting.clock if trace is None else trace.local.clock(duration_s)
     buildings = setting.city.buildings(area, streams)
     graph = setting.city.street_graph(area, streams) if "streets" in mobility.needs else None
     premises, doors_notes = Premises.none(), tuple[str, ...]()

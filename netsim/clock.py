@@ -52,7 +52,7 @@ WEEK_S = 7 * DAY_S
 
 @dataclass(frozen=True)
 class Clock:
-    """Time 0 is local midnight at the start of `first_day`, and time is elapsed time: it never jumps.
+    """Time 0 is local midnight at the start of `first_day`, or begins_s later; time is elapsed time: it never jumps.
 
     changes : (time_s, shift_s) in order of time. From time_s on the wall clock shows time_s + shift_s; before the first
         it shows the time itself. Without changes every day has 86,400 s; one at which clocks go back has 90,000.
@@ -60,6 +60,16 @@ class Clock:
 
     first_day: date
     changes: tuple[tuple[float, float], ...] = ()
+
+    @classmethod
+    def beginning(cls, first_day: date, begins_s: float) -> Clock:
+        """The clock whose time 0 is begins_s after the midnight of a day, which is then a negative time."""
+        return cls(first_day, ((-begins_s, begins_s),) if begins_s else ())
+
+    @property
+    def begins_s(self) -> float:
+        """What the wall clock shows at time 0."""
+        return float(self.wall_s(np.array(0.0)))
 
     def wall_s(self, time_s: FloatArray) -> FloatArray:
         """Times (...) of the wall clock, in seconds from the first midnight."""

@@ -1,5 +1,6 @@
 """Settings of the world: the section `world:` of a scenario."""
 
+import re
 from abc import abstractmethod
 from datetime import date
 from typing import Annotated, ClassVar, Literal, Self
@@ -11,6 +12,7 @@ from netsim.base_stations import LAYOUTS, BaseStation, Layout
 from netsim.city import CITIES
 from netsim.city.base import City
 from netsim.city.town import Town
+from netsim.clock import Clock
 from netsim.columns import MAX_STATIONS
 from netsim.mobility import MOBILITIES
 from netsim.mobility.base import Mobility
@@ -266,7 +268,9 @@ class WorldSetting(Part):
     """City, base stations, UEs, radio and time."""
 
     first_day: str = "2026-01-05"
-    """calendar date of time 0 (local midnight); for a replayed trace that of the trace"""
+    """calendar date of time 0; for a replayed trace that of the trace"""
+    begins: str = "00:00"
+    """local time of day of time 0, such as 08:00: people are where their day has brought them since midnight"""
     duration_s: float | None = Field(default=None, gt=0, le=1e10)
     """simulated time, s; none: to the end of the replayed trace"""
     tick_s: float = Field(default=60.0, ge=1e-3, le=86_400)
@@ -298,6 +302,19 @@ class WorldSetting(Part):
         except ValueError:
             raise ValueError(f"{text!r} is not a date like 2026-01-05") from None
         return text
+
+    @field_validator("begins")
+    @classmethod
+    def _time_of_day(cls, text: str) -> str:
+        if not re.fullmatch(r"([01]\d|2[0-3]):[0-5]\d", text):
+            raise ValueError(f"{text!r} is not a time of day like 08:00")
+        return text
+
+    @property
+    def clock(self) -> Clock:
+        """The clock of a world without a trace."""
+        hours, minutes = map(int, self.begins.split(":"))
+        return Clock.beginning(date.fromisoformat(self.first_day), 3600.0 * hours + 60.0 * minutes)
 
     def _needs_of_the_city(self, place: str, part: Part) -> None:
         for need, reason in part.needs.items():
@@ -340,6 +357,8 @@ class WorldSetting(Part):
             raise ValueError("give duration_s (only a replayed trace has an end)")
         if not self.base_stations and not replayed:
             raise ValueError("base_stations: give at least one (only a trace that brings RSRP needs none)")
+        if replayed and self.begins != "00:00":
+            raise ValueError("begins: the clock of a replay is that of its trace; leave it out, and cut it by since")
         if replayed and "city" not in self.model_fields_set:
             raise ValueError(
                 "city: a replayed trace needs the city in which it was recorded; take open-field or footprints"

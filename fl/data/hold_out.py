@@ -71,7 +71,7 @@ def held_out_sessions(ue: IntArray, session: IntArray, share: float, rng: Rng) -
 
 
 def held_out_days(time_s: FloatArray, days: IntArray, share: float, rng: Rng) -> BoolArray:
-    """Which measurements (N,) lie in held-out days of 86,400 s from the midnight at which time begins.
+    """Which measurements (N,) lie in held-out days of 86,400 s from time 0 on.
 
     days (n,) : numbers of the days on which UEs may measure, ascending; none: all from 0 on. Where the rule above
     holds out none of these, or all, it draws among them alone, and one of the first 1 / share at least. A single day is
@@ -113,7 +113,7 @@ def in_new_blocks(
 
 
 def days_of(time_s: FloatArray) -> IntArray:
-    """Day of each time (N,), from the midnight at which time begins."""
+    """Day of each time (N,), 86,400 s from time 0 on."""
     return np.floor(time_s / DAY_S).astype(np.int64)
 
 

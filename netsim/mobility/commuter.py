@@ -126,18 +126,18 @@ class Commuter(Mobility):
             third = np.tile(shared, (len(ue), 1, 1))
         place_m = np.concatenate([home[:, None], work[:, None], third], axis=1)
         self._refuse_long_walks(place_m)
-        return CommuterState(home.copy(), ue, place_m)
+        return self.advance(CommuterState(home.copy(), ue, place_m), 0.0, 0.0, ground)[0]
 
     def advance(self, state: CommuterState, t0_s: float, t1_s: float, ground: Ground) -> tuple[CommuterState, Fixes]:
         """Simulates every day that overlaps the window; returns the fixes inside the window."""
-        taken = [Fixes.none()]
-        for day in range(ground.clock.day(t0_s), ceil(t1_s / DAY_S)):
+        taken, wall_s = [Fixes.none()], ground.clock.begins_s + t1_s
+        for day in range(ground.clock.day(t0_s), ceil(wall_s / DAY_S)):
             today = state.today
             if today is None or today.day != day:
                 today = self._live(day, state, ground)
             within = (today.fixes.time_s >= t0_s) & (today.fixes.time_s < t1_s)
             taken.append(today.fixes.select(within))
-            position_m = today.way.position(np.arange(len(state.ue)), np.full(len(state.ue), t1_s - day * DAY_S))
+            position_m = today.way.position(np.arange(len(state.ue)), np.full(len(state.ue), wall_s - day * DAY_S))
             state = altered(state, position_m=position_m, today=today)
         fixes = Fixes.join(taken)
         return state, fixes.select(np.lexsort((fixes.time_s, fixes.ue)))
@@ -146,8 +146,9 @@ class Commuter(Mobility):
         """The morning if it is night for all UEs, else now."""
         day = ground.clock.day(now_s)
         today = state.today
-        morning_s = day * DAY_S + _MORNING_H * _HOUR_S
-        if today is not None and today.day == day and now_s >= day * DAY_S + today.way.span.max(initial=0.0):
+        midnight_s = day * DAY_S - ground.clock.begins_s
+        morning_s = midnight_s + _MORNING_H * _HOUR_S
+        if today is not None and today.day == day and now_s >= midnight_s + today.way.span.max(initial=0.0):
             return morning_s + DAY_S
         return max(now_s, morning_s)
 
@@ -185,7 +186,7 @@ class Commuter(Mobility):
         walker, walk_s, noise = _walk_fixes(arrive_s, leave_s, ue, rng)
         walk_m = way.position(walker, walk_s) + _GPS_NOISE_M * noise
         taken_m = np.clip(np.concatenate([position_m, walk_m]), low_m, high_m)
-        taken_s = np.concatenate([time_s, walk_s]) + day * DAY_S
+        taken_s = np.concatenate([time_s, walk_s]) + (day * DAY_S - ground.clock.begins_s)
         return CommuterDay(day, way, Fixes(ue[np.concatenate([row, walker])], taken_s, taken_m))
 
     def _plan(self, rng: Rng, ue: IntArray, n_third: int, weekday: bool) -> Schedule:

@@ -129,8 +129,8 @@ class Resident(Mobility):
         return self
 
     def start(self, ue: IntArray, ground: Ground) -> Lives:
-        """All UEs at home at time 0, where they have made their first decision."""
-        town = self._town(ue, ground)
+        """All UEs where the first day has brought them at time 0, since they decided at home at its midnight."""
+        town, midnight_s = self._town(ue, ground), 0.0 - ground.clock.begins_s
         home = town.people.home
         n = len(ue)
         visited = np.full((n, _FIRST_PLACES), NOWHERE)
@@ -146,16 +146,17 @@ class Resident(Mobility):
             there=home,
             way=Paths.none(n),
             trip_s=np.zeros((n, 6)),
-            until_s=np.zeros(n),
+            until_s=np.full(n, midnight_s),
             breaks=no,
             drives=no,
             stay=nothing,
             visited=visited,
             count=(visited >= 0).astype(np.int64),
-            now_s=0.0,
+            now_s=midnight_s,
             town=town,
         )
-        return self._decided(state, np.arange(n), 0.0, ground)
+        state = self._decided(state, np.arange(n), midnight_s, ground)
+        return self.advance(state, midnight_s, 0.0, ground)[0]
 
     def _town(self, ue: IntArray, ground: Ground) -> PeopledTown:
         """The town of the ground; raises BadInput if it has fewer than two buildings with a door."""

@@ -7,9 +7,13 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
+from refused import line_of
 
+from netsim.build import build_world
 from netsim.clock import DAY_S, Clock
 from netsim.errors import BadInput
+from netsim.rng import Streams
+from netsim.setting import WorldSetting
 from netsim.traces.home_work import lived
 from netsim.traces.read import read_trace
 from netsim.traces.trace import first_midnight, wall_clock
@@ -17,7 +21,9 @@ from scenarios.app.cli.commands import main
 from scenarios.app.results.folder import read_table
 from scenarios.app.results.read import Manifest
 from scenarios.app.run.runner import run
+from scenarios.app.study.describe import build
 from scenarios.app.study.load import load
+from scenarios.app.study.yaml_document import read_text
 
 BERLIN = ZoneInfo("Europe/Berlin")
 HEADER = "time_s,user,lat,lon,rsrp_dbm,cell"
@@ -62,6 +68,67 @@ def test_rounds_of_a_day_end_at_local_midnight(zone):
     assert sorted(set(np.diff(ends_s) / 3600.0)) == [23.0, 24.0, 25.0]
     inside = np.concatenate([ends_s[:-1], ends_s[1:] - 1.0])
     np.testing.assert_array_equal(clock.round_of(inside, DAY_S), np.tile(np.arange(1, 370), 2))
+
+
+def world_of(mobility, begins="00:00", **changes):
+    every = {"measurement_period_s": 600} if mobility == "resident" else {}
+    document = {
+        "duration_s": 3 * DAY_S,
+        "begins": begins,
+        "tick_s": 600,
+        "city": {"kind": "grid", "width_m": 620, "height_m": 520},
+        "base_stations": [{"name": "a", "position_m": [110, 110]}],
+        "ues": {"count": 12, "mobility": {"kind": mobility}} | every,
+    } | changes
+    return build_world(build(WorldSetting, read_text(json.dumps(document), "world")), Streams(2), DAY_S)
+
+
+FIELD = {"city": {"kind": "open-field", "width_m": 900, "height_m": 700}}
+
+
+@pytest.mark.parametrize(("mobility", "changes"), [("resident", {}), ("commuter", FIELD)])
+def test_a_world_that_begins_at_eight_is_the_rest_of_one_from_midnight(mobility, changes):
+    whole, rest = world_of(mobility, **changes), world_of(mobility, "08:00", **changes)
+    late_s = 8 * 3600.0
+    assert rest.clock.text(0.0) == "2026-01-05 08:00" and rest.clock.begins_s == late_s
+    assert [rest.clock.day(t) for t in (0.0, 15.9 * 3600, 16 * 3600)] == [0, 0, 1]
+    moved, before_m = 0, rest.position_m()
+    for hour in range(0, 40, 2):
+        whole.env.run(until=late_s + 3600.0 * hour + 0.25)
+        rest.env.run(until=3600.0 * hour + 0.25)
+        np.testing.assert_allclose(rest.position_m(), whole.position_m(), atol=1e-6)
+        moved += not np.allclose(rest.position_m(), before_m)
+        before_m = rest.position_m()
+    assert moved > 4
+    seen, every = rest.observations(), whole.observations()
+    late = every.select(every.time_s >= late_s)
+    order, other = (np.lexsort((one.time_s, one.ue)) for one in (seen, late))
+    np.testing.assert_allclose(seen.time_s[order], late.time_s[other] - late_s, atol=1e-6)
+    np.testing.assert_allclose(seen.rsrp_dbm[order], late.rsrp_dbm[other], atol=1e-6)
+
+
+def test_days_of_a_world_that_begins_at_eight_end_at_midnight(tiny, tmp_path):
+    clock = Clock.beginning(date(2026, 1, 5), 8 * 3600.0)
+    assert clock.ends_s(2, DAY_S).tolist() == [16 * 3600.0, 40 * 3600.0] and clock.rounds(16 * 3600.0 + 1, DAY_S) == 2
+    assert clock.ends_s(2, 3600.0).tolist() == [3600.0, 7200.0] and clock.first_s(np.array(0.0)) == -8 * 3600.0
+    changes = {
+        "world.begins": "08:00", "world.duration_s": 1.5 * DAY_S, "world.tick_s": 3600, "learning.round_s": DAY_S,
+        "world.ues.measurement_period_s": 600, "learning.attacks": [],
+    }  # fmt: skip
+    assert run(tiny(changes), tmp_path / "r")["rounds.played"] == 2
+    assert read_table(tmp_path / "r", "rounds")["time_s"].tolist() == [16 * 3600.0, 36 * 3600.0]
+    manifest = Manifest.of(tmp_path / "r")
+    assert manifest.clock == clock and manifest.period == "2026-01-05 08:00 to 2026-01-06 20:00"
+
+
+@pytest.mark.parametrize("begins", ["8:00", "24:00", "08:00:30", "8", "noon", "08:60"])
+def test_what_is_no_time_of_day_is_refused(begins):
+    assert "is not a time of day like 08:00" in line_of(world_of, "resident", begins)
+
+
+def test_a_replay_has_the_clock_of_its_trace():
+    replay = {"ues": {"mobility": {"kind": "replay", "trace": "t.csv"}}}
+    assert "begins: the clock of a replay is that of its trace" in line_of(world_of, "replay", "08:00", **replay)
 
 
 def test_shorter_rounds_count_elapsed_time_and_days_end_at_local_midnight():

@@ -105,7 +105,7 @@ def kepler_text(run: Run, globe: Globe) -> str:
     """
     start_s = run.manifest.start_unix_s
     if start_s is None:
-        start_s = float(np.datetime64(run.manifest.first_day, "s").astype(np.int64))
+        start_s = float(np.datetime64(run.manifest.first_day, "s").astype(np.int64)) + run.manifest.clock.begins_s
     lines = list[Feature]()
     for rows in _stretches(run):
         vertices = zip(globe.lon_lat(_at_m(rows)), rows["time_s"].tolist(), strict=True)
