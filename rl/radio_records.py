@@ -232,7 +232,8 @@ def sinrs(power_w: FloatArray, which: IntArray, h: ComplexArray, serving: IntArr
         return received_w / air.noise_w
     group_of = _groups(received_w, cell, h.shape[2], air)
     band = (group_of + np.arange(len(cell))[:, None] * (group_of.max(initial=0) + 1)).reshape(-1)
-    outer = outer_products(np.ones(()), h[which].reshape(-1, *h.shape[2:]))
+    links = h[which].reshape(-1, *h.shape[2:])
+    outer = outer_products(np.ones(links.shape[:2]), links)
     receiver = reception.Cancellation(air.noise_w, air.residual, air.interference == ALL, air.min_sinr)
     x_w = power_w.reshape(-1)
     sinr = reception.sinr(x_w, outer, cell.reshape(-1), band, receiver).reshape(cell.shape)

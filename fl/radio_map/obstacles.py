@@ -28,13 +28,14 @@ Reference: Geometry-Aligned Differential Privacy for Location-Safe Federated Rad
 
 from __future__ import annotations
 
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from math import sqrt
 
 import numpy as np
 
 from fl.tracking.place_grid import PlaceGrid
 from netsim.columns import frozen
+from netsim.compiled import compiled
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.units import FloatArray, IntArray
@@ -78,10 +79,14 @@ class Incidence:
     cell: IntArray
     z_m: FloatArray
 
-    @cached_property
+    @property
     def link(self) -> IntArray:
         """The link of each crossing (k,)."""
-        return np.repeat(np.arange(len(self.first) - 1), np.diff(self.first))
+        return self.spread(np.arange(len(self.first) - 1))
+
+    def spread(self, value: np.ndarray) -> np.ndarray:
+        """Values of links (n,) at each of their crossings (k,)."""
+        return np.repeat(value, np.diff(self.first))
 
 
 @frozen
@@ -111,20 +116,17 @@ def incidence(grid: PlaceGrid, a_m: FloatArray, b_m: FloatArray) -> Incidence:
         k = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count) + lowest[row]
         t.append((k - start[row]) / way[row])
         link.append(row)
-    every_t = np.concatenate(t)
-    row = np.concatenate(link)
-    order = np.lexsort((every_t, row))
-    every_t = every_t[order]
-    row = row[order]
-    real = (np.diff(row) == 0) & (np.diff(every_t) > _TOUCH)
-    row = row[:-1][real]
-    middle = ((every_t[1:] + every_t[:-1]) / 2)[real]
-    at_m = a_m[row] + middle[:, None] * (b_m[row] - a_m[row])
-    on = np.floor((at_m[:, :2] - low) / grid.cell_m)
-    inside = ((on >= 0) & (on < [grid.nx, grid.ny])).all(axis=1)
-    column, line = on[inside].astype(np.int64).T
+    # complex numbers sort by real part, then imaginary part: the runs that are in order already are merged
+    both = np.sort(np.concatenate(link) + 1j * np.concatenate(t), kind="stable")
+    real = (np.diff(both.real) == 0) & (np.diff(both.imag) > _TOUCH)
+    row = both.real[:-1][real].astype(np.int64)
+    middle = ((both.imag[1:] + both.imag[:-1]) / 2)[real]
+    at_m = np.array([a[row] + middle * way[row] for a, way in zip(a_m.T, (b_m - a_m).T, strict=True)])
+    on = np.floor((at_m[:2].T - low) / grid.cell_m).T
+    inside = ((on >= 0) & (on < [[grid.nx], [grid.ny]])).all(axis=0)
+    column, line = on[:, inside].astype(np.int64)
     first = np.searchsorted(row[inside], np.arange(n + 1))
-    return Incidence(first, line * grid.nx + column, at_m[inside, 2])
+    return Incidence(first, line * grid.nx + column, at_m[2, inside])
 
 
 def known_incidence(grid: PlaceGrid, a_m: FloatArray, b_m: FloatArray) -> Incidence:
@@ -151,8 +153,16 @@ def _opened(under: Incidence, height_m: FloatArray, scale_m: float) -> tuple[Flo
     """S (n,), and 1 - psi (k,) of each crossing."""
     below = np.clip((height_m[under.cell] - under.z_m) / scale_m, -_STEEPEST, _STEEPEST)
     up = np.exp(below)  # 1 / psi - 1
-    log_sight = -np.bincount(under.link, weights=np.log1p(up), minlength=len(under.first) - 1)
-    return np.exp(log_sight), up / (1.0 + up)
+    return np.exp(-_of_links(under.first, np.log1p(up))), up / (1.0 + up)
+
+
+@compiled
+def _of_links(first: IntArray, value: FloatArray) -> FloatArray:
+    """Sum over the crossings of each link: value (k,) -> (n,)."""
+    total = np.zeros(len(first) - 1)
+    for link in range(len(total)):
+        total[link] = value[first[link] : first[link + 1]].sum()
+    return total
 
 
 def gain_db(links: GridLinks, height_m: FloatArray, theta: FloatArray, scale_m: float) -> FloatArray:
@@ -173,7 +183,7 @@ def link_gradients(links: GridLinks, height_m: FloatArray, theta: FloatArray, sc
 
 def _slope(links: GridLinks, theta: FloatArray, scale_m: float, s: FloatArray, closed: FloatArray) -> FloatArray:
     apart = (theta[0] - theta[2]) + (theta[1] - theta[3]) * links.x
-    return np.asarray((apart * s / scale_m)[links.under.link] * closed)
+    return links.under.spread(apart * s / scale_m) * closed
 
 
 def height_gradient(
@@ -182,9 +192,9 @@ def height_gradient(
     """dF_i/dh of each device (n_row, n_cell); `count` (n_row,) is J_i."""
     s, closed = _opened(links.under, height_m, scale_m)
     error = links.gain_db - _mixed(theta, links.x, s)
-    of_crossing = (2.0 / count[links.row] * error)[links.under.link] * _slope(links, theta, scale_m, s, closed)
     shape = len(count), len(height_m)
-    place = links.row[links.under.link] * shape[1] + links.under.cell
+    of_crossing = links.under.spread(2.0 / count[links.row] * error) * _slope(links, theta, scale_m, s, closed)
+    place = links.under.spread(links.row * shape[1]) + links.under.cell
     flat = np.bincount(place, weights=of_crossing, minlength=shape[0] * shape[1])
     return np.asarray(flat.reshape(shape), dtype=np.float64)
 

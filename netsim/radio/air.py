@@ -375,13 +375,14 @@ class EventUplink:
             return
         lives = self.lives
         news = None if self.each is None else _ended(lives, ended)
-        complete = np.setdiff1d(lives.submission[ended], lives.submission[lives.stage != ENDED])
+        under_way = set(lives.submission[lives.stage != ENDED].tolist())
+        complete = sorted(set(lives.submission[ended].tolist()) - under_way)
         results = []
-        for number in complete.tolist():
+        for number in complete:
             rows = np.flatnonzero(lives.submission == number)
             in_order = rows[np.argsort(lives.place[rows])]
             results.append((self._waiting_for.pop(number), outcome(lives, in_order)))
-        if len(complete):
+        if complete:
             self.lives = lives.select(~np.isin(lives.submission, complete))
         if self.each is not None and news is not None:
             self.each(news)

@@ -42,23 +42,22 @@ def sinr(
     not meet.
     """
     found, on = np.zeros(len(serving)), np.flatnonzero(serving >= 0)
-    if not len(on):
-        return found
     square = outer[on, serving[on], : math.isqrt(outer.shape[2])].sum(axis=1)
     on = on[np.lexsort((-power_w[on] * square, serving[on], group_of[on]))]
-    found[on] = _cancelled(power_w[on], outer[on], serving[on], group_of[on], receiver)
+    found[on] = _cancelled(on, power_w[on], outer, serving[on], group_of[on], receiver)
     return found
 
 
 @compiled
 def _cancelled(
-    x_w: FloatArray, outer: FloatArray, cell: IntArray, group: IntArray, receiver: Cancellation
+    row: IntArray, x_w: FloatArray, outer: FloatArray, cell: IntArray, group: IntArray, receiver: Cancellation
 ) -> FloatArray:
     """SINR (n,) as in `sinr`, of UEs sorted by group, then cell, then from the strongest to the weakest.
 
-    x_w, cell, group (n,), outer (n, n_bs, antennas^2); receiver: the base stations.
+    row, x_w, cell, group (n,), outer (rows, n_bs, antennas^2), which is not copied; receiver: the base stations.
     """
-    n, n_bs, size = outer.shape
+    n = len(row)
+    n_bs, size = outer.shape[1:]
     found = np.empty(n)
     elsewhere = np.zeros((n_bs, size))
     first = 0
@@ -70,12 +69,13 @@ def _cancelled(
                 for b in range(n_bs):
                     if receiver.others and b != cell[end]:
                         for a in range(size):
-                            elsewhere[b, a] += x_w[end] * outer[end, b, a]
+                            elsewhere[b, a] += x_w[end] * outer[row[end], b, a]
                 end += 1
         last = first
         while last < end and cell[last] == cell[first]:
             last += 1
-        found[first:last] = _queue(x_w[first:last], outer[first:last, cell[first]], elsewhere[cell[first]], receiver)
+        own = outer[row[first:last], cell[first]]
+        found[first:last] = _queue(x_w[first:last], own, elsewhere[cell[first]], receiver)
         first = last
     return found
 

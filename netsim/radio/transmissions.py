@@ -350,7 +350,8 @@ class SentUploads(Channel):
 
 def outcome(lives: Transmissions, rows: IntArray) -> SentUploads:
     """The outcome of rows (k,), in this order; so far, of those that have not ended."""
-    lives = lives.select(rows)
+    # the links are most of a cohort, and are not asked for
+    lives = altered(lives, cohort=altered(lives.cohort, gain=None, fading=None)).select(rows)
     sent_bits, sent_j, airtime_s = lives.sent_bits(), lives.sent_j, lives.airtime_s
     cohort = lives.cohort
     until_s = np.where(lives.stage == ENDED, lives.ended_s, lives.since_s)

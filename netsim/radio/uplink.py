@@ -14,6 +14,7 @@ from typing import ClassVar, Literal, NamedTuple, Self
 import numpy as np
 
 from netsim.columns import Columns, altered, frozen
+from netsim.compiled import compiled
 from netsim.errors import BadInput
 from netsim.part import Part
 from netsim.units import BoolArray, ComplexArray, FloatArray, IntArray
@@ -85,7 +86,7 @@ class Cohort(Columns):
     @cached_property
     def outer(self) -> FloatArray:
         """`outer_products` (n, n_bs, antennas^2) of all links; copies with other cells or powers share it."""
-        return outer_products(self.gain, self.fading)
+        return self.gain[..., None] if self.fading is None else outer_products(self.gain, self.fading)
 
     @property
     def strength(self) -> FloatArray:
@@ -100,17 +101,26 @@ class Cohort(Columns):
         return gain if self.fading is None else _strength(gain, self.fading[n, own])
 
 
-def outer_products(gain: FloatArray, fading: ComplexArray | None) -> FloatArray:
-    """h h^H (..., antennas^2) of h = sqrt(gain) fading as real numbers: |h_i|^2, and 2^1/2 Re and Im of h_i h_j* above.
+@compiled
+def outer_products(gain: FloatArray, fading: ComplexArray) -> FloatArray:
+    """h h^H (n, n_bs, antennas^2) of h = sqrt(gain) fading, of gain (n, n_bs) and fading (n, n_bs, antennas).
 
-    The inner product of two of them is |h^H g|^2. None: one antenna without fading.
+    As real numbers: |h_i|^2, and 2^1/2 Re and Im of h_i h_j* above. The inner product of two of them is |h^H g|^2.
     """
-    if fading is None:
-        return gain[..., None]
-    i, j = np.triu_indices(fading.shape[-1], 1)
-    cross = np.sqrt(2.0) * fading[..., i] * fading[..., j].conj()
-    columns = np.concatenate([fading.real**2 + fading.imag**2, cross.real, cross.imag], axis=-1)
-    return np.asarray(gain[..., None] * columns)
+    n, n_bs, antennas = fading.shape
+    pairs = antennas * (antennas - 1) // 2
+    found = np.empty((n, n_bs, antennas**2))
+    for u in range(n):
+        for b in range(n_bs):
+            h, columns, at = fading[u, b], found[u, b], antennas
+            for i in range(antennas):
+                columns[i] = (h[i] * np.conj(h[i])).real
+                for j in range(i + 1, antennas):
+                    cross = np.sqrt(2.0) * h[i] * np.conj(h[j])
+                    columns[at], columns[at + pairs] = cross.real, cross.imag
+                    at += 1
+            columns *= gain[u, b]
+    return found
 
 
 def _strength(gain: FloatArray, fading: ComplexArray) -> FloatArray:
