@@ -16,7 +16,6 @@ import stat
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from secrets import token_hex
 from typing import BinaryIO, Literal
 
 _PART = re.compile(r"(.+)\.[0-9a-f]{16}\.part", re.DOTALL)
@@ -81,7 +80,7 @@ def writable(path: Path, create: bool = False) -> int:
 def replacing(path: Path) -> Generator[BinaryIO, None, None]:
     """A new file that takes its place when it is whole; until then the old one stays."""
     check_own(path)
-    part = path.with_name(f"{path.name}.{token_hex(8)}.part")
+    part = path.with_name(f"{path.name}.{os.urandom(8).hex()}.part")
     fd = _descriptor(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, own=True)
     try:
         with os.fdopen(fd, "wb") as file:

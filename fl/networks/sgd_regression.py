@@ -67,13 +67,14 @@ def train_regression(net: Mlp, start: FloatArray, data: Local, how: SgdSettings,
     """
     values = np.zeros((len(data.ue), net.n_parameters))
     inputs = np.column_stack([data.x, np.ones(len(data.x))]).astype(how.number)
+    first = start.astype(how.number)
     samples = replace(data, x=inputs, y=np.asarray(data.y, dtype=how.number))
     masks = int(how.batch(data.count).max(initial=1)) * sum(net.sizes[1:-1]) if how.dropout else 0
     together = max(1, _BLOCK_BYTES // (how.precision // 8 * (2 * net.n_parameters + masks)))
     ordered = np.argsort(-data.count, kind="stable")[: np.count_nonzero(data.count)]
     for i in range(0, len(ordered), together):
         rows = ordered[i : i + together]
-        before = start[data.model[rows]].astype(how.number)
+        before = first[data.model[rows]]
         values[rows] = _trained(net, before, samples.select(rows), how, rng) - before
     return DenseUpdates(data.ue, data.model, data.count.astype(np.float64), values)
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from netsim.errors import BadInput
 from netsim.safe import what_is
-from scenarios.app.results.folder import MANIFEST, PAGE, finished_manifest, read_summary
-from scenarios.app.results.read import RUNS, SWEEP, Frames, listed
+from scenarios.app.results.folder import MANIFEST, PAGE, RUNS, SWEEP, finished_manifest, read_summary
+from scenarios.app.results.read import Frames, listed
 from scenarios.app.study import Record
 
 if TYPE_CHECKING:

@@ -13,7 +13,6 @@ import subprocess
 import sys
 import termios
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -167,7 +166,7 @@ def test_control_characters_and_markup_of_names_steer_no_terminal(terminal):
     with block:
         name = "a\033[5mb\n[red]"
         told = a_round(1, leakage={name: 3.0}, homes_named_percent={name: 9.0})
-        block.tell(replace(told, part="ci\033[2Jty"))
+        block.tell(told._replace(part="ci\033[2Jty"))
         assert "\033[2J" not in stream.getvalue() and "\033[5m" not in stream.getvalue()
         assert "ci\\x1b[2Jty" in stream.getvalue() and "[red]" in stream.getvalue()
 
@@ -206,7 +205,7 @@ def test_words_of_each_kind_of_model_and_of_noise():
 
 
 def test_without_rounds_windows_are_counted_and_merges_told():
-    merged = replace(a_round(2), values={**a_round(2).values, "merge": 1_152}).line("x")
+    merged = a_round(2)._replace(values={**a_round(2).values, "merge": 1_152}).line("x")
     assert (unit_of(merged), rows_of(merged)["updates"]) == ("window", "merge 1,152: 36 of 40 updates decoded")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from netsim.safe import what_is
 from scenarios.app.claims.claim import FAILS, HOLDS, OPEN, Claim, ClaimRule, Verdict, median_interval
 from scenarios.app.results.folder import (
     MANIFEST,
+    RUNS,
     SUMMARY,
     LabelledRuns,
     admit_several,
@@ -25,7 +25,7 @@ from scenarios.app.results.folder import (
     read_summary,
 )
 from scenarios.app.results.gathered import one_kind
-from scenarios.app.results.read import RUNS, listed
+from scenarios.app.results.read import listed
 from scenarios.app.results.shown import cell_text, over_seeds
 from scenarios.app.results.statistics import counted
 from scenarios.app.results.summary_keys import declaration
@@ -142,7 +142,7 @@ def play(
 
 def _of_part(watch: Watch, name: str, now: Event) -> None:
     """Watch an event as one of a scenario."""
-    watch(replace(now, part=name))
+    watch(now._replace(part=name))
 
 
 def write_verdicts(path: Path, verdicts: Sequence[Verdict]) -> None:

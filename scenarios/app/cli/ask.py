@@ -9,17 +9,19 @@ import shutil
 import textwrap
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fl.privacy.compose import NO_DIGITS, RoundKinds, compose, least_multiplier
 from netsim.errors import BadInput, one_line
-from netsim.mobility.statistics import FEWEST_HOURS, Series, measures
 from netsim.safe import what_is
 from scenarios.app.cli.options import WIDTH, overrides_of, say, table
 from scenarios.app.results.statistics import MEANINGFUL, too_large
 from scenarios.app.study.load import Scenario, bundled, file_fields, find, title_of
 from scenarios.app.study.yaml_document import file_text, read
+
+if TYPE_CHECKING:
+    from netsim.mobility.statistics import Series
 
 BEGINNING = Path(__file__).with_name("beginning.yaml")
 NEXT = """\
@@ -118,6 +120,8 @@ random sampling and add-remove; several models or phases per round are draws (--
 
 def epsilon(args: argparse.Namespace) -> None:
     """Print a table of epsilons, and what each accountant does."""
+    from fl.privacy.compose import RoundKinds, compose
+
     if (args.noise_multiplier is None) == (args.target_epsilon is None):
         raise BadInput("epsilon: give either --noise-multiplier or --target-epsilon, and not both")
     if args.target_epsilon is None:
@@ -148,6 +152,8 @@ def epsilon(args: argparse.Namespace) -> None:
 
 def _least(args: argparse.Namespace, rounds: int) -> float:
     """The smallest multiplier, rounded up to the digits that are known."""
+    from fl.privacy.compose import least_multiplier
+
     target = args.target_epsilon
     delta = args.delta
     q = args.sampling_rate
@@ -165,6 +171,8 @@ def _least(args: argparse.Namespace, rounds: int) -> float:
 
 
 def _shown(epsilon: float) -> str:
+    from fl.privacy.compose import NO_DIGITS
+
     if not epsilon <= NO_DIGITS:
         return f"> {NO_DIGITS:.0f}"
     return f"{epsilon:.3f}" if epsilon >= 1 else f"{epsilon:.3g}"
@@ -205,6 +213,8 @@ def inspect(args: argparse.Namespace) -> None:
 
 
 def _mobility(args: argparse.Namespace, series: Iterable[Series]) -> None:
+    from netsim.mobility.statistics import FEWEST_HOURS, measures
+
     found = measures(series)
     known = found["hours"] >= FEWEST_HOURS
     if not known.any():
@@ -227,7 +237,7 @@ def _mobility(args: argparse.Namespace, series: Iterable[Series]) -> None:
 def _played(args: argparse.Namespace) -> Iterable[Series]:
     """The movement of a scenario, without its radio and its learning."""
     from netsim.build import build_world
-    from netsim.mobility.statistics import played_series
+    from netsim.mobility.statistics import FEWEST_HOURS, played_series
     from netsim.rng import Streams
     from scenarios.app.run.how import USUAL
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import os
 import re
 import shlex
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TextIO
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TextIO
 
 from netsim.errors import BadInput, one_line
 from netsim.safe import what_is
@@ -133,8 +131,7 @@ def complain(lines: Sequence[str]) -> None:
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
 
-@dataclass(frozen=True)
-class Command:
+class Command(NamedTuple):
     """A command: its name, its line of help, `module:function` in this folder that runs it, and its options."""
 
     name: str
@@ -248,6 +245,8 @@ def part_of_name(text: str, longest: int) -> str:
     """A text as part of the name of a folder: itself, or where it has other characters its beginning and a digest."""
     if re.fullmatch(rf"[A-Za-z0-9][A-Za-z0-9.+-]{{0,{longest - 1}}}", text) and ".." not in text:
         return text
+    import hashlib
+
     beginning = re.sub(r"([^A-Za-z0-9.+]|\.\.)+", "-", text)[: longest - 20].strip("-.+")
     return f"{beginning}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 

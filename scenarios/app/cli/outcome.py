@@ -29,6 +29,8 @@ from scenarios.app.results.folder import (
     FAILURES,
     MANIFEST,
     PAGE,
+    RUNS,
+    SWEEP,
     TRAINING,
     failure_lines,
     finished_manifest,
@@ -37,7 +39,7 @@ from scenarios.app.results.folder import (
     read_json,
     read_summary,
 )
-from scenarios.app.results.read import RUNS, SWEEP, Manifest, finished, listed, load
+from scenarios.app.results.read import Manifest, finished, listed, load
 from scenarios.app.results.shown import adapted_lines, fitted, read_adapted, run_lines, sweep_lines
 from scenarios.app.results.statistics import counted, figure_text
 from scenarios.app.results.tuning_folder import TRIALS_CSV, failed_lines, is_tuning, read_tuning, tuning_lines

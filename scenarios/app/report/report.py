@@ -17,9 +17,9 @@ from scenarios.app.report.compare_page import command_of, comparison
 from scenarios.app.report.plot import GENERATOR, Cells, Chapter, Mark, configuration, page, table
 from scenarios.app.report.run_page import single
 from scenarios.app.report.training_page import train_page, tuning_page
-from scenarios.app.results.folder import MANIFEST, PAGE, SUMMARY, marked, read_failures
+from scenarios.app.results.folder import MANIFEST, PAGE, RUNS, SUMMARY, SWEEP, marked, read_failures
 from scenarios.app.results.gathered import Gathered, gathered, of_sweep, side_by_side
-from scenarios.app.results.read import RUNS, SWEEP, load
+from scenarios.app.results.read import load
 from scenarios.app.results.trainings import trainings
 from scenarios.app.results.tuning_folder import is_tuning, read_tuning
 

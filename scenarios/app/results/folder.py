@@ -46,6 +46,8 @@ SHOWN = {
     "rate_bps": ("rate", "Mbit/s", 1e-6),
 }
 """quantity -> its name and unit in figures, and the factor to that unit"""
+RUNS = "runs.csv"
+SWEEP = "sweep.json"
 RADIO_STUDY = "radio"
 """the `kind` in the manifest of a run without learning"""
 SELECTIONS = ("all", "indoor", "outdoor")

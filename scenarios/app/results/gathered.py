@@ -17,6 +17,7 @@ from netsim.safe import OURS_MOST_BYTES, content, what_is
 from scenarios.app.results.folder import (
     MANIFEST,
     RADIO_STUDY,
+    RUNS,
     STUDY,
     TRAINING,
     LabelledRuns,
@@ -30,7 +31,7 @@ from scenarios.app.results.folder import (
     text_of,
     version_of,
 )
-from scenarios.app.results.read import RUNS, curves_of, finished, listed
+from scenarios.app.results.read import curves_of, finished, listed
 from scenarios.app.results.statistics import counted
 from scenarios.app.study import Fields, Record
 from scenarios.app.study.describe import flow

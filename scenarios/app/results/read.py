@@ -27,9 +27,11 @@ from scenarios.app.results.folder import (
     MAP,
     RADIO,
     RADIO_STUDY,
+    RUNS,
     STUDY,
     SUMMARY,
     SURFACES,
+    SWEEP,
     LabelledRuns,
     Tables,
     check_version,
@@ -298,9 +300,6 @@ class Frames(Mapping[str, "pandas.DataFrame"]):
             frame.insert(frame.columns.get_loc("time_s") + 1, "time", pandas.Timestamp(clock.first_day) + shown_s)
         return frame
 
-
-RUNS = "runs.csv"
-SWEEP = "sweep.json"
 
 _PTR = ("footprint_ptr", "footprint_building", "street_ptr", "scenery_ptr")
 _GROUND = {

@@ -14,8 +14,8 @@ import numpy as np
 
 from netsim.channel_card import card_lines
 from netsim.errors import BadInput, one_line
-from scenarios.app.results.folder import read_summary
-from scenarios.app.results.read import SWEEP, Manifest, Table, checked_table, of_sweep_file, where
+from scenarios.app.results.folder import SWEEP, read_summary
+from scenarios.app.results.read import Manifest, Table, checked_table, of_sweep_file, where
 from scenarios.app.results.statistics import Quartiles, counted, figure_text, quartiles_of
 from scenarios.app.results.summary_keys import BY_KEY, declaration
 from scenarios.app.results.table import (

@@ -12,9 +12,8 @@ import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from types import FrameType
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from scenarios.app.study import Fields, Record
 
@@ -22,9 +21,10 @@ Name = Literal["round", "window", "run", "failed", "played", "world", "step"]
 """a round; a window of time of a radio study; a run of several; one that failed; a trial or a training of several; a
 recorded world; an evaluation of a policy"""
 
+_NONE: Record = {}
 
-@dataclass(frozen=True)
-class Event:
+
+class Event(NamedTuple):
     """A step of work that ended.
 
     done, of : steps that are done, and of how many; both count steps of one name. last : no step of this name follows.
@@ -36,7 +36,7 @@ class Event:
     done: int
     of: int
     last: bool = False
-    values: Record = field(default_factory=dict)
+    values: Record = _NONE
     part: str = ""
 
     def line(self, title: str) -> Fields:

@@ -242,7 +242,7 @@ class LearningPlay(Play):
         self._show()
         if self.last.done and not self.last.last:  # windows passed by without a merge
             now_s = max(self.world.duration_s, self.last.values["time_s"])
-            self.watch(replace(self.event(self.rounds, now_s, True, _found({})), done=self.rounds))
+            self.watch(self.event(self.rounds, now_s, True, _found({}))._replace(done=self.rounds))
         spends, scored = (read_table(folder, table) for table in ("spends", "leakage"))
         uplink = read_table(folder, "updates" if setup.learning.threat.position_m is None else "eavesdropper")
         write_final(setup, last, self.world, spends)

@@ -18,8 +18,18 @@ import numpy as np
 from netsim.errors import BadInput
 from netsim.record import write_json, write_text
 from netsim.rng import Rng, Streams
-from scenarios.app.results.folder import STUDY, Failed, check_files, csv_text, held, no_links, ours, remove_run
-from scenarios.app.results.read import RUNS, SWEEP
+from scenarios.app.results.folder import (
+    RUNS,
+    STUDY,
+    SWEEP,
+    Failed,
+    check_files,
+    csv_text,
+    held,
+    no_links,
+    ours,
+    remove_run,
+)
 from scenarios.app.results.statistics import counted
 from scenarios.app.run.events import Watch
 from scenarios.app.run.executor import ON_PROCESSES, Engine, do_all
