@@ -33,7 +33,7 @@ def inspect_trace(path: str | Path, columns: Mapping[str, str] | str = "", **set
     """A plain-text summary of under 40 lines; settings : of a `TraceFile`. Raises `BadInput` with one line."""
     file = trace_file(path, columns, **settings)
     table = file.table()
-    again = repeated(table)
+    again, columns = repeated(table), table.facts.pop("--columns", "")
     view = view_of(table.keep(~again, "duplicate"), file.timezone)
     facts = [
         *_file(table, int(again.sum())),
@@ -42,7 +42,7 @@ def inspect_trace(path: str | Path, columns: Mapping[str, str] | str = "", **set
         *_signal(table),
         *_cells(view),
         *_outliers(view),
-        ("try", _command(view, file)),
+        *_hint(view, file, columns),
     ]
     return "\n".join(_fitted(name, text) for name, text in facts)
 
@@ -179,17 +179,23 @@ def _outliers(view: TraceView) -> _Facts:
     yield "", f"all are kept; --set {OUTLIERS_KEY}={FAR_SIGMAS:g} drops them: {before} m becomes {after} m"
 
 
-def _command(view: TraceView, file: TraceFile) -> str:
+def _hint(view: TraceView, file: TraceFile, columns: str) -> _Facts:
+    """A command of the file, with the columns that it probably means, and the choice among its cells."""
     words = ["netsim", "replay", file.trace]
     if file.format != "auto":
         words += ["--format", file.format]
-    if file.columns:
-        words += ["--columns", ",".join(f"{ours}={header}" for ours, header in file.columns.items())]
+    if columns:
+        words += ["--columns", columns]
+    if file.survey:
+        words.append("--survey")
     if busiest := busiest_cells(view.table):
         words += ["--cell", view.table.cells[busiest[0][0]]]
     if file.timezone != "auto":
         words += ["--timezone", file.timezone]
-    return shlex.join([*words, "--round", _round(view)])
+    yield "try", shlex.join([*words, "--round", _round(view)])
+    if len(busiest) > 1:
+        of = f"{len(busiest):,} in column {file.columns.get('cell', 'cell')}"
+        yield "", f"--cell: the busiest of {of}; --cell all takes every one"
 
 
 def _round(view: TraceView) -> str:

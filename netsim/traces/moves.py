@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeVar
 
@@ -13,7 +13,7 @@ import numpy.typing as npt
 from netsim.clock import Clock, slack_s
 from netsim.columns import Columns, frozen
 from netsim.errors import BadInput
-from netsim.traces.table import GLOBE, Coordinates, look_like_degrees
+from netsim.traces.table import GLOBE, Coordinates, TraceTable, look_like_degrees
 from netsim.traces.trace import Trace
 from netsim.traces.values import renumbered
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -109,6 +109,20 @@ def resampled(moves: Moves, every_s: float, gap_s: float) -> tuple[Moves, int]:
     return Moves.join(pieces), len(pieces)
 
 
+WALK_M_S = 1.4  # a comfortable pace of adults
+
+
+def surveyed(table: TraceTable) -> TraceTable:
+    """The table with times of a walk at 1.4 m/s through its places in the order of the file."""
+    step_m = np.hypot(*np.diff(table.coordinates.plane(table.fixes.place).xy_m, axis=0).T)
+    time_s = np.append(0.0, np.cumsum(step_m)) / WALK_M_S
+    note = (
+        f"survey: rows have no times; they get those of a walk at {WALK_M_S} m/s in their order, {time_s[-1]:,.0f} s "
+        "long. The map is measured, and leakage is of the places that a round of this walk covers, not of a person"
+    )
+    return replace(table, fixes=replace(table.fixes, time_s=time_s), notes=(*table.notes, note))
+
+
 @dataclass(frozen=True)
 class Presence:
     """A UE is absent when its last fix is older than absent_after_s; `why` gives the source of that figure."""
@@ -151,7 +165,7 @@ _CLOCK_S = 1.0  # clocks of traces show seconds: within one, a user may have mov
 _FAR_FROM_NO_FIX_DEG = 1.0
 _MANY = 10  # rows, from which on one user per row is odd
 _MAX_DEGREES = 2.0  # of a trace; and fewer metres than a walk
-_MAX_APART_M, _MAX_REGIONS = 1e6, 3
+_MAX_APART_M = 1e6
 _MARGIN_DEG = 1e-4  # 11 m around the rows that a box is to keep
 
 
@@ -216,24 +230,19 @@ def doubts(coordinates: Coordinates, place: FloatArray, moves: Moves, steps: Tra
 
 
 def _regions(place: FloatArray, moves: Moves) -> list[str]:
-    """A warning where users are more than 1,000 km apart, with boxes of 3 degrees around where most of them are.
-
-    A user is where the middle one of its rows is.
-    """
-    _, first, n_rows = np.unique(moves.sorted(moves.user), return_index=True, return_counts=True)
-    middle, boxes = first + n_rows // 2, list[str]()
-    if np.ptp(moves.sorted(moves.xy_m)[middle], axis=0).max() < _MAX_APART_M:
+    """A warning where rows are more than 1,000 km apart, with boxes of 3 degrees around where most of them are."""
+    elsewhere, boxes = np.ones(len(place), dtype=np.bool_), list[str]()
+    if np.ptp(moves.xy_m, axis=0).max() < _MAX_APART_M:
         return []
-    other = moves.sorted(place)[middle]
-    while len(other) and len(boxes) < _MAX_REGIONS:
-        square, n_users = np.unique(np.floor(other), axis=0, return_counts=True)
-        low, high = square[n_users.argmax()] + [[-1], [2]]
-        rows, mine = (((low <= at) & (at <= high)).all(axis=1) for at in (place, other))
+    while elsewhere.any() and len(boxes) < 3:
+        square, n_rows = np.unique(np.floor(place[elsewhere]), axis=0, return_counts=True)
+        low, high = square[n_rows.argmax()] + [[-1], [2]]
+        mine = ((low <= place) & (place <= high)).all(axis=1)
         box = ",".join(f"{corner:.0f}" for corner in (*low, *high))
-        boxes.append(f"--area-deg {box} ({len(np.unique(moves.user[rows])):,} users, {rows.sum():,} rows)")
-        other = other[~mine]
-    many = f"users are more than {_MAX_APART_M / 1e3:,.0f} km apart: replay one region, such as"
-    return [f"{many} {', '.join(boxes)}; users elsewhere: {len(other):,}"]
+        boxes.append(f"--area-deg {box} ({len(np.unique(moves.user[mine])):,} users, {mine.sum():,} rows)")
+        elsewhere &= ~mine
+    regions = f"{', '.join(boxes)}; rows elsewhere: {elsewhere.sum():,}"
+    return [f"rows are more than 1,000 km apart: replay one region, such as {regions}"]
 
 
 def _no_fixes(place: FloatArray) -> list[str]:

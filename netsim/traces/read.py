@@ -32,7 +32,7 @@ from netsim.part import FILE_NAME, Part
 from netsim.safe import what_is
 from netsim.traces.formats import TRACE_FORMATS
 from netsim.traces.formats.base import TraceFormat
-from netsim.traces.moves import CHAIN_M, Moves, chained, doubts, occurring, resampled, rounds_apart, steps_of
+from netsim.traces.moves import CHAIN_M, Moves, chained, doubts, occurring, resampled, rounds_apart, steps_of, surveyed
 from netsim.traces.source import COLUMNS_REMEDY, Source, files_in
 from netsim.traces.table import AUTO, GLOBE, Box, FixBuilder, Plane, TraceTable, check_crs, outline
 from netsim.traces.trace import LocalTime, Trace, named_zone
@@ -55,11 +55,11 @@ def _named(columns: object) -> object:
     """Our name -> header or number, of a text: OURS=HEADER,... or our names in the order of the columns."""
     if not isinstance(columns, str):
         return columns
-    pairs = [piece.partition("=") for piece in columns.split(",")]
+    pieces = columns.split(",")
     if "=" not in columns:
-        pairs = [(name, "=", str(k)) for k, (name, *_) in enumerate(pairs)]
-    pairs = [(ours.strip(), header.strip()) for ours, _, header in pairs if ours.strip() not in ("", "-")]
-    if "" in (found := dict(pairs)).values() or len(set(found.values())) < len(pairs):
+        pieces = [f"{name}={k}" for k, name in enumerate(pieces) if name.strip() not in ("", "-")]
+    found = {ours.strip(): header.strip() for ours, _, header in (piece.partition("=") for piece in pieces)}
+    if len({*found.values()} - {""}) < len(pieces):
         raise ValueError(f"{columns}: {COLUMNS_REMEDY}")
     return found
 
@@ -83,6 +83,8 @@ class TraceFile(Part):
     columns: ColumnNames = Field(default_factory=dict)
     """column name: header in the file, or number of the column from 0, for headers that differ or are missing; or a
     text: time_s=1,lat=2, or the names in the order of the columns, - for one that is not read"""
+    survey: bool = False
+    """the file has no times: its rows get those of a walk at 1.4 m/s in their order"""
     timezone: str = "auto"
     """IANA name of the time zone, also used for times in the file without a zone; auto: an offset derived from the
     longitude, or UTC for local metres"""
@@ -97,11 +99,11 @@ class TraceFile(Part):
         """The checked fixes. Raises `BadInput` with one line: file, place, value, bound, remedy."""
         check_crs(self.trace, self.crs)
         kind = detect(self.trace) if self.format == "auto" else self.format
-        part, settings = formats()[kind], self.model_dump(include={"columns", "sample_s"})
-        if self.columns and "columns" not in part.model_fields:
-            problem = f"only a CSV has headers, and this is read as {kind}; leave columns out"
-            raise BadInput(f"{self.trace}: columns: {problem}")
-        format = part(**{name: value for name, value in settings.items() if name in part.model_fields})
+        part = formats()[kind]
+        for key in ("columns", "survey"):
+            if getattr(self, key) and key not in part.model_fields:
+                raise BadInput(f"{self.trace}: {key}: only a CSV takes it, and this is read as {kind}; leave {key} out")
+        format = part.model_validate(self.model_dump(include={"columns", "sample_s", "survey"} & {*part.model_fields}))
         fixes = FixBuilder(self.trace, self.crs, self.zone)
         try:
             format.read(fixes)
@@ -110,7 +112,7 @@ class TraceFile(Part):
         except (ValueError, LookupError) as error:  # of a library that reads the file
             problem = f"{type(error).__name__}: {' '.join(str(error).split())[:100]}"
             raise BadInput(f"{self.trace}: is no {kind} file ({problem}); correct it, or name its format") from error
-        return fixes.table(kind)
+        return surveyed(fixes.table(kind)) if self.survey else fixes.table(kind)
 
 
 def trace_file(path: str | Path, columns: Mapping[str, str] | str = "", **settings: object) -> TraceFile:

@@ -284,7 +284,7 @@ def matched(path: str, header: Sequence[str], columns: Mapping[str, str], ours: 
         if name not in ours:
             raise BadInput(f"{path}: columns: {shown(name)} is none of {', '.join(ours)}; {COLUMNS_REMEDY}")
         if called not in header_of:
-            problem = f"the file has no such column (it has {listed(header)}; numbers are 0 to {len(header) - 1})"
+            problem = f"the file has no such column (it has {listed(header)})"
             raise BadInput(f"{path}: columns: {name}={called}: {problem}; use one of these")
     found = {name: header_of[called] for name in ours if (called := columns.get(name, name)) in header_of}
     for called in found.values():

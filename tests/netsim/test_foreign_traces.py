@@ -284,8 +284,8 @@ NAMED = "name each column once, such as time_s=timestamp, or all in their order:
         ("0,1,2,3", f"columns: '0' is none of time_s, lat, lon, x_m, y_m, user, rsrp_dbm, cell; {NAMED}"),
         ("user,time_s,lat,lat", f"columns: user,time_s,lat,lat: {NAMED}"),
         ("user,time_s,lat=3", f"columns: user,time_s,lat=3: {NAMED}"),
-        ("time_s=1,lat=2,lon=5", "columns: lon=5: the file has no such column (it has 0, time_s, lat, 3, 4; numbers "
-         "are 0 to 4); use one of these"),
+        ("time_s=1,lat=2,lon=5", "columns: lon=5: the file has no such column (it has 0, time_s, lat, 3, 4); use one "
+         "of these"),
         ("user,lat,time_s,lon", "line 1, column lat: '2010-10-20T23:55:27Z' is not a number in [-90, 90]; correct or "
          "remove the line"),
         ("user,time_s,lat", "line 1: no column lon; the file has user, time_s, lat, 3, 4; add what is missing, or try "
@@ -313,13 +313,70 @@ def test_statements_of_tcl_that_are_not_plain_are_refused_with_their_line(tmp_pa
 def test_users_on_several_continents_get_boxes_that_replays_take(tmp_path):
     homes = [(51.5, -0.1)] * 4 + [(51.6, 0.1)] * 3 + [(-33.9, 151.2)] * 5 + [(40.7, -74.0)] * 2 + [(0.5, 30.5)]
     lines = [f"{t},u{k},{lat + 1e-4 * t},{lon}" for k, (lat, lon) in enumerate(homes) for t in range(3)]
-    lines.append("99999,u0,40.7,-74")  # who visits New York lives in London
+    lines.append("99999,u0,40.7,-74")
     path = write(tmp_path / "t.csv", "\n".join(["time_s,user,lat,lon", *lines]) + "\n")
     boxes = {"-35,150,-32,153": (5, 15), "50,-2,53,1": (7, 21), "39,-75,42,-72": (3, 7)}
     said = ", ".join(f"--area-deg {box} ({users} users, {rows} rows)" for box, (users, rows) in boxes.items())
-    wanted = f"users are more than 1,000 km apart: replay one region, such as {said}; users elsewhere: 1"
+    wanted = f"rows are more than 1,000 km apart: replay one region, such as {said}; rows elsewhere: 3"
     assert read_trace(path).doubts[0] == wanted and wanted in " ".join(inspect_trace(path).split())
     for box, (users, rows) in boxes.items():
         trace = read_trace(path, users="id", area_deg=tuple(map(float, box.split(","))))
         assert (len(trace.users), len(trace.user), trace.doubts) == (users, rows, ())
     assert wanted in line_of(default_layout, read_trace(path).area, read_trace(path).doubts)
+
+
+GRID = """\
+x_m,y_m,cell,rsrp_mean_dbm,rsrp_p50
+0,0,a,-80,-81
+0,0,b,-90,-91
+70,0,a,-85,-86
+0,0,a,-80,-81
+0,140,a,-95,-96
+"""
+
+
+def test_a_survey_has_the_times_of_a_walk_in_the_order_of_its_rows(tmp_path):
+    path = write(tmp_path / "t.csv", GRID)
+    table = read_table(path, survey=True)
+    assert table.fixes.time_s.tolist() == pytest.approx([0, 0, 50, 100, 200])  # s at 1.4 m/s
+    assert table.fixes.rsrp_dbm.tolist() == [-80, -90, -85, -80, -95]
+    assert read_table(path, "rsrp_dbm=rsrp_p50", survey=True).fixes.rsrp_dbm[0] == -81
+    assert read_trace(path, survey=True, cell="b").time_s.tolist() == [0]
+    said = " ".join(inspect_trace(path, survey=True).split())
+    assert "RSRP is column rsrp_mean_dbm; --columns" in said and "of a walk at 1.4 m/s in their order, 200 s" in said
+    hint = "--cell: the busiest of 2 in column cell; --cell all takes every one"
+    assert said.endswith(f"netsim replay {path} --survey --cell a --round 5min {hint}")
+
+
+@pytest.mark.parametrize(
+    ("header", "survey", "said"),
+    [
+        ("x_m,y_m,cell,meanRSRP", False, "line 1: no column time_s; the file has x_m, y_m, cell, meanRSRP; add what is "
+         "missing, or try --survey for a file without times, or --columns time_s=HEADER,rsrp_dbm=meanRSRP"),
+        ("x_m,y_m,timestamp,rsrp_dbm", True, "survey: the file has times (column 'timestamp'); leave survey out"),
+        ("x_m,y_m,time_s,rsrp_dbm", True, "survey: the file has times (column 'time_s'); leave survey out"),
+        ("x_m,y_m,a,b", True, "line 1: no column rsrp_dbm; the file has x_m, y_m, a, b; add what is missing, or try "
+         "--columns rsrp_dbm=HEADER"),
+        ("", True, "survey: only a CSV takes it, and this is read as cabspotting; leave survey out"),
+    ],
+)  # fmt: skip
+def test_surveys_and_times_exclude_each_other(tmp_path, header, survey, said):
+    text = f"{header}\n1,2,3,-80\n" if header else "37.7 -122.4 0 1211033530\n"
+    assert line_of(read_table, path := write(tmp_path / "new_t.txt", text), survey=survey) == f"{path}: {said}"
+
+
+def test_the_command_that_is_proposed_names_columns_that_were_not_read(tmp_path):
+    path = write(tmp_path / "t.csv", "time_s,lat,lon,RSRP,Cell ID\n1,2,3,-80,a\n2,2,3,-80,b\n")
+    assert f"netsim replay {path} --columns 'rsrp_dbm=RSRP,cell=Cell ID' --round" in inspect_trace(path)
+    named = inspect_trace(path, "cell=Cell ID")
+    assert "--columns 'cell=Cell ID,rsrp_dbm=RSRP' --cell a --round" in named
+    assert named.endswith("--cell: the busiest of 2 in column Cell ID; --cell all takes every one")
+
+
+@pytest.mark.parametrize(("name", "places", "cells"), [("V-R7", 201, 1348), ("V-R10", 315, 1043)])
+def test_published_grids_are_surveys(data_folder, name, places, cells):
+    table = read_table(data_folder / f"rsrpgrid_{name}.csv.gz", survey=True)
+    place, time_s = table.fixes.place, table.fixes.time_s
+    assert len(np.unique(place, axis=0)) == len(np.unique(time_s)) == places and len(table.cells) == cells
+    gaps_s = np.diff(np.unique(time_s))
+    assert (np.diff(time_s) >= 0).all() and 40 < 1.4 * gaps_s.min() < 60 and 1.4 * gaps_s.max() < 1500

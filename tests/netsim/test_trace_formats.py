@@ -355,7 +355,7 @@ def test_packed_files_cut_short_or_grown_too_large_are_refused(tmp_path, name, f
 @pytest.mark.parametrize(
     ("choice", "problem"),
     [
-        ({"columns": {"lat": "y"}}, "columns: only a CSV has headers, and this is read as gpx; leave columns out"),
+        ({"columns": {"lat": "y"}}, "columns: only a CSV takes it, and this is read as gpx; leave columns out"),
         ({"crs": "EPSG:25832"}, "crs: EPSG:25832 is metres, but the file has latitude and longitude; use auto"),
         ({"crs": "EPSG:0"}, "crs: 'EPSG:0' is no known EPSG code; use auto, local"),
         ({"crs": "EPSG:4258"}, "crs: 'EPSG:4258' is ETRS89, not a projected system in metres; use auto, local"),

@@ -25,7 +25,8 @@ _SYNONYMS = {
     "lon": "lng long longitude londeg gpslon gpslong",
     "x_m": "x east easting utmx vehiclex personx",
     "y_m": "y north northing utmy vehicley persony",
-    "rsrp_dbm": "rsrp ltersrp ssrsrp nrrsrp signalstrength",
+    "rsrp_dbm": "rsrp ltersrp ssrsrp nrrsrp signalstrength rsrpmeandbm rsrpmean meanrsrp meanrsrpdbm rsrpavg avgrsrp"
+    " rsrpmediandbm rsrpmedian medianrsrp medianrsrpdbm rsrpp50",
     "cell": "cellid rawcellid ci eci cgi ecgi nci pci cellname basestation",
 }
 _OTHER_UNITS = {"km", "cm", "mm", "ft", "feet", "mi", "miles"}
@@ -37,6 +38,8 @@ class CsvTable(TraceFormat):
     kind: Literal["csv"] = "csv"
     columns: dict[str, str] = Field(default_factory=dict)
     """our name: header, or number of the column from 0, for headers that are not called as ours or missing"""
+    survey: bool = False
+    """the file has no times: all are 0"""
     endings: ClassVar[tuple[str, ...]] = (".csv", ".tsv")
     content: ClassVar[str] = r"\A(?!\s*<)[^\n]*[,;\t]"
     reference: ClassVar = "RFC 4180"
@@ -47,21 +50,28 @@ class CsvTable(TraceFormat):
             if not fixes.header_of:
                 self._match(sheet.header, fixes)
             columns = {ours: sheet.values(header) for ours, header in fixes.header_of.items()}
-            fixes.add(fixes.path, sheet.line, {"user": ["all"] * len(sheet.line)} | columns, sheet.delimiter)
+            lacking = {"user": ["all"] * len(sheet.line), "time_s": ["0"] * len(sheet.line)}
+            fixes.add(fixes.path, sheet.line, lacking | columns, sheet.delimiter)
 
     def _match(self, header: Sequence[str], fixes: FixBuilder) -> None:
         """Find the columns: of latitude and longitude and metres the former, unless `crs` asks for metres."""
         path = fixes.path
         header_of = matched(path, header, self.columns, _OURS)
         likely = _likely(header, header_of)
+        if self.survey and (timed := (header_of | likely).get("time_s")):
+            raise BadInput(f"{path}: survey: the file has times (column {shown(timed)}); leave survey out")
+        if self.survey and (mean := likely.pop("rsrp_dbm", "")):
+            header_of["rsrp_dbm"] = mean
+            fixes.notes.append(f"RSRP is column {mean}; --columns rsrp_dbm=HEADER takes another")
         in_degrees, in_metres = ([sum(ours in of for ours in pair) for of in (header_of, likely)] for pair in _PAIRS)
         by_crs = fixes.crs not in (AUTO, GLOBE) and any(in_metres)
         place, other = (METRES, DEGREES) if by_crs or in_metres > in_degrees else (DEGREES, METRES)
         optional = {ours: name for ours, name in likely.items() if ours in _OPTIONAL}
-        if missing := [ours for ours in ("time_s", *place) if ours not in header_of]:
+        if missing := [ours for ours in ("rsrp_dbm" if self.survey else "time_s", *place) if ours not in header_of]:
             found = {ours: likely.get(ours, "HEADER") for ours in missing} | optional
             problem = f"no column {', '.join(missing)}; the file has {listed(header)}"
-            raise BadInput(f"{path}: line 1: {problem}; add what is missing, or try --columns {_option(found)}")
+            remedy = "--survey for a file without times, or " * (found.get("time_s") == "HEADER")
+            raise BadInput(f"{path}: line 1: {problem}; add what is missing, or try {remedy}--columns {_option(found)}")
         for ours in other:
             header_of.pop(ours, None)
         for ours, name in header_of.items():
@@ -74,6 +84,7 @@ class CsvTable(TraceFormat):
         fixes.facts["ignored"] = ", ".join(name for name in header if name not in header_of.values()) or "none"
         if "user" not in header_of:
             fixes.notes.append("the file has no column user: all rows belong to one user, called all")
+        fixes.facts["--columns"] = ",".join(f"{ours}={name}" for ours, name in (self.columns | optional).items())
         if optional:
             fixes.notes.append(f"columns not read that may be meant: --columns {_option(optional)}")
 

@@ -198,7 +198,7 @@ def inspect(args: argparse.Namespace) -> None:
     from netsim.mobility.statistics import trace_series
     from netsim.traces.inspect import inspect_trace
 
-    reading = {k: v for k in ("format", "crs", "timezone") if (v := getattr(args, k))}
+    reading = {k: v for k in ("format", "crs", "timezone", "survey") if (v := getattr(args, k))}
     is_scenario = args.trace.endswith((".yaml", ".yml")) or (not what_is(args.trace) and args.trace in bundled())
     if not args.mobility:
         if is_scenario:

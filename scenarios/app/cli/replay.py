@@ -26,7 +26,7 @@ from scenarios.app.study.study import Study
 MOST_TARGETS = 100  # that a replay attacks by default
 _TARGETS = "learning.threat.n_targets"
 _SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
-_READING = ("cell", "users", "timezone", "format", "crs", "since", "until")
+_READING = ("cell", "users", "timezone", "format", "crs", "since", "until", "survey")
 """options that are keys of the replay"""
 _NAMED = ("users", "timezone", "columns", "base_stations", "format", "crs", "area_deg", "area_m", "since", "until")
 """options that are named in the name of the folder"""
@@ -77,11 +77,13 @@ def trace_overrides(args: argparse.Namespace) -> Fields:
     keys |= {name: parse_value(f"[{text}]") for name in ("area_deg", "area_m") if (text := getattr(args, name))}
     if (args.area_deg or args.area_m) and args.since and args.until:
         keys["extent"] = "stated"
-    overrides: Fields = {f"world.ues.mobility.{key}": value for key, value in keys.items() if value is not None}
+    overrides: Fields = {
+        f"world.ues.mobility.{key}": value for key, value in keys.items() if value not in (None, False)
+    }
     if args.base_stations is not None:
         overrides["world.base_stations"] = {"kind": "cell-file", "file": str(Path(args.base_stations).resolve())}
-    if args.round is not None:
-        overrides["learning.round_s"] = seconds(args.round)
+    if args.round is not None or args.survey:
+        overrides["learning.round_s"] = seconds("1h" if args.round is None else args.round)
     return overrides
 
 
