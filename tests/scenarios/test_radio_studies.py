@@ -2,7 +2,9 @@
 
 import copy
 import csv
+import gzip
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +12,7 @@ import pytest
 from conftest import TINY
 from interrupted import run_in_two
 from pages import figures
+from refused import line_of
 
 from netsim.build import build_world
 from netsim.errors import BadInput
@@ -90,6 +93,85 @@ def test_quantiles_are_those_of_numpy_on_all_samples(played):
         for statistic, share in (("q05", 0.05), ("median", 0.5), ("q95", 0.95)):
             key = f"radio.{name}.{statistic}"
             assert summary[key] == pytest.approx(np.quantile(raw[:, k], share), rel=1e-8), key
+
+
+def set_beside(tiny, tmp_path, text, **changes):
+    (tmp_path / "drive.csv").write_text(text)
+    return tiny({**RADIO, "measured": str(tmp_path / "drive.csv"), **changes})
+
+
+def test_measurements_stand_beside_the_distribution(tiny, tmp_path, played, capsys):
+    """Kolmogorov-Smirnov by counting: at every value, the shares of both samples up to it and below it."""
+    rng = np.random.default_rng(3)
+    drive, sinr = np.round(rng.normal(-70, 9, 700)), rng.normal(5, 6, 700)
+    rows = [f"{a},{b:.3f}" for a, b in zip(drive, sinr, strict=True)]
+    rows[10] = f",{sinr[10]:.3f}"  # no RSRP in this row
+    drive = np.delete(drive, 10)
+    study = set_beside(tiny, tmp_path, "rsrp_dbm,sinr_db\n" + "\n".join(rows) + "\n")
+    summary = run(study, tmp_path / "r")
+    raw = raw_samples(study)
+    for name, theirs in (("rsrp_dbm", drive), ("sinr_db", np.round(sinr, 3))):
+        own = raw[:, list(QUANTITIES).index(name)]
+        at = np.concatenate([own, theirs])
+        gaps = [abs((own <= x).mean() - (theirs <= x).mean()) for x in at]
+        assert summary[f"radio.{name}.measured.ks"] == pytest.approx(max(gaps), abs=1e-8)
+        difference = summary[f"radio.{name}.measured.difference_db"]
+        assert difference == pytest.approx(np.median(own) - np.median(theirs), abs=1e-6)
+        assert summary[f"radio.{name}.measured.count"] == len(theirs)
+    cdf = read_table(tmp_path / "r", "radio_cdf")
+    mine = (cdf["selection"] == "measured") & (cdf["quantity"] == "rsrp_dbm")
+    np.testing.assert_allclose(cdf["value"][mine], np.quantile(drive, np.linspace(0, 1, 101)), rtol=1e-8)
+    report(tmp_path / "r")
+    names = [
+        trace.get("name") for trace in figures((tmp_path / "r" / "report.html").read_text())["distributions"]["data"]
+    ]
+    assert names.count("measured") == 2
+    assert main(["show", str(tmp_path / "r")]) == 0
+    said = capsys.readouterr().out
+    assert "RSRP, KS distance to measured" in said and "measured samples 699" in said
+    plain = played[2]
+    assert {key: value for key, value in summary.items() if "measured" not in key} == plain
+
+
+def test_a_stated_distribution_is_a_line_between_its_pairs(tiny, tmp_path):
+    study = set_beside(tiny, tmp_path, "sinr_db,cdf\n-5,0\n0,0.3\n20,1\n")
+    summary = run(study, tmp_path / "r")
+    own = np.sort(raw_samples(study)[:, list(QUANTITIES).index("sinr_db")])
+    stated = np.interp(own, [-5, 0, 20], [0, 0.3, 1])
+    steps = np.arange(len(own) + 1) / len(own)
+    gap = max(np.abs(steps[1:] - stated).max(), np.abs(steps[:-1] - stated).max())
+    assert summary["radio.sinr_db.measured.ks"] == pytest.approx(gap, abs=1e-8)
+    assert summary["radio.sinr_db.measured.difference_db"] == pytest.approx(np.median(own) - 40 / 7, abs=1e-6)
+    assert summary["radio.sinr_db.measured.count"] is None and "radio.rsrp_dbm.measured.ks" not in summary
+
+
+WRONG = {
+    "time_s,x\n1,2\n": "drive.csv: measured: it needs a column rsrp_dbm or sinr_db",
+    "rsrp_dbm,sinr_db,cdf\n-90,3,0.5\n": "or one of them and cdf",
+    "rsrp_dbm\n-90\n90\n": "line 3, column rsrp_dbm: '90' is not a number in [-160, -20]",
+    "rsrp_dbm,cdf\n-90,0.1\n-80,0.9\n-70,0.8\n": "cdf must grow with rsrp_dbm",
+    "rsrp_dbm,cdf\n-90,10\n-80,90\n": "column cdf: '10' is not a number in [0, 1]",
+    "rsrp_dbm\n\n": "has a header but no rows",
+}
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_what_is_no_measurement_is_refused_before_a_run(tiny, tmp_path, text):
+    assert WRONG[text] in line_of(check, set_beside(tiny, tmp_path, text))
+    with pytest.raises(BadInput, match="measured: stands beside a radio study"):
+        tiny({"measured": "drive.csv"})
+
+
+@pytest.mark.skipif("NETSIM_DATA" not in os.environ, reason="real measurements are not here")
+def test_a_drive_of_a_city_stands_beside_a_study(tiny, tmp_path):
+    drive = Path(os.environ["NETSIM_DATA"]) / "rsrp_cork_ucc5g_2019.csv.gz"
+    summary = run(tiny({**RADIO, "measured": str(drive)}), tmp_path / "r")
+    with gzip.open(drive, "rt") as file:
+        rsrp_dbm = [float(row["rsrp_dbm"]) for row in csv.DictReader(file) if row["rsrp_dbm"]]
+    own = raw_samples(tiny(RADIO))[:, 0]
+    assert summary["radio.rsrp_dbm.measured.count"] == len(rsrp_dbm) > 10_000
+    difference = summary["radio.rsrp_dbm.measured.difference_db"]
+    assert difference == pytest.approx(np.median(own) - np.median(rsrp_dbm), abs=1e-6)
 
 
 def test_handovers_are_counted_and_divided_by_the_hours_of_all_ues(played):

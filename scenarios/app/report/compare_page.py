@@ -52,7 +52,7 @@ from scenarios.app.report.plot import (
     table,
     wide,
 )
-from scenarios.app.report.run_page import Curves, curves, distributions
+from scenarios.app.report.run_page import SELECTED, Curves, curves, distributions
 from scenarios.app.report.tables import (
     adapted_table,
     compared_densities,
@@ -95,7 +95,7 @@ OF_ATTACK = (HOME, WORK, BOTH, ERROR, SW1, NEARER)
 class Member:
     """A run of a comparison; trends: (attack, law) -> times (n,) of merges and medians over tracks (n,).
 
-    Laws of the model and of the uplink have no attack. curves : distributions of a radio study.
+    Laws of the model and of the uplink have no attack. curves : distributions of a radio study, by selection.
     """
 
     label: str
@@ -104,7 +104,7 @@ class Member:
     attacks: Sequence[str] = ()
     hit_radius_m: float = 0.0
     trends: dict[tuple[str, Law], Series] = field(default_factory=dict)
-    curves: Curves = field(default_factory=dict)
+    curves: dict[str, Curves] = field(default_factory=dict)
 
 
 def member(label: str, run: Run) -> Member:
@@ -124,7 +124,10 @@ def comparison(of: Gathered, place: Path, command: str = "", reach: float | None
     every = compared(labels)
     drawn = [of.summaries[k] for k in of.drawn]
     if of.radio:
-        shown = [Member(label, run.summary, run.study, curves=curves(run)) for label, run in _loaded(of)]
+        shown = [
+            Member(label, run.summary, run.study, curves={of: curves(run, of) for of in SELECTED})
+            for label, run in _loaded(of)
+        ]
     elif "utility.rank_correlation" in of.summaries[0][1]:  # such runs are many: their tables are left unread
         study_of = cache(lambda label: read(dict(reversed(of.runs))[label] / STUDY).data)
         shown = [Member(label, summary, study_of(label)) for label, summary in drawn]
@@ -172,7 +175,8 @@ def _of_radio(shown: Sequence[Member], names: Sequence[str], reach: float | None
     """The chapters of radio studies."""
     if reach is not None:
         raise no_goal(reach)
-    own = [(look, [m.curves for m in shown if m.label == look.name]) for look in looks(names)]
+    own = [(look, [m.curves["all"] for m in shown if m.label == look.name]) for look in looks(names)]
+    own.append((SELECTED["measured"], [m.curves["measured"] for m in shown]))
     return [Chapter("figures", "Distributions", [distributions(own)])]
 
 

@@ -363,6 +363,7 @@ SELECTED = {
     "all": CurveStyle("all samples", DARK),
     "indoor": CurveStyle("indoors", PALETTE[1], dash="longdash"),
     "outdoor": CurveStyle("outdoors", PALETTE[0], dash="dot"),
+    "measured": CurveStyle("measured", PALETTE[5], dash="dashdot"),
 }
 MOST_LINKS = 2000
 Curves = Mapping[str, FloatArray]

@@ -67,9 +67,15 @@ RADIO: dict[str, dict[str, Column]] = {
         "quantity": Column(
             "; ".join(f"{name}: {meaning}" for name, meaning in QUANTITIES.items()), type="text"
         ),
-        "selection": Column("all, indoor or outdoor samples", type="text"),
+        "selection": Column("all, indoor or outdoor samples; measured: those of `measured`", type="text"),
         "percent": Column("share of samples that are at most `value`, 0 to 100", "%"),
         "value": Column("quantile, in the unit that ends the name of the quantity"),
+    },
+    "radio_measured": {
+        "quantity": Column("rsrp_dbm or sinr_db, of which `measured` has a distribution", type="text"),
+        "count": Column("measured samples; none where the file states the distribution"),
+        "ks": Column("largest vertical distance between the two distributions (Kolmogorov-Smirnov)"),
+        "difference_db": Column("median of all samples less that of the measured ones", "dB"),
     },
     "coverage": TABLES["coverage"],
 }  # fmt: skip

@@ -76,7 +76,8 @@ def radio_summary(folder: Path, handover: bool) -> Fields:
     for quantity, quantiles in _groups(where(cdf, cdf["selection"] == "all"), "quantity").items():
         at = dict(zip(quantiles["percent"].tolist(), quantiles["value"].tolist(), strict=True))
         rows[quantity] = one(q05=at[5.0], median=at[50.0], q95=at[95.0])
-    return measured(rows)
+    beside = _groups(read_table(folder, "radio_measured"), "quantity")
+    return measured(rows | {f"measured {quantity}": of for quantity, of in beside.items()})
 
 
 def _of_rounds(folder: Path, tables: Tables, study: Study) -> Iterator[Part]:

@@ -33,6 +33,7 @@ from netsim.traces.home_work import FEWEST_NIGHTS
 from netsim.units import IntArray
 from netsim.world import World
 from scenarios.app.run.how import USUAL, How, one_thread
+from scenarios.app.run.measured import read_measured
 from scenarios.app.study.describe import nearest
 from scenarios.app.study.study import Study
 
@@ -298,6 +299,8 @@ def radio_world(study: Study) -> tuple[World, Windows]:
             "world.base_stations: a study without `learning:` records what base stations are received with, and there "
             "is none; list some, or take a layout"
         )
+    if study.measured is not None:
+        read_measured(study.measured)
     check_ticks(world)
     world.measurement_period_s = None  # the samples are taken here
     every_s = study.world.ues.measurement_period_s or study.world.tick_s

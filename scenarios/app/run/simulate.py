@@ -19,6 +19,7 @@ from scenarios.app.results.folder import PLAN, QUANTITIES, RADIO, RADIO_STUDY, S
 from scenarios.app.results.summary import radio_summary, summarise
 from scenarios.app.run.events import Event, Watch
 from scenarios.app.run.job import Job
+from scenarios.app.run.measured import read_measured
 from scenarios.app.run.play import Play, coverage, coverage_grid, delta_warnings, write_arrays, write_points
 from scenarios.app.run.setup import radio_world, ready
 from scenarios.app.study import Fields, Record
@@ -81,6 +82,7 @@ class RadioPlay(Play):
         world, self.plan = radio_world(study)
         super().__init__(job, study, world, Recorder(job.folder, RADIO), watch, began_s)
         self.downlink = study.world.radio.downlink
+        self.measured = read_measured(study.measured) if study.measured else {}
         self.now = RadioMemory(RadioSamples(np.zeros(2, np.int64), np.zeros((0, len(QUANTITIES) + 3))))
 
     @property
@@ -137,6 +139,15 @@ class RadioPlay(Play):
             for selection, values in at.items():
                 names = {"quantity": [name] * 101, "selection": [selection] * 101}
                 self.recorder.write("radio_cdf", {**names, "percent": percent, "value": values[:, k]})
+        for name, measured in self.measured.items():
+            value = measured.quantiles(percent / 100.0)
+            names = {"quantity": [name] * 101, "selection": ["measured"] * 101}
+            self.recorder.write("radio_cdf", {**names, "percent": percent, "value": value})
+            own = samples.of("all")[:, list(QUANTITIES).index(name)]
+            own = own[np.isfinite(own)]
+            ks, median = (measured.distance(own), float(np.median(own))) if len(own) else (float("nan"),) * 2
+            count = len(measured.value) if measured.share is None else None
+            self.recorder.row("radio_measured", quantity=name, count=count, ks=ks, difference_db=median - value[50])
         for selection, count in (("all", outdoor + indoor), ("indoor", indoor), ("outdoor", outdoor)):
             los = samples.of(selection)[:, -3]
             share = 100.0 * float(los.mean()) if len(los) else float("nan")

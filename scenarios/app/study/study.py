@@ -13,7 +13,7 @@ from fl.learning import Learning
 from fl.power.bound import Convergence, Criterion
 from fl.power.search import Limits
 from netsim.errors import BadInput
-from netsim.part import OneOf, Part, Section
+from netsim.part import FILE_NAME, OneOf, Part, Section
 from netsim.radio import POWERS as WITHOUT_LEARNING
 from netsim.radio.downlink import Downlink
 from netsim.radio.fading import NoFading
@@ -216,6 +216,9 @@ class Study(Part):
     """who sends with how much"""
     learning: Learning | None = None
     """what is learnt and by whom it is attacked; none: a radio study, whose result is coverage, SINR and handovers"""
+    measured: Annotated[str, FILE_NAME] | None = Field(default=None, min_length=1)
+    """path of a CSV of measurements beside which a radio study sets its distributions: columns rsrp_dbm and sinr_db of
+    samples, or one of them and cdf, the share of samples up to it"""
     plan: Plan | None = None
     """powers, switch and noise that a reference run finds beforehand; power is then that of the reference"""
     vary: Vary | None = None
@@ -295,6 +298,7 @@ def _of_learning(study: Study, learning: Learning) -> Rules:
     by_session = isinstance(learning.data, Measured) and "session" in learning.data.held_out_by
     is_ideal = uplink.kind_name() == "ideal"
     return (
+        (study.measured is not None, "measured: stands beside a radio study; leave it out, or learning"),
         (
             radio.downlink != Downlink(noise_figure_db=radio.downlink.noise_figure_db),
             "world.radio.downlink: rates of the downlink are recorded without `learning:` only; here give "
