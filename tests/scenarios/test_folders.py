@@ -1,6 +1,9 @@
 """Folders of results: marked, locked, free of links, taken up after any kill, and refused when damaged."""
 
+import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -337,3 +340,22 @@ def test_a_checkpoint_with_a_member_that_is_no_array_is_refused(tmp_path):
         archive.writestr("more", b"text")
     with pytest.raises(ValueError, match="not a checkpoint, or a damaged one"):
         load_tree(path)
+
+
+def test_all_results_are_listed_with_their_main_line_and_a_page_of_links(tmp_path, tiny_run, monkeypatch, capsys):
+    """Finished, unfinished, of a replay, and none of ours."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("runs/city/1", "runs/half", "runs/replay/walk/by-day", "runs/some/letters"):
+        shutil.copytree(tiny_run, name) if "letters" not in name else Path(name).mkdir(parents=True)
+    Path("runs/half/summary.json").unlink()
+    Path("runs/replay/walk/report.html").write_text("")
+    assert main(["runs", "--page"]) == 0
+    said = capsys.readouterr().out
+    for place, line in (
+        ("city/1: run", "tiny\n  seed 3: model "), ("half: run", "this run is not finished; "),
+        ("replay/walk: replay", "by-day, seed 3: model "), ("some: none of netsim", "neither the folder of a run "),
+    ):  # fmt: skip
+        assert re.search(rf"^runs/{place}, [-:\d ]+\n  {line}", said, re.MULTILINE), place
+    assert re.findall(r'href="(runs/[^"]*)"', Path("runs.html").read_text()) == ["runs/replay/walk/report.html"]
+    assert main(["runs", "--json"]) == 0
+    assert [one["finished"] for one in json.loads(capsys.readouterr().out)["folders"]] == [True, False, True, False]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
+from itertools import takewhile
 from math import isfinite
 from pathlib import Path
 from typing import TextIO, cast
@@ -50,6 +52,7 @@ DRAW_EVERY_S = 0.1
 LOG_EVERY_S = 2.0
 LOG_SHARE = 30.0  # a log of a long run has a line for every thirtieth of the time so far
 PACE_S = 86_400.0  # the pace is averaged over a day: a round may take an hour
+OTHER = "none of netsim"
 ROWS = ("time", "model", "radio", "leakage", "updates", "privacy", "cost", "last", "found")
 
 
@@ -371,21 +374,83 @@ def outcome_of(folder: Path, verbose: bool = False) -> FolderResult:
     """What a folder says. BadInput: nothing of ours lies there, or something that is not finished, and how to go on."""
     if what_is(folder) != "folder":
         raise BadInput(f"{folder}: no such folder; give the folder of a run, a sweep, a replay or a training")
-    if any(what_is(f / TRAINING) or marked(f) == "training" for f in (folder, *folder.glob("seed-*"))):
+    kind = kind_of(folder)
+    if kind == "training":
         return _training(folder)
-    if is_tuning(folder):
+    if kind == "tuning":
         found = read_tuning(folder)
         where = f"all trials in {folder / TRIALS_CSV}, page: {_page(folder)}"
         lines = [f": {found['title']}", *tuning_lines(found), *failed_lines(found), where]
         return FolderResult("tuning", lines, found)
-    if what_is(folder / RUNS) or what_is(folder / SWEEP) or marked(folder) == "sweep":
+    if kind == "sweep":
         return _sweep(folder)
-    if what_is(folder / MANIFEST) or marked(folder) == "run":
+    if kind == "run":
         finished_manifest(folder)
         manifest = Manifest.of(folder)
         values = manifest.model_dump(include={"title", "seed", "warnings"}) | {"summary": read_summary(folder)}
         return FolderResult("radio" if manifest.radio else "run", run_lines(folder, _page(folder), verbose), values)
     return several(folder, verbose)
+
+
+def kind_of(folder: Path) -> str:
+    """What of ours a folder holds, finished or not: training, tuning, sweep or run; empty for anything else."""
+    if any(what_is(f / TRAINING) or marked(f) == "training" for f in (folder, *folder.glob("seed-*"))):
+        return "training"
+    if is_tuning(folder):
+        return "tuning"
+    if what_is(folder / RUNS) or what_is(folder / SWEEP) or marked(folder) == "sweep":
+        return "sweep"
+    return "run" if what_is(folder / MANIFEST) or marked(folder) == "run" else ""
+
+
+def runs(args: argparse.Namespace) -> None:
+    """List the folders of results below one, and what each found."""
+    from scenarios.app.report.report import runs_page
+
+    top = Path(args.folder)
+    found = _below(top) if what_is(top) == "folder" else []
+    if all(one["kind"] == OTHER for one in found):
+        raise BadInput(f"{top}: no results of netsim in it; play something first, such as `netsim run city`")
+    page = str(runs_page(top, found)) if args.page else None
+    if args.json:
+        emit({"event": "result", "kind": "folders", "folder": args.folder, "page": page, "folders": found})
+        return
+    for one in found:
+        say("{folder}: {kind}, {date}".format_map(one))
+        say_fitted([one[key] for key in ("title", "result") if one[key]])
+    if page:
+        say(f"page in {page}")
+
+
+def _below(folder: Path) -> list[Fields]:
+    """Results in a folder, however deep, and its folders without any."""
+    found = list[Fields]()
+    for path in sorted(filter(Path.is_dir, folder.iterdir())):
+        some = list[Fields]()
+        with suppress(BadInput, OSError):  # a marker of others, a folder that cannot be read
+            if kind := kind_of(path) or ("replay" if what_is(path / PAGE) and any(path.glob(f"*/{MANIFEST}")) else ""):
+                some = [_listed(path, kind)]
+            elif not path.is_symlink():
+                some = _below(path)
+        found += some if any(one["kind"] != OTHER for one in some) else [_listed(path, OTHER)]
+    return found
+
+
+def _listed(folder: Path, kind: str) -> Fields:
+    """What a folder of results found, or how it goes on; date: when a file was last put into it."""
+    try:
+        found = outcome_of(folder)
+        title, result, *more = found.lines
+        if kind == "run":
+            title, result = found.values["title"], title
+        elif kind != "replay":  # the first line goes on where the next ones are indented
+            result = " ".join([result, *map(str.strip, takewhile(re.compile(r"  \S").match, more))])
+    except (BadInput, OSError) as error:
+        title, result = None, str(error).removeprefix(f"{folder}: ")
+    page = str(folder / PAGE) if what_is(folder / PAGE) else None
+    date = f"{datetime.fromtimestamp(folder.stat().st_mtime):%Y-%m-%d %H:%M}"
+    said = {"title": (title or "").removeprefix(": "), "result": result.removeprefix(", ")}
+    return {"folder": str(folder), "kind": kind, "date": date, "page": page, "finished": title is not None, **said}
 
 
 def several(folder: Path, verbose: bool = False) -> FolderResult:
