@@ -16,6 +16,7 @@ from fl.attacks import ATTACKS
 from fl.attacks.base import Attack
 from netsim.errors import BadInput
 from netsim.part import declared, plugins
+from scenarios.app.cli.commands import main
 from scenarios.app.study.slots import SLOTS
 
 ROOT = Path(__file__).parents[2]
@@ -59,9 +60,9 @@ def install(folder, module, text, entries):
 
 
 def install_sign(folder):
-    text = documented()["sign_defense.py"]
+    text = documented()["sign.py"]
     assert len(text.strip().splitlines()) < 40
-    install(folder, "sign_defense", text, "[netsim.defense]\nsign = sign_defense:Sign\n")
+    install(folder, "sign", text, "[netsim.defense]\nsign = sign:Sign\n")
 
 
 def netsim(folder, *arguments):
@@ -77,6 +78,28 @@ def test_a_stranger_adds_a_defense(tmp_path):
     assert "sign" in listed.stdout and "size of every number that is sent" in listed.stdout, listed.stderr
     wrong = netsim(tmp_path, "validate", "campus", "--set", "learning.defenses=[{kind: sign, step: -1}]")
     assert wrong.returncode == 2 and "must be above 0" in wrong.stderr and len(wrong.stderr.splitlines()) == 1
+
+
+def test_a_new_package_is_that_of_the_manual_and_passes_its_test(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for slot, name, file in (("attack", "first-look", "first_look.py"), ("defense", "sign", "sign.py")):
+        assert main(["new", slot, name]) == 0
+        assert Path(name, file).read_text() == documented()[file]
+    assert Path("sign", "pyproject.toml").read_text() == documented()["pyproject.toml"]
+    assert main(["new", "attack", "first-look"]) == 2 and "File exists" in capsys.readouterr().err
+    package = tmp_path / "first-look"
+    install(package, "first_look", documented()["first_look.py"], "[netsim.attack]\nit = first_look:FirstLook\n")
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(package), str(ROOT)])}
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest"], env=env, capture_output=True, text=True, cwd=package, check=False
+    )
+    assert "1 passed" in ran.stdout, ran.stdout[-2000:]
+
+
+def test_a_stranger_adds_a_reward(tmp_path):
+    install(tmp_path, "allowance", documented()["allowance.py"], "[netsim.reward]\nallowance = allowance:Allowance\n")
+    said = netsim(tmp_path, "validate", "power/city", "--set", "train.task.reward={kind: allowance, free_j: 0.5}")
+    assert said.returncode == 0, said.stderr
 
 
 def test_a_stranger_adds_a_trace_format(tmp_path):

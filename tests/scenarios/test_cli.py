@@ -202,7 +202,18 @@ def test_validate_counts_what_run_leaves_out(tmp_path, capsys):
     assert err.endswith("or set default_height_m\n") and err.count("\n") == 1
 
 
+def test_without_arguments_it_says_what_to_type_first(capsys):
+    assert main([]) == 0
+    said, errors = capsys.readouterr()
+    assert all(f"  netsim {what} " in said for what in ("run city", "replay FILE", "new mine", "--help")) and not errors
+
+
 BAD_LINES = [
+    ["new", "attack", "span"],
+    ["new", "defense", "Mine"],
+    ["new", "reward", "mine"],
+    ["new", "attack", "mine", "--from", "city"],
+    ["runs"],
     ["run", "campos"],
     ["run"],
     ["fly"],

@@ -1,6 +1,8 @@
 """What may stand in a study is told as text and as a schema."""
 
 import json
+import re
+import tomllib
 from typing import Annotated, Literal
 
 import pytest
@@ -8,6 +10,7 @@ from pydantic import Field
 
 from netsim.part import OneOf, Part
 from scenarios.app.study.describe import flow, json_schema, keys_of, title_of_part
+from scenarios.app.study.load import bundled
 
 
 class Still(Part):
@@ -151,4 +154,14 @@ def test_a_name_that_is_no_kind_leads_to_the_nearest_one(capsys):
 
     for typed, meant in (("spam", "span"), ("clossed-form", "closed-form"), ("attak", "attack")):
         assert main(["list", typed]) == 2
-        assert f"no slot and no kind '{typed}'; did you mean '{meant}'?" in capsys.readouterr().err
+        assert f"no slot, kind or study '{typed}'; did you mean '{meant}'" in capsys.readouterr().err
+
+
+def test_every_study_is_in_one_group_with_its_data():
+    from scenarios.app.cli.ask import STUDIES
+
+    listed = [pair for group in tomllib.loads(STUDIES.read_text())["group"] for pair in group["studies"].items()]
+    assert sorted(name for name, _ in listed) == sorted(bundled())
+    for name, said in listed:
+        data = re.findall(r"\$\{NETSIM_DATA\}/([\w./-]+)", bundled()[name].read_text())
+        assert re.split(", (?!sweep)", said)[1:] == [*dict.fromkeys(data)], name

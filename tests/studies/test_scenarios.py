@@ -1,9 +1,11 @@
 """Bundled scenarios are legal at every point of their sweeps (tests/golden plays each of them)."""
 
 import os
+import re
 
 import pytest
 
+from scenarios.app.cli.ask import STUDIES
 from scenarios.app.study.load import bundled, load
 
 
@@ -22,3 +24,4 @@ def test_bundled_sweeps_are_legal_at_every_point(name):
     if study.vary is not None:
         found = checked_points(name, study, {})
         assert [of.seed for _, of in found] == [point.seed for point in points(study, {})]
+        assert re.search(rf'^"?{name}"? = "run \d.*, sweep of {len(found)}:', STUDIES.read_text(), re.MULTILINE)

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import keyword
 import math
+import re
 import shutil
 import textwrap
+import tomllib
 from collections.abc import Iterable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +27,19 @@ from scenarios.app.study.yaml_document import file_text, read
 if TYPE_CHECKING:
     from netsim.mobility.statistics import Series
 
+PACKAGES = Path(__file__).with_name("packages.toml")
+NEXT_PACKAGE = """\
+{0}: written; edit {1}.py, then in that folder
+  python -m pip install --no-deps --no-build-isolation -e .
+  netsim run scenario.yaml   play the {2}
+  python -m pytest           test it"""
+STUDIES = Path(__file__).with_name("studies.toml")
+PARTS = """\
+Times are CPU time on one core. Files are data in the folder that the variable
+NETSIM_DATA names; docs/reference/references.md says where they come from.
+`netsim list NAME`: a study, a folder of studies, a slot, or a kind of part.
+
+Slots of a scenario, and the kinds of part of each"""
 BEGINNING = Path(__file__).with_name("beginning.yaml")
 NEXT = """\
 {0}: written; edit it, then
@@ -32,7 +49,10 @@ NEXT = """\
 
 
 def new(args: argparse.Namespace) -> None:
-    """Write a scenario file to begin with, and print what comes next."""
+    """Write a scenario file or a package to begin with, and print what comes next."""
+    if args.package is not None:
+        _new_package(args.name, args.package, args.source)
+        return
     path = Path(args.name if args.name.endswith((".yaml", ".yml")) else f"{args.name}.yaml")
     if path.name in (".yaml", ".yml") or not path.name.isprintable():
         raise BadInput(f"new {args.name!r}: give the name of a file, such as mine")
@@ -45,6 +65,29 @@ def new(args: argparse.Namespace) -> None:
     except OSError as error:
         raise BadInput(f"{path}: cannot be written ({error.strerror}); give another name") from None
     say(NEXT.format(path))
+
+
+def _new_package(slot: str, name: str, source: str | None) -> None:
+    """Write the folder of a package with an attack or a defense: the files of packages.toml."""
+    from scenarios.app.study.slots import SLOTS
+
+    module = name.replace("-", "_")
+    if slot not in ("attack", "defense") or source:
+        raise BadInput(f"new {slot} {name}: a package is an attack or a defense, without --from; or give one name only")
+    known = name in SLOTS[slot].parts or keyword.iskeyword(module)
+    if known or not re.fullmatch(r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?", name) or find_spec(module):
+        what = "give a name of small letters, digits and dashes that no kind, no module and no word of Python has"
+        raise BadInput(f"new {slot} {name}: {what}, such as my-{slot}")
+    text = PACKAGES.read_text(encoding="utf-8").replace("NAME", name).replace("MODULE", module)
+    text = text.replace("CLASS", name.title().replace("-", "")).replace("SLOT", slot)
+    files = tomllib.loads(text)
+    try:
+        Path(name).mkdir()
+        for file, content in (files["both"] | files[slot]).items():
+            Path(name, file).write_text(content, encoding="utf-8")
+    except OSError as error:
+        raise BadInput(f"{name}: cannot be written ({error.strerror}); give another name, or move it away") from None
+    say(NEXT_PACKAGE.format(name, module, slot))
 
 
 def _copy(source: str) -> str:
@@ -87,7 +130,8 @@ def schema(args: argparse.Namespace) -> None:
 
 
 def list_parts(args: argparse.Namespace) -> None:
-    """Print slots and bundled scenarios, the parts of a slot or of a kind, or the matrix."""
+    """Print studies and slots, those of a name, the parts of a slot or of a kind, or the matrix."""
+    from scenarios.app.cli.commands import START
     from scenarios.app.study.describe import keys_of, nearest, title_of_part
     from scenarios.app.study.slots import SLOTS, matrix_text
 
@@ -97,19 +141,42 @@ def list_parts(args: argparse.Namespace) -> None:
         say(matrix_text(shutil.get_terminal_size((100, 24)).columns))
         return
     if args.slot is None:
-        say(table(("", ""), [(name, ", ".join(slot.parts)) for name, slot in SLOTS.items()], left=2))
-        say("\nbundled scenarios:")
-        say(table(("", ""), [(f"  {name}", title_of(path)) for name, path in bundled().items()], left=2))
+        slots = [_wrapped(f"{name:17} {', '.join(slot.parts)}", 20) for name, slot in SLOTS.items()]
+        say("\n".join([START, *_studies(), f"\n{PARTS}", *slots]))
         return
     names = [(slot, kind) for slot, one_of in SLOTS.items() for kind in one_of.parts]
     found = [(slot, kind) for slot, kind in names if args.slot in (slot, kind)]
-    if not found:
-        near = nearest(args.slot, [*SLOTS, *dict.fromkeys(kind for _, kind in names)])
-        raise BadInput(f"list: no slot and no kind {args.slot!r}{near}; slots are: {', '.join(SLOTS)}")
+    studies = _studies(args.slot)
+    if not found and not studies:
+        near = nearest(args.slot, [*SLOTS, *dict.fromkeys(kind for _, kind in names), *bundled()], 3)
+        raise BadInput(f"list: no slot, kind or study {args.slot!r}{near}; slots are: {', '.join(SLOTS)}")
+    say("\n".join(studies[1:]), end="\n\n" if studies and found else "\n" * bool(studies))
     for slot, kind in found:
         part = SLOTS[slot].parts[kind]
         say("\n".join(textwrap.wrap(f"{slot} {kind}: {title_of_part(part)}", WIDTH)))
         say(table(("", ""), [(f"  {key}", text) for key, text in keys_of(part)], left=2) + "\n")
+
+
+def _studies(folder: str = "") -> list[str]:
+    """Lines on bundled studies in their groups, or on those of a name or folder: run times, files of data, title.
+
+    Of all studies the title ends at its first dash.
+    """
+    files = bundled()
+    lines = list[str]()
+    for group in tomllib.loads(STUDIES.read_text(encoding="utf-8"))["group"]:
+        names = [name for name in group["studies"] if not folder or f"{name}/".startswith(f"{folder}/")]
+        lines += ["", group["title"]] if names else []
+        for name in names:
+            title = title_of(files[name])
+            lines += [_wrapped(f"  {name:27} {group['studies'][name]}", 30)]
+            lines += [_wrapped(f"    {title if folder else title.partition(' - ')[0]}", 4)]
+    return lines
+
+
+def _wrapped(text: str, indent: int) -> str:
+    """A text at 80 columns; what goes on is indented."""
+    return textwrap.fill(text, 80, subsequent_indent=" " * indent, break_on_hyphens=False)
 
 
 ASSUMED = """\

@@ -21,12 +21,15 @@ from scenarios.app.cli.options import (
     add_option,
     complain,
     emit,
+    say,
     write,
 )
 from scenarios.app.run import events
 from scenarios.app.study import Fields
 
 _TABLE = tomllib.loads(Path(__file__).with_name("commands.toml").read_text(encoding="utf-8"))
+START: str = _TABLE["start"]
+"""what to type first"""
 COMMANDS = {one["name"]: Command(**one) for one in _TABLE["command"]}
 
 
@@ -64,6 +67,9 @@ def main(arguments: list[str] | None = None) -> int:
         events.listen()
         _check_words(words)
         try:
+            if not words:
+                say(START)
+                return DONE
             args = parser().parse_args(words)
             module, _, function = COMMANDS[args.command].main.partition(":")
             code = getattr(import_module(f"scenarios.app.cli.{module}"), function)(args)

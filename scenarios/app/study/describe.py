@@ -430,8 +430,9 @@ def cut(text: str) -> str:
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
 
 
-def nearest(word: str, words: Sequence[str]) -> str:
-    """`; did you mean 'x'?` of the word that is most like this one, or nothing."""
-    close = get_close_matches(word[:LONGEST].lower().replace(" ", "_"), words, 1, 0.6)
+def nearest(word: str, words: Sequence[str], most: int = 1) -> str:
+    """`; did you mean 'x'?` of the words that are most like this one, or nothing."""
+    close = get_close_matches(word[:LONGEST].lower().replace(" ", "_"), words, most, 0.6)
     close += [w for w in words if min(len(word), len(w)) > 2 and (word in w or w in word)]
-    return f"; did you mean '{close[0]}'?" if close else ""
+    quoted = [f"'{w}'" for w in dict.fromkeys(close)]
+    return f"; did you mean {choice(quoted[:most])}?" if close else ""
