@@ -120,7 +120,7 @@ def _places(name: str) -> FloatArray:
     from netsim.traces.source import read_table  # not for scenarios without such a file
 
     bounds = dict.fromkeys(("x_m", "y_m"), (-_FARTHEST_M, _FARTHEST_M))
-    return read_table(name, bounds, [*bounds]).to_numpy()
+    return np.asarray(read_table(name, bounds, [*bounds]), dtype=np.float64)
 
 
 POPULATIONS = OneOf("population", Everywhere, AlongStreets, InBuildings, AtPlaces)

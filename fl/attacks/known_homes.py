@@ -70,7 +70,9 @@ def read_directory(file: str, origin_deg: tuple[float, float] | None) -> Directo
         for sheet in read_sheets(file):
             columns = _columns(sheet, origin_deg)
             users += _users(sheet)
-            places.append(np.stack([sheet.numbers(column, _BOUNDS[column]) for column in columns], axis=1))
+            places.append(
+                np.stack([sheet.numbers(column, -_BOUNDS[column], _BOUNDS[column]) for column in columns], axis=1)
+            )
             if len(users) > _MOST_PEOPLE:
                 raise BadInput(f"{file}: more than {_MOST_PEOPLE:,} people; take at most that many")
     except OSError as error:

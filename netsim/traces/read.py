@@ -58,7 +58,8 @@ def _named(columns: object) -> object:
     pieces = columns.split(",")
     if "=" not in columns:
         pieces = [f"{name}={k}" for k, name in enumerate(pieces) if name.strip() not in ("", "-")]
-    found = {ours.strip(): header.strip() for ours, _, header in (piece.partition("=") for piece in pieces)}
+    parts = [piece.partition("=") for piece in pieces]
+    found = {ours.strip(): header.strip() for ours, _, header in parts}
     if len({*found.values()} - {""}) < len(pieces):
         raise ValueError(f"{columns}: {COLUMNS_REMEDY}")
     return found
