@@ -44,3 +44,15 @@ def test_the_bound_is_told_with_the_way_to_lift_it(of_users):
         "(--set learning.threat.n_targets=null attacks all)"
     ]
     assert not [line for line in trace_lines(load("replay", given)) if line.startswith("attacks")]
+
+
+def test_a_survey_is_learnt_from_whole_and_scored_by_blocks(tmp_path):
+    (tmp_path / "s.csv").write_text("x_m,y_m,cell,rsrp\n0,0,a,-80\n0,7000,a,-90\n0,7000,b,-70\n0,0,a,-81\n")
+    survey = ["replay", "--survey", str(tmp_path / "s.csv"), "--users", "all"]
+    study = load("replay", trace_overrides(parser().parse_args(survey)))
+    data, trace = study.learning.data, study.world.ues.mobility.load(study.round_s)
+    assert (study.learning.round_s, data.hold_out_by, data.memory) == (3600, "block", "all")
+    assert trace.time_s.tolist() == pytest.approx([0, 5000, 10_000])
+    assert trace_overrides(parser().parse_args([*survey, "--round", "5min"]))["learning.round_s"] == 300
+    other = trace_overrides(parser().parse_args([*survey, "--scenario", "campus"]))
+    assert other["world.ues.mobility.survey"] is True and not any("hold_out" in key for key in other)

@@ -84,6 +84,8 @@ def trace_overrides(args: argparse.Namespace) -> Fields:
         overrides["world.base_stations"] = {"kind": "cell-file", "file": str(Path(args.base_stations).resolve())}
     if args.round is not None or args.survey:
         overrides["learning.round_s"] = seconds("1h" if args.round is None else args.round)
+    if args.survey and args.scenario in ("replay", "replays/published"):
+        overrides |= {"learning.data.hold_out_by": "block", "learning.data.memory": "all"}
     return overrides
 
 
