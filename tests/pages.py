@@ -20,8 +20,9 @@ def text_of(page: Path | str) -> str:
 
 
 def body(page: Path | str) -> str:
-    """What is read on a page: without scripts and style."""
-    return re.sub(r"<(script|style)\b.*?</\1>", "", text_of(page), flags=re.DOTALL)
+    """What is read on a page: without scripts, style and links to the meanings of words."""
+    text = re.sub(r"<(script|style)\b.*?</\1>", "", text_of(page), flags=re.DOTALL)
+    return re.sub(r'<a class="term"[^>]*>(.*?)</a>', r"\1", text)
 
 
 def figures(page: Path | str) -> Any:

@@ -19,6 +19,7 @@ from records_page import keys_page, tables_page
 
 from netsim.part import OneOf, Part, descriptions
 from scenarios.app.cli.commands import parser
+from scenarios.app.report.plot import TERMS
 from scenarios.app.study.describe import field_type, flow, in_words, members, slot_of, unit, unwrap
 from scenarios.app.study.slots import SLOTS
 from scenarios.app.study.study import Study
@@ -30,6 +31,7 @@ def pages() -> dict[str, str]:
     """File name -> Markdown of every generated page."""
     found = {"sections.md": sections_page(), "cli.md": cli_page(parser())}
     found |= {"tables.md": tables_page(), "summary.md": keys_page()}
+    found["terms.txt"] = "\n".join(f"{word}\n: {says}\n" for word, says in TERMS.items())
     return found | {f"slot-{name}.md": slot_page(name, slot) for name, slot in SLOTS.items()}
 
 

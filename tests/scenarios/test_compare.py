@@ -196,8 +196,8 @@ def test_the_main_table_has_the_figures_of_the_terminal_and_the_last_all_with_me
     out = swept(tiny_run, tmp_path / "s", rows)
     shown = body(report(out))
     table = shown[shown.index('id="variants"') :]
-    assert '<td data-value="5">5 <span class="range">[4, 6]</span></td>' in table
-    assert 'class="text held">' in table and 'class="text not-held">diverged' in table
+    assert '<td data-value="5">5 <span class="range">[4, 6]</span><small class="held">' in table
+    assert '<small class="not-held">diverged</small></td>' in table
     assert main(["compare", str(out), "--out", str(tmp_path / "c.html")]) == 0
     assert next(line.split()[:2] for line in capsys.readouterr().out.splitlines() if "A  " in line) == ["A", "5"]
     table = shown[shown.index('id="every-figure"') :]

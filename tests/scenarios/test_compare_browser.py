@@ -26,8 +26,9 @@ def page_file(tiny_run, tmp_path_factory):
 
 
 def column(shown, k):
-    """Texts of a column of the main table, of the rows that are shown."""
-    return shown.locator(f"#variants tbody tr:not([hidden]) td:nth-child({k})").all_inner_texts()
+    """First lines of a column of the main table, of the rows that are shown; verdicts stand below."""
+    texts = shown.locator(f"#variants tbody tr:not([hidden]) td:nth-child({k})").all_inner_texts()
+    return [text.split("\n")[0] for text in texts]
 
 
 def test_the_main_table_sorts_by_figures_and_filters(page_file, show):
@@ -41,6 +42,31 @@ def test_the_main_table_sorts_by_figures_and_filters(page_file, show):
     assert sorted(column(shown, 1)) == ["far off", "plain"] and shown.inner_text("#variants-rows") == "2 of 4 rows"
     shown.fill("input[data-filter=variants]", "")
     assert len(column(shown, 1)) == 4
+
+
+def test_words_are_explained_to_keyboard_pointer_and_finger(page_file, show):
+    """Beside the word, inside the window; a tap explains and leads nowhere; readers of screens are read the meaning."""
+    for width, more in ((1280, {}), (400, {"has_touch": True})):
+        shown = show(page_file, width=width, **more)
+        word = shown.locator("#variants th a.term", has_text="RMSE")
+        meaning, tip = (
+            shown.locator(f"#{word.get_attribute('aria-describedby')}").inner_text(),
+            shown.locator(".tip-term"),
+        )
+        assert "Root mean square error" in meaning and not tip.is_visible()
+        for point in (word.tap if more else word.hover, word.focus):
+            point()
+            assert tip.inner_text() == meaning and "#" not in shown.url
+            box = tip.bounding_box()
+            assert box["x"] >= 0 and box["x"] + box["width"] <= width
+            assert word.evaluate(
+                "(a) => document.querySelector('.tip-term').getBoundingClientRect().top"
+                " >= a.getBoundingClientRect().bottom"
+            )
+            shown.keyboard.press("Escape")
+            assert not tip.is_visible()
+            shown.evaluate("document.activeElement.blur()")
+        shown.locator("#variants th", has_text="RMSE").get_by_role("button", name="sort by map RMSE, dB").click()
 
 
 def test_every_figure_opens_on_a_click(page_file, show):
@@ -63,3 +89,5 @@ def test_nothing_is_cut_off_and_everything_can_be_read(page_file, show, width, d
     assert shown.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert shown.locator("img").count() == 0 and EVIL in shown.inner_text("#variants")
     assert violations(shown, serious=True) == {}
+    shown.set_viewport_size({"width": width - 50, "height": 800})  # figures keep their height
+    assert shown.locator("#plot-progress").bounding_box()["height"] > 250

@@ -2,6 +2,7 @@
 
 import pytest
 
+from scenarios.app.results.shown import headline
 from scenarios.app.results.summary import good_map
 from scenarios.app.results.table import lines, model_verdict, row
 
@@ -33,6 +34,54 @@ def test_lines_of_a_run():
     }
     assert row([RUN], "uplink") == "SINR (median) -9.78 dB, latency (median) 3.13 s"
     assert row([RUN], "uploads") == "" and model_verdict(lines([RUN])) == "good"
+
+
+NOISY = {"attacks": [{"kind": "span"}], "defenses": [{"kind": "clip"}, {"kind": "gaussian"}]}
+SUMS = {"attacks": [{"kind": "span"}], "threat": {"observes": "aggregate", "pseudonyms": {"kind": "permanent"}}}
+NO_HOMES = {"attack.span.home_located.percent": 0.0, "attack.fit.home_located.percent": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("changes", "learning", "said"),
+    [
+        ({}, {"attacks": [1]}, [
+            "Good map (RMSE 11.2 dB; guessing 19.7 dB).",
+            "Found: homes 39 of 40 (chance at most 1.7 %), centroid error 220 m (map centre 508 m); inconclusive: SW1.",
+            "Nothing protects the updates.",
+        ]),
+        ({"utility.rmse_db": 20.0, **NO_HOMES, "attack.fit.centroid_error_m.median": None}, SUMS, [
+            "Map not useful (RMSE 20 dB; guessing 19.7 dB).",
+            "No attack has found anything; inconclusive: homes, centroid error, SW1.",
+            "No privacy guarantee: only sums of updates.",
+        ]),
+        ({"privacy.gaussian.epsilon.max": 9.2}, NOISY, [..., ..., "Privacy guarantee: epsilon (gaussian) 9.2."]),
+        ({"privacy.gaussian.epsilon.max": 21.0}, NOISY, [
+            ..., ..., "No meaningful guarantee: epsilon (gaussian) 21.",
+        ]),
+        ({"privacy.gaussian.epsilon.max": None}, NOISY, [
+            ..., ..., "No meaningful guarantee: epsilon (gaussian) ∞.",
+        ]),
+        ({}, NOISY | {"curation": [{"kind": "farthest-batch"}], "request_policy": {"kind": "off"}}, [
+            ..., ..., "No privacy guarantee: only farthest-batch, clip, gaussian.",
+        ]),
+    ],
+)  # fmt: skip
+def test_the_headline_of_a_run(changes, learning, said):
+    found = [text for _, text in headline(lines([RUN | changes]), learning)]
+    assert [text if text is ... else one for one, text in zip(found, said, strict=True)] == said
+
+
+def test_headlines_without_attacks_of_images_and_of_the_radio():
+    """Nothing that was not measured is judged."""
+    images = {"utility.accuracy_percent": 92.4, "utility.constant_accuracy_percent": 10.1}
+    said = [text for _, text in headline(lines([images]), {"defenses": [{"kind": "top-k"}]})]
+    assert said[0] == "Useful classifier (accuracy 92.4 %; guessing 10.1 %)."
+    assert said[1:] == ["No attack was played.", "No privacy guarantee: only top-k."]
+    [(_, radio)] = headline(lines([{"radio.rsrp_dbm.median": -113.0, "radio.sinr_db.median": 5.73}]), {}, 400)
+    assert radio == "400 samples of the radio, medians: RSRP -113 dBm, SINR 5.73 dB."
+    density = {"utility.rank_correlation": 0.1}
+    said = [text for _, text in headline(lines([density]), {"attacks": [{"kind": "wave"}]})]
+    assert said[:2] == ["Density map not useful (rank correlation 0.1).", "No result of an attack can be judged."]
 
 
 def test_lines_over_seeds():

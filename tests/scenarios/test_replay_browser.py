@@ -262,7 +262,7 @@ def test_it_fits_and_can_be_read_by_everybody(show, page_file, width, dark):
     assert 250 <= box["height"] <= 740 and box["width"] <= width
     ground = page.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--map-ground').trim()")
     assert ground == ("#15191e" if dark else "#fbfbf9")
-    assert violations(page, "#map") == {}
+    assert violations(page, "#answer") == violations(page, "#map") == violations(page, "#words") == {}
 
 
 SENT = """() => {

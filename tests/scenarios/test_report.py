@@ -18,13 +18,15 @@ from refused import line_of
 
 from fl.round.tables import TABLES
 from netsim.record import Recorder, write_json
-from scenarios.app.report.charts import TimeGrid
+from scenarios.app.report.charts import MOST_SPANS, TimeGrid, silent
 from scenarios.app.report.report import report
-from scenarios.app.results.shown import meaning
+from scenarios.app.results.read import load as load_run
+from scenarios.app.results.shown import headline, meaning
 from scenarios.app.results.statistics import carried, quantile, row_numbers
 from scenarios.app.results.table import lines
 from scenarios.app.run.runner import run
 from scenarios.app.study.load import load
+from scenarios.app.study.yaml_document import read
 
 EVIL = "<script>alert(1)</script>"
 SMALL = {
@@ -96,14 +98,17 @@ def rewrite(folder, table, change):
 def test_page_of_a_run_is_complete_and_needs_no_network(campus):
     page = text_of(campus)
     summary = json.loads((campus / "summary.json").read_text())
+    study = read(campus / "study.yaml").data
     assert set(figures(page)) == {"errors", "distribution", "named", "radio", "utility", "metrics"}
     assert page.count('id="replay-stage"') == page.count('id="replay-data"') == 1
     shown = body(page)
     for line in lines([summary]):
         assert all(str(escape(text)) in shown for text in (line.title, line.baseline, line.attack))
-    assert "<b>Result</b>" in shown and "none: the server receives unmodified updates" in shown
-    assert "no differential privacy" in shown
-    assert "No mechanism spent a finite epsilon" in shown
+    assert "none: the server receives unmodified updates" in shown
+    assert all(
+        f"<b>{asked}</b>{escape(text)}" in shown for asked, text in headline(lines([summary]), study["learning"])
+    )
+    assert "Nothing protects the updates." in shown and "nothing bounds what updates reveal" in shown
     assert all(str(escape(meaning(key))) in page for key in summary)
     assert "2026-01-05 00:00 to" in shown
     # nothing is fetched, and plotly's button that would send figures away is off
@@ -188,11 +193,34 @@ def test_uplink_is_drawn_round_by_round(streets, campus, tmp_path):
         for row in {row["round"]: row for row in rows}.values():
             writer.writerows(row | {"ue": ue, "late": int(ue == 0), "decoded": int(ue != 0)} for ue in range(4))
     drawn = figures(text_of(folder))["service"]
-    decoded, *others = [trace["y"] for trace in drawn["data"] if "fill" not in trace]
-    assert decoded[0] == 75.0 and len(others) == 3
+    decoded, *others = [trace for trace in drawn["data"] if "fill" not in trace]
+    assert decoded["y"][0] == 75.0 and len(others) == 4
+    assert others[-1]["name"].endswith("updates that were not decoded")
+    spent_j = [float(row["energy_j"]) for row in {row["round"]: row for row in rows}.values()]
+    np.testing.assert_allclose(others[-1]["y"], spent_j, rtol=1e-5)  # of one of four
     page = text_of(campus)
     assert "service" not in figures(page)
     assert "The uplink is ideal" in body(page)
+
+
+def test_rounds_without_updates_are_marked(many):
+    """Those in sequence together, on every pair of axes over rounds; of too many none."""
+    assert not figures(text_of(many))["errors"]["layout"]["shapes"]
+    rewrite(many, "rounds", lambda row: row | {"decoded": "0" if row["round"] == "1" else "4"})
+    for figure in (figures(text_of(many))[key] for key in ("errors", "utility")):
+        shapes = figure["layout"]["shapes"]
+        assert len(shapes) == sum(name.startswith("xaxis") for name in figure["layout"])
+        assert [shape["showlegend"] for shape in shapes] == [True] + [False] * (len(shapes) - 1)
+    found = load_run(many)
+
+    def marked(decoded):
+        n = len(decoded)
+        found.tables["rounds"] = {"round": np.arange(n), "time_s": 60.0 * np.arange(n), "decoded": np.array(decoded)}
+        silent.cache_clear()
+        return [(span["x0"][-5:], span["x1"][-5:]) for span in silent(found)]
+
+    assert marked([0, 0, 3, 0, 1]) == [("00:00", "01:00"), ("03:00", "03:00")]
+    assert len(marked([0, 1] * MOST_SPANS)) == MOST_SPANS and marked([0, 1] * (MOST_SPANS + 1)) == marked([1]) == []
 
 
 def test_a_trace_that_replaced_the_radio_has_none_to_draw(streets, tmp_path):

@@ -27,6 +27,7 @@ Draws = Callable[[Law, CurveStyle | None], tuple[Places, FloatArray]]
 """Places on the axis of time (n,) and values (n, n_track) of a law: for one look, or for all of them together."""
 DATES: Figure = {"type": "date", "title": "simulated local time", "hoverformat": "%a %Y-%m-%d %H:%M"}
 MOST_POINTS = 400  # of a curve; of more rounds several make one
+MOST_SPANS = 60  # of rounds without updates that are marked
 SMALLEST_M = 0.1  # nearer than this is drawn at this: a logarithmic axis has no zero
 
 
@@ -137,17 +138,33 @@ class Chart:
 
         note = " Lines are medians over UEs, bands their quartiles." if len(run.tables["ues"]["ue"]) > 1 else ""
         note += f" A point stands for {counted(_together(n), 'round')}." if n > MOST_POINTS else ""
-        return self.drawn(own, draws, DATES, run.hit_radius_m, note)
+        return self.drawn(own, draws, DATES, run.hit_radius_m, note, silent(run))
 
     def drawn(
-        self, own: Sequence[CurveStyle], draws: Draws, x_axis: Figure, hit_radius_m: float, note: str
+        self,
+        own: Sequence[CurveStyle],
+        draws: Draws,
+        x_axis: Figure,
+        hit_radius_m: float,
+        note: str,
+        spans: Sequence[Figure] = (),
     ) -> list[Panel]:
         """The figure of these curves, or why there is none."""
         cells = [axes for quantity in self.quantities for axes in quantity.axes(own, draws)]
         if cells:
             caption = self.caption.replace("{near}", f"{hit_radius_m:g}") + note
-            return [Panel(self.key, self.title, caption, mosaic(cells, x_axis, self.height))]
+            return [Panel(self.key, self.title, caption, mosaic(cells, x_axis, self.height, spans=spans))]
         return [Panel(self.key, self.title, self.missing)] if self.missing else []
+
+
+@lru_cache(maxsize=1)
+def silent(run: Run) -> list[Figure]:
+    """First and last moment of rounds in sequence of which no update was decoded; none of more than MOST_SPANS."""
+    rows = run.rows("rounds")
+    without = np.flatnonzero(rows["decoded"] == 0)
+    spans = np.split(without, np.flatnonzero(np.diff(without) > 1) + 1) if len(without) else []
+    ends = [run.dates(rows["time_s"][[of[0], of[-1]]]) for of in spans]
+    return [{"x0": x0, "x1": x1} for x0, x1 in ends] if len(ends) <= MOST_SPANS else []
 
 
 def _together(n: int) -> int:
@@ -275,6 +292,14 @@ def _model_error(name: str) -> Law:
     return law
 
 
+def _wasted(run: Run, _: str) -> Series:
+    """Energy (n_time, 1) of updates that were not decoded in time, joules."""
+    rows = run.rows("links")
+    number, at = np.unique(rows["round"], return_inverse=True)
+    lost_j = np.where(rows["decoded"] == 1, 0.0, np.nan_to_num(rows["energy_j"]))
+    return number, np.asarray(np.bincount(at, lost_j, len(number)), np.float64)[:, None]
+
+
 def largest(of: Law) -> Law:
     """The largest value of all tracks."""
 
@@ -328,6 +353,9 @@ EPSILON = Quantity("Largest epsilon of any UE so far", "", column("rounds", "eps
 DECODED = Quantity("Updates decoded in time", "%", mean(column("links", "decoded", factor=100.0)))
 SINR = Quantity("Uplink SINR", "dB", column("links", "sinr_db"))
 LATENCY = Quantity("Latency from request to last bit", "s", positive(column("links", "latency_s")), log=True)
-ENERGY = Quantity("Energy of the round", "J", positive(column("rounds", "energy_j")), log=True)
+ENERGY = Quantity(
+    "Energy of the round", "J", positive(column("rounds", "energy_j")),
+    (Beside("spent on updates that were not decoded", positive(_wasted), "dash", each=True),), log=True,
+)  # fmt: skip
 UPLINK = (DECODED, SINR, LATENCY, ENERGY)
 MODEL = (RMSE, ACCURACY, RANK)

@@ -7,6 +7,7 @@ import gzip
 import html
 import json
 import re
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -51,12 +52,14 @@ class Chapter:
 class Mark:
     """A cell that sorts by a value (NaN: last), or whose meaning shows in its look as well as in its words.
 
-    kind : class in the style sheet. links : texts, and the files beside the page to which they lead.
+    kind : class in the style sheet; `word`: words of TERMS in it are explained. verdict : below the text, in its look.
+    links : texts, and the files beside the page to which they lead.
     """
 
     text: str = ""
     value: float | None = None
     kind: str = ""
+    verdict: str = ""
     links: Sequence[tuple[str, str]] = ()
 
     @property
@@ -73,7 +76,7 @@ Cells = list[list[Cell]]
 """rows of them"""
 
 
-def table(title: str, head: Sequence[str], rows: Iterable[Sequence[Cell]], key: str = "") -> Markup:
+def table(title: str, head: Sequence[str] | Sequence[Mark], rows: Iterable[Sequence[Cell]], key: str = "") -> Markup:
     """A table that sorts by a click on its heads, empty without rows; with a key it also has a filter.
 
     Columns without a number are words.
@@ -138,8 +141,24 @@ def _sentences(text: str) -> tuple[str, str]:
     return (found[1], found[2]) if found else (text.strip(), "")
 
 
+TERMS: dict[str, str] = tomllib.loads((ASSETS / "terms.toml").read_text(encoding="utf-8"))
+"""word -> its meaning"""
+_WORDS = re.compile(rf"\b(?:({')|('.join(TERMS)}))s?\b", re.IGNORECASE)
+
+
+def _explained(text: str) -> Markup:
+    """A text in which words of TERMS lead to their meanings, which the page shows beside them."""
+
+    def link(found: re.Match[str]) -> str:
+        at = f"term-{found.lastindex}"
+        return f'<a class="term" href="#{at}" aria-describedby="{at}">{found[0]}</a>'
+
+    return Markup(_WORDS.sub(link, str(escape(text))))  # noqa: S704, escaped
+
+
 TEMPLATES = Environment(loader=PackageLoader("scenarios.app.report", "assets"), autoescape=True)
-TEMPLATES.filters |= {"asset": _asset, "ranged": _ranged, "sentences": _sentences}
+TEMPLATES.filters |= {"asset": _asset, "ranged": _ranged, "sentences": _sentences, "explained": _explained}
+TEMPLATES.globals["terms"] = TERMS
 TEMPLATES.policies["json.dumps_kwargs"] = {"sort_keys": True, "allow_nan": False}
 ALIGNED = 8  # bytes, as the browser's typed arrays want it
 
@@ -174,7 +193,7 @@ GREY = "#808080"
 DARK = "#222222"
 FEW = 60  # values up to which each is marked on its line
 WIDE_RANGE = 30.0  # ratio of largest to smallest value beyond which an axis is logarithmic
-STYLE = json.loads((files("scenarios.app.report") / "assets" / "figure.json").read_text())
+STYLE = json.loads((ASSETS / "figure.json").read_text())
 """what all figures share: layout, legend, axis, and the heading of a pair of axes"""
 
 
@@ -209,11 +228,15 @@ class Panel:
 
 @dataclass(frozen=True)
 class Axes:
-    """One pair of axes; log: where values are wide; percent: from 0 to 100; near: the axis need not show 0."""
+    """One pair of axes; log: where values are wide; percent: from 0 to 100; near: the axis need not show 0.
+
+    x_title : where the axes of a figure differ in it.
+    """
 
     y_title: str
     traces: Sequence[Figure]
     title: str = ""
+    x_title: str = ""
     log: bool = False
     percent: bool = False
     near: bool = False
@@ -282,27 +305,34 @@ def marks(look: CurveStyle, x: Places, y: ArrayLike, texts: Sequence[str], **mor
     }  # fmt: skip
 
 
-def mosaic(cells: Sequence[Axes], x_axis: Figure, height: int = 330, closest: bool = False) -> Figure:
+def mosaic(
+    cells: Sequence[Axes], x_axis: Figure, height: int = 330, closest: bool = False, spans: Sequence[Figure] = ()
+) -> Figure:
     """Cells side by side, two a row or three in one, under one legend.
 
     height : of one cell, pixels. closest : whether the hover text is that of the nearest point, not of all curves.
+    spans : ends x0 and x1 of what is marked along every horizontal axis.
     """
     columns = 3 if len(cells) == 3 else min(2, len(cells))
     rows = -(-len(cells) // columns)
     data = list[Figure]()
     listed = set[str]()
-    layout = {**STYLE["layout"], "annotations": [], "hovermode": "closest" if closest else "x unified"}
+    layout = {**STYLE["layout"], "annotations": [], "shapes": [], "hovermode": "closest" if closest else "x unified"}
     for k, cell in enumerate(cells):
         tail = str(k + 1) if k else ""
-        layout[f"xaxis{tail}"] = STYLE["axis"] | x_axis | {"title": {"text": x_axis.get("title", "")}}
+        layout[f"xaxis{tail}"] = STYLE["axis"] | x_axis | {"title": {"text": cell.x_title or x_axis.get("title", "")}}
         layout[f"yaxis{tail}"] = STYLE["axis"] | {"title": {"text": cell.y_title}} | _scale(cell)
         for trace in cell.traces:  # the legend has each name once
             shown = trace.get("showlegend", True) and trace["name"] not in listed
             listed |= {trace["name"]} if shown else set()
             data.append({**trace, "xaxis": f"x{tail}", "yaxis": f"y{tail}", "showlegend": shown})
+        inside = {"xref": f"x{tail} domain", "yref": f"y{tail} domain"}
         if cell.title:
-            place = {"xref": f"x{tail} domain", "yref": f"y{tail} domain"}
-            layout["annotations"].append({"text": f"<b>{plain(cell.title)}</b>", **place, **STYLE["heading"]})
+            layout["annotations"].append({"text": f"<b>{plain(cell.title)}</b>", **inside, **STYLE["heading"]})
+        layout["shapes"] += [inside | {"xref": f"x{tail}"} | STYLE["span"] | span for span in spans]
+    for span in layout["shapes"][:1]:
+        span["showlegend"] = True
+        listed |= {span["name"]}
     above = 28 if cells[0].title else 6
     gap = 100  # pixels: cell titles stand between legend and axes
     head = 34 + above + 26 * (sum(7 * len(name) + 50 for name in listed) // 900)

@@ -12,7 +12,7 @@ from netsim.units import BoolArray, FloatArray, IntArray
 from scenarios.app.report.plot import Chapter, looks, packed, rendered
 from scenarios.app.results.folder import Tables
 from scenarios.app.results.read import Run, Table, where
-from scenarios.app.results.statistics import counted, span_text
+from scenarios.app.results.statistics import counted, figure_text, span_text
 from scenarios.app.study import Fields
 
 FINEST_M = 0.5
@@ -116,7 +116,8 @@ def replay_chapter(run: Run) -> Chapter:
     ratio = float(np.clip((area_m[2] - area_m[0]) / max(area_m[3] - area_m[1], 1e-9), 0.75, 2.4))
     shape = "tall" if ratio < _TALL else "wide"
     near = f"{run.hit_radius_m:g}"
-    stage = rendered("replay.html", ratio=f"{ratio:.4g}", near=near, shape=shape, says=" ".join(says))
+    rmse = figure_text(run.summary.get("utility.rmse_db") or np.inf)
+    stage = rendered("replay.html", ratio=f"{ratio:.4g}", near=near, shape=shape, rmse=rmse, says=" ".join(says))
     clock = run.manifest.clock
     arrays = {  # times of a year need more digits than places
         f"{table}.{name}": values.astype(np.float64 if name.endswith("_s") else np.float32)

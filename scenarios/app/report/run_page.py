@@ -123,7 +123,7 @@ PRIVACY = Chart(
     "epsilon", "Privacy spent: epsilon of every mechanism so far",
     (Quantity("Largest epsilon of any UE", "", SPENT, log=True),),
     "All rounds composed, by RDP where UEs are sampled and exactly otherwise; smaller is more private.",
-    "No mechanism spent a finite epsilon, so there is no differential privacy.",
+    "No noise with a finite epsilon was drawn: nothing bounds what updates reveal.",
     by=names_in("spends", "mechanism"),
 )  # fmt: skip
 
@@ -445,7 +445,7 @@ def distributions(shown: Sequence[tuple[CurveStyle, Sequence[Curves]]]) -> Panel
                 hover = f"%{{y:.0f}} % up to %{{x:.3~r}} {unit}"
                 traces.append(line(look, x, percent, mode="lines", hovertemplate=hover))
         if traces:
-            cells.append(Axes("samples (%)", traces, f"{word} ({unit})", percent=True))
+            cells.append(Axes("samples (%)", traces, x_title=f"{word} ({unit})", percent=True))
     if not cells:
         return Panel("distributions", title, "There were no samples.")
     caption = (

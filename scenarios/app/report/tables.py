@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -37,12 +37,12 @@ from scenarios.app.results.gathered import differences
 from scenarios.app.results.read import Run, Table, part, read_surfaces
 from scenarios.app.results.shown import (
     HEAD,
-    answer,
     cell_text,
+    headline,
     meaning,
     over_seeds,
+    protections,
     read_adapted,
-    table_rows,
     warnings,
 )
 from scenarios.app.results.statistics import counted, figure_text
@@ -56,7 +56,6 @@ from scenarios.app.results.table import (
     Line,
     is_useful,
     lines,
-    model_verdict,
     row,
 )
 from scenarios.app.study import Fields, Record
@@ -94,7 +93,7 @@ def heatmaps(maps: Sequence[Heat]) -> Figure:
         traces = [line(look, numbers(heat.x_m), heat.value[0], mode="lines") for look, heat in own]
         return mosaic([Axes(maps[0].unit, traces)], {"title": "metres east"}, _SIDE)
     cells = [_heat_axes(heat) for heat in maps]
-    figure = mosaic(cells, {"constrain": "domain"}, _SIDE, closest=True)
+    figure = mosaic(cells, {"constrain": "domain", "title": "metres east"}, _SIDE, closest=True)
     for name, axis in figure["layout"].items():
         if name.startswith("yaxis"):
             axis |= {"scaleanchor": name.replace("axis", "").replace("y", "x"), "constrain": "domain"}
@@ -115,7 +114,7 @@ def _heat_axes(heat: Heat) -> Axes:
     if len(heat.mark_m):
         x, y = heat.mark_m
         traces.append(marks(CurveStyle("UE", "#ffffff", "x"), numbers([x]), [y], ["UE"], showlegend=False))
-    return Axes("", traces, f"{heat.title}, {low} to {high} {heat.unit}", near=True)
+    return Axes("metres north", traces, f"{heat.title}, {low} to {high} {heat.unit}", near=True)
 
 
 def density(title: str, surfaces: Arrays, name: str) -> Heat:
@@ -179,13 +178,6 @@ def compared_densities(runs: LabelledRuns) -> Iterator[Panel]:
 
 MOST_COLUMNS = 16  # labels that are columns of a table of settings; more are its rows
 MOST_WARNINGS = 6
-VERDICTS = (
-    "Found: the whole 95 % interval of the attack is better than chance. At chance: it is not, and ends near chance. "
-    "Inconclusive: neither, often for want of UEs or seeds. Prevented: at chance, with a useful model, where another "
-    "variant is found. Good: model "
-    "error at most 0.7 x the constant's. Useful: better than a constant."
-)
-"""below a table with verdicts"""
 
 
 # -- the first section
@@ -205,16 +197,15 @@ def head(run: Run) -> Fields:
     setting = {}
     if learning:
         threat = part(learning, "threat")
-        defenses = ", ".join(str(part(one).get("kind")) for one in learning.get("defenses") or [])
         setting = {
             "attacker": f"{threat.get('viewpoint')}, observes {threat.get('observes')}",
-            "defenses": defenses or "none: the server receives unmodified updates",
+            "defenses": ", ".join(protections(learning)) or "none: the server receives unmodified updates",
         }
     return {
         "below": "; ".join(filter(None, below)),
-        "answers": [("Result", answer(of))] if learning else [],
+        "answers": headline(of, learning, run.summary.get("radio.samples") or 0),
         "warns": [*warnings(run.summary), *warns],
-        "results": lines_table(of),
+        "results": lines_table(of) + attacks_table(run),
         "facts": setting | {name: text for name in GROUPS if (text := row([run.summary], name))},
     }
 
@@ -231,16 +222,37 @@ def leading(of: Sequence[Line]) -> Line | None:
 
 
 def lines_table(of: Sequence[Line]) -> Markup:
-    """The table of results: what, value, and what is known of baseline, verdict and attack."""
-    names, texts = table_rows(of)
-    kept = [k for k in range(len(names)) if any(row[k] for row in texts)]
-    rows: Cells = []
-    for one, (title, result, baseline, verdict, attack) in zip(of, texts, strict=True):
-        cells: list[Cell] = [title, Mark(result, one.value), baseline, verdict_mark(verdict), attack]
-        rows.append([cells[k] for k in kept])
-    heads = [names[k] or "measure" for k in kept]
-    says = [VERDICTS] if "verdict" in heads else []
-    return table("Results", heads, rows) + block("paragraphs", says, "says")
+    """The table of results: a row for each measure, of the attack that finds most."""
+    return _table("Results", of, ("measure", "result", "verdict", "interval", "baseline", "attack"))
+
+
+def attacks_table(run: Run) -> Markup:
+    """A row for each attack: the measure in which it finds most; empty of fewer than two."""
+    every = [leading(lines([run.summary], name)) for name in run.attacks]
+    heads = ("attack", "measure", "result", "verdict", "interval", "baseline")
+    return (
+        _table("Every attack, by its strongest result", list(filter(None, every)), heads)
+        if len(every) > 1
+        else Markup()
+    )
+
+
+def _table(title: str, of: Sequence[Line], heads: Sequence[str]) -> Markup:
+    """Lines as rows, without empty columns."""
+    rows: list[dict[str, Cell]] = [
+        {
+            "measure": Mark(one.title, kind="word"), "attack": one.attack, "result": Mark(one.figure, one.value),
+            "verdict": verdict_mark(one.verdict), "interval": one.interval, "baseline": one.baseline,
+        }
+        for one in of
+    ]  # fmt: skip
+    kept = [head for head in heads if any(getattr(row[head], "text", row[head]) for row in rows)]
+    return table(title, _words(kept), [[row[head] for head in kept] for row in rows])
+
+
+def _words(heads: Sequence[str]) -> list[Mark]:
+    """Heads whose words are explained."""
+    return [Mark(head, kind="word") for head in heads]
 
 
 def verdict_mark(verdict: str) -> Mark:
@@ -248,6 +260,11 @@ def verdict_mark(verdict: str) -> Mark:
     good = is_useful(verdict) or verdict in (AT_CHANCE, PREVENTED)
     kind = "open" if verdict == INCONCLUSIVE else "held" if good else "not-held"
     return Mark(verdict, kind=kind if verdict else "")
+
+
+def _judged(of: Line) -> Mark:
+    """A figure, and its verdict below it."""
+    return replace(verdict_mark(of.verdict), text=of.result, value=of.value, verdict=of.verdict)
 
 
 # -- the last sections
@@ -300,21 +317,17 @@ def variants_table(of: Mapping[str, Sequence[Line]], runs: LabelledRuns, place: 
     """The lines of every label as a row, with links to the pages of its runs; place: the folder of this page."""
     found = {label: {line.title: line for line in own} for label, own in of.items()}
     every = {title: line for own in found.values() for title, line in own.items()}
+    missing = {title: Mark("no bound", np.nan, "not-held") for title, line in every.items() if "privacy." in line.key}
     rows: Cells = []
     for label, own in found.items():
-        attacked = [line for line in own.values() if line.attack]
-        leaks = {line.verdict for line in attacked}
-        worst = next((v for v in (FOUND, INCONCLUSIVE, AT_CHANCE, PREVENTED) if v in leaks), "")
-        rows.append([
-            label, *(Mark(own[title].result, own[title].value) if title in own else np.nan for title in every),
-            verdict_mark(worst), verdict_mark(model_verdict([*own.values()])),
-            ", ".join(dict.fromkeys(line.attack for line in attacked)),
-            _pages([path for name, path in runs if name == label], place),
-        ])  # fmt: skip
-    heads = ["variant", *every, "leakage", "model", "attack", "seeds"]
+        attacks = dict.fromkeys(line.attack for line in own.values() if line.attack)
+        figures = [_judged(own[title]) if title in own else missing.get(title, np.nan) for title in every]
+        pages = _pages([path for name, path in runs if name == label], place)
+        rows.append([label, *figures, ", ".join(attacks), pages])
+    heads = ["variant", *every, "attack", "seeds"]
     base = [f"Baselines, {title}: {line.baseline}." for title, line in every.items() if line.baseline]
-    main = table("Main figures of every variant", heads, rows, "variants")
-    return main + block("paragraphs", [*base, VERDICTS], "says")
+    main = table("Main figures of every variant", _words(heads), rows, "variants")
+    return main + block("paragraphs", base, "says")
 
 
 def _pages(folders: Sequence[Path], place: Path) -> Mark:

@@ -14,8 +14,8 @@ import numpy as np
 
 from netsim.channel_card import card_lines
 from netsim.errors import BadInput, one_line
-from scenarios.app.results.folder import SWEEP, read_summary
-from scenarios.app.results.read import Manifest, Table, checked_table, of_sweep_file, where
+from scenarios.app.results.folder import STUDY, SWEEP, read_summary
+from scenarios.app.results.read import Manifest, Table, checked_table, of_sweep_file, part, where
 from scenarios.app.results.statistics import Quartiles, counted, figure_text, quartiles_of
 from scenarios.app.results.summary_keys import BY_KEY, declaration
 from scenarios.app.results.table import (
@@ -27,12 +27,14 @@ from scenarios.app.results.table import (
     ByLabel,
     Line,
     Summary,
+    is_useful,
     lines,
     model_verdict,
     prevents,
     row,
 )
 from scenarios.app.study import Record
+from scenarios.app.study.yaml_document import read
 
 COLUMNS = 99
 """of a line of a terminal"""
@@ -72,19 +74,92 @@ def table_rows(of: Sequence[Line]) -> tuple[list[str], list[list[str]]]:
     return heads, [[one.title, one.result, one.baseline, one.verdict, one.attack] for one in of]
 
 
-def answer(of: Sequence[Line], privacy: bool = True) -> str:
-    """What a run found, in one sentence; privacy: whether anything was learned that noise could protect."""
-    model = model_verdict(of)
-    parts = [f"model {model}"] if model else []
-    for verdict in (FOUND, INCONCLUSIVE, AT_CHANCE):
-        named = [one.what.partition(" within")[0] for one in of if one.attack and one.verdict == verdict]
-        parts += [f"{verdict}: {', '.join(named)}"] if named else []
-    spent = [
-        f"{one.what} {one.result}{f' ({one.verdict})' if one.verdict else ''}"
-        for one in of
-        if one.key.startswith("privacy.")
+_HIDES = (
+    ("observes", "aggregate", "sums of updates"),
+    ("observes", "model", "published models alone"),
+    ("shuffle", True, "shuffling"),
+    ("cells", False, "hidden cells"),
+)
+"""key of `learning.threat`, the value with which it hides something, and what that is"""
+MOST_FIGURES = 2  # of a headline; of further results it has the names
+
+
+def headline(of: Sequence[Line], learning: Record, samples: int = 0) -> list[tuple[str, str]]:
+    """What a run found, a sentence each: the model, what attacks find, and what protects the updates.
+
+    learning : that section of the scenario; of a radio study it is empty, and the sentence is of its `samples`.
+    """
+    if not learning:
+        middle = ", ".join(f"{one.what} {one.figure} {one.unit}" for one in of if one.what in ("RSRP", "SINR"))
+        return [("radio", f"{counted(samples, 'sample')} of the radio{f', medians: {middle}' if middle else ''}.")]
+    attacked = bool(learning.get("attacks") or learning.get("membership"))
+    return [
+        ("model", _model_said(of)),
+        ("leakage", _leakage_said(of, attacked)),
+        ("protection", _protection_said(of, protections(learning))),
     ]
-    return "; ".join([*parts, *(spent or ["no differential privacy"] if privacy else [])])
+
+
+def _model_said(of: Sequence[Line]) -> str:
+    """The verdict on the model, with its score and that of guessing."""
+    model = next((one for one in of if one.key.startswith("utility.") and one.verdict), None)
+    if model is None:
+        return "The model was not scored."
+    noun = {"dB": "map", "%": "classifier"}.get(model.unit, "density map")
+    score = f"{model.what.removeprefix('map ')} {model.figure} {model.unit}".rstrip()
+    guess = "".join(f"; guessing {figure_text(value, model.unit)} {model.unit}" for _, value in model.beside[:1])
+    judged = f"{model.verdict} {noun}" if is_useful(model.verdict) else f"{noun} {model.verdict}"
+    return f"{judged.capitalize()} ({score}{guess.rstrip()})."
+
+
+def _leakage_said(of: Sequence[Line], attacked: bool) -> str:
+    """What attacks find, the first results with figures; then what is inconclusive, and what is at chance."""
+    if not attacked:
+        return "No attack was played."
+    judged = {verdict: [one for one in of if one.attack and one.verdict == verdict] for verdict in _LEAKS}
+    texts = [f"{verdict}: {', '.join(map(_named, found))}" for verdict, found in judged.items() if found]
+    if not texts:
+        return "No result of an attack can be judged."
+    if not judged[FOUND]:
+        return f"No attack has found anything; {'; '.join(texts)}."
+    figures = [*map(_figured, judged[FOUND][:MOST_FIGURES]), *map(_named, judged[FOUND][MOST_FIGURES:])]
+    return f"Found: {'; '.join([', '.join(figures), *texts[1:]])}."
+
+
+_LEAKS = (FOUND, INCONCLUSIVE, AT_CHANCE)
+
+
+def _named(one: Line) -> str:
+    return one.what.partition(" within")[0]
+
+
+def _figured(one: Line) -> str:
+    """A result with what chance, or its first baseline, has."""
+    if one.n:
+        chance = max((value for _, value in one.beside), default=np.nan)
+        return f"{_named(one)} {one.hits} of {one.n} (chance at most {figure_text(chance)} %)"
+    beside = "".join(f" ({name} {value} {one.unit}".rstrip() + ")" for name, value in [*one.baselines.items()][:1])
+    return f"{one.what} {one.figure} {one.unit}".rstrip() + beside
+
+
+def protections(learning: Record) -> list[str]:
+    """What keeps something from the attacker, in words of the scenario; empty where updates are open to it."""
+    threat = part(learning, "threat")
+    listed = [one for slot in ("withholding", "curation", "defenses") for one in learning.get(slot) or []]
+    kinds = [part(one).get("kind") for one in (part(learning, "request_policy"), *listed)]
+    names = part(threat, "pseudonyms").get("kind", "permanent")
+    words = [str(kind) for kind in kinds if kind not in (None, "off")]
+    words += [f"pseudonyms ({names})"] if names != "permanent" else []
+    return words + [word for key, value, word in _HIDES if threat.get(key) == value]
+
+
+def _protection_said(of: Sequence[Line], kinds: Sequence[str]) -> str:
+    """Epsilon, where noise was accounted for; else that nothing bounds what updates reveal."""
+    spent = [one for one in of if one.key.startswith("privacy.")]
+    if spent:
+        figures = ", ".join(f"{one.what} {one.result} {one.unit}".rstrip() for one in spent)
+        return f"{'No meaningful' if any(one.verdict for one in spent) else 'Privacy'} guarantee: {figures}."
+    return f"No privacy guarantee: only {', '.join(kinds)}." if kinds else "Nothing protects the updates."
 
 
 def run_lines(folder: Path, page: str, verbose: bool = False) -> list[str]:
@@ -93,7 +168,8 @@ def run_lines(folder: Path, page: str, verbose: bool = False) -> list[str]:
     summary = read_summary(folder)
     of = lines([summary])
     learns = "rounds.played" in summary
-    told = answer(of, learns) or f"{counted(summary.get('radio.samples') or 0, 'sample')} of the radio"
+    learning = part(read(folder / STUDY).data, "learning")
+    told, *more = [text for _, text in headline(of, learning, summary.get("radio.samples") or 0)]
     warned = [*(f"warning: {text}" for text in manifest.warnings), *warnings(summary)]
     rows = [(name, text) for name in GROUPS if (text := row([summary], name))]
     rows += [("privacy", text) for text in spent(checked_table(folder, "privacy"))] if learns else []
@@ -101,7 +177,7 @@ def run_lines(folder: Path, page: str, verbose: bool = False) -> list[str]:
     result = every_figure(summary) if verbose else drawn(*table_rows(of), right=(1,), whole=(0, 1, 4))
     return [
         f", seed {manifest.seed}: {told}",
-        *fitted([*([played(summary)] if learns else []), *warned]),
+        *fitted([*more, *([played(summary)] if learns else []), *warned]),
         *(fitted(card_lines(manifest.channel_card), COLUMNS - 2) if verbose else []),
         *result,
         *drawn(["", ""], rows)[1:],

@@ -137,11 +137,15 @@ class Line:
         return f"{self.hits}/{self.n}" if self.n else figure_text(self.value, self.unit)
 
     @property
+    def interval(self) -> str:
+        """`[91.2, 100 %]`; empty where there is none."""
+        low, high = (figure_text(end, self.unit) for end in (self.low, self.high))
+        return "" if np.isnan(self.low) or low == high else f"[{low}, {high}{' %' if self.n else ''}]"
+
+    @property
     def result(self) -> str:
         """Value and interval."""
-        low, high = (figure_text(end, self.unit) for end in (self.low, self.high))
-        percent = " %" if self.n else ""
-        return self.figure if np.isnan(self.low) or low == high else f"{self.figure} [{low}, {high}{percent}]"
+        return f"{self.figure} {self.interval}".rstrip()
 
     @property
     def baselines(self) -> dict[str, str]:
@@ -157,11 +161,12 @@ class Line:
         return ", ".join(f"{name} {value}" for name, value in self.baselines.items())
 
 
-def lines(summaries: Runs) -> list[Line]:
-    """A line for each headline that a run has a value of, from the attack that finds most."""
+def lines(summaries: Runs, attack: str = "") -> list[Line]:
+    """A line for each headline that a run has a value of, from the attack that finds most, or from this one."""
     shown = [measure for measure in KEYS if measure.headline and ": " not in measure.headline]
     shown.sort(key=lambda measure: measure.rule not in _FIRST)
-    found = (_best([_line(m, name, summaries) for name in _names(summaries, m)], m.better) for m in shown)
+    names = ([n for n in _names(summaries, m) if attack in ("", n)] for m in shown)
+    found = (_best([_line(m, n, summaries) for n in of], m.better) for m, of in zip(shown, names, strict=True))
     return [line for line in found if line is not None]
 
 

@@ -33,7 +33,8 @@ const netsim = (() => {
   const DARK = new Map(Object.entries({  // colours of figures on white, and what stands for them on a dark ground
     "#ffffff": "#181c21", "#222222": "#e7eaee", "#808080": "#9aa3ad", "#e8e8e8": "#2b313a", "#b0b0b0": "#59626d",
     "#0072b2": "#3d9fe0", "#d55e00": "#f28a3c", "#009e73": "#2fc79b", "#cc79a7": "#e39bc2", "#56b4e9": "#a3d8f7",
-    "#e69f00": "#f0bd4a", "#9a9a9a": "#8b949e", "#a8a8a8": "#59626d", "rgba(255,255,255,0.93)": "rgba(24,28,33,0.95)",
+    "#e69f00": "#f0bd4a", "#882255": "#d9709f", "#9a9a9a": "#8b949e", "#a8a8a8": "#59626d",
+    "rgba(255,255,255,0.93)": "rgba(24,28,33,0.95)",
   }));
   const isDark = () => root.dataset.theme === "dark";
 
@@ -118,7 +119,7 @@ const netsim = (() => {
   /** Axes that stand side by side on a laptop, one above another. */
   function narrow(figure, width) {
     const layout = figure.layout, before = layout.margin?.t ?? 0;
-    const top = Math.max(before, 50 + 20 * legendRows(figure.data, width - 64));
+    const top = Math.max(before, 50 + 20 * legendRows([...figure.data, ...layout.shapes ?? []], width - 64));
     if (layout.height) layout.height += top - before;
     layout.margin = { ...layout.margin, l: 52, r: 12, t: top };
     layout.font = { ...layout.font, size: 11 };
@@ -140,12 +141,19 @@ const netsim = (() => {
     return rows;
   }
 
+  /** The figure of a place, which gets its height: plotly forgets that of a layout with shapes when it is resized. */
+  function figureOf(place) {
+    const figure = fitted(themed(figures[place.dataset.figure]), place.clientWidth);
+    place.style.height = figure.layout.height ? `${figure.layout.height}px` : "";
+    return figure;
+  }
+
   async function draw(place) {
     const id = place.dataset.figure;
     if (drawnNow.has(id)) return;
     drawnNow.add(id);
     const Plotly = await plotly();
-    const figure = fitted(themed(figures[id]), place.clientWidth);
+    const figure = figureOf(place);
     await Plotly.newPlot(place, figure.data, figure.layout, CONFIG);
     place.dispatchEvent(new CustomEvent("netsim:drawn", { bubbles: true }));
     moveCursor(place);
@@ -156,7 +164,7 @@ const netsim = (() => {
     const Plotly = await plotly();
     for (const place of document.querySelectorAll(".plot")) {
       if (!drawnNow.has(place.dataset.figure)) continue;
-      const figure = fitted(themed(figures[place.dataset.figure]), place.clientWidth);
+      const figure = figureOf(place);
       await Plotly.react(place, figure.data, figure.layout, CONFIG);
       moveCursor(place);
     }
@@ -287,8 +295,8 @@ const netsim = (() => {
       const id = button.dataset.of;
       if (button.dataset.save === "reset") {
         const Plotly = await plotly();
-        const figure = fitted(themed(figures[id]), byId(`plot-${id}`).clientWidth);
-        await Plotly.react(byId(`plot-${id}`), figure.data, figure.layout, CONFIG);
+        const place = byId(`plot-${id}`), figure = figureOf(place);
+        await Plotly.react(place, figure.data, figure.layout, CONFIG);
       } else await saveFigure(id, button.dataset.save);
     });
   }
@@ -323,7 +331,8 @@ const netsim = (() => {
         const button = document.createElement("button");
         button.type = "button";
         button.className = "sort";
-        button.append(...head.childNodes);
+        if (head.querySelector("a")) button.setAttribute("aria-label", `sort by ${head.textContent}`);
+        else button.append(...head.childNodes);
         head.append(button);
         button.addEventListener("click", () => {
           const down = head.getAttribute("aria-sort") === "ascending";
@@ -349,6 +358,31 @@ const netsim = (() => {
     }
   }
 
+  // --- words --------------------------------------------------------------------------------------------------------
+
+  /** The meaning of a word beside it, while it has the focus or the pointer; a tap shows it, Escape hides it. */
+  function startWords() {
+    const tip = Object.assign(document.createElement("div"), { className: "tip-term", hidden: true });
+    tip.setAttribute("aria-hidden", "true");  // links are described by the meanings themselves
+    document.body.append(tip);
+    const hide = () => { tip.hidden = true; };
+    const show = (event) => {
+      const word = event.target.closest?.("a.term");
+      if (!word) { hide(); return; }
+      tip.textContent = byId(word.hash.slice(1)).textContent;
+      tip.hidden = false;
+      const of = word.getBoundingClientRect(), own = tip.getBoundingClientRect(), room = root.clientWidth - own.width - 8;
+      const below = of.bottom + 6 + own.height < innerHeight || of.top < own.height + 6;
+      tip.style.left = `${Math.max(8, Math.min(of.left, room))}px`;
+      tip.style.top = `${below ? of.bottom + 6 : of.top - own.height - 6}px`;
+      if (event.type === "click") event.preventDefault();
+    };
+    for (const type of ["mouseover", "focusin", "click"]) document.addEventListener(type, show);
+    document.addEventListener("focusout", hide);
+    document.addEventListener("keydown", (event) => { if (event.key === "Escape") hide(); });
+    addEventListener("scroll", hide, { passive: true });
+  }
+
   // --- contents -------------------------------------------------------------------------------------------------
 
   function startContents() {
@@ -371,6 +405,7 @@ const netsim = (() => {
   startFigures();
   startSaving();
   startTables();
+  startWords();
   startContents();
   const themedColour = (colour) => (isDark() ? recoloured(colour) : colour);
   return { unpacked, save, csv, isDark, themedColour, drawAll, ready: drawnNow };
