@@ -98,9 +98,9 @@ sys.exit(code)
 
 
 def played(trace: Path, out: Path, options: list[str]) -> Cost:
-    """What `netsim replay` takes for a file, with both ways to standardise positions and its pages."""
+    """What `netsim replay --published` takes for a file, with both ways to standardise positions and its pages."""
     attacks = ["--set", "learning.attacks=[{kind: closed-form}]", "--quiet", "--out", str(out)]
-    command = [sys.executable, "-c", _COMMAND, "replay", str(trace), *attacks, *options]
+    command = [sys.executable, "-c", _COMMAND, "replay", "--published", str(trace), *attacks, *options]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, cwd=ROOT, check=False)
     if done.returncode:
         raise RuntimeError(f"netsim {' '.join(command[3:])}: exit code {done.returncode}")

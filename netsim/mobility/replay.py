@@ -18,18 +18,19 @@ from netsim.traces.moves import Presence, presence
 from netsim.traces.read import TraceSetting
 from netsim.traces.trace import Trace
 from netsim.ues import Fixes
-from netsim.units import FloatArray, IntArray
+from netsim.units import BoolArray, FloatArray, IntArray
 
 
 @frozen
 class TraceRows(Columns):
-    """Rows of a trace sorted by time; ue (N,) is an index into `Replayed.ue`."""
+    """Rows of a trace sorted by time; ue (N,) is an index into `Replayed.ue`; due (N,) : which are reported."""
 
     ue: IntArray
     time_s: FloatArray
     position_m: FloatArray
     cell: IntArray | None
     rsrp_dbm: FloatArray | None
+    due: BoolArray | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +59,8 @@ class Replayed(State):
 class Replay(Mobility, TraceSetting):
     """A UE stays at its last fix until the next one, and is absent if that fix is older than `absent_after_s`.
 
-    The k-th UE replays the k-th user of the trace. RSRP in the file replaces the radio model.
+    With `sample_s` it measures at some of its fixes alone, and moves by all of them. The k-th UE replays the k-th user
+    of the trace. RSRP in the file replaces the radio model.
     """
 
     kind: Literal["replay"] = "replay"
@@ -114,14 +116,14 @@ class Replay(Mobility, TraceSetting):
             raise BadInput(f"ues: {len(ue)} are more than the {len(trace.users)} users of the trace; ask for fewer")
         order = np.flatnonzero(trace.user < len(ue))
         order = order[np.argsort(trace.time_s[order], kind="stable")]
-        rows = TraceRows(trace.user, trace.time_s, trace.position_m, trace.cell, trace.rsrp_dbm).select(order)
+        rows = TraceRows(trace.user, trace.time_s, trace.position_m, trace.cell, trace.rsrp_dbm, trace.due)
         return Replayed(
             position_m=np.full((len(ue), 2), np.nan),
             n_seen=0,
             last_row=np.full(len(ue), -1, dtype=np.int64),
             ue=np.asarray(ue, dtype=np.int64),
             absent_after_s=self.presence(trace).absent_after_s,
-            rows=rows,
+            rows=rows.select(order),
         )
 
     def advance(self, state: Replayed, t0_s: float, t1_s: float, ground: Ground) -> tuple[Replayed, Fixes]:
@@ -133,7 +135,7 @@ class Replay(Mobility, TraceSetting):
         stale = (last_row < 0) | (t1_s - rows.time_s[last_row] > fresh_s + slack_s(fresh_s, t1_s))
         position_m = np.where(stale[:, None], np.nan, rows.position_m[last_row])
         new = first + np.argsort(rows.ue[first:end], kind="stable")  # each UE's rows stay in order of time
-        seen = rows.select(new)
+        seen = rows.select(new if rows.due is None else new[rows.due[new]])
         fixes = Fixes(state.ue[seen.ue], seen.time_s, seen.position_m, seen.rsrp_dbm, seen.cell)
         return replace(state, position_m=position_m, n_seen=int(end), last_row=last_row), fixes
 

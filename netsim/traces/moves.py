@@ -40,6 +40,12 @@ class Moves(Columns):
         in_order |= (user[1:] == user[:-1]) & (time_s[1:] >= time_s[:-1])
         return None if in_order.all() else np.asarray(np.lexsort((time_s, user)))
 
+    @property
+    def usual_interval_s(self) -> float:
+        """Median time between two rows of a user at different times; 0 without such rows."""
+        interval_s = np.diff(self.sorted(self.time_s))[np.diff(self.sorted(self.user)) == 0]
+        return float(np.median(interval_s[interval_s > 0])) if (interval_s > 0).any() else 0.0
+
     def sorted(self, column: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
         return column if self.order is None else column[self.order]
 
@@ -81,6 +87,19 @@ def rounds_apart(moves: Moves, round_s: float, clock: Clock) -> bool:
     same_user = np.diff(moves.sorted(moves.user)) == 0
     later = np.diff(moves.sorted(clock.round_of(moves.time_s, round_s))) > 0
     return bool((same_user & later).any())
+
+
+def sampled(moves: Moves, every_s: float) -> BoolArray:
+    """Which rows (n,) a phone makes that measures once in every period, from time 0 on: those of a user's first time in
+    each, several where a row is a cell.
+    """
+    period = np.floor(moves.time_s / every_s + 1e-9)
+    order = np.lexsort((moves.time_s, period, moves.user))
+    time_s, new = moves.time_s[order], np.ones(len(order), dtype=np.bool_)
+    new[1:] = (np.diff(moves.user[order]) != 0) | (np.diff(period[order]) != 0)
+    due = np.empty(len(order), dtype=np.bool_)
+    due[order] = time_s == time_s[new][np.cumsum(new) - 1]
+    return due
 
 
 def resampled(moves: Moves, every_s: float, gap_s: float) -> tuple[Moves, int]:

@@ -32,7 +32,18 @@ from netsim.part import FILE_NAME, Part
 from netsim.safe import what_is
 from netsim.traces.formats import TRACE_FORMATS
 from netsim.traces.formats.base import TraceFormat
-from netsim.traces.moves import CHAIN_M, Moves, chained, doubts, occurring, resampled, rounds_apart, steps_of, surveyed
+from netsim.traces.moves import (
+    CHAIN_M,
+    Moves,
+    chained,
+    doubts,
+    occurring,
+    resampled,
+    rounds_apart,
+    sampled,
+    steps_of,
+    surveyed,
+)
 from netsim.traces.source import COLUMNS_REMEDY, Source, files_in
 from netsim.traces.table import AUTO, GLOBE, Box, FixBuilder, Plane, TraceTable, check_crs, outline
 from netsim.traces.trace import LocalTime, Trace, named_zone
@@ -89,8 +100,9 @@ class TraceFile(Part):
     timezone: str = "auto"
     """IANA name of the time zone, also used for times in the file without a zone; auto: an offset derived from the
     longitude, or UTC for local metres"""
-    sample_s: float = Field(default=1.0, gt=0)
-    """sampling interval of an ns-2 file, which contains movements instead of rows, s"""
+    sample_s: float | None = Field(default=None, gt=0, le=1e9)
+    """sampling interval, s: of the rows of a user in each such period, from the first local midnight, only the first
+    are measured and reported; none: all. Of an ns-2 file, which contains movements, the time between rows; none: 1"""
 
     @property
     def zone(self) -> tzinfo | None:
@@ -104,7 +116,8 @@ class TraceFile(Part):
         for key in ("columns", "survey"):
             if getattr(self, key) and key not in part.model_fields:
                 raise BadInput(f"{self.trace}: {key}: only a CSV takes it, and this is read as {kind}; leave {key} out")
-        format = part.model_validate(self.model_dump(include={"columns", "sample_s", "survey"} & {*part.model_fields}))
+        given = {"columns", "sample_s", "survey"} & {*part.model_fields}
+        format = part.model_validate(self.model_dump(include=given, exclude_none=True))
         fixes = FixBuilder(self.trace, self.crs, self.zone)
         try:
             format.read(fixes)
@@ -192,6 +205,8 @@ class TraceSetting(TraceFile):
     def _fits_together(self) -> Self:
         stated = {"area_deg or area_m": self.box, "since": self.since, "until": self.until}
         missing = [name for name, value in stated.items() if value is None]
+        if self.resample_s is not None and self.sample_s is not None:
+            raise ValueError("sample_s: resample_s already says at which times there are rows; leave one of them out")
         if self.extent == "stated" and missing:
             raise ValueError(f"extent: stated needs {', '.join(missing)}; give them, or leave extent out")
         if (self.users == "segments") != (self.segments is not None):
@@ -231,6 +246,7 @@ class TraceSetting(TraceFile):
         moves = Moves(fixes.user, fixes.time_s - local.midnight_s, plane.xy_m)
         doubtful = doubts(table.coordinates, fixes.place, moves, steps_of(moves))
         moves, resample_notes = self._resampled(table, moves)
+        due, sampling_notes = self._sampled(moves)
         if self.segments is not None and self.segments > len(moves.user):
             problem = f"{self.segments} are more than the {len(moves.user)} rows"
             raise BadInput(f"{self.trace}: segments: {problem}; take fewer")
@@ -247,11 +263,17 @@ class TraceSetting(TraceFile):
             position_m=moves.sorted(moves.xy_m),
             cell=None if cell is None else moves.sorted(cell),
             rsrp_dbm=None if fixes.rsrp_dbm is None else moves.sorted(fixes.rsrp_dbm),
+            due=None if due is None else moves.sorted(due),
             area=Area.around(moves.xy_m if border is None else border.xy_m),
             origin_deg=plane.origin_deg,
             local=local,
-            counts={"rows_read": table.n_read, **table.left_out, "rows_used": len(table)},
-            notes=(*table.notes, *doubtful, *notes, *zone_notes, *resample_notes, *user_notes),
+            counts={
+                "rows_read": table.n_read,
+                **table.left_out,
+                **({} if due is None else {"not_sampled": int((~due).sum())}),
+                "rows_used": len(table) if due is None else int(due.sum()),
+            },
+            notes=(*table.notes, *doubtful, *notes, *zone_notes, *resample_notes, *sampling_notes, *user_notes),
             doubts=doubtful,
             ends_s=None if border is None else self._edge("until") - local.midnight_s,
         )
@@ -366,6 +388,17 @@ class TraceSetting(TraceFile):
         if not len(regular.user):
             raise BadInput(f"{self.trace}: resample_s: {every_s:g} s is longer than every trip; take less")
         return regular, [f"resampled: {len(regular.user):,} rows, every {every_s:g} s of {n_trips:,} trips"]
+
+    def _sampled(self, moves: Moves) -> tuple[BoolArray | None, list[str]]:
+        """Which rows (n,) are reported, None for all, and how often, for the user."""
+        if self.resample_s is not None:
+            return None, []
+        if self.sample_s is None:
+            usual_s = moves.usual_interval_s
+            return None, [f"sampling: a fix every {usual_s:g} s, as logged"] if usual_s else []
+        due = sampled(moves, self.sample_s)
+        few = f"{due.sum():,} of {len(due):,} fixes, the first of each user in each such period"
+        return due, [f"sampling: every {self.sample_s:g} s: {few}; homes and tracks are those of all"]
 
 
 def read_trace(path: str | Path, round_s: float = DAY_S, **settings: object) -> Trace:

@@ -12,7 +12,7 @@ from netsim.clock import DAY_S, Clock
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.traces.values import shown
-from netsim.units import FloatArray, IntArray
+from netsim.units import BoolArray, FloatArray, IntArray
 
 
 class LocalTime(NamedTuple):
@@ -42,6 +42,7 @@ class Trace:
     users, cells : names; `user` and `cell` index them.
     user (n,), time_s (n,) from local midnight of the first day, position_m (n, 2) in the local plane.
     cell (n,), rsrp_dbm (n,) : None where the file has no such column.
+    due (n,) : which rows are measured and reported; None: all. The others still tell where a user was.
     origin_deg : latitude and longitude of (0, 0); None for a plane that is nowhere on the globe.
     area : bounding box of the rows, or the one that was stated; ends_s : the end that was stated, None for none.
     counts : rows read, used, and left out, by reason: for the manifest.
@@ -62,6 +63,7 @@ class Trace:
     notes: tuple[str, ...]
     doubts: tuple[str, ...]
     ends_s: float | None
+    due: BoolArray | None = None
 
 
 def local_zone(name: str, lon_deg: float | None) -> tuple[tzinfo, str, list[str]]:

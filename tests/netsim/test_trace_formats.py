@@ -3,11 +3,13 @@
 import gzip
 import importlib.util
 import math
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 from refused import line_of
 
 from netsim.mobility.base import Ground
@@ -440,6 +442,45 @@ def test_a_replay_is_absent_at_night(tmp_path):
     longer = part.model_copy(update={"absent_after_s": 900.0})
     state, _ = longer.advance(part.start(np.arange(1), ground), t0, t0 + 900.0, None)
     assert np.isfinite(state.position_m).all()
+
+
+def test_a_phone_that_is_asked_rarely_reports_the_first_fix_of_each_period(tmp_path):
+    """By a dictionary of periods. It still moves by all fixes, and several cells of a moment are one measurement."""
+    draw = np.random.default_rng(5)
+    times = {who: np.cumsum(draw.integers(20, 800, 60)) for who in "ab"}
+    rows = [
+        (T0 + t, who, f"{52 + k * 1e-5:.6f}", cell)
+        for who in "ab"
+        for k, t in enumerate(times[who])
+        for cell in ("x", "y")[: 1 + k % 2]
+    ]
+    text = "".join(f"{t},{who},{lat},4,-90,{cell}\n" for t, who, lat, cell in rows)
+    path = write(tmp_path / "p.csv", f"time_s,user,lat,lon,rsrp_dbm,cell\n{text}")
+    first: dict[tuple[str, int], int] = {}
+    for t, who, _, _ in rows:
+        first.setdefault((who, t // 900), t)
+    wanted = sorted((t, who) for t, who, _, _ in rows if first[who, t // 900] == t)
+    part = Replay(trace=str(path), sample_s=900, cell="all", timezone="UTC", users="id")
+    trace = part.load(86400.0)
+    n = len(wanted)
+    assert trace.counts == dict(trace.counts) | {"not_sampled": len(rows) - n, "rows_used": n, "rows_read": len(rows)}
+    assert f"sampling: every 900 s: {n} of {len(rows)} fixes, the first" in " ".join(trace.notes)
+    ground = Ground(trace.area, trace.local.clock(1.0), Streams(0), trace=trace)
+    whole = Replay(trace=str(path), cell="all", timezone="UTC", users="id")
+    assert "sampling: a fix every" in " ".join(whole.load(86400.0).notes)
+    both = (part, whole)
+    states = [one.start(np.arange(2), replace(ground, trace=one.load(86400.0))) for one in both]
+    seen, before = [], 0.0
+    for now in np.arange(8 * 3600.0, 18 * 3600.0, 700.0):
+        (rare, fixes), (often, _) = (
+            one.advance(state, before, now, None) for one, state in zip(both, states, strict=True)
+        )
+        seen += [(t + trace.local.midnight_s, "ab"[u]) for t, u in zip(fixes.time_s, fixes.ue, strict=True)]
+        np.testing.assert_array_equal(rare.position_m, often.position_m)
+        states, before = [rare, often], now
+    assert sorted(seen) == [row for row in wanted if row[0] < trace.local.midnight_s + before] and len(seen) > 40
+    with pytest.raises(ValidationError, match="leave one of them out"):
+        Replay(trace=str(path), sample_s=900, resample_s=30)
 
 
 # --- bundled examples --------------------------------------------------------------------------------------

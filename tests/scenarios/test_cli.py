@@ -4,11 +4,13 @@ import csv
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from conftest import TINY
 
 from scenarios.app.cli import ask
 from scenarios.app.cli.commands import main
+from scenarios.app.study.load import load
 
 ROOT = Path(__file__).parents[2]
 BRIEF = ["--set", "learning.attacks=[{kind: closed-form}]", "--set", "learning.learner.hidden=[8]", "--quiet"]
@@ -45,15 +47,56 @@ def test_run_writes_a_folder_and_prints_its_result(tmp_path, capsys):
     assert set(wanted) <= set(keys)
 
 
-def test_replay_shows_both_feature_modes(tmp_path, capsys):
+def test_a_published_replay_shows_both_feature_modes(tmp_path, capsys):
     trace = write_trace(tmp_path / "t.csv", good_rows())
-    assert main(["replay", str(trace), "--round", "12h", "--out", str(tmp_path / "r"), *BRIEF]) == 0
+    words = ["replay", str(trace), "--round", "12h", "--out", str(tmp_path / "r"), *BRIEF]
+    assert main([*words, "--published"]) == 0
     out = capsys.readouterr().out
     assert "standardised-by-dataset, seed 0: " in out and "standardised-by-public, seed 0: " in out
     assert "200 of 200 rows used" in out
     for mode in ("dataset", "public"):
+        study = (tmp_path / "r" / f"standardised-by-{mode}" / "study.yaml").read_text()
+        assert "profile: published" in study and "activation: tanh" in study
         summary = json.loads((tmp_path / "r" / f"standardised-by-{mode}" / "summary.json").read_text())
         assert summary["samples.count"] == 200
+    assert main([*words, "--published", "--defend"]) == 2 and "leave --defend out" in capsys.readouterr().err
+
+
+def test_a_replay_trains_a_useful_map_at_the_level_of_the_trace(tmp_path, capsys):
+    rows = good_rows()
+    trace = write_trace(tmp_path / "t.csv", rows)
+    out = tmp_path / "r"
+    assert main(["replay", str(trace), "--round", "12h", "--out", str(out), *BRIEF]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    level_dbm = [row[4] for row in rows]
+    mean, spread = (round(float(of(level_dbm))) for of in (np.mean, np.std))
+    assert f"mean {mean} dBm, standard deviation {max(spread, 1)} dB, of the trace's rows" in told
+    assert "20 % of the rows score the map" in told and "--defend" in told  # two days are too few to hold out one of
+    study = load(out / "study.yaml")
+    learner, data = study.learned.learner, study.learned.data
+    assert (learner.profile, learner.public_rsrp_mean_dbm, data.hold_out_by) == ("useful", mean, "sample")
+    assert json.loads((out / "summary.json").read_text())["samples.count"] == 200
+
+
+def test_a_replay_beside_its_defenses(tmp_path, capsys):
+    """Sums are for several users, and so are attacks that follow them over the hours, in rounds that have some."""
+
+    def replayed(name, rows, *words):
+        trace = write_trace(tmp_path / name, rows)
+        brief = ["--set", "learning.learner.hidden=[8]", "--quiet", "--out", str(tmp_path / f"{name}-r")]
+        assert main(["replay", str(trace), "--round", "6h", *brief, *words]) == 0
+        return capsys.readouterr().out
+
+    alone = good_rows()
+    two = [[time_s, who, *more] for time_s, _, *more in alone for who in "ab"]
+    labels = [variant.label for variant in load("replay").vary.variants]
+    told = replayed("one.csv", alone, "--defend", "--jobs", "1", *BRIEF[:2], "--set", "learning.rounds=1")
+    assert [label for label in labels if label in told] == labels[:-1] and "variant" in told
+    attacks = {}
+    for name, rows in {"1.csv": alone, "2.csv": two}.items():
+        replayed(name, rows, "--set", "learning.rounds=1")
+        attacks[name] = [one.kind for one in load(tmp_path / f"{name}-r" / "study.yaml").learned.attacks]
+    assert attacks["2.csv"] == [*attacks["1.csv"], "dwell", "tracker"]
 
 
 def test_replay_takes_other_headers(tmp_path, capsys):
@@ -253,9 +296,12 @@ def test_replay_leaves_folders_of_others_alone(tmp_path, capsys):
     (foreign / "dear.txt").write_text("dear")
     assert main(["replay", str(trace), "--out", str(foreign), "--quiet"]) == 2
     line = capsys.readouterr().err
+    assert "letters" in line and "not a run" in line and line.count("\n") == 1
+    assert main(["replay", str(trace), "--out", str(foreign), "--quiet", "--published"]) == 2
+    line = capsys.readouterr().err
     assert "dear.txt" in line and "does not belong to a replay" in line and line.count("\n") == 1
     assert [p.name for p in foreign.iterdir()] == ["dear.txt"]
-    ours = ["replay", str(trace), "--out", str(tmp_path / "r"), "--round", "12h", *BRIEF]
+    ours = ["replay", str(trace), "--out", str(tmp_path / "r"), "--round", "12h", "--published", *BRIEF]
     assert main(ours) == main(ours) == 0  # the same again is welcome
     other = [*ours, "--set", "seed=9"]
     before = (tmp_path / "r" / "standardised-by-public" / "summary.json").read_bytes()

@@ -80,6 +80,15 @@ def test_shares_and_chance_are_over_those_that_have_the_place(folder, summary):
         chance = uniform_shares(at_m[there], np.full((count, 2), np.nan), hit_radius_m, area, 2)[:, 0].mean()
         assert summary[f"baseline.uniform.{key}.percent"] == pytest.approx(100 * chance)
     leakage = read_table(folder, "leakage")
+    days = []
+    for ue in np.flatnonzero(np.isfinite(ues["densest_x_m"])):
+        rows = [k for k in range(len(leakage["ue"])) if leakage["ue"][k] == ue]
+        near = [leakage["densest_named_m"][k] <= hit_radius_m for k in sorted(rows, key=lambda k: leakage["round"][k])]
+        late = len(near) - next((k for k, hit in enumerate(reversed(near)) if not hit), len(near))
+        round_ = sorted(leakage["round"][rows])[late] if late < len(near) else np.inf
+        days.append(np.ceil(round_ / 4))  # rounds of 6 h
+    median = sorted(days)[0] / 2 + sorted(days)[1] / 2
+    assert summary["attack.closed-form.densest_located.day.median"] == (median if np.isfinite(median) else None)
     mine = np.isin(leakage["ue"], np.flatnonzero(np.isfinite(ues["densest_x_m"])))
     assert np.isnan(leakage["home_named_m"][mine]).all() and np.isfinite(leakage["densest_named_m"][mine]).any()
     assert np.isnan(leakage["densest_named_m"][~mine]).all()

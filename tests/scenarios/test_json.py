@@ -69,7 +69,7 @@ def test_a_sweep_tells_its_runs(tmp_path, capsys):
 @pytest.mark.slow
 def test_a_replay_tells_both_runs(tmp_path, capsys):
     trace = str(ROOT / "scenarios" / "examples" / "commuter.csv.gz")
-    words = ["replay", trace, "--round", "7d", "--out", str(tmp_path / "r"), "--json", "--set"]
+    words = ["replay", trace, "--published", "--round", "7d", "--out", str(tmp_path / "r"), "--json", "--set"]
     assert main([*words, "learning.attacks=[{kind: closed-form}]"]) == 0
     first, *rounds, result = events(capsys)
     assert first["event"] == "trace" and "rows used" in first["lines"][0]

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -85,7 +86,7 @@ def test_shares_at_the_end_by_hand(summary):
 def test_since_which_round_home_stays_named(summary):
     """Of 1, 4, never, never fewer than half are known to the median; of 1, 4 it is 2.5."""
     assert summary["attack.informed.home_located.day.median"] is None
-    rows = {k: np.array([float(r[k]) for r in read_rows()]) for k in ("ue", "round", "home_named_m")}
+    rows = {k: np.array([float(r[k]) for r in read_rows()]) for k in ("ue", "round", "home_named_m", "densest_named_m")}
     truth = Truth(np.array([0.0, 1.0]), np.stack([HOMES[:2], WORKS[:2]], axis=1).astype(float), 100.0)
     table = {name: np.zeros(0) for name in ("ue", "rank", "x_m", "y_m", "place")}
     ends = {number: number * 43_200.0 for number in range(1, 7)}
@@ -97,7 +98,7 @@ def read_rows():
     """UE 0 always near; UE 1 near, far, nothing, and near from round 4 on; round 5 has no row of it."""
     far = {(1, 2): "5000", (1, 3): "nan"}
     return [
-        {"ue": ue, "round": number, "home_named_m": far.get((ue, number), "10")}
+        {"ue": ue, "round": number, "home_named_m": far.get((ue, number), "10"), "densest_named_m": "nan"}
         for number in range(1, 7)
         for ue in (0, 1)
         if (ue, number) != (1, 5)
@@ -125,6 +126,7 @@ def test_another_ues_places_that_fit_are_counted():
     named = {"ue": [1.0], "rank": [1.0], "x_m": [52.0], "y_m": [50.0], "place": [""]}
     named = {name: np.array(column) for name, column in named.items()}
     rows = {"ue": np.arange(3.0), "round": np.ones(3), "home_named_m": np.array([np.nan, 2.0, np.nan])}
+    rows |= {"densest_named_m": np.full(3, np.nan)}
     found = measured(named_rows(rows, named, truth, np.arange(4.0), {1: 1.0}), "a")
     assert found["attack.a.home_located.percent"] == pytest.approx(100 / 3)
     # UEs 0 and 2 are found by one of three others (UE 3 has no home, and nothing is named of it), UE 1 by none
@@ -164,7 +166,9 @@ def test_an_attack_that_only_answers_has_no_other_figures(folder, summary):
     assert summary["baseline.random_guess.sw1_m.q05"] > 0 and summary["baseline.true_centroids.sw1_m.mean"] > 0
     of = {line.what: line for line in lines([summary])}
     assert of["centroid error"].attack == "closed-form"
-    assert (of["homes within 100 m"].result, of["homes within 100 m"].attack) == ("3/4 [30.1, 95.4 %]", "closed-form")
+    homes = of["homes within 100 m"]
+    assert (homes.result, homes.attack, homes.told) == ("3/4 [30.1, 95.4 %]", "closed-form", "found (few)")
+    assert replace(homes, hits=9, n=12).told == "found" and replace(homes, verdict="at chance").told == "at chance"
 
 
 # -- pages

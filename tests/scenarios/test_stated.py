@@ -35,6 +35,7 @@ STATED = table(
 
 
 ROWS = {"ue": np.arange(3.0), "round": np.ones(3), "home_named_m": np.array([36.0, 400.0, np.nan])}
+ROWS |= {"densest_named_m": np.full(3, np.nan)}
 
 
 def named(of):

@@ -10,7 +10,7 @@ from scenarios.app.cli.commands import main
 @pytest.mark.slow
 def test_santa_monica_cell(data_folder, tmp_path, capsys):
     trace = data_folder / "rsrp_santamonica_att_2021.csv.gz"
-    words = ["--cell", "850-329", "--round", "24h", "--timezone", "America/Los_Angeles", "--quiet"]
+    words = ["--published", "--cell", "850-329", "--round", "24h", "--timezone", "America/Los_Angeles", "--quiet"]
     assert main(["replay", str(trace), *words, "--out", str(tmp_path / "r")]) == 0
     out = capsys.readouterr().out
     assert "17,819 of 397,428 rows used" in out and "all rows are one target" in out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Collection
 from contextlib import nullcontext
 from importlib.util import find_spec
 from math import inf
@@ -35,6 +36,8 @@ from scenarios.app.study.load import Scenario, load
 if TYPE_CHECKING:
     from scenarios.app.rerun import Repeated
     from scenarios.app.run.events import Event
+    from scenarios.app.run.executor import Engine
+    from scenarios.app.study.study import Study
 
 MOST_LINES = 10  # of differences of a run that are printed
 
@@ -68,23 +71,32 @@ def run(args: argparse.Namespace) -> None:
 
 def sweep(args: argparse.Namespace) -> None:
     """Play all points, draw the page that compares them, print their main figures."""
-    from scenarios.app.run.sweep import Sweep
-
     engine = engine_of(args)
-    jobs = jobs_of(args)
     overrides = overrides_of(args)
     name = name_of(args.scenario)
-    how = how_of(args)
     study = load(args.scenario, overrides)
     if "seed" in overrides and study.vary is not None and study.vary.seed:
         raise BadInput("--set seed: the scenario's vary.seed decides; set vary.seed=[...] instead")
     out = out_of(args, f"{name}-adapt-{args.adapt}-sweep" if args.adapt else f"{name}-sweep", changes=overrides)
+    play_sweep(args, name, study, overrides, out, engine)
+
+
+def play_sweep(
+    args: argparse.Namespace, name: str, study: Study, overrides: Fields, out: Path, engine: Engine | None = None,
+    only: Collection[str] = (),
+) -> None:  # fmt: skip
+    """Play the points of these labels (none: all), by --jobs, --replace and --adapt, and print what was found."""
+    from scenarios.app.run.executor import ON_PROCESSES
+    from scenarios.app.run.sweep import Sweep
+
+    jobs = jobs_of(args)
+    how = how_of(args)
     with teller(args, name) as tell:
         asked = Sweep(
-            args.scenario, study, out, jobs, overrides, tell, args.replace,
-            command=command_line(), engine=engine, how=how,
+            args.scenario, study, out, jobs, overrides, tell, args.replace, only,
+            command=command_line(), engine=engine or ON_PROCESSES, how=how,
         )  # fmt: skip
-        if args.adapt:
+        if getattr(args, "adapt", None):
             from scenarios.app.run.adapt import adapted_sweep
 
             adapted_sweep(args.adapt, asked)

@@ -8,13 +8,18 @@ from pathlib import Path
 
 import numpy as np
 
+from fl.data.measured import Measured
+from fl.learners.rsrp_net import RsrpNet
 from netsim.base_stations import default_layout
+from netsim.build import build_world
+from netsim.clock import DAY_S
 from netsim.errors import BadInput
 from netsim.mobility.replay import Replay
+from netsim.rng import Streams
 from netsim.safe import what_is
 from scenarios.app.cli.options import emit, how_of, out_of, overrides_of, part_of_name, say, say_fitted
 from scenarios.app.cli.outcome import emit_outcome, open_page, several, tell_outcome
-from scenarios.app.cli.play import play
+from scenarios.app.cli.play import play, play_sweep
 from scenarios.app.report.report import report
 from scenarios.app.results.folder import PAGE, admit_several
 from scenarios.app.results.statistics import counted, hold_out_notes
@@ -23,30 +28,76 @@ from scenarios.app.study import Fields
 from scenarios.app.study.load import Scenario, load, parse_value
 from scenarios.app.study.study import Study
 
+REPLAY, PUBLISHED = "replay", "replays/published"
+LONGEST_HOURLY_S = 21_600.0
+"""longest round that has a time of day"""
+_OVER_HOURS = ("dwell", "tracker")
 MOST_TARGETS = 100  # that a replay attacks by default
 _TARGETS = "learning.threat.n_targets"
+_LEVELS = {"public_rsrp_mean_dbm", "public_rsrp_std_db"}
+_PLACES = 40  # on a side of the area
 _SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _READING = ("cell", "users", "timezone", "format", "crs", "since", "until", "survey")
 """options that are keys of the replay"""
-_NAMED = ("users", "timezone", "columns", "base_stations", "format", "crs", "area_deg", "area_m", "since", "until")
+_NAMED = (
+    "users",
+    "sample",
+    "timezone",
+    "columns",
+    "base_stations",
+    "format",
+    "crs",
+    "area_deg",
+    "area_m",
+    "since",
+    "until",
+)
 """options that are named in the name of the folder"""
 
 
 def main(args: argparse.Namespace) -> None:
-    """Play the trace with positions standardised by the data and by what is public; draw the pages."""
+    """Play the trace with the recipe and the attacks of a useful map, beside defenses, or as published."""
+    if args.published and args.defend:
+        raise BadInput("--published: plays no defense; leave --defend out")
+    args.scenario = args.scenario or (PUBLISHED if args.published else REPLAY)
     if not Scenario(args.scenario).document().data.get("learning"):
         raise BadInput(
             f"{args.scenario}: has no `learning:` section, so a replay has nothing to attack; play it by netsim run"
         )
     how_of(args)
     overrides = trace_overrides(args) | overrides_of(args)
-    overrides |= some_targets(load(args.scenario, overrides), overrides)
+    overrides |= chosen(load(args.scenario, overrides), overrides)
+    if args.scenario == REPLAY:
+        overrides |= in_time(load(REPLAY, overrides), overrides)
     study = load(args.scenario, overrides)
     if args.json:
         emit({"event": "trace", "lines": trace_lines(study)})
     else:
         say_fitted(trace_lines(study))
     out = folder_of(args)
+    if args.defend:
+        play_sweep(args, REPLAY, study, overrides, out, only=defended(study))
+    elif args.published:
+        _both_ways(args, overrides, out)
+    else:
+        play(args.scenario, overrides, out, args, REPLAY)
+        tell_outcome(out, args, REPLAY)
+        open_page(out, args)
+        if not args.json and study.vary is not None:
+            say("  what helps: the same command with --defend plays this beside defenses")
+
+
+def defended(study: Study) -> list[str]:
+    """Labels of the variants that are compared: nothing hidden, and the defenses for one user or for several."""
+    if study.vary is None or not study.vary.variants:
+        raise BadInput("--defend: the scenario has no `vary.variants:`; give some, or leave it out")
+    alone = len(_replayed(study).load(study.round_s).users) == 1
+    sums = {v.label: any(key.startswith("learning.threat") for key in v.set) for v in study.vary.variants}
+    return [label for label, of_several in sums.items() if not (alone and of_several)]
+
+
+def _both_ways(args: argparse.Namespace, overrides: Fields, out: Path) -> None:
+    """Play the trace with positions standardised by the data and by what is public; draw the pages."""
     key = "learning.learner.standardise_by"
     ways = {f"standardised-by-{way}": {**overrides, key: way} for way in ("dataset", "public")}
     admit_several(out, [*ways, PAGE], "a replay")
@@ -84,18 +135,25 @@ def trace_overrides(args: argparse.Namespace) -> Fields:
         overrides["world.base_stations"] = {"kind": "cell-file", "file": str(Path(args.base_stations).resolve())}
     if args.round is not None or args.survey:
         overrides["learning.round_s"] = seconds("1h" if args.round is None else args.round)
-    if args.survey and args.scenario in ("replay", "replays/published"):
+    if args.survey and args.scenario in (None, REPLAY, PUBLISHED):
         overrides |= {"learning.data.hold_out_by": "block", "learning.data.memory": "all"}
+    if args.sample is not None:
+        overrides["world.ues.mobility.sample_s"] = seconds(args.sample, "--sample")
     return overrides
 
 
-def seconds(text: str) -> float:
+def seconds(text: str, option: str = "--round") -> float:
     """`24h`, `7d`, `2w`, `90min`, `90m` or `3600s`."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|m|min|h|d|w)", text.strip())
     if match is None or float(match[1]) <= 0:
         units = "s, m or min (minutes), h, d, w"
-        raise BadInput(f"--round {text[:40]}: write a length with its unit ({units}), such as 24h, 7d, 90min or 3600s")
+        raise BadInput(f"{option} {text[:40]}: write a length with its unit ({units}), such as 24h, 7d, 90min or 3600s")
     return float(match[1]) * _SECONDS[match[2]]
+
+
+def chosen(study: Study, overrides: Fields) -> Fields:
+    """What the trace decides, as overrides, where neither the scenario nor the user states it."""
+    return some_targets(study, overrides) | by_sample(study) | public_levels(study)
 
 
 def some_targets(study: Study, overrides: Fields) -> Fields:
@@ -110,12 +168,55 @@ def some_targets(study: Study, overrides: Fields) -> Fields:
     return {} if few else {_TARGETS: MOST_TARGETS}
 
 
-def trace_lines(study: Study) -> list[str]:
-    """What was read from the trace, what was left out, and what was chosen."""
+def by_sample(study: Study) -> Fields:
+    """Single rows to hold out where the trace has too few days to hold out one of 1 / share."""
+    data = study.learned.data
+    if not isinstance(data, Measured) or data.hold_out_by != "day":
+        return {}
+    trace = _replayed(study).load(study.round_s)
+    few = len(np.unique(trace.time_s // DAY_S)) * data.hold_out < 1
+    return {"learning.data.hold_out_by": "sample"} if few else {}
+
+
+def public_levels(study: Study) -> Fields:
+    """Mean and standard deviation of RSRP that scale labels, in whole dB: of the rows of the trace, or of the strongest
+    base station at places spread evenly over the area.
+    """
+    learner = study.learned.learner
+    if not isinstance(learner, RsrpNet) or learner.profile != "useful" or _LEVELS & learner.model_fields_set:
+        return {}
+    rsrp_dbm = _replayed(study).load(study.round_s).rsrp_dbm
+    if rsrp_dbm is None:
+        world = build_world(study.world, Streams(study.seed), study.round_s)
+        side = (np.arange(_PLACES) + 0.5) / _PLACES
+        places_m = world.area.sample(np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2))
+        rsrp_dbm = world.budget.rsrp_dbm(places_m, None).max(axis=1)
+    level, spread = round(float(np.mean(rsrp_dbm))), max(round(float(np.std(rsrp_dbm))), 1)
+    return {
+        "learning.learner.public_rsrp_mean_dbm": min(max(level, -160), 0),
+        "learning.learner.public_rsrp_std_db": min(spread, 60),
+    }
+
+
+def in_time(study: Study, overrides: Fields) -> Fields:
+    """The attacks of the scenario without those that follow UEs over the hours, of one user or in longer rounds."""
+    alone = len(_replayed(study).load(study.round_s).users) == 1
+    if "learning.attacks" in overrides or not (alone or study.round_s > LONGEST_HOURLY_S):
+        return {}
+    attacks = Scenario(REPLAY).document(overrides).data["learning"]["attacks"]
+    return {"learning.attacks": [one for one in attacks if one["kind"] not in _OVER_HOURS]}
+
+
+def _replayed(study: Study) -> Replay:
     mobility = study.world.ues.mobility
     if not isinstance(mobility, Replay):
         raise BadInput("this scenario does not replay a trace: world.ues.mobility.kind must be replay")
-    trace = mobility.load(study.round_s)
+    return mobility
+
+
+def trace_lines(study: Study) -> list[str]:
+    """What was read from the trace, what was left out, and what was chosen."""
+    trace = _replayed(study).load(study.round_s)
     counts, users, (width, height) = dict(trace.counts), len(trace.users), trace.area.side_m
     used = counts.pop("rows_used", len(trace.user))
     read = counts.pop("rows_read", 0)
@@ -132,7 +233,14 @@ def trace_lines(study: Study) -> list[str]:
             f"base stations: the trace has no RSRP; {counted(len(layout.stations(area, None)), 'site')} placed on a "
             f"hexagonal layout, inter-site distance {layout.inter_site_m:g} m (--base-stations FILE overrides)"
         )
-    targets = None if study.learning is None else study.learning.threat.n_targets
+    learner = study.learned.learner
+    if isinstance(learner, RsrpNet) and learner.labels == "standardised":
+        of = "laid over the area by the radio's laws" if trace.rsrp_dbm is None else "of the trace's rows"
+        lines.append(
+            f"public signal level, which scales labels: mean {learner.public_rsrp_mean_dbm:g} dBm, standard deviation "
+            f"{learner.public_rsrp_std_db:g} dB, {of}"
+        )
+    targets = study.learned.threat.n_targets
     if targets is not None and targets < users:
         lines.append(
             f"attacks: {counted(targets, 'target')} of {users:,}, evenly taken, are attacked and their leakage "
@@ -152,7 +260,8 @@ def folder_of(args: argparse.Namespace) -> Path:
     path = Path(args.trace).resolve()
     stem = re.sub(r"\.csv(\.gz)?$", "", path.name)
     words = [stem if path.parent == Path.cwd() else f"{stem} {path}", args.cell, args.round]
+    words += [word for word in ("published", "defend") if getattr(args, word)]
     options = {name: value for name in _NAMED if (value := getattr(args, name))}
-    options |= {} if args.scenario == "replay" else {"scenario": args.scenario}
+    options |= {} if args.scenario in (None, REPLAY, PUBLISHED) else {"scenario": args.scenario}
     name = "-".join(part_of_name(word, 40) for word in words if word)
     return out_of(args, "replay", name, changes=options | overrides_of(args))

@@ -223,10 +223,12 @@ def _scored(truth: Truth, named: Table, attacked: FloatArray) -> tuple[BoolArray
 
 
 def _named_from_day(rows: Table, ues: FloatArray, hit_radius_m: float, requested_s: dict[int, float]) -> FloatArray:
-    """Day (n,), from 1, from which on the home of each UE stays named until the end; infinite where it does not."""
+    """Day (n,), from 1, from which on the home of each UE, or its place of most time, stays named until the end;
+    infinite where it does not.
+    """
     rows = where(rows, np.isin(rows["ue"], ues))
     of = np.searchsorted(ues, rows["ue"])
-    missed = ~(rows["home_named_m"] <= hit_radius_m)
+    missed = ~(np.fmin(rows["home_named_m"], rows["densest_named_m"]) <= hit_radius_m)  # a UE has one of them
     last_missed = np.full(len(ues), -1.0)
     np.maximum.at(last_missed, of[missed], rows["round"][missed])
     later = rows["round"] > last_missed[of]

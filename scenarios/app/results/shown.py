@@ -71,7 +71,7 @@ def fitted(texts: Sequence[str], columns: int = COLUMNS - 2) -> list[str]:
 def table_rows(of: Sequence[Line]) -> tuple[list[str], list[list[str]]]:
     """Heads and rows of a table of lines."""
     heads = ["", "result", "baseline", "verdict", "attack"]
-    return heads, [[one.title, one.result, one.baseline, one.verdict, one.attack] for one in of]
+    return heads, [[one.title, one.result, one.baseline, one.told, one.attack] for one in of]
 
 
 _HIDES = (

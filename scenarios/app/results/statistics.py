@@ -148,10 +148,13 @@ def span_text(seconds: float) -> str:
 
 def hold_out_notes(study: Study) -> tuple[str, ...]:
     """What a person should know of how the rows of a trace are used."""
-    share = 0.0 if study.learning is None else getattr(study.learning.data, "hold_out", 0.0)
+    data = None if study.learning is None else study.learning.data
+    share = getattr(data, "hold_out", 0.0)
     if not share:
         return ()
+    by = getattr(data, "held_out_by", ("sample",))
+    what = " and of the ".join({"sample": "rows"}.get(word, f"{word}s") for word in by)
     return (
-        f"hold-out: {100 * share:g} % of the rows score the map and train nothing; the seed draws which, so seeds "
+        f"hold-out: {100 * share:g} % of the {what} score the map and train nothing; the seed draws which, so seeds "
         "learn from different rows and their figures spread: compare several",
     )

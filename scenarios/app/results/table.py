@@ -11,6 +11,7 @@ found         share: lower end (Wilson, UEs of all seeds) above the largest chan
               minus baseline below 0. SW1: below the 5 % quantile of random guesses. AUC: lower end above chance
 at chance     not found, and share or AUC: upper end within five points of chance; distance: no end more than 10 % of
               the baseline below it; SW1: inside the band of random guesses
+found (few)   found of fewer than 12 UEs: the 95 % interval may span more than half of all shares
 inconclusive  neither; of SW1 also where the true centroids fail the same test
 prevented     at chance, with a useful model, where another variant of the comparison is found
 no meaningful guarantee   epsilon above 20
@@ -37,6 +38,8 @@ AT_CHANCE = "at chance"
 INCONCLUSIVE = "inconclusive"
 PREVENTED = "prevented"
 NO_GUARANTEE = "no meaningful guarantee"
+FEW_UES = 12
+"""of fewer Wilson's interval of a share of one half is wider than 50 points"""
 USELESS = "Low leakage proves nothing here; high leakage is still real."
 """what leakage means where the model is not useful"""
 
@@ -146,6 +149,11 @@ class Line:
     def result(self) -> str:
         """Value and interval."""
         return f"{self.figure} {self.interval}".rstrip()
+
+    @property
+    def told(self) -> str:
+        """The verdict, and that it is of few UEs."""
+        return f"{self.verdict} (few)" if self.verdict == FOUND and 0 < self.n < FEW_UES else self.verdict
 
     @property
     def baselines(self) -> dict[str, str]:
