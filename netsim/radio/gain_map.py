@@ -80,8 +80,15 @@ class GainMap(PathLoss):
     def law(self, cells: Sequence[str], area: Area, ue_height_m: float, carrier_hz: float) -> LossLaw:
         from scipy.interpolate import RegularGridInterpolator
 
-        self._check(area, ue_height_m)
-        gain_db, axes_m = self._of(cells), self._grid().axes_m
+        gain_db, axes_m, (low_m, high_m) = self._of(cells), self._grid().axes_m, self.ue_heights_m
+        (bottom_m, top_m), (left_m, right_m) = (axis[[0, -1]].tolist() for axis in axes_m[1:])
+        reach = Area(left_m, bottom_m, right_m, top_m)
+        corners_in = reach.grown(axes_m[2][1] - left_m).contains(np.array([area.low_m, area.high_m]))
+        if not corners_in.all() or not low_m - _SAME_M <= ue_height_m <= high_m + _SAME_M:
+            raise BadInput(
+                f"world.radio.path_loss: {self.file} has gains for {reach}, {low_m:g} to {high_m:g} m above ground; the "
+                f"area is {area}, ues.height_m {ue_height_m:g}; compute them there"
+            )
         known = ~np.isnan(gain_db)
         share, total = (
             RegularGridInterpolator(axes_m, of, bounds_error=False)
@@ -98,25 +105,13 @@ class GainMap(PathLoss):
 
         return law
 
-    def _check(self, area: Area, ue_height_m: float) -> None:
-        """Raises BadInput where the gains are those of other heights or places."""
-        (low_m, high_m), (_, y_m, x_m) = self.ue_heights_m, self._grid().axes_m
-        reach, problem = Area(x_m[0], y_m[0], x_m[-1], y_m[-1]), ""
-        if not low_m - _SAME_M <= ue_height_m <= high_m + _SAME_M:
-            problem = f"has gains {low_m:g} to {high_m:g} m above ground, ues.height_m is {ue_height_m:g}; set it so"
-        elif not reach.grown(x_m[1] - x_m[0]).contains(np.array([area.low_m, area.high_m])).all():
-            problem = f"has gains for {reach}, and the area of the world is {area}; compute a larger map"
-        if problem:
-            raise BadInput(f"world.radio.path_loss: {self.file} {problem}")
-
     def notes(self, cells: Sequence[str]) -> tuple[str, ...]:
         missing = 100.0 * float(np.isnan(self._of(cells)).mean())
-        others = sorted(set(self._grid().cells) - set(cells))
-        said = (
-            (missing, f"{missing:.3g} % of its gains are none or 0, {self.uncovered_gain_db:g} dB there"),
-            (len(others), f"{len(others):,} of its cells are no base station and left out: {listed(others)}"),
+        others = len(self._grid().cells) - len(cells)
+        text = (
+            f"{missing:.3g} % of its gains are none or 0, {self.uncovered_gain_db:g} dB there; cells that are no base "
         )
-        return tuple(f"path loss: {self.file}: {text}" for count, text in said if count)
+        return (f"path loss: {self.file}: {text}station and left out: {others:,}",) if missing or others else ()
 
     def _of(self, cells: Sequence[str]) -> FloatArray:
         grid = self._grid()

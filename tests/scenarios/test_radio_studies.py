@@ -140,7 +140,7 @@ def test_a_stated_distribution_is_a_line_between_its_pairs(tiny, tmp_path):
     stated = np.interp(own, [-5, 0, 20], [0, 0.3, 1])
     steps = np.arange(len(own) + 1) / len(own)
     gap = max(np.abs(steps[1:] - stated).max(), np.abs(steps[:-1] - stated).max())
-    assert summary["radio.sinr_db.measured.ks"] == pytest.approx(gap, abs=1e-8)
+    assert summary["radio.sinr_db.measured.ks"] == pytest.approx(gap, abs=2e-4)
     assert summary["radio.sinr_db.measured.difference_db"] == pytest.approx(np.median(own) - 40 / 7, abs=1e-6)
     assert summary["radio.sinr_db.measured.count"] is None and "radio.rsrp_dbm.measured.ks" not in summary
 

@@ -82,7 +82,7 @@ class RadioPlay(Play):
         world, self.plan = radio_world(study)
         super().__init__(job, study, world, Recorder(job.folder, RADIO), watch, began_s)
         self.downlink = study.world.radio.downlink
-        self.measured = read_measured(study.measured) if study.measured else {}
+        self.measured = read_measured(study.measured) if study.measured else ({}, False)
         self.now = RadioMemory(RadioSamples(np.zeros(2, np.int64), np.zeros((0, len(QUANTITIES) + 3))))
 
     @property
@@ -130,24 +130,27 @@ class RadioPlay(Play):
         return rows[np.isfinite(got.rsrp_dbm)]
 
     def finish(self, manifest: Fields) -> Fields:
+        from scipy.stats import ks_2samp
+
         samples = self.now.samples
         percent = np.arange(101.0)
         outdoor, indoor = samples.count.tolist()
         some = SELECTIONS if outdoor and indoor else ("all",)
         at = {selection: samples.quantiles(selection, percent / 100.0) for selection in some}
+        theirs, counted = self.measured
+        if theirs:
+            columns = [np.quantile(theirs.get(name, [np.nan]), percent / 100.0) for name in QUANTITIES]
+            at["measured"] = np.stack(columns, axis=1)
         for k, name in enumerate(QUANTITIES):
             for selection, values in at.items():
                 names = {"quantity": [name] * 101, "selection": [selection] * 101}
                 self.recorder.write("radio_cdf", {**names, "percent": percent, "value": values[:, k]})
-        for name, measured in self.measured.items():
-            value = measured.quantiles(percent / 100.0)
-            names = {"quantity": [name] * 101, "selection": ["measured"] * 101}
-            self.recorder.write("radio_cdf", {**names, "percent": percent, "value": value})
-            own = samples.of("all")[:, list(QUANTITIES).index(name)]
-            own = own[np.isfinite(own)]
-            ks, median = (measured.distance(own), float(np.median(own))) if len(own) else (float("nan"),) * 2
-            count = len(measured.value) if measured.share is None else None
-            self.recorder.row("radio_measured", quantity=name, count=count, ks=ks, difference_db=median - value[50])
+        for k, name in enumerate(QUANTITIES):
+            if name in theirs and outdoor + indoor:
+                ks = ks_2samp(samples.of("all")[:, k], theirs[name], method="asymp").statistic
+                difference_db = at["all"][50, k] - at["measured"][50, k]
+                count = len(theirs[name]) if counted else None
+                self.recorder.row("radio_measured", quantity=name, count=count, ks=ks, difference_db=difference_db)
         for selection, count in (("all", outdoor + indoor), ("indoor", indoor), ("outdoor", outdoor)):
             los = samples.of(selection)[:, -3]
             share = 100.0 * float(los.mean()) if len(los) else float("nan")
