@@ -222,13 +222,6 @@ def default_layout(area: Area, doubts: Sequence[str] = ()) -> Hexagonal:
     return Hexagonal(inter_site_m=float(np.ceil(max(500.0, math.sqrt(per_site * 2 / math.sqrt(3))) / 50) * 50))
 
 
-def _isotropic(names: list[str], at_m: FloatArray, height_m: float, power_dbm: float) -> tuple[BaseStation, ...]:
-    return tuple(
-        BaseStation(name=name, position_m=(x, y), height_m=height_m, power_dbm=power_dbm)
-        for name, (x, y) in zip(names, at_m.tolist(), strict=True)
-    )
-
-
 _DRAWS = 1000  # of a place above the roofs
 
 
@@ -263,7 +256,10 @@ class Scattered(Layout):
                 f"world.base_stations.height_m: {self.height_m:g} m is below the roof at {_DRAWS} random places in a "
                 "row; fly higher, or leave room between the buildings"
             )
-        return _isotropic([f"air{k}" for k in range(self.count)], at_m, self.height_m, self.power_dbm)
+        return tuple(
+            BaseStation(name=f"air{k}", position_m=(x, y), height_m=self.height_m, power_dbm=self.power_dbm)
+            for k, (x, y) in enumerate(at_m.tolist())
+        )
 
 
 MAX_BYTES = 500 * 2**20

@@ -10,5 +10,6 @@ CITIES = OneOf(
         "grid": "netsim.city.plain:GridCity",
         "footprints": "netsim.city.footprints:Footprints",
         "generated": "netsim.city.plain:Generated",
+        "sumo": "netsim.city.network:SumoCity",
     },
 )

@@ -19,7 +19,7 @@ from netsim.part import FILE_NAME
 from netsim.rng import Streams
 from netsim.safe import file_version
 from netsim.streets.assembly import SNAP_M, assemble
-from netsim.streets.graph import WALK, StreetGraph
+from netsim.streets.graph import StreetGraph
 from netsim.streets.osm import read_osm
 from netsim.streets.sumo import read_sumo
 from netsim.ues import STOREY_M
@@ -292,6 +292,5 @@ def read_streets(
             f"{them}, or set margin_m if they are near"
         )
     made = assemble(inside, 0.0 if is_network else SNAP_M)  # edges of a network meet at junctions only
-    if not (made.graph.speed_m_s[..., WALK] > 0).any():
-        raise BadInput(f"{file}: no street in the area is open to pedestrians; give one with footways or side streets")
+    made.check(file)
     return Streets(made.graph, (*notes, *made.notes(f"city: {file}")))

@@ -26,10 +26,9 @@ from netsim.units import BoolArray, FloatArray, IntArray
 if TYPE_CHECKING:
     from shapely import Geometry, Polygon
 
-_WIDTHS_M = {"primary": 22.0, "secondary": 18.0, "residential": 14.0, "pedestrian": 10.0, "path": 4.0}
-WIDTH_M = np.array([_WIDTHS_M.get(name, np.nan) for name in CLASSES])
+WIDTH_M = np.array([22.0, 18.0, 16.0, 14.0, 8.0, 10.0, 4.0])
 """Width of a street from wall to wall, by class."""
-_PRIMARY, _SECONDARY, _RESIDENTIAL, _PEDESTRIAN, _PATH = map(CLASSES.index, _WIDTHS_M)
+_PRIMARY, _SECONDARY, _, _RESIDENTIAL, _, _PEDESTRIAN, _PATH = range(len(CLASSES))
 
 _GRID_M = 145.0
 _JITTER, _JITTER_CUT = 0.18, 0.35  # of the grid: standard deviation, and where it is cut
@@ -141,7 +140,7 @@ def drawn(town: Town, seed: int) -> DrawnTown:
     area = town.area(None)
     plan = planned(area, rng)
     lines = StreetLines.two_way(Paths.of(plan.roads.line), plan.roads.street_class)
-    return DrawnTown(plan, _buildings(plan, area, rng), assemble(lines).graph)
+    return DrawnTown(plan, buildings_of(plan, area, rng), assemble(lines).graph)
 
 
 def planned(area: Area, rng: Rng) -> TownPlan:
@@ -276,14 +275,14 @@ def _with_side_streets(roads: Roads, closed: "list[Polygon]", area: Area, rng: R
         long_side_m = _sides_m(shape)[1].max(axis=1, initial=0.0)
         return np.asarray((shapely.area(shape) > _BLOCK_M2) & (long_side_m >= _BLOCK_SIDE_M))
 
-    blocks, split = _split(_faces(roads.line, closed), large, "cut", 2, rng)
+    blocks, split = _split(faces(roads.line, closed), large, "cut", 2, rng)
     cut = np.concatenate([np.array([], dtype=object), *(_cut_lines(*each) for each in split)])
     near = shapely.distance(cut, shapely.points(area.centre_m)) < _OLD_TOWN * float(area.side_m.min())
     side_streets = Roads(cut, np.where(near, _PEDESTRIAN, _RESIDENTIAL))
     return _noded(Roads.join([roads, side_streets])), blocks
 
 
-def _faces(line: Shapes, closed: "list[Polygon]") -> Shapes:
+def faces(line: Shapes, closed: "list[Polygon]") -> Shapes:
     """Areas between the streets, in the order of their places, without those in a closed area."""
     import shapely
 
@@ -383,7 +382,7 @@ def _cut_lines(shape: Shapes, unit: FloatArray) -> Shapes:
     return np.asarray(shapely.linestrings(ends_m + np.stack([-way, way], axis=1)))
 
 
-def _buildings(plan: TownPlan, area: Area, rng: Rng) -> Buildings:
+def buildings_of(plan: TownPlan, area: Area, rng: Rng) -> Buildings:
     """Buildings on most lots, which are drawn by their numbers."""
     import shapely
 

@@ -86,22 +86,20 @@ class GainMap(PathLoss):
         corners_in = reach.grown(axes_m[2][1] - left_m).contains(np.array([area.low_m, area.high_m]))
         if not corners_in.all() or not low_m - _SAME_M <= ue_height_m <= high_m + _SAME_M:
             raise BadInput(
-                f"world.radio.path_loss: {self.file} has gains for {reach}, {low_m:g} to {high_m:g} m above ground; the "
-                f"area is {area}, ues.height_m {ue_height_m:g}; compute them there"
+                f"world.radio.path_loss: {self.file} has gains for {reach}, {low_m:g} to {high_m:g} m above ground; "
+                f"the area is {area}, ues.height_m {ue_height_m:g}; compute them there"
             )
         known = ~np.isnan(gain_db)
-        share, total = (
-            RegularGridInterpolator(axes_m, of, bounds_error=False)
-            for of in (1.0 * known, np.where(known, gain_db, 0.0))
-        )
+        table = np.stack([known, np.where(known, gain_db, 0.0)], axis=-1)
+        interpolated = RegularGridInterpolator(axes_m, table, bounds_error=False)
         ends_m = np.array([axis[[0, -1]] for axis in axes_m]).T
 
         def law(pairs: Pairs) -> FloatArray:
             north_east_m = np.asarray(pairs.position_m)[:, ::-1]
             height_m = np.broadcast_to(np.reshape(pairs.ue_height_m, -1), len(north_east_m))
             at_m = np.clip(np.column_stack([height_m, north_east_m]), *ends_m)
-            weight = share(at_m)
-            return -np.where(weight < 0.5, self.uncovered_gain_db, total(at_m) / np.maximum(weight, 0.5))
+            weight, total = np.moveaxis(interpolated(at_m), -1, 0)
+            return -np.where(weight < 0.5, self.uncovered_gain_db, total / np.maximum(weight, 0.5))
 
         return law
 

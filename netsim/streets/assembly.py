@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from netsim.columns import frozen
+from netsim.errors import BadInput
 from netsim.geometry import Area
-from netsim.streets.graph import MODES, Paths, StreetGraph, usual_m_s
+from netsim.streets.graph import MODES, WALK, Paths, StreetGraph, usual_m_s
 from netsim.units import BoolArray, FloatArray, IntArray
 
 SNAP_M = 0.5
@@ -59,6 +60,13 @@ class Assembled:
     loose_parts: int
     loose_km: float
     closed_km: FloatArray
+
+    def check(self, file: str) -> None:
+        """Raises BadInput where pedestrians may enter no street of a file."""
+        if not (self.graph.speed_m_s[..., WALK] > 0).any():
+            raise BadInput(
+                f"{file}: no street in the area is open to pedestrians; give one with footways or side streets"
+            )
 
     def notes(self, place: str) -> tuple[str, ...]:
         notes = []

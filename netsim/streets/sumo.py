@@ -48,6 +48,16 @@ class _SumoEdge:
     speed_m_s: list[float] = field(default_factory=lambda: [0.0, 0.0, 0.0])
 
 
+def read_network(file: str) -> tuple[StreetLines, tuple[str, ...], tuple[float, float] | None]:
+    """As `read_sumo`, of a network that stands alone, and its origin_deg: the middle of its junctions."""
+    net, origin_deg = _SumoNet(file), None
+    if net.projection not in ("", "!"):
+        lon_lat = _lon_lat(net, np.array([*net.junction.values()]))
+        lon, lat = ((lon_lat.min(axis=0) + lon_lat.max(axis=0)) / 2).tolist()
+        origin_deg = (lat, lon)
+    return _lines(file, net, origin_deg), net.notes(), origin_deg
+
+
 def read_sumo(file: str, origin_deg: tuple[float, float] | None = None) -> tuple[StreetLines, tuple[str, ...]]:
     """The streets of a SUMO network, and notes on what is left out. Raises BadInput with one line.
 
@@ -61,10 +71,6 @@ def read_sumo(file: str, origin_deg: tuple[float, float] | None = None) -> tuple
         from, without its `netOffset`. A network with a projection needs an origin, one without needs none.
     """
     net = _SumoNet(file)
-    if not net.edges:
-        raise BadInput(
-            f"{file}: there is no edge in it that pedestrians, bicycles or cars may use; give a SUMO net.xml"
-        )
     return _lines(file, net, origin_deg), net.notes()
 
 
@@ -75,11 +81,15 @@ class _SumoNet(XmlFile):
         self.junction: dict[str, Place] = {}
         self.offset_m: Place = (0.0, 0.0)
         self.projection = "!"
-        self.closed = 0
+        self.closed = self.inner = 0
         self._edge: _SumoEdge | None = None
         self._vertices = 0
         self._root = ""
         self.read(self._begin, self._end)
+        if not self.edges:
+            raise BadInput(
+                f"{path}: there is no edge in it that pedestrians, bicycles or cars may use; give a SUMO net.xml"
+            )
 
     def _begin(self, name: str, attributes: dict[str, str]) -> None:
         if not self._root:
@@ -106,15 +116,16 @@ class _SumoNet(XmlFile):
             self._edge = None
 
     def notes(self) -> tuple[str, ...]:
-        if not self.closed:
-            return ()
-        return (
-            f"city: {self.source.path}: {self.closed:,} edges are open to none of {', '.join(_VEHICLES)}: left out",
+        counts = (
+            (self.closed, f"are open to none of {', '.join(_VEHICLES)}"),
+            (self.inner, "are inside junctions, or crossings"),
         )
+        return tuple(f"city: {self.source.path}: {n:,} edges {why}: left out" for n, why in counts if n)
 
     def _begin_edge(self, attributes: dict[str, str]) -> None:
         self._edge = None
         if attributes.get("function", "normal") != "normal":
+            self.inner += 1
             return
         if len(self.edges) >= _MAX_EDGES:
             self.refuse(f"more than {_MAX_EDGES:,} edges; cut a part out")
@@ -202,7 +213,6 @@ def _class(edge: _SumoEdge) -> str:
 
 def _plane_m(file: str, net: _SumoNet, vertex_m: FloatArray, origin_deg: tuple[float, float] | None) -> FloatArray:
     """Positions (v, 2) on the plane of the buildings."""
-    original_m: FloatArray = vertex_m - np.array(net.offset_m)
     local = net.projection in ("", "!")
     if local != (origin_deg is None):
         says = "no projection and the buildings are in degrees" if local else "a projection and the buildings have none"
@@ -210,11 +220,15 @@ def _plane_m(file: str, net: _SumoNet, vertex_m: FloatArray, origin_deg: tuple[f
         if not local:
             remedy = "set crs to that of the buildings, or make it without"
         raise BadInput(f"{file}: location: the network has {says}, so they share no origin; {remedy}")
-    if origin_deg is None:
-        return original_m
-    if len(net.projection) > _MAX_PROJECTION or not all(map(_PARAMETER.fullmatch, net.projection.split())):
+    return vertex_m - np.array(net.offset_m) if origin_deg is None else projected(_lon_lat(net, vertex_m), origin_deg)
+
+
+def _lon_lat(net: _SumoNet, vertex_m: FloatArray) -> FloatArray:
+    """Longitude and latitude (v, 2) of positions in a network with a projection."""
+    place, words = f"{net.source.path}: projParameter", net.projection
+    if len(words) > _MAX_PROJECTION or not all(map(_PARAMETER.fullmatch, words.split())):
         raise BadInput(
-            f"{file}: projParameter: {shown(net.projection)} is no projection in m that is read; give one such as "
+            f"{place}: {shown(words)} is no projection in m that is read; give one such as "
             "+proj=utm +zone=32 +ellps=WGS84 +units=m"
         )
-    return projected(lon_lat_of(f"{file}: projParameter", net.projection, original_m), origin_deg)
+    return lon_lat_of(place, words, vertex_m - np.array(net.offset_m))

@@ -2,16 +2,24 @@
 
 import gzip
 import json
+from datetime import date
 
 import numpy as np
 import pytest
+import shapely
 from pyproj import Transformer
+from refused import line_of
 
 from netsim.city.footprints import Footprints, read_streets
+from netsim.city.network import SumoCity
 from netsim.city.plain import GridCity
+from netsim.clock import Clock
 from netsim.errors import BadInput
+from netsim.mobility.base import Ground
+from netsim.mobility.resident import Resident
 from netsim.rng import Streams
 from netsim.streets.assembly import assemble
+from netsim.streets.doors import doors
 from netsim.streets.graph import CLASSES, CYCLE, DRIVE, WALK
 from netsim.streets.osm import read_osm, street_of
 from netsim.streets.sumo import read_sumo
@@ -220,6 +228,7 @@ class TestSumo:
         lines, notes = read_sumo(network(tmp_path, name=name))
         assert notes == (
             f"city: {tmp_path / name}: 1 edges are open to none of pedestrian, bicycle, passenger: left out",
+            f"city: {tmp_path / name}: 1 edges are inside junctions, or crossings: left out",
         )
         forward_m_s, backward_m_s = lines.speed_m_s.swapaxes(0, 1)
         assert forward_m_s.tolist() == [[1.4, 0, 13.89], [1.4, 4.5, 10], [1.4, 4.5, 25], [1.4, 4.5, 9]]
@@ -273,6 +282,78 @@ class TestSumo:
         with pytest.raises(BadInput, match=words) as refused:
             read_sumo(network(tmp_path, text.replace(old, new)))
         assert len(refused.value.lines) == 1 and str(refused.value).startswith(str(tmp_path))
+
+
+def quarter(projection="!", offset=(0.0, 0.0)):
+    """Streets around 300 m x 240 m, one through the middle for people only, and an edge inside a junction."""
+    at = {"a": (0, 0), "b": (300, 0), "c": (300, 240), "d": (0, 240), "m": (150, 0), "n": (150, 240)}
+    edges = '<edge id=":m_0" function="internal"><lane id="i" speed="5" shape="0,0 1,1"/></edge>'
+    for way in ("am", "mb", "bc", "cn", "nd", "da"):
+        for one, other in (way, way[::-1]):
+            lane = f'<lane id="{one}{other}_0" speed="13.9" shape="0,0 1,1"/>'
+            edges += f'<edge id="{one}{other}" from="{one}" to="{other}">{lane}</edge>'
+    edges += '<edge id="mn" from="m" to="n"><lane id="mn_0" allow="pedestrian" speed="2" shape="0,0 1,1"/></edge>'
+    nodes = "".join(f'<junction id="{n}" x="{x}" y="{y}"/>' for n, (x, y) in at.items())
+    location = f'<location netOffset="{offset[0]:.2f},{offset[1]:.2f}" projParameter="{projection}"/>'
+    return f'<net version="1.20">{location}{edges}{nodes}</net>'
+
+
+class TestSumoCity:
+    def test_people_live_along_the_streets_of_a_network_and_walk_on_them(self, tmp_path):
+        utm = "+proj=utm +zone=32 +ellps=WGS84 +units=m"
+        east_m, north_m = Transformer.from_crs("EPSG:4326", "EPSG:32632", always_xy=True).transform(HERE[1], HERE[0])
+        city = SumoCity(file=network(tmp_path, quarter(utm, (150 - east_m, 120 - north_m))))
+        assert city.origin() == pytest.approx(HERE, abs=1e-4)
+        assert city.notes() == (f"city: {city.file}: 1 edges are inside junctions, or crossings: left out",)
+        area, streams = city.area(None), Streams(4)
+        np.testing.assert_allclose(area.side_m, [400, 340], atol=25)  # grid north is 1.9 degrees away
+        np.testing.assert_allclose(area.centre_m, [0, 0], atol=1)
+        graph, built = city.street_graph(area, streams), city.buildings(area, streams)
+        street = shapely.union_all(graph.path.lines())
+        away_m = shapely.distance(built.footprint, street)
+        assert len(built) > 60 and away_m.min() > 2 and away_m.max() < 60
+        assert (graph.speed_m_s[:, :, DRIVE] > 0).sum() == 4 and (graph.speed_m_s[:, :, WALK] > 0).sum() == 6
+        again = city.buildings(area, streams)
+        assert again is built and not np.array_equal(city.buildings(area, Streams(5)).height_m, built.height_m)
+        premises = doors(built.footprint, built.height_m, graph)
+        ground = Ground(area, Clock(date(2026, 1, 5)), streams, built, None, None, graph, premises)
+        people, outside = Resident(drive_share=0.0, cycle_share=0.0), 0
+        state = people.start(np.arange(60), ground)
+        for minute in range(8 * 60, 10 * 60, 2):
+            state, _ = people.advance(state, 60.0 * (minute - 2), 60.0 * minute, ground)
+            walks = ~state.indoors().inside
+            outside += walks.sum()
+            assert (shapely.distance(street, shapely.points(state.position_m[walks])) < 62).all()
+        assert outside > 20
+
+    def test_a_scenario_of_a_network_alone_runs(self, tiny, tmp_path):
+        from scenarios.app.run.runner import run
+
+        changes = {
+            "world.city": {"kind": "sumo", "file": network(tmp_path, quarter())}, "world.begins": "08:00",
+            "world.ues": {"count": 6, "mobility": {"kind": "resident"}, "measurement_period_s": 30},
+            "world.base_stations": [{"name": "a", "position_m": [150, 120]}], "learning": None, "world.radio": {},
+        }  # fmt: skip
+        assert run(tiny(changes), tmp_path / "r")["radio.samples"] == 6 * 4
+        assert SumoCity(file=network(tmp_path, quarter())).origin() is None
+
+    @pytest.mark.parametrize(
+        ("old", "new", "words"),
+        [
+            ('allow="pedestrian"', 'allow="tram"', None),
+            ('speed="13.9"', 'disallow="pedestrian" speed="13.9"', "no street in the area is open to pedestrians"),
+            ('x="300"', 'x="90000"', "at most 20000 m are drawn"),
+            ('projParameter="!"', 'projParameter="+proj=utm +nadgrids=/etc/passwd"', "no projection in m that is read"),
+            ("<edge", "<hedge", "not XML"),
+        ],
+    )  # fmt: skip
+    def test_networks_that_are_no_city(self, tmp_path, old, new, words):
+        text = quarter().replace('allow="pedestrian"', 'allow="tram"').replace(old, new)
+        city = SumoCity(file=network(tmp_path, text))
+        if words is None:
+            assert any("1 edges are open to none of" in note for note in city.notes())
+        else:
+            assert words in line_of(city.area, None)
 
 
 class TestFootprints:

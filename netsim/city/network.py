@@ -1,0 +1,88 @@
+"""A city from a street network alone: its streets, and buildings that are generated along them."""
+
+from functools import lru_cache
+from typing import Annotated, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from netsim.city.base import City
+from netsim.city.buildings import Buildings
+from netsim.city.town import Roads, TownPlan, buildings_of, faces
+from netsim.errors import BadInput
+from netsim.geometry import Area
+from netsim.part import FILE_NAME
+from netsim.rng import Streams
+from netsim.safe import file_version
+from netsim.streets.assembly import assemble
+from netsim.streets.graph import StreetGraph
+from netsim.streets.sumo import read_network
+
+_DEPTH_M = 60.0  # of the ground along a street on which buildings stand
+_MAX_SIDE_M = 20e3
+
+
+class SumoCity(City):
+    """The streets of a SUMO network, and buildings along them that are drawn as those of `town`.
+
+    A network with a projection is placed by it, with the middle of its junctions as (0, 0); one without has the
+    coordinates before netconvert moved it by `netOffset`. The area is the bounding box of the streets, extended by
+    `margin_m`. Ground within 60 m of a street, but for the streets, is divided into lots with buildings of one to eight
+    floors, by the seed; the network says nothing of real ones, whose footprints the city `footprints` takes.
+    """
+
+    reference: ClassVar = "SUMO networks, sumo.dlr.de/docs/Networks/SUMO_Road_Networks.html; buildings as city town"
+    example: ClassVar = {"kind": "sumo", "file": "town.net.xml"}
+    offers: ClassVar = frozenset({"buildings", "streets"})
+
+    kind: Literal["sumo"] = "sumo"
+    file: Annotated[str, FILE_NAME] = Field(min_length=1)
+    """path of a SUMO network (.net.xml, .net.xml.gz)"""
+    margin_m: float = Field(default=50.0, ge=1, le=1e4)
+    """width of the ground around the streets, m"""
+
+    def area(self, trace_area: Area | None) -> Area:
+        return Area.around(self._read()[0].path.vertex_m).grown(self.margin_m)
+
+    def origin(self) -> tuple[float, float] | None:
+        return self._read()[2]
+
+    def notes(self) -> tuple[str, ...]:
+        return self._read()[1]
+
+    def street_graph(self, area: Area, streams: Streams) -> StreetGraph:
+        return self._read()[0]
+
+    def buildings(self, area: Area, streams: Streams) -> Buildings:
+        return _drawn(self, streams.seed, file_version(self.file))
+
+    def _read(self) -> tuple[StreetGraph, tuple[str, ...], tuple[float, float] | None]:
+        return _read(self.file, file_version(self.file))
+
+
+@lru_cache(maxsize=1)
+def _read(file: str, version: tuple[int, int]) -> tuple[StreetGraph, tuple[str, ...], tuple[float, float] | None]:
+    """Streets, notes and origin of a file; `version` tells a changed file from the one in memory."""
+    lines, notes, origin_deg = read_network(file)
+    side_m = np.ptp(lines.path.vertex_m, axis=0)
+    if side_m.max() > _MAX_SIDE_M:
+        raise BadInput(
+            f"{file}: {side_m[0]:.0f} x {side_m[1]:.0f} m, at most {_MAX_SIDE_M:g} m are drawn; cut a part out"
+        )
+    made = assemble(lines, 0.0)
+    made.check(file)
+    return made.graph, (*notes, *made.notes(f"city: {file}")), origin_deg
+
+
+@lru_cache(maxsize=1)
+def _drawn(city: SumoCity, seed: int, version: tuple[int, int]) -> Buildings:
+    """The buildings of a seed, drawn once."""
+    import shapely
+
+    streams, area = Streams(seed), city.area(None)
+    graph = city.street_graph(area, streams)
+    roads = Roads(graph.path.lines(), graph.street_class)
+    border = shapely.boundary(shapely.box(*area.low_m, *area.high_m))
+    ground = shapely.union_all(shapely.buffer(roads.line, _DEPTH_M))
+    blocks = shapely.get_parts(shapely.intersection(faces(np.append(roads.line, border), []), ground))
+    return buildings_of(TownPlan(roads, blocks, None, None), area, streams.at("city.sumo"))
