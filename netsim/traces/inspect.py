@@ -33,7 +33,7 @@ def inspect_trace(path: str | Path, columns: Mapping[str, str] | str = "", **set
     """A plain-text summary of under 40 lines; settings : of a `TraceFile`. Raises `BadInput` with one line."""
     file = trace_file(path, columns, **settings)
     table = file.table()
-    again, columns = repeated(table), table.facts.pop("--columns", "")
+    again, columns = repeated(table), table.facts.pop("option", "")
     view = view_of(table.keep(~again, "duplicate"), file.timezone)
     facts = [
         *_file(table, int(again.sum())),
@@ -182,16 +182,12 @@ def _outliers(view: TraceView) -> _Facts:
 def _hint(view: TraceView, file: TraceFile, columns: str) -> _Facts:
     """A command of the file, with the columns that it probably means, and the choice among its cells."""
     words = ["netsim", "replay", file.trace]
-    if file.format != "auto":
-        words += ["--format", file.format]
-    if columns:
-        words += ["--columns", columns]
-    if file.survey:
-        words.append("--survey")
+    for option in ("format", "timezone"):
+        if (value := getattr(file, option)) != "auto":
+            words += [f"--{option}", value]
+    words += [*shlex.split(columns), *["--survey"] * file.survey]
     if busiest := busiest_cells(view.table):
         words += ["--cell", view.table.cells[busiest[0][0]]]
-    if file.timezone != "auto":
-        words += ["--timezone", file.timezone]
     yield "try", shlex.join([*words, "--round", _round(view)])
     if len(busiest) > 1:
         of = f"{len(busiest):,} in column {file.columns.get('cell', 'cell')}"

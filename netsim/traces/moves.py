@@ -184,7 +184,6 @@ _CLOCK_S = 1.0  # clocks of traces show seconds: within one, a user may have mov
 _FAR_FROM_NO_FIX_DEG = 1.0
 _MANY = 10  # rows, from which on one user per row is odd
 _MAX_DEGREES = 2.0  # of a trace; and fewer metres than a walk
-_MAX_APART_M = 1e6
 _MARGIN_DEG = 1e-4  # 11 m around the rows that a box is to keep
 
 
@@ -251,17 +250,17 @@ def doubts(coordinates: Coordinates, place: FloatArray, moves: Moves, steps: Tra
 def _regions(place: FloatArray, moves: Moves) -> list[str]:
     """A warning where rows are more than 1,000 km apart, with boxes of 3 degrees around where most of them are."""
     elsewhere, boxes = np.ones(len(place), dtype=np.bool_), list[str]()
-    if np.ptp(moves.xy_m, axis=0).max() < _MAX_APART_M:
+    if np.ptp(moves.xy_m, axis=0).max() < 1e6:
         return []
     while elsewhere.any() and len(boxes) < 3:
-        square, n_rows = np.unique(np.floor(place[elsewhere]), axis=0, return_counts=True)
+        square, n_rows = np.unique(np.floor(place[elsewhere]).astype(int), axis=0, return_counts=True)
         low, high = square[n_rows.argmax()] + [[-1], [2]]
         mine = ((low <= place) & (place <= high)).all(axis=1)
-        box = ",".join(f"{corner:.0f}" for corner in (*low, *high))
+        box = ",".join(map(str, (*low, *high)))
         boxes.append(f"--area-deg {box} ({len(np.unique(moves.user[mine])):,} users, {mine.sum():,} rows)")
         elsewhere &= ~mine
-    regions = f"{', '.join(boxes)}; rows elsewhere: {elsewhere.sum():,}"
-    return [f"rows are more than 1,000 km apart: replay one region, such as {regions}"]
+    apart = "rows are more than 1,000 km apart: replay one region, such as"
+    return [f"{apart} {', '.join(boxes)}; rows elsewhere: {elsewhere.sum():,}"]
 
 
 def _no_fixes(place: FloatArray) -> list[str]:

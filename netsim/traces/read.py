@@ -68,7 +68,7 @@ def _named(columns: object) -> object:
         return columns
     pieces = columns.split(",")
     if "=" not in columns:
-        pieces = [f"{name}={k}" for k, name in enumerate(pieces) if name.strip() not in ("", "-")]
+        pieces = [f"{name}={k}" for k, name in enumerate(pieces) if name.strip(" -")]
     parts = [piece.partition("=") for piece in pieces]
     found = {ours.strip(): header.strip() for ours, _, header in parts}
     if len({*found.values()} - {""}) < len(pieces):

@@ -50,19 +50,21 @@ class CsvTable(TraceFormat):
             if not fixes.header_of:
                 self._match(sheet.header, fixes)
             columns = {ours: sheet.values(header) for ours, header in fixes.header_of.items()}
-            lacking = {"user": ["all"] * len(sheet.line), "time_s": ["0"] * len(sheet.line)}
-            fixes.add(fixes.path, sheet.line, lacking | columns, sheet.delimiter)
+            n_rows = len(sheet.line)
+            columns = {"user": ["all"] * n_rows, "time_s": ["0"] * n_rows} | columns
+            fixes.add(fixes.path, sheet.line, columns, sheet.delimiter)
 
     def _match(self, header: Sequence[str], fixes: FixBuilder) -> None:
         """Find the columns: of latitude and longitude and metres the former, unless `crs` asks for metres."""
         path = fixes.path
         header_of = matched(path, header, self.columns, _OURS)
         likely = _likely(header, header_of)
-        if self.survey and (timed := (header_of | likely).get("time_s")):
-            raise BadInput(f"{path}: survey: the file has times (column {shown(timed)}); leave survey out")
-        if self.survey and (mean := likely.pop("rsrp_dbm", "")):
-            header_of["rsrp_dbm"] = mean
-            fixes.notes.append(f"RSRP is column {mean}; --columns rsrp_dbm=HEADER takes another")
+        if self.survey:
+            if timed := (header_of | likely).get("time_s"):
+                raise BadInput(f"{path}: survey: the file has times (column {shown(timed)}); leave survey out")
+            if mean := likely.pop("rsrp_dbm", ""):
+                header_of["rsrp_dbm"] = mean
+                fixes.notes.append(f"RSRP is column {mean}; --columns rsrp_dbm=HEADER takes another")
         in_degrees, in_metres = ([sum(ours in of for ours in pair) for of in (header_of, likely)] for pair in _PAIRS)
         by_crs = fixes.crs not in (AUTO, GLOBE) and any(in_metres)
         place, other = (METRES, DEGREES) if by_crs or in_metres > in_degrees else (DEGREES, METRES)
@@ -71,7 +73,7 @@ class CsvTable(TraceFormat):
             found = {ours: likely.get(ours, "HEADER") for ours in missing} | optional
             problem = f"no column {', '.join(missing)}; the file has {listed(header)}"
             remedy = "--survey for a file without times, or " * (found.get("time_s") == "HEADER")
-            raise BadInput(f"{path}: line 1: {problem}; add what is missing, or try {remedy}--columns {_option(found)}")
+            raise BadInput(f"{path}: line 1: {problem}; add what is missing, or try {remedy}{_option(found)}")
         for ours in other:
             header_of.pop(ours, None)
         for ours, name in header_of.items():
@@ -84,9 +86,9 @@ class CsvTable(TraceFormat):
         fixes.facts["ignored"] = ", ".join(name for name in header if name not in header_of.values()) or "none"
         if "user" not in header_of:
             fixes.notes.append("the file has no column user: all rows belong to one user, called all")
-        fixes.facts["--columns"] = ",".join(f"{ours}={name}" for ours, name in (self.columns | optional).items())
+        fixes.facts["option"] = _option(self.columns | optional)
         if optional:
-            fixes.notes.append(f"columns not read that may be meant: --columns {_option(optional)}")
+            fixes.notes.append(f"columns not read that may be meant: {_option(optional)}")
 
 
 def _likely(header: Sequence[str], header_of: Mapping[str, str]) -> dict[str, str]:
@@ -104,4 +106,5 @@ def _likely(header: Sequence[str], header_of: Mapping[str, str]) -> dict[str, st
 
 
 def _option(header_of: Mapping[str, str]) -> str:
-    return shlex.quote(",".join(f"{ours}={name}" for ours, name in header_of.items()))
+    columns = ",".join(f"{ours}={name}" for ours, name in header_of.items())
+    return f"--columns {shlex.quote(columns)}" * bool(columns)

@@ -265,18 +265,18 @@ def inspect(args: argparse.Namespace) -> None:
     from netsim.mobility.statistics import trace_series
     from netsim.traces.inspect import inspect_trace
 
-    reading = {k: v for k in ("format", "crs", "timezone", "survey") if (v := getattr(args, k))}
+    reading = {k: v for k in ("format", "crs", "timezone", "survey", "columns") if (v := getattr(args, k))}
     is_scenario = args.trace.endswith((".yaml", ".yml")) or (not what_is(args.trace) and args.trace in bundled())
     if not args.mobility:
         if is_scenario:
             raise BadInput(f"{args.trace}: a scenario, and no trace; add --mobility to see how its people move")
-        say(inspect_trace(args.trace, args.columns, **reading))
+        say(inspect_trace(args.trace, **reading))
     elif is_scenario:
         _mobility(args, _played(args))
     elif args.sets or args.seed is not None:
         raise BadInput("--set and --seed are for scenarios, and this is a trace; leave them out")
     else:
-        _mobility(args, trace_series(args.trace, args.cell_m, args.fill_h, args.columns, **reading))
+        _mobility(args, trace_series(args.trace, args.cell_m, args.fill_h, **reading))
 
 
 def _mobility(args: argparse.Namespace, series: Iterable[Series]) -> None:

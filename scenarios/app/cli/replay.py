@@ -37,7 +37,7 @@ _TARGETS = "learning.threat.n_targets"
 _LEVELS = {"public_rsrp_mean_dbm", "public_rsrp_std_db"}
 _PLACES = 40  # on a side of the area
 _SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
-_READING = ("cell", "users", "timezone", "format", "crs", "since", "until", "survey")
+_READING = ("cell", "users", "timezone", "format", "crs", "since", "until", "survey", "columns")
 """options that are keys of the replay"""
 _NAMED = (
     "users",
@@ -122,19 +122,16 @@ def trace_overrides(args: argparse.Namespace) -> Fields:
     keys: Fields = {
         "kind": "replay",
         "trace": str(Path(args.trace).resolve()),
-        "columns": args.columns or None,
     }
     keys |= {name: getattr(args, name) for name in _READING}
     keys |= {name: parse_value(f"[{text}]") for name in ("area_deg", "area_m") if (text := getattr(args, name))}
     if (args.area_deg or args.area_m) and args.since and args.until:
         keys["extent"] = "stated"
-    overrides: Fields = {
-        f"world.ues.mobility.{key}": value for key, value in keys.items() if value not in (None, False)
-    }
+    overrides: Fields = {f"world.ues.mobility.{key}": value for key, value in keys.items() if value}
     if args.base_stations is not None:
         overrides["world.base_stations"] = {"kind": "cell-file", "file": str(Path(args.base_stations).resolve())}
     if args.round is not None or args.survey:
-        overrides["learning.round_s"] = seconds("1h" if args.round is None else args.round)
+        overrides["learning.round_s"] = seconds(args.round or "1h")
     if args.survey and args.scenario in (None, REPLAY, PUBLISHED):
         overrides |= {"learning.data.hold_out_by": "block", "learning.data.memory": "all"}
     if args.sample is not None:
