@@ -35,7 +35,7 @@ NEXT_PACKAGE = """\
   python -m pytest           test it"""
 STUDIES = Path(__file__).with_name("studies.toml")
 PARTS = """\
-Times are CPU time on one core. Files are data in the folder that the variable
+Times are CPU time of one core, roughly. Files are data in the folder that
 NETSIM_DATA names; docs/reference/references.md says where they come from.
 `netsim list NAME`: a study, a folder of studies, a slot, or a kind of part.
 

@@ -410,7 +410,7 @@ def runs(args: argparse.Namespace) -> None:
     top = Path(args.folder)
     found = _below(top) if what_is(top) == "folder" else []
     if all(one["kind"] == OTHER for one in found):
-        raise BadInput(f"{top}: no results of netsim in it; play something first, such as `netsim run city`")
+        raise BadInput(f"{top}: no folders of results in it; give the one above them, or play one: `netsim run city`")
     page = str(runs_page(top, found)) if args.page else None
     if args.json:
         emit({"event": "result", "kind": "folders", "folder": args.folder, "page": page, "folders": found})
