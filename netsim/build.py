@@ -24,6 +24,11 @@ def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> Worl
     """A world at time 0, ready to run. Raises BadInput when a trace cannot be used as asked."""
     mobility = setting.ues.mobility
     trace = mobility.load(round_s)
+    if setting.ues.position_error_m == "recorded" and (trace is None or trace.accuracy_m is None):
+        raise BadInput(
+            "world.ues.position_error_m: recorded: there is no trace with rows of accuracy_m "
+            "(columns: accuracy_m=HEADER, and no resample_s); give metres"
+        )
     area = setting.city.area(None if trace is None else trace.area)
     duration_s = setting.duration_s
     if duration_s is None:

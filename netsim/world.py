@@ -299,6 +299,13 @@ class World:
             return self._heard(fixes)
         return Observations.join([self._heard(fixes.select(b)) for b in blocks(len(fixes), len(self.stations))])
 
+    def reported_m(self, ue: IntArray, time_s: FloatArray, position_m: FloatArray) -> FloatArray:
+        """Positions (n, 2) of UEs (n,) at times (n,) as they report them: each with a Gaussian error of its own."""
+        error_m = self.setting.ues.position_error_m
+        std_m = error_m if self.trace is None or error_m != "recorded" else self.trace.error_m(ue, time_s)[:, None]
+        moment = np.round(time_s * 1e3).astype(np.int64)
+        return position_m + std_m * self.ground.streams.at("ues.position").normal("error", ue, (2,), item=moment)
+
     def _heard(self, fixes: Fixes) -> Observations:
         indoors = self.indoors_of(self.state)
         inside = None if indoors is None else indoors.select(fixes.ue)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from fl.availability import Conditions
@@ -9,12 +11,32 @@ from fl.data import TakenData
 from fl.learning import Learning
 from fl.round.setup import PhaseDraws, RoundStreams, Setup
 from fl.round.state import Collected, States
-from fl.types import Curated, Local, RoundContext
+from fl.types import Curated, Local, RoundContext, State
 from fl.withholding import RequestedData
 from netsim.columns import no_places
 from netsim.rng import Rng, Streams
 from netsim.units import BoolArray, FloatArray, IntArray
 from netsim.world import World
+
+
+def take(world: World, learning: Learning, model_of_cell: IntArray, state: State, rng: Rng) -> tuple[TakenData, State]:
+    """The data of a window with positions as UEs report them; what was measured, by which leakage is scored, has true
+    ones.
+    """
+    taken, state = learning.data.take(world.observations(), model_of_cell, state, rng)
+    if not world.setting.ues.position_error_m:
+        return taken, state
+    held = taken.held_out
+    return replace(
+        taken,
+        train=_reported(world, taken.train),
+        held_out=replace(held, x=world.reported_m(held.ue, held.time_s, held.x)),
+        fresh=None if taken.fresh is None else _reported(world, taken.fresh),
+    ), state
+
+
+def _reported(world: World, local: Local) -> Local:
+    return replace(local, x=world.reported_m(local.ue[local.row_of_sample], local.time_s, local.x))
 
 
 def first_sampled(
@@ -30,7 +52,7 @@ def first_sampled(
         number += 1
         deadline = min(number * learning.round_s, world.duration_s)
         world.env.run(until=deadline)
-        taken, state = learning.data.take(world.observations(), model_of_cell, state, streams.at("data", number))
+        taken, state = take(world, learning, model_of_cell, state, streams.at("data", number))
         sampled = sample_ues(taken.train.nonempty(), learning, streams, number, len(world.ues))
         if len(sampled.x):
             return sampled.x

@@ -14,7 +14,7 @@ from fl.data import TakenData
 from fl.membership.audit import audit, due
 from fl.references import Reference
 from fl.round import records
-from fl.round.collect import collect
+from fl.round.collect import collect, take
 from fl.round.leaked import leaked
 from fl.round.merge import merged
 from fl.round.send import Departure, depart, first_of, landed, overhear, receive
@@ -187,9 +187,7 @@ class LearningServer:
         world, learning, setup, state = self.world, self.learning, self.setup, self.state
         if not self.policy.in_rounds and (state.stopped or facts.round >= self.last_window):
             return None  # what is asked for in the last window would come after the end, or cost more than the budget
-        taken, state.parts["data"] = learning.data.take(
-            world.observations(), setup.model_of_cell, state.parts["data"], streams.at("data")
-        )
+        taken, state.parts["data"] = take(world, learning, setup.model_of_cell, state.parts["data"], streams.at("data"))
         empty = len(taken.measured.ue) == 0 and len(taken.train.ue) == 0
         if not taken.due or (empty and not learning.hides_who_came):
             return None

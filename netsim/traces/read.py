@@ -247,6 +247,11 @@ class TraceSetting(TraceFile):
         doubtful = doubts(table.coordinates, fixes.place, moves, steps_of(moves))
         moves, resample_notes = self._resampled(table, moves)
         due, sampling_notes = self._sampled(moves)
+        accuracy_m = None if self.resample_s is not None else fixes.accuracy_m
+        if accuracy_m is not None and (unknown := int(np.isnan(accuracy_m).sum())):
+            usual_m = float(np.nanmedian(accuracy_m)) if unknown < len(accuracy_m) else np.nan
+            sampling_notes += [f"accuracy: {unknown:,} rows have none, and get the median, {usual_m:g} m"]
+            accuracy_m = None if np.isnan(usual_m) else np.where(np.isnan(accuracy_m), usual_m, accuracy_m)
         if self.segments is not None and self.segments > len(moves.user):
             problem = f"{self.segments} are more than the {len(moves.user)} rows"
             raise BadInput(f"{self.trace}: segments: {problem}; take fewer")
@@ -263,6 +268,7 @@ class TraceSetting(TraceFile):
             position_m=moves.sorted(moves.xy_m),
             cell=None if cell is None else moves.sorted(cell),
             rsrp_dbm=None if fixes.rsrp_dbm is None else moves.sorted(fixes.rsrp_dbm),
+            accuracy_m=None if accuracy_m is None else moves.sorted(accuracy_m),
             due=None if due is None else moves.sorted(due),
             area=Area.around(moves.xy_m if border is None else border.xy_m),
             origin_deg=plane.origin_deg,

@@ -1,7 +1,7 @@
 """Fixes of a trace file: formats hand over raw columns, which are checked here, and become one table.
 
-In memory a row takes 28 bytes (time 8, user 4, place 16), 8 more while it is read (its line, its track), and 8 and 4
-more for RSRP and cell where the file has them; names are held once.
+In memory a row takes 28 bytes (time 8, user 4, place 16), 8 more while it is read (its line, its track), and 8, 4 and
+8 more for RSRP, cell and accuracy where the file has them; names are held once.
 
 A row that would make the trace wrong (no time, a place that cannot be, time running backwards) stops the reading. One
 without a place or a user, or without a signal that the file has for others, is left out and counted.
@@ -124,7 +124,7 @@ def look_like_degrees(x: FloatArray, y: FloatArray) -> bool:
 
 RSRP_BOUNDS_DBM = (-160.0, -20.0)
 PLACES = {"lat": (-90.0, 90.0), "lon": (-180.0, 180.0), "x_m": (-1e9, 1e9), "y_m": (-1e9, 1e9)}
-BOUNDS = {**PLACES, "time_s": (0.0, LATEST_EPOCH_S)}
+BOUNDS = {**PLACES, "time_s": (0.0, LATEST_EPOCH_S), "accuracy_m": (0.0, 1e7)}
 _NO_CELL = ("-1", "2147483647")  # what Android has for a number that is unavailable
 _MANY = 10  # rows that run backwards, from which on the whole file does
 _CODES = ("line", "track", "user", "cell")
@@ -143,6 +143,7 @@ class FixRows(Columns):
     place: FloatArray
     rsrp_dbm: FloatArray | None = None
     cell: Codes | None = None
+    accuracy_m: FloatArray | None = None
 
 
 @frozen
@@ -234,7 +235,7 @@ class FixBuilder:
         """Check and keep rows of a file. Raises `BadInput` with one line.
 
         line (n,) : of each row. columns : `user`, `time_s`, and `lat` and `lon` or `x_m` and `y_m`; also `rsrp_dbm`,
-        `cell` and `track`, within which time may not run backwards (default: the user). Each is a list
+        `cell`, `accuracy_m` and `track`, within which time may not run backwards (default: the user). Each is a list
         of texts, or an array (n,): of finite numbers, NaN where missing, and for users of the numbers of `user`.
         """
         if not len(line):
@@ -282,6 +283,7 @@ class FixBuilder:
                 place=np.column_stack([columns.pop(name) for name in names]),
                 rsrp_dbm=columns.get("rsrp_dbm"),
                 cell=columns.get("cell"),
+                accuracy_m=columns.get("accuracy_m"),
             ),
             users=users,
             cells=cells,
@@ -297,8 +299,8 @@ class FixBuilder:
         if ours in self._names:
             return self._names[ours].read(text)
         text = with_points(text, delimiter)
-        if ours in PLACES:
-            return bounded(text, *PLACES[ours])
+        if ours in (*PLACES, "accuracy_m"):
+            return bounded(text, *BOUNDS[ours])
         if ours == "rsrp_dbm":
             return numbers(text)
         if self._times is None:

@@ -5,14 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from difflib import get_close_matches
+from math import log, sqrt
 from typing import NamedTuple
 from zoneinfo import ZoneInfo, available_timezones
+
+import numpy as np
 
 from netsim.clock import DAY_S, Clock
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.traces.values import shown
 from netsim.units import BoolArray, FloatArray, IntArray
+
+STDS_OF_RADIUS = sqrt(-2 * log(1 - 0.68))
 
 
 class LocalTime(NamedTuple):
@@ -43,6 +48,7 @@ class Trace:
     user (n,), time_s (n,) from local midnight of the first day, position_m (n, 2) in the local plane.
     cell (n,), rsrp_dbm (n,) : None where the file has no such column.
     due (n,) : which rows are measured and reported; None: all. The others still tell where a user was.
+    accuracy_m (n,) : radius that holds 68 % of the errors of each fix, m; None where the file has no such column.
     origin_deg : latitude and longitude of (0, 0); None for a plane that is nowhere on the globe.
     area : bounding box of the rows, or the one that was stated; ends_s : the end that was stated, None for none.
     counts : rows read, used, and left out, by reason: for the manifest.
@@ -64,6 +70,17 @@ class Trace:
     doubts: tuple[str, ...]
     ends_s: float | None
     due: BoolArray | None = None
+    accuracy_m: FloatArray | None = None
+
+    def error_m(self, user: IntArray, time_s: FloatArray) -> FloatArray:
+        """Standard deviation a axis (n,), m, of fixes of users (n,) at times (n,): r / 1.51 of a radius r = accuracy_m,
+        which holds 1 - exp(-1.51^2 / 2) = 68 % of an isotropic Gaussian.
+        """
+        if self.accuracy_m is None:
+            raise ValueError("the trace has no column accuracy_m")
+        apart_s = float(self.time_s.max()) + 1.0
+        row = np.searchsorted(self.user * apart_s + self.time_s, user * apart_s + time_s)
+        return np.asarray(self.accuracy_m[row] / STDS_OF_RADIUS)
 
 
 def local_zone(name: str, lon_deg: float | None) -> tuple[tzinfo, str, list[str]]:

@@ -281,7 +281,7 @@ NAMED = "name each column once, such as time_s=timestamp, or all in their order:
 @pytest.mark.parametrize(
     ("columns", "said"),
     [
-        ("0,1,2,3", f"columns: '0' is none of time_s, lat, lon, x_m, y_m, user, rsrp_dbm, cell; {NAMED}"),
+        ("0,1,2,3", f"columns: '0' is none of time_s, lat, lon, x_m, y_m, user, rsrp_dbm, cell, accuracy_m; {NAMED}"),
         ("user,time_s,lat,lat", f"columns: user,time_s,lat,lat: {NAMED}"),
         ("user,time_s,lat=3", f"columns: user,time_s,lat=3: {NAMED}"),
         ("time_s=1,lat=2,lon=5", "columns: lon=5: the file has no such column (it has 0, time_s, lat, 3, 4); use one "

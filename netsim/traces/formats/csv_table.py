@@ -14,7 +14,7 @@ from netsim.traces.table import AUTO, DEGREES, GLOBE, METRES, FixBuilder
 from netsim.traces.values import listed, shown
 
 _PAIRS = (DEGREES, METRES)
-_OPTIONAL = ("user", "rsrp_dbm", "cell")
+_OPTIONAL = ("user", "rsrp_dbm", "cell", "accuracy_m")
 _OURS = ("time_s", *DEGREES, *METRES, *_OPTIONAL)
 _SYNONYMS = {
     "time_s": "time timestamp timestamps timems datetime date utc timeutc epoch unixtime ts gpstime timesteptime"
@@ -27,6 +27,7 @@ _SYNONYMS = {
     "y_m": "y north northing utmy vehicley persony",
     "rsrp_dbm": "rsrp ltersrp ssrsrp nrrsrp signalstrength rsrpmeandbm rsrpmean meanrsrp meanrsrpdbm rsrpavg avgrsrp"
     " rsrpmediandbm rsrpmedian medianrsrp medianrsrpdbm rsrpp50",
+    "accuracy_m": "accuracy horizontalaccuracy gpsaccuracy haccuracy hacc",
     "cell": "cellid rawcellid ci eci cgi ecgi nci pci cellname basestation",
 }
 _OTHER_UNITS = {"km", "cm", "mm", "ft", "feet", "mi", "miles"}

@@ -272,6 +272,7 @@ def _of_radio_studies(study: Study) -> Rules:
         ("world.radio.measurement_noise_db", radio.measurement_noise_db > 0, "RSRP is recorded without error"),
         ("world.radio.rsrp_report", radio.rsrp_report != "exact", "RSRP is recorded without error"),
         ("world.ues.compute_heterogeneity", ues.compute_heterogeneity is not None, "no UE trains"),
+        ("world.ues.position_error_m", ues.position_error_m != 0, "no UE reports where it is"),
         ("world.ues.measure", ues.measure != "serving", "the serving cell is recorded"),
     )
     for place, stated, why in unused:
@@ -298,6 +299,11 @@ def _of_learning(study: Study, learning: Learning) -> Rules:
     by_session = isinstance(learning.data, Measured) and "session" in learning.data.held_out_by
     is_ideal = uplink.kind_name() == "ideal"
     return (
+        (
+            ues.position_error_m != 0 and "real labels" not in learning.data.offers,
+            f"world.ues.position_error_m: is for signals at positions, and data of kind {learning.data.kind_name()} "
+            "has none; take measured or segments, or leave it out",
+        ),
         (study.measured is not None, "measured: stands beside a radio study; leave it out, or learning"),
         (
             radio.downlink != Downlink(noise_figure_db=radio.downlink.noise_figure_db),
