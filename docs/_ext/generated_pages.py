@@ -1,6 +1,7 @@
 """Pages written from the program when the documentation is built: scenario keys, records and command line.
 
-They go to ``docs/reference/generated``, which is not committed, so they cannot differ from the program.
+They go to ``docs/reference/generated``, which is not committed, so they cannot differ from the program. Beside the HTML
+goes the page of a finished run, which is played then.
 """
 
 from __future__ import annotations
@@ -9,15 +10,18 @@ import argparse
 import inspect
 import json
 import re
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
+from pygments.lexers.special import TextLexer
 from records_page import keys_page, tables_page
 
 from netsim.part import OneOf, Part, descriptions
+from scenarios import load, run
 from scenarios.app.cli.commands import parser
 from scenarios.app.report.plot import TERMS
 from scenarios.app.study.describe import field_type, flow, in_words, members, slot_of, unit, unwrap
@@ -289,9 +293,22 @@ def _escaped(text: str) -> str:
     return "".join(p if p.startswith("`") else re.sub(r"(?<!\\)([*|]|_(?!\w))", r"\\\1", p) for p in pieces)
 
 
+FINISHED = "town.html"
+
+
+def write_finished(app: Any, error: Exception | None) -> None:
+    """After a build of HTML, play `town` without defenses and put its page beside, unless it is there already."""
+    page = Path(app.outdir) / FINISHED
+    if error is None and app.builder.format == "html" and not page.exists():
+        with tempfile.TemporaryDirectory() as folder:
+            page.write_bytes(run(load("town", {"learning.defenses": []}), folder).page.read_bytes())
+
+
 def setup(app: Any) -> dict[str, Any]:
     """Called by Sphinx."""
     app.connect("builder-inited", lambda app: write_pages(Path(app.srcdir) / "reference" / "generated"))
     app.connect("autodoc-process-docstring", keep_colons, priority=100)
     app.connect("autodoc-process-docstring", plain_docstring, priority=900)  # after napoleon
+    app.connect("build-finished", write_finished)
+    app.add_lexer("csv", TextLexer)  # pygments has none
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -79,6 +79,8 @@ def test_headlines_without_attacks_of_images_and_of_the_radio():
     assert said[1:] == ["No attack was played.", "No privacy guarantee: only top-k."]
     [(_, radio)] = headline(lines([{"radio.rsrp_dbm.median": -113.0, "radio.sinr_db.median": 5.73}]), {}, 400)
     assert radio == "400 samples of the radio, medians: RSRP -113 dBm, SINR 5.73 dB."
+    audit = {"membership.loss.auc.last": 0.6, "membership.loss.auc.low": 0.55, "membership.loss.auc.high": 0.65}
+    assert headline(lines([audit]), {"membership": {"kind": "audit"}})[1][1] == "Found: membership AUC 0.6."
     density = {"utility.rank_correlation": 0.1}
     said = [text for _, text in headline(lines([density]), {"attacks": [{"kind": "wave"}]})]
     assert said[:2] == ["Density map not useful (rank correlation 0.1).", "No result of an attack can be judged."]

@@ -59,7 +59,6 @@ from scenarios.app.report.tables import (
     differences_table,
     figures_table,
     leading,
-    model_line,
     variants_table,
 )
 from scenarios.app.report.training_page import draws_panels
@@ -68,7 +67,7 @@ from scenarios.app.results.gathered import Gathered, drawn_sentence
 from scenarios.app.results.read import Manifest, Run, load, of_sweep_file
 from scenarios.app.results.shown import answers, compared, labels_of
 from scenarios.app.results.statistics import counted, figure_text, mean_text, quantile
-from scenarios.app.results.table import USELESS, ByLabel, Line, is_useful, lines, model_verdict
+from scenarios.app.results.table import USELESS, ByLabel, Line, is_useful, lines, model_line, model_verdict
 from scenarios.app.study import Fields
 from scenarios.app.study.yaml_document import read
 
@@ -159,6 +158,7 @@ def comparison(of: Gathered, place: Path, command: str = "", reach: float | None
         answers=answers(every)[:MOST_ANSWERS],
         warns=[*of.said, *drawn_sentence(len(manifests), len(of.drawn)), *useless(every)],
         results=variants_table(every, of.runs, place),
+        words=True,
     )
 
 

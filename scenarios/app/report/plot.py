@@ -95,7 +95,8 @@ def _mark(cell: Cell) -> Mark:
 def page(title: str, chapters: Iterable[Chapter], **top: object) -> str:
     """The whole file; the same input gives the same bytes.
 
-    top : what the first section has: below (small print), answers, warns, results, says, facts, folded.
+    top : what the first section has: below (small print), answers, warns, results, says, facts, folded; words : whether
+    words of TERMS are explained.
     """
     every = list(chapters)
     panels = [p for c in every for p in c.parts if isinstance(p, Panel)]

@@ -17,6 +17,7 @@ from scenarios.app.study import Fields
 
 FINEST_M = 0.5
 _COARSEST_M = 16.0
+_PER_M = 8.0  # steps of a metre to which corners are rounded: they pack better
 
 
 def simplified(tracks: Table, most: int) -> tuple[Table, float]:
@@ -209,7 +210,8 @@ def _shapes(ground: Table, name: str, kind: str) -> tuple[Table, bool]:
     order = np.argsort(of_shape, kind="stable")
     kept = order[np.cumsum(np.diff(ptr)[order]) <= MOST_CORNERS]
     size = np.diff(ptr)[kept]
-    x_m, y_m = np.concatenate([corners[:0], *(corners[ptr[k] : ptr[k + 1]] for k in kept)]).T
+    at_m = np.concatenate([corners[:0], *(corners[ptr[k] : ptr[k + 1]] for k in kept)])
+    x_m, y_m = (at_m.T * _PER_M).round() / _PER_M
     shape = np.repeat(np.arange(float(len(kept))), size)
     found = {"shape": shape, "kind": np.repeat(np.abs(of_shape[kept]), size), "x_m": x_m, "y_m": y_m}
     return found, len(kept) < len(order)

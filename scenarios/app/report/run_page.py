@@ -290,7 +290,6 @@ def _reliabilities(run: Run, name: str) -> Iterator[tuple[str, Reliability]]:
 
 # -- uploads that take their time
 
-_TICKS_S = [float(f"{m}e{e}") for e in range(-6, 8) for m in (1, 2, 5)]  # of a logarithmic axis
 _PARTS = {
     "preparing": CurveStyle("preparing: downlink and training", GREY, dash="longdash"),
     "waiting": CurveStyle("waiting for a grant", PALETTE[5], dash="dot"),
@@ -326,7 +325,7 @@ def latency(uploads: Table) -> Panel:
         "The share of uploads that took at most the time on the axis below, of those that arrived. Waiting is until "
         "the first grant; sending includes pauses between grants. A part of length zero lies to the left of the axis."
     )
-    x_axis = {"title": "time (s)", "type": "log", "tickvals": _TICKS_S, "ticktext": [f"{t:g}" for t in _TICKS_S]}
+    x_axis = {"title": "time (s)", "type": "log"}
     cells = [Axes("uploads that arrived (%)", traces, percent=True)]
     return Panel(key, title, caption, mosaic(cells, x_axis, 320, closest=True))
 
@@ -386,7 +385,7 @@ def radio(run: Run) -> Panel:
     for look, sight in ((SEEN, 1.0), (HIDDEN, 0.0)):
         dots = good & (ground["los"] == sight)
         if dots.any():
-            marker = {"size": 4, "color": look.color, "opacity": 0.4, "symbol": look.symbol}
+            marker = {"size": 6, "color": look.color, "opacity": 0.4, "symbol": look.symbol}
             distance_m = numbers(ground["distance_m"][dots])
             rsrp_dbm = ground["rsrp_dbm"][dots]
             traces.append(line(look, distance_m, rsrp_dbm, mode="markers", marker=marker))

@@ -188,6 +188,7 @@ def head(run: Run) -> Fields:
     of = lines([run.summary])
     manifest = run.manifest
     n_ue = run.summary.get("ues.count") or len(run.tables["ues"]["ue"])
+    each = [*filter(None, (leading(lines([run.summary], name)) for name in run.attacks if len(run.attacks) > 1))]
     counts = ((n_ue, "UE"), (run.summary.get("rounds.played"), "round"))
     below = [str(run.study.get("paper") or ""), f"seed {manifest.seed}", *(counted(n, what) for n, what in counts if n)]
     warns = manifest.warnings[:MOST_WARNINGS]
@@ -205,14 +206,11 @@ def head(run: Run) -> Fields:
         "below": "; ".join(filter(None, below)),
         "answers": headline(of, learning, run.summary.get("radio.samples") or 0),
         "warns": [*warnings(run.summary), *warns],
-        "results": lines_table(of) + attacks_table(run),
+        "words": True,
+        "results": _table("Results", of, ("measure", *_HEADS, "attack"))
+        + _table("Every attack, by its strongest result", each, ("attack", "measure", *_HEADS)),
         "facts": setting | {name: text for name in GROUPS if (text := row([run.summary], name))},
     }
-
-
-def model_line(of: Sequence[Line]) -> Line | None:
-    """The line of the model; None where nothing was held out."""
-    return next((line for line in of if line.key.startswith("utility.")), None)
 
 
 def leading(of: Sequence[Line]) -> Line | None:
@@ -221,20 +219,7 @@ def leading(of: Sequence[Line]) -> Line | None:
     return min(attacked, key=lambda line: (line.verdict != FOUND, line.n == 0, not line.verdict), default=None)
 
 
-def lines_table(of: Sequence[Line]) -> Markup:
-    """The table of results: a row for each measure, of the attack that finds most."""
-    return _table("Results", of, ("measure", "result", "verdict", "interval", "baseline", "attack"))
-
-
-def attacks_table(run: Run) -> Markup:
-    """A row for each attack: the measure in which it finds most; empty of fewer than two."""
-    every = [leading(lines([run.summary], name)) for name in run.attacks]
-    heads = ("attack", "measure", "result", "verdict", "interval", "baseline")
-    return (
-        _table("Every attack, by its strongest result", list(filter(None, every)), heads)
-        if len(every) > 1
-        else Markup()
-    )
+_HEADS = ("result", "verdict", "interval", "baseline")
 
 
 def _table(title: str, of: Sequence[Line], heads: Sequence[str]) -> Markup:

@@ -29,6 +29,7 @@ from scenarios.app.results.table import (
     Summary,
     is_useful,
     lines,
+    model_line,
     model_verdict,
     prevents,
     row,
@@ -90,7 +91,7 @@ def headline(of: Sequence[Line], learning: Record, samples: int = 0) -> list[tup
     learning : that section of the scenario; of a radio study it is empty, and the sentence is of its `samples`.
     """
     if not learning:
-        middle = ", ".join(f"{one.what} {one.figure} {one.unit}" for one in of if one.what in ("RSRP", "SINR"))
+        middle = ", ".join(f"{one.what} {one.measured(one.value)}" for one in of if one.what in ("RSRP", "SINR"))
         return [("radio", f"{counted(samples, 'sample')} of the radio{f', medians: {middle}' if middle else ''}.")]
     attacked = bool(learning.get("attacks") or learning.get("membership"))
     return [
@@ -102,44 +103,38 @@ def headline(of: Sequence[Line], learning: Record, samples: int = 0) -> list[tup
 
 def _model_said(of: Sequence[Line]) -> str:
     """The verdict on the model, with its score and that of guessing."""
-    model = next((one for one in of if one.key.startswith("utility.") and one.verdict), None)
-    if model is None:
+    model = model_line(of)
+    if model is None or not model.verdict:
         return "The model was not scored."
     noun = {"dB": "map", "%": "classifier"}.get(model.unit, "density map")
-    score = f"{model.what.removeprefix('map ')} {model.figure} {model.unit}".rstrip()
-    guess = "".join(f"; guessing {figure_text(value, model.unit)} {model.unit}" for _, value in model.beside[:1])
-    judged = f"{model.verdict} {noun}" if is_useful(model.verdict) else f"{noun} {model.verdict}"
-    return f"{judged.capitalize()} ({score}{guess.rstrip()})."
+    said = f"{model.verdict} {noun}" if is_useful(model.verdict) else f"{noun} {model.verdict}"
+    guess = f"; guessing {model.measured(model.beside[0][1])}" if model.beside else ""
+    return f"{said.capitalize()} ({model.what.removeprefix('map ')} {model.measured(model.value)}{guess})."
 
 
 def _leakage_said(of: Sequence[Line], attacked: bool) -> str:
     """What attacks find, the first results with figures; then what is inconclusive, and what is at chance."""
     if not attacked:
         return "No attack was played."
-    judged = {verdict: [one for one in of if one.attack and one.verdict == verdict] for verdict in _LEAKS}
-    texts = [f"{verdict}: {', '.join(map(_named, found))}" for verdict, found in judged.items() if found]
-    if not texts:
+    said = []
+    for verdict, most in ((FOUND, MOST_FIGURES), (INCONCLUSIVE, 0), (AT_CHANCE, 0)):
+        judged = [one for one in of if one.attack and one.verdict == verdict]
+        texts = [_figured(one) if k < most else one.what.partition(" within")[0] for k, one in enumerate(judged)]
+        said += [f"{verdict}: {', '.join(texts)}"] if texts else []
+    if not said:
         return "No result of an attack can be judged."
-    if not judged[FOUND]:
-        return f"No attack has found anything; {'; '.join(texts)}."
-    figures = [*map(_figured, judged[FOUND][:MOST_FIGURES]), *map(_named, judged[FOUND][MOST_FIGURES:])]
-    return f"Found: {'; '.join([', '.join(figures), *texts[1:]])}."
-
-
-_LEAKS = (FOUND, INCONCLUSIVE, AT_CHANCE)
-
-
-def _named(one: Line) -> str:
-    return one.what.partition(" within")[0]
+    nothing = "" if said[0].startswith(FOUND) else "No attack has found anything; "
+    return f"{nothing}{'; '.join(said)}.".replace(FOUND, FOUND.capitalize(), not nothing)
 
 
 def _figured(one: Line) -> str:
     """A result with what chance, or its first baseline, has."""
+    name = one.what.partition(" within")[0]
     if one.n:
         chance = max((value for _, value in one.beside), default=np.nan)
-        return f"{_named(one)} {one.hits} of {one.n} (chance at most {figure_text(chance)} %)"
-    beside = "".join(f" ({name} {value} {one.unit}".rstrip() + ")" for name, value in [*one.baselines.items()][:1])
-    return f"{one.what} {one.figure} {one.unit}".rstrip() + beside
+        return f"{name} {one.hits} of {one.n} (chance at most {figure_text(chance)} %)"
+    first = "".join(f" ({' '.join(pair)} {one.unit}".rstrip() + ")" for pair in [*one.baselines.items()][:1])
+    return f"{name} {one.measured(one.value)}{first}"
 
 
 def protections(learning: Record) -> list[str]:
@@ -157,7 +152,7 @@ def _protection_said(of: Sequence[Line], kinds: Sequence[str]) -> str:
     """Epsilon, where noise was accounted for; else that nothing bounds what updates reveal."""
     spent = [one for one in of if one.key.startswith("privacy.")]
     if spent:
-        figures = ", ".join(f"{one.what} {one.result} {one.unit}".rstrip() for one in spent)
+        figures = ", ".join(f"{one.what} {one.measured(one.value)}" for one in spent)
         return f"{'No meaningful' if any(one.verdict for one in spent) else 'Privacy'} guarantee: {figures}."
     return f"No privacy guarantee: only {', '.join(kinds)}." if kinds else "Nothing protects the updates."
 

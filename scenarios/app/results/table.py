@@ -139,6 +139,10 @@ class Line:
         """The value alone."""
         return f"{self.hits}/{self.n}" if self.n else figure_text(self.value, self.unit)
 
+    def measured(self, value: float) -> str:
+        """A value with the unit."""
+        return f"{figure_text(value, self.unit)} {self.unit}".rstrip()
+
     @property
     def interval(self) -> str:
         """`[91.2, 100 %]`; empty where there is none."""
@@ -194,9 +198,14 @@ GROUPS = tuple(dict.fromkeys(m.headline.partition(": ")[0] for m in KEYS if ": "
 """names of the rows below the table"""
 
 
+def model_line(of: Sequence[Line]) -> Line | None:
+    """The line of the model; None where nothing was held out."""
+    return next((line for line in of if line.key.startswith("utility.")), None)
+
+
 def model_verdict(of: Sequence[Line]) -> str:
     """The verdict of the model; empty where nothing was held out."""
-    return next((line.verdict for line in of if line.key.startswith("utility.")), "")
+    return getattr(model_line(of), "verdict", "")
 
 
 def mean(runs: Runs, key: str) -> float:

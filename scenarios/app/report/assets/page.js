@@ -123,10 +123,21 @@ const netsim = (() => {
     if (layout.height) layout.height += top - before;
     layout.margin = { ...layout.margin, l: 52, r: 12, t: top };
     layout.font = { ...layout.font, size: 11 };
+    for (const heading of layout.annotations ?? []) heading.text = broken(heading.text, Math.floor((width - 64) / 6.3));
     if (!(layout.grid?.columns > 1)) return;
     const n = Object.keys(layout).filter((k) => /^xaxis\d*$/.test(k)).length;
     layout.grid = { ...layout.grid, rows: n, columns: 1, ygap: 0.28 };
     layout.height = top + 70 + 300 * n;
+  }
+
+  /** A text in lines of at most so many characters, as far as its words allow. */
+  function broken(text, most) {
+    let line = "";
+    return text.split(" ").map((word, i) => {
+      const fits = i === 0 || line.length + 1 + word.length <= most;
+      line = fits ? `${line} ${word}` : word;
+      return i === 0 ? word : `${fits ? " " : "<br>"}${word}`;
+    }).join("");
   }
 
   /** Lines that a legend takes at a width: names beside one another as far as they fit. */
