@@ -9,7 +9,6 @@ import numpy as np
 from pydantic import Field
 
 from netsim.checkpoint import read_arrays
-from netsim.columns import frozen
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.part import FILE_NAME
@@ -29,15 +28,6 @@ _NEEDED = ("x_m", "y_m", "cell")
 _SAME_M = 0.01  # single precision far from the origin
 _EVERY_M = 1e4  # height up to which a plane holds whose height is not stated
 _MAX_EMPTY = 10  # points of a grid for each point of a table
-
-
-@frozen
-class Grid:
-    """Gains (nz, ny, nx, n_cells) in dB, NaN for none, over ascending axes_m: z (nz,), y (ny,), x (nx,)."""
-
-    gain_db: FloatArray
-    axes_m: tuple[FloatArray, ...]
-    cells: tuple[str, ...]
 
 
 class GainMap(PathLoss):
@@ -71,7 +61,7 @@ class GainMap(PathLoss):
 
     @property
     def ue_heights_m(self) -> tuple[float, float]:  # type: ignore[override]
-        z_m = self._grid().axes_m[0]
+        z_m = _read(self.file, file_version(self.file)).index.levels[0]
         return float(z_m[0]), float(z_m[-1])
 
     def loss_db(self, pairs: Pairs, carrier_hz: float) -> FloatArray:
@@ -80,53 +70,52 @@ class GainMap(PathLoss):
     def law(self, cells: Sequence[str], area: Area, ue_height_m: float, carrier_hz: float) -> LossLaw:
         from scipy.interpolate import RegularGridInterpolator
 
-        gain_db, axes_m, (low_m, high_m) = self._of(cells), self._grid().axes_m, self.ue_heights_m
-        (bottom_m, top_m), (left_m, right_m) = (axis[[0, -1]].tolist() for axis in axes_m[1:])
-        reach = Area(left_m, bottom_m, right_m, top_m)
-        corners_in = reach.grown(axes_m[2][1] - left_m).contains(np.array([area.low_m, area.high_m]))
-        if not corners_in.all() or not low_m - _SAME_M <= ue_height_m <= high_m + _SAME_M:
+        table, _ = self._of(cells)
+        axes_m = [level.to_numpy() for level in table.index.levels]
+        low_m, high_m = np.transpose([axis[[0, -1]] for axis in axes_m])
+        reach = Area(low_m[2], low_m[1], high_m[2], high_m[1])
+        corner_in = reach.grown(axes_m[2][1] - axes_m[2][0]).contains(np.array([area.low_m, area.high_m]))
+        if not corner_in.all() or not low_m[0] - _SAME_M <= ue_height_m <= high_m[0] + _SAME_M:
             raise BadInput(
-                f"world.radio.path_loss: {self.file} has gains for {reach}, {low_m:g} to {high_m:g} m above ground; "
-                f"the area is {area}, ues.height_m {ue_height_m:g}; compute them there"
+                f"world.radio.path_loss: {self.file} has gains for {reach}, {low_m[0]:g} to {high_m[0]:g} m above "
+                f"ground; the area is {area}, ues.height_m {ue_height_m:g}; compute them there"
             )
+        gain_db = table.to_numpy().reshape(*map(len, axes_m), -1)
         known = ~np.isnan(gain_db)
-        table = np.stack([known, np.where(known, gain_db, 0.0)], axis=-1)
-        interpolated = RegularGridInterpolator(axes_m, table, bounds_error=False)
-        ends_m = np.array([axis[[0, -1]] for axis in axes_m]).T
+        both = np.stack([known, np.where(known, gain_db, 0.0)], axis=-1)
+        interpolated = RegularGridInterpolator(axes_m, both, bounds_error=False)
 
         def law(pairs: Pairs) -> FloatArray:
             north_east_m = np.asarray(pairs.position_m)[:, ::-1]
             height_m = np.broadcast_to(np.reshape(pairs.ue_height_m, -1), len(north_east_m))
-            at_m = np.clip(np.column_stack([height_m, north_east_m]), *ends_m)
+            at_m = np.clip(np.column_stack([height_m, north_east_m]), low_m, high_m)
             weight, total = np.moveaxis(interpolated(at_m), -1, 0)
             return -np.where(weight < 0.5, self.uncovered_gain_db, total / np.maximum(weight, 0.5))
 
         return law
 
     def notes(self, cells: Sequence[str]) -> tuple[str, ...]:
-        missing = 100.0 * float(np.isnan(self._of(cells)).mean())
-        others = len(self._grid().cells) - len(cells)
+        table, others = self._of(cells)
+        missing = 100.0 * float(table.isna().to_numpy().mean())
         text = (
-            f"{missing:.3g} % of its gains are none or 0, {self.uncovered_gain_db:g} dB there; cells that are no base "
+            f"{missing:.3g} % of its gains are none or 0, {self.uncovered_gain_db:g} dB there; cells that are no base"
         )
-        return (f"path loss: {self.file}: {text}station and left out: {others:,}",) if missing or others else ()
+        return (f"path loss: {self.file}: {text} station and left out: {others:,}",) if missing or others else ()
 
-    def _of(self, cells: Sequence[str]) -> FloatArray:
-        grid = self._grid()
-        if lacking := [name for name in cells if name not in grid.cells]:
-            problem = f"has no gains of {listed(lacking)}; its cells are {listed(grid.cells)}"
+    def _of(self, cells: Sequence[str]) -> tuple["DataFrame", int]:
+        """The gains of base stations, and the number of other cells."""
+        table = _read(self.file, file_version(self.file))
+        if lacking := [name for name in cells if name not in table]:
+            problem = f"has no gains of {listed(lacking)}; its cells are {listed([*table])}"
             raise BadInput(f"world.radio.path_loss: {self.file} {problem}")
-        return grid.gain_db[..., [grid.cells.index(name) for name in cells]]
-
-    def _grid(self) -> Grid:
-        return _read(self.file, file_version(self.file))
+        return table[[*cells]], len(table.columns) - len(cells)
 
 
 @lru_cache(maxsize=1)
-def _read(file: str, version: tuple[int, int]) -> Grid:
-    """The gains of a file; `version` tells a changed file from the one in memory."""
+def _read(file: str, version: tuple[int, int]) -> "DataFrame":
+    """Gains in dB of a file by (z, y, x) and cell, NaN for none; `version` tells a changed file from an older one."""
     try:
-        return _grid_of(_of_arrays(file) if file.lower().endswith(".npz") else read_table(file, _BOUNDS, _NEEDED))
+        return _of_arrays(file) if file.lower().endswith(".npz") else _of_table(file)
     except BadInput:
         raise
     except (TypeError, ValueError) as error:
@@ -135,41 +124,45 @@ def _read(file: str, version: tuple[int, int]) -> Grid:
 
 
 def _of_arrays(file: str) -> "DataFrame":
-    """The arrays of an .npz as a row for each cell and point. Raises ValueError."""
-    from pandas import DataFrame
+    """The gains of an .npz. Raises ValueError."""
+    from pandas import DataFrame, MultiIndex
 
     arrays = read_arrays(Path(file), own=False)
     if lacking := {"path_gain", "cell_centers", "cells"} - arrays.keys():
         raise ValueError(f"there is no {', '.join(sorted(lacking))}")
-    gain, centre_m = (np.asarray(arrays[name], np.float64) for name in ("path_gain", "cell_centers"))
-    cells = np.ravel(arrays["cells"]).astype(str)
-    if gain.shape != (len(cells), *centre_m.shape[:-1]) or centre_m.shape[-1:] != (3,):
-        shapes = f"path_gain {gain.shape} and cell_centers {centre_m.shape} do not fit {len(cells)} cells"
-        raise ValueError(f"{shapes}: (n_cells, ny, nx) and (ny, nx, 3), or nz before ny")
+    gain, centre_m, cells = (arrays[name] for name in ("path_gain", "cell_centers", "cells"))
+    if gain.shape != (*cells.shape, *centre_m.shape[:-1]) or centre_m.shape[-1:] != (3,):
+        shapes = f"path_gain {gain.shape}, cell_centers {centre_m.shape} and cells {cells.shape} do not fit"
+        raise ValueError(f"{shapes}: (n_cells, ny, nx), (ny, nx, 3) and (n_cells,), or nz before ny")
     if ((gain < 0) | (gain > 1)).any():
         raise ValueError("path_gain: linear gains are 0 to 1, are these in dB?")
-    places = np.tile(centre_m.reshape(-1, 3), (len(cells), 1))
-    table = DataFrame(places, columns=[*_AXES[::-1]]).assign(cell=np.repeat(cells, len(places) // len(cells)))
-    return table.assign(path_gain_db=db_from_ratio(np.where(gain > 0, gain, np.nan)).ravel())
+    points = MultiIndex.from_arrays(centre_m.reshape(-1, 3).T[::-1].astype(np.float64).round(3))
+    gain_db = db_from_ratio(np.where(gain > 0, gain, np.nan)).reshape(len(cells), -1).T
+    return _grid(DataFrame(gain_db, points, cells.astype(str)), _SAME_M)
 
 
-def _grid_of(table: "DataFrame") -> Grid:
-    """The grid of rows of a cell and a point each. Raises ValueError."""
-    from pandas import MultiIndex
-
+def _of_table(file: str) -> "DataFrame":
+    """The gains of a CSV, a row for each cell and point. Raises ValueError."""
+    table = read_table(file, _BOUNDS, _NEEDED)
     if len(given := [name for name in _GAINS if name in table]) != 1:
         raise ValueError("there is none, or more than one, of the columns path_gain_db and path_loss_db")
     above_m = _SAME_M if "z_m" in table else _EVERY_M
     table = table.assign(z_m=table.get("z_m", 0.0)).round(dict.fromkeys(_AXES, 3))
     if (twice := table.duplicated(["cell", *_AXES])).any():
-        cell, x_m, y_m = table.loc[twice.idxmax(), ["cell", "x_m", "y_m"]]
-        raise ValueError(f"{cell} has two gains at {x_m:g}, {y_m:g} m")
+        raise BadInput(f"{file}: line {twice.idxmax()}: its cell has a gain at that point already; remove one")
     wide = table.pivot(index=[*_AXES], columns="cell", values=given[0])
-    shape = tuple(len(level) for level in wide.index.levels)
-    if np.prod(shape) > _MAX_EMPTY * len(wide) or min(shape[1:]) < 2:
+    return _grid(-wide if given == ["path_loss_db"] else wide, above_m)
+
+
+def _grid(wide: "DataFrame", above_m: float) -> "DataFrame":
+    """Gains by (z, y, x) and cell as a grid; a single plane holds up to above_m above it. Raises ValueError."""
+    from pandas import MultiIndex, concat
+
+    if wide.index.has_duplicates or wide.columns.has_duplicates:
+        raise ValueError("a cell, or a point, stands twice in it")
+    if wide.index.levshape[0] == 1:
+        wide = concat([wide, wide.set_axis(wide.index.set_levels(wide.index.levels[0] + above_m, level=0))])
+    every = MultiIndex.from_product(wide.index.levels)
+    if len(every) > _MAX_EMPTY * len(wide) or min(every.levshape[1:]) < 2:
         raise ValueError("its points are no grid along x and y, two or more on each")
-    axes_m = tuple(level.to_numpy() for level in wide.index.levels)
-    gain_db = wide.reindex(MultiIndex.from_product(axes_m)).to_numpy().reshape(*shape, -1)
-    if shape[0] == 1:  # one plane has a thickness
-        gain_db, axes_m = np.concatenate([gain_db, gain_db]), (axes_m[0] + [0.0, above_m], *axes_m[1:])
-    return Grid(-gain_db if given == ["path_loss_db"] else gain_db, axes_m, tuple(wide.columns))
+    return wide.reindex(every)
