@@ -1,5 +1,6 @@
 """Data files of every format that is read: traces, maps, networks, cells, images, homes and places."""
 
+import io
 import math
 import struct
 
@@ -85,6 +86,29 @@ def cells():
         f"LTE,262,2,{i},{1000 + i},,{11.575 + i * 1e-3:.5f},{48.137 + i * 1e-3:.5f},1000,9,1,1,1,0\n" for i in range(6)
     )
     return "radio,mcc,net,area,cell,unit,lon,lat,range,samples,changeable,created,updated,averageSignal\n" + rows
+
+
+def sites():
+    return "name,x_m,y_m,azimuth_deg,tilt_deg,height_m,power_dbm,band\na,100,100,30,6,25,15,n78\nb,300,200,,,8,,n78\n"
+
+
+def gains():
+    rows = "".join(
+        f"{cell},{x},{y},-{90 + x / 10 + y / 9:.2f}\n" for cell in "ab" for x in (0, 200, 400) for y in (0, 300)
+    )
+    return "cell,x_m,y_m,path_gain_db\n" + rows
+
+
+def gain_arrays():
+    x_m, y_m = np.meshgrid([0.0, 200.0, 400.0], [0.0, 300.0])
+    file = io.BytesIO()
+    centers = np.stack([x_m, y_m, np.full_like(x_m, 1.5)], axis=-1)
+    np.savez(file, path_gain=np.full((2, 2, 3), 1e-9), cell_centers=centers, cells=["a", "b"])
+    return file.getvalue()
+
+
+def drive():
+    return "rsrp_dbm,sinr_db\n" + "".join(f"{-90 - k % 9},{k % 7}.5\n" for k in range(20))
 
 
 def idx(values):

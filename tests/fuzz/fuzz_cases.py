@@ -235,6 +235,17 @@ FAMILIES = {
             beside="houses.geojson",
         ),
     ),
+    "network alone": (200, _set("net.net.xml", XML, "world.city={kind: sumo, file: net.net.xml}")),
+    "list of base stations": (
+        300, _set("sites.csv", PLAIN, "world.base_stations={kind: cell-file, file: sites.csv}"),
+    ),
+    "gains": (200, _set("gains.csv", PLAIN, "world.radio={path_loss: {kind: map, file: gains.csv}}")),
+    "arrays of gains": (
+        200, _set("gains.npz", (zip_changed,), "world.radio={path_loss: {kind: map, file: gains.npz}}"),
+    ),
+    "measured": (
+        200, _one("drive.csv", PLAIN, ["validate", "radio.yaml", "--set", "measured=drive.csv"], "radio.yaml"),
+    ),
     "cells": (
         400,
         _set(

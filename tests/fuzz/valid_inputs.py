@@ -12,11 +12,15 @@ from data_files import (
     buildings,
     cells,
     csv_trace,
+    drive,
+    gain_arrays,
+    gains,
     homes,
     images,
     metres_trace,
     net,
     places,
+    sites,
     streets,
 )
 
@@ -177,6 +181,7 @@ def made(root: Path) -> dict[str, bytes]:
         "places.yaml": with_attack(kind="tracker", population={"kind": "places", "file": "places.csv"}),
         "houses.geojson": buildings(), "streets.geojson": streets(), "claims.yaml": claims(), "t.csv": csv_trace(),
         "m.csv": metres_trace(), "net.net.xml": net(), "cells.csv": cells(),
+        "sites.csv": sites(), "gains.csv": gains(), "gains.npz": gain_arrays(), "drive.csv": drive(),
         "homes.csv": homes(), "places.csv": places(), **images(),
         **{name: (BUNDLED / example).read_bytes() for name, example in TRACES.items()},
     }  # fmt: skip
