@@ -352,8 +352,8 @@ def test_all_results_are_listed_with_their_main_line_and_a_page_of_links(tmp_pat
     assert main(["runs", "--page"]) == 0
     said = capsys.readouterr().out
     for place, line in (
-        ("city/1: run", "tiny\n  seed 3: model "), ("half: run", "this run is not finished; "),
-        ("replay/walk: replay", "by-day, seed 3: model "), ("some: none of netsim", "neither the folder of a run "),
+        ("city/1: run", "tiny\n  seed 3: "), ("half: run", "this run is not finished; "),
+        ("replay/walk: replay", "by-day, seed 3: "), ("some: none of netsim", "neither the folder of a run "),
     ):  # fmt: skip
         assert re.search(rf"^runs/{place}, [-:\d ]+\n  {line}", said, re.MULTILINE), place
     assert re.findall(r'href="(runs/[^"]*)"', Path("runs.html").read_text()) == ["runs/replay/walk/report.html"]
