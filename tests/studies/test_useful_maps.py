@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from scenarios.app.run.runner import run
+from scenarios.app.run.sweep import points
 from scenarios.app.study.load import load
 
 SEEDS = (1, 2, 3)
@@ -51,3 +52,14 @@ class TestSantaMonica:
             {"learning.data": DATA, "learning.learner": POSITION, "learning.references": {"central": False}}
         )
         assert 5.4 < found["rmse_db"] < 6.0
+
+
+@pytest.mark.slow
+def test_a_home_needs_nights_in_the_rows(data_folder, tmp_path):
+    """The walker lives somewhere by his log; by a row every 15 min too few nights have two, and taxis live nowhere."""
+    changes = {point.label: point.overrides for point in points(load("useful/geolife"), {}) if point.seed == 1}
+    found = [
+        run(load("useful/geolife", changes[label] | {"learning.rounds": 2, "learning.attacks": []}), tmp_path / label)
+        for label in ("useful", "useful, every 15 min", "useful, taxis")
+    ]
+    assert [(one["homes.none"], one["homes.few_nights"]) for one in found] == [(0, 0), (1, 0), (4, 0)]
