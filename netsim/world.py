@@ -301,10 +301,14 @@ class World:
 
     def reported_m(self, ue: IntArray, time_s: FloatArray, position_m: FloatArray) -> FloatArray:
         """Positions (n, 2) of UEs (n,) at times (n,) as they report them: each with a Gaussian error of its own."""
-        error_m = self.setting.ues.position_error_m
-        std_m = error_m if self.trace is None or error_m != "recorded" else self.trace.error_m(ue, time_s)[:, None]
+        stated, trace = self.setting.ues.position_error_m, self.trace
+        if trace is not None and isinstance(stated, str):
+            std_m = trace.error_m(ue, time_s)
+        else:
+            std_m = np.full(len(ue), float(stated))
         moment = np.round(time_s * 1e3).astype(np.int64)
-        return position_m + std_m * self.ground.streams.at("ues.position").normal("error", ue, (2,), item=moment)
+        error_m = self.ground.streams.at("ues.position").normal("error", ue, (2,), item=moment)
+        return position_m + std_m[:, None] * error_m
 
     def _heard(self, fixes: Fixes) -> Observations:
         indoors = self.indoors_of(self.state)
