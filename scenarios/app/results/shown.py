@@ -23,6 +23,7 @@ from scenarios.app.results.table import (
     FOUND,
     GROUPS,
     INCONCLUSIVE,
+    NO_GUARANTEE,
     USELESS,
     ByLabel,
     Line,
@@ -323,14 +324,18 @@ def sweep_lines(runs: Sequence[tuple[str, Summary]]) -> list[str]:
     return [
         *fitted([f"{what}: {told}" for what, told in answers(every)[:1]]),
         *drawn(["variant", *titles], rows, range(1, len(titles) + 1)),
-        f"({text} per variant; ?: inconclusive)",
+        f"({text} per variant; {'; '.join(f'{mark}: {verdict}' for verdict, mark in _MARKS.items())})",
     ]
+
+
+_MARKS = {INCONCLUSIVE: "?", NO_GUARANTEE: "!"}
+"""verdicts too long for a column"""
 
 
 def _cell(line: Line | None) -> str:
     if line is None:
         return "-"
-    return f"{line.figure}\n{'?' if line.verdict == INCONCLUSIVE else line.verdict}".rstrip()
+    return f"{line.figure}\n{_MARKS.get(line.verdict, line.verdict)}".rstrip()
 
 
 def answers(every: Mapping[str, Sequence[Line]]) -> list[tuple[str, str]]:

@@ -3,7 +3,7 @@
 Terminal, page, sweep and comparison draw the same lines, of one run or of the seeds of one label. The verdicts are a
 short fixed list of words, each with its rule:
 
-good          map error at most 0.7 x the constant's, and no worse than a law of three numbers where both are scored
+good          map error at most 0.7 x the constant's, and no worse than a law of three numbers where that is scored
 useful        error below the constant's; accuracy above the most frequent class; density rank correlation >= 0.2
 not useful    any other model
 diverged      model not finite, or RMSE above 1000 dB
@@ -14,7 +14,7 @@ at chance     not found, and share or AUC: upper end within five points of chanc
 found (few)   found of fewer than 12 UEs: the 95 % interval may span more than half of all shares
 inconclusive  neither; of SW1 also where the true centroids fail the same test
 prevented     at chance, with a useful model, where another variant of the comparison is found
-no meaningful guarantee   epsilon above 20
+no meaningful guarantee   epsilon above 20; of moved locations within the hit radius
 """
 
 from __future__ import annotations
@@ -287,7 +287,8 @@ def _verdict(rule: Rule | None, line: Line, runs: Runs) -> str:
     baseline = [value for _, value in line.beside]
     if rule == "error" and baseline:
         good = [run["utility.good"] for run in runs if run.get("utility.good") is not None]
-        return of_error(line.value, baseline[0], all(good) if good else None)
+        law_db = dict(line.beside).get("three-number law", np.inf)
+        return of_error(line.value, baseline[0], all(good) if good else line.value <= law_db)
     if rule == "accuracy" and baseline:
         return USEFUL if line.value > baseline[0] else NOT_USEFUL
     if rule == "distance" and baseline:
@@ -298,7 +299,8 @@ def _verdict(rule: Rule | None, line: Line, runs: Runs) -> str:
         return _list_verdict(line, runs, dict(line.beside).get("random", 0.0))
     if rule == "ranks":
         return USEFUL if line.value >= USEFUL_RANKS else NOT_USEFUL
-    return of_epsilon(line.value) if rule == "epsilon" else ""
+    within_m = mean(runs, "leakage.hit_radius_m") if line.unit == "1/m" else 1.0
+    return of_epsilon(line.value * within_m) if rule == "epsilon" else ""
 
 
 def _list_verdict(line: Line, runs: Runs, uniform: float) -> str:
