@@ -208,6 +208,8 @@ def overrides_of(args: argparse.Namespace) -> Fields:
         overrides[path] = parse_value(value)
     if getattr(args, "seed", None) is not None:
         overrides["seed"] = args.seed
+    if getattr(args, "against", None) is not None:
+        overrides["measured"] = args.against
     return overrides
 
 
