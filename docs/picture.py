@@ -43,8 +43,8 @@ ATTACK, TRUTH, OTHER = "tab:red", "0.55", "tab:blue"
 GROUND = {"water": "#a8cbe6", "green": "#c8e2b5"}
 STREETS = {"primary": ("#d08a2a", 1.4), "secondary": ("#d08a2a", 0.9), "pedestrian": ("#b05a9a", 0.7)}
 CLEAR = {"fc": "white", "ec": "none", "alpha": 0.8, "pad": 1}
-NARROW_IN = 4.8
-"""width at which letters of eight points can be read on a phone"""
+NARROW_IN, SHOWN_IN = 4.8, 6.4
+"""widths, inches: in which letters of eight points can be read on a phone, and in which it is shown elsewhere"""
 
 
 def leakage(folder: Path, out: Path) -> None:
@@ -374,7 +374,11 @@ def _map(axes) -> None:
 
 
 def _save(figure, out: Path) -> None:
+    """A narrow picture is shown larger than it is drawn: its letters are then those of a page."""
     figure.savefig(out, metadata={"Date": None})
+    larger = max(1.0, SHOWN_IN / figure.get_figwidth())
+    size = re.compile(r'(width|height)="([\d.]+)pt"')
+    out.write_text(size.sub(lambda found: f'{found[1]}="{float(found[2]) * larger:g}pt"', out.read_text(), count=2))
 
 
 @contextmanager
