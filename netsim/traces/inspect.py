@@ -188,19 +188,21 @@ def _hint(view: TraceView, file: TraceFile, columns: str) -> _Facts:
     words += [*shlex.split(columns), *["--survey"] * file.survey]
     if busiest := busiest_cells(view.table):
         words += ["--cell", view.table.cells[busiest[0][0]]]
-    yield "try", shlex.join([*words, "--round", _round(view)])
+    fixes = view.fixes
+    yield "try", shlex.join([*words, "--round", usual_round(view.moves.user[fixes], view.moves.time_s[fixes])])
     if len(busiest) > 1:
         of = f"{len(busiest):,} in column {file.columns.get('cell', 'cell')}"
         yield "", f"--cell: the busiest of {of}; --cell all takes every one"
 
 
-def _round(view: TraceView) -> str:
+def usual_round(user: IntArray, time_s: FloatArray) -> str:
     """A day for a trace of more than two; else the longest usual round of which it has six, and in which most users
     have two fixes.
+
+    user, time_s (n,) : fixes sorted by (user, time), one per user and time.
     """
-    span_s = float(np.ptp(view.moves.time_s))
-    walker, gap_s = view.gaps
-    fixes_s = 2.0 * float(np.median(_medians(walker, gap_s))) if len(gap_s) else 0.0
+    same, span_s = user[1:] == user[:-1], float(np.ptp(time_s))
+    fixes_s = 2.0 * float(np.median(_medians(user[1:][same], np.diff(time_s)[same]))) if same.any() else 0.0
     longer = [name for name, length_s in _ROUNDS.items() if length_s >= fixes_s]
     if span_s > 2 * DAY_S or not longer:
         return "24h"

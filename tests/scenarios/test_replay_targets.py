@@ -1,12 +1,15 @@
 """A replay of many users attacks a bounded number of them, says so, and does what it is told."""
 
+from pathlib import Path
+
 import pytest
 
-from scenarios.app.cli.commands import parser
-from scenarios.app.cli.replay import MOST_TARGETS, some_targets, trace_lines, trace_overrides
+from scenarios.app.cli.commands import main, parser
+from scenarios.app.cli.replay import MOST_TARGETS, by_length, in_time, some_targets, trace_lines, trace_overrides
 from scenarios.app.study.load import load
 
 TARGETS = "learning.threat.n_targets"
+EXAMPLES = Path(__file__).parents[2] / "scenarios" / "examples"
 
 
 @pytest.fixture
@@ -56,3 +59,18 @@ def test_a_survey_is_learnt_from_whole_and_scored_by_blocks(tmp_path):
     assert trace_overrides(parser().parse_args([*survey, "--round", "5min"]))["learning.round_s"] == 300
     other = trace_overrides(parser().parse_args([*survey, "--scenario", "campus"]))
     assert other["world.ues.mobility.survey"] is True and not any("hold_out" in key for key in other)
+
+
+def test_a_brief_trace_gets_brief_rounds_and_no_attack_on_days():
+    brief = {"world.ues.mobility.trace": str(EXAMPLES / "cars.fcd.xml")}
+    rounds = by_length(load("replay", brief), brief)
+    assert rounds == {"learning.round_s": 60.0}
+    assert by_length(load("replay", brief | {"learning.round_s": 300}), {**brief, "learning.round_s": 300}) == {}
+    assert by_length(load("replay"), {}) == {}
+    kinds = [one["kind"] for one in in_time(load("replay", brief | rounds), brief | rounds)["learning.attacks"]]
+    assert kinds == ["span", "neuron-votes", "closed-form", "tracker"]
+
+
+def test_a_phone_that_measures_less_than_once_a_round_is_refused(capsys):
+    refused = main(["replay", str(EXAMPLES / "walk.gpx"), "--sample", "3d", "--quiet"])
+    assert refused == 2 and "259,200 s is less than one per round of 86,400 s" in capsys.readouterr().err

@@ -17,6 +17,7 @@ from netsim.errors import BadInput
 from netsim.mobility.replay import Replay
 from netsim.rng import Streams
 from netsim.safe import what_is
+from netsim.traces.inspect import usual_round
 from scenarios.app.cli.options import emit, how_of, out_of, overrides_of, part_of_name, say, say_fitted
 from scenarios.app.cli.outcome import emit_outcome, open_page, several, tell_outcome
 from scenarios.app.cli.play import play, play_sweep
@@ -31,7 +32,6 @@ from scenarios.app.study.study import Study
 REPLAY, PUBLISHED = "replay", "replays/published"
 LONGEST_HOURLY_S = 21_600.0
 """longest round that has a time of day"""
-_OVER_HOURS = ("dwell", "tracker")
 MOST_TARGETS = 100  # that a replay attacks by default
 _TARGETS = "learning.threat.n_targets"
 _LEVELS = {"public_rsrp_mean_dbm", "public_rsrp_std_db"}
@@ -66,10 +66,18 @@ def main(args: argparse.Namespace) -> None:
         )
     how_of(args)
     overrides = trace_overrides(args) | overrides_of(args)
+    if args.scenario == REPLAY:
+        overrides |= by_length(load(REPLAY, overrides), overrides)
     overrides |= chosen(load(args.scenario, overrides), overrides)
     if args.scenario == REPLAY:
         overrides |= in_time(load(REPLAY, overrides), overrides)
     study = load(args.scenario, overrides)
+    sample_s = _replayed(study).sample_s or 0.0
+    if sample_s > study.round_s:
+        raise BadInput(
+            f"a fix every {sample_s:,g} s is less than one per round of {study.round_s:,g} s; give a shorter --sample, "
+            "or a longer --round"
+        )
     if args.json:
         emit({"event": "trace", "lines": trace_lines(study)})
     else:
@@ -148,6 +156,15 @@ def seconds(text: str, option: str = "--round") -> float:
     return float(match[1]) * _SECONDS[match[2]]
 
 
+def by_length(study: Study, overrides: Fields) -> Fields:
+    """The round that `netsim inspect` suggests, of a trace that lasts less than two rounds of the scenario."""
+    trace = _replayed(study).load(study.round_s)
+    if "learning.round_s" in overrides or np.ptp(trace.time_s) >= 2 * study.round_s:
+        return {}
+    user, time_s = np.unique(np.stack([trace.user, trace.time_s]), axis=1)
+    return {"learning.round_s": seconds(usual_round(user.astype(np.int64), time_s))}
+
+
 def chosen(study: Study, overrides: Fields) -> Fields:
     """What the trace decides, as overrides, where neither the scenario nor the user states it."""
     return some_targets(study, overrides) | by_sample(study) | public_levels(study)
@@ -196,12 +213,16 @@ def public_levels(study: Study) -> Fields:
 
 
 def in_time(study: Study, overrides: Fields) -> Fields:
-    """The attacks of the scenario without those that follow UEs over the hours, of one user or in longer rounds."""
-    alone = len(_replayed(study).load(study.round_s).users) == 1
-    if "learning.attacks" in overrides or not (alone or study.round_s > LONGEST_HOURLY_S):
+    """The attacks of the scenario without those that follow UEs over the hours, of one user or in longer rounds, and
+    without `dwell` in a trace of less than two days.
+    """
+    trace = _replayed(study).load(study.round_s)
+    idle = ["tracker"] if len(trace.users) == 1 or study.round_s > LONGEST_HOURLY_S else []
+    idle += ["dwell"] if idle or np.ptp(trace.time_s) < 2 * DAY_S else []
+    if "learning.attacks" in overrides or not idle:
         return {}
     attacks = Scenario(REPLAY).document(overrides).data["learning"]["attacks"]
-    return {"learning.attacks": [one for one in attacks if one["kind"] not in _OVER_HOURS]}
+    return {"learning.attacks": [one for one in attacks if one["kind"] not in idle]}
 
 
 def _replayed(study: Study) -> Replay:
@@ -249,6 +270,8 @@ def trace_lines(study: Study) -> list[str]:
             f"warning: the trace lasts {span_s:,.0f} s, less than two rounds of {study.round_s:,.0f} s: leakage over "
             "time needs more rounds; give --round LENGTH (netsim inspect suggests one)"
         )
+    elif span_s < 2 * DAY_S:
+        lines.append(f"rounds of {study.round_s:,g} s: the trace lasts {span_s:,.0f} s (--round LENGTH sets another)")
     return [*lines, *trace.notes, *hold_out_notes(study)]
 
 
