@@ -361,8 +361,11 @@ def _listed(path: str, pair: tuple[str, str], band: str | None, columns: Mapping
     bands, names = (table.pop(text).astype(object).fillna("") for text in ("band", "name"))
     own = table[(bands == band) | (band is None)]
     if own.empty or (band is None and bands.nunique() > 1):
-        problem = f"a radio has one carrier, and the file has cells of {listed(sorted(bands.unique()))}"
-        raise BadInput(f"{path}: base_stations.band: {problem}; name one of these")
+        there = sorted(bands.unique())
+        raise BadInput(
+            f"{path}: base_stations.band: a radio has one carrier, and the file has cells of {listed(there)}; take one "
+            f"of these (--set world.base_stations.band={there[-1]})"
+        )
     names = names[own.index].mask(names == "", [f"cell{k}" for k in range(1, 1 + len(own))])
     wrong = {
         "its name is that of a cell above, or too long; give it another": names.duplicated() | (names.str.len() > 60),

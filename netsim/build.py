@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import floor
 
 import numpy as np
 
-from netsim.base_stations import BaseStation, Origin, Site, default_layout
+from netsim.base_stations import BaseStation, CellFile, Origin, Site, default_layout
 from netsim.city.buildings import Buildings
 from netsim.errors import BadInput
 from netsim.geometry import Area, check_near
@@ -43,9 +44,10 @@ def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> Worl
         premises = doors(buildings.footprint, buildings.height_m, graph)
         doors_notes = without_door(len(buildings), premises)
     stations = stations_of(setting, area, trace, Site(buildings, streams.at("stations")))
-    height_m = np.array([b.height_m for b in stations])
+    source = f" of {setting.layout.file}" if isinstance(setting.layout, CellFile) else ""
+    heights_m = {f"{b.name}{source}": b.height_m for b in stations}
     try:
-        setting.radio.path_loss.check(setting.radio.carrier_hz, setting.ues.height_m, height_m)
+        setting.radio.path_loss.check(setting.radio.carrier_hz, setting.ues.height_m, heights_m)
     except ValueError as error:
         raise BadInput(f"world.{error}") from None
     at_m = np.array(sorted({b.position_m for b in stations}), dtype=np.float64).reshape(-1, 2)
@@ -86,6 +88,7 @@ def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> Worl
             *trace_outside(setting, area, trace),
             *ues_outside(area, state.position_m),
             *low_stations(stations, buildings),
+            *doubtful_stations(setting, stations, area),
             *long_links(setting, stations, area),
             *tall_floors(setting, ground, inside),
         ),
@@ -134,18 +137,11 @@ def _apart_m(a_deg: tuple[float, float], b_deg: tuple[float, float]) -> float:
 
 
 def tall_floors(setting: WorldSetting, ground: Ground, indoors: Indoors | None) -> tuple[str, ...]:
-    """A warning where floors lie above the UE heights that the path loss law was published for."""
+    """Warnings where UEs are in buildings, whose floors the path loss law does not know."""
     if indoors is None:
         return ()
-    law = setting.radio.path_loss
     floors = int(max(ground.premises.floors.max(initial=1) - 1, indoors.floor.max(initial=0)))
-    height_m, max_m = setting.ues.height_m + STOREY_M * floors, law.ue_heights_m[1]
-    if height_m <= max_m:
-        return ()
-    return (
-        f"path loss {law.kind_name()} was published for UEs up to {max_m:g} m high; on floors up to {height_m:g} m it "
-        f"has the loss at {max_m:g} m",
-    )
+    return setting.radio.path_loss.floor_notes(setting.ues.height_m + STOREY_M * floors)
 
 
 def long_links(setting: WorldSetting, stations: tuple[BaseStation, ...], area: Area) -> tuple[str, ...]:
@@ -211,3 +207,22 @@ def low_stations(stations: tuple[BaseStation, ...], buildings: Buildings) -> tup
         for b, roof in zip(stations, roof_m, strict=True)
         if roof > b.height_m
     )
+
+
+_MAX_DBM = 30.0  # of one resource element: 1 kW over the 1,200 of 20 MHz is 29.2 dBm
+
+
+def doubtful_stations(setting: WorldSetting, stations: tuple[BaseStation, ...], area: Area) -> Iterator[str]:
+    """Warnings where half of the cells of a file lie outside of the area, or a power is rather that of a carrier."""
+    outside = sum(not area.contains(np.array(b.position_m)) for b in stations)
+    if isinstance(setting.layout, CellFile) and 2 * outside >= len(stations):
+        yield (
+            f"base stations: {setting.layout.file}: {outside} of {len(stations)} cells lie outside of the area {area}; "
+            "origin_lat and origin_lon are the place of its (0, 0), not of the middle of the cells"
+        )
+    strongest_dbm = max((b.power_dbm for b in stations), default=0.0)
+    if strongest_dbm > _MAX_DBM:
+        yield (
+            f"base stations: power_dbm is that of one resource element, {strongest_dbm:g} at the strongest; 46 dBm "
+            "over the 1,200 of 20 MHz are 15.2"
+        )

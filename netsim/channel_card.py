@@ -22,6 +22,8 @@ def channel_card(
     if setting.base_stations == ():
         placed = "hexagonal, placed over the trace's area"
     sight = _words(radio.line_of_sight)
+    if not radio.knows_sight:
+        sight = "not known: obstacles are in the gains"
     if radio.line_of_sight.needs_of_law:  # of the path loss law that its probability is from
         sight += f" of {radio.path_loss.kind_name()}"
     card = {

@@ -253,6 +253,11 @@ class Radio(Part):
     renamed: ClassVar = {"air": "dynamic_uplink"}
 
     @property
+    def knows_sight(self) -> bool:
+        """Whether line of sight is modelled: beside gains of a file `always` states nothing of their obstacles."""
+        return not self.path_loss.has_obstacles or not isinstance(self.line_of_sight, AlwaysInSight)
+
+    @property
     def report_dbm(self) -> tuple[float, float] | None:
         """Range of reports in whole dB; None for exact ones."""
         return {"quantised": (-140.0, -44.0), "quantised-nr": (-156.0, -31.0)}.get(self.rsrp_report)
@@ -309,9 +314,9 @@ class WorldSetting(Part):
     @field_validator("begins")
     @classmethod
     def _time_of_day(cls, text: str) -> str:
-        if not re.fullmatch(r"([01]\d|2[0-3]):[0-5]\d", text):
+        if not re.fullmatch(r"([01]?\d|2[0-3]):[0-5]\d", text):
             raise ValueError(f"{text!r} is not a time of day like 08:00")
-        return text
+        return text.zfill(5)
 
     @property
     def clock(self) -> Clock:
@@ -380,8 +385,7 @@ class WorldSetting(Part):
                 f"and path loss {law.kind_name()} has none; take geometry, always or never"
             )
         if self.base_stations:  # those of a layout are checked when the world is built
-            heights_m = np.array([b.height_m for b in self.listed_stations])
-            law.check(self.radio.carrier_hz, self.ues.height_m, heights_m)
+            law.check(self.radio.carrier_hz, self.ues.height_m, {b.name: b.height_m for b in self.listed_stations})
         names = [b.name for b in self.listed_stations]
         if len(names) > MAX_STATIONS:
             raise ValueError(f"base_stations: {len(names)} are listed, at most {MAX_STATIONS} are possible")

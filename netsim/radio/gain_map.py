@@ -102,6 +102,16 @@ class GainMap(PathLoss):
         )
         return (f"path loss: {self.file}: {text} station and left out: {others:,}",) if missing or others else ()
 
+    def floor_notes(self, height_m: float) -> tuple[str, ...]:
+        low_m, high_m = self.ue_heights_m
+        if height_m <= high_m and 2 * _SAME_M < high_m - low_m < _EVERY_M:
+            return ()
+        return (
+            f"path loss: UEs in buildings, on floors up to {height_m:g} m, have the gains of {self.file} at their "
+            "place without a loss of walls: outdoor gains, unless it was computed inside; keep UEs outdoors, or give "
+            "gains for heights up to there (z_m)",
+        )
+
     def _of(self, cells: Sequence[str]) -> tuple["DataFrame", int]:
         """The gains of base stations, and the number of other cells."""
         table = _read(self.file, file_version(self.file))

@@ -7,7 +7,7 @@ true height.
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import inf, log10
 from typing import ClassVar, Literal, Self
@@ -128,9 +128,19 @@ class PathLoss(Part):
         """Links (n, n_bs) to which `far_std_db` belongs, for a law that has one."""
         raise NotImplementedError(self.kind)
 
-    def check(self, carrier_hz: float, ue_height_m: float, bs_height_m: FloatArray) -> None:
-        """Raises BadInput outside the published range of validity."""
+    def check(self, carrier_hz: float, ue_height_m: float, bs_heights_m: Mapping[str, float]) -> None:
+        """Raises BadInput outside the published range of validity; bs_heights_m : by the name of the base station."""
         return None
+
+    def floor_notes(self, height_m: float) -> tuple[str, ...]:
+        """Notes for the user where UEs are in buildings, on floors up to a height."""
+        max_m = self.ue_heights_m[1]
+        if height_m <= max_m:
+            return ()
+        return (
+            f"path loss {self.kind_name()} was published for UEs up to {max_m:g} m high; on floors up to "
+            f"{height_m:g} m it has the loss at {max_m:g} m",
+        )
 
 
 _GAINS_DB = 5.0  # of the antennas of base station and UE together
@@ -231,7 +241,7 @@ class _Tr38901Scenario(PathLoss):
     max_distance_m: ClassVar[float] = 5000.0
     indoor_shadowing: ClassVar[tuple[float, float] | None] = (7.0, 7.0)  # [Table 7.5-6] O2I
 
-    def check(self, carrier_hz: float, ue_height_m: float, bs_height_m: FloatArray) -> None:
+    def check(self, carrier_hz: float, ue_height_m: float, bs_heights_m: Mapping[str, float]) -> None:
         name = f"radio.path_loss: {self.kind_name()}"
         low, high = self.carrier_ghz
         if not low <= carrier_hz / 1e9 <= high:
@@ -244,12 +254,12 @@ class _Tr38901Scenario(PathLoss):
                 f"{name} holds for UE heights of {low:g} to {high:g} m, got {ue_height_m:g} m; set ues.height_m"
             )
         low, high = self.bs_heights_m
-        wrong = bs_height_m[(bs_height_m < low) | (bs_height_m > high)]
-        if len(wrong):
-            raise BadInput(
-                f"{name} holds for base stations {low:g} to {high:g} m high, got {wrong[0]:g} m; set height_m, or take "
-                "another law"
-            )
+        for station, height_m in bs_heights_m.items():
+            if not low <= height_m <= high:
+                raise BadInput(
+                    f"{name} holds for base stations {low:g} to {high:g} m high, got {height_m:g} m of {station}; set "
+                    "height_m, or take another law"
+                )
 
     @staticmethod
     def _min_m(pairs: Pairs) -> FloatArray:

@@ -88,7 +88,7 @@ FIELD = {"city": {"kind": "open-field", "width_m": 900, "height_m": 700}}
 
 @pytest.mark.parametrize(("mobility", "changes"), [("resident", {}), ("commuter", FIELD)])
 def test_a_world_that_begins_at_eight_is_the_rest_of_one_from_midnight(mobility, changes):
-    whole, rest = world_of(mobility, **changes), world_of(mobility, "08:00", **changes)
+    whole, rest = world_of(mobility, **changes), world_of(mobility, "8:00", **changes)
     late_s = 8 * 3600.0
     assert rest.clock.text(0.0) == "2026-01-05 08:00" and rest.clock.begins_s == late_s
     assert [rest.clock.day(t) for t in (0.0, 15.9 * 3600, 16 * 3600)] == [0, 0, 1]
@@ -121,7 +121,7 @@ def test_days_of_a_world_that_begins_at_eight_end_at_midnight(tiny, tmp_path):
     assert manifest.clock == clock and manifest.period == "2026-01-05 08:00 to 2026-01-06 20:00"
 
 
-@pytest.mark.parametrize("begins", ["8:00", "24:00", "08:00:30", "8", "noon", "08:60"])
+@pytest.mark.parametrize("begins", ["24:00", "08:00:30", "8", "noon", "08:60"])
 def test_what_is_no_time_of_day_is_refused(begins):
     assert "is not a time of day like 08:00" in line_of(world_of, "resident", begins)
 

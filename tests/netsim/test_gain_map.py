@@ -56,12 +56,12 @@ def table(path, loss=False, skip=None, more=()):
     return str(path)
 
 
-def world(path_loss, stations=None, ues=None, **radio):
+def world(path_loss, stations=None, ues=None, city=None, **radio):
     stations = stations or [{"name": name, "position_m": list(at)} for name, at in SITES.items()]
     document = {
         "duration_s": 60,
         "tick_s": 10,
-        "city": {"kind": "open-field", "width_m": 400, "height_m": 300},
+        "city": city or {"kind": "open-field", "width_m": 400, "height_m": 300},
         "base_stations": stations,
         "ues": {"count": 20, "mobility": {"kind": "random-waypoint"}, "measurement_period_s": 5} | (ues or {}),
         "radio": {"path_loss": path_loss} | radio,
@@ -102,6 +102,16 @@ def test_floors_take_the_heights_of_the_file(tmp_path):
     height = lambda z: loss_db(node[0], z)  # noqa: E731
     expected = [height(1.5), height(4.5), (height(4.5) + height(10.5)) / 2, height(10.5)]
     np.testing.assert_allclose(15.0 - budget.rsrp_dbm(node, inside), expected, rtol=1e-12)
+
+
+def test_ues_in_buildings_without_gains_of_their_floors_are_said(tmp_path):
+    """Of a town, whose people live on floors: of a single plane, of a table without heights, not of all floors."""
+    for write, is_said in ((npz, True), (table, True), (lambda path: npz(path, (1.5, 30.0)), False)):
+        file = write(tmp_path / ("g.csv" if write is table else "g.npz"))
+        city = {"kind": "grid", "width_m": 400, "height_m": 300}
+        made = world({"kind": "map", "file": file}, ues={"mobility": {"kind": "resident"}}, city=city)
+        assert any("outdoor gains" in said for said in made.warnings) == is_said
+        assert not made.setting.radio.knows_sight
 
 
 def test_places_that_no_path_reaches_are_uncovered_and_counted(tmp_path):

@@ -126,7 +126,7 @@ def test_power_law_of_exponent_two_is_free_space_with_antennas():
     ],
 )  # fmt: skip
 def test_outside_its_range_a_law_is_refused_in_one_line(law, carrier_hz, ue, bs):
-    assert law.kind in line_of(law.check, carrier_hz, ue, np.array([float(bs)]))
+    assert law.kind in line_of(law.check, carrier_hz, ue, {"a": float(bs)})
 
 
 class TestSight:

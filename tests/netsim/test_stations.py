@@ -168,7 +168,7 @@ class TestListOfBaseStations:
         ("text", "keys", "words"),
         [
             (LIST, {}, "base_stations.band: a radio has one carrier, and the file has cells of n28, n78"),
-            (LIST, {"band": "n1"}, "the file has cells of n28, n78; name one of these"),
+            (LIST, {"band": "n1"}, "n28, n78; take one of these (--set world.base_stations.band=n78)"),
             (LIST, {"radio": "NR"}, "base_stations.radio: the file has none"),
             (LIST.replace("old", "lamp").replace("n28", "n78"), {}, "line 5: its name is that of a cell above"),
             ("x_m,y_m,tilt_deg\n1,2,3\n", {}, "line 2: a tilt_deg needs an azimuth_deg"),
@@ -180,6 +180,19 @@ class TestListOfBaseStations:
     )  # fmt: skip
     def test_what_is_no_list_gets_one_line(self, tmp_path, text, keys, words):
         assert words in line_of(self.layout(tmp_path, text, **keys).stations, self.WITHIN, self.ORIGIN)
+
+    def test_cells_outside_and_powers_of_a_carrier_are_said(self, tmp_path, tiny):
+        """One of two outside is half; a source of the name stands in the refusal of a height."""
+        rows = "x_m,y_m,height_m,power_dbm\n-1,-1,25,48\n9,9,25,15\n"
+        file = {"kind": "cell-file", "file": self.layout(tmp_path, rows).file}
+        found = build_world(tiny({"world.base_stations": file}).world, Streams(1), 60.0).warnings
+        assert "1 of 2 cells lie outside of the area" in found[0] and "resource element, 48 at" in found[1]
+        self.layout(tmp_path, rows.replace("-1,-1", "1,1").replace("48", "30"))
+        assert build_world(tiny({"world.base_stations": file}).world, Streams(1), 60.0).warnings == ()
+        changes = {"world.base_stations": file | {"height_m": 8}, "world.radio": {"path_loss": {"kind": "uma"}}}
+        self.layout(tmp_path, "x_m,y_m\n9,9\n")
+        refused = line_of(build_world, tiny(changes).world, Streams(1), 60.0)
+        assert f"got 8 m of cell1 of {file['file']}" in refused
 
     def test_a_position_is_enough(self, tmp_path):
         first, second = self.layout(tmp_path, "x_m,y_m\n1,2\n3,4\n").stations(self.WITHIN, None)

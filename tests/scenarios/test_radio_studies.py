@@ -133,6 +133,20 @@ def test_measurements_stand_beside_the_distribution(tiny, tmp_path, played, caps
     assert {key: value for key, value in summary.items() if "measured" not in key} == plain
 
 
+def test_a_drive_stands_beside_outdoor_samples(tiny, tmp_path):
+    changes = {"world.city": {"kind": "grid", "width_m": 620, "height_m": 520}, "world.radio": {}}
+    changes |= {"world.ues.mobility": {"kind": "resident"}, "world.begins": "08:00", "world.duration_s": 3600}
+    study = set_beside(tiny, tmp_path, "rsrp_dbm\n-90\n-80\n-70\n", **changes)
+    summary = run(study, tmp_path / "r")
+    samples, cdf = (read_table(tmp_path / "r", name) for name in ("radio_samples", "radio_cdf"))
+    assert min(samples["count"]) > 0
+    median = (cdf["selection"] == "outdoor") & (cdf["quantity"] == "rsrp_dbm") & (cdf["percent"] == 50)
+    difference = summary["radio.rsrp_dbm.measured.difference_db"]
+    assert difference == pytest.approx(cdf["value"][median][0] + 80, abs=1e-6)
+    warned = json.loads((tmp_path / "r" / "manifest.json").read_text())["warnings"]
+    assert warned[-1].startswith("measured: beside outdoor samples alone")
+
+
 def test_a_stated_distribution_is_a_line_between_its_pairs(tiny, tmp_path):
     study = set_beside(tiny, tmp_path, "sinr_db,cdf\n-5,0\n0,0.3\n20,1\n")
     summary = run(study, tmp_path / "r")

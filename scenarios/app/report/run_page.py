@@ -358,6 +358,7 @@ STALENESS = Chart(
 # Tol's colours, distinguishable with colour blindness; no attack has one of them
 SEEN = CurveStyle("line of sight", "#44AA99")
 HIDDEN = CurveStyle("no line of sight", "#882255", "diamond")
+ANY = CurveStyle("sight not known", DARK)
 SELECTED = {
     "all": CurveStyle("all samples", DARK),
     "indoor": CurveStyle("indoors", PALETTE[1], dash="longdash"),
@@ -382,8 +383,8 @@ def radio(run: Run) -> Panel:
     # whole places are left out, so that each base station keeps its share of the dots
     good &= (np.arange(len(good)) % (-(-good.size // MOST_LINKS)) == 0)[:, None]
     traces = list[Figure]()
-    for look, sight in ((SEEN, 1.0), (HIDDEN, 0.0)):
-        dots = good & (ground["los"] == sight)
+    for look, sight in ((SEEN, 1.0), (HIDDEN, 0.0), (ANY, -1.0)):
+        dots = good & (np.nan_to_num(ground["los"], nan=-1.0) == sight)
         if dots.any():
             marker = {"size": 6, "color": look.color, "opacity": 0.4, "symbol": look.symbol}
             distance_m = numbers(ground["distance_m"][dots])

@@ -75,7 +75,7 @@ RADIO: dict[str, dict[str, Column]] = {
         "quantity": Column("rsrp_dbm or sinr_db, of which `measured` has a distribution", type="text"),
         "count": Column("measured samples; none where the file states the distribution"),
         "ks": Column("largest vertical distance between the two distributions (Kolmogorov-Smirnov)"),
-        "difference_db": Column("median of all samples less that of the measured ones", "dB"),
+        "difference_db": Column("median of all (of both: outdoor) samples less that of the measured ones", "dB"),
     },
     "coverage": TABLES["coverage"],
 }  # fmt: skip

@@ -72,7 +72,8 @@ def fitted(texts: Sequence[str], columns: int = COLUMNS - 2) -> list[str]:
 
 def table_rows(of: Sequence[Line]) -> tuple[list[str], list[list[str]]]:
     """Heads and rows of a table of lines."""
-    heads = ["", "result", "baseline", "verdict", "attack"]
+    is_radio = of and of[0].key.startswith("radio.")
+    heads = ["", "median [5 %, 95 % of samples]" if is_radio else "result", "baseline", "verdict", "attack"]
     return heads, [[one.title, one.result, one.baseline, one.told, one.attack] for one in of]
 
 

@@ -291,6 +291,8 @@ def coverage(world: World, downlink: Downlink, place_m: FloatArray, learnt_dbm: 
             rows["los"][part] = got.los
             rows["rsrp_dbm"][part] = got.rsrp_dbm
             rows["sinr_db"][part] = got.sinr_db
+        if not world.setting.radio.knows_sight:
+            rows["los"] = np.full(n, np.nan)
     return {**rows, "learnt_dbm": np.full(n, np.nan) if learnt_dbm is None else learnt_dbm}
 
 
@@ -351,7 +353,8 @@ def write_map(folder: Path, world: World, city: City) -> None:
     }
     if world.stations:
         links = world.budget.links(0.0, place)
-        arrays |= {"distance_m": links.distance_m, "rsrp_dbm": links.rsrp_dbm, "los": links.los}
+        los = links.los if world.setting.radio.knows_sight else np.full(links.los.shape, np.nan)
+        arrays |= {"distance_m": links.distance_m, "rsrp_dbm": links.rsrp_dbm, "los": los}
     graph = street_graph(world, city)
     if graph is not None:
         path = graph.path

@@ -138,6 +138,10 @@ class RadioPlay(Play):
         some = SELECTIONS if outdoor and indoor else ("all",)
         at = {selection: samples.quantiles(selection, percent / 100.0) for selection in some}
         theirs, counted = self.measured
+        own, warned = "outdoor" if outdoor and indoor else "all", [*manifest["warnings"]]
+        if theirs and indoor:
+            share = 100.0 * indoor / (outdoor + indoor)
+            warned.append(f"measured: beside {own} samples alone; {share:.3g} % of all samples are in buildings")
         if theirs:
             columns = [np.quantile(theirs.get(name, [np.nan]), percent / 100.0) for name in QUANTITIES]
             at["measured"] = np.stack(columns, axis=1)
@@ -147,18 +151,18 @@ class RadioPlay(Play):
                 self.recorder.write("radio_cdf", {**names, "percent": percent, "value": values[:, k]})
         for k, name in enumerate(QUANTITIES):
             if name in theirs and outdoor + indoor:
-                ks = ks_2samp(samples.of("all")[:, k], theirs[name], method="asymp").statistic
-                difference_db = at["all"][50, k] - at["measured"][50, k]
+                ks = ks_2samp(samples.of(own)[:, k], theirs[name], method="asymp").statistic
+                difference_db = at[own][50, k] - at["measured"][50, k]
                 count = len(theirs[name]) if counted else None
                 self.recorder.row("radio_measured", quantity=name, count=count, ks=ks, difference_db=difference_db)
         for selection, count in (("all", outdoor + indoor), ("indoor", indoor), ("outdoor", outdoor)):
             los = samples.of(selection)[:, -3]
-            share = 100.0 * float(los.mean()) if len(los) else float("nan")
+            share = 100.0 * float(los.mean()) if len(los) and self.study.world.radio.knows_sight else float("nan")
             hours = count * self.plan.every_s / 3600.0
             self.recorder.row("radio_samples", selection=selection, count=count, ue_hours=hours, los_percent=share)
         self.recorder.write("coverage", coverage(self.world, self.downlink, coverage_grid(self.world), None))
         part = f"of a random part of the samples, 1 in {1.0 / samples.share:g}"
-        return {"quantiles": "exact" if samples.share == 1.0 else part}
+        return {"quantiles": "exact" if samples.share == 1.0 else part, "warnings": warned}
 
     def summary(self) -> Fields:
         return radio_summary(self.job.folder, self.study.world.radio.handover is not None)
