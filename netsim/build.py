@@ -7,7 +7,7 @@ from math import floor
 
 import numpy as np
 
-from netsim.base_stations import BaseStation, CellFile, Origin, Site, default_layout
+from netsim.base_stations import BaseStation, CellFile, Layout, Origin, Site, default_layout
 from netsim.city.buildings import Buildings
 from netsim.errors import BadInput
 from netsim.geometry import Area, check_near
@@ -88,7 +88,7 @@ def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> Worl
             *trace_outside(setting, area, trace),
             *ues_outside(area, state.position_m),
             *low_stations(stations, buildings),
-            *doubtful_stations(setting, stations, area),
+            *doubtful_stations(setting.layout if trace is None else None, stations, area),
             *long_links(setting, stations, area),
             *tall_floors(setting, ground, inside),
         ),
@@ -212,12 +212,15 @@ def low_stations(stations: tuple[BaseStation, ...], buildings: Buildings) -> tup
 _MAX_DBM = 30.0  # of one resource element: 1 kW over the 1,200 of 20 MHz is 29.2 dBm
 
 
-def doubtful_stations(setting: WorldSetting, stations: tuple[BaseStation, ...], area: Area) -> Iterator[str]:
-    """Warnings where half of the cells of a file lie outside of the area, or a power is rather that of a carrier."""
+def doubtful_stations(layout: Layout | None, stations: tuple[BaseStation, ...], area: Area) -> Iterator[str]:
+    """Warnings where half of the cells of a file lie outside of the area, or a power is rather that of a carrier.
+
+    layout : None for a list, and where a trace brings the origin.
+    """
     outside = sum(not area.contains(np.array(b.position_m)) for b in stations)
-    if isinstance(setting.layout, CellFile) and 2 * outside >= len(stations):
+    if isinstance(layout, CellFile) and 2 * outside >= len(stations):
         yield (
-            f"base stations: {setting.layout.file}: {outside} of {len(stations)} cells lie outside of the area {area}; "
+            f"base stations: {layout.file}: {outside} of {len(stations)} cells lie outside of the area {area}; "
             "origin_lat and origin_lon are the place of its (0, 0), not of the middle of the cells"
         )
     strongest_dbm = max((b.power_dbm for b in stations), default=0.0)
