@@ -124,6 +124,9 @@ def test_report_says_of_runs_in_one_folder_that_no_sweep_played_them(runs):
     a, _ = runs(a=({}, {}), b=({}, {"round_s: 60.0": "round_s: 30.0"}))
     shown = body(report(a.parent))
     assert "No sweep played these runs" in shown and "learning.round_s" in shown
+    for folder in (a, a.parent / "b"):
+        change_json(folder / "manifest.json", command="netsim replay people.csv --published")
+    assert "No sweep played" not in body(report(a.parent))
 
 
 def test_pages_of_runs_are_linked_where_they_are_drawn(runs, tmp_path):

@@ -2,7 +2,8 @@
 
 import pytest
 
-from scenarios.app.results.shown import headline
+from scenarios.app.report.compare_page import tradeoff_panel
+from scenarios.app.results.shown import COLUMNS, headline, labels_of, sweep_lines
 from scenarios.app.results.summary import good_map
 from scenarios.app.results.table import lines, model_verdict, row
 
@@ -151,3 +152,39 @@ def test_both_scores_stand_beside_the_law_and_a_map_that_adds_nothing_is_not_goo
     ]  # fmt: skip
     assert good[1].baseline == "constant 19.1, three-number law 13.8, kriging 13.3"
     assert [one.verdict for one in worse] == ["useful", "useful"]
+
+
+def test_a_comparison_states_what_reduces_a_share_with_each_chance_and_breaks_no_word():
+    key = "attack.span.home_located"
+    sums = {f"{key}.percent": 70.0, f"{key}.shuffled.percent": 66.7}
+    noise = {f"{key}.percent": 20.0, "utility.rmse_db": 25.0, "privacy.gaussian.epsilon.max": 6726.0}
+    rows = [
+        ("none", RUN),
+        ("sum of all", RUN | sums),
+        ("noise", RUN | noise | {"privacy.geo.epsilon_per_m.max": 7.14}),
+    ]
+    text = " ".join(" ".join(sweep_lines(rows)).split())
+    assert text.startswith(
+        "homes within 100 m: 39 of 40 with “none”; fewest with “noise” (8 of 40; map RMSE 25 dB instead of 11.2 dB, "
+        "not useful); fewest of useful models with “sum of all” (28 of 40; map RMSE 11.2 dB instead of 11.2 dB); found "
+        "with “none” (39/40), “noise” (8/40); inconclusive with “sum of all” (28/40)"
+    )
+    assert text.count("chance 66.7 %") == 1 and text.count("chance 1.7 %") == 2 and " 1.7-66.7 % " in text
+    assert " 6,726 " in text and "7.14 1/m" in text
+    chances = [of["y"] for of in tradeoff_panel(labels_of(rows)).figure["data"] if of["name"] == "baseline: chance"]
+    assert chances == [[1.7, 1.7], [66.7, 66.7]]
+    few = [(label, run | {"attack.span.homes.count": 3}) for label, run in rows[:2]]
+    said = " ".join(" ".join(sweep_lines(few)).split())
+    assert "(2 of 3; map RMSE 11.2 dB instead of 11.2 dB; not proven, the 95 % intervals overlap; few: 3 UEs)" in said
+
+
+def test_what_does_not_fit_a_terminal_is_named_below_the_table():
+    named = {f"attack.span.{one}_located.percent": 50.0 for one in ("work", "both")}
+    named |= {f"attack.span.{one}.count": 40 for one in ("workplaces", "commuters")}
+    named |= {f"attack.span.{one}_located.shuffled.percent": 2.5 for one in ("work", "both")}
+    rows = [("largest noise that keeps the map", RUN | named), ("b", RUN | named | {"privacy.geo.epsilon.max": 9.0})]
+    rows[1][1]["attack.span.home_located.shuffled.percent"] = 5.0
+    told = sweep_lines(rows)
+    assert max(map(len, told)) <= COLUMNS and told[-1] == "also on the page: SW1"
+    words = {word for line in told for word in line.split()}
+    assert {"workplaces", "within", "centroid", "epsilon", "constant", "found", "20/40", "1.7-5", "220"} <= words

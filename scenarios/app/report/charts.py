@@ -77,7 +77,9 @@ def median_line(look: CurveStyle, x: Places, grid: FloatArray, unit: str = "m", 
 
 @dataclass(frozen=True)
 class Beside:
-    """A baseline of a quantity; each: whether each attack has its own, in its colour."""
+    """A baseline of a quantity; each: whether each attack has its own, in its colour; else a percentage that differs
+    between tracks has a line at either end.
+    """
 
     name: str
     of: Law
@@ -106,7 +108,12 @@ class Quantity:
                 style = CurveStyle(beside.name, beside.color, dash=beside.dash)
                 if look is not None:
                     style = CurveStyle(f"{look.name}: {beside.name}", look.color, dash=beside.dash)
-                curves += median_line(style, *draws(beside.of, look), self.unit, mode="lines")[-1:]
+                x, grid = draws(beside.of, look)
+                parts = [grid]
+                if look is None and self.unit == "%":
+                    parts = [*np.unique([np.fmin.reduce(grid, 1), np.fmax.reduce(grid, 1)], axis=0)[..., None]]
+                for one in parts:
+                    curves += median_line(style, x, one, self.unit, mode="lines")[-1:]
         yield Axes(self.unit, curves, self.title, log=self.log, percent=self.unit == "%")
 
 
@@ -317,7 +324,8 @@ HOME, WORK, BOTH = (
         title, "%", mean(_named(key)),
         (Beside("chance: two random places", lasting(f"baseline.uniform.{key}_located.percent")),
          Beside("chance: others' density", lasting(f"baseline.others.{key}_located.percent"), "dash", DARK),
-         Beside("with another UE's places", lasting(f"attack.NAME.{key}_located.shuffled.percent"), each=True)),
+         Beside("with another UE's places", lasting(f"attack.NAME.{key}_located.shuffled.percent"), "dashdot",
+                each=True)),
     )
     for key, title in (("home", "Homes"), ("work", "Workplaces"), ("both", "Both home and workplace"))
 )  # fmt: skip

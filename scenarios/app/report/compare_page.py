@@ -59,6 +59,7 @@ from scenarios.app.report.tables import (
     differences_table,
     figures_table,
     leading,
+    trace_said,
     variants_table,
 )
 from scenarios.app.report.training_page import draws_panels
@@ -67,7 +68,7 @@ from scenarios.app.results.gathered import Gathered, drawn_sentence
 from scenarios.app.results.read import Manifest, Run, load, of_sweep_file
 from scenarios.app.results.shown import answers, compared, labels_of
 from scenarios.app.results.statistics import counted, figure_text, mean_text, quantile
-from scenarios.app.results.table import USELESS, ByLabel, Line, is_useful, lines, model_line, model_verdict
+from scenarios.app.results.table import USELESS, ByLabel, Line, is_useful, lines, model_line, model_verdict, together
 from scenarios.app.study import Fields
 from scenarios.app.study.yaml_document import read
 
@@ -150,7 +151,9 @@ def comparison(of: Gathered, place: Path, command: str = "", reach: float | None
         "simulated span": ", ".join(dict.fromkeys(m.period for m in manifests)),
         "pages of single runs": "the option --pages draws them too, and this page then leads to them",
     }
-    papers = dict.fromkeys(str(m.study.get("paper")) for m in shown if m.study.get("paper"))
+    papers = dict.fromkeys(
+        text for m in shown for text in (str(m.study.get("paper") or ""), trace_said(m.study)) if text
+    )
     return page(
         next(iter(titles)) if len(titles) == 1 else f"Comparison of {of.name}",
         [*chapters, configuration(facts)],
@@ -215,7 +218,11 @@ def useless(every: Mapping[str, Sequence[Line]]) -> list[str]:
 def drawn_over_time(members: Sequence[Member], chart: Chart, attacks: Mapping[str, str]) -> list[Panel]:
     """A chart with a line per label; attacks: the attack of each label."""
     unit, second = time_unit(members)
-    shared = [replace(q, beside=tuple(b for b in q.beside if not b.each)) for q in chart.quantities]
+    shares = (HOME, WORK, BOTH)  # whose chances are drawn from the least to the largest of all labels
+    shared = [
+        replace(q, beside=tuple(replace(b, each=False) for b in q.beside if q in shares or not b.each))
+        for q in chart.quantities
+    ]
 
     def draws(law: Law, look: CurveStyle | None) -> tuple[list[float | None], FloatArray]:
         of = [m for m in members if look is None or m.label == look.name]
@@ -338,7 +345,7 @@ def tradeoff_panel(labels: ByLabel, curves: Mapping[str, Sequence[str]] | None =
         x_axis["type"] = "log"
     caption = (
         "One mark per label: the mean over seeds, bars over their range; of shares, the 95 % interval. Hollow: the "
-        "model is not useful. Lines are baselines."
+        "model is not useful. Lines are baselines, two where labels differ in one: then the smallest and the largest."
     )
     return Panel("tradeoff", title, caption, mosaic(cells, x_axis, 400, closest=True))
 
@@ -350,19 +357,35 @@ def _tradeoff_axes(pairs: Pairs, curves: Mapping[str, Sequence[str]], labels: Se
         along = [pairs[label] for label in of if label in pairs]
         x, y = (np.array([pair[k].value for pair in along]) for k in (0, 1))
         traces.append(line(CurveStyle(name, GREY), numbers(x), y, mode="lines", hoverinfo="name"))
-    levels = [dict(pair for both in pairs.values() for pair in both[k].beside) for k in (0, 1)]
-    shown = [[*levels[k].values(), *(value for trace in traces for value in trace["xy"[k]])] for k in (0, 1)]
+    levels = [_levels([both[k] for both in pairs.values()]) for k in (0, 1)]
+    shown = [
+        [
+            *(value for ends in levels[k].values() for value in ends),
+            *(value for trace in traces for value in trace["xy"[k]]),
+        ]
+        for k in (0, 1)
+    ]
     low = [min(of) for of in shown]
     high = [max(of) for of in shown]
     for k, color in enumerate((GREY, DARK)):
-        for (name, value), dash in zip(levels[k].items(), DASHES[1:] * 2, strict=False):
-            ends = [np.array([value, value]), np.array([low[1 - k], high[1 - k]])]
-            x, y = ends if k == 0 else ends[::-1]
+        for (name, both), dash in zip(levels[k].items(), DASHES[1:] * 2, strict=False):
             look = CurveStyle(f"baseline: {name}", color, dash=dash)
-            traces.append(line(look, numbers(x), y, mode="lines", hoverinfo="name"))
+            for value in sorted(both):
+                ends = [np.array([value, value]), np.array([low[1 - k], high[1 - k]])]
+                x, y = ends if k == 0 else ends[::-1]
+                traces.append(line(look, numbers(x), y, mode="lines", hoverinfo="name"))
     leak = next(leak for _, leak in pairs.values())
     title = f"{leak.what} ({leak.unit})<br><i>{'up' if leak.unit == 'm' else 'down'}: less is known</i>"
     return Axes(title, traces, log=not leak.n, percent=leak.n > 0)
+
+
+def _levels(of: Sequence[Line]) -> dict[str, set[float]]:
+    """Name -> the value of a baseline, both ends where labels differ in it."""
+    named: dict[str, set[float]] = {}
+    for name, value in together(of)[0].beside:
+        ends = named.get(name, {value})
+        named[name] = {min(value, *ends), max(value, *ends)}
+    return named
 
 
 def _point(look: CurveStyle, x: Line, y: Line) -> Figure:
@@ -373,6 +396,10 @@ def _point(look: CurveStyle, x: Line, y: Line) -> Figure:
         below = numbers(np.nan_to_num([of.value - of.low]))
         bar = {"type": "data", "symmetric": False, "array": above, "arrayminus": below}
         bars[axis] = bar | {"color": look.color, "thickness": 1.4, "width": 4}
-    said = [f"<b>{plain(look.name)}</b>", *(f"{of.title}: {of.result} {of.verdict}" for of in (x, y)), plain(y.attack)]
+    said = [
+        f"<b>{plain(look.name)}</b>",
+        *(f"{of.title}: {of.result} {of.verdict} {of.chance}".rstrip() for of in (x, y)),
+        plain(y.attack),
+    ]
     marker = {"symbol": look.symbol if is_useful(x.verdict) else f"{look.symbol}-open", "size": 12, "color": look.color}
     return marks(look, numbers([x.value]), np.array([y.value]), ["<br>".join(said)], marker=marker, **bars)

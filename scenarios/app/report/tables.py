@@ -57,6 +57,7 @@ from scenarios.app.results.table import (
     is_useful,
     lines,
     row,
+    together,
 )
 from scenarios.app.study import Fields, Record
 from scenarios.app.study.yaml_document import as_yaml
@@ -190,7 +191,12 @@ def head(run: Run) -> Fields:
     n_ue = run.summary.get("ues.count") or len(run.tables["ues"]["ue"])
     each = [*filter(None, (leading(lines([run.summary], name)) for name in run.attacks if len(run.attacks) > 1))]
     counts = ((n_ue, "UE"), (run.summary.get("rounds.played"), "round"))
-    below = [str(run.study.get("paper") or ""), f"seed {manifest.seed}", *(counted(n, what) for n, what in counts if n)]
+    below = [
+        str(run.study.get("paper") or ""),
+        trace_said(run.study),
+        f"seed {manifest.seed}",
+        *(counted(n, what) for n, what in counts if n),
+    ]
     warns = manifest.warnings[:MOST_WARNINGS]
     more = len(manifest.warnings) - len(warns)
     warns += [f"{counted(more, 'more warning')} in manifest.json"] if more else []
@@ -211,6 +217,12 @@ def head(run: Run) -> Fields:
         + _table("Every attack, by its strongest result", each, ("attack", "measure", *_HEADS)),
         "facts": setting | {name: text for name in GROUPS if (text := row([run.summary], name))},
     }
+
+
+def trace_said(study: Record) -> str:
+    """The name of the file of a trace that UEs replay; empty without one."""
+    path = part(study, "world", "ues", "mobility").get("trace")
+    return f"trace {Path(str(path)).name}" if path else ""
 
 
 def leading(of: Sequence[Line]) -> Line | None:
@@ -247,9 +259,10 @@ def verdict_mark(verdict: str) -> Mark:
     return Mark(verdict, kind=kind if verdict else "")
 
 
-def _judged(of: Line) -> Mark:
-    """A figure, and its verdict below it."""
-    return replace(verdict_mark(of.verdict), text=of.result, value=of.value, verdict=of.verdict)
+def _judged(of: Line, own_chance: bool) -> Mark:
+    """A figure, its own chance where labels differ in it, and its verdict below it."""
+    text = f"{of.result} [{of.chance}]" if of.chance and own_chance else of.result
+    return replace(verdict_mark(of.verdict), text=text, value=of.value, verdict=of.verdict)
 
 
 # -- the last sections
@@ -302,15 +315,17 @@ def variants_table(of: Mapping[str, Sequence[Line]], runs: LabelledRuns, place: 
     """The lines of every label as a row, with links to the pages of its runs; place: the folder of this page."""
     found = {label: {line.title: line for line in own} for label, own in of.items()}
     every = {title: line for own in found.values() for title, line in own.items()}
-    missing = {title: Mark("no bound", np.nan, "not-held") for title, line in every.items() if "privacy." in line.key}
+    joined = {title: together([own[title] for own in found.values() if title in own]) for title in every}
+    spent = [title for title, line in every.items() if "privacy." in line.key]
     rows: Cells = []
     for label, own in found.items():
         attacks = dict.fromkeys(line.attack for line in own.values() if line.attack)
-        figures = [_judged(own[title]) if title in own else missing.get(title, np.nan) for title in every]
+        none = {} if own.keys() & spent else dict.fromkeys(spent[:1], Mark("none", np.nan))
+        figures = [_judged(own[t], joined[t][1]) if t in own else none.get(t, np.nan) for t in every]
         pages = _pages([path for name, path in runs if name == label], place)
         rows.append([label, *figures, ", ".join(attacks), pages])
     heads = ["variant", *every, "attack", "seeds"]
-    base = [f"Baselines, {title}: {line.baseline}." for title, line in every.items() if line.baseline]
+    base = [f"Baselines, {title}: {line.baseline}." for title, (line, _) in joined.items() if line.baseline]
     main = table("Main figures of every variant", _words(heads), rows, "variants")
     return main + block("paragraphs", base, "says")
 

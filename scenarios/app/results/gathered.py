@@ -189,13 +189,14 @@ class Gathered:
 
 
 def side_by_side(folder: Path) -> Gathered:
-    """The runs in a folder that is not a sweep's, which is said."""
+    """The runs in a folder that is not a sweep's, which is said unless one command played all of them."""
     listed(folder)  # an unfinished sweep says so itself
-    says = (
-        "No sweep played these runs, they only lie in one folder: they may differ in more than one way (What differs)"
-    )
     of = gathered([folder])
-    return replace(of, name=folder.resolve().name, note=f"{says}. {of.note}".rstrip())
+    commands = {str(read_json(path / MANIFEST).get("command") or path) for _, path in of.runs}
+    says = (
+        "No sweep played these runs, they only lie in one folder: they may differ in more than one way (What differs)."
+    )
+    return replace(of, name=folder.resolve().name, note=f"{says if len(commands) > 1 else ''} {of.note}".strip())
 
 
 def of_sweep(folder: Path) -> Gathered:

@@ -20,6 +20,7 @@ from scenarios.app.results.statistics import Quartiles, counted, figure_text, qu
 from scenarios.app.results.summary_keys import BY_KEY, declaration
 from scenarios.app.results.table import (
     AT_CHANCE,
+    FEW_UES,
     FOUND,
     GROUPS,
     INCONCLUSIVE,
@@ -34,6 +35,7 @@ from scenarios.app.results.table import (
     model_verdict,
     prevents,
     row,
+    together,
 )
 from scenarios.app.study import Record
 from scenarios.app.study.yaml_document import read
@@ -45,9 +47,16 @@ MOST_ROWS = 40
 
 
 def drawn(
-    heads: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = (), whole: Sequence[int] = (0,)
+    heads: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    right: Sequence[int] = (),
+    whole: Sequence[int] = (0,),
+    widths: Sequence[int] = (),
 ) -> list[str]:
-    """A table as plain lines; right: columns of figures; whole: those that never wrap. Empty ones are left out."""
+    """A table as plain lines; right: columns of figures; whole: those that never wrap. Empty ones are left out.
+
+    widths : of all columns; those without one share what is left of the terminal.
+    """
     from rich import table as of_rich
     from rich.console import Console
     from rich.text import Text
@@ -56,7 +65,9 @@ def drawn(
     table = of_rich.Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     for k in kept:
         align: Literal["right", "left"] = "right" if k in right else "left"
-        table.add_column(Text(heads[k]), justify=align, no_wrap=k in whole)
+        table.add_column(
+            Text(heads[k]), justify=align, no_wrap=k in whole, width=(widths[k] or None) if widths else None
+        )
     for of in rows:
         table.add_row(*(Text("\n".join(map(one_line, of[k].split("\n"))), overflow="fold") for k in kept))
     text = StringIO()
@@ -310,37 +321,63 @@ def compared(labels: ByLabel) -> dict[str, list[Line]]:
 
 
 def sweep_lines(runs: Sequence[tuple[str, Summary]]) -> list[str]:
-    """The answer of several labels, and a table with a row for each; nothing for more than 40."""
+    """The answer of several labels, and a table with a row for each; nothing for more than 40.
+
+    The model, the shares and epsilon come first; what does not fit the terminal is named below.
+    """
     every = compared(labels_of(runs))
-    titles = list(dict.fromkeys(one.title for of in every.values() for one in of if one.verdict or not one.attack))
-    if len(every) > MOST_ROWS or not titles:
+    found: dict[str, list[Line]] = {}
+    for one in [one for of in every.values() for one in of]:
+        found.setdefault(_head(one), []).append(one)
+    heads = [head for head, of in found.items() if any(one.verdict or not one.attack for one in of)]
+    if len(every) > MOST_ROWS or not heads:
         return []
-    cells = {label: {one.title: one for one in of} for label, of in every.items()}
-    rows = [[label, *(_cell(of.get(title)) for title in titles)] for label, of in cells.items()]
-    first = next(iter(cells.values()))
-    baselines = [next(iter(first[title].baselines.items()), ()) if title in first else () for title in titles]
-    rows.append(["baseline", *map("\n".join, baselines)])
+    heads.sort(key=lambda head: not (found[head][0].n or found[head][0].key.startswith(("utility.", "privacy."))))
+    both = {head: together(found[head]) for head in heads}
+    rows = [
+        [label, *("\n".join(_cell(one, both[head][1]) for one in of if _head(one) == head) or "-" for head in heads)]
+        for label, of in every.items()
+    ]
+    rows.append(["baseline", *("\n".join(next(iter(both[head][0].baselines.items()), ())) for head in heads)])
+    room = COLUMNS - 2 - min(MOST_LABEL, max(len(label) for label in every))
+    columns = [[text for row in rows for text in row[1 + k].split("\n")] for k in range(len(heads))]
+    for split in (lambda head: [head], str.split):  # heads wrap at blanks where there is no room for them
+        widths = [max(map(len, split(head) + texts)) for head, texts in zip(heads, columns, strict=True)]
+        n = max(1, int((np.cumsum(np.add(widths, 2)) <= room).sum()))
+        if n == len(heads):
+            break
     fewest, *_, most = sorted(2 * [*Counter(label for label, _ in runs).values()])
     text = counted(most, "seed") if fewest == most else f"{fewest} to {most} seeds"
+    told = [f"{what}: {said if k == 0 else _reduced(every, what)}" for k, (what, said) in enumerate(answers(every))]
+    left_out = ", ".join(head.partition(",")[0] for head in heads[n:])
     return [
-        *fitted([f"{what}: {told}" for what, told in answers(every)[:1]]),
-        *drawn(["variant", *titles], rows, range(1, len(titles) + 1)),
+        *fitted([said for said in told if not said.endswith(": ")]),
+        *drawn(["variant", *heads[:n]], [row[: n + 1] for row in rows], range(1, n + 1), (), [0, *widths]),
         f"({text} per variant; {'; '.join(f'{mark}: {verdict}' for verdict, mark in _MARKS.items())})",
+        *fitted([f"also on the page: {left_out}"] if left_out else []),
     ]
 
 
+MOST_LABEL = 24
+"""columns of a label that others leave to it; it wraps at blanks"""
 _MARKS = {INCONCLUSIVE: "?", NO_GUARANTEE: "!"}
 """verdicts too long for a column"""
 
 
-def _cell(line: Line | None) -> str:
-    if line is None:
-        return "-"
-    return f"{line.figure}\n{_MARKS.get(line.verdict, line.verdict)}".rstrip()
+def _head(line: Line) -> str:
+    """The column of a line; all kinds of epsilon share one, with units in the cells."""
+    return "epsilon" if line.key.startswith("privacy.") else line.title
+
+
+def _cell(line: Line, own_chance: bool) -> str:
+    figure = f"{line.figure} {line.unit}".rstrip() if _head(line) == "epsilon" else line.figure
+    return "\n".join(filter(None, [figure, _MARKS.get(line.verdict, line.verdict), line.chance * own_chance]))
 
 
 def answers(every: Mapping[str, Sequence[Line]]) -> list[tuple[str, str]]:
-    """For each line with verdicts what it is, and the labels by verdict: `found with A (39/40); prevented with B`."""
+    """For each line with verdicts what it is, where a share is least, and the labels by verdict: `found with A (39/40);
+    prevented with B`.
+    """
     found: dict[str, dict[str, list[str]]] = {}
     for label, of in every.items():
         for one in of:
@@ -348,13 +385,40 @@ def answers(every: Mapping[str, Sequence[Line]]) -> list[tuple[str, str]]:
                 figure = one.figure if one.n else f"{one.figure} {one.unit}".rstrip()
                 found.setdefault(one.what, {}).setdefault(one.verdict, []).append(f"“{label}” ({figure})")
     first = sorted(found, key=lambda what: not what.startswith("homes"))
-    return [(what, "; ".join(f"{verdict} with {_listed(of)}" for verdict, of in found[what].items())) for what in first]
+    judged = {what: [f"{verdict} with {_listed(of)}" for verdict, of in found[what].items()] for what in first}
+    return [(what, "; ".join(filter(None, [_reduced(every, what), *texts]))) for what, texts in judged.items()]
 
 
-def _listed(texts: Sequence[str], most: int = 3) -> str:
+def _listed(texts: Sequence[str], most: int = 6) -> str:
     """The first of several, and how many more there are."""
     more = len(texts) - most
     return ", ".join(texts[:most]) + (f" and {more} more" if more > 0 else "")
+
+
+def _reduced(every: Mapping[str, Sequence[Line]], what: str) -> str:
+    """A share of the first label, the label with the least, and the least of those with useful models, with what each
+    costs the model; empty of anything else. A reduction is proven where the 95 % intervals do not overlap.
+    """
+    (first, base, before), *others = [
+        (label, next((one for one in of if one.what == what and one.n), None), model_line(of))
+        for label, of in every.items()
+    ]
+    if base is None or not others:
+        return ""
+    fewer = [(one.value, label, one, model) for label, one, model in others if one and one.value < base.value]
+    fewer.sort(key=lambda of: (of[0], not (of[3] and is_useful(of[3].verdict))))
+    useful = [of for of in fewer if of[3] and is_useful(of[3].verdict)][:1]
+    said = [f"{base.hits} of {base.n} with “{first}”{'' if fewer else ', fewer with no other variant'}"]
+    for _, label, one, model in fewer[:1] + [of for of in useful if of is not fewer[0]]:
+        texts = [f"{one.hits} of {one.n}"]
+        if model and before:
+            texts.append(f"{model.what} {model.measured(model.value)} instead of {before.measured(before.value)}")
+            texts[1] += "" if is_useful(model.verdict) else f", {model.verdict}"
+        texts += ["not proven, the 95 % intervals overlap"] if one.high >= base.low else []
+        texts += [f"few: {counted(one.n, 'UE')}"] if one.n < FEW_UES else []
+        word = "fewest of useful models" if len(said) > 1 else "fewest"
+        said.append(f"{word} with “{label}” ({'; '.join(texts)})")
+    return "; ".join(said)
 
 
 # -- attackers that were tuned for the rows of a sweep

@@ -160,6 +160,16 @@ class Line:
         return f"{self.verdict} (few)" if self.verdict == FOUND and 0 < self.n < FEW_UES else self.verdict
 
     @property
+    def levels(self) -> tuple[tuple[str, float], ...]:
+        """The baselines by which it is judged: of a share the largest chance."""
+        return tuple(sorted(self.beside, key=lambda pair: pair[1])[-1:]) if self.n else self.beside
+
+    @property
+    def chance(self) -> str:
+        """The largest chance of a share; empty of anything else."""
+        return "".join(f"chance {figure_text(value)} %" for _, value in self.levels) if self.n else ""
+
+    @property
     def baselines(self) -> dict[str, str]:
         """Name -> value, several of one name as a range."""
         named: dict[str, list[float]] = {}
@@ -184,6 +194,11 @@ def lines(summaries: Runs, attack: str = "") -> list[Line]:
 
 _FIRST = ("error", "accuracy", "ranks", "share")
 """rules of models, and of the shares of UEs that are found: their lines come first"""
+
+
+def together(of: Sequence[Line]) -> tuple[Line, bool]:
+    """The first of the lines of several labels, judged by the baselines of all; and whether they differ in chance."""
+    return replace(of[0], beside=tuple(pair for one in of for pair in one.levels)), len({one.chance for one in of}) > 1
 
 
 def row(summaries: Runs, group: str) -> str:
