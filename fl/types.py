@@ -591,6 +591,10 @@ def rank_of_place(status: str) -> int:
     return {"home": 1, "work": 2}.get(status, 0)
 
 
+WORDS = ("centroid", "place", "answer", "step", "near", "moved", "plain")
+"""what an estimate may say"""
+
+
 @frozen
 class Estimates(Columns):
     """Estimates of an attack: one row each.

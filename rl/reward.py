@@ -51,6 +51,13 @@ class Reward(Part):
     def reads(self) -> Mapping[str, str]:
         """Figures that it depends on, each with the key that asks for it."""
 
+    @model_validator(mode="after")
+    def _known(self) -> Self:
+        for name in {**self.reads, **self.bounds()}:
+            if name not in FIGURES:
+                raise ValueError(f"no figure {name!r}; figures are {', '.join(FIGURES)}")
+        return self
+
     @abstractmethod
     def cost(self, figures: Figures) -> FloatArray:
         """Cost of each round (B,)."""

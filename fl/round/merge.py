@@ -13,9 +13,10 @@ from fl.round.send import decoded, protected
 from fl.round.setup import PhaseDraws
 from fl.round.state import Attacks, Merged, Phase, States, Sums
 from fl.round.uploads import Uploads
-from fl.types import AnySpend, Estimates, Local, Model, Received, RoundContext, State
+from fl.types import WORDS, AnySpend, Estimates, Local, Model, Received, RoundContext, State
 from netsim.checkpoint import from_tree, to_tree
 from netsim.columns import frozen
+from netsim.errors import BadInput
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -143,6 +144,11 @@ def attack(phase: Phase, batch: Batch, step: MergedModel, states: States) -> Att
         rng, said = phase.streams.at(word), list[Estimates]()
         for view in views:
             some, states[word] = each.run(view, phase.facts, states[word], rng)
+            if unknown := set(some.what).difference(WORDS):
+                raise BadInput(
+                    f"attack {each.label}: estimates say {min(unknown)!r}, which no measure knows; known words are "
+                    f"{', '.join(WORDS)}"
+                )
             said.append(names.translated(some) if threat.renames else some)
         found.estimates[each.label] = Estimates.join(said)
         if phase.setup.self_tests and threat.can_train:

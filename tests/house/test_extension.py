@@ -86,7 +86,8 @@ def test_a_new_package_is_that_of_the_manual_and_passes_its_test(tmp_path, monke
         assert main(["new", slot, name]) == 0
         assert Path(name, file).read_text() == documented()[file]
     assert Path("sign", "pyproject.toml").read_text() == documented()["pyproject.toml"]
-    assert main(["new", "attack", "first-look"]) == 2 and "File exists" in capsys.readouterr().err
+    assert main(["new", "attack", "first-look"]) == 2
+    assert "a file or folder of this name exists here" in capsys.readouterr().err
     package = tmp_path / "first-look"
     install(package, "first_look", documented()["first_look.py"], "[netsim.attack]\nit = first_look:FirstLook\n")
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(package), str(ROOT)])}
@@ -96,10 +97,13 @@ def test_a_new_package_is_that_of_the_manual_and_passes_its_test(tmp_path, monke
     assert "1 passed" in ran.stdout, ran.stdout[-2000:]
 
 
-def test_a_stranger_adds_a_reward(tmp_path):
-    install(tmp_path, "allowance", documented()["allowance.py"], "[netsim.reward]\nallowance = allowance:Allowance\n")
+@pytest.mark.parametrize(("of", "wrong"), [("", ""), ("leak", "losst")])
+def test_a_stranger_adds_a_reward(of, wrong, tmp_path):
+    text = documented()["allowance.py"].replace(f'{{"{of}"', f'{{"{wrong}"')
+    install(tmp_path, "allowance", text, "[netsim.reward]\nallowance = allowance:Allowance\n")
     said = netsim(tmp_path, "validate", "power/city", "--set", "train.task.reward={kind: allowance, free_j: 0.5}")
-    assert said.returncode == 0, said.stderr
+    assert said.returncode == 2 * bool(wrong), said.stderr
+    assert not wrong or ("no figure 'losst'; figures are noise, loss, " in said.stderr and said.stderr.count("\n") == 1)
 
 
 def test_a_stranger_adds_a_trace_format(tmp_path):
@@ -191,6 +195,26 @@ def outside(tmp_path, monkeypatch):
     sys.modules.pop("broken", None)
     for found in (declared, plugins):
         found.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "code", "said"),
+    [
+        ("view.nothing", 1, "has no attribute 'nothing'); plug-in {}/broken.py:7; details in "),
+        (
+            "view.spread('centre', view.source, 0.0 * view.source[:, None] + [1.0, 2.0])",
+            2,
+            "attack broken: estimates say 'centre', which no measure knows; known words are centroid, place, answer, ",
+        ),
+    ],
+)
+def test_a_mistake_in_a_plugin_is_told_with_its_place(wrong, code, said, tmp_path):
+    run = f"    def run(self, view, facts, state, rng):\n        return {wrong}, state\n"
+    install(tmp_path, "broken", GOOD + run, "[netsim.attack]\nbroken = broken:Part\n")
+    mine = ["--set", "learning.attacks=[{kind: broken}]"]
+    ran = netsim(tmp_path, "run", "campus", "--out", "out", "--quiet", *SHORT, *mine)
+    assert (ran.returncode, ran.stderr.count("\n")) == (code, 1)
+    assert said.format(tmp_path) in ran.stderr
 
 
 @pytest.mark.parametrize(("text", "why"), BROKEN.values(), ids=BROKEN)

@@ -105,6 +105,8 @@ def test_the_command_draws_a_page_and_prints_the_answer(runs, tmp_path, capsys, 
     assert "learning.round_s" in text and text.count('class="text changed"') == 1
     before = (tmp_path / "compare.html").read_bytes()
     assert main(["compare", str(a), str(b)]) == 0 and (tmp_path / "compare.html").read_bytes() == before
+    assert main(["compare", str(a), str(b), "--out", "cmp"]) == 2 and not Path("cmp").exists()
+    assert "--out cmp: give the name of a page, such as compare.html" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -27,10 +27,12 @@ def test_it_is_the_share_of_pairs():
         assert probability_of_improvement(costs, others)[0] == pytest.approx(by_pairs(costs.tolist(), others.tolist()))
 
 
-def test_who_always_wins_has_no_interval_and_swapping_gives_the_rest():
+def test_who_always_wins_has_wilsons_interval_over_worlds_and_swapping_gives_the_rest():
+    """Of 8 of 8 it begins at 8 / (8 + z^2)."""
     costs, others = DRAW.uniform(0, 1, (3, 8)), DRAW.uniform(0.2, 1.2, (4, 8))
-    assert probability_of_improvement(costs, costs + 2) == (1.0, 1.0, 1.0)
-    assert probability_of_improvement(costs, costs - 2) == (0.0, 0.0, 0.0)
+    low = 8 / (8 + 1.959964**2)
+    assert probability_of_improvement(costs, costs + 2) == pytest.approx((1.0, low, 1.0))
+    assert probability_of_improvement(costs, costs - 2) == pytest.approx((0.0, 0.0, 1 - low))
     there, back = probability_of_improvement(costs, others), probability_of_improvement(others, costs)
     assert there[0] + back[0] == pytest.approx(1.0)
     assert there[1] < there[0] < there[2]

@@ -157,6 +157,19 @@ def test_a_name_that_is_no_kind_leads_to_the_nearest_one(capsys):
         assert f"no slot, kind or study '{typed}'; did you mean '{meant}'" in capsys.readouterr().err
 
 
+def test_a_training_is_listed_with_its_command_and_where_its_keys_are(capsys):
+    from scenarios.app.cli.commands import main
+
+    for name in ("power", "power/city"):
+        assert main(["list", name]) == 0
+        shown = capsys.readouterr().out
+        assert "    netsim train power/city\n" in shown and "keys: netsim list train\n" in shown
+        assert "netsim train power/noise" not in shown
+    assert main(["list", "train"]) == 0
+    shown = capsys.readouterr().out
+    assert "\n  eval_every  a whole number" in shown and "netsim list power-task, power-agent, reward" in shown
+
+
 def test_every_study_is_in_one_group_with_its_data():
     from scenarios.app.cli.ask import STUDIES
 

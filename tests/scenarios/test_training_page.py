@@ -134,8 +134,20 @@ def test_the_agent_stands_beside_the_best_rule_and_the_oracle(cost, said, tmp_pa
     costs = {"mine": cost, "fractional": 2.0, "oracle": 1.0, "random search": 1.2, "optimiser, gains only": 1.1}
     lines = train_lines(judged(tmp_path / "t", costs))
     assert said in lines
-    wins = "2 of 2 (1.00, 1.00 to 1.00)" if cost < 2 else "0 of 2 (0.00, 0.00 to 0.00)"
+    wins = "2 of 2 (1.00, 0.34 to 1.00)" if cost < 2 else "0 of 2 (0.00, 0.00 to 0.66)"
     assert any(line.startswith("fractional ") and line.endswith(wins) for line in lines)
+
+
+def test_an_agent_is_not_told_from_the_best_rule_where_the_interval_of_the_difference_has_zero(tmp_path):
+    """Differences of -1 and -0.5 over two worlds: -0.75 +- 12.7 * 0.25, and of one world no interval at all."""
+    costs = {"mine": 1.0, "fractional": 2.0, "oracle": 0.5, "random search": 1.2, "optimiser, gains only": 1.1}
+    folder = judged(tmp_path / "t", costs)
+    table = folder / EVALUATIONS
+    table.write_text(table.read_text().replace('"mine",1,1.0', '"mine",1,1.5'))
+    alike = "The agent is not distinguishable from fractional, the best rule, over"
+    assert f"{alike} 2 worlds: the difference is -0.75 ± 3.18." in train_lines(folder)
+    table.write_text("".join(line for line in table.read_text().splitlines(True) if ",1," not in line))
+    assert f"{alike} 1 world: the difference is -1." in train_lines(folder)
 
 
 def judged(folder, costs):

@@ -50,8 +50,8 @@ NEXT = """\
 
 def new(args: argparse.Namespace) -> None:
     """Write a scenario file or a package to begin with, and print what comes next."""
-    if args.package is not None:
-        _new_package(args.name, args.package, args.source)
+    if args.package is not None or args.name in ("attack", "defense", "reward"):
+        _new_package(args.name, args.package or "", args.source)
         return
     path = Path(args.name if args.name.endswith((".yaml", ".yml")) else f"{args.name}.yaml")
     if path.name in (".yaml", ".yml") or not path.name.isprintable():
@@ -73,11 +73,18 @@ def _new_package(slot: str, name: str, source: str | None) -> None:
 
     module = name.replace("-", "_")
     if slot not in ("attack", "defense") or source:
-        raise BadInput(f"new {slot} {name}: a package is an attack or a defense, without --from; or give one name only")
-    known = name in SLOTS[slot].parts or keyword.iskeyword(module)
-    if known or not re.fullmatch(r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?", name) or find_spec(module):
-        what = "give a name of small letters, digits and dashes that no kind, no module and no word of Python has"
-        raise BadInput(f"new {slot} {name}: {what}, such as my-{slot}")
+        raise BadInput(f"new {slot}: a package has an attack or a defense, without --from; others: docs/extending.md")
+    why = ""
+    if not name:
+        why = f"give a name for the package: netsim new {slot} NAME"
+    elif not re.fullmatch(r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?", name) or keyword.iskeyword(module):
+        why = "a name has 1 to 40 small letters, digits and dashes, a letter first, and is no word of Python"
+    elif what_is(Path(name)):
+        why = "a file or folder of this name exists here"
+    elif name in SLOTS[slot].parts or find_spec(module):
+        why = "a kind or a module has this name"
+    if why:
+        raise BadInput(f"new {slot} {name}: {why}; give another name, such as my-{slot}")
     text = PACKAGES.read_text(encoding="utf-8").replace("NAME", name).replace("MODULE", module)
     text = text.replace("CLASS", name.title().replace("-", "")).replace("SLOT", slot)
     files = tomllib.loads(text)
@@ -131,6 +138,7 @@ def schema(args: argparse.Namespace) -> None:
 
 def list_parts(args: argparse.Namespace) -> None:
     """Print studies and slots, those of a name, the parts of a slot or of a kind, or the matrix."""
+    from rl.settings import Train
     from scenarios.app.cli.commands import START
     from scenarios.app.study.describe import keys_of, nearest, title_of_part
     from scenarios.app.study.slots import SLOTS, matrix_text
@@ -145,15 +153,16 @@ def list_parts(args: argparse.Namespace) -> None:
         say("\n".join([START, *_studies(), f"\n{PARTS}", *slots]))
         return
     names = [(slot, kind) for slot, one_of in SLOTS.items() for kind in one_of.parts]
-    found = [(slot, kind) for slot, kind in names if args.slot in (slot, kind)]
+    found = [(f"{slot} {kind}", SLOTS[slot].parts[kind]) for slot, kind in names if args.slot in (slot, kind)]
     studies = _studies(args.slot)
+    if args.slot == "train":
+        found = [("train (see also: netsim list power-task, power-agent, reward)", Train)]
     if not found and not studies:
         near = nearest(args.slot, [*SLOTS, *dict.fromkeys(kind for _, kind in names), *bundled()], 3)
         raise BadInput(f"list: no slot, kind or study {args.slot!r}{near}; slots are: {', '.join(SLOTS)}")
     say("\n".join(studies[1:]), end="\n\n" if studies and found else "\n" * bool(studies))
-    for slot, kind in found:
-        part = SLOTS[slot].parts[kind]
-        say("\n".join(textwrap.wrap(f"{slot} {kind}: {title_of_part(part)}", WIDTH)))
+    for name, part in found:
+        say("\n".join(textwrap.wrap(f"{name}: {title_of_part(part)}", WIDTH)))
         say(table(("", ""), [(f"  {key}", text) for key, text in keys_of(part)], left=2) + "\n")
 
 
@@ -171,6 +180,8 @@ def _studies(folder: str = "") -> list[str]:
             title = title_of(files[name])
             lines += [_wrapped(f"  {name:27} {group['studies'][name]}", 30)]
             lines += [_wrapped(f"    {title if folder else title.partition(' - ')[0]}", 4)]
+            if folder and group["studies"][name].startswith("train"):
+                lines += [f"    netsim train {name}", "    keys: netsim list train"]
     return lines
 
 

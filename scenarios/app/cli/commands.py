@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import tomllib
 from collections.abc import Iterator, Sequence
@@ -30,6 +31,7 @@ from scenarios.app.study import Fields
 _TABLE = tomllib.loads(Path(__file__).with_name("commands.toml").read_text(encoding="utf-8"))
 START: str = _TABLE["start"]
 """what to type first"""
+_FRAME = re.compile(r'File "(.+)", line (\d+)')
 COMMANDS = {one["name"]: Command(**one) for one in _TABLE["command"]}
 
 
@@ -103,15 +105,22 @@ def _check_words(words: Sequence[str]) -> None:
 
 
 def _details(failure: Exception) -> str:
+    """Where the log of a failure lies, after the last line in a plug-in that it passed."""
     try:
         import tempfile  # a failure needs these two, no command does; no file may be left to open for them either
         import traceback
 
+        text = "".join(traceback.format_exception(failure))
         with tempfile.NamedTemporaryFile("w", prefix="netsim-", suffix=".log", delete=False) as log:
-            log.writelines(traceback.format_exception(failure))
+            log.write(text)
+        from netsim.part import declared
+
+        read = [sys.modules.get(entry.module) for entries in declared().values() for entry in entries]
+        files = [getattr(module, "__file__", None) for module in read]
+        places = [f"plug-in {file}:{line}; " for file, line in _FRAME.findall(text) if file in files]
     except OSError as error:
         return f"its details cannot be written ({error.strerror})"
-    return f"details in {log.name}"
+    return f"{''.join(places[-1:])}details in {log.name}"
 
 
 def _interrupted(words: Sequence[str]) -> int:

@@ -168,7 +168,7 @@ def rows_of(event: Record) -> dict[str, str]:
         "updates": _updates(event),
         "privacy": f"epsilon {event['epsilon']:.3g}" if "epsilon" in event else "",
         "cost": f"cost {figure_text(event['cost'])}" if "cost" in event else "",
-        "last": f"{label}, seed {event['seed']}" if "seed" in event else label,
+        "last": ", ".join(filter(None, [label, f"seed {event['seed']}" if "seed" in event else ""])),
         "found": _found(event),
     }
     return {name: one_line(text) for name, text in rows.items() if text}
@@ -261,8 +261,8 @@ def compare(args: argparse.Namespace) -> None:
     from scenarios.app.results.gathered import gathered
     from scenarios.app.results.shown import answers, compared, labels_of
 
-    if not args.out:
-        raise BadInput("--out: give the name of a file")
+    if not args.out.endswith((".html", ".htm")):
+        raise BadInput(f"--out {args.out}: give the name of a page, such as compare.html")
     folders = [Path(name) for name in args.folders]
     page = draw(folders, Path(args.out), command_line(), args.pages, args.reach)
     of = gathered(folders)

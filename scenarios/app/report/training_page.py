@@ -38,7 +38,7 @@ from scenarios.app.report.plot import (
 from scenarios.app.results.folder import Failed, failure_lines, read_failures
 from scenarios.app.results.read import of_sweep_file, part
 from scenarios.app.results.shown import drawn
-from scenarios.app.results.statistics import counted, figure_text, mean_text
+from scenarios.app.results.statistics import counted, figure_text, half_width, mean_text
 from scenarios.app.results.trainings import (
     METRICS,
     TERMS,
@@ -174,6 +174,10 @@ def _closed(seeds: Seeds, many: str) -> str:
     between = f"gap between the best rule ({best}) and the oracle"
     if not (gap > _TINY * np.abs(costs[best])).all():
         return f"There is no {between}, at most {100 * _TINY:g} % of its cost: a rule is the optimum here."
+    less = np.subtract(*paired(seeds.trained, best)).mean(axis=0)
+    if not abs(less.mean()) > half_width(less):  # NaN of one world
+        alike = f"not distinguishable from {best}, the best rule, over {counted(len(less), 'world')}"
+        return f"The agent is {alike}: the difference is {mean_text(less)}."
     share = mean_text(100 * (costs[best] - costs[agent]) / gap)
     worse = " The rule is better." if share.startswith("-") else ""
     return f"The agent closes {share} % of the {between}{many}.{worse}"

@@ -32,6 +32,7 @@ from scenarios.app.results.folder import (
     read_rows,
 )
 from scenarios.app.results.read import checked
+from scenarios.app.results.statistics import wilson
 from scenarios.app.study import Fields
 
 if TYPE_CHECKING:
@@ -223,7 +224,7 @@ def probability_of_improvement(costs: FloatArray, others: FloatArray) -> tuple[f
     [Agarwal et al., Deep Reinforcement Learning at the Edge of the Statistical Precipice, 2021, where more is better]
     Its interval is that of a stratified bootstrap: seeds are drawn with replacement within each world. Agarwal et al.
     keep their tasks; worlds are draws themselves, and are drawn with replacement as well. The same numbers give the
-    same interval.
+    same interval. Where all draws are alike, as after wins in all worlds, it is Wilson's, of as many worlds.
     """
     x = costs.T[:, :, None]
     y = others.T[:, None, :]
@@ -237,4 +238,7 @@ def probability_of_improvement(costs: FloatArray, others: FloatArray) -> tuple[f
         other = draw.integers(k, size=(_CHUNK, worlds, k))[..., None, :]
         found += wins[world, own, other].mean(axis=(1, 2, 3)).tolist()
     low, high = np.quantile(found, _LEVELS)
-    return float(wins.mean()), float(low), float(high)
+    mean = float(wins.mean())
+    if low == high:
+        low, high = np.divide(wilson(round(mean * worlds), worlds)[1:], 100)
+    return mean, float(low), float(high)
