@@ -202,6 +202,7 @@ def test_words_of_each_kind_of_model_and_of_noise():
     assert stopped["updates"] == "not played: it would exceed learning.privacy_budget"
     window = Event("window", 3, 20, False, {"clock": "now", "sinr_db": float("nan"), "handovers": 1200})
     assert rows_of(window.line("x"))["radio"] == "no UE is present, 1,200 handovers"
+    assert rows_of({"event": "step", "cost": 1.5, "seed": 0}) == {"cost": "cost 1.5", "last": "seed 0"}
 
 
 def test_without_rounds_windows_are_counted_and_merges_told():
