@@ -121,7 +121,7 @@ class NamesPlaces(Attack):
 
     cell_m: float | None = Field(default=None, ge=0.1, le=1e6)
     """largest distance between the places that are compared, m; none: 1.6 times the shortest length of the learner's
-    encoding, wider where that makes more than 100,000 places, at most 25"""
+    encoding, wider where that makes more than 100,000 places, at most 25, or more where that makes over a million"""
     answers: int = Field(default=2, ge=1, le=8)
     """number of places that are named of each UE"""
     apart_m: float = Field(default=200.0, ge=0, le=1e6)

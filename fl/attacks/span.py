@@ -197,7 +197,7 @@ def _around(grid: PlaceGrid, a: FloatArray, place_m: FloatArray) -> FloatArray:
     offset_m = np.stack(np.meshgrid(*arms), axis=-1).reshape(-1, 2)
     near_m = place_m[:, None] + offset_m[(offset_m**2).sum(axis=1) <= _AROUND_M**2]
     there = grid.area.contains(near_m)
-    near = a[grid.nearest(near_m.reshape(-1, 2))].reshape(*there.shape, -1)
+    near = a[grid.nearest(near_m.reshape(-1, 2))].reshape(*there.shape, a.shape[1])
     return (near * there[:, :, None]).transpose(0, 2, 1)
 
 

@@ -21,8 +21,11 @@ _FINE = 32  # points a side and cell, by which shares of cells in a disc are cou
 
 
 def usual_cell_m(area: Area, shortest_m: float) -> float:
-    """Side of cells for a map that resolves such lengths: 1.6 of the shortest, wider for 100,000 places, at most 25."""
-    return float(min(max(_OF_SHORTEST * shortest_m, float(np.prod(area.side_m) / _USUAL_PLACES) ** 0.5), _WIDEST_M))
+    """Side of cells for a map that resolves such lengths: 1.6 of the shortest, wider for 100,000 places, at most 25, or
+    more where that makes over a million places.
+    """
+    usual_m, most_m = (float(np.prod(area.side_m / n**0.5) ** 0.5) for n in (_USUAL_PLACES, 0.95 * _MOST_PLACES))
+    return max(min(max(_OF_SHORTEST * shortest_m, usual_m), _WIDEST_M), most_m)
 
 
 @dataclass(frozen=True)
@@ -38,8 +41,8 @@ class PlaceGrid:
 
     @classmethod
     def over(cls, area: Area, cell_m: float | None, maps: int, attack: str) -> PlaceGrid:
-        """The grid, None: of 25 m; raises BadInput where `maps` maps of it do not fit into memory."""
-        cell_m = cell_m or _WIDEST_M
+        """The grid, None: of 25 m, wider for a million places; raises BadInput where `maps` maps fit no memory."""
+        cell_m = cell_m or usual_cell_m(area, np.inf)
         nx, ny = (max(ceil(float(side) / cell_m - 1e-9), 1) for side in area.side_m)
         most = min(_MOST_PLACES, _MOST_NUMBERS // max(maps, 1))
         if nx * ny > most:

@@ -113,7 +113,7 @@ def test_energy_is_that_of_the_power_on_the_links_of_each_block(law):
     np.testing.assert_allclose(found.energy_j, bill_j, rtol=1e-9)
     np.testing.assert_allclose(found.power_w * found.airtime_s, found.energy_j, rtol=1e-9)
     assert isinstance(law, Fractional) or np.allclose(found.power_w, first_w, rtol=1e-14, atol=0)
-    assert (found.power_w <= place.max_power_w).all()
+    assert (found.power_w <= place.max_power_w * (1 + 1e-12)).all()  # energy over airtime, to the last digits
 
 
 def test_what_was_measured_and_not_taken_yet_outlives_an_interruption():

@@ -202,7 +202,7 @@ def test_shares_over_time_end_where_the_summary_does(drawn, summary):
 def test_pages_of_a_run_and_of_several_show_shares(folder, summary):
     page = single(load(folder))
     assert all(
-        f"{line.title}</td><td" in page and f">{line.hits}/{line.n} " in page for line in lines([summary]) if line.n
+        f"{line.title}</td><td" in page and f">{line.hits}/{line.n}<" in page for line in lines([summary]) if line.n
     )
     assert "two highest density peaks of the true positions" in page.replace("\n", " ")
     several = member("x", load(folder))

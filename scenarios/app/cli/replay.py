@@ -14,7 +14,9 @@ from netsim.base_stations import default_layout
 from netsim.build import build_world
 from netsim.clock import DAY_S
 from netsim.errors import BadInput
+from netsim.maps import on_globe
 from netsim.mobility.replay import Replay
+from netsim.radio.shadowing import Correlated
 from netsim.rng import Streams
 from netsim.safe import what_is
 from netsim.traces.inspect import usual_round
@@ -36,6 +38,9 @@ MOST_TARGETS = 100  # that a replay attacks by default
 _TARGETS = "learning.threat.n_targets"
 _LEVELS = {"public_rsrp_mean_dbm", "public_rsrp_std_db"}
 _PLACES = 40  # on a side of the area
+_WIDE_M = 10_000.0
+_SITES = 33  # of a default layout
+_FIELD_VALUES = 5e7  # of the shadowing of all sites
 _SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _READING = ("cell", "users", "timezone", "format", "crs", "since", "until", "survey", "columns")
 """options that are keys of the replay"""
@@ -68,6 +73,7 @@ def main(args: argparse.Namespace) -> None:
     overrides = trace_overrides(args) | overrides_of(args)
     if args.scenario == REPLAY:
         overrides |= by_length(load(REPLAY, overrides), overrides)
+        overrides |= by_width(load(REPLAY, overrides))
     overrides |= chosen(load(args.scenario, overrides), overrides)
     if args.scenario == REPLAY:
         overrides |= in_time(load(REPLAY, overrides), overrides)
@@ -165,6 +171,16 @@ def by_length(study: Study, overrides: Fields) -> Fields:
     return {"learning.round_s": seconds(usual_round(user.astype(np.int64), time_s))}
 
 
+def by_width(study: Study) -> Fields:
+    """A decorrelation distance whose fields of shadowing fit into memory, of a wide area without measured RSRP."""
+    trace, shadowing = _replayed(study).load(study.round_s), study.world.radio.shadowing
+    if trace.rsrp_dbm is not None or not isinstance(shadowing, Correlated):
+        return {}
+    least_m = float(np.sqrt(_SITES * np.prod(10 * trace.area.side_m) / _FIELD_VALUES))  # a grid of a tenth of it
+    wide = least_m > shadowing.decorrelation_m
+    return {"world.radio.shadowing.decorrelation_m": float(np.ceil(least_m / 10) * 10)} if wide else {}
+
+
 def chosen(study: Study, overrides: Fields) -> Fields:
     """What the trace decides, as overrides, where neither the scenario nor the user states it."""
     return some_targets(study, overrides) | by_sample(study) | public_levels(study)
@@ -250,6 +266,15 @@ def trace_lines(study: Study) -> list[str]:
         lines.append(
             f"base stations: the trace has no RSRP; {counted(len(layout.stations(area, None)), 'site')} placed on a "
             f"hexagonal layout, inter-site distance {layout.inter_site_m:g} m (--base-stations FILE overrides)"
+        )
+        if isinstance(shadowing := study.world.radio.shadowing, Correlated):
+            lines.append(f"shadowing of the simulated signals: decorrelation distance {shadowing.decorrelation_m:g} m")
+    if min(width, height) > _WIDE_M and trace.origin_deg is not None:
+        corners = on_globe(np.quantile(trace.position_m, [0.025, 0.975], axis=0), trace.origin_deg)
+        box = ",".join(f"{value:.3f}" for value in corners[:, ::-1].ravel())
+        lines.append(
+            "warning: attacks compare places all over the area, coarser and longer the wider it is; nine rows of ten "
+            f"lie in --area-deg {box}"
         )
     learner = study.learned.learner
     if isinstance(learner, RsrpNet) and learner.labels == "standardised":

@@ -107,7 +107,9 @@ def page(title: str, chapters: Iterable[Chapter], **top: object) -> str:
     shown = [c for c in every if c.panels or any(isinstance(p, str) and p for p in c.parts)]
     undrawn = [f"{p.title}: {p.caption}" for p in panels if p.figure is None]
     of = {"title": title, "chapters": shown, "undrawn": undrawn, "figures": drawn, "data": data, "top": top}
-    return TEMPLATES.get_template("page.html").render(of, generator=GENERATOR)
+    text = TEMPLATES.get_template("page.html").render(of, generator=GENERATOR)
+    led_to = set(re.findall(r'href="#(term-\d+)"', text))
+    return re.sub(r'<div><dt>[^<]*</dt><dd id="(term-\d+)">[^<]*</dd></div>', lambda m: m[0] * (m[1] in led_to), text)
 
 
 def block(name: str, *of: object) -> Markup:
