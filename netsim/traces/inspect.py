@@ -189,7 +189,10 @@ def _hint(view: TraceView, file: TraceFile, columns: str) -> _Facts:
     if busiest := busiest_cells(view.table):
         words += ["--cell", view.table.cells[busiest[0][0]]]
     fixes = view.fixes
-    yield "try", shlex.join([*words, "--round", usual_round(view.moves.user[fixes], view.moves.time_s[fixes])])
+    yield (
+        "try",
+        shlex.join([*words, "--round", usual_round(view.moves.user[fixes].astype(np.int64), view.moves.time_s[fixes])]),
+    )
     if len(busiest) > 1:
         of = f"{len(busiest):,} in column {file.columns.get('cell', 'cell')}"
         yield "", f"--cell: the busiest of {of}; --cell all takes every one"
