@@ -166,7 +166,7 @@ def test_a_comparison_states_what_reduces_a_share_with_each_chance_and_breaks_no
     text = " ".join(" ".join(sweep_lines(rows)).split())
     assert text.startswith(
         "homes within 100 m: 39 of 40 with “none”; fewest with “noise” (8 of 40; map RMSE 25 dB instead of 11.2 dB, "
-        "not useful); fewest of useful models with “sum of all” (28 of 40; map RMSE 11.2 dB instead of 11.2 dB); found "
+        "not useful); fewest of useful models with “sum of all” (28 of 40; map RMSE 11.2 dB); found "
         "with “none” (39/40), “noise” (8/40); inconclusive with “sum of all” (28/40)"
     )
     assert text.count("chance 66.7 %") == 1 and text.count("chance 1.7 %") == 2 and " 1.7-66.7 % " in text
@@ -175,7 +175,7 @@ def test_a_comparison_states_what_reduces_a_share_with_each_chance_and_breaks_no
     assert chances == [[1.7, 1.7], [66.7, 66.7]]
     few = [(label, run | {"attack.span.homes.count": 3}) for label, run in rows[:2]]
     said = " ".join(" ".join(sweep_lines(few)).split())
-    assert "(2 of 3; map RMSE 11.2 dB instead of 11.2 dB; not proven, the 95 % intervals overlap; few: 3 UEs)" in said
+    assert "(2 of 3; map RMSE 11.2 dB; not proven, the 95 % intervals overlap; few: 3 UEs)" in said
 
 
 def test_what_does_not_fit_a_terminal_is_named_below_the_table():

@@ -412,7 +412,8 @@ def _reduced(every: Mapping[str, Sequence[Line]], what: str) -> str:
     for _, label, one, model in fewer[:1] + [of for of in useful if of is not fewer[0]]:
         texts = [f"{one.hits} of {one.n}"]
         if model and before:
-            texts.append(f"{model.what} {model.measured(model.value)} instead of {before.measured(before.value)}")
+            now, then = model.measured(model.value), before.measured(before.value)
+            texts.append(f"{model.what} {now}" + (f" instead of {then}" if now != then else ""))
             texts[1] += "" if is_useful(model.verdict) else f", {model.verdict}"
         texts += ["not proven, the 95 % intervals overlap"] if one.high >= base.low else []
         texts += [f"few: {counted(one.n, 'UE')}"] if one.n < FEW_UES else []
