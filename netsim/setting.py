@@ -152,7 +152,7 @@ class Ues(Part):
     measurement_period_s: float | None = Field(default=None, ge=1e-3, le=1e10)
     """time between measurements, s; none: given by the mobility model (a diary, a trace)"""
     position_error_m: Annotated[float, Field(ge=0, le=1e4)] | Literal["recorded"] = 0.0
-    """error of positions as UEs report them, standard deviation a axis, m, drawn for each fix by itself (real errors
+    """error of positions as UEs report them, standard deviation per axis, m, drawn for each fix by itself (real errors
     last for minutes); recorded: of each row of a trace by its own accuracy_m. Radio and homes keep true positions"""
     height_m: float = Field(default=1.5, ge=0, le=500)
     """antenna height above ground, m"""

@@ -9,7 +9,7 @@ from pydantic import Field
 from fl.attacks.base import Attack, View
 from fl.attacks.closed_form import unit_cloud
 from fl.learners import FirstLayerLearner, LayeredLearner
-from fl.tracking.place_grid import PlaceGrid
+from fl.tracking.place_grid import WIDEST_M, PlaceGrid, usual_cell_m
 from fl.types import Estimates, Public, RoundContext
 from netsim.columns import frozen, no_ints
 from netsim.geometry import Area
@@ -126,6 +126,12 @@ class NamesPlaces(Attack):
     """number of places that are named of each UE"""
     apart_m: float = Field(default=200.0, ge=0, le=1e6)
     """smallest distance between two answers, m"""
+
+    def notes(self, public: Public) -> tuple[str, ...]:
+        usual_m = usual_cell_m(public.area, np.inf)
+        if self.cell_m != usual_m or usual_m <= WIDEST_M:
+            return ()
+        return (f"attack {self.label}: places are {usual_m:.0f} m apart in so wide an area; a smaller one has finer",)
 
     def width(self, view: View | None) -> float:
         """Standard deviation of the Gaussian that smooths maps before they are read, m; None: those of all rounds."""

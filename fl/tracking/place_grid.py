@@ -12,7 +12,7 @@ from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.units import Float32Array, FloatArray, IntArray
 
-_WIDEST_M = 25.0
+WIDEST_M = 25.0
 _OF_SHORTEST = 1.6  # a usual cell, and a cell over the shortest length that a map resolves,
 _USUAL_PLACES = 100_000  # where it makes no more places
 _MOST_PLACES = 1_000_000
@@ -25,7 +25,7 @@ def usual_cell_m(area: Area, shortest_m: float) -> float:
     more where that makes over a million places.
     """
     usual_m, most_m = (float(np.prod(area.side_m / n**0.5) ** 0.5) for n in (_USUAL_PLACES, 0.95 * _MOST_PLACES))
-    return max(min(max(_OF_SHORTEST * shortest_m, usual_m), _WIDEST_M), most_m)
+    return max(min(max(_OF_SHORTEST * shortest_m, usual_m), WIDEST_M), most_m)
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,7 @@ class Trace:
     accuracy_m: FloatArray | None = None
 
     def error_m(self, user: IntArray, time_s: FloatArray) -> FloatArray:
-        """Standard deviation a axis (n,), m, of fixes of users (n,) at times (n,): r / 1.51 of a radius r = accuracy_m,
+        """Standard deviation per axis (n,), m, of fixes of users (n,) at times (n,): r / 1.51 of a radius accuracy_m,
         which holds 1 - exp(-1.51^2 / 2) = 68 % of an isotropic Gaussian.
         """
         if self.accuracy_m is None:

@@ -12,12 +12,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 from fl.attacks.participation_regression import ParticipationRegression, _without_momentum
 from fl.attacks.place_filter import PlaceFilter
 from fl.attacks.place_maps import NeuronVotes, smoothed
-from fl.attacks.span import Span, directions, parts, principal, principal_of_columns, squares
+from fl.attacks.span import Span, _around, directions, parts, principal, principal_of_columns, squares
 from fl.attacks.threat import Threat
 from fl.learners.rsrp_net import RsrpNet
 from fl.learning import Learning
 from fl.server_optimiser import FedAvgM
-from fl.tracking.place_grid import PlaceGrid
+from fl.tracking.place_grid import PlaceGrid, usual_cell_m
 from fl.types import DenseUpdates, Local, Public, Received, RoundContext
 from netsim.checkpoint import from_tree, load_tree, save_tree, to_tree
 from netsim.geometry import Area
@@ -542,3 +542,18 @@ class TestPlaceGrid:
         score[0, 77] = 2.0
         away2 = ((grid.place_m - grid.place_m[77]) ** 2).sum(axis=1)
         assert_allclose(smoothed(score, grid, 40.0)[0], 2 * np.exp(-away2 / (2 * 40**2)), rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("side_m", [1_000.0, 20_000.0, 26_000.0, 75_000.0])
+def test_cells_of_any_area_make_at_most_a_million_places_and_wide_ones_are_said(side_m):
+    area = Area(0.0, 0.0, side_m, side_m / 1.5)
+    attack, cell_m = Span().fitted(learner_of(**FOURIER), area), usual_cell_m(area, np.inf)
+    assert len(PlaceGrid.over(area, attack.cell_m, 4, "span")) <= 1_000_000
+    assert (cell_m > 25.0) == (side_m > 30_000.0) == (len(attack.notes(Public(area, 1))) == 1)
+    assert Span(cell_m=30.0).notes(Public(area, 1)) == ()
+
+
+def test_no_update_has_no_places_around():
+    grid = PlaceGrid.over(AREA, 50, 1, "span")
+    around = _around(grid, np.ones((len(grid), 7)), np.zeros((0, 2)))
+    assert around.shape[:2] == (0, 7)

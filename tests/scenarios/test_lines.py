@@ -112,6 +112,18 @@ def test_membership_is_held_against_the_model_before_training():
     assert shown([more])["membership AUC"][1:3] == ("before training 0.6", "at chance")
 
 
+def test_an_epsilon_of_moved_locations_is_that_within_the_hit_radius():
+    """20 within 100 m are 0.2 per metre."""
+    run = {"leakage.hit_radius_m": 100.0}
+    judged = [shown([run | {"privacy.geo.epsilon_per_m.max": e}])["epsilon (geo), 1/m"][2] for e in (0.19, 0.21)]
+    assert judged == ["", "no meaningful guarantee"]
+
+
+@pytest.mark.parametrize(("law_db", "verdict"), [(11.3, "good"), (11.1, "useful"), (None, "good")])
+def test_a_good_map_beats_the_law_of_three_numbers_where_only_days_are_scored(law_db, verdict):
+    assert shown([RUN | {"utility.path_loss_rmse_db": law_db}])["map RMSE, dB"][2] == verdict
+
+
 def test_an_epsilon_that_says_nothing():
     assert [shown([{"privacy.dp.epsilon.max": e}])["epsilon (dp)"][2] for e in (3.0, 21.0)] == [
         "", "no meaningful guarantee",

@@ -2,10 +2,19 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from scenarios.app.cli.commands import main, parser
-from scenarios.app.cli.replay import MOST_TARGETS, by_length, in_time, some_targets, trace_lines, trace_overrides
+from scenarios.app.cli.replay import (
+    MOST_TARGETS,
+    by_length,
+    by_width,
+    in_time,
+    some_targets,
+    trace_lines,
+    trace_overrides,
+)
 from scenarios.app.study.load import load
 
 TARGETS = "learning.threat.n_targets"
@@ -74,3 +83,15 @@ def test_a_brief_trace_gets_brief_rounds_and_no_attack_on_days():
 def test_a_phone_that_measures_less_than_once_a_round_is_refused(capsys):
     refused = main(["replay", str(EXAMPLES / "walk.gpx"), "--sample", "3d", "--quiet"])
     assert refused == 2 and "259,200 s is less than one per round of 86,400 s" in capsys.readouterr().err
+
+
+def test_a_wide_area_gets_wider_shadowing_that_is_said_and_never_against_a_stated_one(tmp_path):
+    path = tmp_path / "wide.csv"
+    path.write_text("time_s,user,x_m,y_m\n" + "".join(f"{9e4 * t},u,{3e4 * t},{2e4 * t}\n" for t in range(4)))
+    given = {"world.ues.mobility.trace": str(path)}
+    [(key, decorrelation_m)] = by_width(load("replay", given), given).items()
+    assert key.endswith("decorrelation_m") and decorrelation_m == np.ceil(10 * (33 * 9e4 * 6e4 / 5e7) ** 0.5 / 10) * 10
+    lines = trace_lines(load("replay", {**given, key: decorrelation_m}))
+    assert f"decorrelation distance {decorrelation_m:g} m" in "".join(lines)
+    stated = {**given, key: 60}
+    assert by_width(load("replay", stated), stated) == {} == by_width(load("replay"), {})

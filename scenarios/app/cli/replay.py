@@ -73,7 +73,7 @@ def main(args: argparse.Namespace) -> None:
     overrides = trace_overrides(args) | overrides_of(args)
     if args.scenario == REPLAY:
         overrides |= by_length(load(REPLAY, overrides), overrides)
-        overrides |= by_width(load(REPLAY, overrides))
+        overrides |= by_width(load(REPLAY, overrides), overrides)
     overrides |= chosen(load(args.scenario, overrides), overrides)
     if args.scenario == REPLAY:
         overrides |= in_time(load(REPLAY, overrides), overrides)
@@ -171,14 +171,15 @@ def by_length(study: Study, overrides: Fields) -> Fields:
     return {"learning.round_s": seconds(usual_round(user.astype(np.int64), time_s))}
 
 
-def by_width(study: Study) -> Fields:
+def by_width(study: Study, overrides: Fields) -> Fields:
     """A decorrelation distance whose fields of shadowing fit into memory, of a wide area without measured RSRP."""
     trace, shadowing = _replayed(study).load(study.round_s), study.world.radio.shadowing
-    if trace.rsrp_dbm is not None or not isinstance(shadowing, Correlated):
+    stated = any(key.startswith("world.radio.shadowing") for key in overrides)
+    if stated or trace.rsrp_dbm is not None or not isinstance(shadowing, Correlated):
         return {}
-    least_m = float(np.sqrt(_SITES * np.prod(10 * trace.area.side_m) / _FIELD_VALUES))  # a grid of a tenth of it
-    wide = least_m > shadowing.decorrelation_m
-    return {"world.radio.shadowing.decorrelation_m": float(np.ceil(least_m / 10) * 10)} if wide else {}
+    min_m = float(np.sqrt(_SITES * np.prod(10 * trace.area.side_m) / _FIELD_VALUES))  # a grid of a tenth of it
+    wide = min_m > shadowing.decorrelation_m
+    return {"world.radio.shadowing.decorrelation_m": float(np.ceil(min_m / 10) * 10)} if wide else {}
 
 
 def chosen(study: Study, overrides: Fields) -> Fields:
@@ -267,8 +268,9 @@ def trace_lines(study: Study) -> list[str]:
             f"base stations: the trace has no RSRP; {counted(len(layout.stations(area, None)), 'site')} placed on a "
             f"hexagonal layout, inter-site distance {layout.inter_site_m:g} m (--base-stations FILE overrides)"
         )
-        if isinstance(shadowing := study.world.radio.shadowing, Correlated):
-            lines.append(f"shadowing of the simulated signals: decorrelation distance {shadowing.decorrelation_m:g} m")
+    shadowing = study.world.radio.shadowing
+    if trace.rsrp_dbm is None and isinstance(shadowing, Correlated):
+        lines.append(f"shadowing of the simulated signals: decorrelation distance {shadowing.decorrelation_m:g} m")
     if min(width, height) > _WIDE_M and trace.origin_deg is not None:
         corners = on_globe(np.quantile(trace.position_m, [0.025, 0.975], axis=0), trace.origin_deg)
         box = ",".join(f"{value:.3f}" for value in corners[:, ::-1].ravel())
