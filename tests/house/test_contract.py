@@ -48,9 +48,15 @@ def test_a_union_knows_each_part_by_its_kind():
 FAST = 50
 
 
+def meetings(combination):
+    """Every two parts that meet in it, and its chain of defenses, whose order counts."""
+    parts = [(slot, kind) for slot, kinds in sorted(combination.items()) for kind in kinds.split(" > ")]
+    return {*itertools.combinations(parts, 2), *combination.items()}
+
+
 def covering(legal):
-    """As few combinations as a greedy choice finds in which every two parts meet that meet in a legal one."""
-    groups = [set(itertools.combinations(sorted(c.items()), 2)) for c in legal]
+    """As few combinations as a greedy choice finds in which all meetings of legal ones happen."""
+    groups = [meetings(c) for c in legal]
     missing = set().union(*groups)
     waiting, chosen = [(-len(g), i) for i, g in enumerate(groups)], []
     heapq.heapify(waiting)
