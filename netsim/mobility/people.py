@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import field
 from functools import lru_cache
+from math import inf
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +33,7 @@ from netsim.units import BoolArray, FloatArray, IntArray
 NOWHERE = -1
 NIGHT, WORK, FREE = range(3)
 HOUR_S = 3600.0
+SPOT_S = 1800.0  # time at one spot of a place
 WORK_OPENS_H = 7.0
 WORK_CLOSES_H = 19.0
 _LATEST_NIGHT_H = 23.9  # so that every night begins on the day that it belongs to
@@ -83,24 +85,37 @@ class Rooms(Columns):
     depth_m: FloatArray
 
 
-def rooms(venues: Venues, place: IntArray, rng: Rng, what: str, ue: IntArray, item: npt.ArrayLike = 0) -> Rooms:
-    """A random room in each of the places (n,): uniform in the footprint, on a uniform floor.
+def rooms(
+    venues: Venues,
+    place: IntArray,
+    rng: Rng,
+    what: str,
+    ue: IntArray,
+    item: npt.ArrayLike = 0,
+    about_m: FloatArray | None = None,
+    radius_m: float = inf,
+) -> Rooms:
+    """A random room in each of the places (n,): uniform in the footprint within radius_m of about_m (n, 2), which is
+    an interior point if not stated, on a uniform floor.
 
-    A place of which 16 random points of the bounding box all lie outside has its room at an interior point.
+    Where 16 random points of the box around both all lie outside, the room is at about_m.
     """
     import shapely
 
     unit = rng.uniform(what, ue, (2 * _TRIES + 1,), item=item)
     shape = venues.footprint[place]
-    low_x, low_y, high_x, high_y = shapely.bounds(shape).reshape(-1, 4).T
-    x = low_x[:, None] + (high_x - low_x)[:, None] * unit[:, 1 : _TRIES + 1]
-    y = low_y[:, None] + (high_y - low_y)[:, None] * unit[:, _TRIES + 1 :]
-    inside = shapely.contains_xy(shape[:, None], x, y)
-    row = np.arange(len(place))
-    first = inside.argmax(axis=1)
-    room_m = np.stack([x[row, first], y[row, first]], axis=1)
-    lost = ~inside.any(axis=1)
-    room_m[lost] = shapely.get_coordinates(shapely.point_on_surface(shape[lost]))
+    if about_m is None:
+        about_m = shapely.get_coordinates(shapely.point_on_surface(shape))
+    low_m, high_m = shapely.bounds(shape).reshape(-1, 2, 1, 2).swapaxes(0, 1)
+    about = about_m[:, None]
+    low_m = np.maximum(low_m, about - radius_m)
+    side_m = np.minimum(high_m, about + radius_m) - low_m
+    at_m = low_m + side_m * unit[:, 1:].reshape(-1, 2, _TRIES).swapaxes(1, 2)
+    inside = shapely.contains_xy(shape[:, None], *np.moveaxis(at_m, 2, 0)) & (
+        np.linalg.norm(at_m - about, axis=2) <= radius_m
+    )
+    first = at_m[np.arange(len(place)), inside.argmax(axis=1)]
+    room_m = np.where(inside.any(axis=1)[:, None], first, about_m)
     floor = (unit[:, 0] * venues.premises.floors[place]).astype(np.int64)
     depth_m = shapely.distance(shapely.boundary(shape), shapely.points(room_m))
     return Rooms(place, room_m, floor, np.asarray(depth_m, dtype=np.float64))
@@ -224,11 +239,16 @@ _DRIVE_FROM_M, _CYCLE_FROM_M = 1000.0, 500.0  # straight-line distances below wh
 
 @frozen
 class PeopledTown:
-    """The people, venues and routes of a town, which do not change during a run."""
+    """The people, venues and routes of a town, which do not change during a run.
+
+    stay_radius_m : distance from the room within which people change their spot; spots : the stream that draws spots.
+    """
 
     people: People
     venues: Venues
     routes: Routes
+    stay_radius_m: float
+    spots: Rng
 
 
 @frozen
@@ -245,6 +265,7 @@ class Lives(State):
     drives (n_ue,) : whether that trip is driven; stay (n_ue,): number of the stay after it.
     visited, count (n_ue, v) : places visited, in the order of the first visit, and how often; -1 and 0 beyond them.
     now_s : the time of the state.
+    depth_m (n_ue,) : distance of the spot in `there` from the facade.
     """
 
     ue: IntArray
@@ -260,6 +281,7 @@ class Lives(State):
     visited: IntArray
     count: IntArray
     now_s: float
+    depth_m: FloatArray
     town: PeopledTown = field(metadata=REBUILT)
 
     def indoors(self) -> Indoors:
@@ -270,7 +292,7 @@ class Lives(State):
         inside = begins | ends
         place = np.where(begins, self.before.place, self.there.place)
         floor = np.where(begins, self.before.floor, self.there.floor)
-        depth_m = np.where(begins, self.before.depth_m, self.there.depth_m)
+        depth_m = np.where(begins, self.before.depth_m, self.depth_m)
         return Indoors(
             ue=self.ue,
             building=np.where(inside, self.town.venues.premises.building[place], -1),
@@ -316,11 +338,18 @@ class Lives(State):
         )
 
     def at(self, now_s: float) -> Lives:
-        """The state at now_s; positions of UEs that rest are those of their rooms, to the last bit."""
-        position_m = self.there.room_m.copy()
+        """The state at now_s; positions of UEs that rest are those of their spots or rooms, to the last bit."""
+        town = self.town
+        spot = self.there
+        if town.stay_radius_m > 0:
+            since_s = self.trip_s[:, -1]
+            begun_s = since_s + (now_s - since_s) // SPOT_S * SPOT_S
+            moment = np.round(1e3 * begun_s).astype(np.int64)
+            spot = rooms(town.venues, spot.place, town.spots, "spot", self.ue, moment, spot.room_m, town.stay_radius_m)
+        position_m = spot.room_m.copy()
         moving = np.flatnonzero(self.trip_s[:, -1] > now_s)
         position_m[moving] = self.way.position(moving, now_s - self.trip_s[moving, 0])
-        return altered(self, position_m=position_m, now_s=now_s)
+        return altered(self, position_m=position_m, depth_m=spot.depth_m, now_s=now_s)
 
 
 @frozen

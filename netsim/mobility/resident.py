@@ -15,6 +15,7 @@ from netsim.mobility.people import (
     HOUR_S,
     NIGHT,
     NOWHERE,
+    SPOT_S,
     WORK,
     WORK_CLOSES_H,
     WORK_OPENS_H,
@@ -121,6 +122,9 @@ class Resident(Mobility):
     """share of people who drive to places 1 km or more away"""
     cycle_share: float = Field(default=0.2, ge=0, le=1)
     """share of people who cycle to places 500 m or more away; all others walk"""
+    stay_radius_m: float = Field(default=0.0, ge=0, le=1000)
+    """distance from the room, m, within which a person who stays is at another spot of the building every half hour,
+    at night too; 0: always in the room. Homes, workplaces, times of stays and trips are those of the rooms"""
 
     @model_validator(mode="after")
     def _modes(self) -> Self:
@@ -153,6 +157,7 @@ class Resident(Mobility):
             visited=visited,
             count=(visited >= 0).astype(np.int64),
             now_s=midnight_s,
+            depth_m=home.depth_m,
             town=town,
         )
         state = self._decided(state, np.arange(n), midnight_s, ground)
@@ -167,7 +172,10 @@ class Resident(Mobility):
             )
         rng = _stream(ground)
         venues = Venues.drawn(ground.premises, ground.buildings.footprint, rng)
-        return PeopledTown(self._people(ue, venues, rng), venues, Routes(ground.graph))
+        people = self._people(ue, venues, rng)
+        return PeopledTown(
+            people, venues, Routes(ground.graph), self.stay_radius_m, ground.streams.at("mobility.spots")
+        )
 
     def _people(self, ue: IntArray, venues: Venues, rng: Rng) -> People:
         """Homes in proportion to floor area, workplaces in proportion to attractiveness, never at home."""
@@ -199,10 +207,13 @@ class Resident(Mobility):
         return state.at(t1_s), Fixes.none()
 
     def wake_s(self, state: Lives, now_s: float, ground: Ground) -> float:
-        """The earliest end of a stay when no UE travels, else now."""
-        if (state.trip_s[:, -1] > now_s).any():
+        """The earliest end of a stay, or change of a spot, when no UE travels, else now."""
+        since_s = state.trip_s[:, -1]
+        if (since_s > now_s).any():
             return now_s
-        return max(now_s, float(np.min(state.until_s, initial=inf)))
+        every_s = SPOT_S if self.stay_radius_m > 0 else inf
+        next_s = np.minimum(state.until_s, now_s + every_s - (now_s - since_s) % every_s)
+        return max(now_s, float(np.min(next_s, initial=inf)))
 
     def places(self, state: Lives, ground: Ground) -> Places:
         return _places(state.town.people)

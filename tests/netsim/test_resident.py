@@ -16,7 +16,19 @@ from netsim.clock import DAY_S, Clock
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.mobility.base import Ground
-from netsim.mobility.people import FREE, NIGHT, NOWHERE, WORK, People, Venues, known_place, new_place, stay_s, weighted
+from netsim.mobility.people import (
+    FREE,
+    NIGHT,
+    NOWHERE,
+    WORK,
+    People,
+    Venues,
+    known_place,
+    new_place,
+    rooms,
+    stay_s,
+    weighted,
+)
 from netsim.mobility.resident import Resident
 from netsim.rng import Streams
 from netsim.streets.assembly import StreetLines, assemble
@@ -299,3 +311,64 @@ class TestRefused:
         bare = replace(ground(), buildings=one, premises=doors(one.footprint, one.height_m, graph))
         with pytest.raises(BadInput, match=r"resident needs at least 2 buildings.*take a city"):
             Resident().start(np.arange(2), bare)
+
+
+class TestSpots:
+    def test_they_are_uniform_in_the_disc_inside_the_building(self):
+        """Mean distance 2 R / 3 from a room that is R or more from the facade; wider, inside disc and building."""
+        place = ground()
+        town = Resident().start(np.arange(400), place).town
+        room, moment = town.people.home, np.arange(400)
+        deep = np.flatnonzero(room.depth_m > 3.0)
+        owner, item = (a.ravel() for a in np.meshgrid(deep, np.arange(200)))
+        drawn = rooms(town.venues, room.place[owner], town.spots, "spot", owner, item, room.room_m[owner], 3.0)
+        away_m = np.linalg.norm(drawn.room_m - room.room_m[owner], axis=1)
+        assert away_m.max() <= 3.0 and away_m.mean() == pytest.approx(2.0, abs=0.02)
+        assert np.mean(away_m <= 1.5) == pytest.approx(0.25, abs=0.01)
+        assert np.abs((drawn.room_m - room.room_m[owner]).mean(axis=0)).max() < 0.05
+        wide = rooms(town.venues, room.place, town.spots, "spot", moment, 0, room.room_m, 12.0)
+        assert shapely.contains_xy(town.venues.footprint[room.place], wide.room_m).all()
+        assert np.linalg.norm(wide.room_m - room.room_m, axis=1).max() <= 12.0
+
+    def test_people_change_them_every_half_hour_of_a_stay_and_nothing_else(self):
+        place, stops_s = ground(), 300.0 * np.arange(2 * 288 + 1)
+        still, moving = (play(Resident(stay_radius_m=r), np.arange(30), stops_s, place) for r in (0.0, 8.0))
+        spots = []
+        for a, b in zip(still, moving, strict=True):
+            for name in ("until_s", "trip_s", "visited", "count", "stay"):
+                assert np.array_equal(getattr(a, name), getattr(b, name))
+            on_way = here(b) < 0
+            rests = b.trip_s[:, -1] <= b.now_s
+            assert np.array_equal(a.position_m[~rests], b.position_m[~rests])
+            assert (np.linalg.norm(b.position_m - b.there.room_m, axis=1)[rests] <= 8.0).all()
+            indoors = b.indoors()
+            shape = place.buildings.footprint[indoors.building[rests]]
+            depth_m = shapely.distance(shapely.boundary(shape), shapely.points(b.position_m[rests]))
+            assert shapely.contains_xy(shape, b.position_m[rests]).all() and not on_way[rests].any()
+            assert indoors.depth_m[rests] == pytest.approx(depth_m)
+            for name in ("building", "floor", "stay", "in_vehicle"):
+                assert np.array_equal(getattr(a.indoors(), name), getattr(indoors, name))
+            spots.append(np.where(rests[:, None], b.position_m, np.nan))
+        for a, b, c, d in zip(moving, moving[1:], spots, spots[1:], strict=False):
+            since_s = b.trip_s[:, -1]
+            stays = (since_s <= a.now_s) & (a.trip_s[:, -1] == since_s)
+            same = (a.now_s - since_s) // 1800 == (b.now_s - since_s) // 1800
+            assert np.array_equal((c == d).all(axis=1)[stays], same[stays])
+
+    def test_the_clock_wakes_when_a_spot_changes(self):
+        """With spots within half an hour, though no UE travels; without them at the end of a stay."""
+        now_s, wake_s = 2 * HOUR_S, {}
+        for radius_m in (0.0, 8.0):
+            part, place = Resident(stay_radius_m=radius_m), ground()
+            state = play(part, np.arange(5), [0.0, now_s], place)[-1]
+            wake_s[radius_m] = part.wake_s(state, now_s, place)
+            assert np.array_equal(state.position_m == state.there.room_m, np.full((5, 2), radius_m == 0))
+        assert now_s < wake_s[8.0] <= now_s + 1800 < wake_s[0.0] == state.until_s.min()
+        before, after = (part.advance(state, now_s, wake_s[8.0] + d, place)[0] for d in (-0.01, 0.01))
+        assert np.array_equal(before.position_m, state.position_m)
+        assert (after.position_m != state.position_m).any()
+
+    @pytest.mark.parametrize(("radius_m", "says"), [(-1.0, "greater than"), (1e4, "less than"), (np.nan, "finite")])
+    def test_bad_radii_are_refused(self, radius_m, says):
+        with pytest.raises(ValueError, match=says):
+            Resident(stay_radius_m=radius_m)
