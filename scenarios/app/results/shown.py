@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from io import StringIO
@@ -311,13 +310,12 @@ def labels_of(runs: Iterable[tuple[str, Summary]]) -> dict[str, list[Summary]]:
 
 def compared(labels: ByLabel) -> dict[str, list[Line]]:
     """The lines of each label; a line at chance, with a useful model, is prevented where another label is found."""
-    of = {label: lines(runs) for label, runs in labels.items()}
-    found = {one.what for each in of.values() for one in each if one.verdict == FOUND}
-    judged = dict[str, list[Line]]()
-    for label, each in of.items():
-        model = model_verdict(each)
-        judged[label] = [replace(one, verdict=prevents(one.verdict, model, one.what in found)) for one in each]
-    return judged
+    every = {label: lines(runs) for label, runs in labels.items()}
+    found = {one.what for of in every.values() for one in of if one.verdict == FOUND}
+    return {
+        label: [replace(one, verdict=prevents(one.verdict, model_verdict(of), one.what in found)) for one in of]
+        for label, of in every.items()
+    }
 
 
 def sweep_lines(runs: Sequence[tuple[str, Summary]]) -> list[str]:
@@ -325,35 +323,28 @@ def sweep_lines(runs: Sequence[tuple[str, Summary]]) -> list[str]:
 
     The model, the shares and epsilon come first; what does not fit the terminal is named below.
     """
-    every = compared(labels_of(runs))
-    found: dict[str, list[Line]] = {}
-    for one in [one for of in every.values() for one in of]:
-        found.setdefault(_head(one), []).append(one)
-    heads = [head for head, of in found.items() if any(one.verdict or not one.attack for one in of)]
-    if len(every) > MOST_ROWS or not heads:
+    labels = labels_of(runs)
+    every = compared(labels)
+    shown = [one for of in every.values() for one in of if one.verdict or not one.attack]
+    if len(every) > MOST_ROWS or not shown:
         return []
-    heads.sort(key=lambda head: not (found[head][0].n or found[head][0].key.startswith(("utility.", "privacy."))))
-    both = {head: together(found[head]) for head in heads}
-    rows = [
-        [label, *("\n".join(_cell(one, both[head][1]) for one in of if _head(one) == head) or "-" for head in heads)]
-        for label, of in every.items()
-    ]
-    rows.append(["baseline", *("\n".join(next(iter(both[head][0].baselines.items()), ())) for head in heads)])
-    room = COLUMNS - 2 - min(MOST_LABEL, max(len(label) for label in every))
-    columns = [[text for row in rows for text in row[1 + k].split("\n")] for k in range(len(heads))]
-    for split in (lambda head: [head], str.split):  # heads wrap at blanks where there is no room for them
-        widths = [max(map(len, split(head) + texts)) for head, texts in zip(heads, columns, strict=True)]
+    last = {_head(one): not (one.n or one.key.startswith(("utility.", "privacy."))) for one in shown}
+    columns = [_column(head, every) for head in sorted(last, key=last.__getitem__)]
+    room = COLUMNS - 2 - min(MOST_LABEL, max(map(len, every)))
+    for blank in " \n":  # heads wrap at blanks where there is no room for them
+        texts = ["\n".join([head.replace(" ", blank), *cells]) for head, *cells in columns]
+        widths = [max(map(len, text.split("\n"))) for text in texts]
         n = max(1, int((np.cumsum(np.add(widths, 2)) <= room).sum()))
-        if n == len(heads):
+        if n == len(columns):
             break
-    fewest, *_, most = sorted(2 * [*Counter(label for label, _ in runs).values()])
-    text = counted(most, "seed") if fewest == most else f"{fewest} to {most} seeds"
-    told = [f"{what}: {said if k == 0 else _reduced(every, what)}" for k, (what, said) in enumerate(answers(every))]
-    left_out = ", ".join(head.partition(",")[0] for head in heads[n:])
+    heads, *rows = zip(["variant", *every, "baseline"], *columns[:n], strict=True)
+    fewest, *_, most = sorted(2 * [*map(len, labels.values())])
+    seeds = counted(most, "seed") if fewest == most else f"{fewest} to {most} seeds"
+    left_out = ", ".join(head.partition(",")[0] for head, *_ in columns[n:])
     return [
-        *fitted([said for said in told if not said.endswith(": ")]),
-        *drawn(["variant", *heads[:n]], [row[: n + 1] for row in rows], range(1, n + 1), (), [0, *widths]),
-        f"({text} per variant; {'; '.join(f'{mark}: {verdict}' for verdict, mark in _MARKS.items())})",
+        *fitted([f"{what}: {said}" for what, said in answers(every, brief=True) if said]),
+        *drawn(heads, rows, range(1, n + 1), (), [0, *widths]),
+        f"({seeds} per variant; {'; '.join(f'{mark}: {verdict}' for verdict, mark in _MARKS.items())})",
         *fitted([f"also on the page: {left_out}"] if left_out else []),
     ]
 
@@ -369,24 +360,48 @@ def _head(line: Line) -> str:
     return "epsilon" if line.key.startswith("privacy.") else line.title
 
 
-def _cell(line: Line, own_chance: bool) -> str:
-    figure = f"{line.figure} {line.unit}".rstrip() if _head(line) == "epsilon" else line.figure
-    return "\n".join(filter(None, [figure, _MARKS.get(line.verdict, line.verdict), line.chance * own_chance]))
+def _column(head: str, every: Mapping[str, Sequence[Line]]) -> list[str]:
+    """The head, the cell of each label and the first baseline; the chance in each cell where labels differ in it."""
+    mine = [[one for one in of if _head(one) == head] for of in every.values()]
+    both, own_chance = together([one for of in mine for one in of])
+    cells = [
+        [
+            text
+            for one in of
+            for text in (
+                one.measured(one.value) if head == "epsilon" else one.figure,
+                _MARKS.get(one.verdict, one.verdict),
+                one.chance * own_chance,
+            )
+            if text
+        ]
+        for of in mine
+    ]
+    return [head, *("\n".join(of or "-") for of in cells), "\n".join(next(iter(both.baselines.items()), ()))]
 
 
-def answers(every: Mapping[str, Sequence[Line]]) -> list[tuple[str, str]]:
+def answers(every: Mapping[str, Sequence[Line]], brief: bool = False) -> list[tuple[str, str]]:
     """For each line with verdicts what it is, where a share is least, and the labels by verdict: `found with A (39/40);
-    prevented with B`.
+    prevented with B`; brief: by verdict only of the first.
     """
-    found: dict[str, dict[str, list[str]]] = {}
+    judged: dict[str, list[_Judged]] = {}
     for label, of in every.items():
         for one in of:
             if one.verdict and one.attack:
-                figure = one.figure if one.n else f"{one.figure} {one.unit}".rstrip()
-                found.setdefault(one.what, {}).setdefault(one.verdict, []).append(f"“{label}” ({figure})")
-    first = sorted(found, key=lambda what: not what.startswith("homes"))
-    judged = {what: [f"{verdict} with {_listed(of)}" for verdict, of in found[what].items()] for what in first}
-    return [(what, "; ".join(filter(None, [_reduced(every, what), *texts]))) for what, texts in judged.items()]
+                judged.setdefault(one.what, []).append((label, one, model_line(of)))
+    told = list[tuple[str, str]]()
+    for what in sorted(judged, key=lambda what: not what.startswith("homes")):
+        verdicts: dict[str, list[str]] = {}
+        for label, one, _ in judged[what]:
+            figure = one.figure if one.n else one.measured(one.value)
+            verdicts.setdefault(one.verdict, []).append(f"“{label}” ({figure})")
+        texts = [] if brief and told else [f"{verdict} with {_listed(of)}" for verdict, of in verdicts.items()]
+        told.append((what, "; ".join([*_reduced(judged[what], next(iter(every))), *texts])))
+    return told
+
+
+_Judged = tuple[str, Line, Line | None]
+"""a label, its line of a figure, and that of its model"""
 
 
 def _listed(texts: Sequence[str], most: int = 6) -> str:
@@ -395,31 +410,28 @@ def _listed(texts: Sequence[str], most: int = 6) -> str:
     return ", ".join(texts[:most]) + (f" and {more} more" if more > 0 else "")
 
 
-def _reduced(every: Mapping[str, Sequence[Line]], what: str) -> str:
+def _reduced(judged: Sequence[_Judged], first: str) -> list[str]:
     """A share of the first label, the label with the least, and the least of those with useful models, with what each
-    costs the model; empty of anything else. A reduction is proven where the 95 % intervals do not overlap.
+    costs the model; nothing of anything else. A reduction is proven where the 95 % intervals do not overlap.
     """
-    (first, base, before), *others = [
-        (label, next((one for one in of if one.what == what and one.n), None), model_line(of))
-        for label, of in every.items()
-    ]
-    if base is None or not others:
-        return ""
-    fewer = [(one.value, label, one, model) for label, one, model in others if one and one.value < base.value]
-    fewer.sort(key=lambda of: (of[0], not (of[3] and is_useful(of[3].verdict))))
-    useful = [of for of in fewer if of[3] and is_useful(of[3].verdict)][:1]
+    (label, base, before), *others = judged
+    if label != first or not base.n or not others:
+        return []
+    useful = {of[0] for of in others if of[2] and is_useful(of[2].verdict)}
+    fewer = [of for of in others if of[1].value < base.value]
+    fewer.sort(key=lambda of: (of[1].value, of[0] not in useful))
     said = [f"{base.hits} of {base.n} with “{first}”{'' if fewer else ', fewer with no other variant'}"]
-    for _, label, one, model in fewer[:1] + [of for of in useful if of is not fewer[0]]:
+    best = dict.fromkeys(fewer[:1] + [of for of in fewer if of[0] in useful][:1])
+    for word, (label, one, model) in zip(("fewest", "fewest of useful models"), best, strict=False):
         texts = [f"{one.hits} of {one.n}"]
         if model and before:
             now, then = model.measured(model.value), before.measured(before.value)
-            texts.append(f"{model.what} {now}" + (f" instead of {then}" if now != then else ""))
-            texts[1] += "" if is_useful(model.verdict) else f", {model.verdict}"
+            instead, bad = "" if now == then else f" instead of {then}", "" if label in useful else f", {model.verdict}"
+            texts.append(f"{model.what} {now}{instead}{bad}")
         texts += ["not proven, the 95 % intervals overlap"] if one.high >= base.low else []
         texts += [f"few: {counted(one.n, 'UE')}"] if one.n < FEW_UES else []
-        word = "fewest of useful models" if len(said) > 1 else "fewest"
         said.append(f"{word} with “{label}” ({'; '.join(texts)})")
-    return "; ".join(said)
+    return said
 
 
 # -- attackers that were tuned for the rows of a sweep
