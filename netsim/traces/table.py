@@ -270,6 +270,8 @@ class FixBuilder:
         if self._times is not None:
             columns["time_s"] = self._times.settled(columns["time_s"], columns["user"])
             self.notes += self._times.notes
+        if "accuracy_m" in columns:
+            self.notes.append("accuracy_m: used only with world.ues.position_error_m: recorded")
         users = self._longer() if self._users else self._called("user", columns)
         cells = self._called("cell", columns) if "cell" in columns else ()
         columns = self._in_order(self._placed(format, columns))

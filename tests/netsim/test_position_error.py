@@ -41,6 +41,7 @@ def test_recorded_errors_are_those_of_their_rows(tiny, tmp_path):
     replay = trace_of(tmp_path, radii_m)
     trace = Replay(**replay).load(60.0)
     assert "accuracy: 1 rows have none, and get the median, 30 m" in trace.notes
+    assert "accuracy_m: used only with world.ues.position_error_m: recorded" in trace.notes
     wanted = {("ab"[k % 2], 60.0 * k): 30.0 if r == "" else r for k, r in enumerate(radii_m)}
     names = [trace.users[u] for u in trace.user]
     std_m = trace.error_m(trace.user, trace.time_s)

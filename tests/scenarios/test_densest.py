@@ -4,11 +4,14 @@ import json
 
 import numpy as np
 import pytest
+from browser import ink, state, with_replay
 
 from fl.leakage.chance import uniform_shares
 from netsim.errors import BadInput
 from netsim.geometry import Area
+from scenarios.app.report.report import report
 from scenarios.app.results.folder import read_table
+from scenarios.app.results.read import load
 from scenarios.app.run.runner import run
 
 HOME, DEPOT = (0.0, 0.0), (900.0, 600.0)
@@ -104,3 +107,18 @@ def test_parts_that_ask_for_homes_are_refused_where_nobody_of_a_trace_has_one(ti
     }  # fmt: skip
     with pytest.raises(BadInput, match=r"at-home needs homes: .*, and no user of the trace has one \(a home takes 3"):
         run(tiny(changes), tmp_path / "r")
+
+
+@pytest.mark.slow
+def test_the_map_marks_the_place_of_most_time(show, folder):
+    """As a home: named where the tables say so, with a switch; the resident's home is a mark of its own."""
+    page = with_replay(show(report(folder)))
+    now, run = state(page), load(folder)
+    rows = run.rows("leakage", "attack", run.attacks[now["attack"]])
+    near = rows["densest_named_m"] <= 100
+    last = {ue: near[rows["ue"] == ue][np.argmax(rows["round"][rows["ue"] == ue])] for ue in np.unique(rows["ue"])}
+    assert now["named"]["densest"] == sum(last.values())
+    assert "of 2 places of most time named" in page.text_content("#replay-now")
+    before = ink(page, "known")
+    page.click("[data-layer=densest]")
+    assert ink(page, "known") != before and not state(page)["layers"]["densest"]

@@ -47,12 +47,13 @@ NO_HOMES = {"attack.span.home_located.percent": 0.0, "attack.fit.home_located.pe
     [
         ({}, {"attacks": [1]}, [
             "Good map (RMSE 11.2 dB; guessing 19.7 dB).",
-            "Found: homes 39 of 40 (chance at most 1.7 %), centroid error 220 m (map centre 508 m); inconclusive: SW1.",
+            "Found: homes 39 of 40 (chance at most 1.7 %), centroid error 220 m (map centre 508 m); inconclusive: "
+            "error over all positions.",
             "Nothing protects the updates.",
         ]),
         ({"utility.rmse_db": 20.0, **NO_HOMES, "attack.fit.centroid_error_m.median": None}, SUMS, [
             "Map not useful (RMSE 20 dB; guessing 19.7 dB).",
-            "No attack has found anything; inconclusive: homes, centroid error, SW1.",
+            "No attack has found anything; inconclusive: homes, centroid error, error over all positions.",
             "No privacy guarantee: only sums of updates.",
         ]),
         ({"privacy.gaussian.epsilon.max": 9.2}, NOISY, [..., ..., "Privacy guarantee: epsilon (gaussian) 9.2."]),
@@ -122,6 +123,11 @@ def test_an_epsilon_of_moved_locations_is_that_within_the_hit_radius():
 @pytest.mark.parametrize(("law_db", "verdict"), [(11.3, "good"), (11.1, "useful"), (None, "good")])
 def test_a_good_map_beats_the_law_of_three_numbers_where_only_days_are_scored(law_db, verdict):
     assert shown([RUN | {"utility.path_loss_rmse_db": law_db}])["map RMSE, dB"][2] == verdict
+
+
+def test_a_rate_is_in_megabits():
+    rate = {f"radio.rate_bps.{end}": value for end, value in (("median", 4.59e7), ("q05", 7.57e6), ("q95", 8.8e7))}
+    assert shown([rate])["rate, Mbit/s"][0] == "45.9 [7.57, 88]"
 
 
 def test_an_epsilon_that_says_nothing():

@@ -143,7 +143,7 @@ def test_keys(opened):
 
 @pytest.mark.parametrize(
     ("layer", "canvas"),
-    [("ues", "moving"), ("homes", "known"), ("work", "known"), ("named", "known"), ("estimates", "known"),
+    [("ues", "moving"), ("home", "known"), ("work", "known"), ("named", "known"), ("estimates", "known"),
      ("stations", "ground")],
 )  # fmt: skip
 def test_layers_switch(opened, layer, canvas):

@@ -95,3 +95,14 @@ def test_a_wide_area_gets_wider_shadowing_that_is_said_and_never_against_a_state
     assert f"decorrelation distance {decorrelation_m:g} m" in "".join(lines)
     stated = {**given, key: 60}
     assert by_width(load("replay", stated), stated) == {} == by_width(load("replay"), {})
+
+
+def test_signals_of_the_rows_stand_beside_stated_base_stations(tmp_path):
+    path = tmp_path / "t.csv"
+    for column, said in ((",rsrp_dbm", True), ("", False)):
+        rows = [f"{9e4 * t},u,{100 * t},0" + ",-90" * said for t in range(4)]
+        path.write_text("\n".join([f"time_s,user,x_m,y_m{column}", *rows]))
+        given = {"world.ues.mobility.trace": str(path)}
+        own = given | {"world.base_stations": [{"name": "mast", "position_m": [0, 0], "height_m": 25}]}
+        lines = [trace_lines(load("replay", of)) for of in (own, given)]
+        assert ["do not change it" in " ".join(of) for of in lines] == [said, False]

@@ -481,7 +481,7 @@ def _sweep(folder: Path) -> FolderResult:
     runs = _runs(folder)
     failures = read_failures(folder)
     title = read_json(folder / SWEEP).get("title") if what_is(folder / SWEEP) else None
-    rows = sweep_lines([(run["label"], run["summary"]) for run in runs]) if runs else []
+    rows = sweep_lines([(run["label"], run["summary"]) for run in runs])
     where = f"all runs in {folder / RUNS}, page: {_page(folder)}"
     heading = f": {title}" if title else ""
     lines = [heading, *rows, *adapted_lines(folder), *failure_lines(failures), where]

@@ -261,7 +261,13 @@ def trace_lines(study: Study) -> list[str]:
         f"{counted(users, 'target')}, area {width:.0f} m x {height:.0f} m, first day {trace.local.first_day} "
         f"({trace.local.name})",
     ]
-    if trace.rsrp_dbm is None and study.world.base_stations == ():
+    measured, stated = trace.rsrp_dbm is not None, study.world.base_stations != ()
+    if measured and stated:
+        lines.append(
+            "signals: the map learns the RSRP of the trace's rows; the base stations do not change it, and serve "
+            "only a modelled uplink"
+        )
+    if not (measured or stated):
         area = study.world.city.area(trace.area)
         layout = default_layout(area, trace.doubts)
         lines.append(
@@ -269,7 +275,7 @@ def trace_lines(study: Study) -> list[str]:
             f"hexagonal layout, inter-site distance {layout.inter_site_m:g} m (--base-stations FILE overrides)"
         )
     shadowing = study.world.radio.shadowing
-    if trace.rsrp_dbm is None and isinstance(shadowing, Correlated):
+    if not measured and isinstance(shadowing, Correlated):
         lines.append(f"shadowing of the simulated signals: decorrelation distance {shadowing.decorrelation_m:g} m")
     if min(width, height) > _WIDE_M and trace.origin_deg is not None:
         corners = on_globe(np.quantile(trace.position_m, [0.025, 0.975], axis=0), trace.origin_deg)
@@ -280,7 +286,7 @@ def trace_lines(study: Study) -> list[str]:
         )
     learner = study.learned.learner
     if isinstance(learner, RsrpNet) and learner.labels == "standardised":
-        of = "laid over the area by the radio's laws" if trace.rsrp_dbm is None else "of the trace's rows"
+        of = "of the trace's rows" if measured else "laid over the area by the radio's laws"
         lines.append(
             f"public signal level, which scales labels: mean {learner.public_rsrp_mean_dbm:g} dBm, standard deviation "
             f"{learner.public_rsrp_std_db:g} dB, {of}"
@@ -306,7 +312,8 @@ def folder_of(args: argparse.Namespace) -> Path:
     """The folder of a replay; one whose trace lies elsewhere has a digest of its path."""
     path = Path(args.trace).resolve()
     stem = re.sub(r"\.csv(\.gz)?$", "", path.name)
-    words = [stem if path.parent == Path.cwd() else f"{stem} {path}", args.cell, args.round]
+    own = stem if path.parent == Path.cwd() else part_of_name(f"{stem} {path}", 20 + min(len(stem), 20))
+    words = [own, args.cell, args.round]
     words += [word for word in ("published", "defend") if getattr(args, word)]
     options = {name: value for name in _NAMED if (value := getattr(args, name))}
     options |= {} if args.scenario in (None, REPLAY, PUBLISHED) else {"scenario": args.scenario}

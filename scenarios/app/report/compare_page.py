@@ -187,8 +187,7 @@ def _of_learning(
     of: Gathered, shown: Sequence[Member], drawn: ByLabel, place: Path, reach: float | None
 ) -> list[Chapter]:
     """The chapters of runs that learn."""
-    leaks = {label: leading(lines(runs)) for label, runs in drawn.items()}
-    strongest = {label: leak.attack if leak else "" for label, leak in leaks.items()}
+    strongest = {label: getattr(leading(lines(runs)), "attack", "") for label, runs in drawn.items()}
     over = [] if reach is None else [time_table(shown, strongest, reach)]
     curves_over = [panel for chart in (PROGRESS, UPLINKS) for panel in drawn_over_time(shown, chart, strongest)]
     draws = draws_panels(place, [(m.label, m.study, m.summary) for m in shown])
@@ -357,35 +356,24 @@ def _tradeoff_axes(pairs: Pairs, curves: Mapping[str, Sequence[str]], labels: Se
         along = [pairs[label] for label in of if label in pairs]
         x, y = (np.array([pair[k].value for pair in along]) for k in (0, 1))
         traces.append(line(CurveStyle(name, GREY), numbers(x), y, mode="lines", hoverinfo="name"))
-    levels = [_levels([both[k] for both in pairs.values()]) for k in (0, 1)]
+    levels = [together([both[k] for both in pairs.values()])[0] for k in (0, 1)]
     shown = [
         [
-            *(value for ends in levels[k].values() for value in ends),
-            *(value for trace in traces for value in trace["xy"[k]]),
+            *(value for _, value in of.beside),
+            *(value for trace in traces for value in trace[axis]),
         ]
-        for k in (0, 1)
+        for of, axis in zip(levels, "xy", strict=True)
     ]
-    low = [min(of) for of in shown]
-    high = [max(of) for of in shown]
     for k, color in enumerate((GREY, DARK)):
-        for (name, both), dash in zip(levels[k].items(), DASHES[1:] * 2, strict=False):
+        for (name, both), dash in zip(levels[k].spans.items(), DASHES[1:] * 2, strict=False):
             look = CurveStyle(f"baseline: {name}", color, dash=dash)
-            for value in sorted(both):
-                ends = [np.array([value, value]), np.array([low[1 - k], high[1 - k]])]
+            for value in sorted({min(both), max(both)}):
+                ends = [np.array([value, value]), np.array([min(shown[1 - k]), max(shown[1 - k])])]
                 x, y = ends if k == 0 else ends[::-1]
                 traces.append(line(look, numbers(x), y, mode="lines", hoverinfo="name"))
     leak = next(leak for _, leak in pairs.values())
     title = f"{leak.what} ({leak.unit})<br><i>{'up' if leak.unit == 'm' else 'down'}: less is known</i>"
     return Axes(title, traces, log=not leak.n, percent=leak.n > 0)
-
-
-def _levels(of: Sequence[Line]) -> dict[str, set[float]]:
-    """Name -> the value of a baseline, both ends where labels differ in it."""
-    named: dict[str, set[float]] = {}
-    for name, value in together(of)[0].beside:
-        ends = named.get(name, {value})
-        named[name] = {min(value, *ends), max(value, *ends)}
-    return named
 
 
 def _point(look: CurveStyle, x: Line, y: Line) -> Figure:

@@ -85,7 +85,7 @@ _KEYS = ("attack", "ue", "hindsight", "round", "time_s", "model", "y_m", "x_m")
 _NEEDED = {"attack", "ue", "hindsight", "round", "time_s", "quantity", "name"}
 
 COLUMNS = {
-    "ues": "home_x_m home_y_m work_x_m work_y_m",
+    "ues": "home_x_m home_y_m work_x_m work_y_m densest_x_m densest_y_m",
     "tracks": "ue time_s x_m y_m indoor cell",
     "handovers": "ue time_s",
     "rounds": "round time_s requested_s rmse_db constant_rmse_db epsilon_max",
@@ -95,7 +95,8 @@ COLUMNS = {
     "transmissions": "ue round requested_s granted_s ended_s fate",
     "estimates": "attack ue round time_s model quantity x_m y_m",
     "leakage": (
-        "attack ue round time_s model error_m heard diverged home work named_x_m named_y_m second_x_m second_y_m"
+        "attack ue round time_s model error_m heard diverged home work densest "
+        "named_x_m named_y_m second_x_m second_y_m"
     ),
     "tracking": (
         "attack ue hindsight round near x_m y_m disc_x_m disc_y_m truth_x_m truth_y_m disc_probability area90_m2"
@@ -146,7 +147,7 @@ def drawn_tables(run: Run) -> tuple[Tables, list[str]]:
         "fate": ["arrived"], "name": ["accuracy_percent"],
     }  # fmt: skip
     leakage = run.tables["leakage"]
-    hits = {place: leakage[f"{place}_named_m"] <= run.hit_radius_m for place in ("home", "work")}
+    hits = {place: leakage[f"{place}_named_m"] <= run.hit_radius_m for place in ("home", "work", "densest")}
     tables = dict[str, Table]()
     says = list[str]()
     within_m = 0.0

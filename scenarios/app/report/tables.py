@@ -314,9 +314,9 @@ def records_table(title: str, rows: Table) -> str:
 def variants_table(of: Mapping[str, Sequence[Line]], runs: LabelledRuns, place: Path) -> Markup:
     """The lines of every label as a row, with links to the pages of its runs; place: the folder of this page."""
     found = {label: {line.title: line for line in own} for label, own in of.items()}
-    every = {title: line for own in found.values() for title, line in own.items()}
+    every = dict.fromkeys(title for own in found.values() for title in own)
     joined = {title: together([own[title] for own in found.values() if title in own]) for title in every}
-    spent = [title for title, line in every.items() if "privacy." in line.key]
+    spent = [title for title, (line, _) in joined.items() if "privacy." in line.key]
     rows: Cells = []
     for label, own in found.items():
         attacks = dict.fromkeys(line.attack for line in own.values() if line.attack)

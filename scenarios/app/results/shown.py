@@ -103,7 +103,7 @@ def headline(of: Sequence[Line], learning: Record, samples: int = 0) -> list[tup
     learning : that section of the scenario; of a radio study it is empty, and the sentence is of its `samples`.
     """
     if not learning:
-        middle = ", ".join(f"{one.what} {one.measured(one.value)}" for one in of if one.what in ("RSRP", "SINR"))
+        middle = ", ".join(f"{one.what} {one.amount}" for one in of if one.what in ("RSRP", "SINR"))
         return [("radio", f"{counted(samples, 'sample')} of the radio{f', medians: {middle}' if middle else ''}.")]
     attacked = bool(learning.get("attacks") or learning.get("membership"))
     return [
@@ -120,8 +120,8 @@ def _model_said(of: Sequence[Line]) -> str:
         return "The model was not scored."
     noun = {"dB": "map", "%": "classifier"}.get(model.unit, "density map")
     said = f"{model.verdict} {noun}" if is_useful(model.verdict) else f"{noun} {model.verdict}"
-    guess = f"; guessing {model.measured(model.beside[0][1])}" if model.beside else ""
-    return f"{said.capitalize()} ({model.what.removeprefix('map ')} {model.measured(model.value)}{guess})."
+    guess = f"; guessing {replace(model, value=model.beside[0][1]).amount}" if model.beside else ""
+    return f"{said.capitalize()} ({model.what.removeprefix('map ')} {model.amount}{guess})."
 
 
 def _leakage_said(of: Sequence[Line], attacked: bool) -> str:
@@ -131,7 +131,7 @@ def _leakage_said(of: Sequence[Line], attacked: bool) -> str:
     said = []
     for verdict, most in ((FOUND, MOST_FIGURES), (INCONCLUSIVE, 0), (AT_CHANCE, 0)):
         judged = [one for one in of if one.attack and one.verdict == verdict]
-        texts = [_figured(one) if k < most else one.what.partition(" within")[0] for k, one in enumerate(judged)]
+        texts = [_figured(one) if k < most else one.plain.partition(" within")[0] for k, one in enumerate(judged)]
         said += [f"{verdict}: {', '.join(texts)}"] if texts else []
     if not said:
         return "No result of an attack can be judged."
@@ -141,12 +141,11 @@ def _leakage_said(of: Sequence[Line], attacked: bool) -> str:
 
 def _figured(one: Line) -> str:
     """A result with what chance, or its first baseline, has."""
-    name = one.what.partition(" within")[0]
+    name = one.plain.partition(" within")[0]
     if one.n:
-        chance = max((value for _, value in one.beside), default=np.nan)
-        return f"{name} {one.hits} of {one.n} (chance at most {figure_text(chance)} %)"
+        return f"{name} {one.hits} of {one.n} ({one.chance.replace('chance', 'chance at most')})"
     first = "".join(f" ({' '.join(pair)} {one.unit}".rstrip() + ")" for pair in [*one.baselines.items()][:1])
-    return f"{name} {one.measured(one.value)}{first}"
+    return f"{name} {one.amount}{first}"
 
 
 def protections(learning: Record) -> list[str]:
@@ -164,7 +163,7 @@ def _protection_said(of: Sequence[Line], kinds: Sequence[str]) -> str:
     """Epsilon, where noise was accounted for; else that nothing bounds what updates reveal."""
     spent = [one for one in of if one.key.startswith("privacy.")]
     if spent:
-        figures = ", ".join(f"{one.what} {one.measured(one.value)}" for one in spent)
+        figures = ", ".join(f"{one.what} {one.amount}" for one in spent)
         return f"{'No meaningful' if any(one.verdict for one in spent) else 'Privacy'} guarantee: {figures}."
     return f"No privacy guarantee: only {', '.join(kinds)}." if kinds else "Nothing protects the updates."
 
@@ -195,7 +194,7 @@ def run_lines(folder: Path, page: str, verbose: bool = False) -> list[str]:
 def worst_accounts(account: Table) -> Table:
     """Rows of the table `privacy`: of each account that of the UE that spent most."""
     order = np.argsort(-np.nan_to_num(account["epsilon"], nan=np.inf), kind="stable")[::-1]
-    columns = [account[name].tolist() for name in ("mechanism", "unit", "relation", "delta")]
+    columns = (account[name].tolist() for name in ("mechanism", "unit", "relation", "delta"))
     accounts = list(zip(*columns, strict=True))
     worst = {accounts[k]: k for k in order}
     return where(account, sorted(worst.values()))
@@ -214,8 +213,8 @@ def spent(account: Table) -> list[str]:
 
 def every_figure(summary: Summary) -> list[str]:
     """A row for each key of a summary: value and unit."""
-    units = {key: of.unit if (of := declaration(key)) else "" for key in summary}
-    rows = [[key, value_text(value, units[key]), units[key]] for key, value in summary.items()]
+    units = ((key, getattr(declaration(key), "unit", "")) for key in summary)
+    rows = [[key, value_text(summary[key], unit), unit] for key, unit in units]
     return drawn(["key", "value", "unit"], rows, right=(1,), whole=(0, 1, 2))
 
 
@@ -351,6 +350,8 @@ def sweep_lines(runs: Sequence[tuple[str, Summary]]) -> list[str]:
 
 MOST_LABEL = 24
 """columns of a label that others leave to it; it wraps at blanks"""
+MOST_LISTED = 6
+"""labels of a verdict that are named"""
 _MARKS = {INCONCLUSIVE: "?", NO_GUARANTEE: "!"}
 """verdicts too long for a column"""
 
@@ -369,7 +370,7 @@ def _column(head: str, every: Mapping[str, Sequence[Line]]) -> list[str]:
             text
             for one in of
             for text in (
-                one.measured(one.value) if head == "epsilon" else one.figure,
+                one.amount if head == "epsilon" else one.figure,
                 _MARKS.get(one.verdict, one.verdict),
                 one.chance * own_chance,
             )
@@ -388,26 +389,24 @@ def answers(every: Mapping[str, Sequence[Line]], brief: bool = False) -> list[tu
     for label, of in every.items():
         for one in of:
             if one.verdict and one.attack:
-                judged.setdefault(one.what, []).append((label, one, model_line(of)))
+                judged.setdefault(one.plain, []).append((label, one, model_line(of)))
     told = list[tuple[str, str]]()
     for what in sorted(judged, key=lambda what: not what.startswith("homes")):
         verdicts: dict[str, list[str]] = {}
         for label, one, _ in judged[what]:
-            figure = one.figure if one.n else one.measured(one.value)
-            verdicts.setdefault(one.verdict, []).append(f"“{label}” ({figure})")
-        texts = [] if brief and told else [f"{verdict} with {_listed(of)}" for verdict, of in verdicts.items()]
+            verdicts.setdefault(one.verdict, []).append(f"“{label}” ({one.amount})")
+        texts = [
+            f"{verdict} with {', '.join(of[:MOST_LISTED])}{f' and {more} more' if more > 0 else ''}"
+            for verdict, of in verdicts.items()
+            if not (brief and told)
+            for more in [len(of) - MOST_LISTED]
+        ]
         told.append((what, "; ".join([*_reduced(judged[what], next(iter(every))), *texts])))
     return told
 
 
 _Judged = tuple[str, Line, Line | None]
 """a label, its line of a figure, and that of its model"""
-
-
-def _listed(texts: Sequence[str], most: int = 6) -> str:
-    """The first of several, and how many more there are."""
-    more = len(texts) - most
-    return ", ".join(texts[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def _reduced(judged: Sequence[_Judged], first: str) -> list[str]:
@@ -425,9 +424,8 @@ def _reduced(judged: Sequence[_Judged], first: str) -> list[str]:
     for word, (label, one, model) in zip(("fewest", "fewest of useful models"), best, strict=False):
         texts = [f"{one.hits} of {one.n}"]
         if model and before:
-            now, then = model.measured(model.value), before.measured(before.value)
-            instead, bad = "" if now == then else f" instead of {then}", "" if label in useful else f", {model.verdict}"
-            texts.append(f"{model.what} {now}{instead}{bad}")
+            instead = "" if model.amount == before.amount else f" instead of {before.amount}"
+            texts.append(f"{model.what} {model.amount}{instead}{'' if label in useful else f', {model.verdict}'}")
         texts += ["not proven, the 95 % intervals overlap"] if one.high >= base.low else []
         texts += [f"few: {counted(one.n, 'UE')}"] if one.n < FEW_UES else []
         said.append(f"{word} with “{label}” ({'; '.join(texts)})")

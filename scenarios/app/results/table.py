@@ -135,13 +135,19 @@ class Line:
         return self.what if self.n or not self.unit else f"{self.what}, {self.unit}"
 
     @property
+    def plain(self) -> str:
+        """What it is, in the words of a sentence."""
+        return "error over all positions" if self.what == "SW1" else self.what
+
+    @property
     def figure(self) -> str:
         """The value alone."""
         return f"{self.hits}/{self.n}" if self.n else figure_text(self.value, self.unit)
 
-    def measured(self, value: float) -> str:
-        """A value with the unit."""
-        return f"{figure_text(value, self.unit)} {self.unit}".rstrip()
+    @property
+    def amount(self) -> str:
+        """The figure with its unit."""
+        return self.figure if self.n else f"{self.figure} {self.unit}".rstrip()
 
     @property
     def interval(self) -> str:
@@ -170,12 +176,17 @@ class Line:
         return "".join(f"chance {figure_text(value)} %" for _, value in self.levels) if self.n else ""
 
     @property
-    def baselines(self) -> dict[str, str]:
-        """Name -> value, several of one name as a range."""
+    def spans(self) -> dict[str, list[float]]:
+        """Name of a baseline -> its values."""
         named: dict[str, list[float]] = {}
         for name, value in self.beside:
             named.setdefault(name, []).append(value)
-        return {name: _span(values, self.unit) for name, values in named.items()}
+        return named
+
+    @property
+    def baselines(self) -> dict[str, str]:
+        """Name -> value, several of one name as a range."""
+        return {name: _span(values, self.unit) for name, values in self.spans.items()}
 
     @property
     def baseline(self) -> str:
@@ -254,12 +265,13 @@ def _diverged(run: Summary, key: str) -> bool:
 def _line(measure: Measure, name: str, runs: Runs) -> Line:
     """The line of one part; of a share over the UEs of all seeds."""
     key = measure.of(name)
-    values = [np.inf if _diverged(run, key) else float(run[key]) for run in runs if _known(run, key)]
+    scale, unit = (1e-6, "Mbit/s") if measure.unit == "bit/s" else (1.0, measure.unit)
+    values = [np.inf if _diverged(run, key) else scale * float(run[key]) for run in runs if _known(run, key)]
     beside = tuple((word, mean(runs, other.replace(NAME, name))) for word, other in measure.beside)
     what = measure.headline.format(near=figure_text(mean(runs, "leakage.hit_radius_m")))
     attacks = measure.group in ATTACKED
     line = Line(
-        what if attacks or not name else f"{what} ({name})", measure.unit, float(np.mean(values)), *_range(values),
+        what if attacks or not name else f"{what} ({name})", unit, float(np.mean(values)), *_range(values),
         tuple(pair for pair in beside if not np.isnan(pair[1])), attack=name if attacks else "", key=key,
     )  # fmt: skip
     if measure.rule == "share":
@@ -267,7 +279,7 @@ def _line(measure: Measure, name: str, runs: Runs) -> Line:
     elif measure.rule == "area":
         line = _area(line, runs)
     elif measure.rule == "quantiles":
-        low, high = (mean(runs, key.replace(".median", end)) for end in (".q05", ".q95"))
+        low, high = (scale * mean(runs, key.replace(".median", end)) for end in (".q05", ".q95"))
         line = replace(line, low=low, high=high)
     return replace(line, verdict=line.verdict or _verdict(measure.rule, line, runs))
 

@@ -26,7 +26,9 @@ const replayCurves = (() => {
     };
     const each = (draw) => meta.attacks.forEach((_, k) => draw(k));
 
-    for (const [place, label] of [["home", "homes named"], ["work", "workplaces named"]]) {
+    for (const [place, label] of [
+      ["home", "homes named"], ["work", "workplaces named"], ["densest", "places of most time named"],
+    ]) {
       each((attack) => {
         const changes = byRound(leakage, (i) => [leakage.ue[i], leakage[place][i] === 1],
           (i) => leakage.attack[i] === attack && landmark(place, leakage.ue[i]));

@@ -194,7 +194,8 @@ const replayData = (() => {
     const there = {
       attacks: meta.attacks.length > 0, stations: meta.stations.length > 0, track_time: tracks.ue.length > 0,
       track_cell: tracks.cell.some((cell) => cell >= 0), link_begin: links.link_begin.length > 0,
-      home_x: anywhere(ues, "home_x_m"), work_x: anywhere(ues, "work_x_m"), belief_round: beliefs.belief_round.length > 0,
+      home_x: anywhere(ues, "home_x_m"), work_x: anywhere(ues, "work_x_m"), densest_x: anywhere(ues, "densest_x_m"),
+      belief_round: beliefs.belief_round.length > 0,
       named_round: anywhere(leakage, "named_x_m") || anywhere(leakage, "second_x_m"), estimate_round: guessed.length > 0,
       ...Object.fromEntries(["footprint", "street", "scenery"].map((name) => [name, tables[name].shape.length > 0])),
       ...grid?.has,
@@ -223,17 +224,17 @@ const replayData = (() => {
       }
     }
 
-    /** Home or workplace of a UE, or null. */
+    /** Home, workplace or place of most time of a UE, or null. */
     const landmark = (kind, ue) => placed(ues[`${kind}_x_m`][ue], ues[`${kind}_y_m`][ue]);
 
-    /** What an attack names of a UE after a round: places, best first, and whether home and work are among them. */
+    /** What an attack names of a UE after a round: places, best first, and whether each kind of true place is among them. */
     function named(attack, ue, round) {
       if (!has("named_round") || attack < 0) return null;
       const at = attack * n + ue, from = named_ptr[at], k = last(named_round, from, named_ptr[at + 1], round);
       if (k < from) return null;
       const i = names[k];
       const places = ["named", "second"].map((which) => placed(leakage[`${which}_x_m`][i], leakage[`${which}_y_m`][i]));
-      return { places: places.filter(Boolean), home: leakage.home[i] === 1, work: leakage.work[i] === 1 };
+      return { places: places.filter(Boolean), ...Object.fromEntries(replayKnown.KINDS.map((kind) => [kind, leakage[kind][i] === 1])) };
     }
 
     /** Estimates of an attack about a UE in the rounds first..until, each with the true place where it is recorded. */
@@ -303,10 +304,10 @@ const replayData = (() => {
     const curveOf = (key, attack = null) =>
       curves.find((c) => c.key === key && (c.attack === null || c.attack === attack)) ?? null;
 
-    /** The attack that names most homes, or workplaces, at the end; else the first that believes; -1 for none. */
+    /** The attack that names most homes, or other true places, at the end; else the first that believes; -1 for none. */
     function bestAttack() {
       let best = meta.attacks.length ? Math.max(beliefs.rasters.findIndex(Boolean), 0) : -1, most = 0;
-      for (const place of ["home", "work"]) {
+      for (const place of replayKnown.KINDS) {
         for (const { key, attack, values } of curves) {
           if (key === place && values.at(-1) > most) { best = attack; most = values.at(-1); }
         }

@@ -25,8 +25,9 @@ const replayKeys = (() => {
       });
       c.setLineDash([]);
     },
-    homes(c, theme, colour) { marks(c, theme, colour, "home"); },
+    home(c, theme, colour) { marks(c, theme, colour, "home"); },
     work(c, theme, colour) { marks(c, theme, colour, "work"); },
+    densest(c, theme, colour) { marks(c, theme, colour, "densest"); },
     named(c, theme, colour) {
       replayKnown.diamond(c, 6, 9, 5);
       c.fillStyle = colour;

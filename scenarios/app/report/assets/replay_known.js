@@ -1,8 +1,9 @@
-// What is true and what the attacker knows: homes, workplaces, named places and estimates; it changes with each round.
+// What is true and what the attacker knows: homes, workplaces, places of most time, named places and estimates; it changes with each round.
 const replayKnown = (() => {
+  const KINDS = ["home", "work", "densest"];  // also the names of their layers; the last of a UE without a home
   const PAST = 5;  // rounds for which an estimate fades
 
-  /** A house, or a case that is carried to work, about (x, y). */
+  /** A house, a case that is carried to work, or the pin of a place of most time, about (x, y). */
   function landmark(context, kind, x, y, r) {
     context.beginPath();
     if (kind === "home") {
@@ -13,6 +14,10 @@ const replayKnown = (() => {
       context.lineTo(x - 0.78 * r, y + 0.9 * r);
       context.lineTo(x - 0.78 * r, y - 0.1 * r);
       context.lineTo(x - 1.1 * r, y - 0.1 * r);
+      context.closePath();
+    } else if (kind === "densest") {
+      context.arc(x, y - 0.2 * r, 0.85 * r, 0.8 * Math.PI, 0.2 * Math.PI);
+      context.lineTo(x, y + 1.25 * r);
       context.closePath();
     } else {
       context.rect(x - r, y - 0.45 * r, 2 * r, 1.3 * r);
@@ -57,9 +62,9 @@ const replayKnown = (() => {
     (n > 400 ? 3.6 : n > 120 ? 5 : 7.5) * (width < 480 ? 0.75 : 1) * Math.min(Math.sqrt(zoom), 1.6);
 
   function painter(model) {
-    const { n, has } = model, kinds = ["home", "work"].filter((kind) => has(`${kind}_x`));
+    const { n, has } = model, kinds = KINDS.filter((kind) => has(`${kind}_x`));
 
-    /** Calls see(ue, kind, landmark, found, knowledge) for each home and workplace. */
+    /** Calls see(ue, kind, landmark, found, knowledge) for each home, workplace and place of most time. */
     function truths(attack, round, see) {
       for (let ue = 0; ue < n; ue += 1) {
         const knows = model.named(attack, ue, round);
@@ -80,7 +85,7 @@ const replayKnown = (() => {
     function lines(context, view, now, colour) {
       context.strokeStyle = colour;
       truths(now.attack, now.round, (ue, kind, at, found, knows) => {
-        if (!now.layers[kind === "home" ? "homes" : "work"] || !knows || !knows.places.length) return;
+        if (!now.layers[kind] || !knows || !knows.places.length) return;
         context.globalAlpha = now.seen(ue) * (found ? 0.95 : 0.55);
         context.lineWidth = found ? 3 : 1;
         context.setLineDash(found ? [] : [2, 4]);
@@ -124,7 +129,7 @@ const replayKnown = (() => {
       const stamps = new Map(kinds.flatMap((kind) =>
         [true, false].map((found) => [`${kind} ${found}`, stamped(kind, found)])));
       truths(now.attack, now.round, (ue, kind, at, found) => {
-        if (!now.layers[kind === "home" ? "homes" : "work"]) return;
+        if (!now.layers[kind]) return;
         context.globalAlpha = now.seen(ue);
         stamps.get(`${kind} ${Boolean(found && now.layers.named)}`)(context, view.x(at.x), view.y(at.y));
       });
@@ -167,5 +172,5 @@ const replayKnown = (() => {
     return { paint, truths };
   }
 
-  return { painter, landmark, diamond, stamp, sizeOf };
+  return { KINDS, painter, landmark, diamond, stamp, sizeOf };
 })();

@@ -6,12 +6,12 @@ const replayWords = (() => {
   const metres = (value) => (value < 1e-3 ? "0.000" : decimals(value));  // its digits are rounding errors
   const of = (k, all, what) => `${whole(k)} of ${whole(all)} ${what}`;
 
-  /** How many homes and workplaces of those drawn are named now. */
+  /** How many homes, workplaces and places of most time of those drawn are named now. */
   function count(model, { attack, round }) {
-    const found = { home: 0, work: 0 };
+    const found = Object.fromEntries(replayKnown.KINDS.map((kind) => [kind, 0]));
     for (let ue = 0; ue < model.n; ue += 1) {
       const knows = model.named(attack, ue, round);
-      for (const kind of ["home", "work"]) found[kind] += knows?.[kind] && model.landmark(kind, ue) ? 1 : 0;
+      for (const kind of replayKnown.KINDS) found[kind] += knows?.[kind] && model.landmark(kind, ue) ? 1 : 0;
     }
     return found;
   }
@@ -28,7 +28,7 @@ const replayWords = (() => {
       const number = (k) => whole(model.number.at(k));
       line.push(round < 0 ? "before the first round is over" : `round ${number(round)} of ${number(-1)}`);
     }
-    const named = [[value("home"), "homes"], [value("work"), "workplaces"]].filter(([found]) => found);
+    const named = [[value("home"), "homes"], [value("work"), "workplaces"], [value("densest"), "places of most time"]].filter(([found]) => found);
     if (named.length) {
       const by = model.meta.attacks.length > 1 ? ` by ${model.meta.attacks[attack].name}` : "";
       line.push(`${named.map(([[k, curve], word]) => of(k, curve.of, word)).join(" and ")} named${by}`);
@@ -89,10 +89,10 @@ const replayWords = (() => {
         offer(at.x, at.y, ue, `${name(ue)}${at.indoor ? ", indoors" : ""}`);
       }
       const knows = model.named(state.attack, ue, state.round);
-      for (const [kind, layer, word] of [["home", "homes", "home"], ["work", "work", "workplace"]]) {
+      for (const [kind, word] of [["home", "home"], ["work", "workplace"], ["densest", "place of most time"]]) {
         const truth = model.landmark(kind, ue);
         const said = `${word} of ${name(ue)}: ${knows?.[kind] ? "" : "not "}named`;
-        if (truth && state.layers[layer]) offer(truth.x, truth.y, ue, said);
+        if (truth && state.layers[kind]) offer(truth.x, truth.y, ue, said);
       }
       if (state.layers.named) {
         knows?.places.forEach((p, k) => offer(p.x, p.y, ue, `named ${["first", "second"][k]} of ${name(ue)}`));
