@@ -206,8 +206,7 @@ def command_of(folder: Path) -> str:
 
 def useless(every: Mapping[str, Sequence[Line]]) -> list[str]:
     """A warning of labels whose models are not useful."""
-    verdicts = {label: model_verdict(of) for label, of in every.items()}
-    bad = [f"“{label}”" for label, verdict in verdicts.items() if verdict and not is_useful(verdict)]
+    bad = [f"“{label}”" for label, of in every.items() if (verdict := model_verdict(of)) and not is_useful(verdict)]
     return [f"The model is not useful with {', '.join(bad)}. {USELESS}"] if bad else []
 
 

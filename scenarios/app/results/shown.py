@@ -344,7 +344,7 @@ def sweep_lines(runs: Sequence[tuple[str, Summary]]) -> list[str]:
         *fitted([f"{what}: {said}" for what, said in answers(every, brief=True) if said]),
         *drawn(heads, rows, range(1, n + 1), (), [0, *widths]),
         f"({seeds} per variant; {'; '.join(f'{mark}: {verdict}' for verdict, mark in _MARKS.items())})",
-        *fitted([f"also on the page: {left_out}"] if left_out else []),
+        *fitted([f"also on the page: {left_out}"] * bool(left_out)),
     ]
 
 

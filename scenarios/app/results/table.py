@@ -198,8 +198,10 @@ def lines(summaries: Runs, attack: str = "") -> list[Line]:
     """A line for each headline that a run has a value of, from the attack that finds most, or from this one."""
     shown = [measure for measure in KEYS if measure.headline and ": " not in measure.headline]
     shown.sort(key=lambda measure: measure.rule not in _FIRST)
-    names = ([n for n in _names(summaries, m) if attack in ("", n)] for m in shown)
-    found = (_best([_line(m, n, summaries) for n in of], m.better) for m, of in zip(shown, names, strict=True))
+    found = (
+        _best([_line(m, name, summaries) for name in _names(summaries, m) if attack in ("", name)], m.better)
+        for m in shown
+    )
     return [line for line in found if line is not None]
 
 
@@ -214,10 +216,13 @@ def together(of: Sequence[Line]) -> tuple[Line, bool]:
 
 def row(summaries: Runs, group: str) -> str:
     """Figures that share a row below the table, such as those of the uplink: `SINR -9.78 dB, latency 3.13 s`."""
-    mine = [m for m in KEYS if m.headline.startswith(f"{group}: ")]
-    each = [(m, name, mean(summaries, m.of(name))) for m in mine for name in _names(summaries, m)]
-    words = [(name, m.headline.partition(": ")[2], figure_text(value), m.unit) for m, name, value in each if value]
-    return ", ".join(" ".join(filter(None, of)) for of in words)
+    return ", ".join(
+        " ".join(filter(None, (name, m.headline.partition(": ")[2], figure_text(value), m.unit)))
+        for m in KEYS
+        if m.headline.startswith(f"{group}: ")
+        for name in _names(summaries, m)
+        if (value := mean(summaries, m.of(name)))
+    )
 
 
 GROUPS = tuple(dict.fromkeys(m.headline.partition(": ")[0] for m in KEYS if ": " in m.headline))
