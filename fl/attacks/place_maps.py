@@ -5,16 +5,19 @@ from typing import ClassVar, Literal, cast
 
 import numpy as np
 from pydantic import Field
+from scipy.ndimage import correlate1d
 
 from fl.attacks.base import Attack, View
 from fl.attacks.closed_form import unit_cloud
 from fl.learners import FirstLayerLearner, LayeredLearner
-from fl.tracking.place_grid import WIDEST_M, PlaceGrid, usual_cell_m
+from fl.tracking.place_grid import MANY, WIDEST_M, PlaceGrid, usual_cell_m
 from fl.types import Estimates, Public, RoundContext
 from netsim.columns import frozen, no_ints
 from netsim.geometry import Area
 from netsim.rng import Rng
 from netsim.units import AnyFloats, FloatArray, IntArray
+
+_REACH = 9.0  # widths: what a Gaussian has beyond is rounding
 
 
 @frozen
@@ -60,15 +63,19 @@ def sources_of_owners(view: View) -> tuple[IntArray, IntArray]:
 
 
 def smoothed(score: AnyFloats, grid: PlaceGrid, width_m: float) -> AnyFloats:
-    """Maps (k, G) convolved with a Gaussian of peak 1; nothing comes from outside the area."""
-
-    def blur(n: int, cell_m: float) -> FloatArray:
-        at = np.arange(n) * cell_m
-        return np.exp(-((at[:, None] - at) ** 2) / (2 * width_m**2))
-
+    """Maps (k, G) convolved with a Gaussian of peak 1, of many places as far as 9 of its widths; nothing comes from
+    outside the area.
+    """
     surface = score.reshape(len(score), grid.ny, grid.nx)
-    across, along = blur(grid.nx, float(grid.cell_m[0])), blur(grid.ny, float(grid.cell_m[1]))
-    return (along @ (surface @ across)).reshape(score.shape)
+    for axis, n, cell_m in zip((2, 1), (grid.nx, grid.ny), grid.cell_m.tolist(), strict=True):
+        at = np.arange(n) * cell_m
+        gaussian = np.exp(-((at[:, None] - at) ** 2) / (2 * width_m**2))
+        if len(grid) > MANY:
+            half = gaussian[0, at <= _REACH * width_m]
+            surface = correlate1d(surface, np.append(half[:0:-1], half), axis, output=np.float64, mode="constant")
+        else:
+            surface = surface @ gaussian if axis == 2 else gaussian @ surface
+    return surface.reshape(score.shape)
 
 
 def highest_apart(score: AnyFloats, place_m: FloatArray, named_m: FloatArray, apart_m: float) -> FloatArray:

@@ -1,5 +1,8 @@
 r"""Places whose activations lie in the span of a layer's update."""
 
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Annotated, ClassVar, Literal, cast
 
 import numpy as np
@@ -8,8 +11,8 @@ from pydantic import Field
 from fl.attacks.base import View
 from fl.attacks.place_maps import AddsMaps, PlaceMaps, unit_rows
 from fl.learners import LayeredLearner
-from fl.tracking.place_grid import PlaceGrid
-from fl.types import Public
+from fl.tracking.place_grid import MANY, PlaceGrid
+from fl.types import Model, Public
 from netsim.columns import evenly
 from netsim.rng import Rng
 from netsim.units import AnyFloats, FloatArray, IntArray
@@ -26,7 +29,12 @@ _LAYER, _RANK, _RANK_OF_UE = 2, 8, 4  # a UE's home and work, and where it was b
 _LEFT_OUTSIDE, _MOST_LOOKED_AT = 0.03, 4096  # of activations: with all of them inside no place stands out; and places
 _SPARE = 8  # directions beside those asked for, so that the search settles on the strongest
 _SWEEPS = 2
+_AT_ONCE = 10_000  # places whose activations are computed at once: temporary ones stay in the cache
+_REFINED = 128  # places of those looked at first, around which all are
 _PLACES = 3  # inputs of a first layer that reads positions alone, and its bias: they tell no places apart
+
+Reads = Callable[[FloatArray], FloatArray]
+"""a(x) (n, p) of positions (n, 2)"""
 
 
 class Span(AddsMaps):
@@ -51,6 +59,10 @@ class Span(AddsMaps):
     higher than a second place wherever activations vary slowly. A peak counts as much as it stands above the mean of
     its map, at most 2: in noise it stands low, and otherwise one round counts as much as another. Counts
     are smoothed by a Gaussian of 60 m.
+
+    Of a grid of more than 200,000 places, every third place of every third row is looked at first (second, where every
+    third is further away than the shortest length of the learner's encoding), and then all within two rows and columns
+    of the 128 highest; the mean is that of the former.
 
     `add: scores` adds up s(x) itself over rounds.
 
@@ -116,11 +128,12 @@ class Span(AddsMaps):
         first = cast(LayeredLearner, view.learner).layer(view.update, 1)
         return 1 if first.shape[1] > _PLACES and first.any() else _LAYER
 
-    def _ranks(self, view: View, a: FloatArray) -> IntArray:
-        """k of each source (n_source,), where places read a (G, p)."""
+    def _ranks(self, view: View, looks: "Looks") -> IntArray:
+        """k of each source (n_source,)."""
         if not self._of_many(view):
             return np.full(len(view.update), _RANK_OF_UE if self.rank == "auto" else self.rank)
-        most = _dimensions(a)
+        some = evenly(len(looks.grid), _MOST_LOOKED_AT)
+        most = _dimensions(looks.reads(looks.grid.place_m[some]))
         return np.full(len(view.update), most) if view.members is None else np.minimum(_RANK_OF_UE * view.members, most)
 
     def scores(self, view: View, grid: PlaceGrid, rng: Rng) -> AnyFloats:
@@ -128,43 +141,86 @@ class Span(AddsMaps):
         score: AnyFloats = np.zeros((len(view.update), len(grid)), dtype=np.float32)
         good, layer = view.usable, learner.layer(view.update, number)
         deflated = self.answers - 1 if peaks else 0
+        step = 1
+        if peaks and len(grid) > MANY:
+            step = 3 if 3 * grid.cell_m.max() <= learner.shortest_m else 2
+        place = grid.thinned(step)
         for model in np.unique(view.source_model[good]).tolist():
-            a = unit_rows(learner.layer_input(view.model_before, model, grid.place_m, number))  # a(x) of all places
-            single = a.astype(np.float32)  # what a place shares with a span needs no more than this
-            ranks = np.where(good & (view.source_model == model), self._ranks(view, a), 0)
+            looks = Looks(learner, view.model_before, model, number, grid)
+            a = looks.at_every(step)
+            ranks = np.where(good & (view.source_model == model), self._ranks(view, looks), 0)
             for rank in np.unique(ranks[ranks > 0]).tolist():
                 kept = rank + _PROJECTED * deflated  # the span still has k of them when others are out
                 same = np.flatnonzero(ranks == rank)
-                for rows in np.array_split(same, len(same) * kept * len(grid) // _NUMBERS + 1):
+                for rows in np.array_split(same, len(same) * kept * len(place) // _NUMBERS + 1):
                     strong = principal(_scaled(layer[rows]), kept, rng)
-                    own = _outside(squares(parts(directions(strong, rank, _ROUNDING), single)))
-                    score[rows] = self._peaks(own, strong, rank, grid, a, single) if peaks else own
+                    own = _scored(strong, rank, a)
+                    if peaks:
+                        for at, height in self._peaks(own, strong, rank, looks, place, a):
+                            score[rows, at] += height
+                    else:
+                        score[rows] = own
         return score
 
     def _peaks(
-        self, own: AnyFloats, strong: FloatArray, rank: int, grid: PlaceGrid, a: FloatArray, single: AnyFloats
-    ) -> AnyFloats:
-        """The peaks of a round, each as high as it stands above the mean of its map: (n, G).
+        self, own: AnyFloats, strong: FloatArray, rank: int, looks: "Looks", place: IntArray, a: AnyFloats
+    ) -> Iterator[tuple[IntArray, AnyFloats]]:
+        """The peaks of a round, one after the other: places (n,), and how high each stands above the mean of its map.
 
-        own (n, G): scores of the round, which are overwritten; strong (n, p, m): the updates' strongest columns; rank:
-        k.
+        own (n, M): scores of the round at places (M,), which read a (M, p); strong (n, p, m): the updates' strongest
+        columns; rank: k.
         """
-        n, every = len(own), np.arange(len(own))
-        found_m, out = np.zeros((n, 0, 2)), np.zeros((n, a.shape[1], 0))
-        score = np.zeros_like(own)
+        n, every, even = len(own), np.arange(len(own)), len(place)
+        if even < len(looks.grid):
+            best = np.argpartition(-own, _REFINED)[:, :_REFINED]
+            more = np.setdiff1d(looks.grid.around(place[best], 2), place)
+            near = looks.at(more)
+            own = np.concatenate([own, _scored(strong, rank, near)], axis=1)
+            place, a = np.append(place, more), np.concatenate([a, near])
+        place_m = looks.grid.place_m[place]
+        found_m, out = np.zeros((n, 0, 2)), np.zeros((n, strong.shape[1], 0))
         for number in range(self.answers):
-            mean = own.mean(axis=1)
-            away2 = ((grid.place_m - found_m[:, :, None]) ** 2).sum(axis=3)
+            mean = own[:, :even].mean(axis=1)
+            away2 = ((place_m - found_m[:, :, None]) ** 2).sum(axis=3)
             own[(away2 < self.apart_m**2).any(axis=1)] = -np.inf
             at = own.argmax(axis=1)
             height = np.minimum(own[every, at] - mean, _MOST_HEIGHT)
-            score[every, at] += np.where(np.isfinite(height), height, 0.0)  # no place is far enough: none
-            found_m = np.concatenate([found_m, grid.place_m[at][:, None]], axis=1)
+            yield place[at], np.where(np.isfinite(height), height, 0.0)  # no place is far enough: none
+            found_m = np.concatenate([found_m, place_m[at][:, None]], axis=1)
             if number + 1 < self.answers:
-                around = principal_of_columns(_around(grid, a, found_m[:, -1]))
+                around = principal_of_columns(_around(looks.grid, looks.reads, found_m[:, -1]))
                 out = np.concatenate([out, directions(around, _PROJECTED, _ROUNDING_OF_PRODUCTS)], axis=2)
-                own = _outside(_deflated(strong, rank, out, single))
-        return score
+                own = _outside(_deflated(strong, rank, out, a))
+
+
+@dataclass(frozen=True)
+class Looks:
+    """What a layer, from 1, of the model `of` reads at places of a grid."""
+
+    learner: LayeredLearner = field(compare=False)
+    model: Model
+    of: int
+    layer: int
+    grid: PlaceGrid
+
+    def reads(self, place_m: FloatArray) -> FloatArray:
+        """a(x) (n, p) of positions (n, 2)."""
+        return unit_rows(self.learner.layer_input(self.model, self.of, place_m, self.layer))
+
+    def at(self, place: IntArray) -> AnyFloats:
+        """a(x) (n, p) of places (n,): what one shares with a span needs no more than single precision."""
+        some = np.array_split(self.grid.place_m[place], len(place) // _AT_ONCE + 1)
+        return np.concatenate([self.reads(place_m).astype("float32") for place_m in some])
+
+    @lru_cache(maxsize=1)  # noqa: B019 - self-tests and shadow UEs of a round ask for the same
+    def at_every(self, step: int) -> AnyFloats:
+        """a(x) (n, p) of every step-th place of every step-th row."""
+        return self.at(self.grid.thinned(step))
+
+
+def _scored(strong: FloatArray, rank: int, single: AnyFloats) -> AnyFloats:
+    """s(x) (n, G) of the strongest columns (n, p, m) of updates."""
+    return _outside(squares(parts(directions(strong, rank, _ROUNDING), single)))
 
 
 def _outside(inside: AnyFloats) -> AnyFloats:
@@ -184,20 +240,20 @@ def _deflated(strong: FloatArray, rank: int, out: FloatArray, single: AnyFloats)
 
 
 def _dimensions(a: FloatArray) -> int:
-    """Number of directions that hold 97 % of what places read (G, p)."""
-    some = a[evenly(len(a), min(len(a), _MOST_LOOKED_AT))]
-    held = np.linalg.eigvalsh(some.T @ some)[::-1].cumsum()
+    """Number of directions that hold 97 % of what places read (n, p)."""
+    held = np.linalg.eigvalsh(a.T @ a)[::-1].cumsum()
     return int((held < (1 - _LEFT_OUTSIDE) * held[-1]).sum()) + 1
 
 
-def _around(grid: PlaceGrid, a: FloatArray, place_m: FloatArray) -> FloatArray:
-    """Activations (n, inputs + 1, o) of places of the grid within 60 m of each place (n, 2), zero outside the area."""
+def _around(grid: PlaceGrid, reads: Reads, place_m: FloatArray) -> FloatArray:
+    """What is read, a(x) (n, p, o), of places of the grid within 60 m of each place (n, 2), zero outside the area."""
     step_m = np.maximum(grid.cell_m, _AROUND_M / _ARMS)  # about 50 places, however fine the grid
     arms = (np.arange(-n, n + 1) * s for n, s in zip(np.floor(_AROUND_M / step_m).astype(int), step_m, strict=True))
     offset_m = np.stack(np.meshgrid(*arms), axis=-1).reshape(-1, 2)
     near_m = place_m[:, None] + offset_m[(offset_m**2).sum(axis=1) <= _AROUND_M**2]
     there = grid.area.contains(near_m)
-    near = a[grid.nearest(near_m.reshape(-1, 2))].reshape(*there.shape, a.shape[1])
+    near = reads(grid.place_m[grid.nearest(near_m.reshape(-1, 2))])
+    near = near.reshape(*there.shape, near.shape[1])
     return (near * there[:, :, None]).transpose(0, 2, 1)
 
 

@@ -13,6 +13,7 @@ from netsim.geometry import Area
 from netsim.units import Float32Array, FloatArray, IntArray
 
 WIDEST_M = 25.0
+MANY = 200_000  # places, beyond which attacks spare time
 _OF_SHORTEST = 1.6  # a usual cell, and a cell over the shortest length that a map resolves,
 _USUAL_PLACES = 100_000  # where it makes no more places
 _MOST_PLACES = 1_000_000
@@ -48,7 +49,8 @@ class PlaceGrid:
         if nx * ny > most:
             raise BadInput(
                 f"learning.attacks: {attack}: cell_m {cell_m:g} makes {nx * ny:,} places, at most {most:,} are "
-                f"possible in {maps:,} maps; take a larger cell_m, or attack fewer UEs with threat.n_targets"
+                f"possible in {maps:,} maps; take a larger cell_m, a smaller "
+                "area, or attack fewer UEs with threat.n_targets"
             )
         return cls(area, nx, ny)
 
@@ -73,6 +75,17 @@ class PlaceGrid:
             at = np.nan_to_num((position_m - self.area.low_m) / self.cell_m)
         column, row = np.clip(at.astype(np.int64), 0, [self.nx - 1, self.ny - 1]).T
         return np.asarray(row * self.nx + column)
+
+    def thinned(self, step: int) -> IntArray:
+        """Every step-th place of every step-th row (n,)."""
+        return np.arange(len(self)).reshape(self.ny, self.nx)[::step, ::step].ravel()
+
+    def around(self, place: IntArray, cells: int) -> IntArray:
+        """All places (n,), ascending, within so many rows and columns of some of these places (any shape)."""
+        away = np.arange(-cells, cells + 1)
+        row, column = np.divmod(place.reshape(-1, 1, 1), self.nx)
+        in_row = np.clip(row + away[:, None], 0, self.ny - 1) * self.nx
+        return np.unique(in_row + np.clip(column + away, 0, self.nx - 1))
 
 
 def disc_masses(probability: Float32Array, grid: PlaceGrid, radius_m: float) -> Float32Array:

@@ -401,7 +401,7 @@ class TraceSetting(TraceFile):
             return None, []
         if self.sample_s is None:
             usual_s = moves.usual_interval_s
-            return None, [f"sampling: a fix every {usual_s:g} s, as logged"] if usual_s else []
+            return None, [f"sampling: a fix every {usual_s:,g} s, as logged"] if usual_s else []
         due = sampled(moves, self.sample_s)
         few = f"{due.sum():,} of {len(due):,} fixes, the first of each user in each such period"
         return due, [f"sampling: every {self.sample_s:g} s: {few}; homes and tracks are those of all"]

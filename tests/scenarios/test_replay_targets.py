@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fl.types import Public
 from scenarios.app.cli.commands import main, parser
 from scenarios.app.cli.replay import (
     MOST_TARGETS,
@@ -106,3 +107,17 @@ def test_signals_of_the_rows_stand_beside_stated_base_stations(tmp_path):
         own = given | {"world.base_stations": [{"name": "mast", "position_m": [0, 0], "height_m": 25}]}
         lines = [trace_lines(load("replay", of)) for of in (own, given)]
         assert ["do not change it" in " ".join(of) for of in lines] == [said, False]
+
+
+@pytest.mark.parametrize(("side_m", "follows"), [(30_000, True), (90_000, False)])
+def test_beyond_a_million_cells_nobody_is_followed_and_the_attacks_that_are_left_can_run(tmp_path, side_m, follows):
+    rows = [f"{40_000 * t},u{u},{side_m / 5 * t},{side_m / 5 * t}\n" for u in range(2) for t in range(6)]
+    (tmp_path / "wide.csv").write_text("time_s,user,x_m,y_m\n" + "".join(rows))
+    trace = {"world.ues.mobility.trace": str(tmp_path / "wide.csv"), "world.ues.mobility.users": "id"}
+    given = trace | {"learning.round_s": 20_000}
+    study = load("replay", given | in_time(load("replay", given), given))
+    kinds = [attack.kind for attack in study.learning.attacks]
+    assert kinds == ["span", "neuron-votes", "closed-form"] + follows * ["dwell", "tracker"]
+    area = study.world.city.area(study.world.ues.mobility.load(study.round_s).area)
+    for attack in study.learning.attacks:
+        attack.check(Public(area, 1), 2)

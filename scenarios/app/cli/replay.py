@@ -39,6 +39,7 @@ _TARGETS = "learning.threat.n_targets"
 _LEVELS = {"public_rsrp_mean_dbm", "public_rsrp_std_db"}
 _PLACES = 40  # on a side of the area
 _WIDE_M = 10_000.0
+_MOST_M2 = 2.4e9  # of the area in which trackers compare places
 _SITES = 33  # of a default layout
 _FIELD_VALUES = 5e7  # of the shadowing of all sites
 _SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
@@ -230,11 +231,12 @@ def public_levels(study: Study) -> Fields:
 
 
 def in_time(study: Study, overrides: Fields) -> Fields:
-    """The attacks of the scenario without those that follow UEs over the hours, of one user or in longer rounds, and
-    without `dwell` in a trace of less than two days.
+    """The attacks of the scenario without those that follow UEs over the hours, of one user, in longer rounds or in an
+    area with too many places, and without `dwell` in a trace of less than two days.
     """
     trace = _replayed(study).load(study.round_s)
-    idle = ["tracker"] if len(trace.users) == 1 or study.round_s > LONGEST_HOURLY_S else []
+    wide = np.prod(study.world.city.area(trace.area).side_m) > _MOST_M2
+    idle = ["tracker"] if wide or len(trace.users) == 1 or study.round_s > LONGEST_HOURLY_S else []
     idle += ["dwell"] if idle or np.ptp(trace.time_s) < 2 * DAY_S else []
     if "learning.attacks" in overrides or not idle:
         return {}
@@ -281,8 +283,8 @@ def trace_lines(study: Study) -> list[str]:
         corners = on_globe(np.quantile(trace.position_m, [0.025, 0.975], axis=0), trace.origin_deg)
         box = ",".join(f"{value:.3f}" for value in corners[:, ::-1].ravel())
         lines.append(
-            "warning: attacks compare places all over the area, coarser and longer the wider it is; nine rows of ten "
-            f"lie in --area-deg {box}"
+            "warning: attacks compare places all over the area, coarser and longer the wider it is, and beyond "
+            f"2,400 km2 dwell and tracker are left out; nine rows of ten lie in --area-deg {box}"
         )
     learner = study.learned.learner
     if isinstance(learner, RsrpNet) and learner.labels == "standardised":
