@@ -1,9 +1,14 @@
-"""Exceptions that the command line prints without a traceback."""
+"""Exceptions that the command line prints without a traceback, and words of its lines."""
 
 
 def one_line(text: str) -> str:
     """Printable on one line: control characters, line ends and half characters are escaped."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def counted(number: int, noun: str) -> str:
+    """A number of things, for people: `1 round`, `6,611 rounds`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 class BadInput(ValueError):

@@ -6,6 +6,7 @@ import shlex
 import textwrap
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -70,6 +71,10 @@ class TraceView:
     moves: Moves
     fixes: IntArray
 
+    @cached_property
+    def doubts(self) -> tuple[str, ...]:
+        return doubts(self.table, self.moves)
+
     @property
     def gaps(self) -> tuple[IntArray, FloatArray]:
         """The user of each step between consecutive fixes of one user, and its seconds."""
@@ -130,8 +135,7 @@ def _span(view: TraceView) -> _Facts:
 def _users(view: TraceView) -> _Facts:
     _, n_rows = np.unique(view.moves.user, return_counts=True)
     yield "users", f"{len(n_rows):,}; rows per user: {_spread(n_rows)}"
-    steps = steps_of(view.moves)
-    for doubt in doubts(view.table.coordinates, view.table.fixes.place, view.moves, steps):
+    for doubt in view.doubts:
         yield "doubtful", doubt
     walker, gap_s = view.gaps
     if not len(gap_s):
@@ -140,7 +144,7 @@ def _users(view: TraceView) -> _Facts:
     yield "sampling", f"median interval per user, s: {_spread(_medians(walker, gap_s))}"
     share = f"{100 * (gap_s > LONG_GAP_S).mean():.2f} % of gaps exceed {LONG_GAP_S / 60:.0f} min"
     yield "gaps", f"{share}; the longest is {_duration(float(gap_s.max()))}"
-    yield "speed", steps.speed
+    yield "speed", steps_of(view.moves).speed
 
 
 def _signal(table: TraceTable) -> _Facts:
@@ -189,6 +193,8 @@ def _hint(view: TraceView, file: TraceFile, columns: str) -> _Facts:
     if busiest := busiest_cells(view.table):
         words += ["--cell", view.table.cells[busiest[0][0]]]
     fixes = view.fixes
+    if view.doubts:
+        yield "first", "mend what is doubtful above: until then the command below plays such rows as true"
     yield (
         "try",
         shlex.join([*words, "--round", usual_round(view.moves.user[fixes].astype(np.int64), view.moves.time_s[fixes])]),

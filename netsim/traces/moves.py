@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from netsim.clock import Clock, slack_s
 from netsim.columns import Columns, frozen
-from netsim.errors import BadInput
-from netsim.traces.table import GLOBE, Coordinates, TraceTable, look_like_degrees
+from netsim.errors import BadInput, counted
+from netsim.traces.table import GLOBE, TraceTable, look_like_degrees
 from netsim.traces.trace import Trace
 from netsim.traces.values import renumbered
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -182,24 +182,29 @@ def presence(trace: Trace, gap_s: float) -> Presence:
 TOO_FAST_M_S = 100.0
 _CLOCK_S = 1.0  # clocks of traces show seconds: within one, a user may have moved
 _FAR_FROM_NO_FIX_DEG = 1.0
+_FIRST = 3  # steps that are too fast, of which the lines are named
 _MANY = 10  # rows, from which on one user per row is odd
 _MAX_DEGREES = 2.0  # of a trace; and fewer metres than a walk
 _MARGIN_DEG = 1e-4  # 11 m around the rows that a box is to keep
 
 
-@dataclass(frozen=True)
+@frozen
 class TraceSteps:
-    """Steps between the rows of one user in order of time: their number, those too fast, those without time, and how
-    far the longest of these leads.
+    """Steps between the rows of one user in order of time: their number, the rows (k,) to which those too fast lead, in
+    order of the file, the number of those without time, and how far the longest of these leads.
 
     A step is too fast beyond 100 m/s, one between two rows of one time beyond 100 m. Rows of one time and place, as of
     several cells, make no step.
     """
 
     n: int
-    n_fast: int
+    fast: IntArray
     n_at_once: int
     apart_m: float
+
+    @property
+    def n_fast(self) -> int:
+        return len(self.fast)
 
     @property
     def speed(self) -> str:
@@ -216,12 +221,14 @@ def steps_of(moves: Moves) -> TraceSteps:
     at_once = (gap_s == 0) & (step_m > 0)
     fast = step_m > TOO_FAST_M_S * np.where(gap_s == 0, _CLOCK_S, gap_s)
     n = int((at_once | ((gap_s > 0) & np.isfinite(step_m))).sum())
-    return TraceSteps(n, int(fast.sum()), int(at_once.sum()), float(step_m[at_once].max(initial=0.0)))
+    later = moves.sorted(np.arange(len(moves.user)))[1:]
+    return TraceSteps(n, np.sort(later[fast]), int(at_once.sum()), float(step_m[at_once].max(initial=0.0)))
 
 
-def doubts(coordinates: Coordinates, place: FloatArray, moves: Moves, steps: TraceSteps) -> tuple[str, ...]:
-    """Warnings for the user, each with its remedy; place (n, 2) : as the file has it."""
+def doubts(table: TraceTable, moves: Moves) -> tuple[str, ...]:
+    """Warnings for the user, each with its remedy; moves : of the rows of the table, in its order."""
     found, n = list[str](), len(moves.user)
+    coordinates, place, steps = table.coordinates, table.fixes.place, steps_of(moves)
     if n >= _MANY and len(np.unique(moves.user)) == n:
         remedy = "--columns user=HEADER names another"
         found.append(f"every row is another user: the column of users may number rows; {remedy}")
@@ -238,12 +245,13 @@ def doubts(coordinates: Coordinates, place: FloatArray, moves: Moves, steps: Tra
         found.append(f"x and y span {wide_m:.3g} m: if they are longitude and latitude, name them: {remedy}")
     if steps.apart_m > TOO_FAST_M_S * _CLOCK_S:
         far = f"{steps.apart_m / 1e3:,.1f} km" if steps.apart_m >= 1e3 else f"{steps.apart_m:,.1f} m"
-        rows = f"{steps.n_at_once:,} rows lie elsewhere than the row before of their user at the same time"
+        rows = f"{counted(steps.n_at_once, 'row')} elsewhere than the row before of the same user and time"
         remedy = "if one name stands for several devices, --columns user=HEADER parts them"
         found.append(f"{rows}, up to {far} away: {remedy}")
     if steps.n_fast:
-        remedy = "leave out what is wrong (netsim replay --area-deg or --area-m), or correct the file"
-        found.append(f"{steps.speed} ({steps.n_fast:,}): {remedy}")
+        first = [f"{table.fixes.line[k]} (user {table.users[moves.user[k]]})" for k in steps.fast[:_FIRST]]
+        remedy = "correct or remove the wrong lines; --area-deg and --area-m leave out only places outside of a box"
+        found.append(f"{steps.speed} ({steps.n_fast:,}), in {table.path} to line {', '.join(first)}: {remedy}")
     return tuple(found)
 
 
@@ -257,7 +265,9 @@ def _regions(place: FloatArray, moves: Moves) -> list[str]:
         low, high = square[n_rows.argmax()] + [[-1], [2]]
         mine = ((low <= place) & (place <= high)).all(axis=1)
         box = ",".join(map(str, (*low, *high)))
-        boxes.append(f"--area-deg {box} ({len(np.unique(moves.user[mine])):,} users, {mine.sum():,} rows)")
+        boxes.append(
+            f"--area-deg {box} ({counted(len(np.unique(moves.user[mine])), 'user')}, {counted(int(mine.sum()), 'row')})"
+        )
         elsewhere &= ~mine
     apart = "rows are more than 1,000 km apart: replay one region, such as"
     return [f"{apart} {', '.join(boxes)}; rows elsewhere: {elsewhere.sum():,}"]
@@ -266,7 +276,7 @@ def _regions(place: FloatArray, moves: Moves) -> list[str]:
 def _no_fixes(place: FloatArray) -> list[str]:
     """A warning on rows at latitude 0, longitude 0, if the others are elsewhere."""
     zero = (place == 0).all(axis=1)
-    rows = f"{int(zero.sum()):,} rows lie at latitude 0, longitude 0, as receivers write that have no fix"
+    rows = f"{counted(int(zero.sum()), 'row')} at latitude 0, longitude 0, as receivers write that have no fix"
     if zero.all():
         return [f"all {rows}"]
     others = place[~zero]

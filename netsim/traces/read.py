@@ -26,7 +26,7 @@ import numpy as np
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 
 from netsim.clock import DAY_S, Clock
-from netsim.errors import BadInput
+from netsim.errors import BadInput, counted
 from netsim.geometry import Area
 from netsim.part import FILE_NAME, Part
 from netsim.safe import what_is
@@ -41,7 +41,6 @@ from netsim.traces.moves import (
     resampled,
     rounds_apart,
     sampled,
-    steps_of,
     surveyed,
 )
 from netsim.traces.source import COLUMNS_REMEDY, Source, files_in
@@ -244,13 +243,13 @@ class TraceSetting(TraceFile):
         if table.relative:
             zone_notes = ["times below 1e8 s count from midnight of a day without a date, called 1970-01-01"]
         moves = Moves(fixes.user, fixes.time_s - local.midnight_s, plane.xy_m)
-        doubtful = doubts(table.coordinates, fixes.place, moves, steps_of(moves))
+        doubtful = doubts(table, moves)
         moves, resample_notes = self._resampled(table, moves)
         due, sampling_notes = self._sampled(moves)
         accuracy_m = None if self.resample_s is not None else fixes.accuracy_m
         if accuracy_m is not None and (unknown := int(np.isnan(accuracy_m).sum())):
             usual_m = float(np.nanmedian(accuracy_m)) if unknown < len(accuracy_m) else np.nan
-            sampling_notes += [f"accuracy: {unknown:,} rows have none, and get the median, {usual_m:g} m"]
+            sampling_notes += [f"accuracy: {counted(unknown, 'row')} without one: the median, {usual_m:g} m, stands in"]
             accuracy_m = None if np.isnan(usual_m) else np.where(np.isnan(accuracy_m), usual_m, accuracy_m)
         if self.segments is not None and self.segments > len(moves.user):
             problem = f"{self.segments} are more than the {len(moves.user)} rows"
@@ -393,7 +392,9 @@ class TraceSetting(TraceFile):
         regular, n_trips = resampled(moves, every_s, self.gap_s)
         if not len(regular.user):
             raise BadInput(f"{self.trace}: resample_s: {every_s:g} s is longer than every trip; take less")
-        return regular, [f"resampled: {len(regular.user):,} rows, every {every_s:g} s of {n_trips:,} trips"]
+        return regular, [
+            f"resampled: {counted(len(regular.user), 'row')}, every {every_s:g} s of {counted(n_trips, 'trip')}"
+        ]
 
     def _sampled(self, moves: Moves) -> tuple[BoolArray | None, list[str]]:
         """Which rows (n,) are reported, None for all, and how often, for the user."""

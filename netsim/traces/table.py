@@ -1,6 +1,6 @@
 """Fixes of a trace file: formats hand over raw columns, which are checked here, and become one table.
 
-In memory a row takes 28 bytes (time 8, user 4, place 16), 8 more while it is read (its line, its track), and 8, 4 and
+In memory a row takes 32 bytes (time 8, user 4, place 16, line 4), 4 more while it is read (its track), and 8, 4 and
 8 more for RSRP, cell and accuracy where the file has them; names are held once.
 
 A row that would make the trace wrong (no time, a place that cannot be, time running backwards) stops the reading. One
@@ -18,7 +18,7 @@ from itertools import pairwise
 import numpy as np
 
 from netsim.columns import Columns, frozen
-from netsim.errors import BadInput
+from netsim.errors import BadInput, counted
 from netsim.maps import lon_lat_of, projected
 from netsim.traces.values import (
     LATEST_EPOCH_S,
@@ -135,12 +135,13 @@ class FixRows(Columns):
     """Fixes in the order of the file.
 
     user (n,), cell (n,) : numbers of names. time_s (n,) since 1970-01-01 UTC, or since a midnight without a date.
-    place (n, 2) : finite and within bounds. None: a column the file lacks.
+    place (n, 2) : finite and within bounds. line (n,) : in the user's file. None: a column the file lacks.
     """
 
     user: Codes
     time_s: FloatArray
     place: FloatArray
+    line: Codes
     rsrp_dbm: FloatArray | None = None
     cell: Codes | None = None
     accuracy_m: FloatArray | None = None
@@ -273,7 +274,13 @@ class FixBuilder:
         if "accuracy_m" in columns:
             self.notes.append("accuracy_m: used only with world.ues.position_error_m: recorded")
         users = self._longer() if self._users else self._called("user", columns)
+        n_alike = Counter(map(str.casefold, users))
         cells = self._called("cell", columns) if "cell" in columns else ()
+        if alike := [name for name in users if n_alike[name.casefold()] > 1]:
+            of = f"{listed(alike[:4])}{', ...' * (len(alike) > 4)}"
+            self.notes.append(
+                f"users whose names differ by case alone stay apart ({of}): if they are one, write one name"
+            )
         columns = self._in_order(self._placed(format, columns))
         names = DEGREES if "lat" in columns else METRES
         table = TraceTable(
@@ -283,6 +290,7 @@ class FixBuilder:
                 user=columns["user"],
                 time_s=columns["time_s"],
                 place=np.column_stack([columns.pop(name) for name in names]),
+                line=columns["line"],
                 rsrp_dbm=columns.get("rsrp_dbm"),
                 cell=columns.get("cell"),
                 accuracy_m=columns.get("accuracy_m"),
@@ -314,8 +322,8 @@ class FixBuilder:
         names = self._names[ours]
         if names.n_joined:
             header = self.header_of.get(ours, ours)
-            differ = f"{names.n_joined:,} names of {header} differ from others by blanks or .0 alone"
-            self.notes.append(f"{differ} and were joined with them")
+            differ = f"{counted(names.n_joined, 'name')} of {header} written with blanks or .0"
+            self.notes.append(f"{differ} joined with the same without")
         none = _NO_CELL if ours == "cell" else ()
         given = [not missing(name) and name not in none for name in names.all()]
         named, columns[ours] = renumbered(names.all(), columns[ours], given)
@@ -374,8 +382,12 @@ def _usable(table: TraceTable) -> TraceTable:
     if table.fixes.rsrp_dbm is not None:
         table = table.keep(~np.isnan(table.fixes.rsrp_dbm), "rsrp_missing")
         low, high = RSRP_BOUNDS_DBM
-        rsrp_dbm = np.asarray(table.fixes.rsrp_dbm)
+        rsrp_dbm, line = np.asarray(table.fixes.rsrp_dbm), table.fixes.line
         table = table.keep((rsrp_dbm >= low) & (rsrp_dbm <= high), "rsrp_out_of_range")
+        if len(rsrp_dbm) and not len(table):
+            wrong = f"rsrp_dbm {rsrp_dbm[0]:g} of line {line[0]} is not in [{low:g}, {high:g}] dBm"
+            remedy = "is the sign missing? correct the column" if rsrp_dbm[0] > 0 else "correct the column"
+            raise BadInput(f"{table.path}: no row is usable ({table.reasons()}): {wrong}; {remedy}")
     if not len(table):
         raise BadInput(f"{table.path}: no row is usable ({table.reasons()}); check those columns of the file")
     return table

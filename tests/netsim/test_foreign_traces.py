@@ -110,12 +110,23 @@ def test_rows_of_nobody_are_left_out_and_counted(tmp_path, nobody):
 def test_two_places_at_one_time_are_counted_and_too_fast(tmp_path):
     rows = [f"{T0 + 600 * k},a,{lat},16.3{far}" for k in range(20) for lat, far in ((48.2, 0), (48.29, 7))]
     path = write(tmp_path / "t.csv", "\n".join(["time_s,user,lat,lon", *rows]))
-    said = "20 rows lie elsewhere than the row before of their user at the same time, up to 11.3 km away"
+    said = "20 rows elsewhere than the row before of the same user and time, up to 11.3 km away"
     for text in (" ".join(inspect_trace(path).split()), " ".join(read_trace(path).doubts)):
         assert said in text and "51.282 % of steps imply more than 100 m/s" in text
+        assert "to line 3 (user a), 5 (user a), 7 (user a): correct or remove" in text
+    assert "first mend what is doubtful above" in " ".join(inspect_trace(path).split())
     moved = np.array([[0.0, 0], [0, 0], [0, 99], [0, 99], [0, 300]])
     steps = steps_of(Moves(np.zeros(5, int), np.array([0.0, 0, 0, 1, 3]), moved))  # another cell; 99 m, 0, 100.5 m/s
     assert (steps.n, steps.n_fast, steps.n_at_once, steps.apart_m) == (3, 1, 1, 99.0)
+
+
+def test_lost_signs_and_names_that_differ_by_case_are_told(tmp_path):
+    head, rows = "time_s,user,x_m,y_m,rsrp_dbm\n", "1,Ann,1,1,{0}85\n2,ann,1,1,{0}90\n3,Bo,1,1,{0}90\n"
+    told = line_of(read_trace, write(tmp_path / "lost.csv", head + rows.format("")))
+    assert told.endswith("85 of line 2 is not in [-160, -20] dBm; is the sign missing? correct the column")
+    table = read_table(write(tmp_path / "t.csv", head + rows.format("-")))
+    assert table.users == ("Ann", "ann", "Bo") and "by case alone stay apart (Ann, ann):" in table.notes[-1]
+    assert "first" not in inspect_trace(tmp_path / "t.csv").split()[-12:]
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ def test_recorded_errors_are_those_of_their_rows(tiny, tmp_path):
     radii_m = [0.0, 30.0, 3000.0, "", 60.0, 15.1]
     replay = trace_of(tmp_path, radii_m)
     trace = Replay(**replay).load(60.0)
-    assert "accuracy: 1 rows have none, and get the median, 30 m" in trace.notes
+    assert "accuracy: 1 row without one: the median, 30 m, stands in" in trace.notes
     assert "accuracy_m: used only with world.ues.position_error_m: recorded" in trace.notes
     wanted = {("ab"[k % 2], 60.0 * k): 30.0 if r == "" else r for k, r in enumerate(radii_m)}
     names = [trace.users[u] for u in trace.user]

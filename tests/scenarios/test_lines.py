@@ -79,13 +79,29 @@ def test_headlines_without_attacks_of_images_and_of_the_radio():
     said = [text for _, text in headline(lines([images]), {"defenses": [{"kind": "top-k"}]})]
     assert said[0] == "Useful classifier (accuracy 92.4 %; guessing 10.1 %)."
     assert said[1:] == ["No attack was played.", "No privacy guarantee: only top-k."]
-    [(_, radio)] = headline(lines([{"radio.rsrp_dbm.median": -113.0, "radio.sinr_db.median": 5.73}]), {}, 400)
-    assert radio == "400 samples of the radio, medians: RSRP -113 dBm, SINR 5.73 dB."
+    radio = {"radio.rsrp_dbm.median": -113.0, "radio.sinr_db.median": 5.73, "radio.samples": 400}
+    [(_, text)] = headline(lines([radio]), {}, radio)
+    assert text == "400 samples of the radio, medians: RSRP -113 dBm, SINR 5.73 dB."
     audit = {"membership.loss.auc.last": 0.6, "membership.loss.auc.low": 0.55, "membership.loss.auc.high": 0.65}
     assert headline(lines([audit]), {"membership": {"kind": "audit"}})[1][1] == "Found: membership AUC 0.6."
     density = {"utility.rank_correlation": 0.1}
     said = [text for _, text in headline(lines([density]), {"attacks": [{"kind": "wave"}]})]
     assert said[:2] == ["Density map not useful (rank correlation 0.1).", "No result of an attack can be judged."]
+
+
+def test_what_few_ues_show_is_said_with_why_they_have_no_home():
+    """A day is of the attack of the share above it, not of the one that was first."""
+    run = {"homes.none": 3, "homes.few_nights": 2, "baseline.uniform.densest_located.percent": 3.0}
+    for name, hits, day in (("span", 100.0, 6), ("fit", 0.0, 2)):
+        densest = f"attack.{name}.densest"
+        run |= {f"{densest}_located.percent": hits, f"{densest}.count": 3, f"{densest}_located.day.median": day}
+    share, day = lines([run])
+    assert (share.attack, day.attack, day.value) == ("span", "span", 6.0)
+    said = dict(headline([share, day], {"attacks": [1]}, run))["leakage"]
+    assert said.startswith("Found, of few UEs: places of most time 3 of 3 (chance at most 3 %). No home: 3 UEs (")
+    assert said.endswith(
+        "2 with fewer than 3 nights, 1 without a place of most nights); the place of most time counts instead."
+    )
 
 
 def test_lines_over_seeds():

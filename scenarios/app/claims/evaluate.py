@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from netsim.errors import BadInput
+from netsim.errors import BadInput, counted
 from netsim.record import write_text
 from netsim.safe import what_is
 from scenarios.app.claims.claim import FAILS, HOLDS, OPEN, Claim, ClaimRule, Verdict, median_interval
@@ -27,7 +27,6 @@ from scenarios.app.results.folder import (
 from scenarios.app.results.gathered import one_kind
 from scenarios.app.results.read import listed
 from scenarios.app.results.shown import cell_text, over_seeds
-from scenarios.app.results.statistics import counted
 from scenarios.app.results.summary_keys import declaration
 from scenarios.app.run.events import Event, Watch
 from scenarios.app.run.executor import Engine

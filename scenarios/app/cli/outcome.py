@@ -21,7 +21,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
-from netsim.errors import BadInput, RunsFailed, one_line
+from netsim.errors import BadInput, RunsFailed, counted, one_line
 from netsim.safe import OURS_MOST_BYTES, opened, replacing, what_is
 from scenarios.app.cli.options import Lenient, command_line, emit, say, say_fitted, write
 from scenarios.app.result import show_page
@@ -43,7 +43,7 @@ from scenarios.app.results.folder import (
 )
 from scenarios.app.results.read import Manifest, finished, listed, load
 from scenarios.app.results.shown import adapted_lines, fitted, read_adapted, run_lines, sweep_lines
-from scenarios.app.results.statistics import counted, figure_text
+from scenarios.app.results.statistics import figure_text
 from scenarios.app.results.tuning_folder import TRIALS_CSV, failed_lines, is_tuning, read_tuning, tuning_lines
 from scenarios.app.run.events import Event, Watch
 from scenarios.app.study import Fields, Record, Value

@@ -13,7 +13,7 @@ from fl.learners.rsrp_net import RsrpNet
 from netsim.base_stations import default_layout
 from netsim.build import build_world
 from netsim.clock import DAY_S
-from netsim.errors import BadInput
+from netsim.errors import BadInput, counted
 from netsim.maps import on_globe
 from netsim.mobility.replay import Replay
 from netsim.radio.shadowing import Correlated
@@ -25,7 +25,7 @@ from scenarios.app.cli.outcome import emit_outcome, open_page, several, tell_out
 from scenarios.app.cli.play import play, play_sweep
 from scenarios.app.report.report import report
 from scenarios.app.results.folder import PAGE, admit_several
-from scenarios.app.results.statistics import counted, hold_out_notes
+from scenarios.app.results.statistics import hold_out_notes
 from scenarios.app.run.runner import run_job
 from scenarios.app.study import Fields
 from scenarios.app.study.load import Scenario, load, parse_value

@@ -12,10 +12,11 @@ from functools import lru_cache
 import numpy as np
 
 from netsim.columns import row_id
+from netsim.errors import counted
 from netsim.units import BoolArray, FloatArray, IntArray
 from scenarios.app.report.plot import DARK, GREY, Axes, CurveStyle, Figure, Panel, Places, looks, mosaic, spread
 from scenarios.app.results.read import Run, Table, where
-from scenarios.app.results.statistics import carried, counted, quantile, quartiles
+from scenarios.app.results.statistics import carried, quantile, quartiles
 from scenarios.app.results.summary import with_home
 from scenarios.app.results.summary_keys import NAME
 

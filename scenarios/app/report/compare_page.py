@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from netsim.errors import BadInput
+from netsim.errors import BadInput, counted
 from netsim.units import FloatArray
 from scenarios.app.report.charts import (
     ACCURACY,
@@ -67,7 +67,7 @@ from scenarios.app.results.folder import STUDY
 from scenarios.app.results.gathered import Gathered, drawn_sentence
 from scenarios.app.results.read import Manifest, Run, load, of_sweep_file
 from scenarios.app.results.shown import answers, compared, labels_of
-from scenarios.app.results.statistics import counted, figure_text, mean_text, quantile
+from scenarios.app.results.statistics import figure_text, mean_text, quantile
 from scenarios.app.results.table import USELESS, ByLabel, Line, is_useful, lines, model_line, model_verdict, together
 from scenarios.app.study import Fields
 from scenarios.app.study.yaml_document import read

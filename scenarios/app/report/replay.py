@@ -8,11 +8,12 @@ from __future__ import annotations
 import numpy as np
 
 from netsim.columns import no_ints, no_places
+from netsim.errors import counted
 from netsim.units import BoolArray, FloatArray, IntArray
 from scenarios.app.report.plot import Chapter, looks, packed, rendered
 from scenarios.app.results.folder import Tables
 from scenarios.app.results.read import Run, Table, where
-from scenarios.app.results.statistics import counted, figure_text, span_text
+from scenarios.app.results.statistics import figure_text, span_text
 from scenarios.app.study import Fields
 
 FINEST_M = 0.5

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 
 from fl.leakage.reliability import Reliability, reliability
+from netsim.errors import counted
 from netsim.units import FloatArray
 from scenarios.app.report.charts import (
     BOTH,
@@ -67,7 +68,7 @@ from scenarios.app.results.read import (
     where,
 )
 from scenarios.app.results.shown import worst_accounts
-from scenarios.app.results.statistics import counted, figure_text, quantile
+from scenarios.app.results.statistics import figure_text, quantile
 from scenarios.app.results.summary import arrived, durations_s
 
 _ACCOUNTS = "Privacy accounts of the UE that spent most"

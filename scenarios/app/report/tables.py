@@ -11,6 +11,7 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
+from netsim.errors import counted
 from netsim.geometry import Area
 from netsim.safe import what_is
 from netsim.units import FloatArray
@@ -45,7 +46,7 @@ from scenarios.app.results.shown import (
     read_adapted,
     warnings,
 )
-from scenarios.app.results.statistics import counted, figure_text
+from scenarios.app.results.statistics import figure_text
 from scenarios.app.results.table import (
     AT_CHANCE,
     FOUND,
@@ -210,7 +211,7 @@ def head(run: Run) -> Fields:
         }
     return {
         "below": "; ".join(filter(None, below)),
-        "answers": headline(of, learning, run.summary.get("radio.samples") or 0),
+        "answers": headline(of, learning, run.summary),
         "warns": [*warnings(run.summary), *warns],
         "words": True,
         "results": _table("Results", of, ("measure", *_HEADS, "attack"))
@@ -239,7 +240,7 @@ def _table(title: str, of: Sequence[Line], heads: Sequence[str]) -> Markup:
     rows: list[dict[str, Cell]] = [
         {
             "measure": Mark(one.title, kind="word"), "attack": one.attack, "result": Mark(one.figure, one.value),
-            "verdict": verdict_mark(one.verdict), "interval": one.interval, "baseline": one.baseline,
+            "verdict": verdict_mark(one.told), "interval": one.interval, "baseline": one.baseline,
         }
         for one in of
     ]  # fmt: skip
@@ -262,7 +263,7 @@ def verdict_mark(verdict: str) -> Mark:
 def _judged(of: Line, own_chance: bool) -> Mark:
     """A figure, its own chance where labels differ in it, and its verdict below it."""
     text = f"{of.result} [{of.chance}]" if of.chance and own_chance else of.result
-    return replace(verdict_mark(of.verdict), text=text, value=of.value, verdict=of.verdict)
+    return replace(verdict_mark(of.verdict), text=text, value=of.value, verdict=of.told)
 
 
 # -- the last sections

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from netsim.errors import counted
 from netsim.units import FloatArray
 from rl.settings import ONE_STEP, OPTIMUM, ORACLE, RANDOM
 from scenarios.app.report.charts import median_line
@@ -38,7 +39,7 @@ from scenarios.app.report.plot import (
 from scenarios.app.results.folder import Failed, failure_lines, read_failures
 from scenarios.app.results.read import of_sweep_file, part
 from scenarios.app.results.shown import drawn
-from scenarios.app.results.statistics import counted, figure_text, half_width, mean_text
+from scenarios.app.results.statistics import figure_text, half_width, mean_text
 from scenarios.app.results.trainings import (
     METRICS,
     TERMS,

@@ -18,10 +18,9 @@ from typing import Literal, TextIO, get_args
 import numpy as np
 
 from fl.round.tables import TABLES, Column
-from netsim.errors import BadInput, one_line
+from netsim.errors import BadInput, counted, one_line
 from netsim.record import cell_text, read_parquet, unguarded, write_text
 from netsim.safe import OURS_MOST_BYTES, check_own, content, opened, remove_parts, what_is, whole_name, writable
-from scenarios.app.results.statistics import counted
 from scenarios.app.study import SCHEMA_VERSION, Fields, Record
 
 Table = dict[str, np.ndarray]

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from netsim.checkpoint import read_arrays
-from netsim.errors import BadInput, one_line
+from netsim.errors import BadInput, counted, one_line
 from netsim.record import read_parquet
 from netsim.safe import OURS_MOST_BYTES, content, what_is
 from scenarios.app.results.folder import (
@@ -32,7 +32,6 @@ from scenarios.app.results.folder import (
     version_of,
 )
 from scenarios.app.results.read import curves_of, finished, listed
-from scenarios.app.results.statistics import counted
 from scenarios.app.study import Fields, Record
 from scenarios.app.study.describe import flow
 from scenarios.app.study.yaml_document import as_yaml, read

@@ -12,13 +12,14 @@ from typing import Literal
 import numpy as np
 
 from netsim.channel_card import card_lines
-from netsim.errors import BadInput, one_line
+from netsim.errors import BadInput, counted, one_line
 from scenarios.app.results.folder import STUDY, SWEEP, read_summary
 from scenarios.app.results.read import Manifest, Table, checked_table, of_sweep_file, part, where
-from scenarios.app.results.statistics import Quartiles, counted, figure_text, quartiles_of
+from scenarios.app.results.statistics import Quartiles, figure_text, quartiles_of
 from scenarios.app.results.summary_keys import BY_KEY, declaration
 from scenarios.app.results.table import (
     AT_CHANCE,
+    FEW,
     FEW_UES,
     FOUND,
     GROUPS,
@@ -97,18 +98,19 @@ _HIDES = (
 MOST_FIGURES = 2  # of a headline; of further results it has the names
 
 
-def headline(of: Sequence[Line], learning: Record, samples: int = 0) -> list[tuple[str, str]]:
+def headline(of: Sequence[Line], learning: Record, summary: Summary | None = None) -> list[tuple[str, str]]:
     """What a run found, a sentence each: the model, what attacks find, and what protects the updates.
 
-    learning : that section of the scenario; of a radio study it is empty, and the sentence is of its `samples`.
+    learning : that section of the scenario; of a radio study it is empty. summary : counts of the run that no line has.
     """
     if not learning:
         middle = ", ".join(f"{one.what} {one.amount}" for one in of if one.what in ("RSRP", "SINR"))
-        return [("radio", f"{counted(samples, 'sample')} of the radio{f', medians: {middle}' if middle else ''}.")]
+        samples = counted((summary or {}).get("radio.samples") or 0, "sample")
+        return [("radio", f"{samples} of the radio{f', medians: {middle}' if middle else ''}.")]
     attacked = bool(learning.get("attacks") or learning.get("membership"))
     return [
         ("model", _model_said(of)),
-        ("leakage", _leakage_said(of, attacked)),
+        ("leakage", f"{_leakage_said(of, attacked)}{_homeless_said(of, summary or {})}"),
         ("protection", _protection_said(of, protections(learning))),
     ]
 
@@ -129,14 +131,27 @@ def _leakage_said(of: Sequence[Line], attacked: bool) -> str:
     if not attacked:
         return "No attack was played."
     said = []
-    for verdict, most in ((FOUND, MOST_FIGURES), (INCONCLUSIVE, 0), (AT_CHANCE, 0)):
-        judged = [one for one in of if one.attack and one.verdict == verdict]
+    for verdict, most in ((FOUND, MOST_FIGURES), (FEW, MOST_FIGURES), (INCONCLUSIVE, 0), (AT_CHANCE, 0)):
+        judged = [one for one in of if one.attack and one.told == verdict]
         texts = [_figured(one) if k < most else one.plain.partition(" within")[0] for k, one in enumerate(judged)]
-        said += [f"{verdict}: {', '.join(texts)}"] if texts else []
+        said += [f"{_OF_FEW.get(verdict, verdict)}: {', '.join(texts)}"] if texts else []
     if not said:
         return "No result of an attack can be judged."
     nothing = "" if said[0].startswith(FOUND) else "No attack has found anything; "
     return f"{nothing}{'; '.join(said)}.".replace(FOUND, FOUND.capitalize(), not nothing)
+
+
+_OF_FEW = {FEW: f"{FOUND}, of few UEs"}
+
+
+def _homeless_said(of: Sequence[Line], summary: Summary) -> str:
+    """Why UEs of a trace have no home, where their place of most time counts instead."""
+    none, few = (summary.get(f"homes.{key}") or 0 for key in ("none", "few_nights"))
+    if not none or not any(".densest_located." in one.key for one in of):
+        return ""
+    why = {"with fewer than 3 nights": few, "without a place of most nights": none - few}
+    reasons = ", ".join(f"{n} {reason}" for reason, n in why.items() if n)
+    return f" No home: {counted(none, 'UE')} ({reasons}); the place of most time counts instead."
 
 
 def _figured(one: Line) -> str:
@@ -175,7 +190,7 @@ def run_lines(folder: Path, page: str, verbose: bool = False) -> list[str]:
     of = lines([summary])
     learns = "rounds.played" in summary
     learning = part(read(folder / STUDY).data, "learning")
-    told, *more = [text for _, text in headline(of, learning, summary.get("radio.samples") or 0)]
+    told, *more = [text for _, text in headline(of, learning, summary)]
     warned = [*(f"warning: {text}" for text in manifest.warnings), *warnings(summary)]
     rows = [(name, text) for name in GROUPS if (text := row([summary], name))]
     rows += [("privacy", text) for text in spent(checked_table(folder, "privacy"))] if learns else []
@@ -371,7 +386,7 @@ def _column(head: str, every: Mapping[str, Sequence[Line]]) -> list[str]:
             for one in of
             for text in (
                 one.amount if head == "epsilon" else one.figure,
-                _MARKS.get(one.verdict, one.verdict),
+                _MARKS.get(one.verdict, one.told),
                 one.chance * own_chance,
             )
             if text
@@ -394,7 +409,7 @@ def answers(every: Mapping[str, Sequence[Line]], brief: bool = False) -> list[tu
     for what in sorted(judged, key=lambda what: not what.startswith("homes")):
         verdicts: dict[str, list[str]] = {}
         for label, one, _ in judged[what]:
-            verdicts.setdefault(one.verdict, []).append(f"“{label}” ({one.amount})")
+            verdicts.setdefault(one.told, []).append(f"“{label}” ({one.amount})")
         texts = [
             f"{verdict} with {', '.join(of[:MOST_LISTED])}{f' and {more} more' if more > 0 else ''}"
             for verdict, of in verdicts.items()

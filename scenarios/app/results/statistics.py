@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from netsim.columns import row_id
+from netsim.errors import counted
 from netsim.units import FloatArray
 from scenarios.app.study.study import Study
 
@@ -98,11 +99,6 @@ def figure_text(value: float, unit: str = "") -> str:
     if not np.isfinite(value):
         return "–" if np.isnan(value) else "∞"
     return f"{value:,.0f}" if 1000 <= abs(value) < 1e9 else f"{value:.3g}"
-
-
-def counted(number: int, noun: str) -> str:
-    """A number of things, for people: `1 round`, `6,611 rounds`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def row_numbers(table: Mapping[str, np.ndarray]) -> np.ndarray:

@@ -34,6 +34,7 @@ USEFUL = "useful"
 NOT_USEFUL = "not useful"
 DIVERGED = "diverged"
 FOUND = "found"
+FEW = f"{FOUND} (few)"
 AT_CHANCE = "at chance"
 INCONCLUSIVE = "inconclusive"
 PREVENTED = "prevented"
@@ -163,7 +164,7 @@ class Line:
     @property
     def told(self) -> str:
         """The verdict, and that it is of few UEs."""
-        return f"{self.verdict} (few)" if self.verdict == FOUND and 0 < self.n < FEW_UES else self.verdict
+        return FEW if self.verdict == FOUND and 0 < self.n < FEW_UES else self.verdict
 
     @property
     def levels(self) -> tuple[tuple[str, float], ...]:
@@ -198,11 +199,14 @@ def lines(summaries: Runs, attack: str = "") -> list[Line]:
     """A line for each headline that a run has a value of, from the attack that finds most, or from this one."""
     shown = [measure for measure in KEYS if measure.headline and ": " not in measure.headline]
     shown.sort(key=lambda measure: measure.rule not in _FIRST)
-    found = (
-        _best([_line(m, name, summaries) for name in _names(summaries, m) if attack in ("", name)], m.better)
-        for m in shown
-    )
-    return [line for line in found if line is not None]
+    found = dict[str, Line]()
+    for m in shown:
+        share = found.get(f"{m.key.partition('.day.')[0]}.percent")  # of whose attack the day is
+        only = share.attack if share else attack
+        names = [name for name in _names(summaries, m) if only in ("", name)]
+        if line := _best([_line(m, name, summaries) for name in names], m.better):
+            found[m.key] = line
+    return list(found.values())
 
 
 _FIRST = ("error", "accuracy", "ranks", "share")

@@ -14,12 +14,12 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
-from netsim.errors import BadInput, one_line
+from netsim.errors import BadInput, counted, one_line
 from netsim.safe import what_is
 from scenarios.app.results.folder import csv_text, marked, read_json, told_failures
 from scenarios.app.results.read import checked
 from scenarios.app.results.shown import drawn
-from scenarios.app.results.statistics import counted, figure_text
+from scenarios.app.results.statistics import figure_text
 from scenarios.app.results.summary_keys import BY_KEY, declaration
 from scenarios.app.study import Fields, Record
 from scenarios.app.study.describe import flow, nearest

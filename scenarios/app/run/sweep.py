@@ -15,7 +15,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from netsim.errors import BadInput
+from netsim.errors import BadInput, counted
 from netsim.record import write_json, write_text
 from netsim.rng import Rng, Streams
 from scenarios.app.results.folder import (
@@ -30,7 +30,6 @@ from scenarios.app.results.folder import (
     ours,
     remove_run,
 )
-from scenarios.app.results.statistics import counted
 from scenarios.app.run.events import Watch
 from scenarios.app.run.executor import ON_PROCESSES, Engine, do_all
 from scenarios.app.run.how import USUAL, How

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from netsim import __version__
-from netsim.errors import BadInput
+from netsim.errors import BadInput, counted
 from netsim.record import write_json, write_text
 from scenarios.app.results.folder import PAGE, RUNS, STUDY, SUMMARY, is_text, no_links, read_json, remove_run
-from scenarios.app.results.statistics import counted, half_width
+from scenarios.app.results.statistics import half_width
 from scenarios.app.results.tuning_folder import BEST, COST, TRIALS_CSV, TUNING, Goals, of_training, trials_csv
 from scenarios.app.run.events import Event, Watch
 from scenarios.app.run.executor import BAD_INPUT, ON_PROCESSES, Answer, Failure, attempt
