@@ -251,7 +251,7 @@ def doubts(table: TraceTable, moves: Moves) -> tuple[str, ...]:
     if steps.n_fast:
         first = [f"{table.fixes.line[k]} (user {table.users[moves.user[k]]})" for k in steps.fast[:_FIRST]]
         remedy = "correct or remove the wrong lines; --area-deg and --area-m leave out only places outside of a box"
-        found.append(f"{steps.speed} ({steps.n_fast:,}), in {table.path} to line {', '.join(first)}: {remedy}")
+        found.append(f"{steps.speed} ({steps.n_fast:,}), first to line {', '.join(first)} of {table.path}: {remedy}")
     return tuple(found)
 
 

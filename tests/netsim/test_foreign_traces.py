@@ -113,7 +113,7 @@ def test_two_places_at_one_time_are_counted_and_too_fast(tmp_path):
     said = "20 rows elsewhere than the row before of the same user and time, up to 11.3 km away"
     for text in (" ".join(inspect_trace(path).split()), " ".join(read_trace(path).doubts)):
         assert said in text and "51.282 % of steps imply more than 100 m/s" in text
-        assert "to line 3 (user a), 5 (user a), 7 (user a): correct or remove" in text
+        assert f"first to line 3 (user a), 5 (user a), 7 (user a) of {path}: correct or remove" in text
     assert "first mend what is doubtful above" in " ".join(inspect_trace(path).split())
     moved = np.array([[0.0, 0], [0, 0], [0, 99], [0, 99], [0, 300]])
     steps = steps_of(Moves(np.zeros(5, int), np.array([0.0, 0, 0, 1, 3]), moved))  # another cell; 99 m, 0, 100.5 m/s
