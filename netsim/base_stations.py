@@ -14,7 +14,7 @@ from pydantic import Field, model_validator
 
 from netsim.city.buildings import Buildings
 from netsim.columns import MAX_STATIONS, frozen
-from netsim.errors import BadInput
+from netsim.errors import BadInput, counted
 from netsim.geometry import Area
 from netsim.maps import projected
 from netsim.part import FILE_NAME, Coordinates, OneOf, Part
@@ -351,7 +351,7 @@ def _opencellid(
 
     reasons = ", ".join(f"{n:,} {reason}" for reason, n in skipped.items())
     table = DataFrame([*lon_lat_deg.values()], columns=["lon", "lat"], dtype=float).assign(name=[*lon_lat_deg])
-    return Cells(table, [f"{skipped.total():,} rows are left out: {reasons}"] if skipped else [])
+    return Cells(table, [f"{counted(skipped.total(), 'row')} left out: {reasons}"] if skipped else [])
 
 
 def _listed(path: str, pair: tuple[str, str], band: str | None, columns: Mapping[str, str]) -> Cells:

@@ -13,6 +13,7 @@ import numpy as np
 
 from netsim.clock import DAY_S, Clock
 from netsim.columns import frozen
+from netsim.errors import counted
 from netsim.traces.moves import Moves, doubts, steps_of
 from netsim.traces.read import TraceFile, busiest_cells, formats, outlying, repeated, trace_file
 from netsim.traces.table import TraceTable
@@ -126,7 +127,7 @@ def _span(view: TraceView) -> _Facts:
     if view.clock.changes:
         yield "", f"clocks change on {', '.join(view.clock.text(at_s)[:10] for at_s, _ in view.clock.changes[:4])}"
     days = len(np.unique(view.local_s // DAY_S))
-    yield "", f"{(last - first) / DAY_S:.1f} days from first to last, rows on {days} local day{'s' * (days != 1)}"
+    yield "", f"{(last - first) / DAY_S:.1f} days from first to last, rows on {counted(days, 'local day')}"
     yield "area", view.table.coordinates.extent(view.table.fixes.place)
     width_m, height_m = np.ptp(view.moves.xy_m, axis=0)
     yield "", f"{width_m:,.0f} m east-west, {height_m:,.0f} m north-south"
@@ -164,7 +165,8 @@ def _cells(view: TraceView) -> _Facts:
     for number, n in busiest_cells(view.table)[:10]:
         rows = cell == number
         users, days = len(np.unique(view.moves.user[rows])), len(np.unique(view.local_s[rows] // DAY_S))
-        yield "", f"{_clipped(cells[number], 24):<24} {n:>9,} rows {users:>6,} users {days:>4,} days"
+        counts = f"{counted(n, 'row'):>14} {counted(users, 'user'):>12} {counted(days, 'day'):>9}"
+        yield "", f"{_clipped(cells[number], 24):<24} {counts}"
 
 
 def _outliers(view: TraceView) -> _Facts:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from netsim.errors import counted
 from netsim.units import BoolArray, FloatArray, IntArray
 
 Codes = npt.NDArray[np.int32]
@@ -205,8 +206,8 @@ class Times:
             return time_s
         time_s, n_second = passes(time_s, user, self._later_s)
         self.notes += (
-            f"{len(self._later_s):,} rows lie in an hour that came twice in {self.zone}, as clocks went back: "
-            f"{n_second:,} of them were taken as the second, because time would run backwards; the others as the first",
+            f"{counted(len(self._later_s), 'row')} in an hour that came twice in {self.zone}, as clocks went back: "
+            f"{n_second:,} taken as the second, because time would run backwards; the others as the first",
         )
         return time_s
 
