@@ -14,7 +14,7 @@ from scipy import stats
 
 from netsim.errors import BadInput
 from netsim.record import write_json
-from scenarios.app.claims.claim import FAILS, HOLDS, OPEN, bundled_claims, median_interval, read_claims
+from scenarios.app.claims.claim import FAILS, HOLDS, OPEN, bundled_claims, chosen, median_interval, read_claims
 from scenarios.app.claims.evaluate import evaluate, folders_of, labelled
 from scenarios.app.cli.commands import main
 from scenarios.app.results.summary_keys import declaration
@@ -44,7 +44,7 @@ def entry(rule, **more):
 
 def claim(tmp_path, kind, value=None, key=KEY, **fields):
     more = {} if value is None else {"value": value}
-    return read_claims(claim_file(tmp_path, entry({"kind": kind, "key": key, **fields}, **more)))[0]
+    return read_claims(claim_file(tmp_path, entry({"kind": kind, "key": key, **fields}, **more))).claims[0]
 
 
 def runs(**labels):
@@ -145,10 +145,10 @@ def test_claims_that_a_budget_of_minutes_affords(tmp_path):
     entries = [entry(rule, id=i, scenario=s) for i, s in names.items()]
     path = tmp_path / "claims.yaml"
     path.write_text(json.dumps({"claims": entries, "minutes": {"campus": 5.0, "town": 3.0, "replay": 4.0}}))
-    assert [c.id for c in read_claims(path, minutes=7.0)] == ["two", "three"]  # what has no cost is not played
+    assert [c.id for c in chosen(read_claims(path), minutes=7.0)] == ["two", "three"]  # what has no cost is not played
     with pytest.raises(BadInput, match="--minutes 2: no scenario of these claims"):
-        read_claims(path, minutes=2.0)
-    assert [c.id for c in read_claims(path, minutes=99.0)] == ["one", "two", "three"]
+        chosen(read_claims(path), minutes=2.0)
+    assert [c.id for c in chosen(read_claims(path), minutes=99.0)] == ["one", "two", "three"]
 
 
 def test_what_cannot_be_judged_says_why(tmp_path):
@@ -214,25 +214,25 @@ def test_ids_are_unique_and_there_is_one_claim_at_least(tmp_path):
 
 def test_claims_of_one_paper(tmp_path):
     path = claim_file(tmp_path, entry(GOOD), entry(GOOD, id="two", paper="Another One"))
-    assert [c.id for c in read_claims(path, "another")] == ["two"]
+    assert [c.id for c in chosen(read_claims(path), "another")] == ["two"]
     with pytest.raises(BadInput, match="there are: A paper, Another One"):
-        read_claims(path, "nobody")
+        chosen(read_claims(path), "nobody")
 
 
 # -- the bundled claims
 
 
 def test_bundled_claims_are_sound():
-    claims = read_claims(bundled_claims())
+    claims = read_claims(bundled_claims()).claims
     assert len({c.id for c in claims}) == len(claims) >= 15
     assert all(declaration(key) is not None for c in claims for key in c.rule.keys)
     assert not any("claims" in name for name in bundled())  # it is no scenario
-    assert read_claims(bundled_claims(), minutes=1e6) == claims  # each scenario has a time
+    assert tuple(chosen(read_claims(bundled_claims()), minutes=1e6)) == claims  # each scenario has a time
 
 
 def test_bundled_claims_can_be_played(monkeypatch):
     monkeypatch.setenv("NETSIM_DATA", "/nowhere")  # only labels and keys are looked at
-    claims = read_claims(bundled_claims())
+    claims = read_claims(bundled_claims()).claims
     for scenario in {claim.scenario for claim in claims}:
         study = load(scenario)
         labels = {p.label for p in points(study, {})} if study.vary is not None else set()
@@ -323,10 +323,54 @@ def test_the_command_judges_by_a_given_folder(folder, file, tmp_path, capsys, mo
     assert rows[0]["value"] == "12, 50" and rows[0]["key"] == KEY
 
 
+def test_kept_verdicts_stay_while_their_claims_state_the_same(folder, file, tmp_path, capsys):
+    kept, page = tmp_path / "kept.csv", tmp_path / "papers.md"
+    command = ["claims", "--file", str(file), "--keep", str(kept), "--page", str(page)]
+    assert main([*command, "--run", f"{tmp_path / 'fake.yaml'}={folder}"]) == 0
+    rows = list(csv.DictReader(kept.read_text().splitlines()))
+    assert [(row["id"], row["verdict"], row["seeds"]) for row in rows] == [("one", HOLDS, "2")]
+    text = page.read_text()
+    assert "| Fig. 1 | it does | 12, 50 | a: 15 [12.5, 17.5]<br>b: 50 [45, 55] |  | holds | 2 |" in text
+    assert "1 statements: 0 holds, 0 does not hold, 1 undecided" in text.partition("## Another")[2]
+
+    shutil.rmtree(folder)  # hours of playing are not asked for again
+    capsys.readouterr()
+    assert main([*command, "--paper", "A paper"]) == 0 and page.read_text() == text
+    assert re.search(r"^one .* holds$", capsys.readouterr().out, re.M)
+
+    stated = json.loads(file.read_text())
+    stated["claims"][0] |= {"differs": "its <b>town</b> | is\nanother", "value": [12, 51]}
+    file.write_text(json.dumps(stated))
+    assert main(command) == 0
+    out = capsys.readouterr().out
+    assert "state something else now are left out: one" in out and "not played" in out
+    assert "(one): its &lt;b&gt;town&lt;/b&gt; \\|" in page.read_text() and len(kept.read_text().splitlines()) == 2
+
+    kept.write_text("a,b\n1,2\n")
+    assert main(command) == 2 and "is no table of verdicts" in capsys.readouterr().err
+
+
+def test_a_rule_says_in_words_what_must_be_true(tmp_path):
+    for kind, fields, words in (
+        ("at-most", {"bound": 3}, f"{KEY}: at most 3"),
+        ("within", {"tolerance": 0.5, "labels": ["a"]}, f"{KEY}: within 0.5 of the printed value (a)"),
+        ("no-more-than", {"other": KEY, "margin": 2}, f"{KEY}: at most 2 above {KEY}"),
+        ("order", {"labels": ["a", "b", "c"]}, f"{KEY}: a < b < c"),
+        ("ratio", {"labels": ["a", "b"], "bound": 0.9}, f"{KEY}: “a” at least 0.9 times “b”"),
+        ("alike", {"labels": ["a", "b"], "bound": 1.1}, f"{KEY}: “a” and “b” within a factor of 1.1"),
+        (
+            "diminishing",
+            {"labels": ["a", "b", "c"], "share": 0.3},
+            f"{KEY}: from “b” to “c” at most 0.3 of the gain since “a”",
+        ),
+    ):
+        assert claim(tmp_path, kind, 1.0 if kind == "within" else None, **fields).rule.words == words
+
+
 def test_a_folder_without_a_name_is_known_by_its_title(folder, tmp_path):
     from scenarios.app.study.yaml_document import read
 
-    claims = read_claims(claim_file(tmp_path, entry(GOOD), entry(GOOD, id="two", scenario="town")))
+    claims = read_claims(claim_file(tmp_path, entry(GOOD), entry(GOOD, id="two", scenario="town"))).claims
     with pytest.raises(BadInput, match=r"no claim is about its runs, 'A fake'"):
         folders_of([str(folder)], claims)
     title = read(bundled()["town"]).data["title"]
@@ -393,7 +437,7 @@ MAE = "metric.learner.mae_links_db.last"
 
 @cache
 def bundled_claim(name):
-    return next(c for c in read_claims(bundled_claims()) if c.id == name)
+    return next(c for c in read_claims(bundled_claims()).claims if c.id == name)
 
 
 def bundled_verdict(name, key, **figures):

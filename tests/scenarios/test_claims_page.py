@@ -83,7 +83,7 @@ def test_a_page_of_somebody_else_is_left_alone_before_anything_is_played(decided
     assert main([*decided, "--out", str(tmp_path / "out"), "--page", str(tmp_path / "mine.html")]) == 2
     assert "is not a page of ours" in capsys.readouterr().err and (tmp_path / "mine.html").read_text() == "mine"
     assert not (tmp_path / "out").exists()
-    assert main([*decided[:3], "--page", "x.html"]) == 2 and "runs to decide by" in capsys.readouterr().err
+    assert main([*decided[:3], "--page", "x.html"]) == 2 and "what to decide by" in capsys.readouterr().err
 
 
 def test_in_a_browser_claims_filter_by_verdict(tmp_path, show):

@@ -26,6 +26,8 @@ from scenarios.app.study.load import bundled
 from scenarios.app.study.yaml_document import read
 
 CONFIDENCE = 0.95
+DECIDED = ("ours", "adapted", "seeds", "minutes", "version", "verdict", "reason")
+"""columns of a table of verdicts, beside what the claim states"""
 HOLDS, FAILS, OPEN = "holds", "does not hold", "undecided"
 _ABOVE_ZERO = float(np.nextafter(0.0, 1.0))
 KINDS: dict[str, tuple[set[str], int, int]] = {
@@ -121,6 +123,24 @@ class ClaimRule(Part):
         """The keys of a run's summary that it reads."""
         return (self.key, self.other) if self.other else (self.key,)
 
+    @property
+    def words(self) -> str:
+        """What must be true, in one line."""
+        first, second, third = (*self.labels, "", "", "")[:3]
+        said = {
+            "at-most": f"at most {self.bound:g}",
+            "at-least": f"at least {self.bound:g}",
+            "within": f"within {self.tolerance:g} of the printed value",
+            "exceeds": f"at least {self.margin:g} above {self.other}",
+            "no-more-than": f"at most {self.margin:g} above {self.other}",
+            "order": " < ".join(self.labels),
+            "ratio": f"“{first}” at least {self.bound:g} times “{second}”",
+            "alike": f"“{first}” and “{second}” within a factor of {self.bound:g}",
+            "diminishing": f"from “{second}” to “{third}” at most {self.share:g} of the gain since “{first}”",
+        }[self.kind]
+        listed = ", ".join(self.labels)
+        return f"{self.key}: {said}{f' ({listed})' if listed and not KINDS[self.kind][1] else ''}"
+
     def value(self, run: Record) -> float:
         """What it looks at in a run, NaN where that is missing; a centroid error of diverged estimates is infinite."""
         value, *other = (over_seeds([run], key)[1] for key in self.keys)
@@ -183,12 +203,24 @@ class Claim(Part):
     """name of the bundled scenario, or sweep, that tests it; or a scenario file, relative to the file of claims"""
     rule: ClaimRule
     """condition under which the claim holds"""
+    adapted: str = ""
+    """key of the summary with what an attacker that knows the defense reaches in the same runs"""
+    differs: str = Field("", max_length=600)
+    """why ours differ from what is printed, or what was tried"""
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if self.rule.kind == "within" and not isinstance(self.value, float):
             raise ValueError("value: a rule of kind within needs the one printed value that it compares with")
+        if self.adapted:
+            _declared(self.adapted)
         return self
+
+    @property
+    def stated(self) -> dict[str, str]:
+        """What a table of verdicts has of it; a verdict is of this claim only while none of it changes."""
+        of = self.model_dump(include={"id", "paper", "where", "says", "scenario"})
+        return of | {"key": self.rule.key, "rule": self.rule.words, "value": self.printed.removeprefix("-")}
 
     @property
     def printed(self) -> str:
@@ -199,12 +231,18 @@ class Claim(Part):
 
 @dataclass(frozen=True)
 class Verdict:
-    """The result of a claim: holds, does not hold, or undecided, and why."""
+    """The result of a claim: holds, does not hold, or undecided, and why; by how many seeds, one core's minutes for all
+    runs of its scenario, and the version of netsim that played them.
+    """
 
     claim: Claim
     verdict: str
     reason: str = ""
     ours: str = "-"
+    adapted: str = ""
+    seeds: str = ""
+    minutes: str = ""
+    version: str = ""
 
     @property
     def text(self) -> str:
@@ -214,10 +252,18 @@ class Verdict:
     @property
     def row(self) -> dict[str, str]:
         """The verdict and its claim as a row of the table."""
-        claim = self.claim
-        stated = claim.model_dump(include={"id", "paper", "where", "says", "scenario"}) | {"key": claim.rule.key}
-        value = "" if claim.value is None else claim.printed
-        return {**stated, "value": value, "ours": self.ours, "verdict": self.verdict, "reason": self.reason}
+        return self.claim.stated | {name: getattr(self, name) for name in DECIDED}
+
+
+class Unplayed(Part):
+    """A figure or table of a publication of which no scenario decides anything, and why."""
+
+    paper: str = Field(min_length=1, max_length=200)
+    """the publication"""
+    where: str = Field(min_length=1, max_length=60)
+    """the figure or table"""
+    why: str = Field(min_length=1, max_length=300)
+    """what it shows, and why it is not played"""
 
 
 class Claims(Part):
@@ -227,6 +273,8 @@ class Claims(Part):
     """scenario -> minutes that playing its claims takes one core"""
     claims: tuple[Claim, ...] = Field(min_length=1)
     """all of them, in the order of the tables"""
+    unplayed: tuple[Unplayed, ...] = ()
+    """the other figures and tables of the same publications"""
 
     @model_validator(mode="after")
     def _unique(self) -> Self:
@@ -241,41 +289,46 @@ def bundled_claims() -> Path:
     return Path(str(resources.files("scenarios.app.claims"))) / "claims.yaml"
 
 
-def read_claims(path: Path, paper: str = "", minutes: float = np.inf) -> list[Claim]:
-    """The claims of a file, of those publications whose name contains `paper`.
+def read_claims(path: Path) -> Claims:
+    """A file of claims. Raises BadInput: one line for each mistake in it."""
+    document = read(path)
+    written = build(Claims, document)
+    wrong = list[str]()
+    scenarios = list[str]()
+    for i, claim in enumerate(written.claims):
+        try:
+            scenarios.append(_playable(claim.scenario, path.parent))
+        except ValueError as error:
+            wrong.append(f"{document.at(('claims', i, 'scenario'))}: {error}")
+    if wrong:
+        raise BadInput(*wrong)
+    found = dict(zip((claim.scenario for claim in written.claims), scenarios, strict=True))
+    claims = tuple(claim.model_copy(update={"scenario": found[claim.scenario]}) for claim in written.claims)
+    minutes = {found.get(name, name): minutes for name, minutes in written.minutes.items()}
+    return written.model_copy(update={"claims": claims, "minutes": minutes})
+
+
+def chosen(of: Claims, paper: str = "", minutes: float = np.inf) -> list[Claim]:
+    """The claims of those publications whose name contains `paper`.
 
     minutes : of one core; claims of those scenarios that together take so long, the cheapest first; where a limit is
     given, scenarios without a time in the file are left out.
 
     Raises
     ------
-    BadInput : one line for each mistake in the file, or for a word or a limit that leaves no claim.
+    BadInput : one line for a word or a limit that leaves no claim.
     """
-    document = read(path)
-    written = build(Claims, document)
-    claims = list[Claim]()
-    minutes_of = dict[str, float]()
-    wrong = list[str]()
-    for i, claim in enumerate(written.claims):
-        try:
-            scenario = _playable(claim.scenario, path.parent)
-        except ValueError as error:
-            wrong.append(f"{document.at(('claims', i, 'scenario'))}: {error}")
-            continue
-        minutes_of[scenario] = written.minutes.get(claim.scenario, np.inf)
-        claims.append(claim.model_copy(update={"scenario": scenario}))
-    if wrong:
-        raise BadInput(*wrong)
-    chosen = [claim for claim in claims if paper.lower() in claim.paper.lower()]
-    if not chosen:
-        known = ", ".join(dict.fromkeys(claim.paper for claim in claims))
+    some = [claim for claim in of.claims if paper.lower() in claim.paper.lower()]
+    if not some:
+        known = ", ".join(dict.fromkeys(claim.paper for claim in of.claims))
         raise BadInput(f"--paper {paper}: no claim of such a publication; there are: {known}")
-    cheapest = sorted({claim.scenario for claim in chosen}, key=lambda name: (minutes_of[name], name))
+    minutes_of = {claim.scenario: of.minutes.get(claim.scenario, np.inf) for claim in some}
+    cheapest = sorted(minutes_of, key=lambda name: (minutes_of[name], name))
     spent = np.cumsum([minutes_of[name] for name in cheapest])
     affordable = {name for name, total in zip(cheapest, spent, strict=True) if total <= minutes}
     if not affordable:
         raise BadInput(f"--minutes {minutes:g}: no scenario of these claims is known to take so little")
-    return [claim for claim in chosen if claim.scenario in affordable]
+    return [claim for claim in some if claim.scenario in affordable]
 
 
 def _playable(scenario: str, folder: Path) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import numpy as np
 from netsim.errors import BadInput, counted
 from netsim.record import write_text
 from netsim.safe import what_is
-from scenarios.app.claims.claim import FAILS, HOLDS, OPEN, Claim, ClaimRule, Verdict, median_interval
+from scenarios.app.claims.claim import DECIDED, FAILS, HOLDS, OPEN, Claim, ClaimRule, Verdict, median_interval
 from scenarios.app.results.folder import (
     MANIFEST,
     RUNS,
@@ -22,10 +23,12 @@ from scenarios.app.results.folder import (
     failure_lines,
     read_failures,
     read_json,
+    read_rows,
     read_summary,
+    version_of,
 )
 from scenarios.app.results.gathered import one_kind
-from scenarios.app.results.read import listed
+from scenarios.app.results.read import listed, part
 from scenarios.app.results.shown import cell_text, over_seeds
 from scenarios.app.results.summary_keys import declaration
 from scenarios.app.run.events import Event, Watch
@@ -162,8 +165,24 @@ def evaluate_all(
 ) -> list[Verdict]:
     """Verdicts by folders of runs; why: of scenarios without runs, whose claims stay undecided."""
     why = dict(why or {})
-    runs = {name: labelled(folder) for name, folder in folders.items() if name not in why}
-    return [evaluate(claim, runs.get(claim.scenario, {}), why.get(claim.scenario, "")) for claim in claims]
+    there = {name: folder for name, folder in folders.items() if name not in why}
+    runs = {name: labelled(folder) for name, folder in there.items()}
+    cost = {name: _cost(folder) for name, folder in there.items()}
+    return [
+        replace(
+            evaluate(claim, runs.get(claim.scenario, {}), why.get(claim.scenario, "")),
+            **cost.get(claim.scenario, {}),
+        )
+        for claim in claims
+    ]
+
+
+def _cost(folder: Path) -> dict[str, str]:
+    """Minutes of one core that the finished runs of a folder took, and the version that played them."""
+    manifests = [read_json(path / MANIFEST) for _, path in finished_runs(folder)]
+    spent = [part(of, "timing").get("wall_s") for of in manifests]
+    minutes = sum(s for s in spent if isinstance(s, int | float)) / 60
+    return {"minutes": f"{minutes:.2g}", "version": version_of(manifests[0]) if manifests else ""}
 
 
 def evaluate(claim: Claim, runs: Labelled, why_none: str = "") -> Verdict:
@@ -182,8 +201,38 @@ def evaluate(claim: Claim, runs: Labelled, why_none: str = "") -> Verdict:
     for label in labels:
         text = " against ".join(cell_text([*runs[label].values()], key) for key in claim.rule.keys)
         ours.append(f"{label}: {text}" if label else text)
-    word, reason = _decided(claim, {label: runs[label] for label in labels})
-    return Verdict(claim, OPEN if reason else word, reason, "; ".join(ours))
+    of = {label: runs[label] for label in labels}
+    word, reason = _decided(claim, of)
+    known = [f"{label}: {cell_text([*of[label].values()], claim.adapted)}" for label in labels if claim.adapted]
+    seeds = len(set.intersection(*map(set, of.values())))
+    return Verdict(claim, OPEN if reason else word, reason, "; ".join(ours), "; ".join(known), str(seeds))
+
+
+# -- a table of verdicts that is kept
+
+
+def keep(path: Path, claims: Sequence[Claim], now: Sequence[Verdict], writes: bool) -> tuple[list[Verdict], list[str]]:
+    """A verdict of each claim, by runs if there are some, else by the table in `path`; and the ids of its rows that
+    state what no claim does any more. writes : the table is written again.
+    """
+    lines = read_rows(path, "move it") if what_is(path) else []
+    if any(not {"id", *DECIDED} <= set(row) for row in lines):
+        raise BadInput(f"{path}: is no table of verdicts; move it, and give the command again")
+    rows = {row["id"]: row for row in lines}
+    decided = {one.claim.id: one for one in now if one.seeds}
+    stale = set(rows) - set(decided)
+    for claim in claims:
+        row = rows.get(claim.id, {})
+        if (
+            claim.id not in decided
+            and claim.stated.items() <= row.items()
+            and row.get("verdict") in (HOLDS, FAILS, OPEN)
+        ):
+            decided[claim.id] = Verdict(claim, **{name: row.get(name, "") for name in DECIDED})
+    if writes and decided:
+        write_verdicts(path, [decided[claim.id] for claim in claims if claim.id in decided])
+    every = [decided.get(claim.id, Verdict(claim, OPEN, "not played")) for claim in claims]
+    return every, sorted(stale - set(decided))
 
 
 def _decided(claim: Claim, runs: Labelled) -> tuple[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import nullcontext
 from importlib.util import find_spec
 from math import inf
@@ -34,6 +34,7 @@ from scenarios.app.study import Fields
 from scenarios.app.study.load import Scenario, load
 
 if TYPE_CHECKING:
+    from scenarios.app.claims.claim import Claim
     from scenarios.app.rerun import Repeated
     from scenarios.app.run.events import Event
     from scenarios.app.run.executor import Engine
@@ -224,37 +225,45 @@ def _lines(one: Repeated) -> list[str]:
     return [*lines, f"  note: {one.note}"] if one.note else lines
 
 
+def _listed_claims(some: Sequence[Claim], as_json: bool) -> None:
+    """Print what is claimed, a table a publication."""
+    from scenarios.app.report.papers_page import claim_lines
+
+    if as_json:
+        told = [c.model_dump(mode="json", exclude={"rule"}) | {"key": c.rule.key, "rule": c.rule.words} for c in some]
+        emit({"event": "result", "kind": "claims", "claims": told})
+    for paper in dict.fromkeys(c.paper for c in some) if not as_json else ():
+        say("\n".join([f"{paper}:", *claim_lines([c for c in some if c.paper == paper]), ""]))
+
+
 def claims(args: argparse.Namespace) -> None:
     """List published claims, or test them against runs."""
-    from scenarios.app.claims.claim import bundled_claims, read_claims
+    from scenarios.app.claims.claim import bundled_claims, chosen, read_claims
     from scenarios.app.claims.evaluate import (
         CLAIMS,
         CLAIMS_PAGE,
         evaluate_all,
         folders_of,
+        keep,
         places_in,
         play,
         write_verdicts,
     )
-    from scenarios.app.report.report import check_ours, claims_report
+    from scenarios.app.report.papers_page import papers_page
+    from scenarios.app.report.report import check_ours, claims_report, written
 
     engine = engine_of(args)
     jobs = jobs_of(args)
     how = how_of(args)
-    if args.page is not None and not (args.page and (args.run or args.out)):
-        raise BadInput("--page: give the name of a file, and runs to decide by: --out DIR or --run DIR")
+    if args.page is not None and not (args.page and (args.run or args.out or args.keep)):
+        raise BadInput("--page: give the name of a file, and what to decide by: --out DIR, --run DIR or --keep FILE")
     if args.minutes is not None and not (args.minutes > 0 and args.out):
         raise BadInput(f"--minutes {args.minutes:g}: must be above 0, and needs --out DIR")
     file = Path(args.file) if args.file else bundled_claims()
-    some = read_claims(file, args.paper, inf if args.minutes is None else args.minutes)
-    if not args.run and args.out is None:
-        listed = [c.model_dump(mode="json", exclude={"rule"}) | {"key": c.rule.key} for c in some]
-        rows = [[c.id, c.where, c.says, c.printed, c.scenario] for c in some]
-        if args.json:
-            emit({"event": "result", "kind": "claims", "claims": listed})
-        else:
-            say(table(("id", "where", "says", "published", "scenario"), rows, left=5))
-        return
+    every = read_claims(file)
+    some = chosen(every, args.paper, inf if args.minutes is None else args.minutes)
+    if not (args.run or args.out or args.keep):
+        return _listed_claims(some, args.json)
     folders = folders_of(args.run, some)
     places = dict[str, Path]()
     why = dict[str, str]()
@@ -262,8 +271,8 @@ def claims(args: argparse.Namespace) -> None:
     if args.out is not None:
         out = Path(args.out)
         missing = [c for c in some if c.scenario not in folders]
-        every = places_in(out, read_claims(file))
-        places = {c.scenario: every[c.scenario] for c in missing}
+        where = places_in(out, every.claims)
+        places = {c.scenario: where[c.scenario] for c in missing}
         page = page or out / CLAIMS_PAGE
         check_ours(page)  # before hours are played for it
         with teller(args, "claims") as tell:
@@ -271,7 +280,13 @@ def claims(args: argparse.Namespace) -> None:
     verdicts = evaluate_all(some, places | folders, why)
     if args.out is not None:
         write_verdicts(out / CLAIMS, verdicts)
-    if page is not None:
+    told, old = verdicts, list[str]()
+    if args.keep is not None:
+        told, old = keep(Path(args.keep), every.claims, verdicts, bool(args.run or args.out))
+        verdicts = [one for one in told if one.claim in some]
+    if page is not None and page.suffix == ".md":
+        written(page, papers_page(told, every.unplayed))
+    elif page is not None:
         claims_report(verdicts, places | folders, page, command_line(), args.pages)
     if args.json:
         where = {} if page is None else {"page": str(page)}
@@ -279,5 +294,6 @@ def claims(args: argparse.Namespace) -> None:
     else:
         rows = [[*(v.row[k] for k in ("id", "where", "says")), v.claim.printed, v.ours, v.text] for v in verdicts]
         say(table(("id", "where", "says", "published", "ours, median [quartiles]", "verdict"), rows, left=6))
+        say(f"{args.keep}: rows of claims that state something else now are left out: {', '.join(old)}" if old else "")
         say(f"page in {page}" if page else "")
     tell_failures(*places.values())
