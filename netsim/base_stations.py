@@ -303,6 +303,8 @@ def read_cells(path: str, radio: str | None, band: str | None, columns: Mapping[
     found = matched(path, [name.strip() for name in first], columns, [*_OF_LIST])
     pairs = [pair for pair in (("lon", "lat"), ("x_m", "y_m")) if found.keys() >= set(pair)]
     is_list = pairs != [] and "mcc" not in map(str.lower, first)
+    if not is_list and "mcc" not in map(str.lower, first) and {*_OF_LIST}.intersection(found):
+        raise BadInput(f"{path}: no columns lon and lat, or x_m and y_m; the file has {listed(first)}; name two so")
     if (radio if is_list else band) is not None:
         raise BadInput(f"{path}: base_stations.{'radio' if is_list else 'band'}: the file has none; leave it out")
     return (
@@ -376,6 +378,8 @@ def _listed(path: str, pair: tuple[str, str], band: str | None, columns: Mapping
             raise BadInput(f"{path}: line {rows.idxmax()}: {why}")
     others, unread = len(table) - len(own), [*read.attrs["unread"], *read.columns.difference([*table, "band", "name"])]
     notes = [f"{others:,} cells of other bands are left out"] if others else []
+    near = {name: ours for name in unread for ours in _OF_LIST if ours.startswith(f"{name.lower()}_")}
+    unread = [f"{name} (is it {near[name]}?)" if name in near else name for name in unread]
     return Cells(own.assign(name=names), notes + [f"columns that are not read: {listed(unread)}"] * bool(unread))
 
 

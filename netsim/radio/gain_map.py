@@ -97,10 +97,9 @@ class GainMap(PathLoss):
     def notes(self, cells: Sequence[str]) -> tuple[str, ...]:
         table, others = self._of(cells)
         missing = 100.0 * float(table.isna().to_numpy().mean())
-        text = (
-            f"{missing:.3g} % of its gains are none or 0, {self.uncovered_gain_db:g} dB there; cells that are no base"
-        )
-        return (f"path loss: {self.file}: {text} station and left out: {others:,}",) if missing or others else ()
+        said = [f"{missing:.3g} % of its gains are none or 0, {self.uncovered_gain_db:g} dB there"] * bool(missing)
+        said += [f"cells that are no base station and left out: {others:,}"] * bool(others)
+        return (f"path loss: {self.file}: {'; '.join(said)}",) if said else ()
 
     def floor_notes(self, height_m: float) -> tuple[str, ...]:
         low_m, high_m = self.ue_heights_m

@@ -132,6 +132,13 @@ class TestListOfBaseStations:
         (tmp_path / "sites.csv").write_text(text)
         return CellFile(file=str(tmp_path / "sites.csv"), **keys)
 
+    def test_a_list_without_positions_and_near_names_of_columns_are_said(self, tmp_path):
+        text = LIST.replace("lon,", "x,").replace("tilt_deg", "tilt")
+        said = line_of(self.layout(tmp_path, text, band="n78").stations, self.WITHIN, self.ORIGIN)
+        assert "no columns lon and lat, or x_m and y_m; the file has name, lat, x" in said
+        near = self.layout(tmp_path, LIST.replace("tilt_deg", "tilt"), band="n78").notes(3)
+        assert near[1].endswith("columns that are not read: tilt (is it tilt_deg?), vendor")
+
     def test_every_column_reaches_its_cell_and_the_rest_is_counted(self, tmp_path):
         layout = self.layout(tmp_path, band="n78", power_dbm=12.0)
         north, west, lamp = layout.stations(self.WITHIN, self.ORIGIN)

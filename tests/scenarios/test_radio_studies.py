@@ -24,6 +24,7 @@ from scenarios.app.cli.commands import main
 from scenarios.app.report.report import report
 from scenarios.app.results.folder import QUANTITIES, read_table
 from scenarios.app.run import simulate
+from scenarios.app.run.measured import read_measured
 from scenarios.app.run.play import coverage_grid
 from scenarios.app.run.runner import run
 from scenarios.app.run.setup import check, radio_world
@@ -181,11 +182,43 @@ def test_a_drive_of_a_city_stands_beside_a_study(tiny, tmp_path):
     drive = Path(os.environ["NETSIM_DATA"]) / "rsrp_cork_ucc5g_2019.csv.gz"
     summary = run(tiny({**RADIO, "measured": str(drive)}), tmp_path / "r")
     with gzip.open(drive, "rt") as file:
-        rsrp_dbm = [float(row["rsrp_dbm"]) for row in csv.DictReader(file) if row["rsrp_dbm"]]
+        rsrp_dbm = [
+            float(row["rsrp_dbm"]) for row in csv.DictReader(file) if row["rsrp_dbm"] and row.get("serving", "1") == "1"
+        ]
     own = raw_samples(tiny(RADIO))[:, 0]
     assert summary["radio.rsrp_dbm.measured.count"] == len(rsrp_dbm) > 10_000
     difference = summary["radio.rsrp_dbm.measured.difference_db"]
     assert difference == pytest.approx(np.median(own) - np.median(rsrp_dbm), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "time_s,cell,serving,rsrp_dbm\n1,a,0,-70\n1,b,1,-80\n2,a,1,-75\n2,b,0,-95\n3,a,,-60\n",
+        "user,time_s,cell,rsrp_dbm\nu,1,b,-80\nu,1,a,-90\nv,1,a,-75\nv,1,b,\n",
+    ],
+)
+def test_of_samples_of_several_cells_those_of_the_serving_cell_count(tmp_path, text):
+    (tmp_path / "drive.csv").write_text(text)
+    read = read_measured(str(tmp_path / "drive.csv"))
+    assert sorted(read.samples["rsrp_dbm"].tolist()) == [-80, -75] and read.counted
+    left = text.count("\n") - 1 - 2
+    assert read.notes == (f"measured: {left:,} rows of cells that do not serve are left out",)
+
+
+def test_samples_without_service_are_counted_and_said(tiny, tmp_path):
+    station = {"name": "a", "position_m": [0, 0], "height_m": 10, "power_dbm": -30}
+    study = tiny(
+        {
+            **RADIO,
+            "world.base_stations": [station],
+            "world.radio": {"path_loss": {"kind": "log-distance", "exponent": 4.5}},
+        }
+    )
+    run(study, tmp_path / "r")
+    warned = json.loads((tmp_path / "r" / "manifest.json").read_text())["warnings"]
+    share = 100 * np.mean(raw_samples(study)[:, list(QUANTITIES).index("rsrp_dbm")] < -140)
+    assert 0 < share < 100 and warned[-1].startswith(f"{share:.3g} % of samples are received below -140 dBm")
 
 
 def test_handovers_are_counted_and_divided_by_the_hours_of_all_ues(played):

@@ -20,6 +20,11 @@ from scenarios.app.results.table import of_distance, of_epsilon, of_error, of_in
         (5, 100, [10.0], "at chance"),
         (12, 100, [1.0, 8.0], "inconclusive"),  # the largest chance counts
         (20, 100, [1.0, 8.0], "found"),
+        (1, 10, [1.47], "inconclusive"),  # by chance 14 %, though Wilson's interval begins at 1.8 %
+        (2, 10, [1.47], "found"),  # 0.9 %
+        (1, 1, [2.08], "found"),
+        (1, 1, [2.6], "inconclusive"),
+        (1, 3, [0.0], "found"),
         (0, 0, [1.0], "inconclusive"),
         (40, 40, [], "inconclusive"),  # no chance is known
         (40, 40, [math.nan], "inconclusive"),

@@ -7,8 +7,9 @@ good          map error at most 0.7 x the constant's, and no worse than a law of
 useful        error below the constant's; accuracy above the most frequent class; density rank correlation >= 0.2
 not useful    any other model
 diverged      model not finite, or RMSE above 1000 dB
-found         share: lower end (Wilson, UEs of all seeds) above the largest chance. Distance: 95 % interval of error
-              minus baseline below 0. SW1: below the 5 % quantile of random guesses. AUC: lower end above chance
+found         share: so many hits or more (UEs of all seeds) have a probability of at most 2.5 % by the largest chance
+              (binomial, exact). Distance: 95 % interval of error minus baseline below 0. SW1: below the 5 % quantile
+              of random guesses. AUC: lower end above chance
 at chance     not found, and share or AUC: upper end within five points of chance; distance: no end more than 10 % of
               the baseline below it; SW1: inside the band of random guesses
 found (few)   found of fewer than 12 UEs: the 95 % interval may span more than half of all shares
@@ -47,6 +48,8 @@ USELESS = "Low leakage proves nothing here; high leakage is still real."
 GOOD_SHARE = 0.7
 FAR_DB = 1000.0
 USEFUL_RANKS = 0.2
+MOST_BY_CHANCE = 0.025
+"""probability of so many hits by chance, at which a share is found; Wilson's interval begins above chance too early"""
 NEAR_POINTS = 5.0
 NEAR_SHARE = 0.1
 """how far above chance the end of an interval may lie at chance: percentage points, and as a share of a distance"""
@@ -78,8 +81,11 @@ def of_share(hits: int, n: int, chances: Sequence[float]) -> str:
     known = [chance for chance in chances if not isnan(chance)]
     if not n or not known:
         return INCONCLUSIVE
-    _, low, high = wilson(hits, n)
-    return of_interval(low, high, max(known))
+    from scipy.stats import binom
+
+    if hits and binom.sf(hits - 1, n, max(known) / 100.0) <= MOST_BY_CHANCE:
+        return FOUND
+    return of_interval(-np.inf, wilson(hits, n)[2], max(known))
 
 
 def of_distance(low: float, high: float, baseline: float) -> str:

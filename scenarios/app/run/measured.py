@@ -2,29 +2,61 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from netsim.errors import BadInput
 from netsim.traces.source import read_table
 from netsim.units import FloatArray
 
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
 _BOUNDS = {"cdf": (0.0, 1.0), "rsrp_dbm": (-160.0, -20.0), "sinr_db": (-60.0, 80.0)}
+_OF_CELLS = {"serving": (0.0, 1.0), "time_s": (-1e12, 1e12), "user": None, "cell": None}
 _SHARES = np.linspace(0.0, 1.0, 10_001)  # at which a stated distribution is sampled
 
 
-def read_measured(file: str) -> tuple[dict[str, FloatArray], bool]:
-    """Samples (n,) by quantity of a CSV, and whether they were measured, or stand for a stated distribution.
+@dataclass(frozen=True)
+class Measured:
+    """Samples (n,) by quantity, whether they were measured or stand for a stated distribution, and what is left out."""
+
+    samples: dict[str, FloatArray] = field(default_factory=dict)
+    counted: bool = False
+    notes: tuple[str, ...] = ()
+
+
+def read_measured(file: str) -> Measured:
+    """What a CSV says of serving cells.
 
     Columns are rsrp_dbm and sinr_db of samples, or one of them and cdf, between whose pairs the distribution is a line.
+    Of samples of several cells those count whose column serving is 1, or of a user and time the strongest.
     Raises BadInput with one line.
     """
-    table = read_table(file, _BOUNDS).dropna(axis="columns", how="all")
+    read = read_table(file, _BOUNDS | _OF_CELLS)
+    own = _serving(read)
+    notes = (f"measured: {len(read) - len(own):,} rows of cells that do not serve are left out",) * (
+        len(own) < len(read)
+    )
+    table = own[[name for name in own if name in _BOUNDS]].dropna(axis="columns", how="all")
     names, is_stated = [name for name in table if name != "cdf"], "cdf" in table
     if not names or (is_stated and len(names) > 1):
         raise BadInput(f"{file}: measured: it needs a column rsrp_dbm or sinr_db of samples, or one of them and cdf")
     if not is_stated:
-        return {name: table[name].dropna().to_numpy() for name in names}, True
+        return Measured({name: table[name].dropna().to_numpy() for name in names}, True, notes)
     share, value = table.dropna().sort_values(names[0]).to_numpy().T
     if (np.diff(share) < 0).any() or not share[0] <= 0.5 <= share[-1]:
         raise BadInput(f"{file}: measured: cdf must grow with {names[0]}, and pass 0.5")
-    return {names[0]: np.interp(_SHARES, share, value)}, False
+    return Measured({names[0]: np.interp(_SHARES, share, value)})
+
+
+def _serving(read: DataFrame) -> DataFrame:
+    if "serving" in read:
+        return read[read["serving"] == 1]
+    if {"cell", "time_s", "rsrp_dbm"} <= {*read}:
+        at = [name for name in ("user", "time_s") if name in read]
+        strongest = read.sort_values("rsrp_dbm", kind="stable", na_position="first").drop_duplicates(at, keep="last")
+        return read.merge(strongest[[*at, "cell"]])
+    return read

@@ -300,7 +300,7 @@ def radio_world(study: Study) -> tuple[World, Windows]:
             "is none; list some, or take a layout"
         )
     if study.measured is not None:
-        read_measured(study.measured)
+        world.warnings += read_measured(study.measured).notes
     check_ticks(world)
     world.measurement_period_s = None  # the samples are taken here
     every_s = study.world.ues.measurement_period_s or study.world.tick_s

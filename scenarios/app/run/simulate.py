@@ -19,12 +19,13 @@ from scenarios.app.results.folder import PLAN, QUANTITIES, RADIO, RADIO_STUDY, S
 from scenarios.app.results.summary import radio_summary, summarise
 from scenarios.app.run.events import Event, Watch
 from scenarios.app.run.job import Job
-from scenarios.app.run.measured import read_measured
+from scenarios.app.run.measured import Measured, read_measured
 from scenarios.app.run.play import Play, coverage, coverage_grid, delta_warnings, write_arrays, write_points
 from scenarios.app.run.setup import radio_world, ready
 from scenarios.app.study import Fields, Record
 from scenarios.app.study.study import Study
 
+NO_SERVICE_DBM = -140.0  # the least RSRP that a UE reports in LTE (3GPP TS 36.133, Table 9.1.4-1)
 MOST_SAMPLES = 500_000  # that are kept: 20 MB
 
 
@@ -82,7 +83,7 @@ class RadioPlay(Play):
         world, self.plan = radio_world(study)
         super().__init__(job, study, world, Recorder(job.folder, RADIO), watch, began_s)
         self.downlink = study.world.radio.downlink
-        self.measured = read_measured(study.measured) if study.measured else ({}, False)
+        self.measured = read_measured(study.measured) if study.measured else Measured()
         self.now = RadioMemory(RadioSamples(np.zeros(2, np.int64), np.zeros((0, len(QUANTITIES) + 3))))
 
     @property
@@ -137,8 +138,12 @@ class RadioPlay(Play):
         outdoor, indoor = samples.count.tolist()
         some = SELECTIONS if outdoor and indoor else ("all",)
         at = {selection: samples.quantiles(selection, percent / 100.0) for selection in some}
-        theirs, counted = self.measured
+        theirs, counted = self.measured.samples, self.measured.counted
         own, warned = "outdoor" if outdoor and indoor else "all", [*manifest["warnings"]]
+        weak = samples.of("all")[:, list(QUANTITIES).index("rsrp_dbm")] < NO_SERVICE_DBM
+        if weak.any():
+            said = f"{100.0 * weak.mean():.3g} % of samples are received below {NO_SERVICE_DBM:g} dBm"
+            warned.append(f"{said}, where there is no service; they count in every distribution")
         if theirs and indoor:
             share = 100.0 * indoor / (outdoor + indoor)
             warned.append(f"measured: beside {own} samples alone; {share:.3g} % of all samples are in buildings")

@@ -306,6 +306,7 @@
     }
 
     startChoices();
+    if (!model.rounds && model.has("coverage_rsrp_dbm")) setCoverage(byId("coverage").value = "rsrp_dbm"); // a radio study
     setAttack(state.attack);
     replayPointer.listen(stage, view, click, hover);
     replayPointer.listenKeys(stage, keys);
