@@ -32,7 +32,8 @@ def read_measured(file: str) -> Measured:
     """What a CSV says of serving cells.
 
     Columns are rsrp_dbm and sinr_db of samples, or one of them and cdf, between whose pairs the distribution is a line.
-    Of samples of several cells those count whose column serving is 1, or of a user and time the strongest.
+    Of samples of several cells those count whose column serving is 1, or, where most times have several, the strongest
+    of a user and time.
     Raises BadInput with one line.
     """
     read = read_table(file, _BOUNDS | _OF_CELLS)
@@ -57,6 +58,8 @@ def _serving(read: DataFrame) -> DataFrame:
         return read[read["serving"] == 1]
     if {"cell", "time_s", "rsrp_dbm"} <= {*read}:
         at = [name for name in ("user", "time_s") if name in read]
+        if not read.groupby(at)["cell"].nunique().median() > 1:
+            return read  # one cell at a time: that which serves
         strongest = read.sort_values("rsrp_dbm", kind="stable", na_position="first").drop_duplicates(at, keep="last")
         return read.merge(strongest[[*at, "cell"]])
     return read
