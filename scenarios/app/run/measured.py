@@ -19,7 +19,7 @@ _OF_CELLS = {"serving": (0.0, 1.0), "time_s": (-1e12, 1e12), "user": None, "cell
 _SHARES = np.linspace(0.0, 1.0, 10_001)  # at which a stated distribution is sampled
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Measured:
     """Samples (n,) by quantity, whether they were measured or stand for a stated distribution, and what is left out."""
 
