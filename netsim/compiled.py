@@ -8,13 +8,19 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import logging
 import os
+import time
 from collections.abc import Callable
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import TypeVar, cast
 
 Function = TypeVar("Function", bound=Callable[..., object])
+SLOW_S = 1.0
+"""seconds that a function is compiled before a line says so, once a process; code from the cache has none"""
+tell: Callable[[str], None] = logging.getLogger("netsim").warning
+"""takes that line, and others for a waiting user; commands put another in place"""
 
 
 class _Compiled:
@@ -28,6 +34,7 @@ class _Compiled:
         from numba import njit
         from numba.core import config
 
+        _watch()
         settings = vars(config)
         before = settings["CACHE_DIR"]
         settings["CACHE_DIR"] = before or str(cache_folder() / "numba")
@@ -44,6 +51,23 @@ class _Compiled:
 
     def __call__(self, *values: object) -> object:
         return self._code(*values)
+
+
+@cache
+def _watch() -> None:
+    """From now on see how long numba compiles in this process."""
+    from numba.core import event
+
+    class Count(event.TimingListener):
+        told = False
+
+        def on_start(self, now: object) -> None:
+            super().on_start(now)  # type: ignore[no-untyped-call]
+            if time.perf_counter() - self._ts > SLOW_S and not self.told:  # what it compiles for itself starts too
+                self.told = True
+                tell("compiling, once on this machine; later starts take it from a cache")
+
+    event.register("numba:compile", Count())  # type: ignore[no-untyped-call]
 
 
 def compiled(function: Function) -> Function:

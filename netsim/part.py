@@ -13,6 +13,8 @@ this package, and one that cannot be used is refused in one line where a study i
 import ast
 import inspect
 import json
+import re
+import sys
 import textwrap
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import cache
@@ -27,6 +29,8 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
 from netsim.errors import BadInput
+
+_FRAME = re.compile(r'File "(.+)", line (\d+)')
 
 _Metres = Annotated[float, Field(ge=-1e9, le=1e9)]
 Coordinates = tuple[_Metres, _Metres]
@@ -283,6 +287,14 @@ def declared() -> Mapping[str, Sequence[EntryPoint]]:
     """Our entry points of installed packages by group; found once, for every package is looked into."""
     found = entry_points()
     return {group: tuple(found.select(group=group)) for group in found.groups if group.startswith("netsim.")}
+
+
+def passed(trace: str) -> str:
+    """`; plug-in FILE:LINE`, the last line of a plug-in that a traceback passed; empty where it passed none."""
+    read = [sys.modules.get(entry.module) for entries in declared().values() for entry in entries]
+    files = [getattr(module, "__file__", None) for module in read]
+    places = [f"; plug-in {file}:{line}" for file, line in _FRAME.findall(trace) if file in files]
+    return "".join(places[-1:])
 
 
 @cache

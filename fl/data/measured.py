@@ -135,7 +135,7 @@ class Measured(CellSignals):
     @model_validator(mode="after")
     def _keys_have_an_effect(self) -> Self:
         if isinstance(self.memory, int) and not 1 <= self.memory <= 10_000_000:
-            raise ValueError("memory must be a number from 1 to 10000000, or the word round or all")
+            raise ValueError("memory: give a number from 1 to 10000000, or the word round or all")
         if self.participants == "holding" and self.memory == "round":
             raise ValueError("participants: holding needs records of earlier rounds; set memory to all or a number")
         if self.held_out_by != ("sample",) and not self.hold_out:

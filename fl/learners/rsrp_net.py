@@ -187,7 +187,7 @@ class RsrpNet(LayeredLearner):
         if any(not 1 <= h <= 4096 for h in self.hidden):
             raise ValueError("hidden layers have 1 to 4096 units")
         if isinstance(self.batch_size, int) and self.batch_size < 1:
-            raise ValueError("batch_size must be 1 or more, or the word all")
+            raise ValueError("batch_size: must be 1 or more, or the word all")
         if self.frozen_layers >= self.layers:
             raise ValueError(
                 f"frozen_layers: {self.frozen_layers} of {self.layers} layers leave nothing to train; freeze "

@@ -20,7 +20,7 @@ import rl
 import scenarios
 from netsim.part import Named, OneOf, Part, descriptions
 from scenarios.app.study import slots
-from scenarios.app.study.slots import LEGAL, SLOTS, combinations, legal_combinations, threat
+from scenarios.app.study.slots import LEGAL, SLOTS, combinations, threat
 
 MEMBERS = [(slot, kind, part) for slot, union in SLOTS.items() for kind, part in union.parts.items()]
 IDS = [f"{slot}:{kind}" for slot, kind, _ in MEMBERS]
@@ -77,7 +77,11 @@ def pytest_generate_tests(metafunc):
         metafunc.parametrize("few", covering(some_legal())[:FAST], ids=name_of)
     if "combination" in metafunc.fixturenames:
         wanted = "not slow" not in metafunc.config.option.markexpr
-        metafunc.parametrize("combination", covering(list(legal_combinations())) if wanted else [{}], ids=name_of)
+        metafunc.parametrize("combination", covering(legal_combinations()) if wanted else [{}], ids=name_of)
+
+
+def legal_combinations():
+    return [combination for combination, _ in combinations(legal=True)]
 
 
 def some_legal():
@@ -87,7 +91,7 @@ def some_legal():
         patch.setattr(slots, "product", lambda *of: (
             row for row in itertools.product(*of) if len(of) < 5 or draw.random() < 0.02
         ))  # fmt: skip
-        return list(legal_combinations())
+        return legal_combinations()
 
 
 @pytest.mark.parametrize(("slot", "kind", "part"), MEMBERS, ids=IDS)
@@ -152,7 +156,7 @@ def test_some_combinations_are_refused_and_every_reason_is_a_sentence():
             reasons.add(verdict)
     assert len(reasons) >= 2
     assert all(len(r) > 20 and "\n" not in r for r in reasons)
-    assert legal == list(legal_combinations())
+    assert legal == legal_combinations()
 
 
 def name_of(combination):

@@ -26,6 +26,19 @@ def test_machine_code_goes_to_the_users_cache(tmp_path):
     assert not list(tmp_path.glob("__pycache__/*.nb?"))
 
 
+def test_compiling_is_told_once_and_not_where_code_comes_from_the_cache(tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "from netsim.compiled import compiled\n\n\n@compiled\ndef total(x):\n    return x.sum(axis=1).sum() + x.max()\n"
+    )
+    env = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache"), "PYTHONDONTWRITEBYTECODE": "1"}
+    env.pop("NUMBA_CACHE_DIR", None)
+    env["PYTHONPATH"] = os.pathsep.join([str(tmp_path), str(Path(netsim.__file__).parents[1])])
+    code = "import numpy, netsim.compiled as c; c.SLOW_S = 0.0; from mine import total; total(numpy.ones((2, 2)))"
+    told = [subprocess.run([sys.executable, "-c", code], env=env, check=True, capture_output=True) for _ in range(2)]
+    assert told[0].stderr == b"compiling, once on this machine; later starts take it from a cache\n"
+    assert told[1].stderr == b""
+
+
 @pytest.mark.slow
 def test_no_run_leaves_machine_code_beside_the_sources(tmp_path):
     root, began = Path(netsim.__file__).parents[1], time.time()

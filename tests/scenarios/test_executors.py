@@ -3,8 +3,10 @@
 import json
 import multiprocessing
 import os
+import re
 import signal
 import time
+from types import SimpleNamespace
 
 import pytest
 import works
@@ -14,7 +16,7 @@ from works import by_place, work
 from scenarios.app.cli.commands import main
 from scenarios.app.results.folder import MOST_TOLD, Failed, failure_lines, read_failures, write_failures
 from scenarios.app.run import clusters, runner
-from scenarios.app.run.executor import BAD_INPUT, LOST_WORKER, Answer, OnProcesses, do_all
+from scenarios.app.run.executor import BAD_INPUT, LOST_WORKER, Answer, OnProcesses, do_all, failure_of
 
 
 def ends(tmp_path, jobs, several, retries=2):
@@ -88,6 +90,13 @@ def test_a_folder_of_something_else_stays_as_it_is(tmp_path):
     (tmp_path / "a" / "mine.txt").write_text("mine")
     do_all([work(works.broken, tmp_path / "a")], OnProcesses(), 1, tmp_path)
     assert [p.name for p in (tmp_path / "a").iterdir()] == ["mine.txt"] and len(read_failures(tmp_path)) == 1
+
+
+def test_a_failure_in_a_plug_in_names_its_file_and_line(monkeypatch):
+    monkeypatch.setattr("netsim.part.declared", lambda: {"netsim.attack": [SimpleNamespace(module=__name__)]})
+    with pytest.raises(RuntimeError) as raised:
+        raise RuntimeError("boom")
+    assert re.fullmatch(rf"boom; plug-in {re.escape(__file__)}:\d+", failure_of(raised.value).line)
 
 
 def test_of_many_failures_the_first_are_told(tmp_path):

@@ -154,6 +154,15 @@ def test_a_log_has_few_whole_lines():
     assert all(line.startswith("city: round") for line in lines)
 
 
+def test_a_log_begins_before_the_first_step_where_that_takes_long(monkeypatch):
+    monkeypatch.setattr("scenarios.app.cli.outcome.FIRST_S", 0.0)
+    for quiet, said in ((False, "city: preparing\n"), (True, "")):
+        with Meter("city", quiet, stream=(stream := io.StringIO())) as block:
+            if not quiet:
+                block.first.join(10)
+        assert stream.getvalue() == said
+
+
 def test_quiet_says_nothing(terminal):
     block, stream, _ = terminal(80, quiet=True)
     with block:

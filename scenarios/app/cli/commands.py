@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import tomllib
 from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 
-from netsim import __version__
+from netsim import __version__, compiled
 from netsim.errors import BadInput, RunsFailed
 from scenarios.app.cli.options import (
     BAD_INPUT,
@@ -31,7 +30,6 @@ from scenarios.app.study import Fields
 _TABLE = tomllib.loads(Path(__file__).with_name("commands.toml").read_text(encoding="utf-8"))
 START: str = _TABLE["start"]
 """what to type first"""
-_FRAME = re.compile(r'File "(.+)", line (\d+)')
 COMMANDS = {one["name"]: Command(**one) for one in _TABLE["command"]}
 
 
@@ -67,6 +65,8 @@ def main(arguments: list[str] | None = None) -> int:
     words = sys.argv[1:] if arguments is None else arguments
     try:
         events.listen()
+        if not {"--json", "--quiet"}.isdisjoint(words):
+            compiled.tell = lambda _: None
         _check_words(words)
         try:
             if not words:
@@ -92,7 +92,7 @@ def main(arguments: list[str] | None = None) -> int:
             return _interrupted(words)
         text = " ".join(str(error).split())[:200]
         details = _details(error)
-        return _ended([f"unexpected failure ({type(error).__name__}: {text}); {details}"], FAILED, words)
+        return _ended([f"unexpected failure ({type(error).__name__}: {text}){details}"], FAILED, words)
 
 
 def _check_words(words: Sequence[str]) -> None:
@@ -113,14 +113,10 @@ def _details(failure: Exception) -> str:
         text = "".join(traceback.format_exception(failure))
         with tempfile.NamedTemporaryFile("w", prefix="netsim-", suffix=".log", delete=False) as log:
             log.write(text)
-        from netsim.part import declared
-
-        read = [sys.modules.get(entry.module) for entries in declared().values() for entry in entries]
-        files = [getattr(module, "__file__", None) for module in read]
-        places = [f"plug-in {file}:{line}; " for file, line in _FRAME.findall(text) if file in files]
+        from netsim.part import passed
     except OSError as error:
-        return f"its details cannot be written ({error.strerror})"
-    return f"{''.join(places[-1:])}details in {log.name}"
+        return f"; its details cannot be written ({error.strerror})"
+    return f"{passed(text)}; details in {log.name}"
 
 
 def _interrupted(words: Sequence[str]) -> int:

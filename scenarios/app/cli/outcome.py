@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from itertools import takewhile
 from math import isfinite
 from pathlib import Path
+from threading import Timer
 from typing import TextIO, cast
 
 from rich.console import Console, RenderableType
@@ -21,6 +22,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
+from netsim import compiled
 from netsim.errors import BadInput, RunsFailed, counted, one_line
 from netsim.safe import OURS_MOST_BYTES, opened, replacing, what_is
 from scenarios.app.cli.options import Lenient, command_line, emit, say, say_fitted, write
@@ -50,6 +52,7 @@ from scenarios.app.study import Fields, Record, Value
 
 DRAW_EVERY_S = 0.1
 LOG_EVERY_S = 2.0
+FIRST_S = 10.0  # a log has a line by then; what is refused is refused before, with one line alone
 LOG_SHARE = 30.0  # a log of a long run has a line for every thirtieth of the time so far
 PACE_S = 86_400.0  # the pace is averaged over a day: a round may take an hour
 OTHER = "none of netsim"
@@ -83,17 +86,23 @@ class Meter(Progress):
             BarColumn(bar_width=30),
             TextColumn("{task.fields[far]}", markup=False),
             TimeRemainingColumn(),
-            console=Console(file=cast(TextIO, Lenient(self.stream)), force_terminal=self.on_screen, highlight=False),
+            console=Console(
+                file=cast(TextIO, Lenient(self.stream)), force_terminal=self.on_screen, highlight=False, markup=False
+            ),
             auto_refresh=False, transient=True, speed_estimate_period=PACE_S, get_time=clock,
             redirect_stdout=False, redirect_stderr=False, disable=not self.on_screen,
         )  # fmt: skip
         self.task = self.add_task(one_line(title), total=None, far="preparing")
+        self.first = Timer(FIRST_S, write, (f"{one_line(title)}: preparing\n", self.stream))
 
     def start(self) -> None:
-        """Show the block; the cursor stays visible, so that nothing has to be restored however a command ends."""
+        """Show the block, or a first line; the cursor stays visible: nothing has to be restored however work ends."""
         super().start()
         if self.on_screen:
             self.console.show_cursor(True)
+            compiled.tell = self.console.print  # above the block
+        elif not (self.quiet or self.as_json):
+            self.first.start()
 
     def get_renderables(self) -> Iterable[RenderableType]:
         """The bar, and rows of a name and a text."""
@@ -106,6 +115,7 @@ class Meter(Progress):
 
     def tell(self, now: Event) -> None:
         """Show an event. Raises KeyboardInterrupt where the reader of JSON lines has gone."""
+        self.first.cancel()
         event = now.line(self.title)
         unit = unit_of(event)
         now_s = self.get_time()
@@ -139,6 +149,7 @@ class Meter(Progress):
 
     def __exit__(self, kind: type[BaseException] | None, *error: Value) -> None:
         """Leave a line of work that is done, and the last state of work that was ended."""
+        self.first.cancel()
         self.live.transient = kind is None or not self.counted
         super().__exit__(kind, *error)
         if self.on_screen and kind is None and self.counted:

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Literal, NamedTuple
 
+from netsim import compiled
 from scenarios.app.study import Fields, Record
 
 Name = Literal["round", "window", "run", "failed", "played", "world", "step"]
@@ -135,6 +136,7 @@ def work_for_parent(patience_s: float = 0.0) -> None:
     patience_s : time that it then has to end by itself, in s.
     """
     _Interruption.open = False
+    compiled.tell = lambda _: None  # what is said on the terminal is said by the parent
     signal.signal(signal.SIGINT, _received)  # SIGTERM ends a worker at once: so a broken pool clears up
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     threading.Thread(target=_end_with_parent, args=(patience_s,), daemon=True).start()

@@ -19,6 +19,7 @@ from textwrap import shorten
 from typing import ClassVar, Generic, Protocol, Self, TypeVar
 
 from netsim.errors import BadInput, one_line
+from netsim.part import passed
 from scenarios.app.results.folder import Failed, write_failures
 from scenarios.app.run.events import (
     RETRIES,
@@ -252,7 +253,9 @@ def failure_of(error: Exception) -> Failure:
     if isinstance(error, BadInput):
         return Failure(BAD_INPUT, _short("; ".join(error.lines)), trace, again=False)
     name = type(error).__name__
-    return Failure(name, _short(str(error) or name), trace, again=isinstance(error, OSError | MemoryError))
+    return Failure(
+        name, _short(str(error) or name) + passed(trace), trace, again=isinstance(error, OSError | MemoryError)
+    )
 
 
 def lost(why: str) -> Failure:

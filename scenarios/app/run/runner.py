@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,7 @@ from threadpoolctl import threadpool_limits
 from fl.defenses.budgeted import PRINTED
 from fl.power.bound import PowerLoss, Trajectory
 from fl.power.search import Limits, average, evolution, full, plateaus
-from netsim import __version__
+from netsim import __version__, compiled
 from netsim.build import build_world
 from netsim.checkpoint import from_tree_as, load_tree, save_tree, to_tree
 from netsim.compiled import cache_folder, code_digest
@@ -177,12 +176,11 @@ def _louder(study: Study, factor: float) -> Study:
     return study.model_copy(update={"world": world.model_copy(update={"radio": radio})})
 
 
-def reference(study: Study, cache: Path, say: Callable[[str], None] | None = None) -> Trajectory:
+def reference(study: Study, cache: Path) -> Trajectory:
     """The trajectory of a study, from a run that is made once, with all artificial noise and no attacker.
 
     `cache` keeps it under a hash of the study's text, of the code that plays it, and of the content of files it reads.
-
-    say : gets a line before that run, which takes as long as any.
+    A line is told before that run, which takes as long as any.
 
     Raises BadInput: the uplink's noise does not fall with a UE's own power alone.
     """
@@ -200,8 +198,7 @@ def reference(study: Study, cache: Path, say: Callable[[str], None] | None = Non
     name = hashlib.sha256(f"{made_of}\n{study_yaml(alone)}".encode()).hexdigest()[:16]
     path = Path(cache) / name / _FILE
     if not what_is(path):
-        if say is not None:
-            say(f"netsim: playing all rounds of the reference run, this once; it is kept in {path.parent}")
+        compiled.tell(f"netsim: playing all rounds of the reference run, this once; it is kept in {path.parent}")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with scratch("run-", path.parent) as folder:  # of each process that asks

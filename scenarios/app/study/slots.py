@@ -130,11 +130,6 @@ def combinations(legal: bool = False) -> Iterator[tuple[Combination, str]]:
                 yield one | {"attack": attack}, found
 
 
-def legal_combinations() -> Iterator[Combination]:
-    """Those of `combinations` that are legal."""
-    return (combination for combination, _ in combinations(legal=True))
-
-
 def threat(sees: str, viewpoint: str) -> Fields:
     """An example of a threat; an eavesdropper has a place."""
     return {"observes": sees, "viewpoint": viewpoint} | ({"position_m": [0, 0]} if viewpoint == "eavesdropper" else {})

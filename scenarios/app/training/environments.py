@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache as kept
@@ -58,7 +57,7 @@ def allocation(scenario: Source = DEFAULTS[ALLOCATION], cache: str | Path | None
 
     The first time takes as long as a run of the scenario, and says so on stderr.
     """
-    return PowerAllocation(problems(study_of(scenario), cache, say).trained_on)
+    return PowerAllocation(problems(study_of(scenario), cache).trained_on)
 
 
 def online(scenario: Source = DEFAULTS[ONLINE], cache: str | Path | None = None) -> OnlinePower:
@@ -155,10 +154,10 @@ class Problems:
     held_out: Sequence[Problem]
 
 
-def own_problem(study: Study, cache: str | Path | None = None, say: Callable[[str], None] | None = None) -> Problem:
-    """The problem of a study's own channel. say : gets a line before a reference run is made."""
+def own_problem(study: Study, cache: str | Path | None = None) -> Problem:
+    """The problem of a study's own channel."""
     task = task_of(study, Allocation)
-    trajectory = reference(study, cache_folder() if cache is None else Path(cache), say)
+    trajectory = reference(study, cache_folder() if cache is None else Path(cache))
     try:
         limits = reachable(task.limits, study)
         limits.check(trajectory.std.shape[1])
@@ -174,10 +173,10 @@ def own_problem(study: Study, cache: str | Path | None = None, say: Callable[[st
     return own
 
 
-def problems(study: Study, cache: str | Path | None = None, say: Callable[[str], None] | None = None) -> Problems:
-    """The problems of a study. say : gets a line before a reference run is made."""
+def problems(study: Study, cache: str | Path | None = None) -> Problems:
+    """The problems of a study."""
     task = task_of(study, Allocation)
-    own = own_problem(study, cache, say)
+    own = own_problem(study, cache)
     if task.draws == 1:
         return Problems(own, [own], [own], [own])
     if not own.objective.trajectory.still:
@@ -199,12 +198,6 @@ def channel_draws(study: Study, n: int, purpose: str) -> FloatArray:
     if not (gain > 0).all():
         raise BadInput("train.draws: a UE has no base station in some draw; draw channels for UEs that never leave")
     return gain
-
-
-def say(line: str) -> None:
-    """Print a line for a waiting user on stderr, where no result goes."""
-    sys.stderr.write(f"{line}\n")
-    sys.stderr.flush()
 
 
 def n_ues(study: Study) -> int:
