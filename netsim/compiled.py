@@ -59,12 +59,10 @@ def _watch() -> None:
     from numba.core import event
 
     class Count(event.TimingListener):
-        told = False
-
         def on_start(self, now: object) -> None:
             super().on_start(now)  # type: ignore[no-untyped-call]
-            if time.perf_counter() - self._ts > SLOW_S and not self.told:  # what it compiles for itself starts too
-                self.told = True
+            if time.perf_counter() - self._ts > SLOW_S:  # what it compiles for itself starts too
+                event.unregister("numba:compile", self)  # type: ignore[no-untyped-call]
                 tell("compiling, once on this machine; later starts take it from a cache")
 
     event.register("numba:compile", Count())  # type: ignore[no-untyped-call]

@@ -108,13 +108,11 @@ class PowerEnv(gymnasium.Env[Seen, Seen]):
 
     def _checked(self, action: object) -> FloatArray:
         """The action as numbers (K,), up to what rounding to float32 may add; ValueError for others."""
-        try:
-            numbers = np.asarray(action, dtype=np.float64)
-        except (TypeError, ValueError):
-            numbers = np.zeros(0)
-        if numbers.shape != (self.n_ue,) or not (np.abs(numbers) <= _END).all():
-            raise ValueError(f"action: {action!r:.60}; give {self.n_ue} finite numbers from -1 to 1, one for each UE")
-        return numbers
+        given = np.asarray(action)  # which refuses lists of several lengths
+        if given.dtype.kind not in "fiu" or given.shape != (self.n_ue,) or not (np.abs(given) <= _END).all():
+            got = f"{given.dtype} of shape {given.shape}, {given!s:.60}"
+            raise ValueError(f"action: {got}; give {self.n_ue} finite numbers from -1 to 1, one for each UE")
+        return given.astype(np.float64)
 
 
 class PowerAllocation(PowerEnv):

@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import pickle
+import re
 import struct
 import subprocess
 import sys
@@ -108,17 +109,20 @@ def test_episodes_are_truncated_and_begin_at_average_power():
 
 
 @pytest.mark.parametrize(
-    "action",
+    ("action", "wrong"),
     [
-        np.zeros(5), np.zeros((1, 6)), np.float32(0.5), ["loud"] * 6, np.array([0, 0, np.nan, 0, 0, 0]),
-        np.array([np.inf] * 6), np.array([1, 1, 1, 1, 1, 1.001]),
+        (np.zeros(5), "float64 of shape (5,)"), (np.zeros((1, 6)), "float64 of shape (1, 6)"), (0.5, "float64 of"),
+        (["loud"] * 6, "<U4 of shape (6,)"), (np.zeros(6, complex), "complex128 of shape (6,)"), ([True] * 6, "bool"),
+        (np.array([0, 0, np.nan, 0, 0, 0]), "float64 of shape (6,), [ 0.  0. nan"),
+        (None, "object of shape ()"), (np.array([np.inf] * 6), "float64 of shape (6,), [inf"),
+        (np.array([1, 1, 1, 1, 1, 1.001]), "float64 of shape (6,), [1."),
     ],
 )  # fmt: skip
-def test_a_bad_action_is_refused_and_changes_nothing(action):
+def test_a_bad_action_is_refused_and_changes_nothing(action, wrong):
     env = allocation()
     env.reset(seed=0)
     before, memory = env.last, env.memory()
-    with pytest.raises(ValueError, match="give 6 finite numbers from -1 to 1"):
+    with pytest.raises(ValueError, match=re.escape(f"action: {wrong}") + ".*give 6 finite numbers from -1 to 1"):
         env.step(action)
     assert env.last is before and env.memory() == memory
 
