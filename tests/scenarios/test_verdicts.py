@@ -23,7 +23,7 @@ from scenarios.app.results.table import of_distance, of_epsilon, of_error, of_in
         (1, 10, [1.47], "inconclusive"),  # by chance 14 %, though Wilson's interval begins at 1.8 %
         (2, 10, [1.47], "found"),  # 0.9 %
         (1, 1, [2.08], "found"),
-        (1, 1, [2.6], "inconclusive"),
+        (1, 1, [5.1], "inconclusive"),
         (1, 3, [0.0], "found"),
         (0, 0, [1.0], "inconclusive"),
         (40, 40, [], "inconclusive"),  # no chance is known

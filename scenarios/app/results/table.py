@@ -7,7 +7,7 @@ good          map error at most 0.7 x the constant's, and no worse than a law of
 useful        error below the constant's; accuracy above the most frequent class; density rank correlation >= 0.2
 not useful    any other model
 diverged      model not finite, or RMSE above 1000 dB
-found         share: so many hits or more (UEs of all seeds) have a probability of at most 2.5 % by the largest chance
+found         share: so many hits or more (UEs of all seeds) have a probability of at most 5 % by the largest chance
               (binomial, exact). Distance: 95 % interval of error minus baseline below 0. SW1: below the 5 % quantile
               of random guesses. AUC: lower end above chance
 at chance     not found, and share or AUC: upper end within five points of chance; distance: no end more than 10 % of
@@ -48,7 +48,7 @@ USELESS = "Low leakage proves nothing here; high leakage is still real."
 GOOD_SHARE = 0.7
 FAR_DB = 1000.0
 USEFUL_RANKS = 0.2
-MOST_BY_CHANCE = 0.025
+MOST_BY_CHANCE = 0.05
 """probability of so many hits by chance, at which a share is found; Wilson's interval begins above chance too early"""
 NEAR_POINTS = 5.0
 NEAR_SHARE = 0.1
