@@ -349,13 +349,15 @@ def test_all_results_are_listed_with_their_main_line_and_a_page_of_links(tmp_pat
         shutil.copytree(tiny_run, name) if "letters" not in name else Path(name).mkdir(parents=True)
     Path("runs/half/summary.json").unlink()
     Path("runs/replay/walk/report.html").write_text("")
+    Path("runs/half/error.txt").write_text("Traceback:\nRuntimeError: boom\n")
     assert main(["runs", "--page"]) == 0
     said = capsys.readouterr().out
     for place, line in (
-        ("city/1: run", "tiny\n  seed 3: "), ("half: run", "this run is not finished; "),
-        ("replay/walk: replay", "by-day, seed 3: "), ("some: none of netsim", "neither the folder of a run "),
+        ("city/1: run", "tiny\n  seed 3: "), ("half: run", r"this run failed \(RuntimeError: boom\); "),
+        ("replay/walk: replay", "by-day, seed 3: "),
     ):  # fmt: skip
         assert re.search(rf"^runs/{place}, [-:\d ]+\n  {line}", said, re.MULTILINE), place
+    assert "\nno results of netsim in runs/some\npage in " in said
     assert re.findall(r'href="(runs/[^"]*)"', Path("runs.html").read_text()) == ["runs/replay/walk/report.html"]
     assert main(["runs", "--json"]) == 0
     assert [one["finished"] for one in json.loads(capsys.readouterr().out)["folders"]] == [True, False, True, False]

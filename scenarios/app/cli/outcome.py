@@ -420,15 +420,18 @@ def runs(args: argparse.Namespace) -> None:
 
     top = Path(args.folder)
     found = _below(top) if what_is(top) == "folder" else []
-    if all(one["kind"] == OTHER for one in found):
+    ours = [one for one in found if one["kind"] != OTHER]
+    if not ours:
         raise BadInput(f"{top}: no folders of results in it; give the one above them, or play one: `netsim run city`")
     page = str(runs_page(top, found)) if args.page else None
     if args.json:
         emit({"event": "result", "kind": "folders", "folder": args.folder, "page": page, "folders": found})
         return
-    for one in found:
+    for one in ours:
         say("{folder}: {kind}, {date}".format_map(one))
         say_fitted([one[key] for key in ("title", "result") if one[key]])
+    if ours != found:
+        say(f"no results of netsim in {', '.join(one['folder'] for one in found if one not in ours)}")
     if page:
         say(f"page in {page}")
 

@@ -310,8 +310,11 @@ def finished_manifest(folder: Path) -> Fields:
     manifest = {} if begun else read_json(folder / MANIFEST)
     check_version(folder, manifest)
     command = str(manifest.get("command") or "")
+    error = folder / ERROR
     again = f"`{command}`" if command.startswith("netsim ") else "the same command"
-    raise BadInput(f"{folder}: this run is not finished; {again} goes on where it stopped")
+    trace = content(error, OURS_MOST_BYTES).decode("utf-8", "replace").strip() if what_is(error) else ""
+    state = f"failed ({one_line(trace.splitlines()[-1])})" if trace else "is not finished"
+    raise BadInput(f"{folder}: this run {state}; {again} goes on where it stopped")
 
 
 def version_of(manifest: Record) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import traceback
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,7 @@ from netsim.units import FloatArray, ratio_from_db, w_from_dbm
 from rl.powers import Ddpg, settled
 from scenarios.app.result import Result
 from scenarios.app.results.folder import MANIFEST, RESULTS, STUDY, read_table
-from scenarios.app.run.events import Watch, ignore
+from scenarios.app.run.events import Watch, ignore, interrupted
 from scenarios.app.run.how import USUAL, How, one_thread, scratch
 from scenarios.app.run.job import Job, JobKind, do, input_digests
 from scenarios.app.run.simulate import LearningPlay, Planned, RadioPlay
@@ -54,7 +55,12 @@ def run(
     """
     job = run_job(study, out, command=command, replace=replace, how=how)
     job.admit()
-    return Result(job.folder, play_job(job, watch) if replace else do(job, watch))
+    try:
+        return Result(job.folder, play_job(job, watch) if replace else do(job, watch))
+    except Exception as error:
+        if not (isinstance(error, BadInput) or interrupted()):
+            job.fail(traceback.format_exc())
+        raise
 
 
 def play_job(job: Job, watch: Watch) -> Fields:
