@@ -212,6 +212,14 @@ def test_ids_are_unique_and_there_is_one_claim_at_least(tmp_path):
         read_claims(claim_file(tmp_path))
 
 
+def test_what_is_not_played_is_of_a_publication_of_the_claims(tmp_path):
+    path = claim_file(tmp_path, entry(GOOD))
+    text = json.loads(path.read_text()) | {"unplayed": [{"paper": "Another", "where": "Fig. 2", "why": "a drawing"}]}
+    path.write_text(json.dumps(text))
+    with pytest.raises(BadInput, match="no claim is of 'Another'"):
+        read_claims(path)
+
+
 def test_claims_of_one_paper(tmp_path):
     path = claim_file(tmp_path, entry(GOOD), entry(GOOD, id="two", paper="Another One"))
     assert [c.id for c in chosen(read_claims(path), "another")] == ["two"]

@@ -281,6 +281,9 @@ class Claims(Part):
         ids = [c.id for c in self.claims]
         if twice := [one for one in ids if ids.count(one) > 1]:
             raise ValueError(f"claims: the id {twice[0]!r} stands {ids.count(twice[0])} times; rename one")
+        papers = {c.paper for c in self.claims}
+        if other := [one.paper for one in self.unplayed if one.paper not in papers]:
+            raise ValueError(f"unplayed: no claim is of {other[0]!r}; name a publication as its claims do")
         return self
 
 
