@@ -128,7 +128,7 @@ class Span(AddsMaps):
         first = cast(LayeredLearner, view.learner).layer(view.update, 1)
         return 1 if first.shape[1] > _PLACES and first.any() else _LAYER
 
-    def _ranks(self, view: View, looks: "Looks") -> IntArray:
+    def _ranks(self, view: View, looks: "LayerReader") -> IntArray:
         """k of each source (n_source,)."""
         if not self._of_many(view):
             return np.full(len(view.update), _RANK_OF_UE if self.rank == "auto" else self.rank)
@@ -146,7 +146,7 @@ class Span(AddsMaps):
             step = 3 if 3 * grid.cell_m.max() <= learner.shortest_m else 2
         place = grid.thinned(step)
         for model in np.unique(view.source_model[good]).tolist():
-            looks = Looks(learner, view.model_before, model, number, grid)
+            looks = LayerReader(learner, view.model_before, model, number, grid)
             a = looks.at_every(step)
             ranks = np.where(good & (view.source_model == model), self._ranks(view, looks), 0)
             for rank in np.unique(ranks[ranks > 0]).tolist():
@@ -163,7 +163,7 @@ class Span(AddsMaps):
         return score
 
     def _peaks(
-        self, own: AnyFloats, strong: FloatArray, rank: int, looks: "Looks", place: IntArray, a: AnyFloats
+        self, own: AnyFloats, strong: FloatArray, rank: int, looks: "LayerReader", place: IntArray, a: AnyFloats
     ) -> Iterator[tuple[IntArray, AnyFloats]]:
         """The peaks of a round, one after the other: places (n,), and how high each stands above the mean of its map.
 
@@ -194,7 +194,7 @@ class Span(AddsMaps):
 
 
 @dataclass(frozen=True)
-class Looks:
+class LayerReader:
     """What a layer, from 1, of the model `of` reads at places of a grid."""
 
     learner: LayeredLearner = field(compare=False)

@@ -20,7 +20,7 @@ _SHARES = np.linspace(0.0, 1.0, 10_001)  # at which a stated distribution is sam
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class DriveSamples:
     """Samples (n,) by quantity, whether they were measured or stand for a stated distribution, and what is left out."""
 
     samples: dict[str, FloatArray] = field(default_factory=dict)
@@ -28,7 +28,7 @@ class Measured:
     notes: tuple[str, ...] = ()
 
 
-def read_measured(file: str) -> Measured:
+def read_measured(file: str) -> DriveSamples:
     """What a CSV says of serving cells.
 
     Columns are rsrp_dbm and sinr_db of samples, or one of them and cdf, between whose pairs the distribution is a line.
@@ -46,11 +46,11 @@ def read_measured(file: str) -> Measured:
     if not names or (is_stated and len(names) > 1):
         raise BadInput(f"{file}: measured: it needs a column rsrp_dbm or sinr_db of samples, or one of them and cdf")
     if not is_stated:
-        return Measured({name: table[name].dropna().to_numpy() for name in names}, True, notes)
+        return DriveSamples({name: table[name].dropna().to_numpy() for name in names}, True, notes)
     share, value = table.dropna().sort_values(names[0]).to_numpy().T
     if (np.diff(share) < 0).any() or not share[0] <= 0.5 <= share[-1]:
         raise BadInput(f"{file}: measured: cdf must grow with {names[0]}, and pass 0.5")
-    return Measured({names[0]: np.interp(_SHARES, share, value)})
+    return DriveSamples({names[0]: np.interp(_SHARES, share, value)})
 
 
 def _serving(read: DataFrame) -> DataFrame:

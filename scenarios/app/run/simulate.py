@@ -19,7 +19,7 @@ from scenarios.app.results.folder import PLAN, QUANTITIES, RADIO, RADIO_STUDY, S
 from scenarios.app.results.summary import radio_summary, summarise
 from scenarios.app.run.events import Event, Watch
 from scenarios.app.run.job import Job
-from scenarios.app.run.measured import Measured, read_measured
+from scenarios.app.run.measured import DriveSamples, read_measured
 from scenarios.app.run.play import Play, coverage, coverage_grid, delta_warnings, write_arrays, write_points
 from scenarios.app.run.setup import radio_world, ready
 from scenarios.app.study import Fields, Record
@@ -83,7 +83,7 @@ class RadioPlay(Play):
         world, self.plan = radio_world(study)
         super().__init__(job, study, world, Recorder(job.folder, RADIO), watch, began_s)
         self.downlink = study.world.radio.downlink
-        self.measured = read_measured(study.measured) if study.measured else Measured()
+        self.measured = read_measured(study.measured) if study.measured else DriveSamples()
         self.now = RadioMemory(RadioSamples(np.zeros(2, np.int64), np.zeros((0, len(QUANTITIES) + 3))))
 
     @property
