@@ -38,7 +38,7 @@ def written(folder, **changes):
 
 
 WRONG = {
-    "no such column": (PLACED, {}, "lon\n", "cells.csv: line 1: no column"),
+    "no such column": (PLACED, {}, "lon\n", "cells.csv: no columns lon and lat, or x_m and y_m; the file has lon"),
     "no such file": (PLACED, {}, None, "cells.csv: cannot be read"),
     "no origin": (CELLS, {}, GOOD_CELLS, "where is the plane's origin?"),
     "masts of a file too high": (
