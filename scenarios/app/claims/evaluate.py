@@ -168,21 +168,20 @@ def evaluate_all(
     there = {name: folder for name, folder in folders.items() if name not in why}
     runs = {name: labelled(folder) for name, folder in there.items()}
     cost = {name: _cost(folder) for name, folder in there.items()}
-    return [
-        replace(
-            evaluate(claim, runs.get(claim.scenario, {}), why.get(claim.scenario, "")),
-            **cost.get(claim.scenario, {}),
-        )
-        for claim in claims
-    ]
+    verdicts = list[Verdict]()
+    for claim in claims:
+        one = evaluate(claim, runs.get(claim.scenario, {}), why.get(claim.scenario, ""))
+        minutes, version = cost.get(claim.scenario, ("", ""))
+        verdicts.append(replace(one, minutes=minutes, version=version))
+    return verdicts
 
 
-def _cost(folder: Path) -> dict[str, str]:
+def _cost(folder: Path) -> tuple[str, str]:
     """Minutes of one core that the finished runs of a folder took, and the version that played them."""
     manifests = [read_json(path / MANIFEST) for _, path in finished_runs(folder)]
     spent = [part(of, "timing").get("wall_s") for of in manifests]
     minutes = sum(s for s in spent if isinstance(s, int | float)) / 60
-    return {"minutes": f"{minutes:.2g}", "version": version_of(manifests[0]) if manifests else ""}
+    return f"{minutes:.2g}", version_of(manifests[0]) if manifests else ""
 
 
 def evaluate(claim: Claim, runs: Labelled, why_none: str = "") -> Verdict:

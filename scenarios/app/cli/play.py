@@ -271,8 +271,8 @@ def claims(args: argparse.Namespace) -> None:
     if args.out is not None:
         out = Path(args.out)
         missing = [c for c in some if c.scenario not in folders]
-        where = places_in(out, every.claims)
-        places = {c.scenario: where[c.scenario] for c in missing}
+        all_places = places_in(out, every.claims)
+        places = {c.scenario: all_places[c.scenario] for c in missing}
         page = page or out / CLAIMS_PAGE
         check_ours(page)  # before hours are played for it
         with teller(args, "claims") as tell:
