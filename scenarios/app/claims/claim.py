@@ -231,8 +231,8 @@ class Claim(Part):
 
 @dataclass(frozen=True)
 class Verdict:
-    """The result of a claim: holds, does not hold, or undecided, and why; by how many seeds, one core's minutes for all
-    runs of its scenario, and the version of netsim that played them.
+    """The result of a claim: holds, does not hold, or undecided, and why; by how many seeds, the minutes that all
+    runs of its scenario took by the clock, and the version of netsim that played them.
     """
 
     claim: Claim

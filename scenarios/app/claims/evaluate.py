@@ -177,7 +177,7 @@ def evaluate_all(
 
 
 def _cost(folder: Path) -> tuple[str, str]:
-    """Minutes of one core that the finished runs of a folder took, and the version that played them."""
+    """Minutes by the clock, summed over the finished runs of a folder, and the version that played them."""
     manifests = [read_json(path / MANIFEST) for _, path in finished_runs(folder)]
     spent = [part(of, "timing").get("wall_s") for of in manifests]
     minutes = sum(s for s in spent if isinstance(s, int | float)) / 60

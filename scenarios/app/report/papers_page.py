@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from netsim.errors import one_line
+from netsim.errors import counted, one_line
 from scenarios.app.claims.claim import FAILS, HOLDS, OPEN, Claim, Unplayed, Verdict
 from scenarios.app.report.plot import GENERATOR
 from scenarios.app.results.shown import drawn
@@ -42,7 +42,7 @@ def papers_page(verdicts: Sequence[Verdict], unplayed: Sequence[Unplayed]) -> st
     for paper in dict.fromkeys(one.claim.paper for one in verdicts):
         of = [one for one in verdicts if one.claim.paper == paper]
         count = ", ".join(f"{sum(one.verdict == word for one in of)} {word}" for word in (HOLDS, FAILS, OPEN))
-        text += [f"## {_plain(paper)}", f"{len(of)} statements: {count}."]
+        text += [f"## {_plain(paper)}", f"{counted(len(of), 'statement')}: {count}."]
         text.append(_table(_HEADS, map(_cells, of)))
         text.append(
             "\n".join(
@@ -53,21 +53,28 @@ def papers_page(verdicts: Sequence[Verdict], unplayed: Sequence[Unplayed]) -> st
         )
         left = "\n".join(f"- **{_plain(one.where)}**: {_plain(one.why)}" for one in unplayed if one.paper == paper)
         text.append(f"Not played:\n\n{left}" if left else "")
-    text += ["## Commands", "Minutes of one core for all runs that rules look at, and the version that played them."]
+    text += [
+        "## Commands",
+        "Minutes by the clock, added up over all runs of a scenario, and the version that played them.",
+    ]
     cost = {one.claim.scenario: (one.minutes, one.version) for one in verdicts}
     text.append(
-        _table(("command", "minutes", "netsim"), ((f"`netsim sweep {name}`", *of) for name, of in cost.items()))
+        _table(
+            ("command", "minutes", "netsim"),
+            ((_plain(f"`netsim sweep {name}`"), *map(_plain, of)) for name, of in cost.items()),
+        )
     )
     return "\n\n".join(filter(None, (piece.strip() for piece in text))) + "\n"
 
 
 def _cells(of: Verdict) -> tuple[str, ...]:
-    return of.claim.where, of.claim.says, of.claim.printed, of.ours, of.adapted, of.text, of.seeds
+    cells = of.claim.where, of.claim.says, of.claim.printed, of.ours, of.adapted, of.text, of.seeds
+    return tuple(_plain(cell).replace("; ", "<br>" if cell in (of.ours, of.adapted) else "; ") for cell in cells)
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = [heads, ["---"] * len(heads), *rows]
-    return "\n".join(f"| {' | '.join(_plain(cell).replace('; ', '<br>') for cell in of)} |" for of in lines)
+    return "\n".join(f"| {' | '.join(of)} |" for of in lines)
 
 
 def _plain(text: str) -> str:

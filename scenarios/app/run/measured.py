@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from netsim.errors import BadInput
+from netsim.errors import BadInput, counted
 from netsim.traces.source import read_table
 from netsim.units import FloatArray
 
@@ -38,9 +38,10 @@ def read_measured(file: str) -> DriveSamples:
     """
     read = read_table(file, _BOUNDS | _OF_CELLS)
     own = _serving(read)
-    notes = (f"measured: {len(read) - len(own):,} rows of cells that do not serve are left out",) * (
-        len(own) < len(read)
-    )
+    if own.empty:
+        raise BadInput(f"{file}: measured: no row has serving 1; leave that column out, or mark the serving cell")
+    left_out = len(read) - len(own)
+    notes = (f"measured: {counted(left_out, 'row')} of cells that do not serve left out",) * bool(left_out)
     table = own[[name for name in own if name in _BOUNDS]].dropna(axis="columns", how="all")
     names, is_stated = [name for name in table if name != "cdf"], "cdf" in table
     if not names or (is_stated and len(names) > 1):
