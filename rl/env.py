@@ -111,6 +111,9 @@ class PowerEnv(gymnasium.Env[Seen, Seen]):
         given = np.asarray(action)  # which refuses lists of several lengths
         if given.dtype.kind not in "fiu" or given.shape != (self.n_ue,) or not (np.abs(given) <= _END).all():
             got = f"{given.dtype} of shape {given.shape}, {given!s:.60}"
+            if given.dtype.kind in "fiu" and given.shape == (self.n_ue,):
+                k = int(np.flatnonzero(~(np.abs(given) <= _END))[0])
+                got = f"{given[k]:g} at {k} is outside"
             raise ValueError(f"action: {got}; give {self.n_ue} finite numbers from -1 to 1, one for each UE")
         return given.astype(np.float64)
 

@@ -57,6 +57,8 @@ class Leakage(Part):
     (without rounds: in the last merge of `rounds`, where that is set); with many UEs it costs more than the attacks.
     Of rounds k to 2 k - 1, 2 k to 3 k - 1, ... it is the last one before all names change at once, if there is one, or
     else the first in which the attacker heard a UE"""
+    first_round: int = Field(default=1, ge=1, le=1_000_000)
+    """leakage is measured from this round on; attacks and truth of earlier rounds are remembered, and not scored"""
     peak_width_m: float = Field(default=75.0, gt=0)
     """kernel width of densities, m: of estimates, whose two highest peaks an attack names that gives no answers itself,
     and of the positions of other UEs, the baseline"""
@@ -103,6 +105,8 @@ def observe(how: Leakage, tracks: Tracks, now: ComparedRound, rng: Rng) -> tuple
         label: now.named.get(label, {}) | answers_of(estimates, now.area) for label, estimates in now.estimates.items()
     }
     if not is_due(how, tracks, now):
+        if now.round < how.first_round:
+            tracks = _seen(how, tracks, now)
         return _answered(tracks, answers, now.round), []
     tracks = dict(tracks)
     rows_of = {
@@ -134,6 +138,8 @@ def observe(how: Leakage, tracks: Tracks, now: ComparedRound, rng: Rng) -> tuple
 
 def is_due(how: Leakage, tracks: Tracks, now: ComparedRound) -> bool:
     """Whether leakage is measured in this round: once in each `every_rounds`, as the key says."""
+    if now.round < how.first_round and not now.last:
+        return False
     if now.last or how.every_rounds == 1:
         return True
     compared = max((track.compared for track in tracks.values()), default=0)
@@ -143,6 +149,16 @@ def is_due(how: Leakage, tracks: Tracks, now: ComparedRound) -> bool:
     if block == compared // how.every_rounds or now.round < now.names_end < (block + 1) * how.every_rounds:
         return False
     return now.heard or now.round == now.names_end
+
+
+def _seen(how: Leakage, tracks: Tracks, now: ComparedRound) -> Tracks:
+    """The tracks with where UEs were in a round before the first that is compared."""
+    after, of = dict(tracks), now.measured
+    for i, owner in enumerate(zip(of.ue.tolist(), of.model.tolist(), strict=True)):
+        points_m = of.x[of.ptr[i] : of.ptr[i + 1]]
+        if len(points_m):
+            after[owner] = after.get(owner, Track.empty()).plus(points_m, how.max_points)
+    return after
 
 
 def _answered(tracks: Tracks, answers: dict[str, dict[int, NamedPlaces]], number: int) -> Tracks:

@@ -54,3 +54,19 @@ def test_what_an_attack_answers_hangs_on_no_choice_of_rounds(changes, tiny, tmp_
     whole, some = (pd.read_csv(tmp_path / str(k) / "leakage.csv") for k in (1, 4))
     whole, some = (t.set_index(keys)[seen] for t in (whole, some))
     pd.testing.assert_frame_equal(some, whole.loc[some.index])
+
+
+@pytest.mark.parametrize("changes", [{}, LIVING, ONCE_A_DAY])
+def test_rounds_before_the_first_are_not_scored_and_their_truth_is_known(changes, tiny, tmp_path):
+    for first in (1, 7):
+        run(tiny(DAYS | changes | {"learning.leakage.first_round": first}), tmp_path / str(first))
+    whole, some = (pd.read_csv(tmp_path / str(first) / "leakage.csv") for first in (1, 7))
+    assert some["round"].min() >= 7 and whole["round"].min() == 1
+    keys = ["round", "ue", "model", "attack"]
+    same = (
+        ["error_m", "selected_error_m", "named_x_m", "named_y_m", "home_named_m"]
+        if "learning.attacks" in changes
+        else ["error_m"]
+    )
+    whole, some = (t.set_index(keys)[[*same, "true_centroids_sw1_m"]] for t in (whole, some))
+    pd.testing.assert_frame_equal(some, whole.loc[some.index])

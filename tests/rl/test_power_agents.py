@@ -113,9 +113,9 @@ def test_episodes_are_truncated_and_begin_at_average_power():
     [
         (np.zeros(5), "float64 of shape (5,)"), (np.zeros((1, 6)), "float64 of shape (1, 6)"), (0.5, "float64 of"),
         (["loud"] * 6, "<U4 of shape (6,)"), (np.zeros(6, complex), "complex128 of shape (6,)"), ([True] * 6, "bool"),
-        (np.array([0, 0, np.nan, 0, 0, 0]), "float64 of shape (6,), [ 0.  0. nan"),
-        (None, "object of shape ()"), (np.array([np.inf] * 6), "float64 of shape (6,), [inf"),
-        (np.array([1, 1, 1, 1, 1, 1.001]), "float64 of shape (6,), [1."),
+        (np.array([0, 0, np.nan, 0, 0, 0]), "nan at 2 is outside"),
+        (None, "object of shape ()"), (np.array([np.inf] * 6), "inf at 0 is outside"),
+        (np.array([1, 1, 1, 1, 1, 1.001]), "1.001 at 5 is outside"),
     ],
 )  # fmt: skip
 def test_a_bad_action_is_refused_and_changes_nothing(action, wrong):

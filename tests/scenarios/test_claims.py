@@ -13,10 +13,12 @@ from refused import line_of
 from scipy import stats
 
 from netsim.errors import BadInput
+from netsim.radio.path_loss import UrbanMacro
 from netsim.record import write_json
 from scenarios.app.claims.claim import FAILS, HOLDS, OPEN, bundled_claims, chosen, median_interval, read_claims
 from scenarios.app.claims.evaluate import evaluate, folders_of, labelled
 from scenarios.app.cli.commands import main
+from scenarios.app.results.read import read_summary
 from scenarios.app.results.summary_keys import declaration
 from scenarios.app.run import clusters, runner
 from scenarios.app.run.executor import Here, OnProcesses
@@ -245,6 +247,24 @@ def test_bundled_claims_can_be_played(monkeypatch):
         study = load(scenario)
         labels = {p.label for p in points(study, {})} if study.vary is not None else set()
         assert {label for c in claims if c.scenario == scenario for label in c.rule.labels} <= labels, scenario
+
+
+@pytest.mark.slow
+def test_a_broken_constant_flips_rules_of_the_bundled_claims(tmp_path, monkeypatch):
+    claims = [c for c in read_claims(bundled_claims()).claims if c.id.startswith("uma-")]
+    seeds = range(1, 13)
+
+    def verdicts(name):
+        for seed in seeds:
+            run(load("radio/calibration", {"vary": None, "seed": seed}), tmp_path / name / f"seed-{seed}")
+        of = {seed: read_summary(tmp_path / name / f"seed-{seed}") for seed in seeds}
+        return [evaluate(c, {"uma": of}).verdict for c in claims]
+
+    right = verdicts("right")
+    monkeypatch.setattr(UrbanMacro, "hidden_db", (UrbanMacro.hidden_db[0] + 10.0, *UrbanMacro.hidden_db[1:]))
+    broken = verdicts("broken")
+    flipped = sum(a == HOLDS != b for a, b in zip(right, broken, strict=True))
+    assert right.count(HOLDS) == len(claims) == 9 and flipped >= 5 and broken.count(FAILS) >= 3
 
 
 def test_claims_that_no_scenario_plays_are_refused(tmp_path):

@@ -271,11 +271,13 @@ def _share(some: Sequence[object], label: str, of: Mapping[int, object]) -> str:
 def _hides(rule: ClaimRule) -> bool:
     """Whether the rule takes low leakage for privacy.
 
-    That an error is at most some metres, or that at least some share of homes is found, is real with any model.
+    That an error is at most some metres, that few estimates diverge, that two attacks agree, or that at least some
+    share of homes is found, is real with any model.
     """
     known = declaration(rule.key)
     if known is None or known.group != "attack":
         return False
     found = "_located." in known.key and known.unit == "%"
-    near = rule.kind == "at-most" and known.unit in ("m", "m^0.5")
+    lost = known.key.endswith(".diverged.percent")
+    near = rule.kind == "alike" or (rule.kind == "at-most" and (lost or known.unit in ("m", "m^0.5")))
     return not (near or (found and rule.kind in ("at-least", "exceeds")))
