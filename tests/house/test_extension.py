@@ -156,7 +156,7 @@ def test_one_module_may_hold_parts_of_several_slots(tmp_path):
     mine = ["--set", "learning.attacks=[{kind: my-attack}]"]
     ran = netsim(tmp_path, "run", "campus", "--out", "out", "--quiet", *SHORT, *mine)
     assert ran.returncode == 0, ran.stderr
-    assert "my-attack: centroid error" in ran.stdout
+    assert re.search(r"centroid error, m .* my-attack\n", ran.stdout)
     listed = netsim(tmp_path, "list")
     assert "my-net" in listed.stdout and "my-attack" in listed.stdout
 

@@ -95,6 +95,7 @@ NAMED = {
     "learning.attacks": [{"kind": "re-identify", "sigma_m": 100, "homes": "known"}],
 }  # fmt: skip
 TWO = {"learning.rounds": 2}
+FEW = {"world.duration_s": 60, "world.ues.count": 4}
 RUNS = [
     ("replays/sumo", TWO),
     ("city", {"learning.rounds": 4, "world.ues.count": 8, "learning.data.hold_out_by": ["day", "block"]}),
@@ -104,7 +105,6 @@ RUNS = [
     ("density/moving", MOVING),
     ("density/moving", MOVING | {"learning.request_policy": LIMITED}),
     ("lapa/aggregation", TWO | {"learning.data.samples": 20, "world.radio.dynamic_uplink": {}}),
-    ("radio/coverage", {"world.duration_s": 60, "world.ues.count": 4}),
     ("town", TWO | {"learning.attacks": [{"kind": "arrival-times"}], **SUMMED}),
     ("town", TWO | TRACKED),
     ("tracking/names", TWO | NAMED),
@@ -117,7 +117,9 @@ OF_PLANS = {one.key for one in KEYS if one.group == "" and one.key.startswith("p
 def test_every_declared_key_is_written(tmp_path):
     """And every written one is declared, or a run would end with a KeyError."""
     written = set()
-    for i, (scenario, changes) in enumerate(RUNS):
+    theirs = tmp_path / "theirs.csv"
+    theirs.write_text("gain_db,rsrp_dbm,geometry_db,sinr_db\n" + "-90,-80,10,5\n-100,-90,20,15\n")
+    for i, (scenario, changes) in enumerate([*RUNS, ("radio/coverage", FEW | {"measured": str(theirs)})]):
         summary = run(load(scenario, {**changes, "vary": None}), tmp_path / str(i))
         written |= {declaration(key).key for key in summary}
     assert {one.key for one in KEYS} - OF_PLANS - {"utility.NAME"} == written - {"utility.NAME"}
