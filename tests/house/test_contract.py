@@ -236,7 +236,7 @@ def test_every_two_parts_over_the_air_run_or_are_refused_in_one_line(server, com
         said = str(error)
         without = any(words in said for words in ("rounds", "merges updates", "one update at a time"))
         assert "\n" not in said
-        unknown = any(words in said for words in ("it is not known then", "decides when others send"))
+        unknown = any(words in said for words in ("it is not known then", "hides one update only"))
         assert unknown or (server != "synchronous" and without)
         return
 
