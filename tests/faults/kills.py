@@ -59,7 +59,9 @@ def main():
     assert play(words, root / "again", said, before=whole.watch) == 0 and results(root / "again") == expected
     for k in range(first, min(last, whole.count()) + 1, every):
         for more in ([], ["--replace"]):
-            assert play(words, folder, said, before=Steps(folder, k).watch) == KILLED, k
+            code = play(words, folder, said, before=Steps(folder, k).watch)
+            # a busy machine may save once more than another time, so that the last step is not always there
+            assert code == KILLED or (code == 0 and k == whole.count()), k
             left = sorted(str(p.relative_to(folder)) for p in folder.rglob("*")) if folder.exists() else []
             assert play([*words, *more], folder, said) == 0, (k, more, left, said.read_text())
             assert results(folder) == expected, (k, more, left)

@@ -292,6 +292,11 @@ def bundled_claims() -> Path:
     return Path(str(resources.files("scenarios.app.claims"))) / "claims.yaml"
 
 
+def bundled_verdicts() -> Path:
+    """The verdicts on them that were kept when their scenarios were last played."""
+    return bundled_claims().with_name("results.csv")
+
+
 def read_claims(path: Path) -> Claims:
     """A file of claims. Raises BadInput: one line for each mistake in it."""
     document = read(path)

@@ -238,7 +238,7 @@ def _listed_claims(some: Sequence[Claim], as_json: bool) -> None:
 
 def claims(args: argparse.Namespace) -> None:
     """List published claims, or test them against runs."""
-    from scenarios.app.claims.claim import bundled_claims, chosen, read_claims
+    from scenarios.app.claims.claim import bundled_claims, bundled_verdicts, chosen, read_claims
     from scenarios.app.claims.evaluate import (
         CLAIMS,
         CLAIMS_PAGE,
@@ -255,14 +255,17 @@ def claims(args: argparse.Namespace) -> None:
     engine = engine_of(args)
     jobs = jobs_of(args)
     how = how_of(args)
-    if args.page is not None and not (args.page and (args.run or args.out or args.keep)):
+    kept = args.keep
+    if args.page and not (args.run or args.out or args.keep or args.file):
+        kept = bundled_verdicts()
+    if args.page is not None and not (args.page and (args.run or args.out or kept)):
         raise BadInput("--page: give the name of a file, and what to decide by: --out DIR, --run DIR or --keep FILE")
     if args.minutes is not None and not (args.minutes > 0 and args.out):
         raise BadInput(f"--minutes {args.minutes:g}: must be above 0, and needs --out DIR")
     file = Path(args.file) if args.file else bundled_claims()
     every = read_claims(file)
     some = chosen(every, args.paper, inf if args.minutes is None else args.minutes)
-    if not (args.run or args.out or args.keep):
+    if not (args.run or args.out or kept):
         return _listed_claims(some, args.json)
     folders = folders_of(args.run, some)
     places = dict[str, Path]()
@@ -281,8 +284,8 @@ def claims(args: argparse.Namespace) -> None:
     if args.out is not None:
         write_verdicts(out / CLAIMS, verdicts)
     told, old = verdicts, list[str]()
-    if args.keep is not None:
-        told, old = keep(Path(args.keep), every.claims, verdicts, bool(args.run or args.out))
+    if kept is not None:
+        told, old = keep(Path(kept), every.claims, verdicts, bool(args.run or args.out))
         verdicts = [one for one in told if one.claim in some]
     if page is not None and page.suffix == ".md":
         written(page, papers_page(told, every.unplayed))
@@ -294,6 +297,6 @@ def claims(args: argparse.Namespace) -> None:
     else:
         rows = [[*(v.row[k] for k in ("id", "where", "says")), v.claim.printed, v.ours, v.text] for v in verdicts]
         say(table(("id", "where", "says", "published", "ours, median [quartiles]", "verdict"), rows, left=6))
-        say(f"{args.keep}: rows of claims that state something else now are left out: {', '.join(old)}" if old else "")
+        say(f"{kept}: rows of claims that state something else now are left out: {', '.join(old)}" if old else "")
         say(f"page in {page}" if page else "")
     tell_failures(*places.values())
