@@ -286,7 +286,12 @@ def matched(path: str, header: Sequence[str], columns: Mapping[str, str], ours: 
         if called not in header_of:
             problem = f"the file has no such column (it has {listed(header)})"
             raise BadInput(f"{path}: columns: {name}={called}: {problem}; use one of these")
-    found = {name: header_of[called] for name in ours if (called := columns.get(name, name)) in header_of}
+    given = {header_of[called] for called in columns.values()}  # which are no other of our names as well
+    found = {
+        name: header_of[called]
+        for name in ours
+        if (called := columns.get(name, name)) in header_of and (name in columns or header_of[called] not in given)
+    }
     for called in found.values():
         if list(header).count(called) > 1:
             raise BadInput(f"{path}: line 1: {shown(called)} appears twice in the header; rename one")

@@ -32,6 +32,7 @@ from netsim.traces.values import (
     listed,
     missing,
     numbers,
+    remedy,
     renumbered,
     shown,
     with_points,
@@ -372,7 +373,7 @@ def _check(ours: str, value: Column) -> None:
     bad = (value < low) | (value > high) | (np.isnan(value) & (ours == "time_s"))
     if bad.any():
         row = int(bad.argmax())
-        raise Refused(row, f"{value[row]:g} is not a number in [{low:g}, {high:g}]; correct or remove the line")
+        raise Refused(row, f"{value[row]:g} is not a number in [{low:g}, {high:g}]; {remedy(value[row], high)}")
 
 
 def _usable(table: TraceTable) -> TraceTable:

@@ -16,6 +16,7 @@ from netsim.units import BoolArray, FloatArray, IntArray
 Codes = npt.NDArray[np.int32]
 Column = npt.NDArray[Any]
 MISSING = frozenset(("", "nan", "none", "null", "na", "n/a", "#n/a", "<na>", "-", "--", "\\n"))
+_LATITUDE, _LONGITUDE = 90.0, 180.0  # largest, degrees
 _WHOLE = re.compile(r"(-?\d+)\.0+")  # a number of a name, as tables with gaps write it
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
 _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")
@@ -68,6 +69,16 @@ def _with_point(value: str, delimiter: str) -> str:
     return value.replace(",", ".")
 
 
+def remedy(text: object, high: float) -> str:
+    """What to do about a number out of bounds, of degrees up to `high` perhaps."""
+    size = abs(numbers([str(text)])[0])
+    if high == _LATITUDE and _LATITUDE < size <= _LONGITUDE:
+        return "are lat and lon swapped (--columns lat=HEADER,lon=HEADER)? Else correct or remove the line"
+    if high in (_LATITUDE, _LONGITUDE) and size > _LONGITUDE:
+        return "are these metres (--columns x_m=HEADER,y_m=HEADER)? Else correct or remove the line"
+    return "correct or remove the line"
+
+
 def bounded(text: Sequence[str], low: float, high: float, required: bool = False) -> FloatArray:
     """Floats (n,) within bounds, NaN where a cell says that there is none, which `required` forbids.
 
@@ -77,7 +88,7 @@ def bounded(text: Sequence[str], low: float, high: float, required: bool = False
     for row in np.flatnonzero(~((value >= low) & (value <= high))).tolist():
         if required or not missing(text[row]):
             problem = f"{shown(text[row])} is not a number in [{low:g}, {high:g}]"
-            raise Refused(row, f"{problem}; correct or remove the line")
+            raise Refused(row, f"{problem}; {remedy(text[row], high)}")
         value[row] = np.nan
     return value
 

@@ -100,7 +100,8 @@ def test_what_few_ues_show_is_said_with_why_they_have_no_home():
     said = dict(headline([share, day], {"attacks": [1]}, run))["leakage"]
     assert said.startswith("Found, of few UEs: places of most time 3 of 3 (chance at most 3 %). No home: 3 UEs (")
     assert said.endswith(
-        "2 with fewer than 3 nights, 1 without a place of most nights); the place of most time counts instead."
+        "2 with fewer than 3 nights, 1 without a place of most nights); the place of most time counts instead, "
+        "and no workplace is scored."
     )
 
 
@@ -199,6 +200,7 @@ def test_a_comparison_states_what_reduces_a_share_with_each_chance_and_breaks_no
     ]
     text = " ".join(" ".join(sweep_lines(rows)).split())
     assert text.startswith(
+        "map RMSE: 11.2 dB with “none”, 25 dB with “noise” "
         "homes within 100 m: 39 of 40 with “none”; fewest with “noise” (8 of 40; map RMSE 25 dB instead of 11.2 dB, "
         "not useful); fewest of useful models with “sum of all” (28 of 40; map RMSE 11.2 dB); found "
         "with “none” (39/40), “noise” (8/40); inconclusive with “sum of all” (28/40)"
@@ -222,3 +224,16 @@ def test_what_does_not_fit_a_terminal_is_named_below_the_table():
     assert max(map(len, told)) <= COLUMNS and told[-1] == "also on the page: SW1"
     words = {word for line in told for word in line.split()}
     assert {"workplaces", "within", "centroid", "epsilon", "constant", "found", "20/40", "1.7-5", "220"} <= words
+
+
+def test_seeds_of_a_trace_are_the_same_people():
+    """Twelve seeds of one person are no twelve people, as they are of a town that is drawn anew."""
+    key = "attack.span.home_located"
+    drawn = {f"{key}.percent": 100.0, "attack.span.homes.count": 1, "baseline.uniform.home_located.percent": 3.0}
+    (town,) = (one for one in lines([drawn] * 12) if one.key.startswith(key))
+    assert (town.hits, town.n, town.told) == (12, 12, "found")
+    (person,) = (one for one in lines([drawn | {"homes.none": 0}] * 12) if one.key.startswith(key))
+    assert (person.hits, person.n) == (1, 1) and person.told != "found"
+    mixed = [drawn | {"homes.none": 0, "attack.span.homes.count": 4, f"{key}.percent": p} for p in (100.0, 50.0, 75.0)]
+    (four,) = (one for one in lines(mixed) if one.key.startswith(key))
+    assert (four.hits, four.n) == (3, 4)

@@ -51,7 +51,7 @@ def test_a_copy_is_the_same_study(name, here, capsys):
         (["new", "attack", "mine.yaml"], "small letters, digits and dashes"),
         (["new", "attack", "span"], "a kind or a module has this name"),
         (["new", "attack", "json"], "a kind or a module has this name"),
-        (["new", "defense", "class"], "no word of Python"),
+        (["new", "defense", "class"], "no Python word"),
         (["new", "defense", "mine", "--from", "city"], "without --from"),
         (["new", "a\nb"], "give the name of a file"),
         (["new", "other", "--from", "campos"], "campos"),

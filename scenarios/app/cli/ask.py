@@ -78,13 +78,13 @@ def _new_package(slot: str, name: str, source: str | None) -> None:
     if not name:
         why = f"give a name for the package: netsim new {slot} NAME"
     elif not re.fullmatch(r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?", name) or keyword.iskeyword(module):
-        why = "a name has 1 to 40 small letters, digits and dashes, a letter first, and is no word of Python"
+        why = "a name has 1 to 40 small letters, digits and dashes, a letter first, and is no Python word; give another"
     elif what_is(Path(name)):
-        why = "a file or folder of this name exists here"
+        why = "a file or folder of this name exists here; give another"
     elif name in SLOTS[slot].parts or find_spec(module):
-        why = "a kind or a module has this name"
+        why = "a kind or a module has this name; give another"
     if why:
-        raise BadInput(f"new {slot} {name}: {why}; give another name, such as my-{slot}")
+        raise BadInput(f"new {slot} {name or ''}: {why}, such as my-{slot}".replace(" :", ":"))
     text = PACKAGES.read_text(encoding="utf-8").replace("NAME", name).replace("MODULE", module)
     text = text.replace("CLASS", name.title().replace("-", "")).replace("SLOT", slot)
     files = tomllib.loads(text)

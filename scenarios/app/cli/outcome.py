@@ -284,7 +284,10 @@ def compare(args: argparse.Namespace) -> None:
         emit({"event": "result", "kind": "comparison", "page": str(page), **more})
     else:
         say_fitted(of.said)
-        for line in [*sweep_lines(of.summaries), f"page in {page}"]:
+        goal = (
+            [] if args.reach is None else [f"when models reach {args.reach:g}, and what is named by then: on the page"]
+        )
+        for line in [*sweep_lines(of.summaries), *goal, f"page in {page}"]:
             say(f"  {line}")
     _show(page, args)
 

@@ -15,9 +15,9 @@ _HEAD = """<!-- {generator} -->
 Each row is a statement of a publication, and what our runs say of it: the median over seeds with its quartiles. It
 *holds* where the 95 % interval over seeds of every median that the rule looks at lies within the rule's bounds, *does
 not hold* where one lies outside, and is else *undecided* ([rules](claims.md)). "Knows the defense": what the attacker
-reaches who knows it, in the same runs. This page is printed by `netsim claims --page FILE.md` from verdicts that are kept
-with the program; `netsim claims --out DIR --keep FILE --page FILE.md` plays the runs again first, with `--paper WORD` those
-of one publication.
+reaches who knows it, in the same runs. This page is printed by `netsim claims --page FILE.md` from verdicts that are
+kept with the program; `netsim claims --out DIR --keep FILE --page FILE.md` plays the runs again first, with `--paper
+WORD` those of one publication.
 """
 _HEADS = ("figure", "statement", "printed", "ours", "knows the defense", "verdict", "seeds")
 

@@ -119,7 +119,7 @@ def _model_said(of: Sequence[Line]) -> str:
     """The verdict on the model, with its score and that of guessing."""
     model = model_line(of)
     if model is None or not model.verdict:
-        return "The model was not scored."
+        return "The model was not scored: no round that was scored has held-out data."
     noun = {"dB": "map", "%": "classifier"}.get(model.unit, "density map")
     said = f"{model.verdict} {noun}" if is_useful(model.verdict) else f"{noun} {model.verdict}"
     guess = f"; guessing {replace(model, value=model.beside[0][1]).amount}" if model.beside else ""
@@ -131,7 +131,7 @@ def _leakage_said(of: Sequence[Line], attacked: bool) -> str:
     if not attacked:
         return "No attack was played."
     said = []
-    for verdict, most in ((FOUND, MOST_FIGURES), (FEW, MOST_FIGURES), (INCONCLUSIVE, 0), (AT_CHANCE, 0)):
+    for verdict, most in ((FEW, MOST_FIGURES), (FOUND, MOST_FIGURES), (INCONCLUSIVE, 0), (AT_CHANCE, 0)):
         judged = [one for one in of if one.attack and one.told == verdict]
         texts = [_figured(one) if k < most else one.plain.partition(" within")[0] for k, one in enumerate(judged)]
         said += [f"{_OF_FEW.get(verdict, verdict)}: {', '.join(texts)}"] if texts else []
@@ -151,7 +151,8 @@ def _homeless_said(of: Sequence[Line], summary: Summary) -> str:
         return ""
     why = {"with fewer than 3 nights": few, "without a place of most nights": none - few}
     reasons = ", ".join(f"{n} {reason}" for reason, n in why.items() if n)
-    return f" No home: {counted(none, 'UE')} ({reasons}); the place of most time counts instead."
+    unscored = "" if any(".work_located." in one.key for one in of) else ", and no workplace is scored"
+    return f" No home: {counted(none, 'UE')} ({reasons}); the place of most time counts instead{unscored}."
 
 
 def _figured(one: Line) -> str:
@@ -356,7 +357,7 @@ def sweep_lines(runs: Sequence[tuple[str, Summary]]) -> list[str]:
     seeds = counted(most, "seed") if fewest == most else f"{fewest} to {most} seeds"
     left_out = ", ".join(head.partition(",")[0] for head, *_ in columns[n:])
     return [
-        *fitted([f"{what}: {said}" for what, said in answers(every, brief=True) if said]),
+        *fitted([f"{what}: {said}" for what, said in [*_models(every), *answers(every, brief=True)] if said]),
         *drawn(heads, rows, range(1, n + 1), (), [0, *widths]),
         f"({seeds} per variant; {'; '.join(f'{mark}: {verdict}' for verdict, mark in _MARKS.items())})",
         *fitted([f"also on the page: {left_out}"] * bool(left_out)),
@@ -420,6 +421,17 @@ def answers(every: Mapping[str, Sequence[Line]], brief: bool = False) -> list[tu
     return told
 
 
+def _models(every: Mapping[str, Sequence[Line]]) -> list[tuple[str, str]]:
+    """What the models are scored by, and the labels with the smallest and the largest value."""
+    models = [(label, one) for label, of in every.items() if (one := model_line(of)) is not None and one.verdict]
+    if len(models) < 2:
+        return []
+    models.sort(key=lambda each: each[1].value)
+    (least, low), (most, high) = models[0], models[-1]
+    same = f"{low.amount} with all" if low.amount == high.amount else ""
+    return [(low.what, same or f"{low.amount} with “{least}”, {high.amount} with “{most}”")]
+
+
 _Judged = tuple[str, Line, Line | None]
 """a label, its line of a figure, and that of its model"""
 
@@ -434,7 +446,7 @@ def _reduced(judged: Sequence[_Judged], first: str) -> list[str]:
     useful = {of[0] for of in others if of[2] and is_useful(of[2].verdict)}
     fewer = [of for of in others if of[1].value < base.value]
     fewer.sort(key=lambda of: (of[1].value, of[0] not in useful))
-    said = [f"{base.hits} of {base.n} with “{first}”{'' if fewer else ', fewer with no other variant'}"]
+    said = [f"{base.hits} of {base.n} with “{first}”{'' if fewer else ', and no variant hides more'}"]
     best = dict.fromkeys(fewer[:1] + [of for of in fewer if of[0] in useful][:1])
     for word, (label, one, model) in zip(("fewest", "fewest of useful models"), best, strict=False):
         texts = [f"{one.hits} of {one.n}"]

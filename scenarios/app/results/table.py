@@ -304,12 +304,16 @@ ATTACKED = ("attack", "tracking", "linking", "identities", "membership")
 
 
 def _share(line: Line, runs: Runs, count: str) -> Line:
-    """With hits of all UEs, and Wilson's interval."""
+    """With hits of all UEs, and Wilson's interval. Users of a trace are the same people with every seed: each counts
+    once, by its mean over seeds.
+    """
     known = [
         (float(run[line.key]), int(run[count])) for run in runs if run.get(line.key) is not None and run.get(count)
     ]
     n = sum(n for _, n in known)
     hits = round(sum(share * n / 100 for share, n in known))
+    if len(known) > 1 and any("homes.none" in run for run in runs):
+        n, hits = max(n for _, n in known), round(hits / len(known))
     verdict = of_share(hits, n, [value for _, value in line.beside])
     _, low, high = wilson(hits, n)
     return replace(line, hits=hits, n=n, low=low, high=high, verdict=verdict)
