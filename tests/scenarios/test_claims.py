@@ -359,7 +359,7 @@ def test_kept_verdicts_stay_while_their_claims_state_the_same(folder, file, tmp_
     assert [(row["id"], row["verdict"], row["seeds"]) for row in rows] == [("one", HOLDS, "2")]
     text = page.read_text()
     assert "| Fig. 1 | it does | 12, 50 | a: 15 [12.5, 17.5]<br>b: 50 [45, 55] |  | holds | 2 |" in text
-    assert "1 statement: 0 holds, 0 does not hold, 1 undecided" in text.partition("## Another")[2]
+    assert "1 statement: 1 not played" in text.partition("## Another")[2]
 
     shutil.rmtree(folder)  # hours of playing are not asked for again
     capsys.readouterr()

@@ -24,6 +24,7 @@ from scenarios.app.cli.options import (
     out_of,
     overrides_of,
     say,
+    say_fitted,
     table,
 )
 from scenarios.app.cli.outcome import open_page, tell_failed_trials, tell_failures, tell_outcome, teller
@@ -34,7 +35,7 @@ from scenarios.app.study import Fields
 from scenarios.app.study.load import Scenario, load
 
 if TYPE_CHECKING:
-    from scenarios.app.claims.claim import Claim
+    from scenarios.app.claims.claim import Verdict
     from scenarios.app.rerun import Repeated
     from scenarios.app.run.events import Event
     from scenarios.app.run.executor import Engine
@@ -225,20 +226,25 @@ def _lines(one: Repeated) -> list[str]:
     return [*lines, f"  note: {one.note}"] if one.note else lines
 
 
-def _listed_claims(some: Sequence[Claim], as_json: bool) -> None:
-    """Print what is claimed, a table a publication."""
-    from scenarios.app.report.papers_page import claim_lines
+def _listed_claims(some: Sequence[Verdict], as_json: bool) -> None:
+    """Print what is claimed, a table a publication with the verdicts that are kept, and how many there are of each."""
+    from scenarios.app.report.papers_page import claim_lines, counts
 
+    claims = [one.claim for one in some]
     if as_json:
-        told = [c.model_dump(mode="json", exclude={"rule"}) | {"key": c.rule.key, "rule": c.rule.words} for c in some]
-        emit({"event": "result", "kind": "claims", "claims": told})
-    for paper in dict.fromkeys(c.paper for c in some) if not as_json else ():
-        say("\n".join([f"{paper}:", *claim_lines([c for c in some if c.paper == paper]), ""]))
+        told = [c.model_dump(mode="json", exclude={"rule"}) | {"key": c.rule.key, "rule": c.rule.words} for c in claims]
+        return emit({"event": "result", "kind": "claims", "claims": told})
+    papers = dict.fromkeys(c.paper for c in claims)
+    of_paper = {paper: [one for one in some if one.claim.paper == paper] for paper in papers}
+    for paper, of in of_paper.items():
+        say("\n".join([f"{paper}:", *claim_lines(of), ""]))
+    say_fitted([f"{paper}: {counts(of)}" for paper, of in of_paper.items()])
+    say("(all verdicts with figures: netsim claims --page papers.md; played anew: netsim claims --out DIR)")
 
 
 def claims(args: argparse.Namespace) -> None:
     """List published claims, or test them against runs."""
-    from scenarios.app.claims.claim import bundled_claims, bundled_verdicts, chosen, read_claims
+    from scenarios.app.claims.claim import OPEN, Verdict, bundled_claims, bundled_verdicts, chosen, read_claims
     from scenarios.app.claims.evaluate import (
         CLAIMS,
         CLAIMS_PAGE,
@@ -266,7 +272,9 @@ def claims(args: argparse.Namespace) -> None:
     every = read_claims(file)
     some = chosen(every, args.paper, inf if args.minutes is None else args.minutes)
     if not (args.run or args.out or kept):
-        return _listed_claims(some, args.json)
+        bundled = None if args.file else bundled_verdicts()
+        listed = [Verdict(claim, OPEN) for claim in some] if bundled is None else keep(bundled, some, [], False)[0]
+        return _listed_claims(listed, args.json)
     folders = folders_of(args.run, some)
     places = dict[str, Path]()
     why = dict[str, str]()

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from netsim.errors import counted, one_line
-from scenarios.app.claims.claim import FAILS, HOLDS, OPEN, Claim, Unplayed, Verdict
+from scenarios.app.claims.claim import FAILS, HOLDS, OPEN, Unplayed, Verdict
 from scenarios.app.report.plot import GENERATOR
 from scenarios.app.results.shown import drawn
 
@@ -22,17 +22,26 @@ WORD` those of one publication.
 _HEADS = ("figure", "statement", "printed", "ours", "knows the defense", "verdict", "seeds")
 
 
-def claim_lines(claims: Sequence[Claim]) -> list[str]:
-    """A table for a terminal: figure and scenario, the statement, and the rule."""
+def claim_lines(verdicts: Sequence[Verdict]) -> list[str]:
+    """A table for a terminal: figure and scenario, the statement, and the rule with its verdict where one is kept."""
     rows = [
         [
             f"{one.where}\n{one.scenario}{f'{chr(10)}printed {one.printed}' if one.value is not None else ''}",
             one.says,
-            one.rule.words,
+            f"{one.rule.words}{f'{chr(10)}{of.verdict}' if of.seeds else ''}",
         ]
-        for one in claims
+        for of in verdicts
+        for one in [of.claim]
     ]
-    return drawn(("figure, scenario", "statement", "holds if"), rows, whole=(), widths=(24, 37, 32))
+    return drawn(("figure, scenario", "statement", "holds if; verdict"), rows, whole=(), widths=(24, 37, 32))
+
+
+def counts(of: Sequence[Verdict]) -> str:
+    """How many statements there are, and of which verdict."""
+    played = [one for one in of if one.seeds]
+    words = [f"{sum(one.verdict == word for one in played)} {word}" for word in (HOLDS, FAILS, OPEN) if played]
+    words += [f"{len(of) - len(played)} not played"] if len(of) > len(played) else []
+    return f"{counted(len(of), 'statement')}: {', '.join(words)}"
 
 
 def papers_page(verdicts: Sequence[Verdict], unplayed: Sequence[Unplayed]) -> str:
@@ -42,8 +51,7 @@ def papers_page(verdicts: Sequence[Verdict], unplayed: Sequence[Unplayed]) -> st
     text = [_HEAD.format(generator=GENERATOR)]
     for paper in dict.fromkeys(one.claim.paper for one in verdicts):
         of = [one for one in verdicts if one.claim.paper == paper]
-        count = ", ".join(f"{sum(one.verdict == word for one in of)} {word}" for word in (HOLDS, FAILS, OPEN))
-        text += [f"## {_plain(paper)}", f"{counted(len(of), 'statement')}: {count}."]
+        text += [f"## {_plain(paper)}", f"{counts(of)}."]
         text.append(_table(_HEADS, map(_cells, of)))
         text.append(
             "\n".join(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -361,7 +361,13 @@ def sweep_lines(runs: Sequence[tuple[str, Summary]]) -> list[str]:
         *drawn(heads, rows, range(1, n + 1), (), [0, *widths]),
         f"({seeds} per variant; {'; '.join(f'{mark}: {verdict}' for verdict, mark in _MARKS.items())})",
         *fitted([f"also on the page: {left_out}"] * bool(left_out)),
+        *["epsilon: unit, neighbours, delta and caveats are on the page of each run"] * any(_epsilon(every)),
     ]
+
+
+def _epsilon(every: Mapping[str, Sequence[Line]]) -> Iterator[bool]:
+    """Of each line, whether it is an epsilon."""
+    return (one.key.startswith("privacy.") for of in every.values() for one in of)
 
 
 MOST_LABEL = 24
