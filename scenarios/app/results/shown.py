@@ -360,8 +360,8 @@ def sweep_lines(runs: Sequence[tuple[str, Summary]]) -> list[str]:
         *fitted([f"{what}: {said}" for what, said in [*_models(every), *answers(every, brief=True)] if said]),
         *drawn(heads, rows, range(1, n + 1), (), [0, *widths]),
         f"({seeds} per variant; {'; '.join(f'{mark}: {verdict}' for verdict, mark in _MARKS.items())})",
-        *fitted([f"also on the page: {left_out}"] * bool(left_out)),
         *["epsilon: unit, neighbours, delta and caveats are on the page of each run"] * any(_epsilon(every)),
+        *fitted([f"also on the page: {left_out}"] * bool(left_out)),
     ]
 
 
