@@ -233,7 +233,8 @@ def _listed_claims(some: Sequence[Verdict], as_json: bool) -> None:
     claims = [one.claim for one in some]
     if as_json:
         told = [c.model_dump(mode="json", exclude={"rule"}) | {"key": c.rule.key, "rule": c.rule.words} for c in claims]
-        return emit({"event": "result", "kind": "claims", "claims": told})
+        emit({"event": "result", "kind": "claims", "claims": told})
+        return
     papers = dict.fromkeys(c.paper for c in claims)
     of_paper = {paper: [one for one in some if one.claim.paper == paper] for paper in papers}
     for paper, of in of_paper.items():
@@ -274,7 +275,8 @@ def claims(args: argparse.Namespace) -> None:
     if not (args.run or args.out or kept):
         bundled = None if args.file else bundled_verdicts()
         listed = [Verdict(claim, OPEN) for claim in some] if bundled is None else keep(bundled, some, [], False)[0]
-        return _listed_claims(listed, args.json)
+        _listed_claims(listed, args.json)
+        return
     folders = folders_of(args.run, some)
     places = dict[str, Path]()
     why = dict[str, str]()
