@@ -30,6 +30,7 @@ SLOW = {
     "rsrp-dp/membership", "lapa/mnist", "power/streets (training)", "cities/munich",
     "lapa/guarantee", "lapa/heterogeneity", "lapa/initial-noise", "lapa/noise-control", "signal-maps/diverse",
     "signal-maps/epochs", "signal-maps/farthest", "signal-maps/santa-monica/defenses", "signal-maps/users",
+    "signal-maps/batch-size", "signal-maps/starts", "density/cities", "lapa/fashion",
     "signal-maps/santa-monica/diverse", "signal-maps/santa-monica/epochs", "signal-maps/santa-monica/farthest",
 }  # fmt: skip
 """what takes more than two seconds, or differs from another by a number alone"""
