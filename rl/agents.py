@@ -21,11 +21,14 @@ from stable_baselines3.common.noise import ActionNoise
 from stable_baselines3.common.type_aliases import ReplayBufferSamples
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
+from fl.power.bound import PowerLoss
+from fl.power.search import Limits, PowerPlan
 from netsim.checkpoint import from_tree_as, to_tree
 from netsim.rng import Streams
 from netsim.units import FloatArray, IntArray
 from rl.env import PowerAllocation, PowerEnv, WorldPower
 from rl.policy import UNIT_DB, SharedPolicy, features_of, first_weights, message_passing, mixing
+from rl.problem import Problem
 from rl.reward import DUAL_RATE, FIGURES, Figures, Prices, Reward, first_prices, over, priced
 from rl.rules import Known, Tuned, within
 from rl.settings import DdpgAgent, ScoreFunctionAgent
@@ -370,3 +373,16 @@ def _mirrored(generator: np.random.Generator, shape: tuple[int, int, int]) -> Fl
     """Normal numbers, and their mirror images after them (n, 2 a, K)."""
     noise = generator.standard_normal(shape)
     return np.concatenate([noise, -noise], axis=1)
+
+
+def learnt_plan(objective: PowerLoss, limits: Limits, steps: int, seed: int) -> PowerPlan:
+    """The best powers that DDPG tries on the bound in so many steps, its actor's included; it learns from scratch."""
+    env = PowerAllocation([Problem(objective, limits)])
+    training = DdpgTraining(env, DdpgAgent(learning_starts=max(1, steps // 10)), steps, seed)
+    best = env.problem.start
+    while training.done < steps:
+        training.step()
+        best = min(best, env.last, key=lambda tried: tried.value)
+    action, _ = training.model.predict(env.problem.seen(best), deterministic=True)
+    best = min(best, env.problem.act(np.asarray(action, dtype=np.float64)), key=lambda tried: tried.value)
+    return PowerPlan(best.power_w, best.value, best.switch, steps + 1)

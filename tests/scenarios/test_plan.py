@@ -82,6 +82,18 @@ def test_a_plan_is_written_into_the_study_and_played(tmp_path):
     assert again.study.learning.defenses[1].until_round == said["switch_round"]
 
 
+def test_ddpg_learns_powers_below_the_bound_of_the_average(tmp_path):
+    study = load("lapa/noise-control", SHORT | {"plan.power": "ddpg", "plan.steps": 60})
+    said = planned(study, tmp_path).said
+    assert said["evaluations"] == 61 and said["objective"] < said["own_objective"]
+    limits = study.plan.limits
+    each = said["power_w"]
+    assert limits.total_min_w <= said["total_w"] * (1 + 1e-9) and said["total_w"] <= limits.total_max_w * (1 + 1e-9)
+    assert min(each) >= limits.each_min_w * (1 - 1e-9) and max(each) <= limits.each_max_w * (1 + 1e-9)
+    best = planned(load("lapa/noise-control", SHORT | {"plan.power": "plateaus"}), tmp_path).said
+    assert best["objective"] <= said["objective"]
+
+
 @pytest.mark.parametrize(
     ("changes", "says"),
     [

@@ -151,6 +151,10 @@ def planned(study: Study, cache: Path) -> Planned:
         limits = reachable(plan.limits, study)
         if plan.power == "evolution":
             best = evolution(objective, limits, Streams(study.seed).at("plan"))
+        elif plan.power == "ddpg":
+            from rl.agents import learnt_plan  # here, since torch and the library load for seconds
+
+            best = learnt_plan(objective, limits, plan.steps, study.seed)
         else:
             best = {"average": average, "full": full, "plateaus": plateaus}[plan.power](objective, limits)
     except ValueError as error:

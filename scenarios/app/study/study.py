@@ -158,8 +158,11 @@ class Vary(Part):
 class Plan(Part):
     """How powers are found, on the bound of a reference run."""
 
-    power: Literal["average", "full", "plateaus", "evolution"] = "plateaus"
-    """equal split of the middle or the most of the allowed total, SLSQP on each plateau, differential evolution"""
+    power: Literal["average", "full", "plateaus", "evolution", "ddpg"] = "plateaus"
+    """equal split of the middle or the most of the allowed total, SLSQP on each plateau, differential evolution, or the
+    best powers that an agent of DDPG tries, which learns them from scratch in `steps` steps"""
+    steps: int = Field(default=3000, ge=1, le=1_000_000)
+    """steps of the agent, with power: ddpg"""
     limits: Limits = Limits()
     """what powers may be"""
     criterion: Criterion = "per-device"
