@@ -154,7 +154,9 @@ def _of_table(file: str) -> "DataFrame":
     """The gains of a CSV, a row for each cell and point. Raises ValueError."""
     table = read_table(file, _BOUNDS, _NEEDED)
     if len(given := [name for name in _GAINS if name in table]) != 1:
-        raise ValueError("there is none, or more than one, of the columns path_gain_db and path_loss_db")
+        raise ValueError(
+            f"there is none, or more than one, of the columns path_gain_db and path_loss_db beside {', '.join(_NEEDED)}"
+        )
     above_m = _SAME_M if "z_m" in table else _EVERY_M
     table = table.assign(z_m=table.get("z_m", 0.0)).round(dict.fromkeys(_AXES, 3))
     if (twice := table.duplicated(["cell", *_AXES])).any():

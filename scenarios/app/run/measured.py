@@ -9,6 +9,7 @@ import numpy as np
 
 from netsim.errors import BadInput, counted
 from netsim.traces.source import read_table
+from netsim.traces.values import listed
 from netsim.units import FloatArray
 
 if TYPE_CHECKING:
@@ -37,6 +38,9 @@ def read_measured(file: str) -> DriveSamples:
     Raises BadInput with one line.
     """
     read = read_table(file, _BOUNDS | _OF_CELLS)
+    need = "measured: it needs a column rsrp_dbm or sinr_db of samples, or one of them and cdf"
+    if not {*_BOUNDS} & {*read}:
+        raise BadInput(f"{file}: {need}; the file has {listed(read.attrs['unread'])}")
     own = _serving(read)
     if own.empty:
         raise BadInput(f"{file}: measured: no row has serving 1; leave that column out, or mark the serving cell")
@@ -45,7 +49,7 @@ def read_measured(file: str) -> DriveSamples:
     table = own[[name for name in own if name in _BOUNDS]].dropna(axis="columns", how="all")
     names, is_stated = [name for name in table if name != "cdf"], "cdf" in table
     if not names or (is_stated and len(names) > 1):
-        raise BadInput(f"{file}: measured: it needs a column rsrp_dbm or sinr_db of samples, or one of them and cdf")
+        raise BadInput(f"{file}: {need}")
     if not is_stated:
         return DriveSamples({name: table[name].dropna().to_numpy() for name in names}, True, notes)
     share, value = table.dropna().sort_values(names[0]).to_numpy().T
