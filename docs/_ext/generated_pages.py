@@ -24,7 +24,7 @@ from netsim.part import OneOf, Part, descriptions
 from scenarios import load, run
 from scenarios.app.cli.commands import parser
 from scenarios.app.report.plot import TERMS
-from scenarios.app.study.describe import field_type, flow, in_words, members, slot_of, unit, unwrap
+from scenarios.app.study.describe import field_type, flow, in_words, members, nested, sections, slot_of, unit, unwrap
 from scenarios.app.study.slots import SLOTS
 from scenarios.app.study.study import Study
 
@@ -62,29 +62,6 @@ def sections_page() -> str:
         lines += [f"({_anchor(path)})=", f"## `{path}:`" if path else "## Top level", ""]
         lines += [markdown(inspect.cleandoc(model.__doc__ or "")), "", *fields_table(model, path), ""]
     return "\n".join(lines)
-
-
-def sections(model: type[BaseModel], path: str) -> Iterator[tuple[str, type[BaseModel]]]:
-    """The model and every mapping under it that is no slot: dotted path and model, depth first."""
-    yield path, model
-    for name, field in model.model_fields.items():
-        for inner, mark in nested(field):
-            yield from sections(inner, f"{path}.{name}{mark}".lstrip("."))
-
-
-def nested(field: FieldInfo) -> Iterator[tuple[type[BaseModel], str]]:
-    """Mappings with keys of their own that a field holds, outside of slots; `[]` marks a list of them."""
-    base, metadata = unwrap(field_type(field))
-    if slot_of(metadata) is not None:
-        return
-    for member in members(base):
-        inner, more = unwrap(member)
-        if slot_of(more) is None and isinstance(inner, type) and issubclass(inner, BaseModel):
-            yield inner, ""
-        for item in get_args(inner):
-            item_type, item_metadata = unwrap(item)
-            if slot_of(item_metadata) is None and isinstance(item_type, type) and issubclass(item_type, BaseModel):
-                yield item_type, "[]"
 
 
 def slots_in(annotation: Any) -> set[str]:

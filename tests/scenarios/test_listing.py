@@ -154,7 +154,7 @@ def test_a_name_that_is_no_kind_leads_to_the_nearest_one(capsys):
 
     for typed, meant in (("spam", "span"), ("clossed-form", "closed-form"), ("attak", "attack")):
         assert main(["list", typed]) == 2
-        assert f"no slot, kind or study '{typed}'; did you mean '{meant}'" in capsys.readouterr().err
+        assert f"no slot, kind, study, section or key '{typed}'; did you mean '{meant}'" in capsys.readouterr().err
 
 
 def test_a_training_is_listed_with_its_command_and_where_its_keys_are(capsys):

@@ -140,8 +140,9 @@ def list_parts(args: argparse.Namespace) -> None:
     """Print studies and slots, those of a name, the parts of a slot or of a kind, or the matrix."""
     from rl.settings import Train
     from scenarios.app.cli.commands import START
-    from scenarios.app.study.describe import keys_of, nearest, title_of_part
+    from scenarios.app.study.describe import keys_of, nearest, sections, title_of_part
     from scenarios.app.study.slots import SLOTS, matrix_text
+    from scenarios.app.study.study import Study
 
     for one_of in SLOTS.values():
         one_of.check()
@@ -157,9 +158,13 @@ def list_parts(args: argparse.Namespace) -> None:
     studies = _studies(args.slot)
     if args.slot == "train":
         found = [("train (see also: netsim list power-task, power-agent, reward)", Train)]
+    if not found and not studies:  # a section of a scenario, or a key of one
+        of = [(path or "top level", part) for path, part in sections(Study, "")]
+        found = [(path, part) for path, part in of if f".{path}".endswith(f".{args.slot}")]
+        found = found or [(path, part) for path, part in of if args.slot in part.model_fields]
     if not found and not studies:
         near = nearest(args.slot, [*SLOTS, *dict.fromkeys(kind for _, kind in names), *bundled()], 3)
-        raise BadInput(f"list: no slot, kind or study {args.slot!r}{near}; slots are: {', '.join(SLOTS)}")
+        raise BadInput(f"list: no slot, kind, study, section or key {args.slot!r}{near}; slots are: {', '.join(SLOTS)}")
     say("\n".join(studies[1:]), end="\n\n" if studies and found else "\n" * bool(studies))
     for name, part in found:
         say("\n".join(textwrap.wrap(f"{name}: {title_of_part(part)}", WIDTH)))

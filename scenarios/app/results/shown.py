@@ -123,6 +123,9 @@ def _model_said(of: Sequence[Line]) -> str:
     noun = {"dB": "map", "%": "classifier"}.get(model.unit, "density map")
     said = f"{model.verdict} {noun}" if is_useful(model.verdict) else f"{noun} {model.verdict}"
     guess = f"; guessing {replace(model, value=model.beside[0][1]).amount}" if model.beside else ""
+    place = next((one for one in of if one.key == "utility.rmse_db.place" and one.verdict), None)
+    if place is not None and is_useful(model.verdict) and not is_useful(place.verdict):
+        guess += f"; where nobody trained {place.amount}, {place.verdict}"
     return f"{said.capitalize()} ({model.what.removeprefix('map ')} {model.amount}{guess})."
 
 
@@ -462,7 +465,8 @@ def _reduced(judged: Sequence[_Judged], first: str) -> list[str]:
         texts += ["not proven, the 95 % intervals overlap"] if one.high >= base.low else []
         texts += [f"few: {counted(one.n, 'UE')}"] if one.n < FEW_UES else []
         said.append(f"{word} with “{label}” ({'; '.join(texts)})")
-    return said
+    label, most, _ = max(others, key=lambda of: of[1].value)
+    return said + ([f"most with “{label}” ({most.hits} of {most.n})"] if most.value > base.value else [])
 
 
 # -- attackers that were tuned for the rows of a sweep

@@ -286,7 +286,8 @@ def _line(measure: Measure, name: str, runs: Runs) -> Line:
     what = measure.headline.format(near=figure_text(mean(runs, "leakage.hit_radius_m")))
     attacks = measure.group in ATTACKED
     line = Line(
-        what if attacks or not name else f"{what} ({name})", unit, float(np.mean(values)), *_range(values),
+        what if attacks or not name else f"{what} ({name})", unit,
+        float((np.max if measure.rule == "epsilon" else np.mean)(values)), *_range(values),
         tuple(pair for pair in beside if not np.isnan(pair[1])), attack=name if attacks else "", key=key,
     )  # fmt: skip
     if measure.rule == "share":
@@ -313,7 +314,7 @@ def _share(line: Line, runs: Runs, count: str) -> Line:
     n = sum(n for _, n in known)
     hits = round(sum(share * n / 100 for share, n in known))
     if len(known) > 1 and any("homes.none" in run for run in runs):
-        n, hits = max(n for _, n in known), round(hits / len(known))
+        n, hits = max(n for _, n in known), int(hits / len(known) + 0.5)  # half of the seeds are enough
     verdict = of_share(hits, n, [value for _, value in line.beside])
     _, low, high = wilson(hits, n)
     return replace(line, hits=hits, n=n, low=low, high=high, verdict=verdict)

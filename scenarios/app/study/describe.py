@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
@@ -202,7 +202,30 @@ def title_of_part(part: type[Part]) -> str:
     return re.sub("::$", ".", " ".join(doc.split()))  # the formula that follows is for readers of the code
 
 
-def keys_of(part: type[Part]) -> list[tuple[str, str]]:
+def sections(model: type[BaseModel], path: str) -> Iterator[tuple[str, type[BaseModel]]]:
+    """The model and every mapping under it that is no slot: dotted path and model, depth first."""
+    yield path, model
+    for name, field in model.model_fields.items():
+        for inner, mark in nested(field):
+            yield from sections(inner, f"{path}.{name}{mark}".lstrip("."))
+
+
+def nested(field: FieldInfo) -> Iterator[tuple[type[BaseModel], str]]:
+    """Mappings with keys of their own that a field holds, outside of slots; `[]` marks a list of them."""
+    base, metadata = unwrap(field_type(field))
+    if slot_of(metadata) is not None:
+        return
+    for member in members(base):
+        inner, more = unwrap(member)
+        if slot_of(more) is None and isinstance(inner, type) and issubclass(inner, BaseModel):
+            yield inner, ""
+        for item in get_args(inner):
+            item_type, item_metadata = unwrap(item)
+            if slot_of(item_metadata) is None and isinstance(item_type, type) and issubclass(item_type, BaseModel):
+                yield item_type, "[]"
+
+
+def keys_of(part: type[BaseModel]) -> list[tuple[str, str]]:
     """Each key of a part with its type, bounds, unit and default, and what it is; then its example and reference."""
     rows = []
     about = descriptions(part)
@@ -210,7 +233,8 @@ def keys_of(part: type[Part]) -> list[tuple[str, str]]:
         value = field.get_default(call_default_factory=True, validated_data={})
         default = "required" if field.is_required() else f"default {flow(value)}"
         rows.append((name, f"{in_words(field_type(field), unit(name))}; {default}\n{about.get(name, '')}".rstrip()))
-    rows += [("(example)", flow(part.example) if part.example else ""), ("(reference)", part.reference)]
+    if issubclass(part, Part):
+        rows += [("(example)", flow(part.example) if part.example else ""), ("(reference)", part.reference)]
     return [(name, text) for name, text in rows if text and name != "kind"]
 
 
