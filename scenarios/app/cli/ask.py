@@ -25,6 +25,8 @@ from scenarios.app.study.load import Scenario, bundled, file_fields, find, title
 from scenarios.app.study.yaml_document import file_text, read
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
+
     from netsim.mobility.statistics import Series
 
 PACKAGES = Path(__file__).with_name("packages.toml")
@@ -154,7 +156,9 @@ def list_parts(args: argparse.Namespace) -> None:
         say("\n".join([START, *_studies(), f"\n{PARTS}", *slots]))
         return
     names = [(slot, kind) for slot, one_of in SLOTS.items() for kind in one_of.parts]
-    found = [(f"{slot} {kind}", SLOTS[slot].parts[kind]) for slot, kind in names if args.slot in (slot, kind)]
+    found: list[tuple[str, type[BaseModel]]] = [
+        (f"{slot} {kind}", SLOTS[slot].parts[kind]) for slot, kind in names if args.slot in (slot, kind)
+    ]
     studies = _studies(args.slot)
     if args.slot == "train":
         found = [("train (see also: netsim list power-task, power-agent, reward)", Train)]

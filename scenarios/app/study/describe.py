@@ -196,7 +196,7 @@ def flow(value: Value) -> str:
     return json.dumps(value, default=str)
 
 
-def title_of_part(part: type[Part]) -> str:
+def title_of_part(part: type[BaseModel]) -> str:
     """The first paragraph of what a part is."""
     doc = (part.__doc__ or "").strip().split("\n\n")[0]  # not inspect.getdoc, which inherits the base's words
     return re.sub("::$", ".", " ".join(doc.split()))  # the formula that follows is for readers of the code
