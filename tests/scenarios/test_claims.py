@@ -571,3 +571,11 @@ def test_an_engine_that_is_not_there_is_one_line(two_runs, tmp_path, monkeypatch
     out = tmp_path / "out"
     assert main(["claims", "--file", str(two_runs), "--out", str(out), "--on", "slurm"]) == 2
     assert "submitit is not installed" in capsys.readouterr().err and not out.exists()
+
+
+def test_the_page_of_publications_is_what_the_command_prints(tmp_path):
+    """A claim that states something else than when it was played stands as not played, here and there."""
+    page = tmp_path / "papers.md"
+    assert main(["claims", "--page", str(page)]) == 0
+    kept = bundled_claims().parents[3] / "docs" / "studies" / "papers.md"
+    assert page.read_text() == kept.read_text(), "netsim claims --page docs/studies/papers.md"
