@@ -109,7 +109,7 @@ class Handover(Part):
 
     hysteresis_db: float = Field(default=3.0, ge=0, le=30)
     """margin by which the neighbour cell must be stronger, dB"""
-    time_to_trigger_s: float = Field(default=0.16, ge=0, le=60)
+    time_to_trigger_s: float = Field(default=0.16, ge=0, le=1e5)
     """time for which the neighbour cell must be stronger, s"""
 
     @staticmethod
