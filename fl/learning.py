@@ -15,6 +15,7 @@ from fl.curation import CURATIONS, UNTOUCHED, Curation
 from fl.data import DATA, EARLIER_RECORDS, RECORDS_ALONE, Data
 from fl.data.measured import Measured
 from fl.defenses import DEFENSES, Defense
+from fl.defenses.clip import AdaptiveClip
 from fl.leakage.leakage import Leakage
 from fl.learners import LEARNERS, Learner
 from fl.query import QUERIES, Off, Query
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
     from fl.membership.audit import Membership
 else:
     Membership = Any
+
+
+BITS = 32
+"""of a number that is sent as it is computed"""
 
 
 class PrivacyBudget(Part):
@@ -57,8 +62,9 @@ class Learning(Part):
     participation: float = Field(default=1.0, gt=0, le=1)
     """share of the UEs with data that the server asks in a round, drawn again each time (C of FedAvg), at least one; of
     the free ones at the end of each window where the server has no rounds"""
-    sampling: Literal["fixed", "poisson"] = "fixed"
-    """how it draws them: fixed, exactly that share; poisson, a coin for each UE, which central noise can count on"""
+    sampling: Literal["fixed", "poisson", "cyclic"] = "fixed"
+    """how it draws them: fixed, exactly that share; poisson, a coin for each UE, which central noise can count on;
+    cyclic, all UEs are divided once into 1 / participation cohorts, which are asked in turn"""
     cohort_rounds: int = Field(default=1, ge=1, le=1_000_000)
     """windows of round_s for which it keeps those that it has drawn, so that company in sums stays the same; above 1 it
     draws from all UEs, with data or not, and of the drawn ones come those that can; noise then counts on no sampling"""
@@ -116,6 +122,21 @@ class Learning(Part):
         return self.participation if self.sampling == "poisson" and independent else 1.0
 
     @property
+    def separation(self) -> int:
+        """Windows from one request to a UE to its next, at least."""
+        return round(1.0 / self.participation) if self.sampling == "cyclic" else 1
+
+    @property
+    def noise_in_shares(self) -> bool:
+        """Whether UEs draw shares of the noise of a secure sum: then each sum needs the shares of enough of them."""
+        return any("shared noise" in d.offers for d in self.defenses)
+
+    @property
+    def bits_per_number(self) -> int:
+        """Bits of each number of an upload: those of the last defense that says so, or 32."""
+        return next((d.bits_per_number for d in reversed(self.defenses) if d.bits_per_number is not None), BITS)
+
+    @property
     def on_device(self) -> list[Defense]:
         """Defenses that draw noise on the update before it leaves the UE: they promise to hold against the server."""
         return [d for d in self.defenses if d.noise_on_device]
@@ -148,7 +169,7 @@ class Learning(Part):
                     f"defenses[{i}]: {defense.kind_name()} may move updates further apart after {central} has taken "
                     f"their bound; put it before {central}"
                 )
-            central = defense.kind_name() if "central noise" in defense.offers else central
+            central = defense.kind_name() if {"central noise", "shared noise"} & defense.offers else central
             _meets(f"defenses[{i}]", defense, offered | self.aggregation.offers, _partly(self.defenses[:i]))
             offered = (offered if defense.keeps_bound else offered - {"bound", "record bound"}) | defense.offers
         if self.privacy_budget is not None and "spend" not in offered:
@@ -162,14 +183,14 @@ class Learning(Part):
                 f"{self.participation:g} of the UEs; give both the same"
             )
         # a server that sees only their sum cannot weigh single rows
-        _meets(
-            "aggregation", self.aggregation, offered | (set() if self.threat.observes == "aggregate" else {"updates"})
-        )
+        _meets("aggregation", self.aggregation, offered | (set() if self.threat.sums else {"updates"}))
         _meets("server_optimiser", self.server_optimiser, offered)
         _meets("server", self.server, offered)
         self._fits_company()
         self._fits_without_rounds()
         self._fits_noise_at_server()
+        self._fits_shares()
+        self._fits_correlation()
         self._fits_days()
         # an attacker on published models sees updates through the server's optimiser, others see them before it
         shown = self.server_optimiser.offers if self.threat.observes == "model" else frozenset({LINEAR_STEP})
@@ -243,6 +264,67 @@ class Learning(Part):
                 "threat.secagg_threshold: one UE may decide whether its whole group is merged, and noise at "
                 "the server hides one update only; leave secagg_threshold out"
             )
+
+    def _fits_shares(self) -> None:
+        """ValueError with the reason, where a secure sum may hold fewer shares of noise than it needs, or others."""
+        threat, server = self.threat, self.server
+        shared = next((i for i, d in enumerate(self.defenses) if "shared noise" in d.offers), None)
+        if shared is None:
+            if any(getattr(d, "noise", "") == "shares" for d in self.defenses):
+                raise ValueError(
+                    "defenses: shares of noise on the count of an adaptive-clip need shares on the updates; add "
+                    "{kind: distributed-gaussian} after it, or take noise: server"
+                )
+            return
+        name = f"defenses[{shared}]: {self.defenses[shared].kind_name()}"
+        least = threat.secagg_threshold
+        if least is None:
+            raise ValueError(
+                f"{name} divides noise among the UEs of a secure sum, and nothing says how many there are at least; "
+                "give threat: {observes: aggregate, secagg_threshold: ...}"
+            )
+        if any("central noise" in d.offers for d in self.defenses):
+            raise ValueError(f"{name}: noise at the server beside it hides from readers alone; leave one of them out")
+        if server.waits_for is not None and server.waits_for < least:
+            raise ValueError(
+                f"{name}: the server merges {server.waits_for} updates at a time, and a sum of fewer than {least} is "
+                "not opened; take more, or a smaller threat.secagg_threshold"
+            )
+        if not server.in_rounds and getattr(server, "staleness_exponent", 0) != 0:
+            raise ValueError(
+                f"{name}: weights that fall with staleness weaken the shares of others in the sum; set "
+                "server.staleness_exponent to 0"
+            )
+        if self.data.ties_ues:
+            raise ValueError(f"data: noise in shares hides one UE only, and {self.data.ties_ues}")
+
+    def _fits_correlation(self) -> None:
+        """ValueError with the reason, where noise that is correlated over rounds would not be what its account says."""
+        banded = next((i for i, d in enumerate(self.defenses) if getattr(d, "correlation", "none") == "banded"), None)
+        if self.sampling == "cyclic":
+            self._fits_turns()
+        if banded is None:
+            return
+        name = f"defenses[{banded}]: banded noise"
+        if any(isinstance(d, AdaptiveClip) for d in self.defenses):
+            raise ValueError(f"{name} needs one clip norm for all rounds, and adaptive-clip moves it; take clip")
+        if self.server.has_deadline and self.server.limit_s(self.round_s) > self.round_s:
+            raise ValueError(
+                f"{name} counts rounds between two requests to a UE, and a deadline beyond round_s lets windows pass; "
+                "make server.deadline_s at most learning.round_s"
+            )
+
+    def _fits_turns(self) -> None:
+        """ValueError with the reason, where cohorts cannot take turns."""
+        k = self.separation
+        if k < 2 or abs(self.participation * k - 1.0) > 0.01:
+            near = f"{1.0 / max(k, 2):.6g}"
+            raise ValueError(
+                f"participation: {self.participation:g} is not one over a whole number from 2, and with sampling: "
+                f"cyclic so many cohorts take turns; take {near}"
+            )
+        if self.cohort_rounds > 1:
+            raise ValueError("cohort_rounds: with sampling: cyclic cohorts take turns; leave it out")
 
     def _fits_days(self) -> None:
         """ValueError with the reason, where noise counts on fewer updates a day than UEs may send."""

@@ -186,12 +186,12 @@ class Bound:
     """A promise about every row of an update: its L2 norm never exceeds `norm`, whatever the data.
 
     `unit` says whose data may change (all of a user's round, or one record), `relation` how (a user added
-    or removed, or replaced by any other).
+    or removed, replaced by any other, or still there with an update of zeros).
     """
 
     norm: float
     unit: Literal["user", "record"] = "user"
-    relation: Literal["add-remove", "replace"] = "replace"
+    relation: Literal["add-remove", "replace", "zero-out"] = "replace"
 
     @property
     def sensitivity(self) -> float:
@@ -423,6 +423,8 @@ class RoundContext:
     request is what the server asks, where a learner asks anything that a UE may refuse.
     round_s is the length of a window of data, and week_s (s since Monday's midnight, by the wall clock) the time at
     which this one ended; NaN if unknown. day is the number of the local day that it ended in.
+    least_opened is the number of UEs of which a secure sum has at least one update each, or it is not opened; rounds is
+    the largest number of rounds of the run, and separation that of rounds from one request to a UE to its next.
     """
 
     round: int
@@ -435,6 +437,9 @@ class RoundContext:
     round_s: float = float("nan")
     week_s: float = float("nan")
     day: int = 0
+    least_opened: int = 1
+    rounds: int = 1
+    separation: int = 1
 
 
 Facts = RoundContext  # the name that parts in packages of their own may still import
@@ -472,7 +477,8 @@ class Spend:
     sampling_rate is the probability with which each user took part by a secret coin of its own: 1 for a user that took
     part because of where it was, what it measured, or what its channel allowed. channel_std (n,) is the receiver's
     thermal noise on the same numbers, which the ledger states beside the drawn noise and never adds to it. Other UEs'
-    signals are no part of it: an attacker that decodes them subtracts them.
+    signals are no part of it: an attacker that decodes them subtracts them. l1_sensitivity (n,) is that of Skellam
+    noise on whole numbers, NaN of Gaussian noise.
     """
 
     points: ClassVar[int] = 0
@@ -488,11 +494,17 @@ class Spend:
     delta: float
     sampling_rate: float = 1.0
     channel_std: FloatArray | float = 0.0
+    l1_sensitivity: FloatArray | float = float("nan")
 
     @property
     def account(self) -> Account:
         """Account of the spend."""
         return Account(self.mechanism, self.unit, self.relation, self.delta)
+
+    @property
+    def whole(self) -> bool:
+        """Whether its noise is of whole numbers: then Renyi costs count, and no exact figure of Gaussian noise."""
+        return bool(np.isfinite(self.l1_sensitivity).any())
 
     @property
     def counts_on_sampling(self) -> bool:
@@ -527,8 +539,9 @@ class MetricSpend:
     epsilon_per_m: FloatArray
 
     std: ClassVar[float] = float("nan")
-    sensitivity = noise_multiplier = sampling_rate = channel_std = std
+    sensitivity = noise_multiplier = sampling_rate = channel_std = l1_sensitivity = std
     counts_on_sampling: ClassVar[bool] = False
+    whole: ClassVar[bool] = False
 
     @property
     def account(self) -> Account:

@@ -59,8 +59,8 @@ class Threat(Part):
     """UEs of a group whose updates are summed, with `observes: aggregate`; fewer where the uplink loses some; a UE
     without an update of a model adds nothing to its sum. none: all UEs"""
     secagg_threshold: int | None = Field(default=None, ge=2, le=1_000_000)
-    """UEs of a group whose updates must be decoded for its sum to be opened, with `observes: aggregate`; none: one will
-    do"""
+    """UEs of a group whose updates must be decoded for its sum to be opened, with `observes: aggregate`, or `model`
+    where the server of a reader gets sums; none: one will do"""
     groups: Literal["random", "fixed"] = "random"
     """company of a UE in sums: drawn again in every round and phase, or once for the whole run (then of a group come
     those that send)"""
@@ -107,6 +107,11 @@ class Threat(Part):
         heard |= {CELLS} if ARRIVAL_TIMES in heard and self.cells else set()
         lasting = {PARTICIPANTS} if self.knows_participants and not self.renames else set()
         return frozenset({self.observes, *(words[k] for k in self.knowledge if k in words), *heard, *lasting})
+
+    @property
+    def sums(self) -> bool:
+        """Whether the server gets sums alone; a reader of models knows them by the models."""
+        return self.observes == "aggregate" or (self.observes == "model" and self.secagg_threshold is not None)
 
     @property
     def renames(self) -> bool:
@@ -163,10 +168,10 @@ class Threat(Part):
 
     def _wrong_sums(self) -> Iterator[str]:
         observes, size, threshold = self.observes, self.secagg_group_size, self.secagg_threshold
-        if size is not None and observes != "aggregate":
+        if size is not None and observes != "aggregate" and (observes != "model" or threshold is None):
             yield f"secagg_group_size: needs observes: aggregate, got {observes!r}; leave it out"
-        if threshold is not None and observes != "aggregate":
-            yield f"secagg_threshold: there are sums with observes: aggregate only, got {observes!r}; leave it out"
+        if threshold is not None and observes == "updates":
+            yield f"secagg_threshold: there are sums with observes: aggregate or model, got {observes!r}; leave it out"
         if threshold is not None and size is not None and threshold > size:
             yield f"secagg_threshold: {threshold} of groups of {size} never come; take at most {size}"
         if self.groups == "fixed" and size is None:

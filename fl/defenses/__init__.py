@@ -82,6 +82,11 @@ class Defense(Named):
         return None
 
     @property
+    def bits_per_number(self) -> int | None:
+        """Bits of each number that a UE sends after it; None: it does not say."""
+        return None
+
+    @property
     def waits(self) -> bool:
         """Whether its round of the switch must still be determined by the plan of a study."""
         return False
@@ -132,6 +137,8 @@ DEFENSES = OneOf(
         "adaptive-clip": "fl.defenses.clip:AdaptiveClip",
         "gaussian": "fl.defenses.gaussian:Gaussian",
         "central-gaussian": "fl.defenses.gaussian:CentralGaussian",
+        "distributed-gaussian": "fl.defenses.gaussian:DistributedGaussian",
+        "skellam": "fl.defenses.skellam:Skellam",
         "uniform-noise": "fl.defenses.shaped_noise:UniformNoise",
         "geometry-aligned": "fl.defenses.shaped_noise:GeometryAligned",
         "edge-noise": "fl.defenses.shaped_noise:EdgeNoise",

@@ -7,7 +7,7 @@ import numpy as np
 from pydantic import Field
 
 from fl.defenses import Defense, Protected
-from fl.types import Bound, LastFigures, Local, Metrics, RoundContext, Spend, State, Updates
+from fl.types import Bound, LastFigures, Local, Metrics, Received, RoundContext, Spend, State, Updates
 from netsim.columns import frozen, no_floats
 from netsim.rng import Rng
 from netsim.units import FloatArray
@@ -98,6 +98,10 @@ class AdaptiveClip(Defense):
     in the ledger, under this part's name with sensitivity 1/2 (add-remove) or 1 (replace); C is post-processing of it.
     Noise on the updates is recorded by the part that draws it, with the C of its round; the account `all` composes
     both.
+
+    With `noise: shares` every UE adds N(0, sigma_b^2 / (h m)) to its bit, which is one more number of its update in the
+    secure sum of `distributed-gaussian`, with the h and m of that part. Only bits of opened sums count then, each UE
+    pays for its own, and none is told in clear.
     """
 
     kind: Literal["adaptive-clip"] = "adaptive-clip"
@@ -109,6 +113,10 @@ class AdaptiveClip(Defense):
     """learning rate of the norm, which changes by at most a factor exp(learning_rate) in a round (eta_C)"""
     count_noise: float = Field(default=1.0, gt=0, le=1e9)
     """standard deviation of the noise on the number of updates below the norm (sigma_b); m / 20 in the paper"""
+    noise: Literal["server", "shares"] = "server"
+    """who draws the noise on that number: the server, or each UE its share, in the secure sum of the updates"""
+    honest_share: float = Field(default=1.0, gt=0, le=1)
+    """share of the UEs of a sum whose noise the server does not know (h), with noise: shares"""
     relation: Literal["replace", "add-remove"] = "replace"
     """neighbouring relation: a user's data replaced, or the user added or removed"""
     delta: float = Field(default=1e-7, gt=0, lt=1)
@@ -122,12 +130,15 @@ class AdaptiveClip(Defense):
 
     needs_rounds: ClassVar = "its norm follows what all UEs of a round tell the server"
 
-    tells_in_clear: ClassVar = "whether its update was below the norm"
+    @property
+    def tells_in_clear(self) -> str:  # type: ignore[override]
+        """The bit, where the server draws the noise."""
+        return "whether its update was below the norm" if self.noise == "server" else ""
 
     @property
     def noise_on_device(self) -> bool:
-        """Its noise is drawn at the server, on a count."""
-        return False
+        """Its noise is drawn at the server, on a count, unless UEs draw shares of it."""
+        return self.noise == "shares"
 
     @property
     def needs(self) -> dict[str, str]:  # type: ignore[override]
@@ -150,6 +161,14 @@ class AdaptiveClip(Defense):
         bits = np.bincount(row, weights=updates.norm() <= state.norm) / rows
         clip = Clip(norm=state.norm, relation=self.relation)
         clipped, _, spends = clip.protect(updates, local, facts, clip.start(0), rng)
+        if self.noise == "shares":
+            ue = np.unique(updates.ue)
+            std = self.count_noise / np.sqrt(self.honest_share * facts.least_opened)
+            bits = bits + std * rng.normal("count", ue)
+            relation: Literal["replace", "zero-out"] = "replace" if self.relation == "replace" else "zero-out"
+            whole = np.full(len(ue), self.count_noise)
+            count = Bound(0.5, "user", relation).spend(self.label, ue, np.full(len(ue), -1), whole, self.delta)
+            spends = [*spends, count]
         return clipped, replace(state, bits=bits, used=state.norm), spends
 
     def figures(self, state: NormState) -> Metrics:
@@ -160,12 +179,24 @@ class AdaptiveClip(Defense):
     ) -> tuple[FloatArray, NormState, list[Spend]]:
         bits = state.bits
         most = float(len(bits)) if facts.weight is None else 1.0 / facts.weight
-        if most == 0:
+        if most == 0 or self.noise == "shares":
             return total, state, []
         noise = self.count_noise * float(rng.normal("count", [0])[0])
-        share = float(np.clip(0.5 + ((bits - 0.5).sum() + noise) / most, 0.0, 1.0))
-        norm = state.norm * np.exp(-self.learning_rate * (share - self.quantile))
         everybody = np.array([-1])
         count = Bound(0.5, "user", self.relation)
         spend = count.spend(self.label, everybody, everybody, np.array([self.count_noise]), self.delta)
-        return total, replace(state, norm=float(np.clip(norm, _SMALLEST, _LARGEST)), share=share), [spend]
+        return total, self._moved(state, (bits - 0.5).sum() + noise, most), [spend]
+
+    def observe(self, received: Received, weights: FloatArray, facts: RoundContext, state: NormState) -> NormState:
+        if self.noise == "server":
+            return state
+        ue = np.unique(received.updates.ue)
+        # a UE with several models has one bit, which comes with any of them
+        came = np.isin(ue, received.updates.ue[received.decoded])
+        return self._moved(state, (state.bits[came] - 0.5).sum(), float(came.sum())) if came.any() else state
+
+    def _moved(self, state: NormState, excess: float, most: float) -> NormState:
+        """The next state, of the noisy sum of b_k - 1/2 over UEs, and their number."""
+        share = float(np.clip(0.5 + excess / most, 0.0, 1.0))
+        norm = state.norm * np.exp(-self.learning_rate * (share - self.quantile))
+        return replace(state, norm=float(np.clip(norm, _SMALLEST, _LARGEST)), share=share)

@@ -7,11 +7,16 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from fl.defenses import NEEDS_BOUND, Defense, Protected
+from fl.privacy.banded import coloured, sensitivity
 from fl.privacy.gaussian import classic_multiplier_of, epsilon_of, multiplier_of
 from fl.types import Bound, Local, Metrics, RoundContext, Spend, State, Updates
 from netsim.columns import frozen, no_floats
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
+
+FIXED_WEIGHT = {
+    "fixed weight": "if weights depend on which UEs arrive, one UE moves all others; take aggregation uniform"
+}
 
 
 @frozen
@@ -141,12 +146,15 @@ class Gaussian(Defense):
 @frozen
 class CentralState:
     """bound: of the round's updates, None before the first; channel_var (n_model,): variance of the receiver's thermal
-    noise on each number of their sum; signal_to_noise: of the last merge.
+    noise on each number of their sum; signal_to_noise: of the last merge; past (k, n_model, d): the latest draws of
+    correlated noise, newest first, for multiplier, sensitivity and weight 1.
     """
 
     bound: Bound | None = None
     channel_var: FloatArray = field(default_factory=no_floats)
     signal_to_noise: float | None = None
+    past: FloatArray = field(default_factory=lambda: np.zeros((0, 0, 0)))
+    rounds: int = 0
 
 
 class CentralGaussian(Defense):
@@ -166,6 +174,12 @@ class CentralGaussian(Defense):
     One UE may move no update of another in or out of the sum: a fixed share of UEs under add-remove, the first m,
     events on the air and others are refused, and a round with a deadline lasts until it. On a band that UEs share
     losses are taken as given, with a caveat. A later step that may increase the distance of two updates is refused.
+    With `correlation: banded` the noise of a round is correlated with that of the `bands` - 1 rounds before
+    (`fl.privacy.banded`), so that the noise on published models, which are sums over rounds, is smaller. The whole run
+    is one Gaussian release of multiplier z, booked in the first round, for a UE that takes part in all rounds, or with
+    `sampling: cyclic` in every 1 / participation-th: the server asks nobody else, so no sampling at random is needed,
+    and UEs may stay away at will. The std of the noise is larger by the sensitivity of the correlation.
+
     With `sampling: poisson` and add-remove the ledger uses amplification by sampling: one draw per UE and round, for
     all models, phases and mechanisms together. The table `metrics` has `signal_to_noise`: norm of the merged update
     over that of the noise.
@@ -176,21 +190,35 @@ class CentralGaussian(Defense):
     """standard deviation of the noise in units of the sensitivity (z)"""
     noise_on: Literal["sum", "average"] = "sum"
     """where noise of std z s is added: to the sum of the updates, or to their average (as printed in the paper)"""
+    correlation: Literal["none", "banded"] = "none"
+    """correlation of the noise of different rounds"""
+    bands: int | None = Field(default=None, ge=2, le=1000)
+    """rounds over which banded noise is correlated, the present one included"""
     delta: float = Field(default=1e-7, gt=0, lt=1)
     """delta at which epsilon is stated"""
 
     reference: ClassVar = (
         "Haliloglu et al., Privacy Preserving Federated RSRP Estimation for Future Mobile Networks, Algorithm 2; "
-        "McMahan et al., Learning Differentially Private Recurrent Language Models, 2018, Algorithm 1"
+        "McMahan et al., Learning Differentially Private Recurrent Language Models, 2018, Algorithm 1; "
+        "Choquette-Choo et al., (Amplified) Banded Matrix Factorization, 2023 (banded)"
     )
     example: ClassVar = {"kind": "central-gaussian", "noise_multiplier": 1.0}
     keeps_bound: ClassVar = True
     needs_rounds: ClassVar = "its noise hides who took part in a round, and its accounting adds up rounds"
     contracts: ClassVar = True
     offers: ClassVar = frozenset({"spend", "central noise"})
-    needs: ClassVar = NEEDS_BOUND | {
-        "fixed weight": "if weights depend on which UEs arrive, one UE moves all others; take aggregation uniform",
-    }
+
+    @property
+    def needs(self) -> dict[str, str]:  # type: ignore[override]
+        """A bound, fixed weights, and for noise correlated over rounds one sum a round."""
+        single = "noise is correlated from round to round, and this learner has several sums a round"
+        return NEEDS_BOUND | FIXED_WEIGHT | ({} if self.bands is None else {"single upload a round": single})
+
+    @model_validator(mode="after")
+    def _banded(self) -> Self:
+        if (self.correlation == "banded") != (self.bands is not None):
+            raise ValueError("central-gaussian: correlation: banded and bands need each other; give both, or neither")
+        return self
 
     def start(self, n_ue: int) -> CentralState:
         return CentralState()
@@ -206,13 +234,21 @@ class CentralGaussian(Defense):
             raise ValueError("central-gaussian: the aggregation has no fixed weight, or finish comes before protect")
         std = self.noise_multiplier * bound.sensitivity * (facts.weight if self.noise_on == "sum" else 1.0)
         models = np.arange(len(total))
-        noise = std * rng.normal("noise", models, (total.shape[1],))
+        noise = rng.normal("noise", models, (total.shape[1],))
         on_sum = np.full(len(models), std / facts.weight)
         spend = bound.spend(self.label, np.full(len(models), -1), models, on_sum, self.delta)
-        spend = replace(spend, sampling_rate=facts.sampling_rate, channel_std=np.sqrt(state.channel_var))
+        spends: list[Spend] = [
+            replace(spend, sampling_rate=facts.sampling_rate, channel_std=np.sqrt(state.channel_var))
+        ]
+        if self.bands is not None:  # one release, of all rounds
+            spends = [] if state.rounds else [spend]
+            noise, past = coloured(noise, state.past if state.rounds else np.zeros((0, *noise.shape)))
+            state = replace(state, past=past[: self.bands - 1], rounds=state.rounds + 1)
+            std *= sensitivity(facts.rounds, self.bands, facts.separation)
+        noise = std * noise
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # noise too small to square
             ratio = float(np.linalg.norm(total) / np.linalg.norm(noise))
-        return total + noise, replace(state, signal_to_noise=ratio), [spend]
+        return total + noise, replace(state, signal_to_noise=ratio), spends
 
     def figures(self, state: CentralState) -> Metrics:
         return {} if state.signal_to_noise is None else {"signal_to_noise": state.signal_to_noise}
@@ -226,3 +262,52 @@ def _channel_variance(updates: Updates, facts: RoundContext) -> FloatArray:
     heard = facts.channel.decoded
     noise_var = facts.channel.thermal_std[heard] ** 2
     return np.bincount(updates.model[heard], weights=noise_var, minlength=n).astype(np.float64)
+
+
+class DistributedGaussian(Defense):
+    r"""Adds a share of noise to each update on the UE: a secure sum of enough of them has all of it.
+
+    With norm bound c (a `clip` before it), sensitivity s = c or 2 c, m = `threat.secagg_threshold` and the
+    `honest_share` h, a UE adds N(0, (z s)^2 / (h m)) to each number. A sum is opened only with updates of at least m
+    UEs (of each model). h m of them are honest, and their noise is N(0, (z s)^2) or more: so the guarantee of the sum
+    holds against the server as well, which draws nothing and may know the noise of all UEs but these. n UEs make the
+    noise larger by the root of n / m. Weights are fixed (aggregation `uniform`), since the server cannot weigh what it
+    does not see.
+
+    The server knows who takes part, and whether a sum is opened hangs on how many did. What is hidden is the update:
+    neighbours differ in one UE's updates, which are zeros in one of them (`zero-out`, of add-remove in `clip`), or any
+    others (`replace`); it takes part in the same rounds, and adds its noise. Sampling therefore counts nothing. Every
+    UE pays z for every model of each round for which it draws noise, whether its update arrives, and whether the sum
+    is opened. An attacker that receives single updates before they are summed sees them masked, so that it learns
+    nothing; such a view has no model here.
+
+    Several steps of local training, curation and compression before the noise are covered by the clip norm. Later steps
+    are refused unless they add noise, because a sum of changed updates follows from no noisy sum.
+    """
+
+    kind: Literal["distributed-gaussian"] = "distributed-gaussian"
+    noise_multiplier: float = Field(gt=0, le=1e9)
+    """standard deviation of the noise on the sum in units of the sensitivity (z)"""
+    honest_share: float = Field(default=1.0, gt=0, le=1)
+    """share of the UEs of a sum whose noise the server does not know (h)"""
+    delta: float = Field(default=1e-7, gt=0, lt=1)
+    """delta at which epsilon is stated"""
+
+    reference: ClassVar = (
+        "Dwork et al., Our Data, Ourselves, 2006; Kairouz, Liu, Steinke, The Distributed Discrete Gaussian Mechanism "
+        "for Federated Learning with Secure Aggregation, 2021; Bonawitz et al., Practical Secure Aggregation, 2017"
+    )
+    example: ClassVar = {"kind": "distributed-gaussian", "noise_multiplier": 1.0}
+    contracts: ClassVar = True
+    offers: ClassVar = frozenset({"spend", "shared noise"})
+    needs: ClassVar = NEEDS_BOUND | FIXED_WEIGHT
+
+    def protect(self, updates: Updates, local: Local, facts: RoundContext, state: State, rng: Rng) -> Protected:
+        bound = updates.promise
+        whole = self.noise_multiplier * bound.sensitivity
+        share = whole / np.sqrt(self.honest_share * facts.least_opened)
+        noise = rng.normal("noise", updates.row, (updates.n_parameters,))
+        relation = "zero-out" if bound.relation == "add-remove" else bound.relation
+        std = np.full(len(updates.ue), whole)
+        spend = bound.spend(self.label, updates.ue, updates.model, std, self.delta)
+        return updates.plus(share * noise), state, [replace(spend, relation=relation)]

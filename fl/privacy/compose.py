@@ -121,6 +121,26 @@ def compose(draws: RoundKinds, delta: float, relation: str = ADD_REMOVE) -> Comp
     )
 
 
+def with_skellam(gaussian: RoundKinds, whole: FloatArray, delta: float) -> Composition:
+    """Rounds with Skellam noise, rows (std, L2, L1 sensitivity), beside Gaussian ones without sampling: by RDP.
+
+    Its zCDP cost is the smallest rho with rho alpha above the Renyi cost of every order alpha from 1 on.
+    """
+    std, l2, l1 = whole.T
+    rho = l2**2 / (2 * std**2) + np.minimum((2 * l2**2 + 6 * l1) / (4 * std**4), 3 * l1 / (2 * std**2))
+    each = [float(rdp.epsilon_of(rdp.skellam(*row[:, None]), delta / len(whole))) for row in whole]
+    cost = rdp.skellam(std, l2, l1) + rdp.full(gaussian.mu2)
+    words = "Renyi costs of noise on whole numbers added at each order, the best order taken"
+    renyi = Figure("RDP", float(rdp.epsilon_of(cost, delta)), words)
+    alone = naive_epsilon(gaussian, delta) if len(gaussian.z) else 0.0
+    return Composition(
+        Figure("naive", sum(each) + alone, "each round's Renyi epsilon at delta / rounds, added up"),
+        Figure("zCDP", zcdp_epsilon(float(rho.sum()) + gaussian.mu2 / 2, delta), "rho above all Renyi costs per order"),
+        renyi,
+        renyi,
+    )
+
+
 def _best(draws: RoundKinds, delta: float, renyi: Figure, note: str) -> Figure:
     if not draws.sampled:
         words = "one Gaussian with mu^2 = sum 1 / z^2, all users in every round" + note

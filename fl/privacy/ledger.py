@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from fl.privacy import rdp
-from fl.privacy.compose import ADD_REMOVE, Composition, RoundKinds, compose
+from fl.privacy.compose import ADD_REMOVE, Composition, RoundKinds, compose, with_skellam
 from fl.privacy.gaussian import GaussianFilter, epsilon_of
 from fl.types import LOCATION, Account, AnySpend
 from netsim.columns import frozen, no_ints
@@ -86,7 +86,7 @@ class Ledger:
         for spend in spends:
             account = spend.account
             sums.setdefault(account, np.zeros((2, self.n_ue)))
-            if spend.counts_on_sampling:
+            if spend.counts_on_sampling or spend.whole:
                 on_coin.setdefault(account, []).append(spend)
                 by_group.setdefault(account.group, []).append(spend)
             else:
@@ -157,9 +157,18 @@ class Ledger:
 
 
 def _amplified(costs: Mapping[Key, FloatArray], on_coin: Mapping[Key, list[AnySpend]]) -> dict[Key, FloatArray]:
-    """The Renyi costs with those of one round added: the draws of a key are one Gaussian, on one coin."""
+    """The Renyi costs with those of one round added: the Gaussian draws of a key are one Gaussian, on one coin."""
     grown = dict(costs)
-    for key, drawn in on_coin.items():
+    for key, every in on_coin.items():
+        for spend in every:
+            if spend.whole:
+                if np.any(spend.ue >= 0):
+                    raise ValueError(f"{spend.mechanism}: noise on whole numbers is paid by all UEs together")
+                drawn_of = (spend.std, spend.sensitivity, spend.l1_sensitivity)
+                grown[key] = grown.get(key, 0.0) + rdp.skellam(*map(np.asarray, drawn_of))
+        drawn = [spend for spend in every if not spend.whole]
+        if not drawn:
+            continue
         rates = {spend.sampling_rate for spend in drawn}
         if len(rates) > 1 or any(np.any(spend.ue >= 0) for spend in drawn):
             raise ValueError(
@@ -192,6 +201,8 @@ def final_account(spends: Mapping[str, Sequence[object] | np.ndarray]) -> list[R
 
     table = pd.DataFrame({name: np.asarray(column) for name, column in spends.items()})
     table = table[table["unit"] != LOCATION]
+    if "l1_sensitivity" not in table:
+        table = table.assign(l1_sensitivity=math.nan)
     accounts = list(table.groupby(["mechanism", "unit", "relation", "delta"], sort=False))
     for (unit, relation), draws in table.groupby(["unit", "relation"], sort=False):
         if len(draws[["mechanism", "delta"]].drop_duplicates()) > 1:
@@ -207,6 +218,7 @@ def _rows(account: Account, draws: pd.DataFrame, known: Known) -> list[Row]:
     channel never added any is its epsilon.
     """
     amplified = account.relation == ADD_REMOVE and bool((draws["sampling_rate"] < 1).any())
+    amplified |= bool(draws["l1_sensitivity"].astype(float).notna().any())
     noisy = not amplified and bool((draws["channel_std"].astype(float) > 0).any())
     figures = draws[list(_FIGURES)].to_numpy(dtype=np.float64)
     ue_of = draws["ue"].to_numpy(dtype=np.float64).astype(np.int64)
@@ -235,7 +247,7 @@ def _rows(account: Account, draws: pd.DataFrame, known: Known) -> list[Row]:
     return stated
 
 
-_FIGURES = ("round", "std", "sensitivity", "sampling_rate", "channel_std")
+_FIGURES = ("round", "std", "sensitivity", "sampling_rate", "channel_std", "l1_sensitivity")
 
 
 def _composed(mine: FloatArray, account: Account, known: Known, channel: bool) -> Composition:
@@ -243,7 +255,11 @@ def _composed(mine: FloatArray, account: Account, known: Known, channel: bool) -
 
     Those of a round that depend on the same coin are one Gaussian before the coin amplifies it: their 1 / z^2 add up.
     """
-    round_, std, sensitivity, q, noise = mine.T
+    whole = np.isfinite(mine[:, 5])
+    if whole.any():
+        others = RoundKinds.of((z, 1.0, 1.0) for z in mine[~whole, 1] / mine[~whole, 2])
+        return with_skellam(others, mine[whole][:, [1, 2, 5]], float(account.delta))
+    round_, std, sensitivity, q, noise, _ = mine.T
     z = np.hypot(std, np.nan_to_num(noise) * channel) / sensitivity
     coin = (q < 1) & (account.relation == ADD_REMOVE)
     tossed = np.stack([round_[coin], q[coin]])

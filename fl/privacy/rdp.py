@@ -71,6 +71,17 @@ def full(mu2: float | FloatArray) -> FloatArray:
     return np.multiply.outer(np.asarray(mu2, dtype=np.float64), ORDERS / 2)
 
 
+def skellam(std: FloatArray, l2: FloatArray, l1: FloatArray) -> FloatArray:
+    """Costs (n_orders,) of noise of variance std^2 on whole numbers that a user moves by l2 and l1, all (n,) together.
+
+    a l2^2 / (2 v) + min(((2 a - 1) l2^2 + 6 l1) / (4 v^2), 3 l1 / (2 v)), v = std^2, of order a
+    [Agarwal, Kairouz, Liu 2021, "The Skellam Mechanism", Theorem 3.5].
+    """
+    a, v = ORDERS[:, None], std**2
+    more = np.minimum(((2 * a - 1) * l2**2 + 6 * l1) / (4 * v**2), 3 * l1 / (2 * v))
+    return np.asarray((a * l2**2 / (2 * v) + more).sum(axis=1))
+
+
 def epsilon_of(cost: FloatArray, delta: float) -> FloatArray:
     """The smallest epsilon (...,) that costs (..., n_orders) at ORDERS allow at this delta.
 

@@ -119,11 +119,16 @@ def _conditions(world: World) -> Conditions:
 def sample_ues(ready: Local, learning: Learning, streams: Streams, number: int, n_ue: int) -> Local:
     """The rows of a random share of the UEs: at least one, or those chosen by independent coins.
 
-    A cohort that is kept is drawn from all n_ue UEs by the lots of its first round.
+    A cohort that is kept is drawn from all n_ue UEs by the lots of its first round. Cohorts that take turns are drawn
+    from all UEs once, whatever data they have.
     """
     ue, share, kept = np.unique(ready.ue), learning.participation, learning.cohort_rounds
     if share == 1.0 or len(ue) == 0:
         return ready
+    if learning.sampling == "cyclic":
+        lot = streams.at("participation").uniform("lot", np.arange(n_ue))
+        turn = np.argsort(np.argsort(lot, kind="stable")) % learning.separation
+        return ready.select(turn[ready.ue] == (number - 1) % learning.separation)
     ue = ue if kept == 1 else np.arange(n_ue)
     lot = streams.at("participation", number - (number - 1) % kept).uniform("lot", ue)
     if learning.sampling == "poisson":

@@ -15,7 +15,7 @@ from fl.round.state import Attacks, Merged, Phase, States, Sums
 from fl.round.uploads import Uploads
 from fl.types import WORDS, AnySpend, Estimates, Local, Model, Received, RoundContext, State
 from netsim.checkpoint import from_tree, to_tree
-from netsim.columns import frozen
+from netsim.columns import frozen, row_id
 from netsim.errors import BadInput
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -51,7 +51,9 @@ def merged(phase: Phase, uploads: Uploads, times_s: tuple[float, float], states:
     batch, sums = in_groups(phase, uploads)
     stale = phase.version - uploads.version
     # i  merge, then the defenses' server half in reverse order
-    got = replace(batch.got, decoded=batch.got.decoded & uploads.finite)
+    # of single updates the server drops what is not finite; in a secure sum the zeros sent instead carry their noise
+    kept = uploads.finite | learning.noise_in_shares
+    got = replace(batch.got, decoded=batch.got.decoded & kept)
     step = merge(phase, got, stale, states)
     # j  observe what was published
     for defense in learning.defenses:
@@ -70,7 +72,7 @@ def in_groups(phase: Phase, uploads: Uploads) -> tuple[Batch, Sums | None]:
     Groups are those of all UEs that sent, before the uplink loses any of them. None where nothing is summed.
     """
     threat, got, overheard = phase.learning.threat, uploads.received(), uploads.overheard
-    if threat.observes != "aggregate":
+    if not threat.sums:
         heard = got
         if overheard is not None and overheard.channel is not None and overheard.updates is not None:
             heard = Received(overheard.updates, overheard.channel.decoded)
@@ -82,8 +84,14 @@ def in_groups(phase: Phase, uploads: Uploads) -> tuple[Batch, Sums | None]:
     first = uploads.first
     came = first[got.decoded[first]]
     ues, came_of = (np.bincount(of_row[rows], minlength=len(number)) for rows in (first, came))
-    opened = came_of >= (threat.secagg_threshold or 1)
-    got = replace(got, decoded=got.decoded & opened[of_row])
+    least = threat.secagg_threshold or 1
+    opened = came_of >= least
+    there = opened[of_row]
+    if phase.learning.noise_in_shares:  # of each model as many shares must have come
+        _, of_sum = np.unique(row_id(of_row, uploads.made.model), return_inverse=True)
+        of_sum = of_sum.reshape(-1)
+        there &= np.bincount(of_sum, weights=got.decoded)[of_sum] >= least
+    got = replace(got, decoded=got.decoded & there)
     return Batch(uploads, got, got, group), Sums(number, ues, came_of, opened)
 
 

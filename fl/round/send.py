@@ -22,7 +22,6 @@ from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 from netsim.world import World
 
-BITS_PER_NUMBER = 32
 _ROUNDING = 1e-9  # relative; the rate of a transmission that took its time is computed from its bits
 
 
@@ -56,7 +55,7 @@ def depart(
     links = world.links()
     cohort, of_row = _powered(world, phase, made, links, states)
     # f  plan the uplink; the fate of transmissions as events is unknown beforehand, and no defense counts on it
-    payload, planned = payload_of(made.n_parameters, norm_bound(learning, states)), None
+    payload, planned = payload_of(made.n_parameters, norm_bound(learning, states), learning.bits_per_number), None
     if setup.air is None:
         planned = setup.uplink.plan(replace(cohort, limit_s=phase.limit_s), payload).within(phase.limit_s)
     facts = replace(phase.facts, channel=None if planned is None else planned.select(of_row))
@@ -192,9 +191,9 @@ def decoded(updates: Updates, channel: Channel, rng: Rng) -> Updates:
     return updates.plus(channel.noise_std[:, None] * noise)
 
 
-def payload_of(n_numbers: int, norm_bound: float | None) -> Payload:
-    """Payload of an update of n_numbers; norm_bound: bound of its L2 norm by the defenses."""
-    return Payload(n_numbers * BITS_PER_NUMBER, n_numbers, norm_bound)
+def payload_of(n_numbers: int, norm_bound: float | None, bits: int) -> Payload:
+    """Payload of an update of n_numbers of some bits; norm_bound: bound of its L2 norm by the defenses."""
+    return Payload(n_numbers * bits, n_numbers, norm_bound)
 
 
 def power_context(
@@ -208,7 +207,10 @@ def power_context(
     cohort = world.cohort(np.arange(n), world.links(), round_, np.ones(n, dtype=np.int64), np.zeros(n))
     budgets = standings(learning, states)
     planned = float(world.clock.rounds(world.duration_s, learning.round_s))
-    payload, time_s = payload_of(n_numbers, norm_bound(learning, states)), float(world.env.now)
+    payload, time_s = (
+        payload_of(n_numbers, norm_bound(learning, states), learning.bits_per_number),
+        float(world.env.now),
+    )
     overheard = None
     if threat.position_m is not None:
         overheard, _ = world.cohort_at(threat.position_m, threat.antenna_m, cohort, time_s, round_, threat.antennas)

@@ -180,6 +180,9 @@ class LearningServer:
             round_s=learning.round_s,
             week_s=self.world.clock.week_s(self.now_s),
             day=self.world.clock.day_ended(self.now_s),
+            least_opened=learning.threat.secagg_threshold or 1,
+            rounds=min(self.last_window, learning.rounds or self.last_window),
+            separation=learning.separation,
         )
 
     def _collect(self, facts: RoundContext, streams: RoundStreams) -> Collected | None:

@@ -101,6 +101,10 @@ SLOT_NAMES = ("data", "learner", "curation", "defenses", "aggregation", "attack"
 _NARROWEST = 60
 
 
+OPENED = "opened sums"
+"""what a server sees of secure sums with a threshold"""
+
+
 def combinations(legal: bool = False) -> Iterator[tuple[Combination, str]]:
     """Every combination of one part per slot (defenses: none, one, or two in order), with LEGAL or the reason.
 
@@ -116,6 +120,7 @@ def combinations(legal: bool = False) -> Iterator[tuple[Combination, str]]:
     chains = ["none", *single, *(f"{a} > {b}" for a, b in permutations(single, 2))]
     viewpoints = get_args(Threat.model_fields["viewpoint"].annotation)
     threats = [f"{viewpoint} sees {sees}" for sees, viewpoint in product(get_args(Vantage), viewpoints)]
+    threats.append(f"server sees {OPENED}")
     curations = ("none", *SLOTS["curation"].parts)
     attacks = ("none", *SLOTS["attack"].parts)
     for learner, *words in product(data, curations, chains, SLOTS["aggregation"].parts, ("none",), threats):
@@ -131,7 +136,9 @@ def combinations(legal: bool = False) -> Iterator[tuple[Combination, str]]:
 
 
 def threat(sees: str, viewpoint: str) -> Fields:
-    """An example of a threat; an eavesdropper has a place."""
+    """An example of a threat; an eavesdropper has a place, and noise in shares needs sums of several."""
+    if sees == OPENED:
+        return {"observes": "aggregate", "viewpoint": viewpoint, "secagg_threshold": 2}
     return {"observes": sees, "viewpoint": viewpoint} | ({"position_m": [0, 0]} if viewpoint == "eavesdropper" else {})
 
 

@@ -328,6 +328,11 @@ def _of_learning(study: Study, learning: Learning) -> Rules:
             "plan.criterion: with top-up nothing switches; take per-device or aggregate, or mode: top-up",
         ),
         (
+            uplink.adds_noise and any("whole numbers" in d.offers for d in learning.defenses),
+            "world.radio.uplink: numbers of a ring are sums of whole numbers, and a noisy decoder adds to them; set "
+            "decoding: error-free",
+        ),
+        (
             air is None and not server.in_rounds,
             f"learning.server: {server.kind_name()} merges updates as they come, which planned transmissions do not "
             "tell; set world.radio.dynamic_uplink, {} for its defaults",

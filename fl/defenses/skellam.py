@@ -1,0 +1,170 @@
+r"""Noise in shares in the ring of a secure sum: whole numbers of few bits, with the noise of a Skellam law."""
+
+from dataclasses import replace
+from typing import ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from fl.defenses import NEEDS_BOUND, Defense, Protected
+from fl.defenses.gaussian import FIXED_WEIGHT
+from fl.types import Local, Metrics, RoundContext, Spend, Updates
+from netsim.columns import frozen, no_floats, no_ints
+from netsim.rng import Rng
+from netsim.units import FloatArray, IntArray
+
+_BETA = 0.5  # -ln of the share of roundings that would exceed the bound on the norm, which are drawn again
+_ROWS = 64  # that are rotated at a time: bounds the memory
+
+
+@frozen
+class Ring:
+    """Rotation of a round, by the order (d,) and signs (d,) of the numbers; grain: value of one step of the ring;
+    wrapped_percent: share of the numbers of the last sum that left the ring.
+    """
+
+    order: IntArray
+    sign: FloatArray
+    grain: float
+    wrapped_percent: float | None = None
+
+
+def butterflies(x: FloatArray) -> FloatArray:
+    """The orthonormal Walsh-Hadamard transform of rows (n, 2^k), its own inverse."""
+    n, size = x.shape
+    half = 1
+    while half < size:
+        pair = x.reshape(n, -1, 2, half)
+        x = np.stack([pair[:, :, 0] + pair[:, :, 1], pair[:, :, 0] - pair[:, :, 1]], axis=2).reshape(n, size)
+        half *= 2
+    return np.asarray(x / np.sqrt(size))
+
+
+def rotated(x: FloatArray, order: IntArray, sign: FloatArray, back: bool = False) -> FloatArray:
+    """Rows (n, d) after random signs, a random order, and Hadamard transforms of blocks of the powers of two in d.
+
+    An orthonormal map, so no number is padded. `back`: its inverse.
+    """
+    out = np.empty_like(x)
+    for at in range(0, len(x), _ROWS):
+        part = x[at : at + _ROWS] if back else (x[at : at + _ROWS] * sign)[:, order]
+        part = part.copy()
+        first = 0
+        for k in reversed(range(len(order).bit_length())):
+            if len(order) >> k & 1:
+                part[:, first : first + 2**k] = butterflies(part[:, first : first + 2**k])
+                first += 2**k
+        if back:
+            unordered = np.empty_like(part)
+            unordered[:, order] = part
+            part = unordered * sign
+        out[at : at + _ROWS] = part
+    return out
+
+
+def norm_in_steps(steps: float, d: int) -> float:
+    """Bound on the L2 norm of rounded rows whose norm was at most `steps` [Agarwal et al. 2021, Proposition 22]."""
+    by_chance = steps**2 + d / 4 + np.sqrt(2 * _BETA) * (steps + np.sqrt(d) / 2)
+    return float(np.sqrt(min((steps + np.sqrt(d)) ** 2, by_chance)))
+
+
+class Skellam(Defense):
+    r"""Rounds each update to whole numbers in a ring of 2^bits, with a share of Skellam noise: what can be summed.
+
+    With norm bound c, sensitivity s = c or 2 c, and m, h as in `distributed-gaussian`, each UE
+
+    - rotates its update by a random orthonormal map that all know (signs, an order, Hadamard transforms of blocks);
+    - divides by the grain g and rounds at random to whole numbers beside, again where the norm exceeds its bound;
+    - adds the difference of two Poisson numbers of mean (z s / g)^2 / (2 h m) to each: a share of Skellam noise.
+
+    The server gets the sum modulo 2^bits, takes it for a number from -2^(bits-1), and rotates it back. Numbers beyond
+    that wrap (`wrapped_percent` in `metrics`). The grain is such that `tail` standard deviations of the sum of all UEs
+    (1 / weight of them), with its noise, fit. An upload has `bits` per number in place of 32, so airtime, energy and
+    losses follow.
+
+    Accounted by Renyi costs, which hold for whole numbers: with Delta_2 the bound on the rounded norm, Delta_1 =
+    min(Delta_2^2, sqrt(d) Delta_2) and mu the variance of the noise, in steps, order alpha costs
+
+        alpha Delta_2^2 / (2 mu) + min(((2 alpha - 1) Delta_2^2 + 6 Delta_1) / (4 mu^2), 3 Delta_1 / (2 mu))
+
+    All UEs pay for every round, whether a sum is opened, and for every model. Neighbours are those of
+    `distributed-gaussian`. Departs from the paper: blocks in place of one transform of padded numbers.
+    """
+
+    kind: Literal["skellam"] = "skellam"
+    noise_multiplier: float = Field(gt=0, le=1e9)
+    """standard deviation of the noise on the sum in units of the sensitivity (z)"""
+    bits: int = Field(default=16, ge=2, le=32)
+    """bits of a number in the ring (b)"""
+    tail: float = Field(default=4.0, gt=0, le=100)
+    """standard deviations of a number of the sum that the ring holds to either side"""
+    honest_share: float = Field(default=1.0, gt=0, le=1)
+    """share of the UEs of a sum whose noise the server does not know (h)"""
+    delta: float = Field(default=1e-7, gt=0, lt=1)
+    """delta at which epsilon is stated"""
+
+    reference: ClassVar = (
+        "Agarwal, Kairouz, Liu, The Skellam Mechanism for Differentially Private Federated Learning, 2021"
+    )
+    example: ClassVar = {"kind": "skellam", "noise_multiplier": 1.0}
+    contracts: ClassVar = True
+    offers: ClassVar = frozenset({"spend", "shared noise", "whole numbers"})
+    needs: ClassVar = NEEDS_BOUND | FIXED_WEIGHT
+    needs_rounds: ClassVar = "its accounting adds up rounds of all UEs"
+
+    @property
+    def bits_per_number(self) -> int:
+        return self.bits
+
+    def start(self, n_ue: int) -> Ring:
+        return Ring(no_ints(), no_floats(), 1.0)
+
+    def grain(self, norm: float, sensitivity: float, d: int, facts: RoundContext) -> float:
+        """Value of a step, from public numbers alone."""
+        n = max(1.0 / (facts.weight or 1.0), float(facts.least_opened))
+        noise = self.noise_multiplier * sensitivity * np.sqrt(n / (self.honest_share * facts.least_opened))
+        return float(2 * self.tail * np.hypot(n * norm / np.sqrt(d), noise) / 2.0**self.bits)
+
+    def protect(self, updates: Updates, local: Local, facts: RoundContext, state: Ring, rng: Rng) -> Protected:
+        bound, d = updates.promise, updates.n_parameters
+        grain = self.grain(bound.norm, bound.sensitivity, d, facts)
+        order = np.argsort(rng.keys("order", 0, d), kind="stable")
+        sign = np.where(rng.keys("sign", 0, d) < 0.5, -1.0, 1.0)
+        variance = (self.noise_multiplier * bound.sensitivity / grain) ** 2
+        share = variance / (self.honest_share * facts.least_opened)
+        steps = rotated(updates.rows(slice(None)), order, sign) / grain
+        most = norm_in_steps(bound.norm / grain, d)
+        for row, owner in zip(steps, updates.row.tolist(), strict=True):
+            draws = rng.generator("ring", owner)
+            exact = row.copy()
+            while True:
+                row[:] = np.floor(exact + draws.random(d))
+                if row @ row <= most**2:
+                    break
+            row += draws.poisson(share / 2, d) - draws.poisson(share / 2, d)
+        moved = most * bound.sensitivity / bound.norm
+        models = np.arange(facts.public.n_model)
+        relation = "zero-out" if bound.relation == "add-remove" else bound.relation
+        spend = Spend(
+            self.label, np.full(len(models), -1), models, np.full(len(models), np.sqrt(variance)),
+            np.full(len(models), moved), bound.unit, relation, self.delta,
+            l1_sensitivity=np.full(len(models), min(moved**2, np.sqrt(d) * moved)),
+        )  # fmt: skip
+        sent = rotated(steps, order, sign, back=True) * grain
+        ring = Ring(order, sign, grain, state.wrapped_percent)
+        return updates.with_values(sent, None), ring, [spend]
+
+    def finish(
+        self, total: FloatArray, n_expected: int, facts: RoundContext, state: Ring, rng: Rng
+    ) -> tuple[FloatArray, Ring, list[Spend]]:
+        weight = facts.weight or 1.0
+        if len(state.order) != total.shape[1]:
+            raise ValueError("skellam: finish comes before protect")
+        steps = np.rint(rotated(total / weight, state.order, state.sign) / state.grain)
+        half = 2.0 ** (self.bits - 1)
+        inside = np.mod(steps + half, 2 * half) - half
+        ring = replace(state, wrapped_percent=float(np.mean(100.0 * (inside != steps))))
+        return rotated(inside, state.order, state.sign, back=True) * state.grain * weight, ring, []
+
+    def figures(self, state: Ring) -> Metrics:
+        return {} if state.wrapped_percent is None else {"wrapped_percent": state.wrapped_percent}

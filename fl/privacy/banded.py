@@ -1,0 +1,61 @@
+r"""Noise correlated over rounds by a banded Toeplitz matrix: its sensitivity, its errors, and the noise itself.
+
+The published models are prefix sums of updates, A x with A = ones on and below the diagonal. With A = B C the server
+adds B z, so the update of round t gets row t of C^-1 z, z i.i.d. Gaussian of std `multiplier * sensitivity * clip`.
+That is one Gaussian mechanism on C x, whatever the number of rounds [Denisov et al. 2022]. C is lower triangular with
+
+    c_0 = 1,   c_j = c_{j-1} (2 j - 1) / (2 j)   for j < bands, else 0
+
+the square root of A for as many bands as rounds [Fichtenberger, Henzinger, Upadhyay 2023, Eq. 5], cut as by
+Choquette-Choo et al. 2023, "(Amplified) Banded Matrix Factorization", Section 4. Any C is valid for any server
+optimiser: momentum changes A, so the error, and not the guarantee.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from netsim.units import FloatArray
+
+
+def coefficients(bands: int) -> FloatArray:
+    """The first column c (bands,) of C."""
+    j = np.arange(1.0, bands)
+    return np.concatenate([[1.0], np.cumprod((2.0 * j - 1.0) / (2.0 * j))])
+
+
+def sensitivity(rounds: int, bands: int, separation: int = 1) -> float:
+    """Largest norm of C x for updates of norm 1 of a user that takes part in rounds r, r + separation, ..., or in some.
+
+    C has no negative entry, so the largest is that of updates that agree, in all of these rounds, for the worst r.
+    """
+    c = coefficients(min(bands, rounds))
+    largest = 0.0
+    for first in range(min(separation, rounds)):
+        takes_part = np.zeros(rounds)
+        takes_part[first::separation] = 1.0
+        moved = np.convolve(takes_part, c)[:rounds]
+        largest = max(largest, float(np.linalg.norm(moved)))
+    return largest
+
+
+def errors(rounds: int, bands: int, separation: int = 1) -> tuple[float, float]:
+    """Root mean square and largest std of the noise on prefix sums, for multiplier and clip norm 1."""
+    c = coefficients(min(bands, rounds))
+    inverse = np.zeros(rounds)  # first column of C^-1, by forward substitution
+    for t in range(rounds):
+        past = inverse[max(t - len(c) + 1, 0) : t][::-1]
+        inverse[t] = (t == 0) - c[1 : 1 + len(past)] @ past
+    variance = np.cumsum(np.cumsum(inverse) ** 2)  # B = A C^-1 is Toeplitz as well
+    worst = sensitivity(rounds, bands, separation)
+    return worst * float(np.sqrt(variance.mean())), worst * float(np.sqrt(variance[-1]))
+
+
+def coloured(white: FloatArray, past: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The next row of C^-1 z, and the rows to remember, of z_t (...) and the latest rows (k, ...), newest first.
+
+    k is at most bands - 1: fewer in the first rounds.
+    """
+    c = coefficients(len(past) + 1)
+    row = white - np.tensordot(c[1:], past, axes=1)
+    return row, np.concatenate([row[None], past])

@@ -1,0 +1,397 @@
+"""Noise in shares under secure sums, and noise correlated over rounds: laws, accounts and what is refused."""
+
+from dataclasses import replace
+from itertools import combinations, pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+from interrupted import run_in_two
+
+from fl.defenses.clip import AdaptiveClip, Clip
+from fl.defenses.gaussian import CentralGaussian, DistributedGaussian
+from fl.defenses.skellam import Skellam, rotated
+from fl.privacy import rdp
+from fl.privacy.banded import coefficients, coloured, errors, sensitivity
+from fl.privacy.gaussian import epsilon_of
+from fl.types import Bound, DenseUpdates, Local, Public, Received, RoundContext
+from netsim.errors import BadInput
+from netsim.geometry import Area
+from netsim.rng import Streams
+from scenarios.app.run.runner import run
+
+CLIP = {"kind": "clip", "norm": 0.5, "relation": "add-remove"}
+SHARES = {"kind": "distributed-gaussian", "noise_multiplier": 2.0}
+UNIFORM = {"kind": "uniform", "clients": 4}
+
+
+def sums(least=3, **more):
+    return {
+        "learning.threat": {"observes": "aggregate", "secagg_threshold": least}, "learning.attacks": [],
+        "learning.aggregation": UNIFORM, "learning.defenses": [CLIP, SHARES],
+    } | more  # fmt: skip
+
+
+BANDED = {"kind": "central-gaussian", "noise_multiplier": 2.0, "correlation": "banded", "bands": 3}
+
+
+def matrix(rounds, bands):
+    c = coefficients(bands)
+    return sum(np.diag(np.full(rounds - j, c[j]), -j) for j in range(min(bands, rounds)))
+
+
+# -- noise correlated over rounds
+
+
+@pytest.mark.parametrize(
+    ("rounds", "separation", "bands", "moved", "rms", "largest"),
+    [
+        (28, 7, 1, 2.000000, 7.615773, 10.583005), (28, 7, 3, 2.358495, 5.145715, 6.915802),
+        (28, 7, 7, 2.588050, 4.212777, 5.317182), (112, 7, 1, 4.0, 30.066593, None),
+        (112, 7, 3, None, 19.279436, None), (112, 7, 7, None, 14.207585, None), (365, 30, 1, None, 48.774994, None),
+        (365, 30, 15, None, 16.442025, None), (365, 30, 30, None, 13.107118, None), (28, 28, 1, None, 3.807887, None),
+        (28, 28, 14, None, 1.962576, None), (28, 28, 28, None, 1.970291, None),
+    ],
+)  # fmt: skip
+def test_errors_of_banded_noise_are_those_of_a_dense_computation(rounds, separation, bands, moved, rms, largest):
+    found = errors(rounds, bands, separation)
+    assert found[0] == pytest.approx(rms, abs=1e-6)
+    assert largest is None or found[1] == pytest.approx(largest, abs=1e-6)
+    assert moved is None or sensitivity(rounds, bands, separation) == pytest.approx(moved, abs=1e-6)
+    c = matrix(rounds, bands)
+    b = np.tril(np.ones((rounds, rounds))) @ np.linalg.inv(c)
+    dense = np.linalg.norm(b, axis=1) * sensitivity(rounds, bands, separation)
+    assert found == pytest.approx((np.sqrt((dense**2).mean()), dense.max()))
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 5, 9, 12])
+@pytest.mark.parametrize("bands", [1, 2, 3, 5, 12])
+@pytest.mark.parametrize("separation", [1, 2, 3, 4])
+def test_no_pattern_of_participation_moves_more_than_the_sensitivity(rounds, bands, separation):
+    """All subsets of the rounds of one cohort; and, where columns of a user are apart, all rounds that are apart."""
+    c, most = matrix(rounds, bands), 0.0
+    for k in range(1, rounds + 1):
+        for pattern in combinations(range(rounds), k):
+            apart = all(b - a >= separation for a, b in pairwise(pattern))
+            one = len({t % separation for t in pattern}) == 1
+            if one or (apart and bands <= separation):
+                most = max(most, np.linalg.norm(c[:, pattern].sum(axis=1)))
+    assert sensitivity(rounds, bands, separation) == pytest.approx(most)
+
+
+@pytest.mark.parametrize("bands", [1, 2, 4, 30])
+def test_rows_of_noise_are_those_of_the_inverse(bands):
+    z = np.random.default_rng(1).normal(size=(12, 3, 5))
+    past, rows = np.zeros((0, 3, 5)), []
+    for white in z:
+        row, past = coloured(white, past)
+        past = past[: bands - 1]
+        rows.append(row)
+    dense = np.linalg.solve(matrix(12, bands), z.reshape(12, -1))
+    np.testing.assert_allclose(np.reshape(rows, (12, -1)), dense, atol=1e-12)
+
+
+def facts(**more):
+    area = Area(0.0, 0.0, 100.0, 100.0)
+    return RoundContext(1, 0.0, Public(area, 1), weight=0.1, **more)
+
+
+def rows(n, d=20_000, scale=0.0):
+    values = scale * np.random.default_rng(2).normal(size=(n, d))
+    return DenseUpdates(
+        np.arange(n), np.zeros(n, dtype=int), np.ones(n), values, bound=Bound(0.5, "user", "add-remove")
+    )
+
+
+NO_DATA = Local(np.zeros(0, int), np.zeros(0, int), np.zeros(1, int), np.zeros((0, 2)), None, np.zeros(0))
+
+
+def test_banded_noise_of_a_run_has_the_covariance_of_the_inverse():
+    part = CentralGaussian(noise_multiplier=2.0, correlation="banded", bands=3)
+    drawn, state, spends = [], part.start(4), []
+    for t in range(1, 7):
+        _, state, _ = part.protect(rows(4), NO_DATA, facts(rounds=6, separation=2), state, None)
+        noise, state, spent = part.finish(
+            np.zeros((1, 20_000)), 4, facts(rounds=6, separation=2), state, Streams(t).at("noise")
+        )
+        drawn.append(noise[0])
+        spends += spent
+    inverse = np.linalg.inv(matrix(6, 3))
+    std = 2.0 * 0.5 * 0.1 * sensitivity(6, 3, 2)
+    np.testing.assert_allclose(np.cov(drawn), std**2 * inverse @ inverse.T, atol=0.05 * std**2)
+    assert len(spends) == 1  # one release of multiplier 2, whatever the number of rounds
+    assert spends[0].cost(False) == pytest.approx([1 / 4])
+
+
+@pytest.mark.parametrize("wrong", [{"correlation": "banded"}, {"bands": 3}])
+def test_bands_and_correlation_need_each_other(wrong):
+    with pytest.raises(ValueError, match="banded and bands need each other"):
+        CentralGaussian(noise_multiplier=1.0, **wrong)
+
+
+def cyclic(k, **more):
+    return {
+        "world.duration_s": 720, "learning.participation": 1 / k, "learning.sampling": "cyclic",
+        "learning.defenses": [CLIP, BANDED], "learning.attacks": [],
+        "learning.aggregation": UNIFORM | {"participation": 1 / k},
+    } | more  # fmt: skip
+
+
+def test_cohorts_take_turns_and_the_run_is_one_release(tiny, tmp_path):
+    run(tiny(cyclic(4)), tmp_path)
+    sent = pd.read_csv(tmp_path / "updates.csv").groupby("ue")["round"].unique()
+    assert sorted({rounds[0] for rounds in sent}) == [1, 2, 3, 4]
+    assert all((np.diff(rounds) == 4).all() and len(rounds) == 3 for rounds in sent)
+    account = pd.read_csv(tmp_path / "privacy.csv")
+    models = 2  # of two cells, with the noise of each
+    assert account["epsilon"].tolist() == pytest.approx([epsilon_of(1e-7, np.sqrt(models) / 2.0)])
+
+
+def test_a_run_that_goes_on_draws_the_same_correlated_noise(tiny, tmp_path, table_bytes):
+    run(tiny(cyclic(2)), tmp_path / "whole")
+    run_in_two(tiny(cyclic(2)), tmp_path / "parts", lambda progress: progress.values["time_s"] >= 250)
+    assert table_bytes(tmp_path / "parts") == table_bytes(tmp_path / "whole")
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        (
+            {"learning.participation": 0.4, "learning.aggregation": UNIFORM | {"participation": 0.4}},
+            "not one over a whole number",
+        ),
+        ({"learning.participation": 1.0, "learning.aggregation": UNIFORM}, "not one over a whole number"),
+        ({"learning.cohort_rounds": 2}, "take turns; leave it out"),
+        ({"learning.server": {"kind": "synchronous", "deadline_s": 100}}, "lets windows pass"),
+        (
+            {"learning.defenses": [{"kind": "adaptive-clip", "relation": "add-remove"}, BANDED]},
+            "adaptive-clip moves it",
+        ),
+    ],
+)
+def test_what_would_spoil_correlated_noise_is_refused(changes, line, tiny):
+    with pytest.raises(BadInput, match=line):
+        tiny(cyclic(2) | changes)
+
+
+# -- noise in shares
+
+
+@pytest.mark.parametrize(("n", "m", "honest"), [(8, 8, 1.0), (32, 8, 1.0), (8, 8, 0.5), (20, 5, 0.8)])
+def test_the_sum_has_the_noise_of_as_many_shares_as_come(n, m, honest):
+    part = DistributedGaussian(noise_multiplier=2.0, honest_share=honest)
+    sent, _, spends = part.protect(rows(n), NO_DATA, facts(least_opened=m), None, Streams(5).at("x"))
+    total = sent.weighted_sum(np.ones(n), 1)[0]
+    assert total.std() == pytest.approx(2.0 * 0.5 * np.sqrt(n / (m * honest)), rel=0.03)
+    # the least that a server which knows the noise of all others still meets: that of h m honest shares
+    known = total - sent.weighted_sum(np.arange(n) >= round(honest * m), 1)[0]
+    assert known.std() == pytest.approx(2.0 * 0.5, rel=0.03)
+    assert sent.bound is None
+    (spend,) = spends
+    np.testing.assert_allclose(spend.cost(False), 1 / 4)  # of each UE, of the sum and not of its share
+    assert (spend.relation, spend.sampling_rate) == ("zero-out", 1.0)
+
+
+def account(folder):
+    return pd.read_csv(folder / "privacy.csv").set_index("ue")["epsilon"]
+
+
+def test_each_ue_pays_for_its_own_draws(tiny, tmp_path):
+    run(tiny(sums()), tmp_path)
+    updates = pd.read_csv(tmp_path / "updates.csv")
+    drawn = updates.groupby("ue").size()
+    for ue, epsilon in account(tmp_path).items():
+        assert epsilon == pytest.approx(epsilon_of(1e-7, np.sqrt(drawn[ue]) / 2.0))
+
+
+def test_a_sum_that_is_not_opened_is_spent_and_changes_nothing(tiny, tmp_path):
+    half = {"learning.participation": 0.5, "learning.aggregation": UNIFORM | {"participation": 0.5}}
+    run(tiny(sums(4) | half), tmp_path)
+    updates, recorded = pd.read_csv(tmp_path / "updates.csv"), pd.read_csv(tmp_path / "sums.csv")
+    assert not recorded["opened"].any() and len(updates)
+    assert (updates["weight"] == 0).all()
+    assert len(account(tmp_path)) == updates["ue"].nunique()
+
+
+def test_every_model_of_a_sum_needs_its_shares(tiny, tmp_path):
+    """Four UEs send, and fewer than three of them have data of the second cell: its sum stays closed."""
+    run(tiny(sums() | {"world.ues.measure": "serving"}), tmp_path)
+    updates = pd.read_csv(tmp_path / "updates.csv")
+    for _, rows_ in updates.groupby(["round", "model"]):
+        assert (rows_["weight"] > 0).all() == (len(rows_) >= 3)
+        assert (rows_["weight"] > 0).any() == (len(rows_) >= 3)
+
+
+def test_a_reader_of_models_meets_the_same_sums(tiny, tmp_path):
+    run(tiny(sums()), tmp_path / "server")
+    run(tiny(sums() | {"learning.threat.observes": "model"}), tmp_path / "reader")
+    keys = ["round", "ue", "model", "weight"]
+    both = [pd.read_csv(tmp_path / who / "updates.csv")[keys] for who in ("server", "reader")]
+    pd.testing.assert_frame_equal(*both)
+
+
+def test_bits_of_an_adaptive_clip_are_in_the_sum(tiny, tmp_path):
+    adaptive = {"kind": "adaptive-clip", "relation": "add-remove", "noise": "shares", "count_noise": 0.5}
+    run(tiny(sums() | {"learning.defenses": [adaptive, SHARES]}), tmp_path)
+    spends = pd.read_csv(tmp_path / "spends.csv")
+    bits = spends[spends["mechanism"] == "adaptive-clip"]
+    assert (bits["ue"] >= 0).all() and (bits["sensitivity"] == 0.5).all() and (bits["std"] == 0.5).all()
+    account = pd.read_csv(tmp_path / "privacy.csv")
+    assert set(account["mechanism"]) == {"adaptive-clip", "distributed-gaussian", "all"}
+    assert set(account["relation"]) == {"zero-out"}
+
+
+def test_shared_bits_move_the_norm_by_those_that_came():
+    part = AdaptiveClip(noise="shares", count_noise=1e-9, relation="add-remove", norm=1.0, learning_rate=1.0)
+    values = np.array([[0.5], [2.0], [2.0], [0.1]])
+    sent = DenseUpdates(np.arange(4), np.zeros(4, int), np.ones(4), values)
+    _, state, _ = part.protect(sent, NO_DATA, facts(least_opened=2), part.start(4), Streams(1).at("x"))
+    came = Received(sent, np.array([True, True, True, False]))
+    after = part.observe(came, np.ones(4), facts(), state)
+    assert after.norm == pytest.approx(np.exp(-(1 / 3 - 0.5)))
+    assert part.observe(Received(sent, np.zeros(4, bool)), np.ones(4), facts(), state).norm == 1.0  # nothing opened
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({"learning.threat": {"observes": "aggregate"}}, "how many there are at least"),
+        ({"learning.threat": {}}, "how many there are at least"),
+        ({"learning.aggregation": {"kind": "fedavg"}}, "needs a fixed weight"),
+        ({"learning.defenses": [SHARES]}, "needs a bound"),
+        ({"learning.defenses": [CLIP, SHARES, {"kind": "quantise", "bits": 4}]}, "put it before distributed-gaussian"),
+        ({"learning.defenses": [CLIP, SHARES, {"kind": "top-k", "share": 0.5}]}, "put it before distributed-gaussian"),
+        ({"learning.server": {"kind": "synchronous", "merge_after_updates": 2}}, "not opened; take more"),
+        (
+            {"learning.defenses": [{"kind": "adaptive-clip", "relation": "add-remove", "noise": "shares"}]},
+            "need shares on the updates",
+        ),
+    ],
+)
+def test_what_would_leave_a_sum_without_its_noise_is_refused(changes, line, tiny):
+    with pytest.raises(BadInput, match=line):
+        tiny(sums() | changes)
+
+
+def test_stale_updates_do_not_weaken_shares(tiny):
+    more = {"learning.server": {"kind": "fedbuff", "buffer": 3}, "world.radio.dynamic_uplink": {}}
+    with pytest.raises(BadInput, match="staleness_exponent to 0"):
+        tiny(sums() | more)
+    tiny(sums() | more | {"learning.server": {"kind": "fedbuff", "buffer": 3, "staleness_exponent": 0}})
+    with pytest.raises(BadInput, match="merges 2 updates at a time"):
+        tiny(sums() | more | {"learning.server": {"kind": "fedbuff", "buffer": 2, "staleness_exponent": 0}})
+
+
+def test_clip_and_its_relation_decide_the_neighbours():
+    part = DistributedGaussian(noise_multiplier=1.0)
+    clipped, _, _ = Clip(norm=0.5).protect(rows(3, 10), NO_DATA, facts(), Clip(norm=0.5).start(3), None)
+    _, _, (spend,) = part.protect(clipped, NO_DATA, facts(least_opened=3), None, Streams(1).at("x"))
+    assert spend.relation == "replace" and spend.sensitivity.tolist() == [1.0] * 3
+
+
+# -- in the ring of a secure sum
+
+
+@pytest.mark.parametrize("d", [1, 2, 7, 64, 100, 1000])
+def test_the_rotation_keeps_lengths_and_is_undone(d):
+    draw = np.random.default_rng(d)
+    x, order, sign = draw.normal(size=(70, d)), draw.permutation(d), draw.choice([-1.0, 1.0], d)
+    y = rotated(x, order, sign)
+    np.testing.assert_allclose(np.linalg.norm(y, axis=1), np.linalg.norm(x, axis=1))
+    np.testing.assert_allclose(rotated(y, order, sign, back=True), x, atol=1e-12)
+    matrix_ = rotated(np.eye(d), order, sign)
+    np.testing.assert_allclose(matrix_ @ matrix_.T, np.eye(d), atol=1e-12)
+
+
+def ring_sum(n, m, bits, d=4096, z=2.0, seed=0, **more):
+    """Sum of n updates of norm 0.5 in the ring, the exact sum, and the part and its state."""
+    part = Skellam(noise_multiplier=z, bits=bits, **more)
+    values = np.random.default_rng(seed).normal(size=(n, d))
+    values *= 0.5 / np.linalg.norm(values, axis=1, keepdims=True)
+    sent = DenseUpdates(np.arange(n), np.zeros(n, int), np.ones(n), values, bound=Bound(0.5, "user", "add-remove"))
+    of = replace(facts(least_opened=m), weight=1 / n)
+    got, state, spends = part.protect(sent, NO_DATA, of, part.start(n), Streams(seed).at("x"))
+    total, state, _ = part.finish(got.weighted_sum(np.full(n, 1 / n), 1), n, of, state, None)
+    return n * total[0], values.sum(axis=0), part, state, spends
+
+
+@pytest.mark.parametrize(("n", "m"), [(20, 20), (40, 10)])
+def test_with_enough_bits_the_ring_is_the_gaussian_sum(n, m):
+    got, exact, _, state, _ = ring_sum(n, m, 20)
+    assert state.wrapped_percent < 0.1
+    assert (got - exact).std() == pytest.approx(2.0 * 0.5 * np.sqrt(n / m), rel=0.03)
+
+
+def test_few_bits_cost_accuracy_and_a_small_ring_wraps():
+    noise = [(lambda r: (r[0] - r[1]).std())(ring_sum(20, 20, bits)) for bits in (16, 8, 2)]
+    assert noise[0] == pytest.approx(1.0, rel=0.03)
+    assert noise[1] == pytest.approx(1.0, rel=0.05)
+    assert noise[2] > 1.03 * noise[0]
+    small = ring_sum(20, 20, 8, tail=0.5)
+    assert small[3].wrapped_percent > 10 and (small[0] - small[1]).std() < 1.0  # folded into half a deviation
+
+
+def test_numbers_beyond_the_ring_wrap_by_its_size():
+    part = Skellam(noise_multiplier=1.0, bits=4)
+    order, sign = np.arange(4), np.ones(4)
+    state = replace(part.start(1), order=order, sign=sign, grain=1.0)
+    steps = np.array([[9.0, -9.0, 7.0, -8.0]])  # of 16 values, -8 to 7
+    total = rotated(steps, order, sign, back=True)
+    got, state, _ = part.finish(total, 1, replace(facts(), weight=1.0), state, None)
+    np.testing.assert_allclose(rotated(got, order, sign), [[-7.0, 7.0, 7.0, -8.0]], atol=1e-9)
+    assert state.wrapped_percent == 50.0
+
+
+def test_no_rounded_update_is_longer_than_its_bound():
+    _, _, part, state, (spend,) = ring_sum(20, 20, 10)
+    values = np.zeros((50, 4096))
+    values[:, 0] = 0.5
+    sent = DenseUpdates(np.arange(50), np.zeros(50, int), np.ones(50), values, bound=Bound(0.5, "user", "add-remove"))
+    quiet = part.model_copy(update={"noise_multiplier": 1e-9})
+    of = replace(facts(least_opened=20), weight=1 / 20)
+    rows_, state, (spend,) = quiet.protect(sent, NO_DATA, of, quiet.start(50), Streams(3).at("x"))
+    steps = rotated(rows_.values, state.order, state.sign) / state.grain
+    np.testing.assert_allclose(steps, np.rint(steps), atol=1e-6)
+    assert (np.linalg.norm(steps, axis=1) <= spend.sensitivity[0] * (1 + 1e-9)).all()
+
+
+@pytest.mark.parametrize(("mean", "l2"), [(5.0, 1), (20.0, 2), (300.0, 7)])
+def test_renyi_costs_of_skellam_noise_bound_those_of_a_convolution(mean, l2):
+    """One number: P = Skellam + l2 against Q = Skellam, summed over all integers that matter."""
+    from scipy.stats import skellam as law
+
+    k = np.arange(-400, 401)
+    log_p, log_q = law.logpmf(k - l2, mean / 2, mean / 2), law.logpmf(k, mean / 2, mean / 2)
+    inside = np.isfinite(log_p) & np.isfinite(log_q)
+    bound = rdp.skellam(np.array([np.sqrt(mean)]), np.array([float(l2)]), np.array([float(l2)]))
+    for order in (1.5, 2, 4, 8, 16):
+        at = np.flatnonzero(order == rdp.ORDERS)[0]
+        exact = np.log(np.exp(order * log_p[inside] + (1 - order) * log_q[inside]).sum()) / (order - 1)
+        assert exact <= bound[at] <= 2.0 * exact + 0.05
+
+
+def test_skellam_costs_little_more_than_gaussian_noise(tiny, tmp_path):
+    ring = {"kind": "skellam", "noise_multiplier": 2.0, "bits": 20}
+    run(tiny(sums(**{"learning.defenses": [CLIP, ring]})), tmp_path / "ring")
+    spends = pd.read_csv(tmp_path / "ring" / "spends.csv")
+    account = pd.read_csv(tmp_path / "ring" / "privacy.csv")
+    gaussian = epsilon_of(1e-7, np.sqrt(len(spends)) / 2.0)  # two models in two rounds
+    assert account["accountant"].tolist() == ["RDP"] and account["ue"].tolist() == [-1]
+    assert gaussian < account["epsilon"][0] < 1.2 * gaussian
+    np.testing.assert_allclose(spends["epsilon"].max(), account["epsilon"][0])
+
+
+def test_an_upload_of_the_ring_has_its_bits(tiny, tmp_path):
+    for bits in (8, 16):
+        ring = {"kind": "skellam", "noise_multiplier": 2.0, "bits": bits}
+        air = {"world.radio.uplink": {"kind": "oma", "decoding": "error-free"}}
+        run(tiny(sums(**{"learning.defenses": [CLIP, ring]}) | air), tmp_path / str(bits))
+    energy = [pd.read_csv(tmp_path / str(bits) / "links.csv")["energy_j"].sum() for bits in (8, 16)]
+    assert energy[1] == pytest.approx(2 * energy[0])
+
+
+def test_a_ring_is_no_place_for_noise_of_a_decoder(tiny):
+    noisy = {"world.radio.uplink": {"kind": "oma", "decoding": "noisy"}}
+    ring = {"learning.defenses": [CLIP, {"kind": "skellam", "noise_multiplier": 2.0}]}
+    with pytest.raises(BadInput, match="set decoding: error-free"):
+        tiny(sums(**ring) | noisy)
