@@ -58,7 +58,7 @@ def _commands() -> Iterator[str]:
     for name, command in commands.choices.items():
         yield f"command {name}"
         for action in command._actions:
-            yield f"command {name} {action.option_strings[-1] if action.option_strings else action.dest.upper()}"
+            yield f"command {name} {max(action.option_strings, key=len, default=action.dest.upper())}"
 
 
 def _columns() -> Iterator[str]:

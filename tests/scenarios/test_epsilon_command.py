@@ -106,3 +106,35 @@ def test_impossible_requests_get_one_line(capsys, words, says):
     assert out == ""
     assert len(err.splitlines()) == 1
     assert says in err
+
+
+def test_mechanisms_for_one_epsilon(capsys):
+    words = ("--people", "1000", "--epsilon", "8", "--rounds", "28", "--participation", "4")
+    lines = ask(capsys, *words).splitlines()
+    cells = {line[:24].strip(): line[44:].split() for line in lines[3:8]}
+    z = {name: float(of[0]) for name, of in cells.items()}
+    assert epsilon_of(1e-7, 2 / z["each UE, by itself"]) == pytest.approx(8, rel=1e-3)
+    assert epsilon_of(1e-7, 1 / z["server, banded (7)"]) == pytest.approx(8, rel=1e-3)
+    assert z["server, sampled"] < z["server"] == z["shares in a secure sum"]
+    mean = {name: float(of[1]) for name, of in cells.items()}
+    together = 1000 * 4 / 28
+    assert mean["each UE, by itself"] == pytest.approx(z["server"] / together**0.5, rel=1e-2)
+    assert mean["server"] == pytest.approx(z["server"] / together, rel=1e-2)
+    # on the model: prefix sums of 28 rounds, i.i.d. against banded (specified: 7.615773 and 4.212777 for z 1)
+    model = {name: float(of[2]) for name, of in cells.items()}
+    assert model["server"] / model["server, banded (7)"] == pytest.approx(7.615773 / 4.212777, rel=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ("--participation 4 --rounds 28 --epsilon 8", "give --people"),
+        ("--participation 4 --rounds 28 --people 10", "--target-epsilon"),
+        ("--participation 40 --rounds 28 --people 10 --epsilon 8", "28 at most"),
+        ("--participation 4 --rounds 28 --people 10 --epsilon 8 --noise-multiplier 1", "no noise multiplier"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(words, line, capsys):
+    assert main(["epsilon", *words.split()]) == 2
+    err = capsys.readouterr().err
+    assert line in err and err.count("\n") == 1

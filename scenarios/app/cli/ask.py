@@ -209,6 +209,8 @@ def epsilon(args: argparse.Namespace) -> None:
     """Print a table of epsilons, and what each accountant does."""
     from fl.privacy.compose import RoundKinds, compose
 
+    if args.participation is not None:
+        return _mechanisms(args)
     if (args.noise_multiplier is None) == (args.target_epsilon is None):
         raise BadInput("epsilon: give either --noise-multiplier or --target-epsilon, and not both")
     if args.target_epsilon is None:
@@ -234,6 +236,52 @@ def epsilon(args: argparse.Namespace) -> None:
     if any(c.best.epsilon > MEANINGFUL for c in found):
         say(f"warning: an epsilon above {MEANINGFUL:.0f} is no meaningful guarantee")
     if too_many := too_large(args.delta, args.people or 0, "user"):
+        say(f"warning: {too_many}")
+
+
+COMPARED = """\
+Std in units of the clip norm (add-remove), of each number: noise on the mean of a round's updates, and
+on the model, as the root mean square over rounds at server rate 1. Banded: UEs take turns, and noise is
+correlated over as many rounds. Sampled: secret coins. A server sees shares summed with no fewer UEs."""
+
+
+def _mechanisms(args: argparse.Namespace) -> None:
+    """Print what each place of the noise takes for one epsilon of a user's whole participation."""
+    from fl.privacy import banded
+    from fl.privacy.compose import least_multiplier
+    from fl.privacy.gaussian import multiplier_of
+
+    people, k, target, delta = args.people, args.participation, args.target_epsilon, args.delta
+    if people is None or target is None or args.noise_multiplier is not None:
+        raise BadInput("--participation: compares mechanisms; give --people and --target-epsilon, no noise multiplier")
+    if k > min(args.rounds):
+        raise BadInput(f"--participation {k}: of {min(args.rounds)} rounds a user is in {min(args.rounds)} at most")
+    say(f"noise for epsilon {target:g} of a user that is in {k} rounds, at delta {delta:g}, of {people:,} people")
+    for rounds in args.rounds:
+        separation, bands = rounds // k, min(rounds // k, rounds)
+        together = people * k / rounds
+        one = multiplier_of(target, delta)
+        alone, growth = one * math.sqrt(k), math.sqrt((rounds + 1) / 2)
+        coin = least_multiplier(target, delta, rounds, k / rounds) if k < rounds else alone
+        rows = [
+            ["each UE, by itself", "server and readers", alone, alone / math.sqrt(together), growth],
+            ["shares in a secure sum", "server and readers", alone, alone / together, growth],
+            ["server", "readers", alone, alone / together, growth],
+        ]
+        if k < rounds:
+            rms, _ = banded.errors(rounds, bands, separation)
+            moved = banded.sensitivity(rounds, bands, separation)
+            rows += [
+                ["server, sampled", "readers", coin, coin / together, growth],
+                [f"server, banded ({bands})", "readers", one, one * moved / together, rms / moved],
+            ]
+        cells = [[place, holds, f"{z:.4g}", f"{std:.3g}", f"{std * by:.3g}"] for place, holds, z, std, by in rows]
+        say(f"{rounds} rounds, {together:,.4g} UEs in a round")
+        say(
+            table(["noise drawn by", "holds against", "noise multiplier", "on the mean", "on the model"], cells, left=2)
+        )
+    say(COMPARED)
+    if too_many := too_large(delta, people, "user"):
         say(f"warning: {too_many}")
 
 

@@ -158,8 +158,11 @@ class Parser(argparse.ArgumentParser):
 KINDS: dict[str, Callable[[str], Value]] = {"int": int, "float": float, "Path": Path}
 
 
-def add_option(parser: Parser, usage: str, type: str = "", within: Sequence[float] = (), **settings: Value) -> None:
-    """Add an option as a row of commands.toml states it."""
+def add_option(
+    parser: Parser, usage: str, type: str = "", within: Sequence[float] = (), also: Sequence[str] = (),
+    **settings: Value,
+) -> None:  # fmt: skip
+    """Add an option as a row of commands.toml states it; also: other names."""
     name, _, metavar = usage.partition(" ")
     if metavar:
         settings["metavar"] = metavar
@@ -167,7 +170,7 @@ def add_option(parser: Parser, usage: str, type: str = "", within: Sequence[floa
         settings["action"] = "store_true"
     if type:
         settings["type"] = number(KINDS[type], *within) if within else KINDS[type]
-    parser.add_argument(name, **settings)
+    parser.add_argument(name, *also, **settings)
 
 
 def number(kind: Callable[[str], float], low: float, high: float) -> Callable[[str], float]:
