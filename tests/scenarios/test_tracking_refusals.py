@@ -135,7 +135,7 @@ CONTRADICTORY = [
     (summed(shuffle=True, pseudonyms=PER_ROUND), "threat.shuffle: single updates are shuffled with observes: updates"),
     (
         {"threat": {"secagg_threshold": 2}},
-        "threat.secagg_threshold: there are sums with observes: aggregate only, got 'updates'",
+        "threat.secagg_threshold: there are sums with observes: aggregate or model, got 'updates'",
     ),
     (
         summed(secagg_group_size=3, secagg_threshold=4),
