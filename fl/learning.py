@@ -32,7 +32,7 @@ else:
     Membership = Any
 
 
-BITS = 32
+BITS_PER_NUMBER = 32
 """of a number that is sent as it is computed"""
 
 
@@ -134,7 +134,8 @@ class Learning(Part):
     @property
     def bits_per_number(self) -> int:
         """Bits of each number of an upload: those of the last defense that says so, or 32."""
-        return next((d.bits_per_number for d in reversed(self.defenses) if d.bits_per_number is not None), BITS)
+        said = [d.bits_per_number for d in self.defenses if d.bits_per_number is not None]
+        return said[-1] if said else BITS_PER_NUMBER
 
     @property
     def on_device(self) -> list[Defense]:
@@ -183,13 +184,14 @@ class Learning(Part):
                 f"{self.participation:g} of the UEs; give both the same"
             )
         # a server that sees only their sum cannot weigh single rows
-        _meets("aggregation", self.aggregation, offered | (set() if self.threat.sums else {"updates"}))
+        _meets("aggregation", self.aggregation, offered | (set() if self.threat.sums_updates else {"updates"}))
         _meets("server_optimiser", self.server_optimiser, offered)
         _meets("server", self.server, offered)
         self._fits_company()
         self._fits_without_rounds()
         self._fits_noise_at_server()
         self._fits_shares()
+        self._fits_turns()
         self._fits_correlation()
         self._fits_days()
         # an attacker on published models sees updates through the server's optimiser, others see them before it
@@ -295,14 +297,23 @@ class Learning(Part):
                 f"{name}: weights that fall with staleness weaken the shares of others in the sum; set "
                 "server.staleness_exponent to 0"
             )
+        ring = "whole numbers" in self.defenses[shared].offers
+        if ring and threat.secagg_group_size is not None:
+            raise ValueError(
+                f"threat.secagg_group_size: {name} has one ring for all updates of a round; leave it out, or "
+                "take distributed-gaussian"
+            )
+        if ring and any(getattr(d, "noise", "") == "shares" for d in self.defenses):
+            raise ValueError(
+                f"{name}: the count of an adaptive-clip with noise: shares is no whole number, and the ring holds no "
+                "other; take clip, or distributed-gaussian"
+            )
         if self.data.ties_ues:
             raise ValueError(f"data: noise in shares hides one UE only, and {self.data.ties_ues}")
 
     def _fits_correlation(self) -> None:
         """ValueError with the reason, where noise that is correlated over rounds would not be what its account says."""
         banded = next((i for i, d in enumerate(self.defenses) if getattr(d, "correlation", "none") == "banded"), None)
-        if self.sampling == "cyclic":
-            self._fits_turns()
         if banded is None:
             return
         name = f"defenses[{banded}]: banded noise"
@@ -316,6 +327,8 @@ class Learning(Part):
 
     def _fits_turns(self) -> None:
         """ValueError with the reason, where cohorts cannot take turns."""
+        if self.sampling != "cyclic":
+            return
         k = self.separation
         if k < 2 or abs(self.participation * k - 1.0) > 0.01:
             near = f"{1.0 / max(k, 2):.6g}"

@@ -198,6 +198,11 @@ class Bound:
         """Distance that one neighbour can move the row: the norm, or twice the norm when data are replaced."""
         return self.norm * (2.0 if self.relation == "replace" else 1.0)
 
+    @property
+    def zeroed(self) -> Bound:
+        """The promise where a UE takes part in either neighbour: it sends zeros in place of being removed."""
+        return replace(self, relation="zero-out") if self.relation == "add-remove" else self
+
     def spend(self, label: str, ue: IntArray, model: IntArray, std: FloatArray, delta: float) -> Spend:
         """The spend of a part's noise of std (n,) on rows (n,) within the bound."""
         sensitivity = np.full(len(ue), self.sensitivity)
@@ -440,6 +445,13 @@ class RoundContext:
     least_opened: int = 1
     rounds: int = 1
     separation: int = 1
+
+    def least_honest(self, honest_share: float) -> int:
+        """Smallest number of UEs of an opened sum that add noise which the server does not know.
+
+        That share of `least_opened`, rounded down, and at least one: the UE that is protected.
+        """
+        return max(int(honest_share * self.least_opened + 1e-9), 1)
 
 
 Facts = RoundContext  # the name that parts in packages of their own may still import

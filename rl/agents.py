@@ -376,7 +376,10 @@ def _mirrored(generator: np.random.Generator, shape: tuple[int, int, int]) -> Fl
 
 
 def learnt_plan(objective: PowerLoss, limits: Limits, steps: int, seed: int) -> PowerPlan:
-    """The best powers that DDPG tries on the bound in so many steps, its actor's included; it learns from scratch."""
+    """The best powers that DDPG meets on the bound in so many steps; it learns from scratch.
+
+    Those that it tries, with which episodes begin (at random), and which its actor takes at last.
+    """
     env = PowerAllocation([Problem(objective, limits)])
     training = DdpgTraining(env, DdpgAgent(learning_starts=max(1, steps // 10)), steps, seed)
     best = env.problem.start

@@ -109,7 +109,7 @@ class Threat(Part):
         return frozenset({self.observes, *(words[k] for k in self.knowledge if k in words), *heard, *lasting})
 
     @property
-    def sums(self) -> bool:
+    def sums_updates(self) -> bool:
         """Whether the server gets sums alone; a reader of models knows them by the models."""
         return self.observes == "aggregate" or (self.observes == "model" and self.secagg_threshold is not None)
 
@@ -169,7 +169,10 @@ class Threat(Part):
     def _wrong_sums(self) -> Iterator[str]:
         observes, size, threshold = self.observes, self.secagg_group_size, self.secagg_threshold
         if size is not None and observes != "aggregate" and (observes != "model" or threshold is None):
-            yield f"secagg_group_size: needs observes: aggregate, got {observes!r}; leave it out"
+            yield (
+                f"secagg_group_size: needs observes: aggregate, or model with a secagg_threshold, got {observes!r}; "
+                "leave it out"
+            )
         if threshold is not None and observes == "updates":
             yield f"secagg_threshold: there are sums with observes: aggregate or model, got {observes!r}; leave it out"
         if threshold is not None and size is not None and threshold > size:

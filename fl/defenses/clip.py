@@ -99,9 +99,9 @@ class AdaptiveClip(Defense):
     Noise on the updates is recorded by the part that draws it, with the C of its round; the account `all` composes
     both.
 
-    With `noise: shares` every UE adds N(0, sigma_b^2 / (h m)) to its bit, which is one more number of its update in the
-    secure sum of `distributed-gaussian`, with the h and m of that part. Only bits of opened sums count then, each UE
-    pays for its own, and none is told in clear.
+    With `noise: shares` every UE adds N(0, sigma_b^2 / floor(h m)) to its bit, which is one more number of its update
+    in the secure sum of `distributed-gaussian`, whose m it has, and an `honest_share` h of its own. Only bits of opened
+    sums count then, each UE pays for its own, and none is told in clear.
     """
 
     kind: Literal["adaptive-clip"] = "adaptive-clip"
@@ -163,12 +163,11 @@ class AdaptiveClip(Defense):
         clipped, _, spends = clip.protect(updates, local, facts, clip.start(0), rng)
         if self.noise == "shares":
             ue = np.unique(updates.ue)
-            std = self.count_noise / np.sqrt(self.honest_share * facts.least_opened)
+            std = self.count_noise / np.sqrt(facts.least_honest(self.honest_share))
             bits = bits + std * rng.normal("count", ue)
-            relation: Literal["replace", "zero-out"] = "replace" if self.relation == "replace" else "zero-out"
             whole = np.full(len(ue), self.count_noise)
-            count = Bound(0.5, "user", relation).spend(self.label, ue, np.full(len(ue), -1), whole, self.delta)
-            spends = [*spends, count]
+            count = Bound(0.5, "user", self.relation).zeroed
+            spends = [*spends, count.spend(self.label, ue, np.full(len(ue), -1), whole, self.delta)]
         return clipped, replace(state, bits=bits, used=state.norm), spends
 
     def figures(self, state: NormState) -> Metrics:

@@ -147,7 +147,7 @@ class Gaussian(Defense):
 class CentralState:
     """bound: of the round's updates, None before the first; channel_var (n_model,): variance of the receiver's thermal
     noise on each number of their sum; signal_to_noise: of the last merge; past (k, n_model, d): the latest draws of
-    correlated noise, newest first, for multiplier, sensitivity and weight 1.
+    correlated noise, newest first, for multiplier, sensitivity and weight 1; rounds: that drew correlated noise.
     """
 
     bound: Bound | None = None
@@ -174,6 +174,7 @@ class CentralGaussian(Defense):
     One UE may move no update of another in or out of the sum: a fixed share of UEs under add-remove, the first m,
     events on the air and others are refused, and a round with a deadline lasts until it. On a band that UEs share
     losses are taken as given, with a caveat. A later step that may increase the distance of two updates is refused.
+
     With `correlation: banded` the noise of a round is correlated with that of the `bands` - 1 rounds before
     (`fl.privacy.banded`), so that the noise on published models, which are sums over rounds, is smaller. The whole run
     is one Gaussian release of multiplier z, booked in the first round, for a UE that takes part in all rounds, or with
@@ -268,11 +269,11 @@ class DistributedGaussian(Defense):
     r"""Adds a share of noise to each update on the UE: a secure sum of enough of them has all of it.
 
     With norm bound c (a `clip` before it), sensitivity s = c or 2 c, m = `threat.secagg_threshold` and the
-    `honest_share` h, a UE adds N(0, (z s)^2 / (h m)) to each number. A sum is opened only with updates of at least m
-    UEs (of each model). h m of them are honest, and their noise is N(0, (z s)^2) or more: so the guarantee of the sum
-    holds against the server as well, which draws nothing and may know the noise of all UEs but these. n UEs make the
-    noise larger by the root of n / m. Weights are fixed (aggregation `uniform`), since the server cannot weigh what it
-    does not see.
+    `honest_share` h, a UE adds N(0, (z s)^2 / floor(h m)) to each number. A sum is opened only with updates of at least
+    m UEs (of each model). floor(h m) of them are honest, or the protected UE alone, and their noise is N(0, (z s)^2) or
+    more: so the guarantee of the sum holds against the server as well, which draws nothing and may know the noise of
+    all UEs but these. n UEs make the noise larger by the root of n / m. Weights are fixed (aggregation `uniform`),
+    since the server cannot weigh what it does not see.
 
     The server knows who takes part, and whether a sum is opened hangs on how many did. What is hidden is the update:
     neighbours differ in one UE's updates, which are zeros in one of them (`zero-out`, of add-remove in `clip`), or any
@@ -305,9 +306,8 @@ class DistributedGaussian(Defense):
     def protect(self, updates: Updates, local: Local, facts: RoundContext, state: State, rng: Rng) -> Protected:
         bound = updates.promise
         whole = self.noise_multiplier * bound.sensitivity
-        share = whole / np.sqrt(self.honest_share * facts.least_opened)
+        share = whole / np.sqrt(facts.least_honest(self.honest_share))
         noise = rng.normal("noise", updates.row, (updates.n_parameters,))
-        relation = "zero-out" if bound.relation == "add-remove" else bound.relation
         std = np.full(len(updates.ue), whole)
-        spend = bound.spend(self.label, updates.ue, updates.model, std, self.delta)
-        return updates.plus(share * noise), state, [replace(spend, relation=relation)]
+        spend = bound.zeroed.spend(self.label, updates.ue, updates.model, std, self.delta)
+        return updates.plus(share * noise), state, [spend]

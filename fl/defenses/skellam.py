@@ -75,12 +75,12 @@ class Skellam(Defense):
 
     - rotates its update by a random orthonormal map that all know (signs, an order, Hadamard transforms of blocks);
     - divides by the grain g and rounds at random to whole numbers beside, again where the norm exceeds its bound;
-    - adds the difference of two Poisson numbers of mean (z s / g)^2 / (2 h m) to each: a share of Skellam noise.
+    - adds the difference of two Poisson numbers of mean (z s / g)^2 / (2 floor(h m)) to each: a share of Skellam noise.
 
     The server gets the sum modulo 2^bits, takes it for a number from -2^(bits-1), and rotates it back. Numbers beyond
-    that wrap (`wrapped_percent` in `metrics`). The grain is such that `tail` standard deviations of the sum of all UEs
-    (1 / weight of them), with its noise, fit. An upload has `bits` per number in place of 32, so airtime, energy and
-    losses follow.
+    that wrap (`wrapped_percent` in `metrics`); attacks see the sum before that, which tells no less. The grain is such
+    that `tail` standard deviations of the sum of all UEs (1 / weight of them), with its noise, fit. An upload has
+    `bits` per number in place of 32, so airtime, energy and losses follow.
 
     Accounted by Renyi costs, which hold for whole numbers: with Delta_2 the bound on the rounded norm, Delta_1 =
     min(Delta_2^2, sqrt(d) Delta_2) and mu the variance of the noise, in steps, order alpha costs
@@ -94,7 +94,7 @@ class Skellam(Defense):
     kind: Literal["skellam"] = "skellam"
     noise_multiplier: float = Field(gt=0, le=1e9)
     """standard deviation of the noise on the sum in units of the sensitivity (z)"""
-    bits: int = Field(default=16, ge=2, le=32)
+    bits: int = Field(default=16, ge=2, le=24)
     """bits of a number in the ring (b)"""
     tail: float = Field(default=4.0, gt=0, le=100)
     """standard deviations of a number of the sum that the ring holds to either side"""
@@ -122,7 +122,7 @@ class Skellam(Defense):
     def grain(self, norm: float, sensitivity: float, d: int, facts: RoundContext) -> float:
         """Value of a step, from public numbers alone."""
         n = max(1.0 / (facts.weight or 1.0), float(facts.least_opened))
-        noise = self.noise_multiplier * sensitivity * np.sqrt(n / (self.honest_share * facts.least_opened))
+        noise = self.noise_multiplier * sensitivity * np.sqrt(n / facts.least_honest(self.honest_share))
         return float(2 * self.tail * np.hypot(n * norm / np.sqrt(d), noise) / 2.0**self.bits)
 
     def protect(self, updates: Updates, local: Local, facts: RoundContext, state: Ring, rng: Rng) -> Protected:
@@ -131,7 +131,7 @@ class Skellam(Defense):
         order = np.argsort(rng.keys("order", 0, d), kind="stable")
         sign = np.where(rng.keys("sign", 0, d) < 0.5, -1.0, 1.0)
         variance = (self.noise_multiplier * bound.sensitivity / grain) ** 2
-        share = variance / (self.honest_share * facts.least_opened)
+        share = variance / facts.least_honest(self.honest_share)
         steps = rotated(updates.rows(slice(None)), order, sign) / grain
         most = norm_in_steps(bound.norm / grain, d)
         for row, owner in zip(steps, updates.row.tolist(), strict=True):
@@ -144,10 +144,9 @@ class Skellam(Defense):
             row += draws.poisson(share / 2, d) - draws.poisson(share / 2, d)
         moved = most * bound.sensitivity / bound.norm
         models = np.arange(facts.public.n_model)
-        relation = "zero-out" if bound.relation == "add-remove" else bound.relation
         spend = Spend(
             self.label, np.full(len(models), -1), models, np.full(len(models), np.sqrt(variance)),
-            np.full(len(models), moved), bound.unit, relation, self.delta,
+            np.full(len(models), moved), bound.unit, bound.zeroed.relation, self.delta,
             l1_sensitivity=np.full(len(models), min(moved**2, np.sqrt(d) * moved)),
         )  # fmt: skip
         sent = rotated(steps, order, sign, back=True) * grain

@@ -70,7 +70,7 @@ def _with_point(value: str, delimiter: str) -> str:
 
 
 def remedy(text: object, high: float) -> str:
-    """What to do about a number out of bounds, of degrees up to `high` perhaps."""
+    """What to do about a number out of bounds, of a latitude or a longitude if `high` is the largest of these."""
     size = abs(numbers([str(text)])[0])
     if high == _LATITUDE and _LATITUDE < size <= _LONGITUDE:
         return "are lat and lon swapped (--columns lat=HEADER,lon=HEADER)? Else correct or remove the line"

@@ -22,6 +22,8 @@ from scenarios.app.run.runner import run
 
 CLIP = {"kind": "clip", "norm": 0.5, "relation": "add-remove"}
 SHARES = {"kind": "distributed-gaussian", "noise_multiplier": 2.0}
+RING = {"kind": "skellam", "noise_multiplier": 2.0}
+GROUPS = {"observes": "aggregate", "secagg_threshold": 2, "secagg_group_size": 2}
 UNIFORM = {"kind": "uniform", "clients": 4}
 
 
@@ -177,14 +179,17 @@ def test_what_would_spoil_correlated_noise_is_refused(changes, line, tiny):
 # -- noise in shares
 
 
-@pytest.mark.parametrize(("n", "m", "honest"), [(8, 8, 1.0), (32, 8, 1.0), (8, 8, 0.5), (20, 5, 0.8)])
+@pytest.mark.parametrize(
+    ("n", "m", "honest"), [(8, 8, 1.0), (32, 8, 1.0), (8, 8, 0.5), (20, 5, 0.8), (9, 5, 0.3), (4, 2, 0.1)]
+)
 def test_the_sum_has_the_noise_of_as_many_shares_as_come(n, m, honest):
     part = DistributedGaussian(noise_multiplier=2.0, honest_share=honest)
     sent, _, spends = part.protect(rows(n), NO_DATA, facts(least_opened=m), None, Streams(5).at("x"))
     total = sent.weighted_sum(np.ones(n), 1)[0]
-    assert total.std() == pytest.approx(2.0 * 0.5 * np.sqrt(n / (m * honest)), rel=0.03)
-    # the least that a server which knows the noise of all others still meets: that of h m honest shares
-    known = total - sent.weighted_sum(np.arange(n) >= round(honest * m), 1)[0]
+    sure = {(5, 0.3): 1, (2, 0.1): 1}.get((m, honest), m * honest)  # whole UEs, and the protected one at least
+    assert total.std() == pytest.approx(2.0 * 0.5 * np.sqrt(n / sure), rel=0.03)
+    # the least that a server which knows the noise of all others still meets: that of the honest shares
+    known = total - sent.weighted_sum(np.arange(n) >= sure, 1)[0]
     assert known.std() == pytest.approx(2.0 * 0.5, rel=0.03)
     assert sent.bound is None
     (spend,) = spends
@@ -230,6 +235,21 @@ def test_a_reader_of_models_meets_the_same_sums(tiny, tmp_path):
     pd.testing.assert_frame_equal(*both)
 
 
+def test_a_sum_is_recorded_as_opened_only_where_one_of_its_models_is(tiny, tmp_path):
+    run(tiny(sums() | {"world.ues.measure": "serving"}), tmp_path)
+    updates, recorded = pd.read_csv(tmp_path / "updates.csv"), pd.read_csv(tmp_path / "sums.csv")
+    merged = updates.groupby("round")["weight"].max() > 0
+    assert recorded.set_index("round")["opened"].astype(bool).equals(merged.rename("opened"))
+
+
+def test_coins_of_the_server_count_nothing_where_it_knows_who_takes_part(tiny, tmp_path):
+    half = {"learning.participation": 0.9, "learning.aggregation": UNIFORM | {"participation": 0.9}}
+    run(tiny(sums(2) | half | {"learning.sampling": "poisson"}), tmp_path)
+    drawn = pd.read_csv(tmp_path / "updates.csv").groupby("ue").size()
+    for ue, epsilon in account(tmp_path).items():
+        assert epsilon == pytest.approx(epsilon_of(1e-7, np.sqrt(drawn[ue]) / 2.0))
+
+
 def test_bits_of_an_adaptive_clip_are_in_the_sum(tiny, tmp_path):
     adaptive = {"kind": "adaptive-clip", "relation": "add-remove", "noise": "shares", "count_noise": 0.5}
     run(tiny(sums() | {"learning.defenses": [adaptive, SHARES]}), tmp_path)
@@ -265,6 +285,11 @@ def test_shared_bits_move_the_norm_by_those_that_came():
         (
             {"learning.defenses": [{"kind": "adaptive-clip", "relation": "add-remove", "noise": "shares"}]},
             "need shares on the updates",
+        ),
+        ({"learning.defenses": [CLIP, RING], "learning.threat": GROUPS}, "one ring for all updates"),
+        (
+            {"learning.defenses": [{"kind": "adaptive-clip", "relation": "add-remove", "noise": "shares"}, RING]},
+            "is no whole number",
         ),
     ],
 )

@@ -138,6 +138,8 @@ class TestListOfBaseStations:
         assert "no columns lon and lat, or x_m and y_m; the file has name, lat, x" in said
         near = self.layout(tmp_path, LIST.replace("tilt_deg", "tilt"), band="n78").notes(3)
         assert near[1].endswith("columns that are not read: tilt (is it tilt_deg?), vendor")
+        both = self.layout(tmp_path, LIST.replace("vendor", "power_w"), band="n78").notes(3)
+        assert both[1].endswith("columns that are not read: power_w")
 
     def test_every_column_reaches_its_cell_and_the_rest_is_counted(self, tmp_path):
         layout = self.layout(tmp_path, band="n78", power_dbm=12.0)
@@ -182,6 +184,7 @@ class TestListOfBaseStations:
             ("x_m,y_m,height_m\n1,2,8 km\n", {}, "line 2, column height_m: '8 km' is not a number in [0, 1000]"),
             ("lat,lon\n48.14,\n", {}, "line 2, column lon: '' is not a number in [-180, 180]"),
             ("x,y\n1,2\n", {"columns": {"x_m": "x", "y_m": "northing"}}, "y_m=northing: the file has no such column"),
+            ("x_m,y_m,power_w\n1,2,20\n", {}, "column power_w: powers are in dBm, of one resource element"),
             ("x_m,y_m\n9000,2\n", {}, "0 of its 1 cells lie within 1000 m"),
         ],
     )  # fmt: skip

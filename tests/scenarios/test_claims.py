@@ -179,6 +179,10 @@ def test_privacy_of_useless_models_is_not_judged_but_told(tmp_path):
     assert evaluate(utility, found).verdict == HOLDS  # what a model is worth can be said of any model
     assert evaluate(claim(tmp_path, "at-most", bound=9), found).verdict == HOLDS  # and what leaks has leaked
     assert evaluate(claim(tmp_path, "at-least", bound=1), found).verdict == OPEN
+    assert evaluate(claim(tmp_path, "alike", labels=["a", "b"], bound=4), found).verdict == HOLDS  # of two attacks
+    lost = "attack.closed-form.diverged.percent"
+    few = {label: {seed: run | {lost: 20.0} for seed, run in of.items()} for label, of in found.items()}
+    assert evaluate(claim(tmp_path, "at-most", key=lost, bound=30), few).verdict == HOLDS
 
 
 GOOD = {"kind": "at-most", "key": KEY, "bound": 1}

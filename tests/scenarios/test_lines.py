@@ -209,6 +209,7 @@ def test_a_comparison_states_what_reduces_a_share_with_each_chance_and_breaks_no
     assert " 6,726 " in text and "7.14 1/m" in text
     chances = [of["y"] for of in tradeoff_panel(labels_of(rows)).figure["data"] if of["name"] == "baseline: chance"]
     assert chances == [[1.7, 1.7], [66.7, 66.7]]
+    assert "and no variant hides more; most with “none” (39 of 40)" in " ".join(sweep_lines(rows[::-1][0:1] + rows[:1]))
     few = [(label, run | {"attack.span.homes.count": 3}) for label, run in rows[:2]]
     said = " ".join(" ".join(sweep_lines(few)).split())
     assert "(2 of 3; map RMSE 11.2 dB; not proven, the 95 % intervals overlap; few: 3 UEs)" in said

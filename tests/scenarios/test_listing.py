@@ -170,6 +170,14 @@ def test_a_training_is_listed_with_its_command_and_where_its_keys_are(capsys):
     assert "\n  eval_every  a whole number" in shown and "netsim list power-task, power-agent, reward" in shown
 
 
+def test_a_section_and_a_key_of_one_are_found(capsys):
+    from scenarios.app.cli.commands import main
+
+    for name, words in (("handover", "time_to_trigger"), ("world.radio", "carrier_hz"), ("carrier_hz", "world.radio")):
+        assert main(["list", name]) == 0
+        assert words in capsys.readouterr().out
+
+
 def test_every_study_is_in_one_group_with_its_data():
     from scenarios.app.cli.ask import STUDIES
 

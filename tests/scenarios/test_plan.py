@@ -90,6 +90,8 @@ def test_ddpg_learns_powers_below_the_bound_of_the_average(tmp_path):
     each = said["power_w"]
     assert limits.total_min_w <= said["total_w"] * (1 + 1e-9) and said["total_w"] <= limits.total_max_w * (1 + 1e-9)
     assert min(each) >= limits.each_min_w * (1 - 1e-9) and max(each) <= limits.each_max_w * (1 + 1e-9)
+    with pytest.raises(BadInput, match="power plateaus learns nothing; leave steps out"):
+        load("lapa/noise-control", SHORT | {"plan.power": "plateaus", "plan.steps": 60})
     best = planned(load("lapa/noise-control", SHORT | {"plan.power": "plateaus"}), tmp_path).said
     assert best["objective"] <= said["objective"]
 

@@ -162,7 +162,7 @@ def test_a_stated_distribution_is_a_line_between_its_pairs(tiny, tmp_path):
 
 WRONG = {
     "serving,rsrp_dbm\n0,-70\n": "drive.csv: measured: no row has serving 1",
-    "time_s,x\n1,2\n": "drive.csv: measured: it needs a column rsrp_dbm or sinr_db",
+    "time_s,x\n1,2\n": "rsrp_dbm or sinr_db of samples, or one of them and cdf; the file has ",
     "rsrp_dbm,sinr_db,cdf\n-90,3,0.5\n": "or one of them and cdf",
     "rsrp_dbm\n-90\n90\n": "line 3, column rsrp_dbm: '90' is not a number in [-160, -20]",
     "rsrp_dbm,cdf\n-90,0.1\n-80,0.9\n-70,0.8\n": "cdf must grow with rsrp_dbm",

@@ -242,7 +242,7 @@ def epsilon(args: argparse.Namespace) -> None:
 COMPARED = """\
 Std in units of the clip norm (add-remove), of each number: noise on the mean of a round's updates, and
 on the model, as the root mean square over rounds at server rate 1. Banded: UEs take turns, and noise is
-correlated over as many rounds. Sampled: secret coins. A server sees shares summed with no fewer UEs."""
+correlated over as many rounds. Sampled: secret coins. Shares: a sum is opened with these UEs at least."""
 
 
 def _mechanisms(args: argparse.Namespace) -> None:

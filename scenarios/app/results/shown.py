@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -119,7 +119,7 @@ def _model_said(of: Sequence[Line]) -> str:
     """The verdict on the model, with its score and that of guessing."""
     model = model_line(of)
     if model is None or not model.verdict:
-        return "The model was not scored: no round that was scored has held-out data."
+        return "The model was not scored: no data were held out by the last round that was scored."
     noun = {"dB": "map", "%": "classifier"}.get(model.unit, "density map")
     said = f"{model.verdict} {noun}" if is_useful(model.verdict) else f"{noun} {model.verdict}"
     guess = f"; guessing {replace(model, value=model.beside[0][1]).amount}" if model.beside else ""
@@ -358,19 +358,15 @@ def sweep_lines(runs: Sequence[tuple[str, Summary]]) -> list[str]:
     heads, *rows = zip(["variant", *every, "baseline"], *columns[:n], strict=True)
     fewest, *_, most = sorted(2 * [*map(len, labels.values())])
     seeds = counted(most, "seed") if fewest == most else f"{fewest} to {most} seeds"
+    shows_epsilon = any(one.key.startswith("privacy.") for of in every.values() for one in of)
     left_out = ", ".join(head.partition(",")[0] for head, *_ in columns[n:])
     return [
         *fitted([f"{what}: {said}" for what, said in [*_models(every), *answers(every, brief=True)] if said]),
         *drawn(heads, rows, range(1, n + 1), (), [0, *widths]),
         f"({seeds} per variant; {'; '.join(f'{mark}: {verdict}' for verdict, mark in _MARKS.items())})",
-        *["epsilon: unit, neighbours, delta and caveats are on the page of each run"] * any(_epsilon(every)),
+        *["epsilon: unit, neighbours, delta and caveats are on the page of each run"] * shows_epsilon,
         *fitted([f"also on the page: {left_out}"] * bool(left_out)),
     ]
-
-
-def _epsilon(every: Mapping[str, Sequence[Line]]) -> Iterator[bool]:
-    """Of each line, whether it is an epsilon."""
-    return (one.key.startswith("privacy.") for of in every.values() for one in of)
 
 
 MOST_LABEL = 24

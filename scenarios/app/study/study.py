@@ -155,13 +155,16 @@ class Vary(Part):
         return {} if self.random is None else self.random.space
 
 
+_STEPS = 3000  # of an agent that plans, as resolved studies repeat them
+
+
 class Plan(Part):
     """How powers are found, on the bound of a reference run."""
 
     power: Literal["average", "full", "plateaus", "evolution", "ddpg"] = "plateaus"
     """equal split of the middle or the most of the allowed total, SLSQP on each plateau, differential evolution, or the
     best powers that an agent of DDPG tries, which learns them from scratch in `steps` steps"""
-    steps: int = Field(default=3000, ge=1, le=1_000_000)
+    steps: int = Field(default=_STEPS, ge=1, le=1_000_000)
     """steps of the agent, with power: ddpg"""
     limits: Limits = Limits()
     """what powers may be"""
@@ -173,6 +176,12 @@ class Plan(Part):
     """sets the receiver's noise so that, at the study's own power, it is enough after this share of the reference"""
 
     reference: ClassVar = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 23-28"
+
+    @model_validator(mode="after")
+    def _learns(self) -> Self:
+        if self.steps != _STEPS and self.power != "ddpg":
+            raise ValueError(f"steps: power {self.power} learns nothing; leave steps out, or take power: ddpg")
+        return self
 
     @model_validator(mode="after")
     def _has_plateaus(self) -> Self:
