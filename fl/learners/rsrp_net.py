@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from fl.networks.mlp import Mlp
 
 
+_BLOCK = 16_384  # places predicted at once
 _MOST_DIAGNOSED = 20_000  # samples
 
 _PUBLISHED: dict[str, Any] = {
@@ -275,8 +276,12 @@ class RsrpNet(LayeredLearner):
             self.learning_rate, self.batch_size, self.local_epochs, self.dropout, self.sample_clip, self.optimiser,
             self.proximal, self.frozen_layers, self.precision, self.step_limit == "polyak", self.weight_decay,
         )  # fmt: skip
-        z, y = self._samples(model, data.model[data.row_of_sample], data.x, data.y)
-        made = train_regression(self.net, model.parameters, replace(data, x=z, y=y), how, rng)
+
+        def read(some: Local) -> Local:
+            z, y = self._samples(model, some.model[some.row_of_sample], some.x, some.y)
+            return replace(some, x=z, y=y)
+
+        made = train_regression(self.net, model.parameters, data, how, rng, read)
         return replace(made, bound=self._record_bound(data))
 
     def _record_bound(self, data: Local) -> Bound | None:
@@ -303,6 +308,10 @@ class RsrpNet(LayeredLearner):
 
     def predict_dbm(self, model: Model, model_of: IntArray, position_m: FloatArray) -> FloatArray:
         """RSRP (N,) at positions (N, 2) by the models model_of (N,)."""
+        blocks = [slice(at, at + _BLOCK) for at in range(0, max(len(position_m), 1), _BLOCK)]  # to bound memory
+        return np.concatenate([self._predicted_dbm(model, model_of[some], position_m[some]) for some in blocks])
+
+    def _predicted_dbm(self, model: Model, model_of: IntArray, position_m: FloatArray) -> FloatArray:
         c = model.constants
         out = self.net.predict(model.parameters, model_of, self._inputs(model, model_of, position_m))
         if self.labels == "standardised":

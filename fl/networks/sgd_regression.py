@@ -6,6 +6,7 @@ those of `fl.networks.mlp`, compiled: one device follows another, so its weights
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple
@@ -59,23 +60,27 @@ class SgdSettings:
         return count if self.batch_size == "all" else np.minimum(count, self.batch_size)
 
 
-def train_regression(net: Mlp, start: FloatArray, data: Local, how: SgdSettings, rng: Rng) -> DenseUpdates:
+def train_regression(
+    net: Mlp, start: FloatArray, data: Local, how: SgdSettings, rng: Rng, read: Callable[[Local], Local] = lambda d: d
+) -> DenseUpdates:
     """Updates u = w_after - w_before, rows (n, d), of local SGD from start[data.model] (n_model, d).
 
-    data.x (N, p) are the network's inputs, data.y (N,) its targets. A row that overflows stays non-finite:
-    the round replaces and counts it. A device without samples sends zeros.
+    `read` makes of some rows of data those whose x (N, p) are the network's inputs, and y (N,) its targets: of a few
+    devices at a time, since inputs are many numbers. A row that overflows stays non-finite: the round replaces and
+    counts it. A device without samples sends zeros.
     """
     values = np.zeros((len(data.ue), net.n_parameters))
-    inputs = np.column_stack([data.x, np.ones(len(data.x))]).astype(how.number)
     first = start.astype(how.number)
-    samples = replace(data, x=inputs, y=np.asarray(data.y, dtype=how.number))
     masks = int(how.batch(data.count).max(initial=1)) * sum(net.sizes[1:-1]) if how.dropout else 0
     together = max(1, _BLOCK_BYTES // (how.precision // 8 * (2 * net.n_parameters + masks)))
     ordered = np.argsort(-data.count, kind="stable")[: np.count_nonzero(data.count)]
     for i in range(0, len(ordered), together):
         rows = ordered[i : i + together]
         before = first[data.model[rows]]
-        values[rows] = _trained(net, before, samples.select(rows), how, rng) - before
+        some = read(data.select(rows))
+        inputs = np.column_stack([some.x, np.ones(len(some.x))]).astype(how.number)
+        samples = replace(some, x=inputs, y=np.asarray(some.y, dtype=how.number))
+        values[rows] = _trained(net, before, samples, how, rng) - before
     return DenseUpdates(data.ue, data.model, data.count.astype(np.float64), values)
 
 
