@@ -39,6 +39,7 @@ def test_many_are_made_by_name(tmp_path):
         *(({"power": x}, f"reset: power {x!r}; give 'average'") for x in ("averge", None)),
         *(({"draw": x}, f"reset: draw {x!r}; give an integer from 0 to 4") for x in (1.0, True, -1, 5, "1")),
         ({"powr": 1}, "reset: no option 'powr'; there is draw and power"),
+        *((x, f"reset: options {x!r}; give a dict of draw and power, or None") for x in (5, 0, [], "draw")),
     ],
 )  # fmt: skip
 def test_options_of_a_reset_are_looked_at_before_anything_changes(options, said):
@@ -48,6 +49,11 @@ def test_options_of_a_reset_are_looked_at_before_anything_changes(options, said)
     with pytest.raises(ValueError, match=re.escape(said)):
         env.reset(seed=1, options=options)
     np.testing.assert_array_equal(env.reset(options={})[0], other.reset()[0])
+
+
+def test_of_one_channel_only_that_one_can_be_asked_for():
+    with pytest.raises(ValueError, match="reset: draw 1; give 0, the only one"):
+        allocation().reset(options={"draw": 1})
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
