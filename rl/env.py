@@ -131,11 +131,13 @@ class PowerAllocation(PowerEnv):
         channel's own noise is enough. With several channels each episode draws one of them.
 
     Action space
-        Box(-1, 1, (K,)): log-power between the least and the most of a UE, then projected onto the limits of the
-        total (Euclidean in watts). Numbers beyond the box are refused.
+        Box(-1, 1, (K,)), by `train.task.acts`, a the action of a UE and x its power in W. `power`:
+        x = each_min_w (each_max_w / each_min_w)^((a + 1) / 2). `residual`: x = r exp(0.25 a), r the power of the best
+        rule s G / ||h||, so that 0 plays the rule and 1 adds 1.1 dB. Then x is projected onto the limits of the total
+        (Euclidean in watts). Numbers beyond the box are refused.
 
     Observation space
-        Box(-1, 1, (n,)), see `Problem.seen`.
+        Box(-1, 1, (n,)), n = K + 2 or 3 K + 7, see `Problem.seen`.
 
     Rewards
         -5 ln(L / L at average power).
@@ -248,8 +250,9 @@ class OnlinePower(WorldPower):
         is played with all that the scenario has: learner, defenses, uplink, attacks, ledger.
 
     Action space
-        Box(-1, 1, (K,)): log-power between the least and the most of a UE; those that send are projected onto the
-        limits of the total. The action of a UE that is away is ignored, but has to be in the box as well.
+        Box(-1, 1, (K,)): x = each_min_w (each_max_w / each_min_w)^((a + 1) / 2) in W, a the action of a UE; powers of
+        those that send are projected onto the limits of the total. The action of a UE that is away is ignored, but has
+        to be in the box as well.
 
     Observation space
         Box(-1, 1, (5 K + 2,)), see `rl.policy.seen_online`.

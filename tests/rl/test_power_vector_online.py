@@ -69,6 +69,25 @@ def test_worlds_are_recorded_once_and_begin_again():
     assert worlds[2] == worlds[0] and len(set(worlds[0] + worlds[1])) == 4
 
 
+def test_observations_stand_where_the_manual_says(study):
+    env = online(study)
+    env.reset(seed=0)
+    seen, *_ = env.step(by_the_rule(env))
+    k, now, task = env.n_ue, env.now, env.task
+    there = now.snr_per_w > 0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios = [
+            now.snr_per_w * task.limits.each_max_w,
+            (now.scale / now.required_std) ** 2,
+            now.snr_per_w * env.last_w,
+        ]
+        levels = np.clip([np.where(there & np.isfinite(x), 10 * np.log10(x) / 40, 0.0) for x in ratios], -1, 1)
+    drawn = there & (now.drawn_std > 0)
+    of_all = [2 * now.budget_left - 1, 2 * now.progress - 1]
+    assert len(seen) == 5 * k + 2
+    np.testing.assert_allclose(seen, np.concatenate([there, *levels, drawn, of_all]), atol=1e-6)
+
+
 def test_the_least_integers_are_no_actions_live_or_recorded(study):
     for make in (online, lambda study: onlines(1, study)):
         env = make(study)
