@@ -549,13 +549,15 @@ def test_a_bound_that_some_round_would_break_is_refused_before_the_first(capsys)
     [
         (["campus"], "has no `train:` section"),
         (["power/pedestrians", "--set", "world.ues.count=30"], TOO_MANY),
+        (["power/city", "--set", "world.ues.count=13", "--set", "train.task.limits.each_min_w=0.19"],
+         "train.task.limits.each_min_w: 13 UEs of 0.19 W exceed total_max_w 2.4"),
         (["campus", "--set", "train.agent.worlds=1"], "has no `train:` section"),
         (["power/paper", "--seed", "1", "1"], "give different ones"),
         (["power/paper", "--set", "train.task.limits.each_min_w=0.3"], "each_min_w 0.3 is above each_max_w 0.2"),
         (["power/paper", "--set", "train.agent.batch_size=30000"], "above buffer_size"),
         (["power/paper", "--steps", "0"], "train.steps"),
     ],
-)
+)  # fmt: skip
 def test_bad_trainings_are_refused_in_one_line(tmp_path, capsys, words, said):
     from scenarios.app.cli.commands import main
 

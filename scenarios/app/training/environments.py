@@ -106,7 +106,7 @@ def fitting(study: Study, task: Online) -> Online:
     try:
         task.limits.check(n)
     except ValueError as error:
-        raise BadInput(f"train.task.limits: {error}") from None
+        raise BadInput(f"train.task.limits.{error}") from None
     fixed = study.learned.aggregation.weight
     one = 1.0 if fixed is None else fixed  # the weight of a UE that arrives alone, as which lost ones count
     try:
@@ -194,6 +194,7 @@ def own_problem(study: Study, cache: str | Path | None = None) -> Problem:
     key = "train.task."
     try:
         limits = reachable(task.limits, study)
+        key = "train.task.limits."
         limits.check(trajectory.std.shape[1])
         key = "train.task.bound."
         task.bound.factor(trajectory.weight)
@@ -267,9 +268,12 @@ _MOST_WORLDS = 10_000
 
 
 def onlines(
-    num_envs: int = 1, scenario: Source = DEFAULTS[ONLINE], cache: str | Path | None = None, worlds: int = 48,
+    num_envs: int = 1,
+    scenario: Source = DEFAULTS[ONLINE],
+    cache: str | Path | None = None,
+    worlds: int = 48,
     render_mode: None = None,
-) -> VectorEnv:  # fmt: skip
+) -> VectorEnv:
     """`online` several times in one process, on rounds that are played once: what `gymnasium.make_vec` calls.
 
     worlds : most that are recorded, shared out among the environments; cache : not needed.
