@@ -25,7 +25,7 @@ from rl.policy import seen_online, seen_online_size
 from rl.powers import Decided, Decision, kept, start_w
 from rl.problem import STEPS, Outcome, Problem, Seen, log_power
 from rl.radio_records import Air, Costs, Rounds, costs, judged
-from rl.reward import FIGURES, RECORDED
+from rl.reward import FIGURES, RECORDED, cost_of
 from rl.settings import Online
 
 WORLDS = 2**63  # seeds that a world may have; those of episodes are drawn from the first 2**40
@@ -47,6 +47,8 @@ class PowerEnv(gymnasium.Env[Seen, Seen]):
         self.over = True
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Seen, Info]:
+        if not isinstance(options, Mapping | None):
+            raise ValueError(f"reset: options {options!r:.40}; give a dict of {' and '.join(self.options)}, or None")
         for name, value in (options or {}).items():
             self._check_option(name, value)
         super().reset(seed=seed)
@@ -104,18 +106,20 @@ class PowerEnv(gymnasium.Env[Seen, Seen]):
             if value != wanted:
                 raise ValueError(f"reset: {name} {value!r:.40}; give {wanted!r}")
         elif not isinstance(value, int | np.integer) or isinstance(value, bool) or not 0 <= int(value) < wanted:
-            raise ValueError(f"reset: {name} {value!r:.40}; give an integer from 0 to {wanted - 1}")
+            what = f"an integer from 0 to {wanted - 1}" if wanted > 1 else "0, the only one"
+            raise ValueError(f"reset: {name} {value!r:.40}; give {what}")
 
     def _checked(self, action: object) -> FloatArray:
         """The action as numbers (K,), up to what rounding to float32 may add; ValueError for others."""
         given = np.asarray(action)  # which refuses lists of several lengths
-        if given.dtype.kind not in "fiu" or given.shape != (self.n_ue,) or not (np.abs(given) <= _END).all():
-            got = f"{given.dtype} of shape {given.shape}, {given!s:.60}"
-            if given.dtype.kind in "fiu" and given.shape == (self.n_ue,):
-                k = int(np.flatnonzero(~(np.abs(given) <= _END))[0])
-                got = f"{given[k]:g} at {k} is outside"
-            raise ValueError(f"action: {got}; give {self.n_ue} finite numbers from -1 to 1, one for each UE")
-        return given.astype(np.float64)
+        got = f"{given.dtype} of shape {given.shape}, {given!s:.60}"
+        if given.dtype.kind in "fiu" and given.shape == (self.n_ue,):
+            values = given.astype(np.float64)  # the least integer has no absolute value of its own type
+            outside = np.flatnonzero(~(np.abs(values) <= _END))
+            if not len(outside):
+                return values
+            got = f"{given[outside[0]]:g} at {outside[0]} is outside"
+        raise ValueError(f"action: {got}; give {self.n_ue} finite numbers from -1 to 1, one for each UE")
 
 
 class PowerAllocation(PowerEnv):
@@ -127,11 +131,13 @@ class PowerAllocation(PowerEnv):
         channel's own noise is enough. With several channels each episode draws one of them.
 
     Action space
-        Box(-1, 1, (K,)): log-power between the least and the most of a UE, then projected onto the limits of the
-        total (Euclidean in watts). Numbers beyond the box are refused.
+        Box(-1, 1, (K,)), by `train.task.acts`, a the action of a UE and x its power in W. `power`:
+        x = each_min_w (each_max_w / each_min_w)^((a + 1) / 2). `residual`: x = r exp(0.25 a), r the power of the best
+        rule s G / ||h||, so that 0 plays the rule and 1 adds 1.1 dB. Then x is projected onto the limits of the total
+        (Euclidean in watts). Numbers beyond the box are refused.
 
     Observation space
-        Box(-1, 1, (n,)), see `Problem.seen`.
+        Box(-1, 1, (n,)), n = K + 2 or 3 K + 7, see `Problem.seen`.
 
     Rewards
         -5 ln(L / L at average power).
@@ -244,8 +250,9 @@ class OnlinePower(WorldPower):
         is played with all that the scenario has: learner, defenses, uplink, attacks, ledger.
 
     Action space
-        Box(-1, 1, (K,)): log-power between the least and the most of a UE; those that send are projected onto the
-        limits of the total. The action of a UE that is away is ignored, but has to be in the box as well.
+        Box(-1, 1, (K,)): x = each_min_w (each_max_w / each_min_w)^((a + 1) / 2) in W, a the action of a UE; powers of
+        those that send are projected onto the limits of the total. The action of a UE that is away is ignored, but has
+        to be in the box as well.
 
     Observation space
         Box(-1, 1, (5 K + 2,)), see `rl.policy.seen_online`.
@@ -388,4 +395,4 @@ class RecordedPower(WorldPower):
         self.figures = {name: float(found.figures[name][0]) for name in RECORDED}
         ended = s + 1 >= len(episode)
         stopped = ended and episode.stopped
-        return -float(self.task.reward.cost(found.figures)[0]), stopped, ended and not stopped
+        return -float(cost_of(self.task.reward, found.figures)[0]), stopped, ended and not stopped

@@ -69,7 +69,7 @@ class PowerAgents(ParallelEnv):  # type: ignore[misc] # the library has no types
         return self.action_spaces[agent]
 
     def reset(self, seed: int | None = None, options: Info | None = None) -> tuple[dict[str, Seen], Infos]:
-        known = {k: v for k, v in (options or {}).items() if k == "world"}
+        known = {k: v for k, v in options.items() if k == "world"} if isinstance(options, Mapping) else options
         self._seen, info = self.env.reset(seed=seed, options=known)
         self.agents = list(self.possible_agents)
         return self._observations(), self._infos(info)

@@ -42,7 +42,7 @@ from netsim.radio.rate import Adaptation
 from netsim.radio.shared_band import Noma, SharedBand
 from netsim.radio.uplink import Cohort, Uplink, outer_products
 from netsim.units import BoolArray, ComplexArray, FloatArray, IntArray
-from rl.reward import FIGURES, Figures
+from rl.reward import FIGURES, Figures, cost_of
 from rl.settings import Online
 
 _NO_GROUPS = int(np.iinfo(np.int64).max)  # all UEs of a cell at once
@@ -348,7 +348,7 @@ def costs(task: Online, setup: Setup, outcome: RoundOutcome | None, now: PowerCo
     loss = _loss(setup.learning, outcome)
     figures = {**radio.figures, "loss": np.array([loss]), "leakage": np.array([leakage])}
     own = _own(radio, rows, n) | {"loss": np.full(n, loss), "leakage": leakage_of_ue}
-    total = reward.cost(figures)
+    total = cost_of(reward, figures)
     without = reward.cost({name: figures[name] - own[name] for name in FIGURES})
     values = {name: float(figures[name][0]) for name in FIGURES}
     return Costs(values, float(total[0]), bool(radio.drawn.any()), total - without, rows)

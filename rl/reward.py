@@ -21,6 +21,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from netsim.columns import frozen, no_floats
+from netsim.errors import BadInput
 from netsim.part import OneOf, Part
 from netsim.units import FloatArray
 
@@ -60,7 +61,7 @@ class Reward(Part):
 
     @abstractmethod
     def cost(self, figures: Figures) -> FloatArray:
-        """Cost of each round (B,)."""
+        """Cost of each round (B,), finite; figures (B,) are those of `reads`, others are refused (BadInput)."""
 
     def bounds(self) -> Mapping[str, float]:
         """Figures whose mean over rounds must not be larger, with their bounds; none by default."""
@@ -187,9 +188,43 @@ REWARDS = OneOf("reward", Weighted, Constrained, default="weighted")
 """The reward slot: cost of a round for an online agent."""
 
 
+class _Declared(dict[str, FloatArray]):
+    """Figures that a reward reads; BadInput where it takes another."""
+
+    def __init__(self, reward: Reward, figures: Figures) -> None:
+        super().__init__((name, figures[name]) for name in reward.reads if name in figures)
+        self.reward = reward
+
+    def __missing__(self, name: str) -> FloatArray:
+        raise BadInput(
+            f"train.task.reward: {type(self.reward).__name__}.cost takes the figure {name!r}, and its `reads` does not "
+            "name it; add it there"
+        )
+
+
+def cost_of(reward: Reward, figures: Figures, finite: bool = True) -> FloatArray:
+    """Cost of rounds (B,) of a reward, which gets only the figures that it reads.
+
+    Raises BadInput: it takes another figure, or does not give one number a round, which is finite (if `finite`).
+    """
+    given = _Declared(reward, figures)
+    cost = np.asarray(reward.cost(given))
+    of = f"train.task.reward: {type(reward).__name__}.cost"
+    wanted = np.shape(next(iter(figures.values())))
+    if cost.dtype.kind not in "fiu" or cost.shape != wanted:
+        raise BadInput(
+            f"{of} gives {cost.dtype} of shape {cost.shape} for figures of shape {wanted}; give one number a round"
+        )
+    bad = np.flatnonzero(~np.isfinite(cost))
+    if finite and len(bad):
+        at = ", ".join(f"{name} {values[bad[0]]:g}" for name, values in given.items())
+        raise BadInput(f"{of} gives {cost[bad[0]]:g} where {at}; give finite numbers")
+    return cost
+
+
 def priced(reward: Reward, figures: Figures, multipliers: FloatArray | None) -> FloatArray:
     """Cost of rounds (B,) with multipliers (m,), in the order of the bounds; None: without the bounds."""
-    cost = reward.cost(figures)
+    cost = cost_of(reward, figures)
     if multipliers is None:
         return cost
     for (name, bound), multiplier in zip(reward.bounds().items(), multipliers.tolist(), strict=True):
@@ -232,7 +267,7 @@ def first_prices(reward: Reward, figures: Figures, situations: int) -> Prices:
         return float(values.reshape(situations, -1).std(axis=1).mean())
 
     bounds = reward.bounds()
-    cost = reward.cost(figures)
+    cost = cost_of(reward, figures)
     own = np.array([max(spread(figures[name]), _MIN * abs(bound), 1e-9) for name, bound in bounds.items()])
     step = max(spread(cost), _MIN * abs(float(cost.mean()))) / own
     return Prices(step, own, step)

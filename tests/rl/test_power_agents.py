@@ -116,6 +116,7 @@ def test_episodes_are_truncated_and_begin_at_average_power():
         (np.array([0, 0, np.nan, 0, 0, 0]), "nan at 2 is outside"),
         (None, "object of shape ()"), (np.array([np.inf] * 6), "inf at 0 is outside"),
         (np.array([1, 1, 1, 1, 1, 1.001]), "1.001 at 5 is outside"),
+        *((np.full(6, np.iinfo(of).min, of), f"{np.iinfo(of).min:g} at 0") for of in (np.int8, np.int16, np.int64)),
     ],
 )  # fmt: skip
 def test_a_bad_action_is_refused_and_changes_nothing(action, wrong):
@@ -515,17 +516,48 @@ def test_a_policy_that_plans_no_switch_gives_none(tmp_path, changes, what):
     assert not (tmp_path / "r").exists()
 
 
+TOO_MANY = (
+    "train.task.bound.learning_rate: 0.01 makes A = 1.023, which must be below 1; take less than 0.00463; so it is in "
+    "the worst round of 30 UEs (world.ues.count)"
+)
+
+
+def test_a_bound_that_some_round_would_break_is_refused_before_the_first(capsys):
+    """Of lost updates each counts as the one that arrives: s is 30, in the worst round."""
+    from scenarios import load
+    from scenarios.app.cli.commands import main
+    from scenarios.app.training.environments import online as made
+    from scenarios.app.training.environments import onlines
+
+    many = {"world.ues.count": 30}
+    for make in (made, lambda study: onlines(2, study)):
+        with pytest.raises(BadInput, match=re.escape(TOO_MANY)):
+            make(load("power/pedestrians", many))
+    assert main(["validate", "power/pedestrians", "--set", "world.ues.count=30"]) == 2
+    assert TOO_MANY in capsys.readouterr().err
+    for remedy in ({"learning_rate": 0.0046}, {"contraction": "jensen"}):
+        assert made(load("power/pedestrians", many | {"train.task.bound": remedy})).n_ue == 30
+    uniform = {"learning.aggregation": {"kind": "uniform", "clients": 30}}
+    assert made(load("power/pedestrians", many | uniform)).n_ue == 30
+    with pytest.raises(BadInput, match=r"train\.task\.bound\.learning_rate: 0\.9 makes A = -0\.65.* below 0"):
+        changes = {"train.task.bound": {"learning_rate": 0.9, "smoothness": 1.0}}
+        made(load("power/pedestrians", changes | {"learning.aggregation": {"kind": "uniform", "clients": 8}}))
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (["campus"], "has no `train:` section"),
+        (["power/pedestrians", "--set", "world.ues.count=30"], TOO_MANY),
+        (["power/city", "--set", "world.ues.count=13", "--set", "train.task.limits.each_min_w=0.19"],
+         "train.task.limits.each_min_w: 13 UEs of 0.19 W exceed total_max_w 2.4"),
         (["campus", "--set", "train.agent.worlds=1"], "has no `train:` section"),
         (["power/paper", "--seed", "1", "1"], "give different ones"),
         (["power/paper", "--set", "train.task.limits.each_min_w=0.3"], "each_min_w 0.3 is above each_max_w 0.2"),
         (["power/paper", "--set", "train.agent.batch_size=30000"], "above buffer_size"),
         (["power/paper", "--steps", "0"], "train.steps"),
     ],
-)
+)  # fmt: skip
 def test_bad_trainings_are_refused_in_one_line(tmp_path, capsys, words, said):
     from scenarios.app.cli.commands import main
 

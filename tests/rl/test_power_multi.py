@@ -52,6 +52,12 @@ def test_agents_together_are_the_one_agent(tiny):
     assert over
 
 
+@pytest.mark.parametrize("options", [5, 0, "world"])
+def test_options_that_are_no_dict_are_refused(options, tiny):
+    with pytest.raises(ValueError, match=f"reset: options {options!r}; give a dict of world, or None"):
+        agents(tiny).reset(options=options)
+
+
 def test_a_ue_that_is_away_stays_an_agent_whose_action_is_ignored(tiny):
     """One is put out of reach by hand: whatever it says, or says not, the round is the same."""
     from dataclasses import replace

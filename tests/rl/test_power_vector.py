@@ -3,12 +3,14 @@
 import copy
 import pickle
 import re
+from dataclasses import replace
 
 import gymnasium
 import numpy as np
 import pytest
 from power_problems import allocation, problem
 
+from fl.power.search import Limits
 from rl.env import PowerAllocation
 
 
@@ -39,6 +41,7 @@ def test_many_are_made_by_name(tmp_path):
         *(({"power": x}, f"reset: power {x!r}; give 'average'") for x in ("averge", None)),
         *(({"draw": x}, f"reset: draw {x!r}; give an integer from 0 to 4") for x in (1.0, True, -1, 5, "1")),
         ({"powr": 1}, "reset: no option 'powr'; there is draw and power"),
+        *((x, f"reset: options {x!r}; give a dict of draw and power, or None") for x in (5, 0, [], "draw")),
     ],
 )  # fmt: skip
 def test_options_of_a_reset_are_looked_at_before_anything_changes(options, said):
@@ -48,6 +51,38 @@ def test_options_of_a_reset_are_looked_at_before_anything_changes(options, said)
     with pytest.raises(ValueError, match=re.escape(said)):
         env.reset(seed=1, options=options)
     np.testing.assert_array_equal(env.reset(options={})[0], other.reset()[0])
+
+
+def test_observations_stand_where_the_manual_says():
+    p = problem(observe="channel")
+    seen, t, limits = p.seen(p.start), p.objective.trajectory, p.limits
+    assert len(seen) == 3 * 6 + 7
+    span = np.log(limits.each_max_w / limits.each_min_w)
+    np.testing.assert_allclose(seen[:6], 2 * np.log(p.start.power_w / limits.each_min_w) / span - 1, rtol=1e-5)
+    np.testing.assert_allclose(seen[6:8], [2 * p.start.switch / 30 - 1, 0.0], rtol=1e-5)
+    brought = t.channel_std / np.sqrt(p.start.power_w)
+    at = [2, 8, 14, 20, 26]  # 10, 30, 50, 70 and 90 % of 30 rounds
+    wanted = [
+        np.log(t.gain.mean(axis=0) * limits.each_max_w),
+        np.log(brought.mean(axis=0) / t.std.mean(axis=0)),
+        np.log(brought.sum(axis=1) / t.std.sum(axis=1))[at],
+    ]
+    np.testing.assert_allclose(seen[8:], np.clip(np.concatenate(wanted) / 3, -1, 1), rtol=1e-5)
+
+
+@pytest.mark.parametrize("a", [-1.0, 0.0, 0.5, 1.0])
+def test_an_action_means_the_power_or_the_correction_that_the_manual_says(a):
+    free = Limits(each_min_w=1e-4, each_max_w=0.2, total_min_w=0.0, total_max_w=100.0)
+    p = problem(limits=free)
+    np.testing.assert_allclose(p.act(np.full(6, a)).power_w, 1e-4 * 2000 ** ((a + 1) / 2))
+    p = replace(p, acts="residual")
+    wanted = np.minimum(p.rule.power_w * np.exp(0.25 * a), 0.2)
+    np.testing.assert_allclose(p.act(np.full(6, a)).power_w, wanted)
+
+
+def test_of_one_channel_only_that_one_can_be_asked_for():
+    with pytest.raises(ValueError, match="reset: draw 1; give 0, the only one"):
+        allocation().reset(options={"draw": 1})
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])

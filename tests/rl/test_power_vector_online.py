@@ -1,5 +1,7 @@
 """Many live worlds in one process: recorded rounds, or worlds stepped in turn."""
 
+from functools import partial
+
 import gymnasium
 import numpy as np
 import pytest
@@ -65,6 +67,48 @@ def test_worlds_are_recorded_once_and_begin_again():
             *_, info = mine.step(np.zeros(mine.action_space.shape))
         worlds.append(info["world"].tolist())
     assert worlds[2] == worlds[0] and len(set(worlds[0] + worlds[1])) == 4
+
+
+def test_observations_stand_where_the_manual_says(study):
+    env = online(study)
+    env.reset(seed=0)
+    seen, *_ = env.step(by_the_rule(env))
+    k, now, task = env.n_ue, env.now, env.task
+    there = now.snr_per_w > 0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios = [
+            now.snr_per_w * task.limits.each_max_w,
+            (now.scale / now.required_std) ** 2,
+            now.snr_per_w * env.last_w,
+        ]
+        levels = np.clip([np.where(there & np.isfinite(x), 10 * np.log10(x) / 40, 0.0) for x in ratios], -1, 1)
+    drawn = there & (now.drawn_std > 0)
+    of_all = [2 * now.budget_left - 1, 2 * now.progress - 1]
+    assert len(seen) == 5 * k + 2
+    np.testing.assert_allclose(seen, np.concatenate([there, *levels, drawn, of_all]), atol=1e-6)
+
+
+def test_the_least_integers_are_no_actions_live_or_recorded(study):
+    for make in (online, lambda study: onlines(1, study)):
+        env = make(study)
+        env.reset(seed=0)
+        for kind in (np.int8, np.int64):
+            with pytest.raises(ValueError, match=r"action: -\S+ at 0 is outside; give \d+ finite numbers"):
+                env.step(np.full(env.action_space.shape, np.iinfo(kind).min, kind))
+        env.close()
+
+
+@pytest.mark.parametrize("name", ["PowerAllocation", "OnlinePower"])
+def test_a_scenario_without_a_task_says_so_and_no_render_mode_is_taken(name, study):
+    made = partial(gymnasium.make, f"rl:netsim/{name}-v0")
+    with pytest.raises(BadInput, match="has no `train:` section, so there is nothing to learn; see power/paper"):
+        made(scenario="city")
+    for many in ({}, {"vectorization_mode": "vector_entry_point"}):
+        if name == "OnlinePower":
+            make = partial(gymnasium.make_vec, "rl:netsim/OnlinePower-v0", num_envs=1, **many) if many else made
+            make(scenario=study, render_mode=None).close()
+    with pytest.raises(TypeError, match="render_mode: 'human'; the environment draws nothing, leave it out"):
+        made(scenario=study, render_mode="human")
 
 
 def test_what_cannot_be_recorded_is_refused(tmp_path):

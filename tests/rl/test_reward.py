@@ -1,7 +1,10 @@
 """Rewards: weighted sums and bounds on means over rounds, their multipliers, what is refused."""
 
+import re
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -9,10 +12,13 @@ from power_problems import kept_course
 
 from netsim.errors import BadInput
 from netsim.rng import Streams
-from rl.reward import FIGURES, Constrained, Prices, Reward, first_prices, over, penalty, priced
+from rl.reward import FIGURES, Constrained, Prices, Reward, Weighted, first_prices, over, penalty, priced
 from rl.rules import LAWS, tuned, untuned
 from rl.settings import ScoreFunctionAgent
 from scenarios.app.study.load import load
+from scenarios.app.training.environments import online, onlines
+from scenarios.app.training.evaluate import _cost_of_one
+from scenarios.app.training.train import train
 
 DRAW = np.random.default_rng(5)
 NOISE_AT_MOST = {"kind": "constrained", "minimise": "energy_j", "at_most": {"noise": 1.5}}
@@ -221,3 +227,66 @@ def test_contradictions_are_refused_in_one_line(reward, said):
     with pytest.raises(BadInput, match=said) as error:
         load("power/city", {"train.task.reward": reward})
     assert len(error.value.lines) == 1 and "train" in error.value.lines[0]
+
+
+class Own(Weighted):
+    """A reward of one's own, whose cost is `law` of the figures."""
+
+    law: ClassVar = staticmethod(lambda figures: figures["noise"])
+
+    @property
+    def reads(self):
+        return {"noise": "kind"}
+
+    def cost(self, figures):
+        return self.law(figures)
+
+
+OF_OWN = "train.task.reward: Own.cost"
+
+
+def of_own(name, law, monkeypatch):
+    """A short study with a reward of this law."""
+    monkeypatch.setattr(Own, "law", staticmethod(law))
+    study = load(name, SHORT)
+    task = study.train.task.model_copy(update={"reward": Own()})
+    return study.model_copy(update={"train": study.train.model_copy(update={"task": task})})
+
+
+@pytest.mark.parametrize(
+    ("law", "said"),
+    [
+        (
+            lambda of: of["noise"] + of["lost"],
+            "takes the figure 'lost', and its `reads` does not name it; add it",
+        ),
+        (lambda of: 1.5, "gives float64 of shape () for figures of shape (2,); give one number a round"),
+        (lambda of: of["noise"] > 0, "gives bool of shape (2,) for figures of shape (2,)"),
+    ],
+)
+def test_a_reward_of_no_use_is_refused_where_it_is_made_and_before_a_training(law, said, monkeypatch, tmp_path):
+    study = of_own("power/pedestrians", law, monkeypatch)
+    for begin in (online, partial(onlines, 2), lambda of: train(of, [0], tmp_path / "t")):
+        with pytest.raises(BadInput, match=re.escape(f"{OF_OWN} {said}")):
+            begin(study)
+    assert not (tmp_path / "t").exists()
+
+
+def test_a_cost_that_is_not_finite_is_refused_at_its_round(monkeypatch):
+    study = of_own("power/pedestrians", lambda of: np.full_like(of["noise"], np.nan), monkeypatch)
+    for make in (online, partial(onlines, 1)):
+        env = make(study)
+        with pytest.raises(BadInput, match=rf"{OF_OWN} gives nan where noise -?[\d.]+; give finite numbers"):
+            env.reset(seed=0)
+            env.step(np.zeros(env.action_space.shape))
+
+
+def test_a_reward_without_a_number_at_zero_has_no_weight_in_an_episode(monkeypatch):
+    monkeypatch.setattr(Own, "law", staticmethod(lambda of: np.log(of["noise"])))
+    assert _cost_of_one(Own(), "lost") == 0.0
+    assert _cost_of_one(Weighted(noise=3.0), "noise") == 3.0
+
+
+def test_rules_are_not_tuned_by_a_cost_that_is_not_finite():
+    with pytest.raises(BadInput, match=r"Own.cost gives nan where noise nan; give finite numbers"):
+        priced(Own(), figures(noise=[1.0, np.nan]), None)

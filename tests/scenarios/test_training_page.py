@@ -120,41 +120,60 @@ def test_in_a_browser_nothing_is_cut_off(several, show):
     assert names == ["optimum", "ddpg", "random", "average"]
 
 
+OTHERS = {"fractional": 2.0, "oracle": 1.0, "random search": 1.2, "optimiser, gains only": 1.1}
+
+
 @pytest.mark.parametrize(
-    ("cost", "said"),
-    [
-        (1.5, "The agent closes 50 % of the gap between the best rule (fractional) and the oracle."),
-        (
-            2.25,
-            "The agent closes -25 % of the gap between the best rule (fractional) and the oracle. The rule is better.",
-        ),
-    ],
+    ("cost", "stands", "closes"), [(1.5, "better than", "-0.5 (-25 %)"), (2.25, "worse than", "0.25 (12.5 %)")]
 )
-def test_the_agent_stands_beside_the_best_rule_and_the_oracle(cost, said, tmp_path):
-    costs = {"mine": cost, "fractional": 2.0, "oracle": 1.0, "random search": 1.2, "optimiser, gains only": 1.1}
-    lines = train_lines(judged(tmp_path / "t", costs))
-    assert said in lines
+def test_the_agent_stands_beside_the_best_rule_and_the_oracle(cost, stands, closes, tmp_path):
+    lines = train_lines(judged(tmp_path / "t", {"mine": cost, **OTHERS}))
+    by = f"over 2 worlds: the difference of cost is {closes}."
+    assert f"The agent is {stands} fractional, the best rule, {by}" in lines
+    share = "50" if cost < 2 else "-25"
+    assert f"The agent closes {share} % of the gap between the best rule (fractional) and the oracle." in lines
     wins = "2 of 2 (1.00, 0.34 to 1.00)" if cost < 2 else "0 of 2 (0.00, 0.00 to 0.66)"
     assert any(line.startswith("fractional ") and line.endswith(wins) for line in lines)
 
 
+@pytest.mark.parametrize(
+    ("oracle", "said"),
+    [
+        ((2.2, 2.4), "found nothing better than fractional, so it is no bound here; {}: -0.3 ± 1.27 (-15 %)."),
+        ((2.0, 2.0), "found nothing better than fractional, so it is no bound here; {}: 0 (0 %)."),
+        ((1.0, 2.0), "found little or nothing better than fractional; {}: 0.5 ± 6.35 (25 %)."),
+        ((1.99, 1.99), "found little or nothing better than fractional; {}: 0.01 (0.5 %)."),
+    ],
+)
+def test_an_oracle_that_is_not_better_says_nothing_of_an_optimum_and_hides_no_agent(oracle, said, tmp_path):
+    """Of two worlds t is 12.7: gaps of -0.2 and -0.4 are -0.3 +- 12.7 * 0.1."""
+    lines = train_lines(judged(tmp_path / "t", {"mine": 1.5, **OTHERS, "oracle": oracle}))
+    less = "cost of the rule less that of the oracle"
+    assert lines[:2] == [
+        "The agent is better than fractional, the best rule, over 2 worlds: the difference of cost is -0.5 (-25 %).",
+        f"The oracle, a search, {said.format(less)}",
+    ]
+
+
 def test_an_agent_is_not_told_from_the_best_rule_where_the_interval_of_the_difference_has_zero(tmp_path):
     """Differences of -1 and -0.5 over two worlds: -0.75 +- 12.7 * 0.25, and of one world no interval at all."""
-    costs = {"mine": 1.0, "fractional": 2.0, "oracle": 0.5, "random search": 1.2, "optimiser, gains only": 1.1}
-    folder = judged(tmp_path / "t", costs)
-    table = folder / EVALUATIONS
-    table.write_text(table.read_text().replace('"mine",1,1.0', '"mine",1,1.5'))
+    folder = judged(tmp_path / "t", {"mine": (1.0, 1.5), **OTHERS, "oracle": 0.5})
     alike = "The agent is not distinguishable from fractional, the best rule, over"
-    assert f"{alike} 2 worlds: the difference is -0.75 ± 3.18." in train_lines(folder)
+    lines = train_lines(folder)
+    assert f"{alike} 2 worlds: the difference of cost is -0.75 ± 3.18 (-37.5 %)." in lines
+    less = "cost of the rule less that of the oracle: 1.5 (75 %)"
+    assert f"The oracle is better than fractional; {less}." in lines
+    table = folder / EVALUATIONS
     table.write_text("".join(line for line in table.read_text().splitlines(True) if ",1," not in line))
-    assert f"{alike} 1 world: the difference is -1." in train_lines(folder)
+    assert f"{alike} 1 world: the difference of cost is -1 (-50 %)." in train_lines(folder)
 
 
 def judged(folder, costs):
-    """A training whose policies have these costs in both worlds."""
+    """A training whose policies have these costs: one in both worlds, or one in each."""
     folder = trained(folder, 1, [3.0, 2.0, 1.0], task="online", agent="mine")
     heads, *_ = (folder / EVALUATIONS).read_text().splitlines()
-    lines = [f'"{name}",{case},{value},3,,,,,,,' for name, value in costs.items() for case in (0, 1)]
+    lines = [f'"{name}",{case},{value},3,,,,,,,' for name, own in costs.items()
+             for case, value in enumerate(np.broadcast_to(own, 2).tolist())]  # fmt: skip
     (folder / EVALUATIONS).write_text("\n".join([heads, *lines]) + "\n")
     return folder
 

@@ -123,6 +123,10 @@ def validate(args: argparse.Namespace) -> None:
     points = [] if study.vary is None else checked_points(args.scenario, study, overrides)
     with scenario.placed(overrides):
         warnings = check(study, args.all)
+        if study.train is not None and study.train.task.kind == "online":
+            from scenarios.app.training.environments import online_task
+
+            online_task(study)
     warnings = (*warnings, *check_prepared(args.scenario, points, args.all))
     more = f"; a sweep of it has {len(points):,} runs" if len(points) > 1 else ""
     say(f"{args.scenario}: valid ({one_line(study.title)}){more}")

@@ -157,31 +157,41 @@ def answer(seeds: Seeds) -> list[tuple[str, str]]:
         text = f"{mean_text(gap)} % above the best known optimum (max {figure_text(gap.max())})"
         lines.append(("How good it is", f"The policy is {text}{many}."))
     if ORACLE in seeds.costs:
-        lines.append(("How good it is", _closed(seeds, many)))
+        asked = ("How good it is", "What the oracle leaves")
+        lines += zip(asked, _beside_oracle(seeds, many), strict=True)
     if bounds := seeds.bounds(agent):
         said = "; ".join(f"{figure} {_bound_text(*of)}, at most {figure_text(of[2])}" for figure, of in bounds.items())
         lines.append(("Whether bounds are kept", f"Means of the agent over rounds: {said}."))
     return lines
 
 
-def _closed(seeds: Seeds, many: str) -> str:
-    """How much of what the best rule leaves to the oracle the agent gets."""
+def _beside_oracle(seeds: Seeds, many: str) -> tuple[str, str]:
+    """How the agent stands beside the best rule, and what the oracle says of that rule, both by paired differences."""
     agent = seeds.first.agent
     costs = seeds.costs
     rules = [name for name in costs if name not in (ORACLE, RANDOM, ONE_STEP, agent)]
     kept = [name for name in rules if all(verdict(*of) != "broken" for of in seeds.bounds(name).values())]
     best = min(kept or rules, key=lambda name: float(costs[name].mean()))
-    gap = costs[best] - costs[ORACLE]
-    between = f"gap between the best rule ({best}) and the oracle"
-    if not (gap > _TINY * np.abs(costs[best])).all():
-        return f"There is no {between}, at most {100 * _TINY:g} % of its cost: a rule is the optimum here."
+    rule = float(costs[best].mean())
     less = np.subtract(*paired(seeds.trained, best)).mean(axis=0)
-    if not abs(less.mean()) > half_width(less):  # NaN of one world
-        alike = f"not distinguishable from {best}, the best rule, over {counted(len(less), 'world')}"
-        return f"The agent is {alike}: the difference is {mean_text(less)}."
-    share = mean_text(100 * (costs[best] - costs[agent]) / gap)
-    worse = " The rule is better." if share.startswith("-") else ""
-    return f"The agent closes {share} % of the {between}{many}.{worse}"
+    left = np.subtract(*paired(seeds.trained, ORACLE)).mean(axis=0) - less  # of the rule's cost, to the oracle's
+    apart, open_ = (abs(gaps.mean()) > half_width(gaps) for gaps in (less, left))  # not so for NaN, of one world
+    stands = f"{'worse' if less.mean() > 0 else 'better'} than" if apart else "not distinguishable from"
+    by = f"the difference of cost is {mean_text(less)} ({_percent(less, rule)})"
+    said = f"The agent is {stands} {best}, the best rule, over {counted(len(less), 'world')}: {by}."
+    of_oracle = f"cost of the rule less that of the oracle: {mean_text(left)} ({_percent(left, rule)})"
+    if left.mean() <= 0:
+        return said, f"The oracle, a search, found nothing better than {best}, so it is no bound here; {of_oracle}."
+    if not (open_ and left.mean() > _TINY * abs(rule)):
+        return said, f"The oracle, a search, found little or nothing better than {best}; {of_oracle}."
+    if not apart:
+        return said, f"The oracle is better than {best}; {of_oracle}."
+    share = mean_text(100 * (costs[best] - costs[agent]) / (costs[best] - costs[ORACLE]))
+    return said, f"The agent closes {share} % of the gap between the best rule ({best}) and the oracle{many}."
+
+
+def _percent(gaps: FloatArray, cost: float) -> str:
+    return f"{figure_text(100 * float(gaps.mean()) / abs(cost))} %" if cost else "– %"
 
 
 def verdict(mean: float, half: float, at_most: float) -> str:

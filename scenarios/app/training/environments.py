@@ -20,7 +20,7 @@ from fl.round.state import begin
 from fl.server import Synchronous
 from netsim.build import build_world
 from netsim.compiled import cache_folder
-from netsim.errors import BadInput
+from netsim.errors import BadInput, counted
 from netsim.radio.shared_band import Noma
 from netsim.rng import Streams
 from netsim.units import FloatArray
@@ -29,8 +29,9 @@ from rl.env import Episode, OnlinePower, PowerAllocation, RecordedPower, Stage
 from rl.problem import Problem
 from rl.radio_records import air_of
 from rl.recording import episode_of
+from rl.reward import FIGURES, cost_of
 from rl.rules import untuned
-from rl.settings import Allocation, Online, Task, Train
+from rl.settings import Allocation, Online, Task
 from scenarios.app.run.how import one_thread
 from scenarios.app.run.runner import reachable, reference, snr_of_round
 from scenarios.app.run.setup import set_up
@@ -52,42 +53,70 @@ _FAR = 2**40  # seeds of drawn channels begin there, above those of scenarios
 DEFAULTS = {ALLOCATION: "power/paper", ONLINE: "power/pedestrians"}
 
 
-def allocation(scenario: Source = DEFAULTS[ALLOCATION], cache: str | Path | None = None) -> PowerAllocation:
+def allocation(
+    scenario: Source = DEFAULTS[ALLOCATION], cache: str | Path | None = None, render_mode: None = None
+) -> PowerAllocation:
     """The study's problem for a scenario; its reference run is made once and kept in `cache`.
 
-    The first time takes as long as a run of the scenario, and says so on stderr.
+    The first time takes as long as a run of the scenario, and says so on stderr. render_mode : None, the only one.
     """
+    _draws_nothing(render_mode)
     return PowerAllocation(problems(study_of(scenario), cache).trained_on)
 
 
-def online(scenario: Source = DEFAULTS[ONLINE], cache: str | Path | None = None) -> OnlinePower:
+def online(
+    scenario: Source = DEFAULTS[ONLINE], cache: str | Path | None = None, render_mode: None = None
+) -> OnlinePower:
     """The live world of a scenario; `cache` is not needed, it stands here so that both are made alike."""
-    study = shared_band(study_of(scenario))
-    return OnlinePower(Stages(study), n_ues(study), fitting(study, task_of(study, Online)))
+    _draws_nothing(render_mode)
+    study = study_of(scenario)
+    task = online_task(study)
+    return OnlinePower(Stages(study), n_ues(study), task)
 
 
-def shared_band(study: Study) -> Study:
-    """A study in which power changes anything; BadInput for another."""
+def _draws_nothing(render_mode: object) -> None:
+    """TypeError, after which stable-baselines3 makes the environment without a render mode."""
+    if render_mode is not None:
+        raise TypeError(f"render_mode: {render_mode!r:.40}; the environment draws nothing, leave it out")
+
+
+def online_task(study: Study) -> Online:
+    """The task of a study for its live world; BadInput where power changes nothing, or as `task_of` and `fitting`."""
+    task = task_of(study, Online)
     if not study.world.radio.uplink.shares_band:
         raise BadInput(
             "world.radio.uplink: power changes nothing over an ideal uplink; take a scenario with kind: noma or oma, "
             f"such as {DEFAULTS[ONLINE]}"
         )
-    return study
+    return fitting(study, task)
 
 
 def fitting(study: Study, task: Online) -> Online:
-    """A task that a study can judge, and whose limits of power its UEs can keep; BadInput for another."""
+    """A task that a study can judge, whose limits of power its UEs can keep, and whose bound contracts in all rounds;
+    BadInput for another.
+    """
     key = task.reward.reads.get("leakage")
     if key and task.reward.bounds() and not study.learned.attacks:
         raise BadInput(
             f"train.task.reward.{key}: leakage is what attacks find, and learning.attacks is empty; add one, such as "
             "{kind: closed-form}, or leave leakage out"
         )
+    cost_of(task.reward, dict.fromkeys(FIGURES, np.full(2, 0.5)), finite=False)
+    n = n_ues(study)
     try:
-        task.limits.check(n_ues(study))
+        task.limits.check(n)
     except ValueError as error:
-        raise BadInput(f"train.task.limits: {error}") from None
+        raise BadInput(f"train.task.limits.{error}") from None
+    fixed = study.learned.aggregation.weight
+    one = 1.0 if fixed is None else fixed  # the weight of a UE that arrives alone, as which lost ones count
+    try:
+        for weights in (np.full(n, one), np.full(n, 1.0 / n) if fixed is None else np.array([one])):
+            task.bound.factor(weights[None])
+    except ValueError as error:
+        raise BadInput(
+            f"train.task.bound.{error}; so it is in the worst round of {counted(n, 'UE')} (world.ues.count), where "
+            "lost updates count as much as those that arrive; contraction: jensen depends on no UE"
+        ) from None
     return task
 
 
@@ -106,15 +135,19 @@ def study_of(source: Source) -> Study:
 
 
 def task_of(study: Study, kind: type[Wanted]) -> Wanted:
-    """The task of a study; the kind's defaults where the study trains nothing."""
-    train = study.train or Train(task=kind())  # type: ignore[call-arg]
-    if not isinstance(train.task, kind):
+    """The task of a study; BadInput where it trains nothing, or something else."""
+    if study.train is None:
+        raise BadInput(
+            f"{study.title}: has no `train:` section, so there is nothing to learn; see power/paper, power/pedestrians"
+        )
+    task = study.train.task
+    if not isinstance(task, kind):
         wanted = kind.kind_name()
-        given = train.task.kind_name()
+        given = task.kind_name()
         raise BadInput(
             f"train.task: this environment is for {wanted!r}, the scenario trains {given!r}; take the other one"
         )
-    return train.task
+    return task
 
 
 def unrecorded(study: Study) -> str | None:
@@ -158,12 +191,15 @@ def own_problem(study: Study, cache: str | Path | None = None) -> Problem:
     """The problem of a study's own channel."""
     task = task_of(study, Allocation)
     trajectory = reference(study, cache_folder() if cache is None else Path(cache))
+    key = "train.task."
     try:
         limits = reachable(task.limits, study)
+        key = "train.task.limits."
         limits.check(trajectory.std.shape[1])
+        key = "train.task.bound."
         task.bound.factor(trajectory.weight)
     except ValueError as error:
-        raise BadInput(f"train.task: {error}") from None
+        raise BadInput(f"{key}{error}") from None
     own = Problem(PowerLoss(trajectory, task.bound, task.criterion), limits, task.observe, task.acts)
     if own.start.value <= 0:
         raise BadInput(
@@ -232,7 +268,11 @@ _MOST_WORLDS = 10_000
 
 
 def onlines(
-    num_envs: int = 1, scenario: Source = DEFAULTS[ONLINE], cache: str | Path | None = None, worlds: int = 48
+    num_envs: int = 1,
+    scenario: Source = DEFAULTS[ONLINE],
+    cache: str | Path | None = None,
+    worlds: int = 48,
+    render_mode: None = None,
 ) -> VectorEnv:
     """`online` several times in one process, on rounds that are played once: what `gymnasium.make_vec` calls.
 
@@ -243,9 +283,9 @@ def onlines(
     for name, given in (("num_envs", num_envs), ("worlds", worlds)):
         if isinstance(given, bool) or not isinstance(given, int) or not 1 <= given <= _MOST_WORLDS:
             raise BadInput(f"{name}: {given!r:.40}; take 1 to {_MOST_WORLDS:,}")
-    study = shared_band(study_of(scenario))
-    task = fitting(study, task_of(study, Online))
-    study = study.model_copy(update={"train": study.train or Train(task=task)})
+    _draws_nothing(render_mode)
+    study = study_of(scenario)
+    task = online_task(study)
     if (reason := unrecorded(study)) is not None:
         raise BadInput(f"{reason}; change that, or take vectorization_mode='sync', which steps live worlds")
     air = air_of(study.world.radio.uplink, study.round_s)

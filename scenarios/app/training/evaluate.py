@@ -239,8 +239,12 @@ def _scene(world: World, study: Study, env: OnlinePower) -> Fields:
 
 
 def _cost_of_one(reward: Reward, name: str) -> float:
-    """What a round costs of whose figures one is 1 and the others are 0: its weight, as costs are linear."""
-    return float(reward.cost({figure: np.array([float(figure == name)]) for figure in FIGURES})[0])
+    """What a round costs of whose figures one is 1 and the others are 0: its weight, as costs are linear; 0 of a reward
+    that is not, and has no number there.
+    """
+    with np.errstate(all="ignore"):
+        cost = float(reward.cost({figure: np.array([float(figure == name)]) for figure in FIGURES})[0])
+    return cost if np.isfinite(cost) else 0.0
 
 
 def write_episode(folder: Path, episode: PlayedEpisode) -> None:

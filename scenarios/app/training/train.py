@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -17,11 +17,12 @@ from netsim import __version__
 from netsim.checkpoint import save_tree
 from netsim.errors import BadInput
 from netsim.record import write_json
-from netsim.rng import Streams
+from netsim.rng import Rng, Streams
 from netsim.safe import what_is
+from netsim.units import FloatArray
 from rl.env import OnlinePower, PowerAllocation, PowerEnv
 from rl.policy import Card, Layers, Policy, SharedCard, SharedPolicy, forward, layers_of, save_policy, save_shared
-from rl.problem import Outcome, Problem, references
+from rl.problem import Outcome, Problem, Seen, references
 from rl.settings import AGENT, VISITED, Allocation, DdpgAgent, Online, ScoreFunctionAgent, Train
 from rl.train import Course, CurvePoint, Training, Weights, board_of, restored, take_steps
 from scenarios.app.results.folder import (
@@ -136,17 +137,17 @@ class BaselineJudge:
     """Compares an agent with untuned policies, live in worlds that no policy was made from."""
 
     def __init__(self, study: Study, task: Online) -> None:
-        self.study = study
+        self.study, self.name = study, AGENT
         self.env = OnlinePower(Stages(study), n_ues(study), task)
         self.worlds = worlds(study, HELD_OUT, task.held_out)
         self.rules = baselines(task)
 
     def evaluated(self, act: Act, evaluations: int) -> list[Evaluation]:
-        acts = self.rules | {AGENT: act}
-        return [episode(self.env, name, own, world) for world in self.worlds for name, own in acts.items()]
+        acts = [*self.rules.items(), (self.name, act)]
+        return [episode(self.env, name, own, world) for world in self.worlds for name, own in acts]
 
     def shown(self, act: Act, rows: list[Evaluation]) -> PlayedEpisode:
-        return episode_of(self.env, self.study, (AGENT, act), self.rules, rows)
+        return episode_of(self.env, self.study, (self.name, act), self.rules, rows)
 
 
 class DdpgTrainer:
@@ -198,14 +199,9 @@ class AllocationTrainer(DdpgTrainer):
         return float(np.mean([p.ratio(_settled(p, weights)) for p in self.sets.chosen_on]))
 
     def evaluated(self, course: Course, evaluations: int, seed: int) -> list[Evaluation]:
-        rows = []
         held = self.sets.held_out
-        rng = Streams(seed).at("references")
-        for i, problem in enumerate(held):
-            optima = references(problem, evaluations, rng, thorough=len(held) == 1)
-            rows += [Evaluation(n, i, problem.ratio(p), p.switch, evaluations=p.evaluations) for n, p in optima.items()]
-            last = _settled(problem, course.weights)
-            rows.append(Evaluation(AGENT, i, problem.ratio(last), last.switch, evaluations=evaluations))
+        layers = layers_of(course.weights)
+        rows = beside_references(held, lambda seen: forward(layers, seen), evaluations, Streams(seed).at("references"))
         if len(held) == 1:
             visited = float(np.exp(-course.best_reward / 5.0))
             rows.append(Evaluation(VISITED, 0, visited, -1, evaluations=evaluations))
@@ -218,6 +214,19 @@ class AllocationTrainer(DdpgTrainer):
 Trainer = RecordedTrainer | LiveTrainer | AllocationTrainer
 """begin: a training before its first step; score: the figure of a policy by which the best one is kept, small is good;
 save: write it; evaluated: it beside others, in cases that it was not made from; shown: an episode of that comparison"""
+
+
+def beside_references(
+    held: Sequence[Problem], act: Callable[[Seen], FloatArray], evaluations: int, rng: Rng, name: str = AGENT
+) -> list[Evaluation]:
+    """A policy for a whole training beside the rules and optimisers, on each of these problems."""
+    rows = []
+    for i, problem in enumerate(held):
+        optima = references(problem, evaluations, rng, thorough=len(held) == 1)
+        rows += [Evaluation(n, i, problem.ratio(p), p.switch, evaluations=p.evaluations) for n, p in optima.items()]
+        last = problem.rollout(act)[-1]
+        rows.append(Evaluation(name, i, problem.ratio(last), last.switch, evaluations=evaluations))
+    return rows
 
 
 def _settled(problem: Problem, weights: Weights) -> Outcome:
