@@ -290,9 +290,8 @@ class DenseUpdates(Updates, Columns):
         return np.asarray(np.sqrt(np.einsum("nd,nd->n", self.values, self.values)))
 
     def scaled(self, factor: FloatArray, bound: Bound | None) -> Self:
-        keep = factor != 0
         values = np.zeros_like(self.values)
-        values[keep] = self.values[keep] * factor[keep, None]
+        np.multiply(self.values, factor[:, None], out=values, where=factor[:, None] != 0)
         return replace(self, values=values, bound=bound)
 
     def plus(self, noise: FloatArray) -> Self:
