@@ -301,7 +301,7 @@ class DenseUpdates(Updates, Columns):
         total = np.zeros((n_model, self.n_parameters))
         for m in np.unique(self.model):
             rows = self.model == m
-            total[m] = weights[rows] @ self.values[rows]
+            total[m] = weights[rows] @ (self.values if rows.all() else self.values[rows])  # no copy of all
         return total
 
 

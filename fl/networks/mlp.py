@@ -25,6 +25,7 @@ from torch import Tensor
 from netsim.units import FloatArray, IntArray
 
 Activation = Literal["elu", "tanh", "sigmoid", "relu"]
+_BLOCK = 4096  # samples whose activations are held at once
 
 _VALUE: dict[str, Callable[[Tensor], Tensor]] = {
     "elu": torch.nn.functional.elu,
@@ -132,9 +133,10 @@ class Mlp:
         """Squared norms (N,) of the gradients of `_swept`."""
         found = np.empty(len(z))
         for m in np.unique(model_of):
-            mine = model_of == m
-            swept = self._swept(parameters[m], z[mine], None if y is None else y[mine])
-            found[mine] = self.squared_norm(*swept)[0].numpy()
+            mine = np.flatnonzero(model_of == m)
+            for some in (mine[at : at + _BLOCK] for at in range(0, len(mine), _BLOCK)):
+                swept = self._swept(parameters[m], z[some], None if y is None else y[some])
+                found[some] = self.squared_norm(*swept)[0].numpy()
         return found
 
     def sample_gradients(self, parameters: FloatArray, model_of: IntArray, z: FloatArray, y: FloatArray) -> FloatArray:
