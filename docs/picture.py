@@ -125,6 +125,26 @@ def useful_maps(page: Path, out: Path) -> None:
     _save(figure, out)
 
 
+def crowd(page: Path, out: Path) -> None:
+    """Error of the map against epsilon, a curve a number of people: noise in shares, and banded noise dashed."""
+    figure, axes = plt.subplots(figsize=(NARROW_IN, 3.2), layout="constrained")
+    found = _table(page, "people", "noise", "no noise", "epsilon 8")
+    people = sorted({_number(cells[0]) for cells in found})
+    for count, noise, *errors in found:
+        at = [(x, _number(cell)) for x, cell in enumerate(errors) if re.search(r"\d", cell)]
+        colour = plt.cm.viridis(people.index(_number(count)) / len(people))
+        shared = noise == "shares"
+        axes.plot(
+            *zip(*[(x, min(y, 30)) for x, y in at], strict=True), "-o" if shared else "--s", ms=4, color=colour,
+            mfc=colour if shared else "white", label=f"{count} people" if shared else None,
+        )  # fmt: skip
+    axes.axhline(_number(re.search(r"law of three numbers.*?errs by ([\d.]+)", page.read_text(), re.S)[1]), ls=":", color="0.5")
+    axes.set(xticks=range(4), xticklabels=["none", "8", "3", "1"], ylim=(7.5, 20.5), xlabel="epsilon of four weeks")
+    axes.set_ylabel("error of the map, dB\n(dotted: a law of three numbers)")
+    axes.legend(title="solid: shares; dashed: banded", frameon=False, fontsize=7)
+    _save(figure, out)
+
+
 def commuter(folder: Path, out: Path) -> None:
     """All positions of the commuter of the tutorial, the place of most time, and what two attacks answer in the end."""
     run = load(folder)
@@ -415,6 +435,7 @@ PICTURES = {
     "slots.svg": (slots, "extending.md"),
     "published-defenses.svg": (published_defenses, "studies/published-defenses.md"),
     "useful-maps.svg": (useful_maps, "studies/useful-maps.md"),
+    "crowd.svg": (crowd, "studies/crowd.md"),
 }
 """file -> how it is drawn, and from which run or page"""
 

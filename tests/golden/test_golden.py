@@ -19,7 +19,7 @@ SLOW = {
     "city/asynchronous", "cities/pedestrians", "power/city (training)", "radio/calibration", "rsrp-dp/budget",
     "rsrp-dp/noise", "signal-maps/interval", "signal-maps/santa-monica/batch-size", "signal-maps/santa-monica/interval",
     "signal-maps/santa-monica/ranking", "signal-maps/santa-monica/users", "tracking/names", "useful/drives",
-    "useful/geolife", "useful/santa-monica", "city/sums", "replay",
+    "useful/geolife", "useful/santa-monica", "city/sums", "city/crowd", "city/crowd-uplink", "replay",
     "campus-public", "campus/settings", "cities/town-radio-maps", "cities/town-rsrp-dp", "cities/town-signal-maps",
     "density/midtown",
     "lapa/mnist-privacy", "radio-maps/etoile", "radio-maps/leak", "radio-maps/munich", "radio-maps/noise",
