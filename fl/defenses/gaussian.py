@@ -308,6 +308,7 @@ class DistributedGaussian(Defense):
         whole = self.noise_multiplier * bound.sensitivity
         share = whole / np.sqrt(facts.least_honest(self.honest_share))
         noise = rng.normal("noise", updates.row, (updates.n_parameters,))
+        noise *= share  # in place: as large as all updates
         std = np.full(len(updates.ue), whole)
         spend = bound.zeroed.spend(self.label, updates.ue, updates.model, std, self.delta)
-        return updates.plus(share * noise), state, [spend]
+        return updates.plus(noise), state, [spend]
