@@ -131,15 +131,13 @@ def crowd(page: Path, out: Path) -> None:
     found = _table(page, "people", "noise", "no noise", "epsilon 8")
     people = sorted({_number(cells[0]) for cells in found})
     for count, noise, *errors in found:
-        at = [(x, _number(cell)) for x, cell in enumerate(errors) if re.search(r"\d", cell)]
-        colour = plt.cm.viridis(people.index(_number(count)) / len(people))
-        shared = noise == "shares"
-        axes.plot(
-            *zip(*[(x, min(y, 30)) for x, y in at], strict=True), "-o" if shared else "--s", ms=4, color=colour,
-            mfc=colour if shared else "white", label=f"{count} people" if shared else None,
-        )  # fmt: skip
-    axes.axhline(_number(re.search(r"law of three numbers.*?errs by ([\d.]+)", page.read_text(), re.S)[1]), ls=":", color="0.5")
-    axes.set(xticks=range(4), xticklabels=["none", "8", "3", "1"], ylim=(7.5, 20.5), xlabel="epsilon of four weeks")
+        at = [(x, min(_number(cell), 30)) for x, cell in enumerate(errors[:4]) if cell]
+        colour, shared = plt.cm.viridis(people.index(_number(count)) / len(people)), noise == "shares"
+        style = {"mfc": colour, "label": f"{count} people"} if shared else {"mfc": "white"}
+        axes.plot(*zip(*at, strict=True), "-o" if shared else "--s", ms=4, color=colour, **style)
+    axes.axhline(np.mean([_number(law) for *_, law in found if law]), ls=":", color="0.5")
+    axes.set(xlabel="epsilon of four weeks", ylim=(7.5, 20.5))
+    axes.set_xticks(range(4), ["none", "8", "3", "1"])
     axes.set_ylabel("error of the map, dB\n(dotted: a law of three numbers)")
     axes.legend(title="solid: shares; dashed: banded", frameon=False, fontsize=7)
     _save(figure, out)
