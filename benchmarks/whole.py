@@ -118,8 +118,8 @@ def training(calls: list[Call], most: int) -> Loops:
     """Devices one after the other."""
     every = [(call, row) for call in calls for row in range(len(call[0][2].ue))]
     chosen, apart, cpu_s = some(every, most), [0.0], 0.0
-    for ((net, start, data, how, rng), made), row in chosen:
-        mine = slice(data.ptr[row], data.ptr[row + 1])
+    for ((net, start, data, how, rng, read), made), row in chosen:
+        alone = read(data.select(np.array([row])))
         name, count = row_id(data.ue[row : row + 1], data.model[row : row + 1]), data.count[row : row + 1]
         plain = how.optimiser.kind_name() == "sgd" and not (how.dropout or how.proximal or how.sample_clip)
         if not plain or how.frozen_layers:
@@ -127,7 +127,7 @@ def training(calls: list[Call], most: int) -> Loops:
         orders = [np.arange(count[0]) if how.batch_size == "all" else rng.orders(f"order{e}m", name, count)
                   for e in range(how.local_epochs)]  # fmt: skip
         number = torch.float32 if how.precision == 32 else torch.float64
-        once = descended(net, start[data.model[row]], data.x[mine], data.y[mine], orders, int(how.batch(count)[0]),
+        once = descended(net, start[data.model[row]], alone.x, alone.y, orders, int(how.batch(count)[0]),
                          how.learning_rate, number)  # fmt: skip
         took_s, found = _timed(once, first=len(apart) == 1)
         cpu_s += took_s

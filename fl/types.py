@@ -290,8 +290,8 @@ class DenseUpdates(Updates, Columns):
         return np.asarray(np.sqrt(np.einsum("nd,nd->n", self.values, self.values)))
 
     def scaled(self, factor: FloatArray, bound: Bound | None) -> Self:
-        values = np.zeros_like(self.values)
-        np.multiply(self.values, factor[:, None], out=values, where=factor[:, None] != 0)
+        values = np.zeros_like(self.values)  # whole numbers stay whole
+        np.multiply(self.values, factor[:, None], out=values, where=factor[:, None] != 0, casting="unsafe")
         return replace(self, values=values, bound=bound)
 
     def plus(self, noise: FloatArray) -> Self:
@@ -444,6 +444,13 @@ class RoundContext:
     least_opened: int = 1
     rounds: int = 1
     separation: int = 1
+
+    def promise(self, bound: Bound) -> Bound:
+        """What noise at the server promises: cohorts are dealt over a list of all UEs, so one more would move others.
+
+        Where they take turns, neighbours therefore differ in the updates of a UE of the list (zero-out).
+        """
+        return bound.zeroed if self.separation > 1 else bound
 
     def least_honest(self, honest_share: float) -> int:
         """Smallest number of UEs of an opened sum that add noise which the server does not know.

@@ -182,7 +182,7 @@ class AdaptiveClip(Defense):
             return total, state, []
         noise = self.count_noise * float(rng.normal("count", [0])[0])
         everybody = np.array([-1])
-        count = Bound(0.5, "user", self.relation)
+        count = facts.promise(Bound(0.5, "user", self.relation))
         spend = count.spend(self.label, everybody, everybody, np.array([self.count_noise]), self.delta)
         return total, self._moved(state, (bits - 0.5).sum() + noise, most), [spend]
 

@@ -237,7 +237,7 @@ class CentralGaussian(Defense):
         models = np.arange(len(total))
         noise = rng.normal("noise", models, (total.shape[1],))
         on_sum = np.full(len(models), std / facts.weight)
-        spend = bound.spend(self.label, np.full(len(models), -1), models, on_sum, self.delta)
+        spend = facts.promise(bound).spend(self.label, np.full(len(models), -1), models, on_sum, self.delta)
         spends: list[Spend] = [
             replace(spend, sampling_rate=facts.sampling_rate, channel_std=np.sqrt(state.channel_var))
         ]

@@ -123,6 +123,20 @@ def test_banded_noise_of_a_run_has_the_covariance_of_the_inverse():
     np.testing.assert_allclose(np.cov(drawn), std**2 * inverse @ inverse.T, atol=0.05 * std**2)
     assert len(spends) == 1  # one release of multiplier 2, whatever the number of rounds
     assert spends[0].cost(False) == pytest.approx([1 / 4])
+    assert spends[0].relation == "zero-out"  # one more UE would move others to other cohorts
+
+
+@pytest.mark.parametrize("separation", [1, 3])
+def test_where_ues_take_turns_neighbours_take_part_alike(separation):
+    at, gaussian, clip = (
+        facts(separation=separation),
+        CentralGaussian(noise_multiplier=1.0),
+        AdaptiveClip(relation="add-remove"),
+    )
+    for part in (gaussian, clip):
+        _, state, _ = part.protect(rows(4), NO_DATA, at, part.start(4), None)
+        spent = part.finish(np.zeros((1, 3)), 4, at, state, Streams(0).at("noise"))[2]
+        assert [s.relation for s in spent] == ["zero-out" if separation > 1 else "add-remove"]
 
 
 @pytest.mark.parametrize("wrong", [{"correlation": "banded"}, {"bands": 3}])
