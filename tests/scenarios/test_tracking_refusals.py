@@ -141,7 +141,18 @@ CONTRADICTORY = [
         summed(secagg_group_size=3, secagg_threshold=4),
         "threat.secagg_threshold: 4 of groups of 3 never come; take at most 3",
     ),
-    (summed(secagg_threshold=5), "threat.secagg_threshold: 5 updates are never there at a time, of 4 UEs"),
+    (
+        summed(secagg_threshold=5),
+        "threat.secagg_threshold: 5 updates are never there at a time, of 4 UEs",
+    ),
+    (
+        summed(secagg_threshold=3) | {"learning.participation": 0.5},
+        "threat.secagg_threshold: 3 updates are never there at a time, of 2 UEs",
+    ),
+    (
+        summed(secagg_threshold=3) | {"learning.participation": 0.5, "learning.sampling": "cyclic"},
+        "threat.secagg_threshold: 3 updates are never there at a time, of 2 UEs",
+    ),
     (summed(groups="fixed"), "threat.groups: fixed ones need a size; give secagg_group_size, or leave it out"),
     (noisy(LIMIT, noise_multiplier=1, updates_a_day=2), "give epsilon in place of noise_multiplier"),
     (noisy(**DAY, updates_a_day=2), "put {kind: daily-limit, updates: 2} into withholding"),

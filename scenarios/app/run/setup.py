@@ -184,9 +184,13 @@ def _check_numbers(learning: Learning, n_ue: int) -> None:
     """Refuse a server, or sums, that wait for more updates than there are at a time."""
     server = learning.server
     sums = learning.threat.secagg_threshold
-    key = "merge_after_updates" if server.in_rounds else "buffer"
-    most = min(n_ue, server.waits_for or n_ue)
-    for place, wanted, there in ((f"server.{key}", server.waits_for, n_ue), ("threat.secagg_threshold", sums, most)):
+    key, asked = "buffer", n_ue
+    if server.in_rounds:
+        key = "merge_after_updates"
+        turns = {"poisson": n_ue, "cyclic": ceil(n_ue / learning.separation)}
+        asked = turns.get(learning.sampling, max(1, round(learning.participation * n_ue)))
+    most = min(asked, server.waits_for or asked)
+    for place, wanted, there in ((f"server.{key}", server.waits_for, asked), ("threat.secagg_threshold", sums, most)):
         if wanted is not None and wanted > there:
             raise BadInput(
                 f"learning.{place}: {wanted:,} updates are never there at a time, of {there:,} UEs; take {there:,} or "
