@@ -146,11 +146,11 @@ CONTRADICTORY = [
         "threat.secagg_threshold: 5 updates are never there at a time, of 4 UEs",
     ),
     (
-        summed(secagg_threshold=3) | {"learning.participation": 0.5},
+        summed(secagg_threshold=3) | {"participation": 0.5},
         "threat.secagg_threshold: 3 updates are never there at a time, of 2 UEs",
     ),
     (
-        summed(secagg_threshold=3) | {"learning.participation": 0.5, "learning.sampling": "cyclic"},
+        summed(secagg_threshold=3) | {"participation": 0.5, "sampling": "cyclic"},
         "threat.secagg_threshold: 3 updates are never there at a time, of 2 UEs",
     ),
     (summed(groups="fixed"), "threat.groups: fixed ones need a size; give secagg_group_size, or leave it out"),
