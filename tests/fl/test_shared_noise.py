@@ -224,8 +224,8 @@ def test_each_ue_pays_for_its_own_draws(tiny, tmp_path):
 
 
 def test_a_sum_that_is_not_opened_is_spent_and_changes_nothing(tiny, tmp_path):
-    half = {"learning.participation": 0.5, "learning.aggregation": UNIFORM | {"participation": 0.5}}
-    run(tiny(sums(4) | half), tmp_path)
+    few = {"learning.participation": 0.25, "learning.aggregation": UNIFORM | {"participation": 0.25}}
+    run(tiny(sums(4) | few | {"learning.sampling": "poisson"}), tmp_path)
     updates, recorded = pd.read_csv(tmp_path / "updates.csv"), pd.read_csv(tmp_path / "sums.csv")
     assert not recorded["opened"].any() and len(updates)
     assert (updates["weight"] == 0).all()
