@@ -77,6 +77,11 @@ def evenly(count: int, most: int) -> IntArray:
     return np.arange(count) if count <= most else np.linspace(0, count - 1, most).astype(np.int64)
 
 
+def blocks(count: int, most: int) -> list[slice]:
+    """Slices of at most `most` that cover 0..count - 1 in order: what is computed piece by piece, to bound memory."""
+    return [slice(at, at + most) for at in range(0, count, most)]
+
+
 def no_ints() -> IntArray:
     """A column of whole numbers without rows."""
     return np.zeros(0, dtype=np.int64)

@@ -25,6 +25,7 @@ from fl.radio_map.obstacles import (
 )
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import DenseUpdates, HeldOut, Local, Metrics, Model, Public, Updates
+from netsim.columns import blocks
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.rng import Rng
@@ -159,8 +160,8 @@ class RadioMap(GridLearner):
         height_m = model.constants["ue_height_m"][0]
         k = min(links, len(antenna))
         parts = []
-        for start in range(0, len(place_m), max(1, _BLOCK // k)):
-            at = place_m[start : start + max(1, _BLOCK // k)]
+        for some in blocks(len(place_m), max(1, _BLOCK // k)):
+            at = place_m[some]
             square = ((at[:, None] - antenna[:, :2]) ** 2).sum(axis=2)
             station = antenna[np.argpartition(square, k - 1, axis=1)[:, :k].ravel()]
             ue = np.column_stack([np.repeat(at, k, axis=0), np.full(len(at) * k, height_m)])
@@ -190,8 +191,7 @@ class RadioMap(GridLearner):
     def errors_db(self, model: Model, x: FloatArray, y: FloatArray, cell: IntArray) -> FloatArray:
         """Predicted minus measured gain of links (N,), some at a time."""
         error_db = np.zeros(len(x))
-        for at in range(0, len(x), _BLOCK):
-            some = slice(at, at + _BLOCK)
+        for some in blocks(len(x), _BLOCK):
             links = self.links(model, x[some], y[some], cell[some], np.zeros(len(x[some]), dtype=np.int64))
             error_db[some] = gain_db(links, *self._split(model), self.sigmoid_scale_m) - links.gain_db
         return error_db

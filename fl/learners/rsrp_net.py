@@ -14,7 +14,7 @@ from fl.optimisers import OPTIMISERS, Optimiser, Sgd
 from fl.priors import PRIORS, NoPrior, Prior
 from fl.server_optimiser import MODEL_CHANGES
 from fl.types import Bound, HeldOut, Local, Metrics, Model, Public, Updates, offered
-from netsim.columns import evenly
+from netsim.columns import blocks, evenly
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
@@ -308,8 +308,10 @@ class RsrpNet(LayeredLearner):
 
     def predict_dbm(self, model: Model, model_of: IntArray, position_m: FloatArray) -> FloatArray:
         """RSRP (N,) at positions (N, 2) by the models model_of (N,)."""
-        blocks = [slice(at, at + _BLOCK) for at in range(0, max(len(position_m), 1), _BLOCK)]  # to bound memory
-        return np.concatenate([self._predicted_dbm(model, model_of[some], position_m[some]) for some in blocks])
+        rsrp_dbm = np.empty(len(position_m))
+        for some in blocks(len(position_m), _BLOCK):
+            rsrp_dbm[some] = self._predicted_dbm(model, model_of[some], position_m[some])
+        return rsrp_dbm
 
     def _predicted_dbm(self, model: Model, model_of: IntArray, position_m: FloatArray) -> FloatArray:
         c = model.constants

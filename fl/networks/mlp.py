@@ -22,6 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from netsim.columns import blocks
 from netsim.units import FloatArray, IntArray
 
 Activation = Literal["elu", "tanh", "sigmoid", "relu"]
@@ -134,7 +135,7 @@ class Mlp:
         found = np.empty(len(z))
         for m in np.unique(model_of):
             mine = np.flatnonzero(model_of == m)
-            for some in (mine[at : at + _BLOCK] for at in range(0, len(mine), _BLOCK)):
+            for some in (mine[block] for block in blocks(len(mine), _BLOCK)):
                 swept = self._swept(parameters[m], z[some], None if y is None else y[some])
                 found[some] = self.squared_norm(*swept)[0].numpy()
         return found

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 import torch
 
+from fl.learners import rsrp_net
 from fl.learners.rsrp_net import RsrpNet
-from fl.networks import sgd_regression
+from fl.networks import mlp, sgd_regression
 from fl.networks.mlp import Mlp
 from fl.networks.sgd_regression import SgdSettings, train_regression
 from fl.types import HeldOut, Local, Public
@@ -137,3 +138,18 @@ class TestOverflow:
                 of = (updates["model"] == key) & there & (updates["round"] == 1)
                 expected = np.where(mine, 0, updates["selected"])[of]
                 np.testing.assert_allclose(updates["weight"][of], expected / max(expected.sum(), 1))
+
+
+def test_a_map_predicted_in_blocks_is_that_of_all_places_at_once(monkeypatch):
+    learner = RsrpNet(profile="useful", hidden=(8,))
+    model = learner.init(Public(Area(0.0, 0.0, 100.0, 100.0), 2), Streams(0).at("init"))
+    place_m, of = np.random.default_rng(0).uniform(0, 100, (50, 2)), np.arange(50) % 2
+    once, gradient = (
+        learner.predict_dbm(model, of, place_m),
+        learner.record_gradient_norms(model, of, place_m, of - 90.0),
+    )
+    monkeypatch.setattr(rsrp_net, "_BLOCK", 7)
+    monkeypatch.setattr(mlp, "_BLOCK", 3)
+    np.testing.assert_allclose(learner.predict_dbm(model, of, place_m), once, rtol=1e-12)
+    np.testing.assert_allclose(learner.record_gradient_norms(model, of, place_m, of - 90.0), gradient, rtol=1e-12)
+    assert len(learner.predict_dbm(model, of[:0], place_m[:0])) == 0

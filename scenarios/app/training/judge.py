@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ from netsim.rng import Streams
 from netsim.units import FloatArray
 from rl.env import PowerAllocation, PowerEnv
 from rl.problem import Seen
-from rl.settings import Allocation, Train
+from rl.settings import Allocation
 from scenarios.app.run.events import ignore
 from scenarios.app.run.how import one_thread
 from scenarios.app.training.environments import Source, online, online_task, problems, study_of, unrecorded
@@ -42,26 +42,23 @@ def judge(
     """
     import pandas
 
-    study = study_of(scenario)
-    how = study.train or Train()
-
-    bounds: Mapping[str, float] = {}
+    study, bounds = study_of(scenario), dict[str, float]()
 
     def act(seen: Seen) -> FloatArray:
         return np.asarray(policy(seen), dtype=np.float64)
 
     with one_thread():
-        if isinstance(how.task, Allocation) and study.train is not None:
+        if study.train is not None and isinstance(study.train.task, Allocation):
             sets = problems(study, cache)
             _try(PowerAllocation(sets.trained_on), act)
-            rows = beside_references(sets.held_out, act, how.steps, Streams(0).at("references"), name)
+            rows = beside_references(sets.held_out, act, study.train.steps, Streams(0).at("references"), name)
         else:
             task = online_task(study)
             _try(online(study), act)
             ground = BaselineJudge(study, task) if unrecorded(study) else RecordedGround(study, ignore)
             ground.name = name
             rows = ground.evaluated(lambda env, seen: act(seen), 1)
-            bounds = task.reward.bounds()
+            bounds.update(task.reward.bounds())
     if len({(row.policy, row.case) for row in rows}) < len(rows):
         raise BadInput(f"name: {name!r:.40} is the name of a rule; take another")
     found = summary_of(name, rows, bounds)
