@@ -283,7 +283,8 @@ def guessed(reference: Reference, held_out: HeldOut, law: Law) -> FloatArray:
         mine = reference.model == m
         theirs = held_out.model == m
         if mine.any():
-            guess[theirs] = law(m, reference.x[mine], reference.y[mine], held_out.x[theirs])
+            of = slice(None) if mine.all() else mine  # no copy of all
+            guess[theirs] = law(m, reference.x[of], reference.y[of], held_out.x[theirs])
     return guess
 
 

@@ -15,10 +15,11 @@ import numpy.typing as npt
 
 from netsim.base_stations import BaseStation
 from netsim.city.buildings import Buildings
-from netsim.columns import Columns, evenly, frozen, no_floats, no_ints, no_places, row_id
+from netsim.columns import Columns, blocks, evenly, frozen, no_floats, no_ints, no_places, row_id
 from netsim.geometry import Area
 from netsim.radio.coverage_law import CoverageLaw
 from netsim.radio.uplink import Channel
+from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
 State = Any
@@ -209,6 +210,9 @@ class Bound:
         return Spend(label, ue, model, std, sensitivity, self.unit, self.relation, delta)
 
 
+_NUMBERS = 1_000_000  # that are drawn at once
+
+
 class Updates(ABC):
     """Updates that devices send: n rows (ue, model, count) of d numbers, dense or factored.
 
@@ -244,9 +248,17 @@ class Updates(ABC):
     def scaled(self, factor: FloatArray, bound: Bound | None) -> Updates:
         """Rows multiplied by factor (n,); a factor of 0 gives zeros, also for a row that is not finite."""
 
-    @abstractmethod
-    def plus(self, noise: FloatArray) -> Updates:
-        """Rows plus noise (n, d). The bound no longer holds and is cleared."""
+    def plus(self, noise: FloatArray) -> DenseUpdates:
+        """Rows plus noise (n, d), written out. The bound no longer holds and is cleared."""
+        return self.with_values(self.rows(slice(None)) + noise, None)
+
+    def noisy(self, std: FloatArray, what: str, rng: Rng) -> DenseUpdates:
+        """Rows plus normal noise of std (n,) on each number, drawn for `what` a few rows at a time. No bound holds."""
+        values = np.array(self.rows(slice(None)))
+        row = self.row
+        for some in blocks(len(values), max(1, _NUMBERS // max(self.n_parameters, 1))):
+            values[some] += std[some, None] * rng.normal(what, row[some], (self.n_parameters,))
+        return self.with_values(values, None)
 
     @abstractmethod
     def weighted_sum(self, weights: FloatArray, n_model: int) -> FloatArray:
@@ -293,9 +305,6 @@ class DenseUpdates(Updates, Columns):
         values = np.zeros_like(self.values)  # whole numbers stay whole
         np.multiply(self.values, factor[:, None], out=values, where=factor[:, None] != 0, casting="unsafe")
         return replace(self, values=values, bound=bound)
-
-    def plus(self, noise: FloatArray) -> Self:
-        return replace(self, values=self.values + noise, bound=None)
 
     def weighted_sum(self, weights: FloatArray, n_model: int) -> FloatArray:
         total = np.zeros((n_model, self.n_parameters))

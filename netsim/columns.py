@@ -46,6 +46,12 @@ class Columns:
         of: Any = cls
         return cls(*(_join([getattr(piece, f.name) for piece in pieces]) for f in fields(of)))
 
+    @classmethod
+    def merge(cls, pieces: Sequence[Self], rows: IntArray) -> Self:
+        """Rows of all pieces, of which the first has the first numbers; one column at a time, to bound memory."""
+        of: Any = cls
+        return cls(*(_select(_join([getattr(piece, f.name) for piece in pieces]), rows) for f in fields(of)))
+
 
 def _select(column: Any, rows: IntArray | BoolArray | slice) -> Any:
     if isinstance(column, list):

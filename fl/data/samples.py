@@ -46,8 +46,8 @@ class Signals(Columns):
 
     def plus(self, more: Signals) -> Signals:
         """With more of them, in order of row and time; of equal rows and times these come first."""
-        both = self.join([self, more])
-        return both.select(np.lexsort((both.time_s, both.row)))
+        row, time_s = (np.concatenate(pair) for pair in ((self.row, more.row), (self.time_s, more.time_s)))
+        return self.merge([self, more], np.lexsort((time_s, row)))
 
     def strongest(self) -> IntArray:
         """The place of the strongest sample of each row and moment."""

@@ -212,8 +212,7 @@ class Budgeted(Defense):
         counted (n,) is the thermal noise of the receiver that `with_channel` may count.
         """
         bound, heard, before = updates.promise, ~noise.silent, state.standing
-        unit = rng.normal("noise", updates.row, (updates.n_parameters,))
-        sent = updates.scaled(heard.astype(np.float64), bound).plus(drawn[:, None] * unit)
+        sent = updates.scaled(heard.astype(np.float64), bound).noisy(drawn, "noise", rng)
         standing = Standing(
             newest(before.required_std, updates.ue, noise.std), newest(before.drawn_std, updates.ue, drawn),
             1.0 - state.epsilon_spent / (state.total or 1.0),

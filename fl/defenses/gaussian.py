@@ -117,7 +117,6 @@ class Gaussian(Defense):
     def protect(self, updates: Updates, local: Local, facts: RoundContext, state: State, rng: Rng) -> Protected:
         bound = updates.promise
         std = self.std(bound) * self._shares(updates.ue)
-        noise = rng.normal("noise", updates.row, (updates.n_parameters,))
         spend = bound.spend(self.label, updates.ue, updates.model, std, self.delta)
         if facts.channel is not None:
             spend = replace(spend, channel_std=facts.channel.thermal_std)
@@ -125,7 +124,7 @@ class Gaussian(Defense):
             spent = state.mu2 if facts.day == state.day else np.zeros_like(state.mu2)
             spent = spent + np.bincount(updates.ue, spend.cost(False), len(spent))
             state = DailySpend(facts.day, spent, max(state.costliest, float(spent.max(initial=0.0))))
-        return updates.plus(std[:, None] * noise), state, [spend]
+        return updates.noisy(std, "noise", rng), state, [spend]
 
     def _shares(self, ue: IntArray) -> FloatArray:
         """Factor of each row's (n,) noise over that of a single release: its share of mu^2 is one over the square."""
@@ -308,9 +307,7 @@ class DistributedGaussian(Defense):
     def protect(self, updates: Updates, local: Local, facts: RoundContext, state: State, rng: Rng) -> Protected:
         bound = updates.promise
         whole = self.noise_multiplier * bound.sensitivity
-        share = whole / np.sqrt(facts.least_honest(self.honest_share))
-        noise = rng.normal("noise", updates.row, (updates.n_parameters,))
-        noise *= share  # in place: as large as all updates
         std = np.full(len(updates.ue), whole)
+        share = std / np.sqrt(facts.least_honest(self.honest_share))
         spend = bound.zeroed.spend(self.label, updates.ue, updates.model, std, self.delta)
-        return updates.plus(noise), state, [spend]
+        return updates.noisy(share, "noise", rng), state, [spend]

@@ -16,7 +16,7 @@ from pydantic import Field, model_validator
 
 from fl.data import HELD_OUT_PLACES
 from fl.learners import SurfaceLearner
-from fl.types import Bound, DenseUpdates, HeldOut, Local, Metrics, Model, Public, Request, Updates
+from fl.types import Bound, HeldOut, Local, Metrics, Model, Public, Request, Updates
 from netsim.columns import frozen
 from netsim.errors import BadInput
 from netsim.geometry import Area
@@ -126,10 +126,6 @@ class SurfaceUpdates(Updates):
 
     def scaled(self, factor: FloatArray, bound: Bound | None) -> Self:
         return replace(self, scale=self.scale * factor, bound=bound)
-
-    def plus(self, noise: FloatArray) -> DenseUpdates:
-        """Rows plus noise are numbers like any others: they are written out."""
-        return DenseUpdates(self.ue, self.model, self.count, self.rows(slice(None)) + noise, self.phase)
 
     def weighted_sum(self, weights: FloatArray, n_model: int) -> FloatArray:
         shape = (n_model, len(self.bandwidth_m), len(self.x_m), len(self.y_m))

@@ -187,8 +187,7 @@ def decoded(updates: Updates, channel: Channel, rng: Rng) -> Updates:
     """Updates with the decoder's noise, of std channel.noise_std (n,) on each number."""
     if not channel.noise_std.any():
         return updates
-    noise = rng.normal("decoder", updates.row, (updates.n_parameters,))
-    return updates.plus(channel.noise_std[:, None] * noise)
+    return updates.noisy(channel.noise_std, "decoder", rng)
 
 
 def payload_of(n_numbers: int, norm_bound: float | None, bits: int) -> Payload:
