@@ -14,7 +14,7 @@ from pydantic import Field
 
 from fl.types import HeldOut, Local, Metrics
 from netsim.city.buildings import Buildings
-from netsim.columns import Columns, frozen, no_ints, no_places
+from netsim.columns import Columns, blocks, frozen, no_ints, no_places
 from netsim.geometry import Area
 from netsim.part import Part
 from netsim.units import FloatArray, IntArray
@@ -83,7 +83,9 @@ def path_loss_map(
     antennas = sought_antenna(x, y, area)[None] if antennas_m is None else antennas_m
 
     def terms(place_m: FloatArray) -> FloatArray:
-        log_d = _log_distance(place_m, antennas).min(axis=0)
+        log_d = np.empty(len(place_m))
+        for some in blocks(len(place_m), _AT_ONCE):
+            log_d[some] = _log_distance(place_m[some], antennas).min(axis=0)
         return np.column_stack([log_d] if buildings is None else [log_d, buildings.inside(place_m)])
 
     own = terms(x)
@@ -144,8 +146,7 @@ def kriging_map(x: FloatArray, y: FloatArray, at: FloatArray) -> FloatArray:
     length_m, noise = fitted_covariance(x, y)
     mean, weights, _ = _solve(_distance(x, x), y, length_m, noise)
     out = np.empty(len(at))
-    for first in range(0, len(at), _AT_ONCE):
-        block = slice(first, first + _AT_ONCE)
+    for block in blocks(len(at), _AT_ONCE):
         out[block] = mean + np.exp(_distance(at[block], x) / -length_m) @ weights
     return out
 

@@ -104,12 +104,17 @@ def in_new_blocks(
     model: IntArray, position_m: FloatArray, known: IntArray, known_m: FloatArray, block_m: float
 ) -> BoolArray:
     """Which places (N, 2) lie in squares of side block_m in which no known place (K, 2) of the same model lies."""
-    own, theirs = (
-        list(zip(of.tolist(), *blocks_of(at_m, block_m).T.tolist(), strict=True))
-        for of, at_m in ((model, position_m), (known, known_m))
-    )
-    trained = set(theirs)
-    return np.array([block not in trained for block in own], dtype=np.bool_)
+    new = np.ones(len(model), dtype=np.bool_)
+    for m in np.unique(model).tolist():
+        mine = model == m
+        new[mine] = ~np.isin(_block_id(position_m[mine], block_m), _block_id(known_m[known == m], block_m))
+    return new
+
+
+def _block_id(position_m: FloatArray, block_m: float) -> IntArray:
+    """One number for the square of each place (N, 2) within 10^9 squares of the origin."""
+    column, row = blocks_of(position_m, block_m).T
+    return np.asarray(column * 2**32 + row)
 
 
 def days_of(time_s: FloatArray) -> IntArray:

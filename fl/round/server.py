@@ -87,6 +87,7 @@ class LearningServer:
             outcome = yield from self.play(number)
             if self.policy.in_rounds:
                 self._record(outcome)
+            del outcome  # all updates of the round: those of the next need the room
             self.state.round = number
             self.state.air = None if self.air is None else self.air.memory()
             watcher.rested(self.state)
