@@ -101,32 +101,59 @@ class GridLinks:
 
 def incidence(grid: PlaceGrid, a_m: FloatArray, b_m: FloatArray) -> Incidence:
     """The crossings of links from a_m (n, 3) to b_m (n, 3)."""
+    shape = np.array([grid.nx, grid.ny])
+    low, cell_m = np.asarray(grid.area.low_m, dtype=np.float64), np.asarray(grid.cell_m, dtype=np.float64)
+    start, way = (a_m[:, :2] - low) / cell_m, (b_m[:, :2] - a_m[:, :2]) / cell_m
+    # grid lines k strictly between both ends, within the grid
+    lowest = np.maximum(np.floor(np.minimum(start, start + way)) + 1, 0).astype(np.int64)
+    highest = np.minimum(np.ceil(np.maximum(start, start + way)) - 1, shape).astype(np.int64)
+    return Incidence(*_crossings(low, cell_m, shape, a_m, b_m - a_m, start, way, lowest, highest))
+
+
+@compiled
+def _crossings(
+    low: FloatArray,
+    cell_m: FloatArray,
+    shape: IntArray,
+    a_m: FloatArray,
+    way_m: FloatArray,
+    start: FloatArray,
+    way: FloatArray,
+    lowest: IntArray,
+    highest: IntArray,
+) -> tuple[IntArray, IntArray, FloatArray]:
+    """The crossings of `Incidence`: of each link all t along both axes in order, and what lies between two of them."""
     n = len(a_m)
-    low = grid.area.low_m
-    t = [np.zeros(n), np.ones(n)]
-    link = [np.arange(n), np.arange(n)]
-    for axis, most in ((0, grid.nx), (1, grid.ny)):
-        start = (a_m[:, axis] - low[axis]) / grid.cell_m[axis]
-        way = (b_m[:, axis] - a_m[:, axis]) / grid.cell_m[axis]
-        # grid lines k strictly between both ends, within the grid
-        lowest = np.maximum(np.floor(np.minimum(start, start + way)) + 1, 0)
-        highest = np.minimum(np.ceil(np.maximum(start, start + way)) - 1, most)
-        count = np.maximum(highest - lowest + 1, 0).astype(np.int64)
-        row = np.repeat(np.arange(n), count)
-        k = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count) + lowest[row]
-        t.append((k - start[row]) / way[row])
-        link.append(row)
-    # complex numbers sort by real part, then imaginary part: the runs that are in order already are merged
-    both = np.sort(np.concatenate(link) + 1j * np.concatenate(t), kind="stable")
-    real = (np.diff(both.real) == 0) & (np.diff(both.imag) > _TOUCH)
-    row = both.real[:-1][real].astype(np.int64)
-    middle = ((both.imag[1:] + both.imag[:-1]) / 2)[real]
-    at_m = np.array([a[row] + middle * way[row] for a, way in zip(a_m.T, (b_m - a_m).T, strict=True)])
-    on = np.floor((at_m[:2].T - low) / grid.cell_m).T
-    inside = ((on >= 0) & (on < [[grid.nx], [grid.ny]])).all(axis=0)
-    column, line = on[:, inside].astype(np.int64)
-    first = np.searchsorted(row[inside], np.arange(n + 1))
-    return Incidence(first, line * grid.nx + column, at_m[2, inside])
+    first = np.zeros(n + 1, np.int64)
+    lines = np.maximum(highest - lowest + 1, 0)
+    cell = np.empty(n + lines.sum(), np.int64)
+    z_m = np.empty(len(cell))
+    left, line, turn, t = np.empty(2, np.int64), np.empty(2, np.int64), np.empty(2, np.int64), np.empty(2)
+    at = 0
+    for i in range(n):
+        for axis in range(2):
+            left[axis] = lines[i, axis]  # to cross,
+            turn[axis] = 1 if way[i, axis] > 0 else -1
+            line[axis] = lowest[i, axis] if way[i, axis] > 0 else highest[i, axis]  # the next of them,
+            t[axis] = (line[axis] - start[i, axis]) / way[i, axis] if left[axis] else np.inf  # and where on the link
+        before = 0.0
+        for _ in range(left.sum() + 1):
+            axis = 0 if t[0] <= t[1] else 1
+            now = min(max(t[axis], 0.0), 1.0)
+            if now - before > _TOUCH:
+                middle = (now + before) / 2
+                column = np.floor((a_m[i, 0] + middle * way_m[i, 0] - low[0]) / cell_m[0])
+                row = np.floor((a_m[i, 1] + middle * way_m[i, 1] - low[1]) / cell_m[1])
+                if 0 <= column < shape[0] and 0 <= row < shape[1]:
+                    cell[at] = np.int64(row) * shape[0] + np.int64(column)
+                    z_m[at] = a_m[i, 2] + middle * way_m[i, 2]
+                    at += 1
+            before = now
+            left[axis] -= 1
+            line[axis] += turn[axis]
+            t[axis] = (line[axis] - start[i, axis]) / way[i, axis] if left[axis] > 0 else np.inf
+        first[i + 1] = at
+    return first, cell[:at], z_m[:at]
 
 
 def known_incidence(grid: PlaceGrid, a_m: FloatArray, b_m: FloatArray) -> Incidence:
