@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from fl.data.hold_out import Sessions, held_out_days
+from fl.data.hold_out import Sessions, held_out_days, in_new_blocks
 from fl.data.measured import Measured, Segments
 from fl.data.samples import Signals
 from fl.types import NEW_PLACE
@@ -128,6 +128,15 @@ class TestHoldOut:
         out = {tuple(b) for b in np.floor(taken.held_out.x / 300.0).astype(int)}
         kept = {tuple(b) for b in np.floor(taken.train.x / 300.0).astype(int)}
         assert out and kept and not out & kept and len(out) + len(kept) == 36
+
+    def test_new_blocks_are_those_in_which_no_sample_of_the_model_lies(self):
+        draw = np.random.default_rng(2)
+        of, theirs = draw.integers(0, 3, 400), draw.integers(0, 2, 300)  # of the third none is known
+        at_m, known_m = draw.uniform(-400, 400, (400, 2)), draw.uniform(-400, 400, (300, 2))
+        trained = {(m, *np.floor(place / 70)) for m, place in zip(theirs, known_m, strict=True)}
+        expected = [(m, *np.floor(place / 70)) not in trained for m, place in zip(of, at_m, strict=True)]
+        assert in_new_blocks(of, at_m, theirs, known_m, 70.0).tolist() == expected
+        assert 0 < np.mean(expected) < 1
 
     @pytest.mark.parametrize("first", ["sample", "session", "day"])
     def test_of_two_rules_each_holds_out_its_own_and_training_has_neither(self, first):

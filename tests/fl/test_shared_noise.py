@@ -42,6 +42,19 @@ def matrix(rounds, bands):
     return sum(np.diag(np.full(rounds - j, c[j]), -j) for j in range(min(bands, rounds)))
 
 
+def test_noise_on_each_number_is_that_of_its_ue_however_many_rows_are_drawn_at_once():
+    draw, n, d = np.random.default_rng(0), 7, 300_001  # three rows at a time
+    ue, std = draw.permutation(n), draw.uniform(0, 2, n)
+    sent = DenseUpdates(
+        ue, np.zeros(n, int), np.ones(n), draw.normal(size=(n, d)), "all", Bound(1.0, "user", "replace")
+    )
+    before, found = sent.values.copy(), sent.noisy(std, "noise", Streams(5).at("x"))
+    for k in range(n):
+        alone = Streams(5).at("x").normal("noise", sent.row[k : k + 1], (d,))[0]
+        assert (found.values[k] == before[k] + std[k] * alone).all()
+    assert found.bound is None and (sent.values == before).all()
+
+
 # -- noise correlated over rounds
 
 
