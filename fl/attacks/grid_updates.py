@@ -126,7 +126,7 @@ class LinkFilter(GridAttack):
     resolution_m: float = Field(default=0.01, gt=0, le=1e6)
     """distance between the places tried last, m"""
     every_rounds: int = Field(default=1, ge=1, le=1_000_000)
-    """it estimates in round 1 and then in every such number of rounds: all links of a UE take seconds"""
+    """it estimates in round 1 and then in every such number of rounds: 220 links of a UE take half a second"""
 
     reference: ClassVar = (
         "against Geometry-Aligned Differential Privacy, Eq. 16 and 37: an adversary who knows the scheme"

@@ -52,29 +52,46 @@ class LinkPatterns:
 
 def patterns_of(under: Incidence, value: FloatArray, n: int, links: int, normalised: bool) -> LinkPatterns:
     """Patterns of n places with `links` links each, link after link; normalised: each place has norm 1."""
-    of_link = under.link
-    size = np.abs(value)
-    most = np.zeros(n * links)
-    np.maximum.at(most, of_link, size)
-    keep = np.flatnonzero((size > _LEAST * most[of_link]) & (size > 0))
-    keep = keep[_by_cell(of_link[keep] // links, under.cell[keep], n)]
-    link = of_link[keep]
-    value = value[keep]
+    cell, link, value = _ordered(under.first, under.cell, value, n, links, int(under.cell.max(initial=0)) + 1)
     if normalised:
         place = link // links
-        value = value / most.reshape(n, links).max(axis=1)[place]
+        largest = np.zeros(n)
+        np.maximum.at(largest, place, np.abs(value))
+        value = value / largest[place]
         value = value / np.sqrt(np.bincount(place, weights=value**2, minlength=n))[place]
-    return LinkPatterns(n, links, under.cell[keep], link, value)
+    return LinkPatterns(n, links, cell, link, value)
 
 
-def _by_cell(place: IntArray, cell: IntArray, n: int) -> IntArray:
-    """Order (k,) by place and cell of crossings (k,) that are in order of places; of equal ones it keeps the order."""
-    from scipy.sparse import csr_array
-
-    first = np.searchsorted(place, np.arange(n + 1))
-    shape = n, int(cell.max(initial=0)) + 1
-    by_place = csr_array((np.arange(len(cell)), cell, first), shape)
-    return np.asarray(by_place.tocsc().tocsr().data)  # each is a sort that counts
+@compiled
+def _ordered(
+    first: IntArray, cell: IntArray, value: FloatArray, n: int, links: int, cells: int
+) -> tuple[IntArray, IntArray, FloatArray]:
+    """Cell, link and value of the crossings (k,) that count, by place and cell, of one cell by link."""
+    cell_of, link_of, value_of = np.empty_like(cell), np.empty_like(cell), np.empty_like(value)
+    least = np.empty(links)
+    place = np.empty(cells + 1, np.int64)  # where the next crossing of each cell goes
+    at = 0
+    for i in range(n):
+        place[:] = 0
+        for j in range(links):
+            most = 0.0
+            for p in range(first[i * links + j], first[i * links + j + 1]):
+                most = max(most, abs(value[p]))
+            least[j] = _LEAST * most
+            for p in range(first[i * links + j], first[i * links + j + 1]):
+                if abs(value[p]) > least[j]:
+                    place[cell[p] + 1] += 1
+        for c in range(cells):
+            place[c + 1] += place[c]
+        total = place[cells]
+        for j in range(links):
+            for p in range(first[i * links + j], first[i * links + j + 1]):
+                if abs(value[p]) > least[j]:
+                    q = at + place[cell[p]]
+                    place[cell[p]] += 1
+                    cell_of[q], link_of[q], value_of[q] = cell[p], i * links + j, value[p]
+        at += total
+    return cell_of[:at], link_of[:at], value_of[:at]
 
 
 @compiled
