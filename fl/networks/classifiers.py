@@ -174,11 +174,13 @@ class Cnn(Network):
 
 def _logits(x: "Tensor", live: "Tensor", weights: "list[Tensor]") -> "Tensor":
     """Logits (B, classes) of images x (B, height, width) by one network."""
-    from torch.nn.functional import conv2d, linear, max_pool2d, relu
+    from torch.nn.functional import conv2d, linear, relu
+
+    from fl.networks.pooling import max_pooled
 
     kernel1, bias1, kernel2, bias2, *norm, weight3, bias3, weight4, bias4 = weights
-    h = max_pool2d(conv2d(x[:, None], kernel1, bias1), _POOL)
-    h = max_pool2d(conv2d(h, kernel2, bias2), _POOL)
+    h = max_pooled(conv2d(x[:, None], kernel1, bias1))
+    h = max_pooled(conv2d(h, kernel2, bias2))
     if norm:
         h = _normalised(h, live, *norm)
     return linear(relu(linear(h.flatten(1), weight3, bias3)), weight4, bias4)

@@ -4,6 +4,7 @@ import dataclasses
 import gzip
 import re
 import struct
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -14,6 +15,7 @@ from torch.nn import functional
 from fl.data.images import Dirichlet, Images, LabelSkew, collection, read_idx
 from fl.learners.image_net import ImageNet
 from fl.networks.classifiers import Cnn, Perceptron
+from fl.networks.pooling import max_pooled
 from fl.networks.sgd_classification import Classifier, DeviceSteps
 from fl.types import HeldOut, ImageFormat, Local, Public
 from netsim.errors import BadInput
@@ -247,6 +249,21 @@ def test_a_full_batch_step_is_autograd_s(net, image):
         mine = slice(*data.ptr[k : k + 2])
         after = plain(net, start[0], data.x[mine], data.y[mine], [np.arange(data.count[k])], 0.1, image)
         np.testing.assert_allclose(made.values[k], after - start[0].astype(np.float32), atol=2e-6)
+
+
+@pytest.mark.parametrize("shape", [(3, 2, 8, 6), (3, 2, 9, 7), (1, 1, 2, 3)])
+@pytest.mark.parametrize("number", [torch.float32, torch.float64])
+def test_pooling_is_that_of_torch_also_of_equal_numbers(shape, number):
+    whole = torch.randn(shape, dtype=number, generator=torch.Generator().manual_seed(0)).round()
+    pulls = torch.randn((*shape[:2], shape[2] // 2, shape[3] // 2), dtype=number)
+    found, expected = [], []
+    for law, to in ((max_pooled, found), (partial(torch.nn.functional.max_pool2d, kernel_size=2), expected)):
+        x = whole.clone().requires_grad_()
+        to += [law(x), torch.autograd.grad((law(x) * pulls).sum(), x)[0]]
+    assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
+    broken = whole.clone()
+    broken[0, 0, 1, 0] = torch.nan
+    assert torch.isnan(max_pooled(broken))[0, 0, 0, 0]
 
 
 FREE = [NETS[0], (Cnn(channels=(2, 3), hidden=4, batch_norm=False), ImageFormat(16, 16, 5))]

@@ -1,0 +1,67 @@
+"""Max pooling of 2 x 2 squares on a processor.
+
+Torch keeps a place of each square as 64 bits and looks squares up one by one, which takes a third of the time of a
+network with two convolutions. The largest of equal numbers is the first, row by row.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from netsim.compiled import compiled
+from netsim.units import FloatArray, IntArray
+
+
+def max_pooled(x: Tensor) -> Tensor:
+    """The largest number of each 2 x 2 square of x (B, C, rows, columns): (B, C, rows // 2, columns // 2)."""
+    if x.is_cuda:
+        return torch.nn.functional.max_pool2d(x, 2)
+    pooled: Tensor = _Pooling.apply(x)  # type: ignore[no-untyped-call]
+    return pooled
+
+
+class _Pooling(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.shape = x.shape
+        largest, ctx.place = _largest(x.contiguous().numpy().reshape(-1, *x.shape[2:]))
+        return torch.from_numpy(largest).view(*x.shape[:2], *largest.shape[1:])
+
+    @staticmethod
+    def backward(ctx: Any, *grad: Tensor) -> Tensor:
+        own = grad[0].contiguous().numpy().reshape(ctx.place.shape)
+        return torch.from_numpy(_spread(own, ctx.place, *ctx.shape[2:])).view(ctx.shape)
+
+
+@compiled
+def _largest(x: FloatArray) -> tuple[FloatArray, IntArray]:
+    """The largest number of each square of images x (n, rows, columns), and its place in the square: 0 to 3."""
+    n, rows, columns = len(x), x.shape[1] // 2, x.shape[2] // 2
+    largest = np.empty((n, rows, columns), x.dtype)
+    place = np.empty((n, rows, columns), np.uint8)
+    for i in range(n):
+        for r in range(rows):
+            for c in range(columns):
+                most, at = x[i, 2 * r, 2 * c], 0
+                for p in range(1, 4):
+                    value = x[i, 2 * r + p // 2, 2 * c + p % 2]
+                    if value > most or value != value:  # what is not a number stays
+                        most, at = value, p
+                largest[i, r, c], place[i, r, c] = most, at
+    return largest, place
+
+
+@compiled
+def _spread(grad: FloatArray, place: IntArray, rows: int, columns: int) -> FloatArray:
+    """Gradients (n, rows // 2, columns // 2) at the places of the largest numbers: (n, rows, columns)."""
+    out = np.zeros((len(grad), rows, columns), grad.dtype)
+    for i in range(len(grad)):
+        for r in range(grad.shape[1]):
+            for c in range(grad.shape[2]):
+                p = place[i, r, c]
+                out[i, 2 * r + p // 2, 2 * c + p % 2] = grad[i, r, c]
+    return out
