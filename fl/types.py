@@ -254,7 +254,7 @@ class Updates(ABC):
 
     def noisy(self, std: FloatArray, what: str, rng: Rng) -> DenseUpdates:
         """Rows plus normal noise of std (n,) on each number, drawn for `what` a few rows at a time. No bound holds."""
-        values = np.array(self.rows(slice(None)))
+        values = np.array(self.rows(slice(None)), dtype=np.float64)  # also of whole numbers
         row = self.row
         for some in blocks(len(values), max(1, _NUMBERS // max(self.n_parameters, 1))):
             values[some] += std[some, None] * rng.normal(what, row[some], (self.n_parameters,))
@@ -302,7 +302,8 @@ class DenseUpdates(Updates, Columns):
         return np.asarray(np.sqrt(np.einsum("nd,nd->n", self.values, self.values)))
 
     def scaled(self, factor: FloatArray, bound: Bound | None) -> Self:
-        values = np.zeros_like(self.values)  # whole numbers stay whole
+        keeps = ((factor == 0) | (factor == 1)).all()  # whole numbers are whole
+        values = np.zeros(self.values.shape, self.values.dtype if keeps else np.float64)
         np.multiply(self.values, factor[:, None], out=values, where=factor[:, None] != 0, casting="unsafe")
         return replace(self, values=values, bound=bound)
 

@@ -55,6 +55,18 @@ def test_noise_on_each_number_is_that_of_its_ue_however_many_rows_are_drawn_at_o
     assert found.bound is None and (sent.values == before).all()
 
 
+def test_whole_numbers_stay_whole_until_something_makes_them_fractions():
+    """What a ring sends, and what an eavesdropper hears of it."""
+    sent = DenseUpdates(np.arange(2), np.zeros(2, int), np.ones(2), np.array([[1, 2], [3, 5]]))
+    alone = Streams(5).at("x").normal("decoder", sent.row, (2,))
+    assert (
+        sent.noisy(np.array([0.0, 2.0]), "decoder", Streams(5).at("x")).values == sent.values + [[0], [2]] * alone
+    ).all()
+    kept = sent.scaled(np.array([0.0, 1.0]), None).values
+    assert kept.dtype == sent.values.dtype and kept.tolist() == [[0, 0], [3, 5]]
+    assert sent.scaled(np.array([0.5, 1.0]), None).values.tolist() == [[0.5, 1.0], [3.0, 5.0]]
+
+
 # -- noise correlated over rounds
 
 
