@@ -191,23 +191,24 @@ _ARRAY = "__array__"
 def save_tree(path: Path, tree: object) -> None:
     """Write a tree whole or not at all. Leaves: arrays, numbers, text, booleans, None."""
     pieces = [np.zeros(0, np.uint8)]
-
-    def strip(node: object) -> Any:
-        if isinstance(node, np.ndarray):
-            by_column = node.flags.f_contiguous and not node.flags.c_contiguous  # sums depend on it
-            order: Literal["F", "C"] = "F" if by_column else "C"
-            pieces.append(node.ravel(order).view(np.uint8))
-            return {_ARRAY: [node.dtype.str, node.shape, order]}
-        if isinstance(node, dict):
-            return {str(k): strip(v) for k, v in node.items()}
-        if isinstance(node, list | tuple):
-            return [strip(v) for v in node]
-        return node.item() if isinstance(node, np.generic) else node
-
-    text = json.dumps(strip(tree)).encode()
+    text = json.dumps(_stripped(tree, pieces)).encode()
     arrays = {"tree": np.frombuffer(text, dtype=np.uint8), "data": np.concatenate(pieces)}
     with replacing(path) as file:
         np.savez(file, digest=_digest(**arrays), **arrays)  # type: ignore[arg-type]
+
+
+def _stripped(node: object, pieces: list[NDArray[np.uint8]]) -> Any:
+    """The tree without its arrays, whose bytes are appended to pieces; a closure would keep them, as a cycle."""
+    if isinstance(node, np.ndarray):
+        by_column = node.flags.f_contiguous and not node.flags.c_contiguous  # sums depend on it
+        order: Literal["F", "C"] = "F" if by_column else "C"
+        pieces.append(node.ravel(order).view(np.uint8))
+        return {_ARRAY: [node.dtype.str, node.shape, order]}
+    if isinstance(node, dict):
+        return {str(k): _stripped(v, pieces) for k, v in node.items()}
+    if isinstance(node, list | tuple):
+        return [_stripped(v, pieces) for v in node]
+    return node.item() if isinstance(node, np.generic) else node
 
 
 def load_tree(path: Path) -> Any:
@@ -219,24 +220,23 @@ def load_tree(path: Path) -> Any:
         raise damaged from None
     if set(stored) != {"tree", "data", "digest"}:
         raise damaged
-    data, at = stored["data"], 0
-    if not np.array_equal(stored["digest"], _digest(stored["tree"], data)):
+    if not np.array_equal(stored["digest"], _digest(stored["tree"], stored["data"])):
         raise damaged
+    return _filled(json.loads(stored["tree"].tobytes()), [stored["data"]])
 
-    def fill(node: object) -> Any:
-        nonlocal at
-        if isinstance(node, list):
-            return [fill(v) for v in node]
-        if not isinstance(node, dict):
-            return node
-        if set(node) != {_ARRAY}:
-            return {k: fill(v) for k, v in node.items()}
-        kind, shape, order = node[_ARRAY]
-        size = prod(shape) * np.dtype(kind).itemsize
-        at += size
-        return data[at - size : at].copy().view(kind).reshape(shape, order=order)
 
-    return fill(json.loads(stored["tree"].tobytes()))
+def _filled(node: object, rest: list[NDArray[np.uint8]]) -> Any:
+    """The tree with its arrays, taken from the bytes that are left."""
+    if isinstance(node, list):
+        return [_filled(v, rest) for v in node]
+    if not isinstance(node, dict):
+        return node
+    if set(node) != {_ARRAY}:
+        return {k: _filled(v, rest) for k, v in node.items()}
+    kind, shape, order = node[_ARRAY]
+    size = prod(shape) * np.dtype(kind).itemsize
+    values, rest[0] = rest[0][:size], rest[0][size:]
+    return values.copy().view(kind).reshape(shape, order=order)
 
 
 def read_arrays(path: Path, own: bool = True) -> dict[str, NDArray[Any]]:

@@ -1,8 +1,10 @@
 """What may befall a checkpoint: cut off anywhere, of other versions, studies and seeds, or written by somebody else."""
 
 import copy
+import gc
 import itertools
 import shutil
+import weakref
 
 import numpy as np
 import pytest
@@ -128,3 +130,20 @@ def test_a_checkpoint_that_fails_in_play_is_refused(taken, monkeypatch, capsys):
     (folder / "checkpoint.npz").unlink()
     assert main(words) == 0
     same_results(folder, whole)
+
+
+def test_saving_and_loading_keep_no_array(tmp_path):
+    """A cycle would hold the whole state of a run until garbage is looked for, which is seldom."""
+    gc.collect()
+    gc.disable()
+    try:
+        saved = np.arange(100.0)
+        save_tree(tmp_path / "c.npz", {"a": [saved, {"b": saved[::2]}]})
+        tree = load_tree(tmp_path / "c.npz")
+        loaded = tree["a"][0]
+        assert np.array_equal(loaded, saved) and np.array_equal(tree["a"][1]["b"], saved[::2])
+        seen = [weakref.ref(saved), weakref.ref(loaded)]
+        del saved, loaded, tree
+        assert [ref() for ref in seen] == [None, None]
+    finally:
+        gc.enable()
