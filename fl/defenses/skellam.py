@@ -8,6 +8,7 @@ from pydantic import Field
 
 from fl.defenses import NEEDS_BOUND, Defense, Protected
 from fl.defenses.gaussian import FIXED_WEIGHT
+from fl.privacy import rdp
 from fl.types import Local, Metrics, RoundContext, Spend, Updates
 from netsim.columns import frozen, no_floats, no_ints
 from netsim.rng import Rng
@@ -60,6 +61,38 @@ def rotated(x: FloatArray, order: IntArray, sign: FloatArray, back: bool = False
             part = unordered * sign
         out[at : at + _ROWS] = part
     return out
+
+
+def grain_of(norm: float, noise: float, n: float, d: int, bits: int, tail: float) -> float:
+    """Value of a step of the ring, so that `tail` deviations of a sum of n updates of d numbers, with noise, fit."""
+    return float(2 * tail * np.hypot(n * norm / np.sqrt(d), noise) / 2.0**bits)
+
+
+def least_multiplier(
+    epsilon: float, delta: float, rounds: int, n: float, d: int, bits: int = 16, tail: float = 4.0
+) -> float:
+    """The smallest noise multiplier with which rounds of all n UEs, and no more, cost at most epsilon; add-remove.
+
+    Infinite where no multiplier does: more noise makes coarser steps, and rounding to them moves more.
+    """
+    from scipy.optimize import brentq
+
+    def excess(log_z: float) -> float:
+        z = float(np.exp(log_z))
+        steps = 1 / grain_of(1.0, z, n, d, bits, tail)
+        cost = rounds * rdp.skellam(*moved(norm_in_steps(steps, d), z * steps, d))
+        return float(rdp.epsilon_of(cost, delta)) - epsilon
+
+    log_z = np.linspace(np.log(1e-2), np.log(1e6), 200)
+    enough = np.flatnonzero([excess(each) <= 0 for each in log_z.tolist()])
+    if len(enough) == 0 or enough[0] == 0:
+        return float(np.exp(log_z[0])) if len(enough) else float("inf")
+    return float(np.exp(brentq(excess, log_z[enough[0] - 1], log_z[enough[0]], xtol=1e-6) + 1e-6))
+
+
+def moved(most: float, std: float, d: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Deviation of the noise, L2 and L1 sensitivity (1,) each, in steps, of d whole numbers of norm at most `most`."""
+    return np.array([std]), np.array([most]), np.array([min(most**2, np.sqrt(d) * most)])
 
 
 def norm_in_steps(steps: float, d: int) -> float:
@@ -123,7 +156,7 @@ class Skellam(Defense):
         """Value of a step, from public numbers alone."""
         n = max(1.0 / (facts.weight or 1.0), float(facts.least_opened))
         noise = self.noise_multiplier * sensitivity * np.sqrt(n / facts.least_honest(self.honest_share))
-        return float(2 * self.tail * np.hypot(n * norm / np.sqrt(d), noise) / 2.0**self.bits)
+        return grain_of(norm, noise, n, d, self.bits, self.tail)
 
     def protect(self, updates: Updates, local: Local, facts: RoundContext, state: Ring, rng: Rng) -> Protected:
         bound, d = updates.promise, updates.n_parameters
@@ -142,12 +175,13 @@ class Skellam(Defense):
                 if row @ row <= most**2:
                     break
             row += draws.poisson(share / 2, d) - draws.poisson(share / 2, d)
-        moved = most * bound.sensitivity / bound.norm
         models = np.arange(facts.public.n_model)
+        std, l2, l1 = (
+            np.repeat(each, len(models)) for each in moved(most * bound.sensitivity / bound.norm, np.sqrt(variance), d)
+        )
         spend = Spend(
-            self.label, np.full(len(models), -1), models, np.full(len(models), np.sqrt(variance)),
-            np.full(len(models), moved), bound.unit, bound.zeroed.relation, self.delta,
-            l1_sensitivity=np.full(len(models), min(moved**2, np.sqrt(d) * moved)),
+            self.label, np.full(len(models), -1), models, std, l2, bound.unit, bound.zeroed.relation, self.delta,
+            l1_sensitivity=l1,
         )  # fmt: skip
         sent = rotated(steps, order, sign, back=True) * grain
         ring = Ring(order, sign, grain, state.wrapped_percent)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fl.privacy.gaussian import epsilon_of
+from fl.privacy.gaussian import epsilon_of, multiplier_of
 from scenarios.app.cli.commands import main
 
 
@@ -111,11 +111,12 @@ def test_impossible_requests_get_one_line(capsys, words, says):
 def test_mechanisms_for_one_epsilon(capsys):
     words = ("--people", "1000", "--epsilon", "8", "--rounds", "28", "--participation", "4")
     lines = ask(capsys, *words).splitlines()
-    cells = {line[:24].strip(): line[44:].split() for line in lines[3:8]}
+    cells = {line[:24].strip(): line[44:].split() for line in lines[3:9]}
     z = {name: float(of[0]) for name, of in cells.items()}
     assert epsilon_of(1e-7, 2 / z["each UE, by itself"]) == pytest.approx(8, rel=1e-3)
     assert epsilon_of(1e-7, 1 / z["server, banded (7)"]) == pytest.approx(8, rel=1e-3)
     assert z["server, sampled"] < z["server"] == z["shares in a secure sum"]
+    assert z["the same in 16 bits"] == pytest.approx(1.05 * multiplier_of(8, 1e-7) * 28**0.5, rel=0.01)  # all rounds
     mean = {name: float(of[1]) for name, of in cells.items()}
     together = 1000 * 4 / 28
     assert mean["each UE, by itself"] == pytest.approx(z["server"] / together**0.5, rel=1e-2)
@@ -130,6 +131,7 @@ def test_mechanisms_for_one_epsilon(capsys):
     [
         ("--participation 4 --rounds 28 --epsilon 8", "give --people"),
         ("--participation 4 --rounds 28 --people 10", "--target-epsilon"),
+        ("--participation 4 --rounds 28 200001 --people 10 --epsilon 8", "20,000 rounds"),
         ("--participation 40 --rounds 28 --people 10 --epsilon 8", "28 at most"),
         ("--participation 4 --rounds 28 --people 10 --epsilon 8 --noise-multiplier 1", "no noise multiplier"),
     ],

@@ -246,11 +246,16 @@ def epsilon(args: argparse.Namespace) -> None:
 COMPARED = """\
 Std in units of the clip norm (add-remove), of each number: noise on the mean of a round's updates, and
 on the model, as the root mean square over rounds at server rate 1. Banded: UEs take turns, and noise is
-correlated over as many rounds. Sampled: secret coins. Shares: a sum is opened with these UEs at least."""
+correlated over as many rounds. Sampled: secret coins. Shares: a sum is opened with these UEs at least.
+In {} bits: {:,} whole numbers (`skellam`), accounted for users in all rounds; inf: too few bits."""
+
+
+_MOST_COMPARED = 20_000  # rounds: banded noise takes their square
 
 
 def _mechanisms(args: argparse.Namespace) -> None:
     """Print what each place of the noise takes for one epsilon of a user's whole participation."""
+    from fl.defenses.skellam import least_multiplier as least_whole
     from fl.privacy import banded
     from fl.privacy.compose import least_multiplier
     from fl.privacy.gaussian import multiplier_of
@@ -258,6 +263,8 @@ def _mechanisms(args: argparse.Namespace) -> None:
     people, k, target, delta = args.people, args.participation, args.target_epsilon, args.delta
     if people is None or target is None or args.noise_multiplier is not None:
         raise BadInput("--participation: compares mechanisms; give --people and --target-epsilon, no noise multiplier")
+    if max(args.rounds) > _MOST_COMPARED:
+        raise BadInput(f"--rounds {max(args.rounds)}: at most {_MOST_COMPARED:,} rounds are compared; give fewer")
     if k > min(args.rounds):
         raise BadInput(f"--participation {k}: of {min(args.rounds)} rounds a user is in {min(args.rounds)} at most")
     say(f"noise for epsilon {target:g} of a user that is in {k} rounds, at delta {delta:g}, of {people:,} people")
@@ -267,9 +274,11 @@ def _mechanisms(args: argparse.Namespace) -> None:
         one = multiplier_of(target, delta)
         alone, growth = one * math.sqrt(k), math.sqrt((rounds + 1) / 2)
         coin = least_multiplier(target, delta, rounds, k / rounds) if k < rounds else alone
+        whole = least_whole(target, delta, rounds, together, args.parameters, args.bits)
         rows = [
             ["each UE, by itself", "server and readers", alone, alone / math.sqrt(together), growth],
             ["shares in a secure sum", "server and readers", alone, alone / together, growth],
+            [f"the same in {args.bits} bits", "server and readers", whole, whole / together, growth],
             ["server", "readers", alone, alone / together, growth],
         ]
         if k < rounds:
@@ -279,12 +288,14 @@ def _mechanisms(args: argparse.Namespace) -> None:
                 ["server, sampled", "readers", coin, coin / together, growth],
                 [f"server, banded ({bands})", "readers", one, one * moved / together, rms / moved],
             ]
-        cells = [[place, holds, f"{z:.4g}", f"{std:.3g}", f"{std * by:.3g}"] for place, holds, z, std, by in rows]
+        cells = [
+            [place, holds, f"{_up(z, 4):.4g}", f"{std:.3g}", f"{std * by:.3g}"] for place, holds, z, std, by in rows
+        ]
         say(f"{rounds} rounds, {together:,.4g} UEs in a round")
         say(
             table(["noise drawn by", "holds against", "noise multiplier", "on the mean", "on the model"], cells, left=2)
         )
-    say(COMPARED)
+    say(COMPARED.format(args.bits, args.parameters))
     if too_many := too_large(delta, people, "user"):
         say(f"warning: {too_many}")
 
@@ -305,7 +316,14 @@ def _least(args: argparse.Namespace, rounds: int) -> float:
         raise BadInput(f"{where}: holds without noise, since a user takes part at all with less than delta")
     if not 1e-100 < z < 1e100:
         raise BadInput(f"{where}: out of reach of floating point (noise multiplier {z:g})")
-    unit = 10.0 ** (math.floor(math.log10(z)) - (6 if q == 1 else 4))
+    return _up(z, 7 if q == 1 else 5)
+
+
+def _up(z: float, digits: int) -> float:
+    """Rounded up to so many digits; infinity stays."""
+    if z == math.inf:
+        return z
+    unit = 10.0 ** (math.floor(math.log10(z)) - digits + 1)
     return math.ceil(z / unit) * unit
 
 
