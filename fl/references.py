@@ -53,11 +53,12 @@ def nearest_neighbours(x: FloatArray, y: FloatArray, at: FloatArray, most: int) 
     """Mean of the `most` nearest of samples x (N, 2), y (N,) at places (k, 2), weighted by 1 / (distance + 1 m)."""
     from scipy.spatial import cKDTree
 
-    distance, index = cKDTree(x).query(at, k=min(most, len(x)))
-    distance = distance.reshape(len(at), -1)
-    index = index.reshape(len(at), -1)
-    weight = 1.0 / (distance + 1.0)  # a metre keeps an exact repeat from silencing its neighbours
-    return np.asarray((weight * y[index]).sum(axis=1) / weight.sum(axis=1))
+    tree, out, k = cKDTree(x), np.empty(len(at)), min(most, len(x))
+    for some in blocks(len(at), _AT_ONCE):
+        distance, index = (found.reshape(-1, k) for found in tree.query(at[some], k=k))
+        weight = 1.0 / (distance + 1.0)  # a metre keeps an exact repeat from silencing its neighbours
+        out[some] = (weight * y[index]).sum(axis=1) / weight.sum(axis=1)
+    return out
 
 
 HEIGHT_M = 10.0

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from netsim.columns import Columns, altered, frozen
+from netsim.columns import Columns, altered, blocks, frozen
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.maps import Shapes
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _DRAWS = 1000  # of a place out of doors, before a city counts as full
 _FLOOR_M = 3.0  # height of a storey
 TOUCH_M = 1e-9  # nearer than this, or for a shorter way than this, is touching
-_TABLE = 100_000  # pairs of a link and a building weighed at once, to bound memory
+_TABLE = 100_000  # pairs of a link and a building, or points, weighed at once, to bound memory
 
 
 @frozen
@@ -71,7 +71,8 @@ class Buildings:
     def inside(self, position_m: FloatArray) -> BoolArray:
         """Which points (n, 2) are indoors; (n,)."""
         indoors = np.zeros(len(position_m), dtype=np.bool_)
-        indoors[self._over(position_m)[0]] = True
+        for some in blocks(len(position_m), _TABLE):
+            indoors[some][self._over(position_m[some])[0]] = True
         return indoors
 
     def height_at(self, position_m: FloatArray, passed: IntArray | None = None) -> FloatArray:
