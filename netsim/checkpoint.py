@@ -190,11 +190,19 @@ _ARRAY = "__array__"
 
 def save_tree(path: Path, tree: object) -> None:
     """Write a tree whole or not at all. Leaves: arrays, numbers, text, booleans, None."""
-    pieces = [np.zeros(0, np.uint8)]
-    text = json.dumps(_stripped(tree, pieces)).encode()
-    arrays = {"tree": np.frombuffer(text, dtype=np.uint8), "data": np.concatenate(pieces)}
-    with replacing(path) as file:
-        np.savez(file, digest=_digest(**arrays), **arrays)  # type: ignore[arg-type]
+    import zipfile
+
+    pieces = list[NDArray[np.uint8]]()
+    text = np.frombuffer(json.dumps(_stripped(tree, pieces)).encode(), dtype=np.uint8)
+    arrays = {"tree": [text], "data": pieces, "digest": [_digest(text, pieces)]}
+    with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
+        for name, parts in arrays.items():  # an .npz, without an array of all pieces
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                shape = (sum(map(len, parts)),)
+                header = {"descr": "|u1", "fortran_order": False, "shape": shape}
+                np.lib.format.write_array_header_1_0(entry, header)
+                for part in parts:
+                    entry.write(part.data)
 
 
 def _stripped(node: object, pieces: list[NDArray[np.uint8]]) -> Any:
@@ -220,7 +228,7 @@ def load_tree(path: Path) -> Any:
         raise damaged from None
     if set(stored) != {"tree", "data", "digest"}:
         raise damaged
-    if not np.array_equal(stored["digest"], _digest(stored["tree"], stored["data"])):
+    if not np.array_equal(stored["digest"], _digest(stored["tree"], [stored["data"]])):
         raise damaged
     return _filled(json.loads(stored["tree"].tobytes()), [stored["data"]])
 
@@ -261,8 +269,9 @@ def read_arrays(path: Path, own: bool = True) -> dict[str, NDArray[Any]]:
         raise ValueError(f"{path}: damaged ({' '.join(str(error).split())[:120]})") from None
 
 
-def _digest(tree: NDArray[np.uint8], data: NDArray[np.uint8]) -> NDArray[np.uint8]:
+def _digest(tree: NDArray[np.uint8], data: list[NDArray[np.uint8]]) -> NDArray[np.uint8]:
     """SHA-256 (32,) of the text of a tree and the bytes of its arrays."""
     digest = hashlib.sha256(tree.tobytes())
-    digest.update(data.data)
+    for part in data:
+        digest.update(part.data)
     return np.frombuffer(digest.digest(), dtype=np.uint8)
