@@ -131,12 +131,16 @@ def crowd(page: Path, out: Path) -> None:
     found = _table(page, "people", "noise", "no noise", "epsilon 8")
     people = sorted({_number(cells[0]) for cells in found})
     for count, noise, *errors in found:
+        if noise not in ("shares", "banded, once a week"):
+            continue
         at = [(x, min(_number(cell), 30)) for x, cell in enumerate(errors[:4]) if cell]
         colour, shared = plt.cm.viridis(people.index(_number(count)) / len(people)), noise == "shares"
-        style = {"mfc": colour, "label": f"{count} people"} if shared else {"mfc": "white"}
+        style = {"mfc": colour if shared else "white"}
+        if sum(row[0] == count for row in found) == 1 or shared:
+            style["label"] = f"{count} people"
         axes.plot(*zip(*at, strict=True), "-o" if shared else "--s", ms=4, color=colour, **style)
     axes.axhline(np.mean([_number(law) for *_, law in found if law]), ls=":", color="0.5")
-    axes.set(xlabel="epsilon of four weeks", ylim=(7.5, 20.5))
+    axes.set(xlabel="epsilon of four weeks", ylim=(7.5, 22))
     axes.set_xticks(range(4), ["none", "8", "3", "1"])
     axes.set_ylabel("error of the map, dB\n(dotted: a law of three numbers)")
     axes.legend(title="solid: shares; dashed: banded", frameon=False, fontsize=7)

@@ -69,9 +69,9 @@ def grain_of(norm: float, noise: float, n: float, d: int, bits: int, tail: float
 
 
 def least_multiplier(
-    epsilon: float, delta: float, rounds: int, n: float, d: int, bits: int = 16, tail: float = 4.0
+    epsilon: float, delta: float, rounds: int, n: float, m: float, d: int, bits: int = 16, tail: float = 4.0
 ) -> float:
-    """The smallest noise multiplier with which rounds of all n UEs, and no more, cost at most epsilon; add-remove.
+    """The smallest noise multiplier with which rounds of n UEs cost at most epsilon, by sums of m or more; add-remove.
 
     Infinite where no multiplier does: more noise makes coarser steps, and rounding to them moves more.
     """
@@ -79,7 +79,7 @@ def least_multiplier(
 
     def excess(log_z: float) -> float:
         z = float(np.exp(log_z))
-        steps = 1 / grain_of(1.0, z, n, d, bits, tail)
+        steps = 1 / grain_of(1.0, z * np.sqrt(n / m), n, d, bits, tail)
         cost = rounds * rdp.skellam(*moved(norm_in_steps(steps, d), z * steps, d))
         return float(rdp.epsilon_of(cost, delta)) - epsilon
 

@@ -420,20 +420,20 @@ def test_no_rounded_update_is_longer_than_its_bound():
 
 
 @pytest.mark.parametrize("bits", [12, 16, 20])
-@pytest.mark.parametrize("epsilon", [8.0, 1.0])
-def test_the_least_multiplier_of_a_ring_is_what_its_account_takes(bits, epsilon):
+@pytest.mark.parametrize(("epsilon", "least"), [(8.0, 40), (8.0, 25), (1.0, 40)])
+def test_the_least_multiplier_of_a_ring_is_what_its_account_takes(bits, epsilon, least):
     def cost(z):
         ring = Skellam(kind="skellam", noise_multiplier=z, bits=bits)
         sent = DenseUpdates(
             np.zeros(1, int), np.zeros(1, int), np.ones(1), np.zeros((1, 200)), "all", Bound(1.0, "user", "add-remove")
         )
-        of = replace(facts(least_opened=40), weight=1 / 40)
+        of = replace(facts(least_opened=least), weight=1 / 40)
         _, _, (spend,) = ring.protect(sent, NO_DATA, of, ring.start(40), Streams(3).at("x"))
         return rdp.epsilon_of(28 * rdp.skellam(spend.std, spend.sensitivity, spend.l1_sensitivity), 1e-7)
 
-    z = least_multiplier(epsilon, 1e-7, 28, 40, 200, bits)
+    z = least_multiplier(epsilon, 1e-7, 28, 40, least, 200, bits)
     assert cost(z) <= epsilon < cost(0.999 * z)
-    assert least_multiplier(epsilon, 1e-7, 28, 40, 200, 4) == np.inf
+    assert least_multiplier(epsilon, 1e-7, 28, 40, least, 200, 4) == np.inf
 
 
 @pytest.mark.parametrize(("mean", "l2"), [(5.0, 1), (20.0, 2), (300.0, 7)])

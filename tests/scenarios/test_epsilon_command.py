@@ -126,14 +126,26 @@ def test_mechanisms_for_one_epsilon(capsys):
     assert model["server"] / model["server, banded (7)"] == pytest.approx(7.615773 / 4.212777, rel=1e-2)
 
 
+def test_sampling_alone_may_be_enough(capsys):
+    words = ("--people", "10", "--epsilon", "8", "--rounds", "28", "--participation", "4", "--delta", "0.99")
+    assert next(x for x in ask(capsys, *words).splitlines() if x.startswith("server, sampled")).split()[3] == "0"
+
+
 @pytest.mark.parametrize(
     ("words", "line"),
     [
         ("--participation 4 --rounds 28 --epsilon 8", "give --people"),
         ("--participation 4 --rounds 28 --people 10", "--target-epsilon"),
-        ("--participation 4 --rounds 28 200001 --people 10 --epsilon 8", "20,000 rounds"),
+        ("--participation 4 --rounds 28 200001 --people 10 --epsilon 8", "3,000 rounds"),
         ("--participation 40 --rounds 28 --people 10 --epsilon 8", "28 at most"),
         ("--participation 4 --rounds 28 --people 10 --epsilon 8 --noise-multiplier 1", "no noise multiplier"),
+        ("--participation 4 --rounds 28 --people 10 --epsilon 8 --draws 3", "--draws"),
+        ("--participation 4 --rounds 28 --people 10 --epsilon 8 --sampling-rate 0.5", "--sampling-rate"),
+        ("--participation 1 --rounds 28 --people 10 --epsilon 8", "0.357 UEs in a round"),
+        ("--participation 28 --rounds 28 --people 10 --epsilon 8 --secagg-threshold 11", "a sum needs, 11"),
+        ("--participation 4 --rounds 28 --people 10 --epsilon 1e-12 --delta 1e-300", "--target-epsilon 1e-12"),
+        ("--rounds 28 --epsilon 8 --bits 12", "--bits"),
+        ("--rounds 28 --epsilon 8 --secagg-threshold 12", "--secagg-threshold"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(words, line, capsys):

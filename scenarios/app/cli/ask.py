@@ -215,6 +215,11 @@ def epsilon(args: argparse.Namespace) -> None:
 
     if args.participation is not None:
         return _mechanisms(args)
+    for name in ("secagg_threshold", "parameters", "bits"):
+        if getattr(args, name) is not None:
+            raise BadInput(
+                f"--{name.replace('_', '-')}: compares mechanisms; give --participation too, or leave it out"
+            )
     if (args.noise_multiplier is None) == (args.target_epsilon is None):
         raise BadInput("epsilon: give either --noise-multiplier or --target-epsilon, and not both")
     if args.target_epsilon is None:
@@ -244,60 +249,90 @@ def epsilon(args: argparse.Namespace) -> None:
 
 
 COMPARED = """\
-Std in units of the clip norm (add-remove), of each number: noise on the mean of a round's updates, and
-on the model, as the root mean square over rounds at server rate 1. Banded: UEs take turns, and noise is
-correlated over as many rounds. Sampled: secret coins. Shares: a sum is opened with these UEs at least.
-In {} bits: {:,} whole numbers (`skellam`), accounted for users in all rounds; inf: too few bits."""
-
-
-_MOST_COMPARED = 20_000  # rounds: banded noise takes their square
+Std in units of the clip norm, of each number: noise on the mean of a round's updates, and on the model,
+as the root mean square over rounds at server rate 1. Neighbours: add-remove, of shares and banded noise
+zero-out. Shares: a sum is opened with {:,.4g} UEs or more. In {} bits: {:,} whole numbers (`skellam`),
+accounted in all rounds; inf: too few bits. Sampled: secret coins, {} rounds of a UE on average. Banded:
+UEs take turns, {} of each or fewer, and noise is correlated over as many rounds as there are cohorts."""
+_MOST_COMPARED = 3_000  # rounds: banded noise takes their square
 
 
 def _mechanisms(args: argparse.Namespace) -> None:
     """Print what each place of the noise takes for one epsilon of a user's whole participation."""
-    from fl.defenses.skellam import least_multiplier as least_whole
-    from fl.privacy import banded
-    from fl.privacy.compose import least_multiplier
     from fl.privacy.gaussian import multiplier_of
 
     people, k, target, delta = args.people, args.participation, args.target_epsilon, args.delta
     if people is None or target is None or args.noise_multiplier is not None:
         raise BadInput("--participation: compares mechanisms; give --people and --target-epsilon, no noise multiplier")
+    if args.draws != 1 or args.sampling_rate != 1:
+        raise BadInput(
+            "--participation: compares one draw a round of known rounds; leave --draws and --sampling-rate out"
+        )
     if max(args.rounds) > _MOST_COMPARED:
         raise BadInput(f"--rounds {max(args.rounds)}: at most {_MOST_COMPARED:,} rounds are compared; give fewer")
     if k > min(args.rounds):
         raise BadInput(f"--participation {k}: of {min(args.rounds)} rounds a user is in {min(args.rounds)} at most")
+    fewest = people * k / max(args.rounds)
+    if fewest < (args.secagg_threshold or 1):
+        raise BadInput(
+            f"--people {people}: {fewest:.3g} UEs in a round are fewer than a sum needs, {args.secagg_threshold or 1}; "
+            "give more people, or a larger --participation"
+        )
+    one = multiplier_of(target, delta)
+    found = [(rounds, _compared(args, rounds, one)) for rounds in args.rounds]
     say(f"noise for epsilon {target:g} of a user that is in {k} rounds, at delta {delta:g}, of {people:,} people")
-    for rounds in args.rounds:
-        separation, bands = rounds // k, min(rounds // k, rounds)
-        together = people * k / rounds
-        one = multiplier_of(target, delta)
-        alone, growth = one * math.sqrt(k), math.sqrt((rounds + 1) / 2)
-        coin = least_multiplier(target, delta, rounds, k / rounds) if k < rounds else alone
-        whole = least_whole(target, delta, rounds, together, args.parameters, args.bits)
-        rows = [
-            ["each UE, by itself", "server and readers", alone, alone / math.sqrt(together), growth],
-            ["shares in a secure sum", "server and readers", alone, alone / together, growth],
-            [f"the same in {args.bits} bits", "server and readers", whole, whole / together, growth],
-            ["server", "readers", alone, alone / together, growth],
-        ]
-        if k < rounds:
-            rms, _ = banded.errors(rounds, bands, separation)
-            moved = banded.sensitivity(rounds, bands, separation)
-            rows += [
-                ["server, sampled", "readers", coin, coin / together, growth],
-                [f"server, banded ({bands})", "readers", one, one * moved / together, rms / moved],
-            ]
+    for rounds, rows in found:
         cells = [
             [place, holds, f"{_up(z, 4):.4g}", f"{std:.3g}", f"{std * by:.3g}"] for place, holds, z, std, by in rows
         ]
-        say(f"{rounds} rounds, {together:,.4g} UEs in a round")
+        say(f"{rounds} rounds, {people * k / rounds:,.4g} UEs in a round")
         say(
             table(["noise drawn by", "holds against", "noise multiplier", "on the mean", "on the model"], cells, left=2)
         )
-    say(COMPARED.format(args.bits, args.parameters))
+    turns = max(-(-rounds // (rounds // k)) for rounds in args.rounds)
+    say(COMPARED.format(args.secagg_threshold or fewest, args.bits or 16, args.parameters or 10_000, k, turns))
+    if target > MEANINGFUL:
+        say(f"warning: an epsilon above {MEANINGFUL:.0f} is no meaningful guarantee")
     if too_many := too_large(delta, people, "user"):
         say(f"warning: {too_many}")
+
+
+def _compared(args: argparse.Namespace, rounds: int, one: float) -> list[tuple[str, str, float, float, float]]:
+    """Rows of place, receiver, multiplier, noise on the mean, and its growth to that on the model.
+
+    one : multiplier of a single round.
+    """
+    from fl.defenses.skellam import least_multiplier as least_whole
+    from fl.privacy import banded
+    from fl.privacy.compose import least_multiplier
+
+    k, target, delta, people = args.participation, args.target_epsilon, args.delta, args.people
+    together = people * k / rounds
+    least = args.secagg_threshold or together
+    alone, growth = one * math.sqrt(k), math.sqrt((rounds + 1) / 2)
+    bits = args.bits or 16
+    whole = least_whole(target, delta, rounds, together, least, args.parameters or 10_000, bits)
+    over = math.sqrt(together / least) / together  # of a sum of all, with shares for fewer
+    both, readers = "server and readers", "readers"
+    rows = [
+        ("each UE, by itself", both, alone, alone / math.sqrt(together), growth),
+        ("shares in a secure sum", both, alone, alone * over, growth),
+        (f"the same in {bits} bits", both, whole, whole * over, growth),
+        ("server", readers, alone, alone / together, growth),
+    ]
+    if k < rounds:
+        separation = rounds // k
+        try:
+            coin = least_multiplier(target, delta, rounds, k / rounds)
+        except ValueError as error:
+            raise BadInput(f"--target-epsilon {target:g}: {error}") from None
+        rms, _ = banded.errors(rounds, separation, separation)
+        moved = banded.sensitivity(rounds, separation, separation)
+        rows += [
+            ("server, sampled", readers, coin, coin / together, growth),
+            (f"server, banded ({separation})", readers, one, one * moved * separation / people, rms / moved),
+        ]
+    return rows
 
 
 def _least(args: argparse.Namespace, rounds: int) -> float:
@@ -320,8 +355,8 @@ def _least(args: argparse.Namespace, rounds: int) -> float:
 
 
 def _up(z: float, digits: int) -> float:
-    """Rounded up to so many digits; infinity stays."""
-    if z == math.inf:
+    """Rounded up to so many digits; 0 and infinity stay."""
+    if z in (0, math.inf):
         return z
     unit = 10.0 ** (math.floor(math.log10(z)) - digits + 1)
     return math.ceil(z / unit) * unit
