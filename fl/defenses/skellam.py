@@ -73,7 +73,7 @@ def least_multiplier(
 ) -> float:
     """The smallest noise multiplier with which rounds of n UEs cost at most epsilon, by sums of m or more; add-remove.
 
-    Infinite where no multiplier does: more noise makes coarser steps, and rounding to them moves more.
+    At least 0.01; infinite where none does: more noise makes coarser steps, and rounding to them moves more.
     """
     from scipy.optimize import brentq
 

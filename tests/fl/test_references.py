@@ -106,6 +106,19 @@ def test_neighbours_weigh_by_distance():
     np.testing.assert_allclose(nearest_neighbours(x[:1], y[:1], x, 25), -80.0)
 
 
+def test_places_are_looked_up_alike_in_pieces_and_together(monkeypatch):
+    draw = np.random.default_rng(0)
+    x, y, at = draw.uniform(0, 100, (50, 2)), draw.normal(size=50), draw.uniform(0, 100, (20, 2))
+    at[7] = np.nan
+    houses = Buildings(np.array([shapely.box(10, 10, 60, 90)]), np.array([9.0]))
+    together = nearest_neighbours(x, y, at[:7], 5), houses.inside(at)
+    assert together[1].any() and not together[1].all()
+    monkeypatch.setattr("fl.references._AT_ONCE", 3)
+    monkeypatch.setattr("netsim.city.buildings._TABLE", 3)
+    assert (nearest_neighbours(x, y, at[:7], 5) == together[0]).all()
+    assert (houses.inside(at) == together[1]).all()
+
+
 def test_central_training_is_adam_of_torch():
     net, draw = Mlp((2, 7, 4, 1), "tanh"), np.random.default_rng(0)
     z = draw.normal(size=(150, 2))

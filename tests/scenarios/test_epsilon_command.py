@@ -126,6 +126,19 @@ def test_mechanisms_for_one_epsilon(capsys):
     assert model["server"] / model["server, banded (7)"] == pytest.approx(7.615773 / 4.212777, rel=1e-2)
 
 
+def test_a_sum_of_fewer_has_more_noise(capsys):
+    words = ("--people", "300", "--epsilon", "8", "--rounds", "28", "--participation", "28", "--bits", "12")
+    found = []
+    for more in ((), ("--secagg-threshold", "75")):
+        lines = ask(capsys, *words, *more).splitlines()
+        found.append({line[:24].strip(): [float(x) for x in line[44:].split()] for line in lines[3:7]})
+    every, quarter = found
+    assert quarter["server"] == every["server"]
+    assert quarter["shares in a secure sum"][0] == every["shares in a secure sum"][0]
+    assert quarter["shares in a secure sum"][1] == pytest.approx(2 * every["shares in a secure sum"][1], rel=5e-3)
+    assert quarter["the same in 12 bits"][0] > every["the same in 12 bits"][0]  # coarser steps
+
+
 def test_sampling_alone_may_be_enough(capsys):
     words = ("--people", "10", "--epsilon", "8", "--rounds", "28", "--participation", "4", "--delta", "0.99")
     assert next(x for x in ask(capsys, *words).splitlines() if x.startswith("server, sampled")).split()[3] == "0"

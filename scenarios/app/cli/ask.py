@@ -251,7 +251,7 @@ def epsilon(args: argparse.Namespace) -> None:
 COMPARED = """\
 Std in units of the clip norm, of each number: noise on the mean of a round's updates, and on the model,
 as the root mean square over rounds at server rate 1. Neighbours: add-remove, of shares and banded noise
-zero-out. Shares: a sum is opened with {:,.4g} UEs or more. In {} bits: {:,} whole numbers (`skellam`),
+zero-out. Shares: a sum is opened with {:,} UEs or more. In {} bits: {:,} whole numbers (`skellam`),
 accounted in all rounds; inf: too few bits. Sampled: secret coins, {} rounds of a UE on average. Banded:
 UEs take turns, {} of each or fewer, and noise is correlated over as many rounds as there are cohorts."""
 _MOST_COMPARED = 3_000  # rounds: banded noise takes their square
@@ -266,7 +266,7 @@ def _mechanisms(args: argparse.Namespace) -> None:
         raise BadInput("--participation: compares mechanisms; give --people and --target-epsilon, no noise multiplier")
     if args.draws != 1 or args.sampling_rate != 1:
         raise BadInput(
-            "--participation: compares one draw a round of known rounds; leave --draws and --sampling-rate out"
+            "--participation: compares with one draw a round, sampled or not; leave --draws and --sampling-rate out"
         )
     if max(args.rounds) > _MOST_COMPARED:
         raise BadInput(f"--rounds {max(args.rounds)}: at most {_MOST_COMPARED:,} rounds are compared; give fewer")
@@ -290,7 +290,7 @@ def _mechanisms(args: argparse.Namespace) -> None:
             table(["noise drawn by", "holds against", "noise multiplier", "on the mean", "on the model"], cells, left=2)
         )
     turns = max(-(-rounds // (rounds // k)) for rounds in args.rounds)
-    say(COMPARED.format(args.secagg_threshold or fewest, args.bits or 16, args.parameters or 10_000, k, turns))
+    say(COMPARED.format(args.secagg_threshold or int(fewest), args.bits or 16, args.parameters or 10_000, k, turns))
     if target > MEANINGFUL:
         say(f"warning: an epsilon above {MEANINGFUL:.0f} is no meaningful guarantee")
     if too_many := too_large(delta, people, "user"):
@@ -308,7 +308,7 @@ def _compared(args: argparse.Namespace, rounds: int, one: float) -> list[tuple[s
 
     k, target, delta, people = args.participation, args.target_epsilon, args.delta, args.people
     together = people * k / rounds
-    least = args.secagg_threshold or together
+    least = args.secagg_threshold or int(together)
     alone, growth = one * math.sqrt(k), math.sqrt((rounds + 1) / 2)
     bits = args.bits or 16
     whole = least_whole(target, delta, rounds, together, least, args.parameters or 10_000, bits)
