@@ -22,6 +22,18 @@ _MAX_FILE_MB = 50
 _MAX_LENGTH = 60  # characters of a value in a message
 _MAX_NEST = 8  # collections inside collections
 _ABSENT = frozenset(("", "nan", "NaN", "None", "null", "NULL", "<NA>", "N/A", "n/a", "-"))
+_OF_TAGS = frozenset(("tags", "all_tags", "other_tags"))  # properties that hold further tags
+_WORD = r'("(?:[^"\\]|\\.)*+"|[^\s",=>\\]+)'
+_PAIR = re.compile(rf"\s*{_WORD}\s*=>\s*{_WORD}\s*(?:,|$)", re.DOTALL)
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+_LAUNDERED = {
+    key.replace(":", "_"): key
+    for key in (
+        "building:levels", "building:part", "building:height", "building:min_level", "maxspeed:forward",
+        "maxspeed:backward", "oneway:bicycle",
+    )
+}  # fmt: skip
+"""Keys as GDAL names columns -> the keys."""
 
 Shapes = npt.NDArray[np.object_]
 """Shapely geometries."""
@@ -31,7 +43,9 @@ Shapes = npt.NDArray[np.object_]
 class Features:
     """The features of a file: tags of each, and shape (f,), None for a feature without one.
 
-    Tags are properties, or the object `tags` among them. crs : the coordinate system that the file states.
+    Tags are properties, and those that a property `tags`, `all_tags` or `other_tags` holds: an object, JSON as text, or
+    hstore ("key"=>"value", as GDAL writes it). A property with a value counts before them. crs : the coordinate system
+    that the file states.
     """
 
     file: str
@@ -93,8 +107,37 @@ def _tags(feature: object) -> dict[str, object]:
     properties = feature.get("properties") or {}
     if not isinstance(properties, dict):
         raise ValueError(f"properties: {short(properties)} is not an object")
-    tags = properties.get("tags")
-    return {**tags, **properties} if isinstance(tags, dict) else properties
+    tags = dict(properties)
+    for name in _OF_TAGS & properties.keys():
+        given = {key: value for key, value in tags.items() if not absent(value)}
+        tags |= _held_tags(name, properties[name]) | given
+    for column in _LAUNDERED.keys() & tags.keys():
+        tags.setdefault(_LAUNDERED[column], tags[column])
+    return tags
+
+
+def _held_tags(name: str, value: object) -> dict[str, object]:
+    """The tags that a property holds: as an object, JSON or hstore. Raises ValueError."""
+    tags = {} if not value or absent(value) else value
+    if isinstance(tags, str):
+        try:
+            tags = json.loads(tags, parse_constant=_nothing) if tags.lstrip()[0] == "{" else _of_hstore(tags.strip())
+        except (ValueError, RecursionError):
+            tags = None
+    if not isinstance(tags, dict):
+        raise ValueError(f'properties.{name}: {short(value)} is no object, JSON or "key"=>"value"; mend or remove it')
+    return tags
+
+
+def _of_hstore(text: str) -> dict[str, object] | None:
+    r"""The pairs of a text such as ``"oneway"=>"yes","name"=>"a \"b\""``; None if it is none."""
+    tags = dict[str, object]()
+    at = 0
+    while match := _PAIR.match(text, at):
+        key, value = (word[1:-1] if word[0] == '"' else word for word in match.groups())
+        tags[_ESCAPED.sub(r"\1", key)] = _ESCAPED.sub(r"\1", value)
+        at = match.end()
+    return tags if at == len(text) else None
 
 
 def _shape(geometry: object) -> Geometry | None:

@@ -35,10 +35,12 @@ class Buildings:
     """Buildings as prisms: `footprint` (n,) valid shapely polygons, holes are courtyards; `height_m` (n,) above ground.
 
     A wall belongs to the outside: a point on a wall is outdoors, and a link that touches a wall is not blocked.
+    `house` (n,) : number of the house that each is a part of; None: each is one.
     """
 
     footprint: Shapes
     height_m: FloatArray
+    house: IntArray | None = None
 
     def __post_init__(self) -> None:
         if len(self.footprint) != len(self.height_m):
@@ -78,11 +80,11 @@ class Buildings:
     def height_at(self, position_m: FloatArray, passed: IntArray | None = None) -> FloatArray:
         """Height of the tallest building over each point (n, 2), 0 outdoors; (n,).
 
-        passed (n,) is a building that does not count for each point, -1 for none.
+        passed (n,) is a building whose house does not count for each point, -1 for none.
         """
         height_m = np.zeros(len(position_m))
         point, building = self._over(position_m)
-        counts = True if passed is None else building != passed[point]
+        counts = True if passed is None else self._are_others(building, passed[point])
         np.maximum.at(height_m, point, np.where(counts, self.height_m[building], 0.0))
         return height_m
 
@@ -94,7 +96,7 @@ class Buildings:
             min over s in I of z(s) < h,    I the parts of the link inside the footprint
 
         Both directions of a link give the same result, bit for bit. An absent UE (NaN) has no line of sight.
-        own (n,) is a building that does not block the links of each UE, -1 for none.
+        own (n,) is a building whose house does not block the links of each UE, -1 for none.
         """
         shape = len(ue_m), len(bs_m)
         ue, bs = (index.ravel() for index in np.indices(shape))
@@ -142,7 +144,7 @@ class Buildings:
     def _blocked(self, a_m: FloatArray, b_m: FloatArray, passed: IntArray) -> BoolArray:
         """Which links between points (k, 3), in the order of `_in_order`, are blocked; (k,).
 
-        passed (k,) is a building that does not block each link, -1 for none.
+        passed (k,) is a building whose house does not block each link, -1 for none.
         """
         blocked = np.zeros(len(a_m), dtype=np.bool_)
         if not len(self):
@@ -152,12 +154,19 @@ class Buildings:
             low_m, high_m = lines.ends_m[some.line].T
             share = np.stack([some.from_m, some.until_m]) / lines.length_m[some.line]
             min_height_m = (low_m + (high_m - low_m) * share).min(axis=0)
-            lower = (min_height_m < self.height_m[some.building]) & (some.building != passed[some.line])
+            lower = min_height_m < self.height_m[some.building]
+            lower &= self._are_others(some.building, passed[some.line])
             blocked[some.line[lower]] = True
         upright = np.flatnonzero(lines.length_m <= TOUCH_M)
         roof_m = self.height_at(a_m[upright, :2], passed[upright])
         blocked[upright] = lines.ends_m[upright].min(axis=1) < roof_m
         return blocked
+
+    def _are_others(self, building: IntArray, passed: IntArray) -> BoolArray:
+        """Which buildings (k,) are not of the house of another one (k,), -1 for none."""
+        if self.house is None:
+            return building != passed
+        return (passed < 0) | (self.house[building] != self.house[passed])
 
     def _over(self, position_m: FloatArray) -> tuple[IntArray, IntArray]:
         """Every pair of a point and a building over it."""

@@ -11,6 +11,7 @@ from pydantic import Field, Strict, field_validator
 
 from netsim.city.base import City
 from netsim.city.buildings import Buildings
+from netsim.city.overlaps import MapShapes, solid_shapes
 from netsim.columns import frozen
 from netsim.errors import BadInput
 from netsim.geometry import Area
@@ -32,8 +33,17 @@ _HIGHEST_M = 1e4
 _FOOT_M = 0.3048
 _MAX_LENGTH = 30  # characters of a height
 _NETWORKS = (".xml", ".xml.gz")
+_TALLEST_M = 1e3  # of all that was built
 _LEVELS = ("building:levels", "levels")
+_MIN_LEVELS = ("building:min_level", "min_level")
+_MOST_LEVELS = 200
+_KINDS = ("building", "building:part")
+_GONE = "demolished, or not yet built"
+_STATES = ("demolished", "razed", "removed", "destroyed", "abandoned", "proposed", "planned", "construction")
+_SAYS = frozenset((*_KINDS, *(f"{state}:building" for state in _STATES)))  # whether a feature is a building
+_OPEN_BELOW = frozenset(("roof", "bridge", "carport", "canopy"))
 _NUMBER = r"(\d+(?:[.,]\d+)?)"
+_AMBIGUOUS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}(?!\d)")  # 1,250: a decimal comma, or thousands
 _METRES = re.compile(rf"([+-]?{_NUMBER})\s*(?:m|met(?:er|re)s?)?", re.IGNORECASE)
 _FEET = re.compile(
     rf"{_NUMBER}\s*(?:'|′|ft\.?|feet|foot)\s*(?:{_NUMBER}\s*(?:\"|''|″|in\.?|inch(?:es)?))?", re.IGNORECASE
@@ -160,11 +170,11 @@ def _read_city(part: Footprints, version: tuple[int, int]) -> FileCity:
     kind = np.array([each.geom_type for each in shape], dtype=object)
     skipped = Counter(kind[kind != "Polygon"].tolist())
     skipped["without a geometry"] = len(features.shape) - len(np.unique(feature))
-    tagged = np.array([_is_building(tags) for tags in features.tags], dtype=np.bool_)
+    if any(not absent(tags[key]) for tags in features.tags for key in _SAYS & tags.keys()):
+        why_not = np.array([why_no_building(tags) for tags in features.tags], dtype=object)
+        skipped.update(why_not[feature[(kind == "Polygon") & (why_not[feature] != "")]].tolist())
+        kind[why_not[feature] != ""] = ""
     wanted = kind == "Polygon"
-    if tagged.any():
-        skipped["without a tag building"] = int((wanted & ~tagged[feature]).sum())
-        wanted &= tagged[feature]
     skipped = +skipped
     shape = shape[wanted]
     feature = feature[wanted]
@@ -178,13 +188,48 @@ def _read_city(part: Footprints, version: tuple[int, int]) -> FileCity:
     crs = features.crs if part.crs == "auto" and features.crs else part.crs
     corner_m, origin_deg = on_plane(part.file, corner, feature[owner], crs, part.origin_deg)
     footprint, polygon = _valid(part, features, shapely.set_coordinates(shape, corner_m), feature)
-    area = Area.around(shapely.bounds(footprint).reshape(-1, 2))
-    return FileCity(Buildings(footprint, height_m[polygon]), area, origin_deg, skipped, notes)
+    tags = [features.tags[i] for i in feature[polygon].tolist()]
+    base_m = np.array([_base_m(each) for each in tags])
+    is_part = np.array([not _word(each, "building") and bool(_word(each, "building:part")) for each in tags])
+    solid = solid_shapes(part.file, MapShapes(footprint, base_m, height_m[polygon], is_part))
+    skipped += Counter({"over open ground": solid.n_raised})
+    if not len(solid.footprint):
+        raise BadInput(f"{part.file}: features: no building in it stands on the ground; correct min_height")
+    if solid.n_overlapping:
+        n = f"{solid.n_overlapping:,} of {len(footprint):,} overlap others, {solid.n_covered:,} of them wholly"
+        notes += (f"city: {part.file}: buildings: {n}: of an outline its parts count, else the highest",)
+    house = solid.house if len(np.unique(solid.house)) < len(solid.house) else None
+    area = Area.around(shapely.bounds(solid.footprint).reshape(-1, 2))
+    return FileCity(Buildings(solid.footprint, solid.height_m, house), area, origin_deg, skipped, notes)
 
 
-def _is_building(tags: Mapping[str, object]) -> bool:
-    values = (tags.get("building"), tags.get("building:part"))
-    return any(not absent(value) and value not in ("no", False) for value in values)
+def _word(tags: Mapping[str, object], key: str) -> str:
+    """The value of a tag in small letters; empty where it has none, or says no."""
+    value = tags.get(key)
+    word = "" if absent(value) or value is False else str(value).strip().lower()
+    return "" if word == "no" else word
+
+
+def why_no_building(tags: Mapping[str, object]) -> str:
+    """Why tags of OpenStreetMap describe no building that is there above ground; empty if they do.
+
+    Sources: OpenStreetMap wiki, pages `Key:building`, `Lifecycle prefix`, `Key:location`, `Key:layer`.
+    """
+    kinds = {_word(tags, key) for key in _KINDS} - {""}
+    if not kinds:
+        return _GONE if any(_word(tags, f"{state}:building") for state in _STATES) else "without a tag building"
+    if not kinds.isdisjoint(_STATES) or any(_word(tags, state) == "yes" for state in _STATES if state != "abandoned"):
+        return _GONE
+    if _word(tags, "location") == "underground" or (metres(_word(tags, "layer")) or 0.0) < 0:
+        return "underground"
+    is_open = not kinds.isdisjoint(_OPEN_BELOW) or "bridge" in (_word(tags, "man_made"), _word(tags, "bridge")[:6])
+    return "roofs and bridges over open ground" if is_open and not _base_m(tags) > 0 else ""
+
+
+def _base_m(tags: Mapping[str, object]) -> float:
+    """The height above ground at which a building begins, 0 where its tags state none."""
+    stated_m = metres(_word(tags, "min_height"))
+    return _levels(tags, _MIN_LEVELS)[0] * STOREY_M if stated_m is None else max(stated_m, 0.0)
 
 
 def _valid(part: Footprints, features: Features, shape: Shapes, feature: IntArray) -> tuple[Shapes, IntArray]:
@@ -224,13 +269,16 @@ def _heights(part: Footprints, features: Features, feature: IntArray) -> tuple[F
                 features.refuse(
                     i, f"properties.{name}: {short(value)} is not a height", f"give metres up to {_HIGHEST_M:g}"
                 )
-            if height is not None and height > 0:
+            if height is not None and 0 < height <= _TALLEST_M:
                 height_m[k] = height
                 break
             unread.setdefault(k, (name, value))
         else:
-            height_m[k] = _levels(tags) * STOREY_M
-            by_levels += bool(np.isfinite(height_m[k]))
+            levels, odd = _levels(tags, _LEVELS)
+            height_m[k] = (levels or np.nan) * STOREY_M
+            by_levels += levels > 0
+            if odd:
+                unread.setdefault(k, odd)
     unknown = np.flatnonzero(np.isnan(height_m))
     if unknown.size and part.default_height_m is None:
         first = int(unknown[0])
@@ -251,9 +299,10 @@ def _heights(part: Footprints, features: Features, feature: IntArray) -> tuple[F
 
 def metres(text: str) -> float | None:
     """A length as OpenStreetMap's `height` writes it, in m: "12", "12.5 m", "40 ft", 6'4"; None if it is none."""
-    text = text.strip().replace(",", ".")
-    if len(text) > _MAX_LENGTH:
+    text = text.strip()
+    if len(text) > _MAX_LENGTH or _AMBIGUOUS.match(text):
         return None
+    text = text.replace(",", ".")
     if match := _METRES.fullmatch(text):
         return float(match[1])
     if match := _FEET.fullmatch(text):
@@ -261,15 +310,19 @@ def metres(text: str) -> float | None:
     return None
 
 
-def _levels(tags: Mapping[str, object]) -> float:
-    """The number of storeys above 0 that the tags give; NaN for none."""
-    for name in _LEVELS:
+def _levels(tags: Mapping[str, object], names: tuple[str, ...]) -> tuple[float, tuple[str, object] | None]:
+    """The first number of storeys above 0 that tags give, 0 for none; and a tag whose value is none, or implausible."""
+    odd = None
+    for name in names:
         value = tags.get(name)
-        if isinstance(value, str) and len(value) <= _MAX_LENGTH and re.fullmatch(_NUMBER, value.strip()):
-            value = float(value.replace(",", "."))
-        if isinstance(value, int | float) and value is not True and 0 < value <= _HIGHEST_M / STOREY_M:
-            return float(value)
-    return np.nan
+        levels = value
+        if isinstance(value, str) and re.fullmatch(_NUMBER, value.strip()):
+            levels = metres(value)
+        if isinstance(levels, int | float) and levels is not True and 0 < levels <= _MOST_LEVELS:
+            return float(levels), None
+        if not (absent(value) or levels == 0):
+            odd = odd or (name, value)
+    return 0.0, odd
 
 
 @lru_cache(maxsize=1)
