@@ -16,7 +16,7 @@ from netsim.city.buildings import Buildings
 from netsim.columns import MAX_STATIONS, frozen
 from netsim.errors import BadInput, counted
 from netsim.geometry import Area
-from netsim.maps import projected
+from netsim.maps import SAME_ORIGIN_M, apart_m, projected
 from netsim.part import FILE_NAME, Coordinates, OneOf, Part
 from netsim.radio.antenna import ANTENNAS, Antenna, Sector
 from netsim.rng import Rng, Streams
@@ -450,7 +450,13 @@ class CellFile(Layout):
     def stations(self, area: Area, origin: Origin | None, site: Site | None = None) -> tuple[BaseStation, ...]:
         table = self._cells().table
         if self.origin_lat is not None and self.origin_lon is not None:
-            origin = Origin(self.origin_lat, self.origin_lon)
+            stated = self.origin_lat, self.origin_lon
+            if origin is not None and apart_m(stated, (origin.lat, origin.lon)) > SAME_ORIGIN_M:
+                raise BadInput(
+                    f"{self.file}: base_stations.origin_lat, origin_lon: the plane of the city or trace has another "
+                    f"origin, {origin.lat:.7g}, {origin.lon:.7g}; leave them out"
+                )
+            origin = Origin(*stated)
         if origin is None and "lon" in table:
             raise BadInput(
                 f"{self.file}: where is the plane's origin? give base_stations.origin_lat and origin_lon "

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from math import floor
 
 import numpy as np
 
 from netsim.base_stations import BaseStation, CellFile, Layout, Origin, Site, default_layout
+from netsim.city.base import City
 from netsim.city.buildings import Buildings
 from netsim.errors import BadInput
 from netsim.geometry import Area, check_near
+from netsim.maps import SAME_ORIGIN_M, apart_m
 from netsim.mobility.base import Ground
 from netsim.rng import Streams
 from netsim.setting import WorldSetting
@@ -24,7 +27,7 @@ from netsim.world import World
 def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> World:
     """A world at time 0, ready to run. Raises BadInput when a trace cannot be used as asked."""
     mobility = setting.ues.mobility
-    trace = mobility.load(round_s)
+    trace = placed(mobility.load(round_s), setting.city)
     if setting.ues.position_error_m == "recorded" and (trace is None or trace.accuracy_m is None):
         raise BadInput(
             "world.ues.position_error_m: recorded: there is no trace with rows of accuracy_m "
@@ -106,34 +109,57 @@ def stations_of(setting: WorldSetting, area: Area, trace: Trace | None, site: Si
 
 
 _MAX_OUTSIDE = 0.1  # of UEs that start outside of the area, or of rows of a trace, without a warning
-_SAME_ORIGIN_M = 10.0  # between the origins of a trace and of a city
+SUMO = "sumo-fcd"  # the format of traces that SUMO writes
 _MIN_SIDE_M = 10.0  # of an area in which places differ
+
+
+def placed(trace: Trace | None, city: City) -> Trace | None:
+    """The trace on the plane of the city: what SUMO wrote in metres is in the coordinates of the city's network. Raises
+    BadInput where they share no origin.
+    """
+    if trace is None or not city.has_size:
+        return trace
+    origin_deg, network = city.origin(), city.network()
+    if trace.origin_deg is None and trace.format == SUMO and network is not None:
+        position_m = network.plane_m(trace.position_m)
+        return replace(trace, position_m=position_m, area=Area.around(position_m), origin_deg=origin_deg)
+    if (trace.origin_deg is None) != (origin_deg is None) and not city.is_made_up:
+        raise BadInput(
+            f"world.city: the {'city' if origin_deg is None else 'trace'} is in local metres and the other on the globe, "
+            "so they share no origin; state its system, such as EPSG:32632 (world.city.crs, world.ues.mobility.crs; "
+            "SUMO: netconvert --proj.utm, --fcd-output.geo)"
+        )
+    if trace.origin_deg is None or origin_deg is None:
+        return trace
+    away_m = apart_m(trace.origin_deg, origin_deg)
+    if away_m > SAME_ORIGIN_M:
+        raise BadInput(
+            f"world.city.origin_deg: the (0, 0) of the trace is {away_m:,.0f} m from that of the city; set it to "
+            f"[{trace.origin_deg[0]:.7g}, {trace.origin_deg[1]:.7g}], which is the trace's"
+        )
+    return trace
 
 
 def trace_outside(setting: WorldSetting, area: Area, trace: Trace | None) -> tuple[str, ...]:
     """Warnings on doubtful rows of a trace, and on rows outside of the city; raises BadInput where all are outside."""
     if trace is None or not setting.city.has_size:
         return () if trace is None else trace.doubts
-    own, city = trace.origin_deg, setting.city.origin()
-    if own is not None and city is not None:
-        away_m = _apart_m(own, city)
-        if away_m > _SAME_ORIGIN_M:
-            raise BadInput(
-                f"world.city.origin_deg: the (0, 0) of the trace is {away_m:,.0f} m from that of the city; set it to "
-                f"[{own[0]:.7g}, {own[1]:.7g}], which is the trace's"
-            )
     outside = float(np.mean(~area.contains(trace.position_m)))
     where = f"the area {area}"
     if outside == 1.0:
         raise BadInput(f"world.city: the whole trace lies outside of {where}; take the city that it was recorded in")
-    warned = () if outside <= _MAX_OUTSIDE else (f"{100 * outside:.3g} % of the trace lies outside of {where}",)
-    return (*trace.doubts, *warned)
-
-
-def _apart_m(a_deg: tuple[float, float], b_deg: tuple[float, float]) -> float:
-    from pyproj import Geod
-
-    return float(Geod(ellps="WGS84").inv(a_deg[1], a_deg[0], b_deg[1], b_deg[0])[2])
+    warned = list(trace.doubts)
+    if outside > _MAX_OUTSIDE:
+        warned.append(f"{100 * outside:.3g} % of the trace lies outside of {where}")
+    if trace.origin_deg is not None and setting.city.origin() is None:
+        warned.append("world.city is nowhere on the globe: its (0, 0) is put at that of the trace")
+    network = setting.city.network()
+    if trace.format != SUMO and network is not None and any(network.offset_m):
+        warned.append(
+            "the trace is not SUMO's own: its places are taken as those before netconvert moved the network by "
+            f"netOffset {network.offset_m[0]:g}, {network.offset_m[1]:g}"
+        )
+    return tuple(warned)
 
 
 def tall_floors(setting: WorldSetting, ground: Ground, indoors: Indoors | None) -> tuple[str, ...]:

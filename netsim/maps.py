@@ -23,17 +23,8 @@ _MAX_LENGTH = 60  # characters of a value in a message
 _MAX_NEST = 8  # collections inside collections
 _ABSENT = frozenset(("", "nan", "NaN", "None", "null", "NULL", "<NA>", "N/A", "n/a", "-"))
 _OF_TAGS = frozenset(("tags", "all_tags", "other_tags"))  # properties that hold further tags
-_WORD = r'("(?:[^"\\]|\\.)*+"|[^\s",=>\\]+)'
-_PAIR = re.compile(rf"\s*{_WORD}\s*=>\s*{_WORD}\s*(?:,|$)", re.DOTALL)
-_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
-_LAUNDERED = {
-    key.replace(":", "_"): key
-    for key in (
-        "building:levels", "building:part", "building:height", "building:min_level", "maxspeed:forward",
-        "maxspeed:backward", "oneway:bicycle",
-    )
-}  # fmt: skip
-"""Keys as GDAL names columns -> the keys."""
+_HSTORE = re.compile(r'"(?:[^"\\]|\\.)*+"|=>|NULL', re.DOTALL)
+_AS_JSON = {"=>": ":", "NULL": "null"}
 
 Shapes = npt.NDArray[np.object_]
 """Shapely geometries."""
@@ -107,37 +98,29 @@ def _tags(feature: object) -> dict[str, object]:
     properties = feature.get("properties") or {}
     if not isinstance(properties, dict):
         raise ValueError(f"properties: {short(properties)} is not an object")
-    tags = dict(properties)
+    tags = properties
     for name in _OF_TAGS & properties.keys():
         given = {key: value for key, value in tags.items() if not absent(value)}
-        tags |= _held_tags(name, properties[name]) | given
-    for column in _LAUNDERED.keys() & tags.keys():
-        tags.setdefault(_LAUNDERED[column], tags[column])
+        tags = {**properties, **_held_tags(name, properties[name]), **given}
     return tags
 
 
 def _held_tags(name: str, value: object) -> dict[str, object]:
-    """The tags that a property holds: as an object, JSON or hstore. Raises ValueError."""
-    tags = {} if not value or absent(value) else value
-    if isinstance(tags, str):
+    """The tags that a property holds: an object, JSON, or hstore. Raises ValueError."""
+    if not value or absent(value):
+        return {}
+    tags = value
+    if isinstance(value, str):
+        text = value.strip()
+        if text[0] != "{":
+            text = "{" + _HSTORE.sub(lambda match: _AS_JSON.get(match[0], match[0]), text) + "}"
         try:
-            tags = json.loads(tags, parse_constant=_nothing) if tags.lstrip()[0] == "{" else _of_hstore(tags.strip())
+            tags = json.loads(text, parse_constant=_nothing, strict=False)
         except (ValueError, RecursionError):
             tags = None
     if not isinstance(tags, dict):
         raise ValueError(f'properties.{name}: {short(value)} is no object, JSON or "key"=>"value"; mend or remove it')
     return tags
-
-
-def _of_hstore(text: str) -> dict[str, object] | None:
-    r"""The pairs of a text such as ``"oneway"=>"yes","name"=>"a \"b\""``; None if it is none."""
-    tags = dict[str, object]()
-    at = 0
-    while match := _PAIR.match(text, at):
-        key, value = (word[1:-1] if word[0] == '"' else word for word in match.groups())
-        tags[_ESCAPED.sub(r"\1", key)] = _ESCAPED.sub(r"\1", value)
-        at = match.end()
-    return tags if at == len(text) else None
 
 
 def _shape(geometry: object) -> Geometry | None:
@@ -193,6 +176,7 @@ _CRS = re.compile(
     re.IGNORECASE,
 )
 _WGS84 = frozenset(("LONLAT", "84", "CRS84", "CRS84H", "WGS84", "WGS 84"))  # longitude first; H: a height, ignored
+SAME_ORIGIN_M = 10.0  # between two origins that are one
 SYSTEMS = "local-metres, lonlat, or a code such as EPSG:32632"
 
 
@@ -225,6 +209,8 @@ def on_plane(
         lon, lat = ((lon_lat.min(axis=0) + lon_lat.max(axis=0)) / 2).tolist()
         origin = origin_deg or (lat, lon - 360.0 if lon > 180.0 else lon)
         corner_m = projected(lon_lat, origin)
+        if origin_deg is not None:
+            check_origin(file, corner_m)
     wide_m, long_m = np.ptp(corner_m, axis=0)
     too_small = max(wide_m, long_m) < _MIN_SIDE_M and np.ptp(corner, axis=0).any()
     if too_small or not max(wide_m, long_m) <= _MAX_SIDE_M:
@@ -234,6 +220,23 @@ def on_plane(
             f"their coordinates taken as {taken}; cut a part out, or set crs to what they are: {SYSTEMS}"
         )
     return corner_m, origin
+
+
+def check_origin(file: str, position_m: FloatArray) -> None:
+    """Raises BadInput where places (n, 2) of a map are more than 100 km from (0, 0)."""
+    away_m = np.linalg.norm(position_m.mean(axis=0))
+    if away_m > _MAX_SIDE_M:
+        raise BadInput(
+            f"{file}: origin_deg is {away_m / 1e3:,.0f} km from this map, at most {_MAX_SIDE_M / 1e3:g} are plausible; "
+            "give latitude and longitude, in this order, of a place on it"
+        )
+
+
+def apart_m(a_deg: tuple[float, float], b_deg: tuple[float, float]) -> float:
+    """Distance of two places, latitude and longitude, on WGS84."""
+    from pyproj import Geod
+
+    return float(Geod(ellps="WGS84").inv(a_deg[1], a_deg[0], b_deg[1], b_deg[0])[2])
 
 
 def in_degrees(file: str, corner: FloatArray, feature: IntArray, crs: str) -> FloatArray | None:

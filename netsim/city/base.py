@@ -3,13 +3,14 @@
 from abc import abstractmethod
 from typing import Annotated, ClassVar
 
-from pydantic import AfterValidator, Strict
+from pydantic import AfterValidator, Field, Strict
 
 from netsim.city.buildings import Buildings
 from netsim.geometry import Area
 from netsim.part import Part
 from netsim.rng import Streams
 from netsim.streets.graph import StreetGraph
+from netsim.streets.sumo import NetLocation
 from netsim.units import FloatArray
 
 
@@ -33,6 +34,12 @@ Span = Annotated[Pair, AfterValidator(_rising), AfterValidator(_above_0)]
 """Lowest and highest value, above 0."""
 
 
+Latitude = Annotated[float, Field(ge=-90, le=90)]
+Longitude = Annotated[float, Field(ge=-180, le=180)]
+Origin = Annotated[tuple[Latitude, Longitude], Strict(False)]
+"""Latitude and longitude of (0, 0)."""
+
+
 class City(Part):
     """The simulated area on a local plane (x east, y north, metres).
 
@@ -43,6 +50,8 @@ class City(Part):
     kind: str
 
     offers: ClassVar = frozenset({"open-ground"})
+    is_made_up: ClassVar[bool] = True
+    """whether it is no place on the globe, and may be put where a trace is"""
 
     @property
     def has_size(self) -> bool:
@@ -63,6 +72,10 @@ class City(Part):
 
     def origin(self) -> tuple[float, float] | None:
         """Latitude and longitude of (0, 0); None for a plane that is nowhere on the globe."""
+        return None
+
+    def network(self) -> NetLocation | None:
+        """Where a network of SUMO lies that the city has; None: it has none."""
         return None
 
     def scenery(self, area: Area, streams: Streams) -> tuple[tuple[str, FloatArray], ...]:

@@ -4,14 +4,14 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field, Strict, field_validator
+from pydantic import Field, field_validator
 
-from netsim.city.base import City
+from netsim.city.base import City, Origin
 from netsim.city.buildings import Buildings
-from netsim.city.overlaps import MapShapes, solid_shapes
+from netsim.city.overlaps import set_apart
 from netsim.columns import frozen
 from netsim.errors import BadInput
 from netsim.geometry import Area
@@ -22,26 +22,19 @@ from netsim.safe import file_version
 from netsim.streets.assembly import SNAP_M, assemble
 from netsim.streets.graph import StreetGraph
 from netsim.streets.osm import read_osm
-from netsim.streets.sumo import read_sumo
+from netsim.streets.sumo import NetLocation, read_sumo
 from netsim.ues import STOREY_M
 from netsim.units import FloatArray, IntArray
-
-Latitude = Annotated[float, Field(ge=-90, le=90)]
-Longitude = Annotated[float, Field(ge=-180, le=180)]
 
 _HIGHEST_M = 1e4
 _FOOT_M = 0.3048
 _MAX_LENGTH = 30  # characters of a height
 _NETWORKS = (".xml", ".xml.gz")
 _TALLEST_M = 1e3  # of all that was built
-_LEVELS = ("building:levels", "levels")
-_MIN_LEVELS = ("building:min_level", "min_level")
-_MOST_LEVELS = 200
-_KINDS = ("building", "building:part")
 _GONE = "demolished, or not yet built"
 _STATES = ("demolished", "razed", "removed", "destroyed", "abandoned", "proposed", "planned", "construction")
-_SAYS = frozenset((*_KINDS, *(f"{state}:building" for state in _STATES)))  # whether a feature is a building
 _OPEN_BELOW = frozenset(("roof", "bridge", "carport", "canopy"))
+_LEVELS = ("building:levels", "levels")
 _NUMBER = r"(\d+(?:[.,]\d+)?)"
 _AMBIGUOUS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}(?!\d)")  # 1,250: a decimal comma, or thousands
 _METRES = re.compile(rf"([+-]?{_NUMBER})\s*(?:m|met(?:er|re)s?)?", re.IGNORECASE)
@@ -71,6 +64,7 @@ class Footprints(City):
 
     reference: ClassVar = "GeoJSON, RFC 7946"
     example: ClassVar = {"kind": "footprints", "file": "city.geojson"}
+    is_made_up: ClassVar = False
     kind: Literal["footprints"] = "footprints"
     file: Annotated[str, FILE_NAME] = Field(min_length=1)
     """path of a GeoJSON file, at most 50 MB"""
@@ -83,7 +77,7 @@ class Footprints(City):
     """height of buildings with none of these above 0, m; their number is said; none: such a file is refused"""
     margin_m: float = Field(default=10.0, ge=0, le=1e5)
     """width of the open ground around the footprints, m"""
-    origin_deg: Annotated[tuple[Latitude, Longitude], Strict(False)] | None = None
+    origin_deg: Origin | None = None
     """latitude and longitude of (0, 0), for a file in degrees; none: the centre of the footprints"""
     repair: bool = False
     """repair polygons that cross themselves or have holes outside their outline, instead of refusing them"""
@@ -115,6 +109,9 @@ class Footprints(City):
 
     def street_graph(self, area: Area, streams: Streams) -> StreetGraph | None:
         return None if self.streets is None else self._streets().graph
+
+    def network(self) -> NetLocation | None:
+        return None if self.streets is None else self._streets().location
 
     def notes(self) -> tuple[str, ...]:
         skipped = self._city().skipped.copy()
@@ -149,10 +146,11 @@ class FileCity:
 
 @frozen
 class Streets:
-    """The street graph of a file, and notes for the user on what is not in it."""
+    """The street graph of a file, notes for the user on what is not in it, and where it lies if it is SUMO's."""
 
     graph: StreetGraph
     notes: tuple[str, ...]
+    location: NetLocation | None
 
 
 @lru_cache(maxsize=1)
@@ -170,10 +168,10 @@ def _read_city(part: Footprints, version: tuple[int, int]) -> FileCity:
     kind = np.array([each.geom_type for each in shape], dtype=object)
     skipped = Counter(kind[kind != "Polygon"].tolist())
     skipped["without a geometry"] = len(features.shape) - len(np.unique(feature))
-    if any(not absent(tags[key]) for tags in features.tags for key in _SAYS & tags.keys()):
-        why_not = np.array([why_no_building(tags) for tags in features.tags], dtype=object)
-        skipped.update(why_not[feature[(kind == "Polygon") & (why_not[feature] != "")]].tolist())
-        kind[why_not[feature] != ""] = ""
+    why_not = np.array([_why_no_building(tags) for tags in features.tags], dtype=object)[feature]
+    if (why_not != _UNTAGGED).any() or not all(absent(tags.get("building")) for tags in features.tags):
+        skipped.update(why_not[(kind == "Polygon") & (why_not != "")].tolist())
+        kind[why_not != ""] = ""
     wanted = kind == "Polygon"
     skipped = +skipped
     shape = shape[wanted]
@@ -188,48 +186,51 @@ def _read_city(part: Footprints, version: tuple[int, int]) -> FileCity:
     crs = features.crs if part.crs == "auto" and features.crs else part.crs
     corner_m, origin_deg = on_plane(part.file, corner, feature[owner], crs, part.origin_deg)
     footprint, polygon = _valid(part, features, shapely.set_coordinates(shape, corner_m), feature)
+    height_m = height_m[polygon]
     tags = [features.tags[i] for i in feature[polygon].tolist()]
-    base_m = np.array([_base_m(each) for each in tags])
-    is_part = np.array([not _word(each, "building") and bool(_word(each, "building:part")) for each in tags])
-    solid = solid_shapes(part.file, MapShapes(footprint, base_m, height_m[polygon], is_part))
-    skipped += Counter({"over open ground": solid.n_raised})
-    if not len(solid.footprint):
+    is_part = np.array([not _word(each, "building") and _word(each, "building:part") != "" for each in tags])
+    is_raised = np.array([_base_m(each) > 0 for each in tags])
+    apart = set_apart(part.file, footprint, height_m, is_part, is_raised)
+    skipped += Counter({"over open ground": apart.n_raised})
+    if not len(apart.shape):
         raise BadInput(f"{part.file}: features: no building in it stands on the ground; correct min_height")
-    if solid.n_overlapping:
-        n = f"{solid.n_overlapping:,} of {len(footprint):,} overlap others, {solid.n_covered:,} of them wholly"
+    if apart.n_overlapping:
+        n = f"{apart.n_overlapping:,} of {len(tags):,} overlap others"
         notes += (f"city: {part.file}: buildings: {n}: of an outline its parts count, else the highest",)
-    house = solid.house if len(np.unique(solid.house)) < len(solid.house) else None
-    area = Area.around(shapely.bounds(solid.footprint).reshape(-1, 2))
-    return FileCity(Buildings(solid.footprint, solid.height_m, house), area, origin_deg, skipped, notes)
+    area = Area.around(shapely.bounds(apart.footprint).reshape(-1, 2))
+    buildings = Buildings(apart.footprint, height_m[apart.shape], apart.house)
+    return FileCity(buildings, area, origin_deg, skipped, notes)
+
+
+_UNTAGGED = "without a tag building"
 
 
 def _word(tags: Mapping[str, object], key: str) -> str:
     """The value of a tag in small letters; empty where it has none, or says no."""
     value = tags.get(key)
-    word = "" if absent(value) or value is False else str(value).strip().lower()
-    return "" if word == "no" else word
+    return "" if absent(value) or value in ("no", False) else str(value).lower()
 
 
-def why_no_building(tags: Mapping[str, object]) -> str:
+def _why_no_building(tags: Mapping[str, object]) -> str:
     """Why tags of OpenStreetMap describe no building that is there above ground; empty if they do.
 
     Sources: OpenStreetMap wiki, pages `Key:building`, `Lifecycle prefix`, `Key:location`, `Key:layer`.
     """
-    kinds = {_word(tags, key) for key in _KINDS} - {""}
+    kinds = {_word(tags, "building"), _word(tags, "building:part")} - {""}
     if not kinds:
-        return _GONE if any(_word(tags, f"{state}:building") for state in _STATES) else "without a tag building"
+        return _GONE if any(_word(tags, f"{state}:building") for state in _STATES) else _UNTAGGED
     if not kinds.isdisjoint(_STATES) or any(_word(tags, state) == "yes" for state in _STATES if state != "abandoned"):
         return _GONE
-    if _word(tags, "location") == "underground" or (metres(_word(tags, "layer")) or 0.0) < 0:
+    if _word(tags, "location") == "underground" or _word(tags, "layer").startswith("-"):
         return "underground"
-    is_open = not kinds.isdisjoint(_OPEN_BELOW) or "bridge" in (_word(tags, "man_made"), _word(tags, "bridge")[:6])
-    return "roofs and bridges over open ground" if is_open and not _base_m(tags) > 0 else ""
+    is_open = not kinds.isdisjoint(_OPEN_BELOW) or "bridge" in (_word(tags, "man_made"), *tags)
+    return "roofs and bridges" if is_open and not _base_m(tags) else ""
 
 
 def _base_m(tags: Mapping[str, object]) -> float:
-    """The height above ground at which a building begins, 0 where its tags state none."""
-    stated_m = metres(_word(tags, "min_height"))
-    return _levels(tags, _MIN_LEVELS)[0] * STOREY_M if stated_m is None else max(stated_m, 0.0)
+    """The height above ground at which a building begins; 0 where its tags state none."""
+    height_m, levels = (metres(_word(tags, key)) or 0.0 for key in ("min_height", "building:min_level"))
+    return max(height_m, levels * STOREY_M)
 
 
 def _valid(part: Footprints, features: Features, shape: Shapes, feature: IntArray) -> tuple[Shapes, IntArray]:
@@ -254,31 +255,28 @@ def _heights(part: Footprints, features: Features, feature: IntArray) -> tuple[F
     A height is the first of `height_property` and OpenStreetMap's height that is above 0, or else levels times 3 m, or
     else the default.
     """
-    names = dict.fromkeys((part.height_property, "height", "building:height"))
+    names = {part.height_property: 1.0, "height": 1.0, "building:height": 1.0} | dict.fromkeys(_LEVELS, STOREY_M)
     height_m = np.full(len(feature), np.nan)
     by_levels = 0
     unread: dict[int, tuple[str, object]] = {}
     for k, i in enumerate(feature.tolist()):
         tags = features.tags[i]
-        for name in names:
+        for name, unit_m in names.items():
             value = tags.get(name)
             if absent(value):
                 continue
-            height = metres(value) if isinstance(value, str) else value
-            if height is not None and (type(height) not in (int, float) or height > _HIGHEST_M):
+            number: Any = metres(value) if isinstance(value, str) else value
+            is_number = isinstance(number, int | float) and number is not True
+            found_m = number * unit_m if is_number else np.nan
+            if unit_m == 1.0 and number is not None and not found_m <= _HIGHEST_M:
                 features.refuse(
                     i, f"properties.{name}: {short(value)} is not a height", f"give metres up to {_HIGHEST_M:g}"
                 )
-            if height is not None and 0 < height <= _TALLEST_M:
-                height_m[k] = height
+            if 0 < found_m <= _TALLEST_M:
+                height_m[k] = found_m
+                by_levels += unit_m != 1.0
                 break
             unread.setdefault(k, (name, value))
-        else:
-            levels, odd = _levels(tags, _LEVELS)
-            height_m[k] = (levels or np.nan) * STOREY_M
-            by_levels += levels > 0
-            if odd:
-                unread.setdefault(k, odd)
     unknown = np.flatnonzero(np.isnan(height_m))
     if unknown.size and part.default_height_m is None:
         first = int(unknown[0])
@@ -310,21 +308,6 @@ def metres(text: str) -> float | None:
     return None
 
 
-def _levels(tags: Mapping[str, object], names: tuple[str, ...]) -> tuple[float, tuple[str, object] | None]:
-    """The first number of storeys above 0 that tags give, 0 for none; and a tag whose value is none, or implausible."""
-    odd = None
-    for name in names:
-        value = tags.get(name)
-        levels = value
-        if isinstance(value, str) and re.fullmatch(_NUMBER, value.strip()):
-            levels = metres(value)
-        if isinstance(levels, int | float) and levels is not True and 0 < levels <= _MOST_LEVELS:
-            return float(levels), None
-        if not (absent(value) or levels == 0):
-            odd = odd or (name, value)
-    return 0.0, odd
-
-
 @lru_cache(maxsize=1)
 def read_streets(
     file: str, crs: str, origin_deg: tuple[float, float] | None, area: Area, version: tuple[int, int]
@@ -335,7 +318,11 @@ def read_streets(
     file from the cached one. Raises BadInput with one line.
     """
     is_network = file.lower().endswith(_NETWORKS)
-    lines, notes = read_sumo(file, origin_deg) if is_network else read_osm(file, crs, origin_deg)
+    if is_network:
+        lines, notes, location = read_sumo(file, origin_deg)
+    else:
+        location = None
+        lines, notes = read_osm(file, crs, origin_deg)
     inside = lines.clipped(area)
     if not len(inside.path):
         away_m = np.linalg.norm(np.median(lines.path.vertex_m, axis=0) - area.centre_m)
@@ -346,4 +333,4 @@ def read_streets(
         )
     made = assemble(inside, 0.0 if is_network else SNAP_M)  # edges of a network meet at junctions only
     made.check(file)
-    return Streets(made.graph, (*notes, *made.notes(f"city: {file}")))
+    return Streets(made.graph, (*notes, *made.notes(f"city: {file}")), location)

@@ -6,17 +6,18 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from netsim.city.base import City
+from netsim.city.base import City, Origin
 from netsim.city.buildings import Buildings
 from netsim.city.town import Roads, TownPlan, buildings_of, faces
 from netsim.errors import BadInput
 from netsim.geometry import Area
+from netsim.maps import check_origin
 from netsim.part import FILE_NAME
 from netsim.rng import Streams
 from netsim.safe import file_version
 from netsim.streets.assembly import assemble
 from netsim.streets.graph import StreetGraph
-from netsim.streets.sumo import read_network
+from netsim.streets.sumo import NetLocation, read_sumo
 
 _DEPTH_M = 60.0  # of the ground along a street on which buildings stand
 _MAX_SIDE_M = 20e3
@@ -25,8 +26,10 @@ _MAX_SIDE_M = 20e3
 class SumoCity(City):
     """The streets of a SUMO network, and buildings along them that are drawn as those of `town`.
 
-    A network with a projection is placed by it, with the middle of its junctions as (0, 0); one without has the
-    coordinates before netconvert moved it by `netOffset`. The area is the bounding box of the streets, extended by
+    A network with a projection is placed by it, with the middle of its junctions as (0, 0) unless `origin_deg` sets
+    another origin; one without has the
+    coordinates before netconvert moved it by `netOffset`. A replayed trace that SUMO wrote (FCD) in metres is in the
+    coordinates of the network, and is moved with it. The area is the bounding box of the streets, extended by
     `margin_m`. Ground within 60 m of a street, but for the streets, is divided into lots with buildings of one to eight
     floors, by the seed; the network says nothing of real ones, whose footprints the city `footprints` takes.
     """
@@ -35,16 +38,22 @@ class SumoCity(City):
     example: ClassVar = {"kind": "sumo", "file": "town.net.xml"}
     offers: ClassVar = frozenset({"buildings", "streets"})
 
+    is_made_up: ClassVar = False
     kind: Literal["sumo"] = "sumo"
     file: Annotated[str, FILE_NAME] = Field(min_length=1)
     """path of a SUMO network (.net.xml, .net.xml.gz)"""
     margin_m: float = Field(default=50.0, ge=1, le=1e4)
     """width of the ground around the streets, m"""
+    origin_deg: Origin | None = None
+    """latitude and longitude of (0, 0), for a network with a projection; none: the middle of its junctions"""
 
     def area(self, trace_area: Area | None) -> Area:
         return Area.around(self._read()[0].path.vertex_m).grown(self.margin_m)
 
     def origin(self) -> tuple[float, float] | None:
+        return self._read()[2].origin_deg
+
+    def network(self) -> NetLocation:
         return self._read()[2]
 
     def notes(self) -> tuple[str, ...]:
@@ -56,14 +65,18 @@ class SumoCity(City):
     def buildings(self, area: Area, streams: Streams) -> Buildings:
         return _drawn(self, streams.seed, file_version(self.file))
 
-    def _read(self) -> tuple[StreetGraph, tuple[str, ...], tuple[float, float] | None]:
-        return _read(self.file, file_version(self.file))
+    def _read(self) -> tuple[StreetGraph, tuple[str, ...], NetLocation]:
+        return _read(self.file, self.origin_deg, file_version(self.file))
 
 
 @lru_cache(maxsize=1)
-def _read(file: str, version: tuple[int, int]) -> tuple[StreetGraph, tuple[str, ...], tuple[float, float] | None]:
-    """Streets, notes and origin of a file; `version` tells a changed file from the one in memory."""
-    lines, notes, origin_deg = read_network(file)
+def _read(
+    file: str, origin_deg: tuple[float, float] | None, version: tuple[int, int]
+) -> tuple[StreetGraph, tuple[str, ...], NetLocation]:
+    """Streets, notes and location of a file; `version` tells a changed file from the one in memory."""
+    lines, notes, location = read_sumo(file, origin_deg, is_alone=True)
+    if origin_deg is not None:
+        check_origin(file, lines.path.vertex_m)
     side_m = np.ptp(lines.path.vertex_m, axis=0)
     if side_m.max() > _MAX_SIDE_M:
         raise BadInput(
@@ -71,7 +84,7 @@ def _read(file: str, version: tuple[int, int]) -> tuple[StreetGraph, tuple[str, 
         )
     made = assemble(lines, 0.0)
     made.check(file)
-    return made.graph, (*notes, *made.notes(f"city: {file}")), origin_deg
+    return made.graph, (*notes, *made.notes(f"city: {file}")), location
 
 
 @lru_cache(maxsize=1)

@@ -78,7 +78,7 @@ _ONE_WAY = {
 """Values of `oneway` -> whether the street is open along the line, and against it."""
 _SMALL_DRIVE_KM_H = 15  # where the tags let cars onto a street that is not made for them
 _WORDS_M_S = {"walk": 7 * KM_H, "none": 130 * KM_H}
-_LIMIT = re.compile(r"(\d{1,3}(?:\.\d+)?)\s*(km/h|mph)?")
+_LIMIT = re.compile(r"(\d{1,3}(?:\.\d+)?)\s*(km/h|kmh|kph|mph)?")
 _MILE_H = 1.609344 * KM_H
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 
 import numpy as np
@@ -48,18 +48,10 @@ class _SumoEdge:
     speed_m_s: list[float] = field(default_factory=lambda: [0.0, 0.0, 0.0])
 
 
-def read_network(file: str) -> tuple[StreetLines, tuple[str, ...], tuple[float, float] | None]:
-    """As `read_sumo`, of a network that stands alone, and its origin_deg: the middle of its junctions."""
-    net, origin_deg = _SumoNet(file), None
-    if net.projection not in ("", "!"):
-        lon_lat = _lon_lat(net, np.array([*net.junction.values()]))
-        lon, lat = ((lon_lat.min(axis=0) + lon_lat.max(axis=0)) / 2).tolist()
-        origin_deg = (lat, lon)
-    return _lines(file, net, origin_deg), net.notes(), origin_deg
-
-
-def read_sumo(file: str, origin_deg: tuple[float, float] | None = None) -> tuple[StreetLines, tuple[str, ...]]:
-    """The streets of a SUMO network, and notes on what is left out. Raises BadInput with one line.
+def read_sumo(
+    file: str, origin_deg: tuple[float, float] | None = None, is_alone: bool = False
+) -> tuple[StreetLines, tuple[str, ...], NetLocation]:
+    """The streets of a SUMO network, notes on what is left out, and where it lies. Raises BadInput with one line.
 
     An edge runs from the centre of one junction to that of the next, along its shape, or the mean shape of its lanes.
     Pedestrians, bicycles and passenger cars may use it where one of its lanes is open to them, cars at the lane's
@@ -69,9 +61,52 @@ def read_sumo(file: str, origin_deg: tuple[float, float] | None = None) -> tuple
 
     origin_deg : latitude and longitude of (0, 0), None for local metres: the coordinates that the network was made
         from, without its `netOffset`. A network with a projection needs an origin, one without needs none.
+    is_alone : no buildings state the origin of a network with a projection, which is the middle of its junctions
+        by default.
     """
     net = _SumoNet(file)
-    return _lines(file, net, origin_deg), net.notes()
+    location = net.location
+    if is_alone and location.projection and origin_deg is None:
+        lon_lat = location.lon_lat(np.array([*net.junction.values()]))
+        lon, lat = ((lon_lat.min(axis=0) + lon_lat.max(axis=0)) / 2).tolist()
+        origin_deg = (lat, lon)
+    location = replace(location, origin_deg=origin_deg)
+    return _lines(file, net, location), net.notes(), location
+
+
+@dataclass(frozen=True)
+class NetLocation:
+    """Where a network lies: its file, its `netOffset`, the parameters of its projection for PROJ, empty for none, and
+    latitude and longitude of (0, 0) of the plane.
+    """
+
+    file: str
+    offset_m: Place = (0.0, 0.0)
+    projection: str = ""
+    origin_deg: tuple[float, float] | None = None
+
+    def plane_m(self, position_m: FloatArray) -> FloatArray:
+        """Positions (n, 2) of the network, as SUMO's output has them, on the plane."""
+        if bool(self.projection) != (self.origin_deg is not None):
+            says = "a projection and the buildings have none"
+            remedy = "set crs to that of the buildings, or make it without"
+            if not self.projection:
+                says = "no projection and the buildings are in degrees"
+                remedy = "make the network with one (netconvert --proj.utm)"
+            raise BadInput(f"{self.file}: location: the network has {says}, so they share no origin; {remedy}")
+        if self.origin_deg is None:
+            return np.asarray(position_m - np.array(self.offset_m))
+        return projected(self.lon_lat(position_m), self.origin_deg)
+
+    def lon_lat(self, position_m: FloatArray) -> FloatArray:
+        """Longitude and latitude (n, 2) of positions in a network with a projection."""
+        place, words = f"{self.file}: projParameter", self.projection
+        if len(words) > _MAX_PROJECTION or not all(map(_PARAMETER.fullmatch, words.split())):
+            raise BadInput(
+                f"{place}: {shown(words)} is no projection in m that is read; give one such as "
+                "+proj=utm +zone=32 +ellps=WGS84 +units=m"
+            )
+        return lon_lat_of(place, words, position_m - np.array(self.offset_m))
 
 
 class _SumoNet(XmlFile):
@@ -79,8 +114,7 @@ class _SumoNet(XmlFile):
         super().__init__(path, "SUMO network")
         self.edges: list[_SumoEdge] = []
         self.junction: dict[str, Place] = {}
-        self.offset_m: Place = (0.0, 0.0)
-        self.projection = "!"
+        self.location = NetLocation(path)
         self.closed = self.inner = 0
         self._edge: _SumoEdge | None = None
         self._vertices = 0
@@ -97,8 +131,10 @@ class _SumoNet(XmlFile):
             if name != "net":
                 self.refuse(f"<{shown(name, quote=False)}> is not a SUMO network; give a file that netconvert wrote")
         elif name == "location":
-            self.projection = attributes.get("projParameter", "!").strip()
-            self.offset_m = self._places(attributes.get("netOffset", "0,0"))[0]
+            projection = attributes.get("projParameter", "").strip().removeprefix("!")
+            self.location = NetLocation(
+                self.source.path, self._places(attributes.get("netOffset", "0,0"))[0], projection
+            )
         elif name == "edge":
             self._begin_edge(attributes)
         elif name == "lane":
@@ -172,12 +208,12 @@ def _permitted(lane: dict[str, str]) -> list[bool]:
     return [(vehicle in words or "all" in words) == allows for vehicle in _VEHICLES]
 
 
-def _lines(file: str, net: _SumoNet, origin_deg: tuple[float, float] | None) -> StreetLines:
+def _lines(file: str, net: _SumoNet, location: NetLocation) -> StreetLines:
     """All edges as lines; those between the same two junctions share a layer, because others never meet them."""
     vertices = [_line(file, net, edge) for edge in net.edges]
     speed_m_s = np.array([edge.speed_m_s for edge in net.edges])
     layers: dict[frozenset[str], int] = {}
-    vertex_m = _plane_m(file, net, np.array(list(chain.from_iterable(vertices))), origin_deg)
+    vertex_m = location.plane_m(np.array(list(chain.from_iterable(vertices))))
     return StreetLines(
         path=Paths.measured(vertex_m, np.array([len(line) for line in vertices])),
         street_class=np.array([CLASSES.index(_class(edge)) for edge in net.edges]),
@@ -209,26 +245,3 @@ def _class(edge: _SumoEdge) -> str:
     if not edge.speed_m_s[DRIVE]:
         return "path"
     return next(name for min_m_s, name in _CLASS_FROM_M_S if edge.speed_m_s[DRIVE] >= min_m_s)
-
-
-def _plane_m(file: str, net: _SumoNet, vertex_m: FloatArray, origin_deg: tuple[float, float] | None) -> FloatArray:
-    """Positions (v, 2) on the plane of the buildings."""
-    local = net.projection in ("", "!")
-    if local != (origin_deg is None):
-        says = "no projection and the buildings are in degrees" if local else "a projection and the buildings have none"
-        remedy = "make the network with one (netconvert --proj.utm)"
-        if not local:
-            remedy = "set crs to that of the buildings, or make it without"
-        raise BadInput(f"{file}: location: the network has {says}, so they share no origin; {remedy}")
-    return vertex_m - np.array(net.offset_m) if origin_deg is None else projected(_lon_lat(net, vertex_m), origin_deg)
-
-
-def _lon_lat(net: _SumoNet, vertex_m: FloatArray) -> FloatArray:
-    """Longitude and latitude (v, 2) of positions in a network with a projection."""
-    place, words = f"{net.source.path}: projParameter", net.projection
-    if len(words) > _MAX_PROJECTION or not all(map(_PARAMETER.fullmatch, words.split())):
-        raise BadInput(
-            f"{place}: {shown(words)} is no projection in m that is read; give one such as "
-            "+proj=utm +zone=32 +ellps=WGS84 +units=m"
-        )
-    return lon_lat_of(place, words, vertex_m - np.array(net.offset_m))

@@ -271,6 +271,7 @@ class TraceSetting(TraceFile):
             due=None if due is None else moves.sorted(due),
             area=Area.around(moves.xy_m if border is None else border.xy_m),
             origin_deg=plane.origin_deg,
+            format=table.format,
             local=local,
             counts={
                 "rows_read": table.n_read,

@@ -52,6 +52,7 @@ class Trace:
     origin_deg : latitude and longitude of (0, 0); None for a plane that is nowhere on the globe.
     area : bounding box of the rows, or the one that was stated; ends_s : the end that was stated, None for none.
     counts : rows read, used, and left out, by reason: for the manifest.
+    format : of the file.
     notes : sentences for the user on choices that were made; doubts : those of them on doubtful rows.
     """
 
@@ -71,6 +72,7 @@ class Trace:
     ends_s: float | None
     due: BoolArray | None = None
     accuracy_m: FloatArray | None = None
+    format: str = ""
 
     def error_m(self, user: IntArray, time_s: FloatArray) -> FloatArray:
         """Standard deviation per axis (n,), m, of fixes of users (n,) at times (n,): r / 1.51 of a radius accuracy_m,

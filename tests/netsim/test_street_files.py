@@ -225,7 +225,7 @@ def network(folder, text=NET, name="town.net.xml"):
 class TestSumo:
     @pytest.mark.parametrize("name", ["town.net.xml", "town.net.xml.gz"])
     def test_edges_of_a_network(self, tmp_path, name):
-        lines, notes = read_sumo(network(tmp_path, name=name))
+        lines, notes, _ = read_sumo(network(tmp_path, name=name))
         assert notes == (
             f"city: {tmp_path / name}: 1 edges are open to none of pedestrian, bicycle, passenger: left out",
             f"city: {tmp_path / name}: 1 edges are inside junctions, or crossings: left out",
@@ -252,8 +252,8 @@ class TestSumo:
         east_m, north_m = Transformer.from_crs("EPSG:4326", "EPSG:32632", always_xy=True).transform(HERE[1], HERE[0])
         text = NET.replace('"!"', '"+proj=utm +zone=32 +ellps=WGS84 +datum=WGS84 +units=m +no_defs"')
         text = text.replace('100.00,200.00" conv', f'{100 - east_m:.2f},{200 - north_m:.2f}" conv')
-        lines, _ = read_sumo(network(tmp_path, text), HERE)
-        plain, _ = read_sumo(network(tmp_path))
+        lines, *_ = read_sumo(network(tmp_path, text), HERE)
+        plain, *_ = read_sumo(network(tmp_path))
         away_m = np.linalg.norm(lines.path.vertex_m - plain.path.vertex_m, axis=1)
         assert away_m.max() < 10  # grid north is 1.9 degrees away
         assert lines.path.vertex_m[0] == pytest.approx([0, 0], abs=0.02)
