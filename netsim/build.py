@@ -125,7 +125,7 @@ def placed(trace: Trace | None, city: City) -> Trace | None:
         return replace(trace, position_m=position_m, area=Area.around(position_m), origin_deg=origin_deg)
     if (trace.origin_deg is None) != (origin_deg is None) and not city.is_made_up:
         raise BadInput(
-            f"world.city: the {'city' if origin_deg is None else 'trace'} is in local metres and the other on the globe, "
+            f"world.city: the {'city' if origin_deg is None else 'trace'} is in local metres, the other on the globe, "
             "so they share no origin; state its system, such as EPSG:32632 (world.city.crs, world.ues.mobility.crs; "
             "SUMO: netconvert --proj.utm, --fcd-output.geo)"
         )
@@ -151,10 +151,10 @@ def trace_outside(setting: WorldSetting, area: Area, trace: Trace | None) -> tup
     warned = list(trace.doubts)
     if outside > _MAX_OUTSIDE:
         warned.append(f"{100 * outside:.3g} % of the trace lies outside of {where}")
+    network = setting.city.network()
     if trace.origin_deg is not None and setting.city.origin() is None:
         warned.append("world.city is nowhere on the globe: its (0, 0) is put at that of the trace")
-    network = setting.city.network()
-    if trace.format != SUMO and network is not None and any(network.offset_m):
+    if trace.origin_deg is None and trace.format != SUMO and network is not None and any(network.offset_m):
         warned.append(
             "the trace is not SUMO's own: its places are taken as those before netconvert moved the network by "
             f"netOffset {network.offset_m[0]:g}, {network.offset_m[1]:g}"

@@ -20,7 +20,8 @@ from netsim.units import BoolArray, FloatArray, IntArray
 
 _TOUCHING_M2 = 1.0  # of neighbours whose walls were drawn across each other
 _OF_ONE_HOUSE = 0.5  # of the smaller shape
-_MAX_PAIRS = 10_000_000
+_MAX_PAIRS = 1_000_000
+_PAIRS_OF_EACH = 30  # that may be near each other besides
 _SAMPLE = 1000  # shapes
 
 
@@ -46,7 +47,7 @@ def set_apart(file: str, shape: Shapes, height_m: FloatArray, is_part: BoolArray
 
     n = len(shape)
     tree, every = shapely.STRtree(shape), 1 + n // _SAMPLE
-    if tree.query(shape[::every]).shape[1] * every > _MAX_PAIRS:
+    if tree.query(shape[::every]).shape[1] * every > _MAX_PAIRS + _PAIRS_OF_EACH * n:
         raise BadInput(f"{file}: most buildings lie over many others; remove the copies")
     rank = np.argsort(np.lexsort((-height_m, ~is_part)))
     pair = tree.query(shape)

@@ -235,6 +235,7 @@ class TestFootprints:
             ("12", 12.0), (" 12 m", 12.0), ("12.5m", 12.5), ("12,5 m", 12.5), ("12 metres", 12.0), ("9.1 Meter", 9.1),
             ("40'", 12.192), ("40 ft", 12.192), ("40 feet", 12.192), ("6'4\"", 1.9304), ("6' 4''", 1.9304),
             ("10.5 ft", 3.2004), ("12;15", None), ("~12", None), ("", None), ("m", None), ("1e2", None), ("NaN", None),
+            ("1,250", None), ("12,500 m", None), ("1,25", 1.25), ("0,125", 0.125), ("1.250", 1.25), ("1,000'", None),
             ("40'6", None), ("1_0", None), ("9" * 5000, None), ("٣", 3.0),
         ],
     )  # fmt: skip
@@ -280,6 +281,105 @@ class TestFootprints:
         assert note.endswith("2 without a tag building")
         untagged = self.part(tmp_path, shape(square, height=1), shape(second, height=2))
         assert len(untagged.buildings(untagged.area(None), Streams(0))) == 2 and untagged.notes() == ()
+
+    @pytest.mark.parametrize(
+        "tags", [{"levels": "2,019"}, {"building:levels": 2019}, {"height": "1,250"}, {"height": 2019}]
+    )
+    def test_an_implausible_height_is_unknown_and_counted(self, tmp_path, tags):
+        square = {"type": "Polygon", "coordinates": SQUARE}
+        part = self.part(tmp_path, shape(square, building="yes", **tags), default_height_m=9)
+        assert part.buildings(part.area(None), Streams(0)).height_m.tolist() == [9]
+        odd = f"1 values are no height, such as {json.dumps(next(iter(tags.values())))}"
+        assert part.notes() == (f"city: {part.file}: heights of buildings: 1 by default_height_m, {odd}",)
+        with pytest.raises(BadInput, match="is not a height; give one in m, or set default_height_m"):
+            self.read(tmp_path, shape(square, building="yes", **tags))
+
+    @pytest.mark.parametrize(
+        ("tags", "why"),
+        [
+            ({"building": "roof", "min_height": "6"}, "over open ground"), ({"building": "roof"}, "roofs and bridges"),
+            ({"building": "yes", "min_height": 10}, "over open ground"), ({"building": "bridge"}, "roofs and bridges"),
+            ({"building": "yes", "building:min_level": "2"}, "over open ground"),
+            ({"building": "yes", "man_made": "bridge"}, "roofs and bridges"),
+            ({"building": "yes", "layer": "-1"}, "underground"),
+            ({"building": "yes", "location": "underground"}, "underground"),
+            ({"building": "demolished"}, "demolished, or not yet built"),
+            ({"demolished:building": "yes"}, "demolished, or not yet built"),
+            ({"building": "yes", "proposed": "yes"}, "demolished, or not yet built"),
+            ({"building": "construction"}, "demolished, or not yet built"),
+            ({"building": "no"}, "without a tag building"),
+        ],
+    )  # fmt: skip
+    def test_what_does_not_stand_on_the_ground_is_left_out_and_said(self, tmp_path, tags, why):
+        house, other = ({"type": "Polygon", "coordinates": square_at(100 * k)} for k in range(2))
+        part = self.part(tmp_path, shape(house, building="yes", height=10), shape(other, height=50, **tags))
+        assert part.buildings(part.area(None), Streams(0)).height_m.tolist() == [10]
+        assert part.notes() == (f"city: {part.file}: 1 of its shapes are left out: 1 {why}",)
+        with pytest.raises(BadInput, match=r"features: (there is no|no) building in it"):
+            self.read(tmp_path, shape(other, height=50, **tags))
+
+    def test_every_building_twice_or_with_its_part_is_the_map_of_one(self, tmp_path):
+        squares = [{"type": "Polygon", "coordinates": square_at(60 * k)} for k in range(3)]
+        once = [shape(each, building="yes", height=21) for each in squares]
+        expected = self.read(tmp_path, *once)
+        parts = [shape(each, **{"building:part": "yes"}, height=21) for each in squares]
+        for more in (once, parts):
+            part = self.part(tmp_path, *once, *more)
+            found = part.buildings(part.area(None), Streams(0))
+            assert found.height_m.tolist() == [21, 21, 21]
+            assert (
+                shapely.get_coordinates(found.footprint).tolist()
+                == shapely.get_coordinates(expected.footprint).tolist()
+            )
+            assert part.notes()[0].startswith(f"city: {part.file}: buildings: 6 of 6 overlap others")
+
+    HALVES = [[[0, 0], [20, 0], [20, 30], [0, 30], [0, 0]]], [[[20, 0], [40, 0], [40, 30], [20, 30], [20, 0]]]
+    TOWER = [[[10, 10], [20, 10], [20, 20], [10, 20], [10, 10]]]
+
+    @pytest.mark.parametrize(
+        ("features", "heights"),
+        [
+            # each half has its own height, whatever the outline has
+            ([(SQUARE, "building", 30, 0), (HALVES[0], "part", 10, 0), (HALVES[1], "part", 20, 0)], (10, 20, 10)),
+            ([(SQUARE, "building", 12, 0), (TOWER, "part", 40, 12)], (40, 12, 12)),  # a tower on a house
+            ([(SQUARE, "building", 12, 0), (HALVES[0], "part", 5, 0)], (5, 12, 5)),  # the rest of the outline stays
+            ([(SQUARE, "building", 12, 0), (square_at(0.5), "building", 9, 0)], (12, 12, 12)),  # a copy that is shifted
+            ([(SQUARE, "building", 12, 0), (TOWER, "building", 25, 0)], (25, 12, 12)),
+        ],
+    )
+    def test_a_house_of_several_shapes_has_their_heights_and_does_not_hide_its_people(
+        self, tmp_path, features, heights
+    ):
+        shapes = [
+            shape(
+                {"type": "Polygon", "coordinates": ring},
+                **{"building" if kind == "building" else "building:part": "yes"},
+                height=height,
+                min_height=base,
+            )
+            for ring, kind, height, base in features
+        ]
+        buildings = self.read(tmp_path, *shapes)
+        at_m = np.array([[15.0, 15], [30, 15], [5, 25]])
+        assert buildings.height_at(at_m).tolist() == list(heights)
+        overlaps = shapely.area(shapely.intersection(buildings.footprint[:, None], buildings.footprint))
+        assert overlaps.sum() == pytest.approx(shapely.area(buildings.footprint).sum())  # with itself alone
+        ue_m, station_m = np.column_stack([at_m, np.ones(3)]), np.array([[-300.0, 15, 2], [300, 15, 2]])
+        own = np.array([np.flatnonzero(shapely.contains_xy(buildings.footprint, *each))[0] for each in at_m])
+        assert buildings.line_of_sight(ue_m, station_m, own).all()
+        assert not buildings.line_of_sight(ue_m, station_m).any()
+        assert not buildings.height_at(at_m, own).any()
+
+    def test_neighbours_that_overlap_are_two_houses_and_the_higher_one_counts(self, tmp_path):
+        low, high = ({"type": "Polygon", "coordinates": square_at(x)} for x in (0, 30))
+        buildings = self.read(tmp_path, shape(low, height=5), shape(high, height=9))
+        assert shapely.area(buildings.footprint).tolist() == [900, 1200]
+        assert buildings.height_at(np.array([[35.0, 15], [15, 15]])).tolist() == [9, 5]
+        assert not buildings.line_of_sight(np.array([[15.0, 15, 1]]), np.array([[300.0, 15, 2]]), np.array([0])).any()
+
+    def test_thousands_of_copies_are_refused_in_a_line(self, tmp_path):
+        with pytest.raises(BadInput, match="most buildings lie over many others; remove the copies"):
+            self.read(tmp_path, *[feature()] * 1100)
 
     @pytest.mark.parametrize("code", [32632, 4258, 31468])
     @pytest.mark.parametrize("form", ["urn:ogc:def:crs:EPSG::{}", "http://www.opengis.net/def/crs/EPSG/0/{}"])

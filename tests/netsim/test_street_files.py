@@ -75,7 +75,7 @@ class TestTags:
             ("50", 50), (20, 20), ("50 km/h", 50), ("30 mph", 48.3), ("30mph", 48.3), ("walk", 7), ("none", 130),
             (["signals", "40", "60"], 40), ("['40', '50']", 40), (" [20.0, 40.0]", 20), ("(2:30 mph,50)", 48.3),
             ("[None, '50']", 50), ("None", 30), ("60;40", 60), ("RO:urban", 30), ("0", 30), ("900", 30), ("nan", 30),
-            ("-50", 30), (True, 30), (None, 30), ({"a": 1}, 30),
+            ("-50", 30), ("50 kmh", 50), (True, 30), (None, 30), ({"a": 1}, 30),
         ],
     )  # fmt: skip
     def test_speed_limits(self, value, km_h):
@@ -140,6 +140,53 @@ class TestGeoJson:
         assert len(notes) == 1
         assert "3 of its shapes are no streets" in notes[0]
         assert "1 without a tag highway" in notes[0] and "1 highway=proposed" in notes[0] and "1 Point" in notes[0]
+
+    TAGS = (
+        {"oneway": "yes", "maxspeed": "30", "access": "destination", "name": 'a "b" => c, \\ d'},
+        {"oneway": "-1", "foot": "no", "maxspeed:backward": "20 mph", "note": "x\ny"},
+        {"junction": "roundabout", "bicycle": "dismount", "access": "private", "foot": "yes"},
+    )
+
+    @pytest.mark.parametrize("holds", ["hstore", "json", "object", "all"])
+    def test_tags_in_one_property_count_as_properties(self, tmp_path, holds):
+        """GDAL has text in other_tags, hstore or JSON, beside columns that are null; others an object `tags`."""
+
+        def quoted(text):
+            return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+        def held(tags):
+            if holds == "hstore":
+                text = ",".join(f"{quoted(k)}=>{quoted(v)}" for k, v in tags.items())
+                return {"other_tags": f'{text},"source"=>NULL', "name": None}
+            if holds == "object":
+                return {"tags": tags, "oneway": None}
+            return {"all_tags" if holds == "all" else "tags": json.dumps(tags), "oneway": ""}
+
+        places = [[[0, 0], [100, 0]], [[100, 0], [100, 50]], [[100, 50], [0, 0]]]
+        flat, _ = read_osm(write(tmp_path, *(line(at, **tags) for at, tags in zip(places, self.TAGS, strict=True))))
+        features = [line(at, **held(tags)) for at, tags in zip(places, self.TAGS, strict=True)]
+        found, _ = read_osm(write(tmp_path, *features))
+        assert found.speed_m_s.tolist() == flat.speed_m_s.tolist()
+        assert (found.speed_m_s == 0).sum() == 10  # closed directions
+        both = line(places[0], **held({"oneway": "yes"}) | {"oneway": "no"})
+        assert (read_osm(write(tmp_path, both))[0].speed_m_s > 0).all()  # a property counts before
+
+    @pytest.mark.parametrize("holds", ["hstore", "json"])
+    def test_levels_and_parts_in_one_property_are_read(self, tmp_path, holds):
+        tags = {"building:levels": "4", "min_height": "0"}
+        text = json.dumps(tags) if holds == "json" else ",".join(f'"{k}"=>"{v}"' for k, v in tags.items())
+        roof = house(100, 0, height_m=None, other_tags='"layer"=>"-1"')
+        part = Footprints(file=write(tmp_path, house(0, 0, height_m=None, other_tags=text), roof))
+        assert part.buildings(part.area(None), Streams(0)).height_m.tolist() == [12]
+
+    @pytest.mark.parametrize(
+        "tags", ["old, grey", '"oneway"=>"yes" "a"', "{oneway=yes}", '{"oneway": ', '["yes"]', 3, ["a"]]
+    )
+    def test_tags_that_cannot_be_read_are_refused(self, tmp_path, tags):
+        words = r'features\[0\]: properties.tags: .* is no object, JSON or "key"=>"value"; mend or remove it'
+        with pytest.raises(BadInput, match=words) as refused:
+            read_osm(write(tmp_path, line([[0, 0], [9, 9]], tags=tags)))
+        assert len(refused.value.lines) == 1
 
     def test_both_directions_of_a_simplified_network_are_one_street(self, tmp_path):
         """osmnx writes a street of two directions twice, and one of one direction once."""

@@ -4,9 +4,11 @@ import json
 
 import numpy as np
 import pytest
+from pyproj import Transformer
 
 from netsim.build import build_world
 from netsim.errors import BadInput
+from netsim.maps import on_globe
 from netsim.mobility.replay import Replay
 from netsim.rng import Streams
 
@@ -57,3 +59,134 @@ def test_a_trace_outside_of_the_city_is_refused_and_one_partly_outside_is_told(t
     away = trace(tmp_path, "time_s,user,x_m,y_m\n" + "\n".join(f"{60 * k},a,{-9 - k},5" for k in range(20)) + "\n")
     with pytest.raises(BadInput, match=r"world\.city: the whole trace lies outside of the area x 0 to 400 m"):
         built(tiny, {**replayed(away), "world.city": field})
+
+
+UTM = "+proj=utm +zone=32 +ellps=WGS84 +datum=WGS84 +units=m +no_defs"
+TO_UTM = Transformer.from_crs("EPSG:4326", "EPSG:32632", always_xy=True)
+EAST_M, NORTH_M = (round(at) for at in TO_UTM.transform(11.58, 48.14))
+LOCAL_M = [(40.0 + 5 * k, 60.0 + 3 * k) for k in range(40)]
+GLOBE = [(11.5805 + 5e-5 * k, 48.1405 + 2e-5 * k) for k in range(40)]  # longitude, latitude
+
+
+def net(folder, projection, offset):
+    nodes = {f"{i}{j}": (i * 300, j * 300) for i in range(2) for j in range(2)}
+    edges = [(a, b) for a in nodes for b in nodes if a != b and (a[0] == b[0] or a[1] == b[1])]
+    text = f'<net><location netOffset="{offset[0]},{offset[1]}" projParameter="{projection}"/>' + "".join(
+        f'<edge id="{a}-{b}" from="{a}" to="{b}"><lane id="{a}-{b}_0" index="0" speed="9" length="9"/></edge>'
+        for a, b in edges
+    )
+    junctions = "".join(f'<junction id="{a}" type="priority" x="{x}" y="{y}"/>' for a, (x, y) in nodes.items())
+    (folder / "town.net.xml").write_text(f"{text}{junctions}</net>")
+    return str(folder / "town.net.xml")
+
+
+def city_of(folder, kind):
+    """Each with houses or streets around the same 300 m."""
+    if kind == "made up":
+        return {"kind": "grid", "width_m": 520, "height_m": 420}
+    if kind == "degrees":
+        ring = [[11.58, 48.14], [11.584, 48.14], [11.584, 48.143], [11.58, 48.143], [11.58, 48.14]]
+    else:
+        ring = [[0, 0], [300, 0], [300, 300], [0, 300], [0, 0]]
+    house = {"type": "Feature", "properties": {"height": 9}, "geometry": {"type": "Polygon", "coordinates": [ring]}}
+    (folder / "town.geojson").write_text(json.dumps({"type": "FeatureCollection", "features": [house]}))
+    houses = {"kind": "footprints", "file": str(folder / "town.geojson"), "margin_m": 300.0}
+    if "sumo" not in kind:
+        return houses
+    offset = (-EAST_M, -NORTH_M) if "projection" in kind else (70.0, -30.0) if "offset" in kind else (0.0, 0.0)
+    file = net(folder, UTM if "projection" in kind else "!", offset)
+    return {**houses, "streets": file} if "beside" in kind else {"kind": "sumo", "file": file, "margin_m": 300.0}
+
+
+def trace_of(folder, kind):
+    degrees = "degrees" in kind or kind == "gpx"
+    rows = [(30 * k, "ab"[k % 2], *at) for k, at in enumerate(GLOBE if degrees else LOCAL_M)]
+    if "fcd" in kind:
+        steps = "".join(
+            f'<timestep time="{t}"><vehicle id="{who}" x="{x:.7f}" y="{y:.7f}"/></timestep>' for t, who, x, y in rows
+        )
+        options = f'<!-- <fcd-output value="a.xml"/> <fcd-output.geo value="{str(degrees).lower()}"/> -->'
+        file, text = "trace.fcd.xml", f"{options}<fcd-export>{steps}</fcd-export>"
+    elif kind == "gpx":
+        points = "".join(
+            f'<trkpt lat="{y:.7f}" lon="{x:.7f}"><time>2024-05-01T08:{t // 60:02}:{t % 60:02}Z</time></trkpt>'
+            for t, _, x, y in rows
+        )
+        file, text = "trace.gpx", f'<gpx version="1.1"><trk><trkseg>{points}</trkseg></trk></gpx>'
+    elif kind == "ns2":
+        (_, _, x, y), (_, _, to_x, to_y) = rows[0], rows[-1]
+        start = f"$node_(0) set X_ {x}\n$node_(0) set Y_ {y}\n"
+        file, text = "trace.mob", f'{start}$ns_ at 0.0 "$node_(0) setdest {to_x} {to_y} 1.0"\n'
+    else:
+        lines = "".join(f"{t},{who},{x:.7f},{y:.7f}\n" for t, who, x, y in rows)
+        file, text = "trace.csv", f"time_s,user,{'lon,lat' if degrees else 'x_m,y_m'}\n{lines}"
+    (folder / file).write_text(text)
+    return {"kind": "replay", "trace": str(folder / file)}
+
+
+APART, OTHER, FINE = "share no origin", "set it to", ""
+TABLE = {  # city: traces in degrees, SUMO's metres, other metres
+    "degrees": (OTHER, APART, APART),
+    "metres": (APART, FINE, FINE),
+    "sumo": (APART, FINE, FINE),
+    "sumo offset": (APART, FINE, FINE),
+    "sumo projection": (OTHER, FINE, APART),
+    "sumo offset beside houses": (APART, FINE, FINE),
+    "made up": (FINE, FINE, FINE),
+}
+
+
+@pytest.mark.parametrize("kind", ["csv degrees", "fcd degrees", "gpx", "fcd metres", "csv metres", "ns2"])
+@pytest.mark.parametrize("city", TABLE)
+def test_city_and_trace_share_an_origin_or_are_refused(tiny, tmp_path, city, kind):
+    """Every pair is placed as its files say, or refused with what to state."""
+    part, mobility = city_of(tmp_path, city), trace_of(tmp_path, kind)
+    said = TABLE[city]["degrees" not in kind and kind != "gpx" and 1 + (kind != "fcd metres")]
+    changes = {**replayed(mobility), "world.city": part}
+    if said == APART:
+        for key in ({}, {"origin_deg": [48.14, 11.58]}):
+            with pytest.raises(BadInput, match=f"{APART}|origin_deg means nothing"):
+                built(tiny, {**changes, "world.city": part | key})
+        return
+    own_deg = Replay(**mobility).load(60.0).origin_deg
+    if said == OTHER:  # and the remedy that is printed is one
+        with pytest.raises(BadInput, match=r"world\.city\.origin_deg: .* set it to \[48\.14\d*, 11\.58\d*\]"):
+            built(tiny, changes)
+        changes["world.city"] = part | {"origin_deg": [round(at, 7) for at in own_deg]}
+    world = built(tiny, changes)
+    moved = np.array([70.0, -30.0]) if "offset" in city else np.zeros(2)
+    at_m = world.trace.position_m[np.argsort(world.trace.time_s, kind="stable")]
+    if own_deg is not None:
+        np.testing.assert_allclose(on_globe(at_m, own_deg), GLOBE, atol=1e-9)
+    elif city == "sumo projection":
+        in_utm = np.array(LOCAL_M) + np.array([EAST_M, NORTH_M])
+        lon_lat = np.column_stack(TO_UTM.transform(*in_utm.T, direction="INVERSE"))
+        np.testing.assert_allclose(on_globe(at_m, world.setting.city.origin()), lon_lat, atol=1e-9)
+        assert world.trace.origin_deg == world.setting.city.origin()
+    elif kind != "ns2":
+        np.testing.assert_allclose(at_m, LOCAL_M - moved * (kind == "fcd metres"), atol=1e-6)
+    told = [line for line in world.warnings if "netOffset" in line or "nowhere on the globe" in line]
+    assert len(told) == (city == "made up" and own_deg is not None) + ("offset" in city and kind != "fcd metres")
+
+
+@pytest.mark.parametrize("kind", ["degrees", "sumo projection"])
+def test_an_origin_with_longitude_first_is_refused(tiny, tmp_path, kind):
+    part = city_of(tmp_path, kind) | {"origin_deg": [11.58, 48.14]}
+    with pytest.raises(
+        BadInput, match=r"origin_deg is 5,\d+ km from this map, .* give latitude and longitude, in this"
+    ):
+        built(tiny, {"world.city": part, "world.duration_s": 60.0})
+
+
+@pytest.mark.parametrize("city", ["degrees", "sumo projection"])
+def test_cells_in_degrees_have_the_origin_of_the_city(tiny, tmp_path, city):
+    (tmp_path / "cells.csv").write_text("name,lat,lon\na,48.1415,11.5815\n")
+    cells = {"kind": "cell-file", "file": str(tmp_path / "cells.csv")}
+    changes = {"world.city": city_of(tmp_path, city), "world.duration_s": 60.0}
+    world = built(tiny, changes | {"world.base_stations": cells})
+    at_m = np.array([world.stations[0].position_m])
+    np.testing.assert_allclose(on_globe(at_m, world.setting.city.origin()), [[11.5815, 48.1415]], atol=1e-9)
+    with pytest.raises(
+        BadInput, match=r"base_stations\.origin_lat, origin_lon: .* has another origin, 48\.1\d+, 11\.5"
+    ):
+        built(tiny, changes | {"world.base_stations": cells | {"origin_lat": 48.139, "origin_lon": 11.58}})
