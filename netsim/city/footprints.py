@@ -55,8 +55,9 @@ class Footprints(City):
     extended by `margin_m`.
 
     Exports of OpenStreetMap can be read unchanged: heights in m or feet, with or without a unit; 3 m per level where
-    there is no height. Points, lines, features without a geometry and features that are not buildings are left out and
-    counted in a note.
+    there is no height. Points, lines, features without a geometry, features that are not buildings, and buildings that
+    are underground, gone, not yet built or over open ground are left out and counted in a note. Buildings that overlap
+    are taken apart: a `building:part` replaces its outline, else the higher one counts.
 
     With `streets` the city has a street graph. Streets are projected around the same origin as the footprints and cut
     at the border of the area.
