@@ -36,7 +36,7 @@ Span = Annotated[Pair, AfterValidator(_rising), AfterValidator(_above_0)]
 
 Latitude = Annotated[float, Field(ge=-90, le=90)]
 Longitude = Annotated[float, Field(ge=-180, le=180)]
-Origin = Annotated[tuple[Latitude, Longitude], Strict(False)]
+OriginDeg = Annotated[tuple[Latitude, Longitude], Strict(False)]
 """Latitude and longitude of (0, 0)."""
 
 

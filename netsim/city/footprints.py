@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field, field_validator
 
-from netsim.city.base import City, Origin
+from netsim.city.base import City, OriginDeg
 from netsim.city.buildings import Buildings
 from netsim.city.overlaps import set_apart
 from netsim.columns import frozen
@@ -32,7 +32,7 @@ _MAX_LENGTH = 30  # characters of a height
 _NETWORKS = (".xml", ".xml.gz")
 _TALLEST_M = 1e3  # of all that was built
 _GONE = "demolished, or not yet built"
-_STATES = ("demolished", "razed", "removed", "destroyed", "abandoned", "proposed", "planned", "construction")
+_STATES = frozenset(("demolished", "razed", "removed", "destroyed", "abandoned", "proposed", "planned", "construction"))
 _OPEN_BELOW = frozenset(("roof", "bridge", "carport", "canopy"))
 _LEVELS = ("building:levels", "levels")
 _NUMBER = r"(\d+(?:[.,]\d+)?)"
@@ -78,7 +78,7 @@ class Footprints(City):
     """height of buildings with none of these above 0, m; their number is said; none: such a file is refused"""
     margin_m: float = Field(default=10.0, ge=0, le=1e5)
     """width of the open ground around the footprints, m"""
-    origin_deg: Origin | None = None
+    origin_deg: OriginDeg | None = None
     """latitude and longitude of (0, 0), for a file in degrees; none: the centre of the footprints"""
     repair: bool = False
     """repair polygons that cross themselves or have holes outside their outline, instead of refusing them"""
@@ -220,12 +220,12 @@ def _why_no_building(tags: Mapping[str, object]) -> str:
     kinds = {_word(tags, "building"), _word(tags, "building:part")} - {""}
     if not kinds:
         return _GONE if any(_word(tags, f"{state}:building") for state in _STATES) else _UNTAGGED
-    if not kinds.isdisjoint(_STATES) or any(_word(tags, state) == "yes" for state in _STATES if state != "abandoned"):
+    if kinds & _STATES or any(_word(tags, state) == "yes" for state in _STATES - {"abandoned"}):
         return _GONE
     if _word(tags, "location") == "underground" or _word(tags, "layer").startswith("-"):
         return "underground"
-    is_open = not kinds.isdisjoint(_OPEN_BELOW) or "bridge" in (_word(tags, "man_made"), *tags)
-    return "roofs and bridges" if is_open and not _base_m(tags) else ""
+    is_bridge = _word(tags, "man_made") == "bridge" or _word(tags, "bridge") != ""
+    return "roofs and bridges" if (is_bridge or kinds & _OPEN_BELOW) and not _base_m(tags) else ""
 
 
 def _base_m(tags: Mapping[str, object]) -> float:

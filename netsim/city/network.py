@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from netsim.city.base import City, Origin
+from netsim.city.base import City, OriginDeg
 from netsim.city.buildings import Buildings
 from netsim.city.town import Roads, TownPlan, buildings_of, faces
 from netsim.errors import BadInput
@@ -44,7 +44,7 @@ class SumoCity(City):
     """path of a SUMO network (.net.xml, .net.xml.gz)"""
     margin_m: float = Field(default=50.0, ge=1, le=1e4)
     """width of the ground around the streets, m"""
-    origin_deg: Origin | None = None
+    origin_deg: OriginDeg | None = None
     """latitude and longitude of (0, 0), for a network with a projection; none: the middle of its junctions"""
 
     def area(self, trace_area: Area | None) -> Area:

@@ -307,12 +307,20 @@ class TestFootprints:
             ({"demolished:building": "yes"}, "demolished, or not yet built"),
             ({"building": "yes", "proposed": "yes"}, "demolished, or not yet built"),
             ({"building": "construction"}, "demolished, or not yet built"),
-            ({"building": "no"}, "without a tag building"),
+            ({"building": "no"}, "without a tag building"), ({"building": "yes", "bridge": "yes"}, "roofs and bridges"),
         ],
     )  # fmt: skip
     def test_what_does_not_stand_on_the_ground_is_left_out_and_said(self, tmp_path, tags, why):
         house, other = ({"type": "Polygon", "coordinates": square_at(100 * k)} for k in range(2))
-        part = self.part(tmp_path, shape(house, building="yes", height=10), shape(other, height=50, **tags))
+        plain = {
+            "building": "yes",
+            "bridge": None,
+            "layer": "0",
+            "min_height": "0",
+            "abandoned": "yes",
+            "proposed": "no",
+        }
+        part = self.part(tmp_path, shape(house, height=10, **plain), shape(other, height=50, **tags))
         assert part.buildings(part.area(None), Streams(0)).height_m.tolist() == [10]
         assert part.notes() == (f"city: {part.file}: 1 of its shapes are left out: 1 {why}",)
         with pytest.raises(BadInput, match=r"features: (there is no|no) building in it"):
