@@ -31,6 +31,7 @@ _FOOT_M = 0.3048
 _MAX_LENGTH = 30  # characters of a height
 _NETWORKS = (".xml", ".xml.gz")
 _TALLEST_M = 1e3  # of all that was built
+_UNTAGGED = "without a tag building"
 _GONE = "demolished, or not yet built"
 _STATES = frozenset(("demolished", "razed", "removed", "destroyed", "abandoned", "proposed", "planned", "construction"))
 _OPEN_BELOW = frozenset(("roof", "bridge", "carport", "canopy"))
@@ -201,9 +202,6 @@ def _read_city(part: Footprints, version: tuple[int, int]) -> FileCity:
     area = Area.around(shapely.bounds(apart.footprint).reshape(-1, 2))
     buildings = Buildings(apart.footprint, height_m[apart.shape], apart.house)
     return FileCity(buildings, area, origin_deg, skipped, notes)
-
-
-_UNTAGGED = "without a tag building"
 
 
 def _word(tags: Mapping[str, object], key: str) -> str:
