@@ -458,7 +458,7 @@ def test_tracks_of_a_replay_are_where_the_log_says_at_that_time(tmp_path):
 @pytest.mark.parametrize("tick_s", [0.1, 0.3, 1.0, 7.0, 60.0])
 @pytest.mark.parametrize("begins_s", [0, 1_699_920_000, 1_699_920_000 + 20 * 420])
 def test_tracks_at_every_tick_are_at_the_last_row_so_far(tick_s, begins_s, tmp_path):
-    """A UE at 2 m/s, logged on ticks and between, and one that comes later; of dates, seconds since 1970 are rounded."""
+    """A UE at 2 m/s, logged on ticks and between, and one that comes later; with dates, seconds are rounded."""
     row_s = np.unique(np.round(np.append(np.arange(30) * tick_s, np.arange(0, 30, 0.37) * tick_s), 3))
     log = {0: row_s, 1: np.round(np.arange(11, 16) * tick_s, 3)}
     lines = [(f"{begins_s + t:.3f}", "ab"[ue], f"{2 * t:.3f}") for ue, times in log.items() for t in times]

@@ -165,8 +165,8 @@ def seconds(text: str, option: str = "--round") -> float:
 
 
 def by_length(study: Study, overrides: Fields) -> Fields:
-    """Of a trace that lasts less than two rounds of the scenario the round that `netsim inspect` suggests, and of one of
-    less than two days ticks that show where UEs were within it.
+    """The round that `netsim inspect` suggests, of a trace that lasts less than two rounds of the scenario; and a tick
+    that shows where UEs were within a trace of less than two days.
     """
     trace, found = _replayed(study).load(study.round_s), Fields()
     span_s = float(np.ptp(trace.time_s))
