@@ -22,7 +22,7 @@ from netsim.radio.antenna import ANTENNAS, Antenna, Sector
 from netsim.rng import Rng, Streams
 from netsim.safe import file_version
 from netsim.traces.source import Rows, Source, matched, read_rows, read_table
-from netsim.traces.values import MISSING, listed, missing, number, shown, with_points
+from netsim.traces.values import listed, missing, number, plain_id, shown, with_points
 from netsim.units import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -271,7 +271,8 @@ _WORDS = {
     "lon": "lon lng long longitude", "lat": "lat latitude",
 }  # fmt: skip
 _RADIOS = frozenset(("GSM", "CDMA", "UMTS", "LTE", "NR", "NBIOT"))
-_UNKNOWN = MISSING | {"-1", "2147483647"}  # how phones say that they do not know a cell's number
+_WITHOUT_AREA = ("LTE", "NR", "NBIOT")  # whose cells have one number in all areas of a network [3GPP TS 23.003]
+_CENTRES = "positions are centres of where phones measured a cell, often far from its mast"
 _NOWHERE = ((0.0, 0.0), (-1.0, -1.0))  # longitude and latitude, both at sea
 
 
@@ -318,11 +319,12 @@ def _opencellid(
     """The cells of a file of OpenCelliD, those of one technology if `radio` names it in capitals or not.
 
     A row without a position (none, or 0, 0 or -1, -1) or without the number of its cell, one that is cut short, and one
-    of a cell that stands there already are counted.
+    of a cell that stands there already are counted. A cell of LTE or NR is one in all tracking areas.
     """
     bare = len(first) >= len(_ORDER) and first[0].strip().upper() in _RADIOS and not first[1].strip().isalpha()
     places = _columns(source, first_line, _ORDER if bare else first)
     lon_lat_deg: dict[str, tuple[float, float]] = {}
+    known = set[tuple[str, ...]]()
     skipped, others = Counter[str](), dict[str, None]()
     for line, row in chain([(first_line, first)] if bare else [], rows):
         if len(row) <= max(places):
@@ -332,20 +334,22 @@ def _opencellid(
         if radio is not None and identity[0].upper() != radio.upper():
             others[identity[0]] = None
             continue
-        name = "-".join(identity)[:60]
+        kind, *network, area, cell = (plain_id(text).lstrip("0").upper() for text in identity)
+        key = (kind, *network, "" if kind in _WITHOUT_AREA else area, cell)
         lon, lat = with_points([lon, lat], delimiter)
         if missing(lon) or missing(lat):
             skipped["without a position"] += 1
-        elif identity[-1].lower() in _UNKNOWN:
+        elif not cell:
             skipped["without a cell's number"] += 1
-        elif name in lon_lat_deg:
+        elif key in known:
             skipped["of a cell that stands there already"] += 1
         else:
             place = _degrees(source, line, "lon", lon, 180.0), _degrees(source, line, "lat", lat, 90.0)
             if place in _NOWHERE:
                 skipped["without a position"] += 1
             else:
-                lon_lat_deg[name] = place
+                known.add(key)
+                lon_lat_deg["-".join(identity)[:60]] = place
     if others and not lon_lat_deg:
         problem = f"no cell of {shown(radio or '')}; the file has {listed(list(others))}"
         raise BadInput(f"{source.path}: base_stations.radio: {problem}; name one of these")
@@ -353,7 +357,8 @@ def _opencellid(
 
     reasons = ", ".join(f"{n:,} {reason}" for reason, n in skipped.items())
     table = DataFrame([*lon_lat_deg.values()], columns=["lon", "lat"], dtype=float).assign(name=[*lon_lat_deg])
-    return Cells(table, [f"{counted(skipped.total(), 'row')} left out: {reasons}"] if skipped else [])
+    left_out = [f"{counted(skipped.total(), 'row')} left out: {reasons}"] * bool(skipped)
+    return Cells(table, [*left_out, f"{len(table):,} {_CENTRES}"])
 
 
 def _listed(path: str, pair: tuple[str, str], band: str | None, columns: Mapping[str, str]) -> Cells:
@@ -383,6 +388,7 @@ def _listed(path: str, pair: tuple[str, str], band: str | None, columns: Mapping
         raise BadInput(f"{path}: column {watts[0]}: powers are in dBm, of one resource element; give power_dbm")
     near = {name: ours for name in unread for ours in _OF_LIST if ours.startswith(f"{name.lower()}_")}
     unread = [f"{name} (is it {near[name]}?)" if name in near else name for name in unread]
+    notes += [f"{len(own):,} {_CENTRES}"] * ("samples" in map(str.lower, unread))
     return Cells(own.assign(name=names), notes + [f"columns that are not read: {listed(unread)}"] * bool(unread))
 
 
@@ -416,7 +422,8 @@ class CellFile(Layout):
     lac, cellid), in capitals or not, and be
     separated by commas, semicolons or tabs; above there may be lines that begin with # and one sep=;. Rows without
     a position (none, or 0, 0 or -1, -1), rows without the number of a cell and repeated cells are left out; a run says
-    how many.
+    how many. Cells are told apart by radio, network, area and number, those of LTE and NR whatever the tracking area.
+    Their positions are centres of measurements and not those of masts: a run says so.
     Longitude and latitude are projected onto the local plane; without a replayed trace give the plane's origin.
     Cells further than `margin_m` outside of the area are left out and counted. Heights and powers that the file does
     not state are those of the layout.

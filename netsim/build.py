@@ -89,7 +89,7 @@ def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> Worl
             *setting.radio.path_loss.notes([b.name for b in stations]),
             *tiny_area(area),
             *trace_outside(setting, area, trace),
-            *ues_outside(area, state.position_m),
+            *(ues_outside(area, state.position_m) if trace is None else ()),
             *low_stations(stations, buildings),
             *doubtful_stations(setting.layout if trace is None else None, stations, area),
             *long_links(setting, stations, area),

@@ -239,6 +239,19 @@ def scoring_warnings(learning: Learning, scored: Table, uplink: Table) -> list[s
     ]
 
 
+def sums_warnings(sums: Table) -> list[str]:
+    """A warning where secure sums, rows of the table `sums`, hold the update of one UE."""
+    single = sums["decoded"] == 1
+    if not single.any():
+        return []
+    fate = "opens none of them, and learns nothing from those UEs"
+    if sums["opened"][single].any():
+        fate = "sees that update as it is; learning.threat.secagg_threshold leaves such sums closed"
+    return [
+        f"{100 * single.mean():.3g} % of the secure sums, each of a group and a model, are of one UE: the server {fate}"
+    ]
+
+
 def exploded(state: RoundState, figures: Row) -> bool:
     """Whether a model is not finite after a round, or its RMSE beyond what the held-out signals span.
 

@@ -124,8 +124,8 @@ class Phase:
 
 @frozen
 class Sums(Columns):
-    """Groups (k,) of a merge: number, how many UEs sent for each sum, how many of them were decoded, and whether the
-    server could open the sum.
+    """Sums (k,) of a merge by group and model: number of the group, how many UEs sent for each sum, how many of them
+    were decoded, and whether the server could open it.
     """
 
     group: IntArray

@@ -35,7 +35,7 @@ class TraceRows(Columns):
 
 @dataclass(frozen=True, eq=False)
 class Replayed(State):
-    """n_seen: number of rows before now; last_row (n_ue,): the last of them of each UE, -1 before its first.
+    """n_seen: number of rows up to now; last_row (n_ue,): the last of them of each UE, -1 before its first.
 
     ue (n_ue,): indices of the UEs; absent_after_s: age of its last fix beyond which a UE is absent; rows: of the trace.
     """
@@ -56,8 +56,13 @@ class Replayed(State):
         return last_row
 
 
+_SOON_S = 1e-4  # rows so much after a tick count as on it: epoch times are rounded to 2.4e-7 s, ticks are multiples
+
+
 class Replay(Mobility, TraceSetting):
     """A UE stays at its last fix until the next one, and is absent if that fix is older than `absent_after_s`.
+
+    At the time of a fix it is there already.
 
     With `sample_s` it measures at some of its fixes alone, and moves by all of them. The k-th UE replays the k-th user
     of the trace. RSRP in the file replaces the radio model.
@@ -107,7 +112,7 @@ class Replay(Mobility, TraceSetting):
         return presence(trace, self.gap_s)
 
     def start(self, ue: IntArray, ground: Ground) -> Replayed:
-        """The state before the first row of the ground's trace, or without one of this part's trace with daily rounds.
+        """The state at time 0 of the ground's trace, or without one of this part's trace with daily rounds.
 
         Raises `BadInput` if there are more UEs than users.
         """
@@ -117,7 +122,7 @@ class Replay(Mobility, TraceSetting):
         order = np.flatnonzero(trace.user < len(ue))
         order = order[np.argsort(trace.time_s[order], kind="stable")]
         rows = TraceRows(trace.user, trace.time_s, trace.position_m, trace.cell, trace.rsrp_dbm, trace.due)
-        return Replayed(
+        before = Replayed(
             position_m=np.full((len(ue), 2), np.nan),
             n_seen=0,
             last_row=np.full(len(ue), -1, dtype=np.int64),
@@ -125,25 +130,29 @@ class Replay(Mobility, TraceSetting):
             absent_after_s=self.presence(trace).absent_after_s,
             rows=rows.select(order),
         )
+        return self.advance(before, 0.0, 0.0, ground)[0]
 
     def advance(self, state: Replayed, t0_s: float, t1_s: float, ground: Ground) -> tuple[Replayed, Fixes]:
-        """The fixes are the rows in [t0_s, t1_s); the cost grows with their number, not with that of the trace."""
+        """The fixes are the rows in [t0_s, t1_s), and UEs are at those up to t1_s; the cost grows with their number,
+        not with that of the trace.
+        """
         rows = state.rows
         first, end = np.searchsorted(rows.time_s, (t0_s, t1_s))
-        last_row = state.last_rows(int(end))
+        n_seen = _rows_until(rows, t1_s)
+        last_row = state.last_rows(n_seen)
         fresh_s = self._fresh_s(state)
         stale = (last_row < 0) | (t1_s - rows.time_s[last_row] > fresh_s + slack_s(fresh_s, t1_s))
         position_m = np.where(stale[:, None], np.nan, rows.position_m[last_row])
         new = first + np.argsort(rows.ue[first:end], kind="stable")  # each UE's rows stay in order of time
         seen = rows.select(new if rows.due is None else new[rows.due[new]])
         fixes = Fixes(state.ue[seen.ue], seen.time_s, seen.position_m, seen.rsrp_dbm, seen.cell)
-        return replace(state, position_m=position_m, n_seen=int(end), last_row=last_row), fixes
+        return replace(state, position_m=position_m, n_seen=n_seen, last_row=last_row), fixes
 
     def wake_s(self, state: Replayed, now_s: float, ground: Ground) -> float:
-        """The time of the next row, or when the next UE becomes absent; infinite after the last."""
+        """Just before the next row, or when the next UE becomes absent; infinite after the last."""
         time_s = state.rows.time_s
-        following = int(np.searchsorted(time_s, now_s))
-        next_s = float(time_s[following]) if following < len(time_s) else float("inf")
+        following = _rows_until(state.rows, now_s)
+        next_s = float(time_s[following]) - _SOON_S if following < len(time_s) else float("inf")
         fresh_s = self._fresh_s(state)
         leaves_s = time_s[state.last_row[state.last_row >= 0]] + fresh_s
         return float(leaves_s[leaves_s >= now_s - slack_s(fresh_s, now_s)].min(initial=next_s))
@@ -165,6 +174,11 @@ class Replay(Mobility, TraceSetting):
             of = lived(rows.position_m[mine], rows.time_s[mine], ground.clock)
             home_m[ue], work_m[ue], densest_m[ue], nights[ue] = of.home_m, of.work_m, of.densest_m, of.nights
         return places
+
+
+def _rows_until(rows: TraceRows, time_s: float) -> int:
+    """Number of rows at or before a time."""
+    return int(np.searchsorted(rows.time_s, time_s + _SOON_S, side="right"))
 
 
 @lru_cache(maxsize=1)  # one trace, so that a rehearsal and its run read a file once

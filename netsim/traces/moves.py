@@ -227,7 +227,7 @@ def steps_of(moves: Moves) -> TraceSteps:
 
 def doubts(table: TraceTable, moves: Moves) -> tuple[str, ...]:
     """Warnings for the user, each with its remedy; moves : of the rows of the table, in its order."""
-    found, n = list[str](), len(moves.user)
+    found, n = [*table.doubts], len(moves.user)
     coordinates, place, steps = table.coordinates, table.fixes.place, steps_of(moves)
     if n >= _MANY and len(np.unique(moves.user)) == n:
         remedy = "--columns user=HEADER names another"

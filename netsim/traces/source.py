@@ -275,11 +275,15 @@ def read_sheets(path: str, names: Mapping[int, str] | None = None) -> Iterator[S
 
 
 def matched(path: str, header: Sequence[str], columns: Mapping[str, str], ours: Sequence[str]) -> dict[str, str]:
-    """Our name -> header of each column that a CSV has, called or numbered as `columns` says, or called as we do.
+    """Our name -> header of each column that a CSV has, called or numbered as `columns` says, or called as we do; for
+    columns that are joined by + their headers so.
 
     Raises `BadInput`.
     """
     header_of = {str(k): name for k, name in enumerate(header)} | dict(zip(header, header, strict=True))
+    for called in columns.values():
+        if called not in header_of and header_of.keys() >= {*called.split("+")}:
+            header_of[called] = "+".join(header_of[part] for part in called.split("+"))
     for name, called in columns.items():
         if name not in ours:
             raise BadInput(f"{path}: columns: {shown(name)} is none of {', '.join(ours)}; {COLUMNS_REMEDY}")

@@ -31,7 +31,9 @@ from netsim.traces.values import (
     bounded,
     listed,
     missing,
+    number,
     numbers,
+    plain_id,
     remedy,
     renumbered,
     shown,
@@ -126,7 +128,7 @@ def look_like_degrees(x: FloatArray, y: FloatArray) -> bool:
 RSRP_BOUNDS_DBM = (-160.0, -20.0)
 PLACES = {"lat": (-90.0, 90.0), "lon": (-180.0, 180.0), "x_m": (-1e9, 1e9), "y_m": (-1e9, 1e9)}
 BOUNDS = {**PLACES, "time_s": (0.0, LATEST_EPOCH_S), "accuracy_m": (0.0, 1e7)}
-_NO_CELL = ("-1", "2147483647")  # what Android has for a number that is unavailable
+_LISTED = 255  # cells that a list may number from 0
 _MANY = 10  # rows that run backwards, from which on the whole file does
 _CODES = ("line", "track", "user", "cell")
 
@@ -172,7 +174,8 @@ class TraceTable:
 
     path, format : as it was named, and what it was read as.
     users, cells : names, in order of first appearance. left_out : reason -> rows that are not here.
-    facts : what a format says of the file, by a word, for `netsim inspect`; notes : for the user.
+    facts : what a format says of the file, by a word, for `netsim inspect`; notes, doubts : for the user; the latter
+    on columns that are probably wrong.
     """
 
     path: str
@@ -184,6 +187,7 @@ class TraceTable:
     left_out: dict[str, int]
     facts: dict[str, str]
     notes: tuple[str, ...]
+    doubts: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.fixes.time_s)
@@ -210,7 +214,7 @@ class TraceTable:
 class FixBuilder:
     """Checks the columns of a file, piece by piece, and makes a table of them.
 
-    zone : of times of day without one. header_of : our name -> header in the file. facts, notes, left_out : see
+    zone : of times of day without one. header_of : our name -> header in the file. facts, notes, doubts, left_out : see
     `TraceTable`; a format fills in what it knows.
     """
 
@@ -219,8 +223,9 @@ class FixBuilder:
         self.header_of: dict[str, str] = {}
         self.facts: dict[str, str] = {}
         self.notes: list[str] = []
+        self.doubts: list[str] = []
         self.left_out: Counter[str] = Counter()
-        self._names = {"user": NameCodes(), "cell": NameCodes()}
+        self._names = {"user": NameCodes(), "cell": NameCodes(plain_id)}
         self._users: dict[tuple[str, str], int] = {}
         self._times: Times | None = None
         self._pieces: defaultdict[str, list[Column]] = defaultdict(list)
@@ -302,6 +307,7 @@ class FixBuilder:
             left_out=dict(self.left_out),
             facts=self.facts,
             notes=tuple(self.notes),
+            doubts=tuple(self.doubts),
         )
         return _usable(table)
 
@@ -323,11 +329,12 @@ class FixBuilder:
         names = self._names[ours]
         if names.n_joined:
             header = self.header_of.get(ours, ours)
-            differ = f"{counted(names.n_joined, 'name')} of {header} written with blanks or .0"
+            differ = f"{counted(names.n_joined, 'name')} of {header} written with blanks, .0 or 0x"
             self.notes.append(f"{differ} joined with the same without")
-        none = _NO_CELL if ours == "cell" else ()
-        given = [not missing(name) and name not in none for name in names.all()]
-        named, columns[ours] = renumbered(names.all(), columns[ours], given)
+        known = names.all()  # 0 is unknown among numbers of a network, which unlike a list have no 1
+        none = "0" if ours == "cell" and "1" not in known and any(number(name) > _LISTED for name in known) else ""
+        given = [not missing(name) and name != none for name in known]
+        named, columns[ours] = renumbered(known, columns[ours], given)
         return named
 
     def _longer(self) -> tuple[str, ...]:
@@ -390,7 +397,8 @@ def _usable(table: TraceTable) -> TraceTable:
             remedy = "is the sign missing? correct the column" if rsrp_dbm[0] > 0 else "correct the column"
             raise BadInput(f"{table.path}: no row is usable ({table.reasons()}): {wrong}; {remedy}")
     if not len(table):
-        raise BadInput(f"{table.path}: no row is usable ({table.reasons()}); check those columns of the file")
+        check = "; ".join(("check those columns of the file", *table.doubts))
+        raise BadInput(f"{table.path}: no row is usable ({table.reasons()}); {check}")
     return table
 
 

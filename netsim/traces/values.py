@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, tzinfo
 from typing import Any
 
@@ -17,7 +17,9 @@ Codes = npt.NDArray[np.int32]
 Column = npt.NDArray[Any]
 MISSING = frozenset(("", "nan", "none", "null", "na", "n/a", "#n/a", "<na>", "-", "--", "\\n"))
 _LATITUDE, _LONGITUDE = 90.0, 180.0  # largest, degrees
+_NO_IDS = "-1", "2147483647", "268435455", "68719476735", "9223372036854775807"  # of Android, and 28 and 36 bits set
 _WHOLE = re.compile(r"(-?\d+)\.0+")  # a number of a name, as tables with gaps write it
+_HEXADECIMAL = re.compile(r"0[xX][0-9a-fA-F]+")
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
 _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")
 
@@ -93,12 +95,31 @@ def bounded(text: Sequence[str], low: float, high: float, required: bool = False
     return value
 
 
+def _without_point(name: str) -> str:
+    """A name without blanks around it, and 7 for 7.0."""
+    whole = _WHOLE.fullmatch(name.strip())
+    return whole[1] if whole else name.strip()
+
+
+def plain_id(text: str) -> str:
+    """The identity of a cell as others write it: in decimal for 0x1F, without blanks between digits, 7 for 7.0; empty
+    where it is unknown.
+    """
+    bare = "".join(text.split())
+    if _HEXADECIMAL.fullmatch(bare):
+        bare = str(int(bare, 16))
+    elif not bare.isdecimal():
+        bare = _without_point(text)
+    return "" if missing(bare) or bare in _NO_IDS else bare
+
+
 class NameCodes:
-    """Names of a column that comes in pieces, without blanks around them and 7 for 7.0, numbered in order of first
-    appearance.
+    """Names of a column that comes in pieces, without blanks around them and 7 for 7.0, or as `plain` writes them;
+    numbered in order of first appearance.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, plain: Callable[[str], str] = _without_point) -> None:
+        self._plain = plain
         self._code: dict[str, int] = {}
         self._as_written: dict[str, int] = {}
 
@@ -108,7 +129,7 @@ class NameCodes:
         if not code.keys() >= set(text):
             for name in text:
                 if name not in code:
-                    plain = _WHOLE.sub(r"\1", name.strip()) if name[-1:] in "0 " else name.strip()
+                    plain = self._plain(name)
                     code[name] = self._code.setdefault(plain, len(self._code))
         return np.fromiter(map(code.__getitem__, text), dtype=np.int32, count=len(text))
 

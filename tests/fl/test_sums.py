@@ -1,5 +1,7 @@
 """Secure aggregation in groups: who is summed with whom, what the uplink loses, and which sums are opened."""
 
+import copy
+import json
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +16,9 @@ from netsim.rng import Streams
 from scenarios.app.results.folder import read_table
 from scenarios.app.run.runner import run
 from scenarios.app.run.setup import ready
+from scenarios.app.study.describe import build
+from scenarios.app.study.study import Study
+from scenarios.app.study.yaml_document import read_text
 
 N = 11
 
@@ -113,17 +118,18 @@ def table(folder, name):
 
 @pytest.mark.parametrize("server, groups", [("rounds", "random"), ("over-selection", "fixed"), ("fedbuff", "fixed")])
 def test_of_a_sum_that_is_not_opened_nothing_is_seen_or_merged(tiny, tmp_path, server, groups):
-    least = 2 if server == "fedbuff" else 3
-    run(tiny(summed(server, secagg_group_size=least, secagg_threshold=least, groups=groups)), tmp_path)
+    size = 2 if server == "fedbuff" else 3
+    least = 3 if server == "rounds" else 2
+    run(tiny(summed(server, secagg_group_size=size, secagg_threshold=least, groups=groups)), tmp_path)
     sums, updates, estimates = (table(tmp_path, name) for name in ("sums", "updates", "estimates"))
     assert (sums.opened == (sums.decoded >= least)).all() and (sums.decoded <= sums.ues).all()
     assert sums.opened.any() and (sums.decoded[sums.opened == 0] > 0).any()
     came = updates[(updates.decoded == 1) & updates["round"].isin(sums["round"])]  # others waited in vain
-    per_round = came.groupby("round").ue.nunique()
+    per_round = came.groupby("round").size()
     assert (sums.groupby("round").decoded.sum().loc[per_round.index] == per_round).all()
     merged = came[came.weight > 0]
     opened = sums[sums.opened == 1].groupby("round").decoded.sum()
-    assert (merged.groupby("round").ue.nunique() == opened.loc[merged["round"].unique()]).all()
+    assert (merged.groupby("round").size() == opened.loc[merged["round"].unique()]).all()
     seen, in_merge = (set(zip(t["round"], t.ue, strict=True)) for t in (estimates, merged))
     assert seen == in_merge
     if server != "fedbuff":  # there weights fall with staleness
@@ -166,3 +172,54 @@ def test_noise_at_the_server_does_not_go_with_a_threshold(tiny):
     with pytest.raises(BadInput, match="one UE may decide whether its whole group is merged"):
         tiny(central)
     tiny(central | {"learning.threat": {"observes": "aggregate", "secagg_group_size": 2}})
+
+
+STILL = {
+    "title": "six people who stand still", "seed": 1,
+    "world": {
+        "first_day": "2026-01-05", "duration_s": 900, "tick_s": 10,
+        "city": {"kind": "open-field", "width_m": 1000, "height_m": 800},
+        "base_stations": [{"name": "west", "position_m": [250, 400]}, {"name": "east", "position_m": [750, 400]}],
+        "ues": {"count": 6, "mobility": {"kind": "static"}, "measurement_period_s": 30},
+        "radio": {"shadowing": {"kind": "correlated"}},
+    },
+    "learning": {
+        "round_s": 300, "data": {"kind": "measured"}, "attacks": [{"kind": "closed-form"}],
+        "learner": {"kind": "rsrp-net", "profile": "useful", "hidden": [16], "local_epochs": 1,
+                    "public_rsrp_mean_dbm": -80, "public_rsrp_std_db": 10},
+        "references": {"central": False},
+        "threat": {"observes": "aggregate", "secagg_group_size": 2, "groups": "fixed"},
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "threat",
+    [
+        {"secagg_group_size": 2, "groups": "fixed"},
+        {"secagg_group_size": 2, "groups": "random"},
+        {"secagg_group_size": 3, "groups": "fixed"},
+        {},
+    ],
+)
+@pytest.mark.parametrize("least", [None, 2])
+def test_a_sum_of_a_cell_counts_the_ues_that_measured_it(threat, least, tmp_path):
+    """A threshold holds in each sum of a group and a model: of one UE none is opened, seen or merged."""
+    document = copy.deepcopy(STILL)
+    document["learning"]["threat"] = {"observes": "aggregate", **threat, "secagg_threshold": least}
+    summary = run(build(Study, read_text(json.dumps(document), "still")), tmp_path)
+    sums, updates, estimates = (table(tmp_path, name) for name in ("sums", "updates", "estimates"))
+    assert sums.ues.sum() == len(updates) == 18 and (sums.decoded == sums.ues).all()
+    assert (sums.opened == (sums.decoded >= (least or 1))).all()
+    single = 100 * (sums.decoded == 1).mean()
+    assert summary["sums.single.percent"] == pytest.approx(single)
+    assert summary["sums.unopened.percent"] == pytest.approx(single if least else 0)
+    assert (updates.weight > 0).sum() == sums.decoded[sums.opened == 1].sum()
+    exact = estimates[(estimates.quantity == "centroid")].merge(updates, on=["round", "ue"], suffixes=("", "_true"))
+    away_m = np.hypot(exact.x_m - exact.selected_x_m, exact.y_m - exact.selected_y_m)
+    assert len(set(exact.ue[away_m < 1e-6])) <= (0 if least else (sums.decoded == 1).sum())
+    warned = [text for text in json.loads((tmp_path / "manifest.json").read_text())["warnings"] if "of one UE" in text]
+    assert len(warned) == (single > 0) and all(("opens none" in text) == bool(least) for text in warned)
+    if threat == {"secagg_group_size": 2, "groups": "fixed"}:
+        assert single == pytest.approx(80)
+        assert least or len(set(exact.ue[away_m < 1e-6])) == 4

@@ -1,5 +1,6 @@
 """Traces as other tools write them: who is who, which clock, what is missing; a wrong reading is told or refused."""
 
+import re
 import shutil
 from datetime import datetime
 from zoneinfo import ZoneInfo
@@ -391,3 +392,117 @@ def test_published_grids_are_surveys(data_folder, name, places, cells):
     assert len(np.unique(place, axis=0)) == len(np.unique(time_s)) == places and len(table.cells) == cells
     gaps_s = np.diff(np.unique(time_s))
     assert (np.diff(time_s) >= 0).all() and 40 < 1.4 * gaps_s.min() < 60 and 1.4 * gaps_s.max() < 1500
+
+
+# --- cells --------------------------------------------------------------------------------------------------
+
+DRIVE = {"time_s": "Timestamp", "lat": "Latitude", "lon": "Longitude"}
+GNET = (
+    "Timestamp;Longitude;Latitude;Operator;CGI;Cellname;Node;CellID;LAC;NetworkTech;NetworkMode;Level;LTERSSI;PSC;PCI"
+)
+
+
+def drive(path, n=24, header=GNET, **changes):
+    """A drive past three base stations 4 km apart, whose cells have one number and two physical ones; some 2G."""
+    rows = [header]
+    for k in range(n):
+        node, pci = ((4001, 102), (4077, 100), (4200, 100))[3 * k // n]
+        cell = {
+            "Timestamp": f"2024.05.01_08.{k:02}.00", "Longitude": "4.3", "Latitude": f"{52 + k / 200:.4f}",
+            "Operator": "20401", "CGI": f"20401{node * 256 + 11}", "Cellname": "", "Node": str(node), "CellID": "11",
+            "LAC": "1234", "NetworkTech": "2G" if k % 8 == 0 else "4G", "NetworkMode": "LTE", "MCC": "204", "MNC": "01",
+            "Level": "-67" if k % 8 == 0 else str(-90 - k), "LTERSSI": "-60", "PSC": "", "PCI": str(pci),
+            "ECI": str(node * 256 + 11), "CID": "11",
+        }  # fmt: skip
+        rows.append(
+            ";".join({name: of(k) for name, of in changes.items()}.get(name, cell[name]) for name in header.split(";"))
+        )
+    return write(path, "\n".join(rows) + "\n")
+
+
+@pytest.mark.parametrize(
+    ("header", "cell"),
+    [
+        (GNET, "CGI"),
+        (GNET.replace("CGI;", ""), "Node+CellID"),
+        (GNET.replace("CGI", "ECI"), "ECI"),
+        (GNET.replace("CGI", "ECI").replace("Operator", "MCC;MNC"), "MCC+MNC+ECI"),
+        (GNET.replace("CGI;", "").replace("Node;", ""), "LAC+CellID"),
+        (GNET.replace("CGI;", "").replace("Node;", "").replace("CellID", "CID"), "LAC+CID"),
+        (GNET.replace("CGI;", "").replace("Node;CellID;LAC", "CID"), "CID"),
+        (GNET.replace("CGI;Cellname;Node;CellID;LAC;", ""), "PCI"),
+    ],
+)
+def test_the_columns_that_tell_cells_apart_are_proposed(tmp_path, header, cell):
+    path = drive(tmp_path / "t.csv", header=header)
+    assert refusal(path).endswith(f"rsrp_dbm=Level,cell={cell}")
+    table = read_table(path, DRIVE | {"cell": cell}, timezone="UTC")
+    assert len(table.cells) == (3 if {"CGI", "ECI", "Node"} & {*cell.split("+")} else 2 if cell == "PCI" else 1)
+    assert (table.doubts != ()) == (cell == "PCI") and not {*cell.split("+")} & {*table.facts["ignored"].split(", ")}
+
+
+@pytest.mark.parametrize(
+    ("cell", "n"), [("CellID", 1), ("LAC", 1), ("PCI", 2), ("LAC+CellID", 1), ("Node", 3), ("CGI", 3)]
+)
+@pytest.mark.parametrize("header", [GNET, GNET.replace("CGI", "ECI"), GNET.replace("CGI;", "")])
+def test_a_column_that_takes_several_cells_for_one_is_doubtful(tmp_path, cell, n, header):
+    if cell not in header and "+" not in cell:
+        return
+    path = drive(tmp_path / "t.csv", header=header)
+    better = next(name for name in ("CGI", "ECI", "Node+CellID") if name.split("+")[0] in header)
+    said = " ".join(read_trace(path, columns=DRIVE | {"cell": cell}, timezone="UTC", cell="all").doubts)
+    assert (f"column {cell} has {n} name{'s' * (n > 1)} for 3 of {better}, so that" in said) == (n < 3)
+    assert ("column PCI repeats every few km" in said) == (cell == "PCI")
+    text = " ".join(inspect_trace(path, DRIVE | {"cell": cell}, timezone="UTC").split())
+    assert ("first mend what is doubtful" in text) == (n < 3)
+
+
+@pytest.mark.parametrize("other", ["2G", "GSM", "EDGE", "3G", "UMTS", "WCDMA (3G)", "HSPA+", "TD-SCDMA", "1xRTT"])
+@pytest.mark.parametrize("column", ["NetworkTech", "radio", "Network Type"])
+def test_levels_of_2g_and_3g_are_no_rsrp(tmp_path, other, column):
+    path = drive(tmp_path / "t.csv", NetworkTech=lambda k: ("4G", "5G NSA", other, "LTE_CA")[k % 4])
+    path.write_text(path.read_text().replace("NetworkTech", column).replace("NetworkMode", "x"))
+    trace = read_trace(path, columns=DRIVE | {"rsrp_dbm": "Level", "cell": "CGI"}, timezone="UTC", cell="all")
+    assert (trace.counts["rsrp_missing"], trace.counts["rows_used"]) == (6, 18)
+    assert f"levels of {other} are no RSRP" in " ".join(trace.doubts)
+    assert len(read_table(path, DRIVE, timezone="UTC")) == 24  # positions are no levels
+    path.write_text(re.sub("4G|5G NSA|LTE_CA|LTE", other, path.read_text()))
+    told = line_of(read_table, path, DRIVE | {"rsrp_dbm": "Level"}, timezone="UTC")
+    assert "no row is usable (rsrp_missing 24)" in told and f"levels of {other} are no RSRP" in told
+
+
+@pytest.mark.parametrize("level", ["RSSI", "RxLev", "rscp_dbm"])
+def test_a_level_that_is_called_otherwise_is_doubtful(tmp_path, level):
+    path = drive(tmp_path / "t.csv")
+    path.write_text(path.read_text().replace("LTERSSI", level).replace("2G", "4G"))
+    doubts = read_table(path, DRIVE | {"rsrp_dbm": level}, timezone="UTC").doubts
+    assert doubts == (
+        f"column {level} is no RSRP, and no map of RSRP can be learnt from it: --columns rsrp_dbm=HEADER names another",
+    )
+
+
+@pytest.mark.parametrize(
+    ("ids", "cells", "missing"),
+    [
+        (["1024267", "0xFA10B", " 1024267", "1 024 267", "1024267.0", "0", "-1"], ["1024267"], 2),
+        (["2147483647", "268435455", "9223372036854775807", "nan", "77", "", "68719476735"], ["77"], 6),
+        (["0", "1", "2", "0", "300", "-1", "x"], ["0", "1", "2", "300", "x"], 1),
+        (["0"] * 7, ["0"], 0),
+    ],
+)
+def test_identities_of_cells_are_read_as_others_write_them(tmp_path, ids, cells, missing):
+    rows = [f"{k},{52 + k / 1e3},4.3,{name}" for k, name in enumerate(ids)]
+    table = read_table(write(tmp_path / "t.csv", "\n".join(["time_s,lat,lon,cell", *rows]) + "\n"))
+    used = [table.cells[c] for c in np.unique(table.fixes.cell)]
+    assert (used, table.left_out.get("cell_missing", 0)) == (cells, missing)
+
+
+def test_a_cell_of_lte_is_one_in_two_areas_and_one_of_gsm_is_not(tmp_path):
+    """Beside 2G cells, whose 16 bits hold in an area; an area that is unknown does not hide a cell of LTE."""
+    ids = [(1, 7), (2, 7), (1, 1024267), (2, 1024267), ("", 1024267), (-1, "0xFA10B"), ("", 7), (1, -1), (1, "")]
+    rows = [f"{k},52,4.3,{area},{cell}" for k, (area, cell) in enumerate(ids)]
+    path = write(tmp_path / "t.csv", "\n".join(["time_s,lat,lon,TAC,CI", *rows]) + "\n")
+    table = read_table(path, {"cell": "TAC+CI"})
+    assert [table.cells[c] for c in table.fixes.cell] == ["1-7", "2-7", *["1024267"] * 4]
+    assert table.left_out["cell_missing"] == 3
+    assert "has 2 names for 3 of TAC+CI" in read_table(path, {"cell": "CI"}).doubts[0]

@@ -92,11 +92,44 @@ class TestCellFile:
         plain = tmp_path / "plain.csv"
         plain.write_text(self.PLAIN)
         expected = CellFile(file=str(plain)).stations(AREA, Origin(52.52, 13.28))
-        assert [b.position_m for b in found] == [b.position_m for b in expected] and layout.notes(2) == ()
+        assert [b.position_m for b in found] == [b.position_m for b in expected]
+        (note,) = layout.notes(2)
+        assert note.startswith(f"base stations: {layout.file}: 2 positions are centres of where phones measured")
         only = layout.model_copy(update={"radio": "lte"}).stations(AREA, Origin(52.52, 13.28))
         assert [b.name[:3] for b in only] == ["LTE"]
         with pytest.raises(BadInput, match=r"no cell of 'NR'; the file has UMTS, LTE"):
             layout.model_copy(update={"radio": "NR"}).stations(AREA, Origin(52.52, 13.28))
+
+    @pytest.mark.parametrize(
+        ("first", "second", "n"),
+        [
+            ("LTE,262,1,77,1024267", "LTE,262,1,78,1024267", 1),
+            ("lte,262,01,77,1024267", "LTE,262,1,,0xFA10B", 1),
+            ("NR,262,1,77,68000000001", "NR,262,1,-1,68 000 000 001", 1),
+            ("NBIOT,262,1,77,1024267.0", "NBIOT,262,1,0,1024267", 1),
+            ("LTE,262,1,77,1024267", "LTE,262,2,77,1024267", 2),
+            ("LTE,262,1,77,1024267", "NR,262,1,77,1024267", 2),
+            ("GSM,262,1,77,1002", "GSM,262,1,78,1002", 2),
+            ("UMTS,262,1,77,1002", "UMTS,262,1,78,1002", 2),
+            ("GSM,262,1,77,1002", "GSM,262,1,077,1002", 1),
+            ("LTE,262,1,77,0", "LTE,262,1,77,1024267", 1),
+            ("LTE,262,1,77,2147483647", "LTE,262,1,77,268435455", 0),
+        ],
+    )
+    def test_a_cell_is_told_by_what_its_technology_numbers(self, tmp_path, first, second, n):
+        """Of GSM and UMTS in an area, of LTE and NR in the whole network; unknown numbers are none."""
+        path = tmp_path / "cells.csv"
+        path.write_text(f"radio,mcc,net,area,cell,unit,lon,lat\n{first},0,11.58,48.14\n{second},0,11.581,48.141\n")
+        layout = CellFile(file=str(path))
+        if n:
+            assert len(layout.stations(AREA, Origin(48.14, 11.58))) == n
+        notes = " ".join(layout.notes(n))
+        assert (f"{2 - n} row" in notes) == (n < 2) and f"{n} positions are centres of where phones measured" in notes
+
+    @pytest.mark.parametrize("column", ["samples", "Samples"])
+    def test_positions_of_a_list_with_samples_are_centres(self, tmp_path, column):
+        (tmp_path / "l.csv").write_text(f"name,lon,lat,{column}\na,11.58,48.14,9\n")
+        assert "1 positions are centres of where" in " ".join(CellFile(file=str(tmp_path / "l.csv")).notes(1))
 
     @pytest.mark.parametrize(
         ("raw", "words"),

@@ -11,14 +11,16 @@ import numpy as np
 import pytest
 from refused import line_of
 
+from netsim.build import build_world
 from netsim.clock import Clock
 from netsim.geometry import Area
 from netsim.mobility.base import Ground
 from netsim.mobility.replay import Replay
 from netsim.rng import Streams
+from netsim.setting import WorldSetting
 from netsim.traces.home_work import Lived, lived
 from netsim.traces.read import read_table, read_trace
-from netsim.ues import Fixes
+from netsim.ues import Fixes, Looks
 
 T0 = 1_619_039_402  # 2021-04-21T21:10:02Z, a Wednesday
 GROUND = Ground(Area(0, 0, 1, 1), Clock(date(2021, 4, 21)), Streams(1))
@@ -422,10 +424,52 @@ def test_position_is_the_last_fix_while_it_is_fresh(walk):
     for t1_s in trace.time_s.min() + np.array([0.0, 600.0, 601.0, 3000.0, 60.0, 7000.0, 9000.0]):
         start, _ = part.advance(start, t1_s - 1, t1_s, GROUND)
         for ue in range(3):
-            before = np.flatnonzero((trace.user == ue) & (trace.time_s < t1_s))
+            before = np.flatnonzero((trace.user == ue) & (trace.time_s <= t1_s))
             fresh = before.size and t1_s - trace.time_s[before[-1]] <= 90.0
             expected = trace.position_m[before[-1]] if fresh else [np.nan, np.nan]
             np.testing.assert_array_equal(start.position_m[ue], expected)
+
+
+def followed(tmp_path, lines, tick_s):
+    """Tracks of a world of that trace (time, user, place on the x axis): UE -> look -> place, NaN for an absent one."""
+    path = write(tmp_path, "time_s,user,x_m,y_m,rsrp_dbm\n" + "".join(f"{t},{u},{x},0,-80\n" for t, u, x in lines))
+    mobility = {"kind": "replay", "trace": str(path), "users": "id", "absent_after_s": 1e6}
+    setting = {"tick_s": tick_s, "duration_s": None, "city": {"kind": "open-field"}, "base_stations": ()}
+    setting = WorldSetting.model_validate(setting | {"ues": {"mobility": mobility}})
+    world = build_world(setting, Streams(0), 86_400.0)
+    world.follow(Looks.of(len(world.ues), world.duration_s, tick_s))
+    world.env.run(until=world.duration_s)
+    world.catch_up()
+    assert world.tracks.looks.every_s == pytest.approx(tick_s)
+    found = {ue: {} for ue in range(len(world.ues))}
+    for each in world.tracks.drain():
+        for ue, at_m in zip(each.ue, each.seen.at_m, strict=True):
+            found[int(ue)][each.look] = float(at_m[0])
+    return found
+
+
+def test_tracks_of_a_replay_are_where_the_log_says_at_that_time(tmp_path):
+    """An hourly log: in the office from 9 h to before 17 h, and a row at time 0."""
+    office = [(3600 * h, "a", 4.0 if h % 24 in range(9, 17) else 0.0) for h in range(72)]
+    days = {d + h: x for d in (0, 24, 48) for h, x in ((8, 0.0), (9, 4.0), (16, 4.0), (17, 0.0))}
+    assert followed(tmp_path, office, 3600) == {0: {0: 0.0} | days}
+
+
+@pytest.mark.parametrize("tick_s", [0.1, 0.3, 1.0, 7.0, 60.0])
+@pytest.mark.parametrize("begins_s", [0, 1_699_920_000, 1_699_920_000 + 20 * 420])
+def test_tracks_at_every_tick_are_at_the_last_row_so_far(tick_s, begins_s, tmp_path):
+    """A UE at 2 m/s, logged on ticks and between, and one that comes later; with dates, seconds are rounded."""
+    row_s = np.unique(np.round(np.append(np.arange(30) * tick_s, np.arange(0, 30, 0.37) * tick_s), 3))
+    log = {0: row_s, 1: np.round(np.arange(11, 16) * tick_s, 3)}
+    lines = [(f"{begins_s + t:.3f}", "ab"[ue], f"{2 * t:.3f}") for ue, times in log.items() for t in times]
+    tracks, start_s = followed(tmp_path, lines, tick_s), begins_s % 86_400
+    for ue, times in log.items():
+        rows_ = sorted(tracks[ue].items())
+        for k in range(round(start_s / tick_s), round(start_s / tick_s) + 29):
+            said = [x for look, x in rows_ if look <= k]
+            past_s = times[times <= k * tick_s - start_s + 1e-5]
+            assert said[-1:] == pytest.approx(list(2 * past_s[-1:])), (ue, k)
+    assert tracks[0][round(start_s / tick_s)] == 0.0
 
 
 def test_fewer_ues_play_the_first_users_and_more_are_refused(walk):

@@ -207,3 +207,46 @@ def test_other_files_are_kept(text, town, copied, tmp_path, capsys):
 def test_an_export_takes_the_place_of_an_earlier_one_of_any_format(town, tmp_path):
     texts = [exported(town, "--format", name, out=tmp_path / "a") for name in (*sorted(FORMATS), "csv")]
     assert texts[0] == texts[-1] and len(set(texts)) == len(FORMATS)
+
+
+def logged(tmp_path, step_s, n, begins="2024-05-06T08:15:00", columns="time_s,user,lat,lon,rsrp_dbm"):
+    """A log of a UE that goes north, a row every step_s; its times and latitudes."""
+    times = np.datetime64(begins) + np.arange(n) * np.timedelta64(step_s, "s")
+    lat = [f"{52 + k / 1e4:.4f}" for k in range(n)]
+    path = tmp_path / "log.csv"
+    rows = [f"{t}Z,a,{at},4.3,-{80 + k % 7}" for k, (t, at) in enumerate(zip(times, lat, strict=True))]
+    path.write_text("\n".join([columns, *rows]) + "\n")
+    return path, dict(zip(map(str, times), lat, strict=True))
+
+
+QUICK = ["--quiet", "--timezone", "UTC", "--set", "learning.attacks=[]", "--set", "learning.references.central=false"]
+
+
+@pytest.mark.parametrize(
+    ("step_s", "n", "begins", "more"),
+    [
+        (60, 31, "2024-05-06T08:15:00", []),  # half an hour between two hours
+        (5, 121, "2024-05-06T08:00:00", ["--round", "2min"]),
+        (1800, 30, "2024-05-06T23:00:00", []),
+        (3600, 73, "2024-05-06T00:00:00", []),
+    ],
+)
+def test_an_exported_track_is_where_the_log_says_at_its_times(step_s, n, begins, more, tmp_path, capsys):
+    log, places = logged(tmp_path, step_s, n, begins)
+    assert main(["replay", str(log), "--out", str(tmp_path / "r"), *QUICK, *more]) == 0
+    rows = list(csv.DictReader(StringIO(exported(tmp_path / "r", "--format", "csv", out=tmp_path / "a"))))
+    assert "tracks in" in capsys.readouterr().out
+    for row in rows:
+        last = max(time for time in places if time <= row["local_time"])
+        assert float(row["lat"]) == pytest.approx(float(places[last]), abs=1e-6), row
+    assert len(rows) >= n - 1 and begins == rows[0]["local_time"]
+
+
+@pytest.mark.parametrize("name", sorted(FORMATS))
+def test_an_export_without_a_track_says_so(name, tmp_path, capsys):
+    log, _ = logged(tmp_path, 60, 31)
+    assert main(["replay", str(log), "--out", str(tmp_path / "r"), *QUICK, "--set", "world.tick_s=3600"]) == 0
+    capsys.readouterr()
+    exported(tmp_path / "r", "--format", name, out=tmp_path / "a")
+    said = capsys.readouterr().out
+    assert said.startswith("no track: they are taken every 3,600 s") and "tracks in" not in said

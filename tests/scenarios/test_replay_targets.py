@@ -74,8 +74,11 @@ def test_a_survey_is_learnt_from_whole_and_scored_by_blocks(tmp_path):
 def test_a_brief_trace_gets_brief_rounds_and_no_attack_on_days():
     brief = {"world.ues.mobility.trace": str(EXAMPLES / "cars.fcd.xml")}
     rounds = by_length(load("replay", brief), brief)
-    assert rounds == {"learning.round_s": 60.0}
-    assert by_length(load("replay", brief | {"learning.round_s": 300}), {**brief, "learning.round_s": 300}) == {}
+    assert rounds == {"world.tick_s": 1, "learning.round_s": 60.0}
+    assert by_length(load("replay", brief | {"learning.round_s": 300}), {**brief, "learning.round_s": 300}) == {
+        "world.tick_s": 1
+    }
+    assert by_length(load("replay", brief), {**brief, "world.tick_s": 60}) == {"learning.round_s": 60.0}
     assert by_length(load("replay"), {}) == {}
     kinds = [one["kind"] for one in in_time(load("replay", brief | rounds), brief | rounds)["learning.attacks"]]
     assert kinds == ["span", "neuron-votes", "closed-form", "tracker"]

@@ -78,6 +78,27 @@ def test_lines_between_rows_are_where_ues_were_at_every_look(model):
             assert said == pytest.approx(at_m[ue], abs=1e-5), (ue, time_s)
 
 
+def test_tracks_of_a_steady_walk_are_on_time(tiny, tmp_path):
+    """At 2 m/s a UE is 2 t from where it was at time 0, until it turns; its row at time 0 is that of the world."""
+    mobility = {"kind": "random-waypoint", "speed_m_s": [2, 2 + 1e-9], "pause_s": [0, 0]}
+    study = tiny({"world.ues.mobility": mobility, "world.tick_s": 1, "world.duration_s": 60})
+    run(study, tmp_path / "r")
+    world = build_world(study.world, Streams(study.seed), study.round_s)
+    straight = 0
+    for ue, (times, rows) in followed(tmp_path / "r").items():
+        assert times[0] == 0 and rows[0] == pytest.approx(world.state.position_m[ue], abs=1e-6)
+        seconds = int(world.state.arrive_s[ue]) if world.state.arrive_s[ue] > 0 else 0
+        way = world.state.target_m[ue] - rows[0]
+        for k in range(1, min(seconds, 60)):
+            said = [np.interp(k, times, rows[:, axis]) for axis in (0, 1)]
+            assert said == pytest.approx(rows[0] + 2 * k * way / np.hypot(*way), abs=1e-5)
+            straight += 1
+        steps = np.hypot(*np.diff(rows, axis=0).T)
+        assert (steps <= 2 * np.diff(times) + 1e-5).all()
+        straight += int((np.abs(steps - 2 * np.diff(times)) < 1e-4).sum())
+    assert straight > 100
+
+
 @TWO
 def test_an_interrupted_run_ends_in_the_same_bytes(model, tmp_path, table_bytes):
     study, folder = model

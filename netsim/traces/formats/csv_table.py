@@ -2,16 +2,17 @@
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from netsim.errors import BadInput
+from netsim.errors import BadInput, counted
 from netsim.traces.formats.base import TraceFormat
-from netsim.traces.source import matched, read_sheets
+from netsim.traces.source import Sheet, matched, read_sheets
 from netsim.traces.table import AUTO, DEGREES, GLOBE, METRES, FixBuilder
-from netsim.traces.values import listed, shown
+from netsim.traces.values import listed, number, plain_id, shown
 
 _PAIRS = (DEGREES, METRES)
 _OPTIONAL = ("user", "rsrp_dbm", "cell", "accuracy_m")
@@ -26,10 +27,30 @@ _SYNONYMS = {
     "x_m": "x east easting utmx vehiclex personx",
     "y_m": "y north northing utmy vehicley persony",
     "rsrp_dbm": "rsrp ltersrp ssrsrp nrrsrp signalstrength rsrpmeandbm rsrpmean meanrsrp meanrsrpdbm rsrpavg avgrsrp"
-    " rsrpmediandbm rsrpmedian medianrsrp medianrsrpdbm rsrpp50",
+    " rsrpmediandbm rsrpmedian medianrsrp medianrsrpdbm rsrpp50 level",
     "accuracy_m": "accuracy horizontalaccuracy gpsaccuracy haccuracy hacc",
-    "cell": "cellid rawcellid ci eci cgi ecgi nci pci cellname basestation",
 }
+_CELL_WORDS = {
+    "global": "ncgi ecgi cgi", "mcc": "mcc", "mnc": "mnc", "long": "cellidentity rawcellid nci eci",
+    "node": "rncid rnc nodeid node gnodebid gnbid gnb enodebid enodeb enbid enb", "area": "tac lac",
+    "short": "ci cid cellid", "other": "psc physcellid pci basestation cellname",
+}  # fmt: skip
+"""headers of what a cell is called by, the best last"""
+_CELLS = (
+    "global", "mcc mnc long", "long", "mcc mnc node short", "node short", "mcc mnc area short", "area short", "short",
+    "other",
+)  # fmt: skip
+"""what names a cell together, the best first"""
+_AREA_IDS = 65_535  # identities of 16 bits hold in one area; longer ones have their base station in them
+_RADIO = re.compile(r"(network|radio|access|net)?[ _]?(tech\w*|type|mode)|rat|radio", re.I)
+_NO_RSRP = re.compile(
+    r"(?!.*\b(4g|5g|lte|nr))(.*[\W_])?(2g|3g|gsm|e?gprs|edge|umts|wcdma|hs[ud]?pa|td.?scdma|cdma|1x|evdo|ehrpd)", re.I
+)
+_WRONG = {
+    "cell": ("pci|.*phys\\w*|psc|bsic", "repeats every few km, so that cells far apart are one"),
+    "rsrp_dbm": (".*(rssi|rxlev|rscp).*", "is no RSRP, and no map of RSRP can be learnt from it"),
+}
+"""our name -> pattern of headers that are none, and why"""
 _OTHER_UNITS = {"km", "cm", "mm", "ft", "feet", "mi", "miles"}
 
 
@@ -47,13 +68,20 @@ class CsvTable(TraceFormat):
 
     def read(self, fixes: FixBuilder) -> None:
         names = {int(number): ours for ours, number in self.columns.items() if number.isdecimal()}
+        cells, radios, finer = set[tuple[str, str]](), set[str](), ""
         for sheet in read_sheets(fixes.path, names):
             if not fixes.header_of:
                 self._match(sheet.header, fixes)
-            columns = {ours: sheet.values(header) for ours, header in fixes.header_of.items()}
+                finer = _cell_columns(sheet.header) if "cell" in fixes.header_of else ""
+            columns = {ours: _values(sheet, called) for ours, called in fixes.header_of.items()}
             n_rows = len(sheet.line)
             columns = {"user": ["all"] * n_rows, "time_s": ["0"] * n_rows} | columns
+            if finer:
+                cells.update(zip(columns["cell"], _values(sheet, finer), strict=True))
+            if "rsrp_dbm" in columns:
+                radios |= _clear_other_levels(sheet, columns["rsrp_dbm"])
             fixes.add(fixes.path, sheet.line, columns, sheet.delimiter)
+        fixes.doubts += _doubts(fixes.header_of, finer, cells, radios)
 
     def _match(self, header: Sequence[str], fixes: FixBuilder) -> None:
         """Find the columns: of latitude and longitude and metres the former, unless `crs` asks for metres."""
@@ -84,7 +112,8 @@ class CsvTable(TraceFormat):
                 raise BadInput(f"{path}: column {shown(name)}: {problem}")
         fixes.header_of = header_of
         fixes.facts["columns"] = ", ".join(o if o == name else f"{o}={name}" for o, name in header_of.items())
-        fixes.facts["ignored"] = ", ".join(name for name in header if name not in header_of.values()) or "none"
+        read = "+".join(header_of.values()).split("+")
+        fixes.facts["ignored"] = ", ".join(name for name in header if name not in read) or "none"
         if "user" not in header_of:
             fixes.notes.append("the file has no column user: all rows belong to one user, called all")
         fixes.facts["option"] = _option(self.columns | optional)
@@ -92,18 +121,76 @@ class CsvTable(TraceFormat):
             fixes.notes.append(f"columns not read that may be meant: {_option(optional)}")
 
 
+def _plain(header: Sequence[str]) -> dict[str, str]:
+    """The headers by their letters and digits alone; of equal ones the first."""
+    return {"".join(c for c in name.lower() if c.isalnum()): name for name in reversed(header)}
+
+
 def _likely(header: Sequence[str], header_of: Mapping[str, str]) -> dict[str, str]:
     """For each of our names that the file lacks, the unused header that most probably means it."""
-    plain = {"".join(c for c in name.lower() if c.isalnum()): name for name in reversed(header)}
-    free = {key: name for key, name in plain.items() if name not in header_of.values()}
+    free = {key: name for key, name in _plain(header).items() if name not in header_of.values()}
     likely: dict[str, str] = {}
     for ours in [ours for ours in _SYNONYMS if ours not in header_of]:
         same = [name for name in (ours.replace("_", ""), *_SYNONYMS[ours].split()) if name in free]
         if same:
             likely[ours] = free.pop(same[0])
+    if "cell" not in header_of and (cell := _cell_columns(header)):
+        likely["cell"] = cell
     if likely.get("user", "").lower().startswith("node") and ("cell" in likely or "cell" in header_of):
         del likely["user"]  # of a base station, as drive tests call it
     return likely
+
+
+def _cell_columns(header: Sequence[str]) -> str:
+    """The column that names cells, or the columns that do so together, joined by +; empty if none do.
+
+    A short identity holds in an area or at a base station, one of LTE or NR in its network, whatever the tracking area
+    [3GPP TS 23.003, Sections 4.3.1, 19.6 and 19.6A]; a physical one is repeated every few km.
+    """
+    plain = _plain(header)
+    found = {what: plain[word] for what, words in _CELL_WORDS.items() for word in words.split() if word in plain}
+    for parts in map(str.split, _CELLS):
+        if found.keys() >= {*parts}:
+            return "+".join(map(found.__getitem__, parts))
+    return ""
+
+
+def _values(sheet: Sheet, called: str) -> list[str]:
+    """The texts (n,) of a column, or the identities of cells that several joined by + make, empty where one is unknown.
+
+    An identity that holds beyond its area goes without that.
+    """
+    if called in sheet.header:
+        return sheet.values(called)
+    names, ids = called.split("+"), list[str]()
+    for *parts, cell in zip(*(map(plain_id, sheet.values(name)) for name in names), strict=True):
+        if names[-2].lower() in ("lac", "tac") and number(cell) > _AREA_IDS:
+            parts.pop()
+        parts.append(cell)
+        ids.append("-".join(parts) * all(parts))
+    return ids
+
+
+def _clear_other_levels(sheet: Sheet, rsrp: list[str]) -> set[str]:
+    """Clear the levels (n,) of rows of GSM and UMTS, which are no RSRP; returns what the rows call these radios."""
+    columns = [sheet.values(name) for name in sheet.header if _RADIO.fullmatch(name)]
+    others = {*filter(_NO_RSRP.match, {*chain(*columns)})}
+    if others:
+        rsrp[:] = [level * others.isdisjoint(row) for level, *row in zip(rsrp, *columns, strict=True)]
+    return others
+
+
+def _doubts(header_of: Mapping[str, str], finer: str, cells: set[tuple[str, str]], radios: set[str]) -> Iterator[str]:
+    """Warnings on names of cells that stand for several, of pairs (name, identity by `finer`), and on levels."""
+    known = {(plain_id(name), identity) for name, of in cells if (identity := plain_id(of))}
+    if (n := len(dict(known))) < len(known):
+        names = f"column {header_of['cell']} has {counted(n, 'name')} for {len(known):,} of {finer}"
+        yield f"{names}, so that cells far apart are one: --columns cell={finer} parts them"
+    for ours, (pattern, why) in _WRONG.items():
+        if re.fullmatch(pattern, header_of.get(ours, ""), re.I):
+            yield f"column {header_of[ours]} {why}: --columns {ours}=HEADER names another"
+    if radios:
+        yield f"levels of {listed(sorted(radios))} are no RSRP: such rows count as rows without (rsrp_missing)"
 
 
 def _option(header_of: Mapping[str, str]) -> str:

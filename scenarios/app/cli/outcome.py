@@ -17,6 +17,7 @@ from pathlib import Path
 from threading import Timer
 from typing import TextIO, cast
 
+import numpy as np
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
@@ -304,7 +305,11 @@ def export(args: argparse.Namespace) -> None:
             file.write(text.encode())
     except OSError as error:
         raise BadInput(f"{out}: cannot be written ({error.strerror}); give --out another file") from None
-    say(f"tracks in {out}")
+    if np.isfinite(run.rows("tracks")["x_m"]).any():
+        say(f"tracks in {out}")
+    else:
+        every = f"they are taken every {run.manifest.tracks.every_s:,g} s, and no UE was there then"
+        say(f"no track: {every}; play it with a shorter world.tick_s. What else there is stands in {out}")
     if not globe.known:
         lat, lon = globe.origin_deg
         say(

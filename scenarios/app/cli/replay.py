@@ -40,6 +40,7 @@ _LEVELS = {"public_rsrp_mean_dbm", "public_rsrp_std_db"}
 _PLACES = 40  # on a side of the area
 _WIDE_M = 10_000.0
 _MOST_M2 = 2.4e9  # of the area in which trackers compare places
+_TICKS_S, _FEWEST_TICKS = (1, 10, 30, 60, 300, 600), 200  # of a trace of less than two days
 _SITES = 33  # of a default layout
 _FIELD_VALUES = 5e7  # of the shadowing of all sites
 _SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
@@ -164,12 +165,17 @@ def seconds(text: str, option: str = "--round") -> float:
 
 
 def by_length(study: Study, overrides: Fields) -> Fields:
-    """The round that `netsim inspect` suggests, of a trace that lasts less than two rounds of the scenario."""
-    trace = _replayed(study).load(study.round_s)
-    if "learning.round_s" in overrides or np.ptp(trace.time_s) >= 2 * study.round_s:
-        return {}
-    user, time_s = np.unique(np.stack([trace.user, trace.time_s]), axis=1)
-    return {"learning.round_s": seconds(usual_round(user.astype(np.int64), time_s))}
+    """The round that `netsim inspect` suggests, of a trace that lasts less than two rounds of the scenario; and a tick
+    that shows where UEs were within a trace of less than two days.
+    """
+    trace, found = _replayed(study).load(study.round_s), Fields()
+    span_s = float(np.ptp(trace.time_s))
+    if "world.tick_s" not in overrides and span_s < 2 * DAY_S:
+        found["world.tick_s"] = max(tick_s for tick_s in _TICKS_S if tick_s <= max(span_s / _FEWEST_TICKS, _TICKS_S[0]))
+    if "learning.round_s" not in overrides and span_s < 2 * study.round_s:
+        user, time_s = np.unique(np.stack([trace.user, trace.time_s]), axis=1)
+        found["learning.round_s"] = seconds(usual_round(user.astype(np.int64), time_s))
+    return found
 
 
 def by_width(study: Study, overrides: Fields) -> Fields:

@@ -366,13 +366,13 @@ def withheld_rows(withholding: Table) -> Tables:
 
 
 def sums_rows(sums: Table) -> Tables:
-    """Sums that were not opened, and those of one UE, of the rows of `sums`; nothing where nothing is summed."""
+    """Sums that were not opened, and sums of one UE, of the rows of `sums`; nothing where nothing is summed."""
     if not len(sums["group"]):
         return {}
     unopened = sums["opened"] == 0
     decoded = sums["decoded"]
     lost = decoded[unopened].sum() / decoded.sum() if decoded.sum() else np.nan
-    return {"sums": {"unopened": unopened, **one(lost=lost)}, "opened sums": {"single": decoded[~unopened] == 1}}
+    return {"sums": {"unopened": unopened, "single": decoded == 1, **one(lost=lost)}}
 
 
 def accepted(rounds: Table, withholding: Table) -> np.ndarray:

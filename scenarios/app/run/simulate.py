@@ -8,7 +8,15 @@ from math import ceil
 
 import numpy as np
 
-from fl.round.final import exploded, explosion_warning, learnt_map, scoring_warnings, surfaces, write_final
+from fl.round.final import (
+    exploded,
+    explosion_warning,
+    learnt_map,
+    scoring_warnings,
+    sums_warnings,
+    surfaces,
+    write_final,
+)
 from fl.round.server import LearningServer
 from fl.round.state import RoundState, begin
 from netsim.radio.downlink import reception
@@ -280,6 +288,7 @@ class LearningPlay(Play):
             *delta_warnings(setup, last),
             *manifest["warnings"],
             *scoring_warnings(setup.learning, scored, uplink),
+            *sums_warnings(read_table(folder, "sums")),
         ]
         counted = {"empty_rounds": self.now.empty, "stopped_by_budget": last.stopped}
         return {**counted, "warnings": [*bursts, *warnings]}
