@@ -378,9 +378,6 @@ def _listed(path: str, pair: tuple[str, str], band: str | None, columns: Mapping
             raise BadInput(f"{path}: line {rows.idxmax()}: {why}")
     others, unread = len(table) - len(own), [*read.attrs["unread"], *read.columns.difference([*table, "band", "name"])]
     notes = [f"{others:,} cells of other bands are left out"] if others else []
-    watts = [name for name in unread if name.lower() in ("power_w", "tx_power_w")]
-    if watts and own["power_dbm"].isna().all():
-        raise BadInput(f"{path}: column {watts[0]}: powers are in dBm, of one resource element; give power_dbm")
     near = {name: ours for name in unread for ours in _OF_LIST if ours.startswith(f"{name.lower()}_")}
     unread = [f"{name} (is it {near[name]}?)" if name in near else name for name in unread]
     return Cells(own.assign(name=names), notes + [f"columns that are not read: {listed(unread)}"] * bool(unread))

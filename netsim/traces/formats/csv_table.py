@@ -1,6 +1,5 @@
 """CSV or CSV.gz: columns by name or number, and suggestions for missing ones."""
 
-import re
 import shlex
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal
@@ -10,7 +9,7 @@ from pydantic import Field
 from netsim.errors import BadInput
 from netsim.traces.formats.base import TraceFormat
 from netsim.traces.source import matched, read_sheets
-from netsim.traces.table import AUTO, DEGREES, GLOBE, METRES, FixBuilder
+from netsim.traces.table import AUTO, BOUNDS, DEGREES, GLOBE, METRES, FixBuilder
 from netsim.traces.values import listed, shown
 
 _PAIRS = (DEGREES, METRES)
@@ -30,7 +29,6 @@ _SYNONYMS = {
     "accuracy_m": "accuracy horizontalaccuracy gpsaccuracy haccuracy hacc",
     "cell": "cellid rawcellid ci eci cgi ecgi nci pci cellname basestation",
 }
-_OTHER_UNITS = {"km", "cm", "mm", "ft", "feet", "mi", "miles"}
 
 
 class CsvTable(TraceFormat):
@@ -50,10 +48,15 @@ class CsvTable(TraceFormat):
         for sheet in read_sheets(fixes.path, names):
             if not fixes.header_of:
                 self._match(sheet.header, fixes)
-            columns = {ours: sheet.values(header) for ours, header in fixes.header_of.items()}
+            columns = {
+                ours: sheet.degrees(header, BOUNDS.get(ours, (0, 0))[1]) for ours, header in fixes.header_of.items()
+            }
             n_rows = len(sheet.line)
             columns = {"user": ["all"] * n_rows, "time_s": ["0"] * n_rows} | columns
             fixes.add(fixes.path, sheet.line, columns, sheet.delimiter)
+            fixes.facts["ignored"] = ", ".join(sheet.unread) or "none"
+        if signed := [f"{name} by {sheet.header[k]}" for name, sides in sheet.sides.items() for k in sides]:
+            fixes.notes.append(f"signs: {listed(signed)}")
 
     def _match(self, header: Sequence[str], fixes: FixBuilder) -> None:
         """Find the columns: of latitude and longitude and metres the former, unless `crs` asks for metres."""
@@ -77,14 +80,8 @@ class CsvTable(TraceFormat):
             raise BadInput(f"{path}: line 1: {problem}; add what is missing, or try {remedy}{_option(found)}")
         for ours in other:
             header_of.pop(ours, None)
-        for ours, name in header_of.items():
-            units = set(re.findall(r"[a-z]+", name.lower())) & _OTHER_UNITS
-            if ours in METRES and units:
-                problem = f"is in {min(units)}, but {ours} is not; convert the column"
-                raise BadInput(f"{path}: column {shown(name)}: {problem}")
         fixes.header_of = header_of
         fixes.facts["columns"] = ", ".join(o if o == name else f"{o}={name}" for o, name in header_of.items())
-        fixes.facts["ignored"] = ", ".join(name for name in header if name not in header_of.values()) or "none"
         if "user" not in header_of:
             fixes.notes.append("the file has no column user: all rows belong to one user, called all")
         fixes.facts["option"] = _option(self.columns | optional)
