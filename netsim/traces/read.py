@@ -93,7 +93,8 @@ class TraceFile(Part):
     that of the format"""
     columns: ColumnNames = Field(default_factory=dict)
     """column name: header in the file, or number of the column from 0, for headers that differ or are missing; or a
-    text: time_s=1,lat=2, or the names in the order of the columns, - for one that is not read"""
+    text: time_s=1,lat=2, or the names in the order of the columns, - for one that is not read.
+    time_s=DATE+TIME: two columns that are read together"""
     survey: bool = False
     """the file has no times: its rows get those of a walk at 1.4 m/s in their order"""
     timezone: str = "auto"

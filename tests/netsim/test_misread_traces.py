@@ -216,9 +216,11 @@ UNITS = [
     ("height_m", "mast_ft", "ft"), ("height_m", "mastHeightFeet", "feet"), ("height_m", "HEIGHT (cm)", "cm"),
     ("power_dbm", "power_w", "w"), ("power_dbm", "Power [dBW]", "dbw"), ("power_dbm", "tx_mW", "mw"),
     ("lat", "lat_rad", "rad"), ("lon", "longitude [gon]", "gon"), ("lat", "latitudeE7", "e7"), ("lon", "lon_e6", "e6"),
-    ("lat", "position_lat (semicircles)", "semicircles"), ("lon", "lng_gcj02", "gcj02"), ("azimuth_deg", "mils", "mils"),
+    ("lat", "position_lat (semicircles)", "semicircles"),
+    ("lon", "lng_gcj02", "gcj02"), ("azimuth_deg", "mils", "mils"),
     ("x_m", "x_km", "km"), ("y_m", "northing (US ft)", "ft"), ("accuracy_m", "hdop", "hdop"), ("x_m", "x [m]", ""),
-    ("rsrp_dbm", "asu", "asu"), ("x_m", "utm_easting", ""), ("rsrp_dbm", "RSRP (dBm)", ""), ("lat", "Latitude [deg]", ""),
+    ("rsrp_dbm", "asu", "asu"), ("x_m", "utm_easting", ""), ("rsrp_dbm", "RSRP (dBm)", ""),
+    ("lat", "Latitude [deg]", ""),
     ("cell", "cell_w", ""), ("time_s", "time_ms", ""), ("height_m", "mast", ""), ("lon", "Länge", ""),
 ]  # fmt: skip
 

@@ -25,7 +25,8 @@ class Plt(TraceFormat):
 
     In a folder, such as GeoLife's ``Data/000/Trajectory/*.plt``, the user is called as the folder of the files, or the
     one above Trajectory. A file read alone is called so below Trajectory, and by its own name elsewhere. Times are
-    those of the day number, to the millisecond, which its ten decimals carry.
+    those of the day number, to the millisecond, which its ten decimals carry. The six lines above the rows, the second
+    with the datum WGS 84, may be missing.
     """
 
     kind: Literal["plt"] = "plt"
