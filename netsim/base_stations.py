@@ -407,8 +407,8 @@ class CellFile(Layout):
     """Cells of a CSV: a list of base stations, or OpenCelliD's columns (radio, mcc, net, area, cell, lon, lat, ...).
 
     A list has a header with lat and lon, or x_m and y_m in the plane of the area, and, where they are known, name,
-    azimuth_deg (none: isotropic), tilt_deg, height_m, power_dbm and band. Names that stand twice are refused, and headers
-    that name another unit, as mast_ft does.
+    azimuth_deg (none: isotropic), tilt_deg, height_m, power_dbm and band. Names that stand twice are refused, and
+    headers that name another unit, as mast_ft does.
 
     OpenCelliD's file is read as it is downloaded: it may be packed (gzip), lack its header, have the API's names (mnc,
     lac, cellid), in capitals or not, and be

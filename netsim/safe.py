@@ -57,8 +57,8 @@ def files_below(folder: str | Path) -> list[Path]:
     if Path(folder).resolve() == Path(os.sep) or len(found := list(islice(inside, _MOST_NAMES + 1))) > _MOST_NAMES:
         problem = f"is the root of the file system, or has more than {_MOST_NAMES:,} files and folders"
         raise OSError(errno.EFBIG, problem, str(folder))
-    shown = [path for path in found if not _PASSED_OVER.search(str(path.relative_to(folder)))]
-    return sorted(path for path in shown if what_is(path) == "file")
+    hidden = _PASSED_OVER.search
+    return sorted(p for p in found if not hidden(str(p.relative_to(folder))) and what_is(p) == "file")
 
 
 def opened(path: str | Path, max_bytes: int, own: bool = False) -> BinaryIO:
