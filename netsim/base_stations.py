@@ -383,9 +383,6 @@ def _listed(path: str, pair: tuple[str, str], band: str | None, columns: Mapping
             raise BadInput(f"{path}: line {rows.idxmax()}: {why}")
     others, unread = len(table) - len(own), [*read.attrs["unread"], *read.columns.difference([*table, "band", "name"])]
     notes = [f"{others:,} cells of other bands are left out"] if others else []
-    watts = [name for name in unread if name.lower() in ("power_w", "tx_power_w")]
-    if watts and own["power_dbm"].isna().all():
-        raise BadInput(f"{path}: column {watts[0]}: powers are in dBm, of one resource element; give power_dbm")
     near = {name: ours for name in unread for ours in _OF_LIST if ours.startswith(f"{name.lower()}_")}
     unread = [f"{name} (is it {near[name]}?)" if name in near else name for name in unread]
     notes += [f"{len(own):,} {_CENTRES}"] * ("samples" in map(str.lower, unread))
@@ -416,7 +413,8 @@ class CellFile(Layout):
     """Cells of a CSV: a list of base stations, or OpenCelliD's columns (radio, mcc, net, area, cell, lon, lat, ...).
 
     A list has a header with lat and lon, or x_m and y_m in the plane of the area, and, where they are known, name,
-    azimuth_deg (none: isotropic), tilt_deg, height_m, power_dbm and band. A name that stands twice is refused.
+    azimuth_deg (none: isotropic), tilt_deg, height_m, power_dbm and band. Names that stand twice are refused, and
+    headers that name another unit, as mast_ft does.
 
     OpenCelliD's file is read as it is downloaded: it may be packed (gzip), lack its header, have the API's names (mnc,
     lac, cellid), in capitals or not, and be

@@ -15,6 +15,7 @@ import re
 import stat
 from collections.abc import Generator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, Literal
 
@@ -23,6 +24,8 @@ _PART = re.compile(r"(.+)\.[0-9a-f]{16}\.part", re.DOTALL)
 OURS_MOST_BYTES = 4 * 2**30
 """of a table or an archive of arrays that we wrote"""
 _PIECE_BYTES = 2**20
+_PASSED_OVER = re.compile(r"(^|[/\\])(\.|__MACOSX)")
+_MOST_NAMES = 100_000  # below a folder: five times those of the largest collection of traces
 
 Kind = Literal["", "file", "folder", "other"]
 
@@ -38,12 +41,24 @@ def what_is(path: str | Path) -> Kind:
 
 def file_version(path: str | Path) -> tuple[int, int]:
     """Time of the last change and size of a file or of all files in a folder; zeros where it cannot be read."""
-    path = Path(path)
     try:
-        stats = [p.stat() for p in (path, *(path.rglob("*") if path.is_dir() else ()))]
+        stats = [p.stat() for p in (Path(path), *(files_below(path) if what_is(path) == "folder" else ()))]
     except (OSError, ValueError):  # ValueError: a NUL in the name
         return 0, 0
     return max(one.st_mtime_ns for one in stats), sum(one.st_size for one in stats)
+
+
+def files_below(folder: str | Path) -> list[Path]:
+    """The regular files of a folder and below, in order, but for hidden ones and those that archives of macOS add.
+
+    Raises OSError for the root of the file system, and for more than 100,000 files and folders.
+    """
+    inside = Path(folder).rglob("*")
+    if Path(folder).resolve() == Path(os.sep) or len(found := list(islice(inside, _MOST_NAMES + 1))) > _MOST_NAMES:
+        problem = f"is the root of the file system, or has more than {_MOST_NAMES:,} files and folders"
+        raise OSError(errno.EFBIG, problem, str(folder))
+    hidden = _PASSED_OVER.search
+    return sorted(p for p in found if not hidden(str(p.relative_to(folder))) and what_is(p) == "file")
 
 
 def opened(path: str | Path, max_bytes: int, own: bool = False) -> BinaryIO:

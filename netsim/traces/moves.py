@@ -13,7 +13,7 @@ import numpy.typing as npt
 from netsim.clock import Clock, slack_s
 from netsim.columns import Columns, frozen
 from netsim.errors import BadInput, counted
-from netsim.traces.table import GLOBE, TraceTable, look_like_degrees
+from netsim.traces.table import GLOBE, Coordinates, FixRows, TraceTable, look_like_degrees
 from netsim.traces.trace import Trace
 from netsim.traces.values import renumbered
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -41,10 +41,15 @@ class Moves(Columns):
         return None if in_order.all() else np.asarray(np.lexsort((time_s, user)))
 
     @property
+    def gap_s(self) -> FloatArray:
+        """Time between each two consecutive rows of a user."""
+        return np.asarray(np.diff(self.sorted(self.time_s))[np.diff(self.sorted(self.user)) == 0])
+
+    @property
     def usual_interval_s(self) -> float:
         """Median time between two rows of a user at different times; 0 without such rows."""
-        interval_s = np.diff(self.sorted(self.time_s))[np.diff(self.sorted(self.user)) == 0]
-        return float(np.median(interval_s[interval_s > 0])) if (interval_s > 0).any() else 0.0
+        interval_s = self.gap_s[self.gap_s > 0]
+        return float(np.median(interval_s)) if len(interval_s) else 0.0
 
     def sorted(self, column: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
         return column if self.order is None else column[self.order]
@@ -185,6 +190,10 @@ _FAR_FROM_NO_FIX_DEG = 1.0
 _FIRST = 3  # steps that are too fast, of which the lines are named
 _MANY = 10  # rows, from which on one user per row is odd
 _MAX_DEGREES = 2.0  # of a trace; and fewer metres than a walk
+_OLDEST_S = 1_167_609_600.0  # 2007: receivers that rolled over since April 2019 show earlier dates
+_WEEKS_S = 1024 * 7 * 86_400.0  # after which GPS counts weeks from 0 again
+_ALMOST_DAY_S = 82_800.0  # 23 h, of the day on which clocks go forward
+_FROM_ORIGIN_M = 1e6  # of a place in a projected system, say; local planes begin near by
 _MARGIN_DEG = 1e-4  # 11 m around the rows that a box is to keep
 
 
@@ -193,8 +202,8 @@ class TraceSteps:
     """Steps between the rows of one user in order of time: their number, the rows (k,) to which those too fast lead, in
     order of the file, the number of those without time, and how far the longest of these leads.
 
-    A step is too fast beyond 100 m/s, one between two rows of one time beyond 100 m. Rows of one time and place, as of
-    several cells, make no step.
+    A step is too fast beyond 100 m/s, one between the first and another row of one time beyond 100 m. Rows of one time
+    and place, as of several cells, make no step.
     """
 
     n: int
@@ -214,14 +223,17 @@ class TraceSteps:
 
 def steps_of(moves: Moves) -> TraceSteps:
     """The steps of rows (n,) in any order."""
-    away_m = np.diff(moves.sorted(moves.xy_m), axis=0)
+    xy_m, gap_s = moves.sorted(moves.xy_m), np.diff(moves.sorted(moves.time_s))
+    other = np.diff(moves.sorted(moves.user)) != 0
+    row = np.arange(len(xy_m))
+    first = np.maximum.accumulate(np.where(np.append(True, other | (gap_s > 0)), row, 0))  # of each user and time
+    away_m = xy_m[1:] - xy_m[np.where(gap_s == 0, first[1:], row[:-1])]
     step_m = np.hypot(away_m[:, 0], away_m[:, 1])
-    step_m[np.diff(moves.sorted(moves.user)) != 0] = np.nan
-    gap_s = np.diff(moves.sorted(moves.time_s))
+    step_m[other] = np.nan
     at_once = (gap_s == 0) & (step_m > 0)
     fast = step_m > TOO_FAST_M_S * np.where(gap_s == 0, _CLOCK_S, gap_s)
     n = int((at_once | ((gap_s > 0) & np.isfinite(step_m))).sum())
-    later = moves.sorted(np.arange(len(moves.user)))[1:]
+    later = moves.sorted(row)[1:]
     return TraceSteps(n, np.sort(later[fast]), int(at_once.sum()), float(step_m[at_once].max(initial=0.0)))
 
 
@@ -237,22 +249,44 @@ def doubts(table: TraceTable, moves: Moves) -> tuple[str, ...]:
             f"all {n:,} rows have the same time: there is one round, and what scores the map is drawn by time, "
             "so of one user's rows in a cell all are held out or none; give rows times of their own"
         )
+    found += [] if table.relative else _dates(table.fixes, moves)
     if coordinates.crs == GLOBE:
         found += _no_fixes(place) + _regions(place, moves)
     wide_m = float(np.ptp(place, axis=0).max())
     if coordinates.crs is None and look_like_degrees(*place.T) and 0 < wide_m < _MAX_DEGREES:
         remedy = "--columns lon=HEADER,lat=HEADER, or --crs EPSG:4326 for SUMO"
         found.append(f"x and y span {wide_m:.3g} m: if they are longitude and latitude, name them: {remedy}")
+    if coordinates == Coordinates(None) and np.abs(place).min(axis=0).max() > _FROM_ORIGIN_M:
+        found.append(
+            "x and y are far from 0, 0: metres of Web Mercator (EPSG:3857) are too long everywhere but at the equator; "
+            "name the system with --crs, or give --crs local"
+        )
     if steps.apart_m > TOO_FAST_M_S * _CLOCK_S:
         far = f"{steps.apart_m / 1e3:,.1f} km" if steps.apart_m >= 1e3 else f"{steps.apart_m:,.1f} m"
-        rows = f"{counted(steps.n_at_once, 'row')} elsewhere than the row before of the same user and time"
-        remedy = "if one name stands for several devices, --columns user=HEADER parts them"
+        rows = f"{counted(steps.n_at_once, 'row')} elsewhere than the first of the same user and time"
+        remedy = "export whole times if they were rounded; --columns user=HEADER parts devices of one name"
         found.append(f"{rows}, up to {far} away: {remedy}")
     if steps.n_fast:
         first = [f"{table.fixes.line[k]} (user {table.users[moves.user[k]]})" for k in steps.fast[:_FIRST]]
         remedy = "correct or remove the wrong lines; --area-deg and --area-m leave out only places outside of a box"
         found.append(f"{steps.speed} ({steps.n_fast:,}), first to line {', '.join(first)} of {table.path}: {remedy}")
     return tuple(found)
+
+
+def _dates(fixes: FixRows, moves: Moves) -> list[str]:
+    """Warnings on clocks that were not set, or whose weeks rolled over, and on dates in place of times."""
+    found, time_s = list[str](), fixes.time_s
+    odd = (time_s < _OLDEST_S) | (np.abs(time_s - np.median(time_s)) > _WEEKS_S / 2)
+    if odd.any():
+        rows = f"{counted(int(odd.sum()), 'row')} dated before 2007 or years from the others, from line"
+        why = "clocks that are not set begin in 1970 or 1980, those of old GPS receivers are 1,024 weeks behind"
+        found.append(f"{rows} {fixes.line[odd][0]} on: {why}; correct such times, or leave them out (--since)")
+    later_s = moves.gap_s[moves.gap_s > 0]
+    if 0 < len(later_s) < len(moves.gap_s) and later_s.min() >= _ALMOST_DAY_S:
+        rows = counted(len(moves.gap_s) - len(later_s), "row")
+        why = "are these dates? Name the times of day as well: --columns time_s=DATE+TIME"
+        found.append(f"{rows} at the time of the one before, and others a day apart: {why}")
+    return found
 
 
 def _regions(place: FloatArray, moves: Moves) -> list[str]:

@@ -43,7 +43,7 @@ from netsim.traces.moves import (
     sampled,
     surveyed,
 )
-from netsim.traces.source import COLUMNS_REMEDY, Source, files_in
+from netsim.traces.source import COLUMNS_REMEDY, Source, files_in, others_in
 from netsim.traces.table import AUTO, GLOBE, Box, FixBuilder, Plane, TraceTable, check_crs, outline
 from netsim.traces.trace import LocalTime, Trace, named_zone
 from netsim.traces.values import Codes, epoch_s, shown
@@ -93,7 +93,8 @@ class TraceFile(Part):
     that of the format"""
     columns: ColumnNames = Field(default_factory=dict)
     """column name: header in the file, or number of the column from 0, for headers that differ or are missing; or a
-    text: time_s=1,lat=2, or the names in the order of the columns, - for one that is not read"""
+    text: time_s=1,lat=2, or the names in the order of the columns, - for one that is not read.
+    time_s=DATE+TIME: two columns that are read together"""
     survey: bool = False
     """the file has no times: its rows get those of a walk at 1.4 m/s in their order"""
     timezone: str = "auto"
@@ -118,6 +119,8 @@ class TraceFile(Part):
         given = {"columns", "sample_s", "survey"} & {*part.model_fields}
         format = part.model_validate(self.model_dump(include=given, exclude_none=True))
         fixes = FixBuilder(self.trace, self.crs, self.zone)
+        if others := others_in(self.trace, part.folder):
+            fixes.notes.append(f"files of other formats in the folder are not read: {others}")
         try:
             format.read(fixes)
         except BadInput:
@@ -142,6 +145,13 @@ def read_table(path: str | Path, columns: Mapping[str, str] | str = "", **settin
     return trace_file(path, columns, **settings).table()
 
 
+def files_of(path: str) -> list[str]:
+    """The file, or the files of a folder that some format reads. Raises `BadInput` for a folder that is too large."""
+    return sorted(
+        {file for part in formats().values() if part.folder for file in files_in(path, part.folder)}, key=Path
+    )
+
+
 def detect(path: str) -> str:
     """The format of a file or a folder, by what it holds and then by its name; a CSV holds nothing that tells it.
 
@@ -153,7 +163,9 @@ def detect(path: str) -> str:
         if len(fits) > 1:
             raise BadInput(f"{path}: the folder holds files of {' and '.join(fits)}; say which to read with --format")
         patterns = ", ".join(part.folder for part in parts.values() if part.folder)
-        problem = f"cannot be read (a folder without files such as {patterns})"
+        problem = (
+            f"cannot be read (a folder without files such as {patterns}, but with {others_in(path, '') or 'none'})"
+        )
     else:
         head = Source(path).head()
         name = path.lower().removesuffix(".gz")

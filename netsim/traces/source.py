@@ -13,20 +13,31 @@ import math
 import os
 import re
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from io import StringIO
-from itertools import chain, islice
+from itertools import chain, islice, product
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NoReturn, cast
 from xml.parsers import expat
 
 import numpy as np
 
-from netsim.errors import BadInput
-from netsim.safe import opened, size_text, what_is
-from netsim.traces.values import Refused, bounded, listed, number, one_line, shown, with_points
+from netsim.errors import BadInput, counted
+from netsim.safe import files_below, opened, size_text, what_is
+from netsim.traces.values import (
+    Refused,
+    bounded,
+    listed,
+    missing,
+    number,
+    one_line,
+    other_unit,
+    shown,
+    with_points,
+)
 from netsim.units import FloatArray
 
 if TYPE_CHECKING:
@@ -185,12 +196,21 @@ class XmlFile:
 def files_in(path: str, pattern: str) -> list[str]:
     """The file, or all files of a folder and below that fit the pattern in any case, in order of name.
 
-    Hidden files and folders are passed over, and files that archives of macOS add.
+    Raises `BadInput` for a folder that `files_below` refuses.
     """
     if what_is(path) != "folder":
         return [path]
-    below = [p for p in sorted(Path(path).rglob("*")) if fnmatch(p.name.lower(), pattern) and what_is(p) == "file"]
-    return [str(p) for p in below if not any(part.startswith((".", "__MACOSX")) for part in p.relative_to(path).parts)]
+    try:
+        return [str(file) for file in files_below(path) if fnmatch(file.name.lower(), pattern)]
+    except OSError as error:
+        raise BadInput(f"{error.filename}: {error.strerror}; give the folder of the traces alone") from None
+
+
+def others_in(path: str, pattern: str) -> str:
+    """The files of a folder that do not fit the pattern, counted by their endings; empty for none."""
+    others = {*files_in(path, "*")}.difference(files_in(path, pattern))
+    n_of = Counter(Path(file).suffix for file in others)
+    return listed([counted(n, f"{ending} file") for ending, n in n_of.most_common()])
 
 
 def relative(path: str, owner: str) -> str:
@@ -207,6 +227,12 @@ def stem(path: str) -> str:
 COLUMNS_REMEDY = "name each column once, such as time_s=timestamp, or all in their order: user,time_s,lat,lon"
 _ROWS = 20_000
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
+_SIDES = {
+    90.0: ({"N", "NORTH", "S", "SOUTH"}, re.compile(r"(?i)(?<![a-z])n[^a-z]?s(?![a-z])|north")),
+    180.0: ({"E", "EAST", "W", "WEST", "O"}, re.compile(r"(?i)(?<![a-z])e[^a-z]?w(?![a-z])|east")),
+}
+"""what a column has that says on which side of the equator or of Greenwich degrees up to a bound are, and its name"""
+_SIGNS = dict.fromkeys(("N", "NORTH", "E", "EAST"), "+") | dict.fromkeys(("S", "SOUTH", "W", "WEST"), "-")
 _SEPARATOR = re.compile(r"sep=([,;\t|])\s*", re.IGNORECASE)  # how a spreadsheet says what separates columns
 Rows = Iterator[tuple[int, list[str]]]
 """the line at which each row ends, and its cells"""
@@ -220,17 +246,47 @@ class Sheet:
     header: tuple[str, ...]
     columns: tuple[list[str], ...]
     line: Sequence[int]
-    delimiter: str = ","
+    delimiter: str
+    sides: dict[str, list[int]]  # header of degrees -> the column of its sides, if any, as the first piece has it
+    used: set[str]  # headers of columns that were read
+
+    @property
+    def unread(self) -> list[str]:
+        return [name for name in self.header if name not in self.used]
 
     def values(self, header: str) -> list[str]:
+        """The texts of a column, or of several joined by blanks: DATE+TIME."""
+        if header not in self.header:
+            return list(map(" ".join, zip(*map(self.values, header.split("+")), strict=True)))
+        self.used.add(header)
         return self.columns[self.header.index(header)]
+
+    def degrees(self, header: str, high: float) -> list[str]:
+        """The texts of a column, with the signs of its sides if another has these: N and S, or E and W.
+
+        That one stands beside it, or is called so; `high` : of latitudes or longitudes, else there is none.
+        """
+        text = self.values(header)
+        if header not in self.sides:
+            every = range(len(self.header))
+            self.sides[header] = [k for k in every if high in _SIDES and self._has_sides(k, header, *_SIDES[high])][:1]
+        for side in self.sides[header]:
+            self.used.add(self.header[side])
+            both = zip(text, self.columns[side], strict=True)
+            text = [_with_sign(value.strip(), letter.strip().upper()) for value, letter in both]
+        return text
+
+    def _has_sides(self, k: int, header: str, words: set[str], name: re.Pattern[str]) -> bool:
+        given = {value.strip().upper() for value in set(self.columns[k])} - {""}
+        beside = given <= words and abs(k - self.header.index(header)) == 1
+        return bool(given & words) and (beside or name.search(self.header[k]) is not None)
 
     def numbers(self, header: str, low: float, high: float, required: bool = True) -> FloatArray:
         """Floats (n,) of a column within bounds, NaN for a missing one unless it is required; raises `BadInput` with
         one line.
         """
         try:
-            return bounded(with_points(self.values(header), self.delimiter), low, high, required)
+            return bounded(with_points(self.degrees(header, high), self.delimiter), low, high, required)
         except Refused as refusal:
             self.refuse(refusal.row, header, str(refusal))
 
@@ -250,6 +306,11 @@ class Field:
 
 
 LAT, LON = Field(0, "lat", -90.0, 90.0, required=False), Field(1, "lon", -180.0, 180.0, required=False)
+
+
+def _with_sign(value: str, side: str) -> str:
+    """The text of a number, which no reader takes where it has the other sign, or the side is unknown."""
+    return value if missing(value) else f"{_SIGNS.get(side, f'{side}?')}{value}".replace("--", "-")
 
 
 def read_sheets(path: str, names: Mapping[int, str] | None = None) -> Iterator[Sheet]:
@@ -299,6 +360,10 @@ def matched(path: str, header: Sequence[str], columns: Mapping[str, str], ours: 
     for called in found.values():
         if list(header).count(called) > 1:
             raise BadInput(f"{path}: line 1: {shown(called)} appears twice in the header; rename one")
+    for name, called in product(ours, header):
+        alike = name not in found and name.rpartition("_")[0] == called.lower().rpartition("_")[0] != ""
+        if (alike or found.get(name) == called) and (unit := other_unit(name, called)):
+            raise BadInput(f"{path}: column {shown(called)}: is in {unit}, but {name} is not; convert the column")
     return found
 
 
@@ -333,7 +398,7 @@ def read_table(
     except OSError as error:
         raise BadInput(f"{path[:200]}: cannot be read ({error.strerror}); give the path of a CSV file") from None
     table = concat(pieces)
-    table.attrs["unread"] = [name for name in sheet.header if name not in header_of.values()]
+    table.attrs["unread"] = sheet.unread
     return table
 
 
@@ -418,7 +483,7 @@ def _records(path: str, lines: Iterable[str], above: int, delimiter: str) -> Row
 
 def _sheets(path: str, header: tuple[str, ...], rows: Rows, delimiter: str) -> Iterator[Sheet]:
     """The rows in pieces, if all are as wide as the header."""
-    width = len(header)
+    width, sides, used = len(header), dict[str, list[int]](), set[str]()
     while some := list(islice(rows, _ROWS)):
         for at, cells in some:
             if len(cells) != width:
@@ -426,4 +491,4 @@ def _sheets(path: str, header: tuple[str, ...], rows: Rows, delimiter: str) -> I
                 problem = f"{len(cells)} fields, but the rows above have {width}; correct or remove the line ({why})"
                 raise BadInput(f"{path}: line {at}: {problem}")
         columns = tuple(map(list, zip(*(cells for _, cells in some), strict=True)))
-        yield Sheet(path, header, columns, [at for at, _ in some], delimiter)
+        yield Sheet(path, header, columns, [at for at, _ in some], delimiter, sides, used)

@@ -21,7 +21,9 @@ from netsim.columns import Columns, frozen
 from netsim.errors import BadInput, counted
 from netsim.maps import lon_lat_of, projected
 from netsim.traces.values import (
+    EASTING_M,
     LATEST_EPOCH_S,
+    NORTHING_M,
     RELATIVE_BELOW_S,
     Codes,
     Column,
@@ -58,10 +60,11 @@ class Plane:
 @dataclass(frozen=True)
 class Coordinates:
     """System of places (n, 2): latitude and longitude on WGS84 (`EPSG:4326`), or metres east and north of the projected
-    system `crs` (``EPSG:25832``), or of a plane without a place on the globe (None).
+    system `crs` (``EPSG:25832``), or of a plane without a place on the globe (None), which a user named or not.
     """
 
     crs: str | None
+    named: bool = False
 
     @classmethod
     def of(cls, path: str, names: tuple[str, str], crs: str) -> Coordinates:
@@ -70,7 +73,7 @@ class Coordinates:
             raise BadInput(f"{path}: crs: {crs} is metres, but the file has latitude and longitude; use auto")
         if names == METRES and crs == GLOBE:
             raise BadInput(f"{path}: crs: {crs} is degrees, but the file has metres; use local, or a system in metres")
-        return cls(GLOBE if names == DEGREES else None if crs in (AUTO, LOCAL) else crs)
+        return cls(GLOBE if names == DEGREES else None if crs in (AUTO, LOCAL) else crs, crs != AUTO)
 
     @property
     def names(self) -> tuple[str, str]:
@@ -126,7 +129,12 @@ def look_like_degrees(x: FloatArray, y: FloatArray) -> bool:
 
 
 RSRP_BOUNDS_DBM = (-160.0, -20.0)
-PLACES = {"lat": (-90.0, 90.0), "lon": (-180.0, 180.0), "x_m": (-1e9, 1e9), "y_m": (-1e9, 1e9)}
+PLACES = {
+    "lat": (-90.0, 90.0),
+    "lon": (-180.0, 180.0),
+    "x_m": (-EASTING_M, EASTING_M),
+    "y_m": (-NORTHING_M, NORTHING_M),
+}
 BOUNDS = {**PLACES, "time_s": (0.0, LATEST_EPOCH_S), "accuracy_m": (0.0, 1e7)}
 _LISTED = 255  # cells that a list may number from 0
 _MANY = 10  # rows that run backwards, from which on the whole file does

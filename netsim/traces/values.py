@@ -18,6 +18,7 @@ Column = npt.NDArray[Any]
 MISSING = frozenset(("", "nan", "none", "null", "na", "n/a", "#n/a", "<na>", "-", "--", "\\n"))
 _LATITUDE, _LONGITUDE = 90.0, 180.0  # largest, degrees
 _NO_IDS = "-1", "2147483647", "268435455", "68719476735", "9223372036854775807"  # of Android, and 28 and 36 bits set
+EASTING_M, NORTHING_M = 6.1e7, 2.1e7  # largest of projected systems, some of which begin with the number of a zone
 _WHOLE = re.compile(r"(-?\d+)\.0+")  # a number of a name, as tables with gaps write it
 _HEXADECIMAL = re.compile(r"0[xX][0-9a-fA-F]+")
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
@@ -55,6 +56,29 @@ def missing(text: str) -> bool:
     return text.strip().lower() in MISSING
 
 
+_OF_DEGREES = """m km ft rad radian radians gon mil mils arcmin arcsec microdeg microdegrees udeg mdeg e5 e6 e7
+semicircle semicircles gcj gcj02 bd09 ed50 nad27 osgb36 tokyo"""
+_OTHER_UNITS = {
+    "lat": _OF_DEGREES,
+    "lon": _OF_DEGREES,
+    "deg": _OF_DEGREES,
+    "m": """km cm mm dm ft feet foot usft inch inches yd yard yards mi mile miles nmi nm px pixel pixels hdop pdop
+    deg degree degrees rad radian radians e5 e6 e7 semicircle semicircles""",
+    "dbm": "dbw w watt watts mw milliwatt milliwatts kw kilowatt dbuv dbmv asu",
+}
+"""words for units, and of latitudes and longitudes datums, that are not those of our columns, by ends of their names"""
+_UNIT_WORD = re.compile(r"[A-Z]?[a-zµ]+\d*|[A-Z]+(?![a-z])\d*")
+
+
+def other_unit(ours: str, header: str) -> str:
+    """The unit that a header names, as in mast_ft, heightFt or lat [rad], where that of our column is another: degrees
+    on WGS84 of lat and lon, and what other names end with; empty where it names none.
+    """
+    words = map(str.lower, _UNIT_WORD.findall(f"{header} {header.lower()}"))
+    others = _OTHER_UNITS.get(ours.rpartition("_")[2], "").split()
+    return min({*others}.intersection(words), default="")
+
+
 def with_points(text: list[str], delimiter: str) -> list[str]:
     """Numbers with a decimal point for those with a decimal comma; the rest as it is.
 
@@ -77,7 +101,10 @@ def remedy(text: object, high: float) -> str:
     if high == _LATITUDE and _LATITUDE < size <= _LONGITUDE:
         return "are lat and lon swapped (--columns lat=HEADER,lon=HEADER)? Else correct or remove the line"
     if high in (_LATITUDE, _LONGITUDE) and size > _LONGITUDE:
-        return "are these metres (--columns x_m=HEADER,y_m=HEADER)? Else correct or remove the line"
+        others = "degrees times 1e6 or 1e7 (E7), semicircles, degrees and minutes (ddmm.mmmm)"
+        return f"are these {others}, or metres (--columns x_m=HEADER,y_m=HEADER)? Else correct or remove the line"
+    if high in (EASTING_M, NORTHING_M):
+        return "are these degrees times 1e7 (E7), or semicircles (to be converted)? Else correct or remove the line"
     return "correct or remove the line"
 
 
@@ -171,6 +198,7 @@ LATEST_EPOCH_S = 4_102_444_800.0  # 2100-01-01: beyond it a number is no epoch t
 RELATIVE_BELOW_S = 1e8  # epoch seconds passed this in March 1973, a simulation of three years never does
 TIME_REMEDY = "write epoch seconds, epoch milliseconds, or ISO 8601 with a zone such as 2021-04-21T14:19:53Z"
 ZONE_REMEDY = "name the zone in which it was written (--timezone Europe/Berlin), or write one such as"
+BOTH_REMEDY = "name the columns of both, such as --columns time_s=DATE+TIME, or write 2021-04-21T14:19:53Z"
 DATE_REMEDY = "write ISO 8601 such as 2021-04-21T14:19:53Z, or seconds from another beginning"
 
 _PER_S = {
@@ -188,6 +216,7 @@ _DAY, _CLOCK = r"(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])", r"([01]\d|2[0-3])([0-5]\
 _COMPACT = re.compile(rf"(19[7-9]\d|20\d\d){_DAY}({_CLOCK})?(\.0*)?")
 _SHORT_COMPACT = re.compile(rf"\d\d{_DAY}{_CLOCK}(\.0*)?")  # with two digits of the year
 _TO_THE_SECOND = 14  # digits of a compact date that can mean nothing else; 17 with milliseconds
+_A_HALF = 10  # characters of a date without a time of day, 2024-02-28 or 2024-W09-3, or of a time without a date
 _AFTER_NOW_S = 2e9  # 2033
 _SLASHES = re.compile(r"\d{4}[/.]\d\d[/.]\d\d[ _T]\d\d[:.]\d\d")
 _UTC = re.compile(r"\s*(UTC|GMT|Z)$")
@@ -258,6 +287,8 @@ class Times:
             try:
                 if not (np.isnan(number(value)) or _compact(value) >= _TO_THE_SECOND):
                     raise ValueError(f"{shown(value)} is a number among ISO 8601 times; {TIME_REMEDY}")
+                if len(value.strip()) <= _A_HALF and value[:1].isdigit():
+                    raise ValueError(f"{shown(value)} is a date or a time of day alone; {BOTH_REMEDY}")
                 known[value], later_s[value] = _moment_s(value, self.zone)
             except ValueError as error:
                 raise Refused(list(text).index(value), str(error)) from error

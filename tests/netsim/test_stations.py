@@ -217,7 +217,7 @@ class TestListOfBaseStations:
             ("x_m,y_m,height_m\n1,2,8 km\n", {}, "line 2, column height_m: '8 km' is not a number in [0, 1000]"),
             ("lat,lon\n48.14,\n", {}, "line 2, column lon: '' is not a number in [-180, 180]"),
             ("x,y\n1,2\n", {"columns": {"x_m": "x", "y_m": "northing"}}, "y_m=northing: the file has no such column"),
-            ("x_m,y_m,power_w\n1,2,20\n", {}, "column power_w: powers are in dBm, of one resource element"),
+            ("x_m,y_m,power_w\n1,2,20\n", {}, "column 'power_w': is in w, but power_dbm is not; convert the column"),
             ("x_m,y_m\n9000,2\n", {}, "0 of its 1 cells lie within 1000 m"),
         ],
     )  # fmt: skip

@@ -589,6 +589,6 @@ def test_a_place_beyond_the_globe_asks_what_it_may_be(tmp_path):
     swapped = write(tmp_path, "user,time_s,lat,lon\na,0,-122.4,37.2\n")
     assert "are lat and lon swapped (--columns lat=HEADER,lon=HEADER)? Else" in line_of(read_table, swapped)
     metres = write(tmp_path, "user,time_s,lat,lon\na,0,685.1,200\na,9,690,210\n")
-    assert "are these metres (--columns x_m=HEADER,y_m=HEADER)? Else" in line_of(read_table, metres)
+    assert "or metres (--columns x_m=HEADER,y_m=HEADER)? Else" in line_of(read_table, metres)
     table = read_table(metres, columns={"x_m": "lon", "y_m": "lat"})  # what was given is no column of degrees
     np.testing.assert_allclose(table.fixes.place, [[200, 685.1], [210, 690]])

@@ -11,7 +11,7 @@ from pydantic import Field
 from netsim.errors import BadInput, counted
 from netsim.traces.formats.base import TraceFormat
 from netsim.traces.source import Sheet, matched, read_sheets
-from netsim.traces.table import AUTO, DEGREES, GLOBE, METRES, FixBuilder
+from netsim.traces.table import AUTO, BOUNDS, DEGREES, GLOBE, METRES, FixBuilder
 from netsim.traces.values import listed, number, plain_id, shown
 
 _PAIRS = (DEGREES, METRES)
@@ -51,7 +51,6 @@ _WRONG = {
     "rsrp_dbm": (".*(rssi|rxlev|rscp).*", "is no RSRP, and no map of RSRP can be learnt from it"),
 }
 """our name -> pattern of headers that are none, and why"""
-_OTHER_UNITS = {"km", "cm", "mm", "ft", "feet", "mi", "miles"}
 
 
 class CsvTable(TraceFormat):
@@ -73,15 +72,22 @@ class CsvTable(TraceFormat):
             if not fixes.header_of:
                 self._match(sheet.header, fixes)
                 finer = _cell_columns(sheet.header) if "cell" in fixes.header_of else ""
-            columns = {ours: _values(sheet, called) for ours, called in fixes.header_of.items()}
+            columns = {
+                ours: sheet.degrees(header, BOUNDS.get(ours, (0, 0))[1]) for ours, header in fixes.header_of.items()
+            }
+            if "cell" in columns:
+                columns["cell"] = _identities(sheet, fixes.header_of["cell"])
+            fixes.facts.setdefault("ignored", ", ".join(sheet.unread) or "none")
             n_rows = len(sheet.line)
             columns = {"user": ["all"] * n_rows, "time_s": ["0"] * n_rows} | columns
             if finer:
-                cells.update(zip(columns["cell"], _values(sheet, finer), strict=True))
+                cells.update(zip(columns["cell"], _identities(sheet, finer), strict=True))
             if "rsrp_dbm" in columns:
                 radios |= _clear_other_levels(sheet, columns["rsrp_dbm"])
             fixes.add(fixes.path, sheet.line, columns, sheet.delimiter)
         fixes.doubts += _doubts(fixes.header_of, finer, cells, radios)
+        if signed := [f"{name} by {sheet.header[k]}" for name, sides in sheet.sides.items() for k in sides]:
+            fixes.notes.append(f"signs: {listed(signed)}")
 
     def _match(self, header: Sequence[str], fixes: FixBuilder) -> None:
         """Find the columns: of latitude and longitude and metres the former, unless `crs` asks for metres."""
@@ -105,15 +111,8 @@ class CsvTable(TraceFormat):
             raise BadInput(f"{path}: line 1: {problem}; add what is missing, or try {remedy}{_option(found)}")
         for ours in other:
             header_of.pop(ours, None)
-        for ours, name in header_of.items():
-            units = set(re.findall(r"[a-z]+", name.lower())) & _OTHER_UNITS
-            if ours in METRES and units:
-                problem = f"is in {min(units)}, but {ours} is not; convert the column"
-                raise BadInput(f"{path}: column {shown(name)}: {problem}")
         fixes.header_of = header_of
         fixes.facts["columns"] = ", ".join(o if o == name else f"{o}={name}" for o, name in header_of.items())
-        read = "+".join(header_of.values()).split("+")
-        fixes.facts["ignored"] = ", ".join(name for name in header if name not in read) or "none"
         if "user" not in header_of:
             fixes.notes.append("the file has no column user: all rows belong to one user, called all")
         fixes.facts["option"] = _option(self.columns | optional)
@@ -155,7 +154,7 @@ def _cell_columns(header: Sequence[str]) -> str:
     return ""
 
 
-def _values(sheet: Sheet, called: str) -> list[str]:
+def _identities(sheet: Sheet, called: str) -> list[str]:
     """The texts (n,) of a column, or the identities of cells that several joined by + make, empty where one is unknown.
 
     An identity that holds beyond its area goes without that.

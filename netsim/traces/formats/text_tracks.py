@@ -1,5 +1,7 @@
 """Text with a point a line: GeoLife PLT and Cabspotting."""
 
+import re
+from itertools import islice
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -9,9 +11,11 @@ from netsim.safe import what_is
 from netsim.traces.formats.base import TraceFormat
 from netsim.traces.source import LAT, LON, Field, Source, files_in, read_fields, relative, stem
 from netsim.traces.table import FixBuilder, TrackPoints
-from netsim.traces.values import LATEST_EPOCH_S
+from netsim.traces.values import LATEST_EPOCH_S, shown
 
 _HEADER_LINES = 6
+_ROW = re.compile(r"[^,]+,[^,]+,[^,]*,[^,]*,\s*\d{5}\b")  # the days since 1899-12-30 have five digits
+_WGS_84 = re.compile(r"WGS[ _-]?(19)?84", re.IGNORECASE)
 _DAY_OF_1970 = 25_569.0
 _DAYS = Field(4, "days since 1899-12-30", _DAY_OF_1970, 73_050.0)  # to the end of 2099
 
@@ -21,7 +25,8 @@ class Plt(TraceFormat):
 
     In a folder, such as GeoLife's ``Data/000/Trajectory/*.plt``, the user is called as the folder of the files, or the
     one above Trajectory. A file read alone is called so below Trajectory, and by its own name elsewhere. Times are
-    those of the day number, to the millisecond, which its ten decimals carry.
+    those of the day number, to the millisecond, which its ten decimals carry. The six lines above the rows, the second
+    with the datum WGS 84, may be missing.
     """
 
     kind: Literal["plt"] = "plt"
@@ -32,11 +37,23 @@ class Plt(TraceFormat):
 
     def read(self, fixes: FixBuilder) -> None:
         for file in files_in(fixes.path, self.folder):
-            line, lat_deg, lon_deg, days = read_fields(Source(file, "PLT"), (LAT, LON, _DAYS), _HEADER_LINES, ",")
+            source = Source(file, "PLT")
+            line, lat_deg, lon_deg, days = read_fields(source, (LAT, LON, _DAYS), _header_lines(source), ",")
             name, owner = _user(fixes.path, file)
             time_s = np.round((days - _DAY_OF_1970) * 86_400.0, 3)
             user = fixes.user(name, relative(fixes.path, owner))
             fixes.add_track(file, user, TrackPoints(line, time_s, lat_deg, lon_deg))
+
+
+def _header_lines(source: Source) -> int:
+    """How many lines stand above the rows, the second with the datum: six, or fewer. Raises `BadInput` for another."""
+    head = list(islice(source.lines(), _HEADER_LINES))
+    above = next((k for k, text in enumerate(head) if _ROW.match(text)), _HEADER_LINES)
+    datum = "".join(head[1:2]).strip()
+    if above and not _WGS_84.fullmatch(datum):
+        remedy = "convert the places, and begin with the six lines of a PLT, or with a row"
+        source.refuse(2, f"{shown(datum)} is not the datum WGS 84; {remedy}")
+    return above
 
 
 def _user(path: str, file: str) -> tuple[str, str]:

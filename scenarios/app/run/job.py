@@ -35,7 +35,8 @@ from netsim import __version__
 from netsim.checkpoint import load_tree
 from netsim.errors import BadInput
 from netsim.record import write_text
-from netsim.safe import content, opened, what_is
+from netsim.safe import content, files_below, opened, what_is
+from netsim.traces.read import files_of
 from netsim.traces.source import MOST_FILE_BYTES
 from scenarios.app.results.folder import (
     CHECKPOINT,
@@ -251,19 +252,19 @@ def changed_input(path: Path, text: str) -> tuple[str, str]:
 def input_digests(study: Study) -> dict[str, str]:
     """SHA-256 of each file that a study reads, by its path; empty for one that cannot be read.
 
-    Of a folder that of all its files with their names, but for pages.
+    Of a folder that of all its files with their names, but for pages, and for files that are no trace in a trace.
     """
     data: Value = study.model_dump(mode="json", exclude={"vary", "train"}) | {"seed": 0}
-    return {file: _digest(file) for file in (str(value_at(data, at)) for at in file_fields(data))}
+    return {file: _digest(file, at[-1] == "trace") for at in file_fields(data) if (file := str(value_at(data, at)))}
 
 
-def _digest(file: str) -> str:
+def _digest(file: str, is_trace: bool) -> str:
     path = Path(file)
     try:
         if what_is(path) != "folder":
             return _digest_of(path, path.stat().st_mtime_ns)
-        inside = [p for p in sorted(path.rglob("*")) if not p.name.startswith(".") and p.suffix not in _NO_CONTENT]
-        files = [p for p in inside if what_is(p) == "file"]
+        inside = map(Path, files_of(file)) if is_trace else files_below(path)
+        files = [p for p in inside if p.suffix not in _NO_CONTENT]
         lines = [f"{p.relative_to(path)}\n{_digest_of(p, p.stat().st_mtime_ns)}\n" for p in files]
         return hashlib.sha256("".join(lines).encode()).hexdigest()
     except OSError:
