@@ -92,7 +92,7 @@ def test_checkers_find_nothing(live, tiny):
     from stable_baselines3.common.env_checker import check_env as check_sb3
 
     with warnings.catch_warnings():
-        warnings.simplefilter("error")
+        warnings.simplefilter("error", UserWarning)
         warnings.filterwarnings("ignore", message=".*not having a spec")  # made by hand here, by name below
         check_env(online(tiny) if live else allocation(), skip_render_check=True)
         check_sb3(online(tiny) if live else allocation(), warn=True)
