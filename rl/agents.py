@@ -94,8 +94,8 @@ class Buffer(ReplayBuffer):
             return
         if steps > self.buffer_size:
             raise BadInput(
-                f"train.agent.buffer_size: {self.buffer_size:,} transitions do not hold an episode of {steps:,} "
-                f"rounds, whose means train.task.reward bounds; give at least {steps:,}"
+                f"train.agent.buffer_size: {self.buffer_size} transitions do not hold an episode of {steps} rounds, "
+                "whose means train.task.reward bounds; give at least as many"
             )
         fresh = first_prices(self.reward, _figures(self.figures[: self.filled]), situations=1)
         if len(self.prices.multipliers):
@@ -229,15 +229,15 @@ class _Steps(BaseCallback):
 
     def _on_step(self) -> bool:
         self.episode_over, reward = bool(self.locals["dones"][0]), float(self.locals["rewards"][0])
-        skips = self.episode_over and not self.locals["infos"][0]["TimeLimit.truncated"]  # a budget discarded the round
-        self.training.buffer.skips = skips
+        # it ended before its time: a budget discarded the round
+        skips = self.training.buffer.skips = self.episode_over and not self.locals["infos"][0]["TimeLimit.truncated"]
         if not skips:
             self.episode.append(reward)
             if self.training.rewards is not None:
                 self.training.rewards.append(reward)
         if self.episode_over:
             self.steps = len(self.episode)
-            self.logger.record("episode/reward_mean", sum(self.episode) / max(self.steps, 1))
+            self.logger.record("episode/reward_mean", float(np.mean(self.episode or 0.0)))
             self.episode.clear()
         return True
 

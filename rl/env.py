@@ -86,13 +86,12 @@ class PowerEnv(gymnasium.Env[Seen, Seen]):
 
     def _restart(self, start: Info, episodes: int) -> None:
         self._begin(start)
-        self.steps = self.unplayed = 0
-        self.paid = 0.0
-        self.episodes = episodes
-        self.over = False
+        self.episodes, self.over = episodes, False
+        self.paid = self.steps = self.unplayed = 0
 
     start: Info
     rounds: int
+    paid: float
 
     @abstractmethod
     def _start(self, options: Info) -> Info:
