@@ -24,6 +24,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 from fl.power.bound import PowerLoss
 from fl.power.search import Limits, PowerPlan
 from netsim.checkpoint import from_tree_as, to_tree
+from netsim.errors import BadInput
 from netsim.rng import Streams
 from netsim.units import FloatArray, IntArray
 from rl.env import PowerAllocation, PowerEnv, WorldPower
@@ -46,18 +47,22 @@ class Buffer(ReplayBuffer):
     """A buffer whose batches come from a separate generator.
 
     Where the reward bounds means over rounds it keeps the figures of every transition (n, 6), and pays transitions at
-    the prices of the moment in which they are drawn.
+    the prices of the moment in which they are drawn. skips : whether a privacy budget discarded the round of the
+    transition that comes, which then is none.
     """
 
     generator: np.random.Generator
     reward: Reward | None = None
     prices = Prices()
     figures: FloatArray
+    skips = False
 
     def pay(self, reward: Reward) -> None:
         self.reward, self.figures = reward, np.zeros((self.buffer_size, len(FIGURES)))
 
     def add(self, obs: Array, next_obs: Array, action: Array, reward: Array, done: Array, infos: list[Tree]) -> None:
+        if self.skips and self.filled:
+            return
         if self.reward is not None:
             self.figures[self.pos] = [infos[0][name] for name in FIGURES]
         super().add(obs, next_obs, action, reward, done, infos)
@@ -83,10 +88,15 @@ class Buffer(ReplayBuffer):
 
     def raise_prices(self, steps: int) -> None:
         """A dual step after an episode of this length, in spreads of all figures so far; the first one only says
-        where multipliers begin.
+        where multipliers begin. BadInput: the buffer does not hold the episode.
         """
-        if self.reward is None:
+        if self.reward is None or not steps:
             return
+        if steps > self.buffer_size:
+            raise BadInput(
+                f"train.agent.buffer_size: {self.buffer_size} transitions do not hold an episode of {steps} rounds, "
+                "whose means train.task.reward bounds; give at least as many"
+            )
         fresh = first_prices(self.reward, _figures(self.figures[: self.filled]), situations=1)
         if len(self.prices.multipliers):
             episode = self.figures[np.arange(self.pos - steps, self.pos)]
@@ -209,7 +219,9 @@ class DdpgTraining(Training):
 
 
 class _Steps(BaseCallback):
-    """Notes the reward of every step. episode : rewards of this one, steps : number of steps of the last one."""
+    """Notes the reward of every round that was played. episode : rewards of this one, steps : number of those of the
+    last one.
+    """
 
     def __init__(self, training: DdpgTraining) -> None:
         super().__init__()
@@ -217,12 +229,15 @@ class _Steps(BaseCallback):
 
     def _on_step(self) -> bool:
         self.episode_over, reward = bool(self.locals["dones"][0]), float(self.locals["rewards"][0])
-        if self.training.rewards is not None:
-            self.training.rewards.append(reward)
-        self.episode.append(reward)
+        # it ended before its time: a budget discarded the round
+        skips = self.training.buffer.skips = self.episode_over and not self.locals["infos"][0]["TimeLimit.truncated"]
+        if not skips:
+            self.episode.append(reward)
+            if self.training.rewards is not None:
+                self.training.rewards.append(reward)
         if self.episode_over:
-            self.logger.record("episode/reward_mean", float(np.mean(self.episode)))
             self.steps = len(self.episode)
+            self.logger.record("episode/reward_mean", float(np.mean(self.episode or 0.0)))
             self.episode.clear()
         return True
 

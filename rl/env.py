@@ -35,7 +35,10 @@ Info = dict[str, Any]
 
 
 class PowerEnv(gymnasium.Env[Seen, Seen]):
-    """Base of the environments: the order of resets and steps, and what they accept."""
+    """Base of the environments: the order of resets and steps, and what they accept.
+
+    rounds : of an episode of rounds; unplayed : those of them that a privacy budget leaves, once it ended the episode.
+    """
 
     def __init__(self, n_ue: int, n_seen: int, options: Mapping[str, int | str]) -> None:
         """options : name -> the integers from 0 that are below a number, or the only text."""
@@ -54,15 +57,18 @@ class PowerEnv(gymnasium.Env[Seen, Seen]):
         super().reset(seed=seed)
         if seed is not None:
             self.episodes = 0
-        self._begin(self._start(options or {}))
-        self.steps, self.episodes, self.over = 0, self.episodes + 1, False
+        self._restart(self._start(options or {}), self.episodes + 1)
         return self._seen(), self._info()
 
     def step(self, action: Seen) -> tuple[Seen, float, bool, bool, Info]:
         if self.over:
             raise ResetNeeded("step: no episode is going on; reset the environment first")
         reward, stopped, ended = self._play(self._checked(action))
+        if stopped:  # a budget discarded the round
+            self.unplayed = max(self.rounds - self.steps, 1)
+            reward = self.paid / (self.steps or 1) * self.unplayed
         self.steps += 1
+        self.paid += reward
         self.over = stopped or ended
         return self._seen(), reward, stopped, ended, self._info()
 
@@ -75,11 +81,17 @@ class PowerEnv(gymnasium.Env[Seen, Seen]):
     def resume(self, memory: Info) -> Seen:
         """Continue from a memory; returns the observation that its reset returned."""
         self.np_random.bit_generator.state = memory["generator"]
-        self._begin(memory["start"])
-        self.steps, self.episodes, self.over = 0, int(memory["episodes"]), False
+        self._restart(memory["start"], int(memory["episodes"]))
         return self._seen()
 
+    def _restart(self, start: Info, episodes: int) -> None:
+        self._begin(start)
+        self.episodes, self.over = episodes, False
+        self.paid = self.steps = self.unplayed = 0
+
     start: Info
+    rounds: int
+    paid: float
 
     @abstractmethod
     def _start(self, options: Info) -> Info:
@@ -258,7 +270,10 @@ class OnlinePower(WorldPower):
         Box(-1, 1, (5 K + 2,)), see `rl.policy.seen_online`.
 
     Rewards
-        Minus the cost of the round, see `rl.reward`; bounds on means over rounds are without a price.
+        Minus the cost of the round, see `rl.reward`; bounds on means over rounds are without a price. The step of a
+        round that a privacy budget discards costs as much as this round and all that were to follow, each the mean of
+        the rounds before: an episode is not the cheaper for ending early. Figures of `info` stay those of the last
+        round that was played.
 
     Starting state
         A world of a seed that the environment draws; `options={"world": seed}` asks for one. Figures of `info` are 0.
@@ -278,7 +293,6 @@ class OnlinePower(WorldPower):
     world: World
     setup: Setup
     server: LearningServer
-    rounds: int
     cost: Costs
     outcome: RoundOutcome | None
 
@@ -307,8 +321,9 @@ class OnlinePower(WorldPower):
         playing = self.server.play(self.state.round + 1)
         self.outcome = self.world.env.run(until=self.world.env.process(playing))
         self.world.drain_handovers()  # they are not recorded
-        self.cost = costs(self.task, self.setup, self.outcome, self.now, self.rounds)
-        self.figures = self.cost.figures
+        if not (self.state.stopped and self.steps):
+            self.cost = costs(self.task, self.setup, self.outcome, self.now, self.rounds)
+            self.figures = self.cost.figures
         if self.cost.artificial:
             self.t_th = self.state.played
         if self.state.parts["power"].power_w is not None:
@@ -335,13 +350,14 @@ class OnlinePower(WorldPower):
 @frozen
 class Episode:
     """A whole world as it was recorded, S steps. rounds : of all steps, silent ones without rows; before : S + 1
-    contexts, with that at the end; played (S,) : rounds so far; stopped : whether a budget ended it.
+    contexts, with that at the end; played (S,) : rounds so far; stopped : whether a budget ended it; planned : rounds.
     """
 
     rounds: Rounds
     before: list[PowerContext]
     played: IntArray
     stopped: bool
+    planned: int
 
     def __len__(self) -> int:
         return len(self.played)
@@ -375,6 +391,7 @@ class RecordedPower(WorldPower):
     def _begin(self, start: Info) -> None:
         super()._begin(start)
         self.recording = self.record(int(start["world"]))
+        self.rounds = self.recording.planned
         self.now = replace(self.recording.before[0], drawn_std=np.zeros(self.n_ue))
         self.figures = dict.fromkeys(RECORDED, 0.0)
 
@@ -392,7 +409,8 @@ class RecordedPower(WorldPower):
         if found.drawn.any():
             self.t_th = int(episode.played[s])
         self.now = replace(episode.before[s + 1], drawn_std=drawn_std)
-        self.figures = {name: float(found.figures[name][0]) for name in RECORDED}
         ended = s + 1 >= len(episode)
         stopped = ended and episode.stopped
+        if not stopped:
+            self.figures = {name: float(found.figures[name][0]) for name in RECORDED}
         return -float(cost_of(self.task.reward, found.figures)[0]), stopped, ended and not stopped

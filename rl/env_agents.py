@@ -37,7 +37,8 @@ class PowerAgents(ParallelEnv):  # type: ignore[misc] # the library has no types
 
     Rewards
         reward `shared` : minus the costs of the round, the same for all agents. `own` : minus what it cost because of
-        this UE, see `rl.radio_records`. The own costs do not add up to the shared ones.
+        this UE, see `rl.radio_records`. The own costs do not add up to the shared ones. Where a privacy budget ends the
+        episode, rounds that it leaves unplayed cost a UE as much as the last one.
 
     Starting state
         A world of a seed that the environment draws; `options={"world": seed}` asks for one. Options of other names are
@@ -78,7 +79,8 @@ class PowerAgents(ParallelEnv):  # type: ignore[misc] # the library has no types
         self, actions: Mapping[str, ArrayLike]
     ) -> tuple[dict[str, Seen], dict[str, float], dict[str, bool], dict[str, bool], Infos]:
         self._seen, shared, terminated, truncated, info = self.env.step(self._joint(actions))
-        rewards = np.full(self.env.n_ue, shared) if self.reward == "shared" else -self.env.cost.own
+        own = -self.env.cost.own * max(self.env.unplayed, 1)
+        rewards = np.full(self.env.n_ue, shared) if self.reward == "shared" else own
         who = self.possible_agents
         if terminated or truncated:
             self.agents = []

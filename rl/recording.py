@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from netsim.columns import frozen
+from netsim.errors import BadInput
 from netsim.radio.power import PowerContext
 from netsim.units import BoolArray, FloatArray, IntArray
 from rl.env import Episode, OnlinePower
@@ -25,9 +26,10 @@ def look_now(env: OnlinePower) -> Look:
 
 
 def recorded(env: OnlinePower, rule: Rule, world: int) -> tuple[Rounds, Look]:
-    """All rounds of a world that is played with a rule: the rounds, and the knowledge before each."""
+    """All rounds of a world that is played with a rule: the rounds, and the knowledge before each. BadInput: none."""
     env.reset(options={"world": world})
     played = [(rounds, look) for rounds, look in _played(env, rule) if rounds.count.any()]
+    _check_played(env, len(played))
     return Rounds.stack([rounds for rounds, _ in played]), Look.join([look for _, look in played])
 
 
@@ -41,7 +43,17 @@ def episode_of(env: OnlinePower, rule: Rule, world: int) -> Episode:
         rounds.append(own)
         played.append(env.state.played)
         before.append(_without_links(env.now))
-    return Episode(Rounds.stack(rounds), before, np.array(played), env.state.stopped)
+    return Episode(Rounds.stack(rounds), before, np.array(played), env.state.stopped, env.rounds)
+
+
+def _check_played(env: OnlinePower, n: int) -> None:
+    """Raise BadInput where n, the number of rounds of a world that were played, is 0."""
+    if not n:
+        raise BadInput(
+            f"learning: no round is played in world {env.start['world']}: no UE sends anything, or the first round "
+            f"exceeds privacy_budget ({env.setup.learning.privacy_budget}): raise its epsilon, or let defenses draw "
+            "more noise"
+        )
 
 
 def _without_links(now: PowerContext) -> PowerContext:
@@ -92,20 +104,21 @@ class Step:
     cost: Costs
 
 
-def steps_of(env: OnlinePower, act: Callable[[OnlinePower, Seen], FloatArray], world: int) -> list[Step]:
-    """All rounds of a world under a policy."""
+def steps_of(env: OnlinePower, act: Callable[[OnlinePower, Seen], FloatArray], world: int) -> Iterator[Step]:
+    """All rounds of a world under a policy, but for one that a privacy budget discards. BadInput: none is played."""
     seen, _ = env.reset(options={"world": world})
-    steps = list[Step]()
     while not env.over:
         number = env.state.round + 1
         at_m = env.world.position_m().copy()
         serving = env.world.serving(env.world.links())
         seen, *_ = env.step(act(env, seen).astype(np.float32))
+        if env.state.stopped:
+            break
         sent, arrived = np.zeros((2, len(at_m)), dtype=np.bool_)
         power_w = np.full(len(at_m), np.nan)
         if env.outcome is not None:
             last = env.outcome.phases[-1].uploads
             ue, first = np.unique(last.ue, return_index=True)
             sent[ue], power_w[ue], arrived[ue] = True, last.channel.power_w[first], last.channel.decoded[first]
-        steps.append(Step(number, at_m, serving, sent, power_w, arrived, env.cost))
-    return steps
+        yield Step(number, at_m, serving, sent, power_w, arrived, env.cost)
+    _check_played(env, env.state.played)

@@ -13,6 +13,12 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
 
+def pytest_configure(config):
+    """Warnings that tests cause fail, as those of the packages do."""
+    own = "|".join(sorted(path.stem for path in Path(__file__).parent.rglob("*.py")))
+    config.addinivalue_line("filterwarnings", rf"error:::({own})\Z")
+
+
 TINY = {
     "title": "tiny",
     "seed": 3,

@@ -183,7 +183,7 @@ class ArrivalTimes(UploadAttack):
 
     reference: ClassVar = "netsim: ranks of delays against ranks of distances, by a Gaussian copula"
     needs: ClassVar = {
-        ARRIVAL_TIMES: "reads when updates come; let the threat see rows or sum",
+        ARRIVAL_TIMES: "reads when updates come; set threat.observes: updates or aggregate",
         CELLS: "ranks the uploads of each cell; leave threat.cells out",
         "positions": "says where UEs are, and these data have no places to compare that with",
     }

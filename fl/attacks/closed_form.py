@@ -75,7 +75,8 @@ class ClosedForm(Attack):
         "positions": "the network's inputs must be positions",
         "biased first layer": "reads the first layer's weights and biases of an update",
         "linear local steps": "the ratio of two updates is a mean of places under steps that are linear in gradients",
-        "linear server step": "published models must differ by a sum of gradients; take fedavgm, or see rows or sums",
+        "linear server step": "published models must differ by a sum of gradients; take fedavgm, or threat.observes: "
+        "updates or aggregate",
     }
 
     def run(self, view: View, facts: RoundContext, state: State, rng: Rng) -> tuple[Estimates, State]:

@@ -54,7 +54,8 @@ class Dlg(Attack):
         "positions": "the network's inputs must be positions",
         "sample gradient": "compares updates with the gradient of a guessed sample",
         "linear local steps": "an update has the direction of a gradient under steps that are linear in gradients",
-        "linear server step": "published models must differ by a sum of gradients; take fedavgm, or see rows or sums",
+        "linear server step": "published models must differ by a sum of gradients; take fedavgm, or threat.observes: "
+        "updates or aggregate",
         "starting weights": "it compares gradients there; add weights to threat.knowledge",
     }
 

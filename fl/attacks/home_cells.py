@@ -57,7 +57,8 @@ class HomeCells(NamesPlaces, UploadAttack):
     space: ClassVar = {"population": ({"kind": "buildings"}, {"kind": "uniform"})}
     example: ClassVar = {"kind": "home-cells", "population": {"kind": "uniform"}}
     needs: ClassVar = {
-        CELLS: "reads through which cell updates come; let the threat see rows or sum, without shuffle or cells: false",
+        CELLS: "reads through which cell updates come; set threat.observes: updates or aggregate, without "
+        "shuffle or cells: false",
         "positions": "says where UEs live, and these data have no places to compare that with",
     }
 

@@ -187,7 +187,7 @@ class LinkMaps(Attack):
     @property
     def needs(self) -> dict[str, str]:  # type: ignore[override]
         """Single updates, and what `of` needs."""
-        return {"updates": "links single updates by their maps; let the threat see rows", **self.of.needs}
+        return {"updates": "links single updates by their maps; set threat.observes: updates", **self.of.needs}
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

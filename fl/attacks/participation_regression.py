@@ -106,8 +106,8 @@ class ParticipationRegression(NamesPlaces):
             PARTICIPANTS: "asks in which sums each UE was; of published models the threat must say so: add "
             "participants to threat.knowledge; under names that change no UE returns: take "
             "pseudonyms: {kind: permanent}",
-            "linear server step": "published models must differ by a sum of updates; take fedavg or fedavgm, or see "
-            "rows or sums",
+            "linear server step": "published models must differ by a sum of updates; take fedavg or fedavgm, or "
+            "threat.observes: updates or aggregate",
         }
 
     @property

@@ -92,7 +92,8 @@ class PlaceFilter(Attack):
         "positions": "the network's inputs must be positions",
         "sample gradient": "compares updates with gradients at places",
         "linear local steps": "an update has the direction of gradients under steps that are linear in them",
-        "linear server step": "published models must differ by a sum of gradients; take fedavgm, or see rows or sums",
+        "linear server step": "published models must differ by a sum of gradients; take fedavgm, or threat.observes: "
+        "updates or aggregate",
         "starting weights": "it takes gradients there; add weights to threat.knowledge",
     }
 

@@ -112,7 +112,7 @@ class ReIdentify(Attack):
     @property
     def needs(self) -> dict[str, str]:  # type: ignore[override]
         """Needs of the attacks in it, and of known homes."""
-        own = {SENDERS: "links the names under which updates are sent; let the threat see rows or sum"}
+        own = {SENDERS: "links the names under which updates are sent; set threat.observes: updates or aggregate"}
         if self.homes == KNOWN:
             own[KNOWN_HOMES] = "homes: known are those of the threat; add homes to threat.knowledge, or give a file"
         return {**own, **(self.places_by.needs if self.reads_places else {}), **self.of.needs}

@@ -185,12 +185,12 @@ class Threat(Part):
         if self.viewpoint == "analyst" and observes != "model":
             yield (
                 f"an analyst sees published models only: observes must be 'model', got {observes!r}; "
-                "for rows or sums set viewpoint: server"
+                "for updates or aggregate set viewpoint: server"
             )
         if not self.cells and (overhears or ARRIVAL_TIMES not in self.offers):
             yield (
-                "cells: only from a server that sees rows or sum, not shuffled, can the cells of uploads be hidden: an "
-                "eavesdropper hears them, and others learn of none; leave cells out"
+                "cells: only from a server that observes updates or aggregate, not shuffled, can the cells of uploads "
+                "be hidden: an eavesdropper hears them, and others learn of none; leave cells out"
             )
         if self.shuffle and overhears:
             yield "shuffle: an eavesdropper hears updates before they are shuffled; leave it out"

@@ -30,9 +30,9 @@ class Membership(Part):
     (where there are as many) of what it measured and held out. Held-out records without an owner (images) are each
     paired with a random member of the same class, whose UE is asked about both, and only members in pairs are compared:
     of every UE and class there are as many members as non-members, since a model knows some classes better than others
-    whichever records are members. Scores are computed with the model that the attacker sees: with `rows` that of each
-    UE, weights before plus its update; with `sum` or `model` the common one. Scores are relative to the median of the
-    UE's records, so that differences between the models of UEs do not affect them.
+    whichever records are members. Scores are computed with the model that the attacker sees: with `updates` that of
+    each UE, weights before plus its update; with `aggregate` or `model` the common one. Scores are relative to the
+    median of the UE's records, so that differences between the models of UEs do not affect them.
 
     The area under the ROC curve stands beside that of the model before any training, asked of the same records, and
     their difference has an interval: members and held-out records of other places differ whatever a model has learnt.

@@ -147,7 +147,8 @@ class GradientRegression(Inference):
     )
     needs: ClassVar = {
         "record gradients": "explains updates by gradients of single records; the learner cannot compute them",
-        "linear server step": "published models must differ by a sum of gradients; take fedavgm, or see rows or sums",
+        "linear server step": "published models must differ by a sum of gradients; take fedavgm, or threat.observes: "
+        "updates or aggregate",
         "starting weights": "it takes gradients there; add weights to threat.knowledge",
     }
 

@@ -213,7 +213,7 @@ class Transmissions(Columns):
         """End the current blocks of rows (k,); the rows among them that failed once too often.
 
         Blocks that failed, and those of `again` (k,), which do not count as tries, are sent again. stuck (k,): see
-        `happenings.stuck`; a whole block without a rate counts as a try for them.
+        `netsim.radio.air.stuck`; a whole block without a rate counts as a try for them.
         """
         begun = self.block_bits[rows] > self.left_bits[rows]  # not at this very time
         failed = self.failed[rows] & begun

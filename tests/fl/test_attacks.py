@@ -268,7 +268,7 @@ class TestUnitCloud:
 
 
 class TestHostileUpdates:
-    """filterwarnings = error: any warning fails these."""
+    """A warning of numbers fails these (filterwarnings in pyproject.toml)."""
 
     def view(self, rows):
         learner, n = RsrpNet(hidden=(8,), activation="tanh"), len(rows)

@@ -124,6 +124,42 @@ def test_an_update_is_held_back_for_any_measurement_in_a_zone_also_a_held_out_on
     assert kept.tolist() == [False, False, True, False, True]
 
 
+ALONE = {
+    "cooldown": Cooldown(rounds=2), "daily-limit": DailyLimit(updates=2),
+    "random-silence": RandomSilence(probability=0.5), "samples": HomeZone(radius_m=100, centre="exact"),
+    "deferred": HomeZone(radius_m=100, centre="exact", defer_upload=True),
+    "update": HomeZone(radius_m=100, centre="exact", drops="update"),
+    "update, shifted": HomeZone(radius_m=100, drops="update"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_a_rule_says_whether_a_sample_is_held_back_because_of_others(name):
+    """The second sample of each of 200 UEs moves into its zone: no fate of a first one hangs on that, or some do."""
+    rule, home_m = ALONE[name], np.zeros((200, 2))
+    state = rule.start(200)
+    fates = []
+    for second in ((900.0, 0.0), (0.0, 1.0)):
+        now = asked(local=local_of([[(900.0, 900.0), second]] * 200), home_m=home_m, position_m=home_m + 900)
+        fates.append(rule.keep(now, state, RNG)[::2])
+    assert rule.records_alone == (fates[0] == fates[1]).all() and fates[0].any()
+
+
+@pytest.mark.parametrize("name", sorted(ALONE.keys() - {"deferred"}))  # which sends earlier records, that have no bound
+def test_no_bound_on_records_holds_where_they_are_selected_by_each_other(name, tiny):
+    """One clipped step bounds what a record adds; where it also decides about others, noise needs another bound."""
+    learner = {"kind": "rsrp-net", "hidden": [4], "sample_clip": 1.0, "batch_size": "all", "local_epochs": 1}
+    lapa = {"kind": "lapa", "epsilon_system_total": 10.0, "rounds": 4, "sensitivity": "record-one-step"}
+    changes = RESIDENTS | {"learning.learner": learner | {"precision": 64, "standardise_by": "public"}}
+    changes |= {"learning.data": {"kind": "measured", "memory": "round"}, "learning.defenses": [lapa]}
+    changes |= {"learning.withholding": [ALONE[name].model_dump(exclude_none=True)], "learning.attacks": []}
+    if ALONE[name].records_alone:
+        assert tiny(changes).learned.withholding == (ALONE[name],)
+    else:
+        with pytest.raises(BadInput, match=r"defenses\[0\]: .*bound"):
+            tiny(changes)
+
+
 def test_silence_by_a_coin_has_its_probability_and_rounds_are_independent():
     spoke = played(RandomSilence(probability=0.3), every_round(50), 2000)
     assert spoke.mean() == pytest.approx(0.7, abs=4.5 * np.sqrt(0.21 / spoke.size))

@@ -1,4 +1,4 @@
-"""RoundContext about residents: where they are at which hour, how they explore and return, and how they get there."""
+"""Facts about residents: where they are at which hour, how they explore and return, and how they get there."""
 
 from dataclasses import replace
 from datetime import date

@@ -1,4 +1,4 @@
-"""RoundContext about the named random streams."""
+"""Facts about the named random streams."""
 
 import sys
 

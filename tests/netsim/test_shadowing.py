@@ -1,4 +1,4 @@
-"""RoundContext about shadowing: its deviation, its correlation, and whom it is shared with."""
+"""Facts about shadowing: its deviation, its correlation, and whom it is shared with."""
 
 import numpy as np
 import pytest

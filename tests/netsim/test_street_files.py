@@ -1,4 +1,4 @@
-"""RoundContext about street files: which tags mean what, what a network says, and how bad files are refused."""
+"""Facts about street files: which tags mean what, what a network says, and how bad files are refused."""
 
 import gzip
 import json

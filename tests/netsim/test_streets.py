@@ -1,4 +1,4 @@
-"""RoundContext about street graphs: how lines become edges, which way is the fastest, and where buildings have their
+"""Facts about street graphs: how lines become edges, which way is the fastest, and where buildings have their
 doors."""
 
 import heapq

@@ -22,6 +22,7 @@ from netsim.errors import BadInput
 from netsim.rng import Streams
 from rl.policy import forward, layers_of, load_policy, save_policy
 from rl.problem import STEPS, Problem, log_power
+from rl.reward import FIGURES
 
 gymnasium = pytest.importorskip("gymnasium")
 
@@ -92,7 +93,7 @@ def test_checkers_find_nothing(live, tiny):
     from stable_baselines3.common.env_checker import check_env as check_sb3
 
     with warnings.catch_warnings():
-        warnings.simplefilter("error")
+        warnings.simplefilter("error", UserWarning)
         warnings.filterwarnings("ignore", message=".*not having a spec")  # made by hand here, by name below
         check_env(online(tiny) if live else allocation(), skip_render_check=True)
         check_sb3(online(tiny) if live else allocation(), warn=True)
@@ -293,6 +294,174 @@ def test_an_absent_ue_is_zeros(tiny):
     seen = seen_online(now, np.full(3, 0.05), LIMITS)
     assert (seen[[1, 4, 7, 10, 13]] == 0).all() and (seen[[0, 2]] == 1).all()
     assert seen[-2:].tolist() == [0.0, -0.5]
+
+
+# -- a privacy budget that ends an episode
+
+GAUSSIAN = ONLINE | {
+    "learning.defenses": [{"kind": "clip", "norm": 0.5}, {"kind": "gaussian", "noise_multiplier": 2.0}]
+}
+PAID = {"kind": "weighted", "noise": 0.5, "lost": 1.0, "energy_per_j": 1e5}
+
+
+def budgeted(rounds=None, reward=PAID, **train):
+    """Changes of the tiny study of four rounds, the first of which a budget admits."""
+    task = {**ONLINE["train"]["task"], "reward": reward, "held_out": 2, "eval_worlds": 1}
+    changes = GAUSSIAN | {"train": {"task": task, **train}}
+    if rounds is None:
+        return changes
+    epsilon = 1e-6 if rounds == 0 else {1: 3.0, 2: 4.2, 3: 5.2}[rounds]
+    return changes | {"learning.privacy_budget": {"epsilon": epsilon}}
+
+
+def stepped(env, action=1.0, world=1):
+    """Rewards and infos of an episode, and whether it was terminated."""
+    env.reset(options={"world": world})
+    rewards, infos, terminated = [], [], False
+    while not env.over:
+        _, reward, terminated, _, info = env.step(np.full(3, action, dtype=np.float32))
+        rewards.append(reward)
+        infos.append(info)
+    return rewards, infos, terminated
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 3])
+@pytest.mark.parametrize("action", [1.0, 0.2])
+def test_an_episode_that_a_budget_ends_costs_as_much_as_all_its_rounds(rounds, action, tiny):
+    """The discarded round and those after it cost the mean of those before; figures are of rounds that were played."""
+    from scenarios.app.training.evaluate import episode
+
+    whole, figures, _ = stepped(online(tiny, budgeted()), action)
+    env = online(tiny, budgeted(rounds))
+    rewards, infos, terminated = stepped(env, action)
+    assert len(whole) == 4 and terminated and env.unplayed == 4 - rounds
+    assert rewards[:-1] == whole[:rounds] and len(set(whole)) == 4
+    assert rewards[-1] == pytest.approx(np.mean(whole[:rounds]) * (4 - rounds))
+    assert {name: infos[-1][name] for name in FIGURES} == {name: figures[rounds - 1][name] for name in FIGURES}
+    found = episode(env, "level", lambda env, seen: np.full(3, action), 1)
+    assert found.cost == pytest.approx(-4 * np.mean(whole[:rounds])) and found.rounds == rounds
+    assert found.loss == figures[rounds - 1]["loss"] > 0
+    for name in ("noise", "lost", "energy_j"):
+        assert found.mean(name) == pytest.approx(np.mean([info[name] for info in figures[:rounds]])), name
+
+
+@pytest.mark.parametrize("rounds", [1, 2])
+def test_recorded_rounds_end_by_a_budget_as_live_ones(rounds, tiny):
+    from rl.env import RecordedPower
+    from rl.problem import as_action
+    from rl.radio_records import air_of
+    from rl.recording import look_now
+    from rl.rules import untuned
+    from scenarios.app.training.environments import recordings
+
+    study = tiny(budgeted(rounds))
+    task = study.train.task
+    env = RecordedPower(recordings(study, task), air_of(study.world.radio.uplink, 60.0), 3, task)
+    live = online(tiny, budgeted(rounds))
+    env.reset(options={"world": 1})
+    live.reset(options={"world": 1})
+    for step in range(rounds + 1):
+        action = as_action(untuned("fractional").power_w(look_now(live))[0], task.limits).astype(np.float32)
+        _, mine, *ended, info = env.step(action)
+        _, theirs, *over, known = live.step(action)
+        assert mine == pytest.approx(theirs, rel=1e-9) and ended == over == [step == rounds, False]
+        assert all(info[name] == pytest.approx(known[name], rel=1e-9) for name in ("noise", "lost", "energy_j"))
+
+
+def test_each_agent_pays_for_the_rounds_that_a_budget_leaves(tiny):
+    pytest.importorskip("pettingzoo")
+    from rl.env_agents import PowerAgents
+
+    env = PowerAgents(online(tiny, budgeted(1)), "own")
+    env.reset(options={"world": 1})
+    played, discarded = (env.step(dict.fromkeys(env.agents, np.ones(1)))[1] for _ in range(2))
+    assert all(discarded[agent] == pytest.approx(3 * own) for agent, own in played.items()) and any(played.values())
+
+
+@pytest.mark.parametrize("rounds", [1, 2])
+def test_an_agent_learns_from_rounds_that_were_played(rounds, tiny):
+    from rl.agents import DdpgTraining
+
+    reward = {"kind": "constrained", "minimise": "energy_j", "at_most": {"loss": 5.0}}
+    for given in (PAID, reward):
+        training = DdpgTraining(online(tiny, budgeted(rounds, given)), QUICK, 4 * (rounds + 1), 3)
+        while training.done < training.steps:
+            training.step()
+        buffer = training.buffer
+        assert buffer.filled == 4 * rounds == len(training.rewards)
+        assert buffer.rewards[: buffer.filled, 0].tolist() == pytest.approx(training.rewards)
+        assert buffer.dones.sum() == 0 and training.callback.steps == rounds
+
+
+@pytest.mark.parametrize("agent", ["score-function", "ddpg"])
+def test_a_budget_that_admits_no_round_is_refused_before_anything_is_written(agent, tmp_path, capsys):
+    from scenarios.app.cli.commands import main
+
+    setting = ["--set", "learning.privacy_budget.epsilon=1e-6", "--set", "world.duration_s=240"]
+    setting += ["--set", f"train.agent={{kind: {agent}}}"]
+    for command in (["validate", "power/pedestrians"], ["train", "power/pedestrians", "--out", str(tmp_path / "t")]):
+        assert main([*command, *setting]) == 2
+        said = capsys.readouterr().err
+        assert said.count("\n") == 1 and "first round exceeds privacy_budget (epsilon=1e-06" in said
+    assert not (tmp_path / "t").exists()
+
+
+def test_a_world_without_a_round_has_no_cost(tiny):
+    """Whether a budget ends it or nobody ever sends: nothing to learn from, and nothing to compare."""
+    from rl.recording import recorded
+    from rl.rules import untuned
+    from scenarios.app.training.evaluate import episode
+    from scenarios.app.training.judge import judge
+
+    nobody = budgeted() | {"learning.participation": 1e-6, "learning.sampling": "poisson"}
+    said = "no round is played in world .*: no UE sends anything, or the first round exceeds privacy_budget"
+    for changes in (budgeted(0), nobody):
+        with pytest.raises(BadInput, match=said):
+            recorded(online(tiny, changes), untuned("fractional").power_w, 1)
+        with pytest.raises(BadInput, match=said):
+            judge(tiny(changes), lambda seen: np.ones(3))
+    with pytest.raises(BadInput, match=said):
+        episode(online(tiny, budgeted(0)), "x", lambda env, seen: np.ones(3), 1)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "mean", "most"),
+    [
+        ([2.0, 3.0], [1.0, 2.0], 75.0, 100.0),
+        ([-1.0, -2.0], [-2.0, -1.0], -25.0, 50.0),  # dearer by half of its size, and cheaper by all of it
+        ([1.0, -3.0], [-1.0, -4.0], 112.5, 200.0),
+        ([1.0, 0.0], [0.0, 2.0], np.nan, np.nan),
+        ([0.0, 1.0], [0.0, 2.0], np.nan, np.nan),
+    ],
+)
+def test_percents_are_of_the_size_of_the_other_cost(ours, theirs, mean, most):
+    from scenarios.app.training.evaluate import Evaluation, summary_of
+
+    rows = [Evaluation(name, k, cost, 0) for name, of in (("a", ours), ("b", theirs)) for k, cost in enumerate(of)]
+    found = summary_of("a", rows, {})
+    assert found["against.b.percent.mean"] == pytest.approx(mean, nan_ok=True)
+    assert found["against.b.percent.max"] == pytest.approx(most, nan_ok=True)
+    assert np.isnan(mean) or np.sign(found["against.b.cost.mean"]) in (0, np.sign(mean))
+
+
+@pytest.mark.parametrize(("size", "fits"), [(3, False), (2, False), (4, True)])
+def test_a_buffer_below_an_episode_is_refused_where_means_are_bounded(size, fits, tiny):
+    from rl.agents import DdpgTraining
+
+    def learn(reward):
+        agent = QUICK.model_copy(update={"buffer_size": size, "batch_size": 2, "learning_starts": 2})
+        training = DdpgTraining(online(tiny, budgeted(None, reward)), agent, 12, 3)
+        while training.done < training.steps:
+            training.step()
+        return training.buffer
+
+    assert learn(PAID).filled == size  # its means are not bounded: old transitions make room
+    bounded = {"kind": "constrained", "minimise": "energy_j", "at_most": {"loss": 5.0}}
+    if fits:
+        assert (learn(bounded).prices.multipliers >= 0).all()
+    else:
+        with pytest.raises(BadInput, match=f"buffer_size: {size} transitions do not hold an episode of 4 rounds"):
+            learn(bounded)
 
 
 # -- use in a run

@@ -18,7 +18,7 @@ def test_an_explosion_is_reported_with_its_round(tiny, tmp_path):
     """In manifest, terminal and page; nothing of NumPy's own is printed. The limit alone keeps the model whole."""
     changes = {"learning.round_s": ROUND, "learning.learner": STEEP}
     with warnings.catch_warnings():
-        warnings.simplefilter("error")
+        warnings.simplefilter("error", RuntimeWarning)
         run(tiny(changes), tmp_path / "run")
     rounds = read_table(tmp_path / "run", "rounds")
     beyond = ~(rounds["rmse_db"] <= 200.0)  # no signal of the study lies as low

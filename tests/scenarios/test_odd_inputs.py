@@ -114,7 +114,7 @@ def test_values_beyond_all_sense_are_refused(slot, part, key, value, tiny):
         {"learning.defenses": [{"kind": "clip", "norm": 1e12}, {"kind": "gaussian", "noise_multiplier": 1e9}]},
     ],
 )
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_the_ends_of_the_bounds_run_without_a_warning(changes, tiny, tmp_path):
     run(tiny(changes), tmp_path / "r")
 

@@ -1,7 +1,10 @@
 """Old names of keys, kinds and values are accepted with a warning; files are found from the scenario."""
 
+import ast
+import re
 import subprocess
 import sys
+from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
 import pytest
@@ -158,3 +161,66 @@ def test_names_of_files_count_from_the_scenario_wherever_a_part_takes_one(tmp_pa
     assert data["learning"]["data"]["folder"] == "/data/images"
     typed = Scenario(tmp_path / "s.yaml").document({"world.city.file": "other.geojson"}).data
     assert typed["world"]["city"]["file"] == str(elsewhere / "other.geojson")  # from the command line
+
+
+# -- what the product says of itself
+
+ROOT = Path(__file__).parents[2]
+TOLD = {"netsim", "fl", "rl", "scenarios", "docs", "README.md"}
+CHANGED = {"changelog.md"}
+WORDS = {"first", "adapt", "overlap", "query"}  # of plain English, and a slot
+OLD = ("observes: rows", "observes: sum", "at_m", "near_m", "air")
+
+
+def old_names_of(kind):
+    """Old key, kind or `key: value` -> new one, of all parts and slots."""
+    found = dict(vars(kind).get("renamed") or {})
+    for part in kind.__subclasses__():
+        found |= old_names_of(part)
+    return found
+
+
+def saying(path):
+    """Texts of a file with their lines: all of a page, docstrings and messages of a module, no tables of old names."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix != ".py":
+        return [(n, line) for n, line in enumerate(text.split("\n"), 1)]
+    strings = [node for node in ast.walk(ast.parse(text)) if isinstance(getattr(node, "value", None), str)]
+    return [(one.lineno, one.value) for one in strings if not re.fullmatch(r"\S+|\w+: \w+", one.value)]
+
+
+def advice(names):
+    """Where a text gives old names as names: in quotes, after a dot, as keys with a value, or `sees VALUE`."""
+    words = "|".join(re.escape(name) for name in names if ": " not in name)
+    found = [rf"(?<![\w-])[`'\"]({words})[`'\"]|(?<=[a-z])\.({words})\b(?![.(]\w)|(?<![\w. -])({words}):"]
+    found.append(rf"\b({words}): [{{\[]")
+    for key, _, value in (name.partition(": ") for name in names if ": " in name):
+        found.append(rf"\b(?:sees?|{key}:?) ({value})s?\b(?! of| alone)|\b{key}=\W?({value})\b")
+    return re.compile("|".join(found))
+
+
+def test_no_message_docstring_or_page_uses_an_old_name():
+    old = {name: new for name, new in old_names_of(Part).items() if name not in WORDS}
+    old |= {"all-at-once": "simultaneous", "unit-votes": "neuron-votes"}
+    assert {"sees", "observes: rows", "observes: sum", "at_m", "near_m", "air"} <= set(old)
+    files = [file for top in sorted(TOLD) for file in [ROOT / top, *(ROOT / top).rglob("*")]]
+    files = [file for file in files if file.suffix in {".py", ".md", ".yaml"} and file.name not in CHANGED]
+    told = advice(old)
+    found = [f"{file}:{line}: {at[0]}" for file in files for line, text in saying(file) for at in told.finditer(text)]
+    assert len(files) > 300 and found == []
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("let the threat see rows or sum", "rows"),
+        ("an analyst sees sums", "sum"),
+        ("set learning.threat.at_m to a place", "at_m"),
+        ("Scores of `near_m` metres", "near_m"),
+        ("take air: {} for its defaults", "air"),
+        ("world.radio.air: recorded rounds", "air"),
+    ],
+)
+def test_advice_by_an_old_name_is_found(text, name):
+    assert next(filter(None, advice(OLD).search(text).groups())) == name
+    assert not advice(set(OLD) - {name, f"observes: {name}"}).search(text)

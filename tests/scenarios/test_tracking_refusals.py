@@ -126,7 +126,7 @@ CONTRADICTORY = [
     (linked(home_hours=[0, 6]), "attacks[0].home_hours: it speaks of homes, and none are known; leave it out, or give"),
     (linked(homes="nowhere.csv", home_hours=[8, 8]), "attacks[0].home_hours: from and to 8 is no time at all"),
     (linked(homes="nowhere.csv", outside=1), "attacks[0].outside: must be at least 0 and below 1"),
-    (attack("re-identify") | {"threat": {"observes": "model"}}, "let the threat see rows or sum"),
+    (attack("re-identify") | {"threat": {"observes": "model"}}, "set threat.observes: updates or aggregate"),
     (rule("cooldown"), "withholding[0]: cooldown: give exactly one of rounds and time_s"),
     (rule("cooldown", rounds=2, time_s=60), "withholding[0]: cooldown: give exactly one of rounds and time_s"),
     (rule("home-zone", radius_m=20), "home-zone needs homes"),

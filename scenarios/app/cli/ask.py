@@ -125,8 +125,9 @@ def validate(args: argparse.Namespace) -> None:
         warnings = check(study, args.all)
         if study.train is not None and study.train.task.kind == "online":
             from scenarios.app.training.environments import online_task
+            from scenarios.app.training.train import check_admitted
 
-            online_task(study)
+            check_admitted(study, online_task(study))
     warnings = (*warnings, *check_prepared(args.scenario, points, args.all))
     more = f"; a sweep of it has {len(points):,} runs" if len(points) > 1 else ""
     say(f"{args.scenario}: valid ({one_line(study.title)}){more}")

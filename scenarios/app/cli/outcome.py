@@ -152,8 +152,10 @@ class Meter(Progress):
         """Leave a line of work that is done, and the last state of work that was ended."""
         self.first.cancel()
         self.live.transient = kind is None or not self.counted
+        if not self.on_screen:  # Rich before 14.3 ends also what it never showed by an empty line
+            return
         super().__exit__(kind, *error)
-        if self.on_screen and kind is None and self.counted:
+        if kind is None and self.counted:
             took = timedelta(seconds=round(self.get_time() - self.began_s))
             text = f"{self.tasks[0].description}: {self.tasks[0].fields['far']} in {took}"
             self.console.print(Text(text, style="dim", no_wrap=True, overflow="ellipsis"))

@@ -239,7 +239,10 @@ def trajectory_of(folder: Path) -> Trajectory:
     n_ue = len(read_table(folder, "ues")["ue"])
     shape = (len(rounds), n_ue)
     if not len(rounds):
-        raise BadInput(f"{folder}: no round was played; there is no trajectory")
+        raise BadInput(
+            f"{folder}: no round was played, so powers lack a reference; raise learning.privacy_budget, or let UEs "
+            "have data"
+        )
 
     def laid(table: dict[str, np.ndarray], values: FloatArray) -> FloatArray:
         """Sums of values (rows of a table) as (rounds, UEs)."""

@@ -177,7 +177,7 @@ def _check_world(study: Study, world: World) -> None:
     except ValueError as error:
         raise BadInput(str(error)) from None
     if learning.threat.position_m is not None:
-        check_near(world.area, learning.threat.position_m, "learning.threat.at_m: the eavesdropper")
+        check_near(world.area, learning.threat.position_m, "learning.threat.position_m: the eavesdropper")
 
 
 def _check_numbers(learning: Learning, n_ue: int) -> None:

@@ -50,10 +50,11 @@ TUNED, TRAINED, CHOSEN, HELD_OUT = "tuned", "trained", "judged", "held-out"
 class Evaluation:
     """One evaluation of a policy in one case (a channel or a world).
 
-    cost : what is minimised: the bound L over that of average power, or minus the sum of rewards. t_th : rounds until
-    the last artificial noise. noise, loss, leakage, energy_j, lost, leak : of an episode (see `rl.reward`), NaN for the
-    problem of the study. evaluations : power vectors that were tried to find the policy. rounds : of an episode.
-    loss_mean : over rounds, where `loss` is that of the last one.
+    cost : what is minimised: the bound L over that of average power, or minus the sum of rewards, in which rounds that
+    a privacy budget leaves unplayed cost the mean of the others. t_th : rounds until the last artificial noise. noise,
+    loss, leakage, energy_j, lost, leak : of the rounds that were played (see `rl.reward`), NaN for the problem of the
+    study. evaluations : power vectors that were tried to find the policy. rounds : that were played. loss_mean : over
+    rounds, where `loss` is that of the last one.
     """
 
     policy: str
@@ -88,7 +89,7 @@ def episode(env: OnlinePower, policy: str, act: Act, world: int, evaluations: in
     of = {name: np.sum([cost.figures[name] for cost in costs]).item() for name in FIGURES}
     mean = {name: of[name] / n for name in ("loss", "leakage", "lost", "leak")}
     figures = {**of, **mean, "loss": env.figures["loss"], "loss_mean": mean["loss"]}
-    total = float(np.sum([cost.total for cost in costs]))
+    total = float(np.sum([cost.total for cost in costs])) * (1.0 + env.unplayed / n)
     return Evaluation(policy, world, total, env.t_th, evaluations=evaluations, rounds=n, **figures)
 
 
@@ -186,9 +187,10 @@ def summary_of(agent_name: str, rows: Sequence[Evaluation], bounds: Mapping[str,
 
 
 def _paired(ours: FloatArray, theirs: FloatArray) -> Fields:
-    """Costs (n,) beside others in the same cases."""
+    """Costs (n,) beside others in the same cases; percent of the size of the others, NaN where one is 0."""
     gaps = ours - theirs
-    percent = 100 * (ours / theirs - 1.0)
+    with np.errstate(all="ignore"):
+        percent = 100 * (ours / theirs - 1.0) * np.sign(theirs)
     mean, low, high = probability_of_improvement(ours[None], theirs[None])
     return {
         "cost.mean": float(gaps.mean()), "percent.mean": float(percent.mean()), "percent.max": float(percent.max()),
@@ -218,7 +220,7 @@ def episode_of(
     best = min(costs, key=lambda name: costs[name])
     world = next(r.case for r in rows if r.policy == agent[0])
     acts = {agent[0]: agent[1], best: rules[best]}
-    steps = {name: steps_of(env, act, world) for name, act in acts.items()}
+    steps = {name: list(steps_of(env, act, world)) for name, act in acts.items()}
     return PlayedEpisode(world, _scene(env.world, study, env), steps)
 
 

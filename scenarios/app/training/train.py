@@ -23,6 +23,7 @@ from netsim.units import FloatArray
 from rl.env import OnlinePower, PowerAllocation, PowerEnv
 from rl.policy import Card, Layers, Policy, SharedCard, SharedPolicy, forward, layers_of, save_policy, save_shared
 from rl.problem import Outcome, Problem, Seen, references
+from rl.recording import steps_of
 from rl.settings import AGENT, VISITED, Allocation, DdpgAgent, Online, ScoreFunctionAgent, Train
 from rl.train import Course, CurvePoint, Training, Weights, board_of, restored, take_steps
 from scenarios.app.results.folder import (
@@ -148,6 +149,13 @@ class BaselineJudge:
 
     def shown(self, act: Act, rows: list[Evaluation]) -> PlayedEpisode:
         return episode_of(self.env, self.study, (self.name, act), self.rules, rows)
+
+
+def check_admitted(study: Study, task: Online) -> None:
+    """Raise BadInput where a privacy budget admits no round of the study's own world, at the highest powers."""
+    if study.learned.privacy_budget is not None:
+        judge = BaselineJudge(study, task)
+        next(steps_of(judge.env, judge.rules["full"], study.seed))
 
 
 class DdpgTrainer:
@@ -346,7 +354,7 @@ def jobs_of(study: Study, seeds: Sequence[int], out: Path, replace: bool = False
     if len(seeds) > 1:
         no_links(out, [job.folder.name for job in jobs])
     if isinstance(how.task, Online):
-        fitting(plain, how.task)
+        check_admitted(plain, fitting(plain, how.task))
     if on_recorded(plain):
         RecordedGround(plain, ignore)
     return jobs
