@@ -13,6 +13,7 @@ import errno
 import os
 import re
 import stat
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +24,23 @@ _PART = re.compile(r"(.+)\.[0-9a-f]{16}\.part", re.DOTALL)
 OURS_MOST_BYTES = 4 * 2**30
 """of a table or an archive of arrays that we wrote"""
 _PIECE_BYTES = 2**20
+
+KEPT: list[dict[Path, int]] = [{Path("/"): -1}]
+"""folder -> descriptor of the lock that stays until a command ends; a command begins with none, and keeps one"""
+
+
+@contextmanager
+def keeping_lock() -> Generator[None, None, None]:
+    """Keep the lock of the first folder that is held within until the end: its page is drawn and its result told before
+    the same command in another process goes on.
+    """
+    KEPT.append({})
+    try:
+        yield
+    finally:
+        for fd in KEPT.pop().values():
+            os.close(fd)
+
 
 Kind = Literal["", "file", "folder", "other"]
 
@@ -97,11 +115,18 @@ def whole_name(name: str) -> str:
     return name if found is None else found[1]
 
 
+_WRITTEN_S = 600.0  # within which a part without a lock may still be written
+
+
 def remove_parts(folder: Path, of: str = "") -> None:
-    """Remove files of `replacing` that were never whole (`of`: one file's), where no process writes them."""
+    """Remove files of `replacing` that were never whole, where no process writes them; `of`: those of one file, which
+    another process may be writing, where they are ten minutes old.
+    """
+    newest_s = time.time() - _WRITTEN_S if of else float("inf")
     for path in folder.iterdir():
         whole = whole_name(path.name)
-        if whole != path.name and of in ("", whole) and what_is(path) == "file":
+        is_old = whole != path.name and of in ("", whole) and what_is(path) == "file"
+        if is_old and path.stat().st_mtime < newest_s:
             path.unlink(missing_ok=True)
 
 

@@ -68,9 +68,9 @@ def rerun(
     paths, skipped = _finished_in(folder, only)
     jobs = [_repetition(path, out / path.relative_to(folder), replace) for path in paths]
     no_links(out, [str(job.folder.relative_to(out)) for job in jobs])
-    for job in jobs:
+    for path, job in zip(paths, jobs, strict=True):
         job.admit()
-        if what_is(job.folder / SUMMARY) and not replace:
+        if what_is(job.folder / SUMMARY) and not (replace or _is_repeated(path, job)):
             raise BadInput(
                 f"{job.folder}: holds a finished {job.kind.name}; add --replace, or give --out another folder"
             )
@@ -78,8 +78,7 @@ def rerun(
     for k, (path, job) in enumerate(zip(paths, jobs, strict=True), 1):
         label = "" if path == folder else str(path.relative_to(folder))
         watch(Event("played", k, len(jobs), False, {"label": label}))
-        (job.folder / SUMMARY).unlink(missing_ok=True)  # else it would be taken for repeated
-        do(job)
+        do(job, again=replace or not _is_repeated(path, job))
         found = differences_in(path, job.folder, compared(job.kind))
         version = version_of(read_json(_record(path)))
         note = "" if version == __version__ else f"was made by netsim {version}, and is repeated by {__version__}"
@@ -106,6 +105,16 @@ def _finished_in(folder: Path, only: str | None) -> tuple[list[Path], list[str]]
     return done, skipped
 
 
+def _is_repeated(folder: Path, job: Job) -> bool:
+    """Whether the place of a repetition holds it, finished by the same command."""
+    record = job.folder / job.kind.record
+    return job.done() is not None and read_json(record).get("command") == _command(folder)
+
+
+def _command(folder: Path) -> str:
+    return f"netsim rerun {folder}"
+
+
 def _record(folder: Path) -> Path:
     return folder / (TRAINING if what_is(folder / TRAINING) else MANIFEST)
 
@@ -127,10 +136,10 @@ def _repetition(folder: Path, place: Path, replace: bool) -> Job:
     if record.name == TRAINING:
         from scenarios.app.training.train import jobs_of
 
-        (job,) = jobs_of(study, [int(manifest["seed"])], place, replace)
+        (job,) = jobs_of(study, [int(manifest["seed"])], place, replace, command=_command(folder))
     else:
         how = How(records="parquet" if is_parquet(folder) else "csv")
-        job = run_job(study, place, command=f"netsim rerun {folder}", replace=replace, how=how)
+        job = run_job(study, place, command=_command(folder), replace=replace, how=how)
     file, digest = changed_input(path, job.text)
     if file:
         why = "has other content than when this run read it" if digest else "is gone or cannot be read"

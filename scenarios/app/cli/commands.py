@@ -10,6 +10,7 @@ from pathlib import Path
 
 from netsim import __version__, compiled
 from netsim.errors import BadInput, RunsFailed
+from netsim.safe import keeping_lock
 from scenarios.app.cli.options import (
     BAD_INPUT,
     DONE,
@@ -74,7 +75,8 @@ def main(arguments: list[str] | None = None) -> int:
                 return DONE
             args = parser().parse_args(words)
             module, _, function = COMMANDS[args.command].main.partition(":")
-            code = getattr(import_module(f"scenarios.app.cli.{module}"), function)(args)
+            with keeping_lock():
+                code = getattr(import_module(f"scenarios.app.cli.{module}"), function)(args)
         finally:  # also where the parser leaves, which has printed its help
             write("", sys.stdout, flush=True)
         return DONE if code is None else int(code)

@@ -18,9 +18,10 @@ from typing import Literal, TextIO, get_args
 import numpy as np
 
 from fl.round.tables import TABLES, Column
+from netsim import compiled
 from netsim.errors import BadInput, counted, one_line
 from netsim.record import cell_text, read_parquet, unguarded, write_text
-from netsim.safe import OURS_MOST_BYTES, check_own, content, opened, remove_parts, what_is, whole_name, writable
+from netsim.safe import KEPT, OURS_MOST_BYTES, check_own, content, opened, remove_parts, what_is, whole_name, writable
 from scenarios.app.study import SCHEMA_VERSION, Fields, Record
 
 Table = dict[str, np.ndarray]
@@ -147,20 +148,26 @@ def marked(folder: Path) -> str:
 
 
 @contextmanager
-def held(folder: Path, what: Mark, admit: Callable[[], object]) -> Generator[None, None, None]:
+def held(
+    folder: Path, what: Mark, admit: Callable[[], object], waits: Callable[[], bool] = bool
+) -> Generator[None, None, None]:
     """Create a folder if need be, mark and lock it; only one process at a time does so.
 
     `admit` raises BadInput for a folder that may not be had. It is asked before anything is written, and again under
-    the lock, when nobody else can change the answer.
+    the lock, when nobody else can change the answer. waits : whether to wait for another process as long as it takes,
+    since it does the same work; else it is refused after PATIENCE_S.
     """
     admit()
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        fd = writable(folder / MARKER, create=True)
+        fd = KEPT[-1].get(folder) or writable(folder / MARKER, create=True)
     except OSError as error:
         raise BadInput(f"{folder}: cannot be written ({error.strerror}); give --out another place") from None
     try:
-        _lock(fd, folder, what)
+        if folder not in KEPT[-1]:
+            _lock(fd, folder, what, waits)
+        if not KEPT[-1]:
+            KEPT[-1][folder] = fd
         if marked(folder) != what:
             admit()
             os.ftruncate(fd, 0)
@@ -178,7 +185,8 @@ def held(folder: Path, what: Mark, admit: Callable[[], object]) -> Generator[Non
             "stopped"
         ) from None
     finally:
-        os.close(fd)  # and with it the lock goes
+        if folder not in KEPT[-1]:
+            os.close(fd)  # and with it the lock goes
 
 
 def check_files(folder: Path, ours: Callable[[str], bool]) -> None:
@@ -191,16 +199,20 @@ def check_files(folder: Path, ours: Callable[[str], bool]) -> None:
                 raise BadInput(f"{path}: {error.strerror}; give --out another folder, or move it away") from None
 
 
-def _lock(fd: int, folder: Path, what: str) -> None:
+def _lock(fd: int, folder: Path, what: str, waits: Callable[[], bool]) -> None:
     until = time.monotonic() + PATIENCE_S
+    patient = False
     while True:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return
         except BlockingIOError:
-            if time.monotonic() > until:
-                remedy = "wait for it, or give --out another folder"
-                raise BadInput(f"{folder}: another process is writing this {what}; {remedy}") from None
+            if time.monotonic() > until and not patient:
+                patient = waits()
+                if not patient:
+                    remedy = "wait for it, or give --out another folder"
+                    raise BadInput(f"{folder}: another process is writing this {what}; {remedy}") from None
+                compiled.tell(f"netsim: {folder}: another process is writing this {what}; waiting for it")
             time.sleep(0.05)
         except OSError as error:
             why = f"its file system cannot lock files ({error.strerror})"
