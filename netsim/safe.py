@@ -115,18 +115,17 @@ def whole_name(name: str) -> str:
     return name if found is None else found[1]
 
 
-_WRITTEN_S = 600.0  # within which a part without a lock may still be written
+_WRITTEN_NS = 600 * 10**9  # within which a part may still be written
 
 
 def remove_parts(folder: Path, of: str = "") -> None:
     """Remove files of `replacing` that were never whole, where no process writes them; `of`: those of one file, which
-    another process may be writing, where they are ten minutes old.
+    another process may write unless they are ten minutes old.
     """
-    newest_s = time.time() - _WRITTEN_S if of else float("inf")
     for path in folder.iterdir():
         whole = whole_name(path.name)
-        is_old = whole != path.name and of in ("", whole) and what_is(path) == "file"
-        if is_old and path.stat().st_mtime < newest_s:
+        is_part = whole != path.name and of in ("", whole) and what_is(path) == "file"
+        if is_part and (not of or time.time_ns() - file_version(path)[0] > _WRITTEN_NS):
             path.unlink(missing_ok=True)
 
 

@@ -29,8 +29,8 @@ from scenarios.app.results.folder import (
 )
 from scenarios.app.results.gathered import one_kind
 from scenarios.app.results.read import listed, part
-from scenarios.app.results.shown import cell_text, over_seeds
-from scenarios.app.results.summary_keys import declaration
+from scenarios.app.results.shown import cell_text
+from scenarios.app.results.summary_keys import declaration, value_in
 from scenarios.app.run.events import Event, Watch
 from scenarios.app.run.executor import Engine
 from scenarios.app.run.how import How
@@ -239,7 +239,7 @@ def _decided(claim: Claim, runs: Labelled) -> tuple[str, str]:
     rule = claim.rule
     for label, of in runs.items():
         for key in rule.keys:
-            lacking = [run for run in of.values() if np.isnan(over_seeds([run], key)[1])]
+            lacking = [run for run in of.values() if np.isnan(value_in(run, key))]
             if 2 * len(lacking) >= len(of):
                 return OPEN, f"{key} is null in {_share(lacking, label, of)}"
     seeds = sorted(set.intersection(*map(set, runs.values())))

@@ -268,8 +268,6 @@ def _play(job: Job, study: Study, on: RecordedGround | None, watch: Watch) -> Fi
     folder = job.folder
     how = study.train or Train()
     manifest = _manifest(job, study, how)
-    if command := job.options.get("command"):
-        manifest["command"] = command
     write_json(folder / TRAINING, manifest)
     trainer = trainer_of(study, on, job.options.get("cache"))
     resumes = bool(what_is(folder / CHECKPOINT))
