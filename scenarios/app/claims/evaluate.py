@@ -27,7 +27,7 @@ from scenarios.app.results.folder import (
     read_summary,
     version_of,
 )
-from scenarios.app.results.gathered import one_kind
+from scenarios.app.results.gathered import distinct
 from scenarios.app.results.read import listed, part
 from scenarios.app.results.shown import cell_text
 from scenarios.app.results.summary_keys import declaration, value_in
@@ -54,8 +54,10 @@ def finished_runs(folder: Path) -> LabelledRuns:
         raise BadInput(f"{folder}: no such folder; give the folder of a run or of a sweep")
     alone = what_is(folder / MANIFEST) and not what_is(folder / RUNS)
     runs = [run for run in ([("", folder)] if alone else listed(folder)) if what_is(run[1] / SUMMARY)]
-    one_kind(runs)
-    return runs
+    kept, copies = distinct(runs)
+    if copies:
+        raise BadInput(f"{folder}: {copies.removesuffix('.')}; remove the copies")
+    return kept
 
 
 def labelled(folder: Path) -> Labelled:

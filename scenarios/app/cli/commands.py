@@ -74,6 +74,7 @@ def main(arguments: list[str] | None = None) -> int:
                 say(START)
                 return DONE
             args = parser().parse_args(words)
+            _check_folder()
             module, _, function = COMMANDS[args.command].main.partition(":")
             with keeping_lock():
                 code = getattr(import_module(f"scenarios.app.cli.{module}"), function)(args)
@@ -87,6 +88,9 @@ def main(arguments: list[str] | None = None) -> int:
         return _ended(error.lines, BAD_INPUT, words)
     except KeyboardInterrupt:
         return _interrupted(words)
+    except UnicodeEncodeError as error:  # of a name of a file: `write` escapes what a stream cannot show
+        lacks = f"{error.object!r}: the encoding of this locale, {error.encoding}, has no such characters"
+        return _ended([f"{lacks}; set LC_ALL=C.UTF-8"], BAD_INPUT, words)
     except RunsFailed as error:
         return _ended([str(error)], FAILED, words)
     except Exception as error:
@@ -104,6 +108,14 @@ def _check_words(words: Sequence[str]) -> None:
             word.encode()
         except UnicodeEncodeError:
             raise BadInput(f"{word}: is not valid UTF-8; give the file or folder another name") from None
+
+
+def _check_folder() -> None:
+    """Refuse to work in a folder that is gone: no relative path leads anywhere."""
+    try:
+        Path.cwd()
+    except OSError as error:
+        raise BadInput(f"the working folder is gone ({error.strerror}); go to another one by cd") from None
 
 
 def _details(failure: Exception) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Generator, Iterable, Mapping, 
 from contextlib import contextmanager, suppress
 from dataclasses import astuple, dataclass, fields
 from io import StringIO, TextIOWrapper
+from math import isfinite
 from pathlib import Path
 from typing import Literal, TextIO, get_args
 
@@ -294,7 +295,8 @@ def is_text(path: Path, text: str) -> bool:
 def read_json(path: Path) -> Fields:
     """A JSON object of a run folder."""
     try:
-        value = json.loads(content(path, _MOST_JSON_BYTES, own=True))
+        text = content(path, _MOST_JSON_BYTES, own=True)
+        value = json.loads(text, parse_int=_whole, parse_float=_finite, parse_constant=_finite)
     except FileNotFoundError:
         raise BadInput(f"{path}: no such file; is {path.parent} the folder of a finished run?") from None
     except (OSError, ValueError, RecursionError) as error:
@@ -302,6 +304,19 @@ def read_json(path: Path) -> Fields:
     if not isinstance(value, dict):
         raise BadInput(f"{path}: not a JSON object")
     return value
+
+
+def _finite(text: str) -> float:
+    """A number of ours. Raises ValueError for one that no float holds, and for what is none."""
+    value = float(text)
+    if not isfinite(value):
+        raise ValueError(f"{text[:20]}... is beyond all bounds")
+    return value
+
+
+def _whole(text: str) -> int:
+    _finite(text)
+    return int(text)
 
 
 def read_summary(folder: Path) -> Fields:
@@ -429,7 +444,7 @@ def _column(table: str, name: str, cells: Sequence[str]) -> np.ndarray:
     if declared is None or declared.type == "text":
         return np.array([unguarded(cell) for cell in cells], dtype=object)
     try:
-        return np.array([float(cell or "nan") for cell in cells], dtype=np.float64)
+        return np.array([_finite(cell) if cell else np.nan for cell in cells], dtype=np.float64)
     except ValueError as error:
         raise ValueError(f"column {name}: {error}") from None
 

@@ -511,6 +511,7 @@ def cell_text(runs: Sequence[Record], key: str) -> str:
     low, median, high = (figure_text(value, getattr(declaration(key), "unit", "")) for value in quartiles)
     if len(runs) == 1 or np.isnan(quartiles[1]):
         return median
-    known = sum(not np.isnan(value_in(run, key)) for run in runs)
-    few = f" ({known} of {len(runs)})" if known < len(runs) else ""
-    return f"{median} [{low}, {high}]{few}"
+    known = [value for run in runs if not np.isnan(value := value_in(run, key))]
+    few = [f"{len(known)} of {len(runs)}"] if len(known) < len(runs) else []
+    few += [f"∞ in {n} of {len(known)}"] if (n := known.count(np.inf)) else []
+    return f"{median} [{low}, {high}]" + (f" ({', '.join(few)})" if few else "")
