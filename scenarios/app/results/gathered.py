@@ -315,11 +315,13 @@ def _named(kept: LabelledRuns, studies: Mapping[Path, str], names: Mapping[Path,
     for label, path in kept:
         places.setdefault(label, []).append(path)
     found: LabelledRuns = []
-    for label, path in kept:
-        first, *seeds = places[label] if len({*studies.values()}) > 1 else [path]
-        more = f" and {len(seeds)} more of other seeds" if seeds else ""
-        other = label.removeprefix(studies.get(path, ""))
-        found.append((f"{names[first]}{more}{other}" if path in studies else label, path))
+    alone = len({*studies.values()}) < 2
+    for label, of in places.items():
+        more = "" if alone or len(of) < 2 else f" and {len(of) - 1} more of other seeds"
+        other = label.removeprefix(studies.get(of[0], ""))
+        for path in of:
+            name = f"{names[path if alone else of[0]]}{more}{other}" if path in studies else label
+            found.append((name, path))
     return found
 
 
