@@ -107,7 +107,8 @@ def _check_words(words: Sequence[str]) -> None:
         try:
             word.encode()
         except UnicodeEncodeError:
-            raise BadInput(f"{word}: is not valid UTF-8; give the file or folder another name") from None
+            remedy = "give the file or folder another name, or set LC_ALL=C.UTF-8 where it has one"
+            raise BadInput(f"{word}: is not valid UTF-8; {remedy}") from None
 
 
 def _check_folder() -> None:
@@ -125,8 +126,8 @@ def _details(failure: Exception) -> str:
         import traceback
 
         text = "".join(traceback.format_exception(failure))
-        with tempfile.NamedTemporaryFile("w", prefix="netsim-", suffix=".log", delete=False) as log:
-            log.write(text)
+        with tempfile.NamedTemporaryFile(prefix="netsim-", suffix=".log", delete=False) as log:
+            log.write(text.encode("utf-8", "backslashreplace"))
         from netsim.part import passed
     except OSError as error:
         return f"; its details cannot be written ({error.strerror})"
