@@ -13,6 +13,7 @@ import errno
 import os
 import re
 import stat
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from itertools import islice
@@ -26,6 +27,23 @@ OURS_MOST_BYTES = 4 * 2**30
 _PIECE_BYTES = 2**20
 _PASSED_OVER = re.compile(r"(^|[/\\])(\.|__MACOSX)")
 _MOST_NAMES = 100_000  # below a folder: five times those of the largest collection of traces
+
+KEPT: list[dict[Path, int]] = [{Path("/"): -1}]
+"""folder -> descriptor of the lock that stays until a command ends; a command begins with none, and keeps one"""
+
+
+@contextmanager
+def keeping_lock() -> Generator[None, None, None]:
+    """Keep the lock of the first folder that is held within until the end: its page is drawn and its result told before
+    the same command in another process goes on.
+    """
+    KEPT.append({})
+    try:
+        yield
+    finally:
+        for fd in KEPT.pop().values():
+            os.close(fd)
+
 
 Kind = Literal["", "file", "folder", "other"]
 
@@ -112,11 +130,17 @@ def whole_name(name: str) -> str:
     return name if found is None else found[1]
 
 
+_WRITTEN_NS = 600 * 10**9  # within which a part may still be written
+
+
 def remove_parts(folder: Path, of: str = "") -> None:
-    """Remove files of `replacing` that were never whole (`of`: one file's), where no process writes them."""
+    """Remove files of `replacing` that were never whole, where no process writes them; `of`: those of one file, which
+    another process may write unless they are ten minutes old.
+    """
     for path in folder.iterdir():
         whole = whole_name(path.name)
-        if whole != path.name and of in ("", whole) and what_is(path) == "file":
+        is_part = whole != path.name and of in ("", whole) and what_is(path) == "file"
+        if is_part and (not of or time.time_ns() - file_version(path)[0] > _WRITTEN_NS):
             path.unlink(missing_ok=True)
 
 

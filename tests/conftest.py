@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+if not os.environ.get("NETSIM_DATA"):
+    os.environ.pop("NETSIM_DATA", None)  # set to nothing it names no folder
 # Hundreds of processes are started: without byte code each compiles all modules anew, for most of a second, and each
 # worker rewrites the assertions of all test modules anew, for twenty.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -34,7 +34,9 @@ def fake_sweep(run: Path, folder: Path, rows: list[tuple[str, int, dict[str, Any
     """A sweep of copies r0, r1, … of a run, of (label, seed, changes of the summary) each."""
     lines = ["folder,label,seed"]
     for k, (label, seed, changes) in enumerate(rows):
-        change_json(Path(shutil.copytree(run, folder / f"r{k}")) / "summary.json", **changes)
+        copy = Path(shutil.copytree(run, folder / f"r{k}"))
+        change_json(copy / "summary.json", **changes)
+        change_json(copy / "manifest.json", seed=seed)
         quoted = label.replace('"', '""')
         lines.append(f'r{k},"{quoted}",{seed}')
     (folder / "runs.csv").write_text("\n".join(lines) + "\n")

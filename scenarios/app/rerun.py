@@ -25,7 +25,7 @@ from scenarios.app.results.folder import (
     version_of,
 )
 from scenarios.app.results.gathered import ValueDifference, check_whole, differences_in
-from scenarios.app.run.events import Event, Watch
+from scenarios.app.run.events import Event, Watch, ignore
 from scenarios.app.run.how import How
 from scenarios.app.run.job import MOST_TEXT_BYTES, Job, JobKind, changed_input, do
 from scenarios.app.run.runner import run_job
@@ -55,8 +55,8 @@ def rerun(
 ) -> tuple[list[Repeated], list[str]]:
     """Repeat all runs and trainings in a folder below `out`, or those of the label `only`; and what was left out.
 
-    Everything is checked before the first is repeated. replace : whether finished runs in `out`, and runs of other
-    studies, may be replaced.
+    Everything is checked before the first is repeated. What is finished in `out` is compared as it is, which is noted.
+    replace : whether that is repeated again, and runs of other studies may be replaced.
 
     Raises BadInput: nothing finished, another format, no such label, a damaged table, a study or a file of data
     that is gone or changed, an `out` that holds something else.
@@ -70,19 +70,16 @@ def rerun(
     no_links(out, [str(job.folder.relative_to(out)) for job in jobs])
     for job in jobs:
         job.admit()
-        if what_is(job.folder / SUMMARY) and not replace:
-            raise BadInput(
-                f"{job.folder}: holds a finished {job.kind.name}; add --replace, or give --out another folder"
-            )
     repeated = []
     for k, (path, job) in enumerate(zip(paths, jobs, strict=True), 1):
         label = "" if path == folder else str(path.relative_to(folder))
         watch(Event("played", k, len(jobs), False, {"label": label}))
-        (job.folder / SUMMARY).unlink(missing_ok=True)  # else it would be taken for repeated
-        do(job)
+        was_there = not replace and job.done() is not None
+        do(job, ignore, replace)
         found = differences_in(path, job.folder, compared(job.kind))
         version = version_of(read_json(_record(path)))
-        note = "" if version == __version__ else f"was made by netsim {version}, and is repeated by {__version__}"
+        note = f"{job.folder} was there already; --replace repeats it again" if was_there else ""
+        note = note if version == __version__ else f"was made by netsim {version}, and is repeated by {__version__}"
         repeated.append(Repeated(label, path, job.folder, found, note))
     return repeated, skipped
 

@@ -59,7 +59,7 @@ def main() -> int:
     if not args.renew and (warning := warned(args.file, machines, studies, chosen, here)):
         print(warning, flush=True)
     for name in chosen:
-        if needs_data(name) and "NETSIM_DATA" not in os.environ:
+        if needs_data(name) and not os.environ.get("NETSIM_DATA"):
             print(f"{name}: NETSIM_DATA is not set, left out", flush=True)
             continue
         began = time.process_time()

@@ -1,16 +1,22 @@
 """The command line: what people type, what they get, and one clear line for everything that cannot be used."""
 
 import csv
+import io
 import json
+import os
+import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from conftest import TINY
 
-from scenarios.app.cli import ask
+from scenarios.app.cli import ask, options
 from scenarios.app.cli.commands import main
-from scenarios.app.study.load import load
+from scenarios.app.study.load import bundled, load
 
 ROOT = Path(__file__).parents[2]
 BRIEF = ["--set", "learning.attacks=[{kind: closed-form}]", "--set", "learning.learner.hidden=[8]", "--quiet"]
@@ -173,6 +179,119 @@ def test_an_unexpected_failure_is_1_with_a_log(monkeypatch, capsys):
     assert line.count("\n") == 1 and "the moon fell" in line
     log = Path(line.strip().rsplit(" ", 1)[1])
     assert "Traceback" in log.read_text()
+    log.unlink()
+
+
+HUGE = ("1" + 400 * "0", "-" + 350 * "9", "1e400", "NaN", "Infinity")
+
+
+@pytest.mark.parametrize("number", HUGE)
+@pytest.mark.parametrize(("name", "key"), [("summary.json", "utility.rmse_db"), ("manifest.json", "seed")])
+def test_a_number_that_no_float_holds_is_damage_in_one_line(name, key, number, tiny_run, tmp_path, capsys):
+    for k in ("r", "s"):
+        shutil.copytree(tiny_run, tmp_path / k)
+    file = tmp_path / "r" / name
+    file.write_text(re.sub(rf'"{key}": [^,\n]+', f'"{key}": {number}', file.read_text()))
+    assert number in file.read_text()
+    for words in (["show", "r"], ["report", "r"], ["compare", "r", "s"], ["rerun", "r"], ["export", "r"]):
+        command = [words[0], *(str(tmp_path / word) for word in words[1:])]
+        code = main([*command, "--out", str(tmp_path / "c.html")] if words[0] == "compare" else command)
+        said = capsys.readouterr().err
+        assert code == (0 if words[0] == "export" and name == "summary.json" and code == 0 else 2), (words, said)
+        assert code == 0 or (said.count("\n") == 1 and str(file) in said and "beyond all bounds" in said)
+
+
+@pytest.mark.parametrize("cell", ["1e400", "9" * 400, "inf", "nan"])
+def test_a_cell_that_no_float_holds_is_damage_in_one_line(cell, tiny_run, tmp_path, capsys):
+    folder = Path(shutil.copytree(tiny_run, tmp_path / "r"))
+    header, first, *rows = (folder / "updates.csv").read_text().splitlines()
+    cells = first.split(",")
+    cells[header.split(",").index("weight")] = cell
+    (folder / "updates.csv").write_text("\n".join([header, ",".join(cells), *rows]) + "\n")
+    assert main(["report", str(folder)]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and "updates.csv: damaged (column weight: " in said
+
+
+GONE = [
+    "run city",
+    "list",
+    "show r",
+    "compare a b",
+    "claims",
+    "new a.yaml",
+    "inspect a.csv",
+    "tune city",
+    "rerun r --out s",
+]
+
+
+@pytest.mark.parametrize("words", GONE)
+def test_a_working_folder_that_is_gone_is_one_line(words, tmp_path, monkeypatch, capsys):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    more = ["--objective", "utility.rmse_db", "--direction", "min"] if words.startswith("tune") else []
+    assert main([*words.split(), *more]) == 2
+    assert capsys.readouterr().err == (
+        "netsim: the working folder is gone (No such file or directory); go to another one by cd\n"
+    )
+    with pytest.raises(SystemExit):
+        main(["run", "--help"])  # help needs none
+
+
+@pytest.mark.parametrize("value", ["", None])
+def test_a_variable_that_is_set_to_nothing_is_not_set(value, monkeypatch, capsys):
+    monkeypatch.delenv("NETSIM_DATA", raising=False)
+    if value is not None:
+        monkeypatch.setenv("NETSIM_DATA", value)
+    name = next(name for name, path in bundled().items() if "${NETSIM_DATA}" in path.read_text(encoding="utf-8"))
+    assert main(["validate", name]) == 2
+    assert "the environment variable NETSIM_DATA is not set" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_what_a_stream_cannot_show_is_escaped(stream, encoding, monkeypatch):
+    """Also of lines that are no results, and of a stream that refuses what it cannot encode."""
+    raw = io.BytesIO()
+    shown = io.TextIOWrapper(raw, encoding=encoding, errors="strict", write_through=True)
+    monkeypatch.setattr("sys.stdout" if stream == "stdout" else "sys.stderr", shown)
+    options.write("Übung 漢: round 1/2\n", shown)
+    options.say("Größe – 漢", errors=stream == "stderr")
+    said = raw.getvalue().decode(encoding)
+    assert "\\u6f22" in said and ("Übung" in said or "\\xdcbung" in said)
+
+
+FAILS = """
+import sys
+import scenarios.app.cli.ask as ask
+from scenarios.app.cli.commands import main
+def boom(args):
+    raise RuntimeError(chr(0x6f22))
+ask.schema = boom
+sys.exit(main(["schema"]))
+"""
+
+
+def test_titles_and_labels_of_any_script_in_a_locale_that_has_none(tmp_path):
+    """Titles are shown in escapes, a failure keeps its log, a folder that has no name there is refused in one line."""
+    changes = {"title": "Übung – 漢", "vary": {"variants": [{"label": "größer", "set": {}}]}}
+    (tmp_path / "s.yaml").write_text(json.dumps(TINY | changes), encoding="utf-8")
+    plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONPATH": str(ROOT)}
+
+    def ended(*words):
+        done = subprocess.run([sys.executable, *words], cwd=tmp_path, env=os.environ | plain, capture_output=True)
+        assert b"Traceback" not in done.stderr
+        return done.returncode, done.stderr.decode("ascii").splitlines()
+
+    start = ["-m", "scenarios.app.cli.start"]
+    assert ended(*start, "run", "s.yaml", "--out", "r")[0] == ended(*start, "show", "r")[0] == 0
+    code, lines = ended(*start, "sweep", "s.yaml", "--out", "s", "--jobs", "1", "--quiet")
+    assert code == 2 and len(lines) == 1 and "set LC_ALL=C.UTF-8" in lines[0]
+    code, lines = ended("-c", FAILS)
+    log = Path(lines[0].rpartition("details in ")[2])
+    assert code == 1 and len(lines) == 1 and "漢" in log.read_text(encoding="utf-8")
     log.unlink()
 
 

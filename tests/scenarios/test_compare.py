@@ -9,6 +9,7 @@ import pytest
 from pages import body, change_json, fake_sweep, figures
 from refused import line_of
 
+from scenarios.app.claims.evaluate import finished_runs
 from scenarios.app.cli.commands import main
 from scenarios.app.report.report import compare, report
 from scenarios.app.results.folder import Failed, write_failures
@@ -33,6 +34,7 @@ def runs(tiny_run, tmp_path):
                 assert old in text
                 text = text.replace(old, new)
             (folder / "study.yaml").write_text(text)
+            change_json(folder / "manifest.json", seed=int(re.search(r"^seed: (\d+)", text, re.MULTILINE)[1]))
             folders.append(folder)
         return folders
 
@@ -70,7 +72,8 @@ def test_a_sweep_beside_a_run_keeps_the_name_of_its_folder(tiny_run, runs, tmp_p
 
 
 def test_a_folder_of_runs_stands_for_them_and_unfinished_ones_are_left_out(runs):
-    a, _, c = runs(a=({}, {}), b=({}, {}), c=({}, {}))
+    seeds = [{"seed: 3": f"seed: {k}"} for k in (4, 5)]
+    a, _, c = runs(a=({}, {}), b=({}, seeds[0]), c=({}, seeds[1]))
     (c / "summary.json").unlink()
     of = gathered([a.parent])
     assert [label for label, _ in of.runs] == ["a", "b"] and of.missing == 1
@@ -90,6 +93,61 @@ def test_what_cannot_be_compared_is_refused_in_one_line(tiny_run, runs, tiny, tm
     (tmp_path / "t").mkdir()
     (tmp_path / "t" / "training.json").write_text("{}")
     assert "holds a training" in line_of(gathered, [tiny_run, tmp_path / "t"])
+
+
+def copied(folder, *names):
+    return [Path(shutil.copytree(folder, folder.with_name(name))) for name in names]
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_copies_of_a_run_count_once_and_are_told(n, runs, tmp_path, capsys):
+    """Beside another study they would share a label as other seeds: 1 of 4 homes would be 2 of 8, or 4 of 16."""
+    share = {"attack.closed-form.home_located.percent": 25.0, "attack.closed-form.homes.count": 4}
+    a, other = runs(a=(share, {}), other=(share, {"round_s: 60.0": "round_s: 30.0"}))
+    copies = copied(a, *"xyz"[:n])
+    of = gathered([a, *copies, other])
+    assert of.runs == [("a", a), ("other", other)]
+    assert [f"{copy} is a copy of {a}" in of.note for copy in copies] == [True] * n
+    assert main(["compare", *map(str, (a, *copies)), "--out", str(tmp_path / "c.html")]) == 0  # nothing else
+    said = capsys.readouterr().out
+    assert "one run, which counts once" in " ".join(said.split()) and "1/4" in said and "a and" not in said
+    assert "one run, which counts once" in body(tmp_path / "c.html")
+    for k in range(2):
+        shutil.copytree(a, tmp_path / "d" / str(k))
+    assert len(gathered([tmp_path / "d"]).runs) == 1
+
+
+def test_seeds_that_read_other_content_are_no_other_seeds(runs):
+    slow = {"round_s: 60.0": "round_s: 30.0"}
+    a, b, c, d = runs(
+        a=({}, {}), b=({}, {"seed: 3": "seed: 4"}), c=({}, {"seed: 3": "seed: 5"}), d=({}, slow)
+    )  # fmt: skip
+    for folder, digest in ((a, "1" * 64), (b, "2" * 64), (c, "1" * 64)):
+        change_json(folder / "manifest.json", files={"/data/walk.csv": digest})
+    labels = [label for label, _ in gathered([a, b, c, d]).runs]
+    other = "b, walk.csv with other content (22222222)"
+    assert labels == ["a and 1 more of other seeds"] * 2 + [other, "d"]
+    change_json(c / "manifest.json", files={"/data/walk.csv": "2" * 64})
+    assert [label for label, _ in gathered([a, b, c, d]).runs][1:3] == [
+        "b and 1 more of other seeds, walk.csv with other content (22222222)"
+    ] * 2
+    assert [label for label, _ in gathered([a, b]).runs] == ["a", other]
+
+
+def test_a_copy_in_a_sweep_is_no_other_seed(tiny_run, tmp_path, capsys):
+    share = {"attack.closed-form.home_located.percent": 25.0, "attack.closed-form.homes.count": 4}
+    out = swept(tiny_run, tmp_path / "s", [("A", share)] * 3 + [("B", share)])
+    change_json(out / "r2" / "manifest.json", seed=1)
+    change_json(out / "r1" / "manifest.json", files={"/t.csv": "1"})
+    change_json(out / "r0" / "manifest.json", files={"/t.csv": "1"})
+    change_json(out / "r2" / "manifest.json", files={"/t.csv": "1"})
+    assert [label for label, _ in gathered([out]).runs] == ["A", "A", "B"]
+    assert main(["show", str(out)]) == 0
+    said = capsys.readouterr().out
+    assert "2/8" in said and "3/12" not in said and f"{out / 'r2'} is a copy of {out / 'r1'}" in " ".join(said.split())
+    assert f"{out / 'r2'} is a copy" in line_of(finished_runs, out)
+    change_json(out / "r1" / "manifest.json", files={"/t.csv": "2"})
+    assert [label for label, _ in gathered([out]).runs][:2] == ["A", "A, t.csv with other content (2)"]
 
 
 # -- the command
@@ -132,7 +190,7 @@ def test_report_says_of_runs_in_one_folder_that_no_sweep_played_them(runs):
 
 
 def test_pages_of_runs_are_linked_where_they_are_drawn(runs, tmp_path):
-    a, b = runs(a=({}, {}), b=({}, {}))
+    a, b = runs(a=({}, {}), b=({}, {"seed: 3": "seed: 4"}))
     page = tmp_path / "out" / "c.html"
     page.parent.mkdir()
     assert 'href="..' not in body(compare([a, b], page))

@@ -6,6 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from pages import change_json
 
 import netsim.safe
 from scenarios.app.report.report import report
@@ -22,7 +23,8 @@ def swept(tiny_run, tmp_path):
     """A sweep of three labels with four seeds each, copies of one run."""
     lines = ["folder,label,seed"]
     for k in range(12):
-        shutil.copytree(tiny_run, tmp_path / "sweep" / f"r{k}")
+        copy = Path(shutil.copytree(tiny_run, tmp_path / "sweep" / f"r{k}"))
+        change_json(copy / "manifest.json", seed=k)
         lines.append(f"r{k},label {k // 4},{k % 4}")
     (tmp_path / "sweep" / "runs.csv").write_text("\n".join(lines) + "\n")
     (tmp_path / "sweep" / "sweep.json").write_text(json.dumps({"kind": "sweep", "title": "tiny"}))

@@ -162,3 +162,20 @@ def test_readers_take_types_from_the_declaration(tmp_path):
     (tmp_path / "estimates.csv").write_text("round\nx\n")
     with pytest.raises(BadInput, match="column round"):
         read_table(tmp_path, "estimates")
+
+
+def test_the_centre_that_errors_are_compared_with_is_that_of_the_area(tiny_run):
+    """400 m x 300 m: its centre is (200, 150), and neither a corner, nor (150, 200)."""
+    summary = json.loads((tiny_run / "summary.json").read_text())
+    rows = read_table(tiny_run, "updates")
+    centre_m = np.hypot(rows["x_m"] - 200.0, rows["y_m"] - 150.0)
+    assert summary["baseline.area_centre.error_m.median"] == pytest.approx(np.nanmedian(centre_m))
+    of = dict(zip(zip(rows["round"], rows["ue"], rows["model"], strict=True), centre_m, strict=True))
+    leaks = read_table(tiny_run, "leakage")
+    less = dict[float, list[float]]()
+    for k, ue in enumerate(leaks["ue"]):
+        key = (leaks["round"][k], ue, leaks["model"][k])
+        if leaks["heard"][k] == 1:
+            less.setdefault(ue, []).append(0.0 if leaks["diverged"][k] == 1 else leaks["error_m"][k] - of[key])
+    mean = np.mean([np.mean(each) for each in less.values()])
+    assert summary["attack.closed-form.centroid_error_m.less_baseline.mean"] == pytest.approx(mean, abs=1e-6)

@@ -2,15 +2,18 @@
 
 import json
 import re
+import shutil
 
 import numpy as np
 import pytest
+from refused import line_of
 
 from netsim.errors import BadInput
 from netsim.record import write_json
 from scenarios.app.report.report import report
 from scenarios.app.report.training_page import train_lines
 from scenarios.app.results.folder import CURVE, EVALUATIONS, KIND, TRAINING, Failed, write_failures
+from scenarios.app.results.trainings import trainings
 
 EVIL = "<script>alert(1)</script>"
 COSTS = {"ddpg": 1.1, "optimum": 1.0, "average": 2.0, "random": 1.5}
@@ -187,3 +190,11 @@ def test_a_seed_that_failed_is_shown_and_intervals_say_on_how_many_they_stand(se
     assert "mean over 2 of 3 seeds (1 failed) with a 95 % interval" in said[0] and said[0] in page
     assert "Comparison with baseline policies, mean over 2 of 3 seeds (1 failed) with its 95 % interval" in page
     assert "1 run failed: training, seed 2: MemoryError: no room" in page and EVIL not in page
+
+
+def test_a_copy_of_a_training_is_no_other_seed(tmp_path):
+    for seed in (1, 2):
+        trained(tmp_path / "t" / f"seed-{seed}", seed, [9.0, 6.0, 5.0])
+    assert len(trainings(tmp_path / "t")) == 2
+    shutil.copytree(tmp_path / "t" / "seed-1", tmp_path / "t" / "seed-3")
+    assert "seed-3: holds the training of seed 1, as " in line_of(trainings, tmp_path / "t")

@@ -40,6 +40,10 @@ def test_quantiles_of_distributions_have_their_closed_forms():
     assert at(Distribution(low=1, high=7, log=True, integer=True), 1 / 3 + 1e-9) == 2  # 8^(1/3)
     assert at(Distribution(choices=("a", "b")), 0.5) == "b" and at(Distribution(choices=("a", "b")), 0.49) == "a"
     assert at(Distribution(low=0.1234564, high=0.2), 1e-12) == 0.1234564  # six digits would lie outside
+    assert at(Distribution(low=0.1, high=0.1999999), 1 - 1e-9) == 0.1999999
+    last = 1 - 2**-53  # the largest draw: low + u (high + 1 - low) is rounded to high + 1
+    for low, high, log in ((1, 2, False), (2, 4, True)):
+        assert at(Distribution(low=low, high=high, log=log, integer=True), last) == high
 
 
 def test_draws_are_those_of_the_named_stream_whatever_their_number_and_whoever_is_drawn_beside():

@@ -18,8 +18,7 @@ from netsim.errors import BadInput
 from netsim.part import Part
 from netsim.safe import what_is
 from netsim.units import FloatArray
-from scenarios.app.results.shown import over_seeds
-from scenarios.app.results.summary_keys import BY_KEY, declaration
+from scenarios.app.results.summary_keys import BY_KEY, declaration, value_in
 from scenarios.app.study import Record
 from scenarios.app.study.describe import build, nearest
 from scenarios.app.study.load import bundled
@@ -142,8 +141,8 @@ class ClaimRule(Part):
         return f"{self.key}: {said}{f' ({listed})' if listed and not KINDS[self.kind][1] else ''}"
 
     def value(self, run: Record) -> float:
-        """What it looks at in a run, NaN where that is missing; a centroid error of diverged estimates is infinite."""
-        value, *other = (over_seeds([run], key)[1] for key in self.keys)
+        """What it looks at in a run, NaN where that is missing, infinite where a null means so."""
+        value, *other = (value_in(run, key) for key in self.keys)
         return _less(value, other[0]) if other else value
 
     def statements(self, values: FloatArray, printed: float) -> list[MedianBounds]:

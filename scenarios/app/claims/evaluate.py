@@ -27,10 +27,10 @@ from scenarios.app.results.folder import (
     read_summary,
     version_of,
 )
-from scenarios.app.results.gathered import one_kind
+from scenarios.app.results.gathered import distinct
 from scenarios.app.results.read import listed, part
-from scenarios.app.results.shown import cell_text, over_seeds
-from scenarios.app.results.summary_keys import declaration
+from scenarios.app.results.shown import cell_text
+from scenarios.app.results.summary_keys import declaration, value_in
 from scenarios.app.run.events import Event, Watch
 from scenarios.app.run.executor import Engine
 from scenarios.app.run.how import How
@@ -54,8 +54,10 @@ def finished_runs(folder: Path) -> LabelledRuns:
         raise BadInput(f"{folder}: no such folder; give the folder of a run or of a sweep")
     alone = what_is(folder / MANIFEST) and not what_is(folder / RUNS)
     runs = [run for run in ([("", folder)] if alone else listed(folder)) if what_is(run[1] / SUMMARY)]
-    one_kind(runs)
-    return runs
+    kept, copies = distinct(runs)
+    if copies:
+        raise BadInput(f"{folder}: {copies.removesuffix('.')}; remove the copies")
+    return kept
 
 
 def labelled(folder: Path) -> Labelled:
@@ -239,7 +241,7 @@ def _decided(claim: Claim, runs: Labelled) -> tuple[str, str]:
     rule = claim.rule
     for label, of in runs.items():
         for key in rule.keys:
-            lacking = [run for run in of.values() if np.isnan(over_seeds([run], key)[1])]
+            lacking = [run for run in of.values() if np.isnan(value_in(run, key))]
             if 2 * len(lacking) >= len(of):
                 return OPEN, f"{key} is null in {_share(lacking, label, of)}"
     seeds = sorted(set.intersection(*map(set, runs.values())))

@@ -58,7 +58,11 @@ def new(args: argparse.Namespace) -> None:
     path = Path(args.name if args.name.endswith((".yaml", ".yml")) else f"{args.name}.yaml")
     if path.name in (".yaml", ".yml") or not path.name.isprintable():
         raise BadInput(f"new {args.name!r}: give the name of a file, such as mine")
-    text = _copy(args.source) if args.source else BEGINNING.read_text().replace("NAME -", f"{path.stem} -", 1)
+    text = (
+        _copy(args.source)
+        if args.source
+        else BEGINNING.read_text(encoding="utf-8").replace("NAME -", f"{path.stem} -", 1)
+    )
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from netsim import __version__, compiled
 from netsim.errors import BadInput, RunsFailed
+from netsim.safe import keeping_lock
 from scenarios.app.cli.options import (
     BAD_INPUT,
     DONE,
@@ -73,8 +74,10 @@ def main(arguments: list[str] | None = None) -> int:
                 say(START)
                 return DONE
             args = parser().parse_args(words)
+            _check_folder()
             module, _, function = COMMANDS[args.command].main.partition(":")
-            code = getattr(import_module(f"scenarios.app.cli.{module}"), function)(args)
+            with keeping_lock():
+                code = getattr(import_module(f"scenarios.app.cli.{module}"), function)(args)
         finally:  # also where the parser leaves, which has printed its help
             write("", sys.stdout, flush=True)
         return DONE if code is None else int(code)
@@ -85,6 +88,9 @@ def main(arguments: list[str] | None = None) -> int:
         return _ended(error.lines, BAD_INPUT, words)
     except KeyboardInterrupt:
         return _interrupted(words)
+    except UnicodeEncodeError as error:  # of a name of a file: `write` escapes what a stream cannot show
+        lacks = f"{error.object!r}: the encoding of this locale, {error.encoding}, has no such characters"
+        return _ended([f"{lacks}; set LC_ALL=C.UTF-8"], BAD_INPUT, words)
     except RunsFailed as error:
         return _ended([str(error)], FAILED, words)
     except Exception as error:
@@ -101,7 +107,16 @@ def _check_words(words: Sequence[str]) -> None:
         try:
             word.encode()
         except UnicodeEncodeError:
-            raise BadInput(f"{word}: is not valid UTF-8; give the file or folder another name") from None
+            remedy = "give the file or folder another name, or set LC_ALL=C.UTF-8 where it has one"
+            raise BadInput(f"{word}: is not valid UTF-8; {remedy}") from None
+
+
+def _check_folder() -> None:
+    """Refuse to work in a folder that is gone: no relative path leads anywhere."""
+    try:
+        Path.cwd()
+    except OSError as error:
+        raise BadInput(f"the working folder is gone ({error.strerror}); go to another one by cd") from None
 
 
 def _details(failure: Exception) -> str:
@@ -111,8 +126,8 @@ def _details(failure: Exception) -> str:
         import traceback
 
         text = "".join(traceback.format_exception(failure))
-        with tempfile.NamedTemporaryFile("w", prefix="netsim-", suffix=".log", delete=False) as log:
-            log.write(text)
+        with tempfile.NamedTemporaryFile(prefix="netsim-", suffix=".log", delete=False) as log:
+            log.write(text.encode("utf-8", "backslashreplace"))
         from netsim.part import passed
     except OSError as error:
         return f"; its details cannot be written ({error.strerror})"

@@ -36,7 +36,7 @@ class Lenient:
 
     def write(self, text: str) -> int:
         """Write text as `write` does."""
-        write(_encodable(text, self.stream), self.stream)
+        write(text, self.stream)
         return len(text)
 
     def flush(self) -> None:
@@ -48,29 +48,21 @@ class Unwritable(BadInput):
 
 
 def say(text: str, end: str = "\n", errors: bool = False) -> None:
-    """Print lines; what files say is shown without the codes by which it could steer a terminal.
-
-    Characters that the encoding of the stream does not have are written as escapes.
-    """
+    """Print lines; what files say is shown without the codes by which it could steer a terminal."""
     lines = "\n".join(one_line(line) for line in text.split("\n"))
-    stream = sys.stderr if errors else sys.stdout
-    write(_encodable(lines, stream) + end, stream)
-
-
-def _encodable(text: str, stream: TextIO) -> str:
-    encoding = stream.encoding or "utf-8"
-    return text.encode(encoding, "backslashreplace").decode(encoding)
+    write(lines + end, sys.stderr if errors else sys.stdout)
 
 
 def write(text: str, stream: TextIO, flush: bool = False) -> bool:
-    """Write text; returns whether anybody reads it.
+    """Write text; returns whether anybody reads it. Characters that the encoding of the stream lacks become escapes.
 
     Text without a reader is dropped, as `head` leaves it, and so is what cannot be written on stderr. Raises Unwritable
     where stdout cannot be written.
     """
     try:
         if text:
-            stream.write(text)
+            encoding = stream.encoding or "utf-8"
+            stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
         if flush or stream is not sys.stdout:
             stream.flush()
     except OSError as error:

@@ -483,32 +483,36 @@ def several(folder: Path, verbose: bool = False) -> FolderResult:
     for name, run in listed(folder):
         heading, *rest = outcome_of(run, verbose).lines
         lines += [f"{name}{heading}", *(f"  {line}" for line in rest)]
-    return FolderResult("runs", [*lines, f"records in {folder}, page: {_page(folder)}"], {"runs": _runs(folder)})
+    return FolderResult(
+        "runs",
+        [*lines, f"records in {folder}, page: {_page(folder)}"],
+        {"runs": [_run(*one) for one in finished(folder)]},
+    )
 
 
-def _runs(folder: Path) -> list[Fields]:
-    return [
-        {
-            "label": label,
-            "seed": read_json(run / MANIFEST).get("seed"),
-            "folder": str(run),
-            "summary": read_summary(run),
-        }
-        for label, run in finished(folder)
-    ]
+def _run(label: str, run: Path) -> Fields:
+    seed = read_json(run / MANIFEST).get("seed")
+    return {"label": label, "seed": seed, "folder": str(run), "summary": read_summary(run)}
 
 
 def _sweep(folder: Path) -> FolderResult:
-    from scenarios.app.results.gathered import one_kind
+    from scenarios.app.results.gathered import distinct
 
-    one_kind(finished(folder))
-    runs = _runs(folder)
+    kept, copies = distinct(finished(folder))
+    runs = [_run(*one) for one in kept]
     failures = read_failures(folder)
     title = read_json(folder / SWEEP).get("title") if what_is(folder / SWEEP) else None
     rows = sweep_lines([(run["label"], run["summary"]) for run in runs])
     where = f"all runs in {folder / RUNS}, page: {_page(folder)}"
     heading = f": {title}" if title else ""
-    lines = [heading, *rows, *adapted_lines(folder), *failure_lines(failures), where]
+    lines = [
+        heading,
+        *rows,
+        *adapted_lines(folder),
+        *failure_lines(failures),
+        *(fitted([copies]) if copies else []),
+        where,
+    ]
     values = {"table": str(folder / RUNS), "runs": runs, "adapted": read_adapted(folder)[0]}
     return FolderResult("sweep", lines, values | {"failures": [asdict(one) for one in failures]})
 

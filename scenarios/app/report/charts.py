@@ -292,7 +292,8 @@ def _model_error(name: str) -> Law:
     def law(run: Run, _: str) -> Series:
         rows = run.rows("rounds")
         final = run.summary.get(f"utility.{name}")
-        values = rows[name].copy()
+        lost = np.isnan(rows[name]) & np.isfinite(rows["constant_rmse_db"])  # the model has diverged
+        values = np.where(lost, np.inf, rows[name])
         if final is not None and len(values) and np.isfinite(values[-1]):
             values[-1] = final
         return rows["round"], values[:, None]

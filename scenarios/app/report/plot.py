@@ -196,7 +196,7 @@ GREY = "#808080"
 DARK = "#222222"
 FEW = 60  # values up to which each is marked on its line
 WIDE_RANGE = 30.0  # ratio of largest to smallest value beyond which an axis is logarithmic
-STYLE = json.loads((ASSETS / "figure.json").read_text())
+STYLE = json.loads((ASSETS / "figure.json").read_text(encoding="utf-8"))
 """what all figures share: layout, legend, axis, and the heading of a pair of axes"""
 
 

@@ -12,15 +12,17 @@ from collections.abc import Callable, Collection, Generator, Iterable, Mapping, 
 from contextlib import contextmanager, suppress
 from dataclasses import astuple, dataclass, fields
 from io import StringIO, TextIOWrapper
+from math import isfinite
 from pathlib import Path
 from typing import Literal, TextIO, get_args
 
 import numpy as np
 
 from fl.round.tables import TABLES, Column
+from netsim import compiled
 from netsim.errors import BadInput, counted, one_line
 from netsim.record import cell_text, read_parquet, unguarded, write_text
-from netsim.safe import OURS_MOST_BYTES, check_own, content, opened, remove_parts, what_is, whole_name, writable
+from netsim.safe import KEPT, OURS_MOST_BYTES, check_own, content, opened, remove_parts, what_is, whole_name, writable
 from scenarios.app.study import SCHEMA_VERSION, Fields, Record
 
 Table = dict[str, np.ndarray]
@@ -147,20 +149,26 @@ def marked(folder: Path) -> str:
 
 
 @contextmanager
-def held(folder: Path, what: Mark, admit: Callable[[], object]) -> Generator[None, None, None]:
+def held(
+    folder: Path, what: Mark, admit: Callable[[], object], waits: Callable[[], bool] = bool
+) -> Generator[None, None, None]:
     """Create a folder if need be, mark and lock it; only one process at a time does so.
 
     `admit` raises BadInput for a folder that may not be had. It is asked before anything is written, and again under
-    the lock, when nobody else can change the answer.
+    the lock, when nobody else can change the answer. waits : whether to wait for another process as long as it takes,
+    since it does the same work; else it is refused after PATIENCE_S.
     """
     admit()
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        fd = writable(folder / MARKER, create=True)
+        fd = KEPT[-1].get(folder) or writable(folder / MARKER, create=True)
     except OSError as error:
         raise BadInput(f"{folder}: cannot be written ({error.strerror}); give --out another place") from None
     try:
-        _lock(fd, folder, what)
+        if folder not in KEPT[-1]:
+            _lock(fd, folder, what, waits)
+        if not KEPT[-1]:
+            KEPT[-1][folder] = fd
         if marked(folder) != what:
             admit()
             os.ftruncate(fd, 0)
@@ -178,7 +186,8 @@ def held(folder: Path, what: Mark, admit: Callable[[], object]) -> Generator[Non
             "stopped"
         ) from None
     finally:
-        os.close(fd)  # and with it the lock goes
+        if folder not in KEPT[-1]:
+            os.close(fd)  # and with it the lock goes
 
 
 def check_files(folder: Path, ours: Callable[[str], bool]) -> None:
@@ -191,16 +200,20 @@ def check_files(folder: Path, ours: Callable[[str], bool]) -> None:
                 raise BadInput(f"{path}: {error.strerror}; give --out another folder, or move it away") from None
 
 
-def _lock(fd: int, folder: Path, what: str) -> None:
+def _lock(fd: int, folder: Path, what: str, waits: Callable[[], bool]) -> None:
     until = time.monotonic() + PATIENCE_S
+    patient = False
     while True:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return
         except BlockingIOError:
-            if time.monotonic() > until:
-                remedy = "wait for it, or give --out another folder"
-                raise BadInput(f"{folder}: another process is writing this {what}; {remedy}") from None
+            if time.monotonic() > until and not patient:
+                patient = waits()
+                if not patient:
+                    remedy = "wait for it, or give --out another folder"
+                    raise BadInput(f"{folder}: another process is writing this {what}; {remedy}") from None
+                compiled.tell(f"netsim: {folder}: another process is writing this {what}; waiting for it")
             time.sleep(0.05)
         except OSError as error:
             why = f"its file system cannot lock files ({error.strerror})"
@@ -282,7 +295,8 @@ def is_text(path: Path, text: str) -> bool:
 def read_json(path: Path) -> Fields:
     """A JSON object of a run folder."""
     try:
-        value = json.loads(content(path, _MOST_JSON_BYTES, own=True))
+        text = content(path, _MOST_JSON_BYTES, own=True)
+        value = json.loads(text, parse_int=_whole, parse_float=_finite, parse_constant=_finite)
     except FileNotFoundError:
         raise BadInput(f"{path}: no such file; is {path.parent} the folder of a finished run?") from None
     except (OSError, ValueError, RecursionError) as error:
@@ -290,6 +304,19 @@ def read_json(path: Path) -> Fields:
     if not isinstance(value, dict):
         raise BadInput(f"{path}: not a JSON object")
     return value
+
+
+def _finite(text: str) -> float:
+    """A number of ours. Raises ValueError for one that no float holds, and for what is none."""
+    value = float(text)
+    if not isfinite(value):
+        raise ValueError(f"{text[:20]}... is beyond all bounds")
+    return value
+
+
+def _whole(text: str) -> int:
+    _finite(text)
+    return int(text)
 
 
 def read_summary(folder: Path) -> Fields:
@@ -417,7 +444,7 @@ def _column(table: str, name: str, cells: Sequence[str]) -> np.ndarray:
     if declared is None or declared.type == "text":
         return np.array([unguarded(cell) for cell in cells], dtype=object)
     try:
-        return np.array([float(cell or "nan") for cell in cells], dtype=np.float64)
+        return np.array([_finite(cell) if cell else np.nan for cell in cells], dtype=np.float64)
     except ValueError as error:
         raise ValueError(f"column {name}: {error}") from None
 

@@ -31,7 +31,7 @@ from scenarios.app.results.folder import (
     text_of,
     version_of,
 )
-from scenarios.app.results.read import curves_of, finished, listed
+from scenarios.app.results.read import curves_of, finished, listed, part
 from scenarios.app.study import Fields, Record
 from scenarios.app.study.describe import flow
 from scenarios.app.study.yaml_document import as_yaml, read
@@ -204,9 +204,9 @@ def of_sweep(folder: Path) -> Gathered:
     done = finished(folder)
     if not done:
         raise BadInput(f"{folder}: no finished run among {counted(len(every), 'run')}; start them again")
-    one_kind(done)
-    note = " ".join(failure_lines(read_failures(folder)))
-    return Gathered(folder.resolve().name, done, len(every) - len(done), curves_of(folder), note)
+    runs, copies = distinct(done)
+    note = " ".join(filter(None, [*failure_lines(read_failures(folder)), copies]))
+    return Gathered(folder.resolve().name, runs, len(every) - len(done), curves_of(folder), note)
 
 
 def gathered(folders: Sequence[Path]) -> Gathered:
@@ -242,13 +242,15 @@ def gathered(folders: Sequence[Path]) -> Gathered:
             notes.append(one_line(f"{folder}: {' '.join(failure_lines(failed))}"))
     sources = [*singles, *dict.fromkeys(folder for folder, _, _ in swept)]
     names = dict(zip(sources, _names(sources), strict=True))
-    runs = _by_study(singles, names) + [(f"{names[folder]}: {label}", path) for folder, label, path in swept]
-    if len(runs) < 2:
+    of_sweeps = [(f"{names[folder]}: {label}", path) for folder, label, path in swept]
+    studies = {path: _study_of(path) for path in singles}
+    kept, copies = distinct([*((study, path) for path, study in studies.items()), *of_sweeps])
+    runs = _named(kept, studies, names)
+    if len(runs) < 2 and not copies:
         raise BadInput(f"{folders[0]}: one finished run, and nothing to compare it with; give two runs or "
                                 "more, or a sweep (netsim report draws the page of one run)")  # fmt: skip
-    one_kind(runs)
     name = " and ".join(names.values()) if len(names) < 4 else "runs compared"
-    return Gathered(name, runs, missing, note=" ".join(notes))
+    return Gathered(name, runs, missing, note=" ".join(filter(None, [*notes, copies])))
 
 
 def _check(folder: Path) -> None:
@@ -260,19 +262,34 @@ def _check(folder: Path) -> None:
                                 f"{folder} draws its page with all its seeds")  # fmt: skip
 
 
-def one_kind(runs: LabelledRuns) -> None:
-    """Refuse radio studies beside runs that learn, and runs of several versions of netsim."""
+def distinct(runs: LabelledRuns) -> tuple[LabelledRuns, str]:
+    """Runs that may be pooled by label, and copies, in words, that are left out: runs of one label and seed are one.
+    Those that read a file with other content have another label, which says so.
+
+    Refuses radio studies beside runs that learn, and runs of several versions of netsim.
+    """
     kinds = dict[bool, Path]()
     versions = dict[str, Path]()
-    for _, path in runs:
+    inputs = dict[str, Fields]()
+    firsts = dict[tuple[str, str], Path]()
+    copies = list[str]()
+    for label, path in runs:
         manifest = read_json(path / MANIFEST)
         check_version(path, manifest)
         kinds.setdefault(manifest.get("kind") == RADIO_STUDY, path)
         versions.setdefault(version_of(manifest), path)
+        files = part(manifest, "files")
+        before = inputs.setdefault(label, files)
+        other = [f", {Path(f).name} with other content ({files[f]!s:.8})" for f in files if files[f] != before.get(f)]
+        first = firsts.setdefault((label + "".join(other), str(manifest.get("seed", path))), path)
+        if first != path:
+            copies.append(f"{path} is a copy of {first}")
     if len(kinds) > 1:
         raise BadInput(f"{kinds[True]} is a radio study and {kinds[False]} trains a model, which have no "
                                 "figure in common; compare them apart")  # fmt: skip
     one_version(versions)
+    said = f"{', '.join(copies)}: one run, which counts once." if copies else ""
+    return [(label, path) for (label, _), path in firsts.items()], said
 
 
 def _names(paths: Sequence[Path]) -> list[str]:
@@ -287,18 +304,25 @@ def _names(paths: Sequence[Path]) -> list[str]:
     return []
 
 
-def _by_study(singles: Sequence[Path], names: dict[Path, str]) -> LabelledRuns:
-    """Runs with their labels, seeds of one study side by side."""
-    studies: dict[str, list[Path]] = {}
-    for path in singles:
-        study = {key: value for key, value in read(path / STUDY).data.items() if key != "seed"}
-        studies.setdefault(as_yaml(study), []).append(path)
-    if len(studies) < 2:
-        return [(names[path], path) for path in singles]
-    return [
-        (names[of[0]] if len(of) == 1 else f"{names[of[0]]} and {len(of) - 1} more of other seeds", path)
-        for of in studies.values() for path in of
-    ]  # fmt: skip
+def _study_of(folder: Path) -> str:
+    """What a run has in common with its other seeds."""
+    return as_yaml({key: value for key, value in read(folder / STUDY).data.items() if key not in _NOT_COMPARED})
+
+
+def _named(kept: LabelledRuns, studies: Mapping[Path, str], names: Mapping[Path, str]) -> LabelledRuns:
+    """Runs with their labels for people; single ones, of `studies`, share one with their other seeds, unless all do."""
+    places: dict[str, list[Path]] = {}
+    for label, path in kept:
+        places.setdefault(label, []).append(path)
+    found: LabelledRuns = []
+    alone = len({*studies.values()}) < 2
+    for label, of in places.items():
+        more = "" if alone or len(of) < 2 else f" and {len(of) - 1} more of other seeds"
+        other = label.removeprefix(studies.get(of[0], ""))
+        for path in of:
+            name = f"{names[path if alone else of[0]]}{more}{other}" if path in studies else label
+            found.append((name, path))
+    return found
 
 
 # -- which of very many runs are drawn

@@ -16,7 +16,7 @@ from netsim.errors import BadInput, counted, one_line
 from scenarios.app.results.folder import STUDY, SWEEP, read_summary
 from scenarios.app.results.read import Manifest, Table, checked_table, of_sweep_file, part, where
 from scenarios.app.results.statistics import Quartiles, figure_text, quartiles_of
-from scenarios.app.results.summary_keys import BY_KEY, declaration
+from scenarios.app.results.summary_keys import BY_KEY, declaration, value_in
 from scenarios.app.results.table import (
     AT_CHANCE,
     FEW,
@@ -498,10 +498,8 @@ def meaning(key: str) -> str:
 
 
 def over_seeds(runs: Sequence[Record], key: str) -> Quartiles:
-    """Quartiles of a value; a centroid error that is missing because estimates diverged counts as infinite."""
-    head, error, _ = key.partition(".centroid_error_m.")
-    lost = f"{head}.diverged.percent" if error else ""
-    return quartiles_of(np.inf if run.get(key) is None and (run.get(lost) or 0) > 0 else run.get(key) for run in runs)
+    """Quartiles of a value over the runs that have it; one that is null as it is infinite, or never, is infinite."""
+    return quartiles_of(value_in(run, key) for run in runs)
 
 
 def cell_text(runs: Sequence[Record], key: str) -> str:
@@ -513,6 +511,7 @@ def cell_text(runs: Sequence[Record], key: str) -> str:
     low, median, high = (figure_text(value, getattr(declaration(key), "unit", "")) for value in quartiles)
     if len(runs) == 1 or np.isnan(quartiles[1]):
         return median
-    known = len(runs) - values.count(None)
-    few = f" ({known} of {len(runs)})" if known < len(runs) and np.isfinite(quartiles[2]) else ""
-    return f"{median} [{low}, {high}]{few}"
+    known = [value for run in runs if not np.isnan(value := value_in(run, key))]
+    few = [f"{len(known)} of {len(runs)}"] if len(known) < len(runs) else []
+    few += [f"∞ in {n} of {len(known)}"] if (n := known.count(np.inf)) else []
+    return f"{median} [{low}, {high}]" + (f" ({', '.join(few)})" if few else "")

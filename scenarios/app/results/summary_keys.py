@@ -18,7 +18,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from importlib import resources
 from typing import ClassVar, Literal
 
@@ -26,7 +26,7 @@ import numpy as np
 from pydantic import ConfigDict, TypeAdapter
 
 from scenarios.app.results.statistics import mean_of, median_of, quantile_of
-from scenarios.app.study import Fields
+from scenarios.app.study import Fields, Record
 
 Rows = Mapping[str, np.ndarray]
 """columns by name"""
@@ -69,6 +69,10 @@ class Measure:
     before a colon stands the row that it shares with others. rule : how `table` judges it. better : whether low or high
     values are those of a better model, or of a stronger attack. beside : names and keys of its baselines. count : key
     of the number that a share is of.
+
+    infinite : when null means infinity, or never, and no missing value: `always`; KEY: where that has a value above 0;
+    `as KEY`: where that is infinite. NAME in it is the same part, of a metric PART.METRIC the METRIC. lost : word for
+    it in tables of results.
     """
 
     key: str
@@ -83,6 +87,8 @@ class Measure:
     better: Literal["low", "high"] = "low"
     beside: tuple[tuple[str, str], ...] = ()
     count: str = ""
+    infinite: str = ""
+    lost: str = "∞"
     __pydantic_config__: ClassVar = ConfigDict(extra="forbid")
 
     def __post_init__(self) -> None:
@@ -137,9 +143,26 @@ KEYS = TypeAdapter(tuple[Measure, ...]).validate_python(tomllib.loads(_TEXT)["me
 BY_KEY = {measure.key: measure for measure in KEYS}
 
 
+@lru_cache(maxsize=4096)
 def declaration(key: str) -> Measure | None:
     """The declaration of a key of a summary; None for one that has none."""
     return next((one for one in KEYS if one.name_in(key) is not None), None)
+
+
+def value_in(run: Record, key: str) -> float:
+    """The value of a key in a summary: infinite where its null means infinity or never, NaN where it is missing."""
+    value = run.get(key)
+    if value is not None:
+        return float(value)
+    known = declaration(key) if key in run else None
+    if known is None:
+        return np.nan
+    other = known.infinite.replace(NAME, str(known.name_in(key)).rpartition(".")[2])
+    if other.startswith("as "):
+        is_infinite = np.isinf(value_in(run, other.removeprefix("as ")))
+    else:
+        is_infinite = other == "always" or value_in(run, other) > 0
+    return np.inf if is_infinite else np.nan
 
 
 _PARTIAL = ("final", "list", "plan")

@@ -8,8 +8,8 @@ useful        error below the constant's; accuracy above the most frequent class
 not useful    any other model
 diverged      model not finite, or RMSE above 1000 dB
 found         share: so many hits or more (UEs of all seeds) have a probability of at most 5 % by the largest chance
-              (binomial, exact). Distance: 95 % interval of error minus baseline below 0. SW1: below the 5 % quantile
-              of random guesses. AUC: lower end above chance
+              (binomial, exact). Distance: finite, and 95 % interval of error minus baseline below 0. SW1: below the 5 %
+              quantile of random guesses. AUC: lower end above chance
 at chance     not found, and share or AUC: upper end within five points of chance; distance: no end more than 10 % of
               the baseline below it; SW1: inside the band of random guesses
 found (few)   found of fewer than 12 UEs: the 95 % interval may span more than half of all shares
@@ -22,12 +22,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import isfinite, isnan
+from math import isfinite, isinf, isnan
 
 import numpy as np
 
 from scenarios.app.results.statistics import MEANINGFUL, figure_text, half_width, wilson
-from scenarios.app.results.summary_keys import KEYS, NAME, Measure, Rule
+from scenarios.app.results.summary_keys import KEYS, NAME, Measure, Rule, value_in
 from scenarios.app.study import Record
 
 GOOD = "good"
@@ -122,6 +122,7 @@ class Line:
 
     low, high : 95 % interval; over seeds of anything but a share their range; NaN where there is none. beside : names
     and values of baselines. hits, n : of a share, over all seeds. key : its key in the summary.
+    lost : what an infinite value is called, and of how many seeds.
     """
 
     what: str
@@ -135,6 +136,7 @@ class Line:
     hits: int = 0
     n: int = 0
     key: str = ""
+    lost: str = "∞"
 
     @property
     def title(self) -> str:
@@ -149,12 +151,14 @@ class Line:
     @property
     def figure(self) -> str:
         """The value alone."""
-        return f"{self.hits}/{self.n}" if self.n else figure_text(self.value, self.unit)
+        if self.n:
+            return f"{self.hits}/{self.n}"
+        return self.lost if isinf(self.value) else figure_text(self.value, self.unit)
 
     @property
     def amount(self) -> str:
         """The figure with its unit."""
-        return self.figure if self.n else f"{self.figure} {self.unit}".rstrip()
+        return self.figure if self.n or isinf(self.value) else f"{self.figure} {self.unit}".rstrip()
 
     @property
     def interval(self) -> str:
@@ -251,37 +255,27 @@ def model_verdict(of: Sequence[Line]) -> str:
 
 def mean(runs: Runs, key: str) -> float:
     """Mean of a value over the runs that have it; NaN of none."""
-    known = [float(v) for run in runs if (v := run.get(key)) is not None]
+    known = _values(runs, key)
     return float(np.mean(known)) if known else np.nan
+
+
+def _values(runs: Runs, key: str) -> list[float]:
+    """Values of a key over the runs that have it, infinite ones among them."""
+    return [value for run in runs if not isnan(value := value_in(run, key))]
 
 
 def _names(runs: Runs, measure: Measure) -> list[str]:
     """NAME of a measure, empty for a single key, of which some run has a value."""
     every = dict.fromkeys(measure.name_in(key) for run in runs for key in run)
-    return [n for n in every if n is not None and any(_known(run, measure.of(n)) for run in runs)]
-
-
-def _known(run: Summary, key: str) -> bool:
-    return run.get(key) is not None or _diverged(run, key)
-
-
-def _diverged(run: Summary, key: str) -> bool:
-    """Whether a value is null since it is infinite: of a model or estimates that diverged, or an epsilon."""
-    if run.get(key, 0.0) is not None:
-        return False
-    head, error, _ = key.partition(".centroid_error_m.")
-    if error:
-        return (run.get(f"{head}.diverged.percent") or 0) > 0
-    return key.endswith(".epsilon.max") or (
-        key == "utility.rmse_db" and run.get("utility.constant_rmse_db") is not None
-    )
+    return [n for n in every if n is not None and _values(runs, measure.of(n))]
 
 
 def _line(measure: Measure, name: str, runs: Runs) -> Line:
     """The line of one part; of a share over the UEs of all seeds."""
     key = measure.of(name)
     scale, unit = (1e-6, "Mbit/s") if measure.unit == "bit/s" else (1.0, measure.unit)
-    values = [np.inf if _diverged(run, key) else scale * float(run[key]) for run in runs if _known(run, key)]
+    values = [scale * value for value in _values(runs, key)]
+    times = f" in {sum(map(isinf, values))} of {len(values)}" if len(values) > 1 else ""
     beside = tuple((word, mean(runs, other.replace(NAME, name))) for word, other in measure.beside)
     what = measure.headline.format(near=figure_text(mean(runs, "leakage.hit_radius_m")))
     attacks = measure.group in ATTACKED
@@ -289,6 +283,7 @@ def _line(measure: Measure, name: str, runs: Runs) -> Line:
         what if attacks or not name else f"{what} ({name})", unit,
         float((np.max if measure.rule == "epsilon" else np.mean)(values)), *_range(values),
         tuple(pair for pair in beside if not np.isnan(pair[1])), attack=name if attacks else "", key=key,
+        lost=f"{measure.lost}{times}",
     )  # fmt: skip
     if measure.rule == "share":
         line = _share(line, runs, measure.count.replace(NAME, name))
@@ -339,7 +334,8 @@ def _verdict(rule: Rule | None, line: Line, runs: Runs) -> str:
     if rule == "accuracy" and baseline:
         return USEFUL if line.value > baseline[0] else NOT_USEFUL
     if rule == "distance" and baseline:
-        return of_distance(*_pooled(runs, f"{line.key.rpartition('.')[0]}.less_baseline"), baseline[0])
+        verdict = of_distance(*_pooled(runs, f"{line.key.rpartition('.')[0]}.less_baseline"), baseline[0])
+        return INCONCLUSIVE if verdict == FOUND and isinf(line.value) else verdict
     if rule == "sw1" and len(baseline) == 3:
         return of_sw1(line.value, *baseline)
     if rule == "list" and baseline:

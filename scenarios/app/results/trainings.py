@@ -155,6 +155,11 @@ def trainings(folder: Path) -> list[FinishedTraining]:
     failed = {one.folder for one in read_failures(folder)}
     found = {p: _read(p) for p in trained if p.name not in failed}
     one_version({one.manifest.program: path for path, one in found.items()})
+    firsts = dict[int, Path]()
+    for path, one in found.items():
+        first = firsts.setdefault(one.manifest.seed, path)
+        if first != path:
+            raise BadInput(f"{path}: holds the training of seed {one.manifest.seed}, as {first}; remove the copy")
     return list(found.values())
 
 

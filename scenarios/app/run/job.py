@@ -10,7 +10,7 @@ function of the form
 
     def play(job: Job, watch: Watch) -> Fields:
         world = prepare(job)            # refuses bad input before anything is written
-        with job.hold():                # lock, admit, write study.yaml
+        with job.hold():                # lock, admit, write study.yaml; raises Finished, which `do` catches
             going = job.resume(restore)     # the checkpoint, or None
             if going is None:
                 job.clear()
@@ -35,7 +35,7 @@ from netsim import __version__
 from netsim.checkpoint import load_tree
 from netsim.errors import BadInput
 from netsim.record import write_text
-from netsim.safe import content, files_below, opened, what_is
+from netsim.safe import content, file_version, files_below, opened, what_is
 from netsim.traces.read import files_of
 from netsim.traces.source import MOST_FILE_BYTES
 from scenarios.app.results.folder import (
@@ -127,7 +127,7 @@ class Job:
             return
         check_files(folder, lambda name: name in kind.files)
         begun = what_is(folder / STUDY) or what_is(folder / kind.record)
-        if not begun or is_text(folder / STUDY, self.text):
+        if not begun or self.is_here():
             return
         file, digest = changed_input(folder / STUDY, self.text)
         if file and not digest:
@@ -145,7 +145,7 @@ class Job:
 
         Raises BadInput for the result of another version of the program, unless the job replaces it.
         """
-        if not is_text(self.folder / STUDY, self.text):
+        if not self.is_here():
             return None
         try:
             record = read_json(self.folder / self.kind.record)
@@ -162,14 +162,31 @@ class Job:
             "with that version, or add --replace to play it again"
         )
 
+    @cached_property
+    def seen(self) -> tuple[int, int]:
+        """Version of the summary when this was first asked for."""
+        return file_version(self.folder / SUMMARY)
+
     @contextmanager
-    def hold(self) -> Generator[None, None, None]:
-        """Lock the folder, admit the job, and write its text; what was there of another text is removed."""
-        with held(self.folder, self.kind.name, self.admit):
-            if not is_text(self.folder / STUDY, self.text):
+    def hold(self) -> Generator[bool, None, None]:
+        """Lock the folder, admit the job, and write its text; what was there of another text is removed, and yields
+        whether there was any.
+
+        Waits for another process that does the same job, and raises Finished where it has ended since `do` began.
+        """
+        self.seen  # noqa: B018 - before the lock is waited for
+        with held(self.folder, self.kind.name, self.admit, self.is_here):
+            if self.seen != file_version(self.folder / SUMMARY) and (done := self.done()) is not None:
+                raise Finished(done)
+            other = not self.is_here()
+            if other:
                 self.clear()
                 write_text(self.folder / STUDY, self.text)
-            yield
+            yield other
+
+    def is_here(self) -> bool:
+        """Whether the folder holds this very job, finished or not."""
+        return is_text(self.folder / STUDY, self.text)
 
     def clear(self) -> None:
         """Remove all results."""
@@ -226,13 +243,29 @@ class Job:
         return BadInput(f"{where}: {what} ({why}); delete it, or add --replace, to start again")
 
 
-def do(job: Job, watch: Watch = ignore) -> Value:
-    """The result of a job: read back where its folder has it, else played, from its checkpoint where there is one."""
-    done = job.done()
+class Finished(Exception):
+    """Another process has done the job in the meantime."""
+
+    def __init__(self, summary: Fields) -> None:
+        self.summary = summary
+        super().__init__()
+
+
+def do(job: Job, watch: Watch = ignore, again: bool = False) -> Value:
+    """The result of a job: read back where its folder has it, else played, from its checkpoint where there is one.
+
+    A job that another process is doing is waited for, and its result read back. again : play a finished one as well,
+    unless another process finishes it in the meantime.
+    """
+    job.seen  # noqa: B018 - a summary that is written from here on is of another process
+    done = None if again else job.done()
     if done is not None:
         job.settle()
         return done
-    return job.kind.play(job, watch)
+    try:
+        return job.kind.play(job, watch)
+    except Finished as other:
+        return other.summary
 
 
 def changed_input(path: Path, text: str) -> tuple[str, str]:

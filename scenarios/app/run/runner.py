@@ -56,7 +56,7 @@ def run(
     job = run_job(study, out, command=command, replace=replace, how=how)
     job.admit()
     try:
-        return Result(job.folder, play_job(job, watch) if replace else do(job, watch))
+        return Result(job.folder, do(job, watch, again=replace))
     except Exception as error:
         if not (isinstance(error, BadInput) or interrupted()):
             job.fail(traceback.format_exc())

@@ -272,10 +272,10 @@ class Sweep:
         check_prepared(self.source, todo, how=shared)
         if todo:
             self.engine.check()
-        with held(out, "sweep", admit):
+        with held(out, "sweep", admit, lambda: not others(out, own)):
             for folder in others(out, own):
                 remove_run(folder)
-            if self.replace and todo:
+            if self.replace and any(job.done() is None for job in jobs):
                 (out / RUNS).unlink(missing_ok=True)  # it lists runs that are replaced
             drawn = {"drawn": list(self.study.vary.drawn)} if self.study.vary and self.study.vary.drawn else {}
             said = {"kind": "sweep", "title": self.study.title, "command": self.command, **drawn, **says}

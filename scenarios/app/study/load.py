@@ -195,7 +195,7 @@ def _absolute(document: Document, folder: Path) -> None:
         if not text.strip():
             raise BadInput(f"{where}: the name is empty; give that of a file or a folder")
         for name in re.findall(r"\$\{(\w+)\}", text):
-            if name not in os.environ:
+            if not os.environ.get(name):  # a variable that is set to nothing names no folder
                 raise BadInput(
                     f"{where}: the environment variable {name} is not set; set it to the folder that holds the file"
                 )

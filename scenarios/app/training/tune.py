@@ -20,7 +20,7 @@ import numpy as np
 from netsim import __version__
 from netsim.errors import BadInput, counted
 from netsim.record import write_json, write_text
-from scenarios.app.results.folder import PAGE, RUNS, STUDY, SUMMARY, is_text, no_links, read_json, remove_run
+from scenarios.app.results.folder import PAGE, RUNS, STUDY, SUMMARY, no_links, read_json, remove_run
 from scenarios.app.results.statistics import half_width
 from scenarios.app.results.tuning_folder import BEST, COST, TRIALS_CSV, TUNING, Goals, of_training, trials_csv
 from scenarios.app.run.events import Event, Watch
@@ -140,17 +140,16 @@ def tune(of: Tuning, watch: Watch, replace: bool = False) -> Fields:
     _admissible(of)
     job = of.job(replace)
     job.admit()
-    earlier = others(of.out, of=_TRIALS)
-    no_links(of.out, [f"trial-{n + 1}" for n in range(of.trials)] + [str(one.relative_to(of.out)) for one in earlier])
+    found_there = [str(one.relative_to(of.out)) for one in others(of.out, of=_TRIALS)]
+    no_links(of.out, [f"trial-{n + 1}" for n in range(of.trials)] + found_there)
     first = of.changes({}, of.seeds[0])
     with Scenario(of.source).placed(first):
         if of.trains:
             of.parts(of.out / "trial-1", {}, of.seeds[:1])
         else:
             check(load(of.source, first), how=of.shared)
-    other = not is_text(of.out / STUDY, job.text)
-    with job.hold():
-        for folder in earlier if other else ():
+    with job.hold() as is_new:
+        for folder in others(of.out, of=_TRIALS) if is_new else ():
             for name in FILES:
                 (folder / name).unlink(missing_ok=True)
             remove_run(folder)
