@@ -162,3 +162,12 @@ def test_readers_take_types_from_the_declaration(tmp_path):
     (tmp_path / "estimates.csv").write_text("round\nx\n")
     with pytest.raises(BadInput, match="column round"):
         read_table(tmp_path, "estimates")
+
+
+def test_late_metrics_are_those_of_the_last_twenty_rounds(tiny, tmp_path):
+    summary = run(tiny({"world.duration_s": 25 * 60, "learning.attacks": []}), tmp_path).summary
+    metrics = read_table(tmp_path, "metrics")
+    of = (metrics["part"] == "learner") & (metrics["name"] == "mape_percent")
+    value = metrics["value"][of].astype(float)
+    assert len(value) == 25
+    assert summary["metric.learner.mape_percent.last20.mean"] == pytest.approx(np.mean(value[-20:]))

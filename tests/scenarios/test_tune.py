@@ -223,6 +223,7 @@ def test_a_key_inside_a_list_is_tuned_for_the_strongest_named_share(tmp_path):
         (["--objective", "utilty.rmse_db"], "utilty.rmse_db: no such key of summary.json; did you mean 'utility.r"),
         (["--constraint", "utility.rmse_db<10"], "--constraint utility.rmse_db<10: write KEY<=NUMBER"),
         (["--constraint", "utility.rmse_db<=nan"], "write KEY<=NUMBER or KEY>=NUMBER"),
+        (["--constraint", "utility.rmse_db<=inf"], "write KEY<=NUMBER or KEY>=NUMBER"),
         (["--objective", RMSE], "--objective: a key stands twice"),
         (["--direction", "max"], "--direction: 2 for 1 objectives"),
         (["--trials", "0"], "--trials 0: must be a whole number from 1 to 100,000"),
