@@ -10,7 +10,7 @@ from uploads import change_rows, upload, write_uploads
 from netsim.errors import BadInput
 from scenarios.app.cli.commands import main
 from scenarios.app.report.charts import HOME, RMSE, SW1
-from scenarios.app.report.compare_page import MOST_TIMES, Member, laid, latest, member, time_table
+from scenarios.app.report.compare_page import MOST_TIMES, Member, laid, member, time_table
 from scenarios.app.results.read import load
 
 MERGES = {("slow", 3): (70, 170), ("slow", 4): (80, 190), ("fast", 3): (61, 90), ("fast", 4): (65, 122)}
@@ -104,10 +104,3 @@ def test_the_page_is_over_true_time_and_tells_how_soon_models_are_good(swept, tm
         assert main(["compare", str(swept), "--out", str(page), f"--reach={value}"]) == 2
         (line,) = capsys.readouterr().err.splitlines()
         assert f"--reach {value}: must be a number from" in line and not page.exists()
-
-
-def test_the_latest_value_is_the_last_that_is_known_by_then():
-    """At the time of a value it counts; a NaN is no value, and before the first there is none."""
-    series = np.array([1.0, 2.0, 2.5]), np.array([10.0, np.nan, 30.0])
-    at_s = np.array([0.5, 1.0, 2.0, 2.5, 9.0, np.nan])
-    np.testing.assert_array_equal(latest(series, at_s), [np.nan, 10.0, 10.0, 30.0, 30.0, np.nan])
