@@ -220,7 +220,7 @@ class TestLeastMultiplier:
         z = least_multiplier(epsilon, 1e-6, rounds)
         assert both(z, rounds, 1e-6).best.epsilon == pytest.approx(epsilon, rel=1e-9)
 
-    @pytest.mark.parametrize("epsilon, rounds, q", [(1.0, 100, 0.26), (30.0, 50, 0.1)])
+    @pytest.mark.parametrize("epsilon, rounds, q", [(1.0, 100, 0.26), (30.0, 50, 0.1), (3.0, 6, 0.4)])
     def test_sampled(self, epsilon, rounds, q):
         z = least_multiplier(epsilon, 1e-6, rounds, q)
         assert both(z, rounds, 1e-6, q).best.epsilon <= epsilon

@@ -8,7 +8,7 @@ import torch
 
 from fl.attacks.closed_form import ClosedForm, centroid, unit_cloud
 from fl.attacks.dlg import Dlg
-from fl.attacks.gradient_matching import CosineDistance, bfgs
+from fl.attacks.gradient_matching import CosineDistance, _better_inverse, bfgs
 from fl.attacks.threat import Threat
 from fl.encodings import Fourier, Position
 from fl.learners.rsrp_net import RsrpNet
@@ -576,6 +576,21 @@ def rosenbrock(target, z):
 
 
 class TestBfgs:
+    @pytest.mark.parametrize("stiffness", [0.02, 3.0, 400.0])
+    def test_a_first_bend_gives_the_inverse_of_a_round_bowl(self, stiffness):
+        """Where the slope grows alike in all directions, whatever the guess before was."""
+        way = torch.tensor([[[0.3, -0.7]]], dtype=torch.float64)
+        guess = torch.tensor([[[[5.0, 1.0], [1.0, 2.0]]]], dtype=torch.float64)
+        inverse = _better_inverse(guess, way, stiffness * way, torch.tensor([[False]]))
+        torch.testing.assert_close(inverse, torch.eye(2, dtype=torch.float64)[None, None] / stiffness)
+
+    def test_a_step_too_far_is_cut_to_the_least_of_the_parabola(self):
+        """From 0.2 a first step of half a unit ends at -0.3; the parabola through what is known has its least at 0."""
+        bowl = lambda target, z: ((z**2).sum(dim=-1), 2 * z)  # noqa: E731
+        start = torch.tensor([[[0.2, 0.0]]], dtype=torch.float64)
+        assert torch.equal(bfgs(bowl, start, 1).z, start)
+        torch.testing.assert_close(bfgs(bowl, start, 2).z, torch.zeros_like(start), rtol=0, atol=1e-12)
+
     @pytest.mark.parametrize("condition", [1.0, 1e3, 1e5])
     def test_on_quadratics(self, condition):
         distance, minimum, start = quadratic(condition)

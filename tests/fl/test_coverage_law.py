@@ -108,6 +108,16 @@ class TestPrior:
         beyond = Coverage().expected_dbm(constants, model[:1], np.array([[-50.0, 900.0]]))
         assert np.isfinite(beyond).all()  # the edge of the grid
 
+    def test_every_model_has_the_map_of_its_own_cells(self):
+        law, world = law_of(), world_of(1)[0]
+        public = Public(world.area, 2, n_cell=3, model_of_cell=np.array([0, 0, 1]), coverage=law)
+        at, model = np.repeat([[300.0, 200.0], [120.0, 140.0]], 2, axis=0), np.array([0, 1, 0, 1])
+        expected = [
+            law.mean_dbm(place[None], np.array(cells), 0, None)[0]
+            for place, cells in zip(at, ([0, 1], [2], [0, 1], [2]), strict=True)
+        ]
+        np.testing.assert_allclose(Coverage().expected_dbm(Coverage().constants(public), model, at), expected, atol=0.5)
+
     def test_a_network_learns_the_difference_to_it(self):
         learner = RsrpNet(hidden=(4,), labels="standardised", prior=Coverage())
         model = learner.init(public_of(law_of()), Streams(1).at("learner.init"))

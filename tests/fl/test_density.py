@@ -574,3 +574,10 @@ class TestRuns:
         busy = expected > 100
         assert counts[busy] == pytest.approx(expected[busy], rel=0.25)
         assert mobility.density(np.array([[2000.0, 2000.0]]))[0] > 0
+
+
+def test_on_a_line_places_are_moved_onto_it():
+    learner = Density(n_features=2, bandwidth_m=H, grid=(9,))
+    area, rng, x = Area(-3.0, 1.0, 3.0, 5.0), Streams(0).at("a"), places_a(20, 0)
+    at_m = learner.local(learner.init(Public(area, 1), rng), "train", rows_of(x), rng).at_m
+    np.testing.assert_array_equal(at_m, np.column_stack([x[:, 0], np.full(20, 3.0)]))

@@ -1,6 +1,8 @@
 """What a round leaks: the table `tracking` from its definitions, lists of places against chance, and a run in two."""
 
 import json
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,8 +12,8 @@ from benchmarks.growth import Work, document
 from fl.attacks.place_maps import KeptNumbers, PlaceMaps
 from fl.leakage.chance import buildings_score, listed_score, most_named, scores, uniform_score
 from fl.leakage.distances import projections
-from fl.leakage.leakage import Leakage
-from fl.leakage.tracks import Whereabouts
+from fl.leakage.leakage import Leakage, is_due
+from fl.leakage.tracks import Track, Whereabouts
 from fl.round.leaked import compared
 from fl.tracking.belief import Belief
 from fl.tracking.place_grid import PlaceGrid
@@ -159,3 +161,20 @@ class TestLists:
         named = [{"attack": "a", "x_m": x, "y_m": y} for x, y in at] + [{"attack": "b", "x_m": 9.0, "y_m": 9.0}]
         found = most_named(named, "a", AREA, Leakage(list_places=2))
         assert found == pytest.approx(np.array([[305.0, 300.0], [1000.0, 700.0]]), abs=25)
+
+
+@pytest.mark.parametrize("every", [1, 3, 4])
+def test_leakage_is_measured_once_in_each_block_of_rounds_whoever_was_there(every):
+    """Of two UEs in turn: one that was not there in the last measured round changes nothing."""
+    how, tracks, measured = Leakage(every_rounds=every), {(ue, 0): Track.empty() for ue in (0, 1)}, []
+    for number in range(1, 25):
+        now = SimpleNamespace(round=number, last=False, heard=number != 8, names_end=0)
+        if is_due(how, tracks, now):
+            measured.append(number)
+            owner = (len(measured) % 2, 0)
+            tracks[owner] = replace(tracks[owner], compared=number)
+    blocks = {}
+    for number in range(1, 25):
+        if number != 8 or every == 1:
+            blocks.setdefault(number // every, number)
+    assert measured == list(blocks.values())

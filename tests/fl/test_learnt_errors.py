@@ -9,7 +9,7 @@ from estimates import said
 from fl.attacks.base import View
 from fl.attacks.closed_form import ClosedForm
 from fl.attacks.learnt_errors import MOST_RANKS, LearntErrors, OwnEstimates, Pace, fitted, lasting_m, named_places
-from fl.attacks.shadow_ues import ROAMING, SPEED_MPS, Population, made_up
+from fl.attacks.shadow_ues import ROAMING, SPEED_MPS, Population, _rsrp_dbm, made_up, positions_m
 from fl.learners.rsrp_net import RsrpNet
 from fl.tracking.error_model import ErrorModel
 from fl.tracking.place_grid import PlaceGrid
@@ -87,6 +87,17 @@ def test_made_up_ues_live_where_the_population_does():
     assert set(GRID.nearest(at).tolist()) == {5, 700}
 
 
+def test_made_up_ues_that_roam_go_straight_on_without_jumps():
+    """At 8 m/s on average, between places of the population; where one way ends the next one begins."""
+    everybody = Population.uniform(GRID, roaming=1.0)
+    ue, time_s = np.arange(200), 10.0 * np.arange(1000)
+    at_m = np.stack([positions_m(ue, np.full(200, t), everybody, RNG) for t in time_s])
+    step_m = np.linalg.norm(np.diff(at_m, axis=0), axis=2)
+    leg_s = 0.52 * np.sqrt(np.prod(AREA.side_m)) / SPEED_MPS
+    assert step_m.max() <= 10.0 * np.linalg.norm(AREA.side_m) / leg_s
+    assert step_m.mean() / 10.0 == pytest.approx(SPEED_MPS, rel=0.05)
+
+
 PUBLIC = Public(AREA, 2, antennas=Antennas(np.array([[500.0, 500, 20], [3500, 2500, 20]]), np.zeros(2)),
                 n_cell=2, model_of_cell=np.array([0, 1]))  # fmt: skip
 
@@ -153,6 +164,16 @@ def test_the_published_model_errs_about_made_up_ues_by_half_of_the_public_deviat
     assert np.sqrt((off_db**2).mean()) == pytest.approx(6.0)
     wild = replace(model, parameters=np.full_like(model.parameters, np.nan))
     assert np.isfinite(made_up(50, replace(view, model_before=wild), facts, Population.uniform(GRID), RNG).y).all()
+
+
+def test_made_up_rsrp_keeps_its_shadowing_and_has_new_noise_in_every_round():
+    """Noise of 2 dB: two rounds differ by sqrt(2) of it at every place, and only by that."""
+    x, one = AREA.sample(DRAW.uniform(size=(4000, 2))), np.zeros(4000, dtype=np.int64)
+    facts = RoundContext(1, 600.0, PUBLIC)
+    rounds = [_rsrp_dbm(x, one, one, VIEW, facts, Streams(3).at("attack.test", number)) for number in (1, 2)]
+    assert (rounds[1] - rounds[0]).std() == pytest.approx(2.0 * np.sqrt(2.0), rel=0.05)
+    away_km = np.linalg.norm(x - [500.0, 500.0], axis=1) / 1000
+    assert (rounds[0] + 128.1 + 37.6 * np.log10(np.maximum(away_km, 0.01))).std() == pytest.approx(8.25, rel=0.05)
 
 
 # -- how much made-up UEs move: matched to the estimates of real ones

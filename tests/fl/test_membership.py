@@ -15,7 +15,7 @@ from fl.data.images import Dirichlet, Images, LabelSkew
 from fl.data.measured import Measured
 from fl.learners.image_net import ImageNet
 from fl.learners.rsrp_net import RsrpNet
-from fl.membership.audit import Membership, _centred, audit
+from fl.membership.audit import Membership, _centred, _targets, audit
 from fl.membership.base import GradientNorm, GradientRegression, LossThreshold
 from fl.membership.roc import auc, tpr_percent
 from fl.networks.classifiers import Perceptron
@@ -413,3 +413,10 @@ def test_noise_takes_membership_away(tmp_path):
     seen = {"learning.threat": {"observes": "updates"}, "learning.defenses": noise, "seed": 1}
     server = run(load("rsrp-dp/membership", seen), tmp_path / "server")
     assert server["membership.loss-threshold.auc.last"] > area[0.3].max() + 0.03
+
+
+def test_records_belong_to_the_target_of_their_ue_and_model_in_any_order():
+    ue, model, nothing = np.array([7, 2, 7, 5]), np.array([1, 0, 0, 1]), Model(np.zeros((2, 2)))
+    view = View("updates", "all", np.zeros((4, 2)), model, ue, model, np.arange(4), nothing, nothing, None, np.ones(4))
+    of = np.array([[2, 0], [7, 0], [7, 1], [5, 0], [3, 1], [5, 1], [2, 0]])
+    assert _targets(view, *of.T).tolist() == [1, 2, 0, -1, -1, 3, 1]

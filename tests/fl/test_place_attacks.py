@@ -570,7 +570,8 @@ class TestPlaceGrid:
     @pytest.mark.parametrize("many", [1, 1_000_000])
     def test_smoothing_is_a_gaussian(self, monkeypatch, many):
         monkeypatch.setattr("fl.attacks.place_maps.MANY", many)
-        grid = PlaceGrid.over(Area(0.0, 0.0, 500.0, 300.0), 20, 1, "span")
+        grid = PlaceGrid.over(Area(0.0, 0.0, 500.0, 310.0), 20, 1, "span")
+        assert grid.cell_m[0] != grid.cell_m[1]
         score = np.zeros((1, len(grid)))
         score[0, 77] = 2.0
         away2 = ((grid.place_m - grid.place_m[77]) ** 2).sum(axis=1)

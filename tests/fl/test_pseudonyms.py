@@ -144,3 +144,23 @@ def test_a_shuffler_hides_times_and_counts(tiny, tmp_path):
     real = [v for v in views if len(v.ue) > 1]
     assert len(real) == 6 and all(v.timing is None and v.count is None for v in real)
     assert all((np.diff(v.ue) >= 0).all() for v in real)
+
+
+@pytest.mark.parametrize("server", ["fedbuff", "fedasync"])
+def test_names_of_updates_without_rounds_are_those_of_the_times_at_which_they_were_asked_for(server, tiny, tmp_path):
+    given = []
+
+    def noted(names, rule, ue, asked_s, round_, rng):
+        given.extend(zip(itertools.repeat(round_), ue.tolist(), asked_s.tolist()))
+        return asked(names, rule, ue, asked_s, round_, rng)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("fl.round.merge.asked", noted)
+        rule = {"learning.threat": {"pseudonyms": {"kind": "every", "period_s": 40}}}
+        buffer = {"learning.server.buffer": 4} if server == "fedbuff" else {}
+        run(tiny(BUSY | SERVERS[server] | buffer | rule), tmp_path)
+    rows = table(tmp_path, "transmissions")
+    rows = rows[rows["staleness"].notna()].sort_values(["round", "ue"])
+    wanted = rows[["round", "ue", "requested_s"]].to_numpy()
+    np.testing.assert_allclose(np.array(sorted(given)), wanted, atol=1e-6)
+    assert (rows.groupby("round")["requested_s"].nunique() > 1).any() == (server == "fedbuff")

@@ -15,7 +15,7 @@ from netsim.city.buildings import Buildings
 from netsim.city.plain import Generated, GridCity
 from netsim.clock import DAY_S, Clock
 from netsim.geometry import Area
-from netsim.mobility.base import Ground, Mobility
+from netsim.mobility.base import Ground, Mobility, drawn
 from netsim.mobility.commuter import Commuter
 from netsim.mobility.gauss_markov import GaussMarkov, _walk
 from netsim.mobility.legs import Manhattan, RandomWaypoint, _turned, mean_distance_m
@@ -285,3 +285,10 @@ class TestManhattan:
             after, _ = part.advance(state, t_s, t_s + 13.0, place)
             assert (np.abs(after.position_m - state.position_m).sum(axis=1) <= 13.0 * 1.6 + 1e-9).all()
             state = after
+
+
+def test_columns_are_drawn_in_proportion_to_weights_and_never_one_of_weight_zero():
+    weight = np.array([0.0, 1.0, 0.0, 3.0, 0.0])
+    unit = np.array([0.0, 0.1, 0.2499, 0.25, 0.9999])
+    assert drawn(unit, np.tile(weight, (5, 1))).tolist() == [1, 1, 1, 3, 3]
+    assert drawn(unit, np.zeros((5, 5))).tolist() == [-1] * 5

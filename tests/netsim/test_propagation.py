@@ -170,6 +170,7 @@ class TestShadowing:
         np.testing.assert_array_equal(shared(at[:50]), values[:50][:, [2, 0, 2]])
         near = law(at + 0.01)
         assert abs(np.corrcoef(values.ravel(), near.ravel())[0, 1]) < 0.02
+        assert abs(np.corrcoef(values.ravel(), law(at[:, ::-1]).ravel())[0, 1]) < 0.02  # x and y exchanged
         assert np.isnan(law(np.array([[np.nan, 1.0]]))).all()
 
     def test_without_sight_another_deviation(self):

@@ -160,6 +160,12 @@ class TestLaws:
         assert (chosen == 4).mean() == pytest.approx(6 / 7, abs=1e-4)
         assert set(chosen) == {4, 2}
 
+    def test_places_close_at_the_hour_at_which_they_close(self):
+        venues = Venues(None, None, None, np.array([8.0, 0.0]), np.array([18.0, 24.0]))
+        hour = np.array([7.99, 8.0, 17.99, 18.0])
+        assert venues.is_open(np.zeros(4, dtype=np.int64), hour).tolist() == [False, True, True, False]
+        assert venues.is_open(np.ones(4, dtype=np.int64), hour).all()
+
     def test_weighted_draws(self):
         weight = np.array([5.0, 0.0, 1.0, 2.0])
         assert np.bincount(weighted(self.UNIT, weight)) / 40_000 == pytest.approx(weight / 8, abs=1e-4)

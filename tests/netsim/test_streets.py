@@ -52,6 +52,14 @@ def check(graph):
     assert set(graph.ends.ravel()) == set(range(len(graph.node_m)))
 
 
+def test_speeds_without_a_limit_are_those_of_the_class_and_mode():
+    speed_m_s = usual_m_s(np.arange(len(CLASSES)))
+    kmh = {"primary": 50, "secondary": 50, "tertiary": 40, "residential": 30, "service": 15}
+    for name, both_m_s in zip(CLASSES, speed_m_s, strict=True):
+        cycle_m_s = 0.0 if name == "pedestrian" else 4.5
+        assert both_m_s == pytest.approx(np.array([[1.4, cycle_m_s, kmh.get(name, 0) / 3.6]] * 2))
+
+
 def test_positions_on_paths_agree_with_interpolation():
     draw = np.random.default_rng(0)
     count = draw.integers(2, 10, 200)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import shapely
+import shapely.affinity
 
-from netsim.city.town import WIDTH_M, Town, drawn, planned
+from netsim.city.town import WIDTH_M, Roads, Town, _bridged, _grid, _halves, drawn, planned
 from netsim.rng import Streams
+from netsim.streets.graph import CLASSES
 
 
 def plan_of(town, seed):
@@ -58,6 +60,28 @@ def test_no_building_stands_on_a_street_in_the_park_or_in_the_river():
         assert (shapely.distance(footprints, plan.roads.line) > half_m).all()
 
 
+def test_cuts_run_across_the_longer_side_at_the_drawn_share():
+    """Turned rectangles of 40 x 10 m: halves of 10 m times a share from 0.4 to 0.6 of the longer side."""
+    unit, turn_rad = np.array([0.0, 0.25, 1.0]), [0.0, 1.0, 2.0]
+    shape = np.array([shapely.affinity.rotate(shapely.box(0, 0, 40, 10), a, use_radians=True) for a in turn_rad])
+    part, of = _halves(shape, unit)
+    assert of.tolist() == [0, 0, 1, 1, 2, 2]
+    share = 0.4 + 0.2 * unit
+    assert np.sort(shapely.area(part).reshape(3, 2)) == pytest.approx(400 * np.sort(np.stack([share, 1 - share], 1)))
+    assert shapely.length(part) == pytest.approx(2 * (10 + shapely.area(part) / 10))
+
+
+def test_every_second_main_street_is_a_primary_one():
+    """Lines 2, 6, 10, ... of the grid are main streets; 6, 14, ... of them, and no others, primary ones."""
+    at_m = np.stack(np.indices((21, 21)), axis=-1) * 100.0
+    roads, _ = _grid(at_m)
+    ends_m = shapely.get_coordinates(roads.line).reshape(-1, 2, 2)
+    line = np.where(ends_m[:, 0, 0] == ends_m[:, 1, 0], ends_m[:, 0, 0], ends_m[:, 0, 1]) / 100.0
+    names = np.array(CLASSES)[roads.street_class]
+    assert set(line[names == "primary"]) == {6, 14}
+    assert set(line[names == "secondary"]) == {0, 2, 10, 18, 20}
+
+
 def test_three_bridges_cross_the_river():
     for seed in range(2):
         plan = plan_of(Town(), seed)
@@ -78,3 +102,17 @@ def test_the_seed_decides_everything():
     np.testing.assert_array_equal(streets.path.vertex_m, again.path.vertex_m)
     np.testing.assert_array_equal(streets.speed_m_s, again.speed_m_s)
     assert len(other) != len(one) or not np.array_equal(other.height_m, one.height_m)
+
+
+def test_a_street_that_the_river_meets_twice_is_no_bridge():
+    """The river has an arm that comes back to the street: what is wet of it goes, and a bridge is built there."""
+    axis = shapely.linestrings([[-50, 0], [1050, 0]])
+    river = shapely.union_all(
+        [shapely.box(-50, -30, 1050, 30), shapely.box(400, 0, 420, 80), shapely.box(400, 60, 600, 80)]
+    )
+    street = shapely.linestrings([[[x, -200], [x, 200]] for x in (500.0, 800.0)])
+    bridged = _bridged(Roads.of(list(street), CLASSES.index("secondary")), river, axis)
+    mine = bridged.line[bridged.street_class == CLASSES.index("secondary")]
+    wet_m = shapely.length(shapely.intersection(shapely.union_all(mine), shapely.buffer(river, -1.0)))
+    assert wet_m == pytest.approx(58)  # of the other street, from bank to bank
+    assert len(bridged.line) - len(mine) == 2  # new bridges, in the middle and in the west

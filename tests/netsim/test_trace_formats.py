@@ -513,3 +513,29 @@ def test_xml_in_an_unknown_encoding_is_refused_in_a_line(tmp_path, root, encodin
     path = tmp_path / "t.xml"
     path.write_text(f'<?xml version="1.0" encoding="{encoding}"?><{root}><a b="caf\u00e9"/></{root}>', encoding="utf-8")
     assert "not XML in UTF-8" in line_of(read_table, path)
+
+
+# --- prefixes, and rows that are too many ----------------------------------------------------------------------
+
+
+def test_names_of_elements_may_have_a_prefix(tmp_path):
+    """As a namespace that is not the default one is written."""
+    plain = gpx_of(points(TRACK))
+    prefixed = re.sub(r"<(/?)(gpx|trk|trkseg|trkpt|time)\b", r"<\1g:\2", plain).replace("xmlns=", "xmlns:g=")
+    one, other = (read_table(write(tmp_path / f"{k}.gpx", text)) for k, text in enumerate((plain, prefixed)))
+    assert len(one.fixes.time_s) == len(TRACK)
+    np.testing.assert_array_equal(one.fixes.time_s, other.fixes.time_s)
+    np.testing.assert_array_equal(one.fixes.place, other.fixes.place)
+
+
+@pytest.mark.parametrize("nodes", [1, 10, 11])
+def test_rows_of_all_nodes_of_a_movement_count(tmp_path, monkeypatch, nodes):
+    """Ten seconds' movement in steps of 1.1 s: 10 rows a node, of at most 105."""
+    monkeypatch.setattr("netsim.traces.formats.ns2.MOST_ROWS", 105)
+    text = "".join(f'$node_({k}) set X_ 0\n$ns_ at 0 "$node_({k}) setdest 10 0 1"\n' for k in range(nodes))
+    path = write(tmp_path / "n.mob", text)
+    if nodes <= 10:
+        assert len(read_table(path, sample_s=1.1).fixes.time_s) == 10 * nodes
+    else:
+        said = line_of(read_table, path, sample_s=1.1)
+        assert "sample_s: 1.1 makes" in said and "take a larger sample_s" in said

@@ -102,3 +102,17 @@ def test_a_training_reports_what_recorded_rounds_do_not_tell(tiny, tmp_path):
         assert summary[f"bound.{name}.loss.mean"] == pytest.approx(summary[f"policy.{name}.loss_mean.mean"])
         assert summary[f"bound.{name}.loss.at_most"] == 5.0
         assert summary[f"policy.{name}.cost.mean"] == pytest.approx(rounds * summary[f"policy.{name}.leakage.mean"])
+
+
+def test_an_episode_that_time_cuts_off_does_not_end_what_is_worth(env, tmp_path):
+    """Its last state still has a value, unlike one after which nothing can come."""
+    buffer = learnt(env, tmp_path)[0].buffer
+    ends = np.flatnonzero(buffer.dones[: buffer.filled, 0])
+    assert len(ends) > 1
+    buffer.timeouts[:] = 0.0
+    buffer.timeouts[ends[0]] = 1.0
+    actions = buffer.actions[: buffer.filled, 0]
+    drawn = buffer.sample(400)
+    for row, over in zip(drawn.actions.numpy(), drawn.dones[:, 0].tolist(), strict=True):
+        step = int((actions == row).all(axis=1).argmax())
+        assert over == float(step in ends[1:])

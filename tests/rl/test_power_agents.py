@@ -15,8 +15,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from power_problems import LIMITS, ONLINE, QUICK, allocation, course, policy, problem
+from scipy.stats import kstest
 
 from fl.power.search import Limits
+from fl.power.search import judged as judged_
 from fl.round.state import standings
 from netsim.errors import BadInput
 from netsim.rng import Streams
@@ -733,6 +735,17 @@ def test_bad_trainings_are_refused_in_one_line(tmp_path, capsys, words, said):
     assert main(["train", *words, "--out", str(tmp_path / "t")]) == 2
     told = capsys.readouterr().err
     assert said in told and told.count("\n") == 1 and not (tmp_path / "t").exists()
+
+
+def test_random_powers_fill_the_range_in_equal_ratios(monkeypatch):
+    from rl import problem as module
+
+    tries = []
+    monkeypatch.setattr(module, "judged", lambda o, limits, x, n: (tries.append(x), judged_(o, limits, x, n))[1])
+    module.references(problem(), 400, Streams(0).at("r"), thorough=False)
+    (drawn,) = (x for x in tries if len(x) == 400)
+    share = np.log(drawn / LIMITS.each_min_w) / np.log(LIMITS.each_max_w / LIMITS.each_min_w)
+    assert kstest(share.ravel(), "uniform").pvalue > 1e-3
 
 
 def test_fractional_power_keeps_the_total():

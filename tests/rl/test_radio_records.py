@@ -10,7 +10,7 @@ from fl.power.search import Limits
 from netsim.errors import BadInput
 from netsim.rng import Streams
 from rl.policy import SHAPES, SharedPolicy, first_weights
-from rl.radio_records import Links, air_of, judged, strength
+from rl.radio_records import Links, air_of, judged, received, strength
 from rl.rules import LAWS, Known, tuned, within
 from rl.settings import Online, ScoreFunctionAgent
 from scenarios.app.study.load import load
@@ -435,3 +435,14 @@ def test_a_folder_of_another_kind_is_refused_in_our_words_where_it_was_set(card,
         load("power/city", {"power": {"kind": "shared", "policy": str(tmp_path)}})
     assert f"--set power.policy: {tmp_path / 'policy.json'}: " in str(refused.value)
     assert said in str(refused.value)
+
+
+def test_a_ue_without_the_model_disturbs_nobody(city):
+    """As if it sent with no power at all; the others are heard as they were."""
+    links, power_w = city.rounds.links, np.full((len(city.rounds), 12), 0.1)
+    which = np.arange(len(power_w))
+    without = replace(links, downlink_bps=np.where(np.arange(12) == 0, 0.0, links.downlink_bps))
+    silent = np.where(np.arange(12) == 0, 0.0, power_w)
+    sinr, wanted = received(power_w, which, without, city.air)[0], received(silent, which, links, city.air)[0]
+    np.testing.assert_allclose(sinr[:, 1:], wanted[:, 1:], rtol=1e-12)
+    assert (sinr[:, 0] == 0).all() and not np.allclose(wanted, received(power_w, which, links, city.air)[0])

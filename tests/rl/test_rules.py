@@ -7,11 +7,13 @@ import numpy as np
 import pytest
 
 from fl.power.search import Limits
+from netsim.radio.shared_band import Noma
 from netsim.rng import Streams
 from rl.look import Look
+from rl.policy import mixing
 from rl.powers import PARAMETERS
-from rl.radio_records import ALL, Air, Links, _leakage, rows_sent
-from rl.rules import LAWS, Family, best_powers, tuned, within
+from rl.radio_records import ALL, Air, Links, _leakage, lost_noise, rows_sent
+from rl.rules import LAWS, Family, best_powers, expected, tuned, within
 
 RNG = Streams(2).at("rules")
 WIDE = Limits(each_min_w=1e-9, each_max_w=1e3, total_min_w=0.0, total_max_w=1e6)
@@ -184,3 +186,30 @@ def test_leakage_is_the_mean_over_attacks_of_the_share_that_comes_near_and_every
     np.testing.assert_allclose(of_ue, [1 / 8, 1 / 8, 1 / 2, 0.0])
     total, of_ue = _leakage(SimpleNamespace(leakage=[]), 50.0, 4)
     assert total == 0.0 and not of_ue.any()
+
+
+def test_others_are_those_that_are_there():
+    """Means over the others: of a UE that is there over two, of the absent one over three."""
+    half, third = 0.5, 1.0 / 3.0
+    wanted = [[0, half, half, 0], [half, 0, half, 0], [half, half, 0, 0], [third, third, third, 0]]
+    np.testing.assert_allclose(mixing(look()), [wanted])
+
+
+def test_a_ue_that_never_sent_is_expected_to_need_what_the_others_need():
+    """The root mean square of what is known; what is known of each stays."""
+    found = expected(look(), 0.9, np.ones(1)).rows
+    a, b, away = 0.1 / 10 ** (np.array([20.0, 14.0, 20.0]) / 20)
+    usual = np.sqrt((a**2 + b**2 + away**2) / 3)
+    np.testing.assert_allclose(found.required_std, [[a, b, usual, away]])
+    np.testing.assert_allclose(found.weight, [[1 / 3, 1 / 3, 1 / 3, 0]])
+
+
+@pytest.mark.parametrize(("deadline_s", "round_s"), [(0.5, 60.0), (60.0, 0.5), (None, 0.5)])
+def test_lost_noise_is_one_over_the_snr_at_which_a_row_just_arrives(deadline_s, round_s):
+    """In the shorter of deadline and round; of few bits the least SINR at which anything is decoded."""
+    uplink = Noma(deadline_s=deadline_s, bandwidth_hz=1e4)
+    n_bits = np.array([100.0, 2e4])
+    snr = 1.0 / lost_noise(uplink, round_s, n_bits)
+    law = uplink.rate.law
+    np.testing.assert_allclose(snr[0], law.min_sinr)
+    np.testing.assert_allclose(0.5 * 1e4 * law.attenuation * np.log2(1.0 + snr[1]), n_bits[1])

@@ -92,6 +92,7 @@ VERDICTS = [
     ("ratio", {"labels": ["a", "b"], "bound": 2}, {"a": [None, None], "b": [None, None]}, OPEN),
     ("alike", {"labels": ["a", "b"], "bound": 1.1}, {"a": [10, 100], "b": [10.9, 91]}, HOLDS),
     ("alike", {"labels": ["a", "b"], "bound": 1.1}, {"a": [10, 100], "b": [11.1, 120]}, FAILS),
+    ("alike", {"labels": ["a", "b"], "bound": 1.1}, {"a": [11.1, 120], "b": [10, 100]}, FAILS),
     ("alike", {"labels": ["a", "b"], "bound": 1.1}, {"a": [10, 10], "b": [10, 12]}, OPEN),
     ("diminishing", {"labels": ["a", "b", "c"], "share": 0.5}, {"a": [1, 1], "b": [3, 4], "c": [3.9, 5]}, HOLDS),
     ("diminishing", {"labels": ["a", "b", "c"], "share": 0.5}, {"a": [1, 1], "b": [3, 4], "c": [4.1, 6]}, FAILS),

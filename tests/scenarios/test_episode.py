@@ -1,6 +1,7 @@
 """The episode of a training: what is written is what was judged, and its page plays it round by round."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from scenarios.app.results.folder import (
     TRAINING,
 )
 from scenarios.app.results.trainings import TERMS, read_episode
+from scenarios.app.training.evaluate import _of_ue
 
 EVIL = "<img src=x onerror=alert(1)>"
 POLICIES = ["agent", EVIL]
@@ -154,3 +156,11 @@ def test_terms_are_those_of_the_reward_whatever_its_kind():
     assert [_cost_of_one(weighted, name) for name in FIGURES] == [2, 0, 0, 0, 5, 100]
     bounded = Constrained(minimise="leak", at_most={"lost": 0.02})
     assert [_cost_of_one(bounded, name) for name in FIGURES] == [0, 0, 0, 0, 1, 0]
+
+
+@pytest.mark.parametrize(("serving", "station"), [(0, "a"), (1, "b"), (-1, None)])
+def test_a_row_names_the_station_that_serves(serving, station):
+    cost = SimpleNamespace(own=np.array([0.5]))
+    step = SimpleNamespace(round=3, serving=[serving], sent=[True], arrived=[False], position_m=[(1.0, 2.0)],
+                           power_w=[0.1], cost=cost)  # fmt: skip
+    assert _of_ue("p", step, 0, ["a", "b"]) == ["p", 3, 0, 1.0, 2.0, station, 0.1, False, 0.5]

@@ -1,11 +1,13 @@
 """The lines of results, of one run and over seeds; the map by day and by place, beside the law of three numbers."""
 
+import math
+
 import pytest
 
 from scenarios.app.report.compare_page import tradeoff_panel
 from scenarios.app.results.shown import COLUMNS, headline, labels_of, sweep_lines
 from scenarios.app.results.summary import good_map
-from scenarios.app.results.table import lines, model_verdict, row
+from scenarios.app.results.table import _pooled, lines, model_verdict, row
 
 RUN = {
     "leakage.hit_radius_m": 100.0, "utility.rmse_db": 11.2, "utility.constant_rmse_db": 19.7,
@@ -238,3 +240,11 @@ def test_seeds_of_a_trace_are_the_same_people():
     mixed = [drawn | {"homes.none": 0, "attack.span.homes.count": 4, f"{key}.percent": p} for p in (100.0, 50.0, 75.0)]
     (four,) = (one for one in lines(mixed) if one.key.startswith(key))
     assert (four.hits, four.n) == (3, 4)
+
+
+def test_an_interval_over_seeds_is_that_of_a_mean_of_independent_figures():
+    """Half widths 2 and 4 of two seeds: sqrt(4 + 16) / 2 around the mean of their values; of one seed its own."""
+    runs = [{"x.mean": 10.0, "x.low": 9.0, "x.high": 13.0}, {"x.mean": 20.0, "x.low": 16.0, "x.high": 24.0}]
+    half = 20**0.5 / 2
+    assert _pooled([*runs, {"x.mean": 1.0}], "x") == pytest.approx((15 - half, 15 + half))
+    assert _pooled(runs[:1], "x") == (9.0, 13.0) and all(map(math.isnan, _pooled([], "x")))

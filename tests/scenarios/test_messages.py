@@ -223,6 +223,8 @@ def test_the_nearest_word_is_offered():
     assert nearest("hiden", ["hidden", "other"]) == "; did you mean 'hidden'?"
     assert nearest("duration", ["other", "duration_s"]) == "; did you mean 'duration_s'?"
     assert nearest("power", ["max_power_dbm"]) == "; did you mean 'max_power_dbm'?"
+    assert nearest("Random Walk", ["random_walk", "x"]) == nearest("RANDOM_WALK", ["random_walk"])
+    assert nearest("RANDOM_WALK", ["random_walk"]) == "; did you mean 'random_walk'?"
     assert nearest("qqq", ["hidden"]) == ""
 
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from refused import line_of
 
 from fl.types import Public
 from scenarios.app.cli.commands import main, parser
@@ -12,6 +13,7 @@ from scenarios.app.cli.replay import (
     by_length,
     by_width,
     in_time,
+    seconds,
     some_targets,
     trace_lines,
     trace_overrides,
@@ -69,6 +71,17 @@ def test_a_survey_is_learnt_from_whole_and_scored_by_blocks(tmp_path):
     assert trace_overrides(parser().parse_args([*survey, "--round", "5min"]))["learning.round_s"] == 300
     other = trace_overrides(parser().parse_args([*survey, "--scenario", "campus"]))
     assert other["world.ues.mobility.survey"] is True and not any("hold_out" in key for key in other)
+
+
+@pytest.mark.parametrize(("text", "length_s"), [("24h", 86_400), ("1.5 d", 129_600), ("2w", 1_209_600), ("90m", 5400),
+                                                ("90min", 5400), ("0.5s", 0.5)])  # fmt: skip
+def test_lengths_have_units(text, length_s):
+    assert seconds(text) == length_s
+
+
+@pytest.mark.parametrize("text", ["0h", "0.0s", "-1h", "24", "h", "1y", "1e3s", "inf s"])
+def test_what_is_no_length_is_refused(text):
+    assert line_of(seconds, text, "--sample").startswith(f"--sample {text}: write a length with its unit")
 
 
 def test_a_brief_trace_gets_brief_rounds_and_no_attack_on_days():

@@ -19,9 +19,10 @@ from refused import line_of
 from fl.round.tables import TABLES
 from netsim.record import Recorder, write_json
 from scenarios.app.report.charts import MOST_SPANS, TimeGrid, silent
+from scenarios.app.report.plot import CurveStyle, spread
 from scenarios.app.report.report import report
 from scenarios.app.results.read import load as load_run
-from scenarios.app.results.shown import headline, meaning
+from scenarios.app.results.shown import headline, meaning, played
 from scenarios.app.results.statistics import carried, quantile, row_numbers
 from scenarios.app.results.table import lines
 from scenarios.app.run.runner import run
@@ -243,7 +244,8 @@ def test_channel_card_and_warnings_are_shown_and_escaped(copied):
     page = text_of(copied)
     assert EVIL not in page
     box = re.search(r'<ul class="warns">(.*?)</ul>', page)[1]
-    assert "&lt;script&gt;alert(1)&lt;/script&gt; 5" in box and "3 more warnings in manifest.json" in box
+    said = [f"&lt;script&gt;alert(1)&lt;/script&gt; {k}" in box for k in range(9)]
+    assert said == [True] * 6 + [False] * 3 and "3 more warnings in manifest.json" in box
 
 
 def test_folders_without_a_radio_map_are_drawn(streets, tmp_path):
@@ -352,3 +354,16 @@ def test_rounds_ues_and_models_make_different_numbers():
     of = np.array([(r, u, m) for r in (999_998, 999_999) for u in (9_999_999, 10_000_000) for m in (4094, 4095)], float)
     table = dict(zip(("round", "ue", "model"), of.T, strict=True))
     assert len(np.unique(row_numbers(table))) == len(of)
+
+
+def test_a_band_up_to_infinity_is_cut_at_the_largest_finite_value():
+    low, middle, high = np.array([[1.0, 2.0, 3.0], [4.0, 9.0, 6.0], [np.inf, 10.0, 7.0]])
+    drawn = spread(CurveStyle("x", "#123456"), [0, 1, 2], (low, middle, high), np.array([3, 3, 1]), "m")
+    assert drawn[0]["y"] == [1, 2, 3, 7, 10, 10, None] and drawn[1]["y"] == [4, 9, 6]
+    assert drawn[1]["text"][2] == "6 m" and "of 3" in drawn[1]["text"][1]
+
+
+def test_what_was_played_counts_samples_or_measurements():
+    summary = {"rounds.played": 2, "ues.count": 1, "samples.count": 3}
+    assert played(summary) == "2 rounds, 1 UE, 3 measurements"
+    assert played(summary | {"utility.accuracy_percent": 50.0}) == "2 rounds, 1 UE, 3 samples"

@@ -179,3 +179,12 @@ def test_the_centre_that_errors_are_compared_with_is_that_of_the_area(tiny_run):
             less.setdefault(ue, []).append(0.0 if leaks["diverged"][k] == 1 else leaks["error_m"][k] - of[key])
     mean = np.mean([np.mean(each) for each in less.values()])
     assert summary["attack.closed-form.centroid_error_m.less_baseline.mean"] == pytest.approx(mean, abs=1e-6)
+
+
+def test_late_metrics_are_those_of_the_last_twenty_rounds(tiny, tmp_path):
+    summary = run(tiny({"world.duration_s": 25 * 60, "learning.attacks": []}), tmp_path).summary
+    metrics = read_table(tmp_path, "metrics")
+    of = (metrics["part"] == "learner") & (metrics["name"] == "mape_percent")
+    value = metrics["value"][of].astype(float)
+    assert len(value) == 25
+    assert summary["metric.learner.mape_percent.last20.mean"] == pytest.approx(np.mean(value[-20:]))

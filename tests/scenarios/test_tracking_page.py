@@ -16,7 +16,7 @@ from scenarios.app.report import charts
 from scenarios.app.report.charts import grouped
 from scenarios.app.report.replay import drawn_tables
 from scenarios.app.report.report import report
-from scenarios.app.report.run_page import LINKING, reliability_table, tracking_chart, tracking_panels
+from scenarios.app.report.run_page import LINKING, reliability_table, so_far, tracking_chart, tracking_panels
 from scenarios.app.results.read import load
 from scenarios.app.results.summary import summarise
 from scenarios.app.results.table import lines
@@ -212,3 +212,14 @@ def test_lines_of_a_tracker_and_of_links_stand_beside_one_round_and_chance(folde
         "tracked within 100 m, %": ("87.5", "one round 0 %, prior 0 %"),
         "names linked, %": ("75", "chance 25 %"), "time to confusion, s": ("600", "chance 120"),
     }  # fmt: skip
+
+
+def test_means_so_far_count_each_value_by_its_weight():
+    values, weight = (
+        np.array([[1.0, 5.0], [np.nan, 2.0], [4.0, np.nan]]),
+        np.array([[1.0, 3.0], [2.0, 4.0], [2.0, 9.0]]),
+    )
+    plain = so_far(lambda run, name: (np.arange(3), values))(None, "x")[1]
+    weighted = so_far(lambda run, name: (np.arange(3), values), lambda run, name: (np.arange(3), weight))(None, "x")[1]
+    np.testing.assert_allclose(plain[:, 0], [3.0, 8 / 3, 3.0])
+    np.testing.assert_allclose(weighted[:, 0], [4.0, (16 + 8) / 8, (24 + 8) / 10])

@@ -12,7 +12,7 @@ import pytest
 from netsim.errors import BadInput
 from netsim.rng import Streams
 from scenarios.app.cli.commands import main
-from scenarios.app.run.sweep import at, checked_points, drawn, points
+from scenarios.app.run.sweep import at, checked_points, drawn, folder_name, points
 from scenarios.app.study.load import load
 from scenarios.app.study.study import Distribution
 
@@ -144,3 +144,10 @@ def test_a_sweep_of_draws_goes_on_with_more_of_them(tmp_path):
     assert [r["label"] for r in rows] == ["draw 1", "draw 2"] and rows[0][WIDTH] in ("[2]", "[3]")
     assert first.stat().st_mtime_ns == before
     assert "utility.rmse_db by drawn value" in (tmp_path / "w" / "report.html").read_text()
+
+
+def test_long_names_of_folders_are_short_and_stay_different():
+    """Also of texts that differ only in signs that a name does not have."""
+    texts = [f"{'a' * 200}{sign}{'b' * 50}" for sign in "/:*?"]
+    names = {folder_name(text) for text in texts}
+    assert len(names) == 4 and all(len(name) < 60 and name.startswith("a" * 40) for name in names)

@@ -312,7 +312,7 @@ def upload_rows(uploads: Table) -> Tables:
     if not len(uploads["ue"]):
         return {}
     whole_s = durations_s(where(uploads, arrived(uploads)))["whole"]
-    own = {"arrived": arrived(uploads), "whole": whole_s[np.isfinite(whole_s)], **one(in_vain=vain_share(uploads))}
+    own = {"arrived": arrived(uploads), "whole": whole_s, **one(in_vain=vain_share(uploads))}
     return {"uploads": uploads | own}
 
 
