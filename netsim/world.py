@@ -417,7 +417,7 @@ class World:
         round_: int,
         antennas: int | None = None,
     ) -> tuple[Cohort, RadioLinks]:
-        """The same UEs as an eavesdropper's antenna receives them, and its links.
+        """The same UEs, with their own cells, as an eavesdropper's antenna receives them, and its links.
 
         Path loss, sight and shadowing are those of the city, drawn for that place; antennas : None: as many as a base
         station, and never more.
@@ -432,7 +432,6 @@ class World:
         nothing = np.zeros(len(cohort.ue))
         heard = replace(
             cohort,
-            serving=np.where(cohort.serving >= 0, 0, -1),
             gain=links.gain.take(cohort.ue, axis=0),
             fading=None if amplitude is None else amplitude[:, :, :antennas],
             downlink_sinr=np.full(len(cohort.ue), np.inf),
