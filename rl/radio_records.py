@@ -52,9 +52,9 @@ NONE, INTRA, ALL = 0, 1, 2
 
 
 class Air(NamedTuple):
-    """Sharing of a band: thermal noise_w, the residual of cancellation, the interfering signals, UEs of a group at most,
-    hertz, the rate law (see `Adaptation`), the SINR below which no UE is decoded, the deadline, the noise floor of base
-    stations over thermal noise, and the share of the time of uplinks, by which bandwidth_hz is multiplied.
+    """Sharing of a band: thermal noise_w, the residual of cancellation, the interfering signals, UEs of a group at
+    most, hertz, the rate law (see `Adaptation`), the SINR below which no UE is decoded, the deadline, the noise floor
+    of base stations over thermal noise, and the share of the time of uplinks, by which bandwidth_hz is multiplied.
     """
 
     noise_w: float

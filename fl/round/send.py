@@ -124,13 +124,16 @@ def _overheard(
 ) -> tuple[Cohort | None, Overheard | None]:  # fmt: skip
     """The UEs at an eavesdropper's antenna, and the links of each row to it; None where there is none."""
     threat, facts, ue = phase.learning.threat, phase.facts, cohort.ue
-    if threat.position_m is None:
+    if threat.receiver is None:
         return None, None
-    antenna, links = world.cohort_at(
-        threat.position_m, threat.antenna_m, cohort, facts.time_s, facts.round, threat.antennas
-    )
+    antenna, links = world.cohort_at(threat.receiver, cohort, facts.time_s, facts.round, threat.antennas)
     strength = np.where(antenna.serving >= 0, antenna.strength[:, 0], 0.0)
-    return antenna, Overheard(strength, links.distance_m[ue, 0], links.los[ue, 0]).select(of_row)
+    distance_m, los, unknown = links.distance_m[ue, 0], links.los[ue, 0], np.full(len(ue), np.nan)
+    if threat.position_m is None:
+        distance_m = unknown
+    if threat.transmitter is not None and (threat.position_m is None or not world.setting.radio.knows_sight):
+        los = unknown
+    return antenna, Overheard(strength, distance_m, los).select(of_row)
 
 
 def first_of(planned: Channel, enough: int | None, share_of_time: float) -> Channel:
@@ -218,8 +221,8 @@ def power_context(
         float(world.env.now),
     )
     overheard = None
-    if threat.position_m is not None:
-        overheard, _ = world.cohort_at(threat.position_m, threat.antenna_m, cohort, time_s, round_, threat.antennas)
+    if threat.receiver is not None:
+        overheard, _ = world.cohort_at(threat.receiver, cohort, time_s, round_, threat.antennas)
     row_ue, _, row_std, _ = rows_of(budgets)
     return PowerContext(
         sends=ue,

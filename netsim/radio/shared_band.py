@@ -192,8 +192,8 @@ class Oma(SharedBand):
 
     with N the noise of the whole band and e the bit/s/Hz of `rate`. UEs of the same cell do not interfere. With
     `interference: all`, I is the interference of UEs of other cells in the UE's share: their mean received power per
-    antenna, spread evenly over the band. The band is divided among those that get a rate. At an eavesdropper's antenna a
-    UE has the same share, with m of its own cell, and UEs of other cells interfere alike.
+    antenna, spread evenly over the band. The band is divided among those that get a rate. At an eavesdropper's antenna
+    a UE has the same share, with m of its own cell, and UEs of other cells interfere alike.
     """
 
     kind: Literal["oma"] = "oma"

@@ -203,10 +203,14 @@ class Transmissions(Columns):
         self.sent_j[rows] += spent_j
         self.left_j[rows] -= spent_j
         self.left_bits[rows] -= bits
-        snr, received_j = self.snr[rows], self.received_w[rows] * span_s
-        for total, amount, ratio in (
-            (self.block_noise, bits, self.sinr[rows]), (self.block_thermal, bits, snr), (self.thermal_j, received_j, snr)
-        ):  # fmt: skip
+        snr = self.snr[rows]
+        received_j = self.received_w[rows] * span_s
+        sums = (
+            (self.block_noise, bits, self.sinr[rows]),
+            (self.block_thermal, bits, snr),
+            (self.thermal_j, received_j, snr),
+        )
+        for total, amount, ratio in sums:
             total[rows] += np.divide(amount, ratio, out=np.zeros(len(rows)), where=ratio > 0)
 
     def send_rest(self, rows: IntArray) -> None:

@@ -83,6 +83,8 @@ UPLINKS = [
     Noma(decoding="error-free", interference="none", rate=Shannon()), Oma(**BOUND),
     Oma(interference="none", max_ser=0.7, **BOUND), Noma(**FLOOR), Noma(sic_residual=0.1, max_ser=0.7, **FLOOR),
     Noma(interference="none", **FLOOR), Oma(**FLOOR), Ideal(),
+    Noma(interference_over_thermal_db=6, uplink_share=0.3, **FLOOR), Oma(uplink_share=0.3, **BOUND),
+    Oma(interference_over_thermal_db=6, **FLOOR),
 ]  # fmt: skip
 
 

@@ -51,6 +51,8 @@ UPLINKS = [
     {"world.radio.uplink": {"kind": "noma", "interference": "none"}},
     {"world.radio.uplink": {"kind": "noma", "group_size": 3, "sic_residual": 0.05, "deadline_s": 0.012}},
     {"world.radio.uplink": {"kind": "noma", "max_ser": 0.1, "deadline_s": 0.004}},
+    {"world.radio.uplink": {"kind": "noma", "interference": "intra", "group_size": 2, "deadline_s": 0.1}},
+    {"world.radio.uplink": {"kind": "noma", "interference_over_thermal_db": 6, "uplink_share": 0.3, "deadline_s": 0.05}},
     {"world.radio.fading": {"kind": "none"}},
     {"world.radio.fading.antennas": 1},
     {"learning.threat": {"n_targets": 4}},

@@ -176,8 +176,14 @@ def _check_world(study: Study, world: World) -> None:
         study.power.check(len(world.ues))
     except ValueError as error:
         raise BadInput(str(error)) from None
-    if learning.threat.position_m is not None:
-        check_near(world.area, learning.threat.position_m, "learning.threat.at_m: the eavesdropper")
+    threat = learning.threat
+    if threat.position_m is not None:
+        check_near(world.area, threat.position_m, "learning.threat.position_m: the eavesdropper")
+    if threat.receiver is not None and threat.transmitter is not None:
+        try:
+            world.elsewhere(threat.receiver)
+        except BadInput as error:
+            raise BadInput(f"learning.threat.transmitter: {error}") from None
 
 
 def _check_numbers(learning: Learning, n_ue: int) -> None:
