@@ -128,11 +128,10 @@ def _overheard(
         return None, None
     antenna, links = world.cohort_at(threat.receiver, cohort, facts.time_s, facts.round, threat.antennas)
     strength = np.where(antenna.serving >= 0, antenna.strength[:, 0], 0.0)
-    distance_m, los, unknown = links.distance_m[ue, 0], links.los[ue, 0], np.full(len(ue), np.nan)
-    if threat.position_m is None:
-        distance_m = unknown
-    if threat.transmitter is not None and (threat.position_m is None or not world.setting.radio.knows_sight):
-        los = unknown
+    unknown = np.full(len(ue), np.nan)
+    is_placed = threat.position_m is not None
+    distance_m = links.distance_m[ue, 0] if is_placed else unknown
+    los = links.los[ue, 0] if is_placed and world.setting.radio.knows_sight else unknown
     return antenna, Overheard(strength, distance_m, los).select(of_row)
 
 

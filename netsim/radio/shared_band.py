@@ -77,12 +77,9 @@ class SharedBand(Uplink):
         return self.adds_noise and self.norm_bound is None
 
     def described(self, training: str) -> dict[str, str]:
-        outside = self.interference_over_thermal_db
-        raised = f"; with interference from outside {outside:g} dB above it at base stations" if outside else ""
-        shared = f", in {100 * self.uplink_share:g} % of the time" if self.uplink_share < 1 else ""
         return {
-            "noise": f"{self.band_noise_w():.3g} W in {self.bandwidth_hz / 1e6:g} MHz{raised}",
-            "rate": f"{self.rate.law.words}{shared}; of the broadcast {self.rate.of_broadcast.words}",
+            "noise": f"{self.band_noise_w():.3g} W in {self.bandwidth_hz / 1e6:g} MHz",
+            "rate": f"{self.rate.law.words}; of the broadcast {self.rate.of_broadcast.words}",
             "training": training,
             "downlink": "broadcast at the rate of the downlink SINR at full load; its energy is not modelled",
         }

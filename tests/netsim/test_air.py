@@ -542,3 +542,23 @@ def test_nothing_is_sent_below_the_floor_whatever_comes_and_goes(seed, kind, ant
     np.testing.assert_allclose(found.sent_bits[found.decoded], (1e6 * c.rows)[found.decoded])
     np.testing.assert_allclose(found.energy_j[some], (c.power_w * found.airtime_s)[some])
     assert not found.energy_j[~some].any()
+
+
+@pytest.mark.parametrize("uplink", [Noma(**FLOOR), Oma(**FLOOR)])
+def test_what_outside_noise_drowns_is_lost_and_waited_for_by_none(uplink):
+    """-6 dB of its own noise: decoded (floor -10 dB), and not with 6 dB above it, where it would wait forever."""
+    weak = cohort([[0.25 * uplink.band_noise_w()]], sinr=9.0)
+    loud = uplink.model_copy(update={"interference_over_thermal_db": 6.0})
+    assert sent_by(uplink, weak, link_adaptation="change").decoded.all()
+    lost = sent_by(loud, weak, link_adaptation="change", block_s=1.0, look=held_links(weak), retransmissions=2)
+    assert lost.fate.tolist() == [Fate.UNDECODED] and lost.energy_j[0] == weak.compute_j[0]
+
+
+def test_a_battery_pays_for_the_share_of_the_time_in_which_a_ue_sends():
+    """1 W for a second of bits in a fifth of the time: five seconds, a joule; half a joule ends it after half."""
+    uplink = Textbook(uplink_share=0.2)
+    whole = sent_by(uplink, cohort([[1.0]]))
+    np.testing.assert_allclose([whole.airtime_s[0], whole.energy_j[0], whole.power_w[0]], [5.0, 1.0, 1.0])
+    half = sent_by(uplink, cohort([[1.0]]), battery_j=np.array([0.5]))
+    assert half.fate.tolist() == [Fate.EXHAUSTED]
+    np.testing.assert_allclose([half.airtime_s[0], half.energy_j[0], half.power_w[0]], [2.5, 0.5, 1.0])

@@ -179,11 +179,8 @@ def _check_world(study: Study, world: World) -> None:
     threat = learning.threat
     if threat.position_m is not None:
         check_near(world.area, threat.position_m, "learning.threat.position_m: the eavesdropper")
-    if threat.receiver is not None and threat.transmitter is not None:
-        try:
-            world.elsewhere(threat.receiver)
-        except BadInput as error:
-            raise BadInput(f"learning.threat.transmitter: {error}") from None
+    if threat.receiver is not None:
+        world.elsewhere(threat.receiver)  # refuses a transmitter that its file lacks
 
 
 def _check_numbers(learning: Learning, n_ue: int) -> None:
