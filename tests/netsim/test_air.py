@@ -544,14 +544,17 @@ def test_nothing_is_sent_below_the_floor_whatever_comes_and_goes(seed, kind, ant
     assert not found.energy_j[~some].any()
 
 
-@pytest.mark.parametrize("uplink", [Noma(**FLOOR), Oma(**FLOOR)])
-def test_what_outside_noise_drowns_is_lost_and_waited_for_by_none(uplink):
-    """-6 dB of its own noise: decoded (floor -10 dB), and not with 6 dB above it, where it would wait forever."""
-    weak = cohort([[0.25 * uplink.band_noise_w()]], sinr=9.0)
+@pytest.mark.parametrize("block_s", [None, 0.5])
+def test_what_outside_noise_drowns_is_lost_at_once(block_s):
+    """-6 dB over thermal noise, beside a UE that sends on: decoded, and below the floor with 6 dB from outside."""
+    uplink = Noma(interference="none", **FLOOR)
+    pair = cohort(np.array([[9.0], [0.25]]) * uplink.band_noise_w(), rows=[40, 1], compute=[0.0, 30.0], sinr=9.0)
+    look = None if block_s is None else held_links(pair)
+    assert sent_by(uplink, pair, look=look, block_s=block_s).decoded.all()
     loud = uplink.model_copy(update={"interference_over_thermal_db": 6.0})
-    assert sent_by(uplink, weak, link_adaptation="change").decoded.all()
-    lost = sent_by(loud, weak, link_adaptation="change", block_s=1.0, look=held_links(weak), retransmissions=2)
-    assert lost.fate.tolist() == [Fate.UNDECODED] and lost.energy_j[0] == weak.compute_j[0]
+    found = sent_by(loud, pair, look=look, block_s=block_s)
+    assert found.fate.tolist() == [Fate.ARRIVED, Fate.UNDECODED] and found.sent_bits[1] == 0
+    assert found.ended_s[1] <= found.ready_s[1] + (block_s or 0.0) < found.ended_s[0]
 
 
 def test_a_battery_pays_for_the_share_of_the_time_in_which_a_ue_sends():
