@@ -59,7 +59,8 @@ def not_modelled(radio: Radio) -> tuple[str, ...]:
     """
     air = radio.dynamic_uplink
     repeats = air is not None and air.retransmissions > 0
-    schedules = radio.uplink.groups_ues if air is None else not isinstance(air.scheduler, Simultaneous)
+    uplink = radio.uplink
+    schedules = uplink.groups_ues if air is None else not isinstance(air.scheduler, Simultaneous)
     return (
         "Doppler and fading within a block",
         "frequency selectivity",
@@ -67,6 +68,8 @@ def not_modelled(radio: Radio) -> tuple[str, ...]:
         "coding" if repeats else "retransmissions and coding",
         "control channels" if schedules else "scheduling and control channels",
         "antenna correlation",
+        *["interference from outside"] * (uplink.over_thermal() == 1),
+        *["time shared with the downlink"] * (uplink.share_of_time() == 1),
     )
 
 

@@ -127,7 +127,7 @@ class World:
     measurement_period_s: float | None = field(init=False)
     budget: Budget = field(init=False)
     _kept: KeptLinks = field(init=False)
-    _elsewhere: dict[tuple[tuple[float, float], float], KeptLinks] = field(default_factory=dict)
+    _elsewhere: dict[BaseStation, KeptLinks] = field(default_factory=dict)
     """links to antennas that are no base station's, by place and height"""
     _buffer: list[Observations] = field(default_factory=list)
     _due_s: float = -inf
@@ -397,42 +397,39 @@ class World:
             compute_j=self.setting.ues.compute_j_per_sample * samples,
         )
 
-    def _budget_at(self, at_m: tuple[float, float], height_m: float) -> Budget:
-        """The budget of one antenna elsewhere, without images; a law is used below the heights of its publication.
+    def elsewhere(self, antenna: BaseStation) -> KeptLinks:
+        """The links of one antenna elsewhere, without images; a law is used below the heights of its publication.
 
         At the place of a base station it has the shadowing and the sight of that site, for obstacles are the same.
         """
-        antenna = BaseStation(name="elsewhere", position_m=at_m, height_m=height_m, power_dbm=0.0)
-        site = sites((*self.stations, antenna))
-        known = bool((site[:-1] == site[-1]).any())
-        drawn, name = (site[-1:], "") if known else (np.zeros(1, dtype=np.int64), ".elsewhere")
-        return replace(drawn_budget(self.setting, (antenna,), drawn, self.ground, name), shifts_m=None)
+        if antenna not in self._elsewhere:
+            site = sites((*self.stations, antenna))
+            known = bool((site[:-1] == site[-1]).any())
+            drawn, name = (site[-1:], "") if known else (np.zeros(1, dtype=np.int64), ".elsewhere")
+            budget = drawn_budget(self.setting, (antenna,), drawn, self.ground, name)
+            self._elsewhere[antenna] = KeptLinks(replace(budget, shifts_m=None))
+        return self._elsewhere[antenna]
 
     def cohort_at(
         self,
-        at_m: tuple[float, float],
-        height_m: float,
+        antenna: BaseStation,
         cohort: Cohort,
         time_s: float,
         round_: int,
         antennas: int | None = None,
     ) -> tuple[Cohort, RadioLinks]:
-        """The same UEs as an eavesdropper's antenna receives them, and its links.
+        """The same UEs, with their own cells, as an eavesdropper's antenna receives them, and its links.
 
         Path loss, sight and shadowing are those of the city, drawn for that place; antennas : None: as many as a base
         station, and never more.
         """
-        place = at_m, height_m
-        if place not in self._elsewhere:
-            self._elsewhere[place] = KeptLinks(self._budget_at(at_m, height_m))
-        links = self._elsewhere[place].at(time_s, self.position_m(), self.indoors())
+        links = self.elsewhere(antenna).at(time_s, self.position_m(), self.indoors())
         fading = self.setting.radio.fading
         block = fading.block_index(round_, time_s)
         amplitude = fading.draw(cohort.ue, 1, block, self.ground.streams.at("radio.fading.elsewhere"))
         nothing = np.zeros(len(cohort.ue))
         heard = replace(
             cohort,
-            serving=np.where(cohort.serving >= 0, 0, -1),
             gain=links.gain.take(cohort.ue, axis=0),
             fading=None if amplitude is None else amplitude[:, :, :antennas],
             downlink_sinr=np.full(len(cohort.ue), np.inf),

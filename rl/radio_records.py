@@ -52,8 +52,9 @@ NONE, INTRA, ALL = 0, 1, 2
 
 
 class Air(NamedTuple):
-    """Sharing of a band: noise_w, the residual of cancellation, the interfering signals, UEs of a group at most,
-    hertz, the rate law (see `Adaptation`), the SINR below which no UE is decoded, and the deadline.
+    """Sharing of a band: thermal noise_w, the residual of cancellation, the interfering signals, UEs of a group at
+    most, hertz, the rate law (see `Adaptation`), the SINR below which no UE is decoded, the deadline, the noise floor
+    of base stations over thermal noise, and the share of the time of uplinks, by which bandwidth_hz is multiplied.
     """
 
     noise_w: float
@@ -66,6 +67,8 @@ class Air(NamedTuple):
     floor_sinr: float
     min_sinr: float
     deadline_s: float
+    over_thermal: float = 1.0
+    share_of_time: float = 1.0
 
 
 @frozen
@@ -164,12 +167,14 @@ def air_of(uplink: Uplink, round_s: float = np.inf) -> Air:
     own = band(uplink)
     noise_w = own.band_noise_w()
     limit_s = min(own.limit_s(), round_s)
-    rates = own.bandwidth_hz, *own.rate.law
+    share = own.share_of_time()
+    rates = own.bandwidth_hz * share, *own.rate.law
+    rest = limit_s, own.over_thermal(), share
     if not isinstance(uplink, Noma):
-        return Air(noise_w, 0.0, NONE, _NO_GROUPS, *rates, 0.0, limit_s)
+        return Air(noise_w, 0.0, NONE, _NO_GROUPS, *rates, 0.0, *rest)
     interference = {"none": NONE, "intra": INTRA, "all": ALL}[uplink.interference]
     group_size = uplink.group_size or _NO_GROUPS
-    return Air(noise_w, uplink.sic_residual, interference, group_size, *rates, uplink.min_sinr(), limit_s)
+    return Air(noise_w, uplink.sic_residual, interference, group_size, *rates, uplink.min_sinr(), *rest)
 
 
 def lost_noise(uplink: Uplink, round_s: float, n_bits: FloatArray) -> FloatArray:
@@ -178,7 +183,7 @@ def lost_noise(uplink: Uplink, round_s: float, n_bits: FloatArray) -> FloatArray
         return np.ones(len(n_bits))
     with np.errstate(divide="ignore", over="ignore"):
         law = uplink.rate.law
-        hertz_s = uplink.bandwidth_hz * min(uplink.limit_s(), round_s)
+        hertz_s = uplink.bandwidth_hz * uplink.uplink_share * min(uplink.limit_s(), round_s)
         least = np.maximum(np.expm1(np.log(2.0) * n_bits / (law.attenuation * hertz_s)), law.min_sinr)
         return np.asarray(np.minimum(1.0 / least, _MAX_LOST))
 
@@ -221,20 +226,22 @@ def costs_of(sent: Sent, energy_j: FloatArray, rows: Rows, drawn_std: FloatArray
     return RadioCosts(figures, energy_j, suffered, asked, lost, leak, drawn > 0)
 
 
-def sinrs(power_w: FloatArray, which: IntArray, h: ComplexArray, serving: IntArray, air: Air) -> FloatArray:
+def sinrs(
+    power_w: FloatArray, which: IntArray, h: ComplexArray, serving: IntArray, group_of: IntArray, air: Air
+) -> FloatArray:
     """SINR (B, K) at the receivers `serving` (S, K) of power vectors (B, K), each in the round which (B,) of S.
 
-    h (S, K, n, antennas). The law is that of `SharedBand.granted`; an eavesdropper cancels alike.
+    h (S, K, n, antennas); group_of (B, K): UEs that send together. The law is that of `SharedBand.granted`; an
+    eavesdropper cancels alike.
     """
     cell = serving[which]
-    received_w = power_w * _own_strength(h, which, cell)
+    floor_w = air.noise_w * air.over_thermal
     if air.interference == NONE:
-        return received_w / air.noise_w
-    group_of = _groups(received_w, cell, h.shape[2], air)
+        return power_w * _own_strength(h, which, cell) / floor_w
     band = (group_of + np.arange(len(cell))[:, None] * (group_of.max(initial=0) + 1)).reshape(-1)
     links = h[which].reshape(-1, *h.shape[2:])
     outer = outer_products(np.ones(links.shape[:2]), links)
-    receiver = reception.Cancellation(air.noise_w, air.residual, air.interference == ALL, air.min_sinr)
+    receiver = reception.Cancellation(floor_w, air.residual, air.interference == ALL, air.min_sinr)
     x_w = power_w.reshape(-1)
     sinr = reception.sinr(x_w, outer, cell.reshape(-1), band, receiver).reshape(cell.shape)
     refused = sinr < air.floor_sinr
@@ -250,9 +257,13 @@ def _own_strength(h: ComplexArray, which: IntArray, cell: IntArray) -> FloatArra
     return np.where(cell >= 0, strength(own), 0.0)
 
 
-def _groups(received_w: FloatArray, cell: IntArray, n_bs: int, air: Air) -> IntArray:
+def _groups(power_w: FloatArray, which: IntArray, links: Links, air: Air) -> IntArray:
     """The group (B, K) of each UE in its cell."""
-    apart = _apart(cell, n_bs).reshape(-1)
+    cell = links.serving[which]
+    if air.group_size >= cell.shape[1]:
+        return np.zeros_like(cell)
+    received_w = power_w * _own_strength(links.h, which, cell)
+    apart = _apart(cell, links.h.shape[2]).reshape(-1)
     return reception.groups(received_w.reshape(-1), apart, air.group_size).reshape(cell.shape)
 
 
@@ -275,24 +286,27 @@ def _ends(
     spans = reception.Durations.of(bits, downlink_bps, rounds.compute_s[which], rate_bps)
     decoded = reception.is_received(sinr, air.min_sinr)
     if air.group_size < cell.shape[1]:
-        n_bs = links.h.shape[2]
-        group_of = _groups(received_w, np.where(downlink_bps > 0, cell, -1), n_bs, air)
+        group_of = _groups(power_w, which, links, air)
         flat = reception.Durations(*(span_s.reshape(-1) for span_s in spans))
-        apart = _apart(cell, n_bs).reshape(-1)
+        apart = _apart(cell, links.h.shape[2]).reshape(-1)
         wait_s = reception.waits(flat, decoded.reshape(-1), apart, group_of.reshape(-1), air.deadline_s)
         spans = spans._replace(wait_s=wait_s.reshape(cell.shape))
-    return received_w / air.noise_w, reception.ends(spans, decoded, power_w, rounds.compute_j[which], air.deadline_s)
+    spent_w = power_w * air.share_of_time
+    return received_w / air.noise_w, reception.ends(spans, decoded, spent_w, rounds.compute_j[which], air.deadline_s)
 
 
 def received(power_w: FloatArray, which: IntArray, links: Links, air: Air) -> tuple[FloatArray, FloatArray]:
     """SINR (B, K) of power vectors at the base stations, and at the eavesdropper, 0 without one."""
     can = links.downlink_bps > 0  # a UE without the model has nothing to send
-    sinr = sinrs(power_w, which, links.h, np.where(can, links.serving, -1), air)
+    group_of = _groups(power_w, which, links, air)
+    sinr = sinrs(power_w, which, links.h, np.where(can, links.serving, -1), group_of, air)
     if not links.heard.shape[2]:
         return sinr, np.zeros_like(sinr)
-    alone = air._replace(floor_sinr=0.0, min_sinr=0.0, deadline_s=np.inf)
+    alone = air._replace(floor_sinr=0.0, min_sinr=0.0, deadline_s=np.inf, over_thermal=1.0)
     sent_w = np.where((sinr >= air.floor_sinr) & can[which], power_w, 0.0)
-    return sinr, sinrs(sent_w, which, links.heard, np.where(links.serving >= 0, 0, -1), alone)
+    if air.interference == INTRA:  # UEs of other cells do not interfere
+        group_of = group_of + (group_of.max(initial=0) + 1) * np.maximum(links.serving[which], 0)
+    return sinr, sinrs(sent_w, which, links.heard, np.minimum(links.serving, 0), group_of, alone)
 
 
 def judged(rounds: Rounds, air: Air, power_w: FloatArray, which: IntArray) -> RadioCosts:
@@ -312,7 +326,7 @@ def judged(rounds: Rounds, air: Air, power_w: FloatArray, which: IntArray) -> Ra
 
 
 def _amplitudes(cohort: Cohort) -> ComplexArray:
-    root = np.sqrt(cohort.gain)[:, :, None]
+    root = np.sqrt(np.where(np.isnan(cohort.gain), 0.0, cohort.gain))[:, :, None]  # NaN: an absent UE
     return np.asarray(root * (np.ones_like(root) if cohort.fading is None else cohort.fading), dtype=np.complex128)
 
 

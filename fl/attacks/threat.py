@@ -12,6 +12,7 @@ from fl.attacks.base import View
 from fl.learners import Learner
 from fl.pseudonyms import PSEUDONYMS, Permanent, PerRound, Pseudonyms
 from fl.types import Model, Received, Timing
+from netsim.base_stations import BaseStation
 from netsim.columns import evenly
 from netsim.part import Coordinates, Part
 from netsim.rng import Rng
@@ -78,6 +79,9 @@ class Threat(Part):
     """antenna height of an eavesdropper above ground, m; none: 10"""
     antennas: int | None = Field(default=None, ge=1, le=1024)
     """number of antennas of an eavesdropper, at most those of a base station; none: as many"""
+    transmitter: str | None = Field(default=None, min_length=1, max_length=60)
+    """with `path_loss: {kind: map}`: the transmitter of the file whose gains an eavesdropper's antenna has; position_m,
+    from which its distances are, may then be left out"""
 
     pseudonyms: Annotated[Pseudonyms, PSEUDONYMS] = Permanent()
     """names under which senders are seen, and how long they last"""
@@ -119,9 +123,15 @@ class Threat(Part):
         return self.observes != "model" and self.pseudonyms.changes
 
     @property
-    def antenna_m(self) -> float:
-        """Height of an eavesdropper's antenna."""
-        return _ANTENNA_M if self.height_m is None else self.height_m
+    def receiver(self) -> BaseStation | None:
+        """An eavesdropper's antenna in the form of a base station; None for another viewpoint."""
+        if self.viewpoint != "eavesdropper":
+            return None
+        height_m = _ANTENNA_M if self.height_m is None else self.height_m
+        position_m = self.position_m or (0.0, 0.0)
+        return BaseStation(
+            name=self.transmitter or "elsewhere", position_m=position_m, height_m=height_m, power_dbm=0.0
+        )
 
     @property
     def knows_weights(self) -> bool:
@@ -158,9 +168,9 @@ class Threat(Part):
 
     def _wrong_antenna(self) -> Iterator[str]:
         overhears = self.viewpoint == "eavesdropper"
-        if overhears != (self.position_m is not None):
+        if overhears != (self.position_m is not None) and not (overhears and self.transmitter is not None):
             yield "position_m is required with viewpoint: eavesdropper, and forbidden otherwise"
-        for key in ("height_m", "antennas"):
+        for key in ("height_m", "antennas", "transmitter"):
             if not overhears and getattr(self, key) is not None:
                 yield f"{key}: the {self.viewpoint} has no antenna of its own; leave it out"
         if overhears and self.observes != "updates":

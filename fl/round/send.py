@@ -57,7 +57,8 @@ def depart(
     # f  plan the uplink; the fate of transmissions as events is unknown beforehand, and no defense counts on it
     payload, planned = payload_of(made.n_parameters, norm_bound(learning, states), learning.bits_per_number), None
     if setup.air is None:
-        planned = setup.uplink.plan(replace(cohort, limit_s=phase.limit_s), payload).within(phase.limit_s)
+        planned = setup.uplink.plan(replace(cohort, limit_s=phase.limit_s), payload)
+        planned = planned.within(phase.limit_s, setup.uplink.share_of_time())
     facts = replace(phase.facts, channel=None if planned is None else planned.select(of_row))
     # g  protect: the UEs' half
     updates, spends = protected(learning, made, local, facts, states, phase.streams)
@@ -123,21 +124,26 @@ def _overheard(
 ) -> tuple[Cohort | None, Overheard | None]:  # fmt: skip
     """The UEs at an eavesdropper's antenna, and the links of each row to it; None where there is none."""
     threat, facts, ue = phase.learning.threat, phase.facts, cohort.ue
-    if threat.position_m is None:
+    if threat.receiver is None:
         return None, None
-    antenna, links = world.cohort_at(
-        threat.position_m, threat.antenna_m, cohort, facts.time_s, facts.round, threat.antennas
-    )
-    strength = np.where(antenna.serving >= 0, antenna.own_strength, 0.0)
-    return antenna, Overheard(strength, links.distance_m[ue, 0], links.los[ue, 0]).select(of_row)
+    antenna, links = world.cohort_at(threat.receiver, cohort, facts.time_s, facts.round, threat.antennas)
+    strength = np.where(antenna.serving >= 0, antenna.strength[:, 0], 0.0)
+    unknown = np.full(len(ue), np.nan)
+    is_placed = threat.position_m is not None
+    distance_m = links.distance_m[ue, 0] if is_placed else unknown
+    los = links.los[ue, 0] if is_placed and world.setting.radio.knows_sight else unknown
+    return antenna, Overheard(strength, distance_m, los).select(of_row)
 
 
-def first_of(planned: Channel, enough: int | None) -> Channel:
-    """A planned channel in which all are late that come after the first `enough` UEs; None: no UE is late."""
+def first_of(planned: Channel, enough: int | None, share_of_time: float) -> Channel:
+    """A planned channel in which all are late that come after the first `enough` UEs; None: no UE is late.
+
+    share_of_time: as for `Channel.within`.
+    """
     if enough is None or planned.decoded.sum() < enough:
         return planned
     last_s = np.sort(planned.delay_s[planned.decoded])[enough - 1]
-    return planned.within(float(last_s) if np.isfinite(last_s) else inf)
+    return planned.within(float(last_s) if np.isfinite(last_s) else inf, share_of_time)
 
 
 def landed(setup: Setup, uploads: Uploads, departure: Departure, sent: Channel) -> Uploads:
@@ -147,22 +153,25 @@ def landed(setup: Setup, uploads: Uploads, departure: Departure, sent: Channel) 
         return uploads
     if isinstance(sent, SentUploads):
         return overhear(setup, uploads)
-    there = setup.uplink.eavesdropped(departure.antenna, departure.payload, sent).select(departure.of_row)
-    return replace(uploads, overheard=replace(uploads.overheard, channel=there))
+    group_of = setup.uplink.groups(departure.cohort)
+    there = setup.uplink.eavesdropped(departure.antenna, departure.payload, sent, group_of)
+    return replace(uploads, overheard=replace(uploads.overheard, channel=there.select(departure.of_row)))
 
 
 def overhear(setup: Setup, uploads: Uploads) -> Uploads:
     """Uploads that took their time, as an eavesdropper hears them, if there is one.
 
-    It is left out who sent at the same time: she hears each alone, at its mean power, which is the most that she can
-    hear. Planned ones disturb one another there as they do at base stations.
+    It is left out who sent at the same time: she hears each alone, at its mean power and in its mean share of the
+    band, which is the most that she can hear. Planned ones disturb one another there as they do at base stations.
     """
     sent, overheard = uploads.sent, uploads.overheard
     if overheard is None or not isinstance(sent, SentUploads):
         return uploads
     uplink, signal_w = setup.uplink, sent.power_w * overheard.strength
     signal_w = np.where(np.isfinite(signal_w), signal_w, 0.0)
-    rate_bps, snr = uplink.alone_bps(signal_w), signal_w / uplink.band_noise_w()
+    thermal_w = np.fmin(sent.thermal_w, uplink.band_noise_w())  # all of it for one that did not send
+    snr = signal_w / thermal_w
+    rate_bps = uplink.rate_bps(snr) * (thermal_w / uplink.band_noise_w())
     std = noise_std(uploads.rho, snr)
     whole = sent.sent_bits - sent.lost_bits >= uploads.bits
     fast = rate_bps >= sent.rate_bps * (1 - _ROUNDING)
@@ -211,8 +220,8 @@ def power_context(
         float(world.env.now),
     )
     overheard = None
-    if threat.position_m is not None:
-        overheard, _ = world.cohort_at(threat.position_m, threat.antenna_m, cohort, time_s, round_, threat.antennas)
+    if threat.receiver is not None:
+        overheard, _ = world.cohort_at(threat.receiver, cohort, time_s, round_, threat.antennas)
     row_ue, _, row_std, _ = rows_of(budgets)
     return PowerContext(
         sends=ue,

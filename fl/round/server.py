@@ -217,7 +217,7 @@ class LearningServer:
         """Step h: wait until all uploads have ended, or those of enough UEs have arrived: then the others stop."""
         wanted = self.policy.waits_for
         if departure.planned is not None:
-            return first_of(departure.planned, wanted)
+            return first_of(departure.planned, wanted, self.setup.uplink.share_of_time())
         air, done = self._submit(departure)
         if wanted is not None and not done.triggered:
             self._missing, self._enough = wanted, self.world.env.event()

@@ -29,12 +29,12 @@ class UploadContext(Columns):
 @frozen
 class Overheard(Columns):
     """An eavesdropper's side of uploads (n,): links to its antenna when UEs were asked, strength (gain and fading),
-    distance_m, los; once they are sent its channel; once they are received the updates with its noise.
+    distance_m, los (NaN: unknown); once they are sent its channel; once they are received the updates with its noise.
     """
 
     strength: FloatArray
     distance_m: FloatArray
-    los: BoolArray
+    los: BoolArray | FloatArray
     channel: Channel | None = None
     updates: DenseUpdates | Updates | None = None
 

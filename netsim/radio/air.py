@@ -121,7 +121,7 @@ def stuck(lives: Transmissions, uplink: Uplink) -> BoolArray:
     sends = lives.stage == SENDING
     silent = sends & (lives.rate_bps == 0)
     if (lives.rate_bps[sends] > 0).any():
-        silent &= uplink.rate_bps(lives.snr) == 0
+        silent &= uplink.rate_bps(lives.snr / uplink.over_thermal()) == 0
     return np.asarray(silent)
 
 

@@ -54,11 +54,15 @@ class Antenna(Part):
 
 
 class Sector(Antenna):
-    """One element that points below the horizon, 8 dBi."""
+    """One element whose pattern points below the horizon, 8 dBi.
+
+    The tilt is electrical: it shifts the pattern along the zenith angle at all azimuths alike, and does not turn the
+    antenna. An antenna that is turned by its mount differs by some dB beside and behind it.
+    """
 
     kind: Literal["sector"] = "sector"
     tilt_deg: float = Field(default=DOWNTILT_DEG, ge=-45, le=45)
-    """mechanical tilt below the horizon, degrees"""
+    """electrical tilt below the horizon, degrees"""
     reference: ClassVar = "3GPP TR 38.901 V17.0.0, Table 7.3-1 (one element)"
     example: ClassVar = {"kind": "sector"}
 

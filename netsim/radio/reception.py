@@ -175,7 +175,10 @@ class Ends(NamedTuple):
 
 
 def ends(spans: Durations, received: BoolArray, power_w: FloatArray, compute_j: FloatArray, limit_s: float) -> Ends:
-    """The end of each transmission: at its last bit, or at limit_s, where a UE stops all it does, training included."""
+    """The end of each transmission: at its last bit, or at limit_s, where a UE stops all it does, training included.
+
+    power_w (n,): mean over the airtime.
+    """
     sends, over = np.isfinite(spans.airtime_s), spans.delay_s > limit_s
     with np.errstate(invalid="ignore"):  # infinity less infinity: a UE without the model
         missing_s = np.maximum(spans.ready_s - limit_s, 0.0)

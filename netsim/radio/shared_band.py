@@ -14,6 +14,7 @@ is the thermal noise of the receiver; the rest is interference from other UEs, w
 signals can subtract.
 """
 
+from abc import abstractmethod
 from dataclasses import replace
 from functools import partial
 from math import inf, sqrt
@@ -26,7 +27,7 @@ from netsim.columns import altered
 from netsim.radio import reception
 from netsim.radio.rate import RATES, LinkAdaptation, RateLaw, Shannon, noise_w, threshold
 from netsim.radio.uplink import Channel, Cohort, Decoded, Payload, Uplink, noise_std
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.units import BoolArray, FloatArray, IntArray, ratio_from_db
 
 _ROUNDING = 1e-9  # relative, of bits that are computed from airtime and rate
 
@@ -48,6 +49,12 @@ class SharedBand(Uplink):
     """largest L2 norm of a payload, for learning without a clip (required by noisy decoding)"""
     deadline_s: float | None = Field(default=None, gt=0, le=1e9)
     """longest latency from the server's request to the last bit, s; later updates are lost; none: the round length"""
+    interference_over_thermal_db: float = Field(default=0.0, ge=0, le=60)
+    """interference from outside the world and thermal noise, over thermal noise alone (IoT), at base stations, dB: it
+    raises their noise floor, counts as no privacy, and does not reach an eavesdropper's antenna"""
+    uplink_share: float = Field(default=1.0, gt=0, le=1)
+    """share of the time in which UEs may send (TDD): it multiplies rates, so airtime and delay grow, and a UE spends
+    its transmit power in this share of its airtime only; the broadcast keeps its rate"""
     max_ser: float | None = Field(default=None, gt=0, lt=0.75)
     """largest symbol error rate (QPSK) at which a UE is selected, and its signal cancelled; none: no limit"""
     rate: Annotated[RateLaw, RATES] = LinkAdaptation()
@@ -63,7 +70,7 @@ class SharedBand(Uplink):
 
     @property
     def isolates_ues(self) -> bool:
-        return self.interference == "none"
+        return self.interference == "none" and self.interference_over_thermal_db == 0
 
     @property
     def needs_bound(self) -> bool:
@@ -78,8 +85,18 @@ class SharedBand(Uplink):
         }
 
     def band_noise_w(self) -> float:
-        """Noise power in the whole band."""
+        """Thermal noise power in the whole band."""
         return self.noise_w if self.noise_w is not None else noise_w(self.bandwidth_hz, self.noise_figure_db)
+
+    def over_thermal(self) -> float:
+        return float(ratio_from_db(self.interference_over_thermal_db))
+
+    def share_of_time(self) -> float:
+        return self.uplink_share
+
+    def floor_w(self) -> float:
+        """Noise floor of a base station in the whole band: thermal noise and interference from outside."""
+        return self.band_noise_w() * self.over_thermal()
 
     def limit_s(self) -> float:
         return inf if self.deadline_s is None else self.deadline_s
@@ -105,7 +122,7 @@ class SharedBand(Uplink):
         received = reception.is_received(heard.sinr, self.min_sinr())
         if group_of is not None:
             spans = spans._replace(wait_s=reception.waits(spans, received, cohort.serving, group_of, limit_s))
-        ends = reception.ends(spans, received, cohort.power_w, cohort.compute_j, limit_s)
+        ends = reception.ends(spans, received, cohort.power_w * self.uplink_share, cohort.compute_j, limit_s)
         thermal_std = np.where(heard.snr > 0, noise_std(rho, heard.snr), 0.0)
         return Channel(cohort.power_w, heard.sinr, heard.rate_bps, noise_std(rho, heard.sinr), thermal_std, *ends)
 
@@ -113,32 +130,39 @@ class SharedBand(Uplink):
         return self.rate.of_broadcast.rate_bps(cohort.downlink_sinr, self.bandwidth_hz)
 
     def alone_bps(self, received_w: FloatArray) -> FloatArray:
-        return self.rate_bps(received_w / self.band_noise_w())
+        return self.rate_bps(received_w / self.floor_w())
 
     def rate_bps(self, sinr: FloatArray, bandwidth_hz: float | FloatArray | None = None) -> FloatArray:
-        """Bandwidth, None: the whole band, times the bit/s/Hz of `rate`, of several SINR (n,)."""
-        return self.rate.law.rate_bps(sinr, self.bandwidth_hz if bandwidth_hz is None else bandwidth_hz)
+        """Bandwidth, None: the whole band, times `uplink_share` and the bit/s/Hz of `rate`, of several SINR (n,)."""
+        whole_hz = self.bandwidth_hz if bandwidth_hz is None else bandwidth_hz
+        return self.rate.law.rate_bps(sinr, whole_hz * self.uplink_share)
 
     def snr_per_w(self, cohort: Cohort) -> FloatArray:
-        """SNR at 1 W (n,) of each UE at its own base station without interference; 0 without one."""
+        """SNR at 1 W (n,) of each UE at its own base station over thermal noise; 0 without one."""
         return own_signal_w(cohort.at_power(np.ones(len(cohort.serving)))) / self.band_noise_w()
 
-    def eavesdropped(self, cohort: Cohort, payload: Payload, sent: Channel) -> Channel:
+    def eavesdropped(
+        self, cohort: Cohort, payload: Payload, sent: Channel, group_of: IntArray | None = None
+    ) -> Channel:
         """As `Uplink.eavesdropped`.
 
-        The eavesdropper cancels interference like a base station and receives all cells at once. With error-free
-        decoding it decodes the UEs whose rate by its SINR is at least that by the base station's; with noisy
-        decoding all UEs at any SINR, with its own channel noise. UEs that get no rate are silent, and those that stop
-        at a deadline have sent no whole update. Signals that it cannot cancel interfere as at a base station; an
-        eavesdropper that decodes all cells jointly would decode more.
+        Over thermal noise alone. With error-free decoding it decodes the UEs whose rate by its SINR is at least that by
+        the base station's; with noisy decoding all UEs at any SINR, with its own channel noise. UEs that get no rate
+        are silent, and those that stop at a deadline have sent no whole update.
         """
-        limits = {"deadline_s": None, "max_ser": None, "rate": Shannon()}
+        limits = {"deadline_s": None, "max_ser": None, "rate": Shannon(), "interference_over_thermal_db": 0.0}
+        receiver = self.model_copy(update=limits)
         on_air = altered(cohort, serving=np.where(sent.rate_bps > 0, cohort.serving, -1))
-        at_antenna = self.model_copy(update=limits).plan(on_air, payload)
+        heard = receiver.overheard(on_air, group_of)
+        at_antenna = receiver.outcome(on_air, payload, heard)
         with np.errstate(invalid="ignore"):  # no rate for an infinite time
             whole = sent.airtime_s * sent.rate_bps >= payload.bits(cohort.rows) * (1.0 - _ROUNDING)
         fast = (self.rate_bps(at_antenna.sinr) >= self.rate_bps(sent.sinr)) | (self.decoding == "noisy")
         return replace(at_antenna, decoded=at_antenna.decoded & whole & fast)
+
+    @abstractmethod
+    def overheard(self, cohort: Cohort, group_of: IntArray | None) -> Decoded:
+        """Reception at an eavesdropper's antenna of the UEs on the air; arguments as those of `eavesdropped`."""
 
     def noise_scale(self, payload: Payload) -> float:
         """rho, the scale of the numbers sent; 0 if decoded updates carry no channel noise."""
@@ -165,7 +189,8 @@ class Oma(SharedBand):
 
     with N the noise of the whole band and e the bit/s/Hz of `rate`. UEs of the same cell do not interfere. With
     `interference: all`, I is the interference of UEs of other cells in the UE's share: their mean received power per
-    antenna, spread evenly over the band. The band is divided among those that get a rate.
+    antenna, spread evenly over the band. The band is divided among those that get a rate. At an eavesdropper's antenna
+    a UE has the same share, with m of its own cell, and UEs of other cells interfere alike.
     """
 
     kind: Literal["oma"] = "oma"
@@ -181,15 +206,23 @@ class Oma(SharedBand):
         n_bs = cohort.gain.shape[1]
         sharing = np.maximum(np.bincount(own[has], minlength=n_bs), 1)[own]
         signal = own_signal_w(cohort)
-        thermal = noise = self.band_noise_w() / sharing
+        thermal = self.band_noise_w() / sharing
+        noise = thermal * self.over_thermal()
         if self.interference == "all":
             antennas = 1 if cohort.fading is None else cohort.fading.shape[2]
-            arrives = cohort.power_w[:, None] * cohort.strength / antennas * has[:, None]
-            arrives = arrives * (np.arange(n_bs) != cohort.serving[:, None])
+            arrives = cohort.power_w[:, None] * cohort.strength / antennas
+            reaches = has[:, None] & (np.arange(n_bs) != cohort.serving[:, None])
+            arrives = np.where(reaches, arrives, 0.0)  # of an absent UE the gain is NaN
             noise = noise + arrives.sum(axis=0)[own] / sharing
         sinr = signal / noise
         sinr = np.where(np.isfinite(sinr), sinr, 0.0)
         return Decoded(sinr, signal / thermal, self.rate_bps(sinr, self.bandwidth_hz / sharing))
+
+    def overheard(self, cohort: Cohort, group_of: IntArray | None) -> Decoded:
+        n_cells = cohort.serving.max(initial=0) + 1
+        fading = None if cohort.fading is None else np.repeat(cohort.fading, n_cells, axis=1)
+        gain = np.repeat(cohort.gain, n_cells, axis=1)  # the antenna in the place of every base station
+        return self.heard(replace(cohort, gain=gain, fading=fading))
 
 
 class Noma(SharedBand):
@@ -207,6 +240,9 @@ class Noma(SharedBand):
     above `max_ser`. A cell with more UEs than `group_size` serves groups one after the other, in order of received
     power; UEs in the group of the same index in other cells interfere. A group starts when the decodable UEs of the
     groups before it have sent, unless these would end after the deadline.
+
+    An eavesdropper receives the UEs of all cells that send together as a base station those of one, and cancels among
+    them; with `intra` those of each cell apart, for others do not interfere.
     """
 
     kind: Literal["noma"] = "noma"
@@ -232,14 +268,19 @@ class Noma(SharedBand):
         return self._heard(cohort, np.zeros(len(cohort.ue), dtype=np.int64))
 
     def _heard(self, cohort: Cohort, group_of: IntArray) -> Decoded:
-        noise = self.band_noise_w()
-        sinr = self.sinr(cohort, noise, group_of)
-        return Decoded(sinr, own_signal_w(cohort, noise), self.rate_bps(sinr))
+        sinr = self.sinr(cohort, self.floor_w(), group_of)
+        return Decoded(sinr, own_signal_w(cohort, self.band_noise_w()), self.rate_bps(sinr))
+
+    def overheard(self, cohort: Cohort, group_of: IntArray | None) -> Decoded:
+        together = super().groups(cohort) if group_of is None else group_of
+        if self.interference == "intra":
+            together = together + (together.max(initial=0) + 1) * np.maximum(cohort.serving, 0)
+        return self._heard(altered(cohort, serving=np.minimum(cohort.serving, 0)), together)
 
     def groups(self, cohort: Cohort) -> IntArray:
-        """The group (n,) of each UE, within which UEs send together: `group_size` of a cell, by received power."""
+        """As `Uplink.groups`: `group_size` of a cell, by received power."""
         if self.group_size is None:
-            return np.zeros(len(cohort.ue), dtype=np.int64)
+            return super().groups(cohort)
         return reception.groups(own_signal_w(cohort), cohort.serving, self.group_size)
 
     def sinr(self, cohort: Cohort, noise_w: float, group_of: IntArray) -> FloatArray:

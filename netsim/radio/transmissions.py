@@ -69,12 +69,13 @@ class Transmissions(Columns):
     before), ended_s (NaN before).
 
     received_w (at its base station), alone_bps; sent_j, left_j: energy spent on the air, and what may still be. n_bits;
-    rho: scale of the noise on its numbers.
+    rho: scale of the noise on its numbers; share_of_time: of the airtime in which it sends.
 
     stage, fate; since_s: up to when the following counts: waited_s, airtime_s, left_bits (not yet
     sent, or to be sent again), block_bits (those left when the current block began), lost_bits (wasted in
     earlier tries), block_noise, block_thermal, noise, thermal: sums of bits / SINR and bits / SNR over the current
-    block and over the blocks decoded. sinr, snr, rate_bps, decoded: since the last evaluation; failed: whether
+    block and over the blocks decoded; thermal_j: energy of thermal noise in the part of the band and in the airtime in
+    which it was sent. sinr, snr, rate_bps, decoded: since the last evaluation; failed: whether
     something of the current block was not decoded; tries: of the current block, failed.
     """
 
@@ -108,12 +109,14 @@ class Transmissions(Columns):
     block_thermal: FloatArray
     noise: FloatArray
     thermal: FloatArray
+    thermal_j: FloatArray
     sinr: FloatArray
     snr: FloatArray
     rate_bps: FloatArray
     decoded: BoolArray
     failed: BoolArray
     tries: IntArray
+    share_of_time: float = 1.0
 
     def __len__(self) -> int:
         return len(self.stage)
@@ -179,7 +182,7 @@ class Transmissions(Columns):
 
     def sends_for_s(self, rows: IntArray) -> FloatArray:
         """Time for which rows (k,) that send go on after since_s: until their last bit, or the end of their energy."""
-        power_w, left_s = self.cohort.power_w[rows], np.full(len(rows), np.inf)
+        power_w, left_s = self.cohort.power_w[rows] * self.share_of_time, np.full(len(rows), np.inf)
         np.divide(np.maximum(self.left_j[rows], 0.0), power_w, out=left_s, where=power_w > 0)
         return np.where(self.rate_bps[rows] == 0, np.inf, np.minimum(self.needs_s(rows), left_s))
 
@@ -195,13 +198,20 @@ class Transmissions(Columns):
 
     def _send(self, rows: IntArray, span_s: FloatArray, bits: FloatArray) -> None:
         """Count bits (k,) that rows (k,) sent within spans (k,)."""
-        spent_j = self.cohort.power_w[rows] * span_s
+        spent_j = self.cohort.power_w[rows] * self.share_of_time * span_s
         self.airtime_s[rows] += span_s
         self.sent_j[rows] += spent_j
         self.left_j[rows] -= spent_j
         self.left_bits[rows] -= bits
-        for total, ratio in ((self.block_noise, self.sinr[rows]), (self.block_thermal, self.snr[rows])):
-            total[rows] += np.divide(bits, ratio, out=np.zeros(len(rows)), where=ratio > 0)
+        snr = self.snr[rows]
+        received_j = self.received_w[rows] * span_s
+        sums = (
+            (self.block_noise, bits, self.sinr[rows]),
+            (self.block_thermal, bits, snr),
+            (self.thermal_j, received_j, snr),
+        )
+        for total, amount, ratio in sums:
+            total[rows] += np.divide(amount, ratio, out=np.zeros(len(rows)), where=ratio > 0)
 
     def send_rest(self, rows: IntArray) -> None:
         """Count all that rows (k,) had left as sent, at their rate: the last bit leaves at since_s."""
@@ -276,6 +286,7 @@ def begun(
     with np.errstate(divide="ignore"):
         prepared_s = n_bits / uplink.downlink_bps(cohort) + cohort.compute_s
     rows = Transmissions.of(cohort)
+    rows.share_of_time = uplink.share_of_time()
     rows.place, rows.prepared_s, rows.ready_s = place, prepared_s, now_s + prepared_s
     rows.n_bits, rows.left_bits, rows.block_bits = n_bits, n_bits.copy(), n_bits.copy()
     for column, value in (
@@ -335,7 +346,8 @@ class SentUploads(Channel):
 
     power_w: mean over airtime_s; sinr: mean over the bits sent, harmonic, so that noise_std is its noise; rate_bps:
     bits sent over airtime_s, those sent again included; delay_s and airtime_s: until the end of an update that did not
-    arrive, so far for one that is under way, infinite for a UE that could not send at all. fate: see `Fate`; ready_s,
+    arrive, so far for one that is under way, infinite for a UE that could not send at all; thermal_w: thermal noise in
+    the part of the band that it was sent in, mean over airtime_s, NaN without any. fate: see `Fate`; ready_s,
     granted_s, ended_s: times of the simulation, NaN for what did not happen; lost_bits: sent in tries that failed and
     were repeated.
     """
@@ -346,6 +358,7 @@ class SentUploads(Channel):
     ended_s: FloatArray
     sent_bits: FloatArray
     lost_bits: FloatArray
+    thermal_w: FloatArray
 
 
 def outcome(lives: Transmissions, rows: IntArray) -> SentUploads:
@@ -360,7 +373,8 @@ def outcome(lives: Transmissions, rows: IntArray) -> SentUploads:
         sinr = np.where(arrived_bits > 0, arrived_bits / (lives.noise + lives.block_noise), lives.sinr)
         snr = np.where(arrived_bits > 0, arrived_bits / (lives.thermal + lives.block_thermal), lives.snr)
         rate_bps = np.where(airtime_s > 0, sent_bits / airtime_s, lives.rate_bps)
-        power_w = np.where(airtime_s > 0, sent_j / airtime_s, cohort.power_w)
+        power_w = np.where(airtime_s > 0, sent_j / (lives.share_of_time * airtime_s), cohort.power_w)
+        thermal_w = lives.thermal_j / airtime_s
     missing_s, compute_s = np.maximum(lives.ready_s - until_s, 0.0), cohort.compute_s
     untrained = np.divide(missing_s, compute_s, out=np.zeros(len(lives)), where=compute_s > 0)
     trained = np.where(np.isinf(lives.ready_s), 0.0, 1.0 - np.minimum(untrained, 1.0))
@@ -377,5 +391,5 @@ def outcome(lives: Transmissions, rows: IntArray) -> SentUploads:
         airtime_s=np.where(never, np.inf, airtime_s), delay_s=np.where(never, np.inf, delay_s), energy_j=energy_j,
         decoded=arrived, late=(lives.fate == Fate.LATE) & ~lives.failed, fate=lives.fate,
         ready_s=np.where(ready, lives.ready_s, np.nan), granted_s=lives.granted_s, ended_s=lives.ended_s,
-        sent_bits=sent_bits, lost_bits=lives.lost_bits,
+        sent_bits=sent_bits, lost_bits=lives.lost_bits, thermal_w=thermal_w,
     )  # fmt: skip

@@ -154,10 +154,10 @@ class Channel(Columns):
     decoded: BoolArray
     late: BoolArray
 
-    def within(self, limit_s: float) -> Self:
+    def within(self, limit_s: float, share_of_time: float = 1.0) -> Self:
         """A copy in which transmissions with a latency above limit_s are late: they stop there.
 
-        Training counts as a whole.
+        Training counts as a whole. share_of_time: that of `Uplink.share_of_time`.
         """
         late = self.late | (self.decoded & (self.delay_s > limit_s))
         over = np.isfinite(self.airtime_s) & (self.delay_s > limit_s)
@@ -166,7 +166,8 @@ class Channel(Columns):
         missed_s = np.where(over, np.minimum(self.delay_s - limit_s, self.airtime_s), 0.0)
         return replace(
             self, decoded=self.decoded & ~late, late=late, airtime_s=self.airtime_s - missed_s,
-            delay_s=np.where(over, limit_s, self.delay_s), energy_j=self.energy_j - self.power_w * missed_s,
+            delay_s=np.where(over, limit_s, self.delay_s),
+            energy_j=self.energy_j - self.power_w * (share_of_time * missed_s),
         )  # fmt: skip
 
 
@@ -213,6 +214,18 @@ class Uplink(Part):
         """Whether `plan` lets UEs of a cell wait for others."""
         return False
 
+    def share_of_time(self) -> float:
+        """Share of its airtime in which a UE sends; in the rest the band is the downlink's."""
+        return 1.0
+
+    def over_thermal(self) -> float:
+        """Ratio of the noise floor at base stations, with interference from outside, to thermal noise."""
+        return 1.0
+
+    def groups(self, cohort: "Cohort") -> IntArray:
+        """The group (n,) of each UE of a planned cohort, within which UEs send together; 0 where all do."""
+        return np.zeros(len(cohort.ue), dtype=np.int64)
+
     @abstractmethod
     def plan(self, cohort: "Cohort", payload: Payload) -> Channel:
         """The channel of every UE of the cohort."""
@@ -242,12 +255,12 @@ class Uplink(Part):
     ) -> Decoded:
         """Reception once UEs without a rate are silent (n,), from the reception while all send.
 
-        Base stations grant nothing below `floor_sinr`, and UEs deaf (n,) to the model have nothing to send. Both
+        Base stations grant nothing where there is no rate, and UEs deaf (n,) to the model have nothing to send. Both
         do not interfere, and keep the SINR at which they were refused. UEs that send (n,) already are refused last.
         hear: the reception of a cohort in which silent UEs have no cell.
         """
         on = cohort.serving >= 0
-        while (refused := on & ((heard.sinr < self.floor_sinr()) | (deaf if deaf is not None else False))).any():
+        while (refused := on & ((heard.rate_bps == 0) | (deaf if deaf is not None else False))).any():
             new = refused if sends is None else refused & ~sends
             on &= ~(new if new.any() else refused)
             again = hear(altered(cohort, serving=np.where(on, cohort.serving, -1)))
@@ -290,10 +303,13 @@ class Uplink(Part):
         """Thermal noise power in the whole band, W; 0 for an ideal uplink."""
         return 0.0
 
-    def eavesdropped(self, cohort: "Cohort", payload: Payload, sent: Channel) -> Channel:
+    def eavesdropped(
+        self, cohort: "Cohort", payload: Payload, sent: Channel, group_of: IntArray | None = None
+    ) -> Channel:
         """The channel (n,) of the same transmissions at an eavesdropper's antenna, without a deadline.
 
-        cohort: the same UEs with their links to that antenna only; sent: their channel at the base station. Raises
+        cohort: the same UEs with their own cells, and gain (n, 1) and fading of their links to that antenna; sent:
+        their channel at the base stations; group_of (n,): their `groups` there, None: all send together. Raises
         TypeError for an ideal uplink.
         """
         raise TypeError(f"{self.kind_name()}: nothing can be overheard")

@@ -83,6 +83,8 @@ UPLINKS = [
     Noma(decoding="error-free", interference="none", rate=Shannon()), Oma(**BOUND),
     Oma(interference="none", max_ser=0.7, **BOUND), Noma(**FLOOR), Noma(sic_residual=0.1, max_ser=0.7, **FLOOR),
     Noma(interference="none", **FLOOR), Oma(**FLOOR), Ideal(),
+    Noma(interference_over_thermal_db=6, uplink_share=0.3, **FLOOR), Oma(uplink_share=0.3, **BOUND),
+    Oma(interference_over_thermal_db=6, **FLOOR),
 ]  # fmt: skip
 
 
@@ -540,3 +542,26 @@ def test_nothing_is_sent_below_the_floor_whatever_comes_and_goes(seed, kind, ant
     np.testing.assert_allclose(found.sent_bits[found.decoded], (1e6 * c.rows)[found.decoded])
     np.testing.assert_allclose(found.energy_j[some], (c.power_w * found.airtime_s)[some])
     assert not found.energy_j[~some].any()
+
+
+@pytest.mark.parametrize("block_s", [None, 0.5])
+def test_what_outside_noise_drowns_is_lost_at_once(block_s):
+    """-6 dB over thermal noise, beside a UE that sends on: decoded, and below the floor with 6 dB from outside."""
+    uplink = Noma(interference="none", **FLOOR)
+    pair = cohort(np.array([[9.0], [0.25]]) * uplink.band_noise_w(), rows=[40, 1], compute=[0.0, 30.0], sinr=9.0)
+    look = None if block_s is None else held_links(pair)
+    assert sent_by(uplink, pair, look=look, block_s=block_s).decoded.all()
+    loud = uplink.model_copy(update={"interference_over_thermal_db": 6.0})
+    found = sent_by(loud, pair, look=look, block_s=block_s)
+    assert found.fate.tolist() == [Fate.ARRIVED, Fate.UNDECODED] and found.sent_bits[1] == 0
+    assert found.ended_s[1] <= found.ready_s[1] + (block_s or 0.0) < found.ended_s[0]
+
+
+def test_a_battery_pays_for_the_share_of_the_time_in_which_a_ue_sends():
+    """1 W for a second of bits in a fifth of the time: five seconds, a joule; half a joule ends it after half."""
+    uplink = Textbook(uplink_share=0.2)
+    whole = sent_by(uplink, cohort([[1.0]]))
+    np.testing.assert_allclose([whole.airtime_s[0], whole.energy_j[0], whole.power_w[0]], [5.0, 1.0, 1.0])
+    half = sent_by(uplink, cohort([[1.0]]), battery_j=np.array([0.5]))
+    assert half.fate.tolist() == [Fate.EXHAUSTED]
+    np.testing.assert_allclose([half.airtime_s[0], half.energy_j[0], half.power_w[0]], [2.5, 0.5, 1.0])

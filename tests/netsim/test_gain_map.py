@@ -218,3 +218,26 @@ def test_a_run_that_learns_over_it_is_the_run_over_the_law(tiny, tmp_path):
     eavesdropper = {"viewpoint": "eavesdropper", "position_m": [50, 50]}
     more = changes | {"learning.threat": eavesdropper, "world.radio.uplink": {"kind": "noma", "decoding": "error-free"}}
     assert "known for base stations only" in line_of(tiny, more | {"world.radio.path_loss": laws["map"]})
+    assert "name a transmitter of its file" in line_of(tiny, more | {"world.radio.path_loss": laws["map"]})
+    # the second site is no base station but her antenna: as her antenna there over the law
+    more["world.base_stations"] = [{"name": "a", "position_m": list(SITES["a"])}]
+    heard = {}
+    for name, threat in (("law", {"position_m": list(SITES["b"])}), ("map", {"transmitter": "b"}),
+                         ("both", {"transmitter": "b", "position_m": list(SITES["b"])})):  # fmt: skip
+        threat = eavesdropper | {"position_m": None, "height_m": 25} | threat
+        run(tiny(more | {"world.radio.path_loss": laws[name.replace("both", "map")], "learning.threat": threat}),
+            tmp_path / f"ear-{name}")  # fmt: skip
+        heard[name] = read_table(tmp_path / f"ear-{name}", "eavesdropper")
+    for name in ("map", "both"):
+        np.testing.assert_allclose(heard[name]["sinr_db"], heard["law"]["sinr_db"], atol=0.1)
+        assert np.isnan(heard[name]["los"].astype(float)).all()  # obstacles are in the gains
+    np.testing.assert_array_equal(heard["both"]["distance_m"], heard["law"]["distance_m"])
+    assert np.isnan(heard["map"]["distance_m"].astype(float)).all() and (heard["law"]["los"] == 1).all()
+    named = {"learning.threat": eavesdropper | {"transmitter": "c"}}
+    unknown = tiny(more | {"world.radio.path_loss": laws["map"]} | named)
+    assert "has no gains of c; its cells are a, b" in line_of(run, unknown, tmp_path / "c")
+    assert "log-distance has no file of transmitters" in line_of(tiny, more | named)
+    server = {"learning.threat": {"transmitter": "b"}}
+    assert "the server has no antenna of its own" in line_of(
+        tiny, more | {"world.radio.path_loss": laws["map"]} | server
+    )

@@ -346,3 +346,165 @@ def test_a_late_upload_stops_at_its_deadline_and_so_does_training():
     assert cut.late[0] and cut.energy_j[0] == pytest.approx(3.125) and cut.airtime_s[0] == pytest.approx(0.25)
     ideal = Ideal().plan(replace(c, limit_s=1.5), payload())
     assert ideal.late[0] and ideal.energy_j[0] == pytest.approx(2.25) and ideal.delay_s[0] == 1.5
+
+
+# -- an eavesdropper over a shared band
+
+
+def at_an_antenna(c, rng, antennas=None):
+    """The UEs of a cohort, with their cells, at one antenna elsewhere."""
+    n = len(c.ue)
+    fading = None
+    if antennas is not None:
+        fading = (rng.normal(size=(n, 1, antennas)) + 1j * rng.normal(size=(n, 1, antennas))) / np.sqrt(2)
+    return replace(c, gain=10 ** rng.uniform(-3, 1, (n, 1)), fading=fading)
+
+
+def slow_ear(uplink, noise_w, c, antenna, sent, group_of):
+    """SINR at the antenna, UE by UE: those on the air at the same time, in a share of the band or cancelled."""
+    n, everybody = len(c.ue), uplink.interference == "all"
+    on = [k for k in range(n) if c.serving[k] >= 0 and sent.rate_bps[k] > 0]
+    h = {k: np.sqrt(antenna.gain[k, 0]) * (1.0 if antenna.fading is None else antenna.fading[k, 0]) for k in on}
+    h = {k: np.atleast_1d(v) for k, v in h.items()}
+    w = {k: c.power_w[k] * np.vdot(h[k], h[k]).real for k in on}
+    found = np.zeros(n)
+    for k in on:
+        mine = [j for j in on if c.serving[j] == c.serving[k]]
+        if uplink.kind == "oma":
+            m = len(mine)
+            others = sum(w[j] / len(h[j]) / m for j in on if j not in mine) if everybody else 0.0
+            found[k] = w[k] / (noise_w / m + others)
+            continue
+        with_me = [j for j in (on if everybody else mine) if group_of[j] == group_of[k] and j != k]
+        disturb = 0.0
+        for j in [] if uplink.interference == "none" else with_me:
+            share = uplink.sic_residual if w[j] > w[k] else 1.0
+            disturb += share * c.power_w[j] * abs(np.vdot(h[k], h[j])) ** 2
+        size = np.vdot(h[k], h[k]).real
+        found[k] = c.power_w[k] * size**2 / (disturb + size * noise_w)
+    return found
+
+
+@given(seed=st.integers(0, 10_000), antennas=st.sampled_from([None, 1, 3]), group=st.sampled_from([None, 1, 2, 3]))
+@settings(max_examples=25, deadline=None)
+@pytest.mark.parametrize("decoding", ["noisy", "error-free"])
+@pytest.mark.parametrize("interference", ["none", "intra", "all"])
+@pytest.mark.parametrize("kind", [Noma, Oma])
+def test_an_eavesdropper_hears_what_is_on_the_air_together(kind, interference, decoding, seed, antennas, group):
+    rng = np.random.default_rng(seed)
+    n, n_bs = int(rng.integers(1, 14)), int(rng.integers(1, 4))
+    c = cohort(10 ** rng.uniform(-3, 1, (n, n_bs)), rng.uniform(0.1, 2, n), rng.integers(-1, n_bs, n), sinr=1e9)
+    c = replace(c, fading=None)
+    c.gain[c.serving < 0] = np.nan  # absent
+    fields = {"sic_residual": 0.2, "group_size": group} if kind is Noma else {}
+    rise_db = float(rng.choice([0.0, 6.0]))
+    uplink = kind(
+        interference=interference, decoding=decoding, norm_bound=1.0, noise_w=0.3, bandwidth_hz=1e6,
+        interference_over_thermal_db=rise_db, uplink_share=0.5, **fields,
+    )  # fmt: skip
+    sent = uplink.plan(c, payload())
+    antenna = at_an_antenna(c, rng, antennas)
+    antenna.gain[c.serving < 0] = np.nan
+    group_of = uplink.groups(c)
+    heard = uplink.eavesdropped(antenna, payload(), sent, group_of)
+    expected = slow_ear(uplink, 0.3, c, antenna, sent, group_of)
+    np.testing.assert_allclose(heard.sinr, expected, rtol=1e-9)
+    fast = uplink.rate_bps(expected) >= uplink.rate_bps(sent.sinr) * (1 - 1e-12)
+    whole = (expected > 0) & np.isfinite(sent.airtime_s)
+    np.testing.assert_array_equal(heard.decoded, whole & (fast | (decoding == "noisy")))
+    if decoding == "noisy":
+        on = expected > 0
+        np.testing.assert_allclose(heard.noise_std[on], 0.1 / np.sqrt(expected[on]), rtol=1e-9)
+
+
+def test_thermal_noise_at_an_ear_is_that_of_the_share_of_the_own_cell():
+    """Two cells of two and six UEs, all with 20 W at the antenna over noise of 1 W: 40 and 120, less interference."""
+    gain = np.zeros((8, 2))
+    serving = np.array([0, 0, 1, 1, 1, 1, 1, 1])
+    gain[np.arange(8), serving] = 50.0
+    c = replace(cohort(gain, 1.0, serving, sinr=1e9), fading=None)
+    near = replace(c, gain=np.full((8, 1), 20.0))
+    for interference, few, many in (("none", 40, 120), ("intra", 40, 120), ("all", 20 / 60.5, 20 / (41 / 6))):
+        uplink = Oma(noise_w=1.0, norm_bound=1.0, interference=interference, decoding="error-free")
+        heard = uplink.eavesdropped(near, payload(), uplink.plan(c, payload()), uplink.groups(c))
+        np.testing.assert_allclose(heard.sinr, np.where(serving == 0, few, many))
+        np.testing.assert_array_equal(heard.decoded, interference != "all")
+
+
+def test_those_that_send_one_after_the_other_do_not_meet_at_an_ear():
+    """Four of a cell, weak at the antenna where they are strong at the mast; nothing is cancelled, noise 1."""
+    c = replace(cohort([[4.0], [3.0], [2.0], [1.0]], 1.0, sinr=1e9), fading=None)
+    near = replace(c, gain=c.gain[::-1].copy())
+    for size, expected in ((1, [1, 2, 3, 4]), (2, [1 / 3, 1, 3 / 5, 1]), (None, [1 / 10, 2 / 9, 3 / 8, 4 / 7])):
+        uplink = Noma(noise_w=1.0, group_size=size, sic_residual=1.0, **BOUND)
+        heard = uplink.eavesdropped(near, payload(), uplink.plan(c, payload()), uplink.groups(c))
+        np.testing.assert_allclose(heard.sinr, expected)
+
+
+# -- absent UEs, noise from outside, a share of the time
+
+
+@pytest.mark.parametrize("antennas", [None, 2])
+@pytest.mark.parametrize("absent", [np.nan, np.inf])
+@pytest.mark.parametrize("kind", [Oma, Noma])
+def test_an_absent_ue_changes_nothing_for_the_others(kind, absent, antennas):
+    rng = np.random.default_rng(1)
+    fading = None if antennas is None else rng.normal(size=(5, 3, antennas)) + 0j
+    c = cohort(10 ** rng.uniform(-2, 1, (5, 3)), 1.0, [0, 1, -1, 2, 1], sinr=9.0)
+    c = replace(c, fading=fading)
+    there = np.array([0, 1, 3, 4])
+    expected = kind(noise_w=0.1, **BOUND).plan(c.select(there), payload())
+    c.gain[2] = absent
+    found = kind(noise_w=0.1, **BOUND).plan(c, payload())
+    for f in ("sinr", "rate_bps", "noise_std", "delay_s", "decoded"):
+        np.testing.assert_array_equal(getattr(found, f)[there], getattr(expected, f), err_msg=f)
+    assert expected.decoded.all() and not found.decoded[2]
+    assert np.isfinite(kind(noise_w=0.1, **BOUND).snr_per_w(c)).all()
+
+
+@pytest.mark.parametrize("interference", ["none", "intra", "all"])
+@pytest.mark.parametrize("kind", [Oma, Noma])
+def test_noise_from_outside_raises_the_floor_and_is_no_privacy(kind, interference):
+    """As four times the thermal noise at base stations, of which a quarter counts."""
+    rng = np.random.default_rng(2)
+    c = replace(cohort(10 ** rng.uniform(-2, 1, (6, 2)), 1.0, rng.integers(0, 2, 6), sinr=9.0), fading=None)
+    rise_db = 10 * np.log10(4.0)
+    fields = {"interference": interference, **BOUND}
+    calm, loud = (kind(noise_w=w, **fields).plan(c, payload()) for w in (0.1, 0.4))
+    uplink = kind(noise_w=0.1, interference_over_thermal_db=rise_db, **fields)
+    found = uplink.plan(c, payload())
+    for f in ("sinr", "rate_bps", "noise_std", "delay_s", "energy_j"):
+        np.testing.assert_allclose(getattr(found, f), getattr(loud, f), rtol=1e-12, err_msg=f)
+    np.testing.assert_allclose(found.thermal_std, calm.thermal_std, rtol=1e-12)
+    np.testing.assert_array_equal(uplink.snr_per_w(c), kind(noise_w=0.1, **fields).snr_per_w(c))
+    received_w = np.array([0.1, 3.0])
+    np.testing.assert_allclose(uplink.alone_bps(received_w), kind(noise_w=0.4, **fields).alone_bps(received_w))
+    assert not uplink.isolates_ues  # what the model suffers is not what may count as privacy
+    antenna = at_an_antenna(c, rng)
+    ear = uplink.eavesdropped(antenna, payload(), found, uplink.groups(c))
+    same = kind(noise_w=0.1, **fields).eavesdropped(antenna, payload(), calm, uplink.groups(c))
+    np.testing.assert_array_equal(ear.sinr, same.sinr)
+
+
+@pytest.mark.parametrize("uplink", [Oma(noise_w=0.1, **BOUND), Noma(noise_w=0.1, group_size=2, **BOUND)])
+def test_a_share_of_the_time_divides_rates_and_not_energy(uplink):
+    """A fifth: uploads take five times as long, at the same energy; the broadcast and the SINR stay."""
+    rng = np.random.default_rng(3)
+    c = replace(cohort(10 ** rng.uniform(-2, 1, (6, 2)), 0.5, rng.integers(0, 2, 6), sinr=9.0), fading=None)
+    uplink = uplink.model_copy(update={"bandwidth_hz": 1e6})
+    whole, part = (uplink.model_copy(update={"uplink_share": s}).plan(c, payload()) for s in (1.0, 0.2))
+    np.testing.assert_allclose(part.rate_bps, whole.rate_bps / 5)
+    np.testing.assert_allclose(part.airtime_s, whole.airtime_s * 5)
+    np.testing.assert_allclose(part.energy_j, whole.energy_j)
+    np.testing.assert_allclose(whole.energy_j, 0.5 * whole.airtime_s)
+    down_s = 1e6 / uplink.downlink_bps(c)
+    np.testing.assert_allclose(part.delay_s - down_s, 5 * (whole.delay_s - down_s))
+    np.testing.assert_array_equal(part.sinr, whole.sinr)
+    fifth = uplink.model_copy(update={"uplink_share": 0.2})
+    cut = fifth.model_copy(update={"deadline_s": 6.0}).plan(c, payload())
+    within = part.within(6.0, fifth.share_of_time())
+    assert cut.late.any() and cut.decoded.any()
+    for f in ("airtime_s", "delay_s", "energy_j", "decoded", "late"):
+        if not uplink.groups_ues:  # in groups, who is late makes no one wait
+            np.testing.assert_allclose(getattr(within, f), getattr(cut, f), err_msg=f)
+    np.testing.assert_allclose(cut.energy_j, 0.5 * 0.2 * cut.airtime_s)

@@ -9,6 +9,7 @@ import pytest
 from fl.power.search import Limits
 from netsim.errors import BadInput
 from netsim.rng import Streams
+from rl.look import Look
 from rl.policy import SHAPES, SharedPolicy, first_weights
 from rl.radio_records import Links, air_of, judged, received, strength
 from rl.rules import LAWS, Known, tuned, within
@@ -51,6 +52,15 @@ UPLINKS = [
     {"world.radio.uplink": {"kind": "noma", "interference": "none"}},
     {"world.radio.uplink": {"kind": "noma", "group_size": 3, "sic_residual": 0.05, "deadline_s": 0.012}},
     {"world.radio.uplink": {"kind": "noma", "max_ser": 0.1, "deadline_s": 0.004}},
+    {"world.radio.uplink": {"kind": "noma", "interference": "intra", "group_size": 2, "deadline_s": 0.1}},
+    {
+        "world.radio.uplink": {
+            "kind": "noma",
+            "deadline_s": 0.05,
+            "interference_over_thermal_db": 6,
+            "uplink_share": 0.3,
+        }
+    },
     {"world.radio.fading": {"kind": "none"}},
     {"world.radio.fading.antennas": 1},
     {"learning.threat": {"n_targets": 4}},
@@ -446,3 +456,22 @@ def test_a_ue_without_the_model_disturbs_nobody(city):
     sinr, wanted = received(power_w, which, without, city.air)[0], received(silent, which, links, city.air)[0]
     np.testing.assert_allclose(sinr[:, 1:], wanted[:, 1:], rtol=1e-12)
     assert (sinr[:, 0] == 0).all() and not np.allclose(wanted, received(power_w, which, links, city.air)[0])
+
+
+def test_absent_ues_have_features_without_holes():
+    """A UE without a signal, as in a replay: what it and the others look like are numbers, the others' as with them."""
+    from netsim.radio.uplink import Cohort
+
+    rng = np.random.default_rng(0)
+    gain = 10 ** rng.uniform(-12, -9, (3, 2))
+    gain[1] = np.nan
+    nothing = np.zeros(3)
+    uplink = study().world.radio.uplink
+    cohort = Cohort(
+        np.arange(3), np.array([0, -1, 1]), gain, None, nothing, np.ones(3, int), nothing + 9, nothing, nothing
+    )
+    links = Links.of(cohort, replace(cohort, gain=gain[:, :1]), uplink)
+    one = np.ones(1)
+    look = Look(links, np.zeros((1, 3)), one, one, one, air_of(uplink), Limits())
+    for found in (look.features, look.pairs, look.outlook(np.full((1, 3), 1e-3))):
+        assert np.isfinite(found).all()

@@ -5,9 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from refused import line_of
 
 from fl.learners.rsrp_net import RsrpNet
 from fl.types import Local, Public
+from netsim.channel_card import channel_card, not_modelled
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.radio.shared_band import Noma
@@ -75,6 +77,78 @@ def test_what_is_overheard_is_decoded_at_the_rate_that_was_sent():
     assert same.decoded.all()
     weaker = replace(cohort, gain=gain * np.array([[1.0], [0.5]]))
     np.testing.assert_array_equal(uplink.eavesdropped(weaker, payload, sent).decoded, [True, False])
+
+
+EXACT = {"kind": "oma", "decoding": "error-free", "interference": "all"}
+
+
+def test_a_user_who_has_left_takes_no_upload_of_others_along(tiny, tmp_path):
+    """Four users in two cells; the rows of one end before the first upload, and the others arrive as without it."""
+    rows = [
+        f"{user},{t},{x + t / 10},{y}"
+        for user, x, y, last in (("a", 60, 60, 150), ("b", 120, 80, 150), ("c", 340, 240, 150), ("d", 300, 220, 40))
+        for t in range(0, last, 5)
+    ]
+    for name, chosen in (("four", "abcd"), ("three", "abc")):
+        kept = [row for row in rows if row[0] in chosen]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["user,time_s,x_m,y_m", *kept]) + "\n")
+    links = {}
+    for name in ("four", "three"):
+        changes = {
+            "world.ues": {"mobility": {"kind": "replay", "trace": str(tmp_path / f"{name}.csv"), "absent_after_s": 10}},
+            "world.radio": {"uplink": EXACT},
+        }
+        _, tables = played(tiny(changes), tmp_path / name)
+        links[name] = tables("links")
+    one, other = links["four"], links["three"]
+    left = one["ue"] == 3
+    assert left.sum() == 1 and not one["decoded"][left].any() and (one["base_station"][left] == "").all()
+    assert other["decoded"].all()
+    for column in ("decoded", "sinr_db", "rate_bps"):
+        np.testing.assert_array_equal(one[column][~left], other[column])
+
+
+def ears(tiny, folder, changes):
+    _, tables = played(tiny(changes), folder)
+    return tables("links"), tables("eavesdropper")
+
+
+@pytest.mark.parametrize("dynamic", [{}, {"scheduler": {"kind": "groups", "size": 1}}])
+def test_an_ear_beside_uploads_that_take_time_has_the_noise_of_their_share_of_the_band(dynamic, tiny, tmp_path):
+    """At the mast itself, of four UEs that send at once, or one by one: all that differs is what comes from outside."""
+    static = {"kind": "static", "positions_m": [[50.0, 50.0], [90.0, 70.0], [120.0, 130.0], [140.0, 90.0]]}
+    changes = {
+        "world.ues.mobility": static,
+        "world.base_stations": [{"name": "b", "position_m": [100, 100], "height_m": 10}],
+        "world.radio.uplink": EXACT | {"interference_over_thermal_db": 6},
+        "world.radio.dynamic_uplink": dynamic | {"link_adaptation": "grant"},
+        "learning.threat": {"viewpoint": "eavesdropper", "position_m": [100, 100]},
+        "power": {"kind": "fixed", "power_dbm": -5},
+    }
+    links, ear = ears(tiny, tmp_path / "r", changes)
+    assert links["decoded"].all() and ear["decoded"].all()
+    np.testing.assert_allclose(ear["sinr_db"], links["sinr_db"] + 6.0, rtol=1e-6)
+
+
+@pytest.mark.parametrize("key, value", [("interference_over_thermal_db", 6), ("uplink_share", 0.2)])
+def test_an_ideal_uplink_has_neither_a_floor_nor_a_frame(key, value, tiny):
+    line = line_of(tiny, {"world.radio.uplink": {"kind": "ideal", key: value}})
+    assert f"unknown key '{key}'" in line and "world.radio.uplink" in line
+    for bad in (-1, 1e9) if key != "uplink_share" else (0, 1.5):
+        assert key in line_of(tiny, {"world.radio.uplink": {"kind": "oma", "norm_bound": 1.0, key: bad}})
+
+
+@pytest.mark.parametrize("uplink", [{"kind": "ideal"}, EXACT])
+def test_the_card_lists_noise_from_outside_and_the_share_of_the_time(uplink, tiny):
+    radio = tiny({"world.radio.uplink": uplink}).world.radio
+    effects = ("interference from outside", "time shared with the downlink")
+    assert set(effects) <= set(not_modelled(radio))
+    if uplink is EXACT:
+        more = {"interference_over_thermal_db": 6, "uplink_share": 0.2}
+        study = tiny({"world.radio.uplink": uplink | more})
+        assert not set(effects) & set(not_modelled(study.world.radio))
+        card = channel_card(study.world, study.world.listed_stations, False)
+        assert "interference_over_thermal_db 6.0" in card["uplink"] and "uplink_share 0.2" in card["uplink"]
 
 
 def test_an_attack_that_needs_more_than_the_threat_grants_is_refused(tiny):

@@ -176,8 +176,11 @@ def _check_world(study: Study, world: World) -> None:
         study.power.check(len(world.ues))
     except ValueError as error:
         raise BadInput(str(error)) from None
-    if learning.threat.position_m is not None:
-        check_near(world.area, learning.threat.position_m, "learning.threat.position_m: the eavesdropper")
+    threat = learning.threat
+    if threat.position_m is not None:
+        check_near(world.area, threat.position_m, "learning.threat.position_m: the eavesdropper")
+    if threat.receiver is not None:
+        world.elsewhere(threat.receiver)  # refuses a transmitter that its file lacks
 
 
 def _check_numbers(learning: Learning, n_ue: int) -> None:

@@ -275,7 +275,7 @@ class LearningPlay(Play):
             now_s = max(self.world.duration_s, self.last.values["time_s"])
             self.watch(self.event(self.rounds, now_s, True, _found({}))._replace(done=self.rounds))
         spends, scored = (read_table(folder, table) for table in ("spends", "leakage"))
-        uplink = read_table(folder, "updates" if setup.learning.threat.position_m is None else "eavesdropper")
+        uplink = read_table(folder, "updates" if setup.learning.threat.receiver is None else "eavesdropper")
         write_final(setup, last, self.world, spends)
         place_m = coverage_grid(self.world)
         learnt_dbm = learnt_map(setup, last, place_m)

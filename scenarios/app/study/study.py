@@ -202,7 +202,7 @@ class Plan(Part):
         if not (uplink.adds_noise and uplink.isolates_ues):
             raise ValueError(
                 "world.radio.uplink: the bound takes noise that falls with each UE's own power; set kind: noma with "
-                "interference: none and decoding: noisy"
+                "interference: none, decoding: noisy and no interference_over_thermal_db"
             )
 
 
@@ -300,7 +300,7 @@ def _of_learning(study: Study, learning: Learning) -> Rules:
     train = study.train
     air = radio.dynamic_uplink
     uplink = radio.uplink
-    server = learning.server
+    server, threat = learning.server, learning.threat
     defenses = learning.defenses
     cell = learning.data.named_cell
     names = [b.name for b in study.world.listed_stations]
@@ -392,14 +392,20 @@ def _of_learning(study: Study, learning: Learning) -> Rules:
             "put a clip among learning.defenses, give norm_bound, or set decoding: error-free",
         ),
         (
-            is_ideal and learning.threat.viewpoint == "eavesdropper",
+            is_ideal and threat.receiver is not None,
             "learning.threat: with an ideal uplink nothing is on the air for an eavesdropper to hear; take "
             "world.radio.uplink noma or oma",
         ),
         (
-            radio.path_loss.has_obstacles and learning.threat.viewpoint == "eavesdropper",
+            radio.path_loss.has_obstacles and threat.receiver is not None and threat.transmitter is None,
             f"learning.threat: path loss {radio.path_loss.kind_name()} is known for base stations only, not for an "
-            "eavesdropper's antenna; take another path loss, or another viewpoint",
+            "eavesdropper's antenna; name a transmitter of its file (transmitter), take another path loss, or another "
+            "viewpoint",
+        ),
+        (
+            threat.transmitter is not None and not radio.path_loss.has_obstacles,
+            f"learning.threat.transmitter: path loss {radio.path_loss.kind_name()} has no file of transmitters; give "
+            "position_m alone, or take path_loss: {kind: map}",
         ),
         (
             not is_ideal and study.world.base_stations == (),
