@@ -10,9 +10,9 @@ import numpy as np
 import simpy
 
 from netsim.clock import first_multiple, last_multiple, last_multiples
-from netsim.columns import frozen
+from netsim.columns import frozen, no_ints
 from netsim.radio.power import Power
-from netsim.radio.schedulers import NO_SENDERS, AirInterface, Queue, Senders, State
+from netsim.radio.schedulers import NO_SENDERS, AirInterface, Grants, Queue, Senders, State
 from netsim.radio.transmissions import (
     ENDED,
     PREPARING,
@@ -29,7 +29,7 @@ from netsim.radio.transmissions import (
     outcome,
     see,
 )
-from netsim.radio.uplink import Cohort, Payload, Uplink
+from netsim.radio.uplink import Cohort, Decoded, Payload, Uplink
 from netsim.rng import Streams
 from netsim.units import BoolArray, FloatArray, IntArray
 from netsim.world import World
@@ -58,7 +58,7 @@ def _delay_s(now_s: float, at_s: float) -> float:
 def become_ready(lives: Transmissions, now_s: float) -> bool:
     """UEs that have received the model and trained begin to wait; whether there were any.
 
-    One that can never receive the model, or that has no cell then, is lost.
+    One that can never receive the model is lost.
     """
     preparing = np.flatnonzero(lives.stage == PREPARING)
     if not len(preparing):
@@ -68,9 +68,7 @@ def become_ready(lives: Transmissions, now_s: float) -> bool:
     lives.since_s[ready], lives.stage[ready] = lives.ready_s[ready], WAITING
     deaf = preparing[~np.isfinite(ready_s)]
     lives.end(deaf, lives.requested_s[deaf], Fate.UNDECODED)
-    homeless = ready[lives.serving[ready] < 0]
-    lives.end(homeless, lives.ready_s[homeless], Fate.NO_CELL)
-    return len(ready) > len(homeless)
+    return len(ready) > 0
 
 
 def end_due(lives: Transmissions, now_s: float, max_tries: int) -> bool:
@@ -101,8 +99,6 @@ def _end_sending(lives: Transmissions, rows: IntArray, max_tries: int) -> None:
     lives.end(hopeless, lives.since_s[hopeless], Fate.UNDECODED)
     arrived = whole[(lives.left_bits[whole] == 0) & (lives.stage[whole] == SENDING)]
     lives.end(arrived, lives.since_s[arrived], Fate.ARRIVED)
-    again = whole[lives.left_bits[whole] > 0]
-    lives.failed[again] = ~lives.decoded[again]
 
 
 def looks_in(lives: Transmissions, block_s: float) -> FloatArray:
@@ -318,6 +314,8 @@ class EventUplink:
             lives.end(rows, now_s, Fate.STOPPED)
         elif self.look is not None and self.interface.block_s is not None:
             looked = look_again(lives, self.look, self.uplink, now_s, self.interface.block_s, max_tries)
+        homeless = np.flatnonzero((lives.stage == WAITING) & (lives.serving < 0))  # since it is ready
+        lives.end(homeless, lives.ready_s[homeless], Fate.NO_CELL)
         asked = now_s >= self._until_s and bool((lives.stage == WAITING).any())
         if came or left or looked or asked:
             self._share(now_s, looked or (left and self.interface.link_adaptation == "change"), sends)
@@ -328,7 +326,7 @@ class EventUplink:
         """The rows (k,) that send, and their rates; None for a scheduler that remembers nothing."""
         if self._scheduled is None:
             return None
-        rows = np.flatnonzero(self.lives.stage == SENDING)
+        rows = np.flatnonzero((self.lives.stage == SENDING) & (self.lives.rate_bps > 0))
         return rows, self.lives.rate_bps[rows]
 
     def _share(self, now_s: float, evaluate: bool, sends: tuple[IntArray, FloatArray] | None) -> None:
@@ -336,38 +334,66 @@ class EventUplink:
 
         sends : see `_sends`, of the time before now_s.
         """
-        lives, changes = self.lives, self.interface.link_adaptation == "change"
-        senders = NO_SENDERS
+        lives, senders = self.lives, NO_SENDERS
         if sends is not None:
             senders = Senders(lives.ue[sends[0]], sends[1], np.fmin(lives.ended_s[sends[0]], now_s))
+        n_sending = -1
         while True:
             active = np.flatnonzero((lives.stage == WAITING) | (lives.stage == SENDING))
             if not len(active) and not len(senders.ue):
                 return
-            before = lives.stage[active] == SENDING
-            grants = self.interface.scheduler.grants(_queue(lives, active, senders), now_s, self._scheduled)
-            self._until_s, self._scheduled = grants.until_s, grants.state
-            if not len(active):
-                return
-            senders = NO_SENDERS
+            grants, rows, heard = self._choose(active, senders, now_s, evaluate)
+            self._until_s, self._scheduled, senders = grants.until_s, grants.state, NO_SENDERS
             lives.grant(active, grants.sends, now_s)
-            if evaluate or (grants.sends & ~before).any() or (changes and (grants.sends != before).any()):
-                self._hear(np.flatnonzero(lives.stage == SENDING), now_s)
-            hopeless = np.flatnonzero(stuck(lives, self.uplink))
-            if self.interface.block_s is not None or not len(hopeless):
+            lives.hear(rows, heard, (heard.sinr > 0) & (heard.sinr >= self.uplink.min_sinr()), now_s)
+            waits, on_air = lives.stage == WAITING, (lives.stage == SENDING) & (lives.rate_bps > 0)
+            never = stuck(lives, self.uplink)
+            never |= waits & (lives.alone_bps == 0) & self.interface.scheduler.one_at_a_time
+            lost = np.flatnonzero(never & (self.look is None))  # links stay as they are
+            lives.settle(lost, now_s)
+            lives.end(lost, now_s, Fate.UNDECODED)
+            n_before, n_sending = n_sending, int(on_air.sum())
+            beside = waits.any() and n_sending > n_before and not lives.decoded[on_air].all()
+            if not len(lost) and not beside:
                 return
-            lives.end(hopeless, now_s, Fate.UNDECODED)  # its links stay as they are
-            evaluate = changes
+            evaluate = False
 
-    def _hear(self, rows: IntArray, now_s: float) -> None:
-        """Update SINR and rates of all UEs that send, from now on.
+    def _choose(
+        self, active: IntArray, senders: Senders, now_s: float, evaluate: bool
+    ) -> tuple[Grants, IntArray, Decoded]:
+        """Which of the active rows have a place on the air from now on, and as `_hear`.
 
-        A UE without a rate is silent until the next update; one that sends already is silenced last.
+        The scheduler is asked again without UEs that would get no rate, until it chooses no other: such a UE has a
+        place only if no other of its cell has a use for it.
         """
-        uplink, cohort, sends = self.uplink, self.lives.on_air(rows), self.lives.rate_bps[rows] > 0
-        heard = uplink.granted(cohort, uplink.heard(cohort), uplink.heard, sends=sends)
-        decoded = (heard.sinr > 0) & (heard.sinr >= uplink.min_sinr())
-        self.lives.hear(rows, heard, decoded, now_s)
+        lives, refused = self.lives, np.zeros(len(active), dtype=np.bool_)
+        before, chosen = lives.stage[active] == SENDING, None
+        while True:
+            queue = _queue(lives, active, refused, senders)
+            grants = self.interface.scheduler.grants(queue, now_s, self._scheduled)
+            if chosen is None or (grants.sends != chosen).any():
+                chosen = grants.sends
+                changed = self.interface.link_adaptation == "change" and bool((chosen != before).any())
+                rows, heard = self._hear(active[chosen], evaluate or changed)
+            mute = np.isin(active, rows[heard.rate_bps == 0]) & ~refused
+            if not mute.any():
+                return grants, rows, heard
+            refused |= mute
+
+    def _hear(self, rows: IntArray, evaluate: bool) -> tuple[IntArray, Decoded]:
+        """Of rows with a place on the air: those whose SINR and rates are new, and these.
+
+        A UE without a rate is silent; one that sends already is silenced last. Unless `evaluate`, rates are held where
+        no silent one gets a rate.
+        """
+        uplink, silent = self.uplink, self.lives.rate_bps[rows] == 0
+        if not (evaluate or silent.any()):
+            return no_ints(), Decoded(*np.zeros((3, 0)))
+        cohort = self.lives.on_air(rows)
+        heard = uplink.granted(cohort, uplink.heard(cohort), uplink.heard, sends=~silent)
+        if evaluate or heard.rate_bps[silent].any():
+            return rows, heard
+        return rows[silent], Decoded(*(column[silent] for column in heard))
 
     def _tell(self, ended: IntArray) -> None:
         """Report rows (k,) that have ended, and submissions that are complete; forget those."""
@@ -399,10 +425,11 @@ def _ended(lives: Transmissions, rows: IntArray) -> Ended:
     return Ended(lives.submission[rows], lives.place[rows], lives.ue[rows], outcome(lives, rows))
 
 
-def _queue(lives: Transmissions, rows: IntArray, senders: Senders) -> Queue:
+def _queue(lives: Transmissions, rows: IntArray, refused: BoolArray, senders: Senders) -> Queue:
+    alone_bps, rate_bps = (np.where(refused, 0.0, column[rows]) for column in (lives.alone_bps, lives.rate_bps))
     return Queue(
-        lives.ue[rows], lives.serving[rows], lives.cohort.power_w[rows], lives.received_w[rows], lives.alone_bps[rows],
-        lives.stage[rows] == SENDING, lives.decoded[rows], lives.ready_s[rows], senders,
+        lives.ue[rows], lives.serving[rows], lives.cohort.power_w[rows], lives.received_w[rows], alone_bps,
+        lives.stage[rows] == SENDING, rate_bps, lives.decoded[rows], lives.ready_s[rows], senders,
     )  # fmt: skip
 
 
@@ -415,10 +442,10 @@ def _last_of_each(lives: Transmissions, own_s: FloatArray) -> FloatArray:
     if (number == number[:1]).all():  # nearly always
         result[sends] = own_s[sends].max()
         return result
-    order = np.lexsort((own_s[sends], number))
-    first = np.flatnonzero(np.diff(number[order], prepend=-1))
-    many = np.diff(first, append=len(order))
-    result[sends[order]] = np.repeat(own_s[sends[order]][first + many - 1], many)
+    _, group = np.unique(number, return_inverse=True)
+    last_s = np.zeros(len(sends))
+    np.maximum.at(last_s, group, own_s[sends])
+    result[sends] = last_s[group]
     return result
 
 

@@ -20,7 +20,7 @@ State = Any
 class Senders(NamedTuple):
     """The UEs that sent since the scheduler was asked last, one entry each (k,), whether they still do or not.
 
-    ue: indices; rate_bps: rate, 0 while silent; until_s: up to when, the time of the question at the latest.
+    ue: indices; rate_bps: rate; until_s: up to when, the time of the question at the latest.
     """
 
     ue: IntArray
@@ -36,8 +36,9 @@ class Queue:
     """The UEs that have bits to send, one entry each (m,), by increasing ue; none when the last one has ended.
 
     ue: indices; serving: base station; power_w; received_w: power at that base station; alone_bps: rate in the whole
-    band without interference; sends: whether a UE sends, or waits; decoded: whether what it sends now is decoded;
-    ready_s: time since which it has bits to send; senders: the UEs that sent up to now.
+    band without interference, 0 for a UE that the base station has refused just now; sends: whether a UE has a place on
+    the air, or waits for one; rate_bps: rate at which it sends, 0 for a UE that waits or is refused; decoded: whether
+    what it sends now is decoded; ready_s: time since which it has bits to send; senders: the UEs that sent up to now.
     """
 
     ue: IntArray
@@ -46,6 +47,7 @@ class Queue:
     received_w: FloatArray
     alone_bps: FloatArray
     sends: BoolArray
+    rate_bps: FloatArray
     decoded: BoolArray
     ready_s: FloatArray
     senders: Senders
@@ -63,10 +65,12 @@ class Grants(NamedTuple):
 
 class Scheduler(Part):
     """Chooses the UEs that send. It is asked when a UE comes, ends or changes its cell, at ends of blocks, and when it
-    wants.
+    wants; and again at that time if UEs that it has chosen would get no rate, which then have `alone_bps` 0.
     """
 
     kind: str
+    one_at_a_time: ClassVar[bool] = False
+    """whether each UE of a cell has the whole band to itself"""
 
     def start(self, n_ue: int) -> State:
         """The initial state in a world of n_ue UEs; None for a scheduler without state."""
@@ -88,9 +92,11 @@ def ranks(serving: IntArray, *keys: FloatArray | BoolArray) -> IntArray:
     return rank
 
 
-def one_each(serving: IntArray, holds: BoolArray, *keys: FloatArray) -> BoolArray:
-    """One UE (n,) of each cell: the one that holds its place, else the next by `keys`."""
-    return np.asarray(ranks(serving, ~holds, *keys) == 0)
+def one_each(queue: Queue, holds: BoolArray, *keys: FloatArray) -> BoolArray:
+    """One UE (m,) of each cell: the one that holds its place, else the next by `keys`; one that gets no rate only if no
+    other does.
+    """
+    return np.asarray(ranks(queue.serving, ~holds, queue.alone_bps == 0, *keys) == 0)
 
 
 @dataclass(frozen=True)
@@ -129,7 +135,8 @@ class Simultaneous(Scheduler):
 class Groups(Scheduler):
     """At most `size` UEs of a cell send together, by decreasing received power.
 
-    The next group starts when all UEs of the one before have sent, those apart whose signal is not decoded.
+    The next group starts when all UEs of the one before have sent, those apart whose signal is not decoded or that got
+    no rate: these may be of the next one, behind UEs that get a rate.
     """
 
     kind: Literal["groups"] = "groups"
@@ -139,11 +146,10 @@ class Groups(Scheduler):
     example: ClassVar = {"kind": "groups", "size": 2}
 
     def grants(self, queue: Queue, time_s: float, state: State) -> Grants:
-        sends, waits = queue.sends.copy(), np.flatnonzero(~queue.sends)
-        rank = ranks(queue.serving[waits], -queue.received_w[waits])
-        busy = np.isin(queue.serving[waits], queue.serving[sends & queue.decoded])
-        sends[waits] = (rank < self.size) & ~busy
-        return Grants(sends)
+        on_air = queue.rate_bps > 0
+        busy = np.isin(queue.serving, queue.serving[on_air & queue.decoded])
+        rank = ranks(queue.serving, on_air, queue.alone_bps == 0, -queue.received_w)
+        return Grants(np.where(busy, queue.sends, on_air | (rank < self.size)))
 
 
 @frozen
@@ -157,13 +163,14 @@ class Turns:
 class _Slotted(Scheduler):
     """One UE of a cell at a time, for a slot."""
 
+    one_at_a_time = True
     slot_s: float = Field(default=0.01, ge=1e-6, le=1e6)
     """length of a slot, s"""
 
     def turn(self, queue: Queue, time_s: float, slot: Slot, *keys: FloatArray) -> tuple[BoolArray, BoolArray, Slot]:
         """UEs (m,) that hold the present slot; one of each cell that sends: that or the next by `keys`; the slot."""
-        holds = queue.sends & (not slot.over(time_s, self.slot_s))
-        sends = one_each(queue.serving, holds, *keys)
+        holds = (queue.rate_bps > 0) & (not slot.over(time_s, self.slot_s))
+        sends = one_each(queue, holds, *keys)
         return holds, sends, Slot.after(time_s, self.slot_s, sends)
 
 
@@ -185,7 +192,7 @@ class RoundRobin(_Slotted):
         last_start_s = (first_multiple(time_s, self.slot_s) - 1) * self.slot_s
         served_s[ue] = np.maximum(served_s[ue], np.minimum(until_s, last_start_s))
         holds, sends, slot = self.turn(queue, time_s, state.slot, served_s[queue.ue], queue.ready_s)
-        served_s[queue.ue[sends & ~holds]] = time_s
+        served_s[queue.ue[sends & ~holds & (queue.alone_bps > 0)]] = time_s
         return Grants(sends, slot.until_s, Turns(served_s, slot))
 
 
@@ -206,7 +213,7 @@ class ProportionalFair(_Slotted):
         dR/dt = (r - R) / T,    T = time_constant_s
 
     It goes on for every UE of the world, with r = 0 while it does not send: also for one whose upload has ended, that
-    was handed over or is absent. A UE that has never sent is served first.
+    was handed over or is absent. A UE that has never sent is served first, one that gets no rate last.
     """
 
     kind: Literal["proportional-fair"] = "proportional-fair"
@@ -222,10 +229,8 @@ class ProportionalFair(_Slotted):
         kept = exp(-(time_s - state.asked_s) / self.time_constant_s)
         mean_bps, sent = state.mean_bps * kept, queue.senders
         mean_bps[sent.ue] += sent.rate_bps * (np.exp(-(time_s - sent.until_s) / self.time_constant_s) - kept)
-        mean = mean_bps[queue.ue]
-        served = mean > 0
-        with np.errstate(over="ignore"):  # an average that has all but faded is as good as none
-            multiple = np.where(served, queue.alone_bps / np.where(served, mean, 1.0), inf)
+        with np.errstate(all="ignore"):  # an average that has all but faded is as good as none
+            multiple = np.where(queue.alone_bps > 0, queue.alone_bps / mean_bps[queue.ue], 0.0)
         _, sends, slot = self.turn(queue, time_s, state.slot, -multiple)
         return Grants(sends, slot.until_s, MeanRates(mean_bps, time_s, slot))
 
@@ -236,14 +241,15 @@ class EnergyAware(Scheduler):
     Joules a bit are power over the rate of the whole band without interference.
     """
 
+    one_at_a_time = True
     kind: Literal["energy-aware"] = "energy-aware"
     reference: ClassVar = "greedy rule: least transmit energy a bit"
     example: ClassVar = {"kind": "energy-aware"}
 
     def grants(self, queue: Queue, time_s: float, state: State) -> Grants:
-        able = queue.alone_bps > 0
-        joules_a_bit = np.where(able, queue.power_w / np.where(able, queue.alone_bps, 1.0), np.inf)
-        return Grants(one_each(queue.serving, queue.sends, joules_a_bit))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            joules_a_bit = queue.power_w / queue.alone_bps
+        return Grants(one_each(queue, queue.rate_bps > 0, joules_a_bit))
 
 
 SCHEDULERS = OneOf(
@@ -261,7 +267,7 @@ class AirInterface(Part):
     """Sharing of the band over time.
 
     link_adaptation: rates follow every coming and going of a transmitter (change), or are held until the next grant or
-    block (grant), as if UEs that have sent went on with padding.
+    block (grant), as if UEs that have sent went on with padding; they stop it for a UE that gets a rate by this.
     """
 
     scheduler: Annotated[Scheduler, SCHEDULERS] = Simultaneous()

@@ -65,7 +65,7 @@ class Transmissions(Columns):
 
     cohort: the UEs with their links and powers now; submission, place: the submission and the entry in it; round: of
     the fading; look: block in which its links were looked at. requested_s, prepared_s (duration of downlink and
-    training), ready_s, stops_s (when it ends at the latest, by the fate `stops_by`), granted_s (first grant, NaN
+    training), ready_s, stops_s (when it ends at the latest, by the fate `stops_by`), granted_s (first rate, NaN
     before), ended_s (NaN before).
 
     received_w (at its base station), alone_bps; sent_j, left_j: energy spent on the air, and what may still be. n_bits;
@@ -203,6 +203,7 @@ class Transmissions(Columns):
         self.sent_j[rows] += spent_j
         self.left_j[rows] -= spent_j
         self.left_bits[rows] -= bits
+        self.failed[rows] |= ~self.decoded[rows] & (bits > 0)
         snr = self.snr[rows]
         received_j = self.received_w[rows] * span_s
         sums = (
@@ -250,7 +251,7 @@ class Transmissions(Columns):
             self.settle(rows[changed], time_s)
             self.sinr[rows], self.snr[rows], self.rate_bps[rows] = heard
         self.decoded[rows] = decoded
-        self.failed[rows] |= ~decoded & (heard.rate_bps > 0)
+        self.granted_s[rows[(heard.rate_bps > 0) & np.isnan(self.granted_s[rows])]] = time_s
 
     def grant(self, rows: IntArray, sends: BoolArray, time_s: float) -> None:
         """Let rows (k,) send from time_s on, or wait."""
@@ -260,8 +261,6 @@ class Transmissions(Columns):
         self.settle(stop, time_s)
         self.stage[start], self.stage[stop] = SENDING, WAITING
         self.rate_bps[start] = self.rate_bps[stop] = 0.0
-        first = start[np.isnan(self.granted_s[start])]
-        self.granted_s[first] = time_s
 
     def end(self, rows: IntArray, time_s: float | FloatArray, fate: int | IntArray) -> None:
         """End rows (k,) at time_s, up to which they are settled."""

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netsim.radio.air import EventUplink
-from netsim.radio.rate import RateLaw, Shannon
+from netsim.radio.rate import LinkAdaptation, RateLaw, Shannon
 from netsim.radio.schedulers import (
     SCHEDULERS,
     AirInterface,
@@ -24,7 +24,7 @@ from netsim.radio.schedulers import (
     Slot,
 )
 from netsim.radio.shared_band import Noma, Oma
-from netsim.radio.transmissions import SeenLinks
+from netsim.radio.transmissions import Fate, SeenLinks
 from netsim.radio.uplink import Cohort, Payload
 from netsim.rng import Streams
 
@@ -68,9 +68,10 @@ def cohort(gain, power=1.0, ready_s=0.0, rows=1):
     )  # fmt: skip
 
 
-def sent_by(uplink, c, scheduler, payload=MBIT, look=None, seed=1, **interface):
+def sent_by(uplink, c, scheduler, payload=MBIT, look=None, seed=1, n_ue=None, **interface):
     air = EventUplink(
-        simpy.Environment(), uplink, len(c.ue), Streams(seed), AirInterface(scheduler=scheduler, **interface), look
+        simpy.Environment(), uplink, n_ue or len(c.ue), Streams(seed), AirInterface(scheduler=scheduler, **interface),
+        look,
     )  # fmt: skip
     return air.env.run(air.submit(c, payload))
 
@@ -84,14 +85,16 @@ def test_every_free_place_of_a_cell_is_given_away(seed, kind):
     part = SCHEDULERS.parts[kind]()
     serving, received_w = rng.integers(0, 3, n), rng.uniform(0.1, 10, n)
     nobody = Senders(np.zeros(0, dtype=int), np.zeros(0), np.zeros(0))
+    received_w[rng.uniform(size=n) < 0.2] = 0.0
     no, yes, rate_bps = np.zeros(n, dtype=bool), np.ones(n, dtype=bool), np.log2(1 + received_w) * 1e6
-    q = Queue(np.arange(n), serving, np.ones(n), received_w, rate_bps, no, yes, np.zeros(n), nobody)
+    q = Queue(np.arange(n), serving, np.ones(n), received_w, rate_bps, no, np.zeros(n), yes, np.zeros(n), nobody)
     sends, _, state = part.grants(q, 0.0, part.start(n))
-    again, _, _ = part.grants(replace(q, sends=sends), 1e-3, state)  # within the slot
+    again, _, _ = part.grants(replace(q, sends=sends, rate_bps=rate_bps * sends), 1e-3, state)  # within the slot
     assert np.array_equal(again, sends)
     for cell in np.unique(q.serving):
-        mine = sends[q.serving == cell]
-        assert mine.sum() == min(len(mine), {"simultaneous": n, "groups": 2}.get(kind, 1))
+        mine, able = sends[q.serving == cell], rate_bps[q.serving == cell] > 0
+        places = min(len(mine), {"simultaneous": n, "groups": 2}.get(kind, 1))
+        assert mine.sum() == places and mine[able].sum() == min(places, able.sum())
 
 
 def test_ues_of_a_group_start_together():
@@ -130,6 +133,94 @@ def test_turns_in_short_slots_are_processor_sharing():
     turns = sent_by(Superposed(), cohort([1.0, 1.0, 1.0], ready_s=ready), RoundRobin(slot_s=1e-3))
     shares = sent_by(Divided(interference="none"), cohort([9.0] * 3, ready_s=ready), Simultaneous())
     np.testing.assert_allclose(turns.ended_s, shares.ended_s, atol=3e-3)
+
+
+FLOOR = LinkAdaptation(attenuation=1.0, max_bps_per_hz=8.0)  # nothing below -10 dB
+WITHOUT_RATE = {  # gains at two base stations, and power
+    "too far": (0.05, 0.0, 1.0),
+    "no power": (500.0, 0.0, 0.0),
+    "no gain": (0.0, 0.0, 1.0),
+    "drowned": (3000.0, 0.0, 1e-3),
+}
+"""UEs of the first cell that get no rate, in the last case beside one of another cell, received there with 50."""
+
+
+@pytest.mark.parametrize("link_adaptation", ["change", "grant"])
+@pytest.mark.parametrize("block_s", [None, 1.0])
+@pytest.mark.parametrize("case", WITHOUT_RATE)
+@pytest.mark.parametrize("kind", KINDS)
+def test_nobody_waits_behind_a_ue_without_a_rate(kind, case, block_s, link_adaptation):
+    """It asks first, and others end as if it were not there; a drowned one sends when the interference has ended."""
+    *weak, power = WITHOUT_RATE[case]
+    gain, powers = np.array([weak, [510.0, 0.0], [400.0, 0.0], [50.0, 100.0]]), np.array([power, 1.0, 1.0, 1.0])
+    everybody = cohort(gain, powers, [0.0, 0.02, 0.05, 0.0], [1, 1, 2, 8])
+    everybody.serving[0] = 0
+    uplink, part = Superposed(rate=FLOOR), SCHEDULERS.parts[kind]()
+
+    def play(c):
+        look = None if block_s is None else lambda ue, round_: SeenLinks(everybody.serving[ue], gain[ue], None)
+        return sent_by(
+            uplink, c, part, look=look, n_ue=4, block_s=block_s, retransmissions=10, link_adaptation=link_adaptation
+        )
+
+    found, others = play(everybody), play(everybody.select(np.arange(1, 4)))
+    for name in ("ended_s", "granted_s", "delay_s", "airtime_s", "energy_j", "sinr"):
+        np.testing.assert_allclose(getattr(found, name)[1:], getattr(others, name), rtol=1e-12, err_msg=name)
+    assert found.fate[1:].tolist() == [Fate.ARRIVED] * 3
+    long_s = others.ended_s[2]
+    if case == "drowned":
+        assert found.fate[0] == Fate.ARRIVED and found.granted_s[0] == pytest.approx(long_s)
+        assert found.airtime_s[0] == pytest.approx(0.5) and found.delay_s[0] == pytest.approx(long_s + 0.5)
+    else:
+        assert found.fate[0] == Fate.UNDECODED and found.energy_j[0] == 0 and np.isnan(found.granted_s[0])
+        assert block_s or kind == "groups" or found.ended_s[0] == 0.0
+
+
+def test_a_turn_that_is_refused_goes_to_the_next_who_gets_a_rate():
+    """Of three UEs of a cell that ask at once the first two, by every rule, are drowned: the third sends."""
+    gain = np.array([[3000.0, 0.0], [2990.0, 0.0], [510.0, 0.0], [50.0, 100.0]])
+    c = cohort(gain, np.array([1e-3, 1e-3, 1.0, 1.0]), rows=[1, 1, 1, 4])
+    for part in (RoundRobin(), ProportionalFair(), EnergyAware(), Groups(size=1)):
+        found = sent_by(Superposed(rate=FLOOR), c, part)
+        assert found.granted_s[2] == 0.0 and found.ended_s[2] == pytest.approx(1 / log2(1 + 510 / 51))
+        assert (found.granted_s[:2] >= found.ended_s[3]).all() and (found.fate == Fate.ARRIVED).all()
+
+
+def test_a_group_that_is_not_decoded_lets_the_next_begin_with_it():
+    """SINR 3 is too low for a symbol error rate of 5 %, also of the first group: nobody waits for the next event."""
+    found = sent_by(Superposed(max_ser=0.05), cohort([3.0, 2.0, 1.0]), Groups(size=1))
+    assert found.granted_s.tolist() == [0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("time_constant_s", [0.3, 2.0])
+def test_the_mean_rate_follows_its_equation(time_constant_s):
+    """dR/dt = (r - R) / T, in steps of 0.1 ms, of UEs that send, end between two questions, and are away."""
+    part = ProportionalFair(time_constant_s=time_constant_s)
+    state, slow, now_s, step_s = part.start(3), np.zeros(3), 0.0, 1e-4
+    none = cohort([]).ue
+    plan = [(0.25, {0: (4e6, 0.25)}), (0.75, {1: (1e6, 0.6)}), (1.0, {}), (1.5, {0: (2e6, 1.5), 2: (3e6, 1.1)})]
+    for asked_s, sends in plan:
+        for at_s in np.arange(now_s, asked_s - step_s / 2, step_s):
+            rate = np.array([sends.get(u, (0.0, 0.0))[0] * (at_s < sends.get(u, (0, 0))[1] - 1e-9) for u in range(3)])
+            slow += (rate - slow) * step_s / time_constant_s
+        ue = np.array(list(sends), dtype=int)
+        rate_bps, until_s = np.array([sends[u] for u in ue.tolist()]).reshape(-1, 2).T
+        empty = np.zeros(0)
+        q = Queue(none, none, empty, empty, empty, empty > 0, empty, empty > 0, empty, Senders(ue, rate_bps, until_s))
+        state, now_s = part.grants(q, asked_s, state).state, asked_s
+        np.testing.assert_allclose(state.mean_bps, slow, rtol=1e-3)
+    assert (state.mean_bps > 1e4).all()
+
+
+@pytest.mark.parametrize(("faded", "first"), [(1.0, 0), (0.2, 1)])
+def test_the_highest_multiple_of_the_mean_goes_first(faded, first):
+    """Means of 1 and 0.4 Mbit/s, rates of 2 and 1: multiples 2 and 2.5; but 10 and 2.5 where the first has faded."""
+    part, zero = ProportionalFair(), np.zeros(2)
+    state = replace(part.start(2), mean_bps=np.array([faded * 1e6, 0.4e6]))
+    rate_bps, no = np.array([2e6, 1e6]), np.zeros(2, dtype=bool)
+    nobody = Senders(np.zeros(0, dtype=int), np.zeros(0), np.zeros(0))
+    q = Queue(np.arange(2), np.zeros(2, dtype=int), zero, zero, rate_bps, no, zero, ~no, zero, nobody)
+    assert part.grants(q, 0.0, state).sends.tolist() == [first == 1, first == 0]
 
 
 def arrivals_s(seed, n, rate):
