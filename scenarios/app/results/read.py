@@ -330,6 +330,7 @@ def load(folder: Path, study: Fields | None = None) -> Run:
     return Run(manifest, read_summary(folder), study, tables, _ground(folder / MAP), read_surfaces(folder), grid)
 
 
+_MOST = float(np.finfo(np.float64).max)
 _LIMITS = {
     **dict.fromkeys(("time_s", "requested_s", "ready_s", "granted_s", "ended_s"), (0.0, _LONGEST_S)),
     **dict.fromkeys(("probability", "disc_probability"), (0.0, 1.000001)),  # sums of single precision
@@ -354,7 +355,8 @@ def checked_table(folder: Path, name: str) -> Table:
     missing = [column for column in EVERY[name] if column not in columns]
     if missing:
         raise BadInput(f"{path}: column {missing[0]} is missing; run the study again")
-    _check_rows(path, columns, _LIMITS)
+    numbers = [column for column in columns if columns[column].dtype != object]
+    _check_rows(path, columns, dict.fromkeys(numbers, (-_MOST, _MOST)) | _LIMITS)
     return columns
 
 
