@@ -203,15 +203,10 @@ class Transmissions(Columns):
         self.sent_j[rows] += spent_j
         self.left_j[rows] -= spent_j
         self.left_bits[rows] -= bits
-        snr = self.snr[rows]
-        received_j = self.received_w[rows] * span_s
-        sums = (
-            (self.block_noise, bits, self.sinr[rows]),
-            (self.block_thermal, bits, snr),
-            (self.thermal_j, received_j, snr),
-        )
-        for total, amount, ratio in sums:
-            total[rows] += np.divide(amount, ratio, out=np.zeros(len(rows)), where=ratio > 0)
+        snr = self.snr[rows]  # of a UE with a rate neither this nor its SINR is 0
+        self.block_noise[rows] += bits / self.sinr[rows]
+        self.block_thermal[rows] += bits / snr
+        self.thermal_j[rows] += self.received_w[rows] * span_s / snr
 
     def send_rest(self, rows: IntArray) -> None:
         """Count all that rows (k,) had left as sent, at their rate: the last bit leaves at since_s."""
