@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from enum import IntEnum
 from math import inf, nan
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -136,7 +136,8 @@ class Transmissions(Columns):
         """Rows of zeros."""
         types = {"IntArray": np.int64, "FloatArray": np.float64, "BoolArray": np.bool_}
         kinds = {f.name: types[str(f.type)] for f in fields(cls) if str(f.type) in types}
-        return cls(cohort, **{name: np.zeros(len(cohort.ue), dtype=kind) for name, kind in kinds.items()})
+        zeros: dict[str, Any] = {name: np.zeros(len(cohort.ue), dtype=kind) for name, kind in kinds.items()}
+        return cls(cohort, **zeros)
 
     @classmethod
     def none(cls) -> Self:
