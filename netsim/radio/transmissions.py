@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from enum import IntEnum
 from math import inf, nan
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -136,7 +136,8 @@ class Transmissions(Columns):
         """Rows of zeros."""
         types = {"IntArray": np.int64, "FloatArray": np.float64, "BoolArray": np.bool_}
         kinds = {f.name: types[str(f.type)] for f in fields(cls) if str(f.type) in types}
-        return cls(cohort, **{name: np.zeros(len(cohort.ue), dtype=kind) for name, kind in kinds.items()})
+        zeros: dict[str, Any] = {name: np.zeros(len(cohort.ue), dtype=kind) for name, kind in kinds.items()}
+        return cls(cohort, **zeros)
 
     @classmethod
     def none(cls) -> Self:
@@ -204,15 +205,10 @@ class Transmissions(Columns):
         self.left_j[rows] -= spent_j
         self.left_bits[rows] -= bits
         self.failed[rows] |= ~self.decoded[rows] & (bits > 0)
-        snr = self.snr[rows]
-        received_j = self.received_w[rows] * span_s
-        sums = (
-            (self.block_noise, bits, self.sinr[rows]),
-            (self.block_thermal, bits, snr),
-            (self.thermal_j, received_j, snr),
-        )
-        for total, amount, ratio in sums:
-            total[rows] += np.divide(amount, ratio, out=np.zeros(len(rows)), where=ratio > 0)
+        snr = self.snr[rows]  # of a UE with a rate neither this nor its SINR is 0
+        self.block_noise[rows] += bits / self.sinr[rows]
+        self.block_thermal[rows] += bits / snr
+        self.thermal_j[rows] += self.received_w[rows] * span_s / snr
 
     def send_rest(self, rows: IntArray) -> None:
         """Count all that rows (k,) had left as sent, at their rate: the last bit leaves at since_s."""
