@@ -84,7 +84,8 @@ class ClusterBatch(Curation):
             start, stop = local.ptr[row : row + 2]
             position_m = local.x[start:stop]
             cluster = dbscan(position_m, self.eps_m, self.min_samples)
-            clusters[row], noise[row] = cluster.max() + 1, (cluster < 0).sum()
+            clusters[row] = cluster.max() + 1
+            noise[row] = (cluster < 0).sum()
             if clusters[row] == 0:
                 keep[start + rng.keys("one", owner[row], len(cluster)).argmin()] = True
                 continue
@@ -179,7 +180,8 @@ class GeoIndistinguishable(Curation):
 
     def apply(self, local: Local, facts: RoundContext, state: State, rng: Rng) -> Curated:
         row = local.row_of_sample
-        owner, item = local.row[row], np.arange(len(row)) - local.ptr[row]
+        owner = local.row[row]
+        item = np.arange(len(row)) - local.ptr[row]
         x = local.x + planar_laplace(self.epsilon_per_m, owner, item, rng)
         if self.inside == "clip":
             x = np.clip(x, facts.public.area.low_m, facts.public.area.high_m)
@@ -260,7 +262,8 @@ class Gan(Curation):
         scale = [np.maximum(p.std(axis=0), _SMALLEST_M) for p in pieces]
         z = [(p - m) / s for p, m, s in zip(pieces, mean, scale, strict=True)]
         count = np.array([len(p) for p in z])
-        first, flat = np.cumsum(count) - count, torch.from_numpy(np.concatenate(z))
+        first = np.cumsum(count) - count
+        flat = torch.from_numpy(np.concatenate(z))
         generator = _network("generator", (2 + _NOISE, self.hidden, 2), owner, rng)
         adversary = _network("adversary", (2, self.hidden, 2), owner, rng)
         improve = torch.optim.Adam(generator, self.learning_rate, fused=True)

@@ -19,26 +19,32 @@ def dbscan(position_m: FloatArray, eps_m: float, min_samples: int) -> IntArray:
     called because a call costs milliseconds, of which the cloud of one update's units is worth a tenth, and because it
     holds all lists of neighbours at once: 1.6 GB for 20,000 samples of people who dwell.
     """
-    n, within = len(position_m), eps_m * eps_m
+    n = len(position_m)
+    within = eps_m * eps_m
     near = np.ones(n, dtype=np.int64)
     for i in range(n):
         for j in range(i):
-            dx, dy = position_m[i, 0] - position_m[j, 0], position_m[i, 1] - position_m[j, 1]
+            dx = position_m[i, 0] - position_m[j, 0]
+            dy = position_m[i, 1] - position_m[j, 1]
             if dx * dx + dy * dy <= within:
                 near[i] += 1
                 near[j] += 1
-    label, waiting = np.full(n, -1), np.empty(n, dtype=np.int64)
+    label = np.full(n, -1)
+    waiting = np.empty(n, dtype=np.int64)
     cluster = 0
     for seed in range(n):
         if label[seed] >= 0 or near[seed] < min_samples:
             continue
-        label[seed], waiting[0], waits = cluster, seed, 1
+        label[seed] = cluster
+        waiting[0] = seed
+        waits = 1
         while waits:
             waits -= 1
             i = waiting[waits]
             for j in range(n):
                 if label[j] < 0:
-                    dx, dy = position_m[i, 0] - position_m[j, 0], position_m[i, 1] - position_m[j, 1]
+                    dx = position_m[i, 0] - position_m[j, 0]
+                    dy = position_m[i, 1] - position_m[j, 1]
                     if dx * dx + dy * dy <= within:
                         label[j] = cluster
                         if near[j] >= min_samples:

@@ -269,7 +269,8 @@ class Learning(Part):
 
     def _fits_shares(self) -> None:
         """ValueError with the reason, where a secure sum may hold fewer shares of noise than it needs, or others."""
-        threat, server = self.threat, self.server
+        threat = self.threat
+        server = self.server
         shared = next((i for i, d in enumerate(self.defenses) if "shared noise" in d.offers), None)
         if shared is None:
             if any(getattr(d, "noise", "") == "shares" for d in self.defenses):

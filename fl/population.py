@@ -33,7 +33,8 @@ def spread(grid: PlaceGrid, place_m: FloatArray, weight: FloatArray) -> FloatArr
     """Probability (G,) of weights (n,) at places (n, 2), of which those inside count; a share ANYWHERE is uniform."""
     inside = grid.area.contains(place_m)
     counted = np.bincount(grid.nearest(place_m[inside]), weights=weight[inside], minlength=len(grid))
-    total, even = float(counted.sum()), np.full(len(grid), 1.0 / len(grid))
+    total = float(counted.sum())
+    even = np.full(len(grid), 1.0 / len(grid))
     return even if not total > 0 else (1.0 - ANYWHERE) * counted / total + ANYWHERE * even
 
 
@@ -66,7 +67,8 @@ class AlongStreets(PopulationPrior):
                 "learning.attacks: population: streets: the city has no streets; take a town, an OpenStreetMap or SUMO "
                 "file, or population: {kind: uniform}"
             )
-        a, b = public.street_m[:, 0], public.street_m[:, 1]
+        a = public.street_m[:, 0]
+        b = public.street_m[:, 1]
         length = np.hypot(*(b - a).T)
         count = np.maximum(np.ceil(length / float(grid.cell_m.min()) * _STEPS_A_CELL), 1).astype(np.int64)
         of = np.repeat(np.arange(len(a)), count)

@@ -64,7 +64,8 @@ class LogDistancePrior(Prior):
 
     def constants(self, public: Public) -> dict[str, FloatArray]:
         """prior_at_m (n_cell, 2) and prior_model (n_cell,): base stations, and the model of each (-1: none)."""
-        model, antennas = public.models, public.antennas
+        model = public.models
+        antennas = public.antennas
         learnt = int((model >= 0).sum())
         if self.position_m is not None and learnt > 1:
             raise BadInput(
@@ -133,7 +134,8 @@ class Coverage(Prior):
         buildings = public.buildings or Buildings.none()
         floors = np.maximum(np.round(buildings.height_m / STOREY_M), 1.0)
         layers = int(floors.max(initial=0.0)) + 1
-        model, area = public.models, public.area
+        model = public.models
+        area = public.area
         step_m = max(_STEP_M, float(np.sqrt(np.prod(area.side_m) * public.n_model * layers / _NUMBERS)))
         x_m, y_m = (
             low + step_m * np.arange(int(np.ceil(s / step_m)) + 1)

@@ -111,7 +111,9 @@ class Names:
     def start(cls, rule: Pseudonyms, n_ue: int) -> Names:
         """Before the first round: UEs have no names, or permanently their numbers."""
         n = 0 if rule.changes else n_ue
-        every, nameless, never = np.arange(n, dtype=np.int64), np.full(n_ue, -1), np.zeros(n, dtype=np.int64)
+        every = np.arange(n, dtype=np.int64)
+        nameless = np.full(n_ue, -1)
+        never = np.zeros(n, dtype=np.int64)
         return cls(every, never, nameless if rule.changes else every, nameless)
 
     def given(self, ue: IntArray, period: IntArray, round_: int, rng: Rng) -> Names:
@@ -119,9 +121,12 @@ class Names:
         due = (self.now[ue] < 0) | (self.period[ue] != period)
         new = ue[due]
         new = new[np.argsort(rng.uniform("name", new, item=round_), kind="stable")]
-        now, known = self.now.copy(), self.period.copy()
-        now[new], known[ue] = len(self.of) + np.arange(len(new)), period
-        of, since = np.concatenate([self.of, new]), np.concatenate([self.since, np.full(len(new), round_)])
+        now = self.now.copy()
+        known = self.period.copy()
+        now[new] = len(self.of) + np.arange(len(new))
+        known[ue] = period
+        of = np.concatenate([self.of, new])
+        since = np.concatenate([self.since, np.full(len(new), round_)])
         return replace(self, of=of, since=since, now=now, period=known)
 
     def current(self, name: IntArray) -> BoolArray:

@@ -338,9 +338,11 @@ class DatasetStatistics:
     @classmethod
     def of(cls, position_m: FloatArray, model: IntArray, n_model: int) -> DatasetStatistics:
         """Statistics of positions (n, 2) by the model (n,) that learns from each; 0 and 1 for one without positions."""
-        mean, std = np.zeros((n_model, 2)), np.ones((n_model, 2))
+        mean = np.zeros((n_model, 2))
+        std = np.ones((n_model, 2))
         for m in np.unique(model[model >= 0]):
-            mean[m], std[m] = position_m[model == m].mean(axis=0), position_m[model == m].std(axis=0)
+            mean[m] = position_m[model == m].mean(axis=0)
+            std[m] = position_m[model == m].std(axis=0)
         return cls(mean, np.maximum(std, 1e-3))
 
 
@@ -672,7 +674,8 @@ class Estimates(Columns):
         status: list[str] | None = None,
     ) -> Self:
         """Estimates of one kind (k,), by an attack without an objective; by default of weight 1 and status ok."""
-        k, none = len(ue), np.zeros(len(ue), dtype=np.int64)
+        k = len(ue)
+        none = np.zeros(len(ue), dtype=np.int64)
         weight = np.ones(k) if weight is None else weight
         loss = np.full(k, np.nan)
         return cls(

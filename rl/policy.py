@@ -28,9 +28,11 @@ from rl.settings import CARD, WEIGHTS, Finite
 from rl.train import Weights
 
 FORMAT = 1
-_MAX_BYTES, _MAX_CARD_BYTES = 256_000_000, 1_000_000
+_MAX_BYTES = 256_000_000
+_MAX_CARD_BYTES = 1_000_000
 _FULL_DB = 40.0  # the ratio in decibels that becomes 1 in an observation
-_OF_UE, _OF_ALL = 5, 2  # numbers of each UE in an observation, and of all
+_OF_UE = 5  # numbers of each UE in an observation, and of all
+_OF_ALL = 2
 OF_ONE_UE = _OF_UE + _OF_ALL
 """numbers of the observation of one UE"""
 _REFERENCE = ("std", "weight", "gain", "scale")
@@ -284,7 +286,8 @@ def _read_tensors(path: Path, shapes: Shapes) -> dict[str, np.ndarray]:
 
 Array = Any
 """arrays of numpy, or tensors of torch"""
-ENCODED, HIDDEN = 32, 64
+ENCODED = 32
+HIDDEN = 64
 UNIT_DB = 10.0
 SEEN = len(FEATURES) + len(OUTLOOK)
 

@@ -106,6 +106,8 @@ def steps_of(env: OnlinePower, act: Callable[[OnlinePower, Seen], FloatArray], w
         if env.outcome is not None:
             last = env.outcome.phases[-1].uploads
             ue, first = np.unique(last.ue, return_index=True)
-            sent[ue], power_w[ue], arrived[ue] = True, last.channel.power_w[first], last.channel.decoded[first]
+            sent[ue] = True
+            power_w[ue] = last.channel.power_w[first]
+            arrived[ue] = last.channel.decoded[first]
         steps.append(Step(number, at_m, serving, sent, power_w, arrived, env.cost))
     return steps

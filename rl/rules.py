@@ -38,11 +38,15 @@ from rl.look import Look, silent
 from rl.radio_records import Air, Links, Rounds, Rows, judged, strength
 from rl.reward import Figures, Reward, first_prices, over, penalty, priced
 
-_TRIED, _BEST, _MIN = 48, 8, 0.05  # of a generation; no spread shrinks below a share of its first one
+_TRIED = 48  # of a generation; no spread shrinks below a share of its first one
+_BEST = 8
+_MIN = 0.05
 _STEPS_DB = (8.0, 4.0, 2.0, 1.0, 0.5)
 _MAX_MOVES = 200  # of one step
-_DUAL_STEPS, _DUAL_RATE = 40, 0.5  # the rate falls as 1 / step
-_ACTIONS, _STD_DB = 12, 5.0  # around the start, by which the first multipliers are found
+_DUAL_STEPS = 40  # the rate falls as 1 / step
+_DUAL_RATE = 0.5
+_ACTIONS = 12  # around the start, by which the first multipliers are found
+_STD_DB = 5.0
 
 
 @frozen
@@ -246,7 +250,8 @@ def _searched(
             if not better.any():
                 break
             some = going[better]
-            dbw[some], cost[some] = tried[better, best[better]], value[better, best[better]]
+            dbw[some] = tried[better, best[better]]
+            cost[some] = value[better, best[better]]
             going = some
     return cost, dbw, judged
 
@@ -257,7 +262,8 @@ def _moves(dbw: FloatArray, step_db: float) -> FloatArray:
     up = dbw[:, None] + step_db * np.concatenate([np.eye(k), -np.eye(k)])
     i, j = np.triu_indices(k, 1)
     exchange: IntArray = np.tile(np.arange(k), (len(i), 1))
-    exchange[np.arange(len(i)), i], exchange[np.arange(len(i)), j] = j, i
+    exchange[np.arange(len(i)), i] = j
+    exchange[np.arange(len(i)), j] = i
     return np.concatenate([up, dbw[:, exchange]], axis=1)
 
 

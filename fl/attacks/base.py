@@ -173,7 +173,8 @@ def averaged(past: ByKey, key: IntArray, value: FloatArray, memory: float) -> tu
     mean_t = mean_{t-1} + (x_t - mean_{t-1}) / w_t,    w_t = 1 + (1 - 1 / memory) w_{t-1},    w_0 = 0
     """
     old = past.of(key)
-    weight, mean = 1.0 + (1.0 - 1.0 / memory) * np.nan_to_num(old[:, :1]), old[:, 1:]
+    weight = 1.0 + (1.0 - 1.0 / memory) * np.nan_to_num(old[:, :1])
+    mean = old[:, 1:]
     mean = np.where(np.isfinite(mean), mean + (value - mean) / weight, value)
     return mean, past.plus(key, np.concatenate([weight, mean], axis=1))
 

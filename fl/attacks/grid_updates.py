@@ -145,7 +145,8 @@ class LinkFilter(GridAttack):
 
     def places(self, update: FloatArray, grid: PlaceGrid, view: View, state: State) -> tuple[FloatArray, State]:
         largest = np.abs(update).max(axis=1)
-        loud, said = largest > 0, np.full((len(update), 2), np.nan)
+        loud = largest > 0
+        said = np.full((len(update), 2), np.nan)
         shape = update[loud] / largest[loud, None]
         said[loud] = self._likeliest(
             shape, 1.0 / largest[loud], grid, cast(GridLearner, view.learner), view.model_before
@@ -158,10 +159,12 @@ class LinkFilter(GridAttack):
         """The most likely place (n, 2) of each update (n, M), divided by its largest cell: times scale (n,)."""
         links_of = partial(learner.link_patterns, model, links=self.nearest_links or 10_000, error_db=self.error_db)
         nx, ny = np.maximum(np.ceil(grid.area.side_m / self.step_m), 1).astype(np.int64).tolist()
-        tried_m, said = PlaceGrid(grid.area, nx, ny).place_m, np.empty((len(shape), 2))
+        tried_m = PlaceGrid(grid.area, nx, ny).place_m
+        said = np.empty((len(shape), 2))
         patterns = links_of(tried_m)
         for i, (y, v, factor) in enumerate(zip(shape, noise_variance(shape**2, grid), scale, strict=True)):
-            step_m, floor = self.step_m, v + (_MISFIT_PER_M * self.step_m) ** 2
+            step_m = self.step_m
+            floor = v + (_MISFIT_PER_M * self.step_m) ** 2
             own_m = grid.place_m[np.argsort(-(y**2) / floor, kind="stable")[:_LOUD]]
             near_m = np.concatenate([tried_m, own_m])
             gain = np.concatenate([each.log_likelihood(y, floor, factor) for each in (patterns, links_of(own_m))])

@@ -63,10 +63,12 @@ class MapTracks:
     def heard(self, name: IntArray, score: AnyFloats, facts: RoundContext, least: int, most: int) -> "MapTracks":
         """After names (n,) with maps (n, G) in a round; at least `least` tracks, the maps of at most `most` names."""
         new = np.setdiff1d(name, self.names.name)
-        now, never = np.full(len(new), facts.round), np.full(len(new), -1)
+        now = np.full(len(new), facts.round)
+        never = np.full(len(new), -1)
         begun = NamesSoFar(new, never, now, now, np.full(len(new), facts.time_s))
         names = NamesSoFar.join([self.names, begun])
-        row, places = names.rows(name), score.shape[1]
+        row = names.rows(name)
+        places = score.shape[1]
         names.last[row] = facts.round
         kept = np.concatenate([self.kept.reshape(len(self.kept), places), np.zeros((len(new), places), np.float32)])
         first = len(names.name) - len(kept)
@@ -89,10 +91,13 @@ class MapTracks:
         np.subtract.at(settled, self.names.track[latest], self.kept)
 
         def linked(start: int) -> tuple[IntArray, AnyFloats]:
-            order, track, total = rounds, self.names.track.copy(), self.score.copy()
+            order = rounds
+            track = self.names.track.copy()
+            total = self.score.copy()
             if start:
                 order = rounds[np.argsort(rng.uniform("start", rounds, item=start), kind="stable")]
-                track[latest], total = -1, settled.copy()
+                track[latest] = -1
+                total = settled.copy()
             passes = 0
             while self._moved(order, track, total) and passes < _MOST_PASSES:
                 passes += 1
@@ -228,7 +233,8 @@ class LinkMaps(Attack):
         score = unit_rows(score - score.mean(axis=1, keepdims=True))
         good = np.flatnonzero(score.any(axis=1))
         model, of_row = np.unique(view.source_model[good], return_inverse=True)
-        total, known = np.zeros((len(model), len(grid))), past.of(model)
+        total = np.zeros((len(model), len(grid)))
+        known = past.of(model)
         np.add.at(total, of_row, score[good])
         weight = np.where(np.isfinite(known[:, :1]), _PAST, 0.0)
         count = np.bincount(of_row)[:, None] + weight

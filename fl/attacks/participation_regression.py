@@ -16,7 +16,8 @@ from netsim.columns import frozen
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
-_QUARTERS, _QUARTER_S = 4, 6 * 3600.0  # of the day: finer ones cost a server without rounds too many of its few sums
+_QUARTERS = 4  # of the day: finer ones cost a server without rounds too many of its few sums
+_QUARTER_S = 6 * 3600.0
 _LARGEST = 1e15  # of anything that adds up here
 
 

@@ -111,10 +111,12 @@ class PlaceFilter(Attack):
     def _heard(self, view: View, grid: PlaceGrid, owner: IntArray, source: IntArray, state: PastUpdates) -> PastUpdates:
         """With the updates of a round."""
         good = view.usable
-        owner, source = owner[good[source]], source[good[source]]
+        owner = owner[good[source]]
+        source = source[good[source]]
         model = view.source_model[source]
         of, network = np.unique(model, return_inverse=True)
-        weights, part = view.model_before.parameters[of], np.zeros((len(owner), len(grid)), dtype=np.float32)
+        weights = view.model_before.parameters[of]
+        part = np.zeros((len(owner), len(grid)), dtype=np.float32)
         for k, m in enumerate(of.tolist()):
             gradients = _gradients(view, weights[k], m, grid)
             for row in np.flatnonzero(network == k):
@@ -127,7 +129,8 @@ class PlaceFilter(Attack):
         rows = np.flatnonzero(np.isin(state.owner, known))
         if len(rows):
             np.add.at(alone, np.searchsorted(known, state.owner[rows]), state.part[rows] ** 2)
-        first, found = np.zeros((len(known), 0, 2)), np.full((len(known), self.places, 2), np.nan)
+        first = np.zeros((len(known), 0, 2))
+        found = np.full((len(known), self.places, 2), np.nan)
         for _ in range(_STARTS if self.places == 2 else 1):
             best = highest_apart(alone, grid.place_m, first, self.apart_m)
             first = np.concatenate([first, best[:, None]], axis=1)
@@ -138,7 +141,8 @@ class PlaceFilter(Attack):
         p = grid.nearest(first[start])
         q, value = self._partners(view, grid, state, known, of, p)
         for _ in range(_TURNS - 1):
-            p, (q, value) = q, self._partners(view, grid, state, known, of, q)
+            p = q
+            (q, value) = self._partners(view, grid, state, known, of, q)
         for i in np.unique(of).tolist():
             mine = np.flatnonzero(of == i)
             best = mine[value[mine].argmax()]
@@ -167,7 +171,8 @@ class PlaceFilter(Attack):
 
 def _explained(part: AnyFloats, p: IntArray, cosine: AnyFloats) -> AnyFloats:
     """b^T G^-1 b of places p (m,) with every other (m, G): that of the better one alone where gradients are alike."""
-    rest, first = 1.0 - cosine**2, part[p][:, None]
+    rest = 1.0 - cosine**2
+    first = part[p][:, None]
     both = (first**2 + part**2 - 2.0 * cosine * first * part) / np.maximum(rest, _ALIKE)
     return np.asarray(np.where(rest < _ALIKE, np.maximum(first**2, part**2), both))
 

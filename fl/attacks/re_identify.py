@@ -243,7 +243,8 @@ class ReIdentify(Attack):
         """
         if not self.reads_places:
             return errors, np.full((len(name), 1, 2), np.nan)
-        by, area = self.places_by, facts.public.area
+        by = self.places_by
+        area = facts.public.area
         if self.sigma_m is None:
             everywhere = Population.uniform(PlaceGrid(area, _CELLS, _CELLS))
             errors = errors.plus(view, facts, by, everywhere, self.shadow_ues or _SIMULATED_UES, rng, fresh=True)

@@ -44,14 +44,17 @@ class Sessions:
     def plus(self, ue: IntArray, time_s: FloatArray, gap_s: float) -> tuple[Sessions, IntArray]:
         """The sessions after measurements of ue (N,) at time_s (N,), and the number of each one's session, from 0."""
         order = np.lexsort((time_s, ue))
-        u, t = ue[order], time_s[order]
+        u = ue[order]
+        t = time_s[order]
         first = np.diff(u, prepend=-1) > 0  # of a UE here
         before_s = np.where(first, self.last_s[u], np.roll(t, 1))
         begins = t - before_s > gap_s + slack_s(gap_s, t)
         begun = np.cumsum(begins)
         earlier: IntArray = (begun - begins)[first][np.cumsum(first) - 1]  # sessions of UEs before this one
-        last_s, number = self.last_s.copy(), self.number.copy()
-        last_s[u], number[u] = t, self.number[u] + begun - earlier  # of a UE the last counts
+        last_s = self.last_s.copy()
+        number = self.number.copy()
+        last_s[u] = t  # of a UE the last counts
+        number[u] = self.number[u] + begun - earlier
         session = np.empty(len(u), dtype=np.int64)
         session[order] = self.number[u] + begun - earlier - 1
         return Sessions(last_s, number), session

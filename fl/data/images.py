@@ -171,7 +171,8 @@ def deal(counts: IntArray, label: IntArray, rng: Rng) -> tuple[IntArray, IntArra
 
     Every class is a shuffled deck that is dealt from the top, device by device: no two devices share an image.
     """
-    owner, index = [], []
+    owner = []
+    index = []
     for c, wanted in enumerate(counts.T):
         deck = np.flatnonzero(label == c)
         deck = deck[np.argsort(rng.keys("deck", c, len(deck)), kind="stable")]
@@ -219,7 +220,8 @@ class LabelSkew(Partition):
         skewed = np.arange(self.iid, devices)
         held = order[((skewed - self.iid)[:, None] * self.labels + np.arange(self.labels)) % classes]
         while True:
-            lacking, there = (size - counts.sum(axis=1))[skewed, None], left[held] > 0  # (skewed, 1), (skewed, labels)
+            lacking = (size - counts.sum(axis=1))[skewed, None]  # (skewed, 1), (skewed, labels)
+            there = left[held] > 0
             among = np.maximum(there.sum(axis=1, keepdims=True), 1)
             wanted = there * (lacking // among + (np.cumsum(there, axis=1) <= lacking % among))
             if not wanted.any():
@@ -323,10 +325,13 @@ class Images(Data):
         counts = self.partition.counts(size, whole.per_class, rng)
         short = np.flatnonzero(counts.sum(axis=1) < (1 if self.samples is None else size))
         if len(short):
-            ue, kind = short[0], self.partition.kind
-            place, remedy = "learning.data.samples", "samples or UEs, or leave samples out"
+            ue = short[0]
+            kind = self.partition.kind
+            place = "learning.data.samples"
+            remedy = "samples or UEs, or leave samples out"
             if self.samples is None:
-                place, remedy = "world.ues.count", "UEs"
+                place = "world.ues.count"
+                remedy = "UEs"
             raise BadInput(
                 f"{place}: ue{ue} is to hold {size[ue]:,} of {len(whole.label):,} images, and of the classes that "
                 f"{kind} gives it {counts[ue].sum():,} are left that no other UE holds; take fewer {remedy}"
@@ -336,7 +341,8 @@ class Images(Data):
     def take(
         self, observed: Observations, model_of_cell: IntArray, state: ImageOwners, rng: Rng
     ) -> tuple[TakenData, ImageOwners]:
-        whole, here = collection(self.folder), np.unique(observed.ue)
+        whole = collection(self.folder)
+        here = np.unique(observed.ue)
         count = np.diff(state.ptr)[here]
         ptr = bounds_of(count)
         chosen = state.index[np.arange(ptr[-1]) + np.repeat(state.ptr[here] - ptr[:-1], count)]
@@ -344,7 +350,8 @@ class Images(Data):
         y = whole.label[chosen].astype(np.float64)
         local = Local(here, np.zeros(len(here), dtype=np.int64), ptr, x, y, np.zeros(len(chosen)))
         scored = slice(0) if state.scored else slice(None)
-        pixels, label = cast(FloatArray, whole.held_out[scored]), whole.held_out_label[scored].astype(np.float64)
+        pixels = cast(FloatArray, whole.held_out[scored])
+        label = whole.held_out_label[scored].astype(np.float64)
         no_ue = np.full(len(label), -1, dtype=np.int64)
         held_out = HeldOut(no_ue, np.zeros_like(no_ue), pixels, label, no_ue)
         return TakenData(local, local, held_out), replace(state, scored=state.scored or len(here) > 0)

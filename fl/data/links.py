@@ -16,7 +16,9 @@ from netsim.ues import Observations
 from netsim.units import IntArray
 
 MAP = "map"
-LINKS, STATIONS, POSITIONS = 0, 1, 2
+LINKS = 0
+STATIONS = 1
+POSITIONS = 2
 """`HeldOut.group`: other links of those that train; base stations that no training saw; UEs that never train"""
 
 
@@ -94,7 +96,8 @@ class LinkMeasurements(Data):
         again = state.surveyed is not None
         observed = observed if state.surveyed is None else state.surveyed
         observed = observed.select(np.lexsort((observed.cell, observed.time_s, observed.ue)))
-        there, stations = np.unique(observed.ue), np.arange(len(model_of_cell))
+        there = np.unique(observed.ue)
+        stations = np.arange(len(model_of_cell))
         if self.hold_out_ues >= len(there) > 0:
             raise BadInput(
                 f"learning.data.hold_out_ues: {self.hold_out_ues} of {len(there)} UEs that measured leaves no UE to "

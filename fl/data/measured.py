@@ -160,7 +160,8 @@ class Measured(CellSignals):
     def take(
         self, observed: Observations, model_of_cell: IntArray, state: StoredSamples, rng: Rng
     ) -> tuple[TakenData, StoredSamples]:
-        sessions, model = state.sessions, model_of_cell[observed.cell]
+        sessions = state.sessions
+        model = model_of_cell[observed.cell]
         session = np.zeros(len(observed), dtype=np.int64)
         if self.held_out_by[0] == "session":  # of all that a UE measures, also of cells without a model
             sessions, session = sessions.plus(observed.ue, observed.time_s, self._gap_s)
@@ -168,7 +169,9 @@ class Measured(CellSignals):
         rows = rows[model[rows] >= 0]
         if self.cell == STRONGEST:
             rows = rows[Signals.observed(observed.select(rows), model[rows]).strongest()]
-        observed, model, session = observed.select(rows), model[rows], session[rows]
+        observed = observed.select(rows)
+        model = model[rows]
+        session = session[rows]
         measured = Signals.observed(observed, model).local()
         out, group = self._held_out(observed, model, session, state.days, rng)
         held = observed.select(out)
@@ -217,7 +220,8 @@ class Measured(CellSignals):
 
         days (n,) : when UEs may measure.
         """
-        share, by = self.hold_out, self.held_out_by
+        share = self.hold_out
+        by = self.held_out_by
         in_block = np.zeros(len(model), dtype=np.bool_)
         if "block" in by:
             in_block = held_out_blocks(observed.position_m, self._block_m, share, rng)
@@ -287,9 +291,12 @@ class Segments(CellSignals):
     def take(
         self, observed: Observations, model_of_cell: IntArray, state: Campaign, rng: Rng
     ) -> tuple[TakenData, Campaign]:
-        rounds, samples, out = state.rounds, state.samples, state.out
+        rounds = state.rounds
+        samples = state.samples
+        out = state.out
         if rounds < self.campaign_rounds:
-            rounds, model = rounds + 1, model_of_cell[observed.cell]
+            rounds = rounds + 1
+            model = model_of_cell[observed.cell]
             samples = samples.plus(Signals.observed(observed.select(model >= 0), model[model >= 0]))
             if rounds < self.campaign_rounds:
                 none = Signals.none().local()
@@ -298,8 +305,10 @@ class Segments(CellSignals):
                 samples = samples.select(samples.strongest())
             samples = samples.select(_place(samples.row) % self.thin == 0)
             out = _drawn(samples.row, self.hold_out, rng)
-        whole, first = samples.local(), state.rounds < self.campaign_rounds
-        held, (ue, model) = samples.select(out & first), ue_and_model(samples.row[out & first])
+        whole = samples.local()
+        first = state.rounds < self.campaign_rounds
+        held = samples.select(out & first)
+        (ue, model) = ue_and_model(samples.row[out & first])
         held_out = HeldOut(ue, model, held.x, held.y, held.cell, time_s=held.time_s)
         fresh = None if first else whole.keep(np.zeros_like(out))  # later, what is learnt from is known
         return TakenData(whole, whole.keep(~out), held_out, fresh), Campaign(rounds, samples, out)

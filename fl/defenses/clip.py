@@ -69,7 +69,8 @@ class Clip(Defense):
         return updates.scaled(factor, bound), LastFigures({"clipped_percent": clipped}), []
 
 
-_SMALLEST, _LARGEST = 1e-12, 1e12  # as the norm of a fixed clip
+_SMALLEST = 1e-12  # as the norm of a fixed clip
+_LARGEST = 1e12
 
 
 @frozen

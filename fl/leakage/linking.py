@@ -163,7 +163,9 @@ def identification(said: Identities, directory: Directory, users: tuple[str, ...
     """
     person = {user: i for i, user in enumerate(directory.user)}
     truth = np.array([person.get(users[ue], NO_PERSON) for ue in names.of[said.name].tolist()], dtype=np.int64)
-    listed, given, answered = truth >= 0, said.person >= 0, said.person != UNKNOWN
+    listed = truth >= 0
+    given = said.person >= 0
+    answered = said.person != UNKNOWN
     return {
         "people": len(directory.user),
         "names": int(listed.sum()),

@@ -158,9 +158,11 @@ class Track:
         selected_m (2,) is the true centroid of a round without points.
         """
         centroid = points_m.mean(axis=0) if selected_m is None else selected_m
-        points, stride = np.concatenate([self.points, points_m[-self.seen % self.stride :: self.stride]]), self.stride
+        points = np.concatenate([self.points, points_m[-self.seen % self.stride :: self.stride]])
+        stride = self.stride
         while len(points) > most:
-            points, stride = points[::2].copy(), stride * 2  # a view would keep all of them
+            points = points[::2].copy()  # a view would keep all of them
+            stride = stride * 2
         return replace(
             self, points=points, stride=stride, seen=self.seen + len(points_m),
             centroids=np.concatenate([self.centroids, centroid[None]]),

@@ -50,7 +50,9 @@ def _turned(omega: FloatArray, at_m: FloatArray, axis_m: FloatArray) -> ComplexA
     n = len(axis_m)
     first = np.exp(1j * omega * (axis_m[0] - at_m))
     z = np.empty((*first.shape, n), dtype=np.complex128)
-    z[..., 0], done, step = first, 1, omega * (axis_m[-1] - axis_m[0]) / max(n - 1, 1)
+    z[..., 0] = first
+    done = 1
+    step = omega * (axis_m[-1] - axis_m[0]) / max(n - 1, 1)
     while done < n:
         more = min(done, n - done)
         np.multiply(z[..., :more], np.exp(1j * done * step)[..., None], out=z[..., done : done + more])

@@ -164,7 +164,9 @@ class RsrpNet(LayeredLearner):
             "record gradient",
             MODEL_CHANGES,
         )
-        whole, linear, bounded = self.frozen_layers == 0, self.optimiser.linear, self._bounds_records
+        whole = self.frozen_layers == 0
+        linear = self.optimiser.linear
+        bounded = self._bounds_records
         return offered(
             dict.fromkeys(always, True)
             | {f"layer {i + 1}": i >= self.frozen_layers for i in range(self.layers)}

@@ -21,7 +21,8 @@ from netsim.units import FloatArray
 if TYPE_CHECKING:
     from torch import Tensor
 
-_KERNEL, _POOL = 5, 2
+_KERNEL = 5
+_POOL = 2
 _EPS = 1e-5  # of the variance, as usual
 
 

@@ -87,7 +87,8 @@ class Classifier:
             block = slice(i, i + _SAMPLES)
             w = torch.from_numpy(parameters[model_of[block]]).to(self.place)
             live = torch.ones(len(w), 1, dtype=w.dtype, device=self.place)
-            pixels, classes = self._pixels(x[block, None], w.dtype), self._classes(y[block, None])
+            pixels = self._pixels(x[block, None], w.dtype)
+            classes = self._classes(y[block, None])
             found[block] = self._gradient(w, pixels, classes, live).cpu().numpy()
         return found
 

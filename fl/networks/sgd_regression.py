@@ -222,10 +222,12 @@ def _activate(value: FloatArray, after: FloatArray, activation: int) -> None:
         for j in range(len(row)):
             v = row[j]
             if activation == _RELU:
-                to[j], row[j] = (zero if v < zero else v), (one if v > zero else zero)
+                to[j] = zero if v < zero else v
+                row[j] = one if v > zero else zero
             elif activation == _ELU:
                 less = np.exp(zero if v > zero else v) - one
-                to[j], row[j] = (v if v > zero else less), less + one
+                to[j] = v if v > zero else less
+                row[j] = less + one
             elif activation == _TANH:
                 to[j] = np.tanh(v)
                 row[j] = one - to[j] * to[j]

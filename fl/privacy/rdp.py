@@ -77,7 +77,8 @@ def skellam(std: FloatArray, l2: FloatArray, l1: FloatArray) -> FloatArray:
     a l2^2 / (2 v) + min(((2 a - 1) l2^2 + 6 l1) / (4 v^2), 3 l1 / (2 v)), v = std^2, of order a
     [Agarwal, Kairouz, Liu 2021, "The Skellam Mechanism", Theorem 3.5].
     """
-    a, v = ORDERS[:, None], std**2
+    a = ORDERS[:, None]
+    v = std**2
     more = np.minimum(((2 * a - 1) * l2**2 + 6 * l1) / (4 * v**2), 3 * l1 / (2 * v))
     return np.asarray((a * l2**2 / (2 * v) + more).sum(axis=1))
 
@@ -111,7 +112,9 @@ def least_epsilon(z: FloatArray, q: FloatArray, count: FloatArray, delta: float)
     certain = q == 1
     with np.errstate(divide="ignore", over="ignore"):
         mu2 = float(np.sum(count[certain] / z[certain] ** 2))
-    z, q, count = z[~certain], q[~certain], count[~certain]
+    z = z[~certain]
+    q = q[~certain]
+    count = count[~certain]
     if len(z) <= _FEW or _may_be_free(z, q, count, mu2, delta):
         spent = full(mu2)
         for one, rate, n in zip(z.tolist(), q.tolist(), count.tolist(), strict=True):
@@ -219,7 +222,10 @@ def _log_a_between(z: FloatArray, q: FloatArray, order: FloatArray) -> FloatArra
         total = scale = log_below = log_above = at_below = at_above = 0.0
         for i in range(_TERMS):
             j = order[n] - i
-            last_below, last_above, last_at_below, last_at_above = log_below, log_above, at_below, at_above
+            last_below = log_below
+            last_above = log_above
+            last_at_below = at_below
+            last_at_above = at_above
             log_below = i * log_q + j * log_1mq + (i * i - i) * half
             log_above = j * log_q + i * log_1mq + (j * j - j) * half
             at_below = (middle - i) / z[n]

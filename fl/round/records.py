@@ -27,8 +27,12 @@ def write(recorder: Recorder, world: World, learning: Learning, outcome: RoundOu
     What devices and links do is stamped with the server's request; an update with its own arrival; the model, and what
     is said of it, with the merge, when the last update that counts has come; an attack with when it was made.
     """
-    facts, state, phases, collected = outcome.facts, outcome.state, outcome.phases, outcome.collected
-    last, number = outcome.phases[-1], outcome.facts.round
+    facts = outcome.facts
+    state = outcome.state
+    phases = outcome.phases
+    collected = outcome.collected
+    last = outcome.phases[-1]
+    number = outcome.facts.round
     when = {"round": number, "time_s": last.merged_s}
     attacked = {"round": number, "time_s": max(p.attacked_s for p in phases)}
     scores = utility(learning, state, scored(learning, state.held_out), world) | state.baselines.figures
@@ -89,11 +93,15 @@ def write_uploads(
     recorder: Recorder, learning: Learning, number: int, before: Model, measured: Local, uploads: Uploads, phase: str
 ) -> None:
     """Append what UEs made of their data, from the model before, and what became of it on its way to the server."""
-    local, made, n = uploads.local, uploads.made, len(uploads.ue)
+    local = uploads.local
+    made = uploads.made
+    n = len(uploads.ue)
     _, mine, theirs = np.intersect1d(local.row, measured.row, assume_unique=True, return_indices=True)
     selected = _centroids(learning, local)
-    truth, samples = selected.copy(), np.zeros(n, dtype=np.int64)  # without new measurements: of those it held
-    truth[mine], samples[mine] = _centroids(learning, measured)[theirs], measured.count[theirs]
+    truth = selected.copy()  # without new measurements: of those it held
+    samples = np.zeros(n, dtype=np.int64)
+    truth[mine] = _centroids(learning, measured)[theirs]
+    samples[mine] = measured.count[theirs]
     bound_m = learning.learner.centroid_bound_m(before, local) if learning.attacks else np.nan
     _append(
         recorder, "updates", n, uploads, uploads.channel, made, round=number, phase=phase, time_s=uploads.arrived_s,
@@ -102,7 +110,8 @@ def write_uploads(
         bias_rms=learning.learner.bias_rms(made), bound_m=bound_m,
     )  # fmt: skip
     if isinstance(uploads.sent, SentUploads):
-        staleness, sent = np.where(uploads.staleness >= 0, uploads.staleness, np.nan), uploads.sent
+        staleness = np.where(uploads.staleness >= 0, uploads.staleness, np.nan)
+        sent = uploads.sent
         seconds = {name: _to_the_microsecond(getattr(sent, name)) for name in ("ready_s", "granted_s", "ended_s")}
         _append(
             recorder, "transmissions", uploads.first, uploads, sent, round=number, staleness=staleness, **seconds,
@@ -118,7 +127,8 @@ def _centroids(learning: Learning, local: Local) -> FloatArray:
 
 def write_links(recorder: Recorder, world: World, number: int, uploads: Uploads) -> None:
     """Append one row per transmitting UE: where it was when it was asked, and its uplink."""
-    context, channel = uploads.context, uploads.channel
+    context = uploads.context
+    channel = uploads.channel
     _append(
         recorder, "links", uploads.first, context, channel, uploads, round=number, time_s=uploads.asked_s,
         **xy(context.position_m), sinr_db=db_from_ratio(channel.sinr), latency_s=channel.delay_s,
@@ -127,7 +137,8 @@ def write_links(recorder: Recorder, world: World, number: int, uploads: Uploads)
 
 
 def _write_attacks(recorder: Recorder, number: int, merged: Merged) -> None:
-    uploads, channel = merged.uploads, merged.uploads.antenna
+    uploads = merged.uploads
+    channel = merged.uploads.antenna
     for label, some in merged.attacks.estimates.items():
         self_test_m = merged.attacks.self_tests.get(label)
         _append(
@@ -183,12 +194,14 @@ def _keep_grid(recorder: Recorder, world: World, learning: Learning, outcome: Ro
     roof_m, height_m, made, sent (ny, nx); place_m (2,) where that row's UE was; area_m (4,). Nothing for a learner
     without a grid, or where no UE sent.
     """
-    model, local = outcome.state.model, outcome.collected.local
+    model = outcome.state.model
+    local = outcome.collected.local
     grid = learning.learner.update_grid(model)
     phase = next((p for p in outcome.phases if p.phase == learning.learner.grid_phase), None)
     if grid is None or phase is None or not len(phase.uploads.ue):
         return
-    first, area = np.zeros(1, dtype=np.int64), grid.area
+    first = np.zeros(1, dtype=np.int64)
+    area = grid.area
     layers = {
         "roof_m": world.buildings.height_at(grid.place_m),
         "height_m": model.parameters[0, : len(grid)],
@@ -202,10 +215,14 @@ def _keep_grid(recorder: Recorder, world: World, learning: Learning, outcome: Ro
 
 
 def _round(learning: Learning, outcome: RoundOutcome, scores: Metrics, diagnosis: Metrics) -> Row:
-    state, phases, taken, local = outcome.state, outcome.phases, outcome.collected.taken, outcome.collected.local
+    state = outcome.state
+    phases = outcome.phases
+    taken = outcome.collected.taken
+    local = outcome.collected.local
     uploads = [p.uploads for p in phases]
     channel = uploads[0].channel.join([sent.channel for sent in uploads])
-    nan, spent = float("nan"), state.ledger.statements()
+    nan = float("nan")
+    spent = state.ledger.statements()
     per_m = [float(s.epsilon.max()) for s in spent if s.unit == LOCATION]
     epsilon = [float(s.epsilon.max()) for s in spent if s.unit != LOCATION]
     return {

@@ -394,6 +394,7 @@ class Linker:
                 rates.seen + int(again.sum()), rates.tracks + int(waiting.sum()),
                 rates.born + len(born), rates.rounds + 1.0,
             )  # fmt: skip
-        seen_s, number = np.full(len(rows), facts.time_s), np.full(len(rows), facts.round)
+        seen_s = np.full(len(rows), facts.time_s)
+        number = np.full(len(rows), facts.round)
         now = replace(tracks.heard(some), mean_m=mean_m, var_m2=var_m2, seen_s=seen_s, round=number)
         return replace(begun, tracks=begun.tracks.replaced(rows, now), prints=prints, rates=rates)
