@@ -90,7 +90,7 @@ def angles(rows: FloatArray, of: FloatArray) -> FloatArray:
 
 def by_angle(angle: FloatArray, steepness: float) -> FloatArray:
     """f(a) = b (1 - exp(-exp(-b (a - 1)))) with steepness b: falls from nearly b to 0, b (1 - 1/e) at one radian."""
-    return np.asarray(steepness * -np.expm1(-np.exp(-steepness * (angle - 1.0))))
+    return steepness * -np.expm1(-np.exp(-steepness * (angle - 1.0)))
 
 
 class Uniform(Aggregation):

@@ -269,7 +269,6 @@ class Learning(Part):
 
     def _fits_shares(self) -> None:
         """ValueError with the reason, where a secure sum may hold fewer shares of noise than it needs, or others."""
-        threat = self.threat
         server = self.server
         shared = next((i for i, d in enumerate(self.defenses) if "shared noise" in d.offers), None)
         if shared is None:
@@ -280,7 +279,7 @@ class Learning(Part):
                 )
             return
         name = f"defenses[{shared}]: {self.defenses[shared].kind_name()}"
-        least = threat.secagg_threshold
+        least = self.threat.secagg_threshold
         if least is None:
             raise ValueError(
                 f"{name} divides noise among the UEs of a secure sum, and nothing says how many there are at least; "
@@ -299,7 +298,7 @@ class Learning(Part):
                 "server.staleness_exponent to 0"
             )
         ring = "whole numbers" in self.defenses[shared].offers
-        if ring and threat.secagg_group_size is not None:
+        if ring and self.threat.secagg_group_size is not None:
             raise ValueError(
                 f"threat.secagg_group_size: {name} has one ring for all updates of a round; leave it out, or "
                 "take distributed-gaussian"

@@ -65,7 +65,6 @@ class LogDistancePrior(Prior):
     def constants(self, public: Public) -> dict[str, FloatArray]:
         """prior_at_m (n_cell, 2) and prior_model (n_cell,): base stations, and the model of each (-1: none)."""
         model = public.models
-        antennas = public.antennas
         learnt = int((model >= 0).sum())
         if self.position_m is not None and learnt > 1:
             raise BadInput(
@@ -74,8 +73,8 @@ class LogDistancePrior(Prior):
             )
         if self.position_m is not None:
             at_m = np.tile(self.position_m, (len(model), 1))
-        elif antennas is not None:
-            at_m = antennas.at_m[:, :2]
+        elif public.antennas is not None:
+            at_m = public.antennas.at_m[:, :2]
         else:
             raise BadInput(
                 "learning.learner.prior: the places of base stations are not known here (a trace brings cells without "

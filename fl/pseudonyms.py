@@ -138,7 +138,7 @@ class Names:
         known = np.flatnonzero(self.since <= belief.round)
         last = np.full(len(self.now), -1)
         np.maximum.at(last, self.of[known], known)  # names are numbered in the order in which they were given
-        then = belief.only(np.asarray(last[self.of[belief.ue]] == belief.ue))
+        then = belief.only(last[self.of[belief.ue]] == belief.ue)
         then = then.only(np.argsort(self.of[then.ue], kind="stable"))
         return replace(then, ue=self.of[then.ue])
 

@@ -61,7 +61,6 @@ def _of_round(env: OnlinePower, look: Look) -> Rounds:
     rows = env.cost.rows
     if env.outcome is None or rows is None:
         return silent(look)
-    world = env.world
     ue = rows.of[0]
     k = look.links.serving.shape[1]
     trained = np.bincount(ue, weights=env.outcome.phases[-1].uploads.made.count, minlength=k)
@@ -72,8 +71,8 @@ def _of_round(env: OnlinePower, look: Look) -> Rounds:
         rows=rows,
         count=count[None],
         n_bits=look.n_bits,
-        compute_s=(world.training_s_per_sample * work)[None],
-        compute_j=np.asarray(world.setting.ues.compute_j_per_sample * work)[None],
+        compute_s=(env.world.training_s_per_sample * work)[None],
+        compute_j=np.asarray(env.world.setting.ues.compute_j_per_sample * work)[None],
     )
 
 

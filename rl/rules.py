@@ -212,19 +212,18 @@ def best_powers(known: Known, starts_dbw: list[FloatArray]) -> Found:
 
 def best_multipliers(known: Known, start_dbw: FloatArray, rng: Rng) -> FloatArray:
     """Multipliers (m,) at which the best powers of these rounds keep the bounds, from a start (S, K)."""
-    reward = known.reward
     limits = known.look.limits
     n = len(known)
     tried = start_dbw[:, None] + _STD_DB * rng.generator("prices").standard_normal((n, _ACTIONS, start_dbw.shape[1]))
     around = known.figures(within(tried.reshape(n * _ACTIONS, -1), limits), np.repeat(np.arange(n), _ACTIONS))
-    prices = first_prices(reward, around, n)
+    prices = first_prices(known.reward, around, n)
     dbw = start_dbw
     for step in range(_DUAL_STEPS):
         _, dbw, _ = _searched(
             replace(known, multipliers=prices.multipliers), dbw, _STEPS_DB if step == 0 else _STEPS_DB[2:]
         )
         found = known.figures(within(dbw, limits))
-        prices = prices.raised(over(reward, found), _DUAL_RATE * 5 / (5 + step))
+        prices = prices.raised(over(known.reward, found), _DUAL_RATE * 5 / (5 + step))
     return prices.multipliers
 
 

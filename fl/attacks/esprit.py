@@ -101,7 +101,7 @@ def _moved(grid: Lattice, waves: EstimatedWaves) -> FloatArray:
     slope = (-waves.part.conj()[:, None] * wave).imag * scale
     gx, gy = (g.ravel() for g in np.broadcast_arrays(grid.x[:, None], grid.y))
     step = _solved(np.concatenate([wave.real, wave.imag, slope * gx, slope * gy]), waves.rest)
-    return np.asarray(waves.omega + scale * step[2 * len(wave) :].reshape(2, -1).T)
+    return waves.omega + scale * step[2 * len(wave) :].reshape(2, -1).T
 
 
 def _solved(basis: FloatArray, flat: FloatArray) -> FloatArray:

@@ -152,7 +152,7 @@ class HomeLinker:
         for rows in blocks(np.searchsorted(past.sender, rivals)):
             homes.append(past.select(rows).homes(shares, grid, self.errors.bias_m)[1])
         home = np.concatenate(homes)
-        seen = np.asarray(home.any(axis=1))
+        seen = home.any(axis=1)
         said = Identities.unknown(facts.round, links.name)
         if seen.any():
             said = self._identified(said, links.track, rivals[seen], home[seen], grid, rng)

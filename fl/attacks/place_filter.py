@@ -174,7 +174,7 @@ def _explained(part: AnyFloats, p: IntArray, cosine: AnyFloats) -> AnyFloats:
     rest = 1.0 - cosine**2
     first = part[p][:, None]
     both = (first**2 + part**2 - 2.0 * cosine * first * part) / np.maximum(rest, _ALIKE)
-    return np.asarray(np.where(rest < _ALIKE, np.maximum(first**2, part**2), both))
+    return np.where(rest < _ALIKE, np.maximum(first**2, part**2), both)
 
 
 def _gradients(view: View, weights: FloatArray, model: int, grid: PlaceGrid) -> "PlaceGradients":

@@ -146,8 +146,7 @@ class Posterior(Attack):
 
     def run(self, view: View, facts: RoundContext, state: AnswerEvidence, rng: Rng) -> tuple[Estimates, AnswerEvidence]:
         learner = cast(SurfaceLearner, view.learner)
-        model = view.model_before
-        surface = learner.surfaces(model, view.update)
+        surface = learner.surfaces(view.model_before, view.update)
         at = _AskedGrid.of(view, self.places)
         maps = learner.surfaces(view.model_after, view.model_after.parameters)[:, 0]
         prior = {m: self._weight(at, maps[m]) for m in np.unique(view.source_model).tolist()}
@@ -306,7 +305,7 @@ class _AskedGrid:
 
 
 def _wrapped(angle: FloatArray) -> FloatArray:
-    return np.asarray(np.remainder(angle + np.pi, 2 * np.pi) - np.pi)
+    return np.remainder(angle + np.pi, 2 * np.pi) - np.pi
 
 
 def _twin(wave: FloatArray, other: FloatArray, grid: Lattice) -> IntArray:

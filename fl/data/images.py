@@ -326,7 +326,6 @@ class Images(Data):
         short = np.flatnonzero(counts.sum(axis=1) < (1 if self.samples is None else size))
         if len(short):
             ue = short[0]
-            kind = self.partition.kind
             place = "learning.data.samples"
             remedy = "samples or UEs, or leave samples out"
             if self.samples is None:
@@ -334,7 +333,7 @@ class Images(Data):
                 remedy = "UEs"
             raise BadInput(
                 f"{place}: ue{ue} is to hold {size[ue]:,} of {len(whole.label):,} images, and of the classes that "
-                f"{kind} gives it {counts[ue].sum():,} are left that no other UE holds; take fewer {remedy}"
+                f"{self.partition.kind} gives it {counts[ue].sum():,} are left that no other UE holds; take fewer {remedy}"
             )
         return ImageOwners(*deal(counts, whole.label, rng))
 

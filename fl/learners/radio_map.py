@@ -302,4 +302,4 @@ def _rings(square: FloatArray, centre_m: FloatArray, place_m: FloatArray) -> Flo
     size = int(np.prod(shape))
     with np.errstate(invalid="ignore", divide="ignore"):
         mean = np.bincount(place, weights=square.ravel(), minlength=size) / np.bincount(place, minlength=size)
-    return np.asarray(mean.reshape(shape))
+    return mean.reshape(shape)

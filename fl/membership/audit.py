@@ -141,10 +141,9 @@ def _known(
     owner = local.ue[local.row_of_sample]
     inside = _targets(view, owner, local.model[local.row_of_sample])
     outside = _targets(view, held_out.ue, held_out.model)
-    most = membership.max_records
     n = len(view.ue)
     share = membership.known_member_share * np.bincount(inside[inside >= 0], minlength=n)
-    member = _chosen(inside, np.maximum(1, np.rint(share)), most, rng, "members")
+    member = _chosen(inside, np.maximum(1, np.rint(share)), membership.max_records, rng, "members")
     y = np.zeros(len(local.x)) if local.y is None else local.y
     compared = np.ones(len(member), dtype=np.bool_)
     paired = local.y is not None and bool((held_out.ue < 0).any())
@@ -154,7 +153,7 @@ def _known(
         compared = np.isin(np.arange(len(member)), pair)
         group = np.concatenate([np.arange(len(member)), pair])
     else:
-        other = _chosen(outside, np.bincount(inside[member], minlength=n), most, rng, "others")
+        other = _chosen(outside, np.bincount(inside[member], minlength=n), membership.max_records, rng, "others")
         group = np.arange(len(member) + len(other))
     x = np.concatenate([local.x, held_out.x])
     time_s = np.concatenate([local.time_s, held_out.time_s])
@@ -216,4 +215,4 @@ def _models(view: View, start: Model) -> tuple[Model, Model, IntArray]:
 
 def _centred(score: FloatArray, device: IntArray) -> FloatArray:
     """Scores (N,) less the median of their device's."""
-    return score - np.asarray(ndimage.median(score, device, device)) if len(score) else score
+    return score - ndimage.median(score, device, device) if len(score) else score

@@ -186,7 +186,7 @@ def _epsilons(mu2: FloatArray, delta: float, renyi: FloatArray | None) -> FloatA
         epsilon = np.array([epsilon_of(delta, float(np.sqrt(level))) for level in levels])
     else:
         epsilon = rdp.epsilon_of(rdp.full(levels) + renyi, delta)
-    return np.asarray(epsilon[where].reshape(mu2.shape))
+    return epsilon[where].reshape(mu2.shape)
 
 
 def final_account(spends: Mapping[str, Sequence[object] | np.ndarray]) -> list[Row]:

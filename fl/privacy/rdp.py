@@ -98,7 +98,7 @@ def _offset(order: FloatArray | float, delta: float) -> FloatArray:
     """What an epsilon is above the cost at orders, of their shape."""
     if not 0 < delta < 1:
         raise ValueError(f"delta must lie in (0, 1), got {delta}")
-    return np.asarray(np.log1p(-1 / order) - (math.log(delta) + np.log(order)) / (order - 1))
+    return np.log1p(-1 / order) - (math.log(delta) + np.log(order)) / (order - 1)
 
 
 def least_epsilon(z: FloatArray, q: FloatArray, count: FloatArray, delta: float) -> float:

@@ -118,7 +118,7 @@ def curated(
 def _conditions(world: World) -> Conditions:
     now_s = float(world.env.now)
     wall_s = float(world.clock.wall_s(np.array(now_s)))
-    return Conditions(now_s, wall_s, np.asarray(world.position_m()), world.places.home_m)
+    return Conditions(now_s, wall_s, world.position_m(), world.places.home_m)
 
 
 def sample_ues(ready: Local, learning: Learning, streams: Streams, number: int, n_ue: int) -> Local:
@@ -129,15 +129,14 @@ def sample_ues(ready: Local, learning: Learning, streams: Streams, number: int, 
     """
     ue = np.unique(ready.ue)
     share = learning.participation
-    kept = learning.cohort_rounds
     if share == 1.0 or len(ue) == 0:
         return ready
     if learning.sampling == "cyclic":
         lot = streams.at("participation").uniform("lot", np.arange(n_ue))
         turn = np.argsort(np.argsort(lot, kind="stable")) % learning.separation
         return ready.select(turn[ready.ue] == (number - 1) % learning.separation)
-    ue = ue if kept == 1 else np.arange(n_ue)
-    lot = streams.at("participation", number - (number - 1) % kept).uniform("lot", ue)
+    ue = ue if learning.cohort_rounds == 1 else np.arange(n_ue)
+    lot = streams.at("participation", number - (number - 1) % learning.cohort_rounds).uniform("lot", ue)
     if learning.sampling == "poisson":
         chosen = ue[lot < share]
     else:

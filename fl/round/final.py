@@ -60,9 +60,8 @@ def write_final(setup: Setup, state: RoundState, world: World, spends: Table) ->
 
 def _last_utility(setup: Setup, state: RoundState, world: World) -> Metrics:
     held_out = state.held_out.usual
-    learning = setup.learning
-    scores = records.utility(learning, state, held_out, world)
-    return scores | (state.reference.evaluate(held_out) if "signals" in learning.data.offers else {})
+    scores = records.utility(setup.learning, state, held_out, world)
+    return scores | (state.reference.evaluate(held_out) if "signals" in setup.learning.data.offers else {})
 
 
 def final_references(setup: Setup, state: RoundState) -> Metrics:
@@ -110,11 +109,12 @@ def final_references(setup: Setup, state: RoundState) -> Metrics:
 
 
 def _central(setup: Setup, state: RoundState, parts: dict[str, BoolArray]) -> Metrics:
-    learner = setup.learning.learner
     how = setup.learning.references
     held_out = state.held_out
     few = state.reference.thinned(how.central_samples, CENTRAL_MODELS * how.central_samples)
-    trained = learner.trained_centrally(state.model, few.samples, how.central_epochs, setup.streams.at("references"))
+    trained = setup.learning.learner.trained_centrally(
+        state.model, few.samples, how.central_epochs, setup.streams.at("references")
+    )
     if trained is None:
         return {}
     known = np.isin(held_out.model, few.model)
@@ -180,18 +180,17 @@ def _write_lists(setup: Setup, state: RoundState, world: World, named: list[Row]
 
 def _write_hindsight(setup: Setup, state: RoundState, facts: RoundContext) -> None:
     names = state.parts["names"]
-    recorder = setup.recorder
     for attack in setup.learning.attacks:
         for said in attack.hindsight(state.parts[attack.word], facts):
             belief = names.of_ues(said)
             there = state.whereabouts.at(belief.round)
             for table, columns in believed(setup.learning.leakage, attack.label, belief, there):
-                recorder.write(table, columns)
+                setup.recorder.write(table, columns)
     for label, revised in revised_of(setup, state.parts, facts).items() if setup.learning.threat.renames else ():
         linking = Linking()
         for time_s, links in revised.links:
             linking, row = observe(linking, label, links, names, time_s)
-            recorder.row("linking", **row)
+            setup.recorder.row("linking", **row)
 
 
 def learnt_map(setup: Setup, state: RoundState, place_m: FloatArray) -> FloatArray | None:

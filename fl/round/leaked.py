@@ -46,7 +46,6 @@ def leaked(
     state : with the attacks after the round, and leakage before it, which becomes that after it; last: no round can
     follow. Data without places leak none.
     """
-    number = facts.round
     states = state.parts
     learning = setup.learning
     if "positions" not in learning.data.offers:
@@ -59,7 +58,7 @@ def leaked(
     how = learning.leakage
     estimates = {a.label: Estimates.join([p.attacks.estimates[a.label] for p in phases]) for a in learning.attacks}
     now = leakage.ComparedRound(
-        number, watched, _selected(watched, collected.local), estimates, world.area, world.places, {}, last,
+        facts.round, watched, _selected(watched, collected.local), estimates, world.area, world.places, {}, last,
         heard=not learning.attacks or any(p.attacks.view is not None and len(p.attacks.view.ue) > 0 for p in phases),
         names_end=_names_end(setup, world, facts),
     )  # fmt: skip
@@ -76,7 +75,7 @@ def leaked(
     state.leakage, rows = leakage.observe(how, state.leakage, now, setup.streams.at("leakage"))
     held = phases[-1].attacks.beliefs
     if held or learning.threat.renames:
-        there = Whereabouts.of(number, measured.select(targeted))
+        there = Whereabouts.of(facts.round, measured.select(targeted))
         state.whereabouts = state.whereabouts.plus(there)
         for label, belief in held.items():
             tables += believed(how, label, belief, there, estimates[label])
@@ -159,10 +158,9 @@ def revised_of(setup: Setup, states: States, facts: RoundContext) -> dict[str, R
     streams = RoundStreams(setup.streams, facts.round)
     found = {}
     for attack in setup.learning.attacks:
-        label = attack.label
         revised = attack.revised(states[attack.word], facts, streams.at(attack.word))
         if revised is not None:
-            found[label] = revised
+            found[attack.label] = revised
     return found
 
 
@@ -217,8 +215,7 @@ def _linked(
 def _with_learners(measured: Local, local: Local) -> Local:
     """Measured data, with empty rows for UEs that learnt from earlier measurements only."""
     rows = measured.row
-    learnt = local.row
-    more = np.setdiff1d(learnt, rows)
+    more = np.setdiff1d(local.row, rows)
     if not len(more):
         return measured
     place = np.searchsorted(rows, more)

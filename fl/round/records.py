@@ -27,7 +27,6 @@ def write(recorder: Recorder, world: World, learning: Learning, outcome: RoundOu
     What devices and links do is stamped with the server's request; an update with its own arrival; the model, and what
     is said of it, with the merge, when the last update that counts has come; an attack with when it was made.
     """
-    facts = outcome.facts
     state = outcome.state
     phases = outcome.phases
     collected = outcome.collected
@@ -37,11 +36,11 @@ def write(recorder: Recorder, world: World, learning: Learning, outcome: RoundOu
     attacked = {"round": number, "time_s": max(p.attacked_s for p in phases)}
     scores = utility(learning, state, scored(learning, state.held_out), world) | state.baselines.figures
     diagnosis = learning.learner.diagnose(outcome.before, collected.local)
-    figures = {**when, "requested_s": facts.time_s, **_round(learning, outcome, scores, diagnosis)}
+    figures = {**when, "requested_s": outcome.facts.time_s, **_round(learning, outcome, scores, diagnosis)}
     recorder.row("rounds", **figures)
     said = _said(learning, state, scores | diagnosis)
     recorder.write("metrics", table_of("metrics", [{**when, **row} for row in said]))
-    write_request(recorder, state.ledger, facts, when["time_s"], collected, outcome.spends)
+    write_request(recorder, state.ledger, outcome.facts, when["time_s"], collected, outcome.spends)
     for phase in phases:
         write_uploads(recorder, learning, number, outcome.before, collected.taken.measured, phase.uploads, phase.phase)
         _write_attacks(recorder, number, phase)
@@ -195,7 +194,6 @@ def _keep_grid(recorder: Recorder, world: World, learning: Learning, outcome: Ro
     without a grid, or where no UE sent.
     """
     model = outcome.state.model
-    local = outcome.collected.local
     grid = learning.learner.update_grid(model)
     phase = next((p for p in outcome.phases if p.phase == learning.learner.grid_phase), None)
     if grid is None or phase is None or not len(phase.uploads.ue):
@@ -211,18 +209,16 @@ def _keep_grid(recorder: Recorder, world: World, learning: Learning, outcome: Ro
     maps = {name: value.reshape(grid.ny, grid.nx) for name, value in layers.items()}
     frame = np.array([area.x_min_m, area.y_min_m, area.x_max_m, area.y_max_m])
     with replacing(recorder.folder / "grid.npz") as file:
-        np.savez(file, place_m=local.mean_x()[0], area_m=frame, **maps)
+        np.savez(file, place_m=outcome.collected.local.mean_x()[0], area_m=frame, **maps)
 
 
 def _round(learning: Learning, outcome: RoundOutcome, scores: Metrics, diagnosis: Metrics) -> Row:
-    state = outcome.state
-    phases = outcome.phases
     taken = outcome.collected.taken
     local = outcome.collected.local
-    uploads = [p.uploads for p in phases]
+    uploads = [p.uploads for p in outcome.phases]
     channel = uploads[0].channel.join([sent.channel for sent in uploads])
     nan = float("nan")
-    spent = state.ledger.statements()
+    spent = outcome.state.ledger.statements()
     per_m = [float(s.epsilon.max()) for s in spent if s.unit == LOCATION]
     epsilon = [float(s.epsilon.max()) for s in spent if s.unit != LOCATION]
     return {
@@ -238,7 +234,7 @@ def _round(learning: Learning, outcome: RoundOutcome, scores: Metrics, diagnosis
         "non_finite": int(sum((~sent.finite).sum() for sent in uploads)),
         "update_norm": _median(uploads[-1].made.norm()),
         "step_stability": diagnosis.get("step_stability", nan),
-        "rmse_round_db": learning.learner.evaluate(state.model, taken.held_out.usual).get("rmse_db", nan),
+        "rmse_round_db": learning.learner.evaluate(outcome.state.model, taken.held_out.usual).get("rmse_db", nan),
         "epsilon_max": max(epsilon) if epsilon else None,
         "epsilon_per_m_max": max(per_m) if per_m else None,
         "energy_j": float(sum(float(sent.channel.energy_j[sent.first].sum()) for sent in uploads)),
@@ -281,6 +277,5 @@ def baselines(learning: Learning, before: Baselines, reference: Reference, held_
 
 def utility(learning: Learning, state: RoundState, held_out: HeldOut, world: World) -> Metrics:
     """Figures of the model now, and of a known law where UEs have one."""
-    learner = learning.learner
-    scores = learner.evaluate(state.model, held_out)
-    return scores | learner.evaluate_against(state.model, held_out, world.mobility.density)
+    scores = learning.learner.evaluate(state.model, held_out)
+    return scores | learning.learner.evaluate_against(state.model, held_out, world.mobility.density)

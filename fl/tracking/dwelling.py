@@ -272,7 +272,7 @@ def work_posterior(
     the logarithms of both parts; near_home (n, G) : probability that the home is near each place.
     """
     apart = prior * np.maximum(1.0 - near_home, 0.0)
-    far = np.asarray(apart.any(axis=1))  # of whom some place is apart from home: not in an area as small as a disc
+    far = apart.any(axis=1)  # of whom some place is apart from home: not in an area as small as a disc
     with np.errstate(divide="ignore"):
         each = np.where(far[:, None], log_p + np.log(apart), np.float32(0.0))
     some = log_mean(each, np.ones((1, 1), dtype=np.float32))

@@ -40,7 +40,7 @@ class Emission(Columns):
         for rank in range(1, self.fy.shape[1]):
             e += self.fy[:, rank, :, None] * self.fx[:, rank, None, :]
         e += self.floor[:, None, None]
-        return np.asarray(e)
+        return e
 
 
 @frozen

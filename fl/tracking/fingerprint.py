@@ -115,7 +115,7 @@ class Prints:
         """log f(x_i | track j) / f(x_i) of updates (k,): (m, k)."""
         stuck, elsewhere = self._chances(tracks, clues)
         cells = np.log(np.maximum(stuck + elsewhere, 1e-3))
-        return np.asarray(self._of_numbers(tracks, clues) + cells + self._of_directions(tracks, clues))
+        return self._of_numbers(tracks, clues) + cells + self._of_directions(tracks, clues)
 
     def learnt(self, tracks: KeptTracks, clues: Clues, together: FloatArray) -> Prints:
         """After updates (k,) that belong to tracks with probabilities (m, k): one step of EM."""
