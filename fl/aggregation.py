@@ -263,10 +263,10 @@ class Wasserstein(Aggregation):
         if self.distance == "label-range":
             low, high = self.label_range
             bins = self.bins
-            column = np.clip((label - low) / (high - low) * bins, 0, bins - 1).astype(np.int64)
+            column = np.clip((label - low) / (high - low) * bins, 0, bins - 1).astype(int)
         else:
             bins = 0 if facts.public.images is None else facts.public.images.classes
-            column = label.astype(np.int64)
+            column = label.astype(int)
         counted = np.bincount(local.row_of_sample * bins + column, minlength=len(local.ue) * bins)
         return counted.reshape(-1, bins) / local.count[:, None]
 

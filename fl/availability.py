@@ -65,7 +65,7 @@ class Always(Availability):
     reference: ClassVar = "the usual assumption of federated learning papers"
 
     def available(self, now: Conditions, state: State, rng: Rng) -> tuple[BoolArray, State]:
-        return np.ones(len(now.position_m), dtype=np.bool_), state
+        return np.ones(len(now.position_m), dtype=bool), state
 
 
 class AtHome(Availability):

@@ -19,9 +19,9 @@ UNTOUCHED = "untouched places"  # what data with positions offer, until a step o
 class Curation(Named):
     """One step of a chain on the local data of all UEs; a step that adds noise spends privacy in its own unit."""
 
-    role: ClassVar[str] = "curation"
+    role: ClassVar = "curation"
     kind: str
-    by_place: ClassVar[bool] = False
+    by_place: ClassVar = False
     """whether the selection or the change of a record depends on the positions of the UE's records"""
 
     @property
@@ -78,7 +78,7 @@ class ClusterBatch(Curation):
         from fl.dbscan import dbscan  # compiled: not for readers of scenarios
 
         keep = np.zeros(len(local.x), dtype=bool)
-        clusters, noise = np.zeros((2, len(local.ue)), dtype=np.int64)
+        clusters, noise = np.zeros((2, len(local.ue)), dtype=int)
         owner = local.row.tolist()
         for row in np.flatnonzero(local.count):
             start, stop = local.ptr[row : row + 2]
@@ -271,7 +271,7 @@ class Gan(Curation):
         turns = (1 + _ADVERSARY_STEPS, self.batch_size)
         for step in range(self.steps):
             unit = rng.uniform("batch", owner, turns, step) * count[:, None, None]
-            index = torch.from_numpy(first[:, None, None] + unit.astype(np.int64))
+            index = torch.from_numpy(first[:, None, None] + unit.astype(int))
             noise = torch.from_numpy(rng.normal("noise", owner, (*turns, _NOISE), step))
             for turn in range(1, turns[0]):
                 seen = flat[index[:, turn]]

@@ -271,8 +271,9 @@ class Learning(Part):
         """ValueError with the reason, where a secure sum may hold fewer shares of noise than it needs, or others."""
         server = self.server
         shared = next((i for i, d in enumerate(self.defenses) if "shared noise" in d.offers), None)
+        counts_in_shares = any(getattr(d, "noise", "") == "shares" for d in self.defenses)
         if shared is None:
-            if any(getattr(d, "noise", "") == "shares" for d in self.defenses):
+            if counts_in_shares:
                 raise ValueError(
                     "defenses: shares of noise on the count of an adaptive-clip need shares on the updates; add "
                     "{kind: distributed-gaussian} after it, or take noise: server"
@@ -303,7 +304,7 @@ class Learning(Part):
                 f"threat.secagg_group_size: {name} has one ring for all updates of a round; leave it out, or "
                 "take distributed-gaussian"
             )
-        if ring and any(getattr(d, "noise", "") == "shares" for d in self.defenses):
+        if ring and counts_in_shares:
             raise ValueError(
                 f"{name}: the count of an adaptive-clip with noise: shares is no whole number, and the ring holds no "
                 "other; take clip, or distributed-gaussian"

@@ -21,7 +21,7 @@ class PopulationPrior(Part):
     """A law of where people are. It depends on public facts alone."""
 
     kind: str
-    of_the_city: ClassVar[bool] = False
+    of_the_city: ClassVar = False
     """whether it reads streets or buildings from the public facts"""
 
     @abstractmethod
@@ -70,7 +70,7 @@ class AlongStreets(PopulationPrior):
         a = public.street_m[:, 0]
         b = public.street_m[:, 1]
         length = np.hypot(*(b - a).T)
-        count = np.maximum(np.ceil(length / float(grid.cell_m.min()) * _STEPS_A_CELL), 1).astype(np.int64)
+        count = np.maximum(np.ceil(length / float(grid.cell_m.min()) * _STEPS_A_CELL), 1).astype(int)
         of = np.repeat(np.arange(len(a)), count)
         share = (np.arange(len(of)) - np.repeat(np.cumsum(count) - count, count) + 0.5) / count[of]
         return spread(grid, a[of] + share[:, None] * (b - a)[of], length[of] / count[of])
@@ -122,7 +122,7 @@ def _places(name: str) -> FloatArray:
     from netsim.traces.source import read_table  # not for scenarios without such a file
 
     bounds = dict.fromkeys(("x_m", "y_m"), (-_FARTHEST_M, _FARTHEST_M))
-    return np.asarray(read_table(name, bounds, [*bounds]), dtype=np.float64)
+    return np.asarray(read_table(name, bounds, [*bounds]), dtype=float)
 
 
 POPULATIONS = OneOf("population", Everywhere, AlongStreets, InBuildings, AtPlaces)

@@ -80,7 +80,7 @@ class LogDistancePrior(Prior):
                 "learning.learner.prior: the places of base stations are not known here (a trace brings cells without "
                 "places); give position_m, or take prior: {kind: none}"
             )
-        return {"prior_at_m": at_m, "prior_model": model.astype(np.float64)}
+        return {"prior_at_m": at_m, "prior_model": model.astype(float)}
 
     def rsrp_dbm_at(self, distance_m: FloatArray) -> FloatArray:
         """The law of distance."""

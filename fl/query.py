@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 
 from fl.types import LastFigures, Metrics, Request, RoundContext, State
 from netsim.clock import slack_s
-from netsim.columns import frozen
+from netsim.columns import frozen, replaced
 from netsim.geometry import Area
 from netsim.part import OneOf, Part
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -136,8 +136,7 @@ class Custom(Query):
         wrong = self._wrong(request, base_m, facts.public.area)
         early = self._early(ue, request, facts.time_s, state.last_s)
         accepted = ~early & (not any(wrong.values()))
-        last_s = state.last_s.copy()
-        last_s[ue[accepted]] = facts.time_s
+        last_s = replaced(state.last_s, ue[accepted], facts.time_s)
         counts = {f"refused_{name}": float(len(ue) * wrong[name]) for name in _REFUSED} | {
             "refused_rate": float(early.sum())
         }
@@ -159,7 +158,7 @@ class Custom(Query):
 
     def _early(self, ue: IntArray, request: Request, time_s: float, last_s: FloatArray) -> BoolArray:
         if self.speed_m_s is None:
-            return np.zeros(len(ue), dtype=np.bool_)
+            return np.zeros(len(ue), dtype=bool)
         widest_m = float(request.bandwidth_m.max())
         least_s = shortest_interval_s(widest_m, self.speed_m_s, self.passed, request.dimensions)
         return time_s - last_s[ue] < least_s - slack_s(least_s, time_s)

@@ -199,7 +199,7 @@ class Reference(Columns):
     which a server could draw if every UE simply sent its data.
     """
 
-    bounds: ClassVar[dict[str, tuple[float, float]]] = dict.fromkeys(("x", "y"), (-1e9, 1e9))
+    bounds: ClassVar = dict.fromkeys(("x", "y"), (-1e9, 1e9))
     x: FloatArray
     y: FloatArray
     model: IntArray
@@ -215,7 +215,7 @@ class Reference(Columns):
     def of(cls, train: Local) -> Self:
         """A round's training samples."""
         y = np.zeros(len(train.x)) if train.y is None else train.y
-        cell = np.zeros(len(train.x), dtype=np.int64) if train.cell is None else train.cell
+        cell = np.zeros(len(train.x), dtype=int) if train.cell is None else train.cell
         return cls(train.x, y, train.model[train.row_of_sample], cell)
 
     def __len__(self) -> int:
@@ -231,7 +231,7 @@ class Reference(Columns):
     @property
     def samples(self) -> HeldOut:
         """The samples as records without owners."""
-        return HeldOut(np.zeros(len(self.y), dtype=np.int64), self.model, self.x, self.y, self.cell)
+        return HeldOut(np.zeros_like(self.model), self.model, self.x, self.y, self.cell)
 
     def evaluate(self, held_out: HeldOut) -> Metrics:
         """`constant_rmse_db`, `constant_mape_percent` and `raw_upload_rmse_db` on held-out samples; NaN without any."""

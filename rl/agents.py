@@ -394,5 +394,5 @@ def learnt_plan(objective: PowerLoss, limits: Limits, steps: int, seed: int) -> 
         training.step()
         best = min(best, env.last, key=lambda tried: tried.value)
     action, _ = training.model.predict(env.problem.seen(best), deterministic=True)
-    best = min(best, env.problem.act(np.asarray(action, dtype=np.float64)), key=lambda tried: tried.value)
+    best = min(best, env.problem.act(np.asarray(action, dtype=float)), key=lambda tried: tried.value)
     return PowerPlan(best.power_w, best.value, best.switch, steps + 1)

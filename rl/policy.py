@@ -178,7 +178,7 @@ def forward(layers: Layers, seen: Seen) -> FloatArray:
     for weight, bias in layers[:-1]:
         x = np.maximum(weight @ x + bias, np.float32(0.0))
     weight, bias = layers[-1]
-    return np.tanh((weight @ x + bias).astype(np.float64))
+    return np.tanh((weight @ x + bias).astype(float))
 
 
 def save_policy(policy: Policy, folder: Path) -> None:
@@ -198,7 +198,7 @@ def load_policy(folder: Path) -> Policy:
     layers = tuple((tensors[weight].astype(np.float32), tensors[bias].astype(np.float32)) for weight, bias in names)
     if card.observe == "online":
         return Policy(card, layers)
-    std, weight, gain, scale = (tensors[f"reference.{n}"].astype(np.float64) for n in _REFERENCE)
+    std, weight, gain, scale = (tensors[f"reference.{n}"].astype(float) for n in _REFERENCE)
     try:
         trajectory = Trajectory(std, weight, gain, float(scale[0]))
         card.bound.factor(weight)
@@ -344,7 +344,7 @@ class SharedPolicy:
 
     def residual_db(self, look: Look) -> FloatArray:
         """The network's addition to the rule (S, K), in dB; 0 for UEs that are away."""
-        w = {name: value.astype(np.float64) for name, value in self.weights.items()}
+        w = {name: value.astype(float) for name, value in self.weights.items()}
         return UNIT_DB * np.where(
             look.there, message_passing(np, w, features_of(look, self.rule), look.pairs, mixing(look)), 0.0
         )
@@ -357,7 +357,7 @@ def features_of(look: Look, rule: Tuned) -> FloatArray:
 
 def mixing(look: Look) -> FloatArray:
     """Weights (S, K, K) by which messages of other UEs are averaged."""
-    there = look.there[:, None, :] & ~np.eye(look.there.shape[1], dtype=np.bool_)
+    there = look.there[:, None, :] & ~np.eye(look.there.shape[1], dtype=bool)
     return np.asarray(there / np.maximum(there.sum(axis=2, keepdims=True), 1))
 
 

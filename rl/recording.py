@@ -100,7 +100,7 @@ def steps_of(env: OnlinePower, act: Callable[[OnlinePower, Seen], FloatArray], w
         at_m = env.world.position_m().copy()
         serving = env.world.serving(env.world.links())
         seen, *_ = env.step(act(env, seen).astype(np.float32))
-        sent, arrived = np.zeros((2, len(at_m)), dtype=np.bool_)
+        sent, arrived = np.zeros((2, len(at_m)), dtype=bool)
         power_w = np.full(len(at_m), np.nan)
         if env.outcome is not None:
             last = env.outcome.phases[-1].uploads

@@ -289,7 +289,7 @@ def expected(look: Look, factor: float, lost_noise: FloatArray) -> Rounds:
     k = look.there.shape[1]
     asked = look.required_std
     usual = np.sqrt(np.mean(asked[asked > 0] ** 2)) if (asked > 0).any() else 0.0
-    there = look.there.astype(np.int64)
+    there = look.there.astype(int)
     of = np.where(look.there, np.arange(k), -1)
     weight = there / max(int(there.sum()), 1)
     rows = Rows(of, weight, np.where(asked > 0, asked, usual), look.rho, np.array([factor]), lost_noise)

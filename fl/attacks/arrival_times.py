@@ -52,7 +52,7 @@ class Rings:
         for cell, at_m in enumerate(antennas.at_m[:, :2]):
             own_m = ground_m[strongest == cell] if (strongest == cell).any() else ground_m
             away_m = np.hypot(*(own_m - at_m).T)
-            ring = np.minimum((away_m / max(away_m.max(), 1e-9) * _RINGS).astype(np.int64), _RINGS - 1)
+            ring = np.minimum((away_m / max(away_m.max(), 1e-9) * _RINGS).astype(int), _RINGS - 1)
             count = np.bincount(ring, minlength=_RINGS)
             share[cell] = count / len(own_m)
             for axis, of_m in enumerate((away_m, *own_m.T)):
@@ -62,7 +62,7 @@ class Rings:
 
 def _places(area: Area) -> FloatArray:
     """Middles of equal squares (G, 2) that fill the area, up to a rest at its borders."""
-    nx, ny = np.maximum(np.round(area.side_m / area.side_m.max() * _PLACES).astype(np.int64), 1)
+    nx, ny = np.maximum(np.round(area.side_m / area.side_m.max() * _PLACES).astype(int), 1)
     x = (np.arange(nx) + 0.5) / nx
     y = (np.arange(ny) + 0.5) / ny
     return area.sample(np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2))
@@ -111,7 +111,7 @@ class RankMatch:
         from scipy.special import ndtr, ndtri
 
         count = len(self._value)
-        low, high = (np.searchsorted(self._value, value, side).astype(np.float64) for side in ("left", "right"))
+        low, high = (np.searchsorted(self._value, value, side).astype(float) for side in ("left", "right"))
         new = low == high  # no rank of its own: half of that of either neighbour
         low[new] = np.maximum(low[new] - 0.5, 0.0)
         high[new] = np.minimum(high[new] + 0.5, count)
@@ -214,7 +214,7 @@ class ArrivalTimes(UploadAttack):
         found = match.locate(cell, mean[:, 0])
         last = state.last.of(ue)
         again = np.flatnonzero(np.isfinite(last[:, 1]))
-        last_cell = last[again, 0].astype(np.int64)
+        last_cell = last[again, 0].astype(int)
         change_m = match.locate(cell[again], value[again]) - match.locate(last_cell, last[again, 1])
         nearer_m = np.abs(change_m[:, 0])
         away_m = np.linalg.norm(change_m[:, 1:], axis=1)
@@ -234,7 +234,7 @@ class ArrivalTimes(UploadAttack):
     def _value(self, timing: Timing) -> FloatArray:
         """Reading of each upload (n,): it grows with the distance."""
         if self.use == "staleness":
-            return timing.staleness.astype(np.float64)
+            return timing.staleness.astype(float)
         if self.use == "cell":
             return np.zeros(len(timing.arrived_s))
         return np.log(np.maximum(timing.arrived_s - timing.requested_s, _LEAST_S) / timing.n_bits)

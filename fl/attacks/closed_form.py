@@ -118,4 +118,4 @@ class ClosedForm(Attack):
                 source.append(i)
                 position.append(points[label == c].mean(axis=0))
                 share.append(mass[c] / len(points))
-        return np.array(source, dtype=np.int64), np.array(position).reshape(-1, 2), np.array(share)
+        return np.array(source, dtype=int), np.array(position).reshape(-1, 2), np.array(share)

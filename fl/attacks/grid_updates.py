@@ -37,7 +37,7 @@ def weighted_centroid(size: FloatArray, centre_m: FloatArray, nu: float) -> Floa
     largest = size.max(axis=1, initial=0.0)[:, None]
     share = np.divide(size, largest, out=np.zeros_like(size), where=largest > 0)
     with np.errstate(under="ignore"):
-        weight = (share >= 1.0 - _TIE).astype(np.float64) if np.isinf(nu) else share**nu
+        weight = (share >= 1.0 - _TIE).astype(float) if np.isinf(nu) else share**nu
     total = weight.sum(axis=1)[:, None]
     with np.errstate(invalid="ignore"):
         return np.where(largest > 0, weight @ centre_m / total, np.nan)
@@ -158,7 +158,7 @@ class LinkFilter(GridAttack):
     ) -> FloatArray:
         """The most likely place (n, 2) of each update (n, M), divided by its largest cell: times scale (n,)."""
         links_of = partial(learner.link_patterns, model, links=self.nearest_links or 10_000, error_db=self.error_db)
-        nx, ny = np.maximum(np.ceil(grid.area.side_m / self.step_m), 1).astype(np.int64).tolist()
+        nx, ny = np.maximum(np.ceil(grid.area.side_m / self.step_m), 1).astype(int).tolist()
         tried_m = PlaceGrid(grid.area, nx, ny).place_m
         said = np.empty((len(shape), 2))
         patterns = links_of(tried_m)
@@ -198,7 +198,7 @@ def _covered(square: FloatArray, grid: PlaceGrid) -> BoolArray:
     """Which cells got noise (n, M): the half-plane with the largest surplus of loud cells over quiet ones."""
     surplus = np.where(square > _QUIET, 1, -1)
     best = np.full(len(square), max(grid.nx, grid.ny) // 3)
-    covered = np.zeros(square.shape, dtype=np.bool_)
+    covered = np.zeros(square.shape, dtype=bool)
     for angle in 2 * np.pi * np.arange(_ANGLES) / _ANGLES:
         along = grid.place_m @ np.array([np.cos(angle), np.sin(angle)])
         order = np.argsort(-along, kind="stable")

@@ -232,15 +232,12 @@ def fitted(named_m: FloatArray, truth_m: FloatArray, area_m2: float) -> ErrorMod
     one = np.array_equal(named_m, np.broadcast_to(named_m[:, :1], named_m.shape), equal_nan=True)
     z = np.nan_to_num(named_m)
     ranks = np.asarray(there.any(axis=0))
-    gain = np.ones(len(ranks))
-    offset = np.zeros((len(ranks), 2))
     share = ranks / ranks.sum()
     outlier = 0.1
     square = ((z - truth_m[:, None]) ** 2).sum(axis=2)
     low, high = np.maximum(np.sqrt(np.quantile(square[there], [0.1, 0.95]) / 2), _LEAST_M)
     sigma = np.geomspace(low, high, len(ranks))  # different ones, so that equal places part
     for _ in range(_STEPS):
-        square = ((z - offset - gain[:, None] * truth_m[:, None]) ** 2).sum(axis=2)
         of_row = np.where(there, share, 0.0)
         of_row = of_row / np.maximum(of_row.sum(axis=1, keepdims=True), 1e-300)
         density = of_row * np.exp(-square / (2 * sigma**2)) / (2 * np.pi * sigma**2)
@@ -255,7 +252,7 @@ def fitted(named_m: FloatArray, truth_m: FloatArray, area_m2: float) -> ErrorMod
         asked = there.sum(axis=0)
         sigma = np.sqrt((mine * square).sum(axis=0) / np.maximum(2 * weight, 1e-9))
         sigma = np.clip(sigma, _LEAST_M, np.sqrt(area_m2))
-        share = np.divide(weight, asked, out=np.zeros_like(weight), where=asked > 0)
+        share = weight / np.maximum(asked, 1)
         share = share / share.sum() if share.sum() > 0 else ranks / ranks.sum()
         outlier = min(float((outlier / area_m2 / whole).sum() + 1.0) / (len(square) + 1.0), 0.999)
     return ErrorModel(share, sigma, outlier, 0.0, np.ones(len(ranks)) * gain, np.zeros((len(ranks), 2)) + offset)

@@ -97,7 +97,7 @@ class PlaceFilter(Attack):
     }
 
     def start(self) -> PastUpdates:
-        none = np.zeros(0, dtype=np.int64)
+        none = np.zeros(0, dtype=int)
         return PastUpdates(np.zeros((0, 0)), none, none, none, np.zeros((0, 0), dtype=np.float32))
 
     def run(self, view: View, facts: RoundContext, state: PastUpdates, rng: Rng) -> tuple[Estimates, PastUpdates]:
@@ -166,7 +166,7 @@ class PlaceFilter(Attack):
         for s, place in enumerate(p.tolist()):
             score[s, (x - x[place]) ** 2 + (y - y[place]) ** 2 < self.apart_m**2] = -np.inf
         q = score.argmax(axis=1)
-        return q, np.asarray(score[np.arange(len(p)), q], dtype=np.float64)
+        return q, np.asarray(score[np.arange(len(p)), q], dtype=float)
 
 
 def _explained(part: AnyFloats, p: IntArray, cosine: AnyFloats) -> AnyFloats:

@@ -110,7 +110,7 @@ def named(view: View, known: IntArray, named_m: FloatArray) -> Estimates:
     where = each[target, rank]
     found = np.asarray(np.isfinite(where).all(axis=1))
     status = ["ok" if good else "no gradient" for good in found]
-    weight = (named_m.shape[1] - rank).astype(np.float64)
+    weight = (named_m.shape[1] - rank).astype(float)
     return Estimates.of(view.ue[target], view.model[target], "answer", where, weight, status)
 
 

@@ -281,7 +281,7 @@ def clues_of(view: View, of_target: IntArray, places_m: FloatArray, use: tuple[C
     if not n or "fingerprint" not in use:
         return known
     if view.vantage == "updates":
-        of_source = np.zeros(len(view.update), dtype=np.int64)
+        of_source = np.zeros(len(view.update), dtype=int)
         of_source[view.source] = of_target
         if view.count is not None:
             x[:, 0] = np.log(np.maximum(np.bincount(of_source, weights=view.count, minlength=n), 1.0))

@@ -181,7 +181,7 @@ class Posterior(Attack):
     def _recent(self, state: AnswerEvidence, round_: int) -> AnswerEvidence:
         """Evidence that still counts: the last `memory_rounds` rounds, and of each UE its last answer."""
         several, of_row = np.unique(state.track, return_inverse=True)
-        last = np.zeros(len(several), dtype=np.int64)
+        last = np.zeros_like(several)
         np.maximum.at(last, of_row, state.round)
         return state.select((state.round > round_ - self.memory_rounds) | (state.round == last[of_row]))
 

@@ -83,7 +83,7 @@ class CellSignals(Data):
 
     def model_of_cell(self, cells: tuple[str, ...], models: tuple[str, ...]) -> IntArray:
         own = self.cell == STRONGEST
-        return np.zeros(len(cells), dtype=np.int64) if own else super().model_of_cell(cells, models)
+        return np.zeros(len(cells), dtype=int) if own else super().model_of_cell(cells, models)
 
 
 class Measured(CellSignals):
@@ -162,7 +162,7 @@ class Measured(CellSignals):
     ) -> tuple[TakenData, StoredSamples]:
         sessions = state.sessions
         model = model_of_cell[observed.cell]
-        session = np.zeros(len(observed), dtype=np.int64)
+        session = np.zeros(len(observed), dtype=int)
         if self.held_out_by[0] == "session":  # of all that a UE measures, also of cells without a model
             sessions, session = sessions.plus(observed.ue, observed.time_s, self._gap_s)
         rows = np.lexsort((observed.time_s, model, observed.ue))
@@ -222,7 +222,7 @@ class Measured(CellSignals):
         """
         share = self.hold_out
         by = self.held_out_by
-        in_block = np.zeros(len(model), dtype=np.bool_)
+        in_block = np.zeros(len(model), dtype=bool)
         if "block" in by:
             in_block = held_out_blocks(observed.position_m, self._block_m, share, rng)
         if by[0] == "session":
@@ -232,7 +232,7 @@ class Measured(CellSignals):
         elif by[0] == "sample":
             out = held_out_samples(observed, model, share, rng)
         else:
-            return in_block, np.zeros(len(model), dtype=np.int64)
+            return in_block, np.zeros_like(model)
         return out | in_block, np.where(in_block, NEW_PLACE, 0)
 
     def _train(self, fresh: Local, past: Signals, rng: Rng) -> tuple[Local, Signals]:
@@ -251,7 +251,7 @@ class Campaign:
 
     rounds: int = 0
     samples: Signals = field(default_factory=Signals.none)
-    out: BoolArray = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
+    out: BoolArray = field(default_factory=lambda: np.zeros(0, dtype=bool))
 
 
 class Segments(CellSignals):
@@ -319,7 +319,7 @@ def _drawn(row: IntArray, share: float, rng: Rng) -> BoolArray:
     count = np.unique(row, return_counts=True)[1]
     place = _place(row)
     lot = rng.uniform("hold out", row, item=place)
-    rank = np.empty(len(row), dtype=np.int64)
+    rank = np.empty(len(row), dtype=int)
     rank[np.lexsort((lot, row))] = place
     return rank < np.repeat(np.rint(share * count), count)
 

@@ -217,7 +217,7 @@ class Budgeted(Defense):
         bound = updates.promise
         heard = ~noise.silent
         before = state.standing
-        sent = updates.scaled(heard.astype(np.float64), bound).noisy(drawn, "noise", rng)
+        sent = updates.scaled(heard.astype(float), bound).noisy(drawn, "noise", rng)
         standing = Standing(
             newest(before.required_std, updates.ue, noise.std), newest(before.drawn_std, updates.ue, drawn),
             1.0 - state.epsilon_spent / (state.total or 1.0),

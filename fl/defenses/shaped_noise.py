@@ -200,7 +200,7 @@ class ShapedNoise(Defense):
     needs: ClassVar = {
         CELLS: "its noise has a shape in space, so updates must have a number for each cell of a grid (radio-map)"
     }
-    caveat: ClassVar[str] = (
+    caveat: ClassVar = (
         "no guarantee: the variance of its noise follows the private gradient, so the ledger books nothing; gradients "
         "of the propagation phase travel without noise"
     )

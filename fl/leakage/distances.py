@@ -23,7 +23,7 @@ from netsim.units import FloatArray
 
 def projections(points_m: FloatArray, directions: int) -> FloatArray:
     """Projections of points (..., n, 2) on equally spaced directions: (directions, ..., n)."""
-    points_m = np.asarray(points_m, dtype=np.float64)
+    points_m = np.asarray(points_m, dtype=float)
     unit = _unit_vectors(directions)
     x, y = (unit[:, axis].reshape(-1, *[1] * (points_m.ndim - 1)) for axis in range(2))
     return points_m[..., 0] * x + points_m[..., 1] * y  # no matrix product: it promises no equal bits

@@ -247,7 +247,7 @@ class Density(SurfaceLearner):
 
     @property
     def discloses(self) -> str:
-        return "how near the true positions are to each other (neighbours)" if self.neighbours is not None else ""
+        return "how near the true positions are to each other (neighbours)" if self.wants_sampled_places else ""
 
     def init(self, public: Public, rng: Rng) -> Model:
         area = public.area if self.area_m is None else Area(*self.area_m)
@@ -271,7 +271,7 @@ class Density(SurfaceLearner):
 
     def _bandwidths(self, public: Public, rng: Rng) -> FloatArray:
         if self.neighbours is None:
-            return np.array(self._given, dtype=np.float64)
+            return np.array(self._given, dtype=float)
         if public.sampled_m is None:
             raise ValueError("neighbours: needs the places that are asked about")
         if self.neighbours >= len(public.sampled_m):
@@ -301,7 +301,7 @@ class Density(SurfaceLearner):
         return SurfaceUpdates(
             ue=data.ue,
             model=data.model,
-            count=data.count.astype(np.float64),
+            count=data.count.astype(float),
             ptr=data.ptr,
             at_m=self._flat(data.x, float(c["y_m"][0])),
             unit=unit,
@@ -314,10 +314,9 @@ class Density(SurfaceLearner):
 
     def step(self, model: Model, phase: str, merged: FloatArray) -> Model:
         """The mean over features; a model without answers stays as it was."""
-        shape = (len(merged), len(model.constants["bandwidth_m"]), -1)
-        new = merged.reshape(shape) / (1 if self.n_features == "exact" else max(self.n_features, 1))
+        new = merged / (1 if self.n_features == "exact" else max(self.n_features, 1))
         heard = np.any(merged != 0, axis=1, keepdims=True)
-        return replace(model, parameters=np.where(heard, new.reshape(len(merged), -1), model.parameters))
+        return replace(model, parameters=np.where(heard, new, model.parameters))
 
     def surfaces(self, model: Model, rows: FloatArray) -> FloatArray:
         c = model.constants
@@ -342,7 +341,7 @@ class Density(SurfaceLearner):
 
     def reference_map(self, model: Model, held_out: HeldOut, of: int = 0) -> FloatArray:
         c = model.constants
-        h = float(model.constants["bandwidth_m"][0])
+        h = float(c["bandwidth_m"][0])
         places = self._flat(held_out.x[held_out.model == of], float(c["y_m"][0]))
         return kernel_density(places, h, c["x_m"], c["y_m"])
 

@@ -145,7 +145,7 @@ def _known(
     share = membership.known_member_share * np.bincount(inside[inside >= 0], minlength=n)
     member = _chosen(inside, np.maximum(1, np.rint(share)), membership.max_records, rng, "members")
     y = np.zeros(len(local.x)) if local.y is None else local.y
-    compared = np.ones(len(member), dtype=np.bool_)
+    compared = np.ones(len(member), dtype=bool)
     paired = local.y is not None and bool((held_out.ue < 0).any())
     if paired:
         pair, other = _paired(y[member], held_out.y, rng)
@@ -162,7 +162,7 @@ def _known(
         group = wholes(np.concatenate([owner, held_out.ue]), x, time_s)[rows]
     target = np.concatenate([inside, outside])[rows]
     y = np.concatenate([y, held_out.y])[rows]
-    compared = np.concatenate([compared, np.ones(len(other), dtype=np.bool_)])
+    compared = np.concatenate([compared, np.ones(len(other), dtype=bool)])
     return KnownRecords(target, np.arange(len(rows)) < len(member), x[rows], y, group, compared)
 
 
@@ -170,7 +170,7 @@ def _targets(view: View, ue: IntArray, model: IntArray) -> IntArray:
     """The target (index into the view's) of every record (N,), -1 of a UE that the attacker did not hear."""
     target = row_id(view.ue, view.model)
     order = np.argsort(target)
-    return np.nan_to_num(recall(target[order], order, row_id(ue, model)), nan=-1.0).astype(np.int64)
+    return np.nan_to_num(recall(target[order], order, row_id(ue, model)), nan=-1.0).astype(int)
 
 
 def _paired(member: FloatArray, other: FloatArray, rng: Rng) -> tuple[IntArray, IntArray]:

@@ -171,9 +171,9 @@ class GradientRegression(Inference):
                 f"explained together; set membership.max_records to {_MOST_RECORDS // 2} or fewer"
             )
         of = view.source[target]
-        key = np.column_stack([view.ue[target], view.model[target], y, x]).astype(np.float64)
+        key = np.column_stack([view.ue[target], view.model[target], y, x]).astype(float)
         total = state.of(key)
-        heard = np.zeros(len(x), dtype=np.bool_)
+        heard = np.zeros(len(x), dtype=bool)
         for source in np.unique(of).tolist():
             mine = np.flatnonzero(of == source)
             u = view.update[source]

@@ -69,7 +69,7 @@ def tpr_percent(
         return NO_INTERVAL
     other = np.sort(score[~member])
     worth = float(member.sum())
-    found = (score[member] > other[len(other) - 1 - math.floor(fpr * len(other))]).astype(np.float64)
+    found = (score[member] > other[len(other) - 1 - math.floor(fpr * len(other))]).astype(float)
     share = float(found.mean())
     if group is not None:
         sums = _sums(found - share, group[member])
@@ -91,4 +91,4 @@ def _placements(score: FloatArray, member: BoolArray) -> FloatArray:
 def _sums(values: FloatArray, group: IntArray) -> FloatArray:
     """Sum of the values (n,) of each group."""
     _, of = np.unique(group, return_inverse=True)
-    return np.asarray(np.bincount(of.reshape(-1), weights=values), dtype=np.float64)
+    return np.asarray(np.bincount(of.reshape(-1), weights=values), dtype=float)

@@ -39,7 +39,7 @@ class Network(Part):
     """A classifier of images."""
 
     kind: str
-    together: ClassVar[int] = 4096
+    together: ClassVar = 4096
     """number of UEs that are trained as one stacked computation, chosen for speed"""
 
     @property

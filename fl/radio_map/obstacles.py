@@ -103,13 +103,13 @@ class GridLinks:
 def incidence(grid: PlaceGrid, a_m: FloatArray, b_m: FloatArray) -> Incidence:
     """The crossings of links from a_m (n, 3) to b_m (n, 3)."""
     shape = np.array([grid.nx, grid.ny])
-    low = np.asarray(grid.area.low_m, dtype=np.float64)
-    cell_m = np.asarray(grid.cell_m, dtype=np.float64)
+    low = np.asarray(grid.area.low_m, dtype=float)
+    cell_m = np.asarray(grid.cell_m, dtype=float)
     start = (a_m[:, :2] - low) / cell_m
     way = (b_m[:, :2] - a_m[:, :2]) / cell_m
     # grid lines k strictly between both ends, within the grid
-    lowest = np.maximum(np.floor(np.minimum(start, start + way)) + 1, 0).astype(np.int64)
-    highest = np.minimum(np.ceil(np.maximum(start, start + way)) - 1, shape).astype(np.int64)
+    lowest = np.maximum(np.floor(np.minimum(start, start + way)) + 1, 0).astype(int)
+    highest = np.minimum(np.ceil(np.maximum(start, start + way)) - 1, shape).astype(int)
     return Incidence(*_crossings(low, cell_m, shape, a_m, b_m - a_m, start, way, lowest, highest))
 
 
@@ -229,7 +229,7 @@ def height_gradient(
     of_crossing = links.under.spread(2.0 / count[links.row] * error) * _slope(links, theta, scale_m, s, closed)
     place = links.under.spread(links.row * shape[1]) + links.under.cell
     flat = np.bincount(place, weights=of_crossing, minlength=shape[0] * shape[1])
-    return np.asarray(flat.reshape(shape), dtype=np.float64)
+    return np.asarray(flat.reshape(shape), dtype=float)
 
 
 def theta_gradient(

@@ -83,7 +83,7 @@ def collect(
     serving = world.serving(world.links()) if looks else np.full(len(now.home_m), -1)
     asked = RequestedData(local, taken.measured, facts, now.home_m, now.position_m, serving)
     withheld = list[tuple[str, Local, BoolArray]]()
-    kept = np.ones(len(local.x), dtype=np.bool_)
+    kept = np.ones(len(local.x), dtype=bool)
     for rule in learning.withholding:
         word = rule.word
         states[word] = rule.looked(asked, states[word], of_run.at(word))

@@ -229,7 +229,7 @@ def _answer(setup: Setup, state: RoundState, learner: SurfaceLearner) -> dict[st
     away = np.linalg.norm(state.held_out.x - setup.public.area.centre_m, axis=1)
     one = state.held_out.select(np.array([away.argmin()]))
     phase = learner.phases[0]
-    data = Local(one.ue, np.zeros(1, dtype=np.int64), np.array([0, 1]), one.x, None, np.zeros(1))
+    data = Local(one.ue, np.zeros(1, dtype=int), np.array([0, 1]), one.x, None, np.zeros(1))
     made = learner.local(state.model, phase, data, RoundStreams(setup.streams, state.round).learner(phase))
     return {"answer": learner.surfaces(state.model, made.rows(slice(None)))[0, 0], "answer_at_m": one.x[0]}
 
@@ -275,9 +275,7 @@ def exploded(state: RoundState, figures: Row) -> bool:
     scores = figures.get("scores", {})
     if "rmse_db" not in scores or not len(y):
         return False
-    least = float(y.min())
-    most = float(y.max())
-    return not scores["rmse_db"] <= max(most, 0.0) - min(least, 0.0)
+    return not scores["rmse_db"] <= y.max(initial=0.0) - y.min(initial=0.0)
 
 
 def explosion_warning(number: int) -> str:

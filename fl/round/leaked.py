@@ -106,7 +106,7 @@ def compared(
     point_m = None if belief.point_m is None else belief.point_m[mine]
     said = answers(p, grid, hit_radius_m, point_m, belief.alone)
     prior = answers(belief.prior[None], grid, hit_radius_m)
-    every = np.zeros(len(ue), dtype=np.int64)
+    every = np.zeros_like(ue)
     priors = np.broadcast_to(belief.prior, p.shape)
     plain_error_m = _away(_plain(plain, ue), x)
     return cells(
@@ -143,7 +143,7 @@ def belief_rows(label: str, belief: Belief, number_of_ues: int, *, hindsight: bo
     some = belief.only(belief.ue < number_of_ues)
     count = min(_MOST_CELLS, len(belief.grid))
     order = np.argsort(-some.probability, axis=1, kind="stable")[:, :count]
-    held = np.take_along_axis(some.probability, order, axis=1).astype(np.float64)
+    held = np.take_along_axis(some.probability, order, axis=1).astype(float)
     before = np.cumsum(held, axis=1) - held
     row, rank = np.nonzero((before < _HELD) & (held > 0))
     return cells(

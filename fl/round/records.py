@@ -98,7 +98,7 @@ def write_uploads(
     _, mine, theirs = np.intersect1d(local.row, measured.row, assume_unique=True, return_indices=True)
     selected = _centroids(learning, local)
     truth = selected.copy()  # without new measurements: of those it held
-    samples = np.zeros(n, dtype=np.int64)
+    samples = np.zeros(n, dtype=int)
     truth[mine] = _centroids(learning, measured)[theirs]
     samples[mine] = measured.count[theirs]
     bound_m = learning.learner.centroid_bound_m(before, local) if learning.attacks else np.nan
@@ -160,7 +160,7 @@ def _timed(merged: Merged, rows: list[Row]) -> list[Row]:
     """Rows of leakage with their times: of a server without rounds, when the update of a UE came."""
     if not merged.at_arrival:
         return rows
-    ue, model = (np.array([row[key] for row in rows], dtype=np.int64) for key in ("ue", "model"))
+    ue, model = (np.array([row[key] for row in rows], dtype=int) for key in ("ue", "model"))
     known_s = merged.known_s(ue, model).tolist()
     return [{**row, "time_s": time_s} for row, time_s in zip(rows, known_s, strict=True)]
 
@@ -198,7 +198,7 @@ def _keep_grid(recorder: Recorder, world: World, learning: Learning, outcome: Ro
     phase = next((p for p in outcome.phases if p.phase == learning.learner.grid_phase), None)
     if grid is None or phase is None or not len(phase.uploads.ue):
         return
-    first = np.zeros(1, dtype=np.int64)
+    first = np.zeros(1, dtype=int)
     area = grid.area
     layers = {
         "roof_m": world.buildings.height_at(grid.place_m),
@@ -257,7 +257,7 @@ def _said(learning: Learning, state: RoundState, scores: Metrics) -> list[Row]:
 
 
 def _median(values: ArrayLike) -> float:
-    finite = np.asarray(values, dtype=np.float64)
+    finite = np.asarray(values, dtype=float)
     finite = finite[np.isfinite(finite)]
     return float(np.median(finite)) if len(finite) else float("nan")
 

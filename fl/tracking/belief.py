@@ -109,7 +109,7 @@ def _answers(p: Float32Array, grid: PlaceGrid, hit_radius_m: float, point_m: Flo
         stated_error_m=expected_distance_m(p, grid, middle_m),
         disc_m=np.where(same[:, None], place_m, centre_m),
         disc_probability=np.where(same, within, held),
-        entropy_bits=-(p * np.log2(np.maximum(p, np.float32(1e-30)))).sum(axis=1, dtype=np.float64),
+        entropy_bits=-(p * np.log2(np.maximum(p, np.float32(1e-30)))).sum(axis=1, dtype=float),
         area50_m2=area50_m2,
         area90_m2=area90_m2,
         least50=least50,
@@ -129,7 +129,7 @@ def _credible(p: Float32Array, grid: PlaceGrid) -> list[tuple[FloatArray, FloatA
     for wanted in (0.5, 0.9):
         last = np.minimum((held < wanted).sum(axis=1), most - 1)
         least = np.take_along_axis(ordered, last[:, None], axis=1)[:, 0]
-        found.append(((last + 1.0) * float(np.prod(grid.cell_m)), least.astype(np.float64)))
+        found.append(((last + 1.0) * float(np.prod(grid.cell_m)), least.astype(float)))
     return found
 
 

@@ -196,7 +196,7 @@ def projected(update: FloatArray, model: IntArray, of: IntArray, n: int, rng: Rn
     good = np.isfinite(update).all(axis=1)
     for m in np.unique(model[good]).tolist():
         rows = np.flatnonzero(good & (model == m))
-        drawn = (2.0 * DIRECTION * rng.uniform("bucket", [m], (update.shape[1],))[0]).astype(np.int64)
+        drawn = (2.0 * DIRECTION * rng.uniform("bucket", [m], (update.shape[1],))[0]).astype(int)
         bucket = drawn // 2
         sign = np.where(drawn % 2 == 0, 1.0, -1.0)
         order = np.argsort(bucket, kind="stable")
