@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from fl.types import Curated, Local, MetricSpend, RoundContext, State
+from netsim.columns import blocks
 from netsim.part import Named, OneOf
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
@@ -244,14 +245,11 @@ class Gan(Curation):
     needs: ClassVar = {"positions": "it works on places; these data have none"}
 
     def apply(self, local: Local, facts: RoundContext, state: State, rng: Rng) -> Curated:
-        x = local.x.copy()
+        x = local.x[:0]
         rows = np.flatnonzero(local.count)
-        for at in range(0, len(rows), _ROWS):
-            some = rows[at : at + _ROWS]
-            pieces = [local.x[local.ptr[r] : local.ptr[r + 1]] for r in some]
-            moved = self._moved(pieces, local.row[some], rng)
-            for r, piece in zip(some, moved, strict=True):
-                x[local.ptr[r] : local.ptr[r + 1]] = piece
+        pieces = np.split(local.x, local.ptr[rows[1:]])
+        for some in blocks(len(rows), _ROWS):
+            x = np.concatenate([x, *self._moved(pieces[some], local.row[rows[some]], rng)])
         return Curated(replace(local, x=x), state)
 
     def _moved(self, pieces: list[FloatArray], owner: IntArray, rng: Rng) -> list[FloatArray]:

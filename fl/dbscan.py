@@ -9,6 +9,14 @@ from netsim.units import FloatArray, IntArray
 
 
 @compiled
+def _square(position_m: FloatArray, i: int, j: int) -> float:
+    """Squared distance of two of the positions."""
+    dx = position_m[i, 0] - position_m[j, 0]
+    dy = position_m[i, 1] - position_m[j, 1]
+    return dx * dx + dy * dy
+
+
+@compiled
 def dbscan(position_m: FloatArray, eps_m: float, min_samples: int) -> IntArray:
     """DBSCAN's label of each position (n, 2): 0, 1, ... or -1 for noise; in O(n^2) time and O(n) memory.
 
@@ -24,9 +32,7 @@ def dbscan(position_m: FloatArray, eps_m: float, min_samples: int) -> IntArray:
     near = np.ones(n, dtype=np.int64)
     for i in range(n):
         for j in range(i):
-            dx = position_m[i, 0] - position_m[j, 0]
-            dy = position_m[i, 1] - position_m[j, 1]
-            if dx * dx + dy * dy <= within:
+            if _square(position_m, i, j) <= within:
                 near[i] += 1
                 near[j] += 1
     label = np.full(n, -1)
@@ -42,13 +48,10 @@ def dbscan(position_m: FloatArray, eps_m: float, min_samples: int) -> IntArray:
             waits -= 1
             i = waiting[waits]
             for j in range(n):
-                if label[j] < 0:
-                    dx = position_m[i, 0] - position_m[j, 0]
-                    dy = position_m[i, 1] - position_m[j, 1]
-                    if dx * dx + dy * dy <= within:
-                        label[j] = cluster
-                        if near[j] >= min_samples:
-                            waiting[waits] = j
-                            waits += 1
+                if label[j] < 0 and _square(position_m, i, j) <= within:
+                    label[j] = cluster
+                    if near[j] >= min_samples:
+                        waiting[waits] = j
+                        waits += 1
         cluster += 1
     return label

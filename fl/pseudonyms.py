@@ -14,7 +14,7 @@ from fl.types import Estimates
 from netsim.columns import frozen, replaced
 from netsim.part import OneOf, Part
 from netsim.rng import Rng
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.units import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from fl.tracking.belief import Belief
@@ -127,10 +127,6 @@ class Names:
         since = np.concatenate([self.since, np.full(len(new), round_)])
         return replace(self, of=of, since=since, now=now, period=known)
 
-    def current(self, name: IntArray) -> BoolArray:
-        """Which of names (k,) are those that their UEs have now."""
-        return np.asarray(self.now[self.of[name]] == name)
-
     def of_ues(self, belief: Belief) -> Belief:
         """A belief about names as one about UEs, ascending: each by the name that it had last by that round."""
         known = np.flatnonzero(self.since <= belief.round)
@@ -142,7 +138,7 @@ class Names:
 
     def translated(self, estimates: Estimates) -> Estimates:
         """Estimates about names as estimates about UEs; what is said of names that are given up is left out."""
-        rows = np.flatnonzero(self.current(estimates.ue))
+        rows = np.flatnonzero(self.now[self.of[estimates.ue]] == estimates.ue)
         some = estimates if len(rows) == len(estimates.ue) else estimates.select(rows)
         return replace(some, ue=self.of[some.ue])
 

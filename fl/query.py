@@ -118,9 +118,7 @@ class Custom(Query):
 
     @model_validator(mode="after")
     def _sizes(self) -> Self:
-        a = self.area_m
-        if a is not None and not (a[0] < a[2] and a[1] < a[3]):
-            raise ValueError(f"area_m: {list(a)}: the first corner must lie south-west of the second")
+        check_corners(self.area_m)
         if not self.multiples or (isinstance(self.multiples, tuple) and min(self.multiples) < 1):
             raise ValueError(f"multiples: {list(self.multiples)} must be whole numbers from 1 on; or say 4n+1, or any")
         return self
@@ -184,6 +182,12 @@ class Strict(Query):
 
 
 QUERIES = OneOf("query", Off, Strict, Custom)
+
+
+def check_corners(area_m: tuple[float, float, float, float] | None) -> None:
+    """Raise ValueError unless an area, if it is given, begins in the south-west."""
+    if area_m is not None and not (area_m[0] < area_m[2] and area_m[1] < area_m[3]):
+        raise ValueError(f"area_m: {list(area_m)}: the first corner must lie south-west of the second")
 
 
 def band_probability(bandwidth_m: float, side_m: float, bands: int, dimensions: int = 2) -> float:

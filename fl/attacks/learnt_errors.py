@@ -263,12 +263,13 @@ def _lines(precision: FloatArray, z: FloatArray, truth_m: FloatArray) -> tuple[F
     gain is beforehand 1 with a standard deviation of 1: it is seen, unless hardly anything was.
     """
     total = np.maximum(precision.sum(axis=0), 1e-300)[:, None]
-    mean_z = (precision[..., None] * z).sum(axis=0) / total
     mean_x = precision.T @ truth_m / total
+    precision = precision[..., None]  # alike along both axes
+    mean_z = (precision * z).sum(axis=0) / total
     dz = z - mean_z
     dx = truth_m[:, None] - mean_x
-    over = (precision[..., None] * dz * dx).sum(axis=(0, 2)) + 1.0
-    under = (precision[..., None] * dx**2).sum(axis=(0, 2)) + 1.0
+    over = (precision * dz * dx).sum(axis=(0, 2)) + 1.0
+    under = (precision * dx**2).sum(axis=(0, 2)) + 1.0
     gain = np.clip(over / under, _LEAST_GAIN, 1.0 / _LEAST_GAIN)
     return gain, mean_z - gain[:, None] * mean_x
 

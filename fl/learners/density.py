@@ -16,6 +16,7 @@ from pydantic import Field, model_validator
 
 from fl.data import HELD_OUT_PLACES
 from fl.learners import SurfaceLearner
+from fl.query import check_corners
 from fl.types import Bound, HeldOut, Local, Metrics, Model, Public, Request, Updates
 from netsim.columns import frozen
 from netsim.errors import BadInput
@@ -230,9 +231,7 @@ class Density(SurfaceLearner):
             )
         if any(not 2 <= n <= 10_000 for n in self.grid):
             raise ValueError(f"grid: {list(self.grid)}: each side has 2 to 10000 points")
-        a = self.area_m
-        if a is not None and not (a[0] < a[2] and a[1] < a[3]):
-            raise ValueError(f"area_m: {list(a)}: the first corner must lie south-west of the second")
+        check_corners(self.area_m)
         return self
 
     @property

@@ -112,9 +112,8 @@ class RadioMap(GridLearner):
         grid = height_grid(public.area, self.cell_m)
         heights = np.full(len(grid), self.initial_height_m)
         theta = theta_of(self.initial_slope_db, self.initial_gain_db)
-        area = public.area
         constants = {
-            "area_m": np.array([area.x_min_m, area.y_min_m, area.x_max_m, area.y_max_m]),
+            "area_m": np.concatenate([public.area.low_m, public.area.high_m]),
             "antenna_m": public.antennas.at_m,
             "power_dbm": public.antennas.power_dbm,
             "ue_height_m": np.array([public.ue_height_m]),
@@ -192,7 +191,7 @@ class RadioMap(GridLearner):
         """Predicted minus measured gain of links (N,), some at a time."""
         error_db = np.zeros(len(x))
         for some in blocks(len(x), _BLOCK):
-            links = self.links(model, x[some], y[some], cell[some], np.zeros(len(x[some]), dtype=int))
+            links = self.links(model, x[some], y[some], cell[some], np.zeros_like(cell[some]))
             error_db[some] = gain_db(links, *self._split(model), self.sigmoid_scale_m) - links.gain_db
         return error_db
 

@@ -22,6 +22,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from fl.privacy.gaussian import check_delta
 from netsim.compiled import compiled
 from netsim.units import FloatArray
 
@@ -96,8 +97,7 @@ def epsilon_of(cost: FloatArray, delta: float) -> FloatArray:
 
 def _offset(order: FloatArray | float, delta: float) -> FloatArray:
     """What an epsilon is above the cost at orders, of their shape."""
-    if not 0 < delta < 1:
-        raise ValueError(f"delta must lie in (0, 1), got {delta}")
+    check_delta(delta)
     return np.log1p(-1 / order) - (math.log(delta) + np.log(order)) / (order - 1)
 
 
@@ -216,8 +216,9 @@ def _log_a_between(z: FloatArray, q: FloatArray, order: FloatArray) -> FloatArra
     for n in range(len(z)):
         log_q = math.log(q[n])
         log_1mq = math.log1p(-q[n])
-        half = 0.5 / (z[n] * z[n])
-        middle = z[n] * z[n] * (log_1mq - log_q) + 0.5
+        std = z[n]
+        half = 0.5 / (std * std)
+        middle = std * std * (log_1mq - log_q) + 0.5
         binomial = ratio = 1.0
         total = scale = log_below = log_above = at_below = at_above = 0.0
         for i in range(_TERMS):
@@ -228,8 +229,8 @@ def _log_a_between(z: FloatArray, q: FloatArray, order: FloatArray) -> FloatArra
             last_at_above = at_above
             log_below = i * log_q + j * log_1mq + (i * i - i) * half
             log_above = j * log_q + i * log_1mq + (j * j - j) * half
-            at_below = (middle - i) / z[n]
-            at_above = (j - middle) / z[n]
+            at_below = (middle - i) / std
+            at_above = (j - middle) / std
             more = max(log_below - 0.5 * min(at_below, 0.0) ** 2, log_above - 0.5 * min(at_above, 0.0) ** 2) - scale
             if more > _GROWS:
                 scale += more

@@ -70,29 +70,30 @@ def _ordered(
     cell_of = np.empty_like(cell)
     link_of = np.empty_like(cell)
     value_of = np.empty_like(value)
-    least = np.empty(links)
+    least = np.empty(n * links)
     place = np.empty(cells + 1, np.int64)  # where the next crossing of each cell goes
     at = 0
     for i in range(n):
         place[:] = 0
-        for j in range(links):
+        rows = range(i * links, (i + 1) * links)
+        for row in rows:
             most = 0.0
-            for p in range(first[i * links + j], first[i * links + j + 1]):
+            for p in range(first[row], first[row + 1]):
                 most = max(most, abs(value[p]))
-            least[j] = _LEAST * most
-            for p in range(first[i * links + j], first[i * links + j + 1]):
-                if abs(value[p]) > least[j]:
+            least[row] = _LEAST * most
+            for p in range(first[row], first[row + 1]):
+                if abs(value[p]) > least[row]:
                     place[cell[p] + 1] += 1
         for c in range(cells):
             place[c + 1] += place[c]
         total = place[cells]
-        for j in range(links):
-            for p in range(first[i * links + j], first[i * links + j + 1]):
-                if abs(value[p]) > least[j]:
+        for row in rows:
+            for p in range(first[row], first[row + 1]):
+                if abs(value[p]) > least[row]:
                     q = at + place[cell[p]]
                     place[cell[p]] += 1
                     cell_of[q] = cell[p]
-                    link_of[q] = i * links + j
+                    link_of[q] = row
                     value_of[q] = value[p]
         at += total
     return cell_of[:at], link_of[:at], value_of[:at]

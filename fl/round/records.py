@@ -199,7 +199,6 @@ def _keep_grid(recorder: Recorder, world: World, learning: Learning, outcome: Ro
     if grid is None or phase is None or not len(phase.uploads.ue):
         return
     first = np.zeros(1, dtype=int)
-    area = grid.area
     layers = {
         "roof_m": world.buildings.height_at(grid.place_m),
         "height_m": model.parameters[0, : len(grid)],
@@ -207,7 +206,7 @@ def _keep_grid(recorder: Recorder, world: World, learning: Learning, outcome: Ro
         "sent": phase.uploads.updates.rows(first)[0],
     }
     maps = {name: value.reshape(grid.ny, grid.nx) for name, value in layers.items()}
-    frame = np.array([area.x_min_m, area.y_min_m, area.x_max_m, area.y_max_m])
+    frame = np.concatenate([grid.area.low_m, grid.area.high_m])
     with replacing(recorder.folder / "grid.npz") as file:
         np.savez(file, place_m=outcome.collected.local.mean_x()[0], area_m=frame, **maps)
 
