@@ -13,7 +13,7 @@ def _square(position_m: FloatArray, i: int, j: int) -> float:
     """Squared distance of two of the positions."""
     dx = position_m[i, 0] - position_m[j, 0]
     dy = position_m[i, 1] - position_m[j, 1]
-    return dx * dx + dy * dy
+    return float(dx * dx + dy * dy)
 
 
 @compiled

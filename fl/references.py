@@ -102,8 +102,8 @@ def sought_antenna(x: FloatArray, y: FloatArray, area: Area) -> FloatArray:
     keep = thinned(len(x), _SAMPLES)
     x = x[keep]
     y = y[keep]
-    middle = area.centre_m  # twice the area's sides in all
-    half = area.side_m
+    middle = area.centre_m
+    half = area.side_m  # twice the area's sides in all
     for _ in range(_ROUNDS):
         unit = np.linspace(-1.0, 1.0, _PLACES)
         east, north = np.meshgrid(middle[0] + half[0] * unit, middle[1] + half[1] * unit, indexing="ij")

@@ -31,8 +31,8 @@ FORMAT = 1
 _MAX_BYTES = 256_000_000
 _MAX_CARD_BYTES = 1_000_000
 _FULL_DB = 40.0  # the ratio in decibels that becomes 1 in an observation
-_OF_UE = 5  # numbers of each UE in an observation, and of all
-_OF_ALL = 2
+_OF_UE = 5  # numbers of each UE in an observation,
+_OF_ALL = 2  # and of all
 OF_ONE_UE = _OF_UE + _OF_ALL
 """numbers of the observation of one UE"""
 _REFERENCE = ("std", "weight", "gain", "scale")
@@ -178,7 +178,7 @@ def forward(layers: Layers, seen: Seen) -> FloatArray:
     for weight, bias in layers[:-1]:
         x = np.maximum(weight @ x + bias, np.float32(0.0))
     weight, bias = layers[-1]
-    return np.tanh((weight @ x + bias).astype(float))
+    return np.tanh((weight @ x + bias).astype(np.float64))
 
 
 def save_policy(policy: Policy, folder: Path) -> None:

@@ -38,13 +38,13 @@ from rl.look import Look, silent
 from rl.radio_records import Air, Links, Rounds, Rows, judged, strength
 from rl.reward import Figures, Reward, first_prices, over, penalty, priced
 
-_TRIED = 48  # of a generation; no spread shrinks below a share of its first one
+_TRIED = 48  # of a generation
 _BEST = 8
-_MIN = 0.05
+_MIN = 0.05  # no spread shrinks below this share of its first one
 _STEPS_DB = (8.0, 4.0, 2.0, 1.0, 0.5)
 _MAX_MOVES = 200  # of one step
-_DUAL_STEPS = 40  # the rate falls as 1 / step
-_DUAL_RATE = 0.5
+_DUAL_STEPS = 40
+_DUAL_RATE = 0.5  # it falls as 1 / step
 _ACTIONS = 12  # around the start, by which the first multipliers are found
 _STD_DB = 5.0
 

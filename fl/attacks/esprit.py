@@ -19,8 +19,8 @@ from netsim.units import FloatArray
 _FEW = 8  # points a side that are left at least where a grid is thinned
 _MIX = 0.6180339887498949  # weight of the second shift: no two waves have the same mix but by chance
 _STEPS = 8
-_WIDEST = 8  # points of a window, and windows, a side at most
-_WINDOWS = 40
+_WIDEST = 8  # points of a window a side at most,
+_WINDOWS = 40  # and windows
 
 
 @frozen

@@ -220,8 +220,8 @@ class LabelSkew(Partition):
         skewed = np.arange(self.iid, devices)
         held = order[((skewed - self.iid)[:, None] * self.labels + np.arange(self.labels)) % classes]
         while True:
-            lacking = (size - counts.sum(axis=1))[skewed, None]  # (skewed, 1), (skewed, labels)
-            there = left[held] > 0
+            lacking = (size - counts.sum(axis=1))[skewed, None]  # (skewed, 1)
+            there = left[held] > 0  # (skewed, labels)
             among = np.maximum(there.sum(axis=1, keepdims=True), 1)
             wanted = there * (lacking // among + (np.cumsum(there, axis=1) <= lacking % among))
             if not wanted.any():

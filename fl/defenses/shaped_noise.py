@@ -18,8 +18,8 @@ from netsim.units import FloatArray
 KAPPA_M2 = 100.0
 _ANGLES = 32
 _DEPTHS = 24
-_NEAREST_M = 15.0  # depth of the support of the steepest ramp, and of the flattest over the diagonal
-_FARTHEST = 10.0
+_NEAREST_M = 15.0  # depth of the support of the steepest ramp,
+_FARTHEST = 10.0  # and of the flattest over the diagonal
 _STEPS = 100  # of Newton, which needs about ten
 
 
@@ -266,8 +266,8 @@ class GeometryAligned(ShapedNoise):
     example: ClassVar = {"kind": "geometry-aligned", "mu": 1.0}
 
     def variance(self, g: FloatArray, local: Local, facts: RoundContext) -> FloatArray:
-        sigma2 = np.zeros_like(g)  # each row's largest is 1
-        live = g.any(axis=1)
+        sigma2 = np.zeros_like(g)
+        live = g.any(axis=1)  # each row's largest is 1
         sigma2[live] = Alignment(g[live], facts.public.area, local.mean_x()[live], self.mu, self.rho).aligned(
             self.refine
         )

@@ -78,8 +78,8 @@ def _mean_gaps(a: FloatArray, sums: FloatArray, sets: FloatArray) -> FloatArray:
     first = np.arange(m + 1) * n  # the stretches, in units of 1 / (n m)
     start = first // m  # the points of a that hold their ends
     stop = -(-first // m)
-    total = np.zeros(n_set)  # ends: G(u_0) of each stretch, and the last G(u_1)
-    ends = np.zeros(m + 1)
+    total = np.zeros(n_set)
+    ends = np.zeros(m + 1)  # G(u_0) of each stretch, and the last G(u_1)
     for d in range(directions):  # not set by set: one row of a stays in the cache
         row = a[d]
         so_far = sums[d]
