@@ -90,7 +90,7 @@ def angles(rows: FloatArray, of: FloatArray) -> FloatArray:
 
 def by_angle(angle: FloatArray, steepness: float) -> FloatArray:
     """f(a) = b (1 - exp(-exp(-b (a - 1)))) with steepness b: falls from nearly b to 0, b (1 - 1/e) at one radian."""
-    return np.asarray(steepness * -np.expm1(-np.exp(-steepness * (angle - 1.0))))
+    return steepness * -np.expm1(-np.exp(-steepness * (angle - 1.0)))
 
 
 class Uniform(Aggregation):
@@ -158,7 +158,9 @@ class Beda(Aggregation):
         return Angles(no_ints(), np.zeros(0), np.zeros(0))
 
     def weights(self, received: Received, facts: RoundContext, state: Angles) -> tuple[FloatArray, Angles]:
-        updates, heard, n_model = received.updates, received.decoded, facts.public.n_model
+        updates = received.updates
+        heard = received.decoded
+        n_model = facts.public.n_model
         log_mass = np.log(updates.count)
         mean = updates.weighted_sum(shares(log_mass, heard, updates.model, n_model), n_model)
         now = angles(updates.rows(slice(None)), mean[updates.model])
@@ -247,7 +249,8 @@ class Wasserstein(Aggregation):
         return Histograms(no_ints(), np.zeros((0, 0)), np.zeros(0))
 
     def receive_disclosed(self, local: Local, facts: RoundContext, state: Histograms) -> Histograms:
-        row, pmf = local.row, self._histograms(local, facts)
+        row = local.row
+        pmf = self._histograms(local, facts)
         old = state.pmf.reshape(-1, pmf.shape[1])
         _, mine, theirs = np.intersect1d(row, state.row, assume_unique=True, return_indices=True)
         news = len(row) - int((pmf[mine] == old[theirs]).all(axis=1).sum())
@@ -260,10 +263,10 @@ class Wasserstein(Aggregation):
         if self.distance == "label-range":
             low, high = self.label_range
             bins = self.bins
-            column = np.clip((label - low) / (high - low) * bins, 0, bins - 1).astype(np.int64)
+            column = np.clip((label - low) / (high - low) * bins, 0, bins - 1).astype(int)
         else:
             bins = 0 if facts.public.images is None else facts.public.images.classes
-            column = label.astype(np.int64)
+            column = label.astype(int)
         counted = np.bincount(local.row_of_sample * bins + column, minlength=len(local.ue) * bins)
         return counted.reshape(-1, bins) / local.count[:, None]
 
@@ -281,7 +284,8 @@ class Wasserstein(Aggregation):
         return np.asarray(moved / (self.bins if self.distance == "label-range" else 1))
 
     def weights(self, received: Received, facts: RoundContext, state: Histograms) -> tuple[FloatArray, Histograms]:
-        updates, n_model = received.updates, facts.public.n_model
+        updates = received.updates
+        n_model = facts.public.n_model
         away = self.distances(state, updates.row, n_model)
         log_mass = np.log(updates.count) + 1.0 / np.maximum(away, self.floor)
         weight = shares(log_mass, received.decoded, updates.model, n_model)

@@ -65,7 +65,7 @@ class Always(Availability):
     reference: ClassVar = "the usual assumption of federated learning papers"
 
     def available(self, now: Conditions, state: State, rng: Rng) -> tuple[BoolArray, State]:
-        return np.ones(len(now.position_m), dtype=np.bool_), state
+        return np.ones(len(now.position_m), dtype=bool), state
 
 
 class AtHome(Availability):
@@ -207,7 +207,8 @@ class Battery(Availability):
 
     def _plugged_in_s(self, now: Conditions, state: Charge, rng: Rng) -> FloatArray:
         """Seconds that each UE (n_ue,) has been plugged in since the last look."""
-        n_ue, elapsed_s = len(state.charge_j), now.time_s - state.time_s
+        n_ue = len(state.charge_j)
+        elapsed_s = now.time_s - state.time_s
         if self.charging is None:
             return np.full(n_ue, elapsed_s)
         return self.charging.plugged_in_s(n_ue, now.wall_s - elapsed_s, now.wall_s, rng)

@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from fl.types import Curated, Local, MetricSpend, RoundContext, State
+from netsim.columns import blocks
 from netsim.part import Named, OneOf
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
@@ -19,9 +20,9 @@ UNTOUCHED = "untouched places"  # what data with positions offer, until a step o
 class Curation(Named):
     """One step of a chain on the local data of all UEs; a step that adds noise spends privacy in its own unit."""
 
-    role: ClassVar[str] = "curation"
+    role: ClassVar = "curation"
     kind: str
-    by_place: ClassVar[bool] = False
+    by_place: ClassVar = False
     """whether the selection or the change of a record depends on the positions of the UE's records"""
 
     @property
@@ -78,13 +79,14 @@ class ClusterBatch(Curation):
         from fl.dbscan import dbscan  # compiled: not for readers of scenarios
 
         keep = np.zeros(len(local.x), dtype=bool)
-        clusters, noise = np.zeros((2, len(local.ue)), dtype=np.int64)
+        clusters, noise = np.zeros((2, len(local.ue)), dtype=int)
         owner = local.row.tolist()
         for row in np.flatnonzero(local.count):
             start, stop = local.ptr[row : row + 2]
             position_m = local.x[start:stop]
             cluster = dbscan(position_m, self.eps_m, self.min_samples)
-            clusters[row], noise[row] = cluster.max() + 1, (cluster < 0).sum()
+            clusters[row] = cluster.max() + 1
+            noise[row] = (cluster < 0).sum()
             if clusters[row] == 0:
                 keep[start + rng.keys("one", owner[row], len(cluster)).argmin()] = True
                 continue
@@ -179,7 +181,8 @@ class GeoIndistinguishable(Curation):
 
     def apply(self, local: Local, facts: RoundContext, state: State, rng: Rng) -> Curated:
         row = local.row_of_sample
-        owner, item = local.row[row], np.arange(len(row)) - local.ptr[row]
+        owner = local.row[row]
+        item = np.arange(len(row)) - local.ptr[row]
         x = local.x + planar_laplace(self.epsilon_per_m, owner, item, rng)
         if self.inside == "clip":
             x = np.clip(x, facts.public.area.low_m, facts.public.area.high_m)
@@ -242,14 +245,11 @@ class Gan(Curation):
     needs: ClassVar = {"positions": "it works on places; these data have none"}
 
     def apply(self, local: Local, facts: RoundContext, state: State, rng: Rng) -> Curated:
-        x = local.x.copy()
+        x = local.x[:0]
         rows = np.flatnonzero(local.count)
-        for at in range(0, len(rows), _ROWS):
-            some = rows[at : at + _ROWS]
-            pieces = [local.x[local.ptr[r] : local.ptr[r + 1]] for r in some]
-            moved = self._moved(pieces, local.row[some], rng)
-            for r, piece in zip(some, moved, strict=True):
-                x[local.ptr[r] : local.ptr[r + 1]] = piece
+        pieces = np.split(local.x, local.ptr[rows[1:]])
+        for some in blocks(len(rows), _ROWS):
+            x = np.concatenate([x, *self._moved(pieces[some], local.row[rows[some]], rng)])
         return Curated(replace(local, x=x), state)
 
     def _moved(self, pieces: list[FloatArray], owner: IntArray, rng: Rng) -> list[FloatArray]:
@@ -260,7 +260,8 @@ class Gan(Curation):
         scale = [np.maximum(p.std(axis=0), _SMALLEST_M) for p in pieces]
         z = [(p - m) / s for p, m, s in zip(pieces, mean, scale, strict=True)]
         count = np.array([len(p) for p in z])
-        first, flat = np.cumsum(count) - count, torch.from_numpy(np.concatenate(z))
+        first = np.cumsum(count) - count
+        flat = torch.from_numpy(np.concatenate(z))
         generator = _network("generator", (2 + _NOISE, self.hidden, 2), owner, rng)
         adversary = _network("adversary", (2, self.hidden, 2), owner, rng)
         improve = torch.optim.Adam(generator, self.learning_rate, fused=True)
@@ -268,7 +269,7 @@ class Gan(Curation):
         turns = (1 + _ADVERSARY_STEPS, self.batch_size)
         for step in range(self.steps):
             unit = rng.uniform("batch", owner, turns, step) * count[:, None, None]
-            index = torch.from_numpy(first[:, None, None] + unit.astype(np.int64))
+            index = torch.from_numpy(first[:, None, None] + unit.astype(int))
             noise = torch.from_numpy(rng.normal("noise", owner, (*turns, _NOISE), step))
             for turn in range(1, turns[0]):
                 seen = flat[index[:, turn]]

@@ -269,17 +269,18 @@ class Learning(Part):
 
     def _fits_shares(self) -> None:
         """ValueError with the reason, where a secure sum may hold fewer shares of noise than it needs, or others."""
-        threat, server = self.threat, self.server
+        server = self.server
         shared = next((i for i, d in enumerate(self.defenses) if "shared noise" in d.offers), None)
+        counts_in_shares = any(getattr(d, "noise", "") == "shares" for d in self.defenses)
         if shared is None:
-            if any(getattr(d, "noise", "") == "shares" for d in self.defenses):
+            if counts_in_shares:
                 raise ValueError(
                     "defenses: shares of noise on the count of an adaptive-clip need shares on the updates; add "
                     "{kind: distributed-gaussian} after it, or take noise: server"
                 )
             return
         name = f"defenses[{shared}]: {self.defenses[shared].kind_name()}"
-        least = threat.secagg_threshold
+        least = self.threat.secagg_threshold
         if least is None:
             raise ValueError(
                 f"{name} divides noise among the UEs of a secure sum, and nothing says how many there are at least; "
@@ -298,12 +299,12 @@ class Learning(Part):
                 "server.staleness_exponent to 0"
             )
         ring = "whole numbers" in self.defenses[shared].offers
-        if ring and threat.secagg_group_size is not None:
+        if ring and self.threat.secagg_group_size is not None:
             raise ValueError(
                 f"threat.secagg_group_size: {name} has one ring for all updates of a round; leave it out, or "
                 "take distributed-gaussian"
             )
-        if ring and any(getattr(d, "noise", "") == "shares" for d in self.defenses):
+        if ring and counts_in_shares:
             raise ValueError(
                 f"{name}: the count of an adaptive-clip with noise: shares is no whole number, and the ring holds no "
                 "other; take clip, or distributed-gaussian"

@@ -17,7 +17,7 @@ class Optimiser(Part):
     """
 
     kind: str
-    linear: ClassVar[bool] = True
+    linear: ClassVar = True
     """whether the change of the weights is a linear combination of the gradients, with the same factors for all
     parameters"""
 

@@ -21,7 +21,7 @@ class PopulationPrior(Part):
     """A law of where people are. It depends on public facts alone."""
 
     kind: str
-    of_the_city: ClassVar[bool] = False
+    of_the_city: ClassVar = False
     """whether it reads streets or buildings from the public facts"""
 
     @abstractmethod
@@ -33,7 +33,8 @@ def spread(grid: PlaceGrid, place_m: FloatArray, weight: FloatArray) -> FloatArr
     """Probability (G,) of weights (n,) at places (n, 2), of which those inside count; a share ANYWHERE is uniform."""
     inside = grid.area.contains(place_m)
     counted = np.bincount(grid.nearest(place_m[inside]), weights=weight[inside], minlength=len(grid))
-    total, even = float(counted.sum()), np.full(len(grid), 1.0 / len(grid))
+    total = float(counted.sum())
+    even = np.full(len(grid), 1.0 / len(grid))
     return even if not total > 0 else (1.0 - ANYWHERE) * counted / total + ANYWHERE * even
 
 
@@ -66,9 +67,10 @@ class AlongStreets(PopulationPrior):
                 "learning.attacks: population: streets: the city has no streets; take a town, an OpenStreetMap or SUMO "
                 "file, or population: {kind: uniform}"
             )
-        a, b = public.street_m[:, 0], public.street_m[:, 1]
+        a = public.street_m[:, 0]
+        b = public.street_m[:, 1]
         length = np.hypot(*(b - a).T)
-        count = np.maximum(np.ceil(length / float(grid.cell_m.min()) * _STEPS_A_CELL), 1).astype(np.int64)
+        count = np.maximum(np.ceil(length / float(grid.cell_m.min()) * _STEPS_A_CELL), 1).astype(int)
         of = np.repeat(np.arange(len(a)), count)
         share = (np.arange(len(of)) - np.repeat(np.cumsum(count) - count, count) + 0.5) / count[of]
         return spread(grid, a[of] + share[:, None] * (b - a)[of], length[of] / count[of])
@@ -120,7 +122,7 @@ def _places(name: str) -> FloatArray:
     from netsim.traces.source import read_table  # not for scenarios without such a file
 
     bounds = dict.fromkeys(("x_m", "y_m"), (-_FARTHEST_M, _FARTHEST_M))
-    return np.asarray(read_table(name, bounds, [*bounds]), dtype=np.float64)
+    return np.asarray(read_table(name, bounds, [*bounds]), dtype=float)
 
 
 POPULATIONS = OneOf("population", Everywhere, AlongStreets, InBuildings, AtPlaces)

@@ -64,7 +64,7 @@ class LogDistancePrior(Prior):
 
     def constants(self, public: Public) -> dict[str, FloatArray]:
         """prior_at_m (n_cell, 2) and prior_model (n_cell,): base stations, and the model of each (-1: none)."""
-        model, antennas = public.models, public.antennas
+        model = public.models
         learnt = int((model >= 0).sum())
         if self.position_m is not None and learnt > 1:
             raise BadInput(
@@ -73,14 +73,14 @@ class LogDistancePrior(Prior):
             )
         if self.position_m is not None:
             at_m = np.tile(self.position_m, (len(model), 1))
-        elif antennas is not None:
-            at_m = antennas.at_m[:, :2]
+        elif public.antennas is not None:
+            at_m = public.antennas.at_m[:, :2]
         else:
             raise BadInput(
                 "learning.learner.prior: the places of base stations are not known here (a trace brings cells without "
                 "places); give position_m, or take prior: {kind: none}"
             )
-        return {"prior_at_m": at_m, "prior_model": model.astype(np.float64)}
+        return {"prior_at_m": at_m, "prior_model": model.astype(float)}
 
     def rsrp_dbm_at(self, distance_m: FloatArray) -> FloatArray:
         """The law of distance."""
@@ -133,7 +133,8 @@ class Coverage(Prior):
         buildings = public.buildings or Buildings.none()
         floors = np.maximum(np.round(buildings.height_m / STOREY_M), 1.0)
         layers = int(floors.max(initial=0.0)) + 1
-        model, area = public.models, public.area
+        model = public.models
+        area = public.area
         step_m = max(_STEP_M, float(np.sqrt(np.prod(area.side_m) * public.n_model * layers / _NUMBERS)))
         x_m, y_m = (
             low + step_m * np.arange(int(np.ceil(s / step_m)) + 1)

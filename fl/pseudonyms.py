@@ -11,10 +11,10 @@ import numpy as np
 from pydantic import Field
 
 from fl.types import Estimates
-from netsim.columns import frozen
+from netsim.columns import frozen, replaced
 from netsim.part import OneOf, Part
 from netsim.rng import Rng
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.units import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from fl.tracking.belief import Belief
@@ -24,7 +24,7 @@ class Pseudonyms(Part):
     """A rule that cuts the time of each UE into periods; in each of them it has one name, which never comes back."""
 
     kind: str
-    changes: ClassVar[bool] = True
+    changes: ClassVar = True
     """whether names ever change; where they do not, a UE's name is its number"""
 
     def lasts_until_s(self, asked_s: float) -> float:
@@ -48,7 +48,7 @@ class Permanent(Pseudonyms):
     reference: ClassVar = "McMahan et al., Algorithm 1: the server knows its clients"
 
     def period(self, ue: IntArray, asked_s: FloatArray, round_: int, rng: Rng) -> IntArray:
-        return np.zeros(len(ue), dtype=np.int64)
+        return np.zeros_like(ue)
 
 
 class PerRound(Pseudonyms):
@@ -84,7 +84,7 @@ class Every(Pseudonyms):
 
     def period(self, ue: IntArray, asked_s: FloatArray, round_: int, rng: Rng) -> IntArray:
         shift = rng.uniform("stagger", ue) if self.stagger else np.zeros(len(ue))
-        return np.ceil(asked_s / self.period_s + shift - _ROUNDING).astype(np.int64) - 1
+        return np.ceil(asked_s / self.period_s + shift - _ROUNDING).astype(int) - 1
 
     def lasts_until_s(self, asked_s: float) -> float:
         return inf if self.stagger else float(np.ceil(asked_s / self.period_s - _ROUNDING)) * self.period_s
@@ -111,7 +111,9 @@ class Names:
     def start(cls, rule: Pseudonyms, n_ue: int) -> Names:
         """Before the first round: UEs have no names, or permanently their numbers."""
         n = 0 if rule.changes else n_ue
-        every, nameless, never = np.arange(n, dtype=np.int64), np.full(n_ue, -1), np.zeros(n, dtype=np.int64)
+        every = np.arange(n)
+        nameless = np.full(n_ue, -1)
+        never = np.zeros_like(every)
         return cls(every, never, nameless if rule.changes else every, nameless)
 
     def given(self, ue: IntArray, period: IntArray, round_: int, rng: Rng) -> Names:
@@ -119,27 +121,24 @@ class Names:
         due = (self.now[ue] < 0) | (self.period[ue] != period)
         new = ue[due]
         new = new[np.argsort(rng.uniform("name", new, item=round_), kind="stable")]
-        now, known = self.now.copy(), self.period.copy()
-        now[new], known[ue] = len(self.of) + np.arange(len(new)), period
-        of, since = np.concatenate([self.of, new]), np.concatenate([self.since, np.full(len(new), round_)])
+        now = replaced(self.now, new, len(self.of) + np.arange(len(new)))
+        known = replaced(self.period, ue, period)
+        of = np.concatenate([self.of, new])
+        since = np.concatenate([self.since, np.full(len(new), round_)])
         return replace(self, of=of, since=since, now=now, period=known)
-
-    def current(self, name: IntArray) -> BoolArray:
-        """Which of names (k,) are those that their UEs have now."""
-        return np.asarray(self.now[self.of[name]] == name)
 
     def of_ues(self, belief: Belief) -> Belief:
         """A belief about names as one about UEs, ascending: each by the name that it had last by that round."""
         known = np.flatnonzero(self.since <= belief.round)
         last = np.full(len(self.now), -1)
         np.maximum.at(last, self.of[known], known)  # names are numbered in the order in which they were given
-        then = belief.only(np.asarray(last[self.of[belief.ue]] == belief.ue))
+        then = belief.only(last[self.of[belief.ue]] == belief.ue)
         then = then.only(np.argsort(self.of[then.ue], kind="stable"))
         return replace(then, ue=self.of[then.ue])
 
     def translated(self, estimates: Estimates) -> Estimates:
         """Estimates about names as estimates about UEs; what is said of names that are given up is left out."""
-        rows = np.flatnonzero(self.current(estimates.ue))
+        rows = np.flatnonzero(self.now[self.of[estimates.ue]] == estimates.ue)
         some = estimates if len(rows) == len(estimates.ue) else estimates.select(rows)
         return replace(some, ue=self.of[some.ue])
 

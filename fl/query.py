@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 
 from fl.types import LastFigures, Metrics, Request, RoundContext, State
 from netsim.clock import slack_s
-from netsim.columns import frozen
+from netsim.columns import frozen, replaced
 from netsim.geometry import Area
 from netsim.part import OneOf, Part
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -118,9 +118,7 @@ class Custom(Query):
 
     @model_validator(mode="after")
     def _sizes(self) -> Self:
-        a = self.area_m
-        if a is not None and not (a[0] < a[2] and a[1] < a[3]):
-            raise ValueError(f"area_m: {list(a)}: the first corner must lie south-west of the second")
+        check_corners(self.area_m)
         if not self.multiples or (isinstance(self.multiples, tuple) and min(self.multiples) < 1):
             raise ValueError(f"multiples: {list(self.multiples)} must be whole numbers from 1 on; or say 4n+1, or any")
         return self
@@ -136,8 +134,7 @@ class Custom(Query):
         wrong = self._wrong(request, base_m, facts.public.area)
         early = self._early(ue, request, facts.time_s, state.last_s)
         accepted = ~early & (not any(wrong.values()))
-        last_s = state.last_s.copy()
-        last_s[ue[accepted]] = facts.time_s
+        last_s = replaced(state.last_s, ue[accepted], facts.time_s)
         counts = {f"refused_{name}": float(len(ue) * wrong[name]) for name in _REFUSED} | {
             "refused_rate": float(early.sum())
         }
@@ -159,7 +156,7 @@ class Custom(Query):
 
     def _early(self, ue: IntArray, request: Request, time_s: float, last_s: FloatArray) -> BoolArray:
         if self.speed_m_s is None:
-            return np.zeros(len(ue), dtype=np.bool_)
+            return np.zeros(len(ue), dtype=bool)
         widest_m = float(request.bandwidth_m.max())
         least_s = shortest_interval_s(widest_m, self.speed_m_s, self.passed, request.dimensions)
         return time_s - last_s[ue] < least_s - slack_s(least_s, time_s)
@@ -185,6 +182,12 @@ class Strict(Query):
 
 
 QUERIES = OneOf("query", Off, Strict, Custom)
+
+
+def check_corners(area_m: tuple[float, float, float, float] | None) -> None:
+    """Raise ValueError unless an area, if it is given, begins in the south-west."""
+    if area_m is not None and not (area_m[0] < area_m[2] and area_m[1] < area_m[3]):
+        raise ValueError(f"area_m: {list(area_m)}: the first corner must lie south-west of the second")
 
 
 def band_probability(bandwidth_m: float, side_m: float, bands: int, dimensions: int = 2) -> float:

@@ -53,7 +53,9 @@ def nearest_neighbours(x: FloatArray, y: FloatArray, at: FloatArray, most: int) 
     """Mean of the `most` nearest of samples x (N, 2), y (N,) at places (k, 2), weighted by 1 / (distance + 1 m)."""
     from scipy.spatial import cKDTree
 
-    tree, out, k = cKDTree(x), np.empty(len(at)), min(most, len(x))
+    tree = cKDTree(x)
+    out = np.empty(len(at))
+    k = min(most, len(x))
     for some in blocks(len(at), _AT_ONCE):
         distance, index = (found.reshape(-1, k) for found in tree.query(at[some], k=k))
         weight = 1.0 / (distance + 1.0)  # a metre keeps an exact repeat from silencing its neighbours
@@ -100,7 +102,8 @@ def sought_antenna(x: FloatArray, y: FloatArray, area: Area) -> FloatArray:
     keep = thinned(len(x), _SAMPLES)
     x = x[keep]
     y = y[keep]
-    middle, half = area.centre_m, area.side_m  # twice the area's sides in all
+    middle = area.centre_m
+    half = area.side_m  # twice the area's sides in all
     for _ in range(_ROUNDS):
         unit = np.linspace(-1.0, 1.0, _PLACES)
         east, north = np.meshgrid(middle[0] + half[0] * unit, middle[1] + half[1] * unit, indexing="ij")
@@ -196,7 +199,7 @@ class Reference(Columns):
     which a server could draw if every UE simply sent its data.
     """
 
-    bounds: ClassVar[dict[str, tuple[float, float]]] = dict.fromkeys(("x", "y"), (-1e9, 1e9))
+    bounds: ClassVar = dict.fromkeys(("x", "y"), (-1e9, 1e9))
     x: FloatArray
     y: FloatArray
     model: IntArray
@@ -212,7 +215,7 @@ class Reference(Columns):
     def of(cls, train: Local) -> Self:
         """A round's training samples."""
         y = np.zeros(len(train.x)) if train.y is None else train.y
-        cell = np.zeros(len(train.x), dtype=np.int64) if train.cell is None else train.cell
+        cell = np.zeros(len(train.x), dtype=int) if train.cell is None else train.cell
         return cls(train.x, y, train.model[train.row_of_sample], cell)
 
     def __len__(self) -> int:
@@ -228,7 +231,7 @@ class Reference(Columns):
     @property
     def samples(self) -> HeldOut:
         """The samples as records without owners."""
-        return HeldOut(np.zeros(len(self.y), dtype=np.int64), self.model, self.x, self.y, self.cell)
+        return HeldOut(np.zeros_like(self.model), self.model, self.x, self.y, self.cell)
 
     def evaluate(self, held_out: HeldOut) -> Metrics:
         """`constant_rmse_db`, `constant_mape_percent` and `raw_upload_rmse_db` on held-out samples; NaN without any."""
@@ -254,7 +257,8 @@ class Baselines:
 
     def after(self, reference: Reference, held_out: HeldOut, most: int) -> Baselines:
         """Baselines of the samples so far, scored on some held-out ones; unchanged after few new samples."""
-        trained, held = len(reference), len(held_out)
+        trained = len(reference)
+        held = len(held_out)
         few = trained <= FEW and held <= FEW
         if self.figures and not (few or _grown(self.trained, trained) or _grown(self.held, held)):
             return self

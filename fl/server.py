@@ -19,9 +19,9 @@ class Server(Part):
     """
 
     kind: str
-    in_rounds: ClassVar[bool] = True
+    in_rounds: ClassVar = True
     """whether all UEs are asked at once, and all updates of a round are merged together"""
-    mixes_models: ClassVar[bool] = False
+    mixes_models: ClassVar = False
     """whether an update counts as the model that a UE has arrived at, not as the way to it"""
 
     @property

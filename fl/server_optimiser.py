@@ -135,7 +135,9 @@ class Adaptive(ServerOptimiser):
         if not state.mean.size:
             zero = np.zeros_like(merged)
             state = Moments(zero, zero + self.tau**2)
-        mean, square, rows = state.mean.copy(), state.square.copy(), came[:, None]
+        mean = state.mean.copy()
+        square = state.square.copy()
+        rows = came[:, None]
         with np.errstate(over="ignore", invalid="ignore"):  # what has diverged stands in the records as such
             np.copyto(mean, self.beta1 * mean + (1.0 - self.beta1) * merged, where=rows)
             np.copyto(square, self.mean_square(square, merged**2), where=rows)

@@ -126,7 +126,7 @@ class Local:
 
 def bounds_of(count: IntArray) -> IntArray:
     """Where the samples of each row begin and end (n + 1,), of their numbers (n,)."""
-    return np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
+    return np.concatenate([[0], np.cumsum(count)]).astype(int)
 
 
 NEW_PLACE = -1
@@ -143,7 +143,7 @@ class HeldOut(Columns):
     (N,) is when they were measured; left out, all are 0.
     """
 
-    bounds: ClassVar[dict[str, tuple[float, float]]] = dict.fromkeys(("x", "y"), (-1e9, 1e9))
+    bounds: ClassVar = dict.fromkeys(("x", "y"), (-1e9, 1e9))
     ue: IntArray
     model: IntArray
     x: npt.NDArray[Any]
@@ -154,7 +154,7 @@ class HeldOut(Columns):
 
     def __post_init__(self) -> None:
         if len(self.group) != len(self.ue):
-            object.__setattr__(self, "group", np.zeros(len(self.ue), dtype=np.int64))
+            object.__setattr__(self, "group", np.zeros_like(self.ue))
         if len(self.time_s) != len(self.ue):
             object.__setattr__(self, "time_s", np.zeros(len(self.ue)))
 
@@ -254,7 +254,7 @@ class Updates(ABC):
 
     def noisy(self, std: FloatArray, what: str, rng: Rng) -> DenseUpdates:
         """Rows plus normal noise of std (n,) on each number, drawn for `what` a few rows at a time. No bound holds."""
-        values = np.array(self.rows(slice(None)), dtype=np.float64)  # also of whole numbers
+        values = np.array(self.rows(slice(None)), dtype=float)  # also of whole numbers
         row = self.row
         for some in blocks(len(values), max(1, _NUMBERS // max(self.n_parameters, 1))):
             values[some] += std[some, None] * rng.normal(what, row[some], (self.n_parameters,))
@@ -319,7 +319,7 @@ class DenseUpdates(Updates, Columns):
 class Model:
     """The global models: parameters (n_model, d), and public constants of the learner (scales, offsets)."""
 
-    bounds: ClassVar[dict[str, tuple[float, float]]] = {"constants": (-1e12, 1e12)}
+    bounds: ClassVar = {"constants": (-1e12, 1e12)}
 
     parameters: FloatArray
     constants: dict[str, FloatArray] = field(default_factory=dict)
@@ -338,9 +338,11 @@ class DatasetStatistics:
     @classmethod
     def of(cls, position_m: FloatArray, model: IntArray, n_model: int) -> DatasetStatistics:
         """Statistics of positions (n, 2) by the model (n,) that learns from each; 0 and 1 for one without positions."""
-        mean, std = np.zeros((n_model, 2)), np.ones((n_model, 2))
+        mean = np.zeros((n_model, 2))
+        std = np.ones((n_model, 2))
         for m in np.unique(model[model >= 0]):
-            mean[m], std[m] = position_m[model == m].mean(axis=0), position_m[model == m].std(axis=0)
+            mean[m] = position_m[model == m].mean(axis=0)
+            std[m] = position_m[model == m].std(axis=0)
         return cls(mean, np.maximum(std, 1e-3))
 
 
@@ -415,7 +417,7 @@ class Public:
     @property
     def models(self) -> IntArray:
         """The model that learns each cell (n_cell,), -1 for none; one learns all unless it is said."""
-        return np.zeros(self.n_cell, dtype=np.int64) if self.model_of_cell is None else self.model_of_cell
+        return np.zeros(self.n_cell, dtype=int) if self.model_of_cell is None else self.model_of_cell
 
 
 @frozen
@@ -509,8 +511,8 @@ class Spend:
     noise on whole numbers, NaN of Gaussian noise.
     """
 
-    points: ClassVar[int] = 0
-    epsilon_per_m: ClassVar[float] = float("nan")
+    points: ClassVar = 0
+    epsilon_per_m: ClassVar = float("nan")
 
     mechanism: str
     ue: IntArray
@@ -566,10 +568,10 @@ class MetricSpend:
     points: IntArray
     epsilon_per_m: FloatArray
 
-    std: ClassVar[float] = float("nan")
+    std: ClassVar = float("nan")
     sensitivity = noise_multiplier = sampling_rate = channel_std = l1_sensitivity = std
-    counts_on_sampling: ClassVar[bool] = False
-    whole: ClassVar[bool] = False
+    counts_on_sampling: ClassVar = False
+    whole: ClassVar = False
 
     @property
     def account(self) -> Account:
@@ -672,7 +674,8 @@ class Estimates(Columns):
         status: list[str] | None = None,
     ) -> Self:
         """Estimates of one kind (k,), by an attack without an objective; by default of weight 1 and status ok."""
-        k, none = len(ue), np.zeros(len(ue), dtype=np.int64)
+        k = len(ue)
+        none = np.zeros_like(ue)
         weight = np.ones(k) if weight is None else weight
         loss = np.full(k, np.nan)
         return cls(

@@ -5,7 +5,8 @@ Importing it registers two Gymnasium environments, which are imported when one i
 
 import gymnasium
 
-ALLOCATION, ONLINE = "netsim/PowerAllocation-v0", "netsim/OnlinePower-v0"
+ALLOCATION = "netsim/PowerAllocation-v0"
+ONLINE = "netsim/OnlinePower-v0"
 
 gymnasium.register(ALLOCATION, entry_point="scenarios.app.training.environments:allocation")
 gymnasium.register(

@@ -58,7 +58,8 @@ class Buffer(ReplayBuffer):
     skips = False
 
     def pay(self, reward: Reward) -> None:
-        self.reward, self.figures = reward, np.zeros((self.buffer_size, len(FIGURES)))
+        self.reward = reward
+        self.figures = np.zeros((self.buffer_size, len(FIGURES)))
 
     def add(self, obs: Array, next_obs: Array, action: Array, reward: Array, done: Array, infos: list[Tree]) -> None:
         if self.skips and self.filled:
@@ -111,7 +112,8 @@ class _Noise(ActionNoise):
     def __init__(self, agent: DdpgAgent, n: int, steps: int, seed: int) -> None:
         super().__init__()
         self.generator = Streams(seed).at("ddpg").generator("noise")
-        self.first, final = agent.exploration_noise_std, agent.exploration_noise_final_std
+        self.first = agent.exploration_noise_std
+        final = agent.exploration_noise_final_std
         self.last = self.first if final is None else final
         self.n = n
         self.steps = steps
@@ -192,14 +194,16 @@ class DdpgTraining(Training):
         model = self.model
         buffer = self.buffer
         self.done = model.num_timesteps = int(memory["steps"])
-        model._n_updates, model._episode_num = int(memory["updates"]), int(memory["episodes"])
+        model._n_updates = int(memory["updates"])
+        model._episode_num = int(memory["episodes"])
         model.policy.load_state_dict(tensors_of(memory["networks"]))
         for name in _LEARNT:
             resume_optimiser(getattr(model, name).optimizer, memory["optimisers"][name])
         for name in self._columns:
             kept = memory["buffer"][name]
             getattr(buffer, name)[: len(kept)] = kept
-        buffer.pos, buffer.full = int(memory["pos"]), bool(memory["full"])
+        buffer.pos = int(memory["pos"])
+        buffer.full = bool(memory["full"])
         self.prices = buffer.prices = from_tree_as(memory["prices"], Prices)
         model._last_obs = self.env.resume(memory["environment"])[None]
         model._last_episode_starts = np.ones((1,), dtype=bool)
@@ -225,10 +229,13 @@ class _Steps(BaseCallback):
 
     def __init__(self, training: DdpgTraining) -> None:
         super().__init__()
-        self.training, self.episode_over, self.episode = training, True, list[float]()
+        self.training = training
+        self.episode_over = True
+        self.episode = list[float]()
 
     def _on_step(self) -> bool:
-        self.episode_over, reward = bool(self.locals["dones"][0]), float(self.locals["rewards"][0])
+        self.episode_over = bool(self.locals["dones"][0])
+        reward = float(self.locals["rewards"][0])
         # it ended before its time: a budget discarded the round
         skips = self.training.buffer.skips = self.episode_over and not self.locals["infos"][0]["TimeLimit.truncated"]
         if not skips:
@@ -402,5 +409,5 @@ def learnt_plan(objective: PowerLoss, limits: Limits, steps: int, seed: int) -> 
         training.step()
         best = min(best, env.last, key=lambda tried: tried.value)
     action, _ = training.model.predict(env.problem.seen(best), deterministic=True)
-    best = min(best, env.problem.act(np.asarray(action, dtype=np.float64)), key=lambda tried: tried.value)
+    best = min(best, env.problem.act(np.asarray(action, dtype=float)), key=lambda tried: tried.value)
     return PowerPlan(best.power_w, best.value, best.switch, steps + 1)

@@ -102,7 +102,7 @@ class PowerAgents(ParallelEnv):  # type: ignore[misc] # the library has no types
         joint = np.zeros(self.env.n_ue, dtype=np.float32)
         try:
             for k in there:
-                (joint[k],) = np.asarray(actions[self.possible_agents[k]], dtype=np.float64)
+                (joint[k],) = np.asarray(actions[self.possible_agents[k]], dtype=float)
         except (KeyError, TypeError, ValueError, IndexError):
             raise ValueError(f"action: none for {self.possible_agents[k]}; give one number from -1 to 1") from None
         return joint

@@ -39,7 +39,8 @@ from rl.radio_records import Air, Links, Rounds, Rows, air_of, received, strengt
 FEATURES = ("snr", "required", "other", "heard", "rank", "count", "mean", "most", "least", "late")
 OUTLOOK = ("power", "decoded", "margin", "exposed")
 PAIR_FEATURES = ("same cell", "cross", "stronger", "aligned")
-_FLOOR_DB, _TOP_DB = -60.0, 140.0
+_FLOOR_DB = -60.0
+_TOP_DB = 140.0
 _SPAN_DB = 50.0  # of the outcome of powers
 _UNKNOWN_DB = 0.0  # what is required before the first round
 
@@ -119,7 +120,7 @@ class Look(Columns):
     def rank(self) -> FloatArray:
         """Number of stronger UEs of the cell (S, K)."""
         stronger = self.snr_db[:, None, :] > self.snr_db[:, :, None]
-        return np.asarray((stronger & self.same_cell).sum(axis=2).astype(np.float64))
+        return np.asarray((stronger & self.same_cell).sum(axis=2).astype(float))
 
     @cached_property
     def same_cell(self) -> BoolArray:
@@ -168,7 +169,7 @@ class Look(Columns):
         cross_db = np.take_along_axis(np.swapaxes(self._strength_db, 1, 2), serving[..., None], axis=1)
         stronger = (self.snr_db[:, :, None] - self.snr_db[:, None, :]) / 20.0
         alike = np.log(np.maximum(aligned, 1e-3)) / 2
-        return np.stack((self.same_cell.astype(np.float64), _about(cross_db), stronger, alike), axis=3)
+        return np.stack((self.same_cell.astype(float), _about(cross_db), stronger, alike), axis=3)
 
     @cached_property
     def _strength_db(self) -> FloatArray:
@@ -187,7 +188,7 @@ def silent(look: Look) -> Rounds:
     away = np.full(nothing.shape, -1)
     rows = Rows(away[:, :1], nothing[:, :1], nothing[:, :1], look.rho, np.zeros(1), np.zeros(1))
     links = replace(look.links, serving=away)
-    return Rounds(links, rows, nothing.astype(np.int64), look.n_bits, nothing, nothing)
+    return Rounds(links, rows, nothing.astype(int), look.n_bits, nothing, nothing)
 
 
 def _level(ratio: FloatArray, span_db: float | None = None) -> FloatArray:

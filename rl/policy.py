@@ -28,9 +28,11 @@ from rl.settings import CARD, WEIGHTS, Finite
 from rl.train import Weights
 
 FORMAT = 1
-_MAX_BYTES, _MAX_CARD_BYTES = 256_000_000, 1_000_000
+_MAX_BYTES = 256_000_000
+_MAX_CARD_BYTES = 1_000_000
 _FULL_DB = 40.0  # the ratio in decibels that becomes 1 in an observation
-_OF_UE, _OF_ALL = 5, 2  # numbers of each UE in an observation, and of all
+_OF_UE = 5  # numbers of each UE in an observation,
+_OF_ALL = 2  # and of all
 OF_ONE_UE = _OF_UE + _OF_ALL
 """numbers of the observation of one UE"""
 _REFERENCE = ("std", "weight", "gain", "scale")
@@ -196,7 +198,7 @@ def load_policy(folder: Path) -> Policy:
     layers = tuple((tensors[weight].astype(np.float32), tensors[bias].astype(np.float32)) for weight, bias in names)
     if card.observe == "online":
         return Policy(card, layers)
-    std, weight, gain, scale = (tensors[f"reference.{n}"].astype(np.float64) for n in _REFERENCE)
+    std, weight, gain, scale = (tensors[f"reference.{n}"].astype(float) for n in _REFERENCE)
     try:
         trajectory = Trajectory(std, weight, gain, float(scale[0]))
         card.bound.factor(weight)
@@ -284,7 +286,8 @@ def _read_tensors(path: Path, shapes: Shapes) -> dict[str, np.ndarray]:
 
 Array = Any
 """arrays of numpy, or tensors of torch"""
-ENCODED, HIDDEN = 32, 64
+ENCODED = 32
+HIDDEN = 64
 UNIT_DB = 10.0
 SEEN = len(FEATURES) + len(OUTLOOK)
 
@@ -341,7 +344,7 @@ class SharedPolicy:
 
     def residual_db(self, look: Look) -> FloatArray:
         """The network's addition to the rule (S, K), in dB; 0 for UEs that are away."""
-        w = {name: value.astype(np.float64) for name, value in self.weights.items()}
+        w = {name: value.astype(float) for name, value in self.weights.items()}
         return UNIT_DB * np.where(
             look.there, message_passing(np, w, features_of(look, self.rule), look.pairs, mixing(look)), 0.0
         )
@@ -354,7 +357,7 @@ def features_of(look: Look, rule: Tuned) -> FloatArray:
 
 def mixing(look: Look) -> FloatArray:
     """Weights (S, K, K) by which messages of other UEs are averaged."""
-    there = look.there[:, None, :] & ~np.eye(look.there.shape[1], dtype=np.bool_)
+    there = look.there[:, None, :] & ~np.eye(look.there.shape[1], dtype=bool)
     return np.asarray(there / np.maximum(there.sum(axis=2, keepdims=True), 1))
 
 

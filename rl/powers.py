@@ -57,7 +57,7 @@ class Decision:
 class Decided(Power):
     """Powers that are settled once the context of a round is known, for the UEs that send."""
 
-    wants_context: ClassVar[bool] = True
+    wants_context: ClassVar = True
 
     def start(self, n_ue: int) -> Decision:
         return Decision()
@@ -73,7 +73,7 @@ class Decided(Power):
 class FromFolder(Decided):
     """A policy that `netsim train` wrote into a folder."""
 
-    needs_channel_noise: ClassVar[bool] = True
+    needs_channel_noise: ClassVar = True
 
     policy: Annotated[Path, FILE_NAME] = Field()
     """folder that `netsim train` wrote"""
@@ -174,7 +174,7 @@ class Rule(Decided):
     min(p - s, c); rank ladder p, d: p - s - d rank; log-linear p, a, b, c, d, f: p + a s + b r + c o + d e + f rank.
     """
 
-    needs_channel_noise: ClassVar[bool] = True
+    needs_channel_noise: ClassVar = True
 
     kind: Literal["rule"] = "rule"
     rule: RuleName

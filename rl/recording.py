@@ -73,7 +73,6 @@ def _of_round(env: OnlinePower, look: Look) -> Rounds:
     rows = env.cost.rows
     if env.outcome is None or rows is None:
         return silent(look)
-    world = env.world
     ue = rows.of[0]
     k = look.links.serving.shape[1]
     trained = np.bincount(ue, weights=env.outcome.phases[-1].uploads.made.count, minlength=k)
@@ -84,8 +83,8 @@ def _of_round(env: OnlinePower, look: Look) -> Rounds:
         rows=rows,
         count=count[None],
         n_bits=look.n_bits,
-        compute_s=(world.training_s_per_sample * work)[None],
-        compute_j=np.asarray(world.setting.ues.compute_j_per_sample * work)[None],
+        compute_s=(env.world.training_s_per_sample * work)[None],
+        compute_j=np.asarray(env.world.setting.ues.compute_j_per_sample * work)[None],
     )
 
 
@@ -114,11 +113,13 @@ def steps_of(env: OnlinePower, act: Callable[[OnlinePower, Seen], FloatArray], w
         seen, *_ = env.step(act(env, seen).astype(np.float32))
         if env.state.stopped:
             break
-        sent, arrived = np.zeros((2, len(at_m)), dtype=np.bool_)
+        sent, arrived = np.zeros((2, len(at_m)), dtype=bool)
         power_w = np.full(len(at_m), np.nan)
         if env.outcome is not None:
             last = env.outcome.phases[-1].uploads
             ue, first = np.unique(last.ue, return_index=True)
-            sent[ue], power_w[ue], arrived[ue] = True, last.channel.power_w[first], last.channel.decoded[first]
+            sent[ue] = True
+            power_w[ue] = last.channel.power_w[first]
+            arrived[ue] = last.channel.decoded[first]
         yield Step(number, at_m, serving, sent, power_w, arrived, env.cost)
     _check_played(env, env.state.played)

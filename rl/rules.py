@@ -38,11 +38,15 @@ from rl.look import Look, silent
 from rl.radio_records import Air, Links, Rounds, Rows, judged, strength
 from rl.reward import Figures, Reward, first_prices, over, penalty, priced
 
-_TRIED, _BEST, _MIN = 48, 8, 0.05  # of a generation; no spread shrinks below a share of its first one
+_TRIED = 48  # of a generation
+_BEST = 8
+_MIN = 0.05  # no spread shrinks below this share of its first one
 _STEPS_DB = (8.0, 4.0, 2.0, 1.0, 0.5)
 _MAX_MOVES = 200  # of one step
-_DUAL_STEPS, _DUAL_RATE = 40, 0.5  # the rate falls as 1 / step
-_ACTIONS, _STD_DB = 12, 5.0  # around the start, by which the first multipliers are found
+_DUAL_STEPS = 40
+_DUAL_RATE = 0.5  # it falls as 1 / step
+_ACTIONS = 12  # around the start, by which the first multipliers are found
+_STD_DB = 5.0
 
 
 @frozen
@@ -208,19 +212,18 @@ def best_powers(known: Known, starts_dbw: list[FloatArray]) -> Found:
 
 def best_multipliers(known: Known, start_dbw: FloatArray, rng: Rng) -> FloatArray:
     """Multipliers (m,) at which the best powers of these rounds keep the bounds, from a start (S, K)."""
-    reward = known.reward
     limits = known.look.limits
     n = len(known)
     tried = start_dbw[:, None] + _STD_DB * rng.generator("prices").standard_normal((n, _ACTIONS, start_dbw.shape[1]))
     around = known.figures(within(tried.reshape(n * _ACTIONS, -1), limits), np.repeat(np.arange(n), _ACTIONS))
-    prices = first_prices(reward, around, n)
+    prices = first_prices(known.reward, around, n)
     dbw = start_dbw
     for step in range(_DUAL_STEPS):
         _, dbw, _ = _searched(
             replace(known, multipliers=prices.multipliers), dbw, _STEPS_DB if step == 0 else _STEPS_DB[2:]
         )
         found = known.figures(within(dbw, limits))
-        prices = prices.raised(over(reward, found), _DUAL_RATE * 5 / (5 + step))
+        prices = prices.raised(over(known.reward, found), _DUAL_RATE * 5 / (5 + step))
     return prices.multipliers
 
 
@@ -246,7 +249,8 @@ def _searched(
             if not better.any():
                 break
             some = going[better]
-            dbw[some], cost[some] = tried[better, best[better]], value[better, best[better]]
+            dbw[some] = tried[better, best[better]]
+            cost[some] = value[better, best[better]]
             going = some
     return cost, dbw, judged
 
@@ -257,7 +261,8 @@ def _moves(dbw: FloatArray, step_db: float) -> FloatArray:
     up = dbw[:, None] + step_db * np.concatenate([np.eye(k), -np.eye(k)])
     i, j = np.triu_indices(k, 1)
     exchange: IntArray = np.tile(np.arange(k), (len(i), 1))
-    exchange[np.arange(len(i)), i], exchange[np.arange(len(i)), j] = j, i
+    exchange[np.arange(len(i)), i] = j
+    exchange[np.arange(len(i)), j] = i
     return np.concatenate([up, dbw[:, exchange]], axis=1)
 
 
@@ -284,7 +289,7 @@ def expected(look: Look, factor: float, lost_noise: FloatArray) -> Rounds:
     k = look.there.shape[1]
     asked = look.required_std
     usual = np.sqrt(np.mean(asked[asked > 0] ** 2)) if (asked > 0).any() else 0.0
-    there = look.there.astype(np.int64)
+    there = look.there.astype(int)
     of = np.where(look.there, np.arange(k), -1)
     weight = there / max(int(there.sum()), 1)
     rows = Rows(of, weight, np.where(asked > 0, asked, usual), look.rho, np.array([factor]), lost_noise)

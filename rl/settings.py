@@ -11,7 +11,8 @@ from rl.reward import REWARDS, Reward, Weighted
 
 AGENT = "ddpg"
 """Name of the agent DDPG in comparisons."""
-CARD, WEIGHTS = "policy.json", "policy.safetensors"
+CARD = "policy.json"
+WEIGHTS = "policy.safetensors"
 """Files of a policy."""
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 
@@ -92,10 +93,13 @@ class ScoreFunctionAgent(Agent):
 AGENTS = OneOf("power-agent", DdpgAgent, ScoreFunctionAgent, default=AGENT)
 """The agent slot: the learning method."""
 
-VISITED, OPTIMUM, ORACLE = f"{AGENT}, best visited", "optimum", "oracle"
+VISITED = f"{AGENT}, best visited"
+OPTIMUM = "optimum"
+ORACLE = "oracle"
 """Names in comparisons of the best vector that a training tried, the best of the optimisers, and the best powers of
 each round that a search finds with everything known."""
-RANDOM, ONE_STEP = "random search", "optimiser, gains only"
+RANDOM = "random search"
+ONE_STEP = "optimiser, gains only"
 """Comparisons besides the rules: the best of random parameters, and a search in every round with prior knowledge."""
 
 

@@ -104,7 +104,9 @@ def take_steps(
         weights = training.weights()
         cost = score(weights)
         if cost < course.score:
-            course.weights, course.score, course.steps = weights, cost, training.done
+            course.weights = weights
+            course.score = cost
+            course.steps = training.done
         mean = np.nan
         best = -course.score
         if training.rewards is not None:

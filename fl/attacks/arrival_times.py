@@ -47,11 +47,12 @@ class Rings:
         """
         ground_m = _places(public.area)
         strongest = np.argmax(list(levels_db(ground_m, antennas, public.ue_height_m)), axis=0)
-        share, mean_m = np.zeros((len(antennas.at_m), _RINGS)), np.zeros((len(antennas.at_m), _RINGS, 3))
+        share = np.zeros((len(antennas.at_m), _RINGS))
+        mean_m = np.zeros((len(antennas.at_m), _RINGS, 3))
         for cell, at_m in enumerate(antennas.at_m[:, :2]):
             own_m = ground_m[strongest == cell] if (strongest == cell).any() else ground_m
             away_m = np.hypot(*(own_m - at_m).T)
-            ring = np.minimum((away_m / max(away_m.max(), 1e-9) * _RINGS).astype(np.int64), _RINGS - 1)
+            ring = np.minimum((away_m / max(away_m.max(), 1e-9) * _RINGS).astype(int), _RINGS - 1)
             count = np.bincount(ring, minlength=_RINGS)
             share[cell] = count / len(own_m)
             for axis, of_m in enumerate((away_m, *own_m.T)):
@@ -61,8 +62,9 @@ class Rings:
 
 def _places(area: Area) -> FloatArray:
     """Middles of equal squares (G, 2) that fill the area, up to a rest at its borders."""
-    nx, ny = np.maximum(np.round(area.side_m / area.side_m.max() * _PLACES).astype(np.int64), 1)
-    x, y = (np.arange(nx) + 0.5) / nx, (np.arange(ny) + 0.5) / ny
+    nx, ny = np.maximum(np.round(area.side_m / area.side_m.max() * _PLACES).astype(int), 1)
+    x = (np.arange(nx) + 0.5) / nx
+    y = (np.arange(ny) + 0.5) / ny
     return area.sample(np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2))
 
 
@@ -91,7 +93,9 @@ class RankMatch:
     """
 
     def __init__(self, rings: Rings, cell: IntArray, value: FloatArray, shadowing_db: float) -> None:
-        self._rings, self._value, distance_m = rings, np.sort(value), rings.mean_m[:, :, 0]
+        self._rings = rings
+        self._value = np.sort(value)
+        distance_m = rings.mean_m[:, :, 0]
         links = np.bincount(cell, minlength=len(rings.share)) / np.maximum(len(cell), 1)
         weight = (links[:, None] * rings.share).ravel()
         self._score = _normal_scores(distance_m.ravel(), weight).reshape(distance_m.shape)
@@ -107,9 +111,10 @@ class RankMatch:
         from scipy.special import ndtr, ndtri
 
         count = len(self._value)
-        low, high = (np.searchsorted(self._value, value, side).astype(np.float64) for side in ("left", "right"))
+        low, high = (np.searchsorted(self._value, value, side).astype(float) for side in ("left", "right"))
         new = low == high  # no rank of its own: half of that of either neighbour
-        low[new], high[new] = np.maximum(low[new] - 0.5, 0.0), np.minimum(high[new] + 0.5, count)
+        low[new] = np.maximum(low[new] - 0.5, 0.0)
+        high[new] = np.minimum(high[new] + 0.5, count)
         about = self._rho * self._score[cell]
         a, b = ((ndtri(edge / count)[:, None] - about) / self._std for edge in (low, high))
         share = self._rings.share[cell]
@@ -192,13 +197,16 @@ class ArrivalTimes(UploadAttack):
         return UploadDelays(ByKey.none(2), ByKey.none(2))
 
     def run(self, view: View, facts: RoundContext, state: UploadDelays, rng: Rng) -> tuple[Estimates, UploadDelays]:
-        timing, antennas = view.timing, facts.public.antennas
+        timing = view.timing
+        antennas = facts.public.antennas
         if timing is None or antennas is None or view.phase != view.learner.phases[0]:
             return Estimates.of(no_ints(), no_ints(), "centroid", no_places()), state
         value = self._value(timing)
         heard = np.flatnonzero(np.isfinite(value) & (timing.base_station >= 0))
         row = heard[np.unique(view.ue[heard], return_index=True)[1]]  # all rows of a UE come together
-        ue, cell, value = view.ue[row], timing.base_station[row], value[row]
+        ue = view.ue[row]
+        cell = timing.base_station[row]
+        value = value[row]
         mean, means = averaged(state.means, row_id(ue, cell), value[:, None], self.memory_rounds)
         match = RankMatch(
             Rings.around(facts.public, antennas), ue_and_model(means.key)[1], means.value[:, 1], self.shadowing_db
@@ -206,9 +214,10 @@ class ArrivalTimes(UploadAttack):
         found = match.locate(cell, mean[:, 0])
         last = state.last.of(ue)
         again = np.flatnonzero(np.isfinite(last[:, 1]))
-        last_cell = last[again, 0].astype(np.int64)
+        last_cell = last[again, 0].astype(int)
         change_m = match.locate(cell[again], value[again]) - match.locate(last_cell, last[again, 1])
-        nearer_m, away_m = np.abs(change_m[:, 0]), np.linalg.norm(change_m[:, 1:], axis=1)
+        nearer_m = np.abs(change_m[:, 0])
+        away_m = np.linalg.norm(change_m[:, 1:], axis=1)
         moved_m = np.where(last_cell == cell[again], nearer_m, away_m)
 
         def said(row: IntArray, what: str, position_m: FloatArray, weight: FloatArray | None = None) -> Estimates:
@@ -225,7 +234,7 @@ class ArrivalTimes(UploadAttack):
     def _value(self, timing: Timing) -> FloatArray:
         """Reading of each upload (n,): it grows with the distance."""
         if self.use == "staleness":
-            return timing.staleness.astype(np.float64)
+            return timing.staleness.astype(float)
         if self.use == "cell":
             return np.zeros(len(timing.arrived_s))
         return np.log(np.maximum(timing.arrived_s - timing.requested_s, _LEAST_S) / timing.n_bits)

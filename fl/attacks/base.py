@@ -173,7 +173,8 @@ def averaged(past: ByKey, key: IntArray, value: FloatArray, memory: float) -> tu
     mean_t = mean_{t-1} + (x_t - mean_{t-1}) / w_t,    w_t = 1 + (1 - 1 / memory) w_{t-1},    w_0 = 0
     """
     old = past.of(key)
-    weight, mean = 1.0 + (1.0 - 1.0 / memory) * np.nan_to_num(old[:, :1]), old[:, 1:]
+    weight = 1.0 + (1.0 - 1.0 / memory) * np.nan_to_num(old[:, :1])
+    mean = old[:, 1:]
     mean = np.where(np.isfinite(mean), mean + (value - mean) / weight, value)
     return mean, past.plus(key, np.concatenate([weight, mean], axis=1))
 
@@ -181,7 +182,7 @@ def averaged(past: ByKey, key: IntArray, value: FloatArray, memory: float) -> tu
 class Attack(Named):
     """An attack, which depends on its view, public facts and its own state only."""
 
-    role: ClassVar[str] = "attack"
+    role: ClassVar = "attack"
     kind: str
 
     space: ClassVar[dict[str, tuple[object, ...]]] = {}
@@ -281,7 +282,7 @@ class Attack(Named):
         model = view.source_model[:1]
         place = facts.public.area.sample(rng.uniform("place", model, (2,)))
         label = constants["rsrp_mean_dbm"][model] + constants["rsrp_std_db"][model] * rng.normal("label", model)
-        ue = np.zeros(1, dtype=np.int64)
+        ue = np.zeros(1, dtype=int)
         data = Local(ue, model, np.array([0, 1]), place, label, np.array([facts.time_s]))
         made = view.learner.local(view.model_before, view.phase, data, rng)
         merged = made.weighted_sum(np.ones(1), len(view.model_before.parameters))

@@ -29,7 +29,8 @@ def centroid(dw: FloatArray, db: FloatArray) -> FloatArray:
     """
     with np.errstate(all="ignore"):
         scale = np.abs(db).max(axis=1, initial=0.0)  # so that squares of tiny updates do not underflow
-        dw, db = dw / scale[:, None, None], db / scale[:, None]
+        dw = dw / scale[:, None, None]
+        db = db / scale[:, None]
         z = np.einsum("nh,nhp->np", db, dw) / np.einsum("nh,nh->n", db, db)[:, None]
     return np.where(np.isfinite(z), z, np.nan)
 
@@ -82,7 +83,8 @@ class ClosedForm(Attack):
     def run(self, view: View, facts: RoundContext, state: State, rng: Rng) -> tuple[Estimates, State]:
         learner = cast(FirstLayerLearner, view.learner)
         centre, scale = learner.standardisation(view.model_before)
-        centre, scale = centre[view.source_model], scale[view.source_model]
+        centre = centre[view.source_model]
+        scale = scale[view.source_model]
         dw, db = learner.first_layer(view.update)
         with np.errstate(over="ignore", invalid="ignore"):  # a wild ratio lands outside of any area
             where = centre + scale * centroid(dw, db)
@@ -104,7 +106,9 @@ class ClosedForm(Attack):
         """
         from fl.dbscan import dbscan  # compiled: not for readers of scenarios
 
-        source, position, share = [], [], []
+        source = []
+        position = []
+        share = []
         for i, points in enumerate(cloud):
             points = points[np.isfinite(points).all(axis=1)]
             if len(points) < self.cluster_units:
@@ -115,4 +119,4 @@ class ClosedForm(Attack):
                 source.append(i)
                 position.append(points[label == c].mean(axis=0))
                 share.append(mass[c] / len(points))
-        return np.array(source, dtype=np.int64), np.array(position).reshape(-1, 2), np.array(share)
+        return np.array(source, dtype=int), np.array(position).reshape(-1, 2), np.array(share)

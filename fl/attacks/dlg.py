@@ -64,7 +64,8 @@ class Dlg(Attack):
 
     def run(self, view: View, facts: RoundContext, state: ByKey, rng: Rng) -> tuple[Estimates, ByKey]:
         centre, scale = cast(RsrpNet, view.learner).standardisation(view.model_before)
-        centre, scale = centre[view.source_model], scale[view.source_model]
+        centre = centre[view.source_model]
+        scale = scale[view.source_model]
         owner = row_id(view.ue, view.model) if view.vantage == "updates" else view.source_model
         start = rng.normal("start", owner, (self.starts, 2))
         if self.start_at == "grid":
@@ -75,8 +76,11 @@ class Dlg(Attack):
             past = (state.of(owner) - centre) / scale
             near = past[:, None] + _START_NOISE * start[:, :-1]  # the last start stays random
             start[:, :-1] = np.where(np.isfinite(near), near, start[:, :-1])
-        sources, usable = np.arange(len(view.update)), view.usable
-        z, loss, iterations = np.full((len(sources), 2), np.nan), np.full(len(sources), np.nan), np.zeros_like(sources)
+        sources = np.arange(len(view.update))
+        usable = view.usable
+        z = np.full((len(sources), 2), np.nan)
+        loss = np.full(len(sources), np.nan)
+        iterations = np.zeros_like(sources)
         for model in np.unique(view.source_model[usable]).tolist():
             mine = sources[usable & (view.source_model == model)]
             for rows in np.array_split(mine, len(mine) // _TOGETHER + 1):

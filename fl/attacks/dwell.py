@@ -132,7 +132,8 @@ class Dwell(Believer):
 
     @model_validator(mode="after")
     def _hours(self) -> Self:
-        (home, until), (work, end) = self.home_hours, self.work_hours
+        (home, until) = self.home_hours
+        (work, end) = self.work_hours
         if home == until:
             raise ValueError(f"home_hours: from {home:g} to {until:g} is no time at all; take two different hours")
         if work >= end:

@@ -19,7 +19,8 @@ from netsim.units import FloatArray
 _FEW = 8  # points a side that are left at least where a grid is thinned
 _MIX = 0.6180339887498949  # weight of the second shift: no two waves have the same mix but by chance
 _STEPS = 8
-_WIDEST, _WINDOWS = 8, 40  # points of a window, and windows, a side at most
+_WIDEST = 8  # points of a window a side at most,
+_WINDOWS = 40  # and windows
 
 
 @frozen
@@ -100,7 +101,7 @@ def _moved(grid: Lattice, waves: EstimatedWaves) -> FloatArray:
     slope = (-waves.part.conj()[:, None] * wave).imag * scale
     gx, gy = (g.ravel() for g in np.broadcast_arrays(grid.x[:, None], grid.y))
     step = _solved(np.concatenate([wave.real, wave.imag, slope * gx, slope * gy]), waves.rest)
-    return np.asarray(waves.omega + scale * step[2 * len(wave) :].reshape(2, -1).T)
+    return waves.omega + scale * step[2 * len(wave) :].reshape(2, -1).T
 
 
 def _solved(basis: FloatArray, flat: FloatArray) -> FloatArray:

@@ -145,10 +145,12 @@ class PlaceGradients:
 
     def __init__(self, net: Mlp, weights: FloatArray, waves: FloatArray, z: FloatArray) -> None:
         single = [torch.from_numpy(array).float() for array in (weights, waves, z)]
-        flat, angle = single[0][None], single[2] @ single[1]
+        flat = single[0][None]
+        angle = single[2] @ single[1]
         at = torch.cat([single[2], angle.cos(), angle.sin()], dim=-1)[None]
         out, self._activations, slopes = net.forward(flat, at)
-        self._net, self._deltas = net, net.deltas(flat, slopes, torch.ones_like(out))
+        self._net = net
+        self._deltas = net.deltas(flat, slopes, torch.ones_like(out))
         self._size = net.squared_norm(self._activations, self._deltas)[0].sqrt()
 
     def part(self, update: FloatArray) -> AnyFloats:

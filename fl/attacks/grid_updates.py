@@ -37,7 +37,7 @@ def weighted_centroid(size: FloatArray, centre_m: FloatArray, nu: float) -> Floa
     largest = size.max(axis=1, initial=0.0)[:, None]
     share = np.divide(size, largest, out=np.zeros_like(size), where=largest > 0)
     with np.errstate(under="ignore"):
-        weight = (share >= 1.0 - _TIE).astype(np.float64) if np.isinf(nu) else share**nu
+        weight = (share >= 1.0 - _TIE).astype(float) if np.isinf(nu) else share**nu
     total = weight.sum(axis=1)[:, None]
     with np.errstate(invalid="ignore"):
         return np.where(largest > 0, weight @ centre_m / total, np.nan)
@@ -145,7 +145,8 @@ class LinkFilter(GridAttack):
 
     def places(self, update: FloatArray, grid: PlaceGrid, view: View, state: State) -> tuple[FloatArray, State]:
         largest = np.abs(update).max(axis=1)
-        loud, said = largest > 0, np.full((len(update), 2), np.nan)
+        loud = largest > 0
+        said = np.full((len(update), 2), np.nan)
         shape = update[loud] / largest[loud, None]
         said[loud] = self._likeliest(
             shape, 1.0 / largest[loud], grid, cast(GridLearner, view.learner), view.model_before
@@ -157,11 +158,13 @@ class LinkFilter(GridAttack):
     ) -> FloatArray:
         """The most likely place (n, 2) of each update (n, M), divided by its largest cell: times scale (n,)."""
         links_of = partial(learner.link_patterns, model, links=self.nearest_links or 10_000, error_db=self.error_db)
-        nx, ny = np.maximum(np.ceil(grid.area.side_m / self.step_m), 1).astype(np.int64).tolist()
-        tried_m, said = PlaceGrid(grid.area, nx, ny).place_m, np.empty((len(shape), 2))
+        nx, ny = np.maximum(np.ceil(grid.area.side_m / self.step_m), 1).astype(int).tolist()
+        tried_m = PlaceGrid(grid.area, nx, ny).place_m
+        said = np.empty((len(shape), 2))
         patterns = links_of(tried_m)
         for i, (y, v, factor) in enumerate(zip(shape, noise_variance(shape**2, grid), scale, strict=True)):
-            step_m, floor = self.step_m, v + (_MISFIT_PER_M * self.step_m) ** 2
+            step_m = self.step_m
+            floor = v + (_MISFIT_PER_M * self.step_m) ** 2
             own_m = grid.place_m[np.argsort(-(y**2) / floor, kind="stable")[:_LOUD]]
             near_m = np.concatenate([tried_m, own_m])
             gain = np.concatenate([each.log_likelihood(y, floor, factor) for each in (patterns, links_of(own_m))])
@@ -195,7 +198,7 @@ def _covered(square: FloatArray, grid: PlaceGrid) -> BoolArray:
     """Which cells got noise (n, M): the half-plane with the largest surplus of loud cells over quiet ones."""
     surplus = np.where(square > _QUIET, 1, -1)
     best = np.full(len(square), max(grid.nx, grid.ny) // 3)
-    covered = np.zeros(square.shape, dtype=np.bool_)
+    covered = np.zeros(square.shape, dtype=bool)
     for angle in 2 * np.pi * np.arange(_ANGLES) / _ANGLES:
         along = grid.place_m @ np.array([np.cos(angle), np.sin(angle)])
         order = np.argsort(-along, kind="stable")

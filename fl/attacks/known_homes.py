@@ -152,7 +152,7 @@ class HomeLinker:
         for rows in blocks(np.searchsorted(past.sender, rivals)):
             homes.append(past.select(rows).homes(shares, grid, self.errors.bias_m)[1])
         home = np.concatenate(homes)
-        seen = np.asarray(home.any(axis=1))
+        seen = home.any(axis=1)
         said = Identities.unknown(facts.round, links.name)
         if seen.any():
             said = self._identified(said, links.track, rivals[seen], home[seen], grid, rng)
@@ -165,7 +165,7 @@ class HomeLinker:
         order = np.argsort(rng.uniform("directory", np.arange(len(self.directory.user))), kind="stable")
         person, probability, bits = identified(log_odds(home, self.directory.home_m, grid, self.outside), order)
         known = recall(rivals, person, track)
-        person = np.where(np.isnan(known), said.person, known).astype(np.int64)
+        person = np.where(np.isnan(known), said.person, known).astype(int)
         entropy_bits = recall(rivals, bits, track)
         return replace(said, person=person, probability=recall(rivals, probability, track), entropy_bits=entropy_bits)
 

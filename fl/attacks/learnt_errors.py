@@ -33,11 +33,13 @@ MOST_RANKS = 4
 """places of a UE and round that count, by descending weight"""
 _MOST_KEPT = 512  # residuals, or steps; older ones are forgotten, since errors change as the model learns
 _STEPS = 60  # of EM
-_LEAST_M, _LEAST_GAIN = 1.0, 0.001
+_LEAST_M = 1.0
+_LEAST_GAIN = 0.001
 _FEWEST = 10
 _MEDIAN = float(np.log(2.0))  # of |b|^2 / 2 for b of two standard normal numbers
 _FEWEST_STEPS = 16
-_LEAST_MPS, _MOST_MPS = 0.02, 50.0
+_LEAST_MPS = 0.02
+_MOST_MPS = 50.0
 _AT_ONCE = 4.0  # factor of speeds
 _SAME_SPEED = 1.25
 _SAME_SHARE = 0.1  # what is nearer is left as it is
@@ -211,7 +213,8 @@ def lasting_m(model: ErrorModel, tested: OwnEstimates) -> float:
     here, last = tested.successive()
     rank = int(np.argmax(model.share * (model.gain / model.sigma_m) ** 2))
     away = tested.named_m[:, rank] - model.offset_m[rank] - model.gain[rank] * tested.truth_m
-    good, residual = np.hypot(*away.T) < 4 * model.sigma_m.max(), away / model.gain[rank]
+    good = np.hypot(*away.T) < 4 * model.sigma_m.max()
+    residual = away / model.gain[rank]
     still = np.hypot(*(tested.truth_m[here] - tested.truth_m[last]).T) < STILL_M
     use = still & good[here] & good[last]
     product = (residual[here[use]] * residual[last[use]]).sum(axis=1) / 2
@@ -227,14 +230,14 @@ def fitted(named_m: FloatArray, truth_m: FloatArray, area_m2: float) -> ErrorMod
     """
     there = np.isfinite(named_m).all(axis=2)
     one = np.array_equal(named_m, np.broadcast_to(named_m[:, :1], named_m.shape), equal_nan=True)
-    z, ranks = np.nan_to_num(named_m), np.asarray(there.any(axis=0))
-    gain, offset = np.ones(len(ranks)), np.zeros((len(ranks), 2))
-    share, outlier = ranks / ranks.sum(), 0.1
+    z = np.nan_to_num(named_m)
+    ranks = np.asarray(there.any(axis=0))
+    share = ranks / ranks.sum()
+    outlier = 0.1
     square = ((z - truth_m[:, None]) ** 2).sum(axis=2)
     low, high = np.maximum(np.sqrt(np.quantile(square[there], [0.1, 0.95]) / 2), _LEAST_M)
     sigma = np.geomspace(low, high, len(ranks))  # different ones, so that equal places part
     for _ in range(_STEPS):
-        square = ((z - offset - gain[:, None] * truth_m[:, None]) ** 2).sum(axis=2)
         of_row = np.where(there, share, 0.0)
         of_row = of_row / np.maximum(of_row.sum(axis=1, keepdims=True), 1e-300)
         density = of_row * np.exp(-square / (2 * sigma**2)) / (2 * np.pi * sigma**2)
@@ -245,10 +248,11 @@ def fitted(named_m: FloatArray, truth_m: FloatArray, area_m2: float) -> ErrorMod
             precision = precision.sum(axis=1, keepdims=True)
         gain, offset = _lines(precision, z[:, : precision.shape[1]], truth_m)
         square = ((z - offset - gain[:, None] * truth_m[:, None]) ** 2).sum(axis=2)
-        weight, asked = mine.sum(axis=0), there.sum(axis=0)
+        weight = mine.sum(axis=0)
+        asked = there.sum(axis=0)
         sigma = np.sqrt((mine * square).sum(axis=0) / np.maximum(2 * weight, 1e-9))
         sigma = np.clip(sigma, _LEAST_M, np.sqrt(area_m2))
-        share = np.divide(weight, asked, out=np.zeros_like(weight), where=asked > 0)
+        share = weight / np.maximum(asked, 1)
         share = share / share.sum() if share.sum() > 0 else ranks / ranks.sum()
         outlier = min(float((outlier / area_m2 / whole).sum() + 1.0) / (len(square) + 1.0), 0.999)
     return ErrorModel(share, sigma, outlier, 0.0, np.ones(len(ranks)) * gain, np.zeros((len(ranks), 2)) + offset)
@@ -259,10 +263,13 @@ def _lines(precision: FloatArray, z: FloatArray, truth_m: FloatArray) -> tuple[F
     gain is beforehand 1 with a standard deviation of 1: it is seen, unless hardly anything was.
     """
     total = np.maximum(precision.sum(axis=0), 1e-300)[:, None]
-    mean_z, mean_x = (precision[..., None] * z).sum(axis=0) / total, precision.T @ truth_m / total
-    dz, dx = z - mean_z, truth_m[:, None] - mean_x
-    over = (precision[..., None] * dz * dx).sum(axis=(0, 2)) + 1.0
-    under = (precision[..., None] * dx**2).sum(axis=(0, 2)) + 1.0
+    mean_x = precision.T @ truth_m / total
+    precision = precision[..., None]  # alike along both axes
+    mean_z = (precision * z).sum(axis=0) / total
+    dz = z - mean_z
+    dx = truth_m[:, None] - mean_x
+    over = (precision * dz * dx).sum(axis=(0, 2)) + 1.0
+    under = (precision * dx**2).sum(axis=(0, 2)) + 1.0
     gain = np.clip(over / under, _LEAST_GAIN, 1.0 / _LEAST_GAIN)
     return gain, mean_z - gain[:, None] * mean_x
 

@@ -63,10 +63,12 @@ class MapTracks:
     def heard(self, name: IntArray, score: AnyFloats, facts: RoundContext, least: int, most: int) -> "MapTracks":
         """After names (n,) with maps (n, G) in a round; at least `least` tracks, the maps of at most `most` names."""
         new = np.setdiff1d(name, self.names.name)
-        now, never = np.full(len(new), facts.round), np.full(len(new), -1)
+        now = np.full(len(new), facts.round)
+        never = np.full(len(new), -1)
         begun = NamesSoFar(new, never, now, now, np.full(len(new), facts.time_s))
         names = NamesSoFar.join([self.names, begun])
-        row, places = names.rows(name), score.shape[1]
+        row = names.rows(name)
+        places = score.shape[1]
         names.last[row] = facts.round
         kept = np.concatenate([self.kept.reshape(len(self.kept), places), np.zeros((len(new), places), np.float32)])
         first = len(names.name) - len(kept)
@@ -89,10 +91,13 @@ class MapTracks:
         np.subtract.at(settled, self.names.track[latest], self.kept)
 
         def linked(start: int) -> tuple[IntArray, AnyFloats]:
-            order, track, total = rounds, self.names.track.copy(), self.score.copy()
+            order = rounds
+            track = self.names.track.copy()
+            total = self.score.copy()
             if start:
                 order = rounds[np.argsort(rng.uniform("start", rounds, item=start), kind="stable")]
-                track[latest], total = -1, settled.copy()
+                track[latest] = -1
+                total = settled.copy()
             passes = 0
             while self._moved(order, track, total) and passes < _MOST_PASSES:
                 passes += 1
@@ -102,7 +107,7 @@ class MapTracks:
 
     def links_of(self, track: IntArray) -> list[tuple[float, NameLinks]]:
         """Time of each round, and the links of its names, if they have tracks (N,)."""
-        born = np.zeros(len(track), dtype=np.bool_)
+        born = np.zeros(len(track), dtype=bool)
         rounds = list[tuple[float, NameLinks]]()
         born[np.unique(track, return_index=True)[1]] = True
         for number in np.unique(self.names.since).tolist():
@@ -131,7 +136,7 @@ class MapTracks:
         """Which tracks (n, K) are those of other names that are in use in the same rounds as names (n,)."""
         names = self.names
         together = (names.since <= names.last[mine, None]) & (names.last >= names.since[mine, None]) & (track >= 0)
-        held = np.zeros((len(mine), len(self.score)), dtype=np.bool_)
+        held = np.zeros((len(mine), len(self.score)), dtype=bool)
         row, other = np.nonzero(together)
         held[row, track[other]] = True
         return held
@@ -143,7 +148,7 @@ def _assigned(score: AnyFloats, total: AnyFloats, taken: BoolArray) -> IntArray:
 
     length = np.linalg.norm(total, axis=1)
     similar = score @ (total * np.where(length > _EMPTY, 1.0 / np.maximum(length, _EMPTY), 0.0)[:, None]).T
-    return np.asarray(linear_sum_assignment(np.where(taken, _NEVER, -similar))[1], dtype=np.int64)
+    return np.asarray(linear_sum_assignment(np.where(taken, _NEVER, -similar))[1], dtype=int)
 
 
 class LinkMaps(Attack):
@@ -224,11 +229,12 @@ class LinkMaps(Attack):
 
     def _maps(self, view: View, grid: PlaceGrid, past: ByKey, rng: Rng) -> tuple[IntArray, AnyFloats, ByKey]:
         """Names (n,) ascending, x of each (n, G), all its models together, and the mean map of each model."""
-        score = self._span.scores(view, grid, rng).astype(np.float64)
+        score = self._span.scores(view, grid, rng).astype(float)
         score = unit_rows(score - score.mean(axis=1, keepdims=True))
         good = np.flatnonzero(score.any(axis=1))
         model, of_row = np.unique(view.source_model[good], return_inverse=True)
-        total, known = np.zeros((len(model), len(grid))), past.of(model)
+        total = np.zeros((len(model), len(grid)))
+        known = past.of(model)
         np.add.at(total, of_row, score[good])
         weight = np.where(np.isfinite(known[:, :1]), _PAST, 0.0)
         count = np.bincount(of_row)[:, None] + weight
@@ -243,5 +249,5 @@ class LinkMaps(Attack):
 def _answers(named_m: FloatArray) -> Estimates:
     """Places (K, count, 2) of tracks, best first, as answers."""
     row, rank = np.nonzero(np.isfinite(named_m).all(axis=2))
-    weight = (named_m.shape[1] - rank).astype(np.float64)
-    return Estimates.of(row, np.zeros(len(row), dtype=np.int64), "answer", named_m[row, rank], weight)
+    weight = (named_m.shape[1] - rank).astype(float)
+    return Estimates.of(row, np.zeros_like(row), "answer", named_m[row, rank], weight)

@@ -12,11 +12,12 @@ from fl.attacks.span import Span
 from fl.attacks.threat import PARTICIPANTS
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Estimates, Public, RoundContext
-from netsim.columns import frozen
+from netsim.columns import frozen, replaced
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
-_QUARTERS, _QUARTER_S = 4, 6 * 3600.0  # of the day: finer ones cost a server without rounds too many of its few sums
+_QUARTERS = 4  # of the day: finer ones cost a server without rounds too many of its few sums
+_QUARTER_S = 6 * 3600.0
 _LARGEST = 1e15  # of anything that adds up here
 
 
@@ -29,7 +30,7 @@ class SumsSoFar:
     read.
     """
 
-    bounds: ClassVar[dict[str, tuple[float, float]]] = {
+    bounds: ClassVar = {
         **dict.fromkeys(("both", "rows", "members"), (0, _LARGEST)),
         **dict.fromkeys(("scores", "total"), (-_LARGEST, _LARGEST)),
     }
@@ -135,7 +136,7 @@ class ParticipationRegression(NamesPlaces):
             view, state = _without_momentum(view, facts, state)
         good = view.usable
         of_any_size = replace(view, party=None)  # what other members add cancels, and fewer directions miss one's own
-        score = self.span.scores(of_any_size, grid, rng)[good].astype(np.float64)
+        score = self.span.scores(of_any_size, grid, rng)[good].astype(float)
         z = np.zeros((len(good), n))
         z[source, ue] = 1.0
         day_s = facts.week_s if np.isfinite(facts.week_s) else facts.time_s
@@ -150,6 +151,5 @@ def _without_momentum(view: View, facts: RoundContext, state: SumsSoFar) -> tupl
     """Published steps less what the server's momentum repeats of the step before; a model at rest keeps velocity."""
     before = state.change if len(state.change) else np.zeros_like(view.model_after.parameters)
     step = view.update - facts.public.server_momentum * before[view.source_model]
-    change = before.copy()
-    change[view.source_model[view.usable]] = view.update[view.usable]
+    change = replaced(before, view.source_model[view.usable], view.update[view.usable])
     return replace(view, update=step), replace(state, change=change)

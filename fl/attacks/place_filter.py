@@ -98,7 +98,7 @@ class PlaceFilter(Attack):
     }
 
     def start(self) -> PastUpdates:
-        none = np.zeros(0, dtype=np.int64)
+        none = np.zeros(0, dtype=int)
         return PastUpdates(np.zeros((0, 0)), none, none, none, np.zeros((0, 0), dtype=np.float32))
 
     def run(self, view: View, facts: RoundContext, state: PastUpdates, rng: Rng) -> tuple[Estimates, PastUpdates]:
@@ -112,10 +112,12 @@ class PlaceFilter(Attack):
     def _heard(self, view: View, grid: PlaceGrid, owner: IntArray, source: IntArray, state: PastUpdates) -> PastUpdates:
         """With the updates of a round."""
         good = view.usable
-        owner, source = owner[good[source]], source[good[source]]
+        owner = owner[good[source]]
+        source = source[good[source]]
         model = view.source_model[source]
         of, network = np.unique(model, return_inverse=True)
-        weights, part = view.model_before.parameters[of], np.zeros((len(owner), len(grid)), dtype=np.float32)
+        weights = view.model_before.parameters[of]
+        part = np.zeros((len(owner), len(grid)), dtype=np.float32)
         for k, m in enumerate(of.tolist()):
             gradients = _gradients(view, weights[k], m, grid)
             for row in np.flatnonzero(network == k):
@@ -128,7 +130,8 @@ class PlaceFilter(Attack):
         rows = np.flatnonzero(np.isin(state.owner, known))
         if len(rows):
             np.add.at(alone, np.searchsorted(known, state.owner[rows]), state.part[rows] ** 2)
-        first, found = np.zeros((len(known), 0, 2)), np.full((len(known), self.places, 2), np.nan)
+        first = np.zeros((len(known), 0, 2))
+        found = np.full((len(known), self.places, 2), np.nan)
         for _ in range(_STARTS if self.places == 2 else 1):
             best = highest_apart(alone, grid.place_m, first, self.apart_m)
             first = np.concatenate([first, best[:, None]], axis=1)
@@ -139,7 +142,8 @@ class PlaceFilter(Attack):
         p = grid.nearest(first[start])
         q, value = self._partners(view, grid, state, known, of, p)
         for _ in range(_TURNS - 1):
-            p, (q, value) = q, self._partners(view, grid, state, known, of, q)
+            p = q
+            (q, value) = self._partners(view, grid, state, known, of, q)
         for i in np.unique(of).tolist():
             mine = np.flatnonzero(of == i)
             best = mine[value[mine].argmax()]
@@ -163,14 +167,15 @@ class PlaceFilter(Attack):
         for s, place in enumerate(p.tolist()):
             score[s, (x - x[place]) ** 2 + (y - y[place]) ** 2 < self.apart_m**2] = -np.inf
         q = score.argmax(axis=1)
-        return q, np.asarray(score[np.arange(len(p)), q], dtype=np.float64)
+        return q, np.asarray(score[np.arange(len(p)), q], dtype=float)
 
 
 def _explained(part: AnyFloats, p: IntArray, cosine: AnyFloats) -> AnyFloats:
     """b^T G^-1 b of places p (m,) with every other (m, G): that of the better one alone where gradients are alike."""
-    rest, first = 1.0 - cosine**2, part[p][:, None]
+    rest = 1.0 - cosine**2
+    first = part[p][:, None]
     both = (first**2 + part**2 - 2.0 * cosine * first * part) / np.maximum(rest, _ALIKE)
-    return np.asarray(np.where(rest < _ALIKE, np.maximum(first**2, part**2), both))
+    return np.where(rest < _ALIKE, np.maximum(first**2, part**2), both)
 
 
 def _gradients(view: View, weights: FloatArray, model: int, grid: PlaceGrid) -> "PlaceGradients":

@@ -110,7 +110,7 @@ def named(view: View, known: IntArray, named_m: FloatArray) -> Estimates:
     where = each[target, rank]
     found = np.asarray(np.isfinite(where).all(axis=1))
     status = ["ok" if good else "no gradient" for good in found]
-    weight = (named_m.shape[1] - rank).astype(np.float64)
+    weight = (named_m.shape[1] - rank).astype(float)
     return Estimates.of(view.ue[target], view.model[target], "answer", where, weight, status)
 
 
@@ -280,7 +280,8 @@ class NeuronVotes(AddsMaps):
         centre, scale = (of[view.source_model][:, None] for of in learner.standardisation(view.model_before))
         good = view.usable
         dw, db = learner.first_layer(view.update)
-        dw, db = np.where(good[:, None, None], dw, 0.0), np.where(good[:, None], db, 0.0)
+        dw = np.where(good[:, None, None], dw, 0.0)
+        db = np.where(good[:, None], db, 0.0)
         with np.errstate(over="ignore", invalid="ignore"):
             where = centre + scale * unit_cloud(dw, db)
             size = np.abs(db) / np.abs(db).max(axis=1, keepdims=True, initial=1e-300)

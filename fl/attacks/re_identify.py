@@ -243,7 +243,8 @@ class ReIdentify(Attack):
         """
         if not self.reads_places:
             return errors, np.full((len(name), 1, 2), np.nan)
-        by, area = self.places_by, facts.public.area
+        by = self.places_by
+        area = facts.public.area
         if self.sigma_m is None:
             everywhere = Population.uniform(PlaceGrid(area, _CELLS, _CELLS))
             errors = errors.plus(view, facts, by, everywhere, self.shadow_ues or _SIMULATED_UES, rng, fresh=True)
@@ -280,7 +281,7 @@ def clues_of(view: View, of_target: IntArray, places_m: FloatArray, use: tuple[C
     if not n or "fingerprint" not in use:
         return known
     if view.vantage == "updates":
-        of_source = np.zeros(len(view.update), dtype=np.int64)
+        of_source = np.zeros(len(view.update), dtype=int)
         of_source[view.source] = of_target
         if view.count is not None:
             x[:, 0] = np.log(np.maximum(np.bincount(of_source, weights=view.count, minlength=n), 1.0))

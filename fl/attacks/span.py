@@ -21,12 +21,17 @@ _PROJECTED = 2  # directions that are projected out a place,
 _AROUND_M = 60.0  # of places so near to it,
 _ARMS = 4  # steps to either side at most
 _LEFT = 0.15  # least length by which what is left of an activation is divided
-_ROUNDING, _ROUNDING_OF_PRODUCTS = 1e-10, 1e-7  # shorter than this share of the strongest: no direction
-_WIDTH_M, _MOST_HEIGHT = 60.0, 2.0
+_ROUNDING = 1e-10  # shorter than this share of the strongest: no direction,
+_ROUNDING_OF_PRODUCTS = 1e-7  # and of those from products
+_WIDTH_M = 60.0
+_MOST_HEIGHT = 2.0
 _FLOOR = 1e-3  # share of an activation outside of the span that counts as none
 _NUMBERS = 2_000_000  # of one block of scores
-_LAYER, _RANK, _RANK_OF_UE = 2, 8, 4  # a UE's home and work, and where it was beside
-_LEFT_OUTSIDE, _MOST_LOOKED_AT = 0.03, 4096  # of activations: with all of them inside no place stands out; and places
+_LAYER = 2
+_RANK = 8
+_RANK_OF_UE = 4  # a UE's home and work, and where it was beside
+_LEFT_OUTSIDE = 0.03  # of activations: with all of them inside no place stands out,
+_MOST_LOOKED_AT = 4096  # and at so many places
 _SPARE = 8  # directions beside those asked for, so that the search settles on the strongest
 _SWEEPS = 2
 _AT_ONCE = 10_000  # places whose activations are computed at once: temporary ones stay in the cache
@@ -137,9 +142,12 @@ class Span(AddsMaps):
         return np.full(len(view.update), most) if view.members is None else np.minimum(_RANK_OF_UE * view.members, most)
 
     def scores(self, view: View, grid: PlaceGrid, rng: Rng) -> AnyFloats:
-        learner, number, peaks = cast(LayeredLearner, view.learner), self._layer(view), self._adds_peaks(view)
+        learner = cast(LayeredLearner, view.learner)
+        number = self._layer(view)
+        peaks = self._adds_peaks(view)
         score: AnyFloats = np.zeros((len(view.update), len(grid)), dtype=np.float32)
-        good, layer = view.usable, learner.layer(view.update, number)
+        good = view.usable
+        layer = learner.layer(view.update, number)
         deflated = self.answers - 1 if peaks else 0
         step = 1
         if peaks and len(grid) > MANY:
@@ -170,15 +178,19 @@ class Span(AddsMaps):
         own (n, M): scores of the round at places (M,), which read a (M, p); strong (n, p, m): the updates' strongest
         columns; rank: k.
         """
-        n, every, even = len(own), np.arange(len(own)), len(place)
+        n = len(own)
+        every = np.arange(len(own))
+        even = len(place)
         if even < len(looks.grid):
             best = np.argpartition(-own, _REFINED)[:, :_REFINED]
             more = np.setdiff1d(looks.grid.around(place[best], 2), place)
             near = looks.at(more)
             own = np.concatenate([own, _scored(strong, rank, near)], axis=1)
-            place, a = np.append(place, more), np.concatenate([a, near])
+            place = np.append(place, more)
+            a = np.concatenate([a, near])
         place_m = looks.grid.place_m[place]
-        found_m, out = np.zeros((n, 0, 2)), np.zeros((n, strong.shape[1], 0))
+        found_m = np.zeros((n, 0, 2))
+        out = np.zeros((n, strong.shape[1], 0))
         for number in range(self.answers):
             mean = own[:, :even].mean(axis=1)
             away2 = ((place_m - found_m[:, :, None]) ** 2).sum(axis=3)

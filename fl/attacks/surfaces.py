@@ -81,7 +81,8 @@ class DensityPeak(Attack):
         around = ndimage.maximum_filter(surface, size=(1, 3, 3), mode="constant", cval=-np.inf)
         peak = surface + _TIE * np.abs(surface).max(axis=(1, 2), keepdims=True) >= around  # the border takes part
         source, p, q = np.nonzero(peak & (surface >= np.minimum(highest, highest / self.within)))
-        owner, place = row_id(ue[source], model[source]), p * surface.shape[2] + q
+        owner = row_id(ue[source], model[source])
+        place = p * surface.shape[2] + q
         order = np.lexsort((rng.uniform("places", owner, item=place), source))
         rank = np.arange(len(source)) - np.searchsorted(source, source)  # both are in the order of sources
         keep = np.sort(order[rank < self.max_places])
@@ -144,14 +145,17 @@ class Posterior(Attack):
         return AnswerEvidence.of(0, 0, np.zeros((0, 3)), no_places())
 
     def run(self, view: View, facts: RoundContext, state: AnswerEvidence, rng: Rng) -> tuple[Estimates, AnswerEvidence]:
-        learner, model = cast(SurfaceLearner, view.learner), view.model_before
-        surface, at = learner.surfaces(model, view.update), _AskedGrid.of(view, self.places)
+        learner = cast(SurfaceLearner, view.learner)
+        surface = learner.surfaces(view.model_before, view.update)
+        at = _AskedGrid.of(view, self.places)
         maps = learner.surfaces(view.model_after, view.model_after.parameters)[:, 0]
         prior = {m: self._weight(at, maps[m]) for m in np.unique(view.source_model).tolist()}
         track = row_id(view.ue, view.model)[np.argsort(view.source)]  # one target a row
         past = self._recent(state, facts.round)
-        said, step_m = np.zeros((len(track), 2)), np.full((len(track), 2), np.nan)
-        status, pieces = list[str](), list[AnswerEvidence]()
+        said = np.zeros((len(track), 2))
+        step_m = np.full((len(track), 2), np.nan)
+        status = list[str]()
+        pieces = list[AnswerEvidence]()
         for i, who in enumerate(track.tolist()):
             before = past.select(past.track == who)
             wave, place_m, word = _read(surface[i], at, before.wave)
@@ -162,7 +166,8 @@ class Posterior(Attack):
             if at.epsilon is None:  # what is kept counts once, as it is now
                 memory = memory.select(_twin(memory.wave, now.wave, at.grid) < 0)
             height = surface[i] if word == "no wave" else surface[i][:0]
-            evidence, beforehand = AnswerEvidence.join([memory, now]), prior[int(view.source_model[i])]
+            evidence = AnswerEvidence.join([memory, now])
+            beforehand = prior[int(view.source_model[i])]
             said[i] = at.estimate(beforehand, evidence, height, median=self.answer == "median")
             status.append(word)
             pieces.append(now)
@@ -176,7 +181,7 @@ class Posterior(Attack):
     def _recent(self, state: AnswerEvidence, round_: int) -> AnswerEvidence:
         """Evidence that still counts: the last `memory_rounds` rounds, and of each UE its last answer."""
         several, of_row = np.unique(state.track, return_inverse=True)
-        last = np.zeros(len(several), dtype=np.int64)
+        last = np.zeros_like(several)
         np.maximum.at(last, of_row, state.round)
         return state.select((state.round > round_ - self.memory_rounds) | (state.round == last[of_row]))
 
@@ -193,12 +198,15 @@ def _median_m(at_m: FloatArray, weight: FloatArray, best_m: FloatArray) -> Float
     """Geometric median (2,) of places (n, 2) with weights (n,) by Weiszfeld's method, or the most likely place where
     that is no farther off in the mean.
     """
-    some, side_m = weight > 1e-9, float(np.ptp(at_m, axis=0).max())
-    at_m, weight = at_m[some], weight[some] / weight[some].sum()
+    some = weight > 1e-9
+    side_m = float(np.ptp(at_m, axis=0).max())
+    at_m = at_m[some]
+    weight = weight[some] / weight[some].sum()
     middle = weight @ at_m
     for _ in range(_MEDIAN_STEPS if len(at_m) > 1 else 0):
         pull = weight / np.maximum(np.linalg.norm(at_m - middle, axis=1), 1e-6 * side_m)
-        before, middle = middle, pull @ at_m / pull.sum()
+        before = middle
+        middle = pull @ at_m / pull.sum()
         if np.linalg.norm(middle - before) <= 1e-4 * side_m:
             break
     cost = [weight @ np.linalg.norm(at_m - p, axis=1) for p in (middle, best_m)]
@@ -227,7 +235,8 @@ class _AskedGrid:
         """Lattice of a view, with `longer` places along the longer side."""
         constants = view.model_before.constants
         axes = constants["x_m"], constants["y_m"]
-        grid, centre_m = Lattice.of(*axes), np.array([axis[0] + axis[-1] for axis in axes]) / 2
+        grid = Lattice.of(*axes)
+        centre_m = np.array([axis[0] + axis[-1] for axis in axes]) / 2
         step_m = grid.extent_m / (longer - 1)
         x, y = (np.linspace(axis[0], axis[-1], round(float(np.ptp(axis)) / step_m) + 1) for axis in (grid.x, grid.y))
         at_m = np.stack(np.meshgrid(x, y, indexing="ij"), axis=-1).reshape(-1, 2) + centre_m
@@ -296,7 +305,7 @@ class _AskedGrid:
 
 
 def _wrapped(angle: FloatArray) -> FloatArray:
-    return np.asarray(np.remainder(angle + np.pi, 2 * np.pi) - np.pi)
+    return np.remainder(angle + np.pi, 2 * np.pi) - np.pi
 
 
 def _twin(wave: FloatArray, other: FloatArray, grid: Lattice) -> IntArray:
@@ -329,7 +338,8 @@ def _read(surface: FloatArray, at: _AskedGrid, known: FloatArray) -> tuple[Float
         return np.full((1, 3), np.nan), at.centre_m + peak_m[None], "ok"
     if not 1 <= at.features <= _MOST_WAVES:
         return *nothing, "no wave"
-    found, word = list[FloatArray](), "ok"
+    found = list[FloatArray]()
+    word = "ok"
     for one, h in zip(surface, at.bandwidth_m, strict=True):
         waves = read_waves(one, at.grid, int(at.features), float(h))
         if not waves.misfit <= _MISFIT:

@@ -224,8 +224,9 @@ class Tracker(Believer):
     def _habits(self, chain: Chain, state: TrackerState, sender: IntArray) -> Habits:
         """Habits of senders (n,) ascending as learnt until now, which begin with the motion of shadow UEs, if any."""
         grid = chain.grid
-        sigma_m = chain.motion.sigma_m
-        borrowed = weights_of(state.errors.displacements_m, sigma_m, float(grid.cell_m.max()), grid.area.side_m)
+        borrowed = weights_of(
+            state.errors.displacements_m, chain.motion.sigma_m, float(grid.cell_m.max()), grid.area.side_m
+        )
         habits = Habits.none(len(sender), borrowed, grid, hours=self.hours, own_places=self.own_places)
         if not len(state.sender):
             return habits

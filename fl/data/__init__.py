@@ -45,7 +45,7 @@ class Data(Part):
     """Selects the training data of a round."""
 
     kind: str
-    scores_round_alone: ClassVar[bool] = False
+    scores_round_alone: ClassVar = False
     """whether a model is scored by the samples of its round alone, and not by those of all rounds so far"""
 
     @property
@@ -91,7 +91,7 @@ class Data(Part):
 
     def model_of_cell(self, cells: tuple[str, ...], models: tuple[str, ...]) -> IntArray:
         """The model (an index into `models`) that learns each cell (n_cells,); -1 for none."""
-        return np.array([models.index(c) if c in models else -1 for c in cells], dtype=np.int64)
+        return np.array([models.index(c) if c in models else -1 for c in cells], dtype=int)
 
     def image_format(self) -> ImageFormat | None:
         """Format of samples that are images; raises BadInput when they cannot be read."""

@@ -19,7 +19,7 @@ from typing import Literal, Self
 import numpy as np
 
 from netsim.clock import DAY_S, slack_s
-from netsim.columns import frozen, row_id
+from netsim.columns import frozen, replaced, row_id
 from netsim.rng import Rng
 from netsim.ues import Observations
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -39,28 +39,29 @@ class Sessions:
     @classmethod
     def none(cls, n_ue: int) -> Self:
         """Before the first measurement."""
-        return cls(np.full(n_ue, -np.inf), np.zeros(n_ue, dtype=np.int64))
+        return cls(np.full(n_ue, -np.inf), np.zeros(n_ue, dtype=int))
 
     def plus(self, ue: IntArray, time_s: FloatArray, gap_s: float) -> tuple[Sessions, IntArray]:
         """The sessions after measurements of ue (N,) at time_s (N,), and the number of each one's session, from 0."""
         order = np.lexsort((time_s, ue))
-        u, t = ue[order], time_s[order]
+        u = ue[order]
+        t = time_s[order]
         first = np.diff(u, prepend=-1) > 0  # of a UE here
         before_s = np.where(first, self.last_s[u], np.roll(t, 1))
         begins = t - before_s > gap_s + slack_s(gap_s, t)
         begun = np.cumsum(begins)
         earlier: IntArray = (begun - begins)[first][np.cumsum(first) - 1]  # sessions of UEs before this one
-        last_s, number = self.last_s.copy(), self.number.copy()
-        last_s[u], number[u] = t, self.number[u] + begun - earlier  # of a UE the last counts
-        session = np.empty(len(u), dtype=np.int64)
-        session[order] = self.number[u] + begun - earlier - 1
-        return Sessions(last_s, number), session
+        after = self.number[u] + begun - earlier
+        session = np.empty_like(after)
+        session[order] = after - 1
+        # of a UE the last counts
+        return Sessions(replaced(self.last_s, u, t), replaced(self.number, u, after)), session
 
 
 def held_out_samples(observed: Observations, model: IntArray, share: float, rng: Rng) -> BoolArray:
     """Which observations (N,) of models (N,) are held out one by one, with the stream of their round."""
     # a sample's draw depends on its UE, time and cell, not on the number of others
-    moment = np.round(observed.time_s * 1e3).astype(np.int64)
+    moment = np.round(observed.time_s * 1e3).astype(int)
     return rng.uniform("hold out", row_id(observed.ue, model), item=moment) < share
 
 
@@ -90,7 +91,7 @@ def held_out_days(time_s: FloatArray, days: IntArray, share: float, rng: Rng) ->
     if not len(days) or len(np.unique(drawn(days))) == 2:
         return drawn(number)
     if len(days) == 1:
-        return np.zeros(len(number), dtype=np.bool_)
+        return np.zeros(len(number), dtype=bool)
     return drawn(np.searchsorted(days, number), within)
 
 
@@ -104,7 +105,7 @@ def in_new_blocks(
     model: IntArray, position_m: FloatArray, known: IntArray, known_m: FloatArray, block_m: float
 ) -> BoolArray:
     """Which places (N, 2) lie in squares of side block_m in which no known place (K, 2) of the same model lies."""
-    new = np.ones(len(model), dtype=np.bool_)
+    new = np.ones(len(model), dtype=bool)
     for m in np.unique(model).tolist():
         mine = model == m
         new[mine] = ~np.isin(_block_id(position_m[mine], block_m), _block_id(known_m[known == m], block_m))
@@ -119,20 +120,20 @@ def _block_id(position_m: FloatArray, block_m: float) -> IntArray:
 
 def days_of(time_s: FloatArray) -> IntArray:
     """Day of each time (N,), 86,400 s from time 0 on."""
-    return np.floor(time_s / DAY_S).astype(np.int64)
+    return np.floor(time_s / DAY_S).astype(int)
 
 
 def blocks_of(position_m: FloatArray, block_m: float) -> IntArray:
     """Column and row (N, 2) of the square of side block_m that each place (N, 2) lies in."""
-    return np.floor(position_m / block_m).astype(np.int64)
+    return np.floor(position_m / block_m).astype(int)
 
 
 def _one_of_each_stretch(number: IntArray, share: float, lot: Callable[[IntArray], FloatArray]) -> BoolArray:
     """The rule above of numbers (N,); lot(b) are the u_b (N,) of stretches b (N,)."""
     rare = min(share, 1.0 - share)
-    chosen = np.zeros(len(number), dtype=np.bool_)
+    chosen = np.zeros(len(number), dtype=bool)
     if rare > 0 and len(number):
-        b = np.floor(number * rare).astype(np.int64)  # stretches that the number can lie in
+        b = np.floor(number * rare).astype(int)  # stretches that the number can lie in
         for stretch in (b, b + 1):
             chosen |= np.floor((stretch + lot(stretch)) / rare) == number
     return chosen if share <= 0.5 else ~chosen

@@ -102,8 +102,8 @@ def _digits() -> Collection:
 
     digits = load_digits()
     pixels = np.rint(digits.data * (255.0 / 16.0)).astype(np.uint8)
-    label = digits.target.astype(np.int64)
-    out = np.zeros(len(label), dtype=np.bool_)
+    label = digits.target.astype(int)
+    out = np.zeros(len(label), dtype=bool)
     for c in range(10):
         out[np.flatnonzero(label == c)[_EVERY - 1 :: _EVERY]] = True
     return Collection(ImageFormat(8, 8, 10), pixels[~out], label[~out], pixels[out], label[out])
@@ -141,7 +141,7 @@ def _pair(folder: Path, name: str) -> tuple[Bytes, IntArray]:
         raise BadInput(
             f"{folder}: {len(images):,} {name} images and {len(label):,} labels; the files are not of one collection"
         )
-    return images, label.astype(np.int64)
+    return images, label.astype(int)
 
 
 def _file(folder: Path, name: str, what: str) -> Path:
@@ -171,7 +171,8 @@ def deal(counts: IntArray, label: IntArray, rng: Rng) -> tuple[IntArray, IntArra
 
     Every class is a shuffled deck that is dealt from the top, device by device: no two devices share an image.
     """
-    owner, index = [], []
+    owner = []
+    index = []
     for c, wanted in enumerate(counts.T):
         deck = np.flatnonzero(label == c)
         deck = deck[np.argsort(rng.keys("deck", c, len(deck)), kind="stable")]
@@ -210,7 +211,7 @@ class LabelSkew(Partition):
             raise BadInput(
                 f"learning.data.partition.labels: {self.labels} classes a device, the images have {classes}; take fewer"
             )
-        counts = np.zeros((devices, classes), dtype=np.int64)
+        counts = np.zeros((devices, classes), dtype=int)
         left = per_class.copy()
         for k in range(self.iid):
             counts[k] = rng.generator("images", k).multivariate_hypergeometric(left, min(size[k], left.sum()))
@@ -219,7 +220,8 @@ class LabelSkew(Partition):
         skewed = np.arange(self.iid, devices)
         held = order[((skewed - self.iid)[:, None] * self.labels + np.arange(self.labels)) % classes]
         while True:
-            lacking, there = (size - counts.sum(axis=1))[skewed, None], left[held] > 0  # (skewed, 1), (skewed, labels)
+            lacking = (size - counts.sum(axis=1))[skewed, None]  # (skewed, 1)
+            there = left[held] > 0  # (skewed, labels)
             among = np.maximum(there.sum(axis=1, keepdims=True), 1)
             wanted = there * (lacking // among + (np.cumsum(there, axis=1) <= lacking % among))
             if not wanted.any():
@@ -258,7 +260,7 @@ class Dirichlet(Partition):
     reference: ClassVar = "Hsu, Qi, Brown, Measuring the Effects of Non-Identical Data Distribution, 2019, Section 3"
 
     def counts(self, size: IntArray, per_class: IntArray, rng: Rng) -> IntArray:
-        counts = np.zeros((len(size), len(per_class)), dtype=np.int64)
+        counts = np.zeros((len(size), len(per_class)), dtype=int)
         left = per_class.copy()
         for k, own in enumerate(counts):
             draw = rng.generator("shares", k)
@@ -319,32 +321,37 @@ class Images(Data):
     def start(self, n_ue: int, rng: Rng) -> ImageOwners:
         whole = collection(self.folder)
         shared = (max(len(whole.label) // n_ue, 1),) if self.samples is None else np.atleast_1d(self.samples)
-        size = np.resize(np.asarray(shared, dtype=np.int64), n_ue)
+        size = np.resize(np.asarray(shared, dtype=int), n_ue)
         counts = self.partition.counts(size, whole.per_class, rng)
         short = np.flatnonzero(counts.sum(axis=1) < (1 if self.samples is None else size))
         if len(short):
-            ue, kind = short[0], self.partition.kind
-            place, remedy = "learning.data.samples", "samples or UEs, or leave samples out"
+            ue = short[0]
+            place = "learning.data.samples"
+            remedy = "samples or UEs, or leave samples out"
             if self.samples is None:
-                place, remedy = "world.ues.count", "UEs"
+                place = "world.ues.count"
+                remedy = "UEs"
             raise BadInput(
-                f"{place}: ue{ue} is to hold {size[ue]:,} of {len(whole.label):,} images, and of the classes that "
-                f"{kind} gives it {counts[ue].sum():,} are left that no other UE holds; take fewer {remedy}"
+                f"{place}: ue{ue} is to hold {size[ue]:,} of {len(whole.label):,} images, and of the classes "
+                f"that {self.partition.kind} gives it {counts[ue].sum():,} are left that no other UE "
+                f"holds; take fewer {remedy}"
             )
         return ImageOwners(*deal(counts, whole.label, rng))
 
     def take(
         self, observed: Observations, model_of_cell: IntArray, state: ImageOwners, rng: Rng
     ) -> tuple[TakenData, ImageOwners]:
-        whole, here = collection(self.folder), np.unique(observed.ue)
+        whole = collection(self.folder)
+        here = np.unique(observed.ue)
         count = np.diff(state.ptr)[here]
         ptr = bounds_of(count)
         chosen = state.index[np.arange(ptr[-1]) + np.repeat(state.ptr[here] - ptr[:-1], count)]
         x = cast(FloatArray, whole.train[chosen])  # bytes: eight times smaller
-        y = whole.label[chosen].astype(np.float64)
-        local = Local(here, np.zeros(len(here), dtype=np.int64), ptr, x, y, np.zeros(len(chosen)))
+        y = whole.label[chosen].astype(float)
+        local = Local(here, np.zeros_like(here), ptr, x, y, np.zeros(len(chosen)))
         scored = slice(0) if state.scored else slice(None)
-        pixels, label = cast(FloatArray, whole.held_out[scored]), whole.held_out_label[scored].astype(np.float64)
-        no_ue = np.full(len(label), -1, dtype=np.int64)
+        pixels = cast(FloatArray, whole.held_out[scored])
+        label = whole.held_out_label[scored].astype(float)
+        no_ue = np.full(len(label), -1)
         held_out = HeldOut(no_ue, np.zeros_like(no_ue), pixels, label, no_ue)
         return TakenData(local, local, held_out), replace(state, scored=state.scored or len(here) > 0)

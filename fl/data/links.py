@@ -16,7 +16,9 @@ from netsim.ues import Observations
 from netsim.units import IntArray
 
 MAP = "map"
-LINKS, STATIONS, POSITIONS = 0, 1, 2
+LINKS = 0
+STATIONS = 1
+POSITIONS = 2
 """`HeldOut.group`: other links of those that train; base stations that no training saw; UEs that never train"""
 
 
@@ -83,7 +85,7 @@ class LinkMeasurements(Data):
         return (MAP,)
 
     def model_of_cell(self, cells: tuple[str, ...], models: tuple[str, ...]) -> IntArray:
-        return np.zeros(len(cells), dtype=np.int64)
+        return np.zeros(len(cells), dtype=int)
 
     def start(self, n_ue: int, rng: Rng) -> Survey:
         return Survey(None, Signals.none())
@@ -94,7 +96,8 @@ class LinkMeasurements(Data):
         again = state.surveyed is not None
         observed = observed if state.surveyed is None else state.surveyed
         observed = observed.select(np.lexsort((observed.cell, observed.time_s, observed.ue)))
-        there, stations = np.unique(observed.ue), np.arange(len(model_of_cell))
+        there = np.unique(observed.ue)
+        stations = np.arange(len(model_of_cell))
         if self.hold_out_ues >= len(there) > 0:
             raise BadInput(
                 f"learning.data.hold_out_ues: {self.hold_out_ues} of {len(there)} UEs that measured leaves no UE to "
@@ -103,11 +106,11 @@ class LinkMeasurements(Data):
         lots = replace(rng, round=0)  # they depend on the seed alone, not on the measurements
         new_ue = np.isin(observed.ue, _chosen(lots, "ue", there, self.hold_out_ues))
         new_station = np.isin(observed.cell, _chosen(lots, "station", stations, self.hold_out_stations))
-        moment = np.round(observed.time_s * 1e3).astype(np.int64)
+        moment = np.round(observed.time_s * 1e3).astype(int)
         other = lots.uniform("link", row_id(observed.ue, observed.cell), item=moment) < self.hold_out
         out = new_station | new_ue | other
         mine = observed.select(~new_ue)
-        measured = Signals.observed(mine, np.zeros(len(mine), dtype=np.int64)).local()
+        measured = Signals.observed(mine, np.zeros_like(mine.ue)).local()
         train = fresh = measured.keep(~out[~new_ue])
         past = state.past
         if self.memory == "all":
@@ -119,7 +122,7 @@ class LinkMeasurements(Data):
         held = out & ~(new_ue & new_station) & (not again)
         group = np.where(new_ue, POSITIONS, np.where(new_station, STATIONS, LINKS))[held]
         some = observed.select(held)
-        zero = np.zeros(len(some), dtype=np.int64)
+        zero = np.zeros_like(some.ue)
         held_out = HeldOut(some.ue, zero, some.position_m, some.rsrp_dbm, some.cell, group)
         new = fresh.keep(np.zeros(len(fresh.x), np.bool_)) if again else fresh
         return TakenData(measured, train, held_out, new), Survey(surveyed, past)
@@ -150,11 +153,11 @@ class Positions(Data):
         return (AREA,)
 
     def model_of_cell(self, cells: tuple[str, ...], models: tuple[str, ...]) -> IntArray:
-        return np.zeros(len(cells), dtype=np.int64)
+        return np.zeros(len(cells), dtype=int)
 
     def take(self, observed: Observations, model_of_cell: IntArray, state: State, rng: Rng) -> tuple[TakenData, State]:
         order = np.lexsort((observed.time_s, observed.ue))
         last = observed.select(order[np.diff(observed.ue[order], append=-1) != 0])
-        model = np.zeros(len(last), dtype=np.int64)
+        model = np.zeros_like(last.ue)
         places = Local(last.ue, model, np.arange(len(last) + 1), last.position_m, None, last.time_s, last.cell)
         return TakenData(places, places, HeldOut(last.ue, model, last.position_m, last.rsrp_dbm, last.cell)), state

@@ -83,7 +83,7 @@ class CellSignals(Data):
 
     def model_of_cell(self, cells: tuple[str, ...], models: tuple[str, ...]) -> IntArray:
         own = self.cell == STRONGEST
-        return np.zeros(len(cells), dtype=np.int64) if own else super().model_of_cell(cells, models)
+        return np.zeros(len(cells), dtype=int) if own else super().model_of_cell(cells, models)
 
 
 class Measured(CellSignals):
@@ -160,15 +160,18 @@ class Measured(CellSignals):
     def take(
         self, observed: Observations, model_of_cell: IntArray, state: StoredSamples, rng: Rng
     ) -> tuple[TakenData, StoredSamples]:
-        sessions, model = state.sessions, model_of_cell[observed.cell]
-        session = np.zeros(len(observed), dtype=np.int64)
+        sessions = state.sessions
+        model = model_of_cell[observed.cell]
+        session = np.zeros(len(observed), dtype=int)
         if self.held_out_by[0] == "session":  # of all that a UE measures, also of cells without a model
             sessions, session = sessions.plus(observed.ue, observed.time_s, self._gap_s)
         rows = np.lexsort((observed.time_s, model, observed.ue))
         rows = rows[model[rows] >= 0]
         if self.cell == STRONGEST:
             rows = rows[Signals.observed(observed.select(rows), model[rows]).strongest()]
-        observed, model, session = observed.select(rows), model[rows], session[rows]
+        observed = observed.select(rows)
+        model = model[rows]
+        session = session[rows]
         measured = Signals.observed(observed, model).local()
         out, group = self._held_out(observed, model, session, state.days, rng)
         held = observed.select(out)
@@ -217,8 +220,9 @@ class Measured(CellSignals):
 
         days (n,) : when UEs may measure.
         """
-        share, by = self.hold_out, self.held_out_by
-        in_block = np.zeros(len(model), dtype=np.bool_)
+        share = self.hold_out
+        by = self.held_out_by
+        in_block = np.zeros(len(model), dtype=bool)
         if "block" in by:
             in_block = held_out_blocks(observed.position_m, self._block_m, share, rng)
         if by[0] == "session":
@@ -228,7 +232,7 @@ class Measured(CellSignals):
         elif by[0] == "sample":
             out = held_out_samples(observed, model, share, rng)
         else:
-            return in_block, np.zeros(len(model), dtype=np.int64)
+            return in_block, np.zeros_like(model)
         return out | in_block, np.where(in_block, NEW_PLACE, 0)
 
     def _train(self, fresh: Local, past: Signals, rng: Rng) -> tuple[Local, Signals]:
@@ -247,7 +251,7 @@ class Campaign:
 
     rounds: int = 0
     samples: Signals = field(default_factory=Signals.none)
-    out: BoolArray = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
+    out: BoolArray = field(default_factory=lambda: np.zeros(0, dtype=bool))
 
 
 class Segments(CellSignals):
@@ -287,9 +291,12 @@ class Segments(CellSignals):
     def take(
         self, observed: Observations, model_of_cell: IntArray, state: Campaign, rng: Rng
     ) -> tuple[TakenData, Campaign]:
-        rounds, samples, out = state.rounds, state.samples, state.out
+        rounds = state.rounds
+        samples = state.samples
+        out = state.out
         if rounds < self.campaign_rounds:
-            rounds, model = rounds + 1, model_of_cell[observed.cell]
+            rounds = rounds + 1
+            model = model_of_cell[observed.cell]
             samples = samples.plus(Signals.observed(observed.select(model >= 0), model[model >= 0]))
             if rounds < self.campaign_rounds:
                 none = Signals.none().local()
@@ -298,8 +305,10 @@ class Segments(CellSignals):
                 samples = samples.select(samples.strongest())
             samples = samples.select(_place(samples.row) % self.thin == 0)
             out = _drawn(samples.row, self.hold_out, rng)
-        whole, first = samples.local(), state.rounds < self.campaign_rounds
-        held, (ue, model) = samples.select(out & first), ue_and_model(samples.row[out & first])
+        whole = samples.local()
+        first = state.rounds < self.campaign_rounds
+        held = samples.select(out & first)
+        (ue, model) = ue_and_model(samples.row[out & first])
         held_out = HeldOut(ue, model, held.x, held.y, held.cell, time_s=held.time_s)
         fresh = None if first else whole.keep(np.zeros_like(out))  # later, what is learnt from is known
         return TakenData(whole, whole.keep(~out), held_out, fresh), Campaign(rounds, samples, out)
@@ -310,7 +319,7 @@ def _drawn(row: IntArray, share: float, rng: Rng) -> BoolArray:
     count = np.unique(row, return_counts=True)[1]
     place = _place(row)
     lot = rng.uniform("hold out", row, item=place)
-    rank = np.empty(len(row), dtype=np.int64)
+    rank = np.empty(len(row), dtype=int)
     rank[np.lexsort((lot, row))] = place
     return rank < np.repeat(np.rint(share * count), count)
 

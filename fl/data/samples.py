@@ -17,7 +17,7 @@ from netsim.units import FloatArray, IntArray
 class Signals(Columns):
     """Measurements of signals, in order of row and time: row id (N,), x (N, 2), y (N,), time_s (N,), cell (N,)."""
 
-    bounds: ClassVar[dict[str, tuple[float, float]]] = dict.fromkeys(("x", "y"), (-1e9, 1e9))
+    bounds: ClassVar = dict.fromkeys(("x", "y"), (-1e9, 1e9))
     row: IntArray
     x: FloatArray
     y: FloatArray
@@ -54,14 +54,14 @@ class Signals(Columns):
         order = np.lexsort((-self.y, self.time_s, self.row))
         row = self.row[order]
         time_s = self.time_s[order]
-        first = np.ones(len(order), dtype=np.bool_)
+        first = np.ones(len(order), dtype=bool)
         first[1:] = (np.diff(row) != 0) | (np.diff(time_s) != 0)
         return order[first]
 
     def local(self, rows: IntArray | None = None) -> Local:
         """Local data of the rows of these samples, or of `rows` (n,), sorted, some of which may have none."""
         rows = np.unique(self.row) if rows is None else rows
-        ptr = np.searchsorted(self.row, np.append(rows, np.iinfo(np.int64).max)).astype(np.int64)
+        ptr = np.searchsorted(self.row, np.append(rows, np.iinfo(np.int64).max)).astype(int)
         return Local(*ue_and_model(rows), ptr, self.x, self.y, self.time_s, self.cell)
 
 

@@ -41,24 +41,24 @@ class Defense(Named):
     defense that does nothing in a half keeps the default of that half.
     """
 
-    role: ClassVar[str] = "defense"
+    role: ClassVar = "defense"
     kind: str
-    keeps_bound: ClassVar[bool] = False
+    keeps_bound: ClassVar = False
     """whether row norms that were bounded before stay within the same bound"""
 
-    contracts: ClassVar[bool] = False
+    contracts: ClassVar = False
     """whether it never moves two updates further apart: cutting down to a norm does not, independent noise does not"""
 
-    caveat: ClassVar[str] = ""
+    caveat: ClassVar = ""
     """limitation of the part that is listed among the warnings of the run"""
 
-    tells_in_clear: ClassVar[str] = ""
+    tells_in_clear: ClassVar = ""
     """what every UE discloses to the server in each round besides its update, in words; empty: nothing"""
 
-    needs_rounds: ClassVar[str] = ""
+    needs_rounds: ClassVar = ""
     """why it counts on rounds, in which all UEs are asked at once and merged together; empty: it does not"""
 
-    needs_plan: ClassVar[bool] = False
+    needs_plan: ClassVar = False
     """whether it draws less noise where the channel has some, which only planned transmissions tell beforehand"""
 
     @property

@@ -164,11 +164,14 @@ class Budgeted(Defense):
         self, updates: Updates, facts: RoundContext, state: BudgetState, rng: Rng
     ) -> tuple[BudgetedNoise, BudgetState]:
         """The noise of this round's rows, and the memory with their epsilon spent."""
-        bound, n = updates.promise, len(state.mu2)
+        bound = updates.promise
+        n = len(state.mu2)
         claimed = self.claimed(bound, updates.count)
         fewest = updates.count.min() if bound.unit == "record" and len(updates.count) else 1.0
         total = self._first_total(bound, claimed, n) if state.total is None else state.total
-        rounds_left, epsilon_ue, rule = self.rounds - state.played, np.zeros(n), state.rule
+        rounds_left = self.rounds - state.played
+        epsilon_ue = np.zeros(n)
+        rule = state.rule
         if rounds_left > 0:
             epsilon_ue, rule = self.share(state, total, max(total - state.epsilon_spent, 0.0), rounds_left, rng)
             epsilon_ue = np.minimum(epsilon_ue, self._max_epsilon(state.mu2, rounds_left))
@@ -211,8 +214,10 @@ class Budgeted(Defense):
 
         counted (n,) is the thermal noise of the receiver that `with_channel` may count.
         """
-        bound, heard, before = updates.promise, ~noise.silent, state.standing
-        sent = updates.scaled(heard.astype(np.float64), bound).noisy(drawn, "noise", rng)
+        bound = updates.promise
+        heard = ~noise.silent
+        before = state.standing
+        sent = updates.scaled(heard.astype(float), bound).noisy(drawn, "noise", rng)
         standing = Standing(
             newest(before.required_std, updates.ue, noise.std), newest(before.drawn_std, updates.ue, drawn),
             1.0 - state.epsilon_spent / (state.total or 1.0),
@@ -309,7 +314,11 @@ class UniformDp(Budgeted):
         return np.full(n, total / (self.rounds * n)), state.rule
 
 
-_FIRST, _STEP, _SLACK, _LEAST, _MOST = 0.6, 1.01, 1.05, 0.5, 2.0
+_FIRST = 0.6
+_STEP = 1.01
+_SLACK = 1.05
+_LEAST = 0.5
+_MOST = 2.0
 
 
 @frozen
@@ -347,7 +356,8 @@ class Arb(Budgeted):
     def share(
         self, state: BudgetState, total: float, left: float, rounds_left: int, rng: Rng
     ) -> tuple[FloatArray, Changes]:
-        n, rule = len(state.mu2), state.rule
+        n = len(state.mu2)
+        rule = state.rule
         usual = total / (self.rounds * n)
         epsilon = _FIRST * usual if rule.epsilon is None else rule.epsilon
         moved = rule.moved
@@ -359,7 +369,8 @@ class Arb(Budgeted):
 
     def remember(self, received: Received, weights: FloatArray, facts: RoundContext, state: BudgetState) -> Changes:
         rule: Changes = state.rule
-        now, moved = merged(received, weights, facts.public.n_model, state.scale), rule.moved
+        now = merged(received, weights, facts.public.n_model, state.scale)
+        moved = rule.moved
         if rule.last is not None:
             moved = (*moved, float(np.linalg.norm(now - rule.last)))[-2:]
         return replace(rule, last=now, moved=moved)

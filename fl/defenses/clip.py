@@ -69,7 +69,8 @@ class Clip(Defense):
         return updates.scaled(factor, bound), LastFigures({"clipped_percent": clipped}), []
 
 
-_SMALLEST, _LARGEST = 1e-12, 1e12  # as the norm of a fixed clip
+_SMALLEST = 1e-12  # as the norm of a fixed clip
+_LARGEST = 1e12
 
 
 @frozen
@@ -176,15 +177,14 @@ class AdaptiveClip(Defense):
     def finish(
         self, total: FloatArray, n_expected: int, facts: RoundContext, state: NormState, rng: Rng
     ) -> tuple[FloatArray, NormState, list[Spend]]:
-        bits = state.bits
-        most = float(len(bits)) if facts.weight is None else 1.0 / facts.weight
+        most = float(len(state.bits)) if facts.weight is None else 1.0 / facts.weight
         if most == 0 or self.noise == "shares":
             return total, state, []
         noise = self.count_noise * float(rng.normal("count", [0])[0])
         everybody = np.array([-1])
         count = facts.promise(Bound(0.5, "user", self.relation))
         spend = count.spend(self.label, everybody, everybody, np.array([self.count_noise]), self.delta)
-        return total, self._moved(state, (bits - 0.5).sum() + noise, most), [spend]
+        return total, self._moved(state, (state.bits - 0.5).sum() + noise, most), [spend]
 
     def observe(self, received: Received, weights: FloatArray, facts: RoundContext, state: NormState) -> NormState:
         if self.noise == "server":

@@ -263,7 +263,7 @@ def _channel_variance(updates: Updates, facts: RoundContext) -> FloatArray:
         return np.zeros(n)
     heard = facts.channel.decoded
     noise_var = facts.channel.thermal_std[heard] ** 2
-    return np.bincount(updates.model[heard], weights=noise_var, minlength=n).astype(np.float64)
+    return np.bincount(updates.model[heard], weights=noise_var, minlength=n).astype(float)
 
 
 class DistributedGaussian(Defense):

@@ -85,7 +85,8 @@ class Lapa(Budgeted):
     def share(
         self, state: BudgetState, total: float, left: float, rounds_left: int, rng: Rng
     ) -> tuple[FloatArray, SumHistory]:
-        rule, n = state.rule, len(state.mu2)
+        rule = state.rule
+        n = len(state.mu2)
         history = rule.sums
         e = self.error_max if len(history) < 2 else min(self._error(history, rng), self.error_max)
         whole = math.exp(-e) * left / rounds_left
@@ -117,7 +118,8 @@ class Lapa(Budgeted):
 
     def remember(self, received: Received, weights: FloatArray, facts: RoundContext, state: BudgetState) -> SumHistory:
         rule: SumHistory = state.rule
-        updates, models = received.updates, facts.public.n_model
+        updates = received.updates
+        models = facts.public.n_model
         total = merged(received, weights, models, state.scale)
         noise_var = state.drawn_var / state.scale**2
         floor = float(updates.n_parameters * np.sum(weights**2 * noise_var))
@@ -231,7 +233,9 @@ class NoiseSwitch(Defense):
 
     def protect(self, updates: Updates, local: Local, facts: RoundContext, state: SwitchState, rng: Rng) -> Protected:
         noise, inner = self.noise.noise(updates, facts, state.noise, rng)
-        channel, crossed, played = noise.thermal, state.crossed, state.played + 1
+        channel = noise.thermal
+        crossed = state.crossed
+        played = state.played + 1
         if crossed is None and self.mode == "first-crossing" and len(channel) and self._enough(channel, noise.std):
             crossed = played
         drawn = self._drawn(noise.std, channel, played, crossed)

@@ -16,8 +16,10 @@ from netsim.rng import Rng
 from netsim.units import FloatArray
 
 KAPPA_M2 = 100.0
-_ANGLES, _DEPTHS = 32, 24
-_NEAREST_M, _FARTHEST = 15.0, 10.0  # depth of the support of the steepest ramp, and of the flattest over the diagonal
+_ANGLES = 32
+_DEPTHS = 24
+_NEAREST_M = 15.0  # depth of the support of the steepest ramp,
+_FARTHEST = 10.0  # and of the flattest over the diagonal
 _STEPS = 100  # of Newton, which needs about ten
 
 
@@ -108,18 +110,22 @@ class Alignment:
         """
         angle, slope = self._best()
         sigma2, value = self._tried(angle, slope)
-        turn, factor = np.pi / _ANGLES, 1.5
+        turn = np.pi / _ANGLES
+        factor = 1.5
         for _ in range(steps):
-            start_angle, start_slope = angle, slope
+            start_angle = angle
+            start_slope = slope
             for da, df in ((-1, 0), (1, 0), (0, -1), (0, 1)):
-                other_angle, other_slope = start_angle + da * turn, start_slope * factor**df
+                other_angle = start_angle + da * turn
+                other_slope = start_slope * factor**df
                 other, score = self._tried(other_angle, other_slope)
                 better = score > value
                 sigma2 = np.where(better[:, None], other, sigma2)
                 angle = np.where(better, other_angle, angle)
                 slope = np.where(better, other_slope, slope)
                 value = np.maximum(score, value)
-            turn, factor = turn / 2, np.sqrt(factor)
+            turn = turn / 2
+            factor = np.sqrt(factor)
         return sigma2
 
     def _tried(self, angle: FloatArray, slope: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -133,7 +139,8 @@ class Alignment:
 
         Ramps are scored as if they lay on nothing: the gradient's cells are few.
         """
-        mu, m = self.mu, self.g.shape[1]
+        mu = self.mu
+        m = self.g.shape[1]
         angle, total, centroid_m, moments = _ramps(self.area, m)
         c_g = self.g @ self.centre_m / self.g.sum(axis=1)[:, None]
         # (n, k, 2): the centroid of the squared gradient on top of each ramp
@@ -193,7 +200,7 @@ class ShapedNoise(Defense):
     needs: ClassVar = {
         CELLS: "its noise has a shape in space, so updates must have a number for each cell of a grid (radio-map)"
     }
-    caveat: ClassVar[str] = (
+    caveat: ClassVar = (
         "no guarantee: the variance of its noise follows the private gradient, so the ledger books nothing; gradients "
         "of the propagation phase travel without noise"
     )
@@ -259,7 +266,8 @@ class GeometryAligned(ShapedNoise):
     example: ClassVar = {"kind": "geometry-aligned", "mu": 1.0}
 
     def variance(self, g: FloatArray, local: Local, facts: RoundContext) -> FloatArray:
-        sigma2, live = np.zeros_like(g), g.any(axis=1)  # each row's largest is 1
+        sigma2 = np.zeros_like(g)
+        live = g.any(axis=1)  # each row's largest is 1
         sigma2[live] = Alignment(g[live], facts.public.area, local.mean_x()[live], self.mu, self.rho).aligned(
             self.refine
         )

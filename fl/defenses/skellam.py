@@ -159,7 +159,8 @@ class Skellam(Defense):
         return grain_of(norm, noise, n, d, self.bits, self.tail)
 
     def protect(self, updates: Updates, local: Local, facts: RoundContext, state: Ring, rng: Rng) -> Protected:
-        bound, d = updates.promise, updates.n_parameters
+        bound = updates.promise
+        d = updates.n_parameters
         grain = self.grain(bound.norm, bound.sensitivity, d, facts)
         order = np.argsort(rng.keys("order", 0, d), kind="stable")
         sign = np.where(rng.keys("sign", 0, d) < 0.5, -1.0, 1.0)

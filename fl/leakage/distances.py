@@ -23,7 +23,8 @@ from netsim.units import FloatArray
 
 def projections(points_m: FloatArray, directions: int) -> FloatArray:
     """Projections of points (..., n, 2) on equally spaced directions: (directions, ..., n)."""
-    points_m, unit = np.asarray(points_m, dtype=np.float64), _unit_vectors(directions)
+    points_m = np.asarray(points_m, dtype=float)
+    unit = _unit_vectors(directions)
     x, y = (unit[:, axis].reshape(-1, *[1] * (points_m.ndim - 1)) for axis in range(2))
     return points_m[..., 0] * x + points_m[..., 1] * y  # no matrix product: it promises no equal bits
 
@@ -75,21 +76,29 @@ def _mean_gaps(a: FloatArray, sums: FloatArray, sets: FloatArray) -> FloatArray:
     directions, n = a.shape
     n_set, m = sets.shape[1:]
     first = np.arange(m + 1) * n  # the stretches, in units of 1 / (n m)
-    start, stop = first // m, -(-first // m)  # the points of a that hold their ends
-    total, ends = np.zeros(n_set), np.zeros(m + 1)  # ends: G(u_0) of each stretch, and the last G(u_1)
+    start = first // m  # the points of a that hold their ends
+    stop = -(-first // m)
+    total = np.zeros(n_set)
+    ends = np.zeros(m + 1)  # G(u_0) of each stretch, and the last G(u_1)
     for d in range(directions):  # not set by set: one row of a stays in the cache
-        row, so_far = a[d], sums[d]
+        row = a[d]
+        so_far = sums[d]
         for j in range(m):
             ends[j] = so_far[start[j]] * m + (first[j] - start[j] * m) * row[start[j]]
         ends[m] = so_far[n] * m
         for s in range(n_set):
-            values, gaps = sets[d, s], total[s]
+            values = sets[d, s]
+            gaps = total[s]
             for j in range(m):
-                b, low, high = values[j], start[j], stop[j + 1] - 1
+                b = values[j]
+                low = start[j]
+                high = stop[j + 1] - 1
                 if b < row[low]:
-                    crossed, there = first[j], ends[j]
+                    crossed = first[j]
+                    there = ends[j]
                 elif row[high] <= b:
-                    crossed, there = first[j + 1], ends[j + 1]
+                    crossed = first[j + 1]
+                    there = ends[j + 1]
                 else:
                     low += 1
                     while low < high:
@@ -126,14 +135,16 @@ def within(place_m: FloatArray, radius_m: FloatArray, area: Area) -> FloatArray:
 
     In a quadrant the disc has r^2 / 2 (asin(x / r) + x / r sqrt(1 - (x / r)^2)) to the left of x.
     """
-    (x0, y0), (x1, y1) = area.low_m - place_m, area.high_m - place_m
+    (x0, y0) = area.low_m - place_m
+    (x1, y1) = area.high_m - place_m
     cut = _quadrant(x1, y1, radius_m) - _quadrant(x0, y1, radius_m) - _quadrant(x1, y0, radius_m)
     return (cut + _quadrant(x0, y0, radius_m)) / np.prod(area.side_m)
 
 
 def _quadrant(x_m: float, y_m: float, radius_m: FloatArray) -> FloatArray:
     """Area of a disc around the origin within the box from the origin to (x, y), signed like x y."""
-    x, y = np.minimum(abs(x_m), radius_m), np.minimum(abs(y_m), radius_m)
+    x = np.minimum(abs(x_m), radius_m)
+    y = np.minimum(abs(y_m), radius_m)
     flat = np.minimum(x, np.sqrt(radius_m**2 - y**2))  # so far the box cuts the disc from above
 
     def left_of(at: FloatArray) -> FloatArray:
@@ -188,7 +199,8 @@ def highest_peaks(x: FloatArray, y: FloatArray, values: FloatArray, count: int, 
     A maximum is strictly above those of its eight neighbours that come first, so that equal ones make one peak.
     """
     p, q = values.shape
-    around, peak = np.pad(values, 1, constant_values=-np.inf), values > least
+    around = np.pad(values, 1, constant_values=-np.inf)
+    peak = values > least
     for at in np.ndindex(3, 3):
         beside = around[at[0] : at[0] + p, at[1] : at[1] + q]
         if at != (1, 1):

@@ -120,7 +120,8 @@ def observe(how: Leakage, tracks: Tracks, now: ComparedRound, rng: Rng) -> tuple
         if not len(points_m) and not known.seen:  # measured in a round that leakage left out
             continue
         track = known.plus(points_m, how.max_points, None if len(points_m) else now.selected_mean_m[i])
-        owner, attacks = row_id(ue, model), dict(track.attacks)
+        owner = row_id(ue, model)
+        attacks = dict(track.attacks)
         truth = TrackTruth(how, track, owner, now.area, rng)
         for label, estimates in now.estimates.items():
             before = attacks.get(label) or TrackEstimates.nothing()
@@ -153,7 +154,8 @@ def is_due(how: Leakage, tracks: Tracks, now: ComparedRound) -> bool:
 
 def _seen(how: Leakage, tracks: Tracks, now: ComparedRound) -> Tracks:
     """The tracks with where UEs were in a round before the first that is compared."""
-    after, of = dict(tracks), now.measured
+    after = dict(tracks)
+    of = now.measured
     for i, owner in enumerate(zip(of.ue.tolist(), of.model.tolist(), strict=True)):
         points_m = of.x[of.ptr[i] : of.ptr[i + 1]]
         if len(points_m):
@@ -251,7 +253,8 @@ def _compared(
     centroid = what == "centroid"
     place = (what == "place") & inside
     heard = bool(centroid.any())
-    centroids_m, places_m = mine.position_m[centroid & inside], mine.position_m[place]
+    centroids_m = mine.position_m[centroid & inside]
+    places_m = mine.position_m[place]
     spoken = before.spoken + int(centroid.sum())
     band = truth.band(before.band, spoken)
     said = replace(
@@ -300,10 +303,12 @@ def _steps(said: TrackEstimates, step_m: FloatArray, heard: bool, true_m: FloatA
 
     `no_motion` is the error of the guess that the UE did not move.
     """
-    row, (first, last) = dict.fromkeys(_STEPS, NAN), said.anchor_m
+    row = dict.fromkeys(_STEPS, NAN)
+    (first, last) = said.anchor_m
     if len(step_m):
         walk_m = said.walk_m + step_m[0]
-        way_m, since_m = np.stack([step_m[0], walk_m]), np.stack([last, first])
+        way_m = np.stack([step_m[0], walk_m])
+        since_m = np.stack([last, first])
         length = np.linalg.norm(way_m, axis=1)
         direction = way_m / np.where(length > 0, length, 1.0)[:, None]
         along = ((true_m - since_m) * direction).sum(axis=1)
@@ -320,7 +325,8 @@ def _near(how: Leakage, every: list[TrackEstimates], ue: int, now: ComparedRound
     NaN for a UE without any: there is nothing to be near to.
     """
     places = {"home": now.places.home_m[ue], "work": now.places.work_m[ue], "densest": now.places.densest()[ue]}
-    points_m, named_m = _estimates(every)[0], np.full((MOST_NAMED, 2), np.nan)
+    points_m = _estimates(every)[0]
+    named_m = np.full((MOST_NAMED, 2), np.nan)
     if any(np.isfinite(true_m).all() for true_m in places.values()):
         named_m = _guesses(how, every, now.area).best_two
     row = dict(zip(("named_x_m", "named_y_m", "second_x_m", "second_y_m"), named_m.ravel().tolist(), strict=True))

@@ -162,8 +162,10 @@ def identification(said: Identities, directory: Directory, users: tuple[str, ...
     so. Linking names at random is right about each with probability 1 / people.
     """
     person = {user: i for i, user in enumerate(directory.user)}
-    truth = np.array([person.get(users[ue], NO_PERSON) for ue in names.of[said.name].tolist()], dtype=np.int64)
-    listed, given, answered = truth >= 0, said.person >= 0, said.person != UNKNOWN
+    truth = np.array([person.get(users[ue], NO_PERSON) for ue in names.of[said.name].tolist()], dtype=int)
+    listed = truth >= 0
+    given = said.person >= 0
+    answered = said.person != UNKNOWN
     return {
         "people": len(directory.user),
         "names": int(listed.sum()),
@@ -208,9 +210,9 @@ def unicity(traces: Whereabouts, rng: Rng) -> list[Row]:
     ues, owner = np.unique(traces.ue, return_inverse=True)
     rows = []
     for resolution_m in RESOLUTIONS_M:
-        square = np.floor(traces.place_m / resolution_m).astype(np.int64)
+        square = np.floor(traces.place_m / resolution_m).astype(int)
         point = np.unique(np.column_stack([traces.round, square]), axis=0, return_inverse=True)[1].reshape(-1)
-        has = csr_array((np.ones(len(point), dtype=np.bool_), (point, owner)), shape=(len(point), len(ues)))
+        has = csr_array((np.ones(len(point), dtype=bool), (point, owner)), shape=(len(point), len(ues)))
         for p in range(1, MOST_POINTS + 1):
             alone = _alone([point[owner == ue] for ue in range(min(len(ues), MOST_UES))], has, p, rng)
             if len(alone):

@@ -40,7 +40,7 @@ def reliability(ue: IntArray, probability: FloatArray, hit: BoolArray, draws: in
         return Reliability(0, float("nan"), float("nan"))
     p = probability[known]
     ues, of_ue = np.unique(ue[known], return_inverse=True)
-    column = np.minimum((p * _BINS).astype(np.int64), _BINS - 1)
+    column = np.minimum((p * _BINS).astype(int), _BINS - 1)
     cell = of_ue * _BINS + column
     count, stated = (np.bincount(cell, weights, len(ues) * _BINS).reshape(-1, _BINS) for weights in (None, p))
     # one uniform number a UE and bin: those of a draw, turned by a tenth a bin

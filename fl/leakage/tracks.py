@@ -73,7 +73,7 @@ def rows_by(key: IntArray, rows: IntArray) -> dict[int, IntArray]:
 def _named(estimates: Estimates, mine: IntArray) -> NamedPlaces:
     """Of the answers about one UE (k,)."""
     mine = mine[np.argsort(-estimates.weight[mine], kind="stable")]
-    rank = np.array([rank_of_place(estimates.status[i]) for i in mine], dtype=np.int64)
+    rank = np.array([rank_of_place(estimates.status[i]) for i in mine], dtype=int)
     if not (rank > 0).any():
         return NamedPlaces.ranked(_once(estimates.position_m[mine])[:MOST_NAMED])
     every, first = np.unique(rank[rank > 0], return_index=True)  # of two answers for one place the likelier
@@ -113,7 +113,7 @@ class TrackEstimates:
     answers : the latest ones about the UE; answered: their round, 0 before any.
     """
 
-    bounds: ClassVar[dict[str, tuple[float, float]]] = dict.fromkeys(("centroids", "places"), _POSITIONS_M)
+    bounds: ClassVar = dict.fromkeys(("centroids", "places"), _POSITIONS_M)
     centroids: FloatArray
     places: FloatArray
     weights: FloatArray
@@ -139,7 +139,7 @@ class Track:
     (rounds, 2): true mean of each round; attacks: by label; compared: the last round in which leakage was measured.
     """
 
-    bounds: ClassVar[dict[str, tuple[float, float]]] = dict.fromkeys(("points", "centroids"), _POSITIONS_M)
+    bounds: ClassVar = dict.fromkeys(("points", "centroids"), _POSITIONS_M)
     points: FloatArray
     centroids: FloatArray
     stride: int = 1
@@ -158,9 +158,11 @@ class Track:
         selected_m (2,) is the true centroid of a round without points.
         """
         centroid = points_m.mean(axis=0) if selected_m is None else selected_m
-        points, stride = np.concatenate([self.points, points_m[-self.seen % self.stride :: self.stride]]), self.stride
+        points = np.concatenate([self.points, points_m[-self.seen % self.stride :: self.stride]])
+        stride = self.stride
         while len(points) > most:
-            points, stride = points[::2].copy(), stride * 2  # a view would keep all of them
+            points = points[::2].copy()  # a view would keep all of them
+            stride = stride * 2
         return replace(
             self, points=points, stride=stride, seen=self.seen + len(points_m),
             centroids=np.concatenate([self.centroids, centroid[None]]),

@@ -22,9 +22,9 @@ class Learner(Part):
 
     kind: str
     phases: ClassVar[tuple[str, ...]] = ("all",)
-    grid_phase: ClassVar[str] = ""
+    grid_phase: ClassVar = ""
     """the phase whose updates lie on a grid (see `GridLearner`); empty for a learner without one"""
-    most_held_out: ClassVar[int] = 2000
+    most_held_out: ClassVar = 2000
     """samples on which a round is scored; the end of a run takes all"""
 
     @property

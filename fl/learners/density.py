@@ -16,6 +16,7 @@ from pydantic import Field, model_validator
 
 from fl.data import HELD_OUT_PLACES
 from fl.learners import SurfaceLearner
+from fl.query import check_corners
 from fl.types import Bound, HeldOut, Local, Metrics, Model, Public, Request, Updates
 from netsim.columns import frozen
 from netsim.errors import BadInput
@@ -50,7 +51,9 @@ def _turned(omega: FloatArray, at_m: FloatArray, axis_m: FloatArray) -> ComplexA
     n = len(axis_m)
     first = np.exp(1j * omega * (axis_m[0] - at_m))
     z = np.empty((*first.shape, n), dtype=np.complex128)
-    z[..., 0], done, step = first, 1, omega * (axis_m[-1] - axis_m[0]) / max(n - 1, 1)
+    z[..., 0] = first
+    done = 1
+    step = omega * (axis_m[-1] - axis_m[0]) / max(n - 1, 1)
     while done < n:
         more = min(done, n - done)
         np.multiply(z[..., :more], np.exp(1j * done * step)[..., None], out=z[..., done : done + more])
@@ -228,9 +231,7 @@ class Density(SurfaceLearner):
             )
         if any(not 2 <= n <= 10_000 for n in self.grid):
             raise ValueError(f"grid: {list(self.grid)}: each side has 2 to 10000 points")
-        a = self.area_m
-        if a is not None and not (a[0] < a[2] and a[1] < a[3]):
-            raise ValueError(f"area_m: {list(a)}: the first corner must lie south-west of the second")
+        check_corners(self.area_m)
         return self
 
     @property
@@ -245,7 +246,7 @@ class Density(SurfaceLearner):
 
     @property
     def discloses(self) -> str:
-        return "how near the true positions are to each other (neighbours)" if self.neighbours is not None else ""
+        return "how near the true positions are to each other (neighbours)" if self.wants_sampled_places else ""
 
     def init(self, public: Public, rng: Rng) -> Model:
         area = public.area if self.area_m is None else Area(*self.area_m)
@@ -269,7 +270,7 @@ class Density(SurfaceLearner):
 
     def _bandwidths(self, public: Public, rng: Rng) -> FloatArray:
         if self.neighbours is None:
-            return np.array(self._given, dtype=np.float64)
+            return np.array(self._given, dtype=float)
         if public.sampled_m is None:
             raise ValueError("neighbours: needs the places that are asked about")
         if self.neighbours >= len(public.sampled_m):
@@ -299,7 +300,7 @@ class Density(SurfaceLearner):
         return SurfaceUpdates(
             ue=data.ue,
             model=data.model,
-            count=data.count.astype(np.float64),
+            count=data.count.astype(float),
             ptr=data.ptr,
             at_m=self._flat(data.x, float(c["y_m"][0])),
             unit=unit,
@@ -312,10 +313,9 @@ class Density(SurfaceLearner):
 
     def step(self, model: Model, phase: str, merged: FloatArray) -> Model:
         """The mean over features; a model without answers stays as it was."""
-        shape = (len(merged), len(model.constants["bandwidth_m"]), -1)
-        new = merged.reshape(shape) / (1 if self.n_features == "exact" else max(self.n_features, 1))
+        new = merged / (1 if self.n_features == "exact" else max(self.n_features, 1))
         heard = np.any(merged != 0, axis=1, keepdims=True)
-        return replace(model, parameters=np.where(heard, new.reshape(len(merged), -1), model.parameters))
+        return replace(model, parameters=np.where(heard, new, model.parameters))
 
     def surfaces(self, model: Model, rows: FloatArray) -> FloatArray:
         c = model.constants
@@ -340,7 +340,7 @@ class Density(SurfaceLearner):
 
     def reference_map(self, model: Model, held_out: HeldOut, of: int = 0) -> FloatArray:
         c = model.constants
-        h = float(model.constants["bandwidth_m"][0])
+        h = float(c["bandwidth_m"][0])
         places = self._flat(held_out.x[held_out.model == of], float(c["y_m"][0]))
         return kernel_density(places, h, c["x_m"], c["y_m"])
 

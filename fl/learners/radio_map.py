@@ -112,9 +112,8 @@ class RadioMap(GridLearner):
         grid = height_grid(public.area, self.cell_m)
         heights = np.full(len(grid), self.initial_height_m)
         theta = theta_of(self.initial_slope_db, self.initial_gain_db)
-        area = public.area
         constants = {
-            "area_m": np.array([area.x_min_m, area.y_min_m, area.x_max_m, area.y_max_m]),
+            "area_m": np.concatenate([public.area.low_m, public.area.high_m]),
             "antenna_m": public.antennas.at_m,
             "power_dbm": public.antennas.power_dbm,
             "ue_height_m": np.array([public.ue_height_m]),
@@ -146,7 +145,7 @@ class RadioMap(GridLearner):
         gradients = self.gradients(model, phase, data)
         if phase == HEIGHTS and self.gradient == "normalised":
             gradients = _normalised(gradients)
-        return DenseUpdates(data.ue, data.model, data.count.astype(np.float64), gradients, phase)
+        return DenseUpdates(data.ue, data.model, data.count.astype(float), gradients, phase)
 
     def gradients(self, model: Model, phase: str, data: Local) -> FloatArray:
         """dF_i/dh (n, n_cell) or dF_i/dtheta (n, 4) of every row."""
@@ -192,7 +191,7 @@ class RadioMap(GridLearner):
         """Predicted minus measured gain of links (N,), some at a time."""
         error_db = np.zeros(len(x))
         for some in blocks(len(x), _BLOCK):
-            links = self.links(model, x[some], y[some], cell[some], np.zeros(len(x[some]), dtype=np.int64))
+            links = self.links(model, x[some], y[some], cell[some], np.zeros_like(cell[some]))
             error_db[some] = gain_db(links, *self._split(model), self.sigmoid_scale_m) - links.gain_db
         return error_db
 
@@ -297,9 +296,9 @@ def _rings(square: FloatArray, centre_m: FloatArray, place_m: FloatArray) -> Flo
     away = centre_m[None] - place_m[:, None]
     ring = np.searchsorted(RINGS_M, np.hypot(away[..., 0], away[..., 1]), "right") - 1
     turn = (np.arctan2(away[..., 1], away[..., 0]) + np.pi) / (2 * np.pi)
-    sector = np.minimum((turn * _SECTORS).astype(np.int64), _SECTORS - 1)
+    sector = np.minimum((turn * _SECTORS).astype(int), _SECTORS - 1)
     place = np.ravel_multi_index((np.arange(len(square))[:, None], ring, sector), shape).ravel()
     size = int(np.prod(shape))
     with np.errstate(invalid="ignore", divide="ignore"):
         mean = np.bincount(place, weights=square.ravel(), minlength=size) / np.bincount(place, minlength=size)
-    return np.asarray(mean.reshape(shape))
+    return mean.reshape(shape)

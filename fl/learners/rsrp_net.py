@@ -164,7 +164,9 @@ class RsrpNet(LayeredLearner):
             "record gradient",
             MODEL_CHANGES,
         )
-        whole, linear, bounded = self.frozen_layers == 0, self.optimiser.linear, self._bounds_records
+        whole = self.frozen_layers == 0
+        linear = self.optimiser.linear
+        bounded = self._bounds_records
         return offered(
             dict.fromkeys(always, True)
             | {f"layer {i + 1}": i >= self.frozen_layers for i in range(self.layers)}
@@ -335,11 +337,10 @@ class RsrpNet(LayeredLearner):
     def trained_centrally(self, model: Model, samples: HeldOut, epochs: int, rng: Rng) -> Model:
         from fl.networks.central import SETTINGS, train_centrally
 
-        of = samples.model
         how = replace(SETTINGS, local_epochs=epochs)
         start = self._glorot(model.constants, rng)
-        z, y = self._samples(model, of, samples.x, samples.y)
-        return replace(model, parameters=train_centrally(self.net, start, of, z, y, how, rng))
+        z, y = self._samples(model, samples.model, samples.x, samples.y)
+        return replace(model, parameters=train_centrally(self.net, start, samples.model, z, y, how, rng))
 
     def record_losses(self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray) -> FloatArray:
         z, target = self._samples(model, model_of, x, y)
@@ -427,7 +428,7 @@ class RsrpNet(LayeredLearner):
     ) -> tuple[FloatArray, FloatArray]:
         """The network's inputs (N, p) and targets (N,) of positions x (N, 2) in metres and RSRP y (N,) in dBm."""
         c = model.constants
-        target = np.asarray(y) - self.prior.expected_dbm(model.constants, model_of, x)
+        target = np.asarray(y) - self.prior.expected_dbm(c, model_of, x)
         if self.labels == "standardised":
             target = (target - self._label_mean_dbm(c)[model_of]) / c["rsrp_std_db"][model_of]
         return self._inputs(model, model_of, x), target

@@ -101,7 +101,8 @@ def audit(
     before, after, model_of = _models(view, view.model_before)
     asked = AskedRecords(view.learner, before, after, model_of[known.target], known.x, known.y)
     untrained = None if initial is None else _models(view, initial)[0]
-    rows, after_states = [], dict[str, State]()
+    rows = []
+    after_states = dict[str, State]()
     for attack in membership.attacks:
         first = None
         if isinstance(attack, GradientRegression):
@@ -120,11 +121,13 @@ def _success(known: KnownRecords, score: FloatArray, first: FloatArray | None) -
     use = known.compared & np.isfinite(score) & np.isfinite(score if first is None else first)
     some = known.select(use)
     now = _centred(score[use], some.target)
-    area, power = auc(now, some.member, some.group), tpr_percent(now, some.member, some.group)
+    area = auc(now, some.member, some.group)
+    power = tpr_percent(now, some.member, some.group)
     area_before = change = NO_INTERVAL
     if first is not None:
         then = _centred(first[use], some.target)
-        area_before, change = auc(then, some.member, some.group), auc(now, some.member, some.group, then)
+        area_before = auc(then, some.member, some.group)
+        change = auc(now, some.member, some.group, then)
     row: Row = {"members": int(some.member.sum()), "non_members": int((~some.member).sum())}
     for name, found in (("auc", area), ("auc_difference", change), ("tpr_percent", power)):
         row |= dict(zip((name, f"{name}_low", f"{name}_high"), found, strict=True))
@@ -138,11 +141,11 @@ def _known(
     owner = local.ue[local.row_of_sample]
     inside = _targets(view, owner, local.model[local.row_of_sample])
     outside = _targets(view, held_out.ue, held_out.model)
-    most, n = membership.max_records, len(view.ue)
+    n = len(view.ue)
     share = membership.known_member_share * np.bincount(inside[inside >= 0], minlength=n)
-    member = _chosen(inside, np.maximum(1, np.rint(share)), most, rng, "members")
+    member = _chosen(inside, np.maximum(1, np.rint(share)), membership.max_records, rng, "members")
     y = np.zeros(len(local.x)) if local.y is None else local.y
-    compared = np.ones(len(member), dtype=np.bool_)
+    compared = np.ones(len(member), dtype=bool)
     paired = local.y is not None and bool((held_out.ue < 0).any())
     if paired:
         pair, other = _paired(y[member], held_out.y, rng)
@@ -150,14 +153,16 @@ def _known(
         compared = np.isin(np.arange(len(member)), pair)
         group = np.concatenate([np.arange(len(member)), pair])
     else:
-        other = _chosen(outside, np.bincount(inside[member], minlength=n), most, rng, "others")
+        other = _chosen(outside, np.bincount(inside[member], minlength=n), membership.max_records, rng, "others")
         group = np.arange(len(member) + len(other))
-    x, time_s = np.concatenate([local.x, held_out.x]), np.concatenate([local.time_s, held_out.time_s])
+    x = np.concatenate([local.x, held_out.x])
+    time_s = np.concatenate([local.time_s, held_out.time_s])
     rows = np.concatenate([member, len(local.x) + other])
     if wholes is not None and not paired:
         group = wholes(np.concatenate([owner, held_out.ue]), x, time_s)[rows]
-    target, y = np.concatenate([inside, outside])[rows], np.concatenate([y, held_out.y])[rows]
-    compared = np.concatenate([compared, np.ones(len(other), dtype=np.bool_)])
+    target = np.concatenate([inside, outside])[rows]
+    y = np.concatenate([y, held_out.y])[rows]
+    compared = np.concatenate([compared, np.ones(len(other), dtype=bool)])
     return KnownRecords(target, np.arange(len(rows)) < len(member), x[rows], y, group, compared)
 
 
@@ -165,7 +170,7 @@ def _targets(view: View, ue: IntArray, model: IntArray) -> IntArray:
     """The target (index into the view's) of every record (N,), -1 of a UE that the attacker did not hear."""
     target = row_id(view.ue, view.model)
     order = np.argsort(target)
-    return np.nan_to_num(recall(target[order], order, row_id(ue, model)), nan=-1.0).astype(np.int64)
+    return np.nan_to_num(recall(target[order], order, row_id(ue, model)), nan=-1.0).astype(int)
 
 
 def _paired(member: FloatArray, other: FloatArray, rng: Rng) -> tuple[IntArray, IntArray]:
@@ -210,4 +215,4 @@ def _models(view: View, start: Model) -> tuple[Model, Model, IntArray]:
 
 def _centred(score: FloatArray, device: IntArray) -> FloatArray:
     """Scores (N,) less the median of their device's."""
-    return score - np.asarray(ndimage.median(score, device, device)) if len(score) else score
+    return score - ndimage.median(score, device, device) if len(score) else score

@@ -172,11 +172,12 @@ class GradientRegression(Inference):
                 f"explained together; set membership.max_records to {_MOST_RECORDS // 2} or fewer"
             )
         of = view.source[target]
-        key = np.column_stack([view.ue[target], view.model[target], y, x]).astype(np.float64)
+        key = np.column_stack([view.ue[target], view.model[target], y, x]).astype(float)
         total = state.of(key)
-        heard = np.zeros(len(x), dtype=np.bool_)
+        heard = np.zeros(len(x), dtype=bool)
         for source in np.unique(of).tolist():
-            mine, u = np.flatnonzero(of == source), view.update[source]
+            mine = np.flatnonzero(of == source)
+            u = view.update[source]
             size = float(np.mean(u**2)) if np.isfinite(u).all() else 0.0
             if not 0 < size < np.inf:
                 continue
@@ -194,20 +195,27 @@ class GradientRegression(Inference):
 
     def _told(self, view: View, source: int, x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray] | None:
         """W P (n, n) and -W G u / s^2 (n,) of an update, records x (n, p), y (n,); None of a network that diverged."""
-        model, u = int(view.source_model[source]), view.update[source]
-        size, step, least, best = float(np.mean(u**2)), np.zeros_like(u), np.inf, None
+        model = int(view.source_model[source])
+        u = view.update[source]
+        size = float(np.mean(u**2))
+        step = np.zeros_like(u)
+        least = np.inf
+        best = None
         for _ in range(2):  # from the start, then from the middle of what that explains
             at = Model(view.model_before.parameters.copy(), view.model_before.constants)
             at.parameters[model] += step / 2
             g = view.learner.record_gradients(at, np.full(len(x), model), x, y)
             if not np.isfinite(g).all():
                 break
-            gram, pull, noise = g @ g.T, -(g @ u), size
+            gram = g @ g.T
+            pull = -(g @ u)
+            noise = size
             for _ in range(2):  # what is left depends on how much noise is taken for granted
                 step = -self._mean(gram / noise, pull / noise) @ g
                 noise = max(float(np.mean((u - step) ** 2)), _LEAST_NOISE * size)
             if noise < least / 2:
-                least, own = noise, np.linalg.inv(np.eye(len(x)) + self.coefficient_std**2 * gram / noise)
+                least = noise
+                own = np.linalg.inv(np.eye(len(x)) + self.coefficient_std**2 * gram / noise)
                 best = own @ gram / noise, own @ pull / noise
         return best
 

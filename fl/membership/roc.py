@@ -34,11 +34,15 @@ def auc(
     """
     if member.all() or not member.any():
         return NO_INTERVAL
-    placed, low = _placements(score, member), 0.0
+    placed = _placements(score, member)
+    low = 0.0
     if before is not None:
-        placed, low = placed - _placements(before, member), -1.0
+        placed = placed - _placements(before, member)
+        low = -1.0
     group = np.arange(len(score)) if group is None else group
-    off, variance, fewest = np.zeros(len(score)), 0.0, len(score)
+    off = np.zeros(len(score))
+    variance = 0.0
+    fewest = len(score)
     for side in (member, ~member):
         groups = len(np.unique(group[side]))
         fewest = min(fewest, groups)
@@ -63,8 +67,9 @@ def tpr_percent(
     """
     if member.all() or not member.any():
         return NO_INTERVAL
-    other, worth = np.sort(score[~member]), float(member.sum())
-    found = (score[member] > other[len(other) - 1 - math.floor(fpr * len(other))]).astype(np.float64)
+    other = np.sort(score[~member])
+    worth = float(member.sum())
+    found = (score[member] > other[len(other) - 1 - math.floor(fpr * len(other))]).astype(float)
     share = float(found.mean())
     if group is not None:
         sums = _sums(found - share, group[member])
@@ -86,4 +91,4 @@ def _placements(score: FloatArray, member: BoolArray) -> FloatArray:
 def _sums(values: FloatArray, group: IntArray) -> FloatArray:
     """Sum of the values (n,) of each group."""
     _, of = np.unique(group, return_inverse=True)
-    return np.asarray(np.bincount(of.reshape(-1), weights=values), dtype=np.float64)
+    return np.asarray(np.bincount(of.reshape(-1), weights=values), dtype=float)

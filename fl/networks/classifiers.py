@@ -21,7 +21,8 @@ from netsim.units import FloatArray
 if TYPE_CHECKING:
     from torch import Tensor
 
-_KERNEL, _POOL = 5, 2
+_KERNEL = 5
+_POOL = 2
 _EPS = 1e-5  # of the variance, as usual
 
 
@@ -38,7 +39,7 @@ class Network(Part):
     """A classifier of images."""
 
     kind: str
-    together: ClassVar[int] = 4096
+    together: ClassVar = 4096
     """number of UEs that are trained as one stacked computation, chosen for speed"""
 
     @property

@@ -167,4 +167,4 @@ class Mlp:
 
 def _one(values: FloatArray) -> Tensor:
     """A stack of one."""
-    return torch.from_numpy(np.asarray(values, dtype=np.float64))[None]
+    return torch.from_numpy(np.asarray(values, dtype=float))[None]

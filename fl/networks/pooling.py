@@ -40,18 +40,23 @@ class _Pooling(torch.autograd.Function):
 @compiled
 def _largest(x: FloatArray) -> tuple[FloatArray, IntArray]:
     """The largest number of each square of images x (n, rows, columns), and its place in the square: 0 to 3."""
-    n, rows, columns = len(x), x.shape[1] // 2, x.shape[2] // 2
+    n = len(x)
+    rows = x.shape[1] // 2
+    columns = x.shape[2] // 2
     largest = np.empty((n, rows, columns), x.dtype)
     place = np.empty((n, rows, columns), np.uint8)
     for i in range(n):
         for r in range(rows):
             for c in range(columns):
-                most, at = x[i, 2 * r, 2 * c], 0
+                most = x[i, 2 * r, 2 * c]
+                at = 0
                 for p in range(1, 4):
                     value = x[i, 2 * r + p // 2, 2 * c + p % 2]
                     if value > most or value != value:  # what is not a number stays
-                        most, at = value, p
-                largest[i, r, c], place[i, r, c] = most, at
+                        most = value
+                        at = p
+                largest[i, r, c] = most
+                place[i, r, c] = at
     return largest, place
 
 

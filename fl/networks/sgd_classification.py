@@ -42,7 +42,7 @@ class DeviceSteps:
 
     def batch(self, count: IntArray) -> IntArray:
         """Images of a mini-batch (n,) of devices with count (n,) images, one at least."""
-        return np.asarray(np.maximum(np.ceil(self.batch_share * count - 1e-9), 1).astype(np.int64))
+        return np.asarray(np.maximum(np.ceil(self.batch_share * count - 1e-9), 1).astype(int))
 
 
 def device(where: Device) -> torch.device:
@@ -78,7 +78,7 @@ class Classifier:
             before = torch.from_numpy(start[data.model[rows]]).to(self.place, number)
             after = self._trained(before, data.select(rows), how, rng)
             values[rows] = (after - before).double().cpu().numpy()
-        return DenseUpdates(data.ue, data.model, data.count.astype(np.float64), values)
+        return DenseUpdates(data.ue, data.model, data.count.astype(float), values)
 
     def image_gradients(self, parameters: FloatArray, model_of: IntArray, x: FloatArray, y: FloatArray) -> FloatArray:
         """Gradient (N, d) of the cross-entropy of each image under its model, in double precision."""
@@ -87,7 +87,8 @@ class Classifier:
             block = slice(i, i + _SAMPLES)
             w = torch.from_numpy(parameters[model_of[block]]).to(self.place)
             live = torch.ones(len(w), 1, dtype=w.dtype, device=self.place)
-            pixels, classes = self._pixels(x[block, None], w.dtype), self._classes(y[block, None])
+            pixels = self._pixels(x[block, None], w.dtype)
+            classes = self._classes(y[block, None])
             found[block] = self._gradient(w, pixels, classes, live).cpu().numpy()
         return found
 
@@ -97,7 +98,7 @@ class Classifier:
     ) -> tuple[FloatArray, BoolArray]:
         """Cross-entropy (N,) in nats, and whether the likeliest class is the right one (N,)."""
         loss = np.empty(len(x))
-        right = np.zeros(len(x), dtype=np.bool_)
+        right = np.zeros(len(x), dtype=bool)
         for m in np.unique(model_of):
             mine = np.flatnonzero(model_of == m)
             w = torch.from_numpy(parameters[m : m + 1]).float().to(self.place)

@@ -81,7 +81,7 @@ def train_regression(
         inputs = np.column_stack([some.x, np.ones(len(some.x))]).astype(how.number)
         samples = replace(some, x=inputs, y=np.asarray(some.y, dtype=how.number))
         values[rows] = _trained(net, before, samples, how, rng) - before
-    return DenseUpdates(data.ue, data.model, data.count.astype(np.float64), values)
+    return DenseUpdates(data.ue, data.model, data.count.astype(float), values)
 
 
 def _trained(net: Mlp, before: FloatArray, data: Local, how: SgdSettings, rng: Rng) -> FloatArray:
@@ -130,7 +130,7 @@ def _masks(net: Mlp, how: SgdSettings, what: str, owner: IntArray, most: int, rn
 
 def _limit(g: FloatArray, most: FloatArray) -> None:
     """Multiplies gradients g (k, d) by min(1, most / |g|^2), most (k,); those within keep their bits."""
-    squared = np.einsum("kd,kd->k", g, g, dtype=np.float64)
+    squared = np.einsum("kd,kd->k", g, g, dtype=float)
     steep = np.flatnonzero(squared > most)
     g[steep] *= (most[steep] / squared[steep]).astype(g.dtype)[:, None]
 
@@ -222,10 +222,12 @@ def _activate(value: FloatArray, after: FloatArray, activation: int) -> None:
         for j in range(len(row)):
             v = row[j]
             if activation == _RELU:
-                to[j], row[j] = (zero if v < zero else v), (one if v > zero else zero)
+                to[j] = zero if v < zero else v
+                row[j] = one if v > zero else zero
             elif activation == _ELU:
                 less = np.exp(zero if v > zero else v) - one
-                to[j], row[j] = (v if v > zero else less), less + one
+                to[j] = v if v > zero else less
+                row[j] = less + one
             elif activation == _TANH:
                 to[j] = np.tanh(v)
                 row[j] = one - to[j] * to[j]

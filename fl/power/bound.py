@@ -84,7 +84,7 @@ class Trajectory:
     def content(self) -> str:
         """A hash of all numbers."""
         arrays = (self.std, self.weight, self.gain, np.array([self.scale]))
-        text = b"".join(np.ascontiguousarray(a, dtype=np.float64).tobytes() for a in arrays)
+        text = b"".join(np.ascontiguousarray(a, dtype=float).tobytes() for a in arrays)
         return hashlib.sha256(repr(self.std.shape).encode() + text).hexdigest()[:16]
 
 
@@ -158,7 +158,7 @@ class PowerLoss:
     @cached_property
     def _late(self) -> FloatArray:
         """A^(T-1-t) (T,)."""
-        return self.contraction ** np.arange(len(self.trajectory.std) - 1, -1, -1, dtype=np.float64)
+        return self.contraction ** np.arange(len(self.trajectory.std) - 1, -1, -1, dtype=float)
 
     @cached_property
     def round_weight(self) -> FloatArray:
@@ -179,7 +179,7 @@ class PowerLoss:
 
     def switch(self, power_w: FloatArray) -> IntArray:
         """T_th (n,) of power vectors (n, K): rounds after the last one in which the channel's noise is too little."""
-        switch = np.empty(len(power_w), dtype=np.int64)
+        switch = np.empty(len(power_w), dtype=int)
         for rows in self._blocks(len(power_w)):
             short = self._short(1.0 / np.sqrt(power_w[rows]))
             last = short.shape[1] - np.argmax(short[:, ::-1], axis=1)

@@ -216,14 +216,16 @@ def _solved(
         terms = cost * np.exp(-y)
         return float(terms.sum()), -terms
 
-    low_w, high_w = limits.total_min_w, limits.total_max_w
+    low_w = limits.total_min_w
+    high_w = limits.total_max_w
     rules: list[Row] = [
         {"type": "ineq", "fun": lambda y: 1.0 - np.exp(y).sum() / high_w, "jac": lambda y: -np.exp(y) / high_w},
         {"type": "ineq", "fun": lambda y: np.exp(y).sum() - low_w, "jac": lambda y: np.exp(y)},
     ]
     if edge is not None and len(edge.demand):
         scale = np.maximum(edge.demand, 1e-300)
-        noise, demand = edge.noise / scale[:, None], edge.demand / scale
+        noise = edge.noise / scale[:, None]
+        demand = edge.demand / scale
         enough = {"fun": lambda y: noise @ np.exp(-y / 2) - demand, "jac": lambda y: -0.5 * noise * np.exp(-y / 2)}
         rules.append({"type": "ineq", **enough})
     tried = []

@@ -54,7 +54,7 @@ class RoundKinds:
 
         Raises ValueError for z < 0, q outside [0, 1] or a negative count; q = 0 or count = 0 spends nothing.
         """
-        rows = np.array(list(rounds), dtype=np.float64).reshape(-1, 3)
+        rows = np.array(list(rounds), dtype=float).reshape(-1, 3)
         z, q, count = rows.T
         if not (np.all(z >= 0) and np.all((q >= 0) & (q <= 1)) and np.all(count >= 0)):
             raise ValueError("a round needs z >= 0, q in [0, 1] and count >= 0")
@@ -62,7 +62,7 @@ class RoundKinds:
         kinds, which = np.unique(rows[:, :2], axis=0, return_inverse=True)
         z, q = kinds.T
         played = np.bincount(which.reshape(-1), weights=rows[:, 2], minlength=len(kinds))
-        return cls(z, q, played.astype(np.float64))
+        return cls(z, q, played.astype(float))
 
     @property
     def sampled(self) -> bool:

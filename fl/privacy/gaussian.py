@@ -43,8 +43,7 @@ def epsilon_of(delta: float, mu: float) -> float:
     """
     from scipy.optimize import brentq
 
-    if not 0 < delta < 1:
-        raise ValueError(f"delta must lie in (0, 1), got {delta}")
+    check_delta(delta)
     if mu == 0 or delta_of(0.0, mu) <= delta:
         return 0.0
     if math.isinf(mu):
@@ -86,6 +85,11 @@ def classic_multiplier_of(epsilon: float, delta: float) -> float:
 def _check(epsilon: float, delta: float) -> None:
     if not 0 < epsilon < math.inf:
         raise ValueError(f"epsilon must be positive and finite, got {epsilon}")
+    check_delta(delta)
+
+
+def check_delta(delta: float) -> None:
+    """Raise ValueError for a delta outside (0, 1)."""
     if not 0 < delta < 1:
         raise ValueError(f"delta must lie in (0, 1), got {delta}")
 

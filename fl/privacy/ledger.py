@@ -186,7 +186,7 @@ def _epsilons(mu2: FloatArray, delta: float, renyi: FloatArray | None) -> FloatA
         epsilon = np.array([epsilon_of(delta, float(np.sqrt(level))) for level in levels])
     else:
         epsilon = rdp.epsilon_of(rdp.full(levels) + renyi, delta)
-    return np.asarray(epsilon[where].reshape(mu2.shape))
+    return epsilon[where].reshape(mu2.shape)
 
 
 def final_account(spends: Mapping[str, Sequence[object] | np.ndarray]) -> list[Row]:
@@ -220,8 +220,8 @@ def _rows(account: Account, draws: pd.DataFrame, known: Known) -> list[Row]:
     amplified = account.relation == ADD_REMOVE and bool((draws["sampling_rate"] < 1).any())
     amplified |= bool(draws["l1_sensitivity"].astype(float).notna().any())
     noisy = not amplified and bool((draws["channel_std"].astype(float) > 0).any())
-    figures = draws[list(_FIGURES)].to_numpy(dtype=np.float64)
-    ue_of = draws["ue"].to_numpy(dtype=np.float64).astype(np.int64)
+    figures = draws[list(_FIGURES)].to_numpy(dtype=float)
+    ue_of = draws["ue"].to_numpy(dtype=float).astype(int)
     ues, first = np.unique(np.sort(ue_of), return_index=True)
     rows_of = dict(zip(ues.tolist(), np.split(np.argsort(ue_of, kind="stable"), first[1:]), strict=True))
     shared = rows_of.get(ALL_UES, no_ints())

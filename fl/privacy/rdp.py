@@ -22,6 +22,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from fl.privacy.gaussian import check_delta
 from netsim.compiled import compiled
 from netsim.units import FloatArray
 
@@ -77,7 +78,8 @@ def skellam(std: FloatArray, l2: FloatArray, l1: FloatArray) -> FloatArray:
     a l2^2 / (2 v) + min(((2 a - 1) l2^2 + 6 l1) / (4 v^2), 3 l1 / (2 v)), v = std^2, of order a
     [Agarwal, Kairouz, Liu 2021, "The Skellam Mechanism", Theorem 3.5].
     """
-    a, v = ORDERS[:, None], std**2
+    a = ORDERS[:, None]
+    v = std**2
     more = np.minimum(((2 * a - 1) * l2**2 + 6 * l1) / (4 * v**2), 3 * l1 / (2 * v))
     return np.asarray((a * l2**2 / (2 * v) + more).sum(axis=1))
 
@@ -95,9 +97,8 @@ def epsilon_of(cost: FloatArray, delta: float) -> FloatArray:
 
 def _offset(order: FloatArray | float, delta: float) -> FloatArray:
     """What an epsilon is above the cost at orders, of their shape."""
-    if not 0 < delta < 1:
-        raise ValueError(f"delta must lie in (0, 1), got {delta}")
-    return np.asarray(np.log1p(-1 / order) - (math.log(delta) + np.log(order)) / (order - 1))
+    check_delta(delta)
+    return np.log1p(-1 / order) - (math.log(delta) + np.log(order)) / (order - 1)
 
 
 def least_epsilon(z: FloatArray, q: FloatArray, count: FloatArray, delta: float) -> float:
@@ -111,7 +112,9 @@ def least_epsilon(z: FloatArray, q: FloatArray, count: FloatArray, delta: float)
     certain = q == 1
     with np.errstate(divide="ignore", over="ignore"):
         mu2 = float(np.sum(count[certain] / z[certain] ** 2))
-    z, q, count = z[~certain], q[~certain], count[~certain]
+    z = z[~certain]
+    q = q[~certain]
+    count = count[~certain]
     if len(z) <= _FEW or _may_be_free(z, q, count, mu2, delta):
         spent = full(mu2)
         for one, rate, n in zip(z.tolist(), q.tolist(), count.tolist(), strict=True):
@@ -213,17 +216,21 @@ def _log_a_between(z: FloatArray, q: FloatArray, order: FloatArray) -> FloatArra
     for n in range(len(z)):
         log_q = math.log(q[n])
         log_1mq = math.log1p(-q[n])
-        half = 0.5 / (z[n] * z[n])
-        middle = z[n] * z[n] * (log_1mq - log_q) + 0.5
+        std = z[n]
+        half = 0.5 / (std * std)
+        middle = std * std * (log_1mq - log_q) + 0.5
         binomial = ratio = 1.0
         total = scale = log_below = log_above = at_below = at_above = 0.0
         for i in range(_TERMS):
             j = order[n] - i
-            last_below, last_above, last_at_below, last_at_above = log_below, log_above, at_below, at_above
+            last_below = log_below
+            last_above = log_above
+            last_at_below = at_below
+            last_at_above = at_above
             log_below = i * log_q + j * log_1mq + (i * i - i) * half
             log_above = j * log_q + i * log_1mq + (j * j - j) * half
-            at_below = (middle - i) / z[n]
-            at_above = (j - middle) / z[n]
+            at_below = (middle - i) / std
+            at_above = (j - middle) / std
             more = max(log_below - 0.5 * min(at_below, 0.0) ** 2, log_above - 0.5 * min(at_above, 0.0) ** 2) - scale
             if more > _GROWS:
                 scale += more

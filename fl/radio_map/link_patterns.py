@@ -67,29 +67,34 @@ def _ordered(
     first: IntArray, cell: IntArray, value: FloatArray, n: int, links: int, cells: int
 ) -> tuple[IntArray, IntArray, FloatArray]:
     """Cell, link and value of the crossings (k,) that count, by place and cell, of one cell by link."""
-    cell_of, link_of, value_of = np.empty_like(cell), np.empty_like(cell), np.empty_like(value)
-    least = np.empty(links)
+    cell_of = np.empty_like(cell)
+    link_of = np.empty_like(cell)
+    value_of = np.empty_like(value)
+    least = np.empty(n * links)
     place = np.empty(cells + 1, np.int64)  # where the next crossing of each cell goes
     at = 0
     for i in range(n):
         place[:] = 0
-        for j in range(links):
+        rows = range(i * links, (i + 1) * links)
+        for row in rows:
             most = 0.0
-            for p in range(first[i * links + j], first[i * links + j + 1]):
+            for p in range(first[row], first[row + 1]):
                 most = max(most, abs(value[p]))
-            least[j] = _LEAST * most
-            for p in range(first[i * links + j], first[i * links + j + 1]):
-                if abs(value[p]) > least[j]:
+            least[row] = _LEAST * most
+            for p in range(first[row], first[row + 1]):
+                if abs(value[p]) > least[row]:
                     place[cell[p] + 1] += 1
         for c in range(cells):
             place[c + 1] += place[c]
         total = place[cells]
-        for j in range(links):
-            for p in range(first[i * links + j], first[i * links + j + 1]):
-                if abs(value[p]) > least[j]:
+        for row in rows:
+            for p in range(first[row], first[row + 1]):
+                if abs(value[p]) > least[row]:
                     q = at + place[cell[p]]
                     place[cell[p]] += 1
-                    cell_of[q], link_of[q], value_of[q] = cell[p], i * links + j, value[p]
+                    cell_of[q] = cell[p]
+                    link_of[q] = row
+                    value_of[q] = value[p]
         at += total
     return cell_of[:at], link_of[:at], value_of[:at]
 
@@ -155,11 +160,13 @@ def _gain(h: FloatArray, b: FloatArray) -> float:
     for p in range(n):
         mine = h[p]
         for q in range(p):
-            other, inner = h[q], 0.0
+            other = h[q]
+            inner = 0.0
             for k in range(q):
                 inner += mine[k] * other[k]
             mine[q] = (mine[q] - inner) / other[q]
-        square, along = 0.0, 0.0
+        square = 0.0
+        along = 0.0
         for k in range(p):
             square += mine[k] * mine[k]
             along += mine[k] * b[k]

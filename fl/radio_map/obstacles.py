@@ -44,7 +44,8 @@ CELLS = "cells"  # what a learner offers whose updates have a number for each ce
 HEIGHTS = "heights"  # in the phase of this name
 _SHARE = 1e-9  # of a cell, by which a side may fail to be a whole number of cells
 _MOST = 4_000_000
-DECADES, SPREAD = 2.1, 0.2  # what standardises log10 of a distance in a city
+DECADES = 2.1  # what standardises log10 of a distance in a city
+SPREAD = 0.2
 _TOUCH = 1e-9  # share of a link
 _STEEPEST = 700.0  # beyond it exp leaves the numbers, and S is 0 anyway
 
@@ -102,11 +103,13 @@ class GridLinks:
 def incidence(grid: PlaceGrid, a_m: FloatArray, b_m: FloatArray) -> Incidence:
     """The crossings of links from a_m (n, 3) to b_m (n, 3)."""
     shape = np.array([grid.nx, grid.ny])
-    low, cell_m = np.asarray(grid.area.low_m, dtype=np.float64), np.asarray(grid.cell_m, dtype=np.float64)
-    start, way = (a_m[:, :2] - low) / cell_m, (b_m[:, :2] - a_m[:, :2]) / cell_m
+    low = np.asarray(grid.area.low_m, dtype=float)
+    cell_m = np.asarray(grid.cell_m, dtype=float)
+    start = (a_m[:, :2] - low) / cell_m
+    way = (b_m[:, :2] - a_m[:, :2]) / cell_m
     # grid lines k strictly between both ends, within the grid
-    lowest = np.maximum(np.floor(np.minimum(start, start + way)) + 1, 0).astype(np.int64)
-    highest = np.minimum(np.ceil(np.maximum(start, start + way)) - 1, shape).astype(np.int64)
+    lowest = np.maximum(np.floor(np.minimum(start, start + way)) + 1, 0).astype(int)
+    highest = np.minimum(np.ceil(np.maximum(start, start + way)) - 1, shape).astype(int)
     return Incidence(*_crossings(low, cell_m, shape, a_m, b_m - a_m, start, way, lowest, highest))
 
 
@@ -128,7 +131,10 @@ def _crossings(
     lines = np.maximum(highest - lowest + 1, 0)
     cell = np.empty(n + lines.sum(), np.int64)
     z_m = np.empty(len(cell))
-    left, line, turn, t = np.empty(2, np.int64), np.empty(2, np.int64), np.empty(2, np.int64), np.empty(2)
+    left = np.empty(2, np.int64)
+    line = np.empty(2, np.int64)
+    turn = np.empty(2, np.int64)
+    t = np.empty(2)
     at = 0
     for i in range(n):
         for axis in range(2):
@@ -223,7 +229,7 @@ def height_gradient(
     of_crossing = links.under.spread(2.0 / count[links.row] * error) * _slope(links, theta, scale_m, s, closed)
     place = links.under.spread(links.row * shape[1]) + links.under.cell
     flat = np.bincount(place, weights=of_crossing, minlength=shape[0] * shape[1])
-    return np.asarray(flat.reshape(shape), dtype=np.float64)
+    return np.asarray(flat.reshape(shape), dtype=float)
 
 
 def theta_gradient(

@@ -13,7 +13,8 @@ from netsim.world import World
 
 def disclosed(learning: Learning, setting: WorldSetting, world: World) -> list[str]:
     """Disclosures beside updates, which no noise hides and no ledger counts, and caveats of parts."""
-    aggregation, learner = learning.aggregation, learning.learner
+    aggregation = learning.aggregation
+    learner = learning.learner
     counted = any({"spend", "location spend"} & part.offers for part in (*learning.curation, *learning.defenses))
     disclosed = [f"aggregation {aggregation.kind_name()}: devices tell the server {aggregation.discloses}"]
     published = [f"learner {learner.kind_name()}: every UE receives {learner.discloses}, which no epsilon here covers"]
@@ -27,7 +28,8 @@ def disclosed(learning: Learning, setting: WorldSetting, world: World) -> list[s
 
 def _drawn_values(learning: Learning, setting: WorldSetting, world: World) -> list[str]:
     """Values published beforehand that follow from the data of all users."""
-    mobility, trace = setting.ues.mobility, world.trace
+    mobility = setting.ues.mobility
+    trace = world.trace
     drawn = list[str]()
     if isinstance(mobility, Replay) and trace is not None:
         drawn += mobility.drawn_values(trace, setting.city.has_size, setting.duration_s is not None)
@@ -49,7 +51,8 @@ def caveats(learning: Learning, shared_band: bool) -> Iterator[str]:
 
     shared_band: whether UEs share a radio in which one that sends can make the updates of others late, lost or noisier.
     """
-    defenses, noisy = learning.defenses, [d.label for d in learning.on_device]
+    defenses = learning.defenses
+    noisy = [d.label for d in learning.on_device]
     yield from (f"{d.label}: {d.caveat}" for d in defenses if d.caveat)
     yield from (f"{a.label}: the attacker is granted {a.granted}" for a in learning.attacks if a.granted)
     yield from _silence(learning)

@@ -47,7 +47,8 @@ def first_sampled(
     days (n,) : on which UEs may measure.
     """
     state = learning.data.with_days(learning.data.start(len(world.ues), streams.at("data")), days)
-    number, deadline = 0, 0.0
+    number = 0
+    deadline = 0.0
     while deadline < world.duration_s:
         number += 1
         deadline = min(number * learning.round_s, world.duration_s)
@@ -65,7 +66,9 @@ def collect(
 ) -> Collected:  # fmt: skip
     """The data that UEs learn from, at most `most` of those that are free (n_ue,); states: what parts remember."""
     # b  the server samples some of those that are there and have data, and every UE has its own policy
-    learning, now, of_run = setup.learning, _conditions(world), setup.streams
+    learning = setup.learning
+    now = _conditions(world)
+    of_run = setup.streams
     there, states["availability"] = learning.availability.available(
         now, states["availability"], of_run.at("availability")
     )
@@ -79,7 +82,8 @@ def collect(
     looks = any(rule.waits_for_a_cell for rule in learning.withholding)
     serving = world.serving(world.links()) if looks else np.full(len(now.home_m), -1)
     asked = RequestedData(local, taken.measured, facts, now.home_m, now.position_m, serving)
-    withheld, kept = list[tuple[str, Local, BoolArray]](), np.ones(len(local.x), dtype=np.bool_)
+    withheld = list[tuple[str, Local, BoolArray]]()
+    kept = np.ones(len(local.x), dtype=bool)
     for rule in learning.withholding:
         word = rule.word
         states[word] = rule.looked(asked, states[word], of_run.at(word))
@@ -106,14 +110,15 @@ def curated(
         word = step.word
         done = step.apply(local, facts, states[word], streams.at(word))
         steps.append((step.label, local, done))
-        local, states[word] = done.local.nonempty(), done.state
+        local = done.local.nonempty()
+        states[word] = done.state
     return local, steps
 
 
 def _conditions(world: World) -> Conditions:
     now_s = float(world.env.now)
     wall_s = float(world.clock.wall_s(np.array(now_s)))
-    return Conditions(now_s, wall_s, np.asarray(world.position_m()), world.places.home_m)
+    return Conditions(now_s, wall_s, world.position_m(), world.places.home_m)
 
 
 def sample_ues(ready: Local, learning: Learning, streams: Streams, number: int, n_ue: int) -> Local:
@@ -122,15 +127,16 @@ def sample_ues(ready: Local, learning: Learning, streams: Streams, number: int, 
     A cohort that is kept is drawn from all n_ue UEs by the lots of its first round. Cohorts that take turns are drawn
     from all UEs once, whatever data they have.
     """
-    ue, share, kept = np.unique(ready.ue), learning.participation, learning.cohort_rounds
+    ue = np.unique(ready.ue)
+    share = learning.participation
     if share == 1.0 or len(ue) == 0:
         return ready
     if learning.sampling == "cyclic":
         lot = streams.at("participation").uniform("lot", np.arange(n_ue))
         turn = np.argsort(np.argsort(lot, kind="stable")) % learning.separation
         return ready.select(turn[ready.ue] == (number - 1) % learning.separation)
-    ue = ue if kept == 1 else np.arange(n_ue)
-    lot = streams.at("participation", number - (number - 1) % kept).uniform("lot", ue)
+    ue = ue if learning.cohort_rounds == 1 else np.arange(n_ue)
+    lot = streams.at("participation", number - (number - 1) % learning.cohort_rounds).uniform("lot", ue)
     if learning.sampling == "poisson":
         chosen = ue[lot < share]
     else:

@@ -59,9 +59,9 @@ def write_final(setup: Setup, state: RoundState, world: World, spends: Table) ->
 
 
 def _last_utility(setup: Setup, state: RoundState, world: World) -> Metrics:
-    held_out, learning = state.held_out.usual, setup.learning
-    scores = records.utility(learning, state, held_out, world)
-    return scores | (state.reference.evaluate(held_out) if "signals" in learning.data.offers else {})
+    held_out = state.held_out.usual
+    scores = records.utility(setup.learning, state, held_out, world)
+    return scores | (state.reference.evaluate(held_out) if "signals" in setup.learning.data.offers else {})
 
 
 def final_references(setup: Setup, state: RoundState) -> Metrics:
@@ -75,8 +75,11 @@ def final_references(setup: Setup, state: RoundState) -> Metrics:
     sample, where there are LEAST_BLOCKS of these; `place.samples` and `place.blocks` count all. Kriging is of what the
     law of path loss leaves where antennas are known, else of the signals.
     """
-    learning, reference, held_out = setup.learning, state.reference, state.held_out
-    how, block_m = learning.references, learning.data.new_block_m
+    learning = setup.learning
+    reference = state.reference
+    held_out = state.held_out
+    how = learning.references
+    block_m = learning.data.new_block_m
     if not {"signals", "positions"} <= learning.data.offers or "signals" not in learning.learner.needs:
         return {}
     new = in_new_blocks(held_out.model, held_out.x, reference.model, reference.x, block_m)
@@ -89,7 +92,8 @@ def final_references(setup: Setup, state: RoundState) -> Metrics:
         figures["rmse_db.place"] = _of_network(setup, state.model, held_out.select(new))
         figures["constant_rmse_db.place"] = _of_constant(reference, held_out.select(new))
     kriged = reference.thinned(how.kriging_samples, KRIGED)
-    most, every = how.neighbours or 0, len(held_out)
+    most = how.neighbours or 0
+    every = len(held_out)
     maps: list[tuple[str, object, Reference, int, Law]] = [
         ("neighbours", most, reference, every, lambda _, x, y, at: nearest_neighbours(x, y, at, most)),
         ("path_loss", how.path_loss, reference, every, partial(_path_loss, setup)),
@@ -105,9 +109,12 @@ def final_references(setup: Setup, state: RoundState) -> Metrics:
 
 
 def _central(setup: Setup, state: RoundState, parts: dict[str, BoolArray]) -> Metrics:
-    learner, how, held_out = setup.learning.learner, setup.learning.references, state.held_out
+    how = setup.learning.references
+    held_out = state.held_out
     few = state.reference.thinned(how.central_samples, CENTRAL_MODELS * how.central_samples)
-    trained = learner.trained_centrally(state.model, few.samples, how.central_epochs, setup.streams.at("references"))
+    trained = setup.learning.learner.trained_centrally(
+        state.model, few.samples, how.central_epochs, setup.streams.at("references")
+    )
     if trained is None:
         return {}
     known = np.isin(held_out.model, few.model)
@@ -115,14 +122,16 @@ def _central(setup: Setup, state: RoundState, parts: dict[str, BoolArray]) -> Me
         f"central_rmse_db{part}": _of_network(setup, trained, held_out.select(rows & known))
         for part, rows in parts.items()
     }
-    usual, central = held_out.select(parts[""] & known), figures["central_rmse_db"]
+    usual = held_out.select(parts[""] & known)
+    central = figures["central_rmse_db"]
     fits = 0 < central <= _of_constant(few, usual)  # worse than a constant, it has failed and measures nothing
     return figures | {"federated_over_central": _of_network(setup, state.model, usual) / central if fits else np.nan}
 
 
 def _path_loss(setup: Setup, model: int, x: FloatArray, y: FloatArray, at: FloatArray) -> FloatArray:
     """The law of path loss fitted to samples, at places; NaN of several cells whose places are unknown."""
-    public, antennas_m = setup.public, None
+    public = setup.public
+    antennas_m = None
     cells = np.flatnonzero(setup.model_of_cell == model)
     if public.antennas is not None:
         antennas_m = np.unique(public.antennas.at_m[cells] - [0.0, 0.0, public.ue_height_m], axis=0)
@@ -152,7 +161,8 @@ def _write_lists(setup: Setup, state: RoundState, world: World, named: list[Row]
 
     named : what attacks name of each UE, of which a list is made where they make none.
     """
-    learning, n = setup.learning, len(world.ues)
+    learning = setup.learning
+    n = len(world.ues)
     if learning.threat.observes == "updates" and not learning.threat.renames:
         return
     listed_m = dict[str, FloatArray]()
@@ -169,18 +179,18 @@ def _write_lists(setup: Setup, state: RoundState, world: World, named: list[Row]
 
 
 def _write_hindsight(setup: Setup, state: RoundState, facts: RoundContext) -> None:
-    names, recorder = state.parts["names"], setup.recorder
+    names = state.parts["names"]
     for attack in setup.learning.attacks:
         for said in attack.hindsight(state.parts[attack.word], facts):
             belief = names.of_ues(said)
             there = state.whereabouts.at(belief.round)
             for table, columns in believed(setup.learning.leakage, attack.label, belief, there):
-                recorder.write(table, columns)
+                setup.recorder.write(table, columns)
     for label, revised in revised_of(setup, state.parts, facts).items() if setup.learning.threat.renames else ():
         linking = Linking()
         for time_s, links in revised.links:
             linking, row = observe(linking, label, links, names, time_s)
-            recorder.row("linking", **row)
+            setup.recorder.row("linking", **row)
 
 
 def learnt_map(setup: Setup, state: RoundState, place_m: FloatArray) -> FloatArray | None:
@@ -217,8 +227,9 @@ def surfaces(setup: Setup, state: RoundState, world: World) -> dict[str, FloatAr
 def _answer(setup: Setup, state: RoundState, learner: SurfaceLearner) -> dict[str, FloatArray]:
     """Recompute the answer of the UE nearest to the middle of the area in the last round, before any defense."""
     away = np.linalg.norm(state.held_out.x - setup.public.area.centre_m, axis=1)
-    one, phase = state.held_out.select(np.array([away.argmin()])), learner.phases[0]
-    data = Local(one.ue, np.zeros(1, dtype=np.int64), np.array([0, 1]), one.x, None, np.zeros(1))
+    one = state.held_out.select(np.array([away.argmin()]))
+    phase = learner.phases[0]
+    data = Local(one.ue, np.zeros(1, dtype=int), np.array([0, 1]), one.x, None, np.zeros(1))
     made = learner.local(state.model, phase, data, RoundStreams(setup.streams, state.round).learner(phase))
     return {"answer": learner.surfaces(state.model, made.rows(slice(None)))[0, 0], "answer_at_m": one.x[0]}
 
@@ -264,8 +275,7 @@ def exploded(state: RoundState, figures: Row) -> bool:
     scores = figures.get("scores", {})
     if "rmse_db" not in scores or not len(y):
         return False
-    least, most = float(y.min()), float(y.max())
-    return not scores["rmse_db"] <= max(most, 0.0) - min(least, 0.0)
+    return not scores["rmse_db"] <= y.max(initial=0.0) - y.min(initial=0.0)
 
 
 def explosion_warning(number: int) -> str:

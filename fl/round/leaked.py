@@ -33,7 +33,8 @@ from netsim.record import Row
 from netsim.units import FloatArray, IntArray
 from netsim.world import World
 
-_HELD, _MOST_CELLS = 0.95, 60  # of a belief in the table `beliefs`
+_HELD = 0.95  # of a belief in the table `beliefs`
+_MOST_CELLS = 60
 
 
 def leaked(
@@ -45,17 +46,19 @@ def leaked(
     state : with the attacks after the round, and leakage before it, which becomes that after it; last: no round can
     follow. Data without places leak none.
     """
-    number, states, learning = facts.round, state.parts, setup.learning
+    states = state.parts
+    learning = setup.learning
     if "positions" not in learning.data.offers:
         return [], []
     measured = _with_learners(collected.taken.measured, collected.local)
     targeted = learning.threat.after(measured.ue, len(world.ues))
     learnt = np.isin(measured.row, collected.local.row)
     watched = measured.select(targeted & (learnt | (measured.count > 0)))
-    names, how = states["names"], learning.leakage
+    names = states["names"]
+    how = learning.leakage
     estimates = {a.label: Estimates.join([p.attacks.estimates[a.label] for p in phases]) for a in learning.attacks}
     now = leakage.ComparedRound(
-        number, watched, _selected(watched, collected.local), estimates, world.area, world.places, {}, last,
+        facts.round, watched, _selected(watched, collected.local), estimates, world.area, world.places, {}, last,
         heard=not learning.attacks or any(p.attacks.view is not None and len(p.attacks.view.ue) > 0 for p in phases),
         names_end=_names_end(setup, world, facts),
     )  # fmt: skip
@@ -72,7 +75,7 @@ def leaked(
     state.leakage, rows = leakage.observe(how, state.leakage, now, setup.streams.at("leakage"))
     held = phases[-1].attacks.beliefs
     if held or learning.threat.renames:
-        there = Whereabouts.of(number, measured.select(targeted))
+        there = Whereabouts.of(facts.round, measured.select(targeted))
         state.whereabouts = state.whereabouts.plus(there)
         for label, belief in held.items():
             tables += believed(how, label, belief, there, estimates[label])
@@ -97,10 +100,13 @@ def compared(
     round by itself, None where it is not at hand.
     """
     ue, mine, theirs = np.intersect1d(belief.ue, there.ue, assume_unique=True, return_indices=True)
-    p, x, grid = belief.probability[mine], there.place_m[theirs], belief.grid
+    p = belief.probability[mine]
+    x = there.place_m[theirs]
+    grid = belief.grid
     point_m = None if belief.point_m is None else belief.point_m[mine]
     said = answers(p, grid, hit_radius_m, point_m, belief.alone)
-    prior, every = answers(belief.prior[None], grid, hit_radius_m), np.zeros(len(ue), dtype=np.int64)
+    prior = answers(belief.prior[None], grid, hit_radius_m)
+    every = np.zeros_like(ue)
     priors = np.broadcast_to(belief.prior, p.shape)
     plain_error_m = _away(_plain(plain, ue), x)
     return cells(
@@ -137,7 +143,7 @@ def belief_rows(label: str, belief: Belief, number_of_ues: int, *, hindsight: bo
     some = belief.only(belief.ue < number_of_ues)
     count = min(_MOST_CELLS, len(belief.grid))
     order = np.argsort(-some.probability, axis=1, kind="stable")[:, :count]
-    held = np.take_along_axis(some.probability, order, axis=1).astype(np.float64)
+    held = np.take_along_axis(some.probability, order, axis=1).astype(float)
     before = np.cumsum(held, axis=1) - held
     row, rank = np.nonzero((before < _HELD) & (held > 0))
     return cells(
@@ -152,10 +158,9 @@ def revised_of(setup: Setup, states: States, facts: RoundContext) -> dict[str, R
     streams = RoundStreams(setup.streams, facts.round)
     found = {}
     for attack in setup.learning.attacks:
-        label = attack.label
         revised = attack.revised(states[attack.word], facts, streams.at(attack.word))
         if revised is not None:
-            found[label] = revised
+            found[attack.label] = revised
     return found
 
 
@@ -172,7 +177,8 @@ def _identified(setup: Setup, world: World, states: States, facts: RoundContext)
     """Columns of the table `identities`: what attacks that know homes say of who sent, beside who did."""
     rows = []
     for attack in setup.learning.attacks:
-        said, directory = attack.identities(states[attack.word]), attack.directory(facts.public)
+        said = attack.identities(states[attack.word])
+        directory = attack.directory(facts.public)
         if said is not None and directory is not None and said.round == facts.round:
             row = identification(said, directory, world.ues, states["names"])
             rows.append({"round": facts.round, "time_s": facts.time_s, "attack": attack.label, **row})
@@ -183,10 +189,15 @@ def _linked(
     setup: Setup, linking: Linking, states: States, estimates: dict[str, Estimates], facts: RoundContext
 ) -> tuple[Linking, list[Row], dict[str, dict[int, NamedPlaces]]]:
     """The state, rows of the table `linking`, and what each attack names of UEs by what it can tell to be of one."""
-    names, area, width_m = states["names"], facts.public.area, setup.learning.leakage.peak_width_m
-    rows, owned, named = list[Row](), dict(linking.owned), dict[str, dict[int, NamedPlaces]]()
+    names = states["names"]
+    area = facts.public.area
+    width_m = setup.learning.leakage.peak_width_m
+    rows = list[Row]()
+    owned = dict(linking.owned)
+    named = dict[str, dict[int, NamedPlaces]]()
     for attack in setup.learning.attacks:
-        label, some = attack.label, estimates[attack.label]
+        label = attack.label
+        some = estimates[attack.label]
         links = attack.links(states[attack.word])
         if links is not None and links.round == facts.round:
             linking, row = observe(linking, label, links, names, facts.time_s)
@@ -203,8 +214,8 @@ def _linked(
 
 def _with_learners(measured: Local, local: Local) -> Local:
     """Measured data, with empty rows for UEs that learnt from earlier measurements only."""
-    rows, learnt = measured.row, local.row
-    more = np.setdiff1d(learnt, rows)
+    rows = measured.row
+    more = np.setdiff1d(local.row, rows)
     if not len(more):
         return measured
     place = np.searchsorted(rows, more)

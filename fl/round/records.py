@@ -27,17 +27,20 @@ def write(recorder: Recorder, world: World, learning: Learning, outcome: RoundOu
     What devices and links do is stamped with the server's request; an update with its own arrival; the model, and what
     is said of it, with the merge, when the last update that counts has come; an attack with when it was made.
     """
-    facts, state, phases, collected = outcome.facts, outcome.state, outcome.phases, outcome.collected
-    last, number = outcome.phases[-1], outcome.facts.round
+    state = outcome.state
+    phases = outcome.phases
+    collected = outcome.collected
+    last = outcome.phases[-1]
+    number = outcome.facts.round
     when = {"round": number, "time_s": last.merged_s}
     attacked = {"round": number, "time_s": max(p.attacked_s for p in phases)}
     scores = utility(learning, state, scored(learning, state.held_out), world) | state.baselines.figures
     diagnosis = learning.learner.diagnose(outcome.before, collected.local)
-    figures = {**when, "requested_s": facts.time_s, **_round(learning, outcome, scores, diagnosis)}
+    figures = {**when, "requested_s": outcome.facts.time_s, **_round(learning, outcome, scores, diagnosis)}
     recorder.row("rounds", **figures)
     said = _said(learning, state, scores | diagnosis)
     recorder.write("metrics", table_of("metrics", [{**when, **row} for row in said]))
-    write_request(recorder, state.ledger, facts, when["time_s"], collected, outcome.spends)
+    write_request(recorder, state.ledger, outcome.facts, when["time_s"], collected, outcome.spends)
     for phase in phases:
         write_uploads(recorder, learning, number, outcome.before, collected.taken.measured, phase.uploads, phase.phase)
         _write_attacks(recorder, number, phase)
@@ -89,11 +92,15 @@ def write_uploads(
     recorder: Recorder, learning: Learning, number: int, before: Model, measured: Local, uploads: Uploads, phase: str
 ) -> None:
     """Append what UEs made of their data, from the model before, and what became of it on its way to the server."""
-    local, made, n = uploads.local, uploads.made, len(uploads.ue)
+    local = uploads.local
+    made = uploads.made
+    n = len(uploads.ue)
     _, mine, theirs = np.intersect1d(local.row, measured.row, assume_unique=True, return_indices=True)
     selected = _centroids(learning, local)
-    truth, samples = selected.copy(), np.zeros(n, dtype=np.int64)  # without new measurements: of those it held
-    truth[mine], samples[mine] = _centroids(learning, measured)[theirs], measured.count[theirs]
+    truth = selected.copy()  # without new measurements: of those it held
+    samples = np.zeros(n, dtype=int)
+    truth[mine] = _centroids(learning, measured)[theirs]
+    samples[mine] = measured.count[theirs]
     bound_m = learning.learner.centroid_bound_m(before, local) if learning.attacks else np.nan
     _append(
         recorder, "updates", n, uploads, uploads.channel, made, round=number, phase=phase, time_s=uploads.arrived_s,
@@ -102,7 +109,8 @@ def write_uploads(
         bias_rms=learning.learner.bias_rms(made), bound_m=bound_m,
     )  # fmt: skip
     if isinstance(uploads.sent, SentUploads):
-        staleness, sent = np.where(uploads.staleness >= 0, uploads.staleness, np.nan), uploads.sent
+        staleness = np.where(uploads.staleness >= 0, uploads.staleness, np.nan)
+        sent = uploads.sent
         seconds = {name: _to_the_microsecond(getattr(sent, name)) for name in ("ready_s", "granted_s", "ended_s")}
         _append(
             recorder, "transmissions", uploads.first, uploads, sent, round=number, staleness=staleness, **seconds,
@@ -118,7 +126,8 @@ def _centroids(learning: Learning, local: Local) -> FloatArray:
 
 def write_links(recorder: Recorder, world: World, number: int, uploads: Uploads) -> None:
     """Append one row per transmitting UE: where it was when it was asked, and its uplink."""
-    context, channel = uploads.context, uploads.channel
+    context = uploads.context
+    channel = uploads.channel
     _append(
         recorder, "links", uploads.first, context, channel, uploads, round=number, time_s=uploads.asked_s,
         **xy(context.position_m), sinr_db=db_from_ratio(channel.sinr), latency_s=channel.delay_s,
@@ -127,7 +136,8 @@ def write_links(recorder: Recorder, world: World, number: int, uploads: Uploads)
 
 
 def _write_attacks(recorder: Recorder, number: int, merged: Merged) -> None:
-    uploads, channel = merged.uploads, merged.uploads.antenna
+    uploads = merged.uploads
+    channel = merged.uploads.antenna
     for label, some in merged.attacks.estimates.items():
         self_test_m = merged.attacks.self_tests.get(label)
         _append(
@@ -150,7 +160,7 @@ def _timed(merged: Merged, rows: list[Row]) -> list[Row]:
     """Rows of leakage with their times: of a server without rounds, when the update of a UE came."""
     if not merged.at_arrival:
         return rows
-    ue, model = (np.array([row[key] for row in rows], dtype=np.int64) for key in ("ue", "model"))
+    ue, model = (np.array([row[key] for row in rows], dtype=int) for key in ("ue", "model"))
     known_s = merged.known_s(ue, model).tolist()
     return [{**row, "time_s": time_s} for row, time_s in zip(rows, known_s, strict=True)]
 
@@ -183,12 +193,12 @@ def _keep_grid(recorder: Recorder, world: World, learning: Learning, outcome: Ro
     roof_m, height_m, made, sent (ny, nx); place_m (2,) where that row's UE was; area_m (4,). Nothing for a learner
     without a grid, or where no UE sent.
     """
-    model, local = outcome.state.model, outcome.collected.local
+    model = outcome.state.model
     grid = learning.learner.update_grid(model)
     phase = next((p for p in outcome.phases if p.phase == learning.learner.grid_phase), None)
     if grid is None or phase is None or not len(phase.uploads.ue):
         return
-    first, area = np.zeros(1, dtype=np.int64), grid.area
+    first = np.zeros(1, dtype=int)
     layers = {
         "roof_m": world.buildings.height_at(grid.place_m),
         "height_m": model.parameters[0, : len(grid)],
@@ -196,16 +206,18 @@ def _keep_grid(recorder: Recorder, world: World, learning: Learning, outcome: Ro
         "sent": phase.uploads.updates.rows(first)[0],
     }
     maps = {name: value.reshape(grid.ny, grid.nx) for name, value in layers.items()}
-    frame = np.array([area.x_min_m, area.y_min_m, area.x_max_m, area.y_max_m])
+    frame = np.concatenate([grid.area.low_m, grid.area.high_m])
     with replacing(recorder.folder / "grid.npz") as file:
-        np.savez(file, place_m=local.mean_x()[0], area_m=frame, **maps)
+        np.savez(file, place_m=outcome.collected.local.mean_x()[0], area_m=frame, **maps)
 
 
 def _round(learning: Learning, outcome: RoundOutcome, scores: Metrics, diagnosis: Metrics) -> Row:
-    state, phases, taken, local = outcome.state, outcome.phases, outcome.collected.taken, outcome.collected.local
-    uploads = [p.uploads for p in phases]
+    taken = outcome.collected.taken
+    local = outcome.collected.local
+    uploads = [p.uploads for p in outcome.phases]
     channel = uploads[0].channel.join([sent.channel for sent in uploads])
-    nan, spent = float("nan"), state.ledger.statements()
+    nan = float("nan")
+    spent = outcome.state.ledger.statements()
     per_m = [float(s.epsilon.max()) for s in spent if s.unit == LOCATION]
     epsilon = [float(s.epsilon.max()) for s in spent if s.unit != LOCATION]
     return {
@@ -221,7 +233,7 @@ def _round(learning: Learning, outcome: RoundOutcome, scores: Metrics, diagnosis
         "non_finite": int(sum((~sent.finite).sum() for sent in uploads)),
         "update_norm": _median(uploads[-1].made.norm()),
         "step_stability": diagnosis.get("step_stability", nan),
-        "rmse_round_db": learning.learner.evaluate(state.model, taken.held_out.usual).get("rmse_db", nan),
+        "rmse_round_db": learning.learner.evaluate(outcome.state.model, taken.held_out.usual).get("rmse_db", nan),
         "epsilon_max": max(epsilon) if epsilon else None,
         "epsilon_per_m_max": max(per_m) if per_m else None,
         "energy_j": float(sum(float(sent.channel.energy_j[sent.first].sum()) for sent in uploads)),
@@ -244,7 +256,7 @@ def _said(learning: Learning, state: RoundState, scores: Metrics) -> list[Row]:
 
 
 def _median(values: ArrayLike) -> float:
-    finite = np.asarray(values, dtype=np.float64)
+    finite = np.asarray(values, dtype=float)
     finite = finite[np.isfinite(finite)]
     return float(np.median(finite)) if len(finite) else float("nan")
 
@@ -264,6 +276,5 @@ def baselines(learning: Learning, before: Baselines, reference: Reference, held_
 
 def utility(learning: Learning, state: RoundState, held_out: HeldOut, world: World) -> Metrics:
     """Figures of the model now, and of a known law where UEs have one."""
-    learner = learning.learner
-    scores = learner.evaluate(state.model, held_out)
-    return scores | learner.evaluate_against(state.model, held_out, world.mobility.density)
+    scores = learning.learner.evaluate(state.model, held_out)
+    return scores | learning.learner.evaluate_against(state.model, held_out, world.mobility.density)

@@ -39,7 +39,8 @@ def cells(table: str, rows: int | IntArray, *sources: object, **given: object) -
 
     rows: their number, or which of those of the arrays. What is neither an array nor a list is the same in all rows.
     """
-    found, n = {}, rows if isinstance(rows, int) else len(rows)
+    found = {}
+    n = rows if isinstance(rows, int) else len(rows)
     for name in TABLES[table]:
         value = given[name] if name in given else next(getattr(s, name) for s in sources if hasattr(s, name))
         if isinstance(value, np.ndarray) and not isinstance(rows, int):

@@ -109,7 +109,7 @@ def _answers(p: Float32Array, grid: PlaceGrid, hit_radius_m: float, point_m: Flo
         stated_error_m=expected_distance_m(p, grid, middle_m),
         disc_m=np.where(same[:, None], place_m, centre_m),
         disc_probability=np.where(same, within, held),
-        entropy_bits=-(p * np.log2(np.maximum(p, np.float32(1e-30)))).sum(axis=1, dtype=np.float64),
+        entropy_bits=-(p * np.log2(np.maximum(p, np.float32(1e-30)))).sum(axis=1, dtype=float),
         area50_m2=area50_m2,
         area90_m2=area90_m2,
         least50=least50,
@@ -129,7 +129,7 @@ def _credible(p: Float32Array, grid: PlaceGrid) -> list[tuple[FloatArray, FloatA
     for wanted in (0.5, 0.9):
         last = np.minimum((held < wanted).sum(axis=1), most - 1)
         least = np.take_along_axis(ordered, last[:, None], axis=1)[:, 0]
-        found.append(((last + 1.0) * float(np.prod(grid.cell_m)), least.astype(np.float64)))
+        found.append(((last + 1.0) * float(np.prod(grid.cell_m)), least.astype(float)))
     return found
 
 
@@ -143,7 +143,8 @@ def least_distance_m(p: Float32Array, grid: PlaceGrid) -> FloatArray:
     begins at the median along each axis. The likeliest cell is the answer where it is nearer to all.
     """
     maps = p.reshape(-1, grid.ny, grid.nx)
-    (in_y, y_m), (in_x, x_m) = _gathered(grid.ny, float(grid.cell_m[1])), _gathered(grid.nx, float(grid.cell_m[0]))
+    (in_y, y_m) = _gathered(grid.ny, float(grid.cell_m[1]))
+    (in_x, x_m) = _gathered(grid.nx, float(grid.cell_m[0]))
     along = maps @ in_x
     blocks = in_y.shape[1] * in_x.shape[1]
     mass = np.maximum(in_y.T @ along, np.float32(1e-30))
@@ -262,7 +263,8 @@ class Memory:
         next_m = point_m[now]
         term_m = np.hypot(*(next_m - self.place_m[then]).T) - np.hypot(*(next_m - self.point_m[then]).T)
         term_m = term_m[np.isfinite(term_m)]
-        total_m, square_m2 = self.total_m + float(term_m.sum()), self.square_m2 + float((term_m**2).sum())
+        total_m = self.total_m + float(term_m.sum())
+        square_m2 = self.square_m2 + float((term_m**2).sum())
         return Memory(self.count + len(term_m), total_m, square_m2, round_, ue, place_m, point_m)
 
     @property

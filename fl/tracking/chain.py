@@ -145,7 +145,7 @@ def _mixed(parts: Iterable[Maps], weight: FloatArray, maps: Maps, other: Maps | 
             each[:, k] = inner(room, other)
     total = each.sum(axis=1, keepdims=True)
     uses = np.divide(each, total, out=np.zeros_like(each), where=total > 0)
-    return np.asarray(np.maximum(mixed, 0, out=mixed)), uses
+    return np.maximum(mixed, 0, out=mixed), uses
 
 
 def _axes(grid: PlaceGrid, sigma_m: float) -> list[FloatArray]:
@@ -174,13 +174,13 @@ def blurred(p: Float32Array, grid: PlaceGrid, sigma_m: float) -> Float32Array:
     if sigma_m <= 0:
         return p
     y, x = (axis.astype(np.float32) for axis in _axes(grid, sigma_m))
-    return np.asarray(_forward([(y, x)], p.reshape(-1, grid.ny, grid.nx)).reshape(p.shape))
+    return _forward([(y, x)], p.reshape(-1, grid.ny, grid.nx)).reshape(p.shape)
 
 
 def inner(p: Maps, q: Maps) -> Float32Array:
     """<p_u, q_u> (n,) of maps (n, ny, nx), each alone, whatever maps stand beside it; one q may serve all."""
     cells = p.shape[1] * p.shape[2]
-    return np.asarray((p.reshape(-1, 1, cells) @ q.reshape(-1, cells, 1))[:, 0, 0])
+    return (p.reshape(-1, 1, cells) @ q.reshape(-1, cells, 1))[:, 0, 0]
 
 
 def sums(p: Maps) -> Float32Array:
@@ -199,7 +199,7 @@ def resampled(p: Maps, grid: PlaceGrid) -> Maps:
     ny, nx = p.shape[-2:]
     if (ny, nx) == (grid.ny, grid.nx):
         return p
-    return np.asarray(_overlap(ny, grid.ny).T @ (p @ _overlap(nx, grid.nx)))
+    return _overlap(ny, grid.ny).T @ (p @ _overlap(nx, grid.nx))
 
 
 def _overlap(n: int, m: int) -> Float32Array:
@@ -244,7 +244,7 @@ class Habits(Columns):
             return RoundOfMotion(self.weight(at), prior)
         part, every = (_mean(p, prior) for p in (self.beliefs[:, _part_of_day(at)], self.beliefs.sum(axis=1)))
         mixed = np.float32(_PART) * part + np.float32(_ALL) * every + np.float32(1 - _PART - _ALL) * prior
-        return RoundOfMotion(self.weight(at), np.asarray(mixed))
+        return RoundOfMotion(self.weight(at), mixed)
 
     def weight(self, at: int) -> FloatArray:
         """Weights (n_ue, K + 2) in a class of hours."""

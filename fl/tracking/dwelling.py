@@ -110,7 +110,7 @@ class Hours:
         """Rounds of round_s that end at time_s (n,), which by the wall clock is week_s (n,)."""
         weeks = np.floor((time_s - week_s) / WEEK_S + 0.5)  # clock changes are far below half a week
         day, rest_s = np.divmod(weeks * WEEK_S + week_s - round_s / 2, DAY_S)
-        return cls(day.astype(np.int64), rest_s / _HOUR_S, round_s > _LONGEST_S)
+        return cls(day.astype(int), rest_s / _HOUR_S, round_s > _LONGEST_S)
 
     @classmethod
     def of_round(cls, facts: RoundContext) -> Hours | None:
@@ -160,9 +160,9 @@ class Residences(Columns):
     def nothing(cls, sender: IntArray, places: int) -> Residences:
         """Before the first round."""
         n = len(sender)
-        count = np.zeros(n, dtype=np.int64)
+        count = np.zeros(n, dtype=int)
         home, work, rest = np.zeros((3, n, places), dtype=np.float32)
-        return cls(sender, home, work, rest, np.zeros(n), count, count, count, count, np.zeros(n, dtype=np.bool_))
+        return cls(sender, home, work, rest, np.zeros(n), count, count, count, count, np.zeros(n, dtype=bool))
 
     def plus(self, sender: IntArray, log_e: Maps, period: Period, shares: Shares) -> Residences:
         """With log_e (n, G) of one round in this period, of senders (n,) ascending."""
@@ -213,7 +213,7 @@ class Residences(Columns):
         They are 0 before the first workday, and before the first night: a place of the day alone may be the home of a
         UE that stays there.
         """
-        known = self.closed(shares, np.ones(len(self.sender), dtype=np.bool_))
+        known = self.closed(shares, np.ones(len(self.sender), dtype=bool))
         apart = disc_masses(seen, grid, _APART * hit_radius_m)
         work = work_posterior(known.work, known.none, apart, shares.employed, even_prior(len(grid)), grid, bias_m)
         return work * ((known.days > 0) & (known.nights > 0))[:, None]
@@ -238,7 +238,7 @@ def log_evidence(z_m: FloatArray, errors: ErrorModel, grid: PlaceGrid) -> Maps:
 def log_mean(log_e: Maps, probability: Maps) -> FloatArray:
     """log sum_h p(h) exp(log_e(h)) (n,), of maps (n, G) and probabilities (n, G) or (1, G)."""
     top = log_e.max(axis=1, keepdims=True)
-    some = (np.exp(log_e - top) * probability).sum(axis=1, dtype=np.float64)
+    some = (np.exp(log_e - top) * probability).sum(axis=1, dtype=float)
     return np.asarray(np.log(np.maximum(some, 1e-300)) + top[:, 0])
 
 
@@ -272,7 +272,7 @@ def work_posterior(
     the logarithms of both parts; near_home (n, G) : probability that the home is near each place.
     """
     apart = prior * np.maximum(1.0 - near_home, 0.0)
-    far = np.asarray(apart.any(axis=1))  # of whom some place is apart from home: not in an area as small as a disc
+    far = apart.any(axis=1)  # of whom some place is apart from home: not in an area as small as a disc
     with np.errstate(divide="ignore"):
         each = np.where(far[:, None], log_p + np.log(apart), np.float32(0.0))
     some = log_mean(each, np.ones((1, 1), dtype=np.float32))
@@ -288,7 +288,7 @@ def _normalised(log_p: Maps) -> Maps:
 
 
 def _scaled(p: Maps) -> Maps:
-    return np.asarray(p / p.sum(axis=1, keepdims=True, dtype=np.float64).astype(np.float32))
+    return np.asarray(p / p.sum(axis=1, keepdims=True, dtype=float).astype(np.float32))
 
 
 @frozen
@@ -315,7 +315,7 @@ class EstimatesOfUe:
     def fitted(self, place_m: FloatArray, share: FloatArray, known: int | None = None) -> FittedPlaces:
         """EM over places (k, 2) with shares (C, k); where the first `known` places stay, shares are learnt as well."""
         found = self._expected(place_m, share)
-        of_class = (np.arange(len(share))[:, None] == self.of_class).astype(np.float64)
+        of_class = (np.arange(len(share))[:, None] == self.of_class).astype(float)
         counted = of_class @ self.right
         for _ in range(_EM_STEPS):
             if known is not None:

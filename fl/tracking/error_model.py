@@ -40,7 +40,7 @@ class Emission(Columns):
         for rank in range(1, self.fy.shape[1]):
             e += self.fy[:, rank, :, None] * self.fx[:, rank, None, :]
         e += self.floor[:, None, None]
-        return np.asarray(e)
+        return e
 
 
 @frozen
@@ -51,7 +51,7 @@ class ErrorModel(Columns):
     Of several models side by side (`stacked`) all have one more axis, the first, by which they are selected.
     """
 
-    bounds: ClassVar[dict[str, tuple[float, float]]] = dict.fromkeys(("share", "outlier"), (0.0, 1.0 + 1e-9))
+    bounds: ClassVar = dict.fromkeys(("share", "outlier"), (0.0, 1.0 + 1e-9))
     share: FloatArray
     sigma_m: FloatArray
     outlier: float

@@ -115,7 +115,7 @@ class Prints:
         """log f(x_i | track j) / f(x_i) of updates (k,): (m, k)."""
         stuck, elsewhere = self._chances(tracks, clues)
         cells = np.log(np.maximum(stuck + elsewhere, 1e-3))
-        return np.asarray(self._of_numbers(tracks, clues) + cells + self._of_directions(tracks, clues))
+        return self._of_numbers(tracks, clues) + cells + self._of_directions(tracks, clues)
 
     def learnt(self, tracks: KeptTracks, clues: Clues, together: FloatArray) -> Prints:
         """After updates (k,) that belong to tracks with probabilities (m, k): one step of EM."""
@@ -196,7 +196,7 @@ def projected(update: FloatArray, model: IntArray, of: IntArray, n: int, rng: Rn
     good = np.isfinite(update).all(axis=1)
     for m in np.unique(model[good]).tolist():
         rows = np.flatnonzero(good & (model == m))
-        drawn = (2.0 * DIRECTION * rng.uniform("bucket", [m], (update.shape[1],))[0]).astype(np.int64)
+        drawn = (2.0 * DIRECTION * rng.uniform("bucket", [m], (update.shape[1],))[0]).astype(int)
         bucket = drawn // 2
         sign = np.where(drawn % 2 == 0, 1.0, -1.0)
         order = np.argsort(bucket, kind="stable")

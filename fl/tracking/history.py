@@ -37,7 +37,7 @@ class LookTimes(Columns):
     estimates then, which change as the model learns.
     """
 
-    bounds: ClassVar[dict[str, tuple[float, float]]] = {"time_s": (0, 1e11), "week_s": (0, WEEK_S)}
+    bounds: ClassVar = {"time_s": (0, 1e11), "week_s": (0, WEEK_S)}
     round: IntArray = field(default_factory=no_ints)
     time_s: FloatArray = field(default_factory=no_floats)
     week_s: FloatArray = field(default_factory=no_floats)
@@ -156,8 +156,8 @@ def successive(round_: int, ue: IntArray, last: int, before: IntArray) -> tuple[
 def hour_class(week_s: FloatArray, round_s: float) -> IntArray:
     """Class (n,) of the middle of rounds that end at week_s (n,), seconds since Monday's midnight; 0 where unknown."""
     middle_s = np.nan_to_num(week_s) - (round_s / 2 if np.isfinite(round_s) else 0.0)
-    day = np.floor(middle_s / DAY_S).astype(np.int64) % 7
-    hour = np.floor(middle_s / _HOUR_S).astype(np.int64) % 24
+    day = np.floor(middle_s / DAY_S).astype(int) % 7
+    hour = np.floor(middle_s / _HOUR_S).astype(int) % 24
     return np.where(np.isfinite(week_s), hour + 24 * (day >= 5), 0)
 
 

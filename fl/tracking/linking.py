@@ -83,7 +83,7 @@ class NameLinks(_OfRound):
     def none(cls) -> NameLinks:
         """Before the first round."""
         no = no_ints()
-        return cls(0, no, no, np.zeros(0, dtype=np.bool_), np.zeros(0))
+        return cls(0, no, no, np.zeros(0, dtype=bool), np.zeros(0))
 
     def plus(self, more: NameLinks) -> NameLinks:
         """With those of another part of the round; of a round before nothing is left."""
@@ -202,7 +202,7 @@ def log_odds(home: Float32Array, home_m: FloatArray, grid: PlaceGrid, outside: f
     """log P(u | j) / P(none | j) (m, n) of senders with home posteriors (m, G), and people with homes (n, 2)."""
     ratio = np.full((len(home), len(home_m)), _LEAST_RATIO)
     inside = grid.area.contains(home_m)
-    ratio[:, inside] = np.maximum(home[:, grid.nearest(home_m[inside])].astype(np.float64) * len(grid), _LEAST_RATIO)
+    ratio[:, inside] = np.maximum(home[:, grid.nearest(home_m[inside])].astype(float) * len(grid), _LEAST_RATIO)
     share = max(outside, _LEAST_RATIO)
     return np.asarray(np.log(ratio) + np.log((1.0 - share) / (share * max(len(home_m), 1))))
 
@@ -353,7 +353,7 @@ class Linker:
     def _predicted(self, tracks: KeptTracks, rates: Rates) -> Predicted:
         """Where tracks (n,) are now; anywhere before their first update."""
         begun = tracks.round < 0
-        gap = np.maximum(self.facts.round - tracks.round, 0).astype(np.float64)
+        gap = np.maximum(self.facts.round - tracks.round, 0).astype(float)
         if self.round_s:
             gap = np.maximum((self.facts.time_s - tracks.seen_s) / self.round_s, 0.0)
         mean_m = np.where(begun[:, None], self.centre_m, tracks.mean_m)
@@ -394,6 +394,7 @@ class Linker:
                 rates.seen + int(again.sum()), rates.tracks + int(waiting.sum()),
                 rates.born + len(born), rates.rounds + 1.0,
             )  # fmt: skip
-        seen_s, number = np.full(len(rows), facts.time_s), np.full(len(rows), facts.round)
+        seen_s = np.full(len(rows), facts.time_s)
+        number = np.full(len(rows), facts.round)
         now = replace(tracks.heard(some), mean_m=mean_m, var_m2=var_m2, seen_s=seen_s, round=number)
         return replace(begun, tracks=begun.tracks.replaced(rows, now), prints=prints, rates=rates)

@@ -73,7 +73,7 @@ class PlaceGrid:
         """The cell (n,) of positions (n, 2) inside the area."""
         with np.errstate(invalid="ignore", divide="ignore"):
             at = np.nan_to_num((position_m - self.area.low_m) / self.cell_m)
-        column, row = np.clip(at.astype(np.int64), 0, [self.nx - 1, self.ny - 1]).T
+        column, row = np.clip(at.astype(int), 0, [self.nx - 1, self.ny - 1]).T
         return np.asarray(row * self.nx + column)
 
     def thinned(self, step: int) -> IntArray:
@@ -103,7 +103,7 @@ def disc_masses(probability: Float32Array, grid: PlaceGrid, radius_m: float) -> 
 def best_discs(probability: Float32Array, grid: PlaceGrid, radius_m: float) -> tuple[FloatArray, FloatArray]:
     """Centre (n, 2), a place of the grid, and probability (n,) of the disc that holds most of each map (n, G)."""
     mass = disc_masses(probability, grid, radius_m)
-    return grid.place_m[mass.argmax(axis=1)], np.minimum(mass.max(axis=1).astype(np.float64), 1.0)
+    return grid.place_m[mass.argmax(axis=1)], np.minimum(mass.max(axis=1).astype(float), 1.0)
 
 
 @lru_cache(maxsize=16)
