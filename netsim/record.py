@@ -161,7 +161,8 @@ def _lines(rows: Iterable[Iterable[str]]) -> bytes:
 
 def _digest(path: Path, size: int) -> hashlib._Hash | None:
     """SHA-256 over the first `size` bytes of a file; None where there are fewer."""
-    digest, left = hashlib.sha256(), int(size)
+    digest = hashlib.sha256()
+    left = int(size)
     with opened(path, OURS_MOST_BYTES, own=True) as file:
         while left > 0 and (block := file.read(min(left, 2**20))):
             digest.update(block)
@@ -274,7 +275,8 @@ def _read(file: BinaryIO) -> dict[str, np.ndarray]:
 
     try:
         table = pq.ParquetFile(file)
-        names, schema = table.schema_arrow.names, table.schema_arrow
+        names = table.schema_arrow.names
+        schema = table.schema_arrow
         if table.metadata.num_rows * max(len(names), 1) > _MAX_CELLS:
             raise ValueError(f"more than {_MAX_CELLS:,} cells, the most that are read")
         texts = [field.name for field in schema if pa.types.is_string(field.type)]

@@ -375,7 +375,8 @@ class WorldSetting(Part):
             raise ValueError("city: give it a size (only a replayed trace brings an area)")
         self._needs_of_the_city("ues.mobility", self.ues.mobility)
         self._needs_of_the_city("radio.line_of_sight", self.radio.line_of_sight)
-        law, sight = self.radio.path_loss, self.radio.line_of_sight
+        law = self.radio.path_loss
+        sight = self.radio.line_of_sight
         self.radio.penetration.check(law)
         self._obstacles_once(law)
         self._open_ground()

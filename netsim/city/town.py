@@ -31,10 +31,12 @@ WIDTH_M = np.array([22.0, 18.0, 16.0, 14.0, 8.0, 10.0, 4.0])
 _PRIMARY, _SECONDARY, _, _RESIDENTIAL, _, _PEDESTRIAN, _PATH = range(len(CLASSES))
 
 _GRID_M = 145.0
-_JITTER, _JITTER_CUT = 0.18, 0.35  # of the grid: standard deviation, and where it is cut
+_JITTER = 0.18  # of the grid: standard deviation
+_JITTER_CUT = 0.35  # of the grid: beyond this it is cut
 _MAIN_EVERY = 4  # lines of the grid
 _DROPPED = 0.18  # share of side streets of the grid that are left out
-_BLOCK_M2, _BLOCK_SIDE_M = 14_000.0, 90.0  # larger and longer blocks are split by another street
+_BLOCK_M2 = 14_000.0  # blocks larger than this
+_BLOCK_SIDE_M = 90.0  # and longer than this are split by another street
 _CUT = (0.4, 0.6)  # where a block or lot is split, as a share of its longer side
 _OLD_TOWN = 0.12  # radius of the pedestrian centre as a share of the shorter side
 _RIVER_M = 60.0
@@ -319,11 +321,12 @@ def _split(
     """
     number = np.arange(len(shape)) + 1
     done = [shape[:0]]
-    cuts: list[tuple[Shapes, FloatArray]] = []
+    cuts = []
     for level in range(_LEVELS):
         split = large(shape, number)
         done.append(shape[~split])
-        shape, number = shape[split], number[split]
+        shape = shape[split]
+        number = number[split]
         if not len(shape):
             break
         unit = rng.uniform(what, number, item=level)
@@ -366,7 +369,7 @@ def _halves(shape: Shapes, unit: FloatArray) -> tuple[Shapes, IntArray]:
     side = shapely.polygons(np.concatenate([np.broadcast_to(line_m, beyond_m.shape), beyond_m], axis=2))
     part, of = shapely.get_parts(shapely.intersection(shape, side).T.ravel(), return_index=True)
     solid = (shapely.get_type_id(part) == shapely.GeometryType.POLYGON) & (shapely.area(part) > 1.0)
-    return part[solid], np.asarray(of[solid] // 2)
+    return part[solid], (of[solid] // 2)
 
 
 def _cut_lines(shape: Shapes, unit: FloatArray) -> Shapes:
@@ -397,7 +400,8 @@ def buildings_of(plan: TownPlan, area: Area, rng: Rng) -> Buildings:
     which, first = np.unique(of[order], return_index=True)
     shape = part[order[first]]  # the largest part of each lot
     stands = (unit[which, 0] < _BUILT) & (shapely.area(shape) >= _MIN_AREA_M2)
-    shape, which = shape[stands], which[stands]
+    shape = shape[stands]
+    which = which[stands]
     away_m = np.linalg.norm(shapely.get_coordinates(shapely.centroid(shape)) - area.centre_m, axis=1)
     mean = _FLOORS_CENTRE - _FLOORS_FALL * away_m / (float(area.side_m.min()) / 2)
     floors = np.clip(np.round(mean + _FLOORS_STD * rng.normal("floors", which)), 1, _MAX_FLOORS)

@@ -145,7 +145,7 @@ def listed_m(points: tuple[tuple[float, float], ...], ue: IntArray, area: Area, 
 
 def drawn(unit: FloatArray, weight: FloatArray | BoolArray) -> IntArray:
     """A column (n,) with probability in proportion to weight (n, k) >= 0, k > 0; -1 for a row of zeros."""
-    upto: FloatArray = np.cumsum(weight, axis=1, dtype=np.float64)
+    upto = np.cumsum(weight, axis=1, dtype=np.float64)
     total = upto[:, -1]
     # strictly above: a column of weight zero adds nothing to the sum, so it is never the first above
     return np.where(total > 0, np.argmax(upto > (unit * total)[:, None], axis=1), -1)

@@ -140,7 +140,8 @@ def _walk(
         left_m[row] -= gone_m
         row = row[hit]
         wall_rad = wall_rad[hit]
-        sign[row], turn_rad[row] = -sign[row], 2 * wall_rad - turn_rad[row]
+        sign[row] = -sign[row]
+        turn_rad[row] = 2 * wall_rad - turn_rad[row]
     return knot_m, sign, turn_rad
 
 

@@ -80,7 +80,9 @@ class Legged(Mobility):
 
 # --- random waypoint -------------------------------------------------------------------------------------------------
 
-_BATCH, _BATCHES, _SHRINK = 16, 4, 3.0  # targets that are tried for one leg among buildings, ever nearer
+_BATCH = 16  # targets that are tried at once for one leg among buildings
+_BATCHES = 4
+_SHRINK = 3.0  # of the rectangle they are drawn from, from batch to batch
 _MIN_STAY_S = 1.0  # of a UE that sees no way on, so that time passes
 
 
@@ -179,7 +181,8 @@ def _long_legs(rng: Rng, ue: IntArray, area: Area) -> tuple[FloatArray, FloatArr
     draw = 0
     while left.size:
         unit = rng.uniform("initial leg", ue[left], (5,), item=draw)
-        from_m[left], to_m[left] = area.sample(unit[:, :2]), area.sample(unit[:, 2:4])
+        from_m[left] = area.sample(unit[:, :2])
+        to_m[left] = area.sample(unit[:, 2:4])
         way_m = np.linalg.norm(to_m[left] - from_m[left], axis=1)
         left = left[unit[:, 4] * np.linalg.norm(area.side_m) >= way_m]
         draw += 1

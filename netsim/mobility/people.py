@@ -43,7 +43,8 @@ _OPENS_H = np.array([8.0, 10.0, 17.0])  # shops and services, restaurants and sh
 _CLOSES_H = np.array([18.0, 20.0, 24.0])
 _TRIES = 16  # points of the bounding box that are tried for a room
 _NEAR_M = 100.0  # added to distances, so that gravity stays finite
-_MIN_STAY_H, _MAX_TAUS = 1.0, 40.0  # of a stay; the tail beyond 40 tau has probability below 1e-17
+_MIN_STAY_H = 1.0
+_MAX_TAUS = 40.0  # of a stay; the tail beyond has probability below 1e-17
 _GRID = 8192  # points of the tabulated distribution of stays
 _BLOCK = 2**16  # weights that are computed at once: what they take stays in the cache
 
@@ -234,7 +235,8 @@ def known_place(unit: FloatArray, visited: IntArray, count: IntArray, allowed: B
 
 
 _INDOOR_M_S = 1.0  # between a room and the door
-_DRIVE_FROM_M, _CYCLE_FROM_M = 1000.0, 500.0  # straight-line distances below which people walk
+_DRIVE_FROM_M = 1000.0  # straight-line distance below which people walk
+_CYCLE_FROM_M = 500.0  # the same of those who cycle
 
 
 @frozen

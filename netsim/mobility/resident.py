@@ -41,7 +41,8 @@ _NIGHT_H = 22.0
 _WORK_FROM_H = 9.0
 _WORK_UNTIL_H = 17.0
 _LUNCH_H = 12.0
-_SHIFT_H, _LUNCH_STD_H = 1.0, 0.5  # deviations of a person's hours
+_SHIFT_H = 1.0  # deviation of a person's hours
+_LUNCH_STD_H = 0.5  # deviation of a person's lunch hour
 _DAY_STD_H = 0.5  # deviation of the hours of a day from those of the person
 _TAIL = 2.0  # deviations at which hours are cut
 _NIGHT_BREAK = 0.2  # probability of leaving home at night, relative to that of leaving work
@@ -134,7 +135,8 @@ class Resident(Mobility):
 
     def start(self, ue: IntArray, ground: Ground) -> Lives:
         """All UEs where the first day has brought them at time 0, since they decided at home at its midnight."""
-        town, midnight_s = self._town(ue, ground), 0.0 - ground.clock.begins_s
+        town = self._town(ue, ground)
+        midnight_s = 0.0 - ground.clock.begins_s
         home = town.people.home
         n = len(ue)
         visited = np.full((n, _FIRST_PLACES), NOWHERE)

@@ -26,7 +26,8 @@ from netsim.setting import Radio
 from netsim.ues import Indoors
 from netsim.units import FloatArray, IntArray
 
-_LEVEL_DB, _MAX_STDS = 2.0, 8.0
+_LEVEL_DB = 2.0
+_MAX_STDS = 8.0
 _MIN_STD_DB = 0.05  # of a radio without shadowing, in place of steps
 _PLACES = 1000  # at once
 
@@ -55,7 +56,8 @@ class CoverageLaw:
         walls = [(1.0, 0.0, 0.0)]
         if depth_m is not None:
             walls = self.radio.penetration.walls(self.radio.path_loss, self.radio.carrier_hz, depth_m)
-        noise_db, clip_dbm = self.radio.measurement_noise_db, self.radio.report_dbm
+        noise_db = self.radio.measurement_noise_db
+        clip_dbm = self.radio.report_dbm
         indoors = Indoors.outdoors(np.arange(len(place_m)))
         if depth_m is not None:
             none = indoors.floor
@@ -76,12 +78,15 @@ class CoverageLaw:
         """Levels t of M (levels,) and P(M < t) (levels, n) in front of the facade."""
         pairs, seen_dbm = self.budget.unshadowed_dbm(place_m, indoors, True)
         hidden_dbm = self.budget.unshadowed_dbm(place_m, indoors, False)[1]
-        kind, share = self.radio.line_of_sight.kind_name(), np.ones(seen_dbm.shape)
+        kind = self.radio.line_of_sight.kind_name()
+        share = np.ones(seen_dbm.shape)
         share = self.radio.path_loss.los_probability(pairs) if kind == "probability" else share * (kind == "always")
         stds = self._stds_db(bool(indoors.inside.any()))
         # M beyond these levels counts as the last
-        both, beyond = np.stack([seen_dbm, hidden_dbm])[:, :, cells], _MAX_STDS * max(stds)
-        low, high = both.min(axis=0).max(axis=1).min() - beyond, both.max() + beyond
+        both = np.stack([seen_dbm, hidden_dbm])[:, :, cells]
+        beyond = _MAX_STDS * max(stds)
+        low = both.min(axis=0).max(axis=1).min() - beyond
+        high = both.max() + beyond
         level = _LEVEL_DB * np.arange(low // _LEVEL_DB, high // _LEVEL_DB + 2)
         below = np.ones((len(level), len(place_m)))
         for s in np.unique(self.site[cells]):

@@ -111,7 +111,8 @@ PenetrationLaw = Callable[[Indoors], FloatArray]
 
 _INSIDE_DB_M = 0.5  # [TR 38.901, Section 7.4.3.1] PL_in = 0.5 d_2D-in
 _HIGH_SHARE = 0.5  # [TR 38.901, Table 7.8-1]
-_LOW_STD_DB, _HIGH_STD_DB = 4.4, 6.5  # [TR 38.901, Table 7.4.3-2] sigma_P
+_LOW_STD_DB = 4.4  # [TR 38.901, Table 7.4.3-2] sigma_P
+_HIGH_STD_DB = 6.5  # [TR 38.901, Table 7.4.3-2] sigma_P
 _VEHICLE_DB = {"standard": 9.0, "metallised": 20.0}  # [TR 38.901, Section 7.4.3.2]
 _VEHICLE_STD_DB = 5.0
 
@@ -183,7 +184,8 @@ class Tr38901Penetration(Penetration):
             )
 
     def walls(self, path_loss: PathLoss, carrier_hz: float, depth_m: float) -> list[tuple[float, float, float]]:
-        share, inside_db = self._share(path_loss), _INSIDE_DB_M * depth_m
+        share = self._share(path_loss)
+        inside_db = _INSIDE_DB_M * depth_m
         kinds = ((1.0 - share, False, _LOW_STD_DB), (share, True, _HIGH_STD_DB))
         return [(part, wall_loss_db(carrier_hz, high) + inside_db, std_db) for part, high, std_db in kinds]
 

@@ -180,7 +180,8 @@ class Budget:
         best = east.copy(), north.copy()
         nearest = np.full(east.shape, np.inf)
         for shift_m in self.shifts_m:
-            one, other = east - shift_m[0], north - shift_m[1]
+            one = east - shift_m[0]
+            other = north - shift_m[1]
             square = one * one + other * other
             nearer = square < nearest
             for kept, new in zip((nearest, *best), (square, one, other), strict=True):
@@ -205,7 +206,7 @@ class Budget:
         pairs = self._distances(position_m, indoors)
         pairs = replace(pairs, los=np.full(pairs.distance_2d_m.shape, los))
         loss_db = self.loss_db(pairs)
-        return pairs, np.asarray(self.power_dbm + self._antenna_db(position_m, pairs) - loss_db)
+        return pairs, (self.power_dbm + self._antenna_db(position_m, pairs) - loss_db)
 
     def _antenna_db(self, position_m: FloatArray, pairs: Pairs) -> FloatArray:
         """Gain of the antennas (n, n_bs) towards UEs at positions (n, 2)."""
@@ -228,7 +229,8 @@ class Budget:
     ) -> Iterator[tuple[Pairs, FloatArray]]:
         """Geometry, with sight if it looks, and gain of all links, a block of positions after another."""
         for rows in blocks(len(position_m), len(self.at_m)):
-            at_m, inside = position_m[rows], None if indoors is None else indoors.select(rows)
+            at_m = position_m[rows]
+            inside = None if indoors is None else indoors.select(rows)
             pairs = self.pairs(at_m, inside) if looks else self._distances(at_m, inside)
             yield pairs, self.gain_db(at_m, pairs)
 

@@ -186,7 +186,7 @@ class LosNlos(PathLoss):
 
     reference: ClassVar = "Geometry-Aligned Differential Privacy for Federated Radio Map Construction, Section V"
     example: ClassVar = {"kind": "los-nlos"}
-    needs_sight: ClassVar[bool] = True
+    needs_sight: ClassVar = True
 
     kind: Literal["los-nlos"] = "los-nlos"
 
@@ -233,13 +233,13 @@ MIN_2D_M = 10.0  # [TR 38.901, Table 7.4.1-1] where the formulas begin
 class _Tr38901Scenario(PathLoss):
     """Common base of the three scenarios: line-of-sight states, smallest distance, ranges of validity."""
 
-    needs_sight: ClassVar[bool] = True
+    needs_sight: ClassVar = True
     offers: ClassVar = frozenset({"probability of sight"})
-    carrier_ghz: ClassVar[tuple[float, float]] = (0.5, 100.0)
-    ue_heights_m: ClassVar[tuple[float, float]] = (1.5, 22.5)
-    bs_heights_m: ClassVar[tuple[float, float]] = (0.0, 0.0)
-    max_distance_m: ClassVar[float] = 5000.0
-    indoor_shadowing: ClassVar[tuple[float, float] | None] = (7.0, 7.0)  # [Table 7.5-6] O2I
+    carrier_ghz: ClassVar = (0.5, 100.0)
+    ue_heights_m: ClassVar = (1.5, 22.5)
+    bs_heights_m: ClassVar = (0.0, 0.0)
+    max_distance_m: ClassVar = 5000.0
+    indoor_shadowing: ClassVar = (7.0, 7.0)  # [Table 7.5-6] O2I
 
     def check(self, carrier_hz: float, ue_height_m: float, bs_heights_m: Mapping[str, float]) -> None:
         name = f"radio.path_loss: {self.kind_name()}"
@@ -287,7 +287,8 @@ class _Urban(_Tr38901Scenario):
         d'_BP = 4 h'_BS h'_UT f / c with effective heights h' = h - h_E. The larger of PL1 and PL2 is PL2 exactly beyond
         the breakpoint, where they meet.
         """
-        height_m, carrier = self._height(pairs), log10(carrier_hz / 1e9)
+        height_m = self._height(pairs)
+        carrier = log10(carrier_hz / 1e9)
         first, near, last = self.slopes_db
         hidden_first, hidden, by_carrier, by_height = self.hidden_db
         decades = np.log10(np.maximum(pairs.distance_3d_m, self._min_m(pairs)))
@@ -303,7 +304,7 @@ def _beyond(last: float, ue_height_m: float | FloatArray, pairs: Pairs, carrier_
     environment_m = FLAT_M if pairs.environment_m is None else pairs.environment_m
     effective_m2 = (pairs.bs_height_m - environment_m) * (ue_height_m - environment_m)
     breakpoint_m = 4.0 * effective_m2 * carrier_hz / _LIGHT_M_S
-    return np.asarray(last * np.log10(breakpoint_m**2 + (pairs.bs_height_m - ue_height_m) ** 2))
+    return last * np.log10(breakpoint_m**2 + (pairs.bs_height_m - ue_height_m) ** 2)
 
 
 def _urban_sight(distance_m: FloatArray, decay_m: float) -> FloatArray:
@@ -318,16 +319,17 @@ class UrbanMacro(_Urban):
     kind: Literal["uma"] = "uma"
     reference: ClassVar = "3GPP TR 38.901 V17.0.0, Tables 7.4.1-1 and 7.4.2-1 (UMa)"
     example: ClassVar = {"kind": "uma"}
-    bs_heights_m: ClassVar[tuple[float, float]] = (20.0, 30.0)
-    slopes_db: ClassVar[tuple[float, float, float]] = (28.0, 22.0, 9.0)
-    hidden_db: ClassVar[tuple[float, float, float, float]] = (13.54, 39.08, 20.0, 0.6)
-    std_db: ClassVar[tuple[float, float] | None] = (4.0, 6.0)  # [Table 7.4.1-1]
-    decorrelation_m: ClassVar[float] = 37.0  # [Table 7.5-6]
-    nlos_decorrelation_m: ClassVar[float] = 50.0  # [Table 7.5-6]
-    environment_above_m: ClassVar[float] = 13.0
+    bs_heights_m: ClassVar = (20.0, 30.0)
+    slopes_db: ClassVar = (28.0, 22.0, 9.0)
+    hidden_db: ClassVar = (13.54, 39.08, 20.0, 0.6)
+    std_db: ClassVar = (4.0, 6.0)  # [Table 7.4.1-1]
+    decorrelation_m: ClassVar = 37.0  # [Table 7.5-6]
+    nlos_decorrelation_m: ClassVar = 50.0  # [Table 7.5-6]
+    environment_above_m: ClassVar = 13.0
 
     def los_probability(self, pairs: Pairs) -> FloatArray:
-        d, height_m = pairs.outdoor_m, pairs.ue_height_m
+        d = pairs.outdoor_m
+        height_m = pairs.ue_height_m
         probability = _urban_sight(d, 63.0)
         if isinstance(height_m, np.ndarray):
             rows = np.flatnonzero(height_m[:, 0] > 13.0)
@@ -361,12 +363,12 @@ class UrbanMicro(_Urban):
     kind: Literal["umi"] = "umi"
     reference: ClassVar = "3GPP TR 38.901 V17.0.0, Tables 7.4.1-1 and 7.4.2-1 (UMi - Street Canyon)"
     example: ClassVar = {"kind": "umi"}
-    bs_heights_m: ClassVar[tuple[float, float]] = (5.0, 20.0)
-    slopes_db: ClassVar[tuple[float, float, float]] = (32.4, 21.0, 9.5)
-    hidden_db: ClassVar[tuple[float, float, float, float]] = (22.4, 35.3, 21.3, 0.3)
-    std_db: ClassVar[tuple[float, float] | None] = (4.0, 7.82)  # [Table 7.4.1-1]
-    decorrelation_m: ClassVar[float] = 10.0  # [Table 7.5-6]
-    nlos_decorrelation_m: ClassVar[float] = 13.0  # [Table 7.5-6]
+    bs_heights_m: ClassVar = (5.0, 20.0)
+    slopes_db: ClassVar = (32.4, 21.0, 9.5)
+    hidden_db: ClassVar = (22.4, 35.3, 21.3, 0.3)
+    std_db: ClassVar = (4.0, 7.82)  # [Table 7.4.1-1]
+    decorrelation_m: ClassVar = 10.0  # [Table 7.5-6]
+    nlos_decorrelation_m: ClassVar = 13.0  # [Table 7.5-6]
 
     def los_probability(self, pairs: Pairs) -> FloatArray:
         return _urban_sight(pairs.outdoor_m, 36.0)
@@ -381,17 +383,17 @@ class RuralMacro(_Tr38901Scenario):
 
     reference: ClassVar = "3GPP TR 38.901 V17.0.0, Tables 7.4.1-1 and 7.4.2-1 (RMa)"
     example: ClassVar = {"kind": "rma"}
-    carrier_ghz: ClassVar[tuple[float, float]] = (0.5, 30.0)
-    ue_heights_m: ClassVar[tuple[float, float]] = (1.0, 10.0)
-    bs_heights_m: ClassVar[tuple[float, float]] = (10.0, 150.0)
-    std_db: ClassVar[tuple[float, float] | None] = (4.0, 8.0)  # [Table 7.4.1-1]
-    far_std_db: ClassVar[float | None] = 6.0  # [Table 7.4.1-1] beyond the breakpoint
-    decorrelation_m: ClassVar[float] = 37.0  # [Table 7.5-6]
-    nlos_decorrelation_m: ClassVar[float] = 120.0  # [Table 7.5-6]
-    indoor_shadowing: ClassVar[tuple[float, float] | None] = (8.0, 120.0)  # [Table 7.5-6] O2I
-    has_high_loss_buildings: ClassVar[bool] = False  # [Section 7.4.3.1]
-    indoor_depth_m: ClassVar[float] = 10.0  # [Section 7.4.3.1]
-    sight_decorrelation_m: ClassVar[float] = 60.0  # [Table 7.6.3.1-2]
+    carrier_ghz: ClassVar = (0.5, 30.0)
+    ue_heights_m: ClassVar = (1.0, 10.0)
+    bs_heights_m: ClassVar = (10.0, 150.0)
+    std_db: ClassVar = (4.0, 8.0)  # [Table 7.4.1-1]
+    far_std_db: ClassVar = 6.0  # [Table 7.4.1-1] beyond the breakpoint
+    decorrelation_m: ClassVar = 37.0  # [Table 7.5-6]
+    nlos_decorrelation_m: ClassVar = 120.0  # [Table 7.5-6]
+    indoor_shadowing: ClassVar = (8.0, 120.0)  # [Table 7.5-6] O2I
+    has_high_loss_buildings: ClassVar = False  # [Section 7.4.3.1]
+    indoor_depth_m: ClassVar = 10.0  # [Section 7.4.3.1]
+    sight_decorrelation_m: ClassVar = 60.0  # [Table 7.6.3.1-2]
 
     def loss_db(self, pairs: Pairs, carrier_hz: float) -> FloatArray:
         distance = np.maximum(pairs.distance_3d_m, self._min_m(pairs))
@@ -428,7 +430,8 @@ class RuralMacro(_Tr38901Scenario):
         )
 
     def _nlos(self, decades: FloatArray, pairs: Pairs, carrier_ghz: float) -> FloatArray:
-        h, mast = self.building_height_m, np.log10(pairs.bs_height_m)
+        h = self.building_height_m
+        mast = np.log10(pairs.bs_height_m)
         return np.asarray(
             161.04
             - 7.1 * np.log10(_STREET_WIDTH_M)

@@ -175,7 +175,7 @@ class Fractional(Law):
     the loss.
     """
 
-    follows_links: ClassVar[bool] = True
+    follows_links: ClassVar = True
 
     kind: Literal["fractional"] = "fractional"
     p0_dbm: float = Field(default=-85.0, ge=-202, le=24)

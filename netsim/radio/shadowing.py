@@ -224,7 +224,10 @@ def _interpolated(table: Float32Array, node: IntArray, weight: Float32Array, row
     found = np.empty((len(node), table.shape[1]))
     for i in range(len(node)):
         at = node[i]
-        left, right, above, beyond = weight[0, i], weight[1, i], weight[2, i], weight[3, i]
+        left = weight[0, i]
+        right = weight[1, i]
+        above = weight[2, i]
+        beyond = weight[3, i]
         for s in range(table.shape[1]):
             value = left * table[at, s] + right * table[at + 1, s]
             value = value + above * table[at + row, s]
@@ -239,12 +242,16 @@ def _weights(x: FloatArray, y: FloatArray, step: float) -> tuple[FloatArray, ...
     With b = 2 x (1 - x) on each axis the variance is
     (1 - b_x)(1 - b_y) + c_side (b_x (1 - b_y) + (1 - b_x) b_y) + c_diagonal b_x b_y.
     """
-    side, diagonal = exp(-step), exp(-step * sqrt(2.0))
-    left, down = 1.0 - x, 1.0 - y
-    bx, by = 2.0 * x * left, 2.0 * y * down
+    side = exp(-step)
+    diagonal = exp(-step * sqrt(2.0))
+    left = 1.0 - x
+    down = 1.0 - y
+    bx = 2.0 * x * left
+    by = 2.0 * y * down
     variance = 1.0 + (side - 1.0) * (bx + by) + (1.0 - 2.0 * side + diagonal) * (bx * by)
     scale = 1.0 / np.sqrt(variance)
-    left, x = left * scale, x * scale
+    left = left * scale
+    x = x * scale
     return left * down, x * down, left * y, x * y
 
 
@@ -264,7 +271,8 @@ class Independent(GaussianShadowing):
             known = np.asarray(np.isfinite(position_m).all(axis=1))
             mm = np.round(np.where(known[:, None], position_m, 0.0) * 1e3).astype(np.int64)
             place = mm[:, 0] * 2_654_435_761 + mm[:, 1]
-            owner, item = np.tile(site, len(place)), np.repeat(place, len(site))
+            owner = np.tile(site, len(place))
+            item = np.repeat(place, len(site))
             value = rng.normal("iid", owner, item=item).reshape(len(place), len(site))
             return np.where(known[:, None], std_db * value, np.nan)
 
@@ -396,7 +404,8 @@ def _shortened(decorrelation_m: float, step_m: float) -> float:
     g^2 exp(-d / D); this is 1/e at d = decorrelation for D = decorrelation / (1 + 2 ln g).
     """
     middle = (np.arange(16) + 0.5) / 16
-    x, y = np.tile(middle, 16), np.repeat(middle, 16)
+    x = np.tile(middle, 16)
+    y = np.repeat(middle, 16)
     shorter_m = decorrelation_m
     for _ in range(20):  # a contraction: g depends on D weakly
         weight = np.array(_weights(x, y, step_m / shorter_m))

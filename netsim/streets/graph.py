@@ -97,7 +97,7 @@ class Paths:
         done = np.divide(passed - self.along[i], span, out=np.ones(len(i)), where=span > 0)
         done = np.clip(done, 0.0, 1.0)[:, None]
         # this form, not from + done * way, so that a vertex itself is met exactly
-        return np.asarray((1.0 - done) * self.vertex_m[i] + done * self.vertex_m[i + 1])
+        return (1.0 - done) * self.vertex_m[i] + done * self.vertex_m[i + 1]
 
 
 MODES = ("walk", "cycle", "drive")

@@ -134,7 +134,8 @@ class _Trees:
     def __init__(self, graph: StreetGraph, mode: int) -> None:
         from scipy.sparse import csr_array
 
-        self.graph, self.speed_m_s = graph, graph.speed_m_s[:, :, mode]
+        self.graph = graph
+        self.speed_m_s = graph.speed_m_s[:, :, mode]
         n = len(graph.node_m)
         self.capacity = max(2, _MAX_BYTES // len(MODES) // (_BYTES_PER_NODE * n))
         # memory is taken when a row is written
@@ -149,7 +150,8 @@ class _Trees:
         order = np.lexsort((time_s, tail * n + head))
         self._pair, first = np.unique((tail * n + head)[order], return_index=True)
         best = order[first]
-        self._street, self._backward = street[best], backward[best]
+        self._street = street[best]
+        self._backward = backward[best]
         self._reversed = csr_array((time_s[best], (head[best], tail[best])), shape=(n, n))
 
     def way(self, node: IntArray, following: IntArray) -> tuple[IntArray, IntArray]:
@@ -216,7 +218,7 @@ def _ways_s(trees: _Trees, point: Access, leaving: bool) -> FloatArray:
     behind_m = trees.graph.length_m[point.street] - along_m
     way_m = np.column_stack([behind_m, along_m] if leaving else [along_m, behind_m])
     with np.errstate(divide="ignore", invalid="ignore"):
-        time_s: FloatArray = way_m / trees.speed_m_s[point.street]
+        time_s = way_m / trees.speed_m_s[point.street]
     time_s[way_m == 0] = 0.0  # at a node, whatever the direction of the street
     return time_s
 

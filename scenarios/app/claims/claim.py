@@ -28,7 +28,9 @@ from scenarios.app.study.yaml_document import read
 CONFIDENCE = 0.95
 DECIDED = ("ours", "adapted", "seeds", "minutes", "version", "verdict", "reason")
 """columns of a table of verdicts, beside what the claim states"""
-HOLDS, FAILS, OPEN = "holds", "does not hold", "undecided"
+HOLDS = "holds"
+FAILS = "does not hold"
+OPEN = "undecided"
 _ABOVE_ZERO = float(np.nextafter(0.0, 1.0))
 KINDS: dict[str, tuple[set[str], int, int]] = {
     "at-most": ({"bound"}, 0, 99), "at-least": ({"bound"}, 0, 99), "within": ({"tolerance"}, 0, 99),
@@ -301,8 +303,8 @@ def read_claims(path: Path) -> Claims:
     """A file of claims. Raises BadInput: one line for each mistake in it."""
     document = read(path)
     written = build(Claims, document)
-    wrong = list[str]()
-    scenarios = list[str]()
+    wrong = []
+    scenarios = []
     for i, claim in enumerate(written.claims):
         try:
             scenarios.append(_playable(claim.scenario, path.parent))

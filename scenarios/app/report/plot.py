@@ -271,8 +271,8 @@ def line(look: CurveStyle, x: Places, y: FloatArray, **more: object) -> Figure:
 
 def band(look: CurveStyle, x: Places, low: FloatArray, high: FloatArray) -> Figure:
     """The area between two curves; where a bound is missing it is interrupted."""
-    xs = list[object]()
-    ys = list[float | None]()
+    xs = []
+    ys = []
     known = np.flatnonzero(np.isfinite(low) & np.isfinite(high))
     for there in np.split(known, np.flatnonzero(np.diff(known) > 1) + 1):
         xs += [x[i] for i in (*there, *there[::-1])] + [None]
@@ -288,7 +288,7 @@ def spread(look: CurveStyle, x: Places, values: Interval, n: IntArray, unit: str
 
     A band up to infinity is cut off at the largest finite value.
     """
-    texts = list[str]()
+    texts = []
     for *of, number in zip(*values, n, strict=True):
         low, middle, high = (figure_text(value, unit) for value in of)
         quartiles = f" [{low}, {high}] of {number}" if number > 1 else ""
@@ -318,7 +318,7 @@ def mosaic(
     """
     columns = 3 if len(cells) == 3 else min(2, len(cells))
     rows = -(-len(cells) // columns)
-    data = list[Figure]()
+    data = []
     listed = set[str]()
     layout = {**STYLE["layout"], "annotations": [], "shapes": [], "hovermode": "closest" if closest else "x unified"}
     for k, cell in enumerate(cells):

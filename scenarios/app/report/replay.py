@@ -41,7 +41,7 @@ def needed(tracks: Table, within_m: float) -> BoolArray:
     if n < 3:
         return np.ones(n, dtype=np.bool_)
     kept = _fixed(tracks, at_m)
-    open_: BoolArray = np.ones(n, dtype=np.bool_)  # rows of lines that may still have to be split
+    open_ = np.ones(n, dtype=np.bool_)  # rows of lines that may still have to be split
     while True:
         ends = np.flatnonzero(kept)
         line = np.searchsorted(ends, np.arange(n), side="right") - 1
@@ -149,8 +149,8 @@ def drawn_tables(run: Run) -> tuple[Tables, list[str]]:
     }  # fmt: skip
     leakage = run.tables["leakage"]
     hits = {place: leakage[f"{place}_named_m"] <= run.hit_radius_m for place in ("home", "work", "densest")}
-    tables = dict[str, Table]()
-    says = list[str]()
+    tables = {}
+    says = []
     within_m = 0.0
     for name, columns in COLUMNS.items():
         every = run.tables[name] | (hits if name == "leakage" else {})

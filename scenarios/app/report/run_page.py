@@ -39,7 +39,6 @@ from scenarios.app.report.plot import (
     Cells,
     Chapter,
     CurveStyle,
-    Figure,
     Mark,
     Panel,
     line,
@@ -158,7 +157,7 @@ def run_chapters(run: Run) -> list[Chapter]:
 def _metrics(run: Run) -> list[Panel]:
     """Each metric that a part reports and that changes, except those drawn elsewhere."""
     rows = run.rows("metrics")
-    quantities = list[Quantity]()
+    quantities = []
     for part, name in dict.fromkeys(zip(map(str, rows["part"]), map(str, rows["name"]), strict=True)):
         mine = where(rows, (rows["part"] == part) & (rows["name"] == name))
         if name not in _ELSEWHERE and len(set(mine["value"][np.isfinite(mine["value"])])) > 1:
@@ -310,7 +309,7 @@ def latency(uploads: Table) -> Panel:
     """Distributions of the time from request to arrival, and of its parts."""
     key = "uploads-latency"
     title = "How long uploads take, part by part"
-    traces = list[Figure]()
+    traces = []
     length_s = durations_s(where(uploads, arrived(uploads)))
     percent = np.linspace(0.0, 100.0, 201)
     hover = "%{y:.0f} % at most %{x:,.3~r}"
@@ -383,7 +382,7 @@ def radio(run: Run) -> Panel:
     good = np.isfinite(ground["rsrp_dbm"]) & (ground["distance_m"] > 0)
     # whole places are left out, so that each base station keeps its share of the dots
     good &= (np.arange(len(good)) % (-(-good.size // MOST_LINKS)) == 0)[:, None]
-    traces = list[Figure]()
+    traces = []
     for look, sight in ((SEEN, 1.0), (HIDDEN, 0.0), (ANY, -1.0)):
         dots = good & (np.nan_to_num(ground["los"], nan=-1.0) == sight)
         if dots.any():
@@ -397,7 +396,7 @@ def radio(run: Run) -> Panel:
         f"Mean received power without small-scale fading, from {counted(good.shape[1], 'base station')} at "
         f"{counted(len(good), 'place')}. A dot is a link."
     )
-    x_axis: Figure = {"type": "log", "title": "distance (m)"}
+    x_axis = {"type": "log", "title": "distance (m)"}
     return Panel(key, title, caption, mosaic([Axes("RSRP (dBm)", traces, near=True)], x_axis, 380, closest=True))
 
 
@@ -435,9 +434,9 @@ def curves(run: Run, selection: str = "all") -> Curves:
 def distributions(shown: Sequence[tuple[CurveStyle, Sequence[Curves]]]) -> Panel:
     """Cumulative distributions of all quantities; of several runs the median of each quantile."""
     title = "Distributions over UEs and time"
-    cells = list[Axes]()
+    cells = []
     for name, (word, unit, factor) in SHOWN.items():
-        traces = list[Figure]()
+        traces = []
         for look, runs in shown:
             known = np.array([run[name] for run in runs if len(run[name])])
             if np.isfinite(known).any():

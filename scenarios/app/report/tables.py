@@ -107,7 +107,7 @@ def _heat_axes(heat: Heat) -> Axes:
     low = figure_text(float(heat.value.min()))
     high = figure_text(float(heat.value.max()))
     i, j = (np.arange(0, n, -(-n // _MOST_POINTS)) for n in heat.value.shape)
-    traces: list[Figure] = [{
+    traces = [{
         "type": "heatmap", "x": numbers(heat.x_m[j]), "y": numbers(heat.y_m[i]), "name": plain(heat.title),
         "z": [[float(f"{v:.3g}") for v in row] for row in heat.value[np.ix_(i, j)]], "showlegend": False,
         "colorscale": "Viridis", "showscale": False,

@@ -145,7 +145,7 @@ def untrained(trained: list[FinishedTraining]) -> list[str]:
 
 def answer(seeds: Seeds) -> list[tuple[str, str]]:
     """How good the policy is: what is asked, and a sentence."""
-    lines = list[tuple[str, str]]()
+    lines = []
     agent = seeds.first.agent
     many = f", mean over {seeds.text} with a 95 % interval"
     if len(seeds.trained) == 1:

@@ -68,7 +68,7 @@ def field_type(field: FieldInfo) -> Any:
 
 def unwrap(annotation: object) -> tuple[Any, Metadata]:
     """The type under `Annotated` and `| None`, and all metadata on the way."""
-    metadata: Metadata = []
+    metadata = []
     while True:
         if get_origin(annotation) is Annotated:
             annotation, *more = get_args(annotation)
@@ -296,7 +296,9 @@ class Mistake:
     """
 
     def __init__(self, details: ErrorDetails, document: Document, model: type[BaseModel]) -> None:
-        self.details, self.document, self.value = details, document, details["input"]
+        self.details = details
+        self.document = document
+        self.value = details["input"]
         self.place = self.at = _place(details["loc"], document.data)
         kind = details["type"]
         self.is_type = kind.endswith("_type") or kind in _LIKE_TYPES
@@ -391,7 +393,8 @@ def _place(loc: Sequence[str | int], data: Value) -> Place:
         if isinstance(data, dict) and data.get("kind") == name and tagged != place:
             tagged = place
         elif (isinstance(data, dict) and name in data) or (isinstance(data, list) and name in range(len(data))):
-            place, data = (*place, name), data[name]  # type: ignore[index]
+            place = (*place, name)
+            data = data[name]  # type: ignore[index]
     return place
 
 

@@ -37,7 +37,8 @@ class Scenario:
 
     def __init__(self, source: str | Path) -> None:
         path = find(source)
-        self.folder, self._text = path.parent, read(path)
+        self.folder = path.parent
+        self._text = read(path)
         rename(self._text)
 
     def document(self, overrides: Record | None = None, origins: Mapping[str, Place] | None = None) -> Document:
@@ -112,7 +113,8 @@ def set_value(document: Document, path: str, value: Value, origin: Place | None 
     above: Place = ()
     steps = place_of(path)
     for step, after in pairwise(steps):
-        data, key = document.value(above), _new_key(document, above, step, where)
+        data = document.value(above)
+        key = _new_key(document, above, step, where)
         if isinstance(data, dict) and isinstance(key, str) and key not in data and not isinstance(after, int):
             data[key] = default_of(Study, document.data, (*above, key))
         above = (*above, key)

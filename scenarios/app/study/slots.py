@@ -169,7 +169,8 @@ def _crossing(slot: str, other: str, verdicts: Verdicts, width: int) -> list[str
 
 def _parts(combination: Combination) -> tuple[Fields, str]:
     """The parts of a combination without its attack, and LEGAL or why they do not fit together."""
-    chain, (viewpoint, sees) = combination["defenses"].split(" > "), combination["threat"].split(" sees ")
+    chain = combination["defenses"].split(" > ")
+    viewpoint, sees = combination["threat"].split(" sees ")
     curation = combination["curation"]
     seen = _threat(sees, viewpoint)
     parts = _plain() | {

@@ -274,7 +274,7 @@ def _of_radio_studies(study: Study) -> Rules:
     """Without `learning:` no key may stand that only learning reads."""
     radio = study.world.radio
     ues = study.world.ues
-    unused: tuple[tuple[str, bool, str], ...] = (
+    unused = (
         ("plan", study.plan is not None, "there are no updates whose powers could be planned"),
         ("train", study.train is not None, "there is nothing that an agent could be trained on"),
         ("power", study.power != Full(), "no update is sent"),

@@ -105,7 +105,7 @@ class Tuning:
         """The runs, or the trainings, of a trial. A training has a seed of its own, in the world of the scenario."""
         from scenarios.app.training.train import jobs_of
 
-        jobs = list[Job]()
+        jobs = []
         for seed in seeds:
             place = folder / f"seed-{seed}"
             if self.trains:
@@ -291,7 +291,7 @@ def _means(goals: Goals, end: Answer | Failure) -> tuple[dict[str, float], str]:
     """The mean over seeds of each key, or why there is none. BadInput for keys that no trial can have."""
     if isinstance(end, Failure):
         return {}, end.line if end.kind == BAD_INPUT else f"{end.kind}: {end.line}"
-    summaries: list[Fields] = end.value
+    summaries = end.value
     goals.check_found(summaries[0])
     values = {}
     for key in goals.keys:
@@ -354,7 +354,7 @@ def _importances(tried: optuna.Study, of: Tuning) -> dict[str, dict[str, float]]
     from optuna.importance import FanovaImportanceEvaluator, get_param_importances
 
     done = [t for t in tried.trials if t.state.name == "COMPLETE"]
-    found: dict[str, dict[str, float]] = {}
+    found = {}
     for k, objective in enumerate(of.goals.objectives):
         if len(done) < _FEWEST or len({t.values[k] for t in done}) < 2:
             continue
