@@ -68,11 +68,11 @@ def _is_formula(text: str) -> bool:
 
 def column_text(values: Sequence[object] | np.ndarray) -> list[str]:
     """The cells of a column; an array's all have one type, which is looked at once."""
-    kind = values.dtype.kind if isinstance(values, np.ndarray) else ""
-    if kind == "f":
-        return [f"{v:.9g}" if v - v == 0 else "" for v in np.asarray(values).tolist()]  # of what is not finite: NaN
-    if kind in ("i", "u"):
-        return [str(v) for v in np.asarray(values).tolist()]
+    if isinstance(values, np.ndarray):
+        if values.dtype.kind == "f":
+            return [f"{v:.9g}" if v - v == 0 else "" for v in values.tolist()]  # of what is not finite: NaN
+        if values.dtype.kind in "iu":
+            return [str(v) for v in values.tolist()]
     return [cell_text(v) for v in values]
 
 

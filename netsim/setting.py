@@ -13,7 +13,7 @@ from netsim.city import CITIES
 from netsim.city.base import City
 from netsim.city.town import Town
 from netsim.clock import Clock
-from netsim.columns import MAX_STATIONS
+from netsim.columns import MAX_STATIONS, altered
 from netsim.mobility import MOBILITIES
 from netsim.mobility.base import Mobility
 from netsim.part import OneOf, Part
@@ -68,14 +68,11 @@ class IndoorShare(Part):
         storeys = low + np.minimum((unit[1] * (high - low + 1)).astype(np.int64), high - low)
         floor = np.minimum((unit[2] * storeys).astype(np.int64), storeys - 1)
         depth_m = self.deepest_m(law) * np.minimum(unit[3], unit[4])
-        out = Indoors.outdoors(ue)
-        return Indoors(
-            ue=ue,
+        return altered(
+            Indoors.outdoors(ue),
             building=np.where(inside, ue, -1),
             floor=np.where(inside, floor, 0),
             depth_m=np.where(inside, depth_m, 0.0),
-            stay=out.stay,
-            in_vehicle=out.in_vehicle,
         )
 
 
@@ -327,8 +324,8 @@ class WorldSetting(Part):
     def _needs_of_the_city(self, place: str, part: Part) -> None:
         for need, reason in part.needs.items():
             if need not in self.city.offers:
-                kinds = part.kind_name(), self.city.kind_name()
-                raise ValueError(f"{place}: {kinds[0]} needs {need}, which city {kinds[1]} lacks: {reason}")
+                city = self.city.kind_name()
+                raise ValueError(f"{place}: {part.kind_name()} needs {need}, which city {city} lacks: {reason}")
 
     def _open_ground(self) -> None:
         if "open-ground" in self.city.offers:
@@ -345,12 +342,11 @@ class WorldSetting(Part):
         """Raises ValueError where a law that knows the obstacles of its cells meets another model of them."""
         if not law.has_obstacles:
             return
-        wraps = self.layout is not None and self.layout.shifts_m is not None
         others = {
             "radio.shadowing": self.radio.shadowing != NoShadowing(),
             "radio.penetration": self.radio.penetration != NoPenetration(),
             "ues.indoor": self.ues.indoor is not None,
-            "base_stations.wrap_around": wraps,
+            "base_stations.wrap_around": self.layout is not None and self.layout.shifts_m is not None,
         }
         if stated := [place for place, is_stated in others.items() if is_stated]:
             raise ValueError(
@@ -391,5 +387,5 @@ class WorldSetting(Part):
         if len(names) > MAX_STATIONS:
             raise ValueError(f"base_stations: {len(names)} are listed, at most {MAX_STATIONS} are possible")
         if twice := {n for n in names if names.count(n) > 1}:
-            raise ValueError(f"base_stations: duplicate name {sorted(twice)[0]!r}")
+            raise ValueError(f"base_stations: duplicate name {min(twice)!r}")
         return self

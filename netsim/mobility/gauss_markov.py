@@ -83,7 +83,7 @@ class GaussMarkov(Mobility):
         """Takes every step that begins by t1_s; the position is interpolated on the last one."""
         last = last_multiple(t1_s, self.step_s)
         a = self.memory
-        new = sqrt(1 - self.memory**2)
+        new = sqrt(1 - a**2)
         for step in range(state.step + 1, last + 1):
             speed, direction = _stream(ground).normal("step", state.ue, (2,), item=step).T
             mean_rad = state.mean_rad

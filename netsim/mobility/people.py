@@ -230,7 +230,7 @@ def known_place(unit: FloatArray, visited: IntArray, count: IntArray, allowed: B
 
     visited, count, allowed (m, v) : places by index, numbers of visits, and which of them may be chosen.
     """
-    which = drawn(unit, np.where(allowed & (visited >= 0), count, 0).astype(np.float64))
+    which = drawn(unit, np.where(allowed & (visited >= 0), count, 0.0))
     return np.where(which == NOWHERE, NOWHERE, visited[np.arange(len(unit)), which])
 
 

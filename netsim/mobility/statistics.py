@@ -184,13 +184,12 @@ def cells(position_m: FloatArray, cell_m: float) -> IntArray:
 
     cell_m : side of a cell; 0 makes every distinct position, to 0.1 m, a place.
     """
-    flat = np.asarray(position_m, dtype=np.float64).reshape(-1, 2)
+    flat = position_m.reshape(-1, 2)
     known = np.isfinite(flat).all(axis=1)
     at = np.round(flat[known] / 0.1) if cell_m == 0 else np.floor(flat[known] / cell_m)
     number = np.full(len(flat), UNKNOWN)
-    if known.any():
-        number[known] = np.unique(at, axis=0, return_inverse=True)[1].ravel()
-    return number.reshape(np.shape(position_m)[:-1])
+    number[known] = np.unique(at, axis=0, return_inverse=True)[1].ravel()
+    return number.reshape(position_m.shape[:-1])
 
 
 def filled(series: IntArray, fill_h: float) -> IntArray:
@@ -200,7 +199,7 @@ def filled(series: IntArray, fill_h: float) -> IntArray:
     """
     hour = np.arange(len(series))
     known = series != UNKNOWN
-    last = np.maximum.accumulate(np.where(known, hour, -1)) if len(series) else hour
+    last = np.maximum.accumulate(np.where(known, hour, -1))
     usable = (last >= 0) & (hour - last <= fill_h) & (known[::-1].cumsum()[::-1] > 0)
     return np.where(usable, series[last], UNKNOWN)
 

@@ -53,13 +53,12 @@ class CoverageLaw:
 
     def mean_dbm(self, place_m: FloatArray, cells: IntArray, floor: int, depth_m: float | None) -> FloatArray:
         """m (n,) at places (n, 2) of the strongest of some cells (k,); depth_m: from the facade, None outside."""
-        walls = [(1.0, 0.0, 0.0)]
-        if depth_m is not None:
-            walls = self.radio.penetration.walls(self.radio.path_loss, self.radio.carrier_hz, depth_m)
         noise_db = self.radio.measurement_noise_db
         clip_dbm = self.radio.report_dbm
+        walls = [(1.0, 0.0, 0.0)]
         indoors = Indoors.outdoors(np.arange(len(place_m)))
         if depth_m is not None:
+            walls = self.radio.penetration.walls(self.radio.path_loss, self.radio.carrier_hz, depth_m)
             none = indoors.floor
             indoors = replace(indoors, building=none, floor=none + floor, depth_m=np.full(len(none), depth_m))
         mean = np.empty(len(place_m))
@@ -79,8 +78,9 @@ class CoverageLaw:
         pairs, seen_dbm = self.budget.unshadowed_dbm(place_m, indoors, True)
         hidden_dbm = self.budget.unshadowed_dbm(place_m, indoors, False)[1]
         kind = self.radio.line_of_sight.kind_name()
-        share = np.ones(seen_dbm.shape)
-        share = self.radio.path_loss.los_probability(pairs) if kind == "probability" else share * (kind == "always")
+        share = np.full(seen_dbm.shape, float(kind == "always"))
+        if kind == "probability":
+            share = self.radio.path_loss.los_probability(pairs)
         stds = self._stds_db(bool(indoors.inside.any()))
         # M beyond these levels counts as the last
         both = np.stack([seen_dbm, hidden_dbm])[:, :, cells]

@@ -144,7 +144,6 @@ class Penetration(Part):
 
     def check(self, path_loss: PathLoss) -> None:
         """Raises BadInput for a combination that was not published."""
-        return None
 
 
 class NoPenetration(Penetration):

@@ -164,9 +164,7 @@ class Budget:
         rise = self.height_m - ue_height_m
         square += rise * rise
         slant = np.sqrt(square, out=square)
-        if indoors is None:
-            return Pairs(flat, slant, ue_height_m, self.height_m, position_m=position_m)
-        outdoor_m = np.maximum(flat - indoors.depth_m[:, None], 0.0)
+        outdoor_m = None if indoors is None else np.maximum(flat - indoors.depth_m[:, None], 0.0)
         return Pairs(
             flat, slant, ue_height_m, self.height_m, distance_out_m=outdoor_m, indoors=indoors, position_m=position_m
         )
@@ -270,7 +268,7 @@ class KeptLinks:
         before_m, inside, _ = self._known
         same = (before_m == position_m) | (np.isnan(before_m) & np.isnan(position_m))
         moved = ~same.all(axis=1)
-        if indoors is not None and inside is not None and indoors is not inside:
+        if indoors is not inside:
             for f in fields(Indoors):
                 moved |= getattr(indoors, f.name) != getattr(inside, f.name)
         if moved.any():

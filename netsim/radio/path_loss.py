@@ -130,7 +130,6 @@ class PathLoss(Part):
 
     def check(self, carrier_hz: float, ue_height_m: float, bs_heights_m: Mapping[str, float]) -> None:
         """Raises BadInput outside the published range of validity; bs_heights_m : by the name of the base station."""
-        return None
 
     def floor_notes(self, height_m: float) -> tuple[str, ...]:
         """Notes for the user where UEs are in buildings, on floors up to a height."""
@@ -194,8 +193,7 @@ class LosNlos(PathLoss):
         decades = np.log10(np.maximum(pairs.distance_3d_m, MIN_DISTANCE_M))
         los = -22.0 * decades - 28.0
         nlos = -36.0 * decades - 22.0
-        seen = np.ones(los.shape, dtype=bool) if pairs.los is None else pairs.los
-        return -np.where(seen, los, nlos)
+        return -np.where(True if pairs.los is None else pairs.los, los, nlos)
 
 
 class LogDistance(PathLoss):
@@ -401,10 +399,8 @@ class RuralMacro(_Tr38901Scenario):
         los = self._los(distance, decades, pairs, carrier_hz)
         if pairs.los is not None and pairs.los.all():
             return los
-        nlos = self._nlos(decades, pairs, carrier_hz / 1e9)
-        if pairs.los is None:
-            return np.maximum(los, nlos)
-        return np.where(pairs.los, los, np.maximum(los, nlos))
+        both = np.maximum(los, self._nlos(decades, pairs, carrier_hz / 1e9))
+        return both if pairs.los is None else np.where(pairs.los, los, both)
 
     def _los(self, distance: FloatArray, decades: FloatArray, pairs: Pairs, carrier_hz: float) -> FloatArray:
         breakpoint_m = self._breakpoint_m(pairs, carrier_hz)

@@ -123,7 +123,7 @@ class Fixed(Law):
     example: ClassVar = {"kind": "fixed", "power_dbm": 10}
 
     def watts(self, gain: FloatArray, serving: IntArray, max_power_w: float) -> FloatArray:
-        return np.full(len(gain), min(float(w_from_dbm(self.power_dbm)), max_power_w))
+        return np.full(len(gain), min(w_from_dbm(self.power_dbm), max_power_w))
 
 
 class Average(Law):
@@ -163,8 +163,7 @@ class Listed(Law):
         return self.model_copy(update={"each_w": tuple(self.each_w[k % len(self.each_w)] for k in ue.tolist())})
 
     def watts(self, gain: FloatArray, serving: IntArray, max_power_w: float) -> FloatArray:
-        own = np.resize(np.array(self.each_w), len(gain))
-        return np.minimum(own, max_power_w)
+        return np.minimum(np.resize(np.array(self.each_w), len(gain)), max_power_w)
 
 
 class Fractional(Law):
@@ -191,5 +190,4 @@ class Fractional(Law):
         own = gain[np.arange(len(gain)), np.maximum(serving, 0)]
         loss_db = -db_from_ratio(own)
         wanted = w_from_dbm(self.p0_dbm + self.alpha * loss_db)
-        known = (serving >= 0) & np.isfinite(wanted)
-        return np.where(known, np.minimum(wanted, max_power_w), max_power_w)
+        return np.where(serving >= 0, np.fmin(wanted, max_power_w), max_power_w)  # fmin: not NaN, of an absent UE

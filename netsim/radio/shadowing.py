@@ -30,7 +30,6 @@ class ShadowField(Protocol):
 
     def __call__(self, position_m: FloatArray) -> FloatArray:
         """Shadowing in dB (n, n_bs) at positions (n, 2), NaN where the position is NaN."""
-        ...
 
 
 class IndoorField(Protocol):
@@ -38,7 +37,6 @@ class IndoorField(Protocol):
 
     def __call__(self, position_m: FloatArray, indoors: Indoors) -> FloatArray:
         """Shadowing in dB (n, n_bs) of UEs at positions (n, 2), all of them inside."""
-        ...
 
 
 class Stds(NamedTuple):

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from typing import Self
 
 import numpy as np
-import numpy.typing as npt
 
 from netsim.columns import Columns, frozen, no_floats, no_ints
 from netsim.streets.doors import Access
@@ -139,8 +138,8 @@ class _Trees:
         n = len(graph.node_m)
         self.capacity = max(2, _MAX_BYTES // len(MODES) // (_BYTES_PER_NODE * n))
         # memory is taken when a row is written
-        self.following: npt.NDArray[np.int32] = np.empty((self.capacity, n), dtype=np.int32)
-        self.time_s: FloatArray = np.empty((self.capacity, n))
+        self.following = np.empty((self.capacity, n), dtype=np.int32)
+        self.time_s = np.empty((self.capacity, n))
         self._row: dict[int, int] = {}
         # of each pair of neighbours the fastest street, of equally fast ones the first
         street, backward = np.nonzero(self.speed_m_s > 0)

@@ -327,7 +327,8 @@ def mosaic(
         layout[f"yaxis{tail}"] = STYLE["axis"] | {"title": {"text": cell.y_title}} | _scale(cell)
         for trace in cell.traces:  # the legend has each name once
             shown = trace.get("showlegend", True) and trace["name"] not in listed
-            listed |= {trace["name"]} if shown else set()
+            if shown:
+                listed.add(trace["name"])
             data.append({**trace, "xaxis": f"x{tail}", "yaxis": f"y{tail}", "showlegend": shown})
         inside = {"xref": f"x{tail} domain", "yref": f"y{tail} domain"}
         if cell.title:
@@ -349,8 +350,8 @@ def mosaic(
 
 def _scale(cell: Axes) -> Figure:
     """How a vertical axis counts, and whether it shows 0; of few decades also 2 and 5 have ticks."""
-    if cell.log and wide(y for trace in cell.traces for y in trace["y"]):
-        values = [y for trace in cell.traces for y in trace["y"] if y is not None and y > 0]
+    values = [y for trace in cell.traces for y in trace["y"] if y is not None and y > 0]
+    if cell.log and wide(values):
         first = np.floor(np.log10(min(values)))
         last = np.ceil(np.log10(max(values)))
         return {"type": "log", "dtick": "D2" if last - first <= 3 else 1, "range": [first - 0.03, last + 0.03]}
