@@ -205,7 +205,7 @@ def _river(area: Area, rng: Rng) -> tuple["Polygon", Shapes, "Geometry"]:
     at = np.stack([share, across], axis=1)
     axis = shapely.linestrings(area.low_m + (at if unit[4] < 0.5 else at[:, ::-1]) * area.side_m)
     beyond = area.grown(_EXTENSION_M)
-    whole = shapely.buffer(axis, min(_RIVER_M, float(area.side_m.min()) / 8) / 2)
+    whole = shapely.buffer(axis, min(_RIVER_M, area.side_m.min() / 8) / 2)
     banks = shapely.intersection(shapely.boundary(whole), shapely.box(*beyond.low_m, *beyond.high_m))
     river = shapely.intersection(whole, shapely.box(*area.low_m, *area.high_m))
     return river, shapely.get_parts(banks), axis
@@ -224,7 +224,7 @@ def _park(node_m: FloatArray, river: "Polygon", rng: Rng) -> "Polygon | None":
     crosses = (((i + 1) % _MAIN_EVERY) == _MAIN_EVERY // 2) | (((j + 1) % _MAIN_EVERY) == _MAIN_EVERY // 2)
     cost = rng.uniform("park", np.arange(len(shape))) + crosses
     cost[shapely.distance(shape, river) < 1.0] = np.inf
-    best = int(np.argmin(cost))
+    best = np.argmin(cost)
     return shape[best] if np.isfinite(cost[best]) else None
 
 
@@ -279,7 +279,7 @@ def _with_side_streets(roads: Roads, closed: "list[Polygon]", area: Area, rng: R
 
     blocks, split = _split(faces(roads.line, closed), large, "cut", 2, rng)
     cut = np.concatenate([np.array([], dtype=object), *(_cut_lines(*each) for each in split)])
-    near = shapely.distance(cut, shapely.points(area.centre_m)) < _OLD_TOWN * float(area.side_m.min())
+    near = shapely.distance(cut, shapely.points(area.centre_m)) < _OLD_TOWN * area.side_m.min()
     side_streets = Roads(cut, np.where(near, _PEDESTRIAN, _RESIDENTIAL))
     return _noded(Roads.join([roads, side_streets])), blocks
 
@@ -403,7 +403,7 @@ def buildings_of(plan: TownPlan, area: Area, rng: Rng) -> Buildings:
     shape = shape[stands]
     which = which[stands]
     away_m = np.linalg.norm(shapely.get_coordinates(shapely.centroid(shape)) - area.centre_m, axis=1)
-    mean = _FLOORS_CENTRE - _FLOORS_FALL * away_m / (float(area.side_m.min()) / 2)
+    mean = _FLOORS_CENTRE - _FLOORS_FALL * away_m / (area.side_m.min() / 2)
     floors = np.clip(np.round(mean + _FLOORS_STD * rng.normal("floors", which)), 1, _MAX_FLOORS)
     return Buildings(shape, STOREY_M * floors)
 

@@ -106,7 +106,7 @@ class Commuter(Mobility):
         "open-ground": "a diary walks straight from place to place and would pass through the walls of buildings; "
         "take city open-field, or mobility random-waypoint"
     }
-    has_own_fixes: ClassVar = True
+    has_own_fixes = True
 
     kind: Literal["commuter"] = "commuter"
     home_m: Points | None = None

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from netsim.checkpoint import REBUILT
 from netsim.clock import DAY_S, Clock
-from netsim.columns import Columns, altered, frozen, replaced
+from netsim.columns import Columns, altered, blocks, frozen, replaced
 from netsim.maps import Shapes
 from netsim.mobility.base import State, drawn
 from netsim.rng import Rng
@@ -212,9 +212,7 @@ def new_place(unit: FloatArray, hour: FloatArray, from_m: FloatArray, venues: Ve
     """
     at_m = venues.premises.door_m
     chosen = np.full(len(unit), NOWHERE)
-    block = max(1, _BLOCK // max(1, len(at_m)))
-    for at in range(0, len(unit), block):
-        some = slice(at, at + block)
+    for some in blocks(len(unit), max(1, _BLOCK // max(1, len(at_m)))):
         east_m, north_m = (from_m[some, None, axis] - at_m[:, axis] for axis in (0, 1))
         away_m = np.sqrt(east_m * east_m + north_m * north_m) + _NEAR_M
         is_open = venues.is_open(np.arange(len(at_m)), hour[some, None])

@@ -18,7 +18,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from netsim.columns import frozen
+from netsim.columns import blocks, frozen
 from netsim.errors import BadInput
 from netsim.radio.link_budget import Budget
 from netsim.rng import ndtr
@@ -62,8 +62,7 @@ class CoverageLaw:
             none = indoors.floor
             indoors = replace(indoors, building=none, floor=none + floor, depth_m=np.full(len(none), depth_m))
         mean = np.empty(len(place_m))
-        for first in range(0, len(place_m), _PLACES):
-            some = slice(first, first + _PLACES)
+        for some in blocks(len(place_m), _PLACES):
             level, below = self._below(place_m[some], cells, indoors.select(some))
             middle = np.concatenate([level[:1], (level[1:] + level[:-1]) / 2, level[-1:]])
             reported = sum(

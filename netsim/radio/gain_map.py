@@ -45,7 +45,7 @@ class GainMap(PathLoss):
 
     reference: ClassVar = "radio maps of Sionna RT, nvlabs.github.io/sionna/rt/api/radio_maps.html"
     example: ClassVar = {"kind": "map", "file": "gains.npz"}
-    has_obstacles: ClassVar = True
+    has_obstacles = True
 
     kind: Literal["map"] = "map"
     file: Annotated[str, FILE_NAME] = Field(min_length=1)

@@ -51,7 +51,7 @@ class IndoorShadow:
     decorrelation_m: float
     site: IntArray
     rng: Rng
-    site_correlation: float = 0.0
+    site_correlation: float
 
     def __call__(self, position_m: FloatArray, indoors: Indoors) -> FloatArray:
         """Shadowing in dB (n, n_bs) of UEs at positions (n, 2), all of them inside."""

@@ -139,10 +139,10 @@ class Budget:
     loss_db: LossLaw
     sight: SightLaw
     shadow: Shadow
-    penetration: PenetrationLaw | None = None
-    environment: Environment | None = None
-    antennas: tuple[tuple[Antenna, IntArray], ...] = ()
-    shifts_m: FloatArray | None = None
+    penetration: PenetrationLaw | None
+    environment: Environment | None
+    antennas: tuple[tuple[Antenna, IntArray], ...]
+    shifts_m: FloatArray | None
 
     def pairs(self, position_m: FloatArray, indoors: Indoors | None = None) -> Pairs:
         """The geometry of all links from positions (n, 2), line of sight included; indoors: one row a position."""

@@ -185,7 +185,7 @@ class LosNlos(PathLoss):
 
     reference: ClassVar = "Geometry-Aligned Differential Privacy for Federated Radio Map Construction, Section V"
     example: ClassVar = {"kind": "los-nlos"}
-    needs_sight: ClassVar = True
+    needs_sight = True
 
     kind: Literal["los-nlos"] = "los-nlos"
 
@@ -231,13 +231,13 @@ MIN_2D_M = 10.0  # [TR 38.901, Table 7.4.1-1] where the formulas begin
 class _Tr38901Scenario(PathLoss):
     """Common base of the three scenarios: line-of-sight states, smallest distance, ranges of validity."""
 
-    needs_sight: ClassVar = True
+    needs_sight = True
     offers: ClassVar = frozenset({"probability of sight"})
     carrier_ghz: ClassVar = (0.5, 100.0)
-    ue_heights_m: ClassVar = (1.5, 22.5)
+    ue_heights_m = (1.5, 22.5)
     bs_heights_m: ClassVar = (0.0, 0.0)
-    max_distance_m: ClassVar = 5000.0
-    indoor_shadowing: ClassVar = (7.0, 7.0)  # [Table 7.5-6] O2I
+    max_distance_m = 5000.0
+    indoor_shadowing = (7.0, 7.0)  # [Table 7.5-6] O2I
 
     def check(self, carrier_hz: float, ue_height_m: float, bs_heights_m: Mapping[str, float]) -> None:
         name = f"radio.path_loss: {self.kind_name()}"
@@ -317,13 +317,13 @@ class UrbanMacro(_Urban):
     kind: Literal["uma"] = "uma"
     reference: ClassVar = "3GPP TR 38.901 V17.0.0, Tables 7.4.1-1 and 7.4.2-1 (UMa)"
     example: ClassVar = {"kind": "uma"}
-    bs_heights_m: ClassVar = (20.0, 30.0)
-    slopes_db: ClassVar = (28.0, 22.0, 9.0)
-    hidden_db: ClassVar = (13.54, 39.08, 20.0, 0.6)
-    std_db: ClassVar = (4.0, 6.0)  # [Table 7.4.1-1]
-    decorrelation_m: ClassVar = 37.0  # [Table 7.5-6]
-    nlos_decorrelation_m: ClassVar = 50.0  # [Table 7.5-6]
-    environment_above_m: ClassVar = 13.0
+    bs_heights_m = (20.0, 30.0)
+    slopes_db = (28.0, 22.0, 9.0)
+    hidden_db = (13.54, 39.08, 20.0, 0.6)
+    std_db = (4.0, 6.0)  # [Table 7.4.1-1]
+    decorrelation_m = 37.0  # [Table 7.5-6]
+    nlos_decorrelation_m = 50.0  # [Table 7.5-6]
+    environment_above_m = 13.0
 
     def los_probability(self, pairs: Pairs) -> FloatArray:
         d = pairs.outdoor_m
@@ -361,12 +361,12 @@ class UrbanMicro(_Urban):
     kind: Literal["umi"] = "umi"
     reference: ClassVar = "3GPP TR 38.901 V17.0.0, Tables 7.4.1-1 and 7.4.2-1 (UMi - Street Canyon)"
     example: ClassVar = {"kind": "umi"}
-    bs_heights_m: ClassVar = (5.0, 20.0)
-    slopes_db: ClassVar = (32.4, 21.0, 9.5)
-    hidden_db: ClassVar = (22.4, 35.3, 21.3, 0.3)
-    std_db: ClassVar = (4.0, 7.82)  # [Table 7.4.1-1]
-    decorrelation_m: ClassVar = 10.0  # [Table 7.5-6]
-    nlos_decorrelation_m: ClassVar = 13.0  # [Table 7.5-6]
+    bs_heights_m = (5.0, 20.0)
+    slopes_db = (32.4, 21.0, 9.5)
+    hidden_db = (22.4, 35.3, 21.3, 0.3)
+    std_db = (4.0, 7.82)  # [Table 7.4.1-1]
+    decorrelation_m = 10.0  # [Table 7.5-6]
+    nlos_decorrelation_m = 13.0  # [Table 7.5-6]
 
     def los_probability(self, pairs: Pairs) -> FloatArray:
         return _urban_sight(pairs.outdoor_m, 36.0)
@@ -381,17 +381,17 @@ class RuralMacro(_Tr38901Scenario):
 
     reference: ClassVar = "3GPP TR 38.901 V17.0.0, Tables 7.4.1-1 and 7.4.2-1 (RMa)"
     example: ClassVar = {"kind": "rma"}
-    carrier_ghz: ClassVar = (0.5, 30.0)
-    ue_heights_m: ClassVar = (1.0, 10.0)
-    bs_heights_m: ClassVar = (10.0, 150.0)
-    std_db: ClassVar = (4.0, 8.0)  # [Table 7.4.1-1]
-    far_std_db: ClassVar = 6.0  # [Table 7.4.1-1] beyond the breakpoint
-    decorrelation_m: ClassVar = 37.0  # [Table 7.5-6]
-    nlos_decorrelation_m: ClassVar = 120.0  # [Table 7.5-6]
-    indoor_shadowing: ClassVar = (8.0, 120.0)  # [Table 7.5-6] O2I
-    has_high_loss_buildings: ClassVar = False  # [Section 7.4.3.1]
-    indoor_depth_m: ClassVar = 10.0  # [Section 7.4.3.1]
-    sight_decorrelation_m: ClassVar = 60.0  # [Table 7.6.3.1-2]
+    carrier_ghz = (0.5, 30.0)
+    ue_heights_m = (1.0, 10.0)
+    bs_heights_m = (10.0, 150.0)
+    std_db = (4.0, 8.0)  # [Table 7.4.1-1]
+    far_std_db = 6.0  # [Table 7.4.1-1] beyond the breakpoint
+    decorrelation_m = 37.0  # [Table 7.5-6]
+    nlos_decorrelation_m = 120.0  # [Table 7.5-6]
+    indoor_shadowing = (8.0, 120.0)  # [Table 7.5-6] O2I
+    has_high_loss_buildings = False  # [Section 7.4.3.1]
+    indoor_depth_m = 10.0  # [Section 7.4.3.1]
+    sight_decorrelation_m = 60.0  # [Table 7.6.3.1-2]
 
     def loss_db(self, pairs: Pairs, carrier_hz: float) -> FloatArray:
         distance = np.maximum(pairs.distance_3d_m, self._min_m(pairs))

@@ -174,7 +174,7 @@ class Fractional(Law):
     the loss.
     """
 
-    follows_links: ClassVar = True
+    follows_links = True
 
     kind: Literal["fractional"] = "fractional"
     p0_dbm: float = Field(default=-85.0, ge=-202, le=24)

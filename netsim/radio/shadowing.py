@@ -62,14 +62,14 @@ class Shadowing(Part):
         return []
 
     @abstractmethod
-    def field(self, area: Area, site: IntArray, rng: Rng, std_db: float = _USUAL_STD_DB) -> ShadowField:
+    def field(self, area: Area, site: IntArray, rng: Rng, std_db: float) -> ShadowField:
         """The shadowing of one city, drawn once.
 
         site (n_bs,) is the index of the site of each base station: base stations of one site share their shadowing,
         which depends on that index only.
         """
 
-    def nlos_field(self, area: Area, site: IntArray, rng: Rng, std_db: float = _USUAL_STD_DB) -> ShadowField | None:
+    def nlos_field(self, area: Area, site: IntArray, rng: Rng, std_db: float) -> ShadowField | None:
         """A separate field for links without line of sight; None: `field`, scaled."""
         return None
 
@@ -128,7 +128,7 @@ class NoShadowing(Shadowing):
 
     kind: Literal["none"] = "none"
 
-    def field(self, area: Area, site: IntArray, rng: Rng, std_db: float = _USUAL_STD_DB) -> ShadowField:
+    def field(self, area: Area, site: IntArray, rng: Rng, std_db: float) -> ShadowField:
         return lambda position_m: np.zeros((len(position_m), len(site)))
 
 
@@ -264,7 +264,7 @@ class Independent(GaussianShadowing):
 
     kind: Literal["iid"] = "iid"
 
-    def field(self, area: Area, site: IntArray, rng: Rng, std_db: float = _USUAL_STD_DB) -> ShadowField:
+    def field(self, area: Area, site: IntArray, rng: Rng, std_db: float) -> ShadowField:
         def drawn(position_m: FloatArray) -> FloatArray:
             known = np.asarray(np.isfinite(position_m).all(axis=1))
             mm = np.round(np.where(known[:, None], position_m, 0.0) * 1e3).astype(np.int64)

@@ -10,7 +10,7 @@ from typing import Self
 
 import numpy as np
 
-from netsim.columns import Columns, frozen, no_floats, no_ints
+from netsim.columns import Columns, blocks, frozen, no_floats, no_ints
 from netsim.streets.doors import Access
 from netsim.streets.graph import MODES, WALK, WALK_M_S, Paths, StreetGraph
 from netsim.units import FloatArray, IntArray
@@ -86,8 +86,8 @@ class Routes:
         order = np.argsort(self.graph.ends[destination.street, 0], kind="stable")
         for each, trees in enumerate(self._trees):
             own = order[mode[order] == each]
-            for at in range(0, len(own), trees.capacity // 2):
-                some = own[at : at + trees.capacity // 2]
+            for rows in blocks(len(own), trees.capacity // 2):
+                some = own[rows]
                 pieces += _found(trees, some, origin.select(some), destination.select(some))
         return Slices.join(pieces)
 

@@ -45,7 +45,7 @@ class MedianBounds:
     """The median over seeds of `values` (n,) lies in [low, high]; NaN where a seed cannot say."""
 
     values: FloatArray
-    low: float = -np.inf
+    low: float
     high: float = np.inf
 
     def holds(self) -> bool | None:

@@ -65,7 +65,7 @@ class TimeGrid:
 
 
 @lru_cache(maxsize=2)  # the laws of an attack follow one another
-def time_grid(run: Run, table: str, column: str = "", value: str = "") -> TimeGrid:
+def time_grid(run: Run, table: str, column: str, value: str) -> TimeGrid:
     """Rows of a table, those with `value` in a column."""
     return TimeGrid.of(run.rows(table, column, value))
 

@@ -424,7 +424,7 @@ def radio_chapters(run: Run) -> list[Chapter]:
     return [Chapter("samples", "What UEs receive", received), Chapter("handover", "Handover", [_pairs(run)])]
 
 
-def curves(run: Run, selection: str = "all") -> Curves:
+def curves(run: Run, selection: str) -> Curves:
     """The distributions of one selection of samples."""
     cdf = run.tables["radio_cdf"]
     mine = cdf["selection"] == selection

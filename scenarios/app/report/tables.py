@@ -104,8 +104,8 @@ def heatmaps(maps: Sequence[Heat]) -> Figure:
 
 def _heat_axes(heat: Heat) -> Axes:
     """The map, and the cross where the UE is."""
-    low = figure_text(float(heat.value.min()))
-    high = figure_text(float(heat.value.max()))
+    low = figure_text(heat.value.min())
+    high = figure_text(heat.value.max())
     i, j = (np.arange(0, n, -(-n // _MOST_POINTS)) for n in heat.value.shape)
     traces = [{
         "type": "heatmap", "x": numbers(heat.x_m[j]), "y": numbers(heat.y_m[i]), "name": plain(heat.title),

@@ -216,13 +216,11 @@ def nested(field: FieldInfo) -> Iterator[tuple[type[BaseModel], str]]:
     if slot_of(metadata) is not None:
         return
     for member in members(base):
-        inner, more = unwrap(member)
-        if slot_of(more) is None and isinstance(inner, type) and issubclass(inner, BaseModel):
-            yield inner, ""
-        for item in get_args(inner):
-            item_type, item_metadata = unwrap(item)
-            if slot_of(item_metadata) is None and isinstance(item_type, type) and issubclass(item_type, BaseModel):
-                yield item_type, "[]"
+        items = get_args(unwrap(member)[0])
+        for one, mark in ((member, ""), *((item, "[]") for item in items)):
+            inner, more = unwrap(one)
+            if slot_of(more) is None and isinstance(inner, type) and issubclass(inner, BaseModel):
+                yield inner, mark
 
 
 def keys_of(part: type[BaseModel]) -> list[tuple[str, str]]:

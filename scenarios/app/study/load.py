@@ -49,7 +49,7 @@ class Scenario:
         _absolute(document, self.folder)
         return document
 
-    def study(self, overrides: Record | None = None, origins: Mapping[str, Place] | None = None) -> Study:
+    def study(self, overrides: Record | None, origins: Mapping[str, Place] | None = None) -> Study:
         """The checked study; BadInput with one line per mistake."""
         return build(Study, self.document(overrides, origins))
 

@@ -142,7 +142,7 @@ def threat(sees: str, viewpoint: str) -> Fields:
     return {"observes": sees, "viewpoint": viewpoint} | ({"position_m": [0, 0]} if viewpoint == "eavesdropper" else {})
 
 
-def matrix_text(width: int = 110) -> str:
+def matrix_text(width: int) -> str:
     """How many combinations are legal, what ever meets in a legal one, and every reason with its cases."""
     width = max(width, _NARROWEST)
     verdicts = list(combinations())

@@ -52,7 +52,7 @@ class Document:
         """The same document, to be changed by itself."""
         return Document(self.path, deepcopy(self.data), dict(self.lines))
 
-    def override(self, place: Place, origin: Place | None = None) -> None:
+    def override(self, place: Place, origin: Place | None) -> None:
         """From now on what stands at this place comes from `origin`, another place in the file; none: from outside."""
         lines: dict[Place, int] = {(): self.line(origin) if origin else 0}
         if origin:
