@@ -289,8 +289,7 @@ def _read(file: BinaryIO) -> dict[str, np.ndarray]:
         columns = zip(rows.column_names, rows.columns, strict=True)
         return {name: _text(column) if name in texts else _numbers(column) for name, column in columns}
     except (pa.ArrowException, OSError, OverflowError, MemoryError, UnicodeError) as error:
-        said = " ".join((str(error) or type(error).__name__).split())[:120]
-        raise ValueError(said) from None
+        raise ValueError(" ".join((str(error) or type(error).__name__).split())[:120]) from None
 
 
 def _text(column: Any) -> np.ndarray:

@@ -41,11 +41,11 @@ class IndoorShare(Part):
     the smaller of two U(0, depth_m).
     """
 
-    share: float = Field(default=0.8, ge=0, le=1)
+    share: float = Field(0.8, ge=0, le=1)
     """share of UEs indoors"""
     floors: Floors = (4, 8)
     """lowest and highest number of floors of a building"""
-    depth_m: float | None = Field(default=None, ge=0, le=1000)
+    depth_m: float | None = Field(None, ge=0, le=1000)
     """largest distance from the facade, m; none: 25, and 10 beside path loss rma"""
     reference: ClassVar = "3GPP TR 38.901 V17.0.0, Tables 7.2-1 and 7.8-1, Section 7.4.3.1"
 
@@ -67,12 +67,11 @@ class IndoorShare(Part):
         inside = unit[0] < self.share
         storeys = low + np.minimum((unit[1] * (high - low + 1)).astype(np.int64), high - low)
         floor = np.minimum((unit[2] * storeys).astype(np.int64), storeys - 1)
-        depth_m = self.deepest_m(law) * np.minimum(unit[3], unit[4])
         return altered(
             Indoors.outdoors(ue),
             building=np.where(inside, ue, -1),
             floor=np.where(inside, floor, 0),
-            depth_m=np.where(inside, depth_m, 0.0),
+            depth_m=np.where(inside, self.deepest_m(law) * np.minimum(unit[3], unit[4]), 0.0),
         )
 
 
@@ -100,7 +99,7 @@ class HalfNormal(ComputeSpread):
     """
 
     kind: Literal["half-normal"] = "half-normal"
-    scale: float = Field(default=1.0, gt=0, le=1e3)
+    scale: float = Field(1.0, gt=0, le=1e3)
     """scale of the half-normal share: its root mean square"""
 
     reference: ClassVar = (
@@ -121,7 +120,7 @@ class LogNormal(ComputeSpread):
     r"""Log-normal factor `exp(sigma N)`: half of the UEs are faster than stated, half slower."""
 
     kind: Literal["log-normal"] = "log-normal"
-    sigma: float = Field(default=0.5, gt=0, le=5)
+    sigma: float = Field(0.5, gt=0, le=5)
     """standard deviation of the logarithm of the factor"""
 
     reference: ClassVar = "assumed: the product of many independent factors"
@@ -142,26 +141,26 @@ COMPUTE_SPREADS = OneOf("compute-spread", HalfNormal, LogNormal)
 class Ues(Part):
     """Settings of the UEs."""
 
-    count: int = Field(default=1, ge=1, le=1_000_000)
+    count: int = Field(1, ge=1, le=1_000_000)
     """number of UEs; for a replayed trace the number of its users"""
     mobility: Annotated[Mobility, MOBILITIES]
     """mobility model"""
-    measurement_period_s: float | None = Field(default=None, ge=1e-3, le=1e10)
+    measurement_period_s: float | None = Field(None, ge=1e-3, le=1e10)
     """time between measurements, s; none: given by the mobility model (a diary, a trace)"""
     position_error_m: Annotated[float, Field(ge=0, le=1e4)] | Literal["recorded"] = 0.0
     """error of positions as UEs report them, standard deviation per axis, m, drawn for each fix by itself (real errors
     last for minutes); recorded: of each row of a trace by its own accuracy_m. Radio and homes keep true positions"""
-    height_m: float = Field(default=1.5, ge=0, le=500)
+    height_m: float = Field(1.5, ge=0, le=500)
     """antenna height above ground, m"""
-    max_power_dbm: float = Field(default=23.0, ge=-60, le=60)
+    max_power_dbm: float = Field(23.0, ge=-60, le=60)
     """largest transmit power, dBm"""
     measure: Literal["serving", "all"] = "serving"
     """cells in a measurement: the serving cell, or all cells"""
-    training_s_per_sample: float = Field(default=0.0, ge=0, le=1e3)
+    training_s_per_sample: float = Field(0.0, ge=0, le=1e3)
     """time of one training pass over one sample, s"""
     compute_heterogeneity: Annotated[ComputeSpread, COMPUTE_SPREADS] | None = None
     """factor of that time, drawn once for each UE; none: 1. It leaves the energy as it is: the work is the same"""
-    compute_j_per_sample: float = Field(default=0.0, ge=0, le=1e3)
+    compute_j_per_sample: float = Field(0.0, ge=0, le=1e3)
     """energy of one training pass over one sample, J"""
     indoor: IndoorShare | None = None
     """UEs inside buildings by a draw, in open ground; none: as the mobility model says"""
@@ -221,7 +220,7 @@ def _usual_penetration(given: dict[str, object]) -> Penetration:
 class Radio(Part):
     """Settings of the radio."""
 
-    carrier_hz: float = Field(default=2.6e9, ge=1e8, le=1e11)
+    carrier_hz: float = Field(2.6e9, ge=1e8, le=1e11)
     """carrier frequency, Hz"""
     path_loss: Annotated[PathLoss, PATH_LOSSES] = LogDistance()
     """path loss model"""
@@ -233,7 +232,7 @@ class Radio(Part):
     """penetration loss of UEs in buildings and vehicles; default: tr38901 beside uma, umi and rma, none for others"""
     fading: Annotated[Fading, FADINGS] = NoFading()
     """small-scale fading and antennas of the uplink"""
-    measurement_noise_db: float = Field(default=0.0, ge=0, le=30)
+    measurement_noise_db: float = Field(0.0, ge=0, le=30)
     """standard deviation of the error of an RSRP measurement, dB"""
     rsrp_report: Literal["exact", "quantised", "quantised-nr"] = "exact"
     """exact, or whole dB as UEs report: quantised, -140 to -44 dBm, of LTE (3GPP TS 36.133, Table 9.1.4-1), or
@@ -276,9 +275,9 @@ class WorldSetting(Part):
     """calendar date of time 0; for a replayed trace that of the trace"""
     begins: str = "00:00"
     """local time of day of time 0, such as 08:00: people are where their day has brought them since midnight"""
-    duration_s: float | None = Field(default=None, gt=0, le=1e10)
+    duration_s: float | None = Field(None, gt=0, le=1e10)
     """simulated time, s; none: to the end of the replayed trace"""
-    tick_s: float = Field(default=60.0, ge=1e-3, le=86_400)
+    tick_s: float = Field(60.0, ge=1e-3, le=86_400)
     """time step of mobility, s: all UEs move together once a tick"""
     city: Annotated[City, CITIES] = Town()
     """the city: area, buildings and streets; default: a generated town of 2 km x 2 km"""

@@ -84,9 +84,9 @@ class Town(City):
     offers: ClassVar = frozenset({"buildings", "streets"})
 
     kind: Literal["town"] = "town"
-    width_m: float = Field(default=2000.0, ge=300, le=6000)
+    width_m: float = Field(2000.0, ge=300, le=6000)
     """east-west side of the area, m"""
-    height_m: float = Field(default=2000.0, ge=300, le=6000)
+    height_m: float = Field(2000.0, ge=300, le=6000)
     """north-south side of the area, m"""
 
     def area(self, trace_area: Area | None) -> Area:

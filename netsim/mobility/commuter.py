@@ -115,7 +115,7 @@ class Commuter(Mobility):
     """workplaces [[x, y], ...] in m, as home_m; none: drawn at least a third of the area's shorter side from home"""
     third_places_m: Points | None = None
     """places for lunch, evenings and trips [[x, y], ...] in m, for all UEs; none: four drawn per UE"""
-    walk_speed_m_s: float = Field(default=1.4, gt=0)
+    walk_speed_m_s: float = Field(1.4, gt=0)
     """walking speed before its factor U(0.85, 1.6), m/s"""
 
     def start(self, ue: IntArray, ground: Ground) -> CommuterState:
@@ -145,8 +145,7 @@ class Commuter(Mobility):
             today = state.today
             if today is None or today.day != day:
                 today = self._live(day, state, ground)
-            within = (today.fixes.time_s >= t0_s) & (today.fixes.time_s < t1_s)
-            taken.append(today.fixes.select(within))
+            taken.append(today.fixes.select((today.fixes.time_s >= t0_s) & (today.fixes.time_s < t1_s)))
             position_m = today.way.position(np.arange(len(state.ue)), np.full(len(state.ue), wall_s - day * DAY_S))
             state = altered(state, position_m=position_m, today=today)
         fixes = Fixes.join(taken)

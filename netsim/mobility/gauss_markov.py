@@ -58,15 +58,15 @@ class GaussMarkov(Mobility):
     example: ClassVar = {"kind": "gauss-markov"}
 
     kind: Literal["gauss-markov"] = "gauss-markov"
-    speed_m_s: float = Field(default=1.2, gt=0, le=100)
+    speed_m_s: float = Field(1.2, gt=0, le=100)
     """mean speed, m/s"""
-    speed_std_m_s: float = Field(default=0.3, ge=0, le=100)
+    speed_std_m_s: float = Field(0.3, ge=0, le=100)
     """standard deviation of the speed, m/s"""
-    direction_std_rad: float = Field(default=0.5, ge=0, le=10)
+    direction_std_rad: float = Field(0.5, ge=0, le=10)
     """standard deviation of the direction around a UE's mean direction, rad"""
-    memory: float = Field(default=0.85, ge=0, le=1)
+    memory: float = Field(0.85, ge=0, le=1)
     """correlation a of speed and direction from one step to the next"""
-    step_s: float = Field(default=10.0, ge=1e-3, le=86_400)
+    step_s: float = Field(10.0, ge=1e-3, le=86_400)
     """time between changes of speed and direction, s"""
 
     def start(self, ue: IntArray, ground: Ground) -> MarkovStep:

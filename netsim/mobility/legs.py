@@ -68,8 +68,7 @@ class Legged(Mobility):
         walk_s = np.maximum(state.arrive_s - state.depart_s, 1e-200)  # a leg of no length is over at once
         done = np.clip((t1_s - state.depart_s) / walk_s, 0.0, 1.0)[:, None]
         # this form, not origin + done * way, so that the waypoint itself is met exactly
-        position_m = (1.0 - done) * state.origin_m + done * state.target_m
-        return altered(state, position_m=position_m), Fixes.none()
+        return altered(state, position_m=(1.0 - done) * state.origin_m + done * state.target_m), Fixes.none()
 
     def wake_s(self, state: Leg, now_s: float, ground: Ground) -> float:
         """The earliest end of a pause when all UEs pause, else now."""
@@ -257,7 +256,7 @@ class Manhattan(Legged):
     kind: Literal["manhattan"] = "manhattan"
     speed_m_s: Span = (0.8, 1.6)
     """lowest and highest speed from one crossing to the next, m/s"""
-    pause_probability: float = Field(default=0.1, ge=0, le=1)
+    pause_probability: float = Field(0.1, ge=0, le=1)
     """probability of a pause at a crossing"""
     pause_s: PauseSpan = (0.0, 60.0)
     """shortest and longest pause at a crossing, s"""

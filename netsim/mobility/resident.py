@@ -103,27 +103,27 @@ class Resident(Mobility):
     }
 
     kind: Literal["resident"] = "resident"
-    rho: float = Field(default=0.6, ge=0, le=1)
+    rho: float = Field(0.6, ge=0, le=1)
     """probability of exploring a new place, for a person who knows one place"""
-    gamma: float = Field(default=0.21, ge=0, le=5)
+    gamma: float = Field(0.21, ge=0, le=5)
     """exponent with which exploration becomes rarer as more places are known"""
-    stay_beta: float = Field(default=0.8, ge=-1, le=5)
+    stay_beta: float = Field(0.8, ge=-1, le=5)
     """exponent of the duration of stays: P(t) ~ t^-(1 + stay_beta) exp(-t / stay_tau_h)"""
-    stay_tau_h: float = Field(default=17.0, ge=0.1, le=1000)
+    stay_tau_h: float = Field(17.0, ge=0.1, le=1000)
     """cut-off of the duration of stays, h"""
-    break_probability: float = Field(default=0.05, ge=0, le=0.99)
+    break_probability: float = Field(0.05, ge=0, le=0.99)
     """probability per hour of leaving work early for a break; at night, of leaving home, a fifth of it"""
-    day_off_probability: float = Field(default=0.1, ge=0, le=1)
+    day_off_probability: float = Field(0.1, ge=0, le=1)
     """probability of a day off on a working day: holiday, illness"""
-    no_work_share: float = Field(default=0.2, ge=0, le=1)
+    no_work_share: float = Field(0.2, ge=0, le=1)
     """share of people without work"""
-    work_at_home_share: float = Field(default=0.1, ge=0, le=1)
+    work_at_home_share: float = Field(0.1, ge=0, le=1)
     """share of those with work who work at home"""
-    drive_share: float = Field(default=0.4, ge=0, le=1)
+    drive_share: float = Field(0.4, ge=0, le=1)
     """share of people who drive to places 1 km or more away"""
-    cycle_share: float = Field(default=0.2, ge=0, le=1)
+    cycle_share: float = Field(0.2, ge=0, le=1)
     """share of people who cycle to places 500 m or more away; all others walk"""
-    stay_radius_m: float = Field(default=0.0, ge=0, le=1000)
+    stay_radius_m: float = Field(0.0, ge=0, le=1000)
     """distance from the room, m, within which a person who stays is at another spot of the building every half hour,
     at night too; 0: always in the room. Homes, workplaces, times of stays and trips are those of the rooms"""
 
@@ -182,8 +182,7 @@ class Resident(Mobility):
     def _people(self, ue: IntArray, venues: Venues, rng: Rng) -> People:
         """Homes in proportion to floor area, workplaces in proportion to attractiveness, never at home."""
         unit = rng.uniform("person", ue, (6,))
-        hour = rng.normal("hours", ue, (3,))
-        day, evening, lunch = np.clip(hour, -_TAIL, _TAIL).T
+        day, evening, lunch = np.clip(rng.normal("hours", ue, (3,)), -_TAIL, _TAIL).T
         home = rooms(venues, weighted(unit[:, 0], venues.premises.floor_area_m2), rng, "home", ue)
         works = unit[:, 1] >= self.no_work_share
         away = np.flatnonzero(works & (unit[:, 2] >= self.work_at_home_share))

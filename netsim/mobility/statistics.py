@@ -5,8 +5,6 @@ Barabasi, 'Modelling the scaling properties of human mobility', Nature Physics 6
 'Limits of predictability in human mobility', Science 327, 2010.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from math import log2
 from pathlib import Path
@@ -240,10 +238,9 @@ def played_series(
             "such as 250"
         )
     if n_hours * len(state.position_m) > _MAX_HOURS:
-        most = max(1, _MAX_HOURS // n_hours)
         raise BadInput(
             f"world.ues.count: {len(state.position_m):,} UEs for {n_hours:,} hours are too many to keep; give "
-            f"--set world.ues.count={most} or less"
+            f"--set world.ues.count={max(1, _MAX_HOURS // n_hours)} or less"
         )
     position_m = np.empty((n_hours, len(state.position_m), 2))
     building = []

@@ -12,8 +12,6 @@ quantised reports; exact ones have none. M and W are independent; in sight the d
 breakpoint.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -52,7 +52,7 @@ class GainMap(PathLoss):
     """path of the .npz or CSV"""
     includes_antenna: bool = True
     """whether the antennas of the base stations are in the gains, as ray tracers compute them; false: they are added"""
-    uncovered_gain_db: float = Field(default=-200.0, ge=-400, le=-100)
+    uncovered_gain_db: float = Field(-200.0, ge=-400, le=-100)
     """gain where no path arrives, dB"""
 
     @property

@@ -57,8 +57,7 @@ class IndoorShadow:
         """Shadowing in dB (n, n_bs) of UEs at positions (n, 2), all of them inside."""
         sites, column = np.unique(self.site, return_inverse=True)
         at = position_m * (LATTICE_CORRELATION / self.decorrelation_m)
-        known = np.isfinite(at)
-        cell = np.floor(np.where(known, at, 0.0)).astype(np.int64)
+        cell = np.floor(np.where(np.isfinite(at), at, 0.0)).astype(np.int64)
         part = at - cell
         x, y = part.T
         weight = np.stack([(1 - x) * (1 - y), x * (1 - y), (1 - x) * y, x * y])  # (4, n)
@@ -168,7 +167,7 @@ class Tr38901Penetration(Penetration):
     """
 
     kind: Literal["tr38901"] = "tr38901"
-    high_loss_share: float | None = Field(default=None, ge=0, le=1)
+    high_loss_share: float | None = Field(None, ge=0, le=1)
     """share of buildings with high loss (metallised glass); none: 0.5, and 0 for rma, which was published without"""
     vehicle: Literal["standard", "metallised"] = "standard"
     """windows of vehicles"""

@@ -203,8 +203,7 @@ class Budget:
         """RSRP (n, n_bs) without shadowing and walls, were all links in sight, or none."""
         pairs = self._distances(position_m, indoors)
         pairs = replace(pairs, los=np.full(pairs.distance_2d_m.shape, los))
-        loss_db = self.loss_db(pairs)
-        return pairs, (self.power_dbm + self._antenna_db(position_m, pairs) - loss_db)
+        return pairs, self.power_dbm + self._antenna_db(position_m, pairs) - self.loss_db(pairs)
 
     def _antenna_db(self, position_m: FloatArray, pairs: Pairs) -> FloatArray:
         """Gain of the antennas (n, n_bs) towards UEs at positions (n, 2)."""

@@ -172,7 +172,7 @@ class PowerLaw(PathLoss):
     example: ClassVar = {"kind": "power-law"}
 
     kind: Literal["power-law"] = "power-law"
-    exponent: float = Field(default=3.76, gt=0, le=20)
+    exponent: float = Field(3.76, gt=0, le=20)
     """exponent P"""
 
     def loss_db(self, pairs: Pairs, carrier_hz: float) -> FloatArray:
@@ -209,11 +209,11 @@ class LogDistance(PathLoss):
     example: ClassVar = {"kind": "log-distance"}
 
     kind: Literal["log-distance"] = "log-distance"
-    exponent: float = Field(default=3.5, gt=0, le=20)
+    exponent: float = Field(3.5, gt=0, le=20)
     """path loss exponent n: 2 in free space, 3 to 4 in cities"""
-    reference_m: float = Field(default=10.0, ge=1e-3, le=1e6)
+    reference_m: float = Field(10.0, ge=1e-3, le=1e6)
     """distance of the reference loss, m"""
-    reference_loss_db: float = Field(default=50.0, ge=-300, le=500)
+    reference_loss_db: float = Field(50.0, ge=-300, le=500)
     """loss at the reference distance, dB"""
 
     def loss_db(self, pairs: Pairs, carrier_hz: float) -> FloatArray:
@@ -376,7 +376,7 @@ class RuralMacro(_Tr38901Scenario):
     """3GPP TR 38.901 RMa: high masts over villages and fields."""
 
     kind: Literal["rma"] = "rma"
-    building_height_m: float = Field(default=5.0, ge=5, le=50)
+    building_height_m: float = Field(5.0, ge=5, le=50)
     """average height of buildings (h of the table)"""
 
     reference: ClassVar = "3GPP TR 38.901 V17.0.0, Tables 7.4.1-1 and 7.4.2-1 (RMa)"

@@ -130,9 +130,9 @@ class Average(Law):
     """An equal share of the mean of the smallest and largest total power: (total_min_w + total_max_w) / (2 n) each."""
 
     kind: Literal["average"] = "average"
-    total_min_w: float = Field(default=0.15, ge=0)
+    total_min_w: float = Field(0.15, ge=0)
     """smallest total power of all UEs, W"""
-    total_max_w: float = Field(default=1.5, gt=0)
+    total_max_w: float = Field(1.5, gt=0)
     """largest total power of all UEs, W"""
     reference: ClassVar = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, benchmark"
     example: ClassVar = {"kind": "average"}
@@ -177,9 +177,9 @@ class Fractional(Law):
     follows_links = True
 
     kind: Literal["fractional"] = "fractional"
-    p0_dbm: float = Field(default=-85.0, ge=-202, le=24)
+    p0_dbm: float = Field(-85.0, ge=-202, le=24)
     """P0, target received power at alpha 1 over the whole band, dBm"""
-    alpha: float = Field(default=0.8, ge=0, le=1)
+    alpha: float = Field(0.8, ge=0, le=1)
     """share of the path loss that is compensated"""
     reference: ClassVar = "3GPP TS 38.213, Section 7.1.1 (open-loop part)"
     example: ClassVar = {"kind": "fractional"}

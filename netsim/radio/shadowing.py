@@ -135,9 +135,9 @@ class NoShadowing(Shadowing):
 class GaussianShadowing(Shadowing):
     """Gaussian shadowing of mean 0 dB; deviations that are not set are those published with the path loss law."""
 
-    std_db: float | None = Field(default=None, ge=0, le=100)
+    std_db: float | None = Field(None, ge=0, le=100)
     """standard deviation, dB; none: as published with the path loss law (uma, umi, rma), 6 dB for other laws"""
-    nlos_std_db: float | None = Field(default=None, gt=0, le=100)
+    nlos_std_db: float | None = Field(None, gt=0, le=100)
     """standard deviation without line of sight, dB; none: std_db if it is set, else as published with the law"""
 
     @model_validator(mode="after")
@@ -309,13 +309,13 @@ class Correlated(GaussianShadowing):
     example: ClassVar = {"kind": "correlated"}
 
     kind: Literal["correlated"] = "correlated"
-    decorrelation_m: float = Field(default=50.0, gt=0, le=1e9)
+    decorrelation_m: float = Field(50.0, gt=0, le=1e9)
     """distance at which the correlation is 1/e, m"""
-    nlos_decorrelation_m: float | None = Field(default=None, gt=0, le=1e9)
+    nlos_decorrelation_m: float | None = Field(None, gt=0, le=1e9)
     """the same without line of sight, m, which then has a separate field; none: one field, scaled"""
-    indoor_decorrelation_m: float | None = Field(default=None, gt=0, le=1e5)
+    indoor_decorrelation_m: float | None = Field(None, gt=0, le=1e5)
     """the same inside buildings, m, where each floor then has a separate field; none: as outside"""
-    site_correlation: float = Field(default=0.0, ge=0, le=1)
+    site_correlation: float = Field(0.0, ge=0, le=1)
     """correlation between sites: 0 in TR 38.901, 0.5 in TR 36.814"""
 
     def stds(self, law: PathLoss) -> Stds:
@@ -323,8 +323,7 @@ class Correlated(GaussianShadowing):
         if self.indoor_decorrelation_m is None:
             return stds
         published = self.std_db is None and law.indoor_shadowing
-        inside = published[0] if published else stds.seen
-        return stds._replace(inside=inside)
+        return stds._replace(inside=published[0] if published else stds.seen)
 
     def nlos_field(self, area: Area, site: IntArray, rng: Rng, std_db: float = _USUAL_STD_DB) -> ShadowField | None:
         if self.nlos_decorrelation_m is None:

@@ -93,8 +93,7 @@ def assemble(lines: StreetLines, snap_m: float = SNAP_M) -> Assembled:
     which it reaches every other and returns: the strongly connected component of the greatest length.
     """
     vertex, position_m = _joined(lines, snap_m)
-    segments = _StraightSegments.of(lines, vertex)
-    graph = _streets(segments, position_m)
+    graph = _streets(_StraightSegments.of(lines, vertex), position_m)
     part, count = _largest(graph, np.ones((len(graph), 2), dtype=np.bool_), "weak")
     loose_km = _km(graph, ~part)
     speed_m_s = graph.speed_m_s * part[:, :, None]
@@ -238,8 +237,7 @@ def _chains(segments: _StraightSegments, inner: BoolArray) -> tuple[IntArray, In
 
     own = np.where(inner[segments.point], 0, 1 + np.arange(segments.point.size).reshape(-1, 2))
     line = shapely.linestrings(np.stack([segments.point, own], axis=2).astype(np.float64))
-    chain = shapely.get_parts(shapely.line_merge(shapely.multilinestrings(line)))
-    path = Paths.of(chain)
+    path = Paths.of(shapely.get_parts(shapely.line_merge(shapely.multilinestrings(line))))
     return path.vertex_m[:, 0].astype(np.int64), path.first
 
 

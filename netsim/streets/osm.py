@@ -1,7 +1,5 @@
 """Streets of OpenStreetMap from GeoJSON: class, speeds and directions by the tags of a line."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping

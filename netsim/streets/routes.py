@@ -3,8 +3,6 @@
 A trip leads out of a street, along a shortest path, and into another street; it is kept as slices of streets.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Self
 

@@ -3,8 +3,6 @@
 Tracks have fewer rows: straight lines that stay within a stated distance of the recorded ones at every time.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from netsim.columns import no_ints, no_places
@@ -223,8 +221,7 @@ def _stations(run: Run) -> list[Fields]:
     """Name, place and azimuth (None: no sector) of the base stations."""
     if run.replayed:
         return []
-    none = np.full(len(run.stations), np.nan)
-    degrees = run.ground.get("station_azimuth_deg", none).tolist()
+    degrees = run.ground.get("station_azimuth_deg", np.full(len(run.stations), np.nan)).tolist()
     return [
         {"name": name, "x_m": x, "y_m": y, "azimuth_deg": turn if np.isfinite(turn) else None}
         for (name, x, y), turn in zip(run.stations, degrees, strict=True)

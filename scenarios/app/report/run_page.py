@@ -1,7 +1,5 @@
 """The page of a run or of a radio study: charts over rounds by chapter, and figures that have another axis."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
@@ -280,8 +278,7 @@ def _reliabilities(run: Run, name: str) -> Iterator[tuple[str, Reliability]]:
     """Of the answers of filter and smoother, and of the places named at the end."""
     for kind, rows in tracked(run, name).items():
         ue = rows["ue"].astype(np.int64)
-        stated = np.minimum(rows["disc_probability"], 1.0)
-        yield kind, reliability(ue, stated, rows["near"] == 1)
+        yield kind, reliability(ue, np.minimum(rows["disc_probability"], 1.0), rows["near"] == 1)
     named = run.tables["named"]
     truth = Truth.of(run.tables["ues"], np.unique(run.rows("leakage", "attack", name)["ue"]), run.hit_radius_m)
     mine = where(named, (named["attack"] == name) & np.isfinite(named["ue"]))
@@ -388,8 +385,7 @@ def radio(run: Run) -> Panel:
         if dots.any():
             marker = {"size": 6, "color": look.color, "opacity": 0.4, "symbol": look.symbol}
             distance_m = numbers(ground["distance_m"][dots])
-            rsrp_dbm = ground["rsrp_dbm"][dots]
-            traces.append(line(look, distance_m, rsrp_dbm, mode="markers", marker=marker))
+            traces.append(line(look, distance_m, ground["rsrp_dbm"][dots], mode="markers", marker=marker))
     if not traces:
         return Panel(key, title, "There is no outdoor place, so no link was sampled.")
     caption = (

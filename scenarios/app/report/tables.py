@@ -1,7 +1,5 @@
 """Tables and maps of pages."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

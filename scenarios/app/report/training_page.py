@@ -2,8 +2,6 @@
 tuning.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -95,8 +93,7 @@ def train_lines(folder: Path) -> list[str]:
     seeds = Seeds(trainings(folder), read_failures(folder))
     heads, rows = policy_rows(seeds)
     cells = [[cell.text if isinstance(cell, Mark) else str(cell) for cell in row[:4]] for row in rows]
-    printed = drawn(heads[:4], cells)
-    return [*untrained(seeds.trained), *(text for _, text in answer(seeds)), *printed]
+    return [*untrained(seeds.trained), *(text for _, text in answer(seeds)), *drawn(heads[:4], cells)]
 
 
 def train_page(trained: list[FinishedTraining], failed: Sequence[Failed]) -> str:

@@ -1,7 +1,5 @@
 """What a part, a default or a value says in words, and mistakes in documents, a line each."""
 
-from __future__ import annotations
-
 import json
 import re
 import types
@@ -244,8 +242,7 @@ class _Schema(GenerateJsonSchema):
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
         made = super().model_schema(schema)
-        model = cast("type[BaseModel]", schema["cls"])
-        for name, text in descriptions(model).items():
+        for name, text in descriptions(cast("type[BaseModel]", schema["cls"])).items():
             made["properties"][name] |= {"description": text}
         return made
 

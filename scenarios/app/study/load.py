@@ -1,7 +1,5 @@
 """a file or a bundled name -> Study"""
 
-from __future__ import annotations
-
 import os
 import re
 import warnings
@@ -67,7 +65,7 @@ class Scenario:
 
 def _placed(line: str, document: Document) -> str:
     """A complaint that starts with the path of a key, with where that stands before it; others stay."""
-    return _OF_KEY.sub(lambda found: f"{document.at(place_of(found[1]))}: ", line, count=1)
+    return _OF_KEY.sub(lambda found: f"{document.at(place_of(found[1]))}: ", line)
 
 
 def bundled() -> dict[str, Path]:
@@ -177,8 +175,7 @@ def _renamed(expected: object, value: Value) -> Iterator[tuple[str, str]]:
 
 def _new_key(document: Document, place: Place, key: str | int, where: str) -> str | int:
     """The key that a mapping has instead of this one now; the same where it is not renamed."""
-    value = document.value(place)
-    new = dict(_renamed(field_at(Study, document.data, place), value)).get(str(key), key)
+    new = dict(_renamed(field_at(Study, document.data, place), document.value(place))).get(str(key), key)
     if new != key:
         _warn(where, str(key), str(new))
     return new

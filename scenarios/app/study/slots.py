@@ -3,8 +3,6 @@
 What fits is asked of the very validator that refuses a scenario, so the answer cannot drift from it.
 """
 
-from __future__ import annotations
-
 import json
 import textwrap
 from collections import Counter, defaultdict
