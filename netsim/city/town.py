@@ -7,6 +7,7 @@ vertices.
 from collections.abc import Callable
 from functools import lru_cache
 from itertools import pairwise
+from math import inf, pi
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -201,7 +202,7 @@ def _river(area: Area, rng: Rng) -> tuple["Polygon", Shapes, "Geometry"]:
     unit = rng.uniform("corridor", [0], (5,))[0]
     share = np.linspace(-0.05, 1.05, 61)
     across = 0.3 + 0.4 * unit[0] + 0.16 * (unit[1] - 0.5) * (2 * share - 1)
-    across += 0.07 * np.sin(2 * np.pi * ((0.7 + 0.8 * unit[2]) * share + unit[3]))
+    across += 0.07 * np.sin(2 * pi * ((0.7 + 0.8 * unit[2]) * share + unit[3]))
     at = np.stack([share, across], axis=1)
     axis = shapely.linestrings(area.low_m + (at if unit[4] < 0.5 else at[:, ::-1]) * area.side_m)
     beyond = area.grown(_EXTENSION_M)
@@ -223,7 +224,7 @@ def _park(node_m: FloatArray, river: "Polygon", rng: Rng) -> "Polygon | None":
     shape = shapely.polygons(node_m[i[:, None] + corner[:, 0], j[:, None] + corner[:, 1]])
     crosses = (((i + 1) % _MAIN_EVERY) == _MAIN_EVERY // 2) | (((j + 1) % _MAIN_EVERY) == _MAIN_EVERY // 2)
     cost = rng.uniform("park", np.arange(len(shape))) + crosses
-    cost[shapely.distance(shape, river) < 1.0] = np.inf
+    cost[shapely.distance(shape, river) < 1.0] = inf
     best = np.argmin(cost)
     return shape[best] if np.isfinite(cost[best]) else None
 
@@ -248,7 +249,7 @@ def _bridged(roads: Roads, river: "Polygon", axis: "Geometry") -> Roads:
         away = np.abs(where - share)
         near = whole & ~is_bridge & (away < 0.45 / _BRIDGES)
         if near.any():
-            is_bridge[np.argmin(np.where(near, roads.street_class + 2.0 * away, np.inf))] = True
+            is_bridge[np.argmin(np.where(near, roads.street_class + 2.0 * away, inf))] = True
         else:
             new.append(_bridge(axis, float(share), river))
     cut = shapely.difference(line, shapely.buffer(river, -_EXTENSION_M))

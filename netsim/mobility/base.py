@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from dataclasses import field
+from math import nan
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -74,11 +75,11 @@ class Places:
     @classmethod
     def unknown(cls, n_ue: int) -> "Places":
         """NaN for all UEs."""
-        return cls(np.full((n_ue, 2), np.nan), np.full((n_ue, 2), np.nan))
+        return cls(np.full((n_ue, 2), nan), np.full((n_ue, 2), nan))
 
     def densest(self) -> FloatArray:
         """densest_m (n_ue, 2), also where there is none."""
-        return np.full_like(self.home_m, np.nan) if self.densest_m is None else self.densest_m
+        return np.full_like(self.home_m, nan) if self.densest_m is None else self.densest_m
 
 
 class Mobility(Part):

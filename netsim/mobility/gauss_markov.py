@@ -1,6 +1,6 @@
 """The Gauss-Markov model: smooth movement with reflection at walls."""
 
-from math import sqrt
+from math import inf, pi, sqrt
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -72,7 +72,7 @@ class GaussMarkov(Mobility):
     def start(self, ue: IntArray, ground: Ground) -> MarkovStep:
         rng = _stream(ground)
         position_m = ground.buildings.outdoor(ground.area, rng, "start", ue)
-        mean_rad = 2 * np.pi * rng.uniform("mean", ue)
+        mean_rad = 2 * pi * rng.uniform("mean", ue)
         speed, direction = rng.normal("step", ue, (2,)).T
         speed_m_s = self.speed_m_s + self.speed_std_m_s * speed
         direction_rad = mean_rad + self.direction_std_rad * direction
@@ -157,8 +157,8 @@ def _free_way(
     across = np.abs(np.cos(wall_rad) * way[:, 1] - np.sin(wall_rad) * way[:, 0])
     wall_m = np.maximum(wall_m - _CLEARANCE_M / np.maximum(across, 1e-9), 0.0)
     ahead_m = np.where(way > 0, ground.area.high_m - here_m, here_m - ground.area.low_m)
-    border_m = np.divide(ahead_m, np.abs(way), out=np.full_like(ahead_m, np.inf), where=way != 0)
-    border_rad = np.where(border_m.argmin(axis=1) == 0, np.pi / 2, 0.0)
+    border_m = np.divide(ahead_m, np.abs(way), out=np.full_like(ahead_m, inf), where=way != 0)
+    border_rad = np.where(border_m.argmin(axis=1) == 0, pi / 2, 0.0)
     border_m = border_m.min(axis=1)
     free_m = np.minimum(border_m, wall_m)
-    return np.where(free_m < length_m, free_m, np.inf), np.where(border_m < wall_m, border_rad, wall_rad)
+    return np.where(free_m < length_m, free_m, inf), np.where(border_m < wall_m, border_rad, wall_rad)

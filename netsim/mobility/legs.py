@@ -1,7 +1,7 @@
 """Movement in straight legs with pauses: random waypoint, and the streets of a Manhattan grid."""
 
 from abc import abstractmethod
-from math import log
+from math import inf, log
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -74,7 +74,7 @@ class Legged(Mobility):
         """The earliest end of a pause when all UEs pause, else now."""
         if (state.arrive_s > now_s).any():
             return now_s
-        return max(now_s, float(np.min(state.pause_until_s, initial=np.inf)))
+        return max(now_s, float(np.min(state.pause_until_s, initial=inf)))
 
 
 # --- random waypoint -------------------------------------------------------------------------------------------------

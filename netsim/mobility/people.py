@@ -341,13 +341,13 @@ class Lives(State):
         """The state at now_s; positions of UEs that rest are those of their spots or rooms, to the last bit."""
         town = self.town
         spot = self.there
+        since_s = self.trip_s[:, -1]
         if town.stay_radius_m > 0:
-            since_s = self.trip_s[:, -1]
             begun_s = since_s + (now_s - since_s) // SPOT_S * SPOT_S
             moment = np.round(1e3 * begun_s).astype(np.int64)
             spot = rooms(town.venues, spot.place, town.spots, "spot", self.ue, moment, spot.room_m, town.stay_radius_m)
         position_m = spot.room_m.copy()
-        moving = np.flatnonzero(self.trip_s[:, -1] > now_s)
+        moving = np.flatnonzero(since_s > now_s)
         position_m[moving] = self.way.position(moving, now_s - self.trip_s[moving, 0])
         return altered(self, position_m=position_m, depth_m=spot.depth_m, now_s=now_s)
 

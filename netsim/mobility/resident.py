@@ -1,6 +1,6 @@
 """Residents: people who live and work in buildings, explore a town and return to the places they know."""
 
-from math import inf
+from math import inf, nan
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -320,7 +320,7 @@ class Resident(Mobility):
 
 
 def _places(people: People) -> Places:
-    return Places(people.home.room_m.copy(), np.where(people.commutes[:, None], people.work.room_m, np.nan))
+    return Places(people.home.room_m.copy(), np.where(people.commutes[:, None], people.work.room_m, nan))
 
 
 def _stream(ground: Ground) -> Rng:

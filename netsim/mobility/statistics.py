@@ -6,7 +6,7 @@ Barabasi, 'Modelling the scaling properties of human mobility', Nature Physics 6
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from math import log2
+from math import log2, nan
 from pathlib import Path
 
 import numpy as np
@@ -52,7 +52,7 @@ def measures(people: Iterable[Series]) -> dict[str, FloatArray]:
     """
     found = [_of(one) for one in people]
     names = dict.fromkeys(name for each in found for name in each)
-    return {name: np.array([each.get(name, np.nan) for each in found]) for name in names}
+    return {name: np.array([each.get(name, nan) for each in found]) for name in names}
 
 
 def _of(one: Series) -> dict[str, float]:
@@ -87,7 +87,7 @@ def growth(place: IntArray) -> float:
     At 20 times spaced evenly in log t from 24 h on. NaN for less than 48 h.
     """
     if len(place) < 48:
-        return float("nan")
+        return nan
     first = np.sort(np.unique(place, return_index=True)[1])
     at = np.unique(np.geomspace(24, len(place), 20).round().astype(np.int64))
     return _slope(at, np.searchsorted(first, at))
@@ -99,7 +99,7 @@ def zipf_of(count: IntArray) -> float:
     NaN for less than 5 such ranks.
     """
     count = count[:_ZIPF_RANKS][count[:_ZIPF_RANKS] >= 2]
-    return -_slope(np.arange(1, len(count) + 1), count) if len(count) >= 5 else float("nan")
+    return -_slope(np.arange(1, len(count) + 1), count) if len(count) >= 5 else nan
 
 
 def regularity(place: IntArray, hour_of_week: IntArray) -> float:
@@ -109,7 +109,7 @@ def regularity(place: IntArray, hour_of_week: IntArray) -> float:
     hours, so that one observation of an hour does not count as regular as 20.
     """
     if len(place) < 2 * WEEK_H:  # an hour that is seen once looks regular
-        return float("nan")
+        return nan
     pair, count = np.unique(np.stack([hour_of_week, place]), axis=1, return_counts=True)
     most = np.zeros(WEEK_H)
     np.maximum.at(most, pair[0].astype(np.int64), count)
@@ -231,18 +231,19 @@ def played_series(
 
     cell_m : side of a place; 0: the building a UE is in, unknown outdoors. fill_h : see `filled`.
     """
+    n_ue = len(state.position_m)
     n_hours = int(duration_s // _HOUR_S)
     if cell_m == 0 and state.indoors() is None:
         raise BadInput(
             f"--cell-m 0: mobility {mobility.kind_name()} puts no UE into buildings; give the side of a cell in m, "
             "such as 250"
         )
-    if n_hours * len(state.position_m) > _MAX_HOURS:
+    if n_hours * n_ue > _MAX_HOURS:
         raise BadInput(
-            f"world.ues.count: {len(state.position_m):,} UEs for {n_hours:,} hours are too many to keep; give "
+            f"world.ues.count: {n_ue:,} UEs for {n_hours:,} hours are too many to keep; give "
             f"--set world.ues.count={max(1, _MAX_HOURS // n_hours)} or less"
         )
-    position_m = np.empty((n_hours, len(state.position_m), 2))
+    position_m = np.empty((n_hours, n_ue, 2))
     building = []
     for h in range(n_hours):
         state, _ = mobility.advance(state, h * _HOUR_S, (h + 1) * _HOUR_S, ground)
@@ -253,7 +254,7 @@ def played_series(
     place = cells(position_m, cell_m) if cell_m > 0 else np.array(building)
     wall_s = ground.clock.wall_s(np.asarray((np.arange(n_hours) + 0.5) * _HOUR_S, dtype=np.float64))
     week = _of_week(np.floor(wall_s / _HOUR_S).astype(np.int64), ground.clock)
-    for ue in range(len(state.position_m)):
+    for ue in range(n_ue):
         yield Series(filled(place[:, ue], fill_h), _carried(position_m[:, ue]), week)
 
 

@@ -9,7 +9,7 @@ true height.
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from math import inf, log10
+from math import inf, log10, pi
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -147,7 +147,7 @@ _GAINS_DB = 5.0  # of the antennas of base station and UE together
 
 def free_space_db(distance_m: FloatArray, carrier_hz: float) -> FloatArray:
     """20 log10(4 pi f d / c) [Friis 1946]."""
-    return 20.0 * np.log10(4.0 * np.pi * carrier_hz * distance_m / SPEED_OF_LIGHT_M_S)
+    return 20.0 * np.log10(4.0 * pi * carrier_hz * distance_m / SPEED_OF_LIGHT_M_S)
 
 
 class FreeSpace(PathLoss):
@@ -414,12 +414,12 @@ class RuralMacro(_Tr38901Scenario):
 
     def _breakpoint_m(self, pairs: Pairs, carrier_hz: float) -> FloatArray:
         """d_BP = 2 pi h_BS h_UT f / c, (n_bs,) or (n, n_bs)."""
-        return 2.0 * np.pi * pairs.bs_height_m * self._height(pairs) * carrier_hz / _LIGHT_M_S
+        return 2.0 * pi * pairs.bs_height_m * self._height(pairs) * carrier_hz / _LIGHT_M_S
 
     def _near(self, distance: FloatArray, decades: FloatArray, carrier_ghz: float) -> FloatArray:
         h = self.building_height_m
         return np.asarray(
-            20.0 * np.log10(40.0 * np.pi * carrier_ghz / 3.0)
+            20.0 * np.log10(40.0 * pi * carrier_ghz / 3.0)
             + (20.0 + min(0.03 * h**1.72, 10.0)) * decades
             - min(0.044 * h**1.72, 14.77)
             + 0.002 * np.log10(h) * distance

@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Callable
 from functools import cache, cached_property
-from math import exp, log, sqrt
+from math import exp, log, nan, sqrt
 from typing import ClassVar, Literal, NamedTuple, Protocol, Self
 
 import numpy as np
@@ -272,7 +272,7 @@ class Independent(GaussianShadowing):
             owner = np.tile(site, len(place))
             item = np.repeat(place, len(site))
             value = rng.normal("iid", owner, item=item).reshape(len(place), len(site))
-            return np.where(known[:, None], std_db * value, np.nan)
+            return np.where(known[:, None], std_db * value, nan)
 
         return drawn
 

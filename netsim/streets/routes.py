@@ -170,7 +170,8 @@ class _Trees:
             self._row.clear()
             missing = wanted.tolist()
         if missing:
-            row = range(len(self._row), len(self._row) + len(missing))
+            n = len(self._row)
+            row = range(n, n + len(missing))
             self.time_s[row], self.following[row] = dijkstra(self._reversed, indices=missing, return_predecessors=True)
             self._row |= zip(missing, row, strict=True)
         return np.array([self._row[node] for node in wanted.tolist()], dtype=np.int64)[index]

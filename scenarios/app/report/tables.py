@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import nan
 from pathlib import Path
 
 import numpy as np
@@ -319,8 +320,8 @@ def variants_table(of: Mapping[str, Sequence[Line]], runs: LabelledRuns, place: 
     rows: Cells = []
     for label, own in found.items():
         attacks = dict.fromkeys(line.attack for line in own.values() if line.attack)
-        none = {} if own.keys() & spent else dict.fromkeys(spent[:1], Mark("none", np.nan))
-        figures = [_judged(own[t], joined[t][1]) if t in own else none.get(t, np.nan) for t in every]
+        none = {} if own.keys() & spent else dict.fromkeys(spent[:1], Mark("none", nan))
+        figures = [_judged(own[t], joined[t][1]) if t in own else none.get(t, nan) for t in every]
         pages = _pages([path for name, path in runs if name == label], place)
         rows.append([label, *figures, ", ".join(attacks), pages])
     heads = ["variant", *every, "attack", "seeds"]

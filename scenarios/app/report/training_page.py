@@ -5,6 +5,7 @@ tuning.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import nan
 from pathlib import Path
 
 import numpy as np
@@ -226,9 +227,9 @@ def policy_rows(seeds: Seeds) -> tuple[list[str], Cells]:
     for name in sorted(means, key=lambda name: means[name]["cost"].mean()):
         of = means[name]
         kept = seeds.bounds(name)
-        of["t_th"] = np.where(of["t_th"] < 0, np.nan, of["t_th"])  # below zero: has none
+        of["t_th"] = np.where(of["t_th"] < 0, nan, of["t_th"])  # below zero: has none
         figures = [Mark(mean_text(of[f]), of[f].mean()) for f in ("cost", *columns)]
-        bounded = [Mark(_bound_text(*kept[f]), kept[f][0]) if f in kept else np.nan for f in bounds]
+        bounded = [Mark(_bound_text(*kept[f]), kept[f][0]) if f in kept else nan for f in bounds]
         rows.append([name, figures[0], *_beside(seeds, name), *figures[1:], *bounded])
     return heads, rows
 
@@ -434,7 +435,7 @@ def _table(found: Found) -> str:
     rows: Cells = []
     for row in found["trials"]:
         name = row["name"] + " (best)" * (row["name"] in found["best"])
-        figures = [float(row["values"].get(key, np.nan)) for key in keys]
+        figures = [float(row["values"].get(key, nan)) for key in keys]
         state = row["state"] if row["state"] != "finished" or row["kept"] else "breaks a constraint"
         why = row["why"] or Mark(links=[("records", row["name"])])
         rows.append([Mark(name, row["number"]), *figures, *map(flow, row["settings"].values()), state, why])

@@ -3,7 +3,7 @@
 import json
 import re
 import types
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
@@ -452,7 +452,7 @@ def cut(text: str) -> str:
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
 
 
-def nearest(word: str, words: Sequence[str], most: int = 1) -> str:
+def nearest(word: str, words: Iterable[str], most: int = 1) -> str:
     """`; did you mean 'x'?` of the words that are most like this one, or nothing."""
     close = get_close_matches(word[:LONGEST].lower().replace(" ", "_"), words, most, 0.6)
     close += [w for w in words if min(len(word), len(w)) > 2 and (word in w or w in word)]

@@ -90,7 +90,7 @@ def find(source: str | Path) -> Path:
         return path
     if str(source) in names:
         return names[str(source)]
-    what = f"no scenario file and no bundled scenario{nearest(str(source), list(names))}"
+    what = f"no scenario file and no bundled scenario{nearest(str(source), names)}"
     raise BadInput(f"{source}: {what}; give the path of a YAML file, or a name that `netsim list` shows")
 
 
