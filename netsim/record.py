@@ -306,4 +306,4 @@ def _numbers(column: Any) -> np.ndarray:
 
     if column.type == pa.bool_():
         column = column.cast(pa.uint8())
-    return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
+    return np.asarray(column.cast(pa.float64(), safe=False).to_numpy())

@@ -133,7 +133,7 @@ class Mobility(Part):
 
 def listed_m(points: tuple[tuple[float, float], ...], ue: IntArray, area: Area, key: str) -> FloatArray:
     """The place (n_ue, 2) of each UE: UE u takes point u mod len(points). A point outside is refused."""
-    at_m = np.array(points, dtype=np.float64)
+    at_m = np.array(points)
     outside = np.flatnonzero(~area.contains(at_m))
     if outside.size:
         i = int(outside[0])

@@ -135,7 +135,7 @@ class Commuter(Mobility):
             third = np.tile(shared, (len(ue), 1, 1))
         place_m = np.concatenate([home[:, None], work[:, None], third], axis=1)
         self._refuse_long_walks(place_m)
-        return self.advance(CommuterState(home.copy(), ue, place_m), 0.0, 0.0, ground)[0]
+        return self.advance(CommuterState(home, ue, place_m), 0.0, 0.0, ground)[0]
 
     def advance(self, state: CommuterState, t0_s: float, t1_s: float, ground: Ground) -> tuple[CommuterState, Fixes]:
         """Simulates every day that overlaps the window; returns the fixes inside the window."""

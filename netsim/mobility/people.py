@@ -119,7 +119,7 @@ def rooms(
     room_m = np.where(inside.any(axis=1)[:, None], first, about_m)
     floor = (unit[:, 0] * venues.premises.floors[place]).astype(np.int64)
     depth_m = shapely.distance(shapely.boundary(shape), shapely.points(room_m))
-    return Rooms(place, room_m, floor, np.asarray(depth_m, dtype=np.float64))
+    return Rooms(place, room_m, floor, depth_m)
 
 
 @frozen

@@ -145,7 +145,7 @@ class Resident(Mobility):
         nothing = np.zeros(n, dtype=np.int64)
         no = np.zeros(n, dtype=np.bool_)
         state = Lives(
-            position_m=home.room_m.copy(),
+            position_m=home.room_m,
             ue=ue,
             decision=nothing,
             before=home,

@@ -92,7 +92,7 @@ class Component(Part):
         """Principal axes (2, 2), as columns of length std_m."""
         c = np.cos(self.turn_rad)
         s = np.sin(self.turn_rad)
-        return np.asarray(np.array([[c, -s], [s, c]]) * np.array(self.std_m))
+        return np.array([[c, -s], [s, c]]) * self.std_m
 
 
 class Mixture(Still):
@@ -125,6 +125,6 @@ class Mixture(Still):
         """p(x) at places (k, 2), per square metre."""
         density = np.zeros(len(position_m))
         for share, c in zip(self._share, self.components, strict=True):
-            z = np.linalg.solve(c.axes, (position_m - np.array(c.mean_m)).T)  # (2, k)
+            z = np.linalg.solve(c.axes, (position_m - c.mean_m).T)  # (2, k)
             density += share * np.exp(-0.5 * (z**2).sum(axis=0)) / (2 * np.pi * c.std_m[0] * c.std_m[1])
         return density

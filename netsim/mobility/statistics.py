@@ -112,7 +112,7 @@ def regularity(place: IntArray, hour_of_week: IntArray) -> float:
         return nan
     pair, count = np.unique(np.stack([hour_of_week, place]), axis=1, return_counts=True)
     most = np.zeros(WEEK_H)
-    np.maximum.at(most, pair[0].astype(np.int64), count)
+    np.maximum.at(most, pair[0], count)
     return float(most.sum() / len(place))
 
 
@@ -142,7 +142,7 @@ def entropy_bits(place: IntArray) -> float:
 def match_lengths(series: IntArray) -> IntArray:
     """Lambda_i (n,): 1 + the length of the longest sequence that starts at i and occurs within series[:i]."""
     n = len(series)
-    longest = np.zeros(n, dtype=np.int64)
+    longest = np.zeros_like(series)
     common = np.zeros(n + 1, dtype=np.int64)  # of the suffixes that start at i + 1 and at j
     column = np.arange(n)
     for i in range(n - 1, 0, -1):

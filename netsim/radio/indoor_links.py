@@ -65,7 +65,7 @@ class IndoorShadow:
         owner = indoors.building * _FLOORS + indoors.floor % _FLOORS
         total = np.zeros((len(at), len(sites)))
         for k, corner in enumerate(((0, 0), (1, 0), (0, 1), (1, 1))):
-            node = (cell + np.array(corner) + _NODES // 2) % _NODES
+            node = (cell + corner + _NODES // 2) % _NODES
             item = node[:, 0] * _NODES + node[:, 1]
             value = ndtri(_of_sites(self.rng, "indoors", owner, item, sites))
             if self.site_correlation:

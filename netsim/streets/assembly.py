@@ -236,7 +236,7 @@ def _chains(segments: _StraightSegments, inner: BoolArray) -> tuple[IntArray, In
     import shapely
 
     own = np.where(inner[segments.point], 0, 1 + np.arange(segments.point.size).reshape(-1, 2))
-    line = shapely.linestrings(np.stack([segments.point, own], axis=2).astype(np.float64))
+    line = shapely.linestrings(np.stack([segments.point, own], axis=2))
     path = Paths.of(shapely.get_parts(shapely.line_merge(shapely.multilinestrings(line))))
     return path.vertex_m[:, 0].astype(np.int64), path.first
 

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from netsim.columns import frozen
+from netsim.columns import frozen, no_floats, no_places
 from netsim.maps import Shapes
 from netsim.units import FloatArray, IntArray
 
@@ -42,7 +42,7 @@ class Paths:
     @classmethod
     def none(cls, count: int) -> Paths:
         """Paths without vertices."""
-        return cls(np.zeros((0, 2)), np.zeros(count + 1, dtype=np.int64), np.zeros(0))
+        return cls(no_places(), np.zeros(count + 1, dtype=np.int64), no_floats())
 
     @classmethod
     def join(cls, pieces: Sequence[Paths]) -> Paths:

@@ -95,7 +95,7 @@ class NetLocation:
                 remedy = "make the network with one (netconvert --proj.utm)"
             raise BadInput(f"{self.file}: location: the network has {says}, so they share no origin; {remedy}")
         if self.origin_deg is None:
-            return np.asarray(position_m - np.array(self.offset_m))
+            return position_m - self.offset_m
         return projected(self.lon_lat(position_m), self.origin_deg)
 
     def lon_lat(self, position_m: FloatArray) -> FloatArray:
@@ -107,7 +107,7 @@ class NetLocation:
                 f"{place}: {shown(words)} is no projection in m that is read; give one such as "
                 "+proj=utm +zone=32 +ellps=WGS84 +units=m"
             )
-        return lon_lat_of(place, words, position_m - np.array(self.offset_m))
+        return lon_lat_of(place, words, position_m - self.offset_m)
 
 
 class _SumoNet(XmlFile):

@@ -18,7 +18,7 @@ from pydantic_core import ErrorDetails, core_schema
 from netsim.errors import BadInput
 from netsim.part import OneOf, Part, Section, UnusablePlugin, descriptions
 from scenarios.app.study import Fields, Value
-from scenarios.app.study.yaml_document import Document, Place, place_of, value_at
+from scenarios.app.study.yaml_document import Document, Place, has_step, place_of, value_at
 
 Metadata = list[object]
 """what stands beside the type in `Annotated`"""
@@ -294,11 +294,12 @@ class Mistake:
         self.details = details
         self.document = document
         self.value = details["input"]
-        self.place = self.at = _place(details["loc"], document.data)
+        loc = details["loc"]
+        self.place = self.at = _place(loc, document.data)
         kind = details["type"]
         self.is_type = kind.endswith("_type") or kind in _LIKE_TYPES
-        if kind == "missing" and isinstance(details["loc"][-1], str):
-            self.at = (*self.place, details["loc"][-1])
+        if kind == "missing" and isinstance(loc[-1], str):
+            self.at = (*self.place, loc[-1])
         elif kind == "missing" or (kind.startswith("union_tag") and not isinstance(self.value, Mapping)):
             self.is_type = True  # a list of fixed length that is too short, or no part at all
         self.kind = "type" if self.is_type else "bound" if kind in _OUTSIDE else kind
@@ -387,9 +388,9 @@ def _place(loc: Sequence[str | int], data: Value) -> Place:
     for name in loc:
         if isinstance(data, dict) and data.get("kind") == name and tagged != place:
             tagged = place
-        elif (isinstance(data, dict) and name in data) or (isinstance(data, list) and name in range(len(data))):
+        elif has_step(data, name):
             place = (*place, name)
-            data = data[name]  # type: ignore[index]
+            data = data[name]
     return place
 
 

@@ -95,12 +95,17 @@ class Document:
             self.lines[(*place, new, *inner[len(before) :])] = self.lines.pop(inner)
 
 
+def has_step(data: Value, step: str | int) -> bool:
+    """Whether a mapping has a key, or a list an index; nothing else has either."""
+    return (isinstance(data, dict) and step in data) or (isinstance(data, list) and step in range(len(data)))
+
+
 def value_at(data: Value, place: Place, default: Value = None) -> Value:
     """What stands at a place of plain data, or the default."""
     for step in place:
-        if not ((isinstance(data, dict) and step in data) or (isinstance(data, list) and step in range(len(data)))):
+        if not has_step(data, step):
             return default
-        data = data[step]  # type: ignore[index]
+        data = data[step]
     return data
 
 
