@@ -157,11 +157,12 @@ class People:
         """
         day, second = np.divmod(clock.wall_s(time_s), DAY_S)
         hour = second / HOUR_S + _ROUNDING_H
-        night_h = np.minimum(self.night_h[row] + late_h[:, 1], _LATEST_NIGHT_H)
-        morning_h = self.morning_h[row] + late_h[:, 0]
-        next_h = self.morning_h[row] + late_h[:, 2]
-        from_h = self.work_from_h[row] + late_h[:, 0]
-        until_h = self.work_until_h[row] + late_h[:, 0]
+        work_late_h, evening_late_h, next_late_h = late_h.T
+        night_h = np.minimum(self.night_h[row] + evening_late_h, _LATEST_NIGHT_H)
+        morning_h = self.morning_h[row] + work_late_h
+        next_h = self.morning_h[row] + next_late_h
+        from_h = self.work_from_h[row] + work_late_h
+        until_h = self.work_until_h[row] + work_late_h
         works = self.works[row] & workday
         period = np.full(len(row), FREE)
         period[works & (hour >= from_h) & (hour < until_h)] = WORK

@@ -181,13 +181,13 @@ class Resident(Mobility):
 
     def _people(self, ue: IntArray, venues: Venues, rng: Rng) -> People:
         """Homes in proportion to floor area, workplaces in proportion to attractiveness, never at home."""
-        unit = rng.uniform("person", ue, (6,))
+        by_home, by_work, by_place, by_office, by_mode, lunches = rng.uniform("person", ue, (6,)).T
         day, evening, lunch = np.clip(rng.normal("hours", ue, (3,)), -_TAIL, _TAIL).T
-        home = rooms(venues, weighted(unit[:, 0], venues.premises.floor_area_m2), rng, "home", ue)
-        works = unit[:, 1] >= self.no_work_share
-        away = np.flatnonzero(works & (unit[:, 2] >= self.work_at_home_share))
-        office = rooms(venues, weighted(unit[:, 3], venues.weight, home.place), rng, "work", ue)
-        rides = np.where(unit[:, 4] < self.drive_share + self.cycle_share, CYCLE, WALK)
+        home = rooms(venues, weighted(by_home, venues.premises.floor_area_m2), rng, "home", ue)
+        works = by_work >= self.no_work_share
+        away = np.flatnonzero(works & (by_place >= self.work_at_home_share))
+        office = rooms(venues, weighted(by_office, venues.weight, home.place), rng, "work", ue)
+        rides = np.where(by_mode < self.drive_share + self.cycle_share, CYCLE, WALK)
         return People(
             home=home,
             work=home.replaced(away, office.select(away)),
@@ -197,8 +197,8 @@ class Resident(Mobility):
             work_from_h=_WORK_FROM_H + _SHIFT_H * day,
             work_until_h=_WORK_UNTIL_H + _SHIFT_H * day,
             lunch_h=_LUNCH_H + _LUNCH_STD_H * lunch,
-            lunches=unit[:, 5],
-            mode=np.where(unit[:, 4] < self.drive_share, DRIVE, rides),
+            lunches=lunches,
+            mode=np.where(by_mode < self.drive_share, DRIVE, rides),
         )
 
     def advance(self, state: Lives, t0_s: float, t1_s: float, ground: Ground) -> tuple[Lives, Fixes]:

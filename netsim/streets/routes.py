@@ -94,22 +94,23 @@ class Routes:
 
         Vertices at which no time has passed since the one before are left out.
         """
+        trip_of = slices.trip
         backward = (slices.to_m < slices.from_m).astype(np.int64)
-        speed_m_s = self.graph.speed_m_s[slices.street, backward, mode[slices.trip]]
+        speed_m_s = self.graph.speed_m_s[slices.street, backward, mode[trip_of]]
         spent_s = np.abs(slices.to_m - slices.from_m) / speed_m_s
         out_s, _, in_s = np.linalg.norm(np.diff(stop_m, axis=0), axis=2) / WALK_M_S
         each = np.arange(len(mode))
         # each trip is summed by itself, in order, so others do not change its rounding
-        rank = np.arange(len(spent_s)) - np.searchsorted(slices.trip, slices.trip)
+        rank = np.arange(len(spent_s)) - np.searchsorted(trip_of, trip_of)
         table_s = np.zeros((len(mode), rank.max(initial=0) + 2))
-        table_s[slices.trip, rank + 1] = spent_s
+        table_s[trip_of, rank + 1] = spent_s
         upto_s = np.cumsum(table_s, axis=1)
-        before_s = upto_s[slices.trip, rank]
+        before_s = upto_s[trip_of, rank]
         arrive_s = out_s + upto_s[:, -1]
         owner, position_m, gone_m = slices.polyline(self.graph)
-        at_s = out_s[slices.trip] + before_s
+        at_s = out_s[trip_of] + before_s
         at_s = np.minimum(at_s[owner] + gone_m / speed_m_s[owner], (at_s + spent_s)[owner])  # against rounding
-        trip = np.concatenate([each, slices.trip[owner], each, each])
+        trip = np.concatenate([each, trip_of[owner], each, each])
         time_s = np.concatenate([0.0 * out_s, at_s, arrive_s, arrive_s + in_s])
         vertex_m = np.concatenate([stop_m[0], position_m, stop_m[2], stop_m[3]])
         order = np.argsort(trip, kind="stable")

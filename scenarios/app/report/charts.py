@@ -242,10 +242,6 @@ def _level(run: Run, value: float | None) -> Series:
     return ends, np.full((len(ends), 1), nan if value is None else float(value))
 
 
-def _near(run: Run, attack: str) -> Series:
-    return _level(run, run.hit_radius_m)
-
-
 def _nearer(run: Run, attack: str) -> Series:
     """Distance from the homes of UEs that have one to the nearer named place, infinite without any."""
     rows = run.rows("leakage", "attack", attack)
@@ -342,7 +338,10 @@ SW1 = Quantity(
      Beside("random guesses, 5 % quantile", attacked("guess_sw1_m_q05"), "longdash"),
      Beside("the true centroids as estimates", attacked("true_centroids_sw1_m"), "dash", DARK)),
 )  # fmt: skip
-NEARER = Quantity("Home to the nearer named place", "m", _nearer, (Beside("distance of a hit", _near, color=DARK),))
+NEARER = Quantity(
+    "Home to the nearer named place", "m", _nearer,
+    (Beside("distance of a hit", lambda run, _: _level(run, run.hit_radius_m), color=DARK),),
+)  # fmt: skip
 RMSE = Quantity(
     "RMSE of the map", "dB", _model_error("rmse_db"),
     (Beside("a constant map", _model_error("constant_rmse_db")),

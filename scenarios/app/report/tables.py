@@ -186,11 +186,12 @@ MOST_WARNINGS = 6
 
 def head(run: Run) -> Fields:
     """The first section of the page of a run: answer, warnings, main figures."""
-    of = lines([run.summary])
+    summary = run.summary
+    of = lines([summary])
     manifest = run.manifest
-    n_ue = run.summary.get("ues.count") or len(run.tables["ues"]["ue"])
-    each = [*filter(None, (leading(lines([run.summary], name)) for name in run.attacks if len(run.attacks) > 1))]
-    counts = ((n_ue, "UE"), (run.summary.get("rounds.played"), "round"))
+    n_ue = summary.get("ues.count") or len(run.tables["ues"]["ue"])
+    each = [*filter(None, (leading(lines([summary], name)) for name in run.attacks if len(run.attacks) > 1))]
+    counts = ((n_ue, "UE"), (summary.get("rounds.played"), "round"))
     below = [
         str(run.study.get("paper") or ""),
         trace_said(run.study),
@@ -210,12 +211,12 @@ def head(run: Run) -> Fields:
         }
     return {
         "below": "; ".join(filter(None, below)),
-        "answers": headline(of, learning, run.summary),
-        "warns": [*warnings(run.summary), *warns],
+        "answers": headline(of, learning, summary),
+        "warns": [*warnings(summary), *warns],
         "words": True,
         "results": _table("Results", of, ("measure", *_HEADS, "attack"))
         + _table("Every attack, by its strongest result", each, ("attack", "measure", *_HEADS)),
-        "facts": setting | {name: text for name in GROUPS if (text := row([run.summary], name))},
+        "facts": setting | {name: text for name in GROUPS if (text := row([summary], name))},
     }
 
 

@@ -138,28 +138,29 @@ def tune(of: Tuning, watch: Watch, replace: bool = False) -> Fields:
     if importlib.util.find_spec("optuna") is None:
         raise BadInput("netsim tune: optuna is not installed; pip install 'netsim-fl[tune]'")
     _admissible(of)
+    out = of.out
     job = of.job(replace)
     job.admit()
-    earlier = others(of.out, of=_TRIALS)
-    no_links(of.out, [f"trial-{n + 1}" for n in range(of.trials)] + [str(one.relative_to(of.out)) for one in earlier])
+    earlier = others(out, of=_TRIALS)
+    no_links(out, [f"trial-{n + 1}" for n in range(of.trials)] + [str(one.relative_to(out)) for one in earlier])
     first = of.changes({}, of.seeds[0])
     with Scenario(of.source).placed(first):
         if of.trains:
-            of.parts(of.out / "trial-1", {}, of.seeds[:1])
+            of.parts(out / "trial-1", {}, of.seeds[:1])
         else:
             check(load(of.source, first), how=of.shared)
-    other = not is_text(of.out / STUDY, job.text)
+    other = not is_text(out / STUDY, job.text)
     with job.hold():
         for folder in earlier if other else ():
             for name in FILES:
                 (folder / name).unlink(missing_ok=True)
             remove_run(folder)
-        tried = opened(of.out / JOURNAL, of.goals)
+        tried = opened(out / JOURNAL, of.goals)
         _search(of, tried, watch)
         rows = _rows(tried)
         done = [row for row in rows if row["state"] == "finished"]
         if not done:
-            raise BadInput(f"{of.out}: no trial finished; the last one: {rows[-1]['why']}")
+            raise BadInput(f"{out}: no trial finished; the last one: {rows[-1]['why']}")
         by_number = {row["number"]: row for row in done}
         winners = [by_number[n] for n in of.goals.best(done)]
         found = {
@@ -365,17 +366,18 @@ def _importances(tried: optuna.Study, of: Tuning) -> dict[str, dict[str, float]]
 
 
 def _write(of: Tuning, found: Fields, done: Sequence[Record], winners: Sequence[Record]) -> None:
+    out = of.out
     points = [
         SweepPoint(row["name"], seed, f"{row['name']}/seed-{seed}", of.changes(row["settings"], seed))
         for row in done for seed in of.seeds
     ]  # fmt: skip
-    write_runs(of.out, points, {i: read_json(of.out / p.folder / SUMMARY) for i, p in enumerate(points)})
-    write_text(of.out / TRIALS_CSV, trials_csv(found))
-    (of.out / BEST).unlink(missing_ok=True)
+    write_runs(out, points, {i: read_json(out / p.folder / SUMMARY) for i, p in enumerate(points)})
+    write_text(out / TRIALS_CSV, trials_csv(found))
+    (out / BEST).unlink(missing_ok=True)
     if winners:
         winner = load(of.source, of.changes(winners[0]["settings"], of.study.seed))
-        write_text(of.out / BEST, as_yaml(winner.model_dump(mode="json")))
-    write_json(of.out / TUNING, found)
+        write_text(out / BEST, as_yaml(winner.model_dump(mode="json")))
+    write_json(out / TUNING, found)
 
 
 def _tune(job: Job, watch: Watch) -> Fields:
