@@ -68,11 +68,11 @@ def _is_formula(text: str) -> bool:
 
 def column_text(values: Sequence[object] | np.ndarray) -> list[str]:
     """The cells of a column; an array's all have one type, which is looked at once."""
-    kind = values.dtype.kind if isinstance(values, np.ndarray) else ""
-    if kind == "f":
-        return [f"{v:.9g}" if v - v == 0 else "" for v in np.asarray(values).tolist()]  # of what is not finite: NaN
-    if kind in ("i", "u"):
-        return [str(v) for v in np.asarray(values).tolist()]
+    if isinstance(values, np.ndarray):
+        if values.dtype.kind == "f":
+            return [f"{v:.9g}" if v - v == 0 else "" for v in values.tolist()]  # of what is not finite: NaN
+        if values.dtype.kind in "iu":
+            return [str(v) for v in values.tolist()]
     return [cell_text(v) for v in values]
 
 
@@ -161,7 +161,8 @@ def _lines(rows: Iterable[Iterable[str]]) -> bytes:
 
 def _digest(path: Path, size: int) -> hashlib._Hash | None:
     """SHA-256 over the first `size` bytes of a file; None where there are fewer."""
-    digest, left = hashlib.sha256(), int(size)
+    digest = hashlib.sha256()
+    left = int(size)
     with opened(path, OURS_MOST_BYTES, own=True) as file:
         while left > 0 and (block := file.read(min(left, 2**20))):
             digest.update(block)
@@ -274,7 +275,8 @@ def _read(file: BinaryIO) -> dict[str, np.ndarray]:
 
     try:
         table = pq.ParquetFile(file)
-        names, schema = table.schema_arrow.names, table.schema_arrow
+        names = table.schema_arrow.names
+        schema = table.schema_arrow
         if table.metadata.num_rows * max(len(names), 1) > _MAX_CELLS:
             raise ValueError(f"more than {_MAX_CELLS:,} cells, the most that are read")
         texts = [field.name for field in schema if pa.types.is_string(field.type)]
@@ -287,8 +289,7 @@ def _read(file: BinaryIO) -> dict[str, np.ndarray]:
         columns = zip(rows.column_names, rows.columns, strict=True)
         return {name: _text(column) if name in texts else _numbers(column) for name, column in columns}
     except (pa.ArrowException, OSError, OverflowError, MemoryError, UnicodeError) as error:
-        said = " ".join((str(error) or type(error).__name__).split())[:120]
-        raise ValueError(said) from None
+        raise ValueError(" ".join((str(error) or type(error).__name__).split())[:120]) from None
 
 
 def _text(column: Any) -> np.ndarray:
@@ -305,4 +306,4 @@ def _numbers(column: Any) -> np.ndarray:
 
     if column.type == pa.bool_():
         column = column.cast(pa.uint8())
-    return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
+    return np.asarray(column.cast(pa.float64(), safe=False).to_numpy())

@@ -13,7 +13,7 @@ from netsim.city import CITIES
 from netsim.city.base import City
 from netsim.city.town import Town
 from netsim.clock import Clock
-from netsim.columns import MAX_STATIONS
+from netsim.columns import MAX_STATIONS, altered
 from netsim.mobility import MOBILITIES
 from netsim.mobility.base import Mobility
 from netsim.part import OneOf, Part
@@ -41,11 +41,11 @@ class IndoorShare(Part):
     the smaller of two U(0, depth_m).
     """
 
-    share: float = Field(default=0.8, ge=0, le=1)
+    share: float = Field(0.8, ge=0, le=1)
     """share of UEs indoors"""
     floors: Floors = (4, 8)
     """lowest and highest number of floors of a building"""
-    depth_m: float | None = Field(default=None, ge=0, le=1000)
+    depth_m: float | None = Field(None, ge=0, le=1000)
     """largest distance from the facade, m; none: 25, and 10 beside path loss rma"""
     reference: ClassVar = "3GPP TR 38.901 V17.0.0, Tables 7.2-1 and 7.8-1, Section 7.4.3.1"
 
@@ -67,15 +67,11 @@ class IndoorShare(Part):
         inside = unit[0] < self.share
         storeys = low + np.minimum((unit[1] * (high - low + 1)).astype(np.int64), high - low)
         floor = np.minimum((unit[2] * storeys).astype(np.int64), storeys - 1)
-        depth_m = self.deepest_m(law) * np.minimum(unit[3], unit[4])
-        out = Indoors.outdoors(ue)
-        return Indoors(
-            ue=ue,
+        return altered(
+            Indoors.outdoors(ue),
             building=np.where(inside, ue, -1),
             floor=np.where(inside, floor, 0),
-            depth_m=np.where(inside, depth_m, 0.0),
-            stay=out.stay,
-            in_vehicle=out.in_vehicle,
+            depth_m=np.where(inside, self.deepest_m(law) * np.minimum(unit[3], unit[4]), 0.0),
         )
 
 
@@ -103,7 +99,7 @@ class HalfNormal(ComputeSpread):
     """
 
     kind: Literal["half-normal"] = "half-normal"
-    scale: float = Field(default=1.0, gt=0, le=1e3)
+    scale: float = Field(1.0, gt=0, le=1e3)
     """scale of the half-normal share: its root mean square"""
 
     reference: ClassVar = (
@@ -124,7 +120,7 @@ class LogNormal(ComputeSpread):
     r"""Log-normal factor `exp(sigma N)`: half of the UEs are faster than stated, half slower."""
 
     kind: Literal["log-normal"] = "log-normal"
-    sigma: float = Field(default=0.5, gt=0, le=5)
+    sigma: float = Field(0.5, gt=0, le=5)
     """standard deviation of the logarithm of the factor"""
 
     reference: ClassVar = "assumed: the product of many independent factors"
@@ -145,26 +141,26 @@ COMPUTE_SPREADS = OneOf("compute-spread", HalfNormal, LogNormal)
 class Ues(Part):
     """Settings of the UEs."""
 
-    count: int = Field(default=1, ge=1, le=1_000_000)
+    count: int = Field(1, ge=1, le=1_000_000)
     """number of UEs; for a replayed trace the number of its users"""
     mobility: Annotated[Mobility, MOBILITIES]
     """mobility model"""
-    measurement_period_s: float | None = Field(default=None, ge=1e-3, le=1e10)
+    measurement_period_s: float | None = Field(None, ge=1e-3, le=1e10)
     """time between measurements, s; none: given by the mobility model (a diary, a trace)"""
     position_error_m: Annotated[float, Field(ge=0, le=1e4)] | Literal["recorded"] = 0.0
     """error of positions as UEs report them, standard deviation per axis, m, drawn for each fix by itself (real errors
     last for minutes); recorded: of each row of a trace by its own accuracy_m. Radio and homes keep true positions"""
-    height_m: float = Field(default=1.5, ge=0, le=500)
+    height_m: float = Field(1.5, ge=0, le=500)
     """antenna height above ground, m"""
-    max_power_dbm: float = Field(default=23.0, ge=-60, le=60)
+    max_power_dbm: float = Field(23.0, ge=-60, le=60)
     """largest transmit power, dBm"""
     measure: Literal["serving", "all"] = "serving"
     """cells in a measurement: the serving cell, or all cells"""
-    training_s_per_sample: float = Field(default=0.0, ge=0, le=1e3)
+    training_s_per_sample: float = Field(0.0, ge=0, le=1e3)
     """time of one training pass over one sample, s"""
     compute_heterogeneity: Annotated[ComputeSpread, COMPUTE_SPREADS] | None = None
     """factor of that time, drawn once for each UE; none: 1. It leaves the energy as it is: the work is the same"""
-    compute_j_per_sample: float = Field(default=0.0, ge=0, le=1e3)
+    compute_j_per_sample: float = Field(0.0, ge=0, le=1e3)
     """energy of one training pass over one sample, J"""
     indoor: IndoorShare | None = None
     """UEs inside buildings by a draw, in open ground; none: as the mobility model says"""
@@ -224,7 +220,7 @@ def _usual_penetration(given: dict[str, object]) -> Penetration:
 class Radio(Part):
     """Settings of the radio."""
 
-    carrier_hz: float = Field(default=2.6e9, ge=1e8, le=1e11)
+    carrier_hz: float = Field(2.6e9, ge=1e8, le=1e11)
     """carrier frequency, Hz"""
     path_loss: Annotated[PathLoss, PATH_LOSSES] = LogDistance()
     """path loss model"""
@@ -236,7 +232,7 @@ class Radio(Part):
     """penetration loss of UEs in buildings and vehicles; default: tr38901 beside uma, umi and rma, none for others"""
     fading: Annotated[Fading, FADINGS] = NoFading()
     """small-scale fading and antennas of the uplink"""
-    measurement_noise_db: float = Field(default=0.0, ge=0, le=30)
+    measurement_noise_db: float = Field(0.0, ge=0, le=30)
     """standard deviation of the error of an RSRP measurement, dB"""
     rsrp_report: Literal["exact", "quantised", "quantised-nr"] = "exact"
     """exact, or whole dB as UEs report: quantised, -140 to -44 dBm, of LTE (3GPP TS 36.133, Table 9.1.4-1), or
@@ -279,9 +275,9 @@ class WorldSetting(Part):
     """calendar date of time 0; for a replayed trace that of the trace"""
     begins: str = "00:00"
     """local time of day of time 0, such as 08:00: people are where their day has brought them since midnight"""
-    duration_s: float | None = Field(default=None, gt=0, le=1e10)
+    duration_s: float | None = Field(None, gt=0, le=1e10)
     """simulated time, s; none: to the end of the replayed trace"""
-    tick_s: float = Field(default=60.0, ge=1e-3, le=86_400)
+    tick_s: float = Field(60.0, ge=1e-3, le=86_400)
     """time step of mobility, s: all UEs move together once a tick"""
     city: Annotated[City, CITIES] = Town()
     """the city: area, buildings and streets; default: a generated town of 2 km x 2 km"""
@@ -327,8 +323,8 @@ class WorldSetting(Part):
     def _needs_of_the_city(self, place: str, part: Part) -> None:
         for need, reason in part.needs.items():
             if need not in self.city.offers:
-                kinds = part.kind_name(), self.city.kind_name()
-                raise ValueError(f"{place}: {kinds[0]} needs {need}, which city {kinds[1]} lacks: {reason}")
+                city = self.city.kind_name()
+                raise ValueError(f"{place}: {part.kind_name()} needs {need}, which city {city} lacks: {reason}")
 
     def _open_ground(self) -> None:
         if "open-ground" in self.city.offers:
@@ -345,12 +341,11 @@ class WorldSetting(Part):
         """Raises ValueError where a law that knows the obstacles of its cells meets another model of them."""
         if not law.has_obstacles:
             return
-        wraps = self.layout is not None and self.layout.shifts_m is not None
         others = {
             "radio.shadowing": self.radio.shadowing != NoShadowing(),
             "radio.penetration": self.radio.penetration != NoPenetration(),
             "ues.indoor": self.ues.indoor is not None,
-            "base_stations.wrap_around": wraps,
+            "base_stations.wrap_around": self.layout is not None and self.layout.shifts_m is not None,
         }
         if stated := [place for place, is_stated in others.items() if is_stated]:
             raise ValueError(
@@ -375,7 +370,8 @@ class WorldSetting(Part):
             raise ValueError("city: give it a size (only a replayed trace brings an area)")
         self._needs_of_the_city("ues.mobility", self.ues.mobility)
         self._needs_of_the_city("radio.line_of_sight", self.radio.line_of_sight)
-        law, sight = self.radio.path_loss, self.radio.line_of_sight
+        law = self.radio.path_loss
+        sight = self.radio.line_of_sight
         self.radio.penetration.check(law)
         self._obstacles_once(law)
         self._open_ground()
@@ -390,5 +386,5 @@ class WorldSetting(Part):
         if len(names) > MAX_STATIONS:
             raise ValueError(f"base_stations: {len(names)} are listed, at most {MAX_STATIONS} are possible")
         if twice := {n for n in names if names.count(n) > 1}:
-            raise ValueError(f"base_stations: duplicate name {sorted(twice)[0]!r}")
+            raise ValueError(f"base_stations: duplicate name {min(twice)!r}")
         return self

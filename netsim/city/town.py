@@ -7,6 +7,7 @@ vertices.
 from collections.abc import Callable
 from functools import lru_cache
 from itertools import pairwise
+from math import inf, pi
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -31,10 +32,12 @@ WIDTH_M = np.array([22.0, 18.0, 16.0, 14.0, 8.0, 10.0, 4.0])
 _PRIMARY, _SECONDARY, _, _RESIDENTIAL, _, _PEDESTRIAN, _PATH = range(len(CLASSES))
 
 _GRID_M = 145.0
-_JITTER, _JITTER_CUT = 0.18, 0.35  # of the grid: standard deviation, and where it is cut
+_JITTER = 0.18  # of the grid: standard deviation
+_JITTER_CUT = 0.35  # of the grid: beyond this it is cut
 _MAIN_EVERY = 4  # lines of the grid
 _DROPPED = 0.18  # share of side streets of the grid that are left out
-_BLOCK_M2, _BLOCK_SIDE_M = 14_000.0, 90.0  # larger and longer blocks are split by another street
+_BLOCK_M2 = 14_000.0  # blocks larger than this
+_BLOCK_SIDE_M = 90.0  # and longer than this are split by another street
 _CUT = (0.4, 0.6)  # where a block or lot is split, as a share of its longer side
 _OLD_TOWN = 0.12  # radius of the pedestrian centre as a share of the shorter side
 _RIVER_M = 60.0
@@ -82,9 +85,9 @@ class Town(City):
     offers: ClassVar = frozenset({"buildings", "streets"})
 
     kind: Literal["town"] = "town"
-    width_m: float = Field(default=2000.0, ge=300, le=6000)
+    width_m: float = Field(2000.0, ge=300, le=6000)
     """east-west side of the area, m"""
-    height_m: float = Field(default=2000.0, ge=300, le=6000)
+    height_m: float = Field(2000.0, ge=300, le=6000)
     """north-south side of the area, m"""
 
     def area(self, trace_area: Area | None) -> Area:
@@ -199,11 +202,11 @@ def _river(area: Area, rng: Rng) -> tuple["Polygon", Shapes, "Geometry"]:
     unit = rng.uniform("corridor", [0], (5,))[0]
     share = np.linspace(-0.05, 1.05, 61)
     across = 0.3 + 0.4 * unit[0] + 0.16 * (unit[1] - 0.5) * (2 * share - 1)
-    across += 0.07 * np.sin(2 * np.pi * ((0.7 + 0.8 * unit[2]) * share + unit[3]))
+    across += 0.07 * np.sin(2 * pi * ((0.7 + 0.8 * unit[2]) * share + unit[3]))
     at = np.stack([share, across], axis=1)
     axis = shapely.linestrings(area.low_m + (at if unit[4] < 0.5 else at[:, ::-1]) * area.side_m)
     beyond = area.grown(_EXTENSION_M)
-    whole = shapely.buffer(axis, min(_RIVER_M, float(area.side_m.min()) / 8) / 2)
+    whole = shapely.buffer(axis, min(_RIVER_M, area.side_m.min() / 8) / 2)
     banks = shapely.intersection(shapely.boundary(whole), shapely.box(*beyond.low_m, *beyond.high_m))
     river = shapely.intersection(whole, shapely.box(*area.low_m, *area.high_m))
     return river, shapely.get_parts(banks), axis
@@ -221,8 +224,8 @@ def _park(node_m: FloatArray, river: "Polygon", rng: Rng) -> "Polygon | None":
     shape = shapely.polygons(node_m[i[:, None] + corner[:, 0], j[:, None] + corner[:, 1]])
     crosses = (((i + 1) % _MAIN_EVERY) == _MAIN_EVERY // 2) | (((j + 1) % _MAIN_EVERY) == _MAIN_EVERY // 2)
     cost = rng.uniform("park", np.arange(len(shape))) + crosses
-    cost[shapely.distance(shape, river) < 1.0] = np.inf
-    best = int(np.argmin(cost))
+    cost[shapely.distance(shape, river) < 1.0] = inf
+    best = np.argmin(cost)
     return shape[best] if np.isfinite(cost[best]) else None
 
 
@@ -246,7 +249,7 @@ def _bridged(roads: Roads, river: "Polygon", axis: "Geometry") -> Roads:
         away = np.abs(where - share)
         near = whole & ~is_bridge & (away < 0.45 / _BRIDGES)
         if near.any():
-            is_bridge[np.argmin(np.where(near, roads.street_class + 2.0 * away, np.inf))] = True
+            is_bridge[np.argmin(np.where(near, roads.street_class + 2.0 * away, inf))] = True
         else:
             new.append(_bridge(axis, float(share), river))
     cut = shapely.difference(line, shapely.buffer(river, -_EXTENSION_M))
@@ -277,7 +280,7 @@ def _with_side_streets(roads: Roads, closed: "list[Polygon]", area: Area, rng: R
 
     blocks, split = _split(faces(roads.line, closed), large, "cut", 2, rng)
     cut = np.concatenate([np.array([], dtype=object), *(_cut_lines(*each) for each in split)])
-    near = shapely.distance(cut, shapely.points(area.centre_m)) < _OLD_TOWN * float(area.side_m.min())
+    near = shapely.distance(cut, shapely.points(area.centre_m)) < _OLD_TOWN * area.side_m.min()
     side_streets = Roads(cut, np.where(near, _PEDESTRIAN, _RESIDENTIAL))
     return _noded(Roads.join([roads, side_streets])), blocks
 
@@ -286,11 +289,11 @@ def faces(line: Shapes, closed: "list[Polygon]") -> Shapes:
     """Areas between the streets, in the order of their places, without those in a closed area."""
     import shapely
 
-    faces = shapely.get_parts(shapely.polygonize([shapely.union_all(line)]))
+    faces: Shapes = shapely.get_parts(shapely.polygonize([shapely.union_all(line)]))
     for area in closed:
         faces = faces[~shapely.contains_properly(area, shapely.point_on_surface(faces))]
     at_m = np.round(shapely.get_coordinates(shapely.centroid(faces)), 3)
-    return np.asarray(faces[np.lexsort(at_m.T)])
+    return faces[np.lexsort(at_m.T)]
 
 
 def _noded(roads: Roads) -> Roads:
@@ -319,11 +322,12 @@ def _split(
     """
     number = np.arange(len(shape)) + 1
     done = [shape[:0]]
-    cuts: list[tuple[Shapes, FloatArray]] = []
+    cuts = []
     for level in range(_LEVELS):
         split = large(shape, number)
         done.append(shape[~split])
-        shape, number = shape[split], number[split]
+        shape = shape[split]
+        number = number[split]
         if not len(shape):
             break
         unit = rng.uniform(what, number, item=level)
@@ -366,7 +370,7 @@ def _halves(shape: Shapes, unit: FloatArray) -> tuple[Shapes, IntArray]:
     side = shapely.polygons(np.concatenate([np.broadcast_to(line_m, beyond_m.shape), beyond_m], axis=2))
     part, of = shapely.get_parts(shapely.intersection(shape, side).T.ravel(), return_index=True)
     solid = (shapely.get_type_id(part) == shapely.GeometryType.POLYGON) & (shapely.area(part) > 1.0)
-    return part[solid], np.asarray(of[solid] // 2)
+    return part[solid], (of[solid] // 2)
 
 
 def _cut_lines(shape: Shapes, unit: FloatArray) -> Shapes:
@@ -397,9 +401,10 @@ def buildings_of(plan: TownPlan, area: Area, rng: Rng) -> Buildings:
     which, first = np.unique(of[order], return_index=True)
     shape = part[order[first]]  # the largest part of each lot
     stands = (unit[which, 0] < _BUILT) & (shapely.area(shape) >= _MIN_AREA_M2)
-    shape, which = shape[stands], which[stands]
+    shape = shape[stands]
+    which = which[stands]
     away_m = np.linalg.norm(shapely.get_coordinates(shapely.centroid(shape)) - area.centre_m, axis=1)
-    mean = _FLOORS_CENTRE - _FLOORS_FALL * away_m / (float(area.side_m.min()) / 2)
+    mean = _FLOORS_CENTRE - _FLOORS_FALL * away_m / (area.side_m.min() / 2)
     floors = np.clip(np.round(mean + _FLOORS_STD * rng.normal("floors", which)), 1, _MAX_FLOORS)
     return Buildings(shape, STOREY_M * floors)
 

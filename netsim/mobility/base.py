@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from dataclasses import field
+from math import nan
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -74,11 +75,11 @@ class Places:
     @classmethod
     def unknown(cls, n_ue: int) -> "Places":
         """NaN for all UEs."""
-        return cls(np.full((n_ue, 2), np.nan), np.full((n_ue, 2), np.nan))
+        return cls(np.full((n_ue, 2), nan), np.full((n_ue, 2), nan))
 
     def densest(self) -> FloatArray:
         """densest_m (n_ue, 2), also where there is none."""
-        return np.full_like(self.home_m, np.nan) if self.densest_m is None else self.densest_m
+        return np.full_like(self.home_m, nan) if self.densest_m is None else self.densest_m
 
 
 class Mobility(Part):
@@ -132,7 +133,7 @@ class Mobility(Part):
 
 def listed_m(points: tuple[tuple[float, float], ...], ue: IntArray, area: Area, key: str) -> FloatArray:
     """The place (n_ue, 2) of each UE: UE u takes point u mod len(points). A point outside is refused."""
-    at_m = np.array(points, dtype=np.float64)
+    at_m = np.array(points)
     outside = np.flatnonzero(~area.contains(at_m))
     if outside.size:
         i = int(outside[0])
@@ -145,7 +146,7 @@ def listed_m(points: tuple[tuple[float, float], ...], ue: IntArray, area: Area, 
 
 def drawn(unit: FloatArray, weight: FloatArray | BoolArray) -> IntArray:
     """A column (n,) with probability in proportion to weight (n, k) >= 0, k > 0; -1 for a row of zeros."""
-    upto: FloatArray = np.cumsum(weight, axis=1, dtype=np.float64)
+    upto = np.cumsum(weight, axis=1, dtype=np.float64)
     total = upto[:, -1]
     # strictly above: a column of weight zero adds nothing to the sum, so it is never the first above
     return np.where(total > 0, np.argmax(upto > (unit * total)[:, None], axis=1), -1)

@@ -16,14 +16,20 @@ from netsim.streets.graph import Paths
 from netsim.ues import Fixes
 from netsim.units import FloatArray, IntArray
 
-_HOME, _WORK, _THIRD = 0, 1, 2  # rows of a UE's places; all rows from _THIRD on are third places
+_HOME = 0  # rows of a UE's places; all rows from _THIRD on are third places
+_WORK = 1
+_THIRD = 2
 _HOUR_S = 3600.0
-_MORNING_H, _LATE_MORNING_H, _NIGHT_H = 7.0, 8.0, 23.5  # [dlg 11] first fixes of a workday, of others; last
+_MORNING_H = 7.0  # [dlg 11] first fixes of a workday
+_LATE_MORNING_H = 8.0  # [dlg 11] first fixes of other days
+_NIGHT_H = 23.5  # [dlg 11] last fixes
 # [dlg 11] leave home 08:30, lunch 12:12, leave work 17:48; the source gives no deviation for lunch
 _HOUR_MEAN = np.array([8.5, 12.2, 17.8])
 _HOUR_STD = np.array([0.5, 0.25, 0.8])
-_TRIP_PROBABILITY, _TRIP_AT_H = 0.7, 12.0  # [dlg 11] a trip on days without work
-_PACE_LOW, _PACE_HIGH = 0.85, 1.6  # [dlg 11] speed of a walk over walk_speed_m_s
+_TRIP_PROBABILITY = 0.7  # [dlg 11] a trip on days without work
+_TRIP_AT_H = 12.0  # [dlg 11]
+_PACE_LOW = 0.85  # [dlg 11] speed of a walk over walk_speed_m_s
+_PACE_HIGH = 1.6  # [dlg 11]
 _CORNER_STD_M = 25.0  # [dlg 11]
 _TAIL = 3.0  # hours and corners are cut at 3 deviations, so that every day ends at home
 _MAX_WALK_S = 4000.0  # from work at 20:12, two such walks and a stop of 1.5 h end before midnight
@@ -32,7 +38,10 @@ _FIXES_PER_H = np.array([25.0, 18.0, 25.0])  # [dlg 11] at home, work, third pla
 _WALK_FIX_EVERY_S = 15.0  # [dlg 11]
 _SPREAD_M = np.array([18.0, 22.0, 15.0])  # [dlg 11] deviation of fixes there, per axis
 _GPS_NOISE_M = 4.0  # deviation of fixes on a walk, per axis
-_SKIP_DAY, _COMMUTE, _LUNCH, _EVENING = 0.04, 0.92, 0.6, 0.3  # [dlg 11] probabilities; the last two on a workday
+_SKIP_DAY = 0.04  # [dlg 11] probability, as are the next three
+_COMMUTE = 0.92
+_LUNCH = 0.6  # on a workday
+_EVENING = 0.3  # on a workday
 _MARGIN = 0.05  # of each side of the area, without places drawn at random
 _TRIES = 64  # candidates for a place; each is too near with probability below 0.5
 
@@ -97,7 +106,7 @@ class Commuter(Mobility):
         "open-ground": "a diary walks straight from place to place and would pass through the walls of buildings; "
         "take city open-field, or mobility random-waypoint"
     }
-    has_own_fixes: ClassVar[bool] = True
+    has_own_fixes = True
 
     kind: Literal["commuter"] = "commuter"
     home_m: Points | None = None
@@ -106,7 +115,7 @@ class Commuter(Mobility):
     """workplaces [[x, y], ...] in m, as home_m; none: drawn at least a third of the area's shorter side from home"""
     third_places_m: Points | None = None
     """places for lunch, evenings and trips [[x, y], ...] in m, for all UEs; none: four drawn per UE"""
-    walk_speed_m_s: float = Field(default=1.4, gt=0)
+    walk_speed_m_s: float = Field(1.4, gt=0)
     """walking speed before its factor U(0.85, 1.6), m/s"""
 
     def start(self, ue: IntArray, ground: Ground) -> CommuterState:
@@ -126,17 +135,17 @@ class Commuter(Mobility):
             third = np.tile(shared, (len(ue), 1, 1))
         place_m = np.concatenate([home[:, None], work[:, None], third], axis=1)
         self._refuse_long_walks(place_m)
-        return self.advance(CommuterState(home.copy(), ue, place_m), 0.0, 0.0, ground)[0]
+        return self.advance(CommuterState(home, ue, place_m), 0.0, 0.0, ground)[0]
 
     def advance(self, state: CommuterState, t0_s: float, t1_s: float, ground: Ground) -> tuple[CommuterState, Fixes]:
         """Simulates every day that overlaps the window; returns the fixes inside the window."""
-        taken, wall_s = [Fixes.none()], ground.clock.begins_s + t1_s
+        taken = [Fixes.none()]
+        wall_s = ground.clock.begins_s + t1_s
         for day in range(ground.clock.day(t0_s), ceil(wall_s / DAY_S)):
             today = state.today
             if today is None or today.day != day:
                 today = self._live(day, state, ground)
-            within = (today.fixes.time_s >= t0_s) & (today.fixes.time_s < t1_s)
-            taken.append(today.fixes.select(within))
+            taken.append(today.fixes.select((today.fixes.time_s >= t0_s) & (today.fixes.time_s < t1_s)))
             position_m = today.way.position(np.arange(len(state.ue)), np.full(len(state.ue), wall_s - day * DAY_S))
             state = altered(state, position_m=position_m, today=today)
         fixes = Fixes.join(taken)
@@ -157,8 +166,10 @@ class Commuter(Mobility):
 
     def _live(self, day: int, state: CommuterState, ground: Ground) -> CommuterDay:
         rng = ground.streams.at("mobility.commuter", day)
-        ue, n = state.ue, len(state.ue)
-        low_m, high_m = ground.area.low_m, ground.area.high_m
+        ue = state.ue
+        n = len(ue)
+        low_m = ground.area.low_m
+        high_m = ground.area.high_m
         plan = self._plan(rng, ue, state.place_m.shape[1] - _THIRD, ground.clock.weekday(day) < 5)
         place_m = state.place_m[np.arange(n)[:, None], plan.stop]  # (n, 6, 2)
         next_m = np.concatenate([place_m[:, 1:], place_m[:, -1:]], axis=1)
@@ -180,7 +191,8 @@ class Commuter(Mobility):
             arrives_s = knot_s[:, k, 2] + second_s[:, k]
         way = Paths(knot_m.reshape(-1, 2), 18 * np.arange(n + 1), knot_s.ravel())
         role = np.minimum(plan.stop, _THIRD)
-        arrive_s, leave_s = knot_s[..., 0], knot_s[..., 1]
+        arrive_s = knot_s[..., 0]
+        leave_s = knot_s[..., 1]
         row, stay, time_s, scatter = _dwell_fixes(arrive_s, leave_s, _FIXES_PER_H[role] / _HOUR_S, ue, rng)
         position_m = place_m[row, stay] + _SPREAD_M[role[row, stay]][:, None] * scatter
         walker, walk_s, noise = _walk_fixes(arrive_s, leave_s, ue, rng)
@@ -200,7 +212,9 @@ class Commuter(Mobility):
         trip = out & ~works & (chance[2] < _TRIP_PROBABILITY)
         midday, after = _THIRD + (chance[4:6] * n_third).astype(np.int64)
         office = works * _WORK
-        trip_h, meal_h, evening_h = 0.5 + 2.5 * chance[6], 0.4 + 0.6 * chance[6], 0.5 + chance[7]  # [dlg 11]
+        trip_h = 0.5 + 2.5 * chance[6]  # [dlg 11]
+        meal_h = 0.4 + 0.6 * chance[6]  # [dlg 11]
+        evening_h = 0.5 + chance[7]  # [dlg 11]
         morning_h = np.where(works, leave_h, _TRIP_AT_H)
         zero = np.zeros(len(ue))
         # where, until when, and for how long after that

@@ -1,6 +1,6 @@
 """The Gauss-Markov model: smooth movement with reflection at walls."""
 
-from math import sqrt
+from math import inf, pi, sqrt
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -58,21 +58,21 @@ class GaussMarkov(Mobility):
     example: ClassVar = {"kind": "gauss-markov"}
 
     kind: Literal["gauss-markov"] = "gauss-markov"
-    speed_m_s: float = Field(default=1.2, gt=0, le=100)
+    speed_m_s: float = Field(1.2, gt=0, le=100)
     """mean speed, m/s"""
-    speed_std_m_s: float = Field(default=0.3, ge=0, le=100)
+    speed_std_m_s: float = Field(0.3, ge=0, le=100)
     """standard deviation of the speed, m/s"""
-    direction_std_rad: float = Field(default=0.5, ge=0, le=10)
+    direction_std_rad: float = Field(0.5, ge=0, le=10)
     """standard deviation of the direction around a UE's mean direction, rad"""
-    memory: float = Field(default=0.85, ge=0, le=1)
+    memory: float = Field(0.85, ge=0, le=1)
     """correlation a of speed and direction from one step to the next"""
-    step_s: float = Field(default=10.0, ge=1e-3, le=86_400)
+    step_s: float = Field(10.0, ge=1e-3, le=86_400)
     """time between changes of speed and direction, s"""
 
     def start(self, ue: IntArray, ground: Ground) -> MarkovStep:
         rng = _stream(ground)
         position_m = ground.buildings.outdoor(ground.area, rng, "start", ue)
-        mean_rad = 2 * np.pi * rng.uniform("mean", ue)
+        mean_rad = 2 * pi * rng.uniform("mean", ue)
         speed, direction = rng.normal("step", ue, (2,)).T
         speed_m_s = self.speed_m_s + self.speed_std_m_s * speed
         direction_rad = mean_rad + self.direction_std_rad * direction
@@ -83,7 +83,7 @@ class GaussMarkov(Mobility):
         """Takes every step that begins by t1_s; the position is interpolated on the last one."""
         last = last_multiple(t1_s, self.step_s)
         a = self.memory
-        new = sqrt(1 - self.memory**2)
+        new = sqrt(1 - a**2)
         for step in range(state.step + 1, last + 1):
             speed, direction = _stream(ground).normal("step", state.ue, (2,), item=step).T
             mean_rad = state.mean_rad
@@ -140,7 +140,8 @@ def _walk(
         left_m[row] -= gone_m
         row = row[hit]
         wall_rad = wall_rad[hit]
-        sign[row], turn_rad[row] = -sign[row], 2 * wall_rad - turn_rad[row]
+        sign[row] = -sign[row]
+        turn_rad[row] = 2 * wall_rad - turn_rad[row]
     return knot_m, sign, turn_rad
 
 
@@ -156,8 +157,8 @@ def _free_way(
     across = np.abs(np.cos(wall_rad) * way[:, 1] - np.sin(wall_rad) * way[:, 0])
     wall_m = np.maximum(wall_m - _CLEARANCE_M / np.maximum(across, 1e-9), 0.0)
     ahead_m = np.where(way > 0, ground.area.high_m - here_m, here_m - ground.area.low_m)
-    border_m = np.divide(ahead_m, np.abs(way), out=np.full_like(ahead_m, np.inf), where=way != 0)
-    border_rad = np.where(border_m.argmin(axis=1) == 0, np.pi / 2, 0.0)
+    border_m = np.divide(ahead_m, np.abs(way), out=np.full_like(ahead_m, inf), where=way != 0)
+    border_rad = np.where(border_m.argmin(axis=1) == 0, pi / 2, 0.0)
     border_m = border_m.min(axis=1)
     free_m = np.minimum(border_m, wall_m)
-    return np.where(free_m < length_m, free_m, np.inf), np.where(border_m < wall_m, border_rad, wall_rad)
+    return np.where(free_m < length_m, free_m, inf), np.where(border_m < wall_m, border_rad, wall_rad)

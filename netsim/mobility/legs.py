@@ -1,7 +1,7 @@
 """Movement in straight legs with pauses: random waypoint, and the streets of a Manhattan grid."""
 
 from abc import abstractmethod
-from math import log
+from math import inf, log
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -68,19 +68,20 @@ class Legged(Mobility):
         walk_s = np.maximum(state.arrive_s - state.depart_s, 1e-200)  # a leg of no length is over at once
         done = np.clip((t1_s - state.depart_s) / walk_s, 0.0, 1.0)[:, None]
         # this form, not origin + done * way, so that the waypoint itself is met exactly
-        position_m = (1.0 - done) * state.origin_m + done * state.target_m
-        return altered(state, position_m=position_m), Fixes.none()
+        return altered(state, position_m=(1.0 - done) * state.origin_m + done * state.target_m), Fixes.none()
 
     def wake_s(self, state: Leg, now_s: float, ground: Ground) -> float:
         """The earliest end of a pause when all UEs pause, else now."""
         if (state.arrive_s > now_s).any():
             return now_s
-        return max(now_s, float(np.min(state.pause_until_s, initial=np.inf)))
+        return max(now_s, float(np.min(state.pause_until_s, initial=inf)))
 
 
 # --- random waypoint -------------------------------------------------------------------------------------------------
 
-_BATCH, _BATCHES, _SHRINK = 16, 4, 3.0  # targets that are tried for one leg among buildings, ever nearer
+_BATCH = 16  # targets that are tried at once for one leg among buildings
+_BATCHES = 4
+_SHRINK = 3.0  # of the rectangle they are drawn from, from batch to batch
 _MIN_STAY_S = 1.0  # of a UE that sees no way on, so that time passes
 
 
@@ -179,7 +180,8 @@ def _long_legs(rng: Rng, ue: IntArray, area: Area) -> tuple[FloatArray, FloatArr
     draw = 0
     while left.size:
         unit = rng.uniform("initial leg", ue[left], (5,), item=draw)
-        from_m[left], to_m[left] = area.sample(unit[:, :2]), area.sample(unit[:, 2:4])
+        from_m[left] = area.sample(unit[:, :2])
+        to_m[left] = area.sample(unit[:, 2:4])
         way_m = np.linalg.norm(to_m[left] - from_m[left], axis=1)
         left = left[unit[:, 4] * np.linalg.norm(area.side_m) >= way_m]
         draw += 1
@@ -254,7 +256,7 @@ class Manhattan(Legged):
     kind: Literal["manhattan"] = "manhattan"
     speed_m_s: Span = (0.8, 1.6)
     """lowest and highest speed from one crossing to the next, m/s"""
-    pause_probability: float = Field(default=0.1, ge=0, le=1)
+    pause_probability: float = Field(0.1, ge=0, le=1)
     """probability of a pause at a crossing"""
     pause_s: PauseSpan = (0.0, 60.0)
     """shortest and longest pause at a crossing, s"""

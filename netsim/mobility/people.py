@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from netsim.checkpoint import REBUILT
 from netsim.clock import DAY_S, Clock
-from netsim.columns import Columns, altered, frozen, replaced
+from netsim.columns import Columns, altered, blocks, frozen, replaced
 from netsim.maps import Shapes
 from netsim.mobility.base import State, drawn
 from netsim.rng import Rng
@@ -43,7 +43,8 @@ _OPENS_H = np.array([8.0, 10.0, 17.0])  # shops and services, restaurants and sh
 _CLOSES_H = np.array([18.0, 20.0, 24.0])
 _TRIES = 16  # points of the bounding box that are tried for a room
 _NEAR_M = 100.0  # added to distances, so that gravity stays finite
-_MIN_STAY_H, _MAX_TAUS = 1.0, 40.0  # of a stay; the tail beyond 40 tau has probability below 1e-17
+_MIN_STAY_H = 1.0
+_MAX_TAUS = 40.0  # of a stay; the tail beyond has probability below 1e-17
 _GRID = 8192  # points of the tabulated distribution of stays
 _BLOCK = 2**16  # weights that are computed at once: what they take stays in the cache
 
@@ -118,7 +119,7 @@ def rooms(
     room_m = np.where(inside.any(axis=1)[:, None], first, about_m)
     floor = (unit[:, 0] * venues.premises.floors[place]).astype(np.int64)
     depth_m = shapely.distance(shapely.boundary(shape), shapely.points(room_m))
-    return Rooms(place, room_m, floor, np.asarray(depth_m, dtype=np.float64))
+    return Rooms(place, room_m, floor, depth_m)
 
 
 @frozen
@@ -156,11 +157,12 @@ class People:
         """
         day, second = np.divmod(clock.wall_s(time_s), DAY_S)
         hour = second / HOUR_S + _ROUNDING_H
-        night_h = np.minimum(self.night_h[row] + late_h[:, 1], _LATEST_NIGHT_H)
-        morning_h = self.morning_h[row] + late_h[:, 0]
-        next_h = self.morning_h[row] + late_h[:, 2]
-        from_h = self.work_from_h[row] + late_h[:, 0]
-        until_h = self.work_until_h[row] + late_h[:, 0]
+        work_late_h, evening_late_h, next_late_h = late_h.T
+        night_h = np.minimum(self.night_h[row] + evening_late_h, _LATEST_NIGHT_H)
+        morning_h = self.morning_h[row] + work_late_h
+        next_h = self.morning_h[row] + next_late_h
+        from_h = self.work_from_h[row] + work_late_h
+        until_h = self.work_until_h[row] + work_late_h
         works = self.works[row] & workday
         period = np.full(len(row), FREE)
         period[works & (hour >= from_h) & (hour < until_h)] = WORK
@@ -211,9 +213,7 @@ def new_place(unit: FloatArray, hour: FloatArray, from_m: FloatArray, venues: Ve
     """
     at_m = venues.premises.door_m
     chosen = np.full(len(unit), NOWHERE)
-    block = max(1, _BLOCK // max(1, len(at_m)))
-    for at in range(0, len(unit), block):
-        some = slice(at, at + block)
+    for some in blocks(len(unit), max(1, _BLOCK // max(1, len(at_m)))):
         east_m, north_m = (from_m[some, None, axis] - at_m[:, axis] for axis in (0, 1))
         away_m = np.sqrt(east_m * east_m + north_m * north_m) + _NEAR_M
         is_open = venues.is_open(np.arange(len(at_m)), hour[some, None])
@@ -229,12 +229,13 @@ def known_place(unit: FloatArray, visited: IntArray, count: IntArray, allowed: B
 
     visited, count, allowed (m, v) : places by index, numbers of visits, and which of them may be chosen.
     """
-    which = drawn(unit, np.where(allowed & (visited >= 0), count, 0).astype(np.float64))
+    which = drawn(unit, np.where(allowed & (visited >= 0), count, 0.0))
     return np.where(which == NOWHERE, NOWHERE, visited[np.arange(len(unit)), which])
 
 
 _INDOOR_M_S = 1.0  # between a room and the door
-_DRIVE_FROM_M, _CYCLE_FROM_M = 1000.0, 500.0  # straight-line distances below which people walk
+_DRIVE_FROM_M = 1000.0  # straight-line distance below which people walk
+_CYCLE_FROM_M = 500.0  # the same of those who cycle
 
 
 @frozen
@@ -341,13 +342,13 @@ class Lives(State):
         """The state at now_s; positions of UEs that rest are those of their spots or rooms, to the last bit."""
         town = self.town
         spot = self.there
+        since_s = self.trip_s[:, -1]
         if town.stay_radius_m > 0:
-            since_s = self.trip_s[:, -1]
             begun_s = since_s + (now_s - since_s) // SPOT_S * SPOT_S
             moment = np.round(1e3 * begun_s).astype(np.int64)
             spot = rooms(town.venues, spot.place, town.spots, "spot", self.ue, moment, spot.room_m, town.stay_radius_m)
         position_m = spot.room_m.copy()
-        moving = np.flatnonzero(self.trip_s[:, -1] > now_s)
+        moving = np.flatnonzero(since_s > now_s)
         position_m[moving] = self.way.position(moving, now_s - self.trip_s[moving, 0])
         return altered(self, position_m=position_m, depth_m=spot.depth_m, now_s=now_s)
 

@@ -1,6 +1,6 @@
 """Residents: people who live and work in buildings, explore a town and return to the places they know."""
 
-from math import inf
+from math import inf, nan
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -41,7 +41,8 @@ _NIGHT_H = 22.0
 _WORK_FROM_H = 9.0
 _WORK_UNTIL_H = 17.0
 _LUNCH_H = 12.0
-_SHIFT_H, _LUNCH_STD_H = 1.0, 0.5  # deviations of a person's hours
+_SHIFT_H = 1.0  # deviation of a person's hours
+_LUNCH_STD_H = 0.5  # deviation of a person's lunch hour
 _DAY_STD_H = 0.5  # deviation of the hours of a day from those of the person
 _TAIL = 2.0  # deviations at which hours are cut
 _NIGHT_BREAK = 0.2  # probability of leaving home at night, relative to that of leaving work
@@ -102,27 +103,27 @@ class Resident(Mobility):
     }
 
     kind: Literal["resident"] = "resident"
-    rho: float = Field(default=0.6, ge=0, le=1)
+    rho: float = Field(0.6, ge=0, le=1)
     """probability of exploring a new place, for a person who knows one place"""
-    gamma: float = Field(default=0.21, ge=0, le=5)
+    gamma: float = Field(0.21, ge=0, le=5)
     """exponent with which exploration becomes rarer as more places are known"""
-    stay_beta: float = Field(default=0.8, ge=-1, le=5)
+    stay_beta: float = Field(0.8, ge=-1, le=5)
     """exponent of the duration of stays: P(t) ~ t^-(1 + stay_beta) exp(-t / stay_tau_h)"""
-    stay_tau_h: float = Field(default=17.0, ge=0.1, le=1000)
+    stay_tau_h: float = Field(17.0, ge=0.1, le=1000)
     """cut-off of the duration of stays, h"""
-    break_probability: float = Field(default=0.05, ge=0, le=0.99)
+    break_probability: float = Field(0.05, ge=0, le=0.99)
     """probability per hour of leaving work early for a break; at night, of leaving home, a fifth of it"""
-    day_off_probability: float = Field(default=0.1, ge=0, le=1)
+    day_off_probability: float = Field(0.1, ge=0, le=1)
     """probability of a day off on a working day: holiday, illness"""
-    no_work_share: float = Field(default=0.2, ge=0, le=1)
+    no_work_share: float = Field(0.2, ge=0, le=1)
     """share of people without work"""
-    work_at_home_share: float = Field(default=0.1, ge=0, le=1)
+    work_at_home_share: float = Field(0.1, ge=0, le=1)
     """share of those with work who work at home"""
-    drive_share: float = Field(default=0.4, ge=0, le=1)
+    drive_share: float = Field(0.4, ge=0, le=1)
     """share of people who drive to places 1 km or more away"""
-    cycle_share: float = Field(default=0.2, ge=0, le=1)
+    cycle_share: float = Field(0.2, ge=0, le=1)
     """share of people who cycle to places 500 m or more away; all others walk"""
-    stay_radius_m: float = Field(default=0.0, ge=0, le=1000)
+    stay_radius_m: float = Field(0.0, ge=0, le=1000)
     """distance from the room, m, within which a person who stays is at another spot of the building every half hour,
     at night too; 0: always in the room. Homes, workplaces, times of stays and trips are those of the rooms"""
 
@@ -134,7 +135,8 @@ class Resident(Mobility):
 
     def start(self, ue: IntArray, ground: Ground) -> Lives:
         """All UEs where the first day has brought them at time 0, since they decided at home at its midnight."""
-        town, midnight_s = self._town(ue, ground), 0.0 - ground.clock.begins_s
+        town = self._town(ue, ground)
+        midnight_s = 0.0 - ground.clock.begins_s
         home = town.people.home
         n = len(ue)
         visited = np.full((n, _FIRST_PLACES), NOWHERE)
@@ -143,7 +145,7 @@ class Resident(Mobility):
         nothing = np.zeros(n, dtype=np.int64)
         no = np.zeros(n, dtype=np.bool_)
         state = Lives(
-            position_m=home.room_m.copy(),
+            position_m=home.room_m,
             ue=ue,
             decision=nothing,
             before=home,
@@ -179,14 +181,13 @@ class Resident(Mobility):
 
     def _people(self, ue: IntArray, venues: Venues, rng: Rng) -> People:
         """Homes in proportion to floor area, workplaces in proportion to attractiveness, never at home."""
-        unit = rng.uniform("person", ue, (6,))
-        hour = rng.normal("hours", ue, (3,))
-        day, evening, lunch = np.clip(hour, -_TAIL, _TAIL).T
-        home = rooms(venues, weighted(unit[:, 0], venues.premises.floor_area_m2), rng, "home", ue)
-        works = unit[:, 1] >= self.no_work_share
-        away = np.flatnonzero(works & (unit[:, 2] >= self.work_at_home_share))
-        office = rooms(venues, weighted(unit[:, 3], venues.weight, home.place), rng, "work", ue)
-        rides = np.where(unit[:, 4] < self.drive_share + self.cycle_share, CYCLE, WALK)
+        by_home, by_work, by_place, by_office, by_mode, lunches = rng.uniform("person", ue, (6,)).T
+        day, evening, lunch = np.clip(rng.normal("hours", ue, (3,)), -_TAIL, _TAIL).T
+        home = rooms(venues, weighted(by_home, venues.premises.floor_area_m2), rng, "home", ue)
+        works = by_work >= self.no_work_share
+        away = np.flatnonzero(works & (by_place >= self.work_at_home_share))
+        office = rooms(venues, weighted(by_office, venues.weight, home.place), rng, "work", ue)
+        rides = np.where(by_mode < self.drive_share + self.cycle_share, CYCLE, WALK)
         return People(
             home=home,
             work=home.replaced(away, office.select(away)),
@@ -196,8 +197,8 @@ class Resident(Mobility):
             work_from_h=_WORK_FROM_H + _SHIFT_H * day,
             work_until_h=_WORK_UNTIL_H + _SHIFT_H * day,
             lunch_h=_LUNCH_H + _LUNCH_STD_H * lunch,
-            lunches=unit[:, 5],
-            mode=np.where(unit[:, 4] < self.drive_share, DRIVE, rides),
+            lunches=lunches,
+            mode=np.where(by_mode < self.drive_share, DRIVE, rides),
         )
 
     def advance(self, state: Lives, t0_s: float, t1_s: float, ground: Ground) -> tuple[Lives, Fixes]:
@@ -319,7 +320,7 @@ class Resident(Mobility):
 
 
 def _places(people: People) -> Places:
-    return Places(people.home.room_m.copy(), np.where(people.commutes[:, None], people.work.room_m, np.nan))
+    return Places(people.home.room_m.copy(), np.where(people.commutes[:, None], people.work.room_m, nan))
 
 
 def _stream(ground: Ground) -> Rng:

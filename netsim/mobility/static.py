@@ -37,7 +37,7 @@ class Static(Still):
     kind: Literal["static"] = "static"
     positions_m: Points | None = None
     """places [[x, y], ...] in m; none: uniform outdoors"""
-    min_station_distance_m: float = Field(default=0.0, ge=0, le=1e6)
+    min_station_distance_m: float = Field(0.0, ge=0, le=1e6)
     """smallest horizontal distance from a base station, m; nearer places are drawn again"""
 
     @model_validator(mode="after")
@@ -70,16 +70,19 @@ class Static(Still):
         )
 
 
+Deviation = Annotated[float, Field(gt=0, le=1e9)]
+
+
 class Component(Part):
     """One Gaussian of a mixture."""
 
     mean_m: Coordinates
     """mean, metres east and north"""
-    std_m: tuple[Annotated[float, Field(gt=0, le=1e9)], Annotated[float, Field(gt=0, le=1e9)]]
+    std_m: tuple[Deviation, Deviation]
     """standard deviations along the component's two principal axes, metres"""
     turn_rad: float = 0.0
     """angle from east to the first principal axis, counter-clockwise"""
-    weight: float = Field(default=1.0, gt=0, le=1e6)
+    weight: float = Field(1.0, gt=0, le=1e6)
     """weight of the component, relative to the others"""
 
     renamed: ClassVar = {"at_m": "mean_m"}
@@ -89,7 +92,7 @@ class Component(Part):
         """Principal axes (2, 2), as columns of length std_m."""
         c = np.cos(self.turn_rad)
         s = np.sin(self.turn_rad)
-        return np.asarray(np.array([[c, -s], [s, c]]) * np.array(self.std_m))
+        return np.array([[c, -s], [s, c]]) * self.std_m
 
 
 class Mixture(Still):
@@ -113,8 +116,7 @@ class Mixture(Still):
 
     def start(self, ue: IntArray, ground: Ground) -> State:
         rng = ground.streams.at("mobility.mixture")
-        edges = np.cumsum(self._share)[:-1]
-        k = np.searchsorted(edges, rng.uniform("component", ue), side="right")
+        k = np.searchsorted(np.cumsum(self._share)[:-1], rng.uniform("component", ue), side="right")
         at_m = np.array([c.mean_m for c in self.components])
         axes = np.array([c.axes for c in self.components])
         return State(at_m[k] + np.einsum("nij,nj->ni", axes[k], rng.normal("place", ue, (2,))))
@@ -123,6 +125,6 @@ class Mixture(Still):
         """p(x) at places (k, 2), per square metre."""
         density = np.zeros(len(position_m))
         for share, c in zip(self._share, self.components, strict=True):
-            z = np.linalg.solve(c.axes, (position_m - np.array(c.mean_m)).T)  # (2, k)
+            z = np.linalg.solve(c.axes, (position_m - c.mean_m).T)  # (2, k)
             density += share * np.exp(-0.5 * (z**2).sum(axis=0)) / (2 * np.pi * c.std_m[0] * c.std_m[1])
         return density

@@ -5,10 +5,8 @@ Barabasi, 'Modelling the scaling properties of human mobility', Nature Physics 6
 'Limits of predictability in human mobility', Science 327, 2010.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
-from math import log2
+from math import log2, nan
 from pathlib import Path
 
 import numpy as np
@@ -54,7 +52,7 @@ def measures(people: Iterable[Series]) -> dict[str, FloatArray]:
     """
     found = [_of(one) for one in people]
     names = dict.fromkeys(name for each in found for name in each)
-    return {name: np.array([each.get(name, np.nan) for each in found]) for name in names}
+    return {name: np.array([each.get(name, nan) for each in found]) for name in names}
 
 
 def _of(one: Series) -> dict[str, float]:
@@ -89,7 +87,7 @@ def growth(place: IntArray) -> float:
     At 20 times spaced evenly in log t from 24 h on. NaN for less than 48 h.
     """
     if len(place) < 48:
-        return float("nan")
+        return nan
     first = np.sort(np.unique(place, return_index=True)[1])
     at = np.unique(np.geomspace(24, len(place), 20).round().astype(np.int64))
     return _slope(at, np.searchsorted(first, at))
@@ -101,7 +99,7 @@ def zipf_of(count: IntArray) -> float:
     NaN for less than 5 such ranks.
     """
     count = count[:_ZIPF_RANKS][count[:_ZIPF_RANKS] >= 2]
-    return -_slope(np.arange(1, len(count) + 1), count) if len(count) >= 5 else float("nan")
+    return -_slope(np.arange(1, len(count) + 1), count) if len(count) >= 5 else nan
 
 
 def regularity(place: IntArray, hour_of_week: IntArray) -> float:
@@ -111,10 +109,10 @@ def regularity(place: IntArray, hour_of_week: IntArray) -> float:
     hours, so that one observation of an hour does not count as regular as 20.
     """
     if len(place) < 2 * WEEK_H:  # an hour that is seen once looks regular
-        return float("nan")
+        return nan
     pair, count = np.unique(np.stack([hour_of_week, place]), axis=1, return_counts=True)
     most = np.zeros(WEEK_H)
-    np.maximum.at(most, pair[0].astype(np.int64), count)
+    np.maximum.at(most, pair[0], count)
     return float(most.sum() / len(place))
 
 
@@ -144,7 +142,7 @@ def entropy_bits(place: IntArray) -> float:
 def match_lengths(series: IntArray) -> IntArray:
     """Lambda_i (n,): 1 + the length of the longest sequence that starts at i and occurs within series[:i]."""
     n = len(series)
-    longest = np.zeros(n, dtype=np.int64)
+    longest = np.zeros_like(series)
     common = np.zeros(n + 1, dtype=np.int64)  # of the suffixes that start at i + 1 and at j
     column = np.arange(n)
     for i in range(n - 1, 0, -1):
@@ -184,13 +182,12 @@ def cells(position_m: FloatArray, cell_m: float) -> IntArray:
 
     cell_m : side of a cell; 0 makes every distinct position, to 0.1 m, a place.
     """
-    flat = np.asarray(position_m, dtype=np.float64).reshape(-1, 2)
+    flat = position_m.reshape(-1, 2)
     known = np.isfinite(flat).all(axis=1)
     at = np.round(flat[known] / 0.1) if cell_m == 0 else np.floor(flat[known] / cell_m)
     number = np.full(len(flat), UNKNOWN)
-    if known.any():
-        number[known] = np.unique(at, axis=0, return_inverse=True)[1].ravel()
-    return number.reshape(np.shape(position_m)[:-1])
+    number[known] = np.unique(at, axis=0, return_inverse=True)[1].ravel()
+    return number.reshape(position_m.shape[:-1])
 
 
 def filled(series: IntArray, fill_h: float) -> IntArray:
@@ -200,7 +197,7 @@ def filled(series: IntArray, fill_h: float) -> IntArray:
     """
     hour = np.arange(len(series))
     known = series != UNKNOWN
-    last = np.maximum.accumulate(np.where(known, hour, -1)) if len(series) else hour
+    last = np.maximum.accumulate(np.where(known, hour, -1))
     usable = (last >= 0) & (hour - last <= fill_h) & (known[::-1].cumsum()[::-1] > 0)
     return np.where(usable, series[last], UNKNOWN)
 
@@ -234,19 +231,19 @@ def played_series(
 
     cell_m : side of a place; 0: the building a UE is in, unknown outdoors. fill_h : see `filled`.
     """
+    n_ue = len(state.position_m)
     n_hours = int(duration_s // _HOUR_S)
     if cell_m == 0 and state.indoors() is None:
         raise BadInput(
             f"--cell-m 0: mobility {mobility.kind_name()} puts no UE into buildings; give the side of a cell in m, "
             "such as 250"
         )
-    if n_hours * len(state.position_m) > _MAX_HOURS:
-        most = max(1, _MAX_HOURS // n_hours)
+    if n_hours * n_ue > _MAX_HOURS:
         raise BadInput(
-            f"world.ues.count: {len(state.position_m):,} UEs for {n_hours:,} hours are too many to keep; give "
-            f"--set world.ues.count={most} or less"
+            f"world.ues.count: {n_ue:,} UEs for {n_hours:,} hours are too many to keep; give "
+            f"--set world.ues.count={max(1, _MAX_HOURS // n_hours)} or less"
         )
-    position_m = np.empty((n_hours, len(state.position_m), 2))
+    position_m = np.empty((n_hours, n_ue, 2))
     building = []
     for h in range(n_hours):
         state, _ = mobility.advance(state, h * _HOUR_S, (h + 1) * _HOUR_S, ground)
@@ -257,7 +254,7 @@ def played_series(
     place = cells(position_m, cell_m) if cell_m > 0 else np.array(building)
     wall_s = ground.clock.wall_s(np.asarray((np.arange(n_hours) + 0.5) * _HOUR_S, dtype=np.float64))
     week = _of_week(np.floor(wall_s / _HOUR_S).astype(np.int64), ground.clock)
-    for ue in range(len(state.position_m)):
+    for ue in range(n_ue):
         yield Series(filled(place[:, ue], fill_h), _carried(position_m[:, ue]), week)
 
 

@@ -12,13 +12,11 @@ quantised reports; exact ones have none. M and W are independent; in sight the d
 breakpoint.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
 
-from netsim.columns import frozen
+from netsim.columns import blocks, frozen
 from netsim.errors import BadInput
 from netsim.radio.link_budget import Budget
 from netsim.rng import ndtr
@@ -26,7 +24,8 @@ from netsim.setting import Radio
 from netsim.ues import Indoors
 from netsim.units import FloatArray, IntArray
 
-_LEVEL_DB, _MAX_STDS = 2.0, 8.0
+_LEVEL_DB = 2.0
+_MAX_STDS = 8.0
 _MIN_STD_DB = 0.05  # of a radio without shadowing, in place of steps
 _PLACES = 1000  # at once
 
@@ -52,17 +51,16 @@ class CoverageLaw:
 
     def mean_dbm(self, place_m: FloatArray, cells: IntArray, floor: int, depth_m: float | None) -> FloatArray:
         """m (n,) at places (n, 2) of the strongest of some cells (k,); depth_m: from the facade, None outside."""
+        noise_db = self.radio.measurement_noise_db
+        clip_dbm = self.radio.report_dbm
         walls = [(1.0, 0.0, 0.0)]
-        if depth_m is not None:
-            walls = self.radio.penetration.walls(self.radio.path_loss, self.radio.carrier_hz, depth_m)
-        noise_db, clip_dbm = self.radio.measurement_noise_db, self.radio.report_dbm
         indoors = Indoors.outdoors(np.arange(len(place_m)))
         if depth_m is not None:
+            walls = self.radio.penetration.walls(self.radio.path_loss, self.radio.carrier_hz, depth_m)
             none = indoors.floor
             indoors = replace(indoors, building=none, floor=none + floor, depth_m=np.full(len(none), depth_m))
         mean = np.empty(len(place_m))
-        for first in range(0, len(place_m), _PLACES):
-            some = slice(first, first + _PLACES)
+        for some in blocks(len(place_m), _PLACES):
             level, below = self._below(place_m[some], cells, indoors.select(some))
             middle = np.concatenate([level[:1], (level[1:] + level[:-1]) / 2, level[-1:]])
             reported = sum(
@@ -76,12 +74,16 @@ class CoverageLaw:
         """Levels t of M (levels,) and P(M < t) (levels, n) in front of the facade."""
         pairs, seen_dbm = self.budget.unshadowed_dbm(place_m, indoors, True)
         hidden_dbm = self.budget.unshadowed_dbm(place_m, indoors, False)[1]
-        kind, share = self.radio.line_of_sight.kind_name(), np.ones(seen_dbm.shape)
-        share = self.radio.path_loss.los_probability(pairs) if kind == "probability" else share * (kind == "always")
+        kind = self.radio.line_of_sight.kind_name()
+        share = np.full(seen_dbm.shape, float(kind == "always"))
+        if kind == "probability":
+            share = self.radio.path_loss.los_probability(pairs)
         stds = self._stds_db(bool(indoors.inside.any()))
         # M beyond these levels counts as the last
-        both, beyond = np.stack([seen_dbm, hidden_dbm])[:, :, cells], _MAX_STDS * max(stds)
-        low, high = both.min(axis=0).max(axis=1).min() - beyond, both.max() + beyond
+        both = np.stack([seen_dbm, hidden_dbm])[:, :, cells]
+        beyond = _MAX_STDS * max(stds)
+        low = both.min(axis=0).max(axis=1).min() - beyond
+        high = both.max() + beyond
         level = _LEVEL_DB * np.arange(low // _LEVEL_DB, high // _LEVEL_DB + 2)
         below = np.ones((len(level), len(place_m)))
         for s in np.unique(self.site[cells]):

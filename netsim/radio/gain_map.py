@@ -45,14 +45,14 @@ class GainMap(PathLoss):
 
     reference: ClassVar = "radio maps of Sionna RT, nvlabs.github.io/sionna/rt/api/radio_maps.html"
     example: ClassVar = {"kind": "map", "file": "gains.npz"}
-    has_obstacles: ClassVar[bool] = True
+    has_obstacles = True
 
     kind: Literal["map"] = "map"
     file: Annotated[str, FILE_NAME] = Field(min_length=1)
     """path of the .npz or CSV"""
     includes_antenna: bool = True
     """whether the antennas of the base stations are in the gains, as ray tracers compute them; false: they are added"""
-    uncovered_gain_db: float = Field(default=-200.0, ge=-400, le=-100)
+    uncovered_gain_db: float = Field(-200.0, ge=-400, le=-100)
     """gain where no path arrives, dB"""
 
     @property

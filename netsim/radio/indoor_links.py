@@ -51,14 +51,13 @@ class IndoorShadow:
     decorrelation_m: float
     site: IntArray
     rng: Rng
-    site_correlation: float = 0.0
+    site_correlation: float
 
     def __call__(self, position_m: FloatArray, indoors: Indoors) -> FloatArray:
         """Shadowing in dB (n, n_bs) of UEs at positions (n, 2), all of them inside."""
         sites, column = np.unique(self.site, return_inverse=True)
         at = position_m * (LATTICE_CORRELATION / self.decorrelation_m)
-        known = np.isfinite(at)
-        cell = np.floor(np.where(known, at, 0.0)).astype(np.int64)
+        cell = np.floor(np.where(np.isfinite(at), at, 0.0)).astype(np.int64)
         part = at - cell
         x, y = part.T
         weight = np.stack([(1 - x) * (1 - y), x * (1 - y), (1 - x) * y, x * y])  # (4, n)
@@ -66,7 +65,7 @@ class IndoorShadow:
         owner = indoors.building * _FLOORS + indoors.floor % _FLOORS
         total = np.zeros((len(at), len(sites)))
         for k, corner in enumerate(((0, 0), (1, 0), (0, 1), (1, 1))):
-            node = (cell + np.array(corner) + _NODES // 2) % _NODES
+            node = (cell + corner + _NODES // 2) % _NODES
             item = node[:, 0] * _NODES + node[:, 1]
             value = ndtri(_of_sites(self.rng, "indoors", owner, item, sites))
             if self.site_correlation:
@@ -111,7 +110,8 @@ PenetrationLaw = Callable[[Indoors], FloatArray]
 
 _INSIDE_DB_M = 0.5  # [TR 38.901, Section 7.4.3.1] PL_in = 0.5 d_2D-in
 _HIGH_SHARE = 0.5  # [TR 38.901, Table 7.8-1]
-_LOW_STD_DB, _HIGH_STD_DB = 4.4, 6.5  # [TR 38.901, Table 7.4.3-2] sigma_P
+_LOW_STD_DB = 4.4  # [TR 38.901, Table 7.4.3-2] sigma_P
+_HIGH_STD_DB = 6.5  # [TR 38.901, Table 7.4.3-2] sigma_P
 _VEHICLE_DB = {"standard": 9.0, "metallised": 20.0}  # [TR 38.901, Section 7.4.3.2]
 _VEHICLE_STD_DB = 5.0
 
@@ -143,7 +143,6 @@ class Penetration(Part):
 
     def check(self, path_loss: PathLoss) -> None:
         """Raises BadInput for a combination that was not published."""
-        return None
 
 
 class NoPenetration(Penetration):
@@ -168,7 +167,7 @@ class Tr38901Penetration(Penetration):
     """
 
     kind: Literal["tr38901"] = "tr38901"
-    high_loss_share: float | None = Field(default=None, ge=0, le=1)
+    high_loss_share: float | None = Field(None, ge=0, le=1)
     """share of buildings with high loss (metallised glass); none: 0.5, and 0 for rma, which was published without"""
     vehicle: Literal["standard", "metallised"] = "standard"
     """windows of vehicles"""
@@ -183,7 +182,8 @@ class Tr38901Penetration(Penetration):
             )
 
     def walls(self, path_loss: PathLoss, carrier_hz: float, depth_m: float) -> list[tuple[float, float, float]]:
-        share, inside_db = self._share(path_loss), _INSIDE_DB_M * depth_m
+        share = self._share(path_loss)
+        inside_db = _INSIDE_DB_M * depth_m
         kinds = ((1.0 - share, False, _LOW_STD_DB), (share, True, _HIGH_STD_DB))
         return [(part, wall_loss_db(carrier_hz, high) + inside_db, std_db) for part, high, std_db in kinds]
 

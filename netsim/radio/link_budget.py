@@ -139,10 +139,10 @@ class Budget:
     loss_db: LossLaw
     sight: SightLaw
     shadow: Shadow
-    penetration: PenetrationLaw | None = None
-    environment: Environment | None = None
-    antennas: tuple[tuple[Antenna, IntArray], ...] = ()
-    shifts_m: FloatArray | None = None
+    penetration: PenetrationLaw | None
+    environment: Environment | None
+    antennas: tuple[tuple[Antenna, IntArray], ...]
+    shifts_m: FloatArray | None
 
     def pairs(self, position_m: FloatArray, indoors: Indoors | None = None) -> Pairs:
         """The geometry of all links from positions (n, 2), line of sight included; indoors: one row a position."""
@@ -164,9 +164,7 @@ class Budget:
         rise = self.height_m - ue_height_m
         square += rise * rise
         slant = np.sqrt(square, out=square)
-        if indoors is None:
-            return Pairs(flat, slant, ue_height_m, self.height_m, position_m=position_m)
-        outdoor_m = np.maximum(flat - indoors.depth_m[:, None], 0.0)
+        outdoor_m = None if indoors is None else np.maximum(flat - indoors.depth_m[:, None], 0.0)
         return Pairs(
             flat, slant, ue_height_m, self.height_m, distance_out_m=outdoor_m, indoors=indoors, position_m=position_m
         )
@@ -180,7 +178,8 @@ class Budget:
         best = east.copy(), north.copy()
         nearest = np.full(east.shape, np.inf)
         for shift_m in self.shifts_m:
-            one, other = east - shift_m[0], north - shift_m[1]
+            one = east - shift_m[0]
+            other = north - shift_m[1]
             square = one * one + other * other
             nearer = square < nearest
             for kept, new in zip((nearest, *best), (square, one, other), strict=True):
@@ -204,8 +203,7 @@ class Budget:
         """RSRP (n, n_bs) without shadowing and walls, were all links in sight, or none."""
         pairs = self._distances(position_m, indoors)
         pairs = replace(pairs, los=np.full(pairs.distance_2d_m.shape, los))
-        loss_db = self.loss_db(pairs)
-        return pairs, np.asarray(self.power_dbm + self._antenna_db(position_m, pairs) - loss_db)
+        return pairs, self.power_dbm + self._antenna_db(position_m, pairs) - self.loss_db(pairs)
 
     def _antenna_db(self, position_m: FloatArray, pairs: Pairs) -> FloatArray:
         """Gain of the antennas (n, n_bs) towards UEs at positions (n, 2)."""
@@ -228,7 +226,8 @@ class Budget:
     ) -> Iterator[tuple[Pairs, FloatArray]]:
         """Geometry, with sight if it looks, and gain of all links, a block of positions after another."""
         for rows in blocks(len(position_m), len(self.at_m)):
-            at_m, inside = position_m[rows], None if indoors is None else indoors.select(rows)
+            at_m = position_m[rows]
+            inside = None if indoors is None else indoors.select(rows)
             pairs = self.pairs(at_m, inside) if looks else self._distances(at_m, inside)
             yield pairs, self.gain_db(at_m, pairs)
 
@@ -268,7 +267,7 @@ class KeptLinks:
         before_m, inside, _ = self._known
         same = (before_m == position_m) | (np.isnan(before_m) & np.isnan(position_m))
         moved = ~same.all(axis=1)
-        if indoors is not None and inside is not None and indoors is not inside:
+        if indoors is not inside:
             for f in fields(Indoors):
                 moved |= getattr(indoors, f.name) != getattr(inside, f.name)
         if moved.any():

@@ -9,7 +9,7 @@ true height.
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from math import inf, log10
+from math import inf, log10, pi
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -130,7 +130,6 @@ class PathLoss(Part):
 
     def check(self, carrier_hz: float, ue_height_m: float, bs_heights_m: Mapping[str, float]) -> None:
         """Raises BadInput outside the published range of validity; bs_heights_m : by the name of the base station."""
-        return None
 
     def floor_notes(self, height_m: float) -> tuple[str, ...]:
         """Notes for the user where UEs are in buildings, on floors up to a height."""
@@ -148,7 +147,7 @@ _GAINS_DB = 5.0  # of the antennas of base station and UE together
 
 def free_space_db(distance_m: FloatArray, carrier_hz: float) -> FloatArray:
     """20 log10(4 pi f d / c) [Friis 1946]."""
-    return 20.0 * np.log10(4.0 * np.pi * carrier_hz * distance_m / SPEED_OF_LIGHT_M_S)
+    return 20.0 * np.log10(4.0 * pi * carrier_hz * distance_m / SPEED_OF_LIGHT_M_S)
 
 
 class FreeSpace(PathLoss):
@@ -173,7 +172,7 @@ class PowerLaw(PathLoss):
     example: ClassVar = {"kind": "power-law"}
 
     kind: Literal["power-law"] = "power-law"
-    exponent: float = Field(default=3.76, gt=0, le=20)
+    exponent: float = Field(3.76, gt=0, le=20)
     """exponent P"""
 
     def loss_db(self, pairs: Pairs, carrier_hz: float) -> FloatArray:
@@ -186,7 +185,7 @@ class LosNlos(PathLoss):
 
     reference: ClassVar = "Geometry-Aligned Differential Privacy for Federated Radio Map Construction, Section V"
     example: ClassVar = {"kind": "los-nlos"}
-    needs_sight: ClassVar[bool] = True
+    needs_sight = True
 
     kind: Literal["los-nlos"] = "los-nlos"
 
@@ -194,8 +193,7 @@ class LosNlos(PathLoss):
         decades = np.log10(np.maximum(pairs.distance_3d_m, MIN_DISTANCE_M))
         los = -22.0 * decades - 28.0
         nlos = -36.0 * decades - 22.0
-        seen = np.ones(los.shape, dtype=bool) if pairs.los is None else pairs.los
-        return -np.where(seen, los, nlos)
+        return -np.where(True if pairs.los is None else pairs.los, los, nlos)
 
 
 class LogDistance(PathLoss):
@@ -211,11 +209,11 @@ class LogDistance(PathLoss):
     example: ClassVar = {"kind": "log-distance"}
 
     kind: Literal["log-distance"] = "log-distance"
-    exponent: float = Field(default=3.5, gt=0, le=20)
+    exponent: float = Field(3.5, gt=0, le=20)
     """path loss exponent n: 2 in free space, 3 to 4 in cities"""
-    reference_m: float = Field(default=10.0, ge=1e-3, le=1e6)
+    reference_m: float = Field(10.0, ge=1e-3, le=1e6)
     """distance of the reference loss, m"""
-    reference_loss_db: float = Field(default=50.0, ge=-300, le=500)
+    reference_loss_db: float = Field(50.0, ge=-300, le=500)
     """loss at the reference distance, dB"""
 
     def loss_db(self, pairs: Pairs, carrier_hz: float) -> FloatArray:
@@ -233,13 +231,13 @@ MIN_2D_M = 10.0  # [TR 38.901, Table 7.4.1-1] where the formulas begin
 class _Tr38901Scenario(PathLoss):
     """Common base of the three scenarios: line-of-sight states, smallest distance, ranges of validity."""
 
-    needs_sight: ClassVar[bool] = True
+    needs_sight = True
     offers: ClassVar = frozenset({"probability of sight"})
-    carrier_ghz: ClassVar[tuple[float, float]] = (0.5, 100.0)
-    ue_heights_m: ClassVar[tuple[float, float]] = (1.5, 22.5)
-    bs_heights_m: ClassVar[tuple[float, float]] = (0.0, 0.0)
-    max_distance_m: ClassVar[float] = 5000.0
-    indoor_shadowing: ClassVar[tuple[float, float] | None] = (7.0, 7.0)  # [Table 7.5-6] O2I
+    carrier_ghz: ClassVar = (0.5, 100.0)
+    ue_heights_m = (1.5, 22.5)
+    bs_heights_m: ClassVar = (0.0, 0.0)
+    max_distance_m = 5000.0
+    indoor_shadowing = (7.0, 7.0)  # [Table 7.5-6] O2I
 
     def check(self, carrier_hz: float, ue_height_m: float, bs_heights_m: Mapping[str, float]) -> None:
         name = f"radio.path_loss: {self.kind_name()}"
@@ -287,7 +285,8 @@ class _Urban(_Tr38901Scenario):
         d'_BP = 4 h'_BS h'_UT f / c with effective heights h' = h - h_E. The larger of PL1 and PL2 is PL2 exactly beyond
         the breakpoint, where they meet.
         """
-        height_m, carrier = self._height(pairs), log10(carrier_hz / 1e9)
+        height_m = self._height(pairs)
+        carrier = log10(carrier_hz / 1e9)
         first, near, last = self.slopes_db
         hidden_first, hidden, by_carrier, by_height = self.hidden_db
         decades = np.log10(np.maximum(pairs.distance_3d_m, self._min_m(pairs)))
@@ -303,7 +302,7 @@ def _beyond(last: float, ue_height_m: float | FloatArray, pairs: Pairs, carrier_
     environment_m = FLAT_M if pairs.environment_m is None else pairs.environment_m
     effective_m2 = (pairs.bs_height_m - environment_m) * (ue_height_m - environment_m)
     breakpoint_m = 4.0 * effective_m2 * carrier_hz / _LIGHT_M_S
-    return np.asarray(last * np.log10(breakpoint_m**2 + (pairs.bs_height_m - ue_height_m) ** 2))
+    return last * np.log10(breakpoint_m**2 + (pairs.bs_height_m - ue_height_m) ** 2)
 
 
 def _urban_sight(distance_m: FloatArray, decay_m: float) -> FloatArray:
@@ -318,16 +317,17 @@ class UrbanMacro(_Urban):
     kind: Literal["uma"] = "uma"
     reference: ClassVar = "3GPP TR 38.901 V17.0.0, Tables 7.4.1-1 and 7.4.2-1 (UMa)"
     example: ClassVar = {"kind": "uma"}
-    bs_heights_m: ClassVar[tuple[float, float]] = (20.0, 30.0)
-    slopes_db: ClassVar[tuple[float, float, float]] = (28.0, 22.0, 9.0)
-    hidden_db: ClassVar[tuple[float, float, float, float]] = (13.54, 39.08, 20.0, 0.6)
-    std_db: ClassVar[tuple[float, float] | None] = (4.0, 6.0)  # [Table 7.4.1-1]
-    decorrelation_m: ClassVar[float] = 37.0  # [Table 7.5-6]
-    nlos_decorrelation_m: ClassVar[float] = 50.0  # [Table 7.5-6]
-    environment_above_m: ClassVar[float] = 13.0
+    bs_heights_m = (20.0, 30.0)
+    slopes_db = (28.0, 22.0, 9.0)
+    hidden_db = (13.54, 39.08, 20.0, 0.6)
+    std_db = (4.0, 6.0)  # [Table 7.4.1-1]
+    decorrelation_m = 37.0  # [Table 7.5-6]
+    nlos_decorrelation_m = 50.0  # [Table 7.5-6]
+    environment_above_m = 13.0
 
     def los_probability(self, pairs: Pairs) -> FloatArray:
-        d, height_m = pairs.outdoor_m, pairs.ue_height_m
+        d = pairs.outdoor_m
+        height_m = pairs.ue_height_m
         probability = _urban_sight(d, 63.0)
         if isinstance(height_m, np.ndarray):
             rows = np.flatnonzero(height_m[:, 0] > 13.0)
@@ -361,12 +361,12 @@ class UrbanMicro(_Urban):
     kind: Literal["umi"] = "umi"
     reference: ClassVar = "3GPP TR 38.901 V17.0.0, Tables 7.4.1-1 and 7.4.2-1 (UMi - Street Canyon)"
     example: ClassVar = {"kind": "umi"}
-    bs_heights_m: ClassVar[tuple[float, float]] = (5.0, 20.0)
-    slopes_db: ClassVar[tuple[float, float, float]] = (32.4, 21.0, 9.5)
-    hidden_db: ClassVar[tuple[float, float, float, float]] = (22.4, 35.3, 21.3, 0.3)
-    std_db: ClassVar[tuple[float, float] | None] = (4.0, 7.82)  # [Table 7.4.1-1]
-    decorrelation_m: ClassVar[float] = 10.0  # [Table 7.5-6]
-    nlos_decorrelation_m: ClassVar[float] = 13.0  # [Table 7.5-6]
+    bs_heights_m = (5.0, 20.0)
+    slopes_db = (32.4, 21.0, 9.5)
+    hidden_db = (22.4, 35.3, 21.3, 0.3)
+    std_db = (4.0, 7.82)  # [Table 7.4.1-1]
+    decorrelation_m = 10.0  # [Table 7.5-6]
+    nlos_decorrelation_m = 13.0  # [Table 7.5-6]
 
     def los_probability(self, pairs: Pairs) -> FloatArray:
         return _urban_sight(pairs.outdoor_m, 36.0)
@@ -376,22 +376,22 @@ class RuralMacro(_Tr38901Scenario):
     """3GPP TR 38.901 RMa: high masts over villages and fields."""
 
     kind: Literal["rma"] = "rma"
-    building_height_m: float = Field(default=5.0, ge=5, le=50)
+    building_height_m: float = Field(5.0, ge=5, le=50)
     """average height of buildings (h of the table)"""
 
     reference: ClassVar = "3GPP TR 38.901 V17.0.0, Tables 7.4.1-1 and 7.4.2-1 (RMa)"
     example: ClassVar = {"kind": "rma"}
-    carrier_ghz: ClassVar[tuple[float, float]] = (0.5, 30.0)
-    ue_heights_m: ClassVar[tuple[float, float]] = (1.0, 10.0)
-    bs_heights_m: ClassVar[tuple[float, float]] = (10.0, 150.0)
-    std_db: ClassVar[tuple[float, float] | None] = (4.0, 8.0)  # [Table 7.4.1-1]
-    far_std_db: ClassVar[float | None] = 6.0  # [Table 7.4.1-1] beyond the breakpoint
-    decorrelation_m: ClassVar[float] = 37.0  # [Table 7.5-6]
-    nlos_decorrelation_m: ClassVar[float] = 120.0  # [Table 7.5-6]
-    indoor_shadowing: ClassVar[tuple[float, float] | None] = (8.0, 120.0)  # [Table 7.5-6] O2I
-    has_high_loss_buildings: ClassVar[bool] = False  # [Section 7.4.3.1]
-    indoor_depth_m: ClassVar[float] = 10.0  # [Section 7.4.3.1]
-    sight_decorrelation_m: ClassVar[float] = 60.0  # [Table 7.6.3.1-2]
+    carrier_ghz = (0.5, 30.0)
+    ue_heights_m = (1.0, 10.0)
+    bs_heights_m = (10.0, 150.0)
+    std_db = (4.0, 8.0)  # [Table 7.4.1-1]
+    far_std_db = 6.0  # [Table 7.4.1-1] beyond the breakpoint
+    decorrelation_m = 37.0  # [Table 7.5-6]
+    nlos_decorrelation_m = 120.0  # [Table 7.5-6]
+    indoor_shadowing = (8.0, 120.0)  # [Table 7.5-6] O2I
+    has_high_loss_buildings = False  # [Section 7.4.3.1]
+    indoor_depth_m = 10.0  # [Section 7.4.3.1]
+    sight_decorrelation_m = 60.0  # [Table 7.6.3.1-2]
 
     def loss_db(self, pairs: Pairs, carrier_hz: float) -> FloatArray:
         distance = np.maximum(pairs.distance_3d_m, self._min_m(pairs))
@@ -399,10 +399,8 @@ class RuralMacro(_Tr38901Scenario):
         los = self._los(distance, decades, pairs, carrier_hz)
         if pairs.los is not None and pairs.los.all():
             return los
-        nlos = self._nlos(decades, pairs, carrier_hz / 1e9)
-        if pairs.los is None:
-            return np.maximum(los, nlos)
-        return np.where(pairs.los, los, np.maximum(los, nlos))
+        both = np.maximum(los, self._nlos(decades, pairs, carrier_hz / 1e9))
+        return both if pairs.los is None else np.where(pairs.los, los, both)
 
     def _los(self, distance: FloatArray, decades: FloatArray, pairs: Pairs, carrier_hz: float) -> FloatArray:
         breakpoint_m = self._breakpoint_m(pairs, carrier_hz)
@@ -416,19 +414,20 @@ class RuralMacro(_Tr38901Scenario):
 
     def _breakpoint_m(self, pairs: Pairs, carrier_hz: float) -> FloatArray:
         """d_BP = 2 pi h_BS h_UT f / c, (n_bs,) or (n, n_bs)."""
-        return 2.0 * np.pi * pairs.bs_height_m * self._height(pairs) * carrier_hz / _LIGHT_M_S
+        return 2.0 * pi * pairs.bs_height_m * self._height(pairs) * carrier_hz / _LIGHT_M_S
 
     def _near(self, distance: FloatArray, decades: FloatArray, carrier_ghz: float) -> FloatArray:
         h = self.building_height_m
         return np.asarray(
-            20.0 * np.log10(40.0 * np.pi * carrier_ghz / 3.0)
+            20.0 * np.log10(40.0 * pi * carrier_ghz / 3.0)
             + (20.0 + min(0.03 * h**1.72, 10.0)) * decades
             - min(0.044 * h**1.72, 14.77)
             + 0.002 * np.log10(h) * distance
         )
 
     def _nlos(self, decades: FloatArray, pairs: Pairs, carrier_ghz: float) -> FloatArray:
-        h, mast = self.building_height_m, np.log10(pairs.bs_height_m)
+        h = self.building_height_m
+        mast = np.log10(pairs.bs_height_m)
         return np.asarray(
             161.04
             - 7.1 * np.log10(_STREET_WIDTH_M)

@@ -123,16 +123,16 @@ class Fixed(Law):
     example: ClassVar = {"kind": "fixed", "power_dbm": 10}
 
     def watts(self, gain: FloatArray, serving: IntArray, max_power_w: float) -> FloatArray:
-        return np.full(len(gain), min(float(w_from_dbm(self.power_dbm)), max_power_w))
+        return np.full(len(gain), min(w_from_dbm(self.power_dbm), max_power_w))
 
 
 class Average(Law):
     """An equal share of the mean of the smallest and largest total power: (total_min_w + total_max_w) / (2 n) each."""
 
     kind: Literal["average"] = "average"
-    total_min_w: float = Field(default=0.15, ge=0)
+    total_min_w: float = Field(0.15, ge=0)
     """smallest total power of all UEs, W"""
-    total_max_w: float = Field(default=1.5, gt=0)
+    total_max_w: float = Field(1.5, gt=0)
     """largest total power of all UEs, W"""
     reference: ClassVar = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, benchmark"
     example: ClassVar = {"kind": "average"}
@@ -163,8 +163,7 @@ class Listed(Law):
         return self.model_copy(update={"each_w": tuple(self.each_w[k % len(self.each_w)] for k in ue.tolist())})
 
     def watts(self, gain: FloatArray, serving: IntArray, max_power_w: float) -> FloatArray:
-        own = np.resize(np.array(self.each_w), len(gain))
-        return np.minimum(own, max_power_w)
+        return np.minimum(np.resize(np.array(self.each_w), len(gain)), max_power_w)
 
 
 class Fractional(Law):
@@ -175,12 +174,12 @@ class Fractional(Law):
     the loss.
     """
 
-    follows_links: ClassVar[bool] = True
+    follows_links = True
 
     kind: Literal["fractional"] = "fractional"
-    p0_dbm: float = Field(default=-85.0, ge=-202, le=24)
+    p0_dbm: float = Field(-85.0, ge=-202, le=24)
     """P0, target received power at alpha 1 over the whole band, dBm"""
-    alpha: float = Field(default=0.8, ge=0, le=1)
+    alpha: float = Field(0.8, ge=0, le=1)
     """share of the path loss that is compensated"""
     reference: ClassVar = "3GPP TS 38.213, Section 7.1.1 (open-loop part)"
     example: ClassVar = {"kind": "fractional"}
@@ -191,5 +190,4 @@ class Fractional(Law):
         own = gain[np.arange(len(gain)), np.maximum(serving, 0)]
         loss_db = -db_from_ratio(own)
         wanted = w_from_dbm(self.p0_dbm + self.alpha * loss_db)
-        known = (serving >= 0) & np.isfinite(wanted)
-        return np.where(known, np.minimum(wanted, max_power_w), max_power_w)
+        return np.where(serving >= 0, np.fmin(wanted, max_power_w), max_power_w)  # fmin: not NaN, of an absent UE

@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Callable
 from functools import cache, cached_property
-from math import exp, log, sqrt
+from math import exp, log, nan, sqrt
 from typing import ClassVar, Literal, NamedTuple, Protocol, Self
 
 import numpy as np
@@ -30,7 +30,6 @@ class ShadowField(Protocol):
 
     def __call__(self, position_m: FloatArray) -> FloatArray:
         """Shadowing in dB (n, n_bs) at positions (n, 2), NaN where the position is NaN."""
-        ...
 
 
 class IndoorField(Protocol):
@@ -38,7 +37,6 @@ class IndoorField(Protocol):
 
     def __call__(self, position_m: FloatArray, indoors: Indoors) -> FloatArray:
         """Shadowing in dB (n, n_bs) of UEs at positions (n, 2), all of them inside."""
-        ...
 
 
 class Stds(NamedTuple):
@@ -64,14 +62,14 @@ class Shadowing(Part):
         return []
 
     @abstractmethod
-    def field(self, area: Area, site: IntArray, rng: Rng, std_db: float = _USUAL_STD_DB) -> ShadowField:
+    def field(self, area: Area, site: IntArray, rng: Rng, std_db: float) -> ShadowField:
         """The shadowing of one city, drawn once.
 
         site (n_bs,) is the index of the site of each base station: base stations of one site share their shadowing,
         which depends on that index only.
         """
 
-    def nlos_field(self, area: Area, site: IntArray, rng: Rng, std_db: float = _USUAL_STD_DB) -> ShadowField | None:
+    def nlos_field(self, area: Area, site: IntArray, rng: Rng, std_db: float) -> ShadowField | None:
         """A separate field for links without line of sight; None: `field`, scaled."""
         return None
 
@@ -130,16 +128,16 @@ class NoShadowing(Shadowing):
 
     kind: Literal["none"] = "none"
 
-    def field(self, area: Area, site: IntArray, rng: Rng, std_db: float = _USUAL_STD_DB) -> ShadowField:
+    def field(self, area: Area, site: IntArray, rng: Rng, std_db: float) -> ShadowField:
         return lambda position_m: np.zeros((len(position_m), len(site)))
 
 
 class GaussianShadowing(Shadowing):
     """Gaussian shadowing of mean 0 dB; deviations that are not set are those published with the path loss law."""
 
-    std_db: float | None = Field(default=None, ge=0, le=100)
+    std_db: float | None = Field(None, ge=0, le=100)
     """standard deviation, dB; none: as published with the path loss law (uma, umi, rma), 6 dB for other laws"""
-    nlos_std_db: float | None = Field(default=None, gt=0, le=100)
+    nlos_std_db: float | None = Field(None, gt=0, le=100)
     """standard deviation without line of sight, dB; none: std_db if it is set, else as published with the law"""
 
     @model_validator(mode="after")
@@ -224,7 +222,10 @@ def _interpolated(table: Float32Array, node: IntArray, weight: Float32Array, row
     found = np.empty((len(node), table.shape[1]))
     for i in range(len(node)):
         at = node[i]
-        left, right, above, beyond = weight[0, i], weight[1, i], weight[2, i], weight[3, i]
+        left = weight[0, i]
+        right = weight[1, i]
+        above = weight[2, i]
+        beyond = weight[3, i]
         for s in range(table.shape[1]):
             value = left * table[at, s] + right * table[at + 1, s]
             value = value + above * table[at + row, s]
@@ -239,12 +240,16 @@ def _weights(x: FloatArray, y: FloatArray, step: float) -> tuple[FloatArray, ...
     With b = 2 x (1 - x) on each axis the variance is
     (1 - b_x)(1 - b_y) + c_side (b_x (1 - b_y) + (1 - b_x) b_y) + c_diagonal b_x b_y.
     """
-    side, diagonal = exp(-step), exp(-step * sqrt(2.0))
-    left, down = 1.0 - x, 1.0 - y
-    bx, by = 2.0 * x * left, 2.0 * y * down
+    side = exp(-step)
+    diagonal = exp(-step * sqrt(2.0))
+    left = 1.0 - x
+    down = 1.0 - y
+    bx = 2.0 * x * left
+    by = 2.0 * y * down
     variance = 1.0 + (side - 1.0) * (bx + by) + (1.0 - 2.0 * side + diagonal) * (bx * by)
     scale = 1.0 / np.sqrt(variance)
-    left, x = left * scale, x * scale
+    left = left * scale
+    x = x * scale
     return left * down, x * down, left * y, x * y
 
 
@@ -259,14 +264,15 @@ class Independent(GaussianShadowing):
 
     kind: Literal["iid"] = "iid"
 
-    def field(self, area: Area, site: IntArray, rng: Rng, std_db: float = _USUAL_STD_DB) -> ShadowField:
+    def field(self, area: Area, site: IntArray, rng: Rng, std_db: float) -> ShadowField:
         def drawn(position_m: FloatArray) -> FloatArray:
             known = np.asarray(np.isfinite(position_m).all(axis=1))
             mm = np.round(np.where(known[:, None], position_m, 0.0) * 1e3).astype(np.int64)
             place = mm[:, 0] * 2_654_435_761 + mm[:, 1]
-            owner, item = np.tile(site, len(place)), np.repeat(place, len(site))
+            owner = np.tile(site, len(place))
+            item = np.repeat(place, len(site))
             value = rng.normal("iid", owner, item=item).reshape(len(place), len(site))
-            return np.where(known[:, None], std_db * value, np.nan)
+            return np.where(known[:, None], std_db * value, nan)
 
         return drawn
 
@@ -303,13 +309,13 @@ class Correlated(GaussianShadowing):
     example: ClassVar = {"kind": "correlated"}
 
     kind: Literal["correlated"] = "correlated"
-    decorrelation_m: float = Field(default=50.0, gt=0, le=1e9)
+    decorrelation_m: float = Field(50.0, gt=0, le=1e9)
     """distance at which the correlation is 1/e, m"""
-    nlos_decorrelation_m: float | None = Field(default=None, gt=0, le=1e9)
+    nlos_decorrelation_m: float | None = Field(None, gt=0, le=1e9)
     """the same without line of sight, m, which then has a separate field; none: one field, scaled"""
-    indoor_decorrelation_m: float | None = Field(default=None, gt=0, le=1e5)
+    indoor_decorrelation_m: float | None = Field(None, gt=0, le=1e5)
     """the same inside buildings, m, where each floor then has a separate field; none: as outside"""
-    site_correlation: float = Field(default=0.0, ge=0, le=1)
+    site_correlation: float = Field(0.0, ge=0, le=1)
     """correlation between sites: 0 in TR 38.901, 0.5 in TR 36.814"""
 
     def stds(self, law: PathLoss) -> Stds:
@@ -317,8 +323,7 @@ class Correlated(GaussianShadowing):
         if self.indoor_decorrelation_m is None:
             return stds
         published = self.std_db is None and law.indoor_shadowing
-        inside = published[0] if published else stds.seen
-        return stds._replace(inside=inside)
+        return stds._replace(inside=published[0] if published else stds.seen)
 
     def nlos_field(self, area: Area, site: IntArray, rng: Rng, std_db: float = _USUAL_STD_DB) -> ShadowField | None:
         if self.nlos_decorrelation_m is None:
@@ -396,7 +401,8 @@ def _shortened(decorrelation_m: float, step_m: float) -> float:
     g^2 exp(-d / D); this is 1/e at d = decorrelation for D = decorrelation / (1 + 2 ln g).
     """
     middle = (np.arange(16) + 0.5) / 16
-    x, y = np.tile(middle, 16), np.repeat(middle, 16)
+    x = np.tile(middle, 16)
+    y = np.repeat(middle, 16)
     shorter_m = decorrelation_m
     for _ in range(20):  # a contraction: g depends on D weakly
         weight = np.array(_weights(x, y, step_m / shorter_m))

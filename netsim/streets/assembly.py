@@ -33,7 +33,7 @@ class StreetLines:
     @classmethod
     def two_way(cls, path: Paths, street_class: IntArray) -> StreetLines:
         """Streets on the ground that are used in both directions, at the usual speeds of their classes."""
-        return cls(path, street_class, usual_m_s(street_class), np.zeros(len(path), dtype=np.int64))
+        return cls(path, street_class, usual_m_s(street_class), np.zeros_like(street_class))
 
     def clipped(self, area: Area) -> StreetLines:
         """The parts of the lines inside the area; a line that leaves and returns becomes several."""
@@ -93,8 +93,7 @@ def assemble(lines: StreetLines, snap_m: float = SNAP_M) -> Assembled:
     which it reaches every other and returns: the strongly connected component of the greatest length.
     """
     vertex, position_m = _joined(lines, snap_m)
-    segments = _StraightSegments.of(lines, vertex)
-    graph = _streets(segments, position_m)
+    graph = _streets(_StraightSegments.of(lines, vertex), position_m)
     part, count = _largest(graph, np.ones((len(graph), 2), dtype=np.bool_), "weak")
     loose_km = _km(graph, ~part)
     speed_m_s = graph.speed_m_s * part[:, :, None]
@@ -122,7 +121,7 @@ def _joined(lines: StreetLines, snap_m: float) -> tuple[IntArray, FloatArray]:
     from scipy.sparse.csgraph import connected_components
 
     path = lines.path
-    layer = lines.layer[lines.path.owner]
+    layer = lines.layer[path.owner]
     is_end = np.zeros(len(layer), dtype=np.bool_)
     is_end[path.first[:-1]] = is_end[path.first[1:] - 1] = True
     place = _numbered(*np.round(path.vertex_m / _ROUNDING_M).T)
@@ -133,20 +132,18 @@ def _joined(lines: StreetLines, snap_m: float) -> tuple[IntArray, FloatArray]:
     _, row = np.unique(point, return_index=True)
     at_m = path.vertex_m[row]
     a, b = _near(at_m, np.unique(point[is_end]), layer[row], has_end[place[row]], snap_m)
-    near = coo_array((np.ones(len(a), dtype=np.int8), (a, b)), shape=(len(row), len(row)))
+    near = coo_array((np.ones(len(a)), (a, b)), shape=(len(row), len(row)))
     _, group = connected_components(near, directed=False)
     _, first = np.unique(group, return_index=True)
-    return np.asarray(group[point], dtype=np.int64), at_m[first]
+    return group[point].astype(np.int64), at_m[first]
 
 
 def _near(
     at_m: FloatArray, ends: IntArray, layer: IntArray, has_end: BoolArray, snap_m: float
 ) -> tuple[IntArray, IntArray]:
-    """Pairs of an end and a point within snap_m of it: another end, or a vertex of the same layer."""
+    """Pairs of an end and a point nearer than snap_m to it: another end, or a vertex of the same layer."""
     from scipy.spatial import cKDTree
 
-    if snap_m <= 0:
-        return ends[:0], ends[:0]
     nearest = np.arange(1, min(_NEIGHBOURS, len(at_m)) + 1)
     away_m, other = cKDTree(at_m).query(at_m[ends], k=nearest, distance_upper_bound=snap_m)
     row, column = np.nonzero(np.isfinite(away_m))
@@ -239,9 +236,8 @@ def _chains(segments: _StraightSegments, inner: BoolArray) -> tuple[IntArray, In
     import shapely
 
     own = np.where(inner[segments.point], 0, 1 + np.arange(segments.point.size).reshape(-1, 2))
-    line = shapely.linestrings(np.stack([segments.point, own], axis=2).astype(np.float64))
-    chain = shapely.get_parts(shapely.line_merge(shapely.multilinestrings(line)))
-    path = Paths.of(chain)
+    line = shapely.linestrings(np.stack([segments.point, own], axis=2))
+    path = Paths.of(shapely.get_parts(shapely.line_merge(shapely.multilinestrings(line))))
     return path.vertex_m[:, 0].astype(np.int64), path.first
 
 
@@ -250,12 +246,10 @@ def _largest(graph: StreetGraph, open_to: BoolArray, connection: str) -> tuple[B
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
-    if not open_to.any():
-        return open_to, 0
     tail = graph.ends[open_to]
     head = graph.ends[:, ::-1][open_to]
     shape = (len(graph.node_m), len(graph.node_m))
-    matrix = coo_array((np.ones(len(tail), dtype=np.int8), (tail, head)), shape=shape)
+    matrix = coo_array((np.ones(len(tail)), (tail, head)), shape=shape)
     _, label = connected_components(matrix, connection=connection)
     begin, end = label[graph.ends].T
     inside = open_to & (begin == end)[:, None]

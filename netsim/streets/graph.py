@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from netsim.columns import frozen
+from netsim.columns import frozen, no_floats, no_places
 from netsim.maps import Shapes
 from netsim.units import FloatArray, IntArray
 
@@ -42,7 +42,7 @@ class Paths:
     @classmethod
     def none(cls, count: int) -> Paths:
         """Paths without vertices."""
-        return cls(np.zeros((0, 2)), np.zeros(count + 1, dtype=np.int64), np.zeros(0))
+        return cls(no_places(), np.zeros(count + 1, dtype=np.int64), no_floats())
 
     @classmethod
     def join(cls, pieces: Sequence[Paths]) -> Paths:
@@ -97,7 +97,7 @@ class Paths:
         done = np.divide(passed - self.along[i], span, out=np.ones(len(i)), where=span > 0)
         done = np.clip(done, 0.0, 1.0)[:, None]
         # this form, not from + done * way, so that a vertex itself is met exactly
-        return np.asarray((1.0 - done) * self.vertex_m[i] + done * self.vertex_m[i + 1])
+        return (1.0 - done) * self.vertex_m[i] + done * self.vertex_m[i + 1]
 
 
 MODES = ("walk", "cycle", "drive")

@@ -1,7 +1,5 @@
 """Streets of OpenStreetMap from GeoJSON: class, speeds and directions by the tags of a line."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping
@@ -99,7 +97,7 @@ def street_of(tags: Mapping[str, object]) -> Street | str:
     Sources: OpenStreetMap wiki, pages `Key:highway`, `Key:access` (the more specific key counts), `Key:oneway`,
     `Key:maxspeed`, `Key:layer`. Speeds without a limit are judgement.
     """
-    words: defaultdict[str, Words] = defaultdict(tuple, {key: _words(value) for key, value in tags.items()})
+    words = defaultdict(tuple, {key: _words(value) for key, value in tags.items()})
     highway = words["highway"]
     if not highway:
         return _NO_HIGHWAY
@@ -196,7 +194,8 @@ def read_osm(
     street = [street_of(tags) for tags in features.tags]
     line, feature = features.parts()
     skipped = Counter[str]()
-    streets, kept = list[Street](), list[int]()
+    streets = []
+    kept = []
     for k, (shape, i) in enumerate(zip(line, feature.tolist(), strict=True)):
         found = street[i] if shape.geom_type == "LineString" or street[i] == _NO_HIGHWAY else shape.geom_type
         if isinstance(found, Street):
@@ -204,7 +203,8 @@ def read_osm(
             kept.append(k)
         elif found != _NO_HIGHWAY or shape.geom_type == "LineString":
             skipped[found] += 1
-    line, feature = line[kept], feature[kept]
+    line = line[kept]
+    feature = feature[kept]
     if not streets:
         raise BadInput(
             f"{file}: features: there is no street in it{_had(skipped)}; give LineStrings with a tag highway"

@@ -3,15 +3,12 @@
 A trip leads out of a street, along a shortest path, and into another street; it is kept as slices of streets.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Self
 
 import numpy as np
-import numpy.typing as npt
 
-from netsim.columns import Columns, frozen, no_floats, no_ints
+from netsim.columns import Columns, blocks, frozen, no_floats, no_ints
 from netsim.streets.doors import Access
 from netsim.streets.graph import MODES, WALK, WALK_M_S, Paths, StreetGraph
 from netsim.units import FloatArray, IntArray
@@ -87,8 +84,8 @@ class Routes:
         order = np.argsort(self.graph.ends[destination.street, 0], kind="stable")
         for each, trees in enumerate(self._trees):
             own = order[mode[order] == each]
-            for at in range(0, len(own), trees.capacity // 2):
-                some = own[at : at + trees.capacity // 2]
+            for rows in blocks(len(own), trees.capacity // 2):
+                some = own[rows]
                 pieces += _found(trees, some, origin.select(some), destination.select(some))
         return Slices.join(pieces)
 
@@ -97,22 +94,23 @@ class Routes:
 
         Vertices at which no time has passed since the one before are left out.
         """
+        trip_of = slices.trip
         backward = (slices.to_m < slices.from_m).astype(np.int64)
-        speed_m_s = self.graph.speed_m_s[slices.street, backward, mode[slices.trip]]
+        speed_m_s = self.graph.speed_m_s[slices.street, backward, mode[trip_of]]
         spent_s = np.abs(slices.to_m - slices.from_m) / speed_m_s
         out_s, _, in_s = np.linalg.norm(np.diff(stop_m, axis=0), axis=2) / WALK_M_S
         each = np.arange(len(mode))
         # each trip is summed by itself, in order, so others do not change its rounding
-        rank = np.arange(len(spent_s)) - np.searchsorted(slices.trip, slices.trip)
+        rank = np.arange(len(spent_s)) - np.searchsorted(trip_of, trip_of)
         table_s = np.zeros((len(mode), rank.max(initial=0) + 2))
-        table_s[slices.trip, rank + 1] = spent_s
+        table_s[trip_of, rank + 1] = spent_s
         upto_s = np.cumsum(table_s, axis=1)
-        before_s = upto_s[slices.trip, rank]
+        before_s = upto_s[trip_of, rank]
         arrive_s = out_s + upto_s[:, -1]
         owner, position_m, gone_m = slices.polyline(self.graph)
-        at_s = out_s[slices.trip] + before_s
+        at_s = out_s[trip_of] + before_s
         at_s = np.minimum(at_s[owner] + gone_m / speed_m_s[owner], (at_s + spent_s)[owner])  # against rounding
-        trip = np.concatenate([each, slices.trip[owner], each, each])
+        trip = np.concatenate([each, trip_of[owner], each, each])
         time_s = np.concatenate([0.0 * out_s, at_s, arrive_s, arrive_s + in_s])
         vertex_m = np.concatenate([stop_m[0], position_m, stop_m[2], stop_m[3]])
         order = np.argsort(trip, kind="stable")
@@ -134,12 +132,13 @@ class _Trees:
     def __init__(self, graph: StreetGraph, mode: int) -> None:
         from scipy.sparse import csr_array
 
-        self.graph, self.speed_m_s = graph, graph.speed_m_s[:, :, mode]
+        self.graph = graph
+        self.speed_m_s = graph.speed_m_s[:, :, mode]
         n = len(graph.node_m)
         self.capacity = max(2, _MAX_BYTES // len(MODES) // (_BYTES_PER_NODE * n))
         # memory is taken when a row is written
-        self.following: npt.NDArray[np.int32] = np.empty((self.capacity, n), dtype=np.int32)
-        self.time_s: FloatArray = np.empty((self.capacity, n))
+        self.following = np.empty((self.capacity, n), dtype=np.int32)
+        self.time_s = np.empty((self.capacity, n))
         self._row: dict[int, int] = {}
         # of each pair of neighbours the fastest street, of equally fast ones the first
         street, backward = np.nonzero(self.speed_m_s > 0)
@@ -149,7 +148,8 @@ class _Trees:
         order = np.lexsort((time_s, tail * n + head))
         self._pair, first = np.unique((tail * n + head)[order], return_index=True)
         best = order[first]
-        self._street, self._backward = street[best], backward[best]
+        self._street = street[best]
+        self._backward = backward[best]
         self._reversed = csr_array((time_s[best], (head[best], tail[best])), shape=(n, n))
 
     def way(self, node: IntArray, following: IntArray) -> tuple[IntArray, IntArray]:
@@ -171,7 +171,8 @@ class _Trees:
             self._row.clear()
             missing = wanted.tolist()
         if missing:
-            row = range(len(self._row), len(self._row) + len(missing))
+            n = len(self._row)
+            row = range(n, n + len(missing))
             self.time_s[row], self.following[row] = dijkstra(self._reversed, indices=missing, return_predecessors=True)
             self._row |= zip(missing, row, strict=True)
         return np.array([self._row[node] for node in wanted.tolist()], dtype=np.int64)[index]
@@ -216,7 +217,7 @@ def _ways_s(trees: _Trees, point: Access, leaving: bool) -> FloatArray:
     behind_m = trees.graph.length_m[point.street] - along_m
     way_m = np.column_stack([behind_m, along_m] if leaving else [along_m, behind_m])
     with np.errstate(divide="ignore", invalid="ignore"):
-        time_s: FloatArray = way_m / trees.speed_m_s[point.street]
+        time_s = way_m / trees.speed_m_s[point.street]
     time_s[way_m == 0] = 0.0  # at a node, whatever the direction of the street
     return time_s
 

@@ -95,18 +95,19 @@ class NetLocation:
                 remedy = "make the network with one (netconvert --proj.utm)"
             raise BadInput(f"{self.file}: location: the network has {says}, so they share no origin; {remedy}")
         if self.origin_deg is None:
-            return np.asarray(position_m - np.array(self.offset_m))
+            return position_m - self.offset_m
         return projected(self.lon_lat(position_m), self.origin_deg)
 
     def lon_lat(self, position_m: FloatArray) -> FloatArray:
         """Longitude and latitude (n, 2) of positions in a network with a projection."""
-        place, words = f"{self.file}: projParameter", self.projection
+        place = f"{self.file}: projParameter"
+        words = self.projection
         if len(words) > _MAX_PROJECTION or not all(map(_PARAMETER.fullmatch, words.split())):
             raise BadInput(
                 f"{place}: {shown(words)} is no projection in m that is read; give one such as "
                 "+proj=utm +zone=32 +ellps=WGS84 +units=m"
             )
-        return lon_lat_of(place, words, position_m - np.array(self.offset_m))
+        return lon_lat_of(place, words, position_m - self.offset_m)
 
 
 class _SumoNet(XmlFile):
@@ -166,7 +167,8 @@ class _SumoNet(XmlFile):
         if len(self.edges) >= _MAX_EDGES:
             self.refuse(f"more than {_MAX_EDGES:,} edges; cut a part out")
         try:
-            tail, head = attributes["from"], attributes["to"]
+            tail = attributes["from"]
+            head = attributes["to"]
         except KeyError:
             self.refuse(f"edge {shown(attributes.get('id', ''))} without from or to; give both junctions")
         shape = attributes.get("shape", "")
@@ -187,7 +189,7 @@ class _SumoNet(XmlFile):
 
     def _places(self, text: str) -> list[Place]:
         """Positions of a text such as ``0.00,5.50 20.10,5.50``; heights are ignored."""
-        places = list[Place]()
+        places = []
         for each in text.split():
             values = [number(value) for value in each.split(",")]
             if len(values) not in (2, 3) or not all(abs(value) <= _MAX_ABS for value in values):
@@ -226,7 +228,8 @@ def _line(file: str, net: _SumoNet, edge: _SumoEdge) -> list[Place]:
     for junction in (edge.tail, edge.head):
         if junction not in net.junction:
             raise BadInput(f"{file}: junction {shown(junction)} of an edge is not in the file; give the whole network")
-    start, end = net.junction[edge.tail], net.junction[edge.head]
+    start = net.junction[edge.tail]
+    end = net.junction[edge.head]
     shape = edge.shape or _mean(edge.lanes)
     inner = [place for place in shape if min(math.dist(place, start), math.dist(place, end)) > _APART_M]
     return [start, *inner, end]

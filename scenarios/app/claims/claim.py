@@ -8,6 +8,7 @@ which assumes no normal distribution and takes infinities.
 from dataclasses import dataclass
 from importlib import resources
 from itertools import pairwise
+from math import inf, nan
 from pathlib import Path
 from typing import Annotated, Literal, Self, TypeVar
 
@@ -27,7 +28,9 @@ from scenarios.app.study.yaml_document import read
 CONFIDENCE = 0.95
 DECIDED = ("ours", "adapted", "seeds", "minutes", "version", "verdict", "reason")
 """columns of a table of verdicts, beside what the claim states"""
-HOLDS, FAILS, OPEN = "holds", "does not hold", "undecided"
+HOLDS = "holds"
+FAILS = "does not hold"
+OPEN = "undecided"
 _ABOVE_ZERO = float(np.nextafter(0.0, 1.0))
 KINDS: dict[str, tuple[set[str], int, int]] = {
     "at-most": ({"bound"}, 0, 99), "at-least": ({"bound"}, 0, 99), "within": ({"tolerance"}, 0, 99),
@@ -42,8 +45,8 @@ class MedianBounds:
     """The median over seeds of `values` (n,) lies in [low, high]; NaN where a seed cannot say."""
 
     values: FloatArray
-    low: float = -np.inf
-    high: float = np.inf
+    low: float
+    high: float = inf
 
     def holds(self) -> bool | None:
         """Whether it is true: the interval of the median lies inside (True) or outside (False); None where neither."""
@@ -64,7 +67,7 @@ def median_interval(values: FloatArray) -> tuple[float, float, float]:
     ordered = np.sort(values[~np.isnan(values)])
     n = len(ordered)
     if not n:
-        return np.nan, np.nan, 0.0
+        return nan, nan, 0.0
     k = max(int(binom.ppf((1 - CONFIDENCE) / 2, n, 0.5)), 1)
     return float(ordered[k - 1]), float(ordered[n - k]), max(float(1 - 2 * binom.cdf(k - 1, n, 0.5)), 0.0)
 
@@ -148,9 +151,9 @@ class ClaimRule(Part):
     def statements(self, values: FloatArray, printed: float) -> list[MedianBounds]:
         """What must be true of the values (label, seed), seeds paired; `printed` is the publication's value."""
         low, high = {
-            "at-most": (-np.inf, self.bound), "at-least": (self.bound, np.inf), "exceeds": (self.margin, np.inf),
-            "no-more-than": (-np.inf, self.margin), "within": (printed - self.tolerance, printed + self.tolerance),
-        }.get(self.kind, (0.0, np.inf))  # fmt: skip
+            "at-most": (-inf, self.bound), "at-least": (self.bound, inf), "exceeds": (self.margin, inf),
+            "no-more-than": (-inf, self.margin), "within": (printed - self.tolerance, printed + self.tolerance),
+        }.get(self.kind, (0.0, inf))  # fmt: skip
         if self.kind == "order":
             return [MedianBounds(_less(b, a), _ABOVE_ZERO) for a, b in pairwise(values)]
         if self.kind == "diminishing":
@@ -168,7 +171,7 @@ def _declared(key: str) -> str:
     """The unit of a key. Raises ValueError if no summary has it."""
     known = declaration(key)
     if known is None or known.key == "utility.NAME" or (known.named and key == known.key):
-        near = nearest(key, list(BY_KEY))
+        near = nearest(key, BY_KEY)
         raise ValueError(f"no summary has a key {key[:60]!r}{near or '; see netsim show DIR --verbose'}")
     return known.unit
 
@@ -300,8 +303,8 @@ def read_claims(path: Path) -> Claims:
     """A file of claims. Raises BadInput: one line for each mistake in it."""
     document = read(path)
     written = build(Claims, document)
-    wrong = list[str]()
-    scenarios = list[str]()
+    wrong = []
+    scenarios = []
     for i, claim in enumerate(written.claims):
         try:
             scenarios.append(_playable(claim.scenario, path.parent))
@@ -315,7 +318,7 @@ def read_claims(path: Path) -> Claims:
     return written.model_copy(update={"claims": claims, "minutes": minutes})
 
 
-def chosen(of: Claims, paper: str = "", minutes: float = np.inf) -> list[Claim]:
+def chosen(of: Claims, paper: str = "", minutes: float = inf) -> list[Claim]:
     """The claims of those publications whose name contains `paper`.
 
     minutes : of one core; claims of those scenarios that together take so long, the cheapest first; where a limit is
@@ -329,7 +332,7 @@ def chosen(of: Claims, paper: str = "", minutes: float = np.inf) -> list[Claim]:
     if not some:
         known = ", ".join(dict.fromkeys(claim.paper for claim in of.claims))
         raise BadInput(f"--paper {paper}: no claim of such a publication; there are: {known}")
-    minutes_of = {claim.scenario: of.minutes.get(claim.scenario, np.inf) for claim in some}
+    minutes_of = {claim.scenario: of.minutes.get(claim.scenario, inf) for claim in some}
     cheapest = sorted(minutes_of, key=lambda name: (minutes_of[name], name))
     spent = np.cumsum([minutes_of[name] for name in cheapest])
     affordable = {name for name, total in zip(cheapest, spent, strict=True) if total <= minutes}
@@ -348,5 +351,5 @@ def _playable(scenario: str, folder: Path) -> str:
         if what_is(file) == "file":
             return str(file)
         raise ValueError(f"there is no scenario file {file}; a path counts from the folder of this file")
-    near = nearest(scenario, list(names)) or "; netsim list names them, or give the path of a .yaml file"
+    near = nearest(scenario, names) or "; netsim list names them, or give the path of a .yaml file"
     raise ValueError(f"no bundled scenario {scenario!r}{near}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from math import inf, nan
 
 import numpy as np
 
@@ -55,7 +56,7 @@ class TimeGrid:
 
     def lay(self, values: FloatArray) -> FloatArray:
         """Values of the rows as (n_time, n_track)."""
-        grid = np.full((len(self.round), self.at[1].max(initial=-1) + 1), np.nan)
+        grid = np.full((len(self.round), self.at[1].max(initial=-1) + 1), nan)
         grid[self.at] = values
         return grid
 
@@ -65,7 +66,7 @@ class TimeGrid:
 
 
 @lru_cache(maxsize=2)  # the laws of an attack follow one another
-def time_grid(run: Run, table: str, column: str = "", value: str = "") -> TimeGrid:
+def time_grid(run: Run, table: str, column: str, value: str) -> TimeGrid:
     """Rows of a table, those with `value` in a column."""
     return TimeGrid.of(run.rows(table, column, value))
 
@@ -182,7 +183,7 @@ def _together(n: int) -> int:
 
 def grouped(grid: FloatArray, together: int) -> FloatArray:
     """Rounds (n_time, n_track), several made one row with all their values: (ceil(n_time / together), ...)."""
-    padded = np.pad(grid, ((0, -len(grid) % together), (0, 0)), constant_values=np.nan)
+    padded = np.pad(grid, ((0, -len(grid) % together), (0, 0)), constant_values=nan)
     return padded.reshape(len(padded) // together, together * grid.shape[1])
 
 
@@ -206,7 +207,7 @@ def attacked(name: str) -> Law:
 
 def ratio(part: FloatArray, whole: FloatArray) -> FloatArray:
     """One column (n, 1) of quotients; NaN where the whole (n,) is none."""
-    return np.asarray(np.divide(part, whole, out=np.full(len(whole), np.nan), where=whole > 0)[:, None])
+    return np.asarray(np.divide(part, whole, out=np.full(len(whole), nan), where=whole > 0)[:, None])
 
 
 def mean(of: Law) -> Law:
@@ -224,7 +225,7 @@ def positive(of: Law) -> Law:
 
     def law(run: Run, name: str) -> Series:
         number, values = of(run, name)
-        return number, values if (values > 0).any() else np.full_like(values, np.nan)
+        return number, values if (values > 0).any() else np.full_like(values, nan)
 
     return law
 
@@ -238,11 +239,7 @@ def _level(run: Run, value: float | None) -> Series:
     """A value, at the first and the last round."""
     number = run.rows("rounds")["round"]
     ends = number[:: max(len(number) - 1, 1)]
-    return ends, np.full((len(ends), 1), np.nan if value is None else float(value))
-
-
-def _near(run: Run, attack: str) -> Series:
-    return _level(run, run.hit_radius_m)
+    return ends, np.full((len(ends), 1), nan if value is None else float(value))
 
 
 def _nearer(run: Run, attack: str) -> Series:
@@ -250,12 +247,12 @@ def _nearer(run: Run, attack: str) -> Series:
     rows = run.rows("leakage", "attack", attack)
     grid = TimeGrid.of(where(rows, np.isin(rows["ue"], with_home(run.tables["ues"]))))
     away_m = grid.so_far("home_named_m")
-    return grid.round, np.where(np.isnan(away_m), np.inf, away_m)
+    return grid.round, np.where(np.isnan(away_m), inf, away_m)
 
 
 def _error(run: Run, attack: str) -> Series:
     grid = time_grid(run, "leakage", "attack", attack)
-    error_m = grid.lay(np.where(_lost(grid), np.inf, grid.rows["error_m"]))
+    error_m = grid.lay(np.where(_lost(grid), inf, grid.rows["error_m"]))
     return grid.round, np.maximum(error_m, SMALLEST_M)
 
 
@@ -279,7 +276,7 @@ def _named(place: str) -> Law:
         have = np.all([np.isfinite(ues[f"{one}_{axis}_m"]) for one in wanted for axis in "xy"], axis=0)
         del rows["model"]  # places are named once for all models of a UE
         grid = TimeGrid.of(where(rows, np.isin(rows["ue"], ues["ue"][have])))
-        away_m = [grid.lay(np.nan_to_num(grid.rows[f"{one}_named_m"], nan=np.inf)) for one in wanted]
+        away_m = [grid.lay(np.nan_to_num(grid.rows[f"{one}_named_m"], nan=inf)) for one in wanted]
         hit = np.all([carried(values) <= run.hit_radius_m for values in away_m], axis=0)
         return grid.round, np.where(hit, 100.0, 0.0)
 
@@ -342,7 +339,10 @@ SW1 = Quantity(
      Beside("random guesses, 5 % quantile", attacked("guess_sw1_m_q05"), "longdash"),
      Beside("the true centroids as estimates", attacked("true_centroids_sw1_m"), "dash", DARK)),
 )  # fmt: skip
-NEARER = Quantity("Home to the nearer named place", "m", _nearer, (Beside("distance of a hit", _near, color=DARK),))
+NEARER = Quantity(
+    "Home to the nearer named place", "m", _nearer,
+    (Beside("distance of a hit", lambda run, _: _level(run, run.hit_radius_m), color=DARK),),
+)  # fmt: skip
 RMSE = Quantity(
     "RMSE of the map", "dB", _model_error("rmse_db"),
     (Beside("a constant map", _model_error("constant_rmse_db")),

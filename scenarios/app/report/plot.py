@@ -271,8 +271,8 @@ def line(look: CurveStyle, x: Places, y: FloatArray, **more: object) -> Figure:
 
 def band(look: CurveStyle, x: Places, low: FloatArray, high: FloatArray) -> Figure:
     """The area between two curves; where a bound is missing it is interrupted."""
-    xs = list[object]()
-    ys = list[float | None]()
+    xs = []
+    ys = []
     known = np.flatnonzero(np.isfinite(low) & np.isfinite(high))
     for there in np.split(known, np.flatnonzero(np.diff(known) > 1) + 1):
         xs += [x[i] for i in (*there, *there[::-1])] + [None]
@@ -288,7 +288,7 @@ def spread(look: CurveStyle, x: Places, values: Interval, n: IntArray, unit: str
 
     A band up to infinity is cut off at the largest finite value.
     """
-    texts = list[str]()
+    texts = []
     for *of, number in zip(*values, n, strict=True):
         low, middle, high = (figure_text(value, unit) for value in of)
         quartiles = f" [{low}, {high}] of {number}" if number > 1 else ""
@@ -318,7 +318,7 @@ def mosaic(
     """
     columns = 3 if len(cells) == 3 else min(2, len(cells))
     rows = -(-len(cells) // columns)
-    data = list[Figure]()
+    data = []
     listed = set[str]()
     layout = {**STYLE["layout"], "annotations": [], "shapes": [], "hovermode": "closest" if closest else "x unified"}
     for k, cell in enumerate(cells):
@@ -327,7 +327,8 @@ def mosaic(
         layout[f"yaxis{tail}"] = STYLE["axis"] | {"title": {"text": cell.y_title}} | _scale(cell)
         for trace in cell.traces:  # the legend has each name once
             shown = trace.get("showlegend", True) and trace["name"] not in listed
-            listed |= {trace["name"]} if shown else set()
+            if shown:
+                listed.add(trace["name"])
             data.append({**trace, "xaxis": f"x{tail}", "yaxis": f"y{tail}", "showlegend": shown})
         inside = {"xref": f"x{tail} domain", "yref": f"y{tail} domain"}
         if cell.title:
@@ -349,8 +350,8 @@ def mosaic(
 
 def _scale(cell: Axes) -> Figure:
     """How a vertical axis counts, and whether it shows 0; of few decades also 2 and 5 have ticks."""
-    if cell.log and wide(y for trace in cell.traces for y in trace["y"]):
-        values = [y for trace in cell.traces for y in trace["y"] if y is not None and y > 0]
+    values = [y for trace in cell.traces for y in trace["y"] if y is not None and y > 0]
+    if cell.log and wide(values):
         first = np.floor(np.log10(min(values)))
         last = np.ceil(np.log10(max(values)))
         return {"type": "log", "dtick": "D2" if last - first <= 3 else 1, "range": [first - 0.03, last + 0.03]}

@@ -3,7 +3,7 @@
 Tracks have fewer rows: straight lines that stay within a stated distance of the recorded ones at every time.
 """
 
-from __future__ import annotations
+from math import inf, nan
 
 import numpy as np
 
@@ -41,7 +41,7 @@ def needed(tracks: Table, within_m: float) -> BoolArray:
     if n < 3:
         return np.ones(n, dtype=np.bool_)
     kept = _fixed(tracks, at_m)
-    open_: BoolArray = np.ones(n, dtype=np.bool_)  # rows of lines that may still have to be split
+    open_ = np.ones(n, dtype=np.bool_)  # rows of lines that may still have to be split
     while True:
         ends = np.flatnonzero(kept)
         line = np.searchsorted(ends, np.arange(n), side="right") - 1
@@ -119,7 +119,7 @@ def replay_chapter(run: Run) -> Chapter:
     ratio = float(np.clip((area_m[2] - area_m[0]) / max(area_m[3] - area_m[1], 1e-9), 0.75, 2.4))
     shape = "tall" if ratio < _TALL else "wide"
     near = f"{run.hit_radius_m:g}"
-    rmse = figure_text(run.summary.get("utility.rmse_db") or np.inf)
+    rmse = figure_text(run.summary.get("utility.rmse_db") or inf)
     stage = rendered("replay.html", ratio=f"{ratio:.4g}", near=near, shape=shape, rmse=rmse, says=" ".join(says))
     clock = run.manifest.clock
     arrays = {  # times of a year need more digits than places
@@ -140,8 +140,8 @@ def replay_chapter(run: Run) -> Chapter:
 
 def drawn_tables(run: Run) -> tuple[Tables, list[str]]:
     """Tables of numbers, in order, with at most MOST_ROWS rows; and what is simplified or left out, in sentences."""
-    n_ue = min(len(run.tables["ues"]["ue"]), MOST_UES)
     total = len(run.tables["ues"]["ue"])
+    n_ue = min(total, MOST_UES)
     cells = [name for name, *_ in run.stations]
     names = {
         "attack": run.attacks, "cell": cells, "base_station": cells, "quantity": ["centroid", "place", "plain"],
@@ -149,8 +149,8 @@ def drawn_tables(run: Run) -> tuple[Tables, list[str]]:
     }  # fmt: skip
     leakage = run.tables["leakage"]
     hits = {place: leakage[f"{place}_named_m"] <= run.hit_radius_m for place in ("home", "work", "densest")}
-    tables = dict[str, Table]()
-    says = list[str]()
+    tables = {}
+    says = []
     within_m = 0.0
     for name, columns in COLUMNS.items():
         every = run.tables[name] | (hits if name == "leakage" else {})
@@ -182,7 +182,7 @@ def _numbers(values: np.ndarray, names: list[str] | None) -> FloatArray:
     """Numbers as they are; texts as their index in `names`, -1 for others."""
     if names is None:
         numbers = np.asarray(values, dtype=np.float64)
-        return np.where(np.abs(numbers) < _LARGEST, numbers, np.nan)
+        return np.where(np.abs(numbers) < _LARGEST, numbers, nan)
     index = {name: float(k) for k, name in enumerate(names)}
     return np.array([index.get(str(value), -1.0) for value in values])
 
@@ -223,8 +223,7 @@ def _stations(run: Run) -> list[Fields]:
     """Name, place and azimuth (None: no sector) of the base stations."""
     if run.replayed:
         return []
-    none = np.full(len(run.stations), np.nan)
-    degrees = run.ground.get("station_azimuth_deg", none).tolist()
+    degrees = run.ground.get("station_azimuth_deg", np.full(len(run.stations), nan)).tolist()
     return [
         {"name": name, "x_m": x, "y_m": y, "azimuth_deg": turn if np.isfinite(turn) else None}
         for (name, x, y), turn in zip(run.stations, degrees, strict=True)

@@ -1,7 +1,5 @@
 """The page of a run or of a radio study: charts over rounds by chapter, and figures that have another axis."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
@@ -39,7 +37,6 @@ from scenarios.app.report.plot import (
     Cells,
     Chapter,
     CurveStyle,
-    Figure,
     Mark,
     Panel,
     line,
@@ -158,7 +155,7 @@ def run_chapters(run: Run) -> list[Chapter]:
 def _metrics(run: Run) -> list[Panel]:
     """Each metric that a part reports and that changes, except those drawn elsewhere."""
     rows = run.rows("metrics")
-    quantities = list[Quantity]()
+    quantities = []
     for part, name in dict.fromkeys(zip(map(str, rows["part"]), map(str, rows["name"]), strict=True)):
         mine = where(rows, (rows["part"] == part) & (rows["name"] == name))
         if name not in _ELSEWHERE and len(set(mine["value"][np.isfinite(mine["value"])])) > 1:
@@ -281,8 +278,7 @@ def _reliabilities(run: Run, name: str) -> Iterator[tuple[str, Reliability]]:
     """Of the answers of filter and smoother, and of the places named at the end."""
     for kind, rows in tracked(run, name).items():
         ue = rows["ue"].astype(np.int64)
-        stated = np.minimum(rows["disc_probability"], 1.0)
-        yield kind, reliability(ue, stated, rows["near"] == 1)
+        yield kind, reliability(ue, np.minimum(rows["disc_probability"], 1.0), rows["near"] == 1)
     named = run.tables["named"]
     truth = Truth.of(run.tables["ues"], np.unique(run.rows("leakage", "attack", name)["ue"]), run.hit_radius_m)
     mine = where(named, (named["attack"] == name) & np.isfinite(named["ue"]))
@@ -310,7 +306,7 @@ def latency(uploads: Table) -> Panel:
     """Distributions of the time from request to arrival, and of its parts."""
     key = "uploads-latency"
     title = "How long uploads take, part by part"
-    traces = list[Figure]()
+    traces = []
     length_s = durations_s(where(uploads, arrived(uploads)))
     percent = np.linspace(0.0, 100.0, 201)
     hover = "%{y:.0f} % at most %{x:,.3~r}"
@@ -383,21 +379,20 @@ def radio(run: Run) -> Panel:
     good = np.isfinite(ground["rsrp_dbm"]) & (ground["distance_m"] > 0)
     # whole places are left out, so that each base station keeps its share of the dots
     good &= (np.arange(len(good)) % (-(-good.size // MOST_LINKS)) == 0)[:, None]
-    traces = list[Figure]()
+    traces = []
     for look, sight in ((SEEN, 1.0), (HIDDEN, 0.0), (ANY, -1.0)):
         dots = good & (np.nan_to_num(ground["los"], nan=-1.0) == sight)
         if dots.any():
             marker = {"size": 6, "color": look.color, "opacity": 0.4, "symbol": look.symbol}
             distance_m = numbers(ground["distance_m"][dots])
-            rsrp_dbm = ground["rsrp_dbm"][dots]
-            traces.append(line(look, distance_m, rsrp_dbm, mode="markers", marker=marker))
+            traces.append(line(look, distance_m, ground["rsrp_dbm"][dots], mode="markers", marker=marker))
     if not traces:
         return Panel(key, title, "There is no outdoor place, so no link was sampled.")
     caption = (
         f"Mean received power without small-scale fading, from {counted(good.shape[1], 'base station')} at "
         f"{counted(len(good), 'place')}. A dot is a link."
     )
-    x_axis: Figure = {"type": "log", "title": "distance (m)"}
+    x_axis = {"type": "log", "title": "distance (m)"}
     return Panel(key, title, caption, mosaic([Axes("RSRP (dBm)", traces, near=True)], x_axis, 380, closest=True))
 
 
@@ -425,7 +420,7 @@ def radio_chapters(run: Run) -> list[Chapter]:
     return [Chapter("samples", "What UEs receive", received), Chapter("handover", "Handover", [_pairs(run)])]
 
 
-def curves(run: Run, selection: str = "all") -> Curves:
+def curves(run: Run, selection: str) -> Curves:
     """The distributions of one selection of samples."""
     cdf = run.tables["radio_cdf"]
     mine = cdf["selection"] == selection
@@ -435,9 +430,9 @@ def curves(run: Run, selection: str = "all") -> Curves:
 def distributions(shown: Sequence[tuple[CurveStyle, Sequence[Curves]]]) -> Panel:
     """Cumulative distributions of all quantities; of several runs the median of each quantile."""
     title = "Distributions over UEs and time"
-    cells = list[Axes]()
+    cells = []
     for name, (word, unit, factor) in SHOWN.items():
-        traces = list[Figure]()
+        traces = []
         for look, runs in shown:
             known = np.array([run[name] for run in runs if len(run[name])])
             if np.isfinite(known).any():

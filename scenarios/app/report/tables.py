@@ -1,10 +1,9 @@
 """Tables and maps of pages."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import nan
 from pathlib import Path
 
 import numpy as np
@@ -104,10 +103,10 @@ def heatmaps(maps: Sequence[Heat]) -> Figure:
 
 def _heat_axes(heat: Heat) -> Axes:
     """The map, and the cross where the UE is."""
-    low = figure_text(float(heat.value.min()))
-    high = figure_text(float(heat.value.max()))
+    low = figure_text(heat.value.min())
+    high = figure_text(heat.value.max())
     i, j = (np.arange(0, n, -(-n // _MOST_POINTS)) for n in heat.value.shape)
-    traces: list[Figure] = [{
+    traces = [{
         "type": "heatmap", "x": numbers(heat.x_m[j]), "y": numbers(heat.y_m[i]), "name": plain(heat.title),
         "z": [[float(f"{v:.3g}") for v in row] for row in heat.value[np.ix_(i, j)]], "showlegend": False,
         "colorscale": "Viridis", "showscale": False,
@@ -187,11 +186,12 @@ MOST_WARNINGS = 6
 
 def head(run: Run) -> Fields:
     """The first section of the page of a run: answer, warnings, main figures."""
-    of = lines([run.summary])
+    summary = run.summary
+    of = lines([summary])
     manifest = run.manifest
-    n_ue = run.summary.get("ues.count") or len(run.tables["ues"]["ue"])
-    each = [*filter(None, (leading(lines([run.summary], name)) for name in run.attacks if len(run.attacks) > 1))]
-    counts = ((n_ue, "UE"), (run.summary.get("rounds.played"), "round"))
+    n_ue = summary.get("ues.count") or len(run.tables["ues"]["ue"])
+    each = [*filter(None, (leading(lines([summary], name)) for name in run.attacks if len(run.attacks) > 1))]
+    counts = ((n_ue, "UE"), (summary.get("rounds.played"), "round"))
     below = [
         str(run.study.get("paper") or ""),
         trace_said(run.study),
@@ -211,12 +211,12 @@ def head(run: Run) -> Fields:
         }
     return {
         "below": "; ".join(filter(None, below)),
-        "answers": headline(of, learning, run.summary),
-        "warns": [*warnings(run.summary), *warns],
+        "answers": headline(of, learning, summary),
+        "warns": [*warnings(summary), *warns],
         "words": True,
         "results": _table("Results", of, ("measure", *_HEADS, "attack"))
         + _table("Every attack, by its strongest result", each, ("attack", "measure", *_HEADS)),
-        "facts": setting | {name: text for name in GROUPS if (text := row([run.summary], name))},
+        "facts": setting | {name: text for name in GROUPS if (text := row([summary], name))},
     }
 
 
@@ -321,8 +321,8 @@ def variants_table(of: Mapping[str, Sequence[Line]], runs: LabelledRuns, place: 
     rows: Cells = []
     for label, own in found.items():
         attacks = dict.fromkeys(line.attack for line in own.values() if line.attack)
-        none = {} if own.keys() & spent else dict.fromkeys(spent[:1], Mark("none", np.nan))
-        figures = [_judged(own[t], joined[t][1]) if t in own else none.get(t, np.nan) for t in every]
+        none = {} if own.keys() & spent else dict.fromkeys(spent[:1], Mark("none", nan))
+        figures = [_judged(own[t], joined[t][1]) if t in own else none.get(t, nan) for t in every]
         pages = _pages([path for name, path in runs if name == label], place)
         rows.append([label, *figures, ", ".join(attacks), pages])
     heads = ["variant", *every, "attack", "seeds"]

@@ -2,11 +2,10 @@
 tuning.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import nan
 from pathlib import Path
 
 import numpy as np
@@ -66,7 +65,7 @@ class Seeds:
     """Trainings that differ in their seed. failed : seeds that have none."""
 
     trained: list[FinishedTraining]
-    failed: Sequence[Failed] = ()
+    failed: Sequence[Failed]
 
     @property
     def first(self) -> FinishedTraining:
@@ -95,11 +94,10 @@ def train_lines(folder: Path) -> list[str]:
     seeds = Seeds(trainings(folder), read_failures(folder))
     heads, rows = policy_rows(seeds)
     cells = [[cell.text if isinstance(cell, Mark) else str(cell) for cell in row[:4]] for row in rows]
-    printed = drawn(heads[:4], cells)
-    return [*untrained(seeds.trained), *(text for _, text in answer(seeds)), *printed]
+    return [*untrained(seeds.trained), *(text for _, text in answer(seeds)), *drawn(heads[:4], cells)]
 
 
-def train_page(trained: list[FinishedTraining], failed: Sequence[Failed] = ()) -> str:
+def train_page(trained: list[FinishedTraining], failed: Sequence[Failed]) -> str:
     """The page of one training, or of several that differ in their seed. failed : seeds that have none."""
     seeds = Seeds(trained, failed)
     first = trained[0].manifest
@@ -145,7 +143,7 @@ def untrained(trained: list[FinishedTraining]) -> list[str]:
 
 def answer(seeds: Seeds) -> list[tuple[str, str]]:
     """How good the policy is: what is asked, and a sentence."""
-    lines = list[tuple[str, str]]()
+    lines = []
     agent = seeds.first.agent
     many = f", mean over {seeds.text} with a 95 % interval"
     if len(seeds.trained) == 1:
@@ -171,8 +169,8 @@ def _beside_oracle(seeds: Seeds, many: str) -> tuple[str, str]:
     costs = seeds.costs
     rules = [name for name in costs if name not in (ORACLE, RANDOM, ONE_STEP, agent)]
     kept = [name for name in rules if all(verdict(*of) != "broken" for of in seeds.bounds(name).values())]
-    best = min(kept or rules, key=lambda name: float(costs[name].mean()))
-    rule = float(costs[best].mean())
+    best = min(kept or rules, key=lambda name: costs[name].mean())
+    rule = costs[best].mean()
     less = np.subtract(*paired(seeds.trained, best)).mean(axis=0)
     left = np.subtract(*paired(seeds.trained, ORACLE)).mean(axis=0) - less  # of the rule's cost, to the oracle's
     apart, open_ = (abs(gaps.mean()) > half_width(gaps) for gaps in (less, left))  # not so for NaN, of one world
@@ -191,7 +189,7 @@ def _beside_oracle(seeds: Seeds, many: str) -> tuple[str, str]:
 
 
 def _percent(gaps: FloatArray, cost: float) -> str:
-    return f"{figure_text(100 * float(gaps.mean()) / abs(cost))} %" if cost else "– %"
+    return f"{figure_text(100 * gaps.mean() / abs(cost))} %" if cost else "– %"
 
 
 def verdict(mean: float, half: float, at_most: float) -> str:
@@ -226,12 +224,12 @@ def policy_rows(seeds: Seeds) -> tuple[list[str], Cells]:
     heads = ["policy", "cost", "agent less this", "lower in (probability)", *(_HEADS.get(f, f) for f in columns)]
     heads += [f"{f}, bound {figure_text(of[2])}" for f, of in bounds.items()]
     rows: Cells = []
-    for name in sorted(means, key=lambda name: float(means[name]["cost"].mean())):
+    for name in sorted(means, key=lambda name: means[name]["cost"].mean()):
         of = means[name]
         kept = seeds.bounds(name)
-        of["t_th"] = np.where(of["t_th"] < 0, np.nan, of["t_th"])  # below zero: has none
-        figures = [Mark(mean_text(of[f]), float(of[f].mean())) for f in ("cost", *columns)]
-        bounded = [Mark(_bound_text(*kept[f]), kept[f][0]) if f in kept else np.nan for f in bounds]
+        of["t_th"] = np.where(of["t_th"] < 0, nan, of["t_th"])  # below zero: has none
+        figures = [Mark(mean_text(of[f]), of[f].mean()) for f in ("cost", *columns)]
+        bounded = [Mark(_bound_text(*kept[f]), kept[f][0]) if f in kept else nan for f in bounds]
         rows.append([name, figures[0], *_beside(seeds, name), *figures[1:], *bounded])
     return heads, rows
 
@@ -243,9 +241,9 @@ def _beside(seeds: Seeds, name: str) -> list[Cell]:
     costs, others = paired(seeds.trained, name)
     gaps = costs - others
     chance, low, high = probability_of_improvement(costs, others)
-    wins = int((gaps < 0).sum())
+    wins = (gaps < 0).sum()
     among = f", {low:.2f} to {high:.2f}" if gaps.size > 1 else ""
-    less = Mark(mean_text(gaps.mean(axis=0)), float(gaps.mean()))
+    less = Mark(mean_text(gaps.mean(axis=0)), gaps.mean())
     return [less, Mark(f"{wins} of {gaps.size} ({chance:.2f}{among})", wins)]
 
 
@@ -437,7 +435,7 @@ def _table(found: Found) -> str:
     rows: Cells = []
     for row in found["trials"]:
         name = row["name"] + " (best)" * (row["name"] in found["best"])
-        figures = [float(row["values"].get(key, np.nan)) for key in keys]
+        figures = [float(row["values"].get(key, nan)) for key in keys]
         state = row["state"] if row["state"] != "finished" or row["kept"] else "breaks a constraint"
         why = row["why"] or Mark(links=[("records", row["name"])])
         rows.append([Mark(name, row["number"]), *figures, *map(flow, row["settings"].values()), state, why])

@@ -1,11 +1,9 @@
 """What a part, a default or a value says in words, and mistakes in documents, a line each."""
 
-from __future__ import annotations
-
 import json
 import re
 import types
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +18,7 @@ from pydantic_core import ErrorDetails, core_schema
 from netsim.errors import BadInput
 from netsim.part import OneOf, Part, Section, UnusablePlugin, descriptions
 from scenarios.app.study import Fields, Value
-from scenarios.app.study.yaml_document import Document, Place, place_of, value_at
+from scenarios.app.study.yaml_document import Document, Place, has_step, place_of, value_at
 
 Metadata = list[object]
 """what stands beside the type in `Annotated`"""
@@ -68,7 +66,7 @@ def field_type(field: FieldInfo) -> Any:
 
 def unwrap(annotation: object) -> tuple[Any, Metadata]:
     """The type under `Annotated` and `| None`, and all metadata on the way."""
-    metadata: Metadata = []
+    metadata = []
     while True:
         if get_origin(annotation) is Annotated:
             annotation, *more = get_args(annotation)
@@ -216,13 +214,11 @@ def nested(field: FieldInfo) -> Iterator[tuple[type[BaseModel], str]]:
     if slot_of(metadata) is not None:
         return
     for member in members(base):
-        inner, more = unwrap(member)
-        if slot_of(more) is None and isinstance(inner, type) and issubclass(inner, BaseModel):
-            yield inner, ""
-        for item in get_args(inner):
-            item_type, item_metadata = unwrap(item)
-            if slot_of(item_metadata) is None and isinstance(item_type, type) and issubclass(item_type, BaseModel):
-                yield item_type, "[]"
+        items = get_args(unwrap(member)[0])
+        for one, mark in ((member, ""), *((item, "[]") for item in items)):
+            inner, more = unwrap(one)
+            if slot_of(more) is None and isinstance(inner, type) and issubclass(inner, BaseModel):
+                yield inner, mark
 
 
 def keys_of(part: type[BaseModel]) -> list[tuple[str, str]]:
@@ -246,8 +242,7 @@ class _Schema(GenerateJsonSchema):
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
         made = super().model_schema(schema)
-        model = cast("type[BaseModel]", schema["cls"])
-        for name, text in descriptions(model).items():
+        for name, text in descriptions(cast("type[BaseModel]", schema["cls"])).items():
             made["properties"][name] |= {"description": text}
         return made
 
@@ -296,12 +291,15 @@ class Mistake:
     """
 
     def __init__(self, details: ErrorDetails, document: Document, model: type[BaseModel]) -> None:
-        self.details, self.document, self.value = details, document, details["input"]
-        self.place = self.at = _place(details["loc"], document.data)
+        self.details = details
+        self.document = document
+        self.value = details["input"]
+        loc = details["loc"]
+        self.place = self.at = _place(loc, document.data)
         kind = details["type"]
         self.is_type = kind.endswith("_type") or kind in _LIKE_TYPES
-        if kind == "missing" and isinstance(details["loc"][-1], str):
-            self.at = (*self.place, details["loc"][-1])
+        if kind == "missing" and isinstance(loc[-1], str):
+            self.at = (*self.place, loc[-1])
         elif kind == "missing" or (kind.startswith("union_tag") and not isinstance(self.value, Mapping)):
             self.is_type = True  # a list of fixed length that is too short, or no part at all
         self.kind = "type" if self.is_type else "bound" if kind in _OUTSIDE else kind
@@ -390,8 +388,9 @@ def _place(loc: Sequence[str | int], data: Value) -> Place:
     for name in loc:
         if isinstance(data, dict) and data.get("kind") == name and tagged != place:
             tagged = place
-        elif (isinstance(data, dict) and name in data) or (isinstance(data, list) and name in range(len(data))):
-            place, data = (*place, name), data[name]  # type: ignore[index]
+        elif has_step(data, name):
+            place = (*place, name)
+            data = data[name]
     return place
 
 
@@ -454,7 +453,7 @@ def cut(text: str) -> str:
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
 
 
-def nearest(word: str, words: Sequence[str], most: int = 1) -> str:
+def nearest(word: str, words: Iterable[str], most: int = 1) -> str:
     """`; did you mean 'x'?` of the words that are most like this one, or nothing."""
     close = get_close_matches(word[:LONGEST].lower().replace(" ", "_"), words, most, 0.6)
     close += [w for w in words if min(len(word), len(w)) > 2 and (word in w or w in word)]

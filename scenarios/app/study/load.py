@@ -1,7 +1,5 @@
 """a file or a bundled name -> Study"""
 
-from __future__ import annotations
-
 import os
 import re
 import warnings
@@ -37,7 +35,8 @@ class Scenario:
 
     def __init__(self, source: str | Path) -> None:
         path = find(source)
-        self.folder, self._text = path.parent, read(path)
+        self.folder = path.parent
+        self._text = read(path)
         rename(self._text)
 
     def document(self, overrides: Record | None = None, origins: Mapping[str, Place] | None = None) -> Document:
@@ -48,7 +47,7 @@ class Scenario:
         _absolute(document, self.folder)
         return document
 
-    def study(self, overrides: Record | None = None, origins: Mapping[str, Place] | None = None) -> Study:
+    def study(self, overrides: Record | None, origins: Mapping[str, Place] | None = None) -> Study:
         """The checked study; BadInput with one line per mistake."""
         return build(Study, self.document(overrides, origins))
 
@@ -66,7 +65,7 @@ class Scenario:
 
 def _placed(line: str, document: Document) -> str:
     """A complaint that starts with the path of a key, with where that stands before it; others stay."""
-    return _OF_KEY.sub(lambda found: f"{document.at(place_of(found[1]))}: ", line, count=1)
+    return _OF_KEY.sub(lambda found: f"{document.at(place_of(found[1]))}: ", line)
 
 
 def bundled() -> dict[str, Path]:
@@ -91,7 +90,7 @@ def find(source: str | Path) -> Path:
         return path
     if str(source) in names:
         return names[str(source)]
-    what = f"no scenario file and no bundled scenario{nearest(str(source), list(names))}"
+    what = f"no scenario file and no bundled scenario{nearest(str(source), names)}"
     raise BadInput(f"{source}: {what}; give the path of a YAML file, or a name that `netsim list` shows")
 
 
@@ -112,7 +111,8 @@ def set_value(document: Document, path: str, value: Value, origin: Place | None 
     above: Place = ()
     steps = place_of(path)
     for step, after in pairwise(steps):
-        data, key = document.value(above), _new_key(document, above, step, where)
+        data = document.value(above)
+        key = _new_key(document, above, step, where)
         if isinstance(data, dict) and isinstance(key, str) and key not in data and not isinstance(after, int):
             data[key] = default_of(Study, document.data, (*above, key))
         above = (*above, key)
@@ -175,8 +175,7 @@ def _renamed(expected: object, value: Value) -> Iterator[tuple[str, str]]:
 
 def _new_key(document: Document, place: Place, key: str | int, where: str) -> str | int:
     """The key that a mapping has instead of this one now; the same where it is not renamed."""
-    value = document.value(place)
-    new = dict(_renamed(field_at(Study, document.data, place), value)).get(str(key), key)
+    new = dict(_renamed(field_at(Study, document.data, place), document.value(place))).get(str(key), key)
     if new != key:
         _warn(where, str(key), str(new))
     return new

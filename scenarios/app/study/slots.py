@@ -3,8 +3,6 @@
 What fits is asked of the very validator that refuses a scenario, so the answer cannot drift from it.
 """
 
-from __future__ import annotations
-
 import json
 import textwrap
 from collections import Counter, defaultdict
@@ -142,7 +140,7 @@ def threat(sees: str, viewpoint: str) -> Fields:
     return {"observes": sees, "viewpoint": viewpoint} | ({"position_m": [0, 0]} if viewpoint == "eavesdropper" else {})
 
 
-def matrix_text(width: int = 110) -> str:
+def matrix_text(width: int) -> str:
     """How many combinations are legal, what ever meets in a legal one, and every reason with its cases."""
     width = max(width, _NARROWEST)
     verdicts = list(combinations())
@@ -169,7 +167,8 @@ def _crossing(slot: str, other: str, verdicts: Verdicts, width: int) -> list[str
 
 def _parts(combination: Combination) -> tuple[Fields, str]:
     """The parts of a combination without its attack, and LEGAL or why they do not fit together."""
-    chain, (viewpoint, sees) = combination["defenses"].split(" > "), combination["threat"].split(" sees ")
+    chain = combination["defenses"].split(" > ")
+    viewpoint, sees = combination["threat"].split(" sees ")
     curation = combination["curation"]
     seen = _threat(sees, viewpoint)
     parts = _plain() | {

@@ -40,7 +40,7 @@ class Variant(Part):
 
     label: str = Field(min_length=1, max_length=60)
     """what tables and figures call it"""
-    curve: str | None = Field(default=None, min_length=1, max_length=40)
+    curve: str | None = Field(None, min_length=1, max_length=40)
     """the line it belongs to where privacy is set against utility (a mechanism's name); none: undefended"""
     strength: float | None = None
     """its place on that line, which runs in the order of strength"""
@@ -97,7 +97,7 @@ class Distribution(Part):
 class Draws(Part):
     """Random points of a space, each key independent of the others."""
 
-    draws: int = Field(default=20, ge=1, le=100_000)
+    draws: int = Field(20, ge=1, le=100_000)
     """how many a sweep plays; `netsim tune` has its own number of trials"""
     space: dict[str, Distribution] = Field(min_length=1)
     """dotted path: {low, high, log, integer} or {choices}"""
@@ -106,7 +106,7 @@ class Draws(Part):
 class Vary(Part):
     """What `netsim sweep` compares: every combination of variants, value lists, random points and seeds."""
 
-    seed: tuple[Seed, ...] | None = Field(default=None, min_length=1)
+    seed: tuple[Seed, ...] | None = Field(None, min_length=1)
     """seeds; none: the scenario's own"""
     values: dict[str, Values] = Field(default_factory=dict)
     """dotted path: list of values, crossed with each other (a grid)"""
@@ -114,7 +114,7 @@ class Vary(Part):
     """dotted path: list of values, all lists of one length: the first of each together, then the second of each, ..."""
     random: Draws | None = None
     """points drawn at random; the first draws are the same however many there are"""
-    variants: tuple[Variant, ...] | None = Field(default=None, min_length=1)
+    variants: tuple[Variant, ...] | None = Field(None, min_length=1)
     """named variants, crossed with everything else; none: the scenario as written"""
 
     @property
@@ -164,7 +164,7 @@ class Plan(Part):
     power: Literal["average", "full", "plateaus", "evolution", "ddpg"] = "plateaus"
     """equal split of the middle or the most of the allowed total, SLSQP on each plateau, differential evolution, or the
     best powers that an agent of DDPG tries, which learns them from scratch in `steps` steps"""
-    steps: int = Field(default=_STEPS, ge=1, le=1_000_000)
+    steps: int = Field(_STEPS, ge=1, le=1_000_000)
     """steps of the agent, with power: ddpg"""
     limits: Limits = Limits()
     """what powers may be"""
@@ -172,7 +172,7 @@ class Plan(Part):
     """when the channel's noise is enough: for each device, their sum, or (top-up) filled up by artificial noise"""
     bound: Convergence = Convergence()
     """constants of the bound"""
-    switch_share: float | None = Field(default=None, gt=0, lt=1)
+    switch_share: float | None = Field(None, gt=0, lt=1)
     """sets the receiver's noise so that, at the study's own power, it is enough after this share of the reference"""
 
     reference: ClassVar = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 23-28"
@@ -228,7 +228,7 @@ class Study(Part):
     """who sends with how much"""
     learning: Learning | None = None
     """what is learnt and by whom it is attacked; none: a radio study, whose result is coverage, SINR and handovers"""
-    measured: Annotated[str, FILE_NAME] | None = Field(default=None, min_length=1)
+    measured: Annotated[str, FILE_NAME] | None = Field(None, min_length=1)
     """path of a CSV of measurements beside which a radio study sets its distributions: columns rsrp_dbm and sinr_db of
     samples, or one of them and cdf, the share of samples up to it"""
     plan: Plan | None = None
@@ -274,7 +274,7 @@ def _of_radio_studies(study: Study) -> Rules:
     """Without `learning:` no key may stand that only learning reads."""
     radio = study.world.radio
     ues = study.world.ues
-    unused: tuple[tuple[str, bool, str], ...] = (
+    unused = (
         ("plan", study.plan is not None, "there are no updates whose powers could be planned"),
         ("train", study.train is not None, "there is nothing that an agent could be trained on"),
         ("power", study.power != Full(), "no update is sent"),

@@ -52,7 +52,7 @@ class Document:
         """The same document, to be changed by itself."""
         return Document(self.path, deepcopy(self.data), dict(self.lines))
 
-    def override(self, place: Place, origin: Place | None = None) -> None:
+    def override(self, place: Place, origin: Place | None) -> None:
         """From now on what stands at this place comes from `origin`, another place in the file; none: from outside."""
         lines: dict[Place, int] = {(): self.line(origin) if origin else 0}
         if origin:
@@ -88,18 +88,24 @@ class Document:
 
     def rename(self, place: Place, old: str, new: str) -> None:
         """Give another name to a key of the mapping at a place."""
-        mapping, before = self.value(place), (*place, old)
+        mapping = self.value(place)
+        before = (*place, old)
         mapping[new] = mapping.pop(old)
         for inner in [p for p in self.lines if p[: len(before)] == before]:
             self.lines[(*place, new, *inner[len(before) :])] = self.lines.pop(inner)
 
 
+def has_step(data: Value, step: str | int) -> bool:
+    """Whether a mapping has a key, or a list an index; nothing else has either."""
+    return (isinstance(data, dict) and step in data) or (isinstance(data, list) and step in range(len(data)))
+
+
 def value_at(data: Value, place: Place, default: Value = None) -> Value:
     """What stands at a place of plain data, or the default."""
     for step in place:
-        if not ((isinstance(data, dict) and step in data) or (isinstance(data, list) and step in range(len(data)))):
+        if not has_step(data, step):
             return default
-        data = data[step]  # type: ignore[index]
+        data = data[step]
     return data
 
 
@@ -151,13 +157,12 @@ def read_text(text: str, path: str = "<text>") -> Document:
     except MarkedYAMLError as error:
         line, what = _syntax(error)
     except RecursionError:
-        line, what = 1, f"top level: nested deeper than {MAX_DEPTH}; write it flatter"
+        line = 1
+        what = f"top level: nested deeper than {MAX_DEPTH}; write it flatter"
     except (YAMLError, ValueError, OverflowError) as error:
         # The parser turns escapes (\\UFFFFFFFF) and directives (%YAML 999...) into numbers without looking.
-        line, what = (
-            1,
-            f"syntax: an escape or a number cannot be read ({' '.join(str(error).split())[:60]}); correct it",
-        )
+        line = 1
+        what = f"syntax: an escape or a number cannot be read ({' '.join(str(error).split())[:60]}); correct it"
     else:
         if top is None or (isinstance(top, ScalarNode) and not top.value):
             raise BadInput(f"{path}:1: {_EMPTY}")
@@ -208,7 +213,7 @@ class _Reader:
 
     def mapping(self, node: Node, place: Place) -> Fields:
         """The keys and values of a mapping."""
-        data: Fields = {}
+        data = {}
         for key_node, value_node in node.value:
             key = self.scalar(key_node, place) if isinstance(key_node, ScalarNode) else None
             if not isinstance(key, str):
@@ -223,7 +228,7 @@ class _Reader:
 
     def scalar(self, node: Node, place: Place) -> Value:
         """What a scalar means in YAML 1.2; one in quotes is text."""
-        text: str = node.value
+        text = node.value
         if re.search("[\0\ud800-\udfff]", text):
             raise self.bad(node, place, "text holds NUL or half a character, which no name can; remove it")
         value = text if node.style else plain(text)

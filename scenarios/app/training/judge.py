@@ -42,7 +42,8 @@ def judge(
     """
     import pandas
 
-    study, bounds = study_of(scenario), dict[str, float]()
+    study = study_of(scenario)
+    bounds = dict[str, float]()
 
     def act(seen: Seen) -> FloatArray:
         return np.asarray(policy(seen), dtype=np.float64)

@@ -30,8 +30,11 @@ from scenarios.app.training.train import policy_of
 if TYPE_CHECKING:
     import torch
 
-_MOST_BYTES, _MOST_DATA_BYTES, _MOST_WEIGHTS_BYTES = 2**28, 2**24, 2**26
-_MOST_LAYERS, _MOST_UNITS = 9, 4096
+_MOST_BYTES = 2**28
+_MOST_DATA_BYTES = 2**24
+_MOST_WEIGHTS_BYTES = 2**26
+_MOST_LAYERS = 9
+_MOST_UNITS = 4096
 _REMEDY = "give the ZIP file that model.save() of a DDPG or TD3 with MlpPolicy wrote"
 _BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, KeyError, NotImplementedError, RuntimeError, ValueError, OSError)
 

@@ -105,7 +105,7 @@ class Tuning:
         """The runs, or the trainings, of a trial. A training has a seed of its own, in the world of the scenario."""
         from scenarios.app.training.train import jobs_of
 
-        jobs = list[Job]()
+        jobs = []
         for seed in seeds:
             place = folder / f"seed-{seed}"
             if self.trains:
@@ -138,27 +138,28 @@ def tune(of: Tuning, watch: Watch, replace: bool = False) -> Fields:
     if importlib.util.find_spec("optuna") is None:
         raise BadInput("netsim tune: optuna is not installed; pip install 'netsim-fl[tune]'")
     _admissible(of)
+    out = of.out
     job = of.job(replace)
     job.admit()
-    found_there = [str(one.relative_to(of.out)) for one in others(of.out, of=_TRIALS)]
-    no_links(of.out, [f"trial-{n + 1}" for n in range(of.trials)] + found_there)
+    found_there = [str(one.relative_to(out)) for one in others(out, of=_TRIALS)]
+    no_links(out, [f"trial-{n + 1}" for n in range(of.trials)] + found_there)
     first = of.changes({}, of.seeds[0])
     with Scenario(of.source).placed(first):
         if of.trains:
-            of.parts(of.out / "trial-1", {}, of.seeds[:1])
+            of.parts(out / "trial-1", {}, of.seeds[:1])
         else:
             check(load(of.source, first), how=of.shared)
     with job.hold() as is_new:
-        for folder in others(of.out, of=_TRIALS) if is_new else ():
+        for folder in others(out, of=_TRIALS) if is_new else ():
             for name in FILES:
                 (folder / name).unlink(missing_ok=True)
             remove_run(folder)
-        tried = opened(of.out / JOURNAL, of.goals)
+        tried = opened(out / JOURNAL, of.goals)
         _search(of, tried, watch)
         rows = _rows(tried)
         done = [row for row in rows if row["state"] == "finished"]
         if not done:
-            raise BadInput(f"{of.out}: no trial finished; the last one: {rows[-1]['why']}")
+            raise BadInput(f"{out}: no trial finished; the last one: {rows[-1]['why']}")
         by_number = {row["number"]: row for row in done}
         winners = [by_number[n] for n in of.goals.best(done)]
         found = {
@@ -290,7 +291,7 @@ def _means(goals: Goals, end: Answer | Failure) -> tuple[dict[str, float], str]:
     """The mean over seeds of each key, or why there is none. BadInput for keys that no trial can have."""
     if isinstance(end, Failure):
         return {}, end.line if end.kind == BAD_INPUT else f"{end.kind}: {end.line}"
-    summaries: list[Fields] = end.value
+    summaries = end.value
     goals.check_found(summaries[0])
     values = {}
     for key in goals.keys:
@@ -353,7 +354,7 @@ def _importances(tried: optuna.Study, of: Tuning) -> dict[str, dict[str, float]]
     from optuna.importance import FanovaImportanceEvaluator, get_param_importances
 
     done = [t for t in tried.trials if t.state.name == "COMPLETE"]
-    found: dict[str, dict[str, float]] = {}
+    found = {}
     for k, objective in enumerate(of.goals.objectives):
         if len(done) < _FEWEST or len({t.values[k] for t in done}) < 2:
             continue
@@ -364,17 +365,18 @@ def _importances(tried: optuna.Study, of: Tuning) -> dict[str, dict[str, float]]
 
 
 def _write(of: Tuning, found: Fields, done: Sequence[Record], winners: Sequence[Record]) -> None:
+    out = of.out
     points = [
         SweepPoint(row["name"], seed, f"{row['name']}/seed-{seed}", of.changes(row["settings"], seed))
         for row in done for seed in of.seeds
     ]  # fmt: skip
-    write_runs(of.out, points, {i: read_json(of.out / p.folder / SUMMARY) for i, p in enumerate(points)})
-    write_text(of.out / TRIALS_CSV, trials_csv(found))
-    (of.out / BEST).unlink(missing_ok=True)
+    write_runs(out, points, {i: read_json(out / p.folder / SUMMARY) for i, p in enumerate(points)})
+    write_text(out / TRIALS_CSV, trials_csv(found))
+    (out / BEST).unlink(missing_ok=True)
     if winners:
         winner = load(of.source, of.changes(winners[0]["settings"], of.study.seed))
-        write_text(of.out / BEST, as_yaml(winner.model_dump(mode="json")))
-    write_json(of.out / TUNING, found)
+        write_text(out / BEST, as_yaml(winner.model_dump(mode="json")))
+    write_json(out / TUNING, found)
 
 
 def _tune(job: Job, watch: Watch) -> Fields:
