@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fl.power.bound import Convergence, PowerLoss, Trajectory
-from fl.power.search import Limits, average, evolution, full, judged, plateaus
+from fl.power.search import Limits, _edge, average, evolution, full, judged, plateaus
 from netsim.errors import BadInput
 from netsim.rng import Streams
 from scenarios.app.run.runner import reference, run, trajectory_of
@@ -71,6 +71,20 @@ def test_a_bound_that_does_not_contract_is_refused_with_the_largest_step():
     assert 0 < Convergence(learning_rate=most * 0.999).factor(weight) < 1
     with pytest.raises(ValueError, match="above smoothness"):
         Convergence(strong_convexity=20.0)
+
+
+@pytest.mark.parametrize("criterion", ["aggregate", "per-device"])
+@pytest.mark.parametrize("moving", [False, True])
+def test_powers_on_the_edge_of_a_plateau_are_on_it_and_a_little_more_power_is_not(criterion, moving):
+    objective = PowerLoss(trajectory(moving=moving), Convergence(), criterion)
+    root = 1 / np.sqrt(powers(1)[0])
+    for j in (5, 20, 35):
+        edge = _edge(objective, j)
+        least = max(
+            [*(edge.demand / (edge.noise @ root)), *((1 / np.sqrt(edge.ceiling_w) / root)[edge.ceiling_w < np.inf])]
+        )
+        on, over = ((1 / (root * least * factor) ** 2)[None] for factor in (1.0, 1 - 1e-6))
+        assert objective.switch(on)[0] <= j < objective.switch(over)[0]
 
 
 @pytest.mark.parametrize("criterion", CRITERIA)

@@ -20,6 +20,7 @@ from fl.server_optimiser import FedAvgM
 from fl.tracking.place_grid import PlaceGrid, usual_cell_m
 from fl.types import DenseUpdates, Local, Public, Received, RoundContext
 from netsim.checkpoint import from_tree, load_tree, save_tree, to_tree
+from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.rng import Streams
 
@@ -585,6 +586,16 @@ def test_cells_of_any_area_make_at_most_a_million_places_and_wide_ones_are_said(
     assert len(PlaceGrid.over(area, attack.cell_m, 4, "span")) <= 1_000_000
     assert (cell_m > 25.0) == (side_m > 30_000.0) == (len(attack.notes(Public(area, 1))) == 1)
     assert Span(cell_m=30.0).notes(Public(area, 1)) == ()
+
+
+@pytest.mark.parametrize(("maps", "columns"), [(1, 1000), (1000, 500)])
+def test_exactly_as_many_places_as_are_possible_are_taken_and_one_column_more_is_refused(maps, columns):
+    """A million places, or half a thousand million numbers in all maps."""
+    rows = 1000
+    grid = PlaceGrid.over(Area(0.0, 0.0, 4.0 * columns, 4.0 * rows), 4.0, maps, "span")
+    assert (grid.nx, grid.ny) == (columns, rows)
+    with pytest.raises(BadInput, match=f"at most {columns * rows:,} are possible"):
+        PlaceGrid.over(Area(0.0, 0.0, 4.0 * columns + 4.0, 4.0 * rows), 4.0, maps, "span")
 
 
 def test_no_update_has_no_places_around():

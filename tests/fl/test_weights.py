@@ -70,6 +70,13 @@ def test_label_index_is_scipy_s_and_hangs_on_the_order_of_classes():
     np.testing.assert_allclose(distances(Wasserstein(), *rows), distances(Wasserstein(), *renamed))
 
 
+def test_labels_of_a_range_fall_into_bins_and_those_beyond_into_the_last():
+    part = Wasserstein(distance="label-range", label_range=(-140.0, -40.0), bins=10)
+    rows = [[-140.0, -131.0, -129.9], [-40.0, -30.0, -200.0, -41.0]]
+    pmf = part.receive_disclosed(labelled(*rows), FACTS, part.start()).pmf
+    assert pmf[0] == pytest.approx([2 / 3, 1 / 3, *[0] * 8]) and pmf[1] == pytest.approx([1 / 4, *[0] * 8, 3 / 4])
+
+
 def test_a_histogram_is_disclosed_once_and_again_when_it_changes():
     part = Wasserstein()
     state = part.start()

@@ -65,6 +65,13 @@ class TestWalls:
         many = only(inside(n, building=3))
         assert many.mean() == pytest.approx(30.69, abs=0.1) and many.std() == pytest.approx(6.5, rel=0.02)
 
+    @pytest.mark.parametrize("share", [0.0, 0.2, None])
+    def test_kinds_of_buildings_have_their_shares(self, share):
+        kinds = Tr38901Penetration(high_loss_share=share).walls(UrbanMacro(), 6e9, 8.0)
+        high = 0.5 if share is None else share
+        wanted = [(1 - high, 13.40 + 4.0, 4.4), (high, 30.69 + 4.0, 6.5)]
+        np.testing.assert_allclose(sorted(kinds, key=lambda kind: kind[2]), wanted, atol=0.05)
+
     @pytest.mark.parametrize(("windows", "mean_db"), [("standard", 9.0), ("metallised", 20.0)])
     def test_vehicles(self, windows, mean_db):
         law = Tr38901Penetration(vehicle=windows).law(UrbanMacro(), 6e9, Streams(2).at("penetration"))

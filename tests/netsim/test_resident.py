@@ -256,6 +256,15 @@ class TestDays:
 
 
 class TestTrips:
+    def test_every_trip_begins_another_stay(self):
+        """What is drawn for each stay, as the loss of walls, is new after each trip; visits count the same trips."""
+        _, states = week()
+        trips = [s.count.sum(axis=1) for s in states]
+        for a, b, before, after in zip(states, states[1:], trips, trips[1:], strict=False):
+            assert np.array_equal(b.stay - a.stay, after - before)
+            assert ((b.stay > a.stay) == (b.trip_s != a.trip_s).any(axis=1)).all()
+        assert (trips[-1] - trips[0]).min() > 5
+
     def test_paths_lie_on_streets_between_the_doors(self):
         place, stops_s = ground(), np.arange(6.5 * HOUR_S, 9 * HOUR_S, 20.0)
         _, *states = play(Resident(), np.arange(120), [0.0, *stops_s], place)

@@ -9,7 +9,7 @@ import pytest
 from fl.power.search import Limits
 from netsim.radio.shared_band import Noma
 from netsim.rng import Streams
-from rl.look import Look
+from rl.look import Look, _about
 from rl.policy import mixing
 from rl.powers import PARAMETERS
 from rl.radio_records import ALL, Air, Links, _leakage, lost_noise, rows_sent
@@ -213,3 +213,12 @@ def test_lost_noise_is_one_over_the_snr_at_which_a_row_just_arrives(deadline_s, 
     law = uplink.rate.law
     np.testing.assert_allclose(snr[0], law.min_sinr)
     np.testing.assert_allclose(0.5 * 1e4 * law.attenuation * np.log2(1.0 + snr[1]), n_bits[1])
+
+
+def test_features_of_pairs_are_those_of_their_links_in_twenties_of_db():
+    """UE i beside UE j: in one cell, j at the station of i, and how much stronger i is at its own than j at its own."""
+    pairs = look().pairs[0, :3, :3]
+    cross_db = np.array([[40, 30, 15], [40, 30, 15], [20, 10, 25]])
+    np.testing.assert_allclose(pairs[..., 2], (SNR[:, None] - SNR) / 20.0)
+    np.testing.assert_allclose(np.diff(pairs[..., 1], axis=1), np.diff(_about(cross_db), axis=1), atol=1e-9)
+    assert pairs[..., 0].tolist() == [[1, 1, 0], [1, 1, 0], [0, 0, 1]]

@@ -2,11 +2,12 @@
 
 import math
 
+import numpy as np
 import pytest
 
 from scenarios.app.report.compare_page import tradeoff_panel
 from scenarios.app.results.shown import COLUMNS, headline, labels_of, sweep_lines
-from scenarios.app.results.summary import good_map
+from scenarios.app.results.summary import _lists, good_map
 from scenarios.app.results.table import _pooled, lines, model_verdict, row
 
 RUN = {
@@ -248,3 +249,17 @@ def test_an_interval_over_seeds_is_that_of_a_mean_of_independent_figures():
     half = 20**0.5 / 2
     assert _pooled([*runs, {"x.mean": 1.0}], "x") == pytest.approx((15 - half, 15 + half))
     assert _pooled(runs[:1], "x") == (9.0, 13.0) and all(map(math.isnan, _pooled([], "x")))
+
+
+def test_scores_of_lists_are_those_of_the_attack_and_of_chance_about_participants():
+    """Chance knows neither those who take part nor those aside, so it is said once."""
+    scores = {
+        "source": np.array(["span", "span", "uniform", "uniform"], dtype=object),
+        "attack": np.array(["span", "span", "", ""], dtype=object),
+        "residents": np.array(["participants", "aside"] * 2, dtype=object),
+        "precision_percent": np.array([40.0, 10.0, 5.0, 6.0]), "coverage_percent": np.array([30.0, 20.0, 7.0, 8.0]),
+    }  # fmt: skip
+    found = _lists(scores, 150.0)
+    assert set(found) == {"span", ""} and set(found["span"]) == {"list"} and set(found[""]) == {"list", "lists"}
+    own = {"participants": 40.0, "participants covered": 30.0, "aside": 10.0, "aside covered": 20.0}
+    assert found["span"]["list"] == own and found[""]["list"] == {"uniform": 5.0}

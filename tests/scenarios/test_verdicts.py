@@ -5,7 +5,7 @@ import math
 import pytest
 
 from scenarios.app.results.statistics import figure_text, wilson
-from scenarios.app.results.table import of_distance, of_epsilon, of_error, of_interval, of_share, of_sw1, prevents
+from scenarios.app.results.table import Line, of_distance, of_epsilon, of_error, of_interval, of_share, of_sw1, prevents
 
 
 @pytest.mark.parametrize(
@@ -101,3 +101,9 @@ def test_prevented_needs_a_useful_model_and_a_variant_that_is_found():
     ]  # fmt: skip
     assert prevents("found", "good", True) == "found" and prevents("inconclusive", "good", True) == "inconclusive"
     assert prevents("at chance", "good", False) == "at chance"
+
+
+def test_an_interval_is_written_where_its_ends_differ():
+    assert Line("x", "m", 12.34, 11.0, 13.5).result == "12.3 [11, 13.5]"
+    assert Line("x", "m", 12.34, 12.341, 12.342).result == Line("x", "m", 12.34).result == "12.3"
+    assert Line("x", "", 50.0, 9.49, 90.5, hits=1, n=2).result == "1/2 [9.49, 90.5 %]"
