@@ -202,7 +202,7 @@ class Transmissions(Columns):
         self.left_bits[rows] -= bits
         self.failed[rows] |= ~self.decoded[rows] & (bits > 0)
         for total, ratio in ((self.block_noise, self.sinr[rows]), (self.block_thermal, self.snr[rows])):
-            total[rows] += np.divide(bits, ratio, out=np.zeros(len(rows)), where=ratio > 0)
+            total[rows] += bits / np.where(ratio > 0, ratio, np.inf)
 
     def send_rest(self, rows: IntArray) -> None:
         """Count all that rows (k,) had left as sent, at their rate: the last bit leaves at since_s."""
@@ -247,8 +247,7 @@ class Transmissions(Columns):
         """Let rows (k,) send from time_s on, or wait."""
         before = self.stage[rows] == SENDING
         start, stop = rows[~before & sends], rows[before & ~sends]
-        self.settle(start, time_s)
-        self.settle(stop, time_s)
+        self.settle(rows[before != sends], time_s)
         self.stage[start], self.stage[stop] = SENDING, WAITING
         self.rate_bps[start] = self.rate_bps[stop] = 0.0
 
