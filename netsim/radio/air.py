@@ -314,8 +314,9 @@ class EventUplink:
             lives.end(rows, now_s, Fate.STOPPED)
         elif self.look is not None and self.interface.block_s is not None:
             looked = look_again(lives, self.look, self.uplink, now_s, self.interface.block_s, max_tries)
-        homeless = np.flatnonzero((lives.stage == WAITING) & (lives.serving < 0))  # since it is ready
-        lives.end(homeless, lives.ready_s[homeless], Fate.NO_CELL)
+        if came:
+            homeless = np.flatnonzero((lives.stage == WAITING) & (lives.serving < 0))
+            lives.end(homeless, lives.ready_s[homeless], Fate.NO_CELL)
         asked = now_s >= self._until_s and bool((lives.stage == WAITING).any())
         if came or left or looked or asked:
             self._share(now_s, looked or (left and self.interface.link_adaptation == "change"), sends)
@@ -350,11 +351,11 @@ class EventUplink:
             never = stuck(lives, self.uplink)
             never |= waits & (lives.alone_bps == 0) & self.interface.scheduler.one_at_a_time
             lost = np.flatnonzero(never & (self.look is None))  # links stay as they are
-            lives.settle(lost, now_s)
-            lives.end(lost, now_s, Fate.UNDECODED)
             n_before, n_sending = n_sending, int(on_air.sum())
-            beside = waits.any() and n_sending > n_before and not lives.decoded[on_air].all()
-            if not len(lost) and not beside:
+            if len(lost):
+                lives.settle(lost, now_s)
+                lives.end(lost, now_s, Fate.UNDECODED)
+            elif not waits.any() or n_sending <= n_before or lives.decoded[on_air].all():
                 return
             evaluate = False
 
@@ -375,10 +376,12 @@ class EventUplink:
                 chosen = grants.sends
                 changed = self.interface.link_adaptation == "change" and bool((chosen != before).any())
                 rows, heard = self._hear(active[chosen], evaluate or changed)
-            mute = np.isin(active, rows[heard.rate_bps == 0]) & ~refused
-            if not mute.any():
+            if grants.state is None and chosen.all():
                 return grants, rows, heard
-            refused |= mute
+            mute = np.searchsorted(active, rows[heard.rate_bps == 0])
+            if refused[mute].all():
+                return grants, rows, heard
+            refused[mute] = True
 
     def _hear(self, rows: IntArray, evaluate: bool) -> tuple[IntArray, Decoded]:
         """Of rows with a place on the air: those whose SINR and rates are new, and these.
@@ -426,10 +429,11 @@ def _ended(lives: Transmissions, rows: IntArray) -> Ended:
 
 
 def _queue(lives: Transmissions, rows: IntArray, refused: BoolArray, senders: Senders) -> Queue:
-    alone_bps, rate_bps = (np.where(refused, 0.0, column[rows]) for column in (lives.alone_bps, lives.rate_bps))
+    able = ~refused
     return Queue(
-        lives.ue[rows], lives.serving[rows], lives.cohort.power_w[rows], lives.received_w[rows], alone_bps,
-        lives.stage[rows] == SENDING, rate_bps, lives.decoded[rows], lives.ready_s[rows], senders,
+        lives.ue[rows], lives.serving[rows], lives.cohort.power_w[rows], lives.received_w[rows],
+        lives.alone_bps[rows] * able, lives.stage[rows] == SENDING, lives.rate_bps[rows] * able, lives.decoded[rows],
+        lives.ready_s[rows], senders,
     )  # fmt: skip
 
 

@@ -253,8 +253,7 @@ class Transmissions(Columns):
         """Let rows (k,) send from time_s on, or wait."""
         before = self.stage[rows] == SENDING
         start, stop = rows[~before & sends], rows[before & ~sends]
-        self.settle(start, time_s)
-        self.settle(stop, time_s)
+        self.settle(rows[before != sends], time_s)
         self.stage[start], self.stage[stop] = SENDING, WAITING
         self.rate_bps[start] = self.rate_bps[stop] = 0.0
 

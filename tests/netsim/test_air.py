@@ -517,15 +517,17 @@ def test_held_rates_stay_while_nobody_silent_gets_one():
 
 @pytest.mark.parametrize("link_adaptation", ["change", "grant"])
 def test_who_is_lost_at_last_has_waited(link_adaptation):
-    """10 sends until 30 drowns it (floor 0 dB, no cancellation); when that has sent, 10 and another 10 have no rate."""
+    """10 sends until 30 drowns it (floor 0 dB, no cancellation). When that has sent, 10 and another 10 have no rate;
+    they are lost when the last UE that has one, in another cell, has ended.
+    """
     uplink = Textbook(rate=LinkAdaptation(attenuation=1.0, max_bps_per_hz=8.0, min_sinr_db=0.0), sic_residual=1.0)
-    c = replace(cohort([[10.0], [30.0], [10.0]], rows=[9, 1, 1]), compute_s=np.array([0.0, 0.25, 0.3]))
-    found = sent_by(uplink, c, link_adaptation=link_adaptation)
-    end_s = 0.25 + 1 / log2(1 + 30)
-    assert found.fate.tolist() == [Fate.UNDECODED, Fate.ARRIVED, Fate.UNDECODED]
-    np.testing.assert_allclose(found.ended_s, end_s)
-    np.testing.assert_allclose(found.delay_s, [end_s, end_s, inf])
-    np.testing.assert_allclose(found.airtime_s[:2], [0.25, end_s - 0.25])
+    c = cohort([[10.0, 0.0], [30.0, 0.0], [10.0, 0.0], [0.0, 100.0]], serving=[0, 0, 0, 1], rows=[9, 1, 1, 8])
+    found = sent_by(uplink, replace(c, compute_s=np.array([0.0, 0.25, 0.3, 0.0])), link_adaptation=link_adaptation)
+    drowns_s, last_s = 0.25 + 1 / log2(31), 8 / log2(101)
+    assert found.fate.tolist() == [Fate.UNDECODED, Fate.ARRIVED, Fate.UNDECODED, Fate.ARRIVED] and drowns_s < last_s
+    np.testing.assert_allclose(found.ended_s, [last_s, drowns_s, last_s, last_s])
+    np.testing.assert_allclose(found.delay_s, [last_s, drowns_s, inf, last_s])
+    np.testing.assert_allclose(found.airtime_s, [0.25, drowns_s - 0.25, inf, last_s])
 
 
 @pytest.mark.parametrize("link_adaptation", ["change", "grant"])

@@ -186,6 +186,14 @@ def test_a_turn_that_is_refused_goes_to_the_next_who_gets_a_rate():
         assert (found.granted_s[:2] >= found.ended_s[3]).all() and (found.fate == Fate.ARRIVED).all()
 
 
+def test_a_group_whose_signals_drown_each_other_lets_the_next_begin():
+    """12 and 10 (noise 1) are below 3 dB together, 8 and 2.2 above: these send, and the first two are lost."""
+    rate = LinkAdaptation(attenuation=1.0, max_bps_per_hz=8.0, min_sinr_db=3.0)
+    found = sent_by(Superposed(rate=rate), cohort([12.0, 10.0, 8.0, 2.2]), Groups(size=2))
+    assert found.granted_s[2:].tolist() == [0.0, 0.0] and found.fate[2:].tolist() == [Fate.ARRIVED] * 2
+    assert found.fate[:2].tolist() == [Fate.UNDECODED] * 2 and found.ended_s[0] == found.ended_s[2:].max()
+
+
 def test_a_group_that_is_not_decoded_lets_the_next_begin_with_it():
     """SINR 3 is too low for a symbol error rate of 5 %, also of the first group: nobody waits for the next event."""
     found = sent_by(Superposed(max_ser=0.05), cohort([3.0, 2.0, 1.0]), Groups(size=1))
