@@ -32,9 +32,13 @@ _MAX_LENGTH = 30  # characters of a height
 _NETWORKS = (".xml", ".xml.gz")
 _TALLEST_M = 1e3  # of all that was built
 _UNTAGGED = "without a tag building"
-_GONE = "demolished, or not yet built"
-_STATES = frozenset(("demolished", "razed", "removed", "destroyed", "abandoned", "proposed", "planned", "construction"))
+_GONE = "demolished, in ruins, or not yet built"
+_STATES = frozenset((
+    "demolished", "razed", "removed", "destroyed", "dismantled", "ruins", "abandoned", "proposed", "planned",
+    "construction",
+))  # fmt: skip
 _OPEN_BELOW = frozenset(("roof", "bridge", "carport", "canopy"))
+_BASES = {"min_height": 1.0, "building:min_height": 1.0, "building:min_level": STOREY_M}
 _LEVELS = ("building:levels", "levels")
 _NUMBER = r"(\d+(?:[.,]\d+)?)"
 _AMBIGUOUS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}(?!\d)")  # 1,250: a decimal comma, or thousands
@@ -205,9 +209,10 @@ def _read_city(part: Footprints, version: tuple[int, int]) -> FileCity:
 
 
 def _word(tags: Mapping[str, object], key: str) -> str:
-    """The value of a tag in small letters; empty where it has none, or says no."""
+    """The value of a tag in small letters, yes for true; empty where it has none, or says no."""
     value = tags.get(key)
-    return "" if absent(value) or value in ("no", False) else str(value).lower()
+    word = "" if absent(value) else str(value).strip().lower()
+    return {"no": "", "false": "", "0": "", "true": "yes"}.get(word, word)
 
 
 def _why_no_building(tags: Mapping[str, object]) -> str:
@@ -215,21 +220,23 @@ def _why_no_building(tags: Mapping[str, object]) -> str:
 
     Sources: OpenStreetMap wiki, pages `Key:building`, `Lifecycle prefix`, `Key:location`, `Key:layer`.
     """
-    kinds = {_word(tags, "building"), _word(tags, "building:part")} - {""}
+    building = _word(tags, "building")
+    kinds = {building, _word(tags, "building:part")} - {""}
     if not kinds:
         return _GONE if any(_word(tags, f"{state}:building") for state in _STATES) else _UNTAGGED
-    if kinds & _STATES or any(_word(tags, state) == "yes" for state in _STATES - {"abandoned"}):
+    said = {key.removeprefix("building:") for key in tags if _word(tags, key) == "yes"} - {"abandoned"}
+    if (kinds | said) & _STATES:
         return _GONE
-    if _word(tags, "location") == "underground" or _word(tags, "layer").startswith("-"):
+    if "underground" in (building, _word(tags, "location")) or "tunnel" in said or _word(tags, "layer").startswith("-"):
         return "underground"
+    open_below = {building} if _base_m(tags) else kinds  # a part may be on top of others
     is_bridge = _word(tags, "man_made") == "bridge" or _word(tags, "bridge") != ""
-    return "roofs and bridges" if (is_bridge or kinds & _OPEN_BELOW) and not _base_m(tags) else ""
+    return "roofs and bridges" if is_bridge or open_below & _OPEN_BELOW else ""
 
 
 def _base_m(tags: Mapping[str, object]) -> float:
     """The height above ground at which a building begins; 0 where its tags state none."""
-    height_m, levels = (metres(_word(tags, key)) or 0.0 for key in ("min_height", "building:min_level"))
-    return max(height_m, levels * STOREY_M)
+    return max(0.0, *(unit_m * (metres(_word(tags, key)) or 0.0) for key, unit_m in _BASES.items()))
 
 
 def _valid(part: Footprints, features: Features, shape: Shapes, feature: IntArray) -> tuple[Shapes, IntArray]:
@@ -264,7 +271,8 @@ def _heights(part: Footprints, features: Features, feature: IntArray) -> tuple[F
             value = tags.get(name)
             if absent(value):
                 continue
-            number: Any = metres(value) if isinstance(value, str) else value
+            text = value if unit_m == 1.0 else f"{value} m"  # levels have no unit
+            number: Any = metres(text) if isinstance(value, str) else value
             is_number = isinstance(number, int | float) and number is not True
             found_m = number * unit_m if is_number else np.nan
             if unit_m == 1.0 and number is not None and not found_m <= _HIGHEST_M:

@@ -5,8 +5,8 @@ Buildings, OpenStreetMap wiki). They become prisms that do not overlap: a part t
 higher shape that of the lower one, and of equally high ones the first. What is left of an outline keeps its height.
 Shapes that share half of the smaller one are of one house.
 
-A shape that begins above the ground counts as solid where it is of a house with others, as the top of a tower is. Else
-there is open ground below, and it is left out.
+A shape that begins above the ground counts as solid where half of it lies over others that stand there, as the top of a
+tower does. Else there is open ground below, and it is left out.
 """
 
 from __future__ import annotations
@@ -55,8 +55,10 @@ def set_apart(file: str, shape: Shapes, height_m: FloatArray, is_part: BoolArray
     pair = pair[:, shapely.relate_pattern(*shape[pair], "T********")]  # far faster than to intersect all
     shared_m2 = shapely.area(shapely.intersection(*shape[pair]))
     is_one = shared_m2 >= _OF_ONE_HOUSE * shapely.area(shape[pair]).min(axis=0)
-    one = pair[:, is_one & ~is_raised[pair].all(axis=0)]
-    is_raised = is_raised & ~np.isin(np.arange(n), one)
+    above = is_raised[pair] & ~is_raised[pair[::-1]]
+    over_m2 = np.bincount(pair[above], np.tile(shared_m2, (2, 1))[above], n)
+    is_raised = is_raised & (over_m2 < _OF_ONE_HOUSE * shapely.area(shape))
+    one = pair[:, is_one & ~is_raised[pair].any(axis=0)]
     _, house = connected_components(coo_array((np.ones(one.shape[1]), one), shape=(n, n)), directed=False)
     pair = pair[:, (shared_m2 > _TOUCHING_M2) & ~is_raised[pair].any(axis=0)]
     piece = np.where(is_raised, shapely.Polygon(), shape)

@@ -91,8 +91,8 @@ class NetLocation:
             says = "a projection and the buildings have none"
             remedy = "set crs to that of the buildings, or make it without"
             if not self.projection:
-                says = "no projection and the buildings are in degrees"
-                remedy = "make the network with one (netconvert --proj.utm)"
+                says = "no projection and the city an origin in degrees"
+                remedy = "make the network with one (netconvert --proj.utm), or leave origin_deg out"
             raise BadInput(f"{self.file}: location: the network has {says}, so they share no origin; {remedy}")
         if self.origin_deg is None:
             return position_m - self.offset_m

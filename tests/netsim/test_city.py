@@ -181,6 +181,7 @@ class TestMadeUpCities:
 
 
 MUNICH = [[11.57, 48.14], [11.572, 48.14], [11.572, 48.141], [11.57, 48.141], [11.57, 48.14]]
+GONE = "demolished, in ruins, or not yet built"
 SQUARE = [[[0, 0], [40, 0], [40, 30], [0, 30], [0, 0]]]
 HOLED = [*SQUARE, [[10, 10], [30, 10], [30, 20], [10, 20], [10, 10]]]
 
@@ -297,16 +298,20 @@ class TestFootprints:
     @pytest.mark.parametrize(
         ("tags", "why"),
         [
-            ({"building": "roof", "min_height": "6"}, "over open ground"), ({"building": "roof"}, "roofs and bridges"),
+            ({"building": "roof", "min_height": "6"}, "roofs and bridges"), ({"building": "roof"}, "roofs and bridges"),
             ({"building": "yes", "min_height": 10}, "over open ground"), ({"building": "bridge"}, "roofs and bridges"),
             ({"building": "yes", "building:min_level": "2"}, "over open ground"),
             ({"building": "yes", "man_made": "bridge"}, "roofs and bridges"),
             ({"building": "yes", "layer": "-1"}, "underground"),
             ({"building": "yes", "location": "underground"}, "underground"),
-            ({"building": "demolished"}, "demolished, or not yet built"),
-            ({"demolished:building": "yes"}, "demolished, or not yet built"),
-            ({"building": "yes", "proposed": "yes"}, "demolished, or not yet built"),
-            ({"building": "construction"}, "demolished, or not yet built"),
+            ({"building": "demolished"}, GONE),
+            ({"demolished:building": "yes"}, GONE),
+            ({"building": "yes", "proposed": "yes"}, GONE),
+            ({"building": "construction"}, GONE),
+            ({"building": "yes", "building:demolished": True}, GONE), ({"building": "yes", "ruins": "yes"}, GONE),
+            ({"building": "dismantled"}, GONE), ({"building": "yes", "tunnel": "yes"}, "underground"),
+            ({"building": "yes", "building:min_height": "6 m"}, "over open ground"),
+            ({"building": " No "}, "without a tag building"),
             ({"building": "no"}, "without a tag building"), ({"building": "yes", "bridge": "yes"}, "roofs and bridges"),
         ],
     )  # fmt: skip
@@ -341,6 +346,28 @@ class TestFootprints:
             )
             assert part.notes()[0].startswith(f"city: {part.file}: buildings: 6 of 6 overlap others")
 
+    @pytest.mark.parametrize(
+        ("tags", "why"),
+        [
+            ({"building": "roof"}, "roofs and bridges"), ({"building": "yes", "bridge": "yes"}, "roofs and bridges"),
+            ({"building": "yes"}, "over open ground"), ({"building:part": "yes"}, "over open ground"),
+        ],
+    )  # fmt: skip
+    def test_a_kiosk_below_a_canopy_is_all_that_stands_there(self, tmp_path, tags, why):
+        kiosk = shape({"type": "Polygon", "coordinates": self.TOWER}, building="kiosk", height=3)
+        canopy = shape({"type": "Polygon", "coordinates": SQUARE}, min_height=4, height=15, **tags)
+        part = self.part(tmp_path, canopy, kiosk)
+        buildings = part.buildings(part.area(None), Streams(0))
+        assert buildings.height_at(np.array([[15.0, 15], [30, 15]])).tolist() == [3, 0]
+        assert part.notes() == (f"city: {part.file}: 1 of its shapes are left out: 1 {why}",)
+
+    def test_levels_have_no_unit(self, tmp_path):
+        squares = [{"type": "Polygon", "coordinates": square_at(60 * k)} for k in range(3)]
+        levels = zip(squares, ("12 m", "40 ft", "2,5"), strict=True)
+        part = self.part(tmp_path, *(shape(at, levels=each) for at, each in levels), default_height_m=9)
+        assert part.buildings(part.area(None), Streams(0)).height_m.tolist() == [9, 9, 7.5]
+        assert "1 by their levels of 3 m, 2 by default_height_m, 2 values are no height" in part.notes()[0]
+
     HALVES = [[[0, 0], [20, 0], [20, 30], [0, 30], [0, 0]]], [[[20, 0], [40, 0], [40, 30], [20, 30], [20, 0]]]
     TOWER = [[[10, 10], [20, 10], [20, 20], [10, 20], [10, 10]]]
 
@@ -353,6 +380,8 @@ class TestFootprints:
             ([(SQUARE, "building", 12, 0), (HALVES[0], "part", 5, 0)], (5, 12, 5)),  # the rest of the outline stays
             ([(SQUARE, "building", 12, 0), (square_at(0.5), "building", 9, 0)], (12, 12, 12)),  # a copy that is shifted
             ([(SQUARE, "building", 12, 0), (TOWER, "building", 25, 0)], (25, 12, 12)),
+            # a top over two parts, neither of which is half of it
+            ([(HALVES[0], "part", 9, 0), (HALVES[1], "part", 9, 0), (SQUARE, "part", 30, 9)], (30, 30, 30)),
         ],
     )
     def test_a_house_of_several_shapes_has_their_heights_and_does_not_hide_its_people(
