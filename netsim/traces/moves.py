@@ -282,10 +282,10 @@ def _dates(fixes: FixRows, moves: Moves) -> list[str]:
         why = "clocks that are not set begin in 1970 or 1980, those of old GPS receivers are 1,024 weeks behind"
         found.append(f"{rows} {fixes.line[odd][0]} on: {why}; correct such times, or leave them out (--since)")
     later_s = moves.gap_s[moves.gap_s > 0]
-    if 0 < len(later_s) < len(moves.gap_s) and later_s.min() >= _ALMOST_DAY_S:
-        rows = counted(len(moves.gap_s) - len(later_s), "row")
+    at_midnight = not (fixes.time_s % 86_400.0).any()
+    if 0 < len(later_s) < len(moves.gap_s) + at_midnight and later_s.min() >= _ALMOST_DAY_S:
         why = "are these dates? Name the times of day as well: --columns time_s=DATE+TIME"
-        found.append(f"{rows} at the time of the one before, and others a day apart: {why}")
+        found.append(f"rows of a user are at one time, or a day or more apart: {why}")
     return found
 
 
@@ -308,11 +308,13 @@ def _regions(place: FloatArray, moves: Moves) -> list[str]:
 
 
 def _no_fixes(place: FloatArray) -> list[str]:
-    """A warning on rows at latitude 0, longitude 0, if the others are elsewhere."""
+    """A warning on rows at latitude 0, longitude 0, if the others are elsewhere, or on rows all near by, at sea."""
     zero = (place == 0).all(axis=1)
     rows = f"{counted(int(zero.sum()), 'row')} at latitude 0, longitude 0, as receivers write that have no fix"
-    if zero.all():
-        return [f"all {rows}"]
+    if np.abs(place).max() < np.pi:
+        return [
+            "all rows are near latitude 0, longitude 0, at sea, as radians are, and places of receivers without a fix"
+        ]
     others = place[~zero]
     if not zero.any() or np.abs(np.median(others, axis=0)).max() < _FAR_FROM_NO_FIX_DEG:
         return []

@@ -228,8 +228,14 @@ COLUMNS_REMEDY = "name each column once, such as time_s=timestamp, or all in the
 _ROWS = 20_000
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _SIDES = {
-    90.0: ({"N", "NORTH", "S", "SOUTH"}, re.compile(r"(?i)(?<![a-z])n[^a-z]?s(?![a-z])|north")),
-    180.0: ({"E", "EAST", "W", "WEST", "O"}, re.compile(r"(?i)(?<![a-z])e[^a-z]?w(?![a-z])|east")),
+    90.0: (
+        {"N", "NORTH", "S", "SOUTH"},
+        re.compile(r"(?i)(?<![a-z])n[^a-z]?s(?![a-z])|north|hemis|lat.*(dir|hem|ref|_h)"),
+    ),
+    180.0: (
+        {"E", "EAST", "W", "WEST", "O"},
+        re.compile(r"(?i)(?<![a-z])e[^a-z]?w(?![a-z])|east|hemis|(lon|lng).*(dir|hem|ref|_h)"),
+    ),
 }
 """what a column has that says on which side of the equator or of Greenwich degrees up to a bound are, and its name"""
 _SIGNS = dict.fromkeys(("N", "NORTH", "E", "EAST"), "+") | dict.fromkeys(("S", "SOUTH", "W", "WEST"), "-")
@@ -264,7 +270,7 @@ class Sheet:
     def degrees(self, header: str, high: float) -> list[str]:
         """The texts of a column, with the signs of its sides if another has these: N and S, or E and W.
 
-        That one stands beside it, or is called so; `high` : of latitudes or longitudes, else there is none.
+        That one stands beside it, or is called so (N/S, lat_dir); `high` : of latitudes or longitudes, else none.
         """
         text = self.values(header)
         if header not in self.sides:

@@ -15,9 +15,9 @@ from netsim.units import BoolArray, FloatArray, IntArray
 
 Codes = npt.NDArray[np.int32]
 Column = npt.NDArray[Any]
-MISSING = frozenset(("", "nan", "none", "null", "na", "n/a", "#n/a", "<na>", "-", "--", "\\n"))
+MISSING = frozenset(("", "nan", "none", "null", "na", "n/a", "#n/a", "<na>", "-", "--", "\\n", "?", "unknown"))
 _LATITUDE, _LONGITUDE = 90.0, 180.0  # largest, degrees
-_NO_IDS = "-1", "2147483647", "268435455", "68719476735", "9223372036854775807"  # of Android, and 28 and 36 bits set
+_NO_IDS = "-1", "2147483647", "4294967295", "268435455", "68719476735", "9223372036854775807"  # bits set, and Android's
 EASTING_M, NORTHING_M = 6.1e7, 2.1e7  # largest of projected systems, some of which begin with the number of a zone
 _WHOLE = re.compile(r"(-?\d+)\.0+")  # a number of a name, as tables with gaps write it
 _HEXADECIMAL = re.compile(r"0[xX][0-9a-fA-F]+")
@@ -57,24 +57,25 @@ def missing(text: str) -> bool:
 
 
 _OF_DEGREES = """m km ft rad radian radians gon mil mils arcmin arcsec microdeg microdegrees udeg mdeg e5 e6 e7
-semicircle semicircles gcj gcj02 bd09 ed50 nad27 osgb36 tokyo"""
+semicircle semicircles gcj gcj02 bd09 ed50 nad27 osgb36 tokyo s south w west"""
 _OTHER_UNITS = {
     "lat": _OF_DEGREES,
     "lon": _OF_DEGREES,
     "deg": _OF_DEGREES,
     "m": """km cm mm dm ft feet foot usft inch inches yd yard yards mi mile miles nmi nm px pixel pixels hdop pdop
-    deg degree degrees rad radian radians e5 e6 e7 semicircle semicircles""",
-    "dbm": "dbw w watt watts mw milliwatt milliwatts kw kilowatt dbuv dbmv asu",
+    deg degree degrees rad radian radians e5 e6 e7 semicircle semicircles amsl asl msl""",
+    "dbm": "dbw w watt watts mw milliwatt milliwatts kw kilowatt dbuv dbmv asu eirp erp",
 }
-"""words for units, and of latitudes and longitudes datums, that are not those of our columns, by ends of their names"""
+"""words for units, of latitudes and longitudes datums and sides, of heights and powers what they are above and of, that
+are not those of our columns, by ends of their names"""
 _UNIT_WORD = re.compile(r"[A-Z]?[a-zµ]+\d*|[A-Z]+(?![a-z])\d*")
 
 
 def other_unit(ours: str, header: str) -> str:
-    """The unit that a header names, as in mast_ft, heightFt or lat [rad], where that of our column is another: degrees
-    on WGS84 of lat and lon, and what other names end with; empty where it names none.
+    """The unit that a header names, as in mast_ft, heightFt, lat [rad] or Powerdbw, where that of our column is
+    another: degrees on WGS84 of lat and lon, and what other names end with; empty where it names none.
     """
-    words = map(str.lower, _UNIT_WORD.findall(f"{header} {header.lower()}"))
+    words = map(str.lower, _UNIT_WORD.findall(f"{header} {header.lower()} {header[-3:]}"))
     others = _OTHER_UNITS.get(ours.rpartition("_")[2], "").split()
     return min({*others}.intersection(words), default="")
 

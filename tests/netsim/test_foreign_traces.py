@@ -457,21 +457,23 @@ def test_a_column_that_takes_several_cells_for_one_is_doubtful(tmp_path, cell, n
     assert ("first mend what is doubtful" in text) == (n < 3)
 
 
-@pytest.mark.parametrize("other", ["2G", "GSM", "EDGE", "3G", "UMTS", "WCDMA (3G)", "HSPA+", "TD-SCDMA", "1xRTT"])
-@pytest.mark.parametrize("column", ["NetworkTech", "radio", "Network Type"])
+@pytest.mark.parametrize(
+    "other", ["2G", "GSM", "EDGE", "3G", "UMTS", "WCDMA (3G)", "HSPA+", "TD-SCDMA", "1xRTT", "UTRA", "GERAN"]
+)
+@pytest.mark.parametrize("column", ["NetworkTech", "radio", "Network Type", "System"])
 def test_levels_of_2g_and_3g_are_no_rsrp(tmp_path, other, column):
-    path = drive(tmp_path / "t.csv", NetworkTech=lambda k: ("4G", "5G NSA", other, "LTE_CA")[k % 4])
+    path = drive(tmp_path / "t.csv", NetworkTech=lambda k: ("E-UTRA", "5G NSA", other, "LTE_CA")[k % 4])
     path.write_text(path.read_text().replace("NetworkTech", column).replace("NetworkMode", "x"))
     trace = read_trace(path, columns=DRIVE | {"rsrp_dbm": "Level", "cell": "CGI"}, timezone="UTC", cell="all")
     assert (trace.counts["rsrp_missing"], trace.counts["rows_used"]) == (6, 18)
     assert f"levels of {other} are no RSRP" in " ".join(trace.doubts)
     assert len(read_table(path, DRIVE, timezone="UTC")) == 24  # positions are no levels
-    path.write_text(re.sub("4G|5G NSA|LTE_CA|LTE", other, path.read_text()))
+    path.write_text(re.sub("E-UTRA|5G NSA|LTE_CA|LTE", other, path.read_text()))
     told = line_of(read_table, path, DRIVE | {"rsrp_dbm": "Level"}, timezone="UTC")
     assert "no row is usable (rsrp_missing 24)" in told and f"levels of {other} are no RSRP" in told
 
 
-@pytest.mark.parametrize("level", ["RSSI", "RxLev", "rscp_dbm"])
+@pytest.mark.parametrize("level", ["RSSI", "RxLev", "rscp_dbm", "RSRQ", "SINR", "Ec/No"])
 def test_a_level_that_is_called_otherwise_is_doubtful(tmp_path, level):
     path = drive(tmp_path / "t.csv")
     path.write_text(path.read_text().replace("LTERSSI", level).replace("2G", "4G"))
@@ -488,6 +490,7 @@ def test_a_level_that_is_called_otherwise_is_doubtful(tmp_path, level):
         (["2147483647", "268435455", "9223372036854775807", "nan", "77", "", "68719476735"], ["77"], 6),
         (["0", "1", "2", "0", "300", "-1", "x"], ["0", "1", "2", "300", "x"], 1),
         (["0"] * 7, ["0"], 0),
+        (["UNKNOWN", "4294967295", "unknown", "?", "77", "N/A", "77"], ["77"], 5),
     ],
 )
 def test_identities_of_cells_are_read_as_others_write_them(tmp_path, ids, cells, missing):
@@ -506,3 +509,13 @@ def test_a_cell_of_lte_is_one_in_two_areas_and_one_of_gsm_is_not(tmp_path):
     assert [table.cells[c] for c in table.fixes.cell] == ["1-7", "2-7", *["1024267"] * 4]
     assert table.left_out["cell_missing"] == 3
     assert "has 2 names for 3 of TAC+CI" in read_table(path, {"cell": "CI"}).doubts[0]
+
+
+@pytest.mark.parametrize(("site", "cell"), [("eNB", "LCID"), ("site", "sector"), ("gNodeB ID", "NR CellID")])
+def test_numbers_of_sectors_hold_at_their_site(tmp_path, site, cell):
+    rows = [f"{k},52,{4.3 + k / 100},{4711 + k // 3},{k % 3}" for k in range(12)]
+    path = write(tmp_path / "t.csv", "\n".join([f"time_s,lat,lon,{site},{cell}", *rows]) + "\n")
+    better = f"{site}+{cell}"
+    assert f"column {cell} has 3 names for 12 of {better}, so that" in " ".join(read_table(path, {"cell": cell}).doubts)
+    assert len(read_table(path, {"cell": better}).cells) == 12 and not read_table(path, {"cell": better}).doubts
+    assert f"cell={better}" in " ".join(read_table(path).notes)

@@ -95,7 +95,11 @@ def test_dates_alone_are_refused_and_both_columns_are_read_together(tmp_path, he
 def test_dates_that_are_written_as_midnights_are_doubtful(tmp_path, day):
     path = write(tmp_path / "t.csv", "time_s,TIME,lat,lon", at_noon(day, "12:{:02}:00"))
     (doubt,) = doubts_of(path, timezone="Europe/Berlin")
-    assert doubt.startswith("165 rows at the time of the one before, and others a day apart: are these dates?")
+    assert doubt.startswith("rows of a user are at one time, or a day or more apart: are these dates?")
+    rows = [f"{day.format(d)},12:30,48.1,11.5" for d in range(4, 20)]  # once a day
+    assert doubts_of(write(tmp_path / "t.csv", "time_s,TIME,lat,lon", rows), timezone="UTC") == (doubt,)
+    noon = [row.replace("T00:00Z", "T12:00Z").replace(" 00:0", " 12:0").replace("000000,", "120000,") for row in rows]
+    assert doubts_of(write(tmp_path / "t.csv", "time_s,TIME,lat,lon", noon), timezone="UTC") == ()
     hourly = [f"{T0 + 3600 * k},{k},48.1,11.5" for k in range(48)]
     assert doubts_of(write(tmp_path / "t.csv", "time_s,k,lat,lon", hourly)) == ()
 
@@ -135,6 +139,9 @@ SIDES = {
     "words, and a sign": ("time_s,LATITUDE,lat_dir,LONGITUDE,lon_dir", "{:.2f},North".format, "-{:.2f},West".format),
     "commas": ("time_s;LATITUDE;N/S;LONGITUDE;E/W", "{:.2f};N".format, "{:.2f};W".format),
     "apart": ("time_s,LATITUDE,LONGITUDE,lat_ns,lon_ew", "{:.2f}".format, "{:.2f},N,W".format),
+    "directions apart": ("time_s,LATITUDE,LONGITUDE,lat_dir,lon_dir", "{:.2f}".format, "{:.2f},N,W".format),
+    "hemispheres": ("time_s,LATITUDE,LONGITUDE,lon hemisphere,lat hemisphere", "{:.2f}".format, "{:.2f},W,N".format),
+    "of EXIF": ("time_s,LATITUDE,LONGITUDE,LatitudeRef,LongitudeRef", "{:.2f}".format, "{:.2f},N,W".format),
 }
 
 
@@ -220,7 +227,9 @@ UNITS = [
     ("lon", "lng_gcj02", "gcj02"), ("azimuth_deg", "mils", "mils"),
     ("x_m", "x_km", "km"), ("y_m", "northing (US ft)", "ft"), ("accuracy_m", "hdop", "hdop"), ("x_m", "x [m]", ""),
     ("rsrp_dbm", "asu", "asu"), ("x_m", "utm_easting", ""), ("rsrp_dbm", "RSRP (dBm)", ""),
-    ("lat", "Latitude [deg]", ""),
+    ("lat", "Latitude [deg]", ""), ("lon", "lon (W)", "w"), ("lat", "Latitude South", "south"),
+    ("power_dbm", "Powerdbw", "dbw"), ("power_dbm", "EIRP_dBm", "eirp"), ("height_m", "height_amsl", "amsl"),
+    ("lon", "lon_wgs84", ""), ("power_dbm", "Powerdbm", ""), ("height_m", "antenna_height", ""),
     ("cell", "cell_w", ""), ("time_s", "time_ms", ""), ("height_m", "mast", ""), ("lon", "Länge", ""),
 ]  # fmt: skip
 
@@ -270,6 +279,47 @@ def test_web_mercator_as_metres_is_doubtful_until_it_is_named(tmp_path, lat_deg,
     assert doubts_of(path, crs="local") == doubts_of(path, crs="EPSG:3857") == ()
     right_m = 190 * np.cos(np.radians(lat_deg))
     assert np.ptp(read_trace(path, crs="EPSG:3857").position_m[:, 0]) == pytest.approx(right_m, rel=0.005)
+
+
+PARTS = {
+    "tz": ("time_s,lat,lon,tz", "2024-02-28 22:0{}:00,48.1,11.5,+09:00"),
+    "UTC offset": ("time_s,lat,lon,UTC offset", "2024-02-28T22:0{}:00,48.1,11.5,-5"),
+    "am/pm": ("time_s,am/pm,lat,lon", "2024-02-28 02:0{}:00,PM,48.1,11.5"),
+    "lat_min": ("time_s,lat,lat_min,lon,lon_min", "170915760{},48,6.1,11,30.2"),
+    "lon_sign": ("time_s,lat_sign,lat,lon_sign,lon", "170915760{},-,48.1,-,11.5"),
+    "date": ("date,time_s,lat,lon", "2024-02-28,4320{},48.1,11.5"),
+    "GPS week": ("GPS week,time_s,lat,lon", "2303,46080{},48.1,11.5"),
+}
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_parts_of_times_and_places_that_are_not_read_are_doubtful(tmp_path, part):
+    head, row = PARTS[part]
+    path = write(tmp_path / "t.csv", head, [row.format(k) for k in range(9)])
+    (doubt,) = doubts_of(path, timezone="Europe/Berlin")
+    assert doubt.startswith("columns not read that belong to places or times: ") and part in doubt
+
+
+@pytest.mark.parametrize(
+    ("head", "row"),
+    [
+        ("time_s,timezone,lat,lon", "2024-02-28 22:0{}:00,Europe/Berlin,48.1,11.5"),  # the one that is named
+        ("time_s,tz,offset,lat,lon", "2024-02-28T22:0{}:00Z,+01:00,3,48.1,11.5"),
+        ("time_s,date,time,tz,lat,lon", "170915760{},2024-02-28,22:00,UTC,48.1,11.5"),
+        ("time_s,lat,lon,lat_accuracy,longest,latency_ms,weekday", "170915760{},48.1,11.5,3,4,5,Wed"),
+        ("time_s,lat,lon,heading,weather,slope", "170915760{},48.1,11.5,S,E,N"),
+    ],
+)
+def test_columns_that_repeat_what_is_read_are_not_doubtful(tmp_path, head, row):
+    path = write(tmp_path / "t.csv", head, [row.format(k) for k in range(9)])
+    assert doubts_of(path, timezone="Europe/Berlin") == ()
+    assert read_table(path, timezone="Europe/Berlin").fixes.place.tolist() == [[48.1, 11.5]] * 9
+
+
+@pytest.mark.parametrize("place", ["0.9165,0.2337", "-0.41,2.64", "0,0"])
+def test_radians_and_places_without_a_fix_are_doubtful(tmp_path, place):
+    (doubt,) = doubts_of(write(tmp_path / "t.csv", "time_s,lat,lon", [f"{T0 + k},{place}" for k in range(9)]))
+    assert doubt.startswith("all rows are near latitude 0, longitude 0, at sea, as radians are")
 
 
 GPX = '<gpx><trk><trkseg><trkpt lat="47" lon="8"><time>2024-03-04T08:00:0{}Z</time></trkpt></trkseg></trk></gpx>'

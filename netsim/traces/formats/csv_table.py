@@ -32,25 +32,37 @@ _SYNONYMS = {
 }
 _CELL_WORDS = {
     "global": "ncgi ecgi cgi", "mcc": "mcc", "mnc": "mnc", "long": "cellidentity rawcellid nci eci",
-    "node": "rncid rnc nodeid node gnodebid gnbid gnb enodebid enodeb enbid enb", "area": "tac lac",
-    "short": "ci cid cellid", "other": "psc physcellid pci basestation cellname",
+    "node": "sitename siteid site rncid rnc nodeid node gnodebid gnbid gnb enodebid enodeb enbid enb",
+    "area": "tac lac", "local": "sector sectorid localcellid lcid", "short": "nrcellid ci cid cellid",
+    "other": "psc physcellid pci basestation cellname",
 }  # fmt: skip
 """headers of what a cell is called by, the best last"""
 _CELLS = (
-    "global", "mcc mnc long", "long", "mcc mnc node short", "node short", "mcc mnc area short", "area short", "short",
-    "other",
+    "global", "mcc mnc long", "long", "mcc mnc node short", "node short", "node local", "mcc mnc area short",
+    "area short", "short", "other",
 )  # fmt: skip
 """what names a cell together, the best first"""
 _AREA_IDS = 65_535  # identities of 16 bits hold in one area; longer ones have their base station in them
-_RADIO = re.compile(r"(network|radio|access|net)?[ _]?(tech\w*|type|mode)|rat|radio", re.I)
+_RADIO = re.compile(r"(network|radio|access|net)?[ _]?(tech\w*|type|mode)|rat|radio|system", re.I)
 _NO_RSRP = re.compile(
-    r"(?!.*\b(4g|5g|lte|nr))(.*[\W_])?(2g|3g|gsm|e?gprs|edge|umts|wcdma|hs[ud]?pa|td.?scdma|cdma|1x|evdo|ehrpd)", re.I
+    r"(?!.*\b(4g|5g|lte|nr|e-?utra))(.*[\W_])?"
+    "(2g|3g|gsm|geran|e?gprs|edge|umts|utra|wcdma|hs[ud]?pa|td.?scdma|cdma|1x|evdo|ehrpd)",
+    re.I,
 )
 _WRONG = {
     "cell": ("pci|.*phys\\w*|psc|bsic", "repeats every few km, so that cells far apart are one"),
-    "rsrp_dbm": (".*(rssi|rxlev|rscp).*", "is no RSRP, and no map of RSRP can be learnt from it"),
+    "rsrp_dbm": (
+        ".*(rssi|rxlev|rscp|rsrq|sinr|snr|ec.?[in]o).*",
+        "is no RSRP, and no map of RSRP can be learnt from it",
+    ),
 }
 """our name -> pattern of headers that are none, and why"""
+_PART = re.compile(
+    r".* (lat|lon|lng)\w*[ _]*(min|sec|sign)\w*|\d{1,8}(\.\d*)? (utc|gps)?[ _]*(date|datum|week)"
+    r"|.*\d[T ]\d\d:\d\d[\d:.,]* (tz|(time)?[ _]*zone|(utc|gmt|tz|zone|time)?[ _]*offset|am.?pm|meridiem)",
+    re.I,
+)
+"""time, and header of what belongs to places, to seconds that count from no date, or to times of day without a zone"""
 
 
 class CsvTable(TraceFormat):
@@ -86,6 +98,11 @@ class CsvTable(TraceFormat):
                 radios |= _clear_other_levels(sheet, columns["rsrp_dbm"])
             fixes.add(fixes.path, sheet.line, columns, sheet.delimiter)
         fixes.doubts += _doubts(fixes.header_of, finer, cells, radios)
+        parts = [name for name in sheet.unread if _PART.fullmatch(f"{columns['time_s'][-1]} {name}")]
+        if parts and {*sheet.values(parts[0])} != {str(fixes.zone)}:
+            fixes.doubts.append(
+                f"columns not read that belong to places or times: {listed(parts)}; join them in the file"
+            )
         if signed := [f"{name} by {sheet.header[k]}" for name, sides in sheet.sides.items() for k in sides]:
             fixes.notes.append(f"signs: {listed(signed)}")
 
