@@ -375,10 +375,10 @@ class EventUplink:
                 chosen = grants.sends
                 changed = self.interface.link_adaptation == "change" and bool((chosen != before).any())
                 rows, heard = self._hear(active[chosen], evaluate or changed)
-            mute = np.isin(active, rows[heard.rate_bps == 0]) & ~refused
-            if not mute.any():
+            mute = rows[heard.rate_bps == 0]
+            if not len(mute) or refused[np.searchsorted(active, mute)].all():
                 return grants, rows, heard
-            refused |= mute
+            refused |= np.isin(active, mute)
 
     def _hear(self, rows: IntArray, evaluate: bool) -> tuple[IntArray, Decoded]:
         """Of rows with a place on the air: those whose SINR and rates are new, and these.
