@@ -133,7 +133,8 @@ class Hexagonal(Layout):
     def shifts_m(self) -> FloatArray | None:
         if not self.wrap_around or self.rings is None:
             return None
-        i, j = self.rings + 1, self.rings
+        i = self.rings + 1
+        j = self.rings
         turned = [(0, 0)]
         for _ in range(6):  # a turn by 60 degrees maps a to b and b to b - a
             turned.append((i, j))
@@ -244,7 +245,8 @@ class Scattered(Layout):
 
     def stations(self, area: Area, origin: Origin | None, site: Site | None = None) -> tuple[BaseStation, ...]:
         site = site or Site(Buildings.none(), Streams(0).at("stations"))
-        which, at_m = np.arange(self.count), np.full((self.count, 2), np.nan)
+        which = np.arange(self.count)
+        at_m = np.full((self.count, 2), np.nan)
         left = which
         for draw in range(_DRAWS):
             at_m[left] = area.sample(site.rng.uniform("place", left, (2,), item=draw))
@@ -325,7 +327,8 @@ def _opencellid(
     places = _columns(source, first_line, _ORDER if bare else first)
     lon_lat_deg: dict[str, tuple[float, float]] = {}
     known = set[tuple[str, ...]]()
-    skipped, others = Counter[str](), dict[str, None]()
+    skipped = Counter[str]()
+    others = dict[str, None]()
     for line, row in chain([(first_line, first)] if bare else [], rows):
         if len(row) <= max(places):
             skipped["cut short"] += 1
@@ -381,7 +384,8 @@ def _listed(path: str, pair: tuple[str, str], band: str | None, columns: Mapping
     for why, rows in wrong.items():
         if rows.any():
             raise BadInput(f"{path}: line {rows.idxmax()}: {why}")
-    others, unread = len(table) - len(own), [*read.attrs["unread"], *read.columns.difference([*table, "band", "name"])]
+    others = len(table) - len(own)
+    unread = [*read.attrs["unread"], *read.columns.difference([*table, "band", "name"])]
     notes = [f"{others:,} cells of other bands are left out"] if others else []
     near = {name: ours for name in unread for ours in _OF_LIST if ours.startswith(f"{name.lower()}_")}
     unread = [f"{name} (is it {near[name]}?)" if name in near else name for name in unread]

@@ -57,7 +57,9 @@ def drawn_budget(
     setting: WorldSetting, stations: tuple[BaseStation, ...], site: IntArray, ground: Ground, name: str = ""
 ) -> Budget:
     """The budget of base stations of sites (n_bs,): laws of place are drawn from streams of that name."""
-    radio, streams, buildings = setting.radio, ground.streams, ground.buildings
+    radio = setting.radio
+    streams = ground.streams
+    buildings = ground.buildings
     at_m = np.array([b.position_m for b in stations]).reshape(-1, 2)
     height_m = np.array([b.height_m for b in stations])
     antennas_m = np.column_stack([at_m, height_m])
@@ -67,10 +69,13 @@ def drawn_budget(
         own = None if pairs.indoors is None else pairs.indoors.building
         return buildings.line_of_sight(np.column_stack([position_m, above_m]), antennas_m, own)
 
-    law, part = radio.path_loss, radio.shadowing
-    shadow_rng, inside = streams.at(f"radio.shadowing{name}"), streams.at(f"radio.indoors{name}")
+    law = radio.path_loss
+    part = radio.shadowing
+    shadow_rng = streams.at(f"radio.shadowing{name}")
+    inside = streams.at(f"radio.indoors{name}")
     azimuth_deg = [None if law.has_antennas else b.azimuth_deg for b in stations]
-    stds, kinds = part.stds(law), dict.fromkeys(b.antenna for b in stations)
+    stds = part.stds(law)
+    kinds = dict.fromkeys(b.antenna for b in stations)
     return Budget(
         at_m=at_m,
         height_m=height_m,
@@ -194,16 +199,19 @@ class World:
 
     def catch_up(self) -> None:
         """Bring positions and measurements up to now."""
-        t0, t1 = self.moved_s, float(self.env.now)
+        t0 = self.moved_s
+        t1 = float(self.env.now)
         if t1 <= t0:
             return
         while t0 < t1:
-            until, due = t1, self.measurement_period_s is not None and self._due_s < t1
+            until = t1
+            due = self.measurement_period_s is not None and self._due_s < t1
             if due and self._next_sample(t0) < t1:
                 # a sampled UE stands still for the clock until a UE wakes, then moves tick by tick
                 wake = min(t1, self._wake_s(t0))
                 until = min(t1, max(wake, self._next_sample(t0)))
-            before, served = self.state, self.attached
+            before = self.state
+            served = self.attached
             self.state, fixes = self.mobility.advance(self.state, t0, until, self.ground)
             self.moves += 1
             if self.measurement_period_s is not None:
@@ -226,7 +234,8 @@ class World:
     def observations(self) -> Observations:
         """Everything measured since the last call, up to now."""
         self.catch_up()
-        measured, self._buffer = self._measured(), []
+        measured = self._measured()
+        self._buffer = []
         return measured
 
     def _measured(self) -> Observations:
@@ -255,7 +264,9 @@ class World:
     def resume(self, memory: WorldMemory, time_s: float) -> None:
         """Continue at time_s from the memory of an earlier run of the same world, before any event."""
         self.env = simpy.Environment(initial_time=time_s)
-        self.state, self.attached, self.moved_s = memory.state, memory.attached, time_s
+        self.state = memory.state
+        self.attached = memory.attached
+        self.moved_s = time_s
         self._buffer = [memory.measured]
         if self.tracks is not None and memory.trail is not None:
             self.tracks.trail = memory.trail
@@ -276,7 +287,8 @@ class World:
     def _sample(self, position_m: FloatArray, t0_s: float, t1_s: float) -> Fixes:
         """Fixes at the multiples of measurement_period_s in [t0, t1), while all UEs are where they were at t0."""
         every = self.measurement_period_s or self.tick_s
-        first, end = first_multiple(t0_s, every), first_multiple(t1_s, every)
+        first = first_multiple(t0_s, every)
+        end = first_multiple(t1_s, every)
         self._due_s = end * every
         if first >= end:
             return Fixes.none()
@@ -301,7 +313,8 @@ class World:
 
     def reported_m(self, ue: IntArray, time_s: FloatArray, position_m: FloatArray) -> FloatArray:
         """Positions (n, 2) of UEs (n,) at times (n,) as they report them: each with a Gaussian error of its own."""
-        stated, trace = self.setting.ues.position_error_m, self.trace
+        stated = self.setting.ues.position_error_m
+        trace = self.trace
         if trace is not None and isinstance(stated, str):
             std_m = trace.error_m(ue, time_s)
         else:
@@ -319,10 +332,13 @@ class World:
         """Reports of UEs from the RSRP (n, n_bs) at fixes (n,)."""
         n, n_bs = rsrp.shape
         if self.setting.ues.measure == "all":
-            row, cell = np.repeat(np.arange(n), n_bs), np.tile(np.arange(n_bs), n)
+            row = np.repeat(np.arange(n), n_bs)
+            cell = np.tile(np.arange(n_bs), n)
         else:
-            row, cell = np.arange(n), self._serving_at(fixes, rsrp)
-        value, radio = rsrp[row, cell], self.setting.radio
+            row = np.arange(n)
+            cell = self._serving_at(fixes, rsrp)
+        value = rsrp[row, cell]
+        radio = self.setting.radio
         if radio.measurement_noise_db > 0:
             moment = np.round(fixes.time_s[row] * 1e3).astype(np.int64)
             rng = self.ground.streams.at("radio.measurement")
@@ -352,13 +368,15 @@ class World:
         after = self.attached.serving
         self._settled = not (moved.any() or np.isfinite(self.attached.since_s).any())
         for ue in np.flatnonzero(moved):
-            source, target = int(before[ue]), int(after[ue])
+            source = int(before[ue])
+            target = int(after[ue])
             values = float(rsrp[ue, source]), float(rsrp[ue, target])
             self.handovers.append(HandoverEvent(time_s, int(ue), source, target, *values))
 
     def drain_handovers(self) -> list[HandoverEvent]:
         """The handovers since the last call."""
-        events, self.handovers = self.handovers, []
+        events = self.handovers
+        self.handovers = []
         return events
 
     def follow(self, looks: Looks) -> None:
@@ -366,7 +384,8 @@ class World:
         self.tracks = Tracks(looks, Trail.start(looks))
 
     def _seen(self, state: State, served: Attachment | None) -> Seen:
-        indoors, n = self.indoors_of(state), len(self.ues)
+        indoors = self.indoors_of(state)
+        n = len(self.ues)
         inside = np.zeros(n, dtype=np.bool_) if indoors is None else indoors.inside
         return Seen(np.asarray(state.position_m), inside, np.full(n, -1) if served is None else served.serving)
 
@@ -379,12 +398,15 @@ class World:
 
         rows (n,) of the round that each sends, samples (n,) that it trained on, every pass counted.
         """
-        n_bs, serving, radio = len(self.stations), self.serving(links)[ue], self.setting.radio
+        n_bs = len(self.stations)
+        serving = self.serving(links)[ue]
+        radio = self.setting.radio
         sinr = np.full(len(ue), np.inf)
         if n_bs:
             sinr = np.where(serving >= 0, links.sinr(radio.downlink.noise_dbm)[ue, serving], 0.0)
         complete = np.array_equal(ue, np.arange(len(self.ues)))  # then nothing is copied
-        block, rng = radio.fading.block_index(round_, links.time_s), self.ground.streams.at("radio.fading")
+        block = radio.fading.block_index(round_, links.time_s)
+        rng = self.ground.streams.at("radio.fading")
         return Cohort(
             ue=ue,
             serving=serving,

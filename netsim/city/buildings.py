@@ -122,7 +122,8 @@ class Buildings:
         towards_rad = np.zeros(len(a_m))
         for some in stretches(Lines.between(a_m, b_m, walls), walls, np.full(len(self), np.inf)):
             order = np.argsort(-some.from_m, kind="stable")  # the nearest is written last, and stays
-            row, wall = some.line[order], some.wall[order]
+            row = some.line[order]
+            wall = some.wall[order]
             far_m[row] = some.from_m[order]
             towards_rad[row] = np.angle(walls.vertex[wall + 1] - walls.vertex[wall])
         return far_m, towards_rad
@@ -252,7 +253,8 @@ class Lines(Columns):
     @classmethod
     def between(cls, a_m: FloatArray, b_m: FloatArray, walls: Walls) -> Lines:
         """From a_m to b_m (k, 3), or (k, 2) for lines at height 0."""
-        start, to = _complex(a_m[:, :2] - walls.origin_m), _complex(b_m[:, :2] - a_m[:, :2])
+        start = _complex(a_m[:, :2] - walls.origin_m)
+        to = _complex(b_m[:, :2] - a_m[:, :2])
         length_m = np.abs(to)
         way = np.divide(to, length_m, out=np.zeros_like(to), where=length_m > TOUCH_M)
         ends_m = np.stack([a_m[:, 2:], b_m[:, 2:]], axis=1).reshape(len(to), -1)
@@ -292,7 +294,8 @@ def _candidates(lines: Lines, walls: Walls, height_m: FloatArray) -> tuple[IntAr
     low_m = lines.ends_m.min(axis=1)
     # (lines, buildings); products of matrices are far faster than those of complex numbers
     back = lines.way.conj()
-    start, centre = lines.start * back, np.stack([walls.centre.real, walls.centre.imag])
+    start = lines.start * back
+    centre = np.stack([walls.centre.real, walls.centre.imag])
     along = np.stack([back.real, -back.imag], axis=1) @ centre - start.real[:, None]
     side = np.stack([back.imag, back.real], axis=1) @ centre - start.imag[:, None]
     near = np.abs(side, out=side) <= walls.radius_m
@@ -315,10 +318,12 @@ def _inside(lines: Lines, walls: Walls, line: IntArray, building: IntArray) -> S
     pair = np.repeat(np.arange(len(line)), count)
     vertex = np.arange(len(pair)) + np.repeat(walls.first[building] - np.cumsum(count) + count, count)
     framed = (walls.vertex[vertex] - np.repeat(lines.start[line], count)) * np.repeat(lines.way[line].conj(), count)
-    along, side = framed.real.copy(), framed.imag.copy()
+    along = framed.real.copy()
+    side = framed.imag.copy()
     side[np.abs(side) <= TOUCH_M] = 0.0
     wall = ~walls.last[vertex[:-1]]
-    left, right = side >= 0, side > 0  # the vertices on the line pushed to the left, to the right
+    left = side >= 0  # the vertices on the line pushed to the left
+    right = side > 0  # to the right
     left = (left[:-1] != left[1:]) & wall
     right = (right[:-1] != right[1:]) & wall
     met = np.flatnonzero(left | right)

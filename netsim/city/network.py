@@ -92,7 +92,8 @@ def _drawn(city: SumoCity, seed: int, version: tuple[int, int]) -> Buildings:
     """The buildings of a seed, drawn once."""
     import shapely
 
-    streams, area = Streams(seed), city.area(None)
+    streams = Streams(seed)
+    area = city.area(None)
     graph = city.street_graph(area, streams)
     roads = Roads(graph.path.lines(), graph.street_class)
     border = shapely.boundary(shapely.box(*area.low_m, *area.high_m))

@@ -46,7 +46,8 @@ def set_apart(file: str, shape: Shapes, height_m: FloatArray, is_part: BoolArray
     from scipy.sparse.csgraph import connected_components
 
     n = len(shape)
-    tree, every = shapely.STRtree(shape), 1 + n // _SAMPLE
+    tree = shapely.STRtree(shape)
+    every = 1 + n // _SAMPLE
     if tree.query(shape[::every]).shape[1] * every > _MAX_PAIRS + _PAIRS_OF_EACH * n:
         raise BadInput(f"{file}: most buildings lie over many others; remove the copies")
     rank = np.argsort(np.lexsort((-height_m, ~is_part)))

@@ -74,16 +74,19 @@ def reception(links: RadioLinks, serving: IntArray, downlink: Downlink) -> Recep
     as in the calibration of 3GPP TR 38.901, Section 7.8.1: G_s is the gain of path loss, shadowing, penetration and
     antennas of the serving cell, P_j the received power of cell j and N the noise, both in the bandwidth of RSRP.
     """
-    has, at = serving >= 0, (np.arange(len(serving)), np.maximum(serving, 0))
+    has = serving >= 0
+    at = (np.arange(len(serving)), np.maximum(serving, 0))
 
     def own(values: FloatArray) -> FloatArray:
         return np.where(has, values[at], np.nan)
 
-    own_w, rest_w = own(links.received_w), own(links.interference_w)
+    own_w = own(links.received_w)
+    rest_w = own(links.interference_w)
     with np.errstate(divide="ignore"):
         geometry_db = db_from_ratio(own_w / rest_w)
     sinr_db = db_from_ratio(own_w / (rest_w + w_from_dbm(downlink.noise_dbm)))
-    gain_db, rsrp_dbm = db_from_ratio(own(links.gain)), own(links.rsrp_dbm)
+    gain_db = db_from_ratio(own(links.gain))
+    rsrp_dbm = own(links.rsrp_dbm)
     return Reception(rsrp_dbm, gain_db, geometry_db, sinr_db, downlink.rate_bps(sinr_db), has & links.los[at])
 
 

@@ -116,8 +116,10 @@ class SharedBand(Uplink):
 
         The downlink broadcasts the same number of bits over the same bandwidth.
         """
-        limit_s, rho = min(self.limit_s(), cohort.limit_s), self.noise_scale(payload)
-        bits, downlink_bps = payload.bits(cohort.rows), self.downlink_bps(cohort)
+        limit_s = min(self.limit_s(), cohort.limit_s)
+        rho = self.noise_scale(payload)
+        bits = payload.bits(cohort.rows)
+        downlink_bps = self.downlink_bps(cohort)
         spans = reception.Durations.of(bits, downlink_bps, cohort.compute_s, heard.rate_bps)
         received = reception.is_received(heard.sinr, self.min_sinr())
         if group_of is not None:
@@ -202,7 +204,8 @@ class Oma(SharedBand):
         return self.outcome(cohort, payload, heard)
 
     def heard(self, cohort: Cohort) -> Decoded:
-        own, has = np.maximum(cohort.serving, 0), cohort.serving >= 0
+        own = np.maximum(cohort.serving, 0)
+        has = cohort.serving >= 0
         n_bs = cohort.gain.shape[1]
         sharing = np.maximum(np.bincount(own[has], minlength=n_bs), 1)[own]
         signal = own_signal_w(cohort)

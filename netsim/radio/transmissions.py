@@ -189,6 +189,8 @@ class Transmissions(Columns):
 
     def settle(self, rows: IntArray, time_s: float | FloatArray) -> None:
         """Count waiting and sending of rows (k,) from since_s to time_s, (k,) or one for all."""
+        if not len(rows):
+            return
         span_s, rate_bps = time_s - self.since_s[rows], self.rate_bps[rows]
         on_air = self.stage[rows] == SENDING
         waits, sends = (self.stage[rows] == WAITING) | (on_air & (rate_bps == 0)), on_air & (rate_bps != 0)
@@ -199,6 +201,8 @@ class Transmissions(Columns):
 
     def _send(self, rows: IntArray, span_s: FloatArray, bits: FloatArray) -> None:
         """Count bits (k,) that rows (k,) sent within spans (k,)."""
+        if not len(rows):
+            return
         spent_j = self.cohort.power_w[rows] * self.share_of_time * span_s
         self.airtime_s[rows] += span_s
         self.sent_j[rows] += spent_j
@@ -241,6 +245,8 @@ class Transmissions(Columns):
 
     def hear(self, rows: IntArray, heard: Decoded, decoded: BoolArray, time_s: float) -> None:
         """New SINR, SNR and rates of rows (k,) that send, from time_s on; those that keep theirs are left alone."""
+        if not len(rows):
+            return
         changed = (heard.rate_bps != self.rate_bps[rows]) | (heard.sinr != self.sinr[rows])
         changed |= heard.snr != self.snr[rows]
         if changed.any():

@@ -27,7 +27,8 @@ KNOWN_S = 3600.0
 FEWEST_NIGHTS = 3
 NIGHT_H = (0.0, 6.0)
 OFFICE_H = (10.0, 16.0)
-NIGHT_SHARE, OFFICE_SHARE = 0.5, 0.0
+NIGHT_SHARE = 0.5
+OFFICE_SHARE = 0.0
 _MIN_FIXES = 2  # of a stay: a single one counts as a visit
 
 
@@ -51,7 +52,8 @@ def lived(position_m: FloatArray, time_s: FloatArray, clock: Clock) -> Lived:
     with a NaN position are passed over.
     """
     known = np.isfinite(position_m).all(axis=1)
-    position_m, time_s = position_m[known], time_s[known]
+    position_m = position_m[known]
+    time_s = time_s[known]
     nowhere = np.full(2, np.nan)
     if not len(time_s):
         return Lived(nowhere, nowhere, nowhere, 0)
@@ -75,8 +77,11 @@ def _places(position_m: FloatArray, time_s: FloatArray, known_s: FloatArray) -> 
     from scipy.spatial import cKDTree
 
     stay = _stays(position_m, time_s)
-    middle_m, known_of = _means_m(position_m, known_s, stay), np.bincount(stay, known_s)
-    near, place, count = cKDTree(middle_m), np.full(len(middle_m), -1), 0
+    middle_m = _means_m(position_m, known_s, stay)
+    known_of = np.bincount(stay, known_s)
+    near = cKDTree(middle_m)
+    place = np.full(len(middle_m), -1)
+    count = 0
     for one in np.argsort(-known_of, kind="stable").tolist():
         if place[one] < 0:
             mine = np.array(near.query_ball_point(middle_m[one], PLACE_M))
@@ -88,11 +93,14 @@ def _places(position_m: FloatArray, time_s: FloatArray, known_s: FloatArray) -> 
 def _stays(position_m: FloatArray, time_s: FloatArray) -> IntArray:
     """The stay (n,) of each fix, in order of time."""
     begins = np.zeros(len(time_s), dtype=np.int64)
-    (x0, y0), before_s = position_m[0].tolist(), float(time_s[0])
+    (x0, y0) = position_m[0].tolist()
+    before_s = float(time_s[0])
     max_s = KNOWN_S + slack_s(KNOWN_S, float(time_s[-1]))
     for i, (x, y, t) in enumerate(zip(*position_m.T.tolist(), time_s.tolist(), strict=True)):
         if t - before_s > max_s or (x - x0) ** 2 + (y - y0) ** 2 > PLACE_M**2:
-            begins[i], x0, y0 = 1, x, y
+            begins[i] = 1
+            x0 = x
+            y0 = y
         before_s = t
     return np.cumsum(begins)
 
@@ -118,17 +126,20 @@ def _usual(
     spent_s, n_fixes = np.zeros((2, len(days), int(place.max()) + 1))
     time_of = np.zeros(len(place))
     for k in (0, 1):  # a fix counts for its day, and one before midnight for the next as well
-        ends_s, begins_s = np.minimum(at_s + known_s, high_s + k * DAY_S), np.maximum(at_s, low_s + k * DAY_S)
+        ends_s = np.minimum(at_s + known_s, high_s + k * DAY_S)
+        begins_s = np.maximum(at_s, low_s + k * DAY_S)
         row = np.searchsorted(days, day + k)
         here = counts & np.isin(day + k, days)
         own_s = np.where(here, np.clip(ends_s - begins_s, 0, None), 0.0)
         time_of += own_s
         np.add.at(spent_s, (row[here], place[here]), own_s[here])
     np.add.at(n_fixes, (np.searchsorted(days, day[fixed]), place[fixed]), 1)
-    each, most = np.arange(len(days)), spent_s.argmax(axis=1)
+    each = np.arange(len(days))
+    most = spent_s.argmax(axis=1)
     stays = (spent_s[each, most] > share * spent_s.sum(axis=1)) & (n_fixes[each, most] >= _MIN_FIXES)
     times = np.bincount(most[stays], minlength=1)
-    usual, n = int(times.argmax()), int(times.max())
+    usual = int(times.argmax())
+    n = int(times.max())
     if n < FEWEST_NIGHTS or 2 * n <= len(days):
         return np.zeros(len(place)), len(days)
     return np.where(place == usual, time_of, 0.0), len(days)

@@ -35,7 +35,8 @@ def inspect_trace(path: str | Path, columns: Mapping[str, str] | str = "", **set
     """A plain-text summary of under 40 lines; settings : of a `TraceFile`. Raises `BadInput` with one line."""
     file = trace_file(path, columns, **settings)
     table = file.table()
-    again, columns = repeated(table), table.facts.pop("option", "")
+    again = repeated(table)
+    columns = table.facts.pop("option", "")
     view = view_of(table.keep(~again, "duplicate"), file.timezone)
     facts = [
         *_file(table, int(again.sum())),
@@ -79,7 +80,8 @@ class TraceView:
     @property
     def gaps(self) -> tuple[IntArray, FloatArray]:
         """The user of each step between consecutive fixes of one user, and its seconds."""
-        user, time_s = self.moves.user[self.fixes], self.moves.time_s[self.fixes]
+        user = self.moves.user[self.fixes]
+        time_s = self.moves.time_s[self.fixes]
         same = user[1:] == user[:-1]
         return user[1:][same], np.diff(time_s)[same]
 
@@ -87,7 +89,8 @@ class TraceView:
 def view_of(table: TraceTable, timezone: str) -> TraceView:
     """The view of all rows of a table."""
     plane = table.coordinates.plane(table.fixes.place)
-    user, time_s = table.fixes.user, table.fixes.time_s
+    user = table.fixes.user
+    time_s = table.fixes.time_s
     lon_deg = None if plane.origin_deg is None else plane.origin_deg[1]
     local = LocalTime.of("UTC" if table.relative else timezone, lon_deg, float(time_s.min()))
     clock = local.clock(float(time_s.max()) - local.midnight_s)
@@ -115,7 +118,8 @@ def _file(table: TraceTable, n_repeated: int) -> _Facts:
 
 
 def _span(view: TraceView) -> _Facts:
-    first, last = float(view.moves.time_s.min()), float(view.moves.time_s.max())
+    first = float(view.moves.time_s.min())
+    last = float(view.moves.time_s.max())
     if view.table.relative:
         yield "time", f"{first:g} s to {last:g} s, counted from a midnight without a date"
     else:
@@ -157,21 +161,24 @@ def _signal(table: TraceTable) -> _Facts:
 
 
 def _cells(view: TraceView) -> _Facts:
-    cells, cell = view.table.cells, view.table.fixes.cell
+    cells = view.table.cells
+    cell = view.table.fixes.cell
     if cell is None:
         yield "cells", "no column cell"
         return
     yield "cells", f"{len(cells):,}; the busiest:"
     for number, n in busiest_cells(view.table)[:10]:
         rows = cell == number
-        users, days = len(np.unique(view.moves.user[rows])), len(np.unique(view.local_s[rows] // DAY_S))
+        users = len(np.unique(view.moves.user[rows]))
+        days = len(np.unique(view.local_s[rows] // DAY_S))
         counts = f"{counted(n, 'row'):>14} {counted(users, 'user'):>12} {counted(days, 'day'):>9}"
         yield "", f"{_clipped(cells[number], 24):<24} {counts}"
 
 
 def _outliers(view: TraceView) -> _Facts:
     """The effect of leaving out far rows of the busiest cell, which a replay takes by default."""
-    xy_m, of = view.moves.xy_m, "of the file"
+    xy_m = view.moves.xy_m
+    of = "of the file"
     if busiest := busiest_cells(view.table):
         xy_m = xy_m[view.table.fixes.cell == busiest[0][0]]
         of = f"of cell {_clipped(view.table.cells[busiest[0][0]], 24)}"
@@ -212,7 +219,8 @@ def usual_round(user: IntArray, time_s: FloatArray) -> str:
 
     user, time_s (n,) : fixes sorted by (user, time), one per user and time.
     """
-    same, span_s = user[1:] == user[:-1], float(np.ptp(time_s))
+    same = user[1:] == user[:-1]
+    span_s = float(np.ptp(time_s))
     fixes_s = 2.0 * float(np.median(_medians(user[1:][same], np.diff(time_s)[same]))) if same.any() else 0.0
     longer = [name for name, length_s in _ROUNDS.items() if length_s >= fixes_s]
     if span_s > 2 * DAY_S or not longer:

@@ -35,7 +35,8 @@ class Moves(Columns):
     @cached_property
     def order(self) -> IntArray | None:
         """The rows by user and time, None if they are in order; rows of one user and time stay as in the file."""
-        user, time_s = self.user, self.time_s
+        user = self.user
+        time_s = self.time_s
         in_order: BoolArray = user[1:] > user[:-1]
         in_order |= (user[1:] == user[:-1]) & (time_s[1:] >= time_s[:-1])
         return None if in_order.all() else np.asarray(np.lexsort((time_s, user)))
@@ -69,18 +70,23 @@ def chained(ids: Index, time_s: FloatArray, xy_m: FloatArray, reach_m: float) ->
     """
     order = np.lexsort((time_s, ids))
     edges = np.flatnonzero(np.diff(ids[order], prepend=-1, append=-1))
-    first, last = order[edges[:-1]], order[edges[1:] - 1]
+    first = order[edges[:-1]]
+    last = order[edges[1:] - 1]
     chain_of = np.full(int(ids.max()) + 1, -1)
-    ends_s, ends_m = np.full(len(first), np.inf), np.zeros((len(first), 2))  # of chains; the others never end
+    ends_s = np.full(len(first), np.inf)  # of chains; the others never end
+    ends_m = np.zeros((len(first), 2))
     n_chains = 0
     for begin, end in sorted(zip(first, last, strict=True), key=lambda drive: time_s[drive[0]]):
         away_m = np.where(ends_s > time_s[begin], np.inf, np.linalg.norm(ends_m - xy_m[begin], axis=1))
         chain = int(np.argmin(away_m))
         if away_m[chain] > reach_m:
-            chain, n_chains = n_chains, n_chains + 1
-        ends_s[chain], ends_m[chain] = time_s[end], xy_m[end]
+            chain = n_chains
+            n_chains = n_chains + 1
+        ends_s[chain] = time_s[end]
+        ends_m[chain] = xy_m[end]
         chain_of[ids[begin]] = chain
-    n_ids, n_rows = np.bincount(chain_of[ids[first]]), np.bincount(chain_of[ids])
+    n_ids = np.bincount(chain_of[ids[first]])
+    n_rows = np.bincount(chain_of[ids])
     busiest = np.argsort(-n_rows, kind="stable")
     number = np.zeros(n_chains, dtype=np.int64)
     number[busiest[n_ids[busiest] > 1]] = np.arange(1, (n_ids > 1).sum() + 1)
@@ -100,7 +106,8 @@ def sampled(moves: Moves, every_s: float) -> BoolArray:
     """
     period = np.floor(moves.time_s / every_s + 1e-9)
     order = np.lexsort((moves.time_s, period, moves.user))
-    time_s, new = moves.time_s[order], np.ones(len(order), dtype=np.bool_)
+    time_s = moves.time_s[order]
+    new = np.ones(len(order), dtype=np.bool_)
     new[1:] = (np.diff(moves.user[order]) != 0) | (np.diff(period[order]) != 0)
     due = np.empty(len(order), dtype=np.bool_)
     due[order] = time_s == time_s[new][np.cumsum(new) - 1]
@@ -114,9 +121,12 @@ def resampled(moves: Moves, every_s: float, gap_s: float) -> tuple[Moves, int]:
     A trip between two multiples leaves no row.
     """
     order = np.lexsort((moves.time_s, moves.user))
-    user, time_s = moves.user[order], moves.time_s[order]
+    user = moves.user[order]
+    time_s = moves.time_s[order]
     new = np.append(True, (np.diff(user) != 0) | (np.diff(time_s) > 0))
-    user, time_s, xy_m = user[new], time_s[new], moves.xy_m[order[new]]
+    user = user[new]
+    time_s = time_s[new]
+    xy_m = moves.xy_m[order[new]]
     max_s = gap_s + slack_s(gap_s, time_s[1:])
     cuts = np.flatnonzero((np.diff(user) != 0) | (np.diff(time_s) > max_s)) + 1
     pieces: list[Moves] = []
@@ -223,7 +233,8 @@ class TraceSteps:
 
 def steps_of(moves: Moves) -> TraceSteps:
     """The steps of rows (n,) in any order."""
-    xy_m, gap_s = moves.sorted(moves.xy_m), np.diff(moves.sorted(moves.time_s))
+    xy_m = moves.sorted(moves.xy_m)
+    gap_s = np.diff(moves.sorted(moves.time_s))
     other = np.diff(moves.sorted(moves.user)) != 0
     row = np.arange(len(xy_m))
     first = np.maximum.accumulate(np.where(np.append(True, other | (gap_s > 0)), row, 0))  # of each user and time
@@ -239,8 +250,11 @@ def steps_of(moves: Moves) -> TraceSteps:
 
 def doubts(table: TraceTable, moves: Moves) -> tuple[str, ...]:
     """Warnings for the user, each with its remedy; moves : of the rows of the table, in its order."""
-    found, n = [*table.doubts], len(moves.user)
-    coordinates, place, steps = table.coordinates, table.fixes.place, steps_of(moves)
+    found = [*table.doubts]
+    n = len(moves.user)
+    coordinates = table.coordinates
+    place = table.fixes.place
+    steps = steps_of(moves)
     if n >= _MANY and len(np.unique(moves.user)) == n:
         remedy = "--columns user=HEADER names another"
         found.append(f"every row is another user: the column of users may number rows; {remedy}")
@@ -275,7 +289,8 @@ def doubts(table: TraceTable, moves: Moves) -> tuple[str, ...]:
 
 def _dates(fixes: FixRows, moves: Moves) -> list[str]:
     """Warnings on clocks that were not set, or whose weeks rolled over, and on dates in place of times."""
-    found, time_s = list[str](), fixes.time_s
+    found = list[str]()
+    time_s = fixes.time_s
     odd = (time_s < _OLDEST_S) | (np.abs(time_s - np.median(time_s)) > _WEEKS_S / 2)
     if odd.any():
         rows = f"{counted(int(odd.sum()), 'row')} dated before 2007 or years from the others, from line"
@@ -291,7 +306,8 @@ def _dates(fixes: FixRows, moves: Moves) -> list[str]:
 
 def _regions(place: FloatArray, moves: Moves) -> list[str]:
     """A warning where rows are more than 1,000 km apart, with boxes of 3 degrees around where most of them are."""
-    elsewhere, boxes = np.ones(len(place), dtype=np.bool_), list[str]()
+    elsewhere = np.ones(len(place), dtype=np.bool_)
+    boxes = list[str]()
     if np.ptp(moves.xy_m, axis=0).max() < 1e6:
         return []
     while elsewhere.any() and len(boxes) < 3:

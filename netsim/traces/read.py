@@ -304,7 +304,9 @@ class TraceSetting(TraceFile):
         self, ids: tuple[str, ...], moves: Moves, clock: Clock, round_s: float
     ) -> tuple[tuple[str, ...], IntArray, list[str]]:
         """Names of users, the user of each row (n,), and notes."""
-        n, users, notes = len(moves.user), self.users, list[str]()
+        n = len(moves.user)
+        users = self.users
+        notes = list[str]()
         if users == "auto":
             users = "id" if rounds_apart(moves, round_s, clock) else "all"
             if users == "all":
@@ -344,7 +346,8 @@ class TraceSetting(TraceFile):
             raise BadInput(f"{self.trace}: {name}: {error}") from error
 
     def _in_window(self, table: TraceTable) -> TraceTable:
-        low_s, high_s = self._edge("since"), self._edge("until")
+        low_s = self._edge("since")
+        high_s = self._edge("until")
         if not low_s < high_s:
             problem = f"since: {self.since!r} is not before until: {self.until!r}"
             raise BadInput(f"{self.trace}: {problem}; swap or move them")
@@ -358,13 +361,16 @@ class TraceSetting(TraceFile):
             raise BadInput(f"{self.trace}: {wrong}: the trace has {has}; give {right}, or leave it out")
         if self.box is None:
             return table
-        low, high = np.array(self.box[:2]), np.array(self.box[2:])
+        low = np.array(self.box[:2])
+        high = np.array(self.box[2:])
         place = table.fixes.place
         return table.keep(np.asarray(np.all((place >= low) & (place <= high), axis=1)), "outside_area")
 
     def _of_cell(self, table: TraceTable) -> tuple[TraceTable, list[str]]:
         """The rows of the cell, and notes."""
-        fixes, cells, cell = table.fixes, table.cells, self.cell
+        fixes = table.fixes
+        cells = table.cells
+        cell = self.cell
         if cell == "all" or (cell is None and fixes.cell is None):
             return table, []
         if fixes.cell is None:

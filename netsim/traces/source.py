@@ -76,7 +76,8 @@ class Source:
             line += chunk.count(b"\n")
 
     def _unpacked(self) -> Iterator[bytes]:
-        total, packed = 0, self._packed()
+        total = 0
+        packed = self._packed()
         with opened(self.path, MOST_FILE_BYTES) as raw:
             file = cast(BinaryIO, gzip.GzipFile(fileobj=raw)) if packed else raw
             while chunk := self._read(file):
@@ -89,7 +90,8 @@ class Source:
 
     def lines(self) -> Iterator[str]:
         r"""Lines with their ends, all of which are \n."""
-        line, rest = 1, b""
+        line = 1
+        rest = b""
         for chunk in self._one_newline():
             whole, newline, rest = (rest + chunk).rpartition(b"\n")
             yield from StringIO(self._decoded(whole + newline, line), newline="\n")
@@ -146,7 +148,8 @@ class XmlFile:
     """A file of XML, read as a stream of elements; it may declare no document type, and so no entity."""
 
     def __init__(self, path: str, wanted: str) -> None:
-        self.source, self.parser = Source(path, wanted), expat.ParserCreate()
+        self.source = Source(path, wanted)
+        self.parser = expat.ParserCreate()
         self.parser.buffer_text = True
         self.parser.StartDoctypeDeclHandler = self._begin_doctype
 
@@ -311,7 +314,8 @@ class Field:
     required: bool = True
 
 
-LAT, LON = Field(0, "lat", -90.0, 90.0, required=False), Field(1, "lon", -180.0, 180.0, required=False)
+LAT = Field(0, "lat", -90.0, 90.0, required=False)
+LON = Field(1, "lon", -180.0, 180.0, required=False)
 
 
 def _with_sign(value: str, side: str) -> str:
@@ -328,7 +332,8 @@ def read_sheets(path: str, names: Mapping[int, str] | None = None) -> Iterator[S
     delimiter, rows = read_rows(Source(path, "CSV"), "time_s,user,lat,lon")
     line, header = next(rows)
     if names and not all(map(_is_word, [header[k] for k in names if k < len(header)])):
-        rows, header = chain([(line, header)], rows), [names.get(k, str(k)) for k in range(len(header))]
+        rows = chain([(line, header)], rows)
+        header = [names.get(k, str(k)) for k in range(len(header))]
     elif not is_header(header):
         example = "time_s,user,lat,lon".replace(",", " TAB " if delimiter == "\t" else delimiter)
         problem = f"line {line} ({shown(delimiter.join(header))}) is a row, and the file has no header"
@@ -446,7 +451,8 @@ def read_rows(source: Source, example: str) -> tuple[str, Rows]:
     example : of a header, for messages. Above it there may be ``sep=;``, as spreadsheets write it, and comments; a
     comment right above rows is the header.
     """
-    lines, at = source.lines(), 0
+    lines = source.lines()
+    at = 0
     delimiter = comment = first = ""
     for line in lines:
         at += 1
@@ -462,7 +468,8 @@ def read_rows(source: Source, example: str) -> tuple[str, Rows]:
     above = [first]
     delimiter = delimiter or max(",;\t", key=first.count)
     if comment.count(delimiter) == first.count(delimiter) > 0 and not is_header(first.split(delimiter)):
-        at, above = at - 1, [comment, first]
+        at = at - 1
+        above = [comment, first]
     return delimiter, _records(source.path, chain(above, lines), at - 1, delimiter)
 
 
@@ -489,7 +496,9 @@ def _records(path: str, lines: Iterable[str], above: int, delimiter: str) -> Row
 
 def _sheets(path: str, header: tuple[str, ...], rows: Rows, delimiter: str) -> Iterator[Sheet]:
     """The rows in pieces, if all are as wide as the header."""
-    width, sides, used = len(header), dict[str, list[int]](), set[str]()
+    width = len(header)
+    sides = dict[str, list[int]]()
+    used = set[str]()
     while some := list(islice(rows, _ROWS)):
         for at, cells in some:
             if len(cells) != width:

@@ -43,8 +43,11 @@ from netsim.traces.values import (
 )
 from netsim.units import BoolArray, FloatArray, IntArray
 
-AUTO, LOCAL, GLOBE = "auto", "local", "EPSG:4326"
-DEGREES, METRES = ("lat", "lon"), ("x_m", "y_m")
+AUTO = "auto"
+LOCAL = "local"
+GLOBE = "EPSG:4326"
+DEGREES = ("lat", "lon")
+METRES = ("x_m", "y_m")
 Box = tuple[float, float, float, float]
 _ON_A_SIDE = 33  # points of an outline; straight sides in degrees are curves in the plane
 
@@ -94,7 +97,8 @@ class Coordinates:
         return Plane(projected(lon_lat, (lat, lon)), (lat, (lon + 180.0) % 360.0 - 180.0))
 
     def extent(self, place: FloatArray) -> str:
-        (first, second), (first_end, second_end) = place.min(axis=0), place.max(axis=0)
+        (first, second) = place.min(axis=0)
+        (first_end, second_end) = place.max(axis=0)
         if self.crs == GLOBE:
             return f"lat {first:.5f} to {first_end:.5f}, lon {second:.5f} to {second_end:.5f}"
         return f"x {first:.1f} to {first_end:.1f} m, y {second:.1f} to {second_end:.1f} m"
@@ -227,7 +231,9 @@ class FixBuilder:
     """
 
     def __init__(self, path: str, crs: str, zone: tzinfo | None) -> None:
-        self.path, self.crs, self.zone = path, crs, zone
+        self.path = path
+        self.crs = crs
+        self.zone = zone
         self.header_of: dict[str, str] = {}
         self.facts: dict[str, str] = {}
         self.notes: list[str] = []
@@ -368,7 +374,8 @@ class FixBuilder:
 
     def _in_order(self, columns: dict[str, Column]) -> dict[str, Column]:
         """The columns from the end, where that is their order of time. Raises `BadInput` where they have none."""
-        track, time_s = columns.get("track", columns["user"]), columns["time_s"]
+        track = columns.get("track", columns["user"])
+        time_s = columns["time_s"]
         back = first_backwards(track, time_s)
         if back is None:
             return columns
@@ -398,7 +405,8 @@ def _usable(table: TraceTable) -> TraceTable:
     if table.fixes.rsrp_dbm is not None:
         table = table.keep(~np.isnan(table.fixes.rsrp_dbm), "rsrp_missing")
         low, high = RSRP_BOUNDS_DBM
-        rsrp_dbm, line = np.asarray(table.fixes.rsrp_dbm), table.fixes.line
+        rsrp_dbm = np.asarray(table.fixes.rsrp_dbm)
+        line = table.fixes.line
         table = table.keep((rsrp_dbm >= low) & (rsrp_dbm <= high), "rsrp_out_of_range")
         if len(rsrp_dbm) and not len(table):
             wrong = f"rsrp_dbm {rsrp_dbm[0]:g} of line {line[0]} is not in [{low:g}, {high:g}] dBm"
@@ -415,6 +423,7 @@ def first_backwards(track: Column, time_s: FloatArray) -> tuple[int, int] | None
     if np.all(time_s[1:] >= time_s[:-1]):
         return None
     order = np.argsort(track, kind="stable")
-    track, time_s = track[order], time_s[order]
+    track = track[order]
+    time_s = time_s[order]
     back = np.flatnonzero((track[1:] == track[:-1]) & (time_s[1:] < time_s[:-1]))
     return (int(order[back[0]]), int(order[back[0] + 1])) if back.size else None

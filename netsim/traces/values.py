@@ -16,9 +16,11 @@ from netsim.units import BoolArray, FloatArray, IntArray
 Codes = npt.NDArray[np.int32]
 Column = npt.NDArray[Any]
 MISSING = frozenset(("", "nan", "none", "null", "na", "n/a", "#n/a", "<na>", "-", "--", "\\n", "?", "unknown"))
-_LATITUDE, _LONGITUDE = 90.0, 180.0  # largest, degrees
+_LATITUDE = 90.0  # largest, degrees
+_LONGITUDE = 180.0  # largest, degrees
 _NO_IDS = "-1", "2147483647", "4294967295", "268435455", "68719476735", "9223372036854775807"  # bits set, and Android's
-EASTING_M, NORTHING_M = 6.1e7, 2.1e7  # largest of projected systems, some of which begin with the number of a zone
+EASTING_M = 6.1e7  # largest of projected systems, some of which begin with the number of a zone
+NORTHING_M = 2.1e7  # largest
 _WHOLE = re.compile(r"(-?\d+)\.0+")  # a number of a name, as tables with gaps write it
 _HEXADECIMAL = re.compile(r"0[xX][0-9a-fA-F]+")
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
@@ -213,7 +215,8 @@ _SHORT = {
 }  # fmt: skip
 _UNITS = {short: unit for unit, shorts in _SHORT.items() for short in (unit, *shorts.split())}
 _WORD = re.compile(r"[A-Z]?[a-zµμ]+|[A-Z]+(?![a-z])")
-_DAY, _CLOCK = r"(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])", r"([01]\d|2[0-3])([0-5]\d([0-5]\d(\d{3})?)?)?"
+_DAY = r"(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])"
+_CLOCK = r"([01]\d|2[0-3])([0-5]\d([0-5]\d(\d{3})?)?)?"
 _COMPACT = re.compile(rf"(19[7-9]\d|20\d\d){_DAY}({_CLOCK})?(\.0*)?")
 _SHORT_COMPACT = re.compile(rf"\d\d{_DAY}{_CLOCK}(\.0*)?")  # with two digits of the year
 _TO_THE_SECOND = 14  # digits of a compact date that can mean nothing else; 17 with milliseconds
@@ -283,7 +286,8 @@ class Times:
         return value
 
     def _texts(self, text: Sequence[str]) -> FloatArray:
-        known, later_s = dict[str, float](), dict[str, float]()
+        known = dict[str, float]()
+        later_s = dict[str, float]()
         for value in dict.fromkeys(text):
             try:
                 if not (np.isnan(number(value)) or _compact(value) >= _TO_THE_SECOND):
@@ -315,10 +319,12 @@ def passes(time_s: FloatArray, user: Column, later_s: Mapping[int, float]) -> tu
 
     In such an hour a user's rows are of the first pass until time would run backwards, and of the second from there.
     """
-    settled_s, n_second = time_s.copy(), 0
+    settled_s = time_s.copy()
+    n_second = 0
     latest: dict[int, tuple[float, bool]] = {}  # user -> the time of its latest row in such an hour, and its pass
     for row, shift_s in sorted(later_s.items()):
-        at_s, who = float(time_s[row]), int(user[row])
+        at_s = float(time_s[row])
+        who = int(user[row])
         before_s, second = latest.get(who, (at_s, False))
         second = abs(at_s - before_s) <= 86_400.0 and (second or at_s < before_s)
         latest[who] = at_s, second
@@ -329,7 +335,8 @@ def passes(time_s: FloatArray, user: Column, later_s: Mapping[int, float]) -> tu
 
 def _unit(text: Sequence[str], header: str) -> tuple[str, tuple[str, ...]]:
     """The unit of a column that begins so, "" for dates, and notes on it; ValueError if it is ambiguous."""
-    value, unit = number(text[0]), unit_of(header)
+    value = number(text[0])
+    unit = unit_of(header)
     if np.isnan(value):
         return "", ()
     if unit == "days" and _SERIAL_DAYS[0] <= value < _SERIAL_DAYS[1]:

@@ -54,7 +54,8 @@ class Result(Record):
     """
 
     def __init__(self, folder: Path, summary: Record) -> None:
-        self.folder, self.summary = folder, dict(summary)
+        self.folder = folder
+        self.summary = dict(summary)
 
     def __getitem__(self, key: str) -> Any:
         return self.summary[key]

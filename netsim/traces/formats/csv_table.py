@@ -79,7 +79,9 @@ class CsvTable(TraceFormat):
 
     def read(self, fixes: FixBuilder) -> None:
         names = {int(number): ours for ours, number in self.columns.items() if number.isdecimal()}
-        cells, radios, finer = set[tuple[str, str]](), set[str](), ""
+        cells = set[tuple[str, str]]()
+        radios = set[str]()
+        finer = ""
         for sheet in read_sheets(fixes.path, names):
             if not fixes.header_of:
                 self._match(sheet.header, fixes)
@@ -178,7 +180,8 @@ def _identities(sheet: Sheet, called: str) -> list[str]:
     """
     if called in sheet.header:
         return sheet.values(called)
-    names, ids = called.split("+"), list[str]()
+    names = called.split("+")
+    ids = list[str]()
     for *parts, cell in zip(*(map(plain_id, sheet.values(name)) for name in names), strict=True):
         if names[-2].lower() in ("lac", "tac") and number(cell) > _AREA_IDS:
             parts.pop()

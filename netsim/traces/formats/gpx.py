@@ -95,17 +95,21 @@ class _GpxFile(XmlFile):
 
 def _read(path: str, fixes: FixBuilder) -> tuple[list[str], IntArray, TrackPoints]:
     """The names of the tracks of a file, the track of each point (n,), and all points (n,) with a time."""
-    file, times = _GpxFile(path), Times(fixes.zone, "")
+    file = _GpxFile(path)
+    times = Times(fixes.zone, "")
     lines, track, segment = np.array(file.places, dtype=np.int64).reshape(-1, 3).T
     timed = np.array([bool(text) for text in file.time], dtype=np.bool_)
     fixes.left_out["time_missing"] += int((~timed).sum())
-    row, what, time_s = np.arange(len(lines)), "", np.zeros(0)
+    row = np.arange(len(lines))
+    what = ""
+    time_s = np.zeros(0)
     try:
         what = "trkpt, lat"
         lat_deg = bounded(file.lat, *PLACES["lat"])
         what = "trkpt, lon"
         lon_deg = bounded(file.lon, *PLACES["lon"])
-        row, what = row[timed], "time"
+        row = row[timed]
+        what = "time"
         if timed.any():
             time_s = times.settled(times.read([text for text in file.time if text], 1), segment[timed])
     except Refused as refusal:

@@ -83,7 +83,8 @@ class _Movement:
         (start_s, x0, y0), (stop_s, x, y) = self.points[-2:]
         if time_s < stop_s:  # it turns on its way
             share = (time_s - start_s) / (stop_s - start_s)
-            x, y = x0 + share * (x - x0), y0 + share * (y - y0)
+            x = x0 + share * (x - x0)
+            y = y0 + share * (y - y0)
             self.points.pop()
         to_x, to_y, speed = {"X_": (values[0], y, math.inf), "Y_": (x, values[0], math.inf)}.get(verb, values)
         self.points.append((time_s, x, y))
@@ -101,7 +102,8 @@ class _Movement:
 
 
 def _events(source: Source) -> dict[str, list[_Event]]:
-    nodes, opened = dict[str, list[_Event]](), list[int]()  # the lines on which blocks of Tcl begin that are open
+    nodes = dict[str, list[_Event]]()
+    opened = list[int]()  # the lines on which blocks of Tcl begin that are open
     for line, text in enumerate(source.lines(), 1):
         for statement in _statements(text):
             match = _EVENT.fullmatch(statement) or _EVENT.fullmatch(statement.partition("#")[0])
@@ -137,7 +139,8 @@ def _event(source: Source, line: int, match: re.Match[str]) -> _Event | None:
             source.refuse(line, f"{name} {shown(text)} is not {bound}; correct or remove the line")
         return value
 
-    verb, rest = match["verb"], match["rest"].split()
+    verb = match["verb"]
+    rest = match["rest"].split()
     time_s = _BEFORE_ALL_S if match["time"] is None else read("time", match["time"])
     if verb == "setdest":
         if len(rest) != 3:

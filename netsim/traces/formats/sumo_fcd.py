@@ -14,7 +14,8 @@ from netsim.traces.values import Column, number, shown
 from netsim.units import FloatArray
 
 _MOVERS = frozenset(("vehicle", "person", "container"))
-_OPTIONS, _GEO = "<fcd-output value=", '<fcd-output.geo value="true"'  # SUMO copies its options into a comment on top
+_OPTIONS = "<fcd-output value="  # SUMO copies its options into a comment on top
+_GEO = '<fcd-output.geo value="true"'  # one of them
 _MAX_SIDE_DEG = 10.0  # of a simulated area
 _GEO_DECIMALS = 4  # SUMO writes degrees with 6 decimals and metres with 2, by default
 
@@ -37,9 +38,14 @@ class SumoFcd(TraceFormat):
 
     def read(self, fixes: FixBuilder) -> None:
         xml = XmlFile(fixes.path, "SUMO FCD XML")
-        time_s, x, y, mover, line = array("d"), array("d"), array("d"), array("i"), array("i")
+        time_s = array("d")
+        x = array("d")
+        y = array("d")
+        mover = array("i")
+        line = array("i")
         movers: dict[tuple[str, str], int] = {}
-        now_s, decimals = -1.0, 0
+        now_s = -1.0
+        decimals = 0
 
         def begin(name: str, attributes: dict[str, str]) -> None:
             nonlocal now_s, decimals
@@ -60,14 +66,16 @@ class SumoFcd(TraceFormat):
                 time_s.append(now_s)
                 line.append(xml.parser.CurrentLineNumber)
             elif name == "timestep":
-                before_s, now_s = now_s, _time_s(xml, attributes.get("time", ""))
+                before_s = now_s
+                now_s = _time_s(xml, attributes.get("time", ""))
                 if now_s < before_s:
                     problem = f"timestep {now_s:g} s comes after timestep {before_s:g} s"
                     xml.refuse(f"{problem}; sort the timesteps (were two outputs joined?)")
 
         xml.read(begin)
         number_of = np.array([fixes.user(who, f"{kind} {who}") for kind, who in movers], dtype=np.int32)
-        first, second = np.array(x), np.array(y)
+        first = np.array(x)
+        second = np.array(y)
         columns: dict[str, Column] = {"user": number_of[np.array(mover)], "time_s": np.array(time_s)}
         if _in_degrees(fixes, xml.source.head(), decimals, first, second):
             columns |= {"lat": second, "lon": first}

@@ -266,7 +266,10 @@ def _mechanisms(args: argparse.Namespace) -> None:
     """Print what each place of the noise takes for one epsilon of a user's whole participation."""
     from fl.privacy.gaussian import multiplier_of
 
-    people, k, target, delta = args.people, args.participation, args.target_epsilon, args.delta
+    people = args.people
+    k = args.participation
+    target = args.target_epsilon
+    delta = args.delta
     if people is None or target is None or args.noise_multiplier is not None:
         raise BadInput("--participation: compares mechanisms; give --people and --target-epsilon, no noise multiplier")
     if args.draws != 1 or args.sampling_rate != 1:
@@ -311,14 +314,19 @@ def _compared(args: argparse.Namespace, rounds: int, one: float) -> list[tuple[s
     from fl.privacy import banded
     from fl.privacy.compose import least_multiplier
 
-    k, target, delta, people = args.participation, args.target_epsilon, args.delta, args.people
+    k = args.participation
+    target = args.target_epsilon
+    delta = args.delta
+    people = args.people
     together = people * k / rounds
     least = args.secagg_threshold or int(together)
-    alone, growth = one * math.sqrt(k), math.sqrt((rounds + 1) / 2)
+    alone = one * math.sqrt(k)
+    growth = math.sqrt((rounds + 1) / 2)
     bits = args.bits or 16
     whole = least_whole(target, delta, rounds, together, least, args.parameters or 10_000, bits)
     over = math.sqrt(together / least) / together  # of a sum of all, with shares for fewer
-    both, readers = "server and readers", "readers"
+    both = "server and readers"
+    readers = "readers"
     rows = [
         ("each UE, by itself", both, alone, alone / math.sqrt(together), growth),
         ("shares in a secure sum", both, alone, alone * over, growth),

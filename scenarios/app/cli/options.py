@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 
 WIDTH = 100  # columns of tables
-MOST_LINES, LONGEST = 50, 2000  # of complaints; a longer one loses its middle
+MOST_LINES = 50  # of complaints
+LONGEST = 2000  # characters of a complaint; a longer one loses its middle
 
 
 class Lenient:
@@ -120,7 +121,10 @@ def complain(lines: Sequence[str]) -> None:
         say(f"netsim: and {len(lines) - MOST_LINES:,} more", errors=True)
 
 
-DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+DONE = 0
+FAILED = 1
+BAD_INPUT = 2
+INTERRUPTED = 130
 
 
 class Command(NamedTuple):

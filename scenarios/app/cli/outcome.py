@@ -78,10 +78,16 @@ class Meter(Progress):
         stream: TextIO | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.title, self.quiet, self.as_json, self.stream = title, quiet, as_json, stream or sys.stderr
+        self.title = title
+        self.quiet = quiet
+        self.as_json = as_json
+        self.stream = stream or sys.stderr
         dumb = os.environ.get("TERM", "") in ("", "dumb", "unknown")  # whose lines cannot be written over
         self.on_screen = not (quiet or as_json or dumb) and self.stream.isatty()
-        self.counted, self.rows, self.began_s, self.shown_s = "", dict[str, str](), clock(), -float("inf")
+        self.counted = ""
+        self.rows = dict[str, str]()
+        self.began_s = clock()
+        self.shown_s = -float("inf")
         super().__init__(
             TextColumn("{task.description}", style="bold", markup=False),
             BarColumn(bar_width=30),
@@ -470,7 +476,8 @@ def _listed(folder: Path, kind: str) -> Fields:
         elif kind != "replay":  # the first line goes on where the next ones are indented
             result = " ".join([result, *map(str.strip, takewhile(re.compile(r"  \S").match, more))])
     except (BadInput, OSError) as error:
-        title, result = None, str(error).removeprefix(f"{folder}: ")
+        title = None
+        result = str(error).removeprefix(f"{folder}: ")
     page = str(folder / PAGE) if what_is(folder / PAGE) else None
     date = f"{datetime.fromtimestamp(folder.stat().st_mtime):%Y-%m-%d %H:%M}"
     said = {"title": (title or "").removeprefix(": "), "result": result.removeprefix(", ")}

@@ -293,7 +293,8 @@ def claims(args: argparse.Namespace) -> None:
     verdicts = evaluate_all(some, places | folders, why)
     if args.out is not None:
         write_verdicts(out / CLAIMS, verdicts)
-    told, old = verdicts, list[str]()
+    told = verdicts
+    old = list[str]()
     if kept is not None:
         told, old = keep(Path(kept), every.claims, verdicts, bool(args.run or args.out))
         verdicts = [one for one in told if one.claim in some]

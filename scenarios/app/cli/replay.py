@@ -31,7 +31,8 @@ from scenarios.app.study import Fields
 from scenarios.app.study.load import Scenario, load, parse_value
 from scenarios.app.study.study import Study
 
-REPLAY, PUBLISHED = "replay", "replays/published"
+REPLAY = "replay"
+PUBLISHED = "replays/published"
 LONGEST_HOURLY_S = 21_600.0
 """longest round that has a time of day"""
 MOST_TARGETS = 100  # that a replay attacks by default
@@ -40,7 +41,8 @@ _LEVELS = {"public_rsrp_mean_dbm", "public_rsrp_std_db"}
 _PLACES = 40  # on a side of the area
 _WIDE_M = 10_000.0
 _MOST_M2 = 2.4e9  # of the area in which trackers compare places
-_TICKS_S, _FEWEST_TICKS = (1, 10, 30, 60, 300, 600), 200  # of a trace of less than two days
+_TICKS_S = (1, 10, 30, 60, 300, 600)  # of a trace of less than two days
+_FEWEST_TICKS = 200  # of such a trace
 _SITES = 33  # of a default layout
 _FIELD_VALUES = 5e7  # of the shadowing of all sites
 _SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
@@ -168,7 +170,8 @@ def by_length(study: Study, overrides: Fields) -> Fields:
     """The round that `netsim inspect` suggests, of a trace that lasts less than two rounds of the scenario; and a tick
     that shows where UEs were within a trace of less than two days.
     """
-    trace, found = _replayed(study).load(study.round_s), Fields()
+    trace = _replayed(study).load(study.round_s)
+    found = Fields()
     span_s = float(np.ptp(trace.time_s))
     if "world.tick_s" not in overrides and span_s < 2 * DAY_S:
         found["world.tick_s"] = max(tick_s for tick_s in _TICKS_S if tick_s <= max(span_s / _FEWEST_TICKS, _TICKS_S[0]))
@@ -180,7 +183,8 @@ def by_length(study: Study, overrides: Fields) -> Fields:
 
 def by_width(study: Study, overrides: Fields) -> Fields:
     """A decorrelation distance whose fields of shadowing fit into memory, of a wide area without measured RSRP."""
-    trace, shadowing = _replayed(study).load(study.round_s), study.world.radio.shadowing
+    trace = _replayed(study).load(study.round_s)
+    shadowing = study.world.radio.shadowing
     stated = any(key.startswith("world.radio.shadowing") for key in overrides)
     if stated or trace.rsrp_dbm is not None or not isinstance(shadowing, Correlated):
         return {}
@@ -229,7 +233,8 @@ def public_levels(study: Study) -> Fields:
         side = (np.arange(_PLACES) + 0.5) / _PLACES
         places_m = world.area.sample(np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2))
         rsrp_dbm = world.budget.rsrp_dbm(places_m, None).max(axis=1)
-    level, spread = round(float(np.mean(rsrp_dbm))), max(round(float(np.std(rsrp_dbm))), 1)
+    level = round(float(np.mean(rsrp_dbm)))
+    spread = max(round(float(np.std(rsrp_dbm))), 1)
     return {
         "learning.learner.public_rsrp_mean_dbm": min(max(level, -160), 0),
         "learning.learner.public_rsrp_std_db": min(spread, 60),
@@ -260,7 +265,9 @@ def _replayed(study: Study) -> Replay:
 def trace_lines(study: Study) -> list[str]:
     """What was read from the trace, what was left out, and what was chosen."""
     trace = _replayed(study).load(study.round_s)
-    counts, users, (width, height) = dict(trace.counts), len(trace.users), trace.area.side_m
+    counts = dict(trace.counts)
+    users = len(trace.users)
+    (width, height) = trace.area.side_m
     used = counts.pop("rows_used", len(trace.user))
     read = counts.pop("rows_read", 0)
     left_out = ", ".join(f"{k} {v:,}" for k, v in counts.items() if v)
@@ -269,7 +276,8 @@ def trace_lines(study: Study) -> list[str]:
         f"{counted(users, 'target')}, area {width:.0f} m x {height:.0f} m, first day {trace.local.first_day} "
         f"({trace.local.name})",
     ]
-    measured, stated = trace.rsrp_dbm is not None, study.world.base_stations != ()
+    measured = trace.rsrp_dbm is not None
+    stated = study.world.base_stations != ()
     if measured and stated:
         lines.append(
             "signals: the map learns the RSRP of the trace's rows; the base stations do not change it, and serve "

@@ -64,7 +64,8 @@ def differences_in(first: Path, second: Path, names: Sequence[str]) -> list[Valu
     """
     found: list[ValueDifference] = []
     for name in names:
-        a, b = first / name, second / name
+        a = first / name
+        b = second / name
         there = [folder for folder in (first, second) if what_is(folder / name)]
         if len(there) == 1:
             lacking = second if there == [first] else first
@@ -140,7 +141,8 @@ def _compared(a: Sequence[object], b: Sequence[object]) -> tuple[str, float] | N
 def _size(x: object, y: object) -> float:
     """The relative difference of two numbers; infinite where one is none."""
     try:
-        one, two = float(str(x)), float(str(y))
+        one = float(str(x))
+        two = float(str(y))
     except ValueError:
         return np.inf
     size = abs(one - two) / max(abs(one), abs(two), np.finfo(float).tiny)

@@ -432,7 +432,8 @@ def _models(every: Mapping[str, Sequence[Line]]) -> list[tuple[str, str]]:
     if len(models) < 2:
         return []
     models.sort(key=lambda each: each[1].value)
-    (least, low), (most, high) = models[0], models[-1]
+    (least, low) = models[0]
+    (most, high) = models[-1]
     same = f"{low.amount} with all" if low.amount == high.amount else ""
     return [(low.what, same or f"{low.amount} with “{least}”, {high.amount} with “{most}”")]
 

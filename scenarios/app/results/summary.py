@@ -168,7 +168,8 @@ def _of_attacks(folder: Path, tables: Tables, study: Study) -> Iterator[Part]:
     """What every attack reaches for the UEs that the study looks at, and the baselines."""
     settings = study.learned.leakage
     labels = [attack.label for attack in study.learned.attacks]
-    ues, rounds = tables["ues"], tables["rounds"]
+    ues = tables["ues"]
+    rounds = tables["rounds"]
     targets = _targets(study, ues, tables["updates"])
     leakage, tracking, estimates, updates = (
         where(table, np.isin(table["ue"], targets))

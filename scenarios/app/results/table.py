@@ -309,7 +309,8 @@ def _share(line: Line, runs: Runs, count: str) -> Line:
     n = sum(n for _, n in known)
     hits = round(sum(share * n / 100 for share, n in known))
     if len(known) > 1 and any("homes.none" in run for run in runs):
-        n, hits = max(n for _, n in known), int(hits / len(known) + 0.5)  # half of the seeds are enough
+        n = max(n for _, n in known)
+        hits = int(hits / len(known) + 0.5)  # half of the seeds are enough
     verdict = of_share(hits, n, [value for _, value in line.beside])
     _, low, high = wilson(hits, n)
     return replace(line, hits=hits, n=n, low=low, high=high, verdict=verdict)

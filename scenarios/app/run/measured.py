@@ -47,7 +47,8 @@ def read_measured(file: str) -> DriveSamples:
     left_out = len(read) - len(own)
     notes = (f"measured: {counted(left_out, 'row')} of cells that do not serve left out",) * bool(left_out)
     table = own[[name for name in own if name in _BOUNDS]].dropna(axis="columns", how="all")
-    names, is_stated = [name for name in table if name != "cdf"], "cdf" in table
+    names = [name for name in table if name != "cdf"]
+    is_stated = "cdf" in table
     if not names or (is_stated and len(names) > 1):
         raise BadInput(f"{file}: {need}")
     if not is_stated:

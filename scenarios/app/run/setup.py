@@ -187,7 +187,8 @@ def _check_numbers(learning: Learning, n_ue: int) -> None:
     """Refuse a server, or sums, that wait for more updates than there are at a time."""
     server = learning.server
     sums = learning.threat.secagg_threshold
-    key, asked = "buffer", n_ue
+    key = "buffer"
+    asked = n_ue
     if server.in_rounds:
         key = "merge_after_updates"
         turns = {"poisson": n_ue, "cyclic": ceil(n_ue / learning.separation)}

@@ -146,8 +146,10 @@ class RadioPlay(Play):
         outdoor, indoor = samples.count.tolist()
         some = SELECTIONS if outdoor and indoor else ("all",)
         at = {selection: samples.quantiles(selection, percent / 100.0) for selection in some}
-        theirs, counted = self.measured.samples, self.measured.counted
-        own, warned = "outdoor" if outdoor and indoor else "all", [*manifest["warnings"]]
+        theirs = self.measured.samples
+        counted = self.measured.counted
+        own = "outdoor" if outdoor and indoor else "all"
+        warned = [*manifest["warnings"]]
         weak = samples.of("all")[:, list(QUANTITIES).index("rsrp_dbm")] < NO_SERVICE_DBM
         if weak.any():
             said = f"{100.0 * weak.mean():.3g} % of samples are received below {NO_SERVICE_DBM:g} dBm"
