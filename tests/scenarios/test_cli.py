@@ -350,8 +350,9 @@ def test_validate_counts_what_run_leaves_out(tmp_path, capsys):
     file.write_text(json.dumps({**TINY, "world": world, "vary": vary}))
     assert main(["validate", str(file)]) == 0
     valid, *warnings = capsys.readouterr().out.splitlines()
-    assert "s.yaml: valid (tiny)" in valid and warnings[:2] == [
+    assert "s.yaml: valid (tiny)" in valid and warnings[:3] == [
         f"{where}/houses.geojson: heights of buildings: 1 by default_height_m, 1 values are no height, such as -1",
+        f"{where}/houses.geojson: buildings: 2 of 2 overlap others: of an outline its parts count, else the highest",
         f"{where}/streets.geojson: 2 of its shapes are no streets (1 highway=proposed, 1 without a tag highway)",
     ]
     assert main(["run", str(file), "--out", str(tmp_path / "r"), "--quiet"]) == 0
