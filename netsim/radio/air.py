@@ -376,7 +376,7 @@ class EventUplink:
                 changed = self.interface.link_adaptation == "change" and bool((chosen != before).any())
                 rows, heard = self._hear(active[chosen], evaluate or changed)
             mute = rows[heard.rate_bps == 0]
-            if not len(mute) or refused[np.searchsorted(active, mute)].all():
+            if refused[np.searchsorted(active, mute)].all():
                 return grants, rows, heard
             refused |= np.isin(active, mute)
 
