@@ -93,17 +93,22 @@ class Buffer(ReplayBuffer):
         """
         if self.reward is None or not steps:
             return
-        if steps > self.buffer_size:
-            raise BadInput(
-                f"train.agent.buffer_size: {self.buffer_size} transitions do not hold an episode of {steps} rounds, "
-                "whose means train.task.reward bounds; give at least as many"
-            )
+        check_holds(self.buffer_size, steps)
         fresh = first_prices(self.reward, _figures(self.figures[: self.filled]), situations=1)
         if len(self.prices.multipliers):
             episode = self.figures[np.arange(self.pos - steps, self.pos)]
             fresh = replace(fresh, multipliers=self.prices.multipliers)
             fresh = fresh.raised(over(self.reward, _figures(episode)), DUAL_RATE)
         self.prices = fresh
+
+
+def check_holds(buffer_size: int, steps: int) -> None:
+    """Raise BadInput where a buffer does not hold an episode of this length, whose means are bounded."""
+    if steps > buffer_size:
+        raise BadInput(
+            f"train.agent.buffer_size: {buffer_size} transitions do not hold an episode of {steps} rounds, "
+            "whose means train.task.reward bounds; give at least as many"
+        )
 
 
 class _Noise(ActionNoise):

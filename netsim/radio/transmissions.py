@@ -256,12 +256,11 @@ class Transmissions(Columns):
         self.granted_s[rows[(heard.rate_bps > 0) & np.isnan(self.granted_s[rows])]] = time_s
 
     def grant(self, rows: IntArray, sends: BoolArray, time_s: float) -> None:
-        """Let rows (k,) send from time_s on, or wait."""
-        before = self.stage[rows] == SENDING
-        start, stop = rows[~before & sends], rows[before & ~sends]
-        self.settle(rows[before != sends], time_s)
-        self.stage[start], self.stage[stop] = SENDING, WAITING
-        self.rate_bps[start] = self.rate_bps[stop] = 0.0
+        """Let rows (k,) that wait or send do so from time_s on: send, or wait."""
+        changed = rows[sends != (self.stage[rows] == SENDING)]
+        self.settle(changed, time_s)
+        self.stage[rows] = np.where(sends, SENDING, WAITING)
+        self.rate_bps[changed] = 0.0
 
     def end(self, rows: IntArray, time_s: float | FloatArray, fate: int | IntArray) -> None:
         """End rows (k,) at time_s, up to which they are settled."""

@@ -715,6 +715,10 @@ def test_a_bound_that_some_round_would_break_is_refused_before_the_first(capsys)
         made(load("power/pedestrians", changes | {"learning.aggregation": {"kind": "uniform", "clients": 8}}))
 
 
+MEANS = "train.task.reward={kind: constrained, minimise: leak, at_most: {lost: 0.1}}"
+BOUNDED = ["power/pedestrians", "--set", MEANS, "--set", "train.agent.batch_size=2", "--set"]
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -727,6 +731,8 @@ def test_a_bound_that_some_round_would_break_is_refused_before_the_first(capsys)
         (["power/paper", "--set", "train.task.limits.each_min_w=0.3"], "each_min_w 0.3 is above each_max_w 0.2"),
         (["power/paper", "--set", "train.agent.batch_size=30000"], "above buffer_size"),
         (["power/paper", "--steps", "0"], "train.steps"),
+        ([*BOUNDED, "train.agent.buffer_size=23"], "23 transitions do not hold an episode of 24 rounds"),
+        ([*BOUNDED, "train.agent.buffer_size=20", "--set", "learning.rounds=21"], "an episode of 21 rounds"),
     ],
 )  # fmt: skip
 def test_bad_trainings_are_refused_in_one_line(tmp_path, capsys, words, said):

@@ -177,3 +177,25 @@ def test_any_text_is_read_or_refused_in_one_line(text):
     else:
         assert isinstance(document.data, dict)
         assert set(document.lines) >= {(key,) for key in document.data}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["validate", "city", "--set", "world.ues.count=1" + "0" * 400], "--set world.ues.count: number 1000"),
+        (["validate", "city", "--set", "vary.seed=[1, 1e999]"], "--set vary.seed[1]: number 1e999 must be finite"),
+        (["validate", "city", "--set", "power={kind: average, total_min_w: .nan}"], "--set power.total_min_w: number"),
+        (["replay", "trace.csv", "--area-m", "1,2,3,1e999"], "--area-m[3]: number 1e999 must be finite"),
+        (["replay", "trace.csv", "--area-deg", "-" + "9" * 400], "--area-deg[0]: number -999"),
+    ],
+)
+def test_a_complaint_of_a_value_names_the_option_and_the_key(words, said, tmp_path, monkeypatch, capsys):
+    from scenarios.app.cli.commands import main
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "trace.csv").write_text("user,time_s,x_m,y_m\na,0,1,2\n")
+    if words[-1].startswith("-"):
+        words = [*words[:-2], "=".join(words[-2:])]
+    assert main(words) == 2
+    told = capsys.readouterr().err
+    assert told.startswith(f"netsim: {said}") and told.count("\n") == 1

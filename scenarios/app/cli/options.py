@@ -204,7 +204,7 @@ def overrides_of(args: argparse.Namespace) -> Fields:
         path, equals, value = text.partition("=")
         if not equals or not path:
             raise BadInput(f"--set {text}: write PATH=VALUE, for example learning.round_s=3600")
-        overrides[path] = parse_value(value)
+        overrides[path] = parse_value(value, f"--set {path}")
     if getattr(args, "seed", None) is not None:
         overrides["seed"] = args.seed
     if getattr(args, "against", None) is not None:

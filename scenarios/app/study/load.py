@@ -94,9 +94,12 @@ def find(source: str | Path) -> Path:
     raise BadInput(f"{source}: {what}; give the path of a YAML file, or a name that `netsim list` shows")
 
 
-def parse_value(text: str) -> Value:
-    """A value from the command line, read as YAML (`1e-3`, `[8, 8]`, `off`)."""
-    return read_text(f"value: {text}", "--set").data["value"]
+def parse_value(text: str, name: str = "--set") -> Value:
+    """A value from the command line, read as YAML (`1e-3`, `[8, 8]`, `off`); name : of what, in complaints."""
+    try:
+        return read_text(f"value: {text}", name).data["value"]
+    except BadInput as error:
+        raise BadInput(error.lines[0].replace(f"{name}:1: value", name)) from None
 
 
 def set_value(document: Document, path: str, value: Value, origin: Place | None = None) -> None:

@@ -152,10 +152,18 @@ class BaselineJudge:
 
 
 def check_admitted(study: Study, task: Online) -> None:
-    """Raise BadInput where a privacy budget admits no round of the study's own world, at the highest powers."""
-    if study.learned.privacy_budget is not None:
-        judge = BaselineJudge(study, task)
-        next(steps_of(judge.env, judge.rules["full"], study.seed))
+    """Raise BadInput where a privacy budget admits no round of the study's own world, at the highest powers, or the
+    buffer of its agent does not hold an episode whose means are bounded.
+    """
+    bounds = task.reward.bounds()
+    if study.learned.privacy_budget is None and not bounds:
+        return
+    judge = BaselineJudge(study, task)
+    next(steps_of(judge.env, judge.rules["full"], study.seed))
+    if bounds and study.train and isinstance(study.train.agent, DdpgAgent):
+        from rl.agents import check_holds
+
+        check_holds(study.train.agent.buffer_size, judge.env.rounds)
 
 
 class DdpgTrainer:
