@@ -245,8 +245,6 @@ class Transmissions(Columns):
 
     def hear(self, rows: IntArray, heard: Decoded, decoded: BoolArray, time_s: float) -> None:
         """New SINR, SNR and rates of rows (k,) that send, from time_s on; those that keep theirs are left alone."""
-        if not len(rows):
-            return
         changed = (heard.rate_bps != self.rate_bps[rows]) | (heard.sinr != self.sinr[rows])
         changed |= heard.snr != self.snr[rows]
         if changed.any():

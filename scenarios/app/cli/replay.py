@@ -142,8 +142,11 @@ def trace_overrides(args: argparse.Namespace) -> Fields:
         "trace": str(Path(args.trace).resolve()),
     }
     keys |= {name: getattr(args, name) for name in _READING}
-    areas = {"area_deg": args.area_deg, "area_m": args.area_m}
-    keys |= {name: parse_value(f"[{text}]", f"--{name}".replace("_", "-")) for name, text in areas.items() if text}
+    keys |= {
+        name: parse_value(f"[{text}]", f"--{name}".replace("_", "-"))
+        for name in ("area_deg", "area_m")
+        if (text := getattr(args, name))
+    }
     if (args.area_deg or args.area_m) and args.since and args.until:
         keys["extent"] = "stated"
     overrides: Fields = {f"world.ues.mobility.{key}": value for key, value in keys.items() if value}
