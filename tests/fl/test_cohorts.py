@@ -10,6 +10,7 @@ from fl.learning import Learning
 from fl.round.caveats import caveats
 from fl.round.collect import sample_ues
 from fl.types import Local
+from netsim.errors import BadInput
 from netsim.rng import Streams
 from scenarios.app.run.runner import run
 
@@ -92,3 +93,11 @@ def test_epsilon_counts_on_no_sampling_where_a_cohort_stays(tiny, tmp_path):
         [text for text in caveats(tiny(study).learning, False) if "no sampling" in text] for study in (busy, plain)
     )
     assert not anew and len(kept) == 1 and "cohort_rounds: who is drawn stays for 4 rounds" in kept[0]
+
+
+@pytest.mark.parametrize(("share", "near"), [(0.9, "0.5"), (1.0, "0.5"), (0.3, "0.333333"), (0.22, "0.2")])
+def test_shares_that_cannot_take_turns_are_refused_with_one_that_can(share, near, tiny):
+    cyclic = {"learning.sampling": "cyclic", "learning.participation": share}
+    with pytest.raises(BadInput, match=rf"not one over a whole number from 2.* take {near}$"):
+        tiny(cyclic)
+    tiny(cyclic | {"learning.participation": float(near)})
