@@ -134,8 +134,8 @@ def test_tables_are_those_of_the_run_in_order_of_attack_and_ue(commuters):
 def test_huge_numbers_are_missing_without_a_warning(commuters, tmp_path):
     huge = {
         "rounds": {"rmse_db": "1e300"}, "estimates": {"model": "1e300", "x_m": "-1e308"},
-        "tracks": {"x_m": "1e308", "y_m": "inf"}, "updates": {"x_m": "1e308"}, "ues": {"home_x_m": "1e308"},
-        "coverage": {"rsrp_dbm": "inf", "x_m": "1e308"},
+        "tracks": {"x_m": "1e308", "y_m": "1e300"}, "updates": {"x_m": "1e308"}, "ues": {"home_x_m": "1e308"},
+        "coverage": {"rsrp_dbm": "1e308", "x_m": "1e308"},
     }  # fmt: skip
     folder = shutil.copytree(commuters, tmp_path / "r")
     for table, cells in huge.items():

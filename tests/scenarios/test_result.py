@@ -111,9 +111,13 @@ def test_damaged_records_are_refused_in_a_line(result, tmp_path):
     (folder / "rounds.csv").write_text((folder / "rounds.csv").read_text() + "1,2\n")
     with pytest.raises(BadInput, match=r"rounds.csv: damaged"):
         scenarios.open_run(folder).tables["rounds"]
-    for wrong in ({"first_day": "yesterday"}, {"clock_changes": [[np.nan, 3600]]}):
+    for wrong, said in (
+        ({"first_day": "yesterday"}, "first_day is missing or damaged"),
+        ({"clock_changes": [["x", 3600]]}, r"clock_changes\S* is missing or damaged"),
+        ({"clock_changes": [[np.nan, 3600]]}, "NaN is no finite number"),
+    ):
         (folder / "manifest.json").write_text(json.dumps(manifest | wrong))
-        with pytest.raises(BadInput, match=r"manifest.json: (first_day|clock_changes\S*) is missing or damaged"):
+        with pytest.raises(BadInput, match=f"manifest.json: .*{said}"):
             scenarios.open_run(folder).tables["links"]
 
 

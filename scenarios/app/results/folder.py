@@ -310,7 +310,7 @@ def _finite(text: str) -> float:
     """A number of JSON. Raises ValueError for one that no float holds."""
     value = float(text)
     if not isfinite(value):
-        raise ValueError(f"{text[:20]}... is beyond all bounds")
+        raise ValueError(f"{text:.20}{'...' * (len(text) > 20)} is no finite number; run the study again")
     return value
 
 
