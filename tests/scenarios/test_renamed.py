@@ -205,9 +205,7 @@ def test_no_message_docstring_or_page_uses_an_old_name():
     assert {"sees", "observes: rows", "observes: sum", "at_m", "near_m", "air"} <= set(old)
     files = [file for top in sorted(TOLD) for file in [ROOT / top, *(ROOT / top).rglob("*")]]
     files = [file for file in files if file.suffix in {".py", ".md", ".yaml"} and file.name not in CHANGED]
-    files = [
-        file for file in files if "generated" not in file.parts
-    ]  # pages with columns of tables, when they are built
+    files = [file for file in files if "generated" not in file.parts]  # pages made from tables
     told = advice(old)
     found = [f"{file}:{line}: {at[0]}" for file in files for line, text in saying(file) for at in told.finditer(text)]
     assert len(files) > 300 and found == []
