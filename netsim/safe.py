@@ -10,12 +10,12 @@ Errors are OSErrors with a short `strerror`; callers add the file, the place and
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import re
 import stat
-import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, Literal
@@ -117,6 +117,8 @@ def replacing(path: Path) -> Generator[BinaryIO, None, None]:
     fd = _descriptor(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, own=True)
     try:
         with os.fdopen(fd, "wb") as file:
+            with suppress(OSError):  # a file system without locks
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield file
         part.replace(path)
     except BaseException:  # a disk that is full, an interrupt: give back what the part has of it
@@ -130,18 +132,22 @@ def whole_name(name: str) -> str:
     return name if found is None else found[1]
 
 
-_WRITTEN_NS = 600 * 10**9  # within which a part may still be written
-
-
 def remove_parts(folder: Path, of: str = "") -> None:
-    """Remove files of `replacing` that were never whole, where no process writes them; `of`: those of one file, which
-    another process may write unless they are ten minutes old.
-    """
+    """Remove files of `replacing` that were never whole (`of`: one file's), but for those that a process writes."""
     for path in folder.iterdir():
         whole = whole_name(path.name)
-        is_part = whole != path.name and of in ("", whole) and what_is(path) == "file"
-        if is_part and (not of or time.time_ns() - file_version(path)[0] > _WRITTEN_NS):
+        if whole != path.name and of in ("", whole) and what_is(path) == "file" and not _is_locked(path):
             path.unlink(missing_ok=True)
+
+
+def _is_locked(path: Path) -> bool:
+    """Whether a process writes a file of `replacing`: its lock goes with it."""
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        return isinstance(error, BlockingIOError)
+    return False
 
 
 def check_own(path: Path) -> None:

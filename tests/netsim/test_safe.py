@@ -118,3 +118,14 @@ def test_an_impossible_name_for_results_is_one_line(tmp_path, capsys):
     for out in (tmp_path / LONG, tmp_path / "a" / LONG, Path("/dev/null"), Path("/proc/none")):
         assert main(["run", "town", "--out", str(out)]) == 2, out
         assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_part_goes_unless_a_process_writes_it(tmp_path):
+    """Right after a kill, too: the lock of a part ends with its process, however young the part is."""
+    left = tmp_path / f"page.html.{'0' * 16}.part"
+    left.write_text("half")
+    with safe.replacing(tmp_path / "page.html") as file:
+        file.write(b"whole")
+        safe.remove_parts(tmp_path, "page.html")
+        assert not left.exists() and len(list(tmp_path.iterdir())) == 1
+    assert (tmp_path / "page.html").read_bytes() == b"whole"
