@@ -1,0 +1,45 @@
+"""What an audit sees of a round: all that noise hides, before and after its noise; it may put other values in place."""
+
+from __future__ import annotations
+
+from fl.data import TakenData
+from fl.defenses import Defense
+from fl.round.uploads import Uploads
+from fl.types import Model, RoundContext, Spend, State, Updates
+from netsim.units import BoolArray, FloatArray, IntArray
+
+
+class Probe:
+    """The observer of a usual run, which sees nothing and changes nothing."""
+
+    def taken(self, taken: TakenData) -> TakenData:
+        """The data of a round, before any UE is asked."""
+        return taken
+
+    def made(self, made: Updates, norm: float | None) -> Updates:
+        """Updates before the first defense; norm : the bound that defenses promise."""
+        return made
+
+    def protected(
+        self, defense: Defense, before: Updates, after: Updates, spends: list[Spend], facts: RoundContext, state: State
+    ) -> None:
+        """A defense has done its half on the UEs, and has this state now."""
+
+    def finished(
+        self, defense: Defense, before: FloatArray, after: FloatArray, spends: list[Spend], facts: RoundContext,
+        state: State,
+    ) -> None:  # fmt: skip
+        """A defense has done its half at the server, on the merged update (n_model, d)."""
+
+    def merged(
+        self, facts: RoundContext, phase: str, uploads: Uploads, decoded: BoolArray, weights: FloatArray,
+        opened: IntArray | None, model: Model, states: dict[str, State],
+    ) -> Model:  # fmt: skip
+        """The model that a merge publishes, and the states of parts after it, which may be replaced.
+
+        decoded, weights (n,) : of the rows; opened (k,) : updates in each sum that was opened, None without sums.
+        """
+        return model
+
+
+SILENT = Probe()
