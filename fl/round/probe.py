@@ -6,7 +6,7 @@ from fl.data import TakenData
 from fl.defenses import Defense
 from fl.round.uploads import Uploads
 from fl.types import Model, RoundContext, Spend, State, Updates
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.units import FloatArray
 
 
 class Probe:
@@ -32,12 +32,11 @@ class Probe:
         """A defense has done its half at the server, on the merged update (n_model, d)."""
 
     def merged(
-        self, facts: RoundContext, phase: str, uploads: Uploads, decoded: BoolArray, weights: FloatArray,
-        opened: IntArray | None, model: Model, states: dict[str, State],
-    ) -> Model:  # fmt: skip
+        self, facts: RoundContext, uploads: Uploads, fewest: int | None, model: Model, states: dict[str, State]
+    ) -> Model:
         """The model that a merge publishes, and the states of parts after it, which may be replaced.
 
-        decoded, weights (n,) : of the rows; opened (k,) : updates in each sum that was opened, None without sums.
+        fewest : updates of a sum that was opened; None where nothing is summed.
         """
         return model
 

@@ -23,11 +23,9 @@ from pathlib import Path
 from typing import Annotated, Literal, Self, cast
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 
 from netsim.clock import DAY_S, Clock
-from netsim.columns import frozen
 from netsim.errors import BadInput, counted
 from netsim.geometry import Area
 from netsim.part import FILE_NAME, Part
@@ -46,7 +44,7 @@ from netsim.traces.moves import (
     surveyed,
 )
 from netsim.traces.source import COLUMNS_REMEDY, Source, files_in, others_in
-from netsim.traces.table import AUTO, GLOBE, Box, FixBuilder, FixRows, Plane, TraceTable, check_crs, outline
+from netsim.traces.table import AUTO, GLOBE, Box, FixBuilder, Plane, TraceTable, check_crs, outline
 from netsim.traces.trace import LocalTime, Trace, named_zone
 from netsim.traces.values import Codes, epoch_s, shown
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -181,25 +179,6 @@ def detect(path: str) -> str:
     raise BadInput(f"{path}: {problem}; name its format if it is one of {known}")
 
 
-@frozen
-class _Owners:
-    """Users of rows: names, and of keys (n,), ascending, the user (n,)."""
-
-    names: tuple[str, ...]
-    key: npt.NDArray[np.complex128]
-    user: IntArray
-
-    def of(self, fixes: FixRows) -> IntArray:
-        """The user of each row (n,), -1 of those that had none."""
-        at = np.minimum(np.searchsorted(self.key, _key(fixes)), len(self.key) - 1)
-        return np.where(self.key[at] == _key(fixes), self.user[at], -1)
-
-
-def _key(fixes: FixRows) -> npt.NDArray[np.complex128]:
-    """Time and user of the file of each row (n,), as one number."""
-    return np.asarray(fixes.time_s + 1j * fixes.user)
-
-
 GAP_S = 600.0
 Users = Literal["auto", "all", "id", "day", "chain", "segments", "rows"]
 
@@ -261,26 +240,25 @@ class TraceSetting(TraceFile):
         may be shared.
         """
         file = self.table()
-        whole, owners = self._read(file, round_s)
+        whole, table, user = self._read(file, round_s)
         if not without:
             return whole
-        if owners is None and self.users not in ("auto", "id"):
-            problem = f"users: {self.users} of resampled rows are no rows of the file"
-            raise BadInput(f"{self.trace}: world.ues.without: {problem}; leave resample_s out, or take users: id")
-        out = np.isin(np.array((*whole.users, "")), without)
-        fixes = file.fixes
-        gone = np.isin(np.array(file.users), without)[fixes.user] if owners is None else out[owners.of(fixes)]
-        if self.users not in ("day", "segments", "rows"):  # a user of the file goes as a whole
-            gone = np.isin(fixes.user, fixes.user[gone])
-        left, _ = self._read(file.keep(~gone, "without"), round_s, owners)
+        setting = self
+        if self.users not in ("auto", "id"):  # what a user is, is settled
+            if self.resample_s is not None:
+                raise BadInput(f"{self.trace}: world.ues.without: of resampled rows users are id; leave resample_s out")
+            setting = self.model_copy(update={"users": "id", "segments": None})
+            file = replace(table, fixes=replace(table.fixes, user=user), users=whole.users)
+        gone = np.isin(np.array(file.users), without)[file.fixes.user]
+        if gone.all():
+            raise BadInput(f"{self.trace}: world.ues.without: no row is left; leave fewer out")
+        left, _, _ = setting._read(file.keep(~gone, "without"), round_s)
         if not set(left.users) <= set(whole.users):
             return left
         return replace(left, users=whole.users, user=np.array([whole.users.index(u) for u in left.users])[left.user])
 
-    def _read(
-        self, file: TraceTable, round_s: float, owners: _Owners | None = None
-    ) -> tuple[Trace, _Owners | None]:  # fmt: skip
-        """The trace, and the users of its rows, None where it is resampled; owners : users as they were settled."""
+    def _read(self, file: TraceTable, round_s: float) -> tuple[Trace, TraceTable, IntArray]:
+        """The trace, and its rows with the user of each."""
         table = self._in_area(self._in_window(file))
         if not len(table):
             raise BadInput(_nothing_left(file, table))
@@ -310,14 +288,7 @@ class TraceSetting(TraceFile):
             problem = f"{self.segments} are more than the {len(moves.user)} rows"
             raise BadInput(f"{self.trace}: segments: {problem}; take fewer")
         clock = local.clock(float(moves.time_s.max()))
-        if owners is None or self.users in ("auto", "id"):
-            names, user, user_notes = self._named(table.users, moves, clock, round_s)
-        else:
-            names, user, user_notes = owners.names, owners.of(fixes), []
-        known = None
-        if self.resample_s is None:
-            order = np.argsort(_key(fixes), kind="stable")
-            known = _Owners(names, _key(fixes)[order], user[order])
+        names, user, user_notes = self._named(table.users, moves, clock, round_s)
         if not np.array_equal(user, moves.user):
             moves = replace(moves, user=user)
         cells, cell = ((), None) if fixes.cell is None else occurring(table.cells, fixes.cell)
@@ -348,7 +319,7 @@ class TraceSetting(TraceFile):
         for column in vars(trace).values():
             if isinstance(column, np.ndarray):
                 column.setflags(write=False)
-        return trace, known
+        return trace, table, user
 
     def _named(
         self, ids: tuple[str, ...], moves: Moves, clock: Clock, round_s: float
