@@ -117,10 +117,6 @@ class Defense(Named):
         """Server half: on the merged update (n_model, d), in reverse order of the chain."""
         return total, state, []
 
-    def hidden(self, total: FloatArray, weight: float, state: State) -> FloatArray:
-        """What noise at the server is added to (n, d), of the merged update (n_model, d): by default the sum."""
-        return total / weight
-
     def figures(self, state: State) -> Metrics:
         """Figures of the last round for the table `metrics`; names with units."""
         return dict(getattr(state, "figures", {}))

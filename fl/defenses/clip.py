@@ -186,9 +186,6 @@ class AdaptiveClip(Defense):
         spend = count.spend(self.label, everybody, everybody, np.array([self.count_noise]), self.delta)
         return total, self._moved(state, (state.bits - 0.5).sum() + noise, most), [spend]
 
-    def hidden(self, total: FloatArray, weight: float, state: NormState) -> FloatArray:
-        return np.array([[(state.bits - 0.5).sum()]])
-
     def observe(self, received: Received, weights: FloatArray, facts: RoundContext, state: NormState) -> NormState:
         if self.noise == "server":
             return state

@@ -20,16 +20,11 @@ class Probe:
         """Updates before the first defense; norm : the bound that defenses promise."""
         return made
 
-    def protected(
-        self, defense: Defense, before: Updates, after: Updates, spends: list[Spend], facts: RoundContext, state: State
-    ) -> None:
-        """A defense has done its half on the UEs, and has this state now."""
-
-    def finished(
-        self, defense: Defense, before: FloatArray, after: FloatArray, spends: list[Spend], facts: RoundContext,
-        state: State,
+    def drew(
+        self, defense: Defense, before: Updates | FloatArray, after: Updates | FloatArray, spends: list[Spend],
+        facts: RoundContext, state: State,
     ) -> None:  # fmt: skip
-        """A defense has done its half at the server, on the merged update (n_model, d)."""
+        """A defense has done its half on the UEs, or at the server on the merged update (n_model, d); its state now."""
 
     def merged(
         self, facts: RoundContext, uploads: Uploads, fewest: int | None, model: Model, states: dict[str, State]

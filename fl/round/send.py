@@ -89,7 +89,7 @@ def protected(
         word = defense.word
         before = updates
         updates, states[word], spent = defense.protect(before, local, facts, states[word], streams.at(word))
-        probe.protected(defense, before, updates, spent, facts, states[word])
+        probe.drew(defense, before, updates, spent, facts, states[word])
         spends += spent
     return updates, spends
 
