@@ -42,7 +42,7 @@ _LONG = {"zeroed": 0.0, "plus": 10.0, "minus": -10.0}  # clip norms: length of t
 _MOST = 2000  # draws of noise that are compared with each other,
 _HEAD = 256  # and numbers of each
 _ROUNDING = 1e-9  # relative
-_WHO = "who sends to which model"
+_WINDOWS, _WHO = "which windows are played", "who sends to which model"
 _NO_EPSILON = re.compile("no epsilon|as given")  # what warnings say of what they name
 
 
@@ -132,8 +132,9 @@ class Recording(Probe):
                 continue
             of, grain = before.model, state.grain if spend.whole else 1.0
             if not spend.whole:
-                entry = {row: k for k, row in enumerate(row_id(spend.ue, spend.model).tolist())}
-                of = np.array([entry.get(row, -1) for row in before.row.tolist()], dtype=np.int64)
+                paid, rows = (spend.model, before.model) if at_server else (row_id(spend.ue, spend.model), before.row)
+                entry = {row: k for k, row in enumerate(paid.tolist())}
+                of = np.array([entry.get(row, -1) for row in rows.tolist()], dtype=np.int64)
             now["before"] = now["before"] if now["var"].any() else before
             now["var"] = now["var"] + np.where(of >= 0, spend.std[of] * grain, 0.0) ** 2 / honest
             now |= {"after": after, "name": label, "step": grain * spend.whole}
@@ -162,11 +163,11 @@ class Recording(Probe):
         self.rounds = facts.rounds
         seen = {
             _WHO: uploads.weight * 0.0, "the losses": uploads.staleness,
-            "how many samples weigh in": uploads.weight, "updates of others": uploads.made.norm(),
+            "how many samples weigh in": uploads.weight, "what one UE moves of others": uploads.made.norm(),
         }  # fmt: skip
         norms = [of.promise(states[of.word]) or 0.0 for of in self.learning.defenses if "spend" not in of.offers]
         key = facts.round, self._now["phase"]
-        self.draws["which windows are played", *key, -1, 0] = Draw(np.array([facts.time_s]))
+        self.draws[_WINDOWS, *key, -1, 0] = Draw(np.array([facts.time_s]))
         self.draws["the clip norm", *key, -1, 0] = Draw(np.array(norms))
         for name, values in seen.items():
             rows = zip(uploads.ue.tolist(), uploads.made.model.tolist(), values, strict=True)
@@ -198,7 +199,8 @@ def compared(one: Recording, other: Recording, pair: str, ue: int, said: Sequenc
         difference = one.draws[key].hidden - other.draws[key].hidden if both else np.array([np.inf])
         size, booked, of = float(np.linalg.norm(difference.astype(float))), 0.0, key
         if spend is None:
-            if owner == ue or not (both or name == _WHO or owner < 0):
+            size = min(size, 1.0)  # a value moves, or does not
+            if owner == ue or not (both or name in (_WINDOWS, _WHO)):
                 continue
         elif owner not in (ue, -1) or spend.relation not in relations:
             continue
@@ -266,8 +268,9 @@ def of_noise(one: Recording) -> Iterator[Row]:
     cosine = np.triu(np.abs(some @ some.T), 1) / np.maximum(np.sqrt(np.outer(*[(some**2).sum(axis=1)] * 2)), 1e-300)
     high = min(float(norm.isf(level / max(len(some), 1) ** 2) / np.sqrt(numbers)), 1 - 1e-6)
     yield _of_noise(ALL, 0, "correlation of two draws", float(cosine.max(initial=0.0)), 0.0, high)
-    least = (one.learning.threat.secagg_threshold or 1) * one.learning.noise_in_shares
-    yield _of_noise(ALL, 0, "updates in a sum", one.fewest, least, np.inf)
+    if one.learning.noise_in_shares:
+        least = one.learning.threat.secagg_threshold or 1
+        yield _of_noise(ALL, 0, "updates in a sum", one.fewest, least, np.inf)
 
 
 def _of_noise(name: str, number: int, quantity: str, moved: float, low: float, high: float) -> Row:

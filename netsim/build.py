@@ -58,7 +58,7 @@ def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> Worl
         at_m = np.concatenate([at_m + shift_m for shift_m in shifts_m])
     ground = Ground(area, clock, streams, buildings, setting.city.street_grid(), trace, graph, premises, at_m)
     names = tuple(f"ue{i}" for i in range(setting.ues.count)) if trace is None else trace.users
-    if unknown := [name for name in setting.ues.without if name not in names]:
+    if trace is None and (unknown := [name for name in setting.ues.without if name not in names]):
         raise BadInput(f"world.ues.without: no UE is called {unknown[0]!r}; give names of ues.csv")
     state = mobility.start(np.arange(len(names)), ground)
     indoors = None

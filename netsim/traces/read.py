@@ -250,8 +250,9 @@ class TraceSetting(TraceFile):
             setting = self.model_copy(update={"users": "id", "segments": None})
             file = replace(table, fixes=replace(table.fixes, user=user), users=whole.users)
         gone = np.isin(np.array(file.users), without)[file.fixes.user]
-        if gone.all():
-            raise BadInput(f"{self.trace}: world.ues.without: no row is left; leave fewer out")
+        if gone.all() or not gone.any():
+            rest = "no row is left; leave fewer out" if gone.all() else "no row is theirs; give names of ues.csv"
+            raise BadInput(f"{self.trace}: world.ues.without: {', '.join(without)}: {rest}")
         left, _, _ = setting._read(file.keep(~gone, "without"), round_s)
         if not set(left.users) <= set(whole.users):
             return left

@@ -219,6 +219,16 @@ def worst_accounts(account: Table) -> Table:
     return where(account, sorted(worst.values()))
 
 
+def worst_audits(rows: Table) -> Table:
+    """Rows of the table `audit`: of each half, mechanism, quantity and pair that which is nearest to its bound."""
+    rank = [("within", "undecided", "caveat", "violated").index(verdict) for verdict in rows["verdict"]]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        size = np.fmax(rows["moved"] / rows["sensitivity"], rows["lower"] / rows["upper"])
+    keys = [*zip(*(rows[name].tolist() for name in ("half", "mechanism", "quantity", "pair")), strict=True)]
+    worst = {keys[k]: k for k in np.lexsort([np.nan_to_num(size), rank]).tolist()}
+    return where(rows, sorted(worst.values()))
+
+
 def spent(account: Table) -> list[str]:
     """What was spent on each account."""
     worst = worst_accounts(account)
