@@ -25,11 +25,10 @@ from fl.defenses.budgeted import PRINTED
 from fl.learning import Learning
 from fl.privacy.banded import coefficients, sensitivity
 from fl.privacy.gaussian import epsilon_of
-from fl.privacy.ledger import ALL, PrivacyStatement
+from fl.privacy.ledger import ALL, Ledger
 from fl.round.probe import Probe
 from fl.round.uploads import Uploads
-from fl.types import LOCATION, DenseUpdates, Model, RoundContext, Spend, State, Updates
-from netsim.columns import row_id
+from fl.types import LOCATION, Account, Model, RoundContext, Spend, State, Updates
 from netsim.record import Row
 from netsim.rng import Streams
 from netsim.units import FloatArray, IntArray
@@ -38,243 +37,215 @@ LEVEL = 0.001
 """at which noise that is as it is booked is called `violated`, all tests of an audit together"""
 PAIRS = {"removed": "add-remove", "zeroed": "zero-out", "replaced": "replace"}
 """pair of plays -> the relation whose neighbours they are"""
-_LONG = {"zeroed": 0.0, "plus": 10.0, "minus": -10.0}  # clip norms: length of the updates that stand in for a UE's
-_MOST = 2000  # draws of noise that are compared with each other,
-_HEAD = 256  # and numbers of each
-_ROUNDING = 1e-9  # relative
-_WINDOWS, _WHO = "which windows are played", "who sends to which model"
+_LONG = {
+    "zeroed": 0.0,
+    "plus": 10.0,
+    "minus": -10.0,
+}  # clip norms: length of the updates that stand in for those of a UE
+_MOST, _HEAD = 2000, 256  # draws of noise that are compared with each other, and numbers of each
+_ROUNDING = 1 + 1e-9
 _NO_EPSILON = re.compile("no epsilon|as given")  # what warnings say of what they name
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Draw:
-    """What a draw of noise hides: numbers (d,), in the unit of its spend, of which it is entry k.
+    """Noise on rows of a UE, or on the sums or a count of all: hidden (k, d), and the noise (k, d) itself.
 
-    view : what an attacker must see to see it; bands : rounds over which the noise is correlated. A public value has no
-    spend, and the view `server`.
+    std, sensitivity : of each row as they are booked; parts : UEs of whose noise it is one; view : what an attacker must
+    see to see it; coin : whether one amplifies it; bands : rounds over which it is correlated.
     """
 
+    account: Account
     hidden: FloatArray
-    view: str = "server"
-    spend: Spend | None = None
-    k: int = 0
-    bands: int = 1
-
-
-Draws = dict[tuple[str, int, str, int, int], Draw]
-"""by mechanism or name, round, quantity (and phase), UE (-1: all of them) and model"""
-Moved = list[tuple[Draw, float]]
-"""draws, and how far they move"""
+    noise: FloatArray
+    std: float
+    sensitivity: float
+    parts: int
+    view: str
+    coin: bool
+    bands: int
 
 
 @dataclass(eq=False)
 class Recording(Probe):
     """What one play hides and publishes. ues : whose rows are kept, in a neighbour the one that `change` is about.
 
-    base : the play whose published values are put in place of this one's. noise : of mechanisms and rounds, in booked
-    deviations (k, d), and how far its variance may lie above (rounding). fewest : updates in a sum that was opened.
+    base : the play whose published values are put in place of this one's. draws : by mechanism, round, what is hidden,
+    and UE, -1 for all. public : by name, round and phase what all may see of UEs (n,), and whose it is. fewest : updates
+    in a sum that was opened; rounds : of the run at most.
     """
 
     learning: Learning
-    ues: IntArray
+    ues: list[int]
     streams: Streams
     change: str = ""
     base: Recording | None = None
+    draws: dict[tuple[str, int, str, int], Draw] = field(default_factory=dict)
+    public: dict[tuple[str, int, str], tuple[IntArray, Any]] = field(default_factory=dict)
     fewest: float = np.inf
     rounds: int = 1
-    draws: Draws = field(default_factory=dict)
-    noise: list[tuple[str, int, FloatArray, float]] = field(default_factory=list)
-    _published: dict[tuple[int, str], Any] = field(default_factory=dict)
-    _now: dict[str, Any] = field(default_factory=dict)
+    _phase: str = ""
+    _open: list[tuple[int, float, Draw]] = field(default_factory=list)
+    _booked: list[Spend] = field(default_factory=list)
+    _published: dict[object, Any] = field(default_factory=dict)
 
     def taken(self, taken: TakenData) -> TakenData:
-        """With other samples in place of all of a UE (`replaced`), or of its first one (`record`)."""
-        train = taken.train
-        mine = np.isin(train.ue, self.ues)[train.row_of_sample] & (self.change in ("replaced", "record"))
+        """With another sample in place of the first one of a UE (`record`)."""
+        train, which = taken.train, np.arange(len(taken.train.x))
         if self.change == "record":
-            mine &= np.cumsum(mine) == 1
-        x = np.where(mine[:, None], train.x[::-1], train.x)
-        y = None if train.y is None else np.where(mine, train.y[::-1], train.y)
-        return replace(taken, train=replace(train, x=x, y=y)) if mine.any() else taken
+            which[np.flatnonzero(np.isin(train.ue, self.ues)[train.row_of_sample])[:1]] = len(which) - 1
+        y = None if train.y is None else train.y[which]
+        return replace(taken, train=replace(train, x=train.x[which], y=y))
 
     def made(self, made: Updates, norm: float | None) -> Updates:
-        self._now["phase"] = made.phase
-        if self.change not in _LONG or (norm is None and self.change != "zeroed"):
+        self._phase, self._open = made.phase, []
+        length = _LONG.get(self.change, np.nan) * (1.0 if norm is None else norm)
+        if np.isnan(length):
             return made
         values, mine = np.array(made.rows(slice(None)), dtype=float), np.isin(made.ue, self.ues)
         way = self.streams.at("audit").normal("way", made.ue[mine], (made.n_parameters,))
-        values[mine] = _LONG[self.change] * (norm or 0.0) * way / np.linalg.norm(way, axis=1, keepdims=True)
+        values[mine] = length * way / np.linalg.norm(way, axis=1, keepdims=True)
         return made.with_values(values, made.bound)
 
     def drew(
         self, defense: Defense, before: Updates | FloatArray, after: Updates | FloatArray, spends: list[Spend],
         facts: RoundContext, state: State,
     ) -> None:  # fmt: skip
-        at_server = isinstance(before, np.ndarray)
-        before, after = (_rows_of(of, facts.weight or 1.0) for of in (before, after))
-        now, central, label = self._now, "central noise" in defense.offers, defense.label
-        chain = self.learning.defenses
-        shared = "shared noise" in defense.offers or getattr(defense, "noise", "") == "shares"
-        view = "model" if at_server else "aggregate" if shared else "updates"
-        least = self.learning.threat.secagg_threshold or 1
-        honest = max(int(getattr(defense, "honest_share", 1.0) * least + _ROUNDING), 1) if shared else 1
-        bands = getattr(defense, "bands", None) or 1
-        if defense is chain[0] or central:
-            now["var"] = np.zeros(len(before.ue))
+        learning, bands = self.learning, getattr(defense, "bands", None) or 1
+        at_server, shares = isinstance(before, np.ndarray), learning.noise_in_shares
         if bands > 1 and at_server:  # booked once, for all rounds
-            spends = now[label] = spends or now[label]
-        for spend in spends:
-            if spend.unit in (PRINTED, LOCATION) or not len(spend.ue):
-                continue
-            if spend.model[0] < 0:  # of a bit of each UE
-                bits = np.array([state.bits.sum() - len(state.bits) / 2])
-                self.draws[label, facts.round, f"count ({now['phase']})", -1, -1] = Draw(bits, view, spend)
-                continue
-            of, grain = before.model, state.grain if spend.whole else 1.0
-            if not spend.whole:
-                paid, rows = (spend.model, before.model) if at_server else (row_id(spend.ue, spend.model), before.row)
-                entry = {row: k for k, row in enumerate(paid.tolist())}
-                of = np.array([entry.get(row, -1) for row in rows.tolist()], dtype=np.int64)
-            now["before"] = now["before"] if now["var"].any() else before
-            now["var"] = now["var"] + np.where(of >= 0, spend.std[of] * grain, 0.0) ** 2 / honest
-            now |= {"after": after, "name": label, "step": grain * spend.whole}
-            for i in np.flatnonzero(np.isin(before.ue, [*self.ues, -1]) & (of >= 0)).tolist():
-                key = label, facts.round, f"{'sum' if at_server else 'row'} ({now['phase']})"
-                hidden = before.rows(np.array([i]))[0] / grain
-                self.draws[*key, int(before.ue[i]), int(before.model[i])] = Draw(hidden, view, spend, int(of[i]), bands)
-        some = np.flatnonzero(now["var"])
-        if self.base is None and len(some) and (central if at_server else defense is chain[-1]):
-            sent = after if self.learning.noise_in_shares else now["after"]
-            update, std = now["before"].rows(some), np.sqrt(now["var"][some])
-            unit, slack = (sent.rows(some) - update) / std[:, None], (now["step"] / std.min()) ** 2 / 4
-            if bands > 1:  # C times the noise of the rounds is white
-                unit = unit / sensitivity(facts.rounds, bands, facts.separation)
-                past = now["past"] = [unit, *now.get("past", [])][:bands]
-                unit = np.tensordot(coefficients(len(past)), np.stack(past), axes=1)
-            self.noise.append((now["name"], facts.round, unit, slack))
-            if self.learning.noise_in_shares:
-                along = (unit * update).sum(axis=1) / np.maximum(np.linalg.norm(update, axis=1), 1e-300)
-                self.noise.append((f"{label}, along updates", facts.round, along[update.any(axis=1), None], slack))
+            spends = self._booked = spends or self._booked
+        view = "model" if at_server else "aggregate" if shares else "updates"
+        honest = getattr(defense, "honest_share", 0.0) * (learning.threat.secagg_threshold or 1)
+        parts = max(int(honest * _ROUNDING), 1) if view == "aggregate" else 1
+        for ue in [-1] if at_server else self.ues:
+            rows, noise = _rows_of(before, ue, facts), _rows_of(after, ue, facts) - _rows_of(before, ue, facts)
+            for owner, grain, draw in self._open:  # steps after shares of noise change what is in the sum
+                draw.noise = draw.noise + noise / grain if owner == ue else draw.noise
+            for spend in spends:
+                mine = np.flatnonzero((spend.ue == ue) | (spend.ue < 0) | at_server)
+                if spend.unit in (PRINTED, LOCATION) or not len(mine) or not len(rows):
+                    continue
+                grain, owner, what = state.grain if spend.whole else 1.0, ue, "sum" if at_server else "row"
+                hidden, drawn = rows / grain, noise / grain
+                if spend.model[0] < 0:  # of a bit of each UE
+                    hidden, drawn = np.array([[state.bits.sum() - len(state.bits) / 2]]), np.zeros((0, 1))
+                    owner, what = -1, "count"
+                std, booked, coin = spend.std[mine[0]], spend.sensitivity[mine[0]], spend.counts_on_sampling
+                draw = Draw(spend.account, hidden, drawn, std, booked, parts, view, coin, bands)
+                self.draws[spend.mechanism, facts.round, f"{what} ({self._phase})", owner] = draw
+                self._open += [(ue, grain, draw)] if view == "aggregate" and what == "row" else []
 
     def merged(
         self, facts: RoundContext, uploads: Uploads, fewest: int | None, model: Model, states: dict[str, State]
     ) -> Model:
+        key, self.rounds = (facts.round, self._phase), facts.rounds
         self.fewest = min(self.fewest, np.inf if fewest is None else fewest)
-        self.rounds = facts.rounds
-        seen = {
-            _WHO: uploads.weight * 0.0, "the losses": uploads.staleness,
-            "how many samples weigh in": uploads.weight, "what one UE moves of others": uploads.made.norm(),
-        }  # fmt: skip
-        norms = [of.promise(states[of.word]) or 0.0 for of in self.learning.defenses if "spend" not in of.offers]
-        key = facts.round, self._now["phase"]
-        self.draws[_WINDOWS, *key, -1, 0] = Draw(np.array([facts.time_s]))
-        self.draws["the clip norm", *key, -1, 0] = Draw(np.array(norms))
-        for name, values in seen.items():
-            rows = zip(uploads.ue.tolist(), uploads.made.model.tolist(), values, strict=True)
-            self.draws |= {(name, *key, *of): Draw(np.array([value])) for *of, value in rows}
+        seen = {"which windows are played": [facts.time_s] * len(uploads.ue), "who sends to which model": uploads.row}
+        seen |= {"the losses": uploads.staleness, "how many samples weigh in": uploads.weight}
+        seen |= {"what one UE moves of others": uploads.made.norm()}
+        self.public |= {(name, *key): (uploads.ue, np.asarray(values)) for name, values in seen.items()}
         kept = {word: state for word, state in states.items() if word.startswith(("defense", "server", "aggr"))}
         model, kept = (self.base or self)._published.setdefault(key, (model, kept))
         states.update(kept)
         return model
 
 
-def _rows_of(of: Updates | FloatArray, weight: float) -> Updates:
-    """Updates as they are; of merged ones (n_model, d) the sums, which are rows of nobody."""
-    if isinstance(of, Updates):
-        return of
-    n = len(of)
-    return DenseUpdates(np.full(n, -1), np.arange(n), np.ones(n), of / weight)
+def _rows_of(of: Updates | FloatArray, ue: int, facts: RoundContext) -> FloatArray:
+    """Rows (k, d) of a UE; of merged updates the sums."""
+    return of.rows(np.flatnonzero(of.ue == ue)) if isinstance(of, Updates) else of / (facts.weight or 1.0)
 
 
-def compared(one: Recording, other: Recording, pair: str, ue: int, said: Sequence[str]) -> tuple[list[Row], Moved]:
-    """Rows of the table `audit` of two plays that differ in a UE, and how far each draw moves.
+def compared(
+    one: Recording, other: Recording, pair: str, ue: int, said: Sequence[str], ledger: Ledger
+) -> Iterator[Row]:
+    """Rows of the table `audit` of two plays that differ in a UE: what each draw moves, and what all of them prove.
 
-    said : warnings of the run, by which a value that moves is a caveat.
+    said : warnings of the run, by which a value that moves is a caveat; ledger : at its end, of which the largest
+    epsilon of one unit and relation is the bound. Draws that a coin amplifies are compared one by one only.
     """
     relations = [*PAIRS.values()][: [*PAIRS].index(pair) + 1]  # presence is hidden from closer neighbours, too
-    moved, past, rows = dict[object, tuple[Draw, float]](), dict[object, list[FloatArray]](), list[Row]()
-    for key, draw in {**other.draws, **one.draws}.items():
-        name, number, quantity, owner, m = key
-        spend, both = draw.spend, key in one.draws and key in other.draws
-        difference = one.draws[key].hidden - other.draws[key].hidden if both else np.array([np.inf])
-        size, booked, of = float(np.linalg.norm(difference.astype(float))), 0.0, key
-        if spend is None:
-            size = min(size, 1.0)  # a value moves, or does not
-            if owner == ue or not (both or name in (_WINDOWS, _WHO)):
-                continue
-        elif owner not in (ue, -1) or spend.relation not in relations:
+    moved, past = dict[object, tuple[Draw, FloatArray]](), list[FloatArray]()
+    for key, draw in one.draws.items():
+        if key[3] not in (ue, -1) or draw.account.relation not in relations:
             continue
-        else:
-            booked = float(spend.sensitivity[draw.k])
-            if draw.bands > 1:  # one release, of C times what moves: so far
-                of = name, m
-                past[of] = [difference, *past.get(of, [])][: draw.bands]
-                now = np.tensordot(coefficients(len(past[of])), np.stack(past[of]), axes=1)
-                now = now / sensitivity(one.rounds, draw.bands, one.learning.separation)
-                size = float(np.hypot(np.linalg.norm(now), moved[of][1] if of in moved else 0.0))
-            moved[of] = draw, size
-        stated = any((name if spend is None else "losses") in line and _NO_EPSILON.search(line) for line in said)
-        verdict = "within" if size <= booked * (1 + _ROUNDING) else "caveat" if stated else "violated"
-        if spend.relation == PAIRS[pair] if spend else verdict != "within":
-            found = {"moved": size, "sensitivity": booked, "verdict": verdict, "half": "neighbours"}
-            rows.append({"mechanism": name, "round": number, "view": draw.view, "quantity": quantity, **found})
-    return rows, [*moved.values()]
-
-
-def cost(moved: Moved, pair: str, ue: int, statements: Sequence[PrivacyStatement]) -> Iterator[Row]:
-    """Rows that hold all draws that a pair moves, and one receiver sees, against the largest epsilon that the ledger
-    states of one unit and relation of them.
-
-    Where a coin amplifies a draw, both are without it, over the rounds in which the UE took part.
-    """
-    central = any(draw.view == "model" and len(draw.hidden) > 1 for draw, _ in moved)
+        there, of = other.draws.get(key), key if draw.bands == 1 else key[0]
+        difference = np.full((1, 1), np.inf)  # where the other play draws nothing
+        if there is not None and there.hidden.shape == draw.hidden.shape:
+            difference = draw.hidden - there.hidden
+        if draw.bands > 1:  # one release, of C times what moves: so far
+            past = [difference, *past][: draw.bands]
+            worst = sensitivity(one.rounds, draw.bands, one.learning.separation)
+            difference = np.tensordot(coefficients(len(past)), np.stack(past), axes=1) / worst
+        size = np.linalg.norm(difference, axis=1)
+        moved[of] = draw, np.hypot(size, moved[of][1]) if of in moved else size
+        largest = float(moved[of][1].max())
+        if draw.account.relation == PAIRS[pair]:
+            verdict = "within" if largest <= draw.sensitivity * _ROUNDING else _verdict("losses", said)
+            found = {"mechanism": key[0], "round": key[1], "view": draw.view, "half": "neighbours", "quantity": key[2]}
+            yield {**found, "moved": largest, "sensitivity": draw.sensitivity, "verdict": verdict}
+    yield from moved_values(one.public, other.public, ue, said)
+    central = any(draw.view == "model" and draw.hidden.size > 1 for draw, _ in moved.values())
     for view in ("updates", "model"):
         views = ("aggregate", view) if central else ("aggregate", view, "updates")
-        mu2, groups, upper, delta = 0.0, dict[tuple[str, str], dict[str, float]](), 0.0, 0.5
-        for draw, size in moved:
-            if size and draw.view in views and draw.spend is not None:
-                mu2 += (size / max(draw.spend.std[draw.k], 1e-300)) ** 2
-                of = groups.setdefault(draw.spend.account.group, {})
-                coin = draw.spend.counts_on_sampling * draw.spend.cost(with_channel=False)[draw.k]
-                of[draw.spend.mechanism] = of.get(draw.spend.mechanism, 0.0) + float(coin)
-        for said in statements:
-            booked = groups.get(said.account.group, {})
-            if said.mechanism == ALL or booked.keys() == {said.mechanism}:
-                coins = epsilon_of(said.delta, float(np.sqrt(sum(booked.values()))))
-                upper, delta = max((upper, delta), (max(float(said.epsilon[ue]), coins), said.delta))
-        if any(relation == PAIRS[pair] for _, relation in groups):
-            lower = epsilon_of(delta, float(np.sqrt(mu2)))
-            found = {"lower": lower, "upper": upper, "verdict": "within" if lower <= upper * (1 + 1e-6) else "violated"}
-            yield {"mechanism": ALL, "round": 0, "view": view, "half": "ledger", "quantity": "epsilon", **found}
+        seen = [(draw, size) for draw, size in moved.values() if draw.view in views and size.any() and not draw.coin]
+        names = {(draw.account.group, draw.account.mechanism) for draw, _ in seen}
+        groups = [group for group, _ in names]
+        bounds = [
+            (float(of.epsilon[ue]), of.delta)
+            for of in ledger.statements()
+            if of.account.group in groups and of.mechanism in (ALL, *dict(names).values())
+            if of.mechanism == ALL or groups.count(of.account.group) == 1
+        ]
+        if bounds:
+            upper, delta = max(bounds)
+            lower = epsilon_of(delta, float(np.sqrt(sum(((size / draw.std) ** 2).sum() for draw, size in seen))))
+            verdict = "within" if lower <= upper * (1 + 1e-6) else "violated"
+            found = {"mechanism": ALL, "round": 0, "view": view, "half": "ledger", "quantity": "epsilon"}
+            yield {**found, "lower": lower, "upper": upper, "verdict": verdict}
+
+
+def _verdict(name: str, said: Sequence[str]) -> str:
+    """Whether a warning says that what has this name may move."""
+    return "caveat" if any(name in line and _NO_EPSILON.search(line) for line in said) else "violated"
+
+
+def moved_values(one: Any, other: Any, owner: int, said: Sequence[str]) -> Iterator[Row]:
+    """Rows on public values (see `Recording`) that differ in UEs other than the owner."""
+    for key in one.keys() | other.keys():
+        ours, theirs = (of[key][1][of[key][0] != owner] if key in of else np.zeros(0) for of in (one, other))
+        if ours.shape != theirs.shape or not np.allclose(ours, theirs, rtol=1e-9, atol=0.0):
+            found = {"mechanism": key[0], "round": key[1], "view": "server", "half": "neighbours", "quantity": "value"}
+            yield {**found, "moved": 1.0, "sensitivity": 0.0, "verdict": _verdict(key[0], said)}
 
 
 def of_noise(one: Recording) -> Iterator[Row]:
     """Rows on the noise of a play: its deviation in every round, the two draws most alike, and the shares in sums.
 
-    Sums of squares lie within their chi-square interval, the cosine of any two draws within the normal one; LEVEL is
-    divided by the number of tests.
+    A sum of squares lies above the lower end of its chi-square interval, the cosine of any two draws within the normal
+    one; LEVEL is divided by the number of tests.
     """
     from scipy.stats import chi2, norm
 
-    noise = [of for of in one.noise if of[2].size]
-    level, heads = LEVEL / (2 * len(noise) + 2), [np.zeros((0, _HEAD))]
-    for name, number, unit, slack in noise:
-        low, high = np.sqrt(chi2.isf([1 - level, level], unit.size) / unit.size)
-        yield _of_noise(name, number, "std", float(np.sqrt((unit**2).mean())), low, high * (1 + slack))
-        if unit.shape[1] > 1:
-            heads.append(np.pad(unit[:, :_HEAD], ((0, 0), (0, _HEAD - min(unit.shape[1], _HEAD)))))
-    some = np.concatenate(heads)[:_MOST]
-    numbers = (some != 0).sum(axis=1).min(initial=_HEAD)
-    cosine = np.triu(np.abs(some @ some.T), 1) / np.maximum(np.sqrt(np.outer(*[(some**2).sum(axis=1)] * 2)), 1e-300)
-    high = min(float(norm.isf(level / max(len(some), 1) ** 2) / np.sqrt(numbers)), 1 - 1e-6)
-    yield _of_noise(ALL, 0, "correlation of two draws", float(cosine.max(initial=0.0)), 0.0, high)
+    level, units, past = LEVEL / (len(one.draws) + 2), list[FloatArray](), list[FloatArray]()
+    tests = list[tuple[str, int, str, float, float, float]]()
+    for (name, number, quantity, _), draw in one.draws.items():
+        unit = draw.noise / draw.std * np.sqrt(draw.parts)
+        if draw.bands > 1:  # C times the noise of the rounds is white
+            past = [unit / sensitivity(one.rounds, draw.bands, one.learning.separation), *past][: draw.bands]
+            unit = np.tensordot(coefficients(len(past)), np.stack(past), axes=1)
+        if unit.size:
+            least = np.sqrt(chi2.isf(1 - level, unit.size) / unit.size)
+            tests.append((name, number, f"std of {quantity}", np.sqrt((unit**2).mean()), least, np.inf))
+            units += [*unit[:, :_HEAD]]
+    d = min(map(len, units), default=0)
+    some = np.array([unit[:d] / np.linalg.norm(unit[:d]) for unit in units[:_MOST]])
+    cosine = np.triu(np.abs(some @ some.T), 1).max(initial=0.0)
+    high = min(norm.isf(level / len(some) ** 2) / np.sqrt(d), 1 - 1e-6) if d else 1.0
+    tests.append((ALL, 0, "correlation of two draws", cosine, 0.0, high))
     if one.learning.noise_in_shares:
-        least = one.learning.threat.secagg_threshold or 1
-        yield _of_noise(ALL, 0, "updates in a sum", one.fewest, least, np.inf)
-
-
-def _of_noise(name: str, number: int, quantity: str, moved: float, low: float, high: float) -> Row:
-    verdict = "within" if low <= moved <= high else "violated"
-    booked = {"std": 1.0, "updates in a sum": low}.get(quantity, 0.0)
-    found = {"half": "noise", "quantity": quantity, "moved": moved, "sensitivity": booked, "verdict": verdict}
-    return {"mechanism": name, "round": number, "view": "", **found}
+        tests.append((ALL, 0, "updates in a sum", one.fewest, one.learning.threat.secagg_threshold or 1, np.inf))
+    for name, number, quantity, moved, low, high in tests:
+        verdict = "within" if low <= moved <= high else "violated"
+        found = {"mechanism": name, "round": number, "half": "noise", "quantity": quantity, "moved": float(moved)}
+        yield {**found, "sensitivity": low or high, "verdict": verdict}

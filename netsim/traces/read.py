@@ -244,15 +244,14 @@ class TraceSetting(TraceFile):
         if not without:
             return whole
         setting = self
-        if self.users not in ("auto", "id"):  # what a user is, is settled
-            if self.resample_s is not None:
-                raise BadInput(f"{self.trace}: world.ues.without: of resampled rows users are id; leave resample_s out")
+        if self.users not in ("auto", "id") and self.resample_s is None:  # what a user is, is settled
             setting = self.model_copy(update={"users": "id", "segments": None})
             file = replace(table, fixes=replace(table.fixes, user=user), users=whole.users)
         gone = np.isin(np.array(file.users), without)[file.fixes.user]
         if gone.all() or not gone.any():
-            rest = "no row is left; leave fewer out" if gone.all() else "no row is theirs; give names of ues.csv"
-            raise BadInput(f"{self.trace}: world.ues.without: {', '.join(without)}: {rest}")
+            raise BadInput(
+                f"{self.trace}: world.ues.without: {without[0]!r} has no row or all of them; name other users"
+            )
         left, _, _ = setting._read(file.keep(~gone, "without"), round_s)
         if not set(left.users) <= set(whole.users):
             return left

@@ -220,13 +220,13 @@ def worst_accounts(account: Table) -> Table:
 
 
 def worst_audits(rows: Table) -> Table:
-    """Rows of the table `audit`: of each half, mechanism, quantity and pair that which is nearest to its bound."""
-    rank = [("within", "undecided", "caveat", "violated").index(verdict) for verdict in rows["verdict"]]
+    """Of the table `audit`: of each half, mechanism, quantity and pair the row nearest to its bound, or beyond it."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        size = np.fmax(rows["moved"] / rows["sensitivity"], rows["lower"] / rows["upper"])
-    keys = [*zip(*(rows[name].tolist() for name in ("half", "mechanism", "quantity", "pair")), strict=True)]
-    worst = {keys[k]: k for k in np.lexsort([np.nan_to_num(size), rank]).tolist()}
-    return where(rows, sorted(worst.values()))
+        near = np.nan_to_num(np.fmax(rows["moved"] / rows["sensitivity"], rows["lower"] / rows["upper"]))
+    order = np.lexsort([near, rows["verdict"] == "caveat", rows["verdict"] == "violated"])
+    shown = ("half", "mechanism", "quantity", "pair", "verdict", "moved", "sensitivity", "lower", "upper")
+    keys = [*zip(*(rows[name].tolist() for name in shown[:4]), strict=True)]
+    return {name: rows[name][sorted({keys[k]: k for k in order.tolist()}.values())] for name in shown}
 
 
 def spent(account: Table) -> list[str]:
