@@ -51,8 +51,8 @@ _NO_EPSILON = re.compile("no epsilon|as given")  # what warnings say of what the
 class Draw:
     """Noise on rows of a UE, or on the sums or a count of all: hidden (k, d), and the noise (k, d) itself.
 
-    std, sensitivity : of each row as they are booked; parts : UEs of whose noise it is one; view : what an attacker must
-    see to see it; coin : whether one amplifies it; bands : rounds over which it is correlated.
+    std, sensitivity : of each row as they are booked; parts : in how many shares the noise is drawn; view : what an
+    attacker must see to see it; coin : whether one amplifies it; bands : rounds over which it is correlated.
     """
 
     account: Account
@@ -71,8 +71,8 @@ class Recording(Probe):
     """What one play hides and publishes. ues : whose rows are kept, in a neighbour the one that `change` is about.
 
     base : the play whose published values are put in place of this one's. draws : by mechanism, round, what is hidden,
-    and UE, -1 for all. public : by name, round and phase what all may see of UEs (n,), and whose it is. fewest : updates
-    in a sum that was opened; rounds : of the run at most.
+    and UE, -1 for all. public : by name, round and phase what all may see of UEs (n,), and whose it is. fewest :
+    updates in a sum that was opened; rounds : of the run at most.
     """
 
     learning: Learning

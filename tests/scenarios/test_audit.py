@@ -85,7 +85,9 @@ TABLE = {
         "learning.data": {"kind": "images", "samples": 20, "partition": {"kind": "label-skew", "iid": 1}},
         "learning.learner": {"kind": "image-net", "network": {"kind": "mlp", "hidden": [8]}},
     }),
-    "fedbuff": ([REPLACE, LOCAL], {"learning.server": {"kind": "fedbuff", "buffer": 2}, "world.radio.dynamic_uplink": {}}),
+    "fedbuff": ([REPLACE, LOCAL], {
+        "learning.server": {"kind": "fedbuff", "buffer": 2}, "world.radio.dynamic_uplink": {},
+    }),
 }  # fmt: skip
 TIGHT = {"central", "replaced", "poisson", "banded", "shares", "local", "adaptive", "lapa"}
 

@@ -96,7 +96,7 @@ def audit(args: argparse.Namespace) -> int:
     else:
         rows = [
             [f"{cell:.4g}" if isinstance(cell, float) else cell for cell in row]
-            for row in zip(*worst.values(), strict=False)
+            for row in zip(*worst.values(), strict=True)
         ]
         say(table([*worst], rows, left=5))
         say(f"{name}: {verdict}; all rows in {out / 'audit.csv'}, page: {out / PAGE}")
