@@ -142,7 +142,7 @@ class Recording(Probe):
         key, self.rounds = (facts.round, self._phase), facts.rounds
         self.fewest = min(self.fewest, np.inf if fewest is None else fewest)
         seen = {"which windows are played": [facts.time_s] * len(uploads.ue), "who sends to which model": uploads.row}
-        seen |= {"the losses": uploads.staleness, "how many samples weigh in": uploads.weight}
+        seen |= {"how many samples weigh in" if facts.weight is None else "the losses": uploads.weight}
         seen |= {"what one UE moves of others": uploads.made.norm()}
         self.public |= {(name, *key): (uploads.ue, np.asarray(values)) for name, values in seen.items()}
         kept = {word: state for word, state in states.items() if word.startswith(("defense", "server", "aggr"))}
@@ -197,9 +197,11 @@ def compared(
             if of.account.group in groups and of.mechanism in (ALL, *dict(names).values())
             if of.mechanism == ALL or groups.count(of.account.group) == 1
         ]
-        if bounds:
+        if bounds and all(draw.std for draw, _ in seen):
             upper, delta = max(bounds)
-            lower = epsilon_of(delta, float(np.sqrt(sum(((size / draw.std) ** 2).sum() for draw, size in seen))))
+            lower = epsilon_of(
+                delta, float(np.sqrt(sum((size[size > 0] ** 2 / draw.std**2).sum() for draw, size in seen)))
+            )
             verdict = "within" if lower <= upper * (1 + 1e-6) else "violated"
             found = {"mechanism": ALL, "round": 0, "view": view, "half": "ledger", "quantity": "epsilon"}
             yield {**found, "lower": lower, "upper": upper, "verdict": verdict}
@@ -230,14 +232,15 @@ def of_noise(one: Recording) -> Iterator[Row]:
     level, units, past = LEVEL / (len(one.draws) + 2), list[FloatArray](), list[FloatArray]()
     tests = list[tuple[str, int, str, float, float, float]]()
     for (name, number, quantity, _), draw in one.draws.items():
+        if not draw.noise.size * draw.std:
+            continue
         unit = draw.noise / draw.std * np.sqrt(draw.parts)
         if draw.bands > 1:  # C times the noise of the rounds is white
             past = [unit / sensitivity(one.rounds, draw.bands, one.learning.separation), *past][: draw.bands]
             unit = np.tensordot(coefficients(len(past)), np.stack(past), axes=1)
-        if unit.size:
-            least = np.sqrt(chi2.isf(1 - level, unit.size) / unit.size)
-            tests.append((name, number, f"std of {quantity}", np.sqrt((unit**2).mean()), least, np.inf))
-            units += [*unit[:, :_HEAD]]
+        least = np.sqrt(chi2.isf(1 - level, unit.size) / unit.size)
+        tests.append((name, number, f"std of {quantity}", np.sqrt((unit**2).mean()), least, np.inf))
+        units += [*unit[:, :_HEAD]]
     d = min(map(len, units), default=0)
     some = np.array([unit[:d] / np.linalg.norm(unit[:d]) for unit in units[:_MOST]])
     cosine = np.triu(np.abs(some @ some.T), 1).max(initial=0.0)

@@ -304,7 +304,7 @@ def shortened(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", bundled())
+@pytest.mark.parametrize("name", [*bundled()])
 def test_bundled_studies_are_within_or_say_so(name, data_folder, tmp_path):
     study = shortened(name)
     if study is None:
@@ -323,7 +323,7 @@ CHAINS = [[CLIP, CENTRAL], [REPLACE, CENTRAL], [CLIP, BANDED], [REPLACE, LOCAL],
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("learner", "server", "uplink"), product(LEARNERS, SERVERS, UPLINKS))
+@pytest.mark.parametrize(("learner", "server", "uplink"), [*product(LEARNERS, SERVERS, UPLINKS)])
 def test_whatever_accepts_a_guarantee_is_within_or_says_so(found, learner, server, uplink):
     played = 0
     for chain, sampling in product(CHAINS, ("all", "poisson", "cyclic")):
