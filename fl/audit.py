@@ -199,9 +199,8 @@ def compared(
         ]
         if bounds and all(draw.std for draw, _ in seen):
             upper, delta = max(bounds)
-            lower = epsilon_of(
-                delta, float(np.sqrt(sum((size[size > 0] ** 2 / draw.std**2).sum() for draw, size in seen)))
-            )
+            mu2 = sum(float((size**2).sum()) / draw.std**2 for draw, size in seen)
+            lower = epsilon_of(delta, float(np.sqrt(mu2)))
             verdict = "within" if lower <= upper * (1 + 1e-6) else "violated"
             found = {"mechanism": ALL, "round": 0, "view": view, "half": "ledger", "quantity": "epsilon"}
             yield {**found, "lower": lower, "upper": upper, "verdict": verdict}
@@ -216,7 +215,7 @@ def moved_values(one: Any, other: Any, owner: int, said: Sequence[str]) -> Itera
     """Rows on public values (see `Recording`) that differ in UEs other than the owner."""
     for key in one.keys() | other.keys():
         ours, theirs = (of[key][1][of[key][0] != owner] if key in of else np.zeros(0) for of in (one, other))
-        if ours.shape != theirs.shape or not np.allclose(ours, theirs, rtol=1e-9, atol=0.0):
+        if ours.shape != theirs.shape or not np.allclose(ours, theirs, rtol=1e-9, atol=0.0, equal_nan=True):
             found = {"mechanism": key[0], "round": key[1], "view": "server", "half": "neighbours", "quantity": "value"}
             yield {**found, "moved": 1.0, "sensitivity": 0.0, "verdict": _verdict(key[0], said)}
 

@@ -246,7 +246,7 @@ class TraceSetting(TraceFile):
         setting = self
         if self.users not in ("auto", "id") and self.resample_s is None:  # what a user is, is settled
             setting = self.model_copy(update={"users": "id", "segments": None})
-            file = replace(table, fixes=replace(table.fixes, user=user), users=whole.users)
+            file = replace(table, fixes=replace(table.fixes, user=user.astype(np.int32)), users=whole.users)
         gone = np.isin(np.array(file.users), without)[file.fixes.user]
         if gone.all() or not gone.any():
             raise BadInput(

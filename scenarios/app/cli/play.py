@@ -77,7 +77,7 @@ def audit(args: argparse.Namespace) -> int:
     from scenarios.app.results.shown import worst_audits
     from scenarios.app.run.audit import audit as play_neighbours
 
-    unseen = {"learning.attacks": [], "learning.membership": None}  # they change nothing that is sent
+    unseen: Fields = {"learning.attacks": [], "learning.membership": None}  # they change nothing that is sent
     canaries = {} if args.canaries is None else {"learning.audit": {"canaries": args.canaries}}
     overrides, name = overrides_of(args) | unseen | canaries, name_of(args.scenario)
     scenario = Scenario(args.scenario)
