@@ -181,7 +181,8 @@ def compared(
         moved[of] = draw, np.hypot(size, moved[of][1]) if of in moved else size
         largest = float(moved[of][1].max())
         if draw.account.relation == PAIRS[pair]:
-            verdict = "within" if largest <= draw.sensitivity * _ROUNDING else _verdict("losses", said)
+            beyond = _verdict("losses", said) if key[2].startswith("sum") else "violated"
+            verdict = "within" if largest <= draw.sensitivity * _ROUNDING else beyond
             found = {"mechanism": key[0], "round": key[1], "view": draw.view, "half": "neighbours", "quantity": key[2]}
             yield {**found, "moved": largest, "sensitivity": draw.sensitivity, "verdict": verdict}
     yield from moved_values(one.public, other.public, ue, said)

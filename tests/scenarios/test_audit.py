@@ -180,6 +180,21 @@ def test_days_that_follow_from_rows_are_found(found, tmp_path, monkeypatch):
     assert "which days are held out" in {row["mechanism"] for row in rows if row["verdict"] != "within"}
 
 
+def test_turns_that_follow_one_another_over_a_day_of_23_hours(found, tmp_path, monkeypatch):
+    """A deadline of 24 h lets the next window pass by, and cohorts that wait for every other one come at once."""
+    monkeypatch.setattr(Learning, "check_correlation", lambda self, shortest_s: None, raising=False)
+    trace = tmp_path / "t.csv"
+    times = [f"2021-03-{day}T{hour:02d}:30:00Z" for day in range(26, 32) for hour in (8, 14)]
+    rows = [f"{t},{user},52.01,{4.01 + k / 500:.3f},{-80 - 3 * k},x" for t in times for k, user in enumerate("abcd")]
+    trace.write_text("\n".join(["time_s,user,lat,lon,rsrp_dbm,cell", *rows]) + "\n")
+    asked = replayed(str(trace), **STATED | {"since": "2021-03-26", "until": "2021-04-01"}) | half("cyclic")
+    asked |= {"learning.server": {"kind": "synchronous", "deadline_s": DAY_S}, "learning.defenses": [CLIP, BANDED]}
+    rows = found([], asked, most=4)
+    assert {("neighbours", "sum"), ("ledger", "epsilon")} <= violated(rows)
+    of_all = worst(rows, "epsilon", "ledger")
+    assert (of_all["lower"], of_all["upper"]) == (pytest.approx(5.93, abs=0.01), pytest.approx(5.35, abs=0.01))
+
+
 def test_users_that_one_user_decides_are_named(found, tmp_path):
     trace = tmp_path / "t.csv"
     lines = ["time_s,user,lat,lon,rsrp_dbm,cell"]
