@@ -80,7 +80,7 @@ class ByProbability(Sight):
     """
 
     kind: Literal["probability"] = "probability"
-    decorrelation_m: float = Field(default=50.0, gt=0, le=1e5)
+    decorrelation_m: float = Field(50.0, gt=0, le=1e5)
     """decorrelation distance of the line-of-sight state, m"""
     reference: ClassVar = "3GPP TR 38.901 V17.0.0, Table 7.4.2-1; spatial consistency after Section 7.6.3.3"
     example: ClassVar = {"kind": "probability"}

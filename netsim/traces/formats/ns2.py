@@ -37,7 +37,7 @@ class Ns2(TraceFormat):
     """
 
     kind: Literal["ns2"] = "ns2"
-    sample_s: float = Field(default=1.0, gt=0)
+    sample_s: float = Field(1.0, gt=0)
     """time between rows, from 0 s until the last event is over and all nodes have arrived, s"""
     endings: ClassVar[tuple[str, ...]] = (".mob", ".ns_movements", ".ns2")
     content: ClassVar[str] = r"(?m)^[ \t]*\$(ns_ at |node_\()"  # below comments of any length
