@@ -237,11 +237,12 @@ class CentralGaussian(Defense):
         std = self.noise_multiplier * bound.sensitivity * (facts.weight if self.noise_on == "sum" else 1.0)
         models = np.arange(len(total))
         noise = rng.normal("noise", models, (total.shape[1],))
-        on_sum = np.full(len(models), std / facts.weight)
-        spend = facts.promise(bound).spend(self.label, np.full(len(models), -1), models, on_sum, self.delta)
-        spends: list[Spend] = [
-            replace(spend, sampling_rate=facts.sampling_rate, channel_std=np.sqrt(state.channel_var))
-        ]
+        ue = facts.cohort if self.bands is None else np.array([-1])
+        of = np.tile(models, len(ue))
+        on_sum = np.full(len(of), std / facts.weight)
+        spend = facts.promise(bound).spend(self.label, np.repeat(ue, len(models)), of, on_sum, self.delta)
+        channel_std = np.tile(np.sqrt(state.channel_var), len(ue))
+        spends: list[Spend] = [replace(spend, sampling_rate=facts.sampling_rate, channel_std=channel_std)]
         if self.bands is not None:  # one release, of all rounds
             spends = [] if state.rounds else [spend]
             noise, past = coloured(noise, state.past if state.rounds else np.zeros((0, *noise.shape)))
