@@ -1,6 +1,6 @@
 """The `learning:` section of a scenario: what is learnt, protected and attacked, and what fits together."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from math import inf
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
@@ -111,12 +111,29 @@ class Learning(Part):
         return any("central noise" in d.offers for d in self.defenses)
 
     @property
+    def hides_presence(self) -> bool:
+        """Whether noise at the server is to hide whether a UE sends, and not only what: then neither may its own noise.
+
+        Where UEs take turns, with `relation: add-remove`, neighbours send alike. A user whose data are replaced may
+        have none afterwards.
+        """
+        relations = [relation for _, defense, relation in self._relations() if "central noise" in defense.offers]
+        return any(self.separation == 1 or relation == "replace" for relation in relations)
+
+    def _relations(self) -> Iterator[tuple[int, Defense, str]]:
+        """Number of each defense, the defense, and the relation of the bound that it finds."""
+        relation = "replace"
+        for i, defense in enumerate(self.defenses):
+            relation = getattr(defense, "relation", relation)
+            yield i, defense, relation
+
+    @property
     def sampling_rate(self) -> float:
         """Probability with which the server asks each UE, by a coin that noise at the server can count on; else 1.
 
-        It can where it hides who came. A rule of withholding that depends on who has sent before ties the coins of a UE in different rounds together,
-        as a cohort does that is kept, and amplification adds up rounds whose coins are independent: then sampling
-        counts nothing, which is safe.
+        It can where it hides who came. A rule of withholding that depends on who has sent before ties the coins of a UE
+        in different rounds together, as a cohort does that is kept, and amplification adds up rounds whose coins are
+        independent: then sampling counts nothing, which is safe.
         """
         independent = self.cohort_rounds == 1 and not any(rule.by_history for rule in self.withholding)
         return self.participation if self.sampling == "poisson" and independent and self.hides_who_came else 1.0
@@ -163,14 +180,11 @@ class Learning(Part):
             offered = (offered - {UNTOUCHED} if step.by_place else offered) | step.offers
         if self.curation or RECORDS_ALONE not in offered:
             offered -= {"bound", "record bound"}  # the selection of records depends on all of them
-        central = None
+        hiding = None
         for i, defense in enumerate(self.defenses):
-            if central is not None and not defense.contracts:
-                raise ValueError(
-                    f"defenses[{i}]: {defense.kind_name()} may move updates further apart after {central} has taken "
-                    f"their bound; put it before {central}"
-                )
-            central = defense.kind_name() if {"central noise", "shared noise"} & defense.offers else central
+            if hiding is not None and (reason := self._spoils(defense, hiding)):
+                raise ValueError(f"defenses[{i}]: {defense.kind_name()} {reason.format(hiding.kind_name())}")
+            hiding = defense if {"central noise", "shared noise"} & defense.offers else hiding
             _meets(f"defenses[{i}]", defense, offered | self.aggregation.offers, _partly(self.defenses[:i]))
             offered = (offered if defense.keeps_bound else offered - {"bound", "record bound"}) | defense.offers
         if self.privacy_budget is not None and "spend" not in offered:
@@ -200,6 +214,24 @@ class Learning(Part):
         self._fits_membership(offered | self.threat.offers | shown)
         for i, attack in enumerate(self.attacks):
             _meets(f"attacks[{i}]", attack, offered | self.threat.offers | shown)
+
+    def _spoils(self, step: Defense, hiding: Defense) -> str:
+        """How a step after a defense whose noise is in the sum undoes what that hides, in words; empty: it does not.
+
+        Shares of noise are on the update already, and only more noise leaves all of them in the sum. Noise at the
+        server comes later, so there updates may move closer.
+        """
+        if "shared noise" in hiding.offers:
+            takes = "may take away some of the noise that {0} has put on updates; put it before {0}"
+            return "" if step.adds_noise_only else takes
+        if not step.contracts:
+            return "may move updates further apart after {0} has taken their bound; put it before {0}"
+        own = step.noise_on_device or step.adds_noise_only
+        shows = (
+            "draws noise of a UE's own, so that the variance of the sum shows who sends, which {0} is to hide; put it "
+            "before {0} with a clip between them, or leave it out"
+        )
+        return shows if own and self.hides_presence else ""
 
     def _after_withholding(self, offered: set[str]) -> set[str]:
         for i, rule in enumerate(self.withholding):
@@ -243,9 +275,7 @@ class Learning(Part):
 
         It hides one update. Dependence on the radio is refused or stated elsewhere (`Study`, `fl.round.caveats`).
         """
-        relation = "replace"
-        for i, defense in enumerate(self.defenses):
-            relation = getattr(defense, "relation", relation)
+        for i, defense, relation in self._relations():
             fixed = self.sampling == "fixed" and self.participation < 1
             if defense.noise_at_server and relation == "add-remove" and fixed:
                 raise ValueError(
@@ -260,8 +290,7 @@ class Learning(Part):
                 "server.merge_after_updates: a UE that is early takes the place of others among the first, and noise "
                 "at the server hides one update only; leave merge_after_updates out, and set deadline_s"
             )
-        if self.data.ties_ues:
-            raise ValueError(f"data: noise at the server hides one UE only, and {self.data.ties_ues}")
+        self._hides_one("noise at the server")
         if self.threat.secagg_threshold is not None:
             raise ValueError(
                 "threat.secagg_threshold: one UE may decide whether its whole group is merged, and noise at "
@@ -270,16 +299,12 @@ class Learning(Part):
 
     def _fits_one_relation(self) -> None:
         """ValueError with the reason, where a pair of neighbours moves mechanisms whose costs are not added up."""
-        relation = first = ""
-        for i, defense in enumerate(self.defenses):
-            relation = getattr(defense, "relation", relation)
-            if not relation or "spend" not in defense.offers:
-                continue
-            first = first or relation
-            if relation != first:
+        drawn = [each for each in self._relations() if "spend" in each[1].offers]
+        for i, defense, relation in drawn:
+            if relation != drawn[0][2]:
                 raise ValueError(
-                    f"defenses[{i}]: {defense.kind_name()} hides a user by relation: {relation}, and noise before it by "
-                    f"{first}; one user moves both, and costs add up under one relation; give all clips the same"
+                    f"defenses[{i}]: {defense.kind_name()} hides a user by relation: {relation}, and noise before it "
+                    f"by {drawn[0][2]}; one user moves both, and costs add up under one relation; give all clips the same"
                 )
 
     def _fits_shares(self) -> None:
@@ -324,8 +349,14 @@ class Learning(Part):
                 f"{name}: the count of an adaptive-clip with noise: shares is no whole number, and the ring holds no "
                 "other; take clip, or distributed-gaussian"
             )
-        if self.data.ties_ues:
-            raise ValueError(f"data: noise in shares hides one UE only, and {self.data.ties_ues}")
+        self._hides_one("noise in shares")
+
+    def _hides_one(self, noise: str) -> None:
+        """ValueError with the reason, where what UEs send hangs on others, beside noise that hides one of them."""
+        parts = {"data": self.data} | {f"defenses[{i}]": defense for i, defense in enumerate(self.defenses)}
+        for place, part in parts.items():
+            if part.ties_ues:
+                raise ValueError(f"{place}: {noise} hides one UE only, and {part.ties_ues}")
 
     def check_correlation(self, shortest_s: float) -> None:
         """ValueError with the reason, where noise that is correlated over rounds would not be what its account says.

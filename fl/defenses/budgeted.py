@@ -97,6 +97,9 @@ class Budgeted(Defense):
     """delta at which epsilon is stated"""
 
     contracts: ClassVar = True
+    ties_ues: ClassVar = (
+        "noise by a budget follows how many UEs there are, and what all of them sent; take gaussian, or leave one out"
+    )
     adaptive: ClassVar = True
     """whether a round's budget follows what earlier rounds showed"""
     offers: ClassVar = frozenset({"spend"})
@@ -223,7 +226,7 @@ class Budgeted(Defense):
             1.0 - state.epsilon_spent / (state.total or 1.0),
             updates.ue, updates.model, noise.std, drawn,
         )  # fmt: skip
-        truth = bound.spend(label, updates.ue[heard], updates.model[heard], drawn[heard], self.delta)
+        truth = bound.zeroed.spend(label, updates.ue[heard], updates.model[heard], drawn[heard], self.delta)
         spends = [replace(truth, channel_std=counted[heard])]
         if self.claim_caveat:
             claim = replace(spends[0], mechanism=f"{label}-as-printed", sensitivity=noise.claimed[heard], unit=PRINTED)

@@ -78,6 +78,7 @@ class Gaussian(Defense):
     )
     example: ClassVar = {"kind": "gaussian", "noise_multiplier": 1.0}
     contracts: ClassVar = True
+    adds_noise_only: ClassVar = True
     offers: ClassVar = frozenset({"spend"})
 
     @property
@@ -117,7 +118,7 @@ class Gaussian(Defense):
     def protect(self, updates: Updates, local: Local, facts: RoundContext, state: State, rng: Rng) -> Protected:
         bound = updates.promise
         std = self.std(bound) * self._shares(updates.ue)
-        spend = bound.spend(self.label, updates.ue, updates.model, std, self.delta)
+        spend = bound.zeroed.spend(self.label, updates.ue, updates.model, std, self.delta)
         if facts.channel is not None:
             spend = replace(spend, channel_std=facts.channel.thermal_std)
         if isinstance(state, DailySpend):
@@ -302,6 +303,7 @@ class DistributedGaussian(Defense):
     )
     example: ClassVar = {"kind": "distributed-gaussian", "noise_multiplier": 1.0}
     contracts: ClassVar = True
+    adds_noise_only: ClassVar = True
     offers: ClassVar = frozenset({"spend", "shared noise"})
     needs: ClassVar = NEEDS_BOUND | FIXED_WEIGHT
 

@@ -303,11 +303,15 @@ class TestCentral:
         assert part.contracts and "central noise" in part.offers
 
     def test_the_channel_adds_to_the_noise_on_the_sum(self, tmp_path):
-        """Variance of the receiver's noise over all decoded rows: all that decoding adds without interference."""
+        """Variance of the receiver's noise over all decoded rows: all that decoding adds without interference.
+
+        UEs take turns, so that neighbours send alike: otherwise the receiver's noise would show who sends.
+        """
         noise = [CLIP, {"kind": "central-gaussian", "noise_multiplier": 1.0}]
         study = load("rsrp-dp/live", {
             "learning.defenses": noise, "learning.rounds": 1, "world.radio.uplink.decoding": "noisy",
-            "world.radio.uplink.interference": "none", "learning.attacks": [],
+            "world.radio.uplink.interference": "none", "learning.attacks": [], "learning.sampling": "cyclic",
+            "learning.participation": 0.5, "learning.aggregation.participation": 0.5,
         })  # fmt: skip
         summary = run(study, tmp_path)
         links, first = pd.read_csv(tmp_path / "links.csv"), pd.read_csv(tmp_path / "spends.csv").iloc[0]

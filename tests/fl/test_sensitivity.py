@@ -10,13 +10,19 @@ from itertools import product
 
 import numpy as np
 import pytest
+from scipy.stats import chi2
 
-from fl.defenses.clip import AdaptiveClip
-from fl.defenses.gaussian import CentralGaussian
+from fl.defenses import DEFENSES
+from fl.defenses.clip import AdaptiveClip, Clip
+from fl.defenses.gaussian import CentralGaussian, Gaussian
 from fl.privacy.compose import RoundKinds, pld_epsilon
 from fl.privacy.gaussian import epsilon_of
 from fl.round.caveats import disclosed
+from fl.types import DenseUpdates, Public, RoundContext
 from netsim.errors import BadInput
+from netsim.geometry import Area
+from netsim.radio.uplink import noise_std
+from netsim.rng import Streams
 from netsim.world import World
 from scenarios.app.results.folder import MANIFEST, read_json, read_table
 from scenarios.app.run.runner import run
@@ -195,7 +201,7 @@ def counted_in(place, sampling, relation, **more):
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("sampling", ["all", "poisson", "cyclic"])
 def test_what_one_user_moves_is_booked_for_it_under_one_relation(tiny, played, place, relation, sampling):
-    """The count of an adaptive clip and the sum beside it, each by no more than is booked in that round, and as much."""
+    """The count of an adaptive clip and the sum beside it, each by no more than is booked in that round."""
     study = tiny(counted_in(place, sampling, relation))
     sums, counts, spends, _ = played(study)
     alike = relation if relation == "replace" or (place, sampling) in product(["central"], ["all", "poisson"]) else ""
@@ -246,6 +252,144 @@ def test_clips_of_two_relations_are_refused(tiny, place):
     study["learning.defenses"].insert(1, {"kind": "clip", "norm": C, "relation": "add-remove"})
     with pytest.raises(BadInput, match="costs add up under one relation"):
         tiny(study)
+
+
+BUDGET = {"epsilon_system_total": 100.0, "rounds": 10}
+NOISES = {
+    "nothing": [], "gaussian": [{"kind": "gaussian", "noise_multiplier": 1.0}], "shares": [SHARED_NOISE],
+    "central": [PLACES["central"][1]], "ring": [{"kind": "skellam", "noise_multiplier": 1.0}],
+    "uniform-dp": [{"kind": "uniform-dp", **BUDGET}], "arb": [{"kind": "arb", **BUDGET}],
+    "lapa": [{"kind": "lapa", **BUDGET}],
+    "both": [{"kind": "gaussian", "noise_multiplier": 1.0}, "clip", PLACES["central"][1]],
+    "after": [PLACES["central"][1], {"kind": "gaussian", "noise_multiplier": 1.0}],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_what_one_pair_of_neighbours_moves_is_in_one_group(tiny, tmp_path, noise):
+    """Of every chain that is accepted all spends on a user have one relation, so `all` and the budget add them up."""
+    accepted = set()
+    for first, relation, second, sampling in product(("clip", "server", "shares"), RELATIONS, RELATIONS, ASKED):
+        if second != relation and "clip" not in NOISES[noise]:
+            continue
+        clip = {"kind": "clip", "norm": C, "name": "again", "relation": second}
+        count = {"kind": "adaptive-clip", "noise": first} if first != "clip" else {"kind": "clip"}
+        study = counted_in("shares" if noise in ("shares", "ring") else "central", sampling, relation)
+        chain = [clip if each == "clip" else each for each in NOISES[noise]]
+        study["learning.defenses"] = [count | {"norm": C, "relation": relation}, *chain]
+        try:
+            run(tiny(study | {"world.duration_s": 20}), tmp_path / str(len(accepted)))
+        except BadInput:
+            continue
+        booked = read_table(tmp_path / str(len(accepted)), "spends") if chain or first != "clip" else {"relation": []}
+        assert len(set(booked["relation"])) <= 1, (first, relation, second, sampling)
+        accepted.add((first, relation, second, sampling))
+    assert len(accepted) > 1
+
+
+# -- noise of a UE's own
+
+
+def apart(ratio, numbers, delta=1e-7):
+    """Epsilon that normal numbers of variances 1 and `ratio` > 1 prove: of their squares' sum, at the best threshold."""
+    x = numbers * ratio * np.linspace(0.0, 1.0 + 20.0 / np.sqrt(numbers), 50_001)
+    wide, narrow = chi2.logsf(x / ratio, numbers), chi2.logsf(x, numbers)
+    seen = np.exp(wide) > delta
+    return np.max(np.log(np.exp(wide[seen]) - delta) - narrow[seen])
+
+
+@pytest.mark.parametrize("epsilon, z", [(0.5, 1.0), (3.0, 0.3)])
+def test_what_variances_prove_is_what_integration_gives(epsilon, z):
+    """Two numbers, so that their squares' sum is exponential: delta = integral of (p - e^epsilon q)+ ."""
+    ratio = 1 + 1 / z**2
+    x = np.linspace(0, 60 * ratio, 2_000_001)
+    p, q = np.exp(-x / 2 / ratio) / 2 / ratio, np.exp(-x / 2) / 2
+    delta = np.maximum(p - np.exp(epsilon) * q, 0).sum() * (x[1] - x[0])
+    assert apart(ratio, 2, delta) == pytest.approx(epsilon, abs=1e-3)
+
+
+@pytest.mark.parametrize("people, proven", [(40, 80.9), (300, 6.3)])
+def test_noise_of_a_ues_own_would_show_who_sends_in_the_variance(people, proven):
+    """Of 28 rounds of 8,513 numbers, epsilon 8.00 of the noise at the server; the variances are those of the parts."""
+    z, c, d, rounds = 3.7153, 0.5, 8513, 28
+    central, own = CentralGaussian(noise_multiplier=z), Gaussian(noise_multiplier=z)
+    at = RoundContext(1, 0.0, Public(Area(0.0, 0.0, 1.0, 1.0), 1), weight=1 / people)
+
+    def variances(n):
+        made = DenseUpdates(np.arange(n), np.zeros(n, int), np.ones(n), np.zeros((n, 50)))
+        made, _, _ = Clip(norm=c, relation="add-remove").protect(made, None, at, None, None)
+        _, _, (noise,) = own.protect(made, None, at, None, Streams(1).at("own"))
+        _, state, _ = central.protect(made, None, at, central.start(n), None)
+        _, _, (server,) = central.finish(np.zeros((1, 50)), n, at, state, Streams(1).at("central"))
+        return server.std[0] ** 2 + (noise.std**2).sum(), server.cost(False)[0]
+
+    (with_, cost), (without, _) = variances(people), variances(people - 1)
+    assert epsilon_of(1e-7, np.sqrt(rounds * cost)) == pytest.approx(8.0, abs=1e-3)
+    assert apart(with_ / without, rounds * d) == pytest.approx(proven, abs=0.06)
+
+
+def test_a_decoder_shows_a_far_ue_without_a_limit():
+    """Its noise on c / sqrt(d) over that of the server, 40 UEs of which one is far: the proof grows with its distance."""
+    z, d, rounds = 3.7153, 8513, 28
+    ratio = [1 + noise_std(1 / np.sqrt(d), 10 ** (snr_db / 10)) ** 2 / z**2 for snr_db in (-12, -50, -55)]
+    found = [apart(r, rounds * d) for r in ratio]
+    assert found[0] < 0.5 and found[1] > 8.0 and found[2] > 80.0
+
+
+OWN = [kind for kind, part in DEFENSES.parts.items() if part.model_validate(part.example).noise_on_device]
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("sampling", ["all", "poisson", "cyclic"])
+def test_noise_of_a_ues_own_stands_beside_noise_at_the_server_where_neighbours_send_alike(tiny, sampling, relation):
+    """After it, and of a decoder: refused, but where UEs take turns and send zeros; before the clip it is covered."""
+    share, how = (0.5, "cyclic") if sampling == "cyclic" else SAMPLING[sampling]
+    clip = {"kind": "clip", "norm": C, "relation": relation}
+    central = {"kind": "central-gaussian", "noise_multiplier": 1.0}
+    study = changes("rounds", "all", relation, "ideal") | {
+        "learning.participation": share, "learning.sampling": how,
+        "learning.aggregation": {"kind": "uniform", "clients": UES, "participation": share},
+    }  # fmt: skip
+    alike = sampling == "cyclic" and relation == "add-remove"
+    assert {"gaussian", "distributed-gaussian", "skellam", "uniform-dp", "arb", "lapa", "noise-switch"} == set(OWN)
+    for kind in OWN:
+        noise, other = DEFENSES.parts[kind].example, "hides one UE only|divides noise|put it before"
+        why = None if kind == "gaussian" else other
+        after = why if alike else "the variance of the sum shows who sends"
+        for chain, reason in (
+            ([clip, central, noise], after),
+            ([clip, noise, {**clip, "name": "again"}, central], why),
+        ):
+            with nullcontext() if reason is None else pytest.raises(BadInput, match=reason):
+                tiny(study | {"learning.defenses": chain})
+    for kind in ("noma", "oma"):
+        noisy = {"learning.defenses": [clip, central], "world.radio.uplink": {"kind": kind}}
+        with nullcontext() if alike else pytest.raises(BadInput, match="who sent.*set decoding: error-free"):
+            tiny(study | noisy)
+        tiny(study | noisy | {"world.radio.uplink.decoding": "error-free"})
+
+
+def test_noise_before_the_clip_moves_a_sum_by_no_more_than_the_clip(tiny, played):
+    clip = {"kind": "clip", "norm": C, "relation": "add-remove"}
+    own = {"kind": "gaussian", "noise_multiplier": 1.0}
+    chain = [clip, own, {**clip, "name": "again"}, {"kind": "central-gaussian", "noise_multiplier": 1.0}]
+    study = tiny(changes("rounds", "all", "add-remove", "ideal") | {"learning.defenses": chain})
+    sums, _, spends, _ = played(study)
+    again, _, _, _ = played(study, 0, without)
+    assert 0.99 * C < moved(sums, again) <= C * (1 + 1e-9)
+    assert set(spends["relation"][spends["mechanism"] == "gaussian"]) == {"zero-out"}
+
+
+def test_a_budget_beside_noise_that_hides_one_ue_is_refused(tiny):
+    """What LAPA draws on others follows the sum before that noise, and how many UEs there are."""
+    for kind in ("uniform-dp", "arb", "lapa", "noise-switch"):
+        chain = [{"kind": "clip"}, DEFENSES.parts[kind].example, {"kind": "clip", "name": "again"}]
+        central = changes("rounds", "all", "replace", "ideal")
+        shares = {"learning.threat": {"observes": "aggregate", "secagg_threshold": 2}}
+        for more, last in (({}, "central-gaussian"), (shares, "distributed-gaussian")):
+            with pytest.raises(BadInput, match=r"defenses\[1\]: noise .* hides one UE only, and noise by a budget"):
+                last = {"kind": last, "noise_multiplier": 1.0}
+                tiny(central | more | {"learning.defenses": [*chain, last]})
 
 
 RADIO_MAP = {
@@ -388,9 +532,9 @@ def by_turns(path, first, **server):
 
 @pytest.mark.parametrize(("first", "hours"), [("2021-03-26", 23), ("2021-10-29", 24), ("2021-09-20", 24)])
 def test_no_ue_sends_in_rounds_nearer_than_its_turns_where_clocks_change(tiny, tmp_path, first, hours):
-    """A round that lasts a day makes the next window pass where that has 23 hours: two turns are then one round apart."""
+    """A round of a day makes the next window pass where that has 23 hours: two turns are then one round apart."""
     if hours == 23:
-        with pytest.raises(BadInput, match="lets windows pass; make server.deadline_s at most 82800"):
+        with pytest.raises(BadInput, match=r"lets windows pass; make server\.deadline_s at most 82800"):
             run(tiny(by_turns(tmp_path, first, deadline_s=86400)), tmp_path / "run")
     run(tiny(by_turns(tmp_path, first, deadline_s=hours * 3600)), tmp_path / "run")
     sent = read_table(tmp_path / "run", "updates")

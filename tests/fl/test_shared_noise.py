@@ -8,12 +8,18 @@ import pandas as pd
 import pytest
 from interrupted import run_in_two
 
+from fl.aggregation import Uniform
+from fl.attacks.threat import Threat
+from fl.defenses import DEFENSES
 from fl.defenses.clip import AdaptiveClip, Clip
-from fl.defenses.gaussian import CentralGaussian, DistributedGaussian
+from fl.defenses.gaussian import CentralGaussian, DistributedGaussian, Gaussian
 from fl.defenses.skellam import Skellam, least_multiplier, rotated
+from fl.learning import Learning
 from fl.privacy import rdp
 from fl.privacy.banded import coefficients, coloured, errors, sensitivity
 from fl.privacy.gaussian import epsilon_of
+from fl.round.send import protected
+from fl.round.setup import RoundStreams
 from fl.types import Bound, DenseUpdates, Local, Public, Received, RoundContext
 from netsim.errors import BadInput
 from netsim.geometry import Area
@@ -192,8 +198,9 @@ ONCE = {"kind": "central-gaussian", "noise_multiplier": 2.0}
 
 
 @pytest.mark.parametrize(("k", "worst", "more"), [
-    (4, 3, {}), (5, 3, {}), (4, 3, {"learning.availability": {"kind": "charging", "from_hour": 0.05, "from_spread_hours": 0.1}}),
-    (4, 1, {"learning.rounds": 3}), (2, 2, {"learning.server": {"kind": "synchronous", "deadline_s": 170}}),
+    (4, 3, {}), (5, 3, {}), (4, 1, {"learning.rounds": 3}),
+    (2, 2, {"learning.server": {"kind": "synchronous", "deadline_s": 170}}),
+    (4, 3, {"learning.availability": {"kind": "charging", "from_hour": 0.05, "from_spread_hours": 0.1}}),
 ])  # fmt: skip
 def test_without_bands_each_ue_pays_for_the_rounds_of_its_cohort(tiny, tmp_path, k, worst, more):
     """Whether it is there or not, as often as the server's windows fall to it: of 12 windows, or of every third."""
@@ -359,6 +366,58 @@ def test_shared_bits_move_the_norm_by_those_that_came():
 def test_what_would_leave_a_sum_without_its_noise_is_refused(changes, line, tiny):
     with pytest.raises(BadInput, match=line):
         tiny(sums() | changes)
+
+
+def chained(*defenses, **more):
+    """A section `learning:` that was not checked, as if its defenses fitted together."""
+    uniform, threat = Uniform(clients=4), Threat(observes="aggregate", secagg_threshold=2)
+    whole = Learning(round_s=60, learner={"kind": "rsrp-net"}, aggregation=uniform, threat=threat)
+    return Learning.model_construct(**whole.__dict__ | {"defenses": defenses} | more)
+
+
+def test_a_clip_after_shares_takes_noise_away_along_the_update():
+    """The sum of 200 UEs that agree has 0.22 c along their update in place of 0.70 c: at most 8.00 was booked for 30."""
+    n, d, z, c, delta = 200, 51, 0.7022, 0.5, 1e-7
+    clip, shares = Clip(norm=c, relation="add-remove"), DistributedGaussian(noise_multiplier=z)
+    one = np.zeros((n, d))
+    one[:, 0] = c
+    other = one * (np.arange(n) > 0)[:, None]  # of the first: zeros
+
+    def played(defenses, values):
+        states, along = {part.word: part.start(n) for part in defenses}, []
+        for t in range(200):
+            made = DenseUpdates(np.arange(n), np.zeros(n, int), np.ones(n), values)
+            at = RoundStreams(Streams(3), t)
+            sent, spends = protected(chained(*defenses), made, NO_DATA, facts(least_opened=n), states, at)
+            along.append(sent.values[:, 0].sum())
+        return np.mean(along), np.std(along), spends
+
+    def shown(*defenses):
+        (mean, std, spends), (without, _, _) = played(defenses, one), played(defenses, other)
+        assert epsilon_of(delta, np.sqrt(spends[0].cost(False)[0])) == pytest.approx(8.0, abs=0.002)
+        return std / c, epsilon_of(delta, (mean - without) / std)
+
+    assert shown(clip, shares) == (pytest.approx(z, rel=0.1), pytest.approx(8.0, rel=0.12))
+    std, epsilon = shown(clip, shares, clip.model_copy(update={"name": "again"}))
+    assert std == pytest.approx(0.22, rel=0.1) and epsilon > 25
+
+
+@pytest.mark.parametrize("shared", [SHARES, RING], ids=lambda part: part["kind"])
+def test_only_noise_may_follow_shares(shared, tiny):
+    """Every part, with or without a bound: those that add nothing but noise lack one, which shares have taken away."""
+    for kind, part in DEFENSES.parts.items():
+        later, last = part.model_validate(part.example), DEFENSES.parts[shared["kind"]].model_validate(shared)
+        alone = part.adds_noise_only
+        assert alone == (kind in ("gaussian", "distributed-gaussian"))
+        with pytest.raises(ValueError, match="needs a bound" if alone else f"put it before {shared['kind']}"):
+            chained(Clip(), last, later.model_copy(update={"name": "later"})).check()
+
+    class Louder(Gaussian):
+        needs = {}
+
+    chained(Clip(), DistributedGaussian(noise_multiplier=1.0), Louder(noise_multiplier=1.0)).check()
+    with pytest.raises(BadInput, match=r"defenses\[2\].*adaptive-clip may take away some of the noise"):
+        tiny(sums(**{"learning.defenses": [CLIP, shared, {"kind": "adaptive-clip", "relation": "add-remove"}]}))
 
 
 def test_stale_updates_do_not_weaken_shares(tiny):

@@ -209,9 +209,10 @@ def _wrapped(text: str, indent: int) -> str:
 
 
 ASSUMED = """\
-Noise multiplier: noise std / sensitivity; the sensitivity is the clip norm (add-remove) or twice
-the clip norm (replace). Epsilon covers all data of one user. A sampling rate below 1 needs secret
-random sampling and add-remove; several models or phases per round are draws (--draws), not rounds."""
+Noise multiplier: noise std / sensitivity; the sensitivity is the clip norm (add-remove; zero-out
+where UEs draw the noise) or twice the clip norm (replace). Epsilon covers all data of one user. A
+sampling rate below 1 needs secret random sampling and add-remove; several models or phases per
+round are draws (--draws), not rounds."""
 
 
 def epsilon(args: argparse.Namespace) -> None:
@@ -255,10 +256,10 @@ def epsilon(args: argparse.Namespace) -> None:
 
 COMPARED = """\
 Std in units of the clip norm, of each number: noise on the mean of a round's updates, and on the model,
-as the root mean square over rounds at server rate 1. Neighbours: add-remove, of shares and banded noise
-zero-out. Shares: a sum is opened with {:,} UEs or more. In {} bits: {:,} whole numbers (`skellam`),
-accounted in all rounds; inf: too few bits. Sampled: secret coins, {} rounds of a UE on average. Banded:
-UEs take turns, {} of each or fewer, and noise is correlated over as many rounds as there are cohorts."""
+as the root mean square over rounds at server rate 1. Neighbours: zero-out; add-remove of noise of a server
+that samples, or asks all. Shares: a sum is opened with {:,} UEs or more. In {} bits: {:,} whole numbers
+(`skellam`), accounted in all rounds; inf: too few bits. Sampled: secret coins, {} rounds of a UE on average.
+Banded: UEs take turns, {} of each or fewer, and noise is correlated over as many rounds as there are cohorts."""
 _MOST_COMPARED = 3_000  # rounds: banded noise takes their square
 
 
