@@ -17,10 +17,10 @@ class Clip(Defense):
     """Scales every update to L2 norm at most `norm`: u * min(1, norm / |u|), over all parameters together.
 
     A non-finite update becomes zero, so the bound always holds. `relation` is the neighbouring relation for later
-    noise: `replace` (a UE's data replaced by any other; sensitivity 2 norm) or `add-remove` (a UE takes part or not;
-    sensitivity norm). With `phase` only the updates of that phase of the learner are clipped; the others have no bound,
-    so noise that needs a bound cannot follow. The table `metrics` has `clipped_percent`, the share of updates with a
-    larger norm.
+    noise: `replace` (a UE's data replaced by any other; sensitivity 2 norm) or `add-remove` (a UE takes part or not,
+    or sends zeros where UEs draw the noise themselves; sensitivity norm). With `phase` only the updates of that phase
+    of the learner are clipped; the others have no bound, so noise that needs a bound cannot follow. The table `metrics`
+    has `clipped_percent`, the share of updates with a larger norm.
     """
 
     kind: Literal["clip"] = "clip"

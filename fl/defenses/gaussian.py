@@ -34,7 +34,8 @@ class Gaussian(Defense):
     r"""Adds N(0, std^2) to each number of a bounded update, on the UE.
 
     The bound is read from the chain (a `clip` before it); the sensitivity is 2 norm under replacement of the user's
-    data and norm under adding or removing it. Exactly one of two settings determines the noise::
+    data. With `relation: add-remove` it is norm, and neighbours are `zero-out`: the server sees who sends, so a UE
+    sends in both, in one of them zeros. Exactly one of two settings determines the noise::
 
         noise_multiplier   std = noise_multiplier * sensitivity
         epsilon            std = m(epsilon, delta) * sensitivity: one update is (epsilon, delta)-DP
@@ -56,7 +57,7 @@ class Gaussian(Defense):
     day of any UE has cost so far.
 
     The study of location leakage (Bakopoulou et al.) uses `classic` beyond 1 with the clip norm as sensitivity, that is
-    `relation: add-remove` in `clip`: it concerns the presence of a user's whole update, and no single record.
+    `relation: add-remove` in `clip`: it concerns a user's whole update against zeros, and no single record.
     """
 
     kind: Literal["gaussian"] = "gaussian"
@@ -175,7 +176,8 @@ class CentralGaussian(Defense):
     events on the air and others are refused, and a round with a deadline lasts until it. On a band that UEs share
     losses are taken as given, with a caveat. Where cohorts take turns (`sampling: cyclic`) neighbours are `zero-out`,
     since one more UE in their list would move others. A later step that may increase the distance of two updates is
-    refused.
+    refused; so is noise of a UE's own, a decoder's included, unless neighbours are `zero-out`: the variance of the sum
+    would show who sends.
 
     With `correlation: banded` the noise of a round is correlated with that of the `bands` - 1 rounds before
     (`fl.privacy.banded`), so that the noise on published models, which are sums over rounds, is smaller. The whole run
@@ -286,7 +288,8 @@ class DistributedGaussian(Defense):
     nothing; such a view has no model here.
 
     Several steps of local training, curation and compression before the noise are covered by the clip norm. Later steps
-    are refused unless they add noise, because a sum of changed updates follows from no noisy sum.
+    are refused unless they add noise and nothing else, because a sum of changed updates follows from no noisy sum: a
+    clip takes noise away along the update.
     """
 
     kind: Literal["distributed-gaussian"] = "distributed-gaussian"

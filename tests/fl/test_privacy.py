@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from fl.data.measured import Measured, Segments
+from fl.defenses import DEFENSES
 from fl.defenses.clip import Clip
 from fl.defenses.gaussian import Gaussian
 from fl.learners.rsrp_net import RsrpNet
@@ -21,6 +22,7 @@ from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.rng import Streams
 from scenarios.app.results.folder import read_table
+from scenarios.app.results.shown import spent
 from scenarios.app.run.runner import run
 
 RNG = Streams(8).at("defense.gaussian", 2)
@@ -235,6 +237,16 @@ def test_a_run_books_every_round(tiny, tmp_path):
     assert (updates["norm"] > 0.1).all()  # it was clipped ...
     d = study.learning.learner.net.n_parameters
     assert updates["sent_norm"] == pytest.approx(np.full(20, 0.2 * math.sqrt(d)), rel=0.5)  # ... and drowned
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "uniform-dp", "arb", "lapa", "noise-switch"])
+@pytest.mark.parametrize("relation, stated", [("add-remove", "zero-out"), ("replace", "replace")])
+def test_noise_on_a_ue_hides_no_presence_from_a_server_that_sees_its_row(tiny, tmp_path, kind, relation, stated):
+    noise = NOISE if kind == "gaussian" else DEFENSES.parts[kind].example
+    run(tiny({"learning.defenses": [CLIP | {"relation": relation}, noise]}), tmp_path)
+    assert set(read_table(tmp_path, "spends")["relation"]) == {stated}
+    (told,) = spent(read_table(tmp_path, "privacy"))
+    assert f"unit user, {stated};" in told
 
 
 class TestRecordsByThemselves:

@@ -291,7 +291,7 @@ def test_what_one_pair_of_neighbours_moves_is_in_one_group(tiny, tmp_path, noise
 
 
 def apart(ratio, numbers, delta=1e-7):
-    """Epsilon that normal numbers of variances 1 and `ratio` > 1 prove: of their squares' sum, at the best threshold."""
+    """Epsilon that normal numbers of variances 1 and `ratio` > 1 prove, by the best threshold of their squares' sum."""
     x = numbers * ratio * np.linspace(0.0, 1.0 + 20.0 / np.sqrt(numbers), 50_001)
     wide, narrow = chi2.logsf(x / ratio, numbers), chi2.logsf(x, numbers)
     seen = np.exp(wide) > delta
@@ -329,7 +329,7 @@ def test_noise_of_a_ues_own_would_show_who_sends_in_the_variance(people, proven)
 
 
 def test_a_decoder_shows_a_far_ue_without_a_limit():
-    """Its noise on c / sqrt(d) over that of the server, 40 UEs of which one is far: the proof grows with its distance."""
+    """Its noise on c / sqrt(d) over that of the server, which alone is beside it: the proof grows with its distance."""
     z, d, rounds = 3.7153, 8513, 28
     ratio = [1 + noise_std(1 / np.sqrt(d), 10 ** (snr_db / 10)) ** 2 / z**2 for snr_db in (-12, -50, -55)]
     found = [apart(r, rounds * d) for r in ratio]
@@ -364,7 +364,7 @@ def test_noise_of_a_ues_own_stands_beside_noise_at_the_server_where_neighbours_s
                 tiny(study | {"learning.defenses": chain})
     for kind in ("noma", "oma"):
         noisy = {"learning.defenses": [clip, central], "world.radio.uplink": {"kind": kind}}
-        with nullcontext() if alike else pytest.raises(BadInput, match="who sent.*set decoding: error-free"):
+        with nullcontext() if alike else pytest.raises(BadInput, match=r"who sent.*set decoding: error-free"):
             tiny(study | noisy)
         tiny(study | noisy | {"world.radio.uplink.decoding": "error-free"})
 

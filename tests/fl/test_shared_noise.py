@@ -376,7 +376,7 @@ def chained(*defenses, **more):
 
 
 def test_a_clip_after_shares_takes_noise_away_along_the_update():
-    """The sum of 200 UEs that agree has 0.22 c along their update in place of 0.70 c: at most 8.00 was booked for 30."""
+    """The sum of 200 UEs that agree has 0.22 c along their update in place of 0.70 c: 8.00 was booked for 30."""
     n, d, z, c, delta = 200, 51, 0.7022, 0.5, 1e-7
     clip, shares = Clip(norm=c, relation="add-remove"), DistributedGaussian(noise_multiplier=z)
     one = np.zeros((n, d))

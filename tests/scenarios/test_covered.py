@@ -132,5 +132,6 @@ class TestCaveats:
         assert self.said(tiny({"learning.defenses": [CLIP]}), tmp_path / "n") == []
 
     def test_losses_on_a_shared_band_are_taken_as_given(self, tiny, tmp_path):
-        (said,) = self.said(tiny(CENTRAL | {"world.radio.uplink": {"kind": "noma", "decoding": "error-free"}}), tmp_path / "r")
+        shared = {"world.radio.uplink": {"kind": "noma", "decoding": "error-free"}}
+        (said,) = self.said(tiny(CENTRAL | shared), tmp_path / "r")
         assert said.startswith("central-gaussian: on a shared band whose updates are lost can hang on who else sends")

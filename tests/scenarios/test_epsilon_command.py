@@ -23,7 +23,7 @@ def row(text, line=0):
 def test_a_published_figure(capsys):
     out = ask(capsys, "--noise-multiplier", "1", "--rounds", "100", "--delta", "1e-5")
     assert row(out)[-1] == "91.817"
-    for word in ("naive", "zCDP", "RDP", "exact", "one user", "add-remove", "no meaningful guarantee"):
+    for word in ("naive", "zCDP", "RDP", "exact", "one user", "add-remove", "zero-out", "no meaningful guarantee"):
         assert word in out
 
 

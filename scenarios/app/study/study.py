@@ -343,8 +343,8 @@ def _of_learning(study: Study, learning: Learning) -> Rules:
         ),
         (
             uplink.adds_noise and learning.hides_presence,
-            "world.radio.uplink: the noise of a decoder on each update shows in the variance of the sum who sent, which "
-            "noise at the server is to hide; set decoding: error-free",
+            "world.radio.uplink: the noise of a decoder on each update shows in the variance of the sum who sent, and "
+            "noise at the server is to hide that; set decoding: error-free",
         ),
         (
             air is None and not server.in_rounds,
