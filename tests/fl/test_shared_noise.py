@@ -519,6 +519,13 @@ def test_the_least_multiplier_of_a_ring_is_what_its_account_takes(bits, epsilon,
     assert least_multiplier(epsilon, 1e-7, 28, 40, least, 200, 4) == np.inf
 
 
+@pytest.mark.parametrize(("epsilon", "more"), [(8.0, 1.06), (3.0, 1.07), (1.0, 1.09)])
+def test_a_ring_of_16_bits_costs_some_hundredths_more_than_gaussian_noise(epsilon, more):
+    """28 rounds, 8,513 numbers: epsilon by Renyi costs over the exact one of Gaussian noise as large."""
+    z = least_multiplier(epsilon, 1e-7, 28, 300, 300, 8513)
+    assert epsilon / epsilon_of(1e-7, np.sqrt(28) / z) == pytest.approx(more, abs=0.01)
+
+
 @pytest.mark.parametrize(("mean", "l2"), [(5.0, 1), (20.0, 2), (300.0, 7)])
 def test_renyi_costs_of_skellam_noise_bound_those_of_a_convolution(mean, l2):
     """One number: P = Skellam + l2 against Q = Skellam, summed over all integers that matter."""
