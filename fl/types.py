@@ -430,7 +430,7 @@ class Request:
     dimensions: int = 2
 
 
-@dataclass(frozen=True)
+@frozen
 class RoundContext:
     """Context of a round; read-only. `channel` is None before the uplink is planned.
 

@@ -143,7 +143,7 @@ def sample_ues(ready: Local, learning: Learning, streams: Streams, number: int, 
 
 
 def cohort(learning: Learning, streams: Streams, number: int, n_ue: int) -> IntArray:
-    """UEs (n,) whose turn it is in a window, of cohorts dealt over all once, whatever data they have; -1 without turns."""
+    """UEs (n,) whose turn it is, of cohorts dealt over all once, whatever data they have; -1 without turns."""
     if learning.separation == 1:
         return np.array([-1])
     lot = streams.at("participation").uniform("lot", np.arange(n_ue))
