@@ -98,7 +98,7 @@ class Budgeted(Defense):
 
     contracts: ClassVar = True
     ties_ues: ClassVar = (
-        "noise by a budget follows how many UEs there are, and what all of them sent; take gaussian, or leave one out"
+        "noise by a budget follows how many UEs there are, and what all of them sent; take gaussian or leave it out"
     )
     adaptive: ClassVar = True
     """whether a round's budget follows what earlier rounds showed"""
