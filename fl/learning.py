@@ -304,7 +304,8 @@ class Learning(Part):
             if relation != drawn[0][2]:
                 raise ValueError(
                     f"defenses[{i}]: {defense.kind_name()} hides a user by relation: {relation}, and noise before "
-                    f"it by {drawn[0][2]}; one user moves both, and costs add up under one relation; give all clips the same"
+                    f"it by {drawn[0][2]}; one user moves both, and costs add up under one relation; give all clips "
+                    "the same"
                 )
 
     def _fits_shares(self) -> None:
