@@ -175,9 +175,10 @@ class CentralGaussian(Defense):
     One UE may move no update of another in or out of the sum: a fixed share of UEs under add-remove, the first m,
     events on the air and others are refused, and a round with a deadline lasts until it. On a band that UEs share
     losses are taken as given, with a caveat. Where cohorts take turns (`sampling: cyclic`) neighbours are `zero-out`,
-    since one more UE in their list would move others. A later step that may increase the distance of two updates is
-    refused; so is noise of a UE's own, a decoder's included, unless neighbours are `zero-out`: the variance of the sum
-    would show who sends.
+    since one more UE in their list would move others, and a UE pays for the windows of its own cohort. They are
+    `zero-out` beside noise of UEs too. A later step that may increase the distance of two updates is refused; so is
+    noise of a UE's own, a decoder's included, unless neighbours are `zero-out`: the variance of the sum would show who
+    sends.
 
     With `correlation: banded` the noise of a round is correlated with that of the `bands` - 1 rounds before
     (`fl.privacy.banded`), so that the noise on published models, which are sums over rounds, is smaller. The whole run
