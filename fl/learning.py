@@ -131,12 +131,12 @@ class Learning(Part):
     def sampling_rate(self) -> float:
         """Probability with which the server asks each UE, by a coin that noise at the server can count on; else 1.
 
-        A rule of withholding that depends on who has sent before ties the coins of a UE in different rounds together,
-        as a cohort does that is kept, and amplification adds up rounds whose coins are independent: then sampling
-        counts nothing, which is safe.
+        It can where it hides who came. A rule of withholding that depends on who has sent before ties the coins of a UE
+        in different rounds together, as a cohort does that is kept, and amplification adds up rounds whose coins are
+        independent: then sampling counts nothing, which is safe.
         """
         independent = self.cohort_rounds == 1 and not any(rule.by_history for rule in self.withholding)
-        return self.participation if self.sampling == "poisson" and independent else 1.0
+        return self.participation if self.sampling == "poisson" and independent and self.hides_who_came else 1.0
 
     @property
     def separation(self) -> int:
@@ -202,11 +202,12 @@ class Learning(Part):
         _meets("server_optimiser", self.server_optimiser, offered)
         _meets("server", self.server, offered)
         self._fits_company()
+        self._fits_one_relation()
         self._fits_without_rounds()
         self._fits_noise_at_server()
         self._fits_shares()
         self._fits_turns()
-        self._fits_correlation()
+        self.check_correlation(self.round_s)
         self._fits_days()
         # an attacker on published models sees updates through the server's optimiser, others see them before it
         shown = self.server_optimiser.offers if self.threat.observes == "model" else frozenset({LINEAR_STEP})
@@ -296,6 +297,17 @@ class Learning(Part):
                 "the server hides one update only; leave secagg_threshold out"
             )
 
+    def _fits_one_relation(self) -> None:
+        """ValueError with the reason, where a pair of neighbours moves mechanisms whose costs are not added up."""
+        drawn = [each for each in self._relations() if "spend" in each[1].offers]
+        for i, defense, relation in drawn:
+            if relation != drawn[0][2]:
+                raise ValueError(
+                    f"defenses[{i}]: {defense.kind_name()} hides a user by relation: {relation}, and noise before "
+                    f"it by {drawn[0][2]}; one user moves both, and costs add up under one relation; give all clips "
+                    "the same"
+                )
+
     def _fits_shares(self) -> None:
         """ValueError with the reason, where a secure sum may hold fewer shares of noise than it needs, or others."""
         server = self.server
@@ -347,18 +359,21 @@ class Learning(Part):
             if part.ties_ues:
                 raise ValueError(f"{place}: {noise} hides one UE only, and {part.ties_ues}")
 
-    def _fits_correlation(self) -> None:
-        """ValueError with the reason, where noise that is correlated over rounds would not be what its account says."""
+    def check_correlation(self, shortest_s: float) -> None:
+        """ValueError with the reason, where noise that is correlated over rounds would not be what its account says.
+
+        shortest_s: of all windows; where clocks go forward that of a day lasts 23 hours.
+        """
         banded = next((i for i, d in enumerate(self.defenses) if getattr(d, "correlation", "none") == "banded"), None)
         if banded is None:
             return
         name = f"defenses[{banded}]: banded noise"
         if any(isinstance(d, AdaptiveClip) for d in self.defenses):
             raise ValueError(f"{name} needs one clip norm for all rounds, and adaptive-clip moves it; take clip")
-        if self.server.has_deadline and self.server.limit_s(self.round_s) > self.round_s:
+        if self.server.has_deadline and self.server.limit_s(self.round_s) > shortest_s:
             raise ValueError(
-                f"{name} counts rounds between two requests to a UE, and a deadline beyond round_s lets windows pass; "
-                "make server.deadline_s at most learning.round_s"
+                f"{name} counts rounds between two requests to a UE, and a deadline beyond the shortest window lets "
+                f"windows pass; make server.deadline_s at most {shortest_s:.10g}"
             )
 
     def _fits_turns(self) -> None:

@@ -430,7 +430,7 @@ class Request:
     dimensions: int = 2
 
 
-@dataclass(frozen=True)
+@frozen
 class RoundContext:
     """Context of a round; read-only. `channel` is None before the uplink is planned.
 
@@ -440,7 +440,8 @@ class RoundContext:
     round_s is the length of a window of data, and week_s (s since Monday's midnight, by the wall clock) the time at
     which this one ended; NaN if unknown. day is the number of the local day that it ended in.
     least_opened is the number of UEs of which a secure sum has at least one update each, or it is not opened; rounds is
-    the largest number of rounds of the run, and separation that of rounds from one request to a UE to its next.
+    the largest number of rounds of the run, and separation that of rounds from one request to a UE to its next. cohort
+    (n,) are the UEs whose turn it is, -1 for all; on_device says whether UEs draw noise themselves.
     """
 
     round: int
@@ -456,13 +457,16 @@ class RoundContext:
     least_opened: int = 1
     rounds: int = 1
     separation: int = 1
+    cohort: IntArray = field(default_factory=lambda: np.array([-1]))
+    on_device: bool = False
 
     def promise(self, bound: Bound) -> Bound:
-        """What noise at the server promises: cohorts are dealt over a list of all UEs, so one more would move others.
+        """What noise at the server promises: neighbours differ in the updates of a UE that is in both (zero-out)
 
-        Where they take turns, neighbours therefore differ in the updates of a UE of the list (zero-out).
+        where cohorts take turns, since they are dealt over a list of all UEs, and one more would move others; and
+        beside noise of UEs, which hides from a server that sees who sends: the ledger adds up what one pair moves.
         """
-        return bound.zeroed if self.separation > 1 else bound
+        return bound.zeroed if self.separation > 1 or self.on_device else bound
 
     def least_honest(self, honest_share: float) -> int:
         """Smallest number of UEs of an opened sum that add noise which the server does not know.

@@ -122,6 +122,12 @@ class Clock:
         """End of one round, counted from 1."""
         return float(self.first_s(np.array(round_ * round_s))) if self._by_days(round_s) else round_ * round_s
 
+    def shortest_s(self, n_rounds: int, round_s: float) -> float:
+        """Shortest round after the first: of whole days that in which clocks go forward."""
+        if not self._by_days(round_s):
+            return round_s
+        return round(float(np.diff(self.ends_s(n_rounds, round_s)).min(initial=round_s)), 6)
+
     def rounds(self, duration_s: float, round_s: float) -> int:
         """Number of rounds of a run; the last may be cut short."""
         n_rounds = first_multiple(duration_s, round_s)

@@ -10,7 +10,7 @@ from fl.defenses import Defense, Protected
 from fl.types import Bound, LastFigures, Local, Metrics, Received, RoundContext, Spend, State, Updates
 from netsim.columns import frozen, no_floats
 from netsim.rng import Rng
-from netsim.units import FloatArray
+from netsim.units import FloatArray, IntArray
 
 
 class Clip(Defense):
@@ -96,9 +96,10 @@ class AdaptiveClip(Defense):
     The bit of every UE that sends counts, also where its update is lost: otherwise one UE that disturbs others would
     move the count by more than its own bit. m is 1 / weight if the aggregation has a fixed weight; otherwise the number
     of UEs that send, which is then public, and `relation: add-remove` is refused. The noisy share is a query of its own
-    in the ledger, under this part's name with sensitivity 1/2 (add-remove) or 1 (replace); C is post-processing of it.
-    Noise on the updates is recorded by the part that draws it, with the C of its round; the account `all` composes
-    both.
+    in the ledger, under this part's name with sensitivity 1/2 (add-remove) or 1 (replace; zero-out, since the bit of an
+    update of zeros is 1); C is post-processing of it. Noise on the updates is recorded by the part that draws it, with
+    the C of its round; the account `all` composes both, for neighbours that are `zero-out` where cohorts take turns or
+    UEs draw noise. With `sampling: poisson` and `central-gaussian` both are on one coin.
 
     With `noise: shares` every UE adds N(0, sigma_b^2 / floor(h m)) to its bit, which is one more number of its update
     in the secure sum of `distributed-gaussian`, whose m it has, and an `honest_share` h of its own. Only bits of opened
@@ -166,9 +167,7 @@ class AdaptiveClip(Defense):
             ue = np.unique(updates.ue)
             std = self.count_noise / np.sqrt(facts.least_honest(self.honest_share))
             bits = bits + std * rng.normal("count", ue)
-            whole = np.full(len(ue), self.count_noise)
-            count = Bound(0.5, "user", self.relation).zeroed
-            spends = [*spends, count.spend(self.label, ue, np.full(len(ue), -1), whole, self.delta)]
+            spends = [*spends, self._spend(ue, Bound(0.5, "user", self.relation).zeroed)]
         return clipped, replace(state, bits=bits, used=state.norm), spends
 
     def figures(self, state: NormState) -> Metrics:
@@ -181,10 +180,16 @@ class AdaptiveClip(Defense):
         if most == 0 or self.noise == "shares":
             return total, state, []
         noise = self.count_noise * float(rng.normal("count", [0])[0])
-        everybody = np.array([-1])
-        count = facts.promise(Bound(0.5, "user", self.relation))
-        spend = count.spend(self.label, everybody, everybody, np.array([self.count_noise]), self.delta)
+        spend = self._spend(facts.cohort, facts.promise(Bound(0.5, "user", self.relation)))
+        spend = replace(spend, sampling_rate=facts.sampling_rate)
         return total, self._moved(state, (state.bits - 0.5).sum() + noise, most), [spend]
+
+    def _spend(self, ue: IntArray, of_bit: Bound) -> Spend:
+        """Cost of the count to UEs (n,): the bit of an update of zeros is 1, so beside a bit of 0 it moves by 1."""
+        if of_bit.relation == "zero-out":
+            of_bit = replace(of_bit, norm=1.0)
+        std = np.full(len(ue), self.count_noise)
+        return of_bit.spend(self.label, ue, np.full(len(ue), -1), std, self.delta)
 
     def observe(self, received: Received, weights: FloatArray, facts: RoundContext, state: NormState) -> NormState:
         if self.noise == "server":

@@ -175,9 +175,10 @@ class CentralGaussian(Defense):
     One UE may move no update of another in or out of the sum: a fixed share of UEs under add-remove, the first m,
     events on the air and others are refused, and a round with a deadline lasts until it. On a band that UEs share
     losses are taken as given, with a caveat. Where cohorts take turns (`sampling: cyclic`) neighbours are `zero-out`,
-    since one more UE in their list would move others. A later step that may increase the distance of two updates is
-    refused; so is noise of a UE's own, a decoder's included, unless neighbours are `zero-out`: the variance of the sum
-    would show who sends.
+    since one more UE in their list would move others, and a UE pays for the windows of its own cohort. They are
+    `zero-out` beside noise of UEs too. A later step that may increase the distance of two updates is refused; so is
+    noise of a UE's own, a decoder's included, unless neighbours are `zero-out`: the variance of the sum would show who
+    sends.
 
     With `correlation: banded` the noise of a round is correlated with that of the `bands` - 1 rounds before
     (`fl.privacy.banded`), so that the noise on published models, which are sums over rounds, is smaller. The whole run
@@ -240,11 +241,12 @@ class CentralGaussian(Defense):
         std = self.noise_multiplier * bound.sensitivity * (facts.weight if self.noise_on == "sum" else 1.0)
         models = np.arange(len(total))
         noise = rng.normal("noise", models, (total.shape[1],))
-        on_sum = np.full(len(models), std / facts.weight)
-        spend = facts.promise(bound).spend(self.label, np.full(len(models), -1), models, on_sum, self.delta)
-        spends: list[Spend] = [
-            replace(spend, sampling_rate=facts.sampling_rate, channel_std=np.sqrt(state.channel_var))
-        ]
+        ue = facts.cohort if self.bands is None else np.array([-1])
+        of = np.tile(models, len(ue))
+        on_sum = np.full(len(of), std / facts.weight)
+        spend = facts.promise(bound).spend(self.label, np.repeat(ue, len(models)), of, on_sum, self.delta)
+        channel_std = np.tile(np.sqrt(state.channel_var), len(ue))
+        spends: list[Spend] = [replace(spend, sampling_rate=facts.sampling_rate, channel_std=channel_std)]
         if self.bands is not None:  # one release, of all rounds
             spends = [] if state.rounds else [spend]
             noise, past = coloured(noise, state.past if state.rounds else np.zeros((0, *noise.shape)))

@@ -120,8 +120,9 @@ class Skellam(Defense):
 
         alpha Delta_2^2 / (2 mu) + min(((2 alpha - 1) Delta_2^2 + 6 Delta_1) / (4 mu^2), 3 Delta_1 / (2 mu))
 
-    All UEs pay for every round, whether a sum is opened, and for every model. Neighbours are those of
-    `distributed-gaussian`. Departs from the paper: blocks in place of one transform of padded numbers.
+    That is 6 to 10 % above the epsilon of as much Gaussian noise, with enough bits. All UEs pay for every round,
+    whether a sum is opened, and for every model. Neighbours are those of `distributed-gaussian`. Departs from the
+    paper: blocks in place of one transform of padded numbers.
     """
 
     kind: Literal["skellam"] = "skellam"

@@ -14,7 +14,7 @@ from fl.data import TakenData
 from fl.membership.audit import audit, due
 from fl.references import Reference
 from fl.round import records
-from fl.round.collect import collect, take
+from fl.round.collect import cohort, collect, take
 from fl.round.leaked import leaked
 from fl.round.merge import merged
 from fl.round.send import Departure, depart, first_of, landed, overhear, receive
@@ -184,6 +184,8 @@ class LearningServer:
             least_opened=learning.threat.secagg_threshold or 1,
             rounds=min(self.last_window, learning.rounds or self.last_window),
             separation=learning.separation,
+            cohort=cohort(learning, self.setup.streams, number, len(self.world.ues)),
+            on_device=bool(learning.on_device),
         )
 
     def _collect(self, facts: RoundContext, streams: RoundStreams) -> Collected | None:

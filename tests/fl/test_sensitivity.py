@@ -15,6 +15,7 @@ from scipy.stats import chi2
 from fl.defenses import DEFENSES
 from fl.defenses.clip import AdaptiveClip, Clip
 from fl.defenses.gaussian import CentralGaussian, Gaussian
+from fl.privacy.compose import RoundKinds, pld_epsilon
 from fl.privacy.gaussian import epsilon_of
 from fl.round.caveats import disclosed
 from fl.types import DenseUpdates, Public, RoundContext
@@ -79,15 +80,23 @@ def played(tmp_path_factory, monkeypatch):
             sums[facts.round] = total / facts.weight
             return np.zeros_like(same), after, spends
 
-        def counted(part, total, n, facts, state, rng):
-            counts[facts.round] = (state.bits - 0.5).sum()
-            return count(part, total, n, facts, state, rng)
+        def clipped(part, updates, local, facts, state, rng):
+            if other is zeroed:
+                updates = updates.scaled((updates.ue != ue).astype(float), None)
+            found = clip(part, updates, local, facts, state, rng)
+            counts[facts.round] = (found[1].bits - 0.5).sum()
+            return found
 
-        finish, count = CentralGaussian.finish, AdaptiveClip.finish
+        def counted(part, total, n, facts, state, rng):
+            sums.setdefault(facts.round, total / facts.weight)  # with the noise of UEs, which is the same again
+            return count(part, np.zeros_like(total), n, facts, state, rng)
+
+        finish, count, clip = CentralGaussian.finish, AdaptiveClip.finish, AdaptiveClip.protect
         with monkeypatch.context() as patch:
             patch.setattr(World, "observations", observed)
             patch.setattr(CentralGaussian, "finish", summed)
             patch.setattr(AdaptiveClip, "finish", counted)
+            patch.setattr(AdaptiveClip, "protect", clipped)
             out = tmp_path_factory.mktemp("run")
             run(study, out)
         warnings = [w for w in read_json(out / MANIFEST)["warnings"] if not re.search("of steps imply|weights then", w)]
@@ -107,6 +116,11 @@ def with_others(found, ue):
     moved = np.where(mine[:, None], found.position_m[::-1] * 0.5, found.position_m)
     rsrp = np.where(mine, -150.0 - found.rsrp_dbm, found.rsrp_dbm)
     return type(found)(found.ue, found.time_s, moved, found.cell, rsrp).select(keep)
+
+
+def zeroed(found, ue):
+    """The UE measures the same, and its updates are zeros."""
+    return found
 
 
 def moved(one, other):
@@ -159,6 +173,118 @@ def test_no_user_moves_a_sum_by_more_than_is_booked(tiny, played, uplink, combin
     whole = combinations is COMBINATIONS
     assert worst > 0.9 or not (uplink == "ideal" or (whole and uplink == "slow"))  # no more is booked than must be
     assert beyond > 1.05 or not (whole and uplink in ("oma", "noma"))  # and the caveat is needed
+
+
+ASKED = SAMPLING | {"cyclic": (0.5, "cyclic")}
+SHARED_NOISE = {"kind": "distributed-gaussian", "noise_multiplier": 1.0}
+PLACES = {
+    "central": ("server", {"kind": "central-gaussian", "noise_multiplier": 1.0}, {}),
+    "beside shares": ("server", SHARED_NOISE, {"observes": "aggregate", "secagg_threshold": 2}),
+    "shares": ("shares", SHARED_NOISE, {"observes": "aggregate", "secagg_threshold": 2}),
+}
+
+
+def counted_in(place, sampling, relation, **more):
+    noise, part, threat = PLACES[place]
+    share, how = ASKED[sampling]
+    bits = {"kind": "adaptive-clip", "norm": C, "relation": relation, "learning_rate": 1e-12, "noise": noise}
+    return {
+        "learning.round_s": 20, "learning.attacks": [], "learning.threat": threat,
+        "learning.data": {"kind": "measured", "cell": "strongest", "memory": "all"},
+        "learning.participation": share, "learning.sampling": how,
+        "learning.aggregation": {"kind": "uniform", "clients": UES, "participation": share},
+        "learning.defenses": [bits | {"delta": 1e-7}, part | {"delta": 1e-5}],
+    } | more  # fmt: skip
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("sampling", ["all", "poisson", "cyclic"])
+def test_what_one_user_moves_is_booked_for_it_under_one_relation(tiny, played, place, relation, sampling):
+    """The count of an adaptive clip and the sum beside it, each by no more than is booked in that round."""
+    study = tiny(counted_in(place, sampling, relation))
+    sums, counts, spends, _ = played(study)
+    alike = relation if relation == "replace" or (place, sampling) in product(["central"], ["all", "poisson"]) else ""
+    assert set(spends["relation"]) == {alike or "zero-out"}
+    of_count = spends["mechanism"] == "adaptive-clip"
+    farthest = 0.0
+    for ue in range(UES):
+        again, bits, _, _ = played(study, ue, without if alike == "add-remove" else zeroed)
+        mine = np.isin(spends["ue"], (-1, ue))
+        for r in sums:
+            now = mine & (spends["round"] == r)
+            allowed = [spends["sensitivity"][now & which].sum() for which in (of_count, ~of_count)]
+            apart = abs(counts[r] - bits[r]), np.linalg.norm(sums[r] - again[r])
+            assert apart[0] <= allowed[0] * (1 + 1e-9) and apart[1] <= allowed[1] * (1 + 1e-9) + 1e-12
+            farthest = max(farthest, apart[0] / max(allowed[0], 1e-9))
+        if sampling == "cyclic":  # and no UE pays for the rounds of another cohort
+            assert len(set(spends["round"][mine])) == 3
+    assert farthest == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("sampling", ["all", "poisson", "cyclic"])
+def test_all_mechanisms_that_one_user_moves_add_up(tiny, tmp_path, place, sampling):
+    """In the live ledger, in the account, and against a budget: by hand from what was drawn in its rounds."""
+    study = counted_in(place, sampling, "add-remove")
+    run(tiny(study), tmp_path / "free")
+    spends, account = read_table(tmp_path / "free", "spends"), read_table(tmp_path / "free", "privacy")
+    worst = account["epsilon"][account["mechanism"] == "all"].max()
+    assert worst > 1.01 * account["epsilon"][account["mechanism"] != "all"].max()
+    if sampling != "poisson" or place != "central":
+        by_hand = [
+            np.sum((spends["sensitivity"][rows] / spends["std"][rows]) ** 2)
+            for rows in (np.isin(spends["ue"], (-1, ue)) for ue in range(UES))
+        ]
+        assert worst == pytest.approx(epsilon_of(1e-7, np.sqrt(max(by_hand))), rel=1e-6)
+    else:  # a coin a round, for the count and the sum
+        one = 1.0 / np.sqrt(1 + 0.25)
+        assert worst == pytest.approx(pld_epsilon(RoundKinds.of([(one, 0.5, 6)]), 1e-7, 15.0), rel=1e-3)
+    limited = study | {"learning.privacy_budget": {"epsilon": 0.98 * worst}}
+    assert run(tiny(limited), tmp_path / "less")["rounds.stopped_by_budget"] is True
+    more = study | {"learning.privacy_budget": {"epsilon": 1.3 * worst}}
+    assert run(tiny(more), tmp_path / "more")["rounds.stopped_by_budget"] is False
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_clips_of_two_relations_are_refused(tiny, place):
+    study = counted_in(place, "all", "replace")
+    study["learning.defenses"].insert(1, {"kind": "clip", "norm": C, "relation": "add-remove"})
+    with pytest.raises(BadInput, match="costs add up under one relation"):
+        tiny(study)
+
+
+BUDGET = {"epsilon_system_total": 100.0, "rounds": 10}
+NOISES = {
+    "nothing": [], "gaussian": [{"kind": "gaussian", "noise_multiplier": 1.0}], "shares": [SHARED_NOISE],
+    "central": [PLACES["central"][1]], "ring": [{"kind": "skellam", "noise_multiplier": 1.0}],
+    "uniform-dp": [{"kind": "uniform-dp", **BUDGET}], "arb": [{"kind": "arb", **BUDGET}],
+    "lapa": [{"kind": "lapa", **BUDGET}],
+    "both": [{"kind": "gaussian", "noise_multiplier": 1.0}, "clip", PLACES["central"][1]],
+    "after": [PLACES["central"][1], {"kind": "gaussian", "noise_multiplier": 1.0}],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_what_one_pair_of_neighbours_moves_is_in_one_group(tiny, tmp_path, noise):
+    """Of every chain that is accepted all spends on a user have one relation, so `all` and the budget add them up."""
+    accepted = set()
+    for first, relation, second, sampling in product(("clip", "server", "shares"), RELATIONS, RELATIONS, ASKED):
+        if second != relation and "clip" not in NOISES[noise]:
+            continue
+        clip = {"kind": "clip", "norm": C, "name": "again", "relation": second}
+        count = {"kind": "adaptive-clip", "noise": first} if first != "clip" else {"kind": "clip"}
+        study = counted_in("shares" if noise in ("shares", "ring") else "central", sampling, relation)
+        chain = [clip if each == "clip" else each for each in NOISES[noise]]
+        study["learning.defenses"] = [count | {"norm": C, "relation": relation}, *chain]
+        try:
+            run(tiny(study | {"world.duration_s": 20}), tmp_path / str(len(accepted)))
+        except BadInput:
+            continue
+        booked = read_table(tmp_path / str(len(accepted)), "spends") if chain or first != "clip" else {"relation": []}
+        assert len(set(booked["relation"])) <= 1, (first, relation, second, sampling)
+        accepted.add((first, relation, second, sampling))
+    assert len(accepted) > 1
 
 
 # -- noise of a UE's own
@@ -383,3 +509,37 @@ def test_an_extent_that_is_not_stated_is_refused(tiny):
         tiny(replayed("t.csv", extent="stated"))
     with pytest.raises(BadInput, match="extent: stated needs until"):
         tiny(replayed("t.csv", **STATED | {"until": None}))
+
+
+# -- days of 23 and 25 hours
+
+
+def by_turns(path, first, **server):
+    """Two cohorts by turns over five days in which clocks change, with noise correlated over two rounds."""
+    days = [str(np.datetime64(first) + i) for i in range(6)]
+    rows = [f"{day}T{hour:02d}:00:00Z,{user},52.01,4.015,-90,x" for user in FOUR for day in days for hour in (9, 15)]
+    (path / "t.csv").write_text("\n".join(["time_s,user,lat,lon,rsrp_dbm,cell", *rows]) + "\n")
+    stated = STATED | {"since": days[0], "until": days[5]}
+    return replayed(str(path / "t.csv"), **stated) | {
+        "learning.server": {"kind": "synchronous", **server}, "learning.sampling": "cyclic",
+        "learning.participation": 0.5, "learning.aggregation": {"kind": "uniform", "clients": 4, "participation": 0.5},
+        "learning.defenses": [
+            {"kind": "clip", "norm": C, "relation": "add-remove"},
+            {"kind": "central-gaussian", "noise_multiplier": 1.0, "correlation": "banded", "bands": 2},
+        ],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("first", "hours"), [("2021-03-26", 23), ("2021-10-29", 24), ("2021-09-20", 24)])
+def test_no_ue_sends_in_rounds_nearer_than_its_turns_where_clocks_change(tiny, tmp_path, first, hours):
+    """A round of a day makes the next window pass where that has 23 hours: two turns are then one round apart."""
+    if hours == 23:
+        with pytest.raises(BadInput, match=r"lets windows pass; make server\.deadline_s at most 82800"):
+            run(tiny(by_turns(tmp_path, first, deadline_s=86400)), tmp_path / "run")
+    run(tiny(by_turns(tmp_path, first, deadline_s=hours * 3600)), tmp_path / "run")
+    sent = read_table(tmp_path / "run", "updates")
+    rounds = sorted(set(read_table(tmp_path / "run", "rounds")["round"].tolist()))
+    assert len(rounds) == 5
+    for ue in set(sent["ue"]):
+        turns = sorted({rounds.index(r) for r in sent["round"][sent["ue"] == ue].tolist()})
+        assert len(turns) > 1 and (np.diff(turns) == 2).all()

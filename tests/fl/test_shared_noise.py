@@ -194,9 +194,34 @@ def test_cohorts_take_turns_and_the_run_is_one_release(tiny, tmp_path):
     assert account["epsilon"].tolist() == pytest.approx([epsilon_of(1e-7, np.sqrt(models) / 2.0)])
 
 
-def test_a_run_that_goes_on_draws_the_same_correlated_noise(tiny, tmp_path, table_bytes):
-    run(tiny(cyclic(2)), tmp_path / "whole")
-    run_in_two(tiny(cyclic(2)), tmp_path / "parts", lambda progress: progress.values["time_s"] >= 250)
+ONCE = {"kind": "central-gaussian", "noise_multiplier": 2.0}
+
+
+@pytest.mark.parametrize(("k", "worst", "more"), [
+    (4, 3, {}), (5, 3, {}), (4, 1, {"learning.rounds": 3}),
+    (2, 2, {"learning.server": {"kind": "synchronous", "deadline_s": 170}}),
+    (4, 3, {"learning.availability": {"kind": "charging", "from_hour": 0.05, "from_spread_hours": 0.1}}),
+])  # fmt: skip
+def test_without_bands_each_ue_pays_for_the_rounds_of_its_cohort(tiny, tmp_path, k, worst, more):
+    """Whether it is there or not, as often as the server's windows fall to it: of 12 windows, or of every third."""
+    run(tiny(cyclic(k, **{"learning.defenses": [CLIP, ONCE]}) | more), tmp_path)
+    spends, account = pd.read_csv(tmp_path / "spends.csv"), pd.read_csv(tmp_path / "privacy.csv")
+    assert account["epsilon"].max() == pytest.approx(epsilon_of(1e-7, np.sqrt(2 * worst) / 2.0))  # of two cells
+    live = pd.read_csv(tmp_path / "rounds.csv")["epsilon_max"]
+    assert live.iloc[-1] == pytest.approx(account["epsilon"].max())
+    assert set(spends["relation"]) == {"zero-out"} and len(spends.drop_duplicates(["ue", "model", "round"])) == len(
+        spends
+    )
+    paid = set(zip(spends["round"], spends["ue"], strict=True))
+    updates = pd.read_csv(tmp_path / "updates.csv")
+    assert set(zip(updates["round"], updates["ue"], strict=True)) <= paid
+
+
+@pytest.mark.parametrize("noise", [BANDED, ONCE])
+def test_a_run_that_goes_on_draws_and_books_the_same_noise(tiny, tmp_path, table_bytes, noise):
+    study = cyclic(2, **{"learning.defenses": [CLIP, noise]})
+    run(tiny(study), tmp_path / "whole")
+    run_in_two(tiny(study), tmp_path / "parts", lambda progress: progress.values["time_s"] >= 250)
     assert table_bytes(tmp_path / "parts") == table_bytes(tmp_path / "whole")
 
 
@@ -300,7 +325,7 @@ def test_bits_of_an_adaptive_clip_are_in_the_sum(tiny, tmp_path):
     run(tiny(sums() | {"learning.defenses": [adaptive, SHARES]}), tmp_path)
     spends = pd.read_csv(tmp_path / "spends.csv")
     bits = spends[spends["mechanism"] == "adaptive-clip"]
-    assert (bits["ue"] >= 0).all() and (bits["sensitivity"] == 0.5).all() and (bits["std"] == 0.5).all()
+    assert (bits["ue"] >= 0).all() and (bits["sensitivity"] == 1.0).all() and (bits["std"] == 0.5).all()
     account = pd.read_csv(tmp_path / "privacy.csv")
     assert set(account["mechanism"]) == {"adaptive-clip", "distributed-gaussian", "all"}
     assert set(account["relation"]) == {"zero-out"}
@@ -492,6 +517,13 @@ def test_the_least_multiplier_of_a_ring_is_what_its_account_takes(bits, epsilon,
     z = least_multiplier(epsilon, 1e-7, 28, 40, least, 200, bits)
     assert cost(z) <= epsilon < cost(0.999 * z)
     assert least_multiplier(epsilon, 1e-7, 28, 40, least, 200, 4) == np.inf
+
+
+@pytest.mark.parametrize(("epsilon", "more"), [(8.0, 1.06), (3.0, 1.07), (1.0, 1.09)])
+def test_a_ring_of_16_bits_costs_some_hundredths_more_than_gaussian_noise(epsilon, more):
+    """28 rounds, 8,513 numbers: epsilon by Renyi costs over the exact one of Gaussian noise as large."""
+    z = least_multiplier(epsilon, 1e-7, 28, 300, 300, 8513)
+    assert epsilon / epsilon_of(1e-7, np.sqrt(28) / z) == pytest.approx(more, abs=0.01)
 
 
 @pytest.mark.parametrize(("mean", "l2"), [(5.0, 1), (20.0, 2), (300.0, 7)])

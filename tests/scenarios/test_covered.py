@@ -114,7 +114,7 @@ class TestCaveats:
         local = {"kind": "gaussian", "noise_multiplier": 1.0}
         chains = (
             ([adaptive, local], True),
-            ([adaptive, {**CLIP, "norm": 0.1}, {**local, "name": "mine"}], True),
+            ([adaptive | {"relation": "add-remove"}, {**CLIP, "norm": 0.1}, {**local, "name": "mine"}], True),
             ([adaptive | {"relation": "add-remove"}, NOISE], False),
             ([CLIP, local], False),
         )

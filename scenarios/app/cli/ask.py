@@ -259,7 +259,7 @@ Std in units of the clip norm, of each number: noise on the mean of a round's up
 as the root mean square over rounds at server rate 1. Neighbours: zero-out; add-remove of noise of a server
 that samples, or asks all. Shares: a sum is opened with {:,} UEs or more. In {} bits: {:,} whole numbers
 (`skellam`), accounted in all rounds; inf: too few bits. Sampled: secret coins, {} rounds of a UE on average.
-Banded: UEs take turns, {} of each or fewer, and noise is correlated over as many rounds as there are cohorts."""
+Server, also banded: UEs take turns, {} of each or fewer (`cyclic`); banded noise is correlated over all cohorts."""
 _MOST_COMPARED = 3_000  # rounds: banded noise takes their square
 
 
@@ -328,14 +328,15 @@ def _compared(args: argparse.Namespace, rounds: int, one: float) -> list[tuple[s
     over = math.sqrt(together / least) / together  # of a sum of all, with shares for fewer
     both = "server and readers"
     readers = "readers"
+    separation = rounds // k
+    by_turns = one * math.sqrt(-(-rounds // separation))
     rows = [
         ("each UE, by itself", both, alone, alone / math.sqrt(together), growth),
         ("shares in a secure sum", both, alone, alone * over, growth),
         (f"the same in {bits} bits", both, whole, whole * over, growth),
-        ("server", readers, alone, alone / together, growth),
+        ("server", readers, by_turns, by_turns * separation / people, growth),
     ]
     if k < rounds:
-        separation = rounds // k
         try:
             coin = least_multiplier(target, delta, rounds, k / rounds)
         except ValueError as error:

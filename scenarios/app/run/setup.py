@@ -176,6 +176,10 @@ def _check_world(study: Study, world: World) -> None:
         study.power.check(len(world.ues))
     except ValueError as error:
         raise BadInput(str(error)) from None
+    try:
+        learning.check_correlation(world.clock.shortest_s(last, round_s))
+    except ValueError as error:
+        raise BadInput(f"learning.{error}") from None
     threat = learning.threat
     if threat.position_m is not None:
         check_near(world.area, threat.position_m, "learning.threat.position_m: the eavesdropper")
