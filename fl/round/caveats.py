@@ -32,7 +32,10 @@ def _drawn_values(learning: Learning, setting: WorldSetting, world: World) -> li
     trace = world.trace
     drawn = list[str]()
     if isinstance(mobility, Replay) and trace is not None:
-        drawn += mobility.drawn_values(trace, setting.city.has_size, setting.duration_s is not None)
+        by_day = "day" in getattr(learning.data, "held_out_by", ())
+        recorded = setting.ues.position_error_m == "recorded"
+        timed = setting.duration_s is not None
+        drawn += mobility.drawn_values(trace, setting.city.has_size, timed, by_day, recorded)
         alike = SHARED_MODEL in learning.data.offers
         if mobility.cell == "all" and trace.rsrp_dbm is not None and not (alike or learning.data.named_cell):
             drawn.append("which cells there are (world.ues.mobility.cell)")
