@@ -85,6 +85,7 @@ class Replay(Mobility, TraceSetting):
         """
         on_globe = trace.origin_deg is not None
         standing_in = any(note.startswith("accuracy: ") for note in trace.notes)
+        zero = trace.counts.get("cell_missing", 0) > 0 or "0" in trace.cells  # of large numbers it is none
         of_rows = {
             "the area": not sized,
             "the middle of the plane": on_globe,
@@ -100,6 +101,7 @@ class Replay(Mobility, TraceSetting):
             "what a user is (world.ues.mobility.users: id)": self.users == "auto",
             "when a UE counts as absent (world.ues.mobility.absent_after_s)": self.absent_after_s is None,
             "the busiest cell (world.ues.mobility.cell)": self.cell is None and trace.cell is not None,
+            "whether 0 is a cell (world.ues.mobility.cell)": self.cell == "all" and zero,
             "which rows are outliers (world.ues.mobility.outlier_sigmas: none)": self.outlier_sigmas is not None,
             "the times of the walk (world.ues.mobility.survey: false)": self.survey,
             "the error of rows that state none (world.ues.position_error_m)": recorded and standing_in,

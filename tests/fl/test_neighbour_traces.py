@@ -22,16 +22,17 @@ USERS = ["once", "many", "late", "far", "ill"]
 HEADER = "time_s,user,lat,lon,rsrp_dbm,cell,accuracy_m"
 
 
-def rows_of(user):
+def rows_of(user, cells="xyz"):
     """Rows of one user: few on a day of its own, many and mostly of cell y, late in the week, far away, or in error."""
+    x, y, z = cells
     draw = np.random.default_rng(USERS.index(user))
     days = {"once": [20], "many": [20, 21, 22], "late": [24], "far": [20, 21], "ill": [21]}[user]
     for day in days:
         for hour in range(6, 20, 1 if user == "many" else 2):
             lat, lon = np.array([52.01, 4.015]) + 2e-3 * draw.normal(size=2)
             lat, lon = (52.4, 4.8) if user == "far" and hour == 12 else (lat, lon)
-            cell = "y" if user == "late" or (user == "many" and hour % 3) else "x"
-            cell = "z" if user == "ill" and hour == 8 else cell
+            cell = y if user == "late" or (user == "many" and hour % 3) else x
+            cell = z if user == "ill" and hour == 8 else cell
             error_m = "" if user == "ill" else f"{draw.uniform(5, 60):.0f}"
             level = draw.normal(-80 + 3 * USERS.index(user), 5)
             yield f"2021-04-{day}T{hour:02d}:00:00Z,{user},{lat:.6f},{lon:.6f},{level:.1f},{cell},{error_m}"
@@ -44,7 +45,7 @@ def played(tiny, tmp_path_factory, monkeypatch):
     Models stay at their first values, as composition takes it.
     """
 
-    def play(changes, users):
+    def play(changes, users, cells="xyz"):
         sums = {}
 
         def summed(part, total, n, facts, state, rng):
@@ -53,7 +54,7 @@ def played(tiny, tmp_path_factory, monkeypatch):
             return np.zeros_like(same), after, spends
 
         out = tmp_path_factory.mktemp("run")
-        (out / "t.csv").write_text("\n".join([HEADER, *(row for user in users for row in rows_of(user))]) + "\n")
+        (out / "t.csv").write_text("\n".join([HEADER, *(row for user in users for row in rows_of(user, cells))]) + "\n")
         told = {"kind": "replay", "trace": str(out / "t.csv"), **STATED}
         study = tiny({
             "world.duration_s": None, "world.tick_s": 3600, "world.city": {"kind": "open-field"},
@@ -177,3 +178,12 @@ def test_held_out_days_of_a_stated_extent_are_drawn_whoever_has_rows(played):
         assert said == "" and moved(whole, fewer) <= booked * (1 + 1e-9)
         worst = max(worst, moved(whole, fewer) / booked)
     assert worst > 0.9
+
+
+def test_one_user_decides_whether_0_is_a_cell_of_all_and_the_run_says_so(played):
+    """A name above 255 makes the others numbers of a network, of which 0 is unknown."""
+    every = mobility(cell="all") | data(cell="strongest")
+    whole, booked, said = played(every, USERS, ["0", "7", "300"])
+    fewer, _, also = played(every, USERS[:-1], ["0", "7", "300"])
+    assert moved(whole, fewer) > 1.5 * booked
+    assert "whether 0 is a cell (world.ues.mobility.cell)" in said and said == also
