@@ -73,6 +73,11 @@ def caveats(learning: Learning, shared_band: bool) -> Iterator[str]:
             f"{', '.join(noisy)}: noise covers the numbers sent; which windows are played, who sends to which model "
             "and how many samples weigh in are public, and no epsilon here covers them"
         )
+        if learning.data.ties_ues and any("spend" in d.offers for d in defenses):
+            yield (
+                f"data: {learning.data.ties_ues}; noise covers each UE's own update, and no epsilon here what one UE "
+                "moves of others"
+            )
     for defense in defenses:  # one row moves the sum by its clip norm as long as it moves no other UE's in or out of it
         if "central noise" in defense.offers and shared_band:
             yield (
