@@ -45,7 +45,7 @@ def played(tiny, tmp_path_factory, monkeypatch):
     Models stay at their first values, as composition takes it.
     """
 
-    def play(changes, users, cells="xyz"):
+    def play(changes, users, cells="xyz", columns=None):
         sums = {}
 
         def summed(part, total, n, facts, state, rng):
@@ -54,7 +54,8 @@ def played(tiny, tmp_path_factory, monkeypatch):
             return np.zeros_like(same), after, spends
 
         out = tmp_path_factory.mktemp("run")
-        (out / "t.csv").write_text("\n".join([HEADER, *(row for user in users for row in rows_of(user, cells))]) + "\n")
+        lines = [HEADER, *(row for user in users for row in rows_of(user, cells))]
+        (out / "t.csv").write_text("".join(",".join(line.split(",")[:columns]) + "\n" for line in lines))
         told = {"kind": "replay", "trace": str(out / "t.csv"), **STATED}
         study = tiny({
             "world.duration_s": None, "world.tick_s": 3600, "world.city": {"kind": "open-field"},
@@ -112,6 +113,12 @@ WITHIN = {
     "rarely": mobility(sample_s=10_000),
     "segments": {"learning.data": {"kind": "segments", "campaign_rounds": 3}},
     "errors": {"world.ues.position_error_m": 20},
+    "places": mobility(cell=None) | {"world.radio.shadowing": {"kind": "correlated", "std_db": 6}},
+    "places at regular times": mobility(cell=None, resample_s=900, gap_s=8000),
+    "positions": {
+        "learning.data": {"kind": "positions"}, "learning.learner": {"kind": "density", "bandwidth_m": [300]}
+    },
+    "late deadlines": {"learning.server": {"kind": "synchronous", "deadline_s": 172_800}},
 }  # fmt: skip
 NAMED = {
     "users": (mobility(users="auto"), ["once", "late", "ill", "many"], "what a user is (world.ues.mobility.users: id)"),
@@ -138,16 +145,21 @@ NAMED = {
     "statistics": (
         {"learning.learner.standardise_by": "dataset"}, USERS, "every UE receives the mean and deviation of all true"
     ),
+    "bandwidths": (
+        {"learning.data": {"kind": "positions"}, "learning.learner": {"kind": "density", "neighbours": 1}}, USERS,
+        "every UE receives how near the true positions are to each other"
+    ),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("case", WITHIN)
 def test_no_user_of_a_trace_moves_a_sum_by_more_than_is_booked(played, case):
     worst = 0.0
+    columns = 4 if case.startswith("places") else None  # without signals
     for user in USERS if case in ("days, stated", "a day") else ("many", "late"):
         others = [one for one in USERS if one != user]
-        whole, booked, said = played(WITHIN[case], [*others, user])
-        fewer, _, _ = played(WITHIN[case], others)
+        whole, booked, said = played(WITHIN[case], [*others, user], columns=columns)
+        fewer, _, _ = played(WITHIN[case], others, columns=columns)
         assert said == "" and booked == C
         assert moved(whole, fewer) <= booked * (1 + 1e-9), user
         worst = max(worst, moved(whole, fewer) / booked)
