@@ -11,6 +11,7 @@ from interrupted import run_in_two
 
 from fl.attacks.threat import Threat
 from fl.defenses.clip import AdaptiveClip
+from fl.learners.rsrp_net import RsrpNet
 from fl.round import merge
 from fl.types import DenseUpdates, Model, Received
 from netsim.errors import BadInput
@@ -324,3 +325,24 @@ def test_every_sum_of_a_group_and_a_model_is_counted_opened_and_hidden_by_itself
     assert summary["sums.unopened.percent"] == pytest.approx(100 * np.mean([not row[5] for row in rows]))
     if noise == "bit in shares":
         assert bits and min(bits) >= least
+
+
+@pytest.mark.parametrize("least", [None, 2])
+def test_an_update_that_overflowed_is_no_company(least, tmp_path, monkeypatch):
+    """It is sent as zeros: the sum of two of which one overflowed is the update of the other."""
+    local = RsrpNet.local
+
+    def overflowing(*given):
+        made = local(*given)
+        return made.scaled(np.where(made.ue == 0, np.inf, 1.0), None)
+
+    monkeypatch.setattr(RsrpNet, "local", overflowing)
+    document = copy.deepcopy(STILL)
+    document["learning"]["threat"] = {"observes": "aggregate", "secagg_threshold": least}
+    with np.errstate(invalid="ignore"):
+        run(build(Study, read_text(json.dumps(document), "still")), tmp_path)
+    sums, updates = table(tmp_path, "sums"), table(tmp_path, "updates")
+    finite = updates.assign(n=np.isfinite(updates.norm.astype(float))).groupby(["round", "model"]).n.sum()
+    assert list(sums.decoded) == list(finite) and (sums.ues > sums.decoded).any()
+    assert (sums.opened == (sums.decoded >= (least or 1))).all()
+    assert (updates.weight > 0).sum() == sums.decoded[sums.opened == 1].sum()
