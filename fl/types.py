@@ -510,7 +510,7 @@ class Spend:
     sensitivity (n,) of what the noise was added to. mu = sensitivity / std is the exact Gaussian-DP parameter.
     sampling_rate is the probability with which each user took part by a secret coin of its own: 1 for a user that took
     part because of where it was, what it measured, or what its channel allowed. channel_std (n,) is the receiver's
-    thermal noise on the same numbers, which the ledger states beside the drawn noise and never adds to it. Other UEs'
+    thermal noise on the same numbers, which counts in the figure `with_channel` alone. Other UEs'
     signals are no part of it: an attacker that decodes them subtracts them. l1_sensitivity (n,) is that of Skellam
     noise on whole numbers, NaN of Gaussian noise.
     """

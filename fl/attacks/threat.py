@@ -60,8 +60,8 @@ class Threat(Part):
     """UEs of a group whose updates are summed, with `observes: aggregate`; fewer where the uplink loses some; a UE
     without an update of a model adds nothing to its sum. none: all UEs"""
     secagg_threshold: int | None = Field(None, ge=2, le=1_000_000)
-    """UEs of a group whose updates must be decoded for its sum to be opened, with `observes: aggregate`, or `model`
-    where the server of a reader gets sums; none: one will do"""
+    """UEs of a group whose updates of a model must be decoded for their sum to be opened, with `observes: aggregate`,
+    or `model` where the server of a reader gets sums; none: one will do"""
     groups: Literal["random", "fixed"] = "random"
     """company of a UE in sums: drawn again in every round and phase, or once for the whole run (then of a group come
     those that send)"""

@@ -285,8 +285,8 @@ class DistributedGaussian(Defense):
     neighbours differ in one UE's updates, which are zeros in one of them (`zero-out`, of add-remove in `clip`), or any
     others (`replace`); it takes part in the same rounds, and adds its noise. Sampling therefore counts nothing. Every
     UE pays z for every model of each round for which it draws noise, whether its update arrives, and whether the sum
-    is opened. An attacker that receives single updates before they are summed sees them masked, so that it learns
-    nothing; such a view has no model here.
+    is opened. An attacker that receives single updates before they are summed sees them masked; such a view has no
+    model here.
 
     Several steps of local training, curation and compression before the noise are covered by the clip norm. Later steps
     are refused unless they add noise and nothing else, because a sum of changed updates follows from no noisy sum: a

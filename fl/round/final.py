@@ -255,7 +255,7 @@ def sums_warnings(sums: Table) -> list[str]:
     single = sums["decoded"] == 1
     if not single.any():
         return []
-    fate = "opens none of them, and learns nothing from those UEs"
+    fate = "opens none of them, and nothing of them is merged"
     if sums["opened"][single].any():
         fate = "sees that update as it is; learning.threat.secagg_threshold leaves such sums closed"
     return [

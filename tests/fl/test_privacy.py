@@ -17,6 +17,7 @@ from fl.learners.rsrp_net import RsrpNet
 from fl.learning import Learning
 from fl.privacy.gaussian import delta_of, epsilon_of
 from fl.privacy.ledger import ALL, Ledger
+from fl.round.caveats import caveats
 from fl.types import Bound, DenseUpdates, Local, Public, RoundContext, Spend
 from netsim.errors import BadInput
 from netsim.geometry import Area
@@ -272,3 +273,17 @@ class TestRecordsByThemselves:
         learner = RsrpNet(hidden=(4,), sample_clip=0.5, learning_rate=0.01)
         made = learner.local(learner.init(FACTS.public, RNG), "all", NOBODY, RNG)
         assert made.bound.norm == pytest.approx(0.01 * 0.5)
+
+
+@pytest.mark.parametrize(
+    "data, ties", [({}, "the round in which a UE measures first"), ({"memory": "round"}, ""),
+                   ({"memory": "round", "hold_out_ues": 1}, "one UE takes the place of another")],
+)  # fmt: skip
+def test_noise_of_ues_beside_data_that_tie_them_together_says_what_it_does_not_cover(tiny, data, ties):
+    changes = {
+        "world.ues.measure": "all", "learning.attacks": [], "learning.data": {"kind": "links", **data},
+        "learning.learner": {"kind": "radio-map", "cell_m": 25},
+        "learning.defenses": [{"kind": "clip"}, {"kind": "gaussian", "noise_multiplier": 1.0}],
+    }  # fmt: skip
+    said = [line for line in caveats(tiny(changes).learning, False) if line.startswith("data:")]
+    assert len(said) == bool(ties) and all(ties in line and "no epsilon here" in line for line in said)

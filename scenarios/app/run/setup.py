@@ -139,9 +139,12 @@ def set_up(study: Study, world: World, streams: Streams, folder: Path, rehearsed
 
 
 def _days(world: World, model_of_cell: IntArray) -> IntArray:
-    """The days (n,) of 86,400 s on which UEs may measure: all, or those on which a trace has rows of a learnt cell."""
+    """The days (n,) of 86,400 s on which UEs may measure: all, or those on which a trace has rows of a learnt cell.
+
+    Where the extent of a trace is stated they are all of it, whatever the rows are.
+    """
     trace = world.trace
-    if trace is None:
+    if trace is None or trace.ends_s is not None:
         return np.arange(int(np.ceil(world.duration_s / DAY_S)))
     learnt = np.ones(len(trace.time_s), dtype=np.bool_) if trace.cell is None else model_of_cell[trace.cell] >= 0
     return np.unique(np.floor(trace.time_s[learnt & (trace.time_s < world.duration_s)] / DAY_S).astype(np.int64))
