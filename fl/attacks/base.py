@@ -41,6 +41,11 @@ class Replica(Protocol):
         state : of those parts for the UEs made up, as a tree (see `netsim.checkpoint`); empty before their first round.
         """
 
+    def replay(self, data: Local, initial: Model | None, rng: Rng) -> "View":
+        """View of UEs with this data, numbered from 0, in the last of all rounds so far, in each of which they take
+        part with the same data, from these initial models; None: of the last round alone, from the real models.
+        """
+
 
 @frozen
 class View:

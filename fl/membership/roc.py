@@ -80,6 +80,18 @@ def tpr_percent(
     return 100 * share, 100 * max(centre - half, 0.0), 100 * min(centre + half, 1.0)
 
 
+def curve_percent(score: FloatArray, member: BoolArray) -> tuple[FloatArray, FloatArray]:
+    """False-positive and true-positive rates in percent (k,), at up to 60 thresholds evenly apart in log false rate.
+
+    The first lets no non-member pass. Without non-members there is no threshold.
+    """
+    other = np.sort(score[~member])[::-1]
+    passed = np.unique(np.geomspace(1, max(len(other), 1), 60).astype(int)) - 1
+    passed = passed[passed < len(other)]
+    found = len(score) - len(other) - np.searchsorted(np.sort(score[member]), other[passed], side="right")
+    return 100 * passed / max(len(other), 1), 100 * found / max(member.sum(), 1)
+
+
 def _placements(score: FloatArray, member: BoolArray) -> FloatArray:
     """Share of the non-members below each member, and of the members above each non-member, ties half: (N,)."""
     below = rankdata(score)

@@ -1,4 +1,4 @@
-"""Membership: figures of merit against brute force, attacks on models that remember, and audits inside a run."""
+"""Membership: figures of merit against brute force, attacks on models that remember, and tests inside a run."""
 
 import itertools
 from dataclasses import replace
@@ -15,8 +15,8 @@ from fl.data.images import Dirichlet, Images, LabelSkew
 from fl.data.measured import Measured
 from fl.learners.image_net import ImageNet
 from fl.learners.rsrp_net import RsrpNet
-from fl.membership.audit import Membership, _centred, _targets, audit
 from fl.membership.base import GradientNorm, GradientRegression, LossThreshold
+from fl.membership.membership import Membership, _centred, _targets, infer
 from fl.membership.roc import auc, tpr_percent
 from fl.networks.classifiers import Perceptron
 from fl.types import HeldOut, ImageFormat, Local, Model, Public
@@ -116,13 +116,13 @@ def view_of(observes, local, trained):
     return View(observes, "all", total, model[:1], ue, model, 0 * ue, before, after, trained)
 
 
-class TestAudit:
+class TestInference:
     part = Membership(attacks=(LossThreshold(), GradientNorm()))
 
     def test_a_device_that_learns_by_heart_is_found_out_by_the_server_and_less_by_who_sees_the_average(self):
         local, others = campaign()
         rows, total = (
-            audit(self.part, view_of(s, local, LEARNER), local, others, RNG)[0] for s in ("updates", "model")
+            infer(self.part, view_of(s, local, LEARNER), local, others, RNG)[0] for s in ("updates", "model")
         )
         for row in rows:
             assert row["members"] == row["non_members"] == 20 and row["sees"] == "updates"
@@ -134,7 +134,7 @@ class TestAudit:
         local, others = campaign(n=20)
         part = Membership(attacks=(LossThreshold(),), known_member_share=overlap)
         view = view_of("model", local, LEARNER.model_copy(update={"local_epochs": 1}))
-        ((row,), _) = audit(part, view, local, others, RNG)
+        ((row,), _) = infer(part, view, local, others, RNG)
         assert row["members"] == row["non_members"] == members
 
     def test_only_who_was_heard_is_asked_about(self):
@@ -143,7 +143,7 @@ class TestAudit:
         for heard, members in (([1], 10), ([], 0)):
             columns = {name: getattr(whole, name)[heard] for name in ("update", "source_model", "ue", "model")}
             view = replace(whole, source=np.arange(len(heard)), **columns)
-            row = audit(self.part, view, local, others, RNG)[0][0]
+            row = infer(self.part, view, local, others, RNG)[0][0]
             assert row["members"] == members and np.isnan(row["auc"]) == (members == 0)
 
     def test_scores_count_from_the_median_of_the_device(self):
@@ -167,7 +167,7 @@ class TestAudit:
         local = Local(devices, 0 * devices, np.arange(5) * n, inside, 0.0 * ue, 0.0 * ue)
         view = view_of("updates", local, LEARNER.model_copy(update={"local_epochs": 1}))
         held_out = HeldOut(ue, 0 * ue, outside, 0.0 * ue, 0 * ue)
-        ((row,), _) = audit(Membership(attacks=(Told(),)), view, local, held_out, RNG)
+        ((row,), _) = infer(Membership(attacks=(Told(),)), view, local, held_out, RNG)
         assert row["members"] == row["non_members"] == 40
         assert row["auc"] == 1.0 and row["tpr_percent"] == 100.0
 
@@ -197,13 +197,13 @@ def test_a_model_that_learns_nothing_adds_nothing(how):
         step = after.parameters - before.parameters
         view = View("model", "all", step, local.model[:1], local.ue, local.model, 0 * local.ue, before, after, net)
         wholes = data.wholes if data.holds_out_wholes else None
-        ((row,), _) = audit(part, view, local, others, RNG, before, wholes)
+        ((row,), _) = infer(part, view, local, others, RNG, before, wholes)
         assert row["auc_difference"] == pytest.approx(row["auc"] - row["auc_before"], abs=1e-12)
         covered.append(row["auc_difference_low"] <= 0 <= row["auc_difference_high"])
-        ((alone,), _) = audit(part, view, local, others, RNG, before)
+        ((alone,), _) = infer(part, view, local, others, RNG, before)
         plain.append(alone["auc_low"] <= 0.5 <= alone["auc_high"])
         if seed < 3:
-            ((same,), _) = audit(part, replace(view, model_after=before), local, others, RNG, before, wholes)
+            ((same,), _) = infer(part, replace(view, model_after=before), local, others, RNG, before, wholes)
             still.append([same[f"auc_difference{end}"] for end in ("", "_low", "_high")])
     assert np.mean(covered) >= 0.95 - 2 * np.sqrt(0.95 * 0.05 / 100), np.mean(covered)
     assert np.ravel(still).tolist() == [0.0] * 9  # untrained
@@ -240,7 +240,7 @@ def test_classes_are_no_membership(observes, partition):
         who = local.ue if observes == "updates" else 0 * local.ue
         view = View(observes, "all", random, 0 * local.ue, local.ue, local.model, who, before,
                     Model(before.parameters + random[:1], before.constants), net)  # fmt: skip
-        rows, _ = audit(part, view, local, others, Streams(seed).at("membership"))
+        rows, _ = infer(part, view, local, others, Streams(seed).at("membership"))
         assert {row["members"] == row["non_members"] for row in rows} == {True}
         areas.append([row["auc"] for row in rows])
         covered.append([row["auc_low"] <= 0.5 <= row["auc_high"] for row in rows])
@@ -264,7 +264,7 @@ def test_pairs_are_of_one_class_and_one_device_and_no_record_is_in_two(overlap):
     before = net.init(Public(AREA, 1, images=IMAGES), RNG)
     view = View("updates", "all", np.zeros((15, before.parameters.shape[1])), 0 * local.ue, local.ue, local.model,
                 local.ue, before, before, net)  # fmt: skip
-    ((row,), _) = audit(Membership(attacks=(Told(),), known_member_share=overlap), view, local, others, RNG)
+    ((row,), _) = infer(Membership(attacks=(Told(),), known_member_share=overlap), view, local, others, RNG)
     ((x, classes, of),) = asked
     first = len(x) - row["non_members"]
     members, classes, whose = x[:first], classes[first:], of[first:]
@@ -311,7 +311,7 @@ class TestRegression:
             np.testing.assert_allclose(found[i], slope.numpy(), rtol=1e-12, atol=1e-12 * float(slope.abs().max()))
 
     def rounds(self, count, noise, seed, learn=True, observes="updates"):
-        """Areas of audits in rounds whose updates are one step on the members, or noise alone; and what is known."""
+        """Areas in rounds whose updates are one step on the members, or noise alone; and what is known."""
         local, others = campaign()
         part = Membership(attacks=(GradientRegression(coefficient_std=0.03),))
         draw, states, found = np.random.default_rng(seed), part.start(), []
@@ -323,7 +323,7 @@ class TestRegression:
             u = (u if observes == "updates" else u.mean(axis=0, keepdims=True)) * learn
             u = u + noise * draw.normal(size=u.shape)
             view = replace(view, model_before=start, update=u)
-            ((row,), states) = audit(part, view, local, others, RNG, states=states)
+            ((row,), states) = infer(part, view, local, others, RNG, states=states)
             found.append(row)
         return found, states
 
@@ -380,7 +380,7 @@ def test_a_session_is_one_whole_whoever_holds_it():
     assert not inside & outside and len(inside | outside) == 60  # 2 UEs, 30 sessions of 20 measurements
 
 
-def test_audits_are_recorded_and_change_nothing_else(tmp_path):
+def test_what_is_found_is_recorded_and_change_nothing_else(tmp_path):
     short = {"learning.rounds": 3, "learning.data.campaign_rounds": 4, "world.duration_s": 420}
     short["learning.learner.hidden"] = [8]
     found = run(load("rsrp-dp/membership", short), tmp_path / "a")

@@ -289,6 +289,9 @@ def _line(measure: Measure, name: str, runs: Runs) -> Line:
         line = _share(line, runs, measure.count.replace(NAME, name))
     elif measure.rule == "area":
         line = _area(line, runs)
+    elif measure.rule == "rate":
+        low, high = _pooled(runs, key.removesuffix(".last"), "last")
+        line = replace(line, low=low, high=high)
     elif measure.rule == "quantiles":
         low, high = (scale * mean(runs, key.replace(".median", end)) for end in (".q05", ".q95"))
         line = replace(line, low=low, high=high)

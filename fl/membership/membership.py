@@ -1,8 +1,8 @@
-"""Audit of a round: membership scores of known records, and their evaluation."""
+"""Membership test of a round: scores of known records, and their evaluation."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -10,9 +10,10 @@ from scipy import ndimage
 
 from fl.attacks.base import View, recall
 from fl.membership import INFERENCES
-from fl.membership.base import AskedRecords, GradientRegression, Inference
-from fl.membership.roc import NO_INTERVAL, auc, tpr_percent
-from fl.types import HeldOut, Local, Model, State
+from fl.membership.base import AskedRecords, GradientRegression, Inference, Shadows
+from fl.membership.roc import NO_INTERVAL, auc, curve_percent, tpr_percent
+from fl.membership.shadow_models import ShadowInference
+from fl.types import HeldOut, Local, Model, State, bounds_of
 from netsim.columns import Columns, frozen, row_id
 from netsim.part import Part
 from netsim.record import Row
@@ -21,6 +22,8 @@ from netsim.units import BoolArray, FloatArray, IntArray
 
 Wholes = Callable[[IntArray, FloatArray, FloatArray], IntArray]
 """See `fl.data.Data.wholes`."""
+_MOST_NUMBERS = 2**25  # of updates of shadow models that are trained together: 256 MB
+_RARE = 0.001  # false-positive rate
 
 
 class Membership(Part):
@@ -36,8 +39,12 @@ class Membership(Part):
 
     The area under the ROC curve stands beside that of the model before any training, asked of the same records, and
     their difference has an interval: members and held-out records of other places differ whatever a model has learnt.
-    An attack that compares with the model before the round has no such area; it is refused where whole sessions, days
-    or blocks are held out.
+    An attack that compares with other models than these has no such area; it is refused where whole sessions, days or
+    blocks are held out.
+
+    `lira` and `rmia` compare with shadow models: the round, or all rounds so far, played again by the attacker with the
+    real learner, clips, noise and merges, the records of each UE being a random half of those that it holds. Of
+    `shadow_models` each record is in half. In a sum are the UEs of which it holds records, in all rounds those of this.
     """
 
     attacks: tuple[Annotated[Inference, INFERENCES], ...] = Field(min_length=1)
@@ -45,24 +52,29 @@ class Membership(Part):
     known_member_share: float = Field(default=1.0, gt=0, le=1)
     """share of each UE's records that the attacker holds"""
     every_rounds: int = Field(default=10, ge=1)
-    """number of rounds with training between audits; the first of them is always audited"""
+    """number of rounds with training between tests; the first of them always has one"""
     max_records: int = Field(default=5000, ge=10, le=1_000_000)
     """largest number of members, and of non-members"""
+    shadow_models: int = Field(default=16, ge=4, le=1024, multiple_of=2)
+    """shadow models of each UE, or of each sum: of `lira` and `rmia`"""
+    shadow_rounds: Literal["auto", "last", "all"] = "auto"
+    """rounds that they play: the last one, from the model before it, which a record of earlier rounds may be in; all so
+    far, from the initial model, at the cost of as many runs; auto: the last of single updates, all of anything else"""
 
     renamed: ClassVar = {"overlap": "known_member_share"}
 
     def start(self) -> dict[str, State]:
-        """States of attacks before the first audit, by label."""
+        """States of attacks before the first test, by label."""
         return {a.label: a.start() for a in self.attacks if isinstance(a, GradientRegression)}
 
     @property
     def remembers(self) -> bool:
-        """Whether an attack asks about the same records in every audit."""
+        """Whether an attack asks about the same records in every test."""
         return bool(self.start())
 
 
 def due(membership: Membership | None, played: int) -> bool:
-    """Whether round number `played` is audited."""
+    """Whether round number `played` is tested."""
     return membership is not None and (played == 1 or played % membership.every_rounds == 0)
 
 
@@ -70,19 +82,20 @@ def due(membership: Membership | None, played: int) -> bool:
 class KnownRecords(Columns):
     """Records (N,) that the attacker holds of targets (index into the view's), members first.
 
-    x (N, p), y (N,): the record; group: of records that are held out, or were paired, together; compared: whether its
-    score counts.
+    x (N, p), y (N,), time_s (N,): the record; group: of records that are held out, or were paired, together; compared:
+    whether its score counts.
     """
 
     target: IntArray
     member: BoolArray
     x: FloatArray
     y: FloatArray
+    time_s: FloatArray
     group: IntArray
     compared: BoolArray
 
 
-def audit(
+def infer(
     membership: Membership,
     view: View,
     local: Local,
@@ -92,7 +105,7 @@ def audit(
     wholes: Wholes | None = None,
     states: Mapping[str, State] | None = None,
 ) -> tuple[list[Row], dict[str, State]]:
-    """One row an attack (how many records there were, AUC and true-positive rate with intervals), and memories.
+    """One row an attack (numbers of records, AUC, true-positive rates, with intervals, and ROC), and memories.
 
     states: what attacks remember from before, by their labels. initial: the models before any training; None: the AUC
     before it is not known. wholes: which records (by ue, x, time_s) are held out together; None: each by itself.
@@ -100,6 +113,8 @@ def audit(
     known = _known(membership, view, local, held_out, rng, wholes)
     before, after, model_of = _models(view, view.model_before)
     asked = AskedRecords(view.learner, before, after, model_of[known.target], known.x, known.y)
+    if any(isinstance(attack, ShadowInference) for attack in membership.attacks):
+        asked = replace(asked, shadows=_shadows(membership, view, known, initial, rng))
     untrained = None if initial is None else _models(view, initial)[0]
     rows = []
     after_states = dict[str, State]()
@@ -123,15 +138,51 @@ def _success(known: KnownRecords, score: FloatArray, first: FloatArray | None) -
     now = _centred(score[use], some.target)
     area = auc(now, some.member, some.group)
     power = tpr_percent(now, some.member, some.group)
+    enough = len(np.unique(some.group[~some.member])) * _RARE >= 1
+    rare = tpr_percent(now, some.member, some.group, _RARE) if enough else NO_INTERVAL
     area_before = change = NO_INTERVAL
     if first is not None:
         then = _centred(first[use], some.target)
         area_before = auc(then, some.member, some.group)
         change = auc(now, some.member, some.group, then)
     row: Row = {"members": int(some.member.sum()), "non_members": int((~some.member).sum())}
-    for name, found in (("auc", area), ("auc_difference", change), ("tpr_percent", power)):
+    for name, found in (("auc", area), ("auc_difference", change), ("tpr_percent", power), ("tpr01_percent", rare)):
         row |= dict(zip((name, f"{name}_low", f"{name}_high"), found, strict=True))
-    return row | {"auc_before": area_before[0]}
+    return row | {"auc_before": area_before[0], "roc": curve_percent(now, some.member)}
+
+
+def _shadows(membership: Membership, view: View, known: KnownRecords, initial: Model | None, rng: Rng) -> Shadows:
+    """Train shadow models of each target on random halves of its records.
+
+    As many together as fit, where single updates of one round are seen; otherwise one after the other, each of all UEs.
+    """
+    count = membership.shadow_models
+    lot = rng.uniform("halves", np.arange(len(known.target)), (count,))
+    inside = np.argsort(np.argsort(lot, axis=1), axis=1) < count // 2
+    loss = np.full(inside.shape, np.nan)
+    alone = view.vantage == "updates"
+    last = membership.shadow_rounds == "last" or (alone and membership.shadow_rounds == "auto")
+    together = max(1, _MOST_NUMBERS // max(view.update.size, 1)) if alone and last else 1
+    several, ue = np.unique(view.ue[known.target], return_inverse=True)
+    model = view.model[known.target]
+    for first in range(0, count if len(known.target) and view.replica is not None else 0, together):
+        some = inside[:, first : first + together].T
+        shadow, record = np.nonzero(some)
+        number = shadow * len(several) + ue[record]  # UEs of their own
+        order = np.lexsort([model[record], number])
+        record = record[order]
+        _, begins, size = np.unique(row_id(number[order], model[record]), return_index=True, return_counts=True)
+        x, y, time_s = known.x[record], known.y[record], known.time_s[record]
+        data = Local(number[order][begins], model[record][begins], bounds_of(size), x, y, time_s)
+        own = replace(rng, purpose=f"{rng.purpose}.shadow{first}")
+        seen = view.replica.replay(data, None if last else initial, own)
+        _, after, model_of = _models(seen, seen.model_before)
+        for k in range(len(some)):
+            target = _targets(seen, k * len(several) + ue, model)
+            there = target >= 0
+            of = model_of[target[there]]
+            loss[there, first + k] = view.learner.record_losses(after, of, known.x[there], known.y[there])
+    return Shadows(loss, inside)
 
 
 def _known(
@@ -163,7 +214,7 @@ def _known(
     target = np.concatenate([inside, outside])[rows]
     y = np.concatenate([y, held_out.y])[rows]
     compared = np.concatenate([compared, np.ones(len(other), dtype=bool)])
-    return KnownRecords(target, np.arange(len(rows)) < len(member), x[rows], y, group, compared)
+    return KnownRecords(target, np.arange(len(rows)) < len(member), x[rows], y, time_s[rows], group, compared)
 
 
 def _targets(view: View, ue: IntArray, model: IntArray) -> IntArray:
