@@ -227,9 +227,9 @@ class Learning(Part):
             _meets(f"membership.attacks[{i}]", inference, offered)
             if self.data.holds_out_wholes and not inference.has_score_before:
                 raise ValueError(
-                    f"membership.attacks[{i}]: {inference.label} compares with other models than those before training, "
-                    "and records held out by session, day or block differ by place or time alone; take loss-threshold "
-                    "without reference_model, or hold out by sample"
+                    f"membership.attacks[{i}]: {inference.label} compares with other models than those before "
+                    "training, and records held out by session, day or block differ by place or time alone; take "
+                    "loss-threshold without reference_model, or hold out by sample"
                 )
         if self.threat.observes != "model" and not self.threat.knows_weights:
             raise ValueError(

@@ -1,6 +1,7 @@
 r"""The membership slot: a score for each record that an attacker holds, the higher the likelier a member."""
 
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -16,18 +17,10 @@ from netsim.units import BoolArray, FloatArray, IntArray
 
 
 @frozen
-class Shadows:
-    """Losses (N, K) of records under K shadow models each, and which of these learned from them (N, K)."""
-
-    loss: FloatArray
-    inside: BoolArray
-
-
-@frozen
 class AskedRecords:
     """Records x (N, p), y (N,), and the models before and after the round, of which the i-th is asked model_of[i].
 
-    shadows: of attacks that train models by themselves.
+    shadows() : losses (N, K) of the records under shadow models, and which of these learned from them (N, K).
     """
 
     learner: Learner
@@ -36,7 +29,7 @@ class AskedRecords:
     model_of: IntArray
     x: FloatArray
     y: FloatArray
-    shadows: Shadows | None = None
+    shadows: Callable[[], tuple[FloatArray, BoolArray]]
 
     def losses(self, model: Model) -> FloatArray:
         """Loss (N,) of each record under its own of these models."""

@@ -2,28 +2,28 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Annotated, ClassVar, Literal
+from functools import cache
+from typing import Annotated, ClassVar
 
 import numpy as np
 from pydantic import Field
 from scipy import ndimage
 
 from fl.attacks.base import View, recall
+from fl.data.samples import Signals
 from fl.membership import INFERENCES
-from fl.membership.base import AskedRecords, GradientRegression, Inference, Shadows
-from fl.membership.roc import NO_INTERVAL, auc, curve_percent, tpr_percent
-from fl.membership.shadow_models import ShadowInference
-from fl.types import HeldOut, Local, Model, State, bounds_of
-from netsim.columns import Columns, frozen, row_id
+from fl.membership.base import AskedRecords, GradientRegression, Inference
+from fl.membership.roc import NO_INTERVAL, auc, tpr_percent
+from fl.types import HeldOut, Local, Model, State
+from netsim.columns import Columns, frozen, row_id, ue_and_model
 from netsim.part import Part
 from netsim.record import Row
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
+_RATES = np.geomspace(0.001, 1, 31)  # of false positives
 Wholes = Callable[[IntArray, FloatArray, FloatArray], IntArray]
 """See `fl.data.Data.wholes`."""
-_MOST_NUMBERS = 2**25  # of updates of shadow models that are trained together: 256 MB
-_RARE = 0.001  # false-positive rate
 
 
 class Membership(Part):
@@ -42,9 +42,11 @@ class Membership(Part):
     An attack that compares with other models than these has no such area; it is refused where whole sessions, days or
     blocks are held out.
 
-    `lira` and `rmia` compare with shadow models: the round, or all rounds so far, played again by the attacker with the
-    real learner, clips, noise and merges, the records of each UE being a random half of those that it holds. Of
-    `shadow_models` each record is in half. In a sum are the UEs of which it holds records, in all rounds those of this.
+    `lira` and `rmia` compare with shadow models: the attacker plays the training again, with the real learner, clips,
+    noise and merges, where the data of each UE are a random half of the records that it holds of it. Where it sees
+    single updates that is the last round, from the model before it, which may know records of earlier rounds already.
+    Models and sums are those of all rounds so far, from the initial models: all shadow models cost as much as so many
+    runs, and have only the UEs of the last round, with the same records in each.
     """
 
     attacks: tuple[Annotated[Inference, INFERENCES], ...] = Field(min_length=1)
@@ -55,11 +57,8 @@ class Membership(Part):
     """number of rounds with training between tests; the first of them always has one"""
     max_records: int = Field(default=5000, ge=10, le=1_000_000)
     """largest number of members, and of non-members"""
-    shadow_models: int = Field(default=16, ge=4, le=1024, multiple_of=2)
-    """shadow models of each UE, or of each sum: of `lira` and `rmia`"""
-    shadow_rounds: Literal["auto", "last", "all"] = "auto"
-    """rounds that they play: the last one, from the model before it, which a record of earlier rounds may be in; all so
-    far, from the initial model, at the cost of as many runs; auto: the last of single updates, all of anything else"""
+    shadow_models: int = Field(default=16, ge=4, le=1024)
+    """models that the attacker trains for `lira` and `rmia`, of each UE or sum that it sees; half have each record"""
 
     renamed: ClassVar = {"overlap": "known_member_share"}
 
@@ -82,15 +81,14 @@ def due(membership: Membership | None, played: int) -> bool:
 class KnownRecords(Columns):
     """Records (N,) that the attacker holds of targets (index into the view's), members first.
 
-    x (N, p), y (N,), time_s (N,): the record; group: of records that are held out, or were paired, together; compared:
-    whether its score counts.
+    x (N, p), y (N,): the record; group: of records that are held out, or were paired, together; compared: whether its
+    score counts.
     """
 
     target: IntArray
     member: BoolArray
     x: FloatArray
     y: FloatArray
-    time_s: FloatArray
     group: IntArray
     compared: BoolArray
 
@@ -104,18 +102,41 @@ def infer(
     initial: Model | None = None,
     wholes: Wholes | None = None,
     states: Mapping[str, State] | None = None,
+    rounds: range = range(1),
 ) -> tuple[list[Row], dict[str, State]]:
     """One row an attack (numbers of records, AUC, true-positive rates, with intervals, and ROC), and memories.
 
     states: what attacks remember from before, by their labels. initial: the models before any training; None: the AUC
     before it is not known. wholes: which records (by ue, x, time_s) are held out together; None: each by itself.
+    rounds: those with training so far, by their numbers.
     """
     known = _known(membership, view, local, held_out, rng, wholes)
     before, after, model_of = _models(view, view.model_before)
-    asked = AskedRecords(view.learner, before, after, model_of[known.target], known.x, known.y)
-    if any(isinstance(attack, ShadowInference) for attack in membership.attacks):
-        asked = replace(asked, shadows=_shadows(membership, view, known, initial, rng))
     untrained = None if initial is None else _models(view, initial)[0]
+    if view.vantage == "updates":
+        initial, rounds = None, rounds[-1:]
+
+    @cache
+    def shadows() -> tuple[FloatArray, BoolArray]:  # models on random halves of the records, of all UEs together
+        row = row_id(view.ue, view.model)[known.target]
+        order = np.argsort(row, kind="stable")
+        every = Signals(row, known.x, known.y, np.zeros(len(row)), 0 * row).select(order).local()
+        lot = rng.uniform("halves", order, (membership.shadow_models,))
+        inside = np.argsort(lot, axis=1) < membership.shadow_models // 2
+        loss = np.full(inside.shape, np.nan)
+        for k, some in enumerate(inside[order].T[: loss.size]):
+            base, past = initial, None
+            for number in rounds:
+                own = Rng(rng.seed, f"membership.shadow{k}", number)
+                seen, past = view.replica.play(every.keep(some), past, own, base)  # type: ignore[union-attr]
+                base = seen.model_after
+            _, model, of = _models(seen, seen.model_before)
+            target = _targets(seen, *ue_and_model(row))
+            found = view.learner.record_losses(model, of[target], known.x, known.y)
+            loss[:, k] = np.where(target < 0, np.nan, found)
+        return loss, inside
+
+    asked = AskedRecords(view.learner, before, after, model_of[known.target], known.x, known.y, shadows)
     rows = []
     after_states = dict[str, State]()
     for attack in membership.attacks:
@@ -138,51 +159,18 @@ def _success(known: KnownRecords, score: FloatArray, first: FloatArray | None) -
     now = _centred(score[use], some.target)
     area = auc(now, some.member, some.group)
     power = tpr_percent(now, some.member, some.group)
-    enough = len(np.unique(some.group[~some.member])) * _RARE >= 1
-    rare = tpr_percent(now, some.member, some.group, _RARE) if enough else NO_INTERVAL
+    n = len(np.unique(some.group[~some.member]))
+    curve = [tpr_percent(now, some.member, some.group, r) if r * n >= 1 else NO_INTERVAL for r in _RATES]
     area_before = change = NO_INTERVAL
     if first is not None:
         then = _centred(first[use], some.target)
         area_before = auc(then, some.member, some.group)
         change = auc(now, some.member, some.group, then)
     row: Row = {"members": int(some.member.sum()), "non_members": int((~some.member).sum())}
-    for name, found in (("auc", area), ("auc_difference", change), ("tpr_percent", power), ("tpr01_percent", rare)):
+    for name, found in (("auc", area), ("auc_difference", change), ("tpr_percent", power), ("tpr01_percent", curve[0])):
         row |= dict(zip((name, f"{name}_low", f"{name}_high"), found, strict=True))
-    return row | {"auc_before": area_before[0], "roc": curve_percent(now, some.member)}
-
-
-def _shadows(membership: Membership, view: View, known: KnownRecords, initial: Model | None, rng: Rng) -> Shadows:
-    """Train shadow models of each target on random halves of its records.
-
-    As many together as fit, where single updates of one round are seen; otherwise one after the other, each of all UEs.
-    """
-    count = membership.shadow_models
-    lot = rng.uniform("halves", np.arange(len(known.target)), (count,))
-    inside = np.argsort(np.argsort(lot, axis=1), axis=1) < count // 2
-    loss = np.full(inside.shape, np.nan)
-    alone = view.vantage == "updates"
-    last = membership.shadow_rounds == "last" or (alone and membership.shadow_rounds == "auto")
-    together = max(1, _MOST_NUMBERS // max(view.update.size, 1)) if alone and last else 1
-    several, ue = np.unique(view.ue[known.target], return_inverse=True)
-    model = view.model[known.target]
-    for first in range(0, count if len(known.target) and view.replica is not None else 0, together):
-        some = inside[:, first : first + together].T
-        shadow, record = np.nonzero(some)
-        number = shadow * len(several) + ue[record]  # UEs of their own
-        order = np.lexsort([model[record], number])
-        record = record[order]
-        _, begins, size = np.unique(row_id(number[order], model[record]), return_index=True, return_counts=True)
-        x, y, time_s = known.x[record], known.y[record], known.time_s[record]
-        data = Local(number[order][begins], model[record][begins], bounds_of(size), x, y, time_s)
-        own = replace(rng, purpose=f"{rng.purpose}.shadow{first}")
-        seen = view.replica.replay(data, None if last else initial, own)
-        _, after, model_of = _models(seen, seen.model_before)
-        for k in range(len(some)):
-            target = _targets(seen, k * len(several) + ue, model)
-            there = target >= 0
-            of = model_of[target[there]]
-            loss[there, first + k] = view.learner.record_losses(after, of, known.x[there], known.y[there])
-    return Shadows(loss, inside)
+    roc = {"false_positive_percent": 100 * _RATES, "true_positive_percent": [rate for rate, _, _ in curve]}
+    return row | {"auc_before": area_before[0], **roc}
 
 
 def _known(
@@ -196,25 +184,25 @@ def _known(
     share = membership.known_member_share * np.bincount(inside[inside >= 0], minlength=n)
     member = _chosen(inside, np.maximum(1, np.rint(share)), membership.max_records, rng, "members")
     y = np.zeros(len(local.x)) if local.y is None else local.y
-    compared = np.ones(len(member), dtype=bool)
     paired = local.y is not None and bool((held_out.ue < 0).any())
     if paired:
         pair, other = _paired(y[member], held_out.y, rng)
         outside[other] = inside[member[pair]]
-        compared = np.isin(np.arange(len(member)), pair)
         group = np.concatenate([np.arange(len(member)), pair])
     else:
         other = _chosen(outside, np.bincount(inside[member], minlength=n), membership.max_records, rng, "others")
         group = np.arange(len(member) + len(other))
-    x = np.concatenate([local.x, held_out.x])
-    time_s = np.concatenate([local.time_s, held_out.time_s])
     rows = np.concatenate([member, len(local.x) + other])
-    if wholes is not None and not paired:
-        group = wholes(np.concatenate([owner, held_out.ue]), x, time_s)[rows]
-    target = np.concatenate([inside, outside])[rows]
-    y = np.concatenate([y, held_out.y])[rows]
-    compared = np.concatenate([compared, np.ones(len(other), dtype=bool)])
-    return KnownRecords(target, np.arange(len(rows)) < len(member), x[rows], y, time_s[rows], group, compared)
+    held = held_out.ue, held_out.x, held_out.time_s, outside, held_out.y
+    both = zip((owner, local.x, local.time_s, inside, y), held, strict=True)
+    ue, x, time_s, target, y = (np.concatenate(pieces) for pieces in both)
+    is_member = np.arange(len(rows)) < len(member)
+    compared = ~is_member | (not paired)
+    if paired:
+        compared[pair] = True
+    elif wholes is not None:
+        group = wholes(ue, x, time_s)[rows]
+    return KnownRecords(target[rows], is_member, x[rows], y[rows], group, compared)
 
 
 def _targets(view: View, ue: IntArray, model: IntArray) -> IntArray:

@@ -4,19 +4,17 @@ How well a model knows a record, compared with how well models know it that lear
 what is easy or hard to learn for everybody hides nothing. What a shadow model is says `Membership`.
 """
 
-from abc import abstractmethod
 from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
+from scipy.stats import norm
 
-from fl.learners import Learner
-from fl.membership.base import AskedRecords, Inference, Shadows
+from fl.membership.base import AskedRecords, Inference
 from netsim.units import BoolArray, FloatArray
 
-_FEW = 64  # shadow models below which records share their variances
-_LEAST = 1e-12  # variance
-_TINY = float(np.finfo(np.float64).tiny)
+_MANY = 64  # shadow models from which each record has variances of its own
+_TINY = 1e-12
 
 
 class ShadowInference(Inference):
@@ -24,7 +22,7 @@ class ShadowInference(Inference):
 
     kind: str
     needs: ClassVar = {
-        "record loss": "asks how well a model knows a record; the learner cannot say",
+        **Inference.needs,
         "starting weights": "its shadow models start there; add weights to threat.knowledge",
         "training details": "it trains shadow models as UEs do; add training to threat.knowledge",
     }
@@ -32,15 +30,6 @@ class ShadowInference(Inference):
     @property
     def has_score_before(self) -> bool:
         return False
-
-    def score(self, asked: AskedRecords) -> FloatArray:
-        if asked.shadows is None:
-            raise ValueError(f"{self.label}: no shadow models were trained")
-        return self.compared(asked.learner, asked.losses(asked.after), asked.shadows)
-
-    @abstractmethod
-    def compared(self, learner: Learner, loss: FloatArray, shadows: Shadows) -> FloatArray:
-        """Scores (N,) of records with these losses (N,) under the models that are asked."""
 
 
 class Lira(ShadowInference):
@@ -64,36 +53,31 @@ class Lira(ShadowInference):
         "Wilson and Hilferty 1931"
     )
 
-    def compared(self, learner: Learner, loss: FloatArray, shadows: Shadows) -> FloatArray:
-        known = _confidence(learner, loss)
-        of_models = _confidence(learner, shadows.loss)
-        score = np.zeros(len(loss))
-        for sign, inside in ((-1.0, ~shadows.inside), (1.0, shadows.inside)):
-            mean, variance = _moments(of_models, inside)
-            if inside.shape[1] < _FEW:
-                there = np.isfinite(variance)
-                variance = np.where(there, variance[there].sum() / max(there.sum(), 1), np.nan)
-            variance = np.maximum(variance, _LEAST)
-            if self.mode == "offline":
-                return (known - mean) / np.sqrt(variance)
-            score -= sign * 0.5 * ((known - mean) ** 2 / variance + np.log(variance))
-        return score
+    def score(self, asked: AskedRecords) -> FloatArray:
+        loss, inside = asked.shadows()
+        nats = asked.learner.loss_in_nats
+        phi, known = (
+            -np.log(np.expm1(np.clip(some, _TINY, 500.0))) if nats else -np.cbrt(some)
+            for some in (loss, asked.losses(asked.after))
+        )
+        mean, std = _law(phi, ~inside)
+        if self.mode == "offline":
+            return (known - mean) / std
+        return np.asarray(norm.logpdf(known, *_law(phi, inside)) - norm.logpdf(known, mean, std))
 
 
 class Rmia(ShadowInference):
-    r"""Robust attack: the share of the population against which the record's likelihood ratio is large enough::
+    r"""Robust attack: how much likelier the record is under the model than under others::
 
-        score(x) = share of z with  (p(x) / q(x)) / (p(z) / q(z)) >= gamma
+        score = log p - log q,    q = (q_in + q_out) / 2,    offline    q = ((1 + a) q_out + 1 - a) / 2
 
-    p is the likelihood of a record under the model, q the mean of those under shadow models: half with the record, half
-    without it; offline those without it alone, from which q = ((1 + a) q_out + 1 - a) / 2 is guessed. Of a squared
-    error l it is exp(-l / 2 s^2), s^2 the mean loss where a shadow model did not learn from the record. The population
-    are all records that the attacker holds, each under the model that is asked about it: those of one UE are few.
+    p is its likelihood under the model, q_in and q_out the mean likelihoods under shadow models with it and without it.
+    Of a squared error l it is exp(-l / 2 s^2), s^2 the mean loss under all shadow models. The published score is the
+    share of population records z with (p / q) / (p_z / q_z) >= gamma: where all records are compared with the same z,
+    here all that the attacker holds, it orders them as p / q does, and a gamma far from 1 only makes ties.
     """
 
     kind: Literal["rmia"] = "rmia"
-    likelihood_ratio: float = Field(default=1.0, gt=0, le=1e6)
-    """ratio from which a record is likelier a member than one of the population (gamma)"""
     offline_a: float | None = Field(default=None, ge=0, le=1)
     """how likelihoods with the record follow from those without it (a); none: online"""
 
@@ -101,32 +85,18 @@ class Rmia(ShadowInference):
         "Zarifzadeh, Liu, Shokri, Low-Cost High-Power Membership Inference Attacks, 2024 (Equations 2 to 4, 10)"
     )
 
-    def compared(self, learner: Learner, loss: FloatArray, shadows: Shadows) -> FloatArray:
-        scale = 1.0
-        if not learner.loss_in_nats:
-            outside = shadows.loss[~shadows.inside & np.isfinite(shadows.loss)]
-            scale = 0.5 * outside.size / max(float(outside.sum()), _TINY)
-        q_in, q = (_moments(np.exp(-scale * shadows.loss), of)[0] for of in (shadows.inside, ~shadows.inside))
-        q = 0.5 * (q_in + q) if self.offline_a is None else 0.5 * ((1 + self.offline_a) * q + 1 - self.offline_a)
-        ratio = (np.exp(-scale * loss) + _TINY) / (q + _TINY)
-        known = np.isfinite(ratio)
-        population = np.sort(ratio[known])
-        beaten = np.searchsorted(population, ratio / self.likelihood_ratio, side="right") / max(len(population), 1)
-        return np.where(known, beaten, np.nan)
+    def score(self, asked: AskedRecords) -> FloatArray:
+        loss, inside = asked.shadows()
+        scale = 1.0 if asked.learner.loss_in_nats else 2 * np.nanmean(loss) + _TINY
+        p = np.exp(-loss / scale)
+        q = p.mean(axis=1, where=~inside)
+        q_in = p.mean(axis=1, where=inside) if self.offline_a is None else self.offline_a * q + 1 - self.offline_a
+        return np.asarray(-asked.losses(asked.after) / scale - np.log((q_in + q) / 2 + _TINY))
 
 
-def _confidence(learner: Learner, loss: FloatArray) -> FloatArray:
-    """Statistic of losses, the higher the better a model knows a record; see `Lira`."""
-    if not learner.loss_in_nats:
-        return -np.cbrt(loss)
-    return -loss - np.log(-np.expm1(-np.maximum(loss, _LEAST)))
-
-
-def _moments(value: FloatArray, of: BoolArray) -> tuple[FloatArray, FloatArray]:
-    """Mean and variance (N,) of those of the values (N, K) that are finite; NaN of none."""
-    of = of & np.isfinite(value)
-    count = of.sum(axis=1)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        mean = np.where(of, value, 0.0).sum(axis=1) / count
-        square = np.where(of, value - mean[:, None], 0.0) ** 2
-        return mean, square.sum(axis=1) / (count - 1)
+def _law(value: FloatArray, of: BoolArray) -> tuple[FloatArray, FloatArray]:
+    """Mean and standard deviation (N,) of some of the values (N, K)."""
+    std = value.std(axis=1, ddof=1, where=of)
+    if of.shape[1] < _MANY:
+        std[:] = np.sqrt(np.nanmean(std**2))
+    return value.mean(axis=1, where=of), std + _TINY

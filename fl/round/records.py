@@ -51,8 +51,7 @@ def write(recorder: Recorder, world: World, learning: Learning, outcome: RoundOu
         recorder.write(table, columns)
     recorder.write("membership", table_of("membership", [{**attacked, **row} for row in outcome.membership]))
     for row in outcome.membership:
-        false, true = row["roc"]
-        _append(recorder, "roc", len(false), **attacked, attack=row["attack"], fpr_percent=false, tpr_percent=true)
+        _append(recorder, "roc", len(row["true_positive_percent"]), **attacked, **row)
     recorder.write("handovers", handover_rows(world))
     _keep_grid(recorder, world, learning, outcome)
     of_attack = {a.label: [r for r in outcome.leakage if r["attack"] == a.label] for a in learning.attacks}

@@ -289,15 +289,14 @@ def _line(measure: Measure, name: str, runs: Runs) -> Line:
         line = _share(line, runs, measure.count.replace(NAME, name))
     elif measure.rule == "area":
         line = _area(line, runs)
-    elif measure.rule == "rate":
-        low, high = _pooled(runs, key.removesuffix(".last"), "last")
-        line = replace(line, low=low, high=high)
-    elif measure.rule == "quantiles":
-        low, high = (scale * mean(runs, key.replace(".median", end)) for end in (".q05", ".q95"))
+    elif measure.rule in _ENDS:
+        middle, *ends = _ENDS[measure.rule]
+        low, high = (scale * mean(runs, key.replace(middle, end)) for end in ends)
         line = replace(line, low=low, high=high)
     return replace(line, verdict=line.verdict or _verdict(measure.rule, line, runs))
 
 
+_ENDS = {"quantiles": (".median", ".q05", ".q95"), "rate": (".last", ".low", ".high")}
 ATTACKED = ("attack", "tracking", "linking", "identities", "membership")
 """groups of keys that are named by an attack"""
 
