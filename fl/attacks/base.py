@@ -39,8 +39,7 @@ class Replica(Protocol):
         """View of UEs with this data, numbered from 0; curation and defenses work on it as on any other.
 
         state : of those parts for the UEs made up, as a tree (see `netsim.checkpoint`); empty before their first round.
-        base : models that they begin from, at a server with memories of its own; None: those of the real round. The
-        round is that of rng.
+        base : models that they begin from, at a server with memories of its own; None: those of the real round.
         """
 
 

@@ -46,7 +46,7 @@ class Membership(Part):
     noise and merges, where the data of each UE are a random half of the records that it holds of it. Where it sees
     single updates that is the last round, from the model before it, which may know records of earlier rounds already.
     Models and sums are those of all rounds so far, from the initial models: all shadow models cost as much as so many
-    runs, and have only the UEs of the last round, with the same records in each.
+    runs. They have only the UEs of the last round, in each with the same records, and the noise of the last round.
     """
 
     attacks: tuple[Annotated[Inference, INFERENCES], ...] = Field(min_length=1)
@@ -102,38 +102,38 @@ def infer(
     initial: Model | None = None,
     wholes: Wholes | None = None,
     states: Mapping[str, State] | None = None,
-    rounds: range = range(1),
+    played: int = 1,
 ) -> tuple[list[Row], dict[str, State]]:
     """One row an attack (numbers of records, AUC, true-positive rates, with intervals, and ROC), and memories.
 
     states: what attacks remember from before, by their labels. initial: the models before any training; None: the AUC
     before it is not known. wholes: which records (by ue, x, time_s) are held out together; None: each by itself.
-    rounds: those with training so far, by their numbers.
+    played: rounds with training so far.
     """
     known = _known(membership, view, local, held_out, rng, wholes)
     before, after, model_of = _models(view, view.model_before)
     untrained = None if initial is None else _models(view, initial)[0]
     if view.vantage == "updates":
-        initial, rounds = None, rounds[-1:]
+        initial, played = None, 1
 
     @cache
     def shadows() -> tuple[FloatArray, BoolArray]:  # models on random halves of the records, of all UEs together
         row = row_id(view.ue, view.model)[known.target]
         order = np.argsort(row, kind="stable")
         every = Signals(row, known.x, known.y, np.zeros(len(row)), 0 * row).select(order).local()
-        lot = rng.uniform("halves", order, (membership.shadow_models,))
-        inside = np.argsort(lot, axis=1) < membership.shadow_models // 2
+        n = membership.shadow_models
+        inside = np.argsort(rng.uniform("halves", order, (n,)), axis=1) < n // 2
         loss = np.full(inside.shape, np.nan)
-        for k, some in enumerate(inside[order].T[: loss.size]):
+        for k, some in enumerate(inside[order].T):
             base, past = initial, None
-            for number in rounds:
-                own = Rng(rng.seed, f"membership.shadow{k}", number)
+            for number in range(played):
+                own = replace(rng, purpose=f"membership.shadow{k}.{number}")
                 seen, past = view.replica.play(every.keep(some), past, own, base)  # type: ignore[union-attr]
                 base = seen.model_after
             _, model, of = _models(seen, seen.model_before)
             target = _targets(seen, *ue_and_model(row))
-            found = view.learner.record_losses(model, of[target], known.x, known.y)
-            loss[:, k] = np.where(target < 0, np.nan, found)
+            loss[:, k] = view.learner.record_losses(model, of[target], known.x, known.y)
+            loss[target < 0, k] = np.nan
         return loss, inside
 
     asked = AskedRecords(view.learner, before, after, model_of[known.target], known.x, known.y, shadows)
@@ -145,7 +145,7 @@ def infer(
             memory = (states or {}).get(attack.label, attack.start())
             score, after_states[attack.label] = attack.regress(view, known.target, known.x, known.y, memory)
         else:
-            score = attack.score(asked)
+            score = attack.score(asked) if len(known.x) else np.zeros(0)
             if untrained is not None and attack.has_score_before:
                 first = attack.score(replace(asked, before=untrained, after=untrained))
         rows.append({"attack": attack.label, "sees": view.vantage, **_success(known, score, first)})
@@ -157,20 +157,21 @@ def _success(known: KnownRecords, score: FloatArray, first: FloatArray | None) -
     use = known.compared & np.isfinite(score) & np.isfinite(score if first is None else first)
     some = known.select(use)
     now = _centred(score[use], some.target)
-    area = auc(now, some.member, some.group)
-    power = tpr_percent(now, some.member, some.group)
-    n = len(np.unique(some.group[~some.member]))
-    curve = [tpr_percent(now, some.member, some.group, r) if r * n >= 1 else NO_INTERVAL for r in _RATES]
+    of = now, some.member, some.group
+    area = auc(*of)
+    power = tpr_percent(*of)
+    groups = np.unique(some.group[~some.member])
+    curve = [tpr_percent(*of, r) if r * len(groups) >= 1 else NO_INTERVAL for r in _RATES]
     area_before = change = NO_INTERVAL
     if first is not None:
         then = _centred(first[use], some.target)
-        area_before = auc(then, some.member, some.group)
-        change = auc(now, some.member, some.group, then)
+        area_before = auc(then, *of[1:])
+        change = auc(*of, then)
     row: Row = {"members": int(some.member.sum()), "non_members": int((~some.member).sum())}
     for name, found in (("auc", area), ("auc_difference", change), ("tpr_percent", power), ("tpr01_percent", curve[0])):
         row |= dict(zip((name, f"{name}_low", f"{name}_high"), found, strict=True))
-    roc = {"false_positive_percent": 100 * _RATES, "true_positive_percent": [rate for rate, _, _ in curve]}
-    return row | {"auc_before": area_before[0], **roc}
+    true = [each[0] for each in curve]
+    return row | {"auc_before": area_before[0], "false_positive_percent": 100 * _RATES, "true_positive_percent": true}
 
 
 def _known(

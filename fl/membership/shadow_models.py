@@ -13,9 +13,6 @@ from scipy.stats import norm
 from fl.membership.base import AskedRecords, Inference
 from netsim.units import BoolArray, FloatArray
 
-_MANY = 64  # shadow models from which each record has variances of its own
-_TINY = 1e-12
-
 
 class ShadowInference(Inference):
     """An attack that compares with shadow models."""
@@ -55,21 +52,20 @@ class Lira(ShadowInference):
 
     def score(self, asked: AskedRecords) -> FloatArray:
         loss, inside = asked.shadows()
-        nats = asked.learner.loss_in_nats
         phi, known = (
-            -np.log(np.expm1(np.clip(some, _TINY, 500.0))) if nats else -np.cbrt(some)
+            -np.log(np.expm1(np.clip(some, 1e-12, 500.0))) if asked.learner.loss_in_nats else -np.cbrt(some)
             for some in (loss, asked.losses(asked.after))
         )
         mean, std = _law(phi, ~inside)
         if self.mode == "offline":
             return (known - mean) / std
-        return np.asarray(norm.logpdf(known, *_law(phi, inside)) - norm.logpdf(known, mean, std))
+        return norm.logpdf(known, *_law(phi, inside)) - norm.logpdf(known, mean, std)  # type: ignore[no-any-return]
 
 
 class Rmia(ShadowInference):
     r"""Robust attack: how much likelier the record is under the model than under others::
 
-        score = log p - log q,    q = (q_in + q_out) / 2,    offline    q = ((1 + a) q_out + 1 - a) / 2
+        score = log p - log q,    q = q_in + q_out,    offline    q = (1 + a) q_out + 1 - a
 
     p is its likelihood under the model, q_in and q_out the mean likelihoods under shadow models with it and without it.
     Of a squared error l it is exp(-l / 2 s^2), s^2 the mean loss under all shadow models. The published score is the
@@ -87,16 +83,16 @@ class Rmia(ShadowInference):
 
     def score(self, asked: AskedRecords) -> FloatArray:
         loss, inside = asked.shadows()
-        scale = 1.0 if asked.learner.loss_in_nats else 2 * np.nanmean(loss) + _TINY
-        p = np.exp(-loss / scale)
-        q = p.mean(axis=1, where=~inside)
-        q_in = p.mean(axis=1, where=inside) if self.offline_a is None else self.offline_a * q + 1 - self.offline_a
-        return np.asarray(-asked.losses(asked.after) / scale - np.log((q_in + q) / 2 + _TINY))
+        scale = 1.0 if asked.learner.loss_in_nats else 2 * np.nanmean(loss)
+        q_in, q = (_law(np.exp(-loss / scale), of)[0] for of in (inside, ~inside))
+        if self.offline_a is not None:
+            q_in = 1 - self.offline_a * (1 - q)
+        return -asked.losses(asked.after) / scale - np.log(q_in + q + 1e-12)
 
 
 def _law(value: FloatArray, of: BoolArray) -> tuple[FloatArray, FloatArray]:
     """Mean and standard deviation (N,) of some of the values (N, K)."""
     std = value.std(axis=1, ddof=1, where=of)
-    if of.shape[1] < _MANY:
+    if of.shape[1] < 64:
         std[:] = np.sqrt(np.nanmean(std**2))
-    return value.mean(axis=1, where=of), std + _TINY
+    return value.mean(axis=1, where=of), std + 1e-12

@@ -289,9 +289,8 @@ class LearningServer:
         wholes = learning.data.wholes if learning.data.holds_out_wholes else None
         own = RoundStreams(setup.streams, state.round)
         rng = (setup.streams if learning.membership.remembers else own).at("membership")
-        rounds = range(state.round - state.played + 1, state.round + 1)
         rows, state.parts["membership"] = infer(
-            learning.membership, merge.attacks.view, collected.local, others, rng, initial, wholes, memory, rounds
+            learning.membership, merge.attacks.view, collected.local, others, rng, initial, wholes, memory, state.played
         )
         return rows
 

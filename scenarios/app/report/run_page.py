@@ -152,24 +152,22 @@ def run_chapters(run: Run) -> list[Chapter]:
     ]
 
 
-CHANCE = CurveStyle("chance", GREY, dash="dash")
-_ROC = (
-    "Members that an attack finds, by the share of non-members that it takes for members, in the last round with a "
-    "test. What it finds on the left it is sure of; an attack at chance follows the diagonal."
-)
-
-
 def roc(run: Run) -> list[Panel]:
     """ROC curves of the last membership test, both axes logarithmic; nothing without one."""
-    rows = run.tables["roc"]
-    rows = where(rows, rows["round"] == rows["round"][-1:])
-    traces = [line(CHANCE, (0.1, 100.0), np.array([0.1, 100.0]))]
+    traces = [line(CurveStyle("chance", GREY, dash="dash"), (0.1, 100.0), np.array([0.1, 100.0]))]
     for look in names_in("roc", "attack")(run):
-        mine = where(rows, rows["attack"] == look.name)
-        traces.append(line(look, numbers(mine["false_positive_percent"]), mine["true_positive_percent"]))
-    x_axis = {"type": "log", "title": "non-members taken for members (%)"}
-    figure = mosaic([Axes("members found (%)", traces, log=True)], x_axis, 380, closest=True)
-    return [Panel("roc", "Membership inference (ROC)", _ROC, figure)] if traces[1:] else []
+        rows = run.rows("roc", "attack", look.name)
+        x = numbers(rows["false_positive_percent"][-31:])  # each test has 31 rates
+        traces.append(line(look, x, rows["true_positive_percent"][-31:]))
+    caption = (
+        "Members that an attack finds, by the share of non-members that it takes for members, in the last round with a "
+        "test. What it finds on the left it is sure of; an attack at chance follows the dashed line."
+    )
+    figure = mosaic(
+        [Axes("members found (%)", traces, log=True)], {"type": "log", "title": "non-members taken for members (%)"}, 380,
+        closest=True,
+    )  # fmt: skip
+    return [Panel("roc", "Membership inference (ROC)", caption, figure)] if traces[1:] else []
 
 
 def _metrics(run: Run) -> list[Panel]:

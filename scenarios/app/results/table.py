@@ -290,13 +290,12 @@ def _line(measure: Measure, name: str, runs: Runs) -> Line:
     elif measure.rule == "area":
         line = _area(line, runs)
     elif measure.rule in _ENDS:
-        middle, *ends = _ENDS[measure.rule]
-        low, high = (scale * mean(runs, key.replace(middle, end)) for end in ends)
+        low, high = (scale * mean(runs, key.rpartition(".")[0] + end) for end in _ENDS[measure.rule])
         line = replace(line, low=low, high=high)
     return replace(line, verdict=line.verdict or _verdict(measure.rule, line, runs))
 
 
-_ENDS = {"quantiles": (".median", ".q05", ".q95"), "rate": (".last", ".low", ".high")}
+_ENDS = {"quantiles": (".q05", ".q95"), "rate": (".low", ".high")}
 ATTACKED = ("attack", "tracking", "linking", "identities", "membership")
 """groups of keys that are named by an attack"""
 
