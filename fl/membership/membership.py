@@ -21,7 +21,7 @@ from netsim.record import Row
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
-_RATES = np.geomspace(0.001, 1, 31)  # of false positives
+_RATES = np.geomspace(0.001, 0.79, 30)  # of false positives
 Wholes = Callable[[IntArray, FloatArray, FloatArray], IntArray]
 """See `fl.data.Data.wholes`."""
 

@@ -77,9 +77,7 @@ class Rmia(ShadowInference):
     offline_a: float | None = Field(default=None, ge=0, le=1)
     """how likelihoods with the record follow from those without it (a); none: online"""
 
-    reference: ClassVar = (
-        "Zarifzadeh, Liu, Shokri, Low-Cost High-Power Membership Inference Attacks, 2024 (Equations 2 to 4, 10)"
-    )
+    reference: ClassVar = "Zarifzadeh, Liu, Shokri, Low-Cost High-Power Membership Inference Attacks, 2024"
 
     def score(self, asked: AskedRecords) -> FloatArray:
         loss, inside = asked.shadows()

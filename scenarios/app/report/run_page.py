@@ -157,15 +157,15 @@ def roc(run: Run) -> list[Panel]:
     traces = [line(CurveStyle("chance", GREY, dash="dash"), (0.1, 100.0), np.array([0.1, 100.0]))]
     for look in names_in("roc", "attack")(run):
         rows = run.rows("roc", "attack", look.name)
-        x = numbers(rows["false_positive_percent"][-31:])  # each test has 31 rates
-        traces.append(line(look, x, rows["true_positive_percent"][-31:]))
+        x = numbers(rows["false_positive_percent"][-30:])  # each test has 30 rates
+        traces.append(line(look, x, rows["true_positive_percent"][-30:]))
     caption = (
         "Members that an attack finds, by the share of non-members that it takes for members, in the last round with a "
         "test. What it finds on the left it is sure of; an attack at chance follows the dashed line."
     )
     figure = mosaic(
-        [Axes("members found (%)", traces, log=True)], {"type": "log", "title": "non-members taken for members (%)"}, 380,
-        closest=True,
+        [Axes("members found (%)", traces, log=True)], {"type": "log", "title": "non-members taken for members (%)"},
+        380, closest=True,
     )  # fmt: skip
     return [Panel("roc", "Membership inference (ROC)", caption, figure)] if traces[1:] else []
 
