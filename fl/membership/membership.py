@@ -168,7 +168,12 @@ def _success(known: KnownRecords, score: FloatArray, first: FloatArray | None) -
         area_before = auc(then, *of[1:])
         change = auc(*of, then)
     row: Row = {"members": int(some.member.sum()), "non_members": int((~some.member).sum())}
-    for name, found in (("auc", area), ("auc_difference", change), ("tpr_percent", power), ("tpr01_percent", curve[0])):
+    for name, found in (
+        ("auc", area),
+        ("auc_difference", change),
+        ("tpr_percent", power),
+        ("strict_tpr_percent", curve[0]),
+    ):
         row |= dict(zip((name, f"{name}_low", f"{name}_high"), found, strict=True))
     true = [each[0] for each in curve]
     return row | {"auc_before": area_before[0], "false_positive_percent": 100 * _RATES, "true_positive_percent": true}

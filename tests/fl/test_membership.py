@@ -485,7 +485,7 @@ class TestShadowModels:
         ((row,), _) = infer(Membership(attacks=(Told(),)), view_of("model", local, LEARNER.model_copy(
             update={"local_epochs": 1})), local, others, RNG)  # fmt: skip
         assert row["tpr_percent"] == pytest.approx(10, abs=2)
-        found = [row[f"tpr01_percent{end}"] for end in ("_low", "", "_high")]
+        found = [row[f"strict_tpr_percent{end}"] for end in ("_low", "", "_high")]
         assert not there or (found[0] < found[1] < found[2] and found[1] == pytest.approx(10, abs=1))
         assert there or np.isnan(found).all()
         false, true = np.array(row["false_positive_percent"]), np.array(row["true_positive_percent"])
@@ -571,7 +571,7 @@ class TestShadowModels:
         for table in ("membership.csv", "roc.csv"):
             assert (tmp_path / "whole" / table).read_bytes() == (tmp_path / "two" / table).read_bytes()
         rows, curves = (pd.read_csv(tmp_path / "whole" / f"{table}.csv") for table in ("membership", "roc"))
-        assert len(curves) == 30 * len(rows) and figures["membership.lira.tpr01_percent.last"] is None
+        assert len(curves) == 30 * len(rows) and figures["membership.lira.strict_tpr_percent.last"] is None
         assert figures["membership.lira.tpr_percent.low"] < figures["membership.lira.tpr_percent.high"]
         (panel,) = roc(load_run(tmp_path / "whole"))
         assert [trace["name"] for trace in panel.figure["data"]] == ["chance", "lira", "rmia"]
