@@ -10,6 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from interrupted import run_in_two
+from scipy.stats import binomtest
 
 from fl.attacks.base import View
 from fl.data.images import Dirichlet, Images, LabelSkew
@@ -78,6 +79,12 @@ class TestRoc:
         assert tpr_percent(*both, fpr=0.0)[0] == 25.0
         share, low, high = tpr_percent(*both)
         assert low < share < high
+
+    @pytest.mark.parametrize("found, members", [(0, 7), (7, 7), (3, 200), (199, 200), (1, 1), (40_000, 40_000)])
+    def test_the_interval_of_a_rate_is_that_of_wilson(self, found, members):
+        both = sides(np.arange(members) < found, np.zeros(5))
+        wilson = binomtest(found, members).proportion_ci(method="wilson")
+        np.testing.assert_allclose(tpr_percent(*both)[1:], 100 * np.array(wilson), rtol=1e-9, atol=1e-9)
 
     def test_records_of_a_group_count_as_one(self):
         """Every record repeated five times: the interval is that of the single ones; five times as many win nothing."""
