@@ -27,7 +27,7 @@ from fl.withholding import WITHHOLDINGS, DailyLimit, Withholding
 from netsim.part import Named, Part, Section
 
 if TYPE_CHECKING:
-    from fl.membership.audit import Membership
+    from fl.membership.membership import Membership
 else:
     Membership = Any
 
@@ -92,7 +92,7 @@ class Learning(Part):
     """who attacks and what they see"""
     attacks: tuple[Annotated[Attack, ATTACKS], ...] = ()
     """what they try"""
-    membership: Annotated[Membership, Section("fl.membership.audit:Membership")] | None = None
+    membership: Annotated[Membership, Section("fl.membership.membership:Membership")] | None = None
     """attacks that distinguish records that were learnt from, from others"""
     leakage: Leakage = Leakage()
     """how leakage is measured"""
@@ -260,9 +260,9 @@ class Learning(Part):
             _meets(f"membership.attacks[{i}]", inference, offered)
             if self.data.holds_out_wholes and not inference.has_score_before:
                 raise ValueError(
-                    f"membership.attacks[{i}]: {inference.label} compares with the model before the round, which no "
-                    "model before training has, and records held out by session, day or block differ by place or time "
-                    "alone; take loss-threshold without reference_model, or hold out by sample"
+                    f"membership.attacks[{i}]: {inference.label} compares with other models than those before "
+                    "training, and records held out by session, day or block differ by place or time alone; take "
+                    "loss-threshold without reference_model, or hold out by sample"
                 )
         if self.threat.observes != "model" and not self.threat.knows_weights:
             raise ValueError(
@@ -438,7 +438,7 @@ class Learning(Part):
                 )
         if self.membership is not None:
             raise ValueError(
-                f"membership: it is audited in rounds, and server {kind} has none; take server: {{kind: synchronous}}"
+                f"membership: it is tested in rounds, and server {kind} has none; take server: {{kind: synchronous}}"
             )
 
 

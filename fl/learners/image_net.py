@@ -57,6 +57,7 @@ class ImageNet(Learner):
     reference: ClassVar = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 1-3"
     example: ClassVar = {"kind": "image-net", "network": {"kind": "mlp", "hidden": [8]}}
     needs: ClassVar = {"images": "it classifies images; take data of kind images"}
+    loss_in_nats: ClassVar = True
 
     @property
     def offers(self) -> frozenset[str]:  # type: ignore[override]

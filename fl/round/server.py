@@ -11,7 +11,7 @@ import numpy as np
 import simpy
 
 from fl.data import TakenData
-from fl.membership.audit import audit, due
+from fl.membership.membership import due, infer
 from fl.references import Reference
 from fl.round import records
 from fl.round.collect import cohort, collect, take
@@ -277,11 +277,11 @@ class LearningServer:
         state.played += 1
         last = state.played == learning.rounds or (self.policy.in_rounds and self.next_window() is None)
         rows, tables = leaked(self.setup, self.world, state, facts, collected, phases, last)
-        audits = self._audits(collected, phases[-1])
-        return RoundOutcome(facts, model, state, collected, phases, spends, rows, tables, audits)
+        membership = self._membership(collected, phases[-1])
+        return RoundOutcome(facts, model, state, collected, phases, spends, rows, tables, membership)
 
-    def _audits(self, collected: Collected, merge: Merged) -> list[Row]:
-        """Rows of the audit of membership, in rounds that have one."""
+    def _membership(self, collected: Collected, merge: Merged) -> list[Row]:
+        """Rows of the membership test, in rounds that have one."""
         learning, setup, state = self.learning, self.setup, self.state
         if learning.membership is None or merge.attacks.view is None or not due(learning.membership, state.played):
             return []
@@ -291,8 +291,8 @@ class LearningServer:
         wholes = learning.data.wholes if learning.data.holds_out_wholes else None
         own = RoundStreams(setup.streams, state.round)
         rng = (setup.streams if learning.membership.remembers else own).at("membership")
-        rows, state.parts["membership"] = audit(
-            learning.membership, merge.attacks.view, collected.local, others, rng, initial, wholes, memory
+        rows, state.parts["membership"] = infer(
+            learning.membership, merge.attacks.view, collected.local, others, rng, initial, wholes, memory, state.played
         )
         return rows
 

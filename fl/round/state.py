@@ -201,8 +201,8 @@ class Collected:
 class RoundOutcome:
     """A round that was played: what its records are made of.
 
-    before: the model that it started from; state: what the next round starts from; leakage, audits: rows of the tables
-    `leakage` and `membership`, without round and time; tables: columns of others that compare truth with estimates.
+    before: the model that it started from; state: what the next round starts from; leakage, membership: rows of the
+    tables of these names, without round and time; tables: columns of others that compare truth with estimates.
     """
 
     facts: RoundContext
@@ -213,7 +213,7 @@ class RoundOutcome:
     spends: list[AnySpend]
     leakage: list[Row]
     tables: Tables
-    audits: list[Row]
+    membership: list[Row]
 
 
 def begin(setup: Setup, n_ue: int) -> RoundState:

@@ -289,12 +289,13 @@ def _line(measure: Measure, name: str, runs: Runs) -> Line:
         line = _share(line, runs, measure.count.replace(NAME, name))
     elif measure.rule == "area":
         line = _area(line, runs)
-    elif measure.rule == "quantiles":
-        low, high = (scale * mean(runs, key.replace(".median", end)) for end in (".q05", ".q95"))
+    elif measure.rule in _ENDS:
+        low, high = (scale * mean(runs, key.rpartition(".")[0] + end) for end in _ENDS[measure.rule])
         line = replace(line, low=low, high=high)
     return replace(line, verdict=line.verdict or _verdict(measure.rule, line, runs))
 
 
+_ENDS = {"quantiles": (".q05", ".q95"), "rate": (".low", ".high")}
 ATTACKED = ("attack", "tracking", "linking", "identities", "membership")
 """groups of keys that are named by an attack"""
 

@@ -248,7 +248,7 @@ class Stages:
     """World seed -> a world of the study's at time 0.
 
     watched : with its attacks. They change nothing of a training, so an agent that is not paid by them can do without.
-    What no cost is read from is left out in any case: the audit of membership, random attackers of the baseline.
+    What no cost is read from is left out in any case: the membership test, random attackers of the baseline.
     """
 
     def __init__(self, study: Study, watched: bool = True) -> None:
