@@ -199,9 +199,9 @@ def sites(stations: tuple[BaseStation, ...]) -> IntArray:
 
     What stands between a site and a UE is the same for all its sectors [TR 38.901, Section 7.5, Step 4].
     """
-    at_m = np.array([b.position_m for b in stations], dtype=np.float64).reshape(-1, 2) + 0.0  # -0 is 0
+    at_m = np.array([b.position_m for b in stations], dtype=float).reshape(-1, 2) + 0.0  # -0 is 0
     _, first, place = np.unique(at_m, axis=0, return_index=True, return_inverse=True)
-    rank = np.empty(len(first), dtype=np.int64)
+    rank = np.empty(len(first), dtype=int)
     rank[np.argsort(first)] = np.arange(len(first))
     return rank[place.reshape(-1)]
 

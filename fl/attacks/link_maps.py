@@ -108,7 +108,7 @@ class MapTracks:
     def links_of(self, track: IntArray) -> list[tuple[float, NameLinks]]:
         """Time of each round, and the links of its names, if they have tracks (N,)."""
         born = np.zeros(len(track), dtype=bool)
-        rounds = list[tuple[float, NameLinks]]()
+        rounds = []
         born[np.unique(track, return_index=True)[1]] = True
         for number in np.unique(self.names.since).tolist():
             mine = np.flatnonzero(self.names.since == number)

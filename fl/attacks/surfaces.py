@@ -154,8 +154,8 @@ class Posterior(Attack):
         past = self._recent(state, facts.round)
         said = np.zeros((len(track), 2))
         step_m = np.full((len(track), 2), np.nan)
-        status = list[str]()
-        pieces = list[AnswerEvidence]()
+        status = []
+        pieces = []
         for i, who in enumerate(track.tolist()):
             before = past.select(past.track == who)
             wave, place_m, word = _read(surface[i], at, before.wave)
@@ -338,7 +338,7 @@ def _read(surface: FloatArray, at: _AskedGrid, known: FloatArray) -> tuple[Float
         return np.full((1, 3), np.nan), at.centre_m + peak_m[None], "ok"
     if not 1 <= at.features <= _MOST_WAVES:
         return *nothing, "no wave"
-    found = list[FloatArray]()
+    found = []
     word = "ok"
     for one, h in zip(surface, at.bandwidth_m, strict=True):
         waves = read_waves(one, at.grid, int(at.features), float(h))

@@ -294,7 +294,7 @@ class Threat(Part):
         """
         several, of_row = np.unique(ue, return_inverse=True)
         if self.secagg_group_size is None or len(several) < 2 * self.secagg_group_size:
-            return np.zeros(len(ue), dtype=np.int64)
+            return np.zeros(len(ue), dtype=int)
         rank = np.argsort(np.argsort(rng.uniform("group", several), kind="stable"))
         return np.minimum(rank // self.secagg_group_size, len(several) // self.secagg_group_size - 1)[of_row]
 

@@ -360,7 +360,7 @@ def named_at_end(how: Leakage, tracks: Tracks, area: Area, places: Places) -> li
     """
     if not any(np.isfinite(of).any() for of in (places.home_m, places.work_m, places.densest())):
         return []
-    rows = list[Row]()
+    rows = []
     for (ue, label), every in _by_ue(tracks).items():
         named = _guesses(how, every, area)
         for i, (x_m, y_m) in enumerate(named.place_m.tolist()):

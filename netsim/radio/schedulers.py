@@ -87,7 +87,7 @@ def ranks(serving: IntArray, *keys: FloatArray | BoolArray) -> IntArray:
     """
     order = np.lexsort((*keys[::-1], serving))
     first = np.flatnonzero(np.diff(serving[order], prepend=-2))
-    rank = np.empty(len(order), dtype=np.int64)
+    rank = np.empty(len(order), dtype=int)
     rank[order] = np.arange(len(order)) - np.repeat(first, np.diff(first, append=len(order)))
     return rank
 
@@ -129,7 +129,7 @@ class Simultaneous(Scheduler):
     example: ClassVar = {"kind": "simultaneous"}
 
     def grants(self, queue: Queue, time_s: float, state: State) -> Grants:
-        return Grants(np.ones(len(queue.ue), dtype=np.bool_))
+        return Grants(np.ones(len(queue.ue), dtype=bool))
 
 
 class Groups(Scheduler):

@@ -268,7 +268,7 @@ class Noma(SharedBand):
         return self.outcome(cohort, payload, heard, group_of if self.groups_ues else None)
 
     def heard(self, cohort: Cohort) -> Decoded:
-        return self._heard(cohort, np.zeros(len(cohort.ue), dtype=np.int64))
+        return self._heard(cohort, np.zeros(len(cohort.ue), dtype=int))
 
     def _heard(self, cohort: Cohort, group_of: IntArray) -> Decoded:
         sinr = self.sinr(cohort, self.floor_w(), group_of)

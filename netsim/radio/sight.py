@@ -101,6 +101,6 @@ class ByProbability(Sight):
 
         def law(pairs: Pairs, position_m: FloatArray) -> BoolArray:
             probability = path_loss.los_probability(pairs)  # NaN of an absent UE, which sees no base station
-            return np.asarray(field.nearest(drawn_at_nodes(), position_m) < probability)
+            return field.nearest(drawn_at_nodes(), position_m) < probability
 
         return law

@@ -190,7 +190,7 @@ def _studies(folder: str = "") -> list[str]:
     Of all studies the title ends at its first dash.
     """
     files = bundled()
-    lines = list[str]()
+    lines = []
     for group in tomllib.loads(STUDIES.read_text(encoding="utf-8"))["group"]:
         names = [name for name in group["studies"] if not folder or f"{name}/".startswith(f"{folder}/")]
         lines += ["", group["title"]] if names else []

@@ -369,7 +369,7 @@ _MOST_UNIFORM = 50.0
 def _pooled(runs: Runs, stem: str, middle: str = "mean") -> tuple[float, float]:
     """95 % interval of the mean over seeds, from those of each seed."""
     ends = [[run.get(f"{stem}.{end}") for end in (middle, "low", "high")] for run in runs]
-    known = np.array([three for three in ends if None not in three], dtype=np.float64).reshape(-1, 3)
+    known = np.array([three for three in ends if None not in three], dtype=float).reshape(-1, 3)
     if not len(known):
         return np.nan, np.nan
     half = np.sqrt(np.sum(((known[:, 2] - known[:, 1]) / 2) ** 2)) / len(known)

@@ -92,7 +92,7 @@ def set_up(study: Study, world: World, streams: Streams, folder: Path, rehearsed
     counts = None
     statistics = None
     if learning.learner.wants_dataset_statistics or learning.data.wants_counts:
-        counts = np.ones(len(world.cells), dtype=np.int64)  # any cell will do to look at
+        counts = np.ones(len(world.cells), dtype=int)  # any cell will do to look at
         if rehearsed:
             counts, statistics = _rehearse(study)
     models = learning.data.models(world.cells, counts)
@@ -146,8 +146,8 @@ def _days(world: World, model_of_cell: IntArray) -> IntArray:
     trace = world.trace
     if trace is None or trace.ends_s is not None:
         return np.arange(int(np.ceil(world.duration_s / DAY_S)))
-    learnt = np.ones(len(trace.time_s), dtype=np.bool_) if trace.cell is None else model_of_cell[trace.cell] >= 0
-    return np.unique(np.floor(trace.time_s[learnt & (trace.time_s < world.duration_s)] / DAY_S).astype(np.int64))
+    learnt = np.ones(len(trace.time_s), dtype=bool) if trace.cell is None else model_of_cell[trace.cell] >= 0
+    return np.unique(np.floor(trace.time_s[learnt & (trace.time_s < world.duration_s)] / DAY_S).astype(int))
 
 
 def _check_world(study: Study, world: World) -> None:

@@ -230,7 +230,7 @@ def channel_draws(study: Study, n: int, purpose: str) -> FloatArray:
     The draws of two purposes share no world, and none is that of the study's seed.
     """
     seeds = Streams(study.seed).at(f"channels.{purpose}").uniform("seed", np.arange(n))
-    gain = np.array([snr_of_round(study, int(seed)) for seed in (seeds * _FAR).astype(np.int64) + _FAR])
+    gain = np.array([snr_of_round(study, int(seed)) for seed in (seeds * _FAR).astype(int) + _FAR])
     if not (gain > 0).all():
         raise BadInput("train.draws: a UE has no base station in some draw; draw channels for UEs that never leave")
     return gain
