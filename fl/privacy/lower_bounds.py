@@ -18,36 +18,37 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
 from fl.privacy.gaussian import epsilon_of
 from netsim.units import FloatArray, IntArray
 
-_MOST_MU = 100.0  # no figure means anything beyond
+Bound = Callable[[FloatArray, FloatArray, float, float], float]
+_RANKS = np.array([2, 8, 32])  # n over those at which scores are cut
+_MOST = 100.0  # mu, beyond which nothing means anything
 
 
 def normal(inside: FloatArray, outside: FloatArray, delta: float, significance: float) -> float:
     """Epsilon at delta that equally wide normal scores prove: the smallest mu at which so large a t is not too rare.
 
-    Infinite for scores without any spread that differ; 0 with less than two scores a side.
+    Infinite for scores that differ by more than 100 deviations.
     """
     from scipy.optimize import brentq
     from scipy.stats import nct
 
-    freedom = len(inside) + len(outside) - 2
-    if min(len(inside), len(outside)) < 2:
-        return 0.0
-    shift = float(inside.mean() - outside.mean())
-    spread = math.sqrt((inside.var() * len(inside) + outside.var() * len(outside)) / freedom)
-    root = math.sqrt(1 / len(inside) + 1 / len(outside))
-    if spread * _MOST_MU <= shift:
-        return math.inf if shift > 0 else 0.0
+    n = len(inside)
+    root = math.sqrt(2 / n)
+    spread = math.sqrt(np.var([inside, outside], axis=1, ddof=1).mean())
+    shift = float((inside.mean() - outside.mean()) / max(spread, 1e-300))
+    if shift > _MOST:
+        return math.inf
 
     def excess(mu: float) -> float:
-        return float(nct.sf(shift / (spread * root), freedom, mu / root)) - significance
+        return float(nct.sf(shift / root, 2 * n - 2, mu / root)) - significance
 
-    return 0.0 if excess(0.0) >= 0 else epsilon_of(delta, float(brentq(excess, 0.0, shift / spread, xtol=1e-9)))
+    return 0.0 if excess(0.0) >= 0 else epsilon_of(delta, float(brentq(excess, 0.0, shift)))
 
 
 def clopper_pearson(
@@ -56,71 +57,59 @@ def clopper_pearson(
     """Epsilon at delta by the scores of `inside` above some of `outside`.
 
     The k-th largest of n scores is exceeded with a probability that is Beta(k, n + 1 - k), so it is bounded exactly at
-    ranks k = n/2, n/8, n/32, ... that do not follow from the scores; and given it the number of `inside` above is
-    binomial. Both sides of each rank have their share of the significance. gaussian: by mu = Phi^-1(true positives) -
-    Phi^-1(false positives); else ln((true positives - delta) / false positives).
+    ranks k = n/2, n/8, n/32 that do not follow from the scores; and given it the number of `inside` above is binomial.
+    Both sides of each rank have a sixth of the significance. gaussian: by mu = Phi^-1(true positives) - Phi^-1(false
+    positives); else ln((true positives - delta) / false positives).
     """
     from scipy.special import ndtri
     from scipy.stats import beta
 
-    n, m = len(outside), len(inside)
-    rank = np.array([k for k in (n // 2 ** (2 * j + 1) for j in range(n.bit_length())) if k > 0], dtype=np.int64)
-    if not len(rank) or not m:
-        return 0.0
+    n = len(inside)
+    rank = np.maximum(n // _RANKS, 1)
     share = significance / (2 * len(rank))
-    above = m - np.searchsorted(np.sort(inside), np.sort(outside)[n - rank], side="right")
+    above = n - np.searchsorted(np.sort(inside), np.sort(outside)[n - rank], side="right")
     false = beta.ppf(1 - share, rank, n + 1 - rank)
-    true = np.where(above > 0, beta.ppf(share, np.maximum(above, 1), m + 1 - above), 0.0)
+    true = np.nan_to_num(beta.ppf(share, above, n + 1 - above))
     if gaussian:
-        return epsilon_of(delta, max(float((ndtri(true) - ndtri(false)).max()), 0.0))
-    return max(float(np.log(np.maximum(true - delta, 1e-300) / false).max()), 0.0)
+        return epsilon_of(delta, float((ndtri(true) - ndtri(false)).max(initial=0.0)))
+    return float(np.log(np.maximum(true - delta, 1e-300) / false).max(initial=0.0))
 
 
 def one_run(inside: FloatArray, outside: FloatArray, delta: float, significance: float) -> float:
     """Epsilon at delta that the best guesses prove."""
-    return _by_guesses(inside, outside, significance, lambda *at: _rejects(*at, delta), 50.0)
+    return _by_guesses(inside, outside, significance, lambda *at: _rejects(*at, delta))
 
 
 def f_dp(inside: FloatArray, outside: FloatArray, delta: float, significance: float) -> float:
     """Epsilon at delta of the largest mu of Gaussian DP that the best guesses refute."""
-    return epsilon_of(delta, _by_guesses(inside, outside, significance, _refutes, 20.0))
+    return epsilon_of(delta, _by_guesses(inside, outside, significance, _refutes))
 
 
-def hull(inside: FloatArray, outside: FloatArray) -> tuple[IntArray, IntArray]:
-    """Scores of either side above each threshold (k,) that is a vertex of the concave hull of the ROC curve.
+def hull(inside: FloatArray, outside: FloatArray) -> IntArray:
+    """Scores of either side (2, k) above each threshold that is a vertex of the concave hull of the ROC curve.
 
     From none to all of them.
     """
-    above = np.unique(np.concatenate([inside, outside]))[::-1]
-    right, wrong = (np.append(0, len(s) - np.searchsorted(np.sort(s), above)).tolist() for s in (inside, outside))
-    kept = list[int]()
-    for i in range(len(right)):
-        while len(kept) > 1:
-            a, b = kept[-2:]
-            turn = (right[b] - right[a]) * (wrong[i] - wrong[a]) - (right[i] - right[a]) * (wrong[b] - wrong[a])
-            if turn > 0:
-                break
-            kept.pop()
-        kept.append(i)
-    return np.array(right)[kept], np.array(wrong)[kept]
+    cuts = np.append(np.inf, np.unique([inside, outside])[::-1])
+    above = np.array([len(s) - np.searchsorted(np.sort(s), cuts) for s in (inside, outside)])
+    convex = np.zeros(1, dtype=np.bool_)
+    while not convex.all():
+        right, wrong = np.diff(above)
+        convex = right[:-1] * wrong[1:] > right[1:] * wrong[:-1]
+        above = above[:, np.concatenate([[True], convex, [True]])]
+    return above
 
 
-def _by_guesses(
-    inside: FloatArray, outside: FloatArray, significance: float, refutes: Callable[..., float], most: float
-) -> float:
+def _by_guesses(inside: FloatArray, outside: FloatArray, significance: float, refutes: Callable[..., float]) -> float:
     """The largest parameter that any vertex refutes: `refutes` is positive there, and falls with the parameter."""
     from scipy.optimize import brentq
 
-    right, wrong = hull(inside, outside)
-    best, share = 0.0, significance / len(right)
-    order = np.argsort(-right / np.maximum(right + wrong, 1), kind="stable")
-    for correct, guesses in zip(right[order].tolist(), (right + wrong)[order].tolist(), strict=True):
-        at = (len(inside) + len(outside), guesses, correct, share)
-        if 2 * correct <= guesses or refutes(best, *at) <= 0:
-            continue
-        if refutes(most, *at) > 0:
-            return most
-        best = float(brentq(refutes, best, most, args=at, xtol=1e-9))
+    above = hull(inside, outside)
+    best = 0.0
+    for correct, wrong in above[:, np.argsort(above[1] / (above[0] + 1))].T.tolist():  # the most precise first
+        at = (2 * len(inside), correct + wrong, correct, significance / above.shape[1])
+        if correct > wrong and refutes(best, *at) > 0:
+            best = float(brentq(refutes, best, _MOST, args=at, xtol=1e-9))
     return best
 
 
@@ -128,9 +117,10 @@ def _rejects(epsilon: float, m: int, guesses: int, correct: int, significance: f
     """Significance less the probability of so many correct guesses of m scores, at most, with (epsilon, delta)-DP."""
     from scipy.stats import binom
 
-    tail = binom.sf(correct - 1 - np.arange(correct + 1), guesses, 1 / (1 + math.exp(-epsilon)))
-    slope = ((tail[1:] - tail[0]) / np.arange(1, correct + 1)).max(initial=0.0)
-    return float(significance - tail[0] - 2 * m * delta * slope)
+    fewer = np.arange(correct + 1)
+    tail = binom.sf(correct - 1 - fewer, guesses, 1 / (1 + math.exp(-epsilon)))
+    slope = (tail - tail[0])[1:] / fewer[1:]
+    return float(significance - tail[0] - 2 * m * delta * slope.max())
 
 
 def _refutes(mu: float, m: int, guesses: int, correct: int, significance: float) -> float:
@@ -143,9 +133,15 @@ def _refutes(mu: float, m: int, guesses: int, correct: int, significance: float)
 
     r, h = significance * correct / m, significance * (guesses - correct) / m
     for i in range(correct - 1, -1, -1):
-        more = max(h, float(ndtr(ndtri(r) - mu)))
-        if more == h:
+        grown = float(ndtr(ndtri(r) - mu)) - h
+        if grown <= 0:
             break
-        r = min(r + i / (guesses - i) * (more - h), 1.0)
-        h = more
+        h += grown
+        r = min(r + i / (guesses - i) * grown, 1.0)
     return r + h - guesses / m
+
+
+GAUSSIAN: dict[str, Bound] = {"clopper-pearson": clopper_pearson, "normal": normal, "f-dp": f_dp, "one-run": one_run}
+"""bounds of mechanisms whose account is a Gaussian one"""
+ANY: dict[str, Bound] = {"clopper-pearson": partial(clopper_pearson, gaussian=False), "one-run": one_run}
+"""bounds of any mechanism"""

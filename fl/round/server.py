@@ -14,6 +14,7 @@ from fl.data import TakenData
 from fl.membership.audit import audit, due
 from fl.references import Reference
 from fl.round import records
+from fl.round.canaries import observed
 from fl.round.collect import collect, take
 from fl.round.leaked import leaked
 from fl.round.merge import merged
@@ -115,7 +116,10 @@ class LearningServer:
             own = streams.of_phase(name, first=not phases)
             phase = self._phase(facts, name, model, asked_s, limit_s - (asked_s - facts.time_s), own)
             # d  learn, e  power, f  plan, g  protect
+            before_phase = dict(state.parts)
             uploads, departure, drawn = depart(self.world, phase, collected.local, state.parts)
+            if learning.audit is not None:
+                state.parts["audit"] = observed(phase, uploads, departure, before_phase)
             spends += drawn
             if not self.policy.in_rounds:
                 if self._pay(spends, before):
