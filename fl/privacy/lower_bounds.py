@@ -41,9 +41,10 @@ def normal(inside: FloatArray, outside: FloatArray, delta: float, significance: 
     n = len(inside)
     root = math.sqrt(2 / n)
     spread = math.sqrt(np.var([inside, outside], axis=1, ddof=1).mean())
-    shift = float((inside.mean() - outside.mean()) / max(spread, 1e-300))
-    if shift > _MOST:
-        return math.inf
+    shift = float(inside.mean() - outside.mean())
+    if abs(shift) >= _MOST * spread:
+        return math.inf if shift > 0 else 0.0
+    shift /= spread
 
     def excess(mu: float) -> float:
         return float(nct.sf(shift / root, 2 * n - 2, mu / root)) - significance

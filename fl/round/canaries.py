@@ -32,7 +32,7 @@ from fl.privacy.ledger import final_account
 from fl.round.merge import finished
 from fl.round.send import Departure, protected
 from fl.round.setup import Setup
-from fl.round.state import Phase, Scores, States, norm_bound
+from fl.round.state import AUDIT, Phase, Scores, States, norm_bound
 from fl.round.uploads import Uploads
 from fl.types import DenseUpdates
 from netsim.columns import evenly
@@ -46,13 +46,16 @@ _CURVE = 8  # rounds at which both bounds are stated
 _ALIKE = 0.5  # correlation from which two noise vectors are one that is used twice
 
 
-def observed(phase: Phase, uploads: Uploads, departure: Departure, before: States) -> dict[str, Scores]:
+def observed(phase: Phase, uploads: Uploads, departure: Departure, before: States) -> States:
     """Scores after a phase whose updates have left; before: what defenses remembered until then.
 
     Raises BadInput where an update has too few numbers.
     """
-    views: dict[str, Scores] = before["audit"]
-    return {view: _scored(view, scores, phase, uploads, departure, before) for view, scores in views.items()}
+    return {
+        word: _scored(word.removeprefix(AUDIT), scores, phase, uploads, departure, before)
+        for word, scores in before.items()
+        if word.startswith(AUDIT)
+    }
 
 
 def _scored(
@@ -60,6 +63,8 @@ def _scored(
 ) -> Scores:  # fmt: skip
     learning, made, n = phase.learning, uploads.made, scores.noise.shape[1]
     d, n_model = made.n_parameters, phase.setup.public.n_model
+    if n > d and len(learning.learner.phases) > 1:
+        return scores  # a phase of few numbers
     if n > d:
         raise BadInput(
             f"learning.audit.canaries: {n // 2} canaries need {n} independent numbers of noise, and an update here has "
@@ -123,11 +128,13 @@ def _together(phase: Phase) -> int:
 
 
 def audited(
-    setup: Setup, views: Mapping[str, Scores], spends: Mapping[str, np.ndarray], names: Sequence[str]
+    setup: Setup, parts: States, spends: Mapping[str, np.ndarray], names: Sequence[str]
 ) -> Iterator[Row]:
     """Rows of the table `audit`, of some rounds and of the whole run (round 0); spends: that table as columns."""
     learning = setup.learning
-    for view, scores in views.items():
+    places = 2 if any("bound" in d.offers for d in learning.defenses) else 1  # a learner's own bound clips nothing else
+    for view in dict.fromkeys(d.covers for d in learning.defenses if d.covers):
+        scores = parts[AUDIT + view]
         labels = [d.label for d in learning.defenses if d.covers == view]
         played = np.unique(scores.number)
         for until in [*played[evenly(len(played), _CURVE)].tolist(), 0] if len(played) else []:
@@ -137,8 +144,8 @@ def audited(
             stated = [a for a in account if (a["unit"], a["relation"]) == group and a["ue"] in (-1, scores.ue[0])][-1]
             rate = learning.sampling_rate if group[1] == "add-remove" else 1.0
             bounds = lower_bounds.GAUSSIAN if rate == 1 else lower_bounds.ANY
-            pair = {"replace": "plus-minus", "add-remove": "in-out"}.get(group[1], "in-zero")
-            for place, column in product((0, 1), ("epsilon", "with_channel")):
+            pair = {"replace": "plus-minus", "add-remove": "in-out" if view == "model" else "in-zero"}.get(group[1], "in-zero")
+            for place, column in product(range(places), ("epsilon", "with_channel")):
                 inside, outside = sides(setup, scores, place, until or played[-1], column == "with_channel", rate)
                 upper = stated[column]
                 for name in list(bounds)[: 2 if until else None] if upper == upper else ():
@@ -170,6 +177,7 @@ def sides(
     noise, gain = noise / std[:, None], gain / std
     alike = noise @ noise.T / n
     alike[np.abs(alike) < max(_ALIKE, 8 / np.sqrt(n))] = 0.0
+    gain = gain * (-1.0) ** (np.tril(alike, -1) > 0).sum(axis=1)  # canaries differ where the noise is the same
     weight = np.linalg.solve(alike + 1e-9 * np.eye(len(gain)), gain)
     # a likelihood ratio for each round, which has one coin for a UE
     rounds = np.unique(scores.number[here])
@@ -177,5 +185,8 @@ def sides(
     score, power = of @ (weight[:, None] * noise), (of @ (weight * gain))[:, None]
     lots = [setup.streams.at("participation", t).uniform("lot", -1 - np.arange(n // 2)) for t in rounds.tolist()]
     score[:, ::2] += power * (np.array(lots) < rate)
-    ratio = np.logaddexp(np.log(max(1 - rate, 1e-300)), np.log(rate) + score - power / 2).sum(axis=0)
-    return ratio[::2], ratio[1::2]
+    score -= power / 2
+    if rate < 1:
+        score = np.logaddexp(np.log1p(-rate), np.log(rate) + score)
+    total = score.sum(axis=0)
+    return total[::2], total[1::2]

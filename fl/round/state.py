@@ -34,6 +34,10 @@ That of the server optimiser has the phase of the learner; `names` are those und
 """
 
 
+AUDIT = "audit of "
+"""before a view: the word of its scores"""
+
+
 def first_states(setup: Setup, n_ue: int) -> States:
     """Before the first round."""
     learning = setup.learning
@@ -54,7 +58,7 @@ def first_states(setup: Setup, n_ue: int) -> States:
         nothing = no_ints()
         shape = (0, 2 * learning.audit.canaries)
         none = Scores(nothing, nothing, np.zeros(shape), np.zeros((0, 2)), np.zeros(0))
-        states["audit"] = {d.covers: none for d in learning.defenses if d.covers}
+        states |= {f"{AUDIT}{d.covers}": none for d in learning.defenses if d.covers}
     optimiser = learning.server_optimiser
     return states | {f"server_optimiser.{phase}": optimiser.start() for phase in learning.learner.phases}
 
