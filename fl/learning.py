@@ -146,6 +146,11 @@ class Learning(Part):
         return any("shared noise" in d.offers for d in self.defenses)
 
     @property
+    def audited_view(self) -> str:
+        """What canaries are looked for in: the view of the receiver that the epsilon of the last noise covers."""
+        return "model" if self.hides_who_came else "aggregate" if self.noise_in_shares else "updates"
+
+    @property
     def bits_per_number(self) -> int:
         """Bits of each number of an upload: those of the last defense that says so, or 32."""
         said = [d.bits_per_number for d in self.defenses if d.bits_per_number is not None]
@@ -358,7 +363,7 @@ class Learning(Part):
 
     def _fits_audit(self) -> None:
         """ValueError with the reason, where canaries have no epsilon to test, or no round to be in."""
-        if not any(d.covers for d in self.defenses):
+        if not any("spend" in d.offers and "bound" not in d.offers for d in self.defenses):
             raise ValueError(
                 "audit: no noise here has an epsilon that canaries could test; put a clip and noise into defenses, or "
                 "leave audit out"

@@ -67,12 +67,6 @@ class Defense(Named):
         return "spend" in self.offers and "central noise" not in self.offers
 
     @property
-    def covers(self) -> str:
-        """View of the receiver that its epsilon holds against (`threat.observes`); empty: it hides no update."""
-        words = {"bound": "", "central noise": "model", "shared noise": "aggregate", "spend": "updates"}
-        return next((view for word, view in words.items() if word in self.offers), "")
-
-    @property
     def noise_at_server(self) -> bool:
         """Whether it draws noise on a sum over UEs, in which one of them is hidden among the others."""
         return "spend" in self.offers and not self.noise_on_device

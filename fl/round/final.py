@@ -44,7 +44,7 @@ def write_final(setup: Setup, state: RoundState, world: World, spends: Table) ->
     for row in final_account(spends):
         setup.recorder.row("privacy", **row)
     if setup.learning.audit is not None:
-        for row in audited(setup, state.parts, spends, world.ues):
+        for row in audited(setup, state.parts["audit"], spends, world.ues):
             setup.recorder.row("audit", **row)
     how = setup.learning.leakage
     named = leakage.named_at_end(how, state.leakage, world.area, world.places)

@@ -119,7 +119,7 @@ class LearningServer:
             before_phase = dict(state.parts)
             uploads, departure, drawn = depart(self.world, phase, collected.local, state.parts)
             if learning.audit is not None:
-                state.parts |= observed(phase, uploads, departure, before_phase)
+                state.parts["audit"] = observed(phase, uploads, departure, before_phase)
             spends += drawn
             if not self.policy.in_rounds:
                 if self._pay(spends, before):

@@ -34,10 +34,6 @@ That of the server optimiser has the phase of the learner; `names` are those und
 """
 
 
-AUDIT = "audit of "
-"""before a view: the word of its scores"""
-
-
 def first_states(setup: Setup, n_ue: int) -> States:
     """Before the first round."""
     learning = setup.learning
@@ -57,8 +53,7 @@ def first_states(setup: Setup, n_ue: int) -> States:
     if learning.audit is not None:
         nothing = no_ints()
         shape = (0, 2 * learning.audit.canaries)
-        none = Scores(nothing, nothing, np.zeros(shape), np.zeros((0, 2)), np.zeros(0))
-        states |= {f"{AUDIT}{d.covers}": none for d in learning.defenses if d.covers}
+        states["audit"] = Scores(nothing, nothing, np.zeros(shape), np.zeros((0, 2)), np.zeros(0))
     optimiser = learning.server_optimiser
     return states | {f"server_optimiser.{phase}": optimiser.start() for phase in learning.learner.phases}
 

@@ -96,7 +96,9 @@ def test_of_honest_noise_bounds_lie_below_the_ledger_and_near(audited, name):
     assert np.isfinite(lower) and (0.5 * min(upper, 60) if name != "poisson" else 0) < lower < upper
     rounds = np.unique(table["round"])
     assert len(rounds) > 2
-    view = {"shares": "aggregate", "skellam": "aggregate"}.get(name, "updates" if LOCAL in STUDIES[name][0] else "model")
+    view = {"shares": "aggregate", "skellam": "aggregate"}.get(
+        name, "updates" if LOCAL in STUDIES[name][0] else "model"
+    )
     assert set(table["view"]) == {"updates" if name in ("lapa", "switch") else view}
 
 
@@ -146,7 +148,10 @@ def test_a_clip_that_one_phase_skips_is_found_by_the_canary_of_ten_times_its_nor
 
     def skipped(usual, self, updates, *args):
         clipped, *rest = usual(self, updates, *args)
-        return (updates.scaled(np.ones(len(updates.ue)), clipped.bound) if updates.phase == "heights" else clipped, *rest)
+        return (
+            updates.scaled(np.ones(len(updates.ue)), clipped.bound) if updates.phase == "heights" else clipped,
+            *rest,
+        )
 
     faulty(Clip, monkeypatch, "protect", skipped)
     table, _ = audited("phases")

@@ -19,7 +19,7 @@ QUANTILES = ndtri((np.arange(10_000) + 0.5) / 10_000)
 )
 def test_one_run_and_f_dp_have_the_published_numbers(shift, one_run, f_dp):
     """Quantile-spaced normal scores; the published numbers come of searches that stop within 1e-6."""
-    args = (QUANTILES + shift, QUANTILES, 1e-6, 0.05)
+    args = (np.stack([QUANTILES + shift, QUANTILES]), 1e-6, 0.05)
     assert lower_bounds.one_run(*args) == pytest.approx(one_run, abs=1e-6)
     assert lower_bounds.f_dp(*args) == pytest.approx(f_dp, abs=1.1e-6)
 
@@ -28,7 +28,7 @@ def test_one_run_and_f_dp_have_the_published_numbers(shift, one_run, f_dp):
 def test_no_bound_is_above_the_truth_and_those_of_gaussian_dp_are_near(shift):
     """Also beyond a shift of 2, of as many scores as say enough."""
     truth = epsilon_of(1e-6, float(shift))
-    proven = [bound(QUANTILES + shift, QUANTILES, 1e-6, 0.05) for bound in ESTIMATORS]
+    proven = [bound(np.stack([QUANTILES + shift, QUANTILES]), 1e-6, 0.05) for bound in ESTIMATORS]
     assert max(proven) < truth
     assert min(proven[:2]) > (0.9 if shift < 6 else 0.75) * truth
 
@@ -40,14 +40,16 @@ def test_clopper_pearson_at_one_rank_by_hand():
     false = [beta.ppf(1 - 0.05 / 6, k, 9 - k) for k in (4, 1)]  # of n/2, n/8 and n/32, at least 1
     true = [beta.ppf(0.05 / 6, above, 9 - above) for above in (7, 4)]  # above the scores 4 and 7
     by_hand = max(0.0, *(np.log((t - 1e-3) / f) for t, f in zip(true, false, strict=True)))
-    assert lower_bounds.clopper_pearson(inside, outside, 1e-3, 0.05, gaussian=False) == pytest.approx(by_hand)
+    assert lower_bounds.clopper_pearson(np.stack([inside, outside]), 1e-3, 0.05, gaussian=False) == pytest.approx(
+        by_hand
+    )
 
 
 def test_the_hull_has_no_vertex_below_a_chord():
     """Against all chords, slowly."""
     rng = np.random.default_rng(0)
     inside, outside = rng.normal(1, 1, 40).round(1), rng.normal(0, 1, 40).round(1)
-    right, wrong = lower_bounds.hull(inside, outside)
+    right, wrong = lower_bounds.hull(np.stack([inside, outside]))
     cuts = [np.inf, *np.unique([*inside, *outside])]
     every = {(int((inside >= cut).sum()), int((outside >= cut).sum())) for cut in cuts}
     slow = {
@@ -64,7 +66,7 @@ def test_the_hull_has_no_vertex_below_a_chord():
 
 def test_guesses_without_delta_are_binomial():
     """With delta 0 the bound is where as many correct guesses have the probability of the significance."""
-    epsilon = lower_bounds.one_run(np.array([2.0] * 60 + [0.0] * 40), np.array([2.0] * 10 + [0.0] * 90), 0.0, 0.05)
+    epsilon = lower_bounds.one_run(np.array([[2.0] * 60 + [0.0] * 40, [2.0] * 10 + [0.0] * 90]), 0.0, 0.05)
     share = 0.05 / 3
     assert binom.sf(59, 70, 1 / (1 + np.exp(-epsilon))) == pytest.approx(share, rel=1e-5)
 
@@ -74,7 +76,7 @@ def test_of_scores_that_say_nothing_few_prove_anything(bound):
     """At most 5 % and two standard errors of 1,000 null sets; ties at random included."""
     rng = np.random.default_rng(2)
     sets = rng.normal(0, 1, (1000, 2, 60))
-    alarms = sum(bound(a, b, 1e-6, 0.05) > 0 for a, b in sets)
+    alarms = sum(bound(some, 1e-6, 0.05) > 0 for some in sets)
     assert alarms <= 1000 * 0.05 + 2 * np.sqrt(1000 * 0.05 * 0.95)
 
 
@@ -83,16 +85,16 @@ def test_a_known_gaussian_mechanism_is_passed_at_most_once_in_a_hundred(bound):
     """mu 1.3, 500 scores a side, at 0.001."""
     rng = np.random.default_rng(3)
     truth = epsilon_of(1e-7, 1.3)
-    proven = [bound(rng.normal(1.3, 1, 500), rng.normal(0, 1, 500), 1e-7, 0.001) for _ in range(100)]
+    proven = [bound(rng.normal([[1.3], [0]], 1, (2, 500)), 1e-7, 0.001) for _ in range(100)]
     assert sum(p > truth for p in proven) <= 1
     assert 0.5 * truth < np.median(proven) < truth
 
 
 def test_scores_without_noise_prove_everything_and_equal_ones_nothing():
     """No spread: infinite by the normal fit; one score a side: 0."""
-    same = np.zeros(50)
-    assert lower_bounds.normal(same + 1, same, 1e-6, 0.001) == np.inf
-    assert lower_bounds.normal(same, same, 1e-6, 0.001) == 0
+    same = np.zeros((2, 50))
+    assert lower_bounds.normal(same + [[1], [0]], 1e-6, 0.001) == np.inf
+    assert lower_bounds.normal(same, 1e-6, 0.001) == 0
     for bound in ESTIMATORS:
-        assert bound(same, same, 1e-6, 0.001) == 0
-        assert bound(same + 1, same, 1e-6, 0.001) > 1
+        assert bound(same, 1e-6, 0.001) == 0
+        assert bound(same + [[1], [0]], 1e-6, 0.001) > 1
