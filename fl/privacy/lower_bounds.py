@@ -10,19 +10,18 @@ independent draws; larger ones speak for the canary.
 
 The last two guess for all scores above a threshold, and take the best vertex of the hull of the ROC curve, each at the
 significance over the number of vertices. mu is that of Gaussian DP, which `gaussian.epsilon_of` turns into epsilon:
-what is proven of a mechanism whose account is a Gaussian one. `clopper_pearson` with `gaussian=False` and `one_run`
-prove epsilon itself, whatever the mechanism.
+what is proven of a mechanism whose account is a Gaussian one. `one_run` proves epsilon itself, whatever the mechanism.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.special import ndtr, ndtri
-from scipy.stats import beta, binom, nct
+from scipy.optimize import brentq, isotonic_regression
+from scipy.special import ndtr, ndtri, nctdtrinc
+from scipy.stats import beta, binom
 
 from fl.privacy.gaussian import epsilon_of
 from netsim.units import FloatArray, IntArray
@@ -31,45 +30,21 @@ _RANKS = np.array([2, 8, 32])  # n over those at which scores are cut
 _MOST = 100.0  # mu, beyond which nothing means anything
 
 
-def proven(
-    scores: FloatArray, delta: float, significance: float, gaussian: bool, guesses: bool
-) -> Iterator[tuple[str, float]]:
-    """Name and epsilon of each bound; gaussian: of those for Gaussian mechanisms, too; guesses: of those by guesses."""
-    yield "clopper-pearson", clopper_pearson(scores, delta, significance, gaussian)
-    if gaussian:
-        yield "normal", normal(scores, delta, significance)
-    if guesses:
-        yield "one-run", one_run(scores, delta, significance)
-    if gaussian and guesses:
-        yield "f-dp", f_dp(scores, delta, significance)
-
-
 def normal(scores: FloatArray, delta: float, significance: float) -> float:
-    """Epsilon at delta that equally wide normal scores prove: the smallest mu at which so large a t is not too rare.
-
-    Infinite for scores that differ by more than 100 deviations.
-    """
+    """Epsilon at delta that equally wide normal scores prove: the smallest mu at which so large a t is not too rare."""
     n = scores.shape[1]
     root = math.sqrt(2 / n)
-    spread = math.sqrt(scores.var(axis=1, ddof=1).mean())
-    shift = float(-np.diff(scores.mean(axis=1))[0])
-    if abs(shift) >= _MOST * spread:
-        return math.inf if shift > 0 else 0.0
-    t = shift / spread
-
-    def excess(mu: float) -> float:
-        return float(nct.sf(t / root, 2 * n - 2, mu / root)) - significance
-
-    return 0.0 if excess(0.0) >= 0 else epsilon_of(delta, brentq(excess, 0.0, t))
+    spread = np.sqrt(scores.var(axis=1, ddof=1).mean()) + 1e-100
+    t = min((scores[0].mean() - scores[1].mean()) / spread, _MOST)
+    return epsilon_of(delta, max(root * nctdtrinc(2 * n - 2, 1 - significance, t / root), 0.0))
 
 
-def clopper_pearson(scores: FloatArray, delta: float, significance: float, gaussian: bool = True) -> float:
+def clopper_pearson(scores: FloatArray, delta: float, significance: float) -> float:
     """Epsilon at delta by the scores with a canary above some of those without.
 
     The k-th largest of n scores is exceeded with a probability that is Beta(k, n + 1 - k), so it is bounded exactly at
     ranks k = n/2, n/8, n/32 that do not follow from the scores; and given it the number of others above is binomial.
-    Both sides of each rank have a sixth of the significance. gaussian: by mu = Phi^-1(true positives) - Phi^-1(false
-    positives); else ln((true positives - delta) / false positives).
+    Both sides of each rank have a sixth of the significance. mu = Phi^-1(true positives) - Phi^-1(false positives).
     """
     inside, outside = np.sort(scores)
     n = len(inside)
@@ -78,9 +53,7 @@ def clopper_pearson(scores: FloatArray, delta: float, significance: float, gauss
     above = n - np.searchsorted(inside, outside[n - rank], side="right")
     false = beta.ppf(1 - share, rank, n + 1 - rank)
     true = np.nan_to_num(beta.ppf(share, above, n + 1 - above))
-    if gaussian:
-        return epsilon_of(delta, (ndtri(true) - ndtri(false)).max(initial=0.0))
-    return float(np.log(np.maximum(true - delta, 1e-300) / false).max(initial=0.0))
+    return epsilon_of(delta, (ndtri(true) - ndtri(false)).max(initial=0.0))
 
 
 def one_run(scores: FloatArray, delta: float, significance: float) -> float:
@@ -118,26 +91,18 @@ def f_dp(scores: FloatArray, delta: float, significance: float) -> float:
 
 
 def hull(scores: FloatArray) -> IntArray:
-    """Scores of either side (2, k) above each threshold that is a vertex of the concave hull of the ROC curve.
-
-    From none to all of them.
-    """
-    cuts = np.append(np.inf, np.unique(scores)[::-1])
-    above = scores.shape[1] - np.array([np.searchsorted(side, cuts) for side in np.sort(scores)])
-    convex = np.zeros(1)
-    while not np.all(convex):
-        right, wrong = np.diff(above)
-        convex = right[:-1] * wrong[1:] > right[1:] * wrong[:-1]
-        above = above[:, np.concatenate([[True], convex, [True]])]
-    return above
+    """Vertices of the concave hull of the ROC curve: scores above each (k,), and those of them with a canary (k,)."""
+    inside = np.argsort(-scores[::-1].ravel(), kind="stable") >= scores.shape[1]  # of equal ones those without first
+    ends = isotonic_regression(1.0 * inside, increasing=False).blocks
+    return np.array([ends, np.append(0, np.cumsum(inside))[ends]])
 
 
 def _by_guesses(scores: FloatArray, significance: float, refutes: Callable[[float, int, int, float], float]) -> float:
     """The largest parameter that any vertex refutes: `refutes` is positive there, and falls with the parameter."""
-    above = hull(scores)
     best = 0.0
-    for correct, wrong in above[:, np.argsort(above[1] / (above[0] + 1))].T.tolist():  # the most precise first
-        at = correct + wrong, correct, significance / above.shape[1]
-        if correct > wrong and refutes(best, *at) > 0:
+    vertices = hull(scores).T.tolist()  # the most precise first
+    for guesses, correct in vertices:
+        at = guesses, correct, significance / len(vertices)
+        if 2 * correct > guesses and refutes(best, *at) > 0:
             best = brentq(refutes, best, _MOST, args=at, xtol=1e-9)
     return best

@@ -21,7 +21,7 @@ from fl.round.tables import Tables
 from fl.round.uploads import Flight, Uploads
 from fl.tracking.belief import Belief
 from fl.types import AnySpend, Curated, Estimates, HeldOut, Local, Model, RoundContext, State
-from netsim.columns import Columns, frozen, no_ints, row_id
+from netsim.columns import Columns, frozen, row_id
 from netsim.radio.air import AirMemory
 from netsim.radio.transmissions import Transmissions
 from netsim.record import Row
@@ -51,26 +51,9 @@ def first_states(setup: Setup, n_ue: int) -> States:
     states |= {defense.word: defense.start(n_ue) for defense in learning.defenses}
     states |= {attack.word: attack.start() for attack in learning.attacks}
     if learning.audit is not None:
-        nothing = no_ints()
-        shape = (0, 2 * learning.audit.canaries)
-        states["audit"] = Scores(nothing, nothing, np.zeros(shape), np.zeros((0, 2)), np.zeros(0))
+        states["audit"] = np.zeros((0, 5 + 2 * learning.audit.canaries))
     optimiser = learning.server_optimiser
     return states | {f"server_optimiser.{phase}": optimiser.start() for phase in learning.learner.phases}
-
-
-@frozen
-class Scores(Columns):
-    """Noise (K, 2 N) of a view along the directions of canaries, every other with one (`fl.round.canaries`).
-
-    number, ue (K,): of the round, and of the UE in whose place the canary is; gain (K, 2): what one of the clip norm
-    adds, and one ten times as large; thermal (K,): deviation of the receiver's noise.
-    """
-
-    number: IntArray
-    ue: IntArray
-    noise: FloatArray
-    gain: FloatArray
-    thermal: FloatArray
 
 
 def standings(learning: Learning, states: States) -> list[Standing]:
