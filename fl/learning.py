@@ -196,8 +196,12 @@ class Learning(Part):
             raise ValueError(
                 "privacy_budget: nothing here spends a budget; put a defense that draws noise, or leave it out"
             )
-        if self.audit is not None:
-            self._fits_audit()
+        if self.audit is not None and not any("spend" in d.offers and "bound" not in d.offers for d in self.defenses):
+            raise ValueError(
+                "audit: no noise here has an epsilon that canaries could test; put some, or leave audit out"
+            )
+        if self.audit is not None and self.noise_in_shares and not self.server.in_rounds:
+            raise ValueError("audit: canaries in secure sums need rounds; take server: {kind: synchronous}")
         share = self.aggregation.expected_participation
         if share is not None and share != self.participation:
             raise ValueError(
@@ -360,19 +364,6 @@ class Learning(Part):
             )
         if self.cohort_rounds > 1:
             raise ValueError("cohort_rounds: with sampling: cyclic cohorts take turns; leave it out")
-
-    def _fits_audit(self) -> None:
-        """ValueError with the reason, where canaries have no epsilon to test, or no round to be in."""
-        if not any("spend" in d.offers and "bound" not in d.offers for d in self.defenses):
-            raise ValueError(
-                "audit: no noise here has an epsilon that canaries could test; put a clip and noise into defenses, or "
-                "leave audit out"
-            )
-        if self.noise_in_shares and not self.server.in_rounds:
-            raise ValueError(
-                f"audit: server {self.server.kind_name()} opens sums of several requests, and a canary is in those of "
-                "one; take server: {kind: synchronous}, or leave audit out"
-            )
 
     def _fits_days(self) -> None:
         """ValueError with the reason, where noise counts on fewer updates a day than UEs may send."""

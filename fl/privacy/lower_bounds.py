@@ -20,7 +20,7 @@ from collections.abc import Callable
 
 import numpy as np
 from scipy.optimize import brentq, isotonic_regression
-from scipy.special import ndtr, ndtri, nctdtrinc
+from scipy.special import nctdtrinc, ndtr, ndtri
 from scipy.stats import beta, binom
 
 from fl.privacy.gaussian import epsilon_of

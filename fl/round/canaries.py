@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 from scipy.signal import lfilter
@@ -32,7 +33,6 @@ from fl.learning import BITS_PER_NUMBER, Learning
 from fl.privacy.banded import coefficients
 from fl.privacy.ledger import final_account
 from fl.privacy.lower_bounds import clopper_pearson, f_dp, normal, one_run
-from fl.round.merge import finished
 from fl.round.send import Departure, protected
 from fl.round.setup import Setup
 from fl.round.state import Phase, States, norm_bound
@@ -45,6 +45,8 @@ from netsim.units import FloatArray
 
 SIGNIFICANCE = 0.001
 """probability with which the bound of one row exceeds the truth"""
+_PLACES = (3, ""), (4, ", tenfold")
+_CHANNELS = ("epsilon", ""), ("with_channel", ", channel")
 _CURVE = 8  # rounds at which both bounds are stated
 _ALIKE = 0.5  # correlation from which two noise vectors are one that is used twice
 
@@ -67,16 +69,15 @@ def observed(phase: Phase, uploads: Uploads, departure: Departure, before: State
     at = uploads.first
     at = at[np.argsort(~np.isin(made.ue[at], mine), kind="stable")[:party]]
     mine = np.append(mine, made.ue[at])[:1]
-    there = np.isin(made.ue[at], mine)
-    if n > d or not (published or there.any()) or (view == "aggregate" and len(at) < party):
+    if n > d or not (published or np.isin(mine, made.ue).any()) or (view == "aggregate" and len(at) < party):
         return table
     models = np.arange(n_model)  # all for which the account has noise
     if not published and learning.bits_per_number == BITS_PER_NUMBER:
         models = made.model[np.isin(made.ue, mine)]
+    at, model = np.reshape(np.meshgrid(at, models, indexing="ij"), (2, -1))
     along = evenly(d, n)
     canary = np.zeros((len(at), d))
-    canary[there, along[0]] = 1.0
-    canary, model, at = np.repeat(canary, len(models), axis=0), np.tile(models, len(at)), np.repeat(at, len(models))
+    canary[np.isin(made.ue[at], mine), along[0]] = 1.0
     channel = departure.planned and departure.planned.select(departure.of_row[at])
     own = replace(facts, channel=channel)
 
@@ -88,7 +89,9 @@ def observed(phase: Phase, uploads: Uploads, departure: Departure, before: State
         if view == "updates":
             return updates.rows(slice(None))[:, along]
         total = updates.weighted_sum(np.full(len(at), facts.weight), n_model)
-        return finished(phase, total, len(at), own, known)[0][np.ix_(models, along)]
+        for step in reversed(learning.defenses):
+            total, _, _ = step.finish(total, len(at), own, known[step.word], phase.streams.at(f"{step.word}.server"))
+        return total[np.ix_(models, along)]
 
     # responses without noise: what is rounded at random, and again where it moves too far, has other noise then
     calm = [defense.model_copy(update={"noise_multiplier": 1e-9}) for defense in learning.defenses]
@@ -104,28 +107,26 @@ def observed(phase: Phase, uploads: Uploads, departure: Departure, before: State
 
 def audited(setup: Setup, table: FloatArray, spends: Mapping[str, np.ndarray], names: Sequence[str]) -> Iterator[Row]:
     """Rows of the table `audit`, of some rounds and of the whole run (round 0); spends: that table as columns."""
-    learning, ue = setup.learning, int(table[:1, 1].sum())
-    played = np.unique(table[:, 0])
-    for until in np.append(played[evenly(len(played), _CURVE)], played[:0] if not len(played) else 0).tolist():
+    learning, played = setup.learning, np.unique(table[:, 0])
+    for until in [*played[evenly(len(played), _CURVE)], 0] if len(played) else []:
         last = until or np.inf
         now, here = spends["round"] <= last, table[table[:, 0] <= last]
         account = final_account({name: np.asarray(column)[now] for name, column in spends.items()})
-        of = [a for a in account if a["unit"] in ("user", "record") and a["ue"] in (-1, ue)][-1]
+        of = [a for a in account if a["unit"] in ("user", "record") and a["ue"] in (-1, table[0, 1])][-1]
         pair = {"replace": "plus-minus", "add-remove": "in-out"}.get(of["relation"], "in-zero")
         rate = learning.sampling_rate if pair == "in-out" else 1.0
         bounds = [clopper_pearson, normal, one_run, f_dp][: 2 if until else 4] if rate == 1 else [one_run]
-        for k, place in ((3, ""), (4, ", tenfold")):
-            for column, channel in (("epsilon", ""), ("with_channel", ", channel")):
-                gain, upper = here[:, k] * (1 + (pair == "plus-minus")), of[column]
-                scores = scored(setup, here, gain, bool(channel), rate)
-                for bound in bounds if upper >= 0 else []:
-                    lower = bound(scores, of["delta"], SIGNIFICANCE)
-                    yield {
-                        "mechanism": of["mechanism"], "round": int(until), "view": learning.audited_view,
-                        "half": "canaries", "quantity": bound.__name__.replace("_", "-"),
-                        "pair": pair + place + channel, "ue": names[ue], "moved": np.nan, "sensitivity": np.nan,
-                        "lower": lower, "upper": upper, "verdict": "violated" if lower > upper else "within",
-                    }  # fmt: skip
+        for (k, place), (column, channel), bound in product(_PLACES, _CHANNELS, bounds):
+            gain, upper = here[:, k] * (1 + (pair == "plus-minus")), of[column]
+            if np.isnan(upper) or (until and channel):
+                continue
+            lower = bound(scored(setup, here, gain, bool(channel), rate), of["delta"], SIGNIFICANCE)
+            yield {
+                "mechanism": of["mechanism"], "round": int(until), "view": learning.audited_view, "half": "canaries",
+                "quantity": bound.__name__.replace("_", "-"), "pair": pair + place + channel,
+                "ue": names[int(table[0, 1])], "moved": np.nan, "sensitivity": np.nan, "lower": lower, "upper": upper,
+                "verdict": "violated" if lower > upper else "within",
+            }  # fmt: skip
 
 
 def scored(setup: Setup, table: FloatArray, gain: FloatArray, channel: bool, rate: float) -> FloatArray:
@@ -133,25 +134,22 @@ def scored(setup: Setup, table: FloatArray, gain: FloatArray, channel: bool, rat
 
     channel: whether the receiver's noise is there; rate: of the coin that says in which rounds a canary is.
     """
-    streams, number, noise = setup.streams, table[:, 0], table[:, 5:]
+    streams, noise = setup.streams, table[:, 5:]
     k, n = noise.shape
     if channel:
         noise = noise + table[:, 2:3] * streams.at("audit").normal("channel", np.arange(k), (n,))
     bands = max(getattr(d, "bands", None) or 1 for d in setup.learning.defenses)
     white = np.kron(coefficients(bands), np.eye(1, setup.public.n_model)[0])  # rows of a round are its models
     noise, gain = lfilter(white, 1, noise, axis=0), lfilter(white, 1, gain)
-    std = np.sqrt((noise**2).mean(axis=1)) + 1e-12 * gain.max() + 1e-300
+    std = np.sqrt((noise**2).mean(axis=1)) + 1e-100
     noise, gain = noise / std[:, None], gain / std
     alike = noise @ noise.T / n
     alike[np.abs(alike) < max(_ALIKE, 8 / np.sqrt(n))] = 0.0
     gain = gain * (-1.0) ** (np.tril(alike, -1) > 0).sum(axis=1)  # canaries differ where the noise is the same
     weight = np.linalg.solve(alike + 1e-9 * np.eye(k), gain)
-    # log likelihood ratios of rounds, each of which has one coin
-    rounds = np.unique(number)
-    of = 1.0 * (rounds[:, None] == number)
-    power = (of @ (weight * gain))[:, None]
-    ratio = of @ (weight[:, None] * noise) - power / 2
-    lots = [streams.at("participation", int(t)).uniform("lot", -1 - np.arange(n // 2)) for t in rounds]
+    power = (weight * gain)[:, None]
+    ratio = weight[:, None] * noise - power / 2  # log likelihood ratios
+    lots = [streams.at("participation", int(t)).uniform("lot", -1 - np.arange(n // 2)) for t in table[:, 0]]
     ratio[:, ::2] += power * (np.array(lots) < rate)
     if rate < 1:
         ratio = np.logaddexp(np.log1p(-rate), np.log(rate) + ratio)

@@ -17,7 +17,6 @@ from fl.learning import Learning
 from fl.privacy.ledger import final_account
 from fl.references import Law, Reference, constant, guessed, kriging_map, nearest_neighbours, path_loss_map, rmse
 from fl.round import records
-from fl.round.canaries import audited
 from fl.round.leaked import believed, revised_of
 from fl.round.setup import RoundStreams, Setup
 from fl.round.state import RoundState
@@ -44,6 +43,8 @@ def write_final(setup: Setup, state: RoundState, world: World, spends: Table) ->
     for row in final_account(spends):
         setup.recorder.row("privacy", **row)
     if setup.learning.audit is not None:
+        from fl.round.canaries import audited  # here, since it loads for long
+
         for row in audited(setup, state.parts["audit"], spends, world.ues):
             setup.recorder.row("audit", **row)
     how = setup.learning.leakage

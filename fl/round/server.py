@@ -14,7 +14,6 @@ from fl.data import TakenData
 from fl.membership.audit import audit, due
 from fl.references import Reference
 from fl.round import records
-from fl.round.canaries import observed
 from fl.round.collect import collect, take
 from fl.round.leaked import leaked
 from fl.round.merge import merged
@@ -119,6 +118,8 @@ class LearningServer:
             before_phase = dict(state.parts)
             uploads, departure, drawn = depart(self.world, phase, collected.local, state.parts)
             if learning.audit is not None:
+                from fl.round.canaries import observed  # here, since it loads for long
+
                 state.parts["audit"] = observed(phase, uploads, departure, before_phase)
             spends += drawn
             if not self.policy.in_rounds:

@@ -31,8 +31,8 @@ PHASES = {
 RECORDS = {
     "learning.data": {"kind": "measured", "cell": "all"},
     "learning.learner": {
-        "kind": "rsrp-net", "hidden": [20, 20], "optimiser": {"kind": "sgd"}, "sample_clip": 1.0, "batch_size": "all", "local_epochs": 1,
-        "standardise_by": "public", "step_limit": "none",
+        "kind": "rsrp-net", "hidden": [20, 20], "optimiser": {"kind": "sgd"}, "sample_clip": 1.0, "batch_size": "all",
+        "local_epochs": 1, "standardise_by": "public", "step_limit": "none",
     },
 }  # fmt: skip
 TURNS = {
@@ -208,7 +208,7 @@ def test_what_canaries_cannot_test_is_refused_in_one_line(audited, tiny):
     fed = {"learning.server": {"kind": "fedbuff", "buffer": 3}, "world.radio.dynamic_uplink": {}}
     with pytest.raises(BadInput, match="audit: no noise here has an epsilon"):
         tiny({"learning.audit": {}, "learning.defenses": [CLIP]})
-    with pytest.raises(BadInput, match="audit: server fedbuff opens sums of several requests"):
+    with pytest.raises(BadInput, match="audit: canaries in secure sums need rounds"):
         audited("shares", **fed)
     with pytest.raises(BadInput, match=r"canaries: 200 need 400 numbers, an update has 51; take at most 25"):
         audited("central", **{"learning.learner": {"kind": "rsrp-net", "hidden": [6, 4]}})
