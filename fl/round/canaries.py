@@ -58,26 +58,22 @@ def observed(phase: Phase, uploads: Uploads, departure: Departure, before: State
     """
     table: FloatArray = before["audit"]
     learning, made, facts, n_model = phase.learning, uploads.made, phase.facts, phase.setup.public.n_model
-    view = learning.audited_view
-    n, d = table.shape[1] - 5, made.n_parameters
+    view, n, d = learning.audited_view, table.shape[1] - 5, made.n_parameters
     if n > d and len(learning.learner.phases) == 1:
-        raise BadInput(f"learning.audit.canaries: {n // 2} need {n} numbers, an update has {d}; take at most {d // 2}")
-    published, mine = view == "model", table[:1, 1]
-    if published and learning.separation == 1:  # any UE may be in all rounds
-        mine = mine[:0]
+        raise BadInput(f"learning.audit.canaries: two for {n} numbers, and an update has {d}; take at most {d // 2}")
+    published = view == "model"
+    mine = table[: int(not published or learning.separation > 1), 1]  # else any UE, each of which may be in all rounds
     party = {"updates": 2, "model": 1}.get(view, facts.least_opened)
-    at = uploads.first
-    at = at[np.argsort(~np.isin(made.ue[at], mine), kind="stable")[:party]]
+    at = uploads.first[np.argsort(~np.isin(made.ue[uploads.first], mine), kind="stable")[:party]]
     mine = np.append(mine, made.ue[at])[:1]
-    if n > d or not (published or np.isin(mine, made.ue).any()) or (view == "aggregate" and len(at) < party):
+    if n > d or (mine not in made.ue and not published) or (view == "aggregate" and len(at) < party):
         return table
     models = np.arange(n_model)  # all for which the account has noise
     if not published and learning.bits_per_number == BITS_PER_NUMBER:
-        models = made.model[np.isin(made.ue, mine)]
+        models = made.model[made.ue == mine]
     at, model = np.reshape(np.meshgrid(at, models, indexing="ij"), (2, -1))
+    canary = np.outer(np.isin(made.ue[at], mine), np.eye(1, d))
     along = evenly(d, n)
-    canary = np.zeros((len(at), d))
-    canary[np.isin(made.ue[at], mine), along[0]] = 1.0
     channel = departure.planned and departure.planned.select(departure.of_row[at])
     own = replace(facts, channel=channel)
 
@@ -98,11 +94,11 @@ def observed(phase: Phase, uploads: Uploads, departure: Departure, before: State
     quiet = learning.model_copy(update={"defenses": calm})
     bound = norm_bound(learning, before)
     norm = bound or made.promise.norm
-    moved = np.array([seen(times * norm, quiet)[:, 0] for times in (0, 1, 10 if bound else 1)])
+    zero, *moved = (seen(times * norm, quiet)[:, 0] for times in (0, 1, 10 if bound else 1))
     thermal = channel.thermal_std if channel and view == "updates" else 0.0
     number = facts.round if learning.server.in_rounds else phase.version + 1
-    facts_of = np.broadcast_arrays(number, mine.max(initial=0), thermal, *(moved[1:] - moved[0]))
-    return np.vstack([table, np.column_stack([*facts_of, seen(0.0, learning)])])
+    rows = np.broadcast_arrays(number, mine.max(initial=0), thermal, *(each - zero for each in moved))
+    return np.vstack([table, np.column_stack([*rows, seen(0.0, learning)])])
 
 
 def audited(setup: Setup, table: FloatArray, spends: Mapping[str, np.ndarray], names: Sequence[str]) -> Iterator[Row]:

@@ -210,5 +210,5 @@ def test_what_canaries_cannot_test_is_refused_in_one_line(audited, tiny):
         tiny({"learning.audit": {}, "learning.defenses": [CLIP]})
     with pytest.raises(BadInput, match="audit: canaries in secure sums need rounds"):
         audited("shares", **fed)
-    with pytest.raises(BadInput, match=r"canaries: 200 need 400 numbers, an update has 51; take at most 25"):
+    with pytest.raises(BadInput, match="canaries: two for 400 numbers, and an update has 51; take at most 25"):
         audited("central", **{"learning.learner": {"kind": "rsrp-net", "hidden": [6, 4]}})
