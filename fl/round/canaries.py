@@ -137,12 +137,11 @@ def scored(setup: Setup, table: FloatArray, gain: FloatArray, channel: bool, rat
     bands = max(getattr(d, "bands", None) or 1 for d in setup.learning.defenses)
     white = np.kron(coefficients(bands), np.eye(1, setup.public.n_model)[0])  # rows of a round are its models
     noise, gain = lfilter(white, 1, noise, axis=0), lfilter(white, 1, gain)
-    std = np.sqrt((noise**2).mean(axis=1)) + 1e-100
-    noise, gain = noise / std[:, None], gain / std
-    alike = noise @ noise.T / n
-    alike[np.abs(alike) < max(_ALIKE, 8 / np.sqrt(n))] = 0.0
-    gain = gain * (-1.0) ** (np.tril(alike, -1) > 0).sum(axis=1)  # canaries differ where the noise is the same
-    weight = np.linalg.solve(alike + 1e-9 * np.eye(k), gain)
+    cov = noise @ noise.T / n
+    std = np.sqrt(np.diag(cov))
+    cov[np.abs(cov) < max(_ALIKE, 8 / np.sqrt(n)) * np.outer(std, std)] = 0.0
+    gain = gain * (-1.0) ** (np.tril(cov, -1) > 0).sum(axis=1)  # canaries differ where the noise is the same
+    weight = np.linalg.solve(cov + (1e-12 * cov.trace() + 1e-100) * np.eye(k), gain)
     power = (weight * gain)[:, None]
     ratio = weight[:, None] * noise - power / 2  # log likelihood ratios
     lots = [streams.at("participation", int(t)).uniform("lot", -1 - np.arange(n // 2)) for t in table[:, 0]]
