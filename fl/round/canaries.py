@@ -62,10 +62,12 @@ def observed(phase: Phase, uploads: Uploads, departure: Departure, before: State
     if n > d and len(learning.learner.phases) == 1:
         raise BadInput(f"learning.audit.canaries: two for {n} numbers, and an update has {d}; take at most {d // 2}")
     published = view == "model"
-    mine = table[: int(not published or learning.separation > 1), 1]  # else any UE, each of which may be in all rounds
+    before_it = table[: int(not published or learning.separation > 1), 1]  # else any UE, which may be in all rounds
     party = {"updates": 2, "model": 1}.get(view, facts.least_opened)
-    at = uploads.first[np.argsort(~np.isin(made.ue[uploads.first], mine), kind="stable")[:party]]
-    mine = np.append(mine, made.ue[at])[:1]
+    if any(step.needs_rounds and "bound" not in step.offers for step in learning.defenses) and view == "updates":
+        party = len(made.ue)  # a budget looks at all
+    at = uploads.first[np.argsort(~np.isin(made.ue[uploads.first], before_it), kind="stable")[:party]]
+    mine = np.append(before_it, made.ue[at])[:1]
     if n > d or (mine not in made.ue and not published) or (view == "aggregate" and len(at) < party):
         return table
     models = np.arange(n_model)  # all for which the account has noise
@@ -83,7 +85,7 @@ def observed(phase: Phase, uploads: Uploads, departure: Departure, before: State
         sent = DenseUpdates(made.ue[at], model, made.count[at], norm * canary, phase.name, made.bound)
         updates, _ = protected(study, sent, uploads.local.select(at), own, known, phase.streams)
         if view == "updates":
-            return updates.rows(slice(None))[:, along]
+            return updates.rows(slice(2 * len(models)))[:, along]  # its own, and those of one other UE
         total = updates.weighted_sum(np.full(len(at), facts.weight), n_model)
         for step in reversed(learning.defenses):
             total, _, _ = step.finish(total, len(at), own, known[step.word], phase.streams.at(f"{step.word}.server"))
@@ -95,7 +97,7 @@ def observed(phase: Phase, uploads: Uploads, departure: Departure, before: State
     bound = norm_bound(learning, before)
     norm = bound or made.promise.norm
     zero, *moved = (seen(times * norm, quiet)[:, 0] for times in (0, 1, 10 if bound else 1))
-    thermal = channel.thermal_std if channel and view == "updates" else 0.0
+    thermal = channel.thermal_std[: len(zero)] if channel and view == "updates" else 0.0
     number = facts.round if learning.server.in_rounds else phase.version + 1
     rows = np.broadcast_arrays(number, mine.max(initial=0), thermal, *(each - zero for each in moved))
     return np.vstack([table, np.column_stack([*rows, seen(0.0, learning)])])
@@ -114,7 +116,7 @@ def audited(setup: Setup, table: FloatArray, spends: Mapping[str, np.ndarray], n
         bounds = [clopper_pearson, normal, one_run, f_dp][: 2 if until else 4] if rate == 1 else [one_run]
         for (k, place), (column, channel), bound in product(_PLACES, _CHANNELS, bounds):
             gain, upper = here[:, k] * (1 + (pair == "plus-minus")), of[column]
-            if np.isnan(upper) or (until and channel):
+            if np.isnan(upper) or (channel and (until or not here[:, 2].any())):
                 continue
             lower = bound(scored(setup, here, gain, bool(channel), rate), of["delta"], SIGNIFICANCE)
             yield {
@@ -148,4 +150,4 @@ def scored(setup: Setup, table: FloatArray, gain: FloatArray, channel: bool, rat
     ratio[:, ::2] += power * (np.array(lots) < rate)
     if rate < 1:
         ratio = np.logaddexp(np.log1p(-rate), np.log(rate) + ratio)
-    return ratio.sum(axis=0).reshape(-1, 2).T
+    return np.asarray(ratio.sum(axis=0).reshape(-1, 2).T)

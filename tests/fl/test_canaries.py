@@ -43,6 +43,7 @@ STUDIES = {
     "central": ([CLIP, CENTRAL], {}), "replace": ([CLIP | {"relation": "replace"}, CENTRAL], {}),
     "models": ([CLIP, CENTRAL], {"learning.data.cell": "all"}), "local": ([CLIP, LOCAL], {}),
     "shares": ([CLIP, SHARES], SUMS), "skellam": ([CLIP, SHARES | {"kind": "skellam"}], SUMS),
+    "central, noisy": ([CLIP, CENTRAL], NOISY),
     "banded": ([CLIP, CENTRAL | {"correlation": "banded", "bands": 2}], TURNS),
     "poisson": ([CLIP, CENTRAL], TURNS | {"learning.sampling": "poisson"}),
     "adaptive": ([CLIP | {"kind": "adaptive-clip"}, CENTRAL], {}), "phases": ([CLIP, LOCAL], PHASES),
@@ -70,7 +71,7 @@ def audited(tiny, tmp_path_factory):
     """The table `audit` of a study of a few rounds, and its folder."""
 
     def play(name, **more):
-        folder = tmp_path_factory.mktemp(name)
+        folder = tmp_path_factory.mktemp(name.split(",")[0])
         run(tiny(asked(name) | more), folder)
         return read_table(folder, "audit"), folder
 
