@@ -29,7 +29,7 @@ from itertools import product
 import numpy as np
 from scipy.signal import lfilter
 
-from fl.learning import BITS_PER_NUMBER, Learning
+from fl.learning import Learning
 from fl.privacy.banded import coefficients
 from fl.privacy.ledger import final_account
 from fl.privacy.lower_bounds import clopper_pearson, f_dp, normal, one_run
@@ -57,7 +57,7 @@ def observed(phase: Phase, uploads: Uploads, departure: Departure, before: State
     Raises BadInput where an update has too few numbers.
     """
     table: FloatArray = before["audit"]
-    learning, made, facts, n_model = phase.learning, uploads.made, phase.facts, phase.setup.public.n_model
+    learning, made, facts = phase.learning, uploads.made, phase.facts
     view, n, d = learning.audited_view, table.shape[1] - 5, made.n_parameters
     if n > d and len(learning.learner.phases) == 1:
         raise BadInput(f"learning.audit.canaries: two for {n} numbers, and an update has {d}; take at most {d // 2}")
@@ -70,14 +70,11 @@ def observed(phase: Phase, uploads: Uploads, departure: Departure, before: State
     mine = np.append(before_it, made.ue[at])[:1]
     if n > d or (mine not in made.ue and not published) or (view == "aggregate" and len(at) < party):
         return table
-    models = np.arange(n_model)  # all for which the account has noise
-    if not published and learning.bits_per_number == BITS_PER_NUMBER:
-        models = made.model[made.ue == mine]
+    models = made.model[made.ue == mine]
     at, model = np.reshape(np.meshgrid(at, models, indexing="ij"), (2, -1))
     canary = np.outer(np.isin(made.ue[at], mine), np.eye(1, d))
     along = evenly(d, n)
-    channel = departure.planned and departure.planned.select(departure.of_row[at])
-    own = replace(facts, channel=channel)
+    own = replace(facts, channel=departure.planned and departure.planned.select(departure.of_row[at]))
 
     def seen(norm: float, study: Learning) -> FloatArray:
         """What the view has in all directions (k, 2 N), with a canary of this norm."""
@@ -86,18 +83,18 @@ def observed(phase: Phase, uploads: Uploads, departure: Departure, before: State
         updates, _ = protected(study, sent, uploads.local.select(at), own, known, phase.streams)
         if view == "updates":
             return updates.rows(slice(2 * len(models)))[:, along]  # its own, and those of one other UE
-        total = updates.weighted_sum(np.full(len(at), facts.weight), n_model)
+        total = updates.weighted_sum(np.full(len(at), facts.weight), phase.setup.public.n_model)
         for step in reversed(learning.defenses):
             total, _, _ = step.finish(total, len(at), own, known[step.word], phase.streams.at(f"{step.word}.server"))
-        return total[np.ix_(models, along)]
+        return total[:, along]
 
     # responses without noise: what is rounded at random, and again where it moves too far, has other noise then
-    calm = [defense.model_copy(update={"noise_multiplier": 1e-9}) for defense in learning.defenses]
+    calm = [step.model_copy(update={"noise_multiplier": 1e-9}) for step in learning.defenses]
     quiet = learning.model_copy(update={"defenses": calm})
     bound = norm_bound(learning, before)
     norm = bound or made.promise.norm
     zero, *moved = (seen(times * norm, quiet)[:, 0] for times in (0, 1, 10 if bound else 1))
-    thermal = channel.thermal_std[: len(zero)] if channel and view == "updates" else 0.0
+    thermal = own.channel.thermal_std[: len(zero)] if own.channel and view == "updates" else 0.0
     number = facts.round if learning.server.in_rounds else phase.version + 1
     rows = np.broadcast_arrays(number, mine.max(initial=0), thermal, *(each - zero for each in moved))
     return np.vstack([table, np.column_stack([*rows, seen(0.0, learning)])])
@@ -109,7 +106,7 @@ def audited(setup: Setup, table: FloatArray, spends: Mapping[str, np.ndarray], n
     for until in [*played[evenly(len(played), _CURVE)], 0] if len(played) else []:
         last = until or np.inf
         now, here = spends["round"] <= last, table[table[:, 0] <= last]
-        account = final_account({name: np.asarray(column)[now] for name, column in spends.items()})
+        account = final_account({name: column[now] for name, column in spends.items()})
         of = [a for a in account if a["unit"] in ("user", "record") and a["ue"] in (-1, table[0, 1])][-1]
         pair = {"replace": "plus-minus", "add-remove": "in-out"}.get(of["relation"], "in-zero")
         rate = learning.sampling_rate if pair == "in-out" else 1.0

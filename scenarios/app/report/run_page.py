@@ -129,7 +129,7 @@ PRIVACY = Chart(
 def _bounds(run: Run, name: str) -> Series:
     """A bound of canaries (n_time, 1), the largest of a round."""
     rows = run.tables["audit"]
-    mine = where(rows, (rows["lower"] >= 0) & (rows["round"] > 0))
+    mine = where(rows, (rows["half"] == "canaries") & (rows["round"] > 0))
     number, first = np.unique(mine["round"], return_index=True)
     return number, np.maximum.reduceat(mine[name], first)[:, None]
 

@@ -141,8 +141,8 @@ def _of_model(tables: Tables, study: Study) -> Iterator[Part]:
     accounts = _groups(tables["privacy"], "mechanism")
     yield from _each("account", {name: account_rows(rows) for name, rows in accounts.items()})
     canaries = where(tables["audit"], tables["audit"]["round"] == 0)
-    beyond = canaries | {"beyond": canaries["verdict"] == "violated"}
-    yield from _each("canaries", _groups(beyond, "mechanism"))
+    canaries |= {"beyond": canaries["verdict"] == "violated"}
+    yield from _each("canaries", _groups(canaries, "mechanism"))
     yield from _each("locations", _groups(where(spends, spends["unit"] == "location"), "mechanism"))
 
 
