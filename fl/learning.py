@@ -49,6 +49,18 @@ class PrivacyBudget(Part):
     """at this delta; none: the smallest that a mechanism states"""
 
 
+class Audit(Part):
+    """Canaries that test the ledger: made-up updates of one UE beside the real ones, which nothing of the run sees.
+
+    A canary sends a random direction of the clip norm, or of ten times that, through all defenses, with the noise that
+    was really drawn, to the receiver that the epsilon covers. What is proven of epsilon, at a significance of 0.001,
+    stands in the table `audit` beside what the ledger states; a run in which it is larger is `violated`.
+    """
+
+    canaries: int = Field(default=1000, ge=50, le=100_000)
+    """number of scores with a canary, and of as many without one; at most half the numbers of an update"""
+
+
 class Learning(Part):
     """One federated task over the UEs, in rounds."""
 
@@ -70,6 +82,8 @@ class Learning(Part):
     draws from all UEs, with data or not, and of the drawn ones come those that can; noise then counts on no sampling"""
     privacy_budget: PrivacyBudget | None = None
     """a privacy budget that ends learning"""
+    audit: Audit | None = None
+    """canaries that prove a lower bound on epsilon"""
     availability: Annotated[Availability, AVAILABILITIES] = Always()
     """UEs that may be asked: always, or only while they charge, are at home, ..."""
     request_policy: Annotated[Query, QUERIES] = Off()
@@ -149,6 +163,11 @@ class Learning(Part):
         return any("shared noise" in d.offers for d in self.defenses)
 
     @property
+    def audited_view(self) -> str:
+        """What canaries are looked for in: the view of the receiver that the epsilon of the last noise covers."""
+        return "model" if self.hides_who_came else "aggregate" if self.noise_in_shares else "updates"
+
+    @property
     def bits_per_number(self) -> int:
         """Bits of each number of an upload: those of the last defense that says so, or 32."""
         said = [d.bits_per_number for d in self.defenses if d.bits_per_number is not None]
@@ -191,6 +210,12 @@ class Learning(Part):
             raise ValueError(
                 "privacy_budget: nothing here spends a budget; put a defense that draws noise, or leave it out"
             )
+        if self.audit is not None and not any("spend" in d.offers and "bound" not in d.offers for d in self.defenses):
+            raise ValueError(
+                "audit: no noise here has an epsilon that canaries could test; put some, or leave audit out"
+            )
+        if self.audit is not None and self.noise_in_shares and not self.server.in_rounds:
+            raise ValueError("audit: canaries in secure sums need rounds; take server: {kind: synchronous}")
         share = self.aggregation.expected_participation
         if share is not None and share != self.participation:
             raise ValueError(

@@ -42,6 +42,11 @@ def write_final(setup: Setup, state: RoundState, world: World, spends: Table) ->
     setup.recorder.write("final", {"name": list(final), "value": list(final.values())})
     for row in final_account(spends):
         setup.recorder.row("privacy", **row)
+    if setup.learning.audit is not None:
+        from fl.round.canaries import audited  # here, since it loads for long
+
+        for row in audited(setup, state.parts["audit"], spends, world.ues):
+            setup.recorder.row("audit", **row)
     how = setup.learning.leakage
     named = leakage.named_at_end(how, state.leakage, world.area, world.places)
     for row in named:

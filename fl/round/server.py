@@ -115,7 +115,12 @@ class LearningServer:
             own = streams.of_phase(name, first=not phases)
             phase = self._phase(facts, name, model, asked_s, limit_s - (asked_s - facts.time_s), own)
             # d  learn, e  power, f  plan, g  protect
+            before_phase = dict(state.parts)
             uploads, departure, drawn = depart(self.world, phase, collected.local, state.parts)
+            if learning.audit is not None:
+                from fl.round.canaries import observed  # here, since it loads for long
+
+                state.parts["audit"] = observed(phase, uploads, departure, before_phase)
             spends += drawn
             if not self.policy.in_rounds:
                 if self._pay(spends, before):

@@ -50,6 +50,8 @@ def first_states(setup: Setup, n_ue: int) -> States:
     states |= {step.word: step.start(n_ue) for step in learning.curation}
     states |= {defense.word: defense.start(n_ue) for defense in learning.defenses}
     states |= {attack.word: attack.start() for attack in learning.attacks}
+    if learning.audit is not None:
+        states["audit"] = np.zeros((0, 5 + 2 * learning.audit.canaries))
     optimiser = learning.server_optimiser
     return states | {f"server_optimiser.{phase}": optimiser.start() for phase in learning.learner.phases}
 

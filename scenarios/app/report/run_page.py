@@ -126,6 +126,23 @@ PRIVACY = Chart(
 )  # fmt: skip
 
 
+def _bounds(run: Run, name: str) -> Series:
+    """A bound of canaries (n_time, 1), the largest of a round."""
+    rows = run.tables["audit"]
+    mine = where(rows, (rows["half"] == "canaries") & (rows["round"] > 0))
+    number, first = np.unique(mine["round"], return_index=True)
+    return number, np.maximum.reduceat(mine[name], first)[:, None]
+
+
+AUDIT = Chart(
+    "bounds", "What canaries prove of epsilon, and what the ledger states",
+    (Quantity("Epsilon of all rounds so far", "", _bounds, log=True),),
+    "lower: the largest epsilon that scores of canaries prove, each bound at a significance of 0.001; upper: that of "
+    "the ledger at the same delta. Where the lower one is above the other, the guarantee does not hold.",
+    by=lambda run: looks(["lower", "upper"]),
+)  # fmt: skip
+
+
 def single(run: Run) -> str:
     """The page of one run."""
     return page(run.manifest.title, [replay_chapter(run), *chapters(run), *last_chapters(run)], **head(run))
@@ -145,7 +162,7 @@ def run_chapters(run: Run) -> list[Chapter]:
         Chapter("leakage", "Leakage", [*(panel for chart in leaks for panel in chart.panels(run)), *roc(run)]),
         Chapter("tracking", "Tracking", tracking_panels(run)),
         Chapter("utility-chapter", "Model", UTILITY.panels(run)),
-        Chapter("privacy", "Privacy spent", [spent, *PRIVACY.panels(run)]),
+        Chapter("privacy", "Privacy spent", [spent, *PRIVACY.panels(run), *AUDIT.panels(run)]),
         Chapter("radio-figures", "Radio", [service(run), radio(run)]),
         Chapter("uploads", "Uploads", uploads_panels(run)),
         Chapter("method", "Method", [*obstacle_panels(run.grid), *densities, *_metrics(run)]),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import numpy as np
 from pydantic import BaseModel, Field, ValidationError
 
-from fl.round.tables import TABLES
+from fl.round.tables import TABLES, Column
 from netsim.checkpoint import read_arrays
 from netsim.clock import DAY_S, Clock
 from netsim.columns import no_places
@@ -324,7 +324,8 @@ def load(folder: Path, study: Fields | None = None) -> Run:
     }
     tables |= {name: checked_table(folder, name) for name in (RADIO if manifest.radio else TABLES)}
     for name, columns in tables.items():
-        _check_rows(table_path(folder, name), columns, {"ue": (-1.0, len(tables["ues"]["ue"]) - 1.0)})
+        if EVERY[name].get("ue", Column("")).type != "text":
+            _check_rows(table_path(folder, name), columns, {"ue": (-1.0, len(tables["ues"]["ue"]) - 1.0)})
     grid = _arrays(folder / GRID, ARRAYS, needed=[*ARRAYS]) if what_is(folder / GRID) else {}
     study = study or read(folder / STUDY).data
     return Run(manifest, read_summary(folder), study, tables, _ground(folder / MAP), read_surfaces(folder), grid)

@@ -43,9 +43,9 @@ NO_WORSE_DB = 0.2
 Part = tuple[str, Tables]
 """NAME in keys, empty for the whole run, and rows"""
 _READ = (
-    "curation", "eavesdropper", "estimates", "final", "identities", "leakage", "linking", "links", "list_scores",
-    "membership", "metrics", "named", "privacy", "rounds", "spends", "sums", "tracking", "transmissions", "ues",
-    "unicity", "updates", "withholding",
+    "audit", "curation", "eavesdropper", "estimates", "final", "identities", "leakage", "linking", "links",
+    "list_scores", "membership", "metrics", "named", "privacy", "rounds", "spends", "sums", "tracking",
+    "transmissions", "ues", "unicity", "updates", "withholding",
 )  # fmt: skip
 
 
@@ -140,6 +140,9 @@ def _of_model(tables: Tables, study: Study) -> Iterator[Part]:
     yield from _each("membership tests", _groups(tables["membership"], "attack"))
     accounts = _groups(tables["privacy"], "mechanism")
     yield from _each("account", {name: account_rows(rows) for name, rows in accounts.items()})
+    canaries = where(tables["audit"], tables["audit"]["round"] == 0)
+    canaries |= {"beyond": canaries["verdict"] == "violated"}
+    yield from _each("canaries", _groups(canaries, "mechanism"))
     yield from _each("locations", _groups(where(spends, spends["unit"] == "location"), "mechanism"))
 
 
