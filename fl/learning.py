@@ -14,7 +14,7 @@ from fl.availability import AVAILABILITIES, HOMES, Always, Availability
 from fl.curation import CURATIONS, UNTOUCHED, Curation
 from fl.data import DATA, EARLIER_RECORDS, RECORDS_ALONE, Data
 from fl.data.measured import Measured
-from fl.defenses import DEFENSES, Defense
+from fl.defenses import DEFENSES, WHOLE_BOUND, Defense
 from fl.defenses.clip import AdaptiveClip
 from fl.leakage.leakage import Leakage
 from fl.learners import LEARNERS, Learner
@@ -117,15 +117,18 @@ class Learning(Part):
         Where UEs take turns, with `relation: add-remove`, neighbours send alike. A user whose data are replaced may
         have none afterwards.
         """
-        relations = [relation for _, defense, relation in self._relations() if "central noise" in defense.offers]
+        relations = [relation for _, defense, _, relation in self._bounds() if "central noise" in defense.offers]
         return any(self.separation == 1 or relation == "replace" for relation in relations)
 
-    def _relations(self) -> Iterator[tuple[int, Defense, str]]:
-        """Number of each defense, the defense, and the relation of the bound that it finds."""
-        relation = "replace"
+    def _bounds(self) -> Iterator[tuple[int, Defense, str, str]]:
+        """Number of each defense, the defense, and unit and relation of the bound that it finds: a learner's or a
+        clip's.
+        """
+        unit, relation = "record", "replace"
         for i, defense in enumerate(self.defenses):
-            relation = getattr(defense, "relation", relation)
-            yield i, defense, relation
+            if hasattr(defense, "relation"):
+                unit, relation = "user", defense.relation
+            yield i, defense, unit, relation
 
     @property
     def sampling_rate(self) -> float:
@@ -184,9 +187,10 @@ class Learning(Part):
         for i, defense in enumerate(self.defenses):
             if hiding is not None and (reason := self._spoils(defense, hiding)):
                 raise ValueError(f"defenses[{i}]: {defense.kind_name()} {reason.format(hiding.kind_name())}")
-            hiding = defense if {"central noise", "shared noise"} & defense.offers else hiding
+            hiding = defense if {"central noise", "shared noise"} & defense.offers or defense.needs_plan else hiding
             _meets(f"defenses[{i}]", defense, offered | self.aggregation.offers, _partly(self.defenses[:i]))
-            offered = (offered if defense.keeps_bound else offered - {"bound", "record bound"}) | defense.offers
+            lost = set() if defense.keeps_bound else {"bound", "record bound", WHOLE_BOUND}
+            offered = (offered - lost) | defense.offers
         if self.privacy_budget is not None and "spend" not in offered:
             raise ValueError(
                 "privacy_budget: nothing here spends a budget; put a defense that draws noise, or leave it out"
@@ -218,10 +222,10 @@ class Learning(Part):
     def _spoils(self, step: Defense, hiding: Defense) -> str:
         """How a step after a defense whose noise is in the sum undoes what that hides, in words; empty: it does not.
 
-        Shares of noise are on the update already, and only more noise leaves all of them in the sum. Noise at the
-        server comes later, so there updates may move closer.
+        Shares of noise are on the update already, and only more noise leaves all of them in the sum; so it is with
+        noise that the channel's is to add to. Noise at the server comes later, so there updates may move closer.
         """
-        if "shared noise" in hiding.offers:
+        if "central noise" not in hiding.offers:
             takes = "may take away some of the noise that {0} has put on updates; put it before {0}"
             return "" if step.adds_noise_only else takes
         if not step.contracts:
@@ -275,7 +279,7 @@ class Learning(Part):
 
         It hides one update. Dependence on the radio is refused or stated elsewhere (`Study`, `fl.round.caveats`).
         """
-        for i, defense, relation in self._relations():
+        for i, defense, _, relation in self._bounds():
             fixed = self.sampling == "fixed" and self.participation < 1
             if defense.noise_at_server and relation == "add-remove" and fixed:
                 raise ValueError(
@@ -299,13 +303,14 @@ class Learning(Part):
 
     def _fits_one_relation(self) -> None:
         """ValueError with the reason, where a pair of neighbours moves mechanisms whose costs are not added up."""
-        drawn = [each for each in self._relations() if "spend" in each[1].offers]
-        for i, defense, relation in drawn:
-            if relation != drawn[0][2]:
+        drawn = [each for each in self._bounds() if "spend" in each[1].offers]
+        for i, defense, *group in drawn:
+            if group != [*drawn[0][2:]]:
+                both = [f"a {unit} by relation: {relation}" for unit, relation in (group, drawn[0][2:])]
                 raise ValueError(
-                    f"defenses[{i}]: {defense.kind_name()} hides a user by relation: {relation}, and noise before "
-                    f"it by {drawn[0][2]}; one user moves both, and costs add up under one relation; give all clips "
-                    "the same"
+                    f"defenses[{i}]: {defense.kind_name()} hides {both[0]}, and noise before it {both[1]}; one user "
+                    "moves both, and costs add up under one relation; give all clips the same, and put one before all "
+                    "noise"
                 )
 
     def _fits_shares(self) -> None:
