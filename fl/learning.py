@@ -187,7 +187,7 @@ class Learning(Part):
         for i, defense in enumerate(self.defenses):
             if hiding is not None and (reason := self._spoils(defense, hiding)):
                 raise ValueError(f"defenses[{i}]: {defense.kind_name()} {reason.format(hiding.kind_name())}")
-            hiding = defense if {"central noise", "shared noise"} & defense.offers or defense.needs_plan else hiding
+            hiding = defense if {"central noise", "shared noise"} & defense.offers else hiding
             _meets(f"defenses[{i}]", defense, offered | self.aggregation.offers, _partly(self.defenses[:i]))
             lost = set() if defense.keeps_bound else {"bound", "record bound", WHOLE_BOUND}
             offered = (offered - lost) | defense.offers
@@ -211,6 +211,7 @@ class Learning(Part):
         self._fits_noise_at_server()
         self._fits_shares()
         self._fits_turns()
+        self._fits_channel()
         self.check_correlation(self.round_s)
         self._fits_days()
         # an attacker on published models sees updates through the server's optimiser, others see them before it
@@ -222,10 +223,10 @@ class Learning(Part):
     def _spoils(self, step: Defense, hiding: Defense) -> str:
         """How a step after a defense whose noise is in the sum undoes what that hides, in words; empty: it does not.
 
-        Shares of noise are on the update already, and only more noise leaves all of them in the sum; so it is with
-        noise that the channel's is to add to. Noise at the server comes later, so there updates may move closer.
+        Shares of noise are on the update already, and only more noise leaves all of them in the sum. Noise at the
+        server comes later, so there updates may move closer.
         """
-        if "central noise" not in hiding.offers:
+        if "shared noise" in hiding.offers:
             takes = "may take away some of the noise that {0} has put on updates; put it before {0}"
             return "" if step.adds_noise_only else takes
         if not step.contracts:
@@ -356,6 +357,17 @@ class Learning(Part):
                 "other; take clip, or distributed-gaussian"
             )
         self._hides_one("noise in shares")
+
+    def _fits_channel(self) -> None:
+        """ValueError with the reason, where noise that the channel's is to add to is changed before it gets there."""
+        planned = ""
+        for i, defense in enumerate(self.defenses):
+            if planned and not defense.adds_noise_only:
+                raise ValueError(
+                    f"defenses[{i}]: {defense.kind_name()} changes noise that the channel's is to add to; put it "
+                    f"before {planned}"
+                )
+            planned = defense.kind_name() if defense.needs_plan else planned
 
     def _hides_one(self, noise: str) -> None:
         """ValueError with the reason, where what UEs send hangs on others, beside noise that hides one of them."""

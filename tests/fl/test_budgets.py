@@ -17,6 +17,8 @@ from fl.defenses.lapa import Lapa, NoiseSwitch
 from fl.learning import Learning
 from fl.privacy.gaussian import epsilon_of
 from fl.privacy.ledger import Ledger
+from fl.round.send import protected
+from fl.round.setup import RoundStreams
 from fl.types import Bound, DenseUpdates, Local, Public, Received, RoundContext
 from netsim.geometry import Area
 from netsim.radio.uplink import Channel
@@ -231,6 +233,24 @@ class TestSwitch:
             said.append((statement.epsilon, statement.with_channel))
         np.testing.assert_array_equal(said[0], said[1])
         assert (said[0][1] < said[0][0]).all()
+
+    def test_the_channel_adds_to_no_noise_that_a_later_step_changes(self):
+        """A clip cuts noise down along the update, so its variance and that of the channel are not those of one sum."""
+        switch = {"kind": "noise-switch", "noise": self.inner}
+        for again in ({"kind": "clip", "name": "again"}, {"kind": "quantise", "bits": 4}):
+            with pytest.raises(ValidationError, match=r"defenses\[2\].*put it before noise-switch"):
+                Learning(round_s=1.0, learner={"kind": "rsrp-net"}, defenses=({"kind": "clip"}, switch, again))
+        learning = Learning(
+            round_s=1.0, learner={"kind": "rsrp-net"},
+            defenses=({"kind": "clip"}, {"kind": "gaussian", "noise_multiplier": 1.0}, {"kind": "clip", "name": "again"}),
+        )  # fmt: skip
+        made, local = clipped()
+        at = RoundContext(1, 0.0, PUBLIC, channel=channel(3.0, K))
+        for chain, counted in ((learning.defenses[:2], 3.0), (learning.defenses, 0.0)):
+            part = learning.model_copy(update={"defenses": chain})
+            states = {each.word: each.start(K) for each in chain}
+            _, (spend,) = protected(part, made, local, at, states, RoundStreams(Streams(7), 1))
+            assert np.all(spend.channel_std == counted)
 
     def test_central_noise_counts_no_channel(self):
         """Whose receiver gets single updates, before that noise is drawn."""

@@ -320,10 +320,20 @@ def test_coins_of_the_server_count_nothing_where_it_knows_who_takes_part(tiny, t
         assert epsilon == pytest.approx(epsilon_of(1e-7, np.sqrt(drawn[ue]) / 2.0))
 
 
-def test_bits_of_an_adaptive_clip_are_in_the_sum(tiny, tmp_path):
+def test_bits_of_an_adaptive_clip_are_in_the_sum(tiny, tmp_path, monkeypatch):
+    observe, told = AdaptiveClip.observe, []
+
+    def seen(part, received, weights, at, state):
+        told.append((received.updates.ue, state.bits))
+        return observe(part, received, weights, at, state)
+
+    monkeypatch.setattr(AdaptiveClip, "observe", seen)
     adaptive = {"kind": "adaptive-clip", "relation": "add-remove", "noise": "shares", "count_noise": 0.5}
-    run(tiny(sums() | {"learning.defenses": [adaptive, SHARES]}), tmp_path)
+    run(tiny(sums() | {"world.ues.measure": "all", "learning.defenses": [adaptive, SHARES]}), tmp_path)
+    for ue, number in told:  # each model's sum has one of its own, and no noise is in two
+        assert len(np.unique(number)) == len(ue) > len(np.unique(ue))
     spends = pd.read_csv(tmp_path / "spends.csv")
+    assert (spends[spends["mechanism"] == "adaptive-clip"].groupby(["round", "ue"]).size() == 1).all()
     bits = spends[spends["mechanism"] == "adaptive-clip"]
     assert (bits["ue"] >= 0).all() and (bits["sensitivity"] == 1.0).all() and (bits["std"] == 0.5).all()
     account = pd.read_csv(tmp_path / "privacy.csv")
