@@ -240,10 +240,9 @@ class TestSwitch:
         for again in ({"kind": "clip", "name": "again"}, {"kind": "quantise", "bits": 4}):
             with pytest.raises(ValidationError, match=r"defenses\[2\].*put it before noise-switch"):
                 Learning(round_s=1.0, learner={"kind": "rsrp-net"}, defenses=({"kind": "clip"}, switch, again))
-        learning = Learning(
-            round_s=1.0, learner={"kind": "rsrp-net"},
-            defenses=({"kind": "clip"}, {"kind": "gaussian", "noise_multiplier": 1.0}, {"kind": "clip", "name": "again"}),
-        )  # fmt: skip
+        own = {"kind": "gaussian", "noise_multiplier": 1.0}
+        chain = ({"kind": "clip"}, own, {"kind": "clip", "name": "again"})
+        learning = Learning(round_s=1.0, learner={"kind": "rsrp-net"}, defenses=chain)
         made, local = clipped()
         at = RoundContext(1, 0.0, PUBLIC, channel=channel(3.0, K))
         for chain, counted in ((learning.defenses[:2], 3.0), (learning.defenses, 0.0)):
