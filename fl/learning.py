@@ -14,7 +14,7 @@ from fl.availability import AVAILABILITIES, HOMES, Always, Availability
 from fl.curation import CURATIONS, UNTOUCHED, Curation
 from fl.data import DATA, EARLIER_RECORDS, RECORDS_ALONE, Data
 from fl.data.measured import Measured
-from fl.defenses import DEFENSES, Defense
+from fl.defenses import DEFENSES, WHOLE_BOUND, Defense
 from fl.defenses.clip import AdaptiveClip
 from fl.leakage.leakage import Leakage
 from fl.learners import LEARNERS, Learner
@@ -131,15 +131,18 @@ class Learning(Part):
         Where UEs take turns, with `relation: add-remove`, neighbours send alike. A user whose data are replaced may
         have none afterwards.
         """
-        relations = [relation for _, defense, relation in self._relations() if "central noise" in defense.offers]
+        relations = [relation for _, defense, _, relation in self._bounds() if "central noise" in defense.offers]
         return any(self.separation == 1 or relation == "replace" for relation in relations)
 
-    def _relations(self) -> Iterator[tuple[int, Defense, str]]:
-        """Number of each defense, the defense, and the relation of the bound that it finds."""
-        relation = "replace"
+    def _bounds(self) -> Iterator[tuple[int, Defense, str, str]]:
+        """Number of each defense, the defense, and unit and relation of the bound that it finds: a learner's or a
+        clip's.
+        """
+        unit, relation = "record", "replace"
         for i, defense in enumerate(self.defenses):
-            relation = getattr(defense, "relation", relation)
-            yield i, defense, relation
+            if hasattr(defense, "relation"):
+                unit, relation = "user", defense.relation
+            yield i, defense, unit, relation
 
     @property
     def sampling_rate(self) -> float:
@@ -205,7 +208,8 @@ class Learning(Part):
                 raise ValueError(f"defenses[{i}]: {defense.kind_name()} {reason.format(hiding.kind_name())}")
             hiding = defense if {"central noise", "shared noise"} & defense.offers else hiding
             _meets(f"defenses[{i}]", defense, offered | self.aggregation.offers, _partly(self.defenses[:i]))
-            offered = (offered if defense.keeps_bound else offered - {"bound", "record bound"}) | defense.offers
+            lost = set() if defense.keeps_bound else {"bound", "record bound", WHOLE_BOUND}
+            offered = (offered - lost) | defense.offers
         if self.privacy_budget is not None and "spend" not in offered:
             raise ValueError(
                 "privacy_budget: nothing here spends a budget; put a defense that draws noise, or leave it out"
@@ -232,6 +236,7 @@ class Learning(Part):
         self._fits_noise_at_server()
         self._fits_shares()
         self._fits_turns()
+        self._fits_channel()
         self.check_correlation(self.round_s)
         self._fits_days()
         # an attacker on published models sees updates through the server's optimiser, others see them before it
@@ -300,7 +305,7 @@ class Learning(Part):
 
         It hides one update. Dependence on the radio is refused or stated elsewhere (`Study`, `fl.round.caveats`).
         """
-        for i, defense, relation in self._relations():
+        for i, defense, _, relation in self._bounds():
             fixed = self.sampling == "fixed" and self.participation < 1
             if defense.noise_at_server and relation == "add-remove" and fixed:
                 raise ValueError(
@@ -324,13 +329,14 @@ class Learning(Part):
 
     def _fits_one_relation(self) -> None:
         """ValueError with the reason, where a pair of neighbours moves mechanisms whose costs are not added up."""
-        drawn = [each for each in self._relations() if "spend" in each[1].offers]
-        for i, defense, relation in drawn:
-            if relation != drawn[0][2]:
+        drawn = [each for each in self._bounds() if "spend" in each[1].offers]
+        for i, defense, *group in drawn:
+            if group != [*drawn[0][2:]]:
+                both = [f"a {unit} by relation: {relation}" for unit, relation in (group, drawn[0][2:])]
                 raise ValueError(
-                    f"defenses[{i}]: {defense.kind_name()} hides a user by relation: {relation}, and noise before "
-                    f"it by {drawn[0][2]}; one user moves both, and costs add up under one relation; give all clips "
-                    "the same"
+                    f"defenses[{i}]: {defense.kind_name()} hides {both[0]}, and noise before it {both[1]}; one user "
+                    "moves both, and costs add up under one relation; give all clips the same, and put one before all "
+                    "noise"
                 )
 
     def _fits_shares(self) -> None:
@@ -376,6 +382,17 @@ class Learning(Part):
                 "other; take clip, or distributed-gaussian"
             )
         self._hides_one("noise in shares")
+
+    def _fits_channel(self) -> None:
+        """ValueError with the reason, where noise that the channel's is to add to is changed before it gets there."""
+        planned = ""
+        for i, defense in enumerate(self.defenses):
+            if planned and not defense.adds_noise_only:
+                raise ValueError(
+                    f"defenses[{i}]: {defense.kind_name()} changes noise that the channel's is to add to; put it "
+                    f"before {planned}"
+                )
+            planned = defense.kind_name() if defense.needs_plan else planned
 
     def _hides_one(self, noise: str) -> None:
         """ValueError with the reason, where what UEs send hangs on others, beside noise that hides one of them."""

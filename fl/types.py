@@ -461,10 +461,11 @@ class RoundContext:
     on_device: bool = False
 
     def promise(self, bound: Bound) -> Bound:
-        """What noise at the server promises: neighbours differ in the updates of a UE that is in both (zero-out)
+        """The bound as noise at the server promises it: `zero-out` in place of `add-remove` where a UE is in both.
 
-        where cohorts take turns, since they are dealt over a list of all UEs, and one more would move others; and
-        beside noise of UEs, which hides from a server that sees who sends: the ledger adds up what one pair moves.
+        It is where cohorts take turns: they are dealt over a list of all UEs, in which one more would move others. It
+        is beside noise of UEs too, which hides from a server that sees who sends: costs that one pair of neighbours
+        moves then have one relation, under which the ledger adds them up.
         """
         return bound.zeroed if self.separation > 1 or self.on_device else bound
 

@@ -28,6 +28,7 @@ class Standing:
 
 
 NEEDS_BOUND = {"bound": "noise without a bound on the update protects nothing that can be stated; put a clip before it"}
+WHOLE_BOUND = "bound on the whole update"
 
 Protected = tuple[Updates, State, list[Spend]]
 """updates after a defense, its next state, and the noise that it drew"""

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from fl.defenses import Defense, Protected
+from fl.defenses import WHOLE_BOUND, Defense, Protected
 from fl.types import Bound, LastFigures, Local, Metrics, Received, RoundContext, Spend, State, Updates
 from netsim.columns import frozen, no_floats
 from netsim.rng import Rng
@@ -38,7 +38,7 @@ class Clip(Defense):
     @property
     def offers(self) -> frozenset[str]:  # type: ignore[override]
         """A bound, where it covers all phases."""
-        return frozenset({"bound"} if self.phase is None else ())
+        return frozenset({"bound", WHOLE_BOUND} if self.phase is None else ())
 
     @property
     def needs(self) -> dict[str, str]:  # type: ignore[override]
@@ -75,8 +75,9 @@ _LARGEST = 1e12
 
 @frozen
 class NormState:
-    """norm: of the next round; used: of the last one, None before the first; bits (n,): b_k of the UEs that sent;
-    share: the noisy share of updates below the norm that moved it last.
+    """norm: of the next round; used: of the last one, None before the first; bits (n,): b_k of the UEs that sent, or
+    with noise in shares of rows, of which each sum has one; share: the noisy share of updates below the norm that
+    moved it last.
     """
 
     norm: float
@@ -101,9 +102,11 @@ class AdaptiveClip(Defense):
     the C of its round; the account `all` composes both, for neighbours that are `zero-out` where cohorts take turns or
     UEs draw noise. With `sampling: poisson` and `central-gaussian` both are on one coin.
 
-    With `noise: shares` every UE adds N(0, sigma_b^2 / floor(h m)) to its bit, which is one more number of its update
-    in the secure sum of `distributed-gaussian`, whose m it has, and an `honest_share` h of its own. Only bits of opened
-    sums count then, each UE pays for its own, and none is told in clear.
+    With `noise: shares` every UE adds N(0, sigma_b^2 / floor(h m)) to its b_k - 1/2, which is one more number of its
+    update in the secure sum of `distributed-gaussian`, whose m it has, and an `honest_share` h of its own. Of a UE with
+    several models the first has it, and the others 0, each with a share of its own: of two sums with almost the same
+    UEs the difference tells nothing. Only bits of opened sums count then, each UE pays for its own, and none is told in
+    clear.
     """
 
     kind: Literal["adaptive-clip"] = "adaptive-clip"
@@ -127,7 +130,7 @@ class AdaptiveClip(Defense):
     reference: ClassVar = (
         "Andrew, Thakkar, McMahan, Ramaswamy, Differentially Private Learning with Adaptive Clipping, 2021, Algorithm 1"
     )
-    offers: ClassVar = frozenset({"bound", "spend"})
+    offers: ClassVar = frozenset({"bound", WHOLE_BOUND, "spend"})
     contracts: ClassVar = True
 
     needs_rounds: ClassVar = "its norm follows what all UEs of a round tell the server"
@@ -159,14 +162,15 @@ class AdaptiveClip(Defense):
         return state.norm
 
     def protect(self, updates: Updates, local: Local, facts: RoundContext, state: NormState, rng: Rng) -> Protected:
-        _, row, rows = np.unique(updates.ue, return_inverse=True, return_counts=True)
-        bits = np.bincount(row, weights=updates.norm() <= state.norm) / rows
+        ue, first, of_row, rows = np.unique(updates.ue, return_index=True, return_inverse=True, return_counts=True)
+        bits = np.bincount(of_row, weights=updates.norm() <= state.norm) / rows
         clip = Clip(norm=state.norm, relation=self.relation)
         clipped, _, spends = clip.protect(updates, local, facts, clip.start(0), rng)
         if self.noise == "shares":
-            ue = np.unique(updates.ue)
             std = self.count_noise / np.sqrt(facts.least_honest(self.honest_share))
-            bits = bits + std * rng.normal("count", ue)
+            sent = 0.5 + std * rng.normal("count", updates.row)
+            sent[first] += bits - 0.5
+            bits = sent
             spends = [*spends, self._spend(ue, Bound(0.5, "user", self.relation).zeroed)]
         return clipped, replace(state, bits=bits, used=state.norm), spends
 
@@ -194,10 +198,10 @@ class AdaptiveClip(Defense):
     def observe(self, received: Received, weights: FloatArray, facts: RoundContext, state: NormState) -> NormState:
         if self.noise == "server":
             return state
-        ue = np.unique(received.updates.ue)
-        # a UE with several models has one bit, which comes with any of them
-        came = np.isin(ue, received.updates.ue[received.decoded])
-        return self._moved(state, (state.bits[came] - 0.5).sum(), float(came.sum())) if came.any() else state
+        came = received.decoded
+        _, first = np.unique(received.updates.ue, return_index=True)
+        told = float(came[first].sum())  # a UE with several models has one bit, which comes with the first
+        return self._moved(state, (state.bits[came] - 0.5).sum(), told) if told else state
 
     def _moved(self, state: NormState, excess: float, most: float) -> NormState:
         """The next state, of the noisy sum of b_k - 1/2 over UEs, and their number."""

@@ -10,7 +10,7 @@ from fl.defenses import NEEDS_BOUND, Defense, Protected
 from fl.privacy.banded import coloured, sensitivity
 from fl.privacy.gaussian import classic_multiplier_of, epsilon_of, multiplier_of
 from fl.types import Bound, Local, Metrics, RoundContext, Spend, State, Updates
-from netsim.columns import frozen, no_floats
+from netsim.columns import frozen
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
@@ -146,13 +146,12 @@ class Gaussian(Defense):
 
 @frozen
 class CentralState:
-    """bound: of the round's updates, None before the first; channel_var (n_model,): variance of the receiver's thermal
-    noise on each number of their sum; signal_to_noise: of the last merge; past (k, n_model, d): the latest draws of
-    correlated noise, newest first, for multiplier, sensitivity and weight 1; rounds: that drew correlated noise.
+    """bound: of the round's updates, None before the first; signal_to_noise: of the last merge; past (k, n_model, d):
+    the latest draws of correlated noise, newest first, for multiplier, sensitivity and weight 1; rounds: that drew
+    correlated noise.
     """
 
     bound: Bound | None = None
-    channel_var: FloatArray = field(default_factory=no_floats)
     signal_to_noise: float | None = None
     past: FloatArray = field(default_factory=lambda: np.zeros((0, 0, 0)))
     rounds: int = 0
@@ -230,7 +229,7 @@ class CentralGaussian(Defense):
         return CentralState()
 
     def protect(self, updates: Updates, local: Local, facts: RoundContext, state: CentralState, rng: Rng) -> Protected:
-        return updates, replace(state, bound=updates.promise, channel_var=_channel_variance(updates, facts)), []
+        return updates, replace(state, bound=updates.promise), []
 
     def finish(
         self, total: FloatArray, n_expected: int, facts: RoundContext, state: CentralState, rng: Rng
@@ -245,8 +244,7 @@ class CentralGaussian(Defense):
         of = np.tile(models, len(ue))
         on_sum = np.full(len(of), std / facts.weight)
         spend = facts.promise(bound).spend(self.label, np.repeat(ue, len(models)), of, on_sum, self.delta)
-        channel_std = np.tile(np.sqrt(state.channel_var), len(ue))
-        spends: list[Spend] = [replace(spend, sampling_rate=facts.sampling_rate, channel_std=channel_std)]
+        spends = [replace(spend, sampling_rate=facts.sampling_rate)]
         if self.bands is not None:  # one release, of all rounds
             spends = [] if state.rounds else [spend]
             noise, past = coloured(noise, state.past if state.rounds else np.zeros((0, *noise.shape)))
@@ -259,16 +257,6 @@ class CentralGaussian(Defense):
 
     def figures(self, state: CentralState) -> Metrics:
         return {} if state.signal_to_noise is None else {"signal_to_noise": state.signal_to_noise}
-
-
-def _channel_variance(updates: Updates, facts: RoundContext) -> FloatArray:
-    """Variance (n_model,) of the receiver's thermal noise on each number of the sum of the decoded updates."""
-    n = facts.public.n_model
-    if facts.channel is None:
-        return np.zeros(n)
-    heard = facts.channel.decoded
-    noise_var = facts.channel.thermal_std[heard] ** 2
-    return np.bincount(updates.model[heard], weights=noise_var, minlength=n).astype(float)
 
 
 class DistributedGaussian(Defense):

@@ -78,7 +78,14 @@ def caveats(learning: Learning, shared_band: bool) -> Iterator[str]:
                 f"data: {learning.data.ties_ues}; noise covers each UE's own update, and no epsilon here what one UE "
                 "moves of others"
             )
+    sees = learning.threat.observes != "updates" and learning.threat.knows_participants and learning.hides_presence
     for defense in defenses:  # one row moves the sum by its clip norm as long as it moves no other UE's in or out of it
+        if "central noise" in defense.offers and sees:
+            yield (
+                f"{defense.label}: epsilon is for those who do not see which UEs take part, and the attacker of this "
+                f"run does (threat.{'knowledge' if learning.threat.observes == 'model' else 'observes'}); against it "
+                "neither presence is hidden, nor does sampling lower anything"
+            )
         if "central noise" in defense.offers and shared_band:
             yield (
                 f"{defense.label}: on a shared band whose updates are lost can hang on who else sends; epsilon takes "

@@ -86,6 +86,8 @@ def protected(
     for defense in learning.defenses:
         word = defense.word
         updates, states[word], spent = defense.protect(updates, local, facts, states[word], streams.at(word))
+        if not defense.adds_noise_only:  # what changes noisy updates does so before the channel adds its noise
+            spends = [replace(each, channel_std=0.0) for each in spends]
         spends += spent
     return updates, spends
 

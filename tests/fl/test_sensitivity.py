@@ -262,29 +262,78 @@ NOISES = {
     "lapa": [{"kind": "lapa", **BUDGET}],
     "both": [{"kind": "gaussian", "noise_multiplier": 1.0}, "clip", PLACES["central"][1]],
     "after": [PLACES["central"][1], {"kind": "gaussian", "noise_multiplier": 1.0}],
+    "counted": [PLACES["central"][1], "count"],
 }  # fmt: skip
+RECORDS = {
+    "learning.learner": {"kind": "rsrp-net", "hidden": [6, 4], "activation": "tanh", "sample_clip": 1.0},
+    "learning.data": {"kind": "measured", "cell": "a"},
+}
 
 
 @pytest.mark.parametrize("noise", NOISES)
 def test_what_one_pair_of_neighbours_moves_is_in_one_group(tiny, tmp_path, noise):
-    """Of every chain that is accepted all spends on a user have one relation, so `all` and the budget add them up."""
+    """Of every chain that is accepted all spends have one unit and relation: `all` adds them up, a budget stops there.
+
+    Bounds are those of a clip before the noise, of an adaptive one, or of records (`sample_clip`).
+    """
     accepted = set()
-    for first, relation, second, sampling in product(("clip", "server", "shares"), RELATIONS, RELATIONS, ASKED):
-        if second != relation and "clip" not in NOISES[noise]:
+    firsts = ("clip", "server", "shares", "records")
+    for first, relation, second, sampling in product(firsts, RELATIONS, RELATIONS, ASKED):
+        if second != relation and not {"clip", "count"} & set(map(str, NOISES[noise])):
             continue
         clip = {"kind": "clip", "norm": C, "name": "again", "relation": second}
-        count = {"kind": "adaptive-clip", "noise": first} if first != "clip" else {"kind": "clip"}
+        count = {"kind": "adaptive-clip", "noise": first} if first in ("server", "shares") else {"kind": "clip"}
         study = counted_in("shares" if noise in ("shares", "ring") else "central", sampling, relation)
-        chain = [clip if each == "clip" else each for each in NOISES[noise]]
-        study["learning.defenses"] = [count | {"norm": C, "relation": relation}, *chain]
+        named = {"clip": clip, "count": {"kind": "adaptive-clip", "norm": C, "relation": second, "name": "counted"}}
+        chain = [named[each] if isinstance(each, str) else each for each in NOISES[noise]]
+        bounded = [] if first == "records" else [count | {"norm": C, "relation": relation}]
+        study |= {"learning.defenses": [*bounded, *chain], "world.duration_s": 20}
+        study |= RECORDS if first == "records" else {}
+        out = tmp_path / str(len(accepted))
         try:
-            run(tiny(study | {"world.duration_s": 20}), tmp_path / str(len(accepted)))
+            run(tiny(study), out)
         except BadInput:
             continue
-        booked = read_table(tmp_path / str(len(accepted)), "spends") if chain or first != "clip" else {"relation": []}
-        assert len(set(booked["relation"])) <= 1, (first, relation, second, sampling)
         accepted.add((first, relation, second, sampling))
+        if not chain and first in ("clip", "records"):
+            continue
+        booked, account = read_table(out, "spends"), read_table(out, "privacy")
+        assert len(set(zip(booked["unit"], booked["relation"], strict=True))) == 1, (first, relation, second, sampling)
+        several = len(set(booked["mechanism"])) > 1
+        assert ("all" in account["mechanism"]) == several
+        if several:  # one round is played, which costs more
+            budget = {"learning.privacy_budget": {"epsilon": 0.98 * account["epsilon"].max()}}
+            assert run(tiny(study | budget), out / "less")["rounds.stopped_by_budget"] is True
     assert len(accepted) > 1
+
+
+def test_a_record_moves_no_count_beside_a_sum_that_hides_it(tiny):
+    """A clip after noise on records hides users, and a record moves both."""
+    study = counted_in("central", "all", "replace") | RECORDS
+    central, gaussian = PLACES["central"][1], {"kind": "gaussian", "noise_multiplier": 1.0}
+    for chain in ([central, {"kind": "adaptive-clip"}], [gaussian, {"kind": "clip"}, central]):
+        with pytest.raises(BadInput, match="a user by relation: replace, and noise before it a record by relation"):
+            tiny(study | {"learning.defenses": chain})
+    tiny(study | {"learning.defenses": [{"kind": "adaptive-clip"}, central]})
+    tiny(study | {"learning.defenses": [central]})
+
+
+@pytest.mark.parametrize("sampling", ["all", "poisson", "cyclic"])
+@pytest.mark.parametrize(
+    "threat, sees",
+    [
+        ({"observes": "model"}, None),
+        ({"observes": "model", "viewpoint": "analyst", "knowledge": ["participants"]}, "knowledge"),
+        ({"observes": "aggregate"}, "observes"),
+    ],
+)
+def test_a_run_says_that_its_attacker_sees_who_takes_part(tiny, tmp_path, sampling, threat, sees):
+    """Noise at the server hides that, and sampling counts on it; by turns everybody knows it."""
+    study = tiny(counted_in("central", sampling, "add-remove") | {"learning.threat": threat})
+    world, _ = ready(study, tmp_path)
+    said = [line for line in disclosed(study.learning, study.world, world) if "do not see which UEs take part" in line]
+    assert len(said) == (sees is not None and sampling != "cyclic")
+    assert all(line.startswith("central-gaussian: epsilon") and f"(threat.{sees})" in line for line in said)
 
 
 # -- noise of a UE's own

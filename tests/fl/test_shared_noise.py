@@ -320,10 +320,20 @@ def test_coins_of_the_server_count_nothing_where_it_knows_who_takes_part(tiny, t
         assert epsilon == pytest.approx(epsilon_of(1e-7, np.sqrt(drawn[ue]) / 2.0))
 
 
-def test_bits_of_an_adaptive_clip_are_in_the_sum(tiny, tmp_path):
+def test_bits_of_an_adaptive_clip_are_in_the_sum(tiny, tmp_path, monkeypatch):
+    observe, told = AdaptiveClip.observe, []
+
+    def seen(part, received, weights, at, state):
+        told.append((received.updates.ue, state.bits))
+        return observe(part, received, weights, at, state)
+
+    monkeypatch.setattr(AdaptiveClip, "observe", seen)
     adaptive = {"kind": "adaptive-clip", "relation": "add-remove", "noise": "shares", "count_noise": 0.5}
-    run(tiny(sums() | {"learning.defenses": [adaptive, SHARES]}), tmp_path)
+    run(tiny(sums() | {"world.ues.measure": "all", "learning.defenses": [adaptive, SHARES]}), tmp_path)
+    for ue, number in told:  # each model's sum has one of its own, and no noise is in two
+        assert len(np.unique(number)) == len(ue) > len(np.unique(ue))
     spends = pd.read_csv(tmp_path / "spends.csv")
+    assert (spends[spends["mechanism"] == "adaptive-clip"].groupby(["round", "ue"]).size() == 1).all()
     bits = spends[spends["mechanism"] == "adaptive-clip"]
     assert (bits["ue"] >= 0).all() and (bits["sensitivity"] == 1.0).all() and (bits["std"] == 0.5).all()
     account = pd.read_csv(tmp_path / "privacy.csv")
@@ -340,6 +350,63 @@ def test_shared_bits_move_the_norm_by_those_that_came():
     after = part.observe(came, np.ones(4), facts(), state)
     assert after.norm == pytest.approx(np.exp(-(1 / 3 - 0.5)))
     assert part.observe(Received(sent, np.zeros(4, bool)), np.ones(4), facts(), state).norm == 1.0  # nothing opened
+
+
+def test_of_two_sums_with_almost_the_same_ues_the_difference_shows_no_bit():
+    """All that sums of two models tell, against the noise in them: the bit of a UE that is in one alone, and of others.
+
+    Squared distance of the means by the covariance of all sums, over 1 / sigma_b^2, which is booked; at most 1.
+    """
+    n, sigma, most = 8, 0.3, 40_000
+    part = AdaptiveClip(noise="shares", count_noise=sigma, relation="add-remove", norm=1.0, learning_rate=1e-6)
+    ue, model = np.array([*range(n), *range(n - 1)]), np.repeat([0, 1], [n, n - 1])  # of model 1 one is missing
+    order = np.lexsort([model, ue])
+    ue, model = ue[order], model[order]
+
+    def shown(moved, draws):
+        values = np.where(ue == moved, 2.0, 0.5)[:, None] * np.ones(1)  # the bit of one UE is 0
+        made, told = DenseUpdates(ue, model, np.ones(len(ue)), values), []
+        for t in range(draws):
+            _, state, _ = part.protect(made, NO_DATA, facts(least_opened=n - 1), part.start(n), Streams(1).at("x", t))
+            state = replace(state, bits=state.bits - 0.5 * (len(state.bits) == n))  # by UE or by row: less 1/2 each
+            for_row = state.bits[ue] if len(state.bits) == n else state.bits - 0.5
+            told.append([for_row[model == m].sum() for m in (0, 1)])
+        return np.array(told)
+
+    still = shown(-1, most // 10)
+    covariance = np.cov(still.T)
+    for moved in (0, n - 1):
+        away = shown(moved, 400).mean(axis=0) - still[:400].mean(axis=0)  # the same noise
+        assert away @ np.linalg.solve(covariance, away) * sigma**2 <= 1.1
+
+
+def test_a_bit_is_counted_once_with_the_first_model_of_its_ue():
+    part = AdaptiveClip(noise="shares", count_noise=1e-9, relation="add-remove", norm=1.0, learning_rate=1.0)
+    ue, model = np.array([0, 0, 1, 2, 2]), np.array([0, 1, 1, 0, 1])
+    sent = DenseUpdates(ue, model, np.ones(5), np.array([[0.5], [0.5], [2.0], [0.5], [2.0]]))  # bits 1, 0, 1/2
+    _, state, (spend,) = part.protect(sent, NO_DATA, facts(least_opened=2), part.start(3), Streams(1).at("x"))
+    assert spend.ue.tolist() == [0, 1, 2]
+    for came, share in ((ue >= 0, 1.5 / 3), (model == 0, 1.5 / 2), (model == 1, 0.0)):
+        after = part.observe(Received(sent, came), np.ones(5), facts(), state)
+        assert after.norm == pytest.approx(np.exp(-(share - 0.5)))
+
+
+def test_whole_updates_are_bounded_where_a_part_takes_their_norm(tiny):
+    """A bound on the share of a record says nothing of the norm of an update, within which a ring rounds."""
+    records = {"kind": "rsrp-net", "hidden": [6, 4], "activation": "tanh", "sample_clip": 1.0}
+    study = sums() | {"learning.learner": records}
+    claims = [
+        {"kind": kind, "epsilon_system_total": 60.0, "rounds": 10, "sensitivity": sensitivity}
+        for kind in ("uniform-dp", "arb", "lapa") for sensitivity in ("mean-clip", "paper")
+    ]  # fmt: skip
+    for noise in (RING, *claims, {"kind": "noise-switch", "noise": claims[0]}):
+        for before in ([], [{"kind": "projection", "dimension": 20}]):
+            with pytest.raises(BadInput, match=r"needs a bound on the whole update: .*norm.*; put a clip before it"):
+                tiny(study | {"learning.defenses": [*before, noise]})
+        beside = study if noise is RING else study | {"learning.threat": {}}
+        tiny(beside | {"learning.defenses": [{"kind": "clip"}, noise]})
+    for noise in (SHARES, {"kind": "gaussian", "noise_multiplier": 1.0}):
+        tiny(study | {"learning.defenses": [noise]})
 
 
 @pytest.mark.parametrize(
