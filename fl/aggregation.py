@@ -105,7 +105,7 @@ class Uniform(Aggregation):
     kind: Literal["uniform"] = "uniform"
     clients: int = Field(ge=1, le=10_000_000)
     """number of UEs that could take part (K)"""
-    participation: float = Field(default=1.0, gt=0, le=1)
+    participation: float = Field(1.0, gt=0, le=1)
     """share of them that the server samples in a round (q), equal to the participation of the study"""
 
     reference: ClassVar = "McMahan et al., Learning Differentially Private Recurrent Language Models, 2018, f_f"
@@ -145,7 +145,7 @@ class Beda(Aggregation):
     """
 
     kind: Literal["beda"] = "beda"
-    alpha: float = Field(default=5.0, gt=0, le=100)
+    alpha: float = Field(5.0, gt=0, le=100)
     """alpha: the weight of an aligned UE grows by a factor of at most exp(alpha)"""
 
     reference: ClassVar = (
@@ -213,11 +213,11 @@ class Wasserstein(Aggregation):
     kind: Literal["wasserstein"] = "wasserstein"
     distance: Literal["total-variation", "label-index", "label-range"] = "total-variation"
     """distance between label distributions; label-range for real labels"""
-    floor: float = Field(default=0.25, gt=0, le=1e6)
+    floor: float = Field(0.25, gt=0, le=1e6)
     """lower limit of the distance (W_floor)"""
     label_range: tuple[float, float] = (-140.0, -44.0)
     """public range of real labels; labels outside are clipped to it"""
-    bins: int = Field(default=48, ge=2, le=100_000)
+    bins: int = Field(48, ge=2, le=100_000)
     """number of equal bins of that range"""
 
     reference: ClassVar = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 20-22"

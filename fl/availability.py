@@ -76,7 +76,7 @@ class AtHome(Availability):
     """
 
     kind: Literal["at-home"] = "at-home"
-    radius_m: float = Field(default=100.0, gt=0, le=1e6)
+    radius_m: float = Field(100.0, gt=0, le=1e6)
     """distance from home up to which a UE is available, m"""
 
     reference: ClassVar = (
@@ -105,13 +105,13 @@ class Charging(Availability):
     """
 
     kind: Literal["charging"] = "charging"
-    from_hour: float = Field(default=22.0, ge=0, lt=24)
+    from_hour: float = Field(22.0, ge=0, lt=24)
     """mean time of day at which UEs are plugged in, hours after midnight"""
-    from_spread_hours: float = Field(default=1.0, ge=0, le=4)
+    from_spread_hours: float = Field(1.0, ge=0, le=4)
     """standard deviation of that time, hours"""
-    hours: float = Field(default=8.0, gt=0, le=24)
+    hours: float = Field(8.0, gt=0, le=24)
     """mean time for which UEs stay plugged in, hours"""
-    length_spread_hours: float = Field(default=1.0, ge=0, le=8)
+    length_spread_hours: float = Field(1.0, ge=0, le=8)
     """standard deviation of how long they stay plugged in, hours"""
 
     reference: ClassVar = (
@@ -176,11 +176,11 @@ class Battery(Availability):
     kind: Literal["battery"] = "battery"
     capacity_j: float = Field(gt=0, le=1e9)
     """energy of a full battery, J"""
-    start_share: float = Field(default=1.0, ge=0, le=1)
+    start_share: float = Field(1.0, ge=0, le=1)
     """share of the capacity that UEs begin with"""
-    min_charge_share: float = Field(default=0.2, ge=0, le=1)
+    min_charge_share: float = Field(0.2, ge=0, le=1)
     """share of the capacity below which a UE is not asked"""
-    charge_w: float = Field(default=5.0, ge=0, le=1e6)
+    charge_w: float = Field(5.0, ge=0, le=1e6)
     """power of a charger, W"""
     charging: Charging | None = Charging()
     """when UEs are plugged in; none: all the time"""

@@ -63,9 +63,9 @@ class ClusterBatch(Curation):
     A row without any cluster keeps one random sample and counts as `fallback`.
     """
 
-    eps_m: float = Field(default=50.0, gt=0, le=1e6)
+    eps_m: float = Field(50.0, gt=0, le=1e6)
     """eps of DBSCAN: samples at most this far apart are neighbours, m"""
-    min_samples: int = Field(default=5, ge=1, le=1_000_000)
+    min_samples: int = Field(5, ge=1, le=1_000_000)
     """min_samples of DBSCAN: number of neighbours, the sample included, of a core sample"""
 
     by_place: ClassVar = True
@@ -224,19 +224,19 @@ class Gan(Curation):
     """
 
     kind: Literal["gan"] = "gan"
-    rho: float = Field(default=0.2, gt=0, lt=1)
+    rho: float = Field(0.2, gt=0, lt=1)
     """weight of small displacements; 1 - rho is the weight of the adversary's error"""
-    cap: float = Field(default=4.0, gt=0, le=1e6)
+    cap: float = Field(4.0, gt=0, le=1e6)
     """upper limit of the adversary's squared error in the loss (an adversary without information has 2)"""
-    hidden: int = Field(default=32, ge=1, le=4096)
+    hidden: int = Field(32, ge=1, le=4096)
     """hidden units of each network"""
-    steps: int = Field(default=500, ge=1, le=100_000)
+    steps: int = Field(500, ge=1, le=100_000)
     """training steps of the generator"""
-    batch_size: int = Field(default=128, ge=1, le=65_536)
+    batch_size: int = Field(128, ge=1, le=65_536)
     """samples of a training step, drawn with replacement"""
-    learning_rate: float = Field(default=1e-3, gt=0, le=1)
+    learning_rate: float = Field(1e-3, gt=0, le=1)
     """learning rate of Adam for the generator"""
-    adversary_learning_rate: float = Field(default=3e-3, gt=0, le=1)
+    adversary_learning_rate: float = Field(3e-3, gt=0, le=1)
     """learning rate of Adam for the adversary"""
 
     reference: ClassVar = "Bakopoulou et al., Location Leakage in Federated Signal Maps, GAN baseline"

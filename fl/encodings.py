@@ -67,7 +67,7 @@ class Fourier(Encoding):
     """
 
     kind: Literal["fourier"] = "fourier"
-    frequencies: int = Field(default=64, ge=1, le=4096)
+    frequencies: int = Field(64, ge=1, le=4096)
     """number of waves (J); the network reads a cosine and a sine of each"""
     lengths_m: tuple[Annotated[float, Field(ge=0.1, le=1e6)], ...] = Field(
         default=(100.0, 200.0, 400.0), min_length=1, max_length=16

@@ -1,6 +1,6 @@
 """The `learning:` section of a scenario: what is learnt, protected and attacked, and what fits together."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from math import inf
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
@@ -14,7 +14,7 @@ from fl.availability import AVAILABILITIES, HOMES, Always, Availability
 from fl.curation import CURATIONS, UNTOUCHED, Curation
 from fl.data import DATA, EARLIER_RECORDS, RECORDS_ALONE, Data
 from fl.data.measured import Measured
-from fl.defenses import DEFENSES, Defense
+from fl.defenses import DEFENSES, WHOLE_BOUND, Defense
 from fl.defenses.clip import AdaptiveClip
 from fl.leakage.leakage import Leakage
 from fl.learners import LEARNERS, Learner
@@ -27,7 +27,7 @@ from fl.withholding import WITHHOLDINGS, DailyLimit, Withholding
 from netsim.part import Named, Part, Section
 
 if TYPE_CHECKING:
-    from fl.membership.audit import Membership
+    from fl.membership.membership import Membership
 else:
     Membership = Any
 
@@ -47,6 +47,18 @@ class PrivacyBudget(Part):
     """what no UE may exceed"""
     delta: float | None = Field(default=None, gt=0, lt=1)
     """at this delta; none: the smallest that a mechanism states"""
+
+
+class Audit(Part):
+    """Canaries that test the ledger: made-up updates of one UE beside the real ones, which nothing of the run sees.
+
+    A canary sends a random direction of the clip norm, or of ten times that, through all defenses, with the noise that
+    was really drawn, to the receiver that the epsilon covers. What is proven of epsilon, at a significance of 0.001,
+    stands in the table `audit` beside what the ledger states; a run in which it is larger is `violated`.
+    """
+
+    canaries: int = Field(default=1000, ge=50, le=100_000)
+    """number of scores with a canary, and of as many without one; at most half the numbers of an update"""
 
 
 class Learning(Part):
@@ -70,6 +82,8 @@ class Learning(Part):
     draws from all UEs, with data or not, and of the drawn ones come those that can; noise then counts on no sampling"""
     privacy_budget: PrivacyBudget | None = None
     """a privacy budget that ends learning"""
+    audit: Audit | None = None
+    """canaries that prove a lower bound on epsilon"""
     availability: Annotated[Availability, AVAILABILITIES] = Always()
     """UEs that may be asked: always, or only while they charge, are at home, ..."""
     request_policy: Annotated[Query, QUERIES] = Off()
@@ -92,7 +106,7 @@ class Learning(Part):
     """who attacks and what they see"""
     attacks: tuple[Annotated[Attack, ATTACKS], ...] = ()
     """what they try"""
-    membership: Annotated[Membership, Section("fl.membership.audit:Membership")] | None = None
+    membership: Annotated[Membership, Section("fl.membership.membership:Membership")] | None = None
     """attacks that distinguish records that were learnt from, from others"""
     leakage: Leakage = Leakage()
     """how leakage is measured"""
@@ -111,15 +125,35 @@ class Learning(Part):
         return any("central noise" in d.offers for d in self.defenses)
 
     @property
+    def hides_presence(self) -> bool:
+        """Whether noise at the server is to hide whether a UE sends, and not only what: then neither may its own noise.
+
+        Where UEs take turns, with `relation: add-remove`, neighbours send alike. A user whose data are replaced may
+        have none afterwards.
+        """
+        relations = [relation for _, defense, _, relation in self._bounds() if "central noise" in defense.offers]
+        return any(self.separation == 1 or relation == "replace" for relation in relations)
+
+    def _bounds(self) -> Iterator[tuple[int, Defense, str, str]]:
+        """Number of each defense, the defense, and unit and relation of the bound that it finds: a learner's or a
+        clip's.
+        """
+        unit, relation = "record", "replace"
+        for i, defense in enumerate(self.defenses):
+            if hasattr(defense, "relation"):
+                unit, relation = "user", defense.relation
+            yield i, defense, unit, relation
+
+    @property
     def sampling_rate(self) -> float:
         """Probability with which the server asks each UE, by a coin that noise at the server can count on; else 1.
 
-        A rule of withholding that depends on who has sent before ties the coins of a UE in different rounds together,
-        as a cohort does that is kept, and amplification adds up rounds whose coins are independent: then sampling
-        counts nothing, which is safe.
+        It can where it hides who came. A rule of withholding that depends on who has sent before ties the coins of a UE
+        in different rounds together, as a cohort does that is kept, and amplification adds up rounds whose coins are
+        independent: then sampling counts nothing, which is safe.
         """
         independent = self.cohort_rounds == 1 and not any(rule.by_history for rule in self.withholding)
-        return self.participation if self.sampling == "poisson" and independent else 1.0
+        return self.participation if self.sampling == "poisson" and independent and self.hides_who_came else 1.0
 
     @property
     def separation(self) -> int:
@@ -130,6 +164,11 @@ class Learning(Part):
     def noise_in_shares(self) -> bool:
         """Whether UEs draw shares of the noise of a secure sum: then each sum needs the shares of enough of them."""
         return any("shared noise" in d.offers for d in self.defenses)
+
+    @property
+    def audited_view(self) -> str:
+        """What canaries are looked for in: the view of the receiver that the epsilon of the last noise covers."""
+        return "model" if self.hides_who_came else "aggregate" if self.noise_in_shares else "updates"
 
     @property
     def bits_per_number(self) -> int:
@@ -163,20 +202,24 @@ class Learning(Part):
             offered = (offered - {UNTOUCHED} if step.by_place else offered) | step.offers
         if self.curation or RECORDS_ALONE not in offered:
             offered -= {"bound", "record bound"}  # the selection of records depends on all of them
-        central = None
+        hiding = None
         for i, defense in enumerate(self.defenses):
-            if central is not None and not defense.contracts:
-                raise ValueError(
-                    f"defenses[{i}]: {defense.kind_name()} may move updates further apart after {central} has taken "
-                    f"their bound; put it before {central}"
-                )
-            central = defense.kind_name() if {"central noise", "shared noise"} & defense.offers else central
+            if hiding is not None and (reason := self._spoils(defense, hiding)):
+                raise ValueError(f"defenses[{i}]: {defense.kind_name()} {reason.format(hiding.kind_name())}")
+            hiding = defense if {"central noise", "shared noise"} & defense.offers else hiding
             _meets(f"defenses[{i}]", defense, offered | self.aggregation.offers, _partly(self.defenses[:i]))
-            offered = (offered if defense.keeps_bound else offered - {"bound", "record bound"}) | defense.offers
+            lost = set() if defense.keeps_bound else {"bound", "record bound", WHOLE_BOUND}
+            offered = (offered - lost) | defense.offers
         if self.privacy_budget is not None and "spend" not in offered:
             raise ValueError(
                 "privacy_budget: nothing here spends a budget; put a defense that draws noise, or leave it out"
             )
+        if self.audit is not None and not any("spend" in d.offers and "bound" not in d.offers for d in self.defenses):
+            raise ValueError(
+                "audit: no noise here has an epsilon that canaries could test; put some, or leave audit out"
+            )
+        if self.audit is not None and self.noise_in_shares and not self.server.in_rounds:
+            raise ValueError("audit: canaries in secure sums need rounds; take server: {kind: synchronous}")
         share = self.aggregation.expected_participation
         if share is not None and share != self.participation:
             raise ValueError(
@@ -188,17 +231,37 @@ class Learning(Part):
         _meets("server_optimiser", self.server_optimiser, offered)
         _meets("server", self.server, offered)
         self._fits_company()
+        self._fits_one_relation()
         self._fits_without_rounds()
         self._fits_noise_at_server()
         self._fits_shares()
         self._fits_turns()
-        self._fits_correlation()
+        self._fits_channel()
+        self.check_correlation(self.round_s)
         self._fits_days()
         # an attacker on published models sees updates through the server's optimiser, others see them before it
         shown = self.server_optimiser.offers if self.threat.observes == "model" else frozenset({LINEAR_STEP})
         self._fits_membership(offered | self.threat.offers | shown)
         for i, attack in enumerate(self.attacks):
             _meets(f"attacks[{i}]", attack, offered | self.threat.offers | shown)
+
+    def _spoils(self, step: Defense, hiding: Defense) -> str:
+        """How a step after a defense whose noise is in the sum undoes what that hides, in words; empty: it does not.
+
+        Shares of noise are on the update already, and only more noise leaves all of them in the sum. Noise at the
+        server comes later, so there updates may move closer.
+        """
+        if "shared noise" in hiding.offers:
+            takes = "may take away some of the noise that {0} has put on updates; put it before {0}"
+            return "" if step.adds_noise_only else takes
+        if not step.contracts:
+            return "may move updates further apart after {0} has taken their bound; put it before {0}"
+        own = step.noise_on_device or step.adds_noise_only
+        shows = (
+            "draws noise of a UE's own, so that the variance of the sum shows who sends, which {0} is to hide; put it "
+            "before {0} with a clip between them, or leave it out"
+        )
+        return shows if own and self.hides_presence else ""
 
     def _after_withholding(self, offered: set[str]) -> set[str]:
         for i, rule in enumerate(self.withholding):
@@ -227,9 +290,9 @@ class Learning(Part):
             _meets(f"membership.attacks[{i}]", inference, offered)
             if self.data.holds_out_wholes and not inference.has_score_before:
                 raise ValueError(
-                    f"membership.attacks[{i}]: {inference.label} compares with the model before the round, which no "
-                    "model before training has, and records held out by session, day or block differ by place or time "
-                    "alone; take loss-threshold without reference_model, or hold out by sample"
+                    f"membership.attacks[{i}]: {inference.label} compares with other models than those before "
+                    "training, and records held out by session, day or block differ by place or time alone; take "
+                    "loss-threshold without reference_model, or hold out by sample"
                 )
         if self.threat.observes != "model" and not self.threat.knows_weights:
             raise ValueError(
@@ -242,9 +305,7 @@ class Learning(Part):
 
         It hides one update. Dependence on the radio is refused or stated elsewhere (`Study`, `fl.round.caveats`).
         """
-        relation = "replace"
-        for i, defense in enumerate(self.defenses):
-            relation = getattr(defense, "relation", relation)
+        for i, defense, _, relation in self._bounds():
             fixed = self.sampling == "fixed" and self.participation < 1
             if defense.noise_at_server and relation == "add-remove" and fixed:
                 raise ValueError(
@@ -259,13 +320,24 @@ class Learning(Part):
                 "server.merge_after_updates: a UE that is early takes the place of others among the first, and noise "
                 "at the server hides one update only; leave merge_after_updates out, and set deadline_s"
             )
-        if self.data.ties_ues:
-            raise ValueError(f"data: noise at the server hides one UE only, and {self.data.ties_ues}")
+        self._hides_one("noise at the server")
         if self.threat.secagg_threshold is not None:
             raise ValueError(
                 "threat.secagg_threshold: one UE may decide whether its whole group is merged, and noise at "
                 "the server hides one update only; leave secagg_threshold out"
             )
+
+    def _fits_one_relation(self) -> None:
+        """ValueError with the reason, where a pair of neighbours moves mechanisms whose costs are not added up."""
+        drawn = [each for each in self._bounds() if "spend" in each[1].offers]
+        for i, defense, *group in drawn:
+            if group != [*drawn[0][2:]]:
+                both = [f"a {unit} by relation: {relation}" for unit, relation in (group, drawn[0][2:])]
+                raise ValueError(
+                    f"defenses[{i}]: {defense.kind_name()} hides {both[0]}, and noise before it {both[1]}; one user "
+                    "moves both, and costs add up under one relation; give all clips the same, and put one before all "
+                    "noise"
+                )
 
     def _fits_shares(self) -> None:
         """ValueError with the reason, where a secure sum may hold fewer shares of noise than it needs, or others."""
@@ -309,21 +381,41 @@ class Learning(Part):
                 f"{name}: the count of an adaptive-clip with noise: shares is no whole number, and the ring holds no "
                 "other; take clip, or distributed-gaussian"
             )
-        if self.data.ties_ues:
-            raise ValueError(f"data: noise in shares hides one UE only, and {self.data.ties_ues}")
+        self._hides_one("noise in shares")
 
-    def _fits_correlation(self) -> None:
-        """ValueError with the reason, where noise that is correlated over rounds would not be what its account says."""
+    def _fits_channel(self) -> None:
+        """ValueError with the reason, where noise that the channel's is to add to is changed before it gets there."""
+        planned = ""
+        for i, defense in enumerate(self.defenses):
+            if planned and not defense.adds_noise_only:
+                raise ValueError(
+                    f"defenses[{i}]: {defense.kind_name()} changes noise that the channel's is to add to; put it "
+                    f"before {planned}"
+                )
+            planned = defense.kind_name() if defense.needs_plan else planned
+
+    def _hides_one(self, noise: str) -> None:
+        """ValueError with the reason, where what UEs send hangs on others, beside noise that hides one of them."""
+        parts = {"data": self.data} | {f"defenses[{i}]": defense for i, defense in enumerate(self.defenses)}
+        for place, part in parts.items():
+            if part.ties_ues:
+                raise ValueError(f"{place}: {noise} hides one UE only, and {part.ties_ues}")
+
+    def check_correlation(self, shortest_s: float) -> None:
+        """ValueError with the reason, where noise that is correlated over rounds would not be what its account says.
+
+        shortest_s: of all windows; where clocks go forward that of a day lasts 23 hours.
+        """
         banded = next((i for i, d in enumerate(self.defenses) if getattr(d, "correlation", "none") == "banded"), None)
         if banded is None:
             return
         name = f"defenses[{banded}]: banded noise"
         if any(isinstance(d, AdaptiveClip) for d in self.defenses):
             raise ValueError(f"{name} needs one clip norm for all rounds, and adaptive-clip moves it; take clip")
-        if self.server.has_deadline and self.server.limit_s(self.round_s) > self.round_s:
+        if self.server.has_deadline and self.server.limit_s(self.round_s) > shortest_s:
             raise ValueError(
-                f"{name} counts rounds between two requests to a UE, and a deadline beyond round_s lets windows pass; "
-                "make server.deadline_s at most learning.round_s"
+                f"{name} counts rounds between two requests to a UE, and a deadline beyond the shortest window lets "
+                f"windows pass; make server.deadline_s at most {shortest_s:.10g}"
             )
 
     def _fits_turns(self) -> None:
@@ -388,7 +480,7 @@ class Learning(Part):
                 )
         if self.membership is not None:
             raise ValueError(
-                f"membership: it is audited in rounds, and server {kind} has none; take server: {{kind: synchronous}}"
+                f"membership: it is tested in rounds, and server {kind} has none; take server: {{kind: synchronous}}"
             )
 
 

@@ -53,7 +53,7 @@ class Momentum(Optimiser):
     """v <- momentum v + g, w <- w - learning_rate v, from v = 0 in every round."""
 
     kind: Literal["momentum"] = "momentum"
-    momentum: float = Field(default=0.9, ge=0, lt=1)
+    momentum: float = Field(0.9, ge=0, lt=1)
     """share of the velocity that is kept from step to step"""
 
     reference: ClassVar = "Goodfellow, Bengio, Courville, Deep Learning, 2016, Section 8.3.2"
@@ -80,11 +80,11 @@ class Adam(Optimiser):
     """
 
     kind: Literal["adam"] = "adam"
-    beta1: float = Field(default=0.9, ge=0, lt=1)
+    beta1: float = Field(0.9, ge=0, lt=1)
     """decay of the mean of gradients"""
-    beta2: float = Field(default=0.999, ge=0, lt=1)
+    beta2: float = Field(0.999, ge=0, lt=1)
     """decay of the mean of their squares"""
-    epsilon: float = Field(default=1e-8, ge=1e-16, le=1)
+    epsilon: float = Field(1e-8, ge=1e-16, le=1)
     """what is added to the root of the mean square"""
 
     linear: ClassVar = False

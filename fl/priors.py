@@ -52,11 +52,11 @@ class LogDistancePrior(Prior):
     kind: Literal["log-distance"] = "log-distance"
     position_m: Coordinates | None = None
     """place of the base station, metres east and north; none: where the world has it"""
-    exponent: float = Field(default=3.5, gt=0, le=10)
+    exponent: float = Field(3.5, gt=0, le=10)
     """path-loss exponent"""
-    reference_m: float = Field(default=100.0, ge=1, le=1e5)
+    reference_m: float = Field(100.0, ge=1, le=1e5)
     """reference distance, m; nearer places have its RSRP"""
-    rsrp_dbm: float = Field(default=-80.0, ge=-160, le=20)
+    rsrp_dbm: float = Field(-80.0, ge=-160, le=20)
     """RSRP at the reference distance, dBm"""
 
     renamed: ClassVar = {"at_m": "position_m"}

@@ -96,20 +96,20 @@ class Custom(Query):
     """
 
     kind: Literal["custom"] = "custom"
-    max_features: int | None = Field(default=3, ge=0)
+    max_features: int | None = Field(3, ge=0)
     """largest number of features that a UE answers with (B_max); none: no limit"""
-    bands: int = Field(default=3, ge=2, le=1000)
+    bands: int = Field(3, ge=2, le=1000)
     """number of bands that must cross the area (j)"""
-    gamma: float | None = Field(default=0.1, gt=0, le=100)
+    gamma: float | None = Field(0.1, gt=0, le=100)
     """gamma of Lemma 3: the bands have probability exp(-gamma / 2) in the plane, less on a line; none: any bandwidth"""
     multiples: Literal["4n+1", "any"] | tuple[int, ...] = "4n+1"
     """allowed multiples of the smallest bandwidth of the first request that is answered (h0): the family of Lemma 4, a
     list of whole numbers, or any"""
     area_m: tuple[float, float, float, float] | None = None
     """agreed area: x, y of the south-western and the north-eastern corner; none: the area of the world"""
-    speed_m_s: float | None = Field(default=None, gt=0, le=1e4)
+    speed_m_s: float | None = Field(None, gt=0, le=1e4)
     """public speed of the rate limit, m/s; none: no rate limit"""
-    passed: float = Field(default=0.5, gt=0, lt=1)
+    passed: float = Field(0.5, gt=0, lt=1)
     """share of waves whose wavelength is travelled between two answers"""
 
     reference: ClassVar = "Zong et al., Privacy by Projection, PoPETs 2023, Lemmas 3 and 4, Algorithm 3"

@@ -59,9 +59,9 @@ class Synchronous(Server):
     """
 
     kind: Literal["synchronous"] = "synchronous"
-    deadline_s: float | None = Field(default=None, gt=0, le=1e9)
+    deadline_s: float | None = Field(None, gt=0, le=1e9)
     """time from the request after which an update is late, s; none: until the next window ends"""
-    merge_after_updates: int | None = Field(default=None, ge=1, le=1_000_000)
+    merge_after_updates: int | None = Field(None, ge=1, le=1_000_000)
     """number of UEs after whose updates the server merges; none: all that come before the deadline"""
     renamed: ClassVar = {"first": "merge_after_updates"}
     reference: ClassVar = (
@@ -96,9 +96,9 @@ class Asynchronous(Server):
         "server: {kind: synchronous}",
     }
 
-    concurrency: int | None = Field(default=None, ge=1, le=1_000_000)
+    concurrency: int | None = Field(None, ge=1, le=1_000_000)
     """UEs that may be under way at a time; none: all"""
-    deadline_s: float | None = Field(default=None, gt=0, le=1e9)
+    deadline_s: float | None = Field(None, gt=0, le=1e9)
     """time from the request after which an update is late and its UE free again, s; none: that of the uplink alone"""
 
     @property
@@ -123,9 +123,9 @@ class FedBuff(Asynchronous):
     """
 
     kind: Literal["fedbuff"] = "fedbuff"
-    buffer: int = Field(default=10, ge=1, le=1_000_000)
+    buffer: int = Field(10, ge=1, le=1_000_000)
     """number K of UEs whose updates are merged at a time"""
-    staleness_exponent: float = Field(default=0.5, ge=0, le=10)
+    staleness_exponent: float = Field(0.5, ge=0, le=10)
     """exponent a of the weight of stale updates; 0: staleness does not count"""
 
     reference: ClassVar = (
@@ -153,9 +153,9 @@ class FedAsync(Asynchronous):
     """
 
     kind: Literal["fedasync"] = "fedasync"
-    mixing: float = Field(default=0.6, gt=0, le=1)
+    mixing: float = Field(0.6, gt=0, le=1)
     """alpha: share of a fresh update's model in the next global one"""
-    staleness_exponent: float = Field(default=0.5, ge=0, le=10)
+    staleness_exponent: float = Field(0.5, ge=0, le=10)
     """exponent a of the weight of stale updates; 0: staleness does not count"""
 
     reference: ClassVar = "Xie et al., Asynchronous Federated Optimization, OPT 2020, Algorithm 1 and Section 5.2"

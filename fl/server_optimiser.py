@@ -50,7 +50,7 @@ class FedAvgStep(ServerOptimiser):
     """w <- w + learning_rate D: with learning rate 1, federated averaging as published."""
 
     kind: Literal["fedavg"] = "fedavg"
-    learning_rate: float = Field(default=1.0, gt=0, le=100)
+    learning_rate: float = Field(1.0, gt=0, le=100)
     """server learning rate"""
 
     reference: ClassVar = "McMahan et al., Communication-Efficient Learning of Deep Networks, 2017"
@@ -80,9 +80,9 @@ class FedAvgM(ServerOptimiser):
     """
 
     kind: Literal["fedavgm"] = "fedavgm"
-    learning_rate: float = Field(default=1.0, gt=0, le=100)
+    learning_rate: float = Field(1.0, gt=0, le=100)
     """server learning rate"""
-    momentum: float = Field(default=0.9, ge=0, lt=1)
+    momentum: float = Field(0.9, ge=0, lt=1)
     """share of the velocity that is kept from round to round (beta)"""
 
     reference: ClassVar = (
@@ -115,13 +115,13 @@ class Adaptive(ServerOptimiser):
     """
 
     kind: str
-    learning_rate: float = Field(default=1e-2, gt=0, le=100)
+    learning_rate: float = Field(1e-2, gt=0, le=100)
     """server learning rate (eta)"""
-    beta1: float = Field(default=0.9, ge=0, lt=1)
+    beta1: float = Field(0.9, ge=0, lt=1)
     """decay of the mean of merged updates"""
-    beta2: float = Field(default=0.99, ge=0, lt=1)
+    beta2: float = Field(0.99, ge=0, lt=1)
     """decay of the mean of their squares"""
-    tau: float = Field(default=1e-3, ge=1e-12, le=1e3)
+    tau: float = Field(1e-3, ge=1e-12, le=1e3)
     """degree of adaptivity: what is added to the root of the mean square; small is more adaptive"""
 
     @abstractmethod

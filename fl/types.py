@@ -430,7 +430,7 @@ class Request:
     dimensions: int = 2
 
 
-@dataclass(frozen=True)
+@frozen
 class RoundContext:
     """Context of a round; read-only. `channel` is None before the uplink is planned.
 
@@ -440,7 +440,8 @@ class RoundContext:
     round_s is the length of a window of data, and week_s (s since Monday's midnight, by the wall clock) the time at
     which this one ended; NaN if unknown. day is the number of the local day that it ended in.
     least_opened is the number of UEs of which a secure sum has at least one update each, or it is not opened; rounds is
-    the largest number of rounds of the run, and separation that of rounds from one request to a UE to its next.
+    the largest number of rounds of the run, and separation that of rounds from one request to a UE to its next. cohort
+    (n,) are the UEs whose turn it is, -1 for all; on_device says whether UEs draw noise themselves.
     """
 
     round: int
@@ -456,13 +457,17 @@ class RoundContext:
     least_opened: int = 1
     rounds: int = 1
     separation: int = 1
+    cohort: IntArray = field(default_factory=lambda: np.array([-1]))
+    on_device: bool = False
 
     def promise(self, bound: Bound) -> Bound:
-        """What noise at the server promises: cohorts are dealt over a list of all UEs, so one more would move others.
+        """The bound as noise at the server promises it: `zero-out` in place of `add-remove` where a UE is in both.
 
-        Where they take turns, neighbours therefore differ in the updates of a UE of the list (zero-out).
+        It is where cohorts take turns: they are dealt over a list of all UEs, in which one more would move others. It
+        is beside noise of UEs too, which hides from a server that sees who sends: costs that one pair of neighbours
+        moves then have one relation, under which the ledger adds them up.
         """
-        return bound.zeroed if self.separation > 1 else bound
+        return bound.zeroed if self.separation > 1 or self.on_device else bound
 
     def least_honest(self, honest_share: float) -> int:
         """Smallest number of UEs of an opened sum that add noise which the server does not know.
@@ -506,7 +511,7 @@ class Spend:
     sensitivity (n,) of what the noise was added to. mu = sensitivity / std is the exact Gaussian-DP parameter.
     sampling_rate is the probability with which each user took part by a secret coin of its own: 1 for a user that took
     part because of where it was, what it measured, or what its channel allowed. channel_std (n,) is the receiver's
-    thermal noise on the same numbers, which the ledger states beside the drawn noise and never adds to it. Other UEs'
+    thermal noise on the same numbers, which counts in the figure `with_channel` alone. Other UEs'
     signals are no part of it: an attacker that decodes them subtracts them. l1_sensitivity (n,) is that of Skellam
     noise on whole numbers, NaN of Gaussian noise.
     """

@@ -206,11 +206,11 @@ class Cooldown(Withholding):
     """
 
     kind: Literal["cooldown"] = "cooldown"
-    rounds: int | None = Field(default=None, ge=1, le=1_000_000)
+    rounds: int | None = Field(None, ge=1, le=1_000_000)
     """rounds after an update in which a UE does not send"""
-    time_s: float | None = Field(default=None, gt=0, le=1e9)
+    time_s: float | None = Field(None, gt=0, le=1e9)
     """time after an update for which a UE does not send, s, instead of rounds"""
-    jitter: float = Field(default=0.0, ge=0, le=100)
+    jitter: float = Field(0.0, ge=0, le=100)
     """largest share by which a pause is longer at random; 0: all pauses are alike"""
 
     reference: ClassVar = (

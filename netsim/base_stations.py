@@ -38,11 +38,11 @@ class BaseStation(Part):
     """name of the cell in records"""
     position_m: Coordinates
     """position east and north"""
-    height_m: float = Field(default=25.0, ge=0, le=1000)
+    height_m: float = Field(25.0, ge=0, le=1000)
     """antenna height above ground"""
-    power_dbm: float = Field(default=15.0, ge=-30, le=70)
+    power_dbm: float = Field(15.0, ge=-30, le=70)
     """reference-signal power per resource element, without the antenna pattern's gain: what RSRP counts"""
-    azimuth_deg: float | None = Field(default=None, ge=0, lt=360)
+    azimuth_deg: float | None = Field(None, ge=0, lt=360)
     """azimuth of a sector antenna, degrees clockwise from north; none: isotropic"""
     antenna: Annotated[Antenna, ANTENNAS] = Sector()
     """pattern of an antenna with an azimuth"""
@@ -103,17 +103,17 @@ class Hexagonal(Layout):
     """
 
     kind: Literal["hexagonal"] = "hexagonal"
-    inter_site_m: float = Field(default=500.0, gt=0, le=1e6)
+    inter_site_m: float = Field(500.0, gt=0, le=1e6)
     """distance between neighbouring sites, m"""
     sectors: Literal[1, 3] = 1
     """number of cells of a site"""
-    height_m: float = Field(default=25.0, ge=0, le=1000)
+    height_m: float = Field(25.0, ge=0, le=1000)
     """antenna height above ground"""
-    power_dbm: float = Field(default=15.0, ge=-30, le=70)
+    power_dbm: float = Field(15.0, ge=-30, le=70)
     """reference-signal power per resource element"""
     antenna: Annotated[Antenna, ANTENNAS] = Sector()
     """antenna pattern of three sectors; one sector is isotropic"""
-    rings: int | None = Field(default=None, ge=0, le=36)
+    rings: int | None = Field(None, ge=0, le=36)
     """number of rings of sites around the middle one; none: sites fill the area"""
     wrap_around: bool = False
     """whether the layout repeats in all directions, for calibration in open ground; needs rings"""
@@ -199,9 +199,9 @@ def sites(stations: tuple[BaseStation, ...]) -> IntArray:
 
     What stands between a site and a UE is the same for all its sectors [TR 38.901, Section 7.5, Step 4].
     """
-    at_m = np.array([b.position_m for b in stations], dtype=np.float64).reshape(-1, 2) + 0.0  # -0 is 0
+    at_m = np.array([b.position_m for b in stations], dtype=float).reshape(-1, 2) + 0.0  # -0 is 0
     _, first, place = np.unique(at_m, axis=0, return_index=True, return_inverse=True)
-    rank = np.empty(len(first), dtype=np.int64)
+    rank = np.empty(len(first), dtype=int)
     rank[np.argsort(first)] = np.arange(len(first))
     return rank[place.reshape(-1)]
 
@@ -235,9 +235,9 @@ class Scattered(Layout):
     kind: Literal["uniform"] = "uniform"
     count: int = Field(ge=1, le=MAX_STATIONS)
     """number of base stations"""
-    height_m: float = Field(default=50.0, ge=0, le=1000)
+    height_m: float = Field(50.0, ge=0, le=1000)
     """antenna height above ground"""
-    power_dbm: float = Field(default=15.0, ge=-30, le=70)
+    power_dbm: float = Field(15.0, ge=-30, le=70)
     """reference-signal power per resource element"""
 
     reference: ClassVar = "Geometry-Aligned Differential Privacy for Federated Radio Map Construction, Section V"
@@ -436,21 +436,21 @@ class CellFile(Layout):
     """path of the CSV"""
     radio: str | None = None
     """radio technology of the cells (GSM, UMTS, LTE, NR); none: all"""
-    band: str | None = Field(default=None, min_length=1)
+    band: str | None = Field(None, min_length=1)
     """band of the cells, as the column band of a list calls it; others are left out and counted; none: there is one"""
     columns: dict[str, str] = Field(default_factory=dict)
     """our name: header, for headers of a list that are not called as ours"""
-    origin_lat: float | None = Field(default=None, ge=-90, le=90)
+    origin_lat: float | None = Field(None, ge=-90, le=90)
     """latitude of the plane's (0, 0); none: that of the replayed trace"""
-    origin_lon: float | None = Field(default=None, ge=-180, le=180)
+    origin_lon: float | None = Field(None, ge=-180, le=180)
     """longitude of the plane's (0, 0)"""
-    height_m: float = Field(default=25.0, ge=0, le=1000)
+    height_m: float = Field(25.0, ge=0, le=1000)
     """antenna height above ground of cells without one"""
-    power_dbm: float = Field(default=15.0, ge=-30, le=70)
+    power_dbm: float = Field(15.0, ge=-30, le=70)
     """reference-signal power per resource element of cells without one"""
     antenna: Annotated[Antenna, ANTENNAS] = Sector()
     """pattern of cells with an azimuth; a tilt_deg of the file takes the place of its own"""
-    margin_m: float = Field(default=1000.0, ge=0, le=1e5)
+    margin_m: float = Field(1000.0, ge=0, le=1e5)
     """largest distance of a cell outside the area, m; further cells are left out"""
 
     reference: ClassVar = "OpenCelliD database format, wiki.opencellid.org"

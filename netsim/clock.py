@@ -74,7 +74,7 @@ class Clock:
     def wall_s(self, time_s: FloatArray) -> FloatArray:
         """Times (...) of the wall clock, in seconds from the first midnight."""
         if not self.changes:
-            return np.asarray(time_s, dtype=np.float64)
+            return np.asarray(time_s, dtype=float)
         at_s, shift_s = np.array(self.changes).T
         return np.asarray(time_s + np.append(0.0, shift_s)[np.searchsorted(at_s, time_s, side="right")])
 
@@ -122,6 +122,12 @@ class Clock:
         """End of one round, counted from 1."""
         return float(self.first_s(np.array(round_ * round_s))) if self._by_days(round_s) else round_ * round_s
 
+    def shortest_s(self, n_rounds: int, round_s: float) -> float:
+        """Shortest round after the first: of whole days that in which clocks go forward."""
+        if not self._by_days(round_s):
+            return round_s
+        return round(float(np.diff(self.ends_s(n_rounds, round_s)).min(initial=round_s)), 6)
+
     def rounds(self, duration_s: float, round_s: float) -> int:
         """Number of rounds of a run; the last may be cut short."""
         n_rounds = first_multiple(duration_s, round_s)
@@ -134,7 +140,7 @@ class Clock:
     def round_of(self, time_s: FloatArray, round_s: float) -> IntArray:
         """The rounds (n,), counted from 0, in which times (n,) lie."""
         if not self._by_days(round_s):
-            return last_multiples(time_s, round_s).astype(np.int64)
+            return last_multiples(time_s, round_s).astype(int)
         last = self.rounds(float(np.max(time_s, initial=0.0)), round_s) + 1
         return np.searchsorted(self.ends_s(last, round_s), time_s, side="right")
 

@@ -80,7 +80,7 @@ def replaced(column: Array, rows: IntArray, value: npt.ArrayLike) -> Array:
 
 def evenly(count: int, most: int) -> IntArray:
     """At most `most` numbers of 0..count - 1, ascending: all, or evenly spaced ones with both ends."""
-    return np.arange(count) if count <= most else np.linspace(0, count - 1, most).astype(np.int64)
+    return np.arange(count) if count <= most else np.linspace(0, count - 1, most).astype(int)
 
 
 def blocks(count: int, most: int) -> list[slice]:
@@ -90,7 +90,7 @@ def blocks(count: int, most: int) -> list[slice]:
 
 def no_ints() -> IntArray:
     """A column of whole numbers without rows."""
-    return np.zeros(0, dtype=np.int64)
+    return np.zeros(0, dtype=int)
 
 
 def no_floats() -> FloatArray:

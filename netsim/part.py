@@ -123,7 +123,7 @@ class Named(Part):
     """A part of which a study may hold several; records call it by `name` (default: its kind)."""
 
     role: ClassVar[str] = ""
-    name: str | None = Field(default=None, min_length=1, max_length=40, pattern=r"^[A-Za-z0-9_-]+$")
+    name: str | None = Field(None, min_length=1, max_length=40, pattern=r"^[A-Za-z0-9_-]+$")
     """name in records, when one kind stands twice"""
 
     @property

@@ -42,8 +42,8 @@ class Indoors(Columns):
     def outdoors(cls, ue: IntArray) -> Self:
         """All UEs outdoors and on foot."""
         n = len(ue)
-        zero = np.zeros(n, dtype=np.int64)
-        return cls(ue, np.full(n, -1), zero, np.zeros(n), zero, np.zeros(n, dtype=np.bool_))
+        zero = np.zeros(n, dtype=int)
+        return cls(ue, np.full(n, -1), zero, np.zeros(n), zero, np.zeros(n, dtype=bool))
 
     @property
     def inside(self) -> BoolArray:
@@ -173,7 +173,7 @@ class Trail:
     def start(cls, looks: Looks) -> Self:
         """The state before the first look: all UEs are absent."""
         none = np.full(looks.ues, -1)
-        return cls(-1, Seen(np.full((looks.ues, 2), np.nan), np.zeros(looks.ues, dtype=np.bool_), none), none)
+        return cls(-1, Seen(np.full((looks.ues, 2), np.nan), np.zeros(looks.ues, dtype=bool), none), none)
 
     def look(self, number: int, now: Seen) -> tuple[Trail, list[TrackRows]]:
         """The next state, and the rows that look `number` gives; nothing has changed between the last look and it."""

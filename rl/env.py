@@ -126,7 +126,7 @@ class PowerEnv(gymnasium.Env[Seen, Seen]):
         given = np.asarray(action)  # which refuses lists of several lengths
         got = f"{given.dtype} of shape {given.shape}, {given!s:.60}"
         if given.dtype.kind in "fiu" and given.shape == (self.n_ue,):
-            values = given.astype(np.float64)  # the least integer has no absolute value of its own type
+            values = given.astype(float)  # the least integer has no absolute value of its own type
             outside = np.flatnonzero(~(np.abs(values) <= _END))
             if not len(outside):
                 return values

@@ -87,11 +87,11 @@ class PolicyCard(Part):
     """version of the program that trained it"""
     limits: Limits
     """limits of its powers"""
-    scenario: str = Field(default="", max_length=300)
+    scenario: str = Field("", max_length=300)
     """title of the scenario that it was trained in"""
-    seed: int = Field(default=0, ge=0)
+    seed: int = Field(0, ge=0)
     """of its training"""
-    steps: int = Field(default=0, ge=0)
+    steps: int = Field(0, ge=0)
     """of its training, when it was kept"""
 
 

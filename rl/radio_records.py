@@ -375,7 +375,7 @@ def rows_sent(
     last = outcome.phases[-1].uploads
     ue = last.ue
     model = last.made.model
-    weight = last.weight.astype(np.float64)
+    weight = last.weight.astype(float)
     came = last.channel.decoded & (weight > 0)
     for m in np.unique(model):
         mine = model == m
@@ -449,6 +449,6 @@ def _leakage(outcome: RoundOutcome, within_m: float, n: int) -> tuple[float, Flo
     attacks = np.unique(attack)
     for a in attacks:
         mine = attack == a
-        near = error_m[mine].astype(np.float64) <= within_m
-        of_ue += np.bincount(ue[mine].astype(np.int64), near / len(near), n) / len(attacks)
+        near = error_m[mine].astype(float) <= within_m
+        of_ue += np.bincount(ue[mine].astype(int), near / len(near), n) / len(attacks)
     return float(of_ue.sum()), of_ue

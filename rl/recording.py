@@ -37,8 +37,8 @@ def episode_of(env: OnlinePower, rule: Rule, world: int) -> Episode:
     """All steps of a world that is played with a rule."""
     env.reset(options={"world": world})
     before = [_without_links(env.now)]
-    rounds = list[Rounds]()
-    played = list[int]()
+    rounds = []
+    played = []
     for own, _ in _played(env, rule):
         rounds.append(own)
         played.append(env.state.played)

@@ -44,7 +44,7 @@ class Reward(Part):
     """Cost of a round for an online agent."""
 
     kind: str
-    leakage_within_m: float = Field(default=50.0, gt=0, le=1e6)
+    leakage_within_m: float = Field(50.0, gt=0, le=1e6)
     """distance within which an estimate counts as `leakage`, m"""
 
     @property
@@ -86,19 +86,19 @@ class Weighted(Reward):
     """
 
     kind: Literal["weighted"] = "weighted"
-    noise: float = Field(default=1.0, ge=0, le=1e6)
+    noise: float = Field(1.0, ge=0, le=1e6)
     """weight of the bound's increment"""
-    loss: float = Field(default=0.0, ge=0, le=1e6)
+    loss: float = Field(0.0, ge=0, le=1e6)
     """weight of the model's held-out loss after the round: cross-entropy in nats, or the map's error in dB"""
-    leakage: float = Field(default=0.0, ge=0, le=1e6)
+    leakage: float = Field(0.0, ge=0, le=1e6)
     """weight of the share of estimates that come within `leakage_within_m` of the truth, mean over attacks"""
-    lost: float = Field(default=0.0, ge=0, le=1e6)
+    lost: float = Field(0.0, ge=0, le=1e6)
     """weight of the share of updates that do not arrive"""
-    leak: float = Field(default=0.0, ge=0, le=1e6)
+    leak: float = Field(0.0, ge=0, le=1e6)
     """weight of the part of updates that noise leaves at the eavesdropper, or at the server without one: mean of z / (1
     + z) over updates, 1 / z = artificial noise over the numbers sent + 1 / SINR there; the shape of a closed-form
     attack's success without its variance"""
-    energy_per_j: float = Field(default=0.0, ge=0, le=1e9)
+    energy_per_j: float = Field(0.0, ge=0, le=1e9)
     """weight of the energy of all UEs, per joule"""
 
     reference: ClassVar = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 28-36"
@@ -122,17 +122,17 @@ class Weighted(Reward):
 class Bounds(Part):
     """Bounds on means over rounds; a figure without one is free."""
 
-    noise: float | None = Field(default=None, ge=-1e3, le=1e3)
+    noise: float | None = Field(None, ge=-1e3, le=1e3)
     """of the logarithm of the bound's increment over that of the required noise"""
-    loss: float | None = Field(default=None, gt=0, le=1e6)
+    loss: float | None = Field(None, gt=0, le=1e6)
     """of the model's held-out loss: dB of a map, nats of a classifier"""
-    leakage: float | None = Field(default=None, ge=0, lt=1)
+    leakage: float | None = Field(None, ge=0, lt=1)
     """of the share of estimates that come within `leakage_within_m`"""
-    lost: float | None = Field(default=None, ge=0, lt=1)
+    lost: float | None = Field(None, ge=0, lt=1)
     """of the share of updates that do not arrive"""
-    leak: float | None = Field(default=None, ge=0, lt=1)
+    leak: float | None = Field(None, ge=0, lt=1)
     """of the part of updates that noise leaves at the eavesdropper, or at the server without one"""
-    energy_j: float | None = Field(default=None, gt=0, le=1e9)
+    energy_j: float | None = Field(None, gt=0, le=1e9)
     """of the energy of all UEs in a round, J"""
 
     def given(self) -> dict[str, float]:

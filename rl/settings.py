@@ -30,26 +30,26 @@ class DdpgAgent(Agent):
     """
 
     kind: Literal["ddpg"] = "ddpg"
-    learning_rate: float = Field(default=1e-3, gt=0, le=1)
+    learning_rate: float = Field(1e-3, gt=0, le=1)
     """learning rate of Adam, for actor and critic"""
-    batch_size: int = Field(default=128, ge=1, le=65_536)
+    batch_size: int = Field(128, ge=1, le=65_536)
     """number of transitions in a gradient step"""
-    buffer_size: int = Field(default=20_000, ge=1, le=10_000_000)
+    buffer_size: int = Field(20_000, ge=1, le=10_000_000)
     """size of the replay buffer in transitions"""
-    learning_starts: int = Field(default=300, ge=1, le=1_000_000)
+    learning_starts: int = Field(300, ge=1, le=1_000_000)
     """random steps before learning starts"""
-    gradient_steps: int = Field(default=1, ge=1, le=1000)
+    gradient_steps: int = Field(1, ge=1, le=1000)
     """gradient steps after each step in the environment"""
-    tau: float = Field(default=0.01, gt=0, le=1)
+    tau: float = Field(0.01, gt=0, le=1)
     """soft update coefficient of the target networks"""
-    discount: float = Field(default=0.0, ge=0, lt=1)
+    discount: float = Field(0.0, ge=0, lt=1)
     """discount factor (gamma)"""
-    exploration_noise_std: float = Field(default=0.2, ge=0, le=2)
+    exploration_noise_std: float = Field(0.2, ge=0, le=2)
     """standard deviation of the Gaussian noise on actions during training; a unit is half of the range of powers in
     decibels"""
-    exploration_noise_final_std: float | None = Field(default=None, ge=0, le=2)
+    exploration_noise_final_std: float | None = Field(None, ge=0, le=2)
     """its value at the end of training, reached linearly; none: constant"""
-    hidden: tuple[int, ...] = Field(default=(128, 128), min_length=1, max_length=8)
+    hidden: tuple[int, ...] = Field((128, 128), min_length=1, max_length=8)
     """units of the hidden layers of actor and critic"""
 
     reference: ClassVar = "Lillicrap et al., Continuous control with deep reinforcement learning, 2015"
@@ -73,17 +73,17 @@ class ScoreFunctionAgent(Agent):
     """
 
     kind: Literal["score-function"] = "score-function"
-    worlds: int = Field(default=48, ge=1, le=10_000)
+    worlds: int = Field(48, ge=1, le=10_000)
     """number of worlds whose rounds are recorded for training"""
-    situations: int = Field(default=24, ge=1, le=65_536)
+    situations: int = Field(24, ge=1, le=65_536)
     """number of rounds in a gradient step"""
-    actions: int = Field(default=12, ge=2, le=4096, multiple_of=2)
+    actions: int = Field(12, ge=2, le=4096, multiple_of=2)
     """number of power vectors that are judged in each of them, half of them mirrored"""
-    exploration_noise_std: float = Field(default=0.2, gt=0, le=10)
+    exploration_noise_std: float = Field(0.2, gt=0, le=10)
     """standard deviation of actions at the beginning, in units of 10 dB"""
-    exploration_noise_final_std: float = Field(default=0.05, gt=0, le=10)
+    exploration_noise_final_std: float = Field(0.05, gt=0, le=10)
     """the same at the end, reached linearly"""
-    learning_rate: float = Field(default=3e-3, gt=0, le=1)
+    learning_rate: float = Field(3e-3, gt=0, le=1)
     """learning rate of Adam at the beginning; it falls linearly to a hundredth"""
 
     reference: ClassVar = "Williams, Simple Statistical Gradient-Following Algorithms, 1992"
@@ -123,11 +123,11 @@ class Allocation(Task):
     """when channel noise is sufficient: for the sum over UEs, for each UE, or with artificial noise added (top-up)"""
     acts: Literal["power", "residual"] = "power"
     """actions: powers, on a logarithmic scale; residual: what is added to the best rule s G / ||h||, 1.1 dB at most"""
-    draws: int = Field(default=1, ge=1, le=100_000)
+    draws: int = Field(1, ge=1, le=100_000)
     """number of channel realisations for training; 1: that of the scenario"""
-    eval_worlds: int = Field(default=16, ge=1, le=10_000)
+    eval_worlds: int = Field(16, ge=1, le=10_000)
     """number of channel realisations for the evaluations during training, which select the best policy"""
-    held_out: int = Field(default=16, ge=1, le=10_000)
+    held_out: int = Field(16, ge=1, le=10_000)
     """number of held-out channel realisations for the final comparison; with `draws: 1` one is used for all"""
 
     reference: ClassVar = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 28-36"
@@ -140,13 +140,13 @@ class Online(Task):
     kind: Literal["online"] = "online"
     reward: Annotated[Reward, REWARDS] = Weighted()
     """cost of a round; without a kind: weighted"""
-    eval_worlds: int = Field(default=2, ge=1, le=1000)
+    eval_worlds: int = Field(2, ge=1, le=1000)
     """number of worlds for the evaluations during training, which select the best policy"""
-    held_out: int = Field(default=10, ge=1, le=1000)
+    held_out: int = Field(10, ge=1, le=1000)
     """number of held-out worlds for the final comparison"""
-    tune_worlds: int = Field(default=4, ge=1, le=1000)
+    tune_worlds: int = Field(4, ge=1, le=1000)
     """number of other worlds, on whose recorded rounds the rules of the comparison are tuned"""
-    tune_evaluations: int = Field(default=86_400, ge=1, le=1_000_000_000)
+    tune_evaluations: int = Field(86_400, ge=1, le=1_000_000_000)
     """number of power vectors that are judged to tune each rule: as many whole generations of 48 vectors for each
     recorded round as fit, at least one"""
 
@@ -164,9 +164,9 @@ class Train(Part):
     """action space and objective"""
     agent: Annotated[Agent, AGENTS] = DdpgAgent()
     """the agent; without a kind: ddpg"""
-    steps: int = Field(default=3000, ge=1, le=100_000_000)
+    steps: int = Field(3000, ge=1, le=100_000_000)
     """number of environment steps of the training"""
-    eval_every: int = Field(default=250, ge=1, le=100_000_000)
+    eval_every: int = Field(250, ge=1, le=100_000_000)
     """number of steps between evaluations of the policy; the best policy is kept"""
 
     @model_validator(mode="after")

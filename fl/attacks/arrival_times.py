@@ -181,9 +181,9 @@ class ArrivalTimes(UploadAttack):
     use: Literal["times", "staleness", "cell"] = "times"
     """what of an upload is read: its time per bit; its staleness (versions of the model that it came late); or its
     cell only, a baseline"""
-    shadowing_db: float = Field(default=7.0, ge=0, le=40)
+    shadowing_db: float = Field(7.0, ge=0, le=40)
     """standard deviation of gains beside path loss that the attacker reckons with, dB"""
-    memory_rounds: float = Field(default=2.0, ge=1, le=1e9)
+    memory_rounds: float = Field(2.0, ge=1, le=1e9)
     """number of uploads of a UE through a cell over which values are averaged; 1: no averaging"""
 
     reference: ClassVar = "netsim: ranks of delays against ranks of distances, by a Gaussian copula"

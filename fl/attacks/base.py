@@ -35,10 +35,11 @@ class Replica(Protocol):
     def made_up(self, wanted: int) -> int:
         """Number of shadow UEs when `wanted` are asked for: enough to make up one view of real ones."""
 
-    def play(self, data: Local, state: State, rng: Rng) -> "tuple[View, State]":
+    def play(self, data: Local, state: State, rng: Rng, base: Model | None = None) -> "tuple[View, State]":
         """View of UEs with this data, numbered from 0; curation and defenses work on it as on any other.
 
         state : of those parts for the UEs made up, as a tree (see `netsim.checkpoint`); empty before their first round.
+        base : models that they begin from, at a server with memories of its own; None: those of the real round.
         """
 
 

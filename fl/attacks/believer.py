@@ -47,13 +47,13 @@ class Believer(Attack):
 
     of: Annotated[Attack, OF_ROUNDS] = ClosedForm(cloud=False)
     """the attack that names places in every round"""
-    shadow_ues: int | None = Field(default=None, ge=1, le=10_000)
+    shadow_ues: int | None = Field(None, ge=1, le=10_000)
     """number of UEs that the attacker makes up; none: 64"""
-    sigma_m: float | None = Field(default=None, ge=0.1, le=1e6)
+    sigma_m: float | None = Field(None, ge=0.1, le=1e6)
     """error of an estimate, standard deviation a axis, m; none: learnt on UEs that the attacker makes up"""
-    outlier: float | None = Field(default=None, ge=1e-6, lt=1)
+    outlier: float | None = Field(None, ge=1e-6, lt=1)
     """with sigma_m: probability that an estimate says nothing; none: 0.1"""
-    bias_m: float | None = Field(default=None, ge=0, le=1e6)
+    bias_m: float | None = Field(None, ge=0, le=1e6)
     """with sigma_m: the part of sigma_m that stays the same over rounds, m; none: 0"""
 
     space: ClassVar = {

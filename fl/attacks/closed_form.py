@@ -63,11 +63,11 @@ class ClosedForm(Attack):
     kind: Literal["closed-form"] = "closed-form"
     cloud: bool = True
     """also estimate places from the cloud of per-unit ratios"""
-    cluster_m: float = Field(default=75.0, gt=0)
+    cluster_m: float = Field(75.0, gt=0)
     """eps of DBSCAN for the clusters of units, m"""
-    cluster_units: int = Field(default=5, ge=1)
+    cluster_units: int = Field(5, ge=1)
     """smallest number of units in a cluster"""
-    max_places: int = Field(default=4, ge=1, le=64)
+    max_places: int = Field(4, ge=1, le=64)
     """largest number of estimated places per UE and round"""
 
     reference: ClassVar = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Lemma 1, Eq. 1"

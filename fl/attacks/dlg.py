@@ -40,12 +40,12 @@ class Dlg(Attack):
     """
 
     kind: Literal["dlg"] = "dlg"
-    starts: int = Field(default=8, ge=1, le=256)
+    starts: int = Field(8, ge=1, le=256)
     """number of starts per UE and round"""
     start_at: Literal["normal", "grid", "mean", "previous"] = "normal"
     """distribution of the starts: standard normal around the centre of the inputs, evenly over the area, near the
     centre, or near the previous estimate of the same UE"""
-    iterations: int = Field(default=60, ge=1, le=100_000)
+    iterations: int = Field(60, ge=1, le=100_000)
     """largest number of iterations of BFGS, each of which asks for one gradient at every start"""
 
     reference: ClassVar = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Algorithm 2"

@@ -95,26 +95,26 @@ class Dwell(Believer):
     """
 
     kind: Literal["dwell"] = "dwell"
-    min_probability: float = Field(default=0.5, ge=0, lt=1)
+    min_probability: float = Field(0.5, ge=0, lt=1)
     """smallest probability with which a place is named; below 1, which no posterior reaches"""
-    hit_radius_m: float = Field(default=100.0, gt=0, le=1e6)
+    hit_radius_m: float = Field(100.0, gt=0, le=1e6)
     """radius of the disc of which the probability is stated, m"""
-    cell_m: float = Field(default=50.0, ge=0.1, le=1e6)
+    cell_m: float = Field(50.0, ge=0.1, le=1e6)
     """largest distance between the places of the grid, m; half of hit_radius_m or less"""
-    third_places: int = Field(default=3, ge=0, le=_MOST_THIRDS)
+    third_places: int = Field(3, ge=0, le=_MOST_THIRDS)
     """largest number of places besides home and work"""
     home_hours: Annotated[tuple[HourOfDay, HourOfDay], Field(strict=False)] = (0.0, 6.0)
     """hours between which a round tells of home, from and to; 20 to 8 goes over midnight. The rounds of one night count
     together: who is not at home then is at one other place"""
     work_hours: Annotated[tuple[HourOfDay, HourOfDay], Field(strict=False)] = (10.0, 16.0)
     """hours between which a round on Monday to Friday tells of work"""
-    home_share: float = Field(default=0.93, gt=0, lt=1)
+    home_share: float = Field(0.93, gt=0, lt=1)
     """share of nights that people spend at home"""
-    work_share: float = Field(default=0.75, gt=0, lt=1)
+    work_share: float = Field(0.75, gt=0, lt=1)
     """share of workdays on which those with a workplace are there"""
-    stay_share: float = Field(default=0.5, gt=0, lt=1)
+    stay_share: float = Field(0.5, gt=0, lt=1)
     """share of the other workdays that people spend at home"""
-    employed_share: float = Field(default=0.7, gt=0, lt=1)
+    employed_share: float = Field(0.7, gt=0, lt=1)
     """share of people with a workplace away from home"""
     renamed: ClassVar = {"near_m": "hit_radius_m", "least_probability": "min_probability"}
     reference: ClassVar = "A Bayesian posterior of home and work, in the terms of Shokri et al. 2011"

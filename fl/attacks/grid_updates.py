@@ -71,7 +71,7 @@ class WeightedCentroid(GridAttack):
     kind: Literal["weighted-centroid"] = "weighted-centroid"
     nu: float | Literal["inf"] = 2.0
     """exponent of the cell weights; inf: only the strongest cell"""
-    memory_rounds: float = Field(default=1.0, ge=1, le=1e9)
+    memory_rounds: float = Field(1.0, ge=1, le=1e9)
     """number of rounds over which a UE's updates are averaged; 1: no averaging"""
 
     reference: ClassVar = (
@@ -117,15 +117,15 @@ class LinkFilter(GridAttack):
     """
 
     kind: Literal["link-filter"] = "link-filter"
-    nearest_links: int | None = Field(default=None, ge=1, le=10_000)
+    nearest_links: int | None = Field(None, ge=1, le=10_000)
     """number of nearest base stations whose links are looked at; none: all"""
-    error_db: float = Field(default=18.0, gt=0, le=1e3)
+    error_db: float = Field(18.0, gt=0, le=1e3)
     """standard deviation of what the model does not know of a link's gain, dB"""
-    step_m: float = Field(default=10.0, gt=0, le=1e6)
+    step_m: float = Field(10.0, gt=0, le=1e6)
     """distance between the places tried first, m"""
-    resolution_m: float = Field(default=0.01, gt=0, le=1e6)
+    resolution_m: float = Field(0.01, gt=0, le=1e6)
     """distance between the places tried last, m"""
-    every_rounds: int = Field(default=1, ge=1, le=1_000_000)
+    every_rounds: int = Field(1, ge=1, le=1_000_000)
     """it estimates in round 1 and then in every such number of rounds: 220 links of a UE take half a second"""
 
     reference: ClassVar = (

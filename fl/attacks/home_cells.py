@@ -43,13 +43,13 @@ class HomeCells(NamesPlaces, UploadAttack):
     """
 
     kind: Literal["home-cells"] = "home-cells"
-    cell_m: float | None = Field(default=25.0, ge=0.1, le=1e6)
+    cell_m: float | None = Field(25.0, ge=0.1, le=1e6)
     """largest distance between the places that are compared, m; none: as of span"""
     home_hours: Annotated[tuple[HourOfDay, HourOfDay], Field(strict=False)] = (0.0, 6.0)
     """hours between which an upload that is asked for tells of home, both included; 22 to 6 goes over midnight"""
     population: Annotated[PopulationPrior, POPULATIONS] = InBuildings()
     """where people live, as far as the attacker knows"""
-    hit_radius_m: float = Field(default=100.0, gt=0, le=1e6)
+    hit_radius_m: float = Field(100.0, gt=0, le=1e6)
     """radius of the disc that should hold the home, m"""
 
     renamed: ClassVar = {"near_m": "hit_radius_m"}

@@ -62,8 +62,8 @@ def read_directory(file: str, origin_deg: tuple[float, float] | None) -> Directo
 
     Raises BadInput with one line.
     """
-    users = list[str]()
-    places = list[FloatArray]()
+    users = []
+    places = []
     columns = _METRES
     try:
         opened(file, _MOST_BYTES).close()

@@ -108,7 +108,7 @@ class MapTracks:
     def links_of(self, track: IntArray) -> list[tuple[float, NameLinks]]:
         """Time of each round, and the links of its names, if they have tracks (N,)."""
         born = np.zeros(len(track), dtype=bool)
-        rounds = list[tuple[float, NameLinks]]()
+        rounds = []
         born[np.unique(track, return_index=True)[1]] = True
         for number in np.unique(self.names.since).tolist():
             mine = np.flatnonzero(self.names.since == number)
@@ -177,10 +177,10 @@ class LinkMaps(Attack):
     kind: Literal["link-maps"] = "link-maps"
     of: Annotated[Attack, ATTACKS.only("span")] = Span(add="scores")
     """the attack whose score maps are compared"""
-    tracks: int | None = Field(default=None, ge=1, le=100_000)
+    tracks: int | None = Field(None, ge=1, le=100_000)
     """number of UEs among which names are linked; none: the most that sent in one round. Give it where few send in each
     round, as to a server without rounds"""
-    hindsight_names: int = Field(default=5_000, ge=0, le=1_000_000)
+    hindsight_names: int = Field(5_000, ge=0, le=1_000_000)
     """number of latest names whose links change in hindsight; each holds 4 bytes a place. 0: links stay as they were
     made in their round"""
 

@@ -85,12 +85,12 @@ class ParticipationRegression(NamesPlaces):
     """
 
     kind: Literal["participation-regression"] = "participation-regression"
-    layer: int = Field(default=2, ge=1, le=9)
+    layer: int = Field(2, ge=1, le=9)
     """layer whose update is read; 1 needs no weights, and tells places apart with a Fourier encoding only"""
     rank: Annotated[int, Field(ge=1, le=256)] | Literal["auto"] = "auto"
     """number of singular vectors (see span); auto: as many as hold 97 % of what the layer reads of all
     places, of single updates 4"""
-    ridge: float = Field(default=1.0, gt=0, le=1e9)
+    ridge: float = Field(1.0, gt=0, le=1e9)
     """what is added to the diagonal of Z^T Z (lambda), in sums"""
 
     reference: ClassVar = (

@@ -76,11 +76,11 @@ class PlaceFilter(Attack):
     kind: Literal["place-filter"] = "place-filter"
     places: Literal[1, 2] = 2
     """number of places that explain a UE's updates together, and that are named"""
-    cell_m: float = Field(default=40.0, ge=0.1, le=1e6)
+    cell_m: float = Field(40.0, ge=0.1, le=1e6)
     """largest distance between the places that are compared, m; a place is named to no better than half of it"""
-    apart_m: float = Field(default=150.0, ge=0, le=1e6)
+    apart_m: float = Field(150.0, ge=0, le=1e6)
     """smallest distance between the two places, m"""
-    memory: int = Field(default=60, ge=1, le=10_000)
+    memory: int = Field(60, ge=1, le=10_000)
     """number of latest updates of a UE that count"""
 
     reference: ClassVar = (

@@ -126,12 +126,12 @@ def unit_rows(vector: FloatArray) -> FloatArray:
 class NamesPlaces(Attack):
     """An attack whose answers are the highest places of one map a UE."""
 
-    cell_m: float | None = Field(default=None, ge=0.1, le=1e6)
+    cell_m: float | None = Field(None, ge=0.1, le=1e6)
     """largest distance between the places that are compared, m; none: 1.6 times the shortest length of the learner's
     encoding, wider where that makes more than 100,000 places, at most 25, or more where that makes over a million"""
-    answers: int = Field(default=2, ge=1, le=8)
+    answers: int = Field(2, ge=1, le=8)
     """number of places that are named of each UE"""
-    apart_m: float = Field(default=200.0, ge=0, le=1e6)
+    apart_m: float = Field(200.0, ge=0, le=1e6)
     """smallest distance between two answers, m"""
 
     def notes(self, public: Public) -> tuple[str, ...]:
@@ -205,7 +205,7 @@ class KeptNumbers(AddsMaps):
     """
 
     kind: Literal["kept-numbers"] = "kept-numbers"
-    cell_m: float | None = Field(default=25.0, ge=0.1, le=1e6)
+    cell_m: float | None = Field(25.0, ge=0.1, le=1e6)
     """largest distance between the places that are compared, m; none: as of span"""
 
     reference: ClassVar = "netsim: positions of the numbers that compression keeps, against hidden activations"
@@ -250,11 +250,11 @@ class NeuronVotes(AddsMaps):
     """
 
     kind: Literal["neuron-votes"] = "neuron-votes"
-    width_m: float = Field(default=40.0, gt=0, le=1e6)
+    width_m: float = Field(40.0, gt=0, le=1e6)
     """standard deviation of the Gaussian that smooths the votes, m"""
-    max_weight: float = Field(default=0.05, gt=0, le=1)
+    max_weight: float = Field(0.05, gt=0, le=1)
     """largest weight of a unit in a round, as a share of all units"""
-    answers: int = Field(default=2, ge=1, le=20)
+    answers: int = Field(2, ge=1, le=20)
     """number of places that are named of each UE"""
 
     renamed: ClassVar = {"most_weight": "max_weight"}

@@ -83,16 +83,16 @@ class ReIdentify(Attack):
     """the attack on tracks"""
     by: Annotated[Attack, PLACES] | None = None
     """the attack that names places from one round; none: `of`, if that is one, else closed-form"""
-    use: tuple[Clue, ...] = Field(default=("place", "fingerprint"), min_length=1)
+    use: tuple[Clue, ...] = Field(("place", "fingerprint"), min_length=1)
     """what names are linked by; by the maps of updates `link-maps` links more of them"""
-    sigma_m: float | None = Field(default=None, ge=0.1, le=1e6)
+    sigma_m: float | None = Field(None, ge=0.1, le=1e6)
     """standard deviation of the error of a place, a axis, m; none: learnt on UEs that it makes up, or a tenth of the
     longer side of the area where it cannot"""
-    outlier: float | None = Field(default=None, ge=1e-6, lt=1)
+    outlier: float | None = Field(None, ge=1e-6, lt=1)
     """share of places that say nothing; none: learnt likewise, or 0.05"""
-    max_speed_mps: float = Field(default=30.0, gt=0, le=1000)
+    max_speed_mps: float = Field(30.0, gt=0, le=1000)
     """largest speed of UEs, m/s: in one round they move by less than twice the widest Gaussian"""
-    shadow_ues: int | None = Field(default=None, ge=1, le=10_000)
+    shadow_ues: int | None = Field(None, ge=1, le=10_000)
     """number of UEs that the attacker makes up, if the error is learnt; none: 32"""
 
     homes: Literal["known"] | Annotated[str, FILE_NAME] | None = None
@@ -100,7 +100,7 @@ class ReIdentify(Attack):
     the path of a CSV file with columns user and x_m, y_m or lat, lon; none: no homes"""
     home_hours: Annotated[tuple[HourOfDay, HourOfDay], Field(strict=False)] | None = None
     """with homes: hours between which a round tells of home, from and to; 20 to 8 goes over midnight. none: 0 to 6"""
-    outside: float | None = Field(default=None, ge=0, lt=1)
+    outside: float | None = Field(None, ge=0, lt=1)
     """with homes: share of senders who are not in the directory; none: 0.1 of a file, 0 of those known"""
 
     renamed: ClassVar = {"largest_speed_mps": "max_speed_mps", "simulated_ues": "shadow_ues"}

@@ -81,7 +81,7 @@ class Span(AddsMaps):
     """
 
     kind: Literal["span"] = "span"
-    layer: int | None = Field(default=None, ge=1, le=9)
+    layer: int | None = Field(None, ge=1, le=9)
     """layer whose update is read (l); the first, 1, needs no weights, and tells places apart with a Fourier encoding
     only; none: 2, with rank: auto 1 for sums and published models"""
     rank: Annotated[int, Field(ge=1, le=256)] | Literal["auto"] = _RANK

@@ -39,9 +39,9 @@ class DensityPeak(Attack):
     """
 
     kind: Literal["density-peak"] = "density-peak"
-    within: float = Field(default=1.1, ge=1, le=1e6)
+    within: float = Field(1.1, ge=1, le=1e6)
     """largest ratio of the highest maximum to a local maximum that counts as a place (epsilon_z)"""
-    max_places: int = Field(default=500, ge=1, le=100_000)
+    max_places: int = Field(500, ge=1, le=100_000)
     """largest number of estimated places per UE and round"""
 
     reference: ClassVar = "Zong et al., Privacy by Projection, PoPETs 2023, Lemma 1, Section 4.2.2, Eq. 16"
@@ -129,9 +129,9 @@ class Posterior(Attack):
     """where people are: the published map of the round, everywhere alike, or the components of a known mixture"""
     answer: Literal["median", "mode"] = "median"
     """estimate: geometric median or mode of the posterior"""
-    places: int = Field(default=200, ge=2, le=2000)
+    places: int = Field(200, ge=2, le=2000)
     """number of places tried along the longer side of the grid"""
-    memory_rounds: int = Field(default=1, ge=1, le=1_000_000)
+    memory_rounds: int = Field(1, ge=1, le=1_000_000)
     """number of rounds whose answers count together; 1: each round alone"""
 
     reference: ClassVar = "against Zong et al., Privacy by Projection, PoPETs 2023: an adversary who knows the map"
@@ -154,8 +154,8 @@ class Posterior(Attack):
         past = self._recent(state, facts.round)
         said = np.zeros((len(track), 2))
         step_m = np.full((len(track), 2), np.nan)
-        status = list[str]()
-        pieces = list[AnswerEvidence]()
+        status = []
+        pieces = []
         for i, who in enumerate(track.tolist()):
             before = past.select(past.track == who)
             wave, place_m, word = _read(surface[i], at, before.wave)
@@ -338,7 +338,7 @@ def _read(surface: FloatArray, at: _AskedGrid, known: FloatArray) -> tuple[Float
         return np.full((1, 3), np.nan), at.centre_m + peak_m[None], "ok"
     if not 1 <= at.features <= _MOST_WAVES:
         return *nothing, "no wave"
-    found = list[FloatArray]()
+    found = []
     word = "ok"
     for one, h in zip(surface, at.bandwidth_m, strict=True):
         waves = read_waves(one, at.grid, int(at.features), float(h))

@@ -56,12 +56,12 @@ class Threat(Part):
 
     observes: Literal["updates", "aggregate", "model"] = "updates"
     """observed updates: of each UE, their sum, or published models only"""
-    secagg_group_size: int | None = Field(default=None, ge=2, le=1_000_000)
+    secagg_group_size: int | None = Field(None, ge=2, le=1_000_000)
     """UEs of a group whose updates are summed, with `observes: aggregate`; fewer where the uplink loses some; a UE
     without an update of a model adds nothing to its sum. none: all UEs"""
-    secagg_threshold: int | None = Field(default=None, ge=2, le=1_000_000)
-    """UEs of a group whose updates must be decoded for its sum to be opened, with `observes: aggregate`, or `model`
-    where the server of a reader gets sums; none: one will do"""
+    secagg_threshold: int | None = Field(None, ge=2, le=1_000_000)
+    """UEs of a group whose updates of a model must be decoded for their sum to be opened, with `observes: aggregate`,
+    or `model` where the server of a reader gets sums; none: one will do"""
     groups: Literal["random", "fixed"] = "random"
     """company of a UE in sums: drawn again in every round and phase, or once for the whole run (then of a group come
     those that send)"""
@@ -70,16 +70,16 @@ class Threat(Part):
     knowledge: tuple[Literal["weights", "training", "homes", "participants"], ...] = ("weights", "training")
     """knowledge of the training, of who lives where, and of who takes part in published models; an attack that needs
     more is refused"""
-    n_targets: int | None = Field(default=None, ge=1, le=1_000_000)
+    n_targets: int | None = Field(None, ge=1, le=1_000_000)
     """number of targeted UEs, taken evenly from all; only these are attacked, and leakage is measured for these only;
     none: all UEs"""
     position_m: Coordinates | None = None
     """position of an eavesdropper, metres east and north"""
-    height_m: float | None = Field(default=None, ge=0, le=1000)
+    height_m: float | None = Field(None, ge=0, le=1000)
     """antenna height of an eavesdropper above ground, m; none: 10"""
-    antennas: int | None = Field(default=None, ge=1, le=1024)
+    antennas: int | None = Field(None, ge=1, le=1024)
     """number of antennas of an eavesdropper, at most those of a base station; none: as many"""
-    transmitter: str | None = Field(default=None, min_length=1, max_length=60)
+    transmitter: str | None = Field(None, min_length=1, max_length=60)
     """with `path_loss: {kind: map}`: the transmitter of the file whose gains an eavesdropper's antenna has; position_m,
     from which its distances are, may then be left out"""
 
@@ -294,7 +294,7 @@ class Threat(Part):
         """
         several, of_row = np.unique(ue, return_inverse=True)
         if self.secagg_group_size is None or len(several) < 2 * self.secagg_group_size:
-            return np.zeros(len(ue), dtype=np.int64)
+            return np.zeros(len(ue), dtype=int)
         rank = np.argsort(np.argsort(rng.uniform("group", several), kind="stable"))
         return np.minimum(rank // self.secagg_group_size, len(several) // self.secagg_group_size - 1)[of_row]
 

@@ -68,11 +68,11 @@ class Tracker(Believer):
     """
 
     kind: Literal["tracker"] = "tracker"
-    cell_m: float = Field(default=50.0, ge=0.1, le=1e6)
+    cell_m: float = Field(50.0, ge=0.1, le=1e6)
     """largest side of a cell, m; half of hit_radius_m makes stated probabilities right, a larger one is faster"""
-    hit_radius_m: float = Field(default=100.0, gt=0, le=1e6)
+    hit_radius_m: float = Field(100.0, gt=0, le=1e6)
     """distance of which estimates state the probability, m"""
-    max_speed_mps: float = Field(default=30.0, gt=0, le=1000)
+    max_speed_mps: float = Field(30.0, gt=0, le=1000)
     """no Gaussian of motion is wider than half the way at this speed in a round, m/s"""
     own_places: bool = False
     """jump back to places of one's own"""
@@ -80,10 +80,10 @@ class Tracker(Believer):
     """learn motion for each hour of weekdays and of weekends"""
     population: Annotated[PopulationPrior, POPULATIONS] = Everywhere()
     """where people are, as far as the attacker knows beforehand: where jumps end, and where UEs begin"""
-    roaming: float | None = Field(default=None, ge=0, le=1)
+    roaming: float | None = Field(None, ge=0, le=1)
     """share of the UEs made up that travel all the time; the others have homes and workplaces; none: 0.2, then as
     estimates of real UEs have it"""
-    speed_mps: float | None = Field(default=None, gt=0, le=1000)
+    speed_mps: float | None = Field(None, gt=0, le=1000)
     """how fast they travel, m/s; none: 8, then as estimates of real UEs have it"""
     renamed: ClassVar = {"near_m": "hit_radius_m", "largest_speed_mps": "max_speed_mps"}
     reference: ClassVar = "Shokri et al., Quantifying Location Privacy, S&P 2011, Section III (tracking attack)"

@@ -104,7 +104,7 @@ class Data(Part):
     def with_days(self, state: State, days: IntArray) -> State:
         """State with the known days (n,) on which UEs may measure: numbers of days of 86,400 s, ascending.
 
-        They are public: all days of a world, and of a replayed trace those with rows.
+        They are public: all days of a world or of a stated extent, and of another replayed trace those with rows.
         """
         return state
 

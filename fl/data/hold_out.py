@@ -3,7 +3,7 @@
 Measurements that follow one another are alike: a map that is scored on random ones is scored on places that it has
 nearly seen. Whole sessions, days or blocks ask it for others. The fate of a measurement depends on its UE, time and
 place alone: not on what other UEs measure, nor on the length of a round (single measurements: on the round as well;
-days of a trace with few: on which days it has rows).
+days of a trace with few, of an extent that is not stated: on which days it has rows).
 
 Of the sessions of a UE, and of days, one in each stretch of 1 / share consecutive ones is drawn: number d is held out
 if floor((b + u_b) / share) = d for some b = 0, 1, ..., with u_b uniform on (0, 1). For a share above one half the same

@@ -191,9 +191,9 @@ class LabelSkew(Partition):
     """
 
     kind: Literal["label-skew"] = "label-skew"
-    iid: int = Field(default=3, ge=0, le=1_000_000)
+    iid: int = Field(3, ge=0, le=1_000_000)
     """number of UEs that hold images of all classes"""
-    labels: int = Field(default=1, ge=1, le=256)
+    labels: int = Field(1, ge=1, le=256)
     """number of classes of each other UE"""
 
     reference: ClassVar = (
@@ -254,7 +254,7 @@ class Dirichlet(Partition):
     """
 
     kind: Literal["dirichlet"] = "dirichlet"
-    alpha: float = Field(default=0.5, ge=1e-3, le=1e6)
+    alpha: float = Field(0.5, ge=1e-3, le=1e6)
     """concentration parameter of the Dirichlet distribution"""
 
     reference: ClassVar = "Hsu, Qi, Brown, Measuring the Effects of Non-Identical Data Distribution, 2019, Section 3"
@@ -300,7 +300,7 @@ class Images(Data):
     """
 
     kind: Literal["images"] = "images"
-    folder: Annotated[str, FILE_NAME] | None = Field(default=None, min_length=1)
+    folder: Annotated[str, FILE_NAME] | None = Field(None, min_length=1)
     """folder of IDX files (MNIST, Fashion-MNIST), plain or gzipped; none: the digits"""
     partition: Annotated[Partition, PARTITIONS] = LabelSkew()
     """which images each UE holds"""

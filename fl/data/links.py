@@ -46,11 +46,11 @@ class LinkMeasurements(Data):
     kind: Literal["links"] = "links"
     memory: Literal["first", "round", "all"] = "first"
     """training data of a UE: the links of its first round, those of the current round, or all of its links so far"""
-    hold_out: float = Field(default=0.0, ge=0, le=0.9)
+    hold_out: float = Field(0.0, ge=0, le=0.9)
     """share of links held out of training for evaluation"""
-    hold_out_stations: int = Field(default=0, ge=0, le=4096)
+    hold_out_stations: int = Field(0, ge=0, le=4096)
     """number of base stations held out of training for evaluation"""
-    hold_out_ues: int = Field(default=0, ge=0, le=1_000_000)
+    hold_out_ues: int = Field(0, ge=0, le=1_000_000)
     """number of UEs held out of training for evaluation"""
 
     reference: ClassVar = (

@@ -100,9 +100,10 @@ class Measured(CellSignals):
     the same drive are trained on. Of a UE's sessions, and of days, one in every 1 / hold_out consecutive ones is drawn;
     the share of samples follows from how many each of them has. Of two days with data or more one is held out at least,
     and one is not: where the days that are drawn have no rows of the cells that are learnt, it is drawn among those
-    that have. A day has 86,400 s from time 0 on, which is local midnight unless `world.begins` is set; once the clocks
-    change during a run it begins an hour off. What is held out depends on the seed, also for a recorded trace. Held-out
-    samples still count as measured, because leakage concerns the positions of the UE.
+    that have. Of a trace with a stated extent it is drawn among the days of that, whatever the rows are. A day has
+    86,400 s from time 0 on, which is local midnight unless `world.begins` is set; once the clocks change during a run
+    it begins an hour off. What is held out depends on the seed, also for a recorded trace. Held-out samples still count
+    as measured, because leakage concerns the positions of the UE.
 
     A list, such as `[day, block]`, holds out both in one run, each with the share `hold_out`: whole days, which ask
     whether a map knows the rooms that were measured before, and whole blocks, which ask what it says of places without

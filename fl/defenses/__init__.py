@@ -28,6 +28,7 @@ class Standing:
 
 
 NEEDS_BOUND = {"bound": "noise without a bound on the update protects nothing that can be stated; put a clip before it"}
+WHOLE_BOUND = "bound on the whole update"
 
 Protected = tuple[Updates, State, list[Spend]]
 """updates after a defense, its next state, and the noise that it drew"""
@@ -48,6 +49,13 @@ class Defense(Named):
 
     contracts: ClassVar = False
     """whether it never moves two updates further apart: cutting down to a norm does not, independent noise does not"""
+
+    adds_noise_only: ClassVar = False
+    """whether it adds noise that does not depend on the update, and changes nothing else: what a sum of noisy updates
+    hides, it still hides then. Cutting down to a norm cuts noise in a sum too, so it does not"""
+
+    ties_ues: ClassVar = ""
+    """why what a UE sends after it hangs on other UEs, in words; empty: it does not"""
 
     caveat: ClassVar = ""
     """limitation of the part that is listed among the warnings of the run"""

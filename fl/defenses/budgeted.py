@@ -27,7 +27,7 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from fl.defenses import NEEDS_BOUND, Defense, Protected, Standing
+from fl.defenses import NEEDS_BOUND, WHOLE_BOUND, Defense, Protected, Standing
 from fl.privacy.gaussian import GaussianFilter, epsilon_of
 from fl.types import Bound, Local, Metrics, Received, RoundContext, Spend, State, Updates
 from netsim.columns import frozen, no_floats
@@ -97,6 +97,9 @@ class Budgeted(Defense):
     """delta at which epsilon is stated"""
 
     contracts: ClassVar = True
+    ties_ues: ClassVar = (
+        "noise by a budget follows how many UEs there are, and what all of them sent; take gaussian or leave it out"
+    )
     adaptive: ClassVar = True
     """whether a round's budget follows what earlier rounds showed"""
     offers: ClassVar = frozenset({"spend"})
@@ -117,6 +120,8 @@ class Budgeted(Defense):
     def needs(self) -> dict[str, str]:  # type: ignore[override]
         """A bound, and where one record is to be hidden by its share of one step, a bound on that."""
         needs = NEEDS_BOUND | {"single upload a round": "its budget is shared out over rounds, not over phases of one"}
+        if self.claim_caveat:
+            needs[WHOLE_BOUND] = f"sensitivity {self.sensitivity} is said of its norm; put a clip before it"
         if self.sensitivity == "record-one-step":
             needs["record bound"] = (
                 "2 C / n holds for one full-batch step on gradients clipped by sample only; take sample_clip, "
@@ -223,7 +228,7 @@ class Budgeted(Defense):
             1.0 - state.epsilon_spent / (state.total or 1.0),
             updates.ue, updates.model, noise.std, drawn,
         )  # fmt: skip
-        truth = bound.spend(label, updates.ue[heard], updates.model[heard], drawn[heard], self.delta)
+        truth = bound.zeroed.spend(label, updates.ue[heard], updates.model[heard], drawn[heard], self.delta)
         spends = [replace(truth, channel_std=counted[heard])]
         if self.claim_caveat:
             claim = replace(spends[0], mechanism=f"{label}-as-printed", sensitivity=noise.claimed[heard], unit=PRINTED)

@@ -6,21 +6,21 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from fl.defenses import Defense, Protected
+from fl.defenses import WHOLE_BOUND, Defense, Protected
 from fl.types import Bound, LastFigures, Local, Metrics, Received, RoundContext, Spend, State, Updates
 from netsim.columns import frozen, no_floats
 from netsim.rng import Rng
-from netsim.units import FloatArray
+from netsim.units import FloatArray, IntArray
 
 
 class Clip(Defense):
     """Scales every update to L2 norm at most `norm`: u * min(1, norm / |u|), over all parameters together.
 
     A non-finite update becomes zero, so the bound always holds. `relation` is the neighbouring relation for later
-    noise: `replace` (a UE's data replaced by any other; sensitivity 2 norm) or `add-remove` (a UE takes part or not;
-    sensitivity norm). With `phase` only the updates of that phase of the learner are clipped; the others have no bound,
-    so noise that needs a bound cannot follow. The table `metrics` has `clipped_percent`, the share of updates with a
-    larger norm.
+    noise: `replace` (a UE's data replaced by any other; sensitivity 2 norm) or `add-remove` (a UE takes part or not,
+    or sends zeros where UEs draw the noise themselves; sensitivity norm). With `phase` only the updates of that phase
+    of the learner are clipped; the others have no bound, so noise that needs a bound cannot follow. The table `metrics`
+    has `clipped_percent`, the share of updates with a larger norm.
     """
 
     kind: Literal["clip"] = "clip"
@@ -38,7 +38,7 @@ class Clip(Defense):
     @property
     def offers(self) -> frozenset[str]:  # type: ignore[override]
         """A bound, where it covers all phases."""
-        return frozenset({"bound"} if self.phase is None else ())
+        return frozenset({"bound", WHOLE_BOUND} if self.phase is None else ())
 
     @property
     def needs(self) -> dict[str, str]:  # type: ignore[override]
@@ -75,8 +75,9 @@ _LARGEST = 1e12
 
 @frozen
 class NormState:
-    """norm: of the next round; used: of the last one, None before the first; bits (n,): b_k of the UEs that sent;
-    share: the noisy share of updates below the norm that moved it last.
+    """norm: of the next round; used: of the last one, None before the first; bits (n,): b_k of the UEs that sent, or
+    with noise in shares of rows, of which each sum has one; share: the noisy share of updates below the norm that
+    moved it last.
     """
 
     norm: float
@@ -96,13 +97,16 @@ class AdaptiveClip(Defense):
     The bit of every UE that sends counts, also where its update is lost: otherwise one UE that disturbs others would
     move the count by more than its own bit. m is 1 / weight if the aggregation has a fixed weight; otherwise the number
     of UEs that send, which is then public, and `relation: add-remove` is refused. The noisy share is a query of its own
-    in the ledger, under this part's name with sensitivity 1/2 (add-remove) or 1 (replace); C is post-processing of it.
-    Noise on the updates is recorded by the part that draws it, with the C of its round; the account `all` composes
-    both.
+    in the ledger, under this part's name with sensitivity 1/2 (add-remove) or 1 (replace; zero-out, since the bit of an
+    update of zeros is 1); C is post-processing of it. Noise on the updates is recorded by the part that draws it, with
+    the C of its round; the account `all` composes both, for neighbours that are `zero-out` where cohorts take turns or
+    UEs draw noise. With `sampling: poisson` and `central-gaussian` both are on one coin.
 
-    With `noise: shares` every UE adds N(0, sigma_b^2 / floor(h m)) to its bit, which is one more number of its update
-    in the secure sum of `distributed-gaussian`, whose m it has, and an `honest_share` h of its own. Only bits of opened
-    sums count then, each UE pays for its own, and none is told in clear.
+    With `noise: shares` every UE adds N(0, sigma_b^2 / floor(h m)) to its b_k - 1/2, which is one more number of its
+    update in the secure sum of `distributed-gaussian`, whose m it has, and an `honest_share` h of its own. Of a UE with
+    several models the first has it, and the others 0, each with a share of its own: of two sums with almost the same
+    UEs the difference tells nothing. Only bits of opened sums count then, each UE pays for its own, and none is told in
+    clear.
     """
 
     kind: Literal["adaptive-clip"] = "adaptive-clip"
@@ -126,7 +130,7 @@ class AdaptiveClip(Defense):
     reference: ClassVar = (
         "Andrew, Thakkar, McMahan, Ramaswamy, Differentially Private Learning with Adaptive Clipping, 2021, Algorithm 1"
     )
-    offers: ClassVar = frozenset({"bound", "spend"})
+    offers: ClassVar = frozenset({"bound", WHOLE_BOUND, "spend"})
     contracts: ClassVar = True
 
     needs_rounds: ClassVar = "its norm follows what all UEs of a round tell the server"
@@ -158,17 +162,16 @@ class AdaptiveClip(Defense):
         return state.norm
 
     def protect(self, updates: Updates, local: Local, facts: RoundContext, state: NormState, rng: Rng) -> Protected:
-        _, row, rows = np.unique(updates.ue, return_inverse=True, return_counts=True)
-        bits = np.bincount(row, weights=updates.norm() <= state.norm) / rows
+        ue, first, of_row, rows = np.unique(updates.ue, return_index=True, return_inverse=True, return_counts=True)
+        bits = np.bincount(of_row, weights=updates.norm() <= state.norm) / rows
         clip = Clip(norm=state.norm, relation=self.relation)
         clipped, _, spends = clip.protect(updates, local, facts, clip.start(0), rng)
         if self.noise == "shares":
-            ue = np.unique(updates.ue)
             std = self.count_noise / np.sqrt(facts.least_honest(self.honest_share))
-            bits = bits + std * rng.normal("count", ue)
-            whole = np.full(len(ue), self.count_noise)
-            count = Bound(0.5, "user", self.relation).zeroed
-            spends = [*spends, count.spend(self.label, ue, np.full(len(ue), -1), whole, self.delta)]
+            sent = 0.5 + std * rng.normal("count", updates.row)
+            sent[first] += bits - 0.5
+            bits = sent
+            spends = [*spends, self._spend(ue, Bound(0.5, "user", self.relation).zeroed)]
         return clipped, replace(state, bits=bits, used=state.norm), spends
 
     def figures(self, state: NormState) -> Metrics:
@@ -181,18 +184,24 @@ class AdaptiveClip(Defense):
         if most == 0 or self.noise == "shares":
             return total, state, []
         noise = self.count_noise * float(rng.normal("count", [0])[0])
-        everybody = np.array([-1])
-        count = facts.promise(Bound(0.5, "user", self.relation))
-        spend = count.spend(self.label, everybody, everybody, np.array([self.count_noise]), self.delta)
+        spend = self._spend(facts.cohort, facts.promise(Bound(0.5, "user", self.relation)))
+        spend = replace(spend, sampling_rate=facts.sampling_rate)
         return total, self._moved(state, (state.bits - 0.5).sum() + noise, most), [spend]
+
+    def _spend(self, ue: IntArray, of_bit: Bound) -> Spend:
+        """Cost of the count to UEs (n,): the bit of an update of zeros is 1, so beside a bit of 0 it moves by 1."""
+        if of_bit.relation == "zero-out":
+            of_bit = replace(of_bit, norm=1.0)
+        std = np.full(len(ue), self.count_noise)
+        return of_bit.spend(self.label, ue, np.full(len(ue), -1), std, self.delta)
 
     def observe(self, received: Received, weights: FloatArray, facts: RoundContext, state: NormState) -> NormState:
         if self.noise == "server":
             return state
-        ue = np.unique(received.updates.ue)
-        # a UE with several models has one bit, which comes with any of them
-        came = np.isin(ue, received.updates.ue[received.decoded])
-        return self._moved(state, (state.bits[came] - 0.5).sum(), float(came.sum())) if came.any() else state
+        came = received.decoded
+        _, first = np.unique(received.updates.ue, return_index=True)
+        told = float(came[first].sum())  # a UE with several models has one bit, which comes with the first
+        return self._moved(state, (state.bits[came] - 0.5).sum(), told) if told else state
 
     def _moved(self, state: NormState, excess: float, most: float) -> NormState:
         """The next state, of the noisy sum of b_k - 1/2 over UEs, and their number."""

@@ -10,7 +10,7 @@ from fl.defenses import NEEDS_BOUND, Defense, Protected
 from fl.privacy.banded import coloured, sensitivity
 from fl.privacy.gaussian import classic_multiplier_of, epsilon_of, multiplier_of
 from fl.types import Bound, Local, Metrics, RoundContext, Spend, State, Updates
-from netsim.columns import frozen, no_floats
+from netsim.columns import frozen
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
@@ -34,7 +34,8 @@ class Gaussian(Defense):
     r"""Adds N(0, std^2) to each number of a bounded update, on the UE.
 
     The bound is read from the chain (a `clip` before it); the sensitivity is 2 norm under replacement of the user's
-    data and norm under adding or removing it. Exactly one of two settings determines the noise::
+    data. With `relation: add-remove` it is norm, and neighbours are `zero-out`: the server sees who sends, so a UE
+    sends in both, in one of them zeros. Exactly one of two settings determines the noise::
 
         noise_multiplier   std = noise_multiplier * sensitivity
         epsilon            std = m(epsilon, delta) * sensitivity: one update is (epsilon, delta)-DP
@@ -56,7 +57,7 @@ class Gaussian(Defense):
     day of any UE has cost so far.
 
     The study of location leakage (Bakopoulou et al.) uses `classic` beyond 1 with the clip norm as sensitivity, that is
-    `relation: add-remove` in `clip`: it concerns the presence of a user's whole update, and no single record.
+    `relation: add-remove` in `clip`: it concerns a user's whole update against zeros, and no single record.
     """
 
     kind: Literal["gaussian"] = "gaussian"
@@ -78,6 +79,7 @@ class Gaussian(Defense):
     )
     example: ClassVar = {"kind": "gaussian", "noise_multiplier": 1.0}
     contracts: ClassVar = True
+    adds_noise_only: ClassVar = True
     offers: ClassVar = frozenset({"spend"})
 
     @property
@@ -117,7 +119,7 @@ class Gaussian(Defense):
     def protect(self, updates: Updates, local: Local, facts: RoundContext, state: State, rng: Rng) -> Protected:
         bound = updates.promise
         std = self.std(bound) * self._shares(updates.ue)
-        spend = bound.spend(self.label, updates.ue, updates.model, std, self.delta)
+        spend = bound.zeroed.spend(self.label, updates.ue, updates.model, std, self.delta)
         if facts.channel is not None:
             spend = replace(spend, channel_std=facts.channel.thermal_std)
         if isinstance(state, DailySpend):
@@ -144,13 +146,12 @@ class Gaussian(Defense):
 
 @frozen
 class CentralState:
-    """bound: of the round's updates, None before the first; channel_var (n_model,): variance of the receiver's thermal
-    noise on each number of their sum; signal_to_noise: of the last merge; past (k, n_model, d): the latest draws of
-    correlated noise, newest first, for multiplier, sensitivity and weight 1; rounds: that drew correlated noise.
+    """bound: of the round's updates, None before the first; signal_to_noise: of the last merge; past (k, n_model, d):
+    the latest draws of correlated noise, newest first, for multiplier, sensitivity and weight 1; rounds: that drew
+    correlated noise.
     """
 
     bound: Bound | None = None
-    channel_var: FloatArray = field(default_factory=no_floats)
     signal_to_noise: float | None = None
     past: FloatArray = field(default_factory=lambda: np.zeros((0, 0, 0)))
     rounds: int = 0
@@ -173,8 +174,10 @@ class CentralGaussian(Defense):
     One UE may move no update of another in or out of the sum: a fixed share of UEs under add-remove, the first m,
     events on the air and others are refused, and a round with a deadline lasts until it. On a band that UEs share
     losses are taken as given, with a caveat. Where cohorts take turns (`sampling: cyclic`) neighbours are `zero-out`,
-    since one more UE in their list would move others. A later step that may increase the distance of two updates is
-    refused.
+    since one more UE in their list would move others, and a UE pays for the windows of its own cohort. They are
+    `zero-out` beside noise of UEs too. A later step that may increase the distance of two updates is refused; so is
+    noise of a UE's own, a decoder's included, unless neighbours are `zero-out`: the variance of the sum would show who
+    sends.
 
     With `correlation: banded` the noise of a round is correlated with that of the `bands` - 1 rounds before
     (`fl.privacy.banded`), so that the noise on published models, which are sums over rounds, is smaller. The whole run
@@ -226,7 +229,7 @@ class CentralGaussian(Defense):
         return CentralState()
 
     def protect(self, updates: Updates, local: Local, facts: RoundContext, state: CentralState, rng: Rng) -> Protected:
-        return updates, replace(state, bound=updates.promise, channel_var=_channel_variance(updates, facts)), []
+        return updates, replace(state, bound=updates.promise), []
 
     def finish(
         self, total: FloatArray, n_expected: int, facts: RoundContext, state: CentralState, rng: Rng
@@ -237,11 +240,11 @@ class CentralGaussian(Defense):
         std = self.noise_multiplier * bound.sensitivity * (facts.weight if self.noise_on == "sum" else 1.0)
         models = np.arange(len(total))
         noise = rng.normal("noise", models, (total.shape[1],))
-        on_sum = np.full(len(models), std / facts.weight)
-        spend = facts.promise(bound).spend(self.label, np.full(len(models), -1), models, on_sum, self.delta)
-        spends: list[Spend] = [
-            replace(spend, sampling_rate=facts.sampling_rate, channel_std=np.sqrt(state.channel_var))
-        ]
+        ue = facts.cohort if self.bands is None else np.array([-1])
+        of = np.tile(models, len(ue))
+        on_sum = np.full(len(of), std / facts.weight)
+        spend = facts.promise(bound).spend(self.label, np.repeat(ue, len(models)), of, on_sum, self.delta)
+        spends = [replace(spend, sampling_rate=facts.sampling_rate)]
         if self.bands is not None:  # one release, of all rounds
             spends = [] if state.rounds else [spend]
             noise, past = coloured(noise, state.past if state.rounds else np.zeros((0, *noise.shape)))
@@ -254,16 +257,6 @@ class CentralGaussian(Defense):
 
     def figures(self, state: CentralState) -> Metrics:
         return {} if state.signal_to_noise is None else {"signal_to_noise": state.signal_to_noise}
-
-
-def _channel_variance(updates: Updates, facts: RoundContext) -> FloatArray:
-    """Variance (n_model,) of the receiver's thermal noise on each number of the sum of the decoded updates."""
-    n = facts.public.n_model
-    if facts.channel is None:
-        return np.zeros(n)
-    heard = facts.channel.decoded
-    noise_var = facts.channel.thermal_std[heard] ** 2
-    return np.bincount(updates.model[heard], weights=noise_var, minlength=n).astype(float)
 
 
 class DistributedGaussian(Defense):
@@ -280,11 +273,12 @@ class DistributedGaussian(Defense):
     neighbours differ in one UE's updates, which are zeros in one of them (`zero-out`, of add-remove in `clip`), or any
     others (`replace`); it takes part in the same rounds, and adds its noise. Sampling therefore counts nothing. Every
     UE pays z for every model of each round for which it draws noise, whether its update arrives, and whether the sum
-    is opened. An attacker that receives single updates before they are summed sees them masked, so that it learns
-    nothing; such a view has no model here.
+    is opened. An attacker that receives single updates before they are summed sees them masked; such a view has no
+    model here.
 
     Several steps of local training, curation and compression before the noise are covered by the clip norm. Later steps
-    are refused unless they add noise, because a sum of changed updates follows from no noisy sum.
+    are refused unless they add noise and nothing else, because a sum of changed updates follows from no noisy sum: a
+    clip takes noise away along the update.
     """
 
     kind: Literal["distributed-gaussian"] = "distributed-gaussian"
@@ -301,6 +295,7 @@ class DistributedGaussian(Defense):
     )
     example: ClassVar = {"kind": "distributed-gaussian", "noise_multiplier": 1.0}
     contracts: ClassVar = True
+    adds_noise_only: ClassVar = True
     offers: ClassVar = frozenset({"spend", "shared noise"})
     needs: ClassVar = NEEDS_BOUND | FIXED_WEIGHT
 

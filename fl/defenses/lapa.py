@@ -195,6 +195,7 @@ class NoiseSwitch(Defense):
         "kind": "noise-switch", "noise": {"kind": "uniform-dp", "epsilon_system_total": 60.0, "rounds": 20},
     }  # fmt: skip
     contracts: ClassVar = True
+    ties_ues: ClassVar = Budgeted.ties_ues
     offers: ClassVar = frozenset({"spend"})
 
     @property

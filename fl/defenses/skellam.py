@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from fl.defenses import NEEDS_BOUND, Defense, Protected
+from fl.defenses import NEEDS_BOUND, WHOLE_BOUND, Defense, Protected
 from fl.defenses.gaussian import FIXED_WEIGHT
 from fl.privacy import rdp
 from fl.types import Local, Metrics, RoundContext, Spend, Updates
@@ -120,8 +120,9 @@ class Skellam(Defense):
 
         alpha Delta_2^2 / (2 mu) + min(((2 alpha - 1) Delta_2^2 + 6 Delta_1) / (4 mu^2), 3 Delta_1 / (2 mu))
 
-    All UEs pay for every round, whether a sum is opened, and for every model. Neighbours are those of
-    `distributed-gaussian`. Departs from the paper: blocks in place of one transform of padded numbers.
+    That is 6 to 10 % above the epsilon of as much Gaussian noise, with enough bits. All UEs pay for every round,
+    whether a sum is opened, and for every model. Neighbours are those of `distributed-gaussian`. Departs from the
+    paper: blocks in place of one transform of padded numbers.
     """
 
     kind: Literal["skellam"] = "skellam"
@@ -142,7 +143,9 @@ class Skellam(Defense):
     example: ClassVar = {"kind": "skellam", "noise_multiplier": 1.0}
     contracts: ClassVar = True
     offers: ClassVar = frozenset({"spend", "shared noise", "whole numbers"})
-    needs: ClassVar = NEEDS_BOUND | FIXED_WEIGHT
+    needs: ClassVar = (
+        NEEDS_BOUND | FIXED_WEIGHT | {WHOLE_BOUND: "it rounds to whole numbers within its norm; put a clip before it"}
+    )
     needs_rounds: ClassVar = "its accounting adds up rounds of all UEs"
 
     @property

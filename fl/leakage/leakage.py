@@ -46,31 +46,31 @@ GUESSES = 40  # beyond so many centroids, which draws of guesses fall matters le
 class Leakage(Part):
     """Settings of the measures of leakage."""
 
-    directions: int = Field(default=90, ge=4, le=2000)
+    directions: int = Field(90, ge=4, le=2000)
     """number of directions of the sliced Wasserstein distance"""
-    max_points: int = Field(default=2000, ge=100, le=100_000)
+    max_points: int = Field(2000, ge=100, le=100_000)
     """largest number of true points of a UE in it; more are thinned evenly in time"""
-    random_baseline_draws: int = Field(default=300, ge=1, le=10_000)
+    random_baseline_draws: int = Field(300, ge=1, le=10_000)
     """number of random attackers of the baseline; for n > 40 guesses 40 / n times as many, but at least 20"""
-    every_rounds: int = Field(default=1, ge=1, le=1_000_000)
+    every_rounds: int = Field(1, ge=1, le=1_000_000)
     """leakage, named places included, is measured in round 1, then once in this number of rounds, and in the last one
     (without rounds: in the last merge of `rounds`, where that is set); with many UEs it costs more than the attacks.
     Of rounds k to 2 k - 1, 2 k to 3 k - 1, ... it is the last one before all names change at once, if there is one, or
     else the first in which the attacker heard a UE"""
-    first_round: int = Field(default=1, ge=1, le=1_000_000)
+    first_round: int = Field(1, ge=1, le=1_000_000)
     """leakage is measured from this round on; attacks and truth of earlier rounds are remembered, and not scored"""
-    peak_width_m: float = Field(default=75.0, gt=0)
+    peak_width_m: float = Field(75.0, gt=0)
     """kernel width of densities, m: of estimates, whose two highest peaks an attack names that gives no answers itself,
     and of the positions of other UEs, the baseline"""
-    hit_radius_m: float = Field(default=100.0, gt=0)
+    hit_radius_m: float = Field(100.0, gt=0)
     """distance within which a place counts as found, or as named, m"""
-    list_places: int = Field(default=8, ge=1, le=100)
+    list_places: int = Field(8, ge=1, le=100)
     """places of the list that each attack makes of sums, published models, or updates under names that change"""
-    list_hit_radius_m: float = Field(default=50.0, gt=0)
+    list_hit_radius_m: float = Field(50.0, gt=0)
     """distance from a true home or workplace within which a place of a list counts as right, m"""
-    belief_ues: int = Field(default=3, ge=0, le=1000)
+    belief_ues: int = Field(3, ge=0, le=1000)
     """number of UEs, those of smallest index, whose beliefs are recorded cell by cell (trackers only)"""
-    target: str = Field(default="all", min_length=1, max_length=200)
+    target: str = Field("all", min_length=1, max_length=200)
     """UEs in the summary of leakage: all, most-data (the UE with most measurements), or the name of a UE"""
 
     renamed: ClassVar = {"near_m": "hit_radius_m", "list_near_m": "list_hit_radius_m"}
@@ -360,7 +360,7 @@ def named_at_end(how: Leakage, tracks: Tracks, area: Area, places: Places) -> li
     """
     if not any(np.isfinite(of).any() for of in (places.home_m, places.work_m, places.densest())):
         return []
-    rows = list[Row]()
+    rows = []
     for (ue, label), every in _by_ue(tracks).items():
         named = _guesses(how, every, area)
         for i, (x_m, y_m) in enumerate(named.place_m.tolist()):

@@ -26,6 +26,8 @@ class Learner(Part):
     """the phase whose updates lie on a grid (see `GridLearner`); empty for a learner without one"""
     most_held_out: ClassVar = 2000
     """samples on which a round is scored; the end of a run takes all"""
+    loss_in_nats: ClassVar = False
+    """whether the loss of a record is -log of its probability; otherwise it is a squared error"""
 
     @property
     def shortest_m(self) -> float:

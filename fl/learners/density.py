@@ -199,10 +199,10 @@ class Density(SurfaceLearner):
     """number of random features (waves) of a UE (B), 0 for a constant; or exact, the kernel itself"""
     bandwidth_m: float | tuple[float, ...] | None = None
     """bandwidth of the kernel (h), m, or several in one request; none: derived from `neighbours`"""
-    neighbours: int | None = Field(default=None, ge=1, le=100_000)
+    neighbours: int | None = Field(None, ge=1, le=100_000)
     """bandwidth as the mean distance to the k-th nearest position among those sampled in the first round, over a random
     tenth of them; these positions are published (k); none: bandwidth_m"""
-    grid: tuple[int, ...] = Field(default=(100, 100), min_length=1, max_length=2)
+    grid: tuple[int, ...] = Field((100, 100), min_length=1, max_length=2)
     """number of grid points from west to east and from south to north; one number: a line through the centre"""
     area_m: tuple[float, float, float, float] | None = None
     """the area of the grid: x, y of the south-western and the north-eastern corner; none: the area of the world"""

@@ -41,22 +41,23 @@ class ImageNet(Learner):
     kind: Literal["image-net"] = "image-net"
     network: Annotated[Network, NETWORKS] = Cnn()
     """network of the classifier"""
-    learning_rate: float = Field(default=0.01, gt=0, le=10)
+    learning_rate: float = Field(0.01, gt=0, le=10)
     """learning rate of local training (lambda)"""
-    batch_share: float = Field(default=0.1, gt=0, le=1)
+    batch_share: float = Field(0.1, gt=0, le=1)
     """share of a UE's images in a mini-batch; 1: full batch"""
-    local_epochs: int = Field(default=1, ge=1, le=1000)
+    local_epochs: int = Field(1, ge=1, le=1000)
     """passes over the local images in a round"""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """torch device of the training; auto: the GPU if there is one"""
     precision: Literal[32, 64] = 32
     """bits of the numbers of local training"""
-    sample_clip: float | None = Field(default=None, gt=0, le=1e12)
+    sample_clip: float | None = Field(None, gt=0, le=1e12)
     """largest L2 norm of one image's gradient (C); none: no clipping"""
 
     reference: ClassVar = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 1-3"
     example: ClassVar = {"kind": "image-net", "network": {"kind": "mlp", "hidden": [8]}}
     needs: ClassVar = {"images": "it classifies images; take data of kind images"}
+    loss_in_nats: ClassVar = True
 
     @property
     def offers(self) -> frozenset[str]:  # type: ignore[override]

@@ -64,19 +64,19 @@ class RadioMap(GridLearner):
     kind: Literal["radio-map"] = "radio-map"
     phases: ClassVar = (HEIGHTS, PROPAGATION)
     grid_phase: ClassVar = HEIGHTS
-    cell_m: float = Field(default=3.0, gt=0, le=1e4)
+    cell_m: float = Field(3.0, gt=0, le=1e4)
     """side of a cell, m; must divide both sides of the area"""
-    sigmoid_scale_m: float = Field(default=2.0, gt=0, le=100)
+    sigmoid_scale_m: float = Field(2.0, gt=0, le=100)
     """scale of the sigmoid of the height of a link above an obstacle (s), m"""
-    initial_height_m: float = Field(default=10.0, ge=-1000, le=1000)
+    initial_height_m: float = Field(10.0, ge=-1000, le=1000)
     """initial height of every obstacle (H_max), m"""
-    min_height_m: float = Field(default=-10.0, ge=-1000, le=1000)
+    min_height_m: float = Field(-10.0, ge=-1000, le=1000)
     """smallest height of an obstacle, m"""
-    max_height_m: float = Field(default=50.0, ge=-1000, le=1000)
+    max_height_m: float = Field(50.0, ge=-1000, le=1000)
     """largest height of an obstacle, m"""
-    learning_rate_heights: float = Field(default=300.0, ge=0, le=1e9)
+    learning_rate_heights: float = Field(300.0, ge=0, le=1e9)
     """learning rate of heights (eta_h)"""
-    learning_rate_propagation: float = Field(default=1e-3, ge=0, le=1e9)
+    learning_rate_propagation: float = Field(1e-3, ge=0, le=1e9)
     """learning rate of the propagation parameters (eta_theta); 0: they stay at their initial values"""
     gradient: Literal["raw", "normalised"] = "raw"
     """gradient of heights: raw, or scaled to norm 1 on the UE"""

@@ -102,7 +102,7 @@ class RsrpNet(LayeredLearner):
     profile: Literal["published", "useful"] = "published"
     """defaults of the other keys: published, those of the attack papers; useful, those that learn a map worth having
     (relu, standardised labels, Fourier encoding, learning rate 3e-2 with Polyak's limit, batches of 64, 5 epochs)"""
-    hidden: tuple[int, ...] = Field(default=(256, 128), min_length=1, max_length=8)
+    hidden: tuple[int, ...] = Field((256, 128), min_length=1, max_length=8)
     """units of each hidden layer"""
     activation: Literal["elu", "tanh", "sigmoid", "relu"] = Field(default_factory=_of_profile("activation"))
     """activation of the hidden layers"""
@@ -121,25 +121,25 @@ class RsrpNet(LayeredLearner):
     step_limit: Literal["none", "polyak"] = Field(default_factory=_step_limit)
     """what shortens a local step that is too long for its batch: nothing, or Polyak's rule, with which a learning rate
     too high for the data slows training down and makes no model explode"""
-    proximal: float = Field(default=0.0, ge=0, le=1e6)
+    proximal: float = Field(0.0, ge=0, le=1e6)
     """weight of a proximal term (mu of FedProx); 0: none"""
-    weight_decay: float = Field(default=0.0, ge=0, le=1e3)
+    weight_decay: float = Field(0.0, ge=0, le=1e3)
     """share of the weights that is added to every gradient; 0: none"""
-    frozen_layers: int = Field(default=0, ge=0, le=8)
+    frozen_layers: int = Field(0, ge=0, le=8)
     """number of first layers that stay at their initial weights; 0: none"""
     batch_size: int | Literal["all"] = Field(default_factory=_of_profile("batch_size"))
     """number of samples in a mini-batch; all: full batch"""
     local_epochs: int = Field(default_factory=_of_profile("local_epochs"), ge=1, le=1000)
     """passes over the local data in a round"""
-    dropout: float = Field(default=0.0, ge=0, lt=1)
+    dropout: float = Field(0.0, ge=0, lt=1)
     """share of hidden units left out at each training step (inverted dropout)"""
     precision: Literal[32, 64] = 64
     """bits of the numbers of local training; 32 takes about two thirds of the time, and weights have 7 digits"""
-    sample_clip: float | None = Field(default=None, ge=1e-12, le=1e12)
+    sample_clip: float | None = Field(None, ge=1e-12, le=1e12)
     """largest L2 norm of one sample's gradient (C); none: no clipping"""
-    public_rsrp_mean_dbm: float = Field(default=-95.0, ge=-160, le=0)
+    public_rsrp_mean_dbm: float = Field(-95.0, ge=-160, le=0)
     """public mean RSRP, dBm: initial output bias, centre of standardised labels"""
-    public_rsrp_std_db: float = Field(default=9.0, gt=0, le=60)
+    public_rsrp_std_db: float = Field(9.0, gt=0, le=60)
     """public standard deviation of RSRP, dB: scale of standardised labels"""
 
     reference: ClassVar = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Algorithm 1"

@@ -8,5 +8,7 @@ INFERENCES = OneOf(
         "loss-threshold": "fl.membership.base:LossThreshold",
         "gradient-norm": "fl.membership.base:GradientNorm",
         "gradient-regression": "fl.membership.base:GradientRegression",
+        "lira": "fl.membership.shadow_models:Lira",
+        "rmia": "fl.membership.shadow_models:Rmia",
     },
 )

@@ -1,6 +1,7 @@
 r"""The membership slot: a score for each record that an attacker holds, the higher the likelier a member."""
 
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -12,12 +13,15 @@ from fl.types import Model
 from netsim.columns import frozen
 from netsim.errors import BadInput
 from netsim.part import Named
-from netsim.units import FloatArray, IntArray
+from netsim.units import BoolArray, FloatArray, IntArray
 
 
 @frozen
 class AskedRecords:
-    """Records x (N, p), y (N,), and the models before and after the round, of which the i-th is asked model_of[i]."""
+    """Records x (N, p), y (N,), and the models before and after the round, of which the i-th is asked model_of[i].
+
+    shadows() : losses (N, K) of the records under shadow models, and which of these learned from them (N, K).
+    """
 
     learner: Learner
     before: Model
@@ -25,6 +29,7 @@ class AskedRecords:
     model_of: IntArray
     x: FloatArray
     y: FloatArray
+    shadows: Callable[[], tuple[FloatArray, BoolArray]]
 
     def losses(self, model: Model) -> FloatArray:
         """Loss (N,) of each record under its own of these models."""
@@ -41,7 +46,7 @@ class Inference(Named):
 
     @property
     def has_score_before(self) -> bool:
-        """Whether it can be asked of the models before training: not where it compares with those of a round before."""
+        """Whether its score of the models before training is a baseline: not where it compares with other models."""
         return True
 
     @abstractmethod
@@ -134,8 +139,8 @@ class GradientRegression(Inference):
     Under noise W_r is nearly I; without it no round weighs more than its prior.
 
     Records of alike gradients share what they explain, which a product of an update with one gradient does not see;
-    and noise of several rounds averages out. Only audited rounds add up, so set `every_rounds: 1`. What the attacker
-    knows of a record stays as long as it is asked about in every audit; from sums it is of all UEs in them.
+    and noise of several rounds averages out. Only tested rounds add up, so set `every_rounds: 1`. What the attacker
+    knows of a record stays as long as it is asked about in every test; from sums it is of all UEs in them.
     """
 
     kind: Literal["gradient-regression"] = "gradient-regression"

@@ -75,9 +75,9 @@ def tpr_percent(
         sums = _sums(found - share, group[member])
         variance = float(np.sum(sums**2)) / worth**2
         worth = min(max(share * (1 - share) / variance, 1.0), worth) if variance > 0 else len(sums)
-    centre = (share + _Z**2 / (2 * worth)) / (1 + _Z**2 / worth)
-    half = _Z / (1 + _Z**2 / worth) * math.sqrt(share * (1 - share) / worth + _Z**2 / (4 * worth * worth))
-    return 100 * share, 100 * max(centre - half, 0.0), 100 * min(centre + half, 1.0)
+    wide = _Z**2 / worth
+    low, high = np.sort(np.roots((1 + wide, -2 * share - wide, share**2)))
+    return 100 * share, 100 * max(float(low), 0.0), 100 * min(float(high), 1.0)
 
 
 def _placements(score: FloatArray, member: BoolArray) -> FloatArray:

@@ -125,7 +125,7 @@ class Cnn(Network):
     kind: Literal["cnn"] = "cnn"
     channels: tuple[int, int] = (10, 20)
     """number of channels of the two convolutions"""
-    hidden: int = Field(default=50, ge=1, le=4096)
+    hidden: int = Field(50, ge=1, le=4096)
     """units of the fully connected layer"""
     batch_norm: bool = True
     """whether channels are normalised before the fully connected layer"""

@@ -97,13 +97,13 @@ class Convergence(Part):
     all.
     """
 
-    strong_convexity: float = Field(default=1.0, gt=0)
+    strong_convexity: float = Field(1.0, gt=0)
     """strong convexity mu"""
-    smoothness: float = Field(default=10.0, gt=0)
+    smoothness: float = Field(10.0, gt=0)
     """smoothness L, at least mu"""
-    dissimilarity: float = Field(default=1.2, ge=1)
+    dissimilarity: float = Field(1.2, ge=1)
     """dissimilarity d of local and global gradients (delta in the study)"""
-    learning_rate: float = Field(default=0.01, gt=0)
+    learning_rate: float = Field(0.01, gt=0)
     """learning rate l of the bound, which may differ from that of the training"""
     order: Literal["paper", "reordered"] = "reordered"
     """weights w_t of the rounds: as printed (paper), or as in the recursion (reordered)"""

@@ -27,13 +27,13 @@ _MARGIN = 1e-9  # by which a plateau's edge is kept, so that rounding does not f
 class Limits(Part):
     """Limits of power vectors: the power of each UE and the total power, in watts."""
 
-    each_min_w: float = Field(default=0.05, gt=0)
+    each_min_w: float = Field(0.05, gt=0)
     """smallest power of a UE, W (0.25 P0); without it an optimum may use one UE at low power as noise for all"""
-    each_max_w: float = Field(default=0.2, gt=0)
+    each_max_w: float = Field(0.2, gt=0)
     """largest power of a UE, W (P0)"""
-    total_min_w: float = Field(default=0.15, ge=0)
+    total_min_w: float = Field(0.15, ge=0)
     """smallest total power, W"""
-    total_max_w: float = Field(default=1.5, gt=0)
+    total_max_w: float = Field(1.5, gt=0)
     """largest total power, W"""
 
     @model_validator(mode="after")

@@ -1,6 +1,6 @@
 """The ledger: what every UE has spent so far, and the account at the end of a run.
 
-Booked when noise is drawn; never added across kinds of unit.
+Booked when noise is drawn; never added across units or relations.
 """
 
 from __future__ import annotations

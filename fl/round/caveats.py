@@ -32,7 +32,10 @@ def _drawn_values(learning: Learning, setting: WorldSetting, world: World) -> li
     trace = world.trace
     drawn = list[str]()
     if isinstance(mobility, Replay) and trace is not None:
-        drawn += mobility.drawn_values(trace, setting.city.has_size, setting.duration_s is not None)
+        by_day = "day" in getattr(learning.data, "held_out_by", ())
+        recorded = setting.ues.position_error_m == "recorded"
+        timed = setting.duration_s is not None
+        drawn += mobility.drawn_values(trace, setting.city.has_size, timed, by_day, recorded)
         alike = SHARED_MODEL in learning.data.offers
         if mobility.cell == "all" and trace.rsrp_dbm is not None and not (alike or learning.data.named_cell):
             drawn.append("which cells there are (world.ues.mobility.cell)")
@@ -70,7 +73,19 @@ def caveats(learning: Learning, shared_band: bool) -> Iterator[str]:
             f"{', '.join(noisy)}: noise covers the numbers sent; which windows are played, who sends to which model "
             "and how many samples weigh in are public, and no epsilon here covers them"
         )
+        if learning.data.ties_ues and any("spend" in d.offers for d in defenses):
+            yield (
+                f"data: {learning.data.ties_ues}; noise covers each UE's own update, and no epsilon here what one UE "
+                "moves of others"
+            )
+    sees = learning.threat.observes != "updates" and learning.threat.knows_participants and learning.hides_presence
     for defense in defenses:  # one row moves the sum by its clip norm as long as it moves no other UE's in or out of it
+        if "central noise" in defense.offers and sees:
+            yield (
+                f"{defense.label}: epsilon is for those who do not see which UEs take part, and the attacker of this "
+                f"run does (threat.{'knowledge' if learning.threat.observes == 'model' else 'observes'}); against it "
+                "neither presence is hidden, nor does sampling lower anything"
+            )
         if "central noise" in defense.offers and shared_band:
             yield (
                 f"{defense.label}: on a shared band whose updates are lost can hang on who else sends; epsilon takes "

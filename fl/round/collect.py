@@ -125,17 +125,15 @@ def _conditions(world: World) -> Conditions:
 def sample_ues(ready: Local, learning: Learning, streams: Streams, number: int, n_ue: int) -> Local:
     """The rows of a random share of the UEs: at least one, or those chosen by independent coins.
 
-    A cohort that is kept is drawn from all n_ue UEs by the lots of its first round. Cohorts that take turns are drawn
-    from all UEs once, whatever data they have.
+    A cohort that is kept is drawn from all n_ue UEs by the lots of its first round. For cohorts that take turns, see
+    `cohort`.
     """
     ue = np.unique(ready.ue)
     share = learning.participation
     if share == 1.0 or len(ue) == 0:
         return ready
     if learning.sampling == "cyclic":
-        lot = streams.at("participation").uniform("lot", np.arange(n_ue))
-        turn = np.argsort(np.argsort(lot, kind="stable")) % learning.separation
-        return ready.select(turn[ready.ue] == (number - 1) % learning.separation)
+        return ready.select(np.isin(ready.ue, cohort(learning, streams, number, n_ue)))
     ue = ue if learning.cohort_rounds == 1 else np.arange(n_ue)
     lot = streams.at("participation", number - (number - 1) % learning.cohort_rounds).uniform("lot", ue)
     if learning.sampling == "poisson":
@@ -143,6 +141,15 @@ def sample_ues(ready: Local, learning: Learning, streams: Streams, number: int, 
     else:
         chosen = ue[np.argsort(lot, kind="stable")[: max(1, round(share * len(ue)))]]
     return ready.select(np.isin(ready.ue, chosen))
+
+
+def cohort(learning: Learning, streams: Streams, number: int, n_ue: int) -> IntArray:
+    """UEs (n,) whose turn it is, of cohorts dealt over all once, whatever data they have; -1 without turns."""
+    if learning.separation == 1:
+        return np.array([-1])
+    lot = streams.at("participation").uniform("lot", np.arange(n_ue))
+    turn = np.argsort(np.argsort(lot, kind="stable")) % learning.separation
+    return np.flatnonzero(turn == (number - 1) % learning.separation)
 
 
 def _at_most(ready: Local, most: float, rng: Rng) -> Local:

@@ -42,6 +42,11 @@ def write_final(setup: Setup, state: RoundState, world: World, spends: Table) ->
     setup.recorder.write("final", {"name": list(final), "value": list(final.values())})
     for row in final_account(spends):
         setup.recorder.row("privacy", **row)
+    if setup.learning.audit is not None:
+        from fl.round.canaries import audited  # here, since it loads for long
+
+        for row in audited(setup, state.parts["audit"], spends, world.ues):
+            setup.recorder.row("audit", **row)
     how = setup.learning.leakage
     named = leakage.named_at_end(how, state.leakage, world.area, world.places)
     for row in named:
@@ -255,7 +260,7 @@ def sums_warnings(sums: Table) -> list[str]:
     single = sums["decoded"] == 1
     if not single.any():
         return []
-    fate = "opens none of them, and learns nothing from those UEs"
+    fate = "opens none of them, and nothing of them is merged"
     if sums["opened"][single].any():
         fate = "sees that update as it is; learning.threat.secagg_threshold leaves such sums closed"
     return [

@@ -192,9 +192,9 @@ def _linked(
     names = states["names"]
     area = facts.public.area
     width_m = setup.learning.leakage.peak_width_m
-    rows = list[Row]()
+    rows = []
     owned = dict(linking.owned)
-    named = dict[str, dict[int, NamedPlaces]]()
+    named = {}
     for attack in setup.learning.attacks:
         label = attack.label
         some = estimates[attack.label]

@@ -49,7 +49,9 @@ def write(recorder: Recorder, world: World, learning: Learning, outcome: RoundOu
     recorder.write("leakage", table_of("leakage", _timed(last, rows)))
     for table, columns in outcome.tables:
         recorder.write(table, columns)
-    recorder.write("membership", table_of("membership", [{**attacked, **row} for row in outcome.audits]))
+    recorder.write("membership", table_of("membership", [{**attacked, **row} for row in outcome.membership]))
+    for row in outcome.membership:
+        _append(recorder, "roc", len(row["true_positive_percent"]), **attacked, **row)
     recorder.write("handovers", handover_rows(world))
     _keep_grid(recorder, world, learning, outcome)
     of_attack = {a.label: [r for r in outcome.leakage if r["attack"] == a.label] for a in learning.attacks}

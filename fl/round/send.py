@@ -90,6 +90,8 @@ def protected(
         before = updates
         updates, states[word], spent = defense.protect(before, local, facts, states[word], streams.at(word))
         probe.drew(defense, before, updates, spent, facts, states[word])
+        if not defense.adds_noise_only:  # what changes noisy updates does so before the channel adds its noise
+            spends = [replace(each, channel_std=0.0) for each in spends]
         spends += spent
     return updates, spends
 

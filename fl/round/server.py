@@ -11,10 +11,10 @@ import numpy as np
 import simpy
 
 from fl.data import TakenData
-from fl.membership.audit import audit, due
+from fl.membership.membership import due, infer
 from fl.references import Reference
 from fl.round import records
-from fl.round.collect import collect, take
+from fl.round.collect import cohort, collect, take
 from fl.round.leaked import leaked
 from fl.round.merge import merged
 from fl.round.send import Departure, depart, first_of, landed, overhear, receive
@@ -115,7 +115,12 @@ class LearningServer:
             own = streams.of_phase(name, first=not phases)
             phase = self._phase(facts, name, model, asked_s, limit_s - (asked_s - facts.time_s), own)
             # d  learn, e  power, f  plan, g  protect
+            before_phase = dict(state.parts)
             uploads, departure, drawn = depart(self.world, phase, collected.local, state.parts)
+            if learning.audit is not None:
+                from fl.round.canaries import observed  # here, since it loads for long
+
+                state.parts["audit"] = observed(phase, uploads, departure, before_phase)
             spends += drawn
             if not self.policy.in_rounds:
                 if self._pay(spends, before):
@@ -184,6 +189,8 @@ class LearningServer:
             least_opened=learning.threat.secagg_threshold or 1,
             rounds=min(self.last_window, learning.rounds or self.last_window),
             separation=learning.separation,
+            cohort=cohort(learning, self.setup.streams, number, len(self.world.ues)),
+            on_device=bool(learning.on_device),
         )
 
     def _collect(self, facts: RoundContext, streams: RoundStreams) -> Collected | None:
@@ -275,11 +282,11 @@ class LearningServer:
         state.played += 1
         last = state.played == learning.rounds or (self.policy.in_rounds and self.next_window() is None)
         rows, tables = leaked(self.setup, self.world, state, facts, collected, phases, last)
-        audits = self._audits(collected, phases[-1])
-        return RoundOutcome(facts, model, state, collected, phases, spends, rows, tables, audits)
+        membership = self._membership(collected, phases[-1])
+        return RoundOutcome(facts, model, state, collected, phases, spends, rows, tables, membership)
 
-    def _audits(self, collected: Collected, merge: Merged) -> list[Row]:
-        """Rows of the audit of membership, in rounds that have one."""
+    def _membership(self, collected: Collected, merge: Merged) -> list[Row]:
+        """Rows of the membership test, in rounds that have one."""
         learning, setup, state = self.learning, self.setup, self.state
         if learning.membership is None or merge.attacks.view is None or not due(learning.membership, state.played):
             return []
@@ -289,8 +296,8 @@ class LearningServer:
         wholes = learning.data.wholes if learning.data.holds_out_wholes else None
         own = RoundStreams(setup.streams, state.round)
         rng = (setup.streams if learning.membership.remembers else own).at("membership")
-        rows, state.parts["membership"] = audit(
-            learning.membership, merge.attacks.view, collected.local, others, rng, initial, wholes, memory
+        rows, state.parts["membership"] = infer(
+            learning.membership, merge.attacks.view, collected.local, others, rng, initial, wholes, memory, state.played
         )
         return rows
 

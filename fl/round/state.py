@@ -50,6 +50,8 @@ def first_states(setup: Setup, n_ue: int) -> States:
     states |= {step.word: step.start(n_ue) for step in learning.curation}
     states |= {defense.word: defense.start(n_ue) for defense in learning.defenses}
     states |= {attack.word: attack.start() for attack in learning.attacks}
+    if learning.audit is not None:
+        states["audit"] = np.zeros((0, 5 + 2 * learning.audit.canaries))
     optimiser = learning.server_optimiser
     return states | {f"server_optimiser.{phase}": optimiser.start() for phase in learning.learner.phases}
 
@@ -201,8 +203,8 @@ class Collected:
 class RoundOutcome:
     """A round that was played: what its records are made of.
 
-    before: the model that it started from; state: what the next round starts from; leakage, audits: rows of the tables
-    `leakage` and `membership`, without round and time; tables: columns of others that compare truth with estimates.
+    before: the model that it started from; state: what the next round starts from; leakage, membership: rows of the
+    tables of these names, without round and time; tables: columns of others that compare truth with estimates.
     """
 
     facts: RoundContext
@@ -213,7 +215,7 @@ class RoundOutcome:
     spends: list[AnySpend]
     leakage: list[Row]
     tables: Tables
-    audits: list[Row]
+    membership: list[Row]
 
 
 def begin(setup: Setup, n_ue: int) -> RoundState:

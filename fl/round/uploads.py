@@ -136,7 +136,7 @@ class Flight:
     def ue(self) -> IntArray:
         """UEs of which an update is under way or not merged yet, each once."""
         some = [part.ue for part in (self.flying, self.arrived) if part is not None]
-        return np.unique(np.concatenate([np.zeros(0, dtype=np.int64), *some]))
+        return np.unique(np.concatenate([np.zeros(0, dtype=int), *some]))
 
     @property
     def under_way(self) -> int:
@@ -175,5 +175,5 @@ def _joined(before: _Rows | None, more: _Rows) -> _Rows:
 
 
 def _without(rows: _Rows | None, ue: IntArray) -> _Rows | None:
-    others = np.zeros(0, dtype=np.bool_) if rows is None else ~np.isin(rows.ue, ue)
+    others = np.zeros(0, dtype=bool) if rows is None else ~np.isin(rows.ue, ue)
     return rows.select(others) if rows is not None and others.any() else None

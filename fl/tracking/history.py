@@ -206,7 +206,7 @@ class Lifetimes(Columns):
 
     def together(self) -> list[IntArray]:
         """Senders in groups (k,): each began while the first one of its group was followed."""
-        groups = list[IntArray]()
+        groups = []
         start = 0
         while start < len(self.name):
             end = int(np.searchsorted(self.first, self.gone[start], "left"))

@@ -72,7 +72,7 @@ class Buildings:
 
     def inside(self, position_m: FloatArray) -> BoolArray:
         """Which points (n, 2) are indoors; (n,)."""
-        indoors = np.zeros(len(position_m), dtype=np.bool_)
+        indoors = np.zeros(len(position_m), dtype=bool)
         for some in blocks(len(position_m), _TABLE):
             indoors[some][self._over(position_m[some])[0]] = True
         return indoors
@@ -108,7 +108,7 @@ class Buildings:
     def clear(self, a_m: FloatArray, b_m: FloatArray) -> BoolArray:
         """Which straight paths on the ground from a_m (n, 2) to b_m (n, 2) avoid all buildings; (n,)."""
         if not len(self):
-            return np.ones(len(a_m), dtype=np.bool_)
+            return np.ones(len(a_m), dtype=bool)
         return np.isinf(self.first_wall(a_m, b_m)[0])
 
     def first_wall(self, a_m: FloatArray, b_m: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -147,7 +147,7 @@ class Buildings:
 
         passed (k,) is a building whose house does not block each link, -1 for none.
         """
-        blocked = np.zeros(len(a_m), dtype=np.bool_)
+        blocked = np.zeros(len(a_m), dtype=bool)
         if not len(self):
             return blocked
         lines = Lines.between(a_m, b_m, self._walls)

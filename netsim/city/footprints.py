@@ -76,19 +76,19 @@ class Footprints(City):
     """path of a GeoJSON file, at most 50 MB"""
     crs: str = "auto"
     """coordinate system: local-metres, lonlat (degrees), or a name such as EPSG:32632; auto: as the file states"""
-    height_property: str = Field(default="height_m", min_length=1)
+    height_property: str = Field("height_m", min_length=1)
     """property that holds a building's height above ground in m; if it is missing, the properties height,
     building:height, building:levels and levels are used"""
-    default_height_m: float | None = Field(default=None, ge=0, le=10_000)
+    default_height_m: float | None = Field(None, ge=0, le=10_000)
     """height of buildings with none of these above 0, m; their number is said; none: such a file is refused"""
-    margin_m: float = Field(default=10.0, ge=0, le=1e5)
+    margin_m: float = Field(10.0, ge=0, le=1e5)
     """width of the open ground around the footprints, m"""
     origin_deg: OriginDeg | None = None
     """latitude and longitude of (0, 0), for a file in degrees; none: the centre of the footprints"""
     repair: bool = False
     """repair polygons that cross themselves or have holes outside their outline, instead of refusing them"""
 
-    streets: Annotated[str, FILE_NAME] | None = Field(default=None, min_length=1)
+    streets: Annotated[str, FILE_NAME] | None = Field(None, min_length=1)
     """path of a file of streets: GeoJSON lines with OpenStreetMap's property highway, at most 50 MB (it may be the same
     file), or a SUMO network (.net.xml, .net.xml.gz); none: the city has no streets"""
 

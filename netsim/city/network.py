@@ -42,7 +42,7 @@ class SumoCity(City):
     kind: Literal["sumo"] = "sumo"
     file: Annotated[str, FILE_NAME] = Field(min_length=1)
     """path of a SUMO network (.net.xml, .net.xml.gz)"""
-    margin_m: float = Field(default=50.0, ge=1, le=1e4)
+    margin_m: float = Field(50.0, ge=1, le=1e4)
     """width of the ground around the streets, m"""
     origin_deg: OriginDeg | None = None
     """latitude and longitude of (0, 0), for a network with a projection; none: the middle of its junctions"""

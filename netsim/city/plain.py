@@ -26,11 +26,11 @@ class OpenField(City):
     """
 
     kind: Literal["open-field"] = "open-field"
-    width_m: float | None = Field(default=None, gt=0, le=1e6)
+    width_m: float | None = Field(None, gt=0, le=1e6)
     """east-west side, m; none: from the replayed trace"""
-    height_m: float | None = Field(default=None, gt=0, le=1e6)
+    height_m: float | None = Field(None, gt=0, le=1e6)
     """north-south side, m; none: from the replayed trace"""
-    margin: float = Field(default=0.1, ge=0, le=10)
+    margin: float = Field(0.1, ge=0, le=10)
     """extension at each end of a side of the bounding box of a replayed trace, as a share of that side"""
 
     reference: ClassVar = "no obstacle: every link is in line of sight"
@@ -86,9 +86,9 @@ class GridCity(City):
     """east-west side of the area, m"""
     height_m: float = Field(gt=0, le=1e6)
     """north-south side of the area, m"""
-    block_m: float = Field(default=80.0, gt=0, le=1e5)
+    block_m: float = Field(80.0, gt=0, le=1e5)
     """side of a block, m"""
-    street_m: float = Field(default=20.0, gt=0, le=1e4)
+    street_m: float = Field(20.0, gt=0, le=1e4)
     """width of a street, from wall to wall, m"""
     building_height_m: Span = (10.0, 30.0)
     """lowest and highest height of a building, m"""
@@ -174,7 +174,7 @@ class Generated(City):
     """east-west side of the area, m"""
     height_m: float = Field(gt=0, le=1e6)
     """north-south side of the area, m"""
-    count: int = Field(default=20, ge=0, le=100_000)
+    count: int = Field(20, ge=0, le=100_000)
     """number of buildings"""
     size_m: Span = (10.0, 32.0)
     """smallest and largest diameter of a disc or star, or side of a rectangle, m"""

@@ -166,7 +166,7 @@ def planned(area: Area, rng: Rng) -> TownPlan:
 
 def _nodes(area: Area, rng: Rng) -> FloatArray:
     """Junctions (nx, ny, 2) of a jittered grid; those on the border stay on it."""
-    count = np.maximum(np.round(area.side_m / _GRID_M).astype(np.int64), 2) + 1
+    count = np.maximum(np.round(area.side_m / _GRID_M).astype(int), 2) + 1
     step_m = area.side_m / (count - 1)
     at = np.moveaxis(np.indices(tuple(count)), 0, -1)
     which = at[..., 0] * 100_003 + at[..., 1]
@@ -243,7 +243,7 @@ def _bridged(roads: Roads, river: "Polygon", axis: "Geometry") -> Roads:
     whole = once & shapely.crosses(line, axis) & ~shapely.intersects(ends, river).any(axis=0)
     where = shapely.line_locate_point(axis, shapely.centroid(shapely.intersection(line, axis)), normalized=True)
     whole &= (where > _INNER) & (where < 1.0 - _INNER)  # none along the border of the area
-    is_bridge = np.zeros(len(line), dtype=np.bool_)
+    is_bridge = np.zeros(len(line), dtype=bool)
     new = []
     for share in (np.arange(_BRIDGES) + 0.5) / _BRIDGES:
         away = np.abs(where - share)

@@ -210,7 +210,7 @@ class Commuter(Mobility):
         lunch = works & (chance[2] < _LUNCH)
         evening = works & (chance[3] < _EVENING)
         trip = out & ~works & (chance[2] < _TRIP_PROBABILITY)
-        midday, after = _THIRD + (chance[4:6] * n_third).astype(np.int64)
+        midday, after = _THIRD + (chance[4:6] * n_third).astype(int)
         office = works * _WORK
         trip_h = 0.5 + 2.5 * chance[6]  # [dlg 11]
         meal_h = 0.4 + 0.6 * chance[6]  # [dlg 11]
@@ -229,7 +229,7 @@ class Commuter(Mobility):
         stop, until_h, stay_h = np.array(stays).transpose(1, 2, 0)
         # a skipped day begins and ends at midnight
         from_s = out * np.where(works, _MORNING_H, _LATE_MORNING_H) * _HOUR_S
-        return Schedule(stop.astype(np.int64), from_s, out[:, None] * until_h * _HOUR_S, stay_h * _HOUR_S)
+        return Schedule(stop.astype(int), from_s, out[:, None] * until_h * _HOUR_S, stay_h * _HOUR_S)
 
     def _refuse_long_walks(self, place_m: FloatArray) -> None:
         detour_m = 4 * _TAIL * _CORNER_STD_M  # there and back, along both axes
@@ -268,7 +268,7 @@ def _walk_fixes(
 ) -> tuple[IntArray, FloatArray, FloatArray]:
     """Fixes at the start of each walk between stays (n, 6) and regularly after it: row, time (m,), numbers (m, 2)."""
     leave_s = leave_s[:, :-1]
-    count = np.ceil((arrive_s[:, 1:] - leave_s) / _WALK_FIX_EVERY_S).astype(np.int64)
+    count = np.ceil((arrive_s[:, 1:] - leave_s) / _WALK_FIX_EVERY_S).astype(int)
     row, walk = np.divmod(np.repeat(np.arange(count.size), count.ravel()), count.shape[1])
     per_ue = count.sum(axis=1)
     time_s = leave_s[row, walk] + _WALK_FIX_EVERY_S * _rank(count.ravel())

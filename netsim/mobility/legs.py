@@ -265,7 +265,7 @@ class Manhattan(Legged):
         """All UEs at time 0 on a leg from a random crossing, a random share of the way to the next."""
         streets = _streets(ground)
         unit = ground.streams.at("mobility.manhattan").uniform("start", ue, (4,))
-        crossing = (unit[:, :2] * [len(each) for each in streets]).astype(np.int64)
+        crossing = (unit[:, :2] * [len(each) for each in streets]).astype(int)
         heading = drawn(unit[:, 2], _exists(crossing[:, None] + _STEP, streets))
         from_m = _at_m(crossing, streets)
         at_m = from_m + unit[:, 3, None] * (_at_m(crossing + _STEP[heading], streets) - from_m)

@@ -67,7 +67,7 @@ class Venues:
     def drawn(cls, premises: Premises, footprint: Shapes, rng: Rng) -> Venues:
         """Attractiveness and opening hours; those of a building depend on its index only."""
         unit = rng.uniform("venue", premises.building, (2,))
-        hours = (unit[:, 1] * len(_OPENS_H)).astype(np.int64)
+        hours = (unit[:, 1] * len(_OPENS_H)).astype(int)
         weight = premises.floor_area_m2 * unit[:, 0] ** (-1.0 / _PARETO)
         return cls(premises, footprint[premises.building], weight, _OPENS_H[hours], _CLOSES_H[hours])
 
@@ -117,7 +117,7 @@ def rooms(
     )
     first = at_m[np.arange(len(place)), inside.argmax(axis=1)]
     room_m = np.where(inside.any(axis=1)[:, None], first, about_m)
-    floor = (unit[:, 0] * venues.premises.floors[place]).astype(np.int64)
+    floor = (unit[:, 0] * venues.premises.floors[place]).astype(int)
     depth_m = shapely.distance(shapely.boundary(shape), shapely.points(room_m))
     return Rooms(place, room_m, floor, depth_m)
 
@@ -345,7 +345,7 @@ class Lives(State):
         since_s = self.trip_s[:, -1]
         if town.stay_radius_m > 0:
             begun_s = since_s + (now_s - since_s) // SPOT_S * SPOT_S
-            moment = np.round(1e3 * begun_s).astype(np.int64)
+            moment = np.round(1e3 * begun_s).astype(int)
             spot = rooms(town.venues, spot.place, town.spots, "spot", self.ue, moment, spot.room_m, town.stay_radius_m)
         position_m = spot.room_m.copy()
         moving = np.flatnonzero(since_s > now_s)

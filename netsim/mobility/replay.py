@@ -77,23 +77,34 @@ class Replay(Mobility, TraceSetting):
     reference: ClassVar = "recorded, not modelled"
     example: ClassVar = {"kind": "replay", "trace": "trace.csv"}
 
-    def drawn_values(self, trace: Trace, sized: bool, timed: bool) -> list[str]:
+    def drawn_values(self, trace: Trace, sized: bool, timed: bool, by_day: bool, recorded: bool) -> list[str]:
         """Public values that follow from the rows of all users, each with the key that states it.
 
-        sized : the city states its area; timed : the world states its duration.
+        sized : the city states its area; timed : the world states its duration; by_day : whole days are held out;
+        recorded : errors of positions are those of the rows.
         """
-        found = list[str]()
         on_globe = trace.origin_deg is not None
-        if self.extent == "rows":
-            found += [] if sized else ["the area"]
-            found += ["the middle of the plane"] if on_globe else []
-            found += ["the time zone"] if on_globe and self.timezone == "auto" else []
-            found += ["the first day", *([] if timed else ["the number of rounds"])]
+        standing_in = any(note.startswith("accuracy: ") for note in trace.notes)
+        zero = trace.counts.get("cell_missing", 0) > 0 or "0" in trace.cells  # of large numbers it is none
+        of_rows = {
+            "the area": not sized,
+            "the middle of the plane": on_globe,
+            "the time zone": on_globe and self.timezone == "auto",
+            "the first day": True,
+            "the number of rounds": not timed,
+            "which days are held out": by_day,
+        }
+        found = [what for what, drawn in of_rows.items() if drawn and self.extent == "rows"]
+        if found:
             found[-1] += " (world.ues.mobility.extent: stated)"
         states = {
+            "what a user is (world.ues.mobility.users: id)": self.users == "auto",
             "when a UE counts as absent (world.ues.mobility.absent_after_s)": self.absent_after_s is None,
             "the busiest cell (world.ues.mobility.cell)": self.cell is None and trace.cell is not None,
+            "whether 0 is a cell (world.ues.mobility.cell)": self.cell == "all" and zero,
             "which rows are outliers (world.ues.mobility.outlier_sigmas: none)": self.outlier_sigmas is not None,
+            "the times of the walk (world.ues.mobility.survey: false)": self.survey,
+            "the error of rows that state none (world.ues.position_error_m)": recorded and standing_in,
         }
         return found + [what for what, drawn in states.items() if drawn]
 

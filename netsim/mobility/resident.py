@@ -142,8 +142,8 @@ class Resident(Mobility):
         visited = np.full((n, _FIRST_PLACES), NOWHERE)
         visited[:, 0] = home.place
         visited[:, 1] = np.where(town.people.commutes, town.people.work.place, NOWHERE)
-        nothing = np.zeros(n, dtype=np.int64)
-        no = np.zeros(n, dtype=np.bool_)
+        nothing = np.zeros(n, dtype=int)
+        no = np.zeros(n, dtype=bool)
         state = Lives(
             position_m=home.room_m,
             ue=ue,
@@ -157,7 +157,7 @@ class Resident(Mobility):
             drives=no,
             stay=nothing,
             visited=visited,
-            count=(visited >= 0).astype(np.int64),
+            count=(visited >= 0).astype(int),
             now_s=midnight_s,
             depth_m=home.depth_m,
             town=town,
@@ -263,7 +263,7 @@ class Resident(Mobility):
         Also whether that day is a working day for them (m,).
         """
         rng = _stream(ground)
-        day = np.floor(ground.clock.wall_s(now_s) / DAY_S).astype(np.int64)
+        day = np.floor(ground.clock.wall_s(now_s) / DAY_S).astype(int)
         today, tomorrow = (np.clip(rng.normal("day", ue, (2,), item=d), -_TAIL, _TAIL) for d in (day, day + 1))
         weekday = (ground.clock.weekday(0) + day) % 7 < 5
         off = rng.uniform("off", ue, item=day)

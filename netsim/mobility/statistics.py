@@ -89,7 +89,7 @@ def growth(place: IntArray) -> float:
     if len(place) < 48:
         return nan
     first = np.sort(np.unique(place, return_index=True)[1])
-    at = np.unique(np.geomspace(24, len(place), 20).round().astype(np.int64))
+    at = np.unique(np.geomspace(24, len(place), 20).round().astype(int))
     return _slope(at, np.searchsorted(first, at))
 
 
@@ -143,7 +143,7 @@ def match_lengths(series: IntArray) -> IntArray:
     """Lambda_i (n,): 1 + the length of the longest sequence that starts at i and occurs within series[:i]."""
     n = len(series)
     longest = np.zeros_like(series)
-    common = np.zeros(n + 1, dtype=np.int64)  # of the suffixes that start at i + 1 and at j
+    common = np.zeros(n + 1, dtype=int)  # of the suffixes that start at i + 1 and at j
     column = np.arange(n)
     for i in range(n - 1, 0, -1):
         common[:n] = np.where(series == series[i], common[1:] + 1, 0)
@@ -215,7 +215,7 @@ def trace_series(
     user = view.moves.user[view.fixes]
     xy_m = view.moves.xy_m[view.fixes]
     place = cells(xy_m, cell_m)
-    hour = np.floor(view.local_s[view.fixes] / _HOUR_S).astype(np.int64)
+    hour = np.floor(view.local_s[view.fixes] / _HOUR_S).astype(int)
     for own in np.split(np.arange(len(user)), np.flatnonzero(np.diff(user)) + 1):
         hours = np.arange(hour[own].min(), hour[own].max() + 1)
         row = np.full(len(hours), UNKNOWN)
@@ -252,8 +252,8 @@ def played_series(
         if cell_m == 0 and inside is not None:
             building.append(inside.building)
     place = cells(position_m, cell_m) if cell_m > 0 else np.array(building)
-    wall_s = ground.clock.wall_s(np.asarray((np.arange(n_hours) + 0.5) * _HOUR_S, dtype=np.float64))
-    week = _of_week(np.floor(wall_s / _HOUR_S).astype(np.int64), ground.clock)
+    wall_s = ground.clock.wall_s(np.asarray((np.arange(n_hours) + 0.5) * _HOUR_S, dtype=float))
+    week = _of_week(np.floor(wall_s / _HOUR_S).astype(int), ground.clock)
     for ue in range(n_ue):
         yield Series(filled(place[:, ue], fill_h), _carried(position_m[:, ue]), week)
 

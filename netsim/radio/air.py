@@ -94,7 +94,7 @@ def _end_sending(lives: Transmissions, rows: IntArray, max_tries: int) -> None:
     lives.settle(empty, empty_s)
     lives.end(empty, empty_s, Fate.EXHAUSTED)
     lives.send_rest(whole)
-    neither = np.zeros(len(whole), dtype=np.bool_)
+    neither = np.zeros(len(whole), dtype=bool)
     hopeless = lives.close_blocks(whole, neither, neither, max_tries)
     lives.end(hopeless, lives.since_s[hopeless], Fate.UNDECODED)
     arrived = whole[(lives.left_bits[whole] == 0) & (lives.stage[whole] == SENDING)]
@@ -145,7 +145,7 @@ def look_again(lives: Transmissions, look: Look, uplink: Uplink, now_s: float, b
     homeless = stale[under_way & ~prepares & (lives.serving[stale] < 0)]
     lives.end(homeless, now_s, Fate.NO_CELL)
     handed = stale[under_way & moved & sends & (lives.serving[stale] >= 0)]
-    lives.grant(handed, np.zeros(len(handed), dtype=np.bool_), now_s)
+    lives.grant(handed, np.zeros(len(handed), dtype=bool), now_s)
     return not prepares.all()
 
 
@@ -367,7 +367,7 @@ class EventUplink:
         The scheduler is asked again without UEs that would get no rate, until it chooses no other: such a UE has a
         place only if no other of its cell has a use for it.
         """
-        lives, refused = self.lives, np.zeros(len(active), dtype=np.bool_)
+        lives, refused = self.lives, np.zeros(len(active), dtype=bool)
         before, chosen = lives.stage[active] == SENDING, None
         while True:
             queue = _queue(lives, active, refused, senders)

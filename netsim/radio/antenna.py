@@ -61,7 +61,7 @@ class Sector(Antenna):
     """
 
     kind: Literal["sector"] = "sector"
-    tilt_deg: float = Field(default=DOWNTILT_DEG, ge=-45, le=45)
+    tilt_deg: float = Field(DOWNTILT_DEG, ge=-45, le=45)
     """electrical tilt below the horizon, degrees"""
     reference: ClassVar = "3GPP TR 38.901 V17.0.0, Table 7.3-1 (one element)"
     example: ClassVar = {"kind": "sector"}
@@ -79,11 +79,11 @@ class ColumnAntenna(Antenna):
     """
 
     kind: Literal["column"] = "column"
-    elements: int = Field(default=10, ge=1, le=64)
+    elements: int = Field(10, ge=1, le=64)
     """number of elements M"""
-    spacing: float = Field(default=0.5, gt=0, le=2)
+    spacing: float = Field(0.5, gt=0, le=2)
     """distance between elements, wavelengths"""
-    tilt_deg: float = Field(default=12.0, ge=-45, le=45)
+    tilt_deg: float = Field(12.0, ge=-45, le=45)
     """electrical tilt below the horizon, degrees"""
     reference: ClassVar = "3GPP TR 38.901 V17.0.0, Section 7.3 and Table 7.8-1 (10 elements, 102 deg zenith)"
     example: ClassVar = {"kind": "column"}

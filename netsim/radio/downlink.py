@@ -27,15 +27,15 @@ class Downlink(AdaptedRate):
     with the attenuation a and the limit m of a link adaptation (see `netsim.radio.rate`).
     """
 
-    bandwidth_hz: float = Field(default=20e6, ge=1e3, le=1e11)
+    bandwidth_hz: float = Field(20e6, ge=1e3, le=1e11)
     """bandwidth of a cell, Hz; of a study without learning"""
-    noise_figure_db: float = Field(default=9.0, ge=0, le=40)
+    noise_figure_db: float = Field(9.0, ge=0, le=40)
     """noise figure of a UE's receiver, dB"""
-    attenuation: float = Field(default=DOWNLINK.attenuation, gt=0, le=1)
+    attenuation: float = Field(DOWNLINK.attenuation, gt=0, le=1)
     """ratio of the rate to Shannon's bound; of a study without learning"""
-    max_bps_per_hz: float = Field(default=DOWNLINK.max_bps_per_hz, gt=0, le=20)
+    max_bps_per_hz: float = Field(DOWNLINK.max_bps_per_hz, gt=0, le=20)
     """largest spectral efficiency, bit/s/Hz; of a study without learning"""
-    min_sinr_db: float = Field(default=-10.0, ge=-100, le=100)
+    min_sinr_db: float = Field(-10.0, ge=-100, le=100)
     """SINR below which nothing is received, dB; of a study without learning"""
     reference: ClassVar = "3GPP TR 36.942, Annex A, Table A.2 (downlink); TR 38.901, Table 7.8-1 (noise figure)"
 
@@ -110,15 +110,15 @@ class Handover(Part):
     Source: 3GPP TS 38.331, Sections 5.5.4.1 and 5.5.4.4, without layer-3 filtering and offsets.
     """
 
-    hysteresis_db: float = Field(default=3.0, ge=0, le=30)
+    hysteresis_db: float = Field(3.0, ge=0, le=30)
     """margin by which the neighbour cell must be stronger, dB"""
-    time_to_trigger_s: float = Field(default=0.16, ge=0, le=1e5)
+    time_to_trigger_s: float = Field(0.16, ge=0, le=1e5)
     """time for which the neighbour cell must be stronger, s"""
 
     @staticmethod
     def start(n_ue: int, n_bs: int) -> Attachment:
         """No UE is attached."""
-        return Attachment(np.full(n_ue, -1, dtype=np.int64), np.full((n_ue, n_bs), np.inf))
+        return Attachment(np.full(n_ue, -1, dtype=int), np.full((n_ue, n_bs), np.inf))
 
     @staticmethod
     def attach(state: Attachment, ue: IntArray, rsrp_dbm: FloatArray) -> Attachment:

@@ -56,7 +56,7 @@ def _pairs(ue: IntArray, n_bs: int, block: Block) -> tuple[IntArray, IntArray]:
 class _Block(Fading):
     """Block fading: constant for the whole run, for a round, or for a time."""
 
-    antennas: int = Field(default=1, ge=1, le=1024)
+    antennas: int = Field(1, ge=1, le=1024)
     """number of antennas of the base station"""
     block: Literal["run", "round"] | float = "round"
     """length of a block: the whole run, a round, or a time in s"""
@@ -98,7 +98,7 @@ class Rician(_Block):
     """
 
     kind: Literal["rician"] = "rician"
-    k_db: float = Field(default=9.0, ge=-40, le=60)
+    k_db: float = Field(9.0, ge=-40, le=60)
     """K, power of the line-of-sight component over that of the scattered ones, dB"""
     reference: ClassVar = "Tse and Viswanath, Fundamentals of Wireless Communication, 2005, Eq. 2.55"
     example: ClassVar = {"kind": "rician"}

@@ -145,7 +145,7 @@ def _of_arrays(file: str) -> "DataFrame":
         raise ValueError(f"{shapes}: (n_cells, ny, nx), (ny, nx, 3) and (n_cells,), or nz before ny")
     if ((gain < 0) | (gain > 1)).any():
         raise ValueError("path_gain: linear gains are 0 to 1, are these in dB?")
-    points = MultiIndex.from_arrays(centre_m.reshape(-1, 3).T[::-1].astype(np.float64).round(3))
+    points = MultiIndex.from_arrays(centre_m.reshape(-1, 3).T[::-1].astype(float).round(3))
     gain_db = db_from_ratio(np.where(gain > 0, gain, np.nan)).reshape(len(cells), -1).T
     return _grid(DataFrame(gain_db, points, cells.astype(str)), _SAME_M)
 

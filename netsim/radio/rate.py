@@ -56,11 +56,11 @@ class AdaptedRate(Part):
     rate = B min(a log2(1 + SINR), m)        for SINR >= min_sinr_db, else 0
     """
 
-    attenuation: float = Field(default=0.4, gt=0, le=1)
+    attenuation: float = Field(0.4, gt=0, le=1)
     """ratio a of the rate to Shannon's bound"""
-    max_bps_per_hz: float = Field(default=2.0, gt=0, le=20)
+    max_bps_per_hz: float = Field(2.0, gt=0, le=20)
     """largest spectral efficiency m, bit/s/Hz"""
-    min_sinr_db: float = Field(default=-10.0, ge=-100, le=100)
+    min_sinr_db: float = Field(-10.0, ge=-100, le=100)
     """SINR below which nothing is decoded, dB"""
 
     @property
@@ -104,7 +104,7 @@ class Shannon(RateLaw):
     """Perfect link adaptation: Shannon's log2(1 + SINR) at any SINR up to a cap, of uploads and broadcast alike."""
 
     kind: Literal["shannon"] = "shannon"
-    max_bps_per_hz: float = Field(default=8.0, gt=0, le=20)
+    max_bps_per_hz: float = Field(8.0, gt=0, le=20)
     """largest spectral efficiency, bit/s/Hz"""
     reference: ClassVar = "Shannon, A Mathematical Theory of Communication, 1948"
     example: ClassVar = {"kind": "shannon"}

@@ -87,7 +87,7 @@ def ranks(serving: IntArray, *keys: FloatArray | BoolArray) -> IntArray:
     """
     order = np.lexsort((*keys[::-1], serving))
     first = np.flatnonzero(np.diff(serving[order], prepend=-2))
-    rank = np.empty(len(order), dtype=np.int64)
+    rank = np.empty(len(order), dtype=int)
     rank[order] = np.arange(len(order)) - np.repeat(first, np.diff(first, append=len(order)))
     return rank
 
@@ -129,7 +129,7 @@ class Simultaneous(Scheduler):
     example: ClassVar = {"kind": "simultaneous"}
 
     def grants(self, queue: Queue, time_s: float, state: State) -> Grants:
-        return Grants(np.ones(len(queue.ue), dtype=np.bool_))
+        return Grants(np.ones(len(queue.ue), dtype=bool))
 
 
 class Groups(Scheduler):
@@ -140,7 +140,7 @@ class Groups(Scheduler):
     """
 
     kind: Literal["groups"] = "groups"
-    size: int = Field(default=2, ge=1, le=10_000)
+    size: int = Field(2, ge=1, le=10_000)
     """largest number of UEs of a cell that send together"""
     reference: ClassVar = "Ding, Fan and Poor, Impact of user pairing on 5G NOMA, 2016 (UEs of similar power)"
     example: ClassVar = {"kind": "groups", "size": 2}
@@ -164,7 +164,7 @@ class _Slotted(Scheduler):
     """One UE of a cell at a time, for a slot."""
 
     one_at_a_time = True
-    slot_s: float = Field(default=0.01, ge=1e-6, le=1e6)
+    slot_s: float = Field(0.01, ge=1e-6, le=1e6)
     """length of a slot, s"""
 
     def turn(self, queue: Queue, time_s: float, slot: Slot, *keys: FloatArray) -> tuple[BoolArray, BoolArray, Slot]:
@@ -217,7 +217,7 @@ class ProportionalFair(_Slotted):
     """
 
     kind: Literal["proportional-fair"] = "proportional-fair"
-    time_constant_s: float = Field(default=1.0, gt=0, le=1e9)
+    time_constant_s: float = Field(1.0, gt=0, le=1e9)
     """time constant T of the averaged rate, s"""
     reference: ClassVar = "Tse and Viswanath, Fundamentals of Wireless Communication, 2005, Section 6.7.1"
     example: ClassVar = {"kind": "proportional-fair"}
@@ -274,13 +274,13 @@ class AirInterface(Part):
     """rule by which UEs of a cell may send"""
     link_adaptation: Literal["change", "grant"] = "change"
     """when rates follow the interference: with each coming and going, or only with grants and blocks"""
-    block_s: float | None = Field(default=None, ge=1e-3, le=1e6)
+    block_s: float | None = Field(None, ge=1e-3, le=1e6)
     """length of a block, after which links are looked at again, s; none: links stay as they were at the request"""
-    step_s: float | None = Field(default=None, ge=1e-6, le=1e6)
+    step_s: float | None = Field(None, ge=1e-6, le=1e6)
     """grants and changes of interference happen at multiples of it, s; none: at any time"""
-    retransmissions: int = Field(default=0, ge=0, le=1000)
+    retransmissions: int = Field(0, ge=0, le=1000)
     """how often a block that was not decoded is sent again, without combining; then the update is lost"""
-    client_dropout_per_s: float = Field(default=0.0, ge=0, le=1e3)
+    client_dropout_per_s: float = Field(0.0, ge=0, le=1e3)
     """rate at which UEs leave for good between request and last bit, 1/s"""
 
     renamed: ClassVar = {"adapt": "link_adaptation", "dropout_per_s": "client_dropout_per_s"}

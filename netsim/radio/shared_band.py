@@ -35,27 +35,27 @@ _ROUNDING = 1e-9  # relative, of bits that are computed from airtime and rate
 class SharedBand(Uplink):
     """Fields and laws of an uplink over a band that cells share."""
 
-    bandwidth_hz: float = Field(default=20e6, ge=1.0, le=1e11)
+    bandwidth_hz: float = Field(20e6, ge=1.0, le=1e11)
     """bandwidth of a cell, Hz"""
-    noise_figure_db: float = Field(default=6.0, ge=0, le=40)
+    noise_figure_db: float = Field(6.0, ge=0, le=40)
     """noise figure of the base station's receiver, dB"""
-    noise_w: float | None = Field(default=None, gt=0, le=1e6)
+    noise_w: float | None = Field(None, gt=0, le=1e6)
     """noise power in the band, W; none: thermal noise (290 K) times the noise figure"""
     interference: Literal["none", "intra", "all"] = "all"
     """source of interference: none, UEs of the same cell (intra), or UEs of all cells (all)"""
     decoding: Literal["noisy", "error-free"] = "noisy"
     """noisy: analog, decoded updates carry channel noise; error-free: digital, updates received in time are exact"""
-    norm_bound: float | None = Field(default=None, ge=1e-12, le=1e12)
+    norm_bound: float | None = Field(None, ge=1e-12, le=1e12)
     """largest L2 norm of a payload, for learning without a clip (required by noisy decoding)"""
-    deadline_s: float | None = Field(default=None, gt=0, le=1e9)
+    deadline_s: float | None = Field(None, gt=0, le=1e9)
     """longest latency from the server's request to the last bit, s; later updates are lost; none: the round length"""
-    interference_over_thermal_db: float = Field(default=0.0, ge=0, le=60)
+    interference_over_thermal_db: float = Field(0.0, ge=0, le=60)
     """interference from outside the world and thermal noise, over thermal noise alone (IoT), at base stations, dB: it
     raises their noise floor, counts as no privacy, and does not reach an eavesdropper's antenna"""
-    uplink_share: float = Field(default=1.0, gt=0, le=1)
+    uplink_share: float = Field(1.0, gt=0, le=1)
     """share of the time in which UEs may send (TDD): it multiplies rates, so airtime and delay grow, and a UE spends
     its transmit power in this share of its airtime only; the broadcast keeps its rate"""
-    max_ser: float | None = Field(default=None, gt=0, lt=0.75)
+    max_ser: float | None = Field(None, gt=0, lt=0.75)
     """largest symbol error rate (QPSK) at which a UE is selected, and its signal cancelled; none: no limit"""
     rate: Annotated[RateLaw, RATES] = LinkAdaptation()
     """law of the rate: link-adaptation (attenuated, capped, none below an SINR) or shannon"""
@@ -249,9 +249,9 @@ class Noma(SharedBand):
     """
 
     kind: Literal["noma"] = "noma"
-    sic_residual: float = Field(default=0.0, ge=0, le=1)
+    sic_residual: float = Field(0.0, ge=0, le=1)
     """share r of the power of a decoded signal that remains after cancellation"""
-    group_size: int | None = Field(default=None, ge=1)
+    group_size: int | None = Field(None, ge=1)
     """largest number of UEs superposed at a time; none: all of the cell"""
 
     reference: ClassVar = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 4-6"
@@ -268,7 +268,7 @@ class Noma(SharedBand):
         return self.outcome(cohort, payload, heard, group_of if self.groups_ues else None)
 
     def heard(self, cohort: Cohort) -> Decoded:
-        return self._heard(cohort, np.zeros(len(cohort.ue), dtype=np.int64))
+        return self._heard(cohort, np.zeros(len(cohort.ue), dtype=int))
 
     def _heard(self, cohort: Cohort, group_of: IntArray) -> Decoded:
         sinr = self.sinr(cohort, self.floor_w(), group_of)

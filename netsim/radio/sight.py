@@ -80,7 +80,7 @@ class ByProbability(Sight):
     """
 
     kind: Literal["probability"] = "probability"
-    decorrelation_m: float = Field(default=50.0, gt=0, le=1e5)
+    decorrelation_m: float = Field(50.0, gt=0, le=1e5)
     """decorrelation distance of the line-of-sight state, m"""
     reference: ClassVar = "3GPP TR 38.901 V17.0.0, Table 7.4.2-1; spatial consistency after Section 7.6.3.3"
     example: ClassVar = {"kind": "probability"}
@@ -101,6 +101,6 @@ class ByProbability(Sight):
 
         def law(pairs: Pairs, position_m: FloatArray) -> BoolArray:
             probability = path_loss.los_probability(pairs)  # NaN of an absent UE, which sees no base station
-            return np.asarray(field.nearest(drawn_at_nodes(), position_m) < probability)
+            return field.nearest(drawn_at_nodes(), position_m) < probability
 
         return law

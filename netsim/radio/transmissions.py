@@ -311,7 +311,7 @@ def see(lives: Transmissions, rows: IntArray, seen: SeenLinks, uplink: Uplink) -
 
 def _cells(serving: IntArray, uplink: Uplink) -> IntArray:
     """The cells of UEs (n,); without a shared band there are none, and all UEs are served."""
-    return np.array(serving, dtype=np.int64) if uplink.shares_band else np.zeros(len(serving), dtype=np.int64)
+    return np.array(serving, dtype=int) if uplink.shares_band else np.zeros(len(serving), dtype=int)
 
 
 def _measure(lives: Transmissions, rows: IntArray, uplink: Uplink) -> None:
@@ -323,7 +323,7 @@ def may_drop_out(lives: Transmissions, per_s: float, streams: Streams) -> None:
     """Draw when each UE (n,) leaves, at a rate of per_s from the request on."""
     if per_s == 0 or not len(lives):
         return
-    moment_ms = np.round(lives.requested_s * 1e3).astype(np.int64)
+    moment_ms = np.round(lives.requested_s * 1e3).astype(int)
     stays = streams.at("radio.dropout").exponential("stays", lives.ue, item=moment_ms) / per_s
     lives.stop_at(lives.requested_s + stays, Fate.DROPPED)
 

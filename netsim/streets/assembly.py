@@ -94,7 +94,7 @@ def assemble(lines: StreetLines, snap_m: float = SNAP_M) -> Assembled:
     """
     vertex, position_m = _joined(lines, snap_m)
     graph = _streets(_StraightSegments.of(lines, vertex), position_m)
-    part, count = _largest(graph, np.ones((len(graph), 2), dtype=np.bool_), "weak")
+    part, count = _largest(graph, np.ones((len(graph), 2), dtype=bool), "weak")
     loose_km = _km(graph, ~part)
     speed_m_s = graph.speed_m_s * part[:, :, None]
     closed_km = np.zeros(len(MODES))
@@ -122,11 +122,11 @@ def _joined(lines: StreetLines, snap_m: float) -> tuple[IntArray, FloatArray]:
 
     path = lines.path
     layer = lines.layer[path.owner]
-    is_end = np.zeros(len(layer), dtype=np.bool_)
+    is_end = np.zeros(len(layer), dtype=bool)
     is_end[path.first[:-1]] = is_end[path.first[1:] - 1] = True
     place = _numbered(*np.round(path.vertex_m / _ROUNDING_M).T)
     # vertices inside lines of different layers stay apart, unless a line ends there
-    has_end = np.zeros(place.max(initial=-1) + 1, dtype=np.bool_)
+    has_end = np.zeros(place.max(initial=-1) + 1, dtype=bool)
     has_end[place[is_end]] = True
     point = _numbered(place, np.where(has_end[place], 0, layer))
     _, row = np.unique(point, return_index=True)
@@ -135,7 +135,7 @@ def _joined(lines: StreetLines, snap_m: float) -> tuple[IntArray, FloatArray]:
     near = coo_array((np.ones(len(a)), (a, b)), shape=(len(row), len(row)))
     _, group = connected_components(near, directed=False)
     _, first = np.unique(group, return_index=True)
-    return group[point].astype(np.int64), at_m[first]
+    return group[point].astype(int), at_m[first]
 
 
 def _near(
@@ -192,7 +192,7 @@ class _StraightSegments:
         count = np.bincount(self.point.ravel(), minlength=n_points)
         two = np.flatnonzero(count == 2)
         one = (np.cumsum(count) - count)[two]
-        inner = np.zeros(n_points, dtype=np.bool_)
+        inner = np.zeros(n_points, dtype=bool)
         # one segment as it leaves, the other as it arrives
         inner[two] = kind.ravel()[end[one]] == kind[:, ::-1].ravel()[end[one + 1]]
         return inner
@@ -200,7 +200,7 @@ class _StraightSegments:
 
 def _numbered(*columns: FloatArray | IntArray) -> IntArray:
     """Numbers (n,) from 0 on that are equal where all columns (n,) are, in lexicographic order."""
-    number = np.zeros(len(columns[0]), dtype=np.int64)
+    number = np.zeros(len(columns[0]), dtype=int)
     for column in columns:
         _, value = np.unique(column, return_inverse=True)
         _, number = np.unique(number * (value.max(initial=0) + 1) + value, return_inverse=True)
@@ -238,7 +238,7 @@ def _chains(segments: _StraightSegments, inner: BoolArray) -> tuple[IntArray, In
     own = np.where(inner[segments.point], 0, 1 + np.arange(segments.point.size).reshape(-1, 2))
     line = shapely.linestrings(np.stack([segments.point, own], axis=2))
     path = Paths.of(shapely.get_parts(shapely.line_merge(shapely.multilinestrings(line))))
-    return path.vertex_m[:, 0].astype(np.int64), path.first
+    return path.vertex_m[:, 0].astype(int), path.first
 
 
 def _largest(graph: StreetGraph, open_to: BoolArray, connection: str) -> tuple[BoolArray, int]:

@@ -76,7 +76,7 @@ def doors(footprint: Shapes, height_m: FloatArray, graph: StreetGraph) -> Premis
     row, nearest = shapely.STRtree(line).query_nearest(wall, max_distance=_MAX_DOOR_DISTANCE_M, all_matches=False)
     building = large[row]
     door_m = shapely.get_coordinates(shapely.shortest_line(wall[row], line[nearest]))[::2]
-    floors = np.maximum(1, np.floor(height_m[building] / STOREY_M + 0.5)).astype(np.int64)
+    floors = np.maximum(1, np.floor(height_m[building] / STOREY_M + 0.5)).astype(int)
     by_mode = [access(graph, door_m, mode) for mode in range(len(MODES))]
     street, along_m, at_m = (np.stack([getattr(a, name) for a in by_mode]) for name in ("street", "along_m", "at_m"))
     return Premises(building, door_m, Access(street, along_m, at_m), floors, area_m2[building] * floors)

@@ -42,7 +42,7 @@ class Paths:
     @classmethod
     def none(cls, count: int) -> Paths:
         """Paths without vertices."""
-        return cls(no_places(), np.zeros(count + 1, dtype=np.int64), no_floats())
+        return cls(no_places(), np.zeros(count + 1, dtype=int), no_floats())
 
     @classmethod
     def join(cls, pieces: Sequence[Paths]) -> Paths:
@@ -67,7 +67,7 @@ class Paths:
     @property
     def steps(self) -> IntArray:
         """The vertices (k,) that another one of the same path follows."""
-        inner = np.ones(len(self.vertex_m), dtype=np.bool_)
+        inner = np.ones(len(self.vertex_m), dtype=bool)
         inner[self.first[1:] - 1] = False
         return np.flatnonzero(inner)
 

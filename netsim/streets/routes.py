@@ -95,7 +95,7 @@ class Routes:
         Vertices at which no time has passed since the one before are left out.
         """
         trip_of = slices.trip
-        backward = (slices.to_m < slices.from_m).astype(np.int64)
+        backward = (slices.to_m < slices.from_m).astype(int)
         speed_m_s = self.graph.speed_m_s[slices.street, backward, mode[trip_of]]
         spent_s = np.abs(slices.to_m - slices.from_m) / speed_m_s
         out_s, _, in_s = np.linalg.norm(np.diff(stop_m, axis=0), axis=2) / WALK_M_S
@@ -175,7 +175,7 @@ class _Trees:
             row = range(n, n + len(missing))
             self.time_s[row], self.following[row] = dijkstra(self._reversed, indices=missing, return_predecessors=True)
             self._row |= zip(missing, row, strict=True)
-        return np.array([self._row[node] for node in wanted.tolist()], dtype=np.int64)[index]
+        return np.array([self._row[node] for node in wanted.tolist()], dtype=int)[index]
 
 
 def _found(trees: _Trees, trip: IntArray, origin: Access, destination: Access) -> list[Slices]:
@@ -225,7 +225,7 @@ def _ways_s(trees: _Trees, point: Access, leaving: bool) -> FloatArray:
 def _direct_s(trees: _Trees, origin: Access, destination: Access) -> FloatArray:
     """Time (k,) along one street; infinite where the points are on different streets, or the direction is closed."""
     way_m = destination.along_m - origin.along_m
-    speed_m_s = trees.speed_m_s[origin.street, (way_m < 0).astype(np.int64)]
+    speed_m_s = trees.speed_m_s[origin.street, (way_m < 0).astype(int)]
     same = (origin.street == destination.street) & (speed_m_s > 0)
     return np.asarray(np.divide(np.abs(way_m), speed_m_s, out=np.full(len(way_m), np.inf), where=same))
 
@@ -237,7 +237,7 @@ def _followed(trees: _Trees, trip: IntArray, node: IntArray, target: IntArray, r
         node = node[moving]
         target = target[moving]
         row = row[moving]
-        following = trees.following[row, node].astype(np.int64)
+        following = trees.following[row, node].astype(int)
         pieces.append((trip, np.full(len(trip), len(pieces)), node, following))
         node = following
     trip, step, tail, head = (np.concatenate(column) for column in zip(*pieces, strict=True))

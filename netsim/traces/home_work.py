@@ -60,7 +60,7 @@ def lived(position_m: FloatArray, time_s: FloatArray, clock: Clock) -> Lived:
     known_s = np.minimum(np.diff(time_s, append=time_s[-1]), KNOWN_S)
     place = _places(position_m, time_s, known_s)
     wall_s = clock.wall_s(time_s)
-    every = np.ones(len(place), dtype=np.bool_)
+    every = np.ones(len(place), dtype=bool)
     night, nights = _usual(place, known_s, wall_s, NIGHT_H, NIGHT_SHARE, every)
     if not night.any():
         most = np.bincount(place, known_s).argmax()
@@ -92,7 +92,7 @@ def _places(position_m: FloatArray, time_s: FloatArray, known_s: FloatArray) -> 
 
 def _stays(position_m: FloatArray, time_s: FloatArray) -> IntArray:
     """The stay (n,) of each fix, in order of time."""
-    begins = np.zeros(len(time_s), dtype=np.int64)
+    begins = np.zeros(len(time_s), dtype=int)
     (x0, y0) = position_m[0].tolist()
     before_s = float(time_s[0])
     max_s = KNOWN_S + slack_s(KNOWN_S, float(time_s[-1]))
@@ -119,7 +119,7 @@ def _usual(
     fixes are asked about.
     """
     low_s, high_s = (3600.0 * h for h in hours)
-    day = np.floor(wall_s / DAY_S).astype(np.int64)
+    day = np.floor(wall_s / DAY_S).astype(int)
     at_s = wall_s - day * DAY_S
     fixed = counts & (at_s >= low_s) & (at_s < high_s)
     days = np.unique(day[fixed])

@@ -206,7 +206,7 @@ def _hint(view: TraceView, file: TraceFile, columns: str) -> _Facts:
         yield "first", "mend what is doubtful above: until then the command below plays such rows as true"
     yield (
         "try",
-        shlex.join([*words, "--round", usual_round(view.moves.user[fixes].astype(np.int64), view.moves.time_s[fixes])]),
+        shlex.join([*words, "--round", usual_round(view.moves.user[fixes].astype(int), view.moves.time_s[fixes])]),
     )
     if len(busiest) > 1:
         of = f"{len(busiest):,} in column {file.columns.get('cell', 'cell')}"

@@ -88,7 +88,7 @@ def chained(ids: Index, time_s: FloatArray, xy_m: FloatArray, reach_m: float) ->
     n_ids = np.bincount(chain_of[ids[first]])
     n_rows = np.bincount(chain_of[ids])
     busiest = np.argsort(-n_rows, kind="stable")
-    number = np.zeros(n_chains, dtype=np.int64)
+    number = np.zeros(n_chains, dtype=int)
     number[busiest[n_ids[busiest] > 1]] = np.arange(1, (n_ids > 1).sum() + 1)
     return np.where(chain_of >= 0, number[chain_of], 0)
 
@@ -107,9 +107,9 @@ def sampled(moves: Moves, every_s: float) -> BoolArray:
     period = np.floor(moves.time_s / every_s + 1e-9)
     order = np.lexsort((moves.time_s, period, moves.user))
     time_s = moves.time_s[order]
-    new = np.ones(len(order), dtype=np.bool_)
+    new = np.ones(len(order), dtype=bool)
     new[1:] = (np.diff(moves.user[order]) != 0) | (np.diff(period[order]) != 0)
-    due = np.empty(len(order), dtype=np.bool_)
+    due = np.empty(len(order), dtype=bool)
     due[order] = time_s == time_s[new][np.cumsum(new) - 1]
     return due
 
@@ -289,7 +289,7 @@ def doubts(table: TraceTable, moves: Moves) -> tuple[str, ...]:
 
 def _dates(fixes: FixRows, moves: Moves) -> list[str]:
     """Warnings on clocks that were not set, or whose weeks rolled over, and on dates in place of times."""
-    found = list[str]()
+    found = []
     time_s = fixes.time_s
     odd = (time_s < _OLDEST_S) | (np.abs(time_s - np.median(time_s)) > _WEEKS_S / 2)
     if odd.any():
@@ -306,7 +306,7 @@ def _dates(fixes: FixRows, moves: Moves) -> list[str]:
 
 def _regions(place: FloatArray, moves: Moves) -> list[str]:
     """A warning where rows are more than 1,000 km apart, with boxes of 3 degrees around where most of them are."""
-    elsewhere = np.ones(len(place), dtype=np.bool_)
+    elsewhere = np.ones(len(place), dtype=bool)
     boxes = list[str]()
     if np.ptp(moves.xy_m, axis=0).max() < 1e6:
         return []

@@ -100,7 +100,7 @@ class TraceFile(Part):
     timezone: str = "auto"
     """IANA name of the time zone, also used for times in the file without a zone; auto: an offset derived from the
     longitude, or UTC for local metres"""
-    sample_s: float | None = Field(default=None, gt=0, le=1e9)
+    sample_s: float | None = Field(None, gt=0, le=1e9)
     """sampling interval, s: of the rows of a user in each such period, from the first local midnight, only the first
     are measured and reported; none: all. Of an ns-2 file, which contains movements, the time between rows; none: 1"""
 
@@ -192,9 +192,9 @@ class TraceSetting(TraceFile):
     """what a user of the trace is: an entry of the user column (id), a local day (day), all rows together (all),
     a chain of drives that start where another ended (chain), one of `segments` equal parts of the rows in order of
     time (segments), or a single row (rows); auto: id, unless no id has rows in two rounds, then all"""
-    segments: int | None = Field(default=None, ge=1, le=100_000)
+    segments: int | None = Field(None, ge=1, le=100_000)
     """number of users into which `users: segments` divides the trace"""
-    outlier_sigmas: float | None = Field(default=None, gt=0)
+    outlier_sigmas: float | None = Field(None, gt=0)
     """rows further than this many standard deviations from the mean of their cell are left out; none: all are kept"""
     area_deg: Box | None = None
     """only rows in this box: south, west, north, east in degrees"""
@@ -207,9 +207,9 @@ class TraceSetting(TraceFile):
     extent: Literal["rows", "stated"] = "rows"
     """public area, first day and end: those of the rows, which one user can move; or stated by area_deg or area_m,
     since and until, which no user can move"""
-    resample_s: float | None = Field(default=None, gt=0)
+    resample_s: float | None = Field(None, gt=0)
     """interpolate each trip at the multiples of this time, s; none: the rows of the file. Not for measured RSRP"""
-    gap_s: float = Field(default=GAP_S, gt=0)
+    gap_s: float = Field(GAP_S, gt=0)
     """a pause longer than this between two rows ends a trip, s; there is no interpolation across it"""
 
     @model_validator(mode="after")

@@ -82,7 +82,7 @@ class Trace:
             raise ValueError("the trace has no column accuracy_m")
         apart_s = float(self.time_s.max()) + 1.0
         row = np.searchsorted(self.user * apart_s + self.time_s, user * apart_s + time_s)
-        return np.asarray(self.accuracy_m[row] / STDS_OF_RADIUS)
+        return self.accuracy_m[row] / STDS_OF_RADIUS
 
 
 def local_zone(name: str, lon_deg: float | None) -> tuple[tzinfo, str, list[str]]:

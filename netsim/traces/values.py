@@ -47,10 +47,10 @@ def numbers(text: Sequence[str]) -> FloatArray:
     """Floats (n,), NaN where there is no number."""
     if "_" not in "".join(text):
         try:
-            return np.array([float(value or "nan") for value in text], dtype=np.float64)
+            return np.array([float(value or "nan") for value in text], dtype=float)
         except ValueError:
             pass
-    return np.array([number(value) for value in text], dtype=np.float64)
+    return np.array([number(value) for value in text], dtype=float)
 
 
 def missing(text: str) -> bool:
@@ -286,8 +286,8 @@ class Times:
         return value
 
     def _texts(self, text: Sequence[str]) -> FloatArray:
-        known = dict[str, float]()
-        later_s = dict[str, float]()
+        known = {}
+        later_s = {}
         for value in dict.fromkeys(text):
             try:
                 if not (np.isnan(number(value)) or _compact(value) >= _TO_THE_SECOND):
@@ -299,7 +299,7 @@ class Times:
                 raise Refused(list(text).index(value), str(error)) from error
         if any(later_s.values()):
             self._later_s |= {self._n_rows + row: s for row, value in enumerate(text) if (s := later_s[value])}
-        return np.array([known[value] for value in text], dtype=np.float64)
+        return np.array([known[value] for value in text], dtype=float)
 
 
 def epoch_s(text: str, zone: tzinfo | None = None) -> float:

@@ -17,6 +17,8 @@ from fl.defenses.lapa import Lapa, NoiseSwitch
 from fl.learning import Learning
 from fl.privacy.gaussian import epsilon_of
 from fl.privacy.ledger import Ledger
+from fl.round.send import protected
+from fl.round.setup import RoundStreams
 from fl.types import Bound, DenseUpdates, Local, Public, Received, RoundContext
 from netsim.geometry import Area
 from netsim.radio.uplink import Channel
@@ -232,12 +234,30 @@ class TestSwitch:
         np.testing.assert_array_equal(said[0], said[1])
         assert (said[0][1] < said[0][0]).all()
 
-    def test_central_noise_counts_the_thermal_part_of_who_was_heard(self):
+    def test_the_channel_adds_to_no_noise_that_a_later_step_changes(self):
+        """A clip cuts noise down along the update, so its variance and that of the channel are not those of one sum."""
+        switch = {"kind": "noise-switch", "noise": self.inner}
+        for again in ({"kind": "clip", "name": "again"}, {"kind": "quantise", "bits": 4}):
+            with pytest.raises(ValidationError, match=r"defenses\[2\].*put it before noise-switch"):
+                Learning(round_s=1.0, learner={"kind": "rsrp-net"}, defenses=({"kind": "clip"}, switch, again))
+        own = {"kind": "gaussian", "noise_multiplier": 1.0}
+        chain = ({"kind": "clip"}, own, {"kind": "clip", "name": "again"})
+        learning = Learning(round_s=1.0, learner={"kind": "rsrp-net"}, defenses=chain)
+        made, local = clipped()
+        at = RoundContext(1, 0.0, PUBLIC, channel=channel(3.0, K))
+        for chain, counted in ((learning.defenses[:2], 3.0), (learning.defenses, 0.0)):
+            part = learning.model_copy(update={"defenses": chain})
+            states = {each.word: each.start(K) for each in chain}
+            _, (spend,) = protected(part, made, local, at, states, RoundStreams(Streams(7), 1))
+            assert np.all(spend.channel_std == counted)
+
+    def test_central_noise_counts_no_channel(self):
+        """Whose receiver gets single updates, before that noise is drawn."""
         part, (updates, local) = CentralGaussian(noise_multiplier=1.0), clipped()
         facts = RoundContext(1, 0.0, PUBLIC, channel=channel(3.0, K, interference=50.0), weight=1 / K)
         _, state, _ = part.protect(updates, local, facts, part.start(0), None)
         _, _, (spend,) = part.finish(np.zeros((1, D)), K, facts, state, Streams(7).at("defense.x", 1))
-        assert spend.channel_std == pytest.approx(3.0 * math.sqrt(K))
+        assert spend.channel_std == 0.0
 
     @pytest.mark.parametrize("wrapped", [False, True])
     def test_the_sum_suffers_both(self, wrapped):

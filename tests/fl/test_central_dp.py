@@ -143,12 +143,13 @@ class TestCentralGaussian:
     def test_needs_a_bound_and_a_fixed_weight(self):
         learner, noise = RsrpNet(hidden=(4,)), CentralGaussian(noise_multiplier=1.0)
         fixed = Uniform(clients=4)
-        for defenses in ((Clip(), noise), (AdaptiveClip(), noise, Gaussian(epsilon=1.0))):
+        for defenses in ((Clip(), noise), (AdaptiveClip(), Gaussian(epsilon=1.0), Clip(), noise)):
             Learning(round_s=60, learner=learner, defenses=defenses, aggregation=fixed)
         for defenses, aggregation, says in (
             ((noise,), fixed, "needs a bound"),
             ((noise, Clip()), fixed, "needs a bound"),
             ((Clip(), Gaussian(epsilon=1.0), noise), fixed, "needs a bound"),
+            ((AdaptiveClip(), noise, Gaussian(epsilon=1.0)), fixed, "the variance of the sum shows who sends"),
             ((Clip(), noise), None, "needs a fixed weight"),
             ((AdaptiveClip(relation="add-remove"),), None, "needs a fixed weight"),
         ):

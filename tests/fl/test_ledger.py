@@ -302,19 +302,25 @@ class TestCentral:
         part = CentralGaussian(noise_multiplier=1.0)
         assert part.contracts and "central noise" in part.offers
 
-    def test_the_channel_adds_to_the_noise_on_the_sum(self, tmp_path):
-        """Variance of the receiver's noise over all decoded rows: all that decoding adds without interference."""
-        noise = [CLIP, {"kind": "central-gaussian", "noise_multiplier": 1.0}]
+    @pytest.mark.parametrize("local", [False, True])
+    def test_no_channel_counts_beside_noise_at_the_server(self, local, tmp_path):
+        """Its receiver gets single updates, without that noise; nor does it add to noise that a clip has cut down.
+
+        UEs take turns, so that neighbours send alike: otherwise the receiver's noise would show who sends.
+        """
+        own = [{"kind": "gaussian", "noise_multiplier": 1.0}, {**CLIP, "name": "again"}] if local else []
+        noise = [CLIP, *own, {"kind": "central-gaussian", "noise_multiplier": 1.0}]
         study = load("rsrp-dp/live", {
             "learning.defenses": noise, "learning.rounds": 1, "world.radio.uplink.decoding": "noisy",
-            "world.radio.uplink.interference": "none", "learning.attacks": [],
+            "world.radio.uplink.interference": "none", "learning.attacks": [], "learning.sampling": "cyclic",
+            "learning.participation": 0.5, "learning.aggregation.participation": 0.5,
         })  # fmt: skip
         summary = run(study, tmp_path)
-        links, first = pd.read_csv(tmp_path / "links.csv"), pd.read_csv(tmp_path / "spends.csv").iloc[0]
-        heard = links[(links["round"] == 1) & (links.decoded == 1)]
-        assert first.channel_std == pytest.approx(np.sqrt((heard.noise_std**2).sum()), rel=1e-6)
-        assert first.epsilon_with_channel < first.epsilon
-        assert summary["privacy.central-gaussian.with_channel.max"] < summary["privacy.central-gaussian.epsilon.max"]
+        links, spends = pd.read_csv(tmp_path / "links.csv"), pd.read_csv(tmp_path / "spends.csv")
+        assert (links.noise_std > 0).any() and (spends.channel_std == 0).all()
+        assert (spends.epsilon_with_channel == spends.epsilon).all()
+        assert pd.read_csv(tmp_path / "privacy.csv").with_channel.isna().all()
+        assert summary["privacy.central-gaussian.epsilon.max"] > 0
 
     def test_weights_count_on_the_share_that_is_asked(self):
         with pytest.raises(ValueError, match="give both the same"):

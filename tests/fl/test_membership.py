@@ -1,4 +1,4 @@
-"""Membership: figures of merit against brute force, attacks on models that remember, and audits inside a run."""
+"""Membership: figures of merit against brute force, attacks on models that remember, and tests inside a run."""
 
 import itertools
 from dataclasses import replace
@@ -9,25 +9,36 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from interrupted import run_in_two
+from scipy.stats import binomtest
 
 from fl.attacks.base import View
 from fl.data.images import Dirichlet, Images, LabelSkew
 from fl.data.measured import Measured
 from fl.learners.image_net import ImageNet
 from fl.learners.rsrp_net import RsrpNet
-from fl.membership.audit import Membership, _centred, _targets, audit
-from fl.membership.base import GradientNorm, GradientRegression, LossThreshold
+from fl.membership.base import AskedRecords, GradientNorm, GradientRegression, LossThreshold
+from fl.membership.membership import Membership, _centred, _targets, infer
 from fl.membership.roc import auc, tpr_percent
+from fl.membership.shadow_models import Lira, Rmia
 from fl.networks.classifiers import Perceptron
+from fl.round import server
 from fl.types import HeldOut, ImageFormat, Local, Model, Public
+from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.rng import Streams
 from netsim.ues import Observations
+from scenarios.app.report.run_page import roc
+from scenarios.app.results.read import load as load_run
 from scenarios.app.run.runner import run
 from scenarios.app.study.load import load
 
 RNG = Streams(3).at("membership", 1)
 AREA = Area(0.0, 0.0, 1000.0, 800.0)
+SHORT = {
+    "learning.rounds": 3, "learning.data.campaign_rounds": 4, "world.duration_s": 420, "learning.learner.hidden": [8],
+    "learning.membership.every_rounds": 1,
+}  # fmt: skip
 SCORES = st.lists(st.integers(-5, 5), min_size=1, max_size=12)
 
 
@@ -68,6 +79,12 @@ class TestRoc:
         assert tpr_percent(*both, fpr=0.0)[0] == 25.0
         share, low, high = tpr_percent(*both)
         assert low < share < high
+
+    @pytest.mark.parametrize("found, members", [(0, 7), (7, 7), (3, 200), (199, 200), (1, 1), (40_000, 40_000)])
+    def test_the_interval_of_a_rate_is_that_of_wilson(self, found, members):
+        both = sides(np.arange(members) < found, np.zeros(5))
+        wilson = binomtest(found, members).proportion_ci(method="wilson")
+        np.testing.assert_allclose(tpr_percent(*both)[1:], 100 * np.array(wilson), rtol=1e-9, atol=1e-9)
 
     def test_records_of_a_group_count_as_one(self):
         """Every record repeated five times: the interval is that of the single ones; five times as many win nothing."""
@@ -116,13 +133,13 @@ def view_of(observes, local, trained):
     return View(observes, "all", total, model[:1], ue, model, 0 * ue, before, after, trained)
 
 
-class TestAudit:
+class TestInference:
     part = Membership(attacks=(LossThreshold(), GradientNorm()))
 
     def test_a_device_that_learns_by_heart_is_found_out_by_the_server_and_less_by_who_sees_the_average(self):
         local, others = campaign()
         rows, total = (
-            audit(self.part, view_of(s, local, LEARNER), local, others, RNG)[0] for s in ("updates", "model")
+            infer(self.part, view_of(s, local, LEARNER), local, others, RNG)[0] for s in ("updates", "model")
         )
         for row in rows:
             assert row["members"] == row["non_members"] == 20 and row["sees"] == "updates"
@@ -134,7 +151,7 @@ class TestAudit:
         local, others = campaign(n=20)
         part = Membership(attacks=(LossThreshold(),), known_member_share=overlap)
         view = view_of("model", local, LEARNER.model_copy(update={"local_epochs": 1}))
-        ((row,), _) = audit(part, view, local, others, RNG)
+        ((row,), _) = infer(part, view, local, others, RNG)
         assert row["members"] == row["non_members"] == members
 
     def test_only_who_was_heard_is_asked_about(self):
@@ -143,7 +160,7 @@ class TestAudit:
         for heard, members in (([1], 10), ([], 0)):
             columns = {name: getattr(whole, name)[heard] for name in ("update", "source_model", "ue", "model")}
             view = replace(whole, source=np.arange(len(heard)), **columns)
-            row = audit(self.part, view, local, others, RNG)[0][0]
+            row = infer(self.part, view, local, others, RNG)[0][0]
             assert row["members"] == members and np.isnan(row["auc"]) == (members == 0)
 
     def test_scores_count_from_the_median_of_the_device(self):
@@ -167,7 +184,7 @@ class TestAudit:
         local = Local(devices, 0 * devices, np.arange(5) * n, inside, 0.0 * ue, 0.0 * ue)
         view = view_of("updates", local, LEARNER.model_copy(update={"local_epochs": 1}))
         held_out = HeldOut(ue, 0 * ue, outside, 0.0 * ue, 0 * ue)
-        ((row,), _) = audit(Membership(attacks=(Told(),)), view, local, held_out, RNG)
+        ((row,), _) = infer(Membership(attacks=(Told(),)), view, local, held_out, RNG)
         assert row["members"] == row["non_members"] == 40
         assert row["auc"] == 1.0 and row["tpr_percent"] == 100.0
 
@@ -197,13 +214,13 @@ def test_a_model_that_learns_nothing_adds_nothing(how):
         step = after.parameters - before.parameters
         view = View("model", "all", step, local.model[:1], local.ue, local.model, 0 * local.ue, before, after, net)
         wholes = data.wholes if data.holds_out_wholes else None
-        ((row,), _) = audit(part, view, local, others, RNG, before, wholes)
+        ((row,), _) = infer(part, view, local, others, RNG, before, wholes)
         assert row["auc_difference"] == pytest.approx(row["auc"] - row["auc_before"], abs=1e-12)
         covered.append(row["auc_difference_low"] <= 0 <= row["auc_difference_high"])
-        ((alone,), _) = audit(part, view, local, others, RNG, before)
+        ((alone,), _) = infer(part, view, local, others, RNG, before)
         plain.append(alone["auc_low"] <= 0.5 <= alone["auc_high"])
         if seed < 3:
-            ((same,), _) = audit(part, replace(view, model_after=before), local, others, RNG, before, wholes)
+            ((same,), _) = infer(part, replace(view, model_after=before), local, others, RNG, before, wholes)
             still.append([same[f"auc_difference{end}"] for end in ("", "_low", "_high")])
     assert np.mean(covered) >= 0.95 - 2 * np.sqrt(0.95 * 0.05 / 100), np.mean(covered)
     assert np.ravel(still).tolist() == [0.0] * 9  # untrained
@@ -240,7 +257,7 @@ def test_classes_are_no_membership(observes, partition):
         who = local.ue if observes == "updates" else 0 * local.ue
         view = View(observes, "all", random, 0 * local.ue, local.ue, local.model, who, before,
                     Model(before.parameters + random[:1], before.constants), net)  # fmt: skip
-        rows, _ = audit(part, view, local, others, Streams(seed).at("membership"))
+        rows, _ = infer(part, view, local, others, Streams(seed).at("membership"))
         assert {row["members"] == row["non_members"] for row in rows} == {True}
         areas.append([row["auc"] for row in rows])
         covered.append([row["auc_low"] <= 0.5 <= row["auc_high"] for row in rows])
@@ -264,7 +281,7 @@ def test_pairs_are_of_one_class_and_one_device_and_no_record_is_in_two(overlap):
     before = net.init(Public(AREA, 1, images=IMAGES), RNG)
     view = View("updates", "all", np.zeros((15, before.parameters.shape[1])), 0 * local.ue, local.ue, local.model,
                 local.ue, before, before, net)  # fmt: skip
-    ((row,), _) = audit(Membership(attacks=(Told(),), known_member_share=overlap), view, local, others, RNG)
+    ((row,), _) = infer(Membership(attacks=(Told(),), known_member_share=overlap), view, local, others, RNG)
     ((x, classes, of),) = asked
     first = len(x) - row["non_members"]
     members, classes, whose = x[:first], classes[first:], of[first:]
@@ -311,7 +328,7 @@ class TestRegression:
             np.testing.assert_allclose(found[i], slope.numpy(), rtol=1e-12, atol=1e-12 * float(slope.abs().max()))
 
     def rounds(self, count, noise, seed, learn=True, observes="updates"):
-        """Areas of audits in rounds whose updates are one step on the members, or noise alone; and what is known."""
+        """Areas in rounds whose updates are one step on the members, or noise alone; and what is known."""
         local, others = campaign()
         part = Membership(attacks=(GradientRegression(coefficient_std=0.03),))
         draw, states, found = np.random.default_rng(seed), part.start(), []
@@ -323,7 +340,7 @@ class TestRegression:
             u = (u if observes == "updates" else u.mean(axis=0, keepdims=True)) * learn
             u = u + noise * draw.normal(size=u.shape)
             view = replace(view, model_before=start, update=u)
-            ((row,), states) = audit(part, view, local, others, RNG, states=states)
+            ((row,), states) = infer(part, view, local, others, RNG, states=states)
             found.append(row)
         return found, states
 
@@ -372,6 +389,202 @@ class TestRegression:
         assert np.mean(area) == pytest.approx(0.5, abs=3 * np.std(area) / np.sqrt(100))
 
 
+class Retrained:
+    """A replica without defenses: UEs learn from the models before, or from `base`, and their mean is merged."""
+
+    def __init__(self, view):
+        self.view, self.played = view, []
+
+    def play(self, data, state, rng, base=None):
+        start = base or self.view.model_before
+        made = self.view.learner.local(start, "all", data, rng)
+        rows = made.rows(slice(None))
+        self.played.append((data, rng, rows))
+        total = made.weighted_sum(np.full(len(rows), 1.0 / len(rows)), 1)
+        after, ue, model = self.view.learner.step(start, "all", total), data.ue, data.model
+        if self.view.vantage == "updates":
+            return View("updates", "all", rows, model, ue, model, np.arange(len(ue)), start, after, made), state
+        return View("model", "all", total, model[:1], ue, model, 0 * ue, start, after, made), state
+
+
+class TestShadowModels:
+    def asked(self, loss, of_models, inside, nats=False):
+        learner = LEARNER if not nats else ImageNet(network=Perceptron(hidden=(8,)), device="cpu")
+
+        class Known(AskedRecords):
+            def losses(self, model):
+                return loss
+
+        return Known(learner, None, None, None, None, None, lambda: (of_models, inside))
+
+    @pytest.mark.parametrize("nats", [True, False])
+    @pytest.mark.parametrize("models", [8, 4000])
+    def test_lira_of_known_normal_laws_is_the_likelihood_ratio(self, nats, models):
+        """phi is N(mu + 1, 0.5^2) of models with the record and N(mu, 0.5^2) without: the ratio is 4 phi - 4 mu - 2."""
+        draw, n = np.random.default_rng(1), 300
+        mu = draw.normal(-3 if not nats else 0, 1 if nats else 0.3, n)
+        inside = np.argsort(draw.random((n, models)), axis=1) < models // 2
+        phi = mu[:, None] + inside + 0.5 * draw.normal(size=inside.shape)
+        known = mu + 0.5 * draw.normal(size=n)
+        loss = (lambda value: np.log1p(np.exp(-value))) if nats else (lambda value: -(value**3))
+        if not nats:
+            phi, known = np.minimum(phi, -1e-3), np.minimum(known, -1e-3)
+        asked = self.asked(loss(known), loss(phi), inside, nats)
+        means = [np.where(of, phi, 0).sum(axis=1) / (models // 2) for of in (inside, ~inside)]
+        squares = [((phi - m[:, None]) ** 2 * of).sum(axis=1) / (models // 2 - 1) for m, of in
+                   zip(means, (inside, ~inside), strict=True)]  # fmt: skip
+        if models < 64:
+            squares = [np.full(n, square.mean()) for square in squares]
+        log = [-0.5 * ((known - m) ** 2 / v + np.log(v)) for m, v in zip(means, squares, strict=True)]
+        np.testing.assert_allclose(Lira().score(asked), log[0] - log[1], rtol=1e-6, atol=1e-6)
+        away = Lira(mode="offline").score(asked)
+        np.testing.assert_allclose(away, (known - means[1]) / np.sqrt(squares[1]), rtol=1e-6, atol=1e-9)
+        if models == 4000:
+            np.testing.assert_allclose(Lira().score(asked), 4 * (known - mu) - 2, atol=1.0)
+
+    @pytest.mark.parametrize("a", [None, 0.3])
+    def test_rmia_orders_records_as_pairs_with_the_population_do(self, a):
+        draw, n, models = np.random.default_rng(2), 40, 8
+        inside = np.argsort(draw.random((n, models)), axis=1) < models // 2
+        loss, of_models = draw.exponential(size=n), draw.exponential(size=(n, models))
+        ratio = []
+        for i in range(n):
+            with_it, without = (np.mean([np.exp(-of_models[i, k]) for k in range(models) if inside[i, k] == it])
+                                for it in (True, False))  # fmt: skip
+            q = (with_it + without) / 2 if a is None else ((1 + a) * without + 1 - a) / 2
+            ratio.append(np.exp(-loss[i]) / q)
+        share = [np.mean([ratio[i] / ratio[z] >= 1 for z in range(n)]) for i in range(n)]
+        score = Rmia(offline_a=a).score(self.asked(loss, of_models, inside, nats=True))
+        np.testing.assert_allclose(score, np.log(np.array(ratio) / 2), rtol=1e-9)
+        np.testing.assert_array_equal(np.argsort(score), np.argsort(share))
+        squared = Rmia(offline_a=a).score(self.asked(loss, of_models, inside))
+        scaled = 2 * of_models.mean()
+        again = Rmia(offline_a=a).score(self.asked(loss / scaled, of_models / scaled, inside, nats=True))
+        np.testing.assert_allclose(squared, again, rtol=1e-12)
+
+    def test_what_one_threshold_hides_is_found_at_a_tenth_of_a_percent(self):
+        """Log-odds of records are N(0, 2^2), those of members one higher: 16 models tell, the loss does not."""
+        draw, n, models = np.random.default_rng(3), 3000, 16
+        member = np.arange(n) < n // 2
+        hard = draw.normal(0, 2, n)
+        inside = np.argsort(draw.random((n, models)), axis=1) < models // 2
+        of_models = np.log1p(np.exp(-(hard[:, None] + inside + 0.2 * draw.normal(size=inside.shape))))
+        known = np.log1p(np.exp(-(hard + member + 0.2 * draw.normal(size=n))))
+        power = {}
+        for attack in (Lira(), Lira(mode="offline"), Rmia()):
+            score = attack.score(self.asked(known, of_models, inside, nats=True))
+            power[f"{attack.kind} {getattr(attack, 'mode', '')}"] = tpr_percent(score, member, fpr=0.001)[0]
+        assert tpr_percent(-known, member, fpr=0.001)[0] < 1 < 20 < min(power.values()), power
+
+    @pytest.mark.parametrize("n, there", [(1000, True), (999, False)])
+    def test_a_tenth_of_a_percent_needs_a_thousand_non_members(self, n, there):
+        """A signal planted in a tenth of the members; of fewer non-members the rate cannot be known."""
+        draw = np.random.default_rng(4)
+        x, ue = draw.random((2 * n, 2)) * 800, np.zeros(n, int)
+        local = Local(ue[:1], ue[:1], np.array([0, n]), x[:n], np.zeros(n), 0.0 * ue)
+        others = HeldOut(ue, ue, x[n:], np.zeros(n), ue)
+        planted = {tuple(row) for row in x[: n // 10]}
+
+        class Told(LossThreshold):
+            def score(self, of):
+                return np.array([10.0 * (tuple(row) in planted) for row in of.x]) + draw.random(len(of.x))
+
+        ((row,), _) = infer(Membership(attacks=(Told(),)), view_of("model", local, LEARNER.model_copy(
+            update={"local_epochs": 1})), local, others, RNG)  # fmt: skip
+        assert row["tpr_percent"] == pytest.approx(10, abs=2)
+        found = [row[f"strict_tpr_percent{end}"] for end in ("_low", "", "_high")]
+        assert not there or (found[0] < found[1] < found[2] and found[1] == pytest.approx(10, abs=1))
+        assert there or np.isnan(found).all()
+        false, true = np.array(row["false_positive_percent"]), np.array(row["true_positive_percent"])
+        assert false[0] == 0.1 and false[-1] < 80 and np.isnan(true[0]) != there and true[-1] > 70
+        assert (np.diff(true[np.isfinite(true)]) >= 0).all() and true[10] == pytest.approx(row["tpr_percent"], abs=1)
+
+    @pytest.mark.parametrize("observes", ["updates", "model"])
+    def test_they_learn_from_random_halves_of_what_the_attacker_holds(self, observes):
+        """Each record is in half of the models, all UEs train in one call, and as they would one by one."""
+        local, others = campaign()
+        net = LEARNER.model_copy(update={"local_epochs": 50})
+        view = view_of(observes, local, net)
+        replica = Retrained(view)
+        part = Membership(attacks=(Lira(), Rmia()), shadow_models=6)
+        view = replace(view, replica=replica)
+        (lira, rmia), _ = infer(part, view, local, others, RNG, view.model_before, played=3)
+        assert len(replica.played) == 6 * (1 if observes == "updates" else 3)
+        seen = {tuple(row): 0 for row in np.concatenate([local.x, others.x])}
+        for data, rng, rows in replica.played:
+            assert data.ue.tolist() == [0, 1]
+            for row in data.x:
+                seen[tuple(row)] += 1
+            if observes == "updates":
+                for i in range(2):
+                    alone = net.local(view.model_before, "all", data.select(np.array([i])), rng)
+                    np.testing.assert_array_equal(alone.rows(slice(None))[0], rows[i])
+        assert set(seen.values()) == {3 * (1 if observes == "updates" else 3)}
+        assert observes == "model" or min(lira["auc"], rmia["auc"]) > 0.75
+
+    @pytest.mark.parametrize("learn", [True, False])
+    def test_models_that_learn_nothing_are_at_chance_in_100_seeds(self, learn):
+        """Shadow models learn or not; the model that is asked is a random one."""
+        covered = []
+        net = RsrpNet(
+            hidden=(8,), activation="tanh", labels="standardised", local_epochs=5, learning_rate=0.1 * learn + 1e-9
+        )
+        for seed in range(100):
+            local, others, _ = held_out_by("sample", seed)
+            before, after = (net.init(Public(AREA, 1), Streams(seed).at(name)) for name in ("first", "second"))
+            step = after.parameters - before.parameters
+            view = View("model", "all", step, local.model[:1], local.ue, local.model, 0 * local.ue, before, after, net)
+            view = replace(view, replica=Retrained(view))
+            part = Membership(attacks=(Lira(), Rmia(), Lira(name="off", mode="offline")), shadow_models=4)
+            rows, _ = infer(part, view, local, others, Streams(seed).at("membership"), before)
+            covered.append([row["auc_low"] <= 0.5 <= row["auc_high"] for row in rows])
+        assert (np.mean(covered, axis=0) >= 0.95 - 2 * np.sqrt(0.95 * 0.05 / 100)).all(), np.mean(covered, axis=0)
+
+    @pytest.mark.parametrize("wrong, said", [
+        ({"learning.threat.knowledge": ["weights"]}, "lira needs training details: it trains shadow models as UEs do"),
+        ({"learning.threat.knowledge": ["training"]}, "lira needs starting weights: its shadow models start there"),
+        ({"learning.data": {"kind": "measured", "hold_out_by": "block", "memory": "all"}}, "other models than those"),
+    ])  # fmt: skip
+    def test_what_it_cannot_know_is_refused(self, wrong, said):
+        with pytest.raises(BadInput, match=said):
+            load("rsrp-dp/membership", SHORT | {"learning.membership.attacks": [{"kind": "lira"}]} | wrong)
+
+    @pytest.mark.parametrize("optimiser", ["fedavg", "fedadam"])
+    def test_the_replica_of_all_rounds_plays_the_published_model(self, tmp_path, monkeypatch, optimiser):
+        """With the true records of all UEs, and full batches, the attacker's models are those of the server."""
+        found = []
+
+        def look(part, view, local, held_out, rng, initial, wholes, states, played):
+            base, past = initial, None
+            for number in range(played):
+                own = replace(rng, purpose=f"again.{number}")
+                seen, past = view.replica.play(local, past, own, base)
+                base = seen.model_after
+            found.append((base.parameters, view.model_after.parameters))
+            return [], {}
+
+        monkeypatch.setattr(server, "infer", look)
+        run(load("rsrp-dp/membership", SHORT | {"learning.server_optimiser": {"kind": optimiser}}), tmp_path / "a")
+        assert len(found) == 3
+        for mine, theirs in found:
+            np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=1e-12)
+
+    def test_an_interrupted_run_ends_in_the_same_bytes_and_the_page_has_the_curves(self, tmp_path):
+        attacks = [{"kind": "lira"}, {"kind": "rmia"}]
+        study = load("rsrp-dp/membership", SHORT | {"learning.membership.attacks": attacks,
+                                                    "learning.membership.shadow_models": 4})  # fmt: skip
+        figures = run(study, tmp_path / "whole")
+        run_in_two(study, tmp_path / "two", lambda now: now.done == 6)
+        for table in ("membership.csv", "roc.csv"):
+            assert (tmp_path / "whole" / table).read_bytes() == (tmp_path / "two" / table).read_bytes()
+        rows, curves = (pd.read_csv(tmp_path / "whole" / f"{table}.csv") for table in ("membership", "roc"))
+        assert len(curves) == 30 * len(rows) and figures["membership.lira.strict_tpr_percent.last"] is None
+        assert figures["membership.lira.tpr_percent.low"] < figures["membership.lira.tpr_percent.high"]
+        (panel,) = roc(load_run(tmp_path / "whole"))
+        assert [trace["name"] for trace in panel.figure["data"]] == ["chance", "lira", "rmia"]
+        assert panel.figure["layout"]["xaxis"]["type"] == panel.figure["layout"]["yaxis"]["type"] == "log"
+
+
 def test_a_session_is_one_whole_whoever_holds_it():
     local, others, data = held_out_by("session", 1)
     ue = np.concatenate([local.ue[local.row_of_sample], others.ue])
@@ -380,9 +593,8 @@ def test_a_session_is_one_whole_whoever_holds_it():
     assert not inside & outside and len(inside | outside) == 60  # 2 UEs, 30 sessions of 20 measurements
 
 
-def test_audits_are_recorded_and_change_nothing_else(tmp_path):
-    short = {"learning.rounds": 3, "learning.data.campaign_rounds": 4, "world.duration_s": 420}
-    short["learning.learner.hidden"] = [8]
+def test_what_is_found_is_recorded_and_changes_nothing_else(tmp_path):
+    short = {k: v for k, v in SHORT.items() if k != "learning.membership.every_rounds"}
     found = run(load("rsrp-dp/membership", short), tmp_path / "a")
     plain = run(load("rsrp-dp/membership", short | {"learning.membership": None}), tmp_path / "b")
     rows = pd.read_csv(tmp_path / "a" / "membership.csv").set_index("attack")

@@ -10,17 +10,20 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from fl.data.measured import Measured, Segments
+from fl.defenses import DEFENSES
 from fl.defenses.clip import Clip
 from fl.defenses.gaussian import Gaussian
 from fl.learners.rsrp_net import RsrpNet
 from fl.learning import Learning
 from fl.privacy.gaussian import delta_of, epsilon_of
 from fl.privacy.ledger import ALL, Ledger
+from fl.round.caveats import caveats
 from fl.types import Bound, DenseUpdates, Local, Public, RoundContext, Spend
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.rng import Streams
 from scenarios.app.results.folder import read_table
+from scenarios.app.results.shown import spent
 from scenarios.app.run.runner import run
 
 RNG = Streams(8).at("defense.gaussian", 2)
@@ -237,6 +240,16 @@ def test_a_run_books_every_round(tiny, tmp_path):
     assert updates["sent_norm"] == pytest.approx(np.full(20, 0.2 * math.sqrt(d)), rel=0.5)  # ... and drowned
 
 
+@pytest.mark.parametrize("kind", ["gaussian", "uniform-dp", "arb", "lapa", "noise-switch"])
+@pytest.mark.parametrize("relation, stated", [("add-remove", "zero-out"), ("replace", "replace")])
+def test_noise_on_a_ue_hides_no_presence_from_a_server_that_sees_its_row(tiny, tmp_path, kind, relation, stated):
+    noise = NOISE if kind == "gaussian" else DEFENSES.parts[kind].example
+    run(tiny({"learning.defenses": [CLIP | {"relation": relation}, noise]}), tmp_path)
+    assert set(read_table(tmp_path, "spends")["relation"]) == {stated}
+    (told,) = spent(read_table(tmp_path, "privacy"))
+    assert f"unit user, {stated};" in told
+
+
 class TestRecordsByThemselves:
     def learning(self, data):
         learner, noise = RsrpNet(hidden=(4,), sample_clip=1.0), Gaussian(noise_multiplier=1.0)
@@ -260,3 +273,17 @@ class TestRecordsByThemselves:
         learner = RsrpNet(hidden=(4,), sample_clip=0.5, learning_rate=0.01)
         made = learner.local(learner.init(FACTS.public, RNG), "all", NOBODY, RNG)
         assert made.bound.norm == pytest.approx(0.01 * 0.5)
+
+
+@pytest.mark.parametrize(
+    "data, ties", [({}, "the round in which a UE measures first"), ({"memory": "round"}, ""),
+                   ({"memory": "round", "hold_out_ues": 1}, "one UE takes the place of another")],
+)  # fmt: skip
+def test_noise_of_ues_beside_data_that_tie_them_together_says_what_it_does_not_cover(tiny, data, ties):
+    changes = {
+        "world.ues.measure": "all", "learning.attacks": [], "learning.data": {"kind": "links", **data},
+        "learning.learner": {"kind": "radio-map", "cell_m": 25},
+        "learning.defenses": [{"kind": "clip"}, {"kind": "gaussian", "noise_multiplier": 1.0}],
+    }  # fmt: skip
+    said = [line for line in caveats(tiny(changes).learning, False) if line.startswith("data:")]
+    assert len(said) == bool(ties) and all(ties in line and "no epsilon here" in line for line in said)

@@ -10,11 +10,19 @@ from itertools import product
 
 import numpy as np
 import pytest
+from scipy.stats import chi2
 
-from fl.defenses.clip import AdaptiveClip
-from fl.defenses.gaussian import CentralGaussian
+from fl.defenses import DEFENSES
+from fl.defenses.clip import AdaptiveClip, Clip
+from fl.defenses.gaussian import CentralGaussian, Gaussian
+from fl.privacy.compose import RoundKinds, pld_epsilon
+from fl.privacy.gaussian import epsilon_of
 from fl.round.caveats import disclosed
+from fl.types import DenseUpdates, Public, RoundContext
 from netsim.errors import BadInput
+from netsim.geometry import Area
+from netsim.radio.uplink import noise_std
+from netsim.rng import Streams
 from netsim.world import World
 from scenarios.app.results.folder import MANIFEST, read_json, read_table
 from scenarios.app.run.runner import run
@@ -72,15 +80,23 @@ def played(tmp_path_factory, monkeypatch):
             sums[facts.round] = total / facts.weight
             return np.zeros_like(same), after, spends
 
-        def counted(part, total, n, facts, state, rng):
-            counts[facts.round] = (state.bits - 0.5).sum()
-            return count(part, total, n, facts, state, rng)
+        def clipped(part, updates, local, facts, state, rng):
+            if other is zeroed:
+                updates = updates.scaled((updates.ue != ue).astype(float), None)
+            found = clip(part, updates, local, facts, state, rng)
+            counts[facts.round] = (found[1].bits - 0.5).sum()
+            return found
 
-        finish, count = CentralGaussian.finish, AdaptiveClip.finish
+        def counted(part, total, n, facts, state, rng):
+            sums.setdefault(facts.round, total / facts.weight)  # with the noise of UEs, which is the same again
+            return count(part, np.zeros_like(total), n, facts, state, rng)
+
+        finish, count, clip = CentralGaussian.finish, AdaptiveClip.finish, AdaptiveClip.protect
         with monkeypatch.context() as patch:
             patch.setattr(World, "observations", observed)
             patch.setattr(CentralGaussian, "finish", summed)
             patch.setattr(AdaptiveClip, "finish", counted)
+            patch.setattr(AdaptiveClip, "protect", clipped)
             out = tmp_path_factory.mktemp("run")
             run(study, out)
         warnings = [w for w in read_json(out / MANIFEST)["warnings"] if not re.search("of steps imply|weights then", w)]
@@ -100,6 +116,11 @@ def with_others(found, ue):
     moved = np.where(mine[:, None], found.position_m[::-1] * 0.5, found.position_m)
     rsrp = np.where(mine, -150.0 - found.rsrp_dbm, found.rsrp_dbm)
     return type(found)(found.ue, found.time_s, moved, found.cell, rsrp).select(keep)
+
+
+def zeroed(found, ue):
+    """The UE measures the same, and its updates are zeros."""
+    return found
 
 
 def moved(one, other):
@@ -152,6 +173,272 @@ def test_no_user_moves_a_sum_by_more_than_is_booked(tiny, played, uplink, combin
     whole = combinations is COMBINATIONS
     assert worst > 0.9 or not (uplink == "ideal" or (whole and uplink == "slow"))  # no more is booked than must be
     assert beyond > 1.05 or not (whole and uplink in ("oma", "noma"))  # and the caveat is needed
+
+
+ASKED = SAMPLING | {"cyclic": (0.5, "cyclic")}
+SHARED_NOISE = {"kind": "distributed-gaussian", "noise_multiplier": 1.0}
+PLACES = {
+    "central": ("server", {"kind": "central-gaussian", "noise_multiplier": 1.0}, {}),
+    "beside shares": ("server", SHARED_NOISE, {"observes": "aggregate", "secagg_threshold": 2}),
+    "shares": ("shares", SHARED_NOISE, {"observes": "aggregate", "secagg_threshold": 2}),
+}
+
+
+def counted_in(place, sampling, relation, **more):
+    noise, part, threat = PLACES[place]
+    share, how = ASKED[sampling]
+    bits = {"kind": "adaptive-clip", "norm": C, "relation": relation, "learning_rate": 1e-12, "noise": noise}
+    return {
+        "learning.round_s": 20, "learning.attacks": [], "learning.threat": threat,
+        "learning.data": {"kind": "measured", "cell": "strongest", "memory": "all"},
+        "learning.participation": share, "learning.sampling": how,
+        "learning.aggregation": {"kind": "uniform", "clients": UES, "participation": share},
+        "learning.defenses": [bits | {"delta": 1e-7}, part | {"delta": 1e-5}],
+    } | more  # fmt: skip
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("sampling", ["all", "poisson", "cyclic"])
+def test_what_one_user_moves_is_booked_for_it_under_one_relation(tiny, played, place, relation, sampling):
+    """The count of an adaptive clip and the sum beside it, each by no more than is booked in that round."""
+    study = tiny(counted_in(place, sampling, relation))
+    sums, counts, spends, _ = played(study)
+    alike = relation if relation == "replace" or (place, sampling) in product(["central"], ["all", "poisson"]) else ""
+    assert set(spends["relation"]) == {alike or "zero-out"}
+    of_count = spends["mechanism"] == "adaptive-clip"
+    farthest = 0.0
+    for ue in range(UES):
+        again, bits, _, _ = played(study, ue, without if alike == "add-remove" else zeroed)
+        mine = np.isin(spends["ue"], (-1, ue))
+        for r in sums:
+            now = mine & (spends["round"] == r)
+            allowed = [spends["sensitivity"][now & which].sum() for which in (of_count, ~of_count)]
+            apart = abs(counts[r] - bits[r]), np.linalg.norm(sums[r] - again[r])
+            assert apart[0] <= allowed[0] * (1 + 1e-9) and apart[1] <= allowed[1] * (1 + 1e-9) + 1e-12
+            farthest = max(farthest, apart[0] / max(allowed[0], 1e-9))
+        if sampling == "cyclic":  # and no UE pays for the rounds of another cohort
+            assert len(set(spends["round"][mine])) == 3
+    assert farthest == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("sampling", ["all", "poisson", "cyclic"])
+def test_all_mechanisms_that_one_user_moves_add_up(tiny, tmp_path, place, sampling):
+    """In the live ledger, in the account, and against a budget: by hand from what was drawn in its rounds."""
+    study = counted_in(place, sampling, "add-remove")
+    run(tiny(study), tmp_path / "free")
+    spends, account = read_table(tmp_path / "free", "spends"), read_table(tmp_path / "free", "privacy")
+    worst = account["epsilon"][account["mechanism"] == "all"].max()
+    assert worst > 1.01 * account["epsilon"][account["mechanism"] != "all"].max()
+    if sampling != "poisson" or place != "central":
+        by_hand = [
+            np.sum((spends["sensitivity"][rows] / spends["std"][rows]) ** 2)
+            for rows in (np.isin(spends["ue"], (-1, ue)) for ue in range(UES))
+        ]
+        assert worst == pytest.approx(epsilon_of(1e-7, np.sqrt(max(by_hand))), rel=1e-6)
+    else:  # a coin a round, for the count and the sum
+        one = 1.0 / np.sqrt(1 + 0.25)
+        assert worst == pytest.approx(pld_epsilon(RoundKinds.of([(one, 0.5, 6)]), 1e-7, 15.0), rel=1e-3)
+    limited = study | {"learning.privacy_budget": {"epsilon": 0.98 * worst}}
+    assert run(tiny(limited), tmp_path / "less")["rounds.stopped_by_budget"] is True
+    more = study | {"learning.privacy_budget": {"epsilon": 1.3 * worst}}
+    assert run(tiny(more), tmp_path / "more")["rounds.stopped_by_budget"] is False
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_clips_of_two_relations_are_refused(tiny, place):
+    study = counted_in(place, "all", "replace")
+    study["learning.defenses"].insert(1, {"kind": "clip", "norm": C, "relation": "add-remove"})
+    with pytest.raises(BadInput, match="costs add up under one relation"):
+        tiny(study)
+
+
+BUDGET = {"epsilon_system_total": 100.0, "rounds": 10}
+NOISES = {
+    "nothing": [], "gaussian": [{"kind": "gaussian", "noise_multiplier": 1.0}], "shares": [SHARED_NOISE],
+    "central": [PLACES["central"][1]], "ring": [{"kind": "skellam", "noise_multiplier": 1.0}],
+    "uniform-dp": [{"kind": "uniform-dp", **BUDGET}], "arb": [{"kind": "arb", **BUDGET}],
+    "lapa": [{"kind": "lapa", **BUDGET}],
+    "both": [{"kind": "gaussian", "noise_multiplier": 1.0}, "clip", PLACES["central"][1]],
+    "after": [PLACES["central"][1], {"kind": "gaussian", "noise_multiplier": 1.0}],
+    "counted": [PLACES["central"][1], "count"],
+}  # fmt: skip
+RECORDS = {
+    "learning.learner": {"kind": "rsrp-net", "hidden": [6, 4], "activation": "tanh", "sample_clip": 1.0},
+    "learning.data": {"kind": "measured", "cell": "a"},
+}
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_what_one_pair_of_neighbours_moves_is_in_one_group(tiny, tmp_path, noise):
+    """Of every chain that is accepted all spends have one unit and relation: `all` adds them up, a budget stops there.
+
+    Bounds are those of a clip before the noise, of an adaptive one, or of records (`sample_clip`).
+    """
+    accepted = set()
+    firsts = ("clip", "server", "shares", "records")
+    for first, relation, second, sampling in product(firsts, RELATIONS, RELATIONS, ASKED):
+        if second != relation and not {"clip", "count"} & set(map(str, NOISES[noise])):
+            continue
+        clip = {"kind": "clip", "norm": C, "name": "again", "relation": second}
+        count = {"kind": "adaptive-clip", "noise": first} if first in ("server", "shares") else {"kind": "clip"}
+        study = counted_in("shares" if noise in ("shares", "ring") else "central", sampling, relation)
+        named = {"clip": clip, "count": {"kind": "adaptive-clip", "norm": C, "relation": second, "name": "counted"}}
+        chain = [named[each] if isinstance(each, str) else each for each in NOISES[noise]]
+        bounded = [] if first == "records" else [count | {"norm": C, "relation": relation}]
+        study |= {"learning.defenses": [*bounded, *chain], "world.duration_s": 20}
+        study |= RECORDS if first == "records" else {}
+        out = tmp_path / str(len(accepted))
+        try:
+            run(tiny(study), out)
+        except BadInput:
+            continue
+        accepted.add((first, relation, second, sampling))
+        if not chain and first in ("clip", "records"):
+            continue
+        booked, account = read_table(out, "spends"), read_table(out, "privacy")
+        assert len(set(zip(booked["unit"], booked["relation"], strict=True))) == 1, (first, relation, second, sampling)
+        several = len(set(booked["mechanism"])) > 1
+        assert ("all" in account["mechanism"]) == several
+        if several:  # one round is played, which costs more
+            budget = {"learning.privacy_budget": {"epsilon": 0.98 * account["epsilon"].max()}}
+            assert run(tiny(study | budget), out / "less")["rounds.stopped_by_budget"] is True
+    assert len(accepted) > 1
+
+
+def test_a_record_moves_no_count_beside_a_sum_that_hides_it(tiny):
+    """A clip after noise on records hides users, and a record moves both."""
+    study = counted_in("central", "all", "replace") | RECORDS
+    central, gaussian = PLACES["central"][1], {"kind": "gaussian", "noise_multiplier": 1.0}
+    for chain in ([central, {"kind": "adaptive-clip"}], [gaussian, {"kind": "clip"}, central]):
+        with pytest.raises(BadInput, match="a user by relation: replace, and noise before it a record by relation"):
+            tiny(study | {"learning.defenses": chain})
+    tiny(study | {"learning.defenses": [{"kind": "adaptive-clip"}, central]})
+    tiny(study | {"learning.defenses": [central]})
+
+
+@pytest.mark.parametrize("sampling", ["all", "poisson", "cyclic"])
+@pytest.mark.parametrize(
+    "threat, sees",
+    [
+        ({"observes": "model"}, None),
+        ({"observes": "model", "viewpoint": "analyst", "knowledge": ["participants"]}, "knowledge"),
+        ({"observes": "aggregate"}, "observes"),
+    ],
+)
+def test_a_run_says_that_its_attacker_sees_who_takes_part(tiny, tmp_path, sampling, threat, sees):
+    """Noise at the server hides that, and sampling counts on it; by turns everybody knows it."""
+    study = tiny(counted_in("central", sampling, "add-remove") | {"learning.threat": threat})
+    world, _ = ready(study, tmp_path)
+    said = [line for line in disclosed(study.learning, study.world, world) if "do not see which UEs take part" in line]
+    assert len(said) == (sees is not None and sampling != "cyclic")
+    assert all(line.startswith("central-gaussian: epsilon") and f"(threat.{sees})" in line for line in said)
+
+
+# -- noise of a UE's own
+
+
+def apart(ratio, numbers, delta=1e-7):
+    """Epsilon that normal numbers of variances 1 and `ratio` > 1 prove, by the best threshold of their squares' sum."""
+    x = numbers * ratio * np.linspace(0.0, 1.0 + 20.0 / np.sqrt(numbers), 50_001)
+    wide, narrow = chi2.logsf(x / ratio, numbers), chi2.logsf(x, numbers)
+    seen = np.exp(wide) > delta
+    return np.max(np.log(np.exp(wide[seen]) - delta) - narrow[seen])
+
+
+@pytest.mark.parametrize("epsilon, z", [(0.5, 1.0), (3.0, 0.3)])
+def test_what_variances_prove_is_what_integration_gives(epsilon, z):
+    """Two numbers, so that their squares' sum is exponential: delta = integral of (p - e^epsilon q)+ ."""
+    ratio = 1 + 1 / z**2
+    x = np.linspace(0, 60 * ratio, 2_000_001)
+    p, q = np.exp(-x / 2 / ratio) / 2 / ratio, np.exp(-x / 2) / 2
+    delta = np.maximum(p - np.exp(epsilon) * q, 0).sum() * (x[1] - x[0])
+    assert apart(ratio, 2, delta) == pytest.approx(epsilon, abs=1e-3)
+
+
+@pytest.mark.parametrize("people, proven", [(40, 80.9), (300, 6.3)])
+def test_noise_of_a_ues_own_would_show_who_sends_in_the_variance(people, proven):
+    """Of 28 rounds of 8,513 numbers, epsilon 8.00 of the noise at the server; the variances are those of the parts."""
+    z, c, d, rounds = 3.7153, 0.5, 8513, 28
+    central, own = CentralGaussian(noise_multiplier=z), Gaussian(noise_multiplier=z)
+    at = RoundContext(1, 0.0, Public(Area(0.0, 0.0, 1.0, 1.0), 1), weight=1 / people)
+
+    def variances(n):
+        made = DenseUpdates(np.arange(n), np.zeros(n, int), np.ones(n), np.zeros((n, 50)))
+        made, _, _ = Clip(norm=c, relation="add-remove").protect(made, None, at, None, None)
+        _, _, (noise,) = own.protect(made, None, at, None, Streams(1).at("own"))
+        _, state, _ = central.protect(made, None, at, central.start(n), None)
+        _, _, (server,) = central.finish(np.zeros((1, 50)), n, at, state, Streams(1).at("central"))
+        return server.std[0] ** 2 + (noise.std**2).sum(), server.cost(False)[0]
+
+    (with_, cost), (without, _) = variances(people), variances(people - 1)
+    assert epsilon_of(1e-7, np.sqrt(rounds * cost)) == pytest.approx(8.0, abs=1e-3)
+    assert apart(with_ / without, rounds * d) == pytest.approx(proven, abs=0.06)
+
+
+def test_a_decoder_shows_a_far_ue_without_a_limit():
+    """Its noise on c / sqrt(d) over that of the server, which alone is beside it: the proof grows with its distance."""
+    z, d, rounds = 3.7153, 8513, 28
+    ratio = [1 + noise_std(1 / np.sqrt(d), 10 ** (snr_db / 10)) ** 2 / z**2 for snr_db in (-12, -50, -55)]
+    found = [apart(r, rounds * d) for r in ratio]
+    assert found[0] < 0.5 and found[1] > 8.0 and found[2] > 80.0
+
+
+OWN = [kind for kind, part in DEFENSES.parts.items() if part.model_validate(part.example).noise_on_device]
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("sampling", ["all", "poisson", "cyclic"])
+def test_noise_of_a_ues_own_stands_beside_noise_at_the_server_where_neighbours_send_alike(tiny, sampling, relation):
+    """After it, and of a decoder: refused, but where UEs take turns and send zeros; before the clip it is covered."""
+    share, how = (0.5, "cyclic") if sampling == "cyclic" else SAMPLING[sampling]
+    clip = {"kind": "clip", "norm": C, "relation": relation}
+    central = {"kind": "central-gaussian", "noise_multiplier": 1.0}
+    study = changes("rounds", "all", relation, "ideal") | {
+        "learning.participation": share, "learning.sampling": how,
+        "learning.aggregation": {"kind": "uniform", "clients": UES, "participation": share},
+    }  # fmt: skip
+    alike = sampling == "cyclic" and relation == "add-remove"
+    assert {"gaussian", "distributed-gaussian", "skellam", "uniform-dp", "arb", "lapa", "noise-switch"} == set(OWN)
+    for kind in OWN:
+        noise, other = DEFENSES.parts[kind].example, "hides one UE only|divides noise|put it before"
+        why = None if kind == "gaussian" else other
+        after = why if alike else "the variance of the sum shows who sends"
+        for chain, reason in (
+            ([clip, central, noise], after),
+            ([clip, noise, {**clip, "name": "again"}, central], why),
+        ):
+            with nullcontext() if reason is None else pytest.raises(BadInput, match=reason):
+                tiny(study | {"learning.defenses": chain})
+    for kind in ("noma", "oma"):
+        noisy = {"learning.defenses": [clip, central], "world.radio.uplink": {"kind": kind}}
+        with nullcontext() if alike else pytest.raises(BadInput, match=r"who sent.*set decoding: error-free"):
+            tiny(study | noisy)
+        tiny(study | noisy | {"world.radio.uplink.decoding": "error-free"})
+
+
+def test_noise_before_the_clip_moves_a_sum_by_no_more_than_the_clip(tiny, played):
+    clip = {"kind": "clip", "norm": C, "relation": "add-remove"}
+    own = {"kind": "gaussian", "noise_multiplier": 1.0}
+    chain = [clip, own, {**clip, "name": "again"}, {"kind": "central-gaussian", "noise_multiplier": 1.0}]
+    study = tiny(changes("rounds", "all", "add-remove", "ideal") | {"learning.defenses": chain})
+    sums, _, spends, _ = played(study)
+    again, _, _, _ = played(study, 0, without)
+    assert 0.99 * C < moved(sums, again) <= C * (1 + 1e-9)
+    assert set(spends["relation"][spends["mechanism"] == "gaussian"]) == {"zero-out"}
+
+
+def test_a_budget_beside_noise_that_hides_one_ue_is_refused(tiny):
+    """What LAPA draws on others follows the sum before that noise, and how many UEs there are."""
+    for kind in ("uniform-dp", "arb", "lapa", "noise-switch"):
+        chain = [{"kind": "clip"}, DEFENSES.parts[kind].example, {"kind": "clip", "name": "again"}]
+        central = changes("rounds", "all", "replace", "ideal")
+        shares = {"learning.threat": {"observes": "aggregate", "secagg_threshold": 2}}
+        for more, last in (({}, "central-gaussian"), (shares, "distributed-gaussian")):
+            with pytest.raises(BadInput, match=r"defenses\[1\]: noise .* hides one UE only, and noise by a budget"):
+                last = {"kind": last, "noise_multiplier": 1.0}
+                tiny(central | more | {"learning.defenses": [*chain, last]})
 
 
 RADIO_MAP = {
@@ -271,3 +558,37 @@ def test_an_extent_that_is_not_stated_is_refused(tiny):
         tiny(replayed("t.csv", extent="stated"))
     with pytest.raises(BadInput, match="extent: stated needs until"):
         tiny(replayed("t.csv", **STATED | {"until": None}))
+
+
+# -- days of 23 and 25 hours
+
+
+def by_turns(path, first, **server):
+    """Two cohorts by turns over five days in which clocks change, with noise correlated over two rounds."""
+    days = [str(np.datetime64(first) + i) for i in range(6)]
+    rows = [f"{day}T{hour:02d}:00:00Z,{user},52.01,4.015,-90,x" for user in FOUR for day in days for hour in (9, 15)]
+    (path / "t.csv").write_text("\n".join(["time_s,user,lat,lon,rsrp_dbm,cell", *rows]) + "\n")
+    stated = STATED | {"since": days[0], "until": days[5]}
+    return replayed(str(path / "t.csv"), **stated) | {
+        "learning.server": {"kind": "synchronous", **server}, "learning.sampling": "cyclic",
+        "learning.participation": 0.5, "learning.aggregation": {"kind": "uniform", "clients": 4, "participation": 0.5},
+        "learning.defenses": [
+            {"kind": "clip", "norm": C, "relation": "add-remove"},
+            {"kind": "central-gaussian", "noise_multiplier": 1.0, "correlation": "banded", "bands": 2},
+        ],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("first", "hours"), [("2021-03-26", 23), ("2021-10-29", 24), ("2021-09-20", 24)])
+def test_no_ue_sends_in_rounds_nearer_than_its_turns_where_clocks_change(tiny, tmp_path, first, hours):
+    """A round of a day makes the next window pass where that has 23 hours: two turns are then one round apart."""
+    if hours == 23:
+        with pytest.raises(BadInput, match=r"lets windows pass; make server\.deadline_s at most 82800"):
+            run(tiny(by_turns(tmp_path, first, deadline_s=86400)), tmp_path / "run")
+    run(tiny(by_turns(tmp_path, first, deadline_s=hours * 3600)), tmp_path / "run")
+    sent = read_table(tmp_path / "run", "updates")
+    rounds = sorted(set(read_table(tmp_path / "run", "rounds")["round"].tolist()))
+    assert len(rounds) == 5
+    for ue in set(sent["ue"]):
+        turns = sorted({rounds.index(r) for r in sent["round"][sent["ue"] == ue].tolist()})
+        assert len(turns) > 1 and (np.diff(turns) == 2).all()

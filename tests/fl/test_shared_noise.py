@@ -8,12 +8,18 @@ import pandas as pd
 import pytest
 from interrupted import run_in_two
 
+from fl.aggregation import Uniform
+from fl.attacks.threat import Threat
+from fl.defenses import DEFENSES
 from fl.defenses.clip import AdaptiveClip, Clip
-from fl.defenses.gaussian import CentralGaussian, DistributedGaussian
+from fl.defenses.gaussian import CentralGaussian, DistributedGaussian, Gaussian
 from fl.defenses.skellam import Skellam, least_multiplier, rotated
+from fl.learning import Learning
 from fl.privacy import rdp
 from fl.privacy.banded import coefficients, coloured, errors, sensitivity
 from fl.privacy.gaussian import epsilon_of
+from fl.round.send import protected
+from fl.round.setup import RoundStreams
 from fl.types import Bound, DenseUpdates, Local, Public, Received, RoundContext
 from netsim.errors import BadInput
 from netsim.geometry import Area
@@ -188,9 +194,34 @@ def test_cohorts_take_turns_and_the_run_is_one_release(tiny, tmp_path):
     assert account["epsilon"].tolist() == pytest.approx([epsilon_of(1e-7, np.sqrt(models) / 2.0)])
 
 
-def test_a_run_that_goes_on_draws_the_same_correlated_noise(tiny, tmp_path, table_bytes):
-    run(tiny(cyclic(2)), tmp_path / "whole")
-    run_in_two(tiny(cyclic(2)), tmp_path / "parts", lambda progress: progress.values["time_s"] >= 250)
+ONCE = {"kind": "central-gaussian", "noise_multiplier": 2.0}
+
+
+@pytest.mark.parametrize(("k", "worst", "more"), [
+    (4, 3, {}), (5, 3, {}), (4, 1, {"learning.rounds": 3}),
+    (2, 2, {"learning.server": {"kind": "synchronous", "deadline_s": 170}}),
+    (4, 3, {"learning.availability": {"kind": "charging", "from_hour": 0.05, "from_spread_hours": 0.1}}),
+])  # fmt: skip
+def test_without_bands_each_ue_pays_for_the_rounds_of_its_cohort(tiny, tmp_path, k, worst, more):
+    """Whether it is there or not, as often as the server's windows fall to it: of 12 windows, or of every third."""
+    run(tiny(cyclic(k, **{"learning.defenses": [CLIP, ONCE]}) | more), tmp_path)
+    spends, account = pd.read_csv(tmp_path / "spends.csv"), pd.read_csv(tmp_path / "privacy.csv")
+    assert account["epsilon"].max() == pytest.approx(epsilon_of(1e-7, np.sqrt(2 * worst) / 2.0))  # of two cells
+    live = pd.read_csv(tmp_path / "rounds.csv")["epsilon_max"]
+    assert live.iloc[-1] == pytest.approx(account["epsilon"].max())
+    assert set(spends["relation"]) == {"zero-out"} and len(spends.drop_duplicates(["ue", "model", "round"])) == len(
+        spends
+    )
+    paid = set(zip(spends["round"], spends["ue"], strict=True))
+    updates = pd.read_csv(tmp_path / "updates.csv")
+    assert set(zip(updates["round"], updates["ue"], strict=True)) <= paid
+
+
+@pytest.mark.parametrize("noise", [BANDED, ONCE])
+def test_a_run_that_goes_on_draws_and_books_the_same_noise(tiny, tmp_path, table_bytes, noise):
+    study = cyclic(2, **{"learning.defenses": [CLIP, noise]})
+    run(tiny(study), tmp_path / "whole")
+    run_in_two(tiny(study), tmp_path / "parts", lambda progress: progress.values["time_s"] >= 250)
     assert table_bytes(tmp_path / "parts") == table_bytes(tmp_path / "whole")
 
 
@@ -289,12 +320,22 @@ def test_coins_of_the_server_count_nothing_where_it_knows_who_takes_part(tiny, t
         assert epsilon == pytest.approx(epsilon_of(1e-7, np.sqrt(drawn[ue]) / 2.0))
 
 
-def test_bits_of_an_adaptive_clip_are_in_the_sum(tiny, tmp_path):
+def test_bits_of_an_adaptive_clip_are_in_the_sum(tiny, tmp_path, monkeypatch):
+    observe, told = AdaptiveClip.observe, []
+
+    def seen(part, received, weights, at, state):
+        told.append((received.updates.ue, state.bits))
+        return observe(part, received, weights, at, state)
+
+    monkeypatch.setattr(AdaptiveClip, "observe", seen)
     adaptive = {"kind": "adaptive-clip", "relation": "add-remove", "noise": "shares", "count_noise": 0.5}
-    run(tiny(sums() | {"learning.defenses": [adaptive, SHARES]}), tmp_path)
+    run(tiny(sums() | {"world.ues.measure": "all", "learning.defenses": [adaptive, SHARES]}), tmp_path)
+    for ue, number in told:  # each model's sum has one of its own, and no noise is in two
+        assert len(np.unique(number)) == len(ue) > len(np.unique(ue))
     spends = pd.read_csv(tmp_path / "spends.csv")
+    assert (spends[spends["mechanism"] == "adaptive-clip"].groupby(["round", "ue"]).size() == 1).all()
     bits = spends[spends["mechanism"] == "adaptive-clip"]
-    assert (bits["ue"] >= 0).all() and (bits["sensitivity"] == 0.5).all() and (bits["std"] == 0.5).all()
+    assert (bits["ue"] >= 0).all() and (bits["sensitivity"] == 1.0).all() and (bits["std"] == 0.5).all()
     account = pd.read_csv(tmp_path / "privacy.csv")
     assert set(account["mechanism"]) == {"adaptive-clip", "distributed-gaussian", "all"}
     assert set(account["relation"]) == {"zero-out"}
@@ -309,6 +350,63 @@ def test_shared_bits_move_the_norm_by_those_that_came():
     after = part.observe(came, np.ones(4), facts(), state)
     assert after.norm == pytest.approx(np.exp(-(1 / 3 - 0.5)))
     assert part.observe(Received(sent, np.zeros(4, bool)), np.ones(4), facts(), state).norm == 1.0  # nothing opened
+
+
+def test_of_two_sums_with_almost_the_same_ues_the_difference_shows_no_bit():
+    """All that sums of two models tell, against the noise in them: the bit of a UE that is in one alone, and of others.
+
+    Squared distance of the means by the covariance of all sums, over 1 / sigma_b^2, which is booked; at most 1.
+    """
+    n, sigma, most = 8, 0.3, 40_000
+    part = AdaptiveClip(noise="shares", count_noise=sigma, relation="add-remove", norm=1.0, learning_rate=1e-6)
+    ue, model = np.array([*range(n), *range(n - 1)]), np.repeat([0, 1], [n, n - 1])  # of model 1 one is missing
+    order = np.lexsort([model, ue])
+    ue, model = ue[order], model[order]
+
+    def shown(moved, draws):
+        values = np.where(ue == moved, 2.0, 0.5)[:, None] * np.ones(1)  # the bit of one UE is 0
+        made, told = DenseUpdates(ue, model, np.ones(len(ue)), values), []
+        for t in range(draws):
+            _, state, _ = part.protect(made, NO_DATA, facts(least_opened=n - 1), part.start(n), Streams(1).at("x", t))
+            state = replace(state, bits=state.bits - 0.5 * (len(state.bits) == n))  # by UE or by row: less 1/2 each
+            for_row = state.bits[ue] if len(state.bits) == n else state.bits - 0.5
+            told.append([for_row[model == m].sum() for m in (0, 1)])
+        return np.array(told)
+
+    still = shown(-1, most // 10)
+    covariance = np.cov(still.T)
+    for moved in (0, n - 1):
+        away = shown(moved, 400).mean(axis=0) - still[:400].mean(axis=0)  # the same noise
+        assert away @ np.linalg.solve(covariance, away) * sigma**2 <= 1.1
+
+
+def test_a_bit_is_counted_once_with_the_first_model_of_its_ue():
+    part = AdaptiveClip(noise="shares", count_noise=1e-9, relation="add-remove", norm=1.0, learning_rate=1.0)
+    ue, model = np.array([0, 0, 1, 2, 2]), np.array([0, 1, 1, 0, 1])
+    sent = DenseUpdates(ue, model, np.ones(5), np.array([[0.5], [0.5], [2.0], [0.5], [2.0]]))  # bits 1, 0, 1/2
+    _, state, (spend,) = part.protect(sent, NO_DATA, facts(least_opened=2), part.start(3), Streams(1).at("x"))
+    assert spend.ue.tolist() == [0, 1, 2]
+    for came, share in ((ue >= 0, 1.5 / 3), (model == 0, 1.5 / 2), (model == 1, 0.0)):
+        after = part.observe(Received(sent, came), np.ones(5), facts(), state)
+        assert after.norm == pytest.approx(np.exp(-(share - 0.5)))
+
+
+def test_whole_updates_are_bounded_where_a_part_takes_their_norm(tiny):
+    """A bound on the share of a record says nothing of the norm of an update, within which a ring rounds."""
+    records = {"kind": "rsrp-net", "hidden": [6, 4], "activation": "tanh", "sample_clip": 1.0}
+    study = sums() | {"learning.learner": records}
+    claims = [
+        {"kind": kind, "epsilon_system_total": 60.0, "rounds": 10, "sensitivity": sensitivity}
+        for kind in ("uniform-dp", "arb", "lapa") for sensitivity in ("mean-clip", "paper")
+    ]  # fmt: skip
+    for noise in (RING, *claims, {"kind": "noise-switch", "noise": claims[0]}):
+        for before in ([], [{"kind": "projection", "dimension": 20}]):
+            with pytest.raises(BadInput, match=r"needs a bound on the whole update: .*norm.*; put a clip before it"):
+                tiny(study | {"learning.defenses": [*before, noise]})
+        beside = study if noise is RING else study | {"learning.threat": {}}
+        tiny(beside | {"learning.defenses": [{"kind": "clip"}, noise]})
+    for noise in (SHARES, {"kind": "gaussian", "noise_multiplier": 1.0}):
+        tiny(study | {"learning.defenses": [noise]})
 
 
 @pytest.mark.parametrize(
@@ -335,6 +433,58 @@ def test_shared_bits_move_the_norm_by_those_that_came():
 def test_what_would_leave_a_sum_without_its_noise_is_refused(changes, line, tiny):
     with pytest.raises(BadInput, match=line):
         tiny(sums() | changes)
+
+
+def chained(*defenses, **more):
+    """A section `learning:` that was not checked, as if its defenses fitted together."""
+    uniform, threat = Uniform(clients=4), Threat(observes="aggregate", secagg_threshold=2)
+    whole = Learning(round_s=60, learner={"kind": "rsrp-net"}, aggregation=uniform, threat=threat)
+    return Learning.model_construct(**whole.__dict__ | {"defenses": defenses} | more)
+
+
+def test_a_clip_after_shares_takes_noise_away_along_the_update():
+    """The sum of 200 UEs that agree has 0.22 c along their update in place of 0.70 c: 8.00 was booked for 30."""
+    n, d, z, c, delta = 200, 51, 0.7022, 0.5, 1e-7
+    clip, shares = Clip(norm=c, relation="add-remove"), DistributedGaussian(noise_multiplier=z)
+    one = np.zeros((n, d))
+    one[:, 0] = c
+    other = one * (np.arange(n) > 0)[:, None]  # of the first: zeros
+
+    def played(defenses, values):
+        states, along = {part.word: part.start(n) for part in defenses}, []
+        for t in range(200):
+            made = DenseUpdates(np.arange(n), np.zeros(n, int), np.ones(n), values)
+            at = RoundStreams(Streams(3), t)
+            sent, spends = protected(chained(*defenses), made, NO_DATA, facts(least_opened=n), states, at)
+            along.append(sent.values[:, 0].sum())
+        return np.mean(along), np.std(along), spends
+
+    def shown(*defenses):
+        (mean, std, spends), (without, _, _) = played(defenses, one), played(defenses, other)
+        assert epsilon_of(delta, np.sqrt(spends[0].cost(False)[0])) == pytest.approx(8.0, abs=0.002)
+        return std / c, epsilon_of(delta, (mean - without) / std)
+
+    assert shown(clip, shares) == (pytest.approx(z, rel=0.1), pytest.approx(8.0, rel=0.12))
+    std, epsilon = shown(clip, shares, clip.model_copy(update={"name": "again"}))
+    assert std == pytest.approx(0.22, rel=0.1) and epsilon > 25
+
+
+@pytest.mark.parametrize("shared", [SHARES, RING], ids=lambda part: part["kind"])
+def test_only_noise_may_follow_shares(shared, tiny):
+    """Every part, with or without a bound: those that add nothing but noise lack one, which shares have taken away."""
+    for kind, part in DEFENSES.parts.items():
+        later, last = part.model_validate(part.example), DEFENSES.parts[shared["kind"]].model_validate(shared)
+        alone = part.adds_noise_only
+        assert alone == (kind in ("gaussian", "distributed-gaussian"))
+        with pytest.raises(ValueError, match="needs a bound" if alone else f"put it before {shared['kind']}"):
+            chained(Clip(), last, later.model_copy(update={"name": "later"})).check()
+
+    class Louder(Gaussian):
+        needs = {}
+
+    chained(Clip(), DistributedGaussian(noise_multiplier=1.0), Louder(noise_multiplier=1.0)).check()
+    with pytest.raises(BadInput, match=r"defenses\[2\].*adaptive-clip may take away some of the noise"):
+        tiny(sums(**{"learning.defenses": [CLIP, shared, {"kind": "adaptive-clip", "relation": "add-remove"}]}))
 
 
 def test_stale_updates_do_not_weaken_shares(tiny):
@@ -434,6 +584,13 @@ def test_the_least_multiplier_of_a_ring_is_what_its_account_takes(bits, epsilon,
     z = least_multiplier(epsilon, 1e-7, 28, 40, least, 200, bits)
     assert cost(z) <= epsilon < cost(0.999 * z)
     assert least_multiplier(epsilon, 1e-7, 28, 40, least, 200, 4) == np.inf
+
+
+@pytest.mark.parametrize(("epsilon", "more"), [(8.0, 1.06), (3.0, 1.07), (1.0, 1.09)])
+def test_a_ring_of_16_bits_costs_some_hundredths_more_than_gaussian_noise(epsilon, more):
+    """28 rounds, 8,513 numbers: epsilon by Renyi costs over the exact one of Gaussian noise as large."""
+    z = least_multiplier(epsilon, 1e-7, 28, 300, 300, 8513)
+    assert epsilon / epsilon_of(1e-7, np.sqrt(28) / z) == pytest.approx(more, abs=0.01)
 
 
 @pytest.mark.parametrize(("mean", "l2"), [(5.0, 1), (20.0, 2), (300.0, 7)])

@@ -10,6 +10,9 @@ import pytest
 from interrupted import run_in_two
 
 from fl.attacks.threat import Threat
+from fl.defenses.clip import AdaptiveClip
+from fl.learners.rsrp_net import RsrpNet
+from fl.round import merge
 from fl.types import DenseUpdates, Model, Received
 from netsim.errors import BadInput
 from netsim.rng import Streams
@@ -223,3 +226,123 @@ def test_a_sum_of_a_cell_counts_the_ues_that_measured_it(threat, least, tmp_path
     if threat == {"secagg_group_size": 2, "groups": "fixed"}:
         assert single == pytest.approx(80)
         assert least or len(set(exact.ue[away_m < 1e-6])) == 4
+
+
+# --- what is counted and opened, recomputed row by row ------------------------------------------------------
+
+SHARES = {
+    "learning.aggregation": {"kind": "uniform", "clients": 9},
+    "learning.defenses": [
+        {"kind": "clip", "norm": 1.0, "relation": "add-remove"},
+        {"kind": "distributed-gaussian", "noise_multiplier": 2.0},
+    ],
+}
+NOISE = {
+    "no noise": {},
+    "shares": SHARES,
+    "ring": SHARES | {"learning.defenses": [
+        SHARES["learning.defenses"][0], {"kind": "skellam", "noise_multiplier": 2.0},
+    ]},
+    "bit in shares": SHARES | {"learning.defenses": [
+        {"kind": "adaptive-clip", "norm": 1.0, "relation": "add-remove", "noise": "shares"},
+        SHARES["learning.defenses"][1],
+    ]},
+}  # fmt: skip
+BUFFERED = {"learning.server.staleness_exponent": 0}
+MAP = {
+    "world.ues.measure": "all", "learning.learner": {"kind": "radio-map", "cell_m": 25},
+    "learning.data": {"kind": "links", "memory": "round"}, "learning.attacks": [],
+    "world.radio.uplink.bandwidth_hz": 4000,
+}  # fmt: skip
+KINDS = [
+    ("rounds", {}, "no noise", 3, 2, "fixed"), ("rounds", {}, "no noise", None, 3, "random"),
+    ("rounds", {}, "no noise", 3, None, "random"), ("rounds", {}, "shares", 3, 2, "fixed"),
+    ("rounds", {}, "shares", None, 4, "random"), ("rounds", {}, "ring", None, 3, "random"),
+    ("rounds", {}, "bit in shares", 4, 2, "random"), ("rounds", MAP, "no noise", 3, 3, "fixed"),
+    ("rounds", MAP, "shares", 3, 2, "random"), ("fedbuff", BUFFERED, "no noise", 2, 2, "fixed"),
+    ("fedbuff", BUFFERED, "shares", None, 3, "random"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("server, more, noise, size, least, groups", KINDS)
+def test_every_sum_of_a_group_and_a_model_is_counted_opened_and_hidden_by_itself(
+    tiny, tmp_path, monkeypatch, server, more, noise, size, least, groups
+):
+    """Whatever is learnt, by any server: a sum holds what its own UEs sent, is opened with enough of them, and has the
+    noise of so many shares; of others nothing is merged, seen, or counted in the clip norm.
+    """
+    seen, views, bits = [], [], []
+
+    def grouped(phase, uploads):
+        batch, sums = in_groups(phase, uploads)
+        seen.append((phase, uploads, batch))
+        return batch, sums
+
+    def attacked(phase, batch, step, states):
+        views.append((step.weights, attack(phase, batch, step, states)))
+        return views[-1][1]
+
+    def moved(part, state, excess, most):
+        bits.append(most)
+        return norm_moved(part, state, excess, most)
+
+    in_groups, attack, norm_moved = merge.in_groups, merge.attack, AdaptiveClip._moved
+    monkeypatch.setattr(merge, "in_groups", grouped)
+    monkeypatch.setattr(merge, "attack", attacked)
+    monkeypatch.setattr(AdaptiveClip, "_moved", moved)
+    threat = {"secagg_group_size": size, "secagg_threshold": least, "groups": groups}
+    summary = run(tiny(summed(server, **threat) | more | NOISE[noise]), tmp_path)
+    opened_of, rows = 0, []
+    for (phase, uploads, batch), (weights, attacks) in zip(seen, views, strict=True):
+        of = {}
+        for i in range(len(uploads.ue)):
+            of.setdefault((int(batch.group[i]), int(uploads.made.model[i])), []).append(i)
+        came = uploads.channel.decoded
+        merged = set()
+        for (group, _), there in sorted(of.items()):
+            heard = [i for i in there if came[i]]
+            assert len({int(uploads.ue[i]) for i in there}) == len(there)
+            rows.append((phase.facts.round, phase.name, group, len(there), len(heard), len(heard) >= (least or 1)))
+            if not rows[-1][-1]:
+                continue
+            opened_of += 1
+            merged |= set(heard)
+            if noise == "shares":  # of each of at least `least` rows N(0, (z c)^2 / least)
+                clipped = uploads.made.scaled(1 / np.maximum(uploads.made.norm(), 1.0), None).rows(there)
+                sent = uploads.updates.rows(there)
+                assert len(heard) >= least
+                assert np.std(sent - clipped) == pytest.approx(2.0 / np.sqrt(least), rel=0.5)
+        assert {*np.flatnonzero(batch.got.decoded)} == {*np.flatnonzero(weights)} == merged
+        view = attacks.view
+        if not phase.learning.attacks:  # nothing is looked at
+            continue
+        known = {(int(u), int(m)) for u, m in zip(view.ue, view.model, strict=True)}
+        assert known == {(int(uploads.ue[i]), int(uploads.made.model[i])) for i in merged}
+        assert sorted(np.bincount(view.source)) == sorted(n for *_, n, opened in rows[-len(of) :] if opened)
+    table_ = table(tmp_path, "sums")
+    assert [tuple(row) for row in table_.drop(columns="time_s").itertuples(index=False)] == rows and opened_of
+    assert summary["sums.single.percent"] == pytest.approx(100 * np.mean([row[4] == 1 for row in rows]))
+    assert summary["sums.unopened.percent"] == pytest.approx(100 * np.mean([not row[5] for row in rows]))
+    if noise == "bit in shares":
+        assert bits and min(bits) >= least
+
+
+@pytest.mark.parametrize("least", [None, 2])
+def test_an_update_that_overflowed_is_no_company(least, tmp_path, monkeypatch):
+    """It is sent as zeros: the sum of two of which one overflowed is the update of the other."""
+    local = RsrpNet.local
+
+    def overflowing(*given):
+        made = local(*given)
+        return made.scaled(np.where(made.ue == 0, np.inf, 1.0), None)
+
+    monkeypatch.setattr(RsrpNet, "local", overflowing)
+    document = copy.deepcopy(STILL)
+    document["learning"]["threat"] = {"observes": "aggregate", "secagg_threshold": least}
+    with np.errstate(invalid="ignore"):
+        run(build(Study, read_text(json.dumps(document), "still")), tmp_path)
+    sums, updates = table(tmp_path, "sums"), table(tmp_path, "updates")
+    finite = updates.assign(n=np.isfinite(updates.norm.astype(float))).groupby(["round", "model"]).n.sum()
+    assert list(sums.decoded) == list(finite) and (sums.ues > sums.decoded).any()
+    assert (sums.opened == (sums.decoded >= (least or 1))).all()
+    assert (updates.weight > 0).sum() == sums.decoded[sums.opened == 1].sum()

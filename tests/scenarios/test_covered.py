@@ -114,7 +114,7 @@ class TestCaveats:
         local = {"kind": "gaussian", "noise_multiplier": 1.0}
         chains = (
             ([adaptive, local], True),
-            ([adaptive, {**CLIP, "norm": 0.1}, {**local, "name": "mine"}], True),
+            ([adaptive | {"relation": "add-remove"}, {**CLIP, "norm": 0.1}, {**local, "name": "mine"}], True),
             ([adaptive | {"relation": "add-remove"}, NOISE], False),
             ([CLIP, local], False),
         )
@@ -132,5 +132,6 @@ class TestCaveats:
         assert self.said(tiny({"learning.defenses": [CLIP]}), tmp_path / "n") == []
 
     def test_losses_on_a_shared_band_are_taken_as_given(self, tiny, tmp_path):
-        (said,) = self.said(tiny(CENTRAL | {"world.radio.uplink": {"kind": "noma"}}), tmp_path / "r")
+        shared = {"world.radio.uplink": {"kind": "noma", "decoding": "error-free"}}
+        (said,) = self.said(tiny(CENTRAL | shared), tmp_path / "r")
         assert said.startswith("central-gaussian: on a shared band whose updates are lost can hang on who else sends")

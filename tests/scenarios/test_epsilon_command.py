@@ -23,7 +23,7 @@ def row(text, line=0):
 def test_a_published_figure(capsys):
     out = ask(capsys, "--noise-multiplier", "1", "--rounds", "100", "--delta", "1e-5")
     assert row(out)[-1] == "91.817"
-    for word in ("naive", "zCDP", "RDP", "exact", "one user", "add-remove", "no meaningful guarantee"):
+    for word in ("naive", "zCDP", "RDP", "exact", "one user", "add-remove", "zero-out", "no meaningful guarantee"):
         assert word in out
 
 
@@ -124,6 +124,17 @@ def test_mechanisms_for_one_epsilon(capsys):
     # on the model: prefix sums of 28 rounds, i.i.d. against banded (specified: 7.615773 and 4.212777 for z 1)
     model = {name: float(of[2]) for name, of in cells.items()}
     assert model["server"] / model["server, banded (7)"] == pytest.approx(7.615773 / 4.212777, rel=1e-2)
+
+
+@pytest.mark.parametrize(("rounds", "k", "turns"), [(28, 4, 4), (30, 4, 5), (12, 12, 12)])
+def test_a_server_that_asks_by_turns_draws_for_the_ue_that_is_asked_most(capsys, rounds, k, turns):
+    """Of 30 windows in which 7 cohorts take turns some are asked in 5; what they are asked for is what they pay."""
+    words = ("--people", "1000", "--epsilon", "8", "--rounds", str(rounds), "--participation", str(k))
+    row = next(x for x in ask(capsys, *words).splitlines() if x.startswith("server  "))
+    z, mean = (float(x) for x in row[44:].split()[:2])
+    asked = max(len(range(first, rounds, rounds // k)) for first in range(rounds // k))
+    assert asked == turns and epsilon_of(1e-7, turns**0.5 / z) == pytest.approx(8, rel=1e-3)
+    assert mean == pytest.approx(z * (rounds // k) / 1000, rel=1e-2)
 
 
 def test_a_sum_of_fewer_has_more_noise(capsys):

@@ -85,8 +85,8 @@ def test_headlines_without_attacks_of_images_and_of_the_radio():
     radio = {"radio.rsrp_dbm.median": -113.0, "radio.sinr_db.median": 5.73, "radio.samples": 400}
     [(_, text)] = headline(lines([radio]), {}, radio)
     assert text == "400 samples of the radio, medians: RSRP -113 dBm, SINR 5.73 dB."
-    audit = {"membership.loss.auc.last": 0.6, "membership.loss.auc.low": 0.55, "membership.loss.auc.high": 0.65}
-    assert headline(lines([audit]), {"membership": {"kind": "audit"}})[1][1] == "Found: membership AUC 0.6."
+    found = {"membership.loss.auc.last": 0.6, "membership.loss.auc.low": 0.55, "membership.loss.auc.high": 0.65}
+    assert headline(lines([found]), {"membership": {"kind": "test"}})[1][1] == "Found: membership AUC 0.6."
     density = {"utility.rank_correlation": 0.1}
     said = [text for _, text in headline(lines([density]), {"attacks": [{"kind": "wave"}]})]
     assert said[:2] == ["Density map not useful (rank correlation 0.1).", "No result of an attack can be judged."]
@@ -125,10 +125,10 @@ def test_models_of_no_use(rmse, verdict):
 
 
 def test_membership_is_held_against_the_model_before_training():
-    audit = {"membership.loss.auc.last": 0.6, "membership.loss.auc.low": 0.55, "membership.loss.auc.high": 0.65}
-    assert shown([audit])["membership AUC"][0::2] == ("0.6 [0.55, 0.65]", "found")
+    found = {"membership.loss.auc.last": 0.6, "membership.loss.auc.low": 0.55, "membership.loss.auc.high": 0.65}
+    assert shown([found])["membership AUC"][0::2] == ("0.6 [0.55, 0.65]", "found")
     ends = {"last": 0.0, "low": -0.04, "high": 0.04}
-    more = audit | {f"membership.loss.auc_difference.{end}": value for end, value in ends.items()}
+    more = found | {f"membership.loss.auc_difference.{end}": value for end, value in ends.items()}
     more["membership.loss.auc_before.last"] = 0.6
     assert shown([more])["membership AUC"][1:3] == ("before training 0.6", "at chance")
 

@@ -181,7 +181,7 @@ def _identities(sheet: Sheet, called: str) -> list[str]:
     if called in sheet.header:
         return sheet.values(called)
     names = called.split("+")
-    ids = list[str]()
+    ids = []
     for *parts, cell in zip(*(map(plain_id, sheet.values(name)) for name in names), strict=True):
         if names[-2].lower() in ("lac", "tac") and number(cell) > _AREA_IDS:
             parts.pop()

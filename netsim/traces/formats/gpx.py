@@ -97,8 +97,8 @@ def _read(path: str, fixes: FixBuilder) -> tuple[list[str], IntArray, TrackPoint
     """The names of the tracks of a file, the track of each point (n,), and all points (n,) with a time."""
     file = _GpxFile(path)
     times = Times(fixes.zone, "")
-    lines, track, segment = np.array(file.places, dtype=np.int64).reshape(-1, 3).T
-    timed = np.array([bool(text) for text in file.time], dtype=np.bool_)
+    lines, track, segment = np.array(file.places, dtype=int).reshape(-1, 3).T
+    timed = np.array([bool(text) for text in file.time], dtype=bool)
     fixes.left_out["time_missing"] += int((~timed).sum())
     row = np.arange(len(lines))
     what = ""

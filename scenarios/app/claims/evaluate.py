@@ -124,7 +124,7 @@ def play(
     Only the labels are played that the rules look at. What is finished stays if it is of the same study, inputs and
     version of netsim, and is refused else, unless `overwrite`.
     """
-    why = dict[str, str]()
+    why = {}
     names = dict.fromkeys(c.scenario for c in claims)
     if any(not what_is(places[name] / RUNS) for name in names):
         engine.check()
@@ -170,7 +170,7 @@ def evaluate_all(
     there = {name: folder for name, folder in folders.items() if name not in why}
     runs = {name: labelled(folder) for name, folder in there.items()}
     cost = {name: _cost(folder) for name, folder in there.items()}
-    verdicts = list[Verdict]()
+    verdicts = []
     for claim in claims:
         one = evaluate(claim, runs.get(claim.scenario, {}), why.get(claim.scenario, ""))
         minutes, version = cost.get(claim.scenario, ("", ""))
@@ -198,7 +198,7 @@ def evaluate(claim: Claim, runs: Labelled, why_none: str = "") -> Verdict:
     if not runs or absent:
         what = f"no label “{absent[0]}” in {claim.scenario}" if runs else why_none or claim.scenario
         return Verdict(claim, OPEN, f"no run: {what}")
-    ours = list[str]()
+    ours = []
     for label in labels:
         text = " against ".join(cell_text([*runs[label].values()], key) for key in claim.rule.keys)
         ours.append(f"{label}: {text}" if label else text)

@@ -190,7 +190,7 @@ def _studies(folder: str = "") -> list[str]:
     Of all studies the title ends at its first dash.
     """
     files = bundled()
-    lines = list[str]()
+    lines = []
     for group in tomllib.loads(STUDIES.read_text(encoding="utf-8"))["group"]:
         names = [name for name in group["studies"] if not folder or f"{name}/".startswith(f"{folder}/")]
         lines += ["", group["title"]] if names else []
@@ -209,9 +209,10 @@ def _wrapped(text: str, indent: int) -> str:
 
 
 ASSUMED = """\
-Noise multiplier: noise std / sensitivity; the sensitivity is the clip norm (add-remove) or twice
-the clip norm (replace). Epsilon covers all data of one user. A sampling rate below 1 needs secret
-random sampling and add-remove; several models or phases per round are draws (--draws), not rounds."""
+Noise multiplier: noise std / sensitivity; the sensitivity is the clip norm (add-remove; zero-out
+where UEs draw the noise) or twice the clip norm (replace). Epsilon covers all data of one user. A
+sampling rate below 1 needs secret random sampling and add-remove; several models or phases per
+round are draws (--draws), not rounds."""
 
 
 def epsilon(args: argparse.Namespace) -> None:
@@ -255,10 +256,10 @@ def epsilon(args: argparse.Namespace) -> None:
 
 COMPARED = """\
 Std in units of the clip norm, of each number: noise on the mean of a round's updates, and on the model,
-as the root mean square over rounds at server rate 1. Neighbours: add-remove, of shares and banded noise
-zero-out. Shares: a sum is opened with {:,} UEs or more. In {} bits: {:,} whole numbers (`skellam`),
-accounted in all rounds; inf: too few bits. Sampled: secret coins, {} rounds of a UE on average. Banded:
-UEs take turns, {} of each or fewer, and noise is correlated over as many rounds as there are cohorts."""
+as the root mean square over rounds at server rate 1. Neighbours: zero-out; add-remove of noise of a server
+that samples, or asks all. Shares: a sum is opened with {:,} UEs or more. In {} bits: {:,} whole numbers
+(`skellam`), accounted in all rounds; inf: too few bits. Sampled: secret coins, {} rounds of a UE on average.
+Server, also banded: UEs take turns, {} of each or fewer (`cyclic`); banded noise is correlated over all cohorts."""
 _MOST_COMPARED = 3_000  # rounds: banded noise takes their square
 
 
@@ -327,14 +328,15 @@ def _compared(args: argparse.Namespace, rounds: int, one: float) -> list[tuple[s
     over = math.sqrt(together / least) / together  # of a sum of all, with shares for fewer
     both = "server and readers"
     readers = "readers"
+    separation = rounds // k
+    by_turns = one * math.sqrt(-(-rounds // separation))
     rows = [
         ("each UE, by itself", both, alone, alone / math.sqrt(together), growth),
         ("shares in a secure sum", both, alone, alone * over, growth),
         (f"the same in {bits} bits", both, whole, whole * over, growth),
-        ("server", readers, alone, alone / together, growth),
+        ("server", readers, by_turns, by_turns * separation / people, growth),
     ]
     if k < rounds:
-        separation = rounds // k
         try:
             coin = least_multiplier(target, delta, rounds, k / rounds)
         except ValueError as error:

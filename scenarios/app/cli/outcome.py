@@ -454,9 +454,9 @@ def runs(args: argparse.Namespace) -> None:
 
 def _below(folder: Path) -> list[Fields]:
     """Results in a folder, however deep, and its folders without any."""
-    found = list[Fields]()
+    found = []
     for path in sorted(filter(Path.is_dir, folder.iterdir())):
-        some = list[Fields]()
+        some = []
         with suppress(BadInput, OSError):  # a marker of others, a folder that cannot be read
             if kind := kind_of(path) or ("replay" if what_is(path / PAGE) and any(path.glob(f"*/{MANIFEST}")) else ""):
                 some = [_listed(path, kind)]

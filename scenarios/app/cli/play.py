@@ -29,7 +29,7 @@ from scenarios.app.cli.options import (
 )
 from scenarios.app.cli.outcome import open_page, tell_failed_trials, tell_failures, tell_outcome, teller
 from scenarios.app.report.report import report
-from scenarios.app.results.folder import PAGE
+from scenarios.app.results.folder import PAGE, read_summary
 from scenarios.app.results.read import finished
 from scenarios.app.study import Fields
 from scenarios.app.study.load import Scenario, load
@@ -60,8 +60,8 @@ def play(source: str, overrides: Fields, out: Path, args: argparse.Namespace, ti
             report(out)
 
 
-def run(args: argparse.Namespace) -> None:
-    """Run, draw the page, print the result."""
+def run(args: argparse.Namespace) -> int:
+    """Run, draw the page, print the result; 1 where canaries prove more than the ledger states."""
     overrides = overrides_of(args)
     name = name_of(args.scenario)
     seed = load(args.scenario, overrides).seed
@@ -69,6 +69,7 @@ def run(args: argparse.Namespace) -> None:
     play(args.scenario, overrides, out, args, name)
     tell_outcome(out, args, name)
     open_page(out, args)
+    return FAILED if any(n for key, n in read_summary(out).items() if key.endswith(".violated")) else DONE
 
 
 def audit(args: argparse.Namespace) -> int:

@@ -181,7 +181,7 @@ def by_length(study: Study, overrides: Fields) -> Fields:
         found["world.tick_s"] = max(tick_s for tick_s in _TICKS_S if tick_s <= max(span_s / _FEWEST_TICKS, _TICKS_S[0]))
     if "learning.round_s" not in overrides and span_s < 2 * study.round_s:
         user, time_s = np.unique(np.stack([trace.user, trace.time_s]), axis=1)
-        found["learning.round_s"] = seconds(usual_round(user.astype(np.int64), time_s))
+        found["learning.round_s"] = seconds(usual_round(user.astype(int), time_s))
     return found
 
 

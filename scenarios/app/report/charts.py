@@ -50,7 +50,7 @@ class TimeGrid:
         """The grid of some rows."""
         number, i = np.unique(rows["round"], return_inverse=True)
         none = np.zeros(len(i))
-        ue, model = (np.nan_to_num(rows.get(name, none)).astype(np.int64) for name in ("ue", "model"))
+        ue, model = (np.nan_to_num(rows.get(name, none)).astype(int) for name in ("ue", "model"))
         _, j = np.unique(row_id(ue, model), return_inverse=True)
         return cls(rows, number, (i, j))
 

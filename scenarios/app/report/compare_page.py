@@ -109,7 +109,7 @@ class Member:
 
 def member(label: str, run: Run) -> Member:
     """The run's trends, without its tables."""
-    trends = dict[tuple[str, Law], Series]()
+    trends = {}
     for quantity in dict.fromkeys((*OF_ATTACK, *PROGRESS.quantities, *UPLINKS.quantities)):
         for name in run.attacks if quantity in OF_ATTACK else [""]:
             for law in (quantity.law, *(beside.of for beside in quantity.beside)):
@@ -323,8 +323,8 @@ Pairs = Mapping[str, tuple[Line, Line]]
 def tradeoff_panel(labels: ByLabel, curves: Mapping[str, Sequence[str]] | None = None) -> Panel:
     """A mark per label: what the strongest attack finds against how good the model is; lines join labels of a curve."""
     title = "Privacy against utility"
-    cells = list[Axes]()
-    models = list[Line]()
+    cells = []
+    models = []
     every = {label: lines(runs) for label, runs in labels.items()}
     for stem in LEAKS:
         pairs = {

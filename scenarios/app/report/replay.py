@@ -39,9 +39,9 @@ def needed(tracks: Table, within_m: float) -> BoolArray:
     n = len(tracks["ue"])
     at_m = np.column_stack([tracks["x_m"], tracks["y_m"]])
     if n < 3:
-        return np.ones(n, dtype=np.bool_)
+        return np.ones(n, dtype=bool)
     kept = _fixed(tracks, at_m)
-    open_ = np.ones(n, dtype=np.bool_)  # rows of lines that may still have to be split
+    open_ = np.ones(n, dtype=bool)  # rows of lines that may still have to be split
     while True:
         ends = np.flatnonzero(kept)
         line = np.searchsorted(ends, np.arange(n), side="right") - 1
@@ -160,7 +160,7 @@ def drawn_tables(run: Run) -> tuple[Tables, list[str]]:
             most = MOST_TRACKED
             rows, within_m = simplified(rows, most)
         if "ue" in rows and len(rows["ue"]) > most:
-            rows_by_ue = np.cumsum(np.bincount(rows["ue"].astype(np.int64), minlength=n_ue))
+            rows_by_ue = np.cumsum(np.bincount(rows["ue"].astype(int), minlength=n_ue))
             first = max(1, int(np.searchsorted(rows_by_ue, most, side="right")))
             rows = where(rows, rows["ue"] < first)
             says += [f"Too much to draw: {name} of the first {first:,} of {counted(total, 'UE')} only."]
@@ -181,7 +181,7 @@ def drawn_tables(run: Run) -> tuple[Tables, list[str]]:
 def _numbers(values: np.ndarray, names: list[str] | None) -> FloatArray:
     """Numbers as they are; texts as their index in `names`, -1 for others."""
     if names is None:
-        numbers = np.asarray(values, dtype=np.float64)
+        numbers = np.asarray(values, dtype=float)
         return np.where(np.abs(numbers) < _LARGEST, numbers, nan)
     index = {name: float(k) for k, name in enumerate(names)}
     return np.array([index.get(str(value), -1.0) for value in values])
@@ -205,7 +205,7 @@ def _shapes(ground: Table, name: str, kind: str) -> tuple[Table, bool]:
     Main streets and the tallest buildings come first; kind: class of a street, kind of an area, height of a building.
     """
     of_shape = ground.get(f"{name}_{kind}", no_ints())
-    ptr = ground.get(f"{name}_ptr", np.zeros(1, dtype=np.int64))
+    ptr = ground.get(f"{name}_ptr", np.zeros(1, dtype=int))
     corners = ground.get(f"{name}_m", no_places())
     if name == "footprint" and len(of_shape):
         of_shape = -np.nan_to_num(ground["building_height_m"][of_shape])

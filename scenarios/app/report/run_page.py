@@ -127,6 +127,23 @@ PRIVACY = Chart(
 )  # fmt: skip
 
 
+def _bounds(run: Run, name: str) -> Series:
+    """A bound of canaries (n_time, 1), the largest of a round."""
+    rows = run.tables["audit"]
+    mine = where(rows, (rows["half"] == "canaries") & (rows["round"] > 0))
+    number, first = np.unique(mine["round"], return_index=True)
+    return number, np.maximum.reduceat(mine[name], first)[:, None]
+
+
+AUDIT = Chart(
+    "bounds", "What canaries prove of epsilon, and what the ledger states",
+    (Quantity("Epsilon of all rounds so far", "", _bounds, log=True),),
+    "lower: the largest epsilon that scores of canaries prove, each bound at a significance of 0.001; upper: that of "
+    "the ledger at the same delta. Where the lower one is above the other, the guarantee does not hold.",
+    by=lambda run: looks(["lower", "upper"]),
+)  # fmt: skip
+
+
 def single(run: Run) -> str:
     """The page of one run."""
     return page(run.manifest.title, [replay_chapter(run), *chapters(run), *last_chapters(run)], **head(run))
@@ -143,15 +160,33 @@ def run_chapters(run: Run) -> list[Chapter]:
     densities = density_panels(run.surfaces) if "utility.rank_correlation" in run.summary else []
     spent = records_table(_ACCOUNTS, worst_accounts(run.tables["privacy"]))
     return [
-        Chapter("leakage", "Leakage", [panel for chart in leaks for panel in chart.panels(run)]),
+        Chapter("leakage", "Leakage", [*(panel for chart in leaks for panel in chart.panels(run)), *roc(run)]),
         Chapter("tracking", "Tracking", tracking_panels(run)),
         Chapter("utility-chapter", "Model", UTILITY.panels(run)),
-        Chapter("privacy", "Privacy spent", [spent, *PRIVACY.panels(run)]),
+        Chapter("privacy", "Privacy spent", [spent, *PRIVACY.panels(run), *AUDIT.panels(run)]),
         Chapter("audit", "Audit of privacy", [records_table(_AUDITED, worst_audits(run.tables["audit"]))]),
         Chapter("radio-figures", "Radio", [service(run), radio(run)]),
         Chapter("uploads", "Uploads", uploads_panels(run)),
         Chapter("method", "Method", [*obstacle_panels(run.grid), *densities, *_metrics(run)]),
     ]
+
+
+def roc(run: Run) -> list[Panel]:
+    """ROC curves of the last membership test, both axes logarithmic; nothing without one."""
+    traces = [line(CurveStyle("chance", GREY, dash="dash"), (0.1, 100.0), np.array([0.1, 100.0]))]
+    for look in names_in("roc", "attack")(run):
+        rows = run.rows("roc", "attack", look.name)
+        x = numbers(rows["false_positive_percent"][-30:])  # each test has 30 rates
+        traces.append(line(look, x, rows["true_positive_percent"][-30:]))
+    caption = (
+        "Members that an attack finds, by the share of non-members that it takes for members, in the last round with a "
+        "test. What it finds on the left it is sure of; an attack at chance follows the dashed line."
+    )
+    figure = mosaic(
+        [Axes("members found (%)", traces, log=True)], {"type": "log", "title": "non-members taken for members (%)"},
+        380, closest=True,
+    )  # fmt: skip
+    return [Panel("roc", "Membership inference (ROC)", caption, figure)] if traces[1:] else []
 
 
 def _metrics(run: Run) -> list[Panel]:

@@ -103,9 +103,9 @@ def attack_rows(rows: Table, centre_m: dict[int, float]) -> Tables:
 def _paired(rows: Table, less: FloatArray) -> Table:
     """Mean over UEs of differences (n,), NaN for none, with its 95 % interval; of fewer than five UEs over days."""
     known = np.isfinite(less)
-    unit = rows["ue"][known].astype(np.int64)
+    unit = rows["ue"][known].astype(int)
     if len(np.unique(unit)) < _FEW_UES:
-        unit = unit * 2**31 + (rows["time_s"][known] // DAY_S).astype(np.int64)
+        unit = unit * 2**31 + (rows["time_s"][known] // DAY_S).astype(int)
     _, of = np.unique(unit, return_inverse=True)
     each = np.bincount(of, weights=less[known]) / np.bincount(of)
     mean = mean_of(each)
@@ -239,7 +239,7 @@ def _named_from_day(rows: Table, ues: FloatArray, hit_radius_m: float, requested
 
 def _ranks(named: Table) -> np.ndarray:
     """1 where a place (n,) is said to be home, 2 for work."""
-    return np.array([rank_of_place(str(place)) for place in named["place"]], dtype=np.int64)
+    return np.array([rank_of_place(str(place)) for place in named["place"]], dtype=int)
 
 
 def stated_reliability(named: Table, truth: Truth) -> Reliability:
@@ -253,7 +253,7 @@ def stated_reliability(named: Table, truth: Truth) -> Reliability:
     true_m = truth.place_m[np.searchsorted(truth.ue, said["ue"]), rank[mine] - 1]
     away_m = np.linalg.norm(true_m - np.column_stack([said["x_m"], said["y_m"]]), axis=1)
     right = away_m <= truth.hit_radius_m  # not where there is none: NaN
-    return reliability(said["ue"].astype(np.int64), np.clip(said["probability"], 0.0, 1.0), right)
+    return reliability(said["ue"].astype(int), np.clip(said["probability"], 0.0, 1.0), right)
 
 
 def claim_rows(estimates: Table, links: Table, hit_radius_m: float) -> Tables:

@@ -105,8 +105,8 @@ def kepler_text(run: Run, globe: Globe) -> str:
     """
     start_s = run.manifest.start_unix_s
     if start_s is None:
-        start_s = float(np.datetime64(run.manifest.first_day, "s").astype(np.int64)) + run.manifest.clock.begins_s
-    lines = list[Feature]()
+        start_s = float(np.datetime64(run.manifest.first_day, "s").astype(int)) + run.manifest.clock.begins_s
+    lines = []
     for rows in _stretches(run):
         vertices = zip(globe.lon_lat(_at_m(rows)), rows["time_s"].tolist(), strict=True)
         path = [[*at, 0, round(start_s + time_s, 3)] for at, time_s in vertices]

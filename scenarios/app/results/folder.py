@@ -444,7 +444,7 @@ def _column(table: str, name: str, cells: Sequence[str]) -> np.ndarray:
     if declared is None or declared.type == "text":
         return np.array([unguarded(cell) for cell in cells], dtype=object)
     try:
-        return np.array([float(cell or "nan") for cell in cells], dtype=np.float64)
+        return np.array([float(cell or "nan") for cell in cells], dtype=float)
     except ValueError as error:
         raise ValueError(f"column {name}: {error}") from None
 

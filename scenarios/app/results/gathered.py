@@ -226,10 +226,10 @@ def gathered(folders: Sequence[Path]) -> Gathered:
         _check(folder)
     if len(folders) == 1 and what_is(folders[0] / RUNS):
         return of_sweep(folders[0])
-    singles = list[Path]()
-    swept = list[tuple[Path, str, Path]]()
+    singles = []
+    swept = []
     missing = 0
-    notes = list[str]()
+    notes = []
     for folder in folders:
         if what_is(folder / RUNS):
             swept += [(folder, label, path) for label, path in finished(folder)]
@@ -274,7 +274,7 @@ def distinct(runs: LabelledRuns) -> tuple[LabelledRuns, str]:
     versions = dict[str, Path]()
     inputs = dict[str, Fields]()
     firsts = dict[tuple[str, str], Path]()
-    copies = list[str]()
+    copies = []
     for label, path in runs:
         manifest = read_json(path / MANIFEST)
         check_version(path, manifest)

@@ -285,6 +285,11 @@ def warnings(summary: Summary) -> list[str]:
         for key, share in summary.items()
         if (step := BY_KEY["curation.NAME.fallback.percent"].name_in(key)) and share == 100
     ]
+    found += [
+        f"violated: canaries prove more epsilon of {name} than the ledger states, in {counted(n, 'row')} of audit.csv"
+        for key, n in summary.items()
+        if n and (name := BY_KEY["audit.NAME.violated"].name_in(key))
+    ]
     if overflowed := summary.get("updates.non_finite"):
         found.append(
             f"{overflowed} of {counted(sent, 'update')} overflowed while UEs trained, and count for nothing; take a "

@@ -103,7 +103,7 @@ def figure_text(value: float, unit: str = "") -> str:
 
 def row_numbers(table: Mapping[str, np.ndarray]) -> np.ndarray:
     """Round, UE and model of each row as one number."""
-    round_, ue, model = (table[name].astype(np.int64) for name in ("round", "ue", "model"))
+    round_, ue, model = (table[name].astype(int) for name in ("round", "ue", "model"))
     # whole numbers below 2^63: a million rounds, 2^31 UEs and 4,096 models; as floats they would be rounded
     return row_id(round_ * 2**31 + ue, model)
 

@@ -43,9 +43,9 @@ NO_WORSE_DB = 0.2
 Part = tuple[str, Tables]
 """NAME in keys, empty for the whole run, and rows"""
 _READ = (
-    "curation", "eavesdropper", "estimates", "final", "identities", "leakage", "linking", "links", "list_scores",
-    "membership", "metrics", "named", "privacy", "rounds", "spends", "sums", "tracking", "transmissions", "ues",
-    "unicity", "updates", "withholding",
+    "audit", "curation", "eavesdropper", "estimates", "final", "identities", "leakage", "linking", "links",
+    "list_scores", "membership", "metrics", "named", "privacy", "rounds", "spends", "sums", "tracking",
+    "transmissions", "ues", "unicity", "updates", "withholding",
 )  # fmt: skip
 
 
@@ -118,7 +118,7 @@ def _of_rounds(folder: Path, tables: Tables, study: Study) -> Iterator[Part]:
 
 
 def _of_model(tables: Tables, study: Study) -> Iterator[Part]:
-    """The final model, its metrics by round, membership audits, and what noise spent."""
+    """The final model, its metrics by round, membership tests, and what noise spent."""
     table, rounds, metrics, spends = (tables[name] for name in ("final", "rounds", "metrics", "spends"))
     final = dict(zip(table["name"].tolist(), table["value"].tolist(), strict=True))
     rows = {"final": one(**final), "worth": one(useful=is_useful(final))}
@@ -137,9 +137,12 @@ def _of_model(tables: Tables, study: Study) -> Iterator[Part]:
         late = mine["value"][-20:]
         with np.errstate(over="ignore"):  # a model that has diverged
             yield name, {"metric": mine | one(late_mean=np.mean(late), late_std=np.std(late))}
-    yield from _each("audits", _groups(tables["membership"], "attack"))
+    yield from _each("membership tests", _groups(tables["membership"], "attack"))
     accounts = _groups(tables["privacy"], "mechanism")
     yield from _each("account", {name: account_rows(rows) for name, rows in accounts.items()})
+    canaries = where(tables["audit"], tables["audit"]["round"] == 0)
+    canaries |= {"beyond": canaries["verdict"] == "violated"}
+    yield from _each("canaries", _groups(canaries, "mechanism"))
     yield from _each("locations", _groups(where(spends, spends["unit"] == "location"), "mechanism"))
 
 

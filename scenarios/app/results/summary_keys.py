@@ -54,7 +54,7 @@ percentage of the mean.
 """
 
 
-Rule = Literal["error", "accuracy", "ranks", "share", "area", "distance", "sw1", "list", "quantiles", "epsilon"]
+Rule = Literal["error", "accuracy", "ranks", "share", "rate", "area", "distance", "sw1", "list", "quantiles", "epsilon"]
 
 
 @dataclass(frozen=True)

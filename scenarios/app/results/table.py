@@ -289,12 +289,13 @@ def _line(measure: Measure, name: str, runs: Runs) -> Line:
         line = _share(line, runs, measure.count.replace(NAME, name))
     elif measure.rule == "area":
         line = _area(line, runs)
-    elif measure.rule == "quantiles":
-        low, high = (scale * mean(runs, key.replace(".median", end)) for end in (".q05", ".q95"))
+    elif measure.rule in _ENDS:
+        low, high = (scale * mean(runs, key.rpartition(".")[0] + end) for end in _ENDS[measure.rule])
         line = replace(line, low=low, high=high)
     return replace(line, verdict=line.verdict or _verdict(measure.rule, line, runs))
 
 
+_ENDS = {"quantiles": (".q05", ".q95"), "rate": (".low", ".high")}
 ATTACKED = ("attack", "tracking", "linking", "identities", "membership")
 """groups of keys that are named by an attack"""
 
@@ -368,7 +369,7 @@ _MOST_UNIFORM = 50.0
 def _pooled(runs: Runs, stem: str, middle: str = "mean") -> tuple[float, float]:
     """95 % interval of the mean over seeds, from those of each seed."""
     ends = [[run.get(f"{stem}.{end}") for end in (middle, "low", "high")] for run in runs]
-    known = np.array([three for three in ends if None not in three], dtype=np.float64).reshape(-1, 3)
+    known = np.array([three for three in ends if None not in three], dtype=float).reshape(-1, 3)
     if not len(known):
         return np.nan, np.nan
     half = np.sqrt(np.sum(((known[:, 2] - known[:, 1]) / 2) ** 2)) / len(known)

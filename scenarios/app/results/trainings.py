@@ -236,7 +236,7 @@ def probability_of_improvement(costs: FloatArray, others: FloatArray) -> tuple[f
     wins = (x < y) + 0.5 * (x == y)
     worlds, n, k = wins.shape
     draw = np.random.default_rng(0)
-    found = list[float]()
+    found = []
     for _ in range(_DRAWS // _CHUNK):
         world = draw.integers(worlds, size=(_CHUNK, worlds))[..., None, None]
         own = draw.integers(n, size=(_CHUNK, worlds, n))[..., :, None]

@@ -234,7 +234,7 @@ def winner_rows(found: Record) -> list[list[str]]:
     """Objectives and constrained figures of the winners: the mean of the search, that on fresh seeds, and the bound."""
     bounds = [constraint(text) for text in found["constraints"]]
     goals = [(objective["key"], None) for objective in found["objectives"]] + [(bound.key, bound) for bound in bounds]
-    rows = list[list[str]]()
+    rows = []
     for name in found["best"][:_MOST_WINNERS]:
         searched = next(row["values"] for row in found["trials"] if row["name"] == name)
         fresh = found["verified"].get(name) or {}

@@ -52,7 +52,8 @@ def audit(study: Study, folder: Path, most: int | None, watch: Watch) -> None:
 
 
 def _rows(study: Study, folder: Path, place: Path, most: int | None, watch: Watch) -> Iterator[Row]:
-    study, streams = planned(study, cache_folder()).study, Streams(study.seed)
+    plain = study.model_copy(update={"learning": study.learned.model_copy(update={"audit": None})})
+    study, streams = planned(plain, cache_folder()).study, Streams(study.seed)
     world, setup = ready(study, place)
     said = (*disclosed(setup.learning, study.world, world), *world.warnings)
     ues = _chosen(study, folder, len(world.ues))[:most]

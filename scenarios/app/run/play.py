@@ -282,7 +282,7 @@ def coverage(world: World, downlink: Downlink, place_m: FloatArray, learnt_dbm: 
     rows: Fields = {"x_m": place_m[:, 0], "y_m": place_m[:, 1], "cell": np.full(n, "", dtype=object)}
     rows |= {name: np.full(n, np.nan) for name in ("rsrp_dbm", "sinr_db", "los")}
     if modelled:
-        rows["los"] = np.zeros(n, dtype=np.int64)
+        rows["los"] = np.zeros(n, dtype=int)
         size = max(1, _MOST_LINKS // len(names))
         for part in (slice(first, first + size) for first in range(0, n, size)):
             links = world.budget.links(0.0, place_m[part])
@@ -372,7 +372,7 @@ def write_map(folder: Path, world: World, city: City) -> None:
 def write_points(folder: Path, state: RoundState) -> None:
     """True points of every track, thinned: what the report's map draws."""
     points = [track.points for track in state.leakage.values()]
-    ue = np.repeat([ue for ue, _ in state.leakage], [len(each) for each in points]).astype(np.int64)
+    ue = np.repeat([ue for ue, _ in state.leakage], [len(each) for each in points]).astype(int)
     write_arrays(folder / POINTS, {"ue": ue, "position_m": np.concatenate([no_places(), *points])})
 
 

@@ -247,7 +247,7 @@ def trajectory_of(folder: Path) -> Trajectory:
     def laid(table: dict[str, np.ndarray], values: FloatArray) -> FloatArray:
         """Sums of values (rows of a table) as (rounds, UEs)."""
         sums = np.zeros(shape)
-        np.add.at(sums, (np.searchsorted(rounds, table["round"]), table["ue"].astype(np.int64)), values)
+        np.add.at(sums, (np.searchsorted(rounds, table["round"]), table["ue"].astype(int)), values)
         return sums
 
     if laid(updates, np.ones(len(updates["ue"]))).max() > 1:
@@ -271,5 +271,5 @@ def snr_of_round(study: Study, seed: int) -> FloatArray:
     world = build_world(study.world, Streams(seed), study.round_s)
     world.env.run(until=min(study.round_s, world.duration_s))
     ue = np.arange(len(world.ues))
-    cohort = world.cohort(ue, world.links(), 1, np.ones(len(ue), dtype=np.int64), np.zeros(len(ue)))
+    cohort = world.cohort(ue, world.links(), 1, np.ones(len(ue), dtype=int), np.zeros(len(ue)))
     return study.world.radio.uplink.snr_per_w(cohort)

@@ -92,7 +92,7 @@ def set_up(study: Study, world: World, streams: Streams, folder: Path, rehearsed
     counts = None
     statistics = None
     if learning.learner.wants_dataset_statistics or learning.data.wants_counts:
-        counts = np.ones(len(world.cells), dtype=np.int64)  # any cell will do to look at
+        counts = np.ones(len(world.cells), dtype=int)  # any cell will do to look at
         if rehearsed:
             counts, statistics = _rehearse(study)
     models = learning.data.models(world.cells, counts)
@@ -139,12 +139,15 @@ def set_up(study: Study, world: World, streams: Streams, folder: Path, rehearsed
 
 
 def _days(world: World, model_of_cell: IntArray) -> IntArray:
-    """The days (n,) of 86,400 s on which UEs may measure: all, or those on which a trace has rows of a learnt cell."""
+    """The days (n,) of 86,400 s on which UEs may measure: all, or those on which a trace has rows of a learnt cell.
+
+    Where the extent of a trace is stated they are all of it, whatever the rows are.
+    """
     trace = world.trace
-    if trace is None:
+    if trace is None or trace.ends_s is not None:
         return np.arange(int(np.ceil(world.duration_s / DAY_S)))
-    learnt = np.ones(len(trace.time_s), dtype=np.bool_) if trace.cell is None else model_of_cell[trace.cell] >= 0
-    return np.unique(np.floor(trace.time_s[learnt & (trace.time_s < world.duration_s)] / DAY_S).astype(np.int64))
+    learnt = np.ones(len(trace.time_s), dtype=bool) if trace.cell is None else model_of_cell[trace.cell] >= 0
+    return np.unique(np.floor(trace.time_s[learnt & (trace.time_s < world.duration_s)] / DAY_S).astype(int))
 
 
 def _check_world(study: Study, world: World) -> None:
@@ -176,6 +179,10 @@ def _check_world(study: Study, world: World) -> None:
         study.power.check(len(world.ues))
     except ValueError as error:
         raise BadInput(str(error)) from None
+    try:
+        learning.check_correlation(world.clock.shortest_s(last, round_s))
+    except ValueError as error:
+        raise BadInput(f"learning.{error}") from None
     threat = learning.threat
     if threat.position_m is not None:
         check_near(world.area, threat.position_m, "learning.threat.position_m: the eavesdropper")

@@ -52,7 +52,7 @@ class RadioSamples:
     def more(self, rows: FloatArray, rng: Rng) -> RadioSamples:
         """These and others (m, q + 2)."""
         share = self.share
-        count = self.count + np.bincount(rows[:, -1].astype(np.int64), minlength=2)
+        count = self.count + np.bincount(rows[:, -1].astype(int), minlength=2)
         drawn = rng.uniform("kept", np.arange(len(rows)))
         kept = np.concatenate([self.kept, np.column_stack([rows, drawn])[drawn < share]])
         while len(kept) > MOST_SAMPLES:

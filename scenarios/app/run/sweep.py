@@ -174,7 +174,7 @@ def checked_points(
     only : their labels; none: all of them.
     """
     scenario = Scenario(source)
-    settings = dict[str, Study]()
+    settings = {}
     checked = []
     for point in points(study, overrides):
         setting = point.folder.rpartition("/")[0]

@@ -342,6 +342,11 @@ def _of_learning(study: Study, learning: Learning) -> Rules:
             "decoding: error-free",
         ),
         (
+            uplink.adds_noise and learning.hides_presence,
+            "world.radio.uplink: the noise of a decoder on each update shows in the variance of the sum who sent, and "
+            "noise at the server is to hide that; set decoding: error-free",
+        ),
+        (
             air is None and not server.in_rounds,
             f"learning.server: {server.kind_name()} merges updates as they come, which planned transmissions do not "
             "tell; set world.radio.dynamic_uplink, {} for its defaults",

@@ -230,7 +230,7 @@ def channel_draws(study: Study, n: int, purpose: str) -> FloatArray:
     The draws of two purposes share no world, and none is that of the study's seed.
     """
     seeds = Streams(study.seed).at(f"channels.{purpose}").uniform("seed", np.arange(n))
-    gain = np.array([snr_of_round(study, int(seed)) for seed in (seeds * _FAR).astype(np.int64) + _FAR])
+    gain = np.array([snr_of_round(study, int(seed)) for seed in (seeds * _FAR).astype(int) + _FAR])
     if not (gain > 0).all():
         raise BadInput("train.draws: a UE has no base station in some draw; draw channels for UEs that never leave")
     return gain
@@ -248,7 +248,7 @@ class Stages:
     """World seed -> a world of the study's at time 0.
 
     watched : with its attacks. They change nothing of a training, so an agent that is not paid by them can do without.
-    What no cost is read from is left out in any case: the audit of membership, random attackers of the baseline.
+    What no cost is read from is left out in any case: the membership test, random attackers of the baseline.
     """
 
     def __init__(self, study: Study, watched: bool = True) -> None:

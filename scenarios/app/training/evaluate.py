@@ -267,7 +267,7 @@ def write_episode(folder: Path, episode: PlayedEpisode) -> None:
 
 def spaced(n: int, most: int) -> IntArray:
     """At most `most` of n numbers, evenly spaced: the same for the same n."""
-    return np.unique(np.linspace(0, n - 1, min(n, most)).round().astype(np.int64))
+    return np.unique(np.linspace(0, n - 1, min(n, most)).round().astype(int))
 
 
 def _of_ue(policy: str, step: Step, k: int, names: list[str]) -> list[Value]:
@@ -364,8 +364,8 @@ class RecordedGround:
     def _known(self, purpose: str, rule: Tuned | None = None) -> Known:
         """Worlds played with a rule, by default the first one as it was tuned."""
         rule = rule or next(rule for rule in self.rules if rule.law.name == FIRST)
-        rounds = list[Rounds]()
-        looks = list[Look]()
+        rounds = []
+        looks = []
         for world in self._each(purpose, _RECORDED[purpose]):
             of_radio, look = recorded(self.env, rule.power_w, world)
             rounds.append(of_radio)
@@ -376,7 +376,7 @@ class RecordedGround:
     def held_out(self) -> list[Evaluation]:
         """All rules, the one-step optimiser and the oracle, live in worlds that no policy was made from."""
         judged = {rule.law.name: rule for rule in self.rules} | {RANDOM: self.random}
-        rows = list[Evaluation]()
+        rows = []
         for world in self._each(HELD_OUT, "judged live under all rules"):
             for name, rule in judged.items():
                 rows.append(episode(self.watched, name, played(rule.power_w), world, rule.evaluations))

@@ -46,7 +46,7 @@ def judge(
     bounds = dict[str, float]()
 
     def act(seen: Seen) -> FloatArray:
-        return np.asarray(policy(seen), dtype=np.float64)
+        return np.asarray(policy(seen), dtype=float)
 
     with one_thread():
         if study.train is not None and isinstance(study.train.task, Allocation):
@@ -68,7 +68,7 @@ def judge(
     keys = {"cost": "policy.{}.cost.mean", **{column: f"against.{{}}.{key}" for column, key in against.items()}}
     keys |= {figure: f"bound.{{}}.{figure}.mean" for figure in bounds}
     columns = {column: [found.get(key.format(own)) for own in costs.index] for column, key in keys.items()}
-    return pandas.DataFrame(columns, costs.index, dtype=np.float64).join(costs).sort_values("cost")
+    return pandas.DataFrame(columns, costs.index, dtype=float).join(costs).sort_values("cost")
 
 
 def _try(env: PowerEnv, act: Callable[[Seen], FloatArray]) -> None:

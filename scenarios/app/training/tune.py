@@ -295,7 +295,7 @@ def _means(goals: Goals, end: Answer | Failure) -> tuple[dict[str, float], str]:
     goals.check_found(summaries[0])
     values = {}
     for key in goals.keys:
-        each = np.array([one.get(key) for one in summaries], dtype=np.float64)
+        each = np.array([one.get(key) for one in summaries], dtype=float)
         if not np.isfinite(each).all():
             without = int((~np.isfinite(each)).sum())
             return {}, f"{key} has no finite value with {counted(without, 'seed')} of {len(each)}"

@@ -1,7 +1,8 @@
-"""Audit of a round: membership scores of known records, and their evaluation."""
+"""Membership test of a round: scores of known records, and their evaluation."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cache
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -9,16 +10,18 @@ from pydantic import Field
 from scipy import ndimage
 
 from fl.attacks.base import View, recall
+from fl.data.samples import Signals
 from fl.membership import INFERENCES
 from fl.membership.base import AskedRecords, GradientRegression, Inference
 from fl.membership.roc import NO_INTERVAL, auc, tpr_percent
 from fl.types import HeldOut, Local, Model, State
-from netsim.columns import Columns, frozen, row_id
+from netsim.columns import Columns, frozen, row_id, ue_and_model
 from netsim.part import Part
 from netsim.record import Row
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
+_RATES = np.geomspace(0.001, 0.79, 30)  # of false positives
 Wholes = Callable[[IntArray, FloatArray, FloatArray], IntArray]
 """See `fl.data.Data.wholes`."""
 
@@ -36,8 +39,14 @@ class Membership(Part):
 
     The area under the ROC curve stands beside that of the model before any training, asked of the same records, and
     their difference has an interval: members and held-out records of other places differ whatever a model has learnt.
-    An attack that compares with the model before the round has no such area; it is refused where whole sessions, days
-    or blocks are held out.
+    An attack that compares with other models than these has no such area; it is refused where whole sessions, days or
+    blocks are held out.
+
+    `lira` and `rmia` compare with shadow models: the attacker plays the training again, with the real learner, clips,
+    noise and merges, where the data of each UE are a random half of the records that it holds of it. Where it sees
+    single updates that is the last round, from the model before it, which may know records of earlier rounds already.
+    Models and sums are those of all rounds so far, from the initial models: all shadow models cost as much as so many
+    runs. They have only the UEs of the last round, in each with the same records, and the noise of the last round.
     """
 
     attacks: tuple[Annotated[Inference, INFERENCES], ...] = Field(min_length=1)
@@ -45,24 +54,26 @@ class Membership(Part):
     known_member_share: float = Field(default=1.0, gt=0, le=1)
     """share of each UE's records that the attacker holds"""
     every_rounds: int = Field(default=10, ge=1)
-    """number of rounds with training between audits; the first of them is always audited"""
+    """number of rounds with training between tests; the first of them always has one"""
     max_records: int = Field(default=5000, ge=10, le=1_000_000)
     """largest number of members, and of non-members"""
+    shadow_models: int = Field(default=16, ge=4, le=1024)
+    """models that the attacker trains for `lira` and `rmia`, of each UE or sum that it sees; half have each record"""
 
     renamed: ClassVar = {"overlap": "known_member_share"}
 
     def start(self) -> dict[str, State]:
-        """States of attacks before the first audit, by label."""
+        """States of attacks before the first test, by label."""
         return {a.label: a.start() for a in self.attacks if isinstance(a, GradientRegression)}
 
     @property
     def remembers(self) -> bool:
-        """Whether an attack asks about the same records in every audit."""
+        """Whether an attack asks about the same records in every test."""
         return bool(self.start())
 
 
 def due(membership: Membership | None, played: int) -> bool:
-    """Whether round number `played` is audited."""
+    """Whether round number `played` is tested."""
     return membership is not None and (played == 1 or played % membership.every_rounds == 0)
 
 
@@ -82,7 +93,7 @@ class KnownRecords(Columns):
     compared: BoolArray
 
 
-def audit(
+def infer(
     membership: Membership,
     view: View,
     local: Local,
@@ -91,16 +102,41 @@ def audit(
     initial: Model | None = None,
     wholes: Wholes | None = None,
     states: Mapping[str, State] | None = None,
+    played: int = 1,
 ) -> tuple[list[Row], dict[str, State]]:
-    """One row an attack (how many records there were, AUC and true-positive rate with intervals), and memories.
+    """One row an attack (numbers of records, AUC, true-positive rates, with intervals, and ROC), and memories.
 
     states: what attacks remember from before, by their labels. initial: the models before any training; None: the AUC
     before it is not known. wholes: which records (by ue, x, time_s) are held out together; None: each by itself.
+    played: rounds with training so far.
     """
     known = _known(membership, view, local, held_out, rng, wholes)
     before, after, model_of = _models(view, view.model_before)
-    asked = AskedRecords(view.learner, before, after, model_of[known.target], known.x, known.y)
     untrained = None if initial is None else _models(view, initial)[0]
+    if view.vantage == "updates":
+        initial, played = None, 1
+
+    @cache
+    def shadows() -> tuple[FloatArray, BoolArray]:  # models on random halves of the records, of all UEs together
+        row = row_id(view.ue, view.model)[known.target]
+        order = np.argsort(row, kind="stable")
+        every = Signals(row, known.x, known.y, np.zeros(len(row)), 0 * row).select(order).local()
+        n = membership.shadow_models
+        inside = np.argsort(rng.uniform("halves", order, (n,)), axis=1) < n // 2
+        loss = np.full(inside.shape, np.nan)
+        for k, some in enumerate(inside[order].T):
+            base, past = initial, None
+            for number in range(played):
+                own = replace(rng, purpose=f"membership.shadow{k}.{number}")
+                seen, past = view.replica.play(every.keep(some), past, own, base)  # type: ignore[union-attr]
+                base = seen.model_after
+            _, model, of = _models(seen, seen.model_before)
+            target = _targets(seen, *ue_and_model(row))
+            loss[:, k] = view.learner.record_losses(model, of[target], known.x, known.y)
+            loss[target < 0, k] = np.nan
+        return loss, inside
+
+    asked = AskedRecords(view.learner, before, after, model_of[known.target], known.x, known.y, shadows)
     rows = []
     after_states = dict[str, State]()
     for attack in membership.attacks:
@@ -109,7 +145,7 @@ def audit(
             memory = (states or {}).get(attack.label, attack.start())
             score, after_states[attack.label] = attack.regress(view, known.target, known.x, known.y, memory)
         else:
-            score = attack.score(asked)
+            score = attack.score(asked) if len(known.x) else np.zeros(0)
             if untrained is not None and attack.has_score_before:
                 first = attack.score(replace(asked, before=untrained, after=untrained))
         rows.append({"attack": attack.label, "sees": view.vantage, **_success(known, score, first)})
@@ -121,17 +157,26 @@ def _success(known: KnownRecords, score: FloatArray, first: FloatArray | None) -
     use = known.compared & np.isfinite(score) & np.isfinite(score if first is None else first)
     some = known.select(use)
     now = _centred(score[use], some.target)
-    area = auc(now, some.member, some.group)
-    power = tpr_percent(now, some.member, some.group)
+    of = now, some.member, some.group
+    area = auc(*of)
+    power = tpr_percent(*of)
+    groups = np.unique(some.group[~some.member])
+    curve = [tpr_percent(*of, r) if r * len(groups) >= 1 else NO_INTERVAL for r in _RATES]
     area_before = change = NO_INTERVAL
     if first is not None:
         then = _centred(first[use], some.target)
-        area_before = auc(then, some.member, some.group)
-        change = auc(now, some.member, some.group, then)
+        area_before = auc(then, *of[1:])
+        change = auc(*of, then)
     row: Row = {"members": int(some.member.sum()), "non_members": int((~some.member).sum())}
-    for name, found in (("auc", area), ("auc_difference", change), ("tpr_percent", power)):
+    for name, found in (
+        ("auc", area),
+        ("auc_difference", change),
+        ("tpr_percent", power),
+        ("strict_tpr_percent", curve[0]),
+    ):
         row |= dict(zip((name, f"{name}_low", f"{name}_high"), found, strict=True))
-    return row | {"auc_before": area_before[0]}
+    true = [each[0] for each in curve]
+    return row | {"auc_before": area_before[0], "false_positive_percent": 100 * _RATES, "true_positive_percent": true}
 
 
 def _known(
@@ -145,25 +190,25 @@ def _known(
     share = membership.known_member_share * np.bincount(inside[inside >= 0], minlength=n)
     member = _chosen(inside, np.maximum(1, np.rint(share)), membership.max_records, rng, "members")
     y = np.zeros(len(local.x)) if local.y is None else local.y
-    compared = np.ones(len(member), dtype=bool)
     paired = local.y is not None and bool((held_out.ue < 0).any())
     if paired:
         pair, other = _paired(y[member], held_out.y, rng)
         outside[other] = inside[member[pair]]
-        compared = np.isin(np.arange(len(member)), pair)
         group = np.concatenate([np.arange(len(member)), pair])
     else:
         other = _chosen(outside, np.bincount(inside[member], minlength=n), membership.max_records, rng, "others")
         group = np.arange(len(member) + len(other))
-    x = np.concatenate([local.x, held_out.x])
-    time_s = np.concatenate([local.time_s, held_out.time_s])
     rows = np.concatenate([member, len(local.x) + other])
-    if wholes is not None and not paired:
-        group = wholes(np.concatenate([owner, held_out.ue]), x, time_s)[rows]
-    target = np.concatenate([inside, outside])[rows]
-    y = np.concatenate([y, held_out.y])[rows]
-    compared = np.concatenate([compared, np.ones(len(other), dtype=bool)])
-    return KnownRecords(target, np.arange(len(rows)) < len(member), x[rows], y, group, compared)
+    held = held_out.ue, held_out.x, held_out.time_s, outside, held_out.y
+    both = zip((owner, local.x, local.time_s, inside, y), held, strict=True)
+    ue, x, time_s, target, y = (np.concatenate(pieces) for pieces in both)
+    is_member = np.arange(len(rows)) < len(member)
+    compared = ~is_member | (not paired)
+    if paired:
+        compared[pair] = True
+    elif wholes is not None:
+        group = wholes(ue, x, time_s)[rows]
+    return KnownRecords(target[rows], is_member, x[rows], y[rows], group, compared)
 
 
 def _targets(view: View, ue: IntArray, model: IntArray) -> IntArray:
