@@ -27,7 +27,7 @@ from netsim.world import World
 def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> World:
     """A world at time 0, ready to run. Raises BadInput when a trace cannot be used as asked."""
     mobility = setting.ues.mobility
-    trace = placed(mobility.load(round_s), setting.city)
+    trace = placed(mobility.load(round_s, setting.ues.without), setting.city)
     if setting.ues.position_error_m == "recorded" and (trace is None or trace.accuracy_m is None):
         raise BadInput(
             "world.ues.position_error_m: recorded: there is no trace with rows of accuracy_m "
@@ -58,6 +58,8 @@ def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> Worl
         at_m = np.concatenate([at_m + shift_m for shift_m in shifts_m])
     ground = Ground(area, clock, streams, buildings, setting.city.street_grid(), trace, graph, premises, at_m)
     names = tuple(f"ue{i}" for i in range(setting.ues.count)) if trace is None else trace.users
+    if trace is None and (unknown := [name for name in setting.ues.without if name not in names]):
+        raise BadInput(f"world.ues.without: no UE is called {unknown[0]!r}; give names of ues.csv")
     state = mobility.start(np.arange(len(names)), ground)
     indoors = None
     if setting.ues.indoor is not None:
@@ -81,6 +83,7 @@ def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> Worl
         ground=ground,
         state=state,
         training_s_per_sample=training_s,
+        silent=np.isin(np.array(names), setting.ues.without),
         drawn_indoors=indoors,
         warnings=(
             *setting.city.notes(),

@@ -145,6 +145,9 @@ class Ues(Part):
     """number of UEs; for a replayed trace the number of its users"""
     mobility: Annotated[Mobility, MOBILITIES]
     """mobility model"""
+    without: tuple[str, ...] = ()
+    """names of UEs that measure nothing, as if they were not there; others keep their names, places and draws. Of a
+    trace their rows are dropped before anything is derived from rows: the neighbouring data set of an audit"""
     measurement_period_s: float | None = Field(None, ge=1e-3, le=1e10)
     """time between measurements, s; none: given by the mobility model (a diary, a trace)"""
     position_error_m: Annotated[float, Field(ge=0, le=1e4)] | Literal["recorded"] = 0.0

@@ -118,6 +118,8 @@ class World:
     state: State
     training_s_per_sample: FloatArray
     """time (n_ue,) in which each UE trains one pass over one sample"""
+    silent: BoolArray
+    """UEs (n_ue,) that measure nothing"""
     drawn_indoors: Indoors | None = None
     """indoor state, where the scenario draws it; None: as the mobility model says"""
     warnings: tuple[str, ...] = ()
@@ -236,7 +238,7 @@ class World:
         self.catch_up()
         measured = self._measured()
         self._buffer = []
-        return measured
+        return measured.select(~self.silent[measured.ue]) if self.silent.any() else measured
 
     def _measured(self) -> Observations:
         return Observations.join(self._buffer) if self._buffer else Observations.none()

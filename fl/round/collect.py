@@ -73,6 +73,7 @@ def collect(
         now, states["availability"], of_run.at("availability")
     )
     there = there & free
+    taken = setup.probe.taken(taken)
     ready = taken.train.nonempty()
     sampled = sample_ues(ready.select(there[ready.ue]), learning, of_run, streams.round, len(there))
     sampled = _at_most(sampled, most, streams.at("concurrency"))

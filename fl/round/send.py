@@ -9,6 +9,7 @@ import numpy as np
 
 from fl.defenses import Standing
 from fl.learning import Learning
+from fl.round.probe import SILENT, Probe
 from fl.round.setup import PhaseDraws, RoundStreams, Setup
 from fl.round.state import Phase, States, norm_bound, standings
 from fl.round.uploads import Overheard, UploadContext, Uploads
@@ -51,6 +52,7 @@ def depart(
     setup, learning, window = phase.setup, phase.learning, phase.facts.round
     # d  learn
     made = learning.learner.local(phase.model, phase.name, local, phase.streams.learner(phase.name))
+    made = setup.probe.made(made, norm_bound(learning, states))
     # e  power
     links = world.links()
     cohort, of_row = _powered(world, phase, made, links, states)
@@ -61,7 +63,7 @@ def depart(
         planned = planned.within(phase.limit_s, setup.uplink.share_of_time())
     facts = replace(phase.facts, channel=None if planned is None else planned.select(of_row))
     # g  protect: the UEs' half
-    updates, spends = protected(learning, made, local, facts, states, phase.streams)
+    updates, spends = protected(learning, made, local, facts, states, phase.streams, setup.probe)
     antenna, overheard = _overheard(world, phase, cohort, of_row)
     energy_j = learning.availability.energy_j(states["availability"])
     if energy_j is not None:
@@ -78,14 +80,16 @@ def depart(
 
 def protected(
     learning: Learning, made: Updates, local: Local, facts: RoundContext, states: States,
-    streams: RoundStreams | PhaseDraws,
+    streams: RoundStreams | PhaseDraws, probe: Probe = SILENT,
 ) -> tuple[Updates, list[Spend]]:  # fmt: skip
     """Updates after the UEs' half of all defenses, in the order written; those that overflowed are zeros."""
     finite, spends = np.isfinite(made.norm()), list[Spend]()
     updates = made if finite.all() else made.scaled(np.where(finite, 1.0, 0.0), made.bound)
     for defense in learning.defenses:
         word = defense.word
-        updates, states[word], spent = defense.protect(updates, local, facts, states[word], streams.at(word))
+        before = updates
+        updates, states[word], spent = defense.protect(before, local, facts, states[word], streams.at(word))
+        probe.drew(defense, before, updates, spent, facts, states[word])
         if not defense.adds_noise_only:  # what changes noisy updates does so before the channel adds its noise
             spends = [replace(each, channel_std=0.0) for each in spends]
         spends += spent

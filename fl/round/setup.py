@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from fl.learning import Learning
+from fl.round.probe import SILENT, Probe
 from fl.types import Public
 from netsim.columns import frozen, no_ints
 from netsim.radio.power import Power
@@ -20,7 +21,7 @@ class Setup:
     """Inputs of a run of rounds; none of them changes.
 
     days (n,) : on which UEs may measure (see `Data.with_days`). self_tests : whether attacks are tested on made
-    updates.
+    updates. probe : what an audit sees.
     """
 
     learning: Learning
@@ -34,6 +35,7 @@ class Setup:
     recorder: Recorder
     days: IntArray = field(default_factory=no_ints)
     self_tests: bool = True
+    probe: Probe = SILENT
 
 
 @dataclass(frozen=True)

@@ -96,8 +96,8 @@ class Mobility(Part):
     replays: ClassVar[bool] = False
     """whether movement is read from a file, which may change between two runs"""
 
-    def load(self, round_s: float) -> Trace | None:
-        """The replayed trace, read for rounds of round_s; None for a synthetic mobility model."""
+    def load(self, round_s: float, without: tuple[str, ...] = ()) -> Trace | None:
+        """The replayed trace, read for rounds of round_s without these users; None for a synthetic mobility model."""
         return None
 
     def presence(self, trace: Trace) -> Presence | None:

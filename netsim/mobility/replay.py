@@ -108,13 +108,13 @@ class Replay(Mobility, TraceSetting):
         }
         return found + [what for what, drawn in states.items() if drawn]
 
-    def load(self, round_s: float) -> Trace:
+    def load(self, round_s: float, without: tuple[str, ...] = ()) -> Trace:
         """The trace; the latest one is cached until the file changes.
 
         `round_s` is the length of a round, which users "auto" depends on.
         """
         setting = self.model_dump_json(include=set(TraceSetting.model_fields))
-        return _load(setting, file_version(self.trace), round_s)
+        return _load(setting, file_version(self.trace), round_s, without)
 
     def presence(self, trace: Trace) -> Presence:
         """The time without a fix after which a UE is absent, and how it was determined."""
@@ -193,5 +193,5 @@ def _rows_until(rows: TraceRows, time_s: float) -> int:
 
 
 @lru_cache(maxsize=1)  # one trace, so that a rehearsal and its run read a file once
-def _load(setting_json: str, version: tuple[int, int], round_s: float) -> Trace:
-    return TraceSetting.model_validate_json(setting_json).read(round_s)
+def _load(setting_json: str, version: tuple[int, int], round_s: float, without: tuple[str, ...]) -> Trace:
+    return TraceSetting.model_validate_json(setting_json).read(round_s, without)

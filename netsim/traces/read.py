@@ -232,12 +232,33 @@ class TraceSetting(TraceFile):
     def box(self) -> Box | None:
         return self.area_m if self.area_deg is None else self.area_deg
 
-    def read(self, round_s: float) -> Trace:
+    def read(self, round_s: float, without: tuple[str, ...] = ()) -> Trace:
         """The trace for rounds of round_s, which users "auto" depends on. Raises `BadInput` with one line.
 
-        The arrays are read-only, because they may be shared.
+        without : users whose rows are dropped before anything is derived from rows; they stay users, without a row, and
+        rows keep their users, unless "auto" decides otherwise of what is left. The arrays are read-only, because they
+        may be shared.
         """
         file = self.table()
+        whole, table, user = self._read(file, round_s)
+        if not without:
+            return whole
+        setting = self
+        if self.users not in ("auto", "id") and self.resample_s is None:  # what a user is, is settled
+            setting = self.model_copy(update={"users": "id", "segments": None})
+            file = replace(table, fixes=replace(table.fixes, user=user.astype(np.int32)), users=whole.users)
+        gone = np.isin(np.array(file.users), without)[file.fixes.user]
+        if gone.all() or not gone.any():
+            raise BadInput(
+                f"{self.trace}: world.ues.without: {without[0]!r} has no row or all of them; name other users"
+            )
+        left, _, _ = setting._read(file.keep(~gone, "without"), round_s)
+        if not set(left.users) <= set(whole.users):
+            return left
+        return replace(left, users=whole.users, user=np.array([whole.users.index(u) for u in left.users])[left.user])
+
+    def _read(self, file: TraceTable, round_s: float) -> tuple[Trace, TraceTable, IntArray]:
+        """The trace, and its rows with the user of each."""
         table = self._in_area(self._in_window(file))
         if not len(table):
             raise BadInput(_nothing_left(file, table))
@@ -298,7 +319,7 @@ class TraceSetting(TraceFile):
         for column in vars(trace).values():
             if isinstance(column, np.ndarray):
                 column.setflags(write=False)
-        return trace
+        return trace, table, user
 
     def _named(
         self, ids: tuple[str, ...], moves: Moves, clock: Clock, round_s: float

@@ -72,6 +72,39 @@ def run(args: argparse.Namespace) -> int:
     return FAILED if any(n for key, n in read_summary(out).items() if key.endswith(".violated")) else DONE
 
 
+def audit(args: argparse.Namespace) -> int:
+    """Run without attacks, play neighbours, draw the page, print what moved most and the verdict."""
+    from scenarios.app.results.folder import read_table
+    from scenarios.app.results.shown import worst_audits
+    from scenarios.app.run.audit import audit as play_neighbours
+
+    unseen: Fields = {"learning.attacks": [], "learning.membership": None}  # they change nothing that is sent
+    canaries = {} if args.canaries is None else {"learning.audit": {"canaries": args.canaries}}
+    overrides, name = overrides_of(args) | unseen | canaries, name_of(args.scenario)
+    scenario = Scenario(args.scenario)
+    study = scenario.study(overrides)
+    if not any("spend" in defense.offers for defense in study.learned.defenses):
+        raise BadInput(f"{args.scenario}: no defense draws noise that has an epsilon, so there is nothing to audit")
+    out = out_of(args, f"{name}-audit", changes=overrides_of(args) | canaries)
+    play(args.scenario, overrides, out, args, name)
+    with teller(args, name) as tell, scenario.placed(overrides):
+        play_neighbours(study, out, args.ues, tell)
+    report(out)
+    worst = worst_audits(read_table(out, "audit"))
+    verdict = "violated" if "violated" in worst["verdict"] else "nothing found"
+    if args.json:
+        emit({"event": "result", "kind": "audit", "folder": str(out), "verdict": verdict, "rows": worst})
+    else:
+        rows = [
+            [f"{cell:.4g}" if isinstance(cell, float) else cell for cell in row]
+            for row in zip(*worst.values(), strict=True)
+        ]
+        say(table([*worst], rows, left=5))
+        say(f"{name}: {verdict}; all rows in {out / 'audit.csv'}, page: {out / PAGE}")
+    open_page(out, args)
+    return FAILED if verdict == "violated" else DONE
+
+
 def sweep(args: argparse.Namespace) -> None:
     """Play all points, draw the page that compares them, print their main figures."""
     engine = engine_of(args)

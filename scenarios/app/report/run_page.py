@@ -64,11 +64,12 @@ from scenarios.app.results.read import (
     tracking_attacks,
     where,
 )
-from scenarios.app.results.shown import worst_accounts
+from scenarios.app.results.shown import worst_accounts, worst_audits
 from scenarios.app.results.statistics import figure_text, quantile
 from scenarios.app.results.summary import arrived, durations_s
 
 _ACCOUNTS = "Privacy accounts of the UE that spent most"
+_AUDITED = "What moved most before noise, and what is proven, against what is booked (netsim audit)"
 MOST_METRICS = 12  # pairs of axes
 _ELSEWHERE = ("rmse_db", "constant_rmse_db", "raw_upload_rmse_db", "rank_correlation", "accuracy_percent")
 """metrics that have a figure of their own"""
@@ -163,6 +164,7 @@ def run_chapters(run: Run) -> list[Chapter]:
         Chapter("tracking", "Tracking", tracking_panels(run)),
         Chapter("utility-chapter", "Model", UTILITY.panels(run)),
         Chapter("privacy", "Privacy spent", [spent, *PRIVACY.panels(run), *AUDIT.panels(run)]),
+        Chapter("audit", "Audit of privacy", [records_table(_AUDITED, worst_audits(run.tables["audit"]))]),
         Chapter("radio-figures", "Radio", [service(run), radio(run)]),
         Chapter("uploads", "Uploads", uploads_panels(run)),
         Chapter("method", "Method", [*obstacle_panels(run.grid), *densities, *_metrics(run)]),

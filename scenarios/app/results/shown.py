@@ -219,6 +219,16 @@ def worst_accounts(account: Table) -> Table:
     return where(account, sorted(worst.values()))
 
 
+def worst_audits(rows: Table) -> Table:
+    """Of the table `audit`: of each half, mechanism, quantity and pair the row nearest to its bound, or beyond it."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        near = np.nan_to_num(np.fmax(rows["moved"] / rows["sensitivity"], rows["lower"] / rows["upper"]))
+    order = np.lexsort([near, rows["verdict"] == "caveat", rows["verdict"] == "violated"])
+    shown = ("half", "mechanism", "quantity", "pair", "verdict", "moved", "sensitivity", "lower", "upper")
+    keys = [*zip(*(rows[name].tolist() for name in shown[:4]), strict=True)]
+    return {name: rows[name][sorted({keys[k]: k for k in order.tolist()}.values())] for name in shown}
+
+
 def spent(account: Table) -> list[str]:
     """What was spent on each account."""
     worst = worst_accounts(account)

@@ -1,0 +1,39 @@
+"""What an audit sees of a round: all that noise hides, before and after its noise; it may put other values in place."""
+
+from __future__ import annotations
+
+from fl.data import TakenData
+from fl.defenses import Defense
+from fl.round.uploads import Uploads
+from fl.types import Model, RoundContext, Spend, State, Updates
+from netsim.units import FloatArray
+
+
+class Probe:
+    """The observer of a usual run, which sees nothing and changes nothing."""
+
+    def taken(self, taken: TakenData) -> TakenData:
+        """The data of a round, before any UE is asked."""
+        return taken
+
+    def made(self, made: Updates, norm: float | None) -> Updates:
+        """Updates before the first defense; norm : the bound that defenses promise."""
+        return made
+
+    def drew(
+        self, defense: Defense, before: Updates | FloatArray, after: Updates | FloatArray, spends: list[Spend],
+        facts: RoundContext, state: State,
+    ) -> None:  # fmt: skip
+        """A defense has done its half on the UEs, or at the server on the merged update (n_model, d); its state now."""
+
+    def merged(
+        self, facts: RoundContext, uploads: Uploads, fewest: int | None, model: Model, states: dict[str, State]
+    ) -> Model:
+        """The model that a merge publishes, and the states of parts after it, which may be replaced.
+
+        fewest : updates of a sum that was opened; None where nothing is summed.
+        """
+        return model
+
+
+SILENT = Probe()

@@ -1,0 +1,126 @@
+"""An audit: a study played again without a UE, or with other updates of it, and compared before all noise."""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from fl.audit import PAIRS, Recording, compared, moved_values, of_noise
+from fl.privacy.ledger import Ledger
+from fl.round.caveats import disclosed
+from fl.round.server import LearningServer
+from fl.round.setup import Setup
+from fl.round.state import begin
+from fl.round.tables import TABLES
+from netsim.build import build_world
+from netsim.compiled import cache_folder
+from netsim.errors import BadInput
+from netsim.record import Recorder, Row, write_text
+from netsim.rng import Streams
+from netsim.world import World
+from scenarios.app.results.folder import read_table
+from scenarios.app.results.read import where
+from scenarios.app.run.events import Event, Watch
+from scenarios.app.run.how import one_thread, scratch
+from scenarios.app.run.runner import planned
+from scenarios.app.run.setup import ready
+from scenarios.app.study.study import Study
+
+ALL, DRAWN = 12, 10  # UEs of which all are audited; those at random of more
+
+
+def audit(study: Study, folder: Path, most: int | None, watch: Watch) -> None:
+    """Write the table `audit` of a study without attacks, whose run lies in the folder; rows of canaries stay.
+
+    most : UEs to audit at most. Raises BadInput where nothing was drawn.
+    """
+    with one_thread(), scratch("audit-") as place:
+        columns, kept = TABLES["audit"], read_table(folder, "audit")
+        rows = [*_rows(study, folder, place, most, watch)]
+        recorder = Recorder(place, {"audit": columns})
+        recorder.open()
+        recorder.write("audit", where(kept, kept["half"] == "canaries"))
+        recorder.write("audit", {name: [row.get(name) for row in rows] for name in columns})
+        write_text(folder / "audit.csv", (place / "audit.csv").read_text(encoding="utf-8"))
+
+
+def _rows(study: Study, folder: Path, place: Path, most: int | None, watch: Watch) -> Iterator[Row]:
+    plain = study.model_copy(update={"learning": study.learned.model_copy(update={"audit": None})})
+    study, streams = planned(plain, cache_folder()).study, Streams(study.seed)
+    world, setup = ready(study, place)
+    said = (*disclosed(setup.learning, study.world, world), *world.warnings)
+    ues = _chosen(study, folder, len(world.ues))[:most]
+    base = Recording(setup.learning, ues, streams)
+    ledger = _played(study, setup, base)
+    if not base.draws:
+        raise BadInput("audit: no UE sent an update with noise that has an epsilon; let the world last longer")
+    accounts = {draw.account for draw in base.draws.values()}
+    pairs = [pair for pair, relation in PAIRS.items() if relation in {of.relation for of in accounts}]
+    changes = [*pairs, "plus", "minus"] if "user" in {of.unit for of in accounts} else ["record"]
+    for k, ue in enumerate(ues, 1):
+        name, plays = {"ue": world.ues[ue]}, {"": base}
+        silent = study.world.ues.model_copy(update={"without": (*study.world.ues.without, world.ues[ue])})
+        left_out = study.model_copy(update={"world": study.world.model_copy(update={"ues": silent})})
+        for row in moved_values(_told(world, setup), _told(*ready(left_out, place)), ue, said):
+            yield row | name | {"pair": "removed"}
+        for change in changes:
+            plays[change] = Recording(setup.learning, [ue], streams, change, base)
+            _played(study, setup, plays[change])
+        ends = [(first, pair, pair) for pair in pairs for first in ("", "plus")]
+        for one, other, pair in [*ends, ("plus", "minus", "replaced"), ("", "record", "replaced")]:
+            if {one, other} <= plays.keys() and pair in pairs and other != "replaced":
+                for row in compared(plays[one], plays[other], pair, ue, said, ledger):
+                    yield row | name | {"pair": pair}
+        watch(Event("played", k, len(ues), k == len(ues), {"label": world.ues[ue]}))
+    yield from of_noise(base)
+
+
+def _played(study: Study, setup: Setup, recording: Recording) -> Ledger:
+    """Make a recording; the ledger at its end. Tables of the play go away."""
+    world = build_world(study.world, Streams(study.seed), study.round_s)
+    world.silent |= np.isin(np.arange(len(world.ues)), recording.ues) & (recording.change == "removed")
+    setup.recorder.open()
+    server = LearningServer(world, replace(setup, probe=recording), begin(setup, len(world.ues)))
+    unwatched: Any = SimpleNamespace(played=lambda *_: None, rested=lambda _: None)
+    played = world.env.process(server.serve(unwatched))
+    world.env.run(until=world.duration_s + 1.0)
+    world.env.run(until=played)
+    return server.state.ledger
+
+
+def _chosen(study: Study, folder: Path, n: int) -> list[int]:
+    """UEs to audit, of n: all if they are few, else ten at random beside those that, by the updates of a run, have most
+    data, are farthest from where most are, or slowest, and send first and last.
+    """
+    rows = read_table(folder, "updates")
+    away_m = np.hypot(rows["x_m"] - np.median(rows["x_m"]), rows["y_m"] - np.median(rows["y_m"]))
+    measures = (rows["selected"], away_m, rows["time_s"] % study.round_s)
+    extremes = [int(np.argmax(np.nan_to_num(of))) for of in measures if len(of)]
+    ue = rows["ue"][[*extremes, *([0, -1] if extremes else [])]].astype(int).tolist()
+    lot = np.argsort(Streams(study.seed).at("audit").uniform("ue", np.arange(n))).tolist()
+    return [*dict.fromkeys([*ue, *lot])][: n if n <= ALL else len({*ue}) + DRAWN]
+
+
+def _told(world: World, setup: Setup) -> Any:
+    """What everybody is told before the first round, by the words of warnings, as `Recording.public`."""
+    public, learning, trace = setup.public, setup.learning, world.trace
+    values = {
+        "what a user is": world.ues,
+        "the area": public.area,
+        "the middle of the plane": public.origin_deg,
+        "the first day": world.clock.first_day,
+        "the number of rounds": world.clock.rounds(world.duration_s, learning.round_s),
+        "cell": (world.cells, setup.models, setup.model_of_cell),
+        "which days are held out": setup.days if "day" in getattr(learning.data, "held_out_by", ()) else None,
+        "when a UE counts as absent": trace and world.mobility.presence(trace),
+        learning.learner.discloses or "statistics": (public.dataset, public.sampled_m),
+    }
+    nobody, digest = np.array([-1]), {name: hashlib.sha256(pickle.dumps(value)) for name, value in values.items()}
+    return {(name, 0, ""): (nobody, np.array([int(of.hexdigest()[:12], 16)])) for name, of in digest.items()}
