@@ -39,7 +39,6 @@ from fl.round.state import Phase, States, norm_bound
 from fl.round.uploads import Uploads
 from fl.types import DenseUpdates
 from netsim.columns import evenly
-from netsim.errors import BadInput
 from netsim.record import Row
 from netsim.units import FloatArray
 
@@ -52,15 +51,10 @@ _ALIKE = 0.5  # correlation from which two noise vectors are one that is used tw
 
 
 def observed(phase: Phase, uploads: Uploads, departure: Departure, before: States) -> FloatArray:
-    """What is remembered after a phase whose updates have left; before: what parts remembered until then.
-
-    Raises BadInput where an update has too few numbers.
-    """
+    """What is remembered after a phase whose updates have left; before: what parts remembered until then."""
     table: FloatArray = before["audit"]
     learning, made, facts = phase.learning, uploads.made, phase.facts
     view, n, d = learning.audited_view, table.shape[1] - 5, made.n_parameters
-    if n > d and len(learning.learner.phases) == 1:
-        raise BadInput(f"learning.audit.canaries: two for {n} numbers, and an update has {d}; take at most {d // 2}")
     published = view == "model"
     before_it = table[: int(not published or learning.separation > 1), 1]  # else any UE, which may be in all rounds
     party = {"updates": 2, "model": 1}.get(view, facts.least_opened)

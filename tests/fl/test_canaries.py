@@ -43,7 +43,7 @@ STUDIES = {
     "central": ([CLIP, CENTRAL], {}), "replace": ([CLIP | {"relation": "replace"}, CENTRAL], {}),
     "models": ([CLIP, CENTRAL], {"learning.data.cell": "all"}), "local": ([CLIP, LOCAL], {}),
     "shares": ([CLIP, SHARES], SUMS), "skellam": ([CLIP, SHARES | {"kind": "skellam"}], SUMS),
-    "central, noisy": ([CLIP, CENTRAL], NOISY),
+    "central, noisy": ([CLIP, CENTRAL], NOISY | TURNS),
     "banded": ([CLIP, CENTRAL | {"correlation": "banded", "bands": 2}], TURNS),
     "poisson": ([CLIP, CENTRAL], TURNS | {"learning.sampling": "poisson"}),
     "adaptive": ([CLIP | {"kind": "adaptive-clip"}, CENTRAL], {}), "phases": ([CLIP, LOCAL], PHASES),
@@ -214,7 +214,7 @@ def test_what_canaries_cannot_test_is_refused_in_one_line(audited, tiny):
         tiny({"learning.audit": {}, "learning.defenses": [CLIP]})
     with pytest.raises(BadInput, match="audit: canaries in secure sums need rounds"):
         audited("shares", **fed)
-    with pytest.raises(BadInput, match="canaries: two for 400 numbers, and an update has 51; take at most 25"):
+    with pytest.raises(BadInput, match="canaries: 200 take twice as many numbers, and an update has 51; take 25 or fewer"):
         audited("central", **{"learning.learner": {"kind": "rsrp-net", "hidden": [6, 4]}})
 
 

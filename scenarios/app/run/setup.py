@@ -122,6 +122,13 @@ def set_up(study: Study, world: World, streams: Streams, folder: Path, rehearsed
     )  # fmt: skip
     if any(attack.reads_the_city for attack in learning.attacks):
         public = with_map(public, world, study.world.city)
+    if learning.audit is not None and len(learning.learner.phases) == 1:
+        d = learning.learner.init(public, streams.at("learner.init")).parameters.shape[1]
+        if 2 * learning.audit.canaries > d:
+            raise BadInput(
+                f"learning.audit.canaries: {learning.audit.canaries:,} take twice as many numbers, and an update has "
+                f"{d:,}; take {d // 2:,} or fewer"
+            )
     for attack in learning.attacks:
         attack.check(public, min(learning.threat.n_targets or len(world.ues), len(world.ues)))
     return Setup(
