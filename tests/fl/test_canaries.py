@@ -214,7 +214,7 @@ def test_what_canaries_cannot_test_is_refused_in_one_line(audited, tiny):
         tiny({"learning.audit": {}, "learning.defenses": [CLIP]})
     with pytest.raises(BadInput, match="audit: canaries in secure sums need rounds"):
         audited("shares", **fed)
-    with pytest.raises(BadInput, match="canaries: 200 take twice as many numbers, and an update has 51; take 25 or fewer"):
+    with pytest.raises(BadInput, match="200 take twice as many numbers, and an update has 51; take 25 or fewer"):
         audited("central", **{"learning.learner": {"kind": "rsrp-net", "hidden": [6, 4]}})
 
 

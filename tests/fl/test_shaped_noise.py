@@ -11,6 +11,7 @@ from fl.defenses.gaussian import Gaussian
 from fl.defenses.shaped_noise import Alignment, EdgeNoise, GeometryAligned, UniformNoise
 from fl.learners.radio_map import RadioMap
 from fl.learning import Learning
+from fl.privacy.gaussian import epsilon_of
 from fl.radio_map.obstacles import height_grid_of
 from fl.types import DenseUpdates, Local, Model, Public, RoundContext
 from netsim.geometry import Area
@@ -109,6 +110,22 @@ def cohort(rows, place, phase="heights"):
     data = Local(np.arange(n), np.zeros(n, int), np.arange(n + 1), place, np.zeros(n), np.zeros(n))
     made = DenseUpdates(np.arange(n), np.zeros(n, int), np.ones(n), rows, phase)
     return made, data, RoundContext(1, 60.0, Public(AREA, 1))
+
+
+class TestProof:
+    """What a gradient and its opposite prove, mu^2 = sum 4 g / sigma^2: they have the same noise."""
+
+    def test_uniform_noise_proves_the_same_of_any_gradient(self):
+        g, _ = peaked()
+        sigma2 = UniformNoise(mu=50.0).variance(g, None, None)
+        np.testing.assert_allclose((4 * g / sigma2).sum(axis=1), 4 * N * N / 50.0, rtol=1e-12)
+        assert epsilon_of(1e-5, np.sqrt(4 * 100**2 / 50)) == pytest.approx(519.7, abs=0.1)
+
+    def test_aligned_noise_leaves_gradients_bare(self):
+        """A single number without noise tells which of two gradients was sent: no epsilon is finite."""
+        g, place = peaked()
+        sigma2 = Alignment(g, AREA, place, 50.0, 1.0).aligned(1)
+        assert (((sigma2 == 0) & (g > 1e-3 * g.max())).any(axis=1)).all()
 
 
 class TestDefenses:
