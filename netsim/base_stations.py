@@ -245,9 +245,8 @@ class Scattered(Layout):
 
     def stations(self, area: Area, origin: Origin | None, site: Site | None = None) -> tuple[BaseStation, ...]:
         site = site or Site(Buildings.none(), Streams(0).at("stations"))
-        which = np.arange(self.count)
         at_m = np.full((self.count, 2), np.nan)
-        left = which
+        left = np.arange(self.count)
         for draw in range(_DRAWS):
             at_m[left] = area.sample(site.rng.uniform("place", left, (2,), item=draw))
             left = left[site.buildings.height_at(at_m[left]) >= self.height_m]
@@ -305,8 +304,9 @@ def read_cells(path: str, radio: str | None, band: str | None, columns: Mapping[
     line, first = next(rows)
     found = matched(path, [name.strip() for name in first], columns, [*_OF_LIST])
     pairs = [pair for pair in (("lon", "lat"), ("x_m", "y_m")) if found.keys() >= set(pair)]
-    is_list = pairs != [] and "mcc" not in map(str.lower, first)
-    if not is_list and "mcc" not in map(str.lower, first) and {*_OF_LIST}.intersection(found):
+    has_network = "mcc" in map(str.lower, first)
+    is_list = pairs != [] and not has_network
+    if not (is_list or has_network) and {*_OF_LIST}.intersection(found):
         raise BadInput(f"{path}: no columns lon and lat, or x_m and y_m; the file has {listed(first)}; name two so")
     if (radio if is_list else band) is not None:
         raise BadInput(f"{path}: base_stations.{'radio' if is_list else 'band'}: the file has none; leave it out")
@@ -484,7 +484,7 @@ class CellFile(Layout):
 
     def _station(self, cell: dict[str, Any]) -> BaseStation:
         cell = {"height_m": self.height_m, "power_dbm": self.power_dbm} | {k: v for k, v in cell.items() if v == v}
-        tilt = {key: cell.pop(key) for key in ("tilt_deg",) if key in cell}
+        tilt = {"tilt_deg": cell.pop("tilt_deg")} if "tilt_deg" in cell else {}
         if "azimuth_deg" in cell:
             cell |= {"azimuth_deg": cell["azimuth_deg"] % 360, "antenna": self.antenna.model_copy(update=tilt)}
         return BaseStation(position_m=(cell.pop("x_m"), cell.pop("y_m")), **cell)
@@ -496,8 +496,7 @@ class CellFile(Layout):
         return tuple(f"base stations: {self.file}: {said}" for said in (*cells.notes, *far))
 
     def _cells(self) -> Cells:
-        columns = tuple(self.columns.items())
-        return _read_version(self.file, self.radio, self.band, columns, file_version(self.file))
+        return _read_version(self.file, self.radio, self.band, tuple(self.columns.items()), file_version(self.file))
 
 
 @lru_cache(maxsize=1)  # one file, so that places and notes read it once

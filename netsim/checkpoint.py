@@ -198,8 +198,7 @@ def save_tree(path: Path, tree: object) -> None:
     with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
         for name, parts in arrays.items():  # an .npz, without an array of all pieces
             with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
-                shape = (sum(map(len, parts)),)
-                header = {"descr": "|u1", "fortran_order": False, "shape": shape}
+                header = {"descr": "|u1", "fortran_order": False, "shape": (sum(map(len, parts)),)}
                 np.lib.format.write_array_header_1_0(entry, header)
                 for part in parts:
                     entry.write(part.data)
@@ -208,8 +207,8 @@ def save_tree(path: Path, tree: object) -> None:
 def _stripped(node: object, pieces: list[NDArray[np.uint8]]) -> Any:
     """The tree without its arrays, whose bytes are appended to pieces; a closure would keep them, as a cycle."""
     if isinstance(node, np.ndarray):
-        by_column = node.flags.f_contiguous and not node.flags.c_contiguous  # sums depend on it
-        order: Literal["F", "C"] = "F" if by_column else "C"
+        # sums depend on it
+        order: Literal["F", "C"] = "F" if node.flags.f_contiguous and not node.flags.c_contiguous else "C"
         pieces.append(node.ravel(order).view(np.uint8))
         return {_ARRAY: [node.dtype.str, node.shape, order]}
     if isinstance(node, dict):

@@ -24,8 +24,7 @@ class Area:
     @classmethod
     def around(cls, position_m: FloatArray) -> Area:
         """The bounding box of points (n, 2)."""
-        low, high = position_m.min(axis=0), position_m.max(axis=0)
-        return cls(float(low[0]), float(low[1]), float(high[0]), float(high[1]))
+        return cls(*position_m.min(axis=0).tolist(), *position_m.max(axis=0).tolist())
 
     def __str__(self) -> str:
         return f"x {self.x_min_m:g} to {self.x_max_m:g} m, y {self.y_min_m:g} to {self.y_max_m:g} m"

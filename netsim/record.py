@@ -275,8 +275,8 @@ def _read(file: BinaryIO) -> dict[str, np.ndarray]:
 
     try:
         table = pq.ParquetFile(file)
-        names = table.schema_arrow.names
         schema = table.schema_arrow
+        names = schema.names
         if table.metadata.num_rows * max(len(names), 1) > _MAX_CELLS:
             raise ValueError(f"more than {_MAX_CELLS:,} cells, the most that are read")
         texts = [field.name for field in schema if pa.types.is_string(field.type)]

@@ -66,8 +66,8 @@ def _of(one: Series) -> dict[str, float]:
     visits = place[np.append(True, place[1:] != place[:-1])]  # a visit is a run of equal places
     return counts | {
         "growth": growth(place),
-        "top_1": float(hours[:1].sum() / hours.sum()),
-        "top_2": float(hours[:2].sum() / hours.sum()),
+        "top_1": hours[:1].sum() / hours.sum(),
+        "top_2": hours[:2].sum() / hours.sum(),
         "regularity": regularity(place, one.hour_of_week[known]),
         "zipf": zipf_of(_frequencies(visits)),
         "entropy": uncorrelated_entropy_bits(place),
@@ -260,8 +260,7 @@ def played_series(
 
 def _carried(position_m: FloatArray) -> FloatArray:
     """Positions (h, 2), of an absent UE the last known one."""
-    known = np.isfinite(position_m).all(axis=1)
-    last = np.maximum.accumulate(np.where(known, np.arange(len(position_m)), 0))
+    last = np.maximum.accumulate(np.where(np.isfinite(position_m).all(axis=1), np.arange(len(position_m)), 0))
     return position_m[last]
 
 

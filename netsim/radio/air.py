@@ -142,8 +142,7 @@ def look_again(lives: Transmissions, look: Look, uplink: Uplink, now_s: float, b
     lives.end(hopeless, now_s, Fate.UNDECODED)
     see(lives, stale, seen, uplink)
     under_way = lives.stage[stale] != ENDED
-    homeless = stale[under_way & ~prepares & (lives.serving[stale] < 0)]
-    lives.end(homeless, now_s, Fate.NO_CELL)
+    lives.end(stale[under_way & ~prepares & (lives.serving[stale] < 0)], now_s, Fate.NO_CELL)
     handed = stale[under_way & moved & sends & (lives.serving[stale] >= 0)]
     lives.grant(handed, np.zeros(len(handed), dtype=bool), now_s)
     return not prepares.all()
@@ -370,8 +369,7 @@ class EventUplink:
         lives, refused = self.lives, np.zeros(len(active), dtype=bool)
         before, chosen = lives.stage[active] == SENDING, None
         while True:
-            queue = _queue(lives, active, refused, senders)
-            grants = self.interface.scheduler.grants(queue, now_s, self._scheduled)
+            grants = self.interface.scheduler.grants(_queue(lives, active, refused, senders), now_s, self._scheduled)
             if chosen is None or (grants.sends != chosen).any():
                 chosen = grants.sends
                 changed = self.interface.link_adaptation == "change" and bool((chosen != before).any())
@@ -409,8 +407,7 @@ class EventUplink:
         results = []
         for number in complete:
             rows = np.flatnonzero(lives.submission == number)
-            in_order = rows[np.argsort(lives.place[rows])]
-            results.append((self._waiting_for.pop(number), outcome(lives, in_order)))
+            results.append((self._waiting_for.pop(number), outcome(lives, rows[np.argsort(lives.place[rows])])))
         if complete:
             self.lives = lives.select(~np.isin(lives.submission, complete))
         if self.each is not None and news is not None:
@@ -467,8 +464,7 @@ def look_at(world: World, power: Power | None = None) -> Look:
         fading = fading_of.draw(ue, links.gain.shape[1], block, streams.at("radio.fading"))
         serving, gain, power_w = world.serving(links).take(ue), links.gain.take(ue, axis=0), None
         if power is not None and power.follows_links:
-            own = power.of(ue)
-            power_w, _ = own.power_w(gain, serving, world.max_power_w, None, streams.at("power"))
+            power_w, _ = power.of(ue).power_w(gain, serving, world.max_power_w, None, streams.at("power"))
         return SeenLinks(serving, gain, fading, power_w)
 
     return look

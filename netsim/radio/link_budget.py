@@ -30,8 +30,7 @@ def blocks(n: int, n_bs: int) -> list[slice]:
     Every pair is calculated by itself, so blocks change no number; they bound the memory that laws work in.
     """
     count = max(1, min(n * n_bs // BLOCK_PAIRS, n // 2))
-    edge = np.arange(count + 1) * n // count
-    return [slice(a, b) for a, b in pairwise(edge.tolist())]
+    return [slice(a, b) for a, b in pairwise((np.arange(count + 1) * n // count).tolist())]
 
 
 @frozen

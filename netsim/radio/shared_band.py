@@ -118,9 +118,9 @@ class SharedBand(Uplink):
         """
         limit_s = min(self.limit_s(), cohort.limit_s)
         rho = self.noise_scale(payload)
-        bits = payload.bits(cohort.rows)
-        downlink_bps = self.downlink_bps(cohort)
-        spans = reception.Durations.of(bits, downlink_bps, cohort.compute_s, heard.rate_bps)
+        spans = reception.Durations.of(
+            payload.bits(cohort.rows), self.downlink_bps(cohort), cohort.compute_s, heard.rate_bps
+        )
         received = reception.is_received(heard.sinr, self.min_sinr())
         if group_of is not None:
             spans = spans._replace(wait_s=reception.waits(spans, received, cohort.serving, group_of, limit_s))
@@ -155,8 +155,7 @@ class SharedBand(Uplink):
         limits = {"deadline_s": None, "max_ser": None, "rate": Shannon(), "interference_over_thermal_db": 0.0}
         receiver = self.model_copy(update=limits)
         on_air = altered(cohort, serving=np.where(sent.rate_bps > 0, cohort.serving, -1))
-        heard = receiver.overheard(on_air, group_of)
-        at_antenna = receiver.outcome(on_air, payload, heard)
+        at_antenna = receiver.outcome(on_air, payload, receiver.overheard(on_air, group_of))
         with np.errstate(invalid="ignore"):  # no rate for an infinite time
             whole = sent.airtime_s * sent.rate_bps >= payload.bits(cohort.rows) * (1.0 - _ROUNDING)
         fast = (self.rate_bps(at_antenna.sinr) >= self.rate_bps(sent.sinr)) | (self.decoding == "noisy")

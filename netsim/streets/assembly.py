@@ -132,8 +132,7 @@ def _joined(lines: StreetLines, snap_m: float) -> tuple[IntArray, FloatArray]:
     _, row = np.unique(point, return_index=True)
     at_m = path.vertex_m[row]
     a, b = _near(at_m, np.unique(point[is_end]), layer[row], has_end[place[row]], snap_m)
-    near = coo_array((np.ones(len(a)), (a, b)), shape=(len(row), len(row)))
-    _, group = connected_components(near, directed=False)
+    _, group = connected_components(coo_array((np.ones(len(a)), (a, b)), shape=(len(row), len(row))), directed=False)
     _, first = np.unique(group, return_index=True)
     return group[point].astype(int), at_m[first]
 

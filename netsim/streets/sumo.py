@@ -16,7 +16,7 @@ from netsim.streets.graph import CLASSES, CYCLE_M_S, DRIVE, KM_H, WALK_M_S, Path
 from netsim.streets.osm import KINDS
 from netsim.traces.source import XmlFile
 from netsim.traces.values import number, shown
-from netsim.units import FloatArray
+from netsim.units import FloatArray, LatLon
 
 _VEHICLES = ("pedestrian", "bicycle", "passenger")  # SUMO's words for `MODES`
 _MAX_EDGES = 1_000_000
@@ -49,7 +49,7 @@ class _SumoEdge:
 
 
 def read_sumo(
-    file: str, origin_deg: tuple[float, float] | None = None, is_alone: bool = False
+    file: str, origin_deg: LatLon | None = None, is_alone: bool = False
 ) -> tuple[StreetLines, tuple[str, ...], NetLocation]:
     """The streets of a SUMO network, notes on what is left out, and where it lies. Raises BadInput with one line.
 
@@ -83,7 +83,7 @@ class NetLocation:
     file: str
     offset_m: Place = (0.0, 0.0)
     projection: str = ""
-    origin_deg: tuple[float, float] | None = None
+    origin_deg: LatLon | None = None
 
     def plane_m(self, position_m: FloatArray) -> FloatArray:
         """Positions (n, 2) of the network, as SUMO's output has them, on the plane."""

@@ -60,8 +60,7 @@ def lived(position_m: FloatArray, time_s: FloatArray, clock: Clock) -> Lived:
     known_s = np.minimum(np.diff(time_s, append=time_s[-1]), KNOWN_S)
     place = _places(position_m, time_s, known_s)
     wall_s = clock.wall_s(time_s)
-    every = np.ones(len(place), dtype=bool)
-    night, nights = _usual(place, known_s, wall_s, NIGHT_H, NIGHT_SHARE, every)
+    night, nights = _usual(place, known_s, wall_s, NIGHT_H, NIGHT_SHARE, np.ones(len(place), dtype=bool))
     if not night.any():
         most = np.bincount(place, known_s).argmax()
         return Lived(nowhere, nowhere, _mean_m(position_m, known_s, place == most), nights)

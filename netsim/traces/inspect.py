@@ -14,7 +14,7 @@ import numpy as np
 from netsim.clock import DAY_S, Clock
 from netsim.columns import frozen
 from netsim.errors import counted
-from netsim.traces.moves import Moves, doubts, steps_of
+from netsim.traces.moves import Index, Moves, doubts, steps_of
 from netsim.traces.read import TraceFile, busiest_cells, formats, outlying, repeated, trace_file
 from netsim.traces.table import TraceTable
 from netsim.traces.trace import LocalTime
@@ -78,12 +78,14 @@ class TraceView:
         return doubts(self.table, self.moves)
 
     @property
-    def gaps(self) -> tuple[IntArray, FloatArray]:
+    def gaps(self) -> tuple[Index, FloatArray]:
         """The user of each step between consecutive fixes of one user, and its seconds."""
-        user = self.moves.user[self.fixes]
-        time_s = self.moves.time_s[self.fixes]
-        same = user[1:] == user[:-1]
-        return user[1:][same], np.diff(time_s)[same]
+        return _gaps(self.moves.user[self.fixes], self.moves.time_s[self.fixes])
+
+
+def _gaps(user: Index, time_s: FloatArray) -> tuple[Index, FloatArray]:
+    same = user[1:] == user[:-1]
+    return user[1:][same], np.diff(time_s)[same]
 
 
 def view_of(table: TraceTable, timezone: str) -> TraceView:
@@ -206,29 +208,29 @@ def _hint(view: TraceView, file: TraceFile, columns: str) -> _Facts:
         yield "first", "mend what is doubtful above: until then the command below plays such rows as true"
     yield (
         "try",
-        shlex.join([*words, "--round", usual_round(view.moves.user[fixes].astype(int), view.moves.time_s[fixes])]),
+        shlex.join([*words, "--round", usual_round(view.moves.user[fixes], view.moves.time_s[fixes])]),
     )
     if len(busiest) > 1:
         of = f"{len(busiest):,} in column {file.columns.get('cell', 'cell')}"
         yield "", f"--cell: the busiest of {of}; --cell all takes every one"
 
 
-def usual_round(user: IntArray, time_s: FloatArray) -> str:
+def usual_round(user: Index, time_s: FloatArray) -> str:
     """A day for a trace of more than two; else the longest usual round of which it has six, and in which most users
     have two fixes.
 
     user, time_s (n,) : fixes sorted by (user, time), one per user and time.
     """
-    same = user[1:] == user[:-1]
-    span_s = float(np.ptp(time_s))
-    fixes_s = 2.0 * float(np.median(_medians(user[1:][same], np.diff(time_s)[same]))) if same.any() else 0.0
+    walker, gap_s = _gaps(user, time_s)
+    span_s = np.ptp(time_s)
+    fixes_s = 2.0 * np.median(_medians(walker, gap_s)) if len(gap_s) else 0.0
     longer = [name for name, length_s in _ROUNDS.items() if length_s >= fixes_s]
     if span_s > 2 * DAY_S or not longer:
         return "24h"
     return [name for name in longer if name == longer[0] or _ROUNDS[name] <= span_s / FEWEST_ROUNDS][-1]
 
 
-def _medians(group: IntArray, value: FloatArray) -> FloatArray:
+def _medians(group: Index, value: FloatArray) -> FloatArray:
     from scipy.ndimage import median
 
     return np.asarray(median(value, group, np.unique(group)))

@@ -39,7 +39,7 @@ class Moves(Columns):
         time_s = self.time_s
         in_order: BoolArray = user[1:] > user[:-1]
         in_order |= (user[1:] == user[:-1]) & (time_s[1:] >= time_s[:-1])
-        return None if in_order.all() else np.asarray(np.lexsort((time_s, user)))
+        return None if in_order.all() else np.lexsort((time_s, user))
 
     @property
     def gap_s(self) -> FloatArray:
@@ -81,13 +81,12 @@ def chained(ids: Index, time_s: FloatArray, xy_m: FloatArray, reach_m: float) ->
         chain = int(np.argmin(away_m))
         if away_m[chain] > reach_m:
             chain = n_chains
-            n_chains = n_chains + 1
+            n_chains += 1
         ends_s[chain] = time_s[end]
         ends_m[chain] = xy_m[end]
         chain_of[ids[begin]] = chain
     n_ids = np.bincount(chain_of[ids[first]])
-    n_rows = np.bincount(chain_of[ids])
-    busiest = np.argsort(-n_rows, kind="stable")
+    busiest = np.argsort(-np.bincount(chain_of[ids]), kind="stable")
     number = np.zeros(n_chains, dtype=int)
     number[busiest[n_ids[busiest] > 1]] = np.arange(1, (n_ids > 1).sum() + 1)
     return np.where(chain_of >= 0, number[chain_of], 0)
@@ -120,13 +119,10 @@ def resampled(moves: Moves, every_s: float, gap_s: float) -> tuple[Moves, int]:
     A trip ends where the next row of its user is more than `gap_s` later. Of rows at one time the first counts.
     A trip between two multiples leaves no row.
     """
-    order = np.lexsort((moves.time_s, moves.user))
-    user = moves.user[order]
-    time_s = moves.time_s[order]
-    new = np.append(True, (np.diff(user) != 0) | (np.diff(time_s) > 0))
-    user = user[new]
-    time_s = time_s[new]
-    xy_m = moves.xy_m[order[new]]
+    moves = moves.select(np.lexsort((moves.time_s, moves.user)))
+    moves = moves.select(np.append(True, (np.diff(moves.user) != 0) | (np.diff(moves.time_s) > 0)))
+    user = moves.user
+    time_s = moves.time_s
     max_s = gap_s + slack_s(gap_s, time_s[1:])
     cuts = np.flatnonzero((np.diff(user) != 0) | (np.diff(time_s) > max_s)) + 1
     pieces: list[Moves] = []
@@ -138,7 +134,7 @@ def resampled(moves: Moves, every_s: float, gap_s: float) -> tuple[Moves, int]:
         if n_rows > MOST_ROWS:
             raise BadInput(f"resample_s: {every_s:g} makes more than {MOST_ROWS:.0e} rows, the most that are possible")
         at_s = ticks * every_s
-        at_m = np.column_stack([np.interp(at_s, own_s, axis_m[trip]) for axis_m in xy_m.T])
+        at_m = np.column_stack([np.interp(at_s, own_s, axis_m[trip]) for axis_m in moves.xy_m.T])
         pieces.append(Moves(np.full(len(ticks), user[trip[0]]), at_s, at_m))
     return Moves.join(pieces), len(pieces)
 

@@ -468,7 +468,7 @@ def read_rows(source: Source, example: str) -> tuple[str, Rows]:
     above = [first]
     delimiter = delimiter or max(",;\t", key=first.count)
     if comment.count(delimiter) == first.count(delimiter) > 0 and not is_header(first.split(delimiter)):
-        at = at - 1
+        at -= 1
         above = [comment, first]
     return delimiter, _records(source.path, chain(above, lines), at - 1, delimiter)
 

@@ -15,7 +15,7 @@ from netsim.clock import DAY_S, Clock
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.traces.values import shown
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.units import BoolArray, FloatArray, IntArray, LatLon
 
 STDS_OF_RADIUS = sqrt(-2 * log(1 - 0.68))
 
@@ -64,7 +64,7 @@ class Trace:
     cell: IntArray | None
     rsrp_dbm: FloatArray | None
     area: Area
-    origin_deg: tuple[float, float] | None
+    origin_deg: LatLon | None
     local: LocalTime
     counts: dict[str, int]
     notes: tuple[str, ...]

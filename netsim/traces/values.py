@@ -159,8 +159,7 @@ class NameCodes:
         if not code.keys() >= set(text):
             for name in text:
                 if name not in code:
-                    plain = self._plain(name)
-                    code[name] = self._code.setdefault(plain, len(self._code))
+                    code[name] = self._code.setdefault(self._plain(name), len(self._code))
         return np.fromiter(map(code.__getitem__, text), dtype=np.int32, count=len(text))
 
     def all(self) -> tuple[str, ...]:
