@@ -149,8 +149,7 @@ def _dictionary(tree: object, options: tuple[object, ...], like: object, place: 
 
 def _sequence(tree: object, origin: type, options: tuple[object, ...], place: str) -> Any:
     entries = _plain(tree, list, place)
-    many = origin is list or options[1:] == (Ellipsis,)
-    kinds = [options[0]] * len(entries) if many else list(options)
+    kinds = [options[0]] * len(entries) if origin is list or options[1:] == (Ellipsis,) else list(options)
     _checked(tree, len(kinds) == len(entries), f"{len(kinds)} entries", place)
     return origin(
         _value(each, kind, None, f"{place}[{i}]") for i, (each, kind) in enumerate(zip(entries, kinds, strict=True))

@@ -143,7 +143,7 @@ class Clock:
         """The rounds (n,), counted from 0, in which times (n,) lie."""
         if not self._by_days(round_s):
             return last_multiples(time_s, round_s).astype(int)
-        last = self.rounds(float(np.max(time_s, initial=0.0)), round_s) + 1
+        last = self.rounds(np.max(time_s, initial=0.0), round_s) + 1
         return np.searchsorted(self.ends_s(last, round_s), time_s, side="right")
 
     def _by_days(self, round_s: float) -> bool:

@@ -70,8 +70,8 @@ class Area:
 
 def check_near(area: Area, at_m: tuple[float, float], who: str) -> None:
     """Raises BadInput where an antenna stands implausibly far from the area."""
-    away_m = float(area.farthest_m(np.array([at_m]))[0])
-    max_m = float(np.linalg.norm(area.side_m)) + _MAX_OUTSIDE_M
+    away_m = area.farthest_m(np.array([at_m]))[0]
+    max_m = np.linalg.norm(area.side_m) + _MAX_OUTSIDE_M
     if away_m > max_m:
         raise BadInput(
             f"{who} stands {away_m / 1e3:g} km from the far corner of the area, at most {max_m / 1e3:g} km are "

@@ -68,8 +68,7 @@ def read_features(file: str) -> Features:
     try:
         data = json.loads(content(file, _MAX_FILE_MB * 10**6).decode("utf-8-sig"), parse_constant=_nothing)
     except OSError as error:
-        reason = error.strerror or error
-        raise BadInput(f"{file}: {reason}; give a GeoJSON file of at most {_MAX_FILE_MB} MB") from None
+        raise BadInput(f"{file}: {error.strerror or error}; give a GeoJSON file of at most {_MAX_FILE_MB} MB") from None
     except (ValueError, RecursionError) as error:
         raise BadInput(f"{file}: not JSON in UTF-8 ({error}); give a GeoJSON file") from None
     features = data.get("features") if isinstance(data, dict) else None

@@ -143,11 +143,8 @@ class Recorder:
         """Forget whatever was written after the marks that the run goes on from."""
         for table, of in self.written.items():
             self.folder.joinpath(f"{table}.parquet").unlink(missing_ok=True)  # of a run that ended, or nearly did
-            fd = writable(self._path(table))
-            try:
-                os.ftruncate(fd, of.size)
-            finally:
-                os.close(fd)
+            with os.fdopen(writable(self._path(table)), "ab") as f:
+                f.truncate(of.size)
 
     def _path(self, table: str) -> Path:
         return self.folder / f"{table}.csv"

@@ -251,7 +251,7 @@ def _bridged(roads: Roads, river: "Polygon", axis: "Geometry") -> Roads:
         if near.any():
             is_bridge[np.argmin(np.where(near, roads.street_class + 2.0 * away, inf))] = True
         else:
-            new.append(_bridge(axis, float(share), river))
+            new.append(_bridge(axis, share, river))
     cut = shapely.difference(line, shapely.buffer(river, -_EXTENSION_M))
     kept, of = shapely.get_parts(np.where(is_bridge, line, cut), return_index=True)
     real = shapely.length(kept) > 1.0

@@ -252,7 +252,8 @@ def played_series(
         if cell_m == 0 and inside is not None:
             building.append(inside.building)
     place = cells(position_m, cell_m) if cell_m > 0 else np.array(building)
-    wall_s = ground.clock.wall_s(np.asarray((np.arange(n_hours) + 0.5) * _HOUR_S, dtype=float))
+    middle_h: FloatArray = np.arange(0.5, n_hours)
+    wall_s = ground.clock.wall_s(middle_h * _HOUR_S)
     week = _of_week(np.floor(wall_s / _HOUR_S).astype(int), ground.clock)
     for ue in range(n_ue):
         yield Series(filled(place[:, ue], fill_h), _carried(position_m[:, ue]), week)

@@ -43,7 +43,7 @@ class Turn(simpy.Event):  # type: ignore[misc]
     def __init__(self, env: simpy.Environment, at_s: float) -> None:
         super().__init__(env)
         self._ok, self._value = True, None
-        env.schedule(self, priority=_LAST, delay=_delay_s(float(env.now), at_s))
+        env.schedule(self, priority=_LAST, delay=_delay_s(env.now, at_s))
 
 
 def _delay_s(now_s: float, at_s: float) -> float:
@@ -248,7 +248,7 @@ class EventUplink:
     def under_way(self) -> Ended:
         """Transmissions that have not ended, as they stand now; nothing is changed."""
         lives = self.lives.select(self.lives.stage != ENDED)
-        lives.settle(np.arange(len(lives)), float(self.env.now))
+        lives.settle(np.arange(len(lives)), self.env.now)
         return _ended(lives, np.arange(len(lives)))
 
     def memory(self) -> AirMemory:
@@ -268,7 +268,7 @@ class EventUplink:
         at_s = self._next_s()
         self._turn = None
         if at_s < inf:
-            self._turn = Turn(self.env, max(at_s, float(self.env.now)))
+            self._turn = Turn(self.env, max(at_s, self.env.now))
             self._turn.callbacks.append(self._on_turn)
 
     def _next_s(self) -> float:
@@ -277,8 +277,8 @@ class EventUplink:
         """
         lives, step_s, block_s = self.lives, self.interface.step_s, self.interface.block_s
         own_s = lives.next_s()
-        waits = bool((lives.stage == WAITING).any())
-        silent = bool(((lives.stage == SENDING) & (lives.rate_bps == 0)).any())
+        waits = (lives.stage == WAITING).any()
+        silent = ((lives.stage == SENDING) & (lives.rate_bps == 0)).any()
         if (
             self.interface.link_adaptation == "grant"
             and self.each is None
@@ -316,7 +316,7 @@ class EventUplink:
         if came:
             homeless = np.flatnonzero((lives.stage == WAITING) & (lives.serving < 0))
             lives.end(homeless, lives.ready_s[homeless], Fate.NO_CELL)
-        asked = now_s >= self._until_s and bool((lives.stage == WAITING).any())
+        asked = now_s >= self._until_s and (lives.stage == WAITING).any()
         if came or left or looked or asked:
             self._share(now_s, looked or (left and self.interface.link_adaptation == "change"), sends)
         self._tell(np.flatnonzero((lives.stage == ENDED) & ~known))
@@ -391,7 +391,7 @@ class EventUplink:
         if not (evaluate or silent.any()):
             return no_ints(), Decoded(*np.zeros((3, 0)))
         cohort = self.lives.on_air(rows)
-        heard = uplink.granted(cohort, uplink.heard(cohort), uplink.heard, sends=~silent)
+        heard = uplink.granted(cohort, uplink.heard, sends=~silent)
         if evaluate or heard.rate_bps[silent].any():
             return rows, heard
         return rows[silent], Decoded(*(column[silent] for column in heard))

@@ -123,7 +123,7 @@ class Handover(Part):
     @staticmethod
     def start(n_ue: int, n_bs: int) -> Attachment:
         """No UE is attached."""
-        return Attachment(np.full(n_ue, -1, dtype=int), np.full((n_ue, n_bs), np.inf))
+        return Attachment(np.full(n_ue, -1), np.full((n_ue, n_bs), np.inf))
 
     @staticmethod
     def attach(state: Attachment, ue: IntArray, rsrp_dbm: FloatArray) -> Attachment:

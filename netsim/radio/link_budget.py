@@ -262,7 +262,7 @@ class KeptLinks:
     def _moved(self, position_m: FloatArray, indoors: Indoors | None) -> BoolArray:
         """Which UEs (n,) are elsewhere than at the last call, or inside otherwise."""
         if self._known is None or (self._known[1] is None) != (indoors is None):
-            return np.ones(len(position_m), dtype=np.bool_)
+            return np.ones(len(position_m), dtype=bool)
         before_m, inside, _ = self._known
         same = (before_m == position_m) | (np.isnan(before_m) & np.isnan(position_m))
         moved = ~same.all(axis=1)

@@ -404,6 +404,6 @@ def _shortened(decorrelation_m: float, step_m: float) -> float:
     shorter_m = decorrelation_m
     for _ in range(20):  # a contraction: g depends on D weakly
         weight = np.array(_weights(x, y, step_m / shorter_m))
-        gain = float(weight.sum(axis=0).mean())  # bilinear weights sum to 1 before scaling
+        gain = weight.sum(axis=0).mean()  # bilinear weights sum to 1 before scaling
         shorter_m = decorrelation_m / (1.0 + 2.0 * log(gain))
     return shorter_m

@@ -199,7 +199,7 @@ class Oma(SharedBand):
     example: ClassVar = {"kind": "oma", "norm_bound": 1.0}
 
     def plan(self, cohort: Cohort, payload: Payload) -> Channel:
-        heard = self.granted(cohort, self.heard(cohort), self.heard, self.deaf(cohort))
+        heard = self.granted(cohort, self.heard, self.deaf(cohort))
         return self.outcome(cohort, payload, heard)
 
     def heard(self, cohort: Cohort) -> Decoded:
@@ -263,7 +263,7 @@ class Noma(SharedBand):
     def plan(self, cohort: Cohort, payload: Payload) -> Channel:
         group_of = self.groups(cohort)
         hear = partial(self._heard, group_of=group_of)
-        heard = self.granted(cohort, hear(cohort), hear, self.deaf(cohort))
+        heard = self.granted(cohort, hear, self.deaf(cohort))
         return self.outcome(cohort, payload, heard, group_of if self.groups_ues else None)
 
     def heard(self, cohort: Cohort) -> Decoded:

@@ -71,7 +71,7 @@ def read_sumo(
         lon, lat = ((lon_lat.min(axis=0) + lon_lat.max(axis=0)) / 2).tolist()
         origin_deg = (lat, lon)
     location = replace(location, origin_deg=origin_deg)
-    return _lines(file, net, location), net.notes(), location
+    return _lines(net, location), net.notes(), location
 
 
 @dataclass(frozen=True)
@@ -210,9 +210,9 @@ def _permitted(lane: dict[str, str]) -> list[bool]:
     return [(vehicle in words or "all" in words) == allows for vehicle in _VEHICLES]
 
 
-def _lines(file: str, net: _SumoNet, location: NetLocation) -> StreetLines:
+def _lines(net: _SumoNet, location: NetLocation) -> StreetLines:
     """All edges as lines; those between the same two junctions share a layer, because others never meet them."""
-    vertices = [_line(file, net, edge) for edge in net.edges]
+    vertices = [_line(net, edge) for edge in net.edges]
     speed_m_s = np.array([edge.speed_m_s for edge in net.edges])
     layers: dict[frozenset[str], int] = {}
     vertex_m = location.plane_m(np.array(list(chain.from_iterable(vertices))))
@@ -224,10 +224,12 @@ def _lines(file: str, net: _SumoNet, location: NetLocation) -> StreetLines:
     )
 
 
-def _line(file: str, net: _SumoNet, edge: _SumoEdge) -> list[Place]:
+def _line(net: _SumoNet, edge: _SumoEdge) -> list[Place]:
     for junction in (edge.tail, edge.head):
         if junction not in net.junction:
-            raise BadInput(f"{file}: junction {shown(junction)} of an edge is not in the file; give the whole network")
+            raise BadInput(
+                f"{net.source.path}: junction {shown(junction)} of an edge is not in the file; give the whole network"
+            )
     start = net.junction[edge.tail]
     end = net.junction[edge.head]
     shape = edge.shape or _mean(edge.lanes)
@@ -238,7 +240,7 @@ def _line(file: str, net: _SumoNet, edge: _SumoEdge) -> list[Place]:
 def _mean(lanes: list[list[Place]]) -> list[Place]:
     """The mean shape of lanes that bend; nothing for straight ones, which run beside the line between the junctions."""
     alike = [lane for lane in lanes if len(lane) == len(lanes[0]) > 2]
-    return [(float(x), float(y)) for x, y in np.mean(alike, axis=0)[1:-1]] if alike else []
+    return [(x, y) for x, y in np.mean(alike, axis=0)[1:-1].tolist()] if alike else []
 
 
 def _class(edge: _SumoEdge) -> str:

@@ -39,7 +39,7 @@ def inspect_trace(path: str | Path, columns: Mapping[str, str] | str = "", **set
     columns = table.facts.pop("option", "")
     view = view_of(table.keep(~again, "duplicate"), file.timezone)
     facts = [
-        *_file(table, int(again.sum())),
+        *_file(table, again.sum()),
         *_span(view),
         *_users(view),
         *_signal(table),
@@ -94,8 +94,8 @@ def view_of(table: TraceTable, timezone: str) -> TraceView:
     user = table.fixes.user
     time_s = table.fixes.time_s
     lon_deg = None if plane.origin_deg is None else plane.origin_deg[1]
-    local = LocalTime.of("UTC" if table.relative else timezone, lon_deg, float(time_s.min()))
-    clock = local.clock(float(time_s.max()) - local.midnight_s)
+    local = LocalTime.of("UTC" if table.relative else timezone, lon_deg, time_s.min())
+    clock = local.clock(time_s.max() - local.midnight_s)
     order = np.lexsort((time_s, user))
     new = np.append(True, (np.diff(user[order]) != 0) | (np.diff(time_s[order]) > 0))
     return TraceView(
@@ -120,8 +120,8 @@ def _file(table: TraceTable, n_repeated: int) -> _Facts:
 
 
 def _span(view: TraceView) -> _Facts:
-    first = float(view.moves.time_s.min())
-    last = float(view.moves.time_s.max())
+    first = view.moves.time_s.min()
+    last = view.moves.time_s.max()
     if view.table.relative:
         yield "time", f"{first:g} s to {last:g} s, counted from a midnight without a date"
     else:
@@ -150,7 +150,7 @@ def _users(view: TraceView) -> _Facts:
         return
     yield "sampling", f"median interval per user, s: {_spread(_medians(walker, gap_s))}"
     share = f"{100 * (gap_s > LONG_GAP_S).mean():.2f} % of gaps exceed {LONG_GAP_S / 60:.0f} min"
-    yield "gaps", f"{share}; the longest is {_duration(float(gap_s.max()))}"
+    yield "gaps", f"{share}; the longest is {_duration(gap_s.max())}"
     yield "speed", steps_of(view.moves).speed
 
 
@@ -185,11 +185,11 @@ def _outliers(view: TraceView) -> _Facts:
         xy_m = xy_m[view.table.fixes.cell == busiest[0][0]]
         of = f"of cell {_clipped(view.table.cells[busiest[0][0]], 24)}"
     far = outlying(xy_m, None, FAR_SIGMAS)
+    beyond = f"further than {FAR_SIGMAS:g} standard deviations from its mean"
     if not far.any():
-        yield "outliers", f"no row {of} is further than {FAR_SIGMAS:g} standard deviations from its mean"
+        yield "outliers", f"no row {of} is {beyond}"
         return
     before, after = (" x ".join(f"{side:,.0f}" for side in np.ptp(at, axis=0)) for at in (xy_m, xy_m[~far]))
-    beyond = f"further than {FAR_SIGMAS:g} standard deviations from its mean"
     yield "outliers", f"{far.sum():,} of {len(far):,} rows {of} are {beyond}"
     yield "", f"all are kept; --set {OUTLIERS_KEY}={FAR_SIGMAS:g} drops them: {before} m becomes {after} m"
 
@@ -203,12 +203,12 @@ def _hint(view: TraceView, file: TraceFile, columns: str) -> _Facts:
     words += [*shlex.split(columns), *["--survey"] * file.survey]
     if busiest := busiest_cells(view.table):
         words += ["--cell", view.table.cells[busiest[0][0]]]
-    fixes = view.fixes
+    moves = view.moves.select(view.fixes)
     if view.doubts:
         yield "first", "mend what is doubtful above: until then the command below plays such rows as true"
     yield (
         "try",
-        shlex.join([*words, "--round", usual_round(view.moves.user[fixes], view.moves.time_s[fixes])]),
+        shlex.join([*words, "--round", usual_round(moves.user, moves.time_s)]),
     )
     if len(busiest) > 1:
         of = f"{len(busiest):,} in column {file.columns.get('cell', 'cell')}"

@@ -47,10 +47,10 @@ def numbers(text: Sequence[str]) -> FloatArray:
     """Floats (n,), NaN where there is no number."""
     if "_" not in "".join(text):
         try:
-            return np.array([float(value or "nan") for value in text], dtype=float)
+            return np.array([float(value or "nan") for value in text])
         except ValueError:
             pass
-    return np.array([number(value) for value in text], dtype=float)
+    return np.array([number(value) for value in text])
 
 
 def missing(text: str) -> bool:
@@ -298,7 +298,7 @@ class Times:
                 raise Refused(list(text).index(value), str(error)) from error
         if any(later_s.values()):
             self._later_s |= {self._n_rows + row: s for row, value in enumerate(text) if (s := later_s[value])}
-        return np.array([known[value] for value in text], dtype=float)
+        return np.array([known[value] for value in text])
 
 
 def epoch_s(text: str, zone: tzinfo | None = None) -> float:
