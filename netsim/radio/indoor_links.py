@@ -68,9 +68,8 @@ class IndoorShadow:
             item = node[:, 0] * _NODES + node[:, 1]
             value = ndtri(_of_sites(self.rng, "indoors", owner, item, sites))
             if self.site_correlation:
-                common = self.rng.normal("indoors.common", owner, item=item)
                 value *= sqrt(1.0 - self.site_correlation)
-                value += sqrt(self.site_correlation) * common[:, None]
+                value += sqrt(self.site_correlation) * self.rng.normal("indoors.common", owner, item=item)[:, None]
             total += weight[k, :, None] * value
         return self.std_db * total.take(column, axis=1)
 

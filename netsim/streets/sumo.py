@@ -213,13 +213,12 @@ def _permitted(lane: dict[str, str]) -> list[bool]:
 def _lines(net: _SumoNet, location: NetLocation) -> StreetLines:
     """All edges as lines; those between the same two junctions share a layer, because others never meet them."""
     vertices = [_line(net, edge) for edge in net.edges]
-    speed_m_s = np.array([edge.speed_m_s for edge in net.edges])
     layers: dict[frozenset[str], int] = {}
     vertex_m = location.plane_m(np.array(list(chain.from_iterable(vertices))))
     return StreetLines(
         path=Paths.measured(vertex_m, np.array([len(line) for line in vertices])),
         street_class=np.array([CLASSES.index(_class(edge)) for edge in net.edges]),
-        speed_m_s=speed_m_s[:, None] * [[1, 1, 1], [1, 0, 0]],
+        speed_m_s=np.array([edge.speed_m_s for edge in net.edges])[:, None] * [[1, 1, 1], [1, 0, 0]],
         layer=np.array([layers.setdefault(frozenset((e.tail, e.head)), len(layers)) for e in net.edges]),
     )
 
