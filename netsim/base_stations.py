@@ -151,7 +151,7 @@ class Hexagonal(Layout):
         rings = self.rings or 0
         j, i = (index.reshape(-1) for index in np.mgrid[-rings : rings + 1, -rings : rings + 1])
         near = np.abs(i + j) <= rings
-        farthest_m = float(np.linalg.norm(area.side_m)) / 2
+        farthest_m = np.linalg.norm(area.side_m) / 2
         # the images around reach the nearest one of every site up to here
         reach_m = self.inter_site_m * (2 / math.sqrt(3) * math.sqrt(3 * rings * (rings + 1) + 1) - rings)
         if self.wrap_around and farthest_m > reach_m:
@@ -172,8 +172,8 @@ class Hexagonal(Layout):
 
     def _filling(self, area: Area) -> FloatArray:
         step = self._step_m
-        rows = math.ceil(float(area.side_m[1]) / step[1, 1] / 2) + 1
-        columns = math.ceil(float(area.side_m[0]) / self.inter_site_m / 2) + 1 + rows
+        rows = math.ceil(area.side_m[1] / step[1, 1] / 2) + 1
+        columns = math.ceil(area.side_m[0] / self.inter_site_m / 2) + 1 + rows
         if (2 * rows + 1) * (2 * columns + 1) > 100 * MAX_STATIONS:
             raise BadInput(
                 f"world.base_stations.inter_site_m: {self.inter_site_m:g} m fills the area with far more than "
@@ -186,7 +186,7 @@ class Hexagonal(Layout):
     def _cell(self, k: int, site: FloatArray, sector: int) -> BaseStation:
         return BaseStation(
             name=f"site{k}" if self.sectors == 1 else f"site{k}.{sector}",
-            position_m=(float(site[0]), float(site[1])),
+            position_m=tuple(site.tolist()),
             height_m=self.height_m,
             power_dbm=self.power_dbm,
             azimuth_deg=None if self.sectors == 1 else 30.0 + 120.0 * sector,
@@ -199,7 +199,7 @@ def sites(stations: tuple[BaseStation, ...]) -> IntArray:
 
     What stands between a site and a UE is the same for all its sectors [TR 38.901, Section 7.5, Step 4].
     """
-    at_m = np.array([b.position_m for b in stations], dtype=float).reshape(-1, 2) + 0.0  # -0 is 0
+    at_m = np.array([b.position_m for b in stations]).reshape(-1, 2) + 0.0  # -0 is 0
     _, first, place = np.unique(at_m, axis=0, return_index=True, return_inverse=True)
     rank = np.empty(len(first), dtype=int)
     rank[np.argsort(first)] = np.arange(len(first))
@@ -219,7 +219,7 @@ def default_layout(area: Area, doubts: Sequence[str] = ()) -> Hexagonal:
             "netsim inspect shows far rows), set crs: local if metres were taken for degrees, or give base stations"
             + "; ".join(("", *doubts))
         )
-    per_site = float(np.prod(area.side_m)) / 30.0  # a hexagon of inter-site distance d covers d^2 sqrt(3) / 2
+    per_site = np.prod(area.side_m) / 30.0  # a hexagon of inter-site distance d covers d^2 sqrt(3) / 2
     return Hexagonal(inter_site_m=float(np.ceil(max(500.0, math.sqrt(per_site * 2 / math.sqrt(3))) / 50) * 50))
 
 
@@ -245,9 +245,8 @@ class Scattered(Layout):
 
     def stations(self, area: Area, origin: Origin | None, site: Site | None = None) -> tuple[BaseStation, ...]:
         site = site or Site(Buildings.none(), Streams(0).at("stations"))
-        which = np.arange(self.count)
         at_m = np.full((self.count, 2), np.nan)
-        left = which
+        left = np.arange(self.count)
         for draw in range(_DRAWS):
             at_m[left] = area.sample(site.rng.uniform("place", left, (2,), item=draw))
             left = left[site.buildings.height_at(at_m[left]) >= self.height_m]
@@ -305,8 +304,9 @@ def read_cells(path: str, radio: str | None, band: str | None, columns: Mapping[
     line, first = next(rows)
     found = matched(path, [name.strip() for name in first], columns, [*_OF_LIST])
     pairs = [pair for pair in (("lon", "lat"), ("x_m", "y_m")) if found.keys() >= set(pair)]
-    is_list = pairs != [] and "mcc" not in map(str.lower, first)
-    if not is_list and "mcc" not in map(str.lower, first) and {*_OF_LIST}.intersection(found):
+    has_network = "mcc" in map(str.lower, first)
+    is_list = pairs != [] and not has_network
+    if not (is_list or has_network) and {*_OF_LIST}.intersection(found):
         raise BadInput(f"{path}: no columns lon and lat, or x_m and y_m; the file has {listed(first)}; name two so")
     if (radio if is_list else band) is not None:
         raise BadInput(f"{path}: base_stations.{'radio' if is_list else 'band'}: the file has none; leave it out")
@@ -466,12 +466,12 @@ class CellFile(Layout):
                     f"origin, {origin.lat:.7g}, {origin.lon:.7g}; leave them out"
                 )
             origin = Origin(*stated)
-        if origin is None and "lon" in table:
-            raise BadInput(
-                f"{self.file}: where is the plane's origin? give base_stations.origin_lat and origin_lon "
-                "(a replayed trace with longitudes brings its own)"
-            )
-        if origin is not None and "lon" in table:
+        if "lon" in table:
+            if origin is None:
+                raise BadInput(
+                    f"{self.file}: where is the plane's origin? give base_stations.origin_lat and origin_lon "
+                    "(a replayed trace with longitudes brings its own)"
+                )
             at = projected(table[["lon", "lat"]].to_numpy(), (origin.lat, origin.lon))
             table = table.drop(columns=["lon", "lat"]).assign(x_m=at[:, 0], y_m=at[:, 1])
         inside = area.grown(self.margin_m).contains(table[["x_m", "y_m"]].to_numpy())
@@ -484,7 +484,7 @@ class CellFile(Layout):
 
     def _station(self, cell: dict[str, Any]) -> BaseStation:
         cell = {"height_m": self.height_m, "power_dbm": self.power_dbm} | {k: v for k, v in cell.items() if v == v}
-        tilt = {key: cell.pop(key) for key in ("tilt_deg",) if key in cell}
+        tilt = {"tilt_deg": cell.pop("tilt_deg")} if "tilt_deg" in cell else {}
         if "azimuth_deg" in cell:
             cell |= {"azimuth_deg": cell["azimuth_deg"] % 360, "antenna": self.antenna.model_copy(update=tilt)}
         return BaseStation(position_m=(cell.pop("x_m"), cell.pop("y_m")), **cell)
@@ -496,8 +496,7 @@ class CellFile(Layout):
         return tuple(f"base stations: {self.file}: {said}" for said in (*cells.notes, *far))
 
     def _cells(self) -> Cells:
-        columns = tuple(self.columns.items())
-        return _read_version(self.file, self.radio, self.band, columns, file_version(self.file))
+        return _read_version(self.file, self.radio, self.band, tuple(self.columns.items()), file_version(self.file))
 
 
 @lru_cache(maxsize=1)  # one file, so that places and notes read it once

@@ -39,8 +39,9 @@ def channel_card(
         "uplink": _words(radio.uplink),
         "transmissions": _transmission_words(radio),
     }
-    training = f"{setting.ues.training_s_per_sample:g} s and {setting.ues.compute_j_per_sample:g} J a sample"
-    card |= radio.uplink.described(training)
+    card |= radio.uplink.described(
+        f"{setting.ues.training_s_per_sample:g} s and {setting.ues.compute_j_per_sample:g} J a sample"
+    )
     if (indoor := setting.ues.indoor) is not None:
         (low, high), deepest_m = indoor.floors, indoor.deepest_m(radio.path_loss)
         where = f"buildings of {low} to {high} floors, up to {deepest_m:g} m from the facade"

@@ -149,8 +149,7 @@ def _dictionary(tree: object, options: tuple[object, ...], like: object, place: 
 
 def _sequence(tree: object, origin: type, options: tuple[object, ...], place: str) -> Any:
     entries = _plain(tree, list, place)
-    many = origin is list or options[1:] == (Ellipsis,)
-    kinds = [options[0]] * len(entries) if many else list(options)
+    kinds = [options[0]] * len(entries) if origin is list or options[1:] == (Ellipsis,) else list(options)
     _checked(tree, len(kinds) == len(entries), f"{len(kinds)} entries", place)
     return origin(
         _value(each, kind, None, f"{place}[{i}]") for i, (each, kind) in enumerate(zip(entries, kinds, strict=True))
@@ -198,8 +197,7 @@ def save_tree(path: Path, tree: object) -> None:
     with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
         for name, parts in arrays.items():  # an .npz, without an array of all pieces
             with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
-                shape = (sum(map(len, parts)),)
-                header = {"descr": "|u1", "fortran_order": False, "shape": shape}
+                header = {"descr": "|u1", "fortran_order": False, "shape": (sum(map(len, parts)),)}
                 np.lib.format.write_array_header_1_0(entry, header)
                 for part in parts:
                     entry.write(part.data)
@@ -208,8 +206,8 @@ def save_tree(path: Path, tree: object) -> None:
 def _stripped(node: object, pieces: list[NDArray[np.uint8]]) -> Any:
     """The tree without its arrays, whose bytes are appended to pieces; a closure would keep them, as a cycle."""
     if isinstance(node, np.ndarray):
-        by_column = node.flags.f_contiguous and not node.flags.c_contiguous  # sums depend on it
-        order: Literal["F", "C"] = "F" if by_column else "C"
+        # sums depend on it
+        order: Literal["F", "C"] = "F" if node.flags.f_contiguous and not node.flags.c_contiguous else "C"
         pieces.append(node.ravel(order).view(np.uint8))
         return {_ARRAY: [node.dtype.str, node.shape, order]}
     if isinstance(node, dict):

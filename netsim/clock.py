@@ -69,7 +69,10 @@ class Clock:
     @property
     def begins_s(self) -> float:
         """What the wall clock shows at time 0."""
-        return float(self.wall_s(np.array(0.0)))
+        return self._shown_s(0.0)
+
+    def _shown_s(self, time_s: float) -> float:
+        return float(self.wall_s(np.array(time_s)))
 
     def wall_s(self, time_s: FloatArray) -> FloatArray:
         """Times (...) of the wall clock, in seconds from the first midnight."""
@@ -92,11 +95,11 @@ class Clock:
 
     def day(self, time_s: float) -> int:
         """Number of the local day, from 0."""
-        return last_multiple(float(self.wall_s(np.array(time_s))), DAY_S)
+        return last_multiple(self._shown_s(time_s), DAY_S)
 
     def day_ended(self, time_s: float) -> int:
         """Number of the local day, from 0, that holds the moment before: at midnight, the day that ends with it."""
-        return max(first_multiple(float(self.wall_s(np.array(time_s))), DAY_S) - 1, 0)
+        return max(first_multiple(self._shown_s(time_s), DAY_S) - 1, 0)
 
     def weekday(self, day: int) -> int:
         """0 Monday ... 6 Sunday."""
@@ -104,12 +107,11 @@ class Clock:
 
     def week_s(self, time_s: float) -> float:
         """Seconds since the midnight with which the week began, a Monday's, by the wall clock."""
-        wall_s = float(self.wall_s(np.array(time_s)))
-        return (self.first_day.weekday() * DAY_S + wall_s) % WEEK_S
+        return (self.first_day.weekday() * DAY_S + self._shown_s(time_s)) % WEEK_S
 
     def text(self, time_s: float) -> str:
         """`2026-01-05 07:30` for people: the wall clock."""
-        day, rest = divmod(float(self.wall_s(np.array(time_s))), DAY_S)
+        day, rest = divmod(self._shown_s(time_s), DAY_S)
         minutes = int(rest // 60)
         return f"{self.first_day + timedelta(days=int(day))} {minutes // 60:02d}:{minutes % 60:02d}"
 
@@ -141,7 +143,7 @@ class Clock:
         """The rounds (n,), counted from 0, in which times (n,) lie."""
         if not self._by_days(round_s):
             return last_multiples(time_s, round_s).astype(int)
-        last = self.rounds(float(np.max(time_s, initial=0.0)), round_s) + 1
+        last = self.rounds(np.max(time_s, initial=0.0), round_s) + 1
         return np.searchsorted(self.ends_s(last, round_s), time_s, side="right")
 
     def _by_days(self, round_s: float) -> bool:

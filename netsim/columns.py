@@ -129,4 +129,4 @@ def row_id(ue: _Ids, model: _Ids) -> _Ids:
 
 def ue_and_model(row: IntArray) -> tuple[IntArray, IntArray]:
     """The pairs that `row_id` numbered: ue (n,), model (n,)."""
-    return np.asarray(row // MAX_STATIONS), np.asarray(row % MAX_STATIONS)
+    return divmod(row, MAX_STATIONS)

@@ -24,8 +24,7 @@ class Area:
     @classmethod
     def around(cls, position_m: FloatArray) -> Area:
         """The bounding box of points (n, 2)."""
-        low, high = position_m.min(axis=0), position_m.max(axis=0)
-        return cls(float(low[0]), float(low[1]), float(high[0]), float(high[1]))
+        return cls(*position_m.min(axis=0).tolist(), *position_m.max(axis=0).tolist())
 
     def __str__(self) -> str:
         return f"x {self.x_min_m:g} to {self.x_max_m:g} m, y {self.y_min_m:g} to {self.y_max_m:g} m"
@@ -71,8 +70,8 @@ class Area:
 
 def check_near(area: Area, at_m: tuple[float, float], who: str) -> None:
     """Raises BadInput where an antenna stands implausibly far from the area."""
-    away_m = float(area.farthest_m(np.array([at_m]))[0])
-    max_m = float(np.linalg.norm(area.side_m)) + _MAX_OUTSIDE_M
+    away_m = area.farthest_m(np.array([at_m]))[0]
+    max_m = np.linalg.norm(area.side_m) + _MAX_OUTSIDE_M
     if away_m > max_m:
         raise BadInput(
             f"{who} stands {away_m / 1e3:g} km from the far corner of the area, at most {max_m / 1e3:g} km are "

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from netsim.columns import frozen
 from netsim.errors import BadInput
 from netsim.safe import content, what_is
-from netsim.units import FloatArray, IntArray
+from netsim.units import FloatArray, IntArray, LatLon
 
 if TYPE_CHECKING:
     from pyproj import Proj
@@ -66,11 +66,9 @@ def read_features(file: str) -> Features:
     if not what_is(file):
         raise BadInput(f"{file}: no such file; give the path of a GeoJSON file")
     try:
-        text = content(file, _MAX_FILE_MB * 10**6).decode("utf-8-sig")
-        data = json.loads(text, parse_constant=_nothing)
+        data = json.loads(content(file, _MAX_FILE_MB * 10**6).decode("utf-8-sig"), parse_constant=_nothing)
     except OSError as error:
-        reason = error.strerror or error
-        raise BadInput(f"{file}: {reason}; give a GeoJSON file of at most {_MAX_FILE_MB} MB") from None
+        raise BadInput(f"{file}: {error.strerror or error}; give a GeoJSON file of at most {_MAX_FILE_MB} MB") from None
     except (ValueError, RecursionError) as error:
         raise BadInput(f"{file}: not JSON in UTF-8 ({error}); give a GeoJSON file") from None
     features = data.get("features") if isinstance(data, dict) else None
@@ -191,8 +189,8 @@ def known_crs(crs: str) -> str | None:
 
 
 def on_plane(
-    file: str, corner: FloatArray, feature: IntArray, crs: str, origin_deg: tuple[float, float] | None
-) -> tuple[FloatArray, tuple[float, float] | None]:
+    file: str, corner: FloatArray, feature: IntArray, crs: str, origin_deg: LatLon | None
+) -> tuple[FloatArray, LatLon | None]:
     """Corners (n, 2) of a city in local metres, and latitude and longitude of (0, 0), None for local metres.
 
     Degrees are projected around origin_deg, by default around the middle of the corners. feature (n,) : the feature of
@@ -232,7 +230,7 @@ def check_origin(file: str, position_m: FloatArray) -> None:
         )
 
 
-def apart_m(a_deg: tuple[float, float], b_deg: tuple[float, float]) -> float:
+def apart_m(a_deg: LatLon, b_deg: LatLon) -> float:
     """Distance of two places, latitude and longitude, on WGS84."""
     from pyproj import Geod
 
@@ -298,12 +296,12 @@ def lon_lat_of(place: str, system: str, position: FloatArray) -> FloatArray:
     return lon_lat
 
 
-def projected(lon_lat: FloatArray, origin_deg: tuple[float, float]) -> FloatArray:
+def projected(lon_lat: FloatArray, origin_deg: LatLon) -> FloatArray:
     """Azimuthal equidistant on WGS84, metres east and north of the origin."""
     return np.column_stack(_plane(origin_deg)(*lon_lat.T))
 
 
-def on_globe(position_m: FloatArray, origin_deg: tuple[float, float]) -> FloatArray:
+def on_globe(position_m: FloatArray, origin_deg: LatLon) -> FloatArray:
     """Longitude and latitude (n, 2) of positions (n, 2): the inverse of `projected`; NaN beyond half way round."""
     reached = np.hypot(*position_m.T) <= _OPPOSITE_M
     x_m, y_m = np.where(reached, position_m.T, 0.0)
@@ -311,7 +309,7 @@ def on_globe(position_m: FloatArray, origin_deg: tuple[float, float]) -> FloatAr
     return np.where(reached[:, None], degrees, np.nan)
 
 
-def _plane(origin_deg: tuple[float, float]) -> Proj:
+def _plane(origin_deg: LatLon) -> Proj:
     from pyproj import Proj
 
     lat_0, lon_0 = origin_deg

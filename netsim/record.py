@@ -143,11 +143,8 @@ class Recorder:
         """Forget whatever was written after the marks that the run goes on from."""
         for table, of in self.written.items():
             self.folder.joinpath(f"{table}.parquet").unlink(missing_ok=True)  # of a run that ended, or nearly did
-            fd = writable(self._path(table))
-            try:
-                os.ftruncate(fd, of.size)
-            finally:
-                os.close(fd)
+            with os.fdopen(writable(self._path(table)), "ab") as f:
+                f.truncate(of.size)
 
     def _path(self, table: str) -> Path:
         return self.folder / f"{table}.csv"
@@ -275,8 +272,8 @@ def _read(file: BinaryIO) -> dict[str, np.ndarray]:
 
     try:
         table = pq.ParquetFile(file)
-        names = table.schema_arrow.names
         schema = table.schema_arrow
+        names = schema.names
         if table.metadata.num_rows * max(len(names), 1) > _MAX_CELLS:
             raise ValueError(f"more than {_MAX_CELLS:,} cells, the most that are read")
         texts = [field.name for field in schema if pa.types.is_string(field.type)]

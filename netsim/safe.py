@@ -82,8 +82,7 @@ def files_below(folder: str | Path) -> list[Path]:
 def opened(path: str | Path, max_bytes: int, own: bool = False) -> BinaryIO:
     """A regular file for reading. Raises OSError for anything else, and for one of more bytes."""
     fd = _descriptor(path, os.O_RDONLY, own)
-    size = os.fstat(fd).st_size
-    if size > max_bytes:
+    if os.fstat(fd).st_size > max_bytes:
         os.close(fd)
         raise _too_large(path, max_bytes)
     return os.fdopen(fd, "rb")

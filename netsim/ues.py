@@ -147,9 +147,8 @@ class Seen(Columns):
     def changed(self, now: Seen) -> BoolArray:
         """Whether each UE has moved, come or gone, went in or out, or has another cell (n,)."""
         gone, was_gone = now.absent, self.absent
-        there = ~gone & ~was_gone
         other = (now.at_m != self.at_m).any(axis=1) | (now.inside != self.inside) | (now.cell != self.cell)
-        return np.asarray((gone != was_gone) | (there & other))
+        return np.asarray((gone != was_gone) | (~gone & ~was_gone & other))
 
 
 @frozen

@@ -11,6 +11,8 @@ BoolArray = npt.NDArray[np.bool_]
 ComplexArray = npt.NDArray[np.complex128]
 Float32Array = npt.NDArray[np.float32]
 AnyFloats = npt.NDArray[np.floating[Any]]
+LatLon = tuple[float, float]
+"""Latitude and longitude, degrees."""
 
 SPEED_OF_LIGHT_M_S = 299_792_458.0
 BOLTZMANN_J_K = 1.380649e-23

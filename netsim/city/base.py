@@ -11,7 +11,7 @@ from netsim.part import Part
 from netsim.rng import Streams
 from netsim.streets.graph import StreetGraph
 from netsim.streets.sumo import NetLocation
-from netsim.units import FloatArray
+from netsim.units import FloatArray, LatLon
 
 
 def _rising(span: tuple[float, float]) -> tuple[float, float]:
@@ -70,7 +70,7 @@ class City(Part):
         """The street graph, for a city that offers `streets`; None for others."""
         return None
 
-    def origin(self) -> tuple[float, float] | None:
+    def origin(self) -> LatLon | None:
         """Latitude and longitude of (0, 0); None for a plane that is nowhere on the globe."""
         return None
 

@@ -159,8 +159,7 @@ class Buildings:
             lower &= self._are_others(some.building, passed[some.line])
             blocked[some.line[lower]] = True
         upright = np.flatnonzero(lines.length_m <= TOUCH_M)
-        roof_m = self.height_at(a_m[upright, :2], passed[upright])
-        blocked[upright] = lines.ends_m[upright].min(axis=1) < roof_m
+        blocked[upright] = lines.ends_m[upright].min(axis=1) < self.height_at(a_m[upright, :2], passed[upright])
         return blocked
 
     def _are_others(self, building: IntArray, passed: IntArray) -> BoolArray:
@@ -306,8 +305,7 @@ def _candidates(lines: Lines, walls: Walls, height_m: FloatArray) -> tuple[IntAr
     rise_m = np.diff(lines.ends_m)[:, 0]
     # a point has no slope; the lower end decides
     slope = np.divide(rise_m, lines.length_m, out=np.zeros_like(rise_m), where=lines.length_m > TOUCH_M)[line]
-    middle_m = lines.ends_m[line, 0] + slope * along[line, building]
-    min_height_m = middle_m - np.abs(slope) * walls.radius_m[building]
+    min_height_m = lines.ends_m[line, 0] + slope * along[line, building] - np.abs(slope) * walls.radius_m[building]
     below = np.maximum(min_height_m, low_m[line]) < height_m[building]
     return line[below], building[below]
 

@@ -24,7 +24,7 @@ from netsim.streets.graph import StreetGraph
 from netsim.streets.osm import read_osm
 from netsim.streets.sumo import NetLocation, read_sumo
 from netsim.ues import STOREY_M
-from netsim.units import FloatArray, IntArray
+from netsim.units import FloatArray, IntArray, LatLon
 
 _HIGHEST_M = 1e4
 _FOOT_M = 0.3048
@@ -110,7 +110,7 @@ class Footprints(City):
     def buildings(self, area: Area, streams: Streams) -> Buildings:
         return self._city().buildings
 
-    def origin(self) -> tuple[float, float] | None:
+    def origin(self) -> LatLon | None:
         return self._city().origin_deg
 
     def street_graph(self, area: Area, streams: Streams) -> StreetGraph | None:
@@ -145,7 +145,7 @@ class FileCity:
 
     buildings: Buildings
     area: Area
-    origin_deg: tuple[float, float] | None
+    origin_deg: LatLon | None
     skipped: Counter[str]
     notes: tuple[str, ...]
 
@@ -195,8 +195,7 @@ def _read_city(part: Footprints, version: tuple[int, int]) -> FileCity:
     height_m = height_m[polygon]
     tags = [features.tags[i] for i in feature[polygon].tolist()]
     is_part = np.array([not _word(each, "building") and _word(each, "building:part") != "" for each in tags])
-    is_raised = np.array([_base_m(each) > 0 for each in tags])
-    apart = set_apart(part.file, footprint, height_m, is_part, is_raised)
+    apart = set_apart(part.file, footprint, height_m, is_part, np.array([_base_m(each) > 0 for each in tags]))
     skipped += Counter({"over open ground": apart.n_raised})
     if not len(apart.shape):
         raise BadInput(f"{part.file}: features: no building in it stands on the ground; correct min_height")
@@ -252,7 +251,7 @@ def _valid(part: Footprints, features: Features, shape: Shapes, feature: IntArra
     solid = (shapely.get_type_id(piece) == shapely.GeometryType.POLYGON) & (shapely.area(piece) > 0)
     if not solid.any():
         raise BadInput(f"{part.file}: no polygon is left after repair; give footprints that have an area")
-    return piece[solid], np.asarray(of[solid])
+    return piece[solid], of[solid]
 
 
 def _heights(part: Footprints, features: Features, feature: IntArray) -> tuple[FloatArray, tuple[str, ...]]:
@@ -316,9 +315,7 @@ def metres(text: str) -> float | None:
 
 
 @lru_cache(maxsize=1)
-def read_streets(
-    file: str, crs: str, origin_deg: tuple[float, float] | None, area: Area, version: tuple[int, int]
-) -> Streets:
+def read_streets(file: str, crs: str, origin_deg: LatLon | None, area: Area, version: tuple[int, int]) -> Streets:
     """The streets of a file on the plane of the buildings, cut at the border of the area.
 
     Files named .xml or .xml.gz are SUMO networks, others GeoJSON. `version` distinguishes a changed

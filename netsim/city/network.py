@@ -1,7 +1,7 @@
 """A city from a street network alone: its streets, and buildings that are generated along them."""
 
 from functools import lru_cache
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from pydantic import Field
@@ -18,6 +18,7 @@ from netsim.safe import file_version
 from netsim.streets.assembly import assemble
 from netsim.streets.graph import StreetGraph
 from netsim.streets.sumo import NetLocation, read_sumo
+from netsim.units import LatLon
 
 _DEPTH_M = 60.0  # of the ground along a street on which buildings stand
 _MAX_SIDE_M = 20e3
@@ -48,31 +49,37 @@ class SumoCity(City):
     """latitude and longitude of (0, 0), for a network with a projection; none: the middle of its junctions"""
 
     def area(self, trace_area: Area | None) -> Area:
-        return Area.around(self._read()[0].path.vertex_m).grown(self.margin_m)
+        return Area.around(self._read().graph.path.vertex_m).grown(self.margin_m)
 
-    def origin(self) -> tuple[float, float] | None:
-        return self._read()[2].origin_deg
+    def origin(self) -> LatLon | None:
+        return self._read().location.origin_deg
 
     def network(self) -> NetLocation:
-        return self._read()[2]
+        return self._read().location
 
     def notes(self) -> tuple[str, ...]:
-        return self._read()[1]
+        return self._read().notes
 
     def street_graph(self, area: Area, streams: Streams) -> StreetGraph:
-        return self._read()[0]
+        return self._read().graph
 
     def buildings(self, area: Area, streams: Streams) -> Buildings:
         return _drawn(self, streams.seed, file_version(self.file))
 
-    def _read(self) -> tuple[StreetGraph, tuple[str, ...], NetLocation]:
+    def _read(self) -> "_Network":
         return _read(self.file, self.origin_deg, file_version(self.file))
 
 
+class _Network(NamedTuple):
+    """The streets of a file, notes on them for the user, and where they lie."""
+
+    graph: StreetGraph
+    notes: tuple[str, ...]
+    location: NetLocation
+
+
 @lru_cache(maxsize=1)
-def _read(
-    file: str, origin_deg: tuple[float, float] | None, version: tuple[int, int]
-) -> tuple[StreetGraph, tuple[str, ...], NetLocation]:
+def _read(file: str, origin_deg: LatLon | None, version: tuple[int, int]) -> _Network:
     """Streets, notes and location of a file; `version` tells a changed file from the one in memory."""
     lines, notes, location = read_sumo(file, origin_deg, is_alone=True)
     if origin_deg is not None:
@@ -84,7 +91,7 @@ def _read(
         )
     made = assemble(lines, 0.0)
     made.check(file)
-    return made.graph, (*notes, *made.notes(f"city: {file}")), location
+    return _Network(made.graph, (*notes, *made.notes(f"city: {file}")), location)
 
 
 @lru_cache(maxsize=1)

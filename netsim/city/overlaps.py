@@ -16,6 +16,7 @@ import numpy as np
 from netsim.columns import frozen
 from netsim.errors import BadInput
 from netsim.maps import Shapes
+from netsim.streets.assembly import connected
 from netsim.units import BoolArray, FloatArray, IntArray
 
 _TOUCHING_M2 = 1.0  # of neighbours whose walls were drawn across each other
@@ -42,8 +43,6 @@ class Apart:
 def set_apart(file: str, shape: Shapes, height_m: FloatArray, is_part: BoolArray, is_raised: BoolArray) -> Apart:
     """Take overlaps out of valid polygons (n,). Raises BadInput where there are too many."""
     import shapely
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
 
     n = len(shape)
     tree = shapely.STRtree(shape)
@@ -60,7 +59,7 @@ def set_apart(file: str, shape: Shapes, height_m: FloatArray, is_part: BoolArray
     over_m2 = np.bincount(pair[above], np.tile(shared_m2, (2, 1))[above], n)
     is_raised = is_raised & (over_m2 < _OF_ONE_HOUSE * shapely.area(shape))
     one = pair[:, is_one & ~is_raised[pair].any(axis=0)]
-    _, house = connected_components(coo_array((np.ones(one.shape[1]), one), shape=(n, n)), directed=False)
+    house = connected(one[0], one[1], n, "weak")
     pair = pair[:, (shared_m2 > _TOUCHING_M2) & ~is_raised[pair].any(axis=0)]
     piece = np.where(is_raised, shapely.Polygon(), shape)
     for lower, higher in pair.T:

@@ -56,10 +56,8 @@ class OpenField(City):
                 f"world.city: the trace covers {trace_area.side_m[0]:g} x {trace_area.side_m[1]:g} m: too small "
                 "for any location to leak; take a trace that moves, or give width_m and height_m"
             )
-        grow = self.margin * trace_area.side_m
-        low = trace_area.low_m - grow
-        high = trace_area.high_m + grow
-        return Area(float(low[0]), float(low[1]), float(high[0]), float(high[1]))
+        grow_m = self.margin * trace_area.side_m
+        return Area.around(np.array([trace_area.low_m - grow_m, trace_area.high_m + grow_m]))
 
 
 _MAX_BLOCKS = 100_000
@@ -109,9 +107,12 @@ class GridCity(City):
         return self
 
     @property
+    def _period_m(self) -> float:
+        return self.block_m + self.street_m
+
+    @property
     def _blocks(self) -> tuple[int, int]:
-        period_m = self.block_m + self.street_m
-        columns, rows = ((side_m - self.street_m) / period_m for side_m in (self.width_m, self.height_m))
+        columns, rows = ((side_m - self.street_m) / self._period_m for side_m in (self.width_m, self.height_m))
         return max(0, floor(columns + 1e-9)), max(0, floor(rows + 1e-9))
 
     def area(self, trace_area: Area | None) -> Area:
@@ -120,11 +121,9 @@ class GridCity(City):
     def buildings(self, area: Area, streams: Streams) -> Buildings:
         from shapely import box
 
-        columns, rows = self._blocks
-        column, row = (index.ravel() for index in np.indices((columns, rows)))
-        period_m = self.block_m + self.street_m
-        west_m = self.street_m + column * period_m
-        south_m = self.street_m + row * period_m
+        column, row = (index.ravel() for index in np.indices(self._blocks))
+        west_m = self.street_m + column * self._period_m
+        south_m = self.street_m + row * self._period_m
         # a block keeps its height when the city grows
         unit = streams.at("city.grid").uniform("height", column, item=row)
         footprint = box(west_m, south_m, west_m + self.block_m, south_m + self.block_m)
@@ -142,9 +141,7 @@ class GridCity(City):
         return assemble(StreetLines.two_way(Paths.measured(np.concatenate([north, east]), count), residential)).graph
 
     def street_grid(self) -> tuple[FloatArray, FloatArray]:
-        columns, rows = self._blocks
-        period_m = self.block_m + self.street_m
-        return tuple(self.street_m / 2 + period_m * np.arange(n + 1) for n in (columns, rows))  # type: ignore[return-value]
+        return tuple(self.street_m / 2 + self._period_m * np.arange(n + 1) for n in self._blocks)  # type: ignore[return-value]
 
 
 _DISC_CORNERS = 32

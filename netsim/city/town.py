@@ -251,7 +251,7 @@ def _bridged(roads: Roads, river: "Polygon", axis: "Geometry") -> Roads:
         if near.any():
             is_bridge[np.argmin(np.where(near, roads.street_class + 2.0 * away, inf))] = True
         else:
-            new.append(_bridge(axis, float(share), river))
+            new.append(_bridge(axis, share, river))
     cut = shapely.difference(line, shapely.buffer(river, -_EXTENSION_M))
     kept, of = shapely.get_parts(np.where(is_bridge, line, cut), return_index=True)
     real = shapely.length(kept) > 1.0
@@ -281,8 +281,7 @@ def _with_side_streets(roads: Roads, closed: "list[Polygon]", area: Area, rng: R
     blocks, split = _split(faces(roads.line, closed), large, "cut", 2, rng)
     cut = np.concatenate([np.array([], dtype=object), *(_cut_lines(*each) for each in split)])
     near = shapely.distance(cut, shapely.points(area.centre_m)) < _OLD_TOWN * area.side_m.min()
-    side_streets = Roads(cut, np.where(near, _PEDESTRIAN, _RESIDENTIAL))
-    return _noded(Roads.join([roads, side_streets])), blocks
+    return _noded(Roads.join([roads, Roads(cut, np.where(near, _PEDESTRIAN, _RESIDENTIAL))])), blocks
 
 
 def faces(line: Shapes, closed: "list[Polygon]") -> Shapes:
@@ -377,8 +376,7 @@ def _cut_lines(shape: Shapes, unit: FloatArray) -> Shapes:
     """Lines that split shapes, a little longer than the shape is wide."""
     import shapely
 
-    whole = shapely.linestrings(_across(shape, unit)[0])
-    part = shapely.get_parts(shapely.intersection(whole, shape))
+    part = shapely.get_parts(shapely.intersection(shapely.linestrings(_across(shape, unit)[0]), shape))
     part = part[(shapely.get_type_id(part) == shapely.GeometryType.LINESTRING) & (shapely.length(part) > 1.0)]
     ends_m = shapely.get_coordinates(part).reshape(len(part), -1, 2)[:, [0, -1]]
     way = ends_m[:, 1] - ends_m[:, 0]
@@ -413,8 +411,7 @@ def _open_ground(plan: TownPlan) -> Shapes:
     """The blocks without the streets, whose widths go by class."""
     import shapely
 
-    width_m = WIDTH_M[plan.roads.street_class]
-    street = shapely.buffer(plan.roads.line, width_m / 2, quad_segs=2, cap_style="square")
+    street = shapely.buffer(plan.roads.line, WIDTH_M[plan.roads.street_class] / 2, quad_segs=2, cap_style="square")
     block, over = shapely.STRtree(street).query(plan.blocks, predicate="intersects")
     order = np.lexsort((over, block))
     first = np.searchsorted(block[order], np.arange(len(plan.blocks) + 1))

@@ -122,11 +122,8 @@ class Commuter(Mobility):
         rng = ground.streams.at("mobility.commuter")
         area = ground.area
         key = "world.ues.mobility."
-        home = work = None
-        if self.home_m is not None:
-            home = listed_m(self.home_m, ue, area, f"{key}home_m")
-        if self.work_m is not None:
-            work = listed_m(self.work_m, ue, area, f"{key}work_m")
+        home = None if self.home_m is None else listed_m(self.home_m, ue, area, f"{key}home_m")
+        work = None if self.work_m is None else listed_m(self.work_m, ue, area, f"{key}work_m")
         home = _drawn_m(rng, "home", ue, area, work) if home is None else home
         work = _drawn_m(rng, "work", ue, area, home) if work is None else work
         third = _inside_m(area, rng.uniform("third", ue, (_THIRD_PLACES, 2)))
@@ -233,7 +230,7 @@ class Commuter(Mobility):
 
     def _refuse_long_walks(self, place_m: FloatArray) -> None:
         detour_m = 4 * _TAIL * _CORNER_STD_M  # there and back, along both axes
-        max_distance_m = float(np.ptp(place_m, axis=1).sum(axis=1).max(initial=0.0)) + detour_m
+        max_distance_m = np.ptp(place_m, axis=1).sum(axis=1).max(initial=0.0) + detour_m
         needed_m_s = max_distance_m / (_PACE_LOW * _MAX_WALK_S)
         if needed_m_s > self.walk_speed_m_s:
             raise BadInput(
@@ -253,7 +250,7 @@ def _dwell_fixes(
     """
     mean = rate_per_s * (leave_s - arrive_s)
     upto = np.cumsum(mean, axis=1)
-    most = float(upto.max(initial=0.0))
+    most = upto.max(initial=0.0)
     count = int(most + 8 * np.sqrt(most) + 20)  # a Poisson count above this has probability below 1e-12
     arrival = np.cumsum(rng.exponential("dwell", ue, (count,)), axis=1)  # (n, count)
     stay = sum(arrival >= until[:, None] for until in upto.T)

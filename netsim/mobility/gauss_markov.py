@@ -81,10 +81,9 @@ class GaussMarkov(Mobility):
 
     def advance(self, state: MarkovStep, t0_s: float, t1_s: float, ground: Ground) -> tuple[MarkovStep, Fixes]:
         """Takes every step that begins by t1_s; the position is interpolated on the last one."""
-        last = last_multiple(t1_s, self.step_s)
         a = self.memory
         new = sqrt(1 - a**2)
-        for step in range(state.step + 1, last + 1):
+        for step in range(state.step + 1, last_multiple(t1_s, self.step_s) + 1):
             speed, direction = _stream(ground).normal("step", state.ue, (2,), item=step).T
             mean_rad = state.mean_rad
             speed_m_s = a * state.speed_m_s + (1 - a) * self.speed_m_s + new * self.speed_std_m_s * speed

@@ -143,9 +143,8 @@ class RandomWaypoint(Legged):
         slow_m_s, fast_m_s = self.speed_m_s
         short_s, long_s = self.pause_s
         s_per_m = 1 / slow_m_s if slow_m_s == fast_m_s else log(fast_m_s / slow_m_s) / (fast_m_s - slow_m_s)
-        leg_s = mean_distance_m(*ground.area.side_m) * s_per_m
         mean_pause_s = (short_s + long_s) / 2
-        pauses = unit[:, 0] < mean_pause_s / (mean_pause_s + leg_s)
+        pauses = unit[:, 0] < mean_pause_s / (mean_pause_s + mean_distance_m(*ground.area.side_m) * s_per_m)
         from_m, target_m = _long_legs(rng, ue, ground.area)
         on_leg_m = from_m + unit[:, 1, None] * (target_m - from_m)
         here_m = np.where(pauses[:, None], ground.area.sample(unit[:, 4:]), on_leg_m)
@@ -206,9 +205,8 @@ def _target(now: Leg, first_m: FloatArray, ground: Ground) -> tuple[FloatArray, 
         from_m = np.repeat(now.target_m[lost, None], _BATCH, axis=1)  # (n, batch, 2)
         reach_m = ground.area.side_m / 2 / _SHRINK**batch
         low_m = np.maximum(from_m - reach_m, ground.area.low_m)
-        high_m = np.minimum(from_m + reach_m, ground.area.high_m)
         unit = _waypoints(ground).uniform(f"target {batch}", now.ue[lost], (_BATCH, 2), item=now.leg[lost] + 1)
-        tried_m = low_m + unit * (high_m - low_m)
+        tried_m = low_m + unit * (np.minimum(from_m + reach_m, ground.area.high_m) - low_m)
         clear = ground.buildings.clear(from_m.reshape(-1, 2), tried_m.reshape(-1, 2)).reshape(-1, _BATCH)
         target_m[lost] = tried_m[np.arange(len(lost)), clear.argmax(axis=1)]
         lost = lost[~clear.any(axis=1)]

@@ -181,10 +181,9 @@ def weighted(unit: FloatArray, weight: FloatArray, but: IntArray | None = None) 
     upto = np.cumsum(weight)
     if but is None:
         return np.asarray(np.minimum(np.searchsorted(upto, unit * upto[-1], side="right"), len(weight) - 1))
-    before = upto[but] - weight[but]
     own = weight[but]
     mark = unit * (upto[-1] - own)
-    chosen = np.searchsorted(upto, np.where(mark < before, mark, mark + own), side="right")
+    chosen = np.searchsorted(upto, np.where(mark < upto[but] - own, mark, mark + own), side="right")
     chosen = np.minimum(chosen, len(weight) - 1)
     beside = np.where(but == 0, 1, but - 1)  # sums are rounded, so the index left out may come up
     return np.where(chosen == but, beside, chosen)
@@ -289,8 +288,7 @@ class Lives(State):
         """Building, floor and depth of every UE that is indoors; between room and door a UE is indoors."""
         leaves, boards, alights, arrives = self.trip_s[:, 1:5].T
         begins = self.now_s < leaves
-        ends = self.now_s >= arrives
-        inside = begins | ends
+        inside = begins | (self.now_s >= arrives)
         place = np.where(begins, self.before.place, self.there.place)
         floor = np.where(begins, self.before.floor, self.there.floor)
         depth_m = np.where(begins, self.before.depth_m, self.depth_m)

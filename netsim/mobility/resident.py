@@ -241,7 +241,7 @@ class Resident(Mobility):
         left = trips(state, who, there, now_s[some])
         arrive_s = now_s.copy()
         arrive_s[some] = left.time_s[:, -1]
-        leave_s = self._leave_s(state.town, row, plan, np.stack([now_s, arrive_s]), unit, ground)
+        leave_s = self._leave_s(state.town, row, plan, now_s, arrive_s, unit, ground)
         until_s = np.maximum(np.minimum(leave_s, plan.period_end_s), arrive_s + _MIN_STAY_S)
         return state.decided(row, until_s, ~plan.free & (leave_s < plan.period_end_s)).leaving(who, left, time_s)
 
@@ -291,13 +291,19 @@ class Resident(Mobility):
         return np.where(choice == NOWHERE, home, choice)
 
     def _leave_s(
-        self, town: PeopledTown, row: IntArray, plan: Intents, stay_s_: FloatArray, unit: FloatArray, ground: Ground
+        self,
+        town: PeopledTown,
+        row: IntArray,
+        plan: Intents,
+        now_s: FloatArray,
+        arrive_s: FloatArray,
+        unit: FloatArray,
+        ground: Ground,
     ) -> FloatArray:
         """When people in `row` (m,) would leave their next place, but for the timetable (m,).
 
-        stay_s_ (2, m) : times of the decision, and of the arrival.
+        now_s, arrive_s (m,) : times of the decision, and of the arrival.
         """
-        now_s, arrive_s = stay_s_
         people = town.people
         period = plan.period
         target = plan.target

@@ -66,8 +66,8 @@ def _of(one: Series) -> dict[str, float]:
     visits = place[np.append(True, place[1:] != place[:-1])]  # a visit is a run of equal places
     return counts | {
         "growth": growth(place),
-        "top_1": float(hours[:1].sum() / hours.sum()),
-        "top_2": float(hours[:2].sum() / hours.sum()),
+        "top_1": hours[:1].sum() / hours.sum(),
+        "top_2": hours[:2].sum() / hours.sum(),
         "regularity": regularity(place, one.hour_of_week[known]),
         "zipf": zipf_of(_frequencies(visits)),
         "entropy": uncorrelated_entropy_bits(place),
@@ -252,7 +252,8 @@ def played_series(
         if cell_m == 0 and inside is not None:
             building.append(inside.building)
     place = cells(position_m, cell_m) if cell_m > 0 else np.array(building)
-    wall_s = ground.clock.wall_s(np.asarray((np.arange(n_hours) + 0.5) * _HOUR_S, dtype=float))
+    middle_h: FloatArray = np.arange(0.5, n_hours)
+    wall_s = ground.clock.wall_s(middle_h * _HOUR_S)
     week = _of_week(np.floor(wall_s / _HOUR_S).astype(int), ground.clock)
     for ue in range(n_ue):
         yield Series(filled(place[:, ue], fill_h), _carried(position_m[:, ue]), week)
@@ -260,8 +261,7 @@ def played_series(
 
 def _carried(position_m: FloatArray) -> FloatArray:
     """Positions (h, 2), of an absent UE the last known one."""
-    known = np.isfinite(position_m).all(axis=1)
-    last = np.maximum.accumulate(np.where(known, np.arange(len(position_m)), 0))
+    last = np.maximum.accumulate(np.where(np.isfinite(position_m).all(axis=1), np.arange(len(position_m)), 0))
     return position_m[last]
 
 

@@ -43,7 +43,7 @@ class Turn(simpy.Event):  # type: ignore[misc]
     def __init__(self, env: simpy.Environment, at_s: float) -> None:
         super().__init__(env)
         self._ok, self._value = True, None
-        env.schedule(self, priority=_LAST, delay=_delay_s(float(env.now), at_s))
+        env.schedule(self, priority=_LAST, delay=_delay_s(env.now, at_s))
 
 
 def _delay_s(now_s: float, at_s: float) -> float:
@@ -142,8 +142,7 @@ def look_again(lives: Transmissions, look: Look, uplink: Uplink, now_s: float, b
     lives.end(hopeless, now_s, Fate.UNDECODED)
     see(lives, stale, seen, uplink)
     under_way = lives.stage[stale] != ENDED
-    homeless = stale[under_way & ~prepares & (lives.serving[stale] < 0)]
-    lives.end(homeless, now_s, Fate.NO_CELL)
+    lives.end(stale[under_way & ~prepares & (lives.serving[stale] < 0)], now_s, Fate.NO_CELL)
     handed = stale[under_way & moved & sends & (lives.serving[stale] >= 0)]
     lives.grant(handed, np.zeros(len(handed), dtype=bool), now_s)
     return not prepares.all()
@@ -249,7 +248,7 @@ class EventUplink:
     def under_way(self) -> Ended:
         """Transmissions that have not ended, as they stand now; nothing is changed."""
         lives = self.lives.select(self.lives.stage != ENDED)
-        lives.settle(np.arange(len(lives)), float(self.env.now))
+        lives.settle(np.arange(len(lives)), self.env.now)
         return _ended(lives, np.arange(len(lives)))
 
     def memory(self) -> AirMemory:
@@ -269,7 +268,7 @@ class EventUplink:
         at_s = self._next_s()
         self._turn = None
         if at_s < inf:
-            self._turn = Turn(self.env, max(at_s, float(self.env.now)))
+            self._turn = Turn(self.env, max(at_s, self.env.now))
             self._turn.callbacks.append(self._on_turn)
 
     def _next_s(self) -> float:
@@ -278,8 +277,8 @@ class EventUplink:
         """
         lives, step_s, block_s = self.lives, self.interface.step_s, self.interface.block_s
         own_s = lives.next_s()
-        waits = bool((lives.stage == WAITING).any())
-        silent = bool(((lives.stage == SENDING) & (lives.rate_bps == 0)).any())
+        waits = (lives.stage == WAITING).any()
+        silent = ((lives.stage == SENDING) & (lives.rate_bps == 0)).any()
         if (
             self.interface.link_adaptation == "grant"
             and self.each is None
@@ -317,7 +316,7 @@ class EventUplink:
         if came:
             homeless = np.flatnonzero((lives.stage == WAITING) & (lives.serving < 0))
             lives.end(homeless, lives.ready_s[homeless], Fate.NO_CELL)
-        asked = now_s >= self._until_s and bool((lives.stage == WAITING).any())
+        asked = now_s >= self._until_s and (lives.stage == WAITING).any()
         if came or left or looked or asked:
             self._share(now_s, looked or (left and self.interface.link_adaptation == "change"), sends)
         self._tell(np.flatnonzero((lives.stage == ENDED) & ~known))
@@ -370,8 +369,7 @@ class EventUplink:
         lives, refused = self.lives, np.zeros(len(active), dtype=bool)
         before, chosen = lives.stage[active] == SENDING, None
         while True:
-            queue = _queue(lives, active, refused, senders)
-            grants = self.interface.scheduler.grants(queue, now_s, self._scheduled)
+            grants = self.interface.scheduler.grants(_queue(lives, active, refused, senders), now_s, self._scheduled)
             if chosen is None or (grants.sends != chosen).any():
                 chosen = grants.sends
                 changed = self.interface.link_adaptation == "change" and bool((chosen != before).any())
@@ -393,7 +391,7 @@ class EventUplink:
         if not (evaluate or silent.any()):
             return no_ints(), Decoded(*np.zeros((3, 0)))
         cohort = self.lives.on_air(rows)
-        heard = uplink.granted(cohort, uplink.heard(cohort), uplink.heard, sends=~silent)
+        heard = uplink.granted(cohort, uplink.heard, sends=~silent)
         if evaluate or heard.rate_bps[silent].any():
             return rows, heard
         return rows[silent], Decoded(*(column[silent] for column in heard))
@@ -409,8 +407,7 @@ class EventUplink:
         results = []
         for number in complete:
             rows = np.flatnonzero(lives.submission == number)
-            in_order = rows[np.argsort(lives.place[rows])]
-            results.append((self._waiting_for.pop(number), outcome(lives, in_order)))
+            results.append((self._waiting_for.pop(number), outcome(lives, rows[np.argsort(lives.place[rows])])))
         if complete:
             self.lives = lives.select(~np.isin(lives.submission, complete))
         if self.each is not None and news is not None:
@@ -467,8 +464,7 @@ def look_at(world: World, power: Power | None = None) -> Look:
         fading = fading_of.draw(ue, links.gain.shape[1], block, streams.at("radio.fading"))
         serving, gain, power_w = world.serving(links).take(ue), links.gain.take(ue, axis=0), None
         if power is not None and power.follows_links:
-            own = power.of(ue)
-            power_w, _ = own.power_w(gain, serving, world.max_power_w, None, streams.at("power"))
+            power_w, _ = power.of(ue).power_w(gain, serving, world.max_power_w, None, streams.at("power"))
         return SeenLinks(serving, gain, fading, power_w)
 
     return look

@@ -64,8 +64,7 @@ class CoverageLaw:
             level, below = self._below(place_m[some], cells, indoors.select(some))
             middle = np.concatenate([level[:1], (level[1:] + level[:-1]) / 2, level[-1:]])
             reported = sum(
-                share * _clipped_mean(middle - loss, float(np.hypot(std, noise_db)), clip_dbm)
-                for share, loss, std in walls
+                share * _clipped_mean(middle - loss, np.hypot(std, noise_db), clip_dbm) for share, loss, std in walls
             )
             mean[some] = reported @ np.diff(below, axis=0, prepend=0.0, append=1.0)
         return mean

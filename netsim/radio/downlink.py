@@ -85,9 +85,14 @@ def reception(links: RadioLinks, serving: IntArray, downlink: Downlink) -> Recep
     with np.errstate(divide="ignore"):
         geometry_db = db_from_ratio(own_w / rest_w)
     sinr_db = db_from_ratio(own_w / (rest_w + w_from_dbm(downlink.noise_dbm)))
-    gain_db = db_from_ratio(own(links.gain))
-    rsrp_dbm = own(links.rsrp_dbm)
-    return Reception(rsrp_dbm, gain_db, geometry_db, sinr_db, downlink.rate_bps(sinr_db), has & links.los[at])
+    return Reception(
+        rsrp_dbm=own(links.rsrp_dbm),
+        gain_db=db_from_ratio(own(links.gain)),
+        geometry_db=geometry_db,
+        sinr_db=sinr_db,
+        rate_bps=downlink.rate_bps(sinr_db),
+        los=has & links.los[at],
+    )
 
 
 @frozen
@@ -118,7 +123,7 @@ class Handover(Part):
     @staticmethod
     def start(n_ue: int, n_bs: int) -> Attachment:
         """No UE is attached."""
-        return Attachment(np.full(n_ue, -1, dtype=int), np.full((n_ue, n_bs), np.inf))
+        return Attachment(np.full(n_ue, -1), np.full((n_ue, n_bs), np.inf))
 
     @staticmethod
     def attach(state: Attachment, ue: IntArray, rsrp_dbm: FloatArray) -> Attachment:
@@ -138,8 +143,7 @@ class Handover(Part):
         serving = state.serving
         attached = present & (serving >= 0)
         own = np.where(attached, rsrp[np.arange(len(rsrp)), np.maximum(serving, 0)], np.inf)
-        better = rsrp > own[:, None] + self.hysteresis_db
-        since = np.where(better, np.minimum(state.since_s, time_s), np.inf)
+        since = np.where(rsrp > own[:, None] + self.hysteresis_db, np.minimum(state.since_s, time_s), np.inf)
         span_s = self.time_to_trigger_s
         ready = since <= time_s - span_s + slack_s(span_s, time_s)
         moved = np.asarray(ready.any(axis=1))

@@ -107,8 +107,7 @@ class Rician(_Block):
         k = 10.0 ** (self.k_db / 10.0)
         pair, item = _pairs(ue, n_bs, block)
         unit = rng.uniform("steady", pair, (2,), item=item).reshape(len(ue), n_bs, 2)
-        phase = 2 * np.pi * unit[..., 0]
         angle = np.pi * np.cos(np.pi * unit[..., 1])
+        phase = 2 * np.pi * unit[..., 0]
         steady = np.exp(1j * (phase[..., None] + angle[..., None] * np.arange(self.antennas)))
-        scattered = self._scattered(ue, n_bs, block, rng)
-        return np.asarray(np.sqrt(k / (k + 1)) * steady + np.sqrt(1 / (k + 1)) * scattered)
+        return np.asarray(np.sqrt(k / (k + 1)) * steady + np.sqrt(1 / (k + 1)) * self._scattered(ue, n_bs, block, rng))

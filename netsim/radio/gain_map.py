@@ -96,7 +96,7 @@ class GainMap(PathLoss):
 
     def notes(self, cells: Sequence[str]) -> tuple[str, ...]:
         table, others = self._of(cells)
-        missing = 100.0 * float(table.isna().to_numpy().mean())
+        missing = 100.0 * table.isna().to_numpy().mean()
         said = [f"{missing:.3g} % of its gains are none or 0, {self.uncovered_gain_db:g} dB there"] * bool(missing)
         said += [f"cells that are no base station and left out: {others:,}"] * bool(others)
         return (f"path loss: {self.file}: {'; '.join(said)}",) if said else ()

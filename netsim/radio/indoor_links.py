@@ -58,8 +58,7 @@ class IndoorShadow:
         sites, column = np.unique(self.site, return_inverse=True)
         at = position_m * (LATTICE_CORRELATION / self.decorrelation_m)
         cell = np.floor(np.where(np.isfinite(at), at, 0.0)).astype(np.int64)
-        part = at - cell
-        x, y = part.T
+        x, y = (at - cell).T
         weight = np.stack([(1 - x) * (1 - y), x * (1 - y), (1 - x) * y, x * y])  # (4, n)
         weight /= np.sqrt((weight**2).sum(axis=0))
         owner = indoors.building * _FLOORS + indoors.floor % _FLOORS
@@ -69,9 +68,8 @@ class IndoorShadow:
             item = node[:, 0] * _NODES + node[:, 1]
             value = ndtri(_of_sites(self.rng, "indoors", owner, item, sites))
             if self.site_correlation:
-                common = self.rng.normal("indoors.common", owner, item=item)
                 value *= sqrt(1.0 - self.site_correlation)
-                value += sqrt(self.site_correlation) * common[:, None]
+                value += sqrt(self.site_correlation) * self.rng.normal("indoors.common", owner, item=item)[:, None]
             total += weight[k, :, None] * value
         return self.std_db * total.take(column, axis=1)
 
@@ -201,8 +199,7 @@ class Tr38901Penetration(Penetration):
             if rows.size:
                 some = indoors.select(rows)
                 high = rng.uniform("wall", some.building) < share
-                std_db = np.where(high, _HIGH_STD_DB, _LOW_STD_DB)
-                spread_db = std_db * rng.normal("building", some.ue, item=some.stay)
+                spread_db = np.where(high, _HIGH_STD_DB, _LOW_STD_DB) * rng.normal("building", some.ue, item=some.stay)
                 loss_db[rows] = np.where(high, high_db, low_db) + _INSIDE_DB_M * some.depth_m + spread_db
             rows = np.flatnonzero(indoors.in_vehicle & ~indoors.inside)
             if rows.size:

@@ -30,8 +30,7 @@ def blocks(n: int, n_bs: int) -> list[slice]:
     Every pair is calculated by itself, so blocks change no number; they bound the memory that laws work in.
     """
     count = max(1, min(n * n_bs // BLOCK_PAIRS, n // 2))
-    edge = np.arange(count + 1) * n // count
-    return [slice(a, b) for a, b in pairwise(edge.tolist())]
+    return [slice(a, b) for a, b in pairwise((np.arange(count + 1) * n // count).tolist())]
 
 
 @frozen
@@ -263,7 +262,7 @@ class KeptLinks:
     def _moved(self, position_m: FloatArray, indoors: Indoors | None) -> BoolArray:
         """Which UEs (n,) are elsewhere than at the last call, or inside otherwise."""
         if self._known is None or (self._known[1] is None) != (indoors is None):
-            return np.ones(len(position_m), dtype=np.bool_)
+            return np.ones(len(position_m), dtype=bool)
         before_m, inside, _ = self._known
         same = (before_m == position_m) | (np.isnan(before_m) & np.isnan(position_m))
         moved = ~same.all(axis=1)

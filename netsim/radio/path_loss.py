@@ -49,6 +49,11 @@ class Pairs:
     position_m: FloatArray | None = None
 
     @property
+    def kept_m(self) -> FloatArray:
+        """distance_3d_m, at least `MIN_DISTANCE_M` (n, n_bs)."""
+        return np.maximum(self.distance_3d_m, MIN_DISTANCE_M)
+
+    @property
     def outdoor_m(self) -> FloatArray:
         """Horizontal distance out of doors (n, n_bs)."""
         return self.distance_2d_m if self.distance_out_m is None else self.distance_out_m
@@ -159,7 +164,7 @@ class FreeSpace(PathLoss):
     kind: Literal["free-space"] = "free-space"
 
     def loss_db(self, pairs: Pairs, carrier_hz: float) -> FloatArray:
-        return free_space_db(np.maximum(pairs.distance_3d_m, MIN_DISTANCE_M), carrier_hz)
+        return free_space_db(pairs.kept_m, carrier_hz)
 
 
 class PowerLaw(PathLoss):
@@ -176,8 +181,7 @@ class PowerLaw(PathLoss):
     """exponent P"""
 
     def loss_db(self, pairs: Pairs, carrier_hz: float) -> FloatArray:
-        distance = np.maximum(pairs.distance_3d_m, MIN_DISTANCE_M)
-        return self.exponent / 2.0 * free_space_db(distance, carrier_hz) - _GAINS_DB
+        return self.exponent / 2.0 * free_space_db(pairs.kept_m, carrier_hz) - _GAINS_DB
 
 
 class LosNlos(PathLoss):
@@ -190,10 +194,8 @@ class LosNlos(PathLoss):
     kind: Literal["los-nlos"] = "los-nlos"
 
     def loss_db(self, pairs: Pairs, carrier_hz: float) -> FloatArray:
-        decades = np.log10(np.maximum(pairs.distance_3d_m, MIN_DISTANCE_M))
-        los = -22.0 * decades - 28.0
-        nlos = -36.0 * decades - 22.0
-        return -np.where(True if pairs.los is None else pairs.los, los, nlos)
+        decades = np.log10(pairs.kept_m)
+        return -np.where(True if pairs.los is None else pairs.los, -22.0 * decades - 28.0, -36.0 * decades - 22.0)
 
 
 class LogDistance(PathLoss):
@@ -218,8 +220,7 @@ class LogDistance(PathLoss):
 
     def loss_db(self, pairs: Pairs, carrier_hz: float) -> FloatArray:
         """Loss in dB, shape (n_ue, n_bs)."""
-        ratio = np.maximum(pairs.distance_3d_m, MIN_DISTANCE_M) / self.reference_m
-        return self.reference_loss_db + 10.0 * self.exponent * np.log10(ratio)
+        return self.reference_loss_db + 10.0 * self.exponent * np.log10(pairs.kept_m / self.reference_m)
 
 
 _LIGHT_M_S = 3.0e8  # [TR 38.901, Table 7.4.1-1, Note 1] c as the breakpoints have it
@@ -404,10 +405,9 @@ class RuralMacro(_Tr38901Scenario):
 
     def _los(self, distance: FloatArray, decades: FloatArray, pairs: Pairs, carrier_hz: float) -> FloatArray:
         breakpoint_m = self._breakpoint_m(pairs, carrier_hz)
-        near = self._near(distance, decades, carrier_hz / 1e9)
         edge = np.maximum(breakpoint_m, MIN_2D_M)
         far = self._near(edge, np.log10(edge), carrier_hz / 1e9) + 40.0 * (decades - np.log10(edge))
-        return np.where(pairs.distance_2d_m <= breakpoint_m, near, far)
+        return np.where(pairs.distance_2d_m <= breakpoint_m, self._near(distance, decades, carrier_hz / 1e9), far)
 
     def is_far(self, pairs: Pairs, carrier_hz: float) -> BoolArray:
         return pairs.distance_2d_m > self._breakpoint_m(pairs, carrier_hz)

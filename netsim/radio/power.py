@@ -187,7 +187,6 @@ class Fractional(Law):
     def watts(self, gain: FloatArray, serving: IntArray, max_power_w: float) -> FloatArray:
         if gain.shape[1] == 0:
             return np.full(len(gain), max_power_w)
-        own = gain[np.arange(len(gain)), np.maximum(serving, 0)]
-        loss_db = -db_from_ratio(own)
+        loss_db = -db_from_ratio(gain[np.arange(len(gain)), np.maximum(serving, 0)])
         wanted = w_from_dbm(self.p0_dbm + self.alpha * loss_db)
         return np.where(serving >= 0, np.fmin(wanted, max_power_w), max_power_w)  # fmin: not NaN, of an absent UE

@@ -125,9 +125,10 @@ class Durations(NamedTuple):
     @classmethod
     def of(cls, bits: FloatArray, downlink_bps: FloatArray, compute_s: FloatArray, rate_bps: FloatArray) -> Self:
         """Without a wait; bits (n,) of the model as of the update."""
-        downlink_s, airtime_s = np.full(np.shape(bits), np.inf), np.full(np.shape(bits), np.inf)
-        np.divide(bits, downlink_bps, out=downlink_s, where=downlink_bps > 0)
-        np.divide(bits, rate_bps, out=airtime_s, where=(rate_bps > 0) & (downlink_bps > 0))  # of no model, no update
+        never_s = np.full(np.shape(bits), np.inf)
+        downlink_s = np.divide(bits, downlink_bps, out=never_s.copy(), where=downlink_bps > 0)
+        # of no model, no update
+        airtime_s = np.divide(bits, rate_bps, out=never_s, where=(rate_bps > 0) & (downlink_bps > 0))
         return cls(downlink_s, compute_s, np.zeros(np.shape(bits)), airtime_s)
 
     @property

@@ -115,8 +115,7 @@ class Shadow:
         drawn, hidden, far, _ = self.stds
         hidden_db = hidden / drawn * seen_db if self.hidden is None else self.hidden(position_m)
         if far != drawn:
-            is_far = pairs.los & self.path_loss.is_far(pairs, self.carrier_hz)
-            seen_db = seen_db * np.where(is_far, far / drawn, 1.0)
+            seen_db = seen_db * np.where(pairs.los & self.path_loss.is_far(pairs, self.carrier_hz), far / drawn, 1.0)
         return np.where(pairs.los, seen_db, hidden_db)
 
 
@@ -369,7 +368,7 @@ class Correlated(GaussianShadowing):
             value_db = np.empty((ny, nx, len(sites)), dtype=np.float32)
 
             def one(what: str, owner: int) -> FloatArray:
-                white = rng.normal(what, [owner], (torus[0], torus[1]))[0]
+                white = rng.normal(what, [owner], tuple(torus))[0]
                 return np.fft.irfft2(np.fft.rfft2(white) * amplitude, s=torus)[:ny, :nx]
 
             own = sqrt(1.0 - self.site_correlation)
@@ -379,15 +378,14 @@ class Correlated(GaussianShadowing):
                 value_db[:, :, k] = std_db * (whole if common is None else common + own * whole)
             return value_db
 
-        low_m = area.low_m - decorrelation_m
         alone = np.array_equal(column, np.arange(len(sites)))  # no site has two base stations
-        return GridField(draw, low_m, step_m, decorrelation_m, column[:0] if alone else column)
+        return GridField(draw, area.low_m - decorrelation_m, step_m, decorrelation_m, column[:0] if alone else column)
 
 
 def _spectrum(torus: list[int], step: float) -> FloatArray:
     """Eigenvalues (ny, nx // 2 + 1) of exp(-d step) on a torus, d in cells; clipped at 0, mean 1."""
     y, x = (np.minimum(np.arange(n), n - np.arange(n)) for n in torus)
-    covariance = np.exp(-step * np.hypot(y[:, None], x[None, :]))
+    covariance = np.exp(-step * np.hypot(y[:, None], x))
     eigenvalue = np.maximum(np.fft.fft2(covariance).real, 0.0)
     eigenvalue /= eigenvalue.mean()  # the mean eigenvalue is the variance
     return eigenvalue[:, : torus[1] // 2 + 1]
@@ -406,6 +404,6 @@ def _shortened(decorrelation_m: float, step_m: float) -> float:
     shorter_m = decorrelation_m
     for _ in range(20):  # a contraction: g depends on D weakly
         weight = np.array(_weights(x, y, step_m / shorter_m))
-        gain = float(weight.sum(axis=0).mean())  # bilinear weights sum to 1 before scaling
+        gain = weight.sum(axis=0).mean()  # bilinear weights sum to 1 before scaling
         shorter_m = decorrelation_m / (1.0 + 2.0 * log(gain))
     return shorter_m

@@ -118,9 +118,9 @@ class SharedBand(Uplink):
         """
         limit_s = min(self.limit_s(), cohort.limit_s)
         rho = self.noise_scale(payload)
-        bits = payload.bits(cohort.rows)
-        downlink_bps = self.downlink_bps(cohort)
-        spans = reception.Durations.of(bits, downlink_bps, cohort.compute_s, heard.rate_bps)
+        spans = reception.Durations.of(
+            payload.bits(cohort.rows), self.downlink_bps(cohort), cohort.compute_s, heard.rate_bps
+        )
         received = reception.is_received(heard.sinr, self.min_sinr())
         if group_of is not None:
             spans = spans._replace(wait_s=reception.waits(spans, received, cohort.serving, group_of, limit_s))
@@ -155,8 +155,7 @@ class SharedBand(Uplink):
         limits = {"deadline_s": None, "max_ser": None, "rate": Shannon(), "interference_over_thermal_db": 0.0}
         receiver = self.model_copy(update=limits)
         on_air = altered(cohort, serving=np.where(sent.rate_bps > 0, cohort.serving, -1))
-        heard = receiver.overheard(on_air, group_of)
-        at_antenna = receiver.outcome(on_air, payload, heard)
+        at_antenna = receiver.outcome(on_air, payload, receiver.overheard(on_air, group_of))
         with np.errstate(invalid="ignore"):  # no rate for an infinite time
             whole = sent.airtime_s * sent.rate_bps >= payload.bits(cohort.rows) * (1.0 - _ROUNDING)
         fast = (self.rate_bps(at_antenna.sinr) >= self.rate_bps(sent.sinr)) | (self.decoding == "noisy")
@@ -200,7 +199,7 @@ class Oma(SharedBand):
     example: ClassVar = {"kind": "oma", "norm_bound": 1.0}
 
     def plan(self, cohort: Cohort, payload: Payload) -> Channel:
-        heard = self.granted(cohort, self.heard(cohort), self.heard, self.deaf(cohort))
+        heard = self.granted(cohort, self.heard, self.deaf(cohort))
         return self.outcome(cohort, payload, heard)
 
     def heard(self, cohort: Cohort) -> Decoded:
@@ -264,7 +263,7 @@ class Noma(SharedBand):
     def plan(self, cohort: Cohort, payload: Payload) -> Channel:
         group_of = self.groups(cohort)
         hear = partial(self._heard, group_of=group_of)
-        heard = self.granted(cohort, hear(cohort), hear, self.deaf(cohort))
+        heard = self.granted(cohort, hear, self.deaf(cohort))
         return self.outcome(cohort, payload, heard, group_of if self.groups_ues else None)
 
     def heard(self, cohort: Cohort) -> Decoded:

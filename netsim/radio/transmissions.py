@@ -183,8 +183,9 @@ class Transmissions(Columns):
 
     def sends_for_s(self, rows: IntArray) -> FloatArray:
         """Time for which rows (k,) that send go on after since_s: until their last bit, or the end of their energy."""
-        power_w, left_s = self.cohort.power_w[rows] * self.share_of_time, np.full(len(rows), np.inf)
-        np.divide(np.maximum(self.left_j[rows], 0.0), power_w, out=left_s, where=power_w > 0)
+        power_w = self.cohort.power_w[rows] * self.share_of_time
+        left_j = np.maximum(self.left_j[rows], 0.0)
+        left_s = np.divide(left_j, power_w, out=np.full(len(rows), np.inf), where=power_w > 0)
         return np.where(self.rate_bps[rows] == 0, np.inf, np.minimum(self.needs_s(rows), left_s))
 
     def settle(self, rows: IntArray, time_s: float | FloatArray) -> None:

@@ -224,7 +224,7 @@ class Uplink(Part):
 
     def groups(self, cohort: "Cohort") -> IntArray:
         """The group (n,) of each UE of a planned cohort, within which UEs send together; 0 where all do."""
-        return np.zeros(len(cohort.ue), dtype=np.int64)
+        return np.zeros(len(cohort.ue), dtype=int)
 
     @abstractmethod
     def plan(self, cohort: "Cohort", payload: Payload) -> Channel:
@@ -248,17 +248,17 @@ class Uplink(Part):
     def granted(
         self,
         cohort: "Cohort",
-        heard: Decoded,
         hear: Callable[["Cohort"], Decoded],
         deaf: BoolArray | None = None,
         sends: BoolArray | None = None,
     ) -> Decoded:
-        """Reception once UEs without a rate are silent (n,), from the reception while all send.
+        """Reception (n,) once UEs that have no rate while all send are silent.
 
         Base stations grant nothing where there is no rate, and UEs deaf (n,) to the model have nothing to send. Both
         do not interfere, and keep the SINR at which they were refused. UEs that send (n,) already are refused last.
-        hear: the reception of a cohort in which silent UEs have no cell.
+        hear: the reception of a cohort, in which silent UEs have no cell.
         """
+        heard = hear(cohort)
         on = cohort.serving >= 0
         while (refused := on & ((heard.rate_bps == 0) | (deaf if deaf is not None else False))).any():
             new = refused if sends is None else refused & ~sends
@@ -273,7 +273,7 @@ class Uplink(Part):
 
     def deaf(self, cohort: "Cohort") -> BoolArray:
         """Which UEs (n,) cannot receive the model."""
-        return np.zeros(len(cohort.ue), dtype=np.bool_)
+        return np.zeros(len(cohort.ue), dtype=bool)
 
     def rate_bps(self, sinr: FloatArray, bandwidth_hz: float | FloatArray | None = None) -> FloatArray:
         """Rate (n,) of a SINR (n,) in a bandwidth, None: the whole band; infinite for an ideal link."""

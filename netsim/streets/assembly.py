@@ -117,9 +117,6 @@ def assemble(lines: StreetLines, snap_m: float = SNAP_M) -> Assembled:
 
 def _joined(lines: StreetLines, snap_m: float) -> tuple[IntArray, FloatArray]:
     """The point (v,) that each vertex stands for, and the positions of the points (p, 2)."""
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
     path = lines.path
     layer = lines.layer[path.owner]
     is_end = np.zeros(len(layer), dtype=bool)
@@ -132,10 +129,19 @@ def _joined(lines: StreetLines, snap_m: float) -> tuple[IntArray, FloatArray]:
     _, row = np.unique(point, return_index=True)
     at_m = path.vertex_m[row]
     a, b = _near(at_m, np.unique(point[is_end]), layer[row], has_end[place[row]], snap_m)
-    near = coo_array((np.ones(len(a)), (a, b)), shape=(len(row), len(row)))
-    _, group = connected_components(near, directed=False)
+    group = connected(a, b, len(row), "weak")
     _, first = np.unique(group, return_index=True)
     return group[point].astype(int), at_m[first]
+
+
+def connected(tail: IntArray, head: IntArray, n: int, connection: str) -> IntArray:
+    """The number of the component (n,), weak or strong, of each of n nodes that are linked in pairs (k,)."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    links = coo_array((np.ones(len(tail)), (tail, head)), shape=(n, n))
+    label: IntArray = connected_components(links, connection=connection)[1]
+    return label
 
 
 def _near(
@@ -243,14 +249,7 @@ def _chains(segments: _StraightSegments, inner: BoolArray) -> tuple[IntArray, In
 
 def _largest(graph: StreetGraph, open_to: BoolArray, connection: str) -> tuple[BoolArray, int]:
     """The open directions (s, 2) in the component of the greatest length, and the number of components."""
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
-    tail = graph.ends[open_to]
-    head = graph.ends[:, ::-1][open_to]
-    shape = (len(graph.node_m), len(graph.node_m))
-    matrix = coo_array((np.ones(len(tail)), (tail, head)), shape=shape)
-    _, label = connected_components(matrix, connection=connection)
+    label = connected(graph.ends[open_to], graph.ends[:, ::-1][open_to], len(graph.node_m), connection)
     begin, end = label[graph.ends].T
     inside = open_to & (begin == end)[:, None]
     street = inside.any(axis=1)

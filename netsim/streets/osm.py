@@ -12,7 +12,7 @@ from netsim.errors import BadInput
 from netsim.maps import absent, in_degrees, projected, read_features, spans_degrees
 from netsim.streets.assembly import StreetLines
 from netsim.streets.graph import CLASSES, CYCLE_M_S, KM_H, MODES, WALK_M_S, Paths
-from netsim.units import FloatArray
+from netsim.units import FloatArray, LatLon
 
 Words = tuple[str, ...]
 
@@ -140,8 +140,7 @@ def _limit_m_s(values: Words) -> float | None:
     for word in values:
         if word in _WORDS_M_S:
             return _WORDS_M_S[word]
-        match = _LIMIT.fullmatch(word)
-        if match:
+        if match := _LIMIT.fullmatch(word):
             speed_m_s = float(match[1]) * (_MILE_H if match[2] == "mph" else KM_H)
             if 0 < speed_m_s <= _MAX_M_S:
                 return speed_m_s
@@ -177,9 +176,7 @@ def _first(values: Words) -> str:
     return values[0] if values else ""
 
 
-def read_osm(
-    file: str, crs: str = "auto", origin_deg: tuple[float, float] | None = None
-) -> tuple[StreetLines, tuple[str, ...]]:
+def read_osm(file: str, crs: str = "auto", origin_deg: LatLon | None = None) -> tuple[StreetLines, tuple[str, ...]]:
     """The streets of a GeoJSON FeatureCollection, and notes on what is left out. Raises BadInput with one line.
 
     Features are LineStrings and MultiLineStrings with tags of OpenStreetMap, as exports of Overpass and osmnx hold

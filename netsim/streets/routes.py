@@ -105,10 +105,9 @@ class Routes:
         table_s = np.zeros((len(mode), rank.max(initial=0) + 2))
         table_s[trip_of, rank + 1] = spent_s
         upto_s = np.cumsum(table_s, axis=1)
-        before_s = upto_s[trip_of, rank]
         arrive_s = out_s + upto_s[:, -1]
         owner, position_m, gone_m = slices.polyline(self.graph)
-        at_s = out_s[trip_of] + before_s
+        at_s = out_s[trip_of] + upto_s[trip_of, rank]
         at_s = np.minimum(at_s[owner] + gone_m / speed_m_s[owner], (at_s + spent_s)[owner])  # against rounding
         trip = np.concatenate([each, trip_of[owner], each, each])
         time_s = np.concatenate([0.0 * out_s, at_s, arrive_s, arrive_s + in_s])

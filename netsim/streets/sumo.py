@@ -16,7 +16,7 @@ from netsim.streets.graph import CLASSES, CYCLE_M_S, DRIVE, KM_H, WALK_M_S, Path
 from netsim.streets.osm import KINDS
 from netsim.traces.source import XmlFile
 from netsim.traces.values import number, shown
-from netsim.units import FloatArray
+from netsim.units import FloatArray, LatLon
 
 _VEHICLES = ("pedestrian", "bicycle", "passenger")  # SUMO's words for `MODES`
 _MAX_EDGES = 1_000_000
@@ -49,7 +49,7 @@ class _SumoEdge:
 
 
 def read_sumo(
-    file: str, origin_deg: tuple[float, float] | None = None, is_alone: bool = False
+    file: str, origin_deg: LatLon | None = None, is_alone: bool = False
 ) -> tuple[StreetLines, tuple[str, ...], NetLocation]:
     """The streets of a SUMO network, notes on what is left out, and where it lies. Raises BadInput with one line.
 
@@ -71,7 +71,7 @@ def read_sumo(
         lon, lat = ((lon_lat.min(axis=0) + lon_lat.max(axis=0)) / 2).tolist()
         origin_deg = (lat, lon)
     location = replace(location, origin_deg=origin_deg)
-    return _lines(file, net, location), net.notes(), location
+    return _lines(net, location), net.notes(), location
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class NetLocation:
     file: str
     offset_m: Place = (0.0, 0.0)
     projection: str = ""
-    origin_deg: tuple[float, float] | None = None
+    origin_deg: LatLon | None = None
 
     def plane_m(self, position_m: FloatArray) -> FloatArray:
         """Positions (n, 2) of the network, as SUMO's output has them, on the plane."""
@@ -210,24 +210,25 @@ def _permitted(lane: dict[str, str]) -> list[bool]:
     return [(vehicle in words or "all" in words) == allows for vehicle in _VEHICLES]
 
 
-def _lines(file: str, net: _SumoNet, location: NetLocation) -> StreetLines:
+def _lines(net: _SumoNet, location: NetLocation) -> StreetLines:
     """All edges as lines; those between the same two junctions share a layer, because others never meet them."""
-    vertices = [_line(file, net, edge) for edge in net.edges]
-    speed_m_s = np.array([edge.speed_m_s for edge in net.edges])
+    vertices = [_line(net, edge) for edge in net.edges]
     layers: dict[frozenset[str], int] = {}
     vertex_m = location.plane_m(np.array(list(chain.from_iterable(vertices))))
     return StreetLines(
         path=Paths.measured(vertex_m, np.array([len(line) for line in vertices])),
         street_class=np.array([CLASSES.index(_class(edge)) for edge in net.edges]),
-        speed_m_s=speed_m_s[:, None] * [[1, 1, 1], [1, 0, 0]],
+        speed_m_s=np.array([edge.speed_m_s for edge in net.edges])[:, None] * [[1, 1, 1], [1, 0, 0]],
         layer=np.array([layers.setdefault(frozenset((e.tail, e.head)), len(layers)) for e in net.edges]),
     )
 
 
-def _line(file: str, net: _SumoNet, edge: _SumoEdge) -> list[Place]:
+def _line(net: _SumoNet, edge: _SumoEdge) -> list[Place]:
     for junction in (edge.tail, edge.head):
         if junction not in net.junction:
-            raise BadInput(f"{file}: junction {shown(junction)} of an edge is not in the file; give the whole network")
+            raise BadInput(
+                f"{net.source.path}: junction {shown(junction)} of an edge is not in the file; give the whole network"
+            )
     start = net.junction[edge.tail]
     end = net.junction[edge.head]
     shape = edge.shape or _mean(edge.lanes)
@@ -238,7 +239,7 @@ def _line(file: str, net: _SumoNet, edge: _SumoEdge) -> list[Place]:
 def _mean(lanes: list[list[Place]]) -> list[Place]:
     """The mean shape of lanes that bend; nothing for straight ones, which run beside the line between the junctions."""
     alike = [lane for lane in lanes if len(lane) == len(lanes[0]) > 2]
-    return [(float(x), float(y)) for x, y in np.mean(alike, axis=0)[1:-1]] if alike else []
+    return [(x, y) for x, y in np.mean(alike, axis=0)[1:-1].tolist()] if alike else []
 
 
 def _class(edge: _SumoEdge) -> str:

@@ -60,8 +60,7 @@ def lived(position_m: FloatArray, time_s: FloatArray, clock: Clock) -> Lived:
     known_s = np.minimum(np.diff(time_s, append=time_s[-1]), KNOWN_S)
     place = _places(position_m, time_s, known_s)
     wall_s = clock.wall_s(time_s)
-    every = np.ones(len(place), dtype=bool)
-    night, nights = _usual(place, known_s, wall_s, NIGHT_H, NIGHT_SHARE, every)
+    night, nights = _usual(place, known_s, wall_s, NIGHT_H, NIGHT_SHARE, np.ones(len(place), dtype=bool))
     if not night.any():
         most = np.bincount(place, known_s).argmax()
         return Lived(nowhere, nowhere, _mean_m(position_m, known_s, place == most), nights)
@@ -123,7 +122,7 @@ def _usual(
     at_s = wall_s - day * DAY_S
     fixed = counts & (at_s >= low_s) & (at_s < high_s)
     days = np.unique(day[fixed])
-    spent_s, n_fixes = np.zeros((2, len(days), int(place.max()) + 1))
+    spent_s, n_fixes = np.zeros((2, len(days), place.max() + 1))
     time_of = np.zeros(len(place))
     for k in (0, 1):  # a fix counts for its day, and one before midnight for the next as well
         ends_s = np.minimum(at_s + known_s, high_s + k * DAY_S)
@@ -138,8 +137,8 @@ def _usual(
     most = spent_s.argmax(axis=1)
     stays = (spent_s[each, most] > share * spent_s.sum(axis=1)) & (n_fixes[each, most] >= _MIN_FIXES)
     times = np.bincount(most[stays], minlength=1)
-    usual = int(times.argmax())
-    n = int(times.max())
+    usual = times.argmax()
+    n = times.max()
     if n < FEWEST_NIGHTS or 2 * n <= len(days):
         return np.zeros(len(place)), len(days)
     return np.where(place == usual, time_of, 0.0), len(days)
@@ -147,8 +146,7 @@ def _usual(
 
 def _means_m(position_m: FloatArray, weight: FloatArray, of: IntArray) -> FloatArray:
     """The mean (k, 2) of the fixes of each of k groups of (n,); of all alike where a group has no weight."""
-    total = np.bincount(of, weight)
-    weight = np.where(total[of] > 0, weight, 1.0)
+    weight = np.where(np.bincount(of, weight)[of] > 0, weight, 1.0)
     # from the first fix on: coordinates may be large
     origin_m = position_m[0]
     sums = np.stack([np.bincount(of, weight * axis) for axis in (position_m - origin_m).T], axis=1)
@@ -158,4 +156,4 @@ def _means_m(position_m: FloatArray, weight: FloatArray, of: IntArray) -> FloatA
 def _mean_m(position_m: FloatArray, weight: FloatArray, mine: BoolArray) -> FloatArray:
     if not mine.any():
         return np.full(2, np.nan)
-    return np.asarray(_means_m(position_m[mine], weight[mine], np.zeros(int(mine.sum()), dtype=np.int64))[0])
+    return np.asarray(_means_m(position_m[mine], weight[mine], np.zeros(mine.sum(), dtype=int))[0])

@@ -14,7 +14,7 @@ import numpy as np
 from netsim.clock import DAY_S, Clock
 from netsim.columns import frozen
 from netsim.errors import counted
-from netsim.traces.moves import Moves, doubts, steps_of
+from netsim.traces.moves import Index, Moves, doubts, steps_of
 from netsim.traces.read import TraceFile, busiest_cells, formats, outlying, repeated, trace_file
 from netsim.traces.table import TraceTable
 from netsim.traces.trace import LocalTime
@@ -39,7 +39,7 @@ def inspect_trace(path: str | Path, columns: Mapping[str, str] | str = "", **set
     columns = table.facts.pop("option", "")
     view = view_of(table.keep(~again, "duplicate"), file.timezone)
     facts = [
-        *_file(table, int(again.sum())),
+        *_file(table, again.sum()),
         *_span(view),
         *_users(view),
         *_signal(table),
@@ -78,12 +78,14 @@ class TraceView:
         return doubts(self.table, self.moves)
 
     @property
-    def gaps(self) -> tuple[IntArray, FloatArray]:
+    def gaps(self) -> tuple[Index, FloatArray]:
         """The user of each step between consecutive fixes of one user, and its seconds."""
-        user = self.moves.user[self.fixes]
-        time_s = self.moves.time_s[self.fixes]
-        same = user[1:] == user[:-1]
-        return user[1:][same], np.diff(time_s)[same]
+        return _gaps(self.moves.user[self.fixes], self.moves.time_s[self.fixes])
+
+
+def _gaps(user: Index, time_s: FloatArray) -> tuple[Index, FloatArray]:
+    same = user[1:] == user[:-1]
+    return user[1:][same], np.diff(time_s)[same]
 
 
 def view_of(table: TraceTable, timezone: str) -> TraceView:
@@ -92,8 +94,8 @@ def view_of(table: TraceTable, timezone: str) -> TraceView:
     user = table.fixes.user
     time_s = table.fixes.time_s
     lon_deg = None if plane.origin_deg is None else plane.origin_deg[1]
-    local = LocalTime.of("UTC" if table.relative else timezone, lon_deg, float(time_s.min()))
-    clock = local.clock(float(time_s.max()) - local.midnight_s)
+    local = LocalTime.of("UTC" if table.relative else timezone, lon_deg, time_s.min())
+    clock = local.clock(time_s.max() - local.midnight_s)
     order = np.lexsort((time_s, user))
     new = np.append(True, (np.diff(user[order]) != 0) | (np.diff(time_s[order]) > 0))
     return TraceView(
@@ -118,8 +120,8 @@ def _file(table: TraceTable, n_repeated: int) -> _Facts:
 
 
 def _span(view: TraceView) -> _Facts:
-    first = float(view.moves.time_s.min())
-    last = float(view.moves.time_s.max())
+    first = view.moves.time_s.min()
+    last = view.moves.time_s.max()
     if view.table.relative:
         yield "time", f"{first:g} s to {last:g} s, counted from a midnight without a date"
     else:
@@ -148,7 +150,7 @@ def _users(view: TraceView) -> _Facts:
         return
     yield "sampling", f"median interval per user, s: {_spread(_medians(walker, gap_s))}"
     share = f"{100 * (gap_s > LONG_GAP_S).mean():.2f} % of gaps exceed {LONG_GAP_S / 60:.0f} min"
-    yield "gaps", f"{share}; the longest is {_duration(float(gap_s.max()))}"
+    yield "gaps", f"{share}; the longest is {_duration(gap_s.max())}"
     yield "speed", steps_of(view.moves).speed
 
 
@@ -183,11 +185,11 @@ def _outliers(view: TraceView) -> _Facts:
         xy_m = xy_m[view.table.fixes.cell == busiest[0][0]]
         of = f"of cell {_clipped(view.table.cells[busiest[0][0]], 24)}"
     far = outlying(xy_m, None, FAR_SIGMAS)
+    beyond = f"further than {FAR_SIGMAS:g} standard deviations from its mean"
     if not far.any():
-        yield "outliers", f"no row {of} is further than {FAR_SIGMAS:g} standard deviations from its mean"
+        yield "outliers", f"no row {of} is {beyond}"
         return
     before, after = (" x ".join(f"{side:,.0f}" for side in np.ptp(at, axis=0)) for at in (xy_m, xy_m[~far]))
-    beyond = f"further than {FAR_SIGMAS:g} standard deviations from its mean"
     yield "outliers", f"{far.sum():,} of {len(far):,} rows {of} are {beyond}"
     yield "", f"all are kept; --set {OUTLIERS_KEY}={FAR_SIGMAS:g} drops them: {before} m becomes {after} m"
 
@@ -201,34 +203,34 @@ def _hint(view: TraceView, file: TraceFile, columns: str) -> _Facts:
     words += [*shlex.split(columns), *["--survey"] * file.survey]
     if busiest := busiest_cells(view.table):
         words += ["--cell", view.table.cells[busiest[0][0]]]
-    fixes = view.fixes
+    moves = view.moves.select(view.fixes)
     if view.doubts:
         yield "first", "mend what is doubtful above: until then the command below plays such rows as true"
     yield (
         "try",
-        shlex.join([*words, "--round", usual_round(view.moves.user[fixes].astype(int), view.moves.time_s[fixes])]),
+        shlex.join([*words, "--round", usual_round(moves.user, moves.time_s)]),
     )
     if len(busiest) > 1:
         of = f"{len(busiest):,} in column {file.columns.get('cell', 'cell')}"
         yield "", f"--cell: the busiest of {of}; --cell all takes every one"
 
 
-def usual_round(user: IntArray, time_s: FloatArray) -> str:
+def usual_round(user: Index, time_s: FloatArray) -> str:
     """A day for a trace of more than two; else the longest usual round of which it has six, and in which most users
     have two fixes.
 
     user, time_s (n,) : fixes sorted by (user, time), one per user and time.
     """
-    same = user[1:] == user[:-1]
-    span_s = float(np.ptp(time_s))
-    fixes_s = 2.0 * float(np.median(_medians(user[1:][same], np.diff(time_s)[same]))) if same.any() else 0.0
+    walker, gap_s = _gaps(user, time_s)
+    span_s = np.ptp(time_s)
+    fixes_s = 2.0 * np.median(_medians(walker, gap_s)) if len(gap_s) else 0.0
     longer = [name for name, length_s in _ROUNDS.items() if length_s >= fixes_s]
     if span_s > 2 * DAY_S or not longer:
         return "24h"
     return [name for name in longer if name == longer[0] or _ROUNDS[name] <= span_s / FEWEST_ROUNDS][-1]
 
 
-def _medians(group: IntArray, value: FloatArray) -> FloatArray:
+def _medians(group: Index, value: FloatArray) -> FloatArray:
     from scipy.ndimage import median
 
     return np.asarray(median(value, group, np.unique(group)))

@@ -39,7 +39,7 @@ class Moves(Columns):
         time_s = self.time_s
         in_order: BoolArray = user[1:] > user[:-1]
         in_order |= (user[1:] == user[:-1]) & (time_s[1:] >= time_s[:-1])
-        return None if in_order.all() else np.asarray(np.lexsort((time_s, user)))
+        return None if in_order.all() else np.lexsort((time_s, user))
 
     @property
     def gap_s(self) -> FloatArray:
@@ -72,7 +72,7 @@ def chained(ids: Index, time_s: FloatArray, xy_m: FloatArray, reach_m: float) ->
     edges = np.flatnonzero(np.diff(ids[order], prepend=-1, append=-1))
     first = order[edges[:-1]]
     last = order[edges[1:] - 1]
-    chain_of = np.full(int(ids.max()) + 1, -1)
+    chain_of = np.full(ids.max() + 1, -1)
     ends_s = np.full(len(first), np.inf)  # of chains; the others never end
     ends_m = np.zeros((len(first), 2))
     n_chains = 0
@@ -81,13 +81,12 @@ def chained(ids: Index, time_s: FloatArray, xy_m: FloatArray, reach_m: float) ->
         chain = int(np.argmin(away_m))
         if away_m[chain] > reach_m:
             chain = n_chains
-            n_chains = n_chains + 1
+            n_chains += 1
         ends_s[chain] = time_s[end]
         ends_m[chain] = xy_m[end]
         chain_of[ids[begin]] = chain
     n_ids = np.bincount(chain_of[ids[first]])
-    n_rows = np.bincount(chain_of[ids])
-    busiest = np.argsort(-n_rows, kind="stable")
+    busiest = np.argsort(-np.bincount(chain_of[ids]), kind="stable")
     number = np.zeros(n_chains, dtype=int)
     number[busiest[n_ids[busiest] > 1]] = np.arange(1, (n_ids > 1).sum() + 1)
     return np.where(chain_of >= 0, number[chain_of], 0)
@@ -120,13 +119,10 @@ def resampled(moves: Moves, every_s: float, gap_s: float) -> tuple[Moves, int]:
     A trip ends where the next row of its user is more than `gap_s` later. Of rows at one time the first counts.
     A trip between two multiples leaves no row.
     """
-    order = np.lexsort((moves.time_s, moves.user))
-    user = moves.user[order]
-    time_s = moves.time_s[order]
-    new = np.append(True, (np.diff(user) != 0) | (np.diff(time_s) > 0))
-    user = user[new]
-    time_s = time_s[new]
-    xy_m = moves.xy_m[order[new]]
+    moves = moves.select(np.lexsort((moves.time_s, moves.user)))
+    moves = moves.select(np.append(True, (np.diff(moves.user) != 0) | (np.diff(moves.time_s) > 0)))
+    user = moves.user
+    time_s = moves.time_s
     max_s = gap_s + slack_s(gap_s, time_s[1:])
     cuts = np.flatnonzero((np.diff(user) != 0) | (np.diff(time_s) > max_s)) + 1
     pieces: list[Moves] = []
@@ -138,7 +134,7 @@ def resampled(moves: Moves, every_s: float, gap_s: float) -> tuple[Moves, int]:
         if n_rows > MOST_ROWS:
             raise BadInput(f"resample_s: {every_s:g} makes more than {MOST_ROWS:.0e} rows, the most that are possible")
         at_s = ticks * every_s
-        at_m = np.column_stack([np.interp(at_s, own_s, axis_m[trip]) for axis_m in xy_m.T])
+        at_m = np.column_stack([np.interp(at_s, own_s, axis_m[trip]) for axis_m in moves.xy_m.T])
         pieces.append(Moves(np.full(len(ticks), user[trip[0]]), at_s, at_m))
     return Moves.join(pieces), len(pieces)
 
@@ -243,9 +239,8 @@ def steps_of(moves: Moves) -> TraceSteps:
     step_m[other] = np.nan
     at_once = (gap_s == 0) & (step_m > 0)
     fast = step_m > TOO_FAST_M_S * np.where(gap_s == 0, _CLOCK_S, gap_s)
-    n = int((at_once | ((gap_s > 0) & np.isfinite(step_m))).sum())
-    later = moves.sorted(row)[1:]
-    return TraceSteps(n, np.sort(later[fast]), int(at_once.sum()), float(step_m[at_once].max(initial=0.0)))
+    n = (at_once | ((gap_s > 0) & np.isfinite(step_m))).sum()
+    return TraceSteps(n, np.sort(moves.sorted(row)[1:][fast]), at_once.sum(), step_m[at_once].max(initial=0.0))
 
 
 def doubts(table: TraceTable, moves: Moves) -> tuple[str, ...]:
@@ -266,7 +261,7 @@ def doubts(table: TraceTable, moves: Moves) -> tuple[str, ...]:
     found += [] if table.relative else _dates(table.fixes, moves)
     if coordinates.crs == GLOBE:
         found += _no_fixes(place) + _regions(place, moves)
-    wide_m = float(np.ptp(place, axis=0).max())
+    wide_m = np.ptp(place, axis=0).max()
     if coordinates.crs is None and look_like_degrees(*place.T) and 0 < wide_m < _MAX_DEGREES:
         remedy = "--columns lon=HEADER,lat=HEADER, or --crs EPSG:4326 for SUMO"
         found.append(f"x and y span {wide_m:.3g} m: if they are longitude and latitude, name them: {remedy}")
@@ -293,11 +288,11 @@ def _dates(fixes: FixRows, moves: Moves) -> list[str]:
     time_s = fixes.time_s
     odd = (time_s < _OLDEST_S) | (np.abs(time_s - np.median(time_s)) > _WEEKS_S / 2)
     if odd.any():
-        rows = f"{counted(int(odd.sum()), 'row')} dated before 2007 or years from the others, from line"
+        rows = f"{counted(odd.sum(), 'row')} dated before 2007 or years from the others, from line"
         why = "clocks that are not set begin in 1970 or 1980, those of old GPS receivers are 1,024 weeks behind"
         found.append(f"{rows} {fixes.line[odd][0]} on: {why}; correct such times, or leave them out (--since)")
     later_s = moves.gap_s[moves.gap_s > 0]
-    at_midnight = not (fixes.time_s % 86_400.0).any()
+    at_midnight = not (time_s % 86_400.0).any()
     if 0 < len(later_s) < len(moves.gap_s) + at_midnight and later_s.min() >= _ALMOST_DAY_S:
         why = "are these dates? Name the times of day as well: --columns time_s=DATE+TIME"
         found.append(f"rows of a user are at one time, or a day or more apart: {why}")
@@ -316,7 +311,7 @@ def _regions(place: FloatArray, moves: Moves) -> list[str]:
         mine = ((low <= place) & (place <= high)).all(axis=1)
         box = ",".join(map(str, (*low, *high)))
         boxes.append(
-            f"--area-deg {box} ({counted(len(np.unique(moves.user[mine])), 'user')}, {counted(int(mine.sum()), 'row')})"
+            f"--area-deg {box} ({counted(len(np.unique(moves.user[mine])), 'user')}, {counted(mine.sum(), 'row')})"
         )
         elsewhere &= ~mine
     apart = "rows are more than 1,000 km apart: replay one region, such as"
@@ -326,7 +321,7 @@ def _regions(place: FloatArray, moves: Moves) -> list[str]:
 def _no_fixes(place: FloatArray) -> list[str]:
     """A warning on rows at latitude 0, longitude 0, if the others are elsewhere, or on rows all near by, at sea."""
     zero = (place == 0).all(axis=1)
-    rows = f"{counted(int(zero.sum()), 'row')} at latitude 0, longitude 0, as receivers write that have no fix"
+    rows = f"{counted(zero.sum(), 'row')} at latitude 0, longitude 0, as receivers write that have no fix"
     if np.abs(place).max() < np.pi:
         return [
             "all rows are near latitude 0, longitude 0, at sea, as radians are, and places of receivers without a fix"

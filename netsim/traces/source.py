@@ -294,8 +294,13 @@ class Sheet:
         """Floats (n,) of a column within bounds, NaN for a missing one unless it is required; raises `BadInput` with
         one line.
         """
+        text = with_points(self.degrees(header, high), self.delimiter)
+        return self.bounded(text, header, low, high, required)
+
+    def bounded(self, text: Sequence[str], header: str, low: float, high: float, required: bool) -> FloatArray:
+        """As `numbers`, of the texts of a column."""
         try:
-            return bounded(with_points(self.degrees(header, high), self.delimiter), low, high, required)
+            return bounded(text, low, high, required)
         except Refused as refusal:
             self.refuse(refusal.row, header, str(refusal))
 
@@ -423,7 +428,12 @@ def read_fields(
     width = 1 + max(field.at for field in fields)
     pieces = [tuple(np.zeros(0) for _ in range(1 + len(fields)))]
     for sheet in _sheets(source.path, ("",) * width, _first_cells(source, width, skip, delimiter), ","):
-        pieces.append((np.array(sheet.line), *(_numbers(sheet, field) for field in fields)))
+        pieces.append(
+            (
+                np.array(sheet.line),
+                *(sheet.bounded(sheet.columns[f.at], f.name, f.low, f.high, f.required) for f in fields),
+            )
+        )
     return tuple(map(np.concatenate, zip(*pieces, strict=True)))
 
 
@@ -436,13 +446,6 @@ def _first_cells(source: Source, width: int, skip: int, delimiter: str | None) -
             problem = f"{len(cells)} fields, but {source.wanted} has {width} or more"
             source.refuse(line, f"{problem}; correct or remove the line (is it cut short?)")
         yield line, cells[:width]
-
-
-def _numbers(sheet: Sheet, field: Field) -> FloatArray:
-    try:
-        return bounded(sheet.columns[field.at], field.low, field.high, field.required)
-    except Refused as refusal:
-        sheet.refuse(refusal.row, field.name, str(refusal))
 
 
 def read_rows(source: Source, example: str) -> tuple[str, Rows]:
@@ -468,7 +471,7 @@ def read_rows(source: Source, example: str) -> tuple[str, Rows]:
     above = [first]
     delimiter = delimiter or max(",;\t", key=first.count)
     if comment.count(delimiter) == first.count(delimiter) > 0 and not is_header(first.split(delimiter)):
-        at = at - 1
+        at -= 1
         above = [comment, first]
     return delimiter, _records(source.path, chain(above, lines), at - 1, delimiter)
 

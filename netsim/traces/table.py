@@ -41,7 +41,7 @@ from netsim.traces.values import (
     shown,
     with_points,
 )
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.units import BoolArray, FloatArray, IntArray, LatLon
 
 AUTO = "auto"
 LOCAL = "local"
@@ -57,7 +57,7 @@ class Plane:
     """Points (n, 2) in metres east and north, and latitude and longitude of (0, 0), None for a local plane."""
 
     xy_m: FloatArray
-    origin_deg: tuple[float, float] | None
+    origin_deg: LatLon | None
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Coordinates:
         """Our names of the two columns, in the order of a box's corners."""
         return DEGREES if self.crs == GLOBE else METRES
 
-    def plane(self, place: FloatArray, origin_deg: tuple[float, float] | None = None) -> Plane:
+    def plane(self, place: FloatArray, origin_deg: LatLon | None = None) -> Plane:
         """The places in local metres: an azimuthal equidistant projection on WGS84 around their median, or around the
         origin of another plane. Metres of a local plane are not changed.
         """

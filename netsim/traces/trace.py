@@ -15,7 +15,7 @@ from netsim.clock import DAY_S, Clock
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.traces.values import shown
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.units import BoolArray, FloatArray, IntArray, LatLon
 
 STDS_OF_RADIUS = sqrt(-2 * log(1 - 0.68))
 
@@ -64,7 +64,7 @@ class Trace:
     cell: IntArray | None
     rsrp_dbm: FloatArray | None
     area: Area
-    origin_deg: tuple[float, float] | None
+    origin_deg: LatLon | None
     local: LocalTime
     counts: dict[str, int]
     notes: tuple[str, ...]
@@ -138,7 +138,7 @@ def _changed_s(zone: tzinfo, before_s: float, after_s: float) -> float:
     """The epoch second from which on the offset is that of `after_s` and no longer that of `before_s`."""
     new = _offset_s(zone, after_s)
     while after_s - before_s > 1.0:
-        middle_s = float((before_s + after_s) // 2)
+        middle_s = (before_s + after_s) // 2
         before_s, after_s = (before_s, middle_s) if _offset_s(zone, middle_s) == new else (middle_s, after_s)
     return after_s
 

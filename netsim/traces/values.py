@@ -47,10 +47,10 @@ def numbers(text: Sequence[str]) -> FloatArray:
     """Floats (n,), NaN where there is no number."""
     if "_" not in "".join(text):
         try:
-            return np.array([float(value or "nan") for value in text], dtype=float)
+            return np.array([float(value or "nan") for value in text])
         except ValueError:
             pass
-    return np.array([number(value) for value in text], dtype=float)
+    return np.array([number(value) for value in text])
 
 
 def missing(text: str) -> bool:
@@ -159,8 +159,7 @@ class NameCodes:
         if not code.keys() >= set(text):
             for name in text:
                 if name not in code:
-                    plain = self._plain(name)
-                    code[name] = self._code.setdefault(plain, len(self._code))
+                    code[name] = self._code.setdefault(self._plain(name), len(self._code))
         return np.fromiter(map(code.__getitem__, text), dtype=np.int32, count=len(text))
 
     def all(self) -> tuple[str, ...]:
@@ -299,7 +298,7 @@ class Times:
                 raise Refused(list(text).index(value), str(error)) from error
         if any(later_s.values()):
             self._later_s |= {self._n_rows + row: s for row, value in enumerate(text) if (s := later_s[value])}
-        return np.array([known[value] for value in text], dtype=float)
+        return np.array([known[value] for value in text])
 
 
 def epoch_s(text: str, zone: tzinfo | None = None) -> float:
