@@ -51,7 +51,7 @@ class ImageNet(Learner):
     """torch device of the training; auto: the GPU if there is one"""
     precision: Literal[32, 64] = 32
     """bits of the numbers of local training"""
-    sample_clip: float | None = Field(default=None, gt=0, le=1e12)
+    sample_clip: float | None = Field(default=None, ge=1e-12, le=1e12)
     """largest L2 norm of one image's gradient (C); none: no clipping"""
 
     reference: ClassVar = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 1-3"
@@ -108,8 +108,7 @@ class ImageNet(Learner):
         made = self._classifier(model).train(model.parameters, data, how, rng)
         if self.sample_clip is None or not self._bounds_records:
             return made
-        fewest = max(int(data.count.min(initial=np.iinfo(np.int64).max)), 1)
-        return replace(made, bound=Bound(self.learning_rate * self.sample_clip / fewest, "record", "replace"))
+        return replace(made, bound=Bound.of_record(self.learning_rate * self.sample_clip, data, model))
 
     def step(self, model: Model, phase: str, merged: FloatArray) -> Model:
         return replace(model, parameters=model.parameters + merged)

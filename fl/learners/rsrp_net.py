@@ -284,14 +284,9 @@ class RsrpNet(LayeredLearner):
             return replace(some, x=z, y=y)
 
         made = train_regression(self.net, model.parameters, data, how, rng, read)
-        return replace(made, bound=self._record_bound(data))
-
-    def _record_bound(self, data: Local) -> Bound | None:
-        """Upper bound of one record's part of an update: learning_rate C / n for the fewest samples n of a row."""
         if self.sample_clip is None or not self._bounds_records:
-            return None
-        fewest = max(int(data.count.min()), 1) if len(data.count) else 1  # of no devices: as of one with one record
-        return Bound(self.learning_rate * self.sample_clip / fewest, "record", "replace")
+            return made
+        return replace(made, bound=Bound.of_record(self.learning_rate * self.sample_clip, data, model))
 
     def step(self, model: Model, phase: str, merged: FloatArray) -> Model:
         first = self._first(self.frozen_layers + 1)  # noise or a projection may have moved what is frozen
