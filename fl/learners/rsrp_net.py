@@ -91,7 +91,8 @@ class RsrpNet(LayeredLearner):
     `sample_clip` C scales the gradient of every sample to norm C at most before a batch is averaged. For one full-batch
     step with `standardise_by: public`, replacing one of a device's n records by any other moves its update by at most
     2 learning_rate C / n: the update then has a bound of unit `record` (n, the number of records, is taken as known),
-    and noise may follow without a clip. One number holds for all rows, that of the device with the fewest samples.
+    and noise may follow without a clip. One number holds for all rows, that of the device with the fewest samples. Data
+    in which a record decides when its device sends, or how many others are learnt from, have no such bound.
 
     `precision: 32` is local training alone: global models, updates as the server gets them (differences of weights
     before and after, in double precision), clips, noise, sums and evaluation keep 64 bits. A weight of size w is then
