@@ -141,7 +141,7 @@ class Learning(Part):
     @property
     def by_history(self) -> list[str]:
         """Kinds of the rules by which a UE is silent because of what it has sent before."""
-        rules = (*self.withholding, self.availability, self.request_policy)
+        rules: list[Withholding | Availability | Query] = [*self.withholding, self.availability, self.request_policy]
         return [rule.kind_name() for rule in rules if rule.by_history]
 
     @property
@@ -240,7 +240,9 @@ class Learning(Part):
         return shows if own and self.hides_presence else ""
 
     def _after_withholding(self, offered: set[str]) -> set[str]:
+        by_place = self.availability.by_place or "block" in getattr(self.data, "held_out_by", ())
         for i, rule in enumerate(self.withholding):
+            by_place |= rule.by_place
             _meets(f"withholding[{i}]", rule, offered | {HOMES})  # whether there are any, the world says
             if rule.waits_for_a_cell and EARLIER_RECORDS not in offered:
                 raise ValueError(
@@ -252,8 +254,6 @@ class Learning(Part):
                     f"withholding[{i}]: {rule.kind_name()} holds places back, and {self.learner.kind_name()} here has "
                     "those of the first round published for its bandwidths; give it bandwidths of its own"
                 )
-        by_place = any(part.by_place for part in (self.availability, *self.withholding))
-        by_place = by_place or "block" in getattr(self.data, "held_out_by", ())
         return offered - {RECORDS_ALONE} if by_place and "positions" in offered else offered | {UNTOUCHED}
 
     def _fits_membership(self, offered: set[str]) -> None:

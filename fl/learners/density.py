@@ -126,7 +126,7 @@ class SurfaceUpdates(Updates):
                 total += ((f @ np.swapaxes(f, 1, 2)) * (g @ np.swapaxes(g, 1, 2))).sum(axis=(1, 2))
             norm[row] = np.abs(self.scale[row]) * np.sqrt(np.maximum(total, 0.0)) / samples.shape[1]
         if self.unit is not None:  # where waves cancel products lose their digits, and sums of many terms round
-            little = 1e-3 * few * per_sample * np.abs(self.scale)
+            little = 1e-3 * few * per_sample * abs(self.scale)
             lost = norm < little
             norm[lost] = np.linalg.norm(self.rows(lost), axis=1) + 1e-7 * little[lost]
         return norm

@@ -29,8 +29,8 @@ class ImageNet(Learner):
 
     `sample_clip` C scales every image's gradient to norm C at most before a batch is averaged. For one full-batch step
     (`batch_share: 1`) replacing one of a device's n images moves its update by at most 2 eta C / n, and noise may
-    follow without a clip; n is that of the device with the fewest, and taken as known. Clipped gradients are added up in
-    double precision, and the bound includes what weights round by.
+    follow without a clip; n is that of the device with the fewest, and taken as known. Clipped gradients are added up
+    in double precision, and the bound includes what weights round by.
 
     Weights start uniform within 1 / sqrt(fan in). Training has single precision unless `precision: 64`, evaluation
     always; global models and updates have double precision. One processor core gives the same numbers wherever it runs,
