@@ -36,6 +36,10 @@ class Availability(Part):
     """A rule by which UEs are available for learning. It must not depend on their data."""
 
     kind: str
+    by_place: ClassVar = False
+    """whether it depends on where a UE is"""
+    by_history: ClassVar = False
+    """whether it depends on what a UE has sent before"""
 
     def start(self, n_ue: int) -> State:
         """The first state; None for a rule without memory."""
@@ -83,6 +87,7 @@ class AtHome(Availability):
         "Bonawitz et al., Towards Federated Learning at Scale: System Design, 2019, Section 3: idle, charging, and on "
         "an unmetered network; that this is so at home, and only there, is assumed"
     )
+    by_place: ClassVar = True
     needs: ClassVar = {HOMES: "without them no UE would ever be available"}
 
     def available(self, now: Conditions, state: State, rng: Rng) -> tuple[BoolArray, State]:
@@ -188,6 +193,7 @@ class Battery(Availability):
     renamed: ClassVar = {"least_share": "min_charge_share"}
     reference: ClassVar = "an energy store with a constant charger; its parameters are assumed"
     example: ClassVar = {"kind": "battery", "capacity_j": 50.0}
+    by_history: ClassVar = True
 
     def start(self, n_ue: int) -> Charge:
         return Charge(np.full(n_ue, self.start_share * self.capacity_j), 0.0)

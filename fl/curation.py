@@ -14,7 +14,7 @@ from netsim.part import Named, OneOf
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
-UNTOUCHED = "untouched places"  # what data with positions offer, until a step of curation depends on them
+UNTOUCHED = "untouched places"  # what a study offers until anything but learning depends on true places
 
 
 class Curation(Named):
@@ -171,7 +171,8 @@ class GeoIndistinguishable(Curation):
     example: ClassVar = {"kind": "geo-indistinguishable", "epsilon_per_m": 0.01}
     needs: ClassVar = {
         "positions": "it works on places; these data have none",
-        UNTOUCHED: "a step before it depends on the true places, and its epsilon does not cover that; put it first",
+        UNTOUCHED: "what is learnt from depends on the true places, and its epsilon does not cover that; put it first, "
+        "without availability at-home, withholding home-zone or data.hold_out_by: block",
     }
     offers: ClassVar = frozenset({"location spend"})
 

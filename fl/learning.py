@@ -148,12 +148,18 @@ class Learning(Part):
     def sampling_rate(self) -> float:
         """Probability with which the server asks each UE, by a coin that noise at the server can count on; else 1.
 
-        It can where it hides who came. A rule of withholding that depends on who has sent before ties the coins of a UE
-        in different rounds together, as a cohort does that is kept, and amplification adds up rounds whose coins are
+        It can where it hides who came. A rule of a UE's silence that depends on who has sent before ties the coins of a
+        UE in different rounds together, as a cohort does that is kept, and amplification adds up rounds whose coins are
         independent: then sampling counts nothing, which is safe.
         """
-        independent = self.cohort_rounds == 1 and not any(rule.by_history for rule in self.withholding)
+        independent = self.cohort_rounds == 1 and not self.by_history
         return self.participation if self.sampling == "poisson" and independent and self.hides_who_came else 1.0
+
+    @property
+    def by_history(self) -> list[str]:
+        """Kinds of the rules by which a UE is silent because of what it has sent before."""
+        rules: list[Withholding | Availability | Query] = [*self.withholding, self.availability, self.request_policy]
+        return [rule.kind_name() for rule in rules if rule.by_history]
 
     @property
     def separation(self) -> int:
@@ -195,13 +201,13 @@ class Learning(Part):
         _meets("request_policy", self.request_policy, set(self.learner.offers))
         offered |= self.learner.offers | {f"phase {name}" for name in self.learner.phases}
         offered |= {"single upload a round"} if len(self.learner.phases) == 1 else set()
-        offered |= {UNTOUCHED} if "positions" in offered else set()
         offered = self._after_withholding(offered)
         for i, step in enumerate(self.curation):
             _meets(f"curation[{i}]", step, offered)
             offered = (offered - {UNTOUCHED} if step.by_place else offered) | step.offers
-        if self.curation or RECORDS_ALONE not in offered:
-            offered -= {"bound", "record bound"}  # the selection of records depends on all of them
+        # the selection of records depends on all of them; a measurement may decide when its UE sends, no image does
+        if self.curation or RECORDS_ALONE not in offered or ("positions" in offered and self.by_history):
+            offered -= {"bound", "record bound"}
         hiding = None
         for i, defense in enumerate(self.defenses):
             if hiding is not None and (reason := self._spoils(defense, hiding)):
@@ -264,7 +270,9 @@ class Learning(Part):
         return shows if own and self.hides_presence else ""
 
     def _after_withholding(self, offered: set[str]) -> set[str]:
+        by_place = self.availability.by_place or "block" in getattr(self.data, "held_out_by", ())
         for i, rule in enumerate(self.withholding):
+            by_place |= rule.by_place
             _meets(f"withholding[{i}]", rule, offered | {HOMES})  # whether there are any, the world says
             if rule.waits_for_a_cell and EARLIER_RECORDS not in offered:
                 raise ValueError(
@@ -276,8 +284,7 @@ class Learning(Part):
                     f"withholding[{i}]: {rule.kind_name()} holds places back, and {self.learner.kind_name()} here has "
                     "those of the first round published for its bandwidths; give it bandwidths of its own"
                 )
-        lost = {UNTOUCHED} if any(rule.by_place for rule in self.withholding) else set()
-        return offered - lost - (set() if all(rule.records_alone for rule in self.withholding) else {RECORDS_ALONE})
+        return offered - {RECORDS_ALONE} if by_place and "positions" in offered else offered | {UNTOUCHED}
 
     def _fits_membership(self, offered: set[str]) -> None:
         """ValueError with the reason, where records cannot be asked about, or nothing says what training adds."""

@@ -23,6 +23,8 @@ class Query(Part):
     """A policy by which a UE accepts or refuses a round. It must not depend on position or motion."""
 
     kind: str
+    by_history: ClassVar = False
+    """whether an answer depends on what the UE has sent before"""
 
     def start(self, n_ue: int) -> State:
         """The first state; None for a policy without memory."""
@@ -115,6 +117,10 @@ class Custom(Query):
     reference: ClassVar = "Zong et al., Privacy by Projection, PoPETs 2023, Lemmas 3 and 4, Algorithm 3"
     example: ClassVar = {"kind": "custom", "max_features": 8}
     needs: ClassVar = _NEEDS
+
+    @property
+    def by_history(self) -> bool:  # type: ignore[override]
+        return self.speed_m_s is not None
 
     @model_validator(mode="after")
     def _sizes(self) -> Self:

@@ -199,6 +199,17 @@ class Bound:
         """Distance that one neighbour can move the row: the norm, or twice the norm when data are replaced."""
         return self.norm * (2.0 if self.relation == "replace" else 1.0)
 
+    @classmethod
+    def of_record(cls, step: float, data: Local, model: Model) -> Bound:
+        """Promise of one record's part of an update by a step on the mean of n gradients no longer than `step`.
+
+        It is step / n for the fewest n of a row (of no row: as of one record), and what weights of 64 bits round by,
+        since an update is their difference.
+        """
+        fewest = max(min(data.count.tolist(), default=1), 1)
+        rounding = 2.3e-16 * float(np.linalg.norm(model.parameters))
+        return cls(step / fewest + rounding, "record", "replace")
+
     @property
     def zeroed(self) -> Bound:
         """The promise where a UE takes part in either neighbour: it sends zeros in place of being removed."""

@@ -47,17 +47,13 @@ class Withholding(Named):
     by_place: ClassVar[bool] = False
     """whether what is held back depends on positions of the UE"""
     by_history: ClassVar[bool] = False
-    """whether silence depends on earlier updates: then a coin of the server amplifies no noise"""
+    """whether silence depends on earlier updates: then a coin of the server amplifies no noise, and a record that
+    decides whether its UE sends decides about later rounds too"""
 
     @property
     def waits_for_a_cell(self) -> bool:
         """Whether it depends on the cell that serves a UE when it is asked."""
         return False
-
-    @property
-    def records_alone(self) -> bool:
-        """Whether a sample is held back because of that sample alone, or of none at all."""
-        return True
 
     def start(self, n_ue: int) -> State:
         """The first state; None for a rule without memory."""
@@ -138,10 +134,6 @@ class HomeZone(Withholding):
         "a hole in the places that a UE learns from lies around its home, in the middle if the centre is exact; who is "
         "silent at night is at home"
     )
-
-    @property
-    def records_alone(self) -> bool:
-        return self.drops == "samples"
 
     @property
     def waits_for_a_cell(self) -> bool:

@@ -149,7 +149,12 @@ class Measured(CellSignals):
 
     @property
     def offers(self) -> frozenset[str]:  # type: ignore[override]
-        recalls = isinstance(self.memory, int) or self.held_out_by[0] == "session" or self.cell == STRONGEST
+        recalls = (
+            isinstance(self.memory, int)
+            or (self.memory == "all" and self.participants == "measuring")  # one may decide about all earlier ones
+            or self.held_out_by[0] == "session"
+            or self.cell == STRONGEST
+        )
         return offered(self._words | {RECORDS_ALONE: not recalls, EARLIER_RECORDS: self.memory != "round"})
 
     def start(self, n_ue: int, rng: Rng) -> StoredSamples:

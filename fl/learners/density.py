@@ -22,7 +22,7 @@ from netsim.columns import frozen
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.rng import Rng
-from netsim.units import ComplexArray, FloatArray, IntArray
+from netsim.units import BoolArray, ComplexArray, FloatArray, IntArray
 
 _SAMPLE = 10  # the bandwidth is a mean over a random tenth of the asked places, as in the paper
 TERMS = 1000  # terms of a sum that are multiplied at once: they stay within the cache
@@ -95,7 +95,7 @@ class SurfaceUpdates(Updates):
     def n_parameters(self) -> int:
         return len(self.bandwidth_m) * len(self.x_m) * len(self.y_m)
 
-    def rows(self, index: IntArray | slice) -> FloatArray:
+    def rows(self, index: IntArray | BoolArray | slice) -> FloatArray:
         wanted = np.arange(len(self.ue))[index]
         out = np.empty((len(wanted), len(self.bandwidth_m), len(self.x_m), len(self.y_m)))
         for place, samples in self._alike(wanted, NUMBERS // (len(self.x_m) * len(self.y_m)) + 1):
@@ -125,6 +125,10 @@ class SurfaceUpdates(Updates):
                 f, g = (np.concatenate([pair[i] for pair in pairs], axis=1) for i in (0, 1))  # (rows, terms, P or Q)
                 total += ((f @ np.swapaxes(f, 1, 2)) * (g @ np.swapaxes(g, 1, 2))).sum(axis=(1, 2))
             norm[row] = np.abs(self.scale[row]) * np.sqrt(np.maximum(total, 0.0)) / samples.shape[1]
+        if self.unit is not None:  # where waves cancel products lose their digits, and sums of many terms round
+            little = 1e-3 * few * per_sample * abs(self.scale)
+            lost = norm < little
+            norm[lost] = np.linalg.norm(self.rows(lost), axis=1) + 1e-7 * little[lost]
         return norm
 
     def scaled(self, factor: FloatArray, bound: Bound | None) -> Self:

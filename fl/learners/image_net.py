@@ -29,7 +29,8 @@ class ImageNet(Learner):
 
     `sample_clip` C scales every image's gradient to norm C at most before a batch is averaged. For one full-batch step
     (`batch_share: 1`) replacing one of a device's n images moves its update by at most 2 eta C / n, and noise may
-    follow without a clip; n is that of the device with the fewest, and taken as known.
+    follow without a clip; n is that of the device with the fewest, and taken as known. Clipped gradients are added up
+    in double precision, and the bound includes what weights round by.
 
     Weights start uniform within 1 / sqrt(fan in). Training has single precision unless `precision: 64`, evaluation
     always; global models and updates have double precision. One processor core gives the same numbers wherever it runs,
@@ -51,7 +52,7 @@ class ImageNet(Learner):
     """torch device of the training; auto: the GPU if there is one"""
     precision: Literal[32, 64] = 32
     """bits of the numbers of local training"""
-    sample_clip: float | None = Field(None, gt=0, le=1e12)
+    sample_clip: float | None = Field(None, ge=1e-12, le=1e12)
     """largest L2 norm of one image's gradient (C); none: no clipping"""
 
     reference: ClassVar = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 1-3"
@@ -109,8 +110,7 @@ class ImageNet(Learner):
         made = self._classifier(model).train(model.parameters, data, how, rng)
         if self.sample_clip is None or not self._bounds_records:
             return made
-        fewest = max(int(data.count.min(initial=np.iinfo(np.int64).max)), 1)
-        return replace(made, bound=Bound(self.learning_rate * self.sample_clip / fewest, "record", "replace"))
+        return replace(made, bound=Bound.of_record(self.learning_rate * self.sample_clip, data, model))
 
     def step(self, model: Model, phase: str, merged: FloatArray) -> Model:
         return replace(model, parameters=model.parameters + merged)

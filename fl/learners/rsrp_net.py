@@ -91,7 +91,8 @@ class RsrpNet(LayeredLearner):
     `sample_clip` C scales the gradient of every sample to norm C at most before a batch is averaged. For one full-batch
     step with `standardise_by: public`, replacing one of a device's n records by any other moves its update by at most
     2 learning_rate C / n: the update then has a bound of unit `record` (n, the number of records, is taken as known),
-    and noise may follow without a clip. One number holds for all rows, that of the device with the fewest samples.
+    and noise may follow without a clip. One number holds for all rows, that of the device with the fewest samples. Data
+    in which a record decides when its device sends, or how many others are learnt from, have no such bound.
 
     `precision: 32` is local training alone: global models, updates as the server gets them (differences of weights
     before and after, in double precision), clips, noise, sums and evaluation keep 64 bits. A weight of size w is then
@@ -284,14 +285,9 @@ class RsrpNet(LayeredLearner):
             return replace(some, x=z, y=y)
 
         made = train_regression(self.net, model.parameters, data, how, rng, read)
-        return replace(made, bound=self._record_bound(data))
-
-    def _record_bound(self, data: Local) -> Bound | None:
-        """Upper bound of one record's part of an update: learning_rate C / n for the fewest samples n of a row."""
         if self.sample_clip is None or not self._bounds_records:
-            return None
-        fewest = max(int(data.count.min()), 1) if len(data.count) else 1  # of no devices: as of one with one record
-        return Bound(self.learning_rate * self.sample_clip / fewest, "record", "replace")
+            return made
+        return replace(made, bound=Bound.of_record(self.learning_rate * self.sample_clip, data, model))
 
     def step(self, model: Model, phase: str, merged: FloatArray) -> Model:
         first = self._first(self.frozen_layers + 1)  # noise or a projection may have moved what is frozen

@@ -31,7 +31,7 @@ class DeviceSteps:
     """Local training settings: step size, share of its images in a mini-batch, passes over them.
 
     sample_clip is the largest L2 norm of one image's gradient in the mean of a batch; None leaves them as they are.
-    Weights, activations and gradients have `precision` bits.
+    Weights, activations and gradients have `precision` bits; clipped gradients are cut and added up in 64.
     """
 
     learning_rate: float
@@ -117,6 +117,7 @@ class Classifier:
         owner = data.row
         batch = how.batch(count)
         steps = -(-count // batch)
+        number = w.dtype
         for epoch in range(how.local_epochs):
             order = rng.orders(f"order{epoch}", owner, count) + np.repeat(data.ptr[:-1], count)
             for step in range(int(steps.max(initial=0))):
@@ -124,10 +125,10 @@ class Classifier:
                 slot = np.arange(n.max())
                 use = slot < n[:, None]
                 at = order[np.where(use, (data.ptr[:-1] + step * batch)[:, None] + slot, 0)]
-                live = torch.from_numpy(use).to(self.place, w.dtype)
+                live = torch.from_numpy(use).to(self.place, number)
                 y = self._classes(np.zeros(at.shape) if data.y is None else data.y[at])
                 w = w - how.learning_rate * self._gradient(
-                    w, self._pixels(data.x[at], w.dtype), y, live, how.sample_clip
+                    w, self._pixels(data.x[at], number), y, live, how.sample_clip
                 )
         return w
 
@@ -135,11 +136,10 @@ class Classifier:
         """Gradient rows (k, d) of each row's mean cross-entropy over its live images; 0 where there are none."""
         k, n = live.shape
         if sample_clip is not None:
-            single = w.repeat_interleave(n, dim=0)  # (k n, d): a network for each image
+            single = w.to(x.dtype).repeat_interleave(n, dim=0)  # (k n, d): a network for each image
             each = self._gradient(single, x.flatten(0, 1)[:, None], y.view(-1, 1), live.view(-1, 1))
-            each = each * (sample_clip / each.norm(dim=1, keepdim=True).clamp(min=sample_clip))
-            clipped: Tensor = each.view(k, n, -1).sum(dim=1) / live.sum(dim=1, keepdim=True).clamp(min=1.0)
-            return clipped
+            clipped = torch.stack([_cut(some, sample_clip) for some in each.view(k, n, -1)])
+            return clipped / live.sum(dim=1, keepdim=True).clamp(min=1.0)
         flat = w.detach().requires_grad_()
         logits = self._logits(flat, x, live)
         losses = functional.cross_entropy(logits.flatten(0, 1), y.flatten(), reduction="none").view_as(live)
@@ -157,3 +157,11 @@ class Classifier:
 
     def _classes(self, y: FloatArray) -> Tensor:
         return torch.from_numpy(y).long().to(self.place)
+
+
+def _cut(gradient: Tensor, clip: float) -> Tensor:
+    """Sum (d,) in double precision of gradients (n, d), each cut to norm clip. Numbers that are not finite are 0."""
+    each = gradient.nan_to_num_().double()
+    most = 0.999999999 * clip  # rounding of the norm and of the sum, of a million numbers, must not exceed the bound
+    total: Tensor = most / torch.linalg.vector_norm(each, dim=1).clamp(min=most) @ each
+    return total

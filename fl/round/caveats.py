@@ -79,6 +79,17 @@ def caveats(learning: Learning, shared_band: bool) -> Iterator[str]:
                 "moves of others"
             )
     sees = learning.threat.observes != "updates" and learning.threat.knows_participants and learning.hides_presence
+    yield from (
+        f"{step.label}: noise moves places alone; whether a UE sends, to which model and through which cell, what is "
+        "lost, and labels as RSRP follow from the true place, and no epsilon per metre covers them"
+        for step in learning.curation
+        if step.displacement_per_m
+    )
+    if {"record bound", "signals"} <= learning.learner.offers:
+        yield (
+            "sample_clip: noise by its bound covers what a measurement says, and neither when and of which cell there "
+            "is one nor how many are learnt from, which sets that noise"
+        )
     for defense in defenses:  # one row moves the sum by its clip norm as long as it moves no other UE's in or out of it
         if "central noise" in defense.offers and sees:
             yield (
@@ -96,9 +107,7 @@ def caveats(learning: Learning, shared_band: bool) -> Iterator[str]:
 def _silence(learning: Learning) -> Iterator[str]:
     """Information in the silence of UEs, and its effect on amplification by sampling."""
     yield from (f"{rule.label}: {rule.gives_away}" for rule in learning.withholding)
-    why = {
-        rule.label: "who is silent depends on who has sent before" for rule in learning.withholding if rule.by_history
-    }
+    why = dict.fromkeys(learning.by_history, "who is silent depends on who has sent before")
     if learning.cohort_rounds > 1:
         why["cohort_rounds"] = f"who is drawn stays for {learning.cohort_rounds} rounds"
     if why and learning.hides_who_came and learning.sampling == "poisson" and learning.participation < 1:

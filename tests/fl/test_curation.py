@@ -10,6 +10,7 @@ from sklearn.cluster import DBSCAN
 from fl.curation import CURATIONS, DiverseBatch, FarthestBatch, Gan, GeoIndistinguishable, planar_laplace
 from fl.dbscan import dbscan
 from fl.privacy.ledger import Ledger
+from fl.round.caveats import caveats
 from fl.types import Local, MetricSpend, Public, RoundContext
 from netsim.errors import BadInput
 from netsim.geometry import Area
@@ -210,3 +211,26 @@ def test_an_epsilon_of_places_does_not_follow_what_hangs_on_places(first, tiny):
         tiny({"learning.curation": [first, {"kind": "random", "num": 2}, MOVED]})
     tiny({"learning.curation": [MOVED, first]})
     tiny({"learning.curation": [{"kind": "random", "num": 2}, MOVED, first]})  # drawn blindly
+
+
+AT_HOME = {
+    "world.ues": {"count": 2, "mobility": {"kind": "commuter"}}, "learning.availability": {"kind": "at-home"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("more", [AT_HOME, *({"learning.data": {"kind": "measured", "hold_out_by": by}}
+                                             for by in ("block", ["day", "block"], ["sample", "block"]))])  # fmt: skip
+def test_an_epsilon_of_places_does_not_hold_where_places_decide_who_sends_what(more, tiny):
+    """Of every chain that is accepted the run says what else follows from the true place."""
+    tiny(more)
+    with pytest.raises(
+        BadInput, match=r"curation\[0\].*needs untouched places.*at-home, .* or data.hold_out_by: block"
+    ):
+        tiny(more | {"learning.curation": [MOVED]})
+
+
+def test_a_run_says_that_noise_on_places_covers_no_cell_no_silence_and_no_label(tiny):
+    (said,) = caveats(tiny({"learning.curation": [MOVED]}).learned, False)
+    assert said.startswith("geo-indistinguishable: noise moves places alone")
+    assert all(word in said for word in ("sends", "model", "cell", "lost", "labels", "no epsilon per metre"))
+    assert not list(caveats(tiny({"learning.curation": [{"kind": "random", "num": 2}]}).learned, False))

@@ -11,6 +11,7 @@ from interrupted import run_in_two
 from fl.attacks.base import View
 from fl.attacks.esprit import Lattice, kernel_place, read_waves
 from fl.attacks.surfaces import DensityPeak, Posterior
+from fl.defenses.clip import Clip
 from fl.learners.density import TERMS, Density, kernel_density, rank_correlation
 from fl.query import Custom, Strict, band_probability, in_family, largest_bandwidth_m, shortest_interval_s
 from fl.types import HeldOut, Local, Public, Request, RoundContext
@@ -149,6 +150,29 @@ class TestSurfaces:
             each = learner.local(model, "all", rows_of(x[first:end], ue), rng()).rows(slice(None))
             assert updates.rows(np.array([row]))[0] == pytest.approx(each.mean(axis=0), abs=1e-12)
         assert updates.norm() == pytest.approx(np.linalg.norm(updates.rows(slice(None)), axis=1), rel=1e-10)
+
+    @pytest.mark.parametrize(("features", "samples"), [(1, 2), (1, 40), (3, 2)])
+    def test_waves_that_cancel_are_clipped_as_all_others(self, features, samples):
+        """Half of the places lie half a wave from the others, but for a share 10^-4 to 10^-15 of it: what is sent is
+        beside the clip, and beside rows of more digits.
+        """
+        learner = Density(n_features=features, bandwidth_m=H, grid=(20, 16))
+        model, draw = learner.init(Public(BOX_A, 1), rng()), np.random.default_rng(5)
+        (omega,) = learner.local(model, "all", rows_of(np.zeros((1, 2))), rng()).unit[0, :1] / H
+        for share in np.logspace(-4, -15, 40):
+            x = np.repeat(draw.uniform(BOX_A.low_m, BOX_A.high_m, (samples // 2, 2)), 2, axis=0)
+            x[1::2] += omega * np.pi / (omega @ omega) * (1 + share)
+            zero = np.zeros(1, dtype=np.int64)
+            data = Local(zero, zero, np.array([0, samples]), x, None, np.zeros(samples))
+            made = learner.local(model, "all", data, rng())
+            gap = np.stack(np.meshgrid(made.x_m, made.y_m, indexing="ij"), -1)[..., None, :].astype(np.longdouble) - x
+            phase = gap @ (made.unit[0] / H).T.astype(np.longdouble)
+            true = float(np.linalg.norm(np.cos(phase).sum(axis=(2, 3)) / samples))
+            assert made.norm()[0] == pytest.approx(true, rel=1e-6, abs=1e-8)
+            for norm in (1e-3, 1e-6, 1e-9, 1e-12):
+                clip = Clip(norm=norm)
+                sent, _, _ = clip.protect(made, data, None, clip.start(1), None)
+                assert np.linalg.norm(sent.weighted_sum(np.ones(1), 1)) <= norm * (1 + 1e-9)
 
 
 class TestLearner:

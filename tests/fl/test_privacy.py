@@ -256,7 +256,7 @@ class TestRecordsByThemselves:
         return Learning(round_s=60.0, data=data, learner=learner, defenses=(noise,))
 
     @pytest.mark.parametrize("data", [
-        Measured(), Measured(memory="all"), Measured(hold_out_by="day"), Measured(hold_out_by="block"),
+        Measured(), Measured(memory="all", participants="holding"), Measured(hold_out_by="day"),
         Segments(hold_out=0.0, cell="all"),
     ], ids=str)  # fmt: skip
     def test_noise_may_follow(self, data):
@@ -264,6 +264,7 @@ class TestRecordsByThemselves:
 
     @pytest.mark.parametrize("data", [
         Measured(memory=5), Measured(hold_out_by="session"), Measured(cell="strongest"), Segments(cell="all"),
+        Measured(memory="all"), Measured(hold_out_by="block"), Measured(hold_out_by=("sample", "block")),
     ], ids=str)  # fmt: skip
     def test_where_one_record_changes_which_others_are_learnt_from_there_is_no_bound(self, data):
         with pytest.raises(ValueError, match="gaussian needs a bound"):

@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
+from fl.data import RECORDS_ALONE
 from fl.defenses import DEFENSES
 from fl.defenses.clip import AdaptiveClip, Clip
 from fl.defenses.gaussian import CentralGaussian, Gaussian
+from fl.learning import Learning
 from fl.privacy.compose import RoundKinds, pld_epsilon
 from fl.privacy.gaussian import epsilon_of
 from fl.round.caveats import disclosed
@@ -592,3 +594,92 @@ def test_no_ue_sends_in_rounds_nearer_than_its_turns_where_clocks_change(tiny, t
     for ue in set(sent["ue"]):
         turns = sorted({rounds.index(r) for r in sent["round"][sent["ue"] == ue].tolist()})
         assert len(turns) > 1 and (np.diff(turns) == 2).all()
+
+
+# -- one measurement
+
+RECORD = {
+    "world.duration_s": 200, "learning.round_s": 20, "world.ues.measure": "all", "learning.attacks": [],
+    "world.ues.compute_j_per_sample": 1.0,
+    "learning.learner": {"kind": "rsrp-net", "hidden": [6], "activation": "tanh", "sample_clip": 1e-3},
+    "learning.aggregation": {"kind": "uniform", "clients": UES},
+    "learning.defenses": [{"kind": "central-gaussian", "noise_multiplier": 8.0}],
+}  # fmt: skip
+TAKEN = {
+    "round": {}, "samples": {"hold_out": 0.1}, "holding": {"memory": "all", "participants": "holding"},
+    "all": {"memory": "all"}, "five": {"memory": 5}, "five, holding": {"memory": 5, "participants": "holding"},
+    "block": {"hold_out_by": "block", "block_m": 30, "hold_out": 0.5},
+}  # fmt: skip
+HELD_BACK = {
+    "nothing": [], "coin": [{"kind": "random-silence", "probability": 0.3}],
+    "cooldown": [{"kind": "cooldown", "rounds": 1}], "daily-limit": [{"kind": "daily-limit", "updates": 5}],
+}  # fmt: skip
+AVAILABLE = {
+    "always": {"kind": "always"}, "charging": {"kind": "charging", "from_hour": 0, "from_spread_hours": 0, "hours": 12},
+    "battery": {"kind": "battery", "capacity_j": 22, "min_charge_share": 0.25, "charge_w": 0, "charging": None},
+}  # fmt: skip
+BOUNDED = set(product(("round", "samples", "holding"), ("nothing", "coin"), ("always", "charging")))
+FALSE = {(taken, "nothing", "always") for taken in ("all", "five", "block")} | {
+    ("round", "nothing", "battery"), ("round", "cooldown", "always"), ("round", "daily-limit", "charging"),
+}  # fmt: skip
+
+
+def measured_once(change):
+    """In its fifth round UE 0 has one measurement of cell a, which `change` is made to, and UE 1 begins later."""
+
+    def other(found, ue):
+        once = (found.ue == ue) & (found.cell == 0) & (found.time_s // 20 == 4)
+        found = found.select((~once | (found.time_s == 90)) & ((found.ue != 1) | (found.time_s >= 20)))
+        return change(found, (found.ue == ue) & (found.cell == 0) & (found.time_s == 90))
+
+    return other
+
+
+def elsewhere(found, which):
+    place_m, rsrp_dbm = (np.where(each, 1, 0) for each in (which[:, None], which))
+    place_m, rsrp_dbm = found.position_m + 47.0 * place_m, found.rsrp_dbm - 30.0 * rsrp_dbm
+    return type(found)(found.ue, found.time_s, place_m, found.cell, rsrp_dbm)
+
+
+def of_another_cell(found, which):
+    return type(found)(found.ue, found.time_s, found.position_m, np.where(which, 1, found.cell), found.rsrp_dbm)
+
+
+def farthest(played, study):
+    """Farthest that the sum of a round moves over what is booked, and whether noise itself moves with the place."""
+    sums, _, booked, warnings = played(study, 0, measured_once(lambda found, which: found))
+    worst, alike = 0.0, True
+    for change in (elsewhere, of_another_cell):
+        again, _, paid, _ = played(study, 0, measured_once(change))
+        assert list(again) == list(sums)
+        most = np.maximum(booked["sensitivity"], paid["sensitivity"])
+        apart = [np.linalg.norm(sums[r] - again[r]) for r in sums]
+        worst = max(worst, (apart / most).max())
+        alike = alike and (change is of_another_cell or (booked["std"] == paid["std"]).all())
+    return worst, alike, warnings
+
+
+@pytest.mark.parametrize("taken", TAKEN)
+def test_no_measurement_moves_a_sum_by_more_than_is_booked(tiny, played, monkeypatch, taken):
+    """Data, silence, availability: refused where a measurement decides when its UE sends, else within what is booked.
+
+    What is refused is played all the same: there a measurement does move more, or the noise.
+    """
+    for held_back, available in product(HELD_BACK, AVAILABLE):
+        asked = RECORD | {
+            "learning.data": {"kind": "measured", "cell": "a", "hold_out": 0.0} | TAKEN[taken],
+            "learning.withholding": HELD_BACK[held_back], "learning.availability": AVAILABLE[available],
+        }  # fmt: skip
+        if (taken, held_back, available) in BOUNDED:
+            worst, alike, warnings = farthest(played, tiny(asked))
+            assert 0.1 < worst <= 1 + 1e-9 and alike
+            assert any("noise by its bound covers what a measurement says" in w for w in warnings)
+            continue
+        with pytest.raises(BadInput, match="central-gaussian needs a bound"):
+            tiny(asked)
+        if (taken, held_back, available) in FALSE:
+            with monkeypatch.context() as patch:
+                patch.setattr(Learning, "by_history", ())
+                patch.setattr(Learning, "_after_withholding", lambda _, offered: offered | {RECORDS_ALONE})
+                worst, alike, _ = farthest(played, tiny(asked))
+            assert worst > 1.5 or not alike

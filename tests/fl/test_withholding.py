@@ -134,26 +134,28 @@ ALONE = {
 
 
 @pytest.mark.parametrize("name", ALONE)
-def test_a_rule_says_whether_a_sample_is_held_back_because_of_others(name):
-    """The second sample of each of 200 UEs moves into its zone: no fate of a first one hangs on that, or some do."""
+def test_a_rule_says_whether_a_sample_is_held_back_because_of_its_place(name):
+    """The second sample of each of 200 UEs moves into its zone: no fate hangs on that, or some do."""
     rule, home_m = ALONE[name], np.zeros((200, 2))
     state = rule.start(200)
     fates = []
     for second in ((900.0, 0.0), (0.0, 1.0)):
         now = asked(local=local_of([[(900.0, 900.0), second]] * 200), home_m=home_m, position_m=home_m + 900)
-        fates.append(rule.keep(now, state, RNG)[::2])
-    assert rule.records_alone == (fates[0] == fates[1]).all() and fates[0].any()
+        fates.append(rule.keep(now, state, RNG))
+    assert rule.by_place == (fates[0] != fates[1]).any() and fates[0].any()
 
 
 @pytest.mark.parametrize("name", sorted(ALONE.keys() - {"deferred"}))  # which sends earlier records, that have no bound
 def test_no_bound_on_records_holds_where_they_are_selected_by_each_other(name, tiny):
-    """One clipped step bounds what a record adds; where it also decides about others, noise needs another bound."""
+    """One clipped step bounds what a record adds; where it also decides about others, or about how many are learnt
+    from, now or in later rounds, noise needs another bound.
+    """
     learner = {"kind": "rsrp-net", "hidden": [4], "sample_clip": 1.0, "batch_size": "all", "local_epochs": 1}
     lapa = {"kind": "lapa", "epsilon_system_total": 10.0, "rounds": 4, "sensitivity": "record-one-step"}
     changes = RESIDENTS | {"learning.learner": learner | {"precision": 64, "standardise_by": "public"}}
     changes |= {"learning.data": {"kind": "measured", "memory": "round"}, "learning.defenses": [lapa]}
     changes |= {"learning.withholding": [ALONE[name].model_dump(exclude_none=True)], "learning.attacks": []}
-    if ALONE[name].records_alone:
+    if not (ALONE[name].by_place or ALONE[name].by_history):
         assert tiny(changes).learned.withholding == (ALONE[name],)
     else:
         with pytest.raises(BadInput, match=r"defenses\[0\]: .*bound"):
@@ -295,9 +297,21 @@ CENTRAL = {
 }
 
 
-@pytest.mark.parametrize(("rule", "rate"), [("cooldown", 1.0), ("daily-limit", 1.0), ("random-silence", 0.5)])
+SPEED = {"kind": "custom", "gamma": None, "multiples": "any", "speed_m_s": 1.8}
+BY_HISTORY = {
+    "battery": {"learning.availability": {"kind": "battery", "capacity_j": 9, "charging": None},
+                "world.ues.compute_j_per_sample": 1.0},
+    "custom": {"learning.learner": {"kind": "density", "bandwidth_m": 40, "grid": [8, 6]}, "learning.attacks": [],
+               "learning.request_policy": SPEED},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("rule", "rate"),
+    [("cooldown", 1.0), ("daily-limit", 1.0), ("random-silence", 0.5), ("battery", 1.0), ("custom", 1.0)],
+)
 def test_noise_at_the_server_counts_on_no_coin_that_hangs_on_who_has_sent(tiny, tmp_path, rule, rate):
-    run(tiny(SHORT | CENTRAL | {"learning.withholding": [RULES[rule]]}), tmp_path)
+    run(tiny(SHORT | CENTRAL | (BY_HISTORY.get(rule) or {"learning.withholding": [RULES[rule]]})), tmp_path)
     spends, manifest = table(tmp_path, "spends"), (tmp_path / "manifest.json").read_text()
     assert (spends.sampling_rate == rate).all()
     assert ("epsilon counts on no sampling" in manifest) == (rate == 1.0)
