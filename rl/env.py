@@ -318,8 +318,7 @@ class OnlinePower(WorldPower):
         wanted_w = log_power(action, self.task.limits)
         parts = self.state.parts | {"power": replace(self.state.parts["power"], wanted_w=wanted_w)}
         self.server.state = replace(self.state, parts=parts)
-        playing = self.server.play(self.state.round + 1)
-        self.outcome = self.world.env.run(until=self.world.env.process(playing))
+        self.outcome = self.world.env.run(until=self.world.env.process(self.server.play(self.state.round + 1)))
         self.world.drain_handovers()  # they are not recorded
         if not (self.state.stopped and self.steps):
             self.cost = costs(self.task, self.setup, self.outcome, self.now, self.rounds)
@@ -401,8 +400,7 @@ class RecordedPower(WorldPower):
         sends = np.flatnonzero(episode.rounds.count[s])
         if len(sends):
             self.last_w = kept(log_power(action, self.task.limits), sends, self.task.limits)
-        sent_w = np.minimum(self.last_w, self.now.max_power_w)
-        found = judged(episode.rounds, self.air, sent_w[None], np.array([s]))
+        found = judged(episode.rounds, self.air, np.minimum(self.last_w, self.now.max_power_w)[None], np.array([s]))
         drawn_std = self.now.drawn_std.copy()
         drawn_std[sends] = 0.0  # a UE without rows keeps its value
         drawn_std[episode.rounds.rows.of[s][found.drawn[0]]] = 1.0

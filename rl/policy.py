@@ -76,8 +76,7 @@ def seen_online(now: PowerContext, last_w: FloatArray, limits: Limits) -> Seen:
 def seen_of_ues(seen: Seen) -> Seen:
     """The observation of each UE (K, 7), from that of all (5 K + 2,): its own five numbers, and what is of all."""
     own = seen[:-_OF_ALL].reshape(_OF_UE, -1).T
-    of_all = seen[-_OF_ALL:]
-    return np.hstack([own, np.tile(of_all, (len(own), 1))])
+    return np.hstack([own, np.tile(seen[-_OF_ALL:], (len(own), 1))])
 
 
 class PolicyCard(Part):
@@ -132,8 +131,7 @@ class Card(PolicyCard):
     @property
     def shapes(self) -> list[tuple[int, int]]:
         """Outputs and inputs of each layer."""
-        sizes = [self.n_seen, *self.hidden, self.ues]
-        return [(b, a) for a, b in pairwise(sizes)]
+        return [(b, a) for a, b in pairwise([self.n_seen, *self.hidden, self.ues])]
 
 
 @dataclass(frozen=True)

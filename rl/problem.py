@@ -166,8 +166,7 @@ class Problem:
     @cached_property
     def start(self) -> Outcome:
         """Average power: where every comparison begins."""
-        plan = average(self.objective, self.limits)
-        return self.tried(plan.power_w)
+        return self.tried(average(self.objective, self.limits).power_w)
 
     @cached_property
     def rule(self) -> PowerPlan:

@@ -129,10 +129,15 @@ class Rounds(Columns):
     def _filled_up(self, most: int) -> Self:
         rows = self.rows
         room = ((0, 0), (0, most - rows.of.shape[1]))
-        of = np.pad(rows.of, room, constant_values=-1)
-        weight = np.pad(rows.weight, room)
-        required_std = np.pad(rows.required_std, room)
-        return replace(self, rows=replace(rows, of=of, weight=weight, required_std=required_std))
+        return replace(
+            self,
+            rows=replace(
+                rows,
+                of=np.pad(rows.of, room, constant_values=-1),
+                weight=np.pad(rows.weight, room),
+                required_std=np.pad(rows.required_std, room),
+            ),
+        )
 
 
 @frozen
@@ -282,8 +287,7 @@ def _ends(
     downlink_bps = links.downlink_bps[which]
     law = Adaptation(air.attenuation, air.max_bps_per_hz, air.floor_sinr)
     bits = rounds.n_bits[which][:, None] * rounds.count[which]
-    rate_bps = law.rate_bps(sinr, air.bandwidth_hz)
-    spans = reception.Durations.of(bits, downlink_bps, rounds.compute_s[which], rate_bps)
+    spans = reception.Durations.of(bits, downlink_bps, rounds.compute_s[which], law.rate_bps(sinr, air.bandwidth_hz))
     decoded = reception.is_received(sinr, air.min_sinr)
     if air.group_size < cell.shape[1]:
         group_of = _groups(power_w, which, links, air)

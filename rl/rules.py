@@ -222,8 +222,7 @@ def best_multipliers(known: Known, start_dbw: FloatArray, rng: Rng) -> FloatArra
         _, dbw, _ = _searched(
             replace(known, multipliers=prices.multipliers), dbw, _STEPS_DB if step == 0 else _STEPS_DB[2:]
         )
-        found = known.figures(within(dbw, limits))
-        prices = prices.raised(over(known.reward, found), _DUAL_RATE * 5 / (5 + step))
+        prices = prices.raised(over(known.reward, known.figures(within(dbw, limits))), _DUAL_RATE * 5 / (5 + step))
     return prices.multipliers
 
 
@@ -312,5 +311,4 @@ def _alike(h: ComplexArray) -> ComplexArray:
         return h
     c = 1.0 / np.sqrt(antennas)
     unit = np.linalg.cholesky((1.0 - c) * np.eye(k) + c)
-    size = np.sqrt(strength(h))
-    return np.asarray(size[..., None] * unit[:, None, :], dtype=np.complex128)
+    return np.asarray(np.sqrt(strength(h))[..., None] * unit[:, None, :], dtype=np.complex128)

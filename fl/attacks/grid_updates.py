@@ -38,9 +38,8 @@ def weighted_centroid(size: FloatArray, centre_m: FloatArray, nu: float) -> Floa
     share = np.divide(size, largest, out=np.zeros_like(size), where=largest > 0)
     with np.errstate(under="ignore"):
         weight = (share >= 1.0 - _TIE).astype(float) if np.isinf(nu) else share**nu
-    total = weight.sum(axis=1)[:, None]
     with np.errstate(invalid="ignore"):
-        return np.where(largest > 0, weight @ centre_m / total, np.nan)
+        return np.where(largest > 0, weight @ centre_m / weight.sum(axis=1)[:, None], np.nan)
 
 
 class GridAttack(Attack):

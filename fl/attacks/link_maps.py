@@ -64,8 +64,7 @@ class MapTracks:
         """After names (n,) with maps (n, G) in a round; at least `least` tracks, the maps of at most `most` names."""
         new = np.setdiff1d(name, self.names.name)
         now = np.full(len(new), facts.round)
-        never = np.full(len(new), -1)
-        begun = NamesSoFar(new, never, now, now, np.full(len(new), facts.time_s))
+        begun = NamesSoFar(new, np.full(len(new), -1), now, now, np.full(len(new), facts.time_s))
         names = NamesSoFar.join([self.names, begun])
         row = names.rows(name)
         places = score.shape[1]
@@ -220,8 +219,7 @@ class LinkMaps(Attack):
         if not len(state.names.name):
             return None
         track, score = state.relinked(_STARTS, rng)
-        grid = self._grid(facts, len(score))
-        named_m = self._span.best(score, grid, self._span.answers)
+        named_m = self._span.best(score, self._grid(facts, len(score)), self._span.answers)
         return RevisedEstimates(state.names.name, track, _answers(named_m), state.links_of(track))
 
     def _grid(self, facts: RoundContext, tracks: int) -> PlaceGrid:

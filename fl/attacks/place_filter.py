@@ -114,8 +114,7 @@ class PlaceFilter(Attack):
         good = view.usable
         owner = owner[good[source]]
         source = source[good[source]]
-        model = view.source_model[source]
-        of, network = np.unique(model, return_inverse=True)
+        of, network = np.unique(view.source_model[source], return_inverse=True)
         weights = view.model_before.parameters[of]
         part = np.zeros((len(owner), len(grid)), dtype=np.float32)
         for k, m in enumerate(of.tolist()):

@@ -137,8 +137,7 @@ class Span(AddsMaps):
         """k of each source (n_source,)."""
         if not self._of_many(view):
             return np.full(len(view.update), _RANK_OF_UE if self.rank == "auto" else self.rank)
-        some = evenly(len(looks.grid), _MOST_LOOKED_AT)
-        most = _dimensions(looks.reads(looks.grid.place_m[some]))
+        most = _dimensions(looks.reads(looks.grid.place_m[evenly(len(looks.grid), _MOST_LOOKED_AT)]))
         return np.full(len(view.update), most) if view.members is None else np.minimum(_RANK_OF_UE * view.members, most)
 
     def scores(self, view: View, grid: PlaceGrid, rng: Rng) -> AnyFloats:

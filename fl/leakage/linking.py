@@ -53,8 +53,7 @@ class OwnedPlaces(Columns):
     def plus(self, owner: IntArray, estimates: Estimates, area: Area) -> OwnedPlaces:
         """With estimates (k,) of a round, of owners (k,)."""
         what = np.array(estimates.what, dtype=object)
-        weight = np.where(what == "centroid", 1.0, estimates.weight)
-        new = OwnedPlaces(owner, estimates.position_m, weight)
+        new = OwnedPlaces(owner, estimates.position_m, np.where(what == "centroid", 1.0, estimates.weight))
         use = ((what == "centroid") | (what == "place")) & area.contains(estimates.position_m)
         return self.join([self, new.select(use)])
 

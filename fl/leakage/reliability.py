@@ -60,8 +60,7 @@ def near_auc(weight: FloatArray, distance_m: FloatArray) -> float:
     known = np.isfinite(distance_m)
     if not known.any():
         return float("nan")
-    near = distance_m[known] < np.median(distance_m[known])
-    return auc(weight[known], near)[0]
+    return auc(weight[known], distance_m[known] < np.median(distance_m[known]))[0]
 
 
 def moved_auc(weight: FloatArray, moved_m: FloatArray, hit_radius_m: float) -> float:
@@ -70,5 +69,4 @@ def moved_auc(weight: FloatArray, moved_m: FloatArray, hit_radius_m: float) -> f
     moved_m (n,): true displacements; NaN: unknown, left out. NaN where all have moved, or none.
     """
     known = np.isfinite(moved_m)
-    moved = moved_m[known] > hit_radius_m
-    return auc(weight[known], moved)[0]
+    return auc(weight[known], moved_m[known] > hit_radius_m)[0]

@@ -88,8 +88,7 @@ class Classifier:
             w = torch.from_numpy(parameters[model_of[block]]).to(self.place)
             live = torch.ones(len(w), 1, dtype=w.dtype, device=self.place)
             pixels = self._pixels(x[block, None], w.dtype)
-            classes = self._classes(y[block, None])
-            found[block] = self._gradient(w, pixels, classes, live).cpu().numpy()
+            found[block] = self._gradient(w, pixels, self._classes(y[block, None]), live).cpu().numpy()
         return found
 
     @torch.no_grad()

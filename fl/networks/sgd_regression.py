@@ -123,8 +123,7 @@ def _trained(net: Mlp, before: FloatArray, data: Local, how: SgdSettings, rng: R
 
 def _masks(net: Mlp, how: SgdSettings, what: str, owner: IntArray, most: int, rng: Rng) -> FloatArray:
     """Inverted dropout masks (k, most, hidden units) of a batch of most samples at most."""
-    layers = enumerate(net.sizes[1:-1])
-    unit = [rng.uniform(f"{what}.{layer}", owner, (most, units)) for layer, units in layers]
+    unit = [rng.uniform(f"{what}.{layer}", owner, (most, units)) for layer, units in enumerate(net.sizes[1:-1])]
     return ((np.concatenate(unit, axis=2) >= how.dropout) / (1.0 - how.dropout)).astype(how.number)
 
 

@@ -207,8 +207,7 @@ def _solved(
     from scipy.optimize import minimize
 
     cost = objective.cost_w / max(float(objective.cost_w.sum()), 1e-300)
-    k = len(cost)
-    ceiling_w = np.full(k, np.inf) if edge is None else edge.ceiling_w
+    ceiling_w = np.full(len(cost), np.inf) if edge is None else edge.ceiling_w
     top_w = np.clip(ceiling_w, limits.each_min_w, limits.each_max_w)
     bounds = [(np.log(limits.each_min_w), np.log(high)) for high in top_w]
 

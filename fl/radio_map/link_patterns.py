@@ -38,8 +38,7 @@ class LinkPatterns:
         link = [part.link + first for part, first in zip(parts, before[:-1], strict=True)]
         cell, value = ([getattr(part, name) for part in parts] for name in ("cell", "value"))
         n = sum(part.n for part in parts)
-        links = parts[0].links
-        return cls(n, links, np.concatenate(cell), np.concatenate(link), np.concatenate(value))
+        return cls(n, parts[0].links, np.concatenate(cell), np.concatenate(link), np.concatenate(value))
 
     def log_likelihood(self, update: FloatArray, variance: FloatArray, scale: float) -> FloatArray:
         """Log-likelihood of each place (n,) for an update (M,) and its noise variance (M,), both of A times

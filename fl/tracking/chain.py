@@ -359,8 +359,7 @@ class Chain:
             own = habits.select(rows)
             e = emission.select(rows).maps()
             for at in classes:
-                leg = own.leg(at, self.prior)
-                some, uses[rows] = self.motion.step(some, leg, e if len(classes) == 1 else None)
+                some, uses[rows] = self.motion.step(some, own.leg(at, self.prior), e if len(classes) == 1 else None)
             new[rows] = scaled(some * e)
         return new, uses
 

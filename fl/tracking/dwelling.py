@@ -278,8 +278,7 @@ def work_posterior(
     some = log_mean(each, np.ones((1, 1), dtype=np.float32))
     odds = np.log(employed) + some - np.log1p(-employed) - log_none
     there = np.where(far, np.exp(-np.logaddexp(0.0, -odds)), 0.0)
-    shown = blurred(_normalised(each), grid, bias_m)
-    return _scaled(shown) * there[:, None].astype(np.float32)
+    return _scaled(blurred(_normalised(each), grid, bias_m)) * there[:, None].astype(np.float32)
 
 
 def _normalised(log_p: Maps) -> Maps:

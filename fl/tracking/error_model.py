@@ -99,8 +99,7 @@ class ErrorModel(Columns):
         ranks = min(z_m.shape[-2], self.share.shape[-1])
         gain = np.broadcast_to(self.gain, self.share.shape)[..., :ranks]
         place_m = (z_m[..., :ranks, :] - self.offset_m[..., :ranks, :]) / gain[..., None]
-        named = np.isfinite(place_m).all(axis=-1)
-        share = np.where(named, self.share[..., :ranks], 0.0)
+        share = np.where(np.isfinite(place_m).all(axis=-1), self.share[..., :ranks], 0.0)
         total = share.sum(axis=-1, keepdims=True)
         share = np.divide(share, total, out=np.zeros_like(share), where=total > 0)
         return Truths(place_m, self.sigma_m[..., :ranks] / gain, share, gain)

@@ -305,8 +305,7 @@ class Book:
 def _looked_up(key: IntArray, value: IntArray, wanted: IntArray) -> IntArray:
     """Values (n,) of keys wanted (n,), from keys (m,) ascending; -1 for one that is not there."""
     at = np.searchsorted(key, wanted)
-    found = np.append(key, -1)[at] == wanted
-    return np.where(found, np.append(value, -1)[at], -1)
+    return np.where(np.append(key, -1)[at] == wanted, np.append(value, -1)[at], -1)
 
 
 class Linker:

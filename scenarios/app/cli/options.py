@@ -50,8 +50,7 @@ class Unwritable(BadInput):
 
 def say(text: str, end: str = "\n", errors: bool = False) -> None:
     """Print lines; what files say is shown without the codes by which it could steer a terminal."""
-    lines = "\n".join(one_line(line) for line in text.split("\n"))
-    write(lines + end, sys.stderr if errors else sys.stdout)
+    write("\n".join(one_line(line) for line in text.split("\n")) + end, sys.stderr if errors else sys.stdout)
 
 
 def write(text: str, stream: TextIO, flush: bool = False) -> bool:

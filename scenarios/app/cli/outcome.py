@@ -511,9 +511,8 @@ def _sweep(folder: Path) -> FolderResult:
     title = read_json(folder / SWEEP).get("title") if what_is(folder / SWEEP) else None
     rows = sweep_lines([(run["label"], run["summary"]) for run in runs])
     where = f"all runs in {folder / RUNS}, page: {_page(folder)}"
-    heading = f": {title}" if title else ""
     lines = [
-        heading,
+        f": {title}" if title else "",
         *rows,
         *adapted_lines(folder),
         *failure_lines(failures),

@@ -82,8 +82,7 @@ def _cells(of: Verdict) -> tuple[str, ...]:
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [heads, ["---"] * len(heads), *rows]
-    return "\n".join(f"| {' | '.join(of)} |" for of in lines)
+    return "\n".join(f"| {' | '.join(of)} |" for of in [heads, ["---"] * len(heads), *rows])
 
 
 def _plain(text: str) -> str:

@@ -109,8 +109,7 @@ def planned(power_w: FloatArray, progress: FloatArray) -> Act:
     of = dict(zip(progress.tolist(), power_w, strict=True))
 
     def act(env: OnlinePower, seen: Seen) -> FloatArray:
-        least = np.full(env.n_ue, env.task.limits.each_min_w)
-        return as_action(of.get(env.now.progress, least), env.task.limits)
+        return as_action(of.get(env.now.progress, np.full(env.n_ue, env.task.limits.each_min_w)), env.task.limits)
 
     return act
 
@@ -332,8 +331,7 @@ class RecordedGround:
     @cached_property
     def rules(self) -> list[Tuned]:
         """All rules, tuned."""
-        n = self.task.tune_evaluations
-        return [tuned(law, self._tuned_on, n, self._rng("rules")) for law in LAWS]
+        return [tuned(law, self._tuned_on, self.task.tune_evaluations, self._rng("rules")) for law in LAWS]
 
     @cached_property
     def random(self) -> Tuned:
@@ -393,10 +391,9 @@ class RecordedGround:
         starts = np.flatnonzero(known.look.first)[1:]
         power_w = np.split(found.power_w, starts)
         progress = np.split(known.look.progress, starts)
-        each = self._each(HELD_OUT, "judged live under the oracle")
         return [
             episode(self.watched, ORACLE, planned(power_w[k], progress[k]), world, judged)
-            for k, world in enumerate(each)
+            for k, world in enumerate(self._each(HELD_OUT, "judged live under the oracle"))
         ]
 
     @cached_property
