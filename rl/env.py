@@ -171,9 +171,9 @@ class PowerAllocation(PowerEnv):
     last: Outcome
 
     def _start(self, options: Info) -> Info:
-        draw = int(self.np_random.integers(len(self.problems)))
+        drawn = self.np_random.integers(len(self.problems))
         action = self.np_random.uniform(-1, 1, self.n_ue)
-        draw = int(options.get("draw", draw))
+        draw = int(options.get("draw", drawn))
         problem = self.problems[draw]
         first = problem.start if self.episodes == 0 or "power" in options else problem.act(action)
         return {"draw": draw, "power_w": first.power_w.tolist()}
@@ -239,8 +239,7 @@ class WorldPower(PowerEnv):
     t_th: int
 
     def _start(self, options: Info) -> Info:
-        drawn = int(self.np_random.integers(2**40))
-        return {"world": int(options.get("world", drawn))}
+        return {"world": int(options.get("world", self.np_random.integers(2**40)))}
 
     def _begin(self, start: Info) -> None:
         self.start = start
@@ -339,7 +338,7 @@ class OnlinePower(WorldPower):
             begins_s = self.server.ends_s(number)
             if begins_s > self.world.env.now:
                 self.world.env.run(until=begins_s)
-        numbers = int(self.state.model.parameters.shape[1])
+        numbers = self.state.model.parameters.shape[1]
         self.now = power_context(
             self.world, self.setup, self.state.parts, numbers, self.state.round + 1, no_ints()
         )  # fmt: skip

@@ -147,7 +147,7 @@ class Policy:
         with np.errstate(over="ignore", invalid="ignore"):
             action = forward(self.layers, seen)
         if not np.isfinite(action).all():
-            k = int(np.argmin(np.isfinite(action)))
+            k = np.argmin(np.isfinite(action))
             raise BadInput(f"power.policy: its action for UE {k} is {action[k]}; its weights overflow, train it again")
         return action
 

@@ -288,7 +288,7 @@ def fractional(problem: Problem, alpha: float) -> FloatArray:
     """
     limits = problem.limits
     shape = problem.objective.trajectory.gain.mean(axis=0) ** -alpha
-    middle = -float(np.log(shape).mean())
+    middle = -np.log(shape).mean()
 
     def power_w(log_p0: float) -> FloatArray:
         return np.asarray(np.clip(np.exp(log_p0 + middle) * shape, limits.each_min_w, limits.each_max_w))

@@ -385,12 +385,12 @@ def rows_sent(
         mine = model == m
         some = mine & came
         weight[mine & ~came] = weight[some].mean() if some.any() else 1.0 / mine.sum()
-    by_model = np.zeros((int(model.max(initial=0)) + 1, len(now.snr_per_w)))
+    by_model = np.zeros((model.max(initial=0) + 1, len(now.snr_per_w)))
     by_model[model, ue] = weight
     own_ue, own_model, required, drawn = rows_of(standings(setup.learning, outcome.state.parts))
     required_std, drawn_std = np.zeros((2, len(ue)))
     if len(own_ue):
-        span = int(max(own_model.max(), model.max(initial=0))) + 1
+        span = max(own_model.max(), model.max(initial=0)) + 1
         at = np.searchsorted(own_ue * span + own_model, ue * span + model)
         required_std = required[at]
         drawn_std = drawn[at]

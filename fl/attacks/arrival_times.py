@@ -100,9 +100,9 @@ class RankMatch:
         weight = (links[:, None] * rings.share).ravel()
         self._score = _normal_scores(distance_m.ravel(), weight).reshape(distance_m.shape)
         loss_db = 10.0 * EXPONENT * np.log10(np.maximum(distance_m.ravel(), _NEAREST_M))
-        variance = float(weight @ (loss_db - weight @ loss_db) ** 2)
+        variance = weight @ (loss_db - weight @ loss_db) ** 2
         self._std = max(float(np.sqrt(shadowing_db**2 / max(variance + shadowing_db**2, 1e-300))), _SHARPEST)
-        self._rho = float(np.sqrt(1.0 - self._std**2)) if self._std < 1.0 else 0.0
+        self._rho = np.sqrt(1.0 - self._std**2) if self._std < 1.0 else 0.0
 
     def locate(self, cell: IntArray, value: FloatArray) -> FloatArray:
         """Posterior means (n, 3) of UEs received through one cell each, with these values: their distance from its base

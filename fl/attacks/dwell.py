@@ -194,7 +194,7 @@ class Dwell(Believer):
         period = hours.period(self.home_hours, self.work_hours)
         if hours.whole_day:
             for row in at.tolist():
-                said = self._estimates_of(history, int(named.sender[row]), facts, lasting_m)
+                said = self._estimates_of(history, named.sender[row], facts, lasting_m)
                 named.places[row, :2] = home_and_work(said, _WHOLE_DAYS)
         elif period is not None:
             shares = Shares(self.home_share, self.work_share, self.stay_share, self.employed_share)
@@ -218,7 +218,7 @@ class Dwell(Believer):
         for row in at[count[at] >= np.maximum(1.1 * named.searched[at], 2.0)].tolist():
             places = named.places[row]
             known_m = places[:2][places[:2, 2] >= max(self.min_probability, 1e-9), :2]
-            said = self._estimates_of(history, int(named.sender[row]), facts, lasting_m)
+            said = self._estimates_of(history, named.sender[row], facts, lasting_m)
             found = habits(said, known_m, _CLASSES, self.third_places)
             places[2:] = np.nan
             places[2 : 2 + len(found)] = found

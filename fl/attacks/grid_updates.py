@@ -212,11 +212,11 @@ def _covered(square: FloatArray, grid: PlaceGrid) -> BoolArray:
 
 def _ramp(square: FloatArray, at: FloatArray) -> FloatArray:
     """Variance (k,) along a plane of cells at (k, 3), by maximum likelihood without the largest ratios."""
-    variance = np.full(len(square), max(float(np.median(square)) / 0.455, 1e-12))
+    variance = np.full(len(square), max(np.median(square) / 0.455, 1e-12))
     for _ in range(_FITS):
         kept = np.argsort(square / variance)[: len(square) - min(_OUTLIERS, len(square) // 50)]
         weighted = at[kept] / variance[kept, None] ** 2
         normal = weighted.T @ at[kept]
         plane = at @ np.linalg.solve(normal + 1e-9 * np.trace(normal) * np.eye(3), weighted.T @ square[kept])
-        variance = np.maximum(plane, max(_LEAST * float(plane.max()), 1e-12))
+        variance = np.maximum(plane, max(_LEAST * plane.max(), 1e-12))
     return variance

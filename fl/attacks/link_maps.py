@@ -72,7 +72,7 @@ class MapTracks:
         kept = np.concatenate([self.kept.reshape(len(self.kept), places), np.zeros((len(new), places), np.float32)])
         first = len(names.name) - len(kept)
         kept[row[row >= first] - first] += score[row >= first]
-        in_use = int((names.last == facts.round).sum())
+        in_use = (names.last == facts.round).sum()
         total = np.zeros((max(least, in_use, len(self.score)), places), dtype=np.float32)
         total[: len(self.score)] = self.score.reshape(len(self.score), places)
         fresh = names.track[row] < 0

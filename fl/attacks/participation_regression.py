@@ -129,7 +129,7 @@ class ParticipationRegression(NamesPlaces):
 
     def run(self, view: View, facts: RoundContext, state: SumsSoFar, rng: Rng) -> tuple[Estimates, SumsSoFar]:
         ue, source = (view.ue, view.source) if view.party is None else view.party
-        n = max(int(ue.max(initial=-1)) + 1, len(state.both))
+        n = max(ue.max(initial=-1) + 1, len(state.both))
         grid = PlaceGrid.over(facts.public.area, self.cell_m, n + _QUARTERS, self.label)
         if view.vantage == "model":
             view, state = _without_momentum(view, facts, state)

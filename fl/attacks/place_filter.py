@@ -146,7 +146,7 @@ class PlaceFilter(Attack):
         for i in np.unique(of).tolist():
             mine = np.flatnonzero(of == i)
             best = mine[value[mine].argmax()]
-            pair = sorted((int(p[best]), int(q[best])), key=lambda place: -alone[i, place])
+            pair = sorted((p[best], q[best]), key=lambda place: -alone[i, place])
             found[i] = grid.place_m[pair]
             if not np.isfinite(value[best]):  # no place is far enough from the first
                 found[i, 1] = np.nan

@@ -7,7 +7,7 @@ import numpy as np
 from pydantic import Field
 from scipy.ndimage import correlate1d
 
-from fl.attacks.base import Attack, View
+from fl.attacks.base import Attack, View, status_of
 from fl.attacks.closed_form import unit_cloud
 from fl.learners import FirstLayerLearner, LayeredLearner
 from fl.tracking.place_grid import MANY, WIDEST_M, PlaceGrid, usual_cell_m
@@ -108,10 +108,8 @@ def named(view: View, known: IntArray, named_m: FloatArray) -> Estimates:
     there[:, 0] = True  # without a place, where there is none: the attack has answered
     target, rank = np.nonzero(there)
     where = each[target, rank]
-    found = np.asarray(np.isfinite(where).all(axis=1))
-    status = ["ok" if good else "no gradient" for good in found]
     weight = (named_m.shape[1] - rank).astype(float)
-    return Estimates.of(view.ue[target], view.model[target], "answer", where, weight, status)
+    return Estimates.of(view.ue[target], view.model[target], "answer", where, weight, status_of(where))
 
 
 def unit_rows(vector: FloatArray) -> FloatArray:

@@ -148,8 +148,7 @@ class ReIdentify(Attack):
         """The attack that names places."""
         if self.by is not None:
             return self.by
-        one_round = (ClosedForm, Dlg, DensityPeak)
-        return self.of if isinstance(self.of, one_round) else ClosedForm(cloud=False)
+        return self.of if isinstance(self.of, ClosedForm | Dlg | DensityPeak) else ClosedForm(cloud=False)
 
     @property
     def reads_places(self) -> bool:

@@ -166,7 +166,7 @@ class Posterior(Attack):
                 memory = memory.select(_twin(memory.wave, now.wave, at.grid) < 0)
             height = surface[i] if word == "no wave" else surface[i][:0]
             evidence = AnswerEvidence.join([memory, now])
-            said[i] = at.estimate(prior[int(view.source_model[i])], evidence, height, median=self.answer == "median")
+            said[i] = at.estimate(prior[view.source_model[i]], evidence, height, median=self.answer == "median")
             status.append(word)
             pieces.append(now)
         linked = np.flatnonzero(np.isfinite(step_m[:, 0]))
@@ -197,7 +197,7 @@ def _median_m(at_m: FloatArray, weight: FloatArray, best_m: FloatArray) -> Float
     that is no farther off in the mean.
     """
     some = weight > 1e-9
-    side_m = float(np.ptp(at_m, axis=0).max())
+    side_m = np.ptp(at_m, axis=0).max()
     at_m = at_m[some]
     weight = weight[some] / weight[some].sum()
     middle = weight @ at_m

@@ -161,7 +161,7 @@ def guesses_nearest_m(place_m: FloatArray, area: Area, count: int) -> float:
     """
     if count == 0 or not np.isfinite(place_m).all():
         return float("nan")
-    radius_m = float(area.farthest_m(place_m[None])[0]) * np.linspace(0, 1, _RADII) ** 3
+    radius_m = area.farthest_m(place_m[None])[0] * np.linspace(0, 1, _RADII) ** 3
     beyond = np.clip(1.0 - within(place_m, radius_m, area), 0.0, 1.0)
     return float(np.trapezoid(beyond**count, radius_m))
 

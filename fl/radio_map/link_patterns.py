@@ -51,7 +51,7 @@ class LinkPatterns:
 
 def patterns_of(under: Incidence, value: FloatArray, n: int, links: int, normalised: bool) -> LinkPatterns:
     """Patterns of n places with `links` links each, link after link; normalised: each place has norm 1."""
-    cell, link, value = _ordered(under.first, under.cell, value, n, links, int(under.cell.max(initial=0)) + 1)
+    cell, link, value = _ordered(under.first, under.cell, value, n, links, under.cell.max(initial=0) + 1)
     if normalised:
         place = link // links
         largest = np.zeros(n)

@@ -49,7 +49,7 @@ import numpy as np
 from fl.tracking.error_model import Emission, ErrorModel
 from fl.tracking.history import History
 from fl.tracking.place_grid import PlaceGrid
-from netsim.columns import Columns, frozen
+from netsim.columns import Columns, blocks, frozen
 from netsim.rng import ndtr
 from netsim.units import Float32Array, FloatArray, IntArray
 
@@ -153,7 +153,7 @@ def _axes(grid: PlaceGrid, sigma_m: float) -> list[FloatArray]:
     gaussians = []
     for n, side_m in ((grid.ny, grid.cell_m[1]), (grid.nx, grid.cell_m[0])):
         away = np.abs(np.arange(n)[:, None] - np.arange(n))
-        sigma = sigma_m / float(side_m)
+        sigma = sigma_m / side_m
         mass = ndtr((0.5 - away) / sigma) - ndtr((-0.5 - away) / sigma)
         gaussians.append(mass / mass.sum(axis=1, keepdims=True))
     return gaussians
@@ -162,7 +162,7 @@ def _axes(grid: PlaceGrid, sigma_m: float) -> list[FloatArray]:
 def _factors(axes: list[FloatArray]) -> Factors:
     """Matrices along y and x as they are, or as two thin ones each, whose product they are."""
     u, s, v = zip(*map(np.linalg.svd, axes), strict=True)
-    ranks = [int((each > _NOTHING * each[0]).sum()) for each in s]
+    ranks = [(each > _NOTHING * each[0]).sum() for each in s]
     pairs = [axes]
     if sum(ranks) <= _THIN * sum(map(len, axes)):
         pairs = [[u[i][:, :r] * s[i][:r] for i, r in enumerate(ranks)], [v[i][:r] for i, r in enumerate(ranks)]]
@@ -302,7 +302,7 @@ def weights_of(displacement_m: FloatArray, sigma_m: FloatArray, cell_m: float, s
         return start
     variance_m2 = np.append(cell_m**2 / 6.0, sigma_m**2)  # two places in a cell: cell^2 / 6 per axis
     density = np.exp(-(displacement_m[:, None] ** 2) / (2 * variance_m2)) / (2 * np.pi * variance_m2)
-    density = np.column_stack([density, np.full(len(density), 1.0 / float(np.prod(side_m)))])
+    density = np.column_stack([density, np.full(len(density), 1.0 / np.prod(side_m))])
     weight = start
     for _ in range(_STEPS):
         share = density * weight
@@ -442,4 +442,4 @@ class Chain:
 def _groups(n_ue: int, places: int, looks: int) -> list[slice]:
     """UEs in groups whose maps of all looks fit into memory, and those of one look into the cache."""
     size = max(min(_AT_ONCE, _NUMBERS // max(looks, 1)) // places, 1)
-    return [slice(i, min(i + size, n_ue)) for i in range(0, n_ue, size)]
+    return blocks(n_ue, size)

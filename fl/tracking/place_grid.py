@@ -44,7 +44,7 @@ class PlaceGrid:
     def over(cls, area: Area, cell_m: float | None, maps: int, attack: str) -> PlaceGrid:
         """The grid, None: of 25 m, wider for a million places; raises BadInput where `maps` maps fit no memory."""
         cell_m = cell_m or usual_cell_m(area, np.inf)
-        nx, ny = (max(ceil(float(side) / cell_m - 1e-9), 1) for side in area.side_m)
+        nx, ny = (max(ceil(side / cell_m - 1e-9), 1) for side in area.side_m)
         most = min(_MOST_PLACES, _MOST_NUMBERS // max(maps, 1))
         if nx * ny > most:
             raise BadInput(

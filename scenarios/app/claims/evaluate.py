@@ -78,7 +78,7 @@ def folders_of(runs: Sequence[str], claims: Sequence[Claim]) -> dict[str, Path]:
     for run in runs:
         name, equals, rest = run.partition("=")
         if equals and name not in titles and not what_is(run):
-            near = nearest(name, list(titles))
+            near = nearest(name, titles)
             raise BadInput(f"--run {run}: no claim is about {name!r}{near}; netsim claims lists them")
         folder = Path(rest if name in titles else run)
         title = next((read_json(path / MANIFEST).get("title") for _, path in finished_runs(folder)), None)

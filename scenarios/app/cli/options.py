@@ -289,7 +289,7 @@ def slurm_option(text: str) -> tuple[str, Value]:
 
     key, _, word = text.partition("=")
     if key not in OPTIONS:
-        raise BadInput(f"--slurm {text}: no such key{nearest(key, list(OPTIONS))}; there are {', '.join(OPTIONS)}")
+        raise BadInput(f"--slurm {text}: no such key{nearest(key, OPTIONS)}; there are {', '.join(OPTIONS)}")
     kind = OPTIONS[key]
     value = word if kind is str else parse_value(word)
     if type(value) not in (kind, int if kind is float else kind) or (not value and kind is not bool):

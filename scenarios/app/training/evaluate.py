@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -211,11 +211,10 @@ class PlayedEpisode:
 
 
 def episode_of(
-    env: OnlinePower, study: Study, agent: tuple[str, Act], rules: Mapping[str, Act], rows: Iterable[Evaluation]
+    env: OnlinePower, study: Study, agent: tuple[str, Act], rules: Mapping[str, Act], rows: Sequence[Evaluation]
 ) -> PlayedEpisode:
     """The first world of a comparison under the agent, and under the rule of least mean cost there."""
-    rows = list(rows)
-    costs = {name: float(np.mean([r.cost for r in rows if r.policy == name])) for name in rules}
+    costs = {name: np.mean([r.cost for r in rows if r.policy == name]) for name in rules}
     best = min(costs, key=lambda name: costs[name])
     world = next(r.case for r in rows if r.policy == agent[0])
     acts = {agent[0]: agent[1], best: rules[best]}
@@ -406,10 +405,8 @@ class RecordedGround:
 
     def evaluated(self, act: Act, evaluations: int) -> list[Evaluation]:
         """An agent beside the others, in the same worlds."""
-        rows = list(self.held_out)
-        for world in self._each(HELD_OUT, "judged live under the agent"):
-            rows.append(episode(self.watched, self.name, act, world, evaluations))
-        return rows
+        held_out = self._each(HELD_OUT, "judged live under the agent")
+        return self.held_out + [episode(self.watched, self.name, act, world, evaluations) for world in held_out]
 
     def shown(self, act: Act, rows: list[Evaluation]) -> PlayedEpisode:
         """An episode of that comparison."""
