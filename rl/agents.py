@@ -223,8 +223,11 @@ class DdpgTraining(Training):
 
     @property
     def _generators(self) -> dict[str, np.random.BitGenerator]:
-        generators = (self.noise.generator, self.buffer.generator, self.model.action_space.np_random)
-        return dict(zip(("noise", "batch", "first actions"), (g.bit_generator for g in generators), strict=True))
+        return {
+            "noise": self.noise.generator.bit_generator,
+            "batch": self.buffer.generator.bit_generator,
+            "first actions": self.model.action_space.np_random.bit_generator,
+        }
 
 
 class _Steps(BaseCallback):

@@ -201,8 +201,6 @@ def load_policy(folder: Path) -> Policy:
         trajectory = Trajectory(std, weight, gain, float(scale[0]))
         card.bound.factor(weight)
         card.limits.check(card.ues)
-        if trajectory.scale <= 0:
-            raise ValueError("its reference.scale is not above 0")
     except ValueError as error:
         raise BadInput(f"{folder / WEIGHTS}: {error}; train the policy again") from None
     return Policy(card, layers, trajectory)

@@ -268,13 +268,13 @@ def _groups(power_w: FloatArray, which: IntArray, links: Links, air: Air) -> Int
     if air.group_size >= cell.shape[1]:
         return np.zeros_like(cell)
     received_w = power_w * _own_strength(links.h, which, cell)
-    apart = _apart(cell, links.h.shape[2]).reshape(-1)
+    apart = _apart(cell, links.h.shape[2])
     return reception.groups(received_w.reshape(-1), apart, air.group_size).reshape(cell.shape)
 
 
 def _apart(cell: IntArray, n_bs: int) -> IntArray:
-    """Cells (B, K) with other numbers in each vector, -1 for none."""
-    return np.where(cell >= 0, cell + n_bs * np.arange(len(cell))[:, None], -1)
+    """Cells (B * K,) with other numbers in each vector, -1 for none."""
+    return np.where(cell >= 0, cell + n_bs * np.arange(len(cell))[:, None], -1).reshape(-1)
 
 
 def _ends(
@@ -292,7 +292,7 @@ def _ends(
     if air.group_size < cell.shape[1]:
         group_of = _groups(power_w, which, links, air)
         flat = reception.Durations(*(span_s.reshape(-1) for span_s in spans))
-        apart = _apart(cell, links.h.shape[2]).reshape(-1)
+        apart = _apart(cell, links.h.shape[2])
         wait_s = reception.waits(flat, decoded.reshape(-1), apart, group_of.reshape(-1), air.deadline_s)
         spans = spans._replace(wait_s=wait_s.reshape(cell.shape))
     spent_w = power_w * air.share_of_time
@@ -322,11 +322,11 @@ def judged(rounds: Rounds, air: Air, power_w: FloatArray, which: IntArray) -> Ra
     rows = rounds.rows.select(which)
     of = np.maximum(rows.of, 0)
 
-    def at_rows(values: FloatArray) -> FloatArray:
+    def at_rows(values: np.ndarray) -> np.ndarray:
         return np.take_along_axis(values, of, axis=1)
 
-    decoded = np.take_along_axis(ends.decoded, of, axis=1)
-    return costs_of(Sent(at_rows(sinr), at_rows(snr), decoded, at_rows(listener)), ends.energy_j, rows)
+    sent = Sent(at_rows(sinr), at_rows(snr), at_rows(ends.decoded), at_rows(listener))
+    return costs_of(sent, ends.energy_j, rows)
 
 
 def _amplitudes(cohort: Cohort) -> ComplexArray:

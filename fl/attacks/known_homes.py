@@ -185,8 +185,8 @@ def outside_notes(directory: Directory, area: Area, label: str) -> tuple[str, ..
     if not outside:
         return ()
     return (
-        f"{label}: homes: {outside:,} of {len(directory.user):,} lie outside of the area of the world, and no sender is "
-        "taken for these people; correct the file, or take a larger area",
+        f"{label}: homes: {outside:,} of {len(directory.user):,} lie outside of the area of the world, and no sender "
+        "is taken for these people; correct the file, or take a larger area",
     )
 
 

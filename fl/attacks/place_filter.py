@@ -6,7 +6,7 @@ import numpy as np
 from pydantic import Field
 
 from fl.attacks.base import Attack, View
-from fl.attacks.place_maps import highest_apart, named, owners, sources_of_owners
+from fl.attacks.place_maps import highest_places, named, owners, sources_of_owners
 from fl.learners.rsrp_net import RsrpNet
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Estimates, RoundContext
@@ -129,13 +129,10 @@ class PlaceFilter(Attack):
         rows = np.flatnonzero(np.isin(state.owner, known))
         if len(rows):
             np.add.at(alone, np.searchsorted(known, state.owner[rows]), state.part[rows] ** 2)
-        first = np.zeros((len(known), 0, 2))
-        found = np.full((len(known), self.places, 2), np.nan)
-        for _ in range(_STARTS if self.places == 2 else 1):
-            best = highest_apart(alone, grid.place_m, first, self.apart_m)
-            first = np.concatenate([first, best[:, None]], axis=1)
         if self.places == 1:
-            return first
+            return highest_places(alone, grid.place_m, self.apart_m, 1)
+        first = highest_places(alone, grid.place_m, self.apart_m, _STARTS)
+        found = np.full((len(known), 2, 2), np.nan)
         start = np.isfinite(first).all(axis=2)
         of, _ = np.nonzero(start)
         p = grid.nearest(first[start])

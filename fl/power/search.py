@@ -225,8 +225,13 @@ def _solved(
         scale = np.maximum(edge.demand, 1e-300)
         noise = edge.noise / scale[:, None]
         demand = edge.demand / scale
-        enough = {"fun": lambda y: noise @ np.exp(-y / 2) - demand, "jac": lambda y: -0.5 * noise * np.exp(-y / 2)}
-        rules.append({"type": "ineq", **enough})
+        rules.append(
+            {
+                "type": "ineq",
+                "fun": lambda y: noise @ np.exp(-y / 2) - demand,
+                "jac": lambda y: -0.5 * noise * np.exp(-y / 2),
+            }
+        )
     tried = []
     spent = 0
     for start in starts:

@@ -104,14 +104,12 @@ class Motion:
     def step(self, p: Maps, leg: RoundOfMotion, e: Maps | None = None) -> tuple[Maps, FloatArray]:
         """p K: where UEs with maps p are a round later; and the share of each component in coming to e, if any."""
         jumped = sums(p)[:, None, None] * leg.target
-        parts = chain([p], (_forward(gaussian, p) for gaussian in self._gaussians), [jumped])
-        return _mixed(parts, leg.weight, p, e)
+        return _mixed(p, (_forward(gaussian, p) for gaussian in self._gaussians), jumped, leg.weight, e)
 
     def back(self, v: Maps, leg: RoundOfMotion, p: Maps | None = None) -> tuple[Maps, FloatArray]:
         """K v, the adjoint of `step`; and the share of each component in coming from p, if any."""
         jumped = inner(v, leg.target)[:, None, None]
-        parts = chain([v], (_backward(gaussian, v) for gaussian in self._gaussians), [jumped])
-        return _mixed(parts, leg.weight, v, p)
+        return _mixed(v, (_backward(gaussian, v) for gaussian in self._gaussians), jumped, leg.weight, p)
 
     @cached_property
     def _gaussians(self) -> list[Factors]:
@@ -132,14 +130,17 @@ def _backward(gaussian: Factors, v: Maps) -> Maps:
     return v
 
 
-def _mixed(parts: Iterable[Maps], weight: FloatArray, maps: Maps, other: Maps | None) -> tuple[Maps, FloatArray]:
-    """Sum of parts by weight (n_ue, K + 2), as large as maps; and the share (n_ue, K + 2) of each component in coming
-    to (or from) other maps: <w_k part_k, other> / <sum, other>, 0 where that is 0 or there are none.
+def _mixed(
+    stayed: Maps, moved: Iterable[Maps], jumped: Maps, weight: FloatArray, other: Maps | None
+) -> tuple[Maps, FloatArray]:
+    """Sum of parts by weight (n_ue, K + 2), as large as those that stayed; and the share (n_ue, K + 2) of each
+    component in coming to (or from) other maps: <w_k part_k, other> / <sum, other>, 0 where that is 0 or there are
+    none.
     """
-    mixed = np.zeros_like(maps)
-    room = np.empty_like(maps)
+    mixed = np.zeros_like(stayed)
+    room = np.empty_like(stayed)
     each = np.zeros(weight.shape)
-    for k, part in enumerate(parts):
+    for k, part in enumerate(chain([stayed], moved, [jumped])):
         mixed += np.multiply(weight[:, k, None, None].astype(np.float32), part, out=room)
         if other is not None:
             each[:, k] = inner(room, other)

@@ -162,11 +162,8 @@ def write_verdicts(path: Path, verdicts: Sequence[Verdict]) -> None:
 # -- verdicts
 
 
-def evaluate_all(
-    claims: Sequence[Claim], folders: Mapping[str, Path], why: Mapping[str, str] | None = None
-) -> list[Verdict]:
+def evaluate_all(claims: Sequence[Claim], folders: Mapping[str, Path], why: Mapping[str, str]) -> list[Verdict]:
     """Verdicts by folders of runs; why: of scenarios without runs, whose claims stay undecided."""
-    why = dict(why or {})
     there = {name: folder for name, folder in folders.items() if name not in why}
     runs = {name: labelled(folder) for name, folder in there.items()}
     cost = {name: _cost(folder) for name, folder in there.items()}

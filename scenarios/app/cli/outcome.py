@@ -477,10 +477,12 @@ def _listed(folder: Path, kind: str) -> Fields:
     except (BadInput, OSError) as error:
         title = None
         result = str(error).removeprefix(f"{folder}: ")
-    page = _drawn(folder)
     date = f"{datetime.fromtimestamp(folder.stat().st_mtime):%Y-%m-%d %H:%M}"
     said = {"title": (title or "").removeprefix(": "), "result": result.removeprefix(", ")}
-    return {"folder": str(folder), "kind": kind, "date": date, "page": page, "finished": title is not None, **said}
+    return {
+        "folder": str(folder), "kind": kind, "date": date, "page": _drawn(folder), "finished": title is not None,
+        **said,
+    }  # fmt: skip
 
 
 def several(folder: Path, verbose: bool = False) -> FolderResult:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from math import nan
 from pathlib import Path
 
 import numpy as np
@@ -61,15 +62,15 @@ class Evaluation:
     case: int
     cost: float
     t_th: int
-    noise: float = float("nan")
-    loss: float = float("nan")
-    leakage: float = float("nan")
-    energy_j: float = float("nan")
-    lost: float = float("nan")
-    leak: float = float("nan")
+    noise: float = nan
+    loss: float = nan
+    leakage: float = nan
+    energy_j: float = nan
+    lost: float = nan
+    leak: float = nan
     evaluations: int = 1
     rounds: int = 1
-    loss_mean: float = float("nan")
+    loss_mean: float = nan
 
     def mean(self, figure: str) -> float:
         """Of a figure over rounds (see `rl.reward`)."""
@@ -276,9 +277,10 @@ def _of_ue(policy: str, step: Step, k: int, names: list[str]) -> list[Value]:
 
 
 def _of_round(policy: str, step: Step) -> Fields:
-    of = {"policy": policy, "round": step.round, "cost": step.cost.total}
-    of |= {"sent": int(step.sent.sum()), "arrived": int(step.arrived.sum())}
-    of |= {"artificial": step.cost.artificial, **step.cost.figures}
+    of: Fields = {
+        "policy": policy, "round": step.round, "cost": step.cost.total, "sent": int(step.sent.sum()),
+        "arrived": int(step.arrived.sum()), "artificial": step.cost.artificial, **step.cost.figures,
+    }  # fmt: skip
     return {name: of[name] for name in EPISODE_ROUND_COLUMNS}
 
 
@@ -400,8 +402,7 @@ class RecordedGround:
         """Prices of the reward's bounds for the oracle, found where rules are tuned; none without bounds."""
         if not self.task.reward.bounds():
             return np.zeros(0)
-        known = self._tuned_on
-        return best_multipliers(known, self.rule.dbw(known.look), self._rng("oracle"))
+        return best_multipliers(self._tuned_on, self.rule.dbw(self._tuned_on.look), self._rng("oracle"))
 
     def evaluated(self, act: Act, evaluations: int) -> list[Evaluation]:
         """An agent beside the others, in the same worlds."""
