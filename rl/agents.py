@@ -169,7 +169,7 @@ class DdpgTraining(Training):
 
     def step(self) -> None:
         self.model.learn(1, callback=self.callback, log_interval=self._log_every, reset_num_timesteps=False)  # type: ignore[arg-type]
-        self.done = int(self.model.num_timesteps)
+        self.done = self.model.num_timesteps
         self.rests = self.callback.episode_over and self.done < self.steps
         if self.rests:
             self.buffer.raise_prices(self.callback.steps)
@@ -223,8 +223,11 @@ class DdpgTraining(Training):
 
     @property
     def _generators(self) -> dict[str, np.random.BitGenerator]:
-        generators = (self.noise.generator, self.buffer.generator, self.model.action_space.np_random)
-        return dict(zip(("noise", "batch", "first actions"), (g.bit_generator for g in generators), strict=True))
+        return {
+            "noise": self.noise.generator.bit_generator,
+            "batch": self.buffer.generator.bit_generator,
+            "first actions": self.model.action_space.np_random.bit_generator,
+        }
 
 
 class _Steps(BaseCallback):
@@ -306,7 +309,7 @@ class ScoreFunctionTraining(Training):
         self._seen = tuple(torch.from_numpy(x).float() for x in (features_of(look, rule), look.pairs, mixing(look)))
         self._there = torch.from_numpy(look.there)
         self._weights = {name: torch.from_numpy(x).requires_grad_() for name, x in first_weights(seed).items()}
-        self._adam = torch.optim.Adam(list(self._weights.values()), lr=agent.learning_rate)
+        self._adam = torch.optim.Adam(self._weights.values(), lr=agent.learning_rate)
         self.prices = self._first_prices(Streams(seed).at("score-function").generator("prices"))
 
     @property

@@ -171,9 +171,9 @@ class PowerAllocation(PowerEnv):
     last: Outcome
 
     def _start(self, options: Info) -> Info:
-        draw = int(self.np_random.integers(len(self.problems)))
+        drawn = self.np_random.integers(len(self.problems))
         action = self.np_random.uniform(-1, 1, self.n_ue)
-        draw = int(options.get("draw", draw))
+        draw = int(options.get("draw", drawn))
         problem = self.problems[draw]
         first = problem.start if self.episodes == 0 or "power" in options else problem.act(action)
         return {"draw": draw, "power_w": first.power_w.tolist()}
@@ -239,8 +239,7 @@ class WorldPower(PowerEnv):
     t_th: int
 
     def _start(self, options: Info) -> Info:
-        drawn = int(self.np_random.integers(2**40))
-        return {"world": int(options.get("world", drawn))}
+        return {"world": int(options.get("world", self.np_random.integers(2**40)))}
 
     def _begin(self, start: Info) -> None:
         self.start = start
@@ -318,8 +317,7 @@ class OnlinePower(WorldPower):
         wanted_w = log_power(action, self.task.limits)
         parts = self.state.parts | {"power": replace(self.state.parts["power"], wanted_w=wanted_w)}
         self.server.state = replace(self.state, parts=parts)
-        playing = self.server.play(self.state.round + 1)
-        self.outcome = self.world.env.run(until=self.world.env.process(playing))
+        self.outcome = self.world.env.run(until=self.world.env.process(self.server.play(self.state.round + 1)))
         self.world.drain_handovers()  # they are not recorded
         if not (self.state.stopped and self.steps):
             self.cost = costs(self.task, self.setup, self.outcome, self.now, self.rounds)
@@ -340,7 +338,7 @@ class OnlinePower(WorldPower):
             begins_s = self.server.ends_s(number)
             if begins_s > self.world.env.now:
                 self.world.env.run(until=begins_s)
-        numbers = int(self.state.model.parameters.shape[1])
+        numbers = self.state.model.parameters.shape[1]
         self.now = power_context(
             self.world, self.setup, self.state.parts, numbers, self.state.round + 1, no_ints()
         )  # fmt: skip
@@ -401,8 +399,7 @@ class RecordedPower(WorldPower):
         sends = np.flatnonzero(episode.rounds.count[s])
         if len(sends):
             self.last_w = kept(log_power(action, self.task.limits), sends, self.task.limits)
-        sent_w = np.minimum(self.last_w, self.now.max_power_w)
-        found = judged(episode.rounds, self.air, sent_w[None], np.array([s]))
+        found = judged(episode.rounds, self.air, np.minimum(self.last_w, self.now.max_power_w)[None], np.array([s]))
         drawn_std = self.now.drawn_std.copy()
         drawn_std[sends] = 0.0  # a UE without rows keeps its value
         drawn_std[episode.rounds.rows.of[s][found.drawn[0]]] = 1.0

@@ -138,11 +138,10 @@ class Look(Columns):
         most = np.where(cell, snr[:, None, :], -np.inf).max(axis=2)
         least = np.where(cell, snr[:, None, :], np.inf).min(axis=2)
         most, least = (np.where(self.there, x, 0.0) for x in (most, least))
-        late = np.broadcast_to(self.progress[:, None], snr.shape)
         columns = (
             _about(snr), self.required_db / 20.0, _about(self.other_db), _about(self.heard_db),
             self.rank / np.maximum(count - 1, 1), count / snr.shape[1], _about(of_cell), _about(most), _about(least),
-            late,
+            np.broadcast_to(self.progress[:, None], snr.shape),
         )  # fmt: skip
         return np.stack(columns, axis=2)
 

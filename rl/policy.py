@@ -76,8 +76,7 @@ def seen_online(now: PowerContext, last_w: FloatArray, limits: Limits) -> Seen:
 def seen_of_ues(seen: Seen) -> Seen:
     """The observation of each UE (K, 7), from that of all (5 K + 2,): its own five numbers, and what is of all."""
     own = seen[:-_OF_ALL].reshape(_OF_UE, -1).T
-    of_all = seen[-_OF_ALL:]
-    return np.hstack([own, np.tile(of_all, (len(own), 1))])
+    return np.hstack([own, np.tile(seen[-_OF_ALL:], (len(own), 1))])
 
 
 class PolicyCard(Part):
@@ -132,8 +131,7 @@ class Card(PolicyCard):
     @property
     def shapes(self) -> list[tuple[int, int]]:
         """Outputs and inputs of each layer."""
-        sizes = [self.n_seen, *self.hidden, self.ues]
-        return [(b, a) for a, b in pairwise(sizes)]
+        return [(b, a) for a, b in pairwise([self.n_seen, *self.hidden, self.ues])]
 
 
 @dataclass(frozen=True)
@@ -149,7 +147,7 @@ class Policy:
         with np.errstate(over="ignore", invalid="ignore"):
             action = forward(self.layers, seen)
         if not np.isfinite(action).all():
-            k = int(np.argmin(np.isfinite(action)))
+            k = np.argmin(np.isfinite(action))
             raise BadInput(f"power.policy: its action for UE {k} is {action[k]}; its weights overflow, train it again")
         return action
 
@@ -203,8 +201,6 @@ def load_policy(folder: Path) -> Policy:
         trajectory = Trajectory(std, weight, gain, float(scale[0]))
         card.bound.factor(weight)
         card.limits.check(card.ues)
-        if trajectory.scale <= 0:
-            raise ValueError("its reference.scale is not above 0")
     except ValueError as error:
         raise BadInput(f"{folder / WEIGHTS}: {error}; train the policy again") from None
     return Policy(card, layers, trajectory)

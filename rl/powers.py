@@ -240,7 +240,7 @@ def settled(policy: "Policy", snr_per_w: FloatArray) -> "tuple[Problem, FloatArr
 def _decided(power_w: "Callable[[Look], FloatArray]", context: PowerContext, limits: Limits) -> Decision:
     from rl.look import Look
 
-    return Decision(kept(np.asarray(power_w(Look.of(context, limits))[0]), context.sends, limits), context.sends)
+    return Decision(kept(power_w(Look.of(context, limits))[0], context.sends, limits), context.sends)
 
 
 @lru_cache(maxsize=16)

@@ -166,8 +166,7 @@ class Problem:
     @cached_property
     def start(self) -> Outcome:
         """Average power: where every comparison begins."""
-        plan = average(self.objective, self.limits)
-        return self.tried(plan.power_w)
+        return self.tried(average(self.objective, self.limits).power_w)
 
     @cached_property
     def rule(self) -> PowerPlan:
@@ -176,12 +175,11 @@ class Problem:
 
     def act(self, action: FloatArray) -> Outcome:
         """The outcome of an action."""
-        limits = self.limits
         if self.acts == "residual":
             wanted = self.rule.power_w * np.exp(REACH * np.clip(action, -1.0, 1.0))
         else:
-            wanted = log_power(action, limits)
-        return self.tried(nearest_w(wanted, limits))
+            wanted = log_power(action, self.limits)
+        return self.tried(nearest_w(wanted, self.limits))
 
     def tried(self, power_w: FloatArray) -> Outcome:
         """The bound at a power vector that keeps the limits."""
@@ -223,15 +221,15 @@ class Problem:
 
     def with_gain(self, gain: FloatArray) -> Problem:
         """The same requirements and weights over another channel, gain (K,) in every round."""
-        t = self.objective.trajectory
         o = self.objective
+        t = o.trajectory
         moved = Trajectory(t.std, t.weight, np.tile(gain, (len(t.std), 1)), t.scale)
         return Problem(PowerLoss(moved, o.law, o.criterion), self.limits, self.observe, self.acts)
 
     @cached_property
     def laws(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray, FloatArray, int]:
         o = self.objective
-        t = self.objective.trajectory
+        t = o.trajectory
         channel = t.channel_std[:1] if t.still else t.channel_std
         arrays = (channel, t.std, o.cost_w, o.artificial, o.round_weight, t.weight)
         a, b, c, d, e, f = (np.asfortranarray(x, dtype=np.float64) for x in arrays)  # rounds side by side
@@ -289,7 +287,7 @@ def fractional(problem: Problem, alpha: float) -> FloatArray:
     """
     limits = problem.limits
     shape = problem.objective.trajectory.gain.mean(axis=0) ** -alpha
-    middle = -float(np.log(shape).mean())
+    middle = -np.log(shape).mean()
 
     def power_w(log_p0: float) -> FloatArray:
         return np.asarray(np.clip(np.exp(log_p0 + middle) * shape, limits.each_min_w, limits.each_max_w))

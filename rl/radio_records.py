@@ -129,10 +129,15 @@ class Rounds(Columns):
     def _filled_up(self, most: int) -> Self:
         rows = self.rows
         room = ((0, 0), (0, most - rows.of.shape[1]))
-        of = np.pad(rows.of, room, constant_values=-1)
-        weight = np.pad(rows.weight, room)
-        required_std = np.pad(rows.required_std, room)
-        return replace(self, rows=replace(rows, of=of, weight=weight, required_std=required_std))
+        return replace(
+            self,
+            rows=replace(
+                rows,
+                of=np.pad(rows.of, room, constant_values=-1),
+                weight=np.pad(rows.weight, room),
+                required_std=np.pad(rows.required_std, room),
+            ),
+        )
 
 
 @frozen
@@ -263,13 +268,13 @@ def _groups(power_w: FloatArray, which: IntArray, links: Links, air: Air) -> Int
     if air.group_size >= cell.shape[1]:
         return np.zeros_like(cell)
     received_w = power_w * _own_strength(links.h, which, cell)
-    apart = _apart(cell, links.h.shape[2]).reshape(-1)
+    apart = _apart(cell, links.h.shape[2])
     return reception.groups(received_w.reshape(-1), apart, air.group_size).reshape(cell.shape)
 
 
 def _apart(cell: IntArray, n_bs: int) -> IntArray:
-    """Cells (B, K) with other numbers in each vector, -1 for none."""
-    return np.where(cell >= 0, cell + n_bs * np.arange(len(cell))[:, None], -1)
+    """Cells (B * K,) with other numbers in each vector, -1 for none."""
+    return np.where(cell >= 0, cell + n_bs * np.arange(len(cell))[:, None], -1).reshape(-1)
 
 
 def _ends(
@@ -282,13 +287,12 @@ def _ends(
     downlink_bps = links.downlink_bps[which]
     law = Adaptation(air.attenuation, air.max_bps_per_hz, air.floor_sinr)
     bits = rounds.n_bits[which][:, None] * rounds.count[which]
-    rate_bps = law.rate_bps(sinr, air.bandwidth_hz)
-    spans = reception.Durations.of(bits, downlink_bps, rounds.compute_s[which], rate_bps)
+    spans = reception.Durations.of(bits, downlink_bps, rounds.compute_s[which], law.rate_bps(sinr, air.bandwidth_hz))
     decoded = reception.is_received(sinr, air.min_sinr)
     if air.group_size < cell.shape[1]:
         group_of = _groups(power_w, which, links, air)
         flat = reception.Durations(*(span_s.reshape(-1) for span_s in spans))
-        apart = _apart(cell, links.h.shape[2]).reshape(-1)
+        apart = _apart(cell, links.h.shape[2])
         wait_s = reception.waits(flat, decoded.reshape(-1), apart, group_of.reshape(-1), air.deadline_s)
         spans = spans._replace(wait_s=wait_s.reshape(cell.shape))
     spent_w = power_w * air.share_of_time
@@ -318,11 +322,11 @@ def judged(rounds: Rounds, air: Air, power_w: FloatArray, which: IntArray) -> Ra
     rows = rounds.rows.select(which)
     of = np.maximum(rows.of, 0)
 
-    def at_rows(values: FloatArray) -> FloatArray:
+    def at_rows(values: np.ndarray) -> np.ndarray:
         return np.take_along_axis(values, of, axis=1)
 
-    decoded = np.take_along_axis(ends.decoded, of, axis=1)
-    return costs_of(Sent(at_rows(sinr), at_rows(snr), decoded, at_rows(listener)), ends.energy_j, rows)
+    sent = Sent(at_rows(sinr), at_rows(snr), at_rows(ends.decoded), at_rows(listener))
+    return costs_of(sent, ends.energy_j, rows)
 
 
 def _amplitudes(cohort: Cohort) -> ComplexArray:
@@ -381,12 +385,12 @@ def rows_sent(
         mine = model == m
         some = mine & came
         weight[mine & ~came] = weight[some].mean() if some.any() else 1.0 / mine.sum()
-    by_model = np.zeros((int(model.max(initial=0)) + 1, len(now.snr_per_w)))
+    by_model = np.zeros((model.max(initial=0) + 1, len(now.snr_per_w)))
     by_model[model, ue] = weight
     own_ue, own_model, required, drawn = rows_of(standings(setup.learning, outcome.state.parts))
     required_std, drawn_std = np.zeros((2, len(ue)))
     if len(own_ue):
-        span = int(max(own_model.max(), model.max(initial=0))) + 1
+        span = max(own_model.max(), model.max(initial=0)) + 1
         at = np.searchsorted(own_ue * span + own_model, ue * span + model)
         required_std = required[at]
         drawn_std = drawn[at]

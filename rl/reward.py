@@ -235,7 +235,7 @@ def priced(reward: Reward, figures: Figures, multipliers: FloatArray | None) -> 
 
 def over(reward: Reward, figures: Figures) -> FloatArray:
     """Excess of means over rounds over their bounds (m,); below 0 where there is room."""
-    return np.array([float(figures[name].mean()) - bound for name, bound in reward.bounds().items()])
+    return np.array([figures[name].mean() - bound for name, bound in reward.bounds().items()])
 
 
 def penalty(reward: Reward, figures: Figures) -> float:
@@ -269,5 +269,5 @@ def first_prices(reward: Reward, figures: Figures, situations: int) -> Prices:
     bounds = reward.bounds()
     cost = cost_of(reward, figures)
     own = np.array([max(spread(figures[name]), _MIN * abs(bound), 1e-9) for name, bound in bounds.items()])
-    step = max(spread(cost), _MIN * abs(float(cost.mean()))) / own
+    step = max(spread(cost), _MIN * abs(cost.mean())) / own
     return Prices(step, own, step)

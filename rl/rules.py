@@ -140,7 +140,7 @@ class Known:
         """The figure that selects the best policy of a training: mean cost of an episode over worlds, plus a penalty
         for bounds on means that are exceeded.
         """
-        return self._compared(power_w(self.look), int(self.look.first.sum()))
+        return self._compared(power_w(self.look), self.look.first.sum())
 
     def merit(self, power_w: FloatArray) -> float:
         """The figure that compares policies: mean cost over all rounds, plus a penalty for bounds that are exceeded."""
@@ -184,7 +184,7 @@ def best_of_random(law: Family, known: Known, evaluations: int, rng: Rng) -> Tun
         f"random.{law.name}", np.arange(n), (len(law.start),)
     )
     found = _merits(known, law, drawn)
-    best = int(found.argmin())
+    best = found.argmin()
     return Tuned(law, drawn[best], float(found[best]), n * len(known))
 
 
@@ -222,8 +222,7 @@ def best_multipliers(known: Known, start_dbw: FloatArray, rng: Rng) -> FloatArra
         _, dbw, _ = _searched(
             replace(known, multipliers=prices.multipliers), dbw, _STEPS_DB if step == 0 else _STEPS_DB[2:]
         )
-        found = known.figures(within(dbw, limits))
-        prices = prices.raised(over(known.reward, found), _DUAL_RATE * 5 / (5 + step))
+        prices = prices.raised(over(known.reward, known.figures(within(dbw, limits))), _DUAL_RATE * 5 / (5 + step))
     return prices.multipliers
 
 
@@ -291,7 +290,7 @@ def expected(look: Look, factor: float, lost_noise: FloatArray) -> Rounds:
     usual = np.sqrt(np.mean(asked[asked > 0] ** 2)) if (asked > 0).any() else 0.0
     there = look.there.astype(int)
     of = np.where(look.there, np.arange(k), -1)
-    weight = there / max(int(there.sum()), 1)
+    weight = there / max(there.sum(), 1)
     rows = Rows(of, weight, np.where(asked > 0, asked, usual), look.rho, np.array([factor]), lost_noise)
     return replace(silent(look), links=phaseless(look.links), rows=rows, count=there)
 
@@ -312,5 +311,4 @@ def _alike(h: ComplexArray) -> ComplexArray:
         return h
     c = 1.0 / np.sqrt(antennas)
     unit = np.linalg.cholesky((1.0 - c) * np.eye(k) + c)
-    size = np.sqrt(strength(h))
-    return np.asarray(size[..., None] * unit[:, None, :], dtype=np.complex128)
+    return np.asarray(np.sqrt(strength(h))[..., None] * unit[:, None, :], dtype=np.complex128)

@@ -113,8 +113,7 @@ def take_steps(
             mean = float(np.mean(training.rewards)) if training.rewards else np.nan
             best = max([course.best_reward, *training.rewards])
             training.rewards = []
-        multipliers = tuple(training.prices.multipliers.tolist())
-        course.curve.append(CurvePoint(training.done, cost, mean, best, multipliers))
+        course.curve.append(CurvePoint(training.done, cost, mean, best, tuple(training.prices.multipliers.tolist())))
         if board is not None and board.output_formats:
             for name, value in {"judged/cost": cost, **training.figures()}.items():
                 board.record(name, value)

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from fl.attacks.base import Attack, ByKey, View, averaged
 from fl.attacks.threat import ARRIVAL_TIMES, CELLS
+from fl.tracking.place_grid import crossed
 from fl.types import Antennas, Estimates, Public, RoundContext, Timing
 from netsim.columns import frozen, no_ints, no_places, row_id, ue_and_model
 from netsim.errors import BadInput
@@ -63,9 +64,7 @@ class Rings:
 def _places(area: Area) -> FloatArray:
     """Middles of equal squares (G, 2) that fill the area, up to a rest at its borders."""
     nx, ny = np.maximum(np.round(area.side_m / area.side_m.max() * _PLACES).astype(int), 1)
-    x = (np.arange(nx) + 0.5) / nx
-    y = (np.arange(ny) + 0.5) / ny
-    return area.sample(np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2))
+    return area.sample(crossed((np.arange(nx) + 0.5) / nx, (np.arange(ny) + 0.5) / ny))
 
 
 def levels_db(place_m: FloatArray, antennas: Antennas, ue_height_m: float) -> Iterator[FloatArray]:
@@ -100,9 +99,9 @@ class RankMatch:
         weight = (links[:, None] * rings.share).ravel()
         self._score = _normal_scores(distance_m.ravel(), weight).reshape(distance_m.shape)
         loss_db = 10.0 * EXPONENT * np.log10(np.maximum(distance_m.ravel(), _NEAREST_M))
-        variance = float(weight @ (loss_db - weight @ loss_db) ** 2)
+        variance = weight @ (loss_db - weight @ loss_db) ** 2
         self._std = max(float(np.sqrt(shadowing_db**2 / max(variance + shadowing_db**2, 1e-300))), _SHARPEST)
-        self._rho = float(np.sqrt(1.0 - self._std**2)) if self._std < 1.0 else 0.0
+        self._rho = np.sqrt(1.0 - self._std**2) if self._std < 1.0 else 0.0
 
     def locate(self, cell: IntArray, value: FloatArray) -> FloatArray:
         """Posterior means (n, 3) of UEs received through one cell each, with these values: their distance from its base

@@ -118,9 +118,8 @@ class View:
         """Estimates of one kind about sources (k,), by an attack without an objective; status : by default `ok`, and
         `no gradient` where there is no place.
         """
-        if status is None:
-            status = np.where(np.isfinite(position_m).all(axis=1), "ok", "no gradient").tolist()
-        return self.about(source, Estimates.of(source, source, what, position_m, weight, status))
+        said = Estimates.of(source, source, what, position_m, weight, status or status_of(position_m))
+        return self.about(source, said)
 
 
 @frozen
@@ -133,6 +132,12 @@ class RevisedEstimates:
     track: IntArray
     estimates: Estimates
     links: list[tuple[float, NameLinks]]
+
+
+def status_of(position_m: FloatArray) -> list[str]:
+    """The status of estimates (n, 2) of an attack without an objective: NaN is no place."""
+    status: list[str] = np.where(np.isfinite(position_m).all(axis=1), "ok", "no gradient").tolist()
+    return status
 
 
 def recall(known: IntArray, value: FloatArray | IntArray, wanted: IntArray) -> FloatArray:

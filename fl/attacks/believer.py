@@ -107,8 +107,7 @@ class Believer(Attack):
         fresh = isinstance(self.of, _ADD_UP)
         errors = state.errors
         if self.sigma_m is None:
-            n_ue = self.shadow_ues or _SIMULATED_UES
-            errors = errors.plus(view, facts, self.of, population, n_ue, rng, fresh)
+            errors = errors.plus(view, facts, self.of, population, self.shadow_ues or _SIMULATED_UES, rng, fresh)
         said, inner = self.of.run(view, facts, self.of.start() if fresh else state.of, rng)
         names, z_m = named_places(said, facts.public.area)
         some = np.isfinite(z_m[:, :, 0]).any(axis=1)
@@ -135,10 +134,9 @@ class Believer(Attack):
         errors = self.errors_now(learnt)
         if errors is None:
             return {}
-        gain = np.broadcast_to(errors.gain, errors.share.shape)
         return {
             "error_sigma_m": float(errors.share @ errors.sigma_m),
             "error_bias_m": errors.bias_m,
             "error_outlier": errors.outlier,
-            "error_gain": float(errors.share @ gain),
+            "error_gain": float(errors.share @ np.broadcast_to(errors.gain, errors.share.shape)),
         }

@@ -169,13 +169,12 @@ class Dwell(Believer):
         return self.error_figures(state.errors)
 
     def run(self, view: View, facts: RoundContext, state: DwellState, rng: Rng) -> tuple[Estimates, DwellState]:
-        names = state.lifetimes.name[state.past.sender]
-        grid = self._grid(facts.public.area, len(np.union1d(view.ue, names)))
+        grid = self._grid(facts.public.area, len(np.union1d(view.ue, state.lifetimes.name[state.past.sender])))
         _, state = self.remembered(view, facts, state, Population.uniform(grid), rng)
         alive = state.lifetimes.alive
-        past = state.past.select(alive[state.past.sender])
-        named = state.named.select(alive[state.named.sender])
-        state = replace(state, past=past, named=named)
+        state = replace(
+            state, past=state.past.select(alive[state.past.sender]), named=state.named.select(alive[state.named.sender])
+        )
         hours = Hours.of_round(facts)
         if hours is not None and self.errors_now(state.errors) is not None and len(state.history.newest().sender):
             state = self._with_newest(state, hours, facts, grid)
@@ -195,12 +194,11 @@ class Dwell(Believer):
         period = hours.period(self.home_hours, self.work_hours)
         if hours.whole_day:
             for row in at.tolist():
-                said = self._estimates_of(history, int(named.sender[row]), facts, lasting_m)
+                said = self._estimates_of(history, named.sender[row], facts, lasting_m)
                 named.places[row, :2] = home_and_work(said, _WHOLE_DAYS)
         elif period is not None:
             shares = Shares(self.home_share, self.work_share, self.stay_share, self.employed_share)
-            log_e = log_evidence(newest.z_m, history.looks.errors[-1], grid)
-            past = state.past.plus(sender, log_e, period, shares)
+            past = state.past.plus(sender, log_evidence(newest.z_m, history.looks.errors[-1], grid), period, shares)
             state = replace(state, past=past)
             for some in blocks(np.arange(len(sender))):
                 rows = past.select(np.searchsorted(past.sender, sender[some]))
@@ -220,7 +218,7 @@ class Dwell(Believer):
         for row in at[count[at] >= np.maximum(1.1 * named.searched[at], 2.0)].tolist():
             places = named.places[row]
             known_m = places[:2][places[:2, 2] >= max(self.min_probability, 1e-9), :2]
-            said = self._estimates_of(history, int(named.sender[row]), facts, lasting_m)
+            said = self._estimates_of(history, named.sender[row], facts, lasting_m)
             found = habits(said, known_m, _CLASSES, self.third_places)
             places[2:] = np.nan
             places[2 : 2 + len(found)] = found
@@ -251,8 +249,7 @@ class Dwell(Believer):
 
     def _answers(self, view: View, state: DwellState) -> Estimates:
         """Answers for each UE of the view, at all of its models; one answer without a place for nothing."""
-        sender = state.lifetimes.senders(view.ue)
-        places = recall(state.named.sender, state.named.places, sender)
+        places = recall(state.named.sender, state.named.places, state.lifetimes.senders(view.ue))
         probability = np.nan_to_num(places[..., 2])
         spoken: BoolArray = (probability >= self.min_probability) & (probability > 0)
         silent = np.asarray(~spoken.any(axis=1))

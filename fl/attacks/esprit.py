@@ -89,8 +89,8 @@ def fitted(surface: FloatArray, grid: Lattice, omega: FloatArray) -> EstimatedWa
     basis = np.concatenate([wave.real, wave.imag])
     part = _solved(basis, flat)
     rest = flat - part @ basis
-    energy = float((surface**2).sum())
-    misfit = float((rest**2).sum()) / energy if energy > 0 else 1.0
+    energy = (surface**2).sum()
+    misfit = (rest**2).sum() / energy if energy > 0 else 1.0
     return EstimatedWaves(omega, part[: len(omega)] + 1j * part[len(omega) :], rest, misfit)
 
 
@@ -158,5 +158,5 @@ def kernel_place(surface: FloatArray, grid: Lattice, bandwidth_m: float) -> Floa
         place[k] = middle + slope * bandwidth_m**2
     x, y = (np.exp(-(((axis - m) / bandwidth_m) ** 2) / 2) for axis, m in zip((grid.x, grid.y), place, strict=True))
     model = x[:, None] * y
-    model = model / max(float(model.max()), 1e-300)
+    model = model / max(model.max(), 1e-300)
     return place if ((value - model) ** 2).sum() <= 1e-3 * (value**2).sum() else None

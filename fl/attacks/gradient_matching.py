@@ -67,8 +67,7 @@ class CosineDistance:
         deltas = self.net.deltas(self.weights, slopes, torch.ones_like(out))
         direction = self.direction if k == len(self.direction) else self.direction[target]
         by_target = [[values.view(k, q, -1) for values in side] for side in (activations, deltas)]
-        inner = self.net.inner(direction, *by_target)
-        return inner / self.net.squared_norm(activations, deltas).view(k, q).sqrt()
+        return self.net.inner(direction, *by_target) / self.net.squared_norm(activations, deltas).view(k, q).sqrt()
 
 
 @dataclass
@@ -164,8 +163,7 @@ class PlaceGradients:
         a, d = ([value[:, place] for value in values] for values in (self._activations, self._deltas))
         layers = zip(a, d, self._activations, self._deltas, strict=True)
         products = torch.stack([(a_l @ b_l.mT + 1.0) * (d_l @ e_l.mT) for a_l, d_l, b_l, e_l in layers]).sum(dim=0)
-        found = products[0] / self._size / self._size[place][:, None]
-        return self._finite(found)
+        return self._finite(products[0] / self._size / self._size[place][:, None])
 
     @staticmethod
     def _finite(found: Tensor) -> AnyFloats:

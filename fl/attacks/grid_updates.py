@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from fl.attacks.base import Attack, ByKey, View, averaged
 from fl.learners import GridLearner
 from fl.radio_map.obstacles import CELLS
-from fl.tracking.place_grid import PlaceGrid
+from fl.tracking.place_grid import PlaceGrid, crossed
 from fl.types import Estimates, Model, RoundContext, State
 from netsim.columns import no_ints, no_places, row_id
 from netsim.geometry import Area
@@ -26,7 +26,7 @@ _LEAST = 1e-3  # of the largest variance of the ramp
 _MISFIT_PER_M = 1 / 60  # of the largest cell: how much a place that is off by a metre leaves unexplained
 _LOUD = 30  # cells, loudest against the noise, that are tried as places too: a gradient may be one cell wide
 _KEPT = 8  # places that are looked at more closely,
-_SHIFTS = (0, -1, 1, -2, 2)  # and their neighbours, in new steps
+_SHIFTS = np.array([0, -1, 1, -2, 2])  # and their neighbours, in new steps
 
 
 def weighted_centroid(size: FloatArray, centre_m: FloatArray, nu: float) -> FloatArray:
@@ -38,9 +38,8 @@ def weighted_centroid(size: FloatArray, centre_m: FloatArray, nu: float) -> Floa
     share = np.divide(size, largest, out=np.zeros_like(size), where=largest > 0)
     with np.errstate(under="ignore"):
         weight = (share >= 1.0 - _TIE).astype(float) if np.isinf(nu) else share**nu
-    total = weight.sum(axis=1)[:, None]
     with np.errstate(invalid="ignore"):
-        return np.where(largest > 0, weight @ centre_m / total, np.nan)
+        return np.where(largest > 0, weight @ centre_m / weight.sum(axis=1)[:, None], np.nan)
 
 
 class GridAttack(Attack):
@@ -179,7 +178,7 @@ class LinkFilter(GridAttack):
 
 def _around(place_m: FloatArray, step_m: float, area: Area) -> FloatArray:
     """The places (k, 2) and their neighbours, each once, within the area."""
-    shift = np.stack(np.meshgrid(_SHIFTS, _SHIFTS), axis=-1).reshape(-1, 2) * step_m
+    shift = crossed(_SHIFTS, _SHIFTS) * step_m
     every = np.clip((place_m[:, None] + shift).reshape(-1, 2), area.low_m, area.high_m)
     return every[np.unique(np.round(every / step_m, 3), axis=0, return_index=True)[1]]
 
@@ -213,11 +212,11 @@ def _covered(square: FloatArray, grid: PlaceGrid) -> BoolArray:
 
 def _ramp(square: FloatArray, at: FloatArray) -> FloatArray:
     """Variance (k,) along a plane of cells at (k, 3), by maximum likelihood without the largest ratios."""
-    variance = np.full(len(square), max(float(np.median(square)) / 0.455, 1e-12))
+    variance = np.full(len(square), max(np.median(square) / 0.455, 1e-12))
     for _ in range(_FITS):
         kept = np.argsort(square / variance)[: len(square) - min(_OUTLIERS, len(square) // 50)]
         weighted = at[kept] / variance[kept, None] ** 2
         normal = weighted.T @ at[kept]
         plane = at @ np.linalg.solve(normal + 1e-9 * np.trace(normal) * np.eye(3), weighted.T @ square[kept])
-        variance = np.maximum(plane, max(_LEAST * float(plane.max()), 1e-12))
+        variance = np.maximum(plane, max(_LEAST * plane.max(), 1e-12))
     return variance

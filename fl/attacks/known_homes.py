@@ -148,10 +148,9 @@ class HomeLinker:
         if period is not None and len(some):
             past = past.plus(links.track[some], log_evidence(z_m[some], self.errors, grid), period, shares)
         rivals = past.sender if alive is None else np.intersect1d(past.sender, links.track)
-        homes = [np.zeros((0, len(grid)), dtype=np.float32)]
-        for rows in blocks(np.searchsorted(past.sender, rivals)):
-            homes.append(past.select(rows).homes(shares, grid, self.errors.bias_m)[1])
-        home = np.concatenate(homes)
+        each = (past.select(rows) for rows in blocks(np.searchsorted(past.sender, rivals)))
+        homes = [some.homes(shares, grid, self.errors.bias_m)[1] for some in each]
+        home = np.concatenate([np.zeros((0, len(grid)), dtype=np.float32), *homes])
         seen = home.any(axis=1)
         said = Identities.unknown(facts.round, links.name)
         if seen.any():
@@ -166,8 +165,12 @@ class HomeLinker:
         person, probability, bits = identified(log_odds(home, self.directory.home_m, grid, self.outside), order)
         known = recall(rivals, person, track)
         person = np.where(np.isnan(known), said.person, known).astype(int)
-        entropy_bits = recall(rivals, bits, track)
-        return replace(said, person=person, probability=recall(rivals, probability, track), entropy_bits=entropy_bits)
+        return replace(
+            said,
+            person=person,
+            probability=recall(rivals, probability, track),
+            entropy_bits=recall(rivals, bits, track),
+        )
 
 
 def grid_of_homes(area: Area) -> PlaceGrid:
@@ -178,13 +181,12 @@ def grid_of_homes(area: Area) -> PlaceGrid:
 
 def outside_notes(directory: Directory, area: Area, label: str) -> tuple[str, ...]:
     """A line where people live outside of the area, whom no sender is ever given to."""
-    outside = int((~area.contains(directory.home_m)).sum())
-    people = len(directory.user)
+    outside = (~area.contains(directory.home_m)).sum()
     if not outside:
         return ()
     return (
-        f"{label}: homes: {outside:,} of {people:,} lie outside of the area of the world, and no sender is taken for "
-        "these people; correct the file, or take a larger area",
+        f"{label}: homes: {outside:,} of {len(directory.user):,} lie outside of the area of the world, and no sender "
+        "is taken for these people; correct the file, or take a larger area",
     )
 
 
@@ -204,4 +206,4 @@ def check(directory: Directory, area: Area, n_ue: int, label: str) -> None:
 
 def _night(hours: Hours, home_hours: tuple[float, float]) -> Period | None:
     """The night that a round is in, if it is in any; a round that has no time of day is one as a whole."""
-    return Period(int(hours.day[0]), True) if hours.whole_day else hours.period(home_hours, _NO_HOURS)
+    return Period(hours.day[0], True) if hours.whole_day else hours.period(home_hours, _NO_HOURS)

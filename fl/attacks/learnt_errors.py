@@ -83,7 +83,7 @@ class OwnEstimates(Columns):
 
     def successive(self) -> tuple[IntArray, IntArray]:
         """Entries (n,) that have one of the same UE in the round before, and those (n,)."""
-        span = int(self.ue.max(initial=0)) + 1
+        span = self.ue.max(initial=0) + 1
         key = self.round * span + self.ue
         _, here, last = np.intersect1d(key - span, key, return_indices=True)
         return here, last
@@ -211,14 +211,14 @@ def lasting_m(model: ErrorModel, tested: OwnEstimates) -> float:
     The rank that tells most counts, by its own line: a line through all ranks would displace exact estimates.
     """
     here, last = tested.successive()
-    rank = int(np.argmax(model.share * (model.gain / model.sigma_m) ** 2))
+    rank = np.argmax(model.share * (model.gain / model.sigma_m) ** 2)
     away = tested.named_m[:, rank] - model.offset_m[rank] - model.gain[rank] * tested.truth_m
     good = np.hypot(*away.T) < 4 * model.sigma_m.max()
     residual = away / model.gain[rank]
     still = np.hypot(*(tested.truth_m[here] - tested.truth_m[last]).T) < STILL_M
     use = still & good[here] & good[last]
     product = (residual[here[use]] * residual[last[use]]).sum(axis=1) / 2
-    common = float(np.median(product)) / _MEDIAN if len(product) >= _FEWEST else 0.0
+    common = np.median(product) / _MEDIAN if len(product) >= _FEWEST else 0.0
     return float(np.sqrt(max(common, 0.0)))
 
 

@@ -64,8 +64,7 @@ class MapTracks:
         """After names (n,) with maps (n, G) in a round; at least `least` tracks, the maps of at most `most` names."""
         new = np.setdiff1d(name, self.names.name)
         now = np.full(len(new), facts.round)
-        never = np.full(len(new), -1)
-        begun = NamesSoFar(new, never, now, now, np.full(len(new), facts.time_s))
+        begun = NamesSoFar(new, np.full(len(new), -1), now, now, np.full(len(new), facts.time_s))
         names = NamesSoFar.join([self.names, begun])
         row = names.rows(name)
         places = score.shape[1]
@@ -73,7 +72,7 @@ class MapTracks:
         kept = np.concatenate([self.kept.reshape(len(self.kept), places), np.zeros((len(new), places), np.float32)])
         first = len(names.name) - len(kept)
         kept[row[row >= first] - first] += score[row >= first]
-        in_use = int((names.last == facts.round).sum())
+        in_use = (names.last == facts.round).sum()
         total = np.zeros((max(least, in_use, len(self.score)), places), dtype=np.float32)
         total[: len(self.score)] = self.score.reshape(len(self.score), places)
         fresh = names.track[row] < 0
@@ -220,8 +219,7 @@ class LinkMaps(Attack):
         if not len(state.names.name):
             return None
         track, score = state.relinked(_STARTS, rng)
-        grid = self._grid(facts, len(score))
-        named_m = self._span.best(score, grid, self._span.answers)
+        named_m = self._span.best(score, self._grid(facts, len(score)), self._span.answers)
         return RevisedEstimates(state.names.name, track, _answers(named_m), state.links_of(track))
 
     def _grid(self, facts: RoundContext, tracks: int) -> PlaceGrid:

@@ -121,8 +121,7 @@ class ParticipationRegression(NamesPlaces):
         return SumsSoFar(none, none, np.zeros(0), none, none, none)
 
     def listed(self, state: SumsSoFar, public: Public, count: int) -> FloatArray:
-        found = state.maps(np.flatnonzero(state.both.diagonal()), self.ridge)
-        return self.best_of_all(found, public.area, count)
+        return self.best_of_all(state.maps(np.flatnonzero(state.both.diagonal()), self.ridge), public.area, count)
 
     def self_test(self, view: View, facts: RoundContext, rng: Rng) -> float | None:
         """Self-test of the span: one update is in no company."""
@@ -130,7 +129,7 @@ class ParticipationRegression(NamesPlaces):
 
     def run(self, view: View, facts: RoundContext, state: SumsSoFar, rng: Rng) -> tuple[Estimates, SumsSoFar]:
         ue, source = (view.ue, view.source) if view.party is None else view.party
-        n = max(int(ue.max(initial=-1)) + 1, len(state.both))
+        n = max(ue.max(initial=-1) + 1, len(state.both))
         grid = PlaceGrid.over(facts.public.area, self.cell_m, n + _QUARTERS, self.label)
         if view.vantage == "model":
             view, state = _without_momentum(view, facts, state)
@@ -143,8 +142,7 @@ class ParticipationRegression(NamesPlaces):
         number = view.source_model[good] * _QUARTERS + int(day_s // _QUARTER_S) % _QUARTERS
         of_class = np.eye(facts.public.n_model * _QUARTERS)[number]
         state = state.plus(of_class, z[good], score - score.mean(axis=1, keepdims=True))
-        found = state.maps(np.unique(view.ue), self.ridge)
-        return self.answered(view, found, grid), state
+        return self.answered(view, state.maps(np.unique(view.ue), self.ridge), grid), state
 
 
 def _without_momentum(view: View, facts: RoundContext, state: SumsSoFar) -> tuple[View, SumsSoFar]:

@@ -6,7 +6,7 @@ import numpy as np
 from pydantic import Field
 
 from fl.attacks.base import Attack, View
-from fl.attacks.place_maps import highest_apart, named, owners, sources_of_owners
+from fl.attacks.place_maps import highest_places, named, owners, sources_of_owners
 from fl.learners.rsrp_net import RsrpNet
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Estimates, RoundContext
@@ -114,8 +114,7 @@ class PlaceFilter(Attack):
         good = view.usable
         owner = owner[good[source]]
         source = source[good[source]]
-        model = view.source_model[source]
-        of, network = np.unique(model, return_inverse=True)
+        of, network = np.unique(view.source_model[source], return_inverse=True)
         weights = view.model_before.parameters[of]
         part = np.zeros((len(owner), len(grid)), dtype=np.float32)
         for k, m in enumerate(of.tolist()):
@@ -130,13 +129,10 @@ class PlaceFilter(Attack):
         rows = np.flatnonzero(np.isin(state.owner, known))
         if len(rows):
             np.add.at(alone, np.searchsorted(known, state.owner[rows]), state.part[rows] ** 2)
-        first = np.zeros((len(known), 0, 2))
-        found = np.full((len(known), self.places, 2), np.nan)
-        for _ in range(_STARTS if self.places == 2 else 1):
-            best = highest_apart(alone, grid.place_m, first, self.apart_m)
-            first = np.concatenate([first, best[:, None]], axis=1)
         if self.places == 1:
-            return first
+            return highest_places(alone, grid.place_m, self.apart_m, 1)
+        first = highest_places(alone, grid.place_m, self.apart_m, _STARTS)
+        found = np.full((len(known), 2, 2), np.nan)
         start = np.isfinite(first).all(axis=2)
         of, _ = np.nonzero(start)
         p = grid.nearest(first[start])
@@ -147,7 +143,7 @@ class PlaceFilter(Attack):
         for i in np.unique(of).tolist():
             mine = np.flatnonzero(of == i)
             best = mine[value[mine].argmax()]
-            pair = sorted((int(p[best]), int(q[best])), key=lambda place: -alone[i, place])
+            pair = sorted((p[best], q[best]), key=lambda place: -alone[i, place])
             found[i] = grid.place_m[pair]
             if not np.isfinite(value[best]):  # no place is far enough from the first
                 found[i, 1] = np.nan

@@ -7,7 +7,7 @@ import numpy as np
 from pydantic import Field
 from scipy.ndimage import correlate1d
 
-from fl.attacks.base import Attack, View
+from fl.attacks.base import Attack, View, status_of
 from fl.attacks.closed_form import unit_cloud
 from fl.learners import FirstLayerLearner, LayeredLearner
 from fl.tracking.place_grid import MANY, WIDEST_M, PlaceGrid, usual_cell_m
@@ -97,6 +97,17 @@ def highest_apart(score: AnyFloats, place_m: FloatArray, named_m: FloatArray, ap
     return best
 
 
+def highest_places(score: AnyFloats, place_m: FloatArray, apart_m: float, count: int) -> FloatArray:
+    """The highest places (n, count, 2) of scores (n, G), best first, `apart_m` from each other; NaN where there are no
+    more.
+    """
+    named_m = np.zeros((len(score), 0, 2))
+    for _ in range(count):
+        best = highest_apart(score, place_m, named_m, apart_m)
+        named_m = np.concatenate([named_m, best[:, None]], axis=1)
+    return named_m
+
+
 def named(view: View, known: IntArray, named_m: FloatArray) -> Estimates:
     """Places (k, j, 2) of owners known (k,) as answers about every target, best first; NaN: no place.
 
@@ -108,10 +119,8 @@ def named(view: View, known: IntArray, named_m: FloatArray) -> Estimates:
     there[:, 0] = True  # without a place, where there is none: the attack has answered
     target, rank = np.nonzero(there)
     where = each[target, rank]
-    found = np.asarray(np.isfinite(where).all(axis=1))
-    status = ["ok" if good else "no gradient" for good in found]
     weight = (named_m.shape[1] - rank).astype(float)
-    return Estimates.of(view.ue[target], view.model[target], "answer", where, weight, status)
+    return Estimates.of(view.ue[target], view.model[target], "answer", where, weight, status_of(where))
 
 
 def unit_rows(vector: FloatArray) -> FloatArray:
@@ -148,11 +157,7 @@ class NamesPlaces(Attack):
         """The highest places (n, count, 2) of maps (n, G), best first, NaN where there are no more."""
         if width_m > 0:
             score = smoothed(score, grid, width_m)
-        named_m = np.zeros((len(score), 0, 2))
-        for _ in range(count):
-            best = highest_apart(score, grid.place_m, named_m, self.apart_m)
-            named_m = np.concatenate([named_m, best[:, None]], axis=1)
-        return named_m
+        return highest_places(score, grid.place_m, self.apart_m, count)
 
     def best_of_all(self, maps: PlaceMaps, area: Area, count: int) -> FloatArray:
         """The highest places (<= count, 2) of all maps added up."""

@@ -148,8 +148,7 @@ class ReIdentify(Attack):
         """The attack that names places."""
         if self.by is not None:
             return self.by
-        one_round = (ClosedForm, Dlg, DensityPeak)
-        return self.of if isinstance(self.of, one_round) else ClosedForm(cloud=False)
+        return self.of if isinstance(self.of, ClosedForm | Dlg | DensityPeak) else ClosedForm(cloud=False)
 
     @property
     def reads_places(self) -> bool:
@@ -199,8 +198,7 @@ class ReIdentify(Attack):
         learnt, places_m = self._named(name, view, facts, state.errors, replace(rng, purpose=f"{rng.purpose}.by"))
         errors = self._errors_now(learnt, facts.public.area)
         clues = clues_of(view, of_target, places_m, self.use, rng)
-        linker = Linker(errors, facts, self.max_speed_mps, view.renames)
-        book, links = linker.linked(name, clues, state.book)
+        book, links = Linker(errors, facts, self.max_speed_mps, view.renames).linked(name, clues, state.book)
         track = book.track_of(name)
         said, inner = self.of.run(view.renamed(track[of_target]), facts, state.of, rng)
         order = np.argsort(track)

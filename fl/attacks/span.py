@@ -11,7 +11,7 @@ from pydantic import Field
 from fl.attacks.base import View
 from fl.attacks.place_maps import AddsMaps, PlaceMaps, unit_rows
 from fl.learners import LayeredLearner
-from fl.tracking.place_grid import MANY, PlaceGrid
+from fl.tracking.place_grid import MANY, PlaceGrid, crossed
 from fl.types import Model, Public
 from netsim.columns import evenly
 from netsim.rng import Rng
@@ -137,8 +137,7 @@ class Span(AddsMaps):
         """k of each source (n_source,)."""
         if not self._of_many(view):
             return np.full(len(view.update), _RANK_OF_UE if self.rank == "auto" else self.rank)
-        some = evenly(len(looks.grid), _MOST_LOOKED_AT)
-        most = _dimensions(looks.reads(looks.grid.place_m[some]))
+        most = _dimensions(looks.reads(looks.grid.place_m[evenly(len(looks.grid), _MOST_LOOKED_AT)]))
         return np.full(len(view.update), most) if view.members is None else np.minimum(_RANK_OF_UE * view.members, most)
 
     def scores(self, view: View, grid: PlaceGrid, rng: Rng) -> AnyFloats:
@@ -261,7 +260,7 @@ def _around(grid: PlaceGrid, reads: Reads, place_m: FloatArray) -> FloatArray:
     """What is read, a(x) (n, p, o), of places of the grid within 60 m of each place (n, 2), zero outside the area."""
     step_m = np.maximum(grid.cell_m, _AROUND_M / _ARMS)  # about 50 places, however fine the grid
     arms = (np.arange(-n, n + 1) * s for n, s in zip(np.floor(_AROUND_M / step_m).astype(int), step_m, strict=True))
-    offset_m = np.stack(np.meshgrid(*arms), axis=-1).reshape(-1, 2)
+    offset_m = crossed(*arms)
     near_m = place_m[:, None] + offset_m[(offset_m**2).sum(axis=1) <= _AROUND_M**2]
     there = grid.area.contains(near_m)
     near = reads(grid.place_m[grid.nearest(near_m.reshape(-1, 2))])

@@ -66,9 +66,8 @@ class DensityPeak(Attack):
         zero = total[source] == 0
         many = np.bincount(source, minlength=len(surface))[source]
         weight = np.where(zero, 1.0 / many, height / np.where(zero, 1.0, total[source]))
-        sources = np.arange(len(surface))
         estimates = [
-            view.spread("centroid", sources, said, status=status),
+            view.spread("centroid", np.arange(len(surface)), said, status=status),
             view.spread("place", source, grid[p, q], weight=weight),
         ]
         return Estimates.join(estimates), state
@@ -167,8 +166,7 @@ class Posterior(Attack):
                 memory = memory.select(_twin(memory.wave, now.wave, at.grid) < 0)
             height = surface[i] if word == "no wave" else surface[i][:0]
             evidence = AnswerEvidence.join([memory, now])
-            beforehand = prior[int(view.source_model[i])]
-            said[i] = at.estimate(beforehand, evidence, height, median=self.answer == "median")
+            said[i] = at.estimate(prior[view.source_model[i]], evidence, height, median=self.answer == "median")
             status.append(word)
             pieces.append(now)
         linked = np.flatnonzero(np.isfinite(step_m[:, 0]))
@@ -199,7 +197,7 @@ def _median_m(at_m: FloatArray, weight: FloatArray, best_m: FloatArray) -> Float
     that is no farther off in the mean.
     """
     some = weight > 1e-9
-    side_m = float(np.ptp(at_m, axis=0).max())
+    side_m = np.ptp(at_m, axis=0).max()
     at_m = at_m[some]
     weight = weight[some] / weight[some].sum()
     middle = weight @ at_m
@@ -243,8 +241,7 @@ class _AskedGrid:
         request = cast(SurfaceLearner, view.learner).request(view.model_before)
         features = np.nan if request is None else request.features
         epsilon = None if view.replica is None else view.replica.displacement_per_m
-        shape = len(x), len(y)
-        return cls(at_m, shape, step_m, grid, centre_m, features, constants["bandwidth_m"], epsilon)
+        return cls(at_m, (len(x), len(y)), step_m, grid, centre_m, features, constants["bandwidth_m"], epsilon)
 
     def interpolated(self, surface: FloatArray) -> FloatArray:
         """A surface (P, Q) at the tried places (n,), by straight lines."""

@@ -133,7 +133,7 @@ class Tracker(Believer):
                 every[some] = uses
                 habits.add_uses(way[0], every)
         if classes or look == 0:
-            habits.add_belief(int(hour_class(history.looks.week_s[[look]], chain.round_s)[0]), p)
+            habits.add_belief(hour_class(history.looks.week_s[[look]], chain.round_s)[0], p)
         p = p.reshape(len(sender), len(chain.grid))
         return replace(state, sender=sender, p=p, habits=habits)
 
@@ -178,7 +178,7 @@ class Tracker(Believer):
         chain = self._chain(facts, len(state.sender))
         lives = state.lifetimes
         for group in lives.together():
-            history = state.history.only(group, int(lives.gone[group].max()))
+            history = state.history.only(group, lives.gone[group].max())
             habits = self._habits(chain, state.only(np.isin(state.sender, group)), group)
             _, first = history.of(group)
             for rows, p in chain.smoothed(history, group, habits):

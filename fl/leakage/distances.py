@@ -12,6 +12,7 @@ gives SW1 = (2 / pi) d.  [Bonneel et al. 2015, "Sliced and Radon Wasserstein bar
 from __future__ import annotations
 
 from functools import cache
+from math import nan
 
 import numpy as np
 
@@ -54,7 +55,7 @@ def sliced_w1(a: FloatArray, b: FloatArray, sums: FloatArray | None = None) -> F
     sums (directions, n + 1): `sums_so_far` of a, where they are known.
     """
     if a.shape[-1] == 0 or b.shape[-1] == 0:
-        return np.full(b.shape[:-2], np.nan)
+        return np.full(b.shape[:-2], nan)
     if a.shape[-1] == b.shape[-1]:
         return np.asarray(np.abs(a - b).mean(axis=(-2, -1)))
     sets = np.ascontiguousarray(np.swapaxes(b.reshape(-1, *b.shape[-2:]), 0, 1))
@@ -124,7 +125,7 @@ def nearest_m(points_m: FloatArray, place_m: FloatArray) -> float:
     """Distance from a place (2,) to the nearest of points (n, 2); NaN without points or place."""
     distance = np.linalg.norm(points_m - place_m, axis=1)
     distance = distance[np.isfinite(distance)]
-    return float(distance.min()) if len(distance) else float("nan")
+    return float(distance.min()) if len(distance) else nan
 
 
 _RADII = 1000  # at which a share of the area is tabulated, denser near the place
@@ -160,8 +161,8 @@ def guesses_nearest_m(place_m: FloatArray, area: Area, count: int) -> float:
     int_0^inf (1 - F(r))^count dr, with F(r) the share of the area within r. NaN for no guess, or an unknown place.
     """
     if count == 0 or not np.isfinite(place_m).all():
-        return float("nan")
-    radius_m = float(area.farthest_m(place_m[None])[0]) * np.linspace(0, 1, _RADII) ** 3
+        return nan
+    radius_m = area.farthest_m(place_m[None])[0] * np.linspace(0, 1, _RADII) ** 3
     beyond = np.clip(1.0 - within(place_m, radius_m, area), 0.0, 1.0)
     return float(np.trapezoid(beyond**count, radius_m))
 

@@ -213,8 +213,7 @@ class TrackTruth:
 
     def sw1_m(self, named_m: FloatArray) -> float:
         """SW1 in metres between all points and places (k, 2), of which at most 500 count."""
-        some = named_m[evenly(len(named_m), MOST_CENTROIDS)]
-        return float(sliced_w1_of_sets(self.points, some, self.sums))
+        return float(sliced_w1_of_sets(self.points, named_m[evenly(len(named_m), MOST_CENTROIDS)], self.sums))
 
     def band(self, last: Band, spoken: int) -> Band:
         """The band of an attack that has named `spoken` centroids.

@@ -20,6 +20,7 @@ attack that links names, about one track, which may be that of several UEs (`Own
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from math import inf, nan
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -53,8 +54,7 @@ class OwnedPlaces(Columns):
     def plus(self, owner: IntArray, estimates: Estimates, area: Area) -> OwnedPlaces:
         """With estimates (k,) of a round, of owners (k,)."""
         what = np.array(estimates.what, dtype=object)
-        weight = np.where(what == "centroid", 1.0, estimates.weight)
-        new = OwnedPlaces(owner, estimates.position_m, weight)
+        new = OwnedPlaces(owner, estimates.position_m, np.where(what == "centroid", 1.0, estimates.weight))
         use = ((what == "centroid") | (what == "place")) & area.contains(estimates.position_m)
         return self.join([self, new.select(use)])
 
@@ -131,10 +131,10 @@ class LinkedUpdates:
             "seen": int(again.sum()),
             "linked": int(linked.sum()),
             "right_share": _mean(right, again),
-            "chance_share": chance if again.any() else float("nan"),
+            "chance_share": chance if again.any() else nan,
             "anonymity_set": _mean(2.0**links.entropy_bits, linked),
             "time_to_confusion_s": _over(now.exposure_s, now.wrong),
-            "entropy_time_to_confusion_s": float("nan") if now.silent else _over(now.exposure_s, now.unsure),
+            "entropy_time_to_confusion_s": nan if now.silent else _over(now.exposure_s, now.unsure),
             "chance_time_to_confusion_s": _over(now.exposure_s, now.by_chance),
         }
 
@@ -173,7 +173,7 @@ def identification(said: Identities, directory: Directory, users: tuple[str, ...
         "told": int(answered.sum()),
         "given": int(given.sum()),
         "right_share": _mean(said.person == truth, listed),
-        "chance_share": 1.0 / len(directory.user) if listed.any() else float("nan"),
+        "chance_share": 1.0 / len(directory.user) if listed.any() else nan,
         "probability": _mean(said.probability, given),
         "anonymity_set": _mean(2.0**said.entropy_bits, answered),
     }
@@ -185,12 +185,12 @@ def chance_share(names: int, ues: int) -> float:
 
 
 def _mean(values: FloatArray | BoolArray, of: BoolArray) -> float:
-    return float(np.mean(values[of])) if of.any() else float("nan")
+    return float(np.mean(values[of])) if of.any() else nan
 
 
 def _over(total_s: float, count: float) -> float:
     """Infinite before the first confusion; NaN before anything could be confused."""
-    return total_s / count if count else float("inf") if total_s else float("nan")
+    return total_s / count if count else inf if total_s else nan
 
 
 RESOLUTIONS_M = (100.0, 500.0, 2500.0)

@@ -13,6 +13,8 @@ claims is 0.5 for random guessing, and only the order of weights counts.
 
 from __future__ import annotations
 
+from math import nan
+
 import numpy as np
 
 from fl.membership.roc import auc
@@ -37,7 +39,7 @@ def reliability(ue: IntArray, probability: FloatArray, hit: BoolArray, draws: in
     """Measure statements (n,) about UEs ue (n,), and whether they came true; those that are NaN are left out."""
     known = np.isfinite(probability)
     if not known.any():
-        return Reliability(0, float("nan"), float("nan"))
+        return Reliability(0, nan, nan)
     p = probability[known]
     ues, of_ue = np.unique(ue[known], return_inverse=True)
     column = np.minimum((p * _BINS).astype(int), _BINS - 1)
@@ -59,9 +61,8 @@ def near_auc(weight: FloatArray, distance_m: FloatArray) -> float:
     """
     known = np.isfinite(distance_m)
     if not known.any():
-        return float("nan")
-    near = distance_m[known] < np.median(distance_m[known])
-    return auc(weight[known], near)[0]
+        return nan
+    return auc(weight[known], distance_m[known] < np.median(distance_m[known]))[0]
 
 
 def moved_auc(weight: FloatArray, moved_m: FloatArray, hit_radius_m: float) -> float:
@@ -70,5 +71,4 @@ def moved_auc(weight: FloatArray, moved_m: FloatArray, hit_radius_m: float) -> f
     moved_m (n,): true displacements; NaN: unknown, left out. NaN where all have moved, or none.
     """
     known = np.isfinite(moved_m)
-    moved = moved_m[known] > hit_radius_m
-    return auc(weight[known], moved)[0]
+    return auc(weight[known], moved_m[known] > hit_radius_m)[0]

@@ -170,7 +170,7 @@ class Cnn(Network):
         import torch
 
         one_by_one = zip(x, live, *weights, strict=True)
-        return torch.stack([_logits(image, use, list(own)) for image, use, *own in one_by_one])
+        return torch.stack([_logits(image, use, own) for image, use, *own in one_by_one])
 
 
 def _logits(x: "Tensor", live: "Tensor", weights: "list[Tensor]") -> "Tensor":

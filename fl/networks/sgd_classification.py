@@ -17,6 +17,7 @@ from torch.nn import functional
 
 from fl.networks.classifiers import Network
 from fl.types import DenseUpdates, ImageFormat, Local
+from netsim.columns import blocks
 from netsim.errors import BadInput
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -69,12 +70,11 @@ class Classifier:
         n = len(data.ue)
         d = self.net.n_parameters(self.image)
         of_image = 8 * self.image.height * self.image.width + (0 if how.sample_clip is None else 4 * d)
-        per_row = how.precision // 8 * (4 * d + int(how.batch(data.count).max(initial=1)) * of_image)
+        per_row = how.precision // 8 * (4 * d + how.batch(data.count).max(initial=1) * of_image)
         together = max(1, min(self.net.together, _BLOCK_BYTES // per_row))
         values = np.empty((n, d))
         number = torch.float32 if how.precision == 32 else torch.float64
-        for i in range(0, n, together):
-            rows = np.arange(i, min(i + together, n))
+        for rows in (np.arange(n)[some] for some in blocks(n, together)):
             before = torch.from_numpy(start[data.model[rows]]).to(self.place, number)
             after = self._trained(before, data.select(rows), how, rng)
             values[rows] = (after - before).double().cpu().numpy()
@@ -83,13 +83,11 @@ class Classifier:
     def image_gradients(self, parameters: FloatArray, model_of: IntArray, x: FloatArray, y: FloatArray) -> FloatArray:
         """Gradient (N, d) of the cross-entropy of each image under its model, in double precision."""
         found = np.empty((len(x), parameters.shape[1]))
-        for i in range(0, len(x), _SAMPLES):
-            block = slice(i, i + _SAMPLES)
+        for block in blocks(len(x), _SAMPLES):
             w = torch.from_numpy(parameters[model_of[block]]).to(self.place)
             live = torch.ones(len(w), 1, dtype=w.dtype, device=self.place)
             pixels = self._pixels(x[block, None], w.dtype)
-            classes = self._classes(y[block, None])
-            found[block] = self._gradient(w, pixels, classes, live).cpu().numpy()
+            found[block] = self._gradient(w, pixels, self._classes(y[block, None]), live).cpu().numpy()
         return found
 
     @torch.no_grad()
@@ -102,8 +100,7 @@ class Classifier:
         for m in np.unique(model_of):
             mine = np.flatnonzero(model_of == m)
             w = torch.from_numpy(parameters[m : m + 1]).float().to(self.place)
-            for i in range(0, len(mine), _SAMPLES):
-                block = mine[i : i + _SAMPLES]
+            for block in (mine[some] for some in blocks(len(mine), _SAMPLES)):
                 live = torch.ones(1, len(block), device=self.place)
                 logits = self._logits(w, self._pixels(x[None, block], w.dtype), live)[0]
                 truth = self._classes(y[block])
@@ -120,7 +117,7 @@ class Classifier:
         number = w.dtype
         for epoch in range(how.local_epochs):
             order = rng.orders(f"order{epoch}", owner, count) + np.repeat(data.ptr[:-1], count)
-            for step in range(int(steps.max(initial=0))):
+            for step in range(steps.max(initial=0)):
                 n = np.clip(count - step * batch, 0, batch)
                 slot = np.arange(n.max())
                 use = slot < n[:, None]

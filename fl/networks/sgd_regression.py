@@ -16,6 +16,7 @@ import numpy as np
 from fl.networks.mlp import Mlp
 from fl.optimisers import Optimiser, Sgd
 from fl.types import DenseUpdates, Local
+from netsim.columns import blocks
 from netsim.compiled import compiled
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
@@ -71,11 +72,10 @@ def train_regression(
     """
     values = np.zeros((len(data.ue), net.n_parameters))
     first = start.astype(how.number)
-    masks = int(how.batch(data.count).max(initial=1)) * sum(net.sizes[1:-1]) if how.dropout else 0
+    masks = how.batch(data.count).max(initial=1) * sum(net.sizes[1:-1]) if how.dropout else 0
     together = max(1, _BLOCK_BYTES // (how.precision // 8 * (2 * net.n_parameters + masks)))
     ordered = np.argsort(-data.count, kind="stable")[: np.count_nonzero(data.count)]
-    for i in range(0, len(ordered), together):
-        rows = ordered[i : i + together]
+    for rows in (ordered[block] for block in blocks(len(ordered), together)):
         before = first[data.model[rows]]
         some = read(data.select(rows))
         inputs = np.column_stack([some.x, np.ones(len(some.x))]).astype(how.number)
@@ -101,7 +101,7 @@ def _trained(net: Mlp, before: FloatArray, data: Local, how: SgdSettings, rng: R
         if how.batch_size != "all":
             order = rng.orders(f"order{epoch}m", owner, count) + np.repeat(data.ptr[:-1], count)
         for step in range(steps[0]):
-            k = int(np.count_nonzero(steps > step))
+            k = np.count_nonzero(steps > step)
             taken = step * size[:k]
             batches = _Batches(order, data.ptr[:k] + taken, data.ptr[:k] + np.minimum(taken + size[:k], count[:k]))
             masks = np.empty((k, 0, 0), dtype=how.number)
@@ -123,8 +123,7 @@ def _trained(net: Mlp, before: FloatArray, data: Local, how: SgdSettings, rng: R
 
 def _masks(net: Mlp, how: SgdSettings, what: str, owner: IntArray, most: int, rng: Rng) -> FloatArray:
     """Inverted dropout masks (k, most, hidden units) of a batch of most samples at most."""
-    layers = enumerate(net.sizes[1:-1])
-    unit = [rng.uniform(f"{what}.{layer}", owner, (most, units)) for layer, units in layers]
+    unit = [rng.uniform(f"{what}.{layer}", owner, (most, units)) for layer, units in enumerate(net.sizes[1:-1])]
     return ((np.concatenate(unit, axis=2) >= how.dropout) / (1.0 - how.dropout)).astype(how.number)
 
 

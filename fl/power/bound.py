@@ -23,7 +23,7 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from netsim.columns import frozen
+from netsim.columns import blocks, frozen
 from netsim.part import Part
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -232,5 +232,4 @@ class PowerLoss:
 
     def _blocks(self, n: int) -> list[slice]:
         """Stretches of n power vectors that fit the memory."""
-        size = max(1, _BLOCK // self.trajectory.std.size)
-        return [slice(i, i + size) for i in range(0, n, size)]
+        return blocks(n, max(1, _BLOCK // self.trajectory.std.size))

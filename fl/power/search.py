@@ -95,7 +95,7 @@ def judged(objective: PowerLoss, limits: Limits, power_w: FloatArray, evaluation
     """The best of power vectors (n, K), once they keep the limits."""
     kept = limits.project(power_w)
     values = objective(kept)
-    best = int(np.argmin(values))
+    best = np.argmin(values)
     return PowerPlan(kept[best], float(values[best]), int(objective.switch(kept[best : best + 1])[0]), evaluations)
 
 
@@ -153,8 +153,8 @@ def plateaus(objective: PowerLoss, limits: Limits) -> PowerPlan:
     free, spent = _solved(objective, limits, None, [limits.equal(limits.total_max_w, k)[0]])
     power = free
     best = judged(objective, limits, free[None], 0)
-    least = float((objective.cost_w / free).sum())  # no plateau has less channel noise than this
-    for j in range(int(objective.switch(free[None])[0])):
+    least = (objective.cost_w / free).sum()  # no plateau has less channel noise than this
+    for j in range(objective.switch(free[None])[0]):
         edge = _edge(objective, j)
         if least + objective.artificial[j] >= best.value or edge is None:
             continue
@@ -206,9 +206,8 @@ def _solved(
     """The best power (K,) that SLSQP finds from the starts, in log power, and how many evaluations it took."""
     from scipy.optimize import minimize
 
-    cost = objective.cost_w / max(float(objective.cost_w.sum()), 1e-300)
-    k = len(cost)
-    ceiling_w = np.full(k, np.inf) if edge is None else edge.ceiling_w
+    cost = objective.cost_w / max(objective.cost_w.sum(), 1e-300)
+    ceiling_w = np.full(len(cost), np.inf) if edge is None else edge.ceiling_w
     top_w = np.clip(ceiling_w, limits.each_min_w, limits.each_max_w)
     bounds = [(np.log(limits.each_min_w), np.log(high)) for high in top_w]
 
@@ -226,8 +225,13 @@ def _solved(
         scale = np.maximum(edge.demand, 1e-300)
         noise = edge.noise / scale[:, None]
         demand = edge.demand / scale
-        enough = {"fun": lambda y: noise @ np.exp(-y / 2) - demand, "jac": lambda y: -0.5 * noise * np.exp(-y / 2)}
-        rules.append({"type": "ineq", **enough})
+        rules.append(
+            {
+                "type": "ineq",
+                "fun": lambda y: noise @ np.exp(-y / 2) - demand,
+                "jac": lambda y: -0.5 * noise * np.exp(-y / 2),
+            }
+        )
     tried = []
     spent = 0
     for start in starts:
@@ -236,4 +240,4 @@ def _solved(
         tried.append(np.exp(done.x))
         spent += int(done.nfev)
     kept = limits.project(np.array(tried))
-    return kept[int(np.argmin(objective(kept)))], spent
+    return kept[np.argmin(objective(kept))], spent

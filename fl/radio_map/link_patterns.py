@@ -38,8 +38,7 @@ class LinkPatterns:
         link = [part.link + first for part, first in zip(parts, before[:-1], strict=True)]
         cell, value = ([getattr(part, name) for part in parts] for name in ("cell", "value"))
         n = sum(part.n for part in parts)
-        links = parts[0].links
-        return cls(n, links, np.concatenate(cell), np.concatenate(link), np.concatenate(value))
+        return cls(n, parts[0].links, np.concatenate(cell), np.concatenate(link), np.concatenate(value))
 
     def log_likelihood(self, update: FloatArray, variance: FloatArray, scale: float) -> FloatArray:
         """Log-likelihood of each place (n,) for an update (M,) and its noise variance (M,), both of A times
@@ -52,7 +51,7 @@ class LinkPatterns:
 
 def patterns_of(under: Incidence, value: FloatArray, n: int, links: int, normalised: bool) -> LinkPatterns:
     """Patterns of n places with `links` links each, link after link; normalised: each place has norm 1."""
-    cell, link, value = _ordered(under.first, under.cell, value, n, links, int(under.cell.max(initial=0)) + 1)
+    cell, link, value = _ordered(under.first, under.cell, value, n, links, under.cell.max(initial=0) + 1)
     if normalised:
         place = link // links
         largest = np.zeros(n)

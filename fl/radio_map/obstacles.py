@@ -69,7 +69,7 @@ def height_grid(area: Area, cell_m: float) -> PlaceGrid:
 
 def height_grid_of(area: Area, n_cells: int) -> PlaceGrid:
     """The grid with n_cells cells: the length of an update reveals it."""
-    return height_grid(area, sqrt(float(np.prod(area.side_m)) / n_cells))
+    return height_grid(area, sqrt(np.prod(area.side_m) / n_cells))
 
 
 @frozen

@@ -23,7 +23,7 @@ import numpy as np
 
 from fl.tracking.history import successive
 from fl.tracking.place_grid import PlaceGrid, best_discs, disc_shares
-from netsim.columns import Columns, frozen, no_ints, no_places
+from netsim.columns import Columns, blocks, frozen, no_ints, no_places
 from netsim.units import BoolArray, Float32Array, FloatArray, IntArray
 
 _AS_GOOD = 0.98  # of the best disc's mass
@@ -90,10 +90,8 @@ def answers(
     """
     point_m = np.zeros((len(probability), 0, 2)) if point_m is None else point_m
     size = max(_AT_ONCE // len(grid), 1)
-    starts = range(0, max(len(probability), 1), size)
-    return Answers.join(
-        [_answers(probability[i : i + size], grid, hit_radius_m, point_m[i : i + size], alone) for i in starts]
-    )
+    each = blocks(max(len(probability), 1), size)
+    return Answers.join([_answers(probability[some], grid, hit_radius_m, point_m[some], alone) for some in each])
 
 
 def _answers(p: Float32Array, grid: PlaceGrid, hit_radius_m: float, point_m: FloatArray, alone: bool) -> Answers:
@@ -122,14 +120,14 @@ def _credible(p: Float32Array, grid: PlaceGrid) -> list[tuple[FloatArray, FloatA
 
     Places below a twentieth of the mean are in neither: together they hold less than a twentieth.
     """
-    most = int((p >= 0.05 / p.shape[1]).sum(axis=1).max(initial=1))
+    most = (p >= 0.05 / p.shape[1]).sum(axis=1).max(initial=1)
     ordered = np.sort(p, axis=1)[:, : -most - 1 : -1]
     held = np.cumsum(ordered, axis=1)
     found = []
     for wanted in (0.5, 0.9):
         last = np.minimum((held < wanted).sum(axis=1), most - 1)
         least = np.take_along_axis(ordered, last[:, None], axis=1)[:, 0]
-        found.append(((last + 1.0) * float(np.prod(grid.cell_m)), least.astype(float)))
+        found.append(((last + 1.0) * np.prod(grid.cell_m), least.astype(float)))
     return found
 
 
@@ -143,8 +141,8 @@ def least_distance_m(p: Float32Array, grid: PlaceGrid) -> FloatArray:
     begins at the median along each axis. The likeliest cell is the answer where it is nearer to all.
     """
     maps = p.reshape(-1, grid.ny, grid.nx)
-    (in_y, y_m) = _gathered(grid.ny, float(grid.cell_m[1]))
-    (in_x, x_m) = _gathered(grid.nx, float(grid.cell_m[0]))
+    (in_y, y_m) = _gathered(grid.ny, grid.cell_m[1])
+    (in_x, x_m) = _gathered(grid.nx, grid.cell_m[0])
     along = maps @ in_x
     blocks = in_y.shape[1] * in_x.shape[1]
     mass = np.maximum(in_y.T @ along, np.float32(1e-30))

@@ -49,7 +49,7 @@ import numpy as np
 from fl.tracking.error_model import Emission, ErrorModel
 from fl.tracking.history import History
 from fl.tracking.place_grid import PlaceGrid
-from netsim.columns import Columns, frozen
+from netsim.columns import Columns, blocks, frozen
 from netsim.rng import ndtr
 from netsim.units import Float32Array, FloatArray, IntArray
 
@@ -104,14 +104,12 @@ class Motion:
     def step(self, p: Maps, leg: RoundOfMotion, e: Maps | None = None) -> tuple[Maps, FloatArray]:
         """p K: where UEs with maps p are a round later; and the share of each component in coming to e, if any."""
         jumped = sums(p)[:, None, None] * leg.target
-        parts = chain([p], (_forward(gaussian, p) for gaussian in self._gaussians), [jumped])
-        return _mixed(parts, leg.weight, p, e)
+        return _mixed(p, (_forward(gaussian, p) for gaussian in self._gaussians), jumped, leg.weight, e)
 
     def back(self, v: Maps, leg: RoundOfMotion, p: Maps | None = None) -> tuple[Maps, FloatArray]:
         """K v, the adjoint of `step`; and the share of each component in coming from p, if any."""
         jumped = inner(v, leg.target)[:, None, None]
-        parts = chain([v], (_backward(gaussian, v) for gaussian in self._gaussians), [jumped])
-        return _mixed(parts, leg.weight, v, p)
+        return _mixed(v, (_backward(gaussian, v) for gaussian in self._gaussians), jumped, leg.weight, p)
 
     @cached_property
     def _gaussians(self) -> list[Factors]:
@@ -132,14 +130,17 @@ def _backward(gaussian: Factors, v: Maps) -> Maps:
     return v
 
 
-def _mixed(parts: Iterable[Maps], weight: FloatArray, maps: Maps, other: Maps | None) -> tuple[Maps, FloatArray]:
-    """Sum of parts by weight (n_ue, K + 2), as large as maps; and the share (n_ue, K + 2) of each component in coming
-    to (or from) other maps: <w_k part_k, other> / <sum, other>, 0 where that is 0 or there are none.
+def _mixed(
+    stayed: Maps, moved: Iterable[Maps], jumped: Maps, weight: FloatArray, other: Maps | None
+) -> tuple[Maps, FloatArray]:
+    """Sum of parts by weight (n_ue, K + 2), as large as those that stayed; and the share (n_ue, K + 2) of each
+    component in coming to (or from) other maps: <w_k part_k, other> / <sum, other>, 0 where that is 0 or there are
+    none.
     """
-    mixed = np.zeros_like(maps)
-    room = np.empty_like(maps)
+    mixed = np.zeros_like(stayed)
+    room = np.empty_like(stayed)
     each = np.zeros(weight.shape)
-    for k, part in enumerate(parts):
+    for k, part in enumerate(chain([stayed], moved, [jumped])):
         mixed += np.multiply(weight[:, k, None, None].astype(np.float32), part, out=room)
         if other is not None:
             each[:, k] = inner(room, other)
@@ -153,7 +154,7 @@ def _axes(grid: PlaceGrid, sigma_m: float) -> list[FloatArray]:
     gaussians = []
     for n, side_m in ((grid.ny, grid.cell_m[1]), (grid.nx, grid.cell_m[0])):
         away = np.abs(np.arange(n)[:, None] - np.arange(n))
-        sigma = sigma_m / float(side_m)
+        sigma = sigma_m / side_m
         mass = ndtr((0.5 - away) / sigma) - ndtr((-0.5 - away) / sigma)
         gaussians.append(mass / mass.sum(axis=1, keepdims=True))
     return gaussians
@@ -162,7 +163,7 @@ def _axes(grid: PlaceGrid, sigma_m: float) -> list[FloatArray]:
 def _factors(axes: list[FloatArray]) -> Factors:
     """Matrices along y and x as they are, or as two thin ones each, whose product they are."""
     u, s, v = zip(*map(np.linalg.svd, axes), strict=True)
-    ranks = [int((each > _NOTHING * each[0]).sum()) for each in s]
+    ranks = [(each > _NOTHING * each[0]).sum() for each in s]
     pairs = [axes]
     if sum(ranks) <= _THIN * sum(map(len, axes)):
         pairs = [[u[i][:, :r] * s[i][:r] for i, r in enumerate(ranks)], [v[i][:r] for i, r in enumerate(ranks)]]
@@ -302,7 +303,7 @@ def weights_of(displacement_m: FloatArray, sigma_m: FloatArray, cell_m: float, s
         return start
     variance_m2 = np.append(cell_m**2 / 6.0, sigma_m**2)  # two places in a cell: cell^2 / 6 per axis
     density = np.exp(-(displacement_m[:, None] ** 2) / (2 * variance_m2)) / (2 * np.pi * variance_m2)
-    density = np.column_stack([density, np.full(len(density), 1.0 / float(np.prod(side_m)))])
+    density = np.column_stack([density, np.full(len(density), 1.0 / np.prod(side_m))])
     weight = start
     for _ in range(_STEPS):
         share = density * weight
@@ -359,8 +360,7 @@ class Chain:
             own = habits.select(rows)
             e = emission.select(rows).maps()
             for at in classes:
-                leg = own.leg(at, self.prior)
-                some, uses[rows] = self.motion.step(some, leg, e if len(classes) == 1 else None)
+                some, uses[rows] = self.motion.step(some, own.leg(at, self.prior), e if len(classes) == 1 else None)
             new[rows] = scaled(some * e)
         return new, uses
 
@@ -443,4 +443,4 @@ class Chain:
 def _groups(n_ue: int, places: int, looks: int) -> list[slice]:
     """UEs in groups whose maps of all looks fit into memory, and those of one look into the cache."""
     size = max(min(_AT_ONCE, _NUMBERS // max(looks, 1)) // places, 1)
-    return [slice(i, min(i + size, n_ue)) for i in range(0, n_ue, size)]
+    return blocks(n_ue, size)

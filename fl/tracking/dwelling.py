@@ -129,8 +129,8 @@ class Hours:
 
         Hours that end before they begin go over midnight; the night is that of the day on which it began.
         """
-        day = int(self.day[0])
-        hour = float(self.hour[0])
+        day = self.day[0]
+        hour = self.hour[0]
         over_midnight = home[1] < home[0]
         early = hour < home[1]
         late = hour >= home[0]
@@ -245,8 +245,7 @@ def log_mean(log_e: Maps, probability: Maps) -> FloatArray:
 def log_mixed(share: float, log_e: Maps, log_other: FloatArray) -> Maps:
     """log(share exp(log_e) + (1 - share) exp(log_other)) (n, G), of maps (n, G) and what is elsewhere (n,)."""
     other = np.log1p(-share) + log_other
-    mixed = np.logaddexp(np.float32(np.log(share)) + log_e, other[:, None].astype(np.float32))
-    return np.asarray(mixed)
+    return np.asarray(np.logaddexp(np.float32(np.log(share)) + log_e, other[:, None].astype(np.float32)))
 
 
 def log_away(stay: float, log_e: Maps, home: Maps, prior: Maps) -> FloatArray:
@@ -278,8 +277,7 @@ def work_posterior(
     some = log_mean(each, np.ones((1, 1), dtype=np.float32))
     odds = np.log(employed) + some - np.log1p(-employed) - log_none
     there = np.where(far, np.exp(-np.logaddexp(0.0, -odds)), 0.0)
-    shown = blurred(_normalised(each), grid, bias_m)
-    return _scaled(shown) * there[:, None].astype(np.float32)
+    return _scaled(blurred(_normalised(each), grid, bias_m)) * there[:, None].astype(np.float32)
 
 
 def _normalised(log_p: Maps) -> Maps:
@@ -391,7 +389,7 @@ def habits(said: EstimatesOfUe, known_m: FloatArray, classes: int, most: int) ->
     while found.apart(said.hit_radius_m)[known:].sum() < most and len(odds) < _TRIES * most:
         seed_m = said.densest_m(found, said.right)  # where most of what is not explained yet lies
         more = fitted(np.concatenate([found.place_m, seed_m[None]]))
-        gain = more.log_likelihood - found.log_likelihood - float(said.costs(more)[-1])
+        gain = more.log_likelihood - found.log_likelihood - said.costs(more)[-1]
         days = np.unique(said.day[more.mine[:, -1] > 0.5])  # with an estimate that is probably of this place
         if gain <= 0 or len(days) < _LEAST_DAYS:
             break
@@ -415,7 +413,7 @@ def home_and_work(said: EstimatesOfUe, share: FloatArray) -> FloatArray:
     log_p = np.array([each.log_likelihood - said.costs(each, False).sum() for each in (none, home, *ways)])
     p = np.exp(log_p - log_p.max())
     p /= p.sum()
-    best = int(np.argmax(p[2:]))
+    best = np.argmax(p[2:])
     at_home = p[1] * said.within(home)[0]
     if p[1] > p[2:].max():
         return np.array([[*home.place_m[0], at_home], [np.nan] * 3])

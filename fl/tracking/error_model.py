@@ -99,8 +99,7 @@ class ErrorModel(Columns):
         ranks = min(z_m.shape[-2], self.share.shape[-1])
         gain = np.broadcast_to(self.gain, self.share.shape)[..., :ranks]
         place_m = (z_m[..., :ranks, :] - self.offset_m[..., :ranks, :]) / gain[..., None]
-        named = np.isfinite(place_m).all(axis=-1)
-        share = np.where(named, self.share[..., :ranks], 0.0)
+        share = np.where(np.isfinite(place_m).all(axis=-1), self.share[..., :ranks], 0.0)
         total = share.sum(axis=-1, keepdims=True)
         share = np.divide(share, total, out=np.zeros_like(share), where=total > 0)
         return Truths(place_m, self.sigma_m[..., :ranks] / gain, share, gain)
@@ -115,7 +114,7 @@ class ErrorModel(Columns):
 
     def emission(self, z_m: FloatArray, grid: PlaceGrid) -> Emission:
         """Emission of estimates z_m (n, R, 2), NaN where nothing was named: integrated exactly over each cell."""
-        ranks = max(int(np.isfinite(z_m).all(axis=2).any(axis=0).sum()), 1)
+        ranks = max(np.isfinite(z_m).all(axis=2).any(axis=0).sum(), 1)
         truths = self.truths(z_m[:, :ranks])
         named = truths.share > 0
         x, y = (
@@ -125,7 +124,7 @@ class ErrorModel(Columns):
             )
         )
         outlier = np.broadcast_to(self.outlier, len(z_m))
-        cells = float(np.prod(grid.area.side_m)) / np.prod(grid.cell_m)
+        cells = np.prod(grid.area.side_m) / np.prod(grid.cell_m)
         density = (1.0 - outlier[:, None]) * truths.share / truths.gain**2 * cells
         floor = np.where(named.any(axis=1), outlier, 1.0)
         return Emission(y.astype(np.float32), (x * density[..., None]).astype(np.float32), floor.astype(np.float32))

@@ -33,7 +33,7 @@ from fl.tracking.fingerprint import Clues, KeptTracks, Prints
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import RoundContext
 from netsim.clock import slack_s
-from netsim.columns import Columns, frozen, no_ints
+from netsim.columns import Columns, blocks, frozen, no_ints
 from netsim.units import BoolArray, Float32Array, FloatArray, IntArray
 
 _STD_M = np.array([0.0, 150.0, 400.0, 1000.0, 2500.0])  # of motion in one round, per axis; the first stays
@@ -139,8 +139,7 @@ def densities(at: Predicted, z_m: FloatArray, error: ErrorModel, area_m2: float)
     truths = error.truths(z_m)
     size = max(1, _NUMBERS // max(truths.share.size * len(at.weight), 1))
     summed = np.zeros((len(at.mean_m), len(z_m)))
-    for i in range(0, len(summed), size):
-        some = slice(i, i + size)
+    for some in blocks(len(summed), size):
         pairs = Predicted(at.mean_m[some, None], at.var_m2[some, None], at.weight)
         summed[some] = _components(pairs, truths)[1].sum(axis=(2, 3))
     named = truths.share.any(axis=1)
@@ -305,8 +304,7 @@ class Book:
 def _looked_up(key: IntArray, value: IntArray, wanted: IntArray) -> IntArray:
     """Values (n,) of keys wanted (n,), from keys (m,) ascending; -1 for one that is not there."""
     at = np.searchsorted(key, wanted)
-    found = np.append(key, -1)[at] == wanted
-    return np.where(found, np.append(value, -1)[at], -1)
+    return np.where(np.append(key, -1)[at] == wanted, np.append(value, -1)[at], -1)
 
 
 class Linker:
@@ -343,7 +341,7 @@ class Linker:
         together[row[known], known] = 1.0
         together[np.ix_(open_, new)] = shares(cost, birth)
         row[new[got]] = open_[chosen[got]]
-        born = book.born + np.arange(int((~got).sum()))
+        born = book.born + np.arange((~got).sum())
         row[new[~got]] = len(book.tracks.number) + np.arange(len(born))
         book = self._updated(book, born, row, clues, together, unheard)
         book = book.with_names(name[new], book.tracks.number[row[new]], self.facts.round)
@@ -365,7 +363,7 @@ class Linker:
         """C (m, k) of tracks at rows (m,) that may go on as new names (k,), and what a birth and a miss cost."""
         rates = book.rates
         tracks = book.tracks.select(rows)
-        seen = float(np.clip(rates.seen / rates.tracks, _LEAST, _MOST))
+        seen = np.clip(rates.seen / rates.tracks, _LEAST, _MOST)
         density = densities(self._predicted(tracks, rates), clues.z_m, self.error, self.area_m2)
         cost = -np.log(seen * np.maximum(density, 1e-300)) - book.prints.log_ratios(tracks, clues)
         return cost, float(-np.log(rates.born / rates.rounds / self.area_m2)), float(-np.log(1.0 - seen))

@@ -29,6 +29,11 @@ def usual_cell_m(area: Area, shortest_m: float) -> float:
     return max(min(max(_OF_SHORTEST * shortest_m, usual_m), WIDEST_M), most_m)
 
 
+def crossed(x: FloatArray, y: FloatArray) -> FloatArray:
+    """All places (q p, 2) with one of the coordinates x (p,) and one of y (q,), row by row."""
+    return np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
+
+
 @dataclass(frozen=True)
 class PlaceGrid:
     """Places in the middles of equal cells that fill the area, no cell wider than asked for.
@@ -44,7 +49,7 @@ class PlaceGrid:
     def over(cls, area: Area, cell_m: float | None, maps: int, attack: str) -> PlaceGrid:
         """The grid, None: of 25 m, wider for a million places; raises BadInput where `maps` maps fit no memory."""
         cell_m = cell_m or usual_cell_m(area, np.inf)
-        nx, ny = (max(ceil(float(side) / cell_m - 1e-9), 1) for side in area.side_m)
+        nx, ny = (max(ceil(side / cell_m - 1e-9), 1) for side in area.side_m)
         most = min(_MOST_PLACES, _MOST_NUMBERS // max(maps, 1))
         if nx * ny > most:
             raise BadInput(
@@ -67,7 +72,7 @@ class PlaceGrid:
         """All places (G, 2)."""
         x = self.area.x_min_m + (np.arange(self.nx) + 0.5) * self.cell_m[0]
         y = self.area.y_min_m + (np.arange(self.ny) + 0.5) * self.cell_m[1]
-        return np.stack([np.tile(x, self.ny), np.repeat(y, self.nx)], axis=1)
+        return crossed(x, y)
 
     def nearest(self, position_m: FloatArray) -> IntArray:
         """The cell (n,) of positions (n, 2) inside the area."""

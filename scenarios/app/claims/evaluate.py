@@ -78,7 +78,7 @@ def folders_of(runs: Sequence[str], claims: Sequence[Claim]) -> dict[str, Path]:
     for run in runs:
         name, equals, rest = run.partition("=")
         if equals and name not in titles and not what_is(run):
-            near = nearest(name, list(titles))
+            near = nearest(name, titles)
             raise BadInput(f"--run {run}: no claim is about {name!r}{near}; netsim claims lists them")
         folder = Path(rest if name in titles else run)
         title = next((read_json(path / MANIFEST).get("title") for _, path in finished_runs(folder)), None)
@@ -162,11 +162,8 @@ def write_verdicts(path: Path, verdicts: Sequence[Verdict]) -> None:
 # -- verdicts
 
 
-def evaluate_all(
-    claims: Sequence[Claim], folders: Mapping[str, Path], why: Mapping[str, str] | None = None
-) -> list[Verdict]:
+def evaluate_all(claims: Sequence[Claim], folders: Mapping[str, Path], why: Mapping[str, str]) -> list[Verdict]:
     """Verdicts by folders of runs; why: of scenarios without runs, whose claims stay undecided."""
-    why = dict(why or {})
     there = {name: folder for name, folder in folders.items() if name not in why}
     runs = {name: labelled(folder) for name, folder in there.items()}
     cost = {name: _cost(folder) for name, folder in there.items()}

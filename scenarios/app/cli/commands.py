@@ -97,8 +97,7 @@ def main(arguments: list[str] | None = None) -> int:
         if events.interrupted():  # foreign code that was interrupted, and gave the interruption another name
             return _interrupted(words)
         text = " ".join(str(error).split())[:200]
-        details = _details(error)
-        return _ended([f"unexpected failure ({type(error).__name__}: {text}){details}"], FAILED, words)
+        return _ended([f"unexpected failure ({type(error).__name__}: {text}){_details(error)}"], FAILED, words)
 
 
 def _check_words(words: Sequence[str]) -> None:

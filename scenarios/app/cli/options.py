@@ -50,8 +50,7 @@ class Unwritable(BadInput):
 
 def say(text: str, end: str = "\n", errors: bool = False) -> None:
     """Print lines; what files say is shown without the codes by which it could steer a terminal."""
-    lines = "\n".join(one_line(line) for line in text.split("\n"))
-    write(lines + end, sys.stderr if errors else sys.stdout)
+    write("\n".join(one_line(line) for line in text.split("\n")) + end, sys.stderr if errors else sys.stdout)
 
 
 def write(text: str, stream: TextIO, flush: bool = False) -> bool:
@@ -290,7 +289,7 @@ def slurm_option(text: str) -> tuple[str, Value]:
 
     key, _, word = text.partition("=")
     if key not in OPTIONS:
-        raise BadInput(f"--slurm {text}: no such key{nearest(key, list(OPTIONS))}; there are {', '.join(OPTIONS)}")
+        raise BadInput(f"--slurm {text}: no such key{nearest(key, OPTIONS)}; there are {', '.join(OPTIONS)}")
     kind = OPTIONS[key]
     value = word if kind is str else parse_value(word)
     if type(value) not in (kind, int if kind is float else kind) or (not value and kind is not bool):

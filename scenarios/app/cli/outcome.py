@@ -378,8 +378,7 @@ def tell_outcome(folder: Path, args: argparse.Namespace, title: str = "") -> Non
 
 def emit_outcome(folder: Path, found: FolderResult) -> None:
     """The last line of `--json`: what the folder is, where its page lies (null: it is not drawn), all values."""
-    page = str(folder / PAGE) if what_is(folder / PAGE) else None
-    emit({"event": "result", "kind": found.kind, "folder": str(folder), "page": page, **found.values})
+    emit({"event": "result", "kind": found.kind, "folder": str(folder), "page": _drawn(folder), **found.values})
 
 
 def tell_failures(*folders: Path) -> None:
@@ -478,10 +477,12 @@ def _listed(folder: Path, kind: str) -> Fields:
     except (BadInput, OSError) as error:
         title = None
         result = str(error).removeprefix(f"{folder}: ")
-    page = str(folder / PAGE) if what_is(folder / PAGE) else None
     date = f"{datetime.fromtimestamp(folder.stat().st_mtime):%Y-%m-%d %H:%M}"
     said = {"title": (title or "").removeprefix(": "), "result": result.removeprefix(", ")}
-    return {"folder": str(folder), "kind": kind, "date": date, "page": page, "finished": title is not None, **said}
+    return {
+        "folder": str(folder), "kind": kind, "date": date, "page": _drawn(folder), "finished": title is not None,
+        **said,
+    }  # fmt: skip
 
 
 def several(folder: Path, verbose: bool = False) -> FolderResult:
@@ -510,15 +511,13 @@ def _sweep(folder: Path) -> FolderResult:
     failures = read_failures(folder)
     title = read_json(folder / SWEEP).get("title") if what_is(folder / SWEEP) else None
     rows = sweep_lines([(run["label"], run["summary"]) for run in runs])
-    where = f"all runs in {folder / RUNS}, page: {_page(folder)}"
-    heading = f": {title}" if title else ""
     lines = [
-        heading,
+        f": {title}" if title else "",
         *rows,
         *adapted_lines(folder),
         *failure_lines(failures),
         *(fitted([copies]) if copies else []),
-        where,
+        f"all runs in {folder / RUNS}, page: {_page(folder)}",
     ]
     values = {"table": str(folder / RUNS), "runs": runs, "adapted": read_adapted(folder)[0]}
     return FolderResult("sweep", lines, values | {"failures": [asdict(one) for one in failures]})
@@ -539,6 +538,11 @@ def _training(folder: Path) -> FolderResult:
     return FolderResult("training", lines, values)
 
 
+def _drawn(folder: Path) -> str | None:
+    """The page of a folder; None where it is not drawn."""
+    return str(folder / PAGE) if what_is(folder / PAGE) else None
+
+
 def _page(folder: Path) -> str:
     """The page, or how to have one."""
-    return str(folder / PAGE) if what_is(folder / PAGE) else f"not drawn yet: netsim report {folder}"
+    return _drawn(folder) or f"not drawn yet: netsim report {folder}"

@@ -10,6 +10,7 @@ import numpy as np
 
 from fl.data.measured import Measured
 from fl.learners.rsrp_net import RsrpNet
+from fl.tracking.place_grid import crossed
 from netsim.base_stations import default_layout
 from netsim.build import build_world
 from netsim.clock import DAY_S
@@ -235,7 +236,7 @@ def public_levels(study: Study) -> Fields:
     if rsrp_dbm is None:
         world = build_world(study.world, Streams(study.seed), study.round_s)
         side = (np.arange(_PLACES) + 0.5) / _PLACES
-        places_m = world.area.sample(np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2))
+        places_m = world.area.sample(crossed(side, side))
         rsrp_dbm = world.budget.rsrp_dbm(places_m, None).max(axis=1)
     level = round(float(np.mean(rsrp_dbm)))
     spread = max(round(float(np.std(rsrp_dbm))), 1)

@@ -233,9 +233,8 @@ def drawn_over_time(members: Sequence[Member], chart: Chart, attacks: Mapping[st
 
 def attack_panels(members: Sequence[Member], name: str, k: int = 0) -> list[Panel]:
     """An attack by itself."""
-    title = f"The attack {name} over time"
     caption = "Each run counts with its median over UEs."
-    chart = Chart(f"leakage-{k}", title, OF_ATTACK, caption)
+    chart = Chart(f"leakage-{k}", f"The attack {name} over time", OF_ATTACK, caption)
     return drawn_over_time(members, chart, {m.label: name for m in members})
 
 

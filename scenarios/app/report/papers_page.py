@@ -51,28 +51,28 @@ def papers_page(verdicts: Sequence[Verdict], unplayed: Sequence[Unplayed]) -> st
     text = [_HEAD.format(generator=GENERATOR)]
     for paper in dict.fromkeys(one.claim.paper for one in verdicts):
         of = [one for one in verdicts if one.claim.paper == paper]
-        text += [f"## {_plain(paper)}", f"{counts(of)}."]
-        text.append(_table(_HEADS, map(_cells, of)))
-        text.append(
-            "\n".join(
-                f"- **{_plain(one.claim.where)}** ({one.claim.id}): {_plain(one.claim.differs)}"
-                for one in of
-                if one.claim.differs
-            )
+        differs = "\n".join(
+            f"- **{_plain(one.claim.where)}** ({one.claim.id}): {_plain(one.claim.differs)}"
+            for one in of
+            if one.claim.differs
         )
         left = "\n".join(f"- **{_plain(one.where)}**: {_plain(one.why)}" for one in unplayed if one.paper == paper)
-        text.append(f"Not played:\n\n{left}" if left else "")
+        text += [
+            f"## {_plain(paper)}",
+            f"{counts(of)}.",
+            _table(_HEADS, map(_cells, of)),
+            differs,
+            f"Not played:\n\n{left}" if left else "",
+        ]
+    cost = {one.claim.scenario: (one.minutes, one.version) for one in verdicts}
     text += [
         "## Commands",
         "Minutes by the clock, added up over all runs of a scenario, and the version that played them.",
-    ]
-    cost = {one.claim.scenario: (one.minutes, one.version) for one in verdicts}
-    text.append(
         _table(
             ("command", "minutes", "netsim"),
             ((_plain(f"`netsim sweep {name}`"), *map(_plain, of)) for name, of in cost.items()),
-        )
-    )
+        ),
+    ]
     return "\n\n".join(filter(None, (piece.strip() for piece in text))) + "\n"
 
 
@@ -82,8 +82,7 @@ def _cells(of: Verdict) -> tuple[str, ...]:
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [heads, ["---"] * len(heads), *rows]
-    return "\n".join(f"| {' | '.join(of)} |" for of in lines)
+    return "\n".join(f"| {' | '.join(of)} |" for of in [heads, ["---"] * len(heads), *rows])
 
 
 def _plain(text: str) -> str:

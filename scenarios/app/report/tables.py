@@ -323,11 +323,10 @@ def variants_table(of: Mapping[str, Sequence[Line]], runs: LabelledRuns, place: 
         attacks = dict.fromkeys(line.attack for line in own.values() if line.attack)
         none = {} if own.keys() & spent else dict.fromkeys(spent[:1], Mark("none", nan))
         figures = [_judged(own[t], joined[t][1]) if t in own else none.get(t, nan) for t in every]
-        pages = _pages([path for name, path in runs if name == label], place)
-        rows.append([label, *figures, ", ".join(attacks), pages])
-    heads = ["variant", *every, "attack", "seeds"]
+        folders = [path for name, path in runs if name == label]
+        rows.append([label, *figures, ", ".join(attacks), _pages(folders, place)])
     base = [f"Baselines, {title}: {line.baseline}." for title, (line, _) in joined.items() if line.baseline]
-    main = table("Main figures of every variant", _words(heads), rows, "variants")
+    main = table("Main figures of every variant", _words(["variant", *every, "attack", "seeds"]), rows, "variants")
     return main + block("paragraphs", base, "says")
 
 
@@ -342,8 +341,9 @@ def _pages(folders: Sequence[Path], place: Path) -> Mark:
 def adapted_table(folder: Path) -> Markup:
     """The attackers that a sweep tuned for its rows; empty where it tuned none, or the folder is not a sweep's."""
     rows, note = read_adapted(folder)
-    cells = [list(row.values()) for row in rows]
-    return table("Adapted attackers", HEAD, cells) + block("paragraphs", [note] if rows else [], "says")
+    return table("Adapted attackers", HEAD, [list(row.values()) for row in rows]) + block(
+        "paragraphs", [note] if rows else [], "says"
+    )
 
 
 def differences_table(studies: Mapping[str, Record]) -> str:

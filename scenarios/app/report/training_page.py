@@ -155,8 +155,7 @@ def answer(seeds: Seeds) -> list[tuple[str, str]]:
         text = f"{mean_text(gap)} % above the best known optimum (max {figure_text(gap.max())})"
         lines.append(("How good it is", f"The policy is {text}{many}."))
     if ORACLE in seeds.costs:
-        asked = ("How good it is", "What the oracle leaves")
-        lines += zip(asked, _beside_oracle(seeds, many), strict=True)
+        lines += zip(("How good it is", "What the oracle leaves"), _beside_oracle(seeds, many), strict=True)
     if bounds := seeds.bounds(agent):
         said = "; ".join(f"{figure} {_bound_text(*of)}, at most {figure_text(of[2])}" for figure, of in bounds.items())
         lines.append(("Whether bounds are kept", f"Means of the agent over rounds: {said}."))

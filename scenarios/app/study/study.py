@@ -337,7 +337,7 @@ def _of_learning(study: Study, learning: Learning) -> Rules:
             "plan.criterion: with top-up nothing switches; take per-device or aggregate, or mode: top-up",
         ),
         (
-            uplink.adds_noise and any("whole numbers" in d.offers for d in learning.defenses),
+            uplink.adds_noise and any("whole numbers" in d.offers for d in defenses),
             "world.radio.uplink: numbers of a ring are sums of whole numbers, and a noisy decoder adds to them; set "
             "decoding: error-free",
         ),

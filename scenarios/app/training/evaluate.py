@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from math import nan
 from pathlib import Path
 
 import numpy as np
@@ -61,15 +62,15 @@ class Evaluation:
     case: int
     cost: float
     t_th: int
-    noise: float = float("nan")
-    loss: float = float("nan")
-    leakage: float = float("nan")
-    energy_j: float = float("nan")
-    lost: float = float("nan")
-    leak: float = float("nan")
+    noise: float = nan
+    loss: float = nan
+    leakage: float = nan
+    energy_j: float = nan
+    lost: float = nan
+    leak: float = nan
     evaluations: int = 1
     rounds: int = 1
-    loss_mean: float = float("nan")
+    loss_mean: float = nan
 
     def mean(self, figure: str) -> float:
         """Of a figure over rounds (see `rl.reward`)."""
@@ -109,8 +110,7 @@ def planned(power_w: FloatArray, progress: FloatArray) -> Act:
     of = dict(zip(progress.tolist(), power_w, strict=True))
 
     def act(env: OnlinePower, seen: Seen) -> FloatArray:
-        least = np.full(env.n_ue, env.task.limits.each_min_w)
-        return as_action(of.get(env.now.progress, least), env.task.limits)
+        return as_action(of.get(env.now.progress, np.full(env.n_ue, env.task.limits.each_min_w)), env.task.limits)
 
     return act
 
@@ -212,11 +212,10 @@ class PlayedEpisode:
 
 
 def episode_of(
-    env: OnlinePower, study: Study, agent: tuple[str, Act], rules: Mapping[str, Act], rows: Iterable[Evaluation]
+    env: OnlinePower, study: Study, agent: tuple[str, Act], rules: Mapping[str, Act], rows: Sequence[Evaluation]
 ) -> PlayedEpisode:
     """The first world of a comparison under the agent, and under the rule of least mean cost there."""
-    rows = list(rows)
-    costs = {name: float(np.mean([r.cost for r in rows if r.policy == name])) for name in rules}
+    costs = {name: np.mean([r.cost for r in rows if r.policy == name]) for name in rules}
     best = min(costs, key=lambda name: costs[name])
     world = next(r.case for r in rows if r.policy == agent[0])
     acts = {agent[0]: agent[1], best: rules[best]}
@@ -278,9 +277,10 @@ def _of_ue(policy: str, step: Step, k: int, names: list[str]) -> list[Value]:
 
 
 def _of_round(policy: str, step: Step) -> Fields:
-    of = {"policy": policy, "round": step.round, "cost": step.cost.total}
-    of |= {"sent": int(step.sent.sum()), "arrived": int(step.arrived.sum())}
-    of |= {"artificial": step.cost.artificial, **step.cost.figures}
+    of: Fields = {
+        "policy": policy, "round": step.round, "cost": step.cost.total, "sent": int(step.sent.sum()),
+        "arrived": int(step.arrived.sum()), "artificial": step.cost.artificial, **step.cost.figures,
+    }  # fmt: skip
     return {name: of[name] for name in EPISODE_ROUND_COLUMNS}
 
 
@@ -332,8 +332,7 @@ class RecordedGround:
     @cached_property
     def rules(self) -> list[Tuned]:
         """All rules, tuned."""
-        n = self.task.tune_evaluations
-        return [tuned(law, self._tuned_on, n, self._rng("rules")) for law in LAWS]
+        return [tuned(law, self._tuned_on, self.task.tune_evaluations, self._rng("rules")) for law in LAWS]
 
     @cached_property
     def random(self) -> Tuned:
@@ -393,10 +392,9 @@ class RecordedGround:
         starts = np.flatnonzero(known.look.first)[1:]
         power_w = np.split(found.power_w, starts)
         progress = np.split(known.look.progress, starts)
-        each = self._each(HELD_OUT, "judged live under the oracle")
         return [
             episode(self.watched, ORACLE, planned(power_w[k], progress[k]), world, judged)
-            for k, world in enumerate(each)
+            for k, world in enumerate(self._each(HELD_OUT, "judged live under the oracle"))
         ]
 
     @cached_property
@@ -404,15 +402,12 @@ class RecordedGround:
         """Prices of the reward's bounds for the oracle, found where rules are tuned; none without bounds."""
         if not self.task.reward.bounds():
             return np.zeros(0)
-        known = self._tuned_on
-        return best_multipliers(known, self.rule.dbw(known.look), self._rng("oracle"))
+        return best_multipliers(self._tuned_on, self.rule.dbw(self._tuned_on.look), self._rng("oracle"))
 
     def evaluated(self, act: Act, evaluations: int) -> list[Evaluation]:
         """An agent beside the others, in the same worlds."""
-        rows = list(self.held_out)
-        for world in self._each(HELD_OUT, "judged live under the agent"):
-            rows.append(episode(self.watched, self.name, act, world, evaluations))
-        return rows
+        held_out = self._each(HELD_OUT, "judged live under the agent")
+        return self.held_out + [episode(self.watched, self.name, act, world, evaluations) for world in held_out]
 
     def shown(self, act: Act, rows: list[Evaluation]) -> PlayedEpisode:
         """An episode of that comparison."""

@@ -77,8 +77,7 @@ if TYPE_CHECKING:
 def on_recorded(study: Study) -> bool:
     """Whether rounds are recorded: to train on, or to tune the rules that an agent is compared with."""
     how = study.train or Train()
-    shared = isinstance(how.agent, ScoreFunctionAgent)
-    return shared or (isinstance(how.task, Online) and unrecorded(study) is None)
+    return isinstance(how.agent, ScoreFunctionAgent) or (isinstance(how.task, Online) and unrecorded(study) is None)
 
 
 def trainer_of(study: Study, on: RecordedGround | None, cache: Path | None) -> Trainer:
@@ -219,8 +218,7 @@ class AllocationTrainer(DdpgTrainer):
         layers = layers_of(course.weights)
         rows = beside_references(held, lambda seen: forward(layers, seen), evaluations, Streams(seed).at("references"))
         if len(held) == 1:
-            visited = float(np.exp(-course.best_reward / 5.0))
-            rows.append(Evaluation(VISITED, 0, visited, -1, evaluations=evaluations))
+            rows.append(Evaluation(VISITED, 0, float(np.exp(-course.best_reward / 5.0)), -1, evaluations=evaluations))
         return rows
 
     def shown(self, course: Course, rows: list[Evaluation]) -> None:
@@ -294,8 +292,7 @@ def _play(job: Job, study: Study, on: RecordedGround | None, watch: Watch) -> Fi
         training = trainer.begin(job.seed, board)
 
     def tell(point: CurvePoint, last: bool) -> None:
-        values = {"seed": job.seed, "cost": point.score}
-        watch(Event("step", point.step, how.steps, last, values, f"seed {job.seed}"))
+        watch(Event("step", point.step, how.steps, last, {"seed": job.seed, "cost": point.score}, f"seed {job.seed}"))
 
     def save(tree: Fields) -> None:
         save_tree(folder / CHECKPOINT, job.checkpoint(**tree))
@@ -388,8 +385,6 @@ def train(
     if at_once == 1 and isinstance(engine, OnProcesses):
         shared: Fields = {"watch": watch}
         if on_recorded(study):
-            plain = build(Study, read_text(jobs[0].spec, str(out)))
-            shared["ground"] = RecordedGround(plain, watch)
+            shared["ground"] = RecordedGround(build(Study, read_text(jobs[0].spec, str(out))), watch)
         jobs = [job.played(**shared) for job in jobs]
-    found = do_all(jobs, engine, at_once, out, watch)
-    return [one for one in found if not isinstance(one, Failed)]
+    return [one for one in do_all(jobs, engine, at_once, out, watch) if not isinstance(one, Failed)]

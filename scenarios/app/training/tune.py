@@ -243,10 +243,9 @@ def _search(of: Tuning, tried: optuna.Study, watch: Watch) -> None:
             if not under_way:
                 return
             job, end = on.ended()
-            name = job.label
-            _keep(of, tried, under_way.pop(int(name.removeprefix("trial-"))), end)
+            _keep(of, tried, under_way.pop(int(job.label.removeprefix("trial-"))), end)
             done = len(ended) + 1
-            watch(Event("played", done, of.trials, done == of.trials, {"label": name}))
+            watch(Event("played", done, of.trials, done == of.trials, {"label": job.label}))
 
 
 def asked(of: Tuning, tried: optuna.Study, number: int) -> optuna.Trial:
@@ -291,11 +290,10 @@ def _means(goals: Goals, end: Answer | Failure) -> tuple[dict[str, float], str]:
     """The mean over seeds of each key, or why there is none. BadInput for keys that no trial can have."""
     if isinstance(end, Failure):
         return {}, end.line if end.kind == BAD_INPUT else f"{end.kind}: {end.line}"
-    summaries = end.value
-    goals.check_found(summaries[0])
+    goals.check_found(end.value[0])
     values = {}
     for key in goals.keys:
-        each = np.array([one.get(key) for one in summaries], dtype=float)
+        each = np.array([one.get(key) for one in end.value], dtype=float)
         if not np.isfinite(each).all():
             without = int((~np.isfinite(each)).sum())
             return {}, f"{key} has no finite value with {counted(without, 'seed')} of {len(each)}"
