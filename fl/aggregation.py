@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from dataclasses import field, replace
-from typing import ClassVar, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -54,7 +54,7 @@ class FedAvg(Aggregation):
     """w_k = n_k / sum_j n_j over the rows that were decoded, for each model."""
 
     kind: Literal["fedavg"] = "fedavg"
-    reference: ClassVar = "McMahan et al., Communication-Efficient Learning of Deep Networks, 2017"
+    reference = "McMahan et al., Communication-Efficient Learning of Deep Networks, 2017"
 
     def weights(self, received: Received, facts: RoundContext, state: State) -> tuple[FloatArray, State]:
         updates = received.updates
@@ -108,9 +108,9 @@ class Uniform(Aggregation):
     participation: float = Field(1.0, gt=0, le=1)
     """share of them that the server samples in a round (q), equal to the participation of the study"""
 
-    reference: ClassVar = "McMahan et al., Learning Differentially Private Recurrent Language Models, 2018, f_f"
-    example: ClassVar = {"kind": "uniform", "clients": 4}
-    offers: ClassVar = frozenset({"fixed weight"})
+    reference = "McMahan et al., Learning Differentially Private Recurrent Language Models, 2018, f_f"
+    example = {"kind": "uniform", "clients": 4}
+    offers = frozenset({"fixed weight"})
 
     @property
     def weight(self) -> float:
@@ -148,11 +148,11 @@ class Beda(Aggregation):
     alpha: float = Field(5.0, gt=0, le=100)
     """alpha: the weight of an aligned UE grows by a factor of at most exp(alpha)"""
 
-    reference: ClassVar = (
+    reference = (
         "Wu and Wang, Fast-Convergent Federated Learning With Adaptive Weighting, 2021 (FedAdp); benchmark BEDA of the "
         "LAPA study"
     )
-    needs: ClassVar = {"updates": "compares single updates, and a sum of them is all that the server gets"}
+    needs = {"updates": "compares single updates, and a sum of them is all that the server gets"}
 
     def start(self) -> Angles:
         return Angles(no_ints(), np.zeros(0), np.zeros(0))
@@ -220,7 +220,7 @@ class Wasserstein(Aggregation):
     bins: int = Field(48, ge=2, le=100_000)
     """number of equal bins of that range"""
 
-    reference: ClassVar = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 20-22"
+    reference = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 20-22"
 
     @model_validator(mode="after")
     def _range(self) -> Self:

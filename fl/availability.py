@@ -66,7 +66,7 @@ class Always(Availability):
     """Every UE is available at any time, with energy without end."""
 
     kind: Literal["always"] = "always"
-    reference: ClassVar = "the usual assumption of federated learning papers"
+    reference = "the usual assumption of federated learning papers"
 
     def available(self, now: Conditions, state: State, rng: Rng) -> tuple[BoolArray, State]:
         return np.ones(len(now.position_m), dtype=bool), state
@@ -83,12 +83,12 @@ class AtHome(Availability):
     radius_m: float = Field(100.0, gt=0, le=1e6)
     """distance from home up to which a UE is available, m"""
 
-    reference: ClassVar = (
+    reference = (
         "Bonawitz et al., Towards Federated Learning at Scale: System Design, 2019, Section 3: idle, charging, and on "
         "an unmetered network; that this is so at home, and only there, is assumed"
     )
-    by_place: ClassVar = True
-    needs: ClassVar = {HOMES: "without them no UE would ever be available"}
+    by_place = True
+    needs = {HOMES: "without them no UE would ever be available"}
 
     def available(self, now: Conditions, state: State, rng: Rng) -> tuple[BoolArray, State]:
         return np.hypot(*(now.position_m - now.home_m).T) <= self.radius_m, state
@@ -119,7 +119,7 @@ class Charging(Availability):
     length_spread_hours: float = Field(1.0, ge=0, le=8)
     """standard deviation of how long they stay plugged in, hours"""
 
-    reference: ClassVar = (
+    reference = (
         "Bonawitz et al., Towards Federated Learning at Scale: System Design, 2019, Section 3: devices that charge; "
         "the distributions of times are assumed"
     )
@@ -190,10 +190,10 @@ class Battery(Availability):
     charging: Charging | None = Charging()
     """when UEs are plugged in; none: all the time"""
 
-    renamed: ClassVar = {"least_share": "min_charge_share"}
-    reference: ClassVar = "an energy store with a constant charger; its parameters are assumed"
-    example: ClassVar = {"kind": "battery", "capacity_j": 50.0}
-    by_history: ClassVar = True
+    renamed = {"least_share": "min_charge_share"}
+    reference = "an energy store with a constant charger; its parameters are assumed"
+    example = {"kind": "battery", "capacity_j": 50.0}
+    by_history = True
 
     def start(self, n_ue: int) -> Charge:
         return Charge(np.full(n_ue, self.start_share * self.capacity_j), 0.0)

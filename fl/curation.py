@@ -20,7 +20,7 @@ UNTOUCHED = "untouched places"  # what a study offers until anything but learnin
 class Curation(Named):
     """One step of a chain on the local data of all UEs; a step that adds noise spends privacy in its own unit."""
 
-    role: ClassVar = "curation"
+    role = "curation"
     kind: str
     by_place: ClassVar = False
     """whether the selection or the change of a record depends on the positions of the UE's records"""
@@ -46,8 +46,8 @@ class RandomBatch(Curation):
     num: int = Field(ge=1)
     """number of samples kept per UE and round"""
 
-    reference: ClassVar = "control of Bakopoulou et al., Location Leakage in Federated Signal Maps"
-    example: ClassVar = {"kind": "random", "num": 5}
+    reference = "control of Bakopoulou et al., Location Leakage in Federated Signal Maps"
+    example = {"kind": "random", "num": 5}
 
     def apply(self, local: Local, facts: RoundContext, state: State, rng: Rng) -> Curated:
         keep = np.zeros(len(local.x), dtype=bool)
@@ -68,8 +68,8 @@ class ClusterBatch(Curation):
     min_samples: int = Field(5, ge=1, le=1_000_000)
     """min_samples of DBSCAN: number of neighbours, the sample included, of a core sample"""
 
-    by_place: ClassVar = True
-    needs: ClassVar = {"positions": "it works on places; these data have none"}
+    by_place = True
+    needs = {"positions": "it works on places; these data have none"}
 
     @abstractmethod
     def chosen(self, position_m: FloatArray, cluster: IntArray, mean_m: FloatArray, lot: FloatArray) -> IntArray:
@@ -110,7 +110,7 @@ class DiverseBatch(ClusterBatch):
 
     kind: Literal["diverse-batch"] = "diverse-batch"
 
-    reference: ClassVar = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Diverse Batch"
+    reference = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Diverse Batch"
 
     def chosen(self, position_m: FloatArray, cluster: IntArray, mean_m: FloatArray, lot: FloatArray) -> IntArray:
         """The sample of each cluster that is nearest to the cluster's mean."""
@@ -134,8 +134,8 @@ class FarthestBatch(ClusterBatch):
     num: int = Field(ge=1)
     """number of samples kept per UE and round"""
 
-    reference: ClassVar = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Farthest Batch"
-    example: ClassVar = {"kind": "farthest-batch", "num": 5}
+    reference = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Farthest Batch"
+    example = {"kind": "farthest-batch", "num": 5}
 
     def chosen(self, position_m: FloatArray, cluster: IntArray, mean_m: FloatArray, lot: FloatArray) -> IntArray:
         away_m = np.linalg.norm(mean_m - position_m.mean(axis=0), axis=1)
@@ -167,14 +167,14 @@ class GeoIndistinguishable(Curation):
     """noisy positions outside the area: keep them, or clip each to the nearest point of the border, which costs no
     privacy and biases the mean towards the centre"""
 
-    reference: ClassVar = "Andrés, Bordenabe, Chatzikokolakis, Palamidessi, Geo-Indistinguishability, CCS 2013"
-    example: ClassVar = {"kind": "geo-indistinguishable", "epsilon_per_m": 0.01}
-    needs: ClassVar = {
+    reference = "Andrés, Bordenabe, Chatzikokolakis, Palamidessi, Geo-Indistinguishability, CCS 2013"
+    example = {"kind": "geo-indistinguishable", "epsilon_per_m": 0.01}
+    needs = {
         "positions": "it works on places; these data have none",
         UNTOUCHED: "what is learnt from depends on the true places, and its epsilon does not cover that; put it first, "
         "without availability at-home, withholding home-zone or data.hold_out_by: block",
     }
-    offers: ClassVar = frozenset({"location spend"})
+    offers = frozenset({"location spend"})
 
     @property
     def displacement_per_m(self) -> float:
@@ -240,10 +240,10 @@ class Gan(Curation):
     adversary_learning_rate: float = Field(3e-3, gt=0, le=1)
     """learning rate of Adam for the adversary"""
 
-    reference: ClassVar = "Bakopoulou et al., Location Leakage in Federated Signal Maps, GAN baseline"
-    example: ClassVar = {"kind": "gan", "steps": 20}
-    by_place: ClassVar = True
-    needs: ClassVar = {"positions": "it works on places; these data have none"}
+    reference = "Bakopoulou et al., Location Leakage in Federated Signal Maps, GAN baseline"
+    example = {"kind": "gan", "steps": 20}
+    by_place = True
+    needs = {"positions": "it works on places; these data have none"}
 
     def apply(self, local: Local, facts: RoundContext, state: State, rng: Rng) -> Curated:
         x = local.x[:0]

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from math import inf
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
@@ -49,7 +49,7 @@ class Position(Encoding):
 
     kind: Literal["position"] = "position"
 
-    reference: ClassVar = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Section 3"
+    reference = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Section 3"
 
     @property
     def waves(self) -> int:
@@ -74,11 +74,11 @@ class Fourier(Encoding):
     )
     """length scales of the waves (L), m, taken in turn"""
 
-    reference: ClassVar = (
+    reference = (
         "Rahimi and Recht, Random Features for Large-Scale Kernel Machines, 2007; Tancik et al., Fourier Features Let "
         "Networks Learn High Frequency Functions, 2020"
     )
-    example: ClassVar = {"kind": "fourier", "frequencies": 4}
+    example = {"kind": "fourier", "frequencies": 4}
 
     @property
     def waves(self) -> int:

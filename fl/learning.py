@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from math import inf
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -113,7 +113,7 @@ class Learning(Part):
     references: References = References()
     """maps that a final signal map is compared with"""
 
-    renamed: ClassVar = {"query": "request_policy"}
+    renamed = {"query": "request_policy"}
 
     @property
     def hides_who_came(self) -> bool:

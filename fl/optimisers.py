@@ -41,7 +41,7 @@ class Sgd(Optimiser):
 
     kind: Literal["sgd"] = "sgd"
 
-    reference: ClassVar = "McMahan et al., Communication-Efficient Learning of Deep Networks, 2017, Algorithm 1"
+    reference = "McMahan et al., Communication-Efficient Learning of Deep Networks, 2017, Algorithm 1"
 
     def step(
         self, w: FloatArray, g: FloatArray, memory: list[FloatArray], learning_rate: float, t: int | IntArray
@@ -56,7 +56,7 @@ class Momentum(Optimiser):
     momentum: float = Field(0.9, ge=0, lt=1)
     """share of the velocity that is kept from step to step"""
 
-    reference: ClassVar = "Goodfellow, Bengio, Courville, Deep Learning, 2016, Section 8.3.2"
+    reference = "Goodfellow, Bengio, Courville, Deep Learning, 2016, Section 8.3.2"
 
     def start(self, w: FloatArray) -> list[FloatArray]:
         return [np.zeros_like(w)]
@@ -87,8 +87,8 @@ class Adam(Optimiser):
     epsilon: float = Field(1e-8, ge=1e-16, le=1)
     """what is added to the root of the mean square"""
 
-    linear: ClassVar = False
-    reference: ClassVar = "Kingma and Ba, Adam: A Method for Stochastic Optimization, 2015, Algorithm 1"
+    linear = False
+    reference = "Kingma and Ba, Adam: A Method for Stochastic Optimization, 2015, Algorithm 1"
 
     def start(self, w: FloatArray) -> list[FloatArray]:
         return [np.zeros_like(w), np.zeros_like(w)]

@@ -43,7 +43,7 @@ class Everywhere(PopulationPrior):
 
     kind: Literal["uniform"] = "uniform"
 
-    reference: ClassVar = "Shokri et al., Quantifying Location Privacy, Section III (no knowledge)"
+    reference = "Shokri et al., Quantifying Location Privacy, Section III (no knowledge)"
 
     def probability(self, grid: PlaceGrid, public: Public) -> FloatArray:
         return np.full(len(grid), 1.0 / len(grid))
@@ -57,9 +57,9 @@ class AlongStreets(PopulationPrior):
     """The length of streets in each cell; a tenth of the people are anywhere. For a city with streets."""
 
     kind: Literal["streets"] = "streets"
-    of_the_city: ClassVar = True
+    of_the_city = True
 
-    reference: ClassVar = "netsim's own; a map of streets is public knowledge"
+    reference = "netsim's own; a map of streets is public knowledge"
 
     def probability(self, grid: PlaceGrid, public: Public) -> FloatArray:
         if public.street_m is None or not len(public.street_m):
@@ -83,9 +83,9 @@ class InBuildings(PopulationPrior):
     """
 
     kind: Literal["buildings"] = "buildings"
-    of_the_city: ClassVar = True
+    of_the_city = True
 
-    reference: ClassVar = "netsim's own; a map of buildings is public knowledge"
+    reference = "netsim's own; a map of buildings is public knowledge"
 
     def probability(self, grid: PlaceGrid, public: Public) -> FloatArray:
         if public.floor_area is None or not len(public.floor_area):
@@ -106,8 +106,8 @@ class AtPlaces(PopulationPrior):
     file: Annotated[str, FILE_NAME] = Field(min_length=1)
     """path of the CSV file"""
 
-    reference: ClassVar = "Shokri et al., Quantifying Location Privacy, Section III (traces known beforehand)"
-    example: ClassVar = {"kind": "places", "file": "places.csv"}
+    reference = "Shokri et al., Quantifying Location Privacy, Section III (traces known beforehand)"
+    example = {"kind": "places", "file": "places.csv"}
 
     def probability(self, grid: PlaceGrid, public: Public) -> FloatArray:
         place_m = _places(self.file)

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from functools import lru_cache
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 from pydantic import Field
@@ -34,7 +34,7 @@ class NoPrior(Prior):
 
     kind: Literal["none"] = "none"
 
-    reference: ClassVar = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Section 3"
+    reference = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Section 3"
 
     def constants(self, public: Public) -> dict[str, FloatArray]:
         return {}
@@ -59,8 +59,8 @@ class LogDistancePrior(Prior):
     rsrp_dbm: float = Field(-80.0, ge=-160, le=20)
     """RSRP at the reference distance, dBm"""
 
-    renamed: ClassVar = {"at_m": "position_m"}
-    reference: ClassVar = "Rappaport 2002, Wireless Communications, Section 4.9.1"
+    renamed = {"at_m": "position_m"}
+    reference = "Rappaport 2002, Wireless Communications, Section 4.9.1"
 
     def constants(self, public: Public) -> dict[str, FloatArray]:
         """prior_at_m (n_cell, 2) and prior_model (n_cell,): base stations, and the model of each (-1: none)."""
@@ -115,7 +115,7 @@ class Coverage(Prior):
 
     kind: Literal["coverage"] = "coverage"
 
-    reference: ClassVar = "3GPP TR 38.901 V17.0.0, Sections 7.4.1 to 7.4.3"
+    reference = "3GPP TR 38.901 V17.0.0, Sections 7.4.1 to 7.4.3"
 
     def constants(self, public: Public) -> dict[str, FloatArray]:
         """prior_map_dbm (n_model, 1 + floors, ny, nx): outside, and in buildings of 1, 2, ... floors.

@@ -43,9 +43,9 @@ class Permanent(Pseudonyms):
     """Every UE keeps its name for the whole run."""
 
     kind: Literal["permanent"] = "permanent"
-    changes: ClassVar = False
+    changes = False
 
-    reference: ClassVar = "McMahan et al., Algorithm 1: the server knows its clients"
+    reference = "McMahan et al., Algorithm 1: the server knows its clients"
 
     def period(self, ue: IntArray, asked_s: FloatArray, round_: int, rng: Rng) -> IntArray:
         return np.zeros_like(ue)
@@ -56,7 +56,7 @@ class PerRound(Pseudonyms):
 
     kind: Literal["per-round"] = "per-round"
 
-    reference: ClassVar = "Pfitzmann and Hansen 2010: transaction pseudonyms"
+    reference = "Pfitzmann and Hansen 2010: transaction pseudonyms"
 
     def period(self, ue: IntArray, asked_s: FloatArray, round_: int, rng: Rng) -> IntArray:
         return np.full(len(ue), round_)
@@ -79,8 +79,8 @@ class Every(Pseudonyms):
     stagger: bool = False
     """whether each UE changes at times of its own"""
 
-    reference: ClassVar = "Bluetooth Core Specification 5.4, Vol 3, Part C, Appendix A: private addresses, 15 min"
-    example: ClassVar = {"kind": "every", "period_s": 900}
+    reference = "Bluetooth Core Specification 5.4, Vol 3, Part C, Appendix A: private addresses, 15 min"
+    example = {"kind": "every", "period_s": 900}
 
     def period(self, ue: IntArray, asked_s: FloatArray, round_: int, rng: Rng) -> IntArray:
         shift = rng.uniform("stagger", ue) if self.stagger else np.zeros(len(ue))

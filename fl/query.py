@@ -52,7 +52,7 @@ class Off(Query):
     """No policy: every UE answers every request."""
 
     kind: Literal["off"] = "off"
-    reference: ClassVar = "the usual assumption of federated learning papers"
+    reference = "the usual assumption of federated learning papers"
 
     def start(self, n_ue: int) -> LastFigures:
         return LastFigures()
@@ -114,9 +114,9 @@ class Custom(Query):
     passed: float = Field(0.5, gt=0, lt=1)
     """share of waves whose wavelength is travelled between two answers"""
 
-    reference: ClassVar = "Zong et al., Privacy by Projection, PoPETs 2023, Lemmas 3 and 4, Algorithm 3"
-    example: ClassVar = {"kind": "custom", "max_features": 8}
-    needs: ClassVar = _NEEDS
+    reference = "Zong et al., Privacy by Projection, PoPETs 2023, Lemmas 3 and 4, Algorithm 3"
+    example = {"kind": "custom", "max_features": 8}
+    needs = _NEEDS
 
     @property
     def by_history(self) -> bool:  # type: ignore[override]
@@ -177,8 +177,8 @@ class Strict(Query):
     """
 
     kind: Literal["strict"] = "strict"
-    reference: ClassVar = "Zong et al., Privacy by Projection, PoPETs 2023, Lemmas 3 and 4"
-    needs: ClassVar = _NEEDS
+    reference = "Zong et al., Privacy by Projection, PoPETs 2023, Lemmas 3 and 4"
+    needs = _NEEDS
 
     def start(self, n_ue: int) -> AnswersOfUes:
         return Custom().start(n_ue)

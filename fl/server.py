@@ -63,8 +63,8 @@ class Synchronous(Server):
     """time from the request after which an update is late, s; none: until the next window ends"""
     merge_after_updates: int | None = Field(None, ge=1, le=1_000_000)
     """number of UEs after whose updates the server merges; none: all that come before the deadline"""
-    renamed: ClassVar = {"first": "merge_after_updates"}
-    reference: ClassVar = (
+    renamed = {"first": "merge_after_updates"}
+    reference = (
         "McMahan et al., Communication-Efficient Learning of Deep Networks, 2017, Algorithm 1; over-selection: "
         "Bonawitz et al., Towards Federated Learning at Scale: System Design, 2019, Section 3"
     )
@@ -88,8 +88,8 @@ class Asynchronous(Server):
     begins from. The staleness of an update is the number of versions since the one that it began from.
     """
 
-    in_rounds: ClassVar = False
-    needs: ClassVar = {
+    in_rounds = False
+    needs = {
         MODEL_CHANGES: "it merges updates that began from different models, and those of this learner are no changes "
         "of a model; take server: {kind: synchronous}",
         "single upload a round": "it asks each UE for one update at a time, and this learner has several phases; take "
@@ -128,10 +128,10 @@ class FedBuff(Asynchronous):
     staleness_exponent: float = Field(0.5, ge=0, le=10)
     """exponent a of the weight of stale updates; 0: staleness does not count"""
 
-    reference: ClassVar = (
+    reference = (
         "Nguyen et al., Federated Learning with Buffered Asynchronous Aggregation, AISTATS 2022, Algorithms 1 and 2"
     )
-    example: ClassVar = {"kind": "fedbuff", "buffer": 2}
+    example = {"kind": "fedbuff", "buffer": 2}
 
     @property
     def waits_for(self) -> int:
@@ -158,8 +158,8 @@ class FedAsync(Asynchronous):
     staleness_exponent: float = Field(0.5, ge=0, le=10)
     """exponent a of the weight of stale updates; 0: staleness does not count"""
 
-    reference: ClassVar = "Xie et al., Asynchronous Federated Optimization, OPT 2020, Algorithm 1 and Section 5.2"
-    mixes_models: ClassVar = True
+    reference = "Xie et al., Asynchronous Federated Optimization, OPT 2020, Algorithm 1 and Section 5.2"
+    mixes_models = True
 
     @property
     def waits_for(self) -> int:

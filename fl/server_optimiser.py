@@ -1,7 +1,7 @@
 """The server optimiser slot: the step of the global models from the merged update."""
 
 from abc import abstractmethod
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 from pydantic import Field
@@ -32,7 +32,7 @@ class ServerOptimiser(Part):
     """
 
     kind: str
-    needs: ClassVar = NEEDS_CHANGES
+    needs = NEEDS_CHANGES
 
     def start(self) -> State:
         """The first state; None for an optimiser without memory."""
@@ -53,8 +53,8 @@ class FedAvgStep(ServerOptimiser):
     learning_rate: float = Field(1.0, gt=0, le=100)
     """server learning rate"""
 
-    reference: ClassVar = "McMahan et al., Communication-Efficient Learning of Deep Networks, 2017"
-    offers: ClassVar = frozenset({LINEAR_STEP})
+    reference = "McMahan et al., Communication-Efficient Learning of Deep Networks, 2017"
+    offers = frozenset({LINEAR_STEP})
 
     @property
     def needs(self) -> dict[str, str]:  # type: ignore[override]
@@ -85,11 +85,11 @@ class FedAvgM(ServerOptimiser):
     momentum: float = Field(0.9, ge=0, lt=1)
     """share of the velocity that is kept from round to round (beta)"""
 
-    reference: ClassVar = (
+    reference = (
         "Hsu, Qi, Brown 2019, Measuring the Effects of Non-Identical Data Distribution for Federated Visual "
         "Classification, Section 4.3"
     )
-    offers: ClassVar = frozenset({LINEAR_STEP})
+    offers = frozenset({LINEAR_STEP})
 
     def start(self) -> Velocity:
         return Velocity(np.zeros((0, 0)))
@@ -153,7 +153,7 @@ class FedAdam(Adaptive):
 
     kind: Literal["fedadam"] = "fedadam"
 
-    reference: ClassVar = "Reddi et al., Adaptive Federated Optimization, 2021, Algorithm 2"
+    reference = "Reddi et al., Adaptive Federated Optimization, 2021, Algorithm 2"
 
     def mean_square(self, before: FloatArray, square: FloatArray) -> FloatArray:
         return self.beta2 * before + (1.0 - self.beta2) * square
@@ -167,7 +167,7 @@ class FedYogi(Adaptive):
 
     kind: Literal["fedyogi"] = "fedyogi"
 
-    reference: ClassVar = "Reddi et al., Adaptive Federated Optimization, 2021, Algorithm 2"
+    reference = "Reddi et al., Adaptive Federated Optimization, 2021, Algorithm 2"
 
     def mean_square(self, before: FloatArray, square: FloatArray) -> FloatArray:
         return before - (1.0 - self.beta2) * square * np.sign(before - square)

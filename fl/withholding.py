@@ -120,17 +120,17 @@ class HomeZone(Withholding):
     defer_upload: bool = False
     """whether a UE sends only outside of its zone, and while it is served by a cell that has not served it within"""
 
-    reference: ClassVar = (
+    reference = (
         "Hassan et al., Analysis of Privacy Protections in Fitness Tracking Social Networks, USENIX Security 2018: "
         "privacy zones around an endpoint, and their shift"
     )
-    example: ClassVar = {"kind": "home-zone", "radius_m": 200}
-    by_place: ClassVar = True
-    needs: ClassVar = {
+    example = {"kind": "home-zone", "radius_m": 200}
+    by_place = True
+    needs = {
         "positions": "it holds back by place; these data have none",
         HOMES: "without them no UE would have a zone",
     }
-    gives_away: ClassVar = (
+    gives_away = (
         "a hole in the places that a UE learns from lies around its home, in the middle if the centre is exact; who is "
         "silent at night is at home"
     )
@@ -205,13 +205,13 @@ class Cooldown(Withholding):
     jitter: float = Field(0.0, ge=0, le=100)
     """largest share by which a pause is longer at random; 0: all pauses are alike"""
 
-    reference: ClassVar = (
+    reference = (
         "Gruteser and Grunwald, Anonymous Usage of Location-Based Services Through Spatial and Temporal Cloaking, "
         "MobiSys 2003: less often in time; the pause on the device is assumed"
     )
-    example: ClassVar = {"kind": "cooldown", "rounds": 2}
-    gives_away: ClassVar = "a UE that is silent has sent not long ago, and a fixed pause says when it comes back"
-    by_history: ClassVar = True
+    example = {"kind": "cooldown", "rounds": 2}
+    gives_away = "a UE that is silent has sent not long ago, and a fixed pause says when it comes back"
+    by_history = True
 
     @model_validator(mode="after")
     def _one_measure(self) -> Self:
@@ -259,13 +259,13 @@ class DailyLimit(Withholding):
     updates: int = Field(ge=1, le=1_000_000)
     """largest number of updates of a UE and a local day"""
 
-    reference: ClassVar = (
+    reference = (
         "a bound on contributions by user and day, as in Wilson et al., Differentially Private SQL with Bounded User "
         "Contribution, PoPETs 2020, Section 3"
     )
-    example: ClassVar = {"kind": "daily-limit", "updates": 2}
-    gives_away: ClassVar = "a UE that is silent has sent its updates of the day already"
-    by_history: ClassVar = True
+    example = {"kind": "daily-limit", "updates": 2}
+    gives_away = "a UE that is silent has sent its updates of the day already"
+    by_history = True
 
     def start(self, n_ue: int) -> SentToday:
         return SentToday(0, np.zeros(n_ue, dtype=np.int64))
@@ -296,12 +296,12 @@ class RandomSilence(Withholding):
     probability: float = Field(gt=0, lt=1)
     """probability with which a UE that is asked sends nothing"""
 
-    reference: ClassVar = (
+    reference = (
         "Huang et al., Enhancing Wireless Location Privacy Using Silent Period, IEEE WCNC 2005: silence at random; a "
         "coin a round is assumed"
     )
-    example: ClassVar = {"kind": "random-silence", "probability": 0.5}
-    gives_away: ClassVar = "its silence tells nothing but that a coin fell so"
+    example = {"kind": "random-silence", "probability": 0.5}
+    gives_away = "its silence tells nothing but that a coin fell so"
 
     def keep(self, asked: RequestedData, state: State, rng: Rng) -> BoolArray:
         coin = rng.uniform("silence", np.arange(len(asked.home_m)), item=asked.facts.round)

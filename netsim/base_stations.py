@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -47,7 +47,7 @@ class BaseStation(Part):
     antenna: Annotated[Antenna, ANTENNAS] = Sector()
     """pattern of an antenna with an azimuth"""
 
-    renamed: ClassVar = {"at_m": "position_m"}
+    renamed = {"at_m": "position_m"}
 
     @model_validator(mode="after")
     def _directed(self) -> Self:
@@ -118,8 +118,8 @@ class Hexagonal(Layout):
     wrap_around: bool = False
     """whether the layout repeats in all directions, for calibration in open ground; needs rings"""
 
-    reference: ClassVar = "3GPP TR 38.901, Table 7.8-1 (layout)"
-    example: ClassVar = {"kind": "hexagonal", "inter_site_m": 300}
+    reference = "3GPP TR 38.901, Table 7.8-1 (layout)"
+    example = {"kind": "hexagonal", "inter_site_m": 300}
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -240,8 +240,8 @@ class Scattered(Layout):
     power_dbm: float = Field(15.0, ge=-30, le=70)
     """reference-signal power per resource element"""
 
-    reference: ClassVar = "Geometry-Aligned Differential Privacy for Federated Radio Map Construction, Section V"
-    example: ClassVar = {"kind": "uniform", "count": 4}
+    reference = "Geometry-Aligned Differential Privacy for Federated Radio Map Construction, Section V"
+    example = {"kind": "uniform", "count": 4}
 
     def stations(self, area: Area, origin: Origin | None, site: Site | None = None) -> tuple[BaseStation, ...]:
         site = site or Site(Buildings.none(), Streams(0).at("stations"))
@@ -453,8 +453,8 @@ class CellFile(Layout):
     margin_m: float = Field(1000.0, ge=0, le=1e5)
     """largest distance of a cell outside the area, m; further cells are left out"""
 
-    reference: ClassVar = "OpenCelliD database format, wiki.opencellid.org"
-    example: ClassVar = {"kind": "cell-file", "file": "cells.csv"}
+    reference = "OpenCelliD database format, wiki.opencellid.org"
+    example = {"kind": "cell-file", "file": "cells.csv"}
 
     def stations(self, area: Area, origin: Origin | None, site: Site | None = None) -> tuple[BaseStation, ...]:
         table = self._cells().table

@@ -3,7 +3,7 @@
 import re
 from abc import abstractmethod
 from datetime import date
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Literal, Self
 
 import numpy as np
 from pydantic import Field, Strict, field_validator, model_validator
@@ -47,7 +47,7 @@ class IndoorShare(Part):
     """lowest and highest number of floors of a building"""
     depth_m: float | None = Field(None, ge=0, le=1000)
     """largest distance from the facade, m; none: 25, and 10 beside path loss rma"""
-    reference: ClassVar = "3GPP TR 38.901 V17.0.0, Tables 7.2-1 and 7.8-1, Section 7.4.3.1"
+    reference = "3GPP TR 38.901 V17.0.0, Tables 7.2-1 and 7.8-1, Section 7.4.3.1"
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
@@ -102,11 +102,11 @@ class HalfNormal(ComputeSpread):
     scale: float = Field(1.0, gt=0, le=1e3)
     """scale of the half-normal share: its root mean square"""
 
-    reference: ClassVar = (
+    reference = (
         "Nguyen et al., Federated Learning with Buffered Asynchronous Aggregation, AISTATS 2022: half-normal durations "
         "of training"
     )
-    example: ClassVar = {"kind": "half-normal"}
+    example = {"kind": "half-normal"}
 
     @property
     def formula(self) -> str:
@@ -123,8 +123,8 @@ class LogNormal(ComputeSpread):
     sigma: float = Field(0.5, gt=0, le=5)
     """standard deviation of the logarithm of the factor"""
 
-    reference: ClassVar = "assumed: the product of many independent factors"
-    example: ClassVar = {"kind": "log-normal"}
+    reference = "assumed: the product of many independent factors"
+    example = {"kind": "log-normal"}
 
     @property
     def formula(self) -> str:
@@ -168,7 +168,7 @@ class Ues(Part):
     indoor: IndoorShare | None = None
     """UEs inside buildings by a draw, in open ground; none: as the mobility model says"""
 
-    renamed: ClassVar = {
+    renamed = {
         "measure_every_s": "measurement_period_s",
         "compute_s_per_sample": "training_s_per_sample",
         "compute_spread": "compute_heterogeneity",
@@ -249,7 +249,7 @@ class Radio(Part):
     dynamic_uplink: AirInterface | None = None
     """transmissions as events that take their time while UEs move; none: planned at the request, with links as then"""
 
-    renamed: ClassVar = {"air": "dynamic_uplink"}
+    renamed = {"air": "dynamic_uplink"}
 
     @property
     def knows_sight(self) -> bool:

@@ -48,7 +48,7 @@ class PowerAgents(ParallelEnv):  # type: ignore[misc] # the library has no types
         Of all agents at once, as in `OnlinePower`. A step before a reset or after the end is refused.
     """
 
-    metadata = {"name": "netsim_power_agents_v0", "render_modes": [], "is_parallelizable": True}  # noqa: RUF012
+    metadata = {"name": "netsim_power_agents_v0", "render_modes": [], "is_parallelizable": True}
 
     def __init__(self, env: OnlinePower, reward: Pay = "shared") -> None:
         if reward not in ("shared", "own"):

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -57,7 +57,7 @@ class Decision:
 class Decided(Power):
     """Powers that are settled once the context of a round is known, for the UEs that send."""
 
-    wants_context: ClassVar = True
+    wants_context = True
 
     def start(self, n_ue: int) -> Decision:
         return Decision()
@@ -73,7 +73,7 @@ class Decided(Power):
 class FromFolder(Decided):
     """A policy that `netsim train` wrote into a folder."""
 
-    needs_channel_noise: ClassVar = True
+    needs_channel_noise = True
 
     policy: Annotated[Path, FILE_NAME] = Field()
     """folder that `netsim train` wrote"""
@@ -105,8 +105,8 @@ class Ddpg(FromFolder):
 
     kind: Literal["ddpg"] = "ddpg"
 
-    reference: ClassVar = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Sec. IV"
-    example: ClassVar = {"kind": "ddpg", "policy": "runs/power"}
+    reference = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Sec. IV"
+    example = {"kind": "ddpg", "policy": "runs/power"}
 
     def check(self, n_ue: int) -> None:
         ues = self.learnt().card.ues
@@ -144,8 +144,8 @@ class Shared(FromFolder):
 
     kind: Literal["shared"] = "shared"
 
-    reference: ClassVar = "Gilmer et al., Neural Message Passing for Quantum Chemistry, 2017"
-    example: ClassVar = {"kind": "shared", "policy": "runs/power"}
+    reference = "Gilmer et al., Neural Message Passing for Quantum Chemistry, 2017"
+    example = {"kind": "shared", "policy": "runs/power"}
 
     def check(self, n_ue: int) -> None:
         try:
@@ -174,7 +174,7 @@ class Rule(Decided):
     min(p - s, c); rank ladder p, d: p - s - d rank; log-linear p, a, b, c, d, f: p + a s + b r + c o + d e + f rank.
     """
 
-    needs_channel_noise: ClassVar = True
+    needs_channel_noise = True
 
     kind: Literal["rule"] = "rule"
     rule: RuleName
@@ -184,8 +184,8 @@ class Rule(Decided):
     limits: Limits = Limits(each_min_w=1e-9, total_min_w=0.0, total_max_w=1e6)
     """limits of powers"""
 
-    reference: ClassVar = "3GPP TS 38.213, Section 7.1.1 (fractional); baselines"
-    example: ClassVar = {"kind": "rule", "rule": "equal SNR", "parameters": [10.0]}
+    reference = "3GPP TS 38.213, Section 7.1.1 (fractional); baselines"
+    example = {"kind": "rule", "rule": "equal SNR", "parameters": [10.0]}
 
     @model_validator(mode="after")
     def _as_many_as_it_has(self) -> Self:

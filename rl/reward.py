@@ -15,7 +15,7 @@ bound of the oracle. [Boyd and Vandenberghe, Convex Optimization, Section 5.2]
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import field, replace
-from typing import ClassVar, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -101,8 +101,8 @@ class Weighted(Reward):
     energy_per_j: float = Field(0.0, ge=0, le=1e9)
     """weight of the energy of all UEs, per joule"""
 
-    reference: ClassVar = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 28-36"
-    example: ClassVar = {"kind": "weighted"}
+    reference = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 28-36"
+    example = {"kind": "weighted"}
 
     @property
     def reads(self) -> Mapping[str, str]:
@@ -156,10 +156,10 @@ class Constrained(Reward):
     at_most: Bounds
     """bounds on the means of other figures"""
 
-    reference: ClassVar = (
+    reference = (
         "Tessler et al., Reward Constrained Policy Optimization, 2019; Boyd and Vandenberghe, Convex Optimization, 5.2"
     )
-    example: ClassVar = {"kind": "constrained", "minimise": "leak", "at_most": {"lost": 0.02}}
+    example = {"kind": "constrained", "minimise": "leak", "at_most": {"lost": 0.02}}
 
     @property
     def reads(self) -> Mapping[str, str]:

@@ -1,6 +1,6 @@
 """Settings of reinforcement learning: the section `train:` of a scenario."""
 
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -52,8 +52,8 @@ class DdpgAgent(Agent):
     hidden: tuple[int, ...] = Field((128, 128), min_length=1, max_length=8)
     """units of the hidden layers of actor and critic"""
 
-    reference: ClassVar = "Lillicrap et al., Continuous control with deep reinforcement learning, 2015"
-    example: ClassVar = {"kind": "ddpg"}
+    reference = "Lillicrap et al., Continuous control with deep reinforcement learning, 2015"
+    example = {"kind": "ddpg"}
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -86,8 +86,8 @@ class ScoreFunctionAgent(Agent):
     learning_rate: float = Field(3e-3, gt=0, le=1)
     """learning rate of Adam at the beginning; it falls linearly to a hundredth"""
 
-    reference: ClassVar = "Williams, Simple Statistical Gradient-Following Algorithms, 1992"
-    example: ClassVar = {"kind": "score-function"}
+    reference = "Williams, Simple Statistical Gradient-Following Algorithms, 1992"
+    example = {"kind": "score-function"}
 
 
 AGENTS = OneOf("power-agent", DdpgAgent, ScoreFunctionAgent, default=AGENT)
@@ -130,8 +130,8 @@ class Allocation(Task):
     held_out: int = Field(16, ge=1, le=10_000)
     """number of held-out channel realisations for the final comparison; with `draws: 1` one is used for all"""
 
-    reference: ClassVar = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 28-36"
-    example: ClassVar = {"kind": "allocation"}
+    reference = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 28-36"
+    example = {"kind": "allocation"}
 
 
 class Online(Task):
@@ -150,8 +150,8 @@ class Online(Task):
     """number of power vectors that are judged to tune each rule: as many whole generations of 48 vectors for each
     recorded round as fit, at least one"""
 
-    reference: ClassVar = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Sec. IV"
-    example: ClassVar = {"kind": "online"}
+    reference = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Sec. IV"
+    example = {"kind": "online"}
 
 
 TASKS = OneOf("power-task", Allocation, Online)

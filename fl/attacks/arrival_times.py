@@ -3,7 +3,7 @@ r"""Places of UEs from the times at which updates arrive: ranks of delays matche
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 from pydantic import Field
@@ -185,8 +185,8 @@ class ArrivalTimes(UploadAttack):
     memory_rounds: float = Field(2.0, ge=1, le=1e9)
     """number of uploads of a UE through a cell over which values are averaged; 1: no averaging"""
 
-    reference: ClassVar = "netsim: ranks of delays against ranks of distances, by a Gaussian copula"
-    needs: ClassVar = {
+    reference = "netsim: ranks of delays against ranks of distances, by a Gaussian copula"
+    needs = {
         ARRIVAL_TIMES: "reads when updates come; set threat.observes: updates or aggregate",
         CELLS: "ranks the uploads of each cell; leave threat.cells out",
         "positions": "says where UEs are, and these data have no places to compare that with",

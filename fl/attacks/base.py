@@ -188,7 +188,7 @@ def averaged(past: ByKey, key: IntArray, value: FloatArray, memory: float) -> tu
 class Attack(Named):
     """An attack, which depends on its view, public facts and its own state only."""
 
-    role: ClassVar = "attack"
+    role = "attack"
     kind: str
 
     space: ClassVar[dict[str, tuple[object, ...]]] = {}

@@ -56,14 +56,14 @@ class Believer(Attack):
     bias_m: float | None = Field(None, ge=0, le=1e6)
     """with sigma_m: the part of sigma_m that stays the same over rounds, m; none: 0"""
 
-    space: ClassVar = {
+    space = {
         "of": ({"kind": "closed-form", "cloud": False}, {"kind": "span", "layer": 1}, {"kind": "neuron-votes"}),
         "sigma_m": (100.0, 30.0, 300.0),
     }
     made_up_by: ClassVar[tuple[str, ...]] = ("shadow_ues",)
     """keys of shadow UEs, which are not made up where sigma_m is given"""
 
-    renamed: ClassVar = {"simulated_ues": "shadow_ues"}
+    renamed = {"simulated_ues": "shadow_ues"}
 
     @property
     def needs(self) -> dict[str, str]:  # type: ignore[override]

@@ -1,6 +1,6 @@
 r"""The batch centroid in closed form from the first layer of an update."""
 
-from typing import ClassVar, Literal, cast
+from typing import Literal, cast
 
 import numpy as np
 from pydantic import Field
@@ -70,9 +70,9 @@ class ClosedForm(Attack):
     max_places: int = Field(4, ge=1, le=64)
     """largest number of estimated places per UE and round"""
 
-    reference: ClassVar = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Lemma 1, Eq. 1"
-    space: ClassVar = {"cloud": (False, True)}
-    needs: ClassVar = {
+    reference = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Lemma 1, Eq. 1"
+    space = {"cloud": (False, True)}
+    needs = {
         "positions": "the network's inputs must be positions",
         "biased first layer": "reads the first layer's weights and biases of an update",
         "linear local steps": "the ratio of two updates is a mean of places under steps that are linear in gradients",

@@ -1,7 +1,7 @@
 r"""Deep leakage from gradients: search for one sample whose gradient has the direction of the update."""
 
 from dataclasses import replace
-from typing import ClassVar, Literal, cast
+from typing import Literal, cast
 
 import numpy as np
 from pydantic import Field
@@ -48,9 +48,9 @@ class Dlg(Attack):
     iterations: int = Field(60, ge=1, le=100_000)
     """largest number of iterations of BFGS, each of which asks for one gradient at every start"""
 
-    reference: ClassVar = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Algorithm 2"
-    example: ClassVar = {"kind": "dlg", "starts": 2, "iterations": 3}
-    needs: ClassVar = {
+    reference = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Algorithm 2"
+    example = {"kind": "dlg", "starts": 2, "iterations": 3}
+    needs = {
         "positions": "the network's inputs must be positions",
         "sample gradient": "compares updates with the gradient of a guessed sample",
         "linear local steps": "an update has the direction of a gradient under steps that are linear in gradients",

@@ -2,7 +2,7 @@ r"""Home, work and other places of a UE, with the probability that they are righ
 
 from collections.abc import Iterable
 from dataclasses import field, replace
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -116,10 +116,10 @@ class Dwell(Believer):
     """share of the other workdays that people spend at home"""
     employed_share: float = Field(0.7, gt=0, lt=1)
     """share of people with a workplace away from home"""
-    renamed: ClassVar = {"near_m": "hit_radius_m", "least_probability": "min_probability"}
-    reference: ClassVar = "A Bayesian posterior of home and work, in the terms of Shokri et al. 2011"
-    example: ClassVar = {"kind": "dwell", "shadow_ues": 8, "cell_m": 50.0}
-    space: ClassVar = Believer.space | {"min_probability": (0.0, 0.5)}
+    renamed = {"near_m": "hit_radius_m", "least_probability": "min_probability"}
+    reference = "A Bayesian posterior of home and work, in the terms of Shokri et al. 2011"
+    example = {"kind": "dwell", "shadow_ues": 8, "cell_m": 50.0}
+    space = Believer.space | {"min_probability": (0.0, 0.5)}
 
     @model_validator(mode="after")
     def _fine_enough(self) -> Self:

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from functools import partial
-from typing import ClassVar, Literal, Self, cast
+from typing import Literal, Self, cast
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -73,10 +73,8 @@ class WeightedCentroid(GridAttack):
     memory_rounds: float = Field(1.0, ge=1, le=1e9)
     """number of rounds over which a UE's updates are averaged; 1: no averaging"""
 
-    reference: ClassVar = (
-        "Geometry-Aligned Differential Privacy for Location-Safe Federated Radio Map Construction, Eq. 18"
-    )
-    needs: ClassVar = {
+    reference = "Geometry-Aligned Differential Privacy for Location-Safe Federated Radio Map Construction, Eq. 18"
+    needs = {
         CELLS: "looks for the cells of a grid where an update is strong (radio-map)",
     }
 
@@ -127,11 +125,9 @@ class LinkFilter(GridAttack):
     every_rounds: int = Field(1, ge=1, le=1_000_000)
     """it estimates in round 1 and then in every such number of rounds: 220 links of a UE take half a second"""
 
-    reference: ClassVar = (
-        "against Geometry-Aligned Differential Privacy, Eq. 16 and 37: an adversary who knows the scheme"
-    )
-    example: ClassVar = {"kind": "link-filter", "step_m": 100}
-    needs: ClassVar = {
+    reference = "against Geometry-Aligned Differential Privacy, Eq. 16 and 37: an adversary who knows the scheme"
+    example = {"kind": "link-filter", "step_m": 100}
+    needs = {
         CELLS: "looks for the cells of a grid that a UE's links cross (radio-map)",
         "updates": "explains every UE's own update by its links; merged ones have those of many places",
         "starting weights": "computes what links do to an update, from the heights that a round starts from",

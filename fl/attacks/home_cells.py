@@ -1,7 +1,7 @@
 r"""Homes from the cells through which UEs send at night, whatever their updates were learnt from."""
 
 from collections.abc import Iterable
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
@@ -52,11 +52,11 @@ class HomeCells(NamesPlaces, UploadAttack):
     hit_radius_m: float = Field(100.0, gt=0, le=1e6)
     """radius of the disc that should hold the home, m"""
 
-    renamed: ClassVar = {"near_m": "hit_radius_m"}
-    reference: ClassVar = "netsim: cells of uploads at night, with a public map of buildings"
-    space: ClassVar = {"population": ({"kind": "buildings"}, {"kind": "uniform"})}
-    example: ClassVar = {"kind": "home-cells", "population": {"kind": "uniform"}}
-    needs: ClassVar = {
+    renamed = {"near_m": "hit_radius_m"}
+    reference = "netsim: cells of uploads at night, with a public map of buildings"
+    space = {"population": ({"kind": "buildings"}, {"kind": "uniform"})}
+    example = {"kind": "home-cells", "population": {"kind": "uniform"}}
+    needs = {
         CELLS: "reads through which cell updates come; set threat.observes: updates or aggregate, without "
         "shuffle or cells: false",
         "positions": "says where UEs live, and these data have no places to compare that with",

@@ -1,7 +1,7 @@
 r"""Linking of names by score maps: an update under a new name goes to the track whose map it looks like."""
 
 from dataclasses import replace
-from typing import Annotated, ClassVar, Literal, Self, cast
+from typing import Annotated, Literal, Self, cast
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -183,8 +183,8 @@ class LinkMaps(Attack):
     """number of latest names whose links change in hindsight; each holds 4 bytes a place. 0: links stay as they were
     made in their round"""
 
-    reference: ClassVar = "Kuhn 1955: assignment; Lloyd 1982: alternating with means; score maps: netsim"
-    space: ClassVar = {
+    reference = "Kuhn 1955: assignment; Lloyd 1982: alternating with means; score maps: netsim"
+    space = {
         "of": tuple({"kind": "span", "layer": 1, "rank": rank, "add": "scores"} for rank in (8, 4, 20)),
     }
 

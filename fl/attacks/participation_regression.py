@@ -93,11 +93,11 @@ class ParticipationRegression(NamesPlaces):
     ridge: float = Field(1.0, gt=0, le=1e9)
     """what is added to the diagonal of Z^T Z (lambda), in sums"""
 
-    reference: ClassVar = (
+    reference = (
         "Ridge regression of Hoerl and Kennard 1970, where Lam et al. 2021 (gradient disaggregation) solve for the raw "
         "updates of those who took part"
     )
-    space: ClassVar = {"layer": (2, 1), "ridge": (1.0, 10.0)}
+    space = {"layer": (2, 1), "ridge": (1.0, 10.0)}
 
     @property
     def needs(self) -> dict[str, str]:  # type: ignore[override]

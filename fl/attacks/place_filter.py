@@ -1,6 +1,6 @@
 r"""Places whose gradients explain updates under noise, one or two places together over rounds."""
 
-from typing import TYPE_CHECKING, ClassVar, Literal, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
 from pydantic import Field
@@ -83,12 +83,10 @@ class PlaceFilter(Attack):
     memory: int = Field(60, ge=1, le=10_000)
     """number of latest updates of a UE that count"""
 
-    reference: ClassVar = (
-        "Matched subspace filter of Scharf and Friedlander 1994, on gradients at places of a known network"
-    )
-    example: ClassVar = {"kind": "place-filter", "cell_m": 100}
-    space: ClassVar = {"places": (2, 1), "cell_m": (40.0, 25.0), "apart_m": (150.0, 300.0)}
-    needs: ClassVar = {
+    reference = "Matched subspace filter of Scharf and Friedlander 1994, on gradients at places of a known network"
+    example = {"kind": "place-filter", "cell_m": 100}
+    space = {"places": (2, 1), "cell_m": (40.0, 25.0), "apart_m": (150.0, 300.0)}
+    needs = {
         "positions": "the network's inputs must be positions",
         "sample gradient": "compares updates with gradients at places",
         "linear local steps": "an update has the direction of gradients under steps that are linear in them",

@@ -1,7 +1,7 @@
 r"""Maps of scores of places that add up over rounds, and attacks whose answers are their highest places."""
 
 from abc import abstractmethod
-from typing import ClassVar, Literal, cast
+from typing import Literal, cast
 
 import numpy as np
 from pydantic import Field
@@ -213,9 +213,9 @@ class KeptNumbers(AddsMaps):
     cell_m: float | None = Field(25.0, ge=0.1, le=1e6)
     """largest distance between the places that are compared, m; none: as of span"""
 
-    reference: ClassVar = "netsim: positions of the numbers that compression keeps, against hidden activations"
-    space: ClassVar = {"apart_m": (200.0, 100.0, 400.0)}
-    needs: ClassVar = {
+    reference = "netsim: positions of the numbers that compression keeps, against hidden activations"
+    space = {"apart_m": (200.0, 100.0, 400.0)}
+    needs = {
         "layers": "reads the update of one fully connected layer",
         f"layer {_LAYER}": f"reads the update of layer {_LAYER}, and the network has none that is trained",
         "hidden activations": "computes what a hidden layer reads of every place",
@@ -262,10 +262,10 @@ class NeuronVotes(AddsMaps):
     answers: int = Field(2, ge=1, le=20)
     """number of places that are named of each UE"""
 
-    renamed: ClassVar = {"most_weight": "max_weight"}
-    reference: ClassVar = "Per-unit ratios of Bakopoulou et al., Location Leakage in Federated Signal Maps, Eq. 1"
-    space: ClassVar = {"width_m": (40.0, 20.0, 80.0), "max_weight": (0.05, 0.01)}
-    needs: ClassVar = {
+    renamed = {"most_weight": "max_weight"}
+    reference = "Per-unit ratios of Bakopoulou et al., Location Leakage in Federated Signal Maps, Eq. 1"
+    space = {"width_m": (40.0, 20.0, 80.0), "max_weight": (0.05, 0.01)}
+    needs = {
         "positions": "the network's inputs must be positions",
         "biased first layer": "reads the first layer's weights and biases of an update",
         "linear local steps": "the ratio of two updates is a mean of places under steps that are linear in gradients",

@@ -2,7 +2,7 @@ r"""Linking of names: updates under new names are given to the senders of earlie
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -103,8 +103,8 @@ class ReIdentify(Attack):
     outside: float | None = Field(None, ge=0, lt=1)
     """with homes: share of senders who are not in the directory; none: 0.1 of a file, 0 of those known"""
 
-    renamed: ClassVar = {"largest_speed_mps": "max_speed_mps", "simulated_ues": "shadow_ues"}
-    reference: ClassVar = (
+    renamed = {"largest_speed_mps": "max_speed_mps", "simulated_ues": "shadow_ues"}
+    reference = (
         "Hoh and Gruteser, Protecting Location Privacy Through Path Confusion, 2005: tracking of anonymous samples; "
         "Reid 1979: costs of births and misses; fingerprints: netsim"
     )

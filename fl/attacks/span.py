@@ -3,7 +3,7 @@ r"""Places whose activations lie in the span of a layer's update."""
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Annotated, ClassVar, Literal, cast
+from typing import Annotated, Literal, cast
 
 import numpy as np
 from pydantic import Field
@@ -90,10 +90,10 @@ class Span(AddsMaps):
     """what is added up over rounds: the peaks of each round, or the scores of all places; none: peaks, with rank: auto
     scores for sums and published models"""
 
-    reference: ClassVar = (
+    reference = (
         "Subspace test of Schmidt 1986 (MUSIC), on updates with the rank of the batch, Dimitrov et al. 2024 (SPEAR)"
     )
-    space: ClassVar = {
+    space = {
         "layer": (1, 2),
         "rank": ("auto", 4, 8, 20, 40, 80),
         "add": ("scores", "peaks"),

@@ -2,7 +2,7 @@ r"""Attacks on population density: the maximum of a UE's surface, and what its a
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, Self, cast
+from typing import Literal, Self, cast
 
 import numpy as np
 from pydantic import Field
@@ -44,8 +44,8 @@ class DensityPeak(Attack):
     max_places: int = Field(500, ge=1, le=100_000)
     """largest number of estimated places per UE and round"""
 
-    reference: ClassVar = "Zong et al., Privacy by Projection, PoPETs 2023, Lemma 1, Section 4.2.2, Eq. 16"
-    needs: ClassVar = {
+    reference = "Zong et al., Privacy by Projection, PoPETs 2023, Lemma 1, Section 4.2.2, Eq. 16"
+    needs = {
         "surfaces": "reads answers about a grid of points",
         "updates": "reads every device's own surface; a merged one has no UE's peak",
     }
@@ -133,9 +133,9 @@ class Posterior(Attack):
     memory_rounds: int = Field(1, ge=1, le=1_000_000)
     """number of rounds whose answers count together; 1: each round alone"""
 
-    reference: ClassVar = "against Zong et al., Privacy by Projection, PoPETs 2023: an adversary who knows the map"
-    example: ClassVar = {"kind": "posterior", "places": 20}
-    needs: ClassVar = {
+    reference = "against Zong et al., Privacy by Projection, PoPETs 2023: an adversary who knows the map"
+    example = {"kind": "posterior", "places": 20}
+    needs = {
         "surfaces": "reads answers about a grid of points",
         "updates": "reads every device's own waves; merged ones cannot be separated",
     }

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Literal, Self
 
 import numpy as np
 from pydantic import Field, field_validator, model_validator
@@ -92,7 +92,7 @@ class Threat(Part):
     cells: bool = True
     """whether it learns through which cell each update comes; false: a relay hides that"""
 
-    renamed: ClassVar = {
+    renamed = {
         "sees": "observes",
         "observes: rows": "updates",
         "observes: sum": "aggregate",

@@ -9,7 +9,7 @@ from abc import abstractmethod
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, BinaryIO, ClassVar, Literal, cast
+from typing import Annotated, BinaryIO, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -196,11 +196,11 @@ class LabelSkew(Partition):
     labels: int = Field(1, ge=1, le=256)
     """number of classes of each other UE"""
 
-    reference: ClassVar = (
+    reference = (
         "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Section V; McMahan et al., "
         "Communication-Efficient Learning of Deep Networks, 2017, Section 3"
     )
-    example: ClassVar = {"kind": "label-skew", "iid": 1}
+    example = {"kind": "label-skew", "iid": 1}
 
     def counts(self, size: IntArray, per_class: IntArray, rng: Rng) -> IntArray:
         devices = len(size)
@@ -257,7 +257,7 @@ class Dirichlet(Partition):
     alpha: float = Field(0.5, ge=1e-3, le=1e6)
     """concentration parameter of the Dirichlet distribution"""
 
-    reference: ClassVar = "Hsu, Qi, Brown, Measuring the Effects of Non-Identical Data Distribution, 2019, Section 3"
+    reference = "Hsu, Qi, Brown, Measuring the Effects of Non-Identical Data Distribution, 2019, Section 3"
 
     def counts(self, size: IntArray, per_class: IntArray, rng: Rng) -> IntArray:
         counts = np.zeros((len(size), len(per_class)), dtype=int)
@@ -308,9 +308,9 @@ class Images(Data):
     """number of images of each UE, |D_k|; for a list UE k takes entry k mod length; none: equal shares of all images,
     fewer where the classes of a UE run out"""
 
-    reference: ClassVar = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Section V"
-    example: ClassVar = {"kind": "images", "samples": 20, "partition": {"kind": "label-skew", "iid": 1}}
-    offers: ClassVar = frozenset({"images", "class labels", RECORDS_ALONE})
+    reference = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Section V"
+    example = {"kind": "images", "samples": 20, "partition": {"kind": "label-skew", "iid": 1}}
+    offers = frozenset({"images", "class labels", RECORDS_ALONE})
 
     def models(self, cells: tuple[str, ...], counts: IntArray | None) -> tuple[str, ...]:
         return ("images",)

@@ -1,7 +1,7 @@
 """Measurements of links, by which one joint model learns all base stations, and positions of UEs."""
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 from pydantic import Field
@@ -53,10 +53,8 @@ class LinkMeasurements(Data):
     hold_out_ues: int = Field(0, ge=0, le=1_000_000)
     """number of UEs held out of training for evaluation"""
 
-    reference: ClassVar = (
-        "Geometry-Aligned Differential Privacy for Location-Safe Federated Radio Map Construction, Section II"
-    )
-    example: ClassVar = {"kind": "links", "hold_out": 0.2}
+    reference = "Geometry-Aligned Differential Privacy for Location-Safe Federated Radio Map Construction, Section II"
+    example = {"kind": "links", "hold_out": 0.2}
 
     @property
     def offers(self) -> frozenset[str]:  # type: ignore[override]
@@ -145,9 +143,9 @@ class Positions(Data):
 
     kind: Literal["positions"] = "positions"
 
-    reference: ClassVar = "Zong et al., Privacy by Projection, PoPETs 2023, Section 2.1"
-    offers: ClassVar = frozenset({"positions", HELD_OUT_PLACES})
-    scores_round_alone: ClassVar = True
+    reference = "Zong et al., Privacy by Projection, PoPETs 2023, Section 2.1"
+    offers = frozenset({"positions", HELD_OUT_PLACES})
+    scores_round_alone = True
 
     def models(self, cells: tuple[str, ...], counts: IntArray | None) -> tuple[str, ...]:
         return (AREA,)

@@ -2,7 +2,7 @@
 
 import difflib
 from dataclasses import field, replace
-from typing import ClassVar, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -131,7 +131,7 @@ class Measured(CellSignals):
     block_m: float | None = Field(default=None, ge=1, le=1e6)
     """side of a block, m; none: 100"""
 
-    reference: ClassVar = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Section 3"
+    reference = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Section 3"
 
     @model_validator(mode="after")
     def _keys_have_an_effect(self) -> Self:
@@ -282,9 +282,7 @@ class Segments(CellSignals):
     hold_out: float = Field(default=0.2, ge=0, le=0.9)
     """share of every UE's samples held out of training for evaluation"""
 
-    reference: ClassVar = (
-        "Haliloglu et al., Privacy Preserving Federated RSRP Estimation for Future Mobile Networks, Eq. 5"
-    )
+    reference = "Haliloglu et al., Privacy Preserving Federated RSRP Estimation for Future Mobile Networks, Eq. 5"
 
     @property
     def offers(self) -> frozenset[str]:  # type: ignore[override]

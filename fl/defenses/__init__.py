@@ -42,7 +42,7 @@ class Defense(Named):
     defense that does nothing in a half keeps the default of that half.
     """
 
-    role: ClassVar = "defense"
+    role = "defense"
     kind: str
     keeps_bound: ClassVar = False
     """whether row norms that were bounded before stay within the same bound"""

@@ -77,7 +77,7 @@ class BudgetState:
 class Budgeted(Defense):
     """Gaussian noise by a budget; the method `share` of the subclass distributes it."""
 
-    needs_rounds: ClassVar = "its budget is divided over rounds, each of which learns from the one before"
+    needs_rounds = "its budget is divided over rounds, each of which learns from the one before"
 
     epsilon_system_total: float | None = Field(default=None, gt=0, le=1e12)
     """budget of all devices and rounds together"""
@@ -96,13 +96,13 @@ class Budgeted(Defense):
     delta: float = Field(default=1e-5, gt=0, lt=1)
     """delta at which epsilon is stated"""
 
-    contracts: ClassVar = True
-    ties_ues: ClassVar = (
+    contracts = True
+    ties_ues = (
         "noise by a budget follows how many UEs there are, and what all of them sent; take gaussian or leave it out"
     )
     adaptive: ClassVar = True
     """whether a round's budget follows what earlier rounds showed"""
-    offers: ClassVar = frozenset({"spend"})
+    offers = frozenset({"spend"})
 
     @property
     def caveat(self) -> str:  # type: ignore[override]
@@ -308,9 +308,9 @@ class UniformDp(Budgeted):
     """
 
     kind: Literal["uniform-dp"] = "uniform-dp"
-    adaptive: ClassVar = False
-    reference: ClassVar = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, benchmarks"
-    example: ClassVar = {"kind": "uniform-dp", "epsilon_system_total": 60.0, "rounds": 20}
+    adaptive = False
+    reference = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, benchmarks"
+    example = {"kind": "uniform-dp", "epsilon_system_total": 60.0, "rounds": 20}
 
     def share(
         self, state: BudgetState, total: float, left: float, rounds_left: int, rng: Rng
@@ -349,8 +349,8 @@ class Arb(Budgeted):
     """
 
     kind: Literal["arb"] = "arb"
-    reference: ClassVar = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, benchmarks"
-    example: ClassVar = {"kind": "arb", "epsilon_system_total": 60.0, "rounds": 20}
+    reference = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, benchmarks"
+    example = {"kind": "arb", "epsilon_system_total": 60.0, "rounds": 20}
 
     def first_share(self) -> float:
         return _FIRST

@@ -1,7 +1,7 @@
 """Clipping of updates, which bounds their sensitivity."""
 
 from dataclasses import field, replace
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 from pydantic import Field
@@ -31,9 +31,9 @@ class Clip(Defense):
     phase: str | None = Field(default=None, min_length=1, max_length=40)
     """only updates of this phase of the learner; none: all"""
 
-    reference: ClassVar = "McMahan et al., Learning Differentially Private Recurrent Language Models, 2018"
-    example: ClassVar = {"kind": "clip", "norm": 1.0}
-    contracts: ClassVar = True
+    reference = "McMahan et al., Learning Differentially Private Recurrent Language Models, 2018"
+    example = {"kind": "clip", "norm": 1.0}
+    contracts = True
 
     @property
     def offers(self) -> frozenset[str]:  # type: ignore[override]
@@ -127,13 +127,13 @@ class AdaptiveClip(Defense):
     delta: float = Field(default=1e-7, gt=0, lt=1)
     """delta at which the epsilon of the count is stated"""
 
-    reference: ClassVar = (
+    reference = (
         "Andrew, Thakkar, McMahan, Ramaswamy, Differentially Private Learning with Adaptive Clipping, 2021, Algorithm 1"
     )
-    offers: ClassVar = frozenset({"bound", WHOLE_BOUND, "spend"})
-    contracts: ClassVar = True
+    offers = frozenset({"bound", WHOLE_BOUND, "spend"})
+    contracts = True
 
-    needs_rounds: ClassVar = "its norm follows what all UEs of a round tell the server"
+    needs_rounds = "its norm follows what all UEs of a round tell the server"
 
     @property
     def tells_in_clear(self) -> str:  # type: ignore[override]

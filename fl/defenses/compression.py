@@ -1,6 +1,6 @@
 """Updates in fewer numbers: within a subspace, the largest alone, or in a few bits each."""
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 from pydantic import Field
@@ -28,13 +28,13 @@ class Projection(Defense):
     dimension: int = Field(default=1000, ge=1, le=10_000_000)
     """dimension of the subspace (r); with as many as an update has numbers, or more, nothing changes"""
 
-    reference: ClassVar = (
+    reference = (
         "Konečný et al. 2016, Federated Learning: Strategies for Improving Communication Efficiency, Section 3 "
         "(rotation and subsampling); Tropp 2011, Improved Analysis of the Subsampled Randomized Hadamard Transform"
     )
-    example: ClassVar = {"kind": "projection", "dimension": 12}
-    keeps_bound: ClassVar = True
-    contracts: ClassVar = True
+    example = {"kind": "projection", "dimension": 12}
+    keeps_bound = True
+    contracts = True
 
     def protect(self, updates: Updates, local: Local, facts: RoundContext, state: State, rng: Rng) -> Protected:
         d = updates.n_parameters
@@ -86,8 +86,8 @@ class TopK(Defense):
     share: float = Field(default=0.01, gt=0, le=1)
     """share of the numbers of an update that is kept"""
 
-    reference: ClassVar = "Aji and Heafield 2017, Sparse Communication for Distributed Gradient Descent, Section 3"
-    example: ClassVar = {"kind": "top-k", "share": 0.2}
+    reference = "Aji and Heafield 2017, Sparse Communication for Distributed Gradient Descent, Section 3"
+    example = {"kind": "top-k", "share": 0.2}
 
     def protect(self, updates: Updates, local: Local, facts: RoundContext, state: State, rng: Rng) -> Protected:
         d = updates.n_parameters
@@ -117,11 +117,11 @@ class Quantise(Defense):
     scale: Literal["norm", "largest"] = "norm"
     """scale of the levels: the L2 norm of an update, or the largest magnitude in it"""
 
-    reference: ClassVar = (
+    reference = (
         "Alistarh et al. 2017, QSGD, Section 3.1; one bit: Karimireddy et al. 2019, Error Feedback Fixes SignSGD, "
         "Section 4"
     )
-    example: ClassVar = {"kind": "quantise", "bits": 4}
+    example = {"kind": "quantise", "bits": 4}
 
     def protect(self, updates: Updates, local: Local, facts: RoundContext, state: State, rng: Rng) -> Protected:
         values = np.array(updates.rows(slice(None)))

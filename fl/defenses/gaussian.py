@@ -1,7 +1,7 @@
 """Gaussian noise on the update of every UE, or on their sum."""
 
 from dataclasses import field, replace
-from typing import ClassVar, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -74,13 +74,11 @@ class Gaussian(Defense):
     delta: float = Field(default=1e-5, gt=0, lt=1)
     """delta at which epsilon is stated"""
 
-    reference: ClassVar = (
-        "Balle and Wang 2018, Theorem 8 and Algorithm 1 (analytic); Dwork and Roth 2014, Theorem A.1 (classic)"
-    )
-    example: ClassVar = {"kind": "gaussian", "noise_multiplier": 1.0}
-    contracts: ClassVar = True
-    adds_noise_only: ClassVar = True
-    offers: ClassVar = frozenset({"spend"})
+    reference = "Balle and Wang 2018, Theorem 8 and Algorithm 1 (analytic); Dwork and Roth 2014, Theorem A.1 (classic)"
+    example = {"kind": "gaussian", "noise_multiplier": 1.0}
+    contracts = True
+    adds_noise_only = True
+    offers = frozenset({"spend"})
 
     @property
     def needs(self) -> dict[str, str]:  # type: ignore[override]
@@ -202,16 +200,16 @@ class CentralGaussian(Defense):
     delta: float = Field(default=1e-7, gt=0, lt=1)
     """delta at which epsilon is stated"""
 
-    reference: ClassVar = (
+    reference = (
         "Haliloglu et al., Privacy Preserving Federated RSRP Estimation for Future Mobile Networks, Algorithm 2; "
         "McMahan et al., Learning Differentially Private Recurrent Language Models, 2018, Algorithm 1; "
         "Choquette-Choo et al., (Amplified) Banded Matrix Factorization, 2023 (banded)"
     )
-    example: ClassVar = {"kind": "central-gaussian", "noise_multiplier": 1.0}
-    keeps_bound: ClassVar = True
-    needs_rounds: ClassVar = "its noise hides who took part in a round, and its accounting adds up rounds"
-    contracts: ClassVar = True
-    offers: ClassVar = frozenset({"spend", "central noise"})
+    example = {"kind": "central-gaussian", "noise_multiplier": 1.0}
+    keeps_bound = True
+    needs_rounds = "its noise hides who took part in a round, and its accounting adds up rounds"
+    contracts = True
+    offers = frozenset({"spend", "central noise"})
 
     @property
     def needs(self) -> dict[str, str]:  # type: ignore[override]
@@ -289,15 +287,15 @@ class DistributedGaussian(Defense):
     delta: float = Field(default=1e-7, gt=0, lt=1)
     """delta at which epsilon is stated"""
 
-    reference: ClassVar = (
+    reference = (
         "Dwork et al., Our Data, Ourselves, 2006; Kairouz, Liu, Steinke, The Distributed Discrete Gaussian Mechanism "
         "for Federated Learning with Secure Aggregation, 2021; Bonawitz et al., Practical Secure Aggregation, 2017"
     )
-    example: ClassVar = {"kind": "distributed-gaussian", "noise_multiplier": 1.0}
-    contracts: ClassVar = True
-    adds_noise_only: ClassVar = True
-    offers: ClassVar = frozenset({"spend", "shared noise"})
-    needs: ClassVar = NEEDS_BOUND | FIXED_WEIGHT
+    example = {"kind": "distributed-gaussian", "noise_multiplier": 1.0}
+    contracts = True
+    adds_noise_only = True
+    offers = frozenset({"spend", "shared noise"})
+    needs = NEEDS_BOUND | FIXED_WEIGHT
 
     def protect(self, updates: Updates, local: Local, facts: RoundContext, state: State, rng: Rng) -> Protected:
         bound = updates.promise

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -73,8 +73,8 @@ class Lapa(Budgeted):
     beta: float = Field(default=5.0, gt=0, le=100)
     """beta of the angle function: larger values distinguish angles more sharply"""
 
-    reference: ClassVar = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eq. 10-19"
-    example: ClassVar = {"kind": "lapa", "epsilon_system_total": 60.0, "rounds": 20}
+    reference = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eq. 10-19"
+    example = {"kind": "lapa", "epsilon_system_total": 60.0, "rounds": 20}
 
     def first_share(self) -> float:
         return math.exp(-self.error_max)
@@ -177,8 +177,8 @@ class NoiseSwitch(Defense):
     together are at least what `noise` requires in all rounds (figure `epsilon_promised_with_channel`).
     """
 
-    needs_rounds: ClassVar = Budgeted.needs_rounds
-    needs_plan: ClassVar = True
+    needs_rounds = Budgeted.needs_rounds
+    needs_plan = True
 
     kind: Literal["noise-switch"] = "noise-switch"
     noise: Annotated[Budgeted, BUDGETED]
@@ -190,13 +190,13 @@ class NoiseSwitch(Defense):
     criterion: Literal["aggregate", "per-device"] = "per-device"
     """condition on the channel noise, of mode first-crossing"""
 
-    reference: ClassVar = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eq. 23"
-    example: ClassVar = {
+    reference = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eq. 23"
+    example = {
         "kind": "noise-switch", "noise": {"kind": "uniform-dp", "epsilon_system_total": 60.0, "rounds": 20},
     }  # fmt: skip
-    contracts: ClassVar = True
-    ties_ues: ClassVar = Budgeted.ties_ues
-    offers: ClassVar = frozenset({"spend"})
+    contracts = True
+    ties_ues = Budgeted.ties_ues
+    offers = frozenset({"spend"})
 
     @property
     def caveat(self) -> str:  # type: ignore[override]

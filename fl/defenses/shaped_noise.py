@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from functools import cached_property, lru_cache
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 from pydantic import Field
@@ -194,13 +194,9 @@ class ShapedNoise(Defense):
     mu: float = Field(ge=0, le=1e9)
     """ratio of the energy of the noise to that of the (clipped) gradient"""
 
-    reference: ClassVar = (
-        "Geometry-Aligned Differential Privacy for Location-Safe Federated Radio Map Construction, Eq. 21"
-    )
-    needs: ClassVar = {
-        CELLS: "its noise has a shape in space, so updates must have a number for each cell of a grid (radio-map)"
-    }
-    caveat: ClassVar = (
+    reference = "Geometry-Aligned Differential Privacy for Location-Safe Federated Radio Map Construction, Eq. 21"
+    needs = {CELLS: "its noise has a shape in space, so updates must have a number for each cell of a grid (radio-map)"}
+    caveat = (
         "no guarantee: the variance of its noise follows the private gradient, so the ledger books nothing; gradients "
         "of the propagation phase travel without noise"
     )
@@ -238,7 +234,7 @@ class UniformNoise(ShapedNoise):
     """The same variance on every cell, mu |g|^2 / n_cell."""
 
     kind: Literal["uniform-noise"] = "uniform-noise"
-    example: ClassVar = {"kind": "uniform-noise", "mu": 1.0}
+    example = {"kind": "uniform-noise", "mu": 1.0}
 
     def variance(self, g: FloatArray, local: Local, facts: RoundContext) -> FloatArray:
         return np.broadcast_to(self.mu * g.mean(axis=1, keepdims=True), g.shape)
@@ -260,10 +256,8 @@ class GeometryAligned(ShapedNoise):
     refine: int = Field(default=1, ge=0, le=10)
     """number of refinement steps after the table search"""
 
-    reference: ClassVar = (
-        "Geometry-Aligned Differential Privacy for Location-Safe Federated Radio Map Construction, Algorithm 1"
-    )
-    example: ClassVar = {"kind": "geometry-aligned", "mu": 1.0}
+    reference = "Geometry-Aligned Differential Privacy for Location-Safe Federated Radio Map Construction, Algorithm 1"
+    example = {"kind": "geometry-aligned", "mu": 1.0}
 
     def variance(self, g: FloatArray, local: Local, facts: RoundContext) -> FloatArray:
         sigma2 = np.zeros_like(g)
@@ -281,7 +275,7 @@ class EdgeNoise(ShapedNoise):
     """
 
     kind: Literal["edge-noise"] = "edge-noise"
-    example: ClassVar = {"kind": "edge-noise", "mu": 1.0}
+    example = {"kind": "edge-noise", "mu": 1.0}
 
     def variance(self, g: FloatArray, local: Local, facts: RoundContext) -> FloatArray:
         area = facts.public.area

@@ -1,7 +1,7 @@
 r"""Noise in shares in the ring of a secure sum: whole numbers of few bits, with the noise of a Skellam law."""
 
 from dataclasses import replace
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 from pydantic import Field
@@ -137,16 +137,14 @@ class Skellam(Defense):
     delta: float = Field(default=1e-7, gt=0, lt=1)
     """delta at which epsilon is stated"""
 
-    reference: ClassVar = (
-        "Agarwal, Kairouz, Liu, The Skellam Mechanism for Differentially Private Federated Learning, 2021"
-    )
-    example: ClassVar = {"kind": "skellam", "noise_multiplier": 1.0}
-    contracts: ClassVar = True
-    offers: ClassVar = frozenset({"spend", "shared noise", "whole numbers"})
-    needs: ClassVar = (
+    reference = "Agarwal, Kairouz, Liu, The Skellam Mechanism for Differentially Private Federated Learning, 2021"
+    example = {"kind": "skellam", "noise_multiplier": 1.0}
+    contracts = True
+    offers = frozenset({"spend", "shared noise", "whole numbers"})
+    needs = (
         NEEDS_BOUND | FIXED_WEIGHT | {WHOLE_BOUND: "it rounds to whole numbers within its norm; put a clip before it"}
     )
-    needs_rounds: ClassVar = "its accounting adds up rounds of all UEs"
+    needs_rounds = "its accounting adds up rounds of all UEs"
 
     @property
     def bits_per_number(self) -> int:

@@ -10,7 +10,6 @@ import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
-from typing import ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -73,7 +72,7 @@ class Leakage(Part):
     target: str = Field("all", min_length=1, max_length=200)
     """UEs in the summary of leakage: all, most-data (the UE with most measurements), or the name of a UE"""
 
-    renamed: ClassVar = {"near_m": "hit_radius_m", "list_near_m": "list_hit_radius_m"}
+    renamed = {"near_m": "hit_radius_m", "list_near_m": "list_hit_radius_m"}
 
 
 @frozen

@@ -9,7 +9,7 @@ units of rounding.
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
-from typing import ClassVar, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -213,14 +213,14 @@ class Density(SurfaceLearner):
     draws: Literal["once", "each-round"] = "once"
     """whether a UE draws its waves once or in each round"""
 
-    reference: ClassVar = "Zong et al., Privacy by Projection, PoPETs 2023, Algorithms 1 to 3"
-    example: ClassVar = {"kind": "density", "bandwidth_m": 40, "grid": [20, 16]}
-    offers: ClassVar = frozenset({"surfaces", "positions"})
-    needs: ClassVar = {
+    reference = "Zong et al., Privacy by Projection, PoPETs 2023, Algorithms 1 to 3"
+    example = {"kind": "density", "bandwidth_m": 40, "grid": [20, 16]}
+    offers = frozenset({"surfaces", "positions"})
+    needs = {
         "positions": "a density is one of positions",
         HELD_OUT_PLACES: "nothing would score the map; give data a hold_out above 0, or take data positions",
     }
-    most_held_out: ClassVar = 20_000
+    most_held_out = 20_000
 
     @model_validator(mode="after")
     def _sizes(self) -> Self:

@@ -1,7 +1,7 @@
 """Image classification with federated averaging."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -55,10 +55,10 @@ class ImageNet(Learner):
     sample_clip: float | None = Field(None, ge=1e-12, le=1e12)
     """largest L2 norm of one image's gradient (C); none: no clipping"""
 
-    reference: ClassVar = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 1-3"
-    example: ClassVar = {"kind": "image-net", "network": {"kind": "mlp", "hidden": [8]}}
-    needs: ClassVar = {"images": "it classifies images; take data of kind images"}
-    loss_in_nats: ClassVar = True
+    reference = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 1-3"
+    example = {"kind": "image-net", "network": {"kind": "mlp", "hidden": [8]}}
+    needs = {"images": "it classifies images; take data of kind images"}
+    loss_in_nats = True
 
     @property
     def offers(self) -> frozenset[str]:  # type: ignore[override]

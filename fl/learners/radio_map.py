@@ -1,7 +1,7 @@
 """A radio map of virtual obstacles: heights on a grid and propagation parameters, learnt alternately."""
 
 from dataclasses import replace
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Literal, Self
 
 import numpy as np
 from pydantic import Field, Strict, model_validator
@@ -62,8 +62,8 @@ class RadioMap(GridLearner):
     """
 
     kind: Literal["radio-map"] = "radio-map"
-    phases: ClassVar = (HEIGHTS, PROPAGATION)
-    grid_phase: ClassVar = HEIGHTS
+    phases = (HEIGHTS, PROPAGATION)
+    grid_phase = HEIGHTS
     cell_m: float = Field(3.0, gt=0, le=1e4)
     """side of a cell, m; must divide both sides of the area"""
     sigmoid_scale_m: float = Field(2.0, gt=0, le=100)
@@ -87,12 +87,10 @@ class RadioMap(GridLearner):
     theory: bool = False
     """also estimate the constants of the descent lemma: smoothness, dissimilarity, and the noise that they allow"""
 
-    reference: ClassVar = (
-        "Geometry-Aligned Differential Privacy for Location-Safe Federated Radio Map Construction, Eqs. 4 to 16"
-    )
-    example: ClassVar = {"kind": "radio-map", "cell_m": 50}
-    offers: ClassVar = frozenset({CELLS})
-    needs: ClassVar = {"links": "one map learns from every base station's links; take data links"}
+    reference = "Geometry-Aligned Differential Privacy for Location-Safe Federated Radio Map Construction, Eqs. 4 to 16"
+    example = {"kind": "radio-map", "cell_m": 50}
+    offers = frozenset({CELLS})
+    needs = {"links": "one map learns from every base station's links; take data links"}
 
     @model_validator(mode="after")
     def _range(self) -> Self:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -143,9 +143,9 @@ class RsrpNet(LayeredLearner):
     public_rsrp_std_db: float = Field(9.0, gt=0, le=60)
     """public standard deviation of RSRP, dB: scale of standardised labels"""
 
-    reference: ClassVar = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Algorithm 1"
-    example: ClassVar = {"kind": "rsrp-net", "hidden": [8]}
-    needs: ClassVar = {"signals": "it learns signals at positions; take data of kind measured or segments"}
+    reference = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Algorithm 1"
+    example = {"kind": "rsrp-net", "hidden": [8]}
+    needs = {"signals": "it learns signals at positions; take data of kind measured or segments"}
 
     @property
     def offers(self) -> frozenset[str]:  # type: ignore[override]

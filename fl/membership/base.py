@@ -2,7 +2,7 @@ r"""The membership slot: a score for each record that an attacker holds, the hig
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 from pydantic import Field
@@ -40,7 +40,7 @@ class Inference(Named):
     """An attack on membership. It sees models that the threat grants, and records; never which of them are members."""
 
     kind: str
-    needs: ClassVar = {
+    needs = {
         "record loss": "asks how well a model knows a record; the learner cannot say",
     }
 
@@ -65,7 +65,7 @@ class LossThreshold(Inference):
     reference_model: Literal["none", "before"] = "none"
     """what the loss is compared with: nothing, or the loss before the round"""
 
-    reference: ClassVar = (
+    reference = (
         "Yeom, Giacomelli, Fredrikson, Jha, Privacy Risk in Machine Learning, 2018; "
         "Watson, Guo, Cormode, Sablayrolles, On the Importance of Difficulty Calibration, 2022 (reference model)"
     )
@@ -83,11 +83,11 @@ class GradientNorm(Inference):
     """Says member where the record would hardly change the model: score = -|gradient of its loss in all parameters|."""
 
     kind: Literal["gradient-norm"] = "gradient-norm"
-    needs: ClassVar = {
+    needs = {
         "record gradient": "asks how far a single record would move the model; the learner cannot say",
     }
 
-    reference: ClassVar = "Nasr, Shokri, Houmansadr, Comprehensive Privacy Analysis of Deep Learning, 2019"
+    reference = "Nasr, Shokri, Houmansadr, Comprehensive Privacy Analysis of Deep Learning, 2019"
 
     def score(self, asked: AskedRecords) -> FloatArray:
         return -asked.learner.record_gradient_norms(asked.after, asked.model_of, asked.x, asked.y)
@@ -147,10 +147,8 @@ class GradientRegression(Inference):
     coefficient_std: float = Field(default=0.003, gt=0, le=1e6)
     """prior standard deviation of a record's coefficient (v), about learning rate x local steps / records"""
 
-    reference: ClassVar = (
-        "Bayesian linear regression (Lindley and Smith 1972) on the gradients of Nasr, Shokri, Houmansadr 2019"
-    )
-    needs: ClassVar = {
+    reference = "Bayesian linear regression (Lindley and Smith 1972) on the gradients of Nasr, Shokri, Houmansadr 2019"
+    needs = {
         "record gradients": "explains updates by gradients of single records; the learner cannot compute them",
         "linear server step": "published models must differ by a sum of gradients; take fedavgm, or threat.observes: "
         "updates or aggregate",

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field
@@ -60,7 +60,7 @@ class Membership(Part):
     shadow_models: int = Field(default=16, ge=4, le=1024)
     """models that the attacker trains for `lira` and `rmia`, of each UE or sum that it sees; half have each record"""
 
-    renamed: ClassVar = {"overlap": "known_member_share"}
+    renamed = {"overlap": "known_member_share"}
 
     def start(self) -> dict[str, State]:
         """States of attacks before the first test, by label."""

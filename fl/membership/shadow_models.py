@@ -4,7 +4,7 @@ How well a model knows a record, compared with how well models know it that lear
 what is easy or hard to learn for everybody hides nothing. What a shadow model is says `Membership`.
 """
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 from pydantic import Field
@@ -18,7 +18,7 @@ class ShadowInference(Inference):
     """An attack that compares with shadow models."""
 
     kind: str
-    needs: ClassVar = {
+    needs = {
         **Inference.needs,
         "starting weights": "its shadow models start there; add weights to threat.knowledge",
         "training details": "it trains shadow models as UEs do; add training to threat.knowledge",
@@ -45,7 +45,7 @@ class Lira(ShadowInference):
     mode: Literal["online", "offline"] = "online"
     """models it compares with: those with and those without the record, or those without it alone"""
 
-    reference: ClassVar = (
+    reference = (
         "Carlini, Chien, Nasr, Song, Terzis, Tramer, Membership Inference Attacks From First Principles, 2022; "
         "Wilson and Hilferty 1931"
     )
@@ -77,7 +77,7 @@ class Rmia(ShadowInference):
     offline_a: float | None = Field(default=None, ge=0, le=1)
     """how likelihoods with the record follow from those without it (a); none: online"""
 
-    reference: ClassVar = "Zarifzadeh, Liu, Shokri, Low-Cost High-Power Membership Inference Attacks, 2024"
+    reference = "Zarifzadeh, Liu, Shokri, Low-Cost High-Power Membership Inference Attacks, 2024"
 
     def score(self, asked: AskedRecords) -> FloatArray:
         loss, inside = asked.shadows()

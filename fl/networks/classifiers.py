@@ -94,8 +94,8 @@ class Perceptron(Network):
     hidden: Annotated[tuple[Annotated[int, Field(ge=1, le=4096)], ...], Field(max_length=8)] = (32,)
     """units of each hidden layer"""
 
-    reference: ClassVar = "Goodfellow, Bengio, Courville, Deep Learning, 2016, Chapter 6"
-    example: ClassVar = {"kind": "mlp", "hidden": [8]}
+    reference = "Goodfellow, Bengio, Courville, Deep Learning, 2016, Chapter 6"
+    example = {"kind": "mlp", "hidden": [8]}
 
     def layers(self, image: ImageFormat) -> tuple[Layer, ...]:
         sizes = (image.height * image.width, *self.hidden, image.classes)
@@ -130,8 +130,8 @@ class Cnn(Network):
     batch_norm: bool = True
     """whether channels are normalised before the fully connected layer"""
 
-    together: ClassVar = 1  # measured: grouped convolutions and vmap take 1.5 to 2 times as long as device by device
-    reference: ClassVar = (
+    together = 1  # measured: grouped convolutions and vmap take 1.5 to 2 times as long as device by device
+    reference = (
         "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Section V-A; Ioffe and Szegedy 2015"
     )
 

@@ -18,7 +18,7 @@ Shapes: T rounds, K UEs, n power vectors. Everything is arrays: where they come 
 import hashlib
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -110,7 +110,7 @@ class Convergence(Part):
     contraction: Literal["paper", "jensen"] = "paper"
     """s in A: sum_k G_k^2 (paper), or 1 (jensen)"""
 
-    reference: ClassVar = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 24-28"
+    reference = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 24-28"
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:

@@ -49,7 +49,7 @@ class City(Part):
 
     kind: str
 
-    offers: ClassVar = frozenset({"open-ground"})
+    offers = frozenset({"open-ground"})
     is_made_up: ClassVar[bool] = True
     """whether it is no place on the globe, and may be put where a trace is"""
 

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field, field_validator
@@ -68,9 +68,9 @@ class Footprints(City):
     at the border of the area.
     """
 
-    reference: ClassVar = "GeoJSON, RFC 7946"
-    example: ClassVar = {"kind": "footprints", "file": "city.geojson"}
-    is_made_up: ClassVar = False
+    reference = "GeoJSON, RFC 7946"
+    example = {"kind": "footprints", "file": "city.geojson"}
+    is_made_up = False
     kind: Literal["footprints"] = "footprints"
     file: Annotated[str, FILE_NAME] = Field(min_length=1)
     """path of a GeoJSON file, at most 50 MB"""

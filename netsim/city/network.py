@@ -1,7 +1,7 @@
 """A city from a street network alone: its streets, and buildings that are generated along them."""
 
 from functools import lru_cache
-from typing import Annotated, ClassVar, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
 from pydantic import Field
@@ -35,11 +35,11 @@ class SumoCity(City):
     floors, by the seed; the network says nothing of real ones, whose footprints the city `footprints` takes.
     """
 
-    reference: ClassVar = "SUMO networks, sumo.dlr.de/docs/Networks/SUMO_Road_Networks.html; buildings as city town"
-    example: ClassVar = {"kind": "sumo", "file": "town.net.xml"}
-    offers: ClassVar = frozenset({"buildings", "streets"})
+    reference = "SUMO networks, sumo.dlr.de/docs/Networks/SUMO_Road_Networks.html; buildings as city town"
+    example = {"kind": "sumo", "file": "town.net.xml"}
+    offers = frozenset({"buildings", "streets"})
 
-    is_made_up: ClassVar = False
+    is_made_up = False
     kind: Literal["sumo"] = "sumo"
     file: Annotated[str, FILE_NAME] = Field(min_length=1)
     """path of a SUMO network (.net.xml, .net.xml.gz)"""

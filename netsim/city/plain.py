@@ -1,7 +1,7 @@
 """Cities of a few numbers: an open field, a grid of equal blocks, and random shapes."""
 
 from math import floor, sqrt
-from typing import ClassVar, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -33,8 +33,8 @@ class OpenField(City):
     margin: float = Field(0.1, ge=0, le=10)
     """extension at each end of a side of the bounding box of a replayed trace, as a share of that side"""
 
-    reference: ClassVar = "no obstacle: every link is in line of sight"
-    example: ClassVar = {"kind": "open-field", "width_m": 500, "height_m": 400}
+    reference = "no obstacle: every link is in line of sight"
+    example = {"kind": "open-field", "width_m": 500, "height_m": 400}
 
     @model_validator(mode="after")
     def _both(self) -> Self:
@@ -75,9 +75,9 @@ class GridCity(City):
     open ground may remain in the north and in the east.
     """
 
-    reference: ClassVar = "Manhattan grid, ETSI TR 101 112 (UMTS 30.03), B.1.4.1.2: blocks and streets"
-    example: ClassVar = {"kind": "grid", "width_m": 520, "height_m": 320}
-    offers: ClassVar = frozenset({"buildings", "street grid", "streets"})
+    reference = "Manhattan grid, ETSI TR 101 112 (UMTS 30.03), B.1.4.1.2: blocks and streets"
+    example = {"kind": "grid", "width_m": 520, "height_m": 320}
+    offers = frozenset({"buildings", "street grid", "streets"})
 
     kind: Literal["grid"] = "grid"
     width_m: float = Field(gt=0, le=1e6)
@@ -162,9 +162,9 @@ class Generated(City):
     Buildings may overlap; the taller one counts. Building k depends on (seed, k) only.
     """
 
-    reference: ClassVar = "own generator of test cities for building maps from lines of sight"
-    example: ClassVar = {"kind": "generated", "width_m": 300, "height_m": 300}
-    offers: ClassVar = frozenset({"buildings"})
+    reference = "own generator of test cities for building maps from lines of sight"
+    example = {"kind": "generated", "width_m": 300, "height_m": 300}
+    offers = frozenset({"buildings"})
 
     kind: Literal["generated"] = "generated"
     width_m: float = Field(gt=0, le=1e6)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from itertools import pairwise
 from math import inf, pi
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from pydantic import Field
@@ -77,12 +77,12 @@ class Town(City):
     The south-west corner is (0, 0). The same seed gives the same town.
     """
 
-    reference: ClassVar = (
+    reference = (
         "own generator; jittered grid and recursive lots after Parish and Mueller, 'Procedural modeling of cities', "
         "SIGGRAPH 2001, and Vanegas et al., 'Procedural generation of parcels', Eurographics 2012"
     )
-    example: ClassVar = {"kind": "town", "width_m": 400, "height_m": 400}
-    offers: ClassVar = frozenset({"buildings", "streets"})
+    example = {"kind": "town", "width_m": 400, "height_m": 400}
+    offers = frozenset({"buildings", "streets"})
 
     kind: Literal["town"] = "town"
     width_m: float = Field(2000.0, ge=300, le=6000)

@@ -1,7 +1,7 @@
 """Commuters: a daily schedule of home, work, lunch and an evening stop, with fixes every few minutes."""
 
 from math import ceil
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 from pydantic import Field
@@ -98,11 +98,11 @@ class Commuter(Mobility):
     the deviation of the lunch hour, which the source does not give, is 0.25 h.
     """
 
-    reference: ClassVar = (
+    reference = (
         "own generator [dlg 11], after the users of Bakopoulou et al., 'Location Leakage in Federated Signal Maps'"
     )
-    example: ClassVar = {"kind": "commuter"}
-    needs: ClassVar = {
+    example = {"kind": "commuter"}
+    needs = {
         "open-ground": "a diary walks straight from place to place and would pass through the walls of buildings; "
         "take city open-field, or mobility random-waypoint"
     }

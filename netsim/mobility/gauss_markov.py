@@ -1,7 +1,7 @@
 """The Gauss-Markov model: smooth movement with reflection at walls."""
 
 from math import inf, pi, sqrt
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 from pydantic import Field
@@ -51,11 +51,11 @@ class GaussMarkov(Mobility):
     Departs from the source: reflection at the border, where the source changes the mean direction near it.
     """
 
-    reference: ClassVar = (
+    reference = (
         "Liang and Haas, 'Predictive distance-based mobility management for PCS networks', INFOCOM 1999; "
         "Camp, Boleng, Davies, 'A survey of mobility models for ad hoc network research', 2002, Sec. 2.5"
     )
-    example: ClassVar = {"kind": "gauss-markov"}
+    example = {"kind": "gauss-markov"}
 
     kind: Literal["gauss-markov"] = "gauss-markov"
     speed_m_s: float = Field(1.2, gt=0, le=100)

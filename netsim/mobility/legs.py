@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from math import inf, log
-from typing import ClassVar, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 from pydantic import Field
@@ -110,12 +110,12 @@ class RandomWaypoint(Legged):
     sides, 16 with a ninth, and so on. If there is none, it pauses (at least 1 s) and tries again.
     """
 
-    reference: ClassVar = (
+    reference = (
         "Johnson and Maltz, 'Dynamic source routing in ad hoc wireless networks', 1996; "
         "Yoon, Liu, Noble, 'Random waypoint considered harmful', INFOCOM 2003 (speed bounded away from 0); "
         "Navidi and Camp, 'Stationary distributions for the random waypoint mobility model', IEEE TMC 3(1), 2004"
     )
-    example: ClassVar = {"kind": "random-waypoint"}
+    example = {"kind": "random-waypoint"}
 
     kind: Literal["random-waypoint"] = "random-waypoint"
     speed_m_s: Span = (0.8, 1.6)
@@ -244,12 +244,12 @@ class Manhattan(Legged):
     Departs from the source: there are no lanes, and UEs do not slow down behind others.
     """
 
-    reference: ClassVar = (
+    reference = (
         "[important] Bai, Sadagopan, Helmy, 'IMPORTANT: a framework to systematically analyze the impact of mobility', "
         "INFOCOM 2003; ETSI TR 101 112 (UMTS 30.03), B.1.4.1.2"
     )
-    example: ClassVar = {"kind": "manhattan"}
-    needs: ClassVar = {"street grid": "it walks along the streets of a grid; take city grid"}
+    example = {"kind": "manhattan"}
+    needs = {"street grid": "it walks along the streets of a grid; take city grid"}
 
     kind: Literal["manhattan"] = "manhattan"
     speed_m_s: Span = (0.8, 1.6)

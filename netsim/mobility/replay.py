@@ -74,8 +74,8 @@ class Replay(Mobility, TraceSetting):
 
     has_own_fixes: ClassVar[bool] = True
     replays: ClassVar[bool] = True
-    reference: ClassVar = "recorded, not modelled"
-    example: ClassVar = {"kind": "replay", "trace": "trace.csv"}
+    reference = "recorded, not modelled"
+    example = {"kind": "replay", "trace": "trace.csv"}
 
     def drawn_values(self, trace: Trace, sized: bool, timed: bool, by_day: bool, recorded: bool) -> list[str]:
         """Public values that follow from the rows of all users, each with the key that states it.

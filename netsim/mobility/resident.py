@@ -1,7 +1,7 @@
 """Residents: people who live and work in buildings, explore a town and return to the places they know."""
 
 from math import inf, nan
-from typing import ClassVar, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -91,13 +91,13 @@ class Resident(Mobility):
     ends of stays instead of hourly; opening hours.
     """
 
-    reference: ClassVar = (
+    reference = (
         "Song, Koren, Wang, Barabasi, 'Modelling the scaling properties of human mobility', Nature Physics 6, 2010; "
         "Pappalardo et al., 'Returners and explorers dichotomy in human mobility', Nature Communications 6, 2015 "
         "(gravity)"
     )
-    example: ClassVar = {"kind": "resident"}
-    needs: ClassVar = {
+    example = {"kind": "resident"}
+    needs = {
         "streets": "residents travel along streets; take city town or grid, or give footprints a file of streets",
         "buildings": "residents live and work in buildings; take a city with buildings",
     }

@@ -1,6 +1,6 @@
 """UEs that do not move: at given or uniform places, or drawn from a Gaussian mixture of known density."""
 
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -30,9 +30,9 @@ class Static(Still):
     UE u takes place u mod len(positions_m), so adding a UE does not move the others. A listed place may be indoors.
     """
 
-    renamed: ClassVar = {"at_m": "positions_m"}
-    reference: ClassVar = "none: a fixed deployment"
-    example: ClassVar = {"kind": "static"}
+    renamed = {"at_m": "positions_m"}
+    reference = "none: a fixed deployment"
+    example = {"kind": "static"}
 
     kind: Literal["static"] = "static"
     positions_m: Points | None = None
@@ -85,7 +85,7 @@ class Component(Part):
     weight: float = Field(1.0, gt=0, le=1e6)
     """weight of the component, relative to the others"""
 
-    renamed: ClassVar = {"at_m": "mean_m"}
+    renamed = {"at_m": "mean_m"}
 
     @property
     def axes(self) -> FloatArray:
@@ -106,8 +106,8 @@ class Mixture(Still):
     components: tuple[Component, ...] = Field(min_length=1, max_length=1000)
     """the Gaussian components"""
 
-    reference: ClassVar = "Zong et al., Privacy by Projection, PoPETs 2023, Section 4.1.1"
-    example: ClassVar = {"kind": "mixture", "components": [{"mean_m": [200, 150], "std_m": [50, 20]}]}
+    reference = "Zong et al., Privacy by Projection, PoPETs 2023, Section 4.1.1"
+    example = {"kind": "mixture", "components": [{"mean_m": [200, 150], "std_m": [50, 20]}]}
 
     @property
     def _share(self) -> FloatArray:

@@ -7,7 +7,7 @@ One element [Table 7.3-1], with theta the zenith angle (90 deg at the horizon) a
 """
 
 from abc import abstractmethod
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 from pydantic import Field
@@ -63,8 +63,8 @@ class Sector(Antenna):
     kind: Literal["sector"] = "sector"
     tilt_deg: float = Field(DOWNTILT_DEG, ge=-45, le=45)
     """electrical tilt below the horizon, degrees"""
-    reference: ClassVar = "3GPP TR 38.901 V17.0.0, Table 7.3-1 (one element)"
-    example: ClassVar = {"kind": "sector"}
+    reference = "3GPP TR 38.901 V17.0.0, Table 7.3-1 (one element)"
+    example = {"kind": "sector"}
 
     def gain_db(self, offset_m: FloatArray, drop_m: FloatArray, azimuth_deg: FloatArray) -> FloatArray:
         return sector_gain_db(offset_m, drop_m, azimuth_deg, self.tilt_deg)
@@ -85,8 +85,8 @@ class ColumnAntenna(Antenna):
     """distance between elements, wavelengths"""
     tilt_deg: float = Field(12.0, ge=-45, le=45)
     """electrical tilt below the horizon, degrees"""
-    reference: ClassVar = "3GPP TR 38.901 V17.0.0, Section 7.3 and Table 7.8-1 (10 elements, 102 deg zenith)"
-    example: ClassVar = {"kind": "column"}
+    reference = "3GPP TR 38.901 V17.0.0, Section 7.3 and Table 7.8-1 (10 elements, 102 deg zenith)"
+    example = {"kind": "column"}
 
     def gain_db(self, offset_m: FloatArray, drop_m: FloatArray, azimuth_deg: FloatArray) -> FloatArray:
         element_db = sector_gain_db(offset_m, drop_m, azimuth_deg, 0.0)

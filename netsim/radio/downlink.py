@@ -1,7 +1,6 @@
 """The downlink at full load: coupling gain, geometry factor, SINR and rate of every UE."""
 
 from dataclasses import replace
-from typing import ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -37,7 +36,7 @@ class Downlink(AdaptedRate):
     """largest spectral efficiency, bit/s/Hz; of a study without learning"""
     min_sinr_db: float = Field(-10.0, ge=-100, le=100)
     """SINR below which nothing is received, dB; of a study without learning"""
-    reference: ClassVar = "3GPP TR 36.942, Annex A, Table A.2 (downlink); TR 38.901, Table 7.8-1 (noise figure)"
+    reference = "3GPP TR 36.942, Annex A, Table A.2 (downlink); TR 38.901, Table 7.8-1 (noise figure)"
 
     @property
     def noise_dbm(self) -> float:

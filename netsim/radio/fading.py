@@ -1,7 +1,7 @@
 """The fading slot: small-scale fading of every link, constant within a block."""
 
 from abc import abstractmethod
-from typing import ClassVar, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -33,8 +33,8 @@ class NoFading(Fading):
     """One antenna, amplitude 1."""
 
     kind: Literal["none"] = "none"
-    reference: ClassVar = "path loss and shadowing alone"
-    example: ClassVar = {"kind": "none"}
+    reference = "path loss and shadowing alone"
+    example = {"kind": "none"}
 
     def draw(self, ue: IntArray, n_bs: int, block: Block, rng: Rng) -> None:
         return None
@@ -83,8 +83,8 @@ class Rayleigh(_Block):
     """Rayleigh fading: the amplitude of every antenna is CN(0, 1), independent of the others."""
 
     kind: Literal["rayleigh"] = "rayleigh"
-    reference: ClassVar = "Tse and Viswanath, Fundamentals of Wireless Communication, 2005, Eq. 2.53"
-    example: ClassVar = {"kind": "rayleigh"}
+    reference = "Tse and Viswanath, Fundamentals of Wireless Communication, 2005, Eq. 2.53"
+    example = {"kind": "rayleigh"}
 
     def draw(self, ue: IntArray, n_bs: int, block: Block, rng: Rng) -> ComplexArray:
         return self._scattered(ue, n_bs, block, rng)
@@ -100,8 +100,8 @@ class Rician(_Block):
     kind: Literal["rician"] = "rician"
     k_db: float = Field(9.0, ge=-40, le=60)
     """K, power of the line-of-sight component over that of the scattered ones, dB"""
-    reference: ClassVar = "Tse and Viswanath, Fundamentals of Wireless Communication, 2005, Eq. 2.55"
-    example: ClassVar = {"kind": "rician"}
+    reference = "Tse and Viswanath, Fundamentals of Wireless Communication, 2005, Eq. 2.55"
+    example = {"kind": "rician"}
 
     def draw(self, ue: IntArray, n_bs: int, block: Block, rng: Rng) -> ComplexArray:
         k = 10.0 ** (self.k_db / 10.0)

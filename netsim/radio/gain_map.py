@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 from pydantic import Field
@@ -43,8 +43,8 @@ class GainMap(PathLoss):
     cell, x_m, y_m, path_gain_db (or path_loss_db), and z_m if there are heights.
     """
 
-    reference: ClassVar = "radio maps of Sionna RT, nvlabs.github.io/sionna/rt/api/radio_maps.html"
-    example: ClassVar = {"kind": "map", "file": "gains.npz"}
+    reference = "radio maps of Sionna RT, nvlabs.github.io/sionna/rt/api/radio_maps.html"
+    example = {"kind": "map", "file": "gains.npz"}
     has_obstacles = True
 
     kind: Literal["map"] = "map"

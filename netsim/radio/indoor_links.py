@@ -6,7 +6,7 @@ Both are numbers of a (site, UE) pair that are computed where they are needed: a
 from abc import abstractmethod
 from collections.abc import Callable
 from math import log10, sqrt
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 from pydantic import Field
@@ -147,8 +147,8 @@ class NoPenetration(Penetration):
     """No penetration loss: a UE inside is received as one in front of the facade, at the height of its floor."""
 
     kind: Literal["none"] = "none"
-    reference: ClassVar = "none: path loss alone"
-    example: ClassVar = {"kind": "none"}
+    reference = "none: path loss alone"
+    example = {"kind": "none"}
 
     def law(self, path_loss: PathLoss, carrier_hz: float, rng: Rng) -> PenetrationLaw:
         return lambda indoors: np.zeros(len(indoors))
@@ -169,8 +169,8 @@ class Tr38901Penetration(Penetration):
     """share of buildings with high loss (metallised glass); none: 0.5, and 0 for rma, which was published without"""
     vehicle: Literal["standard", "metallised"] = "standard"
     """windows of vehicles"""
-    reference: ClassVar = "3GPP TR 38.901 V17.0.0, Sections 7.4.3.1 and 7.4.3.2"
-    example: ClassVar = {"kind": "tr38901"}
+    reference = "3GPP TR 38.901 V17.0.0, Sections 7.4.3.1 and 7.4.3.2"
+    example = {"kind": "tr38901"}
 
     def check(self, path_loss: PathLoss) -> None:
         if self.high_loss_share and not path_loss.has_high_loss_buildings:

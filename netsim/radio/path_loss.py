@@ -158,8 +158,8 @@ def free_space_db(distance_m: FloatArray, carrier_hz: float) -> FloatArray:
 class FreeSpace(PathLoss):
     """Free-space loss 20 log10(4 pi f d / c) with isotropic antennas; d is the 3D distance."""
 
-    reference: ClassVar = "Friis, 'A note on a simple transmission formula', Proc. IRE 34(5), 1946"
-    example: ClassVar = {"kind": "free-space"}
+    reference = "Friis, 'A note on a simple transmission formula', Proc. IRE 34(5), 1946"
+    example = {"kind": "free-space"}
 
     kind: Literal["free-space"] = "free-space"
 
@@ -173,8 +173,8 @@ class PowerLaw(PathLoss):
     P = 2 is free space. The antenna gain G = 5 dB is part of the law, as in its source.
     """
 
-    reference: ClassVar = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eq. 39"
-    example: ClassVar = {"kind": "power-law"}
+    reference = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eq. 39"
+    example = {"kind": "power-law"}
 
     kind: Literal["power-law"] = "power-law"
     exponent: float = Field(3.76, gt=0, le=20)
@@ -187,8 +187,8 @@ class PowerLaw(PathLoss):
 class LosNlos(PathLoss):
     """Gain in dB: -22 log10(d) - 28 in line of sight, -36 log10(d) - 22 without; d is the 3D distance in m."""
 
-    reference: ClassVar = "Geometry-Aligned Differential Privacy for Federated Radio Map Construction, Section V"
-    example: ClassVar = {"kind": "los-nlos"}
+    reference = "Geometry-Aligned Differential Privacy for Federated Radio Map Construction, Section V"
+    example = {"kind": "los-nlos"}
     needs_sight = True
 
     kind: Literal["los-nlos"] = "los-nlos"
@@ -207,8 +207,8 @@ class LogDistance(PathLoss):
     so `carrier_hz` is not used.
     """
 
-    reference: ClassVar = "Rappaport, 'Wireless Communications', 2nd ed., 2002, Eq. 4.68"
-    example: ClassVar = {"kind": "log-distance"}
+    reference = "Rappaport, 'Wireless Communications', 2nd ed., 2002, Eq. 4.68"
+    example = {"kind": "log-distance"}
 
     kind: Literal["log-distance"] = "log-distance"
     exponent: float = Field(3.5, gt=0, le=20)
@@ -233,7 +233,7 @@ class _Tr38901Scenario(PathLoss):
     """Common base of the three scenarios: line-of-sight states, smallest distance, ranges of validity."""
 
     needs_sight = True
-    offers: ClassVar = frozenset({"probability of sight"})
+    offers = frozenset({"probability of sight"})
     carrier_ghz: ClassVar = (0.5, 100.0)
     ue_heights_m = (1.5, 22.5)
     bs_heights_m: ClassVar = (0.0, 0.0)
@@ -316,8 +316,8 @@ class UrbanMacro(_Urban):
     """3GPP TR 38.901 UMa: base stations above the roofs, 25 m."""
 
     kind: Literal["uma"] = "uma"
-    reference: ClassVar = "3GPP TR 38.901 V17.0.0, Tables 7.4.1-1 and 7.4.2-1 (UMa)"
-    example: ClassVar = {"kind": "uma"}
+    reference = "3GPP TR 38.901 V17.0.0, Tables 7.4.1-1 and 7.4.2-1 (UMa)"
+    example = {"kind": "uma"}
     bs_heights_m = (20.0, 30.0)
     slopes_db = (28.0, 22.0, 9.0)
     hidden_db = (13.54, 39.08, 20.0, 0.6)
@@ -360,8 +360,8 @@ class UrbanMicro(_Urban):
     """3GPP TR 38.901 UMi street canyon: base stations below the roofs, 10 m."""
 
     kind: Literal["umi"] = "umi"
-    reference: ClassVar = "3GPP TR 38.901 V17.0.0, Tables 7.4.1-1 and 7.4.2-1 (UMi - Street Canyon)"
-    example: ClassVar = {"kind": "umi"}
+    reference = "3GPP TR 38.901 V17.0.0, Tables 7.4.1-1 and 7.4.2-1 (UMi - Street Canyon)"
+    example = {"kind": "umi"}
     bs_heights_m = (5.0, 20.0)
     slopes_db = (32.4, 21.0, 9.5)
     hidden_db = (22.4, 35.3, 21.3, 0.3)
@@ -380,8 +380,8 @@ class RuralMacro(_Tr38901Scenario):
     building_height_m: float = Field(5.0, ge=5, le=50)
     """average height of buildings (h of the table)"""
 
-    reference: ClassVar = "3GPP TR 38.901 V17.0.0, Tables 7.4.1-1 and 7.4.2-1 (RMa)"
-    example: ClassVar = {"kind": "rma"}
+    reference = "3GPP TR 38.901 V17.0.0, Tables 7.4.1-1 and 7.4.2-1 (RMa)"
+    example = {"kind": "rma"}
     carrier_ghz = (0.5, 30.0)
     ue_heights_m = (1.0, 10.0)
     bs_heights_m = (10.0, 150.0)

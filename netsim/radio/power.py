@@ -106,8 +106,8 @@ class Full(Law):
     """Every UE sends at its maximum power."""
 
     kind: Literal["full"] = "full"
-    reference: ClassVar = "baseline"
-    example: ClassVar = {"kind": "full"}
+    reference = "baseline"
+    example = {"kind": "full"}
 
     def watts(self, gain: FloatArray, serving: IntArray, max_power_w: float) -> FloatArray:
         return np.full(len(gain), max_power_w)
@@ -119,8 +119,8 @@ class Fixed(Law):
     kind: Literal["fixed"] = "fixed"
     power_dbm: float = Field(ge=-60, le=60)
     """transmit power, dBm"""
-    reference: ClassVar = "baseline"
-    example: ClassVar = {"kind": "fixed", "power_dbm": 10}
+    reference = "baseline"
+    example = {"kind": "fixed", "power_dbm": 10}
 
     def watts(self, gain: FloatArray, serving: IntArray, max_power_w: float) -> FloatArray:
         return np.full(len(gain), min(w_from_dbm(self.power_dbm), max_power_w))
@@ -134,8 +134,8 @@ class Average(Law):
     """smallest total power of all UEs, W"""
     total_max_w: float = Field(1.5, gt=0)
     """largest total power of all UEs, W"""
-    reference: ClassVar = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, benchmark"
-    example: ClassVar = {"kind": "average"}
+    reference = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, benchmark"
+    example = {"kind": "average"}
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
@@ -156,8 +156,8 @@ class Listed(Law):
     kind: Literal["listed"] = "listed"
     each_w: tuple[Annotated[float, Field(gt=0, le=1000)], ...] = Field(min_length=1)
     """transmit power of each UE, W; UE u takes entry u mod length"""
-    reference: ClassVar = "baseline"
-    example: ClassVar = {"kind": "listed", "each_w": [0.1, 0.2]}
+    reference = "baseline"
+    example = {"kind": "listed", "each_w": [0.1, 0.2]}
 
     def of(self, ue: IntArray) -> "Power":
         return self.model_copy(update={"each_w": tuple(self.each_w[k % len(self.each_w)] for k in ue.tolist())})
@@ -181,8 +181,8 @@ class Fractional(Law):
     """P0, target received power at alpha 1 over the whole band, dBm"""
     alpha: float = Field(0.8, ge=0, le=1)
     """share of the path loss that is compensated"""
-    reference: ClassVar = "3GPP TS 38.213, Section 7.1.1 (open-loop part)"
-    example: ClassVar = {"kind": "fractional"}
+    reference = "3GPP TS 38.213, Section 7.1.1 (open-loop part)"
+    example = {"kind": "fractional"}
 
     def watts(self, gain: FloatArray, serving: IntArray, max_power_w: float) -> FloatArray:
         if gain.shape[1] == 0:

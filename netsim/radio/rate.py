@@ -2,7 +2,7 @@ r"""Rate laws: bits per second and hertz that modulation and coding carry at an 
 
 from abc import abstractmethod
 from math import log10
-from typing import ClassVar, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from pydantic import Field
@@ -92,8 +92,8 @@ class LinkAdaptation(AdaptedRate, RateLaw):
     """
 
     kind: Literal["link-adaptation"] = "link-adaptation"
-    reference: ClassVar = "3GPP TR 36.942, Annex A, Table A.2 (uplink; downlink of the broadcast)"
-    example: ClassVar = {"kind": "link-adaptation"}
+    reference = "3GPP TR 36.942, Annex A, Table A.2 (uplink; downlink of the broadcast)"
+    example = {"kind": "link-adaptation"}
 
     @property
     def of_broadcast(self) -> Adaptation:
@@ -106,8 +106,8 @@ class Shannon(RateLaw):
     kind: Literal["shannon"] = "shannon"
     max_bps_per_hz: float = Field(8.0, gt=0, le=20)
     """largest spectral efficiency, bit/s/Hz"""
-    reference: ClassVar = "Shannon, A Mathematical Theory of Communication, 1948"
-    example: ClassVar = {"kind": "shannon"}
+    reference = "Shannon, A Mathematical Theory of Communication, 1948"
+    example = {"kind": "shannon"}
 
     @property
     def law(self) -> Adaptation:

@@ -125,8 +125,8 @@ class Simultaneous(Scheduler):
     """Every UE sends as soon as it is ready."""
 
     kind: Literal["simultaneous"] = "simultaneous"
-    reference: ClassVar = "grant-free access; the assumption of LAPA, Eqs. 4-6"
-    example: ClassVar = {"kind": "simultaneous"}
+    reference = "grant-free access; the assumption of LAPA, Eqs. 4-6"
+    example = {"kind": "simultaneous"}
 
     def grants(self, queue: Queue, time_s: float, state: State) -> Grants:
         return Grants(np.ones(len(queue.ue), dtype=bool))
@@ -142,8 +142,8 @@ class Groups(Scheduler):
     kind: Literal["groups"] = "groups"
     size: int = Field(2, ge=1, le=10_000)
     """largest number of UEs of a cell that send together"""
-    reference: ClassVar = "Ding, Fan and Poor, Impact of user pairing on 5G NOMA, 2016 (UEs of similar power)"
-    example: ClassVar = {"kind": "groups", "size": 2}
+    reference = "Ding, Fan and Poor, Impact of user pairing on 5G NOMA, 2016 (UEs of similar power)"
+    example = {"kind": "groups", "size": 2}
 
     def grants(self, queue: Queue, time_s: float, state: State) -> Grants:
         on_air = queue.rate_bps > 0
@@ -181,8 +181,8 @@ class RoundRobin(_Slotted):
     """
 
     kind: Literal["round-robin"] = "round-robin"
-    reference: ClassVar = "Kleinrock, Queueing Systems, Volume 2, 1976, Chapter 4"
-    example: ClassVar = {"kind": "round-robin"}
+    reference = "Kleinrock, Queueing Systems, Volume 2, 1976, Chapter 4"
+    example = {"kind": "round-robin"}
 
     def start(self, n_ue: int) -> Turns:
         return Turns(np.full(n_ue, -inf), Slot())
@@ -219,8 +219,8 @@ class ProportionalFair(_Slotted):
     kind: Literal["proportional-fair"] = "proportional-fair"
     time_constant_s: float = Field(1.0, gt=0, le=1e9)
     """time constant T of the averaged rate, s"""
-    reference: ClassVar = "Tse and Viswanath, Fundamentals of Wireless Communication, 2005, Section 6.7.1"
-    example: ClassVar = {"kind": "proportional-fair"}
+    reference = "Tse and Viswanath, Fundamentals of Wireless Communication, 2005, Section 6.7.1"
+    example = {"kind": "proportional-fair"}
 
     def start(self, n_ue: int) -> MeanRates:
         return MeanRates(np.zeros(n_ue), 0.0, Slot())
@@ -243,8 +243,8 @@ class EnergyAware(Scheduler):
 
     one_at_a_time = True
     kind: Literal["energy-aware"] = "energy-aware"
-    reference: ClassVar = "greedy rule: least transmit energy a bit"
-    example: ClassVar = {"kind": "energy-aware"}
+    reference = "greedy rule: least transmit energy a bit"
+    example = {"kind": "energy-aware"}
 
     def grants(self, queue: Queue, time_s: float, state: State) -> Grants:
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -283,7 +283,7 @@ class AirInterface(Part):
     client_dropout_per_s: float = Field(0.0, ge=0, le=1e3)
     """rate at which UEs leave for good between request and last bit, 1/s"""
 
-    renamed: ClassVar = {"adapt": "link_adaptation", "dropout_per_s": "client_dropout_per_s"}
+    renamed = {"adapt": "link_adaptation", "dropout_per_s": "client_dropout_per_s"}
 
     @model_validator(mode="after")
     def _whole_steps(self) -> Self:

@@ -4,7 +4,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 from functools import cache, cached_property
 from math import exp, log, nan, sqrt
-from typing import ClassVar, Literal, NamedTuple, Protocol, Self
+from typing import Literal, NamedTuple, Protocol, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -122,8 +122,8 @@ class Shadow:
 class NoShadowing(Shadowing):
     """No shadowing: 0 dB everywhere."""
 
-    reference: ClassVar = "none: path loss alone"
-    example: ClassVar = {"kind": "none"}
+    reference = "none: path loss alone"
+    example = {"kind": "none"}
 
     kind: Literal["none"] = "none"
 
@@ -258,8 +258,8 @@ class Independent(GaussianShadowing):
     Positions are rounded to millimetres: positions with the same rounded coordinates have the same value.
     """
 
-    reference: ClassVar = "log-normal shadowing without spatial correlation, a common simplification"
-    example: ClassVar = {"kind": "iid"}
+    reference = "log-normal shadowing without spatial correlation, a common simplification"
+    example = {"kind": "iid"}
 
     kind: Literal["iid"] = "iid"
 
@@ -301,11 +301,11 @@ class Correlated(GaussianShadowing):
     The grid extends one decorrelation distance beyond the area; further out the value at its edge is used.
     """
 
-    reference: ClassVar = (
+    reference = (
         "Gudmundson, 'Correlation model for shadow fading in mobile radio systems', Electron. Lett. 27(23), "
         "1991; Dietrich and Newsam, SIAM J. Sci. Comput. 18(4), 1997 (circulant embedding)"
     )
-    example: ClassVar = {"kind": "correlated"}
+    example = {"kind": "correlated"}
 
     kind: Literal["correlated"] = "correlated"
     decorrelation_m: float = Field(50.0, gt=0, le=1e9)

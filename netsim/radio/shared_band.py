@@ -18,7 +18,7 @@ from abc import abstractmethod
 from dataclasses import replace
 from functools import partial
 from math import inf, sqrt
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
@@ -195,8 +195,8 @@ class Oma(SharedBand):
     """
 
     kind: Literal["oma"] = "oma"
-    reference: ClassVar = "Tse and Viswanath, Fundamentals of Wireless Communication, 2005, Section 6.1"
-    example: ClassVar = {"kind": "oma", "norm_bound": 1.0}
+    reference = "Tse and Viswanath, Fundamentals of Wireless Communication, 2005, Section 6.1"
+    example = {"kind": "oma", "norm_bound": 1.0}
 
     def plan(self, cohort: Cohort, payload: Payload) -> Channel:
         heard = self.granted(cohort, self.heard, self.deaf(cohort))
@@ -253,8 +253,8 @@ class Noma(SharedBand):
     group_size: int | None = Field(None, ge=1)
     """largest number of UEs superposed at a time; none: all of the cell"""
 
-    reference: ClassVar = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 4-6"
-    example: ClassVar = {"kind": "noma", "norm_bound": 1.0}
+    reference = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 4-6"
+    example = {"kind": "noma", "norm_bound": 1.0}
 
     @property
     def groups_ues(self) -> bool:

@@ -38,8 +38,8 @@ class AlwaysInSight(Sight):
     """Every link is in line of sight."""
 
     kind: Literal["always"] = "always"
-    reference: ClassVar = "open field"
-    example: ClassVar = {"kind": "always"}
+    reference = "open field"
+    example = {"kind": "always"}
 
     def law(self, area: Area, site: IntArray, path_loss: PathLoss, geometry: Geometry, rng: Rng) -> SightLaw:
         return lambda pairs, position_m: np.isfinite(pairs.distance_2d_m)  # an absent UE has no sight
@@ -49,8 +49,8 @@ class Never(Sight):
     """No link is in line of sight."""
 
     kind: Literal["never"] = "never"
-    reference: ClassVar = "worst case"
-    example: ClassVar = {"kind": "never"}
+    reference = "worst case"
+    example = {"kind": "never"}
 
     def law(self, area: Area, site: IntArray, path_loss: PathLoss, geometry: Geometry, rng: Rng) -> SightLaw:
         return lambda pairs, position_m: np.zeros(pairs.distance_2d_m.shape, dtype=bool)
@@ -63,9 +63,9 @@ class ByGeometry(Sight):
     """
 
     kind: Literal["geometry"] = "geometry"
-    reference: ClassVar = "ray between the antennas against footprints and heights"
-    example: ClassVar = {"kind": "geometry"}
-    needs: ClassVar = {"buildings": "without any, every link is in sight: take kind always"}
+    reference = "ray between the antennas against footprints and heights"
+    example = {"kind": "geometry"}
+    needs = {"buildings": "without any, every link is in sight: take kind always"}
 
     def law(self, area: Area, site: IntArray, path_loss: PathLoss, geometry: Geometry, rng: Rng) -> SightLaw:
         return lambda pairs, position_m: geometry(position_m, pairs)
@@ -82,8 +82,8 @@ class ByProbability(Sight):
     kind: Literal["probability"] = "probability"
     decorrelation_m: float = Field(50.0, gt=0, le=1e5)
     """decorrelation distance of the line-of-sight state, m"""
-    reference: ClassVar = "3GPP TR 38.901 V17.0.0, Table 7.4.2-1; spatial consistency after Section 7.6.3.3"
-    example: ClassVar = {"kind": "probability"}
+    reference = "3GPP TR 38.901 V17.0.0, Table 7.4.2-1; spatial consistency after Section 7.6.3.3"
+    example = {"kind": "probability"}
     needs_of_law: ClassVar[frozenset[str]] = frozenset({"probability of sight"})
 
     def law(self, area: Area, site: IntArray, path_loss: PathLoss, geometry: Geometry, rng: Rng) -> SightLaw:

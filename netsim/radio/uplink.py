@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
-from typing import ClassVar, Literal, NamedTuple, Self
+from typing import Literal, NamedTuple, Self
 
 import numpy as np
 
@@ -319,8 +319,8 @@ class Ideal(Uplink):
     """Ideal uplink: all updates arrive at once, without noise, airtime or transmit energy."""
 
     kind: Literal["ideal"] = "ideal"
-    reference: ClassVar = "the usual assumption of federated learning papers"
-    example: ClassVar = {"kind": "ideal"}
+    reference = "the usual assumption of federated learning papers"
+    example = {"kind": "ideal"}
 
     def plan(self, cohort: "Cohort", payload: Payload) -> Channel:
         n, zero = len(cohort.ue), np.zeros(len(cohort.ue))

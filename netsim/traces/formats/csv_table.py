@@ -75,7 +75,7 @@ class CsvTable(TraceFormat):
     """the file has no times: all are 0"""
     endings: ClassVar[tuple[str, ...]] = (".csv", ".tsv")
     content: ClassVar[str] = r"\A(?!\s*<)[^\n]*[,;\t]"
-    reference: ClassVar = "RFC 4180"
+    reference = "RFC 4180"
 
     def read(self, fixes: FixBuilder) -> None:
         names = {int(number): ours for ours, number in self.columns.items() if number.isdecimal()}

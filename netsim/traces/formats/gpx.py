@@ -37,7 +37,7 @@ class Gpx(TraceFormat):
     endings: ClassVar[tuple[str, ...]] = (".gpx",)
     content: ClassVar[str] = r"\A\s*(?=<)(?s:.*?)<(\w+:)?gpx\b"
     folder: ClassVar[str] = "*.gpx*"
-    reference: ClassVar = "topografix.com, GPX 1.1"
+    reference = "topografix.com, GPX 1.1"
 
     def read(self, fixes: FixBuilder) -> None:
         files: dict[Path, list[str]] = {}

@@ -41,7 +41,7 @@ class Ns2(TraceFormat):
     """time between rows, from 0 s until the last event is over and all nodes have arrived, s"""
     endings: ClassVar[tuple[str, ...]] = (".mob", ".ns_movements", ".ns2")
     content: ClassVar[str] = r"(?m)^[ \t]*\$(ns_ at |node_\()"  # below comments of any length
-    reference: ClassVar = "The ns Manual, chapter 16"
+    reference = "The ns Manual, chapter 16"
 
     def read(self, fixes: FixBuilder) -> None:
         nodes = {name: _Movement(events) for name, events in _events(Source(fixes.path, "ns-2 movement")).items()}

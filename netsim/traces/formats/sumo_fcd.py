@@ -34,7 +34,7 @@ class SumoFcd(TraceFormat):
     kind: Literal["sumo-fcd"] = "sumo-fcd"
     endings: ClassVar[tuple[str, ...]] = (".fcd.xml",)
     content: ClassVar[str] = r"\A\s*(?=<)(?s:.*?)<fcd-export\b"
-    reference: ClassVar = "sumo.dlr.de, FCDOutput"
+    reference = "sumo.dlr.de, FCDOutput"
 
     def read(self, fixes: FixBuilder) -> None:
         xml = XmlFile(fixes.path, "SUMO FCD XML")

@@ -33,7 +33,7 @@ class Plt(TraceFormat):
     endings: ClassVar[tuple[str, ...]] = (".plt",)
     content: ClassVar[str] = r"\A(?i:Geolife trajectory|OziExplorer Track Point File)"
     folder: ClassVar[str] = "*.plt*"
-    reference: ClassVar = "Zheng et al., GeoLife, 2010"
+    reference = "Zheng et al., GeoLife, 2010"
 
     def read(self, fixes: FixBuilder) -> None:
         for file in files_in(fixes.path, self.folder):
@@ -76,7 +76,7 @@ class Cabspotting(TraceFormat):
     kind: Literal["cabspotting"] = "cabspotting"
     content: ClassVar[str] = r"\A\s*-?\d+\.\d+ -?\d+\.\d+ [01] \d+\s*(\n|$)"
     folder: ClassVar[str] = "new_*.txt*"
-    reference: ClassVar = "Piorkowski et al., CRAWDAD epfl/mobility, 2009"
+    reference = "Piorkowski et al., CRAWDAD epfl/mobility, 2009"
 
     def read(self, fixes: FixBuilder) -> None:
         for file in files_in(fixes.path, self.folder):

@@ -4,7 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -175,7 +175,7 @@ class Plan(Part):
     switch_share: float | None = Field(None, gt=0, lt=1)
     """sets the receiver's noise so that, at the study's own power, it is enough after this share of the reference"""
 
-    reference: ClassVar = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 23-28"
+    reference = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 23-28"
 
     @model_validator(mode="after")
     def _learns(self) -> Self:
