@@ -60,7 +60,7 @@ class Draw:
     account: Account
     hidden: FloatArray
     noise: FloatArray
-    std: float
+    std: FloatArray
     sensitivity: float
     parts: int
     view: str
@@ -135,7 +135,7 @@ class Recording(Probe):
                     hidden = np.array([[state.bits.sum() - len(state.bits) / 2]])
                     drawn = state.excess - hidden if at_server else hidden[:0]
                     owner, what = -1, "count"
-                std, booked, coin = spend.std[mine[0]], spend.sensitivity[mine[0]], spend.counts_on_sampling
+                std, booked, coin = spend.std[mine[: len(hidden)]], spend.sensitivity[mine[0]], spend.counts_on_sampling
                 draw = Draw(
                     spend.account, hidden, drawn, std, booked, parts, view, coin, bands, defense.bits_per_number is None
                 )
@@ -188,7 +188,7 @@ def compared(
         difference = np.full((1, 1), np.inf)  # where the other play draws nothing
         if there is not None and there.hidden.shape == draw.hidden.shape:
             difference = draw.hidden - there.hidden
-            if draw.alike and not np.allclose(draw.noise, there.noise, 1e-6, 1e-6 * draw.std):
+            if draw.alike and not np.allclose(draw.noise, there.noise, 1e-6, 1e-6 * draw.std.max()):
                 yield found | {"quantity": f"noise of {key[2]}", "verdict": "violated"}
         if draw.bands > 1:  # one release, of C times what moves: so far
             past = [difference, *past][: draw.bands]
@@ -214,11 +214,11 @@ def compared(
             if of.account.group in groups and of.mechanism in (ALL, *dict(names).values())
             if of.mechanism == ALL or groups.count(of.account.group) == 1
         ]
-        if bounds and all(draw.std for draw, _ in seen):
+        if bounds and all(draw.std.all() for draw, _ in seen):
             upper, delta = max(bounds)
-            mu2 = sum(float((size**2).sum()) / draw.std**2 for draw, size in seen)
+            mu2 = sum(float(((size / draw.std) ** 2).sum()) for draw, size in seen)
             lower = epsilon_of(delta, float(np.sqrt(mu2)))
-            verdict = "within" if lower <= upper * (1 + 1e-6) else "violated"
+            verdict = "within" if lower <= upper * (1 + 1e-6) else _verdict("losses" if central else ALL, said)
             found = {"mechanism": ALL, "round": 0, "view": view, "half": "ledger", "quantity": "epsilon"}
             yield {**found, "lower": lower, "upper": upper, "verdict": verdict}
 
@@ -248,9 +248,9 @@ def of_noise(one: Recording) -> Iterator[Row]:
     level, units, past = LEVEL / (9 * len(one.draws) + 2), list[FloatArray](), list[FloatArray]()
     tests: list[Any] = []
     for (name, number, quantity, _), draw in one.draws.items():
-        if not draw.noise.size * draw.std:
+        if not draw.noise.size * draw.std.all():
             continue
-        unit = draw.noise / draw.std * np.sqrt(draw.parts)
+        unit = draw.noise / draw.std[:, None] * np.sqrt(draw.parts)
         if draw.bands > 1:  # C times the noise of the rounds is white
             past = [unit / sensitivity(one.rounds, draw.bands, one.learning.separation), *past][: draw.bands]
             unit = np.tensordot(coefficients(len(past)), np.stack(past), axes=1)
