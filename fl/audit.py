@@ -49,21 +49,24 @@ _NO_EPSILON = re.compile("no epsilon|as given")  # what warnings say of what the
 
 @dataclass(eq=False)
 class Draw:
-    """Noise on rows of a UE, or on the sums or a count of all: hidden (k, d), and the noise (k, d) itself.
+    """Noise on rows of a UE, or on the sums or a count of all: hidden (k, d), and the noise (k, d) itself, none where
+    it is not known.
 
     std, sensitivity : of each row as they are booked; parts : in how many shares the noise is drawn; view : what an
-    attacker must see to see it; coin : whether one amplifies it; bands : rounds over which it is correlated.
+    attacker must see to see it; coin : whether one amplifies it; bands : rounds over which it is correlated; alike :
+    whether the noise is the same for each update, not so where numbers are rounded at random.
     """
 
     account: Account
     hidden: FloatArray
     noise: FloatArray
-    std: float
+    std: FloatArray
     sensitivity: float
     parts: int
     view: str
     coin: bool
     bands: int
+    alike: bool
 
 
 @dataclass(eq=False)
@@ -110,7 +113,7 @@ class Recording(Probe):
     def drew(
         self, defense: Defense, before: Updates | FloatArray, after: Updates | FloatArray, spends: list[Spend],
         facts: RoundContext, state: State,
-    ) -> None:  # fmt: skip
+    ) -> Any:  # fmt: skip
         learning, bands = self.learning, getattr(defense, "bands", None) or 1
         at_server, shares = isinstance(before, np.ndarray), learning.noise_in_shares
         if bands > 1 and at_server:  # booked once, for all rounds
@@ -129,12 +132,19 @@ class Recording(Probe):
                 grain, owner, what = state.grain if spend.whole else 1.0, ue, "sum" if at_server else "row"
                 hidden, drawn = rows / grain, noise / grain
                 if spend.model[0] < 0:  # of a bit of each UE
-                    hidden, drawn = np.array([[state.bits.sum() - len(state.bits) / 2]]), np.zeros((0, 1))
+                    hidden = np.array([[state.bits.sum() - len(state.bits) / 2]])
+                    drawn = state.excess - hidden if at_server else hidden[:0]
                     owner, what = -1, "count"
-                std, booked, coin = spend.std[mine[0]], spend.sensitivity[mine[0]], spend.counts_on_sampling
-                draw = Draw(spend.account, hidden, drawn, std, booked, parts, view, coin, bands)
-                self.draws[spend.mechanism, facts.round, f"{what} ({self._phase})", owner] = draw
+                std, booked, coin = spend.std[mine[: len(hidden)]], spend.sensitivity[mine[0]], spend.counts_on_sampling
+                draw = Draw(
+                    spend.account, hidden, drawn, std, booked, parts, view, coin, bands, defense.bits_per_number is None
+                )
+                key = spend.mechanism, facts.round, f"{what} ({self._phase})", owner
+                self.draws[key] = draw
                 self._open += [(ue, grain, draw)] if view == "aggregate" and what == "row" else []
+                if what == "sum":  # then what follows it is the same
+                    after = (self.base or self)._published.setdefault(key, after)
+        return after
 
     def merged(
         self, facts: RoundContext, uploads: Uploads, fewest: int | None, model: Model, states: dict[str, State]
@@ -143,12 +153,16 @@ class Recording(Probe):
         self.fewest = min(self.fewest, np.inf if fewest is None else fewest)
         seen = {"which windows are played": [facts.time_s] * len(uploads.ue), "who sends to which model": uploads.row}
         seen |= {"how many samples weigh in" if facts.weight is None else "the losses": uploads.weight}
-        seen |= {"what one UE moves of others": uploads.made.norm()}
-        self.public |= {(name, *key): (uploads.ue, np.asarray(values)) for name, values in seen.items()}
         kept = {word: state for word, state in states.items() if word.startswith(("defense", "server", "aggr"))}
-        model, kept = (self.base or self)._published.setdefault(key, (model, kept))
+        known, kept = (self.base or self)._published.setdefault(key, (model.parameters, kept))
+        alike = not self.learning.hides_who_came or np.allclose(model.parameters, known)
+        seen |= {"what one UE moves of others": uploads.made.norm(), "the model beside its noise": uploads.row + alike}
+        self.public |= {(name, *key): (uploads.ue, np.asarray(values)) for name, values in seen.items()}
         states.update(kept)
-        return model
+        return replace(model, parameters=known)
+
+    def discarded(self, number: int) -> None:
+        self.draws = {key: draw for key, draw in self.draws.items() if key[1] != number}
 
 
 def _rows_of(of: Updates | FloatArray, ue: int, facts: RoundContext) -> FloatArray:
@@ -170,9 +184,12 @@ def compared(
         if key[3] not in (ue, -1) or draw.account.relation not in relations:
             continue
         there, of = other.draws.get(key), key if draw.bands == 1 else key[0]
+        found = {"mechanism": key[0], "round": key[1], "view": draw.view, "half": "neighbours", "quantity": key[2]}
         difference = np.full((1, 1), np.inf)  # where the other play draws nothing
         if there is not None and there.hidden.shape == draw.hidden.shape:
             difference = draw.hidden - there.hidden
+            if draw.alike and not np.allclose(draw.noise, there.noise, 1e-6, 1e-6 * draw.std.max()):
+                yield found | {"quantity": f"noise of {key[2]}", "verdict": "violated"}
         if draw.bands > 1:  # one release, of C times what moves: so far
             past = [difference, *past][: draw.bands]
             worst = sensitivity(one.rounds, draw.bands, one.learning.separation)
@@ -183,7 +200,6 @@ def compared(
         if draw.account.relation == PAIRS[pair]:
             beyond = _verdict("losses", said) if key[2].startswith("sum") else "violated"
             verdict = "within" if largest <= draw.sensitivity * _ROUNDING else beyond
-            found = {"mechanism": key[0], "round": key[1], "view": draw.view, "half": "neighbours", "quantity": key[2]}
             yield {**found, "moved": largest, "sensitivity": draw.sensitivity, "verdict": verdict}
     yield from moved_values(one.public, other.public, ue, said)
     central = any(draw.view == "model" and draw.hidden.size > 1 for draw, _ in moved.values())
@@ -198,11 +214,11 @@ def compared(
             if of.account.group in groups and of.mechanism in (ALL, *dict(names).values())
             if of.mechanism == ALL or groups.count(of.account.group) == 1
         ]
-        if bounds and all(draw.std for draw, _ in seen):
+        if bounds and all(draw.std.all() for draw, _ in seen):
             upper, delta = max(bounds)
-            mu2 = sum(float((size**2).sum()) / draw.std**2 for draw, size in seen)
+            mu2 = sum(float(((size / draw.std) ** 2).sum()) for draw, size in seen)
             lower = epsilon_of(delta, float(np.sqrt(mu2)))
-            verdict = "within" if lower <= upper * (1 + 1e-6) else "violated"
+            verdict = "within" if lower <= upper * (1 + 1e-6) else _verdict("losses" if central else ALL, said)
             found = {"mechanism": ALL, "round": 0, "view": view, "half": "ledger", "quantity": "epsilon"}
             yield {**found, "lower": lower, "upper": upper, "verdict": verdict}
 
@@ -224,27 +240,28 @@ def moved_values(one: Any, other: Any, owner: int, said: Sequence[str]) -> Itera
 def of_noise(one: Recording) -> Iterator[Row]:
     """Rows on the noise of a play: its deviation in every round, the two draws most alike, and the shares in sums.
 
-    A sum of squares lies above the lower end of its chi-square interval, the cosine of any two draws within the normal
-    one; LEVEL is divided by the number of tests.
+    Sums of squares of all numbers and of the quietest part of them lie above the lower end of a chi-square interval,
+    the cosine of any two draws within the normal one; LEVEL is divided by the number of tests.
     """
     from scipy.stats import chi2, norm
 
-    level, units, past = LEVEL / (len(one.draws) + 2), list[FloatArray](), list[FloatArray]()
-    tests = list[tuple[str, int, str, float, float, float]]()
+    level, units, past = LEVEL / (9 * len(one.draws) + 2), list[FloatArray](), list[FloatArray]()
+    tests: list[Any] = []
     for (name, number, quantity, _), draw in one.draws.items():
-        if not draw.noise.size * draw.std:
+        if not draw.noise.size * draw.std.all():
             continue
-        unit = draw.noise / draw.std * np.sqrt(draw.parts)
+        unit = draw.noise / draw.std[:, None] * np.sqrt(draw.parts)
         if draw.bands > 1:  # C times the noise of the rounds is white
             past = [unit / sensitivity(one.rounds, draw.bands, one.learning.separation), *past][: draw.bands]
             unit = np.tensordot(coefficients(len(past)), np.stack(past), axes=1)
-        least = np.sqrt(chi2.isf(1 - level, unit.size) / unit.size)
-        tests.append((name, number, f"std of {quantity}", np.sqrt((unit**2).mean()), least, np.inf))
-        units += [*unit[:, :_HEAD]]
+        for some in (unit, min(np.array_split(unit, 8, axis=1)[: unit.shape[1]], key=np.linalg.norm)):
+            least = np.sqrt(chi2.isf(1 - level, some.size) / some.size)
+            tests.append((name, number, f"std of {quantity}", np.sqrt((some**2).mean()), least, np.inf))
+        units += [] if quantity.startswith("count") else [*unit[:, :_HEAD]]
     d = min(map(len, units), default=0)
-    some = np.array([unit[:d] / np.linalg.norm(unit[:d]) for unit in units[:_MOST]])
-    cosine = np.triu(np.abs(some @ some.T), 1).max(initial=0.0)
-    high = min(norm.isf(level / len(some) ** 2) / np.sqrt(d), 1 - 1e-6) if d else 1.0
+    firsts = np.array([unit[:d] / np.linalg.norm(unit[:d]) for unit in units[:_MOST]])
+    cosine = np.triu(np.abs(firsts @ firsts.T), 1).max(initial=0.0)
+    high = min(norm.isf(level / len(firsts) ** 2) / np.sqrt(d), 1 - 1e-6) if d else 1.0
     tests.append((ALL, 0, "correlation of two draws", cosine, 0.0, high))
     if one.learning.noise_in_shares:
         tests.append((ALL, 0, "updates in a sum", one.fewest, one.learning.threat.secagg_threshold or 1, np.inf))

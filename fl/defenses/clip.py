@@ -76,14 +76,13 @@ _LARGEST = 1e12
 @frozen
 class NormState:
     """norm: of the next round; used: of the last one, None before the first; bits (n,): b_k of the UEs that sent, or
-    with noise in shares of rows, of which each sum has one; share: the noisy share of updates below the norm that
-    moved it last.
+    with noise in shares of rows, of which each sum has one; excess: the noisy sum of b_k - 1/2 that moved it last.
     """
 
     norm: float
     used: float | None = None
     bits: FloatArray = field(default_factory=no_floats)
-    share: float | None = None
+    excess: float | None = None
 
 
 class AdaptiveClip(Defense):
@@ -207,4 +206,4 @@ class AdaptiveClip(Defense):
         """The next state, of the noisy sum of b_k - 1/2 over UEs, and their number."""
         share = float(np.clip(0.5 + excess / most, 0.0, 1.0))
         norm = state.norm * np.exp(-self.learning_rate * (share - self.quantile))
-        return replace(state, norm=float(np.clip(norm, _SMALLEST, _LARGEST)), share=share)
+        return replace(state, norm=float(np.clip(norm, _SMALLEST, _LARGEST)), excess=float(excess))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fl.data import TakenData
 from fl.defenses import Defense
 from fl.round.uploads import Uploads
@@ -23,8 +25,12 @@ class Probe:
     def drew(
         self, defense: Defense, before: Updates | FloatArray, after: Updates | FloatArray, spends: list[Spend],
         facts: RoundContext, state: State,
-    ) -> None:  # fmt: skip
-        """A defense has done its half on the UEs, or at the server on the merged update (n_model, d); its state now."""
+    ) -> Any:  # fmt: skip
+        """A defense has done its half on the UEs, or at the server on the merged update (n_model, d); its state now.
+
+        Returns what is put in place of a merged update.
+        """
+        return after
 
     def merged(
         self, facts: RoundContext, uploads: Uploads, fewest: int | None, model: Model, states: dict[str, State]
@@ -34,6 +40,9 @@ class Probe:
         fewest : updates of a sum that was opened; None where nothing is summed.
         """
         return model
+
+    def discarded(self, number: int) -> None:
+        """A budget had no room for the round of this number, so that nothing of it is published."""
 
 
 SILENT = Probe()

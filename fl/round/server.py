@@ -263,6 +263,7 @@ class LearningServer:
         """Step l: book all noise that was drawn, whether or not packets arrive; False where that exceeds the budget."""
         paid, budget = self.state.ledger.add(spends), self.learning.privacy_budget
         if budget is not None and paid.exceeds(budget.epsilon, budget.delta):
+            self.setup.probe.discarded(self.state.round)
             self.state = replace(before, round=self.state.round, stopped=True)
             return False
         self.state.ledger = paid

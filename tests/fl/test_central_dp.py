@@ -196,7 +196,7 @@ class TestAdaptiveClip:
         part = AdaptiveClip(norm=1.0, quantile=0.3, learning_rate=0.7, count_noise=1e-12)
         state, _ = self.play(part, 1)
         share = np.mean(self.sizes <= 1.0)
-        assert state.share == pytest.approx(share, rel=1e-9)
+        assert state.excess == pytest.approx(200 * (share - 0.5), rel=1e-9)
         assert part.promise(state) == pytest.approx(np.exp(-0.7 * (share - 0.3)), rel=1e-9)
 
     @pytest.mark.parametrize("relation, sensitivity", [("add-remove", 0.5), ("replace", 1.0)])
@@ -206,7 +206,7 @@ class TestAdaptiveClip:
         _, state, _ = device(part, made, part.start(200))
         for round_ in range(4000):
             _, after, (spend,) = part.finish(np.zeros((1, 6)), 200, facts(round_, 1 / 200), state, rng(round_))
-            shares.append(after.share)
+            shares.append(0.5 + after.excess / 200)
         assert np.std(shares) * 200 == pytest.approx(4.0, rel=0.04)
         assert np.mean(shares) == pytest.approx(np.mean(self.sizes <= 1.0), abs=4 * 4 / 200 / np.sqrt(4000))
         assert (spend.ue[0], spend.std[0], spend.sensitivity[0], spend.relation) == (-1, 4.0, sensitivity, relation)
@@ -229,7 +229,7 @@ class TestAdaptiveClip:
             part, made = AdaptiveClip(norm=1.0, count_noise=1e-12, relation=relation), updates(values, model, ue)
             at = facts(weight=1 / 50, n_model=3)
             _, state, _ = device(part, made, part.start(5), at)
-            return part.finish(np.zeros((3, 1)), len(ue), at, state, rng())[1].share * 50
+            return part.finish(np.zeros((3, 1)), len(ue), at, state, rng())[1].excess
 
         ue, model = np.array([0, 0, 0, 1, 2]), np.array([0, 1, 2, 0, 1])
         with_ = count(np.array([[0.1], [0.1], [0.1], [9.0], [0.2]]), ue, model)
@@ -241,7 +241,7 @@ class TestAdaptiveClip:
     def test_without_a_fixed_weight_the_share_is_of_those_who_were_heard(self):
         part = AdaptiveClip(norm=1.0, count_noise=1e-12)
         state, _ = self.play(part, 1, weight=None)
-        assert state.share == pytest.approx(np.mean(self.sizes <= 1.0), rel=1e-9)
+        assert state.excess == pytest.approx(200 * (np.mean(self.sizes <= 1.0) - 0.5), rel=1e-9)
         nobody = updates(np.zeros((0, 6)))
         _, state, _ = device(part, nobody, part.start(3), facts(weight=None))
         assert part.finish(np.zeros((1, 6)), 0, facts(weight=None), state, rng())[1].norm == 1.0

@@ -1,5 +1,6 @@
 """`netsim audit`: honest studies are within what is booked; faults, old and planted, are found, each by its half."""
 
+import json
 import sys
 from dataclasses import replace
 from itertools import product
@@ -7,9 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import TINY
 
 from fl.defenses.clip import AdaptiveClip, Clip
-from fl.defenses.gaussian import CentralGaussian
+from fl.defenses.gaussian import CentralGaussian, Gaussian
 from fl.learning import Learning
 from fl.radio_map.obstacles import HEIGHTS
 from fl.round import merge
@@ -17,6 +19,7 @@ from fl.types import Bound, RoundContext, Updates
 from netsim.clock import DAY_S
 from netsim.errors import BadInput
 from netsim.mobility.replay import Replay
+from scenarios.app.cli.commands import main
 from scenarios.app.results.folder import read_table
 from scenarios.app.run import audit as auditing
 from scenarios.app.run import setup as setting_up
@@ -120,6 +123,21 @@ def test_a_trace_with_a_stated_extent_is_within_and_one_without_is_named(found, 
 def test_without_epsilon_it_is_refused(found):
     with pytest.raises(BadInput, match="no UE sent an update with noise"):
         found([REPLACE])
+
+
+@pytest.mark.parametrize("chain", [[CLIP, CENTRAL], [CLIP, LOCAL]])
+def test_a_round_for_which_the_budget_has_no_room_is_not_held_against_it(found, chain):
+    rows = found(chain, {"learning.privacy_budget": {"epsilon": 9.0}})
+    assert violated(rows) == set() and max(row["round"] for row in rows) == (2 if CENTRAL in chain else 3)
+    assert worst(rows, "epsilon", "ledger")["lower"] == pytest.approx(worst(rows, "epsilon", "ledger")["upper"])
+
+
+def test_as_json_it_says_the_rows(tmp_path, capsys):
+    (tmp_path / "tiny.yaml").write_text(json.dumps(TINY))
+    asked = ["--set", f"learning.defenses={json.dumps([REPLACE, LOCAL])}", "--ues", "1", "--quiet", "--json"]
+    assert main(["audit", str(tmp_path / "tiny.yaml"), "--out", str(tmp_path / "run"), *asked]) == 0
+    result = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert result["verdict"] == "nothing found" and result["rows"]["half"][0] == "neighbours"
 
 
 # -- faults that were there
@@ -264,6 +282,60 @@ def test_a_clip_that_one_phase_lacks(found, monkeypatch):
     assert {row["quantity"] for row in rows if row["verdict"] == "violated" and row["half"] == "neighbours"} == {
         f"sum ({HEIGHTS})"
     }
+
+
+def noise_made(patch, defense, other):
+    """The noise n on a sum t, or on rows of UEs, is other(t, n)."""
+    half = "finish" if defense is CentralGaussian else "protect"
+    method = getattr(defense, half)
+
+    def drawn(self, of, *args):
+        noisy, state, spends = method(self, of, *args)
+        rows = [x if defense is CentralGaussian else x.rows(slice(None)) for x in (of, noisy)]
+        made = other(rows[0], rows[1] - rows[0])
+        return of + made if defense is CentralGaussian else of.plus(made), state, spends
+
+    patch.setattr(defense, half, drawn)
+
+
+@pytest.mark.parametrize(("defense", "chain"), [(CentralGaussian, [CLIP, CENTRAL]), (Gaussian, [CLIP, LOCAL])])
+def test_noise_that_depends_on_what_it_hides(found, monkeypatch, defense, chain):
+    noise_made(monkeypatch, defense, lambda t, n: n * (1 + 3 * np.linalg.norm(t, axis=1, keepdims=True) / C))
+    assert ("neighbours", "noise of sum" if defense is CentralGaussian else "noise of row") in violated(found(chain))
+
+
+def test_more_noise_than_is_booked_is_within(found, monkeypatch):
+    noise_made(monkeypatch, CentralGaussian, lambda t, n: 3 * n)
+    assert violated(found([CLIP, CENTRAL])) == set()
+
+
+def test_a_part_without_noise(found, monkeypatch):
+    noise_made(monkeypatch, CentralGaussian, lambda t, n: 1.5 * n * (np.arange(n.shape[1]) < n.shape[1] // 2))
+    assert violated(found([CLIP, CENTRAL])) == {("noise", "std of sum")}
+
+
+def test_a_count_without_noise(found, monkeypatch):
+    finish = AdaptiveClip.finish
+
+    def clear(self, total, n, facts, state, rng):
+        same, _, spends = finish(self, total, n, facts, state, rng)
+        return same, self._moved(state, (state.bits - 0.5).sum(), 1 / facts.weight), spends
+
+    monkeypatch.setattr(AdaptiveClip, "finish", clear)
+    assert violated(found([ADAPTIVE, CENTRAL])) == {("noise", "std of count")}
+
+
+def test_a_model_that_also_takes_the_sum_without_noise(found, monkeypatch):
+    finished = merge.merge
+
+    def leaking(phase, got, *more):
+        made = finished(phase, got, *more)
+        clear = got.updates.weighted_sum(made.weights, phase.setup.public.n_model)
+        return replace(made, model=replace(made.model, parameters=made.model.parameters + clear))
+
+    monkeypatch.setattr(merge, "merge", leaking)
+    rows = found([CLIP, CENTRAL])
+    assert {row["mechanism"] for row in rows if row["verdict"] == "violated"} == {"the model beside its noise"}
 
 
 def test_one_coin_twice(found, monkeypatch):

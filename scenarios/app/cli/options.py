@@ -103,9 +103,9 @@ def emit(event: Record) -> bool:
     """Print an event as a line of JSON; what is not finite is null, as JSON knows no such numbers. As `write`."""
     from pydantic_core import to_jsonable_python
 
-    # a number of numpy as one of Python; of anything else its text
+    # numbers of numpy as those of Python; of anything else its text
     plain = to_jsonable_python(
-        event, inf_nan_mode="null", fallback=lambda x: x.item() if hasattr(x, "item") else str(x)
+        event, inf_nan_mode="null", fallback=lambda x: x.tolist() if hasattr(x, "tolist") else str(x)
     )
     return write(json.dumps(plain, allow_nan=False) + "\n", sys.stdout, flush=True)
 
