@@ -222,7 +222,9 @@ def worst_accounts(account: Table) -> Table:
 def worst_audits(rows: Table) -> Table:
     """Of the table `audit`: of each half, mechanism, quantity and pair the row nearest to its bound, or beyond it."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        near = np.nan_to_num(np.fmax(rows["moved"] / rows["sensitivity"], rows["lower"] / rows["upper"]))
+        near = np.fmax(rows["moved"] / rows["sensitivity"], rows["lower"] / rows["upper"])
+        is_floor = (rows["half"] == "noise") & (np.char.find(rows["quantity"].astype(str), "correlation") < 0)
+        near = np.nan_to_num(np.where(is_floor, 1 / near, near))
     order = np.lexsort([near, rows["verdict"] == "caveat", rows["verdict"] == "violated"])
     shown = ("half", "mechanism", "quantity", "pair", "verdict", "moved", "sensitivity", "lower", "upper")
     keys = [*zip(*(rows[name].tolist() for name in shown[:4]), strict=True)]

@@ -34,6 +34,10 @@ from scenarios.app.run.setup import ready
 from scenarios.app.study.study import Study
 
 ALL, DRAWN = 12, 10  # UEs of which all are audited; those at random of more
+_NOTHING = (
+    "audit: no UE sent an update with noise that has an epsilon; let the world last longer, or take a larger "
+    "privacy_budget"
+)
 
 
 def audit(study: Study, folder: Path, most: int | None, watch: Watch) -> None:
@@ -60,10 +64,11 @@ def _rows(study: Study, folder: Path, place: Path, most: int | None, watch: Watc
     base = Recording(setup.learning, ues, streams)
     ledger = _played(study, setup, base)
     if not base.draws:
-        raise BadInput("audit: no UE sent an update with noise that has an epsilon; let the world last longer")
+        raise BadInput(_NOTHING)
     accounts = {draw.account for draw in base.draws.values()}
     pairs = [pair for pair, relation in PAIRS.items() if relation in {of.relation for of in accounts}]
-    changes = [*pairs, "plus", "minus"] if "user" in {of.unit for of in accounts} else ["record"]
+    closer = [pair for pair in pairs if pair != "replaced"]
+    changes = [*closer, "plus", "minus"] if "user" in {of.unit for of in accounts} else ["record"]
     for k, ue in enumerate(ues, 1):
         name, plays = {"ue": world.ues[ue]}, {"": base}
         silent = study.world.ues.model_copy(update={"without": (*study.world.ues.without, world.ues[ue])})
@@ -73,9 +78,9 @@ def _rows(study: Study, folder: Path, place: Path, most: int | None, watch: Watc
         for change in changes:
             plays[change] = Recording(setup.learning, [ue], streams, change, base)
             _played(study, setup, plays[change])
-        ends = [(first, pair, pair) for pair in pairs for first in ("", "plus")]
+        ends = [(first, pair, pair) for pair in closer for first in ("", "plus")]
         for one, other, pair in [*ends, ("plus", "minus", "replaced"), ("", "record", "replaced")]:
-            if {one, other} <= plays.keys() and pair in pairs and other != "replaced":
+            if {one, other} <= plays.keys() and pair in pairs:
                 for row in compared(plays[one], plays[other], pair, ue, said, ledger):
                     yield row | name | {"pair": pair}
         watch(Event("played", k, len(ues), k == len(ues), {"label": world.ues[ue]}))
@@ -100,6 +105,8 @@ def _chosen(study: Study, folder: Path, n: int) -> list[int]:
     data, are farthest from where most are, or slowest, and send first and last.
     """
     rows = read_table(folder, "updates")
+    if not len(rows["ue"]):
+        raise BadInput(_NOTHING)
     away_m = np.hypot(rows["x_m"] - np.median(rows["x_m"]), rows["y_m"] - np.median(rows["y_m"]))
     measures = (rows["selected"], away_m, rows["time_s"] % study.round_s)
     extremes = [int(np.argmax(np.nan_to_num(of))) for of in measures if len(of)]
