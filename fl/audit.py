@@ -6,7 +6,7 @@ draws of all rounds that one receiver sees are together one Gaussian with
 
     mu^2 = sum (moved / std)^2
 
-of which epsilon follows. A server sees rows, or sums of rows; a reader of models sums, and counts with noise at the
+of which epsilon follows. A server reads rows, or sums of rows; a reader of models sums, and counts with noise at the
 server. Noise of a UE's own within a sum moves it as its update does.
 """
 

@@ -73,8 +73,9 @@ def _rows(study: Study, folder: Path, place: Path, most: int | None, watch: Watc
         name, plays = {"ue": world.ues[ue]}, {"": base}
         silent = study.world.ues.model_copy(update={"without": (*study.world.ues.without, world.ues[ue])})
         left_out = study.model_copy(update={"world": study.world.model_copy(update={"ues": silent})})
-        for row in moved_values(_told(world, setup), _told(*ready(left_out, place)), ue, said):
-            yield row | name | {"pair": "removed"}
+        if len(world.ues) > 1:  # without its only user there is no trace
+            for row in moved_values(_told(world, setup), _told(*ready(left_out, place)), ue, said):
+                yield row | name | {"pair": "removed"}
         for change in changes:
             plays[change] = Recording(setup.learning, [ue], streams, change, base)
             _played(study, setup, plays[change])
