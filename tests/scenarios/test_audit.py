@@ -120,6 +120,13 @@ def test_a_trace_with_a_stated_extent_is_within_and_one_without_is_named(found, 
     assert {"the area", "the number of rounds", "the first day"} <= named and violated(rows) == set()
 
 
+def test_of_the_only_user_of_a_trace_updates_are_compared(found, tmp_path):
+    """Without its rows there is no trace, so that public values have nothing to be compared with."""
+    changes = replayed(trace_of(tmp_path / "t.csv", ["a"]), **STATED)
+    rows = found([CLIP, LOCAL], {**changes, "learning.defenses": [CLIP, LOCAL]})
+    assert rows and not violated(rows) and {row["ue"] for row in rows if row["half"] == "neighbours"} == {"a"}
+
+
 def test_without_epsilon_it_is_refused(found):
     with pytest.raises(BadInput, match="no UE sent an update with noise"):
         found([REPLACE])
