@@ -84,7 +84,10 @@ def audit(args: argparse.Namespace) -> int:
     scenario = Scenario(args.scenario)
     study = scenario.study(overrides)
     if not any("spend" in defense.offers for defense in study.learned.defenses):
-        raise BadInput(f"{args.scenario}: no defense draws noise that has an epsilon, so there is nothing to audit")
+        raise BadInput(
+            f"{args.scenario}: no defense draws noise that has an epsilon, so there is nothing to audit; "
+            "give it one, say by --set learning.defenses=..."
+        )
     out = out_of(args, f"{name}-audit", changes=overrides_of(args) | canaries)
     play(args.scenario, overrides, out, args, name)
     with teller(args, name) as tell, scenario.placed(overrides):
