@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from fl.audit import PAIRS, Recording, compared, moved_values, of_noise
+from fl.data import SHARED_MODEL
 from fl.privacy.ledger import Ledger
 from fl.round.caveats import disclosed
 from fl.round.server import LearningServer
@@ -119,13 +120,14 @@ def _chosen(study: Study, folder: Path, n: int) -> list[int]:
 def _told(world: World, setup: Setup) -> Any:
     """What everybody is told before the first round, by the words of warnings, as `Recording.public`."""
     public, learning, trace = setup.public, setup.learning, world.trace
+    learnt = [] if SHARED_MODEL in learning.data.offers else np.array(world.cells)[setup.model_of_cell >= 0].tolist()
     values = {
         "what a user is": world.ues,
         "the area": public.area,
         "the middle of the plane": public.origin_deg,
         "the first day": world.clock.first_day,
         "the number of rounds": world.clock.rounds(world.duration_s, learning.round_s),
-        "cell": (world.cells, setup.models, setup.model_of_cell),
+        "cell": (setup.models, learnt),
         "which days are held out": setup.days if "day" in getattr(learning.data, "held_out_by", ()) else None,
         "when a UE counts as absent": trace and world.mobility.presence(trace),
         learning.learner.discloses or "statistics": (public.dataset, public.sampled_m),
