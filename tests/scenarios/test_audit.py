@@ -127,6 +127,13 @@ def test_of_the_only_user_of_a_trace_updates_are_compared(found, tmp_path):
     assert rows and not violated(rows) and {row["ue"] for row in rows if row["half"] == "neighbours"} == {"a"}
 
 
+def test_a_cell_of_one_user_that_nobody_learns_moves_nothing(found, tmp_path):
+    rows = Path(trace_of(tmp_path / "t.csv", ["a", "b", "c"]))
+    rows.write_text(rows.read_text() + "2021-04-22T19:00:00Z,c,52.01,4.015,-90,y\n")
+    changes = replayed(str(rows), **STATED | {"cell": "all"}) | {"learning.data": {"kind": "measured", "cell": "x"}}
+    assert not violated(found([CLIP, LOCAL], {**changes, "learning.defenses": [CLIP, LOCAL]}, most=3))
+
+
 def test_without_epsilon_it_is_refused(found):
     with pytest.raises(BadInput, match="no UE sent an update with noise"):
         found([REPLACE])
