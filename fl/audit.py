@@ -155,7 +155,7 @@ class Recording(Probe):
         seen |= {"how many samples weigh in" if facts.weight is None else "the losses": uploads.weight}
         kept = {word: state for word, state in states.items() if word.startswith(("defense", "server", "aggr"))}
         known, kept = (self.base or self)._published.setdefault(key, (model.parameters, kept))
-        alike = not self.learning.hides_who_came or np.allclose(model.parameters, known)
+        alike = not self.learning.hides_who_came or np.allclose(model.parameters, known, equal_nan=True)
         seen |= {"what one UE moves of others": uploads.made.norm(), "the model beside its noise": uploads.row + alike}
         self.public |= {(name, *key): (uploads.ue, np.asarray(values)) for name, values in seen.items()}
         states.update(kept)
@@ -188,7 +188,7 @@ def compared(
         difference = np.full((1, 1), np.inf)  # where the other play draws nothing
         if there is not None and there.hidden.shape == draw.hidden.shape:
             difference = draw.hidden - there.hidden
-            if draw.alike and not np.allclose(draw.noise, there.noise, 1e-6, 1e-6 * draw.std.max()):
+            if draw.alike and not np.allclose(draw.noise, there.noise, 1e-6, 1e-6 * draw.std.max(), equal_nan=True):
                 yield found | {"quantity": f"noise of {key[2]}", "verdict": "violated"}
         if draw.bands > 1:  # one release, of C times what moves: so far
             past = [difference, *past][: draw.bands]
@@ -230,7 +230,7 @@ def _verdict(name: str, said: Sequence[str]) -> str:
 
 def moved_values(one: Any, other: Any, owner: int, said: Sequence[str]) -> Iterator[Row]:
     """Rows on public values (see `Recording`) that differ in UEs other than the owner."""
-    for key in one.keys() | other.keys():
+    for key in sorted(one.keys() | other.keys()):
         ours, theirs = (of[key][1][of[key][0] != owner] if key in of else np.zeros(0) for of in (one, other))
         if ours.shape != theirs.shape or not np.allclose(ours, theirs, rtol=1e-9, atol=0.0, equal_nan=True):
             found = {"mechanism": key[0], "round": key[1], "view": "server", "half": "neighbours", "quantity": "value"}
