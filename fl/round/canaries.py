@@ -38,7 +38,7 @@ from fl.round.setup import Setup
 from fl.round.state import Phase, States, norm_bound
 from fl.round.uploads import Uploads
 from fl.types import DenseUpdates
-from netsim.columns import evenly
+from netsim.columns import evenly, row_id
 from netsim.record import Row
 from netsim.units import FloatArray
 
@@ -66,6 +66,9 @@ def observed(phase: Phase, uploads: Uploads, departure: Departure, before: State
         return table
     models = made.model[made.ue == mine]
     at, model = np.reshape(np.meshgrid(at, models, indexing="ij"), (2, -1))
+    wanted = row_id(made.ue[at], model)
+    row = np.searchsorted(made.row, wanted) % len(made.row)
+    at = np.where(made.row[row] == wanted, row, at)  # of the model, where the UE has it
     canary = np.outer(np.isin(made.ue[at], mine), np.eye(1, d))
     along = evenly(d, n)
     own = replace(facts, channel=departure.planned and departure.planned.select(departure.of_row[at]))

@@ -11,6 +11,7 @@ from interrupted import run_in_two
 from fl.defenses.clip import Clip
 from fl.defenses.gaussian import CentralGaussian, DistributedGaussian
 from fl.defenses.skellam import Skellam
+from fl.round import canaries
 from netsim.errors import BadInput
 from netsim.rng import Rng
 from scenarios.app.results.folder import read_json, read_table
@@ -48,6 +49,10 @@ STUDIES = {
     "poisson": ([CLIP, CENTRAL], TURNS | {"learning.sampling": "poisson"}),
     "adaptive": ([CLIP | {"kind": "adaptive-clip"}, CENTRAL], {}), "phases": ([CLIP, LOCAL], PHASES),
     "records": ([LOCAL], RECORDS), "lapa": ([CLIP, LAPA], {}),
+    "claims": (
+        [CLIP | {"relation": "replace"}, LAPA | {"sensitivity": "mean-clip"}],
+        {"learning.data": {"kind": "measured", "cell": "all", "memory": "all"}},
+    ),
     "switch": ([CLIP, {"kind": "noise-switch", "mode": "top-up", "noise": LAPA}], NOISY),
     "fedbuff": ([CLIP, LOCAL], {"learning.server": {"kind": "fedbuff", "buffer": 2}, "world.radio.dynamic_uplink": {}}),
     "fedasync": ([CLIP, LOCAL], {"learning.server": {"kind": "fedasync"}, "world.radio.dynamic_uplink": {}}),
@@ -97,7 +102,21 @@ def test_of_honest_noise_bounds_lie_below_the_ledger_and_near(audited, name):
     view = {"shares": "aggregate", "skellam": "aggregate"}.get(
         name, "updates" if LOCAL in STUDIES[name][0] else "model"
     )
-    assert set(table["view"]) == {"updates" if name in ("lapa", "switch") else view}
+    assert set(table["view"]) == {"updates" if name in ("lapa", "switch", "claims") else view}
+
+
+def test_a_canary_has_the_noise_of_the_row_whose_place_it_takes(audited, monkeypatch):
+    """Rows of one UE to several models have samples of their own, on which the noise of a claimed sensitivity hangs."""
+    known, usual = [], canaries.audited
+    monkeypatch.setattr(canaries, "audited", lambda *args: known.append(args) or usual(*args))
+    audited("claims", seed=6)
+    ((_, table, spends, _),) = known
+    mine = (spends["ue"] == table[0, 1]) & (spends["unit"] == "user")
+    assert np.ptp(spends["std"][mine & (spends["round"] == 3)]) > 0.1
+    for number in np.unique(table[:, 0]):
+        booked = spends["std"][mine & (spends["round"] == number)]
+        drawn = table[table[:, 0] == number, 5:].std(axis=1)[: len(booked)]
+        np.testing.assert_allclose(drawn, booked, rtol=0.2)
 
 
 @pytest.mark.parametrize("seeds", [range(5), pytest.param(range(100), marks=pytest.mark.slow)])
