@@ -416,7 +416,8 @@ def test_bundled_studies_are_within_or_say_so(name, data_folder, tmp_path):
     assert "violated" not in read_table(tmp_path, "audit")["verdict"]
 
 
-LEARNERS = {"rsrp-net": {}, "radio-map": {k: v for k, v in RADIO_MAP.items() if k != "learning.aggregation"}}
+OURS = "learning.aggregation", "learning.defenses"
+LEARNERS = {"rsrp-net": {}, "radio-map": {k: v for k, v in RADIO_MAP.items() if k not in OURS}}
 LEARNERS["radio-map"] |= {"learning.data": {"kind": "links", "memory": "round"}}
 LEARNERS["images"] = TABLE["images"][1]
 SERVERS = {"rounds": {"kind": "synchronous"}, "deadline": {"kind": "synchronous", "deadline_s": 15}}
