@@ -37,11 +37,7 @@ LEVEL = 0.001
 """at which noise that is as it is booked is called `violated`, all tests of an audit together"""
 PAIRS = {"removed": "add-remove", "zeroed": "zero-out", "replaced": "replace"}
 """pair of plays -> the relation whose neighbours they are"""
-_LONG = {
-    "zeroed": 0.0,
-    "plus": 10.0,
-    "minus": -10.0,
-}  # clip norms: length of the updates that stand in for those of a UE
+_LONG = {"zeroed": 0.0, "plus": 10.0, "minus": -10.0}  # clip norms of an update that stands in for that of a UE
 _MOST, _HEAD = 2000, 256  # draws of noise that are compared with each other, and numbers of each
 _ROUNDING = 1 + 1e-9
 _NO_EPSILON = re.compile("no epsilon|as given")  # what warnings say of what they name

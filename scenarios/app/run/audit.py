@@ -111,8 +111,8 @@ def _chosen(study: Study, folder: Path, n: int) -> list[int]:
         raise BadInput(_NOTHING)
     away_m = np.hypot(rows["x_m"] - np.median(rows["x_m"]), rows["y_m"] - np.median(rows["y_m"]))
     measures = (rows["selected"], away_m, rows["time_s"] % study.round_s)
-    extremes = [int(np.argmax(np.nan_to_num(of))) for of in measures if len(of)]
-    ue = rows["ue"][[*extremes, *([0, -1] if extremes else [])]].astype(int).tolist()
+    extremes = [int(np.argmax(np.nan_to_num(of))) for of in measures]
+    ue = rows["ue"][[*extremes, 0, -1]].astype(int).tolist()
     lot = np.argsort(Streams(study.seed).at("audit").uniform("ue", np.arange(n))).tolist()
     return [*dict.fromkeys([*ue, *lot])][: n if n <= ALL else len({*ue}) + DRAWN]
 
