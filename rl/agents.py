@@ -8,7 +8,6 @@ training goes on exactly where it was, and two trainings in a process do not dis
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -23,14 +22,11 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
 from fl.power.bound import PowerLoss
 from fl.power.search import Limits, PowerPlan
-from netsim.checkpoint import from_tree_as, to_tree
-from netsim.errors import BadInput
 from netsim.rng import Streams
 from netsim.units import FloatArray, IntArray
-from rl.env import PowerAllocation, PowerEnv, WorldPower
-from rl.policy import UNIT_DB, SharedPolicy, features_of, first_weights, message_passing, mixing
+from rl.env import PowerAllocation, PowerEnv
+from rl.policy import UNIT_DB, features_of, first_weights, message_passing, mixing
 from rl.problem import Problem
-from rl.reward import DUAL_RATE, FIGURES, Figures, Prices, Reward, first_prices, over, priced
 from rl.rules import Known, Tuned, within
 from rl.settings import DdpgAgent, ScoreFunctionAgent
 from rl.train import Training, Tree, Weights
@@ -40,32 +36,20 @@ _COLUMNS = ("observations", "next_observations", "actions", "rewards", "dones", 
 _LEARNT = ("actor", "critic")
 _FALLS = 0.99  # by how much of itself the learning rate falls over a training
 _EVEN = 1e-12  # spread of costs in a round in which all actions cost the same
-_DUAL_EVERY = 50  # steps
 
 
 class Buffer(ReplayBuffer):
     """A buffer whose batches come from a separate generator.
 
-    Where the reward bounds means over rounds it keeps the figures of every transition (n, 6), and pays transitions at
-    the prices of the moment in which they are drawn. skips : whether a privacy budget discarded the round of the
-    transition that comes, which then is none.
+    skips : whether a privacy budget discarded the round of the transition that comes, which then is none.
     """
 
     generator: np.random.Generator
-    reward: Reward | None = None
-    prices = Prices()
-    figures: FloatArray
     skips = False
-
-    def pay(self, reward: Reward) -> None:
-        self.reward = reward
-        self.figures = np.zeros((self.buffer_size, len(FIGURES)))
 
     def add(self, obs: Array, next_obs: Array, action: Array, reward: Array, done: Array, infos: list[Tree]) -> None:
         if self.skips and self.filled:
             return
-        if self.reward is not None:
-            self.figures[self.pos] = [infos[0][name] for name in FIGURES]
         super().add(obs, next_obs, action, reward, done, infos)
 
     @property
@@ -76,38 +60,12 @@ class Buffer(ReplayBuffer):
         step, env_of = np.divmod(self.generator.integers(0, self.filled * self.n_envs, size=batch_size), self.n_envs)
         over = self.dones[step, env_of] * (1 - self.timeouts[step, env_of])
         rewards = self.rewards[step, env_of]
-        if self.reward is not None and len(self.prices.multipliers):
-            cost = priced(self.reward, _figures(self.figures[step]), self.prices.multipliers)
-            rewards = -cost.astype(np.float32)
         return ReplayBufferSamples(
             self.to_torch(self.observations[step, env_of]),
             self.to_torch(self.actions[step, env_of]),
             self.to_torch(self.next_observations[step, env_of]),
             self.to_torch(over[:, None]),
             self.to_torch(rewards[:, None]),
-        )
-
-    def raise_prices(self, steps: int) -> None:
-        """A dual step after an episode of this length, in spreads of all figures so far; the first one only says
-        where multipliers begin. BadInput: the buffer does not hold the episode.
-        """
-        if self.reward is None or not steps:
-            return
-        check_holds(self.buffer_size, steps)
-        fresh = first_prices(self.reward, _figures(self.figures[: self.filled]), situations=1)
-        if len(self.prices.multipliers):
-            episode = self.figures[np.arange(self.pos - steps, self.pos)]
-            fresh = replace(fresh, multipliers=self.prices.multipliers)
-            fresh = fresh.raised(over(self.reward, _figures(episode)), DUAL_RATE)
-        self.prices = fresh
-
-
-def check_holds(buffer_size: int, steps: int) -> None:
-    """Raise BadInput where a buffer does not hold an episode of this length, whose means are bounded."""
-    if steps > buffer_size:
-        raise BadInput(
-            f"train.agent.buffer_size: {buffer_size} transitions do not hold an episode of {steps} rounds, "
-            "whose means train.task.reward bounds; give at least as many"
         )
 
 
@@ -160,8 +118,6 @@ class DdpgTraining(Training):
         self.model.action_space.seed(seed)
         self.buffer = cast(Buffer, self.model.replay_buffer)
         self.buffer.generator = Streams(seed).at("ddpg").generator("batch")
-        if isinstance(env, WorldPower) and env.task.reward.bounds():
-            self.buffer.pay(env.task.reward)
         self.callback = _Steps(self)
 
     def weights(self) -> Weights:
@@ -171,9 +127,6 @@ class DdpgTraining(Training):
         self.model.learn(1, callback=self.callback, log_interval=self._log_every, reset_num_timesteps=False)  # type: ignore[arg-type]
         self.done = self.model.num_timesteps
         self.rests = self.callback.episode_over and self.done < self.steps
-        if self.rests:
-            self.buffer.raise_prices(self.callback.steps)
-            self.prices = self.buffer.prices
 
     def memory(self) -> Tree:
         """Everything that the rest of the training depends on; between two episodes only."""
@@ -185,10 +138,9 @@ class DdpgTraining(Training):
             "episodes": model._episode_num,
             "networks": arrays_of(model.policy.state_dict()),
             "optimisers": {name: optimiser_memory(getattr(model, name).optimizer) for name in _LEARNT},
-            "buffer": {name: getattr(buffer, name)[: buffer.filled].copy() for name in self._columns},
+            "buffer": {name: getattr(buffer, name)[: buffer.filled].copy() for name in _COLUMNS},
             "pos": buffer.pos,
             "full": buffer.full,
-            "prices": to_tree(buffer.prices),
             "environment": self.env.memory(),
             "noises": self.noise.done,
             "generators": {name: bits.state for name, bits in self._generators.items()},
@@ -204,22 +156,17 @@ class DdpgTraining(Training):
         model.policy.load_state_dict(tensors_of(memory["networks"]))
         for name in _LEARNT:
             resume_optimiser(getattr(model, name).optimizer, memory["optimisers"][name])
-        for name in self._columns:
+        for name in _COLUMNS:
             kept = memory["buffer"][name]
             getattr(buffer, name)[: len(kept)] = kept
         buffer.pos = int(memory["pos"])
         buffer.full = bool(memory["full"])
-        self.prices = buffer.prices = from_tree_as(memory["prices"], Prices)
         model._last_obs = self.env.resume(memory["environment"])[None]
         model._last_episode_starts = np.ones((1,), dtype=bool)
         self.noise.done = int(memory["noises"])
         for name, bits in self._generators.items():
             bits.state = memory["generators"][name]
         self.rewards = list(memory["rewards"])
-
-    @property
-    def _columns(self) -> tuple[str, ...]:
-        return _COLUMNS if self.buffer.reward is None else (*_COLUMNS, "figures")
 
     @property
     def _generators(self) -> dict[str, np.random.BitGenerator]:
@@ -231,9 +178,7 @@ class DdpgTraining(Training):
 
 
 class _Steps(BaseCallback):
-    """Notes the reward of every round that was played. episode : rewards of this one, steps : number of those of the
-    last one.
-    """
+    """Notes the reward of every round that was played. episode : rewards of this one."""
 
     def __init__(self, training: DdpgTraining) -> None:
         super().__init__()
@@ -251,7 +196,6 @@ class _Steps(BaseCallback):
             if self.training.rewards is not None:
                 self.training.rewards.append(reward)
         if self.episode_over:
-            self.steps = len(self.episode)
             self.logger.record("episode/reward_mean", float(np.mean(self.episode or 0.0)))
             self.episode.clear()
         return True
@@ -279,10 +223,6 @@ def tensors_of(arrays: Tree) -> dict[str, torch.Tensor]:
     return {k: torch.from_numpy(np.array(v)) for k, v in arrays.items()}
 
 
-def _figures(rows: FloatArray) -> Figures:
-    return dict(zip(FIGURES, rows.T, strict=True))
-
-
 class ScoreFunctionTraining(Training):
     r"""A training by the score-function gradient: many actions in the same situation, and no critic.
 
@@ -291,8 +231,6 @@ class ScoreFunctionTraining(Training):
     spread s shrinks over the training. Comparing actions within one round removes the differences between rounds, which
     are most of the variance.
 
-    Where the reward bounds means over rounds, costs have the prices of `rl.reward` on them: after every 50th step the
-    policy, without exploration, is judged on all rounds, and multipliers take a step.
     [Williams, Simple Statistical Gradient-Following Algorithms, 1992]
     """
 
@@ -310,14 +248,10 @@ class ScoreFunctionTraining(Training):
         self._there = torch.from_numpy(look.there)
         self._weights = {name: torch.from_numpy(x).requires_grad_() for name, x in first_weights(seed).items()}
         self._adam = torch.optim.Adam(self._weights.values(), lr=agent.learning_rate)
-        self.prices = self._first_prices(Streams(seed).at("score-function").generator("prices"))
 
     @property
     def evaluations(self) -> int:
-        judged = self.done * self._rounds * self.agent.actions
-        if not len(self.prices.multipliers):
-            return judged
-        return judged + self._rounds * self.agent.actions + self.done // _DUAL_EVERY * len(self.known)
+        return self.done * self._rounds * self.agent.actions
 
     @property
     def _rounds(self) -> int:
@@ -350,30 +284,14 @@ class ScoreFunctionTraining(Training):
         mean = message_passing(torch, self._weights, features, pairs, mix) * self._there[pick]
         noise = _mirrored(self.generator, (n, half, mean.shape[1]))
         powers_w = self._powers_w(pick, mean.detach().numpy()[:, None] + std * noise)
-        found = self.known.figures(powers_w, np.repeat(pick, agent.actions))
-        reward = self.known.reward
-        cost = priced(reward, found, self.prices.multipliers).reshape(n, agent.actions)
-        self._saved = float(self._rule_cost[pick].mean() - reward.cost(found).mean())
+        cost = self.known.cost(powers_w, np.repeat(pick, agent.actions)).reshape(n, agent.actions)
+        self._saved = float(self._rule_cost[pick].mean() - cost.mean())
         cost = (cost - cost.mean(axis=1, keepdims=True)) / (cost.std(axis=1, keepdims=True) + _EVEN)
         slope = torch.from_numpy((cost[..., None] * noise).mean(axis=1) / std).float()
         self._adam.zero_grad()
         ((slope * mean).sum() / n).backward()
         self._adam.step()
         self.done += 1
-        if len(self.prices.multipliers) and self.done % _DUAL_EVERY == 0:
-            found = self.known.figures(SharedPolicy(self.weights(), self.rule).power_w(self.known.look))
-            self.prices = self.prices.raised(over(reward, found), DUAL_RATE)
-
-    def _first_prices(self, generator: np.random.Generator) -> Prices:
-        reward = self.known.reward
-        n = self._rounds
-        actions = self.agent.actions
-        if not reward.bounds():
-            return Prices()
-        pick = generator.choice(len(self.known), n, replace=False)
-        noise = _mirrored(generator, (n, actions // 2, self._rule_dbw.shape[1]))
-        powers_w = self._powers_w(pick, self.agent.exploration_noise_std * noise)
-        return first_prices(reward, self.known.figures(powers_w, np.repeat(pick, actions)), n)
 
     def _powers_w(self, pick: IntArray, action: FloatArray) -> FloatArray:
         dbw = self._rule_dbw[pick][:, None] + UNIT_DB * action
@@ -384,14 +302,12 @@ class ScoreFunctionTraining(Training):
             "done": self.done,
             "generator": self.generator.bit_generator.state,
             "weights": self.weights(),
-            "prices": to_tree(self.prices),
             "adam": optimiser_memory(self._adam),
         }
 
     def resume(self, memory: Tree) -> None:
         self.done = int(memory["done"])
         self.generator.bit_generator.state = memory["generator"]
-        self.prices = from_tree_as(memory["prices"], Prices)
         weights: Weights = memory["weights"]
         with torch.no_grad():
             for name, w in self._weights.items():

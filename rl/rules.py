@@ -13,14 +13,13 @@ eavesdropper e_k (see `rl.look`), and as many parameters as stand there:
     log-linear          p + a s_k + b r_k + c o_k + d e_k + f rank_k
 
 A rule is tuned by the cross-entropy method: parameters are drawn from a normal distribution, which is moved to the best
-of them. Where means over rounds are bounded, those that keep their bounds come first.
+of them.
 [Rubinstein and Kroese, The Cross-Entropy Method, 2004]
 
 The best powers of a round, with links, senders and required noise known, are searched from each of some starts: powers
 change by steps of decibels, one UE at a time, and pairs of UEs exchange theirs, as long as the cost falls; then with
 half of the step. The result is a local optimum, and no policy can reach it in play: the requirement of a round is known
-only when it is over. Bounds on means over rounds couple rounds: there multipliers are found on other rounds, and the
-search is for the least Lagrangian, a lower bound for every policy that keeps the bounds (see `rl.reward`).
+only when it is over.
 """
 
 from __future__ import annotations
@@ -36,17 +35,13 @@ from netsim.rng import Rng
 from netsim.units import ComplexArray, FloatArray, IntArray
 from rl.look import Look, silent
 from rl.radio_records import Air, Links, Rounds, Rows, judged, strength
-from rl.reward import Figures, Reward, first_prices, over, penalty, priced
+from rl.reward import Figures, Reward, cost_of
 
 _TRIED = 48  # of a generation
 _BEST = 8
 _MIN = 0.05  # no spread shrinks below this share of its first one
 _STEPS_DB = (8.0, 4.0, 2.0, 1.0, 0.5)
 _MAX_MOVES = 200  # of one step
-_DUAL_STEPS = 40
-_DUAL_RATE = 0.5  # it falls as 1 / step
-_ACTIONS = 12  # around the start, by which the first multipliers are found
-_STD_DB = 5.0
 
 
 @frozen
@@ -119,8 +114,6 @@ class Known:
     look: Look
     air: Air
     reward: Reward
-    multipliers: FloatArray | None = None
-    """of the reward's bounds (m,); None: costs are without them"""
 
     def __len__(self) -> int:
         return len(self.rounds)
@@ -134,25 +127,15 @@ class Known:
 
     def cost(self, power_w: FloatArray, which: IntArray | None = None) -> FloatArray:
         """Costs (B,) of power vectors, as `figures`."""
-        return priced(self.reward, self.figures(power_w, which), self.multipliers)
+        return cost_of(self.reward, self.figures(power_w, which))
 
     def score(self, power_w: Callable[[Look], FloatArray]) -> float:
-        """The figure that selects the best policy of a training: mean cost of an episode over worlds, plus a penalty
-        for bounds on means that are exceeded.
-        """
-        return self._compared(power_w(self.look), self.look.first.sum())
-
-    def merit(self, power_w: FloatArray) -> float:
-        """The figure that compares policies: mean cost over all rounds, plus a penalty for bounds that are exceeded."""
-        return self._compared(power_w, len(self))
-
-    def _compared(self, power_w: FloatArray, n: int) -> float:
-        figures = self.figures(power_w)
-        return float(self.reward.cost(figures).sum() / n) + penalty(self.reward, figures)
+        """The figure that selects the best policy of a training: mean cost of an episode over worlds."""
+        return float(self.cost(power_w(self.look)).sum() / self.look.first.sum())
 
 
 def _merits(known: Known, law: Family, parameters: FloatArray) -> FloatArray:
-    return np.array([known.merit(within(law.dbw(known.look, p), known.look.limits)) for p in parameters])
+    return np.array([known.cost(within(law.dbw(known.look, p), known.look.limits)).mean() for p in parameters])
 
 
 def tuned(law: Family, known: Known, evaluations: int, rng: Rng) -> Tuned:
@@ -210,25 +193,7 @@ def best_powers(known: Known, starts_dbw: list[FloatArray]) -> Found:
     return Found(costs[best, at], powers_w[best, at], sum(judged for *_, judged in found))
 
 
-def best_multipliers(known: Known, start_dbw: FloatArray, rng: Rng) -> FloatArray:
-    """Multipliers (m,) at which the best powers of these rounds keep the bounds, from a start (S, K)."""
-    limits = known.look.limits
-    n = len(known)
-    tried = start_dbw[:, None] + _STD_DB * rng.generator("prices").standard_normal((n, _ACTIONS, start_dbw.shape[1]))
-    around = known.figures(within(tried.reshape(n * _ACTIONS, -1), limits), np.repeat(np.arange(n), _ACTIONS))
-    prices = first_prices(known.reward, around, n)
-    dbw = start_dbw
-    for step in range(_DUAL_STEPS):
-        _, dbw, _ = _searched(
-            replace(known, multipliers=prices.multipliers), dbw, _STEPS_DB if step == 0 else _STEPS_DB[2:]
-        )
-        prices = prices.raised(over(known.reward, known.figures(within(dbw, limits))), _DUAL_RATE * 5 / (5 + step))
-    return prices.multipliers
-
-
-def _searched(
-    known: Known, start_dbw: FloatArray, steps_db: tuple[float, ...] = _STEPS_DB
-) -> tuple[FloatArray, FloatArray, int]:
+def _searched(known: Known, start_dbw: FloatArray) -> tuple[FloatArray, FloatArray, int]:
     """Costs (S,), powers (S, K) in dBW that no move improves, and the number of vectors evaluated."""
     limits = known.look.limits
     low = 10 * np.log10(limits.each_min_w)
@@ -236,7 +201,7 @@ def _searched(
     dbw = np.clip(start_dbw, low, high)
     cost = known.cost(within(dbw, limits))
     judged = len(cost)
-    for step_db in steps_db:
+    for step_db in _STEPS_DB:
         going = np.arange(len(known))
         for _ in range(_MAX_MOVES):
             tried = np.clip(_moves(dbw[going], step_db), low, high)  # (n, moves, K)
@@ -266,15 +231,13 @@ def _moves(dbw: FloatArray, step_db: float) -> FloatArray:
 
 
 def planned_w(
-    look: Look, factor: float, lost_noise: FloatArray, air: Air, reward: Reward, multipliers: FloatArray,
-    start_dbw: FloatArray,
+    look: Look, factor: float, lost_noise: FloatArray, air: Air, reward: Reward, start_dbw: FloatArray
 ) -> tuple[FloatArray, int]:  # fmt: skip
     """Powers (1, K) in W for one round, and the number of power vectors evaluated.
 
-    The start (1, K) in dBW is kept where no requirement is known yet. factor : A^(T-1-t); lost_noise (1,) : kappa;
-    multipliers (m,) : of the reward's bounds.
+    The start (1, K) in dBW is kept where no requirement is known yet. factor : A^(T-1-t); lost_noise (1,) : kappa.
     """
-    known = Known(expected(look, factor, lost_noise), look, air, reward, multipliers)
+    known = Known(expected(look, factor, lost_noise), look, air, reward)
     if not (look.required_std > 0).any():
         return within(start_dbw, look.limits), 0
     found = best_powers(known, [start_dbw])

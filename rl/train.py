@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from netsim.checkpoint import from_tree_as, to_tree
-from rl.reward import Prices
 
 if TYPE_CHECKING:
     from stable_baselines3.common.logger import Logger
@@ -28,14 +27,13 @@ class Training(ABC):
     """A training in progress.
 
     done : of its steps. rests : whether a checkpoint can be written now. rewards : of the steps since the last
-    evaluation; None where steps have no rewards that can be compared. prices : of the reward's bounds.
+    evaluation; None where steps have no rewards that can be compared.
     """
 
     steps: int
     done: int = 0
     rests: bool = True
     rewards: list[float] | None = None
-    prices: Prices = Prices()
 
     @property
     def evaluations(self) -> int:
@@ -65,14 +63,13 @@ class Training(ABC):
 @dataclass(frozen=True)
 class CurvePoint:
     """The training after some steps: the figure of the policy (small is good), the mean reward since the last point,
-    the best reward of any step so far, and the multipliers of the reward's bounds.
+    and the best reward of any step so far.
     """
 
     step: int
     score: float
     reward: float
     best_reward: float
-    multipliers: tuple[float, ...] = ()
 
 
 @dataclass
@@ -113,7 +110,7 @@ def take_steps(
             mean = float(np.mean(training.rewards)) if training.rewards else np.nan
             best = max([course.best_reward, *training.rewards])
             training.rewards = []
-        course.curve.append(CurvePoint(training.done, cost, mean, best, tuple(training.prices.multipliers.tolist())))
+        course.curve.append(CurvePoint(training.done, cost, mean, best))
         if board is not None and board.output_formats:
             for name, value in {"judged/cost": cost, **training.figures()}.items():
                 board.record(name, value)

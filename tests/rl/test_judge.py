@@ -62,12 +62,10 @@ def test_differences_are_paired_by_world(table):
     assert np.isnan(table.loc["mine", "difference"])
 
 
-def test_without_recorded_rounds_it_stands_beside_the_untuned_rules_and_bounds_have_a_column():
-    reward = {"kind": "constrained", "minimise": "energy_j", "at_most": {"loss": 20.0}}
-    of = load("power/pedestrians", SHORT | {"train.task.reward": reward, "train.agent": {"kind": "ddpg"}})
+def test_without_recorded_rounds_it_stands_beside_the_untuned_rules():
+    of = load("power/pedestrians", SHORT | {"train.task.reward": {"loss": 1}, "train.agent": {"kind": "ddpg"}})
     found = judge(of, constant(8), "level")
     assert set(found.index) == {"average", "full", "fractional 0.8", "fractional 1", "level"}
-    assert (found.loss > 1).all() and found.columns[4] == "loss"
 
 
 def test_a_vector_for_a_whole_training_stands_beside_the_optimum(tmp_path):

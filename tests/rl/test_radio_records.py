@@ -417,7 +417,7 @@ def test_the_optimiser_plans_by_what_was_known_alone(city):
     start = LAWS[1].dbw(last, np.array([3.0, 0.75]))
     kappa = city.rounds.rows.lost_noise[-1:]
     plan = [
-        planned_w(look, 0.9, kappa, city.air, city.reward, np.zeros(0), start)
+        planned_w(look, 0.9, kappa, city.air, city.reward, start)
         for look in (last, replace(last, links=replace(last.links, h=np.abs(last.links.h) + 0j)))
     ]
     np.testing.assert_allclose(plan[0][0], plan[1][0])
@@ -425,7 +425,7 @@ def test_the_optimiser_plans_by_what_was_known_alone(city):
     assert plan[0][1] > 100 and known.cost(plan[0][0]) < known.cost(within(start, last.limits)) - 0.01
     np.testing.assert_allclose(best_powers(known, [start]).power_w, plan[0][0])
     fresh = replace(last, required_std=np.zeros((1, 12)))
-    power_w, judged = planned_w(fresh, 0.9, kappa, city.air, city.reward, np.zeros(0), start)
+    power_w, judged = planned_w(fresh, 0.9, kappa, city.air, city.reward, start)
     assert judged == 0
     np.testing.assert_array_equal(power_w, within(start, last.limits))
 

@@ -84,7 +84,7 @@ def test_powers_are_the_nearest_within_the_limits_of_one_and_of_all():
 
 
 class Bowl:
-    """Rounds on which the merit of one power, in dBW, is its squared distance from the best one."""
+    """Rounds on which the cost of one power, in dBW, is its squared distance from the best one."""
 
     def __init__(self, best_dbw):
         self.look, self.best_dbw, self.tried = look(), best_dbw, []
@@ -92,10 +92,10 @@ class Bowl:
     def __len__(self):
         return 1
 
-    def merit(self, power_w):
+    def cost(self, power_w):
         dbw = float(10 * np.log10(power_w[0, 0]))
         self.tried.append(dbw)
-        return (dbw - self.best_dbw) ** 2
+        return np.array([(dbw - self.best_dbw) ** 2])
 
 
 def test_tuning_is_the_cross_entropy_method_with_the_best_8_of_48():

@@ -148,14 +148,12 @@ def test_a_browser_goes_through_the_rounds_by_keys(tmp_path, show):
 
 
 def test_terms_are_those_of_the_reward_whatever_its_kind():
-    from rl.reward import FIGURES, Constrained, Weighted
+    from rl.reward import FIGURES, Weighted
     from scenarios.app.training.evaluate import _cost_of_one
 
     assert set(TERMS) == set(FIGURES)
     weighted = Weighted(noise=2, leak=5, energy_per_j=100)
     assert [_cost_of_one(weighted, name) for name in FIGURES] == [2, 0, 0, 0, 5, 100]
-    bounded = Constrained(minimise="leak", at_most={"lost": 0.02})
-    assert [_cost_of_one(bounded, name) for name in FIGURES] == [0, 0, 0, 0, 1, 0]
 
 
 @pytest.mark.parametrize(("serving", "station"), [(0, "a"), (1, "b"), (-1, None)])

@@ -54,8 +54,6 @@ from scenarios.app.results.tuning_folder import WINNER_HEADS, failed_lines, set_
 from scenarios.app.study import Fields, Record
 from scenarios.app.study.describe import flow
 
-Bounds = dict[str, tuple[float, float, float]]
-"""figure -> mean over rounds, half width of its interval over worlds, and bound"""
 _TINY = 0.01  # of the cost of the best rule: a share of a smaller gap says nothing
 _HEADS = {"t_th": "T_th, rounds", "loss": "final loss", "lost": "lost updates", "energy_j": "energy, J"}
 
@@ -83,10 +81,6 @@ class Seeds:
         n = len(self.trained)
         failed = len(self.failed)
         return f"{n} of {n + failed} seeds ({failed} failed)" if failed else counted(n, "seed")
-
-    def bounds(self, policy: str) -> Bounds:
-        """The bounds on means of a policy."""
-        return bounds_of([t.summary for t in self.trained], policy)
 
 
 def train_lines(folder: Path) -> list[str]:
@@ -156,9 +150,6 @@ def answer(seeds: Seeds) -> list[tuple[str, str]]:
         lines.append(("How good it is", f"The policy is {text}{many}."))
     if ORACLE in seeds.costs:
         lines += zip(("How good it is", "What the oracle leaves"), _beside_oracle(seeds, many), strict=True)
-    if bounds := seeds.bounds(agent):
-        said = "; ".join(f"{figure} {_bound_text(*of)}, at most {figure_text(of[2])}" for figure, of in bounds.items())
-        lines.append(("Whether bounds are kept", f"Means of the agent over rounds: {said}."))
     return lines
 
 
@@ -167,8 +158,7 @@ def _beside_oracle(seeds: Seeds, many: str) -> tuple[str, str]:
     agent = seeds.first.agent
     costs = seeds.costs
     rules = [name for name in costs if name not in (ORACLE, RANDOM, ONE_STEP, agent)]
-    kept = [name for name in rules if all(verdict(*of) != "broken" for of in seeds.bounds(name).values())]
-    best = min(kept or rules, key=lambda name: costs[name].mean())
+    best = min(rules, key=lambda name: costs[name].mean())
     rule = costs[best].mean()
     less = np.subtract(*paired(seeds.trained, best)).mean(axis=0)
     left = np.subtract(*paired(seeds.trained, ORACLE)).mean(axis=0) - less  # of the rule's cost, to the oracle's
@@ -191,45 +181,20 @@ def _percent(gaps: FloatArray, cost: float) -> str:
     return f"{figure_text(100 * gaps.mean() / abs(cost))} %" if cost else "– %"
 
 
-def verdict(mean: float, half: float, at_most: float) -> str:
-    """Of a mean over worlds with its 95 % interval."""
-    return "kept" if mean + half <= at_most else "broken" if mean - half > at_most else "undecided"
-
-
-def bounds_of(summaries: Sequence[Fields], policy: str) -> Bounds:
-    """Figure -> mean over rounds, half width of its interval over worlds (the widest of all seeds), and bound."""
-    found = Bounds()
-    for key, at_most in summaries[0].items():
-        stem = key.removesuffix(".at_most")
-        head, _, figure = stem.rpartition(".")
-        if stem != key and head == f"bound.{policy}":
-            means, halves = ([s[f"{stem}.{end}"] or 0.0 for s in summaries] for end in ("mean", "half_width"))
-            found[figure] = float(np.mean(means)), max(halves), at_most
-    return found
-
-
-def _bound_text(mean: float, half: float, at_most: float) -> str:
-    return f"{figure_text(mean)} ± {figure_text(half)} ({verdict(mean, half, at_most)})"
-
-
 # -- tables and the curve
 
 
 def policy_rows(seeds: Seeds) -> tuple[list[str], Cells]:
-    """Heads and rows of all policies, the cheapest first: mean cost, the agent beside it, other figures, bounds."""
+    """Heads and rows of all policies, the cheapest first: mean cost, the agent beside it, other figures."""
     means = means_of(seeds.trained)
-    bounds = seeds.bounds(seeds.first.agent)
     columns = [f for f in METRICS[1:] if any(np.isfinite(m[f]).any() for m in means.values())]
     heads = ["policy", "cost", "agent less this", "lower in (probability)", *(_HEADS.get(f, f) for f in columns)]
-    heads += [f"{f}, bound {figure_text(of[2])}" for f, of in bounds.items()]
     rows: Cells = []
     for name in sorted(means, key=lambda name: means[name]["cost"].mean()):
         of = means[name]
-        kept = seeds.bounds(name)
         of["t_th"] = np.where(of["t_th"] < 0, nan, of["t_th"])  # below zero: has none
         figures = [Mark(mean_text(of[f]), of[f].mean()) for f in ("cost", *columns)]
-        bounded = [Mark(_bound_text(*kept[f]), kept[f][0]) if f in kept else nan for f in bounds]
-        rows.append([name, figures[0], *_beside(seeds, name), *figures[1:], *bounded])
+        rows.append([name, figures[0], *_beside(seeds, name), *figures[1:]])
     return heads, rows
 
 

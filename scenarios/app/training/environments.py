@@ -95,12 +95,6 @@ def fitting(study: Study, task: Online) -> Online:
     """A task that a study can judge, whose limits of power its UEs can keep, and whose bound contracts in all rounds;
     BadInput for another.
     """
-    key = task.reward.reads.get("leakage")
-    if key and task.reward.bounds() and not study.learned.attacks:
-        raise BadInput(
-            f"train.task.reward.{key}: leakage is what attacks find, and learning.attacks is empty; add one, such as "
-            "{kind: closed-form}, or leave leakage out"
-        )
     cost_of(task.reward, dict.fromkeys(FIGURES, np.full(2, 0.5)), finite=False)
     n = n_ues(study)
     try:

@@ -21,8 +21,8 @@ from rl.look import Look
 from rl.problem import Seen, as_action
 from rl.radio_records import Air, Rounds, air_of, lost_noise
 from rl.recording import Step, look_now, recorded, steps_of
-from rl.reward import FIGURES, Reward, penalty
-from rl.rules import LAWS, Known, Tuned, best_multipliers, best_of_random, best_powers, planned_w, tuned, untuned
+from rl.reward import FIGURES, Reward
+from rl.rules import LAWS, Known, Tuned, best_of_random, best_powers, planned_w, tuned, untuned
 from rl.settings import ONE_STEP, OPTIMUM, ORACLE, RANDOM, VISITED, Online, ScoreFunctionAgent, Train
 from scenarios.app.results.folder import (
     EPISODE,
@@ -72,11 +72,6 @@ class Evaluation:
     rounds: int = 1
     loss_mean: float = nan
 
-    def mean(self, figure: str) -> float:
-        """Of a figure over rounds (see `rl.reward`)."""
-        of_all: float = getattr(self, "loss_mean" if figure == "loss" else figure)
-        return of_all / self.rounds if figure in ("noise", "energy_j") else of_all
-
 
 def worlds(study: Study, purpose: str, n: int) -> list[int]:
     """Seeds of worlds; those of two purposes differ."""
@@ -92,12 +87,6 @@ def episode(env: OnlinePower, policy: str, act: Act, world: int, evaluations: in
     figures = {**of, **mean, "loss": env.figures["loss"], "loss_mean": mean["loss"]}
     total = float(np.sum([cost.total for cost in costs])) * (1.0 + env.unplayed / n)
     return Evaluation(policy, world, total, env.t_th, evaluations=evaluations, rounds=n, **figures)
-
-
-def live_score(reward: Reward, rows: Sequence[Evaluation]) -> float:
-    """Mean cost of episodes, after how well bounds on means are kept: small is good."""
-    means = {name: np.array([row.mean(name) for row in rows]) for name in FIGURES}
-    return float(np.mean([row.cost for row in rows])) + penalty(reward, means)
 
 
 def played(power_w: Callable[[Look], FloatArray]) -> Act:
@@ -121,7 +110,6 @@ class OneStep:
 
     air: Air
     rule: Tuned
-    multipliers: FloatArray
     judged: int = 0
 
     def __call__(self, env: OnlinePower, seen: Seen) -> FloatArray:
@@ -131,7 +119,7 @@ class OneStep:
         factor = contraction ** (env.rounds - env.state.played - 1)
         kappa = lost_noise(env.setup.uplink, env.setup.learning.round_s, look.n_bits)
         power_w, judged = planned_w(
-            look, factor, kappa, self.air, task.reward, self.multipliers, self.rule.dbw(look)
+            look, factor, kappa, self.air, task.reward, self.rule.dbw(look)
         )  # fmt: skip
         self.judged += judged
         return as_action(power_w[0], task.limits)
@@ -158,10 +146,9 @@ def _of_slot(power: Power) -> Act:
     return act
 
 
-def summary_of(agent_name: str, rows: Sequence[Evaluation], bounds: Mapping[str, float]) -> Fields:
-    """Flat: the mean over cases of every figure of every policy; the paired difference of the agent's cost to that of
-    each of the others; and of each policy and bound the mean over rounds, the half width of its 95 % interval over
-    worlds, and the bound.
+def summary_of(agent_name: str, rows: Sequence[Evaluation]) -> Fields:
+    """Flat: the mean over cases of every figure of every policy; and the paired difference of the agent's cost to
+    that of each of the others.
     """
     of: dict[str, list[Evaluation]] = {}
     for row in rows:
@@ -178,11 +165,6 @@ def summary_of(agent_name: str, rows: Sequence[Evaluation], bounds: Mapping[str,
             summary |= {f"against.{name}.{key}": value for key, value in _paired(ours, theirs).items()}
     if VISITED in of:
         summary["visited.percent"] = 100 * (of[VISITED][-1].cost / of[OPTIMUM][-1].cost - 1.0)
-    for name, own in of.items():
-        for figure, at_most in bounds.items():
-            means = np.array([row.mean(figure) for row in own])
-            found = {"mean": float(means.mean()), "half_width": half_width(means), "at_most": at_most}
-            summary |= {f"bound.{name}.{figure}.{key}": value for key, value in found.items()}
     return summary
 
 
@@ -379,7 +361,7 @@ class RecordedGround:
         for world in self._each(HELD_OUT, "judged live under all rules"):
             for name, rule in judged.items():
                 rows.append(episode(self.watched, name, played(rule.power_w), world, rule.evaluations))
-            act = OneStep(self.air, self.rule, self._multipliers)
+            act = OneStep(self.air, self.rule)
             rows.append(replace(episode(self.watched, ONE_STEP, act, world), evaluations=act.judged))
         return rows + self._oracle()
 
@@ -387,7 +369,7 @@ class RecordedGround:
         """The best powers of every round, found in these worlds as recorded with the first rule, and played live."""
         known = self._known(HELD_OUT)
         best = sorted(self.rules, key=lambda rule: rule.cost)[:_STARTS]
-        found = best_powers(replace(known, multipliers=self._multipliers), [rule.dbw(known.look) for rule in best])
+        found = best_powers(known, [rule.dbw(known.look) for rule in best])
         judged = found.judged // self.numbers[HELD_OUT]
         starts = np.flatnonzero(known.look.first)[1:]
         power_w = np.split(found.power_w, starts)
@@ -396,13 +378,6 @@ class RecordedGround:
             episode(self.watched, ORACLE, planned(power_w[k], progress[k]), world, judged)
             for k, world in enumerate(self._each(HELD_OUT, "judged live under the oracle"))
         ]
-
-    @cached_property
-    def _multipliers(self) -> FloatArray:
-        """Prices of the reward's bounds for the oracle, found where rules are tuned; none without bounds."""
-        if not self.task.reward.bounds():
-            return np.zeros(0)
-        return best_multipliers(self._tuned_on, self.rule.dbw(self._tuned_on.look), self._rng("oracle"))
 
     def evaluated(self, act: Act, evaluations: int) -> list[Evaluation]:
         """An agent beside the others, in the same worlds."""

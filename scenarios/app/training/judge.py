@@ -34,8 +34,8 @@ def judge(
 
     A row for each policy, the cheapest first, named by the index. `cost` : mean over worlds, without unit;
     `difference`, `half_width` : cost of `policy` less that of the row in the same world, mean and half of its 95 %
-    interval (Student's t; NaN of one world); `wins` : worlds in which `policy` costs less; a column for each figure
-    with a bound: mean over rounds; one for each world, by its seed: the cost there (of `allocation` by its number).
+    interval (Student's t; NaN of one world); `wins` : worlds in which `policy` costs less; and a column
+    for each world, by its seed: the cost there (of `allocation` by its number).
 
     Raises BadInput: a scenario that trains nothing, or a name that a rule has; ValueError: an action that the
     environment refuses.
@@ -43,7 +43,6 @@ def judge(
     import pandas
 
     study = study_of(scenario)
-    bounds = dict[str, float]()
 
     def act(seen: Seen) -> FloatArray:
         return np.asarray(policy(seen), dtype=float)
@@ -59,14 +58,12 @@ def judge(
             ground = BaselineJudge(study, task) if unrecorded(study) else RecordedGround(study, ignore)
             ground.name = name
             rows = ground.evaluated(lambda env, seen: act(seen), 1)
-            bounds.update(task.reward.bounds())
     if len({(row.policy, row.case) for row in rows}) < len(rows):
         raise BadInput(f"name: {name!r:.40} is the name of a rule; take another")
-    found = summary_of(name, rows, bounds)
+    found = summary_of(name, rows)
     costs = pandas.DataFrame([vars(row) for row in rows]).pivot(index="policy", columns="case", values="cost")
     against = {"difference": "cost.mean", "half_width": "cost.half_width", "wins": "wins"}
     keys = {"cost": "policy.{}.cost.mean", **{column: f"against.{{}}.{key}" for column, key in against.items()}}
-    keys |= {figure: f"bound.{{}}.{figure}.mean" for figure in bounds}
     columns = {column: [found.get(key.format(own)) for own in costs.index] for column, key in keys.items()}
     return pandas.DataFrame(columns, costs.index, dtype=float).join(costs).sort_values("cost")
 

@@ -62,7 +62,6 @@ from scenarios.app.training.evaluate import (
     baselines,
     episode,
     episode_of,
-    live_score,
     played,
     summary_of,
     worlds,
@@ -151,18 +150,10 @@ class BaselineJudge:
 
 
 def check_admitted(study: Study, task: Online) -> None:
-    """Raise BadInput where a privacy budget admits no round of the study's own world, at the highest powers, or the
-    buffer of its agent does not hold an episode whose means are bounded.
-    """
-    bounds = task.reward.bounds()
-    if study.learned.privacy_budget is None and not bounds:
-        return
-    judge = BaselineJudge(study, task)
-    next(steps_of(judge.env, judge.rules["full"], study.seed))
-    if bounds and study.train and isinstance(study.train.agent, DdpgAgent):
-        from rl.agents import check_holds
-
-        check_holds(study.train.agent.buffer_size, judge.env.rounds)
+    """Raise BadInput where a privacy budget admits no round of the study's own world, at the highest powers."""
+    if study.learned.privacy_budget is not None:
+        judge = BaselineJudge(study, task)
+        next(steps_of(judge.env, judge.rules["full"], study.seed))
 
 
 class DdpgTrainer:
@@ -199,8 +190,7 @@ class LiveTrainer(DdpgTrainer, OnlineTrainer):
 
     def score(self, weights: Weights) -> float:
         act = self.act(weights)
-        rows = [episode(self.other, AGENT, act, world) for world in self.chosen_on]
-        return live_score(self.other.task.reward, rows)
+        return float(np.mean([episode(self.other, AGENT, act, world).cost for world in self.chosen_on]))
 
 
 class AllocationTrainer(DdpgTrainer):
@@ -302,16 +292,11 @@ def _play(job: Job, study: Study, on: RecordedGround | None, watch: Watch) -> Fi
     trainer.save(course, job.seed, folder)
     trained_s = time.perf_counter() - began
     rows = trainer.evaluated(course, training.evaluations, job.seed)
-    bounds = how.task.reward.bounds() if isinstance(how.task, Online) else {}
-    curve = [asdict(point) for point in course.curve]
-    for row in curve:  # one column for the multiplier of each bound
-        multipliers = row.pop("multipliers") or (0.0,) * len(bounds)
-        row |= {f"multiplier.{name}": x for name, x in zip(bounds, multipliers, strict=True)}
-    write_rows(folder / CURVE, curve)
+    write_rows(folder / CURVE, [asdict(point) for point in course.curve])
     write_rows(folder / EVALUATIONS, [asdict(row) for row in rows])
     if (shown := trainer.shown(course, rows)) is not None:
         write_episode(folder, shown)
-    found = {"steps.best": course.steps, "cost.best": course.score} | summary_of(how.agent.kind, rows, bounds)
+    found = {"steps.best": course.steps, "cost.best": course.score} | summary_of(how.agent.kind, rows)
     write_json(folder / SUMMARY, found)
     timing = {"trained_s": trained_s, "wall_s": time.perf_counter() - began, "peak_memory_gb": peak_gb()}
     write_json(folder / TRAINING, {**manifest, "finished": True, "timing": timing})
