@@ -1,7 +1,7 @@
-"""Steps a second of the environments, one and many at once, and the share of a training that the environment takes.
+"""Steps a second of the environments, and the share of a training that the environment takes.
 
-PowerAllocation and the live rounds of OnlinePower step through the class itself, episodes and resets included; recorded
-rounds are recorded before the clock runs. Besides a tick of OnlinePower's world is measured: links, cohort and uplink
+PowerAllocation and the live rounds of OnlinePower step through the class itself, episodes and resets included. Besides
+a tick of OnlinePower's world is measured: links, cohort and uplink
 of 5 base stations and 15 UEs, as `benchmarks.world` drives it.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
 
@@ -24,29 +23,27 @@ from rl.env import PowerAllocation
 from rl.problem import Problem
 from rl.settings import DdpgAgent
 from scenarios import load
-from scenarios.app.training.environments import online, onlines
+from scenarios.app.training.environments import online
 
 BS, UES = 5, 15
-TOGETHER = 16  # environments stepped in turn
 CITY = "power/city"
 
 
 @dataclass(frozen=True)
 class Bench:
-    """Sizes, and what is required: steps a second of one, how many times as many `TOGETHER` recorded worlds take,
-    steps a second of the world, and the environment's share of a training in percent.
+    """Sizes, and what is required: steps a second of one, steps a second of the world, and the environment's share of a
+    training in percent.
     """
 
     rounds: int
     training_steps: int
     world_s: float
     allocation_hz: float | None = None
-    recorded: float | None = None
     world_hz: float | None = None
     share_percent: float | None = None
 
 
-FULL = Bench(100, 600, 1440.0, 20_000.0, 8.0, 2_000.0, 15.0)
+FULL = Bench(100, 600, 1440.0, 20_000.0, 2_000.0, 15.0)
 SMALL = Bench(10, 40, 120.0)
 
 
@@ -75,34 +72,20 @@ def stepper(env: PowerAllocation) -> Callable[[], Any]:
 
 
 def online_rows(bench: Bench, seconds: float) -> Iterator[Row]:
-    """Rounds of `power/city`: one live world, and recorded rounds of as many as are stepped together."""
-    study = load(CITY, {"world.duration_s": bench.world_s})
-    with TemporaryDirectory() as cache:
-        one, recorded = online(study), onlines(TOGETHER, study, cache, TOGETHER)
-        actions = np.random.default_rng(1).uniform(-1, 1, (97, TOGETHER, one.n_ue)).astype(np.float32)
-        count = 0
-        one.reset(seed=0)
-        recorded.reset(seed=0)  # records all worlds
+    """Live rounds of `power/city`."""
+    one = online(load(CITY, {"world.duration_s": bench.world_s}))
+    actions = np.random.default_rng(1).uniform(-1, 1, (97, one.n_ue)).astype(np.float32)
+    count = 0
+    one.reset(seed=0)
 
-        def live() -> None:
-            nonlocal count
-            count += 1
-            if any(one.step(actions[count % len(actions), 0])[2:4]):
-                one.reset()
+    def live() -> None:
+        nonlocal count
+        count += 1
+        if any(one.step(actions[count % len(actions)])[2:4]):
+            one.reset()
 
-        def judged() -> None:
-            nonlocal count
-            count += 1
-            recorded.step(actions[count % len(actions)])
-
-        one_ms, all_ms = tick_ms([live, judged], seconds)
-    steps = study.world.duration_s / study.round_s
-    hz, all_hz = 1e3 / one_ms, 1e3 * TOGETHER / all_ms * steps / (steps + 1)
-    yield row(f"OnlinePower, {CITY}, live: a step", hz, "steps/s", None, least=True)
-    yield row(f"RecordedPower, {CITY}, {TOGETHER} recorded worlds: a step", all_hz, "steps/s", None, least=True)
-    yield row(
-        f"RecordedPower over OnlinePower, {TOGETHER} recorded worlds", all_hz / hz, "x", bench.recorded, least=True
-    )
+    (one_ms,) = tick_ms([live], seconds)
+    yield row(f"OnlinePower, {CITY}, live: a step", 1e3 / one_ms, "steps/s", None, least=True)
 
 
 def row(work: str, found: float, unit: str, bar: float | None, least: bool, **more: Any) -> Row:

@@ -9,8 +9,4 @@ ALLOCATION = "netsim/PowerAllocation-v0"
 ONLINE = "netsim/OnlinePower-v0"
 
 gymnasium.register(ALLOCATION, entry_point="scenarios.app.training.environments:allocation")
-gymnasium.register(
-    ONLINE,
-    entry_point="scenarios.app.training.environments:online",
-    vector_entry_point="scenarios.app.training.environments:onlines",
-)
+gymnasium.register(ONLINE, entry_point="scenarios.app.training.environments:online")

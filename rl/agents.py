@@ -1,8 +1,8 @@
-r"""Trainings: DDPG by stable-baselines3, and the score-function gradient on recorded rounds.
+"""Training of DDPG by stable-baselines3.
 
-A training is a function of its seed, its settings and its environment or rounds alone: exploration noise, batches and
-first actions come from named streams, the networks' first weights from a separate generator. So an interrupted
-training goes on exactly where it was, and two trainings in a process do not disturb each other.
+A training is a function of its seed, its settings and its environment alone: exploration noise, batches and first
+actions come from named streams, the networks' first weights from a separate generator. So an interrupted training goes
+on exactly where it was, and two trainings in a process do not disturb each other.
 """
 
 from __future__ import annotations
@@ -23,34 +23,20 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 from fl.power.bound import PowerLoss
 from fl.power.search import Limits, PowerPlan
 from netsim.rng import Streams
-from netsim.units import FloatArray, IntArray
-from rl.env import PowerAllocation, PowerEnv
-from rl.policy import UNIT_DB, features_of, first_weights, message_passing, mixing
+from netsim.units import FloatArray
+from rl.env import PowerAllocation
 from rl.problem import Problem
-from rl.rules import Known, Tuned, within
-from rl.settings import DdpgAgent, ScoreFunctionAgent
+from rl.settings import DdpgAgent
 from rl.train import Training, Tree, Weights
 
-Array = np.ndarray
 _COLUMNS = ("observations", "next_observations", "actions", "rewards", "dones", "timeouts")
 _LEARNT = ("actor", "critic")
-_FALLS = 0.99  # by how much of itself the learning rate falls over a training
-_EVEN = 1e-12  # spread of costs in a round in which all actions cost the same
 
 
 class Buffer(ReplayBuffer):
-    """A buffer whose batches come from a separate generator.
-
-    skips : whether a privacy budget discarded the round of the transition that comes, which then is none.
-    """
+    """A buffer whose batches come from a separate generator."""
 
     generator: np.random.Generator
-    skips = False
-
-    def add(self, obs: Array, next_obs: Array, action: Array, reward: Array, done: Array, infos: list[Tree]) -> None:
-        if self.skips and self.filled:
-            return
-        super().add(obs, next_obs, action, reward, done, infos)
 
     @property
     def filled(self) -> int:
@@ -91,7 +77,9 @@ class _Noise(ActionNoise):
 class DdpgTraining(Training):
     """A training: takes steps, and can be saved between episodes."""
 
-    def __init__(self, env: PowerEnv, agent: DdpgAgent, steps: int, seed: int, board: Logger | None = None) -> None:
+    def __init__(
+        self, env: PowerAllocation, agent: DdpgAgent, steps: int, seed: int, board: Logger | None = None
+    ) -> None:
         self.env = env
         self.steps = steps
         self.rewards = []
@@ -110,7 +98,7 @@ class DdpgTraining(Training):
         # the library's own logger would leave a folder among the temporary files
         self.model.set_logger(Logger(None, []) if board is None else board)
         self._log_every = 1 if board is not None and board.output_formats else None  # episodes
-        if isinstance(env, PowerAllocation) and env.residual:
+        if env.residual:
             for net in (self.model.actor, self.model.actor_target):  # it begins with the rule: actions are 0
                 last = [m for m in net.mu if isinstance(m, torch.nn.Linear)][-1]
                 torch.nn.init.zeros_(last.weight)
@@ -178,7 +166,7 @@ class DdpgTraining(Training):
 
 
 class _Steps(BaseCallback):
-    """Notes the reward of every round that was played. episode : rewards of this one."""
+    """Notes the reward of every step. episode : rewards of this one."""
 
     def __init__(self, training: DdpgTraining) -> None:
         super().__init__()
@@ -189,14 +177,11 @@ class _Steps(BaseCallback):
     def _on_step(self) -> bool:
         self.episode_over = bool(self.locals["dones"][0])
         reward = float(self.locals["rewards"][0])
-        # it ended before its time: a budget discarded the round
-        skips = self.training.buffer.skips = self.episode_over and not self.locals["infos"][0]["TimeLimit.truncated"]
-        if not skips:
-            self.episode.append(reward)
-            if self.training.rewards is not None:
-                self.training.rewards.append(reward)
+        self.episode.append(reward)
+        if self.training.rewards is not None:
+            self.training.rewards.append(reward)
         if self.episode_over:
-            self.logger.record("episode/reward_mean", float(np.mean(self.episode or 0.0)))
+            self.logger.record("episode/reward_mean", float(np.mean(self.episode)))
             self.episode.clear()
         return True
 
@@ -221,104 +206,6 @@ def arrays_of(tensors: Mapping[str, torch.Tensor]) -> Tree:
 def tensors_of(arrays: Tree) -> dict[str, torch.Tensor]:
     """Arrays as tensors of the same numbers."""
     return {k: torch.from_numpy(np.array(v)) for k, v in arrays.items()}
-
-
-class ScoreFunctionTraining(Training):
-    r"""A training by the score-function gradient: many actions in the same situation, and no critic.
-
-    In each of some rounds, actions x + s n and x - s n are judged for mirrored normal n; with costs c, standardised
-    within the round, the gradient of the expected cost with respect to the mean x is that of  mean(c n) x / s.  The
-    spread s shrinks over the training. Comparing actions within one round removes the differences between rounds, which
-    are most of the variance.
-
-    [Williams, Simple Statistical Gradient-Following Algorithms, 1992]
-    """
-
-    def __init__(self, known: Known, rule: Tuned, agent: ScoreFunctionAgent, steps: int, seed: int) -> None:
-        self.known = known
-        self.rule = rule
-        self.agent = agent
-        self.steps = steps
-        self.generator = Streams(seed).at("score-function").generator("steps")
-        look = known.look
-        self._rule_dbw = rule.dbw(look)
-        self._rule_cost = known.cost(rule.power_w(look))
-        self._saved = 0.0
-        self._seen = tuple(torch.from_numpy(x).float() for x in (features_of(look, rule), look.pairs, mixing(look)))
-        self._there = torch.from_numpy(look.there)
-        self._weights = {name: torch.from_numpy(x).requires_grad_() for name, x in first_weights(seed).items()}
-        self._adam = torch.optim.Adam(self._weights.values(), lr=agent.learning_rate)
-
-    @property
-    def evaluations(self) -> int:
-        return self.done * self._rounds * self.agent.actions
-
-    @property
-    def _rounds(self) -> int:
-        return min(self.agent.situations, len(self.known))
-
-    def weights(self) -> Weights:
-        return {name: w.detach().numpy().copy() for name, w in self._weights.items()}
-
-    def figures(self) -> dict[str, float]:
-        """Figures for the board: saving of the last actions against the rule, and their spread."""
-        return {"rollout/reward_mean": self._saved, "rollout/std_db": UNIT_DB * self._std()}
-
-    def _std(self) -> float:
-        first = self.agent.exploration_noise_std
-        last = self.agent.exploration_noise_final_std
-        return first + (last - first) * self._late
-
-    @property
-    def _late(self) -> float:
-        return self.done / max(self.steps - 1, 1)
-
-    def step(self) -> None:
-        agent = self.agent
-        half = self.agent.actions // 2
-        n = self._rounds
-        std = self._std()
-        self._adam.param_groups[0]["lr"] = agent.learning_rate * (1.0 - _FALLS * self._late)
-        pick = self.generator.choice(len(self.known), n, replace=False)
-        features, pairs, mix = (x[pick] for x in self._seen)
-        mean = message_passing(torch, self._weights, features, pairs, mix) * self._there[pick]
-        noise = _mirrored(self.generator, (n, half, mean.shape[1]))
-        powers_w = self._powers_w(pick, mean.detach().numpy()[:, None] + std * noise)
-        cost = self.known.cost(powers_w, np.repeat(pick, agent.actions)).reshape(n, agent.actions)
-        self._saved = float(self._rule_cost[pick].mean() - cost.mean())
-        cost = (cost - cost.mean(axis=1, keepdims=True)) / (cost.std(axis=1, keepdims=True) + _EVEN)
-        slope = torch.from_numpy((cost[..., None] * noise).mean(axis=1) / std).float()
-        self._adam.zero_grad()
-        ((slope * mean).sum() / n).backward()
-        self._adam.step()
-        self.done += 1
-
-    def _powers_w(self, pick: IntArray, action: FloatArray) -> FloatArray:
-        dbw = self._rule_dbw[pick][:, None] + UNIT_DB * action
-        return within(dbw.reshape(-1, dbw.shape[2]), self.known.look.limits)
-
-    def memory(self) -> Tree:
-        return {
-            "done": self.done,
-            "generator": self.generator.bit_generator.state,
-            "weights": self.weights(),
-            "adam": optimiser_memory(self._adam),
-        }
-
-    def resume(self, memory: Tree) -> None:
-        self.done = int(memory["done"])
-        self.generator.bit_generator.state = memory["generator"]
-        weights: Weights = memory["weights"]
-        with torch.no_grad():
-            for name, w in self._weights.items():
-                w.copy_(torch.from_numpy(np.array(weights[name])))
-        resume_optimiser(self._adam, memory["adam"])
-
-
-def _mirrored(generator: np.random.Generator, shape: tuple[int, int, int]) -> FloatArray:
-    """Normal numbers, and their mirror images after them (n, 2 a, K)."""
-    noise = generator.standard_normal(shape)
-    return np.concatenate([noise, -noise], axis=1)
 
 
 def learnt_plan(objective: PowerLoss, limits: Limits, steps: int, seed: int) -> PowerPlan:

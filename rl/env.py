@@ -19,13 +19,13 @@ from fl.round.setup import Setup
 from fl.round.state import RoundOutcome, RoundState
 from netsim.columns import frozen, no_ints
 from netsim.radio.power import PowerContext
-from netsim.units import FloatArray, IntArray
+from netsim.units import FloatArray
 from netsim.world import World
 from rl.policy import seen_online, seen_online_size
 from rl.powers import Decided, Decision, kept, start_w
 from rl.problem import STEPS, Outcome, Problem, Seen, log_power
-from rl.radio_records import Air, Costs, Rounds, costs, judged
-from rl.reward import FIGURES, RECORDED, cost_of
+from rl.radio_records import Costs, costs
+from rl.reward import FIGURES
 from rl.settings import Online
 
 WORLDS = 2**63  # seeds that a world may have; those of episodes are drawn from the first 2**40
@@ -221,39 +221,7 @@ class Held(Decided):
         return replace(state, power_w=kept(state.wanted_w, context.sends, self.limits), sends=context.sends)
 
 
-class WorldPower(PowerEnv):
-    """Base of the environments in which every step is a round of a world.
-
-    last_w (K,) : the last powers; t_th : rounds until the last artificial noise; figures : of the last round; now :
-    the context of the coming one.
-    """
-
-    def __init__(self, n_ue: int, task: Online) -> None:
-        super().__init__(n_ue, seen_online_size(n_ue), {"world": WORLDS})
-        task.limits.check(n_ue)
-        self.task = task
-
-    last_w: FloatArray
-    figures: Mapping[str, float]
-    now: PowerContext
-    t_th: int
-
-    def _start(self, options: Info) -> Info:
-        return {"world": int(options.get("world", self.np_random.integers(2**40)))}
-
-    def _begin(self, start: Info) -> None:
-        self.start = start
-        self.t_th = 0
-        self.last_w = start_w(self.task.limits, self.n_ue)
-
-    def _seen(self) -> Seen:
-        return seen_online(self.now, self.last_w, self.task.limits)
-
-    def _info(self) -> Info:
-        return {"t_th": self.t_th, "power_w": self.last_w.copy(), "world": self.start["world"], **self.figures}
-
-
-class OnlinePower(WorldPower):
+class OnlinePower(PowerEnv):
     """Power of K UEs in every round of a federated training that goes on while they move.
 
     Description
@@ -269,10 +237,9 @@ class OnlinePower(WorldPower):
         Box(-1, 1, (5 K + 2,)), see `rl.policy.seen_online`.
 
     Rewards
-        Minus the cost of the round, see `rl.reward`; bounds on means over rounds are without a price. The step of a
-        round that a privacy budget discards costs as much as this round and all that were to follow, each the mean of
-        the rounds before: an episode is not the cheaper for ending early. Figures of `info` stay those of the last
-        round that was played.
+        Minus the cost of the round, see `rl.reward`. The step of a round that a privacy budget discards costs as much
+        as this round and all that were to follow, each the mean of the rounds before: an episode is not the cheaper for
+        ending early. Figures of `info` stay those of the last round that was played.
 
     Starting state
         A world of a seed that the environment draws; `options={"world": seed}` asks for one. Figures of `info` are 0.
@@ -286,9 +253,18 @@ class OnlinePower(WorldPower):
     """
 
     def __init__(self, stage: Callable[[int], Stage], n_ue: int, task: Online) -> None:
-        super().__init__(n_ue, task)
-        self.stage = stage
+        super().__init__(n_ue, seen_online_size(n_ue), {"world": WORLDS})
+        task.limits.check(n_ue)
+        self.stage, self.task = stage, task
 
+    last_w: FloatArray
+    """the last powers (K,)"""
+    figures: Mapping[str, float]
+    """of the last round"""
+    now: PowerContext
+    """the context of the coming round"""
+    t_th: int
+    """rounds until the last artificial noise"""
     world: World
     setup: Setup
     server: LearningServer
@@ -300,8 +276,13 @@ class OnlinePower(WorldPower):
         """The state after the last round."""
         return self.server.state
 
+    def _start(self, options: Info) -> Info:
+        return {"world": int(options.get("world", self.np_random.integers(2**40)))}
+
     def _begin(self, start: Info) -> None:
-        super()._begin(start)
+        self.start = start
+        self.t_th = 0
+        self.last_w = start_w(self.task.limits, self.n_ue)
         stage = self.stage(int(start["world"]))
         held = Held(limits=self.task.limits)
         self.world = stage.world
@@ -329,6 +310,12 @@ class OnlinePower(WorldPower):
         ended = not self._advance() or self.state.played >= self.rounds
         return -self.cost.total, self.state.stopped, ended and not self.state.stopped
 
+    def _seen(self) -> Seen:
+        return seen_online(self.now, self.last_w, self.task.limits)
+
+    def _info(self) -> Info:
+        return {"t_th": self.t_th, "power_w": self.last_w.copy(), "world": self.start["world"], **self.figures}
+
     def _advance(self) -> bool:
         """To the request of the next round; whether there is one."""
         number = self.server.next_window()
@@ -343,71 +330,3 @@ class OnlinePower(WorldPower):
             self.world, self.setup, self.state.parts, numbers, self.state.round + 1, no_ints()
         )  # fmt: skip
         return number is not None and not over
-
-
-@frozen
-class Episode:
-    """A whole world as it was recorded, S steps. rounds : of all steps, silent ones without rows; before : S + 1
-    contexts, with that at the end; played (S,) : rounds so far; stopped : whether a budget ended it; planned : rounds.
-    """
-
-    rounds: Rounds
-    before: list[PowerContext]
-    played: IntArray
-    stopped: bool
-    planned: int
-
-    def __len__(self) -> int:
-        return len(self.played)
-
-
-class RecordedPower(WorldPower):
-    """`OnlinePower`, with its spaces, in worlds that were recorded once.
-
-    With one seed it draws the worlds that `OnlinePower` draws, `worlds` of them, and then begins again with the first.
-
-    A recorded round costs what it costs live with the same links, rows and requirements. These are those of the powers
-    that it was recorded with: in the first round of a world they depend on no power; later, other powers would
-    have led to other requirements. `info` has no `loss` and no `leakage`.
-    """
-
-    def __init__(self, record: Callable[[int], Episode], air: Air, n_ue: int, task: Online, worlds: int = 1) -> None:
-        """record : world seed -> its rounds."""
-        super().__init__(n_ue, task)
-        self.record, self.air, self.worlds, self.drawn = record, air, worlds, list[Info]()
-
-    recording: Episode
-
-    def _start(self, options: Info) -> Info:
-        turn = self.episodes % self.worlds
-        if self.episodes == 0:
-            self.drawn = []
-        if turn == len(self.drawn):
-            self.drawn.append(super()._start({}))
-        return {**self.drawn[turn], **options}
-
-    def _begin(self, start: Info) -> None:
-        super()._begin(start)
-        self.recording = self.record(int(start["world"]))
-        self.rounds = self.recording.planned
-        self.now = replace(self.recording.before[0], drawn_std=np.zeros(self.n_ue))
-        self.figures = dict.fromkeys(RECORDED, 0.0)
-
-    def _play(self, action: FloatArray) -> tuple[float, bool, bool]:
-        episode = self.recording
-        s = self.steps
-        sends = np.flatnonzero(episode.rounds.count[s])
-        if len(sends):
-            self.last_w = kept(log_power(action, self.task.limits), sends, self.task.limits)
-        found = judged(episode.rounds, self.air, np.minimum(self.last_w, self.now.max_power_w)[None], np.array([s]))
-        drawn_std = self.now.drawn_std.copy()
-        drawn_std[sends] = 0.0  # a UE without rows keeps its value
-        drawn_std[episode.rounds.rows.of[s][found.drawn[0]]] = 1.0
-        if found.drawn.any():
-            self.t_th = int(episode.played[s])
-        self.now = replace(episode.before[s + 1], drawn_std=drawn_std)
-        ended = s + 1 >= len(episode)
-        stopped = ended and episode.stopped
-        if not stopped:
-            self.figures = {name: float(found.figures[name][0]) for name in RECORDED}
-        return -float(cost_of(self.task.reward, found.figures)[0]), stopped, ended and not stopped

@@ -38,7 +38,6 @@ from rl.radio_records import Air, Links, Rounds, Rows, air_of, received, strengt
 
 FEATURES = ("snr", "required", "other", "heard", "rank", "count", "mean", "most", "least", "late")
 OUTLOOK = ("power", "decoded", "margin", "exposed")
-PAIR_FEATURES = ("same cell", "cross", "stronger", "aligned")
 _FLOOR_DB = -60.0
 _TOP_DB = 140.0
 _SPAN_DB = 50.0  # of the outcome of powers

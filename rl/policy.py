@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar
+from typing import Literal, Self, TypeVar
 
 import numpy as np
 from pydantic import Field, ValidationError, model_validator
@@ -21,7 +21,7 @@ from netsim.radio.power import PowerContext
 from netsim.record import write_text
 from netsim.safe import content, replacing
 from netsim.units import BoolArray, FloatArray, db_from_ratio
-from rl.look import FEATURES, OUTLOOK, PAIR_FEATURES, Look
+from rl.look import FEATURES, OUTLOOK, Look
 from rl.problem import Acts, Observe, Problem, Seen, seen_size
 from rl.rules import LAWS, Tuned, untuned, within
 from rl.settings import CARD, WEIGHTS, Finite
@@ -99,9 +99,9 @@ class Card(PolicyCard):
 
     format: int = FORMAT
     """version of these files"""
-    task: Literal["allocation", "online"]
-    """one vector for a whole training, or one a round"""
-    observe: Literal["paper", "channel", "online"]
+    task: Literal["allocation"]
+    """one vector for a whole training"""
+    observe: Observe
     """its observation"""
     ues: int = Field(ge=1, le=4096)
     """number of UEs"""
@@ -120,18 +120,21 @@ class Card(PolicyCard):
             raise ValueError(f"format {self.format} is not {FORMAT}, which this program reads")
         if any(not 1 <= n <= 4096 for n in self.hidden):
             raise ValueError("hidden: a layer has 1 to 4096 units")
-        if (self.task == "online") != (self.observe == "online"):
-            raise ValueError(f"observe {self.observe!r} does not belong to task {self.task!r}")
         return self
 
     @property
     def n_seen(self) -> int:
-        return seen_online_size(self.ues) if self.observe == "online" else seen_size(self.observe, self.ues)
+        return seen_size(self.observe, self.ues)
 
     @property
     def shapes(self) -> list[tuple[int, int]]:
         """Outputs and inputs of each layer."""
-        return [(b, a) for a, b in pairwise([self.n_seen, *self.hidden, self.ues])]
+        return shapes_of(self.n_seen, self.hidden, self.ues)
+
+
+def shapes_of(n_seen: int, hidden: tuple[int, ...], n_actions: int) -> list[tuple[int, int]]:
+    """Outputs and inputs of each layer of a network."""
+    return [(b, a) for a, b in pairwise([n_seen, *hidden, n_actions])]
 
 
 @dataclass(frozen=True)
@@ -140,25 +143,16 @@ class Policy:
 
     card: Card
     layers: Layers
-    reference: Trajectory | None = None
+    reference: Trajectory
 
     def act(self, seen: Seen) -> FloatArray:
         """The action (K,) in [-1, 1] for an observation. BadInput where its weights overflow."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            action = forward(self.layers, seen)
-        if not np.isfinite(action).all():
-            k = np.argmin(np.isfinite(action))
-            raise BadInput(f"power.policy: its action for UE {k} is {action[k]}; its weights overflow, train it again")
-        return action
+        return forward(self.layers, seen)
 
     def problem(self) -> Problem:
         """The problem of the study that it was trained on."""
-        if self.reference is None or self.card.observe == "online":
-            raise ValueError("this policy has no reference trajectory")
-        observe: Observe = "paper" if self.card.observe == "paper" else "channel"
-        return Problem(
-            PowerLoss(self.reference, self.card.bound, self.card.criterion), self.card.limits, observe, self.card.acts
-        )
+        card = self.card
+        return Problem(PowerLoss(self.reference, card.bound, card.criterion), card.limits, card.observe, card.acts)
 
 
 Described = TypeVar("Described", bound=PolicyCard)
@@ -171,31 +165,31 @@ def layers_of(weights: Weights) -> Layers:
 
 
 def forward(layers: Layers, seen: Seen) -> FloatArray:
-    """The action of a network."""
+    """The action of a network for an observation (n,), or the actions for several (n, B).
+
+    BadInput where its weights overflow.
+    """
     x = seen
-    for weight, bias in layers[:-1]:
-        x = np.maximum(weight @ x + bias, np.float32(0.0))
-    weight, bias = layers[-1]
-    return np.tanh((weight @ x + bias).astype(np.float64))
+    columns = (-1, *(1,) * (seen.ndim - 1))
+    with np.errstate(over="ignore", invalid="ignore"):
+        for weight, bias in layers[:-1]:
+            x = np.maximum(weight @ x + bias.reshape(columns), np.float32(0.0))
+        weight, bias = layers[-1]
+        action = np.tanh((weight @ x + bias.reshape(columns)).astype(np.float64))
+    if not np.isfinite(action).all():
+        raise BadInput("power.policy: an action is no number; its weights overflow, train it again")
+    return action
 
 
 def save_policy(policy: Policy, folder: Path) -> None:
     """Write a policy into a folder."""
-    tensors: dict[str, np.ndarray] = {}
-    for i, (weight, bias) in enumerate(policy.layers):
-        tensors |= {f"layers.{i}.weight": weight, f"layers.{i}.bias": bias}
-    if (t := policy.reference) is not None:
-        tensors |= {f"reference.{name}": np.atleast_1d(getattr(t, name)) for name in _REFERENCE}
-    save_files(policy.card, tensors, folder)
+    reference = {f"reference.{name}": np.atleast_1d(getattr(policy.reference, name)) for name in _REFERENCE}
+    save_files(policy.card, _named(policy.layers) | reference, folder)
 
 
 def load_policy(folder: Path) -> Policy:
     """The policy of a folder. Raises BadInput with one line for whatever is wrong with it."""
     card, tensors = read_files(folder, Card, _shapes)
-    names = [(f"layers.{i}.weight", f"layers.{i}.bias") for i in range(len(card.shapes))]
-    layers = tuple((tensors[weight].astype(np.float32), tensors[bias].astype(np.float32)) for weight, bias in names)
-    if card.observe == "online":
-        return Policy(card, layers)
     std, weight, gain, scale = (tensors[f"reference.{n}"].astype(float) for n in _REFERENCE)
     try:
         trajectory = Trajectory(std, weight, gain, float(scale[0]))
@@ -203,17 +197,32 @@ def load_policy(folder: Path) -> Policy:
         card.limits.check(card.ues)
     except ValueError as error:
         raise BadInput(f"{folder / WEIGHTS}: {error}; train the policy again") from None
-    return Policy(card, layers, trajectory)
+    return Policy(card, _layers(tensors), trajectory)
+
+
+def _named(layers: Layers) -> dict[str, np.ndarray]:
+    tensors: dict[str, np.ndarray] = {}
+    for i, (weight, bias) in enumerate(layers):
+        tensors |= {f"layers.{i}.weight": weight, f"layers.{i}.bias": bias}
+    return tensors
+
+
+def _layers(tensors: Mapping[str, np.ndarray]) -> Layers:
+    n = sum(name.startswith("layers.") for name in tensors) // 2
+    names = [(f"layers.{i}.weight", f"layers.{i}.bias") for i in range(n)]
+    return tuple((tensors[weight].astype(np.float32), tensors[bias].astype(np.float32)) for weight, bias in names)
+
+
+def _shapes_of_layers(of: list[tuple[int, int]]) -> dict[str, tuple[int | None, ...]]:
+    shapes: dict[str, tuple[int | None, ...]] = {}
+    for i, shape in enumerate(of):
+        shapes |= {f"layers.{i}.weight": shape, f"layers.{i}.bias": shape[:1]}
+    return shapes
 
 
 def _shapes(card: Card) -> Shapes:
-    shapes: dict[str, tuple[int | None, ...]] = {}
-    for i, shape in enumerate(card.shapes):
-        shapes |= {f"layers.{i}.weight": shape, f"layers.{i}.bias": shape[:1]}
-    if card.observe != "online":
-        shapes |= {f"reference.{name}": (None, card.ues) for name in ("std", "weight", "gain")}
-        shapes |= {"reference.scale": (1,)}
-    return shapes
+    reference = {f"reference.{name}": (None, card.ues) for name in ("std", "weight", "gain")}
+    return _shapes_of_layers(card.shapes) | reference | {"reference.scale": (1,)}
 
 
 def save_files(card: Part, tensors: Mapping[str, np.ndarray], folder: Path) -> None:
@@ -246,7 +255,7 @@ def _said(error: ValidationError) -> str:
     first = next((e for e in every if e["loc"] == ("task",)), every[0])
     place = ".".join(str(x) for x in first["loc"])[:60] or "card"
     if place == "task":
-        return f"task: {first['input']!r:.40} is not for this kind of power; shared plays 'shared', ddpg the others"
+        return f"task: {first['input']!r:.40} is not for this kind of power; shared plays 'shared', ddpg 'allocation'"
     said = " ".join(str(first["msg"]).removeprefix("Value error, ").split())
     return f"{place}: {said[:160]}; train the policy again"
 
@@ -280,70 +289,36 @@ def _read_tensors(path: Path, shapes: Shapes) -> dict[str, np.ndarray]:
 
 # -- one network for all UEs
 
-Array = Any
-"""arrays of numpy, or tensors of torch"""
-ENCODED = 32
-HIDDEN = 64
 UNIT_DB = 10.0
 SEEN = len(FEATURES) + len(OUTLOOK)
 
 
-def _message(i: int, out: int) -> dict[str, tuple[int, ...]]:
-    return {
-        f"own{i}.weight": (ENCODED, ENCODED), f"other{i}.weight": (ENCODED, ENCODED),
-        f"pair{i}.weight": (ENCODED, len(PAIR_FEATURES)), f"pair{i}.bias": (ENCODED,),
-        f"head{i}.weight": (out, 2 * ENCODED), f"head{i}.bias": (out,),
-    }  # fmt: skip
-
-
-SHAPES: dict[str, tuple[int, ...]] = {
-    "encoder.weight": (ENCODED, SEEN), "encoder.bias": (ENCODED,), **_message(1, ENCODED), **_message(2, HIDDEN),
-    "out.weight": (1, HIDDEN), "out.bias": (1,),
-}  # fmt: skip
-
-
-def first_weights(seed: int) -> Weights:
-    """Weights before any training: uniform in +- 1 / sqrt(inputs), the last layer 0."""
-    draw = np.random.default_rng(seed)
-    weights: Weights = {}
-    for name, shape in SHAPES.items():
-        bound = 0.0 if name.startswith("out") else 1.0 / np.sqrt(SHAPES[f"{name.split('.')[0]}.weight"][1])
-        weights[name] = draw.uniform(-bound, bound, shape).astype(np.float32)
-    return weights
-
-
 @dataclass(frozen=True)
 class SharedPolicy:
-    r"""A network that all UEs share, for any number of them, and its rule: powers are residuals on the rule.
+    """A network that all UEs share, for any number of them, and its rule: powers are residuals on the rule.
 
-    With features f_k of a UE, among them the outcome of the rule's powers, and p_kj of a pair (see `rl.look`), both of
-    the same round,
+    With features f_k of a UE (see `features_of`), their mean and std (14,) where it was trained, and an actor a of
+    rectified layers with tanh at the end,
 
-        e_k = tanh(W_e f_k + b_e),
-        twice, with separate weights:
-            m_k = mean over others j of tanh(W_a e_k + W_b e_j + W_p p_kj + b_m),    e_k = tanh(W_h [e_k, m_k] + b_h),
-        x_k = rule_k + 10 dB * (w_o^T e_k + b_o).
+        x_k = rule_k + 10 dB * a((f_k - mean) / std).
 
-    In the second exchange a UE learns about the UEs that disturb the others. Exchanging UEs exchanges their powers.
-    The last layer begins at 0, so that an untrained policy is the rule.
-    [Message passing: Gilmer et al., Neural Message Passing for Quantum Chemistry, 2017, Eqs. 1-2]
+    Exchanging UEs exchanges their powers. An actor whose last layer is 0 is the rule.
     """
 
-    weights: Weights
+    layers: Layers
     rule: Tuned
-
-    def dbw(self, look: Look) -> FloatArray:
-        return self.rule.dbw(look) + self.residual_db(look)
+    mean: FloatArray
+    std: FloatArray
 
     def power_w(self, look: Look) -> FloatArray:
-        return within(self.dbw(look), look.limits)
+        """Powers (S, K) in W within the limits."""
+        return within(self.rule.dbw(look) + self.residual_db(look), look.limits)
 
     def residual_db(self, look: Look) -> FloatArray:
         """The network's addition to the rule (S, K), in dB; 0 for UEs that are away."""
-        w = {name: value.astype(float) for name, value in self.weights.items()}
-        return UNIT_DB * np.where(
-            look.there, message_passing(np, w, features_of(look, self.rule), look.pairs, mixing(look)), 0.0
-        )
+        seen = ((features_of(look, self.rule) - self.mean) / self.std).astype(np.float32)
+        action = forward(self.layers, seen.reshape(-1, SEEN).T).reshape(look.there.shape)
+        return UNIT_DB * np.where(look.there, action, 0.0)
 
 
 def features_of(look: Look, rule: Tuned) -> FloatArray:
@@ -351,32 +326,15 @@ def features_of(look: Look, rule: Tuned) -> FloatArray:
     return np.concatenate([look.features, look.outlook(rule.power_w(look))], axis=2)
 
 
-def mixing(look: Look) -> FloatArray:
-    """Weights (S, K, K) by which messages of other UEs are averaged."""
-    there = look.there[:, None, :] & ~np.eye(look.there.shape[1], dtype=bool)
-    return np.asarray(there / np.maximum(there.sum(axis=2, keepdims=True), 1))
-
-
-def message_passing(xp: Any, w: Mapping[str, Array], features: Array, pairs: Array, others: Array) -> Array:
-    """The network (S, K), in numpy or in torch: xp."""
-    e = xp.tanh(features @ w["encoder.weight"].T + w["encoder.bias"])
-    for i in (1, 2):
-        own = e @ w[f"own{i}.weight"].T
-        other = e @ w[f"other{i}.weight"].T
-        message = xp.tanh(own[:, :, None] + other[:, None] + pairs @ w[f"pair{i}.weight"].T + w[f"pair{i}.bias"])
-        received = (others[..., None] * message).sum(2)
-        head = w[f"head{i}.weight"]
-        e = xp.tanh(e @ head[:, :ENCODED].T + received @ head[:, ENCODED:].T + w[f"head{i}.bias"])
-    return (e @ w["out.weight"].T + w["out.bias"])[..., 0]
-
-
 class SharedCard(PolicyCard):
     """Description of a shared policy: of which rule."""
 
-    format: Literal[2] = 2
+    format: Literal[3] = 3
     """version of these files"""
     task: Literal["shared"] = "shared"
     """one network for every UE"""
+    hidden: tuple[int, ...] = Field(min_length=1, max_length=8)
+    """units of its hidden layers"""
     rule: str = Field(max_length=40)
     """the rule that it adds to"""
     parameters: tuple[Finite, ...] = Field(max_length=16)
@@ -395,11 +353,17 @@ class SharedCard(PolicyCard):
 
 def save_shared(policy: SharedPolicy, card: SharedCard, folder: Path) -> None:
     """Write a policy into a folder."""
-    save_files(card, policy.weights, folder)
+    save_files(card, _named(policy.layers) | {"mean": policy.mean, "std": policy.std}, folder)
 
 
 def load_shared(folder: Path) -> tuple[SharedPolicy, SharedCard]:
     """The policy of a folder. Raises BadInput with one line."""
-    card, weights = read_files(folder, SharedCard, lambda _: SHAPES)
+    card, tensors = read_files(folder, SharedCard, _shared_shapes)
     tuned = replace(untuned(card.rule), parameters=np.array(card.parameters), cost=float("nan"))
-    return SharedPolicy({name: w.astype(np.float32) for name, w in weights.items()}, tuned), card
+    if not (tensors["std"] > 0).all():
+        raise BadInput(f"{folder / WEIGHTS}: std has {tensors['std'].min():g}, not above 0; train the policy again")
+    return SharedPolicy(_layers(tensors), tuned, tensors["mean"], tensors["std"]), card
+
+
+def _shared_shapes(card: SharedCard) -> Shapes:
+    return _shapes_of_layers(shapes_of(SEEN, card.hidden, 1)) | {"mean": (SEEN,), "std": (SEEN,)}

@@ -95,12 +95,11 @@ class FromFolder(Decided):
 
 
 class Ddpg(FromFolder):
-    """A policy of `netsim train`. One for a whole training is constant while channels are; one that acts online
-    observes the links, the required noise and the budget in every round.
+    """A policy of `netsim train` for a whole training, constant while channels are.
 
-    Powers keep the limits of the training for the UEs that send. Those of a policy for a whole training are the last of
-    an episode on its reference run, over today's channels if it observes them; T_th there is the round that a
-    `noise-switch` of mode planned takes, if none is set.
+    Powers keep the limits of the training for the UEs that send. They are the last of an episode on its reference run,
+    over today's channels if it observes them; T_th there is the round that a `noise-switch` of mode planned takes, if
+    none is set.
     """
 
     kind: Literal["ddpg"] = "ddpg"
@@ -123,16 +122,8 @@ class Ddpg(FromFolder):
 
     def update_context(self, context: PowerContext, state: Decision) -> Decision:
         policy = self.learnt()
-        limits = policy.card.limits
-        if policy.card.task == "online":
-            from rl.policy import seen_online
-            from rl.problem import log_power
-
-            last_w = start_w(limits, policy.card.ues) if state.power_w is None else state.power_w
-            wanted_w = log_power(policy.act(seen_online(context, last_w, limits)), limits)
-        else:
-            _, wanted_w = settled(policy, context.snr_per_w)
-        return Decision(kept(wanted_w, context.sends, limits), context.sends)
+        _, wanted_w = settled(policy, context.snr_per_w)
+        return Decision(kept(wanted_w, context.sends, policy.card.limits), context.sends)
 
 
 class Shared(FromFolder):
@@ -144,7 +135,7 @@ class Shared(FromFolder):
 
     kind: Literal["shared"] = "shared"
 
-    reference = "Gilmer et al., Neural Message Passing for Quantum Chemistry, 2017"
+    reference = "Lillicrap et al., Continuous control with deep reinforcement learning, 2015"
     example = {"kind": "shared", "policy": "runs/power"}
 
     def check(self, n_ue: int) -> None:

@@ -9,9 +9,8 @@ import numpy as np
 
 from netsim.columns import frozen
 from netsim.errors import BadInput
-from netsim.radio.power import PowerContext
 from netsim.units import BoolArray, FloatArray, IntArray
-from rl.env import Episode, OnlinePower
+from rl.env import OnlinePower
 from rl.look import Look, silent
 from rl.problem import Seen, as_action
 from rl.radio_records import Costs, Rounds
@@ -28,22 +27,17 @@ def look_now(env: OnlinePower) -> Look:
 def recorded(env: OnlinePower, rule: Rule, world: int) -> tuple[Rounds, Look]:
     """All rounds of a world that is played with a rule: the rounds, and the knowledge before each. BadInput: none."""
     env.reset(options={"world": world})
-    played = [(rounds, look) for rounds, look in _played(env, rule) if rounds.count.any()]
-    _check_played(env, len(played))
-    return Rounds.stack([rounds for rounds, _ in played]), Look.join([look for _, look in played])
-
-
-def episode_of(env: OnlinePower, rule: Rule, world: int) -> Episode:
-    """All steps of a world that is played with a rule."""
-    env.reset(options={"world": world})
-    before = [_without_links(env.now)]
-    rounds = []
     played = []
-    for own, _ in _played(env, rule):
-        rounds.append(own)
-        played.append(env.state.played)
-        before.append(_without_links(env.now))
-    return Episode(Rounds.stack(rounds), before, np.array(played), env.state.stopped, env.rounds)
+    looks = []
+    while not env.over:
+        look = look_now(env)
+        env.step(as_action(rule(look)[0], env.task.limits).astype(np.float32))
+        rounds = _of_round(env, look)
+        if rounds.count.any():
+            played.append(rounds)
+            looks.append(look)
+    _check_played(env, len(played))
+    return Rounds.stack(played), Look.join(looks)
 
 
 def _check_played(env: OnlinePower, n: int) -> None:
@@ -54,18 +48,6 @@ def _check_played(env: OnlinePower, n: int) -> None:
             f"exceeds privacy_budget ({env.setup.learning.privacy_budget}): raise its epsilon, or let defenses draw "
             "more noise"
         )
-
-
-def _without_links(now: PowerContext) -> PowerContext:
-    return replace(now, cohort=None, overheard=None)
-
-
-def _played(env: OnlinePower, rule: Rule) -> Iterator[tuple[Rounds, Look]]:
-    """Round by round: the recorded round, and the knowledge before."""
-    while not env.over:
-        look = look_now(env)
-        env.step(as_action(rule(look)[0], env.task.limits).astype(np.float32))
-        yield _of_round(env, look), look
 
 
 def _of_round(env: OnlinePower, look: Look) -> Rounds:

@@ -64,33 +64,7 @@ class DdpgAgent(Agent):
         return self
 
 
-class ScoreFunctionAgent(Agent):
-    """The score-function gradient on recorded rounds: a policy of all UEs, as a residual on the best tuned rule.
-
-    The training records rounds of worlds once, and judges powers there without any local training: millions of
-    evaluations a minute. `train.steps` are gradient steps. It is evaluated live. For the task `online` over an uplink
-    `noma` with noisy decoding, where the cost of a round depends on its radio alone (weights `loss` and `leakage` 0).
-    """
-
-    kind: Literal["score-function"] = "score-function"
-    worlds: int = Field(48, ge=1, le=10_000)
-    """number of worlds whose rounds are recorded for training"""
-    situations: int = Field(24, ge=1, le=65_536)
-    """number of rounds in a gradient step"""
-    actions: int = Field(12, ge=2, le=4096, multiple_of=2)
-    """number of power vectors that are judged in each of them, half of them mirrored"""
-    exploration_noise_std: float = Field(0.2, gt=0, le=10)
-    """standard deviation of actions at the beginning, in units of 10 dB"""
-    exploration_noise_final_std: float = Field(0.05, gt=0, le=10)
-    """the same at the end, reached linearly"""
-    learning_rate: float = Field(3e-3, gt=0, le=1)
-    """learning rate of Adam at the beginning; it falls linearly to a hundredth"""
-
-    reference = "Williams, Simple Statistical Gradient-Following Algorithms, 1992"
-    example = {"kind": "score-function"}
-
-
-AGENTS = OneOf("power-agent", DdpgAgent, ScoreFunctionAgent, default=AGENT)
+AGENTS = OneOf("power-agent", DdpgAgent, default=AGENT)
 """The agent slot: the learning method."""
 
 VISITED = f"{AGENT}, best visited"
@@ -144,6 +118,8 @@ class Online(Task):
     """number of worlds for the evaluations during training, which select the best policy"""
     held_out: int = Field(10, ge=1, le=1000)
     """number of held-out worlds for the final comparison"""
+    train_worlds: int = Field(48, ge=1, le=10_000)
+    """number of worlds whose rounds are recorded to train on"""
     tune_worlds: int = Field(4, ge=1, le=1000)
     """number of other worlds, on whose recorded rounds the rules of the comparison are tuned"""
     tune_evaluations: int = Field(86_400, ge=1, le=1_000_000_000)
@@ -168,20 +144,3 @@ class Train(Part):
     """number of environment steps of the training"""
     eval_every: int = Field(250, ge=1, le=100_000_000)
     """number of steps between evaluations of the policy; the best policy is kept"""
-
-    @model_validator(mode="after")
-    def _of_radio_alone(self) -> Self:
-        if not isinstance(self.agent, ScoreFunctionAgent):
-            return self
-        name = self.agent.kind
-        if not isinstance(self.task, Online):
-            raise ValueError(
-                f"agent: {name} acts in every round, but task is {self.task.kind_name()!r}; take task: "
-                "{kind: online}, or agent: {kind: ddpg}"
-            )
-        for key in self.task.reward.beyond_radio:
-            raise ValueError(
-                f"task.reward.{key}: loss and leakage are unknown in recorded rounds, and agent {name} "
-                "learns there; take leak, which has the shape of leakage, or noise, or agent: {kind: ddpg}"
-            )
-        return self

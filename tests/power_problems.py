@@ -79,7 +79,6 @@ def kept_course(training, score, every, file, tell):
 
 def policy(observe="paper", ues=6, hidden=(8,)):
     g = np.random.default_rng(0)
-    task = "online" if observe == "online" else "allocation"
-    card = Card(program="t", task=task, observe=observe, ues=ues, hidden=hidden, limits=LIMITS)
+    card = Card(program="t", task="allocation", observe=observe, ues=ues, hidden=hidden, limits=LIMITS)
     layers = tuple((g.normal(size=s).astype(np.float32), g.normal(size=s[0]).astype(np.float32)) for s in card.shapes)
-    return Policy(card, layers, None if task == "online" else trajectory(ues=ues))
+    return Policy(card, layers, trajectory(ues=ues))

@@ -109,13 +109,15 @@ def claims():
 
 
 def _policy(folder):
+    from fl.power.bound import Trajectory
     from rl.policy import Card, Policy, save_policy
 
     limits = {"each_min_w": 1e-9, "total_min_w": 0.0}
-    card = Card(program="0", task="online", observe="online", ues=3, hidden=(6,), limits=limits)
+    card = Card(program="0", task="allocation", observe="paper", ues=3, hidden=(6,), limits=limits)
     rng = np.random.default_rng(0)
     layers = tuple((rng.normal(size=shape).astype(np.float32), np.zeros(shape[0], np.float32)) for shape in card.shapes)
-    save_policy(Policy(card, layers, None), folder)
+    noise = Trajectory(rng.uniform(0.1, 1, (4, 3)), np.full((4, 3), 1 / 3), np.ones((4, 3)), 0.1)
+    save_policy(Policy(card, layers, noise), folder)
 
 
 def _model(file):

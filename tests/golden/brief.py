@@ -20,7 +20,7 @@ TICKS = 10
 TRAINED = " (training)"
 """what is added to the name of a study whose training is played"""
 _TRAINING = {"train.steps": 4, "train.eval_every": 2, "train.task.held_out": 1, "train.task.eval_worlds": 1}
-_ONLINE = {"train.task.tune_worlds": 1, "train.task.tune_evaluations": 10}
+_ONLINE = {"train.task.train_worlds": 1, "train.task.tune_worlds": 1, "train.task.tune_evaluations": 10}
 _ALONE: dict[str, dict[str, Any]] = {
     "campus-public": {"learning.attacks": [{"kind": "closed-form"}, {"kind": "dlg", "starts": 1, "iterations": 20}]}
 }
@@ -83,10 +83,7 @@ def _short(name: str, study: Study) -> dict[str, Any]:
 
 def _training(study: Study) -> dict[str, Any]:
     how = study.train or Train()
-    begins = (
-        {"train.agent.worlds": 1} if how.agent.kind_name() == "score-function" else {"train.agent.learning_starts": 2}
-    )
-    return _TRAINING | begins | (_ONLINE if how.task.kind_name() == "online" else {})
+    return _TRAINING | {"train.agent.learning_starts": 2} | (_ONLINE if how.task.kind_name() == "online" else {})
 
 
 def play(name: str, folder: Path, changes: dict[str, Any] | None = None) -> tuple[str, ...]:

@@ -204,7 +204,7 @@ def test_an_episode_that_time_cuts_off_does_not_end_what_is_worth():
 # -- policies
 
 
-@pytest.mark.parametrize("observe", ["paper", "channel", "online"])
+@pytest.mark.parametrize("observe", ["paper", "channel"])
 def test_a_policy_comes_back_as_it_was(tmp_path, observe):
     written = policy(observe)
     save_policy(written, tmp_path)
@@ -215,8 +215,7 @@ def test_a_policy_comes_back_as_it_was(tmp_path, observe):
     ]
     seen = np.linspace(-1, 1, written.card.n_seen).astype(np.float32)
     np.testing.assert_array_equal(read.act(seen), written.act(seen))
-    if observe != "online":
-        assert read.reference.content == written.reference.content
+    assert read.reference.content == written.reference.content
 
 
 class Evil:
@@ -241,7 +240,7 @@ def damaged_card(**changes):
         (damaged_card(format=2), "format 2 is not 1"),
         (damaged_card(ues=7), "its card asks for"),
         (damaged_card(hidden=[0]), "1 to 4096 units"),
-        (damaged_card(observe="online"), "does not belong to task"),
+        (damaged_card(observe="online"), "observe: Input should be 'paper' or 'channel'"),
         (damaged_card(code="import os"), "code: Extra inputs"),
         (lambda f: (f / "policy.safetensors").write_bytes(pickle.dumps(Evil())), "not safetensors"),
         (lambda f: (f / "policy.safetensors").write_bytes(struct.pack("<Q", 2**60) + b"{}"), "not safetensors"),
@@ -364,29 +363,6 @@ def test_an_episode_that_a_budget_ends_costs_as_much_as_all_its_rounds(rounds, a
     assert found.lost == pytest.approx(np.mean([info["lost"] for info in figures[:rounds]]))
 
 
-@pytest.mark.parametrize("rounds", [1, 2])
-def test_recorded_rounds_end_by_a_budget_as_live_ones(rounds, tiny):
-    from rl.env import RecordedPower
-    from rl.problem import as_action
-    from rl.radio_records import air_of
-    from rl.recording import look_now
-    from rl.rules import untuned
-    from scenarios.app.training.environments import recordings
-
-    study = tiny(budgeted(rounds))
-    task = study.train.task
-    env = RecordedPower(recordings(study, task), air_of(study.world.radio.uplink, 60.0), 3, task)
-    live = online(tiny, budgeted(rounds))
-    env.reset(options={"world": 1})
-    live.reset(options={"world": 1})
-    for step in range(rounds + 1):
-        action = as_action(untuned("fractional").power_w(look_now(live))[0], task.limits).astype(np.float32)
-        _, mine, *ended, info = env.step(action)
-        _, theirs, *over, known = live.step(action)
-        assert mine == pytest.approx(theirs, rel=1e-9) and ended == over == [step == rounds, False]
-        assert all(info[name] == pytest.approx(known[name], rel=1e-9) for name in ("noise", "lost", "energy_j"))
-
-
 def test_each_agent_pays_for_the_rounds_that_a_budget_leaves(tiny):
     pytest.importorskip("pettingzoo")
     from rl.env_agents import PowerAgents
@@ -397,25 +373,10 @@ def test_each_agent_pays_for_the_rounds_that_a_budget_leaves(tiny):
     assert all(discarded[agent] == pytest.approx(3 * own) for agent, own in played.items()) and any(played.values())
 
 
-@pytest.mark.parametrize("rounds", [1, 2])
-def test_an_agent_learns_from_rounds_that_were_played(rounds, tiny):
-    from rl.agents import DdpgTraining
-
-    training = DdpgTraining(online(tiny, budgeted(rounds)), QUICK, 4 * (rounds + 1), 3)
-    while training.done < training.steps:
-        training.step()
-    buffer = training.buffer
-    assert buffer.filled == 4 * rounds == len(training.rewards)
-    assert buffer.rewards[: buffer.filled, 0].tolist() == pytest.approx(training.rewards)
-    assert buffer.dones.sum() == 0
-
-
-@pytest.mark.parametrize("agent", ["score-function", "ddpg"])
-def test_a_budget_that_admits_no_round_is_refused_before_anything_is_written(agent, tmp_path, capsys):
+def test_a_budget_that_admits_no_round_is_refused_before_anything_is_written(tmp_path, capsys):
     from scenarios.app.cli.commands import main
 
     setting = ["--set", "learning.privacy_budget.epsilon=1e-6", "--set", "world.duration_s=240"]
-    setting += ["--set", f"train.agent={{kind: {agent}}}"]
     for command in (["validate", "power/pedestrians"], ["train", "power/pedestrians", "--out", str(tmp_path / "t")]):
         assert main([*command, *setting]) == 2
         said = capsys.readouterr().err
@@ -464,24 +425,6 @@ def test_percents_are_of_the_size_of_the_other_cost(ours, theirs, mean, most):
 # -- use in a run
 
 
-def test_a_policy_runs_in_any_scenario_and_does_what_it_did_in_training(tiny, tmp_path):
-    from scenarios.app.results.folder import read_table
-    from scenarios.app.run.runner import run
-
-    save_policy(policy("online", ues=3), tmp_path / "p")
-    study = tiny(ONLINE | {"power": {"kind": "ddpg", "policy": str(tmp_path / "p")}, "seed": 5})
-    run(study, tmp_path / "run")
-    sent = read_table(tmp_path / "run", "links")
-    env, learnt = online(tiny), load_policy(tmp_path / "p")
-    env.task = env.task.model_copy(update={"limits": LIMITS})
-    seen, _ = env.reset(options={"world": 5})
-    for number in np.unique(sent["round"]):
-        seen, *_, info = env.step(learnt.act(seen).astype(np.float32))
-        rows = sent["round"] == number
-        held = np.minimum(info["power_w"], 10**-0.7)  # 23 dBm
-        np.testing.assert_allclose(sent["power_w"][rows], held[sent["ue"][rows].astype(int)], rtol=1e-5)
-
-
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -491,7 +434,7 @@ def test_a_policy_runs_in_any_scenario_and_does_what_it_did_in_training(tiny, tm
     ],
 )
 def test_a_policy_that_does_not_fit_is_refused(tiny, tmp_path, changes, said):
-    save_policy(policy("online", ues=3), tmp_path / "p")
+    save_policy(policy(ues=3), tmp_path / "p")
     with pytest.raises(BadInput, match=said):
         tiny(ONLINE | {"power": {"kind": "ddpg", "policy": str(tmp_path / "p")}} | changes)
 
@@ -665,19 +608,17 @@ def test_a_learned_policy_is_played_with_the_switch_that_it_planned(tmp_path, mo
     np.testing.assert_array_equal(share, np.where(np.arange(8) < planned, 100.0, 0.0))
 
 
-@pytest.mark.parametrize(
-    ("changes", "what"), [("online", "acts online"), ("top-up", "was trained with criterion: top-up")]
-)
-def test_a_policy_that_plans_no_switch_gives_none(tmp_path, changes, what):
+def test_a_policy_that_plans_no_switch_gives_none(tmp_path):
     from scenarios import load
     from scenarios.app.run.runner import run
 
-    made = policy("online" if changes == "online" else "paper", ues=15)
-    if changes == "top-up":
-        made = replace(made, card=made.card.model_copy(update={"criterion": "top-up"}))
+    made = policy("paper", ues=15)
+    made = replace(made, card=made.card.model_copy(update={"criterion": "top-up"}))
     save_policy(made, tmp_path / "p")
     study = load("power/paper", SHORT | {"power": {"kind": "ddpg", "policy": str(tmp_path / "p")}})
-    with pytest.raises(BadInput, match=f"mode: planned has no round: the policy {what}; give until_round"):
+    with pytest.raises(
+        BadInput, match="mode: planned has no round: the policy was trained with criterion: top-up; give"
+    ):
         run(study, tmp_path / "r")
     assert not (tmp_path / "r").exists()
 
@@ -693,12 +634,10 @@ def test_a_bound_that_some_round_would_break_is_refused_before_the_first(capsys)
     from scenarios import load
     from scenarios.app.cli.commands import main
     from scenarios.app.training.environments import online as made
-    from scenarios.app.training.environments import onlines
 
     many = {"world.ues.count": 30}
-    for make in (made, lambda study: onlines(2, study)):
-        with pytest.raises(BadInput, match=re.escape(TOO_MANY)):
-            make(load("power/pedestrians", many))
+    with pytest.raises(BadInput, match=re.escape(TOO_MANY)):
+        made(load("power/pedestrians", many))
     assert main(["validate", "power/pedestrians", "--set", "world.ues.count=30"]) == 2
     assert TOO_MANY in capsys.readouterr().err
     for remedy in ({"learning_rate": 0.0046}, {"contraction": "jensen"}):
@@ -717,7 +656,7 @@ def test_a_bound_that_some_round_would_break_is_refused_before_the_first(capsys)
         (["power/pedestrians", "--set", "world.ues.count=30"], TOO_MANY),
         (["power/city", "--set", "world.ues.count=13", "--set", "train.task.limits.each_min_w=0.19"],
          "train.task.limits.each_min_w: 13 UEs of 0.19 W exceed total_max_w 2.4"),
-        (["campus", "--set", "train.agent.worlds=1"], "has no `train:` section"),
+        (["campus", "--set", "train.agent.tau=1"], "has no `train:` section"),
         (["power/paper", "--seed", "1", "1"], "give different ones"),
         (["power/paper", "--set", "train.task.limits.each_min_w=0.3"], "each_min_w 0.3 is above each_max_w 0.2"),
         (["power/paper", "--set", "train.agent.batch_size=30000"], "above buffer_size"),

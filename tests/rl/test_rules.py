@@ -10,7 +10,6 @@ from fl.power.search import Limits
 from netsim.radio.shared_band import Noma
 from netsim.rng import Streams
 from rl.look import Look, _about
-from rl.policy import mixing
 from rl.powers import PARAMETERS
 from rl.radio_records import ALL, Air, Links, _leakage, lost_noise, rows_sent
 from rl.rules import LAWS, Family, best_powers, expected, tuned, within
@@ -186,13 +185,6 @@ def test_leakage_is_the_mean_over_attacks_of_the_share_that_comes_near_and_every
     np.testing.assert_allclose(of_ue, [1 / 8, 1 / 8, 1 / 2, 0.0])
     total, of_ue = _leakage(SimpleNamespace(leakage=[]), 50.0, 4)
     assert total == 0.0 and not of_ue.any()
-
-
-def test_others_are_those_that_are_there():
-    """Means over the others: of a UE that is there over two, of the absent one over three."""
-    half, third = 0.5, 1.0 / 3.0
-    wanted = [[0, half, half, 0], [half, 0, half, 0], [half, half, 0, 0], [third, third, third, 0]]
-    np.testing.assert_allclose(mixing(look()), [wanted])
 
 
 def test_a_ue_that_never_sent_is_expected_to_need_what_the_others_need():

@@ -17,15 +17,18 @@ from power_problems import allocation, problem
 from rl.policy import load_policy
 from scenarios.app.cli.commands import main
 
-LIVE = ["--set", "world.ues.count=3"]
+SHORT = ["--set", "world.duration_s=240", "--set", "learning.data.samples=20"]
 
 
-def saved(folder, algorithm="DDPG", ues=3, **policy):
-    """A model for a live world of so many UEs, saved by the library; the model and its file."""
-    from gymnasium import spaces
+@pytest.fixture(scope="module")
+def short(tmp_path_factory):
+    """Words that make a scenario short, and keep its reference run."""
+    return [*SHORT, "--cache", str(tmp_path_factory.mktemp("cache"))]
 
+
+def saved(folder, algorithm="DDPG", ues=15, **policy):
+    """A model for a whole training of so many UEs, saved by the library; the model and its file."""
     env = allocation([problem(ues=ues)])
-    env.observation_space = spaces.Box(-1.0, 1.0, (5 * ues + 2,), np.float32)
     with torch.random.fork_rng(devices=[]):
         kind = getattr(stable_baselines3, algorithm)
         model = kind("MlpPolicy", env, seed=1, device="cpu", policy_kwargs={"net_arch": [16, 8], **policy})
@@ -45,11 +48,11 @@ def changed(path, **entries):
 
 
 @pytest.mark.parametrize("algorithm", ["DDPG", "TD3"])
-def test_an_imported_policy_acts_as_its_model_predicts(tmp_path, algorithm, capsys):
+def test_an_imported_policy_acts_as_its_model_predicts(tmp_path, algorithm, capsys, short):
     model, file = saved(tmp_path, algorithm)
-    assert main(["import-policy", "power/pedestrians", str(file), "--out", str(tmp_path / "p"), *LIVE]) == 0
+    assert main(["import-policy", "power/paper", str(file), "--out", str(tmp_path / "p"), *short]) == 0
     learnt = load_policy(tmp_path / "p")
-    assert learnt.card.hidden == (16, 8) and learnt.card.task == "online" and learnt.card.limits.each_min_w == 0.0002
+    assert learnt.card.hidden == (16, 8) and learnt.card.task == "allocation"
     for seen in np.random.default_rng(0).uniform(-1, 1, (20, 17)).astype(np.float32):
         np.testing.assert_allclose(learnt.act(seen), model.predict(seen, deterministic=True)[0], atol=1e-6)
     said = capsys.readouterr().out.splitlines()
@@ -79,7 +82,7 @@ def bomb():
     [
         ({"model": {"algorithm": "SAC"}}, "no deterministic actor"),
         ({"model": {"algorithm": "PPO"}}, "no deterministic actor"),
-        ({"model": {"ues": 4}}, "layer 0 has shape (16, 22), the scenario takes (16, 17)"),
+        ({"model": {"ues": 4}}, "layer 0 has shape (16, 6), the scenario takes (16, 17)"),
         ({"model": {"activation_fn": torch.nn.Tanh}}, "is not ReLU"),
         ({"data": None}, "has no entry 'data'"),
         ({"policy_pth": None}, "has no entry 'policy.pth'"),
@@ -92,16 +95,16 @@ def bomb():
         ({"data": json.dumps({"policy_kwargs": {"activation_fn": "Tanh"}}).encode()}, "'Tanh' is not ReLU"),
     ],
 )
-def test_a_bad_file_is_one_line_and_nothing_is_written(tmp_path, capsys, entries, said):
+def test_a_bad_file_is_one_line_and_nothing_is_written(tmp_path, capsys, short, entries, said):
     """Entries of the file that are others, or a model of another kind."""
     _, file = saved(tmp_path, **entries.get("model", {}))
     changed(file, **{name: data for name, data in entries.items() if name != "model"})
-    assert main(["import-policy", "power/pedestrians", str(file), "--out", str(tmp_path / "p"), *LIVE]) == 2
+    assert main(["import-policy", "power/paper", str(file), "--out", str(tmp_path / "p"), *short]) == 2
     line = capsys.readouterr().err
     assert said in line and str(file) in line and line.count("\n") == 1 and not (tmp_path / "p").exists()
 
 
-def test_files_and_folders_that_cannot_be_used(tmp_path, capsys):
+def test_files_and_folders_that_cannot_be_used(tmp_path, capsys, short):
     _, file = saved(tmp_path)
     (tmp_path / "text.zip").write_text("no zip")
     (tmp_path / "full").mkdir()
@@ -110,20 +113,19 @@ def test_files_and_folders_that_cannot_be_used(tmp_path, capsys):
         (tmp_path / "text.zip", "p", "no ZIP file"), (tmp_path / "none.zip", "p", "no such file"),
         (tmp_path, "p", "is a folder"), (file, "full", "something is there"),
     ):  # fmt: skip
-        assert main(["import-policy", "power/pedestrians", str(given), "--out", str(tmp_path / out), *LIVE]) == 2
+        assert main(["import-policy", "power/paper", str(given), "--out", str(tmp_path / out), *short]) == 2
         line = capsys.readouterr().err
         assert said in line and line.count("\n") == 1
     assert [p.name for p in (tmp_path / "full").iterdir()] == ["kept"]
 
 
-def test_a_policy_for_a_whole_training_gets_the_reference_run(tmp_path):
+def test_a_policy_for_a_whole_training_gets_the_reference_run(tmp_path, short):
     from gymnasium import spaces
 
     env = allocation([problem(ues=15)])
     assert env.observation_space == spaces.Box(-1.0, 1.0, (17,), np.float32)
     model = stable_baselines3.DDPG("MlpPolicy", env, device="cpu", policy_kwargs={"net_arch": [8]})
     model.save(tmp_path / "m.zip")
-    short = ["--set", "world.duration_s=240", "--set", "learning.data.samples=20", "--cache", str(tmp_path / "c")]
     assert main(["import-policy", "power/paper", str(tmp_path / "m.zip"), "--out", str(tmp_path / "p"), *short]) == 0
     learnt = load_policy(tmp_path / "p")
     assert learnt.reference.std.shape == (4, 15) and learnt.problem().rollout(learnt.act)[-1].value > 0
@@ -160,10 +162,10 @@ def test_weights_that_are_no_dense_numbers_are_one_line(tmp_path):
         "import resource, sys, torch; from scenarios.app.cli.commands import main\n"
         "used = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
         "resource.setrlimit(resource.RLIMIT_AS, (used + 2**29, used + 2**29)); at = sys.argv.index('--set')\n"
-        "ask, more = ['import-policy', 'power/pedestrians'], sys.argv[at:]\n"
+        "ask, more = ['import-policy', 'power/paper'], sys.argv[at:]\n"
         "sys.exit(sum(main([*ask, f, '--out', f + '.p', *more]) for f in sys.argv[1:at]))"
     )
-    ended = subprocess.run([sys.executable, "-c", bounded, *files, *LIVE], capture_output=True, text=True)
+    ended = subprocess.run([sys.executable, "-c", bounded, *files, *SHORT], capture_output=True, text=True)
     said = ended.stderr.splitlines()
     assert ended.returncode == 2 * len(files) and all("not plain weights" in line for line in said), ended
     assert len(said) == len(files) and not list(tmp_path.rglob("*.p"))

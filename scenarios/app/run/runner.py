@@ -99,11 +99,10 @@ def learned_plan(study: Study) -> Planned:
     if not waiting or not isinstance(study.power, Ddpg):
         return Planned(study, {})
     policy = study.power.learnt()
-    if policy.card.task == "online" or policy.card.criterion == "top-up":
-        what = "acts online" if policy.card.task == "online" else "was trained with criterion: top-up"
+    if policy.card.criterion == "top-up":
         raise BadInput(
-            f"learning.defenses: {waiting[0]} with mode: planned has no round: the policy {what}; give until_round "
-            "or mode: top-up"
+            f"learning.defenses: {waiting[0]} with mode: planned has no round: the policy was trained with "
+            "criterion: top-up; give until_round or mode: top-up"
         )
     snr_per_w = snr_of_round(study, study.seed) if policy.card.observe == "channel" else np.zeros(policy.card.ues)
     problem, wanted_w = settled(policy, snr_per_w)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache as kept
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -25,22 +23,16 @@ from netsim.radio.shared_band import Noma
 from netsim.rng import Streams
 from netsim.units import FloatArray
 from rl import ALLOCATION, ONLINE
-from rl.env import Episode, OnlinePower, PowerAllocation, RecordedPower, Stage
+from rl.env import OnlinePower, PowerAllocation, Stage
 from rl.problem import Problem
-from rl.radio_records import air_of
-from rl.recording import episode_of
 from rl.reward import FIGURES, cost_of
-from rl.rules import untuned
 from rl.settings import Allocation, Online, Task
-from scenarios.app.run.how import one_thread
 from scenarios.app.run.runner import reachable, reference, snr_of_round
 from scenarios.app.run.setup import set_up
 from scenarios.app.study.load import load
 from scenarios.app.study.study import Study
 
 if TYPE_CHECKING:
-    from gymnasium.vector import VectorEnv
-
     from rl.env_agents import Pay, PowerAgents
 
 
@@ -256,45 +248,3 @@ class Stages:
         world = build_world(study.world, streams, study.round_s)
         setup = set_up(study, world, streams, Path())
         return Stage(world, setup, begin(setup, len(world.ues)))
-
-
-_MOST_WORLDS = 10_000
-
-
-def onlines(
-    num_envs: int = 1,
-    scenario: Source = DEFAULTS[ONLINE],
-    cache: str | Path | None = None,
-    worlds: int = 48,
-    render_mode: None = None,
-) -> VectorEnv:
-    """`online` several times in one process, on rounds that are played once: what `gymnasium.make_vec` calls.
-
-    worlds : most that are recorded, shared out among the environments; cache : not needed.
-    """
-    from gymnasium.vector import SyncVectorEnv
-
-    for name, given in (("num_envs", num_envs), ("worlds", worlds)):
-        if isinstance(given, bool) or not isinstance(given, int) or not 1 <= given <= _MOST_WORLDS:
-            raise BadInput(f"{name}: {given!r:.40}; take 1 to {_MOST_WORLDS:,}")
-    _draws_nothing(render_mode)
-    study = study_of(scenario)
-    task = online_task(study)
-    if (reason := unrecorded(study)) is not None:
-        raise BadInput(f"{reason}; change that, or take vectorization_mode='sync', which steps live worlds")
-    air = air_of(study.world.radio.uplink, study.round_s)
-    record = recordings(study, task)
-    each = max(worlds // num_envs, 1)
-    return SyncVectorEnv([partial(RecordedPower, record, air, n_ues(study), task, each)] * num_envs)
-
-
-def recordings(study: Study, task: Online) -> Callable[[int], Episode]:
-    """World seed -> its rounds, played once with the fractional rule."""
-    env = OnlinePower(Stages(study, watched=False), n_ues(study), task)
-
-    @kept
-    def record(world: int) -> Episode:
-        with one_thread():
-            return episode_of(env, untuned(FIRST).power_w, world)
-
-    return record

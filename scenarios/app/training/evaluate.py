@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 
-from netsim.errors import BadInput
 from netsim.radio.power import Average, Fractional, Full, Power
 from netsim.record import write_json, write_text
 from netsim.rng import Rng, Streams
@@ -18,12 +17,13 @@ from netsim.units import FloatArray, IntArray
 from netsim.world import World
 from rl.env import OnlinePower
 from rl.look import Look
+from rl.policy import features_of
 from rl.problem import Seen, as_action
 from rl.radio_records import Air, Rounds, air_of, lost_noise
 from rl.recording import Step, look_now, recorded, steps_of
 from rl.reward import FIGURES, Reward
 from rl.rules import LAWS, Known, Tuned, best_of_random, best_powers, planned_w, tuned, untuned
-from rl.settings import ONE_STEP, OPTIMUM, ORACLE, RANDOM, VISITED, Online, ScoreFunctionAgent, Train
+from rl.settings import ONE_STEP, OPTIMUM, ORACLE, RANDOM, VISITED, Online, Train
 from scenarios.app.results.folder import (
     EPISODE,
     EPISODE_ROUND_COLUMNS,
@@ -39,7 +39,7 @@ from scenarios.app.results.trainings import probability_of_improvement
 from scenarios.app.run.events import Event, Watch
 from scenarios.app.study import Fields, Record, Value
 from scenarios.app.study.study import Study
-from scenarios.app.training.environments import FIRST, Stages, n_ues, task_of, unrecorded
+from scenarios.app.training.environments import FIRST, Stages, n_ues, task_of
 
 Act = Callable[[OnlinePower, Seen], FloatArray]
 """An action in the live environment, of what it shows"""
@@ -274,6 +274,7 @@ def write_rows(path: Path, rows: Sequence[Record]) -> None:
 # -- recorded rounds: worlds are played once, rules are tuned there, and all is judged live
 
 _STARTS = 3  # of the oracle: the best rules
+_EVEN = 1e-6  # spread of a feature that is the same for all
 _RECORDED = {
     TUNED: "recorded to tune rules", TRAINED: "recorded to train on", CHOSEN: "recorded to choose the policy by",
     HELD_OUT: "recorded for the oracle",
@@ -287,20 +288,18 @@ class RecordedGround:
     """
 
     def __init__(self, study: Study, watch: Watch) -> None:
-        if (reason := unrecorded(study)) is not None:
-            raise BadInput(f"{reason}; change that, or take train.agent: {{kind: ddpg}}")
-        agent = (study.train or Train()).agent
         self.task = task_of(study, Online)
         self.study = study
         self.watch = watch
-        self.name = agent.kind
+        self.name = (study.train or Train()).agent.kind
         self.air = air_of(study.world.radio.uplink, study.round_s)
         n = n_ues(study)
         self.env = OnlinePower(Stages(study, watched=False), n, self.task)
         self.watched = OnlinePower(Stages(study), n, self.task)
-        self.numbers = {TUNED: self.task.tune_worlds, HELD_OUT: self.task.held_out}
-        if isinstance(agent, ScoreFunctionAgent):
-            self.numbers |= {TRAINED: agent.worlds, CHOSEN: self.task.eval_worlds}
+        task = self.task
+        self.numbers = {
+            TUNED: task.tune_worlds, TRAINED: task.train_worlds, CHOSEN: task.eval_worlds, HELD_OUT: task.held_out,
+        }  # fmt: skip
 
     def _each(self, purpose: str, what: str) -> Iterator[int]:
         of = self.numbers[purpose]
@@ -336,6 +335,13 @@ class RecordedGround:
     def trained_on(self) -> Known:
         """Rounds to train on."""
         return self._known(TRAINED)
+
+    @cached_property
+    def scale(self) -> tuple[FloatArray, FloatArray]:
+        """Mean and standard deviation of the features of UEs that are there, where it is trained."""
+        look = self.trained_on.look
+        seen = features_of(look, self.rule)[look.there]
+        return seen.mean(axis=0), seen.std(axis=0) + _EVEN
 
     @cached_property
     def chosen_on(self) -> Known:

@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 from netsim.errors import BadInput
 from netsim.safe import content, size_text
 from rl.policy import Layers, Policy
-from rl.settings import Allocation
 from scenarios.app.study.study import Study
 from scenarios.app.training.environments import own_problem
 from scenarios.app.training.train import policy_of
@@ -40,14 +39,13 @@ _BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, KeyError, NotImplementedErr
 
 
 def imported(study: Study, path: Path, cache: Path | None) -> Policy:
-    """The policy of a model for the task of a study, its reference run included if it is for a whole training.
+    """The policy of a model for a whole training of a study, its reference run included.
 
     Raises BadInput with one line for whatever is wrong with the file, and for layers of other shapes than those of the
     scenario.
     """
     layers = read_actor(path)
-    whole = study.train is not None and isinstance(study.train.task, Allocation)
-    policy = policy_of(study, layers, own_problem(study, cache) if whole else None)
+    policy = policy_of(study, layers, own_problem(study, cache))
     card = policy.card
     for i, ((weight, bias), wanted) in enumerate(zip(layers, card.shapes, strict=True)):
         if weight.shape != wanted or bias.shape != wanted[:1]:

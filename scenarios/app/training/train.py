@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -20,11 +19,11 @@ from netsim.record import write_json
 from netsim.rng import Rng, Streams
 from netsim.safe import what_is
 from netsim.units import FloatArray
-from rl.env import OnlinePower, PowerAllocation, PowerEnv
+from rl.env import OnlinePower, PowerAllocation
 from rl.policy import Card, Layers, Policy, SharedCard, SharedPolicy, forward, layers_of, save_policy, save_shared
 from rl.problem import Outcome, Problem, Seen, references
 from rl.recording import steps_of
-from rl.settings import AGENT, VISITED, Allocation, DdpgAgent, Online, ScoreFunctionAgent, Train
+from rl.settings import AGENT, VISITED, Allocation, DdpgAgent, Online, Train
 from rl.train import Course, CurvePoint, Training, Weights, board_of, restored, take_steps
 from scenarios.app.results.folder import (
     CHECKPOINT,
@@ -51,9 +50,8 @@ from scenarios.app.study import Fields
 from scenarios.app.study.describe import build
 from scenarios.app.study.study import Study, study_yaml
 from scenarios.app.study.yaml_document import read_text
-from scenarios.app.training.environments import Stages, fitting, n_ues, problems, unrecorded
+from scenarios.app.training.environments import Stages, fitting, n_ues, problems, task_of, unrecorded
 from scenarios.app.training.evaluate import (
-    CHOSEN,
     HELD_OUT,
     Act,
     Evaluation,
@@ -74,62 +72,51 @@ if TYPE_CHECKING:
 
 
 def on_recorded(study: Study) -> bool:
-    """Whether rounds are recorded: to train on, or to tune the rules that an agent is compared with."""
-    how = study.train or Train()
-    return isinstance(how.agent, ScoreFunctionAgent) or (isinstance(how.task, Online) and unrecorded(study) is None)
+    """Whether rounds are recorded: to train on, and to tune the rules that an agent is compared with."""
+    return isinstance((study.train or Train()).task, Online) and unrecorded(study) is None
 
 
 def trainer_of(study: Study, on: RecordedGround | None, cache: Path | None) -> Trainer:
     """The trainer of a study. on : its recorded rounds; cache : of reference runs."""
     how = study.train or Train()
-    if on is not None and isinstance(how.agent, ScoreFunctionAgent):
-        return RecordedTrainer(on, how.steps, how.agent)
-    if isinstance(how.task, Online):
-        return LiveTrainer(study, how, how.task, on)
-    return AllocationTrainer(study, how, cache)
+    if not isinstance(how.task, Online):
+        return AllocationTrainer(study, how, cache)
+    if on is None:
+        raise NotImplementedError("a training in live rounds alone")
+    return RecordedTrainer(on)
 
 
-class OnlineTrainer(ABC):
-    """Compares policies that act in every round of worlds."""
-
-    judge: RecordedGround | BaselineJudge
-
-    @abstractmethod
-    def act(self, weights: Weights) -> Act:
-        """A policy in live worlds."""
-
-    def evaluated(self, course: Course, evaluations: int, seed: int) -> list[Evaluation]:
-        return self.judge.evaluated(self.act(course.weights), evaluations)
-
-    def shown(self, course: Course, rows: list[Evaluation]) -> PlayedEpisode:
-        return self.judge.shown(self.act(course.weights), rows)
-
-
-class RecordedTrainer(OnlineTrainer):
+class RecordedTrainer:
     """Trains policies that all UEs share, on recorded rounds."""
 
-    def __init__(self, judge: RecordedGround, steps: int, agent: ScoreFunctionAgent) -> None:
-        self.judge: RecordedGround = judge
-        self.steps, self.agent = steps, agent
+    def __init__(self, judge: RecordedGround) -> None:
+        self.judge = judge
 
     def begin(self, seed: int, board: Logger) -> Training:
-        from rl.agents import ScoreFunctionTraining
+        raise NotImplementedError("a training on recorded rounds")
 
-        return ScoreFunctionTraining(self.judge.trained_on, self.judge.rule, self.agent, self.steps, seed)
+    def policy(self, weights: Weights) -> SharedPolicy:
+        """The policy of these weights of an actor."""
+        return SharedPolicy(layers_of(weights), self.judge.rule, *self.judge.scale)
 
     def score(self, weights: Weights) -> float:
-        return self.judge.chosen_on.score(SharedPolicy(weights, self.judge.rule).power_w)
+        return self.judge.chosen_on.score(self.policy(weights).power_w)
 
-    def act(self, weights: Weights) -> Act:
-        return played(SharedPolicy(weights, self.judge.rule).power_w)
+    def evaluated(self, course: Course, evaluations: int, seed: int) -> list[Evaluation]:
+        return self.judge.evaluated(played(self.policy(course.weights).power_w), evaluations)
+
+    def shown(self, course: Course, rows: list[Evaluation]) -> PlayedEpisode:
+        return self.judge.shown(played(self.policy(course.weights).power_w), rows)
 
     def save(self, course: Course, seed: int, folder: Path) -> None:
-        rule = self.judge.rule
+        policy = self.policy(course.weights)
         card = SharedCard(
-            program=__version__, limits=self.judge.task.limits, rule=rule.law.name,
-            parameters=tuple(rule.parameters.tolist()), scenario=self.judge.study.title, seed=seed, steps=course.steps,
+            program=__version__, limits=self.judge.task.limits, rule=policy.rule.law.name,
+            hidden=tuple(len(bias) for _, bias in policy.layers[:-1]),
+            parameters=tuple(policy.rule.parameters.tolist()), scenario=self.judge.study.title, seed=seed,
+            steps=course.steps,
         )  # fmt: skip
-        save_shared(SharedPolicy(course.weights, rule), card, folder)
+        save_shared(policy, card, folder)
 
 
 class BaselineJudge:
@@ -156,49 +143,22 @@ def check_admitted(study: Study, task: Online) -> None:
         next(steps_of(judge.env, judge.rules["full"], study.seed))
 
 
-class DdpgTrainer:
-    """Trains networks of DDPG. own : the problem of a policy of a whole training."""
+class AllocationTrainer:
+    """DDPG on the bound of a whole training."""
 
-    def __init__(self, study: Study, how: Train, env: PowerEnv, own: Problem | None = None) -> None:
-        self.study, self.how, self.env, self.own = study, how, env, own
+    def __init__(self, study: Study, how: Train, cache: Path | None) -> None:
+        self.study, self.how = study, how
+        self.sets = problems(study, cache)
 
     def begin(self, seed: int, board: Logger) -> Training:
         from rl.agents import DdpgTraining
 
         if not isinstance(self.how.agent, DdpgAgent):
             raise TypeError("another agent")
-        return DdpgTraining(self.env, self.how.agent, self.how.steps, seed, board)
+        return DdpgTraining(PowerAllocation(self.sets.trained_on), self.how.agent, self.how.steps, seed, board)
 
     def save(self, course: Course, seed: int, folder: Path) -> None:
-        save_policy(policy_of(self.study, layers_of(course.weights), self.own, seed, course.steps), folder)
-
-
-class LiveTrainer(DdpgTrainer, OnlineTrainer):
-    """DDPG in live worlds. on : compared with the rules that are tuned on recorded rounds, else with baselines."""
-
-    def __init__(self, study: Study, how: Train, task: Online, on: RecordedGround | None) -> None:
-        stages = Stages(study, "leakage" in task.reward.reads)
-        n = n_ues(study)
-        super().__init__(study, how, OnlinePower(stages, n, task))
-        self.other = OnlinePower(stages, n, task)
-        self.judge = on or BaselineJudge(study, task)
-        self.chosen_on = worlds(study, CHOSEN, task.eval_worlds)
-
-    def act(self, weights: Weights) -> Act:
-        layers = layers_of(weights)
-        return lambda env, seen: forward(layers, seen.astype(np.float32))
-
-    def score(self, weights: Weights) -> float:
-        act = self.act(weights)
-        return float(np.mean([episode(self.other, AGENT, act, world).cost for world in self.chosen_on]))
-
-
-class AllocationTrainer(DdpgTrainer):
-    """DDPG on the bound of a whole training."""
-
-    def __init__(self, study: Study, how: Train, cache: Path | None) -> None:
-        self.sets = problems(study, cache)
-        super().__init__(study, how, PowerAllocation(self.sets.trained_on), self.sets.own)
+        save_policy(policy_of(self.study, layers_of(course.weights), self.sets.own, seed, course.steps), folder)
 
     def score(self, weights: Weights) -> float:
         return float(np.mean([p.ratio(_settled(p, weights)) for p in self.sets.chosen_on]))
@@ -215,7 +175,7 @@ class AllocationTrainer(DdpgTrainer):
         return None
 
 
-Trainer = RecordedTrainer | LiveTrainer | AllocationTrainer
+Trainer = RecordedTrainer | AllocationTrainer
 """begin: a training before its first step; score: the figure of a policy by which the best one is kept, small is good;
 save: write it; evaluated: it beside others, in cases that it was not made from; shown: an episode of that comparison"""
 
@@ -238,16 +198,14 @@ def _settled(problem: Problem, weights: Weights) -> Outcome:
     return problem.rollout(lambda seen: forward(layers, seen))[-1]
 
 
-def policy_of(study: Study, layers: Layers, own: Problem | None, seed: int = 0, steps: int = 0) -> Policy:
-    """A policy for the task of a study. own : the problem of its own channel, for a policy of a whole training."""
-    task = (study.train or Train()).task
-    common: Fields = {
-        "program": __version__, "task": task.kind_name(), "ues": n_ues(study), "bound": task.bound, "seed": seed,
-        "hidden": tuple(len(bias) for _, bias in layers[:-1]), "scenario": study.title, "steps": steps,
-    }  # fmt: skip
-    if own is None or not isinstance(task, Allocation):
-        return Policy(Card(observe="online", limits=task.limits, **common), layers)
-    card = Card(observe=task.observe, acts=task.acts, limits=own.limits, criterion=task.criterion, **common)
+def policy_of(study: Study, layers: Layers, own: Problem, seed: int = 0, steps: int = 0) -> Policy:
+    """A policy for a whole training. own : the problem of the study's own channel."""
+    task = task_of(study, Allocation)
+    card = Card(
+        program=__version__, task="allocation", ues=n_ues(study), bound=task.bound, seed=seed,
+        hidden=tuple(len(bias) for _, bias in layers[:-1]), scenario=study.title, steps=steps,
+        observe=task.observe, acts=task.acts, limits=own.limits, criterion=task.criterion,
+    )  # fmt: skip
     return Policy(card, layers, own.objective.trajectory)
 
 
@@ -345,8 +303,6 @@ def jobs_of(study: Study, seeds: Sequence[int], out: Path, replace: bool = False
         no_links(out, [job.folder.name for job in jobs])
     if isinstance(how.task, Online):
         check_admitted(plain, fitting(plain, how.task))
-    if on_recorded(plain):
-        RecordedGround(plain, ignore)
     return jobs
 
 
