@@ -1,4 +1,4 @@
-"""Training of DDPG by stable-baselines3.
+"""Training of DDPG by stable-baselines3: of powers for a whole training, and of one actor for every UE.
 
 A training is a function of its seed, its settings and its environment alone: exploration noise, batches and first
 actions come from named streams, the networks' first weights from a separate generator. So an interrupted training goes
@@ -7,30 +7,37 @@ on exactly where it was, and two trainings in a process do not disturb each othe
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, cast
 
 import numpy as np
 import torch
+from gymnasium import spaces
 from stable_baselines3 import DDPG
 from stable_baselines3.common.buffers import ReplayBuffer
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import Logger
-from stable_baselines3.common.noise import ActionNoise
+from stable_baselines3.common.noise import NormalActionNoise, VectorizedActionNoise
 from stable_baselines3.common.type_aliases import ReplayBufferSamples
-from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
+from stable_baselines3.common.utils import update_learning_rate
+from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv, VecNormalize
 
 from fl.power.bound import PowerLoss
 from fl.power.search import Limits, PowerPlan
 from netsim.rng import Streams
 from netsim.units import FloatArray
 from rl.env import PowerAllocation
-from rl.problem import Problem
+from rl.policy import MOST_SEEN, MOVES_DB, forward, layers_of, scaled
+from rl.problem import Problem, Seen
+from rl.rules import Known
 from rl.settings import DdpgAgent
 from rl.train import Training, Tree, Weights
+from rl.ue import UeRounds
 
+Array = np.ndarray
 _COLUMNS = ("observations", "next_observations", "actions", "rewards", "dones", "timeouts")
 _LEARNT = ("actor", "critic")
+_RENEWALS = 12  # of the passes in a training
 
 
 class Buffer(ReplayBuffer):
@@ -55,51 +62,67 @@ class Buffer(ReplayBuffer):
         )
 
 
-class _Noise(ActionNoise):
-    """Gaussian noise on actions from a separate generator; its size falls in a straight line over the training."""
+class _Noise(VectorizedActionNoise):
+    """Gaussian noise on actions (n_envs, n) from a separate generator; it falls in a straight line over the training."""
 
-    def __init__(self, agent: DdpgAgent, n: int, steps: int, seed: int) -> None:
-        super().__init__()
+    def __init__(self, agent: DdpgAgent, shape: tuple[int, int], steps: int, seed: int) -> None:
+        super().__init__(NormalActionNoise(np.zeros(1), np.ones(1)), shape[0])
         self.generator = Streams(seed).at("ddpg").generator("noise")
         self.first = agent.exploration_noise_std
         final = agent.exploration_noise_final_std
         self.last = self.first if final is None else final
-        self.n = n
+        self.shape = shape
         self.steps = steps
         self.done = 0
 
     def __call__(self) -> FloatArray:
         std = self.first + (self.last - self.first) * min(self.done / max(self.steps, 1), 1.0)
         self.done += 1
-        return std * self.generator.standard_normal(self.n)
+        return std * self.generator.standard_normal(self.shape)
+
+
+class _Ddpg(DDPG):
+    """DDPG whose actor learns at another rate than its critic; both fall in a straight line."""
+
+    rates: Callable[[], tuple[float, float]]
+
+    def _update_learning_rate(self, optimizers: torch.optim.Optimizer | list[torch.optim.Optimizer]) -> None:
+        of = optimizers if isinstance(optimizers, list) else [optimizers]
+        for optimiser, rate in zip(of, self.rates(), strict=True):
+            update_learning_rate(optimiser, rate)
 
 
 class DdpgTraining(Training):
-    """A training: takes steps, and can be saved between episodes."""
+    """A training on one vector of environments: takes steps of all of them, and can be saved between episodes."""
 
     def __init__(
-        self, env: PowerAllocation, agent: DdpgAgent, steps: int, seed: int, board: Logger | None = None
-    ) -> None:
-        self.env = env
+        self, vec: VecEnv, memory: "Memory", agent: DdpgAgent, steps: int, seed: int, board: Logger | None = None,
+        from_zero: bool = False,
+    ) -> None:  # fmt: skip
+        """memory : of the environments. from_zero : whether the first policy acts 0 everywhere."""
+        self.environment = memory
+        self.agent = agent
         self.steps = steps
         self.rewards = []
-        vec = DummyVecEnv([lambda: env])
+        n = vec.num_envs
         vec.seed(seed)
-        self.noise = _Noise(agent, env.n_ue, steps, seed)
+        (n_actions,) = vec.action_space.shape or (1,)
+        self.noise = _Noise(agent, (n, n_actions), steps, seed)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            self.model = DDPG(
+            self.model = _Ddpg(
                 "MlpPolicy", vec, learning_rate=agent.learning_rate, buffer_size=agent.buffer_size,
-                learning_starts=agent.learning_starts, batch_size=agent.batch_size, tau=agent.tau, gamma=agent.discount,
-                train_freq=1, gradient_steps=agent.gradient_steps, action_noise=self.noise, replay_buffer_class=Buffer,
-                policy_kwargs={"net_arch": list(agent.hidden)}, device="cpu",
+                learning_starts=agent.learning_starts * n, batch_size=agent.batch_size, tau=agent.tau,
+                gamma=agent.discount, train_freq=1, gradient_steps=agent.gradient_steps, action_noise=self.noise,
+                replay_buffer_class=Buffer, policy_kwargs={"net_arch": list(agent.hidden)}, device="cpu",
             )  # fmt: skip
+        self.model.rates = self._rates
         self.model.target_policy_noise = 0.0
         # the library's own logger would leave a folder among the temporary files
         self.model.set_logger(Logger(None, []) if board is None else board)
-        self._log_every = 1 if board is not None and board.output_formats else None  # episodes
-        if env.residual:
-            for net in (self.model.actor, self.model.actor_target):  # it begins with the rule: actions are 0
+        self._log_every = n if board is not None and board.output_formats else None  # episodes
+        if from_zero:
+            for net in (self.model.actor, self.model.actor_target):
                 last = [m for m in net.mu if isinstance(m, torch.nn.Linear)][-1]
                 torch.nn.init.zeros_(last.weight)
                 torch.nn.init.zeros_(last.bias)
@@ -108,12 +131,22 @@ class DdpgTraining(Training):
         self.buffer.generator = Streams(seed).at("ddpg").generator("batch")
         self.callback = _Steps(self)
 
+    def _rates(self) -> tuple[float, float]:
+        """Learning rates of actor and critic now."""
+        left = 1.0 - (1.0 - self.agent.final_rate) * min(self.model.num_timesteps / self._n / self.steps, 1.0)
+        critic = self.agent.learning_rate * left
+        return self.agent.actor_rate * critic, critic
+
+    @property
+    def _n(self) -> int:
+        return self.model.n_envs
+
     def weights(self) -> Weights:
         return arrays_of(self.model.actor.mu.state_dict())
 
     def step(self) -> None:
         self.model.learn(1, callback=self.callback, log_interval=self._log_every, reset_num_timesteps=False)  # type: ignore[arg-type]
-        self.done = self.model.num_timesteps
+        self.done = self.model.num_timesteps // self._n
         self.rests = self.callback.episode_over and self.done < self.steps
 
     def memory(self) -> Tree:
@@ -126,10 +159,10 @@ class DdpgTraining(Training):
             "episodes": model._episode_num,
             "networks": arrays_of(model.policy.state_dict()),
             "optimisers": {name: optimiser_memory(getattr(model, name).optimizer) for name in _LEARNT},
-            "buffer": {name: getattr(buffer, name)[: buffer.filled].copy() for name in _COLUMNS},
+            "buffer": {name: getattr(buffer, name)[: buffer.filled].copy() for name in self._columns},
             "pos": buffer.pos,
             "full": buffer.full,
-            "environment": self.env.memory(),
+            "environment": self.environment.memory(),
             "noises": self.noise.done,
             "generators": {name: bits.state for name, bits in self._generators.items()},
             "rewards": self.rewards,
@@ -138,23 +171,29 @@ class DdpgTraining(Training):
     def resume(self, memory: Tree) -> None:
         model = self.model
         buffer = self.buffer
-        self.done = model.num_timesteps = int(memory["steps"])
+        self.done = int(memory["steps"])
+        model.num_timesteps = self.done * self._n
         model._n_updates = int(memory["updates"])
         model._episode_num = int(memory["episodes"])
         model.policy.load_state_dict(tensors_of(memory["networks"]))
         for name in _LEARNT:
             resume_optimiser(getattr(model, name).optimizer, memory["optimisers"][name])
-        for name in _COLUMNS:
+        for name in self._columns:
             kept = memory["buffer"][name]
             getattr(buffer, name)[: len(kept)] = kept
         buffer.pos = int(memory["pos"])
         buffer.full = bool(memory["full"])
-        model._last_obs = self.env.resume(memory["environment"])[None]
-        model._last_episode_starts = np.ones((1,), dtype=bool)
+        model._last_obs = self.environment.resume(memory["environment"]).reshape(self._n, -1)
+        model._last_episode_starts = np.ones((self._n,), dtype=bool)
         self.noise.done = int(memory["noises"])
         for name, bits in self._generators.items():
             bits.state = memory["generators"][name]
         self.rewards = list(memory["rewards"])
+
+    @property
+    def _columns(self) -> tuple[str, ...]:
+        """Of the buffer: what comes after counts for nothing without a discount."""
+        return tuple(name for name in _COLUMNS if self.agent.discount or name != "next_observations")
 
     @property
     def _generators(self) -> dict[str, np.random.BitGenerator]:
@@ -163,6 +202,118 @@ class DdpgTraining(Training):
             "batch": self.buffer.generator.bit_generator,
             "first actions": self.model.action_space.np_random.bit_generator,
         }
+
+
+class Memory(Protocol):
+    """An environment whose state can be kept, and gone on with."""
+
+    def memory(self) -> Tree: ...
+
+    def resume(self, memory: Tree) -> Seen: ...
+
+
+def allocation_training(
+    problems: Sequence[Problem], agent: DdpgAgent, steps: int, seed: int, board: Logger | None = None
+) -> tuple[DdpgTraining, PowerAllocation]:
+    """A training of powers for a whole training, and its environment."""
+    env = PowerAllocation(problems)
+    return DdpgTraining(DummyVecEnv([lambda: env]), env, agent, steps, seed, board, env.residual), env
+
+
+class _Together(VecEnv):
+    """All UEs of some recorded rounds, drawn at every step, each round in one of the passes."""
+
+    def __init__(self, rounds: UeRounds, n: int, generator: np.random.Generator) -> None:
+        self.rounds, self.n, self.generator = rounds, n, generator
+        shape = rounds.seen.shape
+        space = spaces.Box(-MOST_SEEN, MOST_SEEN, shape[3:], np.float32)
+        super().__init__(n * shape[2], space, spaces.Box(-1.0, 1.0, (1,), np.float32))
+
+    def reset(self) -> Seen:
+        passes, n_rounds = self.rounds.present.shape[:2]
+        self.of_pass = self.generator.integers(passes, size=self.n)
+        self.at = self.generator.integers(n_rounds, size=self.n)
+        return self._seen()
+
+    def _seen(self) -> Seen:
+        return scaled(self.rounds.seen[self.of_pass, self.at].reshape(self.num_envs, -1), *self.rounds.scale)
+
+    def step_async(self, actions: Array) -> None:
+        self.action = actions.reshape(self.n, -1).astype(float)
+
+    def step_wait(self) -> tuple[Seen, Seen, Array, list[Tree]]:
+        rewards = self.rounds.rewards(self.of_pass, self.at, self.action).ravel().astype(np.float32)
+        return self.reset(), rewards, np.ones(self.num_envs, dtype=bool), [{} for _ in rewards]
+
+    def memory(self) -> Tree:
+        return {"generator": self.generator.bit_generator.state, "passes": self.of_pass, "rounds": self.at}
+
+    def resume(self, memory: Tree) -> Seen:
+        self.generator.bit_generator.state = memory["generator"]
+        self.of_pass, self.at = memory["passes"], memory["rounds"]
+        return self._seen()
+
+    def close(self) -> None: ...
+
+    def get_attr(self, attr_name: str, indices: object = None) -> list[None]:
+        return [None] * self.num_envs
+
+    def set_attr(self, attr_name: str, value: object, indices: object = None) -> None: ...
+
+    def env_method(self, method_name: str, *args: object, indices: object = None, **kwargs: object) -> list[None]:
+        return [None] * self.num_envs
+
+    def env_is_wrapped(self, wrapper_class: type, indices: object = None) -> list[bool]:
+        return [False] * self.num_envs
+
+
+class UeTraining(DdpgTraining):
+    """A training of one actor for every UE, on recorded rounds (see `rl.ue`).
+
+    A step is one action of every UE in some rounds, each in one of the passes. Twelve times the passes are renewed, by
+    the policy as it is then. grow : plays world i with a policy, and returns its rounds, which join the others; it is
+    called `worlds` - 1 times, at equal distances. None: all rounds are recorded before.
+    """
+
+    def __init__(
+        self, rounds: UeRounds, agent: DdpgAgent, steps: int, seed: int, board: Logger | None = None,
+        grow: Callable[[Weights, int], Known] | None = None, worlds: int = _RENEWALS,
+    ) -> None:  # fmt: skip
+        self.rounds, self.grow = rounds, grow
+        self.every = max(steps // worlds, 1)
+        self.renewed: list[Weights] = []
+        self.vec = _Together(rounds, agent.situations, Streams(seed).at("ddpg").generator("rounds"))
+        super().__init__(self.vec, self.vec, agent, steps, seed, board, from_zero=True)
+
+    @property
+    def evaluations(self) -> int:
+        passes, n_rounds, k = self.rounds.present.shape
+        probed = self.rounds.probes is not None
+        probes = n_rounds * (1 + (passes - 1) * len(self.renewed)) * (1 + k * len(MOVES_DB)) * probed
+        return self.done * self.vec.n * (k + 1) + probes
+
+    def step(self) -> None:
+        if self.done and self.done % self.every == 0:
+            self._renew(self.weights())
+            self.model._last_obs = self.vec.reset()
+        super().step()
+
+    def _renew(self, weights: Weights) -> None:
+        self.renewed.append(weights)
+        if self.grow is not None:
+            self.rounds.add(self.grow(weights, len(self.renewed)))
+        layers = layers_of(weights)
+        self.rounds.renew(lambda seen: forward(layers, scaled(seen, *self.rounds.scale).T)[0])
+
+    def memory(self) -> Tree:
+        kept = self.renewed if self.grow is not None else self.renewed[-1:]
+        return {**super().memory(), "renewed": kept, "renewals": len(self.renewed)}
+
+    def resume(self, memory: Tree) -> None:
+        for weights in memory["renewed"]:
+            self._renew(weights)
+        self.renewed += [{}] * (int(memory["renewals"]) - len(self.renewed))
+        super().resume(memory)
 
 
 class _Steps(BaseCallback):
@@ -176,7 +327,7 @@ class _Steps(BaseCallback):
 
     def _on_step(self) -> bool:
         self.episode_over = bool(self.locals["dones"][0])
-        reward = float(self.locals["rewards"][0])
+        reward = float(np.mean(self.locals["rewards"]))
         self.episode.append(reward)
         if self.training.rewards is not None:
             self.training.rewards.append(reward)
@@ -213,8 +364,11 @@ def learnt_plan(objective: PowerLoss, limits: Limits, steps: int, seed: int) -> 
 
     Those that it tries, with which episodes begin (at random), and which its actor takes at last.
     """
-    env = PowerAllocation([Problem(objective, limits)])
-    training = DdpgTraining(env, DdpgAgent(learning_starts=max(1, steps // 10)), steps, seed)
+    agent = DdpgAgent(
+        learning_starts=max(1, steps // 10), actor_rate=1, final_rate=1, batch_size=128, buffer_size=20_000,
+        gradient_steps=1, exploration_noise_final_std=None, hidden=(128, 128),
+    )  # fmt: skip
+    training, env = allocation_training([Problem(objective, limits)], agent, steps, seed)
     best = env.problem.start
     while training.done < steps:
         training.step()

@@ -40,12 +40,14 @@ class PowerEnv(gymnasium.Env[Seen, Seen]):
     rounds : of an episode of rounds; unplayed : those of them that a privacy budget leaves, once it ended the episode.
     """
 
-    def __init__(self, n_ue: int, n_seen: int, options: Mapping[str, int | str]) -> None:
-        """options : name -> the integers from 0 that are below a number, or the only text."""
+    def __init__(self, n_ue: int, n_seen: int, options: Mapping[str, int | str], most_seen: float = 1.0) -> None:
+        """options : name -> the integers from 0 that are below a number, or the only text; most_seen : size of an
+        observed number.
+        """
         self.n_ue = n_ue
         self.options = options
         self.action_space = spaces.Box(-1.0, 1.0, (n_ue,), np.float32)
-        self.observation_space = spaces.Box(-1.0, 1.0, (n_seen,), np.float32)
+        self.observation_space = spaces.Box(-most_seen, most_seen, (n_seen,), np.float32)
         self.steps = self.episodes = 0
         self.over = True
 

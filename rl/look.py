@@ -1,4 +1,4 @@
-r"""Knowledge of a round before it begins, as features of each UE and of each pair of UEs.
+r"""Knowledge of a round before it begins, as features of each UE.
 
 All but the eavesdropper's place is known to a scheduler. In decibels, of UE k with base station b, the thermal noise N
 and rho of the numbers sent:
@@ -11,15 +11,18 @@ and rho of the numbers sent:
     count        UEs of the cell, over K;  mean, most, least: of snr in the cell
     late         share of the rounds that are over
 
-and of a pair (k, j): whether in one cell; j at the base station of k (||h_jb||^2 / N); snr of k over that of j; and how
-much they disturb each other, M |h_k^H h_j|^2 / (||h_k||^2 ||h_j||^2) at the base station of k, 1 on average.
-
-The outcome of planned powers is known as well, by the laws of the uplink:
+What planned powers x lead to is known as well, by the laws of the uplink. With the received power of UE k over thermal
+noise, x_k ||h_k||^2 / N, and what j leaves of its power in the combining for k, x_j |h_k^H h_j|^2 / (||h_k||^2 N):
 
     power        of the UE
     decoded      SINR after cancellation at the base station
     margin       SNR over the required one
     exposed      SINR after cancellation at the eavesdropper
+    later        interference by weaker UEs of the cell, which are decoded later
+    earlier      interference by stronger UEs of the cell, of which cancellation leaves a residual
+    outside      interference by UEs of other cells
+    disturbs     sum over UEs that k disturbs of its interference over their received power
+    hidden       share of UEs that the eavesdropper hears less;  below, above: their sum there, and that of the others
 """
 
 from __future__ import annotations
@@ -37,10 +40,13 @@ from netsim.units import BoolArray, FloatArray, db_from_ratio
 from rl.radio_records import Air, Links, Rounds, Rows, air_of, received, strength
 
 FEATURES = ("snr", "required", "other", "heard", "rank", "count", "mean", "most", "least", "late")
-OUTLOOK = ("power", "decoded", "margin", "exposed")
+OUTLOOK = (
+    "power", "decoded", "margin", "exposed", "later", "earlier", "outside", "disturbs", "hidden", "below", "above",
+)  # fmt: skip
 _FLOOR_DB = -60.0
 _TOP_DB = 140.0
 _SPAN_DB = 50.0  # of the outcome of powers
+_LEAST = 1e-6  # of a sum over thermal noise
 _UNKNOWN_DB = 0.0  # what is required before the first round
 
 
@@ -145,29 +151,49 @@ class Look(Columns):
         return np.stack(columns, axis=2)
 
     def outlook(self, power_w: FloatArray) -> FloatArray:
-        """Outcome of powers (S, K) for each UE (S, K, 4), about 1 in size."""
+        """What powers (S, K) lead to for each UE (S, K, 11), about 1 in size; 0 for a UE that is away."""
         sinr, heard = received(power_w, np.arange(len(power_w)), self.links, self.air)
         decoded = _level(sinr, _SPAN_DB)
         exposed = _level(heard, _SPAN_DB)
         dbw = db_from_ratio(power_w)
         margin = np.clip(dbw + self.snr_db - self.required_db, -_SPAN_DB, _SPAN_DB)
-        columns = ((dbw + 20.0) / 10.0, (decoded - 10.0) / 20.0, margin / 20.0, (exposed - 10.0) / 20.0)
+        columns = (
+            (dbw + 20.0) / 10.0, (decoded - 10.0) / 20.0, margin / 20.0, (exposed - 10.0) / 20.0,
+            *self._interference(power_w), *self._exposure(dbw),
+        )  # fmt: skip
         return np.where(self.there[..., None], np.stack(columns, axis=2), 0.0)
 
+    def _interference(self, power_w: FloatArray) -> tuple[FloatArray, ...]:
+        """later, earlier, outside and disturbs, each (S, K)."""
+        own = power_w * 10.0 ** (self.snr_db / 10.0)
+        stronger = own[:, None, :] > own[:, :, None]  # j than k
+        others = self.there[:, None, :] & ~np.eye(own.shape[1], dtype=bool)
+        same = self.same_cell & others
+        outside = ~self.same_cell & others
+        level = power_w[:, None, :] * self._crossing  # of j in the combining for k
+        caused = np.swapaxes(level, 1, 2) / own[:, None, :]
+        disturbed = (same & stronger) | outside
+        sums = (level * (same & ~stronger), level * (same & stronger), level * outside, 10.0 * caused * disturbed)
+        return tuple(_summed(of.sum(axis=2)) for of in sums)
+
+    def _exposure(self, dbw: FloatArray) -> tuple[FloatArray, ...]:
+        """hidden, below and above, each (S, K)."""
+        heard_db = dbw + self.heard_db
+        weaker = heard_db[:, None, :] < heard_db[:, :, None]  # j than k
+        above = ~weaker & ~np.eye(dbw.shape[1], dtype=bool)
+        level = 10.0 ** (heard_db / 10.0)[:, None, :]
+        share = weaker.sum(axis=2) / max(dbw.shape[1] - 1, 1)
+        return share, _summed((level * weaker).sum(axis=2)), _summed((level * above).sum(axis=2))
+
     @cached_property
-    def pairs(self) -> FloatArray:
-        """Features of each pair (S, K, K, 4), about 1 in size; meaningless for a UE with itself and for absent UEs."""
-        serving = np.maximum(self.links.serving, 0)
-        # (S, K, K, M): amplitudes of j there
-        h = np.take_along_axis(np.swapaxes(self.links.h, 1, 2), serving[..., None, None], axis=1)
-        own = np.take_along_axis(self.links.h, serving[..., None, None], axis=2)[:, :, 0]
+    def _crossing(self) -> FloatArray:
+        """|h_k^H h_j|^2 / (||h_k||^2 N) (S, K, K): what 1 W of j leaves in the combining for k; 0 for absent UEs."""
+        serving = np.maximum(self.links.serving, 0)[..., None, None]
+        h = np.take_along_axis(np.swapaxes(self.links.h, 1, 2), serving, axis=1)  # (S, K, K, M): of j there
+        own = np.take_along_axis(self.links.h, serving, axis=2)[:, :, 0]
         inner = np.abs(np.einsum("skm,skjm->skj", own.conj(), h)) ** 2
-        size = strength(own)[..., None] * strength(h)
-        aligned = np.divide(h.shape[3] * inner, size, out=np.ones_like(inner), where=size > 0)
-        cross_db = np.take_along_axis(np.swapaxes(self._strength_db, 1, 2), serving[..., None], axis=1)
-        stronger = (self.snr_db[:, :, None] - self.snr_db[:, None, :]) / 20.0
-        alike = np.log(np.maximum(aligned, 1e-3)) / 2
-        return np.stack((self.same_cell.astype(float), _about(cross_db), stronger, alike), axis=3)
+        size = strength(own)[..., None] * self.air.noise_w
+        return np.divide(inner, size, out=np.zeros_like(inner), where=size > 0)
 
     @cached_property
     def _strength_db(self) -> FloatArray:
@@ -199,3 +225,8 @@ def _level(ratio: FloatArray, span_db: float | None = None) -> FloatArray:
 def _about(level_db: FloatArray) -> FloatArray:
     """Levels at 1 W on a scale of about 1."""
     return (level_db - 50.0) / 20.0
+
+
+def _summed(ratio: FloatArray) -> FloatArray:
+    """Sums of received powers over thermal noise, decibels on a scale of about 1."""
+    return (db_from_ratio(np.maximum(ratio, _LEAST)) - 10.0) / 20.0

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal, Self, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from pydantic import Field, ValidationError, model_validator
 
 from fl.power.bound import Convergence, Criterion, PowerLoss, Trajectory
@@ -23,7 +24,8 @@ from netsim.safe import content, replacing
 from netsim.units import BoolArray, FloatArray, db_from_ratio
 from rl.look import FEATURES, OUTLOOK, Look
 from rl.problem import Acts, Observe, Problem, Seen, seen_size
-from rl.rules import LAWS, Tuned, untuned, within
+from rl.reward import Reward, Weighted
+from rl.rules import LAWS, Tuned, probed, untuned, within
 from rl.settings import CARD, WEIGHTS, Finite
 from rl.train import Weights
 
@@ -35,6 +37,7 @@ _OF_UE = 5  # numbers of each UE in an observation,
 _OF_ALL = 2  # and of all
 OF_ONE_UE = _OF_UE + _OF_ALL
 """numbers of the observation of one UE"""
+_ROUNDING = 1e-6  # of actions
 _REFERENCE = ("std", "weight", "gain", "scale")
 Layers = tuple[tuple[Seen, Seen], ...]
 Shapes = Mapping[str, tuple[int | None, ...]]
@@ -290,40 +293,94 @@ def _read_tensors(path: Path, shapes: Shapes) -> dict[str, np.ndarray]:
 # -- one network for all UEs
 
 UNIT_DB = 10.0
-SEEN = len(FEATURES) + len(OUTLOOK)
+"""what an action of 1 adds to the power of a UE, dB"""
+MOST_SEEN = 5.0
+"""size at which features are cut"""
+MOVES_DB = (-6.0, -2.0, 2.0, 6.0)
+"""moves whose cost a UE sees, with probes"""
+SEEN = len(FEATURES) + len(OUTLOOK) + 1
+"""number of features of a UE, without probes"""
 
 
 @dataclass(frozen=True)
 class SharedPolicy:
-    """A network that all UEs share, for any number of them, and its rule: powers are residuals on the rule.
+    """A network that all UEs share, for any number of them: it moves powers that begin at those of a rule.
 
-    With features f_k of a UE (see `features_of`), their mean and std (14,) where it was trained, and an actor a of
-    rectified layers with tanh at the end,
+    With features f_k of a UE at the present powers (see `features_of`), their mean and std (F,) where it was trained,
+    and an actor a of rectified layers with tanh at the end, all powers move at once in each of some passes,
 
-        x_k = rule_k + 10 dB * a((f_k - mean) / std).
+        x_k <- x_k + 10 dB * a((f_k - mean) / std),  within the limits of a UE.
 
-    Exchanging UEs exchanges their powers. An actor whose last layer is 0 is the rule.
+    Exchanging UEs exchanges their powers. An actor whose last layer is 0 is the rule. probes : the reward by which moves
+    of a UE are judged before it acts; None: it sees no such features.
     """
 
     layers: Layers
     rule: Tuned
     mean: FloatArray
     std: FloatArray
+    passes: int = 1
+    probes: Reward | None = None
+    cut: float = MOST_SEEN
 
     def power_w(self, look: Look) -> FloatArray:
         """Powers (S, K) in W within the limits."""
-        return within(self.rule.dbw(look) + self.residual_db(look), look.limits)
+        return within(self.dbw(look), look.limits)
 
-    def residual_db(self, look: Look) -> FloatArray:
-        """The network's addition to the rule (S, K), in dB; 0 for UEs that are away."""
-        seen = ((features_of(look, self.rule) - self.mean) / self.std).astype(np.float32)
-        action = forward(self.layers, seen.reshape(-1, SEEN).T).reshape(look.there.shape)
-        return UNIT_DB * np.where(look.there, action, 0.0)
+    def dbw(self, look: Look) -> FloatArray:
+        """Powers (S, K) after the last pass, in dBW."""
+        return planned_dbw(look, self.rule, self.act, self.passes, self.probes)
+
+    def act(self, seen: Seen) -> FloatArray:
+        """Actions (n,) of UEs with features (n, F)."""
+        return forward(self.layers, scaled(seen, self.mean, self.std, self.cut).T)[0]
 
 
-def features_of(look: Look, rule: Tuned) -> FloatArray:
-    """Features of each UE (S, K, 14): of its links, and of the outcome of the rule's powers."""
-    return np.concatenate([look.features, look.outlook(rule.power_w(look))], axis=2)
+def planned_dbw(
+    look: Look, rule: Tuned, act: Callable[[Seen], ArrayLike], passes: int, probes: Reward | None = None
+) -> FloatArray:
+    """Powers (S, K) in dBW, after some passes from those of a rule. act : actions (n,) or (n, 1) of features (n, F)."""
+    rule_dbw = kept_dbw(rule.dbw(look), look.limits)
+    dbw = rule_dbw
+    for _ in range(passes):
+        seen = features_of(look, dbw, rule_dbw, probes)
+        action = np.asarray(act(seen.reshape(-1, seen.shape[2])), dtype=float)
+        if action.size != dbw.size or not (np.abs(action) <= 1.0 + _ROUNDING).all():
+            raise ValueError(f"policy: gives {action.shape}, {action!s:.60}; give one number from -1 to 1 for each UE")
+        dbw = moved_dbw(dbw, np.where(look.there, action.reshape(dbw.shape), 0.0), look.limits)
+    return dbw
+
+
+def scaled(seen: Seen, mean: FloatArray, std: FloatArray, cut: float = MOST_SEEN) -> Seen:
+    """Features (n, F) in standard deviations, cut at a size."""
+    return np.clip((seen - mean) / std, -cut, cut).astype(np.float32)
+
+
+def kept_dbw(dbw: FloatArray, limits: Limits) -> FloatArray:
+    """Powers in dBW within the limits of a UE."""
+    return np.clip(dbw, 10 * np.log10(limits.each_min_w), 10 * np.log10(limits.each_max_w))
+
+
+def moved_dbw(dbw: FloatArray, action: FloatArray, limits: Limits) -> FloatArray:
+    """Powers in dBW after actions in [-1, 1]."""
+    return kept_dbw(dbw + UNIT_DB * action, limits)
+
+
+def seen_of_ue_size(probes: bool = False) -> int:
+    """Number of features of a UE."""
+    return SEEN + len(MOVES_DB) * probes
+
+
+def features_of(look: Look, dbw: FloatArray, rule_dbw: FloatArray, probes: Reward | None = None) -> Seen:
+    """Features of each UE (S, K, F) at powers (S, K), about 1 in size, cut at 5.
+
+    Of its links, of what the powers lead to (see `rl.look`), and by how many decibels they are above the rule, over 10;
+    with probes, what the expected round costs more after each move of this UE alone, times 10.
+    """
+    columns = [look.features, look.outlook(within(dbw, look.limits)), (dbw - rule_dbw)[..., None] / UNIT_DB]
+    if probes is not None:
+        columns.append(probed(look, dbw, probes))
+    return np.clip(np.concatenate(columns, axis=2), -MOST_SEEN, MOST_SEEN).astype(np.float32)
 
 
 class SharedCard(PolicyCard):
@@ -339,6 +396,12 @@ class SharedCard(PolicyCard):
     """the rule that it adds to"""
     parameters: tuple[Finite, ...] = Field(max_length=16)
     """of the rule"""
+    passes: int = Field(ge=1, le=100)
+    """moves of all UEs in a round"""
+    probes: Weighted | None = None
+    """cost by which moves are probed"""
+    cut: float = Field(MOST_SEEN, gt=0, allow_inf_nan=False)
+    """size at which scaled features are cut"""
 
     @model_validator(mode="after")
     def _known_rule(self) -> Self:
@@ -362,8 +425,10 @@ def load_shared(folder: Path) -> tuple[SharedPolicy, SharedCard]:
     tuned = replace(untuned(card.rule), parameters=np.array(card.parameters), cost=float("nan"))
     if not (tensors["std"] > 0).all():
         raise BadInput(f"{folder / WEIGHTS}: std has {tensors['std'].min():g}, not above 0; train the policy again")
-    return SharedPolicy(_layers(tensors), tuned, tensors["mean"], tensors["std"]), card
+    scale = tensors["mean"], tensors["std"]
+    return SharedPolicy(_layers(tensors), tuned, *scale, card.passes, card.probes, card.cut), card
 
 
 def _shared_shapes(card: SharedCard) -> Shapes:
-    return _shapes_of_layers(shapes_of(SEEN, card.hidden, 1)) | {"mean": (SEEN,), "std": (SEEN,)}
+    n_seen = seen_of_ue_size(card.probes is not None)
+    return _shapes_of_layers(shapes_of(n_seen, card.hidden, 1)) | {"mean": (n_seen,), "std": (n_seen,)}

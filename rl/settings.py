@@ -26,19 +26,27 @@ class Agent(Part):
 class DdpgAgent(Agent):
     """Deep deterministic policy gradient (DDPG): an actor and a critic, each with a target network.
 
-    Learning starts after `learning_starts` random steps. With discount 0 only the immediate reward counts.
+    For the task `allocation` an action is a power vector, and a step is one of them. For `online` one actor serves every
+    UE: in some passes all move their powers from those of the best tuned rule, and each is paid for what its own move
+    saves (see `rl.ue`); a step is one move of every UE in `situations` recorded rounds, whose cost must depend on the
+    radio alone. Learning starts after `learning_starts` random steps. With discount 0 only the immediate reward counts.
     """
 
     kind: Literal["ddpg"] = "ddpg"
     learning_rate: float = Field(1e-3, gt=0, le=1)
-    """learning rate of Adam, for actor and critic"""
-    batch_size: int = Field(128, ge=1, le=65_536)
+    """learning rate of Adam, for the critic"""
+    actor_rate: float = Field(0.2, gt=0, le=10)
+    """learning rate of the actor over that of the critic; with equal rates the actor follows a critic that is not
+    there yet, and may end where tanh is flat"""
+    final_rate: float = Field(0.01, gt=0, le=1)
+    """both rates at the end of training over those at the beginning; they fall linearly"""
+    batch_size: int = Field(512, ge=1, le=65_536)
     """number of transitions in a gradient step"""
-    buffer_size: int = Field(20_000, ge=1, le=10_000_000)
+    buffer_size: int = Field(200_000, ge=1, le=10_000_000)
     """size of the replay buffer in transitions"""
-    learning_starts: int = Field(300, ge=1, le=1_000_000)
+    learning_starts: int = Field(20, ge=1, le=1_000_000)
     """random steps before learning starts"""
-    gradient_steps: int = Field(1, ge=1, le=1000)
+    gradient_steps: int = Field(2, ge=1, le=1000)
     """gradient steps after each step in the environment"""
     tau: float = Field(0.01, gt=0, le=1)
     """soft update coefficient of the target networks"""
@@ -46,11 +54,21 @@ class DdpgAgent(Agent):
     """discount factor (gamma)"""
     exploration_noise_std: float = Field(0.2, ge=0, le=2)
     """standard deviation of the Gaussian noise on actions during training; a unit is half of the range of powers in
-    decibels"""
-    exploration_noise_final_std: float | None = Field(None, ge=0, le=2)
+    decibels for `allocation`, and 10 dB for `online`"""
+    exploration_noise_final_std: float | None = Field(0.05, ge=0, le=2)
     """its value at the end of training, reached linearly; none: constant"""
-    hidden: tuple[int, ...] = Field((128, 128), min_length=1, max_length=8)
+    hidden: tuple[int, ...] = Field((64, 64), min_length=1, max_length=8)
     """units of the hidden layers of actor and critic"""
+    live: bool = False
+    """whether the worlds that are trained on are played while it learns, each with the policy as it is then, instead of
+    all before with a rule; of `online`"""
+    situations: int = Field(16, ge=1, le=65_536)
+    """number of rounds in a step, of `online`"""
+    passes: int = Field(3, ge=1, le=100)
+    """number of moves of all UEs in a round, of `online`"""
+    probes: bool = False
+    """whether a UE sees what moves of its own by -6, -2, 2 and 6 dB would cost in the expected round, of `online`: 4 K +
+    1 power vectors a pass"""
 
     reference = "Lillicrap et al., Continuous control with deep reinforcement learning, 2015"
     example = {"kind": "ddpg"}

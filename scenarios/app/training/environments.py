@@ -52,7 +52,7 @@ def allocation(
 
     The first time takes as long as a run of the scenario, and says so on stderr. render_mode : None, the only one.
     """
-    _draws_nothing(render_mode)
+    draws_nothing(render_mode)
     return PowerAllocation(problems(study_of(scenario), cache).trained_on)
 
 
@@ -60,13 +60,13 @@ def online(
     scenario: Source = DEFAULTS[ONLINE], cache: str | Path | None = None, render_mode: None = None
 ) -> OnlinePower:
     """The live world of a scenario; `cache` is not needed, it stands here so that both are made alike."""
-    _draws_nothing(render_mode)
+    draws_nothing(render_mode)
     study = study_of(scenario)
     task = online_task(study)
     return OnlinePower(Stages(study), n_ues(study), task)
 
 
-def _draws_nothing(render_mode: object) -> None:
+def draws_nothing(render_mode: object) -> None:
     """TypeError, after which stable-baselines3 makes the environment without a render mode."""
     if render_mode is not None:
         raise TypeError(f"render_mode: {render_mode!r:.40}; the environment draws nothing, leave it out")

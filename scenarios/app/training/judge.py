@@ -1,8 +1,10 @@
-"""A policy of one's own beside the rules: the comparison at the end of `netsim train`."""
+"""A policy of one's own: the environment of a UE that it is trained in, and its comparison with the rules."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,25 +14,63 @@ import numpy.typing as npt
 from netsim.errors import BadInput
 from netsim.rng import Streams
 from netsim.units import FloatArray
-from rl.env import PowerAllocation, PowerEnv
+from rl.env import PowerAllocation
+from rl.look import Look
+from rl.policy import planned_dbw
 from rl.problem import Seen
-from rl.settings import Allocation
+from rl.rules import within
+from rl.settings import Allocation, Train
+from rl.ue import Act, UePower, UeRounds
 from scenarios.app.run.events import ignore
 from scenarios.app.run.how import one_thread
-from scenarios.app.training.environments import Source, online, online_task, problems, study_of, unrecorded
-from scenarios.app.training.evaluate import RecordedGround, summary_of
-from scenarios.app.training.train import BaselineJudge, beside_references
+from scenarios.app.study.describe import build
+from scenarios.app.study.study import Study, study_yaml
+from scenarios.app.study.yaml_document import read_text
+from scenarios.app.training.environments import Source, draws_nothing, online_task, problems, study_of, unrecorded
+from scenarios.app.training.evaluate import Evaluation, RecordedGround, played, summary_of
+from scenarios.app.training.train import beside_references
 
 if TYPE_CHECKING:
     import pandas
 
+_SCENARIO = "power/city"
+
+
+def ue_power(scenario: Source = _SCENARIO, cache: str | Path | None = None, render_mode: None = None) -> UePower:
+    """The recorded rounds of a scenario for one UE; `cache` is not needed, all environments are made alike.
+
+    The first time in a process rules are tuned and rounds recorded, which a line on stderr says. render_mode : None.
+    """
+    draws_nothing(render_mode)
+    ground = ground_of(study_of(scenario))
+    return UePower(UeRounds(ground.trained_on, ground.rule))
+
+
+def ground_of(study: Study) -> RecordedGround:
+    """The recorded rounds and tuned rules of a study, made once in a process. BadInput: it cannot be recorded."""
+    online_task(study)
+    if (reason := unrecorded(study)) is not None:
+        raise BadInput(f"{reason}; change that, or take netsim/OnlinePower-v0, which plays live rounds")
+    return _ground(study_yaml(study))
+
+
+@lru_cache(maxsize=4)
+def _ground(spec: str) -> RecordedGround:
+    ground = RecordedGround(build(Study, read_text(spec, "study")), ignore)
+    logging.getLogger("netsim").warning("recording rounds and tuning rules, once in this process: about a minute")
+    with one_thread():
+        _ = ground.trained_on, ground.rule
+    return ground
+
 
 def judge(
-    scenario: Source, policy: Callable[[Seen], npt.ArrayLike], name: str = "mine", cache: str | Path | None = None
-) -> pandas.DataFrame:
+    scenario: Source, policy: Callable[[Seen], npt.ArrayLike], name: str = "mine", cache: str | Path | None = None,
+    passes: int = 1,
+) -> pandas.DataFrame:  # fmt: skip
     """Costs of a policy in the held-out worlds of a scenario, beside those of the rules and of the oracle or optimum.
 
-    policy : observation (n,) -> action (K,) in [-1, 1]. cache : of reference runs, for the task `allocation`.
+    policy : observations (n, F) of UEs -> actions (n,) or (n, 1) in [-1, 1], as in `netsim/UePower-v0`; it moves all UEs
+    in each of the passes. For the task `allocation` observation (n,) -> action (K,). cache : of its reference runs.
 
     A row for each policy, the cheapest first, named by the index. `cost` : mean over worlds, without unit;
     `difference`, `half_width` : cost of `policy` less that of the row in the same world, mean and half of its 95 %
@@ -43,21 +83,17 @@ def judge(
     import pandas
 
     study = study_of(scenario)
-
-    def act(seen: Seen) -> FloatArray:
-        return np.asarray(policy(seen), dtype=float)
-
     with one_thread():
         if study.train is not None and isinstance(study.train.task, Allocation):
-            sets = problems(study, cache)
-            _try(PowerAllocation(sets.trained_on), act)
-            rows = beside_references(sets.held_out, act, study.train.steps, Streams(0).at("references"), name)
+            rows = _in_problems(study, policy, name, cache)
         else:
-            task = online_task(study)
-            _try(online(study), act)
-            ground = BaselineJudge(study, task) if unrecorded(study) else RecordedGround(study, ignore)
-            ground.name = name
-            rows = ground.evaluated(lambda env, seen: act(seen), 1)
+            ground = ground_of(study)
+
+            def power_w(look: Look) -> FloatArray:
+                return within(planned_dbw(look, ground.rule, policy, passes), look.limits)
+
+            power_w(ground.trained_on.look)  # so that actions of no use are refused at once
+            rows = ground.evaluated(played(power_w), 1, name)
     if len({(row.policy, row.case) for row in rows}) < len(rows):
         raise BadInput(f"name: {name!r:.40} is the name of a rule; take another")
     found = summary_of(name, rows)
@@ -68,7 +104,12 @@ def judge(
     return pandas.DataFrame(columns, costs.index, dtype=float).join(costs).sort_values("cost")
 
 
-def _try(env: PowerEnv, act: Callable[[Seen], FloatArray]) -> None:
-    """One step, so that an action of no use is refused before rules are tuned."""
+def _in_problems(study: Study, policy: Act, name: str, cache: str | Path | None) -> list[Evaluation]:
+    def act(seen: Seen) -> FloatArray:
+        return np.asarray(policy(seen), dtype=float)
+
+    sets = problems(study, cache)
+    env = PowerAllocation(sets.trained_on)
     seen, _ = env.reset(seed=0)
-    env.step(act(seen).astype(np.float32))
+    env.step(act(seen).astype(np.float32))  # so that an action of no use is refused at once
+    return beside_references(sets.held_out, act, (study.train or Train()).steps, Streams(0).at("references"), name)

@@ -1,18 +1,20 @@
 """A policy for a scenario from a model that stable-baselines3 saved. Nothing that is read here can run.
 
 Of ``model.zip`` two entries are read: ``policy.pth`` by the loader of torch that takes tensors only, and from ``data``,
-which is JSON, the name of the activation. What ``data`` keeps as pickles stays unread.
+which is JSON, the name of the activation. What ``data`` keeps as pickles stays unread. Of ``vecnormalize.pkl`` arrays
+of numbers are read, and all other objects stay inert.
 """
 
 from __future__ import annotations
 
 import io
 import json
+import pickle
 import re
 import warnings
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,10 +23,20 @@ from numpy.typing import NDArray
 
 from netsim.errors import BadInput
 from netsim.safe import content, size_text
-from rl.policy import Layers, Policy
+from netsim.units import FloatArray
+from rl.policy import (
+    MOST_SEEN,
+    Layers,
+    Policy,
+    SharedCard,
+    SharedPolicy,
+    seen_of_ue_size,
+    shapes_of,
+)
 from scenarios.app.study.study import Study
 from scenarios.app.training.environments import own_problem
-from scenarios.app.training.train import policy_of
+from scenarios.app.training.judge import ground_of
+from scenarios.app.training.train import policy_of, shared_card
 
 if TYPE_CHECKING:
     import torch
@@ -34,6 +46,11 @@ _MOST_DATA_BYTES = 2**24
 _MOST_WEIGHTS_BYTES = 2**26
 _MOST_LAYERS = 9
 _MOST_UNITS = 4096
+_CORE = "numpy.core.multiarray"
+_NUMPY = {
+    (_CORE, "_reconstruct"), (_CORE, "scalar"), ("numpy", "ndarray"), ("numpy", "dtype"),
+    ("numpy.core.numeric", "_frombuffer"),
+}  # fmt: skip
 _REMEDY = "give the ZIP file that model.save() of a DDPG or TD3 with MlpPolicy wrote"
 _BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, KeyError, NotImplementedError, RuntimeError, ValueError, OSError)
 
@@ -47,13 +64,78 @@ def imported(study: Study, path: Path, cache: Path | None) -> Policy:
     layers = read_actor(path)
     policy = policy_of(study, layers, own_problem(study, cache))
     card = policy.card
-    for i, ((weight, bias), wanted) in enumerate(zip(layers, card.shapes, strict=True)):
+    _check_shapes(path, layers, card.shapes, f"{card.n_seen} numbers are observed of {card.ues} UEs ({card.observe})")
+    return policy
+
+
+def imported_for_ues(
+    study: Study, path: Path, normalisation: Path | None, passes: int
+) -> tuple[SharedPolicy, SharedCard]:  # fmt: skip
+    """The policy of a model that was trained in `netsim/UePower-v0`, for every UE of a study.
+
+    normalisation : what VecNormalize.save() wrote. It adds to the best rule, which is tuned as for the environment.
+    Raises BadInput as `imported`.
+    """
+    layers = read_actor(path)
+    n_seen = seen_of_ue_size()
+    hidden = tuple(len(bias) for _, bias in layers[:-1])
+    _check_shapes(path, layers, shapes_of(n_seen, hidden, 1), f"{n_seen} numbers are observed of a UE")
+    mean, std, cut = np.zeros(n_seen), np.ones(n_seen), MOST_SEEN
+    if normalisation is not None:
+        mean, std, cut = read_normalisation(normalisation)
+        if mean.shape != (n_seen,):
+            raise BadInput(f"{normalisation}: is of {mean.shape} observed numbers, of a UE are {n_seen}; give its own")
+    policy = SharedPolicy(layers, ground_of(study).rule, mean, std, passes, cut=cut)
+    return policy, shared_card(study, policy)
+
+
+def _check_shapes(path: Path, layers: Layers, shapes: Sequence[tuple[int, int]], seen: str) -> None:
+    for i, ((weight, bias), wanted) in enumerate(zip(layers, shapes, strict=True)):
         if weight.shape != wanted or bias.shape != wanted[:1]:
             raise BadInput(
-                f"{path}: layer {i} has shape {weight.shape}, the scenario takes {wanted}: {card.n_seen} numbers are "
-                f"observed of {card.ues} UEs ({card.observe}); train on its environment"
+                f"{path}: layer {i} has shape {weight.shape}, the scenario takes {wanted}: {seen}; train on its "
+                "environment"
             )
-    return policy
+
+
+class _Inert:
+    """An object of a pickle of which only the state is kept."""
+
+    state: object = None
+
+    def __init__(self, *given: object) -> None: ...
+
+    def __setstate__(self, state: object) -> None:
+        self.state = state
+
+
+class _Arrays(pickle.Unpickler):
+    """Reads arrays of numbers; all else becomes inert, whatever it names."""
+
+    def find_class(self, module: str, name: str) -> type:
+        if (module.replace("numpy._core", "numpy.core"), name) in _NUMPY:
+            found: type = super().find_class(module, name)
+            return found
+        return type(name, (_Inert,), {})
+
+
+def read_normalisation(path: Path) -> tuple[FloatArray, FloatArray, float]:
+    """Mean and standard deviation (n,) of observations, and the size at which they are cut, of a saved VecNormalize.
+
+    Of the pickle arrays of numbers are read; nothing in it is run. Raises BadInput with one line.
+    """
+    try:
+        whole = _Arrays(io.BytesIO(content(path, _MOST_DATA_BYTES))).load().state
+        kept = whole["obs_rms"].state
+        mean, var = (np.array(kept[name], dtype=float) for name in ("mean", "var"))
+        epsilon, cut, used = float(whole["epsilon"]), float(whole["clip_obs"]), bool(whole["norm_obs"])
+    except Exception as error:  # what a damaged pickle raises has no common type
+        raise BadInput(f"{path}: no VecNormalize ({_short(error)}); give what its save() wrote") from None
+    std = np.sqrt(np.maximum(var, 0.0) + epsilon)
+    numbers = np.concatenate([mean.ravel(), std.ravel(), [cut]])
+    if mean.ndim != 1 or mean.shape != std.shape or not np.isfinite(numbers).all() or not (std > 0).all() or cut <= 0:
+        raise BadInput(f"{path}: statistics of shape {mean.shape} with numbers of no use; save it again")
+    return (mean, std, cut) if used else (np.zeros_like(mean), np.ones_like(std), MOST_SEEN)
 
 
 def read_actor(path: Path) -> Layers:

@@ -1,0 +1,159 @@
+r"""Recorded rounds as tasks of single UEs, and the Gymnasium environment in which one UE sets its power.
+
+All UEs of a round send with the present powers p. A UE sees its links and what p leads to (see `rl.look`), and moves its
+power by 10 dB times its action in [-1, 1]. Its reward is what its own move saves, given the moves of all others,
+
+    r_k = 10 (c(p' with p_k) - c(p')),     p' = p + 10 dB a, within the limits,
+
+c the cost of the round (see `rl.reward`): the moves of others are on both sides, so UEs are not paid for one another.
+[difference rewards: Wolpert and Tumer, Optimal payoff functions for members of collectives, 2002]
+
+A pass is one such move of all UEs. Passes begin at the powers of a tuned rule; each later one sees what the one before
+led to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from netsim.units import FloatArray, IntArray
+from rl.env import Info, PowerEnv
+from rl.look import Look
+from rl.policy import MOST_SEEN, features_of, kept_dbw, moved_dbw, seen_of_ue_size
+from rl.problem import Seen
+from rl.radio_records import Rounds
+from rl.rules import Known, Tuned, within
+
+_SCALE = 10.0  # of rewards: a tenth of a unit of cost is 1
+_MOST = 5.0  # of a reward
+_EVEN = 0.01  # least standard deviation of a feature
+Act = Callable[[Seen], npt.ArrayLike]
+"""Actions (n, 1) or (n,) in [-1, 1] of UEs, from their observations (n, F)"""
+
+
+class UeRounds:
+    """S recorded rounds of K UEs at the present powers of each pass.
+
+    probes : whether a UE also sees what moves of its own would cost (see `rl.policy`). present (passes, S, K) : dBW;
+    seen (passes, S, K, F) : observations at them. At first all passes are at the rule.
+    """
+
+    def __init__(self, known: Known, rule: Tuned, passes: int = 1, probes: bool = False) -> None:
+        self.known = known
+        self.rule = rule
+        self.probes = known.reward if probes else None
+        self._begin(passes)
+        seen = self.seen[0][known.look.there].astype(float)
+        self.scale = seen.mean(axis=0), seen.std(axis=0) + _EVEN
+        """mean and standard deviation (F,) of the features of UEs that are there, at the rule"""
+
+    def _begin(self, passes: int) -> None:
+        """All passes at the rule."""
+        self.rule_dbw = kept_dbw(self.rule.dbw(self.known.look), self.known.look.limits)
+        self.present = np.repeat(self.rule_dbw[None], passes, axis=0)
+        self.seen = np.repeat(self._features(self.rule_dbw)[None], passes, axis=0)
+
+    def add(self, known: Known) -> None:
+        """More rounds of the same UEs; all passes are at the rule again."""
+        rounds = Rounds.stack([self.known.rounds, known.rounds])
+        self.known = replace(self.known, rounds=rounds, look=Look.join([self.known.look, known.look]))
+        self._begin(len(self.present))
+
+    def _features(self, dbw: FloatArray) -> Seen:
+        return features_of(self.known.look, dbw, self.rule_dbw, self.probes)
+
+    def renew(self, act: Act) -> None:
+        """The passes of a policy: each at the powers that it moved to in the one before."""
+        for i in range(1, len(self.present)):
+            self.present[i] = self.moved(act, i - 1)
+            self.seen[i] = self._features(self.present[i])
+
+    def advance(self, act: Act) -> None:
+        """All passes one further: the others send as a policy would have them."""
+        self.present[:] = self.moved(act, 0)
+        self.seen[:] = self._features(self.present[0])
+
+    def moved(self, act: Act, of_pass: int) -> FloatArray:
+        """Powers (S, K), dBW, after the moves of a policy."""
+        seen = self.seen[of_pass]
+        action = np.asarray(act(seen.reshape(-1, seen.shape[2])), dtype=float).reshape(seen.shape[:2])
+        return moved_dbw(self.present[of_pass], action, self.known.look.limits)
+
+    def rewards(self, of_pass: IntArray, at: IntArray, action: FloatArray) -> FloatArray:
+        """Rewards (n, K) of joint actions (n, K) in rounds at (n,) of the passes (n,)."""
+        limits = self.known.look.limits
+        present = self.present[of_pass, at]
+        k = np.arange(action.shape[1])
+        tried = np.repeat(moved_dbw(present, action, limits)[:, None], len(k) + 1, axis=1)
+        tried[:, k, k] = present
+        cost = self.known.cost(within(tried.reshape(-1, len(k)), limits), np.repeat(at, len(k) + 1))
+        cost = cost.reshape(len(at), -1)
+        return np.clip(_SCALE * (cost[:, :-1] - cost[:, -1:]), -_MOST, _MOST)
+
+
+class UePower(PowerEnv):
+    """Power of one UE in a recorded round in which all others send with given powers.
+
+    Description
+        Rounds of a federated training over a shared band were recorded once. An episode is one step: a round and a UE in
+        it are drawn, the UE sets its power, and the cost of the round is judged again. Local training is not repeated,
+        so that a step takes well below a millisecond. One policy serves every UE, for any number of them.
+
+    Action space
+        Box(-1, 1, (1,)): what is added to the present power of the UE, in units of 10 dB, within its limits. At first
+        the present power is that of the best tuned rule, so that 0 plays the rule. `play(policy)` makes another pass
+        of it: all UEs move as the policy says, and the next episodes begin at those powers.
+
+    Observation space
+        Box(-5, 5, (22,)): features of `rl.look` at the present powers, and by how much they are above the rule.
+
+    Rewards
+        10 times what the move saves of the cost of the round, see `rl.reward`, from -5 to 5.
+
+    Starting state
+        `options={"round": i, "ue": k}` asks for a round and a UE. Other options and values are refused.
+
+    Episode end
+        Terminated after one step. A step before a reset or after the end is refused.
+    """
+
+    def __init__(self, rounds: UeRounds) -> None:
+        n, k = rounds.present.shape[1:]
+        super().__init__(1, seen_of_ue_size(), {"round": n, "ue": k}, MOST_SEEN)
+        self.recorded = rounds
+        self.there = np.argwhere(rounds.known.look.there)
+        self.rounds = 1
+
+    def play(self, act: Act) -> None:
+        """All UEs move as a policy says; episodes begin at those powers from now on."""
+        self.recorded.advance(act)
+
+    def step(self, action: Seen) -> tuple[Seen, float, bool, bool, Info]:
+        seen, reward, _, over, info = super().step(action)
+        return seen, reward, over, False, info
+
+    def _start(self, options: Info) -> Info:
+        at, ue = self.there[self.np_random.integers(len(self.there))].tolist()
+        return {"round": int(options.get("round", at)), "ue": int(options.get("ue", ue))}
+
+    def _begin(self, start: Info) -> None:
+        self.start = start
+        self.dbw = float(self.recorded.present[0, start["round"], start["ue"]])
+
+    def _play(self, action: FloatArray) -> tuple[float, bool, bool]:
+        at, ue = self.start["round"], self.start["ue"]
+        joint = np.zeros((1, self.recorded.present.shape[2]))
+        joint[0, ue] = action[0]
+        limits = self.recorded.known.look.limits
+        self.dbw = float(moved_dbw(self.recorded.present[0, [at]], joint, limits)[0, ue])
+        return float(self.recorded.rewards(np.zeros(1, int), np.array([at]), joint)[0, ue]), False, True
+
+    def _seen(self) -> Seen:
+        return self.recorded.seen[0, self.start["round"], self.start["ue"]]
+
+    def _info(self) -> Info:
+        return {**self.start, "power_w": float(10.0 ** (self.dbw / 10.0))}

@@ -1,0 +1,216 @@
+"""One actor for every UE: what a UE sees and is paid, its environment, and trainings that go on and do not saturate."""
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from test_radio_records import known, study
+
+from netsim.errors import BadInput
+from netsim.rng import Streams
+from rl.policy import MOVES_DB, SEEN, features_of, kept_dbw, moved_dbw, planned_dbw, seen_of_ue_size
+from rl.rules import LAWS, probed, tuned, within
+from rl.settings import DdpgAgent
+from rl.ue import UePower, UeRounds
+
+gymnasium = pytest.importorskip("gymnasium")
+DRAW = np.random.default_rng(0)
+QUICK = DdpgAgent(learning_starts=2, situations=4, batch_size=64, buffer_size=4000, hidden=(16,))
+
+
+@pytest.fixture(scope="module")
+def city():
+    return known(study())
+
+
+@pytest.fixture(scope="module")
+def rule(city):
+    return tuned(LAWS[1], city, 96 * len(city), Streams(0).at("t"))
+
+
+def test_interference_by_features_is_the_sinr_after_cancellation(city):
+    """SINR = x ||h||^2 / N / (1 + later + residual earlier + outside), for every UE that sends."""
+    look = replace(city.look, links=replace(city.look.links, serving=city.rounds.links.serving))
+    power_w = 10 ** DRAW.uniform(-5, -1, look.snr_db.shape)
+    _, decoded, _, exposed, *sums, _, _, below, _ = np.moveaxis(look.outlook(power_w), 2, 0)
+    later, earlier, outside = (10 ** ((20 * of + 10) / 10) for of in sums[:3])
+    own_db = 10 * np.log10(power_w) + look.snr_db
+    wanted_db = own_db - 10 * np.log10(1 + later + city.air.residual * earlier + outside)
+    there = look.there
+    np.testing.assert_allclose((20 * decoded + 10)[there], np.clip(wanted_db, -50, 50)[there], atol=1e-4)
+    alone = below.argmin(axis=1)  # nobody is weaker at the eavesdropper: it hears this one in noise, and a residual
+    assert (20 * exposed + 10)[np.arange(len(alone)), alone].max() <= (look.heard_db + 10 * np.log10(power_w)).max()
+
+
+def test_what_a_ue_disturbs_is_what_its_silence_would_spare_the_others(city):
+    """Sum over others of its interference over their received power, taken from the features of those others."""
+    look = replace(city.look, links=replace(city.look.links, serving=city.rounds.links.serving))
+    power_w = 10 ** DRAW.uniform(-5, -1, look.snr_db.shape)
+    own = power_w * 10 ** (look.snr_db / 10)
+
+    def heard(x_w):
+        later, _, outside = (10 ** ((20 * of + 10) / 10) for of in np.moveaxis(look.outlook(x_w), 2, 0)[4:7])
+        return later + outside
+
+    k = 3
+    quiet = power_w.copy()
+    quiet[:, k] = 1e-30
+    spared = (heard(power_w) - heard(quiet)) / own
+    others = look.there & (np.arange(12) != k)
+    wanted = np.where(others, np.maximum(spared, 0.0), 0.0).sum(axis=1)
+    found = 10 ** ((20 * look.outlook(power_w)[:, k, 7] + 10) / 10) / 10
+    np.testing.assert_allclose(found[look.there[:, k]], wanted[look.there[:, k]], rtol=1e-3, atol=1e-6)
+
+
+def test_a_ue_is_paid_what_its_own_move_saves(city, rule):
+    """One vector at a time: the joint action, and the same without the move of one UE."""
+    rounds = UeRounds(city, rule, passes=2)
+    rounds.present[1] -= 3.0
+    of_pass, at = np.array([0, 1, 1]), np.array([0, 2, 2])
+    action = DRAW.uniform(-1, 1, (3, 12))
+    found = rounds.rewards(of_pass, at, action)
+    limits = city.look.limits
+    for i in range(3):
+        present = rounds.present[of_pass[i], at[i]]
+        joint = kept_dbw(present + 10 * action[i], limits)
+        cost = city.cost(within(joint[None], limits), at[i : i + 1])[0]
+        for k in range(12):
+            other = joint.copy()
+            other[k] = present[k]
+            saved = city.cost(within(other[None], limits), at[i : i + 1])[0] - cost
+            assert found[i, k] == pytest.approx(np.clip(10 * saved, -5, 5), abs=1e-8)
+    assert np.ptp(found) > 0.1 and not rounds.rewards(of_pass, at, np.zeros((3, 12))).any()
+
+
+def test_probes_are_costs_of_the_expected_round_after_single_moves(city, rule):
+    look = city.look
+    dbw = kept_dbw(rule.dbw(look), look.limits)
+    found = probed(look, dbw, city.reward, MOVES_DB)
+    assert found.shape == (*dbw.shape, len(MOVES_DB))
+    s, k = 3, 5
+    for m, move_db in enumerate(MOVES_DB):
+        moved = dbw.copy()
+        moved[s, k] += move_db
+        again = probed(look, moved, city.reward, (0.0, -move_db))
+        assert not again[..., 0].any()  # no move costs nothing
+        assert again[s, k, 1] == pytest.approx(-found[s, k, m], abs=1e-6)  # there and back
+
+
+def test_passes_begin_at_the_rule_and_move_on(city, rule):
+    look = city.look
+    steady = planned_dbw(look, rule, lambda seen: np.zeros(len(seen)), 3)
+    np.testing.assert_array_equal(steady, kept_dbw(rule.dbw(look), look.limits))
+    down = planned_dbw(look, rule, lambda seen: np.full((len(seen), 1), -0.1), 3)
+    lowest = 10 * np.log10(look.limits.each_min_w)
+    np.testing.assert_allclose(down, np.where(look.there, np.maximum(steady - 3.0, lowest), steady))
+    seen = []
+    planned_dbw(look, rule, lambda x: seen.append(x) or -0.1 * np.ones(len(x)), 2)
+    np.testing.assert_allclose(seen[1].reshape(*down.shape, SEEN)[..., -1], (kept_dbw(steady - 1.0, look.limits) - steady) / 10, atol=1e-6)
+    with pytest.raises(ValueError, match="give one number from -1 to 1 for each UE"):
+        planned_dbw(look, rule, lambda x: np.full(len(x), 1.5), 1)
+
+
+def test_checkers_find_nothing_and_many_are_made(city, rule):
+    from gymnasium.utils.env_checker import check_env
+    from stable_baselines3.common.env_checker import check_env as check_sb3
+    from stable_baselines3.common.env_util import make_vec_env
+    from stable_baselines3.common.vec_env import VecNormalize
+
+    env = UePower(UeRounds(city, rule))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        warnings.filterwarnings("ignore", message=".*not having a spec|.*symmetric and normalized")
+        check_env(env, skip_render_check=True)
+        check_sb3(env, warn=True)
+    many = VecNormalize(make_vec_env(lambda: UePower(UeRounds(city, rule)), n_envs=3, seed=1))
+    assert many.reset().shape == (3, seen_of_ue_size())
+    several = gymnasium.vector.SyncVectorEnv([lambda: UePower(UeRounds(city, rule))] * 2)
+    assert several.reset(seed=0)[0].shape == (2, SEEN)
+
+
+def test_an_episode_is_one_ue_in_one_round(city, rule):
+    rounds = UeRounds(city, rule)
+    env = UePower(rounds)
+    seen, info = env.reset(seed=0, options={"round": 2, "ue": 4})
+    np.testing.assert_array_equal(seen, rounds.seen[0, 2, 4])
+    assert info["power_w"] == pytest.approx(rule.power_w(city.look)[2, 4])
+    action = np.zeros((1, 12))
+    action[0, 4] = -0.5
+    _, reward, terminated, truncated, info = env.step(np.array([-0.5], np.float32))
+    assert (terminated, truncated) == (True, False)
+    assert reward == rounds.rewards(np.zeros(1, int), np.array([2]), action)[0, 4]
+    assert 10 * np.log10(info["power_w"]) == pytest.approx(moved_dbw(rounds.present[0, 2], action[0], city.look.limits)[4])
+    env.play(lambda x: np.full((len(x), 1), -0.2))  # all others are 2 dB lower from now on
+    np.testing.assert_allclose(rounds.present[0], kept_dbw(rounds.rule_dbw - 2.0, city.look.limits))
+    np.testing.assert_array_equal(env.reset(options={"round": 2, "ue": 4})[0], rounds.seen[0, 2, 4])
+    for wrong in ({"round": len(city)}, {"ue": 12}, {"world": 1}):
+        with pytest.raises(ValueError, match="reset:"):
+            env.reset(options=wrong)
+
+
+def training(city, rule, steps=60, **kw):
+    from rl.agents import UeTraining
+
+    return UeTraining(UeRounds(city, rule, passes=2), QUICK, steps, 0, **kw)
+
+
+def worlds(seen):
+    def grow(weights, i):
+        seen.append(i)
+        return known(study(), world=100 + i)
+
+    return {"grow": grow, "worlds": 4}
+
+
+@pytest.mark.parametrize("live", [False, True])
+def test_an_interrupted_training_ends_with_the_same_bits(city, rule, live):
+
+
+    def new():
+        return training(city, rule, **(worlds([]) if live else {}))
+
+    whole = new()
+    while whole.done < 60:
+        whole.step()
+    first = new()
+    while first.done < 37:
+        first.step()
+    second = new()
+    second.resume(first.memory())
+    assert second.done == 37 and second.evaluations == first.evaluations
+    while second.done < 60:
+        second.step()
+    for name, x in whole.weights().items():
+        np.testing.assert_array_equal(second.weights()[name], x)
+    assert whole.weights() and any(np.abs(x).max() > 0 for x in whole.weights().values())
+
+
+def test_worlds_are_played_on_the_way(city, rule):
+    played = []
+    of = training(city, rule, **worlds(played))
+    while of.done < 60:
+        of.step()
+    assert played == [1, 2, 3] and len(of.rounds.known) > 3 * len(city) / 2
+    assert of.rounds.present.shape[1] == len(of.rounds.known)
+
+
+def test_rates_are_a_fifth_and_fall(city, rule):
+    of = training(city, rule)
+    actor, critic = of._rates()
+    assert critic == QUICK.learning_rate and actor == pytest.approx(critic / 5)
+    while of.done < 60:
+        of.step()
+    rates = [group["lr"] for net in (of.model.actor, of.model.critic) for group in net.optimizer.param_groups]
+    assert rates[1] < 0.05 * critic and rates[0] == pytest.approx(rates[1] / 5)
+    assert of._rates()[1] == pytest.approx(QUICK.final_rate * critic)
+
+
+def test_a_study_whose_rounds_cannot_be_recorded_is_refused():
+    from scenarios import load
+    from scenarios.app.training.judge import ue_power
+
+    with pytest.raises(BadInput, match="recorded rounds need .* take netsim/OnlinePower-v0"):
+        ue_power(load("power/city", {"train.task.reward.loss": 1.0}))
+    with pytest.raises(TypeError, match="render_mode"):
+        ue_power("power/city", render_mode="human")
