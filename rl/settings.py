@@ -73,8 +73,14 @@ ORACLE = "oracle"
 """Names in comparisons of the best vector that a training tried, the best of the optimisers, and the best powers of
 each round that a search finds with everything known."""
 RANDOM = "random search"
-ONE_STEP = "optimiser, gains only"
-"""Comparisons besides the rules: the best of random parameters, and a search in every round with prior knowledge."""
+BEST_RESPONSES = {
+    "best response, 9 a UE": tuple((0.0, -step_db, step_db) for step_db in (8.0, 4.0, 2.0)),
+    "best response, 20 a UE": tuple(
+        (0.0, -2 * step_db, -step_db, step_db, 2 * step_db) for step_db in (6.0, 3.0, 2.0, 1.0)
+    ),
+}
+"""Comparisons besides the rules: the best of random parameters, and a search in every round with prior knowledge by the
+steps in dB of each of its sweeps, whose numbers add up to the power vectors a UE that stand in its name."""
 
 
 class Task(Part):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from math import nan
 from pathlib import Path
@@ -22,8 +22,8 @@ from rl.problem import Seen, as_action
 from rl.radio_records import Air, Rounds, air_of, lost_noise
 from rl.recording import Step, look_now, recorded, steps_of
 from rl.reward import FIGURES, Reward
-from rl.rules import LAWS, Known, Tuned, best_of_random, best_powers, planned_w, tuned, untuned
-from rl.settings import ONE_STEP, OPTIMUM, ORACLE, RANDOM, VISITED, Online, Train
+from rl.rules import LAWS, Known, Tuned, best_of_random, best_powers, best_response, tuned, untuned
+from rl.settings import BEST_RESPONSES, OPTIMUM, ORACLE, RANDOM, VISITED, Online, Train
 from scenarios.app.results.folder import (
     EPISODE,
     EPISODE_ROUND_COLUMNS,
@@ -55,7 +55,7 @@ class Evaluation:
     a privacy budget leaves unplayed cost the mean of the others. t_th : rounds until the last artificial noise. noise,
     loss, leakage, energy_j, lost, leak : of the rounds that were played (see `rl.reward`), NaN for the problem of the
     study. evaluations : power vectors that were tried to find the policy. rounds : that were played. loss_mean : over
-    rounds, where `loss` is that of the last one.
+    rounds, where `loss` is that of the last one. decision_ms : wall time of a decision, which no table of results has.
     """
 
     policy: str
@@ -71,6 +71,17 @@ class Evaluation:
     evaluations: int = 1
     rounds: int = 1
     loss_mean: float = nan
+    decision_ms: float = field(default=nan, compare=False)
+
+
+COLUMNS = tuple(f.name for f in fields(Evaluation) if f.compare)
+"""of the table of evaluations: what a repetition finds again"""
+
+
+def decisions_ms(rows: Sequence[Evaluation]) -> dict[str, float]:
+    """Policy -> mean wall time of a decision over worlds; without those that decide nothing in play."""
+    names = dict.fromkeys(row.policy for row in rows if np.isfinite(row.decision_ms))
+    return {name: float(np.mean([row.decision_ms for row in rows if row.policy == name])) for name in names}
 
 
 def worlds(study: Study, purpose: str, n: int) -> list[int]:
@@ -80,13 +91,17 @@ def worlds(study: Study, purpose: str, n: int) -> list[int]:
 
 def episode(env: OnlinePower, policy: str, act: Act, world: int, evaluations: int = 1) -> Evaluation:
     """A whole training in one world under one policy. evaluations : power vectors that were judged to find it."""
-    costs = [step.cost for step in steps_of(env, act, world)]
+    steps = list(steps_of(env, act, world))
+    costs = [step.cost for step in steps]
     n = len(costs)
     of = {name: np.sum([cost.figures[name] for cost in costs]).item() for name in FIGURES}
     mean = {name: of[name] / n for name in ("loss", "leakage", "lost", "leak")}
     figures = {**of, **mean, "loss": env.figures["loss"], "loss_mean": mean["loss"]}
     total = float(np.sum([cost.total for cost in costs])) * (1.0 + env.unplayed / n)
-    return Evaluation(policy, world, total, env.t_th, evaluations=evaluations, rounds=n, **figures)
+    decision_ms = float(np.mean([step.decision_ms for step in steps]))
+    return Evaluation(
+        policy, world, total, env.t_th, evaluations=evaluations, rounds=n, decision_ms=decision_ms, **figures
+    )  # fmt: skip
 
 
 def played(power_w: Callable[[Look], FloatArray]) -> Act:
@@ -104,25 +119,19 @@ def planned(power_w: FloatArray, progress: FloatArray) -> Act:
     return act
 
 
-@dataclass(eq=False)
-class OneStep:
-    """The optimiser that plans one round ahead, from the powers of a rule. It counts judged power vectors."""
+def responding(air: Air, rule: Tuned, steps_db: Sequence[tuple[float, ...]]) -> Act:
+    """Best responses in every round, from the powers of a rule."""
 
-    air: Air
-    rule: Tuned
-    judged: int = 0
-
-    def __call__(self, env: OnlinePower, seen: Seen) -> FloatArray:
+    def act(env: OnlinePower, seen: Seen) -> FloatArray:
         look = look_now(env)
         task = env.task
         contraction = task.bound.factor(np.full((1, env.n_ue), 1.0 / env.n_ue))
-        factor = contraction ** (env.rounds - env.state.played - 1)
+        factor = np.array([contraction ** (env.rounds - env.state.played - 1)])
         kappa = lost_noise(env.setup.uplink, env.setup.learning.round_s, look.n_bits)
-        power_w, judged = planned_w(
-            look, factor, kappa, self.air, task.reward, self.rule.dbw(look)
-        )  # fmt: skip
-        self.judged += judged
+        power_w, _ = best_response(look, rule.dbw(look), steps_db, air, task.reward, factor, kappa)
         return as_action(power_w[0], task.limits)
+
+    return act
 
 
 def baselines(task: Online) -> dict[str, Act]:
@@ -154,7 +163,7 @@ def summary_of(agent_name: str, rows: Sequence[Evaluation]) -> Fields:
     for row in rows:
         of.setdefault(row.policy, []).append(row)
     summary: Fields = {"cases": len({row.case for row in rows})}
-    figures = [f.name for f in fields(Evaluation) if f.name not in ("policy", "case")]
+    figures = [name for name in COLUMNS if name not in ("policy", "case")]
     for name, own in of.items():
         for figure in figures:
             summary[f"policy.{name}.{figure}.mean"] = float(np.mean([getattr(row, figure) for row in own]))
@@ -361,14 +370,15 @@ class RecordedGround:
 
     @cached_property
     def held_out(self) -> list[Evaluation]:
-        """All rules, the one-step optimiser and the oracle, live in worlds that no policy was made from."""
+        """All rules, best responses and the oracle, live in worlds that no policy was made from."""
         judged = {rule.law.name: rule for rule in self.rules} | {RANDOM: self.random}
         rows = []
         for world in self._each(HELD_OUT, "judged live under all rules"):
             for name, rule in judged.items():
                 rows.append(episode(self.watched, name, played(rule.power_w), world, rule.evaluations))
-            act = OneStep(self.air, self.rule)
-            rows.append(replace(episode(self.watched, ONE_STEP, act, world), evaluations=act.judged))
+            for name, steps_db in BEST_RESPONSES.items():
+                act = responding(self.air, self.rule, steps_db)
+                rows.append(episode(self.watched, name, act, world, self.watched.n_ue * sum(map(len, steps_db))))
         return rows + self._oracle()
 
     def _oracle(self) -> list[Evaluation]:
@@ -381,7 +391,7 @@ class RecordedGround:
         power_w = np.split(found.power_w, starts)
         progress = np.split(known.look.progress, starts)
         return [
-            episode(self.watched, ORACLE, planned(power_w[k], progress[k]), world, judged)
+            replace(episode(self.watched, ORACLE, planned(power_w[k], progress[k]), world, judged), decision_ms=nan)
             for k, world in enumerate(self._each(HELD_OUT, "judged live under the oracle"))
         ]
 

@@ -52,12 +52,14 @@ from scenarios.app.study.study import Study, study_yaml
 from scenarios.app.study.yaml_document import read_text
 from scenarios.app.training.environments import Stages, fitting, n_ues, problems, task_of, unrecorded
 from scenarios.app.training.evaluate import (
+    COLUMNS,
     HELD_OUT,
     Act,
     Evaluation,
     PlayedEpisode,
     RecordedGround,
     baselines,
+    decisions_ms,
     episode,
     episode_of,
     played,
@@ -251,12 +253,15 @@ def _play(job: Job, study: Study, on: RecordedGround | None, watch: Watch) -> Fi
     trained_s = time.perf_counter() - began
     rows = trainer.evaluated(course, training.evaluations, job.seed)
     write_rows(folder / CURVE, [asdict(point) for point in course.curve])
-    write_rows(folder / EVALUATIONS, [asdict(row) for row in rows])
+    write_rows(folder / EVALUATIONS, [{name: getattr(row, name) for name in COLUMNS} for row in rows])
     if (shown := trainer.shown(course, rows)) is not None:
         write_episode(folder, shown)
     found = {"steps.best": course.steps, "cost.best": course.score} | summary_of(how.agent.kind, rows)
     write_json(folder / SUMMARY, found)
-    timing = {"trained_s": trained_s, "wall_s": time.perf_counter() - began, "peak_memory_gb": peak_gb()}
+    wall_s = time.perf_counter() - began
+    timing = {
+        "trained_s": trained_s, "wall_s": wall_s, "peak_memory_gb": peak_gb(), "decision_ms": decisions_ms(rows),
+    }  # fmt: skip
     write_json(folder / TRAINING, {**manifest, "finished": True, "timing": timing})
     return read_json(folder / SUMMARY)
 
