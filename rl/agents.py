@@ -63,7 +63,7 @@ class Buffer(ReplayBuffer):
 
 
 class _Noise(VectorizedActionNoise):
-    """Gaussian noise on actions (n_envs, n) from a separate generator; it falls in a straight line over the training."""
+    """Gaussian noise on actions (n_envs, n) from a separate generator; it falls linearly over the training."""
 
     def __init__(self, agent: DdpgAgent, shape: tuple[int, int], steps: int, seed: int) -> None:
         super().__init__(NormalActionNoise(np.zeros(1), np.ones(1)), shape[0])
@@ -96,7 +96,7 @@ class DdpgTraining(Training):
     """A training on one vector of environments: takes steps of all of them, and can be saved between episodes."""
 
     def __init__(
-        self, vec: VecEnv, memory: "Memory", agent: DdpgAgent, steps: int, seed: int, board: Logger | None = None,
+        self, vec: VecEnv, memory: Memory, agent: DdpgAgent, steps: int, seed: int, board: Logger | None = None,
         from_zero: bool = False,
     ) -> None:  # fmt: skip
         """memory : of the environments. from_zero : whether the first policy acts 0 everywhere."""
@@ -217,7 +217,7 @@ def allocation_training(
 ) -> tuple[DdpgTraining, PowerAllocation]:
     """A training of powers for a whole training, and its environment."""
     env = PowerAllocation(problems)
-    return DdpgTraining(DummyVecEnv([lambda: env]), env, agent, steps, seed, board, env.residual), env
+    return DdpgTraining(DummyVecEnv([lambda: env]), env, agent, steps, seed, board, env.problem.acts == "residual"), env
 
 
 class _Together(VecEnv):
@@ -290,7 +290,7 @@ class UeTraining(DdpgTraining):
         passes, n_rounds, k = self.rounds.present.shape
         probed = self.rounds.probes is not None
         probes = n_rounds * (1 + (passes - 1) * len(self.renewed)) * (1 + k * len(MOVES_DB)) * probed
-        return self.done * self.vec.n * (k + 1) + probes
+        return int(self.done * self.vec.n * (k + 1) + probes)
 
     def step(self) -> None:
         if self.done and self.done % self.every == 0:

@@ -191,11 +191,6 @@ class PowerAllocation(PowerEnv):
     def _seen(self) -> Seen:
         return self.problem.seen(self.last)
 
-    @property
-    def residual(self) -> bool:
-        """Whether actions are added to a rule."""
-        return self.problem.acts == "residual"
-
     def _info(self) -> Info:
         last = self.last
         draw = self.start["draw"]

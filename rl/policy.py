@@ -25,7 +25,7 @@ from netsim.units import BoolArray, FloatArray, db_from_ratio
 from rl.look import FEATURES, OUTLOOK, Look
 from rl.problem import Acts, Observe, Problem, Seen, seen_size
 from rl.reward import Reward, Weighted
-from rl.rules import LAWS, Tuned, probed, untuned, within
+from rl.rules import LAWS, Tuned, kept_dbw, probed, untuned, within
 from rl.settings import CARD, WEIGHTS, Finite
 from rl.train import Weights
 
@@ -311,8 +311,9 @@ class SharedPolicy:
 
         x_k <- x_k + 10 dB * a((f_k - mean) / std),  within the limits of a UE.
 
-    Exchanging UEs exchanges their powers. An actor whose last layer is 0 is the rule. probes : the reward by which moves
-    of a UE are judged before it acts; None: it sees no such features.
+    Exchanging UEs exchanges their powers. An actor whose last layer is 0 is the rule. cut : size at which scaled
+    features are cut; probes : the reward by which moves of a UE are judged before it acts, None: it sees no such
+    features.
     """
 
     layers: Layers
@@ -333,7 +334,8 @@ class SharedPolicy:
 
     def act(self, seen: Seen) -> FloatArray:
         """Actions (n,) of UEs with features (n, F)."""
-        return forward(self.layers, scaled(seen, self.mean, self.std, self.cut).T)[0]
+        action: FloatArray = forward(self.layers, scaled(seen, self.mean, self.std, self.cut).T)[0]
+        return action
 
 
 def planned_dbw(
@@ -356,11 +358,6 @@ def scaled(seen: Seen, mean: FloatArray, std: FloatArray, cut: float = MOST_SEEN
     return np.clip((seen - mean) / std, -cut, cut).astype(np.float32)
 
 
-def kept_dbw(dbw: FloatArray, limits: Limits) -> FloatArray:
-    """Powers in dBW within the limits of a UE."""
-    return np.clip(dbw, 10 * np.log10(limits.each_min_w), 10 * np.log10(limits.each_max_w))
-
-
 def moved_dbw(dbw: FloatArray, action: FloatArray, limits: Limits) -> FloatArray:
     """Powers in dBW after actions in [-1, 1]."""
     return kept_dbw(dbw + UNIT_DB * action, limits)
@@ -379,7 +376,7 @@ def features_of(look: Look, dbw: FloatArray, rule_dbw: FloatArray, probes: Rewar
     """
     columns = [look.features, look.outlook(within(dbw, look.limits)), (dbw - rule_dbw)[..., None] / UNIT_DB]
     if probes is not None:
-        columns.append(probed(look, dbw, probes))
+        columns.append(probed(look, dbw, probes, MOVES_DB))
     return np.clip(np.concatenate(columns, axis=2), -MOST_SEEN, MOST_SEEN).astype(np.float32)
 
 

@@ -182,14 +182,11 @@ def air_of(uplink: Uplink, round_s: float = np.inf) -> Air:
     return Air(noise_w, uplink.sic_residual, interference, group_size, *rates, uplink.min_sinr(), *rest)
 
 
-def lost_noise(uplink: Uplink, round_s: float, n_bits: FloatArray) -> FloatArray:
-    """kappa of rows of n_bits; 1 where the uplink has no deadline that a rate must meet."""
-    if not isinstance(uplink, SharedBand):
-        return np.ones(len(n_bits))
+def lost_noise(air: Air, n_bits: FloatArray) -> FloatArray:
+    """kappa of rows of n_bits."""
     with np.errstate(divide="ignore", over="ignore"):
-        law = uplink.rate.law
-        hertz_s = uplink.bandwidth_hz * uplink.uplink_share * min(uplink.limit_s(), round_s)
-        least = np.maximum(np.expm1(np.log(2.0) * n_bits / (law.attenuation * hertz_s)), law.min_sinr)
+        hertz_s = air.bandwidth_hz * air.deadline_s
+        least = np.maximum(np.expm1(np.log(2.0) * n_bits / (air.attenuation * hertz_s)), air.floor_sinr)
         return np.asarray(np.minimum(1.0 / least, _MAX_LOST))
 
 
@@ -395,7 +392,7 @@ def rows_sent(
         required_std = required[at]
         drawn_std = drawn[at]
     factor = task.bound.factor(by_model) ** (of - outcome.state.played)
-    kappa = lost_noise(setup.uplink, setup.learning.round_s, np.array([now.n_bits]))
+    kappa = lost_noise(air_of(setup.uplink, setup.learning.round_s), np.array([now.n_bits]))
     rho = np.array([now.scale])
     return Rows(ue[None], weight[None], required_std[None], rho, np.array([factor]), kappa), drawn_std[None]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
@@ -73,7 +74,7 @@ def _of_round(env: OnlinePower, look: Look) -> Rounds:
 @frozen
 class Step:
     """A round. position_m (K, 2), NaN for a UE that is away; serving (K,), -1 : no base station; sent, arrived (K,);
-    power_w (K,), NaN for a UE that sent nothing.
+    power_w (K,), NaN for a UE that sent nothing; decision_ms : wall time of the policy.
     """
 
     round: int
@@ -83,6 +84,7 @@ class Step:
     power_w: FloatArray
     arrived: BoolArray
     cost: Costs
+    decision_ms: float
 
 
 def steps_of(env: OnlinePower, act: Callable[[OnlinePower, Seen], FloatArray], world: int) -> Iterator[Step]:
@@ -92,7 +94,10 @@ def steps_of(env: OnlinePower, act: Callable[[OnlinePower, Seen], FloatArray], w
         number = env.state.round + 1
         at_m = env.world.position_m().copy()
         serving = env.world.serving(env.world.links())
-        seen, *_ = env.step(act(env, seen).astype(np.float32))
+        began_s = time.perf_counter()
+        action = act(env, seen).astype(np.float32)
+        decision_ms = 1e3 * (time.perf_counter() - began_s)
+        seen, *_ = env.step(action)
         if env.state.stopped:
             break
         sent, arrived = np.zeros((2, len(at_m)), dtype=bool)
@@ -103,5 +108,5 @@ def steps_of(env: OnlinePower, act: Callable[[OnlinePower, Seen], FloatArray], w
             sent[ue] = True
             power_w[ue] = last.channel.power_w[first]
             arrived[ue] = last.channel.decoded[first]
-        yield Step(number, at_m, serving, sent, power_w, arrived, env.cost)
+        yield Step(number, at_m, serving, sent, power_w, arrived, env.cost, decision_ms)
     _check_played(env, env.state.played)

@@ -44,11 +44,6 @@ class Reward(Part):
     def cost(self, figures: Figures) -> FloatArray:
         """Cost of each round (B,), finite; figures (B,) are those of `reads`, others are refused (BadInput)."""
 
-    @property
-    def beyond_radio(self) -> list[str]:
-        """Keys of figures that are unknown in recorded rounds."""
-        return [key for name, key in self.reads.items() if name not in RECORDED]
-
 
 class Weighted(Reward):
     """A weighted sum of the figures of a round.

@@ -24,7 +24,7 @@ only when it is over.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -32,9 +32,9 @@ import numpy as np
 from fl.power.search import Limits
 from netsim.columns import frozen
 from netsim.rng import Rng
-from netsim.units import ComplexArray, FloatArray, IntArray
+from netsim.units import FloatArray, IntArray
 from rl.look import Look, silent
-from rl.radio_records import Air, Links, Rounds, Rows, judged, strength
+from rl.radio_records import Air, Rounds, Rows, judged, lost_noise
 from rl.reward import Figures, Reward, cost_of
 
 _TRIED = 48  # of a generation
@@ -196,15 +196,13 @@ def best_powers(known: Known, starts_dbw: list[FloatArray]) -> Found:
 def _searched(known: Known, start_dbw: FloatArray) -> tuple[FloatArray, FloatArray, int]:
     """Costs (S,), powers (S, K) in dBW that no move improves, and the number of vectors evaluated."""
     limits = known.look.limits
-    low = 10 * np.log10(limits.each_min_w)
-    high = 10 * np.log10(limits.each_max_w)
-    dbw = np.clip(start_dbw, low, high)
+    dbw = kept_dbw(start_dbw, limits)
     cost = known.cost(within(dbw, limits))
     judged = len(cost)
     for step_db in _STEPS_DB:
         going = np.arange(len(known))
         for _ in range(_MAX_MOVES):
-            tried = np.clip(_moves(dbw[going], step_db), low, high)  # (n, moves, K)
+            tried = kept_dbw(_moves(dbw[going], step_db), limits)  # (n, moves, K)
             n, moves, k = tried.shape
             value = known.cost(within(tried.reshape(-1, k), limits), np.repeat(going, moves)).reshape(n, moves)
             judged += value.size
@@ -230,48 +228,71 @@ def _moves(dbw: FloatArray, step_db: float) -> FloatArray:
     return np.concatenate([up, dbw[:, exchange]], axis=1)
 
 
-def planned_w(
-    look: Look, factor: float, lost_noise: FloatArray, air: Air, reward: Reward, start_dbw: FloatArray
-) -> tuple[FloatArray, int]:  # fmt: skip
-    """Powers (1, K) in W for one round, and the number of power vectors evaluated.
+# -- the search that knows what a scheduler knows
 
-    The start (1, K) in dBW is kept where no requirement is known yet. factor : A^(T-1-t); lost_noise (1,) : kappa.
+_OF_DEADLINE = 0.45
+"""share of the deadline that a plan may use: it hedges against a loss, which costs more than much noise"""
+_RISE_DB = 1.0
+"""by how much a plan raises the noise that was required last: requirements rise from round to round"""
+
+
+def best_response(
+    look: Look, start_dbw: FloatArray, steps_db: Sequence[tuple[float, ...]], reward: Reward, factor: FloatArray
+) -> FloatArray:
+    """Powers (S, K) in W by best responses in S expected rounds (see `anticipated`).
+
+    From a start (S, K) in dBW, a sweep for each of steps_db: in the order of falling received power each UE tries all
+    its steps given the powers of the others, and takes the best (Gauss-Seidel; of equal ones the first). Where no
+    requirement is known yet, the start is kept. factor (S,) : A^(T-1-t).
+    [Tseng, Convergence of a block coordinate descent method for nondifferentiable minimization, 2001]
     """
-    known = Known(expected(look, factor, lost_noise), look, air, reward)
-    if not (look.required_std > 0).any():
-        return within(start_dbw, look.limits), 0
-    found = best_powers(known, [start_dbw])
-    return found.power_w, found.judged
+    limits = look.limits
+    known = anticipated(look, reward, factor)
+    at = np.arange(len(start_dbw))
+    dbw = kept_dbw(start_dbw, limits)
+    for steps in steps_db:
+        which = np.repeat(at, len(steps))
+        for k in np.argsort(-(dbw + look.snr_db), axis=1, kind="stable").T:
+            tried = np.repeat(dbw[:, None], len(steps), axis=1)
+            tried[at, :, k] = kept_dbw(tried[at, :, k] + np.array(steps), limits)
+            cost = known.cost(within(tried.reshape(len(which), -1), limits), which).reshape(-1, len(steps))
+            dbw = tried[at, cost.argmin(axis=1)]
+    planned = (look.required_std > 0).any(axis=1, keepdims=True)
+    return within(np.where(planned, dbw, start_dbw), limits)
 
 
-def expected(look: Look, factor: float, lost_noise: FloatArray) -> Rounds:
-    """The expected round: one row for each UE that is there, with the requirement of its last row; for a UE that never
-    sent, the root mean square of the others.
+def probed(look: Look, dbw: FloatArray, reward: Reward, moves_db: tuple[float, ...]) -> FloatArray:
+    """10 times what expected rounds cost more after each move of one UE alone (S, K, M), at powers (S, K) in dBW."""
+    n, k = dbw.shape
+    known = anticipated(look, reward, np.ones(n))
+    moves = np.eye(k)[:, None] * np.array(moves_db)[:, None]  # (K, M, K)
+    tried = dbw[:, None] + np.concatenate([np.zeros((1, k)), moves.reshape(-1, k)])
+    of = np.repeat(np.arange(n), tried.shape[1])
+    cost = known.cost(within(tried.reshape(-1, k), look.limits), of).reshape(n, -1)
+    return 10.0 * (cost[:, 1:] - cost[:, :1]).reshape(n, k, -1)
+
+
+def anticipated(look: Look, reward: Reward, factor: FloatArray) -> Known:
+    """The expected rounds as a plan judges them: with a share of the deadline and a higher requirement, as a hedge."""
+    raised = replace(look, required_std=look.required_std * 10.0 ** (_RISE_DB / 20.0))
+    air = look.air._replace(deadline_s=_OF_DEADLINE * look.air.deadline_s)
+    return Known(expected(raised, factor), look, air, reward)
+
+
+def kept_dbw(dbw: FloatArray, limits: Limits) -> FloatArray:
+    """Powers in dBW within the limits of a UE."""
+    return np.clip(dbw, 10 * np.log10(limits.each_min_w), 10 * np.log10(limits.each_max_w))
+
+
+def expected(look: Look, factor: FloatArray) -> Rounds:
+    """The expected rounds: one row for each UE that is there, with the requirement of its last row; for a UE that never
+    sent, the root mean square of the others. factor (S,).
     """
-    k = look.there.shape[1]
+    there = look.there
     asked = look.required_std
-    usual = np.sqrt(np.mean(asked[asked > 0] ** 2)) if (asked > 0).any() else 0.0
-    there = look.there.astype(int)
-    of = np.where(look.there, np.arange(k), -1)
-    weight = there / max(there.sum(), 1)
-    rows = Rows(of, weight, np.where(asked > 0, asked, usual), look.rho, np.array([factor]), lost_noise)
-    return replace(silent(look), links=phaseless(look.links), rows=rows, count=there)
-
-
-def phaseless(links: Links) -> Links:
-    """Links of the same gains whose channels are all aligned alike: |h_k^H h_j|^2 = ||h_k||^2 ||h_j||^2 / M.
-
-    With c = 1 / sqrt(M) rows of L, L L^T = (1 - c) I + c 1 1^T, are unit vectors of K numbers with inner products c.
-    """
-    return replace(links, h=_alike(links.h), heard=_alike(links.heard))
-
-
-def _alike(h: ComplexArray) -> ComplexArray:
-    """Amplitudes (S, K, n_bs, K) for (S, K, n_bs, M); of one antenna, which has no alignment, as they are."""
-    antennas = h.shape[3]
-    k = h.shape[1]
-    if antennas < 2 or not h.shape[2]:
-        return h
-    c = 1.0 / np.sqrt(antennas)
-    unit = np.linalg.cholesky((1.0 - c) * np.eye(k) + c)
-    return np.asarray(np.sqrt(strength(h))[..., None] * unit[:, None, :], dtype=np.complex128)
+    known = (asked > 0).sum(axis=1, keepdims=True)
+    usual = np.sqrt((asked**2).sum(axis=1, keepdims=True) / np.maximum(known, 1))
+    of = np.where(there, np.arange(there.shape[1]), -1)
+    weight = there / np.maximum(there.sum(axis=1, keepdims=True), 1)
+    rows = Rows(of, weight, np.where(asked > 0, asked, usual), look.rho, factor, lost_noise(look.air, look.n_bits))
+    return replace(silent(look), links=look.links, rows=rows, count=there.astype(int))

@@ -26,10 +26,11 @@ class Agent(Part):
 class DdpgAgent(Agent):
     """Deep deterministic policy gradient (DDPG): an actor and a critic, each with a target network.
 
-    For the task `allocation` an action is a power vector, and a step is one of them. For `online` one actor serves every
-    UE: in some passes all move their powers from those of the best tuned rule, and each is paid for what its own move
-    saves (see `rl.ue`); a step is one move of every UE in `situations` recorded rounds, whose cost must depend on the
-    radio alone. Learning starts after `learning_starts` random steps. With discount 0 only the immediate reward counts.
+    For the task `allocation` an action is a power vector, and a step is one of them. For `online` one actor serves
+    every UE: in some passes all move their powers from those of the best tuned rule, and each is paid for what its own
+    move saves (see `rl.ue`); a step is one move of every UE in `situations` recorded rounds, whose cost must depend on
+    the radio alone. Learning starts after `learning_starts` random steps. With discount 0 only the immediate reward
+    counts.
     """
 
     kind: Literal["ddpg"] = "ddpg"
@@ -67,8 +68,8 @@ class DdpgAgent(Agent):
     passes: int = Field(3, ge=1, le=100)
     """number of moves of all UEs in a round, of `online`"""
     probes: bool = False
-    """whether a UE sees what moves of its own by -6, -2, 2 and 6 dB would cost in the expected round, of `online`: 4 K +
-    1 power vectors a pass"""
+    """whether a UE sees what moves of its own by -6, -2, 2 and 6 dB would cost in the expected round, of `online`:
+    4 K + 1 power vectors a pass"""
 
     reference = "Lillicrap et al., Continuous control with deep reinforcement learning, 2015"
     example = {"kind": "ddpg"}
@@ -91,8 +92,14 @@ ORACLE = "oracle"
 """Names in comparisons of the best vector that a training tried, the best of the optimisers, and the best powers of
 each round that a search finds with everything known."""
 RANDOM = "random search"
-ONE_STEP = "optimiser, gains only"
-"""Comparisons besides the rules: the best of random parameters, and a search in every round with prior knowledge."""
+BEST_RESPONSES = {
+    "best response, 9 a UE": tuple((0.0, -step_db, step_db) for step_db in (8.0, 4.0, 2.0)),
+    "best response, 20 a UE": tuple(
+        (0.0, -2 * step_db, -step_db, step_db, 2 * step_db) for step_db in (6.0, 3.0, 2.0, 1.0)
+    ),
+}
+"""Comparisons besides the rules: the best of random parameters, and a search in every round with prior knowledge by the
+steps in dB of each of its sweeps, whose numbers add up to the power vectors a UE that stand in its name."""
 
 
 class Task(Part):

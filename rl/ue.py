@@ -1,7 +1,7 @@
 r"""Recorded rounds as tasks of single UEs, and the Gymnasium environment in which one UE sets its power.
 
-All UEs of a round send with the present powers p. A UE sees its links and what p leads to (see `rl.look`), and moves its
-power by 10 dB times its action in [-1, 1]. Its reward is what its own move saves, given the moves of all others,
+All UEs of a round send with the present powers p. A UE sees its links and what p leads to (see `rl.look`), and moves
+its power by 10 dB times its action in [-1, 1]. Its reward is what its own move saves, given the moves of all others,
 
     r_k = 10 (c(p' with p_k) - c(p')),     p' = p + 10 dB a, within the limits,
 
@@ -23,10 +23,10 @@ import numpy.typing as npt
 from netsim.units import FloatArray, IntArray
 from rl.env import Info, PowerEnv
 from rl.look import Look
-from rl.policy import MOST_SEEN, features_of, kept_dbw, moved_dbw, seen_of_ue_size
+from rl.policy import MOST_SEEN, features_of, moved_dbw, seen_of_ue_size
 from rl.problem import Seen
 from rl.radio_records import Rounds
-from rl.rules import Known, Tuned, within
+from rl.rules import Known, Tuned, kept_dbw, within
 
 _SCALE = 10.0  # of rewards: a tenth of a unit of cost is 1
 _MOST = 5.0  # of a reward
@@ -99,9 +99,9 @@ class UePower(PowerEnv):
     """Power of one UE in a recorded round in which all others send with given powers.
 
     Description
-        Rounds of a federated training over a shared band were recorded once. An episode is one step: a round and a UE in
-        it are drawn, the UE sets its power, and the cost of the round is judged again. Local training is not repeated,
-        so that a step takes well below a millisecond. One policy serves every UE, for any number of them.
+        Rounds of a federated training over a shared band were recorded once. An episode is one step: a round and a UE
+        in it are drawn, the UE sets its power, and the cost of the round is judged again, without any local training.
+        One policy serves every UE, for any number of them.
 
     Action space
         Box(-1, 1, (1,)): what is added to the present power of the UE, in units of 10 dB, within its limits. At first
@@ -153,7 +153,8 @@ class UePower(PowerEnv):
         return float(self.recorded.rewards(np.zeros(1, int), np.array([at]), joint)[0, ue]), False, True
 
     def _seen(self) -> Seen:
-        return self.recorded.seen[0, self.start["round"], self.start["ue"]]
+        seen: Seen = self.recorded.seen[0, self.start["round"], self.start["ue"]].copy()
+        return seen
 
     def _info(self) -> Info:
         return {**self.start, "power_w": float(10.0 ** (self.dbw / 10.0))}

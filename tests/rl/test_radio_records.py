@@ -11,9 +11,9 @@ from netsim.errors import BadInput
 from netsim.rng import Streams
 from rl.look import Look
 from rl.policy import SEEN, SharedPolicy, shapes_of
-from rl.radio_records import Links, air_of, judged, received, strength
-from rl.rules import LAWS, Known, tuned, within
-from rl.settings import Online
+from rl.radio_records import Links, Rounds, Rows, air_of, judged, received
+from rl.rules import LAWS, Known, best_response, tuned, within
+from rl.settings import BEST_RESPONSES, Online
 from scenarios.app.study.load import load
 from scenarios.app.training.environments import Stages, n_ues, task_of
 
@@ -401,38 +401,80 @@ def test_random_search_is_the_best_of_its_draws_and_counts_them(city):
     assert many.cost == min(costs) and one.cost == costs[0] > many.cost
 
 
-def test_links_without_phases_disturb_each_other_as_on_average(city):
-    from rl.rules import phaseless
+def slow_best_response(one, look, start_dbw, steps_db):
+    """One round, one vector after the other; the same law of costs with 45 % of the deadline and 1 dB more noise."""
+    std = look.required_std[0] * 10 ** (1 / 20)
+    std = np.where(std > 0, std, np.sqrt(np.mean(std[std > 0] ** 2)))
+    rows = Rows(np.arange(12)[None], np.full((1, 12), 1 / 12), std[None], look.rho, np.array([0.9]),
+                one.rounds.rows.lost_noise)  # fmt: skip
+    nothing = np.zeros((1, 12))
+    rounds = Rounds(look.links, rows, np.ones((1, 12), int), look.n_bits, nothing, nothing)
+    known = Known(rounds, look, one.air._replace(deadline_s=0.45 * one.air.deadline_s), one.reward)
+    low, high = (10 * np.log10(x) for x in (look.limits.each_min_w, look.limits.each_max_w))
+    dbw = np.clip(start_dbw[0], low, high)
+    for steps in steps_db:
+        for k in sorted(range(12), key=lambda k: -(dbw[k] + look.snr_db[0, k])):
+            best = None
+            for step in steps:
+                tried = dbw.copy()
+                tried[k] = min(max(dbw[k] + step, low), high)
+                cost = known.cost(within(tried[None], look.limits))[0]
+                if best is None or cost < best[0]:
+                    best = cost, tried
+            dbw = best[1]
+    return within(dbw[None], look.limits), known
 
-    links = phaseless(city.look.links)
-    np.testing.assert_allclose(strength(links.h), strength(city.look.links.h), rtol=1e-12)
-    inner = np.abs(np.einsum("skbm,sjbm->sbkj", links.h.conj(), links.h)) ** 2
-    size = strength(city.look.links.h)
-    mean = np.einsum("skb,sjb->sbkj", size, size) / 4
-    off = ~np.eye(12, dtype=bool)
-    np.testing.assert_allclose(inner[..., off], mean[..., off], rtol=1e-9)
-    assert links.heard is city.look.links.heard  # of one antenna
+
+@pytest.mark.parametrize(("name", "vectors"), [("9 a UE", 108), ("20 a UE", 240)])
+def test_best_responses_are_those_of_one_vector_after_the_other(city, name, vectors):
+    """For rounds at once and for a single one; what is planned costs no more than the start."""
+    steps_db = BEST_RESPONSES[f"best response, {name}"]
+    assert (city.look.required_std[1:] > 0).all() and not city.look.required_std[0].any()
+    start, factor, kappa = LAWS[1].dbw(city.look, np.array([3.0, 0.75])), np.full(len(city), 0.9), city.rounds.rows
+    plan, n = best_response(city.look, start, steps_db, city.air, city.reward, factor, kappa.lost_noise)
+    assert n == vectors and len(city) > 2
+    np.testing.assert_array_equal(plan[0], within(start, city.look.limits)[0])  # no requirement is known there
+    for s in range(1, 3):
+        at = slice(s, s + 1)
+        one, look = replace(city, rounds=city.rounds.select(np.array([s]))), _some(city.look, at)
+        slow, known = slow_best_response(one, look, start[at], steps_db)
+        alone, _ = best_response(look, start[at], steps_db, city.air, city.reward, factor[at], kappa.lost_noise[at])
+        np.testing.assert_allclose(plan[at], slow, rtol=1e-12)
+        np.testing.assert_allclose(alone, slow, rtol=1e-12)
+        assert known.cost(slow)[0] < known.cost(within(start[at], look.limits))[0] - 0.01
 
 
-def test_the_optimiser_plans_by_what_was_known_alone(city):
-    """Its plan is the same whatever phases are, the start before a requirement is known, and no worse there."""
-    from rl.rules import best_powers, expected, planned_w
+def test_a_ue_that_is_away_keeps_its_power(city):
+    links = replace(city.look.links, serving=np.where(np.arange(12) == 4, -1, city.look.links.serving))
+    look, start = replace(city.look, links=links), np.full((len(city), 12), -30.0)
+    ones = np.ones(len(city))
+    steps_db = BEST_RESPONSES["best response, 9 a UE"]
+    plan, _ = best_response(look, start, steps_db, city.air, city.reward, ones, ones)
+    np.testing.assert_allclose(plan[:, 4], 1e-3)
 
-    last = _some(city.look, slice(len(city) - 1, None))
-    start = LAWS[1].dbw(last, np.array([3.0, 0.75]))
-    kappa = city.rounds.rows.lost_noise[-1:]
-    plan = [
-        planned_w(look, 0.9, kappa, city.air, city.reward, start)
-        for look in (last, replace(last, links=replace(last.links, h=np.abs(last.links.h) + 0j)))
-    ]
-    np.testing.assert_allclose(plan[0][0], plan[1][0])
-    known = Known(expected(last, 0.9, kappa), last, city.air, city.reward)
-    assert plan[0][1] > 100 and known.cost(plan[0][0]) < known.cost(within(start, last.limits)) - 0.01
-    np.testing.assert_allclose(best_powers(known, [start]).power_w, plan[0][0])
-    fresh = replace(last, required_std=np.zeros((1, 12)))
-    power_w, judged = planned_w(fresh, 0.9, kappa, city.air, city.reward, start)
-    assert judged == 0
-    np.testing.assert_array_equal(power_w, within(start, last.limits))
+
+def test_the_sweeps_are_those_of_the_manual():
+    nine, twenty = (
+        [sorted(s) for s in BEST_RESPONSES[name]] for name in ("best response, 9 a UE", "best response, 20 a UE")
+    )
+    assert nine == [[-8, 0, 8], [-4, 0, 4], [-2, 0, 2]]
+    assert twenty == [[-12, -6, 0, 6, 12], [-6, -3, 0, 3, 6], [-4, -2, 0, 2, 4], [-2, -1, 0, 1, 2]]
+
+
+def test_the_comparison_has_best_responses_and_their_time_beside_its_figures():
+    """Every policy that decides in play has a time, and no table of results has it."""
+    from scenarios.app.run.events import ignore
+    from scenarios.app.training.evaluate import COLUMNS, RecordedGround, decisions_ms
+
+    ground = RecordedGround(study(**SMALL), ignore)
+    rows = {row.policy: row for row in ground.held_out}
+    assert [rows[name].evaluations for name in BEST_RESPONSES] == [108, 240]
+    best = min(rows[rule.law.name].cost for rule in ground.rules)
+    assert all(rows[name].cost < best for name in BEST_RESPONSES)
+    spent_ms = decisions_ms(ground.held_out)
+    assert set(rows) - set(spent_ms) == {"oracle"} and min(spent_ms.values()) > 0
+    assert spent_ms["constant"] < spent_ms["best response, 9 a UE"] < spent_ms["best response, 20 a UE"]
+    assert "decision_ms" not in COLUMNS and COLUMNS[:3] == ("policy", "case", "cost")
 
 
 @pytest.mark.parametrize(

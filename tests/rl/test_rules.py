@@ -189,7 +189,7 @@ def test_leakage_is_the_mean_over_attacks_of_the_share_that_comes_near_and_every
 
 def test_a_ue_that_never_sent_is_expected_to_need_what_the_others_need():
     """The root mean square of what is known; what is known of each stays."""
-    found = expected(look(), 0.9, np.ones(1)).rows
+    found = expected(look(), np.full(1, 0.9), np.ones(1)).rows
     a, b, away = 0.1 / 10 ** (np.array([20.0, 14.0, 20.0]) / 20)
     usual = np.sqrt((a**2 + b**2 + away**2) / 3)
     np.testing.assert_allclose(found.required_std, [[a, b, usual, away]])

@@ -9,8 +9,8 @@ from test_radio_records import known, study
 
 from netsim.errors import BadInput
 from netsim.rng import Streams
-from rl.policy import MOVES_DB, SEEN, features_of, kept_dbw, moved_dbw, planned_dbw, seen_of_ue_size
-from rl.rules import LAWS, probed, tuned, within
+from rl.policy import MOVES_DB, SEEN, moved_dbw, planned_dbw, seen_of_ue_size
+from rl.rules import LAWS, kept_dbw, probed, tuned, within
 from rl.settings import DdpgAgent
 from rl.ue import UePower, UeRounds
 
@@ -106,7 +106,9 @@ def test_passes_begin_at_the_rule_and_move_on(city, rule):
     np.testing.assert_allclose(down, np.where(look.there, np.maximum(steady - 3.0, lowest), steady))
     seen = []
     planned_dbw(look, rule, lambda x: seen.append(x) or -0.1 * np.ones(len(x)), 2)
-    np.testing.assert_allclose(seen[1].reshape(*down.shape, SEEN)[..., -1], (kept_dbw(steady - 1.0, look.limits) - steady) / 10, atol=1e-6)
+    np.testing.assert_allclose(
+        seen[1].reshape(*down.shape, SEEN)[..., -1], (kept_dbw(steady - 1.0, look.limits) - steady) / 10, atol=1e-6
+    )
     with pytest.raises(ValueError, match="give one number from -1 to 1 for each UE"):
         planned_dbw(look, rule, lambda x: np.full(len(x), 1.5), 1)
 
@@ -140,7 +142,9 @@ def test_an_episode_is_one_ue_in_one_round(city, rule):
     _, reward, terminated, truncated, info = env.step(np.array([-0.5], np.float32))
     assert (terminated, truncated) == (True, False)
     assert reward == rounds.rewards(np.zeros(1, int), np.array([2]), action)[0, 4]
-    assert 10 * np.log10(info["power_w"]) == pytest.approx(moved_dbw(rounds.present[0, 2], action[0], city.look.limits)[4])
+    assert 10 * np.log10(info["power_w"]) == pytest.approx(
+        moved_dbw(rounds.present[0, 2], action[0], city.look.limits)[4]
+    )
     env.play(lambda x: np.full((len(x), 1), -0.2))  # all others are 2 dB lower from now on
     np.testing.assert_allclose(rounds.present[0], kept_dbw(rounds.rule_dbw - 2.0, city.look.limits))
     np.testing.assert_array_equal(env.reset(options={"round": 2, "ue": 4})[0], rounds.seen[0, 2, 4])
@@ -165,7 +169,6 @@ def worlds(seen):
 
 @pytest.mark.parametrize("live", [False, True])
 def test_an_interrupted_training_ends_with_the_same_bits(city, rule, live):
-
 
     def new():
         return training(city, rule, **(worlds([]) if live else {}))
@@ -210,7 +213,7 @@ def test_a_study_whose_rounds_cannot_be_recorded_is_refused():
     from scenarios import load
     from scenarios.app.training.judge import ue_power
 
-    with pytest.raises(BadInput, match="recorded rounds need .* take netsim/OnlinePower-v0"):
+    with pytest.raises(BadInput, match=r"reward.loss: recorded rounds do not tell it; .* take netsim/OnlinePower-v0"):
         ue_power(load("power/city", {"train.task.reward.loss": 1.0}))
     with pytest.raises(TypeError, match="render_mode"):
         ue_power("power/city", render_mode="human")

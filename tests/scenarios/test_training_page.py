@@ -123,7 +123,7 @@ def test_in_a_browser_nothing_is_cut_off(several, show):
     assert names == ["optimum", "ddpg", "random", "average"]
 
 
-OTHERS = {"fractional": 2.0, "oracle": 1.0, "random search": 1.2, "optimiser, gains only": 1.1}
+OTHERS = {"fractional": 2.0, "oracle": 1.0, "random search": 1.2, "best response, 9 a UE": 1.1}
 
 
 @pytest.mark.parametrize(
@@ -179,6 +179,20 @@ def judged(folder, costs):
              for case, value in enumerate(np.broadcast_to(own, 2).tolist())]  # fmt: skip
     (folder / EVALUATIONS).write_text("\n".join([heads, *lines]) + "\n")
     return folder
+
+
+def test_the_time_of_a_decision_stands_on_the_page_and_on_the_terminal(tmp_path):
+    for seed, ms in ((1, 2.0), (2, 4.0)):
+        folder = judged(tmp_path / "t" / f"seed-{seed}", {"mine": 1.5, **OTHERS})
+        manifest = json.loads((folder / TRAINING).read_text())
+        manifest |= {"seed": seed, "timing": {"decision_ms": {"mine": ms, "fractional": 0.5}}}
+        write_json(folder / TRAINING, manifest)
+    lines = train_lines(tmp_path / "t")
+    heads = next(line for line in lines if line.startswith("policy "))
+    ends = {line.split("  ")[0]: line.split()[-1] for line in lines[lines.index(heads) + 1 :]}
+    assert heads.endswith("decision, ms") and ends["mine"] == "3" and ends["fractional"] == "0.5"
+    assert ends["oracle"] == "–"
+    assert "<th" in (text := report(tmp_path / "t").read_text()) and "decision, ms" in text
 
 
 WHY = Failed("seed-2", "training", 2, 3, "MemoryError", f"no room {EVIL}")

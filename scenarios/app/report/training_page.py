@@ -12,7 +12,7 @@ import numpy as np
 
 from netsim.errors import counted
 from netsim.units import FloatArray
-from rl.settings import ONE_STEP, OPTIMUM, ORACLE, RANDOM
+from rl.settings import BEST_RESPONSES, OPTIMUM, ORACLE, RANDOM
 from scenarios.app.report.charts import median_line
 from scenarios.app.report.plot import (
     DARK,
@@ -55,6 +55,7 @@ from scenarios.app.study import Fields, Record
 from scenarios.app.study.describe import flow
 
 _TINY = 0.01  # of the cost of the best rule: a share of a smaller gap says nothing
+_DECISION = "decision, ms"
 _HEADS = {"t_th": "T_th, rounds", "loss": "final loss", "lost": "lost updates", "energy_j": "energy, J"}
 
 
@@ -87,8 +88,9 @@ def train_lines(folder: Path) -> list[str]:
     """The result of a training for the terminal: warnings, sentences, and a row for each policy."""
     seeds = Seeds(trainings(folder), read_failures(folder))
     heads, rows = policy_rows(seeds)
-    cells = [[cell.text if isinstance(cell, Mark) else str(cell) for cell in row[:4]] for row in rows]
-    return [*untrained(seeds.trained), *(text for _, text in answer(seeds)), *drawn(heads[:4], cells)]
+    shown = 4 + (_DECISION in heads)
+    cells = [[cell.text if isinstance(cell, Mark) else str(cell) for cell in row[:shown]] for row in rows]
+    return [*untrained(seeds.trained), *(text for _, text in answer(seeds)), *drawn(heads[:shown], cells)]
 
 
 def train_page(trained: list[FinishedTraining], failed: Sequence[Failed]) -> str:
@@ -157,7 +159,7 @@ def _beside_oracle(seeds: Seeds, many: str) -> tuple[str, str]:
     """How the agent stands beside the best rule, and what the oracle says of that rule, both by paired differences."""
     agent = seeds.first.agent
     costs = seeds.costs
-    rules = [name for name in costs if name not in (ORACLE, RANDOM, ONE_STEP, agent)]
+    rules = [name for name in costs if name not in (ORACLE, RANDOM, *BEST_RESPONSES, agent)]
     best = min(rules, key=lambda name: costs[name].mean())
     rule = costs[best].mean()
     less = np.subtract(*paired(seeds.trained, best)).mean(axis=0)
@@ -185,16 +187,23 @@ def _percent(gaps: FloatArray, cost: float) -> str:
 
 
 def policy_rows(seeds: Seeds) -> tuple[list[str], Cells]:
-    """Heads and rows of all policies, the cheapest first: mean cost, the agent beside it, other figures."""
+    """Heads and rows of all policies, the cheapest first: mean cost, the agent beside it, the time of a decision, other
+    figures.
+    """
     means = means_of(seeds.trained)
     columns = [f for f in METRICS[1:] if any(np.isfinite(m[f]).any() for m in means.values())]
-    heads = ["policy", "cost", "agent less this", "lower in (probability)", *(_HEADS.get(f, f) for f in columns)]
+    spent = [t.manifest.decision_ms for t in seeds.trained]
+    timed = [_DECISION] if any(spent) else []
+    heads = ["policy", "cost", "agent less this", "lower in (probability)", *timed]
+    heads += [_HEADS.get(f, f) for f in columns]
     rows: Cells = []
     for name in sorted(means, key=lambda name: means[name]["cost"].mean()):
         of = means[name]
         of["t_th"] = np.where(of["t_th"] < 0, nan, of["t_th"])  # below zero: has none
         figures = [Mark(mean_text(of[f]), of[f].mean()) for f in ("cost", *columns)]
-        rows.append([name, figures[0], *_beside(seeds, name), *figures[1:]])
+        mean_ms = float(np.mean([of_seed.get(name, nan) for of_seed in spent]))
+        took = [Mark(figure_text(mean_ms), mean_ms) for _ in timed]
+        rows.append([name, figures[0], *_beside(seeds, name), *took, *figures[1:]])
     return heads, rows
 
 

@@ -121,6 +121,7 @@ class TrainingManifest(BaseModel):
     learning_starts: int = 0
     program: str = ""
     trained_s: Annotated[float, Field(validation_alias=AliasPath("timing", "trained_s"))] = 0.0
+    decision_ms: Annotated[dict[str, FiniteFloat], Field(validation_alias=AliasPath("timing", "decision_ms"))] = {}
 
 
 @dataclass(frozen=True, eq=False)

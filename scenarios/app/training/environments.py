@@ -25,7 +25,7 @@ from netsim.units import FloatArray
 from rl import ALLOCATION, ONLINE
 from rl.env import OnlinePower, PowerAllocation, Stage
 from rl.problem import Problem
-from rl.reward import FIGURES, cost_of
+from rl.reward import FIGURES, RECORDED, cost_of
 from rl.settings import Allocation, Online, Task
 from scenarios.app.run.runner import reachable, reference, snr_of_round
 from scenarios.app.run.setup import set_up
@@ -155,9 +155,8 @@ def unrecorded(study: Study) -> str | None:
         return "learning.defenses: recorded rounds need budgets of one noise-switch with mode: top-up, or none"
     if isinstance(learning.availability, Battery):
         return "learning.availability: recorded rounds need presence that powers do not change; kind: battery does"
-    if task.reward.beyond_radio:
-        return f"train.task.reward.{task.reward.beyond_radio[0]}: recorded rounds do not tell it"
-    return None
+    unknown = [key for name, key in task.reward.reads.items() if name not in RECORDED]
+    return f"train.task.reward.{unknown[0]}: recorded rounds do not tell it" if unknown else None
 
 
 @dataclass(frozen=True)

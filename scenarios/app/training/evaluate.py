@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from math import nan
 from pathlib import Path
 
 import numpy as np
 
-from netsim.radio.power import Average, Fractional, Full, Power
+from fl.power.search import Limits
 from netsim.record import write_json, write_text
 from netsim.rng import Rng, Streams
 from netsim.units import FloatArray, IntArray
 from netsim.world import World
 from rl.env import OnlinePower
 from rl.look import Look
-from rl.policy import features_of
+from rl.powers import start_w
 from rl.problem import Seen, as_action
-from rl.radio_records import Air, Rounds, air_of, lost_noise
-from rl.recording import Step, look_now, recorded, steps_of
+from rl.radio_records import Rounds, air_of
+from rl.recording import Rule, Step, look_now, recorded, steps_of
 from rl.reward import FIGURES, Reward
-from rl.rules import LAWS, Known, Tuned, best_of_random, best_powers, planned_w, tuned, untuned
-from rl.settings import ONE_STEP, OPTIMUM, ORACLE, RANDOM, VISITED, Online, Train
+from rl.rules import LAWS, Known, Tuned, best_of_random, best_powers, best_response, tuned, untuned
+from rl.settings import AGENT, BEST_RESPONSES, OPTIMUM, ORACLE, RANDOM, VISITED, Online
 from scenarios.app.results.folder import (
     EPISODE,
     EPISODE_ROUND_COLUMNS,
@@ -55,7 +55,7 @@ class Evaluation:
     a privacy budget leaves unplayed cost the mean of the others. t_th : rounds until the last artificial noise. noise,
     loss, leakage, energy_j, lost, leak : of the rounds that were played (see `rl.reward`), NaN for the problem of the
     study. evaluations : power vectors that were tried to find the policy. rounds : that were played. loss_mean : over
-    rounds, where `loss` is that of the last one.
+    rounds, where `loss` is that of the last one. decision_ms : wall time of a decision, which no table of results has.
     """
 
     policy: str
@@ -71,6 +71,17 @@ class Evaluation:
     evaluations: int = 1
     rounds: int = 1
     loss_mean: float = nan
+    decision_ms: float = field(default=nan, compare=False)
+
+
+COLUMNS = tuple(f.name for f in fields(Evaluation) if f.compare)
+"""of the table of evaluations: what a repetition finds again"""
+
+
+def decisions_ms(rows: Sequence[Evaluation]) -> dict[str, float]:
+    """Policy -> mean wall time of a decision over worlds; without those that decide nothing in play."""
+    names = dict.fromkeys(row.policy for row in rows if np.isfinite(row.decision_ms))
+    return {name: float(np.mean([row.decision_ms for row in rows if row.policy == name])) for name in names}
 
 
 def worlds(study: Study, purpose: str, n: int) -> list[int]:
@@ -80,13 +91,17 @@ def worlds(study: Study, purpose: str, n: int) -> list[int]:
 
 def episode(env: OnlinePower, policy: str, act: Act, world: int, evaluations: int = 1) -> Evaluation:
     """A whole training in one world under one policy. evaluations : power vectors that were judged to find it."""
-    costs = [step.cost for step in steps_of(env, act, world)]
+    steps = list(steps_of(env, act, world))
+    costs = [step.cost for step in steps]
     n = len(costs)
     of = {name: np.sum([cost.figures[name] for cost in costs]).item() for name in FIGURES}
     mean = {name: of[name] / n for name in ("loss", "leakage", "lost", "leak")}
     figures = {**of, **mean, "loss": env.figures["loss"], "loss_mean": mean["loss"]}
     total = float(np.sum([cost.total for cost in costs])) * (1.0 + env.unplayed / n)
-    return Evaluation(policy, world, total, env.t_th, evaluations=evaluations, rounds=n, **figures)
+    decision_ms = float(np.mean([step.decision_ms for step in steps]))
+    return Evaluation(
+        policy, world, total, env.t_th, evaluations=evaluations, rounds=n, decision_ms=decision_ms, **figures
+    )  # fmt: skip
 
 
 def played(power_w: Callable[[Look], FloatArray]) -> Act:
@@ -104,46 +119,29 @@ def planned(power_w: FloatArray, progress: FloatArray) -> Act:
     return act
 
 
-@dataclass(eq=False)
-class OneStep:
-    """The optimiser that plans one round ahead, from the powers of a rule. It counts judged power vectors."""
+def responding(rule: Tuned, steps_db: Sequence[tuple[float, ...]]) -> Act:
+    """Best responses in every round, from the powers of a rule."""
 
-    air: Air
-    rule: Tuned
-    judged: int = 0
-
-    def __call__(self, env: OnlinePower, seen: Seen) -> FloatArray:
+    def act(env: OnlinePower, seen: Seen) -> FloatArray:
         look = look_now(env)
         task = env.task
         contraction = task.bound.factor(np.full((1, env.n_ue), 1.0 / env.n_ue))
-        factor = contraction ** (env.rounds - env.state.played - 1)
-        kappa = lost_noise(env.setup.uplink, env.setup.learning.round_s, look.n_bits)
-        power_w, judged = planned_w(
-            look, factor, kappa, self.air, task.reward, self.rule.dbw(look)
-        )  # fmt: skip
-        self.judged += judged
+        factor = np.array([contraction ** (env.rounds - env.state.played - 1)])
+        power_w = best_response(look, rule.dbw(look), steps_db, task.reward, factor)
         return as_action(power_w[0], task.limits)
 
-
-def baselines(task: Online) -> dict[str, Act]:
-    """Power policies of the slot under the limits of a task."""
-    average = Average(total_min_w=task.limits.total_min_w, total_max_w=task.limits.total_max_w)
-    policies: dict[str, Power] = {"average": average, "full": Full()}
-    policies |= {f"fractional {alpha:g}": Fractional(alpha=alpha) for alpha in (0.8, 1.0)}
-    return {name: _of_slot(power) for name, power in policies.items()}
-
-
-def _of_slot(power: Power) -> Act:
-    def act(env: OnlinePower, seen: Seen) -> FloatArray:
-        world = env.world
-        links = world.links()
-        n = np.arange(len(world.ues))
-        power_w, _ = power.power_w(
-            links.gain, world.serving(links), env.task.limits.each_max_w, {}, world.ground.streams.at("power", len(n))
-        )
-        return as_action(np.maximum(power_w, 1e-12), env.task.limits)
-
     return act
+
+
+def steady(power_w: FloatArray, limits: Limits) -> Act:
+    """The same powers (K,) in all rounds, as actions."""
+    action = as_action(power_w, limits)
+    return lambda env, seen: action
+
+
+def full_w(limits: Limits, k: int) -> FloatArray:
+    """The most power of each UE (K,)."""
+    return np.full(k, limits.each_max_w)
 
 
 def summary_of(agent_name: str, rows: Sequence[Evaluation]) -> Fields:
@@ -154,7 +152,7 @@ def summary_of(agent_name: str, rows: Sequence[Evaluation]) -> Fields:
     for row in rows:
         of.setdefault(row.policy, []).append(row)
     summary: Fields = {"cases": len({row.case for row in rows})}
-    figures = [f.name for f in fields(Evaluation) if f.name not in ("policy", "case")]
+    figures = [name for name in COLUMNS if name not in ("policy", "case")]
     for name, own in of.items():
         for figure in figures:
             summary[f"policy.{name}.{figure}.mean"] = float(np.mean([getattr(row, figure) for row in own]))
@@ -274,7 +272,6 @@ def write_rows(path: Path, rows: Sequence[Record]) -> None:
 # -- recorded rounds: worlds are played once, rules are tuned there, and all is judged live
 
 _STARTS = 3  # of the oracle: the best rules
-_EVEN = 1e-6  # spread of a feature that is the same for all
 _RECORDED = {
     TUNED: "recorded to tune rules", TRAINED: "recorded to train on", CHOSEN: "recorded to choose the policy by",
     HELD_OUT: "recorded for the oracle",
@@ -291,7 +288,6 @@ class RecordedGround:
         self.task = task_of(study, Online)
         self.study = study
         self.watch = watch
-        self.name = (study.train or Train()).agent.kind
         self.air = air_of(study.world.radio.uplink, study.round_s)
         n = n_ues(study)
         self.env = OnlinePower(Stages(study, watched=False), n, self.task)
@@ -337,13 +333,6 @@ class RecordedGround:
         return self._known(TRAINED)
 
     @cached_property
-    def scale(self) -> tuple[FloatArray, FloatArray]:
-        """Mean and standard deviation of the features of UEs that are there, where it is trained."""
-        look = self.trained_on.look
-        seen = features_of(look, self.rule)[look.there]
-        return seen.mean(axis=0), seen.std(axis=0) + _EVEN
-
-    @cached_property
     def chosen_on(self) -> Known:
         """Rounds by which the best policy is chosen."""
         return self._known(CHOSEN)
@@ -351,24 +340,33 @@ class RecordedGround:
     def _known(self, purpose: str, rule: Tuned | None = None) -> Known:
         """Worlds played with a rule, by default the first one as it was tuned."""
         rule = rule or next(rule for rule in self.rules if rule.law.name == FIRST)
-        rounds = []
-        looks = []
-        for world in self._each(purpose, _RECORDED[purpose]):
-            of_radio, look = recorded(self.env, rule.power_w, world)
-            rounds.append(of_radio)
-            looks.append(look)
-        return Known(Rounds.stack(rounds), Look.join(looks), self.air, self.task.reward)
+        each = [recorded(self.env, rule.power_w, world) for world in self._each(purpose, _RECORDED[purpose])]
+        return self._joined(each)
+
+    def _joined(self, each: list[tuple[Rounds, Look]]) -> Known:
+        rounds, looks = zip(*each, strict=True)
+        return Known(Rounds.stack(list(rounds)), Look.join(looks), self.air, self.task.reward)
+
+    def one_world(self, i: int, power_w: Rule) -> Known:
+        """The rounds of world i of those to train on, played with a policy."""
+        world = worlds(self.study, TRAINED, i + 1)[i]
+        return self._joined([recorded(self.env, power_w, world)])
 
     @cached_property
     def held_out(self) -> list[Evaluation]:
-        """All rules, the one-step optimiser and the oracle, live in worlds that no policy was made from."""
+        """All rules, best responses and the oracle, live in worlds that no policy was made from."""
         judged = {rule.law.name: rule for rule in self.rules} | {RANDOM: self.random}
+        limits, k = self.task.limits, self.watched.n_ue
+        fixed = {"average": start_w(limits, k), "full": full_w(limits, k)}
         rows = []
         for world in self._each(HELD_OUT, "judged live under all rules"):
+            for name, power_w in fixed.items():
+                rows.append(episode(self.watched, name, steady(power_w, limits), world))
             for name, rule in judged.items():
                 rows.append(episode(self.watched, name, played(rule.power_w), world, rule.evaluations))
-            act = OneStep(self.air, self.rule)
-            rows.append(replace(episode(self.watched, ONE_STEP, act, world), evaluations=act.judged))
+            for name, steps_db in BEST_RESPONSES.items():
+                act = responding(self.rule, steps_db)
+                rows.append(episode(self.watched, name, act, world, k * sum(map(len, steps_db))))
         return rows + self._oracle()
 
     def _oracle(self) -> list[Evaluation]:
@@ -381,16 +379,16 @@ class RecordedGround:
         power_w = np.split(found.power_w, starts)
         progress = np.split(known.look.progress, starts)
         return [
-            episode(self.watched, ORACLE, planned(power_w[k], progress[k]), world, judged)
+            replace(episode(self.watched, ORACLE, planned(power_w[k], progress[k]), world, judged), decision_ms=nan)
             for k, world in enumerate(self._each(HELD_OUT, "judged live under the oracle"))
         ]
 
-    def evaluated(self, act: Act, evaluations: int) -> list[Evaluation]:
+    def evaluated(self, act: Act, evaluations: int, name: str = AGENT) -> list[Evaluation]:
         """An agent beside the others, in the same worlds."""
         held_out = self._each(HELD_OUT, "judged live under the agent")
-        return self.held_out + [episode(self.watched, self.name, act, world, evaluations) for world in held_out]
+        return self.held_out + [episode(self.watched, name, act, world, evaluations) for world in held_out]
 
     def shown(self, act: Act, rows: list[Evaluation]) -> PlayedEpisode:
         """An episode of that comparison."""
         rules = {rule.law.name: played(rule.power_w) for rule in self.rules}
-        return episode_of(self.watched, self.study, (self.name, act), rules, rows)
+        return episode_of(self.watched, self.study, (AGENT, act), rules, rows)

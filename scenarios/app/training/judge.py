@@ -69,8 +69,8 @@ def judge(
 ) -> pandas.DataFrame:  # fmt: skip
     """Costs of a policy in the held-out worlds of a scenario, beside those of the rules and of the oracle or optimum.
 
-    policy : observations (n, F) of UEs -> actions (n,) or (n, 1) in [-1, 1], as in `netsim/UePower-v0`; it moves all UEs
-    in each of the passes. For the task `allocation` observation (n,) -> action (K,). cache : of its reference runs.
+    policy : observations (n, F) of UEs -> actions (n,) or (n, 1) in [-1, 1], as in `netsim/UePower-v0`; it moves all
+    UEs in each of the passes. For the task `allocation` observation (n,) -> action (K,). cache : of its reference runs.
 
     A row for each policy, the cheapest first, named by the index. `cost` : mean over worlds, without unit;
     `difference`, `half_width` : cost of `policy` less that of the row in the same world, mean and half of its 95 %

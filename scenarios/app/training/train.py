@@ -19,12 +19,15 @@ from netsim.record import write_json
 from netsim.rng import Rng, Streams
 from netsim.safe import what_is
 from netsim.units import FloatArray
-from rl.env import OnlinePower, PowerAllocation
+from rl.env import OnlinePower
 from rl.policy import Card, Layers, Policy, SharedCard, SharedPolicy, forward, layers_of, save_policy, save_shared
 from rl.problem import Outcome, Problem, Seen, references
 from rl.recording import steps_of
+from rl.reward import Weighted
+from rl.rules import Known
 from rl.settings import AGENT, VISITED, Allocation, DdpgAgent, Online, Train
 from rl.train import Course, CurvePoint, Training, Weights, board_of, restored, take_steps
+from rl.ue import UeRounds
 from scenarios.app.results.folder import (
     CHECKPOINT,
     CURVE,
@@ -52,17 +55,15 @@ from scenarios.app.study.study import Study, study_yaml
 from scenarios.app.study.yaml_document import read_text
 from scenarios.app.training.environments import Stages, fitting, n_ues, problems, task_of, unrecorded
 from scenarios.app.training.evaluate import (
-    HELD_OUT,
-    Act,
+    COLUMNS,
     Evaluation,
     PlayedEpisode,
     RecordedGround,
-    baselines,
-    episode,
-    episode_of,
+    decisions_ms,
+    full_w,
     played,
+    steady,
     summary_of,
-    worlds,
     write_episode,
     write_rows,
 )
@@ -71,76 +72,86 @@ if TYPE_CHECKING:
     from stable_baselines3.common.logger import Logger
 
 
-def on_recorded(study: Study) -> bool:
-    """Whether rounds are recorded: to train on, and to tune the rules that an agent is compared with."""
-    return isinstance((study.train or Train()).task, Online) and unrecorded(study) is None
-
-
 def trainer_of(study: Study, on: RecordedGround | None, cache: Path | None) -> Trainer:
-    """The trainer of a study. on : its recorded rounds; cache : of reference runs."""
+    """The trainer of a study. on : its recorded rounds, for the task `online`; cache : of reference runs."""
     how = study.train or Train()
-    if not isinstance(how.task, Online):
-        return AllocationTrainer(study, how, cache)
-    if on is None:
-        raise NotImplementedError("a training in live rounds alone")
-    return RecordedTrainer(on)
+    return AllocationTrainer(study, how, cache) if on is None else UeTrainer(on, how)
 
 
-class RecordedTrainer:
-    """Trains policies that all UEs share, on recorded rounds."""
+class UeTrainer:
+    """DDPG of one actor for every UE, on rounds that are recorded before, or played while it learns."""
 
-    def __init__(self, judge: RecordedGround) -> None:
-        self.judge = judge
+    def __init__(self, ground: RecordedGround, how: Train) -> None:
+        self.ground, self.how = ground, how
 
     def begin(self, seed: int, board: Logger) -> Training:
-        raise NotImplementedError("a training on recorded rounds")
+        from rl.agents import UeTraining
+
+        ground, agent = self.ground, agent_of(self.how)
+        first = ground.one_world(0, ground.rule.power_w) if agent.live else ground.trained_on
+        rounds = UeRounds(first, ground.rule, agent.passes, agent.probes)
+        self.scale = rounds.scale
+        if not agent.live:
+            return UeTraining(rounds, agent, self.how.steps, seed, board)
+
+        def grow(weights: Weights, i: int) -> Known:
+            return ground.one_world(i, self.policy(weights).power_w)
+
+        return UeTraining(rounds, agent, self.how.steps, seed, board, grow, ground.task.train_worlds)
 
     def policy(self, weights: Weights) -> SharedPolicy:
         """The policy of these weights of an actor."""
-        return SharedPolicy(layers_of(weights), self.judge.rule, *self.judge.scale)
+        agent = agent_of(self.how)
+        probes = self.ground.task.reward if agent.probes else None
+        return SharedPolicy(layers_of(weights), self.ground.rule, *self.scale, agent.passes, probes)
 
     def score(self, weights: Weights) -> float:
-        return self.judge.chosen_on.score(self.policy(weights).power_w)
+        return self.ground.chosen_on.score(self.policy(weights).power_w)
 
     def evaluated(self, course: Course, evaluations: int, seed: int) -> list[Evaluation]:
-        return self.judge.evaluated(played(self.policy(course.weights).power_w), evaluations)
+        return self.ground.evaluated(played(self.policy(course.weights).power_w), evaluations)
 
     def shown(self, course: Course, rows: list[Evaluation]) -> PlayedEpisode:
-        return self.judge.shown(played(self.policy(course.weights).power_w), rows)
+        return self.ground.shown(played(self.policy(course.weights).power_w), rows)
 
     def save(self, course: Course, seed: int, folder: Path) -> None:
         policy = self.policy(course.weights)
-        card = SharedCard(
-            program=__version__, limits=self.judge.task.limits, rule=policy.rule.law.name,
-            hidden=tuple(len(bias) for _, bias in policy.layers[:-1]),
-            parameters=tuple(policy.rule.parameters.tolist()), scenario=self.judge.study.title, seed=seed,
-            steps=course.steps,
-        )  # fmt: skip
-        save_shared(policy, card, folder)
+        save_shared(policy, shared_card(self.ground.study, policy, seed, course.steps), folder)
 
 
-class BaselineJudge:
-    """Compares an agent with untuned policies, live in worlds that no policy was made from."""
+def agent_of(how: Train) -> DdpgAgent:
+    """The agent of a training that this program can play."""
+    if not isinstance(how.agent, DdpgAgent):
+        raise BadInput(f"train.agent: {how.agent.kind_name()!r} has no training here; take kind: ddpg")
+    return how.agent
 
-    def __init__(self, study: Study, task: Online) -> None:
-        self.study, self.name = study, AGENT
-        self.env = OnlinePower(Stages(study), n_ues(study), task)
-        self.worlds = worlds(study, HELD_OUT, task.held_out)
-        self.rules = baselines(task)
 
-    def evaluated(self, act: Act, evaluations: int) -> list[Evaluation]:
-        acts = [*self.rules.items(), (self.name, act)]
-        return [episode(self.env, name, own, world) for world in self.worlds for name, own in acts]
+def shared_card(study: Study, policy: SharedPolicy, seed: int = 0, steps: int = 0) -> SharedCard:
+    """The description of a policy for every UE of a study."""
+    return SharedCard(
+        program=__version__, limits=task_of(study, Online).limits, rule=policy.rule.law.name, seed=seed, steps=steps,
+        hidden=tuple(len(bias) for _, bias in policy.layers[:-1]), parameters=tuple(policy.rule.parameters.tolist()),
+        scenario=study.title, passes=policy.passes, cut=policy.cut,
+        probes=policy.probes if isinstance(policy.probes, Weighted) else None,
+    )  # fmt: skip
 
-    def shown(self, act: Act, rows: list[Evaluation]) -> PlayedEpisode:
-        return episode_of(self.env, self.study, (self.name, act), self.rules, rows)
+
+def check_playable(study: Study, task: Online) -> None:
+    """Raise BadInput where rounds of a study cannot be recorded, its agent asks for what its reward has not, or as
+    `check_admitted`.
+    """
+    if (reason := unrecorded(study)) is not None:
+        raise BadInput(f"{reason}; change that, or train an agent of your own in netsim/OnlinePower-v0")
+    if agent_of(study.train or Train()).probes and not isinstance(task.reward, Weighted):
+        raise BadInput("train.agent.probes: a policy keeps the weights of kind: weighted only; leave probes out")
+    check_admitted(study, task)
 
 
 def check_admitted(study: Study, task: Online) -> None:
     """Raise BadInput where a privacy budget admits no round of the study's own world, at the highest powers."""
     if study.learned.privacy_budget is not None:
-        judge = BaselineJudge(study, task)
-        next(steps_of(judge.env, judge.rules["full"], study.seed))
+        env = OnlinePower(Stages(study), n_ues(study), task)
+        next(steps_of(env, steady(full_w(task.limits, env.n_ue), task.limits), study.seed))
 
 
 class AllocationTrainer:
@@ -151,11 +162,9 @@ class AllocationTrainer:
         self.sets = problems(study, cache)
 
     def begin(self, seed: int, board: Logger) -> Training:
-        from rl.agents import DdpgTraining
+        from rl.agents import allocation_training
 
-        if not isinstance(self.how.agent, DdpgAgent):
-            raise TypeError("another agent")
-        return DdpgTraining(PowerAllocation(self.sets.trained_on), self.how.agent, self.how.steps, seed, board)
+        return allocation_training(self.sets.trained_on, agent_of(self.how), self.how.steps, seed, board)[0]
 
     def save(self, course: Course, seed: int, folder: Path) -> None:
         save_policy(policy_of(self.study, layers_of(course.weights), self.sets.own, seed, course.steps), folder)
@@ -175,7 +184,7 @@ class AllocationTrainer:
         return None
 
 
-Trainer = RecordedTrainer | AllocationTrainer
+Trainer = UeTrainer | AllocationTrainer
 """begin: a training before its first step; score: the figure of a policy by which the best one is kept, small is good;
 save: write it; evaluated: it beside others, in cases that it was not made from; shown: an episode of that comparison"""
 
@@ -209,13 +218,18 @@ def policy_of(study: Study, layers: Layers, own: Problem, seed: int = 0, steps: 
     return Policy(card, layers, own.objective.trajectory)
 
 
+def trains_online(study: Study) -> bool:
+    """Whether powers are of rounds."""
+    return isinstance((study.train or Train()).task, Online)
+
+
 def play(job: Job, watch: Watch = ignore) -> Fields:
     """One training, from its environment to its page's figures; returns its summary."""
     study = build(Study, read_text(job.spec, str(job.folder / STUDY)))
     watch = job.options.get("watch", watch)
     how = job.options.get("how", USUAL)
     on: RecordedGround | None = job.options.get("ground")
-    if on is None and on_recorded(study):
+    if on is None and trains_online(study):
         on = RecordedGround(study, watch)
     with how.within(), job.hold(), one_thread():
         for name in (SUMMARY, ERROR, *_EPISODE):
@@ -251,12 +265,15 @@ def _play(job: Job, study: Study, on: RecordedGround | None, watch: Watch) -> Fi
     trained_s = time.perf_counter() - began
     rows = trainer.evaluated(course, training.evaluations, job.seed)
     write_rows(folder / CURVE, [asdict(point) for point in course.curve])
-    write_rows(folder / EVALUATIONS, [asdict(row) for row in rows])
+    write_rows(folder / EVALUATIONS, [{name: getattr(row, name) for name in COLUMNS} for row in rows])
     if (shown := trainer.shown(course, rows)) is not None:
         write_episode(folder, shown)
     found = {"steps.best": course.steps, "cost.best": course.score} | summary_of(how.agent.kind, rows)
     write_json(folder / SUMMARY, found)
-    timing = {"trained_s": trained_s, "wall_s": time.perf_counter() - began, "peak_memory_gb": peak_gb()}
+    wall_s = time.perf_counter() - began
+    timing = {
+        "trained_s": trained_s, "wall_s": wall_s, "peak_memory_gb": peak_gb(), "decision_ms": decisions_ms(rows),
+    }  # fmt: skip
     write_json(folder / TRAINING, {**manifest, "finished": True, "timing": timing})
     return read_json(folder / SUMMARY)
 
@@ -302,7 +319,7 @@ def jobs_of(study: Study, seeds: Sequence[int], out: Path, replace: bool = False
     if len(seeds) > 1:
         no_links(out, [job.folder.name for job in jobs])
     if isinstance(how.task, Online):
-        check_admitted(plain, fitting(plain, how.task))
+        check_playable(plain, fitting(plain, how.task))
     return jobs
 
 
@@ -325,7 +342,7 @@ def train(
         engine.check()
     if at_once == 1 and isinstance(engine, OnProcesses):
         shared: Fields = {"watch": watch}
-        if on_recorded(study):
+        if trains_online(study):
             shared["ground"] = RecordedGround(build(Study, read_text(jobs[0].spec, str(out))), watch)
         jobs = [job.played(**shared) for job in jobs]
     return [one for one in do_all(jobs, engine, at_once, out, watch) if not isinstance(one, Failed)]
