@@ -38,6 +38,9 @@ from netsim.units import BoolArray, FloatArray, IntArray
 PRINTED = "record-as-printed"
 """the unit of an account that repeats a source's own claim: never added to a true one"""
 
+AS_PRINTED = "{}-as-printed"
+"""mechanism of that account"""
+
 
 @frozen
 class BudgetedNoise:
@@ -242,7 +245,9 @@ class Budgeted(Defense):
         truth = bound.zeroed.spend(label, updates.ue[heard], updates.model[heard], drawn[heard], self.delta)
         spends = [replace(truth, channel_std=counted[heard])]
         if self.claim_caveat:
-            claim = replace(spends[0], mechanism=f"{label}-as-printed", sensitivity=noise.claimed[heard], unit=PRINTED)
+            claim = replace(
+                spends[0], mechanism=AS_PRINTED.format(label), sensitivity=noise.claimed[heard], unit=PRINTED
+            )
             spends.append(claim)
         return sent, replace(state, standing=standing, drawn_var=drawn**2 + noise.decoder**2), spends
 
