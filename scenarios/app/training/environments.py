@@ -115,7 +115,7 @@ def fitting(study: Study, task: Online) -> Online:
     except ValueError as error:
         raise BadInput(
             f"train.task.bound.{error}; so it is in the worst round of {counted(n, 'UE')} (world.ues.count), where "
-            "lost updates count as much as those that arrive; contraction: jensen depends on no UE"
+            "lost updates count as much as those that arrive; without learning_rate it contracts for all"
         ) from None
     return task
 

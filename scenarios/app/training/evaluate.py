@@ -11,13 +11,14 @@ from pathlib import Path
 import numpy as np
 
 from netsim.errors import BadInput
-from netsim.radio.power import Average, Fractional, Full, Power
+from netsim.radio.power import Fractional, Full, Power
 from netsim.record import write_json, write_text
 from netsim.rng import Rng, Streams
 from netsim.units import FloatArray, IntArray
 from netsim.world import World
 from rl.env import OnlinePower
 from rl.look import Look
+from rl.powers import start_w
 from rl.problem import Seen, as_action
 from rl.radio_records import Air, Rounds, air_of, lost_noise
 from rl.recording import Step, look_now, recorded, steps_of
@@ -139,10 +140,13 @@ class OneStep:
 
 def baselines(task: Online) -> dict[str, Act]:
     """Power policies of the slot under the limits of a task."""
-    average = Average(total_min_w=task.limits.total_min_w, total_max_w=task.limits.total_max_w)
-    policies: dict[str, Power] = {"average": average, "full": Full()}
+    policies: dict[str, Power] = {"full": Full()}
     policies |= {f"fractional {alpha:g}": Fractional(alpha=alpha) for alpha in (0.8, 1.0)}
-    return {name: _of_slot(power) for name, power in policies.items()}
+    return {"average": _equal} | {name: _of_slot(power) for name, power in policies.items()}
+
+
+def _equal(env: OnlinePower, seen: Seen) -> FloatArray:
+    return as_action(start_w(env.task.limits, env.n_ue), env.task.limits)
 
 
 def _of_slot(power: Power) -> Act:
