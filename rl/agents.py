@@ -152,11 +152,6 @@ class DdpgTraining(Training):
         # the library's own logger would leave a folder among the temporary files
         self.model.set_logger(Logger(None, []) if board is None else board)
         self._log_every = 1 if board is not None and board.output_formats else None  # episodes
-        if isinstance(env, PowerAllocation) and env.residual:
-            for net in (self.model.actor, self.model.actor_target):  # it begins with the rule: actions are 0
-                last = [m for m in net.mu if isinstance(m, torch.nn.Linear)][-1]
-                torch.nn.init.zeros_(last.weight)
-                torch.nn.init.zeros_(last.bias)
         self.model.action_space.seed(seed)
         self.buffer = cast(Buffer, self.model.replay_buffer)
         self.buffer.generator = Streams(seed).at("ddpg").generator("batch")

@@ -22,7 +22,7 @@ from netsim.record import write_text
 from netsim.safe import content, replacing
 from netsim.units import BoolArray, FloatArray, db_from_ratio
 from rl.look import FEATURES, OUTLOOK, PAIR_FEATURES, Look
-from rl.problem import Acts, Observe, Problem, Seen, seen_size
+from rl.problem import Observe, Problem, Seen, seen_size
 from rl.rules import LAWS, Tuned, untuned, within
 from rl.settings import CARD, WEIGHTS, Finite
 from rl.train import Weights
@@ -107,8 +107,6 @@ class Card(PolicyCard):
     """number of UEs"""
     hidden: tuple[int, ...] = Field(min_length=1, max_length=8)
     """units of its hidden layers"""
-    acts: Acts = "power"
-    """meaning of its actions"""
     criterion: Criterion = "aggregate"
     """when the channel's noise is enough"""
     bound: Convergence = Convergence()
@@ -156,9 +154,7 @@ class Policy:
         if self.reference is None or self.card.observe == "online":
             raise ValueError("this policy has no reference trajectory")
         observe: Observe = "paper" if self.card.observe == "paper" else "channel"
-        return Problem(
-            PowerLoss(self.reference, self.card.bound, self.card.criterion), self.card.limits, observe, self.card.acts
-        )
+        return Problem(PowerLoss(self.reference, self.card.bound, self.card.criterion), self.card.limits, observe)
 
 
 Described = TypeVar("Described", bound=PolicyCard)

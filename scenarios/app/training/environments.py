@@ -200,7 +200,7 @@ def own_problem(study: Study, cache: str | Path | None = None) -> Problem:
         task.bound.factor(trajectory.weight)
     except ValueError as error:
         raise BadInput(f"{key}{error}") from None
-    own = Problem(PowerLoss(trajectory, task.bound, task.criterion), limits, task.observe, task.acts)
+    own = Problem(PowerLoss(trajectory, task.bound, task.criterion), limits, task.observe)
     if own.start.value <= 0:
         raise BadInput(
             "world.radio.uplink: no update arrives in the reference run, so powers change nothing; lower noise_w, or "

@@ -257,7 +257,7 @@ def policy_of(study: Study, layers: Layers, own: Problem | None, seed: int = 0, 
     }  # fmt: skip
     if own is None or not isinstance(task, Allocation):
         return Policy(Card(observe="online", limits=task.limits, **common), layers)
-    card = Card(observe=task.observe, acts=task.acts, limits=own.limits, criterion=task.criterion, **common)
+    card = Card(observe=task.observe, limits=own.limits, criterion=task.criterion, **common)
     return Policy(card, layers, own.objective.trajectory)
 
 
@@ -329,8 +329,7 @@ TRAINED = JobKind("training", FILES, TRAINING, play)
 def _manifest(job: Job, study: Study, how: Train) -> Fields:
     return {
         "kind": KIND, "title": study.title, "paper": study.paper, "task": how.task.kind_name(), "seed": job.seed,
-        "agent": how.agent.kind, "residual": isinstance(how.task, Allocation) and how.task.acts == "residual",
-        "steps": how.steps, "program": __version__, "study": job.key,
+        "agent": how.agent.kind, "steps": how.steps, "program": __version__, "study": job.key,
         "learning_starts": how.agent.learning_starts if isinstance(how.agent, DdpgAgent) else 0,
         "python": platform.python_version(), "finished": False,
     }  # fmt: skip
