@@ -53,7 +53,10 @@ def problem(rounds: int) -> Problem:
     weight = np.tile(np.where(np.arange(UES) < 3, 0.26, 0.22 / 12), (rounds, 1))
     std = np.linspace(1.0, 0.25, rounds)[:, None] ** 2 * np.exp(g.normal(0, 0.1, (rounds, UES))) * 0.05
     gain = np.tile(np.exp(g.normal(0.5, 0.7, UES)), (rounds, 1))
-    return Problem(PowerLoss(Trajectory(std, weight, gain, 0.01), Convergence(), "aggregate"), Limits())
+    return Problem(
+        PowerLoss(Trajectory(std, weight, gain, 0.01), Convergence(), "aggregate"),
+        Limits(total_min_w=0.15, total_max_w=1.5),
+    )
 
 
 def stepper(env: PowerAllocation) -> Callable[[], Any]:

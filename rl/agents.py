@@ -217,7 +217,7 @@ def allocation_training(
 ) -> tuple[DdpgTraining, PowerAllocation]:
     """A training of powers for a whole training, and its environment."""
     env = PowerAllocation(problems)
-    return DdpgTraining(DummyVecEnv([lambda: env]), env, agent, steps, seed, board, env.problem.acts == "residual"), env
+    return DdpgTraining(DummyVecEnv([lambda: env]), env, agent, steps, seed, board), env
 
 
 class _Together(VecEnv):

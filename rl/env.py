@@ -145,10 +145,8 @@ class PowerAllocation(PowerEnv):
         channel's own noise is enough. With several channels each episode draws one of them.
 
     Action space
-        Box(-1, 1, (K,)), by `train.task.acts`, a the action of a UE and x its power in W. `power`:
-        x = each_min_w (each_max_w / each_min_w)^((a + 1) / 2). `residual`: x = r exp(0.25 a), r the power of the best
-        rule s G / ||h||, so that 0 plays the rule and 1 adds 1.1 dB. Then x is projected onto the limits of the total
-        (Euclidean in watts). Numbers beyond the box are refused.
+        Box(-1, 1, (K,)): x = each_min_w (each_max_w / each_min_w)^((a + 1) / 2) in W, a the action of a UE, projected
+        onto the limits of the total (Euclidean in watts). Numbers beyond the box are refused.
 
     Observation space
         Box(-1, 1, (n,)), n = K + 2 or 3 K + 7, see `Problem.seen`.

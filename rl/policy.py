@@ -23,7 +23,7 @@ from netsim.record import write_text
 from netsim.safe import content, replacing
 from netsim.units import BoolArray, FloatArray, db_from_ratio
 from rl.look import FEATURES, OUTLOOK, Look
-from rl.problem import Acts, Observe, Problem, Seen, seen_size
+from rl.problem import Observe, Problem, Seen, seen_size
 from rl.reward import Reward, Weighted
 from rl.rules import LAWS, Tuned, kept_dbw, probed, untuned, within
 from rl.settings import CARD, WEIGHTS, Finite
@@ -110,8 +110,6 @@ class Card(PolicyCard):
     """number of UEs"""
     hidden: tuple[int, ...] = Field(min_length=1, max_length=8)
     """units of its hidden layers"""
-    acts: Acts = "power"
-    """meaning of its actions"""
     criterion: Criterion = "aggregate"
     """when the channel's noise is enough"""
     bound: Convergence = Convergence()
@@ -155,7 +153,7 @@ class Policy:
     def problem(self) -> Problem:
         """The problem of the study that it was trained on."""
         card = self.card
-        return Problem(PowerLoss(self.reference, card.bound, card.criterion), card.limits, card.observe, card.acts)
+        return Problem(PowerLoss(self.reference, card.bound, card.criterion), card.limits, card.observe)
 
 
 Described = TypeVar("Described", bound=PolicyCard)

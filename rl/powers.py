@@ -172,7 +172,7 @@ class Rule(Decided):
     """which one"""
     parameters: tuple[Finite, ...] = Field(min_length=1, max_length=6)
     """its parameters, in the order in which they stand in the table of rules: p first"""
-    limits: Limits = Limits(each_min_w=1e-9, total_min_w=0.0, total_max_w=1e6)
+    limits: Limits = Limits(each_min_w=1e-9)
     """limits of powers"""
 
     reference = "3GPP TS 38.213, Section 7.1.1 (fractional); baselines"
@@ -213,7 +213,7 @@ def kept(wanted_w: FloatArray, sends: IntArray, limits: Limits) -> FloatArray:
 
 def start_w(limits: Limits, k: int) -> FloatArray:
     """The powers (K,) that count as the last ones before the first round: the middle of the total, shared alike."""
-    return np.full(k, (limits.total_min_w + limits.total_max_w) / 2 / k)
+    return np.full(k, (limits.total_min_w + limits.most_w(k)) / 2 / k)
 
 
 def settled(policy: "Policy", snr_per_w: FloatArray) -> "tuple[Problem, FloatArray]":

@@ -23,10 +23,8 @@ from netsim.units import FloatArray
 from rl.settings import OPTIMUM
 
 Observe = Literal["paper", "channel"]
-Acts = Literal["power", "residual"]
 Seen = npt.NDArray[np.float32]
 STEPS = 20  # of an episode
-REACH = 0.25  # natural logarithm of power that an action of 1 adds to the rule
 PROFILE = (0.1, 0.3, 0.5, 0.7, 0.9)  # shares of the rounds at which requirements are shown
 _CODES = {"aggregate": 0, "per-device": 1, "top-up": 2}  # of criteria in compiled code
 _WIDE = 3.0  # natural logarithms that fill half of the range of an observation
@@ -146,14 +144,12 @@ class Problem:
     """One objective, the limits of its power, and how it is shown.
 
     observe : `paper`, the last powers, T_th and the last objective; `channel`, besides these the gains and what noise
-    is required. acts : `power`, actions are powers, on a logarithmic scale; `residual`, what is added to the best of
-    the rules x_k = clip(s G_k / ||h_k||), exp(0.25) at most.
+    is required.
     """
 
     objective: PowerLoss
     limits: Limits
     observe: Observe = "paper"
-    acts: Acts = "power"
 
     @property
     def n_ue(self) -> int:
@@ -175,11 +171,7 @@ class Problem:
 
     def act(self, action: FloatArray) -> Outcome:
         """The outcome of an action."""
-        if self.acts == "residual":
-            wanted = self.rule.power_w * np.exp(REACH * np.clip(action, -1.0, 1.0))
-        else:
-            wanted = log_power(action, self.limits)
-        return self.tried(nearest_w(wanted, self.limits))
+        return self.tried(nearest_w(log_power(action, self.limits), self.limits))
 
     def tried(self, power_w: FloatArray) -> Outcome:
         """The bound at a power vector that keeps the limits."""
@@ -224,7 +216,7 @@ class Problem:
         o = self.objective
         t = o.trajectory
         moved = Trajectory(t.std, t.weight, np.tile(gain, (len(t.std), 1)), t.scale)
-        return Problem(PowerLoss(moved, o.law, o.criterion), self.limits, self.observe, self.acts)
+        return Problem(PowerLoss(moved, o.law, o.criterion), self.limits, self.observe)
 
     @cached_property
     def laws(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray, FloatArray, int]:

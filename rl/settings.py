@@ -120,8 +120,6 @@ class Allocation(Task):
     """observation: the last powers, T_th and objective; channel: additionally gains and required noise"""
     criterion: Criterion = "aggregate"
     """when channel noise is sufficient: for the sum over UEs, for each UE, or with artificial noise added (top-up)"""
-    acts: Literal["power", "residual"] = "power"
-    """actions: powers, on a logarithmic scale; residual: what is added to the best rule s G / ||h||, 1.1 dB at most"""
     draws: int = Field(1, ge=1, le=100_000)
     """number of channel realisations for training; 1: that of the scenario"""
     eval_worlds: int = Field(16, ge=1, le=10_000)

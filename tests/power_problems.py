@@ -9,7 +9,7 @@ from rl.policy import Card, Policy, forward, layers_of
 from rl.problem import Problem
 from rl.settings import DdpgAgent
 
-LIMITS = Limits()
+LIMITS = Limits(total_min_w=0.15, total_max_w=1.5)
 
 ONLINE = {  # changes of the tiny study that make it a live world for an agent
     "world.ues.count": 3,

@@ -29,6 +29,7 @@ from netsim.units import BoolArray, FloatArray, IntArray
 
 Criterion = Literal["aggregate", "per-device", "top-up"]
 _MARGIN = 1e-9  # by which calibrated noise is more than enough
+_STEP = 0.01  # learning rate of the bound, where it contracts fast enough
 _BLOCK = 4_000_000  # numbers of a block of power vectors x rounds x UEs
 
 
@@ -103,8 +104,9 @@ class Convergence(Part):
     """smoothness L, at least mu"""
     dissimilarity: float = Field(1.2, ge=1)
     """dissimilarity d of local and global gradients (delta in the study)"""
-    learning_rate: float = Field(0.01, gt=0)
-    """learning rate l of the bound, which may differ from that of the training"""
+    learning_rate: float | None = Field(None, gt=0)
+    """learning rate l of the bound, which may differ from that of the training; none: 0.01, or 1 / (L d^2 s) where that
+    is less, with which A is least"""
     order: Literal["paper", "reordered"] = "reordered"
     """weights w_t of the rounds: as printed (paper), or as in the recursion (reordered)"""
     contraction: Literal["paper", "jensen"] = "paper"
@@ -125,7 +127,7 @@ class Convergence(Part):
         spread = 1.0 if self.contraction == "jensen" else float((weight**2).sum(axis=1).max())
         mu = self.strong_convexity
         smooth = self.smoothness
-        step = self.learning_rate
+        step = self.learning_rate or _STEP / max(1.0, _STEP * smooth * self.dissimilarity**2 * spread)
         contraction = 1.0 + mu * smooth * step**2 * self.dissimilarity**2 * spread - 2.0 * step * mu
         if contraction >= 1.0:
             most = 2.0 / (smooth * self.dissimilarity**2 * spread)

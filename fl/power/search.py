@@ -25,16 +25,16 @@ _MARGIN = 1e-9  # by which a plateau's edge is kept, so that rounding does not f
 
 
 class Limits(Part):
-    """Limits of power vectors: the power of each UE and the total power, in watts."""
+    """Limits of power vectors: the power of each UE and the total power, in watts; by default the total has none."""
 
     each_min_w: float = Field(0.05, gt=0)
     """smallest power of a UE, W (0.25 P0); without it an optimum may use one UE at low power as noise for all"""
     each_max_w: float = Field(0.2, gt=0)
     """largest power of a UE, W (P0)"""
-    total_min_w: float = Field(0.15, ge=0)
-    """smallest total power, W"""
-    total_max_w: float = Field(1.5, gt=0)
-    """largest total power, W"""
+    total_min_w: float = Field(0.0, ge=0)
+    """smallest total power, W; the default is no limit"""
+    total_max_w: float = Field(1e6, gt=0)
+    """largest total power, W; the default is no limit"""
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
@@ -55,6 +55,10 @@ class Limits(Part):
                 f"each_max_w: {k} UEs of {self.each_max_w:g} W stay below total_min_w {self.total_min_w:g}; take at "
                 f"least {self.total_min_w / k:.4g}"
             )
+
+    def most_w(self, k: int) -> float:
+        """The largest total power of k UEs, W."""
+        return min(self.total_max_w, k * self.each_max_w)
 
     def equal(self, total_w: float, k: int) -> FloatArray:
         """The same power for each of k UEs, of this total where the limits allow it (1, K)."""
@@ -115,12 +119,13 @@ def amplitude_rule(objective: PowerLoss, limits: Limits) -> PowerPlan:
 def average(objective: PowerLoss, limits: Limits) -> PowerPlan:
     """Equal split of the middle of the allowed total."""
     k = objective.trajectory.std.shape[1]
-    return judged(objective, limits, limits.equal((limits.total_min_w + limits.total_max_w) / 2, k), 1)
+    return judged(objective, limits, limits.equal((limits.total_min_w + limits.most_w(k)) / 2, k), 1)
 
 
 def full(objective: PowerLoss, limits: Limits) -> PowerPlan:
     """Equal split of the largest total."""
-    return judged(objective, limits, limits.equal(limits.total_max_w, objective.trajectory.std.shape[1]), 1)
+    k = objective.trajectory.std.shape[1]
+    return judged(objective, limits, limits.equal(limits.most_w(k), k), 1)
 
 
 def evolution(objective: PowerLoss, limits: Limits, rng: Rng, generations: int = 150) -> PowerPlan:
@@ -150,7 +155,7 @@ def plateaus(objective: PowerLoss, limits: Limits) -> PowerPlan:
         raise ValueError("plateaus: with top-up there is no switch and no plateau; take evolution")
     k = objective.trajectory.std.shape[1]
     limits.check(k)
-    free, spent = _solved(objective, limits, None, [limits.equal(limits.total_max_w, k)[0]])
+    free, spent = _solved(objective, limits, None, [limits.equal(limits.most_w(k), k)[0]])
     power = free
     best = judged(objective, limits, free[None], 0)
     least = (objective.cost_w / free).sum()  # no plateau has less channel noise than this
@@ -216,7 +221,7 @@ def _solved(
         return float(terms.sum()), -terms
 
     low_w = limits.total_min_w
-    high_w = limits.total_max_w
+    high_w = limits.most_w(len(cost))
     rules: list[Row] = [
         {"type": "ineq", "fun": lambda y: 1.0 - np.exp(y).sum() / high_w, "jac": lambda y: -np.exp(y) / high_w},
         {"type": "ineq", "fun": lambda y: np.exp(y).sum() - low_w, "jac": lambda y: np.exp(y)},

@@ -189,13 +189,15 @@ def _epsilons(mu2: FloatArray, delta: float, renyi: FloatArray | None) -> FloatA
     return epsilon[where].reshape(mu2.shape)
 
 
-def final_account(spends: Mapping[str, Sequence[object] | np.ndarray]) -> list[Row]:
+def final_account(spends: Mapping[str, Sequence[object] | np.ndarray], switching: Sequence[str] = ()) -> list[Row]:
     """One row an account and UE, from the columns of the table `spends`.
 
     Noise that hides all UEs makes one row, ue = -1, unless some UE spends more in the same account. `all` adds up the
     mechanisms of one unit and relation, at the smallest of their deltas. Every row has the epsilon of naive, zCDP and
     RDP composition and the best known one, with the accountant that says it, and `with_channel`, the exact epsilon if
     the noise of the channel counts too (NaN in an account where users are sampled, or where no channel adds any).
+
+    switching : mechanisms whose draws the channel's noise may replace; where it never did, `with_channel` is epsilon.
     """
     import pandas as pd  # here, since it loads for long
 
@@ -208,18 +210,19 @@ def final_account(spends: Mapping[str, Sequence[object] | np.ndarray]) -> list[R
         if len(draws[["mechanism", "delta"]].drop_duplicates()) > 1:
             accounts.append(((ALL, unit, relation, draws["delta"].min()), draws))
     known: Known = {}
-    return [row for who, draws in accounts for row in _rows(Account(*who), draws, known)]
+    return [row for who, draws in accounts for row in _rows(Account(*who), draws, known, switching)]
 
 
-def _rows(account: Account, draws: pd.DataFrame, known: Known) -> list[Row]:
+def _rows(account: Account, draws: pd.DataFrame, known: Known, switching: Sequence[str]) -> list[Row]:
     """The rows of one account, a UE each.
 
-    It has figures with the channel's noise where some UE's draw met some, and no coin is counted on; that of a UE whose
-    channel never added any is its epsilon.
+    It has figures with the channel's noise where some UE's draw met some or may have, and no coin is counted on; that
+    of a UE whose channel never added any is its epsilon.
     """
     amplified = account.relation == ADD_REMOVE and bool((draws["sampling_rate"] < 1).any())
     amplified |= bool(draws["l1_sensitivity"].astype(float).notna().any())
-    noisy = not amplified and bool((draws["channel_std"].astype(float) > 0).any())
+    counted = (draws["channel_std"].astype(float) > 0) | draws["mechanism"].isin(switching)
+    noisy = not amplified and bool(counted.any())
     figures = draws[list(_FIGURES)].to_numpy(dtype=float)
     ue_of = draws["ue"].to_numpy(dtype=float).astype(int)
     ues, first = np.unique(np.sort(ue_of), return_index=True)

@@ -9,6 +9,7 @@ from typing import cast
 import numpy as np
 
 from fl.data.hold_out import blocks_of, in_new_blocks
+from fl.defenses.budgeted import AS_PRINTED
 from fl.leakage import leakage
 from fl.leakage.chance import most_named, scores
 from fl.leakage.linking import Linking, observe, unicity
@@ -40,7 +41,8 @@ def write_final(setup: Setup, state: RoundState, world: World, spends: Table) ->
     """
     final = _last_utility(setup, state, world) | final_references(setup, state)
     setup.recorder.write("final", {"name": list(final), "value": list(final.values())})
-    for row in final_account(spends):
+    switching = [d.label for d in setup.learning.defenses if d.needs_plan and setup.uplink.adds_noise]
+    for row in final_account(spends, [*switching, *map(AS_PRINTED.format, switching)]):
         setup.recorder.row("privacy", **row)
     if setup.learning.audit is not None:
         from fl.round.canaries import audited  # here, since it loads for long

@@ -121,6 +121,17 @@ def test_what_is_no_trajectory_is_refused(changes, says):
         Trajectory(**whole, scale=1.0)
 
 
+@pytest.mark.parametrize("ues", [2, 13, 14, 400])
+def test_the_default_rate_contracts_with_any_number_of_ues(ues):
+    """0.01, or where s is large the rate 1 / (L d^2 s) at which A is least: A = 1 - mu / (L d^2 s) there."""
+    for s, weight in ((1.0 / ues, np.full((1, ues), 1.0 / ues)), (ues, np.ones((1, ues)))):
+        rates = np.linspace(1e-5, 0.01, 2000)
+        law = 1 + 14.4 * s * rates**2 - 2 * rates
+        assert Convergence().factor(weight) == pytest.approx(law.min(), abs=1e-7) and law.min() < 1
+    if ues < 7:
+        assert Convergence().factor(weight) == Convergence(learning_rate=0.01).factor(weight)
+
+
 # -- limits
 
 
@@ -144,11 +155,23 @@ def test_the_projection_is_the_nearest_vector(values):
 
 def test_limits_that_nobody_can_keep_are_refused():
     with pytest.raises(ValueError, match=r"take at most 0\.1"):
-        Limits(each_min_w=0.2, each_max_w=0.3).project(np.ones((1, 15)))
+        Limits(each_min_w=0.2, each_max_w=0.3, total_max_w=1.5).project(np.ones((1, 15)))
     with pytest.raises(ValueError, match=r"take at least 0\.5"):
         Limits(each_max_w=0.1, total_min_w=1.0).project(np.ones((1, 2)))
     with pytest.raises(ValueError, match="exchange them"):
-        Limits(total_min_w=2.0)
+        Limits(total_min_w=2.0, total_max_w=1.5)
+
+
+@pytest.mark.parametrize("ues", [4, 15, 40, 200])
+def test_defaults_bind_no_number_of_ues(ues):
+    """Each UE has its own two limits and no other; full power is the most of each, average half of it."""
+    limits = Limits()
+    x = np.random.default_rng(ues).uniform(0.05, 0.2, (20, ues))
+    np.testing.assert_array_equal(limits.project(x), x)
+    objective = PowerLoss(trajectory(ues=ues), Convergence())
+    np.testing.assert_allclose(full(objective, limits).power_w, 0.2, rtol=1e-12)
+    np.testing.assert_allclose(average(objective, limits).power_w, 0.1, rtol=1e-12)
+    assert plateaus(objective, limits).value <= full(objective, limits).value * (1 + 1e-9)
 
 
 # -- plans
@@ -159,7 +182,7 @@ def test_without_artificial_noise_power_goes_as_weight_over_amplitude():
     t = trajectory(ues=4)
     weight = np.tile([0.2, 0.25, 0.25, 0.3], (40, 1))
     quiet = PowerLoss(Trajectory(np.zeros_like(t.std), weight, t.gain, t.scale), Convergence())
-    limits = Limits(each_min_w=1e-3, each_max_w=1.4)
+    limits = Limits(each_min_w=1e-3, each_max_w=1.4, total_max_w=1.5)
     ideal = weight[0] / np.sqrt(t.gain[0])
     ideal *= 1.5 / ideal.sum()
     plan = plateaus(quiet, limits)

@@ -233,6 +233,32 @@ class TestFinalAccount:
         quiet = final_account(columns([spend(ue=(0, 1), channel=0.0)]))
         assert all(np.isnan(r["with_channel"]) for r in quiet)
 
+    def test_a_switch_that_never_came_leaves_epsilon(self):
+        """The channel's noise stood ready and replaced none: its figure is the epsilon, and `all` has one as well."""
+        rows = final_account(columns([spend(ue=(0, 1)), spend(ue=(1,), mechanism="other")]), ["noise"])
+        assert [(r["mechanism"], r["with_channel"] == r["epsilon"]) for r in rows] == [
+            ("noise", True), ("noise", True), ("other", False), (ALL, True), (ALL, True),
+        ]  # fmt: skip
+        assert np.isnan(final_account(columns([spend(q=0.5)]), ["noise"])[0]["with_channel"])
+
+    @pytest.mark.parametrize("uplink", ["noma", "ideal"])
+    def test_a_run_without_a_switch_states_it(self, uplink, tmp_path):
+        """Two rounds of noise that is planned for ten: no other noise counts over `noma`, and none is over `ideal`."""
+        noise = {"kind": "uniform-dp", "epsilon_system_total": 60.0, "rounds": 10, "sensitivity": "mean-clip"}
+        switch = {"kind": "noise-switch", "mode": "planned", "until_round": 10, "noise": noise}
+        radio = {"kind": "noma", "interference": "none", "decoding": "noisy"} if uplink == "noma" else {"kind": "ideal"}
+        study = {
+            "learning.defenses": [CLIP, switch], "learning.rounds": 2, "learning.attacks": [],
+            "world.radio.uplink": radio, "learning.membership": None, "learning.aggregation": {"kind": "fedavg"},
+        }  # fmt: skip
+        found = run(load("rsrp-dp/live", study), tmp_path)
+        account = pd.read_csv(tmp_path / "privacy.csv")
+        assert set(account.mechanism) == {"noise-switch", "noise-switch-as-printed"}
+        stated = account.with_channel == account.epsilon
+        assert stated.all() if uplink == "noma" else account.with_channel.isna().all()
+        told = found.get("privacy.noise-switch.with_channel.max")
+        assert told == (found["privacy.noise-switch.epsilon.max"] if uplink == "noma" else None)
+
     def test_the_largest_with_the_channel_is_over_all_ues(self, tmp_path):
         """That of a UE without a channel too, in an account of its own too; null where it is infinite."""
 

@@ -16,7 +16,7 @@ SHORT = {
     "world.duration_s": 240, "train.task.held_out": 3, "train.task.tune_worlds": 1, "train.task.tune_evaluations": 96,
     "train.task.eval_worlds": 1, "train.steps": 2, "train.eval_every": 2, "train.agent.learning_starts": 1,
 }  # fmt: skip
-PAPER = {"world.duration_s": 240, "learning.data.samples": 20, "train.task.acts": "power", "train.steps": 20}
+PAPER = {"world.duration_s": 240, "learning.data.samples": 20, "train.steps": 20}
 
 
 def constant(env_size, level=0.25):

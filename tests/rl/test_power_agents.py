@@ -22,7 +22,7 @@ from fl.power.search import judged as judged_
 from fl.round.state import standings
 from netsim.errors import BadInput
 from netsim.rng import Streams
-from rl.policy import forward, layers_of, load_policy, save_policy
+from rl.policy import load_policy, save_policy
 from rl.problem import STEPS, Problem, log_power
 from rl.reward import FIGURES
 
@@ -65,17 +65,6 @@ def test_the_rule_by_amplitude_is_the_best_of_its_family_and_of_its_total():
     others = wide.project(np.random.default_rng(0).dirichlet(np.ones(6), 5000))
     noise = (p.objective.cost_w / others).sum(axis=1)
     assert (p.objective.cost_w / power_w).sum() <= noise.min()
-
-
-def test_a_training_on_residuals_begins_with_the_rule():
-    from rl.agents import DdpgTraining
-
-    p = replace(problem(), acts="residual")
-    training = DdpgTraining(allocation([p]), QUICK, 10, 0, None)
-    seen = p.seen(p.start)
-    np.testing.assert_array_equal(forward(layers_of(training.weights()), seen), np.zeros(6))
-    settled = p.rollout(lambda o: forward(layers_of(training.weights()), o))[-1]
-    assert settled.value == pytest.approx(p.rule.value, rel=1e-12)
 
 
 def test_the_reward_is_a_decreasing_transform_of_the_bound():
@@ -589,8 +578,7 @@ def test_a_learned_policy_is_played_with_the_switch_that_it_planned(tmp_path, mo
     from scenarios.app.training.train import train
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    task = {"world.duration_s": 480, "world.radio.uplink.noise_w": 4e-8, "train.task.observe": observe,
-            "train.task.acts": "power"}  # fmt: skip
+    task = {"world.duration_s": 480, "world.radio.uplink.noise_w": 4e-8, "train.task.observe": observe}
     (said,) = train(load("power/paper", SHORT | task), [0], tmp_path / "p", lambda seen: None)
     planned = int(said["policy.ddpg.t_th.mean"])
     assert 0 < planned < 8, "else nothing is shown"
@@ -640,13 +628,27 @@ def test_a_bound_that_some_round_would_break_is_refused_before_the_first(capsys)
         made(load("power/pedestrians", many))
     assert main(["validate", "power/pedestrians", "--set", "world.ues.count=30"]) == 2
     assert TOO_MANY in capsys.readouterr().err
-    for remedy in ({"learning_rate": 0.0046}, {"contraction": "jensen"}):
+    for remedy in ({}, {"learning_rate": 0.0046}, {"contraction": "jensen"}):
         assert made(load("power/pedestrians", many | {"train.task.bound": remedy})).n_ue == 30
     uniform = {"learning.aggregation": {"kind": "uniform", "clients": 30}}
     assert made(load("power/pedestrians", many | uniform)).n_ue == 30
     with pytest.raises(BadInput, match=r"train\.task\.bound\.learning_rate: 0\.9 makes A = -0\.65.* below 0"):
         changes = {"train.task.bound": {"learning_rate": 0.9, "smoothness": 1.0}}
         made(load("power/pedestrians", changes | {"learning.aggregation": {"kind": "uniform", "clients": 8}}))
+
+
+def test_a_task_of_ones_own_has_no_limits_of_another_number_of_ues():
+    """Forty UEs at the most power, and at the least, with settings that say nothing of them."""
+    from scenarios import load
+    from scenarios.app.training.environments import online as made
+
+    env = made(load("power/pedestrians", {"world.ues.count": 40, "train.task": {"kind": "online"}}))
+    env.reset(seed=0, options={"world": 3})
+    np.testing.assert_allclose(env.last_w, 0.1, rtol=1e-12)  # half of the most
+    for action, power_w in ((1.0, 0.2), (-1.0, 0.05)):
+        _, cost, *_, info = env.step(np.full(40, action, np.float32))
+        np.testing.assert_allclose(info["power_w"], power_w, rtol=1e-6)
+        assert np.isfinite(cost)
 
 
 @pytest.mark.parametrize(

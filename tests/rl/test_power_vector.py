@@ -3,7 +3,6 @@
 import copy
 import pickle
 import re
-from dataclasses import replace
 
 import gymnasium
 import numpy as np
@@ -71,13 +70,10 @@ def test_observations_stand_where_the_manual_says():
 
 
 @pytest.mark.parametrize("a", [-1.0, 0.0, 0.5, 1.0])
-def test_an_action_means_the_power_or_the_correction_that_the_manual_says(a):
+def test_an_action_means_the_power_that_the_manual_says(a):
     free = Limits(each_min_w=1e-4, each_max_w=0.2, total_min_w=0.0, total_max_w=100.0)
     p = problem(limits=free)
     np.testing.assert_allclose(p.act(np.full(6, a)).power_w, 1e-4 * 2000 ** ((a + 1) / 2))
-    p = replace(p, acts="residual")
-    wanted = np.minimum(p.rule.power_w * np.exp(0.25 * a), 0.2)
-    np.testing.assert_allclose(p.act(np.full(6, a)).power_w, wanted)
 
 
 def test_of_one_channel_only_that_one_can_be_asked_for():

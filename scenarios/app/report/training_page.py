@@ -132,8 +132,6 @@ def untrained(trained: list[FinishedTraining]) -> list[str]:
         ]
     if any(t.summary.get("steps.best") != 0 for t in trained):
         return []
-    if first.residual:
-        return ["The policy is the rule that training began with: nothing that it found is better."]
     return ["The policy is untrained: no evaluation after the first was better. Take more steps."]
 
 

@@ -116,7 +116,6 @@ class TrainingManifest(BaseModel):
     task: str
     seed: int
     agent: str = AGENT
-    residual: bool = False
     steps: int
     learning_starts: int = 0
     program: str = ""

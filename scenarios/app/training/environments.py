@@ -101,7 +101,7 @@ def fitting(study: Study, task: Online) -> Online:
     except ValueError as error:
         raise BadInput(
             f"train.task.bound.{error}; so it is in the worst round of {counted(n, 'UE')} (world.ues.count), where "
-            "lost updates count as much as those that arrive; contraction: jensen depends on no UE"
+            "lost updates count as much as those that arrive; without learning_rate it contracts for all"
         ) from None
     return task
 
@@ -185,7 +185,7 @@ def own_problem(study: Study, cache: str | Path | None = None) -> Problem:
         task.bound.factor(trajectory.weight)
     except ValueError as error:
         raise BadInput(f"{key}{error}") from None
-    own = Problem(PowerLoss(trajectory, task.bound, task.criterion), limits, task.observe, task.acts)
+    own = Problem(PowerLoss(trajectory, task.bound, task.criterion), limits, task.observe)
     if own.start.value <= 0:
         raise BadInput(
             "world.radio.uplink: no update arrives in the reference run, so powers change nothing; lower noise_w, or "

@@ -213,7 +213,7 @@ def policy_of(study: Study, layers: Layers, own: Problem, seed: int = 0, steps: 
     card = Card(
         program=__version__, task="allocation", ues=n_ues(study), bound=task.bound, seed=seed,
         hidden=tuple(len(bias) for _, bias in layers[:-1]), scenario=study.title, steps=steps,
-        observe=task.observe, acts=task.acts, limits=own.limits, criterion=task.criterion,
+        observe=task.observe, limits=own.limits, criterion=task.criterion,
     )  # fmt: skip
     return Policy(card, layers, own.objective.trajectory)
 
@@ -289,8 +289,7 @@ TRAINED = JobKind("training", FILES, TRAINING, play)
 def _manifest(job: Job, study: Study, how: Train) -> Fields:
     return {
         "kind": KIND, "title": study.title, "paper": study.paper, "task": how.task.kind_name(), "seed": job.seed,
-        "agent": how.agent.kind, "residual": isinstance(how.task, Allocation) and how.task.acts == "residual",
-        "steps": how.steps, "program": __version__, "study": job.key,
+        "agent": how.agent.kind, "steps": how.steps, "program": __version__, "study": job.key,
         "learning_starts": how.agent.learning_starts if isinstance(how.agent, DdpgAgent) else 0,
         "python": platform.python_version(), "finished": False,
     }  # fmt: skip
