@@ -291,7 +291,8 @@ def expected(look: Look, factor: float, lost_noise: FloatArray) -> Rounds:
     there = look.there.astype(int)
     of = np.where(look.there, np.arange(k), -1)
     weight = there / max(there.sum(), 1)
-    rows = Rows(of, weight, np.where(asked > 0, asked, usual), look.rho, np.array([factor]), lost_noise)
+    drawing = np.zeros(1, dtype=int)
+    rows = Rows(of, weight, np.where(asked > 0, asked, usual), look.rho, np.array([factor]), lost_noise, drawing)
     return replace(silent(look), links=phaseless(look.links), rows=rows, count=there)
 
 
