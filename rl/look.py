@@ -211,7 +211,7 @@ def silent(look: Look) -> Rounds:
     """A round in which no UE sends, over the links of a look at it."""
     nothing = np.zeros(look.links.serving.shape)
     away = np.full(nothing.shape, -1)
-    rows = Rows(away[:, :1], nothing[:, :1], nothing[:, :1], look.rho, np.zeros(1), np.zeros(1))
+    rows = Rows(away[:, :1], nothing[:, :1], nothing[:, :1], look.rho, np.zeros(1), np.zeros(1), np.zeros(1, dtype=int))
     links = replace(look.links, serving=away)
     return Rounds(links, rows, nothing.astype(int), look.n_bits, nothing, nothing)
 

@@ -5,7 +5,7 @@ that budgets require, so rounds are recorded once and evaluated again at other p
 required of row r, C_k = rho^2 / SNR_k the receiver's thermal noise on it and N_k = rho^2 / SINR_k all noise of the
 decoder,
 
-    d_r^2   = max(0, sigma_r^2 - C_k)                                   artificial noise (top-up),
+    d_r^2   = max(0, sigma_r^2 - C_k), sigma_r^2 or 0                   artificial noise (see `drawn_var`),
     v_r     = d_r^2 + N_k,  or  sigma_r^2 + kappa rho^2 where the row is lost,
     noise   = A^(T-1-t) ln( sum_r w_r^2 v_r / sum_r w_r^2 sigma_r^2 ),
     lost    = share of rows that do not arrive,
@@ -26,10 +26,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import NamedTuple, Self
+from typing import NamedTuple, Self, get_args
 
 import numpy as np
 
+from fl.defenses import Drawing
+from fl.defenses.lapa import drawn_var
 from fl.learning import Learning
 from fl.round.send import rows_of
 from fl.round.setup import Setup
@@ -47,6 +49,7 @@ from rl.settings import Online
 
 _NO_GROUPS = int(np.iinfo(np.int64).max)  # all UEs of a cell at once
 _MAX_LOST = 1e6  # kappa at most, of rows so short that hardly any noise would make them late
+DRAWINGS = get_args(Drawing)
 NONE, INTRA, ALL = 0, 1, 2
 """interfering signals"""
 
@@ -93,7 +96,7 @@ class Links(Columns):
 @frozen
 class Rows(Columns):
     """Rows of S rounds, filled up to R. of (S, R) : the UE, -1 for none; weight, required_std (S, R); rho, factor,
-    lost_noise (S,) : A^(T-1-t) and kappa.
+    lost_noise (S,) : A^(T-1-t) and kappa; drawing (S,) : how noise is drawn, a place in `DRAWINGS`.
     """
 
     of: IntArray
@@ -102,6 +105,7 @@ class Rows(Columns):
     rho: FloatArray
     factor: FloatArray
     lost_noise: FloatArray
+    drawing: IntArray
 
 
 @frozen
@@ -201,13 +205,13 @@ class Sent:
 
 
 def costs_of(sent: Sent, energy_j: FloatArray, rows: Rows, drawn_std: FloatArray | None = None) -> RadioCosts:
-    """The law of costs, of B rounds; energy_j (B, K); drawn_std (B, R) of artificial noise, none: that of top-up."""
+    """The law of costs, of B rounds; energy_j (B, K); drawn_std (B, R) of artificial noise, none: as rows draw it."""
     there = rows.of >= 0
     rho = rows.rho[:, None]
-    required = rows.required_std**2
+    required = np.where(there, rows.required_std**2, 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        topped_up = np.maximum(required - np.where(sent.snr > 0, rho**2 / sent.snr, 0.0), 0.0)
-        drawn = np.where(there, topped_up if drawn_std is None else drawn_std**2, 0.0)
+        thermal = np.where(there & (sent.snr > 0), rho**2 / sent.snr, 0.0)
+        drawn = np.where(there, _drawn(rows, required, thermal) if drawn_std is None else drawn_std**2, 0.0)
         decoder = rho**2 / np.maximum(sent.sinr, 1e-30)
         lost = there & ~sent.decoded
         share = np.where(there, rows.weight**2, 0.0)
@@ -226,6 +230,15 @@ def costs_of(sent: Sent, energy_j: FloatArray, rows: Rows, drawn_std: FloatArray
         "energy_j": energy_j.sum(axis=1),
     }
     return RadioCosts(figures, energy_j, suffered, asked, lost, leak, drawn > 0)
+
+
+def _drawn(rows: Rows, required: FloatArray, thermal: FloatArray) -> FloatArray:
+    """Variance (B, R) of artificial noise; rows that are not there require none."""
+    drawn = np.zeros_like(required)
+    for drawing in np.unique(rows.drawing):
+        some = rows.drawing == drawing
+        drawn[some] = drawn_var(DRAWINGS[drawing], required[some], thermal[some])
+    return drawn
 
 
 def sinrs(
@@ -384,7 +397,8 @@ def rows_sent(
         weight[mine & ~came] = weight[some].mean() if some.any() else 1.0 / mine.sum()
     by_model = np.zeros((model.max(initial=0) + 1, len(now.snr_per_w)))
     by_model[model, ue] = weight
-    own_ue, own_model, required, drawn = rows_of(standings(setup.learning, outcome.state.parts))
+    budgets = standings(setup.learning, outcome.state.parts)
+    own_ue, own_model, required, drawn = rows_of(budgets)
     required_std, drawn_std = np.zeros((2, len(ue)))
     if len(own_ue):
         span = max(own_model.max(), model.max(initial=0)) + 1
@@ -394,7 +408,8 @@ def rows_sent(
     factor = task.bound.factor(by_model) ** (of - outcome.state.played)
     kappa = lost_noise(air_of(setup.uplink, setup.learning.round_s), np.array([now.n_bits]))
     rho = np.array([now.scale])
-    return Rows(ue[None], weight[None], required_std[None], rho, np.array([factor]), kappa), drawn_std[None]
+    drawing = np.array([DRAWINGS.index(budgets[0].drawing if budgets else "all")])
+    return Rows(ue[None], weight[None], required_std[None], rho, np.array([factor]), kappa, drawing), drawn_std[None]
 
 
 def _radio(outcome: RoundOutcome, now: PowerContext, rows: Rows, drawn_std: FloatArray) -> RadioCosts:

@@ -294,5 +294,7 @@ def expected(look: Look, factor: FloatArray) -> Rounds:
     usual = np.sqrt((asked**2).sum(axis=1, keepdims=True) / np.maximum(known, 1))
     of = np.where(there, np.arange(there.shape[1]), -1)
     weight = there / np.maximum(there.sum(axis=1, keepdims=True), 1)
-    rows = Rows(of, weight, np.where(asked > 0, asked, usual), look.rho, factor, lost_noise(look.air, look.n_bits))
+    kappa = lost_noise(look.air, look.n_bits)
+    drawing = np.zeros(len(there), dtype=int)
+    rows = Rows(of, weight, np.where(asked > 0, asked, usual), look.rho, factor, kappa, drawing)
     return replace(silent(look), links=look.links, rows=rows, count=there.astype(int))

@@ -23,7 +23,7 @@ def known(seed=0):
     links = Links(h, heard, serving, np.full((S, K), 1e6))
     there, required = serving >= 0, draw.uniform(0.01, 0.05, (S, K))
     of = np.where(there, np.arange(K), -1)
-    rows = Rows(of, there / K, required, np.full(S, 0.05), np.ones(S), np.full(S, 10.0))
+    rows = Rows(of, there / K, required, np.full(S, 0.05), np.ones(S), np.full(S, 10.0), np.zeros(S, int))
     rounds = Rounds(
         links, rows, there.astype(np.int64), n_bits=np.full(S, 10_000.0), compute_s=np.zeros((S, K)),
         compute_j=np.zeros((S, K)),

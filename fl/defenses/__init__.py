@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from dataclasses import field
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from fl.types import Local, Metrics, Received, RoundContext, Spend, State, Updates
 from netsim.columns import frozen, no_floats, no_ints
@@ -10,12 +10,16 @@ from netsim.part import Named, OneOf
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
+Drawing = Literal["top-up", "all", "none", "aggregate", "per-device"]
+
 
 @frozen
 class Standing:
     """Status of a defense with a budget: the noise required for each UE (n_ue,) in its last round and the noise drawn,
     both 0 before the first; and the remaining share of the budget. row_ue, row_model, row_required_std,
-    row_drawn_std (n,): the same of each row of the last round, for a UE may send several.
+    row_drawn_std (n,): the same of each row of the last round, for a UE may send several. drawing: how noise was drawn
+    there: all that is required, none, what the channel lacks (top-up), or all unless the channel's noise is enough,
+    summed over rows (aggregate) or on each of them (per-device).
     """
 
     required_std: FloatArray
@@ -25,6 +29,7 @@ class Standing:
     row_model: IntArray = field(default_factory=no_ints)
     row_required_std: FloatArray = field(default_factory=no_floats)
     row_drawn_std: FloatArray = field(default_factory=no_floats)
+    drawing: Drawing = "all"
 
 
 NEEDS_BOUND = {"bound": "noise without a bound on the update protects nothing that can be stated; put a clip before it"}

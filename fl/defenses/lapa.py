@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from fl.aggregation import angles, by_angle
-from fl.defenses import Defense, Protected, Standing
+from fl.defenses import Defense, Drawing, Protected, Standing
 from fl.defenses.budgeted import Arb, Budgeted, BudgetedNoise, BudgetState, UniformDp, merged, of_ue
 from fl.types import Local, Metrics, Received, RoundContext, Updates
 from netsim.columns import frozen
@@ -235,27 +235,26 @@ class NoiseSwitch(Defense):
     def protect(self, updates: Updates, local: Local, facts: RoundContext, state: SwitchState, rng: Rng) -> Protected:
         noise, inner = self.noise.noise(updates, facts, state.noise, rng)
         channel = noise.thermal
-        crossed = state.crossed
         played = state.played + 1
-        if crossed is None and self.mode == "first-crossing" and len(channel) and self._enough(channel, noise.std):
-            crossed = played
-        drawn = self._drawn(noise.std, channel, played, crossed)
+        drawing = self._drawing(played, state.crossed)
+        drawn = np.sqrt(drawn_var(drawing, noise.std**2, channel**2))
+        crossed = played if drawing == self.criterion and len(drawn) and not drawn.any() else state.crossed
         counted = np.where(drawn < noise.std, channel, 0.0)
         protected, inner, spends = self.noise.add(updates, noise, drawn, counted, inner, rng, self.label)
         switch = played if (drawn > 0).any() else state.switch
         said = {**_summary(noise, drawn, channel), "switch_round": float(switch)}
         return protected, SwitchState(inner, played, crossed, switch, said), spends
 
-    def _drawn(self, required: FloatArray, channel: FloatArray, played: int, crossed: int | None) -> FloatArray:
-        """Artificial noise (n,) of rows for which `required` was asked for, in this round by the mode."""
+    def _drawing(self, played: int, crossed: int | None) -> Drawing:
+        """How noise is drawn in a round, of which `crossed` is the first in which the criterion held."""
         if self.mode == "top-up":
-            return np.sqrt(np.maximum(required**2 - channel**2, 0.0))
+            return "top-up"
         if self.mode == "planned":
-            return np.where(self.until_round is None or played <= self.until_round, required, 0.0)
-        return np.where(crossed is None, required, 0.0)
+            return "all" if self.until_round is None or played <= self.until_round else "none"
+        return self.criterion if crossed in (None, played) else "none"
 
     def standing(self, state: SwitchState) -> Standing:
-        return self.noise.standing(state.noise)
+        return replace(self.noise.standing(state.noise), drawing=self._drawing(state.played, state.crossed))
 
     def observe(self, received: Received, weights: FloatArray, facts: RoundContext, state: SwitchState) -> SwitchState:
         return replace(state, noise=self.noise.observe(received, weights, facts, state.noise))
@@ -267,8 +266,16 @@ class NoiseSwitch(Defense):
             said["epsilon_promised_with_channel"] = promised
         return said
 
-    def _enough(self, channel: FloatArray, required: FloatArray) -> bool:
-        return bool(channel.sum() >= required.sum() if self.criterion == "aggregate" else (channel >= required).all())
+
+def drawn_var(drawing: Drawing, required_var: FloatArray, channel_var: FloatArray) -> FloatArray:
+    """Variance (..., R) of artificial noise on the R rows of each round, see `NoiseSwitch`."""
+    if drawing == "top-up":
+        return np.maximum(required_var - channel_var, 0.0)
+    if drawing == "aggregate":
+        lacking = np.sqrt(channel_var).sum(axis=-1) < np.sqrt(required_var).sum(axis=-1)
+    else:
+        lacking = (drawing == "all") | ((drawing == "per-device") & (channel_var < required_var)).any(axis=-1)
+    return np.where(np.expand_dims(lacking, -1), required_var, 0.0)
 
 
 def _summary(noise: BudgetedNoise, drawn: FloatArray, channel: FloatArray) -> Metrics:

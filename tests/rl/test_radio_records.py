@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fl.defenses.lapa import drawn_var
 from fl.power.search import Limits
 from netsim.errors import BadInput
 from netsim.rng import Streams
@@ -79,23 +80,79 @@ def test_a_recorded_round_in_the_streets_costs_what_it_costs_live():
     costs_what_it_costs_live(load("power/streets", STREETS))
 
 
-def costs_what_it_costs_live(of):
+CLIP = {"kind": "clip", "norm": 2.0}
+LAPA = {"kind": "lapa", "epsilon_system_total": 17280, "epsilon_cap": 300, "rounds": 24, "sensitivity": "mean-clip",
+        "gain_last": 0, "gain_mean": 1, "window": 5}  # fmt: skip
+SWITCHES = [
+    {"mode": "first-crossing", "criterion": "aggregate"},
+    {"mode": "first-crossing", "criterion": "per-device"},
+    {"mode": "planned", "until_round": 3},
+    None,
+]
+
+
+@pytest.mark.parametrize("switch", SWITCHES, ids=["aggregate", "per-device", "planned", "always"])
+def test_a_recorded_round_draws_noise_as_live(switch):
+    """All that is required until a criterion holds, at the powers of this round, or until a planned one; then none."""
+    own = LAPA if switch is None else {"kind": "noise-switch", "noise": LAPA, **switch}
+    noise_w = 1e-14 if switch == SWITCHES[0] else 1e-11
+    change = {"learning.defenses": [CLIP, own], "world.radio.uplink.noise_w": noise_w, "world.duration_s": 720}
+    drawn = costs_what_it_costs_live(study(**change), np.random.default_rng(0))
+    last = {"planned": 3, "first-crossing": drawn.index(False)}[switch["mode"]] if switch else len(drawn)
+    assert drawn == [s < last for s in range(len(drawn))]
+    assert switch is None or 0 < last < len(drawn)
+
+
+def test_rounds_are_recorded_with_what_was_drawn_there():
+    """Judged at the powers that they were played with, all rounds of a world cost what they cost then."""
+    from rl.problem import as_action
+    from rl.recording import recorded, steps_of
+
+    own = {"kind": "noise-switch", "noise": LAPA, **SWITCHES[0]}
+    of = study(**{"learning.defenses": [CLIP, own], "world.radio.uplink.noise_w": 1e-13, "world.duration_s": 720})
+    rule = lambda look: within(3.0 - 0.75 * look.snr_db, look.limits)  # noqa: E731
+    env = live(of)
+    rounds, _ = recorded(env, rule, 7)
+    act = lambda env, seen: as_action(rule(Look.of(env.now, env.task.limits))[0], env.task.limits)  # noqa: E731
+    steps = list(steps_of(env, act, 7))
+    found = judged(rounds, air_of(of.world.radio.uplink, of.round_s), np.array([s.power_w for s in steps]),
+                   np.arange(len(steps)))  # fmt: skip
+    for name in ("noise", "lost", "leak", "energy_j"):
+        np.testing.assert_allclose(found.figures[name], [s.cost.figures[name] for s in steps], rtol=1e-9)
+    assert found.drawn.any(axis=1).tolist() == [s.cost.artificial for s in steps]
+
+
+def test_how_noise_is_drawn_by_hand():
+    """Two rows that require 2 and 3, beside a channel of 1 and 3.5, 4 and 1, or 2 and 3."""
+    required, channel = np.array([2.0, 3.0]) ** 2, np.array([[1.0, 3.5], [4.0, 1.0], [2.0, 3.0]]) ** 2
+    whole = {"all": [1, 1, 1], "none": [0, 0, 0], "aggregate": [1, 0, 0], "per-device": [1, 1, 0]}
+    for drawing, rounds in whole.items():
+        np.testing.assert_array_equal(drawn_var(drawing, required, channel), np.outer(rounds, required))
+    np.testing.assert_array_equal(drawn_var("top-up", required, channel), [[3, 0], [0, 8], [0, 0]])
+
+
+def costs_what_it_costs_live(of, draw=DRAW):
+    """Whether noise was drawn, round by round."""
     from rl.problem import log_power
 
-    env, own = live(of), known(of)
+    env, own, drawn = live(of), known(of), []
     env.reset(options={"world": 7})
     for s in range(len(own)):
-        action = DRAW.uniform(-1, 1, 12).astype(np.float32)
+        action = draw.uniform(-1, 1, 12).astype(np.float32)
         # the noise that budgets ask for hangs on what has arrived; a round is compared with its own requirements
         _, reward, _, _, info = env.step(action)
         one = replace(own.rounds.select(np.array([s])), rows=env.cost.rows)
         asked_w = log_power(action.astype(np.float64), env.task.limits)
         power_w = np.minimum(asked_w, own.look.max_power_w)
-        found = judged(one, own.air, power_w[None], np.zeros(1, dtype=np.int64)).figures
+        costs = judged(one, own.air, power_w[None], np.zeros(1, dtype=np.int64))
+        found = costs.figures
+        drawn.append(bool(costs.drawn.any()))
+        assert drawn[-1] == env.cost.artificial
         assert replace(own, rounds=one).cost(asked_w[None])[0] == pytest.approx(-reward, rel=1e-9)
         for name in ("noise", "lost", "leak", "energy_j"):
             assert found[name][0] == pytest.approx(info[name], rel=1e-9, abs=1e-12), (s, name)
         assert env.task.reward.cost(found)[0] == pytest.approx(-reward, rel=1e-9)
+    return drawn
 
 
 def shared(city, last=0.0):
@@ -338,18 +395,12 @@ def _weights(folder: Path, changes: dict[str, np.ndarray]) -> None:
     save_file(load_file(folder / "policy.safetensors") | changes, folder / "policy.safetensors")
 
 
-CLIP = {"kind": "clip", "norm": 2.0}
-LAPA = {"kind": "lapa", "epsilon_system_total": 17280, "epsilon_cap": 300, "rounds": 24, "sensitivity": "mean-clip",
-        "gain_last": 0, "gain_mean": 1, "window": 5}  # fmt: skip
-
-
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"learning.defenses": [CLIP, LAPA]}, "learning.defenses: recorded rounds need budgets"),
         (
-            {"learning.defenses": [CLIP, {"kind": "noise-switch", "mode": "first-crossing", "noise": LAPA}]},
-            "learning.defenses: recorded rounds need budgets",
+            {"learning.defenses": [CLIP, LAPA, CLIP | {"name": "again"}, {"kind": "noise-switch", "noise": LAPA}]},
+            "learning.defenses: recorded rounds need budgets of one defense",
         ),
         (
             {"learning.defenses": [CLIP], "world.radio.dynamic_uplink": {}},
@@ -379,7 +430,8 @@ def test_the_law_of_costs_by_hand():
     required, weight = np.array([[3.0, 0.5, 2.0]]), np.array([[0.5, 0.5, 1.0]])
     found = costs_of(
         Sent(sinr, snr, np.array([[True, True, False]]), heard), np.array([[0.1, 0.2]]),
-        Rows(np.array([[0, 0, 1]]), weight, required, np.array([2.0]), np.array([0.5]), np.array([10.0])),
+        Rows(np.array([[0, 0, 1]]), weight, required, np.array([2.0]), np.array([0.5]), np.array([10.0]),
+             np.zeros(1, int)),
     )  # fmt: skip
     drawn = [9.0 - 1.0, 0.0, 0.0]  # thermal noise is 1, 1 and 4
     suffered = 0.25 * (drawn[0] + 2.0) + 0.25 * (drawn[1] + 2.0) + 1.0 * (4.0 + 10.0 * 4.0)

@@ -143,7 +143,6 @@ def unrecorded(study: Study) -> str | None:
     uplink = study.world.radio.uplink
     learning = study.learned
     task = task_of(study, Online)
-    noisy = [d for d in learning.defenses if isinstance(d, Budgeted | NoiseSwitch)]
     server = learning.server
     if not isinstance(uplink, Noma) or uplink.decoding != "noisy":
         return "world.radio.uplink: recorded rounds need kind: noma with decoding: noisy"
@@ -151,8 +150,8 @@ def unrecorded(study: Study) -> str | None:
         return "world.radio.dynamic_uplink: recorded rounds need transmissions that are planned"
     if not isinstance(server, Synchronous) or server.merge_after_updates is not None or server.deadline_s is not None:
         return "learning.server: recorded rounds need a server that waits for all, until the uplink's deadline"
-    if len(noisy) > 1 or any(not isinstance(d, NoiseSwitch) or d.mode != "top-up" for d in noisy):
-        return "learning.defenses: recorded rounds need budgets of one noise-switch with mode: top-up, or none"
+    if sum(isinstance(d, Budgeted | NoiseSwitch) for d in learning.defenses) > 1:
+        return "learning.defenses: recorded rounds need budgets of one defense at most, whose noise adds to no other's"
     if isinstance(learning.availability, Battery):
         return "learning.availability: recorded rounds need presence that powers do not change; kind: battery does"
     unknown = [key for name, key in task.reward.reads.items() if name not in RECORDED]
