@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache as kept
 from functools import partial
 from pathlib import Path
@@ -174,6 +174,25 @@ def unrecorded(study: Study) -> str | None:
     return None
 
 
+_BLIND = {"rsrp-net", "image-net", "fedavg", "uniform", "wasserstein", "clip", "gaussian"}
+"""kinds of learners, aggregations and defenses by which neither rows nor their weights depend on what was learnt"""
+
+
+def unlearned(study: Study) -> bool:
+    """Whether rounds of a study cost the same without local training, as long as no update overflows: no budget, weight
+    or norm follows updates.
+    """
+    learning = study.learned
+    parts = learning.learner, learning.aggregation, *learning.defenses
+    return (
+        all(part.kind_name() in _BLIND for part in parts)
+        and "bound" not in learning.learner.offers
+        and learning.privacy_budget is None
+        and learning.audit is None
+        and unrecorded(study) is None
+    )
+
+
 @dataclass(frozen=True)
 class Problems:
     """The problems of a study: that of its own channel; those to train on, those by which the best policy is chosen on
@@ -248,19 +267,21 @@ class Stages:
     """World seed -> a world of the study's at time 0.
 
     watched : with its attacks. They change nothing of a training, so an agent that is not paid by them can do without.
-    What no cost is read from is left out in any case: the membership test, random attackers of the baseline.
+    What no cost is read from is left out in any case: the membership test, random attackers of the baseline. Without
+    attacks and where rounds are `unlearned`, UEs do not train.
     """
 
     def __init__(self, study: Study, watched: bool = True) -> None:
         leakage = study.learned.leakage.model_copy(update={"random_baseline_draws": 1})
         unread = {"membership": None, "leakage": leakage} | ({} if watched else {"attacks": ()})
         self.study = study.model_copy(update={"vary": None, "learning": study.learned.model_copy(update=unread)})
+        self.learns = watched or not unlearned(study)
 
     def __call__(self, seed: int) -> Stage:
         study = self.study.model_copy(update={"seed": seed})
         streams = Streams(seed)
         world = build_world(study.world, streams, study.round_s)
-        setup = set_up(study, world, streams, Path())
+        setup = replace(set_up(study, world, streams, Path()), learns=self.learns)
         return Stage(world, setup, begin(setup, len(world.ues)))
 
 
