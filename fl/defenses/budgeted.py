@@ -30,6 +30,7 @@ from pydantic import Field, model_validator
 from fl.defenses import NEEDS_BOUND, WHOLE_BOUND, Defense, Protected, Standing
 from fl.privacy.gaussian import GaussianFilter, epsilon_of
 from fl.types import Bound, Local, Metrics, Received, RoundContext, Spend, State, Updates
+from netsim import compiled
 from netsim.columns import frozen, no_floats
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -82,7 +83,10 @@ class Budgeted(Defense):
     epsilon_system_total: float | None = Field(default=None, gt=0, le=1e12)
     """budget of all devices and rounds together"""
     initial_noise_std: float | None = Field(default=None, gt=0, le=1e12)
-    """instead of the budget: noise std of the first round, from which the budget is computed (mean over UEs)"""
+    """instead of the budget: noise std of the first round in which a UE sends, mean over the UEs that send in it (of a
+    UE with several models, over its updates), from which the budget is computed. A UE with fewer samples in a later
+    round has more noise, where the sensitivity follows samples. A line says how much where `epsilon_cap` or
+    `epsilon_device_total` enforce more noise than that"""
     rounds: int = Field(default=100, ge=1, le=1_000_000)
     """number of rounds that the budget is for; afterwards UEs send nothing"""
     epsilon_cap: float = Field(default=1.0, gt=0, le=1e6)
@@ -173,19 +177,26 @@ class Budgeted(Defense):
         n = len(state.mu2)
         claimed = self.claimed(bound, updates.count)
         fewest = updates.count.min() if bound.unit == "record" and len(updates.count) else 1.0
-        total = self._first_total(bound, claimed, n) if state.total is None else state.total
         rounds_left = self.rounds - state.played
         epsilon_ue = np.zeros(n)
         rule = state.rule
-        if rounds_left > 0:
+        rows = np.bincount(updates.ue, minlength=n)  # a device that sends to several models shares its epsilon
+        total = state.total
+        first = total is None and len(claimed) > 0 and rounds_left > 0
+        if first:
+            total = self._first_total(float(claimed.sum()) / np.count_nonzero(rows), state.played, n)
+        if total is not None and rounds_left > 0:
             epsilon_ue, rule = self.share(state, total, max(total - state.epsilon_spent, 0.0), rounds_left, rng)
             epsilon_ue = np.minimum(epsilon_ue, self._max_epsilon(state.mu2, rounds_left))
-        rows = np.bincount(updates.ue, minlength=n)  # a device that sends to several models shares its epsilon
         epsilon = (epsilon_ue / np.maximum(rows, 1))[updates.ue]
         silent = ~(epsilon > 0)
         std = self.factor * claimed / np.where(silent, np.inf, epsilon)
+        if first:
+            self._tell_other(float(np.nanmean(of_ue(updates.ue, std, n))))
         spent = state.epsilon_spent + float(epsilon.sum())
-        said = {"budget_total": total, "budget_left": total - spent, "epsilon_promised": self.promised(total)}
+        said = {}
+        if total is not None:
+            said = {"budget_total": total, "budget_left": total - spent, "epsilon_promised": self.promised(total)}
         state = replace(
             state, total=total, played=state.played + 1, epsilon_spent=spent, rule=rule,
             mu2=state.mu2 + np.bincount(updates.ue, weights=(epsilon / self.factor) ** 2, minlength=n),
@@ -242,16 +253,29 @@ class Budgeted(Defense):
         """The next memory of the rule, from what was published; the same by default."""
         return state.rule
 
-    def _first_total(self, bound: Bound, claimed: FloatArray, n_ue: int) -> float:
-        """The budget with which the first round has noise of initial_noise_std, shared equally."""
-        mean = float(claimed.mean()) if len(claimed) else bound.sensitivity
-        return self.first_share() ** -1 * self.factor * mean / (self.initial_noise_std or 1.0) * self.rounds * n_ue
+    def _first_total(self, claimed: float, played: int, n_ue: int) -> float:
+        """The budget with which the first round that has rows, after `played` without, has noise of initial_noise_std.
+
+        Shared equally; claimed : sensitivity of all rows of a UE together, mean over the UEs that send.
+        """
+        share = self.first_share(played)
+        return share**-1 * self.factor * claimed / (self.initial_noise_std or 1.0) * self.rounds * n_ue
+
+    def _tell_other(self, std: float) -> None:
+        """A line where limits on epsilon make the first noise another than the one asked for."""
+        asked = self.initial_noise_std or std
+        if not math.isclose(std, asked, rel_tol=1e-6):
+            compiled.tell(
+                f"learning.defenses: {self.label}: the first noise has a std of {std:.4g}, not initial_noise_std "
+                f"{asked:g}, which needs {std / asked:.4g} times the epsilon that epsilon_cap {self.epsilon_cap:g} and "
+                "epsilon_device_total allow a UE; raise them for less noise"
+            )
 
     def standing(self, state: BudgetState) -> Standing:
         return state.standing
 
-    def first_share(self) -> float:
-        """Epsilon of a device in the first round, in units of budget / (rounds devices)."""
+    def first_share(self, played: int = 0) -> float:
+        """Epsilon of a device in the first round with rows, after `played` without, in budget / (rounds devices)."""
         return 1.0
 
 
@@ -352,7 +376,7 @@ class Arb(Budgeted):
     reference = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, benchmarks"
     example = {"kind": "arb", "epsilon_system_total": 60.0, "rounds": 20}
 
-    def first_share(self) -> float:
+    def first_share(self, played: int = 0) -> float:
         return _FIRST
 
     def start_rule(self, n_ue: int) -> Changes:

@@ -76,8 +76,8 @@ class Lapa(Budgeted):
     reference = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eq. 10-19"
     example = {"kind": "lapa", "epsilon_system_total": 60.0, "rounds": 20}
 
-    def first_share(self) -> float:
-        return math.exp(-self.error_max)
+    def first_share(self, played: int = 0) -> float:
+        return math.exp(-self.error_max) * (self.rounds / (self.rounds - played))
 
     def start_rule(self, n_ue: int) -> SumHistory:
         return SumHistory(np.zeros(n_ue), np.zeros(n_ue))

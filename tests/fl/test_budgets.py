@@ -20,6 +20,7 @@ from fl.privacy.ledger import Ledger
 from fl.round.send import protected
 from fl.round.setup import RoundStreams
 from fl.types import Bound, DenseUpdates, Local, Public, Received, RoundContext
+from netsim import compiled
 from netsim.geometry import Area
 from netsim.radio.uplink import Channel
 from netsim.rng import Streams
@@ -100,6 +101,56 @@ class TestLaws:
             _, spends, state = play(part, 1)
             assert spends[0][0].std == pytest.approx(30.0)
             assert state.total == pytest.approx(part.factor * 2 * N / 30.0 * 10 * K / share)
+
+
+class TestFirstNoise:
+    """`initial_noise_std` is the noise of the first round in which a UE sends, mean over those that send in it."""
+
+    ue, model, samples = [1, 1, 1, 4, 9, 9], [0, 1, 2, 0, 0, 1], np.array([96.0, 96, 96, 3, 50, 50])
+    none = DenseUpdates(np.zeros(0, int), np.zeros(0, int), np.zeros(0), np.zeros((0, 3)), bound=Bound(N))
+
+    @pytest.mark.parametrize("sensitivity", ["update", "mean-clip", "paper"])
+    @pytest.mark.parametrize("kind", ["uniform-dp", "arb", "lapa"])
+    @pytest.mark.parametrize("before", [0, 1, 6])
+    def test_follows_the_first_rows_however_late(self, kind, sensitivity, before):
+        """Rounds without a row fix no budget; afterwards few UEs, unlike samples and several models change no mean."""
+        noise = {"kind": kind, "initial_noise_std": 0.006, "rounds": 8, "epsilon_cap": 1e6, "sensitivity": sensitivity}
+        part, at = NoiseSwitch(noise=noise), facts(3, np.zeros(0))
+        state = part.start(K)
+        for _ in range(before):
+            _, state, (spend, *_) = part.protect(self.none, EMPTY, at, state, ROWS)
+            said = part.figures(state)
+            assert not len(spend.std) and "budget_total" not in said and part.standing(state).budget_left == 1.0
+        rows = replace(made(self.ue, self.model), count=self.samples)
+        _, state, (spend, *_) = part.protect(rows, EMPTY, facts(3, np.full(6, 1e-4)), state, ROWS)
+        asked = state.noise.standing.row_required_std
+        assert np.mean([asked[:3].mean(), asked[3], asked[4:].mean()]) == pytest.approx(0.006, rel=1e-12)
+        np.testing.assert_allclose(np.hypot(spend.std, 1e-4), asked, rtol=1e-9)
+        total = part.figures(state)["budget_total"]
+        for t in range(before + 2, 12):
+            _, state, _ = part.protect(clipped(seed=t)[0], EMPTY, facts(1, np.zeros(K)), state, ROWS)
+        said = part.figures(state)
+        assert said["budget_total"] == total and -1e-9 * total <= said["budget_left"]
+        promised = said["epsilon_promised_with_channel"]
+        assert epsilon_of(1e-5, math.sqrt(state.noise.mu2.max())) <= promised * (1 + 1e-9)
+
+    def test_rows_after_the_planned_rounds_are_silent(self):
+        part = Lapa(initial_noise_std=1.0, rounds=1)
+        state = part.protect(self.none, EMPTY, facts(1, np.zeros(0)), part.start(K), ROWS)[1]
+        sent, state, (spend,) = part.protect(made([0, 1], [0, 0]), EMPTY, facts(1, np.zeros(2)), state, ROWS)
+        assert not sent.values.any() and not len(spend.ue) and state.total is None
+
+    @pytest.mark.parametrize("limit", [{"epsilon_cap": 0.5}, {"epsilon_cap": 1e6, "epsilon_device_total": 0.5}])
+    def test_more_noise_by_a_limit_on_epsilon_is_said(self, limit, monkeypatch):
+        lines = []
+        monkeypatch.setattr(compiled, "tell", lines.append)
+        part = UniformDp(initial_noise_std=30.0, rounds=10, **limit)
+        _, spends, _ = play(part, 2)
+        std = spends[0][0].std[0]
+        assert std > 31 and f"has a std of {std:.4g}, not initial_noise_std 30" in lines[0]
+        lines.clear()
+        play(UniformDp(initial_noise_std=30.0, rounds=10, epsilon_cap=1e6), 2)
+        assert not lines
 
 
 class TestTotal:
