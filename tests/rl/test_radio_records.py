@@ -1,6 +1,6 @@
 """Rounds judged again at other powers: the same laws as live, array by array; rules, oracle, and the shared policy."""
 
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -96,6 +96,54 @@ def costs_what_it_costs_live(of):
         for name in ("noise", "lost", "leak", "energy_j"):
             assert found[name][0] == pytest.approx(info[name], rel=1e-9, abs=1e-12), (s, name)
         assert env.task.reward.cost(found)[0] == pytest.approx(-reward, rel=1e-9)
+
+
+NEIGHBOURS = {"world.duration_s": 4 * 86_400, "world.city": {"kind": "town", "width_m": 600, "height_m": 600}}
+NEIGHBOURS |= {"world.ues.count": 12, "world.ues.compute_j_per_sample": 1e-3, "world.ues.training_s_per_sample": 1e-2, "learning.learner.hidden": [8]}
+
+
+def leaves(value):
+    """All arrays and numbers of a value, as bytes."""
+    if is_dataclass(value):
+        return [leaf for f in fields(value) for leaf in leaves(getattr(value, f.name))]
+    return [(np.shape(value), np.asarray(value).tobytes())] if isinstance(value, np.ndarray | float) else []
+
+
+GAUSSIAN = {"learning.defenses": [{"kind": "clip", "norm": 0.3}, {"kind": "gaussian", "noise_multiplier": 0.5}]}
+
+
+@pytest.mark.parametrize("changes", [{}, GAUSSIAN, {"learning.aggregation": {"kind": "wasserstein", "distance": "label-range"}}], ids=range(3))
+def test_rounds_without_training_are_those_with_it(changes):
+    """Links, rows, weights, sizes, the work of UEs and the knowledge before each round, to the last bit."""
+    from rl.recording import recorded
+
+    env = live(load("power/next-door", NEIGHBOURS | changes))
+    assert not env.stage.learns
+    of = []
+    for learns in (False, True):
+        env.stage.learns = learns
+        of.append(recorded(env, lambda seen: within(-14.0 - seen.snr_db, seen.limits), 7))
+        moved = np.abs(env.state.model.parameters - env.stage(7).state.model.parameters).max()
+        assert (moved > 0) == learns
+    assert of[0][0].count.any() and of[0][0].compute_j.any()
+    for once, trained in zip(*of, strict=True):
+        assert leaves(once) == leaves(trained)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"learning.defenses": [{"kind": "adaptive-clip"}]},
+        {"learning.aggregation": {"kind": "beda"}},
+        GAUSSIAN | {"learning.privacy_budget": {"epsilon": 1e4, "delta": 1e-5}},
+        {"train.task.reward.loss": 1},
+        {"world.radio.uplink.decoding": "error-free"},
+        {"learning.defenses": load("power/switch").learned.model_dump()["defenses"]},
+    ],
+    ids=range(6),
+)
+def test_ues_train_where_a_cost_hangs_on_it(changes):
+    assert live(load("power/next-door", changes)).stage.learns
 
 
 def test_exchanging_ues_exchanges_features_and_powers(city):
