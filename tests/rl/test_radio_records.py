@@ -98,8 +98,16 @@ def costs_what_it_costs_live(of):
         assert env.task.reward.cost(found)[0] == pytest.approx(-reward, rel=1e-9)
 
 
-NEIGHBOURS = {"world.duration_s": 4 * 86_400, "world.city": {"kind": "town", "width_m": 600, "height_m": 600}}
-NEIGHBOURS |= {"world.ues.count": 12, "world.ues.compute_j_per_sample": 1e-3, "world.ues.training_s_per_sample": 1e-2, "learning.learner.hidden": [8]}
+NEIGHBOURS = {
+    "world.duration_s": 4 * 86_400,
+    "world.city": {"kind": "town", "width_m": 600, "height_m": 600},
+    "world.ues.count": 12,
+    "world.ues.compute_j_per_sample": 1e-3,
+    "world.ues.training_s_per_sample": 1e-2,
+    "learning.learner.hidden": [8],
+}
+GAUSSIAN = {"learning.defenses": [{"kind": "clip", "norm": 0.3}, {"kind": "gaussian", "noise_multiplier": 0.5}]}
+BY_LABELS = {"learning.aggregation": {"kind": "wasserstein", "distance": "label-range"}}
 
 
 def leaves(value):
@@ -109,10 +117,7 @@ def leaves(value):
     return [(np.shape(value), np.asarray(value).tobytes())] if isinstance(value, np.ndarray | float) else []
 
 
-GAUSSIAN = {"learning.defenses": [{"kind": "clip", "norm": 0.3}, {"kind": "gaussian", "noise_multiplier": 0.5}]}
-
-
-@pytest.mark.parametrize("changes", [{}, GAUSSIAN, {"learning.aggregation": {"kind": "wasserstein", "distance": "label-range"}}], ids=range(3))
+@pytest.mark.parametrize("changes", [{}, GAUSSIAN, BY_LABELS], ids=range(3))
 def test_rounds_without_training_are_those_with_it(changes):
     """Links, rows, weights, sizes, the work of UEs and the knowledge before each round, to the last bit."""
     from rl.recording import recorded
