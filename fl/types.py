@@ -326,6 +326,28 @@ class DenseUpdates(Updates, Columns):
         return total
 
 
+class NoUpdates(DenseUpdates):
+    """Rows of zeros that nobody learnt, of which no number is ever written out: noise, too, leaves them as they are."""
+
+    @classmethod
+    def of(cls, data: Local, n_parameters: int) -> Self:
+        """A row of n_parameters for each of the data."""
+        values = np.broadcast_to(0.0, (len(data.ue), n_parameters))
+        return cls(data.ue, data.model, data.count.astype(float), values)
+
+    def norm(self) -> FloatArray:
+        return np.zeros(len(self.ue))
+
+    def scaled(self, factor: FloatArray, bound: Bound | None) -> Self:
+        return replace(self, bound=bound)
+
+    def noisy(self, std: FloatArray, what: str, rng: Rng) -> DenseUpdates:
+        return self.scaled(std, None)
+
+    def weighted_sum(self, weights: FloatArray, n_model: int) -> FloatArray:
+        return np.zeros((n_model, self.n_parameters))
+
+
 @frozen
 class Model:
     """The global models: parameters (n_model, d), and public constants of the learner (scales, offsets)."""

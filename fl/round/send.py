@@ -13,7 +13,7 @@ from fl.round.probe import SILENT, Probe
 from fl.round.setup import PhaseDraws, RoundStreams, Setup
 from fl.round.state import Phase, States, norm_bound, standings
 from fl.round.uploads import Overheard, UploadContext, Uploads
-from fl.types import Local, RoundContext, Spend, Updates
+from fl.types import Local, NoUpdates, RoundContext, Spend, Updates
 from netsim.columns import frozen
 from netsim.radio.link_budget import RadioLinks
 from netsim.radio.power import PowerContext
@@ -51,7 +51,9 @@ def depart(
     """The updates of UEs that learn from their data, up to the moment at which they leave; noise that they drew."""
     setup, learning, window = phase.setup, phase.learning, phase.facts.round
     # d  learn
-    made = learning.learner.local(phase.model, phase.name, local, phase.streams.learner(phase.name))
+    made: Updates = NoUpdates.of(local, phase.model.parameters.shape[1])
+    if setup.learns:
+        made = learning.learner.local(phase.model, phase.name, local, phase.streams.learner(phase.name))
     made = setup.probe.made(made, norm_bound(learning, states))
     # e  power
     links = world.links()

@@ -21,7 +21,7 @@ class Setup:
     """Inputs of a run of rounds; none of them changes.
 
     days (n,) : on which UEs may measure (see `Data.with_days`). self_tests : whether attacks are tested on made
-    updates. probe : what an audit sees.
+    updates. learns : whether UEs train; else they send zeros. probe : what an audit sees.
     """
 
     learning: Learning
@@ -35,6 +35,7 @@ class Setup:
     recorder: Recorder
     days: IntArray = field(default_factory=no_ints)
     self_tests: bool = True
+    learns: bool = True
     probe: Probe = SILENT
 
 

@@ -31,6 +31,8 @@ SLOW = {
     "lapa/guarantee", "lapa/heterogeneity", "lapa/initial-noise", "lapa/noise-control", "signal-maps/diverse",
     "signal-maps/epochs", "signal-maps/farthest", "signal-maps/santa-monica/defenses", "signal-maps/users",
     "signal-maps/batch-size", "signal-maps/starts", "density/cities", "lapa/fashion",
+    "power/next-door", "power/next-door (training)", "power/next-door-all", "power/next-door-all (training)",
+    "power/switch",
     "signal-maps/santa-monica/diverse", "signal-maps/santa-monica/epochs", "signal-maps/santa-monica/farthest",
 }  # fmt: skip
 """what takes more than two seconds, or differs from another by a number alone"""

@@ -1,6 +1,6 @@
 """Rounds judged again at other powers: the same laws as live, array by array; rules, oracle, and the shared policy."""
 
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -184,6 +184,59 @@ def test_the_shared_actor_by_hand(city):
         wanted_db = 10 * np.tanh(v[0] @ np.maximum(w @ seen + b, 0) + c[0])
         assert policy.residual_db(look)[s, k] == pytest.approx(wanted_db, rel=1e-4)
     assert not policy.residual_db(look)[:, 5].any()
+
+
+NEIGHBOURS = {
+    "world.duration_s": 4 * 86_400,
+    "world.city": {"kind": "town", "width_m": 600, "height_m": 600},
+    "world.ues.count": 12,
+    "world.ues.compute_j_per_sample": 1e-3,
+    "world.ues.training_s_per_sample": 1e-2,
+    "learning.learner.hidden": [8],
+}
+GAUSSIAN = {"learning.defenses": [{"kind": "clip", "norm": 0.3}, {"kind": "gaussian", "noise_multiplier": 0.5}]}
+BY_LABELS = {"learning.aggregation": {"kind": "wasserstein", "distance": "label-range"}}
+
+
+def leaves(value):
+    """All arrays and numbers of a value, as bytes."""
+    if is_dataclass(value):
+        return [leaf for f in fields(value) for leaf in leaves(getattr(value, f.name))]
+    return [(np.shape(value), np.asarray(value).tobytes())] if isinstance(value, np.ndarray | float) else []
+
+
+@pytest.mark.parametrize("changes", [{}, GAUSSIAN, BY_LABELS], ids=range(3))
+def test_rounds_without_training_are_those_with_it(changes):
+    """Links, rows, weights, sizes, the work of UEs and the knowledge before each round, to the last bit."""
+    from rl.recording import recorded
+
+    env = live(load("power/next-door", NEIGHBOURS | changes))
+    assert not env.stage.learns
+    of = []
+    for learns in (False, True):
+        env.stage.learns = learns
+        of.append(recorded(env, lambda seen: within(-14.0 - seen.snr_db, seen.limits), 7))
+        moved = np.abs(env.state.model.parameters - env.stage(7).state.model.parameters).max()
+        assert (moved > 0) == learns
+    assert of[0][0].count.any() and of[0][0].compute_j.any()
+    for once, trained in zip(*of, strict=True):
+        assert leaves(once) == leaves(trained)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"learning.defenses": [{"kind": "adaptive-clip"}]},
+        {"learning.aggregation": {"kind": "beda"}},
+        GAUSSIAN | {"learning.privacy_budget": {"epsilon": 1e4, "delta": 1e-5}},
+        {"train.task.reward.loss": 1},
+        {"world.radio.uplink.decoding": "error-free"},
+        {"learning.defenses": load("power/switch").learned.model_dump()["defenses"]},
+    ],
+    ids=range(6),
+)
+def test_ues_train_where_a_cost_hangs_on_it(changes):
+    assert live(load("power/next-door", changes)).stage.learns
 
 
 def test_exchanging_ues_exchanges_features_and_powers(city):
@@ -428,16 +481,22 @@ def test_the_law_of_costs_by_hand():
 
     sinr, snr, heard = np.array([[2.0, 2.0, 0.5]]), np.array([[4.0, 4.0, 1.0]]), np.array([[8.0, 8.0, 0.25]])
     required, weight = np.array([[3.0, 0.5, 2.0]]), np.array([[0.5, 0.5, 1.0]])
-    found = costs_of(
+    given = (
         Sent(sinr, snr, np.array([[True, True, False]]), heard), np.array([[0.1, 0.2]]),
         Rows(np.array([[0, 0, 1]]), weight, required, np.array([2.0]), np.array([0.5]), np.array([10.0]),
              np.zeros(1, int)),
     )  # fmt: skip
+    found = costs_of(*given)
     drawn = [9.0 - 1.0, 0.0, 0.0]  # thermal noise is 1, 1 and 4
     suffered = 0.25 * (drawn[0] + 2.0) + 0.25 * (drawn[1] + 2.0) + 1.0 * (4.0 + 10.0 * 4.0)
     assert found.figures["noise"][0] == pytest.approx(0.5 * np.log(suffered / (0.25 * 9.0 + 0.25 * 0.25 + 4.0)))
     z = [1 / (8.0 / 4.0 + 1 / 8.0), 8.0, 0.25]
     assert found.figures["leak"][0] == pytest.approx(np.mean([x / (1 + x) for x in z]))
+    half = costs_of(*given, half_at=0.03).figures
+    assert half["leak"][0] == pytest.approx(np.mean([x / (0.03 + x) for x in z]))
+    assert {name: half[name] for name in half if name != "leak"} == {
+        k: v for k, v in found.figures.items() if k != "leak"
+    }
     assert found.figures["lost"][0] == pytest.approx(1 / 3) and found.figures["energy_j"][0] == pytest.approx(0.3)
     assert found.drawn.tolist() == [[True, False, False]]
 

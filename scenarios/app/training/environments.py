@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -87,6 +87,21 @@ def fitting(study: Study, task: Online) -> Online:
     """A task that a study can judge, whose limits of power its UEs can keep, and whose bound contracts in all rounds;
     BadInput for another.
     """
+    reads = task.reward.reads
+    for name in {"leakage", "named"} & {*reads}:
+        if not study.learned.attacks:
+            raise BadInput(
+                f"train.task.reward.{reads[name]}: {name} is what attacks find, and learning.attacks is empty; add one, "
+                f"such as {{kind: closed-form}}, or leave {name} out"
+            )
+    if (
+        "named" in reads
+        and not np.isfinite(build_world(study.world, Streams(study.seed), study.round_s).places.home_m).any()
+    ):
+        raise BadInput(
+            f"train.task.reward.{reads['named']}: no UE of world.ues.mobility has a home, so none is ever named; take "
+            "kind: resident, or leave named out"
+        )
     cost_of(task.reward, dict.fromkeys(FIGURES, np.full(2, 0.5)), finite=False)
     n = n_ues(study)
     try:
@@ -156,6 +171,25 @@ def unrecorded(study: Study) -> str | None:
         return "learning.availability: recorded rounds need presence that powers do not change; kind: battery does"
     unknown = [key for name, key in task.reward.reads.items() if name not in RECORDED]
     return f"train.task.reward.{unknown[0]}: recorded rounds do not tell it" if unknown else None
+
+
+_BLIND = {"rsrp-net", "image-net", "fedavg", "uniform", "wasserstein", "clip", "gaussian"}
+"""kinds of learners, aggregations and defenses by which neither rows nor their weights depend on what was learnt"""
+
+
+def unlearned(study: Study) -> bool:
+    """Whether rounds of a study cost the same without local training, as long as no update overflows: no budget, weight
+    or norm follows updates.
+    """
+    learning = study.learned
+    parts = learning.learner, learning.aggregation, *learning.defenses
+    return (
+        all(part.kind_name() in _BLIND for part in parts)
+        and "bound" not in learning.learner.offers
+        and learning.privacy_budget is None
+        and learning.audit is None
+        and unrecorded(study) is None
+    )
 
 
 @dataclass(frozen=True)
@@ -232,17 +266,19 @@ class Stages:
     """World seed -> a world of the study's at time 0.
 
     watched : with its attacks. They change nothing of a training, so an agent that is not paid by them can do without.
-    What no cost is read from is left out in any case: the membership test, random attackers of the baseline.
+    What no cost is read from is left out in any case: the membership test, random attackers of the baseline. Without
+    attacks and where rounds are `unlearned`, UEs do not train.
     """
 
     def __init__(self, study: Study, watched: bool = True) -> None:
         leakage = study.learned.leakage.model_copy(update={"random_baseline_draws": 1})
         unread = {"membership": None, "leakage": leakage} | ({} if watched else {"attacks": ()})
         self.study = study.model_copy(update={"vary": None, "learning": study.learned.model_copy(update=unread)})
+        self.learns = watched or not unlearned(study)
 
     def __call__(self, seed: int) -> Stage:
         study = self.study.model_copy(update={"seed": seed})
         streams = Streams(seed)
         world = build_world(study.world, streams, study.round_s)
-        setup = set_up(study, world, streams, Path())
+        setup = replace(set_up(study, world, streams, Path()), learns=self.learns)
         return Stage(world, setup, begin(setup, len(world.ues)))
