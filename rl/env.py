@@ -320,7 +320,7 @@ class OnlinePower(WorldPower):
         self.outcome = self.world.env.run(until=self.world.env.process(self.server.play(self.state.round + 1)))
         self.world.drain_handovers()  # they are not recorded
         if not (self.state.stopped and self.steps):
-            self.cost = costs(self.task, self.setup, self.outcome, self.now, self.rounds)
+            self.cost = costs(self.task, self.setup, self.outcome, self.now, self.rounds, self.world.places)
             self.figures = self.cost.figures
         if self.cost.artificial:
             self.t_th = self.state.played

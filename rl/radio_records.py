@@ -9,17 +9,18 @@ decoder,
     v_r     = d_r^2 + N_k,  or  sigma_r^2 + kappa rho^2 where the row is lost,
     noise   = A^(T-1-t) ln( sum_r w_r^2 v_r / sum_r w_r^2 sigma_r^2 ),
     lost    = share of rows that do not arrive,
-    leak    = mean_r z_r / (1 + z_r),    1 / z_r = d_r^2 / rho^2 + 1 / SINR of the UE at the eavesdropper,
+    leak    = mean_r z_r / (h + z_r),    1 / z_r = d_r^2 / rho^2 + 1 / SINR of the UE at the eavesdropper,
     energy  = sum of what UEs spend, J.
 
 kappa is the noise, over rho^2, of a row that comes just in time: one over the SINR that the rate law needs for
-bits / (B deadline), with link adaptation 2^(bits / (a B deadline)) - 1 and at least its floor. `leak` has the shape of
-what a closed-form attack gives away as noise grows, and no variance: it is the cost that agents are trained on.
+bits / (B deadline), with link adaptation 2^(bits / (a B deadline)) - 1 and at least its floor. h is `leak_half_at`.
+`leak` has the shape of what a closed-form attack gives away as noise grows, and no variance: it is the cost that agents
+are trained on.
 [the bound of `fl.power.bound`, round by round]
 
-A live round costs the same by its own radio, and besides its loss and leakage. The cost of a UE is the saving if its
-noise had been exactly the required one, without its energy, its part of lost updates and of leakage, and the loss,
-which is common.
+A live round costs the same by its own radio, and besides its loss, leakage and named homes. The cost of a UE is the
+saving if its noise had been exactly the required one, without its energy, its part of lost updates, of leakage and of
+named homes, and the loss, which is common.
 """
 
 from __future__ import annotations
@@ -30,12 +31,14 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
+from fl.leakage.leakage import homes_named
 from fl.learning import Learning
 from fl.round.send import rows_of
 from fl.round.setup import Setup
 from fl.round.state import RoundOutcome, standings
 from netsim.columns import Columns, frozen
 from netsim.errors import BadInput
+from netsim.mobility.base import Places
 from netsim.radio import reception
 from netsim.radio.power import PowerContext
 from netsim.radio.rate import Adaptation
@@ -203,8 +206,12 @@ class Sent:
     heard: FloatArray
 
 
-def costs_of(sent: Sent, energy_j: FloatArray, rows: Rows, drawn_std: FloatArray | None = None) -> RadioCosts:
-    """The law of costs, of B rounds; energy_j (B, K); drawn_std (B, R) of artificial noise, none: that of top-up."""
+def costs_of(
+    sent: Sent, energy_j: FloatArray, rows: Rows, drawn_std: FloatArray | None = None, half_at: float = 1.0
+) -> RadioCosts:
+    """The law of costs, of B rounds; energy_j (B, K); drawn_std (B, R) of artificial noise, none: that of top-up;
+    half_at : h of `leak`.
+    """
     there = rows.of >= 0
     rho = rows.rho[:, None]
     required = rows.required_std**2
@@ -220,7 +227,7 @@ def costs_of(sent: Sent, energy_j: FloatArray, rows: Rows, drawn_std: FloatArray
         total = asked.sum(axis=1)
         ratio = np.divide(suffered.sum(axis=1), total, out=np.ones_like(total), where=total > 0)
         hidden = np.where(rho > 0, drawn / rho**2, 0.0) + 1.0 / np.maximum(sent.heard, 1e-30)
-        leak = np.where(there & (sent.heard > 0), 1.0 / (1.0 + hidden), 0.0)
+        leak = np.where(there & (sent.heard > 0), 1.0 / (1.0 + half_at * hidden), 0.0)
     n = np.maximum(there.sum(axis=1), 1)
     figures = {
         "noise": np.where(there.any(axis=1), rows.factor * np.log(np.maximum(ratio, 1e-12)), 0.0),
@@ -313,8 +320,8 @@ def received(power_w: FloatArray, which: IntArray, links: Links, air: Air) -> tu
     return sinr, sinrs(sent_w, which, links.heard, np.minimum(links.serving, 0), group_of, alone)
 
 
-def judged(rounds: Rounds, air: Air, power_w: FloatArray, which: IntArray) -> RadioCosts:
-    """Costs of power vectors (B, K) in rounds which (B,)."""
+def judged(rounds: Rounds, air: Air, power_w: FloatArray, which: IntArray, half_at: float = 1.0) -> RadioCosts:
+    """Costs of power vectors (B, K) in rounds which (B,); half_at : h of `leak`."""
     links = rounds.links
     sinr, heard = received(power_w, which, links, air)
     snr, ends = _ends(rounds, air, power_w, which, sinr)
@@ -326,7 +333,7 @@ def judged(rounds: Rounds, air: Air, power_w: FloatArray, which: IntArray) -> Ra
         return np.take_along_axis(values, of, axis=1)
 
     sent = Sent(at_rows(sinr), at_rows(snr), at_rows(ends.decoded), at_rows(listener))
-    return costs_of(sent, ends.energy_j, rows)
+    return costs_of(sent, ends.energy_j, rows, half_at=half_at)
 
 
 def _amplitudes(cohort: Cohort) -> ComplexArray:
@@ -351,8 +358,10 @@ class Costs:
     rows: Rows | None = None
 
 
-def costs(task: Online, setup: Setup, outcome: RoundOutcome | None, now: PowerContext, of: int) -> Costs:
-    """The costs of a round. now : the context before it; of : rounds that are planned.
+def costs(
+    task: Online, setup: Setup, outcome: RoundOutcome | None, now: PowerContext, of: int, places: Places
+) -> Costs:  # fmt: skip
+    """The costs of a round. now : the context before it; of : rounds that are planned; places : homes of UEs.
 
     A round without a UE has no outcome, and costs nothing.
     """
@@ -361,11 +370,13 @@ def costs(task: Online, setup: Setup, outcome: RoundOutcome | None, now: PowerCo
     if outcome is None:
         return Costs(dict.fromkeys(FIGURES, 0.0), 0.0, False, np.zeros(n))
     rows, drawn_std = rows_sent(task, setup, outcome, now, of)
-    radio = _radio(outcome, now, rows, drawn_std)
+    radio = _radio(outcome, now, rows, drawn_std, reward.leak_half_at)
     leakage, leakage_of_ue = _leakage(outcome, reward.leakage_within_m, n)
     loss = _loss(setup.learning, outcome)
-    figures = {**radio.figures, "loss": np.array([loss]), "leakage": np.array([leakage])}
-    own = _own(radio, rows, n) | {"loss": np.full(n, loss), "leakage": leakage_of_ue}
+    named_of_ue = _named(setup, outcome, places, n)
+    known = {"loss": loss, "leakage": leakage, "named": named_of_ue.sum()}
+    figures = {**radio.figures, **{name: np.array([value]) for name, value in known.items()}}
+    own = _own(radio, rows, n) | {"loss": np.full(n, loss), "leakage": leakage_of_ue, "named": named_of_ue}
     total = cost_of(reward, figures)
     without = reward.cost({name: figures[name] - own[name] for name in FIGURES})
     values = {name: float(figures[name][0]) for name in FIGURES}
@@ -400,7 +411,9 @@ def rows_sent(
     return Rows(ue[None], weight[None], required_std[None], rho, np.array([factor]), kappa), drawn_std[None]
 
 
-def _radio(outcome: RoundOutcome, now: PowerContext, rows: Rows, drawn_std: FloatArray) -> RadioCosts:
+def _radio(
+    outcome: RoundOutcome, now: PowerContext, rows: Rows, drawn_std: FloatArray, half_at: float
+) -> RadioCosts:  # fmt: skip
     last = outcome.phases[-1].uploads
     channel = last.channel
     listener = channel if last.overheard is None else last.overheard.channel
@@ -411,7 +424,8 @@ def _radio(outcome: RoundOutcome, now: PowerContext, rows: Rows, drawn_std: Floa
         sinr = np.where(channel.noise_std > 0, (now.scale / channel.noise_std) ** 2, np.inf)
     snr = now.snr_per_w[last.ue] * channel.power_w
     heard = np.zeros(len(last.ue)) if listener is None else listener.sinr
-    return costs_of(Sent(sinr[None], snr[None], channel.decoded[None], heard[None]), energy_j, rows, drawn_std)
+    sent = Sent(sinr[None], snr[None], channel.decoded[None], heard[None])
+    return costs_of(sent, energy_j, rows, drawn_std, half_at)
 
 
 def _own(radio: RadioCosts, rows: Rows, n: int) -> dict[str, FloatArray]:
@@ -456,3 +470,12 @@ def _leakage(outcome: RoundOutcome, within_m: float, n: int) -> tuple[float, Flo
         near = error_m[mine].astype(float) <= within_m
         of_ue += np.bincount(ue[mine].astype(int), near / len(near), n) / len(attacks)
     return float(of_ue.sum()), of_ue
+
+
+def _named(setup: Setup, outcome: RoundOutcome, places: Places, n: int) -> FloatArray:
+    """Each UE's part (K,) of the share of homes of attacked UEs that are named so far, mean over attacks."""
+    found = homes_named(setup.learning.leakage, outcome.state.leakage, setup.public.area, places)
+    of_ue = np.zeros(n)
+    for ue, _, hit in found:
+        of_ue[ue] += hit / len(found)
+    return of_ue

@@ -25,8 +25,8 @@ from netsim.errors import BadInput
 from netsim.part import OneOf, Part
 from netsim.units import FloatArray
 
-Figure = Literal["noise", "loss", "leakage", "lost", "leak", "energy_j"]
-FIGURES: tuple[str, ...] = ("noise", "loss", "leakage", "lost", "leak", "energy_j")
+Figure = Literal["noise", "loss", "leakage", "lost", "leak", "named", "energy_j"]
+FIGURES: tuple[str, ...] = ("noise", "loss", "leakage", "lost", "leak", "named", "energy_j")
 DUAL_RATE = 0.1
 """eta of a dual step"""
 RECORDED: tuple[str, ...] = ("noise", "lost", "leak", "energy_j")
@@ -36,8 +36,8 @@ _MIN = 0.01  # spread of a figure, of its bound; of the minimised cost, of its m
 Figures = Mapping[str, FloatArray]
 """Costs of rounds without any weight, (B,) each.
 
-noise : logarithm of the bound's increment over that of the required noise; loss : dB or nats; leakage, lost, leak :
-shares; energy_j : of all UEs."""
+noise : logarithm of the bound's increment over that of the required noise; loss : dB or nats; leakage, lost, leak,
+named : shares; energy_j : of all UEs."""
 
 
 class Reward(Part):
@@ -46,6 +46,8 @@ class Reward(Part):
     kind: str
     leakage_within_m: float = Field(50.0, gt=0, le=1e6)
     """distance within which an estimate counts as `leakage`, m"""
+    leak_half_at: float = Field(1.0, gt=0, le=1e6)
+    """h of `leak`: the SINR that noise leaves at the eavesdropper at which an update counts as half read: z / (h + z)"""
 
     @property
     @abstractmethod
@@ -95,9 +97,12 @@ class Weighted(Reward):
     lost: float = Field(0.0, ge=0, le=1e6)
     """weight of the share of updates that do not arrive"""
     leak: float = Field(0.0, ge=0, le=1e6)
-    """weight of the part of updates that noise leaves at the eavesdropper, or at the server without one: mean of z / (1
-    + z) over updates, 1 / z = artificial noise over the numbers sent + 1 / SINR there; the shape of a closed-form
-    attack's success without its variance"""
+    """weight of the part of updates that noise leaves at the eavesdropper, or at the server without one: mean of z / (h
+    + z) over updates, h `leak_half_at`, 1 / z = artificial noise over the numbers sent + 1 / SINR there; the shape of a
+    closed-form attack's success without its variance"""
+    named: float = Field(0.0, ge=0, le=1e6)
+    """weight of the share of homes that attacks have named so far within `learning.leakage.hit_radius_m`, mean over
+    attacks: `attack.NAME.home_located.percent` after the last round"""
     energy_per_j: float = Field(0.0, ge=0, le=1e9)
     """weight of the energy of all UEs, per joule"""
 
@@ -137,7 +142,7 @@ class Bounds(Part):
 
     def given(self) -> dict[str, float]:
         """The bounds that are set."""
-        return {name: bound for name in FIGURES if (bound := getattr(self, name)) is not None}
+        return {name: bound for name in FIGURES if (bound := getattr(self, name, None)) is not None}
 
 
 class Constrained(Reward):

@@ -130,7 +130,9 @@ class Known:
         the maximum of a UE, as live.
         """
         at = np.arange(len(self.rounds)) if which is None else which
-        return judged(self.rounds, self.air, np.minimum(power_w, self.look.max_power_w), at).figures
+        return judged(
+            self.rounds, self.air, np.minimum(power_w, self.look.max_power_w), at, self.reward.leak_half_at
+        ).figures
 
     def cost(self, power_w: FloatArray, which: IntArray | None = None) -> FloatArray:
         """Costs (B,) of power vectors, as `figures`."""

@@ -181,7 +181,7 @@ class Train(Part):
             )
         for key in self.task.reward.beyond_radio:
             raise ValueError(
-                f"task.reward.{key}: loss and leakage are unknown in recorded rounds, and agent {name} "
+                f"task.reward.{key}: loss and leakage are unknown in recorded rounds, as is named, and agent {name} "
                 "learns there; take leak, which has the shape of leakage, or noise, or agent: {kind: ddpg}"
             )
         return self

@@ -367,6 +367,16 @@ def named_at_end(how: Leakage, tracks: Tracks, area: Area, places: Places) -> li
     return rows
 
 
+def homes_named(how: Leakage, tracks: Tracks, area: Area, places: Places) -> list[tuple[int, str, bool]]:
+    """UE, attack, and whether it names the home of that UE within hit_radius_m now: of all attacked UEs with a home."""
+    has_home = np.isfinite(places.home_m).all(axis=1)
+    return [
+        (ue, label, nearest_m(_guesses(how, every, area).best_two, places.home_m[ue]) <= how.hit_radius_m)
+        for (ue, label), every in _by_ue(tracks).items()
+        if has_home[ue]
+    ]
+
+
 def pairs(tracks: Tracks, directions: int, most: int = 30) -> list[tuple[int, int, float]]:
     """SW1 in metres between the points of every two UEs, (ue, ue, distance), for the `most` UEs with most points."""
     points: dict[int, list[FloatArray]] = {}

@@ -372,15 +372,21 @@ def test_the_law_of_costs_by_hand():
 
     sinr, snr, heard = np.array([[2.0, 2.0, 0.5]]), np.array([[4.0, 4.0, 1.0]]), np.array([[8.0, 8.0, 0.25]])
     required, weight = np.array([[3.0, 0.5, 2.0]]), np.array([[0.5, 0.5, 1.0]])
-    found = costs_of(
+    given = (
         Sent(sinr, snr, np.array([[True, True, False]]), heard), np.array([[0.1, 0.2]]),
         Rows(np.array([[0, 0, 1]]), weight, required, np.array([2.0]), np.array([0.5]), np.array([10.0])),
     )  # fmt: skip
+    found = costs_of(*given)
     drawn = [9.0 - 1.0, 0.0, 0.0]  # thermal noise is 1, 1 and 4
     suffered = 0.25 * (drawn[0] + 2.0) + 0.25 * (drawn[1] + 2.0) + 1.0 * (4.0 + 10.0 * 4.0)
     assert found.figures["noise"][0] == pytest.approx(0.5 * np.log(suffered / (0.25 * 9.0 + 0.25 * 0.25 + 4.0)))
     z = [1 / (8.0 / 4.0 + 1 / 8.0), 8.0, 0.25]
     assert found.figures["leak"][0] == pytest.approx(np.mean([x / (1 + x) for x in z]))
+    half = costs_of(*given, half_at=0.03).figures
+    assert half["leak"][0] == pytest.approx(np.mean([x / (0.03 + x) for x in z]))
+    assert {name: half[name] for name in half if name != "leak"} == {
+        k: v for k, v in found.figures.items() if k != "leak"
+    }
     assert found.figures["lost"][0] == pytest.approx(1 / 3) and found.figures["energy_j"][0] == pytest.approx(0.3)
     assert found.drawn.tolist() == [[True, False, False]]
 

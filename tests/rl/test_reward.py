@@ -290,3 +290,49 @@ def test_a_reward_without_a_number_at_zero_has_no_weight_in_an_episode(monkeypat
 def test_rules_are_not_tuned_by_a_cost_that_is_not_finite():
     with pytest.raises(BadInput, match=r"Own.cost gives nan where noise nan; give finite numbers"):
         priced(Own(), figures(noise=[1.0, np.nan]), None)
+
+
+HOMES = {
+    "world.duration_s": 3 * 86400,
+    "world.radio.uplink": {"kind": "noma", "interference": "none", "rate": {"kind": "shannon"}, "bandwidth_hz": 180e3},
+    "learning.round_s": 86400,
+    "learning.threat": {},
+    "learning.attacks": [{"kind": "span", "rank": 4}, {"kind": "closed-form", "cloud": False}],
+    "learning.references": {"central": False},
+    "train.task.reward": {"noise": 0, "named": 1},
+    "train.agent": {"kind": "ddpg"},
+}
+
+
+def test_named_homes_are_those_of_a_run_at_its_end(tmp_path):
+    """The same powers live and in a run, 12 people in a small town: mean over attacks, and each UE's own part."""
+    from rl.env import OnlinePower
+    from scenarios import run
+    from scenarios.app.training.environments import Stages, n_ues
+
+    study = load("power/streets", HOMES)
+    task = study.train.task
+    env = OnlinePower(Stages(study), n_ues(study), task)
+    env.reset(options={"world": study.seed})
+    while not env.over:
+        _, reward, *_ = env.step(np.zeros(12, np.float32))
+    least, most = task.limits.each_min_w, task.limits.each_max_w
+    power = {"kind": "fixed", "power_dbm": 10 * np.log10(np.sqrt(least * most)) + 30}
+    found = run(load("power/streets", HOMES | {"power": power}), tmp_path / "r").summary
+    shares = [found[f"attack.{name}.home_located.percent"] for name in ("span", "closed-form")]
+    assert max(shares) > 0
+    assert env.figures["named"] == pytest.approx(np.mean(shares) / 100)
+    assert [env.cost.own.sum(), -reward] == pytest.approx([env.figures["named"]] * 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "why"),
+    [
+        ("power/city", {"train.task.reward.named": 1}, r"reward\.named: no UE of world\.ues\.mobility has a home"),
+        ("power/streets", {"train.task.reward.named": 1, "learning.attacks": []}, r"reward\.named: named is what attacks"),
+        ("power/city", {"train.task.reward.leakage": 1, "learning.attacks": []}, r"reward\.leakage: leakage is what"),
+    ],
+)  # fmt: skip
+def test_a_figure_that_attacks_cannot_have_is_refused(name, changes, why):
+    with pytest.raises(BadInput, match=why):
+        online(load(name, {"train.agent": {"kind": "ddpg"}} | changes))

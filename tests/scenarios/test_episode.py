@@ -44,8 +44,8 @@ def made(folder, **changes):
                                    "seed": 0, "agent": "agent"})  # fmt: skip
     write_json(folder / "summary.json", {"steps.best": 2})
     (folder / CURVE).write_text("step,score,reward,best_reward\n1,2,,\n2,1,,\n")
-    heads = "policy,case,cost,t_th,noise,loss,leakage,energy_j,lost,leak,evaluations"
-    lines = [f"{name},5,{sum(costs)},3,,,,,,," for name, costs in COSTS.items()]
+    heads = "policy,case,cost,t_th,noise,loss,leakage,energy_j,lost,leak,named,evaluations"
+    lines = [f"{name},5,{sum(costs)},3,,,,,,,," for name, costs in COSTS.items()]
     (folder / EVALUATIONS).write_text("\n".join([heads, *lines]) + "\n")
     write_json(folder / EPISODE_SCENE, scene(**changes))
     ues, rounds = [",".join(EPISODE_UE_COLUMNS)], [",".join(EPISODE_ROUND_COLUMNS)]
@@ -54,7 +54,7 @@ def made(folder, **changes):
             ues.append(f"{name},{n},0,10,20,{EVIL},0.1,1,{cost / 2}")
             ues.append(f"{name},{n},1,60,40,{EVIL},{'' if n == 3 else 1e-6},{'' if n == 3 else int(n != 2)},0.1")
             sent, arrived = (1 if n == 3 else 2), (1 if n > 1 else 2)
-            rounds.append(f"{name},{n},{cost},{cost - 0.25},,0,0,0.05,0.001,1,{sent},{arrived}")
+            rounds.append(f"{name},{n},{cost},{cost - 0.25},,0,0,0.05,0,0.001,1,{sent},{arrived}")
     (folder / EPISODE).write_text("\n".join(ues) + "\n")
     (folder / EPISODE_ROUNDS).write_text("\n".join(rounds) + "\n")
     return folder
@@ -153,9 +153,9 @@ def test_terms_are_those_of_the_reward_whatever_its_kind():
 
     assert set(TERMS) == set(FIGURES)
     weighted = Weighted(noise=2, leak=5, energy_per_j=100)
-    assert [_cost_of_one(weighted, name) for name in FIGURES] == [2, 0, 0, 0, 5, 100]
+    assert [_cost_of_one(weighted, name) for name in FIGURES] == [2, 0, 0, 0, 5, 0, 100]
     bounded = Constrained(minimise="leak", at_most={"lost": 0.02})
-    assert [_cost_of_one(bounded, name) for name in FIGURES] == [0, 0, 0, 0, 1, 0]
+    assert [_cost_of_one(bounded, name) for name in FIGURES] == [0, 0, 0, 0, 1, 0, 0]
 
 
 @pytest.mark.parametrize(("serving", "station"), [(0, "a"), (1, "b"), (-1, None)])

@@ -470,7 +470,8 @@ MOST_ROUNDS = 500
 """UEs and rounds of the episode that are kept, evenly spaced"""
 EPISODE_UE_COLUMNS = ("policy", "round", "ue", "x_m", "y_m", "base_station", "power_w", "arrived", "cost")
 EPISODE_ROUND_COLUMNS = (
-    "policy", "round", "cost", "noise", "loss", "leakage", "lost", "leak", "energy_j", "artificial", "sent", "arrived"
+    "policy", "round", "cost", "noise", "loss", "leakage", "lost", "leak", "named", "energy_j",
+    "artificial", "sent", "arrived",
 )  # fmt: skip
 
 

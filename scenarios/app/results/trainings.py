@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 TERMS = {
     "noise": "noise", "loss": "loss", "leakage": "leakage", "lost": "lost updates", "leak": "leak",
-    "energy_j": "energy",
+    "named": "named homes", "energy_j": "energy",
 }  # fmt: skip
 """figures of a round, and what pages call what they cost"""
 
@@ -104,7 +104,7 @@ class _Scene(BaseModel):
 # -- trainings
 
 _CURVE = ("step", "score", "reward", "best_reward")
-METRICS = ("cost", "t_th", "noise", "loss", "leakage", "lost", "leak", "energy_j", "evaluations")
+METRICS = ("cost", "t_th", "noise", "loss", "leakage", "lost", "leak", "named", "energy_j", "evaluations")
 """figures of a policy in a case"""
 
 

@@ -95,11 +95,20 @@ def fitting(study: Study, task: Online) -> Online:
     """A task that a study can judge, whose limits of power its UEs can keep, and whose bound contracts in all rounds;
     BadInput for another.
     """
-    key = task.reward.reads.get("leakage")
-    if key and task.reward.bounds() and not study.learned.attacks:
+    reads = task.reward.reads
+    for name in {"leakage", "named"} & {*reads}:
+        if not study.learned.attacks:
+            raise BadInput(
+                f"train.task.reward.{reads[name]}: {name} is what attacks find, and learning.attacks is empty; add one, "
+                f"such as {{kind: closed-form}}, or leave {name} out"
+            )
+    if (
+        "named" in reads
+        and not np.isfinite(build_world(study.world, Streams(study.seed), study.round_s).places.home_m).any()
+    ):
         raise BadInput(
-            f"train.task.reward.{key}: leakage is what attacks find, and learning.attacks is empty; add one, such as "
-            "{kind: closed-form}, or leave leakage out"
+            f"train.task.reward.{reads['named']}: no UE of world.ues.mobility has a home, so none is ever named; take "
+            "kind: resident, or leave named out"
         )
     cost_of(task.reward, dict.fromkeys(FIGURES, np.full(2, 0.5)), finite=False)
     n = n_ues(study)

@@ -55,7 +55,7 @@ class Evaluation:
     a privacy budget leaves unplayed cost the mean of the others. t_th : rounds until the last artificial noise. noise,
     loss, leakage, energy_j, lost, leak : of the rounds that were played (see `rl.reward`), NaN for the problem of the
     study. evaluations : power vectors that were tried to find the policy. rounds : that were played. loss_mean : over
-    rounds, where `loss` is that of the last one.
+    rounds, where `loss` is that of the last one. named : share of homes after the last round in which UEs sent.
     """
 
     policy: str
@@ -71,6 +71,7 @@ class Evaluation:
     evaluations: int = 1
     rounds: int = 1
     loss_mean: float = nan
+    named: float = nan
 
     def mean(self, figure: str) -> float:
         """Of a figure over rounds (see `rl.reward`)."""
@@ -89,7 +90,8 @@ def episode(env: OnlinePower, policy: str, act: Act, world: int, evaluations: in
     n = len(costs)
     of = {name: np.sum([cost.figures[name] for cost in costs]).item() for name in FIGURES}
     mean = {name: of[name] / n for name in ("loss", "leakage", "lost", "leak")}
-    figures = {**of, **mean, "loss": env.figures["loss"], "loss_mean": mean["loss"]}
+    named = [cost.figures["named"] for cost in costs if cost.rows is not None]
+    figures = {**of, **mean, "loss": env.figures["loss"], "loss_mean": mean["loss"], "named": named[-1]}
     total = float(np.sum([cost.total for cost in costs])) * (1.0 + env.unplayed / n)
     return Evaluation(policy, world, total, env.t_th, evaluations=evaluations, rounds=n, **figures)
 

@@ -186,7 +186,7 @@ class LiveTrainer(DdpgTrainer, OnlineTrainer):
     """DDPG in live worlds. on : compared with the rules that are tuned on recorded rounds, else with baselines."""
 
     def __init__(self, study: Study, how: Train, task: Online, on: RecordedGround | None) -> None:
-        stages = Stages(study, "leakage" in task.reward.reads)
+        stages = Stages(study, bool({"leakage", "named"} & {*task.reward.reads}))
         n = n_ues(study)
         super().__init__(study, how, OnlinePower(stages, n, task))
         self.other = OnlinePower(stages, n, task)
