@@ -58,7 +58,7 @@ class DdpgAgent(Agent):
     decibels for `allocation`, and 10 dB for `online`"""
     exploration_noise_final_std: float | None = Field(0.05, ge=0, le=2)
     """its value at the end of training, reached linearly; none: constant"""
-    hidden: tuple[int, ...] = Field((64, 64), min_length=1, max_length=8)
+    hidden: tuple[int, ...] = Field((128, 128), min_length=1, max_length=8)
     """units of the hidden layers of actor and critic"""
     live: bool = False
     """whether the worlds that are trained on are played while it learns, each with the policy as it is then, instead of

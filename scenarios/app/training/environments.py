@@ -91,8 +91,8 @@ def fitting(study: Study, task: Online) -> Online:
     for name in {"leakage", "named"} & {*reads}:
         if not study.learned.attacks:
             raise BadInput(
-                f"train.task.reward.{reads[name]}: {name} is what attacks find, and learning.attacks is empty; add one, "
-                f"such as {{kind: closed-form}}, or leave {name} out"
+                f"train.task.reward.{reads[name]}: {name} is what attacks find, and learning.attacks is empty; add "
+                f"one, such as {{kind: closed-form}}, or leave {name} out"
             )
     if (
         "named" in reads
