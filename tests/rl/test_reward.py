@@ -164,7 +164,10 @@ def test_named_homes_are_those_of_a_run_at_its_end(tmp_path):
     ("name", "changes", "why"),
     [
         ("power/city", {"train.task.reward.named": 1}, r"reward\.named: no UE of world\.ues\.mobility has a home"),
-        ("power/streets", {"train.task.reward.named": 1, "learning.attacks": []}, r"reward\.named: named is what attacks"),
+        (
+            "power/streets", {"train.task.reward.named": 1, "learning.attacks": []},
+            r"reward\.named: named is what attacks",
+        ),
         ("power/city", {"train.task.reward.leakage": 1, "learning.attacks": []}, r"reward\.leakage: leakage is what"),
     ],
 )  # fmt: skip

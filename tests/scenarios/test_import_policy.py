@@ -169,3 +169,71 @@ def test_weights_that_are_no_dense_numbers_are_one_line(tmp_path):
     said = ended.stderr.splitlines()
     assert ended.returncode == 2 * len(files) and all("not plain weights" in line for line in said), ended
     assert len(said) == len(files) and not list(tmp_path.rglob("*.p"))
+
+
+# -- models for every UE
+
+
+@pytest.fixture(scope="module")
+def of_a_ue(tmp_path_factory):
+    """A small study, its environment, and a model that was trained there under VecNormalize; with both files."""
+    from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
+
+    from scenarios import load
+    from scenarios.app.study.study import study_yaml
+    from scenarios.app.training.judge import ue_power
+
+    changes = {
+        "world.duration_s": 240, "train.task.tune_worlds": 1, "train.task.tune_evaluations": 96,
+        "train.task.train_worlds": 1,
+    }  # fmt: skip
+    folder = tmp_path_factory.mktemp("ue")
+    study = load("power/city", changes)
+    (folder / "study.yaml").write_text(study_yaml(study))
+    with torch.random.fork_rng(devices=[]):
+        vec = VecNormalize(DummyVecEnv([lambda: ue_power(study)]), clip_obs=3.0)
+        model = stable_baselines3.DDPG("MlpPolicy", vec, seed=1, device="cpu", policy_kwargs={"net_arch": [16, 8]})
+        vec.reset()
+        for _ in range(40):
+            vec.step([vec.action_space.sample()])
+    model.save(folder / "model.zip")
+    vec.save(str(folder / "vecnormalize.pkl"))
+    return study, model, vec, folder
+
+
+def test_a_model_of_a_ue_plays_as_it_predicts(of_a_ue, tmp_path, capsys):
+    from rl.policy import load_shared
+    from scenarios.app.training.judge import ground_of
+
+    study, model, vec, folder = of_a_ue
+    words = ["import-policy", str(folder / "study.yaml"), str(folder / "model.zip"), "--passes", "2"]
+    assert main([*words, "--out", str(tmp_path / "p"), "--normalisation", str(folder / "vecnormalize.pkl")]) == 0
+    policy, card = load_shared(tmp_path / "p")
+    assert (card.passes, card.cut, card.rule) == (2, 3.0, ground_of(study).rule.law.name)
+    seen = ground_of(study).trained_on.look.features.reshape(-1, 10)
+    seen = np.random.default_rng(0).normal(0, 2, (len(seen), policy.mean.size)).astype(np.float32)
+    wanted, _ = model.predict(vec.normalize_obs(seen), deterministic=True)
+    np.testing.assert_allclose(policy.act(seen), wanted[:, 0], atol=1e-5)
+    assert main([*words, "--out", str(tmp_path / "q")]) == 0
+    assert "observations are played as they are" in capsys.readouterr().out
+    plain, _ = load_shared(tmp_path / "q")
+    wanted, _ = model.predict(np.clip(seen, -5, 5), deterministic=True)
+    np.testing.assert_allclose(plain.act(seen), wanted[:, 0], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (pickle.dumps(Evil()), "no VecNormalize"), (b"", "no VecNormalize"),
+        (pickle.dumps({"obs_rms": 1}), "no VecNormalize"),
+        (pickle.dumps([Evil(), np.zeros(3)]), "no VecNormalize"),
+    ],
+)  # fmt: skip
+def test_nothing_in_statistics_is_run(of_a_ue, data, said, tmp_path, capsys):
+    """`Evil` would fail the test."""
+    _, _, _, folder = of_a_ue
+    (tmp_path / "v.pkl").write_bytes(data)
+    words = ["import-policy", str(folder / "study.yaml"), str(folder / "model.zip"), "--out", str(tmp_path / "p")]
+    assert main([*words, "--normalisation", str(tmp_path / "v.pkl")]) == 2
+    line = capsys.readouterr().err.strip().splitlines()[-1]
+    assert f"v.pkl: {said}" in line and not (tmp_path / "p").exists()

@@ -206,8 +206,8 @@ def _finish(args: argparse.Namespace, out: Path, name: str, has_results: bool = 
 
 def import_policy(args: argparse.Namespace) -> None:
     """Read the weights, fit them to the scenario, write the policy."""
-    from rl.policy import save_policy
-    from scenarios.app.training.sb3_model import imported
+    from rl.policy import save_policy, save_shared
+    from scenarios.app.training.sb3_model import imported, imported_for_ues
 
     out = Path(args.out)
     if what_is(out) and not (what_is(out) == "folder" and not any(out.iterdir())):
@@ -215,9 +215,20 @@ def import_policy(args: argparse.Namespace) -> None:
     study = load(args.scenario, overrides_of(args))
     if study.train is None:
         raise BadInput(f"{args.scenario}: has no `train:` section, so no policy is for it; see power/paper")
-    save_policy(imported(study, Path(args.file), args.cache), out)
-    say("observations are played as they are: a model that was trained under VecNormalize does not fit")
-    say(f"{out}: play it with --set 'power={{kind: ddpg, policy: {out}}}'")
+    file = Path(args.file)
+    statistics = None if args.normalisation is None else Path(args.normalisation)
+    kind = "shared" if study.train.task.kind == "online" else "ddpg"
+    if kind == "shared":
+        save_shared(*imported_for_ues(study, file, statistics, args.passes), out)
+    elif statistics is not None or args.passes != 1:
+        raise BadInput(
+            "import-policy: --normalisation and --passes are of models of a UE (task online); leave them out"
+        )
+    else:
+        save_policy(imported(study, file, args.cache), out)
+    if statistics is None:
+        say("observations are played as they are: give --normalisation for a model that was trained under VecNormalize")
+    say(f"{out}: play it with --set 'power={{kind: {kind}, policy: {out}}}'")
 
 
 def rerun(args: argparse.Namespace) -> int:
