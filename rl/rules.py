@@ -41,6 +41,7 @@ _TRIED = 48  # of a generation
 _BEST = 8
 _MIN = 0.05  # no spread shrinks below this share of its first one
 _STEPS_DB = (8.0, 4.0, 2.0, 1.0, 0.5)
+_ROUNDING = 1.0 + 1e-12  # of a total power
 _MAX_MOVES = 200  # of one step
 
 
@@ -101,7 +102,8 @@ def within(dbw: FloatArray, limits: Limits) -> FloatArray:
     """Powers (n, K) in W, the nearest that keep the limits."""
     n_ue = dbw.shape[1]
     power_w = np.clip(10.0 ** (np.minimum(dbw, 60.0) / 10.0), limits.each_min_w, limits.each_max_w)
-    if limits.each_max_w * n_ue <= limits.total_max_w and limits.each_min_w * n_ue >= limits.total_min_w:
+    most_w = limits.each_max_w * n_ue
+    if most_w <= limits.total_max_w * _ROUNDING and limits.each_min_w * n_ue >= limits.total_min_w:
         return power_w
     return limits.project(power_w)
 

@@ -92,7 +92,12 @@ class UeRounds:
         tried[:, k, k] = present
         cost = self.known.cost(within(tried.reshape(-1, len(k)), limits), np.repeat(at, len(k) + 1))
         cost = cost.reshape(len(at), -1)
-        return np.clip(_SCALE * (cost[:, :-1] - cost[:, -1:]), -_MOST, _MOST)
+        return paid(cost[:, :-1] - cost[:, -1:])
+
+
+def paid(saved: FloatArray) -> FloatArray:
+    """Rewards of what moves save."""
+    return np.clip(_SCALE * saved, -_MOST, _MOST)
 
 
 class UePower(PowerEnv):
@@ -146,11 +151,12 @@ class UePower(PowerEnv):
 
     def _play(self, action: FloatArray) -> tuple[float, bool, bool]:
         at, ue = self.start["round"], self.start["ue"]
-        joint = np.zeros((1, self.recorded.present.shape[2]))
-        joint[0, ue] = action[0]
-        limits = self.recorded.known.look.limits
-        self.dbw = float(moved_dbw(self.recorded.present[0, [at]], joint, limits)[0, ue])
-        return float(self.recorded.rewards(np.zeros(1, int), np.array([at]), joint)[0, ue]), False, True
+        known = self.recorded.known
+        both = np.repeat(self.recorded.present[0, [at]], 2, axis=0)
+        both[1, ue] = moved_dbw(both[1, ue], action[0], known.look.limits)
+        self.dbw = float(both[1, ue])
+        present, moved = known.cost(within(both, known.look.limits), np.full(2, at))
+        return float(paid(present - moved)), False, True
 
     def _seen(self) -> Seen:
         seen: Seen = self.recorded.seen[0, self.start["round"], self.start["ue"]].copy()
