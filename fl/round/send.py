@@ -51,9 +51,12 @@ def depart(
     """The updates of UEs that learn from their data, up to the moment at which they leave; noise that they drew."""
     setup, learning, window = phase.setup, phase.learning, phase.facts.round
     # d  learn
-    made: Updates = NoUpdates.of(local, phase.model.parameters.shape[1])
-    if setup.learns:
-        made = learning.learner.local(phase.model, phase.name, local, phase.streams.learner(phase.name))
+    rng = phase.streams.learner(phase.name)
+    made = (
+        learning.learner.local(phase.model, phase.name, local, rng)
+        if setup.learns
+        else NoUpdates.of(local, phase.model.parameters.shape[1])
+    )
     made = setup.probe.made(made, norm_bound(learning, states))
     # e  power
     links = world.links()
