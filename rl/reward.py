@@ -47,7 +47,7 @@ class Reward(Part):
     leakage_within_m: float = Field(50.0, gt=0, le=1e6)
     """distance within which an estimate counts as `leakage`, m"""
     leak_half_at: float = Field(1.0, gt=0, le=1e6)
-    """h of `leak`: the SINR that noise leaves at the eavesdropper at which an update counts as half read: z / (h + z)"""
+    """h of `leak`, z / (h + z): the SINR z that noise leaves at the eavesdropper where an update is half read"""
 
     @property
     @abstractmethod

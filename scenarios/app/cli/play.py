@@ -31,6 +31,7 @@ from scenarios.app.cli.outcome import open_page, tell_failed_trials, tell_failur
 from scenarios.app.report.report import report
 from scenarios.app.results.folder import PAGE, read_summary
 from scenarios.app.results.read import finished
+from scenarios.app.results.statistics import figure_text
 from scenarios.app.study import Fields
 from scenarios.app.study.load import Scenario, load
 
@@ -150,7 +151,7 @@ def train(args: argparse.Namespace) -> None:
     from scenarios.app.training.train import train as train_agents
 
     overrides = overrides_of(args)
-    seeds = args.seeds
+    seeds = args.seeds or ([1, 2, 3, 4, 5] if args.gate else [0])
     engine = engine_of(args)
     jobs = jobs_of(args, usual=1)
     if args.on != "processes" and len(seeds) == 1:
@@ -162,6 +163,9 @@ def train(args: argparse.Namespace) -> None:
     overrides |= {} if args.steps is None else {"train.steps": args.steps}
     study = load(args.scenario, overrides)
     name = name_of(args.scenario)
+    if args.gate:
+        gate(args, name, study, overrides, seeds, engine)
+        return
     if args.tensorboard is not None and find_spec("tensorboard") is None:
         raise BadInput("--tensorboard: tensorboard is not installed; pip install tensorboard, or leave it out")
     if args.tensorboard is not None and len(seeds) > 1 and (jobs != 1 or args.on != "processes"):
@@ -172,6 +176,33 @@ def train(args: argparse.Namespace) -> None:
     with teller(args, name) as tell:
         train_agents(study, seeds, out, tell, args.cache, args.tensorboard, args.replace, engine, jobs, shared)
     _finish(args, out, name, bool(trainings(out)))
+
+
+def gate(
+    args: argparse.Namespace, name: str, study: Study, overrides: Fields, seeds: Sequence[int], engine: Engine
+) -> None:  # fmt: skip
+    """Play power rules at equal noise, print what an attacker finds under each, and the verdict."""
+    from scenarios.app.run.sweep import Sweep
+    from scenarios.app.training.gate import play_gate
+
+    out = out_of(args, f"{name}-gate", changes=overrides)
+    with teller(args, name) as tell:
+        asked = Sweep(
+            args.scenario, study, out, jobs_of(args, usual=1), overrides, tell, args.replace,
+            command=command_line(), engine=engine, how=how_of(args),
+        )  # fmt: skip
+        said = play_gate(asked, seeds)
+    if args.json:
+        emit({"event": "result", "kind": "gate", "folder": str(out), **said})
+        return
+    columns = ("label", "compared", "noise", "lost", "leak", "count", "of", "share", "low", "high", "rmse_db", "t_th")
+    rows = [
+        [figure_text(x) if isinstance(x := of[k], float) else str(x) for k in columns] for of in said.pop("policies")
+    ]
+    say(table(columns, rows))
+    say_fitted(
+        [f"{key}: {value:.3g}" if isinstance(value, float) else f"{key}: {value}" for key, value in said.items()]
+    )
 
 
 def tune(args: argparse.Namespace) -> None:

@@ -51,7 +51,7 @@ from scenarios.app.study import Fields
 from scenarios.app.study.describe import build
 from scenarios.app.study.study import Study, study_yaml
 from scenarios.app.study.yaml_document import read_text
-from scenarios.app.training.environments import Stages, fitting, n_ues, problems, unrecorded
+from scenarios.app.training.environments import ATTACKED, Stages, check_moves, fitting, n_ues, problems, unrecorded
 from scenarios.app.training.evaluate import (
     CHOSEN,
     HELD_OUT,
@@ -186,7 +186,7 @@ class LiveTrainer(DdpgTrainer, OnlineTrainer):
     """DDPG in live worlds. on : compared with the rules that are tuned on recorded rounds, else with baselines."""
 
     def __init__(self, study: Study, how: Train, task: Online, on: RecordedGround | None) -> None:
-        stages = Stages(study, bool({"leakage", "named"} & {*task.reward.reads}))
+        stages = Stages(study, bool(ATTACKED & {*task.reward.reads}))
         n = n_ues(study)
         super().__init__(study, how, OnlinePower(stages, n, task))
         self.other = OnlinePower(stages, n, task)
@@ -360,6 +360,7 @@ def jobs_of(study: Study, seeds: Sequence[int], out: Path, replace: bool = False
         no_links(out, [job.folder.name for job in jobs])
     if isinstance(how.task, Online):
         check_admitted(plain, fitting(plain, how.task))
+        check_moves(plain, how.task)
     if on_recorded(plain):
         RecordedGround(plain, ignore)
     return jobs
