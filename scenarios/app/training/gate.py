@@ -186,7 +186,7 @@ def verdict(found: pandas.DataFrame) -> Fields:
     calm = table[table["lost"] < _OFF]
     same = table[table["compared"]].sort_values("share")
     said: Fields = {"verdict": "radio only", "n": len(calm), "policies": table.reset_index().to_dict("records")}
-    said["rank_correlation"] = calm["leak"].corr(calm["share"], method="spearman")
+    said["rank_correlation"] = float(calm[["leak", "share"]].rank().corr().iloc[0, 1])
     if len(same):
         best, worst = same.iloc[0], same.iloc[-1]
         apart = {name: abs(best[name] - worst[name]) for name in _ALIKE}
