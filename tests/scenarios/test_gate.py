@@ -5,10 +5,8 @@ import math
 import shutil
 
 import numpy as np
+import pandas
 import pytest
-
-pandas = pytest.importorskip("pandas")
-pytest.importorskip("gymnasium")
 
 from netsim.errors import BadInput
 from scenarios.app.results.folder import read_table
@@ -127,7 +125,7 @@ def test_a_gate_goes_on_and_its_figures_are_those_of_runs(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"world.radio.uplink": {"kind": "ideal"}, "learning.threat": {}}, "power changes nothing over an ideal uplink"),
+        ({"world.radio.uplink": {"kind": "ideal"}, "learning.threat": {}}, "power changes nothing"),
         ({"world.radio.uplink": {"kind": "noma", "decoding": "error-free"}}, r"take decoding: noisy"),
         ({"learning.attacks": []}, r"learning\.attacks: nobody attacks"),
     ],

@@ -29,7 +29,7 @@ from scenarios.app.cli.options import (
 )
 from scenarios.app.cli.outcome import open_page, tell_failed_trials, tell_failures, tell_outcome, teller
 from scenarios.app.report.report import report
-from scenarios.app.results.folder import PAGE, read_summary
+from scenarios.app.results.folder import PAGE, SUMMARY, read_json, read_summary
 from scenarios.app.results.read import finished
 from scenarios.app.results.statistics import figure_text
 from scenarios.app.study import Fields
@@ -140,6 +140,10 @@ def play_sweep(
             from scenarios.app.run.adapt import adapted_sweep
 
             adapted_sweep(args.adapt, asked)
+        elif getattr(args, "gate", False):
+            from scenarios.app.training.gate import play_gate
+
+            play_gate(asked, args.seeds)
         else:
             asked.play()
     _finish(args, out, name, bool(finished(out)))
@@ -164,7 +168,10 @@ def train(args: argparse.Namespace) -> None:
     study = load(args.scenario, overrides)
     name = name_of(args.scenario)
     if args.gate:
-        gate(args, name, study, overrides, seeds, engine)
+        out = out_of(args, f"{name}-gate", changes=overrides)
+        args.seeds = seeds
+        play_sweep(args, name, study, overrides, out, engine)
+        _tell_gate(read_json(out / SUMMARY)["gate"], args.json)
         return
     if args.tensorboard is not None and find_spec("tensorboard") is None:
         raise BadInput("--tensorboard: tensorboard is not installed; pip install tensorboard, or leave it out")
@@ -178,31 +185,15 @@ def train(args: argparse.Namespace) -> None:
     _finish(args, out, name, bool(trainings(out)))
 
 
-def gate(
-    args: argparse.Namespace, name: str, study: Study, overrides: Fields, seeds: Sequence[int], engine: Engine
-) -> None:  # fmt: skip
-    """Play power rules at equal noise, print what an attacker finds under each, and the verdict."""
-    from scenarios.app.run.sweep import Sweep
-    from scenarios.app.training.gate import play_gate
-
-    out = out_of(args, f"{name}-gate", changes=overrides)
-    with teller(args, name) as tell:
-        asked = Sweep(
-            args.scenario, study, out, jobs_of(args, usual=1), overrides, tell, args.replace,
-            command=command_line(), engine=engine, how=how_of(args),
-        )  # fmt: skip
-        said = play_gate(asked, seeds)
-    if args.json:
-        emit({"event": "result", "kind": "gate", "folder": str(out), **said})
+def _tell_gate(said: Fields, as_json: bool) -> None:
+    """Print what an attacker finds under each policy, and the verdict."""
+    if as_json:
+        emit({"event": "gate", **said})
         return
     columns = ("label", "compared", "noise", "lost", "leak", "count", "of", "share", "low", "high", "rmse_db", "t_th")
-    rows = [
-        [figure_text(x) if isinstance(x := of[k], float) else str(x) for k in columns] for of in said.pop("policies")
-    ]
+    rows = [[of[k] if k == "label" else figure_text(of[k]) for k in columns] for of in said.pop("policies")]
     say(table(columns, rows))
-    say_fitted(
-        [f"{key}: {value:.3g}" if isinstance(value, float) else f"{key}: {value}" for key, value in said.items()]
-    )
+    say_fitted([f"{key}: {value}" for key, value in said.items()])
 
 
 def tune(args: argparse.Namespace) -> None:

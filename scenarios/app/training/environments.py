@@ -98,19 +98,15 @@ def fitting(study: Study, task: Online) -> Online:
     """A task that a study can judge, whose limits of power its UEs can keep, and whose bound contracts in all rounds;
     BadInput for another.
     """
-    reads = task.reward.reads
-    for name in ATTACKED & {*reads}:
-        if not study.learned.attacks:
-            raise BadInput(
-                f"train.task.reward.{reads[name]}: {name} is what attacks find, and learning.attacks is empty; add "
-                f"one, such as {{kind: closed-form}}, or leave {name} out"
-            )
-    world = build_world(study.world, Streams(study.seed), study.round_s) if "named" in reads else None
-    if world is not None and not np.isfinite(world.places.home_m).any():
-        raise BadInput(
-            f"train.task.reward.{reads['named']}: no UE of world.ues.mobility has a home, so none is ever named; take "
-            "kind: resident, or leave named out"
+    for name in ATTACKED & {*task.reward.reads}:
+        homes = name != "named" or np.isfinite(
+            build_world(study.world, Streams(study.seed), study.round_s).places.home_m
         )
+        if not study.learned.attacks or not np.any(homes):
+            raise BadInput(
+                f"train.task.reward.{task.reward.reads[name]}: {name} is 0 without learning.attacks, and named where "
+                "no UE has a home (world.ues.mobility); add an attack, people (kind: resident), or leave it out"
+            )
     cost_of(task.reward, dict.fromkeys(FIGURES, np.full(2, 0.5)), finite=False)
     n = n_ues(study)
     try:
@@ -143,14 +139,14 @@ def check_moves(study: Study, task: Online) -> None:
             env.reset(options={"world": study.seed + rounds})
         env.step(np.full(env.n_ue, (1.0, -1.0, 0.0)[rounds % 3], np.float32))
         rounds += 1
-        for name, values in seen.items():
-            values |= {round(env.figures[name], 9)} if env.outcome else set()
+        for name in reads if env.outcome else ():
+            seen[name].add(round(env.figures[name], 9))
     for name, values in seen.items():
         if len(values) == 1:
             raise BadInput(
                 f"train.task.reward.{reads[name]}: {name} is {values.pop():g} in {rounds} rounds, at high, low and "
-                "middle powers, so nothing is learned from it; leave it out, or change what it measures in world.radio.uplink "
-                "or learning.attacks"
+                "middle powers, so nothing is learned from it; leave it out, or change what it measures in "
+                "world.radio.uplink or learning.attacks"
             )
 
 

@@ -35,7 +35,7 @@ from netsim.record import write_json
 from netsim.units import FloatArray
 from rl.env import OnlinePower
 from rl.look import Look
-from rl.radio_records import Rounds, air_of, band
+from rl.radio_records import Rounds, Rows, air_of, band
 from rl.recording import recorded
 from rl.rules import Known, Tuned, untuned
 from rl.settings import Online, Train
@@ -120,10 +120,8 @@ def recorded_at_full(asked: Sweep, seeds: Sequence[int]) -> Known:
     look = replace(Look.join([look for _, look in played]), limits=reachable(task.limits, study))
     own = rounds.rows
     tops_up = any(isinstance(d, NoiseSwitch) and d.mode == "top-up" for d in study.learned.defenses)
-    rows = replace(
-        own, weight=np.ones_like(own.weight), required_std=own.required_std * tops_up, factor=np.ones_like(own.factor),
-        lost_noise=np.zeros_like(own.lost_noise),
-    )  # fmt: skip
+    ones = np.ones_like(own.rho)
+    rows = Rows(own.of, np.ones_like(own.weight), own.required_std * tops_up, own.rho, ones, 0 * ones)
     return Known(replace(rounds, rows=rows), look, air_of(study.world.radio.uplink, study.round_s), online.reward)
 
 
@@ -135,7 +133,7 @@ def at_level(rule: str, *parameters: float) -> Tuned:
 def figures(known: Known, rule: Tuned) -> FloatArray:
     """Noise n, the share of lost updates, and `leak`, mean over rounds (3,)."""
     of = known.figures(rule.power_w(known.look))
-    return np.stack([np.exp(of["noise"]), of["lost"], of["leak"]]).mean(axis=1)
+    return np.array([np.exp(of["noise"]).mean(), of["lost"].mean(), of["leak"].mean()])
 
 
 def least_level(known: Known, rule: str, rest: Sequence[float], n_0: float = 0.0) -> Tuned:
@@ -176,21 +174,21 @@ def verdict(found: pandas.DataFrame) -> Fields:
     of = found.groupby("label", sort=False)
     table = of.mean(numeric_only=True).drop(columns=["seed", "homes", "named"])
     table[["count", "of"]] = of[["count", "of"]].sum()
-    for label, own in of:
-        mean = 100 * own["auc"].mean()
-        half = 100 * half_width(own["auc"])
-        counted = wilson(int(own["count"].sum()), int(own["of"].sum()))
-        table.loc[label, ["share", "low", "high"]] = counted if own["of"].any() else (mean, mean - half, mean + half)
-    lost = abs(table["lost"] - table.loc[EQUAL, "lost"])
+    half = of["auc"].agg(half_width)
+    bands = 100 * np.transpose([table["auc"], table["auc"] - half, table["auc"] + half])
+    if table["of"].any():
+        bands = np.array([wilson(int(count), int(n)) for count, n in zip(table["count"], table["of"], strict=True)])
+    table[["share", "low", "high"]] = bands
+    lost = abs(table["lost"] - table["lost"][EQUAL])
     table["compared"] = (abs(table["noise"] / table["wanted"] - 1) <= _OFF) & (lost <= _OFF)
-    calm = table[table["lost"] < _OFF]
+    calm = table.loc[table["lost"] < _OFF, ["leak", "share"]]
+    said: Fields = {"verdict": "radio only", "policies": table.reset_index().to_dict("records")}
+    said |= {"rank_correlation": float(calm.rank().corr().iloc[0, 1]), "n": len(calm)}
     same = table[table["compared"]].sort_values("share")
-    said: Fields = {"verdict": "radio only", "n": len(calm), "policies": table.reset_index().to_dict("records")}
-    said["rank_correlation"] = float(calm[["leak", "share"]].rank().corr().iloc[0, 1])
     if len(same):
         best, worst = same.iloc[0], same.iloc[-1]
-        apart = {name: abs(best[name] - worst[name]) for name in _ALIKE}
-        said |= {"best": best.name, "worst": worst.name, **{f"{name}_difference": gap for name, gap in apart.items()}}
-        if best["high"] < worst["low"] and not any(apart[name] > most for name, most in _ALIKE.items()):
-            said["verdict"] = "moves"
+        apart = {f"{name}_difference": abs(best[name] - worst[name]) for name in _ALIKE}
+        alike = not any(gap > most for gap, most in zip(apart.values(), _ALIKE.values(), strict=True))
+        moves = best["high"] < worst["low"] and alike
+        said |= {"verdict": "moves" if moves else "radio only", "best": best.name, "worst": worst.name, **apart}
     return said
