@@ -369,11 +369,10 @@ def named_at_end(how: Leakage, tracks: Tracks, area: Area, places: Places) -> li
 
 def homes_named(how: Leakage, tracks: Tracks, area: Area, places: Places) -> list[tuple[int, str, bool]]:
     """UE, attack, and whether it names the home of that UE within hit_radius_m now: of all attacked UEs with a home."""
-    has_home = np.isfinite(places.home_m).all(axis=1)
     return [
         (ue, label, nearest_m(_guesses(how, every, area).best_two, places.home_m[ue]) <= how.hit_radius_m)
         for (ue, label), every in _by_ue(tracks).items()
-        if has_home[ue]
+        if np.isfinite(places.home_m[ue]).all()
     ]
 
 

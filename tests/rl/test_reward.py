@@ -163,14 +163,39 @@ def test_named_homes_are_those_of_a_run_at_its_end(tmp_path):
 @pytest.mark.parametrize(
     ("name", "changes", "why"),
     [
-        ("power/city", {"train.task.reward.named": 1}, r"reward\.named: no UE of world\.ues\.mobility has a home"),
-        (
-            "power/streets", {"train.task.reward.named": 1, "learning.attacks": []},
-            r"reward\.named: named is what attacks",
-        ),
-        ("power/city", {"train.task.reward.leakage": 1, "learning.attacks": []}, r"reward\.leakage: leakage is what"),
+        ("power/city", {"train.task.reward.named": 1}, r"reward\.named: named is 0 without"),
+        ("power/streets", {"train.task.reward.named": 1, "learning.attacks": []}, r"\.named: named is 0 without"),
+        ("power/city", {"train.task.reward.leakage": 1, "learning.attacks": []}, r"\.leakage: leakage is 0 without"),
     ],
 )  # fmt: skip
 def test_a_figure_that_attacks_cannot_have_is_refused(name, changes, why):
     with pytest.raises(BadInput, match=why):
         online(load(name, {"train.agent": {"kind": "ddpg"}} | changes))
+
+
+AIR = {"kind": "noma", "interference": "none", "rate": {"kind": "shannon"}}
+
+
+@pytest.mark.parametrize(
+    ("weights", "changes", "why"),
+    [
+        ({"lost": 1}, {"world.radio.uplink": AIR}, r"reward\.lost: lost is 0 in 25 rounds"),
+        (
+            {"energy_per_j": 1},
+            {"world.radio.uplink": {"kind": "noma", "decoding": "error-free"}, "learning.threat": {}},
+            r"reward\.noise: noise is 0 in 25 rounds",
+        ),
+        (
+            {"leakage": 1},
+            {"learning.attacks": [{"kind": "span", "rank": 4}], "train.agent": {"kind": "ddpg"}},
+            r"reward\.leakage: leakage is 0 in 25 rounds, at high, low and middle powers",
+        ),
+    ],
+)  # fmt: skip
+def test_a_figure_that_no_power_moves_is_refused_before_training(weights, changes, why, tmp_path):
+    name = "power/streets" if "leakage" in weights else "power/pedestrians"
+    rounds = {"world.duration_s": 5 * load(name).round_s}
+    study = load(name, rounds | {"train.task.reward": {"noise": 1, **weights}} | changes)
+    with pytest.raises(BadInput, match=why) as refused:
+        train(study, [0], tmp_path / "t")
+    assert len(refused.value.lines) == 1 and not (tmp_path / "t").exists()

@@ -29,8 +29,9 @@ from scenarios.app.cli.options import (
 )
 from scenarios.app.cli.outcome import open_page, tell_failed_trials, tell_failures, tell_outcome, teller
 from scenarios.app.report.report import report
-from scenarios.app.results.folder import PAGE, read_summary
+from scenarios.app.results.folder import PAGE, SUMMARY, read_json, read_summary
 from scenarios.app.results.read import finished
+from scenarios.app.results.statistics import figure_text
 from scenarios.app.study import Fields
 from scenarios.app.study.load import Scenario, load
 
@@ -139,6 +140,10 @@ def play_sweep(
             from scenarios.app.run.adapt import adapted_sweep
 
             adapted_sweep(args.adapt, asked)
+        elif getattr(args, "gate", False):
+            from scenarios.app.training.gate import play_gate
+
+            play_gate(asked, args.seeds)
         else:
             asked.play()
     _finish(args, out, name, bool(finished(out)))
@@ -150,7 +155,7 @@ def train(args: argparse.Namespace) -> None:
     from scenarios.app.training.train import train as train_agents
 
     overrides = overrides_of(args)
-    seeds = args.seeds
+    seeds = args.seeds or ([1, 2, 3, 4, 5] if args.gate else [0])
     engine = engine_of(args)
     jobs = jobs_of(args, usual=1)
     if args.on != "processes" and len(seeds) == 1:
@@ -162,6 +167,12 @@ def train(args: argparse.Namespace) -> None:
     overrides |= {} if args.steps is None else {"train.steps": args.steps}
     study = load(args.scenario, overrides)
     name = name_of(args.scenario)
+    if args.gate:
+        out = out_of(args, f"{name}-gate", changes=overrides)
+        args.seeds = seeds
+        play_sweep(args, name, study, overrides, out, engine)
+        _tell_gate(read_json(out / SUMMARY)["gate"], args.json)
+        return
     if args.tensorboard is not None and find_spec("tensorboard") is None:
         raise BadInput("--tensorboard: tensorboard is not installed; pip install tensorboard, or leave it out")
     if args.tensorboard is not None and len(seeds) > 1 and (jobs != 1 or args.on != "processes"):
@@ -172,6 +183,17 @@ def train(args: argparse.Namespace) -> None:
     with teller(args, name) as tell:
         train_agents(study, seeds, out, tell, args.cache, args.tensorboard, args.replace, engine, jobs, shared)
     _finish(args, out, name, bool(trainings(out)))
+
+
+def _tell_gate(said: Fields, as_json: bool) -> None:
+    """Print what an attacker finds under each policy, and the verdict."""
+    if as_json:
+        emit({"event": "gate", **said})
+        return
+    columns = ("label", "compared", "noise", "lost", "leak", "count", "of", "share", "low", "high", "rmse_db", "t_th")
+    rows = [[of[k] if k == "label" else figure_text(of[k]) for k in columns] for of in said.pop("policies")]
+    say(table(columns, rows))
+    say_fitted([f"{key}: {value}" for key, value in said.items()])
 
 
 def tune(args: argparse.Namespace) -> None:

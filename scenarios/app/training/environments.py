@@ -41,6 +41,9 @@ Source = str | Path | Study
 Wanted = TypeVar("Wanted", bound=Task)
 FIRST = "fractional"
 """the rule that worlds are recorded with"""
+ATTACKED = {"leakage", "named"}
+"""figures that attacks find"""
+_ROUNDS = 24  # in which a figure of a reward has to differ
 _FAR = 2**40  # seeds of drawn channels begin there, above those of scenarios
 DEFAULTS = {ALLOCATION: "power/paper", ONLINE: "power/pedestrians"}
 
@@ -87,21 +90,15 @@ def fitting(study: Study, task: Online) -> Online:
     """A task that a study can judge, whose limits of power its UEs can keep, and whose bound contracts in all rounds;
     BadInput for another.
     """
-    reads = task.reward.reads
-    for name in {"leakage", "named"} & {*reads}:
-        if not study.learned.attacks:
-            raise BadInput(
-                f"train.task.reward.{reads[name]}: {name} is what attacks find, and learning.attacks is empty; add "
-                f"one, such as {{kind: closed-form}}, or leave {name} out"
-            )
-    if (
-        "named" in reads
-        and not np.isfinite(build_world(study.world, Streams(study.seed), study.round_s).places.home_m).any()
-    ):
-        raise BadInput(
-            f"train.task.reward.{reads['named']}: no UE of world.ues.mobility has a home, so none is ever named; take "
-            "kind: resident, or leave named out"
+    for name in ATTACKED & {*task.reward.reads}:
+        homes = name != "named" or np.isfinite(
+            build_world(study.world, Streams(study.seed), study.round_s).places.home_m
         )
+        if not study.learned.attacks or not np.any(homes):
+            raise BadInput(
+                f"train.task.reward.{task.reward.reads[name]}: {name} is 0 without learning.attacks, and named where "
+                "no UE has a home (world.ues.mobility); add an attack, people (kind: resident), or leave it out"
+            )
     cost_of(task.reward, dict.fromkeys(FIGURES, np.full(2, 0.5)), finite=False)
     n = n_ues(study)
     try:
@@ -119,6 +116,30 @@ def fitting(study: Study, task: Online) -> Online:
             "lost updates count as much as those that arrive; without learning_rate it contracts for all"
         ) from None
     return task
+
+
+def check_moves(study: Study, task: Online) -> None:
+    """Raise BadInput for a figure of the reward that is the same in 24 rounds, and whole worlds where these are longer,
+    with high, low and middle powers in turn: its weight would be paid for nothing.
+    """
+    reads = task.reward.reads
+    env = OnlinePower(Stages(study, bool(ATTACKED & {*reads})), n_ues(study), task)
+    seen: dict[str, set[float]] = {name: set() for name in reads}
+    rounds = 0
+    while (rounds < _ROUNDS or not env.over) and min(map(len, seen.values())) < 2:
+        if env.over:
+            env.reset(options={"world": study.seed + rounds})
+        env.step(np.full(env.n_ue, (1.0, -1.0, 0.0)[rounds % 3], np.float32))
+        rounds += 1
+        for name in reads if env.outcome else ():
+            seen[name].add(round(env.figures[name], 9))
+    for name, values in seen.items():
+        if len(values) == 1:
+            raise BadInput(
+                f"train.task.reward.{reads[name]}: {name} is {values.pop():g} in {rounds} rounds, at high, low and "
+                "middle powers, so nothing is learned from it; leave it out, or change what it measures in "
+                "world.radio.uplink or learning.attacks"
+            )
 
 
 def parallel_env(scenario: Source = DEFAULTS[ONLINE], reward: Pay = "shared") -> PowerAgents:

@@ -53,7 +53,15 @@ from scenarios.app.study import Fields
 from scenarios.app.study.describe import build
 from scenarios.app.study.study import Study, study_yaml
 from scenarios.app.study.yaml_document import read_text
-from scenarios.app.training.environments import Stages, fitting, n_ues, problems, task_of, unrecorded
+from scenarios.app.training.environments import (
+    Stages,
+    check_moves,
+    fitting,
+    n_ues,
+    problems,
+    task_of,
+    unrecorded,
+)
 from scenarios.app.training.evaluate import (
     COLUMNS,
     Evaluation,
@@ -319,6 +327,7 @@ def jobs_of(study: Study, seeds: Sequence[int], out: Path, replace: bool = False
         no_links(out, [job.folder.name for job in jobs])
     if isinstance(how.task, Online):
         check_playable(plain, fitting(plain, how.task))
+        check_moves(plain, how.task)
     return jobs
 
 
