@@ -35,7 +35,7 @@ from netsim.record import write_json
 from netsim.units import FloatArray
 from rl.env import OnlinePower
 from rl.look import Look
-from rl.radio_records import Rounds, Rows, air_of, band
+from rl.radio_records import Rounds, air_of, band
 from rl.recording import recorded
 from rl.rules import Known, Tuned, untuned
 from rl.settings import Online, Train
@@ -121,7 +121,8 @@ def recorded_at_full(asked: Sweep, seeds: Sequence[int]) -> Known:
     own = rounds.rows
     tops_up = any(isinstance(d, NoiseSwitch) and d.mode == "top-up" for d in study.learned.defenses)
     ones = np.ones_like(own.rho)
-    rows = Rows(own.of, np.ones_like(own.weight), own.required_std * tops_up, own.rho, ones, 0 * ones)
+    rows = replace(own, weight=np.ones_like(own.weight), required_std=own.required_std * tops_up, factor=ones)
+    rows = replace(rows, lost_noise=0 * ones)
     return Known(replace(rounds, rows=rows), look, air_of(study.world.radio.uplink, study.round_s), online.reward)
 
 
