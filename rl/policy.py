@@ -293,7 +293,7 @@ UNIT_DB = 10.0
 SEEN = len(FEATURES) + len(OUTLOOK)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SharedPolicy:
     """A network that all UEs share, for any number of them, and its rule: powers are residuals on the rule.
 
