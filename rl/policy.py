@@ -300,7 +300,7 @@ SEEN = len(FEATURES) + len(OUTLOOK) + 1
 """number of features of a UE, without probes"""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SharedPolicy:
     """A network that all UEs share, for any number of them: it moves powers that begin at those of a rule.
 
