@@ -28,7 +28,7 @@ _ALONE: dict[str, dict[str, Any]] = {
     "power/next-door-all": _VILLAGE,
     "power/next-door-all (training)": _VILLAGE,
     "power/switch": _VILLAGE,
-    "campus-public": {"learning.attacks": [{"kind": "closed-form"}, {"kind": "dlg", "starts": 1, "iterations": 20}]}
+    "campus-public": {"learning.attacks": [{"kind": "closed-form"}, {"kind": "dlg", "starts": 1, "iterations": 20}]},
 }
 """what is shortened in one study alone"""
 _WHOLE = {
