@@ -66,7 +66,7 @@ def test_prices_follow_the_means_of_the_last_episode(env, tmp_path):
     buffer.pos = 0
     for episode, loss in enumerate((9.0, 4.0)):
         for step in range(4):
-            buffer.figures[buffer.pos] = [0.0, loss + step / 10, step / 4, 0.0, 0.0, 2e-6]
+            buffer.figures[buffer.pos] = [0.0, loss + step / 10, step / 4, 0.0, 0.0, 0.0, 2e-6]
             buffer.pos = 4 * episode + step + 1
         buffer.raise_prices(4)
     leakage, losses = np.tile(np.arange(4) / 4, 2), np.repeat([9.0, 4.0], 4) + np.tile(np.arange(4) / 10, 2)
