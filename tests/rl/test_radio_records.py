@@ -11,7 +11,7 @@ from fl.power.search import Limits
 from netsim.errors import BadInput
 from netsim.rng import Streams
 from rl.look import Look
-from rl.policy import SEEN, SharedPolicy, features_of, seen_of_ue_size, shapes_of
+from rl.policy import SharedPolicy, features_of, seen_of_ue_size, shapes_of
 from rl.radio_records import Links, Rounds, Rows, air_of, judged, lost_noise, received
 from rl.rules import LAWS, Known, best_response, kept_dbw, tuned, within
 from rl.settings import BEST_RESPONSES, Online
@@ -275,7 +275,7 @@ def test_what_would_come_of_powers_of_a_ue_that_is_alone(city):
     serving = np.where(np.arange(12) == k, links.serving, -1)
     alone = replace(look, links=replace(links, serving=serving))
     power_w = np.full(serving.shape, 1e-3)
-    power, decoded, margin, exposed, *sums, hidden, below, above = np.moveaxis(alone.outlook(power_w), 2, 0)
+    power, decoded, margin, exposed, *sums, _, below, _ = np.moveaxis(alone.outlook(power_w), 2, 0)
     for of in (*sums, below):
         np.testing.assert_allclose(of[:, k], (-60 - 10) / 20)  # the least: nothing
     np.testing.assert_array_equal(np.delete(alone.outlook(power_w), k, axis=1), 0.0)
