@@ -178,7 +178,7 @@ class Look(Columns):
 
     def _exposure(self, dbw: FloatArray) -> tuple[FloatArray, ...]:
         """hidden, below and above, each (S, K)."""
-        heard_db = dbw + self.heard_db
+        heard_db = np.where(self.there, dbw + self.heard_db, -np.inf)
         weaker = heard_db[:, None, :] < heard_db[:, :, None]  # j than k
         above = ~weaker & ~np.eye(dbw.shape[1], dtype=bool)
         level = 10.0 ** (heard_db / 10.0)[:, None, :]

@@ -346,7 +346,9 @@ def planned_dbw(
         seen = features_of(look, dbw, rule_dbw, probes)
         action = np.asarray(act(seen.reshape(-1, seen.shape[2])), dtype=float)
         if action.size != dbw.size or not (np.abs(action) <= 1.0 + _ROUNDING).all():
-            raise ValueError(f"policy: gives {action.shape}, {action!s:.60}; give one number from -1 to 1 for each UE")
+            raise ValueError(
+                f"policy: gives {action.shape}, {action.ravel()!s:.60}; give one number from -1 to 1 for each UE"
+            )
         dbw = moved_dbw(dbw, np.where(look.there, action.reshape(dbw.shape), 0.0), look.limits)
     return dbw
 

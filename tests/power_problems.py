@@ -50,7 +50,7 @@ QUICK = DdpgAgent(learning_starts=20, batch_size=16, hidden=(16,))
 
 def course(folder, stop_at=None):
     """A training of 120 steps; stop_at: interrupted after so many, and taken up again."""
-    from rl.agents import DdpgTraining
+    from rl.agents import allocation_training
 
     p = problem()
 
@@ -62,7 +62,8 @@ def course(folder, stop_at=None):
         if stop_at is not None and point.step == stop_at:
             raise KeyboardInterrupt
 
-    return kept_course(DdpgTraining(allocation([p]), QUICK, 120, 0, None), judge, 30, folder / "c.npz", tell)
+    training, _ = allocation_training([p], QUICK, 120, 0)
+    return kept_course(training, judge, 30, folder / "c.npz", tell)
 
 
 def kept_course(training, score, every, file, tell):

@@ -176,9 +176,9 @@ def test_an_interrupted_training_ends_in_the_same_bits(tmp_path):
 
 def test_an_episode_that_time_cuts_off_does_not_end_what_is_worth():
     """Its last state still has a value, unlike one after which nothing can come."""
-    from rl.agents import DdpgTraining
+    from rl.agents import allocation_training
 
-    training = DdpgTraining(allocation(), QUICK, 45, 0, None)
+    training, _ = allocation_training([problem()], QUICK, 45, 0)
     while training.done < training.steps:
         training.step()
     buffer = training.buffer
@@ -459,7 +459,8 @@ def test_costs_are_those_that_the_records_tell(tiny, attacks):
     """
     from fl.round import records
 
-    weights = {"noise": 1.0, "loss": 0.5, "leakage": 2.0, "leakage_within_m": 300.0, "energy_per_j": 1000.0}
+    weights = {"noise": 1.0, "loss": 0.5, "leakage_within_m": 300.0, "energy_per_j": 1000.0}
+    weights |= {"leakage": 2.0} if attacks else {}
     changes = {"learning.attacks": attacks, "train": {"task": {**ONLINE["train"]["task"], "reward": weights}}}
     changes |= {"world.radio.uplink.rate": {"kind": "shannon"}}  # no row is lost
     env, over = online(tiny, changes), False

@@ -11,9 +11,9 @@ from fl.power.search import Limits
 from netsim.errors import BadInput
 from netsim.rng import Streams
 from rl.look import Look
-from rl.policy import SEEN, SharedPolicy, shapes_of
-from rl.radio_records import Links, Rounds, Rows, air_of, judged, received
-from rl.rules import LAWS, Known, best_response, tuned, within
+from rl.policy import SharedPolicy, features_of, seen_of_ue_size, shapes_of
+from rl.radio_records import Links, Rounds, Rows, air_of, judged, lost_noise, received
+from rl.rules import LAWS, Known, best_response, kept_dbw, tuned, within
 from rl.settings import BEST_RESPONSES, Online
 from scenarios.app.study.load import load
 from scenarios.app.training.environments import Stages, n_ues, task_of
@@ -155,35 +155,47 @@ def costs_what_it_costs_live(of, draw=DRAW):
     return drawn
 
 
-def shared(city, last=0.0):
+def shared(city, last=0.0, **kw):
     """A policy of random layers; last: the spread of those of its last one."""
+    n = seen_of_ue_size("probes" in kw)
     layers = tuple(
         (DRAW.normal(0, 0.3 if k else last, shape).astype(np.float32), np.zeros(shape[0], np.float32))
-        for k, shape in zip((1, 0), shapes_of(SEEN, (8,), 1), strict=True)
+        for k, shape in zip((1, 0), shapes_of(n, (8,), 1), strict=True)
     )
-    scale = DRAW.normal(0, 1, SEEN), DRAW.uniform(0.5, 2, SEEN)
-    return SharedPolicy(layers, tuned(LAWS[-1], city, 1, Streams(0).at("t")), *scale)
+    scale = DRAW.normal(0, 1, n), DRAW.uniform(0.5, 2, n)
+    return SharedPolicy(layers, tuned(LAWS[-1], city, 1, Streams(0).at("t")), *scale, **kw)
 
 
-def test_an_actor_whose_last_layer_is_zero_is_the_rule(city):
-    policy = shared(city)
-    np.testing.assert_array_equal(policy.power_w(city.look), policy.rule.power_w(city.look))
+PASSES = [{}, {"passes": 3}, {"passes": 2, "probes": load("power/city").train.task.reward}]
 
 
-def test_the_shared_actor_by_hand(city):
-    """UE after UE: ten times tanh of two layers of its standardised features, 0 dB for one that is away."""
-    from rl.policy import features_of
+@pytest.mark.parametrize("kw", PASSES, ids=["one", "three", "probes"])
+def test_an_actor_whose_last_layer_is_zero_is_the_rule(city, kw):
+    policy = shared(city, **kw)
+    np.testing.assert_allclose(policy.power_w(city.look), policy.rule.power_w(city.look), rtol=1e-12)
 
-    policy = shared(city, 1.0)
+
+@pytest.mark.parametrize("kw", PASSES, ids=["one", "three", "probes"])
+def test_the_shared_actor_by_hand(city, kw):
+    """UE after UE, pass after pass: ten times tanh of two layers of its standardised features, which are cut; 0 dB for
+    one that is away.
+    """
+    policy = shared(city, 1.0, cut=1.5, **kw)
     links = replace(city.look.links, serving=np.where(np.arange(12) == 5, -1, city.look.links.serving))
     look = replace(city.look, links=links)
     (w, b), (v, c) = policy.layers
-    features = features_of(look, policy.rule)
-    for s, k in ((0, 0), (2, 7)):
-        seen = (features[s, k] - policy.mean) / policy.std
-        wanted_db = 10 * np.tanh(v[0] @ np.maximum(w @ seen + b, 0) + c[0])
-        assert policy.residual_db(look)[s, k] == pytest.approx(wanted_db, rel=1e-4)
-    assert not policy.residual_db(look)[:, 5].any()
+    low, high = (10 * np.log10(x) for x in (look.limits.each_min_w, look.limits.each_max_w))
+    rule = np.clip(policy.rule.dbw(look), low, high)
+    dbw = rule.copy()
+    for _ in range(policy.passes):
+        features = features_of(look, dbw, rule, policy.probes)
+        for s, k in np.argwhere(look.there):
+            seen = np.clip((features[s, k] - policy.mean) / policy.std, -1.5, 1.5)
+            moved = dbw[s, k] + 10 * np.tanh(v[0] @ np.maximum(w @ seen + b, 0) + c[0])
+            dbw[s, k] = min(max(moved, low), high)
+    np.testing.assert_allclose(policy.dbw(look), dbw, atol=1e-3)
+    np.testing.assert_array_equal(dbw[:, 5], rule[:, 5])
+    assert np.ptp(policy.dbw(look) - rule) > 5.0
 
 
 NEIGHBOURS = {
@@ -239,7 +251,8 @@ def test_ues_train_where_a_cost_hangs_on_it(changes):
     assert live(load("power/next-door", changes)).stage.learns
 
 
-def test_exchanging_ues_exchanges_features_and_powers(city):
+@pytest.mark.parametrize("kw", PASSES, ids=["one", "three", "probes"])
+def test_exchanging_ues_exchanges_features_and_powers(city, kw):
     order = DRAW.permutation(12)
     links = city.look.links
     moved = replace(
@@ -247,20 +260,24 @@ def test_exchanging_ues_exchanges_features_and_powers(city):
         links=Links(links.h[:, order], links.heard[:, order], links.serving[:, order], links.downlink_bps[:, order]),
         required_std=city.look.required_std[:, order],
     )
-    policy = shared(city, 0.3)
+    policy = shared(city, 0.3, **kw)
     np.testing.assert_allclose(moved.features, city.look.features[:, order], atol=1e-12)
-    np.testing.assert_allclose(moved.pairs, city.look.pairs[:, order][:, :, order], atol=1e-9)
-    np.testing.assert_allclose(policy.power_w(moved), policy.power_w(city.look)[:, order], rtol=1e-5)
-    assert np.ptp(policy.residual_db(city.look)) > 1.0
+    power_w = np.full((len(city), 12), 1e-3) * 10 ** DRAW.uniform(-1, 1, 12)
+    np.testing.assert_allclose(moved.outlook(power_w[:, order]), city.look.outlook(power_w)[:, order], atol=1e-9)
+    np.testing.assert_allclose(moved._crossing, city.look._crossing[:, order][:, :, order])
+    np.testing.assert_allclose(policy.dbw(moved), policy.dbw(city.look)[:, order], atol=1e-4)
+    assert np.ptp(policy.dbw(city.look) - kept_dbw(policy.rule.dbw(city.look), city.look.limits)) > 1.0
 
 
 def test_what_would_come_of_powers_of_a_ue_that_is_alone(city):
-    """Without others, SINR is SNR, at the base station and at the eavesdropper."""
+    """Without others, SINR is SNR, at the base station and at the eavesdropper; and there is no interference."""
     look, links, k = city.look, city.look.links, 3
     serving = np.where(np.arange(12) == k, links.serving, -1)
     alone = replace(look, links=replace(links, serving=serving))
     power_w = np.full(serving.shape, 1e-3)
-    power, decoded, margin, exposed = np.moveaxis(alone.outlook(power_w), 2, 0)
+    power, decoded, margin, exposed, *sums, _, below, _ = np.moveaxis(alone.outlook(power_w), 2, 0)
+    for of in (*sums, below):
+        np.testing.assert_allclose(of[:, k], (-60 - 10) / 20)  # the least: nothing
     np.testing.assert_array_equal(np.delete(alone.outlook(power_w), k, axis=1), 0.0)
     np.testing.assert_allclose(power[:, k], -1.0)  # -30 dBW, 0 at -20, a unit 10 dB
     h = links.h[np.arange(len(serving)), k, serving[:, k]]
@@ -315,10 +332,11 @@ def test_without_interference_a_rule_is_the_optimum():
                   "train.task.reward": {"noise": 1}, "learning.threat": {"n_targets": 4}})  # fmt: skip
     own = known(of)
     gamma = np.full(own.look.snr_db.shape, np.nan)
+    decoded = own.air.floor_sinr * (1 + 1e-9)  # below, nothing arrives, and more than is required costs nothing
     for s in range(len(own)):
         some = own.rounds.rows.of[s] >= 0
         rows = own.rounds.rows
-        gamma[s, rows.of[s, some]] = (rows.rho[s] / rows.required_std[s, some]) ** 2
+        gamma[s, rows.of[s, some]] = np.maximum((rows.rho[s] / rows.required_std[s, some]) ** 2, decoded)
     dbw = np.where(np.isfinite(gamma), 10 * np.log10(gamma) - own.look.snr_db, -60.0)
     limits = Limits(each_min_w=1e-12, each_max_w=1e6, total_max_w=1e9)
     wide = replace(own, look=replace(own.look, limits=limits, max_power_w=np.inf))
@@ -415,20 +433,24 @@ def test_what_does_not_fit_is_refused(changes, said):
     ("change", "said"),
     [
         (lambda d: _edit(d, '"rule": "log-linear"', '"rule": "magic"'), "magic"),
+        (lambda d: _edit(d, '"passes": 2', '"passes": 0'), "passes: Input should be greater than or equal to 1"),
+        (lambda d: _edit(d, '"cut": 3.0', '"cut": 0.0'), "cut: Input should be greater than 0"),
+        (lambda d: _edit(d, '"format": 3', '"format": 2'), "format: Input should be 3; train the policy again"),
         (lambda d: _weights(d, {"layers.1.bias": np.zeros(2, np.float32)}), "its card asks for"),
         (lambda d: _weights(d, {"layers.1.bias": np.full(1, np.nan, np.float32)}), "its card asks for finite"),
         (lambda d: _weights(d, {"other": np.zeros(1, np.float32)}), "'other' is unknown"),
-        (lambda d: _weights(d, {"std": np.zeros(SEEN)}), "std has 0, not above 0"),
+        (lambda d: _weights(d, {"std": np.zeros(seen_of_ue_size(probes=True))}), "std has 0, not above 0"),
     ],
 )
 def test_a_damaged_policy_is_one_line(change, said, tmp_path, city):
     from rl.policy import SharedCard, load_shared, save_shared
 
-    policy = shared(city, 0.3)
-    card = SharedCard(program="1", limits=city.look.limits, rule=policy.rule.law.name, hidden=(8,),
-                      parameters=tuple(policy.rule.parameters.tolist()))  # fmt: skip
+    policy = shared(city, 0.3, passes=2, probes=city.reward, cut=3.0)
+    card = SharedCard(program="1", limits=city.look.limits, rule=policy.rule.law.name, hidden=(8,), passes=2, cut=3.0,
+                      parameters=tuple(policy.rule.parameters.tolist()), probes=city.reward)  # fmt: skip
     save_shared(policy, card, tmp_path)
     back, _ = load_shared(tmp_path)
+    assert (back.passes, back.cut, back.probes) == (2, 3.0, city.reward)
     np.testing.assert_array_equal(back.power_w(city.look), policy.power_w(city.look))
     change(tmp_path)
     with pytest.raises(BadInput, match=said) as error:
@@ -516,11 +538,12 @@ def slow_best_response(one, look, start_dbw, steps_db):
     """One round, one vector after the other; the same law of costs with 45 % of the deadline and 1 dB more noise."""
     std = look.required_std[0] * 10 ** (1 / 20)
     std = np.where(std > 0, std, np.sqrt(np.mean(std[std > 0] ** 2)))
+    air = one.air._replace(deadline_s=0.45 * one.air.deadline_s)
     rows = Rows(np.arange(12)[None], np.full((1, 12), 1 / 12), std[None], look.rho, np.array([0.9]),
-                one.rounds.rows.lost_noise)  # fmt: skip
+                lost_noise(one.air, look.n_bits), np.zeros(1, int))  # fmt: skip
     nothing = np.zeros((1, 12))
     rounds = Rounds(look.links, rows, np.ones((1, 12), int), look.n_bits, nothing, nothing)
-    known = Known(rounds, look, one.air._replace(deadline_s=0.45 * one.air.deadline_s), one.reward)
+    known = Known(rounds, look, air, one.reward)
     low, high = (10 * np.log10(x) for x in (look.limits.each_min_w, look.limits.each_max_w))
     dbw = np.clip(start_dbw[0], low, high)
     for steps in steps_db:
@@ -541,15 +564,15 @@ def test_best_responses_are_those_of_one_vector_after_the_other(city, name, vect
     """For rounds at once and for a single one; what is planned costs no more than the start."""
     steps_db = BEST_RESPONSES[f"best response, {name}"]
     assert (city.look.required_std[1:] > 0).all() and not city.look.required_std[0].any()
-    start, factor, kappa = LAWS[1].dbw(city.look, np.array([3.0, 0.75])), np.full(len(city), 0.9), city.rounds.rows
-    plan, n = best_response(city.look, start, steps_db, city.air, city.reward, factor, kappa.lost_noise)
-    assert n == vectors and len(city) > 2
+    start, factor = LAWS[1].dbw(city.look, np.array([3.0, 0.75])), np.full(len(city), 0.9)
+    plan = best_response(city.look, start, steps_db, city.reward, factor)
+    assert sum(map(len, steps_db)) * 12 == vectors and len(city) > 2
     np.testing.assert_array_equal(plan[0], within(start, city.look.limits)[0])  # no requirement is known there
     for s in range(1, 3):
         at = slice(s, s + 1)
         one, look = replace(city, rounds=city.rounds.select(np.array([s]))), _some(city.look, at)
         slow, known = slow_best_response(one, look, start[at], steps_db)
-        alone, _ = best_response(look, start[at], steps_db, city.air, city.reward, factor[at], kappa.lost_noise[at])
+        alone = best_response(look, start[at], steps_db, city.reward, factor[at])
         np.testing.assert_allclose(plan[at], slow, rtol=1e-12)
         np.testing.assert_allclose(alone, slow, rtol=1e-12)
         assert known.cost(slow)[0] < known.cost(within(start[at], look.limits))[0] - 0.01
@@ -560,7 +583,7 @@ def test_a_ue_that_is_away_keeps_its_power(city):
     look, start = replace(city.look, links=links), np.full((len(city), 12), -30.0)
     ones = np.ones(len(city))
     steps_db = BEST_RESPONSES["best response, 9 a UE"]
-    plan, _ = best_response(look, start, steps_db, city.air, city.reward, ones, ones)
+    plan = best_response(look, start, steps_db, city.reward, ones)
     np.testing.assert_allclose(plan[:, 4], 1e-3)
 
 
@@ -631,5 +654,5 @@ def test_absent_ues_have_features_without_holes():
     links = Links.of(cohort, replace(cohort, gain=gain[:, :1]), uplink)
     one = np.ones(1)
     look = Look(links, np.zeros((1, 3)), one, one, one, air_of(uplink), Limits())
-    for found in (look.features, look.pairs, look.outlook(np.full((1, 3), 1e-3))):
+    for found in (look.features, look._crossing, look.outlook(np.full((1, 3), 1e-3))):
         assert np.isfinite(found).all()

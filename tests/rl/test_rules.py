@@ -9,9 +9,9 @@ import pytest
 from fl.power.search import Limits
 from netsim.radio.shared_band import Noma
 from netsim.rng import Streams
-from rl.look import Look, _about
+from rl.look import Look
 from rl.powers import PARAMETERS
-from rl.radio_records import ALL, Air, Links, _leakage, lost_noise, rows_sent
+from rl.radio_records import ALL, Air, Links, _leakage, air_of, lost_noise, rows_sent
 from rl.rules import LAWS, Family, best_powers, expected, tuned, within
 
 RNG = Streams(2).at("rules")
@@ -162,7 +162,7 @@ def test_a_lost_row_weighs_what_the_rows_that_came_for_its_model_weigh_on_averag
         made=SimpleNamespace(ue=ue, model=model), weight=np.array([0.2, 0.6, 0.0, 0.0, 0.0]),
         ue=ue, channel=SimpleNamespace(decoded=np.array([True, True, False, False, False])),
     )  # fmt: skip
-    setup = SimpleNamespace(learning=SimpleNamespace(defenses=(), round_s=60.0), uplink=None)
+    setup = SimpleNamespace(learning=SimpleNamespace(defenses=(), round_s=60.0), uplink=Noma())
     outcome = SimpleNamespace(
         phases=[SimpleNamespace(uploads=last)], state=SimpleNamespace(parts={}, played=1)
     )  # fmt: skip
@@ -189,11 +189,13 @@ def test_leakage_is_the_mean_over_attacks_of_the_share_that_comes_near_and_every
 
 def test_a_ue_that_never_sent_is_expected_to_need_what_the_others_need():
     """The root mean square of what is known; what is known of each stays."""
-    found = expected(look(), np.full(1, 0.9), np.ones(1)).rows
+    found = expected(look(), np.full(1, 0.9)).rows
     a, b, away = 0.1 / 10 ** (np.array([20.0, 14.0, 20.0]) / 20)
     usual = np.sqrt((a**2 + b**2 + away**2) / 3)
     np.testing.assert_allclose(found.required_std, [[a, b, usual, away]])
     np.testing.assert_allclose(found.weight, [[1 / 3, 1 / 3, 1 / 3, 0]])
+    assert found.of.tolist() == [[0, 1, 2, -1]] and found.factor == 0.9
+    assert found.lost_noise == lost_noise(look().air, look().n_bits)
 
 
 @pytest.mark.parametrize(("deadline_s", "round_s"), [(0.5, 60.0), (60.0, 0.5), (None, 0.5)])
@@ -201,16 +203,21 @@ def test_lost_noise_is_one_over_the_snr_at_which_a_row_just_arrives(deadline_s, 
     """In the shorter of deadline and round; of few bits the least SINR at which anything is decoded."""
     uplink = Noma(deadline_s=deadline_s, bandwidth_hz=1e4)
     n_bits = np.array([100.0, 2e4])
-    snr = 1.0 / lost_noise(uplink, round_s, n_bits)
+    snr = 1.0 / lost_noise(air_of(uplink, round_s), n_bits)
     law = uplink.rate.law
     np.testing.assert_allclose(snr[0], law.min_sinr)
     np.testing.assert_allclose(0.5 * 1e4 * law.attenuation * np.log2(1.0 + snr[1]), n_bits[1])
 
 
-def test_features_of_pairs_are_those_of_their_links_in_twenties_of_db():
-    """UE i beside UE j: in one cell, j at the station of i, and how much stronger i is at its own than j at its own."""
-    pairs = look().pairs[0, :3, :3]
+def test_what_one_ue_leaves_in_the_combining_for_another_is_its_snr_at_that_station():
+    """UE k beside UE j: whether in one cell, and with a single antenna all of j at the station of k; of two antennas
+    the part along the channel of k.
+    """
+    seen = look()
     cross_db = np.array([[40, 30, 15], [40, 30, 15], [20, 10, 25]])
-    np.testing.assert_allclose(pairs[..., 2], (SNR[:, None] - SNR) / 20.0)
-    np.testing.assert_allclose(np.diff(pairs[..., 1], axis=1), np.diff(_about(cross_db), axis=1), atol=1e-9)
-    assert pairs[..., 0].tolist() == [[1, 1, 0], [1, 1, 0], [0, 0, 1]]
+    np.testing.assert_allclose(10 * np.log10(seen._crossing[0, :3, :3]), cross_db, atol=1e-9)
+    assert seen.same_cell[0, :3, :3].tolist() == [[1, 1, 0], [1, 1, 0], [0, 0, 1]] and not seen.same_cell[0, 3].any()
+    towards = np.array([[1, 0], [0.6, 0.8j], [1, 0], [0, 1]])  # of unit size
+    two = replace(seen, links=replace(seen.links, h=seen.links.h * towards[:, None]))
+    share = np.abs(towards.conj() @ towards.T) ** 2
+    np.testing.assert_allclose(two._crossing[0, :3, :3], (share[:3, :3] * 10 ** (cross_db / 10)))
