@@ -104,7 +104,20 @@ class _Scene(BaseModel):
 # -- trainings
 
 _CURVE = ("step", "score", "reward", "best_reward")
-METRICS = ("cost", "t_th", "noise", "loss", "leakage", "lost", "leak", "named", "energy_j", "evaluations")
+METRICS = (
+    "cost",
+    "t_th",
+    "noise",
+    "loss",
+    "leakage",
+    "lost",
+    "leak",
+    "named",
+    "epsilon",
+    "with_channel",
+    "energy_j",
+    "evaluations",
+)
 """figures of a policy in a case"""
 
 
