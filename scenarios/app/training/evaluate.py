@@ -113,10 +113,14 @@ def episode(env: OnlinePower, policy: str, act: Act, world: int, evaluations: in
 
 
 def spent_by(ledger: Ledger) -> dict[str, float]:
-    """The largest epsilon of a UE, and with the noise of the channel, where an account states least; NaN without one."""
-    stated = ledger.statements() or [None]
-    both = [(nan, nan) if s is None else (s.epsilon.max(), np.fmin(s.epsilon, s.with_channel).max()) for s in stated]
-    return dict(zip(("epsilon", "with_channel"), np.min(both, axis=0).tolist(), strict=True))
+    """The largest epsilon of a UE, and with the channel's noise, of the account that states least; nothing without."""
+    stated = ledger.statements()
+    if not stated:
+        return {}
+    return {
+        "epsilon": float(min(s.epsilon.max() for s in stated)),
+        "with_channel": float(min(np.fmin(s.epsilon, s.with_channel).max() for s in stated)),
+    }
 
 
 def played(power_w: Callable[[Look], FloatArray]) -> Act:
