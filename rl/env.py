@@ -126,13 +126,14 @@ class PowerEnv(gymnasium.Env[Seen, Seen]):
     def _checked(self, action: object) -> FloatArray:
         """The action as numbers (K,), up to what rounding to float32 may add; ValueError for others."""
         given = np.asarray(action)  # which refuses lists of several lengths
-        got = f"{given.dtype} of shape {given.shape}, {given!s:.60}"
         if given.dtype.kind in "fiu" and given.shape == (self.n_ue,):
             values = given.astype(float)  # the least integer has no absolute value of its own type
             outside = np.flatnonzero(~(np.abs(values) <= _END))
             if not len(outside):
                 return values
             got = f"{given[outside[0]]:g} at {outside[0]} is outside"
+        else:
+            got = f"{given.dtype} of shape {given.shape}, {given!s:.60}"
         raise ValueError(f"action: {got}; give {self.n_ue} finite numbers from -1 to 1, one for each UE")
 
 
