@@ -12,7 +12,7 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
-from fl.power.search import Limits
+from fl.power.search import Limits, PowerPlan
 from fl.round.send import power_context
 from fl.round.server import LearningServer
 from fl.round.setup import Setup
@@ -23,7 +23,7 @@ from netsim.units import FloatArray
 from netsim.world import World
 from rl.policy import seen_online, seen_online_size
 from rl.powers import Decided, Decision, kept, start_w
-from rl.problem import STEPS, Outcome, Problem, Seen, log_power
+from rl.problem import STEPS, Problem, Seen, log_power
 from rl.radio_records import Costs, costs
 from rl.reward import FIGURES
 from rl.settings import Online
@@ -169,7 +169,7 @@ class PowerAllocation(PowerEnv):
         self.problems, self.problem = problems, problems[0]
         super().__init__(self.problem.n_ue, self.problem.n_seen, {"draw": len(problems), "power": "average"})
 
-    last: Outcome
+    last: PowerPlan
 
     def _start(self, options: Info) -> Info:
         drawn = self.np_random.integers(len(self.problems))

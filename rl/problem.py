@@ -63,16 +63,7 @@ def nearest_w(power_w: FloatArray, limits: Limits) -> FloatArray:
     span = total[b] - total[b - 1]
     along = min(max((want - total[b - 1]) / span, 0.0), 1.0) if span > 0 else 0.0
     shift = corner[b - 1] + along * (corner[b] - corner[b - 1])
-    return np.minimum(np.maximum(power_w + shift, low), high)
-
-
-@dataclass(frozen=True, eq=False)
-class Outcome:
-    """A power vector that was tried: power_w (K,) within the limits, value the bound L there, switch is T_th."""
-
-    power_w: FloatArray
-    value: float
-    switch: int
+    return np.asarray(np.minimum(np.maximum(power_w + shift, low), high))
 
 
 @dataclass(frozen=True)
@@ -96,32 +87,32 @@ class Problem:
         return seen_size(self.observe, self.n_ue)
 
     @cached_property
-    def start(self) -> Outcome:
+    def start(self) -> PowerPlan:
         """Average power: where every comparison begins."""
         return self.tried(average(self.objective, self.limits).power_w)
 
-    def act(self, action: FloatArray) -> Outcome:
+    def act(self, action: FloatArray) -> PowerPlan:
         """The outcome of an action."""
         return self.tried(nearest_w(log_power(action, self.limits), self.limits))
 
-    def tried(self, power_w: FloatArray) -> Outcome:
+    def tried(self, power_w: FloatArray) -> PowerPlan:
         """The bound at a power vector that keeps the limits."""
         if len(power_w) != self.n_ue:
             raise ValueError("power_w must have one power for each UE")
         if not ((power_w > 0.0) & (power_w < np.inf)).all():
             raise ValueError("power_w must be finite and above 0")
         one = power_w[None]
-        return Outcome(power_w, float(self.objective(one)[0]), int(self.objective.switch(one)[0]))
+        return PowerPlan(power_w, float(self.objective(one)[0]), int(self.objective.switch(one)[0]), 1)
 
-    def ratio(self, outcome: Outcome | PowerPlan) -> float:
+    def ratio(self, outcome: PowerPlan) -> float:
         """L over that of average power."""
         return outcome.value / self.start.value
 
-    def reward(self, outcome: Outcome) -> float:
+    def reward(self, outcome: PowerPlan) -> float:
         """-5 ln(L / L at average power): falls with L, and does not depend on its unit."""
         return float(-5.0 * np.log(self.ratio(outcome)))
 
-    def seen(self, last: Outcome) -> Seen:
+    def seen(self, last: PowerPlan) -> Seen:
         """The observation after an outcome, float32 in [-1, 1].
 
         paper : powers on the scale of actions (K), 2 T_th / T - 1, ln(L / L_average) / 5. channel : besides them ln
@@ -137,7 +128,7 @@ class Problem:
             observation[k + 2 :] = self._channel_seen
         return observation
 
-    def rollout(self, act: Callable[[Seen], FloatArray]) -> list[Outcome]:
+    def rollout(self, act: Callable[[Seen], FloatArray]) -> list[PowerPlan]:
         """The outcomes of a policy in an episode that begins at average power."""
         outcomes = []
         last = self.start
