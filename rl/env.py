@@ -12,7 +12,7 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
-from fl.power.search import Limits
+from fl.power.search import Limits, PowerPlan
 from fl.round.send import power_context
 from fl.round.server import LearningServer
 from fl.round.setup import Setup
@@ -23,7 +23,7 @@ from netsim.units import FloatArray
 from netsim.world import World
 from rl.policy import seen_online, seen_online_size
 from rl.powers import Decided, Decision, kept, start_w
-from rl.problem import STEPS, Outcome, Problem, Seen, log_power
+from rl.problem import STEPS, Problem, Seen, log_power
 from rl.radio_records import Costs, costs
 from rl.reward import FIGURES
 from rl.settings import Online
@@ -126,13 +126,14 @@ class PowerEnv(gymnasium.Env[Seen, Seen]):
     def _checked(self, action: object) -> FloatArray:
         """The action as numbers (K,), up to what rounding to float32 may add; ValueError for others."""
         given = np.asarray(action)  # which refuses lists of several lengths
-        got = f"{given.dtype} of shape {given.shape}, {given!s:.60}"
         if given.dtype.kind in "fiu" and given.shape == (self.n_ue,):
             values = given.astype(float)  # the least integer has no absolute value of its own type
             outside = np.flatnonzero(~(np.abs(values) <= _END))
             if not len(outside):
                 return values
             got = f"{given[outside[0]]:g} at {outside[0]} is outside"
+        else:
+            got = f"{given.dtype} of shape {given.shape}, {given!s:.60}"
         raise ValueError(f"action: {got}; give {self.n_ue} finite numbers from -1 to 1, one for each UE")
 
 
@@ -168,7 +169,7 @@ class PowerAllocation(PowerEnv):
         self.problems, self.problem = problems, problems[0]
         super().__init__(self.problem.n_ue, self.problem.n_seen, {"draw": len(problems), "power": "average"})
 
-    last: Outcome
+    last: PowerPlan
 
     def _start(self, options: Info) -> Info:
         drawn = self.np_random.integers(len(self.problems))

@@ -4,11 +4,11 @@
 of the study the reference trajectory that it was trained on. A folder from a stranger is checked number by number.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -29,7 +29,6 @@ from rl.rules import LAWS, Tuned, kept_dbw, probed, untuned, within
 from rl.settings import CARD, WEIGHTS, Finite
 from rl.train import Weights
 
-FORMAT = 1
 _MAX_BYTES = 256_000_000
 _MAX_CARD_BYTES = 1_000_000
 _FULL_DB = 40.0  # the ratio in decibels that becomes 1 in an observation
@@ -82,6 +81,9 @@ def seen_of_ues(seen: Seen) -> Seen:
     return np.hstack([own, np.tile(seen[-_OF_ALL:], (len(own), 1))])
 
 
+Hidden = Annotated[tuple[Annotated[int, Field(ge=1, le=4096)], ...], Field(min_length=1, max_length=8)]
+
+
 class PolicyCard(Part):
     """Description of a policy: limits and origin."""
 
@@ -100,7 +102,7 @@ class PolicyCard(Part):
 class Card(PolicyCard):
     """Description of a policy of DDPG."""
 
-    format: int = FORMAT
+    format: Literal[1] = 1
     """version of these files"""
     task: Literal["allocation"]
     """one vector for a whole training"""
@@ -108,20 +110,12 @@ class Card(PolicyCard):
     """its observation"""
     ues: int = Field(ge=1, le=4096)
     """number of UEs"""
-    hidden: tuple[int, ...] = Field(min_length=1, max_length=8)
+    hidden: Hidden
     """units of its hidden layers"""
     criterion: Criterion = "aggregate"
     """when the channel's noise is enough"""
     bound: Convergence = Convergence()
     """the bound that it was trained on"""
-
-    @model_validator(mode="after")
-    def _readable(self) -> Self:
-        if self.format != FORMAT:
-            raise ValueError(f"format {self.format} is not {FORMAT}, which this program reads")
-        if any(not 1 <= n <= 4096 for n in self.hidden):
-            raise ValueError("hidden: a layer has 1 to 4096 units")
-        return self
 
     @property
     def n_seen(self) -> int:
@@ -185,7 +179,7 @@ def forward(layers: Layers, seen: Seen) -> FloatArray:
 def save_policy(policy: Policy, folder: Path) -> None:
     """Write a policy into a folder."""
     reference = {f"reference.{name}": np.atleast_1d(getattr(policy.reference, name)) for name in _REFERENCE}
-    save_files(policy.card, _named(policy.layers) | reference, folder)
+    save_files(policy.card, _by_name(policy.layers) | reference, folder)
 
 
 def load_policy(folder: Path) -> Policy:
@@ -201,24 +195,18 @@ def load_policy(folder: Path) -> Policy:
     return Policy(card, _layers(tensors), trajectory)
 
 
-def _named(layers: Layers) -> dict[str, np.ndarray]:
-    tensors: dict[str, np.ndarray] = {}
-    for i, (weight, bias) in enumerate(layers):
-        tensors |= {f"layers.{i}.weight": weight, f"layers.{i}.bias": bias}
-    return tensors
+def _by_name(layers: Iterable[tuple[Any, Any]]) -> dict[str, Any]:
+    """What is of the weights and biases of layers, by their names in files, in turn."""
+    each = ((f"layers.{i}", *layer) for i, layer in enumerate(layers))
+    return {k: v for name, weight, bias in each for k, v in ((f"{name}.weight", weight), (f"{name}.bias", bias))}
 
 
 def _layers(tensors: Mapping[str, np.ndarray]) -> Layers:
-    n = sum(name.startswith("layers.") for name in tensors) // 2
-    names = [(f"layers.{i}.weight", f"layers.{i}.bias") for i in range(n)]
-    return tuple((tensors[weight].astype(np.float32), tensors[bias].astype(np.float32)) for weight, bias in names)
+    return layers_of({name: x.astype(np.float32) for name, x in tensors.items() if name.startswith("layers.")})
 
 
 def _shapes_of_layers(of: list[tuple[int, int]]) -> dict[str, tuple[int | None, ...]]:
-    shapes: dict[str, tuple[int | None, ...]] = {}
-    for i, shape in enumerate(of):
-        shapes |= {f"layers.{i}.weight": shape, f"layers.{i}.bias": shape[:1]}
-    return shapes
+    return _by_name((shape, shape[:1]) for shape in of)
 
 
 def _shapes(card: Card) -> Shapes:
@@ -277,15 +265,15 @@ def _read_tensors(path: Path, shapes: Shapes) -> dict[str, np.ndarray]:
         ) from None
     if odd := sorted(tensors.keys() ^ shapes.keys()):
         raise BadInput(f"{path}: {odd[0][:60]!r} is {'missing' if odd[0] in shapes else 'unknown'}; train it again")
-    for name, array in tensors.items():
-        wanted = tuple(m if n is None else n for n, m in zip(shapes[name], array.shape, strict=False))
-        real = array.dtype in (np.float32, np.float64)
-        if not real or array.shape != wanted or array.ndim != len(shapes[name]) or not np.isfinite(array).all():
+    for name, shape in shapes.items():
+        array = tensors[name]
+        fits = array.ndim == len(shape) and all(n in (m, None) for n, m in zip(shape, array.shape, strict=True))
+        if not fits or array.dtype not in (np.float32, np.float64) or not np.isfinite(array).all():
             raise BadInput(
-                f"{path}: {name} is {array.dtype} {array.shape}, its card asks for finite numbers {shapes[name]}; "
+                f"{path}: {name} is {array.dtype} {array.shape}, its card asks for finite numbers {shape}; "
                 "train the policy again"
             )
-    return tensors
+    return {name: tensors[name] for name in shapes}
 
 
 # -- one network for all UEs
@@ -387,7 +375,7 @@ class SharedCard(PolicyCard):
     """version of these files"""
     task: Literal["shared"] = "shared"
     """one network for every UE"""
-    hidden: tuple[int, ...] = Field(min_length=1, max_length=8)
+    hidden: Hidden
     """units of its hidden layers"""
     rule: str = Field(max_length=40)
     """the rule that it adds to"""
@@ -413,7 +401,7 @@ class SharedCard(PolicyCard):
 
 def save_shared(policy: SharedPolicy, card: SharedCard, folder: Path) -> None:
     """Write a policy into a folder."""
-    save_files(card, _named(policy.layers) | {"mean": policy.mean, "std": policy.std}, folder)
+    save_files(card, _by_name(policy.layers) | {"mean": policy.mean, "std": policy.std}, folder)
 
 
 def load_shared(folder: Path) -> tuple[SharedPolicy, SharedCard]:

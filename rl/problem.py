@@ -1,8 +1,6 @@
 """The problem of the study for an agent: input is a vector of powers, output the bound of a whole training.
 
-Everything here is numpy, so that a trained policy can be used without a training library. `project` and `judge` are
-the laws of `fl.power.search` and `fl.power.bound` for a single vector, compiled: an environment calls them tens of
-thousands of times a second.
+Everything here is numpy, so that a trained policy can be used without a training library.
 """
 
 from __future__ import annotations
@@ -17,7 +15,6 @@ import numpy.typing as npt
 
 from fl.power.bound import PowerLoss, Trajectory
 from fl.power.search import Limits, PowerPlan, amplitude_rule, average, evolution, full, judged, plateaus
-from netsim.compiled import compiled
 from netsim.rng import Rng
 from netsim.units import FloatArray
 from rl.settings import OPTIMUM
@@ -26,7 +23,6 @@ Observe = Literal["paper", "channel"]
 Seen = npt.NDArray[np.float32]
 STEPS = 20  # of an episode
 PROFILE = (0.1, 0.3, 0.5, 0.7, 0.9)  # shares of the rounds at which requirements are shown
-_CODES = {"aggregate": 0, "per-device": 1, "top-up": 2}  # of criteria in compiled code
 _WIDE = 3.0  # natural logarithms that fill half of the range of an observation
 
 
@@ -47,96 +43,27 @@ def as_action(power_w: FloatArray, limits: Limits) -> FloatArray:
 
 
 def nearest_w(power_w: FloatArray, limits: Limits) -> FloatArray:
-    """The nearest power vector (K,) within the limits."""
-    return project(power_w, limits.each_min_w, limits.each_max_w, limits.total_min_w, limits.total_max_w)
+    """The nearest power vector (K,) within the limits.
 
-
-@compiled
-def project(power_w: FloatArray, low: float, high: float, least: float, most: float) -> FloatArray:
-    """The nearest vector (K,) with low <= x_k <= high and least <= sum_k x_k <= most.
-
-    It is clip(x + s, low, high) for one shift s, found among the corners low - x_k and high - x_k, between which the
-    total is a straight line. ValueError for powers that are not finite.
+    It is clip(x + s, least, most of a UE) for one shift s, found among the corners where a UE meets a limit, between
+    which the total is a straight line. ValueError for powers that are not finite.
     """
     if not np.isfinite(power_w).all():
         raise ValueError("power_w must be finite")
-    inside: FloatArray = np.minimum(np.maximum(power_w, low), high)
-    total = inside.sum()
-    want = min(max(total, least), most)
-    if total == want:
+    low = limits.each_min_w
+    high = limits.each_max_w
+    inside = np.minimum(np.maximum(power_w, low), high)
+    now = inside.cumsum()[-1]
+    want = min(max(now, limits.total_min_w), limits.total_max_w)
+    if want == now:
         return inside
-    corner = np.sort(np.append(low - power_w, high - power_w))
-    a = 0
-    b = len(corner) - 1
-    while b - a > 1:
-        middle = (a + b) // 2
-        total = 0.0
-        for x in power_w:  # compiled sums of whole arrays take three times as long
-            total += min(max(x + corner[middle], low), high)
-        if total < want:
-            a = middle
-        else:
-            b = middle
-    at_a = at_b = 0.0
-    for x in power_w:
-        at_a += min(max(x + corner[a], low), high)
-        at_b += min(max(x + corner[b], low), high)
-    along = min(max((want - at_a) / (at_b - at_a), 0.0), 1.0) if at_b > at_a else 0.0
-    nearest: FloatArray = np.minimum(np.maximum(power_w + corner[a] + along * (corner[b] - corner[a]), low), high)
-    return nearest
-
-
-@compiled
-def judge(
-    power_w: FloatArray,
-    channel_std: FloatArray,
-    std: FloatArray,
-    cost_w: FloatArray,
-    artificial: FloatArray,
-    round_weight: FloatArray,
-    weight: FloatArray,
-    criterion: int,
-) -> tuple[float, int]:
-    """L and T_th of a power vector (K,).
-
-    channel_std (T, K) at 1 W, or (1, K) where it is the same in all rounds; std, weight (T, K); cost_w (K,);
-    artificial (T + 1,); round_weight (T,). For top-up T_th is the last round in which any UE draws noise.
-
-    ValueError for powers of another shape, or that are not finite and above 0: compiled code would read past the end.
-    """
-    rounds, n = std.shape
-    if len(power_w) != n:
-        raise ValueError("power_w must have one power for each UE")
-    if not ((power_w > 0.0) & (power_w < np.inf)).all():
-        raise ValueError("power_w must be finite and above 0")
-    root = 1.0 / np.sqrt(power_w)
-    value = (cost_w * root * root).sum()
-    last = len(channel_std) - 1
-    switch = 0
-    for t in range(rounds - 1, -1, -1):
-        lacking = 0.0
-        short = False
-        for k in range(n):
-            missing = std[t, k] - root[k] * channel_std[min(t, last), k]
-            lacking += missing
-            short = short or missing > 0.0
-        if lacking > 0.0 if criterion == 0 else short:
-            switch = max(switch, t + 1)
-            if criterion < 2:
-                return value + artificial[switch], switch
-            for k in range(n):
-                own = root[k] * channel_std[min(t, last), k]
-                value += round_weight[t] * weight[t, k] ** 2 * max(std[t, k] ** 2 - own**2, 0.0)
-    return value, switch
-
-
-@dataclass(frozen=True, eq=False)
-class Outcome:
-    """A power vector that was tried: power_w (K,) within the limits, value the bound L there, switch is T_th."""
-
-    power_w: FloatArray
-    value: float
-    switch: int
+    corner = np.sort(np.concatenate([low - power_w, high - power_w]))
+    total = np.minimum(np.maximum(power_w + corner[:, None], low), high).cumsum(axis=1)[:, -1]
+    b = min(max(int(np.searchsorted(total, want)), 1), len(total) - 1)
+    span = total[b] - total[b - 1]
+    along = min(max((want - total[b - 1]) / span, 0.0), 1.0) if span > 0 else 0.0
+    shift = corner[b - 1] + along * (corner[b] - corner[b - 1])
+    return np.asarray(np.minimum(np.maximum(power_w + shift, low), high))
 
 
 @dataclass(frozen=True)
@@ -160,33 +87,32 @@ class Problem:
         return seen_size(self.observe, self.n_ue)
 
     @cached_property
-    def start(self) -> Outcome:
+    def start(self) -> PowerPlan:
         """Average power: where every comparison begins."""
         return self.tried(average(self.objective, self.limits).power_w)
 
-    @cached_property
-    def rule(self) -> PowerPlan:
-        """The best power of the family s G_k / ||h_k||, within the limits, G_k the mean weight of a UE."""
-        return amplitude_rule(self.objective, self.limits)
-
-    def act(self, action: FloatArray) -> Outcome:
+    def act(self, action: FloatArray) -> PowerPlan:
         """The outcome of an action."""
         return self.tried(nearest_w(log_power(action, self.limits), self.limits))
 
-    def tried(self, power_w: FloatArray) -> Outcome:
+    def tried(self, power_w: FloatArray) -> PowerPlan:
         """The bound at a power vector that keeps the limits."""
-        value, switch = judge(power_w, *self.laws)
-        return Outcome(power_w, value, switch)
+        if len(power_w) != self.n_ue:
+            raise ValueError("power_w must have one power for each UE")
+        if not ((power_w > 0.0) & (power_w < np.inf)).all():
+            raise ValueError("power_w must be finite and above 0")
+        one = power_w[None]
+        return PowerPlan(power_w, float(self.objective(one)[0]), int(self.objective.switch(one)[0]), 1)
 
-    def ratio(self, outcome: Outcome | PowerPlan) -> float:
+    def ratio(self, outcome: PowerPlan) -> float:
         """L over that of average power."""
         return outcome.value / self.start.value
 
-    def reward(self, outcome: Outcome) -> float:
+    def reward(self, outcome: PowerPlan) -> float:
         """-5 ln(L / L at average power): falls with L, and does not depend on its unit."""
-        return float(-5.0 * np.log(outcome.value / self.start.value))
+        return float(-5.0 * np.log(self.ratio(outcome)))
 
-    def seen(self, last: Outcome) -> Seen:
+    def seen(self, last: PowerPlan) -> Seen:
         """The observation after an outcome, float32 in [-1, 1].
 
         paper : powers on the scale of actions (K), 2 T_th / T - 1, ln(L / L_average) / 5. channel : besides them ln
@@ -202,7 +128,7 @@ class Problem:
             observation[k + 2 :] = self._channel_seen
         return observation
 
-    def rollout(self, act: Callable[[Seen], FloatArray]) -> list[Outcome]:
+    def rollout(self, act: Callable[[Seen], FloatArray]) -> list[PowerPlan]:
         """The outcomes of a policy in an episode that begins at average power."""
         outcomes = []
         last = self.start
@@ -217,15 +143,6 @@ class Problem:
         t = o.trajectory
         moved = Trajectory(t.std, t.weight, np.tile(gain, (len(t.std), 1)), t.scale)
         return Problem(PowerLoss(moved, o.law, o.criterion), self.limits, self.observe)
-
-    @cached_property
-    def laws(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray, FloatArray, int]:
-        o = self.objective
-        t = o.trajectory
-        channel = t.channel_std[:1] if t.still else t.channel_std
-        arrays = (channel, t.std, o.cost_w, o.artificial, o.round_weight, t.weight)
-        a, b, c, d, e, f = (np.asfortranarray(x, dtype=np.float64) for x in arrays)  # rounds side by side
-        return a, b, c, d, e, f, _CODES[o.criterion]
 
     @cached_property
     def _channel_seen(self) -> Seen:
@@ -259,7 +176,7 @@ def references(problem: Problem, evaluations: int, rng: Rng, thorough: bool = Tr
     """
     o = problem.objective
     limits = problem.limits
-    plans = {"average": average(o, limits), "full": full(o, limits), "amplitude": problem.rule}
+    plans = {"average": average(o, limits), "full": full(o, limits), "amplitude": amplitude_rule(o, limits)}
     for alpha in ALPHA:
         plans[f"fractional {alpha:g}"] = judged(o, limits, fractional(problem, alpha)[None], 1)
     tries = log_power(2.0 * rng.uniform("tries", np.arange(evaluations), (problem.n_ue,)) - 1.0, limits)

@@ -17,7 +17,7 @@ import pytest
 from power_problems import LIMITS, ONLINE, QUICK, allocation, course, policy, problem
 from scipy.stats import kstest
 
-from fl.power.search import Limits
+from fl.power.search import Limits, amplitude_rule
 from fl.power.search import judged as judged_
 from fl.round.state import standings
 from netsim.errors import BadInput
@@ -55,7 +55,7 @@ def test_one_vector_is_judged_as_many_are(criterion, moving):
 def test_the_rule_by_amplitude_is_the_best_of_its_family_and_of_its_total():
     """No other s is better; and where noise is all that counts, no other split of the same total is."""
     p = problem()
-    plan, t = p.rule, p.objective.trajectory
+    plan, t = amplitude_rule(p.objective, p.limits), p.objective.trajectory
     shape = t.weight.mean(axis=0) / np.sqrt(t.gain.mean(axis=0))
     scales = np.exp(np.linspace(-8, 5, 20_000))[:, None]
     assert plan.value <= p.objective(LIMITS.project(scales * shape)).min() * (1 + 1e-4)
@@ -122,7 +122,7 @@ def test_a_bad_action_is_refused_and_changes_nothing(action, wrong):
 
 @pytest.mark.parametrize("criterion", ["aggregate", "per-device", "top-up"])
 @pytest.mark.parametrize("moving", [False, True])
-def test_the_compiled_law_refuses_what_it_cannot_judge(criterion, moving):
+def test_a_problem_refuses_powers_that_it_cannot_judge(criterion, moving):
     p = problem(criterion, moving=moving)
     assert p.tried(np.full(6, 0.1)).value > 0
     for wrong in (np.full(5, 0.1), np.full(7, 0.1), np.zeros(0)):
@@ -133,12 +133,12 @@ def test_the_compiled_law_refuses_what_it_cannot_judge(criterion, moving):
             p.tried(np.array([0.1, 0.1, bad, 0.1, 0.1, 0.1]))
 
 
-def test_the_compiled_projection_refuses_what_is_not_finite():
-    from rl.problem import project
+def test_the_projection_refuses_what_is_not_finite():
+    from rl.problem import nearest_w
 
     for bad in (np.nan, np.inf, -np.inf):
         with pytest.raises(ValueError, match="finite"):
-            project(np.array([0.1, bad, 0.1]), 0.05, 0.2, 0.15, 0.5)
+            nearest_w(np.array([0.1, bad, 0.1]), LIMITS)
 
 
 def test_no_step_outside_of_an_episode():
@@ -226,9 +226,9 @@ def damaged_card(**changes):
         (lambda f: (f / "policy.json").unlink(), "No such file or directory.*give the folder"),
         (lambda f: (f / "policy.safetensors").unlink(), "No such file or directory"),
         (lambda f: (f / "policy.json").write_text("{"), "policy.json"),
-        (damaged_card(format=2), "format 2 is not 1"),
+        (damaged_card(format=2), "format: Input should be 1"),
         (damaged_card(ues=7), "its card asks for"),
-        (damaged_card(hidden=[0]), "1 to 4096 units"),
+        (damaged_card(hidden=[0]), "hidden.0: Input should be greater than or equal to 1"),
         (damaged_card(observe="online"), "observe: Input should be 'paper' or 'channel'"),
         (damaged_card(code="import os"), "code: Extra inputs"),
         (lambda f: (f / "policy.safetensors").write_bytes(pickle.dumps(Evil())), "not safetensors"),

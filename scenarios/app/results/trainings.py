@@ -217,7 +217,7 @@ def means_of(trained: Sequence[FinishedTraining]) -> dict[str, dict[str, FloatAr
 
 def paired(trained: Sequence[FinishedTraining], *names: str) -> FloatArray:
     """Costs of policies in the same worlds (policies, seeds, worlds)."""
-    return np.moveaxis([t.costs[[*names]].dropna() for t in trained], 2, 0)
+    return np.moveaxis(np.array([t.costs[[*names]].dropna() for t in trained]), 2, 0)
 
 
 # -- how probable it is that one policy costs less than another

@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ from netsim.safe import what_is
 from netsim.units import FloatArray
 from rl.env import OnlinePower
 from rl.policy import Card, Layers, Policy, SharedCard, SharedPolicy, forward, layers_of, save_policy, save_shared
-from rl.problem import Outcome, Problem, Seen, references
+from rl.problem import Problem, Seen, references
 from rl.recording import steps_of
 from rl.reward import Weighted
 from rl.rules import Known
@@ -64,6 +64,7 @@ from scenarios.app.training.environments import (
 )
 from scenarios.app.training.evaluate import (
     COLUMNS,
+    Act,
     Evaluation,
     PlayedEpisode,
     RecordedGround,
@@ -80,47 +81,45 @@ if TYPE_CHECKING:
     from stable_baselines3.common.logger import Logger
 
 
-def trainer_of(study: Study, on: RecordedGround | None, cache: Path | None) -> Trainer:
-    """The trainer of a study. on : its recorded rounds, for the task `online`; cache : of reference runs."""
-    how = study.train or Train()
-    return AllocationTrainer(study, how, cache) if on is None else UeTrainer(on, how)
-
-
 class UeTrainer:
     """DDPG of one actor for every UE, on rounds that are recorded before, or played while it learns."""
 
     def __init__(self, ground: RecordedGround, how: Train) -> None:
-        self.ground, self.how = ground, how
+        self.ground = ground
+        self.steps = how.steps
+        self.agent = agent_of(how)
 
     def begin(self, seed: int, board: Logger) -> Training:
         from rl.agents import UeTraining
 
-        ground, agent = self.ground, agent_of(self.how)
+        ground, agent = self.ground, self.agent
         first = ground.one_world(0, ground.rule.power_w) if agent.live else ground.trained_on
         rounds = UeRounds(first, ground.rule, agent.passes, agent.probes)
         self.scale = rounds.scale
         if not agent.live:
-            return UeTraining(rounds, agent, self.how.steps, seed, board)
+            return UeTraining(rounds, agent, self.steps, seed, board)
 
         def grow(weights: Weights, i: int) -> Known:
             return ground.one_world(i, self.policy(weights).power_w)
 
-        return UeTraining(rounds, agent, self.how.steps, seed, board, grow, ground.task.train_worlds)
+        return UeTraining(rounds, agent, self.steps, seed, board, grow, ground.task.train_worlds)
 
     def policy(self, weights: Weights) -> SharedPolicy:
         """The policy of these weights of an actor."""
-        agent = agent_of(self.how)
-        probes = self.ground.task.reward if agent.probes else None
-        return SharedPolicy(layers_of(weights), self.ground.rule, *self.scale, agent.passes, probes)
+        probes = self.ground.task.reward if self.agent.probes else None
+        return SharedPolicy(layers_of(weights), self.ground.rule, *self.scale, self.agent.passes, probes)
+
+    def act(self, weights: Weights) -> Act:
+        return played(self.policy(weights).power_w)
 
     def score(self, weights: Weights) -> float:
         return self.ground.chosen_on.score(self.policy(weights).power_w)
 
     def evaluated(self, course: Course, evaluations: int, seed: int) -> list[Evaluation]:
-        return self.ground.evaluated(played(self.policy(course.weights).power_w), evaluations)
+        return self.ground.evaluated(self.act(course.weights), evaluations)
 
     def shown(self, course: Course, rows: list[Evaluation]) -> PlayedEpisode:
-        return self.ground.shown(played(self.policy(course.weights).power_w), rows)
+        return self.ground.shown(self.act(course.weights), rows)
 
     def save(self, course: Course, seed: int, folder: Path) -> None:
         policy = self.policy(course.weights)
@@ -178,12 +177,13 @@ class AllocationTrainer:
         save_policy(policy_of(self.study, layers_of(course.weights), self.sets.own, seed, course.steps), folder)
 
     def score(self, weights: Weights) -> float:
-        return float(np.mean([p.ratio(_settled(p, weights)) for p in self.sets.chosen_on]))
+        act = partial(forward, layers_of(weights))
+        return float(np.mean([p.ratio(p.rollout(act)[-1]) for p in self.sets.chosen_on]))
 
     def evaluated(self, course: Course, evaluations: int, seed: int) -> list[Evaluation]:
         held = self.sets.held_out
-        layers = layers_of(course.weights)
-        rows = beside_references(held, lambda seen: forward(layers, seen), evaluations, Streams(seed).at("references"))
+        act = partial(forward, layers_of(course.weights))
+        rows = beside_references(held, act, evaluations, Streams(seed).at("references"))
         if len(held) == 1:
             rows.append(Evaluation(VISITED, 0, float(np.exp(-course.best_reward / 5.0)), -1, evaluations=evaluations))
         return rows
@@ -203,16 +203,11 @@ def beside_references(
     """A policy for a whole training beside the rules and optimisers, on each of these problems."""
     rows = []
     for i, problem in enumerate(held):
-        optima = references(problem, evaluations, rng, thorough=len(held) == 1)
-        rows += [Evaluation(n, i, problem.ratio(p), p.switch, evaluations=p.evaluations) for n, p in optima.items()]
         last = problem.rollout(act)[-1]
-        rows.append(Evaluation(name, i, problem.ratio(last), last.switch, evaluations=evaluations))
+        plans = references(problem, evaluations, rng, thorough=len(held) == 1)
+        each = [*plans.items(), (name, replace(last, evaluations=evaluations))]
+        rows += [Evaluation(n, i, problem.ratio(p), p.switch, evaluations=p.evaluations) for n, p in each]
     return rows
-
-
-def _settled(problem: Problem, weights: Weights) -> Outcome:
-    layers = layers_of(weights)
-    return problem.rollout(lambda seen: forward(layers, seen))[-1]
 
 
 def policy_of(study: Study, layers: Layers, own: Problem, seed: int = 0, steps: int = 0) -> Policy:
@@ -251,9 +246,14 @@ def _play(job: Job, study: Study, on: RecordedGround | None, watch: Watch) -> Fi
     began = time.perf_counter()
     folder = job.folder
     how = study.train or Train()
-    manifest = _manifest(job, study, how)
+    manifest: Fields = {
+        "kind": KIND, "title": study.title, "paper": study.paper, "task": how.task.kind_name(), "seed": job.seed,
+        "agent": how.agent.kind, "steps": how.steps, "program": __version__, "study": job.key,
+        "learning_starts": how.agent.learning_starts if isinstance(how.agent, DdpgAgent) else 0,
+        "python": platform.python_version(), "finished": False,
+    }  # fmt: skip
     write_json(folder / TRAINING, manifest)
-    trainer = trainer_of(study, on, job.options.get("cache"))
+    trainer = AllocationTrainer(study, how, job.options.get("cache")) if on is None else UeTrainer(on, how)
     resumes = bool(what_is(folder / CHECKPOINT))
     board = board_of(job.options.get("board"), job.seed, fresh=not resumes)
     training = trainer.begin(job.seed, board)
@@ -292,15 +292,6 @@ FILES = (
     *_EPISODE,
 )  # fmt: skip
 TRAINED = JobKind("training", FILES, TRAINING, play)
-
-
-def _manifest(job: Job, study: Study, how: Train) -> Fields:
-    return {
-        "kind": KIND, "title": study.title, "paper": study.paper, "task": how.task.kind_name(), "seed": job.seed,
-        "agent": how.agent.kind, "steps": how.steps, "program": __version__, "study": job.key,
-        "learning_starts": how.agent.learning_starts if isinstance(how.agent, DdpgAgent) else 0,
-        "python": platform.python_version(), "finished": False,
-    }  # fmt: skip
 
 
 def jobs_of(study: Study, seeds: Sequence[int], out: Path, replace: bool = False, **options: object) -> list[Job]:

@@ -20,6 +20,7 @@ import numpy as np
 from netsim import __version__
 from netsim.errors import BadInput, counted
 from netsim.record import write_json, write_text
+from netsim.units import FloatArray
 from scenarios.app.results.folder import PAGE, RUNS, STUDY, SUMMARY, no_links, read_json, remove_run
 from scenarios.app.results.statistics import half_width
 from scenarios.app.results.tuning_folder import BEST, COST, TRIALS_CSV, TUNING, Goals, of_training, trials_csv
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
 JOURNAL = "trials.log"
 _FILES = (STUDY, TUNING, TRIALS_CSV, BEST, RUNS, PAGE, JOURNAL, f"{JOURNAL}.lock")
 _TRIALS = ("trial-*", "verify/trial-*")
-_STATES = {"COMPLETE": "finished", "FAIL": "failed"}
 STARTS = 4  # finished trials before values are suggested
 _FEWEST = 8  # finished trials below which settings have no importance
 
@@ -253,7 +253,7 @@ def asked(of: Tuning, tried: optuna.Study, number: int) -> optuna.Trial:
     import optuna
 
     (drawn,) = np.random.SeedSequence([of.study.seed, number]).generate_state(1)
-    excess = (lambda t: t.user_attrs["excess"] or [0.0]) if of.goals.constraints else None
+    excess = (lambda t: t.user_attrs.get("excess") or [0.0]) if of.goals.constraints else None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
         warnings.simplefilter("ignore", FutureWarning)  # Optuna 5 has another way, which Optuna 4 has not
@@ -262,8 +262,8 @@ def asked(of: Tuning, tried: optuna.Study, number: int) -> optuna.Trial:
         )  # fmt: skip
     trial = tried.ask()
     settings = {key: _suggested(trial, key, one) for key, one in of.space.items()}
-    for name, value in (("number", number), ("settings", settings), ("excess", [])):
-        trial.set_user_attr(name, value)
+    trial.set_user_attr("number", number)
+    trial.set_user_attr("settings", settings)
     return trial
 
 
@@ -286,45 +286,39 @@ def _play_trial(job: Job, watch: Watch) -> list[Fields]:
 TRIAL = JobKind("tuning", (), "", _play_trial)
 
 
-def _means(goals: Goals, end: Answer | Failure) -> tuple[dict[str, float], str]:
-    """The mean over seeds of each key, or why there is none. BadInput for keys that no trial can have."""
+def _each(goals: Goals, end: Answer | Failure) -> tuple[dict[str, FloatArray], str]:
+    """The figures of all seeds by key, or why there are none. BadInput for keys that no trial can have."""
     if isinstance(end, Failure):
         return {}, end.line if end.kind == BAD_INPUT else f"{end.kind}: {end.line}"
     goals.check_found(end.value[0])
-    values = {}
-    for key in goals.keys:
-        each = np.array([one.get(key) for one in end.value], dtype=float)
-        if not np.isfinite(each).all():
-            without = int((~np.isfinite(each)).sum())
-            return {}, f"{key} has no finite value with {counted(without, 'seed')} of {len(each)}"
-        values[key] = float(each.mean())
-    return values, ""
+    each = {key: np.array([one.get(key) for one in end.value], dtype=float) for key in goals.keys}
+    for key, values in each.items():
+        if without := int((~np.isfinite(values)).sum()):
+            return {}, f"{key} has no finite value with {counted(without, 'seed')} of {len(values)}"
+    return each, ""
 
 
 def _keep(of: Tuning, tried: optuna.Study, trial: optuna.Trial, end: Answer | Failure) -> None:
+    """Tell the search how a trial ended, and keep its row of `trials`."""
     import optuna
 
-    values, error = _means(of.goals, end)
-    excess = of.goals.excess(values) if values else []
-    for name, value in {"values": values, "excess": excess, "error": error, "over": True}.items():
-        trial.set_user_attr(name, value)
-    if values:
-        tried.tell(trial, [values[o.key] for o in of.goals.objectives])
-    else:
-        tried.tell(trial, state=optuna.trial.TrialState.FAIL)
+    each, why = _each(of.goals, end)
+    values = {key: float(v.mean()) for key, v in each.items()}
+    number = trial.user_attrs["number"]
+    row = {
+        "number": number, "name": f"trial-{number}", "state": "finished" if values else "failed",
+        "settings": trial.user_attrs["settings"], "values": values, "kept": bool(values) and of.goals.kept(values),
+        "why": why,
+    }  # fmt: skip
+    trial.set_user_attr("excess", of.goals.excess(values) if values else [])
+    trial.set_user_attr("row", row)
+    state = optuna.trial.TrialState.COMPLETE if values else optuna.trial.TrialState.FAIL
+    tried.tell(trial, [values[o.key] for o in of.goals.objectives] if values else None, state=state)
 
 
 def _rows(tried: optuna.Study) -> list[Fields]:
     """The trials that came to an end, in the order of their numbers."""
-    rows = [
-        {
-            "number": t.user_attrs["number"], "name": f"trial-{t.user_attrs['number']}",
-            "state": _STATES[t.state.name], "settings": t.user_attrs["settings"], "values": t.user_attrs["values"],
-            "kept": t.state.name == "COMPLETE" and all(e <= 0 for e in t.user_attrs["excess"]),
-            "why": t.user_attrs["error"],
-        }
-        for t in tried.trials if t.user_attrs.get("over")
-    ]  # fmt: skip
+    rows = [t.user_attrs["row"] for t in tried.trials if "row" in t.user_attrs]
     return sorted(rows, key=lambda row: row["number"])
 
 
@@ -332,11 +326,10 @@ def _verified(of: Tuning, row: Record) -> Fields:
     """The figures of a winner on fresh seeds: mean and half of its 95 % interval by key; nothing without seeds."""
     if not of.fresh:
         return {}
-    end = attempt(of.trial(f"verify/{row['name']}", row["settings"], of.fresh))
-    values, error = _means(of.goals, end)
-    if isinstance(end, Failure) or error:
+    each, error = _each(of.goals, attempt(of.trial(f"verify/{row['name']}", row["settings"], of.fresh)))
+    if error:
         return {"error": error}
-    each = {key: [float(one[key]) for one in end.value] for key in of.goals.keys}
+    values = {key: float(v.mean()) for key, v in each.items()}
     return {
         "values": values,
         "half_width": {key: half_width(v) if len(v) > 1 else None for key, v in each.items()},
@@ -377,8 +370,6 @@ def _write(of: Tuning, found: Fields, done: Sequence[Record], winners: Sequence[
     write_json(out / TUNING, found)
 
 
-def _tune(job: Job, watch: Watch) -> Fields:
-    return tune(job.options["of"], watch)
-
-
-TUNED = JobKind("tuning", _FILES, TUNING, _tune, "study, goals or program version")
+TUNED = JobKind(
+    "tuning", _FILES, TUNING, lambda job, watch: tune(job.options["of"], watch), "study, goals or program version"
+)
