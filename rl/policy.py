@@ -16,6 +16,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from fl.power.bound import Convergence, Criterion, PowerLoss, Trajectory
 from fl.power.search import Limits
+from netsim.columns import frozen
 from netsim.errors import BadInput
 from netsim.part import Part
 from netsim.radio.power import PowerContext
@@ -300,7 +301,7 @@ SEEN = len(FEATURES) + len(OUTLOOK) + 1
 """number of features of a UE, without probes"""
 
 
-@dataclass(frozen=True)
+@frozen
 class SharedPolicy:
     """A network that all UEs share, for any number of them: it moves powers that begin at those of a rule.
 
