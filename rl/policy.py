@@ -350,7 +350,7 @@ def planned_dbw(
             raise ValueError(
                 f"policy: gives {action.shape}, {action.ravel()!s:.60}; give one number from -1 to 1 for each UE"
             )
-        dbw = moved_dbw(dbw, np.where(look.there, action.reshape(dbw.shape), 0.0), look.limits)
+        dbw = moved_dbw(dbw, look.there * action.reshape(dbw.shape), look.limits)
     return dbw
 
 
