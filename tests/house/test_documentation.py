@@ -408,7 +408,7 @@ def test_every_slot_has_a_page_in_the_reference():
 
 
 OTHER_TABLES = {
-    "runs", "failures", "curve", "evaluations", "claims", "episode", "episode_rounds",
+    "runs", "failures", "curve", "evaluations", "claims", "episode", "episode_rounds", "gate",
     "trials",
 }  # fmt: skip
 KEY = re.compile(r"`((?:attack|baseline|utility|metric|eavesdropper|privacy|membership|updates|uplink)\.[\w.-]+\.\w+)`")
