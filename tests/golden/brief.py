@@ -21,8 +21,14 @@ TRAINED = " (training)"
 """what is added to the name of a study whose training is played"""
 _TRAINING = {"train.steps": 4, "train.eval_every": 2, "train.task.held_out": 1, "train.task.eval_worlds": 1}
 _ONLINE = {"train.task.train_worlds": 1, "train.task.tune_worlds": 1, "train.task.tune_evaluations": 10}
+_VILLAGE = {"world.ues.count": 6, "world.city": {"kind": "town", "width_m": 600, "height_m": 600}}
 _ALONE: dict[str, dict[str, Any]] = {
-    "campus-public": {"learning.attacks": [{"kind": "closed-form"}, {"kind": "dlg", "starts": 1, "iterations": 20}]}
+    "power/next-door": _VILLAGE,
+    "power/next-door (training)": _VILLAGE,
+    "power/next-door-all": _VILLAGE,
+    "power/next-door-all (training)": _VILLAGE,
+    "power/switch": _VILLAGE,
+    "campus-public": {"learning.attacks": [{"kind": "closed-form"}, {"kind": "dlg", "starts": 1, "iterations": 20}]},
 }
 """what is shortened in one study alone"""
 _WHOLE = {

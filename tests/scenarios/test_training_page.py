@@ -126,49 +126,56 @@ def test_in_a_browser_nothing_is_cut_off(several, show):
 OTHERS = {"fractional": 2.0, "oracle": 1.0, "random search": 1.2, "best response, 9 a UE": 1.1}
 
 
+def beside(folder):
+    """The cells of the rows beside the best rule, by policy, and their heads."""
+    lines = train_lines(folder)
+    heads, *rows = lines[: next(i for i, line in enumerate(lines) if line.startswith("policy "))]
+    return re.split(" {2,}", heads), {name: cells for name, *cells in (re.split(" {2,}", row) for row in rows)}
+
+
 @pytest.mark.parametrize(
-    ("cost", "stands", "closes"), [(1.5, "better than", "-0.5 (-25 %)"), (2.25, "worse than", "0.25 (12.5 %)")]
+    ("cost", "said", "wins"),
+    [
+        (1.5, ["-0.5 (-25 %)", "better", "50"], "2 of 2 (1.00, 0.34 to 1.00)"),
+        (2.25, ["0.25 (12.5 %)", "worse", "-25"], "0 of 2 (0.00, 0.00 to 0.66)"),
+    ],
 )
-def test_the_agent_stands_beside_the_best_rule_and_the_oracle(cost, stands, closes, tmp_path):
-    lines = train_lines(judged(tmp_path / "t", {"mine": cost, **OTHERS}))
-    by = f"over 2 worlds: the difference of cost is {closes}."
-    assert f"The agent is {stands} fractional, the best rule, {by}" in lines
-    share = "50" if cost < 2 else "-25"
-    assert f"The agent closes {share} % of the gap between the best rule (fractional) and the oracle." in lines
-    wins = "2 of 2 (1.00, 0.34 to 1.00)" if cost < 2 else "0 of 2 (0.00, 0.00 to 0.66)"
-    assert any(line.startswith("fractional ") and line.endswith(wins) for line in lines)
+def test_the_agent_stands_beside_the_best_rule_and_the_oracle(cost, said, wins, tmp_path):
+    heads, rows = beside(judged(tmp_path / "t", {"mine": cost, **OTHERS}))
+    assert heads == ["beside fractional", "difference, 2 worlds", "verdict", "of the gap, %"]
+    assert rows["mine"] == said and rows["oracle"] == ["-1 (-50 %)", "better", "100"]
+    assert rows["best response, 9 a UE"] == ["-0.9 (-45 %)", "better", "90"] and len(rows) == 3
+    assert any(line.startswith("fractional ") and line.endswith(wins) for line in train_lines(tmp_path / "t"))
+    page = report(tmp_path / "t").read_text()
+    assert all(cell in page for cell in (*heads, *said))
 
 
 @pytest.mark.parametrize(
     ("oracle", "said"),
     [
-        ((2.2, 2.4), "found nothing better than fractional, so it is no bound here; {}: -0.3 ± 1.27 (-15 %)."),
-        ((2.0, 2.0), "found nothing better than fractional, so it is no bound here; {}: 0 (0 %)."),
-        ((1.0, 2.0), "found little or nothing better than fractional; {}: 0.5 ± 6.35 (25 %)."),
-        ((1.99, 1.99), "found little or nothing better than fractional; {}: 0.01 (0.5 %)."),
+        ((2.2, 2.4), ["0.3 ± 1.27 (15 %)", "not distinguishable"]),
+        ((2.2, 2.2), ["0.2 (10 %)", "worse"]),
+        ((2.0, 2.0), ["0 (0 %)", "not distinguishable"]),
+        ((1.0, 2.0), ["-0.5 ± 6.35 (-25 %)", "not distinguishable"]),
+        ((1.99, 1.99), ["-0.01 (-0.5 %)", "better"]),
     ],
 )
 def test_an_oracle_that_is_not_better_says_nothing_of_an_optimum_and_hides_no_agent(oracle, said, tmp_path):
-    """Of two worlds t is 12.7: gaps of -0.2 and -0.4 are -0.3 +- 12.7 * 0.1."""
-    lines = train_lines(judged(tmp_path / "t", {"mine": 1.5, **OTHERS, "oracle": oracle}))
-    less = "cost of the rule less that of the oracle"
-    assert lines[:2] == [
-        "The agent is better than fractional, the best rule, over 2 worlds: the difference of cost is -0.5 (-25 %).",
-        f"The oracle, a search, {said.format(less)}",
-    ]
+    """Of two worlds t is 12.7: gaps of 0.2 and 0.4 are 0.3 +- 12.7 * 0.1."""
+    _, rows = beside(judged(tmp_path / "t", {"mine": 1.5, **OTHERS, "oracle": oracle}))
+    assert rows["oracle"] == said and rows["mine"] == ["-0.5 (-25 %)", "better"]
 
 
 def test_an_agent_is_not_told_from_the_best_rule_where_the_interval_of_the_difference_has_zero(tmp_path):
     """Differences of -1 and -0.5 over two worlds: -0.75 +- 12.7 * 0.25, and of one world no interval at all."""
     folder = judged(tmp_path / "t", {"mine": (1.0, 1.5), **OTHERS, "oracle": 0.5})
-    alike = "The agent is not distinguishable from fractional, the best rule, over"
-    lines = train_lines(folder)
-    assert f"{alike} 2 worlds: the difference of cost is -0.75 ± 3.18 (-37.5 %)." in lines
-    less = "cost of the rule less that of the oracle: 1.5 (75 %)"
-    assert f"The oracle is better than fractional; {less}." in lines
+    _, rows = beside(folder)
+    assert rows["mine"] == ["-0.75 ± 3.18 (-37.5 %)", "not distinguishable"]
+    assert rows["oracle"] == ["-1.5 (-75 %)", "better", "100"]
     table = folder / EVALUATIONS
     table.write_text("".join(line for line in table.read_text().splitlines(True) if ",1," not in line))
-    assert f"{alike} 1 world: the difference of cost is -1 (-50 %)." in train_lines(folder)
+    heads, rows = beside(folder)
+    assert heads[1] == "difference, 1 world" and rows["mine"] == ["-1 (-50 %)", "not distinguishable"]
 
 
 def judged(folder, costs):
@@ -202,7 +209,7 @@ def test_a_seed_that_failed_is_shown_and_intervals_say_on_how_many_they_stand(se
     write_failures(several, [WHY])
     page, said = report(several).read_text(), train_lines(several)
     assert "mean over 2 of 3 seeds (1 failed) with a 95 % interval" in said[0] and said[0] in page
-    assert "Comparison with baseline policies, mean over 2 of 3 seeds (1 failed) with its 95 % interval" in page
+    assert "Comparison with baseline policies, mean over 2 of 3 seeds (1 failed) with a 95 % interval" in page
     assert "1 run failed: training, seed 2: MemoryError: no room" in page and EVIL not in page
 
 

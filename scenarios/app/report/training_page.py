@@ -46,7 +46,6 @@ from scenarios.app.results.trainings import (
     FinishedTraining,
     means_of,
     paired,
-    percent_gaps,
     probability_of_improvement,
     trainings,
 )
@@ -77,20 +76,26 @@ class Seeds:
         return {name: figures["cost"] for name, figures in means_of(self.trained).items()}
 
     @property
-    def text(self) -> str:
-        """On how many seeds figures stand: `3 seeds`; where some failed, `2 of 3 seeds (1 failed)`."""
+    def over(self) -> str:
+        """What figures are means of: `, mean over 2 of 3 seeds (1 failed) with a 95 % interval`; empty of one seed."""
         n = len(self.trained)
         failed = len(self.failed)
-        return f"{n} of {n + failed} seeds ({failed} failed)" if failed else counted(n, "seed")
+        if n + failed == 1:
+            return ""
+        of = f"{n} of {n + failed} seeds ({failed} failed)" if failed else counted(n, "seed")
+        return f", mean over {of}" + " with a 95 % interval" * (n > 1)
 
 
 def train_lines(folder: Path) -> list[str]:
-    """The result of a training for the terminal: warnings, sentences, and a row for each policy."""
+    """The result of a training for the terminal: warnings, a sentence or rows beside the best rule, and a row for each
+    policy.
+    """
     seeds = Seeds(trainings(folder), read_failures(folder))
     heads, rows = policy_rows(seeds)
     shown = 4 + (_DECISION in heads)
     cells = [[cell.text if isinstance(cell, Mark) else str(cell) for cell in row[:shown]] for row in rows]
-    return [*untrained(seeds.trained), *(text for _, text in answer(seeds)), *drawn(heads[:shown], cells)]
+    said = [*untrained(seeds.trained), *(text for _, text in answer(seeds)), *filter(None, drawn(*beside_rule(seeds)))]
+    return said + drawn(heads[:shown], cells)
 
 
 def train_page(trained: list[FinishedTraining], failed: Sequence[Failed]) -> str:
@@ -103,11 +108,11 @@ def train_page(trained: list[FinishedTraining], failed: Sequence[Failed]) -> str
         "seeds": ", ".join(str(t.manifest.seed) for t in trained),
         "training, mean": f"{np.mean([t.manifest.trained_s for t in trained]):.0f} s",
     }
-    title = "Comparison with baseline policies"
-    title += f", mean over {seeds.text}" if len(trained) + len(failed) > 1 else ""
-    title += " with its 95 % interval" if len(trained) > 1 else ""
     heads, rows = policy_rows(seeds)
-    policies = [table(title, heads, rows, "policies"), rendered("policies.html", names=[row[0] for row in rows])]
+    policies = [
+        table(f"Comparison with baseline policies{seeds.over}", heads, rows, "policies"),
+        rendered("policies.html", names=[row[0] for row in rows]),
+    ]
     chapters = [
         Chapter("training", "Training", [_curve(seeds)]),
         episode_chapter(trained[0].episode, first.seed),
@@ -115,7 +120,8 @@ def train_page(trained: list[FinishedTraining], failed: Sequence[Failed]) -> str
         configuration(facts),
     ]
     warns = [*untrained(trained), *([" ".join(failure_lines(failed))] if failed else [])]
-    return page(first.title, chapters, below=first.paper, answers=answer(seeds), warns=warns)
+    results = table("Beside the best rule", *beside_rule(seeds))
+    return page(first.title, chapters, below=first.paper, answers=answer(seeds), results=results, warns=warns)
 
 
 # -- the answer
@@ -136,49 +142,40 @@ def untrained(trained: list[FinishedTraining]) -> list[str]:
 
 
 def answer(seeds: Seeds) -> list[tuple[str, str]]:
-    """How good the policy is: what is asked, and a sentence."""
-    lines = []
-    agent = seeds.first.agent
-    many = f", mean over {seeds.text} with a 95 % interval"
-    if len(seeds.trained) == 1:
-        many = f", with {seeds.text}, so without an interval" if seeds.failed else ""
-    if any("is untrained" in text for text in untrained(seeds.trained)):
+    """How good a policy for a whole training is: what is asked, and a sentence."""
+    if OPTIMUM not in seeds.costs or untrained(seeds.trained):
         return []  # a figure would be of the beginning
-    if OPTIMUM in seeds.costs:
-        gap = percent_gaps(seeds.trained, agent, OPTIMUM)
-        text = f"{mean_text(gap)} % above the best known optimum (max {figure_text(gap.max())})"
-        lines.append(("How good it is", f"The policy is {text}{many}."))
-    if ORACLE in seeds.costs:
-        lines += zip(("How good it is", "What the oracle leaves"), _beside_oracle(seeds, many), strict=True)
-    return lines
+    costs, optima = paired(seeds.trained, seeds.first.agent, OPTIMUM)
+    gap = (100 * (costs / optima - 1)).mean(axis=1)
+    text = f"{mean_text(gap)} % above the best known optimum (max {figure_text(gap.max())})"
+    return [("How good it is", f"The policy is {text}{seeds.over}.")]
 
 
-def _beside_oracle(seeds: Seeds, many: str) -> tuple[str, str]:
-    """How the agent stands beside the best rule, and what the oracle says of that rule, both by paired differences."""
-    agent = seeds.first.agent
+def beside_rule(seeds: Seeds) -> tuple[list[str], list[list[str]]]:
+    """Heads and rows: the oracle, the agent and best responses beside the best rule; none without an oracle.
+
+    The difference of costs in the same worlds, mean over seeds, with its 95 % interval over worlds. Where that excludes
+    0 the verdict is `better` or `worse`, and a policy has a share of the gap to the oracle, if the oracle is better by
+    more than 1 % of the rule's cost.
+    """
     costs = seeds.costs
-    rules = [name for name in costs if name not in (ORACLE, RANDOM, *BEST_RESPONSES, agent)]
-    best = min(rules, key=lambda name: costs[name].mean())
+    if ORACLE not in costs:
+        return [], []
+    searches = (ORACLE, seeds.first.agent, *BEST_RESPONSES)
+    best = min((name for name in costs if name not in (*searches, RANDOM)), key=lambda name: costs[name].mean())
     rule = costs[best].mean()
-    less = np.subtract(*paired(seeds.trained, best)).mean(axis=0)
-    left = np.subtract(*paired(seeds.trained, ORACLE)).mean(axis=0) - less  # of the rule's cost, to the oracle's
-    apart, open_ = (abs(gaps.mean()) > half_width(gaps) for gaps in (less, left))  # not so for NaN, of one world
-    stands = f"{'worse' if less.mean() > 0 else 'better'} than" if apart else "not distinguishable from"
-    by = f"the difference of cost is {mean_text(less)} ({_percent(less, rule)})"
-    said = f"The agent is {stands} {best}, the best rule, over {counted(len(less), 'world')}: {by}."
-    of_oracle = f"cost of the rule less that of the oracle: {mean_text(left)} ({_percent(left, rule)})"
-    if left.mean() <= 0:
-        return said, f"The oracle, a search, found nothing better than {best}, so it is no bound here; {of_oracle}."
-    if not (open_ and left.mean() > _TINY * abs(rule)):
-        return said, f"The oracle, a search, found little or nothing better than {best}; {of_oracle}."
-    if not apart:
-        return said, f"The oracle is better than {best}; {of_oracle}."
-    share = mean_text(100 * (costs[best] - costs[agent]) / (costs[best] - costs[ORACLE]))
-    return said, f"The agent closes {share} % of the gap between the best rule ({best}) and the oracle{many}."
-
-
-def _percent(gaps: FloatArray, cost: float) -> str:
-    return f"{figure_text(100 * gaps.mean() / abs(cost))} %" if cost else "– %"
+    gaps = {n: np.subtract(*paired(seeds.trained, n, best)).mean(axis=0) for n in searches if n in costs}
+    left = gaps[ORACLE]
+    closes = left.mean() < -max(half_width(left), _TINY * abs(rule))  # not so for NaN, of one world
+    rows = []
+    for name, less in gaps.items():
+        percent = f"{figure_text(100 * less.mean() / abs(rule))} %" if rule else "– %"
+        verdict, share = "not distinguishable", ""
+        if abs(less.mean()) > half_width(less):
+            verdict = "worse" if less.mean() > 0 else "better"
+            share = mean_text(100 * (costs[best] - costs[name]) / (costs[best] - costs[ORACLE])) if closes else ""
+        rows.append([name, f"{mean_text(less)} ({percent})", verdict, share])
+    return [f"beside {best}", f"difference, {counted(len(left), 'world')}", "verdict", "of the gap, %"], rows
 
 
 # -- tables and the curve
@@ -209,7 +206,7 @@ def _beside(seeds: Seeds, name: str) -> list[Cell]:
     """Cost of the agent less that of a policy, with its interval over worlds, and in how many pairs it is lower."""
     if not seeds.first.online or name == seeds.first.agent:
         return ["", ""]
-    costs, others = paired(seeds.trained, name)
+    costs, others = paired(seeds.trained, seeds.first.agent, name)
     gaps = costs - others
     chance, low, high = probability_of_improvement(costs, others)
     wins = (gaps < 0).sum()

@@ -104,7 +104,20 @@ class _Scene(BaseModel):
 # -- trainings
 
 _CURVE = ("step", "score", "reward", "best_reward")
-METRICS = ("cost", "t_th", "noise", "loss", "leakage", "lost", "leak", "named", "energy_j", "evaluations")
+METRICS = (
+    "cost",
+    "t_th",
+    "noise",
+    "loss",
+    "leakage",
+    "lost",
+    "leak",
+    "named",
+    "epsilon",
+    "with_channel",
+    "energy_j",
+    "evaluations",
+)
 """figures of a policy in a case"""
 
 
@@ -202,16 +215,9 @@ def means_of(trained: Sequence[FinishedTraining]) -> dict[str, dict[str, FloatAr
     return {name: {f: np.array([of[f].get(name, np.nan) for of in means]) for f in METRICS} for name in names}
 
 
-def percent_gaps(trained: Sequence[FinishedTraining], name: str, other: str) -> FloatArray:
-    """Cost of a policy over that of another minus 1, in percent: mean over cases, one entry per training."""
-    return np.array([(100 * (t.costs[name] / t.costs[other] - 1)).mean() for t in trained])
-
-
-def paired(trained: Sequence[FinishedTraining], name: str) -> tuple[FloatArray, FloatArray]:
-    """Costs of the agent and of another policy (seeds, worlds)."""
-    agent = trained[0].agent
-    both = np.array([t.costs[[agent, name]].dropna(subset=agent) for t in trained])
-    return both[..., 0], both[..., 1]
+def paired(trained: Sequence[FinishedTraining], *names: str) -> FloatArray:
+    """Costs of policies in the same worlds (policies, seeds, worlds)."""
+    return np.moveaxis([t.costs[[*names]].dropna() for t in trained], 2, 0)
 
 
 # -- how probable it is that one policy costs less than another

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from fl.power.search import Limits
+from fl.privacy.ledger import Ledger
 from netsim.record import write_json, write_text
 from netsim.rng import Rng, Streams
 from netsim.units import FloatArray, IntArray
@@ -56,6 +57,7 @@ class Evaluation:
     loss, leakage, energy_j, lost, leak : of the rounds that were played (see `rl.reward`), NaN for the problem of the
     study. evaluations : power vectors that were tried to find the policy. rounds : that were played. loss_mean : over
     rounds, where `loss` is that of the last one. named : share of homes after the last round in which UEs sent.
+    epsilon, with_channel : of the UE that spent most, in the account that states least.
     decision_ms : wall time of a decision, which no table of results has.
     """
 
@@ -73,6 +75,8 @@ class Evaluation:
     rounds: int = 1
     loss_mean: float = nan
     named: float = nan
+    epsilon: float = nan
+    with_channel: float = nan
     decision_ms: float = field(default=nan, compare=False)
 
 
@@ -101,10 +105,22 @@ def episode(env: OnlinePower, policy: str, act: Act, world: int, evaluations: in
     named = [cost.figures["named"] for cost in costs if cost.rows is not None]
     figures = {**of, **mean, "loss": env.figures["loss"], "loss_mean": mean["loss"], "named": named[-1]}
     total = float(np.sum([cost.total for cost in costs])) * (1.0 + env.unplayed / n)
+    figures |= spent_by(env.state.ledger)
     decision_ms = float(np.mean([step.decision_ms for step in steps]))
     return Evaluation(
         policy, world, total, env.t_th, evaluations=evaluations, rounds=n, decision_ms=decision_ms, **figures
     )  # fmt: skip
+
+
+def spent_by(ledger: Ledger) -> dict[str, float]:
+    """The largest epsilon of a UE, and with the channel's noise, of the account that states least; nothing without."""
+    stated = ledger.statements()
+    if not stated:
+        return {}
+    return {
+        "epsilon": float(min(s.epsilon.max() for s in stated)),
+        "with_channel": float(min(np.fmin(s.epsilon, s.with_channel).max() for s in stated)),
+    }
 
 
 def played(power_w: Callable[[Look], FloatArray]) -> Act:
