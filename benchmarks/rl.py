@@ -13,6 +13,7 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+from stable_baselines3.common.vec_env import DummyVecEnv
 
 from benchmarks.peers import start
 from benchmarks.world import Ours, Row, digits, tick_ms
@@ -112,7 +113,8 @@ def share(bench: Bench) -> float:
                 inside += perf_counter() - began
 
     agent = DdpgAgent(learning_starts=20, batch_size=128)
-    training = DdpgTraining(Timed([problem(bench.rounds)]), agent, bench.training_steps, 0, None)
+    env = Timed([problem(bench.rounds)])
+    training = DdpgTraining(DummyVecEnv([lambda: env]), env, agent, bench.training_steps, 0)
     began = perf_counter()
     for _ in range(bench.training_steps):
         training.step()

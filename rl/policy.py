@@ -16,6 +16,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from fl.power.bound import Convergence, Criterion, PowerLoss, Trajectory
 from fl.power.search import Limits
+from netsim.columns import frozen
 from netsim.errors import BadInput
 from netsim.part import Part
 from netsim.radio.power import PowerContext
@@ -288,7 +289,7 @@ SEEN = len(FEATURES) + len(OUTLOOK) + 1
 """number of features of a UE, without probes"""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class SharedPolicy:
     """A network that all UEs share, for any number of them: it moves powers that begin at those of a rule.
 
@@ -337,7 +338,7 @@ def planned_dbw(
             raise ValueError(
                 f"policy: gives {action.shape}, {action.ravel()!s:.60}; give one number from -1 to 1 for each UE"
             )
-        dbw = moved_dbw(dbw, np.where(look.there, action.reshape(dbw.shape), 0.0), look.limits)
+        dbw = moved_dbw(dbw, look.there * action.reshape(dbw.shape), look.limits)
     return dbw
 
 

@@ -21,7 +21,7 @@ TRAINED = ["train", "power/pedestrians", "--seed", "0"] + [
     for value in (
         "world.duration_s=240", "train.steps=20", "train.eval_every=10", "train.agent.learning_starts=5",
         "train.task.eval_worlds=1", "train.task.tune_worlds=1", "train.task.tune_evaluations=1",
-        "train.task.held_out=1",
+        "train.task.held_out=1", "train.task.train_worlds=1",
     )
     for word in ("--set", value)
 ]  # fmt: skip

@@ -170,7 +170,7 @@ def test_named_homes_are_those_of_a_run_at_its_end(tmp_path):
 )  # fmt: skip
 def test_a_figure_that_attacks_cannot_have_is_refused(name, changes, why):
     with pytest.raises(BadInput, match=why):
-        online(load(name, {"train.agent": {"kind": "ddpg"}} | changes))
+        online(load(name, changes))
 
 
 AIR = {"kind": "noma", "interference": "none", "rate": {"kind": "shannon"}}
@@ -181,14 +181,19 @@ AIR = {"kind": "noma", "interference": "none", "rate": {"kind": "shannon"}}
     [
         ({"lost": 1}, {"world.radio.uplink": AIR}, r"reward\.lost: lost is 0 in 25 rounds"),
         (
+            {"lost": 1},
+            {"world.radio.uplink": AIR | {"deadline_s": 1e-6}},
+            r"reward\.noise: noise is 0 in 25 rounds, at high, low and middle powers",
+        ),
+        (
             {"energy_per_j": 1},
             {"world.radio.uplink": {"kind": "noma", "decoding": "error-free"}, "learning.threat": {}},
-            r"reward\.noise: noise is 0 in 25 rounds",
+            r"world\.radio\.uplink: recorded rounds need kind: noma with decoding: noisy; change that, or train an agent",
         ),
         (
             {"leakage": 1},
-            {"learning.attacks": [{"kind": "span", "rank": 4}], "train.agent": {"kind": "ddpg"}},
-            r"reward\.leakage: leakage is 0 in 25 rounds, at high, low and middle powers",
+            {"learning.attacks": [{"kind": "span", "rank": 4}]},
+            r"reward\.leakage: recorded rounds do not tell it; .* agent of your own in netsim/OnlinePower-v0",
         ),
     ],
 )  # fmt: skip

@@ -41,8 +41,6 @@ Source = str | Path | Study
 Wanted = TypeVar("Wanted", bound=Task)
 FIRST = "fractional"
 """the rule that worlds are recorded with"""
-ATTACKED = {"leakage", "named"}
-"""figures that attacks find"""
 _ROUNDS = 24  # in which a figure of a reward has to differ
 _FAR = 2**40  # seeds of drawn channels begin there, above those of scenarios
 DEFAULTS = {ALLOCATION: "power/paper", ONLINE: "power/pedestrians"}
@@ -90,7 +88,7 @@ def fitting(study: Study, task: Online) -> Online:
     """A task that a study can judge, whose limits of power its UEs can keep, and whose bound contracts in all rounds;
     BadInput for another.
     """
-    for name in ATTACKED & {*task.reward.reads}:
+    for name in {"leakage", "named"} & {*task.reward.reads}:
         homes = name != "named" or np.isfinite(
             build_world(study.world, Streams(study.seed), study.round_s).places.home_m
         )
@@ -123,7 +121,7 @@ def check_moves(study: Study, task: Online) -> None:
     with high, low and middle powers in turn: its weight would be paid for nothing.
     """
     reads = task.reward.reads
-    env = OnlinePower(Stages(study, bool(ATTACKED & {*reads})), n_ues(study), task)
+    env = OnlinePower(Stages(study, watched=False), n_ues(study), task)
     seen: dict[str, set[float]] = {name: set() for name in reads}
     rounds = 0
     while (rounds < _ROUNDS or not env.over) and min(map(len, seen.values())) < 2:
