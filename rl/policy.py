@@ -153,6 +153,11 @@ class Policy:
 Described = TypeVar("Described", bound=PolicyCard)
 
 
+def hidden_of(layers: Layers) -> tuple[int, ...]:
+    """Units of the hidden layers."""
+    return tuple(len(bias) for _, bias in layers[:-1])
+
+
 def layers_of(weights: Weights) -> Layers:
     """The layers of a network whose weights and biases stand in turn."""
     arrays = list(weights.values())
@@ -230,13 +235,18 @@ def read_files(
     """The card of a policy and its finite arrays, of the shapes of its card. Raises BadInput with one line."""
     path = folder / CARD
     try:
-        card = kind.model_validate_json(content(path, _MAX_CARD_BYTES), strict=True)
-    except OSError as error:
-        said = error.strerror or error
-        raise BadInput(f"{path}: cannot be read ({said}); give the folder that `netsim train` wrote") from None
+        card = kind.model_validate_json(_content(path, _MAX_CARD_BYTES), strict=True)
     except ValidationError as error:
         raise BadInput(f"{path}: {_said(error)}") from None
     return card, _read_tensors(folder / WEIGHTS, shapes(card))
+
+
+def _content(path: Path, most_bytes: int) -> bytes:
+    try:
+        return content(path, most_bytes)
+    except OSError as error:
+        said = error.strerror or error
+        raise BadInput(f"{path}: cannot be read ({said}); give the folder that `netsim train` wrote") from None
 
 
 def _said(error: ValidationError) -> str:
@@ -254,11 +264,7 @@ def _read_tensors(path: Path, shapes: Shapes) -> dict[str, np.ndarray]:
     from safetensors.numpy import load
 
     try:
-        tensors = load(content(path, _MAX_BYTES))
-    except OSError as error:
-        raise BadInput(
-            f"{path}: cannot be read ({error.strerror or error}); a policy is a card and its weights"
-        ) from None
+        tensors = load(_content(path, _MAX_BYTES))
     except (SafetensorError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise BadInput(
             f"{path}: not safetensors ({' '.join(str(error).split())[:120]}); train the policy again"

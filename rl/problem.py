@@ -52,7 +52,7 @@ def nearest_w(power_w: FloatArray, limits: Limits) -> FloatArray:
     inside = np.minimum(np.maximum(power_w, limits.each_min_w), limits.each_max_w)
     total_w = inside.sum()
     want_w = min(max(total_w, limits.total_min_w), limits.total_max_w)
-    return inside if want_w == total_w else _raised(power_w, np.ones(len(power_w)), want_w, limits)
+    return np.asarray(inside) if want_w == total_w else _raised(power_w, np.ones(len(power_w)), want_w, limits)
 
 
 def _raised(power_w: FloatArray, slope: FloatArray, total_w: float, limits: Limits) -> FloatArray:
@@ -66,7 +66,7 @@ def _raised(power_w: FloatArray, slope: FloatArray, total_w: float, limits: Limi
     corner = corner[order]
     rise = np.cumsum(np.concatenate([slope, -slope])[order])
     total = len(slope) * low + np.append(0.0, np.cumsum(rise[:-1] * np.diff(corner)))
-    return np.clip(power_w + np.interp(total_w, total, corner) * slope, low, high)
+    return np.asarray(np.clip(power_w + np.interp(total_w, total, corner) * slope, low, high))
 
 
 @dataclass(frozen=True)

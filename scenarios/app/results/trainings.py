@@ -197,9 +197,11 @@ def _table(path: Path, texts: Sequence[str], numbers: Sequence[str]) -> pandas.D
 
 def means_of(trained: Sequence[FinishedTraining]) -> dict[str, dict[str, FloatArray]]:
     """Policy -> metric -> its mean over cases, one entry per training."""
+    import pandas
+
     means = [t.evaluations.groupby("policy", sort=False)[[*METRICS]].mean(skipna=False) for t in trained]
-    names = dict.fromkeys(name for of in means for name in of.index)
-    return {name: {f: np.array([of[f].get(name, np.nan) for of in means]) for f in METRICS} for name in names}
+    table = pandas.concat(means, axis=1, keys=range(len(means)))
+    return {name: {f: of[:, f].to_numpy() for f in METRICS} for name, of in table.iterrows()}
 
 
 def paired(trained: Sequence[FinishedTraining], *names: str) -> FloatArray:

@@ -216,8 +216,8 @@ def _scene(world: World, study: Study, env: OnlinePower) -> Fields:
     kept = np.cumsum([len(ring) for ring in rings]) <= _MOST_CORNERS
     return {
         "area_m": [area.x_min_m, area.y_min_m, area.x_max_m, area.y_max_m],
-        "stations": [{"name": b.name, "at_m": [float(x) for x in b.position_m]} for b in world.stations],
-        "eavesdropper_m": None if threat.position_m is None else [float(x) for x in threat.position_m],
+        "stations": [{"name": b.name, "at_m": np.array(b.position_m, float).tolist()} for b in world.stations],
+        "eavesdropper_m": threat.position_m,
         "buildings_m": [np.round(ring, 1).tolist() for ring, keep in zip(rings, kept, strict=True) if keep],
         "limits_w": [env.task.limits.each_min_w, env.task.limits.each_max_w],
         "weights": {name: _cost_of_one(env.task.reward, name) for name in FIGURES},

@@ -20,7 +20,7 @@ from netsim.rng import Rng, Streams
 from netsim.safe import what_is
 from netsim.units import FloatArray
 from rl.env import OnlinePower
-from rl.policy import Card, Layers, Policy, SharedCard, SharedPolicy, forward, layers_of, save_policy, save_shared
+from rl.policy import Card, Layers, Policy, SharedCard, SharedPolicy, forward, hidden_of, layers_of, save_policy, save_shared
 from rl.problem import Problem, Seen, references
 from rl.recording import steps_of
 from rl.reward import Weighted
@@ -137,7 +137,7 @@ def shared_card(study: Study, policy: SharedPolicy, seed: int = 0, steps: int = 
     """The description of a policy for every UE of a study."""
     return SharedCard(
         program=__version__, limits=task_of(study, Online).limits, rule=policy.rule.law.name, seed=seed, steps=steps,
-        hidden=tuple(len(bias) for _, bias in policy.layers[:-1]), parameters=tuple(policy.rule.parameters.tolist()),
+        hidden=hidden_of(policy.layers), parameters=tuple(policy.rule.parameters.tolist()),
         scenario=study.title, passes=policy.passes, cut=policy.cut,
         probes=policy.probes if isinstance(policy.probes, Weighted) else None,
     )  # fmt: skip
@@ -215,7 +215,7 @@ def policy_of(study: Study, layers: Layers, own: Problem, seed: int = 0, steps: 
     task = task_of(study, Allocation)
     card = Card(
         program=__version__, task="allocation", ues=n_ues(study), bound=task.bound, seed=seed,
-        hidden=tuple(len(bias) for _, bias in layers[:-1]), scenario=study.title, steps=steps,
+        hidden=hidden_of(layers), scenario=study.title, steps=steps,
         observe=task.observe, limits=own.limits, criterion=task.criterion,
     )  # fmt: skip
     return Policy(card, layers, own.objective.trajectory)
