@@ -202,21 +202,19 @@ def load_policy(folder: Path) -> Policy:
 
 def _by_name(layers: Iterable[tuple[Any, Any]]) -> dict[str, Any]:
     """What is of the weights and biases of layers, by their names in files, in turn."""
-    each = ((f"layers.{i}", *layer) for i, layer in enumerate(layers))
-    return {k: v for name, weight, bias in each for k, v in ((f"{name}.weight", weight), (f"{name}.bias", bias))}
+    named: dict[str, Any] = {}
+    for i, (weight, bias) in enumerate(layers):
+        named |= {f"layers.{i}.weight": weight, f"layers.{i}.bias": bias}
+    return named
 
 
 def _layers(tensors: Mapping[str, np.ndarray]) -> Layers:
     return layers_of({name: x.astype(np.float32) for name, x in tensors.items() if name.startswith("layers.")})
 
 
-def _shapes_of_layers(of: list[tuple[int, int]]) -> dict[str, tuple[int | None, ...]]:
-    return _by_name((shape, shape[:1]) for shape in of)
-
-
 def _shapes(card: Card) -> Shapes:
     reference = {f"reference.{name}": (None, card.ues) for name in ("std", "weight", "gain")}
-    return _shapes_of_layers(card.shapes) | reference | {"reference.scale": (1,)}
+    return _by_name((shape, shape[:1]) for shape in card.shapes) | reference | {"reference.scale": (1,)}
 
 
 def save_files(card: Part, tensors: Mapping[str, np.ndarray], folder: Path) -> None:
@@ -411,7 +409,7 @@ def save_shared(policy: SharedPolicy, card: SharedCard, folder: Path) -> None:
 def load_shared(folder: Path) -> tuple[SharedPolicy, SharedCard]:
     """The policy of a folder. Raises BadInput with one line."""
     card, tensors = read_files(folder, SharedCard, _shared_shapes)
-    tuned = replace(untuned(card.rule), parameters=np.array(card.parameters), cost=float("nan"))
+    tuned = replace(untuned(card.rule), parameters=np.array(card.parameters))
     if not (tensors["std"] > 0).all():
         raise BadInput(f"{folder / WEIGHTS}: std has {tensors['std'].min():g}, not above 0; train the policy again")
     scale = tensors["mean"], tensors["std"]
@@ -420,4 +418,5 @@ def load_shared(folder: Path) -> tuple[SharedPolicy, SharedCard]:
 
 def _shared_shapes(card: SharedCard) -> Shapes:
     n_seen = seen_of_ue_size(card.probes is not None)
-    return _shapes_of_layers(shapes_of(n_seen, card.hidden, 1)) | {"mean": (n_seen,), "std": (n_seen,)}
+    shapes = shapes_of(n_seen, card.hidden, 1)
+    return _by_name((shape, shape[:1]) for shape in shapes) | {"mean": (n_seen,), "std": (n_seen,)}

@@ -31,7 +31,7 @@ def log_power(action: FloatArray, limits: Limits) -> FloatArray:
 
     Ignores the limits on the total.
     """
-    inside = np.minimum(np.maximum(action, -1.0), 1.0)
+    inside = np.clip(action, -1.0, 1.0)
     return limits.each_min_w * (limits.each_max_w / limits.each_min_w) ** ((inside + 1.0) / 2.0)
 
 
@@ -39,7 +39,7 @@ def as_action(power_w: FloatArray, limits: Limits) -> FloatArray:
     """The action in [-1, 1] that asks for these powers."""
     span = np.log(limits.each_max_w / limits.each_min_w)
     action = 2.0 * np.log(power_w / limits.each_min_w) / span - 1.0 if span > 0 else np.zeros(len(power_w))
-    return np.minimum(np.maximum(action, -1.0), 1.0)
+    return np.clip(action, -1.0, 1.0)
 
 
 def nearest_w(power_w: FloatArray, limits: Limits) -> FloatArray:
@@ -49,7 +49,7 @@ def nearest_w(power_w: FloatArray, limits: Limits) -> FloatArray:
     """
     if not np.isfinite(power_w).all():
         raise ValueError("power_w must be finite")
-    inside = np.minimum(np.maximum(power_w, limits.each_min_w), limits.each_max_w)
+    inside = np.clip(power_w, limits.each_min_w, limits.each_max_w)
     total_w = inside.sum()
     want_w = min(max(total_w, limits.total_min_w), limits.total_max_w)
     return np.asarray(inside) if want_w == total_w else _raised(power_w, np.ones(len(power_w)), want_w, limits)
@@ -126,7 +126,7 @@ class Problem:
         observation = np.empty(self.n_seen, dtype=np.float32)
         observation[:k] = as_action(last.power_w, self.limits)
         observation[k] = 2.0 * last.switch / len(self.objective.trajectory.std) - 1.0
-        observation[k + 1] = min(max(np.log(last.value / self.start.value), -5.0), 5.0) / 5.0
+        observation[k + 1] = np.clip(np.log(self.ratio(last)), -5.0, 5.0) / 5.0
         if self.observe == "channel":
             observation[k + 2 :] = self._channel_seen
         return observation

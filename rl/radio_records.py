@@ -38,7 +38,7 @@ from fl.learning import Learning
 from fl.round.send import rows_of
 from fl.round.setup import Setup
 from fl.round.state import RoundOutcome, standings
-from netsim.columns import Columns, frozen
+from netsim.columns import Columns, frozen, row_id
 from netsim.errors import BadInput
 from netsim.mobility.base import Places
 from netsim.radio import reception
@@ -53,7 +53,7 @@ from rl.settings import Online
 _NO_GROUPS = int(np.iinfo(np.int64).max)  # all UEs of a cell at once
 _MAX_LOST = 1e6  # kappa at most, of rows so short that hardly any noise would make them late
 DRAWINGS = get_args(Drawing)
-NONE, INTRA, ALL = 0, 1, 2
+NONE, INTRA, ALL = "none", "intra", "all"
 """interfering signals"""
 
 
@@ -65,7 +65,7 @@ class Air(NamedTuple):
 
     noise_w: float
     residual: float
-    interference: int
+    interference: str
     group_size: int
     bandwidth_hz: float
     attenuation: float
@@ -110,6 +110,12 @@ class Rows(Columns):
     lost_noise: FloatArray
     drawing: IntArray
 
+    def filled_up(self, most: int) -> Self:
+        """The same with room for so many rows."""
+        room = ((0, 0), (0, most - self.of.shape[1]))
+        filled = {name: np.pad(getattr(self, name), room) for name in ("weight", "required_std")}
+        return replace(self, of=np.pad(self.of, room, constant_values=-1), **filled)
+
 
 @frozen
 class Rounds(Columns):
@@ -131,20 +137,7 @@ class Rounds(Columns):
     def stack(cls, rounds: list[Self]) -> Self:
         """Rounds of the same UEs and base stations, one after the other."""
         most = max(r.rows.of.shape[1] for r in rounds)
-        return cls.join([r._filled_up(most) for r in rounds])
-
-    def _filled_up(self, most: int) -> Self:
-        rows = self.rows
-        room = ((0, 0), (0, most - rows.of.shape[1]))
-        return replace(
-            self,
-            rows=replace(
-                rows,
-                of=np.pad(rows.of, room, constant_values=-1),
-                weight=np.pad(rows.weight, room),
-                required_std=np.pad(rows.required_std, room),
-            ),
-        )
+        return cls.join([replace(r, rows=r.rows.filled_up(most)) for r in rounds])
 
 
 @frozen
@@ -185,7 +178,7 @@ def air_of(uplink: Uplink, round_s: float = np.inf) -> Air:
     if not isinstance(uplink, Noma):
         return air
     return air._replace(
-        residual=uplink.sic_residual, interference=("none", "intra", "all").index(uplink.interference),
+        residual=uplink.sic_residual, interference=uplink.interference,
         group_size=uplink.group_size or _NO_GROUPS, min_sinr=uplink.min_sinr(),
     )  # fmt: skip
 
@@ -413,8 +406,7 @@ def rows_sent(
     own_ue, own_model, required, drawn = rows_of(budgets)
     required_std, drawn_std = np.zeros((2, len(ue)))
     if len(own_ue):
-        span = max(own_model.max(), model.max(initial=0)) + 1
-        at = np.searchsorted(own_ue * span + own_model, ue * span + model)
+        at = np.searchsorted(row_id(own_ue, own_model), row_id(ue, model))
         required_std = required[at]
         drawn_std = drawn[at]
     factor = task.bound.factor(by_model) ** (of - outcome.state.played)

@@ -257,7 +257,7 @@ def spaced(n: int, most: int) -> IntArray:
 def _of_ue(policy: str, step: Step, k: int, names: list[str]) -> list[Value]:
     station = names[step.serving[k]] if step.serving[k] >= 0 else None
     arrived = bool(step.arrived[k]) if step.sent[k] else None
-    of_ue = *step.position_m[k].tolist(), station, float(step.power_w[k]), arrived, float(step.cost.own[k])
+    of_ue = *map(float, step.position_m[k]), station, float(step.power_w[k]), arrived, float(step.cost.own[k])
     return [policy, step.round, k, *of_ue]
 
 
@@ -316,8 +316,7 @@ class RecordedGround:
     @cached_property
     def random(self) -> Tuned:
         """Random search over the parameters of the widest rule, with as many evaluations as each rule had."""
-        law = max(LAWS, key=lambda law: len(law.start))
-        return best_of_random(law, self._tuned_on, self.rules[0].evaluations, self.rng)
+        return best_of_random(LAWS[-1], self._tuned_on, self.rules[0].evaluations, self.rng)
 
     @property
     def rule(self) -> Tuned:
