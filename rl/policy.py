@@ -316,11 +316,7 @@ class SharedPolicy:
 
     def power_w(self, look: Look) -> FloatArray:
         """Powers (S, K) in W within the limits."""
-        return within(self.dbw(look), look.limits)
-
-    def dbw(self, look: Look) -> FloatArray:
-        """Powers (S, K) after the last pass, in dBW."""
-        return planned_dbw(look, self.rule, self.act, self.passes, self.probes)
+        return within(planned_dbw(look, self.rule, self.act, self.passes, self.probes), look.limits)
 
     def act(self, seen: Seen) -> FloatArray:
         """Actions (n,) of UEs with features (n, F)."""

@@ -362,10 +362,9 @@ class RecordedGround:
         acts |= {name: (played(rule.power_w), rule.evaluations) for name, rule in judged.items()}
         for name, steps_db in BEST_RESPONSES.items():
             acts[name] = responding(self.rule, steps_db), k * sum(map(len, steps_db))
-        rows = [
-            episode(self.watched, name, act, world, evaluations)
-            for world in self._each(HELD_OUT, "judged live under all rules") for name, (act, evaluations) in acts.items()
-        ]  # fmt: skip
+        rows = []
+        for world in self._each(HELD_OUT, "judged live under all rules"):
+            rows += [episode(self.watched, name, act, world, n) for name, (act, n) in acts.items()]
         return rows + self._oracle()
 
     def _oracle(self) -> list[Evaluation]:
