@@ -87,6 +87,7 @@ class PowerEnv(gymnasium.Env[Seen, Seen]):
         return self._seen()
 
     def _restart(self, start: Info, episodes: int) -> None:
+        self.start = start
         self._begin(start)
         self.episodes, self.over = episodes, False
         self.paid = self.steps = self.unplayed = 0
@@ -180,7 +181,7 @@ class PowerAllocation(PowerEnv):
         return {"draw": draw, "power_w": first.power_w.tolist()}
 
     def _begin(self, start: Info) -> None:
-        self.start, self.problem = start, self.problems[start["draw"]]
+        self.problem = self.problems[start["draw"]]
         self.last = self.problem.tried(np.array(start["power_w"]))
 
     def _play(self, action: FloatArray) -> tuple[float, bool, bool]:
@@ -276,7 +277,6 @@ class OnlinePower(PowerEnv):
         return {"world": int(options.get("world", self.np_random.integers(2**40)))}
 
     def _begin(self, start: Info) -> None:
-        self.start = start
         self.t_th = 0
         self.last_w = start_w(self.task.limits, self.n_ue)
         stage = self.stage(int(start["world"]))

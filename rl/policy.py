@@ -154,6 +154,11 @@ class Policy:
 Described = TypeVar("Described", bound=PolicyCard)
 
 
+def hidden_of(layers: Layers) -> tuple[int, ...]:
+    """Units of the hidden layers."""
+    return tuple(len(bias) for _, bias in layers[:-1])
+
+
 def layers_of(weights: Weights) -> Layers:
     """The layers of a network whose weights and biases stand in turn."""
     arrays = list(weights.values())
@@ -198,21 +203,19 @@ def load_policy(folder: Path) -> Policy:
 
 def _by_name(layers: Iterable[tuple[Any, Any]]) -> dict[str, Any]:
     """What is of the weights and biases of layers, by their names in files, in turn."""
-    each = ((f"layers.{i}", *layer) for i, layer in enumerate(layers))
-    return {k: v for name, weight, bias in each for k, v in ((f"{name}.weight", weight), (f"{name}.bias", bias))}
+    named: dict[str, Any] = {}
+    for i, (weight, bias) in enumerate(layers):
+        named |= {f"layers.{i}.weight": weight, f"layers.{i}.bias": bias}
+    return named
 
 
 def _layers(tensors: Mapping[str, np.ndarray]) -> Layers:
     return layers_of({name: x.astype(np.float32) for name, x in tensors.items() if name.startswith("layers.")})
 
 
-def _shapes_of_layers(of: list[tuple[int, int]]) -> dict[str, tuple[int | None, ...]]:
-    return _by_name((shape, shape[:1]) for shape in of)
-
-
 def _shapes(card: Card) -> Shapes:
     reference = {f"reference.{name}": (None, card.ues) for name in ("std", "weight", "gain")}
-    return _shapes_of_layers(card.shapes) | reference | {"reference.scale": (1,)}
+    return _by_name((shape, shape[:1]) for shape in card.shapes) | reference | {"reference.scale": (1,)}
 
 
 def save_files(card: Part, tensors: Mapping[str, np.ndarray], folder: Path) -> None:
@@ -231,13 +234,18 @@ def read_files(
     """The card of a policy and its finite arrays, of the shapes of its card. Raises BadInput with one line."""
     path = folder / CARD
     try:
-        card = kind.model_validate_json(content(path, _MAX_CARD_BYTES), strict=True)
-    except OSError as error:
-        said = error.strerror or error
-        raise BadInput(f"{path}: cannot be read ({said}); give the folder that `netsim train` wrote") from None
+        card = kind.model_validate_json(_content(path, _MAX_CARD_BYTES), strict=True)
     except ValidationError as error:
         raise BadInput(f"{path}: {_said(error)}") from None
     return card, _read_tensors(folder / WEIGHTS, shapes(card))
+
+
+def _content(path: Path, most_bytes: int) -> bytes:
+    try:
+        return content(path, most_bytes)
+    except OSError as error:
+        said = error.strerror or error
+        raise BadInput(f"{path}: cannot be read ({said}); give the folder that `netsim train` wrote") from None
 
 
 def _said(error: ValidationError) -> str:
@@ -255,11 +263,7 @@ def _read_tensors(path: Path, shapes: Shapes) -> dict[str, np.ndarray]:
     from safetensors.numpy import load
 
     try:
-        tensors = load(content(path, _MAX_BYTES))
-    except OSError as error:
-        raise BadInput(
-            f"{path}: cannot be read ({error.strerror or error}); a policy is a card and its weights"
-        ) from None
+        tensors = load(_content(path, _MAX_BYTES))
     except (SafetensorError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise BadInput(
             f"{path}: not safetensors ({' '.join(str(error).split())[:120]}); train the policy again"
@@ -313,11 +317,7 @@ class SharedPolicy:
 
     def power_w(self, look: Look) -> FloatArray:
         """Powers (S, K) in W within the limits."""
-        return within(self.dbw(look), look.limits)
-
-    def dbw(self, look: Look) -> FloatArray:
-        """Powers (S, K) after the last pass, in dBW."""
-        return planned_dbw(look, self.rule, self.act, self.passes, self.probes)
+        return within(planned_dbw(look, self.rule, self.act, self.passes, self.probes), look.limits)
 
     def act(self, seen: Seen) -> FloatArray:
         """Actions (n,) of UEs with features (n, F)."""
@@ -408,7 +408,7 @@ def save_shared(policy: SharedPolicy, card: SharedCard, folder: Path) -> None:
 def load_shared(folder: Path) -> tuple[SharedPolicy, SharedCard]:
     """The policy of a folder. Raises BadInput with one line."""
     card, tensors = read_files(folder, SharedCard, _shared_shapes)
-    tuned = replace(untuned(card.rule), parameters=np.array(card.parameters), cost=float("nan"))
+    tuned = replace(untuned(card.rule), parameters=np.array(card.parameters))
     if not (tensors["std"] > 0).all():
         raise BadInput(f"{folder / WEIGHTS}: std has {tensors['std'].min():g}, not above 0; train the policy again")
     scale = tensors["mean"], tensors["std"]
@@ -417,4 +417,5 @@ def load_shared(folder: Path) -> tuple[SharedPolicy, SharedCard]:
 
 def _shared_shapes(card: SharedCard) -> Shapes:
     n_seen = seen_of_ue_size(card.probes is not None)
-    return _shapes_of_layers(shapes_of(n_seen, card.hidden, 1)) | {"mean": (n_seen,), "std": (n_seen,)}
+    shapes = shapes_of(n_seen, card.hidden, 1)
+    return _by_name((shape, shape[:1]) for shape in shapes) | {"mean": (n_seen,), "std": (n_seen,)}

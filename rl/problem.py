@@ -31,7 +31,7 @@ def log_power(action: FloatArray, limits: Limits) -> FloatArray:
 
     Ignores the limits on the total.
     """
-    inside = np.minimum(np.maximum(action, -1.0), 1.0)
+    inside = np.clip(action, -1.0, 1.0)
     return limits.each_min_w * (limits.each_max_w / limits.each_min_w) ** ((inside + 1.0) / 2.0)
 
 
@@ -39,31 +39,34 @@ def as_action(power_w: FloatArray, limits: Limits) -> FloatArray:
     """The action in [-1, 1] that asks for these powers."""
     span = np.log(limits.each_max_w / limits.each_min_w)
     action = 2.0 * np.log(power_w / limits.each_min_w) / span - 1.0 if span > 0 else np.zeros(len(power_w))
-    return np.minimum(np.maximum(action, -1.0), 1.0)
+    return np.clip(action, -1.0, 1.0)
 
 
 def nearest_w(power_w: FloatArray, limits: Limits) -> FloatArray:
-    """The nearest power vector (K,) within the limits.
+    """The nearest power vector (K,) within the limits: all change by as much, up to the limits of a UE.
 
-    It is clip(x + s, least, most of a UE) for one shift s, found among the corners where a UE meets a limit, between
-    which the total is a straight line. ValueError for powers that are not finite.
+    ValueError for powers that are not finite.
     """
     if not np.isfinite(power_w).all():
         raise ValueError("power_w must be finite")
-    low = limits.each_min_w
-    high = limits.each_max_w
-    inside = np.minimum(np.maximum(power_w, low), high)
-    now = inside.cumsum()[-1]
-    want = min(max(now, limits.total_min_w), limits.total_max_w)
-    if want == now:
-        return inside
-    corner = np.sort(np.concatenate([low - power_w, high - power_w]))
-    total = np.minimum(np.maximum(power_w + corner[:, None], low), high).cumsum(axis=1)[:, -1]
-    b = min(max(int(np.searchsorted(total, want)), 1), len(total) - 1)
-    span = total[b] - total[b - 1]
-    along = min(max((want - total[b - 1]) / span, 0.0), 1.0) if span > 0 else 0.0
-    shift = corner[b - 1] + along * (corner[b] - corner[b - 1])
-    return np.asarray(np.minimum(np.maximum(power_w + shift, low), high))
+    inside = np.clip(power_w, limits.each_min_w, limits.each_max_w)
+    total_w = inside.sum()
+    want_w = min(max(total_w, limits.total_min_w), limits.total_max_w)
+    return np.asarray(inside) if want_w == total_w else _raised(power_w, np.ones(len(power_w)), want_w, limits)
+
+
+def _raised(power_w: FloatArray, slope: FloatArray, total_w: float, limits: Limits) -> FloatArray:
+    """clip(x + s slope) within the limits of a UE (K,), with the s that comes nearest to a total.
+
+    The total rises with s, in straight lines between the corners where a UE leaves its least or meets its most power.
+    """
+    low, high = limits.each_min_w, limits.each_max_w
+    corner = np.concatenate([(low - power_w) / slope, (high - power_w) / slope])
+    order = np.argsort(corner)
+    corner = corner[order]
+    rise = np.cumsum(np.concatenate([slope, -slope])[order])
+    total = len(slope) * low + np.append(0.0, np.cumsum(rise[:-1] * np.diff(corner)))
+    return np.asarray(np.clip(power_w + np.interp(total_w, total, corner) * slope, low, high))
 
 
 @dataclass(frozen=True)
@@ -123,7 +126,7 @@ class Problem:
         observation = np.empty(self.n_seen, dtype=np.float32)
         observation[:k] = as_action(last.power_w, self.limits)
         observation[k] = 2.0 * last.switch / len(self.objective.trajectory.std) - 1.0
-        observation[k + 1] = min(max(np.log(last.value / self.start.value), -5.0), 5.0) / 5.0
+        observation[k + 1] = np.clip(np.log(self.ratio(last)), -5.0, 5.0) / 5.0
         if self.observe == "channel":
             observation[k + 2 :] = self._channel_seen
         return observation
@@ -194,19 +197,5 @@ def fractional(problem: Problem, alpha: float) -> FloatArray:
 
     gain_k is the mean over rounds, small-scale fading included.
     """
-    limits = problem.limits
     shape = problem.objective.trajectory.gain.mean(axis=0) ** -alpha
-    middle = -np.log(shape).mean()
-
-    def power_w(log_p0: float) -> FloatArray:
-        return np.asarray(np.clip(np.exp(log_p0 + middle) * shape, limits.each_min_w, limits.each_max_w))
-
-    low = -60.0
-    high = 60.0
-    for _ in range(100):  # bisection
-        at = (low + high) / 2
-        if power_w(at).sum() <= limits.total_max_w:
-            low = at
-        else:
-            high = at
-    return power_w(low)
+    return _raised(np.zeros(len(shape)), shape / shape.mean(), problem.limits.total_max_w, problem.limits)

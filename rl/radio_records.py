@@ -38,7 +38,7 @@ from fl.learning import Learning
 from fl.round.send import rows_of
 from fl.round.setup import Setup
 from fl.round.state import RoundOutcome, standings
-from netsim.columns import Columns, frozen
+from netsim.columns import Columns, frozen, row_id
 from netsim.errors import BadInput
 from netsim.mobility.base import Places
 from netsim.radio import reception
@@ -53,7 +53,7 @@ from rl.settings import Online
 _NO_GROUPS = int(np.iinfo(np.int64).max)  # all UEs of a cell at once
 _MAX_LOST = 1e6  # kappa at most, of rows so short that hardly any noise would make them late
 DRAWINGS = get_args(Drawing)
-NONE, INTRA, ALL = 0, 1, 2
+NONE, INTRA, ALL = "none", "intra", "all"
 """interfering signals"""
 
 
@@ -65,7 +65,7 @@ class Air(NamedTuple):
 
     noise_w: float
     residual: float
-    interference: int
+    interference: str
     group_size: int
     bandwidth_hz: float
     attenuation: float
@@ -110,6 +110,12 @@ class Rows(Columns):
     lost_noise: FloatArray
     drawing: IntArray
 
+    def filled_up(self, most: int) -> Self:
+        """The same with room for so many rows."""
+        room = ((0, 0), (0, most - self.of.shape[1]))
+        filled = {name: np.pad(getattr(self, name), room) for name in ("weight", "required_std")}
+        return replace(self, of=np.pad(self.of, room, constant_values=-1), **filled)
+
 
 @frozen
 class Rounds(Columns):
@@ -131,20 +137,7 @@ class Rounds(Columns):
     def stack(cls, rounds: list[Self]) -> Self:
         """Rounds of the same UEs and base stations, one after the other."""
         most = max(r.rows.of.shape[1] for r in rounds)
-        return cls.join([r._filled_up(most) for r in rounds])
-
-    def _filled_up(self, most: int) -> Self:
-        rows = self.rows
-        room = ((0, 0), (0, most - rows.of.shape[1]))
-        return replace(
-            self,
-            rows=replace(
-                rows,
-                of=np.pad(rows.of, room, constant_values=-1),
-                weight=np.pad(rows.weight, room),
-                required_std=np.pad(rows.required_std, room),
-            ),
-        )
+        return cls.join([replace(r, rows=r.rows.filled_up(most)) for r in rounds])
 
 
 @frozen
@@ -177,16 +170,17 @@ def band(uplink: Uplink) -> SharedBand:
 def air_of(uplink: Uplink, round_s: float = np.inf) -> Air:
     """Sharing of a band in numbers: those of `noma`, and of other bands without interference."""
     own = band(uplink)
-    noise_w = own.band_noise_w()
-    limit_s = min(own.limit_s(), round_s)
     share = own.share_of_time()
-    rates = own.bandwidth_hz * share, *own.rate.law
-    rest = limit_s, own.over_thermal(), share
+    air = Air(
+        own.band_noise_w(), 0.0, NONE, _NO_GROUPS, own.bandwidth_hz * share, *own.rate.law, 0.0,
+        min(own.limit_s(), round_s), own.over_thermal(), share,
+    )  # fmt: skip
     if not isinstance(uplink, Noma):
-        return Air(noise_w, 0.0, NONE, _NO_GROUPS, *rates, 0.0, *rest)
-    interference = {"none": NONE, "intra": INTRA, "all": ALL}[uplink.interference]
-    group_size = uplink.group_size or _NO_GROUPS
-    return Air(noise_w, uplink.sic_residual, interference, group_size, *rates, uplink.min_sinr(), *rest)
+        return air
+    return air._replace(
+        residual=uplink.sic_residual, interference=uplink.interference,
+        group_size=uplink.group_size or _NO_GROUPS, min_sinr=uplink.min_sinr(),
+    )  # fmt: skip
 
 
 def lost_noise(air: Air, n_bits: FloatArray) -> FloatArray:
@@ -381,12 +375,12 @@ def costs(
         return Costs(dict.fromkeys(FIGURES, 0.0), 0.0, False, np.zeros(n))
     rows, drawn_std = rows_sent(task, setup, outcome, now, of)
     radio = _radio(outcome, now, rows, drawn_std, reward.leak_half_at)
-    leakage, leakage_of_ue = _leakage(outcome, reward.leakage_within_m, n)
-    loss = _loss(setup.learning, outcome)
-    named_of_ue = _named(setup, outcome, places, n)
-    known = {"loss": loss, "leakage": leakage, "named": named_of_ue.sum()}
-    figures = {**radio.figures, **{name: np.array([value]) for name, value in known.items()}}
-    own = _own(radio, rows, n) | {"loss": np.full(n, loss), "leakage": leakage_of_ue, "named": named_of_ue}
+    loss = np.array([_loss(setup.learning, outcome)])
+    leakage = _leakage(outcome, reward.leakage_within_m, n)
+    named = _named(setup, outcome, places, n)
+    sums = {"leakage": leakage.sum(keepdims=True), "named": named.sum(keepdims=True)}
+    figures = {**radio.figures, "loss": loss, **sums}
+    own = _own(radio, rows, n) | {"loss": np.repeat(loss, n), "leakage": leakage, "named": named}
     total = cost_of(reward, figures)
     without = reward.cost({name: figures[name] - own[name] for name in FIGURES})
     values = {name: float(figures[name][0]) for name in FIGURES}
@@ -412,8 +406,7 @@ def rows_sent(
     own_ue, own_model, required, drawn = rows_of(budgets)
     required_std, drawn_std = np.zeros((2, len(ue)))
     if len(own_ue):
-        span = max(own_model.max(), model.max(initial=0)) + 1
-        at = np.searchsorted(own_ue * span + own_model, ue * span + model)
+        at = np.searchsorted(row_id(own_ue, own_model), row_id(ue, model))
         required_std = required[at]
         drawn_std = drawn[at]
     factor = task.bound.factor(by_model) ** (of - outcome.state.played)
@@ -470,10 +463,8 @@ def _loss(learning: Learning, outcome: RoundOutcome) -> float:
     return rmse_db if np.isfinite(rmse_db) else float(scores.get("cross_entropy_nats", np.nan))
 
 
-def _leakage(outcome: RoundOutcome, within_m: float, n: int) -> tuple[float, FloatArray]:
-    """Share of the estimates of a round that come near enough, mean over attacks; 0 without an attack. And the part of
-    it that each UE's estimates make up (K,).
-    """
+def _leakage(outcome: RoundOutcome, within_m: float, n: int) -> FloatArray:
+    """Each UE's part (K,) of the share of estimates of a round that come near enough, mean over attacks; 0 without."""
     ue, attack, error_m = (np.array([row[name] for row in outcome.leakage]) for name in ("ue", "attack", "error_m"))
     of_ue = np.zeros(n)
     attacks = np.unique(attack)
@@ -481,7 +472,7 @@ def _leakage(outcome: RoundOutcome, within_m: float, n: int) -> tuple[float, Flo
         mine = attack == a
         near = error_m[mine].astype(float) <= within_m
         of_ue += np.bincount(ue[mine].astype(int), near / len(near), n) / len(attacks)
-    return float(of_ue.sum()), of_ue
+    return of_ue
 
 
 def _named(setup: Setup, outcome: RoundOutcome, places: Places, n: int) -> FloatArray:

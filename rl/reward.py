@@ -100,28 +100,19 @@ REWARDS = OneOf("reward", Weighted, default="weighted")
 """The reward slot: cost of a round for an online agent."""
 
 
-class _Declared(dict[str, FloatArray]):
-    """Figures that a reward reads; BadInput where it takes another."""
-
-    def __init__(self, reward: Reward, figures: Figures) -> None:
-        super().__init__((name, figures[name]) for name in reward.reads if name in figures)
-        self.reward = reward
-
-    def __missing__(self, name: str) -> FloatArray:
-        raise BadInput(
-            f"train.task.reward: {type(self.reward).__name__}.cost takes the figure {name!r}, and its `reads` does not "
-            "name it; add it there"
-        )
-
-
 def cost_of(reward: Reward, figures: Figures, finite: bool = True) -> FloatArray:
     """Cost of rounds (B,) of a reward, which gets only the figures that it reads.
 
     Raises BadInput: it takes another figure, or does not give one number a round, which is finite (if `finite`).
     """
-    given = _Declared(reward, figures)
-    cost = np.asarray(reward.cost(given))
     of = f"train.task.reward: {type(reward).__name__}.cost"
+    given = {name: figures[name] for name in reward.reads if name in figures}
+    try:
+        cost = np.asarray(reward.cost(given))
+    except KeyError as error:
+        if error.args[0] not in FIGURES:
+            raise
+        raise BadInput(f"{of} takes the figure {error}, and its `reads` does not name it; add it there") from None
     wanted = np.shape(next(iter(figures.values())))
     if cost.dtype.kind not in "fiu" or cost.shape != wanted:
         raise BadInput(

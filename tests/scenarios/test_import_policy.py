@@ -110,7 +110,7 @@ def test_files_and_folders_that_cannot_be_used(tmp_path, capsys, short):
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "kept").write_text("x")
     for given, out, said in (
-        (tmp_path / "text.zip", "p", "no ZIP file"), (tmp_path / "none.zip", "p", "no such file"),
+        (tmp_path / "text.zip", "p", "no ZIP file"), (tmp_path / "none.zip", "p", "No such file"),
         (tmp_path, "p", "is a folder"), (file, "full", "something is there"),
     ):  # fmt: skip
         assert main(["import-policy", "power/paper", str(given), "--out", str(tmp_path / out), *short]) == 2

@@ -243,18 +243,18 @@ def episode_chapter(episode: EpisodeRead | None, seed: int) -> Chapter:
         return Chapter("episode", "Episode", [])
     numbers = episode.numbers
     policies = episode.policies
-    rounds = {policy: [episode.rounds[policy, n] for n in numbers] for policy in policies}
+    rounds = [[_known(episode.rounds[policy, n]) for n in numbers] for policy in policies]
     ues = [[[*map(_known, episode.ues.get((policy, n), ()))] for n in numbers] for policy in policies]
     costs = [
-        line(CurveStyle(policy, color), numbers, np.array([of["cost"] for of in rounds[policy]]))
-        for policy, color in zip(policies, PALETTE, strict=False)
+        line(CurveStyle(policy, color), numbers, np.array([of.get("cost", nan) for of in own]))
+        for policy, color, own in zip(policies, PALETTE, rounds, strict=False)
     ]
-    kept = {"UE": len({row["ue"] for of in episode.ues.values() for row in of}), "round": len(numbers)}
-    every = {what: int(episode.scene[f"{what.lower()}s"]) for what in kept}
-    thinned = [(counted(every[what], what), k) for what, k in kept.items() if k < every[what]]
+    shown = len({row["ue"] for of in episode.ues.values() for row in of})
+    kept = (("UE", int(episode.scene["ues"]), shown), ("round", int(episode.scene["rounds"]), len(numbers)))
+    thinned = [(counted(every, what), k) for what, every, k in kept if k < every]
     meta = {
         "scene": episode.scene, "policies": policies, "numbers": numbers, "terms": TERMS, "ues": ues,
-        "rounds": [[*map(_known, of)] for of in rounds.values()],
+        "rounds": rounds,
     }  # fmt: skip
     figure = mosaic([Axes("cost", costs)], {"title": "round"})
     parts: list[str | Panel] = [

@@ -66,7 +66,7 @@ def read_episode(folder: Path) -> EpisodeRead | None:
     if not what_is(path):
         return None
     scene = read_json(path)
-    policies = checked(scene, _Scene, path, "train again").policies
+    policies = [*checked(scene, _Scene, path, "train again").policies]
     columns = [name for name in EPISODE_UE_COLUMNS if name not in _TEXTS]
     of_ues = _table(folder / EPISODE, _TEXTS, columns).groupby(["policy", "round"])
     ues = {(policy, int(n)): rows.to_dict("records") for (policy, n), rows in of_ues}
@@ -79,7 +79,7 @@ def read_episode(folder: Path) -> EpisodeRead | None:
 
 
 _TEXTS = ("policy", "base_station")
-_Place = Annotated[list[FiniteFloat], Field(min_length=2, max_length=2)]
+_Place = tuple[FiniteFloat, FiniteFloat]
 
 
 class _Station(BaseModel):
@@ -89,12 +89,12 @@ class _Station(BaseModel):
 class _Scene(BaseModel):
     """What a page needs of the scene of an episode."""
 
-    area_m: Annotated[list[FiniteFloat], Field(min_length=4, max_length=4)]
-    limits_w: Annotated[list[PositiveFloat], Field(min_length=2, max_length=2)]
+    area_m: tuple[FiniteFloat, FiniteFloat, FiniteFloat, FiniteFloat]
+    limits_w: tuple[PositiveFloat, PositiveFloat]
     eavesdropper_m: _Place | None
     stations: list[_Station]
     buildings_m: list[list[_Place]]
-    policies: Annotated[list[str], Field(min_length=2, max_length=2)]
+    policies: tuple[str, str]
     weights: Annotated[dict[str, FiniteFloat], Field(min_length=len(TERMS), max_length=len(TERMS))]
     ues: FiniteFloat
     rounds: FiniteFloat
@@ -210,9 +210,11 @@ def _table(path: Path, texts: Sequence[str], numbers: Sequence[str]) -> pandas.D
 
 def means_of(trained: Sequence[FinishedTraining]) -> dict[str, dict[str, FloatArray]]:
     """Policy -> metric -> its mean over cases, one entry per training."""
+    import pandas
+
     means = [t.evaluations.groupby("policy", sort=False)[[*METRICS]].mean(skipna=False) for t in trained]
-    names = dict.fromkeys(name for of in means for name in of.index)
-    return {name: {f: np.array([of[f].get(name, np.nan) for of in means]) for f in METRICS} for name in names}
+    table = pandas.concat(means, axis=1, keys=range(len(means)))
+    return {name: {f: of[:, f].to_numpy() for f in METRICS} for name, of in table.iterrows()}
 
 
 def paired(trained: Sequence[FinishedTraining], *names: str) -> FloatArray:

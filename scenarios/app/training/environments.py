@@ -104,9 +104,10 @@ def fitting(study: Study, task: Online) -> Online:
     except ValueError as error:
         raise BadInput(f"train.task.limits.{error}") from None
     fixed = study.learned.aggregation.weight
-    one = 1.0 if fixed is None else fixed  # the weight of a UE that arrives alone, as which lost ones count
+    # lost UEs count as one that arrives alone
+    worst = (np.ones(n), np.full(n, 1.0 / n)) if fixed is None else (np.full(n, fixed), np.array([fixed]))
     try:
-        for weights in (np.full(n, one), np.full(n, 1.0 / n) if fixed is None else np.array([one])):
+        for weights in worst:
             task.bound.factor(weights[None])
     except ValueError as error:
         raise BadInput(

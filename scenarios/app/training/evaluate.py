@@ -13,7 +13,7 @@ import numpy as np
 from fl.power.search import Limits
 from fl.privacy.ledger import Ledger
 from netsim.record import write_json, write_text
-from netsim.rng import Rng, Streams
+from netsim.rng import Streams
 from netsim.units import FloatArray, IntArray
 from netsim.world import World
 from rl.env import OnlinePower
@@ -27,7 +27,6 @@ from rl.rules import LAWS, Known, Tuned, best_of_random, best_powers, best_respo
 from rl.settings import AGENT, BEST_RESPONSES, OPTIMUM, ORACLE, RANDOM, VISITED, Online
 from scenarios.app.results.folder import (
     EPISODE,
-    EPISODE_ROUND_COLUMNS,
     EPISODE_ROUNDS,
     EPISODE_SCENE,
     EPISODE_UE_COLUMNS,
@@ -86,8 +85,16 @@ COLUMNS = tuple(f.name for f in fields(Evaluation) if f.compare)
 
 def decisions_ms(rows: Sequence[Evaluation]) -> dict[str, float]:
     """Policy -> mean wall time of a decision over worlds; without those that decide nothing in play."""
-    names = dict.fromkeys(row.policy for row in rows if np.isfinite(row.decision_ms))
-    return {name: float(np.mean([row.decision_ms for row in rows if row.policy == name])) for name in names}
+    means = {name: float(np.mean([row.decision_ms for row in own])) for name, own in by_policy(rows).items()}
+    return {name: ms for name, ms in means.items() if np.isfinite(ms)}
+
+
+def by_policy(rows: Sequence[Evaluation]) -> dict[str, list[Evaluation]]:
+    """Rows of each policy."""
+    of: dict[str, list[Evaluation]] = {}
+    for row in rows:
+        of.setdefault(row.policy, []).append(row)
+    return of
 
 
 def worlds(study: Study, purpose: str, n: int) -> list[int]:
@@ -101,14 +108,12 @@ def episode(env: OnlinePower, policy: str, act: Act, world: int, evaluations: in
     costs = [step.cost for step in steps]
     n = len(costs)
     of = {name: np.sum([cost.figures[name] for cost in costs]).item() for name in FIGURES}
-    mean = {name: of[name] / n for name in ("loss", "leakage", "lost", "leak")}
-    named = [cost.figures["named"] for cost in costs if cost.rows is not None]
-    figures = {**of, **mean, "loss": env.figures["loss"], "loss_mean": mean["loss"], "named": named[-1]}
     total = float(np.sum([cost.total for cost in costs])) * (1.0 + env.unplayed / n)
-    figures |= spent_by(env.state.ledger)
-    decision_ms = float(np.mean([step.decision_ms for step in steps]))
     return Evaluation(
-        policy, world, total, env.t_th, evaluations=evaluations, rounds=n, decision_ms=decision_ms, **figures
+        policy, world, total, env.t_th, evaluations=evaluations, rounds=n, noise=of["noise"], energy_j=of["energy_j"],
+        loss=env.figures["loss"], loss_mean=of["loss"] / n, leakage=of["leakage"] / n, lost=of["lost"] / n,
+        leak=of["leak"] / n, named=[cost.figures["named"] for cost in costs if cost.rows is not None][-1],
+        decision_ms=float(np.mean([step.decision_ms for step in steps])), **spent_by(env.state.ledger),
     )  # fmt: skip
 
 
@@ -167,13 +172,10 @@ def summary_of(agent_name: str, rows: Sequence[Evaluation]) -> Fields:
     """Flat: the mean over cases of every figure of every policy; and the paired difference of the agent's cost to
     that of each of the others.
     """
-    of: dict[str, list[Evaluation]] = {}
-    for row in rows:
-        of.setdefault(row.policy, []).append(row)
+    of = by_policy(rows)
     summary: Fields = {"cases": len({row.case for row in rows})}
-    figures = [name for name in COLUMNS if name not in ("policy", "case")]
     for name, own in of.items():
-        for figure in figures:
+        for figure in COLUMNS[2:]:
             summary[f"policy.{name}.{figure}.mean"] = float(np.mean([getattr(row, figure) for row in own]))
     agent = {row.case: row.cost for row in of[agent_name]}
     for name, own in of.items():
@@ -214,11 +216,10 @@ def episode_of(
     env: OnlinePower, study: Study, agent: tuple[str, Act], rules: Mapping[str, Act], rows: Sequence[Evaluation]
 ) -> PlayedEpisode:
     """The first world of a comparison under the agent, and under the rule of least mean cost there."""
-    costs = {name: np.mean([r.cost for r in rows if r.policy == name]) for name in rules}
-    best = min(costs, key=lambda name: costs[name])
-    world = next(r.case for r in rows if r.policy == agent[0])
-    acts = {agent[0]: agent[1], best: rules[best]}
-    steps = {name: list(steps_of(env, act, world)) for name, act in acts.items()}
+    of = by_policy(rows)
+    best = min(rules, key=lambda name: np.mean([row.cost for row in of[name]]))
+    world = of[agent[0]][0].case
+    steps = {name: list(steps_of(env, act, world)) for name, act in (agent, (best, rules[best]))}
     return PlayedEpisode(world, _scene(env.world, study, env), steps)
 
 
@@ -230,8 +231,8 @@ def _scene(world: World, study: Study, env: OnlinePower) -> Fields:
     kept = np.cumsum([len(ring) for ring in rings]) <= _MOST_CORNERS
     return {
         "area_m": [area.x_min_m, area.y_min_m, area.x_max_m, area.y_max_m],
-        "stations": [{"name": b.name, "at_m": [float(x) for x in b.position_m]} for b in world.stations],
-        "eavesdropper_m": None if threat.position_m is None else [float(x) for x in threat.position_m],
+        "stations": [{"name": b.name, "at_m": np.array(b.position_m, float).tolist()} for b in world.stations],
+        "eavesdropper_m": threat.position_m,
         "buildings_m": [np.round(ring, 1).tolist() for ring, keep in zip(rings, kept, strict=True) if keep],
         "limits_w": [env.task.limits.each_min_w, env.task.limits.each_max_w],
         "weights": {name: _cost_of_one(env.task.reward, name) for name in FIGURES},
@@ -249,7 +250,7 @@ def _cost_of_one(reward: Reward, name: str) -> float:
 
 def write_episode(folder: Path, episode: PlayedEpisode) -> None:
     """`episode.csv`, a row a policy, round and UE; `episode_rounds.csv`, a row a policy and round; `episode.json`."""
-    every = list(episode.steps.values())
+    every = [*episode.steps.values()]
     ues = every[0][0].sent.size
     rounds = max(map(len, every))
     shown = spaced(ues, MOST_UES)
@@ -271,16 +272,15 @@ def spaced(n: int, most: int) -> IntArray:
 def _of_ue(policy: str, step: Step, k: int, names: list[str]) -> list[Value]:
     station = names[step.serving[k]] if step.serving[k] >= 0 else None
     arrived = bool(step.arrived[k]) if step.sent[k] else None
-    x_m, y_m = (float(x) for x in step.position_m[k])
-    return [policy, step.round, k, x_m, y_m, station, float(step.power_w[k]), arrived, float(step.cost.own[k])]
+    of_ue = *map(float, step.position_m[k]), station, float(step.power_w[k]), arrived, float(step.cost.own[k])
+    return [policy, step.round, k, *of_ue]
 
 
 def _of_round(policy: str, step: Step) -> Fields:
-    of: Fields = {
-        "policy": policy, "round": step.round, "cost": step.cost.total, "sent": int(step.sent.sum()),
-        "arrived": int(step.arrived.sum()), "artificial": step.cost.artificial, **step.cost.figures,
+    return {
+        "policy": policy, "round": step.round, "cost": step.cost.total, **step.cost.figures,
+        "artificial": step.cost.artificial, "sent": int(step.sent.sum()), "arrived": int(step.arrived.sum()),
     }  # fmt: skip
-    return {name: of[name] for name in EPISODE_ROUND_COLUMNS}
 
 
 def write_rows(path: Path, rows: Sequence[Record]) -> None:
@@ -308,12 +308,13 @@ class RecordedGround:
         self.study = study
         self.watch = watch
         self.air = air_of(study.world.radio.uplink, study.round_s)
+        self.rng = Streams(study.seed).at("rules")
         n = n_ues(study)
         self.env = OnlinePower(Stages(study, watched=False), n, self.task)
         self.watched = OnlinePower(Stages(study), n, self.task)
-        task = self.task
         self.numbers = {
-            TUNED: task.tune_worlds, TRAINED: task.train_worlds, CHOSEN: task.eval_worlds, HELD_OUT: task.held_out,
+            TUNED: self.task.tune_worlds, TRAINED: self.task.train_worlds, CHOSEN: self.task.eval_worlds,
+            HELD_OUT: self.task.held_out,
         }  # fmt: skip
 
     def _each(self, purpose: str, what: str) -> Iterator[int]:
@@ -322,19 +323,15 @@ class RecordedGround:
             yield world
             self.watch(Event("world", i, of, i == of, {"label": what}))
 
-    def _rng(self, what: str) -> Rng:
-        return Streams(self.study.seed).at(what)
-
     @cached_property
     def rules(self) -> list[Tuned]:
         """All rules, tuned."""
-        return [tuned(law, self._tuned_on, self.task.tune_evaluations, self._rng("rules")) for law in LAWS]
+        return [tuned(law, self._tuned_on, self.task.tune_evaluations, self.rng) for law in LAWS]
 
     @cached_property
     def random(self) -> Tuned:
         """Random search over the parameters of the widest rule, with as many evaluations as each rule had."""
-        law = max(LAWS, key=lambda law: len(law.start))
-        return best_of_random(law, self._tuned_on, self.rules[0].evaluations, self._rng("rules"))
+        return best_of_random(LAWS[-1], self._tuned_on, self.rules[0].evaluations, self.rng)
 
     @property
     def rule(self) -> Tuned:
@@ -374,18 +371,15 @@ class RecordedGround:
     @cached_property
     def held_out(self) -> list[Evaluation]:
         """All rules, best responses and the oracle, live in worlds that no policy was made from."""
-        judged = {rule.law.name: rule for rule in self.rules} | {RANDOM: self.random}
         limits, k = self.task.limits, self.watched.n_ue
-        fixed = {"average": start_w(limits, k), "full": full_w(limits, k)}
+        acts = {"average": (steady(start_w(limits, k), limits), 1), "full": (steady(full_w(limits, k), limits), 1)}
+        judged = {rule.law.name: rule for rule in self.rules} | {RANDOM: self.random}
+        acts |= {name: (played(rule.power_w), rule.evaluations) for name, rule in judged.items()}
+        for name, steps_db in BEST_RESPONSES.items():
+            acts[name] = responding(self.rule, steps_db), k * sum(map(len, steps_db))
         rows = []
         for world in self._each(HELD_OUT, "judged live under all rules"):
-            for name, power_w in fixed.items():
-                rows.append(episode(self.watched, name, steady(power_w, limits), world))
-            for name, rule in judged.items():
-                rows.append(episode(self.watched, name, played(rule.power_w), world, rule.evaluations))
-            for name, steps_db in BEST_RESPONSES.items():
-                act = responding(self.rule, steps_db)
-                rows.append(episode(self.watched, name, act, world, k * sum(map(len, steps_db))))
+            rows += [episode(self.watched, name, act, world, n) for name, (act, n) in acts.items()]
         return rows + self._oracle()
 
     def _oracle(self) -> list[Evaluation]:

@@ -120,9 +120,10 @@ def recorded_at_full(asked: Sweep, seeds: Sequence[int]) -> Known:
     look = replace(Look.join([look for _, look in played]), limits=reachable(task.limits, study))
     own = rounds.rows
     tops_up = any(isinstance(d, NoiseSwitch) and d.mode == "top-up" for d in study.learned.defenses)
-    ones = np.ones_like(own.rho)
-    rows = replace(own, weight=np.ones_like(own.weight), required_std=own.required_std * tops_up, factor=ones)
-    rows = replace(rows, lost_noise=0 * ones)
+    rows = replace(
+        own, weight=np.ones_like(own.weight), required_std=own.required_std * tops_up,
+        factor=np.ones_like(own.rho), lost_noise=np.zeros_like(own.rho),
+    )  # fmt: skip
     return Known(replace(rounds, rows=rows), look, air_of(study.world.radio.uplink, study.round_s), online.reward)
 
 

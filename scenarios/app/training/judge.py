@@ -98,8 +98,10 @@ def judge(
         raise BadInput(f"name: {name!r:.40} is the name of a rule; take another")
     found = summary_of(name, rows)
     costs = pandas.DataFrame([vars(row) for row in rows]).pivot(index="policy", columns="case", values="cost")
-    against = {"difference": "cost.mean", "half_width": "cost.half_width", "wins": "wins"}
-    keys = {"cost": "policy.{}.cost.mean", **{column: f"against.{{}}.{key}" for column, key in against.items()}}
+    keys = {
+        "cost": "policy.{}.cost.mean", "difference": "against.{}.cost.mean",
+        "half_width": "against.{}.cost.half_width", "wins": "against.{}.wins",
+    }  # fmt: skip
     columns = {column: [found.get(key.format(own)) for own in costs.index] for column, key in keys.items()}
     return pandas.DataFrame(columns, costs.index, dtype=float).join(costs).sort_values("cost")
 

@@ -14,7 +14,7 @@ import re
 import warnings
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,6 +30,8 @@ from rl.policy import (
     Policy,
     SharedCard,
     SharedPolicy,
+    hidden_of,
+    layers_of,
     seen_of_ue_size,
     shapes_of,
 )
@@ -64,7 +66,7 @@ def imported(study: Study, path: Path, cache: Path | None) -> Policy:
     layers = read_actor(path)
     policy = policy_of(study, layers, own_problem(study, cache))
     card = policy.card
-    _check_shapes(path, layers, card.shapes, f"{card.n_seen} numbers are observed of {card.ues} UEs ({card.observe})")
+    _check_shapes(path, layers, card.n_seen, card.ues, f"of {card.ues} UEs ({card.observe})")
     return policy
 
 
@@ -78,8 +80,7 @@ def imported_for_ues(
     """
     layers = read_actor(path)
     n_seen = seen_of_ue_size()
-    hidden = tuple(len(bias) for _, bias in layers[:-1])
-    _check_shapes(path, layers, shapes_of(n_seen, hidden, 1), f"{n_seen} numbers are observed of a UE")
+    _check_shapes(path, layers, n_seen, 1, "of a UE")
     mean, std, cut = np.zeros(n_seen), np.ones(n_seen), MOST_SEEN
     if normalisation is not None:
         mean, std, cut = read_normalisation(normalisation)
@@ -89,12 +90,13 @@ def imported_for_ues(
     return policy, shared_card(study, policy)
 
 
-def _check_shapes(path: Path, layers: Layers, shapes: Sequence[tuple[int, int]], seen: str) -> None:
+def _check_shapes(path: Path, layers: Layers, n_seen: int, n_actions: int, whose: str) -> None:
+    shapes = shapes_of(n_seen, hidden_of(layers), n_actions)
     for i, ((weight, bias), wanted) in enumerate(zip(layers, shapes, strict=True)):
         if weight.shape != wanted or bias.shape != wanted[:1]:
             raise BadInput(
-                f"{path}: layer {i} has shape {weight.shape}, the scenario takes {wanted}: {seen}; train on its "
-                "environment"
+                f"{path}: layer {i} has shape {weight.shape}, the scenario takes {wanted}: {n_seen} numbers are "
+                f"observed {whose}; train on its environment"
             )
 
 
@@ -146,10 +148,6 @@ def read_actor(path: Path) -> Layers:
     """
     try:
         whole = zipfile.ZipFile(io.BytesIO(content(path, _MOST_BYTES)))
-    except FileNotFoundError:
-        raise BadInput(f"{path}: no such file; {_REMEDY}") from None
-    except OSError as error:
-        raise BadInput(f"{path}: cannot be read ({error.strerror or error})") from None
     except _BROKEN as error:
         raise BadInput(f"{path}: no ZIP file ({_short(error)}); {_REMEDY}") from None
     with whole:
@@ -211,19 +209,18 @@ def _numbers(tensor: torch.Tensor) -> NDArray[np.float32]:
 
 def _layers(path: Path, arrays: Mapping[str, NDArray[np.float32]]) -> Layers:
     n = len(arrays) // 2
-    names = [(f"actor.mu.{2 * i}.weight", f"actor.mu.{2 * i}.bias") for i in range(n)]
-    whole = 2 <= n <= _MOST_LAYERS and set(arrays) == {name for pair in names for name in pair}
-    if not whole or any(
-        arrays[w].ndim != 2 or arrays[b].ndim != 1 or not 1 <= len(arrays[b]) <= _MOST_UNITS for w, b in names
-    ):
+    names = [f"actor.mu.{2 * i}.{of}" for i in range(n) for of in ("weight", "bias")]
+    whole = 2 <= n <= _MOST_LAYERS and set(arrays) == set(names)
+    layers = layers_of({name: arrays[name] for name in names}) if whole else ()
+    if not layers or any(w.ndim != 2 or b.ndim != 1 or not 1 <= len(b) <= _MOST_UNITS for w, b in layers):
         raise BadInput(
             f"{path}: policy.pth: no deterministic actor of 1 to {_MOST_LAYERS - 1} hidden layers of at most "
             f"{_MOST_UNITS:,} units; {_REMEDY}"
         )
     if not all(np.isfinite(x).all() for x in arrays.values()):
         raise BadInput(f"{path}: policy.pth: holds numbers that are not finite; train the model again")
-    return tuple((arrays[w], arrays[b]) for w, b in names)
+    return layers
 
 
 def _short(error: BaseException) -> str:
-    return " ".join(str(error).split())[:100] or type(error).__name__
+    return " ".join(str(getattr(error, "strerror", None) or error).split())[:100] or type(error).__name__

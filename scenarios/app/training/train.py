@@ -20,7 +20,18 @@ from netsim.rng import Rng, Streams
 from netsim.safe import what_is
 from netsim.units import FloatArray
 from rl.env import OnlinePower
-from rl.policy import Card, Layers, Policy, SharedCard, SharedPolicy, forward, layers_of, save_policy, save_shared
+from rl.policy import (
+    Card,
+    Layers,
+    Policy,
+    SharedCard,
+    SharedPolicy,
+    forward,
+    hidden_of,
+    layers_of,
+    save_policy,
+    save_shared,
+)
 from rl.problem import Problem, Seen, references
 from rl.recording import steps_of
 from rl.reward import Weighted
@@ -135,12 +146,19 @@ def agent_of(how: Train) -> DdpgAgent:
 
 def shared_card(study: Study, policy: SharedPolicy, seed: int = 0, steps: int = 0) -> SharedCard:
     """The description of a policy for every UE of a study."""
+    rule = policy.rule
     return SharedCard(
-        program=__version__, limits=task_of(study, Online).limits, rule=policy.rule.law.name, seed=seed, steps=steps,
-        hidden=tuple(len(bias) for _, bias in policy.layers[:-1]), parameters=tuple(policy.rule.parameters.tolist()),
-        scenario=study.title, passes=policy.passes, cut=policy.cut,
+        limits=task_of(study, Online).limits, rule=rule.law.name, parameters=tuple(rule.parameters.tolist()),
+        passes=policy.passes, cut=policy.cut,
         probes=policy.probes if isinstance(policy.probes, Weighted) else None,
+        **_origin(study, policy.layers, seed, steps),
     )  # fmt: skip
+
+
+def _origin(study: Study, layers: Layers, seed: int, steps: int) -> Fields:
+    """What cards say of where a policy comes from."""
+    hidden = hidden_of(layers)
+    return {"program": __version__, "scenario": study.title, "seed": seed, "steps": steps, "hidden": hidden}
 
 
 def check_playable(study: Study, task: Online) -> None:
@@ -214,9 +232,8 @@ def policy_of(study: Study, layers: Layers, own: Problem, seed: int = 0, steps: 
     """A policy for a whole training. own : the problem of the study's own channel."""
     task = task_of(study, Allocation)
     card = Card(
-        program=__version__, task="allocation", ues=n_ues(study), bound=task.bound, seed=seed,
-        hidden=tuple(len(bias) for _, bias in layers[:-1]), scenario=study.title, steps=steps,
-        observe=task.observe, limits=own.limits, criterion=task.criterion,
+        task="allocation", ues=n_ues(study), bound=task.bound, observe=task.observe, limits=own.limits,
+        criterion=task.criterion, **_origin(study, layers, seed, steps),
     )  # fmt: skip
     return Policy(card, layers, own.objective.trajectory)
 

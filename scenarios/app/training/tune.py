@@ -108,11 +108,10 @@ class Tuning:
         jobs = []
         for seed in seeds:
             place = folder / f"seed-{seed}"
+            study = load(self.source, self.changes(settings, self.study.seed if self.trains else seed))
             if self.trains:
-                study = load(self.source, {**self.overrides, **settings, "vary": None})
                 jobs += jobs_of(study, [seed], place, replace=True, how=self.shared)
             else:
-                study = load(self.source, self.changes(settings, seed))
                 jobs.append(run_job(study, place, command=self.command, replace=True, how=self.shared))
         return jobs
 
@@ -120,7 +119,7 @@ class Tuning:
         """The tuning as a job: what decides every trial, files that may be drawn among it."""
         choices = [(key, value) for key, one in self.space.items() for value in one.choices or ()]
         drawn = [
-            load(self.source, {**self.overrides, key: value, "vary": None})
+            load(self.source, self.changes({key: value}, self.study.seed))
             for key, value in choices if isinstance(value, str | dict)
         ]  # fmt: skip
         read = {file: digest for study in (self.study, *drawn) for file, digest in input_digests(study).items()}
