@@ -87,6 +87,8 @@ def live():
         for step in way:
             node = node.setdefault(step, {})
         node[last] = copy.deepcopy(value)
+    few = dict.fromkeys(("train_worlds", "tune_worlds", "tune_evaluations", "eval_worlds", "held_out"), 1)
+    study["train"]["task"] |= few
     return study
 
 
@@ -126,8 +128,10 @@ def _model(file):
 
     import torch
 
+    from rl.policy import SEEN
+
     rng = np.random.default_rng(0)
-    shapes = {0: (16, 17), 2: (8, 16), 4: (3, 8)}
+    shapes = {0: (16, SEEN), 2: (8, 16), 4: (1, 8)}
     weights = {}
     for layer, shape in shapes.items():
         weights[f"actor.mu.{layer}.weight"] = torch.tensor(rng.normal(size=shape), dtype=torch.float32)
