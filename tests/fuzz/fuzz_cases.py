@@ -131,11 +131,12 @@ def _checkpoint(valid, draw):
 
 
 def _policy(valid, draw):
-    files = chosen(valid, "policy/", "live.yaml")
-    name = draw.choice(["policy/policy.json", "policy/policy.safetensors"])
+    kind, folder = draw.choice([("ddpg", "policy"), ("shared", "shared")])
+    files = chosen(valid, f"{folder}/", "live.yaml")
+    name = draw.choice([f"{folder}/policy.json", f"{folder}/policy.safetensors"])
     ways = (json_changed, text_changed) if name.endswith(".json") else (bytes_changed, _safetensors_changed)
     files[name] = changed(files[name], draw, ways)
-    return ["validate", "live.yaml", "--all", "--set", "power={kind: ddpg, policy: policy}"], files, False
+    return ["validate", "live.yaml", "--all", "--set", f"power={{kind: {kind}, policy: {folder}}}"], files, False
 
 
 def _safetensors_changed(data, draw):
@@ -267,6 +268,14 @@ FAMILIES = {
     "model": (
         300,
         _one("model.zip", (zip_changed,), ["import-policy", "live.yaml", "model.zip", "--out", "p"], "live.yaml"),
+    ),
+    "statistics of a model": (
+        300,
+        _one(
+            "vecnormalize.pkl", (bytes_changed,),
+            ["import-policy", "live.yaml", "model.zip", "--normalisation", "vecnormalize.pkl", "--out", "p"],
+            "live.yaml", "model.zip",
+        ),
     ),
     "checkpoint": (400, _checkpoint),
     "claims": (300, _claims),

@@ -87,6 +87,8 @@ def live():
         for step in way:
             node = node.setdefault(step, {})
         node[last] = copy.deepcopy(value)
+    few = dict.fromkeys(("train_worlds", "tune_worlds", "tune_evaluations", "eval_worlds", "held_out"), 1)
+    study["train"]["task"] |= few
     return study
 
 
@@ -120,14 +122,46 @@ def _policy(folder):
     save_policy(Policy(card, layers, noise), folder)
 
 
+def _shared(folder):
+    from rl.policy import SEEN, SharedCard, SharedPolicy, save_shared, shapes_of
+    from rl.rules import untuned
+
+    rng = np.random.default_rng(0)
+    shapes = shapes_of(SEEN, (6,), 1)
+    layers = tuple((rng.normal(size=shape).astype(np.float32), np.zeros(shape[0], np.float32)) for shape in shapes)
+    rule = untuned("fractional")
+    policy = SharedPolicy(layers, rule, np.zeros(SEEN), np.ones(SEEN), passes=2)
+    card = SharedCard(
+        program="0", limits={"each_min_w": 1e-9, "total_min_w": 0.0}, rule=rule.law.name, passes=2, hidden=(6,),
+        parameters=tuple(rule.parameters.tolist()),
+    )  # fmt: skip
+    save_shared(policy, card, folder)
+
+
+def _statistics(file):
+    """What VecNormalize of stable-baselines3 saves."""
+    from gymnasium import Env, spaces
+    from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
+
+    from rl.policy import SEEN
+
+    class Still(Env):
+        observation_space = spaces.Box(-5.0, 5.0, (SEEN,))
+        action_space = spaces.Box(-1.0, 1.0, (1,))
+
+    VecNormalize(DummyVecEnv([Still])).save(str(file))
+
+
 def _model(file):
     """A model as stable-baselines3 saves it; of its entries two are read."""
     import zipfile
 
     import torch
 
+    from rl.policy import SEEN
+
     rng = np.random.default_rng(0)
-    shapes = {0: (16, 17), 2: (8, 16), 4: (3, 8)}
+    shapes = {0: (16, SEEN), 2: (8, 16), 4: (1, 8)}
     weights = {}
     for layer, shape in shapes.items():
         weights[f"actor.mu.{layer}.weight"] = torch.tensor(rng.normal(size=shape), dtype=torch.float32)
@@ -194,7 +228,9 @@ def made(root: Path) -> dict[str, bytes]:
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
     (root / "t.csv.gz").write_bytes(gzip.compress(csv_trace().encode()))
     _policy(root / "policy")
+    _shared(root / "shared")
     _model(root / "model.zip")
+    _statistics(root / "vecnormalize.pkl")
     study = load(str(root / "tiny.yaml"))
     run(study, root / "done")
     report(root / "done")

@@ -188,7 +188,7 @@ AIR = {"kind": "noma", "interference": "none", "rate": {"kind": "shannon"}}
         (
             {"energy_per_j": 1},
             {"world.radio.uplink": {"kind": "noma", "decoding": "error-free"}, "learning.threat": {}},
-            r"world\.radio\.uplink: recorded rounds need kind: noma with decoding: noisy; change that, or train an agent",
+            r"world\.radio\.uplink: recorded rounds need kind: noma with decoding: noisy; .* agent of your own",
         ),
         (
             {"leakage": 1},

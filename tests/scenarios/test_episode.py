@@ -44,8 +44,8 @@ def made(folder, **changes):
                                    "seed": 0, "agent": "agent"})  # fmt: skip
     write_json(folder / "summary.json", {"steps.best": 2})
     (folder / CURVE).write_text("step,score,reward,best_reward\n1,2,,\n2,1,,\n")
-    heads = "policy,case,cost,t_th,noise,loss,leakage,energy_j,lost,leak,named,evaluations"
-    lines = [f"{name},5,{sum(costs)},3,,,,,,,," for name, costs in COSTS.items()]
+    heads = "policy,case,cost,t_th,noise,loss,leakage,energy_j,lost,leak,named,epsilon,with_channel,evaluations"
+    lines = [f"{name},5,{sum(costs)},3,,,,,,,,,," for name, costs in COSTS.items()]
     (folder / EVALUATIONS).write_text("\n".join([heads, *lines]) + "\n")
     write_json(folder / EPISODE_SCENE, scene(**changes))
     ues, rounds = [",".join(EPISODE_UE_COLUMNS)], [",".join(EPISODE_ROUND_COLUMNS)]

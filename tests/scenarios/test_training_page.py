@@ -27,8 +27,8 @@ def trained(folder, seed, scores, steps=(10, 20, 30), shift=0.0, **more):
     write_json(folder / "summary.json", {"steps.best": 20, "cases": 2})
     rows = [f"{step},{score},{-score},{-score}" for step, score in zip(steps, scores, strict=True)]
     (folder / CURVE).write_text("\n".join(["step,score,reward,best_reward", *rows]) + "\n")
-    heads = "policy,case,cost,t_th,noise,loss,leakage,energy_j,lost,leak,named,evaluations"
-    lines = [f"{name},{case},{cost + shift},3,,,,,,,," for name, cost in COSTS.items() for case in (0, 1)]
+    heads = "policy,case,cost,t_th,noise,loss,leakage,energy_j,lost,leak,named,epsilon,with_channel,evaluations"
+    lines = [f"{name},{case},{cost + shift},3,,,,,,,,,," for name, cost in COSTS.items() for case in (0, 1)]
     (folder / EVALUATIONS).write_text("\n".join([heads, *lines]) + "\n")
     return folder
 
@@ -182,7 +182,7 @@ def judged(folder, costs):
     """A training whose policies have these costs: one in both worlds, or one in each."""
     folder = trained(folder, 1, [3.0, 2.0, 1.0], task="online", agent="mine")
     heads, *_ = (folder / EVALUATIONS).read_text().splitlines()
-    lines = [f'"{name}",{case},{value},3,,,,,,,,' for name, own in costs.items()
+    lines = [f'"{name}",{case},{value},3,,,,,,,,,,' for name, own in costs.items()
              for case, value in enumerate(np.broadcast_to(own, 2).tolist())]  # fmt: skip
     (folder / EVALUATIONS).write_text("\n".join([heads, *lines]) + "\n")
     return folder
