@@ -262,8 +262,9 @@ def _read_tensors(path: Path, shapes: Shapes) -> dict[str, np.ndarray]:
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
+    data = _content(path, _MAX_BYTES)
     try:
-        tensors = load(_content(path, _MAX_BYTES))
+        tensors = load(data)
     except (SafetensorError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise BadInput(
             f"{path}: not safetensors ({' '.join(str(error).split())[:120]}); train the policy again"
