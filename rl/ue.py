@@ -146,7 +146,6 @@ class UePower(PowerEnv):
         return {"round": int(options.get("round", at)), "ue": int(options.get("ue", ue))}
 
     def _begin(self, start: Info) -> None:
-        self.start = start
         self.dbw = float(self.recorded.present[0, start["round"], start["ue"]])
 
     def _play(self, action: FloatArray) -> tuple[float, bool, bool]:
