@@ -334,13 +334,18 @@ def planned_dbw(
     dbw = rule_dbw
     for _ in range(passes):
         seen = features_of(look, dbw, rule_dbw, probes)
-        action = np.asarray(act(seen.reshape(-1, seen.shape[2])), dtype=float)
-        if action.size != dbw.size or not (np.abs(action) <= 1.0 + _ROUNDING).all():
-            raise ValueError(
-                f"policy: gives {action.shape}, {action.ravel()!s:.60}; give one number from -1 to 1 for each UE"
-            )
-        dbw = moved_dbw(dbw, look.there * action.reshape(dbw.shape), look.limits)
+        dbw = moved_dbw(dbw, look.there * actions_of(act, seen), look.limits)
     return dbw
+
+
+def actions_of(act: Callable[[Seen], ArrayLike], seen: Seen) -> FloatArray:
+    """Actions (S, K) of a policy for features (S, K, F); ValueError where it does not give one of each UE."""
+    action = np.asarray(act(seen.reshape(-1, seen.shape[2])), dtype=float)
+    if action.size != seen[..., 0].size or not (np.abs(action) <= 1.0 + _ROUNDING).all():
+        raise ValueError(
+            f"policy: gives {action.shape}, {action.ravel()!s:.60}; give one number from -1 to 1 for each UE"
+        )
+    return action.reshape(seen.shape[:2])
 
 
 def scaled(seen: Seen, mean: FloatArray, std: FloatArray, cut: float = MOST_SEEN) -> Seen:

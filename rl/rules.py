@@ -54,6 +54,9 @@ class Family:
     start: tuple[float, ...]
     spread: tuple[float, ...]
 
+    def __reduce__(self) -> tuple[Callable[[str], Family], tuple[str]]:
+        return law_of, (self.name,)  # its function has no name of its own
+
 
 @frozen
 class Tuned:
@@ -94,8 +97,13 @@ LAWS = (
 
 def untuned(name: str) -> Tuned:
     """The rule of a name, as it is before any tuning."""
-    law = next(law for law in LAWS if law.name == name)
+    law = law_of(name)
     return Tuned(law, np.array(law.start), np.inf, 0)
+
+
+def law_of(name: str) -> Family:
+    """The family of a name."""
+    return next(law for law in LAWS if law.name == name)
 
 
 def within(dbw: FloatArray, limits: Limits) -> FloatArray:

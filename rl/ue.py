@@ -23,7 +23,7 @@ import numpy.typing as npt
 from netsim.units import FloatArray, IntArray
 from rl.env import Info, PowerEnv
 from rl.look import Look
-from rl.policy import MOST_SEEN, features_of, moved_dbw, seen_of_ue_size
+from rl.policy import MOST_SEEN, actions_of, features_of, moved_dbw, seen_of_ue_size
 from rl.problem import Seen
 from rl.radio_records import Rounds
 from rl.rules import Known, Tuned, kept_dbw, within
@@ -79,8 +79,7 @@ class UeRounds:
 
     def moved(self, act: Act, of_pass: int) -> FloatArray:
         """Powers (S, K), dBW, after the moves of a policy."""
-        seen = self.seen[of_pass]
-        action = np.asarray(act(seen.reshape(-1, seen.shape[2])), dtype=float).reshape(seen.shape[:2])
+        action = actions_of(act, self.seen[of_pass])
         return moved_dbw(self.present[of_pass], action, self.known.look.limits)
 
     def rewards(self, of_pass: IntArray, at: IntArray, action: FloatArray) -> FloatArray:

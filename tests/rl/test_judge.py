@@ -72,6 +72,9 @@ def test_differences_are_paired_by_world(table):
 
 def test_nothing_moved_is_the_best_rule_and_moves_of_passes_add_up(study, table):
     worlds = table.columns[4:]
+    for passes in (0, -1, 1.5):
+        with pytest.raises(BadInput, match=r"passes: .* take 1 to 100"):
+            judge(study, lambda seen: np.zeros(len(seen)), "still", passes=passes)
     still = judge(study, lambda seen: np.zeros(len(seen)), "still", passes=3)
     best = ground_of(study).rule.law.name
     np.testing.assert_allclose(still.loc["still", worlds].astype(float), table.loc[best, worlds].astype(float))

@@ -1,5 +1,6 @@
 """One actor for every UE: what a UE sees and is paid, its environment, and trainings that go on and do not saturate."""
 
+import pickle
 import warnings
 from dataclasses import replace
 
@@ -150,6 +151,13 @@ def test_an_episode_is_one_ue_in_one_round(city, rule):
     env.play(lambda x: np.full((len(x), 1), -0.2))  # all others are 2 dB lower from now on
     np.testing.assert_allclose(rounds.present[0], kept_dbw(rounds.rule_dbw - 2.0, city.look.limits))
     np.testing.assert_array_equal(env.reset(options={"round": 2, "ue": 4})[0], rounds.seen[0, 2, 4])
+    for wrong in (np.nan, 5.0):
+        with pytest.raises(ValueError, match="give one number from -1 to 1 for each UE"):
+            env.play(lambda x, wrong=wrong: np.full(len(x), wrong))
+    with pytest.raises(ValueError, match="give one number"):
+        env.play(lambda x: np.zeros(3))
+    again = pickle.loads(pickle.dumps(env))
+    np.testing.assert_array_equal(again.reset(options={"round": 2, "ue": 4})[0], rounds.seen[0, 2, 4])
     for wrong in ({"round": len(city)}, {"ue": 12}, {"world": 1}):
         with pytest.raises(ValueError, match="reset:"):
             env.reset(options=wrong)

@@ -14,6 +14,7 @@ import stable_baselines3
 import torch
 from power_problems import allocation, problem
 
+from netsim.errors import BadInput
 from rl.policy import load_policy
 from scenarios.app.cli.commands import main
 
@@ -237,3 +238,20 @@ def test_nothing_in_statistics_is_run(of_a_ue, data, said, tmp_path, capsys):
     assert main([*words, "--normalisation", str(tmp_path / "v.pkl")]) == 2
     line = capsys.readouterr().err.strip().splitlines()[-1]
     assert f"v.pkl: {said}" in line and not (tmp_path / "p").exists()
+
+
+def test_statistics_of_no_use_are_refused(of_a_ue, tmp_path):
+    from scenarios.app.training.sb3_model import read_normalisation
+
+    _, _, vec, _ = of_a_ue
+    file = tmp_path / "v.pkl"
+    kept, vec.obs_rms.var[3] = vec.obs_rms.var[3], -1.0
+    vec.save(str(file))
+    vec.obs_rms.var[3] = kept
+    with pytest.raises(BadInput, match="numbers of no use"):
+        read_normalisation(file)
+    vec.norm_obs = False
+    vec.save(str(file))
+    vec.norm_obs = True
+    with pytest.raises(BadInput, match="leave --normalisation out"):
+        read_normalisation(file)

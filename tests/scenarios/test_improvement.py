@@ -60,3 +60,8 @@ def test_one_seed_has_the_interval_over_worlds():
     mean, low, high = probability_of_improvement(costs, np.ones((1, 400)))
     assert mean == 0.5
     np.testing.assert_allclose([low, high], [0.451, 0.549], atol=0.006)
+
+
+def test_ties_are_half_wins_on_both_sides():
+    chance, low, high = probability_of_improvement(np.ones((1, 3)), np.ones((1, 3)))
+    assert chance == 0.5 and low == pytest.approx(1 - high)

@@ -191,9 +191,16 @@ def _tell_gate(said: Fields, as_json: bool) -> None:
         emit({"event": "gate", **said})
         return
     columns = ("label", "compared", "noise", "lost", "leak", "count", "of", "share", "low", "high", "rmse_db", "t_th")
-    rows = [[of[k] if k == "label" else figure_text(of[k]) for k in columns] for of in said.pop("policies")]
+    rows = [
+        [of[k] if k == "label" else "–" if of[k] is None else figure_text(of[k]) for k in columns]
+        for of in said.pop("policies")
+    ]  # fmt: skip
     say(table(columns, rows))
-    say_fitted([f"{key}: {value}" for key, value in said.items()])
+    moves = "power moves what an attacker finds"
+    if said["verdict"] != "moves":
+        moves = "an agent learns the radio here, not protection"
+    say_fitted([f"{said['verdict']}: {moves} (best {said.get('best')}, worst {said.get('worst')} of those compared)"])
+    say_fitted([f"{key}: {figure_text(x)}" for key, x in said.items() if isinstance(x, float)])
 
 
 def tune(args: argparse.Namespace) -> None:

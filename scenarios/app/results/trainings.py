@@ -253,5 +253,6 @@ def probability_of_improvement(costs: FloatArray, others: FloatArray) -> tuple[f
     low, high = np.quantile(found, _LEVELS)
     mean = float(wins.mean())
     if low == high:
-        low, high = np.divide(wilson(round(mean * worlds), worlds)[1:], 100)
+        half = round(mean * worlds, 6)  # a tie is half a win: between the intervals of the numbers around it
+        low, high = np.mean([wilson(int(of(half)), worlds)[1:] for of in (np.floor, np.ceil)], axis=0) / 100
     return mean, float(low), float(high)

@@ -83,6 +83,8 @@ def judge(
     import pandas
 
     study = study_of(scenario)
+    if not isinstance(passes, int) or not 1 <= passes <= 100:
+        raise BadInput(f"passes: {passes!r:.40}; take 1 to 100")
     with one_thread():
         if study.train is not None and isinstance(study.train.task, Allocation):
             rows = _in_problems(study, policy, name, cache)

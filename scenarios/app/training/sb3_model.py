@@ -128,16 +128,19 @@ def read_normalisation(path: Path) -> tuple[FloatArray, FloatArray, float]:
     """
     try:
         whole = _Arrays(io.BytesIO(content(path, _MOST_DATA_BYTES))).load().state
-        kept = whole["obs_rms"].state
+        used = bool(whole["norm_obs"])
+        kept = whole["obs_rms"].state if used else {"mean": (), "var": ()}
         mean, var = (np.array(kept[name], dtype=float) for name in ("mean", "var"))
-        epsilon, cut, used = float(whole["epsilon"]), float(whole["clip_obs"]), bool(whole["norm_obs"])
+        epsilon, cut = float(whole["epsilon"]), float(whole["clip_obs"])
     except Exception as error:  # what a damaged pickle raises has no common type
         raise BadInput(f"{path}: no VecNormalize ({_short(error)}); give what its save() wrote") from None
-    std = np.sqrt(np.maximum(var, 0.0) + epsilon)
-    numbers = np.concatenate([mean.ravel(), std.ravel(), [cut]])
-    if mean.ndim != 1 or mean.shape != std.shape or not np.isfinite(numbers).all() or not (std > 0).all() or cut <= 0:
+    if not used:
+        raise BadInput(f"{path}: it did not normalise observations (norm_obs); leave --normalisation out")
+    numbers = np.concatenate([mean.ravel(), var.ravel(), [cut, epsilon]])
+    positive = (var >= 0).all() and epsilon > 0 and cut > 0
+    if mean.ndim != 1 or mean.shape != var.shape or not np.isfinite(numbers).all() or not positive:
         raise BadInput(f"{path}: statistics of shape {mean.shape} with numbers of no use; save it again")
-    return (mean, std, cut) if used else (np.zeros_like(mean), np.ones_like(std), MOST_SEEN)
+    return mean, np.sqrt(var + epsilon), cut
 
 
 def read_actor(path: Path) -> Layers:
