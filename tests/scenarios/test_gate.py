@@ -134,3 +134,12 @@ def test_what_has_no_gate_is_refused(changes, why, tmp_path):
     with pytest.raises(BadInput, match=why) as refused:
         play_gate(asked(tmp_path / "g", **changes, power={"kind": "full"}), [1])
     assert len(refused.value.lines) == 1 and not (tmp_path / "g").exists()
+
+
+def test_what_a_study_has_not_is_a_dash_on_the_terminal(capsys):
+    from scenarios.app.cli.play import _tell_gate
+
+    row = dict.fromkeys(("compared", "noise", "lost", "leak", "count", "of", "share", "low", "high", "rmse_db"), 1.0)
+    _tell_gate({"policies": [{"label": "full", **row, "t_th": None}], "verdict": "radio only", "n": 1}, as_json=False)
+    said = capsys.readouterr().out
+    assert "full" in said and "–" in said and "radio only: an agent learns the radio here" in said
