@@ -280,6 +280,7 @@ class UeTraining(DdpgTraining):
         grow: Callable[[Weights, int], Known] | None = None, worlds: int = _RENEWALS,
     ) -> None:  # fmt: skip
         self.rounds, self.grow = rounds, grow
+        self.most = steps if grow is None else worlds - 1  # times that passes are renewed
         self.every = max(steps // worlds, 1)
         self.renewed: list[Weights] = []
         self.vec = _Together(rounds, agent.situations, Streams(seed).at("ddpg").generator("rounds"))
@@ -293,7 +294,7 @@ class UeTraining(DdpgTraining):
         return int(self.done * self.vec.n * (k + 1) + probes)
 
     def step(self) -> None:
-        if self.done and self.done % self.every == 0:
+        if self.done and self.done % self.every == 0 and len(self.renewed) < self.most:
             self._renew(self.weights())
             self.model._last_obs = self.vec.reset()
         super().step()

@@ -29,6 +29,7 @@ _ALONE: dict[str, dict[str, Any]] = {
     "power/next-door-all (training)": _VILLAGE,
     "power/pedestrians" + TRAINED: {"train.task.limits.each_min_w": 2e-5},  # with more, two rounds have no noise
     "power/switch": _VILLAGE,
+    "power/switch (training)": _VILLAGE,
     "campus-public": {"learning.attacks": [{"kind": "closed-form"}, {"kind": "dlg", "starts": 1, "iterations": 20}]},
 }
 """what is shortened in one study alone"""

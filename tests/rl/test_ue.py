@@ -199,10 +199,11 @@ def test_an_interrupted_training_ends_with_the_same_bits(city, rule, live):
     assert whole.weights() and any(np.abs(x).max() > 0 for x in whole.weights().values())
 
 
-def test_worlds_are_played_on_the_way(city, rule):
+@pytest.mark.parametrize("steps", [60, 63])
+def test_worlds_are_played_on_the_way(city, rule, steps):
     played = []
-    of = training(city, rule, **worlds(played))
-    while of.done < 60:
+    of = training(city, rule, steps, **worlds(played))
+    while of.done < steps:
         of.step()
     assert played == [1, 2, 3] and len(of.rounds.known) > 3 * len(city) / 2
     assert of.rounds.present.shape[1] == len(of.rounds.known)
