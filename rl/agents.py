@@ -8,7 +8,7 @@ on exactly where it was, and two trainings in a process do not disturb each othe
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, cast
+from typing import cast
 
 import numpy as np
 import torch
@@ -31,7 +31,7 @@ from rl.policy import MOST_SEEN, MOVES_DB, forward, layers_of, scaled
 from rl.problem import Problem, Seen
 from rl.rules import Known
 from rl.settings import DdpgAgent
-from rl.train import Training, Tree, Weights
+from rl.train import Tree, Weights
 from rl.ue import UeRounds
 
 Array = np.ndarray
@@ -92,19 +92,26 @@ class _Ddpg(DDPG):
             update_learning_rate(optimiser, rate)
 
 
-class DdpgTraining(Training):
-    """A training on one vector of environments: takes steps of all of them, and can be saved between episodes."""
+class DdpgTraining:
+    """A training on one vector of environments: takes steps of all of them, and can be saved between episodes.
+
+    done : of its steps. rests : whether a checkpoint can be written now. rewards : of the steps since the last
+    evaluation.
+    """
+
+    done = 0
+    rests = True
 
     def __init__(
-        self, vec: VecEnv, memory: Memory, agent: DdpgAgent, steps: int, seed: int, board: Logger | None = None,
-        from_zero: bool = False,
+        self, vec: VecEnv, memory: PowerAllocation | _Together, agent: DdpgAgent, steps: int, seed: int,
+        board: Logger | None = None, from_zero: bool = False,
     ) -> None:  # fmt: skip
         """memory : of the environments. from_zero : whether the first policy acts 0 everywhere."""
         self.environment = memory
         self.agent = agent
         self.steps = steps
-        self.rewards = []
-        n = vec.num_envs
+        self.rewards = list[float]()
+        self.n = n = vec.num_envs
         vec.seed(seed)
         (n_actions,) = vec.action_space.shape or (1,)
         self.noise = _Noise(agent, (n, n_actions), steps, seed)
@@ -133,20 +140,22 @@ class DdpgTraining(Training):
 
     def _rates(self) -> tuple[float, float]:
         """Learning rates of actor and critic now."""
-        left = 1.0 - (1.0 - self.agent.final_rate) * min(self.model.num_timesteps / self._n / self.steps, 1.0)
+        left = 1.0 - (1.0 - self.agent.final_rate) * min(self.model.num_timesteps / self.n / self.steps, 1.0)
         critic = self.agent.learning_rate * left
         return self.agent.actor_rate * critic, critic
 
     @property
-    def _n(self) -> int:
-        return self.model.n_envs
+    def evaluations(self) -> int:
+        """Number of power vectors evaluated so far."""
+        return self.done
 
     def weights(self) -> Weights:
+        """The weights of the policy now."""
         return arrays_of(self.model.actor.mu.state_dict())
 
     def step(self) -> None:
         self.model.learn(1, callback=self.callback, log_interval=self._log_every, reset_num_timesteps=False)  # type: ignore[arg-type]
-        self.done = self.model.num_timesteps // self._n
+        self.done = self.model.num_timesteps // self.n
         self.rests = self.callback.episode_over and self.done < self.steps
 
     def memory(self) -> Tree:
@@ -169,10 +178,11 @@ class DdpgTraining(Training):
         }
 
     def resume(self, memory: Tree) -> None:
+        """Go on from a memory."""
         model = self.model
         buffer = self.buffer
         self.done = int(memory["steps"])
-        model.num_timesteps = self.done * self._n
+        model.num_timesteps = self.done * self.n
         model._n_updates = int(memory["updates"])
         model._episode_num = int(memory["episodes"])
         model.policy.load_state_dict(tensors_of(memory["networks"]))
@@ -183,8 +193,8 @@ class DdpgTraining(Training):
             getattr(buffer, name)[: len(kept)] = kept
         buffer.pos = int(memory["pos"])
         buffer.full = bool(memory["full"])
-        model._last_obs = self.environment.resume(memory["environment"]).reshape(self._n, -1)
-        model._last_episode_starts = np.ones((self._n,), dtype=bool)
+        model._last_obs = self.environment.resume(memory["environment"]).reshape(self.n, -1)
+        model._last_episode_starts = np.ones((self.n,), dtype=bool)
         self.noise.done = int(memory["noises"])
         for name, bits in self._generators.items():
             bits.state = memory["generators"][name]
@@ -202,14 +212,6 @@ class DdpgTraining(Training):
             "batch": self.buffer.generator.bit_generator,
             "first actions": self.model.action_space.np_random.bit_generator,
         }
-
-
-class Memory(Protocol):
-    """An environment whose state can be kept, and gone on with."""
-
-    def memory(self) -> Tree: ...
-
-    def resume(self, memory: Tree) -> Seen: ...
 
 
 def allocation_training(
@@ -289,9 +291,10 @@ class UeTraining(DdpgTraining):
     @property
     def evaluations(self) -> int:
         passes, n_rounds, k = self.rounds.present.shape
-        probed = self.rounds.probes is not None
-        probes = n_rounds * (1 + (passes - 1) * len(self.renewed)) * (1 + k * len(MOVES_DB)) * probed
-        return int(self.done * self.vec.n * (k + 1) + probes)
+        judged = self.done * (self.n + self.vec.n)
+        if self.rounds.probes is not None:
+            judged += n_rounds * (1 + (passes - 1) * len(self.renewed)) * (1 + k * len(MOVES_DB))
+        return judged
 
     def step(self) -> None:
         if self.done and self.done % self.every == 0 and len(self.renewed) < self.most:
@@ -330,8 +333,7 @@ class _Steps(BaseCallback):
         self.episode_over = bool(self.locals["dones"][0])
         reward = float(np.mean(self.locals["rewards"]))
         self.episode.append(reward)
-        if self.training.rewards is not None:
-            self.training.rewards.append(reward)
+        self.training.rewards.append(reward)
         if self.episode_over:
             self.logger.record("episode/reward_mean", float(np.mean(self.episode)))
             self.episode.clear()
@@ -367,7 +369,7 @@ def learnt_plan(objective: PowerLoss, limits: Limits, steps: int, seed: int) -> 
     """
     agent = DdpgAgent(
         learning_starts=max(1, steps // 10), actor_rate=1, final_rate=1, batch_size=128, buffer_size=20_000,
-        gradient_steps=1, exploration_noise_final_std=None, hidden=(128, 128),
+        gradient_steps=1, exploration_noise_final_std=None,
     )  # fmt: skip
     training, env = allocation_training([Problem(objective, limits)], agent, steps, seed)
     best = env.problem.start

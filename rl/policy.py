@@ -5,7 +5,7 @@ of the study the reference trajectory that it was trained on. A folder from a st
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
@@ -397,12 +397,8 @@ class SharedCard(PolicyCard):
 
     @model_validator(mode="after")
     def _known_rule(self) -> Self:
-        laws = {law.name: len(law.start) for law in LAWS}
-        if laws.get(self.rule) != len(self.parameters):
-            raise ValueError(
-                f"rule {self.rule!r} with {len(self.parameters)} parameters is none of this program's; there are "
-                + ", ".join(f"{name} ({n})" for name, n in laws.items())
-            )
+        if (self.rule, len(self.parameters)) not in {(law.name, len(law.start)) for law in LAWS}:
+            raise ValueError(f"rule {self.rule!r} with {len(self.parameters)} parameters is none of this program's")
         return self
 
 
@@ -414,7 +410,7 @@ def save_shared(policy: SharedPolicy, card: SharedCard, folder: Path) -> None:
 def load_shared(folder: Path) -> tuple[SharedPolicy, SharedCard]:
     """The policy of a folder. Raises BadInput with one line."""
     card, tensors = read_files(folder, SharedCard, _shared_shapes)
-    tuned = replace(untuned(card.rule), parameters=np.array(card.parameters))
+    tuned = untuned(card.rule, card.parameters)
     if not (tensors["std"] > 0).all():
         raise BadInput(f"{folder / WEIGHTS}: std has {tensors['std'].min():g}, not above 0; train the policy again")
     scale = tensors["mean"], tensors["std"]

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import field, replace
+from dataclasses import field
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
@@ -197,7 +197,7 @@ class Rule(Decided):
     def update_context(self, context: PowerContext, state: Decision) -> Decision:
         from rl.rules import untuned
 
-        tuned = replace(untuned(self.rule), parameters=np.array(self.parameters))
+        tuned = untuned(self.rule, self.parameters)
         return _decided(tuned.power_w, context, self.limits)
 
 

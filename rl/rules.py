@@ -95,10 +95,10 @@ LAWS = (
 )
 
 
-def untuned(name: str) -> Tuned:
-    """The rule of a name, as it is before any tuning."""
+def untuned(name: str, parameters: Sequence[float] = ()) -> Tuned:
+    """The rule of a name with parameters; none: those that it has before any tuning."""
     law = law_of(name)
-    return Tuned(law, np.array(law.start), np.inf, 0)
+    return Tuned(law, np.array(parameters or law.start), np.inf, 0)
 
 
 def law_of(name: str) -> Family:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -16,48 +15,13 @@ from netsim.checkpoint import from_tree_as, to_tree
 if TYPE_CHECKING:
     from stable_baselines3.common.logger import Logger
 
+    from rl.agents import DdpgTraining
+
 SAVE_EVERY_S = 10.0
 """wall time between two checkpoints; when one is written changes no result"""
 Weights = dict[str, npt.NDArray[np.float32]]
 Tree = dict[str, Any]
 """plain values and arrays, of a checkpoint"""
-
-
-class Training(ABC):
-    """A training in progress.
-
-    done : of its steps. rests : whether a checkpoint can be written now. rewards : of the steps since the last
-    evaluation; None where steps have no rewards that can be compared.
-    """
-
-    steps: int
-    done: int = 0
-    rests: bool = True
-    rewards: list[float] | None = None
-
-    @property
-    def evaluations(self) -> int:
-        """Number of power vectors evaluated so far."""
-        return self.done
-
-    @abstractmethod
-    def weights(self) -> Weights:
-        """The weights of the policy now."""
-
-    def figures(self) -> dict[str, float]:
-        """Figures for the board."""
-        return {}
-
-    @abstractmethod
-    def step(self) -> None: ...
-
-    @abstractmethod
-    def memory(self) -> Tree:
-        """Everything that the rest of the training depends on."""
-
-    @abstractmethod
-    def resume(self, memory: Tree) -> None:
-        """Go on from a memory."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +51,7 @@ class Course:
 
 
 def take_steps(
-    training: Training, score: Callable[[Weights], float], every: int, course: Course,
+    training: DdpgTraining, score: Callable[[Weights], float], every: int, course: Course,
     tell: Callable[[CurvePoint, bool], None], save: Callable[[Tree], None], board: Logger | None = None,
 ) -> Course:  # fmt: skip
     """Take all steps, or those that are left of a course that `restored` made.
@@ -104,16 +68,12 @@ def take_steps(
             course.weights = weights
             course.score = cost
             course.steps = training.done
-        mean = np.nan
-        best = -course.score
-        if training.rewards is not None:
-            mean = float(np.mean(training.rewards)) if training.rewards else np.nan
-            best = max([course.best_reward, *training.rewards])
-            training.rewards = []
+        mean = float(np.mean(training.rewards)) if training.rewards else np.nan
+        best = max([course.best_reward, *training.rewards])
+        training.rewards = []
         course.curve.append(CurvePoint(training.done, cost, mean, best))
         if board is not None and board.output_formats:
-            for name, value in {"judged/cost": cost, **training.figures()}.items():
-                board.record(name, value)
+            board.record("judged/cost", cost)
             board.dump(training.done)
         tell(course.curve[-1], training.done == training.steps)
 
@@ -129,7 +89,7 @@ def take_steps(
     return course
 
 
-def restored(training: Training, tree: Tree) -> Course:
+def restored(training: DdpgTraining, tree: Tree) -> Course:
     """The course of a checkpoint, and the training set to where it was. Raises ValueError for what does not fit."""
     check_finite(tree)
     training.resume(tree["training"])

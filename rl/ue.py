@@ -55,7 +55,7 @@ class UeRounds:
         """All passes at the rule."""
         self.rule_dbw = kept_dbw(self.rule.dbw(self.known.look), self.known.look.limits)
         self.present = np.repeat(self.rule_dbw[None], passes, axis=0)
-        self.seen = np.repeat(self._features(self.rule_dbw)[None], passes, axis=0)
+        self.seen = np.repeat(self.features(self.rule_dbw)[None], passes, axis=0)
 
     def add(self, known: Known) -> None:
         """More rounds of the same UEs; all passes are at the rule again."""
@@ -63,19 +63,15 @@ class UeRounds:
         self.known = replace(self.known, rounds=rounds, look=Look.join([self.known.look, known.look]))
         self._begin(len(self.present))
 
-    def _features(self, dbw: FloatArray) -> Seen:
+    def features(self, dbw: FloatArray) -> Seen:
+        """Observations (S, K, F) at powers (S, K) in dBW."""
         return features_of(self.known.look, dbw, self.rule_dbw, self.probes)
 
     def renew(self, act: Act) -> None:
         """The passes of a policy: each at the powers that it moved to in the one before."""
         for i in range(1, len(self.present)):
             self.present[i] = self.moved(act, i - 1)
-            self.seen[i] = self._features(self.present[i])
-
-    def advance(self, act: Act) -> None:
-        """All passes one further: the others send as a policy would have them."""
-        self.present[:] = self.moved(act, 0)
-        self.seen[:] = self._features(self.present[0])
+            self.seen[i] = self.features(self.present[i])
 
     def moved(self, act: Act, of_pass: int) -> FloatArray:
         """Powers (S, K), dBW, after the moves of a policy."""
@@ -134,7 +130,9 @@ class UePower(PowerEnv):
 
     def play(self, act: Act) -> None:
         """All UEs move as a policy says; episodes begin at those powers from now on."""
-        self.recorded.advance(act)
+        rounds = self.recorded
+        rounds.present[:] = rounds.moved(act, 0)
+        rounds.seen[:] = rounds.features(rounds.present[0])
 
     def step(self, action: Seen) -> tuple[Seen, float, bool, bool, Info]:
         seen, reward, _, over, info = super().step(action)

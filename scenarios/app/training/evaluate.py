@@ -163,11 +163,6 @@ def steady(power_w: FloatArray, limits: Limits) -> Act:
     return lambda env, seen: action
 
 
-def full_w(limits: Limits, k: int) -> FloatArray:
-    """The most power of each UE (K,)."""
-    return np.full(k, limits.each_max_w)
-
-
 def summary_of(agent_name: str, rows: Sequence[Evaluation]) -> Fields:
     """Flat: the mean over cases of every figure of every policy; and the paired difference of the agent's cost to
     that of each of the others.
@@ -372,7 +367,10 @@ class RecordedGround:
     def held_out(self) -> list[Evaluation]:
         """All rules, best responses and the oracle, live in worlds that no policy was made from."""
         limits, k = self.task.limits, self.watched.n_ue
-        acts = {"average": (steady(start_w(limits, k), limits), 1), "full": (steady(full_w(limits, k), limits), 1)}
+        acts = {
+            "average": (steady(start_w(limits, k), limits), 1),
+            "full": (steady(np.full(k, limits.each_max_w), limits), 1),
+        }
         judged = {rule.law.name: rule for rule in self.rules} | {RANDOM: self.random}
         acts |= {name: (played(rule.power_w), rule.evaluations) for name, rule in judged.items()}
         for name, steps_db in BEST_RESPONSES.items():

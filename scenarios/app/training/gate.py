@@ -129,7 +129,7 @@ def recorded_at_full(asked: Sweep, seeds: Sequence[int]) -> Known:
 
 def at_level(rule: str, *parameters: float) -> Tuned:
     """A rule with these parameters, p first."""
-    return replace(untuned(rule.partition(",")[0]), parameters=np.array(parameters))
+    return untuned(rule.partition(",")[0], parameters)
 
 
 def figures(known: Known, rule: Tuned) -> FloatArray:

@@ -37,7 +37,7 @@ from rl.recording import steps_of
 from rl.reward import Weighted
 from rl.rules import Known
 from rl.settings import AGENT, VISITED, Allocation, DdpgAgent, Online, Train
-from rl.train import Course, CurvePoint, Training, Weights, board_of, restored, take_steps
+from rl.train import Course, CurvePoint, Weights, board_of, restored, take_steps
 from rl.ue import UeRounds
 from scenarios.app.results.folder import (
     CHECKPOINT,
@@ -80,7 +80,6 @@ from scenarios.app.training.evaluate import (
     PlayedEpisode,
     RecordedGround,
     decisions_ms,
-    full_w,
     played,
     steady,
     summary_of,
@@ -91,6 +90,8 @@ from scenarios.app.training.evaluate import (
 if TYPE_CHECKING:
     from stable_baselines3.common.logger import Logger
 
+    from rl.agents import DdpgTraining
+
 
 class UeTrainer:
     """DDPG of one actor for every UE, on rounds that are recorded before, or played while it learns."""
@@ -100,7 +101,7 @@ class UeTrainer:
         self.steps = how.steps
         self.agent = agent_of(how)
 
-    def begin(self, seed: int, board: Logger) -> Training:
+    def begin(self, seed: int, board: Logger) -> DdpgTraining:
         from rl.agents import UeTraining
 
         ground, agent = self.ground, self.agent
@@ -176,7 +177,7 @@ def check_admitted(study: Study, task: Online) -> None:
     """Raise BadInput where a privacy budget admits no round of the study's own world, at the highest powers."""
     if study.learned.privacy_budget is not None:
         env = OnlinePower(Stages(study), n_ues(study), task)
-        next(steps_of(env, steady(full_w(task.limits, env.n_ue), task.limits), study.seed))
+        next(steps_of(env, steady(np.full(env.n_ue, task.limits.each_max_w), task.limits), study.seed))
 
 
 class AllocationTrainer:
@@ -186,7 +187,7 @@ class AllocationTrainer:
         self.study, self.how = study, how
         self.sets = problems(study, cache)
 
-    def begin(self, seed: int, board: Logger) -> Training:
+    def begin(self, seed: int, board: Logger) -> DdpgTraining:
         from rl.agents import allocation_training
 
         return allocation_training(self.sets.trained_on, agent_of(self.how), self.how.steps, seed, board)[0]
