@@ -30,8 +30,7 @@ from rl.env import PowerAllocation
 from rl.policy import MOST_SEEN, MOVES_DB, forward, layers_of, scaled
 from rl.problem import Problem, Seen
 from rl.rules import Known
-from rl.settings import DdpgAgent
-from rl.train import Tree, Weights
+from rl.settings import DdpgAgent, Tree, Weights
 from rl.ue import UeRounds
 
 Array = np.ndarray

@@ -27,8 +27,7 @@ from rl.look import FEATURES, OUTLOOK, Look
 from rl.problem import Observe, Problem, Seen, seen_size
 from rl.reward import Reward, Weighted
 from rl.rules import LAWS, Tuned, kept_dbw, probed, untuned, within
-from rl.settings import CARD, WEIGHTS, Finite
-from rl.train import Weights
+from rl.settings import CARD, WEIGHTS, Finite, Weights
 
 _MAX_BYTES = 256_000_000
 _MAX_CARD_BYTES = 1_000_000

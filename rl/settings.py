@@ -1,7 +1,9 @@
 """Settings of reinforcement learning: the section `train:` of a scenario."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
+import numpy as np
+import numpy.typing as npt
 from pydantic import Field, model_validator
 
 from fl.power.bound import Convergence, Criterion
@@ -9,6 +11,9 @@ from fl.power.search import Limits
 from netsim.part import OneOf, Part
 from rl.reward import REWARDS, Reward, Weighted
 
+Weights = dict[str, npt.NDArray[np.float32]]
+Tree = dict[str, Any]
+"""plain values and arrays, of a checkpoint"""
 AGENT = "ddpg"
 """Name of the agent DDPG in comparisons."""
 CARD = "policy.json"

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from netsim.checkpoint import from_tree_as, to_tree
+from rl.settings import Tree, Weights
 
 if TYPE_CHECKING:
     from stable_baselines3.common.logger import Logger
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
 SAVE_EVERY_S = 10.0
 """wall time between two checkpoints; when one is written changes no result"""
-Weights = dict[str, npt.NDArray[np.float32]]
-Tree = dict[str, Any]
-"""plain values and arrays, of a checkpoint"""
 
 
 @dataclass(frozen=True)

@@ -36,8 +36,8 @@ from rl.problem import Problem, Seen, references
 from rl.recording import steps_of
 from rl.reward import Weighted
 from rl.rules import Known
-from rl.settings import AGENT, VISITED, Allocation, DdpgAgent, Online, Train
-from rl.train import Course, CurvePoint, Weights, board_of, restored, take_steps
+from rl.settings import AGENT, VISITED, Allocation, DdpgAgent, Online, Train, Weights
+from rl.train import Course, CurvePoint, board_of, restored, take_steps
 from rl.ue import UeRounds
 from scenarios.app.results.folder import (
     CHECKPOINT,
