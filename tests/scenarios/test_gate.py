@@ -143,3 +143,11 @@ def test_what_a_study_has_not_is_a_dash_on_the_terminal(capsys):
     _tell_gate({"policies": [{"label": "full", **row, "t_th": None}], "verdict": "radio only", "n": 1}, as_json=False)
     said = capsys.readouterr().out
     assert "full" in said and "–" in said and "radio only: an agent learns the radio here" in said
+
+
+@pytest.mark.parametrize("words", [["--steps", "5"], ["--tensorboard", "t"]])
+def test_a_gate_trains_nothing(words, tmp_path, capsys):
+    from scenarios.app.cli.commands import main
+
+    assert main(["train", "power/pedestrians", "--gate", *words, "--out", str(tmp_path / "g")]) == 2
+    assert "--gate: plays rules and trains nothing" in capsys.readouterr().err and not (tmp_path / "g").exists()

@@ -164,6 +164,8 @@ def train(args: argparse.Namespace) -> None:
         raise BadInput(f"--seed {' '.join(map(str, seeds))}: give different ones")
     if "train" not in overrides and not Scenario(args.scenario).document().data.get("train"):
         raise BadInput(f"{args.scenario}: has no `train:` section, so there is nothing to learn; see power/paper")
+    if args.gate and (args.steps is not None or args.tensorboard is not None):
+        raise BadInput("--gate: plays rules and trains nothing; leave --steps and --tensorboard out")
     overrides |= {} if args.steps is None else {"train.steps": args.steps}
     study = load(args.scenario, overrides)
     name = name_of(args.scenario)
