@@ -298,7 +298,7 @@ def kept_dbw(dbw: FloatArray, limits: Limits) -> FloatArray:
 
 def expected(look: Look, factor: FloatArray) -> Rounds:
     """The expected rounds: one row for each UE that is there, with the requirement of its last row; for a UE that never
-    sent, the root mean square of the others. factor (S,).
+    sent, the root mean square of the others. Noise is topped up, whatever the mode of the switch. factor (S,).
     """
     there = look.there
     asked = look.required_std
