@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 from pyproj import CRS, Transformer
 
-from netsim.build import build_world
 from netsim.rng import Streams
 from netsim.units import FloatArray
+from netsim.world.build import build_world
 from scenarios.app.study.load import load
 
 EXAMPLES = Path(__file__).parent.parent / "scenarios" / "examples"

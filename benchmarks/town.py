@@ -10,11 +10,11 @@ from time import perf_counter
 import numpy as np
 
 from benchmarks.world import Row, peak_gb, row, size_name, tick_ms
-from netsim.build import build_world
 from netsim.city.town import Town, drawn
 from netsim.rng import Streams
-from netsim.setting import WorldSetting
 from netsim.streets.doors import doors
+from netsim.world.build import build_world
+from netsim.world.setting import WorldSetting
 
 TICK_S = 1.0
 MORNING_S = 8 * 3600.0  # of a Monday: people leave for work

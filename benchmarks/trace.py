@@ -19,7 +19,7 @@ import numpy as np
 
 from benchmarks.paired import beside, timed, without
 from benchmarks.world import Row
-from netsim.traces.read import read_table
+from netsim.trace_files.read import read_table
 
 SIDE_M = 4000.0
 

@@ -29,12 +29,12 @@ from typing import Any
 
 import numpy as np
 
-from netsim.build import build_world
 from netsim.radio.rate import Shannon
 from netsim.radio.shared_band import Noma
 from netsim.radio.uplink import Channel, Payload
 from netsim.rng import Streams
-from netsim.setting import WorldSetting
+from netsim.world.build import build_world
+from netsim.world.setting import WorldSetting
 
 PATH_LOSS: dict[str, Any] = {"kind": "uma"}
 LINE_OF_SIGHT: dict[str, Any] = {"kind": "probability"}

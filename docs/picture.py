@@ -28,9 +28,9 @@ from matplotlib.patches import Circle, FancyBboxPatch
 from matplotlib.ticker import MaxNLocator
 from PIL import Image
 
-from netsim.build import build_world
 from netsim.rng import Streams
 from netsim.streets.graph import CLASSES
+from netsim.world.build import build_world
 from scenarios.app.cli.commands import main
 from scenarios.app.report.report import report
 from scenarios.app.results.read import load, where

@@ -104,7 +104,7 @@ _DEPTH = 6.0  # a place in a square of side s is s / 6 from its nearest side, on
 class Coverage(Prior):
     """Expected RSRP of the strongest cell of a model: the laws of path loss, sight, shadowing and walls, integrated.
 
-    m(x) = E clip(M - W + e) of `netsim.radio.coverage_law`: W is 0 outside; inside a public footprint m is the mean
+    m(x) = E clip(M - W + e) of `netsim.world.coverage_law`: W is 0 outside; inside a public footprint m is the mean
     over the building's floors, at the mean depth of the city's buildings (square root of the ground floor over 6).
     Fields, walls and floors that were drawn are not known to it. It is computed on a grid of 20 m, of each number of
     floors, and interpolated bilinearly. UEs in vehicles, and indoors where no footprint stands, count as outside.

@@ -13,14 +13,14 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from netsim.base_stations import BaseStation
 from netsim.city.buildings import Buildings
 from netsim.columns import Columns, blocks, evenly, frozen, no_floats, no_ints, no_places, row_id
 from netsim.geometry import Area
-from netsim.radio.coverage_law import CoverageLaw
 from netsim.radio.uplink import Channel
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.world.base_stations import BaseStation
+from netsim.world.coverage_law import CoverageLaw
 
 State = Any
 """What a part remembers, as a value that is never hidden in the part.

@@ -20,7 +20,7 @@ from fl.round.state import RoundOutcome, RoundState
 from netsim.columns import frozen, no_ints
 from netsim.radio.power import PowerContext
 from netsim.units import FloatArray
-from netsim.world import World
+from netsim.world.world import World
 from rl.policy import seen_online, seen_online_size
 from rl.powers import Decided, Decision, kept, start_w
 from rl.problem import STEPS, Problem, Seen, log_power

@@ -34,7 +34,7 @@ import numpy as np
 from fl.defenses import Drawing
 from fl.defenses.lapa import drawn_var
 from fl.leakage.leakage import homes_named
-from fl.learning import Learning
+from fl.round.learning import Learning
 from fl.round.send import rows_of
 from fl.round.setup import Setup
 from fl.round.state import RoundOutcome, standings

@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from scenarios.app.result import open_run
-    from scenarios.app.run.runner import run
+    from scenarios.app.result import open_run, run
     from scenarios.app.study.load import load
 
 __all__ = ["load", "open_run", "run"]
@@ -21,12 +20,8 @@ def __getattr__(name: str) -> Any:
         from scenarios.app.study.load import load
 
         return load
-    if name == "open_run":
-        from scenarios.app.result import open_run
+    if name in ("open_run", "run"):
+        from scenarios.app import result
 
-        return open_run
-    if name == "run":
-        from scenarios.app.run.runner import run
-
-        return run
+        return getattr(result, name)
     raise AttributeError(f"module 'scenarios' has no attribute {name!r}")

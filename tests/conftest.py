@@ -63,7 +63,7 @@ def tiny():
 @pytest.fixture(scope="session")
 def tiny_run(tiny, tmp_path_factory):
     """The folder of a finished run of the tiny study; who changes it, or draws its page, takes a copy."""
-    from scenarios.app.run.runner import run
+    from scenarios.app.result import run
 
     folder = tmp_path_factory.mktemp("tiny") / "one"
     run(tiny(), folder)
@@ -73,7 +73,7 @@ def tiny_run(tiny, tmp_path_factory):
 @pytest.fixture(scope="session")
 def commuters(tiny, tmp_path_factory):
     """The folder of three commuters' run: six rounds in three days, a shared uplink; take a copy to change."""
-    from scenarios.app.run.runner import run
+    from scenarios.app.result import run
 
     changes = {
         "world.duration_s": 3 * 86_400, "world.tick_s": 1200, "world.ues.measurement_period_s": None,

@@ -6,10 +6,10 @@ import numpy as np
 from tracked import Source
 
 from fl.leakage.linking import Linking, observe
-from fl.pseudonyms import Names, PerRound, asked
 from fl.tracking.error_model import ErrorModel
 from fl.tracking.fingerprint import DIRECTION, Clues
 from fl.tracking.linking import Book, Linker
+from fl.tracking.pseudonyms import Names, PerRound, asked
 from fl.types import Public, RoundContext
 from netsim.clock import DAY_S
 from netsim.geometry import Area

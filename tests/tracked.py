@@ -16,7 +16,7 @@ from fl.types import Estimates, Public, RoundContext
 from netsim.clock import DAY_S, WEEK_S
 from netsim.geometry import Area
 from netsim.rng import Rng, Streams
-from netsim.traces.read import read_trace
+from netsim.trace_files.read import read_trace
 from netsim.traces.trace import Trace
 
 SIGMA_M, OUTLIER, NEAR_M = 300.0, 0.2, 100.0

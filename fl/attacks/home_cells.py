@@ -12,8 +12,8 @@ from fl.attacks.base import View
 from fl.attacks.dwell import HourOfDay
 from fl.attacks.place_maps import NamesPlaces, PlaceMaps
 from fl.attacks.threat import CELLS
-from fl.population import POPULATIONS, InBuildings, PopulationPrior
 from fl.tracking.place_grid import PlaceGrid, disc_masses
+from fl.tracking.population import POPULATIONS, InBuildings, PopulationPrior
 from fl.types import Estimates, Public, RoundContext
 from netsim.clock import DAY_S
 from netsim.rng import Rng

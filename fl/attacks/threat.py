@@ -10,13 +10,13 @@ from pydantic import Field, field_validator, model_validator
 
 from fl.attacks.base import View
 from fl.learners import Learner
-from fl.pseudonyms import PSEUDONYMS, Permanent, PerRound, Pseudonyms
+from fl.tracking.pseudonyms import PSEUDONYMS, Permanent, PerRound, Pseudonyms
 from fl.types import Model, Received, Timing
-from netsim.base_stations import BaseStation
 from netsim.columns import evenly
 from netsim.part import Coordinates, Part
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.world.base_stations import BaseStation
 
 _ANTENNA_M = 10.0
 ARRIVAL_TIMES = "arrival times"

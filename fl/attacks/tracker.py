@@ -10,11 +10,11 @@ from pydantic import Field
 from fl.attacks.base import View, recall
 from fl.attacks.believer import Believer, Remembered
 from fl.attacks.shadow_ues import ROAMING, SPEED_MPS, Population
-from fl.population import POPULATIONS, Everywhere, PopulationPrior
 from fl.tracking.belief import Belief, Memory, least_distance_m, probability_within, sharpened
 from fl.tracking.chain import PARTS, Chain, Habits, Motion, blurred, weights_of
 from fl.tracking.history import NEVER, hour_class
 from fl.tracking.place_grid import PlaceGrid
+from fl.tracking.population import POPULATIONS, Everywhere, PopulationPrior
 from fl.types import Estimates, Metrics, Public, RoundContext
 from netsim.columns import frozen, no_ints
 from netsim.geometry import Area

@@ -28,8 +28,8 @@ from scipy.sparse import csr_array
 from fl.attacks.base import RevisedEstimates
 from fl.leakage.distances import density_peaks
 from fl.leakage.tracks import MOST_NAMED, NamedPlaces, Whereabouts
-from fl.pseudonyms import Names
 from fl.tracking.linking import NO_PERSON, UNKNOWN, Identities, NameLinks
+from fl.tracking.pseudonyms import Names
 from fl.types import Directory, Estimates
 from netsim.columns import Columns, frozen, no_floats, no_ints, no_places, replaced
 from netsim.geometry import Area

@@ -29,10 +29,10 @@ from itertools import product
 import numpy as np
 from scipy.signal import lfilter
 
-from fl.learning import Learning
 from fl.privacy.banded import coefficients
 from fl.privacy.ledger import final_account
 from fl.privacy.lower_bounds import clopper_pearson, f_dp, normal, one_run
+from fl.round.learning import Learning
 from fl.round.send import Departure, protected
 from fl.round.setup import Setup
 from fl.round.state import Phase, States, norm_bound

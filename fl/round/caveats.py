@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fl.data import SHARED_MODEL
-from fl.learning import Learning
+from fl.round.learning import Learning
 from netsim.mobility.replay import Replay
-from netsim.setting import WorldSetting
-from netsim.world import World
+from netsim.world.setting import WorldSetting
+from netsim.world.world import World
 
 
 def disclosed(learning: Learning, setting: WorldSetting, world: World) -> list[str]:

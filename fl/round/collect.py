@@ -8,7 +8,7 @@ import numpy as np
 
 from fl.availability import Conditions
 from fl.data import TakenData
-from fl.learning import Learning
+from fl.round.learning import Learning
 from fl.round.setup import PhaseDraws, RoundStreams, Setup
 from fl.round.state import Collected, States
 from fl.types import Curated, Local, RoundContext, State
@@ -16,7 +16,7 @@ from fl.withholding import RequestedData
 from netsim.columns import no_places
 from netsim.rng import Rng, Streams
 from netsim.units import BoolArray, FloatArray, IntArray
-from netsim.world import World
+from netsim.world.world import World
 
 
 def take(world: World, learning: Learning, model_of_cell: IntArray, state: State, rng: Rng) -> tuple[TakenData, State]:

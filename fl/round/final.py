@@ -14,18 +14,18 @@ from fl.leakage import leakage
 from fl.leakage.chance import most_named, scores
 from fl.leakage.linking import Linking, observe, unicity
 from fl.learners import SurfaceLearner
-from fl.learning import Learning
 from fl.privacy.ledger import final_account
 from fl.references import Law, Reference, constant, guessed, kriging_map, nearest_neighbours, path_loss_map, rmse
 from fl.round import records
 from fl.round.leaked import believed, revised_of
+from fl.round.learning import Learning
 from fl.round.setup import RoundStreams, Setup
 from fl.round.state import RoundState
 from fl.types import NEW_PLACE, HeldOut, Local, Metrics, Model, RoundContext
 from netsim.columns import evenly
 from netsim.record import Row
 from netsim.units import BoolArray, FloatArray
-from netsim.world import World
+from netsim.world.world import World
 
 Table = Mapping[str, np.ndarray]
 

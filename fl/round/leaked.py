@@ -31,7 +31,7 @@ from fl.types import Estimates, Local, RoundContext
 from netsim.columns import ue_and_model
 from netsim.record import Row
 from netsim.units import FloatArray, IntArray
-from netsim.world import World
+from netsim.world.world import World
 
 _HELD = 0.95  # of a belief in the table `beliefs`
 _MOST_CELLS = 60

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fl.learning import Learning
 from fl.privacy.ledger import Ledger
 from fl.references import Baselines, Reference
+from fl.round.learning import Learning
 from fl.round.state import Collected, Merged, RoundOutcome, RoundState
 from fl.round.tables import TABLES, Cells, cells, table_of, xy
 from fl.round.uploads import Uploads
@@ -16,7 +16,7 @@ from netsim.radio.transmissions import Fate, SentUploads
 from netsim.record import Recorder, Row
 from netsim.safe import replacing
 from netsim.units import FloatArray, IntArray, db_from_ratio
-from netsim.world import World
+from netsim.world.world import World
 
 _FATES = np.array([fate.word for fate in sorted(Fate)])
 

@@ -8,7 +8,7 @@ from math import inf
 import numpy as np
 
 from fl.defenses import Standing
-from fl.learning import Learning
+from fl.round.learning import Learning
 from fl.round.probe import SILENT, Probe
 from fl.round.setup import PhaseDraws, RoundStreams, Setup
 from fl.round.state import Phase, States, norm_bound, standings
@@ -21,7 +21,7 @@ from netsim.radio.transmissions import SentUploads
 from netsim.radio.uplink import Channel, Cohort, Payload, noise_std
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
-from netsim.world import World
+from netsim.world.world import World
 
 _ROUNDING = 1e-9  # relative; the rate of a transmission that took its time is computed from its bits
 

@@ -22,12 +22,12 @@ from fl.round.setup import RoundStreams, Setup
 from fl.round.state import Collected, Merged, Phase, RoundOutcome, RoundState
 from fl.round.uploads import Uploads
 from fl.types import AnySpend, HeldOut, Model, RoundContext
-from netsim.radio.air import AirMemory, Ended, EventUplink, look_at
+from netsim.radio.air import AirMemory, Ended, EventUplink
 from netsim.radio.transmissions import SentUploads
 from netsim.radio.uplink import Channel
 from netsim.record import Row
 from netsim.units import IntArray
-from netsim.world import World
+from netsim.world.world import World, look_at
 
 _ROUNDING = 1e-12  # relative; a deadline may miss the end of a window by as much
 

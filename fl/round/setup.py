@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from fl.learning import Learning
+from fl.round.learning import Learning
 from fl.round.probe import SILENT, Probe
 from fl.types import Public
 from netsim.columns import frozen, no_ints

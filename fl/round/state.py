@@ -12,14 +12,14 @@ from fl.data import TakenData
 from fl.defenses import Standing
 from fl.leakage.linking import Linking
 from fl.leakage.tracks import Tracks, Whereabouts
-from fl.learning import Learning
 from fl.privacy.ledger import Ledger
-from fl.pseudonyms import Names, Permanent
 from fl.references import Baselines, Reference
+from fl.round.learning import Learning
 from fl.round.setup import RoundStreams, Setup
 from fl.round.tables import Tables
 from fl.round.uploads import Flight, Uploads
 from fl.tracking.belief import Belief
+from fl.tracking.pseudonyms import Names, Permanent
 from fl.types import AnySpend, Curated, Estimates, HeldOut, Local, Model, RoundContext, State
 from netsim.columns import Columns, frozen, row_id
 from netsim.radio.air import AirMemory

@@ -13,9 +13,9 @@ from netsim.columns import Columns, frozen
 from netsim.errors import BadInput
 from netsim.mobility.base import Ground, Mobility, Places, State
 from netsim.safe import file_version
+from netsim.trace_files.read import TraceSetting
 from netsim.traces.home_work import lived
 from netsim.traces.moves import Presence, presence
-from netsim.traces.read import TraceSetting
 from netsim.traces.trace import Trace
 from netsim.ues import Fixes
 from netsim.units import BoolArray, FloatArray, IntArray

@@ -15,8 +15,8 @@ from netsim.clock import Clock
 from netsim.columns import frozen
 from netsim.errors import BadInput
 from netsim.mobility.base import Ground, Mobility, State
-from netsim.traces.inspect import view_of
-from netsim.traces.read import trace_file
+from netsim.trace_files.inspect import view_of
+from netsim.trace_files.read import trace_file
 from netsim.units import FloatArray, IntArray
 
 UNKNOWN = -1

@@ -11,7 +11,6 @@ import simpy
 
 from netsim.clock import first_multiple, last_multiple, last_multiples
 from netsim.columns import frozen, no_ints
-from netsim.radio.power import Power
 from netsim.radio.schedulers import NO_SENDERS, AirInterface, Grants, Queue, Senders, State
 from netsim.radio.transmissions import (
     ENDED,
@@ -20,7 +19,6 @@ from netsim.radio.transmissions import (
     WAITING,
     Fate,
     Look,
-    SeenLinks,
     SentUploads,
     Transmissions,
     begun,
@@ -32,7 +30,6 @@ from netsim.radio.transmissions import (
 from netsim.radio.uplink import Cohort, Decoded, Payload, Uplink
 from netsim.rng import Streams
 from netsim.units import BoolArray, FloatArray, IntArray
-from netsim.world import World
 
 _LAST = 2  # SimPy's own events have priority 0 or 1
 
@@ -448,23 +445,3 @@ def _last_of_each(lives: Transmissions, own_s: FloatArray) -> FloatArray:
     np.maximum.at(last_s, group, own_s[sends])
     result[sends] = last_s[group]
     return result
-
-
-def look_at(world: World, power: Power | None = None) -> Look:
-    """Looks at the UEs of a world where they are at the time of the call; power: the policy by which they send.
-
-    Looks at multiples of the world's tick change nothing of the world. Looks between ticks move UEs there as well, and
-    evaluate the conditions of handovers there.
-    """
-
-    def look(ue: IntArray, round_: IntArray) -> SeenLinks:
-        links = world.links()
-        fading_of, streams = world.setting.radio.fading, world.ground.streams
-        block = fading_of.block_index(round_, links.time_s)
-        fading = fading_of.draw(ue, links.gain.shape[1], block, streams.at("radio.fading"))
-        serving, gain, power_w = world.serving(links).take(ue), links.gain.take(ue, axis=0), None
-        if power is not None and power.follows_links:
-            power_w, _ = power.of(ue).power_w(gain, serving, world.max_power_w, None, streams.at("power"))
-        return SeenLinks(serving, gain, fading, power_w)
-
-    return look

@@ -1,10 +1,11 @@
-"""A finished run in Python: its summary, tables, figures and page."""
+"""A run in Python: play it, or open a finished one; its summary, tables, figures and page."""
 
 from __future__ import annotations
 
 import html
 import os
 import sys
+import traceback
 import webbrowser
 from collections.abc import Iterator
 from functools import cached_property
@@ -15,10 +16,14 @@ from netsim.errors import BadInput
 from netsim.safe import what_is
 from scenarios.app.results.folder import MANIFEST, PAGE, RUNS, SWEEP, finished_manifest, read_summary
 from scenarios.app.results.read import Frames, listed
+from scenarios.app.run.events import Watch, ignore, interrupted
+from scenarios.app.run.how import USUAL, How
 from scenarios.app.study import Record
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
+
+    from scenarios.app.study.study import Study
 
 
 def show_page(page: Path) -> bool:
@@ -30,6 +35,30 @@ def show_page(page: Path) -> bool:
         return webbrowser.open(page.resolve().as_uri())
     except webbrowser.Error:
         return False
+
+
+def run(
+    study: Study, out: str | Path, watch: Watch = ignore, command: str = "", replace: bool = False, how: How = USUAL
+) -> Result:
+    """Run a study into the folder `out`; returns what it found.
+
+    An unfinished run of the very same study in that folder is resumed from its last checkpoint and ends in the
+    same bytes; a finished one is read back. With `replace` it is played again; the run of another study, which is
+    refused otherwise, is replaced, and a checkpoint that cannot be used is forgotten. Everything runs on one thread,
+    so results do not depend on the number of cores; sweeps use several processes instead. how : settings that change
+    no result.
+    """
+    from scenarios.app.run.job import do  # here, since what plays loads for long
+    from scenarios.app.run.runner import run_job
+
+    job = run_job(study, out, command=command, replace=replace, how=how)
+    job.admit()
+    try:
+        return Result(job.folder, do(job, watch, again=replace))
+    except Exception as error:
+        if not (isinstance(error, BadInput) or interrupted()):
+            job.fail(traceback.format_exc())
+        raise
 
 
 def open_run(folder: str | Path) -> Result:

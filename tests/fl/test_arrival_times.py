@@ -13,7 +13,7 @@ from fl.attacks.home_cells import HomeCells, log_law
 from fl.attacks.threat import CELLS, Threat
 from fl.leakage.reliability import near_auc
 from fl.learners.rsrp_net import RsrpNet
-from fl.learning import Learning
+from fl.round.learning import Learning
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Antennas, DenseUpdates, Model, Public, Received, RoundContext, Timing
 from netsim.checkpoint import from_tree, load_tree, save_tree, to_tree

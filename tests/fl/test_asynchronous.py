@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import fl.round.server as server_of_runs
-from scenarios.app.run.runner import run
+from scenarios.app.result import run
 
 SLOW = {
     "world.duration_s": 90,

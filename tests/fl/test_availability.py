@@ -13,7 +13,7 @@ from netsim.clock import DAY_S
 from netsim.errors import BadInput
 from netsim.rng import Streams
 from netsim.traces.trace import first_midnight, wall_clock
-from scenarios.app.run.runner import run
+from scenarios.app.result import run
 from scenarios.app.run.setup import ready
 
 HOUR_S = 3600.0

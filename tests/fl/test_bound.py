@@ -9,7 +9,8 @@ from fl.power.bound import Convergence, PowerLoss, Trajectory
 from fl.power.search import Limits, _edge, average, evolution, full, judged, plateaus
 from netsim.errors import BadInput
 from netsim.rng import Streams
-from scenarios.app.run.runner import reference, run, trajectory_of
+from scenarios.app.result import run
+from scenarios.app.run.runner import reference, trajectory_of
 from scenarios.app.study.load import load
 
 LIMITS = Limits()

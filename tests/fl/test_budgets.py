@@ -14,9 +14,9 @@ from fl.defenses.budgeted import PRINTED, Arb, UniformDp
 from fl.defenses.clip import Clip
 from fl.defenses.gaussian import CentralGaussian, Gaussian
 from fl.defenses.lapa import Lapa, NoiseSwitch
-from fl.learning import Learning
 from fl.privacy.gaussian import epsilon_of
 from fl.privacy.ledger import Ledger
+from fl.round.learning import Learning
 from fl.round.send import protected
 from fl.round.setup import RoundStreams
 from fl.types import Bound, DenseUpdates, Local, Public, Received, RoundContext

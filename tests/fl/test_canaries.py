@@ -14,8 +14,8 @@ from fl.defenses.skellam import Skellam
 from fl.round import canaries
 from netsim.errors import BadInput
 from netsim.rng import Rng
+from scenarios.app.result import run
 from scenarios.app.results.folder import read_json, read_table
-from scenarios.app.run.runner import run
 
 Z, ROUNDS = 1.0, 4
 CLIP = {"kind": "clip", "norm": 0.1, "relation": "add-remove"}

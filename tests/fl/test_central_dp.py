@@ -10,9 +10,9 @@ from fl.aggregation import Uniform
 from fl.defenses.clip import AdaptiveClip, Clip
 from fl.defenses.gaussian import CentralGaussian, CentralState, Gaussian
 from fl.learners.rsrp_net import RsrpNet
-from fl.learning import Learning
 from fl.privacy.gaussian import epsilon_of
 from fl.privacy.ledger import Ledger
+from fl.round.learning import Learning
 from fl.types import Bound, DenseUpdates, LastFigures, Local, Public, Received, RoundContext
 from netsim.geometry import Area
 from netsim.radio.uplink import Cohort, Ideal, Payload

@@ -6,13 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fl.learning import Learning
 from fl.round.caveats import caveats
 from fl.round.collect import sample_ues
+from fl.round.learning import Learning
 from fl.types import Local
 from netsim.errors import BadInput
 from netsim.rng import Streams
-from scenarios.app.run.runner import run
+from scenarios.app.result import run
 
 N = 40
 LEARNING = {"round_s": 60.0, "learner": {"kind": "rsrp-net"}, "participation": 0.25}

@@ -7,13 +7,13 @@ import shapely
 from fl.learners.rsrp_net import RsrpNet
 from fl.priors import Coverage, _mean_depth_m
 from fl.types import Public
-from netsim.base_stations import sites
-from netsim.build import build_world
 from netsim.city.buildings import Buildings
-from netsim.radio.coverage_law import CoverageLaw, _clipped_mean
 from netsim.rng import Streams
-from netsim.setting import WorldSetting
 from netsim.ues import Indoors
+from netsim.world.base_stations import sites
+from netsim.world.build import build_world
+from netsim.world.coverage_law import CoverageLaw, _clipped_mean
+from netsim.world.setting import WorldSetting
 
 WORLD = {
     "duration_s": 60,

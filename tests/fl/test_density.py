@@ -15,10 +15,10 @@ from fl.defenses.clip import Clip
 from fl.learners.density import TERMS, Density, kernel_density, rank_correlation
 from fl.query import Custom, Strict, band_probability, in_family, largest_bandwidth_m, shortest_interval_s
 from fl.types import HeldOut, Local, Public, Request, RoundContext
-from netsim.build import build_world
 from netsim.geometry import Area
 from netsim.rng import Streams
-from scenarios.app.run.runner import run
+from netsim.world.build import build_world
+from scenarios.app.result import run
 from scenarios.app.run.setup import set_up
 from scenarios.app.study.load import load
 

@@ -14,17 +14,17 @@ from interrupted import run_in_two
 
 from fl.attacks.known_homes import HomeLinker, Residents, read_directory
 from fl.leakage.linking import identification
-from fl.pseudonyms import Names, PerRound
 from fl.tracking.error_model import ErrorModel
 from fl.tracking.linking import NO_PERSON, Identities, NameLinks, identified, log_odds
 from fl.tracking.place_grid import PlaceGrid
+from fl.tracking.pseudonyms import Names, PerRound
 from fl.types import Directory, Public, RoundContext
 from netsim.clock import DAY_S
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.rng import Streams
 from scenarios.app.cli.commands import main
-from scenarios.app.run.runner import run
+from scenarios.app.result import run
 
 AREA = Area(0.0, 0.0, 10_000.0, 10_000.0)
 HOUR_S = 3600.0

@@ -24,9 +24,9 @@ from netsim.rng import Streams
 from netsim.ues import Observations
 from scenarios.app.cli.commands import main
 from scenarios.app.report.report import report
+from scenarios.app.result import run
 from scenarios.app.results.folder import read_table
 from scenarios.app.results.summary_keys import declaration
-from scenarios.app.run.runner import run
 
 RNG = Streams(4).at("data")
 DIGITS = ImageFormat(8, 8, 10)

@@ -6,16 +6,16 @@ import pytest
 
 from fl.aggregation import Uniform
 from fl.defenses.gaussian import CentralGaussian
-from fl.learning import Learning
 from fl.privacy import rdp
 from fl.privacy.compose import RoundKinds, compose
 from fl.privacy.gaussian import epsilon_of
 from fl.privacy.ledger import ALL, ALL_UES, Ledger, final_account
+from fl.round.learning import Learning
 from fl.types import MetricSpend, Spend
+from scenarios.app.result import run
 from scenarios.app.results.folder import read_table
 from scenarios.app.results.summary import account_rows
 from scenarios.app.results.summary_keys import measured
-from scenarios.app.run.runner import run
 from scenarios.app.study.load import load
 
 CLIP = {"kind": "clip", "norm": 0.5, "relation": "add-remove"}

@@ -14,7 +14,7 @@ from fl.types import Estimates, Public, RoundContext
 from netsim.checkpoint import from_tree, to_tree
 from netsim.geometry import Area
 from netsim.rng import Rng, Streams
-from scenarios.app.run.runner import run
+from scenarios.app.result import run
 
 AREA = Area(0.0, 0.0, 3000.0, 2000.0)
 ROUND_S = 1800.0

@@ -16,14 +16,14 @@ from thinned import one_in
 from fl.attacks.link_maps import LinkMaps, MapTracks
 from fl.leakage.linking import Linking, chance_share, observe, unicity
 from fl.leakage.tracks import Whereabouts as Truth
-from fl.pseudonyms import Names, PerRound, asked
 from fl.tracking import linking
 from fl.tracking.error_model import ErrorModel
 from fl.tracking.fingerprint import DIRECTION, Clues, KeptTracks, Prints
 from fl.tracking.linking import Book, Linker, NameLinks, Predicted
+from fl.tracking.pseudonyms import Names, PerRound, asked
 from fl.types import Public, RoundContext
 from netsim.geometry import Area
-from scenarios.app.run.runner import run
+from scenarios.app.result import run
 from scenarios.app.study.load import load
 
 A = 1e8

@@ -12,16 +12,16 @@ import torch
 from fl.defenses.gaussian import Gaussian
 from fl.learners.image_net import ImageNet
 from fl.learners.rsrp_net import RsrpNet
-from fl.learning import Learning
 from fl.networks.mlp import Mlp
 from fl.networks.sgd_regression import SgdSettings, train_regression
 from fl.optimisers import Adam, Momentum, Sgd
+from fl.round.learning import Learning
 from fl.types import ImageFormat, Local, Public, RoundContext
 from netsim.columns import row_id
 from netsim.geometry import Area
 from netsim.rng import Streams
+from scenarios.app.result import run
 from scenarios.app.results.folder import read_table
-from scenarios.app.run.runner import run
 
 RNG = Streams(9).at("learner.all", 4)
 COUNTS = (0, 1, 19, 20, 21, 150, 0, 41)

@@ -11,10 +11,10 @@ from fl.data.samples import Signals
 from fl.types import NEW_PLACE
 from netsim.columns import row_id
 from netsim.rng import Streams
-from netsim.traces.read import read_trace
+from netsim.trace_files.read import read_trace
 from netsim.ues import Observations
+from scenarios.app.result import run
 from scenarios.app.results.folder import read_table
-from scenarios.app.run.runner import run
 
 DAY_S = 86_400.0
 CELLS = np.array([0, 1, -1])

@@ -29,8 +29,8 @@ from netsim.geometry import Area
 from netsim.rng import Streams
 from netsim.ues import Observations
 from scenarios.app.report.run_page import roc
+from scenarios.app.result import run
 from scenarios.app.results.read import load as load_run
-from scenarios.app.run.runner import run
 from scenarios.app.study.load import load
 
 RNG = Streams(3).at("membership", 1)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from fl.defenses.gaussian import CentralGaussian
+from scenarios.app.result import run
 from scenarios.app.results.folder import MANIFEST, read_json, read_table
-from scenarios.app.run.runner import run
 
 C = 2e-3
 DAYS = range(19, 26)  # of April 2021, all of the stated extent

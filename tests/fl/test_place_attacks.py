@@ -15,7 +15,7 @@ from fl.attacks.place_maps import NeuronVotes, smoothed
 from fl.attacks.span import Span, _around, directions, parts, principal, principal_of_columns, squares
 from fl.attacks.threat import Threat
 from fl.learners.rsrp_net import RsrpNet
-from fl.learning import Learning
+from fl.round.learning import Learning
 from fl.server_optimiser import FedAvgM
 from fl.tracking.place_grid import PlaceGrid, usual_cell_m
 from fl.types import DenseUpdates, Local, Public, Received, RoundContext

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from fl.population import ANYWHERE, AlongStreets, AtPlaces, InBuildings
 from fl.tracking.place_grid import PlaceGrid
+from fl.tracking.population import ANYWHERE, AlongStreets, AtPlaces, InBuildings
 from fl.types import Public
 from netsim.errors import BadInput
 from netsim.geometry import Area

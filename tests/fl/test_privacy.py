@@ -14,17 +14,17 @@ from fl.defenses import DEFENSES
 from fl.defenses.clip import Clip
 from fl.defenses.gaussian import Gaussian
 from fl.learners.rsrp_net import RsrpNet
-from fl.learning import Learning
 from fl.privacy.gaussian import delta_of, epsilon_of
 from fl.privacy.ledger import ALL, Ledger
 from fl.round.caveats import caveats
+from fl.round.learning import Learning
 from fl.types import Bound, DenseUpdates, Local, Public, RoundContext, Spend
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.rng import Streams
+from scenarios.app.result import run
 from scenarios.app.results.folder import read_table
 from scenarios.app.results.shown import spent
-from scenarios.app.run.runner import run
 
 RNG = Streams(8).at("defense.gaussian", 2)
 FACTS = RoundContext(1, 0.0, Public(Area(0.0, 0.0, 1.0, 1.0), 1))

@@ -10,12 +10,12 @@ from thinned import one_in
 
 from fl.attacks.closed_form import ClosedForm
 from fl.attacks.threat import ARRIVAL_TIMES, Threat
-from fl.pseudonyms import Every, Names, PerRound, asked
 from fl.tracking.belief import Belief
 from fl.tracking.place_grid import PlaceGrid
+from fl.tracking.pseudonyms import Every, Names, PerRound, asked
 from netsim.geometry import Area
 from netsim.rng import Streams
-from scenarios.app.run.runner import run
+from scenarios.app.result import run
 
 RNG = Streams(5).at("pseudonyms")
 RULES = [

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from scenarios.app.run.runner import run
+from scenarios.app.result import run
 
 ROUND_S = 21_600
 DAYS = {

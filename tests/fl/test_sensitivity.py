@@ -16,18 +16,18 @@ from fl.data import RECORDS_ALONE
 from fl.defenses import DEFENSES
 from fl.defenses.clip import AdaptiveClip, Clip
 from fl.defenses.gaussian import CentralGaussian, Gaussian
-from fl.learning import Learning
 from fl.privacy.compose import RoundKinds, pld_epsilon
 from fl.privacy.gaussian import epsilon_of
 from fl.round.caveats import disclosed
+from fl.round.learning import Learning
 from fl.types import DenseUpdates, Public, RoundContext
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.radio.uplink import noise_std
 from netsim.rng import Streams
-from netsim.world import World
+from netsim.world.world import World
+from scenarios.app.result import run
 from scenarios.app.results.folder import MANIFEST, read_json, read_table
-from scenarios.app.run.runner import run
 from scenarios.app.run.setup import ready
 
 C, UES = 2e-3, 4

@@ -11,7 +11,7 @@ from fl.attacks.closed_form import ClosedForm
 from fl.attacks.threat import Threat
 from fl.data.measured import Measured
 from fl.learners.rsrp_net import RsrpNet
-from fl.learning import Learning
+from fl.round.learning import Learning
 from fl.round.merge import _change
 from fl.server_optimiser import FedAdam, FedAvgM, FedAvgStep, FedYogi
 

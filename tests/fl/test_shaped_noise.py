@@ -10,9 +10,9 @@ from fl.defenses.clip import Clip
 from fl.defenses.gaussian import Gaussian
 from fl.defenses.shaped_noise import Alignment, EdgeNoise, GeometryAligned, UniformNoise
 from fl.learners.radio_map import RadioMap
-from fl.learning import Learning
 from fl.privacy.gaussian import epsilon_of
 from fl.radio_map.obstacles import height_grid_of
+from fl.round.learning import Learning
 from fl.types import DenseUpdates, Local, Model, Public, RoundContext
 from netsim.geometry import Area
 from netsim.rng import Streams

@@ -14,17 +14,17 @@ from fl.defenses import DEFENSES
 from fl.defenses.clip import AdaptiveClip, Clip
 from fl.defenses.gaussian import CentralGaussian, DistributedGaussian, Gaussian
 from fl.defenses.skellam import Skellam, least_multiplier, rotated
-from fl.learning import Learning
 from fl.privacy import rdp
 from fl.privacy.banded import coefficients, coloured, errors, sensitivity
 from fl.privacy.gaussian import epsilon_of
+from fl.round.learning import Learning
 from fl.round.send import protected
 from fl.round.setup import RoundStreams
 from fl.types import Bound, DenseUpdates, Local, Public, Received, RoundContext
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.rng import Streams
-from scenarios.app.run.runner import run
+from scenarios.app.result import run
 
 CLIP = {"kind": "clip", "norm": 0.5, "relation": "add-remove"}
 SHARES = {"kind": "distributed-gaussian", "noise_multiplier": 2.0}

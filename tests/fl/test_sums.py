@@ -16,8 +16,8 @@ from fl.round import merge
 from fl.types import DenseUpdates, Model, Received
 from netsim.errors import BadInput
 from netsim.rng import Streams
+from scenarios.app.result import run
 from scenarios.app.results.folder import read_table
-from scenarios.app.run.runner import run
 from scenarios.app.run.setup import ready
 from scenarios.app.study.describe import build
 from scenarios.app.study.study import Study

@@ -15,8 +15,8 @@ from fl.networks.sgd_regression import SgdSettings, train_regression
 from fl.types import HeldOut, Local, Public
 from netsim.geometry import Area
 from netsim.rng import Streams
+from scenarios.app.result import run
 from scenarios.app.results.folder import read_table
-from scenarios.app.run.runner import run
 
 RNG = Streams(2).at("learner.all", 5)
 FEDAVG = SgdSettings(learning_rate=1e-2, batch_size=4, local_epochs=3, dropout=0.0)

@@ -17,7 +17,7 @@ from netsim.clock import DAY_S, Clock
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.rng import Streams
-from scenarios.app.run.runner import run
+from scenarios.app.result import run
 
 RNG = Streams(5).at("withholding.x")
 PUBLIC = Public(Area(0.0, 0.0, 1000.0, 1000.0), 1)

@@ -175,8 +175,8 @@ def _model(file):
 
 def _stopped(study, folder):
     """The folder of a run that was interrupted after its first round."""
+    from scenarios.app.result import run
     from scenarios.app.run import play
-    from scenarios.app.run.runner import run
     from scenarios.app.study.load import load
 
     def stop(progress):
@@ -207,7 +207,7 @@ def chosen(valid, *names):
 def made(root: Path) -> dict[str, bytes]:
     """Name -> bytes of every valid file, those of folders by their path."""
     from scenarios.app.report.report import report
-    from scenarios.app.run.runner import run
+    from scenarios.app.result import run
     from scenarios.app.study.load import load
 
     root.mkdir(parents=True, exist_ok=True)

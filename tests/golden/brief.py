@@ -7,7 +7,8 @@ from typing import Any
 
 from rl.settings import Train
 from scenarios.app.rerun import compared
-from scenarios.app.run.runner import RUN, run
+from scenarios.app.result import run
+from scenarios.app.run.runner import RUN
 from scenarios.app.run.sweep import points
 from scenarios.app.study.load import bundled, load
 from scenarios.app.study.study import Study

@@ -124,7 +124,7 @@ def test_kinds_are_words_and_names_default_to_them():
 def test_what_changes_an_update_withdraws_its_bound():
     """Noise after a step that may change norms is refused, unless that step keeps the bound."""
     from fl.defenses import Defense
-    from fl.learning import Learning
+    from fl.round.learning import Learning
 
     class Shaky(Defense):
         kind: str = "shaky"
@@ -183,7 +183,7 @@ def test_every_two_parts_that_may_meet_run_two_rounds(combination, tiny, tmp_pat
 @pytest.mark.slow
 def test_every_two_parts_that_may_meet_go_on_to_the_same_bytes(combination, tiny, tmp_path, table_bytes):
     """Interrupted after the second of three rounds; what every part remembers comes back from the checkpoint."""
-    from scenarios.app.run.runner import run
+    from scenarios.app.result import run
 
     study = study_of(combination, tiny, **{"world.duration_s": 180})
     run(study, tmp_path / "whole")
@@ -194,7 +194,7 @@ def test_every_two_parts_that_may_meet_go_on_to_the_same_bytes(combination, tiny
 @pytest.mark.slow
 def test_every_two_parts_run_where_devices_hold_updates_back(combination, tiny, tmp_path, table_bytes):
     """Rounds with few UEs and with none; interrupted, a run goes on to the same bytes."""
-    from scenarios.app.run.runner import run
+    from scenarios.app.result import run
 
     rules = [{"kind": "cooldown", "rounds": 1, "jitter": 1.0}, {"kind": "random-silence", "probability": 0.4}]
     study = study_of(combination, tiny, **{"learning.withholding": rules, "learning.round_s": 20})
@@ -218,7 +218,7 @@ ON_THE_AIR = {
 def test_every_two_parts_over_the_air_run_or_are_refused_in_one_line(server, combination, tiny, tmp_path, table_bytes):
     """UEs train for longer than a window; interrupted, with uploads in flight, a run goes on to the same bytes."""
     from netsim.errors import BadInput
-    from scenarios.app.run.runner import run
+    from scenarios.app.result import run
 
     more = {
         "learning.server": ON_THE_AIR[server],
@@ -273,7 +273,7 @@ def study_of(combination, tiny, **more):
 
 
 def plays(combination, tiny, tmp_path):
-    from scenarios.app.run.runner import run
+    from scenarios.app.result import run
 
     summary = run(study_of(combination, tiny), tmp_path / "run")
     assert summary["rounds.played"] == 2

@@ -28,7 +28,7 @@ BOTH = """
 from typing import Literal
 
 from fl.attacks.closed_form import ClosedForm
-from fl.learning import Learning
+from fl.round.learning import Learning
 from fl.networks.classifiers import Perceptron
 from scenarios.app.study import study
 

@@ -92,22 +92,44 @@ def test_no_circles_of_modules():
     assert circle(arrows()) == []
 
 
-@pytest.mark.parametrize("depth", [1, 2, 3, 4])
-def test_no_circles_of_packages(depth):
-    """Packages to a depth of names; what a package holds and the package itself are one."""
+def folders_of(graph):
+    """Folder -> the folders that its modules import, of module -> modules; a folder and its parent are two."""
     packages = {module(p) for p in FILES if p.name == "__init__.py"}
 
-    def of(name):
-        parts = name.split(".")
-        return ".".join((parts if name in packages else parts[:-1])[:depth])
+    def folder(name):
+        return name if name in packages else name.rpartition(".")[0]
 
-    graph = {}
-    for name, below in arrows().items():
-        here = of(name)
-        apart = {of(b) for b in below if not of(b).startswith(here + ".") and not here.startswith(of(b) + ".")}
-        graph.setdefault(here, set()).update(apart - {here})
-    graph.pop("scenarios", None)  # it names load and run of the application, for people
-    assert circle(graph) == []
+    found = {}
+    for name, below in graph.items():
+        found.setdefault(folder(name), set()).update({folder(b) for b in below} - {folder(name)})
+    found.pop("scenarios", None)  # it names load and run of the application, for people
+    return found
+
+
+def test_no_circles_of_folders():
+    """A folder and its parent are two floors: what one imports may not import it back, also within functions."""
+    assert circle(folders_of(arrows())) == []
+
+
+@pytest.mark.parametrize(
+    ("above", "below"),
+    [
+        ("netsim.radio.air", "netsim.world.world"),  # of neighbours
+        ("netsim.traces.table", "netsim.trace_files.read"),
+        ("scenarios.app.run.job", "scenarios.app.result"),  # of a folder and its parent
+        ("fl.types", "fl.round.merge"),
+    ],
+)
+def test_a_planted_circle_of_folders_is_found(above, below):
+    planted = arrows() | {above: arrows()[above] | {below}}
+    found = circle(folders_of(planted))
+    assert found[0] == found[-1] and above.rpartition(".")[0] in found and len(found) > 2
+
+
+def test_imports_within_functions_are_read(tmp_path):
+    path = tmp_path / "late.py"
+    path.write_text("def play():\n    from fl.round.merge import merged\n    return merged\n")
+    assert "fl.round.merge" in read(path)[0]
 
 
 def test_checking_a_scenario_imports_nothing_heavy_and_no_part_that_it_does_not_have():

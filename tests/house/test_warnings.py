@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 OLD = (DeprecationWarning, PendingDeprecationWarning, FutureWarning, UserWarning, SyntaxWarning)
-OURS = ("netsim", "netsim.radio.air", "fl.learning", "rl", "scenarios.app.cli.start", "benchmarks.town", "test_cli")
+OURS = ("netsim", "netsim.radio.air", "fl.types", "rl", "scenarios.app.cli.start", "benchmarks.town", "test_cli")
 OTHERS = (
     "pettingzoo.utils.deprecated_module",
     "pygame.pkgdata",

@@ -9,9 +9,9 @@ import pytest
 from benchmarks import town
 from benchmarks.growth import Work, document
 from benchmarks.world import Ours
-from netsim.build import build_world
 from netsim.clock import DAY_S
 from netsim.rng import Streams
+from netsim.world.build import build_world
 from scenarios import load, run
 
 

@@ -6,9 +6,8 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from netsim.build import build_world
 from netsim.checkpoint import from_tree, to_tree
-from netsim.radio.air import EventUplink, look_at
+from netsim.radio.air import EventUplink
 from netsim.radio.power import Average, Fractional, Full, Listed
 from netsim.radio.rate import Shannon
 from netsim.radio.schedulers import AirInterface
@@ -16,7 +15,9 @@ from netsim.radio.shared_band import Noma
 from netsim.radio.transmissions import Fate
 from netsim.radio.uplink import Payload
 from netsim.rng import Streams
-from netsim.setting import COMPUTE_SPREADS, HalfNormal, LogNormal, WorldSetting
+from netsim.world.build import build_world
+from netsim.world.setting import COMPUTE_SPREADS, HalfNormal, LogNormal, WorldSetting
+from netsim.world.world import look_at
 
 UPLINK = Noma(norm_bound=1.0, bandwidth_hz=1e5, rate=Shannon())
 INTERFACE = AirInterface(block_s=2.0, retransmissions=1, client_dropout_per_s=0.005)

@@ -6,13 +6,13 @@ import math
 import numpy as np
 import pytest
 
-from netsim.base_stations import Hexagonal, sites
-from netsim.build import build_world
 from netsim.geometry import Area
 from netsim.radio.antenna import ColumnAntenna, Sector, sector_gain_db
 from netsim.radio.downlink import Downlink, reception
 from netsim.rng import Streams
-from netsim.setting import WorldSetting
+from netsim.world.base_stations import Hexagonal, sites
+from netsim.world.build import build_world
+from netsim.world.setting import WorldSetting
 
 SQRT3 = math.sqrt(3.0)
 

@@ -9,18 +9,18 @@ import numpy as np
 import pytest
 from refused import line_of
 
-from netsim.build import build_world
 from netsim.clock import DAY_S, Clock
 from netsim.errors import BadInput
 from netsim.rng import Streams
-from netsim.setting import WorldSetting
+from netsim.trace_files.read import read_trace
 from netsim.traces.home_work import lived
-from netsim.traces.read import read_trace
 from netsim.traces.trace import first_midnight, wall_clock
+from netsim.world.build import build_world
+from netsim.world.setting import WorldSetting
 from scenarios.app.cli.commands import main
+from scenarios.app.result import run
 from scenarios.app.results.folder import read_table
 from scenarios.app.results.read import Manifest
-from scenarios.app.run.runner import run
 from scenarios.app.study.describe import build
 from scenarios.app.study.load import load
 from scenarios.app.study.yaml_document import read_text

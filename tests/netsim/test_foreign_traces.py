@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from refused import line_of
 
-from netsim.base_stations import default_layout
 from netsim.errors import BadInput
-from netsim.traces.inspect import inspect_trace
+from netsim.trace_files.inspect import inspect_trace
+from netsim.trace_files.read import read_table, read_trace
 from netsim.traces.moves import Moves, steps_of
-from netsim.traces.read import read_table, read_trace
 from netsim.traces.values import epoch_s, passes
+from netsim.world.base_stations import default_layout
 
 T0 = 1_709_157_600  # 2024-02-28T22:00:00Z
 BERLIN = "Europe/Berlin"

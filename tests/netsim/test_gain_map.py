@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from refused import line_of
 
-from netsim.build import build_world
 from netsim.rng import Streams
-from netsim.setting import WorldSetting
 from netsim.ues import Indoors
+from netsim.world.build import build_world
+from netsim.world.setting import WorldSetting
 from scenarios.app.study.describe import build
 from scenarios.app.study.yaml_document import read_text
 
@@ -202,8 +202,8 @@ def test_tables_that_are_no_map_are_refused(tmp_path):
 
 def test_a_run_that_learns_over_it_is_the_run_over_the_law(tiny, tmp_path):
     """The grid is a thousand times finer than the noise of measurements, so nothing that is learnt differs."""
+    from scenarios.app.result import run
     from scenarios.app.results.folder import read_table
-    from scenarios.app.run.runner import run
 
     path = npz(tmp_path / "g.npz")
     changes = {"world.radio.shadowing": {"kind": "none"}, "world.radio.handover": {}}

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from netsim.build import build_world
 from netsim.geometry import Area
 from netsim.radio.indoor_links import Environment, Tr38901Penetration, wall_loss_db
 from netsim.radio.path_loss import Pairs, RuralMacro, UrbanMacro, UrbanMicro
 from netsim.radio.shadowing import Correlated
 from netsim.rng import Streams
-from netsim.setting import IndoorShare, WorldSetting
 from netsim.ues import Indoors
+from netsim.world.build import build_world
+from netsim.world.setting import IndoorShare, WorldSetting
 
 LAWS = [(UrbanMacro(), 25.0), (UrbanMicro(), 10.0), (RuralMacro(), 35.0)]
 

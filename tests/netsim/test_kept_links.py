@@ -5,11 +5,11 @@ import json
 import numpy as np
 import pytest
 
-from netsim.build import build_world
 from netsim.radio import link_budget
 from netsim.radio.link_budget import Budget
 from netsim.rng import Streams
-from netsim.setting import WorldSetting
+from netsim.world.build import build_world
+from netsim.world.setting import WorldSetting
 
 MOBILITY = {
     "random-waypoint": {"kind": "random-waypoint", "pause_s": [0.0, 5.0], "speed_m_s": [5.0, 20.0]},

@@ -8,15 +8,15 @@ from refused import line_of
 
 import netsim.safe
 from fl.attacks.known_homes import read_directory
-from netsim.base_stations import CellFile, Origin
 from netsim.geometry import Area
 from netsim.radio.gain_map import GainMap
 from netsim.safe import file_version, files_below
+from netsim.trace_files.inspect import inspect_trace
+from netsim.trace_files.read import read_table, read_trace
 from netsim.traces.home_work import lived
-from netsim.traces.inspect import inspect_trace
 from netsim.traces.moves import Moves, steps_of
-from netsim.traces.read import read_table, read_trace
 from netsim.traces.values import other_unit
+from netsim.world.base_stations import CellFile, Origin
 from scenarios.app.run.job import input_digests
 from scenarios.app.study.study import Study
 

@@ -13,7 +13,6 @@ from fl.query import Custom, shortest_interval_s
 from fl.tracking.history import LEAST_ROUNDS, Lifetimes
 from fl.tracking.linking import Book
 from fl.types import Public, Request, RoundContext
-from netsim.build import build_world
 from netsim.clock import Clock, first_multiple, last_multiple, tick_after
 from netsim.geometry import Area
 from netsim.mobility.base import Ground
@@ -21,9 +20,10 @@ from netsim.mobility.gauss_markov import GaussMarkov
 from netsim.mobility.replay import Replay, Replayed, TraceRows
 from netsim.radio.downlink import Handover
 from netsim.rng import Streams
-from netsim.setting import WorldSetting
 from netsim.traces.home_work import KNOWN_S, _stays
 from netsim.traces.moves import Moves, resampled
+from netsim.world.build import build_world
+from netsim.world.setting import WorldSetting
 
 STEPS = [0.001, 0.01, 0.1, 0.16, 0.3, 1 / 3, 0.6, 0.7, 1.0, 1.1, 60.0, 86_400.0]
 BOX = Area(0.0, 0.0, 600.0, 500.0)

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from refused import line_of
 
-from netsim.build import build_world
 from netsim.errors import BadInput
 from netsim.mobility.replay import Replay
 from netsim.rng import Streams
+from netsim.world.build import build_world
+from scenarios.app.result import run
 from scenarios.app.results.folder import read_table
-from scenarios.app.run.runner import run
 
 N = 20_000
 

@@ -8,15 +8,15 @@ import pytest
 import shapely
 from refused import line_of
 
-from netsim.base_stations import BaseStation, CellFile, Hexagonal, Origin, Scattered, Site
-from netsim.build import build_world
 from netsim.city.buildings import Buildings
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.radio.antenna import ColumnAntenna, Sector
 from netsim.radio.downlink import Handover
 from netsim.rng import Streams
-from netsim.setting import WorldSetting
+from netsim.world.base_stations import BaseStation, CellFile, Hexagonal, Origin, Scattered, Site
+from netsim.world.build import build_world
+from netsim.world.setting import WorldSetting
 
 AREA = Area(0.0, 0.0, 2000.0, 1500.0)
 

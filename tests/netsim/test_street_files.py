@@ -374,7 +374,7 @@ class TestSumoCity:
         assert outside > 20
 
     def test_a_scenario_of_a_network_alone_runs(self, tiny, tmp_path):
-        from scenarios.app.run.runner import run
+        from scenarios.app.result import run
 
         changes = {
             "world.city": {"kind": "sumo", "file": network(tmp_path, quarter())}, "world.begins": "08:00",

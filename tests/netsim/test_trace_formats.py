@@ -16,10 +16,10 @@ from refused import line_of
 from netsim.mobility.base import Ground
 from netsim.mobility.replay import Replay
 from netsim.rng import Streams
+from netsim.trace_files.formats import TRACE_FORMATS
+from netsim.trace_files.read import detect, read_table, read_trace
 from netsim.traces import source
-from netsim.traces.formats import TRACE_FORMATS
 from netsim.traces.moves import Moves, resampled
-from netsim.traces.read import detect, read_table, read_trace
 from netsim.traces.table import GLOBE
 
 ROOT = Path(__file__).parents[2]
@@ -531,7 +531,7 @@ def test_names_of_elements_may_have_a_prefix(tmp_path):
 @pytest.mark.parametrize("nodes", [1, 10, 11])
 def test_rows_of_all_nodes_of_a_movement_count(tmp_path, monkeypatch, nodes):
     """Ten seconds' movement in steps of 1.1 s: 10 rows a node, of at most 105."""
-    monkeypatch.setattr("netsim.traces.formats.ns2.MOST_ROWS", 105)
+    monkeypatch.setattr("netsim.trace_files.formats.ns2.MOST_ROWS", 105)
     text = "".join(f'$node_({k}) set X_ 0\n$ns_ at 0 "$node_({k}) setdest 10 0 1"\n' for k in range(nodes))
     path = write(tmp_path / "n.mob", text)
     if nodes <= 10:

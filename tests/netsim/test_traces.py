@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 from refused import line_of
 
-from netsim.build import build_world
 from netsim.clock import Clock
 from netsim.geometry import Area
 from netsim.mobility.base import Ground
 from netsim.mobility.replay import Replay
 from netsim.rng import Streams
-from netsim.setting import WorldSetting
+from netsim.trace_files.read import read_table, read_trace
 from netsim.traces.home_work import Lived, lived
-from netsim.traces.read import read_table, read_trace
 from netsim.ues import Fixes, Looks
+from netsim.world.build import build_world
+from netsim.world.setting import WorldSetting
 
 T0 = 1_619_039_402  # 2021-04-21T21:10:02Z, a Wednesday
 GROUND = Ground(Area(0, 0, 1, 1), Clock(date(2021, 4, 21)), Streams(1))

@@ -574,8 +574,8 @@ def test_channels_are_trained_on_chosen_on_or_reported(tmp_path):
 @pytest.mark.parametrize("observe", ["paper", "channel"])
 def test_a_learned_policy_is_played_with_the_switch_that_it_planned(tmp_path, monkeypatch, observe):
     from scenarios import load
+    from scenarios.app.result import run
     from scenarios.app.results.folder import read_table
-    from scenarios.app.run.runner import run
     from scenarios.app.training.train import train
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -599,7 +599,7 @@ def test_a_learned_policy_is_played_with_the_switch_that_it_planned(tmp_path, mo
 
 def test_a_policy_that_plans_no_switch_gives_none(tmp_path):
     from scenarios import load
-    from scenarios.app.run.runner import run
+    from scenarios.app.result import run
 
     made = policy("paper", ues=15)
     made = replace(made, card=made.card.model_copy(update={"criterion": "top-up"}))

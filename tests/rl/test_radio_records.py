@@ -398,8 +398,8 @@ def now_snr_db(env):
 
 def test_a_rule_is_played_as_it_was_tuned(tmp_path):
     """Equal SNR of 10 dB: every UE arrives 10 dB over thermal noise, as far as its limits allow."""
+    from scenarios.app.result import run
     from scenarios.app.results.folder import read_table
-    from scenarios.app.run.runner import run
 
     limits = {"each_min_w": 1e-7, "each_max_w": 0.2, "total_min_w": 0, "total_max_w": 2.4}
     power = {"kind": "rule", "rule": "equal SNR", "parameters": [10.0], "limits": limits}

@@ -273,10 +273,10 @@ def test_a_live_training_goes_on_to_the_same_bytes_and_its_policy_plays(tmp_path
     from rl.problem import as_action
     from rl.recording import look_now
     from scenarios import load
+    from scenarios.app.result import run
     from scenarios.app.results.folder import read_table
     from scenarios.app.run.events import ignore
     from scenarios.app.run.job import do
-    from scenarios.app.run.runner import run
     from scenarios.app.training.environments import online
     from scenarios.app.training.evaluate import RecordedGround
     from scenarios.app.training.train import jobs_of

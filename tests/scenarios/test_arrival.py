@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from interrupted import run_in_two
 
-from scenarios.app.run.runner import run
+from scenarios.app.result import run
 
 SLOW = {
     "world.ues.training_s_per_sample": 0.3,  # so that everybody comes at a time of its own

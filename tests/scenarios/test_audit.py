@@ -12,20 +12,20 @@ from conftest import TINY
 
 from fl.defenses.clip import AdaptiveClip, Clip
 from fl.defenses.gaussian import CentralGaussian, Gaussian
-from fl.learning import Learning
 from fl.radio_map.obstacles import HEIGHTS
 from fl.round import merge
+from fl.round.learning import Learning
 from fl.types import Bound, RoundContext, Updates
 from netsim.clock import DAY_S
 from netsim.errors import BadInput
 from netsim.mobility.replay import Replay
 from scenarios.app.cli.commands import main
+from scenarios.app.result import run
 from scenarios.app.results.folder import read_table
 from scenarios.app.run import audit as auditing
 from scenarios.app.run import setup as setting_up
 from scenarios.app.run.audit import audit
 from scenarios.app.run.events import ignore
-from scenarios.app.run.runner import run
 from scenarios.app.study.load import Scenario, bundled, load
 
 sys.path.append(str(Path(__file__).parents[1] / "fl"))

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from scenarios.app.result import run
 from scenarios.app.results.folder import read_table
-from scenarios.app.run.runner import run
 from scenarios.app.study.load import load
 
 LAPA = {"kind": "lapa", "epsilon_system_total": 600.0, "rounds": 12, "sensitivity": "mean-clip"}

@@ -11,7 +11,7 @@ from netsim.record import guarded, unguarded
 from scenarios.app.cli import options
 from scenarios.app.cli.commands import main
 from scenarios.app.report.report import report
-from scenarios.app.run.runner import run
+from scenarios.app.result import run
 from scenarios.app.run.sweep import Sweep, checked_points
 from scenarios.app.study.describe import build
 from scenarios.app.study.load import load

@@ -18,11 +18,11 @@ from netsim.record import write_json
 from scenarios.app.claims.claim import FAILS, HOLDS, OPEN, bundled_claims, chosen, median_interval, read_claims
 from scenarios.app.claims.evaluate import evaluate, folders_of, labelled
 from scenarios.app.cli.commands import main
+from scenarios.app.result import run
 from scenarios.app.results.read import read_summary
 from scenarios.app.results.summary_keys import declaration
 from scenarios.app.run import clusters, runner
 from scenarios.app.run.executor import Here, OnProcesses
-from scenarios.app.run.runner import run
 from scenarios.app.run.sweep import points
 from scenarios.app.study.load import bundled, load
 from scenarios.app.study.study import study_yaml

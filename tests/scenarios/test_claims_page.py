@@ -8,9 +8,9 @@ from pages import body
 
 from netsim.record import write_json
 from scenarios.app.claims.claim import FAILS, HOLDS, OPEN, Claim, Verdict
+from scenarios.app.claims.pages import claims_page
 from scenarios.app.cli.commands import main
 from scenarios.app.report.plot import GENERATOR
-from scenarios.app.report.report import claims_page
 from scenarios.app.study.describe import build
 from scenarios.app.study.yaml_document import read_text
 

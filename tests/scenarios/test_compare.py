@@ -12,9 +12,9 @@ from refused import line_of
 from scenarios.app.claims.evaluate import finished_runs
 from scenarios.app.cli.commands import main
 from scenarios.app.report.report import compare, report
+from scenarios.app.result import run
 from scenarios.app.results.folder import Failed, write_failures
 from scenarios.app.results.gathered import gathered
-from scenarios.app.run.runner import run
 
 EVIL = "<img src=x onerror=alert(1)>"
 RADIO = {"learning": None, "world.radio": {}}

@@ -3,9 +3,9 @@
 import numpy as np
 
 from fl.round import final
+from scenarios.app.result import run
 from scenarios.app.results.folder import read_table
 from scenarios.app.run import simulate
-from scenarios.app.run.runner import run
 
 
 def test_what_was_learnt_is_the_largest_prediction_of_models_that_somebody_trained(tiny, tmp_path, monkeypatch):

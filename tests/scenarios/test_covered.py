@@ -6,8 +6,8 @@ import pytest
 from fl.privacy import rdp
 from fl.privacy.compose import RoundKinds, compose
 from fl.privacy.gaussian import epsilon_of
+from scenarios.app.result import run
 from scenarios.app.results.folder import MANIFEST, read_json, read_table
-from scenarios.app.run.runner import run
 
 CLIP = {"kind": "clip", "norm": 0.5, "relation": "add-remove"}
 NOISE = {"kind": "central-gaussian", "noise_multiplier": 4.0, "delta": 1e-5}

@@ -10,9 +10,9 @@ from fl.leakage.chance import uniform_shares
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from scenarios.app.report.report import report
+from scenarios.app.result import run
 from scenarios.app.results.folder import read_table
 from scenarios.app.results.read import load
-from scenarios.app.run.runner import run
 
 HOME, DEPOT = (0.0, 0.0), (900.0, 600.0)
 DAYS = 5

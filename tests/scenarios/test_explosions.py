@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from scenarios.app.report.report import report
+from scenarios.app.result import run
 from scenarios.app.results.folder import read_json, read_table
 from scenarios.app.results.shown import run_lines
-from scenarios.app.run.runner import run
 
 STEEP = {"kind": "rsrp-net", "profile": "useful", "hidden": [16, 8], "learning_rate": 3.0, "step_limit": "none"}
 ROUND = 10  # seconds; the tiny study has twelve of them

@@ -13,10 +13,10 @@ from pyproj import Geod, Proj
 
 from scenarios.app.cli.commands import main
 from scenarios.app.cli.outcome import origin_of
+from scenarios.app.result import run
 from scenarios.app.results.export import FORMATS, Globe
 from scenarios.app.results.folder import read_table
 from scenarios.app.results.read import load
-from scenarios.app.run.runner import run
 
 COMMUTER = Path(__file__).parents[2] / "scenarios" / "examples" / "commuter.csv.gz"
 HOSTILE = '<script>alert("x")</script>, =1+1'

@@ -18,9 +18,9 @@ from netsim.checkpoint import load_tree, save_tree
 from netsim.errors import BadInput
 from netsim.record import Recorder
 from scenarios.app.cli.commands import main
+from scenarios.app.result import run
 from scenarios.app.results import folder as folders
 from scenarios.app.results.folder import MARKER, held, marked
-from scenarios.app.run.runner import run
 
 ROOT = Path(__file__).parents[2]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}

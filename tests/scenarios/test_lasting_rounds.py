@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from netsim.errors import BadInput
-from scenarios.app.run.runner import run
+from scenarios.app.result import run
 
 UPLINK = {"kind": "noma", "bandwidth_hz": 2e3, "decoding": "error-free", "interference": "none"}
 QUIET = {

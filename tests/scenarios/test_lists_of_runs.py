@@ -5,8 +5,8 @@ import csv
 import numpy as np
 import pytest
 
+from scenarios.app.result import run
 from scenarios.app.results.table import lines
-from scenarios.app.run.runner import run
 from scenarios.app.study.load import load
 
 SPAN = {"kind": "span", "layer": 1, "rank": 16, "add": "scores", "cell_m": 50}

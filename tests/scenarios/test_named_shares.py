@@ -15,12 +15,12 @@ from scenarios.app.report.charts import BOTH
 from scenarios.app.report.compare_page import attack_panels, member
 from scenarios.app.report.run_page import LEAKAGE, single
 from scenarios.app.report.tables import figures_table
+from scenarios.app.result import run
 from scenarios.app.results.attacks import Truth, chance_rows, named_rows
 from scenarios.app.results.read import load
 from scenarios.app.results.summary import summarise
 from scenarios.app.results.summary_keys import measured
 from scenarios.app.results.table import lines
-from scenarios.app.run.runner import run
 
 HOMES = [[100, 100], [1000, 700], [300, 800], [1100, 100]]
 WORKS = [[600, 400], [150, 700], [900, 300], [500, 850]]

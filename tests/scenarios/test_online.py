@@ -9,13 +9,13 @@ from refused import line_of
 
 from fl.learners.rsrp_net import RsrpNet
 from fl.types import Local, Public
-from netsim.channel_card import channel_card, not_modelled
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.radio.shared_band import Noma
 from netsim.radio.uplink import Cohort, Payload
 from netsim.rng import Rng
 from netsim.traces.moves import chained
+from netsim.world.channel_card import channel_card, not_modelled
 from scenarios import run
 from scenarios.app.results.folder import read_table
 

@@ -10,12 +10,11 @@ from conftest import TINY
 
 import netsim.record as parquet
 from scenarios.app.cli.commands import main
-from scenarios.app.result import open_run
+from scenarios.app.result import open_run, run
 from scenarios.app.results import folder as folders
 from scenarios.app.results.folder import EVERY, read_table
 from scenarios.app.results.read import load
 from scenarios.app.run.how import How
-from scenarios.app.run.runner import run
 
 pytest.importorskip("pyarrow")
 PARQUET = How(records="parquet")

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from pyproj import Transformer
 
-from netsim.build import build_world
 from netsim.errors import BadInput
 from netsim.maps import on_globe
 from netsim.mobility.replay import Replay
 from netsim.rng import Streams
+from netsim.world.build import build_world
 
 
 @pytest.fixture

@@ -8,8 +8,9 @@ import pytest
 from fl.power.bound import Convergence, PowerLoss, Trajectory
 from netsim.errors import BadInput
 from netsim.rng import Streams
+from scenarios.app.result import run
 from scenarios.app.results.folder import read_table
-from scenarios.app.run.runner import planned, run
+from scenarios.app.run.runner import planned
 from scenarios.app.study.load import load
 
 SHORT = {"learning.rounds": 8, "learning.data.samples": 24, "vary": None}

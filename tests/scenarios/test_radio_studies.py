@@ -14,19 +14,19 @@ from interrupted import run_in_two
 from pages import figures
 from refused import line_of
 
-from netsim.build import build_world
 from netsim.errors import BadInput
 from netsim.mobility.base import State
 from netsim.radio.downlink import Downlink, reception
 from netsim.rng import Streams
 from netsim.ues import Indoors
+from netsim.world.build import build_world
 from scenarios.app.cli.commands import main
 from scenarios.app.report.report import report
+from scenarios.app.result import run
 from scenarios.app.results.folder import QUANTITIES, read_table
 from scenarios.app.run import simulate
 from scenarios.app.run.measured import read_measured
 from scenarios.app.run.play import coverage_grid
-from scenarios.app.run.runner import run
 from scenarios.app.run.setup import check, radio_world
 from scenarios.app.run.simulate import RadioSamples
 from scenarios.app.study.load import load

@@ -10,11 +10,11 @@ from typing import Annotated, ClassVar, Literal
 import pytest
 
 from fl.attacks.threat import Threat
-from fl.learning import Learning
+from fl.round.learning import Learning
 from netsim.errors import OldName
 from netsim.mobility import MOBILITIES
 from netsim.part import OneOf, Part
-from netsim.setting import WorldSetting
+from netsim.world.setting import WorldSetting
 from scenarios.app.cli.commands import main
 from scenarios.app.study.describe import build
 from scenarios.app.study.load import Scenario, rename
@@ -124,7 +124,7 @@ def test_a_sweep_may_vary_an_old_name(old_names, tmp_path):
 
 def test_the_program_prints_one_line(tmp_path):
     code = (
-        "import sys; from netsim.setting import WorldSetting; from scenarios.app.cli.start import main;"
+        "import sys; from netsim.world.setting import WorldSetting; from scenarios.app.cli.start import main;"
         "WorldSetting.renamed = {'lasts_s': 'duration_s'}; sys.argv[1:] = ['validate', sys.argv[1]]; sys.exit(main())"
     )
     file = tmp_path / "s.yaml"

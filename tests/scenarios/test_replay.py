@@ -193,8 +193,8 @@ def test_without_anything_to_see_there_is_no_chapter(commuters):
 def test_the_map_leaves_courtyards_open(tmp_path, tiny):
     import shapely
 
-    from netsim.build import build_world
     from netsim.city.buildings import Buildings
+    from netsim.world.build import build_world
     from scenarios.app.results.read import _ground as loaded
     from scenarios.app.run.play import write_map
 

@@ -11,8 +11,8 @@ from browser import ink, state, violations, with_replay
 from scenarios.app.report.charts import HOME, WORK
 from scenarios.app.report.replay import FINEST_M
 from scenarios.app.report.report import report
+from scenarios.app.result import run
 from scenarios.app.results.read import load
-from scenarios.app.run.runner import run
 
 HOME_M = [300, 800]  # of the last UE
 EVIL = "<img src=x onerror=alert(1)>"

@@ -3,7 +3,7 @@
 import pytest
 from interrupted import run_in_two
 
-from scenarios.app.run.runner import run
+from scenarios.app.result import run
 
 CLIP = {"kind": "clip", "norm": 1.0}
 TRACKER = {"kind": "tracker", "shadow_ues": 6, "cell_m": 100.0, "own_places": True, "hours": True}

@@ -21,11 +21,11 @@ from netsim.record import Recorder, write_json
 from scenarios.app.report.charts import MOST_SPANS, TimeGrid, silent
 from scenarios.app.report.plot import CurveStyle, spread
 from scenarios.app.report.report import report
+from scenarios.app.result import run
 from scenarios.app.results.read import load as load_run
 from scenarios.app.results.shown import headline, meaning, played
 from scenarios.app.results.statistics import carried, quantile, row_numbers
 from scenarios.app.results.table import lines
-from scenarios.app.run.runner import run
 from scenarios.app.study.load import load
 from scenarios.app.study.yaml_document import read
 

@@ -14,8 +14,9 @@ from netsim.errors import BadInput
 from netsim.record import write_json
 from scenarios.app.cli.commands import main
 from scenarios.app.rerun import compared, rerun
+from scenarios.app.result import run
 from scenarios.app.results.gathered import differences_in
-from scenarios.app.run.runner import RUN, run
+from scenarios.app.run.runner import RUN
 
 
 @pytest.fixture

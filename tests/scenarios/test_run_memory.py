@@ -14,14 +14,14 @@ from conftest import TINY
 
 import scenarios
 from netsim.errors import BadInput
-from netsim.traces.inspect import inspect_trace
+from netsim.trace_files.inspect import inspect_trace
 from scenarios.app.cli.commands import main
+from scenarios.app.result import run
 from scenarios.app.results.shown import run_lines
 from scenarios.app.run import how as memory
 from scenarios.app.run.clusters import OnRay, OnSlurm
 from scenarios.app.run.executor import OnProcesses
 from scenarios.app.run.how import GB, How, free_bytes, held_bytes, limit, peak_gb, within
-from scenarios.app.run.runner import run
 
 HUGE = {
     "city": {"kind": "open-field", "width_m": 40_000, "height_m": 40_000},

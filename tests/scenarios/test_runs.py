@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from netsim.errors import BadInput
-from scenarios.app.run.runner import run
+from scenarios.app.result import run
 
 ROOT = Path(__file__).parents[2]
 NOISY = {
@@ -114,8 +114,8 @@ def test_the_resolved_study_repeats_the_run(tiny, tmp_path):
 
 
 def test_resting_ues_cost_no_events(tiny):
-    from netsim.build import build_world
     from netsim.rng import Streams
+    from netsim.world.build import build_world
 
     still = tiny({"world.ues.mobility": {"kind": "static"}, "world.ues.count": 50, "world.duration_s": 86_400})
     world = build_world(still.world, Streams(0), 60.0)
@@ -130,8 +130,8 @@ def test_resting_ues_cost_no_events(tiny):
 
 
 def test_observations_do_not_depend_on_the_tick(tiny):
-    from netsim.build import build_world
     from netsim.rng import Streams
+    from netsim.world.build import build_world
 
     found = []
     for tick in (5, 10, 60):

@@ -12,9 +12,10 @@ import pytest
 from conftest import TINY
 
 from scenarios.app.cli.commands import main
+from scenarios.app.result import run
 from scenarios.app.results import folder as folders
 from scenarios.app.run.job import Finished
-from scenarios.app.run.runner import run, run_job
+from scenarios.app.run.runner import run_job
 from scenarios.app.study.describe import build
 from scenarios.app.study.load import set_value
 from scenarios.app.study.study import Study

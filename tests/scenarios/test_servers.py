@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from netsim.errors import BadInput
-from scenarios.app.run.runner import run
+from scenarios.app.result import run
 
 AT_ONCE = {"world.duration_s": 360, "world.ues.count": 6, "world.radio.dynamic_uplink": {}}
 

@@ -6,9 +6,9 @@ import json
 import numpy as np
 import pytest
 
+from scenarios.app.result import run
 from scenarios.app.results.attacks import Truth, named_rows, stated_reliability
 from scenarios.app.results.summary_keys import measured
-from scenarios.app.run.runner import run
 
 NONE = [np.nan, np.nan]
 TRUTH = Truth(

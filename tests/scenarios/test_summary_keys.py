@@ -11,9 +11,9 @@ from pydantic import TypeAdapter
 from netsim.errors import BadInput
 from netsim.record import write_json
 from scenarios.app.cli.commands import main
+from scenarios.app.result import run
 from scenarios.app.results.folder import read_table
 from scenarios.app.results.summary_keys import KEYS, Measure, check_declared, declaration, measured
-from scenarios.app.run.runner import run
 from scenarios.app.study import SCHEMA_VERSION
 from scenarios.app.study.load import load
 

@@ -10,10 +10,10 @@ import pytest
 import shapely
 from scipy.spatial import Voronoi
 
-from netsim.build import build_world
 from netsim.city.footprints import Footprints
 from netsim.rng import Streams
-from scenarios.app.run.runner import run
+from netsim.world.build import build_world
+from scenarios.app.result import run
 from scenarios.app.study.load import load
 
 

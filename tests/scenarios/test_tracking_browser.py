@@ -6,7 +6,7 @@ from browser import ink, settled, state, violations, with_replay
 from tracking_rows import CELL_M, believed, square, tracked, write_rows
 
 from scenarios.app.report.report import report
-from scenarios.app.run.runner import run
+from scenarios.app.result import run
 
 TRUTH_M = (200.0, 150.0)
 FRAME = "(ue) => { const s = replay.state(); return replayBelief.frame(replay.model, s, ue); }"

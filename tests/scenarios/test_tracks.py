@@ -8,11 +8,11 @@ import pytest
 from interrupted import run_in_two
 
 from netsim import ues
-from netsim.build import build_world
 from netsim.rng import Streams
+from netsim.world.build import build_world
+from scenarios.app.result import run
 from scenarios.app.results.folder import read_table
 from scenarios.app.run import play
-from scenarios.app.run.runner import run
 
 WALK = str(Path(__file__).parents[2] / "scenarios" / "examples" / "walk.gpx")
 TOWN = {"kind": "town", "width_m": 600, "height_m": 600}

@@ -5,8 +5,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from netsim.trace_files.read import read_trace
 from netsim.traces.home_work import Lived, lived
-from netsim.traces.read import read_trace
 
 
 def all_lived(path, zone: str, **how) -> list[Lived]:

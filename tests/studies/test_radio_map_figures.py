@@ -5,7 +5,7 @@ import csv
 import numpy as np
 import pytest
 
-from scenarios.app.run.runner import run
+from scenarios.app.result import run
 from scenarios.app.study.load import load
 
 pytestmark = pytest.mark.slow

@@ -17,12 +17,12 @@ from thinned import one_in
 
 from fl.attacks.closed_form import centroid
 from fl.types import DatasetStatistics, Local, Public
-from netsim.build import build_world
 from netsim.geometry import Area
 from netsim.rng import Streams
 from netsim.units import FloatArray
+from netsim.world.build import build_world
+from scenarios.app.result import run
 from scenarios.app.results.folder import read_table
-from scenarios.app.run.runner import run
 from scenarios.app.study.load import load
 
 SEEDS = (0, 1, 2, 3)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scenarios.app.run.runner import run
+from scenarios.app.result import run
 from scenarios.app.run.sweep import points
 from scenarios.app.study.load import load
 

@@ -12,7 +12,7 @@ import pytest
 from scipy.stats import t as student
 from tracked import Followed, Scores, Source, box, commuters, estimates, follow, of_trace, taxis
 
-from netsim.traces.read import read_trace
+from netsim.trace_files.read import read_trace
 
 pytestmark = pytest.mark.slow
 

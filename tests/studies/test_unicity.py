@@ -15,7 +15,7 @@ from fl.leakage.linking import unicity
 from fl.leakage.tracks import Whereabouts
 from netsim.clock import DAY_S
 from netsim.rng import Streams
-from netsim.traces.read import read_trace
+from netsim.trace_files.read import read_trace
 from scenarios.app.results.statistics import wilson
 
 pytestmark = pytest.mark.slow

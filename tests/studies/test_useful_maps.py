@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from scenarios.app.run.runner import run
+from scenarios.app.result import run
 from scenarios.app.run.sweep import points
 from scenarios.app.study.load import load
 

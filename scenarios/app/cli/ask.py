@@ -403,7 +403,7 @@ ROWS = (
 def inspect(args: argparse.Namespace) -> None:
     """Print what the trace holds, or how people move."""
     from netsim.mobility.statistics import trace_series
-    from netsim.traces.inspect import inspect_trace
+    from netsim.trace_files.inspect import inspect_trace
 
     reading = {k: v for k in ("format", "crs", "timezone", "survey", "columns") if (v := getattr(args, k))}
     is_scenario = args.trace.endswith((".yaml", ".yml")) or (not what_is(args.trace) and args.trace in bundled())
@@ -443,9 +443,9 @@ def _mobility(args: argparse.Namespace, series: Iterable[Series]) -> None:
 
 def _played(args: argparse.Namespace) -> Iterable[Series]:
     """The movement of a scenario, without its radio and its learning."""
-    from netsim.build import build_world
     from netsim.mobility.statistics import FEWEST_HOURS, played_series
     from netsim.rng import Streams
+    from netsim.world.build import build_world
     from scenarios.app.run.how import USUAL
 
     overrides = overrides_of(args)

@@ -47,7 +47,7 @@ MOST_LINES = 10  # of differences of a run that are printed
 
 def play(source: str, overrides: Fields, out: Path, args: argparse.Namespace, title: str) -> None:
     """Run `source` in the folder `out`; what it found is in that folder then."""
-    from scenarios.app.run.runner import run as run_study
+    from scenarios.app.result import run as run_study
     from scenarios.app.run.runner import run_job
 
     scenario = Scenario(source)
@@ -307,7 +307,7 @@ def _lines(one: Repeated) -> list[str]:
 
 def _listed_claims(some: Sequence[Verdict], as_json: bool) -> None:
     """Print what is claimed, a table a publication with the verdicts that are kept, and how many there are of each."""
-    from scenarios.app.report.papers_page import claim_lines, counts
+    from scenarios.app.claims.pages import claim_lines, counts
 
     claims = [one.claim for one in some]
     if as_json:
@@ -335,8 +335,8 @@ def claims(args: argparse.Namespace) -> None:
         play,
         write_verdicts,
     )
-    from scenarios.app.report.papers_page import papers_page
-    from scenarios.app.report.report import check_ours, claims_report, written
+    from scenarios.app.claims.pages import claims_report, papers_page
+    from scenarios.app.report.report import check_ours, written
 
     engine = engine_of(args)
     jobs = jobs_of(args)

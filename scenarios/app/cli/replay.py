@@ -11,8 +11,6 @@ import numpy as np
 from fl.data.measured import Measured
 from fl.learners.rsrp_net import RsrpNet
 from fl.tracking.place_grid import crossed
-from netsim.base_stations import default_layout
-from netsim.build import build_world
 from netsim.clock import DAY_S
 from netsim.errors import BadInput, counted
 from netsim.maps import on_globe
@@ -20,7 +18,9 @@ from netsim.mobility.replay import Replay
 from netsim.radio.shadowing import Correlated
 from netsim.rng import Streams
 from netsim.safe import what_is
-from netsim.traces.inspect import usual_round
+from netsim.trace_files.inspect import usual_round
+from netsim.world.base_stations import default_layout
+from netsim.world.build import build_world
 from scenarios.app.cli.options import emit, how_of, out_of, overrides_of, part_of_name, say, say_fitted
 from scenarios.app.cli.outcome import emit_outcome, open_page, several, tell_outcome
 from scenarios.app.cli.play import play, play_sweep

@@ -11,8 +11,8 @@ from typing import Literal
 
 import numpy as np
 
-from netsim.channel_card import card_lines
 from netsim.errors import BadInput, counted, one_line
+from netsim.world.channel_card import card_lines
 from scenarios.app.results.folder import STUDY, SWEEP, read_summary
 from scenarios.app.results.read import Manifest, Table, checked_table, of_sweep_file, part, where
 from scenarios.app.results.statistics import Quartiles, figure_text, quartiles_of

@@ -12,20 +12,20 @@ from typing import Any
 
 import numpy as np
 
-from fl.audit import PAIRS, Recording, compared, moved_values, of_noise
 from fl.data import SHARED_MODEL
 from fl.privacy.ledger import Ledger
+from fl.round.audit import PAIRS, Recording, compared, moved_values, of_noise
 from fl.round.caveats import disclosed
 from fl.round.server import LearningServer
 from fl.round.setup import Setup
 from fl.round.state import begin
 from fl.round.tables import TABLES
-from netsim.build import build_world
 from netsim.compiled import cache_folder
 from netsim.errors import BadInput
 from netsim.record import Recorder, Row, write_text
 from netsim.rng import Streams
-from netsim.world import World
+from netsim.world.build import build_world
+from netsim.world.world import World
 from scenarios.app.results.folder import read_table
 from scenarios.app.results.read import where
 from scenarios.app.run.events import Event, Watch

@@ -36,7 +36,7 @@ from netsim.checkpoint import load_tree
 from netsim.errors import BadInput
 from netsim.record import write_text
 from netsim.safe import content, file_version, files_below, opened, what_is
-from netsim.traces.read import files_of
+from netsim.trace_files.read import files_of
 from netsim.traces.source import MOST_FILE_BYTES
 from scenarios.app.results.folder import (
     CHECKPOINT,

@@ -22,7 +22,6 @@ from fl.round.setup import Setup
 from fl.round.state import RoundState
 from fl.types import LOCATION
 from netsim import __version__
-from netsim.channel_card import channel_card, downlink_card
 from netsim.checkpoint import from_tree, save_tree, to_tree
 from netsim.city.base import City
 from netsim.columns import no_places
@@ -33,7 +32,8 @@ from netsim.safe import replacing
 from netsim.traces.home_work import FEWEST_NIGHTS
 from netsim.ues import Looks
 from netsim.units import FloatArray
-from netsim.world import World
+from netsim.world.channel_card import channel_card, downlink_card
+from netsim.world.world import World
 from scenarios.app.results.folder import (
     CHECKPOINT,
     MANIFEST,

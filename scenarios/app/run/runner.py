@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import traceback
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,6 @@ from fl.defenses.budgeted import PRINTED
 from fl.power.bound import PowerLoss, Trajectory
 from fl.power.search import Limits, average, evolution, full, plateaus
 from netsim import __version__, compiled
-from netsim.build import build_world
 from netsim.checkpoint import from_tree_as, load_tree, save_tree, to_tree
 from netsim.compiled import cache_folder, code_digest
 from netsim.errors import BadInput
@@ -21,12 +19,12 @@ from netsim.radio.power import Listed
 from netsim.rng import Streams
 from netsim.safe import what_is
 from netsim.units import FloatArray, ratio_from_db, w_from_dbm
+from netsim.world.build import build_world
 from rl.powers import Ddpg, settled
-from scenarios.app.result import Result
 from scenarios.app.results.folder import MANIFEST, RESULTS, STUDY, read_table
-from scenarios.app.run.events import Watch, ignore, interrupted
+from scenarios.app.run.events import Watch, ignore
 from scenarios.app.run.how import USUAL, How, one_thread, scratch
-from scenarios.app.run.job import Job, JobKind, do, input_digests
+from scenarios.app.run.job import Job, JobKind, input_digests
 from scenarios.app.run.simulate import LearningPlay, Planned, RadioPlay
 from scenarios.app.study import Fields
 from scenarios.app.study.describe import build
@@ -40,27 +38,6 @@ def run_job(
     """A run as a job; command : what its manifest says that made it."""
     options = {"command": command, "how": how}
     return Job(RUN, study_yaml(study), study.seed, input_digests(study), Path(folder), label, replace, (), options)
-
-
-def run(
-    study: Study, out: str | Path, watch: Watch = ignore, command: str = "", replace: bool = False, how: How = USUAL
-) -> Result:
-    """Run a study into the folder `out`; returns what it found.
-
-    An unfinished run of the very same study in that folder is resumed from its last checkpoint and ends in the
-    same bytes; a finished one is read back. With `replace` it is played again; the run of another study, which is
-    refused otherwise, is replaced, and a checkpoint that cannot be used is forgotten. Everything runs on one thread,
-    so results do not depend on the number of cores; sweeps use several processes instead. how : settings that change
-    no result.
-    """
-    job = run_job(study, out, command=command, replace=replace, how=how)
-    job.admit()
-    try:
-        return Result(job.folder, do(job, watch, again=replace))
-    except Exception as error:
-        if not (isinstance(error, BadInput) or interrupted()):
-            job.fail(traceback.format_exc())
-        raise
 
 
 def play_job(job: Job, watch: Watch) -> Fields:

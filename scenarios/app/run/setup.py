@@ -12,26 +12,26 @@ import numpy as np
 
 from fl.aggregation import Uniform
 from fl.availability import HOMES
-from fl.learning import Learning
 from fl.radio_map.obstacles import CELLS
+from fl.round.learning import Learning
 from fl.round.setup import Setup
 from fl.round.tables import TABLES
 from fl.types import Antennas, DatasetStatistics, Directory, Public, RoundContext
-from netsim.base_stations import sites
-from netsim.build import build_world
 from netsim.city.base import City
 from netsim.clock import DAY_S, WEEK_S, first_multiple
 from netsim.columns import MAX_STATIONS
 from netsim.errors import BadInput
 from netsim.geometry import check_near
 from netsim.part import Part
-from netsim.radio.coverage_law import CoverageLaw
 from netsim.record import Recorder
 from netsim.rng import Streams
 from netsim.streets.graph import StreetGraph
 from netsim.traces.home_work import FEWEST_NIGHTS
 from netsim.units import IntArray
-from netsim.world import World
+from netsim.world.base_stations import sites
+from netsim.world.build import build_world
+from netsim.world.coverage_law import CoverageLaw
+from netsim.world.world import World
 from scenarios.app.run.how import USUAL, How, one_thread
 from scenarios.app.run.measured import read_measured
 from scenarios.app.study.describe import nearest

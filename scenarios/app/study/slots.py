@@ -24,26 +24,26 @@ from fl.data.images import PARTITIONS
 from fl.defenses import DEFENSES
 from fl.encodings import ENCODINGS
 from fl.learners import LEARNERS
-from fl.learning import Learning
 from fl.membership import INFERENCES
 from fl.networks import NETWORKS
 from fl.optimisers import OPTIMISERS
-from fl.population import POPULATIONS
 from fl.priors import PRIORS
-from fl.pseudonyms import PSEUDONYMS
 from fl.query import QUERIES
+from fl.round.learning import Learning
 from fl.server import SERVERS
 from fl.server_optimiser import SERVER_OPTIMISERS
+from fl.tracking.population import POPULATIONS
+from fl.tracking.pseudonyms import PSEUDONYMS
 from fl.withholding import WITHHOLDINGS
-from netsim.base_stations import LAYOUTS
 from netsim.city import CITIES
 from netsim.mobility import MOBILITIES
 from netsim.part import OneOf
 from netsim.radio import ANTENNAS, FADINGS, PATH_LOSSES, PENETRATIONS, SHADOWINGS, SIGHTS, UPLINKS
 from netsim.radio.rate import RATES
 from netsim.radio.schedulers import SCHEDULERS
-from netsim.setting import COMPUTE_SPREADS
-from netsim.traces.formats import TRACE_FORMATS
+from netsim.trace_files.formats import TRACE_FORMATS
+from netsim.world.base_stations import LAYOUTS
+from netsim.world.setting import COMPUTE_SPREADS
 from rl.reward import REWARDS
 from rl.settings import AGENTS, TASKS
 from scenarios.app.study import Fields

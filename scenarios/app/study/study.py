@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from fl.data.measured import Measured
-from fl.learning import Learning
 from fl.power.bound import Convergence, Criterion
 from fl.power.search import Limits
+from fl.round.learning import Learning
 from netsim.errors import BadInput
 from netsim.part import FILE_NAME, OneOf, Part, Section
 from netsim.radio import POWERS as WITHOUT_LEARNING
@@ -19,7 +19,7 @@ from netsim.radio.downlink import Downlink
 from netsim.radio.fading import NoFading
 from netsim.radio.power import Full, Power
 from netsim.radio.uplink import Ideal, Uplink
-from netsim.setting import WorldSetting
+from netsim.world.setting import WorldSetting
 from scenarios.app.study import SCHEMA_VERSION, Fields, Value
 from scenarios.app.study.describe import nearest
 from scenarios.app.study.yaml_document import Place, as_yaml, place_of

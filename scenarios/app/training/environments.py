@@ -16,12 +16,12 @@ from fl.defenses.lapa import NoiseSwitch
 from fl.power.bound import PowerLoss
 from fl.round.state import begin
 from fl.server import Synchronous
-from netsim.build import build_world
 from netsim.compiled import cache_folder
 from netsim.errors import BadInput, counted
 from netsim.radio.shared_band import Noma
 from netsim.rng import Streams
 from netsim.units import FloatArray
+from netsim.world.build import build_world
 from rl import ALLOCATION, ONLINE
 from rl.env import OnlinePower, PowerAllocation, Stage
 from rl.problem import Problem

@@ -15,7 +15,7 @@ from fl.privacy.ledger import Ledger
 from netsim.record import write_json, write_text
 from netsim.rng import Streams
 from netsim.units import FloatArray, IntArray
-from netsim.world import World
+from netsim.world.world import World
 from rl.env import OnlinePower
 from rl.look import Look
 from rl.powers import start_w

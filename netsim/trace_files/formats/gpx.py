@@ -8,7 +8,7 @@ from typing import ClassVar, Literal, NamedTuple
 import numpy as np
 
 from netsim.safe import what_is
-from netsim.traces.formats.base import TraceFormat
+from netsim.trace_files.formats.base import TraceFormat
 from netsim.traces.source import XmlFile, files_in, relative, stem
 from netsim.traces.table import PLACES, FixBuilder, TrackPoints
 from netsim.traces.values import Refused, Times, bounded, one_line, shown

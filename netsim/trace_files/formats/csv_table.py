@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from netsim.errors import BadInput, counted
-from netsim.traces.formats.base import TraceFormat
+from netsim.trace_files.formats.base import TraceFormat
 from netsim.traces.source import Sheet, matched, read_sheets
 from netsim.traces.table import AUTO, BOUNDS, DEGREES, GLOBE, METRES, FixBuilder
 from netsim.traces.values import listed, number, plain_id, shown

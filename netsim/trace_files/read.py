@@ -30,8 +30,8 @@ from netsim.errors import BadInput, counted
 from netsim.geometry import Area
 from netsim.part import FILE_NAME, Part
 from netsim.safe import what_is
-from netsim.traces.formats import TRACE_FORMATS
-from netsim.traces.formats.base import TraceFormat
+from netsim.trace_files.formats import TRACE_FORMATS
+from netsim.trace_files.formats.base import TraceFormat
 from netsim.traces.moves import (
     CHAIN_M,
     Moves,

@@ -22,10 +22,10 @@ import numpy as np
 from fl.data import TakenData
 from fl.defenses import Defense
 from fl.defenses.budgeted import PRINTED
-from fl.learning import Learning
 from fl.privacy.banded import coefficients, sensitivity
 from fl.privacy.gaussian import epsilon_of
 from fl.privacy.ledger import ALL, Ledger
+from fl.round.learning import Learning
 from fl.round.probe import Probe
 from fl.round.uploads import Uploads
 from fl.types import LOCATION, Account, Model, RoundContext, Spend, State, Updates

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from netsim.safe import what_is
-from netsim.traces.formats.base import TraceFormat
+from netsim.trace_files.formats.base import TraceFormat
 from netsim.traces.source import LAT, LON, Field, Source, files_in, read_fields, relative, stem
 from netsim.traces.table import FixBuilder, TrackPoints
 from netsim.traces.values import LATEST_EPOCH_S, shown

@@ -14,8 +14,8 @@ import numpy as np
 from netsim.clock import DAY_S, Clock
 from netsim.columns import frozen
 from netsim.errors import counted
+from netsim.trace_files.read import TraceFile, busiest_cells, formats, outlying, repeated, trace_file
 from netsim.traces.moves import Index, Moves, doubts, steps_of
-from netsim.traces.read import TraceFile, busiest_cells, formats, outlying, repeated, trace_file
 from netsim.traces.table import TraceTable
 from netsim.traces.trace import LocalTime
 from netsim.units import FloatArray, IntArray

@@ -20,9 +20,9 @@ from netsim.columns import blocks, frozen
 from netsim.errors import BadInput
 from netsim.radio.link_budget import Budget
 from netsim.rng import ndtr
-from netsim.setting import Radio
 from netsim.ues import Indoors
 from netsim.units import FloatArray, IntArray
+from netsim.world.setting import Radio
 
 _LEVEL_DB = 2.0
 _MAX_STDS = 8.0

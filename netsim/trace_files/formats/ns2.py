@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from netsim.errors import BadInput
-from netsim.traces.formats.base import TraceFormat
+from netsim.trace_files.formats.base import TraceFormat
 from netsim.traces.source import Source
 from netsim.traces.table import FixBuilder
 from netsim.traces.values import number, shown

@@ -8,7 +8,6 @@ from typing import Annotated, Literal, Self
 import numpy as np
 from pydantic import Field, Strict, field_validator, model_validator
 
-from netsim.base_stations import LAYOUTS, BaseStation, Layout
 from netsim.city import CITIES
 from netsim.city.base import City
 from netsim.city.town import Town
@@ -29,6 +28,7 @@ from netsim.radio.uplink import Ideal, Uplink
 from netsim.rng import Rng
 from netsim.ues import Indoors
 from netsim.units import FloatArray, IntArray
+from netsim.world.base_stations import LAYOUTS, BaseStation, Layout
 
 # YAML knows lists only; the two numbers stay strict
 Floors = Annotated[tuple[int, int], Strict(False)]

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from netsim.errors import BadInput
-from netsim.traces.formats.base import TraceFormat
+from netsim.trace_files.formats.base import TraceFormat
 from netsim.traces.source import XmlFile
 from netsim.traces.table import AUTO, GLOBE, FixBuilder, look_like_degrees
 from netsim.traces.values import Column, number, shown

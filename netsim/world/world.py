@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import simpy
 
-from netsim.base_stations import BaseStation, sites
 from netsim.city.buildings import Buildings
 from netsim.clock import Clock, first_multiple, last_multiple, tick_after
 from netsim.columns import row_id
@@ -21,12 +20,15 @@ from netsim.radio.downlink import Attachment, Handover
 from netsim.radio.indoor_links import Environment
 from netsim.radio.link_budget import Budget, KeptLinks, RadioLinks, blocks
 from netsim.radio.path_loss import Pairs
+from netsim.radio.power import Power
 from netsim.radio.shadowing import Shadow
+from netsim.radio.transmissions import Look, SeenLinks
 from netsim.radio.uplink import Cohort
-from netsim.setting import WorldSetting
 from netsim.traces.trace import Trace
 from netsim.ues import Fixes, Indoors, Looks, Observations, Seen, Tracks, Trail
 from netsim.units import BoolArray, FloatArray, IntArray, w_from_dbm
+from netsim.world.base_stations import BaseStation, sites
+from netsim.world.setting import WorldSetting
 
 
 @dataclass(frozen=True)
@@ -462,3 +464,23 @@ class World:
             limit_s=inf,
         )
         return heard, links
+
+
+def look_at(world: World, power: Power | None = None) -> Look:
+    """Looks at the UEs of a world where they are at the time of the call; power: the policy by which they send.
+
+    Looks at multiples of the world's tick change nothing of the world. Looks between ticks move UEs there as well, and
+    evaluate the conditions of handovers there.
+    """
+
+    def look(ue: IntArray, round_: IntArray) -> SeenLinks:
+        links = world.links()
+        fading_of, streams = world.setting.radio.fading, world.ground.streams
+        block = fading_of.block_index(round_, links.time_s)
+        fading = fading_of.draw(ue, links.gain.shape[1], block, streams.at("radio.fading"))
+        serving, gain, power_w = world.serving(links).take(ue), links.gain.take(ue, axis=0), None
+        if power is not None and power.follows_links:
+            power_w, _ = power.of(ue).power_w(gain, serving, world.max_power_w, None, streams.at("power"))
+        return SeenLinks(serving, gain, fading, power_w)
+
+    return look

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from netsim.base_stations import BaseStation
 from netsim.part import Part
 from netsim.radio.schedulers import Simultaneous
-from netsim.setting import Radio, WorldSetting
+from netsim.world.base_stations import BaseStation
+from netsim.world.setting import Radio, WorldSetting
 
 
 def channel_card(

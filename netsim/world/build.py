@@ -8,7 +8,6 @@ from math import floor
 
 import numpy as np
 
-from netsim.base_stations import BaseStation, CellFile, Layout, Origin, Site, default_layout
 from netsim.city.base import City
 from netsim.city.buildings import Buildings
 from netsim.errors import BadInput
@@ -16,12 +15,13 @@ from netsim.geometry import Area, check_near
 from netsim.maps import SAME_ORIGIN_M, apart_m
 from netsim.mobility.base import Ground
 from netsim.rng import Streams
-from netsim.setting import WorldSetting
 from netsim.streets.doors import Premises, doors, without_door
 from netsim.traces.trace import Trace
 from netsim.ues import STOREY_M, Indoors
 from netsim.units import FloatArray
-from netsim.world import World
+from netsim.world.base_stations import BaseStation, CellFile, Layout, Origin, Site, default_layout
+from netsim.world.setting import WorldSetting
+from netsim.world.world import World
 
 
 def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> World:

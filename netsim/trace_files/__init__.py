@@ -1,0 +1,1 @@
+"""Traces from files: formats, reading, and a look at what a file holds."""

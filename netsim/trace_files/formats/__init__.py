@@ -1,0 +1,15 @@
+"""Formats of trace files."""
+
+from netsim.part import OneOf
+
+TRACE_FORMATS = OneOf(
+    "trace-format",
+    places={
+        "gpx": "netsim.trace_files.formats.gpx:Gpx",
+        "sumo-fcd": "netsim.trace_files.formats.sumo_fcd:SumoFcd",
+        "plt": "netsim.trace_files.formats.text_tracks:Plt",
+        "cabspotting": "netsim.trace_files.formats.text_tracks:Cabspotting",
+        "ns2": "netsim.trace_files.formats.ns2:Ns2",
+        "csv": "netsim.trace_files.formats.csv_table:CsvTable",
+    },
+)
