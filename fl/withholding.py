@@ -1,10 +1,10 @@
 """The withholding slot: what a UE holds back that was asked and has accepted, decided on the device."""
 
 from abc import abstractmethod
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from fl.availability import HOMES
 from fl.types import Local, RoundContext, State
@@ -212,12 +212,6 @@ class Cooldown(Withholding):
     example = {"kind": "cooldown", "rounds": 2}
     gives_away = "a UE that is silent has sent not long ago, and a fixed pause says when it comes back"
     by_history = True
-
-    @model_validator(mode="after")
-    def _one_measure(self) -> Self:
-        if (self.rounds is None) == (self.time_s is None):
-            raise ValueError("cooldown: give exactly one of rounds and time_s")
-        return self
 
     def start(self, n_ue: int) -> Pauses:
         return Pauses(np.zeros(n_ue))

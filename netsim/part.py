@@ -22,13 +22,22 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from inspect import isabstract
 from itertools import pairwise
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    ValidationInfo,
+    model_validator,
+)
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
 from netsim.errors import BadInput
+from netsim.fit import refuse_broken
 
 _FRAME = re.compile(r'File "(.+)", line (\d+)')
 
@@ -53,7 +62,7 @@ FILE_NAME = _FileName()
 
 
 class Part(BaseModel):
-    """Frozen; unknown keys, wrong types and non-finite numbers are refused.
+    """Frozen; unknown keys, wrong types, non-finite numbers, and what breaks a rule of fit (`netsim.fit`), are refused.
 
     Class attributes
     ----------------
@@ -84,6 +93,11 @@ class Part(BaseModel):
     def __pydantic_init_subclass__(cls, **_: object) -> None:
         if "kind" in cls.model_fields and "example" not in vars(cls):
             cls.example = {"kind": cls.model_fields["kind"].default}
+
+    @model_validator(mode="after")
+    def _keeps_rules(self) -> Self:
+        refuse_broken(self)
+        return self
 
     @classmethod
     def kind_name(cls) -> str:

@@ -81,8 +81,6 @@ class DdpgAgent(Agent):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        if self.batch_size > self.buffer_size:
-            raise ValueError(f"batch_size {self.batch_size} is above buffer_size {self.buffer_size}; exchange them")
         if any(not 1 <= n <= 4096 for n in self.hidden):
             raise ValueError("hidden: a layer has 1 to 4096 units")
         return self

@@ -1,10 +1,10 @@
 """Attacks on what another attack says of each round, with errors that are learnt on UEs made up."""
 
 from dataclasses import field, replace
-from typing import Annotated, ClassVar, Self, TypeVar
+from typing import Annotated, TypeVar
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from fl.attacks import ATTACKS
 from fl.attacks.base import Attack, View
@@ -60,8 +60,6 @@ class Believer(Attack):
         "of": ({"kind": "closed-form", "cloud": False}, {"kind": "span", "layer": 1}, {"kind": "neuron-votes"}),
         "sigma_m": (100.0, 30.0, 300.0),
     }
-    made_up_by: ClassVar[tuple[str, ...]] = ("shadow_ues",)
-    """keys of shadow UEs, which are not made up where sigma_m is given"""
 
     renamed = {"simulated_ues": "shadow_ues"}
 
@@ -71,27 +69,6 @@ class Believer(Attack):
         why = "learns the errors of estimates on UEs that it makes up; add {} to threat.knowledge, or give sigma_m"
         learns = {"starting weights": why.format("weights"), "training details": why.format("training")}
         return self.of.needs | (learns if self.sigma_m is None else {})
-
-    @model_validator(mode="after")
-    def _one_name(self) -> Self:
-        if self.of.name is not None:
-            kind = self.kind_name()
-            raise ValueError(f"the wrapped attack is in no record: give the name {self.of.name!r} to {kind} itself")
-        return self
-
-    @model_validator(mode="after")
-    def _given_or_learnt(self) -> Self:
-        for key in ("outlier", "bias_m"):
-            if self.sigma_m is None and getattr(self, key) is not None:
-                raise ValueError(f"{key}: errors are learnt without sigma_m; leave it out, or give sigma_m")
-        for key in self.made_up_by:
-            if self.sigma_m is not None and getattr(self, key) is not None:
-                raise ValueError(f"{key}: with sigma_m no UEs are made up; leave one of them out")
-        if self.sigma_m is not None and (self.bias_m or 0.0) > self.sigma_m:
-            raise ValueError(
-                f"bias_m: a part of sigma_m {self.sigma_m:g}, so at most that, got {self.bias_m:g}; take a smaller one"
-            )
-        return self
 
     def self_test(self, view: View, facts: RoundContext, rng: Rng) -> float | None:
         """Self-test of the wrapped attack on one round."""

@@ -1,10 +1,10 @@
 r"""Linking of names by score maps: an update under a new name goes to the track whose map it looks like."""
 
 from dataclasses import replace
-from typing import Annotated, Literal, Self, cast
+from typing import Annotated, Literal, cast
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from fl.attacks import ATTACKS
 from fl.attacks.base import Attack, ByKey, RevisedEstimates, View
@@ -192,14 +192,6 @@ class LinkMaps(Attack):
     def needs(self) -> dict[str, str]:  # type: ignore[override]
         """Single updates, and what `of` needs."""
         return {"updates": "links single updates by their maps; set threat.observes: updates", **self.of.needs}
-
-    @model_validator(mode="after")
-    def _fits(self) -> Self:
-        if self.of.name is not None:
-            raise ValueError(f"{self.of.name!r} is in no record: give that name to link-maps itself")
-        if self._span.add != "scores":
-            raise ValueError("of: maps of peaks hardly tell UEs apart; take add: scores")
-        return self
 
     @property
     def _span(self) -> Span:

@@ -119,28 +119,10 @@ class ReIdentify(Attack):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        for part in (self.of, self.by):
-            if part is not None and part.name is not None:
-                raise ValueError(f"{part.name!r} is in no record: give that name to re-identify itself")
         if len(set(self.use)) < len(self.use):
             raise ValueError(f"use: {self.use[0]!r} stands twice; name it once")
-        of_places = {
-            "by": self.by,
-            "sigma_m": self.sigma_m,
-            "outlier": self.outlier,
-            "shadow_ues": self.shadow_ues,
-        }
-        for key in ("home_hours", "outside"):
-            if self.homes is None and getattr(self, key) is not None:
-                raise ValueError(f"{key}: it speaks of homes, and none are known; leave it out, or give homes")
         if self.home_hours is not None and self.home_hours[0] == self.home_hours[1]:
             raise ValueError(f"home_hours: from and to {self.home_hours[0]:g} is no time at all; take different hours")
-        if not self.reads_places and (given := [key for key, value in of_places.items() if value is not None]):
-            raise ValueError(f"{given[0]}: it speaks of places, and use has none; leave it out, or use place")
-        if self.sigma_m is not None and self.shadow_ues is not None:
-            raise ValueError("shadow_ues: with sigma_m no UEs are made up; leave one of them out")
-        if self.outlier is not None and self.sigma_m is None:
-            raise ValueError("outlier: it is learnt with sigma_m; give both, or none")
         return self
 
     @property

@@ -1,16 +1,14 @@
 """The threat model: the attacker, and its view of a round."""
 
-from collections.abc import Iterator
 from dataclasses import replace
-from itertools import chain
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
 import numpy as np
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 
 from fl.attacks.base import View
 from fl.learners import Learner
-from fl.tracking.pseudonyms import PSEUDONYMS, Permanent, PerRound, Pseudonyms
+from fl.tracking.pseudonyms import PSEUDONYMS, Permanent, Pseudonyms
 from fl.types import Model, Received, Timing
 from netsim.columns import evenly
 from netsim.part import Coordinates, Part
@@ -159,58 +157,6 @@ class Threat(Part):
         if twice := [word for word in knows if knows.count(word) > 1]:
             raise ValueError(f"{twice[0]!r} stands {knows.count(twice[0])} times; name it once")
         return knows
-
-    @model_validator(mode="after")
-    def _fits(self) -> Self:
-        for wrong in chain(self._wrong_antenna(), self._wrong_sums(), self._wrong_view()):
-            raise ValueError(wrong)
-        return self
-
-    def _wrong_antenna(self) -> Iterator[str]:
-        overhears = self.viewpoint == "eavesdropper"
-        if overhears != (self.position_m is not None) and not (overhears and self.transmitter is not None):
-            yield "position_m is required with viewpoint: eavesdropper, and forbidden otherwise"
-        for key in ("height_m", "antennas", "transmitter"):
-            if not overhears and getattr(self, key) is not None:
-                yield f"{key}: the {self.viewpoint} has no antenna of its own; leave it out"
-        if overhears and self.observes != "updates":
-            yield f"an eavesdropper hears single uplinks: observes must be 'updates', got {self.observes!r}"
-
-    def _wrong_sums(self) -> Iterator[str]:
-        observes, size, threshold = self.observes, self.secagg_group_size, self.secagg_threshold
-        if size is not None and observes != "aggregate" and (observes != "model" or threshold is None):
-            yield (
-                f"secagg_group_size: needs observes: aggregate, or model with a secagg_threshold, got {observes!r}; "
-                "leave it out"
-            )
-        if threshold is not None and observes == "updates":
-            yield f"secagg_threshold: there are sums with observes: aggregate or model, got {observes!r}; leave it out"
-        if threshold is not None and size is not None and threshold > size:
-            yield f"secagg_threshold: {threshold} of groups of {size} never come; take at most {size}"
-        if self.groups == "fixed" and size is None:
-            yield "groups: fixed ones need a size; give secagg_group_size, or leave it out"
-
-    def _wrong_view(self) -> Iterator[str]:
-        observes, overhears = self.observes, self.viewpoint == "eavesdropper"
-        if self.viewpoint == "analyst" and observes != "model":
-            yield (
-                f"an analyst sees published models only: observes must be 'model', got {observes!r}; "
-                "for updates or aggregate set viewpoint: server"
-            )
-        if not self.cells and (overhears or ARRIVAL_TIMES not in self.offers):
-            yield (
-                "cells: only from a server that observes updates or aggregate, not shuffled, can the cells of uploads "
-                "be hidden: an eavesdropper hears them, and others learn of none; leave cells out"
-            )
-        if self.shuffle and overhears:
-            yield "shuffle: an eavesdropper hears updates before they are shuffled; leave it out"
-        if self.shuffle and observes != "updates":
-            yield f"shuffle: single updates are shuffled with observes: updates, got {observes!r}; leave it out"
-        if self.shuffle and not isinstance(self.pseudonyms, PerRound):
-            yield (
-                f"shuffle: names of pseudonyms {self.pseudonyms.kind_name()} tell who sent what; take pseudonyms: "
-                "{kind: per-round}"
-            )
 
     def after(self, ue: IntArray, n_ue: int) -> BoolArray:
         """Whether it targets UEs (n,), of n_ue in the world."""

@@ -2,7 +2,7 @@ r"""Tracking: where UEs are, from the estimates of all rounds together."""
 
 from collections.abc import Iterator
 from dataclasses import field, replace
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
@@ -88,7 +88,6 @@ class Tracker(Believer):
     renamed = {"near_m": "hit_radius_m", "largest_speed_mps": "max_speed_mps"}
     reference = "Shokri et al., Quantifying Location Privacy, S&P 2011, Section III (tracking attack)"
     example = {"kind": "tracker", "shadow_ues": 8, "cell_m": 200.0}
-    made_up_by: ClassVar[tuple[str, ...]] = ("shadow_ues", "roaming", "speed_mps")
 
     @property
     def reads_the_city(self) -> bool:

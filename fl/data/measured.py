@@ -137,14 +137,9 @@ class Measured(CellSignals):
     def _keys_have_an_effect(self) -> Self:
         if isinstance(self.memory, int) and not 1 <= self.memory <= 10_000_000:
             raise ValueError("memory: give a number from 1 to 10000000, or the word round or all")
-        if self.participants == "holding" and self.memory == "round":
-            raise ValueError("participants: holding needs records of earlier rounds; set memory to all or a number")
         if self.held_out_by != ("sample",) and not self.hold_out:
             by = " and ".join(self.held_out_by)
             raise ValueError(f"hold_out_by: nothing is held out by {by}; give hold_out a share above 0")
-        for key, by in (("session_gap_s", "session"), ("block_m", "block")):
-            if getattr(self, key) is not None and by not in self.held_out_by:
-                raise ValueError(f"{key}: it has no effect; set hold_out_by: {by}, or leave it out")
         return self
 
     @property

@@ -85,6 +85,11 @@ class Defense(Named):
         return "spend" in self.offers and not self.noise_on_device
 
     @property
+    def noises_updates(self) -> bool:
+        """Whether it draws noise on updates: that of a clip is on a count."""
+        return "spend" in self.offers and "bound" not in self.offers
+
+    @property
     def most_updates_a_day(self) -> int | None:
         """Number of updates of a UE and a local day that its noise is set for; None: it counts no days."""
         return None

@@ -22,10 +22,10 @@ that is required is drawn; `noise-switch`, which draws less, states it in anothe
 import math
 from abc import abstractmethod
 from dataclasses import field, replace
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from fl.defenses import NEEDS_BOUND, WHOLE_BOUND, Defense, Protected, Standing
 from fl.privacy.gaussian import GaussianFilter, epsilon_of
@@ -135,12 +135,6 @@ class Budgeted(Defense):
                 "batch_size: all (of images batch_share: 1) and local_epochs: 1, or sensitivity: update"
             )
         return needs
-
-    @model_validator(mode="after")
-    def _one_budget(self) -> Self:
-        if (self.epsilon_system_total is None) == (self.initial_noise_std is None):
-            raise ValueError(f"{self.kind_name()}: give exactly one of epsilon_system_total and initial_noise_std")
-        return self
 
     def start(self, n_ue: int) -> BudgetState:
         nothing = np.zeros(n_ue)

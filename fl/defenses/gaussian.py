@@ -1,10 +1,10 @@
 """Gaussian noise on the update of every UE, or on their sum."""
 
 from dataclasses import field, replace
-from typing import Literal, Self
+from typing import Literal
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from fl.defenses import NEEDS_BOUND, Defense, Protected
 from fl.privacy.banded import coloured, sensitivity
@@ -89,24 +89,6 @@ class Gaussian(Defense):
     @property
     def most_updates_a_day(self) -> int | None:
         return self.updates_a_day
-
-    @model_validator(mode="after")
-    def _calibrated(self) -> Self:
-        if (self.noise_multiplier is None) == (self.epsilon is None):
-            raise ValueError("gaussian: give exactly one of noise_multiplier and epsilon")
-        if self.updates_a_day is not None and self.epsilon is None:
-            raise ValueError("gaussian: updates_a_day divides an epsilon; give epsilon in place of noise_multiplier")
-        if self.calibration == "classic":
-            if self.epsilon is None:
-                raise ValueError("gaussian: calibration: classic needs an epsilon, not a noise_multiplier")
-            if self.epsilon >= 1 and not self.classic_beyond_one:
-                raise ValueError(
-                    f"gaussian: classic is proven for epsilon below 1, not {self.epsilon:g}; "
-                    "use calibration: analytic, or classic_beyond_one: true"
-                )
-        elif self.classic_beyond_one:
-            raise ValueError("gaussian: classic_beyond_one is for calibration: classic")
-        return self
 
     def std(self, bound: Bound) -> float:
         """Standard deviation of the noise on each number of an update within the bound."""
@@ -216,12 +198,6 @@ class CentralGaussian(Defense):
         """A bound, fixed weights, and for noise correlated over rounds one sum a round."""
         single = "noise is correlated from round to round, and this learner has several sums a round"
         return NEEDS_BOUND | FIXED_WEIGHT | ({} if self.bands is None else {"single upload a round": single})
-
-    @model_validator(mode="after")
-    def _banded(self) -> Self:
-        if (self.correlation == "banded") != (self.bands is not None):
-            raise ValueError("central-gaussian: correlation: banded and bands need each other; give both, or neither")
-        return self
 
     def start(self, n_ue: int) -> CentralState:
         return CentralState()

@@ -3,10 +3,10 @@
 import math
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from fl.aggregation import angles, by_angle
 from fl.defenses import Defense, Drawing, Protected, Standing
@@ -212,12 +212,6 @@ class NoiseSwitch(Defense):
     def needs(self) -> dict[str, str]:  # type: ignore[override]
         """Needs of the noise."""
         return self.noise.needs
-
-    @model_validator(mode="after")
-    def _planned(self) -> Self:
-        if self.mode != "planned" and self.until_round is not None:
-            raise ValueError("noise-switch: until_round goes with mode: planned; leave it out, or set the mode")
-        return self
 
     @property
     def waits(self) -> bool:

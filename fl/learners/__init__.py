@@ -30,6 +30,11 @@ class Learner(Part):
     """whether the loss of a record is -log of its probability; otherwise it is a squared error"""
 
     @property
+    def has_several_phases(self) -> bool:
+        """Whether UEs upload more than once a round."""
+        return len(self.phases) > 1
+
+    @property
     def shortest_m(self) -> float:
         """Length of the shortest structure that its inputs resolve, m; infinite where they have none."""
         return inf

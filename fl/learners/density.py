@@ -226,8 +226,6 @@ class Density(SurfaceLearner):
     def _sizes(self) -> Self:
         if isinstance(self.n_features, int) and not 0 <= self.n_features <= 10_000:
             raise ValueError(f"n_features: {self.n_features} is not within 0 and 10000; or say exact")
-        if (self.bandwidth_m is None) == (self.neighbours is None):
-            raise ValueError("give exactly one of bandwidth_m and neighbours")
         given = self._given
         if self.bandwidth_m is not None and (not given or any(not 0 < h <= 1e9 for h in given)):
             raise ValueError(

@@ -1,10 +1,10 @@
 """Image classification with federated averaging."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from fl.learners import Learner
 from fl.networks import NETWORKS
@@ -72,15 +72,6 @@ class ImageNet(Learner):
     @property
     def _bounds_records(self) -> bool:
         return self.sample_clip is not None and self.batch_share == 1 and self.local_epochs == 1
-
-    @model_validator(mode="after")
-    def _clippable(self) -> Self:
-        if self.sample_clip is not None and self.network.mixes_images:
-            raise ValueError(
-                "sample_clip: with batch normalisation no gradient belongs to one image alone; take a network without "
-                "it (batch_norm: off, or kind: mlp)"
-            )
-        return self
 
     @property
     def passes(self) -> float:

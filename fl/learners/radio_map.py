@@ -1,10 +1,10 @@
 """A radio map of virtual obstacles: heights on a grid and propagation parameters, learnt alternately."""
 
 from dataclasses import replace
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
 import numpy as np
-from pydantic import Field, Strict, model_validator
+from pydantic import Field, Strict
 
 from fl.data.links import LINKS, POSITIONS, STATIONS
 from fl.learners import GridLearner
@@ -91,15 +91,6 @@ class RadioMap(GridLearner):
     example = {"kind": "radio-map", "cell_m": 50}
     offers = frozenset({CELLS})
     needs = {"links": "one map learns from every base station's links; take data links"}
-
-    @model_validator(mode="after")
-    def _range(self) -> Self:
-        if not self.min_height_m <= self.initial_height_m <= self.max_height_m:
-            raise ValueError(
-                f"initial_height_m: {self.initial_height_m:g} lies outside of {self.min_height_m:g} to "
-                f"{self.max_height_m:g} (min_height_m, max_height_m)"
-            )
-        return self
 
     def init(self, public: Public, rng: Rng) -> Model:
         if public.antennas is None:

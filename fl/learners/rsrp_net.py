@@ -199,24 +199,6 @@ class RsrpNet(LayeredLearner):
             )
         return self
 
-    @model_validator(mode="after")
-    def _limits_gradients(self) -> Self:
-        if self.step_limit != "none" and not self.optimiser.linear:
-            raise ValueError(
-                f"step_limit: {self.step_limit} shortens gradients, and steps of {self.optimiser.kind_name()} have a "
-                "size of their own; leave step_limit out"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _bound_needs_digits(self) -> Self:
-        if self.precision == 32 and self._bounds_records:
-            raise ValueError(
-                "precision: at 32 bits rounding of the weights exceeds what sample_clip lets one record add to an "
-                "update; take precision: 64"
-            )
-        return self
-
     @property
     def passes(self) -> float:
         return float(self.local_epochs)

@@ -21,7 +21,7 @@ from functools import cached_property
 from typing import Literal, Self
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from netsim.columns import blocks, frozen
 from netsim.part import Part
@@ -113,14 +113,6 @@ class Convergence(Part):
     """s in A: sum_k G_k^2 (paper), or 1 (jensen)"""
 
     reference = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 24-28"
-
-    @model_validator(mode="after")
-    def _ordered(self) -> Self:
-        if self.strong_convexity > self.smoothness:
-            raise ValueError(
-                f"strong_convexity {self.strong_convexity:g} is above smoothness {self.smoothness:g}; no function is so"
-            )
-        return self
 
     def factor(self, weight: FloatArray) -> float:
         """A of weights (T, K); refused where the bound does not contract."""

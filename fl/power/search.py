@@ -7,10 +7,9 @@ what is left is smooth in log power::
 """
 
 from dataclasses import replace
-from typing import Self
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from fl.power.bound import PowerLoss
 from netsim.columns import frozen
@@ -35,13 +34,6 @@ class Limits(Part):
     """smallest total power, W; the default is no limit"""
     total_max_w: float = Field(1e6, gt=0)
     """largest total power, W; the default is no limit"""
-
-    @model_validator(mode="after")
-    def _ordered(self) -> Self:
-        for low, high in (("each_min_w", "each_max_w"), ("total_min_w", "total_max_w")):
-            if getattr(self, low) > getattr(self, high):
-                raise ValueError(f"{low} {getattr(self, low):g} is above {high} {getattr(self, high):g}; exchange them")
-        return self
 
     def check(self, k: int) -> None:
         """Raise ValueError where no vector of k UEs keeps the limits."""

@@ -12,10 +12,9 @@ from fl.attacks.base import Attack
 from fl.attacks.threat import Threat
 from fl.availability import AVAILABILITIES, HOMES, Always, Availability
 from fl.curation import CURATIONS, UNTOUCHED, Curation
-from fl.data import DATA, EARLIER_RECORDS, RECORDS_ALONE, Data
+from fl.data import DATA, RECORDS_ALONE, Data
 from fl.data.measured import Measured
 from fl.defenses import DEFENSES, WHOLE_BOUND, Defense
-from fl.defenses.clip import AdaptiveClip
 from fl.leakage.leakage import Leakage
 from fl.learners import LEARNERS, Learner
 from fl.query import QUERIES, Off, Query
@@ -24,6 +23,7 @@ from fl.server import SERVERS, Server, Synchronous
 from fl.server_optimiser import LINEAR_STEP, SERVER_OPTIMISERS, ServerOptimiser
 from fl.server_optimiser import FedAvgStep as FullStep
 from fl.withholding import WITHHOLDINGS, DailyLimit, Withholding
+from netsim.fit import refuse_broken, word
 from netsim.part import Named, Part, Section
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ else:
 
 BITS_PER_NUMBER = 32
 """of a number that is sent as it is computed"""
+_WHOLE = 0.01  # by which participation times the number of cohorts may miss 1
 
 
 class PrivacyBudget(Part):
@@ -167,6 +168,27 @@ class Learning(Part):
         return round(1.0 / self.participation) if self.sampling == "cyclic" else 1
 
     @property
+    def uneven_turns(self) -> float:
+        """The participation nearest to that of `cyclic` with which whole cohorts take turns; 0 where they do."""
+        k = max(self.separation, 2)
+        return 1.0 / k if abs(self.participation * k - 1.0) > _WHOLE else 0.0
+
+    @property
+    def hides_who_joins(self) -> str:
+        """The first noise on a sum that hides whether a UE is in it, in words; empty: none does."""
+        joins = (
+            f"{defense.kind_name()} of defenses[{i}]"
+            for i, defense, _, relation in self._bounds()
+            if defense.noise_at_server and relation == "add-remove"
+        )
+        return next(joins, "")
+
+    @property
+    def most_a_day(self) -> float:
+        """Updates of a UE and a day that its rules of withholding let pass; infinite without one that counts them."""
+        return min((rule.updates for rule in self.withholding if isinstance(rule, DailyLimit)), default=inf)
+
+    @property
     def noise_in_shares(self) -> bool:
         """Whether UEs draw shares of the noise of a secure sum: then each sum needs the shares of enough of them."""
         return any("shared noise" in d.offers for d in self.defenses)
@@ -188,78 +210,68 @@ class Learning(Part):
         return [d for d in self.defenses if d.noise_on_device]
 
     @model_validator(mode="after")
-    def _refused_unless_it_fits(self) -> Self:
+    def _keeps_rules(self) -> Self:
         self.check()
         return self
 
     def check(self) -> None:
         """ValueError with the reason, where parts do not fit together."""
+        offered = self.offered()
+        for i, attack in enumerate(self.attacks):
+            refuse_unmet(f"attacks[{i}]", attack, offered)
+
+    def offered(self) -> set[str]:
+        """What attacks may need; ValueError with the reason, where the other parts do not fit together."""
         for slot in ("withholding", "curation", "defenses", "attacks"):
             _unique(slot, getattr(self, slot))
+        if self.membership is not None:
+            _unique("membership.attacks", self.membership.attacks)
         offered = set(self.data.offers)
-        _meets("learner", self.learner, offered)
-        _meets("request_policy", self.request_policy, set(self.learner.offers))
+        refuse_unmet("learner", self.learner, offered)
+        refuse_unmet("request_policy", self.request_policy, set(self.learner.offers))
         offered |= self.learner.offers | {f"phase {name}" for name in self.learner.phases}
         offered |= {"single upload a round"} if len(self.learner.phases) == 1 else set()
         offered = self._after_withholding(offered)
         for i, step in enumerate(self.curation):
-            _meets(f"curation[{i}]", step, offered)
+            refuse_unmet(f"curation[{i}]", step, offered)
             offered = (offered - {UNTOUCHED} if step.by_place else offered) | step.offers
         # the selection of records depends on all of them; a measurement may decide when its UE sends, no image does
         if self.curation or RECORDS_ALONE not in offered or ("positions" in offered and self.by_history):
             offered -= {"bound", "record bound"}
-        hiding = None
         for i, defense in enumerate(self.defenses):
-            if hiding is not None and (reason := self._spoils(defense, hiding)):
-                raise ValueError(f"defenses[{i}]: {defense.kind_name()} {reason.format(hiding.kind_name())}")
-            hiding = defense if {"central noise", "shared noise"} & defense.offers else hiding
-            _meets(f"defenses[{i}]", defense, offered | self.aggregation.offers, _partly(self.defenses[:i]))
+            for before in self.defenses[:i][::-1]:
+                if reason := self._spoils(defense, before):
+                    raise ValueError(f"defenses[{i}]: {defense.kind_name()} {reason.format(before.kind_name())}")
+            refuse_unmet(f"defenses[{i}]", defense, offered | self.aggregation.offers, _partly(self.defenses[:i]))
             lost = set() if defense.keeps_bound else {"bound", "record bound", WHOLE_BOUND}
             offered = (offered - lost) | defense.offers
-        if self.privacy_budget is not None and "spend" not in offered:
-            raise ValueError(
-                "privacy_budget: nothing here spends a budget; put a defense that draws noise, or leave it out"
-            )
-        if self.audit is not None and not any("spend" in d.offers and "bound" not in d.offers for d in self.defenses):
-            raise ValueError(
-                "audit: no noise here has an epsilon that canaries could test; put some, or leave audit out"
-            )
-        if self.audit is not None and self.noise_in_shares and not self.server.in_rounds:
-            raise ValueError("audit: canaries in secure sums need rounds; take server: {kind: synchronous}")
-        share = self.aggregation.expected_participation
-        if share is not None and share != self.participation:
-            raise ValueError(
-                f"aggregation: {self.aggregation.kind_name()} counts on a participation of {share:g}, the server asks "
-                f"{self.participation:g} of the UEs; give both the same"
-            )
         # a server that sees only their sum cannot weigh single rows
-        _meets("aggregation", self.aggregation, offered | (set() if self.threat.sums_updates else {"updates"}))
-        _meets("server_optimiser", self.server_optimiser, offered)
-        _meets("server", self.server, offered)
-        self._fits_company()
+        refuse_unmet("aggregation", self.aggregation, offered | (set() if self.threat.sums_updates else {"updates"}))
+        refuse_unmet("server_optimiser", self.server_optimiser, offered)
+        refuse_unmet("server", self.server, offered)
         self._fits_one_relation()
-        self._fits_without_rounds()
-        self._fits_noise_at_server()
-        self._fits_shares()
-        self._fits_turns()
-        self._fits_channel()
         self.check_correlation(self.round_s)
-        self._fits_days()
+        refuse_broken(self)
         # an attacker on published models sees updates through the server's optimiser, others see them before it
         shown = self.server_optimiser.offers if self.threat.observes == "model" else frozenset({LINEAR_STEP})
-        self._fits_membership(offered | self.threat.offers | shown)
-        for i, attack in enumerate(self.attacks):
-            _meets(f"attacks[{i}]", attack, offered | self.threat.offers | shown)
+        offered |= self.threat.offers | shown
+        for i, inference in enumerate(() if self.membership is None else self.membership.attacks):
+            refuse_unmet(f"membership.attacks[{i}]", inference, offered)
+        return offered
 
-    def _spoils(self, step: Defense, hiding: Defense) -> str:
-        """How a step after a defense whose noise is in the sum undoes what that hides, in words; empty: it does not.
+    def _spoils(self, step: Defense, before: Defense) -> str:
+        """How a step undoes what a defense before it does, in words; empty: it does not.
 
-        Shares of noise are on the update already, and only more noise leaves all of them in the sum. Noise at the
-        server comes later, so there updates may move closer.
+        Noise that the channel's is to add to stays as it is. Shares of noise are on the update already, and only more
+        noise leaves all of them in the sum. Noise at the server comes later, so there updates may move closer.
         """
-        if "shared noise" in hiding.offers:
+        if before.needs_plan and not step.adds_noise_only:
+            return "changes noise that the channel's is to add to; put it before {0}"
+        if "shared noise" in before.offers:
             takes = "may take away some of the noise that {0} has put on updates; put it before {0}"
             return "" if step.adds_noise_only else takes
+        if "central noise" not in before.offers:
+            return ""
         if not step.contracts:
             return "may move updates further apart after {0} has taken their bound; put it before {0}"
         own = step.noise_on_device or step.adds_noise_only
@@ -273,66 +285,8 @@ class Learning(Part):
         by_place = self.availability.by_place or "block" in getattr(self.data, "held_out_by", ())
         for i, rule in enumerate(self.withholding):
             by_place |= rule.by_place
-            _meets(f"withholding[{i}]", rule, offered | {HOMES})  # whether there are any, the world says
-            if rule.waits_for_a_cell and EARLIER_RECORDS not in offered:
-                raise ValueError(
-                    f"withholding[{i}]: {rule.kind_name()} with defer_upload sends later what was measured before, and "
-                    "these data keep no earlier records; set data.memory to all or a number, or leave defer_upload out"
-                )
-            if rule.by_place and self.learner.wants_sampled_places:
-                raise ValueError(
-                    f"withholding[{i}]: {rule.kind_name()} holds places back, and {self.learner.kind_name()} here has "
-                    "those of the first round published for its bandwidths; give it bandwidths of its own"
-                )
+            refuse_unmet(f"withholding[{i}]", rule, offered | {HOMES})  # whether there are any, the world says
         return offered - {RECORDS_ALONE} if by_place and "positions" in offered else offered | {UNTOUCHED}
-
-    def _fits_membership(self, offered: set[str]) -> None:
-        """ValueError with the reason, where records cannot be asked about, or nothing says what training adds."""
-        if self.membership is None:
-            return
-        _unique("membership.attacks", self.membership.attacks)
-        if getattr(self.data, "hold_out", None) == 0:
-            raise ValueError("membership: with data.hold_out: 0 no record is no member's; hold out a share, as 0.2")
-        for i, inference in enumerate(self.membership.attacks):
-            _meets(f"membership.attacks[{i}]", inference, offered)
-            if self.data.holds_out_wholes and not inference.has_score_before:
-                raise ValueError(
-                    f"membership.attacks[{i}]: {inference.label} compares with other models than those before "
-                    "training, and records held out by session, day or block differ by place or time alone; take "
-                    "loss-threshold without reference_model, or hold out by sample"
-                )
-        if self.threat.observes != "model" and not self.threat.knows_weights:
-            raise ValueError(
-                "membership: the model of a device is what it started from plus its update; let the threat know "
-                "weights, or see the model"
-            )
-
-    def _fits_noise_at_server(self) -> None:
-        """ValueError with the reason, where one UE moves updates of others in or out of a sum with noise at the server.
-
-        It hides one update. Dependence on the radio is refused or stated elsewhere (`Study`, `fl.round.caveats`).
-        """
-        for i, defense, _, relation in self._bounds():
-            fixed = self.sampling == "fixed" and self.participation < 1
-            if defense.noise_at_server and relation == "add-remove" and fixed:
-                raise ValueError(
-                    f"sampling: in a fixed share of the UEs one that comes takes the place of another, and "
-                    f"{defense.kind_name()} of defenses[{i}] with relation: add-remove hides one of them only; take "
-                    "sampling: poisson, or relation: replace"
-                )
-        if not self.hides_who_came:
-            return
-        if isinstance(self.server, Synchronous) and self.server.merge_after_updates is not None:
-            raise ValueError(
-                "server.merge_after_updates: a UE that is early takes the place of others among the first, and noise "
-                "at the server hides one update only; leave merge_after_updates out, and set deadline_s"
-            )
-        self._hides_one("noise at the server")
-        if self.threat.secagg_threshold is not None:
-            raise ValueError(
-                "threat.secagg_threshold: one UE may decide whether its whole group is merged, and noise at "
-                "the server hides one update only; leave secagg_threshold out"
-            )
 
     def _fits_one_relation(self) -> None:
         """ValueError with the reason, where a pair of neighbours moves mechanisms whose costs are not added up."""
@@ -346,148 +300,16 @@ class Learning(Part):
                     "noise"
                 )
 
-    def _fits_shares(self) -> None:
-        """ValueError with the reason, where a secure sum may hold fewer shares of noise than it needs, or others."""
-        server = self.server
-        shared = next((i for i, d in enumerate(self.defenses) if "shared noise" in d.offers), None)
-        counts_in_shares = any(getattr(d, "noise", "") == "shares" for d in self.defenses)
-        if shared is None:
-            if counts_in_shares:
-                raise ValueError(
-                    "defenses: shares of noise on the count of an adaptive-clip need shares on the updates; add "
-                    "{kind: distributed-gaussian} after it, or take noise: server"
-                )
-            return
-        name = f"defenses[{shared}]: {self.defenses[shared].kind_name()}"
-        least = self.threat.secagg_threshold
-        if least is None:
-            raise ValueError(
-                f"{name} divides noise among the UEs of a secure sum, and nothing says how many there are at least; "
-                "give threat: {observes: aggregate, secagg_threshold: ...}"
-            )
-        if any("central noise" in d.offers for d in self.defenses):
-            raise ValueError(f"{name}: noise at the server beside it hides from readers alone; leave one of them out")
-        if server.waits_for is not None and server.waits_for < least:
-            raise ValueError(
-                f"{name}: the server merges {server.waits_for} updates at a time, and a sum of fewer than {least} is "
-                "not opened; take more, or a smaller threat.secagg_threshold"
-            )
-        if not server.in_rounds and getattr(server, "staleness_exponent", 0) != 0:
-            raise ValueError(
-                f"{name}: weights that fall with staleness weaken the shares of others in the sum; set "
-                "server.staleness_exponent to 0"
-            )
-        ring = "whole numbers" in self.defenses[shared].offers
-        if ring and self.threat.secagg_group_size is not None:
-            raise ValueError(
-                f"threat.secagg_group_size: {name} has one ring for all updates of a round; leave it out, or "
-                "take distributed-gaussian"
-            )
-        if ring and counts_in_shares:
-            raise ValueError(
-                f"{name}: the count of an adaptive-clip with noise: shares is no whole number, and the ring holds no "
-                "other; take clip, or distributed-gaussian"
-            )
-        self._hides_one("noise in shares")
-
-    def _fits_channel(self) -> None:
-        """ValueError with the reason, where noise that the channel's is to add to is changed before it gets there."""
-        planned = ""
-        for i, defense in enumerate(self.defenses):
-            if planned and not defense.adds_noise_only:
-                raise ValueError(
-                    f"defenses[{i}]: {defense.kind_name()} changes noise that the channel's is to add to; put it "
-                    f"before {planned}"
-                )
-            planned = defense.kind_name() if defense.needs_plan else planned
-
-    def _hides_one(self, noise: str) -> None:
-        """ValueError with the reason, where what UEs send hangs on others, beside noise that hides one of them."""
-        parts = {"data": self.data} | {f"defenses[{i}]": defense for i, defense in enumerate(self.defenses)}
-        for place, part in parts.items():
-            if part.ties_ues:
-                raise ValueError(f"{place}: {noise} hides one UE only, and {part.ties_ues}")
-
     def check_correlation(self, shortest_s: float) -> None:
         """ValueError with the reason, where noise that is correlated over rounds would not be what its account says.
 
         shortest_s: of all windows; where clocks go forward that of a day lasts 23 hours.
         """
-        banded = next((i for i, d in enumerate(self.defenses) if getattr(d, "correlation", "none") == "banded"), None)
-        if banded is None:
-            return
-        name = f"defenses[{banded}]: banded noise"
-        if any(isinstance(d, AdaptiveClip) for d in self.defenses):
-            raise ValueError(f"{name} needs one clip norm for all rounds, and adaptive-clip moves it; take clip")
-        if self.server.has_deadline and self.server.limit_s(self.round_s) > shortest_s:
+        banded = word("defenses.correlation: banded").bearers(self)
+        if banded and self.server.has_deadline and self.server.limit_s(self.round_s) > shortest_s:
             raise ValueError(
-                f"{name} counts rounds between two requests to a UE, and a deadline beyond the shortest window lets "
-                f"windows pass; make server.deadline_s at most {shortest_s:.10g}"
-            )
-
-    def _fits_turns(self) -> None:
-        """ValueError with the reason, where cohorts cannot take turns."""
-        if self.sampling != "cyclic":
-            return
-        k = self.separation
-        if k < 2 or abs(self.participation * k - 1.0) > 0.01:
-            near = f"{1.0 / max(k, 2):.6g}"
-            raise ValueError(
-                f"participation: {self.participation:g} is not one over a whole number from 2, and with sampling: "
-                f"cyclic so many cohorts take turns; take {near}"
-            )
-        if self.cohort_rounds > 1:
-            raise ValueError("cohort_rounds: with sampling: cyclic cohorts take turns; leave it out")
-
-    def _fits_days(self) -> None:
-        """ValueError with the reason, where noise counts on fewer updates a day than UEs may send."""
-        limit = min((rule.updates for rule in self.withholding if isinstance(rule, DailyLimit)), default=inf)
-        for i, defense in enumerate(self.defenses):
-            most = defense.most_updates_a_day
-            if most is not None and limit > most:
-                raise ValueError(
-                    f"defenses[{i}]: {defense.kind_name()} counts on {most} updates of a UE a day, and "
-                    f"{'nothing holds more of them back' if limit == inf else f'up to {limit} may be sent'}; put "
-                    f"{{kind: daily-limit, updates: {most}}} into withholding"
-                )
-
-    def _fits_company(self) -> None:
-        """ValueError with the reason, where company that is to stay the same cannot."""
-        if self.cohort_rounds > 1 and self.participation == 1:
-            raise ValueError(
-                f"cohort_rounds: with participation 1 all UEs are asked, and there is no cohort to keep for "
-                f"{self.cohort_rounds} rounds; leave it out, or take participation below 1"
-            )
-        if self.server.in_rounds:
-            return
-        kind = self.server.kind_name()
-        if self.cohort_rounds > 1:
-            raise ValueError(
-                f"cohort_rounds: server {kind} merges the first updates, so company changes from merge to merge, got "
-                f"{self.cohort_rounds}; leave it out, or take server: {{kind: synchronous}}"
-            )
-        if self.threat.groups == "fixed" and self.threat.secagg_threshold is None:
-            raise ValueError(
-                f"threat.groups: server {kind} merges the first updates, of a fixed group often one UE, whose update "
-                f"is then the sum; give secagg_threshold (2 to {self.threat.secagg_group_size}), take groups: random, "
-                "or server: "
-                "{kind: synchronous}"
-            )
-
-    def _fits_without_rounds(self) -> None:
-        """ValueError with the reason, where a part counts on rounds and the server has none."""
-        kind = self.server.kind_name()
-        if self.server.in_rounds:
-            return
-        for i, defense in enumerate(self.defenses):
-            if defense.needs_rounds:
-                raise ValueError(
-                    f"defenses[{i}]: {defense.kind_name()} needs rounds, and server {kind} has none: "
-                    f"{defense.needs_rounds}; take server: {{kind: synchronous}}"
-                )
-        if self.membership is not None:
-            raise ValueError(
-                f"membership: it is tested in rounds, and server {kind} has none; take server: {{kind: synchronous}}"
+                f"{banded[0].place}: banded noise counts rounds between two requests to a UE, and a deadline beyond "
+                f"the shortest window lets windows pass; make server.deadline_s at most {shortest_s:.10g}"
             )
 
 
@@ -508,7 +330,7 @@ def _partly(before: tuple[Defense, ...]) -> str:
     return ""
 
 
-def _meets(place: str, part: Part, offered: set[str], bound: str = "") -> None:
+def refuse_unmet(place: str, part: Part, offered: set[str], bound: str = "") -> None:
     """Refuse a part whose needs nothing before it offers; `bound`: what to add where it needs a bound."""
     for need, reason in part.needs.items():
         if need not in offered:

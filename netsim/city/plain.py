@@ -36,12 +36,6 @@ class OpenField(City):
     reference = "no obstacle: every link is in line of sight"
     example = {"kind": "open-field", "width_m": 500, "height_m": 400}
 
-    @model_validator(mode="after")
-    def _both(self) -> Self:
-        if (self.width_m is None) != (self.height_m is None):
-            raise ValueError("give both width_m and height_m, or neither to take a replayed trace's area")
-        return self
-
     @property
     def has_size(self) -> bool:
         return self.width_m is not None

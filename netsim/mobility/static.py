@@ -1,9 +1,9 @@
 """UEs that do not move: at given or uniform places, or drawn from a Gaussian mixture of known density."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from netsim.errors import BadInput
 from netsim.mobility.base import Ground, Mobility, Points, State, listed_m
@@ -39,14 +39,6 @@ class Static(Still):
     """places [[x, y], ...] in m; none: uniform outdoors"""
     min_station_distance_m: float = Field(0.0, ge=0, le=1e6)
     """smallest horizontal distance from a base station, m; nearer places are drawn again"""
-
-    @model_validator(mode="after")
-    def _drawn(self) -> Self:
-        if self.positions_m is not None and self.min_station_distance_m:
-            raise ValueError(
-                "min_station_distance_m: belongs to places that are drawn; leave it out beside positions_m"
-            )
-        return self
 
     def start(self, ue: IntArray, ground: Ground) -> State:
         if self.positions_m is not None:

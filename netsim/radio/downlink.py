@@ -39,6 +39,11 @@ class Downlink(AdaptedRate):
     reference = "3GPP TR 36.942, Annex A, Table A.2 (downlink); TR 38.901, Table 7.8-1 (noise figure)"
 
     @property
+    def sets_rates(self) -> bool:
+        """Whether anything besides the noise figure is set."""
+        return self != Downlink(noise_figure_db=self.noise_figure_db)
+
+    @property
     def noise_dbm(self) -> float:
         """Noise in the bandwidth of RSRP (one resource element of 15 kHz), dBm."""
         return round(_THERMAL_DBM + self.noise_figure_db, 9)

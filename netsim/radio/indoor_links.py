@@ -12,7 +12,6 @@ import numpy as np
 from pydantic import Field
 
 from netsim.columns import MAX_STATIONS, frozen
-from netsim.errors import BadInput
 from netsim.part import Part
 from netsim.radio.path_loss import Pairs, PathLoss
 from netsim.rng import Rng, ndtri
@@ -139,9 +138,6 @@ class Penetration(Part):
         """Kinds of buildings: share, mean loss and its standard deviation in dB so far from the facade."""
         return [(1.0, 0.0, 0.0)]
 
-    def check(self, path_loss: PathLoss) -> None:
-        """Raises BadInput for a combination that was not published."""
-
 
 class NoPenetration(Penetration):
     """No penetration loss: a UE inside is received as one in front of the facade, at the height of its floor."""
@@ -171,13 +167,6 @@ class Tr38901Penetration(Penetration):
     """windows of vehicles"""
     reference = "3GPP TR 38.901 V17.0.0, Sections 7.4.3.1 and 7.4.3.2"
     example = {"kind": "tr38901"}
-
-    def check(self, path_loss: PathLoss) -> None:
-        if self.high_loss_share and not path_loss.has_high_loss_buildings:
-            raise BadInput(
-                f"radio.penetration.high_loss_share: path loss {path_loss.kind_name()} was published for buildings of "
-                f"low loss only, got {self.high_loss_share:g}; set 0, or leave it out"
-            )
 
     def walls(self, path_loss: PathLoss, carrier_hz: float, depth_m: float) -> list[tuple[float, float, float]]:
         share = self._share(path_loss)

@@ -3,10 +3,10 @@
 from abc import abstractmethod
 from dataclasses import field
 from math import inf
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from netsim.columns import frozen, no_floats, no_ints
 from netsim.part import Part
@@ -136,14 +136,6 @@ class Average(Law):
     """largest total power of all UEs, W"""
     reference = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, benchmark"
     example = {"kind": "average"}
-
-    @model_validator(mode="after")
-    def _ordered(self) -> Self:
-        if self.total_min_w > self.total_max_w:
-            raise ValueError(
-                f"total_min_w {self.total_min_w:g} is above total_max_w {self.total_max_w:g}; exchange them"
-            )
-        return self
 
     def watts(self, gain: FloatArray, serving: IntArray, max_power_w: float) -> FloatArray:
         share = (self.total_min_w + self.total_max_w) / 2 / max(len(gain), 1)

@@ -4,10 +4,10 @@ from abc import abstractmethod
 from collections.abc import Callable
 from functools import cache, cached_property
 from math import exp, log, nan, sqrt
-from typing import Literal, NamedTuple, Protocol, Self
+from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from netsim.columns import frozen
 from netsim.compiled import compiled
@@ -138,12 +138,6 @@ class GaussianShadowing(Shadowing):
     """standard deviation, dB; none: as published with the path loss law (uma, umi, rma), 6 dB for other laws"""
     nlos_std_db: float | None = Field(None, gt=0, le=100)
     """standard deviation without line of sight, dB; none: std_db if it is set, else as published with the law"""
-
-    @model_validator(mode="after")
-    def _scalable(self) -> Self:
-        if self.std_db == 0 and self.nlos_std_db is not None:
-            raise ValueError("nlos_std_db: needs a std_db above 0, whose field it scales")
-        return self
 
     def stds(self, law: PathLoss) -> Stds:
         if self.std_db is None and law.std_db is not None:

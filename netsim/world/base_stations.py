@@ -123,8 +123,6 @@ class Hexagonal(Layout):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        if self.wrap_around and self.rings is None:
-            raise ValueError("wrap_around: needs rings, whose layout repeats")
         if self.sectors == 1 and self.antenna != Sector():
             raise ValueError(f"antenna: {self.antenna.kind_name()} needs sectors: 3; one sector is isotropic")
         return self

@@ -174,23 +174,6 @@ class Ues(Part):
         "compute_spread": "compute_heterogeneity",
     }
 
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        own = self.mobility.has_own_fixes
-        if not own and self.measurement_period_s is None:
-            raise ValueError(
-                f"mobility {self.mobility.kind_name()!r} has no measurement times: give measurement_period_s"
-            )
-        if own and self.measurement_period_s is not None:
-            raise ValueError(
-                f"mobility {self.mobility.kind_name()!r} has its own measurement times: leave out measurement_period_s"
-            )
-        if self.compute_heterogeneity is not None and self.training_s_per_sample == 0:
-            raise ValueError(
-                "compute_heterogeneity: it multiplies training_s_per_sample, which is 0; give that, or leave it out"
-            )
-        return self
-
 
 def _usual_sight(given: dict[str, object]) -> Sight:
     """The law's own probability of sight where it has one: that is how such a law was published."""
@@ -261,15 +244,6 @@ class Radio(Part):
         """Range of reports in whole dB; None for exact ones."""
         return {"quantised": (-140.0, -44.0), "quantised-nr": (-156.0, -31.0)}.get(self.rsrp_report)
 
-    @model_validator(mode="after")
-    def _one_scheduler(self) -> Self:
-        if self.dynamic_uplink is not None and self.uplink.groups_ues:
-            raise ValueError(
-                "dynamic_uplink: with transmissions as events a scheduler makes the groups; leave out group_size of "
-                "the uplink, and set dynamic_uplink.scheduler: {kind: groups, size: ...}"
-            )
-        return self
-
 
 class WorldSetting(Part):
     """City, base stations, UEs, radio and time."""
@@ -329,60 +303,11 @@ class WorldSetting(Part):
                 city = self.city.kind_name()
                 raise ValueError(f"{place}: {part.kind_name()} needs {need}, which city {city} lacks: {reason}")
 
-    def _open_ground(self) -> None:
-        if "open-ground" in self.city.offers:
-            return
-        city = self.city.kind_name()
-        if self.ues.indoor is not None:
-            raise ValueError(f"ues.indoor: city {city} has buildings; leave it out, or take city open-field")
-        if self.layout is not None and self.layout.shifts_m is not None:
-            raise ValueError(
-                f"base_stations.wrap_around: the buildings of city {city} do not repeat; take city open-field"
-            )
-
-    def _obstacles_once(self, law: PathLoss) -> None:
-        """Raises ValueError where a law that knows the obstacles of its cells meets another model of them."""
-        if not law.has_obstacles:
-            return
-        others = {
-            "radio.shadowing": self.radio.shadowing != NoShadowing(),
-            "radio.penetration": self.radio.penetration != NoPenetration(),
-            "ues.indoor": self.ues.indoor is not None,
-            "base_stations.wrap_around": self.layout is not None and self.layout.shifts_m is not None,
-        }
-        if stated := [place for place, is_stated in others.items() if is_stated]:
-            raise ValueError(
-                f"{stated[0]}: path loss {law.kind_name()} is that of the places of one city, with its obstacles and "
-                "walls; leave it out"
-            )
-
     @model_validator(mode="after")
     def _complete(self) -> Self:
-        replayed = self.ues.mobility.kind_name() == "replay"
-        if self.duration_s is None and not replayed:
-            raise ValueError("give duration_s (only a replayed trace has an end)")
-        if not self.base_stations and not replayed:
-            raise ValueError("base_stations: give at least one (only a trace that brings RSRP needs none)")
-        if replayed and self.begins != "00:00":
-            raise ValueError("begins: the clock of a replay is that of its trace; leave it out, and cut it by since")
-        if replayed and "city" not in self.model_fields_set:
-            raise ValueError(
-                "city: a replayed trace needs the city in which it was recorded; take open-field or footprints"
-            )
-        if not replayed and not self.city.has_size:
-            raise ValueError("city: give it a size (only a replayed trace brings an area)")
         self._needs_of_the_city("ues.mobility", self.ues.mobility)
         self._needs_of_the_city("radio.line_of_sight", self.radio.line_of_sight)
         law = self.radio.path_loss
-        sight = self.radio.line_of_sight
-        self.radio.penetration.check(law)
-        self._obstacles_once(law)
-        self._open_ground()
-        if "probability of sight" in sight.needs_of_law and "probability of sight" not in law.offers:
-            raise ValueError(
-                f"radio.line_of_sight: {sight.kind_name()} needs a law with a probability of sight (uma, umi, rma), "
-                f"and path loss {law.kind_name()} has none; take geometry, always or never"
-            )
         if self.base_stations:  # those of a layout are checked when the world is built
             law.check(self.radio.carrier_hz, self.ues.height_m, {b.name: b.height_m for b in self.listed_stations})
         names = [b.name for b in self.listed_stations]

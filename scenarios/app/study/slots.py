@@ -29,7 +29,7 @@ from fl.networks import NETWORKS
 from fl.optimisers import OPTIMISERS
 from fl.priors import PRIORS
 from fl.query import QUERIES
-from fl.round.learning import Learning
+from fl.round.learning import Learning, refuse_unmet
 from fl.server import SERVERS
 from fl.server_optimiser import SERVER_OPTIMISERS
 from fl.tracking.population import POPULATIONS
@@ -123,12 +123,9 @@ def combinations(legal: bool = False) -> Iterator[tuple[Combination, str]]:
     attacks = ("none", *SLOTS["attack"].parts)
     for learner, *words in product(data, curations, chains, SLOTS["aggregation"].parts, ("none",), threats):
         one = dict(zip(SLOT_NAMES, (data[learner], learner, *words), strict=True))
-        parts, verdict = _parts(one)
+        verdict, offered = _verdict(one)
         for attack in attacks:  # asked last: what is refused without one is refused with any
-            if verdict == LEGAL and attack != "none":
-                found = _verdict(parts | {"attacks": (_example("attack", attack),)})
-            else:
-                found = verdict
+            found = verdict if attack == "none" or offered is None else _verdict_on(attack, offered)
             if found == LEGAL or not legal:
                 yield one | {"attack": attack}, found
 
@@ -165,12 +162,14 @@ def _crossing(slot: str, other: str, verdicts: Verdicts, width: int) -> list[str
     return ["", f"{slot}: {other} that it goes with", *wrapped]
 
 
-def _parts(combination: Combination) -> tuple[Fields, str]:
-    """The parts of a combination without its attack, and LEGAL or why they do not fit together."""
+def _verdict(combination: Combination) -> tuple[str, set[str] | None]:
+    """LEGAL and what attacks may need, or the first reason why parts that are each well do not fit together."""
     chain = combination["defenses"].split(" > ")
     viewpoint, sees = combination["threat"].split(" sees ")
     curation = combination["curation"]
     seen = _threat(sees, viewpoint)
+    if isinstance(seen, str):
+        return seen, None
     parts = _plain() | {
         "data": _example("data", combination["data"]),
         "learner": _example("learner", combination["learner"]),
@@ -179,13 +178,16 @@ def _parts(combination: Combination) -> tuple[Fields, str]:
         "aggregation": _example("aggregation", combination["aggregation"]),
         "threat": seen,
     }
-    return parts, seen if isinstance(seen, str) else _verdict(parts)
-
-
-def _verdict(parts: Fields) -> str:
-    """LEGAL, or the first reason why parts that are each well do not fit together."""
     try:
-        Learning.model_construct(**parts).check()
+        return LEGAL, Learning.model_construct(**parts).offered()
+    except ValueError as error:
+        return str(error), None
+
+
+def _verdict_on(attack: str, offered: set[str]) -> str:
+    """LEGAL, or why an attack does not fit to parts that offer those words."""
+    try:
+        refuse_unmet("attacks[0]", _example("attack", attack), offered)
     except ValueError as error:
         return str(error)
     return LEGAL

@@ -2,23 +2,19 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from fl.data.measured import Measured
 from fl.power.bound import Convergence, Criterion
 from fl.power.search import Limits
 from fl.round.learning import Learning
 from netsim.errors import BadInput
 from netsim.part import FILE_NAME, OneOf, Part, Section
 from netsim.radio import POWERS as WITHOUT_LEARNING
-from netsim.radio.downlink import Downlink
-from netsim.radio.fading import NoFading
 from netsim.radio.power import Full, Power
-from netsim.radio.uplink import Ideal, Uplink
+from netsim.radio.uplink import Uplink
 from netsim.world.setting import WorldSetting
 from scenarios.app.study import SCHEMA_VERSION, Fields, Value
 from scenarios.app.study.describe import nearest
@@ -47,14 +43,6 @@ class Variant(Part):
     set: Fields = Field(default_factory=dict)
     """dotted path: value"""
 
-    @model_validator(mode="after")
-    def _on_a_curve(self) -> Self:
-        if self.strength is not None and not self.mechanism:
-            raise ValueError(f"strength: {self.strength:g} stands on no curve; name the curve, or leave strength out")
-        if self.strength is None and self.mechanism:
-            raise ValueError(f"curve: {self.curve!r} runs in the order of strength; give a strength: NUMBER")
-        return self
-
     @property
     def mechanism(self) -> str:
         """The curve; empty for an undefended variant."""
@@ -79,16 +67,6 @@ class Distribution(Part):
     def _one_way(self) -> Self:
         low = self.low
         high = self.high
-        if self.choices is not None:
-            if low is not None or high is not None or self.log or self.integer:
-                raise ValueError("choices: they have no range; leave low, high, log and integer out")
-            return self
-        if low is None or high is None:
-            raise ValueError("a distribution has low and high, or choices")
-        if low >= high:
-            raise ValueError(f"high: must be above low, {low:g}, got {high:g}")
-        if self.log and low <= 0:
-            raise ValueError(f"low: must be above 0 with log: true, got {low:g}")
         if self.integer and not (low.is_integer() and high.is_integer() and max(-low, high) <= _LARGEST):
             raise ValueError("low: with integer: true both bounds are whole numbers within -2**53 and 2**53")
         return self
@@ -177,21 +155,6 @@ class Plan(Part):
 
     reference = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 23-28"
 
-    @model_validator(mode="after")
-    def _learns(self) -> Self:
-        if self.steps != _STEPS and self.power != "ddpg":
-            raise ValueError(f"steps: power {self.power} learns nothing; leave steps out, or take power: ddpg")
-        return self
-
-    @model_validator(mode="after")
-    def _has_plateaus(self) -> Self:
-        if self.criterion == "top-up" and (self.power == "plateaus" or self.switch_share is not None):
-            raise ValueError(
-                "criterion: top-up has no switch, so no plateaus and no switch_share; take power: evolution, or "
-                "criterion: per-device"
-            )
-        return self
-
     @staticmethod
     def check(uplink: Uplink) -> None:
         """Raise ValueError for an uplink whose noise does not fall with each UE's own power alone.
@@ -246,17 +209,22 @@ class Study(Part):
         return self.learning
 
     @property
+    def unknown_cell(self) -> str:
+        """The name of the learnt cell, where no base station has it, and those that there are; else empty."""
+        cell = None if self.learning is None else self.learning.data.named_cell
+        names = [station.name for station in self.world.listed_stations]
+        if cell is None or not names or cell in names:
+            return ""
+        return f"{cell!r}{nearest(cell, names) or ';'} there are: {', '.join(names[:10])}"
+
+    @property
     def round_s(self) -> float:
         """Length of a round; without learning a tick: then a trace's ids are its users if one is seen in two ticks."""
         return self.world.tick_s if self.learning is None else self.learning.round_s
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        """Refuse what would change nothing, and parts that do not fit together: the first rule that is broken."""
-        rules = _of_radio_studies(self) if self.learning is None else _of_learning(self, self.learning)
-        for is_broken, message in rules:
-            if is_broken:
-                raise ValueError(message)
+        """Refuse powers and a plan that the world cannot have."""
         if self.learning is not None:
             if self.plan is not None:
                 self.plan.check(self.world.radio.uplink)
@@ -264,160 +232,6 @@ class Study(Part):
             if self.world.ues.mobility.kind_name() != "replay":  # a trace says how many only once it is read
                 self.power.check(self.world.ues.count)
         return self
-
-
-Rules = Iterable[tuple[bool, str]]
-"""whether a study breaks a rule, and the message"""
-
-
-def _of_radio_studies(study: Study) -> Rules:
-    """Without `learning:` no key may stand that only learning reads."""
-    radio = study.world.radio
-    ues = study.world.ues
-    unused = (
-        ("plan", study.plan is not None, "there are no updates whose powers could be planned"),
-        ("train", study.train is not None, "there is nothing that an agent could be trained on"),
-        ("power", study.power != Full(), "no update is sent"),
-        ("world.radio.uplink", radio.uplink != Ideal(), "no update is sent"),
-        ("world.radio.dynamic_uplink", radio.dynamic_uplink is not None, "no update is sent"),
-        ("world.radio.fading", radio.fading != NoFading(), "it is the fading of uplinks, and no update is sent"),
-        ("world.radio.measurement_noise_db", radio.measurement_noise_db > 0, "RSRP is recorded without error"),
-        ("world.radio.rsrp_report", radio.rsrp_report != "exact", "RSRP is recorded without error"),
-        ("world.ues.compute_heterogeneity", ues.compute_heterogeneity is not None, "no UE trains"),
-        ("world.ues.position_error_m", ues.position_error_m != 0, "no UE reports where it is"),
-        ("world.ues.measure", ues.measure != "serving", "the serving cell is recorded"),
-    )
-    for place, stated, why in unused:
-        yield stated, f"{place}: without a `learning:` section {why}; leave it out, or add learning"
-
-
-def _of_learning(study: Study, learning: Learning) -> Rules:
-    """What data, power, uplink, plan and training ask of each other."""
-    radio = study.world.radio
-    ues = study.world.ues
-    power = study.power
-    plan = study.plan
-    train = study.train
-    air = radio.dynamic_uplink
-    uplink = radio.uplink
-    server, threat = learning.server, learning.threat
-    defenses = learning.defenses
-    cell = learning.data.named_cell
-    names = [b.name for b in study.world.listed_stations]
-    switching = ", ".join(d.label for d in defenses if d.waits)
-    counting = ", ".join(d.label for d in defenses if d.needs_plan)
-    deferring = ", ".join(rule.label for rule in learning.withholding if rule.waits_for_a_cell)
-    sets_switch = power.kind_name() == "ddpg" or (train is not None and train.task.kind == "allocation")
-    by_session = isinstance(learning.data, Measured) and "session" in learning.data.held_out_by
-    is_ideal = uplink.kind_name() == "ideal"
-    return (
-        (
-            ues.position_error_m != 0 and "real labels" not in learning.data.offers,
-            f"world.ues.position_error_m: is for signals at positions, and data of kind {learning.data.kind_name()} "
-            "has none; take measured or segments, or leave it out",
-        ),
-        (study.measured is not None, "measured: stands beside a radio study; leave it out, or learning"),
-        (
-            radio.downlink != Downlink(noise_figure_db=radio.downlink.noise_figure_db),
-            "world.radio.downlink: rates of the downlink are recorded without `learning:` only; here give "
-            "noise_figure_db alone",
-        ),
-        (
-            cell is not None and names != [] and cell not in names,
-            f"learning.data.cell: no base station is called {cell!r}{nearest(cell or '', names) or ';'} "
-            f"there are: {', '.join(names[:10])}",
-        ),
-        (
-            switching != "" and plan is None and not sets_switch,
-            f"learning.defenses: {switching} with mode: planned has no round; give until_round, or a plan: section "
-            "that finds it",
-        ),
-        (
-            switching != "" and plan is not None and plan.criterion == "top-up",
-            "plan.criterion: with top-up nothing switches; take per-device or aggregate, or mode: top-up",
-        ),
-        (
-            uplink.adds_noise and any("whole numbers" in d.offers for d in defenses),
-            "world.radio.uplink: numbers of a ring are sums of whole numbers, and a noisy decoder adds to them; set "
-            "decoding: error-free",
-        ),
-        (
-            uplink.adds_noise and learning.hides_presence,
-            "world.radio.uplink: the noise of a decoder on each update shows in the variance of the sum who sent, and "
-            "noise at the server is to hide that; set decoding: error-free",
-        ),
-        (
-            air is None and not server.in_rounds,
-            f"learning.server: {server.kind_name()} merges updates as they come, which planned transmissions do not "
-            "tell; set world.radio.dynamic_uplink, {} for its defaults",
-        ),
-        (
-            air is not None and counting != "",
-            f"learning.defenses: {counting} counts on the channel's noise before an update is sent, and with "
-            "world.radio.dynamic_uplink it is not known then; leave dynamic_uplink out",
-        ),
-        (
-            air is not None and deferring != "",
-            f"learning.withholding: {deferring} with defer_upload decides by the cell at the request, and with "
-            "world.radio.dynamic_uplink an upload may end in another one; leave dynamic_uplink out, or defer_upload",
-        ),
-        (
-            air is not None and learning.hides_who_came,
-            "world.radio.dynamic_uplink: how long a UE sends decides when others send and how many rounds there are, "
-            "and noise "
-            "at the server hides one update only; leave dynamic_uplink out",
-        ),
-        (
-            learning.hides_who_came and len(learning.learner.phases) > 1 and ues.training_s_per_sample > 0,
-            "world.ues.training_s_per_sample: the slowest UE of a phase decides how much time all have for the next, "
-            f"and noise at the server hides one of them only; make it 0 for learner {learning.learner.kind_name()}",
-        ),
-        (
-            air is not None and plan is not None,
-            "plan: powers are planned for planned transmissions; leave world.radio.dynamic_uplink out",
-        ),
-        (
-            train is not None and train.task.kind == "online" and not server.in_rounds,
-            f"train.task: an agent decides once a round, and server {server.kind_name()} has none; take "
-            "server: {kind: synchronous}",
-        ),
-        (
-            power.needs_channel_noise and not uplink.adds_noise,
-            "power: a policy weighs channel noise against artificial noise; set world.radio.uplink to noma or oma "
-            "with decoding: noisy",
-        ),
-        (
-            ues.measurement_period_s is not None and by_session,
-            "learning.data.hold_out_by: UEs that measure all the time have no sessions; hold out by day or block, or "
-            "replay a trace",
-        ),
-        (
-            uplink.needs_bound and not any("bound" in d.offers for d in defenses),
-            f"world.radio.uplink: {uplink.kind_name()} with noisy decoding scales updates by the bound of their norm: "
-            "put a clip among learning.defenses, give norm_bound, or set decoding: error-free",
-        ),
-        (
-            is_ideal and threat.receiver is not None,
-            "learning.threat: with an ideal uplink nothing is on the air for an eavesdropper to hear; take "
-            "world.radio.uplink noma or oma",
-        ),
-        (
-            radio.path_loss.has_obstacles and threat.receiver is not None and threat.transmitter is None,
-            f"learning.threat: path loss {radio.path_loss.kind_name()} is known for base stations only, not for an "
-            "eavesdropper's antenna; name a transmitter of its file (transmitter), take another path loss, or another "
-            "viewpoint",
-        ),
-        (
-            threat.transmitter is not None and not radio.path_loss.has_obstacles,
-            f"learning.threat.transmitter: path loss {radio.path_loss.kind_name()} has no file of transmitters; give "
-            "position_m alone, or take path_loss: {kind: map}",
-        ),
-        (
-            not is_ideal and study.world.base_stations == (),
-            f"world.radio.uplink: {uplink.kind_name()} needs base stations; list them, or take a layout such as "
-            "base_stations: {kind: hexagonal, inter_site_m: 500}",
-        ),
-    )
 
 
 def study_yaml(study: Study) -> str:
