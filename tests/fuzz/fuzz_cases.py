@@ -236,7 +236,6 @@ FAMILIES = {
             beside="houses.geojson",
         ),
     ),
-    "network alone": (200, _set("net.net.xml", XML, "world.city={kind: sumo, file: net.net.xml}")),
     "list of base stations": (
         300, _set("sites.csv", PLAIN, "world.base_stations={kind: cell-file, file: sites.csv}"),
     ),
