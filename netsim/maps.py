@@ -207,8 +207,12 @@ def on_plane(
         lon, lat = ((lon_lat.min(axis=0) + lon_lat.max(axis=0)) / 2).tolist()
         origin = origin_deg or (lat, lon - 360.0 if lon > 180.0 else lon)
         corner_m = projected(lon_lat, origin)
-        if origin_deg is not None:
-            check_origin(file, corner_m)
+        away_m = np.linalg.norm(corner_m.mean(axis=0))
+        if origin_deg is not None and away_m > _MAX_SIDE_M:
+            raise BadInput(
+                f"{file}: origin_deg is {away_m / 1e3:,.0f} km from this map, at most {_MAX_SIDE_M / 1e3:g} are "
+                "plausible; give latitude and longitude, in this order, of a place on it"
+            )
     wide_m, long_m = np.ptp(corner_m, axis=0)
     too_small = max(wide_m, long_m) < _MIN_SIDE_M and np.ptp(corner, axis=0).any()
     if too_small or not max(wide_m, long_m) <= _MAX_SIDE_M:
@@ -218,16 +222,6 @@ def on_plane(
             f"their coordinates taken as {taken}; cut a part out, or set crs to what they are: {SYSTEMS}"
         )
     return corner_m, origin
-
-
-def check_origin(file: str, position_m: FloatArray) -> None:
-    """Raises BadInput where places (n, 2) of a map are more than 100 km from (0, 0)."""
-    away_m = np.linalg.norm(position_m.mean(axis=0))
-    if away_m > _MAX_SIDE_M:
-        raise BadInput(
-            f"{file}: origin_deg is {away_m / 1e3:,.0f} km from this map, at most {_MAX_SIDE_M / 1e3:g} are plausible; "
-            "give latitude and longitude, in this order, of a place on it"
-        )
 
 
 def apart_m(a_deg: LatLon, b_deg: LatLon) -> float:

@@ -32,10 +32,6 @@ from rl.settings import CARD, WEIGHTS, Finite, Weights
 _MAX_BYTES = 256_000_000
 _MAX_CARD_BYTES = 1_000_000
 _FULL_DB = 40.0  # the ratio in decibels that becomes 1 in an observation
-_OF_UE = 5  # numbers of each UE in an observation,
-_OF_ALL = 2  # and of all
-OF_ONE_UE = _OF_UE + _OF_ALL
-"""numbers of the observation of one UE"""
 _ROUNDING = 1e-6  # of actions
 _REFERENCE = ("std", "weight", "gain", "scale")
 Layers = tuple[tuple[Seen, Seen], ...]
@@ -45,7 +41,7 @@ Shapes = Mapping[str, tuple[int | None, ...]]
 
 def seen_online_size(n_ue: int) -> int:
     """Number of values of an observation for n_ue UEs."""
-    return _OF_UE * n_ue + _OF_ALL
+    return 5 * n_ue + 2
 
 
 def seen_online(now: PowerContext, last_w: FloatArray, limits: Limits) -> Seen:
@@ -73,12 +69,6 @@ def seen_online(now: PowerContext, last_w: FloatArray, limits: Limits) -> Seen:
     )
     seen: Seen = np.clip(np.concatenate(rows), -1.0, 1.0).astype(np.float32)
     return seen
-
-
-def seen_of_ues(seen: Seen) -> Seen:
-    """The observation of each UE (K, 7), from that of all (5 K + 2,): its own five numbers, and what is of all."""
-    own = seen[:-_OF_ALL].reshape(_OF_UE, -1).T
-    return np.hstack([own, np.tile(seen[-_OF_ALL:], (len(own), 1))])
 
 
 Hidden = Annotated[tuple[Annotated[int, Field(ge=1, le=4096)], ...], Field(min_length=1, max_length=8)]

@@ -12,7 +12,6 @@ ATTACKS = OneOf(
         "neuron-votes": "fl.attacks.place_maps:NeuronVotes",
         "span": "fl.attacks.span:Span",
         "place-filter": "fl.attacks.place_filter:PlaceFilter",
-        "kept-numbers": "fl.attacks.place_maps:KeptNumbers",
         "participation-regression": "fl.attacks.participation_regression:ParticipationRegression",
         "dwell": "fl.attacks.dwell:Dwell",
         "weighted-centroid": "fl.attacks.grid_updates:WeightedCentroid",

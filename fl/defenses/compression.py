@@ -78,8 +78,8 @@ class TopK(Defense):
     """Keeps the k = max(1, round(share d)) numbers of largest magnitude of every update of d numbers; others become 0.
 
     Norms do not grow, but distances may: two updates can keep different numbers, so noise needs a clip after this step.
-    Which numbers are kept depends on the data and is sent with them: the attack `kept-numbers` names homes by that
-    alone. Nothing that was left out is remembered for later rounds. The uplink counts all d numbers.
+    Which numbers are kept depends on the data and is sent with them. Nothing that was left out is remembered for later
+    rounds. The uplink counts all d numbers.
     """
 
     kind: Literal["top-k"] = "top-k"

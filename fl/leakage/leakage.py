@@ -9,7 +9,6 @@ compared with all estimates of an attack for that UE, in all its models, and wit
 import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import combinations
 
 import numpy as np
 from pydantic import Field
@@ -18,7 +17,6 @@ from fl.leakage.distances import (
     density_peaks,
     guesses_nearest_m,
     nearest_m,
-    sliced_w1,
     sliced_w1_of_sets,
     sorted_projections,
     sums_so_far,
@@ -374,13 +372,3 @@ def homes_named(how: Leakage, tracks: Tracks, area: Area, places: Places) -> lis
         for (ue, label), every in _by_ue(tracks).items()
         if np.isfinite(places.home_m[ue]).all()
     ]
-
-
-def pairs(tracks: Tracks, directions: int, most: int = 30) -> list[tuple[int, int, float]]:
-    """SW1 in metres between the points of every two UEs, (ue, ue, distance), for the `most` UEs with most points."""
-    points: dict[int, list[FloatArray]] = {}
-    for (ue, _), track in tracks.items():
-        points.setdefault(ue, []).append(track.points)
-    ues = sorted(sorted(points, key=lambda ue: -sum(map(len, points[ue])))[:most])
-    shadows = {ue: sorted_projections(np.concatenate(points[ue]), directions) for ue in ues}
-    return [(a, b, float(sliced_w1(shadows[a], shadows[b]))) for a, b in combinations(ues, 2)]

@@ -49,8 +49,7 @@ def write_final(setup: Setup, state: RoundState, world: World, spends: Table) ->
 
         for row in audited(setup, state.parts["audit"], spends, world.ues):
             setup.recorder.row("audit", **row)
-    how = setup.learning.leakage
-    named = leakage.named_at_end(how, state.leakage, world.area, world.places)
+    named = leakage.named_at_end(setup.learning.leakage, state.leakage, world.area, world.places)
     for row in named:
         setup.recorder.row("named", **row)
     _write_lists(setup, state, world, named)
@@ -61,8 +60,6 @@ def write_final(setup: Setup, state: RoundState, world: World, spends: Table) ->
     _write_hindsight(setup, state, facts)
     for row in unicity(state.whereabouts, setup.streams.at("unicity")) if setup.learning.threat.renames else ():
         setup.recorder.row("unicity", **row)
-    for ue, other, sw1_m in leakage.pairs(state.leakage, how.directions):
-        setup.recorder.row("user_distances", ue=ue, other=other, sw1_m=sw1_m, sqrt_sw1=float(np.sqrt(sw1_m)))
 
 
 def _last_utility(setup: Setup, state: RoundState, world: World) -> Metrics:

@@ -10,6 +10,5 @@ CITIES = OneOf(
         "grid": "netsim.city.plain:GridCity",
         "footprints": "netsim.city.footprints:Footprints",
         "generated": "netsim.city.plain:Generated",
-        "sumo": "netsim.city.network:SumoCity",
     },
 )

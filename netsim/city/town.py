@@ -119,7 +119,7 @@ class Roads(Columns):
 
 @frozen
 class TownPlan:
-    """Streets between junctions; blocks (b,), the areas between them; river and park, None where there is no room."""
+    """Streets between junctions; blocks (b,), the areas between them; river; park, None where there is no room."""
 
     roads: Roads
     blocks: Shapes

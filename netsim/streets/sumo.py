@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain
 
 import numpy as np
@@ -48,9 +48,7 @@ class _SumoEdge:
     speed_m_s: list[float] = field(default_factory=lambda: [0.0, 0.0, 0.0])
 
 
-def read_sumo(
-    file: str, origin_deg: LatLon | None = None, is_alone: bool = False
-) -> tuple[StreetLines, tuple[str, ...], NetLocation]:
+def read_sumo(file: str, origin_deg: LatLon | None = None) -> tuple[StreetLines, tuple[str, ...], NetLocation]:
     """The streets of a SUMO network, notes on what is left out, and where it lies. Raises BadInput with one line.
 
     An edge runs from the centre of one junction to that of the next, along its shape, or the mean shape of its lanes.
@@ -61,17 +59,9 @@ def read_sumo(
 
     origin_deg : latitude and longitude of (0, 0), None for local metres: the coordinates that the network was made
         from, without its `netOffset`. A network with a projection needs an origin, one without needs none.
-    is_alone : no buildings state the origin of a network with a projection, which is the middle of its junctions
-        by default.
     """
-    net = _SumoNet(file)
-    location = net.location
-    if is_alone and location.projection and origin_deg is None:
-        lon_lat = location.lon_lat(np.array([*net.junction.values()]))
-        lon, lat = ((lon_lat.min(axis=0) + lon_lat.max(axis=0)) / 2).tolist()
-        origin_deg = (lat, lon)
-    location = replace(location, origin_deg=origin_deg)
-    return _lines(net, location), net.notes(), location
+    net = _SumoNet(file, origin_deg)
+    return _lines(net), net.notes(), net.location
 
 
 @dataclass(frozen=True)
@@ -111,11 +101,11 @@ class NetLocation:
 
 
 class _SumoNet(XmlFile):
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, origin_deg: LatLon | None) -> None:
         super().__init__(path, "SUMO network")
         self.edges: list[_SumoEdge] = []
         self.junction: dict[str, Place] = {}
-        self.location = NetLocation(path)
+        self.location = NetLocation(path, origin_deg=origin_deg)
         self.closed = self.inner = 0
         self._edge: _SumoEdge | None = None
         self._vertices = 0
@@ -132,10 +122,9 @@ class _SumoNet(XmlFile):
             if name != "net":
                 self.refuse(f"<{shown(name, quote=False)}> is not a SUMO network; give a file that netconvert wrote")
         elif name == "location":
+            offset_m = self._places(attributes.get("netOffset", "0,0"))[0]
             projection = attributes.get("projParameter", "").strip().removeprefix("!")
-            self.location = NetLocation(
-                self.source.path, self._places(attributes.get("netOffset", "0,0"))[0], projection
-            )
+            self.location = NetLocation(self.source.path, offset_m, projection, self.location.origin_deg)
         elif name == "edge":
             self._begin_edge(attributes)
         elif name == "lane":
@@ -210,11 +199,11 @@ def _permitted(lane: dict[str, str]) -> list[bool]:
     return [(vehicle in words or "all" in words) == allows for vehicle in _VEHICLES]
 
 
-def _lines(net: _SumoNet, location: NetLocation) -> StreetLines:
+def _lines(net: _SumoNet) -> StreetLines:
     """All edges as lines; those between the same two junctions share a layer, because others never meet them."""
     vertices = [_line(net, edge) for edge in net.edges]
     layers: dict[frozenset[str], int] = {}
-    vertex_m = location.plane_m(np.array(list(chain.from_iterable(vertices))))
+    vertex_m = net.location.plane_m(np.array(list(chain.from_iterable(vertices))))
     return StreetLines(
         path=Paths.measured(vertex_m, np.array([len(line) for line in vertices])),
         street_class=np.array([CLASSES.index(_class(edge)) for edge in net.edges]),

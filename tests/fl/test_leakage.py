@@ -9,7 +9,7 @@ import pytest
 from interrupted import run_in_two
 
 from benchmarks.growth import Work, document
-from fl.attacks.place_maps import KeptNumbers, PlaceMaps
+from fl.attacks.place_maps import NeuronVotes, PlaceMaps
 from fl.leakage.chance import buildings_score, listed_score, most_named, scores, uniform_score
 from fl.leakage.distances import projections
 from fl.leakage.leakage import Leakage, is_due
@@ -153,7 +153,7 @@ class TestLists:
         score[0, 0, 0], score[1, 3, 3], score[:, 1, 2] = 3, 2.5, 2
         maps = PlaceMaps(np.array([4, 9]), score.reshape(2, 16))
         area = Area(0.0, 0.0, 400.0, 400.0)
-        found = KeptNumbers(cell_m=100.0, apart_m=100.0).best_of_all(maps, area, 3)
+        found = NeuronVotes(cell_m=100.0, apart_m=100.0, width_m=1.0).best_of_all(maps, area, 3)
         assert found.tolist() == [[250, 150], [50, 50], [350, 350]]
 
     def test_of_an_attack_without_maps_where_most_of_what_it_names_lies(self):

@@ -78,7 +78,7 @@ def _trace(name, ways):
         if draw.random() < 0.2:
             formats = ["csv", "plt", "gpx", "sumo-fcd", "ns2", "cabspotting"]
             zones = ["Europe/Berlin", "UTC", *ODD_WORDS]
-            more = [["--mobility"], ["--timezone", draw.choice(zones)], ["--crs", "EPSG:25832"]]
+            more = [["--survey"], ["--timezone", draw.choice(zones)], ["--crs", "EPSG:25832"]]
             more += [["--crs", draw.choice(ODD_WORDS)], ["--format", draw.choice(formats)]]
             words += draw.choice(more)
         return words, files, False
@@ -156,7 +156,7 @@ def _claims(valid, draw):
 _LINES = [
     "validate tiny.yaml --set world.duration_s=60",
     "run tiny.yaml --out out --quiet --set learning.round_s=30 --seed 4", "inspect t.csv --columns user=user",
-    "inspect tiny.yaml --mobility --cell-m 100 --fill-h 3", "show done --verbose", "report done --json",
+    "inspect t.csv --format csv --timezone UTC", "show done --verbose", "report done --json",
     "compare done half --out c.html --reach 3", "export done --format geojson --out e.geojson --origin 48.1,11.5",
     "list attack", "list --matrix", "new fresh --from city",
     "epsilon --noise-multiplier 1.5 --rounds 10 --delta 1e-5 --sampling-rate 0.5", "schema",
@@ -236,7 +236,6 @@ FAMILIES = {
             beside="houses.geojson",
         ),
     ),
-    "network alone": (200, _set("net.net.xml", XML, "world.city={kind: sumo, file: net.net.xml}")),
     "list of base stations": (
         300, _set("sites.csv", PLAIN, "world.base_stations={kind: cell-file, file: sites.csv}"),
     ),

@@ -12,7 +12,6 @@ ROOT = Path(__file__).parents[2]
 OLD = (DeprecationWarning, PendingDeprecationWarning, FutureWarning, UserWarning, SyntaxWarning)
 OURS = ("netsim", "netsim.radio.air", "fl.types", "rl", "scenarios.app.cli.start", "benchmarks.town", "test_cli")
 OTHERS = (
-    "pettingzoo.utils.deprecated_module",
     "pygame.pkgdata",
     "netsimulator",
     "flwr.server",

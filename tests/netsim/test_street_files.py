@@ -11,7 +11,6 @@ from pyproj import Transformer
 from refused import line_of
 
 from netsim.city.footprints import Footprints, read_streets
-from netsim.city.network import SumoCity
 from netsim.city.plain import GridCity
 from netsim.clock import Clock
 from netsim.errors import BadInput
@@ -345,23 +344,22 @@ def quarter(projection="!", offset=(0.0, 0.0)):
     return f'<net version="1.20">{location}{edges}{nodes}</net>'
 
 
-class TestSumoCity:
-    def test_people_live_along_the_streets_of_a_network_and_walk_on_them(self, tmp_path):
-        utm = "+proj=utm +zone=32 +ellps=WGS84 +units=m"
-        east_m, north_m = Transformer.from_crs("EPSG:4326", "EPSG:32632", always_xy=True).transform(HERE[1], HERE[0])
-        city = SumoCity(file=network(tmp_path, quarter(utm, (150 - east_m, 120 - north_m))))
-        assert city.origin() == pytest.approx(HERE, abs=1e-4)
-        assert city.notes() == (f"city: {city.file}: 1 edges are inside junctions, or crossings: left out",)
-        area, streams = city.area(None), Streams(4)
-        np.testing.assert_allclose(area.side_m, [400, 340], atol=25)  # grid north is 1.9 degrees away
-        np.testing.assert_allclose(area.centre_m, [0, 0], atol=1)
+class TestNetworkBesideHouses:
+    def city(self, folder, text):
+        """Nine houses within the streets of the quarter."""
+        houses = [house(x, y) for x in (20, 100, 200) for y in (20, 100, 200)]
+        return Footprints(
+            file=write(folder, *houses, name="houses.geojson"), streets=network(folder, text), margin_m=90
+        )
+
+    def test_people_walk_on_the_streets_of_a_network(self, tmp_path):
+        city, streams = self.city(tmp_path, quarter()), Streams(4)
+        assert city.origin() is None
+        assert city.notes() == (f"city: {city.streets}: 1 edges are inside junctions, or crossings: left out",)
+        area = city.area(None)
         graph, built = city.street_graph(area, streams), city.buildings(area, streams)
         street = shapely.union_all(graph.path.lines())
-        away_m = shapely.distance(built.footprint, street)
-        assert len(built) > 60 and away_m.min() > 2 and away_m.max() < 60
         assert (graph.speed_m_s[:, :, DRIVE] > 0).sum() == 4 and (graph.speed_m_s[:, :, WALK] > 0).sum() == 6
-        again = city.buildings(area, streams)
-        assert again is built and not np.array_equal(city.buildings(area, Streams(5)).height_m, built.height_m)
         premises = doors(built.footprint, built.height_m, graph)
         ground = Ground(area, Clock(date(2026, 1, 5)), streams, built, None, None, graph, premises)
         people, outside = Resident(drive_share=0.0, cycle_share=0.0), 0
@@ -373,34 +371,27 @@ class TestSumoCity:
             assert (shapely.distance(street, shapely.points(state.position_m[walks])) < 62).all()
         assert outside > 20
 
-    def test_a_scenario_of_a_network_alone_runs(self, tiny, tmp_path):
-        from scenarios.app.result import run
-
-        changes = {
-            "world.city": {"kind": "sumo", "file": network(tmp_path, quarter())}, "world.begins": "08:00",
-            "world.ues": {"count": 6, "mobility": {"kind": "resident"}, "measurement_period_s": 30},
-            "world.base_stations": [{"name": "a", "position_m": [150, 120]}], "learning": None, "world.radio": {},
-        }  # fmt: skip
-        assert run(tiny(changes), tmp_path / "r")["radio.samples"] == 6 * 4
-        assert SumoCity(file=network(tmp_path, quarter())).origin() is None
-
     @pytest.mark.parametrize(
         ("old", "new", "words"),
         [
             ('allow="pedestrian"', 'allow="tram"', None),
             ('speed="13.9"', 'disallow="pedestrian" speed="13.9"', "no street in the area is open to pedestrians"),
-            ('x="300"', 'x="90000"', "at most 20000 m are drawn"),
-            ('projParameter="!"', 'projParameter="+proj=utm +nadgrids=/etc/passwd"', "no projection in m that is read"),
+            ("projParameter=\"!\"", 'projParameter="+proj=utm +zone=32"', "the buildings have none"),
             ("<edge", "<hedge", "not XML"),
         ],
     )  # fmt: skip
     def test_networks_that_are_no_city(self, tmp_path, old, new, words):
         text = quarter().replace('allow="pedestrian"', 'allow="tram"').replace(old, new)
-        city = SumoCity(file=network(tmp_path, text))
+        city = self.city(tmp_path, text)
         if words is None:
             assert any("1 edges are open to none of" in note for note in city.notes())
         else:
-            assert words in line_of(city.area, None)
+            assert words in line_of(city.street_graph, None, Streams(0))
+
+    def test_a_projection_that_names_a_file_is_refused(self, tmp_path):
+        text = quarter("+proj=utm +nadgrids=/etc/passwd")
+        with pytest.raises(BadInput, match="no projection in m that is read"):
+            read_sumo(network(tmp_path, text), HERE)
 
 
 class TestFootprints:

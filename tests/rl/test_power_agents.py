@@ -352,16 +352,6 @@ def test_an_episode_that_a_budget_ends_costs_as_much_as_all_its_rounds(rounds, a
     assert found.lost == pytest.approx(np.mean([info["lost"] for info in figures[:rounds]]))
 
 
-def test_each_agent_pays_for_the_rounds_that_a_budget_leaves(tiny):
-    pytest.importorskip("pettingzoo")
-    from rl.env_agents import PowerAgents
-
-    env = PowerAgents(online(tiny, budgeted(1)), "own")
-    env.reset(options={"world": 1})
-    played, discarded = (env.step(dict.fromkeys(env.agents, np.ones(1)))[1] for _ in range(2))
-    assert all(discarded[agent] == pytest.approx(3 * own) for agent, own in played.items()) and any(played.values())
-
-
 def test_a_budget_that_admits_no_round_is_refused_before_anything_is_written(tmp_path, capsys):
     from scenarios.app.cli.commands import main
 

@@ -84,18 +84,18 @@ def city_of(folder, kind):
     """Each with houses or streets around the same 300 m."""
     if kind == "made up":
         return {"kind": "grid", "width_m": 520, "height_m": 420}
-    if kind == "degrees":
+    if kind in ("degrees", "network projection"):
         ring = [[11.58, 48.14], [11.584, 48.14], [11.584, 48.143], [11.58, 48.143], [11.58, 48.14]]
     else:
         ring = [[0, 0], [300, 0], [300, 300], [0, 300], [0, 0]]
     house = {"type": "Feature", "properties": {"height": 9}, "geometry": {"type": "Polygon", "coordinates": [ring]}}
     (folder / "town.geojson").write_text(json.dumps({"type": "FeatureCollection", "features": [house]}))
     houses = {"kind": "footprints", "file": str(folder / "town.geojson"), "margin_m": 300.0}
-    if "sumo" not in kind:
+    if "network" not in kind:
         return houses
     offset = (-EAST_M, -NORTH_M) if "projection" in kind else (70.0, -30.0) if "offset" in kind else (0.0, 0.0)
     file = net(folder, UTM if "projection" in kind else "!", offset)
-    return {**houses, "streets": file} if "beside" in kind else {"kind": "sumo", "file": file, "margin_m": 300.0}
+    return {**houses, "streets": file}
 
 
 def trace_of(folder, kind):
@@ -128,10 +128,9 @@ APART, OTHER, FINE = "share no origin", "set it to", ""
 TABLE = {  # city: traces in degrees, SUMO's metres, other metres
     "degrees": (OTHER, APART, APART),
     "metres": (APART, FINE, FINE),
-    "sumo": (APART, FINE, FINE),
-    "sumo offset": (APART, FINE, FINE),
-    "sumo projection": (OTHER, FINE, APART),
-    "sumo offset beside houses": (APART, FINE, FINE),
+    "network": (APART, FINE, FINE),
+    "network offset": (APART, FINE, FINE),
+    "network projection": (OTHER, FINE, APART),
     "made up": (FINE, FINE, FINE),
 }
 
@@ -158,7 +157,7 @@ def test_city_and_trace_share_an_origin_or_are_refused(tiny, tmp_path, city, kin
     at_m = world.trace.position_m[np.argsort(world.trace.time_s, kind="stable")]
     if own_deg is not None:
         np.testing.assert_allclose(on_globe(at_m, own_deg), GLOBE, atol=1e-9)
-    elif city == "sumo projection":
+    elif city == "network projection":
         in_utm = np.array(LOCAL_M) + np.array([EAST_M, NORTH_M])
         lon_lat = np.column_stack(TO_UTM.transform(*in_utm.T, direction="INVERSE"))
         np.testing.assert_allclose(on_globe(at_m, world.setting.city.origin()), lon_lat, atol=1e-9)
@@ -169,7 +168,7 @@ def test_city_and_trace_share_an_origin_or_are_refused(tiny, tmp_path, city, kin
     assert len(told) == (city == "made up" and own_deg is not None) + ("offset" in city and kind != "fcd metres")
 
 
-@pytest.mark.parametrize("kind", ["degrees", "sumo projection"])
+@pytest.mark.parametrize("kind", ["degrees", "network projection"])
 def test_an_origin_with_longitude_first_is_refused(tiny, tmp_path, kind):
     part = city_of(tmp_path, kind) | {"origin_deg": [11.58, 48.14]}
     with pytest.raises(
@@ -178,7 +177,7 @@ def test_an_origin_with_longitude_first_is_refused(tiny, tmp_path, kind):
         built(tiny, {"world.city": part, "world.duration_s": 60.0})
 
 
-@pytest.mark.parametrize("city", ["degrees", "sumo projection"])
+@pytest.mark.parametrize("city", ["degrees", "network projection"])
 def test_cells_in_degrees_have_the_origin_of_the_city(tiny, tmp_path, city):
     (tmp_path / "cells.csv").write_text("name,lat,lon\na,48.1415,11.5815\n")
     cells = {"kind": "cell-file", "file": str(tmp_path / "cells.csv")}

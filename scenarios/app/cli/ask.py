@@ -10,12 +10,9 @@ import re
 import shutil
 import textwrap
 import tomllib
-from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from netsim.errors import BadInput, one_line
 from netsim.safe import what_is
@@ -26,8 +23,6 @@ from scenarios.app.study.yaml_document import file_text, read
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
-
-    from netsim.mobility.statistics import Series
 
 PACKAGES = Path(__file__).with_name("packages.toml")
 NEXT_PACKAGE = """\
@@ -219,13 +214,6 @@ def epsilon(args: argparse.Namespace) -> None:
     """Print a table of epsilons, and what each accountant does."""
     from fl.privacy.compose import RoundKinds, compose
 
-    if args.participation is not None:
-        return _mechanisms(args)
-    for name in ("secagg_threshold", "parameters", "bits"):
-        if getattr(args, name) is not None:
-            raise BadInput(
-                f"--{name.replace('_', '-')}: compares mechanisms; give --participation too, or leave it out"
-            )
     if (args.noise_multiplier is None) == (args.target_epsilon is None):
         raise BadInput("epsilon: give either --noise-multiplier or --target-epsilon, and not both")
     if args.target_epsilon is None:
@@ -254,102 +242,6 @@ def epsilon(args: argparse.Namespace) -> None:
         say(f"warning: {too_many}")
 
 
-COMPARED = """\
-Std in units of the clip norm, of each number: noise on the mean of a round's updates, and on the model,
-as the root mean square over rounds at server rate 1. Neighbours: zero-out; add-remove of noise of a server
-that samples, or asks all. Shares: a sum is opened with {:,} UEs or more. In {} bits: {:,} whole numbers
-(`skellam`), accounted in all rounds; inf: too few bits. Sampled: secret coins, {} rounds of a UE on average.
-Server, also banded: UEs take turns, {} of each or fewer (`cyclic`); banded noise is correlated over all cohorts."""
-_MOST_COMPARED = 3_000  # rounds: banded noise takes their square
-
-
-def _mechanisms(args: argparse.Namespace) -> None:
-    """Print what each place of the noise takes for one epsilon of a user's whole participation."""
-    from fl.privacy.gaussian import multiplier_of
-
-    people = args.people
-    k = args.participation
-    target = args.target_epsilon
-    delta = args.delta
-    if people is None or target is None or args.noise_multiplier is not None:
-        raise BadInput("--participation: compares mechanisms; give --people and --target-epsilon, no noise multiplier")
-    if args.draws != 1 or args.sampling_rate != 1:
-        raise BadInput(
-            "--participation: compares with one draw a round, sampled or not; leave --draws and --sampling-rate out"
-        )
-    if max(args.rounds) > _MOST_COMPARED:
-        raise BadInput(f"--rounds {max(args.rounds)}: at most {_MOST_COMPARED:,} rounds are compared; give fewer")
-    if k > min(args.rounds):
-        raise BadInput(f"--participation {k}: of {min(args.rounds)} rounds a user is in {min(args.rounds)} at most")
-    fewest = people * k / max(args.rounds)
-    if fewest < (args.secagg_threshold or 1):
-        raise BadInput(
-            f"--people {people}: {fewest:.3g} UEs in a round are fewer than a sum needs, {args.secagg_threshold or 1}; "
-            "give more people, or a larger --participation"
-        )
-    one = multiplier_of(target, delta)
-    found = [(rounds, _compared(args, rounds, one)) for rounds in args.rounds]
-    say(f"noise for epsilon {target:g} of a user that is in {k} rounds, at delta {delta:g}, of {people:,} people")
-    for rounds, rows in found:
-        cells = [
-            [place, holds, f"{_up(z, 4):.4g}", f"{std:.3g}", f"{std * by:.3g}"] for place, holds, z, std, by in rows
-        ]
-        say(f"{rounds} rounds, {people * k / rounds:,.4g} UEs in a round")
-        say(
-            table(["noise drawn by", "holds against", "noise multiplier", "on the mean", "on the model"], cells, left=2)
-        )
-    turns = max(-(-rounds // (rounds // k)) for rounds in args.rounds)
-    say(COMPARED.format(args.secagg_threshold or int(fewest), args.bits or 16, args.parameters or 10_000, k, turns))
-    if target > MEANINGFUL:
-        say(f"warning: an epsilon above {MEANINGFUL:.0f} is no meaningful guarantee")
-    if too_many := too_large(delta, people, "user"):
-        say(f"warning: {too_many}")
-
-
-def _compared(args: argparse.Namespace, rounds: int, one: float) -> list[tuple[str, str, float, float, float]]:
-    """Rows of place, receiver, multiplier, noise on the mean, and its growth to that on the model.
-
-    one : multiplier of a single round.
-    """
-    from fl.defenses.skellam import least_multiplier as least_whole
-    from fl.privacy import banded
-    from fl.privacy.compose import least_multiplier
-
-    k = args.participation
-    target = args.target_epsilon
-    delta = args.delta
-    people = args.people
-    together = people * k / rounds
-    least = args.secagg_threshold or int(together)
-    alone = one * math.sqrt(k)
-    growth = math.sqrt((rounds + 1) / 2)
-    bits = args.bits or 16
-    whole = least_whole(target, delta, rounds, together, least, args.parameters or 10_000, bits)
-    over = math.sqrt(together / least) / together  # of a sum of all, with shares for fewer
-    both = "server and readers"
-    readers = "readers"
-    separation = rounds // k
-    by_turns = one * math.sqrt(-(-rounds // separation))
-    rows = [
-        ("each UE, by itself", both, alone, alone / math.sqrt(together), growth),
-        ("shares in a secure sum", both, alone, alone * over, growth),
-        (f"the same in {bits} bits", both, whole, whole * over, growth),
-        ("server", readers, by_turns, by_turns * separation / people, growth),
-    ]
-    if k < rounds:
-        try:
-            coin = least_multiplier(target, delta, rounds, k / rounds)
-        except ValueError as error:
-            raise BadInput(f"--target-epsilon {target:g}: {error}") from None
-        rms, _ = banded.errors(rounds, separation, separation)
-        moved = banded.sensitivity(rounds, separation, separation)
-        rows += [
-            ("server, sampled", readers, coin, coin / together, growth),
-            (f"server, banded ({separation})", readers, one, one * moved * separation / people, rms / moved),
-        ]
-    return rows
-
-
 def _least(args: argparse.Namespace, rounds: int) -> float:
     """The smallest multiplier, rounded up to the digits that are known."""
     from fl.privacy.compose import least_multiplier
@@ -366,14 +258,7 @@ def _least(args: argparse.Namespace, rounds: int) -> float:
         raise BadInput(f"{where}: holds without noise, since a user takes part at all with less than delta")
     if not 1e-100 < z < 1e100:
         raise BadInput(f"{where}: out of reach of floating point (noise multiplier {z:g})")
-    return _up(z, 7 if q == 1 else 5)
-
-
-def _up(z: float, digits: int) -> float:
-    """Rounded up to so many digits; 0 and infinity stay."""
-    if z in (0, math.inf):
-        return z
-    unit = 10.0 ** (math.floor(math.log10(z)) - digits + 1)
+    unit = 10.0 ** (math.floor(math.log10(z)) - (6 if q == 1 else 4))
     return math.ceil(z / unit) * unit
 
 
@@ -385,77 +270,11 @@ def _shown(epsilon: float) -> str:
     return f"{epsilon:.3f}" if epsilon >= 1 else f"{epsilon:.3g}"
 
 
-ROWS = (
-    ("hours with a known place", "hours", 1, "{:,.0f}"),
-    ("distinct places S", "places", 1, "{:,.0f}"),
-    ("growth of S, exponent of time", "growth", 1, "{:.2f}"),
-    ("time at the top place, %", "top_1", 100, "{:.0f}"),
-    ("time at the top two places, %", "top_2", 100, "{:.0f}"),
-    ("regularity, %", "regularity", 100, "{:.0f}"),
-    ("Zipf exponent of visits", "zipf", 1, "{:.2f}"),
-    ("entropy of the places, bit", "entropy", 1, "{:.2f}"),
-    ("entropy rate, bit/h", "entropy_rate", 1, "{:.2f}"),
-    ("predictability, %", "predictability", 100, "{:.0f}"),
-    ("radius of gyration, m", "gyration_m", 1, "{:,.0f}"),
-)
-
-
 def inspect(args: argparse.Namespace) -> None:
-    """Print what the trace holds, or how people move."""
-    from netsim.mobility.statistics import trace_series
+    """Print what the trace holds."""
     from netsim.trace_files.inspect import inspect_trace
 
+    if args.trace.endswith((".yaml", ".yml")) or (not what_is(args.trace) and args.trace in bundled()):
+        raise BadInput(f"{args.trace}: a scenario, and no trace; `netsim validate` checks it, `netsim run` plays it")
     reading = {k: v for k in ("format", "crs", "timezone", "survey", "columns") if (v := getattr(args, k))}
-    is_scenario = args.trace.endswith((".yaml", ".yml")) or (not what_is(args.trace) and args.trace in bundled())
-    if not args.mobility:
-        if is_scenario:
-            raise BadInput(f"{args.trace}: a scenario, and no trace; add --mobility to see how its people move")
-        say(inspect_trace(args.trace, **reading))
-    elif is_scenario:
-        _mobility(args, _played(args))
-    elif args.sets or args.seed is not None:
-        raise BadInput("--set and --seed are for scenarios, and this is a trace; leave them out")
-    else:
-        _mobility(args, trace_series(args.trace, args.cell_m, args.fill_h, **reading))
-
-
-def _mobility(args: argparse.Namespace, series: Iterable[Series]) -> None:
-    from netsim.mobility.statistics import FEWEST_HOURS, measures
-
-    found = measures(series)
-    known = found["hours"] >= FEWEST_HOURS
-    if not known.any():
-        raise BadInput(
-            f"{args.trace}: no user has {FEWEST_HOURS} hours with a known place; give a longer trace, or a larger "
-            "--fill-h"
-        )
-    rows = []
-    for title, name, factor, form in ROWS:
-        value = factor * found[name][known]
-        value = value[np.isfinite(value)]
-        figures = [form.format(v) for v in np.quantile(value, (0.5, 0.25, 0.75))] if len(value) else ["-"] * 3
-        rows.append([title, *figures, f"{len(value):,}"])
-    places = f"squares of {args.cell_m:g} m" if args.cell_m > 0 else "buildings, or distinct positions of a trace"
-    say(f"{known.sum():,} with at least {FEWEST_HOURS} known hours, of {len(known):,}")
-    say(f"last position of each hour, kept for up to {args.fill_h:g} h; places are {places}\n")
-    say(table(["", "median", "25 %", "75 %", "people"], rows))
-
-
-def _played(args: argparse.Namespace) -> Iterable[Series]:
-    """The movement of a scenario, without its radio and its learning."""
-    from netsim.mobility.statistics import FEWEST_HOURS, played_series
-    from netsim.rng import Streams
-    from netsim.world.build import build_world
-    from scenarios.app.run.how import USUAL
-
-    overrides = overrides_of(args)
-    scenario = Scenario(args.trace)
-    study = scenario.study(overrides)
-    with scenario.placed(overrides), USUAL.within():
-        world = build_world(study.world, Streams(study.seed), study.round_s)
-    if world.duration_s < FEWEST_HOURS * 3600:
-        raise BadInput(
-            f"{args.trace}: world.duration_s: {world.duration_s:g} s are less than {FEWEST_HOURS} h; give "
-            "--set world.duration_s=2419200 for four weeks"
-        )
-    return played_series(world.mobility, world.state, world.ground, world.duration_s, args.cell_m, args.fill_h)
+    say(inspect_trace(args.trace, **reading))

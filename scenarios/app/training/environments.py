@@ -1,12 +1,11 @@
-"""Environments of scenarios: what `gymnasium.make` calls for the names that `import rl` registers, and PettingZoo's."""
+"""Environments of scenarios: what `gymnasium.make` calls for the names that `import rl` registers."""
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -31,10 +30,6 @@ from scenarios.app.run.runner import reachable, reference, snr_of_round
 from scenarios.app.run.setup import set_up
 from scenarios.app.study.load import load
 from scenarios.app.study.study import Study
-
-if TYPE_CHECKING:
-    from rl.env_agents import Pay, PowerAgents
-
 
 Source = str | Path | Study
 """A bundled name, a file, or a study"""
@@ -139,15 +134,6 @@ def check_moves(study: Study, task: Online) -> None:
                 "middle powers, so nothing is learned from it; leave it out, or change what it measures in "
                 "world.radio.uplink or learning.attacks"
             )
-
-
-def parallel_env(scenario: Source = DEFAULTS[ONLINE], reward: Pay = "shared") -> PowerAgents:
-    """The live world of a scenario for PettingZoo, one agent a UE. reward : `shared` by all, or each UE's `own`."""
-    if importlib.util.find_spec("pettingzoo") is None:
-        raise BadInput("parallel_env: pettingzoo is not installed; pip install 'netsim-fl[multi]'")
-    from rl.env_agents import PowerAgents
-
-    return PowerAgents(online(scenario), reward)
 
 
 def study_of(source: Source) -> Study:

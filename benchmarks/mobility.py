@@ -1,13 +1,16 @@
-r"""Statistics of human mobility, from the place of a person in every hour of a trace or of a played world.
+"""Print statistics of human mobility, of a trace or of a scenario, whose movement is played without radio and learning.
 
-A place is a whole number, a grid cell or a venue; -1 where it is unknown. The measures are those of Song, Koren, Wang,
-Barabasi, 'Modelling the scaling properties of human mobility', Nature Physics 6, 2010, and Song, Qu, Blumm, Barabasi,
-'Limits of predictability in human mobility', Science 327, 2010.
+    python -m benchmarks.mobility TRACE|SCENARIO [--cell-m M] [--fill-h H] [--set KEY=VALUE ...]
+
+They are made from the place of a person in every hour. A place is a whole number, a grid cell or a venue; -1 where it
+is unknown. The measures are those of Song, Koren, Wang, Barabasi, 'Modelling the scaling properties of human mobility',
+Nature Physics 6, 2010, and Song, Qu, Blumm, Barabasi, 'Limits of predictability in human mobility', Science 327, 2010.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+import sys
+from argparse import ArgumentParser
+from collections.abc import Iterable, Iterator
 from math import log2, nan
-from pathlib import Path
 
 import numpy as np
 
@@ -15,10 +18,29 @@ from netsim.clock import Clock
 from netsim.columns import frozen
 from netsim.errors import BadInput
 from netsim.mobility.base import Ground, Mobility, State
+from netsim.rng import Streams
 from netsim.trace_files.inspect import view_of
 from netsim.trace_files.read import trace_file
 from netsim.units import FloatArray, IntArray
+from netsim.world.build import build_world
+from scenarios.app.cli.options import number, overrides_of, table
+from scenarios.app.run.how import USUAL
+from scenarios.app.study import Fields
+from scenarios.app.study.load import Scenario, bundled
 
+ROWS = (
+    ("hours with a known place", "hours", 1, "{:,.0f}"),
+    ("distinct places S", "places", 1, "{:,.0f}"),
+    ("growth of S, exponent of time", "growth", 1, "{:.2f}"),
+    ("time at the top place, %", "top_1", 100, "{:.0f}"),
+    ("time at the top two places, %", "top_2", 100, "{:.0f}"),
+    ("regularity, %", "regularity", 100, "{:.0f}"),
+    ("Zipf exponent of visits", "zipf", 1, "{:.2f}"),
+    ("entropy of the places, bit", "entropy", 1, "{:.2f}"),
+    ("entropy rate, bit/h", "entropy_rate", 1, "{:.2f}"),
+    ("predictability, %", "predictability", 100, "{:.0f}"),
+    ("radius of gyration, m", "gyration_m", 1, "{:,.0f}"),
+)
 UNKNOWN = -1
 WEEK_H = 168
 FEWEST_HOURS = 24  # with a known place, below which a person has no statistics
@@ -26,6 +48,55 @@ _ZIPF_RANKS = 20
 _MAX_LZ = 20_000  # hours of which entropy rate and predictability are computed; time grows with their square
 _MAX_HOURS = 20_000_000  # of all UEs together: 24 bytes each
 _HOUR_S = 3600.0
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Print the table, or one line and 2 for what has no statistics."""
+    parser = ArgumentParser(prog="python -m benchmarks.mobility", description="Print statistics of mobility.")
+    parser.add_argument("trace", metavar="TRACE|SCENARIO", help="a trace, a scenario file, or a bundled scenario")
+    parser.add_argument(
+        "--cell-m", type=number(float, 0, 1e6), default=250.0, metavar="M",
+        help="side of a place, m; 0: a building, or a distinct position of a trace (default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--fill-h", type=number(float, 0, 1e4), default=12.0, metavar="H",
+        help="hours for which a place is kept until the next row (default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--set", action="append", default=[], dest="sets", metavar="KEY=VALUE",
+        help="a value of the scenario, or how a trace is read, as timezone=Europe/Berlin (may be repeated)",
+    )  # fmt: skip
+    args = parser.parse_args(arguments)
+    try:
+        overrides = overrides_of(args)
+        if args.trace.endswith((".yaml", ".yml")) or args.trace in bundled():
+            series = scenario_series(args.trace, args.cell_m, args.fill_h, overrides)
+        else:
+            series = trace_series(args.trace, args.cell_m, args.fill_h, **overrides)
+        print_table(measures(series), args.cell_m, args.fill_h)
+    except BadInput as error:
+        print(*error.lines, sep="\n", file=sys.stderr)
+        return 2
+    return 0
+
+
+def print_table(found: dict[str, FloatArray], cell_m: float, fill_h: float) -> None:
+    """Print median and quartiles of the people with statistics. Raises `BadInput` where nobody has any."""
+    known = found["hours"] >= FEWEST_HOURS
+    if not known.any():
+        raise BadInput(
+            f"no user has {FEWEST_HOURS} hours with a known place; give a longer trace, or a larger --fill-h"
+        )
+    rows = []
+    for title, name, factor, form in ROWS:
+        value = factor * found[name][known]
+        value = value[np.isfinite(value)]
+        figures = [form.format(v) for v in np.quantile(value, (0.5, 0.25, 0.75))] if len(value) else ["-"] * 3
+        rows.append([title, *figures, f"{len(value):,}"])
+    places = f"squares of {cell_m:g} m" if cell_m > 0 else "buildings, or distinct positions of a trace"
+    print(f"{known.sum():,} with at least {FEWEST_HOURS} known hours, of {len(known):,}")
+    print(f"last position of each hour, kept for up to {fill_h:g} h; places are {places}\n")
+    print(table(["", "median", "25 %", "75 %", "people"], rows))
 
 
 @frozen
@@ -185,9 +256,9 @@ def cells(position_m: FloatArray, cell_m: float) -> IntArray:
     flat = position_m.reshape(-1, 2)
     known = np.isfinite(flat).all(axis=1)
     at = np.round(flat[known] / 0.1) if cell_m == 0 else np.floor(flat[known] / cell_m)
-    number = np.full(len(flat), UNKNOWN)
-    number[known] = np.unique(at, axis=0, return_inverse=True)[1].ravel()
-    return number.reshape(position_m.shape[:-1])
+    cell = np.full(len(flat), UNKNOWN)
+    cell[known] = np.unique(at, axis=0, return_inverse=True)[1].ravel()
+    return cell.reshape(position_m.shape[:-1])
 
 
 def filled(series: IntArray, fill_h: float) -> IntArray:
@@ -202,15 +273,13 @@ def filled(series: IntArray, fill_h: float) -> IntArray:
     return np.where(usable, series[last], UNKNOWN)
 
 
-def trace_series(
-    path: str | Path, cell_m: float, fill_h: float, columns: Mapping[str, str] | str = "", **settings: object
-) -> Iterator[Series]:
+def trace_series(path: str, cell_m: float, fill_h: float, **settings: object) -> Iterator[Series]:
     """The series of every user of a trace: the last row of each hour of the wall clock.
 
     cell_m : side of a place; 0: every distinct position is one, for check-ins. fill_h : see `filled`.
     settings : of a `TraceFile`. Raises `BadInput` with one line.
     """
-    file = trace_file(path, columns, **settings)
+    file = trace_file(path, **settings)
     view = view_of(file.table(), file.timezone)
     user = view.moves.user[view.fixes]
     xy_m = view.moves.xy_m[view.fixes]
@@ -222,6 +291,23 @@ def trace_series(
         row[hour[own] - hours[0]] = own  # of several rows in an hour the last one written stays
         row = filled(row, fill_h)
         yield Series(np.where(row >= 0, place[row], UNKNOWN), xy_m[row], _of_week(hours, view.clock))
+
+
+def scenario_series(name: str, cell_m: float, fill_h: float, overrides: Fields) -> Iterator[Series]:
+    """The series of all UEs of a scenario, whose movement is played. Raises `BadInput` with one line.
+
+    overrides : dotted path -> value.
+    """
+    scenario = Scenario(name)
+    study = scenario.study(overrides)
+    with scenario.placed(overrides), USUAL.within():
+        world = build_world(study.world, Streams(study.seed), study.round_s)
+    if world.duration_s < FEWEST_HOURS * 3600:
+        raise BadInput(
+            f"{name}: world.duration_s: {world.duration_s:g} s are less than {FEWEST_HOURS} h; give "
+            "--set world.duration_s=2419200 for four weeks"
+        )
+    return played_series(world.mobility, world.state, world.ground, world.duration_s, cell_m, fill_h)
 
 
 def played_series(
@@ -268,3 +354,7 @@ def _carried(position_m: FloatArray) -> FloatArray:
 def _of_week(hour: IntArray, clock: Clock) -> IntArray:
     """Hours of the week of hours counted from the first local midnight."""
     return (24 * clock.weekday(0) + hour) % WEEK_H
+
+
+if __name__ == "__main__":
+    sys.exit(main())
