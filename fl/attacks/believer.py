@@ -63,8 +63,6 @@ class Believer(Attack):
     made_up_by: ClassVar[tuple[str, ...]] = ("shadow_ues",)
     """keys of shadow UEs, which are not made up where sigma_m is given"""
 
-    renamed = {"simulated_ues": "shadow_ues"}
-
     @property
     def needs(self) -> dict[str, str]:  # type: ignore[override]
         """Needs of the wrapped attack, and to make up UEs."""
