@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Collection, Sequence
 from contextlib import nullcontext
-from importlib.util import find_spec
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -164,8 +163,8 @@ def train(args: argparse.Namespace) -> None:
         raise BadInput(f"--seed {' '.join(map(str, seeds))}: give different ones")
     if "train" not in overrides and not Scenario(args.scenario).document().data.get("train"):
         raise BadInput(f"{args.scenario}: has no `train:` section, so there is nothing to learn; see power/paper")
-    if args.gate and (args.steps is not None or args.tensorboard is not None):
-        raise BadInput("--gate: plays rules and trains nothing; leave --steps and --tensorboard out")
+    if args.gate and args.steps is not None:
+        raise BadInput("--gate: plays rules and trains nothing; leave --steps out")
     overrides |= {} if args.steps is None else {"train.steps": args.steps}
     study = load(args.scenario, overrides)
     name = name_of(args.scenario)
@@ -175,15 +174,11 @@ def train(args: argparse.Namespace) -> None:
         play_sweep(args, name, study, overrides, out, engine)
         _tell_gate(read_json(out / SUMMARY)["gate"], args.json)
         return
-    if args.tensorboard is not None and find_spec("tensorboard") is None:
-        raise BadInput("--tensorboard: tensorboard is not installed; pip install tensorboard, or leave it out")
-    if args.tensorboard is not None and len(seeds) > 1 and (jobs != 1 or args.on != "processes"):
-        raise BadInput("--tensorboard: shows one training after another; leave out --jobs and --on")
     of_seeds = {} if list(seeds) == [0] else {"seed": "+".join(map(str, seeds))}
     out = out_of(args, "train", name, changes=overrides | of_seeds)
     shared = how_of(args).among(min(engine.here(jobs), len(seeds)))
     with teller(args, name) as tell:
-        train_agents(study, seeds, out, tell, args.cache, args.tensorboard, args.replace, engine, jobs, shared)
+        train_agents(study, seeds, out, tell, args.cache, args.replace, engine, jobs, shared)
     _finish(args, out, name, bool(trainings(out)))
 
 

@@ -37,7 +37,7 @@ from rl.recording import steps_of
 from rl.reward import Weighted
 from rl.rules import Known
 from rl.settings import AGENT, VISITED, Allocation, DdpgAgent, Online, Train, Weights
-from rl.train import Course, CurvePoint, board_of, restored, take_steps
+from rl.train import Course, CurvePoint, restored, take_steps
 from rl.ue import UeRounds
 from scenarios.app.results.folder import (
     CHECKPOINT,
@@ -88,8 +88,6 @@ from scenarios.app.training.evaluate import (
 )
 
 if TYPE_CHECKING:
-    from stable_baselines3.common.logger import Logger
-
     from rl.agents import DdpgTraining
 
 
@@ -101,7 +99,7 @@ class UeTrainer:
         self.steps = how.steps
         self.agent = agent_of(how)
 
-    def begin(self, seed: int, board: Logger) -> DdpgTraining:
+    def begin(self, seed: int) -> DdpgTraining:
         from rl.agents import UeTraining
 
         ground, agent = self.ground, self.agent
@@ -109,12 +107,12 @@ class UeTrainer:
         rounds = UeRounds(first, ground.rule, agent.passes, agent.probes)
         self.scale = rounds.scale
         if not agent.live:
-            return UeTraining(rounds, agent, self.steps, seed, board)
+            return UeTraining(rounds, agent, self.steps, seed)
 
         def grow(weights: Weights, i: int) -> Known:
             return ground.one_world(i, self.policy(weights).power_w)
 
-        return UeTraining(rounds, agent, self.steps, seed, board, grow, ground.task.train_worlds)
+        return UeTraining(rounds, agent, self.steps, seed, grow, ground.task.train_worlds)
 
     def policy(self, weights: Weights) -> SharedPolicy:
         """The policy of these weights of an actor."""
@@ -187,10 +185,10 @@ class AllocationTrainer:
         self.study, self.how = study, how
         self.sets = problems(study, cache)
 
-    def begin(self, seed: int, board: Logger) -> DdpgTraining:
+    def begin(self, seed: int) -> DdpgTraining:
         from rl.agents import allocation_training
 
-        return allocation_training(self.sets.trained_on, agent_of(self.how), self.how.steps, seed, board)[0]
+        return allocation_training(self.sets.trained_on, agent_of(self.how), self.how.steps, seed)[0]
 
     def save(self, course: Course, seed: int, folder: Path) -> None:
         save_policy(policy_of(self.study, layers_of(course.weights), self.sets.own, seed, course.steps), folder)
@@ -273,11 +271,10 @@ def _play(job: Job, study: Study, on: RecordedGround | None, watch: Watch) -> Fi
     write_json(folder / TRAINING, manifest)
     trainer = AllocationTrainer(study, how, job.options.get("cache")) if on is None else UeTrainer(on, how)
     resumes = bool(what_is(folder / CHECKPOINT))
-    board = board_of(job.options.get("board"), job.seed, fresh=not resumes)
-    training = trainer.begin(job.seed, board)
+    training = trainer.begin(job.seed)
     course = job.resume(partial(restored, training))
     if course is None and resumes:  # what was restored of it is forgotten
-        training = trainer.begin(job.seed, board)
+        training = trainer.begin(job.seed)
 
     def tell(point: CurvePoint, last: bool) -> None:
         watch(Event("step", point.step, how.steps, last, {"seed": job.seed, "cost": point.score}, f"seed {job.seed}"))
@@ -285,8 +282,7 @@ def _play(job: Job, study: Study, on: RecordedGround | None, watch: Watch) -> Fi
     def save(tree: Fields) -> None:
         save_tree(folder / CHECKPOINT, job.checkpoint(**tree))
 
-    course = take_steps(training, trainer.score, how.eval_every, course or Course(), tell, save, board)
-    board.close()
+    course = take_steps(training, trainer.score, how.eval_every, course or Course(), tell, save)
     trainer.save(course, job.seed, folder)
     trained_s = time.perf_counter() - began
     rows = trainer.evaluated(course, training.evaluations, job.seed)
@@ -342,7 +338,7 @@ def jobs_of(study: Study, seeds: Sequence[int], out: Path, replace: bool = False
 
 def train(
     study: Study, seeds: Sequence[int], out: Path, watch: Watch = ignore, cache: Path | None = None,
-    board: str | None = None, replace: bool = False, engine: Engine = ON_PROCESSES, at_once: int = 1, how: How = USUAL,
+    replace: bool = False, engine: Engine = ON_PROCESSES, at_once: int = 1, how: How = USUAL,
 ) -> list[Fields]:  # fmt: skip
     """Train once for each seed; one seed into `out`, several into `out/seed-N`. Returns the summaries.
 
@@ -351,7 +347,7 @@ def train(
     all others are made. Of a single one the error is raised. at_once : trainings at a time; one after another in this
     process they share the rounds that they record. how : of the memory of each.
     """
-    options: Fields = {"cache": cache, "board": board, "how": how}
+    options: Fields = {"cache": cache, "how": how}
     jobs = jobs_of(study, seeds, out, replace, **options)
     if len(jobs) == 1:
         return [do(jobs[0], watch)]
