@@ -12,7 +12,7 @@ from netsim.safe import content, what_is
 from scenarios.app.results.folder import (
     CHECKPOINT,
     ERROR,
-    EXPORTS,
+    EXPORT,
     MANIFEST,
     PAGE,
     STUDY,
@@ -32,7 +32,7 @@ from scenarios.app.run.runner import run_job
 from scenarios.app.run.sweep import folder_name
 from scenarios.app.study.load import load
 
-_OTHER = (MANIFEST, TRAINING, STUDY, CHECKPOINT, PAGE, ERROR, *EXPORTS.values())
+_OTHER = (MANIFEST, TRAINING, STUDY, CHECKPOINT, PAGE, ERROR, EXPORT)
 """files that a repetition does not write byte by byte: records tell wall times"""
 
 

@@ -112,7 +112,7 @@ def _folder(valid, draw):
     words = draw.choice(
         [
             ["show", folder], ["show", folder, "--verbose"], ["report", folder], ["compare", folder, "--out", "c.html"],
-            ["export", folder, "--format", "csv"], ["show", folder, "--json"],
+            ["export", folder], ["show", folder, "--json"],
         ]
     )  # fmt: skip
     return words, files, False

@@ -28,9 +28,9 @@ from netsim.errors import BadInput, RunsFailed, counted, one_line
 from netsim.safe import OURS_MOST_BYTES, opened, replacing, what_is
 from scenarios.app.cli.options import Lenient, command_line, emit, say, say_fitted, write
 from scenarios.app.result import show_page
-from scenarios.app.results.export import BEGINNINGS, FORMATS, Globe
+from scenarios.app.results.export import BEGINNING, Globe, geojson_text
 from scenarios.app.results.folder import (
-    EXPORTS,
+    EXPORT,
     FAILURES,
     MANIFEST,
     PAGE,
@@ -304,10 +304,10 @@ def compare(args: argparse.Namespace) -> None:
 def export(args: argparse.Namespace) -> None:
     """Write the tracks of a run for maps elsewhere."""
     folder = Path(args.folder)
-    out = _out(folder / EXPORTS[args.format] if args.out is None else Path(args.out))
+    out = _out(folder / EXPORT if args.out is None else Path(args.out))
     run = load(folder)
     globe = Globe.of(folder, run, origin_of(args.origin))
-    text = FORMATS[args.format](run, globe)
+    text = geojson_text(run, globe)
     try:
         with replacing(out) as file:
             file.write(text.encode())
@@ -329,7 +329,7 @@ def _out(out: Path) -> Path:
     """The file to write: new, or an earlier export."""
     try:
         with opened(out, OURS_MOST_BYTES, own=True) as file:
-            if not file.read(max(map(len, BEGINNINGS))).startswith(BEGINNINGS):
+            if file.read(len(BEGINNING)) != BEGINNING:
                 raise BadInput(f"{out}: exists and is no export of netsim; give --out another file, or move it away")
     except FileNotFoundError:
         pass

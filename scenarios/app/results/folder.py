@@ -97,8 +97,8 @@ PLAN = "plan.json"
 PAGE = "report.html"
 ERROR = "error.txt"
 """the traceback of a run that failed"""
-EXPORTS = {"geojson": "tracks.geojson", "kepler": "tracks.kepler.geojson", "csv": "tracks.wgs84.csv"}
-"""the files of `netsim export`, by format"""
+EXPORT = "tracks.geojson"
+"""the file of `netsim export`"""
 RECORDS = (
     SUMMARY,
     CHECKPOINT,
@@ -110,7 +110,7 @@ RECORDS = (
     SURFACES,
     *(f"{name}{suffix}" for name in EVERY for suffix in (".csv", ".parquet")),
 )
-RESULTS = (*RECORDS, PAGE, ERROR, *EXPORTS.values())
+RESULTS = (*RECORDS, PAGE, ERROR, EXPORT)
 """the files of a run besides its study; without the first, which is written last, it is not finished"""
 
 _MOST_JSON_BYTES = 2**28
