@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import sys
 import time
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
-from datetime import datetime, timedelta
-from itertools import takewhile
+from datetime import timedelta
 from math import isfinite
 from pathlib import Path
 from threading import Timer
@@ -44,7 +42,7 @@ from scenarios.app.results.folder import (
     read_json,
     read_summary,
 )
-from scenarios.app.results.read import Manifest, finished, listed, load
+from scenarios.app.results.read import Manifest, finished, load
 from scenarios.app.results.shown import adapted_lines, fitted, read_adapted, run_lines, sweep_lines
 from scenarios.app.results.statistics import figure_text
 from scenarios.app.results.tuning_folder import TRIALS_CSV, failed_lines, is_tuning, read_tuning, tuning_lines
@@ -56,7 +54,6 @@ LOG_EVERY_S = 2.0
 FIRST_S = 10.0  # a log has a line by then; what is refused is refused before, with one line alone
 LOG_SHARE = 30.0  # a log of a long run has a line for every thirtieth of the time so far
 PACE_S = 86_400.0  # the pace is averaged over a day: a round may take an hour
-OTHER = "none of netsim"
 ROWS = ("time", "model", "radio", "leakage", "updates", "privacy", "cost", "last", "found")
 
 
@@ -258,7 +255,7 @@ class FolderResult:
 
 
 def show(args: argparse.Namespace) -> None:
-    """Print what a finished folder says; where it is not finished, how to go on."""
+    """Print what a finished folder says, or each folder in it; where it is not finished, how to go on."""
     tell_outcome(Path(args.folder), args)
     open_page(Path(args.folder), args)
 
@@ -429,73 +426,38 @@ def kind_of(folder: Path) -> str:
     return "run" if what_is(folder / MANIFEST) or marked(folder) == "run" else ""
 
 
-def runs(args: argparse.Namespace) -> None:
-    """List the folders of results below one, and what each found."""
-    from scenarios.app.report.report import runs_page
-
-    top = Path(args.folder)
-    found = _below(top) if what_is(top) == "folder" else []
-    ours = [one for one in found if one["kind"] != OTHER]
-    if not ours:
-        raise BadInput(f"{top}: no folders of results in it; give the one above them, or play one: `netsim run city`")
-    page = str(runs_page(top, found)) if args.page else None
-    if args.json:
-        emit({"event": "result", "kind": "folders", "folder": args.folder, "page": page, "folders": found})
-        return
-    for one in ours:
-        say("{folder}: {kind}, {date}".format_map(one))
-        say_fitted([one[key] for key in ("title", "result") if one[key]])
-    if ours != found:
-        say(f"no results of netsim in {', '.join(one['folder'] for one in found if one not in ours)}")
-    if page:
-        say(f"page in {page}")
-
-
-def _below(folder: Path) -> list[Fields]:
-    """Results in a folder, however deep, and its folders without any."""
-    found = []
-    for path in sorted(filter(Path.is_dir, folder.iterdir())):
-        some = []
-        with suppress(BadInput, OSError):  # a marker of others, a folder that cannot be read
-            if kind := kind_of(path) or ("replay" if what_is(path / PAGE) and any(path.glob(f"*/{MANIFEST}")) else ""):
-                some = [_listed(path, kind)]
-            elif not path.is_symlink():
-                some = _below(path)
-        found += some if any(one["kind"] != OTHER for one in some) else [_listed(path, OTHER)]
-    return found
-
-
-def _listed(folder: Path, kind: str) -> Fields:
-    """What a folder of results found, or how it goes on; date: when a file was last put into it."""
-    try:
-        found = outcome_of(folder)
-        title, result, *more = found.lines
-        if kind == "run":
-            title, result = found.values["title"], title
-        elif kind != "replay":  # the first line goes on where the next ones are indented
-            result = " ".join([result, *map(str.strip, takewhile(re.compile(r"  \S").match, more))])
-    except (BadInput, OSError) as error:
-        title = None
-        result = str(error).removeprefix(f"{folder}: ")
-    date = f"{datetime.fromtimestamp(folder.stat().st_mtime):%Y-%m-%d %H:%M}"
-    said = {"title": (title or "").removeprefix(": "), "result": result.removeprefix(", ")}
-    return {
-        "folder": str(folder), "kind": kind, "date": date, "page": _drawn(folder), "finished": title is not None,
-        **said,
-    }  # fmt: skip
-
-
 def several(folder: Path, verbose: bool = False) -> FolderResult:
-    """What a folder of runs says: each by itself, below the name of its folder."""
+    """What a folder of folders says: each by itself, below its path; of one that is not finished how it goes on."""
+    found: dict[str, FolderResult] = {}
+    for path in _below(folder):
+        try:
+            found[str(path.relative_to(folder))] = outcome_of(path, verbose)
+        except BadInput as error:
+            line = str(error).removeprefix(str(path))
+            found[str(path.relative_to(folder))] = FolderResult("unfinished", [line], {})
+    if not found:
+        raise BadInput(
+            f"{folder}: no result of netsim in it; give a folder that netsim wrote, or one above such folders"
+        )
     lines = [""]
-    for name, run in listed(folder):
-        heading, *rest = outcome_of(run, verbose).lines
+    for name, of in found.items():
+        heading, *rest = of.lines
         lines += [f"{name}{heading}", *(f"  {line}" for line in rest)]
-    return FolderResult(
-        "runs",
-        [*lines, f"records in {folder}, page: {_page(folder)}"],
-        {"runs": [_run(*one) for one in finished(folder)]},
-    )
+    values = {
+        "runs": [_run(name, folder / name) for name, of in found.items() if of.kind in ("run", "radio")],
+        "folders": [{"folder": str(folder / name), "kind": of.kind} for name, of in found.items()],
+    }
+    return FolderResult("runs", [*lines, f"records in {folder}, page: {_page(folder)}"], values)
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    """Folders of results in a folder, however deep."""
+    for path in sorted(filter(Path.is_dir, folder.iterdir())):
+        with suppress(BadInput, OSError):  # a marker of others, a folder that cannot be read
+            if kind_of(path):
+                yield path
+            elif not path.is_symlink():
+                yield from _below(path)
 
 
 def _run(label: str, run: Path) -> Fields:

@@ -22,7 +22,6 @@ from scenarios.app.results.gathered import Gathered, gathered, of_sweep, side_by
 from scenarios.app.results.read import load
 from scenarios.app.results.trainings import trainings
 from scenarios.app.results.tuning_folder import is_tuning, read_tuning
-from scenarios.app.study import Record
 
 
 def report(folder: Path, pages: bool = False) -> Path:
@@ -104,20 +103,6 @@ def _each(of: Gathered) -> None:
     """The page of every run."""
     for _, path in of.runs:
         report(path)
-
-
-def runs_page(top: Path, folders: Sequence[Record]) -> Path:
-    """Write a page beside a folder, `runs.html`: a table of what is in it, with links to pages; returns its path."""
-    out = Path(f"{top.resolve()}.html")
-    heads = ("folder", "kind", "date", "title", "result")
-    rows: Cells = []
-    for one in folders:
-        where = (
-            Mark(links=[(one["folder"], os.path.relpath(one["page"], out.parent))]) if one["page"] else one["folder"]
-        )
-        rows.append([where, *(one[head] for head in heads[1:])])
-    found = Chapter("folders", "Folders", [table(str(top), heads, rows, "folders-all")])
-    return written(out, page(f"Results in {top}", [found], says=["Without a link: `netsim report` draws the page."]))
 
 
 # -- claims
