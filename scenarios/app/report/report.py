@@ -5,19 +5,17 @@ Simulates nothing, imports no learning library, and reads no clock: the same fol
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from netsim.errors import BadInput
 from netsim.record import write_text
 from netsim.safe import OURS_MOST_BYTES, content, remove_parts, what_is
-from scenarios.app.claims.claim import FAILS, HOLDS, OPEN, Verdict
 from scenarios.app.report.compare_page import command_of, comparison
-from scenarios.app.report.plot import GENERATOR, Cells, Chapter, Mark, configuration, page, table
+from scenarios.app.report.plot import GENERATOR
 from scenarios.app.report.run_page import single
 from scenarios.app.report.training_page import train_page, tuning_page
-from scenarios.app.results.folder import MANIFEST, PAGE, RUNS, SUMMARY, SWEEP, marked, read_failures
+from scenarios.app.results.folder import MANIFEST, PAGE, RUNS, SWEEP, marked, read_failures
 from scenarios.app.results.gathered import Gathered, gathered, of_sweep, side_by_side
 from scenarios.app.results.read import load
 from scenarios.app.results.trainings import trainings
@@ -103,52 +101,3 @@ def _each(of: Gathered) -> None:
     """The page of every run."""
     for _, path in of.runs:
         report(path)
-
-
-# -- claims
-
-_HEADS = ("publication", "where", "claim", "published", "ours", "verdict", "why", "runs", "name")
-_LOOKS = {HOLDS: "held", FAILS: "not-held", OPEN: "open"}
-_HOW = (
-    "A claim holds where the 95 % interval over seeds of every median that its rule looks at lies within the rule's "
-    "bounds, and does not hold where one lies outside; else it is undecided, as it is with one seed.",
-    "Ours: the median over seeds, in brackets the quartiles, with the label of the sweep that it is of.",
-    "Low leakage decides nothing where at least half of the models are not useful; high leakage is real there too.",
-)
-
-
-def claims_page(verdicts: Sequence[Verdict], folders: Mapping[str, Path], place: Path, command: str = "") -> str:
-    """The page of claims: what publications print, what our runs give, and whether the two agree.
-
-    folders : scenario -> the folder of its runs, to whose page claims lead where it is drawn. place : the folder in
-    which this page will lie.
-    """
-    title = "Published claims, and whether our runs agree"
-    words = [one.verdict for one in verdicts]
-    papers = [one.claim.paper for one in verdicts]
-    rows: Cells = []
-    for one in sorted(verdicts, key=lambda one: papers.index(one.claim.paper)):
-        scenario = one.claim.scenario
-        page_of = folders.get(scenario, place / "none") / PAGE
-        runs = Mark(links=[(scenario, os.path.relpath(page_of, place))]) if what_is(page_of) == "file" else scenario
-        stated = [one.row[name] for name in ("paper", "where", "says", "value", "ours")]
-        rows.append([*stated, Mark(one.verdict, kind=_LOOKS[one.verdict]), one.reason, runs, one.claim.id])
-    there = [name for name, folder in folders.items() if what_is(folder) == "folder"]
-    facts = {"command": command or "not recorded", "runs of": ", ".join(there) or "none"}
-    chapters = [
-        Chapter("claims-all", "All claims", [table(title, _HEADS, rows, "claims")]),
-        configuration(facts),
-    ]
-    counts = ", ".join(f"{words.count(word)} {word}" for word in _LOOKS)
-    return page(title, chapters, answers=[(f"{len(verdicts)} claims", f"{counts}.")], says=_HOW)
-
-
-def claims_report(
-    verdicts: Sequence[Verdict], folders: Mapping[str, Path], out: Path, command: str = "", pages: bool = False
-) -> Path:
-    """Write the page of verdicts; returns its path. pages : also draw the pages of the folders, to which it leads."""
-    check_ours(out)
-    for folder in dict.fromkeys(folders.values()) if pages else ():
-        if what_is(folder / RUNS) or what_is(folder / SUMMARY):
-            report(folder)
-    return written(out, claims_page(verdicts, folders, out.parent, command))
