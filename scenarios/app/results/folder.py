@@ -460,19 +460,8 @@ SCENERY = ("green", "water")
 TRAINING = "training.json"
 CURVE = "curve.csv"
 EVALUATIONS = "evaluations.csv"
-EPISODE = "episode.csv"
-EPISODE_ROUNDS = "episode_rounds.csv"
-EPISODE_SCENE = "episode.json"
 KIND = "training"
 """what training.json says that it is"""
-MOST_UES = 200
-MOST_ROUNDS = 500
-"""UEs and rounds of the episode that are kept, evenly spaced"""
-EPISODE_UE_COLUMNS = ("policy", "round", "ue", "x_m", "y_m", "base_station", "power_w", "arrived", "cost")
-EPISODE_ROUND_COLUMNS = (
-    "policy", "round", "cost", "noise", "loss", "leakage", "lost", "leak", "named", "energy_j",
-    "artificial", "sent", "arrived",
-)  # fmt: skip
 
 
 FAILURES = "failures.csv"

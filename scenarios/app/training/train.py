@@ -33,7 +33,7 @@ from rl.policy import (
     save_shared,
 )
 from rl.problem import Problem, Seen, references
-from rl.recording import steps_of
+from rl.recording import costs_of
 from rl.reward import Weighted
 from rl.rules import Known
 from rl.settings import AGENT, VISITED, Allocation, DdpgAgent, Online, Train, Weights
@@ -42,9 +42,6 @@ from rl.ue import UeRounds
 from scenarios.app.results.folder import (
     CHECKPOINT,
     CURVE,
-    EPISODE,
-    EPISODE_ROUNDS,
-    EPISODE_SCENE,
     ERROR,
     EVALUATIONS,
     KIND,
@@ -77,13 +74,11 @@ from scenarios.app.training.evaluate import (
     COLUMNS,
     Act,
     Evaluation,
-    PlayedEpisode,
     RecordedGround,
     decisions_ms,
     played,
     steady,
     summary_of,
-    write_episode,
     write_rows,
 )
 
@@ -127,9 +122,6 @@ class UeTrainer:
 
     def evaluated(self, course: Course, evaluations: int, seed: int) -> list[Evaluation]:
         return self.ground.evaluated(self.act(course.weights), evaluations)
-
-    def shown(self, course: Course, rows: list[Evaluation]) -> PlayedEpisode:
-        return self.ground.shown(self.act(course.weights), rows)
 
     def save(self, course: Course, seed: int, folder: Path) -> None:
         policy = self.policy(course.weights)
@@ -175,7 +167,7 @@ def check_admitted(study: Study, task: Online) -> None:
     """Raise BadInput where a privacy budget admits no round of the study's own world, at the highest powers."""
     if study.learned.privacy_budget is not None:
         env = OnlinePower(Stages(study), n_ues(study), task)
-        next(steps_of(env, steady(np.full(env.n_ue, task.limits.each_max_w), task.limits), study.seed))
+        next(costs_of(env, steady(np.full(env.n_ue, task.limits.each_max_w), task.limits), study.seed))
 
 
 class AllocationTrainer:
@@ -205,13 +197,10 @@ class AllocationTrainer:
             rows.append(Evaluation(VISITED, 0, float(np.exp(-course.best_reward / 5.0)), -1, evaluations=evaluations))
         return rows
 
-    def shown(self, course: Course, rows: list[Evaluation]) -> None:
-        return None
-
 
 Trainer = UeTrainer | AllocationTrainer
 """begin: a training before its first step; score: the figure of a policy by which the best one is kept, small is good;
-save: write it; evaluated: it beside others, in cases that it was not made from; shown: an episode of that comparison"""
+save: write it; evaluated: it beside others, in cases that it was not made from"""
 
 
 def beside_references(
@@ -251,7 +240,7 @@ def play(job: Job, watch: Watch = ignore) -> Fields:
     if on is None and trains_online(study):
         on = RecordedGround(study, watch)
     with how.within(), job.hold(), one_thread():
-        for name in (SUMMARY, ERROR, *_EPISODE):
+        for name in (SUMMARY, ERROR):
             (job.folder / name).unlink(missing_ok=True)
         found = _play(job, study, on, watch)
         job.settle()
@@ -288,8 +277,6 @@ def _play(job: Job, study: Study, on: RecordedGround | None, watch: Watch) -> Fi
     rows = trainer.evaluated(course, training.evaluations, job.seed)
     write_rows(folder / CURVE, [asdict(point) for point in course.curve])
     write_rows(folder / EVALUATIONS, [{name: getattr(row, name) for name in COLUMNS} for row in rows])
-    if (shown := trainer.shown(course, rows)) is not None:
-        write_episode(folder, shown)
     found = {"steps.best": course.steps, "cost.best": course.score} | summary_of(how.agent.kind, rows)
     write_json(folder / SUMMARY, found)
     wall_s = time.perf_counter() - began
@@ -300,10 +287,8 @@ def _play(job: Job, study: Study, on: RecordedGround | None, watch: Watch) -> Fi
     return read_json(folder / SUMMARY)
 
 
-_EPISODE = (EPISODE, EPISODE_ROUNDS, EPISODE_SCENE)
 FILES = (
     STUDY, SUMMARY, TRAINING, CURVE, EVALUATIONS, CHECKPOINT, PAGE, ERROR, "policy.json", "policy.safetensors",
-    *_EPISODE,
 )  # fmt: skip
 TRAINED = JobKind("training", FILES, TRAINING, play)
 
