@@ -33,19 +33,17 @@ from scenarios.app.results.folder import (
     MANIFEST,
     PAGE,
     RUNS,
-    SWEEP,
-    TRAINING,
     failure_lines,
     finished_manifest,
-    marked,
     read_failures,
     read_json,
     read_summary,
 )
-from scenarios.app.results.read import Manifest, finished, load
+from scenarios.app.results.kinds import kind_of
+from scenarios.app.results.read import Manifest, finished, load, of_sweep_file
 from scenarios.app.results.shown import adapted_lines, fitted, read_adapted, run_lines, sweep_lines
 from scenarios.app.results.statistics import figure_text
-from scenarios.app.results.tuning_folder import TRIALS_CSV, failed_lines, is_tuning, read_tuning, tuning_lines
+from scenarios.app.results.tuning_folder import TRIALS_CSV, failed_lines, read_tuning, tuning_lines
 from scenarios.app.run.events import Event, Watch
 from scenarios.app.study import Fields, Record, Value
 
@@ -397,33 +395,7 @@ def outcome_of(folder: Path, verbose: bool = False) -> FolderResult:
     """What a folder says. BadInput: nothing of ours lies there, or something that is not finished, and how to go on."""
     if what_is(folder) != "folder":
         raise BadInput(f"{folder}: no such folder; give the folder of a run, a sweep, a replay or a training")
-    kind = kind_of(folder)
-    if kind == "training":
-        return _training(folder)
-    if kind == "tuning":
-        found = read_tuning(folder)
-        where = f"all trials in {folder / TRIALS_CSV}, page: {_page(folder)}"
-        lines = [f": {found['title']}", *tuning_lines(found), *failed_lines(found), where]
-        return FolderResult("tuning", lines, found)
-    if kind == "sweep":
-        return _sweep(folder)
-    if kind == "run":
-        finished_manifest(folder)
-        manifest = Manifest.of(folder)
-        values = manifest.model_dump(include={"title", "seed", "warnings"}) | {"summary": read_summary(folder)}
-        return FolderResult("radio" if manifest.radio else "run", run_lines(folder, _page(folder), verbose), values)
-    return several(folder, verbose)
-
-
-def kind_of(folder: Path) -> str:
-    """What of ours a folder holds, finished or not: training, tuning, sweep or run; empty for anything else."""
-    if any(what_is(f / TRAINING) or marked(f) == "training" for f in (folder, *folder.glob("seed-*"))):
-        return "training"
-    if is_tuning(folder):
-        return "tuning"
-    if what_is(folder / RUNS) or what_is(folder / SWEEP) or marked(folder) == "sweep":
-        return "sweep"
-    return "run" if what_is(folder / MANIFEST) or marked(folder) == "run" else ""
+    return OUTCOMES[kind_of(folder)](folder, verbose)
 
 
 def several(folder: Path, verbose: bool = False) -> FolderResult:
@@ -444,7 +416,7 @@ def several(folder: Path, verbose: bool = False) -> FolderResult:
         heading, *rest = of.lines
         lines += [f"{name}{heading}", *(f"  {line}" for line in rest)]
     values = {
-        "runs": [_run(name, folder / name) for name, of in found.items() if of.kind in ("run", "radio")],
+        "runs": [_labelled(name, folder / name) for name, of in found.items() if of.kind in ("run", "radio")],
         "folders": [{"folder": str(folder / name), "kind": of.kind} for name, of in found.items()],
     }
     return FolderResult("runs", [*lines, f"records in {folder}, page: {_page(folder)}"], values)
@@ -460,18 +432,25 @@ def _below(folder: Path) -> Iterator[Path]:
                 yield from _below(path)
 
 
-def _run(label: str, run: Path) -> Fields:
+def _run(folder: Path, verbose: bool) -> FolderResult:
+    finished_manifest(folder)
+    manifest = Manifest.of(folder)
+    values = manifest.model_dump(include={"title", "seed", "warnings"}) | {"summary": read_summary(folder)}
+    return FolderResult("radio" if manifest.radio else "run", run_lines(folder, _page(folder), verbose), values)
+
+
+def _labelled(label: str, run: Path) -> Fields:
     seed = read_json(run / MANIFEST).get("seed")
     return {"label": label, "seed": seed, "folder": str(run), "summary": read_summary(run)}
 
 
-def _sweep(folder: Path) -> FolderResult:
+def _sweep(folder: Path, _: bool) -> FolderResult:
     from scenarios.app.results.gathered import distinct
 
     kept, copies = distinct(finished(folder))
-    runs = [_run(*one) for one in kept]
+    runs = [_labelled(*one) for one in kept]
     failures = read_failures(folder)
-    title = read_json(folder / SWEEP).get("title") if what_is(folder / SWEEP) else None
+    title = of_sweep_file(folder, "title")
     rows = sweep_lines([(run["label"], run["summary"]) for run in runs])
     lines = [
         f": {title}" if title else "",
@@ -485,7 +464,7 @@ def _sweep(folder: Path) -> FolderResult:
     return FolderResult("sweep", lines, values | {"failures": [asdict(one) for one in failures]})
 
 
-def _training(folder: Path) -> FolderResult:
+def _training(folder: Path, _: bool) -> FolderResult:
     from scenarios.app.report.training_page import train_lines
     from scenarios.app.results.trainings import trainings
 
@@ -498,6 +477,16 @@ def _training(folder: Path) -> FolderResult:
     lines = [title, *failure_lines(failures), *fitted([*results, *where])]
     values = {"trainings": each, "lines": results, "failures": [asdict(one) for one in failures]}
     return FolderResult("training", lines, values)
+
+
+def _tuning(folder: Path, _: bool) -> FolderResult:
+    found = read_tuning(folder)
+    where = f"all trials in {folder / TRIALS_CSV}, page: {_page(folder)}"
+    return FolderResult("tuning", [f": {found['title']}", *tuning_lines(found), *failed_lines(found), where], found)
+
+
+OUTCOMES = {"training": _training, "tuning": _tuning, "sweep": _sweep, "run": _run, "": several}
+"""kind of a folder -> what it says, in all its keys or only the main ones"""
 
 
 def _drawn(folder: Path) -> str | None:

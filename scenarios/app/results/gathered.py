@@ -16,7 +16,6 @@ from scenarios.app.results.folder import (
     RADIO_STUDY,
     RUNS,
     STUDY,
-    TRAINING,
     LabelledRuns,
     check_version,
     failure_lines,
@@ -27,6 +26,7 @@ from scenarios.app.results.folder import (
     read_summary,
     version_of,
 )
+from scenarios.app.results.kinds import kind_of
 from scenarios.app.results.read import curves_of, finished, listed, part
 from scenarios.app.study import Fields, Record
 from scenarios.app.study.describe import flow
@@ -143,7 +143,7 @@ def _check(folder: Path) -> None:
     """Refuse what holds no run."""
     if not str(folder) or what_is(folder) != "folder":
         raise BadInput(f"{folder}: no such folder; give folders of runs or of sweeps")
-    if what_is(folder / TRAINING) or any(folder.glob(f"seed-*/{TRAINING}")):
+    if kind_of(folder) == "training":
         raise BadInput(f"{folder}: holds a training, which has other figures than a run; netsim report "
                                 f"{folder} draws its page with all its seeds")  # fmt: skip
 
