@@ -190,7 +190,6 @@ class Battery(Availability):
     charging: Charging | None = Charging()
     """when UEs are plugged in; none: all the time"""
 
-    renamed = {"least_share": "min_charge_share"}
     reference = "an energy store with a constant charger; its parameters are assumed"
     example = {"kind": "battery", "capacity_j": 50.0}
     by_history = True

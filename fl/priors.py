@@ -59,7 +59,6 @@ class LogDistancePrior(Prior):
     rsrp_dbm: float = Field(-80.0, ge=-160, le=20)
     """RSRP at the reference distance, dBm"""
 
-    renamed = {"at_m": "position_m"}
     reference = "Rappaport 2002, Wireless Communications, Section 4.9.1"
 
     def constants(self, public: Public) -> dict[str, FloatArray]:

@@ -63,7 +63,6 @@ class Synchronous(Server):
     """time from the request after which an update is late, s; none: until the next window ends"""
     merge_after_updates: int | None = Field(None, ge=1, le=1_000_000)
     """number of UEs after whose updates the server merges; none: all that come before the deadline"""
-    renamed = {"first": "merge_after_updates"}
     reference = (
         "McMahan et al., Communication-Efficient Learning of Deep Networks, 2017, Algorithm 1; over-selection: "
         "Bonawitz et al., Towards Federated Learning at Scale: System Design, 2019, Section 3"

@@ -22,9 +22,5 @@ class BadInput(ValueError):
         super().__init__("\n".join(self.lines))
 
 
-class OldName(FutureWarning):
-    """A scenario has a name that the next version will refuse; the line says where, and the new name."""
-
-
 class RunsFailed(Exception):
     """Some of several runs failed, and all others are done. The line says how many, and how to try them again."""

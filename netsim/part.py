@@ -70,8 +70,6 @@ class Part(BaseModel):
     example : the smallest valid YAML, from which contract tests and `netsim list --matrix` build it; by default the
         kind alone.
     needs, offers : words that a study matches when it is loaded; `needs` maps a word to the reason.
-    renamed : old key -> new key, or `key: old value` -> new value. For one version scenarios may have the old names,
-        with a warning; those of kinds stand in the union of the slot.
     """
 
     model_config = ConfigDict(
@@ -87,7 +85,6 @@ class Part(BaseModel):
     example: ClassVar[dict[str, object]] = {}
     needs: ClassVar[dict[str, str]] = {}
     offers: ClassVar[frozenset[str]] = frozenset()
-    renamed: ClassVar[dict[str, str]] = {}
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: object) -> None:
@@ -158,23 +155,18 @@ class OneOf:
     """
 
     def __init__(
-        self,
-        slot: str,
-        *parts: type[Part],
-        places: Mapping[str, str] | None = None,
-        default: str | None = None,
-        renamed: Mapping[str, str] | None = None,
+        self, slot: str, *parts: type[Part], places: Mapping[str, str] | None = None, default: str | None = None
     ) -> None:
         """places : kind -> "module:class" of parts that are imported when a scenario has them; default : the kind of a
-        part that names none; None: every part must; renamed : old kind -> new kind, as `Part.renamed`.
+        part that names none; None: every part must.
         """
-        self.slot, self.renamed = slot, dict(renamed or {})
+        self.slot = slot
         self._ours: dict[str, type[Part] | str] = {part.kind_name(): part for part in parts} | dict(places or {})
         self._default = default
 
     def only(self, *kinds: str) -> "OneOf":
         """The union of some of its own kinds; plug-ins of the slot belong to it too."""
-        some = OneOf(self.slot, default=self._default, renamed=self.renamed)
+        some = OneOf(self.slot, default=self._default)
         some._ours = {kind: self._ours[kind] for kind in kinds}
         return some
 

@@ -103,7 +103,7 @@ class DdpgTraining:
 
     def __init__(
         self, vec: VecEnv, memory: PowerAllocation | _Together, agent: DdpgAgent, steps: int, seed: int,
-        board: Logger | None = None, from_zero: bool = False,
+        from_zero: bool = False,
     ) -> None:  # fmt: skip
         """memory : of the environments. from_zero : whether the first policy acts 0 everywhere."""
         self.environment = memory
@@ -125,8 +125,7 @@ class DdpgTraining:
         self.model.rates = self._rates
         self.model.target_policy_noise = 0.0
         # the library's own logger would leave a folder among the temporary files
-        self.model.set_logger(Logger(None, []) if board is None else board)
-        self._log_every = n if board is not None and board.output_formats else None  # episodes
+        self.model.set_logger(Logger(None, []))
         if from_zero:
             for net in (self.model.actor, self.model.actor_target):
                 last = [m for m in net.mu if isinstance(m, torch.nn.Linear)][-1]
@@ -153,7 +152,7 @@ class DdpgTraining:
         return arrays_of(self.model.actor.mu.state_dict())
 
     def step(self) -> None:
-        self.model.learn(1, callback=self.callback, log_interval=self._log_every, reset_num_timesteps=False)  # type: ignore[arg-type]
+        self.model.learn(1, callback=self.callback, log_interval=None, reset_num_timesteps=False)  # type: ignore[arg-type]
         self.done = self.model.num_timesteps // self.n
         self.rests = self.callback.episode_over and self.done < self.steps
 
@@ -214,11 +213,11 @@ class DdpgTraining:
 
 
 def allocation_training(
-    problems: Sequence[Problem], agent: DdpgAgent, steps: int, seed: int, board: Logger | None = None
+    problems: Sequence[Problem], agent: DdpgAgent, steps: int, seed: int
 ) -> tuple[DdpgTraining, PowerAllocation]:
     """A training of powers for a whole training, and its environment."""
     env = PowerAllocation(problems)
-    return DdpgTraining(DummyVecEnv([lambda: env]), env, agent, steps, seed, board), env
+    return DdpgTraining(DummyVecEnv([lambda: env]), env, agent, steps, seed), env
 
 
 class _Together(VecEnv):
@@ -277,7 +276,7 @@ class UeTraining(DdpgTraining):
     """
 
     def __init__(
-        self, rounds: UeRounds, agent: DdpgAgent, steps: int, seed: int, board: Logger | None = None,
+        self, rounds: UeRounds, agent: DdpgAgent, steps: int, seed: int,
         grow: Callable[[Weights, int], Known] | None = None, worlds: int = _RENEWALS,
     ) -> None:  # fmt: skip
         self.rounds, self.grow = rounds, grow
@@ -285,7 +284,7 @@ class UeTraining(DdpgTraining):
         self.every = max(steps // worlds, 1)
         self.renewed: list[Weights] = []
         self.vec = _Together(rounds, agent.situations, Streams(seed).at("ddpg").generator("rounds"))
-        super().__init__(self.vec, self.vec, agent, steps, seed, board, from_zero=True)
+        super().__init__(self.vec, self.vec, agent, steps, seed, from_zero=True)
 
     @property
     def evaluations(self) -> int:

@@ -8,9 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from netsim.columns import frozen
 from netsim.errors import BadInput
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.units import FloatArray
 from rl.env import OnlinePower
 from rl.look import Look, silent
 from rl.problem import Seen, as_action
@@ -71,42 +70,19 @@ def _of_round(env: OnlinePower, look: Look) -> Rounds:
     )
 
 
-@frozen
-class Step:
-    """A round. position_m (K, 2), NaN for a UE that is away; serving (K,), -1 : no base station; sent, arrived (K,);
-    power_w (K,), NaN for a UE that sent nothing; decision_ms : wall time of the policy.
+def costs_of(
+    env: OnlinePower, act: Callable[[OnlinePower, Seen], FloatArray], world: int
+) -> Iterator[tuple[Costs, float]]:
+    """All rounds of a world under a policy, but for one that a privacy budget discards: what each costs, and the wall
+    time of the decision, ms. BadInput: none is played.
     """
-
-    round: int
-    position_m: FloatArray
-    serving: IntArray
-    sent: BoolArray
-    power_w: FloatArray
-    arrived: BoolArray
-    cost: Costs
-    decision_ms: float
-
-
-def steps_of(env: OnlinePower, act: Callable[[OnlinePower, Seen], FloatArray], world: int) -> Iterator[Step]:
-    """All rounds of a world under a policy, but for one that a privacy budget discards. BadInput: none is played."""
     seen, _ = env.reset(options={"world": world})
     while not env.over:
-        number = env.state.round + 1
-        at_m = env.world.position_m().copy()
-        serving = env.world.serving(env.world.links())
         began_s = time.perf_counter()
         action = act(env, seen).astype(np.float32)
         decision_ms = 1e3 * (time.perf_counter() - began_s)
         seen, *_ = env.step(action)
         if env.state.stopped:
             break
-        sent, arrived = np.zeros((2, len(at_m)), dtype=bool)
-        power_w = np.full(len(at_m), np.nan)
-        if env.outcome is not None:
-            last = env.outcome.phases[-1].uploads
-            ue, first = np.unique(last.ue, return_index=True)
-            sent[ue] = True
-            power_w[ue] = last.channel.power_w[first]
-            arrived[ue] = last.channel.decoded[first]
-        yield Step(number, at_m, serving, sent, power_w, arrived, env.cost, decision_ms)
+        yield env.cost, decision_ms
     _check_played(env, env.state.played)

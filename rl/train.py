@@ -13,8 +13,6 @@ from netsim.checkpoint import from_tree_as, to_tree
 from rl.settings import Tree, Weights
 
 if TYPE_CHECKING:
-    from stable_baselines3.common.logger import Logger
-
     from rl.agents import DdpgTraining
 
 SAVE_EVERY_S = 10.0
@@ -49,12 +47,11 @@ class Course:
 
 def take_steps(
     training: DdpgTraining, score: Callable[[Weights], float], every: int, course: Course,
-    tell: Callable[[CurvePoint, bool], None], save: Callable[[Tree], None], board: Logger | None = None,
+    tell: Callable[[CurvePoint, bool], None], save: Callable[[Tree], None],
 ) -> Course:  # fmt: skip
     """Take all steps, or those that are left of a course that `restored` made.
 
     tell : gets every new point of the curve, and whether it is the last one. save : writes the tree of a checkpoint.
-    board : gets figures at every evaluation.
     """
     saved = time.perf_counter()
 
@@ -69,9 +66,6 @@ def take_steps(
         best = max([course.best_reward, *training.rewards])
         training.rewards = []
         course.curve.append(CurvePoint(training.done, cost, mean, best))
-        if board is not None and board.output_formats:
-            board.record("judged/cost", cost)
-            board.dump(training.done)
         tell(course.curve[-1], training.done == training.steps)
 
     if not course.curve:
@@ -100,13 +94,3 @@ def check_finite(tree: object) -> None:
             check_finite(one)
     elif isinstance(tree, np.ndarray) and tree.dtype.kind == "f" and not np.isfinite(tree).all():
         raise ValueError("holds numbers that are not finite")
-
-
-def board_of(folder: str | None, seed: int, fresh: bool) -> Logger:
-    """A logger that writes events for TensorBoard: a new run `seed-N_1`, ... in a folder, or its last one where a
-    training goes on; without a folder it writes nothing.
-    """
-    from stable_baselines3.common.logger import Logger
-    from stable_baselines3.common.utils import configure_logger
-
-    return Logger(None, []) if folder is None else configure_logger(0, folder, f"seed-{seed}", fresh)

@@ -4,7 +4,6 @@ from netsim.part import OneOf
 
 ATTACKS = OneOf(
     "attack",
-    renamed={"unit-votes": "neuron-votes"},
     places={
         "closed-form": "fl.attacks.closed_form:ClosedForm",
         "dlg": "fl.attacks.dlg:Dlg",

@@ -61,8 +61,6 @@ class Believer(Attack):
         "sigma_m": (100.0, 30.0, 300.0),
     }
 
-    renamed = {"simulated_ues": "shadow_ues"}
-
     @property
     def needs(self) -> dict[str, str]:  # type: ignore[override]
         """Needs of the wrapped attack, and to make up UEs."""

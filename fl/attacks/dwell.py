@@ -116,7 +116,6 @@ class Dwell(Believer):
     """share of the other workdays that people spend at home"""
     employed_share: float = Field(0.7, gt=0, lt=1)
     """share of people with a workplace away from home"""
-    renamed = {"near_m": "hit_radius_m", "least_probability": "min_probability"}
     reference = "A Bayesian posterior of home and work, in the terms of Shokri et al. 2011"
     example = {"kind": "dwell", "shadow_ues": 8, "cell_m": 50.0}
     space = Believer.space | {"min_probability": (0.0, 0.5)}

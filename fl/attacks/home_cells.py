@@ -52,7 +52,6 @@ class HomeCells(NamesPlaces, UploadAttack):
     hit_radius_m: float = Field(100.0, gt=0, le=1e6)
     """radius of the disc that should hold the home, m"""
 
-    renamed = {"near_m": "hit_radius_m"}
     reference = "netsim: cells of uploads at night, with a public map of buildings"
     space = {"population": ({"kind": "buildings"}, {"kind": "uniform"})}
     example = {"kind": "home-cells", "population": {"kind": "uniform"}}

@@ -216,7 +216,6 @@ class NeuronVotes(AddsMaps):
     answers: int = Field(2, ge=1, le=20)
     """number of places that are named of each UE"""
 
-    renamed = {"most_weight": "max_weight"}
     reference = "Per-unit ratios of Bakopoulou et al., Location Leakage in Federated Signal Maps, Eq. 1"
     space = {"width_m": (40.0, 20.0, 80.0), "max_weight": (0.05, 0.01)}
     needs = {

@@ -103,7 +103,6 @@ class ReIdentify(Attack):
     outside: float | None = Field(None, ge=0, lt=1)
     """with homes: share of senders who are not in the directory; none: 0.1 of a file, 0 of those known"""
 
-    renamed = {"largest_speed_mps": "max_speed_mps", "simulated_ues": "shadow_ues"}
     reference = (
         "Hoh and Gruteser, Protecting Location Privacy Through Path Confusion, 2005: tracking of anonymous samples; "
         "Reid 1979: costs of births and misses; fingerprints: netsim"

@@ -90,17 +90,6 @@ class Threat(Part):
     cells: bool = True
     """whether it learns through which cell each update comes; false: a relay hides that"""
 
-    renamed = {
-        "sees": "observes",
-        "observes: rows": "updates",
-        "observes: sum": "aggregate",
-        "sum_of": "secagg_group_size",
-        "sum_at_least": "secagg_threshold",
-        "knows": "knowledge",
-        "targets": "n_targets",
-        "at_m": "position_m",
-    }
-
     @property
     def offers(self) -> frozenset[str]:  # type: ignore[override]
         """Capabilities that attacks may require."""

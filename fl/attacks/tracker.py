@@ -85,7 +85,6 @@ class Tracker(Believer):
     estimates of real UEs have it"""
     speed_mps: float | None = Field(None, gt=0, le=1000)
     """how fast they travel, m/s; none: 8, then as estimates of real UEs have it"""
-    renamed = {"near_m": "hit_radius_m", "largest_speed_mps": "max_speed_mps"}
     reference = "Shokri et al., Quantifying Location Privacy, S&P 2011, Section III (tracking attack)"
     example = {"kind": "tracker", "shadow_ues": 8, "cell_m": 200.0}
 

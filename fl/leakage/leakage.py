@@ -70,8 +70,6 @@ class Leakage(Part):
     target: str = Field("all", min_length=1, max_length=200)
     """UEs in the summary of leakage: all, most-data (the UE with most measurements), or the name of a UE"""
 
-    renamed = {"near_m": "hit_radius_m", "list_near_m": "list_hit_radius_m"}
-
 
 @frozen
 class ComparedRound:

@@ -60,8 +60,6 @@ class Membership(Part):
     shadow_models: int = Field(default=16, ge=4, le=1024)
     """models that the attacker trains for `lira` and `rmia`, of each UE or sum that it sees; half have each record"""
 
-    renamed = {"overlap": "known_member_share"}
-
     def start(self) -> dict[str, State]:
         """States of attacks before the first test, by label."""
         return {a.label: a.start() for a in self.attacks if isinstance(a, GradientRegression)}

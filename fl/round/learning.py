@@ -114,8 +114,6 @@ class Learning(Part):
     references: References = References()
     """maps that a final signal map is compared with"""
 
-    renamed = {"query": "request_policy"}
-
     @property
     def hides_who_came(self) -> bool:
         """Whether noise at the server hides who was in a round: then a window without data is a round like any other.

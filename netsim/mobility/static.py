@@ -30,7 +30,6 @@ class Static(Still):
     UE u takes place u mod len(positions_m), so adding a UE does not move the others. A listed place may be indoors.
     """
 
-    renamed = {"at_m": "positions_m"}
     reference = "none: a fixed deployment"
     example = {"kind": "static"}
 
@@ -76,8 +75,6 @@ class Component(Part):
     """angle from east to the first principal axis, counter-clockwise"""
     weight: float = Field(1.0, gt=0, le=1e6)
     """weight of the component, relative to the others"""
-
-    renamed = {"at_m": "mean_m"}
 
     @property
     def axes(self) -> FloatArray:

@@ -259,7 +259,6 @@ SCHEDULERS = OneOf(
     RoundRobin,
     ProportionalFair,
     EnergyAware,
-    renamed={"all-at-once": "simultaneous"},
 )
 
 
@@ -282,8 +281,6 @@ class AirInterface(Part):
     """how often a block that was not decoded is sent again, without combining; then the update is lost"""
     client_dropout_per_s: float = Field(0.0, ge=0, le=1e3)
     """rate at which UEs leave for good between request and last bit, 1/s"""
-
-    renamed = {"adapt": "link_adaptation", "dropout_per_s": "client_dropout_per_s"}
 
     @model_validator(mode="after")
     def _whole_steps(self) -> Self:

@@ -47,8 +47,6 @@ class BaseStation(Part):
     antenna: Annotated[Antenna, ANTENNAS] = Sector()
     """pattern of an antenna with an azimuth"""
 
-    renamed = {"at_m": "position_m"}
-
     @model_validator(mode="after")
     def _directed(self) -> Self:
         if self.azimuth_deg is None and self.antenna != Sector():

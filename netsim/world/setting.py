@@ -168,12 +168,6 @@ class Ues(Part):
     indoor: IndoorShare | None = None
     """UEs inside buildings by a draw, in open ground; none: as the mobility model says"""
 
-    renamed = {
-        "measure_every_s": "measurement_period_s",
-        "compute_s_per_sample": "training_s_per_sample",
-        "compute_spread": "compute_heterogeneity",
-    }
-
 
 def _usual_sight(given: dict[str, object]) -> Sight:
     """The law's own probability of sight where it has one: that is how such a law was published."""
@@ -231,8 +225,6 @@ class Radio(Part):
     """uplink model"""
     dynamic_uplink: AirInterface | None = None
     """transmissions as events that take their time while UEs move; none: planned at the request, with links as then"""
-
-    renamed = {"air": "dynamic_uplink"}
 
     @property
     def knows_sight(self) -> bool:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from netsim.errors import BadInput
 from netsim.safe import what_is
-from scenarios.app.results.folder import MANIFEST, PAGE, RUNS, SWEEP, finished_manifest, read_summary
+from scenarios.app.results.folder import PAGE, finished_manifest, read_summary
+from scenarios.app.results.kinds import kind_of
 from scenarios.app.results.read import Frames, listed
 from scenarios.app.run.events import Watch, ignore, interrupted
 from scenarios.app.run.how import USUAL, How
@@ -69,7 +70,7 @@ def open_run(folder: str | Path) -> Result:
     path = Path(folder)
     if what_is(path) != "folder":
         raise BadInput(f"{path}: no such folder; give the folder of a run")
-    if what_is(path / RUNS) or what_is(path / SWEEP) or not what_is(path / MANIFEST):
+    if kind_of(path) != "run":
         raise BadInput(f"{path}: holds several runs; open one of them, such as {listed(path)[0][1]}")
     finished_manifest(path)
     return Result(path, read_summary(path))

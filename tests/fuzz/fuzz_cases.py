@@ -112,7 +112,7 @@ def _folder(valid, draw):
     words = draw.choice(
         [
             ["show", folder], ["show", folder, "--verbose"], ["report", folder], ["compare", folder, "--out", "c.html"],
-            ["export", folder, "--format", "csv"], ["show", folder, "--json"],
+            ["export", folder], ["show", folder, "--json"],
         ]
     )  # fmt: skip
     return words, files, False
@@ -150,7 +150,7 @@ def _safetensors_changed(data, draw):
 
 def _claims(valid, draw):
     files = {"mine.yaml": changed(valid["claims.yaml"], draw, YAML), **chosen(valid, "done/")}
-    return ["claims", "--file", "mine.yaml", *draw.choice([[], ["--run", "signal-maps/interval=done"]])], files, False
+    return ["claims", "--file", "mine.yaml"], files, False
 
 
 _LINES = [
@@ -160,8 +160,8 @@ _LINES = [
     "compare done half --out c.html --reach 3", "export done --format geojson --out e.geojson --origin 48.1,11.5",
     "list attack", "list --matrix", "new fresh --from city",
     "epsilon --noise-multiplier 1.5 --rounds 10 --delta 1e-5 --sampling-rate 0.5", "schema",
-    "epsilon --target-epsilon 3 --rounds 10 100 --delta 1e-5", "claims --paper Signal --minutes 3",
-    "claims --run tiny=done --page p.html", "run radio.yaml --out out --quiet --json",
+    "epsilon --target-epsilon 3 --rounds 10 100 --delta 1e-5", "claims --paper Signal",
+    "claims --page p.md", "run radio.yaml --out out --quiet --json",
     "sweep rich.yaml --jobs 1 --out out --quiet --set world.duration_s=60", "list --matrix",
     "train live.yaml --steps 40 --out out --quiet --seed 1 --set train.eval_every=20",
     "import-policy live.yaml model.zip --out p2",

@@ -53,7 +53,7 @@ def test_a_short_run_plays_and_its_world_is_the_golden_one(name, tmp_path):
     skip_without_data(name)
     files = play(name, tmp_path / "run")
     assert other_world(name, golden()[name], sketch(tmp_path / "run", files)) == []
-    if name.endswith(TRAINED):  # the files of an episode are there where the agent plays in the live world
+    if name.endswith(TRAINED):
         assert {"evaluations.csv", "curve.csv"} <= {
             path.name for path in (tmp_path / "run").iterdir() if path.stat().st_size
         }

@@ -88,7 +88,7 @@ PLACES = {
     "scenario": ["run", "%s"], "validated": ["validate", "%s.yaml"], "trace": ["inspect", "%s"],
     "replay": ["replay", "%s"], "cells": ["run", "town", *CELLS], "city": ["run", "town", *CITY],
     "policy": ["run", "town", *POLICY], "report": ["report", "%s"], "claims": ["claims", "--file", "%s"],
-    "judged": ["claims", "--run", "town=%s"], "stations": ["replay", "TRACE", "--base-stations", "%s"],
+    "kept": ["claims", "--keep", "%s"], "stations": ["replay", "TRACE", "--base-stations", "%s"],
 }  # fmt: skip
 
 

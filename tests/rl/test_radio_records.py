@@ -106,7 +106,7 @@ def test_a_recorded_round_draws_noise_as_live(switch):
 def test_rounds_are_recorded_with_what_was_drawn_there():
     """Judged at the powers that they were played with, all rounds of a world cost what they cost then."""
     from rl.problem import as_action
-    from rl.recording import recorded, steps_of
+    from rl.recording import costs_of, recorded
 
     own = {"kind": "noise-switch", "noise": LAPA, **SWITCHES[0]}
     of = study(**{"learning.defenses": [CLIP, own], "world.radio.uplink.noise_w": 1e-13, "world.duration_s": 720})
@@ -114,12 +114,15 @@ def test_rounds_are_recorded_with_what_was_drawn_there():
     env = live(of)
     rounds, _ = recorded(env, rule, 7)
     act = lambda env, seen: as_action(rule(Look.of(env.now, env.task.limits))[0], env.task.limits)  # noqa: E731
-    steps = list(steps_of(env, act, 7))
-    found = judged(rounds, air_of(of.world.radio.uplink, of.round_s), np.array([s.power_w for s in steps]),
-                   np.arange(len(steps)))  # fmt: skip
+    costs, power_w = [], np.full((len(rounds.count), env.n_ue), np.nan)
+    for cost, _ in costs_of(env, act, 7):
+        sent = env.outcome.phases[-1].uploads
+        power_w[len(costs), sent.ue] = sent.channel.power_w
+        costs.append(cost)
+    found = judged(rounds, air_of(of.world.radio.uplink, of.round_s), power_w, np.arange(len(costs)))
     for name in ("noise", "lost", "leak", "energy_j"):
-        np.testing.assert_allclose(found.figures[name], [s.cost.figures[name] for s in steps], rtol=1e-9)
-    assert found.drawn.any(axis=1).tolist() == [s.cost.artificial for s in steps]
+        np.testing.assert_allclose(found.figures[name], [cost.figures[name] for cost in costs], rtol=1e-9)
+    assert found.drawn.any(axis=1).tolist() == [cost.artificial for cost in costs]
 
 
 def test_how_noise_is_drawn_by_hand():

@@ -11,7 +11,6 @@ from netsim.errors import BadInput
 from rl.reward import FIGURES, Reward, Weighted, cost_of
 from scenarios.app.study.load import load
 from scenarios.app.training.environments import online
-from scenarios.app.training.evaluate import _cost_of_one
 from scenarios.app.training.train import train
 
 SHORT = {"world.duration_s": 360}
@@ -114,12 +113,6 @@ def test_a_cost_that_is_not_finite_is_refused_at_its_round(monkeypatch):
     with pytest.raises(BadInput, match=rf"{OF_OWN} gives nan where noise -?[\d.]+; give finite numbers"):
         env.reset(seed=0)
         env.step(np.zeros(env.action_space.shape))
-
-
-def test_a_reward_without_a_number_at_zero_has_no_weight_in_an_episode(monkeypatch):
-    monkeypatch.setattr(Own, "law", staticmethod(lambda of: np.log(of["noise"])))
-    assert _cost_of_one(Own(), "lost") == 0.0
-    assert _cost_of_one(Weighted(noise=3.0), "noise") == 3.0
 
 
 def test_rules_are_not_tuned_by_a_cost_that_is_not_finite():

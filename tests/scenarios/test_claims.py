@@ -16,7 +16,7 @@ from netsim.errors import BadInput
 from netsim.radio.path_loss import UrbanMacro
 from netsim.record import write_json
 from scenarios.app.claims.claim import FAILS, HOLDS, OPEN, bundled_claims, chosen, median_interval, read_claims
-from scenarios.app.claims.evaluate import evaluate, folders_of, labelled
+from scenarios.app.claims.evaluate import evaluate, labelled
 from scenarios.app.cli.commands import main
 from scenarios.app.result import run
 from scenarios.app.results.read import read_summary
@@ -142,18 +142,6 @@ def test_seeds_are_paired_by_number(tmp_path):
     assert evaluate(claim(tmp_path, "order", labels=["a", "b"]), found).reason == "no seed has runs of every label"
 
 
-def test_claims_that_a_budget_of_minutes_affords(tmp_path):
-    rule = {"kind": "at-most", "key": KEY, "bound": 1}
-    names = {"one": "campus", "two": "town", "three": "replay", "four": "campus-public"}
-    entries = [entry(rule, id=i, scenario=s) for i, s in names.items()]
-    path = tmp_path / "claims.yaml"
-    path.write_text(json.dumps({"claims": entries, "minutes": {"campus": 5.0, "town": 3.0, "replay": 4.0}}))
-    assert [c.id for c in chosen(read_claims(path), minutes=7.0)] == ["two", "three"]  # what has no cost is not played
-    with pytest.raises(BadInput, match="--minutes 2: no scenario of these claims"):
-        chosen(read_claims(path), minutes=2.0)
-    assert [c.id for c in chosen(read_claims(path), minutes=99.0)] == ["one", "two", "three"]
-
-
 def test_what_cannot_be_judged_says_why(tmp_path):
     order = claim(tmp_path, "order", labels=["a", "b"])
     assert evaluate(order, {}).reason == "no run: campus"
@@ -229,9 +217,9 @@ def test_what_is_not_played_is_of_a_publication_of_the_claims(tmp_path):
 
 def test_claims_of_one_paper(tmp_path):
     path = claim_file(tmp_path, entry(GOOD), entry(GOOD, id="two", paper="Another One"))
-    assert [c.id for c in chosen(read_claims(path), "another")] == ["two"]
+    assert [c.id for c in chosen(read_claims(path).claims, "another")] == ["two"]
     with pytest.raises(BadInput, match="there are: A paper, Another One"):
-        chosen(read_claims(path), "nobody")
+        chosen(read_claims(path).claims, "nobody")
 
 
 # -- the bundled claims
@@ -242,7 +230,6 @@ def test_bundled_claims_are_sound():
     assert len({c.id for c in claims}) == len(claims) >= 15
     assert all(declaration(key) is not None for c in claims for key in c.rule.keys)
     assert not any("claims" in name for name in bundled())  # it is no scenario
-    assert tuple(chosen(read_claims(bundled_claims()), minutes=1e6)) == claims  # each scenario has a time
 
 
 def test_bundled_claims_can_be_played(monkeypatch):
@@ -290,8 +277,6 @@ def test_a_scenario_file_counts_from_the_file_of_claims(tmp_path, monkeypatch, c
     monkeypatch.chdir(tmp_path)
     assert main(["claims", "--file", "mine/claims.yaml", "--out", "out", "--jobs", "1", "--quiet"]) == 0
     assert "holds" in capsys.readouterr().out and (tmp_path / "out" / "own" / "runs.csv").exists()
-    assert main(["claims", "--file", "mine/claims.yaml", "--run", "mine/own.yaml=out/own"]) == 0
-    assert "holds" in capsys.readouterr().out
     two = [entry(rule, scenario="own.yaml"), entry(rule, id="two", scenario="../mine/../own.yaml")]
     (tmp_path / "own.yaml").write_text(scenario.read_text())
     claim_file(tmp_path / "mine", *two)
@@ -300,6 +285,13 @@ def test_a_scenario_file_counts_from_the_file_of_claims(tmp_path, monkeypatch, c
 
 
 # -- folders and the command
+
+MANIFEST = {
+    "title": "A fake", "command": "netsim sweep", "versions": {}, "warnings": [], "channel_card": {}, "timing": {},
+    "trace": None, "cells": [], "first_day": "2026-01-05", "clock_changes": [], "start_unix_s": None,
+    "duration_s": 60.0, "round_s": 60.0, "tracks": {"every_s": 60.0}, "area_m": [0.0, 0.0, 1.0, 1.0],
+    "origin_deg": None,
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -312,7 +304,7 @@ def folder(tmp_path):
             one = out / f"{label}{i}"
             one.mkdir(parents=True)
             write_json(one / "summary.json", summary)
-            write_json(one / "manifest.json", {"title": "A fake", "seed": i})
+            write_json(one / "manifest.json", MANIFEST | {"seed": i})
             rows.append(f"{label}{i},{label},{i}")
     (out / "runs.csv").write_text("\n".join(rows) + "\n")
     return out
@@ -330,7 +322,6 @@ def file(tmp_path):
 
 def test_folders_are_read_by_label_and_unfinished_runs_left_out(folder):
     assert {label: len(of) for label, of in labelled(folder).items()} == {"a": 2, "b": 2}
-    assert list(labelled(folder / "a0")) == [""]
     (folder / "b1" / "summary.json").unlink()
     assert {label: len(of) for label, of in labelled(folder).items()} == {"a": 2, "b": 1}
     write_json(folder / "a0" / "summary.json", {KEY: "<b>"})
@@ -338,38 +329,47 @@ def test_folders_are_read_by_label_and_unfinished_runs_left_out(folder):
         labelled(folder)
 
 
-def test_the_command_judges_by_a_given_folder(folder, file, tmp_path, capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "200")
+@pytest.fixture
+def played(folder, tmp_path, monkeypatch):
+    """The folder of claims in which one of two scenarios has been played."""
+
+    def play(claims, places, *_):
+        return {name: f"{name} is missing" for name, place in places.items() if not place.exists()}
+
+    monkeypatch.setattr("scenarios.app.claims.evaluate.play", play)
     out = tmp_path / "out"
-    command = ["claims", "--file", str(file), "--run", f"{tmp_path / 'fake.yaml'}={folder}"]
+    out.mkdir()
+    folder.rename(out / "fake")
+    return out
+
+
+def test_the_command_prints_verdicts_and_keeps_them(played, file, capsys):
+    command = ["claims", "--file", str(file), "--out", str(played)]
+    assert main([*command, "--paper", "paper"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "printed 12, 50" in text and "ours a: 15 [12.5, 17.5]" in text and "other" not in text
     assert main(command) == 0
-    text = capsys.readouterr().out
-    row = r"^one +Fig\. 1 +it does +12, 50 +a: 15 \[12\.5, 17\.5\]; b: 50 +holds$"
-    assert re.search(row, text, re.M)
-    assert "no run:" in re.sub(r"\s+", " ", text)
-    assert main([*command, "--out", str(out), "--paper", "paper"]) == 0
-    assert "other" not in capsys.readouterr().out
-    assert main([*command, "--out", str(out)]) == 0
-    rows = list(csv.DictReader((out / "claims.csv").read_text().splitlines()))
+    rows = list(csv.DictReader((played / "claims.csv").read_text().splitlines()))
     assert [(r["id"], r["verdict"]) for r in rows] == [("one", HOLDS), ("other", OPEN)]
-    assert re.match(r"no run: .*absent\.yaml.* missing key 'world'", rows[1]["reason"])
+    assert re.match(r"no run: .*absent\.yaml is missing", rows[1]["reason"])
     assert rows[0]["value"] == "12, 50" and rows[0]["key"] == KEY
 
 
-def test_kept_verdicts_stay_while_their_claims_state_the_same(folder, file, tmp_path, capsys):
+def test_kept_verdicts_stay_while_their_claims_state_the_same(played, file, tmp_path, capsys):
     kept, page = tmp_path / "kept.csv", tmp_path / "papers.md"
     command = ["claims", "--file", str(file), "--keep", str(kept), "--page", str(page)]
-    assert main([*command, "--run", f"{tmp_path / 'fake.yaml'}={folder}"]) == 0
+    assert main([*command, "--out", str(played)]) == 0
     rows = list(csv.DictReader(kept.read_text().splitlines()))
     assert [(row["id"], row["verdict"], row["seeds"]) for row in rows] == [("one", HOLDS, "2")]
     text = page.read_text()
     assert "| Fig. 1 | it does | 12, 50 | a: 15 [12.5, 17.5]<br>b: 50 [45, 55] |  | holds | 2 |" in text
     assert "1 statement: 1 not played" in text.partition("## Another")[2]
 
-    shutil.rmtree(folder)  # hours of playing are not asked for again
+    shutil.rmtree(played)  # hours of playing are not asked for again
     capsys.readouterr()
+    text = text.replace(f"no run: {tmp_path / 'absent.yaml'} is missing", "not played")
     assert main([*command, "--paper", "A paper"]) == 0 and page.read_text() == text
-    assert re.search(r"^one .* holds$", capsys.readouterr().out, re.M)
+    assert re.search(r" holds$", capsys.readouterr().out, re.M)
 
     stated = json.loads(file.read_text())
     stated["claims"][0] |= {"differs": "its <b>town</b> | is\nanother", "value": [12, 51]}
@@ -400,23 +400,6 @@ def test_a_rule_says_in_words_what_must_be_true(tmp_path):
         assert claim(tmp_path, kind, 1.0 if kind == "within" else None, **fields).rule.words == words
 
 
-def test_a_folder_without_a_name_is_known_by_its_title(folder, tmp_path):
-    from scenarios.app.study.yaml_document import read
-
-    claims = read_claims(claim_file(tmp_path, entry(GOOD), entry(GOOD, id="two", scenario="town"))).claims
-    with pytest.raises(BadInput, match=r"no claim is about its runs, 'A fake'"):
-        folders_of([str(folder)], claims)
-    title = read(bundled()["town"]).data["title"]
-    write_json(folder / "a0" / "manifest.json", {"title": title, "seed": 0})
-    assert folders_of([str(folder)], claims) == folders_of([f"town={folder}"], claims) == {"town": folder}
-    with pytest.raises(BadInput, match=r"no claim is about its runs"):
-        folders_of([f"campus={folder}"], claims)
-    with pytest.raises(BadInput, match=r"no claim is about 'twon'; did you mean 'town'"):
-        folders_of([f"twon={folder}"], claims)
-    with pytest.raises(BadInput, match="town already has the folder"):
-        folders_of([f"town={folder}", str(folder)], claims)
-
-
 def test_claims_leave_folders_of_others_alone(file, tmp_path, capsys):
     out = tmp_path / "out"
     out.mkdir()
@@ -427,7 +410,7 @@ def test_claims_leave_folders_of_others_alone(file, tmp_path, capsys):
 
 
 def test_bad_commands_are_one_line_and_2(file, tmp_path, capsys):
-    for more in (["--jobs", "0"], ["--run", str(tmp_path / "none")], ["--run", f"absent={tmp_path / 'none'}"]):
+    for more in (["--jobs", "0"], ["--page", ""], ["--paper", "nobody"]):
         assert main(["claims", "--file", str(file), *more]) == 2
         assert capsys.readouterr().err.count("\n") == 1
     assert main(["claims", "--file", str(tmp_path / "none.yaml")]) == 2
@@ -452,7 +435,7 @@ def test_missing_scenarios_are_played_once(tmp_path, monkeypatch, capsys):
     command = ["claims", "--file", str(file), "--out", str(tmp_path / "out"), "--jobs", "1"]
     assert main(command) == 0
     out, err = capsys.readouterr()
-    assert out.count("holds") == 2 and "mine: run 2/2, hidden=[8], seed" in err and "single: run 1/1" in err
+    assert "2 undecided" in out and "mine: run 2/2, hidden=[8], seed" in err and "single: run 1/1" in err
     marks = [p.stat().st_mtime_ns for p in sorted((tmp_path / "out").rglob("summary.json"))]
     assert len(marks) == 3
     assert main(command) == 0
@@ -501,20 +484,20 @@ def test_what_noise_costs_a_map_is_judged_against_the_map_without_noise():
 
 def shares(named, chance, useful=False):
     """Runs of one label by seed."""
-    return {"": {seed: {NAMED: v, CHANCE: chance, "utility.useful": useful} for seed, v in enumerate(named)}}
+    return {"a": {seed: {NAMED: v, CHANCE: chance, "utility.useful": useful} for seed, v in enumerate(named)}}
 
 
 def test_a_share_is_compared_with_chance_of_the_same_run(tmp_path):
     """That homes are found is real with any model; that they are not is not."""
     exceeds = claim(tmp_path, "exceeds", key=NAMED, other=CHANCE, margin=50)
     verdict = evaluate(exceeds, shares([90, 95, 100], 5.0))
-    assert verdict.verdict == HOLDS and verdict.ours == "95 [92.5, 97.5] against 5 [5, 5]"
+    assert verdict.verdict == HOLDS and verdict.ours == "a: 95 [92.5, 97.5] against 5 [5, 5]"
     assert evaluate(exceeds, shares([50, 51, 52], 5.0)).verdict == FAILS
     hidden = claim(tmp_path, "no-more-than", key=NAMED, other=CHANCE, margin=5)
     assert evaluate(hidden, shares([3, 4, 5], 5.0)).verdict == OPEN
     assert evaluate(hidden, shares([3, 4, 5], 5.0, useful=True)).verdict == HOLDS
     none = evaluate(exceeds, shares([90, 95], None))
-    assert none.verdict == OPEN and none.reason == f"{CHANCE} is null in 2 of 2 runs"
+    assert none.verdict == OPEN and none.reason == f"{CHANCE} is null in 2 of 2 runs of “a”"
 
 
 @pytest.fixture
@@ -568,7 +551,7 @@ def test_a_run_that_fails_leaves_its_claims_undecided_and_is_played_by_the_same_
     assert "it broke" in (out / "a" / "as-written" / "seed-3" / "error.txt").read_text()
     monkeypatch.setattr(runner, "play_job", real)
     assert main(command) == 0
-    assert sorted(p.name for p in out.iterdir() if p.name[0] != ".") == ["a", "b", "claims.csv", "claims.html"]
+    assert sorted(p.name for p in out.iterdir() if p.name[0] != ".") == ["a", "b", "claims.csv"]
 
 
 def test_an_engine_that_is_not_there_is_one_line(two_runs, tmp_path, monkeypatch, capsys):
@@ -584,3 +567,11 @@ def test_the_page_of_publications_is_what_the_command_prints(tmp_path):
     assert main(["claims", "--page", str(page)]) == 0
     kept = bundled_claims().parents[3] / "docs" / "studies" / "papers.md"
     assert page.read_text() == kept.read_text(), "netsim claims --page docs/studies/papers.md"
+
+
+def test_a_page_of_somebody_else_is_left_alone_before_anything_is_played(file, tmp_path, capsys):
+    page = tmp_path / "mine.md"
+    page.write_text("mine")
+    assert main(["claims", "--file", str(file), "--out", str(tmp_path / "out"), "--page", str(page)]) == 2
+    assert "is not a page of ours" in capsys.readouterr().err and page.read_text() == "mine"
+    assert not (tmp_path / "out").exists()

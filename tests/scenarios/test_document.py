@@ -7,6 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from netsim.errors import BadInput
+from scenarios.app.study.load import Scenario
 from scenarios.app.study.yaml_document import MAX_BYTES, MAX_DEPTH, read, read_text
 
 BOMB = "a: &a [x, x]\n" + "".join(f"{b}: &{b} [{', '.join(f'*{a}' for _ in range(9))}]\n" for a, b in
@@ -199,3 +200,41 @@ def test_a_complaint_of_a_value_names_the_option_and_the_key(words, said, tmp_pa
     assert main(words) == 2
     told = capsys.readouterr().err
     assert told.startswith(f"netsim: {said}") and told.count("\n") == 1
+
+
+def test_names_of_files_count_from_the_scenario_wherever_a_part_takes_one(tmp_path, monkeypatch):
+    monkeypatch.setenv("SOMEWHERE", "/data")
+    text = """
+        title: files
+        world:
+          city: {kind: footprints, file: houses.geojson}
+          base_stations: {kind: cell-file, file: cells.csv}
+          ues: {mobility: {kind: replay, trace: sub/trace.csv}}
+        power: {kind: ddpg, policy: ../policy}
+        learning: {round_s: 60, learner: {kind: image-net}, data: {kind: images, folder: "${SOMEWHERE}/images"}}
+    """
+    (tmp_path / "s.yaml").write_text(text)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    data = Scenario(tmp_path / "s.yaml").document().data
+    assert data["world"]["city"]["file"] == str(tmp_path / "houses.geojson")
+    assert data["world"]["base_stations"]["file"] == str(tmp_path / "cells.csv")
+    assert data["world"]["ues"]["mobility"]["trace"] == str(tmp_path / "sub" / "trace.csv")
+    assert data["power"]["policy"] == str(tmp_path.parent / "policy")
+    assert data["learning"]["data"]["folder"] == "/data/images"
+    typed = Scenario(tmp_path / "s.yaml").document({"world.city.file": "other.geojson"}).data
+    assert typed["world"]["city"]["file"] == str(elsewhere / "other.geojson")  # from the command line
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "says"),
+    [
+        ("learning.threat.sees", "rows", "unknown key 'sees'; did you mean 'observes'?"),
+        ("learning.attacks", [{"kind": "unit-votes"}], "unknown kind 'unit-votes'; did you mean 'neuron-votes'?"),
+        ("learning.threat.observes", "rows", "expected 'updates', 'aggregate' or 'model'"),
+    ],
+)
+def test_an_old_name_is_an_unknown_one(path, value, says):
+    with pytest.raises(BadInput, match=re.escape(says)):
+        Scenario("campus").study({path: value})

@@ -4,7 +4,6 @@ import csv
 import gzip
 import json
 import shutil
-from io import StringIO
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,7 @@ from pyproj import Geod, Proj
 from scenarios.app.cli.commands import main
 from scenarios.app.cli.outcome import origin_of
 from scenarios.app.result import run
-from scenarios.app.results.export import FORMATS, Globe
+from scenarios.app.results.export import Globe, geojson_text
 from scenarios.app.results.folder import read_table
 from scenarios.app.results.read import load
 
@@ -59,6 +58,12 @@ def of_kind(text, kind):
     return [f for f in json.loads(text)["features"] if f["properties"].get("kind") == kind]
 
 
+def vertices(text):
+    """UE, local time, longitude and latitude of every vertex of a track."""
+    tracks = [(track["properties"], track["geometry"]["coordinates"]) for track in of_kind(text, "track")]
+    return [(of["ue"], time, *at) for of, line in tracks for time, at in zip(of["times"], line, strict=True)]
+
+
 def test_places_of_a_town_lie_as_far_from_its_corner_as_on_the_plane(town, tmp_path):
     text = exported(town, "--origin=48.8566,2.3522", out=tmp_path / "a")
     rows, homes = read_table(town, "ues"), of_kind(text, "home")
@@ -74,22 +79,24 @@ def test_places_of_a_town_lie_as_far_from_its_corner_as_on_the_plane(town, tmp_p
 
 @pytest.mark.parametrize("origin", [None, "-33.9,151.2", "78.2,-15.6", "0,180"])
 def test_coordinates_come_back(origin, town, tmp_path):
-    text = exported(town, *([] if origin is None else [f"--origin={origin}"]), "--format", "csv", out=tmp_path / "a")
+    text = exported(town, *([] if origin is None else [f"--origin={origin}"]), out=tmp_path / "a")
     lat_0, lon_0 = origin_of(origin) or (0.0, 0.0)
-    found, rows = list(csv.DictReader(StringIO(text))), read_table(town, "tracks")
-    lat, lon = (np.array([float(row[name]) for row in found]) for name in ("lat", "lon"))
+    rows = read_table(town, "tracks")
+    order = np.argsort(rows["ue"], kind="stable")
+    ue, _, lon, lat = map(np.array, zip(*vertices(text), strict=True))
+    last = np.append(np.flatnonzero(np.diff(ue)), len(ue) - 1)  # to the end of the run: where the last row is
+    lon, lat = np.delete(lon, last), np.delete(lat, last)
     assert (np.abs(lon) <= 180).all()
     x_m, y_m = Proj(proj="aeqd", lat_0=lat_0, lon_0=lon_0, ellps="WGS84")(lon, lat)
     metres_per_degree = 111_000
-    np.testing.assert_allclose(x_m, rows["x_m"], atol=1e-6 * metres_per_degree)
-    np.testing.assert_allclose(y_m, rows["y_m"], atol=1e-6 * metres_per_degree)
+    np.testing.assert_allclose(x_m, rows["x_m"][order], atol=1e-6 * metres_per_degree)
+    np.testing.assert_allclose(y_m, rows["y_m"][order], atol=1e-6 * metres_per_degree)
 
 
 def test_a_replayed_trace_lies_where_its_file_says(replayed, tmp_path):
     with gzip.open(COMMUTER, "rt") as file:
         fixes = [(float(row["lat"]), float(row["lon"])) for row in csv.DictReader(file)]
-    text = exported(replayed, "--format", "csv", out=tmp_path / "a")
-    found = [(float(row["lat"]), float(row["lon"])) for row in csv.DictReader(StringIO(text)) if row["lat"]]
+    found = [(lat, lon) for _, _, lon, lat in vertices(exported(replayed, out=tmp_path / "a"))]
     assert len(found) > 20
     away = np.abs(np.array(found)[:, None] - np.array(fixes)).max(axis=2).min(axis=1)
     assert away.max() < 1e-6
@@ -125,14 +132,11 @@ def test_an_absence_cuts_a_track(absent, copied, tmp_path):
     assert len(vertices) == 2 and vertices[1] - (len(mine) - absent - 1) in (0, 1)
 
 
-@pytest.mark.parametrize("name", sorted(FORMATS))
-def test_the_same_run_gives_the_same_bytes_in_its_own_folder(name, copied):
-    assert main(["export", str(copied), "--format", name]) == 0
-    files = {p.name for p in copied.glob("tracks.*")} - {"tracks.csv"}
-    assert len(files) == 1
-    first = (copied / files.pop()).read_bytes()
+def test_the_same_run_gives_the_same_bytes_in_its_own_folder(copied):
+    assert main(["export", str(copied)]) == 0
+    first = (copied / "tracks.geojson").read_bytes()
     run_ = load(copied)
-    assert FORMATS[name](run_, Globe.of(copied, run_, None)).encode() == first
+    assert geojson_text(run_, Globe.of(copied, run_, None)).encode() == first
 
 
 def test_names_are_text(copied, tmp_path):
@@ -146,8 +150,6 @@ def test_names_are_text(copied, tmp_path):
         writer.writerows(rows)
     track = of_kind(exported(copied, out=tmp_path / "a"), "track")[0]
     assert track["properties"]["name"] == HOSTILE
-    table = list(csv.DictReader(StringIO(exported(copied, "--format", "csv", out=tmp_path / "b"))))
-    assert table[0]["name"] == HOSTILE
 
 
 @pytest.mark.parametrize(
@@ -204,9 +206,9 @@ def test_other_files_are_kept(text, town, copied, tmp_path, capsys):
         assert {path: path.read_bytes() for path in out.parent.iterdir() if path.is_file()} == before
 
 
-def test_an_export_takes_the_place_of_an_earlier_one_of_any_format(town, tmp_path):
-    texts = [exported(town, "--format", name, out=tmp_path / "a") for name in (*sorted(FORMATS), "csv")]
-    assert texts[0] == texts[-1] and len(set(texts)) == len(FORMATS)
+def test_an_export_takes_the_place_of_an_earlier_one(town, tmp_path):
+    first, second = (exported(town, *more, out=tmp_path / "a") for more in (["--origin=1,2"], []))
+    assert first != second
 
 
 def logged(tmp_path, step_s, n, begins="2024-05-06T08:15:00", columns="time_s,user,lat,lon,rsrp_dbm"):
@@ -234,19 +236,18 @@ QUICK = ["--quiet", "--timezone", "UTC", "--set", "learning.attacks=[]", "--set"
 def test_an_exported_track_is_where_the_log_says_at_its_times(step_s, n, begins, more, tmp_path, capsys):
     log, places = logged(tmp_path, step_s, n, begins)
     assert main(["replay", str(log), "--out", str(tmp_path / "r"), *QUICK, *more]) == 0
-    rows = list(csv.DictReader(StringIO(exported(tmp_path / "r", "--format", "csv", out=tmp_path / "a"))))
+    rows = vertices(exported(tmp_path / "r", out=tmp_path / "a"))
     assert "tracks in" in capsys.readouterr().out
-    for row in rows:
-        last = max(time for time in places if time <= row["local_time"])
-        assert float(row["lat"]) == pytest.approx(float(places[last]), abs=1e-6), row
-    assert len(rows) >= n - 1 and begins == rows[0]["local_time"]
+    for _, shown, _, lat in rows:
+        last = max(time for time in places if time <= shown)
+        assert lat == pytest.approx(float(places[last]), abs=1e-6), shown
+    assert len(rows) >= n - 1 and begins == rows[0][1]
 
 
-@pytest.mark.parametrize("name", sorted(FORMATS))
-def test_an_export_without_a_track_says_so(name, tmp_path, capsys):
+def test_an_export_without_a_track_says_so(tmp_path, capsys):
     log, _ = logged(tmp_path, 60, 31)
     assert main(["replay", str(log), "--out", str(tmp_path / "r"), *QUICK, "--set", "world.tick_s=3600"]) == 0
     capsys.readouterr()
-    exported(tmp_path / "r", "--format", name, out=tmp_path / "a")
+    exported(tmp_path / "r", out=tmp_path / "a")
     said = capsys.readouterr().out
     assert said.startswith("no track: they are taken every 3,600 s") and "tracks in" not in said

@@ -342,22 +342,23 @@ def test_a_checkpoint_with_a_member_that_is_no_array_is_refused(tmp_path):
         load_tree(path)
 
 
-def test_all_results_are_listed_with_their_main_line_and_a_page_of_links(tmp_path, tiny_run, monkeypatch, capsys):
+def test_a_folder_of_folders_shows_what_each_found(tmp_path, tiny_run, monkeypatch, capsys):
     """Finished, unfinished, of a replay, and none of ours."""
     monkeypatch.chdir(tmp_path)
     for name in ("runs/city/1", "runs/half", "runs/replay/walk/by-day", "runs/some/letters"):
         shutil.copytree(tiny_run, name) if "letters" not in name else Path(name).mkdir(parents=True)
     Path("runs/half/summary.json").unlink()
-    Path("runs/replay/walk/report.html").write_text("")
     Path("runs/half/error.txt").write_text("Traceback:\nRuntimeError: boom\n")
-    assert main(["runs", "--page"]) == 0
+    assert main(["show", "runs"]) == 0
     said = capsys.readouterr().out
-    for place, line in (
-        ("city/1: run", "tiny\n  seed 3: "), ("half: run", r"this run failed \(RuntimeError: boom\); "),
-        ("replay/walk: replay", "by-day, seed 3: "),
-    ):  # fmt: skip
-        assert re.search(rf"^runs/{place}, [-:\d ]+\n  {line}", said, re.MULTILINE), place
-    assert "\nno results of netsim in runs/some\npage in " in said
-    assert re.findall(r'href="(runs/[^"]*)"', Path("runs.html").read_text()) == ["runs/replay/walk/report.html"]
-    assert main(["runs", "--json"]) == 0
-    assert [one["finished"] for one in json.loads(capsys.readouterr().out)["folders"]] == [True, False, True, False]
+    for line in ("city/1, seed 3: ", r"half: this run failed \(RuntimeError: boom\); ", "replay/walk/by-day, seed 3: "):
+        assert re.search(rf"^  {line}", said, re.MULTILINE), line
+    assert "letters" not in said
+    assert main(["show", "runs", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [one["label"] for one in found["runs"]] == ["city/1", "replay/walk/by-day"]
+    assert [(one["folder"], one["kind"]) for one in found["folders"]] == [
+        ("runs/city/1", "run"), ("runs/half", "unfinished"), ("runs/replay/walk/by-day", "run"),
+    ]  # fmt: skip
+    assert main(["show", "runs/some"]) == 2
+    assert "no result of netsim in it" in capsys.readouterr().err

@@ -170,15 +170,3 @@ def test_without_pyarrow_writing_and_reading_are_refused(one, tmp_path, capsys, 
     assert main(["report", str(one)]) == 2
     said = capsys.readouterr().err
     assert said.count("\n") == 1 and 'pip install "netsim-fl[parquet]"' in said
-
-
-def test_a_rerun_repeats_the_format_and_names_what_differs(one, tmp_path, capsys):
-    assert main(["rerun", str(one), "--quiet"]) == 0
-    assert "the same, byte by byte" in capsys.readouterr().out
-    import pyarrow.parquet as pq
-
-    table = pq.read_table(one / "rounds.parquet")
-    changed = table.set_column(table.column_names.index("ues"), "ues", [[77] * table.num_rows])
-    pq.write_table(changed, one / "rounds.parquet")
-    assert main(["rerun", str(one), "--quiet"]) == 1
-    assert "rounds.parquet, column ues: " in capsys.readouterr().out

@@ -13,7 +13,6 @@ from conftest import TINY
 from netsim import __version__
 from netsim.errors import BadInput
 from netsim.record import write_json
-from scenarios.app.claims.evaluate import labelled
 from scenarios.app.cli import options
 from scenarios.app.cli.commands import COMMANDS, main
 from scenarios.app.results.trainings import trainings
@@ -103,8 +102,6 @@ def test_two_versions_have_no_common_table(swept, tmp_path, capsys):
         ["show", str(out)],
     ):
         refused(words, capsys, said)
-    with pytest.raises(BadInput, match="was made by netsim"):
-        labelled(out)  # claims --run
     for label in ("count=2", "count=4"):
         for seed in ("seed-1", "seed-2"):
             aged(out / label / seed)

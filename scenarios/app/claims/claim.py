@@ -5,12 +5,13 @@ decided by the distribution-free interval of that median (David and Nagaraja, Or
 which assumes no normal distribution and takes infinities.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
 from itertools import pairwise
 from math import inf, nan
 from pathlib import Path
-from typing import Annotated, Literal, Self, TypeVar
+from typing import Literal, Self, TypeVar
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -271,8 +272,6 @@ class Unplayed(Part):
 class Claims(Part):
     """A file of claims."""
 
-    minutes: dict[str, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)
-    """scenario -> minutes that playing its claims takes one core"""
     claims: tuple[Claim, ...] = Field(min_length=1)
     """all of them, in the order of the tables"""
     unplayed: tuple[Unplayed, ...] = ()
@@ -314,31 +313,16 @@ def read_claims(path: Path) -> Claims:
         raise BadInput(*wrong)
     found = dict(zip((claim.scenario for claim in written.claims), scenarios, strict=True))
     claims = tuple(claim.model_copy(update={"scenario": found[claim.scenario]}) for claim in written.claims)
-    minutes = {found.get(name, name): minutes for name, minutes in written.minutes.items()}
-    return written.model_copy(update={"claims": claims, "minutes": minutes})
+    return written.model_copy(update={"claims": claims})
 
 
-def chosen(of: Claims, paper: str = "", minutes: float = inf) -> list[Claim]:
-    """The claims of those publications whose name contains `paper`.
-
-    minutes : of one core; claims of those scenarios that together take so long, the cheapest first; where a limit is
-    given, scenarios without a time in the file are left out.
-
-    Raises
-    ------
-    BadInput : one line for a word or a limit that leaves no claim.
-    """
-    some = [claim for claim in of.claims if paper.lower() in claim.paper.lower()]
+def chosen(claims: Sequence[Claim], paper: str) -> list[Claim]:
+    """The claims of those publications whose name contains `paper`. BadInput: there is none."""
+    some = [claim for claim in claims if paper.lower() in claim.paper.lower()]
     if not some:
-        known = ", ".join(dict.fromkeys(claim.paper for claim in of.claims))
+        known = ", ".join(dict.fromkeys(claim.paper for claim in claims))
         raise BadInput(f"--paper {paper}: no claim of such a publication; there are: {known}")
-    minutes_of = {claim.scenario: of.minutes.get(claim.scenario, inf) for claim in some}
-    cheapest = sorted(minutes_of, key=lambda name: (minutes_of[name], name))
-    spent = np.cumsum([minutes_of[name] for name in cheapest])
-    affordable = {name for name, total in zip(cheapest, spent, strict=True) if total <= minutes}
-    if not affordable:
-        raise BadInput(f"--minutes {minutes:g}: no scenario of these claims is known to take so little")
-    return [claim for claim in some if claim.scenario in affordable]
+    return some
 
 
 def _playable(scenario: str, folder: Path) -> str:

@@ -1,4 +1,4 @@
-"""Claims checked against runs: folders are given or played, and each claim gets its verdict."""
+"""Claims checked against runs: scenarios are played, and each claim gets its verdict."""
 
 from __future__ import annotations
 
@@ -9,26 +9,21 @@ from pathlib import Path
 
 import numpy as np
 
+from netsim import __version__
 from netsim.errors import BadInput, counted
 from netsim.record import write_text
 from netsim.safe import what_is
 from scenarios.app.claims.claim import DECIDED, FAILS, HOLDS, OPEN, Claim, ClaimRule, Verdict, median_interval
 from scenarios.app.results.folder import (
-    MANIFEST,
     RUNS,
-    SUMMARY,
-    LabelledRuns,
     admit_several,
     csv_text,
     failure_lines,
     read_failures,
-    read_json,
     read_rows,
     read_summary,
-    version_of,
 )
-from scenarios.app.results.gathered import distinct
-from scenarios.app.results.read import listed, part
+from scenarios.app.results.read import Manifest, finished
 from scenarios.app.results.shown import cell_text
 from scenarios.app.results.summary_keys import declaration, value_in
 from scenarios.app.run.events import Event, Watch
@@ -36,60 +31,22 @@ from scenarios.app.run.executor import Engine
 from scenarios.app.run.how import How
 from scenarios.app.run.sweep import Sweep
 from scenarios.app.study import Record
-from scenarios.app.study.describe import nearest
-from scenarios.app.study.load import bundled, find, load
-from scenarios.app.study.yaml_document import read
+from scenarios.app.study.load import bundled, load
 
-CLAIMS, CLAIMS_PAGE = "claims.csv", "claims.html"
+CLAIMS = "claims.csv"
 Labelled = Mapping[str, Mapping[int, Record]]
-"""label -> seed -> summary of its run; a run outside of a sweep has the label ''"""
+"""label -> seed -> summary of its run"""
 
 
 # -- folders
 
 
-def finished_runs(folder: Path) -> LabelledRuns:
-    """Label and folder of the finished runs in the folder of a run or of a sweep."""
-    if what_is(folder) != "folder":
-        raise BadInput(f"{folder}: no such folder; give the folder of a run or of a sweep")
-    alone = what_is(folder / MANIFEST) and not what_is(folder / RUNS)
-    runs = [run for run in ([("", folder)] if alone else listed(folder)) if what_is(run[1] / SUMMARY)]
-    kept, copies = distinct(runs)
-    if copies:
-        raise BadInput(f"{folder}: {copies.removesuffix('.')}; remove the copies")
-    return kept
-
-
 def labelled(folder: Path) -> Labelled:
-    """Summaries of the finished runs in the folder of a run or of a sweep."""
+    """Summaries of the finished runs of a sweep."""
     by_label: dict[str, dict[int, Record]] = {}
-    for label, path in finished_runs(folder):
-        seed = read_json(path / MANIFEST).get("seed")
-        if not isinstance(seed, int):
-            raise BadInput(f"{path / MANIFEST}: seed is missing or damaged; run the study again")
-        by_label.setdefault(label, {})[seed] = read_summary(path)
+    for label, path in finished(folder):
+        by_label.setdefault(label, {})[Manifest.of(path).seed] = read_summary(path)
     return by_label
-
-
-def folders_of(runs: Sequence[str], claims: Sequence[Claim]) -> dict[str, Path]:
-    """Scenario -> folder, as several `[SCENARIO=]DIR` say; without a name, by the title that its runs carry."""
-    titles = {name: read(find(name)).data.get("title") for name in dict.fromkeys(c.scenario for c in claims)}
-    folders: dict[str, Path] = {}
-    for run in runs:
-        name, equals, rest = run.partition("=")
-        if equals and name not in titles and not what_is(run):
-            near = nearest(name, titles)
-            raise BadInput(f"--run {run}: no claim is about {name!r}{near}; netsim claims lists them")
-        folder = Path(rest if name in titles else run)
-        title = next((read_json(path / MANIFEST).get("title") for _, path in finished_runs(folder)), None)
-        asked = [name] if name in titles else titles
-        found = [scenario for scenario in asked if titles[scenario] == title]
-        if not found:
-            raise BadInput(f"--run {run}: no claim is about its runs, {title!r}; netsim claims lists them")
-        if found[0] in folders:
-            raise BadInput(f"--run {run}: {found[0]} already has the folder {folders[found[0]]}; give one")
-        folders[found[0]] = folder
-    return folders
 
 
 def places_in(out: Path, claims: Sequence[Claim]) -> dict[str, Path]:
@@ -103,7 +60,7 @@ def places_in(out: Path, claims: Sequence[Claim]) -> dict[str, Path]:
         if place in places.values():
             raise BadInput(f"{place}: both {scenario} and another scenario would be played there; rename one")
         places[scenario] = place
-    admit_several(out, [CLAIMS, CLAIMS_PAGE, *(p.relative_to(out).parts[0] for p in places.values())], "these claims")
+    admit_several(out, [CLAIMS, *(p.relative_to(out).parts[0] for p in places.values())], "these claims")
     return places
 
 
@@ -162,25 +119,22 @@ def write_verdicts(path: Path, verdicts: Sequence[Verdict]) -> None:
 # -- verdicts
 
 
-def evaluate_all(claims: Sequence[Claim], folders: Mapping[str, Path], why: Mapping[str, str]) -> list[Verdict]:
+def evaluate_all(claims: Sequence[Claim], places: Mapping[str, Path], why: Mapping[str, str]) -> list[Verdict]:
     """Verdicts by folders of runs; why: of scenarios without runs, whose claims stay undecided."""
-    there = {name: folder for name, folder in folders.items() if name not in why}
-    runs = {name: labelled(folder) for name, folder in there.items()}
-    cost = {name: _cost(folder) for name, folder in there.items()}
+    there = {name: place for name, place in places.items() if name not in why}
+    runs = {name: labelled(place) for name, place in there.items()}
+    minutes = {name: _minutes(place) for name, place in there.items()}
     verdicts = []
     for claim in claims:
         one = evaluate(claim, runs.get(claim.scenario, {}), why.get(claim.scenario, ""))
-        minutes, version = cost.get(claim.scenario, ("", ""))
-        verdicts.append(replace(one, minutes=minutes, version=version))
+        version = __version__ if claim.scenario in there else ""
+        verdicts.append(replace(one, minutes=minutes.get(claim.scenario, ""), version=version))
     return verdicts
 
 
-def _cost(folder: Path) -> tuple[str, str]:
-    """Minutes by the clock, summed over the finished runs of a folder, and the version that played them."""
-    manifests = [read_json(path / MANIFEST) for _, path in finished_runs(folder)]
-    spent = [part(of, "timing").get("wall_s") for of in manifests]
-    minutes = sum(s for s in spent if isinstance(s, int | float)) / 60
-    return f"{minutes:.2g}", version_of(manifests[0]) if manifests else ""
+def _minutes(folder: Path) -> str:
+    """Minutes by the clock, summed over the finished runs of a sweep."""
+    return f"{sum(Manifest.of(path).timing.get('wall_s', 0.0) for _, path in finished(folder)) / 60:.2g}"
 
 
 def evaluate(claim: Claim, runs: Labelled, why_none: str = "") -> Verdict:
@@ -198,7 +152,7 @@ def evaluate(claim: Claim, runs: Labelled, why_none: str = "") -> Verdict:
     ours = []
     for label in labels:
         text = " against ".join(cell_text([*runs[label].values()], key) for key in claim.rule.keys)
-        ours.append(f"{label}: {text}" if label else text)
+        ours.append(f"{label}: {text}")
     of = {label: runs[label] for label in labels}
     word, reason = _decided(claim, of)
     known = [f"{label}: {cell_text([*of[label].values()], claim.adapted)}" for label in labels if claim.adapted]
@@ -209,11 +163,13 @@ def evaluate(claim: Claim, runs: Labelled, why_none: str = "") -> Verdict:
 # -- a table of verdicts that is kept
 
 
-def keep(path: Path, claims: Sequence[Claim], now: Sequence[Verdict], writes: bool) -> tuple[list[Verdict], list[str]]:
+def keep(
+    path: Path | None, claims: Sequence[Claim], now: Sequence[Verdict], writes: bool
+) -> tuple[list[Verdict], list[str]]:
     """A verdict of each claim, by runs if there are some, else by the table in `path`; and the ids of its rows that
     state what no claim does any more. writes : the table is written again.
     """
-    lines = read_rows(path, "move it") if what_is(path) else []
+    lines = read_rows(path, "move it") if path and what_is(path) else []
     if any(not {"id", *DECIDED} <= set(row) for row in lines):
         raise BadInput(f"{path}: is no table of verdicts; move it, and give the command again")
     rows = {row["id"]: row for row in lines}
@@ -227,10 +183,10 @@ def keep(path: Path, claims: Sequence[Claim], now: Sequence[Verdict], writes: bo
             and row.get("verdict") in (HOLDS, FAILS, OPEN)
         ):
             decided[claim.id] = Verdict(claim, **{name: row.get(name, "") for name in DECIDED})
-    if writes and decided:
+    if path and writes and decided:
         write_verdicts(path, [decided[claim.id] for claim in claims if claim.id in decided])
-    every = [decided.get(claim.id, Verdict(claim, OPEN, "not played")) for claim in claims]
-    return every, sorted(stale - set(decided))
+    open_ones = {claim.id: Verdict(claim, OPEN, "not played") for claim in claims} | {of.claim.id: of for of in now}
+    return [*(open_ones | decided).values()], sorted(stale - set(decided))
 
 
 def _decided(claim: Claim, runs: Labelled) -> tuple[str, str]:
@@ -264,7 +220,7 @@ def _decided(claim: Claim, runs: Labelled) -> tuple[str, str]:
 
 
 def _share(some: Sequence[object], label: str, of: Mapping[int, object]) -> str:
-    return f"{len(some)} of {counted(len(of), 'run')}" + (f" of “{label}”" if label else "")
+    return f"{len(some)} of {counted(len(of), 'run')} of “{label}”"
 
 
 def _hides(rule: ClaimRule) -> bool:

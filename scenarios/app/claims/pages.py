@@ -36,17 +36,20 @@ _HOW = (
 
 
 def claim_lines(verdicts: Sequence[Verdict]) -> list[str]:
-    """A table for a terminal: figure and scenario, the statement, and the rule with its verdict where one is kept."""
-    rows = [
-        [
-            f"{one.where}\n{one.scenario}{f'{chr(10)}printed {one.printed}' if one.value is not None else ''}",
-            one.says,
-            f"{one.rule.words}{f'{chr(10)}{of.verdict}' if of.seeds else ''}",
-        ]
-        for of in verdicts
-        for one in [of.claim]
-    ]
-    return drawn(("figure, scenario", "statement", "holds if; verdict"), rows, whole=(), widths=(24, 37, 32))
+    """A table for a terminal: figure and scenario, the statement, the rule with what our runs give and the verdict."""
+    rows = []
+    for one in verdicts:
+        claim = one.claim
+        printed = [] if claim.value is None else [f"printed {claim.printed}"]
+        ours = [f"ours {one.ours}"] if one.seeds else []
+        rows.append(
+            [
+                "\n".join([claim.where, claim.scenario, *printed]),
+                f"{claim.says} ({claim.id})",
+                "\n".join([claim.rule.words, *ours, one.text]),
+            ]
+        )
+    return drawn(("figure, scenario", "statement", "holds if; ours; verdict"), rows, whole=(), widths=(24, 37, 32))
 
 
 def counts(of: Sequence[Verdict]) -> str:

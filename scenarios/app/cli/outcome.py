@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import sys
 import time
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
-from datetime import datetime, timedelta
-from itertools import takewhile
+from datetime import timedelta
 from math import isfinite
 from pathlib import Path
 from threading import Timer
@@ -28,26 +26,24 @@ from netsim.errors import BadInput, RunsFailed, counted, one_line
 from netsim.safe import OURS_MOST_BYTES, opened, replacing, what_is
 from scenarios.app.cli.options import Lenient, command_line, emit, say, say_fitted, write
 from scenarios.app.result import show_page
-from scenarios.app.results.export import BEGINNINGS, FORMATS, Globe
+from scenarios.app.results.export import BEGINNING, Globe, geojson_text
 from scenarios.app.results.folder import (
-    EXPORTS,
+    EXPORT,
     FAILURES,
     MANIFEST,
     PAGE,
     RUNS,
-    SWEEP,
-    TRAINING,
     failure_lines,
     finished_manifest,
-    marked,
     read_failures,
     read_json,
     read_summary,
 )
-from scenarios.app.results.read import Manifest, finished, listed, load
+from scenarios.app.results.kinds import kind_of
+from scenarios.app.results.read import Manifest, finished, load, of_sweep_file
 from scenarios.app.results.shown import adapted_lines, fitted, read_adapted, run_lines, sweep_lines
 from scenarios.app.results.statistics import figure_text
-from scenarios.app.results.tuning_folder import TRIALS_CSV, failed_lines, is_tuning, read_tuning, tuning_lines
+from scenarios.app.results.tuning_folder import TRIALS_CSV, failed_lines, read_tuning, tuning_lines
 from scenarios.app.run.events import Event, Watch
 from scenarios.app.study import Fields, Record, Value
 
@@ -56,7 +52,6 @@ LOG_EVERY_S = 2.0
 FIRST_S = 10.0  # a log has a line by then; what is refused is refused before, with one line alone
 LOG_SHARE = 30.0  # a log of a long run has a line for every thirtieth of the time so far
 PACE_S = 86_400.0  # the pace is averaged over a day: a round may take an hour
-OTHER = "none of netsim"
 ROWS = ("time", "model", "radio", "leakage", "updates", "privacy", "cost", "last", "found")
 
 
@@ -258,7 +253,7 @@ class FolderResult:
 
 
 def show(args: argparse.Namespace) -> None:
-    """Print what a finished folder says; where it is not finished, how to go on."""
+    """Print what a finished folder says, or each folder in it; where it is not finished, how to go on."""
     tell_outcome(Path(args.folder), args)
     open_page(Path(args.folder), args)
 
@@ -304,10 +299,10 @@ def compare(args: argparse.Namespace) -> None:
 def export(args: argparse.Namespace) -> None:
     """Write the tracks of a run for maps elsewhere."""
     folder = Path(args.folder)
-    out = _out(folder / EXPORTS[args.format] if args.out is None else Path(args.out))
+    out = _out(folder / EXPORT if args.out is None else Path(args.out))
     run = load(folder)
     globe = Globe.of(folder, run, origin_of(args.origin))
-    text = FORMATS[args.format](run, globe)
+    text = geojson_text(run, globe)
     try:
         with replacing(out) as file:
             file.write(text.encode())
@@ -329,7 +324,7 @@ def _out(out: Path) -> Path:
     """The file to write: new, or an earlier export."""
     try:
         with opened(out, OURS_MOST_BYTES, own=True) as file:
-            if not file.read(max(map(len, BEGINNINGS))).startswith(BEGINNINGS):
+            if file.read(len(BEGINNING)) != BEGINNING:
                 raise BadInput(f"{out}: exists and is no export of netsim; give --out another file, or move it away")
     except FileNotFoundError:
         pass
@@ -400,116 +395,62 @@ def outcome_of(folder: Path, verbose: bool = False) -> FolderResult:
     """What a folder says. BadInput: nothing of ours lies there, or something that is not finished, and how to go on."""
     if what_is(folder) != "folder":
         raise BadInput(f"{folder}: no such folder; give the folder of a run, a sweep, a replay or a training")
-    kind = kind_of(folder)
-    if kind == "training":
-        return _training(folder)
-    if kind == "tuning":
-        found = read_tuning(folder)
-        where = f"all trials in {folder / TRIALS_CSV}, page: {_page(folder)}"
-        lines = [f": {found['title']}", *tuning_lines(found), *failed_lines(found), where]
-        return FolderResult("tuning", lines, found)
-    if kind == "sweep":
-        return _sweep(folder)
-    if kind == "run":
-        finished_manifest(folder)
-        manifest = Manifest.of(folder)
-        values = manifest.model_dump(include={"title", "seed", "warnings"}) | {"summary": read_summary(folder)}
-        return FolderResult("radio" if manifest.radio else "run", run_lines(folder, _page(folder), verbose), values)
-    return several(folder, verbose)
-
-
-def kind_of(folder: Path) -> str:
-    """What of ours a folder holds, finished or not: training, tuning, sweep or run; empty for anything else."""
-    if any(what_is(f / TRAINING) or marked(f) == "training" for f in (folder, *folder.glob("seed-*"))):
-        return "training"
-    if is_tuning(folder):
-        return "tuning"
-    if what_is(folder / RUNS) or what_is(folder / SWEEP) or marked(folder) == "sweep":
-        return "sweep"
-    return "run" if what_is(folder / MANIFEST) or marked(folder) == "run" else ""
-
-
-def runs(args: argparse.Namespace) -> None:
-    """List the folders of results below one, and what each found."""
-    from scenarios.app.report.report import runs_page
-
-    top = Path(args.folder)
-    found = _below(top) if what_is(top) == "folder" else []
-    ours = [one for one in found if one["kind"] != OTHER]
-    if not ours:
-        raise BadInput(f"{top}: no folders of results in it; give the one above them, or play one: `netsim run city`")
-    page = str(runs_page(top, found)) if args.page else None
-    if args.json:
-        emit({"event": "result", "kind": "folders", "folder": args.folder, "page": page, "folders": found})
-        return
-    for one in ours:
-        say("{folder}: {kind}, {date}".format_map(one))
-        say_fitted([one[key] for key in ("title", "result") if one[key]])
-    if ours != found:
-        say(f"no results of netsim in {', '.join(one['folder'] for one in found if one not in ours)}")
-    if page:
-        say(f"page in {page}")
-
-
-def _below(folder: Path) -> list[Fields]:
-    """Results in a folder, however deep, and its folders without any."""
-    found = []
-    for path in sorted(filter(Path.is_dir, folder.iterdir())):
-        some = []
-        with suppress(BadInput, OSError):  # a marker of others, a folder that cannot be read
-            if kind := kind_of(path) or ("replay" if what_is(path / PAGE) and any(path.glob(f"*/{MANIFEST}")) else ""):
-                some = [_listed(path, kind)]
-            elif not path.is_symlink():
-                some = _below(path)
-        found += some if any(one["kind"] != OTHER for one in some) else [_listed(path, OTHER)]
-    return found
-
-
-def _listed(folder: Path, kind: str) -> Fields:
-    """What a folder of results found, or how it goes on; date: when a file was last put into it."""
-    try:
-        found = outcome_of(folder)
-        title, result, *more = found.lines
-        if kind == "run":
-            title, result = found.values["title"], title
-        elif kind != "replay":  # the first line goes on where the next ones are indented
-            result = " ".join([result, *map(str.strip, takewhile(re.compile(r"  \S").match, more))])
-    except (BadInput, OSError) as error:
-        title = None
-        result = str(error).removeprefix(f"{folder}: ")
-    date = f"{datetime.fromtimestamp(folder.stat().st_mtime):%Y-%m-%d %H:%M}"
-    said = {"title": (title or "").removeprefix(": "), "result": result.removeprefix(", ")}
-    return {
-        "folder": str(folder), "kind": kind, "date": date, "page": _drawn(folder), "finished": title is not None,
-        **said,
-    }  # fmt: skip
+    return OUTCOMES[kind_of(folder)](folder, verbose)
 
 
 def several(folder: Path, verbose: bool = False) -> FolderResult:
-    """What a folder of runs says: each by itself, below the name of its folder."""
+    """What a folder of folders says: each by itself, below its path; of one that is not finished how it goes on."""
+    found: dict[str, FolderResult] = {}
+    for path in _below(folder):
+        try:
+            found[str(path.relative_to(folder))] = outcome_of(path, verbose)
+        except BadInput as error:
+            line = str(error).removeprefix(str(path))
+            found[str(path.relative_to(folder))] = FolderResult("unfinished", [line], {})
+    if not found:
+        raise BadInput(
+            f"{folder}: no result of netsim in it; give a folder that netsim wrote, or one above such folders"
+        )
     lines = [""]
-    for name, run in listed(folder):
-        heading, *rest = outcome_of(run, verbose).lines
+    for name, of in found.items():
+        heading, *rest = of.lines
         lines += [f"{name}{heading}", *(f"  {line}" for line in rest)]
-    return FolderResult(
-        "runs",
-        [*lines, f"records in {folder}, page: {_page(folder)}"],
-        {"runs": [_run(*one) for one in finished(folder)]},
-    )
+    values = {
+        "runs": [_labelled(name, folder / name) for name, of in found.items() if of.kind in ("run", "radio")],
+        "folders": [{"folder": str(folder / name), "kind": of.kind} for name, of in found.items()],
+    }
+    return FolderResult("runs", [*lines, f"records in {folder}, page: {_page(folder)}"], values)
 
 
-def _run(label: str, run: Path) -> Fields:
+def _below(folder: Path) -> Iterator[Path]:
+    """Folders of results in a folder, however deep."""
+    for path in sorted(filter(Path.is_dir, folder.iterdir())):
+        with suppress(BadInput, OSError):  # a marker of others, a folder that cannot be read
+            if kind_of(path):
+                yield path
+            elif not path.is_symlink():
+                yield from _below(path)
+
+
+def _run(folder: Path, verbose: bool) -> FolderResult:
+    finished_manifest(folder)
+    manifest = Manifest.of(folder)
+    values = manifest.model_dump(include={"title", "seed", "warnings"}) | {"summary": read_summary(folder)}
+    return FolderResult("radio" if manifest.radio else "run", run_lines(folder, _page(folder), verbose), values)
+
+
+def _labelled(label: str, run: Path) -> Fields:
     seed = read_json(run / MANIFEST).get("seed")
     return {"label": label, "seed": seed, "folder": str(run), "summary": read_summary(run)}
 
 
-def _sweep(folder: Path) -> FolderResult:
+def _sweep(folder: Path, _: bool) -> FolderResult:
     from scenarios.app.results.gathered import distinct
 
     kept, copies = distinct(finished(folder))
-    runs = [_run(*one) for one in kept]
+    runs = [_labelled(*one) for one in kept]
     failures = read_failures(folder)
-    title = read_json(folder / SWEEP).get("title") if what_is(folder / SWEEP) else None
+    title = of_sweep_file(folder, "title")
     rows = sweep_lines([(run["label"], run["summary"]) for run in runs])
     lines = [
         f": {title}" if title else "",
@@ -523,7 +464,7 @@ def _sweep(folder: Path) -> FolderResult:
     return FolderResult("sweep", lines, values | {"failures": [asdict(one) for one in failures]})
 
 
-def _training(folder: Path) -> FolderResult:
+def _training(folder: Path, _: bool) -> FolderResult:
     from scenarios.app.report.training_page import train_lines
     from scenarios.app.results.trainings import trainings
 
@@ -536,6 +477,16 @@ def _training(folder: Path) -> FolderResult:
     lines = [title, *failure_lines(failures), *fitted([*results, *where])]
     values = {"trainings": each, "lines": results, "failures": [asdict(one) for one in failures]}
     return FolderResult("training", lines, values)
+
+
+def _tuning(folder: Path, _: bool) -> FolderResult:
+    found = read_tuning(folder)
+    where = f"all trials in {folder / TRIALS_CSV}, page: {_page(folder)}"
+    return FolderResult("tuning", [f": {found['title']}", *tuning_lines(found), *failed_lines(found), where], found)
+
+
+OUTCOMES = {"training": _training, "tuning": _tuning, "sweep": _sweep, "run": _run, "": several}
+"""kind of a folder -> what it says, in all its keys or only the main ones"""
 
 
 def _drawn(folder: Path) -> str | None:

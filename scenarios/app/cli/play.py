@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from contextlib import nullcontext
-from importlib.util import find_spec
-from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,8 +35,6 @@ from scenarios.app.study.load import Scenario, load
 
 if TYPE_CHECKING:
     from scenarios.app.claims.claim import Verdict
-    from scenarios.app.rerun import Repeated
-    from scenarios.app.run.events import Event
     from scenarios.app.run.executor import Engine
     from scenarios.app.study.study import Study
 
@@ -164,8 +160,8 @@ def train(args: argparse.Namespace) -> None:
         raise BadInput(f"--seed {' '.join(map(str, seeds))}: give different ones")
     if "train" not in overrides and not Scenario(args.scenario).document().data.get("train"):
         raise BadInput(f"{args.scenario}: has no `train:` section, so there is nothing to learn; see power/paper")
-    if args.gate and (args.steps is not None or args.tensorboard is not None):
-        raise BadInput("--gate: plays rules and trains nothing; leave --steps and --tensorboard out")
+    if args.gate and args.steps is not None:
+        raise BadInput("--gate: plays rules and trains nothing; leave --steps out")
     overrides |= {} if args.steps is None else {"train.steps": args.steps}
     study = load(args.scenario, overrides)
     name = name_of(args.scenario)
@@ -175,15 +171,11 @@ def train(args: argparse.Namespace) -> None:
         play_sweep(args, name, study, overrides, out, engine)
         _tell_gate(read_json(out / SUMMARY)["gate"], args.json)
         return
-    if args.tensorboard is not None and find_spec("tensorboard") is None:
-        raise BadInput("--tensorboard: tensorboard is not installed; pip install tensorboard, or leave it out")
-    if args.tensorboard is not None and len(seeds) > 1 and (jobs != 1 or args.on != "processes"):
-        raise BadInput("--tensorboard: shows one training after another; leave out --jobs and --on")
     of_seeds = {} if list(seeds) == [0] else {"seed": "+".join(map(str, seeds))}
     out = out_of(args, "train", name, changes=overrides | of_seeds)
     shared = how_of(args).among(min(engine.here(jobs), len(seeds)))
     with teller(args, name) as tell:
-        train_agents(study, seeds, out, tell, args.cache, args.tensorboard, args.replace, engine, jobs, shared)
+        train_agents(study, seeds, out, tell, args.cache, args.replace, engine, jobs, shared)
     _finish(args, out, name, bool(trainings(out)))
 
 
@@ -263,130 +255,67 @@ def import_policy(args: argparse.Namespace) -> None:
 
 
 def rerun(args: argparse.Namespace) -> int:
-    """Repeat, compare, print; 1 where something differs."""
+    """Play again, compare, print; 1 where something differs."""
     from scenarios.app.rerun import rerun as repeat
     from scenarios.app.run.how import scratch
 
     if not args.folder or args.out == "":
         raise BadInput("rerun: the name of a folder is empty; give the folder of a run, a sweep or a training")
-
-    def watch(event: Event) -> None:
-        if not args.quiet and not args.json:
-            label = event.values["label"]
-            say(f"netsim: repeating {event.done} of {event.of}{f': {label}' if label else ''}", errors=True)
-
-    with scratch("netsim-rerun-") if args.out is None else nullcontext() as place:
-        out = Path(args.out) if place is None else place / "again"
-        repeated, skipped = repeat(Path(args.folder), out, args.only, watch, args.replace)
+    kept = scratch("netsim-rerun-") if args.out is None else nullcontext(Path(args.out))
+    with kept as out, teller(args, "rerun") as tell:
+        found = repeat(Path(args.folder), out, args.only, tell, args.replace)
     if args.json:
-        runs = [
-            {
-                "label": one.label, "folder": str(one.folder), "same": not one.differences, "note": one.note,
-                "differences": [
-                    {"file": d.file, "what": d.what, "how": d.how, "relative": d.size} for d in one.differences
-                ],
-            }
-            for one in repeated
-        ]  # fmt: skip
-        emit({"event": "result", "kind": "rerun", "folder": args.folder, "runs": runs, "skipped": skipped})
+        runs = [{"folder": str(path), "same": not lines, "differences": lines} for path, lines in found.items()]
+        emit({"event": "result", "kind": "rerun", "folder": args.folder, "runs": runs})
     else:
-        lines = [line for one in repeated for line in _lines(one)]
-        say("\n".join([*lines, *(f"not repeated: {text}" for text in skipped)]))
-    return FAILED if any(one.differences for one in repeated) else DONE
-
-
-def _lines(one: Repeated) -> list[str]:
-    name = f"{one.folder}{f' ({one.label})' if one.label else ''}"
-    first, *others = [difference.text() for difference in one.differences] or [""]
-    lines = [f"{name}: differs, first in {first}" if first else f"{name}: the same, byte by byte"]
-    lines += [f"  {text}" for text in others[: MOST_LINES - 1]]
-    if len(others) >= MOST_LINES:
-        lines.append(f"  and {len(others) - MOST_LINES + 1:,} more")
-    return [*lines, f"  note: {one.note}"] if one.note else lines
-
-
-def _listed_claims(some: Sequence[Verdict], as_json: bool) -> None:
-    """Print what is claimed, a table a publication with the verdicts that are kept, and how many there are of each."""
-    from scenarios.app.claims.pages import claim_lines, counts
-
-    claims = [one.claim for one in some]
-    if as_json:
-        told = [c.model_dump(mode="json", exclude={"rule"}) | {"key": c.rule.key, "rule": c.rule.words} for c in claims]
-        emit({"event": "result", "kind": "claims", "claims": told})
-        return
-    papers = dict.fromkeys(c.paper for c in claims)
-    of_paper = {paper: [one for one in some if one.claim.paper == paper] for paper in papers}
-    for paper, of in of_paper.items():
-        say("\n".join([f"{paper}:", *claim_lines(of), ""]))
-    say_fitted([f"{paper}: {counts(of)}" for paper, of in of_paper.items()])
-    say("(all verdicts with figures: netsim claims --page papers.md; played anew: netsim claims --out DIR)")
+        for path, lines in found.items():
+            say(f"{path}: {'differs' if lines else 'the same, byte by byte'}")
+            more = f"and {len(lines) - MOST_LINES:,} more"
+            say_fitted(lines if len(lines) <= MOST_LINES else [*lines[:MOST_LINES], more])
+    return FAILED if any(found.values()) else DONE
 
 
 def claims(args: argparse.Namespace) -> None:
-    """List published claims, or test them against runs."""
-    from scenarios.app.claims.claim import OPEN, Verdict, bundled_claims, bundled_verdicts, chosen, read_claims
-    from scenarios.app.claims.evaluate import (
-        CLAIMS,
-        CLAIMS_PAGE,
-        evaluate_all,
-        folders_of,
-        keep,
-        places_in,
-        play,
-        write_verdicts,
-    )
-    from scenarios.app.claims.pages import claims_report, papers_page
+    """List published claims with their verdicts: of runs that are played now, else of those that are kept."""
+    from scenarios.app.claims.claim import bundled_claims, bundled_verdicts, chosen, read_claims
+    from scenarios.app.claims.evaluate import CLAIMS, evaluate_all, keep, places_in, write_verdicts
+    from scenarios.app.claims.evaluate import play as play_scenarios
+    from scenarios.app.claims.pages import claim_lines, counts, papers_page
     from scenarios.app.report.report import check_ours, written
 
     engine = engine_of(args)
     jobs = jobs_of(args)
     how = how_of(args)
-    kept = args.keep
-    if args.page and not (args.run or args.out or args.keep or args.file):
-        kept = bundled_verdicts()
-    if args.page is not None and not (args.page and (args.run or args.out or kept)):
-        raise BadInput("--page: give the name of a file, and what to decide by: --out DIR, --run DIR or --keep FILE")
-    if args.minutes is not None and not (args.minutes > 0 and args.out):
-        raise BadInput(f"--minutes {args.minutes:g}: must be above 0, and needs --out DIR")
-    file = Path(args.file) if args.file else bundled_claims()
-    every = read_claims(file)
-    some = chosen(every, args.paper, inf if args.minutes is None else args.minutes)
-    if not (args.run or args.out or kept):
-        bundled = None if args.file else bundled_verdicts()
-        listed = [Verdict(claim, OPEN) for claim in some] if bundled is None else keep(bundled, some, [], False)[0]
-        _listed_claims(listed, args.json)
-        return
-    folders = folders_of(args.run, some)
-    places = dict[str, Path]()
-    why = dict[str, str]()
+    if args.page == "":
+        raise BadInput("--page: give the name of a file, such as papers.md")
     page = Path(args.page) if args.page else None
+    every = read_claims(Path(args.file) if args.file else bundled_claims())
+    some = chosen(every.claims, args.paper)
+    kept = None if args.file or args.out else bundled_verdicts()
+    kept = Path(args.keep) if args.keep else kept
+    places = dict[str, Path]()
+    now: list[Verdict] = []
     if args.out is not None:
-        out = Path(args.out)
-        missing = [c for c in some if c.scenario not in folders]
-        all_places = places_in(out, every.claims)
-        places = {c.scenario: all_places[c.scenario] for c in missing}
-        page = page or out / CLAIMS_PAGE
-        check_ours(page)  # before hours are played for it
+        all_places = places_in(Path(args.out), every.claims)
+        places = {claim.scenario: all_places[claim.scenario] for claim in some}
+        if page:
+            check_ours(page)  # before hours are played for it
         with teller(args, "claims") as tell:
-            why = play(missing, places, jobs, tell, engine, how, args.replace)
-    verdicts = evaluate_all(some, places | folders, why)
-    if args.out is not None:
-        write_verdicts(out / CLAIMS, verdicts)
-    told = verdicts
-    old = list[str]()
-    if kept is not None:
-        told, old = keep(Path(kept), every.claims, verdicts, bool(args.run or args.out))
-        verdicts = [one for one in told if one.claim in some]
-    if page is not None and page.suffix == ".md":
+            why = play_scenarios(some, places, jobs, tell, engine, how, args.replace)
+        now = evaluate_all(some, places, why)
+        write_verdicts(Path(args.out) / CLAIMS, now)
+    told, old = keep(kept, every.claims, now, writes=args.out is not None)
+    if page:
         written(page, papers_page(told, every.unplayed))
-    elif page is not None:
-        claims_report(verdicts, places | folders, page, command_line(), args.pages)
+    told = [one for one in told if one.claim in some]
     if args.json:
         where = {} if page is None else {"page": str(page)}
-        emit({"event": "result", "kind": "verdicts", "verdicts": [one.row for one in verdicts], **where})
+        emit({"event": "result", "kind": "verdicts", "verdicts": [one.row for one in told], **where})
     else:
-        rows = [[*(v.row[k] for k in ("id", "where", "says")), v.claim.printed, v.ours, v.text] for v in verdicts]
-        say(table(("id", "where", "says", "published", "ours, median [quartiles]", "verdict"), rows, left=6))
+        by_paper = {one.claim.paper: [of for of in told if of.claim.paper == one.claim.paper] for one in told}
+        for paper, of in by_paper.items():
+            say("\n".join([f"{paper}:", *claim_lines(of), ""]))
+        say_fitted([f"{paper}: {counts(of)}" for paper, of in by_paper.items()])
         say(f"{kept}: rows of claims that state something else now are left out: {', '.join(old)}" if old else "")
         say(f"page in {page}" if page else "")
     tell_failures(*places.values())

@@ -6,7 +6,6 @@ import gc
 import os
 import signal
 import sys
-import warnings
 
 _IMPORTED = 300_000  # objects more than before: what is imported stays, and need not be looked at again and again
 
@@ -14,8 +13,6 @@ _IMPORTED = 300_000  # objects more than before: what is imported stays, and nee
 def main() -> int:
     """Run a command; returns its exit code."""
     gc.set_threshold(_IMPORTED)
-    warnings.simplefilter("once", FutureWarning)
-    warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"  # one line, as other warnings
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # it was closed: what is said goes nowhere
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))

@@ -65,7 +65,7 @@ from scenarios.app.report.tables import (
 from scenarios.app.report.training_page import draws_panels
 from scenarios.app.results.folder import STUDY
 from scenarios.app.results.gathered import Gathered, drawn_sentence
-from scenarios.app.results.read import Manifest, Run, load, of_sweep_file
+from scenarios.app.results.read import Manifest, Run, load
 from scenarios.app.results.shown import answers, compared, labels_of
 from scenarios.app.results.statistics import figure_text, mean_text, quantile
 from scenarios.app.results.table import USELESS, ByLabel, Line, is_useful, lines, model_line, model_verdict, together
@@ -196,12 +196,6 @@ def _of_learning(
         Chapter("densities", "Densities", [*compared_densities(of.runs)]),
         Chapter("time", "Over time", [*over, *curves_over]),
     ]
-
-
-def command_of(folder: Path) -> str:
-    """The command that played a sweep, with its arguments; empty where an older one did not record it."""
-    found = of_sweep_file(folder, "command")
-    return found if isinstance(found, str) else ""
 
 
 def useless(every: Mapping[str, Sequence[Line]]) -> list[str]:

@@ -5,23 +5,22 @@ Simulates nothing, imports no learning library, and reads no clock: the same fol
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from netsim.errors import BadInput
 from netsim.record import write_text
 from netsim.safe import OURS_MOST_BYTES, content, remove_parts, what_is
-from scenarios.app.report.compare_page import command_of, comparison
-from scenarios.app.report.plot import GENERATOR, Cells, Chapter, Mark, page, table
+from scenarios.app.report.compare_page import comparison
+from scenarios.app.report.plot import GENERATOR
 from scenarios.app.report.run_page import single
 from scenarios.app.report.training_page import train_page, tuning_page
-from scenarios.app.results.folder import MANIFEST, PAGE, RUNS, SWEEP, marked, read_failures
+from scenarios.app.results.folder import PAGE, RUNS, read_failures
 from scenarios.app.results.gathered import Gathered, gathered, of_sweep, side_by_side
-from scenarios.app.results.read import load
+from scenarios.app.results.kinds import kind_of
+from scenarios.app.results.read import load, of_sweep_file
 from scenarios.app.results.trainings import trainings
-from scenarios.app.results.tuning_folder import is_tuning, read_tuning
-from scenarios.app.study import Record
+from scenarios.app.results.tuning_folder import read_tuning
 
 
 def report(folder: Path, pages: bool = False) -> Path:
@@ -38,18 +37,7 @@ def report(folder: Path, pages: bool = False) -> Path:
     folder = Path(folder)
     if what_is(folder) != "folder":
         raise BadInput(f"{folder}: no such folder; give the folder of a run, a sweep or a training")
-    trained = trainings(folder)
-    if trained:
-        text = train_page(trained, read_failures(folder))
-    elif is_tuning(folder):
-        text = tuning_page(read_tuning(folder))
-    elif (what_is(folder / MANIFEST) or marked(folder) == "run") and not (
-        what_is(folder / RUNS) or what_is(folder / SWEEP)
-    ):
-        text = single(load(folder))
-    else:
-        text = _swept(folder, pages)
-    return written(folder / PAGE, text)
+    return written(folder / PAGE, PAGES[kind_of(folder)](folder, pages))
 
 
 def compare(
@@ -92,28 +80,31 @@ def check_ours(path: Path) -> None:
 
 
 def _swept(folder: Path, pages: bool) -> str:
-    """The page of a sweep, or of runs in one folder, ."""
+    """The page of a sweep, or of runs in one folder."""
     of = of_sweep(folder) if what_is(folder / RUNS) else side_by_side(folder)
     if pages:
         _each(of)
-    return comparison(of, folder, command_of(folder))
+    return comparison(of, folder, of_sweep_file(folder, "command") or "")
+
+
+def _trained(folder: Path, _: bool) -> str:
+    trained = trainings(folder)
+    if not trained:
+        raise BadInput(f"{folder}: no training in it is finished; start it again and it goes on")
+    return train_page(trained, read_failures(folder))
+
+
+PAGES: dict[str, Callable[[Path, bool], str]] = {
+    "training": _trained,
+    "tuning": lambda folder, _: tuning_page(read_tuning(folder)),
+    "sweep": _swept,
+    "run": lambda folder, _: single(load(folder)),
+    "": _swept,
+}
+"""kind of a folder -> its page"""
 
 
 def _each(of: Gathered) -> None:
     """The page of every run."""
     for _, path in of.runs:
         report(path)
-
-
-def runs_page(top: Path, folders: Sequence[Record]) -> Path:
-    """Write a page beside a folder, `runs.html`: a table of what is in it, with links to pages; returns its path."""
-    out = Path(f"{top.resolve()}.html")
-    heads = ("folder", "kind", "date", "title", "result")
-    rows: Cells = []
-    for one in folders:
-        where = (
-            Mark(links=[(one["folder"], os.path.relpath(one["page"], out.parent))]) if one["page"] else one["folder"]
-        )
-        rows.append([where, *(one[head] for head in heads[1:])])
-    found = Chapter("folders", "Folders", [table(str(top), heads, rows, "folders-all")])
-    return written(out, page(f"Results in {top}", [found], says=["Without a link: `netsim report` draws the page."]))

@@ -1,6 +1,4 @@
-"""The page of a training and its lines on a terminal: the agent beside baselines, its curve, an episode; and that of a
-tuning.
-"""
+"""The page of a training and its lines on a terminal: the agent beside baselines, its curve; and that of a tuning."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -29,7 +27,6 @@ from scenarios.app.report.plot import (
     line,
     marks,
     mosaic,
-    packed,
     page,
     plain,
     rendered,
@@ -41,8 +38,6 @@ from scenarios.app.results.shown import drawn
 from scenarios.app.results.statistics import figure_text, half_width, mean_text
 from scenarios.app.results.trainings import (
     METRICS,
-    TERMS,
-    EpisodeRead,
     FinishedTraining,
     means_of,
     paired,
@@ -50,7 +45,7 @@ from scenarios.app.results.trainings import (
     trainings,
 )
 from scenarios.app.results.tuning_folder import WINNER_HEADS, failed_lines, set_line, tuning_lines, winner_rows
-from scenarios.app.study import Fields, Record
+from scenarios.app.study import Record
 from scenarios.app.study.describe import flow
 
 _TINY = 0.01  # of the cost of the best rule: a share of a smaller gap says nothing
@@ -115,7 +110,6 @@ def train_page(trained: list[FinishedTraining], failed: Sequence[Failed]) -> str
     ]
     chapters = [
         Chapter("training", "Training", [_curve(seeds)]),
-        episode_chapter(trained[0].episode, first.seed),
         Chapter("policies-all", "Policies", policies),
         configuration(facts),
     ]
@@ -235,38 +229,6 @@ def _curve(seeds: Seeds) -> Panel:
         look = CurveStyle(f"baseline: {OPTIMUM}", DARK, dash="dot")
         lines.append(line(look, step[[0, -1]].tolist(), level, mode="lines"))
     return Panel("curve", "Learning curve", caption, mosaic([Axes("cost", lines, near=True)], {"title": "steps"}))
-
-
-def episode_chapter(episode: EpisodeRead | None, seed: int) -> Chapter:
-    """An episode round by round: for each policy its rounds with the rows of UEs; empty without an episode."""
-    if episode is None or not episode.numbers:
-        return Chapter("episode", "Episode", [])
-    numbers = episode.numbers
-    policies = episode.policies
-    rounds = [[_known(episode.rounds[policy, n]) for n in numbers] for policy in policies]
-    ues = [[[*map(_known, episode.ues.get((policy, n), ()))] for n in numbers] for policy in policies]
-    costs = [
-        line(CurveStyle(policy, color), numbers, np.array([of.get("cost", nan) for of in own]))
-        for policy, color, own in zip(policies, PALETTE, rounds, strict=False)
-    ]
-    shown = len({row["ue"] for of in episode.ues.values() for row in of})
-    kept = (("UE", int(episode.scene["ues"]), shown), ("round", int(episode.scene["rounds"]), len(numbers)))
-    thinned = [(counted(every, what), k) for what, every, k in kept if k < every]
-    meta = {
-        "scene": episode.scene, "policies": policies, "numbers": numbers, "terms": TERMS, "ues": ues,
-        "rounds": rounds,
-    }  # fmt: skip
-    figure = mosaic([Axes("cost", costs)], {"title": "round"})
-    parts: list[str | Panel] = [
-        rendered("episode.html", policies=policies, seed=seed, thinned=thinned),
-        Panel("episode-costs", "Cost of the rounds", "Lower is better: weighted cost of each round.", figure),
-    ]
-    return Chapter("episode", "Episode", parts, {"episode-data": packed(meta, {})})
-
-
-def _known(row: Fields) -> Fields:
-    """What is known of a row: JSON has no NaN."""
-    return {name: value for name, value in row.items() if value == value}
 
 
 # -- a tuning, and a sweep of random points

@@ -1,4 +1,4 @@
-"""Tracks and places of a run for maps elsewhere: GeoJSON, the trips of kepler.gl, a flat CSV; coordinates on WGS84."""
+"""Tracks and places of a run for maps elsewhere: GeoJSON, coordinates on WGS84."""
 
 from __future__ import annotations
 
@@ -13,14 +13,12 @@ from netsim.clock import last_multiple
 from netsim.errors import BadInput
 from netsim.maps import on_globe
 from netsim.units import FloatArray
-from scenarios.app.results.folder import csv_text
 from scenarios.app.results.read import Run, Table, where
 from scenarios.app.study import Fields
 
 _DECIMALS = 7  # of degrees: 1 cm
-BEGINNINGS = (b'{"type":"FeatureCollection","netsim_origin":', b"ue,name,time_s,local_time,lat,lon,indoor\n")
+BEGINNING = b'{"type":"FeatureCollection","netsim_origin":'
 """the first bytes of every file that is written here, by which it may be replaced"""
-_NOWHERE = "is nowhere on the globe: its south-west corner was put at this origin"
 
 Feature = Fields
 
@@ -87,7 +85,10 @@ def _at_m(rows: Table) -> FloatArray:
 
 
 def geojson_text(run: Run, globe: Globe) -> str:
-    """Tracks as lines with the local time at each vertex; homes, workplaces, base stations and named places."""
+    """Tracks as lines with the local time at each vertex; homes, workplaces, base stations and named places.
+
+    RFC 7946; how the plane was put on the globe stands in a member of its own, which readers pass over.
+    """
     tracks = [
         _feature(
             "LineString", globe.lon_lat(_at_m(rows)), kind="track", **_ue(run, rows["ue"][0]),
@@ -95,42 +96,13 @@ def geojson_text(run: Run, globe: Globe) -> str:
         )
         for rows in _stretches(run)
     ]  # fmt: skip
-    return _collection(globe, [*tracks, *_places(run, globe)])
-
-
-def kepler_text(run: Run, globe: Globe) -> str:
-    """Tracks alone, as the trip layer of kepler.gl reads them: [longitude, latitude, altitude, unix seconds].
-
-    A world without a time zone is taken to live in UTC.
-    """
-    start_s = run.manifest.start_unix_s
-    if start_s is None:
-        start_s = float(np.datetime64(run.manifest.first_day, "s").astype(int)) + run.manifest.clock.begins_s
-    lines = []
-    for rows in _stretches(run):
-        vertices = zip(globe.lon_lat(_at_m(rows)), rows["time_s"].tolist(), strict=True)
-        path = [[*at, 0, round(start_s + time_s, 3)] for at, time_s in vertices]
-        lines.append(_feature("LineString", path, **_ue(run, rows["ue"][0])))
-    return _collection(globe, lines)
-
-
-def wgs84_text(run: Run, globe: Globe) -> str:
-    """The rows of tracks.csv with names, local times and degrees."""
-    rows = run.rows("tracks")
-    there = np.flatnonzero(np.isfinite(_at_m(rows)).all(axis=1))
-    degrees = np.full((len(rows["ue"]), 2), "", dtype=object)
-    if len(there):
-        degrees[there] = [[f"{v:.{_DECIMALS}f}" for v in at] for at in globe.lon_lat(_at_m(rows)[there])]
-    columns = {
-        "ue": rows["ue"], "name": [_ue(run, ue)["name"] for ue in rows["ue"]], "time_s": rows["time_s"],
-        "local_time": _local_times(run, rows["time_s"]), "lat": degrees[:, 1], "lon": degrees[:, 0],
-        "indoor": rows["indoor"],
-    }  # fmt: skip
-    return csv_text([columns, *zip(*columns.values(), strict=True)])
-
-
-FORMATS = {"geojson": geojson_text, "kepler": kepler_text, "csv": wgs84_text}
-"""what writes each format of `EXPORTS`"""
+    lat, lon = globe.origin_deg
+    origin: Fields = {"lat": lat, "lon": lon}
+    if not globe.known:
+        origin["note"] = "the area of this run is nowhere on the globe: its south-west corner was put at this origin"
+    features = [*tracks, *_places(run, globe)]
+    whole = {"type": "FeatureCollection", "netsim_origin": origin, "features": features}
+    return json.dumps(whole, ensure_ascii=False, allow_nan=False, separators=(",", ":")) + "\n"
 
 
 def _places(run: Run, globe: Globe) -> Iterator[Feature]:
@@ -156,16 +128,6 @@ def _point(globe: Globe, at_m: Sequence[float], **properties: object) -> Feature
 
 def _feature(shape: str, coordinates: Sequence[object], **properties: object) -> Feature:
     return {"type": "Feature", "geometry": {"type": shape, "coordinates": coordinates}, "properties": properties}
-
-
-def _collection(globe: Globe, features: list[Feature]) -> str:
-    """RFC 7946; how the plane was put on the globe stands in a member of its own, which readers pass over."""
-    lat, lon = globe.origin_deg
-    origin: Fields = {"lat": lat, "lon": lon}
-    if not globe.known:
-        origin["note"] = f"the area of this run {_NOWHERE}"
-    whole = {"type": "FeatureCollection", "netsim_origin": origin, "features": features}
-    return json.dumps(whole, ensure_ascii=False, allow_nan=False, separators=(",", ":")) + "\n"
 
 
 def _ue(run: Run, ue: float) -> Fields:

@@ -97,8 +97,8 @@ PLAN = "plan.json"
 PAGE = "report.html"
 ERROR = "error.txt"
 """the traceback of a run that failed"""
-EXPORTS = {"geojson": "tracks.geojson", "kepler": "tracks.kepler.geojson", "csv": "tracks.wgs84.csv"}
-"""the files of `netsim export`, by format"""
+EXPORT = "tracks.geojson"
+"""the file of `netsim export`"""
 RECORDS = (
     SUMMARY,
     CHECKPOINT,
@@ -110,7 +110,7 @@ RECORDS = (
     SURFACES,
     *(f"{name}{suffix}" for name in EVERY for suffix in (".csv", ".parquet")),
 )
-RESULTS = (*RECORDS, PAGE, ERROR, *EXPORTS.values())
+RESULTS = (*RECORDS, PAGE, ERROR, EXPORT)
 """the files of a run besides its study; without the first, which is written last, it is not finished"""
 
 _MOST_JSON_BYTES = 2**28
@@ -460,19 +460,8 @@ SCENERY = ("green", "water")
 TRAINING = "training.json"
 CURVE = "curve.csv"
 EVALUATIONS = "evaluations.csv"
-EPISODE = "episode.csv"
-EPISODE_ROUNDS = "episode_rounds.csv"
-EPISODE_SCENE = "episode.json"
 KIND = "training"
 """what training.json says that it is"""
-MOST_UES = 200
-MOST_ROUNDS = 500
-"""UEs and rounds of the episode that are kept, evenly spaced"""
-EPISODE_UE_COLUMNS = ("policy", "round", "ue", "x_m", "y_m", "base_station", "power_w", "arrived", "cost")
-EPISODE_ROUND_COLUMNS = (
-    "policy", "round", "cost", "noise", "loss", "leakage", "lost", "leak", "named", "energy_j",
-    "artificial", "sent", "arrived",
-)  # fmt: skip
 
 
 FAILURES = "failures.csv"

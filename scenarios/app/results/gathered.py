@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -10,16 +9,13 @@ from pathlib import Path
 
 import numpy as np
 
-from netsim.checkpoint import read_arrays
 from netsim.errors import BadInput, counted, one_line
-from netsim.record import read_parquet
-from netsim.safe import OURS_MOST_BYTES, content, what_is
+from netsim.safe import what_is
 from scenarios.app.results.folder import (
     MANIFEST,
     RADIO_STUDY,
     RUNS,
     STUDY,
-    TRAINING,
     LabelledRuns,
     check_version,
     failure_lines,
@@ -28,125 +24,13 @@ from scenarios.app.results.folder import (
     read_failures,
     read_json,
     read_summary,
-    text_of,
     version_of,
 )
+from scenarios.app.results.kinds import kind_of
 from scenarios.app.results.read import curves_of, finished, listed, part
 from scenarios.app.study import Fields, Record
 from scenarios.app.study.describe import flow
 from scenarios.app.study.yaml_document import as_yaml, read
-
-_SHOWN = 40  # characters of a text
-
-
-@dataclass(frozen=True)
-class ValueDifference:
-    """Where two folders differ: a file, what in it (a key, a column, an array), and how.
-
-    size : the largest difference relative to the larger of two numbers; infinite where something is no number, is
-    missing or has another length.
-    """
-
-    file: str
-    what: str
-    how: str
-    size: float
-
-    def text(self) -> str:
-        """A line."""
-        return one_line(f"{self.file}{f', {self.what}' if self.what else ''}: {self.how}")
-
-
-def differences_in(first: Path, second: Path, names: Sequence[str]) -> list[ValueDifference]:
-    """What differs in the files of these names, in their order; of a file those that differ most come first.
-
-    Files with the same bytes are the same, and are not looked into.
-    """
-    found: list[ValueDifference] = []
-    for name in names:
-        a = first / name
-        b = second / name
-        there = [folder for folder in (first, second) if what_is(folder / name)]
-        if len(there) == 1:
-            lacking = second if there == [first] else first
-            found.append(ValueDifference(name, "", f"is missing in {lacking}", np.inf))
-        elif there and _bytes(a) != _bytes(b):
-            of = _of_values(name, values_in(a), values_in(b), _KINDS[a.suffix]) if a.suffix in _KINDS else []
-            of.sort(key=lambda d: -d.size)
-            found += of or [ValueDifference(name, "", "other bytes, the same numbers", 0.0)]
-    return found
-
-
-def check_whole(folder: Path, names: Sequence[str]) -> None:
-    """Refuse (BadInput) a folder of which one of these files is there and cannot be read as what it is."""
-    for path in (folder / name for name in names):
-        if path.suffix in _KINDS and what_is(path):
-            values_in(path)
-
-
-def _bytes(path: Path) -> bytes:
-    try:
-        return content(path, OURS_MOST_BYTES, own=True)
-    except OSError as error:
-        raise BadInput(f"{path}: cannot be read ({error.strerror}); run the study again") from None
-
-
-_KINDS = {".json": "", ".csv": "column ", ".parquet": "column ", ".npz": "array "}
-
-
-def values_in(path: Path) -> dict[str, list[object]]:
-    """What a file of results holds: key, column or array -> its values; cells of a table as they are written."""
-    try:
-        if path.suffix == ".json":
-            return {key: [value] for key, value in flattened(read_json(path)).items()}
-        if path.suffix == ".csv":
-            with text_of(path) as file:
-                columns = zip(*csv.reader(file), strict=True)
-                return {name: cells for name, *cells in columns}
-        read = read_parquet if path.suffix == ".parquet" else read_arrays
-        return {key: array.reshape(-1).tolist() for key, array in read(path).items()}
-    except (OSError, ValueError, csv.Error) as error:
-        raise BadInput(f"{path}: damaged ({error}); run the study again") from None
-
-
-def flattened(value: object, path: str = "") -> Fields:
-    """Path -> value of everything in a JSON object."""
-    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else None
-    if inner is None:
-        return {path: value}
-    return {k: v for key, one in inner for k, v in flattened(one, f"{path}.{key}".lstrip(".")).items()}
-
-
-Values = Mapping[str, Sequence[object]]
-
-
-def _of_values(file: str, a: Values, b: Values, kind: str) -> list[ValueDifference]:
-    found = {name: ("only in one of the two", np.inf) for name in sorted(set(a) ^ set(b))}
-    found |= {name: one for name in a if name in b and (one := _compared(a[name], b[name]))}
-    return [ValueDifference(file, f"{kind}{name}", *one) for name, one in found.items()]
-
-
-def _compared(a: Sequence[object], b: Sequence[object]) -> tuple[str, float] | None:
-    """How two columns differ, and by how much; None where they are the same."""
-    if len(a) != len(b):
-        return f"{len(a):,} rows and {len(b):,} rows", np.inf
-    sizes = {k: _size(x, y) for k, (x, y) in enumerate(zip(a, b, strict=True)) if x != y and not (x != x and y != y)}
-    if not sizes:
-        return None
-    at = max(sizes, key=sizes.__getitem__)
-    rows = "" if len(a) == 1 else f"{len(sizes):,} of {len(a):,} rows differ, most in row {at + 1:,}: "
-    return f"{rows}{str(a[at])[:_SHOWN]!r} and {str(b[at])[:_SHOWN]!r}", sizes[at]
-
-
-def _size(x: object, y: object) -> float:
-    """The relative difference of two numbers; infinite where one is none."""
-    try:
-        one = float(str(x))
-        two = float(str(y))
-    except ValueError:
-        return np.inf
-    size = abs(one - two) / max(abs(one), abs(two), np.finfo(float).tiny)
-    return size if np.isfinite(size) else np.inf
 
 
 @dataclass(frozen=True)
@@ -259,7 +143,7 @@ def _check(folder: Path) -> None:
     """Refuse what holds no run."""
     if not str(folder) or what_is(folder) != "folder":
         raise BadInput(f"{folder}: no such folder; give folders of runs or of sweeps")
-    if what_is(folder / TRAINING) or any(folder.glob(f"seed-*/{TRAINING}")):
+    if kind_of(folder) == "training":
         raise BadInput(f"{folder}: holds a training, which has other figures than a run; netsim report "
                                 f"{folder} draws its page with all its seeds")  # fmt: skip
 
@@ -353,3 +237,11 @@ def differences(studies: Sequence[Record]) -> dict[str, list[str]]:
     every = dict.fromkeys(key for study in flat for key in study)
     texts = {key: [flow(study[key]) if key in study else "–" for study in flat] for key in every}
     return {key: values for key, values in texts.items() if len(set(values)) > 1}
+
+
+def flattened(value: object, path: str = "") -> Fields:
+    """Path -> value of everything in a JSON object."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else None
+    if inner is None:
+        return {path: value}
+    return {k: v for key, one in inner for k, v in flattened(one, f"{path}.{key}".lstrip(".")).items()}

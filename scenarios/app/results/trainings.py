@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
-from pydantic import AliasPath, BaseModel, Field, FiniteFloat, PositiveFloat
+from pydantic import AliasPath, BaseModel, Field, FiniteFloat
 
 from netsim.errors import BadInput
 from netsim.safe import what_is
@@ -17,11 +17,6 @@ from netsim.units import FloatArray
 from rl.settings import AGENT, VISITED
 from scenarios.app.results.folder import (
     CURVE,
-    EPISODE,
-    EPISODE_ROUND_COLUMNS,
-    EPISODE_ROUNDS,
-    EPISODE_SCENE,
-    EPISODE_UE_COLUMNS,
     EVALUATIONS,
     KIND,
     SUMMARY,
@@ -37,71 +32,6 @@ from scenarios.app.study import Fields
 
 if TYPE_CHECKING:
     import pandas
-
-# -- the episode: one world under the agent and under the best rule
-
-TERMS = {
-    "noise": "noise", "loss": "loss", "leakage": "leakage", "lost": "lost updates", "leak": "leak",
-    "named": "named homes", "energy_j": "energy",
-}  # fmt: skip
-"""figures of a round, and what pages call what they cost"""
-
-
-@dataclass(frozen=True)
-class EpisodeRead:
-    """The scene, its policies (the agent, and the rule beside it), the rounds that both have, and rows by policy and
-    round: of UEs, and of the round as a whole.
-    """
-
-    scene: Fields
-    policies: list[str]
-    numbers: list[int]
-    ues: dict[tuple[str, int], list[Fields]]
-    rounds: dict[tuple[str, int], Fields]
-
-
-def read_episode(folder: Path) -> EpisodeRead | None:
-    """The episode of a training; None where it has none. BadInput: the file that is damaged."""
-    path = folder / EPISODE_SCENE
-    if not what_is(path):
-        return None
-    scene = read_json(path)
-    policies = [*checked(scene, _Scene, path, "train again").policies]
-    columns = [name for name in EPISODE_UE_COLUMNS if name not in _TEXTS]
-    of_ues = _table(folder / EPISODE, _TEXTS, columns).groupby(["policy", "round"])
-    ues = {(policy, int(n)): rows.to_dict("records") for (policy, n), rows in of_ues}
-    of_rounds = _table(folder / EPISODE_ROUNDS, _TEXTS[:1], EPISODE_ROUND_COLUMNS[1:])
-    rounds = {(row["policy"], int(row["round"])): row for row in of_rounds.to_dict("records")}
-    if set(ues) - set(rounds) or {name for name, _ in rounds} != set(policies):
-        raise BadInput(f"{folder / EPISODE}: damaged (other policies or rounds than its scene); train again")
-    numbers = sorted({n for _, n in rounds if all((policy, n) in rounds for policy in policies)})
-    return EpisodeRead(scene, policies, numbers, ues, rounds)
-
-
-_TEXTS = ("policy", "base_station")
-_Place = tuple[FiniteFloat, FiniteFloat]
-
-
-class _Station(BaseModel):
-    at_m: _Place
-
-
-class _Scene(BaseModel):
-    """What a page needs of the scene of an episode."""
-
-    area_m: tuple[FiniteFloat, FiniteFloat, FiniteFloat, FiniteFloat]
-    limits_w: tuple[PositiveFloat, PositiveFloat]
-    eavesdropper_m: _Place | None
-    stations: list[_Station]
-    buildings_m: list[list[_Place]]
-    policies: tuple[str, str]
-    weights: Annotated[dict[str, FiniteFloat], Field(min_length=len(TERMS), max_length=len(TERMS))]
-    ues: FiniteFloat
-    rounds: FiniteFloat
-    world: FiniteFloat
-
-
-# -- trainings
 
 _CURVE = ("step", "score", "reward", "best_reward")
 METRICS = (
@@ -144,7 +74,6 @@ class FinishedTraining:
     summary: Fields
     curve: pandas.DataFrame
     evaluations: pandas.DataFrame
-    episode: EpisodeRead | None
 
     @property
     def agent(self) -> str:
@@ -188,7 +117,7 @@ def _read(folder: Path) -> FinishedTraining:
     short = [policy for policy, own in cases.items() if policy != VISITED and own != cases.get(agent)]
     if short:
         raise BadInput(f"{folder / EVALUATIONS}: {short[0]} and {agent} are not judged in the same cases; train again")
-    return FinishedTraining(manifest, read_json(folder / SUMMARY), curve, evaluations, read_episode(folder))
+    return FinishedTraining(manifest, read_json(folder / SUMMARY), curve, evaluations)
 
 
 def _table(path: Path, texts: Sequence[str], numbers: Sequence[str]) -> pandas.DataFrame:

@@ -2,7 +2,6 @@
 
 import os
 import re
-import warnings
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
@@ -11,11 +10,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
-from netsim.errors import BadInput, OldName
-from netsim.part import FILE_NAME, Part
+from netsim.errors import BadInput
+from netsim.part import FILE_NAME
 from netsim.safe import what_is
 from scenarios.app.study import Fields, Record, Value
-from scenarios.app.study.describe import build, default_of, field_at, inside, members, nearest, slots_of, unwrap
+from scenarios.app.study.describe import build, default_of, field_at, members, nearest, unwrap
 from scenarios.app.study.study import Study
 from scenarios.app.study.yaml_document import Document, Place, place_of, read, read_text
 
@@ -37,7 +36,6 @@ class Scenario:
         path = find(source)
         self.folder = path.parent
         self._text = read(path)
-        rename(self._text)
 
     def document(self, overrides: Record | None = None, origins: Mapping[str, Place] | None = None) -> Document:
         """The text as data, overrides applied and file names made absolute."""
@@ -115,18 +113,16 @@ def set_value(document: Document, path: str, value: Value, origin: Place | None 
     steps = place_of(path)
     for step, after in pairwise(steps):
         data = document.value(above)
-        key = _new_key(document, above, step, where)
-        if isinstance(data, dict) and isinstance(key, str) and key not in data and not isinstance(after, int):
-            data[key] = default_of(Study, document.data, (*above, key))
-        above = (*above, key)
+        if isinstance(data, dict) and isinstance(step, str) and step not in data and not isinstance(after, int):
+            data[step] = default_of(Study, document.data, (*above, step))
+        above = (*above, step)
     data = document.value(above)
-    last = _new_key(document, above, steps[-1], where)
+    last = steps[-1]
     is_index = isinstance(data, list) and isinstance(last, int) and last < len(data)
     if not is_index and not (isinstance(data, dict) and isinstance(last, str)):
         raise BadInput(f"{where}: there is nothing at {path!r} to replace; check the path")
     data[last] = value
-    document.override((*above, last), origin)
-    rename(document, above)
+    document.override(steps, origin)
 
 
 _PATH = re.compile(r"[^.\[\]]+(\[\d+\])*(\.[^.\[\]]+(\[\d+\])*)*")
@@ -150,43 +146,6 @@ def file_fields(data: Value) -> Iterator[Place]:
             files = [metadata, *(unwrap(member)[1] for member in members(base))]
             if value not in words and any(FILE_NAME in one for one in files):
                 yield place
-
-
-def rename(document: Document, place: Place = (), model: type[Part] = Study) -> None:
-    """Write new names for old ones below a place, in place, and warn once of each: keys, kinds and values."""
-    renamed: dict[tuple[str, str], str] = {}
-    for at, expected, value in nodes(field_at(model, document.data, place), document.value(place), place):
-        for old, new in _renamed(expected, value) if isinstance(value, dict) else ():
-            key, _, word = old.partition(": ")
-            if word and value.get(key) == word:
-                value[key] = new
-                renamed.setdefault((old, f"{key}: {new}"), document.where((*at, key)))
-            elif not word and old in value and new not in value:
-                renamed.setdefault((old, new), document.where((*at, old)))
-                document.rename(at, old, new)
-    for (old, new), where in renamed.items():
-        _warn(where, old, new)
-
-
-def _renamed(expected: object, value: Value) -> Iterator[tuple[str, str]]:
-    """What is renamed in a mapping, as `Part.renamed`: its kind first, since the other names are those of the kind."""
-    for slot in slots_of(expected):
-        yield from ((f"kind: {old}", new) for old, new in slot.renamed.items())
-    for part in getattr(inside(expected, value), "__mro__", ()):
-        yield from vars(part).get("renamed", {}).items()
-
-
-def _new_key(document: Document, place: Place, key: str | int, where: str) -> str | int:
-    """The key that a mapping has instead of this one now; the same where it is not renamed."""
-    new = dict(_renamed(field_at(Study, document.data, place), document.value(place))).get(str(key), key)
-    if new != key:
-        _warn(where, str(key), str(new))
-    return new
-
-
-def _warn(where: str, old: str, new: str) -> None:
-    text = f"{where}: `{old}` is now `{new}`; the old name goes in the next version"
-    warnings.warn(text, OldName, stacklevel=2)
 
 
 def _absolute(document: Document, folder: Path) -> None:

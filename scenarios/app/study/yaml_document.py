@@ -20,7 +20,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from ruamel.yaml.reader import ReaderError
 
-from netsim.errors import BadInput, one_line
+from netsim.errors import BadInput
 from netsim.safe import content
 from scenarios.app.study import Fields, Record, Value
 
@@ -80,19 +80,6 @@ class Document:
         """How a complaint starts: `FILE:LINE: world.ues[2].height_m`, or `--set world.ues[2].height_m`."""
         line = self.line(place)
         return f"{self.path}:{line}: {dotted(place)}" if line else f"--set {dotted(place)}"
-
-    def where(self, place: Place) -> str:
-        """How a warning starts: `FILE:LINE`, or `--set world.ues[2].height_m`."""
-        line = self.line(place)
-        return one_line(f"{self.path}:{line}" if line else f"--set {dotted(place)}")
-
-    def rename(self, place: Place, old: str, new: str) -> None:
-        """Give another name to a key of the mapping at a place."""
-        mapping = self.value(place)
-        before = (*place, old)
-        mapping[new] = mapping.pop(old)
-        for inner in [p for p in self.lines if p[: len(before)] == before]:
-            self.lines[(*place, new, *inner[len(before) :])] = self.lines.pop(inner)
 
 
 def has_step(data: Value, step: str | int) -> bool:

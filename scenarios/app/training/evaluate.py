@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from math import nan
@@ -12,32 +12,25 @@ import numpy as np
 
 from fl.power.search import Limits
 from fl.privacy.ledger import Ledger
-from netsim.record import write_json, write_text
+from netsim.record import write_text
 from netsim.rng import Streams
-from netsim.units import FloatArray, IntArray
-from netsim.world.world import World
+from netsim.units import FloatArray
 from rl.env import OnlinePower
 from rl.look import Look
 from rl.powers import start_w
 from rl.problem import Seen, as_action
 from rl.radio_records import Rounds, air_of
-from rl.recording import Rule, Step, look_now, recorded, steps_of
-from rl.reward import FIGURES, Reward
+from rl.recording import Rule, costs_of, look_now, recorded
+from rl.reward import FIGURES
 from rl.rules import LAWS, Known, Tuned, best_of_random, best_powers, best_response, tuned, untuned
 from rl.settings import AGENT, BEST_RESPONSES, OPTIMUM, ORACLE, RANDOM, VISITED, Online
 from scenarios.app.results.folder import (
-    EPISODE,
-    EPISODE_ROUNDS,
-    EPISODE_SCENE,
-    EPISODE_UE_COLUMNS,
-    MOST_ROUNDS,
-    MOST_UES,
     csv_text,
 )
 from scenarios.app.results.statistics import half_width
 from scenarios.app.results.trainings import probability_of_improvement
 from scenarios.app.run.events import Event, Watch
-from scenarios.app.study import Fields, Record, Value
+from scenarios.app.study import Fields, Record
 from scenarios.app.study.study import Study
 from scenarios.app.training.environments import FIRST, Stages, n_ues, task_of
 
@@ -104,8 +97,7 @@ def worlds(study: Study, purpose: str, n: int) -> list[int]:
 
 def episode(env: OnlinePower, policy: str, act: Act, world: int, evaluations: int = 1) -> Evaluation:
     """A whole training in one world under one policy. evaluations : power vectors that were judged to find it."""
-    steps = list(steps_of(env, act, world))
-    costs = [step.cost for step in steps]
+    costs, waited_ms = zip(*costs_of(env, act, world), strict=True)
     n = len(costs)
     of = {name: np.sum([cost.figures[name] for cost in costs]).item() for name in FIGURES}
     total = float(np.sum([cost.total for cost in costs])) * (1.0 + env.unplayed / n)
@@ -113,7 +105,7 @@ def episode(env: OnlinePower, policy: str, act: Act, world: int, evaluations: in
         policy, world, total, env.t_th, evaluations=evaluations, rounds=n, noise=of["noise"], energy_j=of["energy_j"],
         loss=env.figures["loss"], loss_mean=of["loss"] / n, leakage=of["leakage"] / n, lost=of["lost"] / n,
         leak=of["leak"] / n, named=[cost.figures["named"] for cost in costs if cost.rows is not None][-1],
-        decision_ms=float(np.mean([step.decision_ms for step in steps])), **spent_by(env.state.ledger),
+        decision_ms=float(np.mean(waited_ms)), **spent_by(env.state.ledger),
     )  # fmt: skip
 
 
@@ -192,89 +184,6 @@ def _paired(ours: FloatArray, theirs: FloatArray) -> Fields:
         "cost.mean": float(gaps.mean()), "percent.mean": float(percent.mean()), "percent.max": float(percent.max()),
         "cost.half_width": half_width(gaps), "wins": int((gaps < 0).sum()),
         "improvement.mean": mean, "improvement.low": low, "improvement.high": high,
-    }  # fmt: skip
-
-
-_MOST_CORNERS = 20_000  # of buildings that are drawn
-
-
-@dataclass(frozen=True)
-class PlayedEpisode:
-    """A world of the comparison, what stands in it, and its rounds under each policy, the agent first."""
-
-    world: int
-    scene: Fields
-    steps: dict[str, list[Step]]
-
-
-def episode_of(
-    env: OnlinePower, study: Study, agent: tuple[str, Act], rules: Mapping[str, Act], rows: Sequence[Evaluation]
-) -> PlayedEpisode:
-    """The first world of a comparison under the agent, and under the rule of least mean cost there."""
-    of = by_policy(rows)
-    best = min(rules, key=lambda name: np.mean([row.cost for row in of[name]]))
-    world = of[agent[0]][0].case
-    steps = {name: list(steps_of(env, act, world)) for name, act in (agent, (best, rules[best]))}
-    return PlayedEpisode(world, _scene(env.world, study, env), steps)
-
-
-def _scene(world: World, study: Study, env: OnlinePower) -> Fields:
-    """What stands still: the area, base stations, the eavesdropper, walls; and the limits of powers."""
-    area = world.area
-    threat = study.learned.threat
-    rings = [ring for own in world.buildings.rings() for ring in own]
-    kept = np.cumsum([len(ring) for ring in rings]) <= _MOST_CORNERS
-    return {
-        "area_m": [area.x_min_m, area.y_min_m, area.x_max_m, area.y_max_m],
-        "stations": [{"name": b.name, "at_m": np.array(b.position_m, float).tolist()} for b in world.stations],
-        "eavesdropper_m": threat.position_m,
-        "buildings_m": [np.round(ring, 1).tolist() for ring, keep in zip(rings, kept, strict=True) if keep],
-        "limits_w": [env.task.limits.each_min_w, env.task.limits.each_max_w],
-        "weights": {name: _cost_of_one(env.task.reward, name) for name in FIGURES},
-    }
-
-
-def _cost_of_one(reward: Reward, name: str) -> float:
-    """What a round costs of whose figures one is 1 and the others are 0: its weight, as costs are linear; 0 of a reward
-    that is not, and has no number there.
-    """
-    with np.errstate(all="ignore"):
-        cost = float(reward.cost({figure: np.array([float(figure == name)]) for figure in FIGURES})[0])
-    return cost if np.isfinite(cost) else 0.0
-
-
-def write_episode(folder: Path, episode: PlayedEpisode) -> None:
-    """`episode.csv`, a row a policy, round and UE; `episode_rounds.csv`, a row a policy and round; `episode.json`."""
-    every = [*episode.steps.values()]
-    ues = every[0][0].sent.size
-    rounds = max(map(len, every))
-    shown = spaced(ues, MOST_UES)
-    kept = spaced(rounds, MOST_ROUNDS)
-    names = [b["name"] for b in episode.scene["stations"]]
-    steps = [(name, own[at]) for name, own in episode.steps.items() for at in kept[kept < len(own)]]
-    own = [_of_ue(name, step, int(k), names) for name, step in steps for k in shown]
-    write_text(folder / EPISODE, csv_text([EPISODE_UE_COLUMNS, *own]))
-    write_rows(folder / EPISODE_ROUNDS, [_of_round(name, step) for name, step in steps])
-    counts = {"world": episode.world, "policies": list(episode.steps), "ues": ues, "rounds": rounds}
-    write_json(folder / EPISODE_SCENE, counts | episode.scene)
-
-
-def spaced(n: int, most: int) -> IntArray:
-    """At most `most` of n numbers, evenly spaced: the same for the same n."""
-    return np.unique(np.linspace(0, n - 1, min(n, most)).round().astype(int))
-
-
-def _of_ue(policy: str, step: Step, k: int, names: list[str]) -> list[Value]:
-    station = names[step.serving[k]] if step.serving[k] >= 0 else None
-    arrived = bool(step.arrived[k]) if step.sent[k] else None
-    of_ue = *map(float, step.position_m[k]), station, float(step.power_w[k]), arrived, float(step.cost.own[k])
-    return [policy, step.round, k, *of_ue]
-
-
-def _of_round(policy: str, step: Step) -> Fields:
-    return {
-        "policy": policy, "round": step.round, "cost": step.cost.total, **step.cost.figures,
-        "artificial": step.cost.artificial, "sent": int(step.sent.sum()), "arrived": int(step.arrived.sum()),
     }  # fmt: skip
 
 
@@ -398,8 +307,3 @@ class RecordedGround:
         """An agent beside the others, in the same worlds."""
         held_out = self._each(HELD_OUT, "judged live under the agent")
         return self.held_out + [episode(self.watched, name, act, world, evaluations) for world in held_out]
-
-    def shown(self, act: Act, rows: list[Evaluation]) -> PlayedEpisode:
-        """An episode of that comparison."""
-        rules = {rule.law.name: played(rule.power_w) for rule in self.rules}
-        return episode_of(self.watched, self.study, (AGENT, act), rules, rows)

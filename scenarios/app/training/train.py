@@ -33,18 +33,15 @@ from rl.policy import (
     save_shared,
 )
 from rl.problem import Problem, Seen, references
-from rl.recording import steps_of
+from rl.recording import costs_of
 from rl.reward import Weighted
 from rl.rules import Known
 from rl.settings import AGENT, VISITED, Allocation, DdpgAgent, Online, Train, Weights
-from rl.train import Course, CurvePoint, board_of, restored, take_steps
+from rl.train import Course, CurvePoint, restored, take_steps
 from rl.ue import UeRounds
 from scenarios.app.results.folder import (
     CHECKPOINT,
     CURVE,
-    EPISODE,
-    EPISODE_ROUNDS,
-    EPISODE_SCENE,
     ERROR,
     EVALUATIONS,
     KIND,
@@ -77,19 +74,15 @@ from scenarios.app.training.evaluate import (
     COLUMNS,
     Act,
     Evaluation,
-    PlayedEpisode,
     RecordedGround,
     decisions_ms,
     played,
     steady,
     summary_of,
-    write_episode,
     write_rows,
 )
 
 if TYPE_CHECKING:
-    from stable_baselines3.common.logger import Logger
-
     from rl.agents import DdpgTraining
 
 
@@ -101,7 +94,7 @@ class UeTrainer:
         self.steps = how.steps
         self.agent = agent_of(how)
 
-    def begin(self, seed: int, board: Logger) -> DdpgTraining:
+    def begin(self, seed: int) -> DdpgTraining:
         from rl.agents import UeTraining
 
         ground, agent = self.ground, self.agent
@@ -109,12 +102,12 @@ class UeTrainer:
         rounds = UeRounds(first, ground.rule, agent.passes, agent.probes)
         self.scale = rounds.scale
         if not agent.live:
-            return UeTraining(rounds, agent, self.steps, seed, board)
+            return UeTraining(rounds, agent, self.steps, seed)
 
         def grow(weights: Weights, i: int) -> Known:
             return ground.one_world(i, self.policy(weights).power_w)
 
-        return UeTraining(rounds, agent, self.steps, seed, board, grow, ground.task.train_worlds)
+        return UeTraining(rounds, agent, self.steps, seed, grow, ground.task.train_worlds)
 
     def policy(self, weights: Weights) -> SharedPolicy:
         """The policy of these weights of an actor."""
@@ -129,9 +122,6 @@ class UeTrainer:
 
     def evaluated(self, course: Course, evaluations: int, seed: int) -> list[Evaluation]:
         return self.ground.evaluated(self.act(course.weights), evaluations)
-
-    def shown(self, course: Course, rows: list[Evaluation]) -> PlayedEpisode:
-        return self.ground.shown(self.act(course.weights), rows)
 
     def save(self, course: Course, seed: int, folder: Path) -> None:
         policy = self.policy(course.weights)
@@ -177,7 +167,7 @@ def check_admitted(study: Study, task: Online) -> None:
     """Raise BadInput where a privacy budget admits no round of the study's own world, at the highest powers."""
     if study.learned.privacy_budget is not None:
         env = OnlinePower(Stages(study), n_ues(study), task)
-        next(steps_of(env, steady(np.full(env.n_ue, task.limits.each_max_w), task.limits), study.seed))
+        next(costs_of(env, steady(np.full(env.n_ue, task.limits.each_max_w), task.limits), study.seed))
 
 
 class AllocationTrainer:
@@ -187,10 +177,10 @@ class AllocationTrainer:
         self.study, self.how = study, how
         self.sets = problems(study, cache)
 
-    def begin(self, seed: int, board: Logger) -> DdpgTraining:
+    def begin(self, seed: int) -> DdpgTraining:
         from rl.agents import allocation_training
 
-        return allocation_training(self.sets.trained_on, agent_of(self.how), self.how.steps, seed, board)[0]
+        return allocation_training(self.sets.trained_on, agent_of(self.how), self.how.steps, seed)[0]
 
     def save(self, course: Course, seed: int, folder: Path) -> None:
         save_policy(policy_of(self.study, layers_of(course.weights), self.sets.own, seed, course.steps), folder)
@@ -207,13 +197,10 @@ class AllocationTrainer:
             rows.append(Evaluation(VISITED, 0, float(np.exp(-course.best_reward / 5.0)), -1, evaluations=evaluations))
         return rows
 
-    def shown(self, course: Course, rows: list[Evaluation]) -> None:
-        return None
-
 
 Trainer = UeTrainer | AllocationTrainer
 """begin: a training before its first step; score: the figure of a policy by which the best one is kept, small is good;
-save: write it; evaluated: it beside others, in cases that it was not made from; shown: an episode of that comparison"""
+save: write it; evaluated: it beside others, in cases that it was not made from"""
 
 
 def beside_references(
@@ -253,7 +240,7 @@ def play(job: Job, watch: Watch = ignore) -> Fields:
     if on is None and trains_online(study):
         on = RecordedGround(study, watch)
     with how.within(), job.hold(), one_thread():
-        for name in (SUMMARY, ERROR, *_EPISODE):
+        for name in (SUMMARY, ERROR):
             (job.folder / name).unlink(missing_ok=True)
         found = _play(job, study, on, watch)
         job.settle()
@@ -273,11 +260,10 @@ def _play(job: Job, study: Study, on: RecordedGround | None, watch: Watch) -> Fi
     write_json(folder / TRAINING, manifest)
     trainer = AllocationTrainer(study, how, job.options.get("cache")) if on is None else UeTrainer(on, how)
     resumes = bool(what_is(folder / CHECKPOINT))
-    board = board_of(job.options.get("board"), job.seed, fresh=not resumes)
-    training = trainer.begin(job.seed, board)
+    training = trainer.begin(job.seed)
     course = job.resume(partial(restored, training))
     if course is None and resumes:  # what was restored of it is forgotten
-        training = trainer.begin(job.seed, board)
+        training = trainer.begin(job.seed)
 
     def tell(point: CurvePoint, last: bool) -> None:
         watch(Event("step", point.step, how.steps, last, {"seed": job.seed, "cost": point.score}, f"seed {job.seed}"))
@@ -285,15 +271,12 @@ def _play(job: Job, study: Study, on: RecordedGround | None, watch: Watch) -> Fi
     def save(tree: Fields) -> None:
         save_tree(folder / CHECKPOINT, job.checkpoint(**tree))
 
-    course = take_steps(training, trainer.score, how.eval_every, course or Course(), tell, save, board)
-    board.close()
+    course = take_steps(training, trainer.score, how.eval_every, course or Course(), tell, save)
     trainer.save(course, job.seed, folder)
     trained_s = time.perf_counter() - began
     rows = trainer.evaluated(course, training.evaluations, job.seed)
     write_rows(folder / CURVE, [asdict(point) for point in course.curve])
     write_rows(folder / EVALUATIONS, [{name: getattr(row, name) for name in COLUMNS} for row in rows])
-    if (shown := trainer.shown(course, rows)) is not None:
-        write_episode(folder, shown)
     found = {"steps.best": course.steps, "cost.best": course.score} | summary_of(how.agent.kind, rows)
     write_json(folder / SUMMARY, found)
     wall_s = time.perf_counter() - began
@@ -304,10 +287,8 @@ def _play(job: Job, study: Study, on: RecordedGround | None, watch: Watch) -> Fi
     return read_json(folder / SUMMARY)
 
 
-_EPISODE = (EPISODE, EPISODE_ROUNDS, EPISODE_SCENE)
 FILES = (
     STUDY, SUMMARY, TRAINING, CURVE, EVALUATIONS, CHECKPOINT, PAGE, ERROR, "policy.json", "policy.safetensors",
-    *_EPISODE,
 )  # fmt: skip
 TRAINED = JobKind("training", FILES, TRAINING, play)
 
@@ -342,7 +323,7 @@ def jobs_of(study: Study, seeds: Sequence[int], out: Path, replace: bool = False
 
 def train(
     study: Study, seeds: Sequence[int], out: Path, watch: Watch = ignore, cache: Path | None = None,
-    board: str | None = None, replace: bool = False, engine: Engine = ON_PROCESSES, at_once: int = 1, how: How = USUAL,
+    replace: bool = False, engine: Engine = ON_PROCESSES, at_once: int = 1, how: How = USUAL,
 ) -> list[Fields]:  # fmt: skip
     """Train once for each seed; one seed into `out`, several into `out/seed-N`. Returns the summaries.
 
@@ -351,7 +332,7 @@ def train(
     all others are made. Of a single one the error is raised. at_once : trainings at a time; one after another in this
     process they share the rounds that they record. how : of the memory of each.
     """
-    options: Fields = {"cache": cache, "board": board, "how": how}
+    options: Fields = {"cache": cache, "how": how}
     jobs = jobs_of(study, seeds, out, replace, **options)
     if len(jobs) == 1:
         return [do(jobs[0], watch)]
