@@ -76,7 +76,7 @@ class View:
     @property
     def usable(self) -> BoolArray:
         """Which update rows (n_source,) are finite and not zero."""
-        return np.asarray(np.isfinite(self.update).all(axis=1) & (self.update != 0).any(axis=1))
+        return np.isfinite(self.update).all(axis=1) & (self.update != 0).any(axis=1)
 
     @property
     def members(self) -> IntArray | None:

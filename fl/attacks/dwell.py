@@ -265,4 +265,4 @@ def _has_better(z_m: FloatArray, share: FloatArray) -> BoolArray:
     equal = (z_m[:, :, None] == z_m[:, None]).all(axis=3)
     ranks = np.arange(z_m.shape[1])
     tie = (share[:, :, None] == share[:, None]) & (ranks[:, None] > ranks)
-    return np.asarray((equal & ((share[:, :, None] < share[:, None]) | tie)).any(axis=2))
+    return (equal & ((share[:, :, None] < share[:, None]) | tie)).any(axis=2)

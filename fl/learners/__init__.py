@@ -164,7 +164,7 @@ class FirstLayerLearner(Learner):
         """Root mean square of bias gradients, by which the closed-form attack divides."""
         _, db = self.first_layer(updates.rows(slice(None)))
         with np.errstate(over="ignore", invalid="ignore"):
-            return np.asarray(np.sqrt((db**2).mean(axis=1)) / self.update_over_gradient)
+            return np.sqrt((db**2).mean(axis=1)) / self.update_over_gradient
 
     @abstractmethod
     def standardisation(self, model: Model) -> tuple[FloatArray, FloatArray]:

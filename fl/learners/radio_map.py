@@ -169,9 +169,7 @@ class RadioMap(GridLearner):
         return LinkPatterns.join(parts)
 
     def _links_of(self, model: Model, data: Local) -> GridLinks:
-        if data.y is None or data.cell is None:
-            raise ValueError("radio-map learns from measurements of base stations")
-        return self.links(model, data.x, data.y, data.cell, data.row_of_sample)
+        return self.links(model, data.x, np.asarray(data.y), np.asarray(data.cell), data.row_of_sample)
 
     @staticmethod
     def _split(model: Model) -> tuple[FloatArray, FloatArray]:
@@ -224,7 +222,7 @@ def _normalised(rows: FloatArray) -> FloatArray:
     largest = np.abs(rows).max(axis=1, initial=0.0)[:, None]
     scaled = np.divide(rows, largest, out=np.zeros_like(rows), where=largest > 0)
     norm = np.linalg.norm(scaled, axis=1, keepdims=True)
-    return np.asarray(np.divide(scaled, norm, out=scaled, where=norm > 0))
+    return np.divide(scaled, norm, out=scaled, where=norm > 0)
 
 
 def _mean(values: FloatArray) -> float:

@@ -85,7 +85,7 @@ def _placements(score: FloatArray, member: BoolArray) -> FloatArray:
     below = rankdata(score)
     for side in (member, ~member):
         below[side] = (below[side] - rankdata(score[side])) / (len(score) - side.sum())
-    return np.asarray(np.where(member, below, 1 - below))
+    return np.where(member, below, 1 - below)
 
 
 def _sums(values: FloatArray, group: IntArray) -> FloatArray:

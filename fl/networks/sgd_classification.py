@@ -43,7 +43,7 @@ class DeviceSteps:
 
     def batch(self, count: IntArray) -> IntArray:
         """Images of a mini-batch (n,) of devices with count (n,) images, one at least."""
-        return np.asarray(np.maximum(np.ceil(self.batch_share * count - 1e-9), 1).astype(int))
+        return np.maximum(np.ceil(self.batch_share * count - 1e-9), 1).astype(int)
 
 
 def device(where: Device) -> torch.device:

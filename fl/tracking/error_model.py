@@ -82,7 +82,7 @@ class ErrorModel(Columns):
     @property
     def precision(self) -> FloatArray:
         """Precision of an estimate per axis: the mean of gain^2 / sigma^2 over ranks, 1 / m^2."""
-        return np.asarray((1.0 - self.outlier) * (self.share * (self.gain / self.sigma_m) ** 2).sum(axis=-1))
+        return (1.0 - self.outlier) * (self.share * (self.gain / self.sigma_m) ** 2).sum(axis=-1)
 
     @property
     def names_places(self) -> bool:

@@ -378,7 +378,7 @@ class TestEsprit:
             away = np.linalg.norm(found.omega[:, None] - np.concatenate([omega, -omega]), axis=2)
             assert away.min(axis=1).max() < 1e-9 and sorted(away.argmin(axis=1) % count) == list(range(count))
             off = d - [2500.0, -500.0 if shape[1] > 1 else d[1]]
-            assert np.abs(np.exp(1j * found.phase) - np.exp(1j * found.omega @ off)).max() < 1e-7
+            assert np.abs(np.exp(1j * found.columns[:, 2]) - np.exp(1j * found.omega @ off)).max() < 1e-7
 
     def test_the_peak_of_a_kernel_is_read_also_off_the_grid_and_no_other_surface_has_one(self):
         axis = np.linspace(0.0, 4000.0, 80)
