@@ -136,8 +136,7 @@ class RevisedEstimates:
 
 def status_of(position_m: FloatArray) -> list[str]:
     """The status of estimates (n, 2) of an attack without an objective: NaN is no place."""
-    status: list[str] = np.where(np.isfinite(position_m).all(axis=1), "ok", "no gradient").tolist()
-    return status
+    return np.where(np.isfinite(position_m).all(axis=1), "ok", "no gradient").tolist()
 
 
 def recall(known: IntArray, value: FloatArray | IntArray, wanted: IntArray) -> FloatArray:

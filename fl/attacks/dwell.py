@@ -34,6 +34,7 @@ _WHOLE_DAYS = np.array([[0.0, 0.0], [0.3, 0.0], [0.45, 0.40], [0.5, 0.05]])
 """shares of home and work among what is named of a workday and of a day off: one place, or several"""
 
 
+_SHARES = Shares(home=0.93, work=0.75, stay=0.5, employed=0.7)
 _MOST_THIRDS = 8
 _CLASSES = 48  # of time: the hours of workdays, then those of days off
 _PLACES = ("home", "work", *(f"third {k + 1}" for k in range(_MOST_THIRDS)))
@@ -108,14 +109,6 @@ class Dwell(Believer):
     together: who is not at home then is at one other place"""
     work_hours: Annotated[tuple[HourOfDay, HourOfDay], Field(strict=False)] = (10.0, 16.0)
     """hours between which a round on Monday to Friday tells of work"""
-    home_share: float = Field(0.93, gt=0, lt=1)
-    """share of nights that people spend at home"""
-    work_share: float = Field(0.75, gt=0, lt=1)
-    """share of workdays on which those with a workplace are there"""
-    stay_share: float = Field(0.5, gt=0, lt=1)
-    """share of the other workdays that people spend at home"""
-    employed_share: float = Field(0.7, gt=0, lt=1)
-    """share of people with a workplace away from home"""
     renamed = {"near_m": "hit_radius_m", "least_probability": "min_probability"}
     reference = "A Bayesian posterior of home and work, in the terms of Shokri et al. 2011"
     example = {"kind": "dwell", "shadow_ues": 8, "cell_m": 50.0}
@@ -197,13 +190,12 @@ class Dwell(Believer):
                 said = self._estimates_of(history, named.sender[row], facts, lasting_m)
                 named.places[row, :2] = home_and_work(said, _WHOLE_DAYS)
         elif period is not None:
-            shares = Shares(self.home_share, self.work_share, self.stay_share, self.employed_share)
-            past = state.past.plus(sender, log_evidence(newest.z_m, history.looks.errors[-1], grid), period, shares)
+            past = state.past.plus(sender, log_evidence(newest.z_m, history.looks.errors[-1], grid), period, _SHARES)
             state = replace(state, past=past)
             for some in blocks(np.arange(len(sender))):
                 rows = past.select(np.searchsorted(past.sender, sender[some]))
-                seen, home = rows.homes(shares, grid, lasting_m)
-                work = rows.workplaces(seen, shares, grid, lasting_m, self.hit_radius_m)
+                seen, home = rows.homes(_SHARES, grid, lasting_m)
+                work = rows.workplaces(seen, _SHARES, grid, lasting_m, self.hit_radius_m)
                 for k, maps in enumerate((home, work)):
                     named.places[at[some], k] = np.column_stack(best_discs(maps, grid, self.hit_radius_m))
         if self.third_places and not hours.whole_day:

@@ -312,11 +312,10 @@ def directions(strong: FloatArray, k: int, least: float) -> FloatArray:
 def parts(basis: FloatArray, unit: AnyFloats) -> AnyFloats:
     """U^T a (n, k, G) of bases U (n, p, k) and vectors a (G, p), in the precision of a."""
     n, p, k = basis.shape
-    part: AnyFloats = basis.transpose(0, 2, 1).reshape(n * k, p).astype(unit.dtype) @ unit.T
+    part = basis.transpose(0, 2, 1).reshape(n * k, p).astype(unit.dtype) @ unit.T
     return part.reshape(n, k, len(unit))
 
 
 def squares(part: AnyFloats) -> AnyFloats:
     """The sum over k of squares of (n, k, G): (n, G)."""
-    total: AnyFloats = np.einsum("nkg,nkg->ng", part, part)
-    return total
+    return np.einsum("nkg,nkg->ng", part, part)

@@ -105,8 +105,7 @@ def _mean_gaps(a: FloatArray, sums: FloatArray, sets: FloatArray) -> FloatArray:
                     there = so_far[low] * m
                 gaps += b * (2 * crossed - first[j] - first[j + 1]) - 2 * there + ends[j] + ends[j + 1]
             total[s] = gaps
-    mean: FloatArray = np.maximum(total, 0.0) / (n * m) / directions  # sums that cancel may round to less
-    return mean
+    return np.maximum(total, 0.0) / (n * m) / directions  # sums that cancel may round to less
 
 
 def sliced_w1_of_sets(a: FloatArray, sets_m: FloatArray, sums: FloatArray) -> FloatArray:

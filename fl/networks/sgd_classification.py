@@ -160,5 +160,4 @@ def _cut(gradient: Tensor, clip: float) -> Tensor:
     """Sum (d,) in double precision of gradients (n, d), each cut to norm clip. Numbers that are not finite are 0."""
     each = gradient.nan_to_num_().double()
     most = 0.999999999 * clip  # rounding of the norm and of the sum, of a million numbers, must not exceed the bound
-    total: Tensor = most / torch.linalg.vector_norm(each, dim=1).clamp(min=most) @ each
-    return total
+    return most / torch.linalg.vector_norm(each, dim=1).clamp(min=most) @ each
