@@ -48,7 +48,7 @@ class GridAttack(Attack):
         learner = cast(GridLearner, view.learner)
         if view.phase != learner.grid_phase or not len(view.update):
             return view.spread("centroid", no_ints(), no_places()), state
-        grid = learner.grid(view.model_before)
+        grid = learner.update_grid(view.model_before)
         place_m, state = self.places(view.update[:, : len(grid)], grid, view, state)
         return view.spread("centroid", np.arange(len(place_m)), place_m), state
 

@@ -131,11 +131,8 @@ class GridLearner(Learner):
     """
 
     @abstractmethod
-    def grid(self, model: Model) -> PlaceGrid:
-        """The cells."""
-
     def update_grid(self, model: Model) -> PlaceGrid:
-        return self.grid(model)
+        """The cells."""
 
     @abstractmethod
     def link_patterns(self, model: Model, place_m: FloatArray, links: int, error_db: float) -> "LinkPatterns":

@@ -173,7 +173,7 @@ class GradientRegression(Inference):
                 f"explained together; set membership.max_records to {_MOST_RECORDS // 2} or fewer"
             )
         of = view.source[target]
-        key = np.column_stack([view.ue[target], view.model[target], y, x]).astype(float)
+        key = np.column_stack([view.ue[target], view.model[target], y, x])
         total = state.of(key)
         heard = np.zeros(len(x), dtype=bool)
         for source in np.unique(of).tolist():

@@ -91,4 +91,4 @@ def _placements(score: FloatArray, member: BoolArray) -> FloatArray:
 def _sums(values: FloatArray, group: IntArray) -> FloatArray:
     """Sum of the values (n,) of each group."""
     _, of = np.unique(group, return_inverse=True)
-    return np.asarray(np.bincount(of.reshape(-1), weights=values), dtype=float)
+    return np.asarray(np.bincount(of, weights=values), dtype=float)

@@ -13,7 +13,7 @@ from fl.attacks.esprit import Lattice, kernel_place, read_waves
 from fl.attacks.surfaces import DensityPeak, Posterior
 from fl.defenses.clip import Clip
 from fl.learners.density import TERMS, Density, kernel_density, rank_correlation
-from fl.query import Custom, Strict, band_probability, in_family, largest_bandwidth_m, shortest_interval_s
+from fl.query import Custom, band_probability, in_family, largest_bandwidth_m, shortest_interval_s
 from fl.types import HeldOut, Local, Public, Request, RoundContext
 from netsim.build import build_world
 from netsim.geometry import Area
@@ -491,8 +491,8 @@ class TestPolicies:
             ({"area": Area(0, 0, 3000, 4000)}, "area"),
         ],
     )  # fmt: skip
-    def test_strict_gives_its_reason(self, changes, reason):
-        accepted, state = self.ask(Strict(), **changes)
+    def test_the_limits_give_their_reason(self, changes, reason):
+        accepted, state = self.ask(Custom(), **changes)
         assert accepted.all() == (reason is None) and accepted.any() == (reason is None)
         refused = {k for k, v in state.figures.items() if k.startswith("refused") and v}
         assert refused == ({f"refused_{reason}"} if reason else set())

@@ -16,7 +16,7 @@ from netsim.geometry import Area
 
 ROUND_S = 1800.0
 NOTHING = Public(Area(0.0, 0.0, 1.0, 1.0), 1)
-ERRORS = ErrorModel(np.array([0.7, 0.3]), np.array([250.0, 900.0]), 0.1)
+ERRORS = ErrorModel(np.array([0.7, 0.3]), np.array([250.0, 900.0]), 0.1, 0.0, np.ones(2), np.zeros((2, 2)))
 
 
 def grid(nx: int, ny: int, side_m: float = 3000.0) -> PlaceGrid:
