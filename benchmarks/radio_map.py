@@ -121,14 +121,14 @@ def rows(bench: Bench, seconds: float) -> Iterator[Row]:
     )
     made = gradient()
     g, place = made**2, a[:: bench.stations, :2]
-    ours = seconds_of(lambda: Alignment(g, AREA, place, MU, RHO).aligned(1), seconds)
+    ours = seconds_of(lambda: Alignment(g, AREA, place, MU, RHO).aligned(), seconds)
     yield _row(f"{what}: aligned noise of all UEs", ours, "s", bench.noise_s)
     theirs = [nested(g[i], grid.place_m, place[i]) for i in range(bench.nested_ues)]
     some = slice(0, bench.nested_ues)
     law = Alignment(g[some], AREA, place[some], MU, RHO)
     value = [law.objective_m2(s).mean()
-             for s in (law.aligned(1), np.array(theirs))]  # fmt: skip
-    whose, noise = cycle(range(bench.nested_ues)), timed(lambda: Alignment(g, AREA, place, MU, RHO).aligned(1))
+             for s in (law.aligned(), np.array(theirs))]  # fmt: skip
+    whose, noise = cycle(range(bench.nested_ues)), timed(lambda: Alignment(g, AREA, place, MU, RHO).aligned())
 
     def printed() -> float:
         i = next(whose)

@@ -55,7 +55,7 @@ def times(ues: int, rounds: int, cells: int) -> Times:
     grid = PlaceGrid(Area(0.0, 0.0, _SIDE_M, _SIDE_M), cells, cells)
     motion, prior = Motion.over(grid, _SPEED_MPS, _ROUND_S), np.full((1, cells, cells), 1 / cells**2, np.float32)
     chain, every, draw = Chain(motion, prior, _ROUND_S), np.arange(ues), np.random.default_rng(0)
-    habits = Habits.none(ues, weights_without_knowledge(motion.sigma_m), grid, hours=False, own_places=False)
+    habits = Habits.none(ues, weights_without_knowledge(motion.sigma_m), grid, own_places=False)
     home_m, history = draw.uniform(0, _SIDE_M, (ues, 2)), History.empty(1)
     p, public = np.repeat(prior, ues, axis=0), Public(grid.area, 1)
     answers(p[:1].reshape(1, -1), grid, _NEAR_M)  # loads
@@ -66,7 +66,7 @@ def times(ues: int, rounds: int, cells: int) -> Times:
         facts = RoundContext(t + 1, t * _ROUND_S, public, round_s=_ROUND_S, week_s=t * _ROUND_S)
         history = history.plus(facts, _ERRORS, every, z)
         p, uses = chain.filtered(p, habits, history.classes(t, _ROUND_S), _ERRORS.emission(z, grid))
-        habits.add_uses(0, uses)
+        habits.count[:] += uses
         answers(p.reshape(ues, -1), grid, _NEAR_M)
     filtered = process_time()
     for _, beliefs in chain.smoothed(history, every, habits):

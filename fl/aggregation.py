@@ -2,10 +2,10 @@
 
 from abc import abstractmethod
 from dataclasses import field, replace
-from typing import Literal, Self
+from typing import Literal
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from fl.types import Local, Metrics, Received, RoundContext, State
 from netsim.columns import frozen, no_ints, ue_and_model
@@ -85,7 +85,7 @@ def angles(rows: FloatArray, of: FloatArray) -> FloatArray:
     length = np.linalg.norm(rows, axis=1) * np.linalg.norm(of, axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
         cosine = np.where((length > 0) & np.isfinite(length), np.einsum("nd,nd->n", rows, of) / length, 0.0)
-    return np.asarray(np.arccos(np.clip(cosine, -1.0, 1.0)))
+    return np.arccos(np.clip(cosine, -1.0, 1.0))
 
 
 def by_angle(angle: FloatArray, steepness: float) -> FloatArray:
@@ -191,6 +191,10 @@ class Histograms:
     figures: Metrics = field(default_factory=dict)
 
 
+_RANGE_DBM = (-140.0, -44.0)
+_BINS = 48
+
+
 class Wasserstein(Aggregation):
     r"""G_k = |D_k| exp(1 / max(W_k, floor)) / sum over the decoded, with W_k the distance of label distributions.
 
@@ -199,8 +203,8 @@ class Wasserstein(Aggregation):
 
         total-variation   sum |pmf_k - pmf_G| / 2      0 or 1 between classes; in [0, 1]
         label-index       sum |CDF_k - CDF_G|          classes as numbers, Eq. 20 as printed; depends on their order
-        label-range       sum |CDF_k - CDF_G| / bins   real labels on equal bins of a public range; in [0, 1], whatever
-                                                       the unit, and hardly dependent on the bins
+        label-range       sum |CDF_k - CDF_G| / 48     RSRP on 48 equal bins from -140 to -44 dBm, into the outermost of
+                                                       which go labels beyond; in [0, 1]
 
     Without a floor an IID device (W near 0.1) takes all the weight: exp(10). Weights are renormalised over the rows
     that were decoded: the study's Eq. 22 keeps the sum over all devices, so that a selection would shrink the step.
@@ -215,20 +219,8 @@ class Wasserstein(Aggregation):
     """distance between label distributions; label-range for real labels"""
     floor: float = Field(0.25, gt=0, le=1e6)
     """lower limit of the distance (W_floor)"""
-    label_range: tuple[float, float] = (-140.0, -44.0)
-    """public range of real labels; labels outside are clipped to it"""
-    bins: int = Field(48, ge=2, le=100_000)
-    """number of equal bins of that range"""
 
     reference = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 20-22"
-
-    @model_validator(mode="after")
-    def _range(self) -> Self:
-        if not self.label_range[0] < self.label_range[1]:
-            raise ValueError(
-                f"label_range: {self.label_range[0]:g} is not below {self.label_range[1]:g}; exchange them"
-            )
-        return self
 
     @property
     def needs(self) -> dict[str, str]:  # type: ignore[override]
@@ -261,8 +253,8 @@ class Wasserstein(Aggregation):
     def _histograms(self, local: Local, facts: RoundContext) -> FloatArray:
         label = np.zeros(len(local.x)) if local.y is None else local.y
         if self.distance == "label-range":
-            low, high = self.label_range
-            bins = self.bins
+            low, high = _RANGE_DBM
+            bins = _BINS
             column = np.clip((label - low) / (high - low) * bins, 0, bins - 1).astype(int)
         else:
             bins = 0 if facts.public.images is None else facts.public.images.classes
@@ -279,9 +271,9 @@ class Wasserstein(Aggregation):
         everybody = whole / np.maximum(size, 1.0)[:, None]
         away = state.pmf[np.searchsorted(state.row, row)] - everybody[ue_and_model(row)[1]]
         if self.distance == "total-variation":
-            return np.asarray(0.5 * np.abs(away).sum(axis=1))
+            return 0.5 * np.abs(away).sum(axis=1)
         moved = np.abs(np.cumsum(away, axis=1)).sum(axis=1)
-        return np.asarray(moved / (self.bins if self.distance == "label-range" else 1))
+        return moved / (_BINS if self.distance == "label-range" else 1)
 
     def weights(self, received: Received, facts: RoundContext, state: Histograms) -> tuple[FloatArray, Histograms]:
         updates = received.updates

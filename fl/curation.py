@@ -163,9 +163,6 @@ class GeoIndistinguishable(Curation):
     kind: Literal["geo-indistinguishable"] = "geo-indistinguishable"
     epsilon_per_m: float = Field(ge=1e-9, le=1e9)
     """privacy level of one location, per metre"""
-    inside: Literal["keep", "clip"] = "keep"
-    """noisy positions outside the area: keep them, or clip each to the nearest point of the border, which costs no
-    privacy and biases the mean towards the centre"""
 
     reference = "Andrés, Bordenabe, Chatzikokolakis, Palamidessi, Geo-Indistinguishability, CCS 2013"
     example = {"kind": "geo-indistinguishable", "epsilon_per_m": 0.01}
@@ -185,8 +182,6 @@ class GeoIndistinguishable(Curation):
         owner = local.row[row]
         item = np.arange(len(row)) - local.ptr[row]
         x = local.x + planar_laplace(self.epsilon_per_m, owner, item, rng)
-        if self.inside == "clip":
-            x = np.clip(x, facts.public.area.low_m, facts.public.area.high_m)
         each = np.full(len(local.ue), self.epsilon_per_m)
         spend = MetricSpend(self.label, local.ue, local.model, local.count, each)
         return Curated(replace(local, x=x), state, [spend])
@@ -196,7 +191,7 @@ def planar_laplace(epsilon_per_m: float, owner: IntArray, item: IntArray, rng: R
     """Displacements in metres (n, 2), one for each owner and item [Andrés 2013, Sec. 4.1]."""
     radius_m = rng.exponential("radius", owner, (2,), item).sum(axis=1) / epsilon_per_m
     angle = 2 * np.pi * rng.uniform("angle", owner, (), item)
-    return np.asarray(radius_m[:, None] * np.stack([np.cos(angle), np.sin(angle)], axis=1))
+    return radius_m[:, None] * np.stack([np.cos(angle), np.sin(angle)], axis=1)
 
 
 if TYPE_CHECKING:

@@ -61,7 +61,6 @@ class Off(Query):
         return np.ones(len(ue), dtype=bool), LastFigures(bands_said(facts.request, BANDS))
 
 
-_NEEDS = {"surfaces": "it judges questions about a grid (bandwidth, features, area), which this learner does not ask"}
 _REFUSED = ("features", "bandwidth", "family", "area")
 
 
@@ -88,6 +87,10 @@ class Custom(Query):
         rate       if the time since the UE's last answer is shorter than a UE at `speed_m_s` needs to travel the
                    wavelength of a share `passed` of all waves, in the plane or on a line as requested: linked answers
                    reveal displacements modulo a wavelength
+
+    By default: 3 features, 3 bands with probability 0.95 in the plane and erfc(sqrt(0.05)) = 0.75 on a line, where more
+    waves are long, bandwidths of the family (4n + 1) h0, the agreed area. That refuses the bandwidths of all published
+    experiments of its source.
 
     The rules use only the request, the time and public constants, so a refusal does not depend on position or motion.
     The table `metrics` has, for part `query`, the number of UEs that refused for each reason, and the probability of
@@ -116,7 +119,9 @@ class Custom(Query):
 
     reference = "Zong et al., Privacy by Projection, PoPETs 2023, Lemmas 3 and 4, Algorithm 3"
     example = {"kind": "custom", "max_features": 8}
-    needs = _NEEDS
+    needs = {
+        "surfaces": "it judges questions about a grid (bandwidth, features, area), which this learner does not ask"
+    }
 
     @property
     def by_history(self) -> bool:  # type: ignore[override]
@@ -168,26 +173,7 @@ class Custom(Query):
         return time_s - last_s[ue] < least_s - slack_s(least_s, time_s)
 
 
-class Strict(Query):
-    """At most 3 features, 3 bands, bandwidths of the family (4n + 1) h0, the agreed area.
-
-    The bands have probability 0.95 in the plane and erfc(sqrt(0.05)) = 0.75 on a line, where more waves are long.
-
-    The same as `custom` with its defaults. It refuses the bandwidths of all published experiments of its source.
-    """
-
-    kind: Literal["strict"] = "strict"
-    reference = "Zong et al., Privacy by Projection, PoPETs 2023, Lemmas 3 and 4"
-    needs = _NEEDS
-
-    def start(self, n_ue: int) -> AnswersOfUes:
-        return Custom().start(n_ue)
-
-    def accept(self, ue: IntArray, facts: RoundContext, state: AnswersOfUes) -> tuple[BoolArray, AnswersOfUes]:
-        return Custom().accept(ue, facts, state)
-
-
-QUERIES = OneOf("query", Off, Strict, Custom)
+QUERIES = OneOf("query", Off, Custom)
 
 
 def check_corners(area_m: tuple[float, float, float, float] | None) -> None:

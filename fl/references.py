@@ -94,7 +94,7 @@ def path_loss_map(
     own = terms(x)
     middle = own.mean(axis=0)  # a term that is the same for all samples has no slope
     slope = np.linalg.lstsq(own - middle, y - y.mean(), rcond=None)[0]
-    return np.asarray(y.mean() + (terms(at) - middle) @ slope)
+    return y.mean() + (terms(at) - middle) @ slope
 
 
 def sought_antenna(x: FloatArray, y: FloatArray, area: Area) -> FloatArray:
@@ -111,13 +111,13 @@ def sought_antenna(x: FloatArray, y: FloatArray, area: Area) -> FloatArray:
         best = places[np.argmin(_squared_error(_log_distance(x, places), y))]
         middle = best[:2]
         half = half / (_PLACES - 1) * 2
-    return np.asarray(best)
+    return best
 
 
 def _log_distance(x: FloatArray, antenna: FloatArray) -> FloatArray:
     """log10 of the distance in metres, at least 1 m, of places x (N, 2) to antennas (g, 3): (g, N)."""
     square = ((x[None] - antenna[:, None, :2]) ** 2).sum(axis=-1) + antenna[:, 2:] ** 2
-    return np.asarray(0.5 * np.log10(np.maximum(square, 1.0)))
+    return 0.5 * np.log10(np.maximum(square, 1.0))
 
 
 def _squared_error(log_d: FloatArray, y: FloatArray) -> FloatArray:
@@ -126,7 +126,7 @@ def _squared_error(log_d: FloatArray, y: FloatArray) -> FloatArray:
     dev = y - y.mean()
     power = (off**2).mean(axis=1)
     slope = (off * dev).mean(axis=1) / np.maximum(power, 1e-12)  # all at one distance: a constant
-    return np.asarray(((dev - slope[:, None] * off) ** 2).mean(axis=1))
+    return ((dev - slope[:, None] * off) ** 2).mean(axis=1)
 
 
 LENGTHS_M = (25.0, 50.0, 100.0, 200.0, 400.0, 800.0, 1600.0)
@@ -183,7 +183,7 @@ def _distance(one: FloatArray, other: FloatArray) -> FloatArray:
     """Distances (n, m) of places (n, 2) to places (m, 2)."""
     from scipy.spatial.distance import cdist
 
-    return np.asarray(cdist(one, other))
+    return cdist(one, other)
 
 
 NEIGHBOURS = 5
@@ -236,10 +236,11 @@ class Reference(Columns):
     def evaluate(self, held_out: HeldOut) -> Metrics:
         """`constant_rmse_db`, `constant_mape_percent` and `raw_upload_rmse_db` on held-out samples; NaN without any."""
         means = guessed(self, held_out, constant)
+        raw = guessed(self, held_out, lambda _, x, y, at: nearest_neighbours(x, y, at, NEIGHBOURS))
         return {
             "constant_rmse_db": rmse(means, held_out.y),
             "constant_mape_percent": _mape(means, held_out.y),
-            "raw_upload_rmse_db": rmse(guessed(self, held_out, _raw_upload), held_out.y),
+            "raw_upload_rmse_db": rmse(raw, held_out.y),
         }
 
 
@@ -272,10 +273,6 @@ def _grown(before: int, now: int) -> bool:
 def constant(model: int, x: FloatArray, y: FloatArray, at: FloatArray) -> FloatArray:
     """The mean of samples, at all places."""
     return np.full(len(at), y.mean())
-
-
-def _raw_upload(model: int, x: FloatArray, y: FloatArray, at: FloatArray) -> FloatArray:
-    return nearest_neighbours(x, y, at, NEIGHBOURS)
 
 
 Law = Callable[[int, FloatArray, FloatArray, FloatArray], FloatArray]

@@ -159,12 +159,12 @@ class HomeZone(Withholding):
 
     def _within(self, asked: RequestedData, rng: Rng) -> BoolArray:
         """Whether UEs (n_ue,) are in their zones now."""
-        return np.asarray(np.hypot(*(asked.position_m - self.centre_m(asked.home_m, rng)).T) <= self.radius_m)
+        return np.hypot(*(asked.position_m - self.centre_m(asked.home_m, rng)).T) <= self.radius_m
 
     def inside(self, samples: Local, asked: RequestedData, rng: Rng) -> BoolArray:
         """Which samples (N,) were measured in the zone of their UE; the same whenever it is asked."""
         away_m = samples.x - self.centre_m(asked.home_m, rng)[np.repeat(samples.ue, samples.count)]
-        return np.asarray(np.hypot(*away_m.T) <= self.radius_m)
+        return np.hypot(*away_m.T) <= self.radius_m
 
     def centre_m(self, home_m: FloatArray, rng: Rng) -> FloatArray:
         """Centres (n_ue, 2) of the zones; NaN for a UE without a home."""
@@ -172,7 +172,7 @@ class HomeZone(Withholding):
             return home_m
         u = rng.uniform("shift", np.arange(len(home_m)), (2,))
         r_m, angle = self.radius_m * np.sqrt(u[:, 0]), 2 * np.pi * u[:, 1]
-        return np.asarray(home_m + r_m[:, None] * np.stack([np.cos(angle), np.sin(angle)], axis=1))
+        return home_m + r_m[:, None] * np.stack([np.cos(angle), np.sin(angle)], axis=1)
 
 
 _ROUNDING = 1e-12  # relative: a pause of whole rounds ends with one of them

@@ -40,7 +40,7 @@ class _Compiled:
         settings["CACHE_DIR"] = before or str(cache_folder() / "numba")
         try:
             # division as in NumPy: a look at each divisor for zero would keep a loop from vector instructions
-            return njit(cache=True, error_model="numpy")(self._function)  # type: ignore[no-any-return]
+            return njit(cache=True, error_model="numpy")(self._function)
         finally:
             settings["CACHE_DIR"] = before
 

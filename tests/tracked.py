@@ -171,7 +171,7 @@ def commuters(
 ) -> Source:
     """People with a home, and most of them a workplace, who travel between them; a share of them roams."""
     area = Area(0.0, 0.0, side_m, side_m)
-    population = Population.uniform(PlaceGrid(area, 200, 200), roaming=roaming)
+    population = replace(Population.uniform(PlaceGrid(area, 200, 200)), roaming=roaming)
     rounds, looks = int(days * DAY_S / round_s), (np.arange(6) + 0.5) / 6
     time_s = ((np.arange(rounds)[:, None, None] + looks) * round_s + np.zeros((1, n, 1))).reshape(-1)
     ue = np.broadcast_to(np.arange(n)[:, None], (rounds, n, len(looks))).reshape(-1)

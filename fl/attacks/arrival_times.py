@@ -122,7 +122,7 @@ class RankMatch:
         lost = weight.sum(axis=1) < _LEAST  # beyond all distances of the cell: the nearest of them
         weight[lost] = (gap == gap.min(axis=1, keepdims=True))[lost]
         weight /= weight.sum(axis=1, keepdims=True)
-        return np.asarray(np.einsum("nk,nkd->nd", weight, self._rings.mean_m[cell]))
+        return np.einsum("nk,nkd->nd", weight, self._rings.mean_m[cell])
 
 
 def _normal_scores(value: FloatArray, weight: FloatArray) -> FloatArray:
@@ -132,7 +132,7 @@ def _normal_scores(value: FloatArray, weight: FloatArray) -> FloatArray:
     of_value = np.unique(value, return_inverse=True)[1]
     mass = np.bincount(of_value, weights=weight)
     middle = np.cumsum(mass) - mass / 2
-    return np.asarray(ndtri(np.clip(middle, 1e-9, 1 - 1e-9)))[of_value]
+    return ndtri(np.clip(middle, 1e-9, 1 - 1e-9))[of_value]
 
 
 @frozen

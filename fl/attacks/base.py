@@ -76,7 +76,7 @@ class View:
     @property
     def usable(self) -> BoolArray:
         """Which update rows (n_source,) are finite and not zero."""
-        return np.asarray(np.isfinite(self.update).all(axis=1) & (self.update != 0).any(axis=1))
+        return np.isfinite(self.update).all(axis=1) & (self.update != 0).any(axis=1)
 
     @property
     def members(self) -> IntArray | None:
@@ -136,8 +136,7 @@ class RevisedEstimates:
 
 def status_of(position_m: FloatArray) -> list[str]:
     """The status of estimates (n, 2) of an attack without an objective: NaN is no place."""
-    status: list[str] = np.where(np.isfinite(position_m).all(axis=1), "ok", "no gradient").tolist()
-    return status
+    return np.where(np.isfinite(position_m).all(axis=1), "ok", "no gradient").tolist()
 
 
 def recall(known: IntArray, value: FloatArray | IntArray, wanted: IntArray) -> FloatArray:

@@ -113,5 +113,5 @@ class Believer(Attack):
             "error_sigma_m": float(errors.share @ errors.sigma_m),
             "error_bias_m": errors.bias_m,
             "error_outlier": errors.outlier,
-            "error_gain": float(errors.share @ np.broadcast_to(errors.gain, errors.share.shape)),
+            "error_gain": float(errors.share @ errors.gain),
         }

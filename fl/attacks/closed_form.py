@@ -8,7 +8,6 @@ from pydantic import Field
 from fl.attacks.base import Attack, View
 from fl.learners import FirstLayerLearner
 from fl.types import Estimates, RoundContext, State
-from netsim.columns import no_ints
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
@@ -95,10 +94,6 @@ class ClosedForm(Attack):
             estimates.append(view.spread("place", source, position, weight=share))
         return Estimates.join(estimates), state
 
-    def self_test(self, view: View, facts: RoundContext, rng: Rng) -> float | None:
-        """Self-test as of any attack; one sample has one place, so its cloud is left out."""
-        return super(ClosedForm, self.model_copy(update={"cloud": False})).self_test(view, facts, rng)
-
     def _places(self, cloud: FloatArray) -> tuple[IntArray, FloatArray, FloatArray]:
         """Cluster centres of each source's cloud (n, hidden, 2), largest first.
 
@@ -111,10 +106,8 @@ class ClosedForm(Attack):
         share = []
         for i, points in enumerate(cloud):
             points = points[np.isfinite(points).all(axis=1)]
-            if len(points) < self.cluster_units:
-                continue
             label = dbscan(points, self.cluster_m, self.cluster_units)
-            mass = np.bincount(label[label >= 0]) if (label >= 0).any() else no_ints()
+            mass = np.bincount(label[label >= 0])
             for c in np.argsort(-mass, kind="stable")[: self.max_places]:
                 source.append(i)
                 position.append(points[label == c].mean(axis=0))

@@ -102,7 +102,7 @@ class Dlg(Attack):
 
         constants = view.model_before.constants
         vectors = torch.from_numpy(constants["wave_vectors"][0])
-        waves = torch.from_numpy(constants["scale_m"][model])[:, None] * vectors.T if len(vectors) else None
+        waves = torch.from_numpy(constants["scale_m"][model])[:, None] * vectors.T
         weights = torch.from_numpy(view.model_before.parameters[model : model + 1])
         net = cast(RsrpNet, view.learner).net
         distance = CosineDistance.to(torch.from_numpy(view.update[rows]), net, weights, waves)

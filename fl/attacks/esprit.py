@@ -35,14 +35,9 @@ class EstimatedWaves:
     misfit: float
 
     @property
-    def phase(self) -> FloatArray:
-        """omega . (d - c) modulo 2 pi (B,)."""
-        return np.angle(self.part)
-
-    @property
     def columns(self) -> FloatArray:
-        """omega and phase of each wave (B, 3)."""
-        return np.column_stack([self.omega, self.phase])
+        """omega and phase, omega . (d - c) modulo 2 pi, of each wave (B, 3)."""
+        return np.column_stack([self.omega, np.angle(self.part)])
 
 
 @frozen
@@ -65,7 +60,7 @@ class Lattice:
         """exp(i omega . (g - c)) of omega (B, 2): (B, P * Q)."""
         x = np.exp(1j * omega[:, :1] * self.x)
         y = np.exp(1j * omega[:, 1:] * self.y)
-        return np.asarray((x[:, :, None] * y[:, None]).reshape(len(omega), -1))
+        return (x[:, :, None] * y[:, None]).reshape(len(omega), -1)
 
 
 def read_waves(surface: FloatArray, grid: Lattice, count: int, bandwidth_m: float) -> EstimatedWaves:

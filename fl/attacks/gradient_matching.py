@@ -24,6 +24,7 @@ _PATIENCE = 10  # ... in this number of iterations has settled
 _SHORT = 1e-6  # a step that is no longer than this is the last of its start
 _ARMIJO = 1e-4
 _CURVED = 1e-12  # least curvature along a step, as a share of the change of the slope, that the Hessian learns from
+_NO_WAVES = torch.zeros(2, 0, dtype=torch.float64)
 _LONGER = 4.0  # times as far go the steps of a start after one along which the slope did not rise
 
 
@@ -32,16 +33,16 @@ class CosineDistance:
     """1 - |cos(dF/dw(z), u)| of guesses z about updates u of one network.
 
     weights (1, d): before the round; direction (n, d): updates of length 1; waves (2, J): what the network reads beside
-    a standardised position z, cos a and sin a of a = z waves; None: nothing.
+    a standardised position z, cos a and sin a of a = z waves; by default none, (2, 0).
     """
 
     net: Mlp
     weights: Tensor
     direction: Tensor
-    waves: Tensor | None = None
+    waves: Tensor
 
     @classmethod
-    def to(cls, update: Tensor, net: Mlp, weights: Tensor, waves: Tensor | None = None) -> CosineDistance:
+    def to(cls, update: Tensor, net: Mlp, weights: Tensor, waves: Tensor = _NO_WAVES) -> CosineDistance:
         """Distance to updates (n, d) of any length."""
         scaled = update / update.abs().amax(dim=1, keepdim=True)  # so that squares neither overflow nor vanish
         return cls(net, weights, scaled / scaled.norm(dim=1, keepdim=True), waves)
@@ -59,10 +60,8 @@ class CosineDistance:
 
     def _cosine(self, target: Tensor, z: Tensor) -> Tensor:
         k, q, _ = z.shape
-        inputs = z
-        if self.waves is not None:
-            angle = z @ self.waves
-            inputs = torch.cat([z, angle.cos(), angle.sin()], dim=2)
+        angle = z @ self.waves
+        inputs = torch.cat([z, angle.cos(), angle.sin()], dim=2)
         out, activations, slopes = self.net.forward(self.weights, inputs.view(1, k * q, -1))
         deltas = self.net.deltas(self.weights, slopes, torch.ones_like(out))
         direction = self.direction if k == len(self.direction) else self.direction[target]

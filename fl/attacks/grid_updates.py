@@ -36,10 +36,9 @@ def weighted_centroid(size: FloatArray, centre_m: FloatArray, nu: float) -> Floa
     """
     largest = size.max(axis=1, initial=0.0)[:, None]
     share = np.divide(size, largest, out=np.zeros_like(size), where=largest > 0)
-    with np.errstate(under="ignore"):
-        weight = (share >= 1.0 - _TIE).astype(float) if np.isinf(nu) else share**nu
+    weight = (share >= 1.0 - _TIE).astype(float) if np.isinf(nu) else share**nu
     with np.errstate(invalid="ignore"):
-        return np.where(largest > 0, weight @ centre_m / weight.sum(axis=1)[:, None], np.nan)
+        return weight @ centre_m / weight.sum(axis=1)[:, None]
 
 
 class GridAttack(Attack):
@@ -49,7 +48,7 @@ class GridAttack(Attack):
         learner = cast(GridLearner, view.learner)
         if view.phase != learner.grid_phase or not len(view.update):
             return view.spread("centroid", no_ints(), no_places()), state
-        grid = learner.grid(view.model_before)
+        grid = learner.update_grid(view.model_before)
         place_m, state = self.places(view.update[:, : len(grid)], grid, view, state)
         return view.spread("centroid", np.arange(len(place_m)), place_m), state
 

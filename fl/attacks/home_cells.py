@@ -117,4 +117,4 @@ def log_law(place_m: FloatArray, public: Public) -> FloatArray:
     if public.antennas is None:
         raise ValueError("base stations without places, which `check` refuses")
     level = np.array(list(levels_db(place_m, public.antennas, public.ue_height_m)))
-    return np.asarray(np.log(np.maximum(softmax(level / _SOFT_DB, axis=0), _LEAST)))
+    return np.log(np.maximum(softmax(level / _SOFT_DB, axis=0), _LEAST))

@@ -147,7 +147,7 @@ def _assigned(score: AnyFloats, total: AnyFloats, taken: BoolArray) -> IntArray:
 
     length = np.linalg.norm(total, axis=1)
     similar = score @ (total * np.where(length > _EMPTY, 1.0 / np.maximum(length, _EMPTY), 0.0)[:, None]).T
-    return np.asarray(linear_sum_assignment(np.where(taken, _NEVER, -similar))[1], dtype=int)
+    return linear_sum_assignment(np.where(taken, _NEVER, -similar))[1]
 
 
 class LinkMaps(Attack):

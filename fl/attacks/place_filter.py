@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from fl.attacks.gradient_matching import PlaceGradients
 
 _STARTS = 3  # first places of the search for a pair
-_TURNS = 2  # times that each place of a pair is searched again
 _ALIKE = 1e-4  # squared sine between gradients that count as equal
 
 
@@ -119,14 +118,13 @@ class PlaceFilter(Attack):
             gradients = _gradients(view, weights[k], m, grid)
             for row in np.flatnonzero(network == k):
                 part[row] = gradients.part(view.update[source[row]])
-        return state.plus(PastUpdates(weights, of, owner, network, part)) if len(owner) else state
+        return state.plus(PastUpdates(weights, of, owner, network, part))
 
     def _named(self, view: View, grid: PlaceGrid, state: PastUpdates, known: IntArray) -> FloatArray:
         """The places (n, `places`, 2) of owners known (n,): NaN of whom no update came."""
         alone = np.zeros((len(known), len(grid)), dtype=np.float32)
         rows = np.flatnonzero(np.isin(state.owner, known))
-        if len(rows):
-            np.add.at(alone, np.searchsorted(known, state.owner[rows]), state.part[rows] ** 2)
+        np.add.at(alone, np.searchsorted(known, state.owner[rows]), state.part[rows] ** 2)
         if self.places == 1:
             return highest_places(alone, grid.place_m, self.apart_m, 1)
         first = highest_places(alone, grid.place_m, self.apart_m, _STARTS)
@@ -134,10 +132,8 @@ class PlaceFilter(Attack):
         start = np.isfinite(first).all(axis=2)
         of, _ = np.nonzero(start)
         p = grid.nearest(first[start])
+        p, _ = self._partners(view, grid, state, known, of, p)
         q, value = self._partners(view, grid, state, known, of, p)
-        for _ in range(_TURNS - 1):
-            p = q
-            (q, value) = self._partners(view, grid, state, known, of, q)
         for i in np.unique(of).tolist():
             mine = np.flatnonzero(of == i)
             best = mine[value[mine].argmax()]

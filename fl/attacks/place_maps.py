@@ -165,7 +165,7 @@ class NamesPlaces(Attack):
         if not len(maps.owner):
             return grid.place_m[:0]
         best = self.best(maps.score.sum(axis=0, keepdims=True), grid, count, self.width(None))[0]
-        return np.asarray(best[np.isfinite(best[:, 0])])
+        return best[np.isfinite(best[:, 0])]
 
     def answered(self, view: View, maps: PlaceMaps, grid: PlaceGrid) -> Estimates:
         """The highest places of every target's map, best first."""

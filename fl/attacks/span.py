@@ -236,7 +236,7 @@ def _scored(strong: FloatArray, rank: int, single: AnyFloats) -> AnyFloats:
 
 def _outside(inside: AnyFloats) -> AnyFloats:
     """-log(1 - |U^T a|^2 + 0.001)."""
-    return np.asarray(-np.log(np.maximum(1.0 - inside, 0.0) + _FLOOR))
+    return -np.log(np.maximum(1.0 - inside, 0.0) + _FLOOR)
 
 
 def _deflated(strong: FloatArray, rank: int, out: FloatArray, single: AnyFloats) -> AnyFloats:
@@ -283,19 +283,19 @@ def principal(matrix: FloatArray, k: int, rng: Rng) -> FloatArray:
     p, q = matrix.shape[1:]
     if min(p, q) <= k + _SPARE:
         u, s, _ = np.linalg.svd(matrix, full_matrices=False)
-        return np.asarray((u * s[:, None, :])[:, :, :k])
+        return (u * s[:, None, :])[:, :, :k]
     basis = np.linalg.qr(matrix @ rng.normal("directions", np.arange(q), (k + _SPARE,)))[0]
     for _ in range(_SWEEPS):
         across = np.linalg.qr(matrix.transpose(0, 2, 1) @ basis)[0]
         basis = np.linalg.qr(matrix @ across)[0]
     u, s, _ = np.linalg.svd(basis.transpose(0, 2, 1) @ matrix, full_matrices=False)
-    return np.asarray((basis @ (u * s[:, None, :]))[:, :, :k])
+    return (basis @ (u * s[:, None, :]))[:, :, :k]
 
 
 def principal_of_columns(columns: FloatArray) -> FloatArray:
     """u_j s_j of few columns (n, p, m), strongest first, from their products: (n, p, m), exact to 1e-8 of the first."""
     _, turn = np.linalg.eigh(columns.transpose(0, 2, 1) @ columns)
-    return np.asarray(columns @ turn[:, :, ::-1])
+    return columns @ turn[:, :, ::-1]
 
 
 def directions(strong: FloatArray, k: int, least: float) -> FloatArray:
@@ -312,11 +312,10 @@ def directions(strong: FloatArray, k: int, least: float) -> FloatArray:
 def parts(basis: FloatArray, unit: AnyFloats) -> AnyFloats:
     """U^T a (n, k, G) of bases U (n, p, k) and vectors a (G, p), in the precision of a."""
     n, p, k = basis.shape
-    part: AnyFloats = basis.transpose(0, 2, 1).reshape(n * k, p).astype(unit.dtype) @ unit.T
+    part = basis.transpose(0, 2, 1).reshape(n * k, p).astype(unit.dtype) @ unit.T
     return part.reshape(n, k, len(unit))
 
 
 def squares(part: AnyFloats) -> AnyFloats:
     """The sum over k of squares of (n, k, G): (n, G)."""
-    total: AnyFloats = np.einsum("nkg,nkg->ng", part, part)
-    return total
+    return np.einsum("nkg,nkg->ng", part, part)

@@ -247,7 +247,7 @@ class _AskedGrid:
         """A surface (P, Q) at the tried places (n,), by straight lines."""
         axes = zip((self.at_m - self.centre_m).T, (self.grid.x, self.grid.y), strict=True)
         where = [np.interp(shift, axis, np.arange(len(axis))) for shift, axis in axes]
-        return np.asarray(ndimage.map_coordinates(surface, where, order=1, mode="nearest"))
+        return ndimage.map_coordinates(surface, where, order=1, mode="nearest")
 
     def estimate(self, prior: FloatArray, evidence: AnswerEvidence, height: FloatArray, *, median: bool) -> FloatArray:
         """Median or mode (2,) from the prior (n,), evidence of a UE, and surfaces (H, P, Q) that count by their height,
@@ -256,7 +256,7 @@ class _AskedGrid:
         waves = evidence.select(np.isfinite(evidence.wave[:, 0]))
         points = evidence.place_m[np.isfinite(evidence.place_m[:, 0])]
         if self.epsilon is None and len(points):
-            return np.asarray(points[-1])
+            return points[-1]
         with np.errstate(divide="ignore"):
             log = np.log(prior)
         each = np.unique(waves.round) if self.epsilon else [None]  # a place is moved again in each round
@@ -278,12 +278,12 @@ class _AskedGrid:
         shift = np.linalg.lstsq(wave[:, :2], -self._off(tried_m, wave).T, rcond=1e-9)[0].T
         moved_m = tried_m + shift * (np.linalg.norm(shift, axis=1) <= 1.5 * self.step_m)[:, None]
         gain = self._misfit(tried_m, wave) - self._misfit(moved_m, wave)
-        return np.asarray(moved_m[np.argmax(log[first] + gain)])
+        return moved_m[np.argmax(log[first] + gain)]
 
     def _misfit(self, at_m: FloatArray, wave: FloatArray) -> FloatArray:
         """sum_b off_b^2 / 2 s_b^2 of places (n, 2)."""
         turn = self.step_m / 2 * np.maximum(np.linalg.norm(wave[:, :2], axis=1), 1e-9 / self.grid.extent_m)
-        return np.asarray(((self._off(at_m, wave) / turn) ** 2).sum(axis=1) / 2)
+        return ((self._off(at_m, wave) / turn) ** 2).sum(axis=1) / 2
 
     def _off(self, at_m: FloatArray, wave: FloatArray) -> FloatArray:
         """Phases of places (n, 2) less those of waves (k, 3), in half a turn around 0: (n, k)."""
@@ -298,7 +298,7 @@ class _AskedGrid:
         x, y = (np.arange(1 - n, n) * self.step_m for n in self.shape)
         kernel = np.exp(-self.epsilon * np.hypot(x[:, None], y))
         spread = fftconvolve(np.exp(log - log.max()).reshape(self.shape), kernel, "same")
-        return np.asarray(np.log(np.maximum(spread.ravel(), 1e-12 * spread.max())))
+        return np.log(np.maximum(spread.ravel(), 1e-12 * spread.max()))
 
 
 def _wrapped(angle: FloatArray) -> FloatArray:

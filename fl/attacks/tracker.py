@@ -56,10 +56,10 @@ class Tracker(Believer):
         p_t(i) ~ a_t(i) sum_j K(i, j) e_{t+1}(j) b_{t+1}(j)               (smoother: what is known afterwards)
 
     A round without an estimate of a UE moves it only. How wide estimates scatter is learnt on UEs that the attacker
-    makes up, unless `sigma_m` is given; how a UE moves begins as theirs, and is learnt from its own estimates (EM),
-    with `hours` for each hour of weekdays and weekends. With `own_places` a UE that jumps returns to where it was
-    believed to be at this time of day: in the filter in past rounds, in the smoother in all. A part of the error that
-    persists over rounds (`bias_m`) widens beliefs, and no number of rounds removes it.
+    makes up, unless `sigma_m` is given; how a UE moves begins as theirs, and is learnt from its own estimates (EM).
+    With `own_places` a UE that jumps returns to where it was believed to be at this time of day: in the filter in past
+    rounds, in the smoother in all. A part of the error that persists over rounds (`bias_m`) widens beliefs, and no
+    number of rounds removes it.
 
     Estimates: `centroid`, the place of least expected distance, with the probability within `hit_radius_m` as weight
     and the status `ok`, `moved on` (no estimate in this round) or `unknown`; `plain`, what the tracked attack says
@@ -76,8 +76,6 @@ class Tracker(Believer):
     """no Gaussian of motion is wider than half the way at this speed in a round, m/s"""
     own_places: bool = False
     """jump back to places of one's own"""
-    hours: bool = False
-    """learn motion for each hour of weekdays and of weekends"""
     population: Annotated[PopulationPrior, POPULATIONS] = Everywhere()
     """where people are, as far as the attacker knows beforehand: where jumps end, and where UEs begin"""
     roaming: float | None = Field(None, ge=0, le=1)
@@ -126,10 +124,7 @@ class Tracker(Believer):
         classes = history.classes(look, chain.round_s)
         for some, way in ((old, classes), (~old, [])):
             p[some], uses = chain.filtered(p[some], habits.select(some), way, emission.select(some))
-            if len(way) == 1:
-                every = np.zeros((len(sender), uses.shape[1]))
-                every[some] = uses
-                habits.add_uses(way[0], every)
+            habits.count[some] += uses
         if classes or look == 0:
             habits.add_belief(hour_class(history.looks.week_s[[look]], chain.round_s)[0], p)
         p = p.reshape(len(sender), len(chain.grid))
@@ -159,7 +154,7 @@ class Tracker(Believer):
 
     def figures(self, state: TrackerState) -> Metrics:
         figures = self.error_figures(state.errors)
-        used = state.habits.count.sum(axis=(0, 1))
+        used = state.habits.count.sum(axis=0)
         if used.sum() > 0:
             share = used / used.sum()
             figures |= {"stay_share": float(share[0]), "jump_share": float(share[-1])}
@@ -225,7 +220,7 @@ class Tracker(Believer):
         borrowed = weights_of(
             state.errors.displacements_m, chain.motion.sigma_m, float(grid.cell_m.max()), grid.area.side_m
         )
-        habits = Habits.none(len(sender), borrowed, grid, hours=self.hours, own_places=self.own_places)
+        habits = Habits.none(len(sender), borrowed, grid, own_places=self.own_places)
         if not len(state.sender):
             return habits
         at = np.searchsorted(sender, state.sender)

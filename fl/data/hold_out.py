@@ -115,7 +115,7 @@ def in_new_blocks(
 def _block_id(position_m: FloatArray, block_m: float) -> IntArray:
     """One number for the square of each place (N, 2) within 10^9 squares of the origin."""
     column, row = blocks_of(position_m, block_m).T
-    return np.asarray(column * 2**32 + row)
+    return column * 2**32 + row
 
 
 def days_of(time_s: FloatArray) -> IntArray:

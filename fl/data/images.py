@@ -321,7 +321,7 @@ class Images(Data):
     def start(self, n_ue: int, rng: Rng) -> ImageOwners:
         whole = collection(self.folder)
         shared = (max(len(whole.label) // n_ue, 1),) if self.samples is None else np.atleast_1d(self.samples)
-        size = np.resize(np.asarray(shared, dtype=int), n_ue)
+        size = np.resize(shared, n_ue)
         counts = self.partition.counts(size, whole.per_class, rng)
         short = np.flatnonzero(counts.sum(axis=1) < (1 if self.samples is None else size))
         if len(short):

@@ -50,7 +50,10 @@ class CellSignals(Data):
     """Signals of cells: one model per cell, of one cell, or one of the strongest signal at each moment and place."""
 
     cell: str = Field(default="all", min_length=1)
+    """cells that get a model: the name of one cell, all, busiest (the cell with most measurements), or strongest (one
+    model of the strongest signal)"""
     hold_out: float = Field(default=0.2, ge=0, le=0.9)
+    """share of samples, sessions, days or blocks held out of training for evaluation"""
 
     @property
     def _words(self) -> dict[str, bool]:
@@ -113,16 +116,11 @@ class Measured(CellSignals):
     """
 
     kind: Literal["measured"] = "measured"
-    cell: str = Field(default="all", min_length=1)
-    """cells that get a model: the name of one cell, all, busiest (the cell with most measurements), or strongest (one
-    model of the strongest signal)"""
     memory: int | Literal["round", "all"] = "round"
     """training data of a UE: its measurements of the round, all of its measurements so far, or those of the round and
     this many random earlier ones of the same model, spread over the time before"""
     participants: Literal["measuring", "holding"] = "measuring"
     """UEs that take part in a round: those that measured in it, or all that hold measurements"""
-    hold_out: float = Field(default=0.2, ge=0, le=0.9)
-    """share of samples, sessions, days or blocks held out of training for evaluation"""
     hold_out_by: HoldOutBy = "sample"
     """what is held out as a whole: sample, session (of a UE), day (of all UEs) or block (a square of ground); a list of
     one of the first three and block, such as [day, block], holds out both, and the map is scored by day and by place"""

@@ -38,11 +38,9 @@ class Signals(Columns):
 
     @classmethod
     def of(cls, local: Local) -> Self:
-        """Samples of local data. Raises ValueError for data without labels or cells."""
-        if local.y is None or local.cell is None:
-            raise ValueError("samples of signals have labels and cells")
+        """Samples of local data, which have labels and cells."""
         row = local.row[local.row_of_sample]
-        return cls(row, local.x, local.y, local.time_s, local.cell)
+        return cls(row, local.x, np.asarray(local.y), local.time_s, np.asarray(local.cell))
 
     def plus(self, more: Signals) -> Signals:
         """With more of them, in order of row and time; of equal rows and times these come first."""

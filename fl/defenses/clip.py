@@ -63,7 +63,6 @@ class Clip(Defense):
         limit = self.norm * (1 - (updates.n_parameters + 8) * np.finfo(np.float64).eps)
         with np.errstate(divide="ignore", invalid="ignore"):
             factor = np.where(np.isfinite(size), np.minimum(1.0, limit / size), 0.0)
-        factor = np.where(size == 0, 1.0, factor)
         clipped = float(np.mean(100.0 * (factor < 1.0))) if len(factor) else 0.0
         bound = Bound(self.norm, "user", self.relation)
         return updates.scaled(factor, bound), LastFigures({"clipped_percent": clipped}), []

@@ -101,12 +101,11 @@ class TopK(Defense):
 class Quantise(Defense):
     """Rounds every number of an update at random to one of a few levels, without bias (QSGD).
 
-    With b bits there are s = 2^(b - 1) - 1 levels beside zero on either side. With scale N (the L2 norm of u, or its
-    largest magnitude), the number u_i becomes
+    With b bits there are s = 2^(b - 1) - 1 levels beside zero on either side. With N the L2 norm of u, u_i becomes
 
         N sign(u_i) L / s,    L = floor(a) + Bernoulli(a - floor(a)),    a = s |u_i| / N,
 
-    so that its mean is u_i. By the norm, the mean squared error is at most min(d / s^2, sqrt(d) / s) |u|^2 [Alistarh et
+    so that its mean is u_i. The mean squared error is at most min(d / s^2, sqrt(d) / s) |u|^2 [Alistarh et
     al. 2017, Lemma 3.1]. With one bit only signs are sent, times the mean magnitude: sum_i |u_i| / d sign(u), which is
     biased and no longer than u. Norms and distances may grow otherwise. The uplink counts full numbers.
     """
@@ -114,8 +113,6 @@ class Quantise(Defense):
     kind: Literal["quantise"] = "quantise"
     bits: int = Field(default=8, ge=1, le=16)
     """bits per number, its sign included (b); 1: signs alone"""
-    scale: Literal["norm", "largest"] = "norm"
-    """scale of the levels: the L2 norm of an update, or the largest magnitude in it"""
 
     reference = (
         "Alistarh et al. 2017, QSGD, Section 3.1; one bit: Karimireddy et al. 2019, Error Feedback Fixes SignSGD, "
@@ -135,9 +132,9 @@ class Quantise(Defense):
         """One update (d,), with a uniform number for each of its own."""
         size = np.abs(row)
         if self.bits == 1:
-            return np.asarray(size.mean() * np.sign(row))
-        scale = float(np.sqrt(row @ row) if self.scale == "norm" else size.max(initial=0.0))
+            return size.mean() * np.sign(row)
+        scale = float(np.sqrt(row @ row))
         if scale == 0.0:
             return row
         s = 2 ** (self.bits - 1) - 1
-        return np.asarray(scale / s * np.sign(row) * np.floor(s * (size / scale) + unit))
+        return scale / s * np.sign(row) * np.floor(s * (size / scale) + unit)

@@ -113,7 +113,7 @@ class Gaussian(Defense):
         if self.updates_a_day is None:
             return np.ones(len(ue))
         _, of_row, rows = np.unique(ue, return_inverse=True, return_counts=True)
-        return np.sqrt(self.updates_a_day * rows[of_row.reshape(-1)])
+        return np.sqrt(self.updates_a_day * rows[of_row])
 
     def start(self, n_ue: int) -> DailySpend | None:
         return None if self.updates_a_day is None else DailySpend(0, np.zeros(n_ue))

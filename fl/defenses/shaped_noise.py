@@ -18,6 +18,7 @@ from netsim.units import FloatArray
 KAPPA_M2 = 100.0
 _ANGLES = 32
 _DEPTHS = 24
+_STEEPER = 1.5  # as steep is a neighbour of a slope
 _NEAREST_M = 15.0  # depth of the support of the steepest ramp,
 _FARTHEST = 10.0  # and of the flattest over the diagonal
 _STEPS = 100  # of Newton, which needs about ten
@@ -51,7 +52,7 @@ class Alignment:
     @property
     def budget(self) -> FloatArray:
         """Sum of the variances of each row (n,)."""
-        return np.asarray(self.mu * self.g.sum(axis=1))
+        return self.mu * self.g.sum(axis=1)
 
     @cached_property
     def centre_m(self) -> FloatArray:
@@ -76,14 +77,14 @@ class Alignment:
         depth = np.maximum(b[:, None] - t, 0.0)
         total = depth.sum(axis=1)
         share = np.divide(budget, total, out=np.ones_like(total), where=total > 0)  # rounding only
-        return np.asarray(depth * share[:, None])
+        return depth * share[:, None]
 
     def spatial_variance(self, sigma2: FloatArray) -> FloatArray:
         """V of each row (n,)."""
         q = self.g + sigma2
         m = self.g.shape[1]
         v = 2.0 * (q**2 - self.g**2)
-        return np.asarray(q.var(axis=1) + (1.0 - 1.0 / m) * v.mean(axis=1))
+        return q.var(axis=1) + (1.0 - 1.0 / m) * v.mean(axis=1)
 
     def squared_error_m2(self, sigma2: FloatArray) -> FloatArray:
         """P of each row (n,)."""
@@ -95,37 +96,26 @@ class Alignment:
         # sum v |c - c_q|^2 without an array of (n, M, 2)
         crossed = ((v @ c) * c_q).sum(axis=1)
         spread = v @ (c**2).sum(axis=1) - 2.0 * crossed + v.sum(axis=1) * (c_q**2).sum(axis=1)
-        return np.asarray(((c_q - self.place_m) ** 2).sum(axis=1) + spread / total**2)
+        return ((c_q - self.place_m) ** 2).sum(axis=1) + spread / total**2
 
     def objective_m2(self, sigma2: FloatArray) -> FloatArray:
         """J of each row (n,)."""
         mean = (1.0 + self.mu) * self.g.mean(axis=1)
         smooth = self.spatial_variance(sigma2) / mean**2
-        return np.asarray(self.squared_error_m2(sigma2) - self.rho * KAPPA_M2 * smooth)
+        return self.squared_error_m2(sigma2) - self.rho * KAPPA_M2 * smooth
 
-    def aligned(self, steps: int) -> FloatArray:
-        """sigma^2 (n, M): the best direction and slope of a table, refined `steps` times, filled exactly.
+    def aligned(self) -> FloatArray:
+        """sigma^2 (n, M): the best direction and slope of a table or of four neighbours, filled exactly.
 
-        Each refinement tries four neighbours with the true J and halves its stride. No row of g may be all zero.
+        Neighbours are tried with the true J. No row of g may be all zero.
         """
         angle, slope = self._best()
         sigma2, value = self._tried(angle, slope)
         turn = np.pi / _ANGLES
-        factor = 1.5
-        for _ in range(steps):
-            start_angle = angle
-            start_slope = slope
-            for da, df in ((-1, 0), (1, 0), (0, -1), (0, 1)):
-                other_angle = start_angle + da * turn
-                other_slope = start_slope * factor**df
-                other, score = self._tried(other_angle, other_slope)
-                better = score > value
-                sigma2 = np.where(better[:, None], other, sigma2)
-                angle = np.where(better, other_angle, angle)
-                slope = np.where(better, other_slope, slope)
-                value = np.maximum(score, value)
-            turn = turn / 2
-            factor = np.sqrt(factor)
+        for more, factor in ((-turn, 1.0), (turn, 1.0), (0.0, 1 / _STEEPER), (0.0, _STEEPER)):
+            other, score = self._tried(angle + more, slope * factor)
+            sigma2 = np.where((score > value)[:, None], other, sigma2)
+            value = np.maximum(score, value)
         return sigma2
 
     def _tried(self, angle: FloatArray, slope: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -180,7 +170,7 @@ def at_edge(g: FloatArray, area: Area, place_m: FloatArray, mu: float) -> FloatA
     edges = np.stack([x == x.min(), x == x.max(), y == y.min(), y == y.max()])
     away_m = np.stack([east - area.x_min_m, area.x_max_m - east, north - area.y_min_m, area.y_max_m - north], axis=1)
     on = edges[away_m.argmax(axis=1)]
-    return np.asarray(mu * g.sum(axis=1, keepdims=True) * on / on.sum(axis=1, keepdims=True))
+    return mu * g.sum(axis=1, keepdims=True) * on / on.sum(axis=1, keepdims=True)
 
 
 class ShapedNoise(Defense):
@@ -247,14 +237,13 @@ class GeometryAligned(ShapedNoise):
     times the spatial variance V; b is set such that the budget is used exactly (`Alignment`).
 
     Departs from the paper: V is divided by the squared mean and multiplied by 100 m^2, because it is smaller than P by
-    eight orders of magnitude; and a refined table of directions and slopes replaces the nested ascent.
+    eight orders of magnitude; and a table of directions and slopes, with neighbours of the best, replaces the nested
+    ascent.
     """
 
     kind: Literal["geometry-aligned"] = "geometry-aligned"
     rho: float = Field(default=50.0, ge=0, le=1e9)
     """weight of the spatial variance of the noise against the attacker's squared error"""
-    refine: int = Field(default=1, ge=0, le=10)
-    """number of refinement steps after the table search"""
 
     reference = "Geometry-Aligned Differential Privacy for Location-Safe Federated Radio Map Construction, Algorithm 1"
     example = {"kind": "geometry-aligned", "mu": 1.0}
@@ -262,9 +251,7 @@ class GeometryAligned(ShapedNoise):
     def variance(self, g: FloatArray, local: Local, facts: RoundContext) -> FloatArray:
         sigma2 = np.zeros_like(g)
         live = g.any(axis=1)  # each row's largest is 1
-        sigma2[live] = Alignment(g[live], facts.public.area, local.mean_x()[live], self.mu, self.rho).aligned(
-            self.refine
-        )
+        sigma2[live] = Alignment(g[live], facts.public.area, local.mean_x()[live], self.mu, self.rho).aligned()
         return sigma2
 
 

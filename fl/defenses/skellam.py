@@ -38,7 +38,7 @@ def butterflies(x: FloatArray) -> FloatArray:
         pair = x.reshape(n, -1, 2, half)
         x = np.stack([pair[:, :, 0] + pair[:, :, 1], pair[:, :, 0] - pair[:, :, 1]], axis=2).reshape(n, size)
         half *= 2
-    return np.asarray(x / np.sqrt(size))
+    return x / np.sqrt(size)
 
 
 def rotated(x: FloatArray, order: IntArray, sign: FloatArray, back: bool = False) -> FloatArray:
@@ -193,8 +193,6 @@ class Skellam(Defense):
         self, total: FloatArray, n_expected: int, facts: RoundContext, state: Ring, rng: Rng
     ) -> tuple[FloatArray, Ring, list[Spend]]:
         weight = facts.weight or 1.0
-        if len(state.order) != total.shape[1]:
-            raise ValueError("skellam: finish comes before protect")
         steps = np.rint(rotated(total / weight, state.order, state.sign) / state.grain)
         half = 2.0 ** (self.bits - 1)
         inside = np.mod(steps + half, 2 * half) - half

@@ -11,7 +11,6 @@ gives SW1 = (2 / pi) d.  [Bonneel et al. 2015, "Sliced and Radon Wasserstein bar
 
 from __future__ import annotations
 
-from functools import cache
 from math import nan
 
 import numpy as np
@@ -24,10 +23,11 @@ from netsim.units import FloatArray
 
 def projections(points_m: FloatArray, directions: int) -> FloatArray:
     """Projections of points (..., n, 2) on equally spaced directions: (directions, ..., n)."""
-    points_m = np.asarray(points_m, dtype=float)
-    unit = _unit_vectors(directions)
-    x, y = (unit[:, axis].reshape(-1, *[1] * (points_m.ndim - 1)) for axis in range(2))
-    return points_m[..., 0] * x + points_m[..., 1] * y  # no matrix product: it promises no equal bits
+    angle = np.pi * (np.arange(directions) + 0.5) / directions
+    angle = angle.reshape(-1, *[1] * (points_m.ndim - 1))
+    return points_m[..., 0] * np.cos(angle) + points_m[..., 1] * np.sin(
+        angle
+    )  # a matrix product promises no equal bits
 
 
 def sorted_projections(points_m: FloatArray, directions: int) -> FloatArray:
@@ -42,13 +42,6 @@ def sums_so_far(along: FloatArray) -> FloatArray:
     return np.cumsum(np.pad(along, ((0, 0), (1, 0))), axis=1)
 
 
-@cache
-def _unit_vectors(directions: int) -> FloatArray:
-    """Equally spaced ones of half a circle (directions, 2)."""
-    angle = np.pi * (np.arange(directions) + 0.5) / directions
-    return np.stack([np.cos(angle), np.sin(angle)], axis=1)
-
-
 def sliced_w1(a: FloatArray, b: FloatArray, sums: FloatArray | None = None) -> FloatArray:
     """SW1 in metres of sorted projections a (directions, n) and b (..., directions, m): shape (...).
 
@@ -57,7 +50,7 @@ def sliced_w1(a: FloatArray, b: FloatArray, sums: FloatArray | None = None) -> F
     if a.shape[-1] == 0 or b.shape[-1] == 0:
         return np.full(b.shape[:-2], nan)
     if a.shape[-1] == b.shape[-1]:
-        return np.asarray(np.abs(a - b).mean(axis=(-2, -1)))
+        return np.abs(a - b).mean(axis=(-2, -1))
     sets = np.ascontiguousarray(np.swapaxes(b.reshape(-1, *b.shape[-2:]), 0, 1))
     return _mean_gaps(np.ascontiguousarray(a), sums_so_far(a) if sums is None else sums, sets).reshape(b.shape[:-2])
 
@@ -112,8 +105,7 @@ def _mean_gaps(a: FloatArray, sums: FloatArray, sets: FloatArray) -> FloatArray:
                     there = so_far[low] * m
                 gaps += b * (2 * crossed - first[j] - first[j + 1]) - 2 * there + ends[j] + ends[j + 1]
             total[s] = gaps
-    mean: FloatArray = np.maximum(total, 0.0) / (n * m) / directions  # sums that cancel may round to less
-    return mean
+    return np.maximum(total, 0.0) / (n * m) / directions  # sums that cancel may round to less
 
 
 def sliced_w1_of_sets(a: FloatArray, sets_m: FloatArray, sums: FloatArray) -> FloatArray:
@@ -152,7 +144,7 @@ def _quadrant(x_m: float, y_m: float, radius_m: FloatArray) -> FloatArray:
         sine = at / np.maximum(radius_m, 1e-300)
         return (at * np.sqrt(radius_m**2 - at**2) + radius_m**2 * np.arcsin(sine)) / 2
 
-    return np.asarray(np.sign(x_m) * np.sign(y_m) * (y * flat + left_of(x) - left_of(flat)))
+    return np.sign(x_m) * np.sign(y_m) * (y * flat + left_of(x) - left_of(flat))
 
 
 def guesses_nearest_m(place_m: FloatArray, area: Area, count: int) -> float:

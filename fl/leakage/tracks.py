@@ -78,9 +78,7 @@ def _named(estimates: Estimates, mine: IntArray) -> NamedPlaces:
         return NamedPlaces.ranked(_once(estimates.position_m[mine])[:MOST_NAMED])
     every, first = np.unique(rank[rank > 0], return_index=True)  # of two answers for one place the likelier
     best = mine[rank > 0][first]
-    return NamedPlaces(
-        estimates.position_m[best], every, [estimates.status[i] for i in best], estimates.weight[best].astype(float)
-    )
+    return NamedPlaces(estimates.position_m[best], every, [estimates.status[i] for i in best], estimates.weight[best])
 
 
 def _once(place_m: FloatArray) -> FloatArray:

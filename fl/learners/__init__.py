@@ -136,11 +136,8 @@ class GridLearner(Learner):
     """
 
     @abstractmethod
-    def grid(self, model: Model) -> PlaceGrid:
-        """The cells."""
-
     def update_grid(self, model: Model) -> PlaceGrid:
-        return self.grid(model)
+        """The cells."""
 
     @abstractmethod
     def link_patterns(self, model: Model, place_m: FloatArray, links: int, error_db: float) -> "LinkPatterns":
@@ -169,7 +166,7 @@ class FirstLayerLearner(Learner):
         """Root mean square of bias gradients, by which the closed-form attack divides."""
         _, db = self.first_layer(updates.rows(slice(None)))
         with np.errstate(over="ignore", invalid="ignore"):
-            return np.asarray(np.sqrt((db**2).mean(axis=1)) / self.update_over_gradient)
+            return np.sqrt((db**2).mean(axis=1)) / self.update_over_gradient
 
     @abstractmethod
     def standardisation(self, model: Model) -> tuple[FloatArray, FloatArray]:

@@ -109,7 +109,7 @@ class RadioMap(GridLearner):
         }
         return Model(np.concatenate([heights, theta])[None], constants)
 
-    def grid(self, model: Model) -> PlaceGrid:
+    def update_grid(self, model: Model) -> PlaceGrid:
         return height_grid(Area(*model.constants["area_m"].tolist()), self.cell_m)
 
     def heights_m(self, model: Model) -> FloatArray:
@@ -121,7 +121,7 @@ class RadioMap(GridLearner):
 
         A position outside of the area, as some curation makes, has a link that begins at the border.
         """
-        grid = self.grid(model)
+        grid = self.update_grid(model)
         constants = model.constants
         ue = np.column_stack([x, np.full(len(x), constants["ue_height_m"][0])])
         antenna = constants["antenna_m"][cell]
@@ -143,7 +143,7 @@ class RadioMap(GridLearner):
 
     def link_patterns(self, model: Model, place_m: FloatArray, links: int, error_db: float) -> LinkPatterns:
         """Every base station is measured; `gradient: normalised` scales what all links give together to norm 1."""
-        grid = self.grid(model)
+        grid = self.update_grid(model)
         antenna = model.constants["antenna_m"]
         height_m = model.constants["ue_height_m"][0]
         k = min(links, len(antenna))
@@ -160,9 +160,7 @@ class RadioMap(GridLearner):
         return LinkPatterns.join(parts)
 
     def _links_of(self, model: Model, data: Local) -> GridLinks:
-        if data.y is None or data.cell is None:
-            raise ValueError("radio-map learns from measurements of base stations")
-        return self.links(model, data.x, data.y, data.cell, data.row_of_sample)
+        return self.links(model, data.x, np.asarray(data.y), np.asarray(data.cell), data.row_of_sample)
 
     @staticmethod
     def _split(model: Model) -> tuple[FloatArray, FloatArray]:
@@ -207,7 +205,7 @@ class RadioMap(GridLearner):
         found = descent(rows, weight, self.heights_m(ahead) - self.heights_m(model), change, eta)
         eta_theta = self.learning_rate_propagation
         found["kappa_theta"] = eta_theta * (1.0 - found["smoothness_l"] * eta_theta / 2.0)
-        return found | decay(rows, self.grid(model).place_m, data.mean_x())
+        return found | decay(rows, self.update_grid(model).place_m, data.mean_x())
 
 
 def _normalised(rows: FloatArray) -> FloatArray:
@@ -215,7 +213,7 @@ def _normalised(rows: FloatArray) -> FloatArray:
     largest = np.abs(rows).max(axis=1, initial=0.0)[:, None]
     scaled = np.divide(rows, largest, out=np.zeros_like(rows), where=largest > 0)
     norm = np.linalg.norm(scaled, axis=1, keepdims=True)
-    return np.asarray(np.divide(scaled, norm, out=scaled, where=norm > 0))
+    return np.divide(scaled, norm, out=scaled, where=norm > 0)
 
 
 def _mean(values: FloatArray) -> float:

@@ -110,10 +110,8 @@ class Evidence:
         """Select the records with these keys; new ones are 0, and records no longer asked are dropped."""
         n = len(key)
         fresh = Evidence(key, np.zeros((n, n)), np.zeros(n))
-        if not len(self.key) or not n or self.key.shape[1] != key.shape[1]:
-            return fresh
         known = {row.tobytes(): i for i, row in enumerate(self.key)}
-        at = np.array([known.get(row.tobytes(), -1) for row in key])
+        at = np.array([known.get(row.tobytes(), -1) for row in key], dtype=int)
         new = np.flatnonzero(at >= 0)
         fresh.precision[np.ix_(new, new)] = self.precision[np.ix_(at[new], at[new])]
         fresh.pull[new] = self.pull[at[new]]
@@ -175,7 +173,7 @@ class GradientRegression(Inference):
                 f"explained together; set membership.max_records to {_MOST_RECORDS // 2} or fewer"
             )
         of = view.source[target]
-        key = np.column_stack([view.ue[target], view.model[target], y, x]).astype(float)
+        key = np.column_stack([view.ue[target], view.model[target], y, x])
         total = state.of(key)
         heard = np.zeros(len(x), dtype=bool)
         for source in np.unique(of).tolist():

@@ -85,10 +85,10 @@ def _placements(score: FloatArray, member: BoolArray) -> FloatArray:
     below = rankdata(score)
     for side in (member, ~member):
         below[side] = (below[side] - rankdata(score[side])) / (len(score) - side.sum())
-    return np.asarray(np.where(member, below, 1 - below))
+    return np.where(member, below, 1 - below)
 
 
 def _sums(values: FloatArray, group: IntArray) -> FloatArray:
     """Sum of the values (n,) of each group."""
     _, of = np.unique(group, return_inverse=True)
-    return np.asarray(np.bincount(of.reshape(-1), weights=values), dtype=float)
+    return np.asarray(np.bincount(of, weights=values), dtype=float)

@@ -59,7 +59,7 @@ class Lira(ShadowInference):
         mean, std = _law(phi, ~inside)
         if self.mode == "offline":
             return (known - mean) / std
-        return norm.logpdf(known, *_law(phi, inside)) - norm.logpdf(known, mean, std)  # type: ignore[no-any-return]
+        return norm.logpdf(known, *_law(phi, inside)) - norm.logpdf(known, mean, std)
 
 
 class Rmia(ShadowInference):

@@ -20,8 +20,7 @@ def max_pooled(x: Tensor) -> Tensor:
     """The largest number of each 2 x 2 square of x (B, C, rows, columns): (B, C, rows // 2, columns // 2)."""
     if x.is_cuda:
         return torch.nn.functional.max_pool2d(x, 2)
-    pooled: Tensor = _Pooling.apply(x)  # type: ignore[no-untyped-call]
-    return pooled
+    return _Pooling.apply(x)  # type: ignore[no-untyped-call]
 
 
 class _Pooling(torch.autograd.Function):

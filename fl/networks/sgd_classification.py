@@ -43,7 +43,7 @@ class DeviceSteps:
 
     def batch(self, count: IntArray) -> IntArray:
         """Images of a mini-batch (n,) of devices with count (n,) images, one at least."""
-        return np.asarray(np.maximum(np.ceil(self.batch_share * count - 1e-9), 1).astype(int))
+        return np.maximum(np.ceil(self.batch_share * count - 1e-9), 1).astype(int)
 
 
 def device(where: Device) -> torch.device:
@@ -160,5 +160,4 @@ def _cut(gradient: Tensor, clip: float) -> Tensor:
     """Sum (d,) in double precision of gradients (n, d), each cut to norm clip. Numbers that are not finite are 0."""
     each = gradient.nan_to_num_().double()
     most = 0.999999999 * clip  # rounding of the norm and of the sum, of a million numbers, must not exceed the bound
-    total: Tensor = most / torch.linalg.vector_norm(each, dim=1).clamp(min=most) @ each
-    return total
+    return most / torch.linalg.vector_norm(each, dim=1).clamp(min=most) @ each

@@ -27,8 +27,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from fl.privacy import rdp
-from fl.privacy.gaussian import epsilon_of, multiplier_of
-from netsim.columns import frozen
+from fl.privacy.gaussian import check_guarantee, epsilon_of, multiplier_of
+from netsim.columns import Columns, frozen
 from netsim.units import FloatArray
 
 ADD_REMOVE = "add-remove"
@@ -41,7 +41,7 @@ _WITHIN = 5e-5  # of a multiplier, by which the least one is missed
 
 
 @frozen
-class RoundKinds:
+class RoundKinds(Columns):
     """Kinds of rounds, each once: noise multiplier z (n,), sampling rate q (n,), how often played: count (n,)."""
 
     z: FloatArray
@@ -75,10 +75,6 @@ class RoundKinds:
         with np.errstate(divide="ignore", over="ignore"):
             return float(np.sum(self.count / self.z**2))
 
-    def without_sampling(self) -> RoundKinds:
-        """The same rounds, with all users in all of them."""
-        return RoundKinds.of((z, 1.0, n) for z, n in zip(self.z, self.count, strict=True))
-
 
 @dataclass(frozen=True)
 class Figure:
@@ -108,7 +104,7 @@ def compose(draws: RoundKinds, delta: float, relation: str = ADD_REMOVE) -> Comp
     """Compute all four figures. Raises ValueError for a delta outside (0, 1)."""
     note = ""
     if draws.sampled and relation != ADD_REMOVE:
-        draws = draws.without_sampling()
+        draws = RoundKinds.of((z, 1.0, n) for z, n in zip(draws.z, draws.count, strict=True))
         note = f"; sampling counts nothing under {relation}"
     coin = "; takes no account of sampling" if draws.sampled else ""
     renyi = Figure("RDP", rdp_epsilon(draws, delta), "Renyi costs added at each order, the best order taken" + note)
@@ -187,7 +183,11 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
 
 def rdp_epsilon(draws: RoundKinds, delta: float) -> float:
     """The smallest Renyi epsilon. Raises ValueError for a delta outside (0, 1)."""
-    return rdp.least_epsilon(draws.z, draws.q, draws.count, delta)
+    cost = rdp.full(draws.select(draws.q == 1).mu2)
+    sampled = draws.select(draws.q < 1)
+    for z, q, count in zip(sampled.z.tolist(), sampled.q.tolist(), sampled.count.tolist(), strict=True):
+        cost = cost + count * rdp.renyi(z, q)
+    return float(rdp.epsilon_of(cost, delta))
 
 
 def pld_epsilon(draws: RoundKinds, delta: float, at_most: float) -> float:
@@ -208,8 +208,7 @@ def pld_epsilon(draws: RoundKinds, delta: float, at_most: float) -> float:
 
         accountant = PLDAccountant(value_discretization_interval=cell)
         if not sampled.all():
-            mu2 = float(np.sum(draws.count[~sampled] / draws.z[~sampled] ** 2))
-            accountant.compose(GaussianDpEvent(mu2**-0.5))
+            accountant.compose(GaussianDpEvent(draws.select(~sampled).mu2 ** -0.5))
         for z, q, n in zip(draws.z[sampled], draws.q[sampled], draws.count[sampled], strict=True):
             accountant.compose(PoissonSampledDpEvent(float(q), GaussianDpEvent(float(z))), int(n))
         return float(accountant.get_epsilon(delta))
@@ -238,8 +237,7 @@ def least_multiplier(epsilon: float, delta: float, rounds: int, q: float = 1.0) 
     """
     if q == 1:
         return math.sqrt(rounds) * multiplier_of(epsilon, delta)
-    if not 0 < epsilon < math.inf or not 0 < delta < 1:
-        raise ValueError(f"epsilon must be positive and delta in (0, 1), got {epsilon} and {delta}")
+    check_guarantee(epsilon, delta)
     if -math.expm1(rounds * math.log1p(-q)) <= delta:
         return 0.0
     from scipy.optimize import brentq

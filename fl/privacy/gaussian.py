@@ -62,7 +62,7 @@ def multiplier_of(epsilon: float, delta: float) -> float:
     """
     from scipy.optimize import brentq
 
-    _check(epsilon, delta)
+    check_guarantee(epsilon, delta)
 
     def mu_at(t: float) -> float:  # the positive root of eps = mu^2 / 2 + mu t
         root = math.sqrt(t * t + 2 * epsilon)
@@ -78,11 +78,12 @@ def classic_multiplier_of(epsilon: float, delta: float) -> float:
 
     Beyond, it may not be (eps, delta)-DP. Raises ValueError as `multiplier_of` does.
     """
-    _check(epsilon, delta)
+    check_guarantee(epsilon, delta)
     return math.sqrt(2 * math.log(1.25 / delta)) / epsilon
 
 
-def _check(epsilon: float, delta: float) -> None:
+def check_guarantee(epsilon: float, delta: float) -> None:
+    """Raise ValueError for an epsilon that is not positive and finite, or a delta outside (0, 1)."""
     if not 0 < epsilon < math.inf:
         raise ValueError(f"epsilon must be positive and finite, got {epsilon}")
     check_delta(delta)

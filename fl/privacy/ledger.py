@@ -70,11 +70,6 @@ class Ledger:
     sampled: dict[Account, FloatArray] = field(default_factory=dict)
     together: dict[Group, FloatArray] = field(default_factory=dict)
 
-    @classmethod
-    def empty(cls, n_ue: int) -> Ledger:
-        """Before any spend."""
-        return cls(n_ue)
-
     def add(self, spends: Iterable[AnySpend]) -> Ledger:
         """The ledger after a round: `spends` are all of its draws.
 
@@ -153,7 +148,7 @@ class Ledger:
 
     def _total(self, accounts: list[Account]) -> FloatArray:
         """Sums (2, n_ue) of accounts together."""
-        return np.asarray(np.sum([self.sums[account] for account in accounts], axis=0))
+        return np.sum([self.sums[account] for account in accounts], axis=0)
 
 
 def _amplified(costs: Mapping[Key, FloatArray], on_coin: Mapping[Key, list[AnySpend]]) -> dict[Key, FloatArray]:

@@ -29,8 +29,6 @@ from netsim.units import FloatArray
 ORDERS: FloatArray = np.array([1 + x / 10 for x in range(1, 100)] + list(range(11, 64)) + [128, 256, 512, 1024])
 _LARGE = 63  # orders above have sums of their own size
 _TERMS = 1000  # of the series, where dp-accounting gives up
-_AT_ONCE = 4096  # rounds, so that their terms fit into memory
-_FEW = 16  # kinds of rounds, whose costs at all orders are kept
 _NO_DIGIT = 40.0
 _DIGITS_LEFT = 1e-9  # ln A below this is rounding, where it is a difference from 1
 _FAR = -30.0  # below, the tail of a normal distribution is taken from its asymptotic series
@@ -41,29 +39,22 @@ _GROWS = 300.0  # logarithm of a term, over the scale of the sum, from which the
 
 
 @lru_cache(maxsize=64)
+@np.errstate(over="ignore", divide="ignore")
 def renyi(z: float, q: float = 1.0) -> FloatArray:
     """The cost of one round at ORDERS (n_orders,), for noise multiplier z >= 0 and sampling rate q in [0, 1]."""
-    return _at_orders(np.full(len(ORDERS), z), np.full(len(ORDERS), q), ORDERS)
-
-
-def _at_orders(z: FloatArray, q: FloatArray, order: FloatArray) -> FloatArray:
-    """The cost of rounds, each at its own of ORDERS: all (n,)."""
-    cost = np.zeros(len(z))
-    with np.errstate(over="ignore", divide="ignore"):
-        square = z * z
-        hides = (q > 0) & np.isfinite(square)
-        cost[hides] = order[hides] / (2 * square[hides])  # for q = 1
-    sampled = hides & (square > 0) & (q < 1)
-    whole = order == np.floor(order)
-    small = whole & (order <= _LARGE)
+    square = z * z
+    if q == 0 or math.isinf(square):
+        return np.zeros(len(ORDERS))
+    if q == 1 or square == 0:
+        return ORDERS / np.float64(2 * square)
+    log_a = np.empty(len(ORDERS))
+    whole = np.floor(ORDERS) == ORDERS
+    small = whole & (ORDERS <= _LARGE)
     for law, those in ((_log_a_whole, small), (_log_a_whole, whole & ~small), (_log_a_between, ~whole)):
-        rows = np.flatnonzero(sampled & those)
-        for at in range(0, len(rows), _AT_ONCE):
-            some = rows[at : at + _AT_ONCE]
-            cost[some] = law(z[some], q[some], order[some]) / (order[some] - 1)
-    rounding = np.flatnonzero(sampled & ~whole & (cost * (order - 1) < _DIGITS_LEFT))
-    if len(rounding):  # the next whole order costs no less
-        cost[rounding] = _at_orders(z[rounding], q[rounding], np.ceil(order[rounding]))
+        log_a[those] = law(z, q, ORDERS[those])
+    cost = log_a / (ORDERS - 1)
+    rounding = ~whole & (log_a < _DIGITS_LEFT)  # the next whole order costs no less
+    cost[rounding] = cost[np.searchsorted(ORDERS, np.ceil(ORDERS[rounding]))]
     return cost
 
 
@@ -81,7 +72,7 @@ def skellam(std: FloatArray, l2: FloatArray, l1: FloatArray) -> FloatArray:
     a = ORDERS[:, None]
     v = std**2
     more = np.minimum(((2 * a - 1) * l2**2 + 6 * l1) / (4 * v**2), 3 * l1 / (2 * v))
-    return np.asarray((a * l2**2 / (2 * v) + more).sum(axis=1))
+    return (a * l2**2 / (2 * v) + more).sum(axis=1)
 
 
 def epsilon_of(cost: FloatArray, delta: float) -> FloatArray:
@@ -90,100 +81,25 @@ def epsilon_of(cost: FloatArray, delta: float) -> FloatArray:
     r + ln(1 - 1 / alpha) - ln(delta alpha) / (alpha - 1)    [Canonne, Kamath, Steinke 2020, Proposition 12],
     and 0 where delta^2 > 1 - e^-r, as the KL divergence alone says. Raises ValueError for a delta outside (0, 1).
     """
-    least = np.min(cost + _offset(ORDERS, delta), axis=-1)
-    free = np.any(delta**2 + np.expm1(-cost) > 0, axis=-1)
-    return np.where(free, 0.0, np.maximum(least, 0.0))
-
-
-def _offset(order: FloatArray | float, delta: float) -> FloatArray:
-    """What an epsilon is above the cost at orders, of their shape."""
     check_delta(delta)
-    return np.log1p(-1 / order) - (math.log(delta) + np.log(order)) / (order - 1)
+    offset = np.log1p(-1 / ORDERS) - (math.log(delta) + np.log(ORDERS)) / (ORDERS - 1)
+    free = np.any(delta**2 + np.expm1(-cost) > 0, axis=-1)
+    return np.where(free, 0.0, np.maximum(np.min(cost + offset, axis=-1), 0.0))
 
 
-def least_epsilon(z: FloatArray, q: FloatArray, count: FloatArray, delta: float) -> float:
-    """`epsilon_of` of rounds with multipliers z and rates q, played count times (n,), from few of the ORDERS.
-
-    ln A of a sum of rounds is convex in alpha and 0 at alpha = 1 [van Erven and Harremoes 2014, "Renyi divergence and
-    Kullback-Leibler divergence", Theorem 11]. So over whole orders the epsilon falls, then rises, and the best order
-    lies beside the best whole one. There, lines through two whole orders bound ln A from below, and an order that
-    cannot be the best is not computed. Raises ValueError for a delta outside (0, 1).
-    """
-    certain = q == 1
-    with np.errstate(divide="ignore", over="ignore"):
-        mu2 = float(np.sum(count[certain] / z[certain] ** 2))
-    z = z[~certain]
-    q = q[~certain]
-    count = count[~certain]
-    if len(z) <= _FEW or _may_be_free(z, q, count, mu2, delta):
-        spent = full(mu2)
-        for one, rate, n in zip(z.tolist(), q.tolist(), count.tolist(), strict=True):
-            spent = spent + n * renyi(one, rate)
-        return float(epsilon_of(spent, delta))
-
-    def cost(order: float) -> float:
-        return float(count @ _at_orders(z, q, np.full(len(z), order))) + mu2 * order / 2
-
-    is_whole = np.floor(ORDERS) == ORDERS
-    known = [1.0]
-    log_a = [0.0]
-    epsilon = [math.inf]
-    for order in ORDERS[is_whole].tolist():
-        of_all = cost(order)
-        known.append(order)
-        log_a.append(of_all * (order - 1))
-        epsilon.append(of_all + float(_offset(order, delta)))
-        if len(known) > 3 and epsilon[-1] >= epsilon[-2] >= epsilon[-3]:
-            break
-    best = int(np.argmin(epsilon))
-    least = epsilon[best]
-    if not math.isfinite(least):
-        return math.inf
-    slope = np.diff(log_a) / np.diff(known)
-
-    def bound(order: float) -> float:
-        right = int(np.searchsorted(known, order))
-        lines = [log_a[k] + slope[k] * (order - known[k]) for k in (right - 2, right) if 0 <= k < len(slope)]
-        return float(max(lines) / (order - 1) + _offset(order, delta))
-
-    least_order = known[best - 1]
-    most_order = known[min(best + 1, len(known) - 1)]
-    beside = ~is_whole & (least_order < ORDERS) & (most_order > ORDERS)
-    for order in sorted(ORDERS[beside].tolist(), key=bound):
-        if bound(order) >= least:
-            break
-        least = min(least, cost(order) + float(_offset(order, delta)))
-    return max(least, 0.0)
-
-
-def _may_be_free(z: FloatArray, q: FloatArray, count: FloatArray, mu2: float, delta: float) -> bool:
-    """Whether rounds could cost so little that delta covers them alone, which only the lowest orders can tell.
-
-    Their KL divergence, below which no order lies, is 2 TV^2 at least (Pinsker), with TV = q (2 Phi(1 / 2z) - 1) of
-    each round, and mu^2 / 2 of the rounds with all users.
-    """
-    from scipy.special import erf
-
-    with np.errstate(divide="ignore"):
-        apart = q * erf(1 / (2 * math.sqrt(2) * z))
-    return float(count @ (2 * apart**2)) + mu2 / 2 < -math.log1p(-(delta**2))
-
-
-def _log_a_whole(z: FloatArray, q: FloatArray, order: FloatArray) -> FloatArray:
-    """ln A of whole orders: ln(1 + sum over k >= 2 of binomial (1-q)^(a-k) q^k (e^((k^2-k) / 2z^2) - 1)); all (n,)."""
+def _log_a_whole(z: float, q: float, order: FloatArray) -> FloatArray:
+    """ln A of whole orders (n,): ln(1 + sum over k >= 2 of binomial (1-q)^(a-k) q^k (e^((k^2-k) / 2z^2) - 1))."""
     from scipy.special import gammaln
 
     k = np.arange(2, int(order.max()) + 1)
-    kinds, which = np.unique(order, return_inverse=True)
-    a = kinds[:, None]
+    a = order[:, None]
     log_binomial = gammaln(a + 1) - gammaln(k + 1) - gammaln(np.maximum(a - k, 0) + 1)
-    with np.errstate(over="ignore", divide="ignore"):
-        y = (k * k - k) / (2 * z * z)[:, None]
-        log_grown = np.where(y < _NO_DIGIT, np.log(np.expm1(np.minimum(y, _NO_DIGIT))), y)  # ln(e^y - 1)
-    terms = log_binomial[which] + k * np.log(q)[:, None] + (order[:, None] - k) * np.log1p(-q)[:, None] + log_grown
-    terms = np.where(k > order[:, None], -np.inf, terms)
+    y = (k * k - k) / (2 * z * z)
+    log_grown = np.where(y < _NO_DIGIT, np.log(np.expm1(np.minimum(y, _NO_DIGIT))), y)  # ln(e^y - 1)
+    terms = log_binomial + k * np.log(q) + (a - k) * np.log1p(-q) + log_grown
+    terms = np.where(k > a, -np.inf, terms)
     most = terms.max(axis=1)
-    return np.asarray(np.logaddexp(0.0, most + np.log(np.exp(terms - most[:, None]).sum(axis=1))))
+    return np.logaddexp(0.0, most + np.log(np.exp(terms - most[:, None]).sum(axis=1)))
 
 
 @compiled
@@ -207,18 +123,17 @@ def _times_ndtr(log_factor: float, x: float) -> float:
 
 
 @compiled
-def _log_a_between(z: FloatArray, q: FloatArray, order: FloatArray) -> FloatArray:
-    """ln A of orders that are not whole, inf where the series has not converged within 1,000 terms; all (n,).
+def _log_a_between(z: float, q: float, order: FloatArray) -> FloatArray:
+    """ln A of orders that are not whole, inf where the series has not converged within 1,000 terms: (n,).
 
     Two sums of [Mironov, Talwar, Zhang 2019, 3.3] over e^scale, which fall off in the end.
     """
-    found = np.full(len(z), np.inf)
-    for n in range(len(z)):
-        log_q = math.log(q[n])
-        log_1mq = math.log1p(-q[n])
-        std = z[n]
-        half = 0.5 / (std * std)
-        middle = std * std * (log_1mq - log_q) + 0.5
+    found = np.full(len(order), np.inf)
+    log_q = math.log(q)
+    log_1mq = math.log1p(-q)
+    half = 0.5 / (z * z)
+    middle = z * z * (log_1mq - log_q) + 0.5
+    for n in range(len(order)):
         binomial = ratio = 1.0
         total = scale = log_below = log_above = at_below = at_above = 0.0
         for i in range(_TERMS):
@@ -229,8 +144,8 @@ def _log_a_between(z: FloatArray, q: FloatArray, order: FloatArray) -> FloatArra
             last_at_above = at_above
             log_below = i * log_q + j * log_1mq + (i * i - i) * half
             log_above = j * log_q + i * log_1mq + (j * j - j) * half
-            at_below = (middle - i) / std
-            at_above = (j - middle) / std
+            at_below = (middle - i) / z
+            at_above = (j - middle) / z
             more = max(log_below - 0.5 * min(at_below, 0.0) ** 2, log_above - 0.5 * min(at_above, 0.0) ** 2) - scale
             if more > _GROWS:
                 scale += more

@@ -103,8 +103,8 @@ class GridLinks:
 def incidence(grid: PlaceGrid, a_m: FloatArray, b_m: FloatArray) -> Incidence:
     """The crossings of links from a_m (n, 3) to b_m (n, 3)."""
     shape = np.array([grid.nx, grid.ny])
-    low = np.asarray(grid.area.low_m, dtype=float)
-    cell_m = np.asarray(grid.cell_m, dtype=float)
+    low = grid.area.low_m
+    cell_m = grid.cell_m
     start = (a_m[:, :2] - low) / cell_m
     way = (b_m[:, :2] - a_m[:, :2]) / cell_m
     # grid lines k strictly between both ends, within the grid
@@ -206,7 +206,7 @@ def gain_db(links: GridLinks, height_m: FloatArray, theta: FloatArray, scale_m: 
 def _mixed(theta: FloatArray, x: FloatArray, s: FloatArray) -> FloatArray:
     los = theta[0] + theta[1] * x
     nlos = theta[2] + theta[3] * x
-    return np.asarray(nlos + (los - nlos) * s)
+    return nlos + (los - nlos) * s
 
 
 def link_gradients(links: GridLinks, height_m: FloatArray, theta: FloatArray, scale_m: float) -> FloatArray:

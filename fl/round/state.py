@@ -227,7 +227,7 @@ def begin(setup: Setup, n_ue: int) -> RoundState:
         held_out=HeldOut.none(),
         reference=Reference.empty(),
         parts=first_states(setup, n_ue),
-        ledger=Ledger.empty(n_ue),
+        ledger=Ledger(n_ue),
         leakage={},
         whereabouts=Whereabouts.nowhere(),
         linking=Linking(),

@@ -160,7 +160,7 @@ def least_distance_m(p: Float32Array, grid: PlaceGrid) -> FloatArray:
     mode_m = grid.place_m[p[sure].argmax(axis=1)]
     nearer = expected_distance_m(p[sure], grid, mode_m) < expected_distance_m(p[sure], grid, found[sure])
     found[sure[nearer]] = mode_m[nearer]
-    return np.asarray(found)
+    return found
 
 
 def _gathered(n: int, cell_m: float) -> tuple[Float32Array, Float32Array]:
@@ -174,7 +174,7 @@ def _median(mass: Float32Array, at_m: Float32Array, into: Float32Array) -> Float
     """The middle (k, 1) of the block of an axis up to which half of the mass (k, B) lies."""
     middle_m = at_m @ into / into.sum(axis=0)
     half = np.cumsum(mass, axis=1) >= 0.5 * mass.sum(axis=1, keepdims=True)
-    return np.asarray(middle_m[half.argmax(axis=1), None])
+    return middle_m[half.argmax(axis=1), None]
 
 
 def sharpened(place_m: FloatArray, grid: PlaceGrid, point_m: FloatArray, alone: bool = False) -> FloatArray:

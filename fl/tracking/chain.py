@@ -9,11 +9,10 @@ around the middle of cell i, of a UE that is known to end inside the area: rows 
 where jumps end. G_k is a product of a matrix along y and one along x. That of a wide Gaussian has few singular values
 that count, so that two thin products replace one. Maps are (n_ue, ny, nx), float32.
 
-**Habits** are how one UE moves: frequencies of the components, and the places to which it jumps back. With n_c the
-expected uses of each component in class c of hours (24 of weekdays, 24 of weekends, or one of all), n their sum, and
-w^0 the weights of a UE of which nothing is known,
+**Habits** are how one UE moves: frequencies of the components, and the places to which it jumps back. With n the
+expected uses of each component, and w^0 the weights of a UE of which nothing is known,
 
-    w = (n + m_0 w^0) / (|n| + m_0),     w_c = (n_c + m w) / (|n_c| + m).
+    w = (n + m_0 w^0) / (|n| + m_0).
 
 Borrowed weights alone made tracks worse than the estimates themselves, so that m_0 is small. A UE with places of its
 own jumps to
@@ -57,7 +56,6 @@ SIGMA_M = (150.0, 400.0, 1000.0, 2500.0)
 CLASSES = 48
 PARTS = 8
 _BORROWED = 8.0  # m_0, rounds
-_POOLED = 20.0  # m, rounds
 _PART = 0.6
 _ALL = 0.3
 _STAY = 0.5
@@ -213,9 +211,9 @@ def _overlap(n: int, m: int) -> Float32Array:
 
 @frozen
 class Habits(Columns):
-    """Habits of UEs (n_ue,). count (n_ue, C, K + 2) : expected uses of each component of motion by class; C = 1: hours
-    are alike. borrowed (n_ue, K + 2) : the weights of a UE of which nothing is known. beliefs (n_ue, P, ny, nx) : sums
-    by part of the day; P = 0 where UEs have no places of their own. Those of a slice stay parts of the others.
+    """Habits of UEs (n_ue,). count (n_ue, K + 2) : expected uses of each component of motion. borrowed (n_ue, K + 2) :
+    the weights of a UE of which nothing is known. beliefs (n_ue, P, ny, nx) : sums by part of the day; P = 0 where UEs
+    have no places of their own. Those of a slice stay parts of the others.
     """
 
     count: FloatArray
@@ -223,16 +221,15 @@ class Habits(Columns):
     beliefs: Maps
 
     @classmethod
-    def none(cls, n_ue: int, borrowed: FloatArray, grid: PlaceGrid, *, hours: bool, own_places: bool) -> Habits:
+    def none(cls, n_ue: int, borrowed: FloatArray, grid: PlaceGrid, *, own_places: bool) -> Habits:
         """Before anything is learnt, of borrowed weights (K + 2,)."""
-        count = np.zeros((n_ue, CLASSES if hours else 1, len(borrowed)))
         beliefs = np.zeros((n_ue, PARTS if own_places else 0, grid.ny, grid.nx), dtype=np.float32)
-        return cls(count, np.tile(borrowed, (n_ue, 1)), beliefs)
+        return cls(np.zeros((n_ue, len(borrowed))), np.tile(borrowed, (n_ue, 1)), beliefs)
 
     @classmethod
     def nobody(cls) -> Habits:
         """Of no UE."""
-        return cls(np.zeros((0, 0, 0)), np.zeros((0, 0)), np.zeros((0, 0, 0, 0), dtype=np.float32))
+        return cls(np.zeros((0, 0)), np.zeros((0, 0)), np.zeros((0, 0, 0, 0), dtype=np.float32))
 
     @property
     def own_places(self) -> bool:
@@ -242,23 +239,15 @@ class Habits(Columns):
     def leg(self, at: int, prior: Maps) -> RoundOfMotion:
         """Motion in a round of a class of hours; prior (1, ny, nx) of jumps."""
         if not self.own_places:
-            return RoundOfMotion(self.weight(at), prior)
+            return RoundOfMotion(self.weight, prior)
         part, every = (_mean(p, prior) for p in (self.beliefs[:, _part_of_day(at)], self.beliefs.sum(axis=1)))
         mixed = np.float32(_PART) * part + np.float32(_ALL) * every + np.float32(1 - _PART - _ALL) * prior
-        return RoundOfMotion(self.weight(at), mixed)
+        return RoundOfMotion(self.weight, mixed)
 
-    def weight(self, at: int) -> FloatArray:
-        """Weights (n_ue, K + 2) in a class of hours."""
-        n = self.count.sum(axis=1)
-        pooled = (n + _BORROWED * self.borrowed) / (n.sum(axis=1, keepdims=True) + _BORROWED)
-        if self.count.shape[1] == 1:
-            return np.asarray(pooled)
-        own = self.count[:, at]
-        return np.asarray((own + _POOLED * pooled) / (own.sum(axis=1, keepdims=True) + _POOLED))
-
-    def add_uses(self, at: int, share: FloatArray) -> None:
-        """Count one more round of a class, in which components took part by share (n_ue, K + 2)."""
-        self.count[:, at if self.count.shape[1] > 1 else 0] += share
+    @property
+    def weight(self) -> FloatArray:
+        """Weights (n_ue, K + 2)."""
+        return (self.count + _BORROWED * self.borrowed) / (self.count.sum(axis=1, keepdims=True) + _BORROWED)
 
     def add_belief(self, at: int, p: Maps) -> None:
         """Add what is believed (n_ue, ny, nx) of a round in a class of hours."""
@@ -289,7 +278,7 @@ def weights_without_knowledge(sigma_m: FloatArray) -> FloatArray:
     """Weights (K + 2,) that are assumed before any motion was observed: in half of the rounds UEs stay."""
     gaussians = np.full(len(sigma_m), (1 - _STAY - _JUMP) / max(len(sigma_m), 1))
     weight = np.concatenate([[_STAY], gaussians, [_JUMP]])
-    return np.asarray(weight / weight.sum())
+    return weight / weight.sum()
 
 
 def weights_of(displacement_m: FloatArray, sigma_m: FloatArray, cell_m: float, side_m: FloatArray) -> FloatArray:
@@ -424,7 +413,7 @@ class Chain:
                 before = p[t - 1] if new is not None and len(classes) == 1 else None
                 v, uses = self.motion.back(v, looks.legs[at], before)
                 if new is not None:
-                    new.add_uses(at, np.where((looks.first < t)[:, None], uses, 0.0))
+                    new.count[:] += np.where((looks.first < t)[:, None], uses, 0.0)
             v = scaled(v)
         return p
 

@@ -239,20 +239,20 @@ def log_mean(log_e: Maps, probability: Maps) -> FloatArray:
     """log sum_h p(h) exp(log_e(h)) (n,), of maps (n, G) and probabilities (n, G) or (1, G)."""
     top = log_e.max(axis=1, keepdims=True)
     some = (np.exp(log_e - top) * probability).sum(axis=1, dtype=float)
-    return np.asarray(np.log(np.maximum(some, 1e-300)) + top[:, 0])
+    return np.log(np.maximum(some, 1e-300)) + top[:, 0]
 
 
 def log_mixed(share: float, log_e: Maps, log_other: FloatArray) -> Maps:
     """log(share exp(log_e) + (1 - share) exp(log_other)) (n, G), of maps (n, G) and what is elsewhere (n,)."""
     other = np.log1p(-share) + log_other
-    return np.asarray(np.logaddexp(np.float32(np.log(share)) + log_e, other[:, None].astype(np.float32)))
+    return np.logaddexp(np.float32(np.log(share)) + log_e, other[:, None].astype(np.float32))
 
 
 def log_away(stay: float, log_e: Maps, home: Maps, prior: Maps) -> FloatArray:
     """log a_d (n,): the estimates of a workday (n, G) of a UE that does not work that day."""
     here = log_mean(log_e, home)
     elsewhere = log_mean(log_e, prior)
-    return np.asarray(np.logaddexp(np.log(stay) + here, np.log1p(-stay) + elsewhere))
+    return np.logaddexp(np.log(stay) + here, np.log1p(-stay) + elsewhere)
 
 
 def home_posterior(log_p: Maps, prior: Maps, grid: PlaceGrid, bias_m: float) -> tuple[Maps, Maps]:
@@ -286,7 +286,7 @@ def _normalised(log_p: Maps) -> Maps:
 
 
 def _scaled(p: Maps) -> Maps:
-    return np.asarray(p / p.sum(axis=1, keepdims=True, dtype=float).astype(np.float32))
+    return p / p.sum(axis=1, keepdims=True, dtype=float).astype(np.float32)
 
 
 @frozen
@@ -308,7 +308,7 @@ class EstimatesOfUe:
         """N(z_n; x_j, sigma_n^2 I) (n, k)."""
         square = ((self.z_m[:, None] - place_m) ** 2).sum(axis=2)
         variance = self.spread_m[:, None] ** 2
-        return np.asarray(np.exp(-square / (2 * variance)) / (2 * np.pi * variance))
+        return np.exp(-square / (2 * variance)) / (2 * np.pi * variance)
 
     def fitted(self, place_m: FloatArray, share: FloatArray, known: int | None = None) -> FittedPlaces:
         """EM over places (k, 2) with shares (C, k); where the first `known` places stay, shares are learnt as well."""
@@ -337,7 +337,7 @@ class EstimatesOfUe:
         total = weight.sum(axis=0)[:, None]
         mean = np.divide(weight.T @ self.z_m, total, out=found.place_m.copy(), where=total > 0)
         mean[:known] = found.place_m[:known]
-        return np.asarray(mean)
+        return mean
 
     def within(self, found: FittedPlaces) -> FloatArray:
         """P(a place is within hit_radius_m of what EM says) (k,), if it is there."""
@@ -346,17 +346,17 @@ class EstimatesOfUe:
     def costs(self, found: FittedPlaces, shares: bool = True) -> FloatArray:
         """Log-likelihood that each place (k,) costs, with its share where that is not known."""
         position = np.maximum(np.log(self.area_m2 / (2 * np.pi * self._variance_m2(found))), 0.0)
-        return np.asarray(position + shares * np.log(max(len(self.z_m), 1)))
+        return position + shares * np.log(max(len(self.z_m), 1))
 
     def _variance_m2(self, found: FittedPlaces) -> FloatArray:
         """Variance a axis (k,) of each place, as far as estimates differ from round to round."""
-        return np.asarray(1.0 / np.maximum((found.mine / self.spread_m[:, None] ** 2).sum(axis=0), 1e-30))
+        return 1.0 / np.maximum((found.mine / self.spread_m[:, None] ** 2).sum(axis=0), 1e-30)
 
     def densest_m(self, found: FittedPlaces, right: FloatArray) -> FloatArray:
         """The estimate (2,) around which most of the others (n,) lie, weighed by what places leave unexplained."""
         left = right * np.maximum(1.0 - found.mine.sum(axis=1), 0.0)
         some = evenly(len(left), _MOST_SEEDS)
-        return np.asarray(self.z_m[some[np.argmax(left @ self.density(self.z_m[some]))]])
+        return self.z_m[some[np.argmax(left @ self.density(self.z_m[some]))]]
 
 
 @frozen
@@ -370,7 +370,7 @@ class FittedPlaces:
     def apart(self, hit_radius_m: float) -> BoolArray:
         """Which places (k,) are further than hit_radius_m from all places before them."""
         away_m = np.linalg.norm(self.place_m[:, None] - self.place_m, axis=2)
-        return np.asarray(~np.tril(away_m <= hit_radius_m, -1).any(axis=1))
+        return ~np.tril(away_m <= hit_radius_m, -1).any(axis=1)
 
 
 def habits(said: EstimatesOfUe, known_m: FloatArray, classes: int, most: int) -> FloatArray:

@@ -82,7 +82,7 @@ class ErrorModel(Columns):
     @property
     def precision(self) -> FloatArray:
         """Precision of an estimate per axis: the mean of gain^2 / sigma^2 over ranks, 1 / m^2."""
-        return np.asarray((1.0 - self.outlier) * (self.share * (self.gain / self.sigma_m) ** 2).sum(axis=-1))
+        return (1.0 - self.outlier) * (self.share * (self.gain / self.sigma_m) ** 2).sum(axis=-1)
 
     @property
     def names_places(self) -> bool:
@@ -97,7 +97,7 @@ class ErrorModel(Columns):
     def truths(self, z_m: FloatArray) -> Truths:
         """The truths that estimates z_m (..., R, 2) mean; ranks beyond those of the model say nothing."""
         ranks = min(z_m.shape[-2], self.share.shape[-1])
-        gain = np.broadcast_to(self.gain, self.share.shape)[..., :ranks]
+        gain = self.gain[..., :ranks]
         place_m = (z_m[..., :ranks, :] - self.offset_m[..., :ranks, :]) / gain[..., None]
         share = np.where(np.isfinite(place_m).all(axis=-1), self.share[..., :ranks], 0.0)
         total = share.sum(axis=-1, keepdims=True)

@@ -145,7 +145,7 @@ class Prints:
         centre = v * (tracks.count * tracks.x / w + mean / (t - w))  # (m, F)
         away = (clues.x - centre[:, None]) ** 2 / (v + w)[:, None] - (clues.x - mean) ** 2 / t
         ratio = -0.5 * (away + np.log((v + w) / t)[:, None])
-        return np.asarray(np.where(np.isfinite(ratio) & tell, ratio, 0.0).sum(axis=2))
+        return np.where(np.isfinite(ratio) & tell, ratio, 0.0).sum(axis=2)
 
     def _chances(self, tracks: KeptTracks, clues: Clues) -> tuple[FloatArray, FloatArray]:
         """rho 1[c = last] / f_c and 1 - rho (m, k) of tracks and updates; 0 and 1 where a cell is unknown."""
@@ -184,7 +184,7 @@ def _cosines(tracks: KeptTracks, clues: Clues) -> FloatArray:
     """Cosines (m, k) of tracks and updates; NaN where one of them has no direction."""
     length = np.linalg.norm(tracks.unit, axis=1)[:, None]
     mean = np.divide(tracks.unit, length, out=np.full_like(tracks.unit, np.nan), where=length > 0)
-    return np.asarray(mean @ clues.unit.T)
+    return mean @ clues.unit.T
 
 
 def projected(update: FloatArray, model: IntArray, of: IntArray, n: int, rng: Rng) -> FloatArray:
@@ -205,4 +205,4 @@ def projected(update: FloatArray, model: IntArray, of: IntArray, n: int, rng: Rn
     total = total - total[np.unique(of[good])].mean(axis=0) if good.any() else total
     length = np.linalg.norm(total, axis=1)[:, None]
     there = np.isin(np.arange(n), of[good])[:, None] & (length > 0)
-    return np.asarray(np.divide(total, length, out=np.full_like(total, np.nan), where=there))
+    return np.divide(total, length, out=np.full_like(total, np.nan), where=there)

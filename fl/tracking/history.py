@@ -177,7 +177,7 @@ class Lifetimes(Columns):
     @property
     def alive(self) -> BoolArray:
         """Which of them (n,) are followed."""
-        return np.asarray(self.gone == NEVER)
+        return self.gone == NEVER
 
     def after(self, names: IntArray, facts: RoundContext, renames: bool) -> Lifetimes:
         """After a round in which names (k,), each once, were heard; without `renames` none is ever given up."""

@@ -187,14 +187,14 @@ def assigned(cost: FloatArray, birth: float, miss: float) -> IntArray:
 
 def entropies_bits(p: FloatArray) -> FloatArray:
     """-sum_i p_i log2 p_i of each row (m, k)."""
-    return np.asarray(-(p * np.log2(np.where(p > 0, p, 1.0))).sum(axis=1))
+    return -(p * np.log2(np.where(p > 0, p, 1.0))).sum(axis=1)
 
 
 def shares(cost: FloatArray, birth: float) -> FloatArray:
     """The probability (m, k) with which each name goes on as each track, other names left out of account."""
     best = np.minimum(cost.min(axis=0, initial=np.inf), birth)
     weight = np.exp(best - cost)
-    return np.asarray(weight / (weight.sum(axis=0) + np.exp(best - birth)))
+    return weight / (weight.sum(axis=0) + np.exp(best - birth))
 
 
 def log_odds(home: Float32Array, home_m: FloatArray, grid: PlaceGrid, outside: float) -> FloatArray:
@@ -203,7 +203,7 @@ def log_odds(home: Float32Array, home_m: FloatArray, grid: PlaceGrid, outside: f
     inside = grid.area.contains(home_m)
     ratio[:, inside] = np.maximum(home[:, grid.nearest(home_m[inside])].astype(float) * len(grid), _LEAST_RATIO)
     share = max(outside, _LEAST_RATIO)
-    return np.asarray(np.log(ratio) + np.log((1.0 - share) / (share * max(len(home_m), 1))))
+    return np.log(ratio) + np.log((1.0 - share) / (share * max(len(home_m), 1)))
 
 
 def identified(odds: FloatArray, order: IntArray) -> tuple[IntArray, FloatArray, FloatArray]:
@@ -220,7 +220,7 @@ def identified(odds: FloatArray, order: IntArray) -> tuple[IntArray, FloatArray,
 def _softmax(log_p: FloatArray) -> FloatArray:
     """Probabilities (m, k) of logarithms up to a constant per row."""
     p = np.exp(log_p - log_p.max(axis=1, keepdims=True, initial=-np.inf))
-    return np.asarray(p / p.sum(axis=1, keepdims=True))
+    return p / p.sum(axis=1, keepdims=True)
 
 
 @frozen

@@ -79,7 +79,7 @@ class PlaceGrid:
         with np.errstate(invalid="ignore", divide="ignore"):
             at = np.nan_to_num((position_m - self.area.low_m) / self.cell_m)
         column, row = np.clip(at.astype(int), 0, [self.nx - 1, self.ny - 1]).T
-        return np.asarray(row * self.nx + column)
+        return row * self.nx + column
 
     def thinned(self, step: int) -> IntArray:
         """Every step-th place of every step-th row (n,)."""
@@ -116,7 +116,7 @@ def disc_shares(grid: PlaceGrid, radius_m: float) -> FloatArray:
     """Share (2 ry + 1, 2 rx + 1) of each cell around a cell that lies within radius_m of its middle."""
     x, y = (_points(cell_m, radius_m, n) for cell_m, n in zip(grid.cell_m.tolist(), (grid.nx, grid.ny), strict=True))
     inside = np.hypot(y[:, None], x) <= radius_m
-    return np.asarray(inside.reshape(len(y) // _FINE, _FINE, len(x) // _FINE, _FINE).mean(axis=(1, 3)))
+    return inside.reshape(len(y) // _FINE, _FINE, len(x) // _FINE, _FINE).mean(axis=(1, 3))
 
 
 def _points(cell_m: float, radius_m: float, cells: int) -> FloatArray:

@@ -541,12 +541,12 @@ class TestCosineDistance:
         torch.manual_seed(0)
         net = Mlp((2 + 2 * n_wave, *hidden, 1), activation)
         w, u = (torch.randn(n, net.n_parameters, dtype=torch.float64) for n in (1, 3))
-        waves = torch.randn(2, n_wave, dtype=torch.float64) if n_wave else None
+        waves = torch.randn(2, n_wave, dtype=torch.float64)
         z, target = torch.randn(2, 5, 2, dtype=torch.float64), torch.tensor([2, 0])
         distance = CosineDistance.to(u, net, w, waves)
         value, slope = distance(target, z)
         for i, j in np.ndindex(2, 5):
-            angle = z[i, j] @ waves if n_wave else z[i, j, :0]
+            angle = z[i, j] @ waves
             read = torch.cat([z[i, j], angle.cos(), angle.sin()])
             expected = cosine_by_autograd(net, w, u[target[i]], read, 50.0)
             assert value[i, j].item() == pytest.approx(min(expected, 2 - expected), abs=1e-12)

@@ -182,7 +182,7 @@ class TestClaims:
     def test_the_true_account_stands_beside_the_printed_one(self):
         part = UniformDp(epsilon_system_total=0.4 * 10 * K, rounds=10, sensitivity="mean-clip")
         _, spends, _ = play(part, 10)
-        state = Ledger.empty(K)
+        state = Ledger(K)
         for round_ in spends:
             state = state.add(round_)
         printed, true = (next(s for s in state.statements() if s.unit == u) for u in (PRINTED, "user"))
@@ -236,7 +236,7 @@ class TestSwitch:
         """Two rounds of artificial noise alone, then two of the channel's, device by device."""
         part, std = NoiseSwitch(noise=self.inner, mode="planned", until_round=2), self.asked * np.linspace(0.5, 2, K)
         _, spends, state = play(part, 4, std=std)
-        book = Ledger.empty(K).add([s for r in spends for s in r])
+        book = Ledger(K).add([s for r in spends for s in r])
         (said,) = book.statements()
         reach = 2 * N
         mu2 = 2 * (reach / spends[0][0].std) ** 2 + 2 * (reach / std) ** 2
@@ -280,7 +280,7 @@ class TestSwitch:
             updates, local = clipped()
             facts = RoundContext(1, 0.0, PUBLIC, channel=channel(3.0, K, interference))
             _, _, spends = part.protect(updates, local, facts, part.start(K), Streams(7).at("defense.x", 1))
-            (statement,) = Ledger.empty(K).add(spends).statements()
+            (statement,) = Ledger(K).add(spends).statements()
             said.append((statement.epsilon, statement.with_channel))
         np.testing.assert_array_equal(said[0], said[1])
         assert (said[0][1] < said[0][0]).all()
@@ -408,7 +408,7 @@ class TestPromise:
         for rounds in (1, 4):
             _, spends, state = play(part, rounds, std=1e6)
             assert not [name for name in part.figures(state) if "promised" in name]
-        (said,) = Ledger.empty(K).add([s for r in spends for s in r]).statements()
+        (said,) = Ledger(K).add([s for r in spends for s in r]).statements()
         assert np.isinf(said.epsilon).all()
 
     @pytest.mark.parametrize("kind", ["lapa", "arb", "uniform-dp"])
@@ -419,7 +419,7 @@ class TestPromise:
         _, spends, state = play(part, 6, std=np.linspace(0.3, 3.0, K) * 30.0)
         found = part.figures(state)
         assert "epsilon_promised" not in found
-        (said,) = Ledger.empty(K).add([s for r in spends for s in r]).statements()
+        (said,) = Ledger(K).add([s for r in spends for s in r]).statements()
         assert said.with_channel.max() <= found["epsilon_promised_with_channel"] * (1 + 1e-9)
         assert said.epsilon.max() > found["epsilon_promised_with_channel"]
 
@@ -456,7 +456,7 @@ class TestRowsOfOneDevice:
         np.testing.assert_allclose(spends[0].std, std, rtol=1e-12)
         assert state.epsilon_spent == pytest.approx(3 * each, rel=1e-12)
         mu2 = (each / part.factor) ** 2 / np.array([3, 1, 2])
-        (said,) = Ledger.empty(3).add(spends).statements()
+        (said,) = Ledger(3).add(spends).statements()
         np.testing.assert_allclose(said.epsilon, [epsilon_of(1e-5, math.sqrt(m)) for m in mu2], rtol=1e-9)
         np.testing.assert_allclose(state.mu2, mu2, rtol=1e-12)
 

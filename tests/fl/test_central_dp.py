@@ -119,7 +119,7 @@ class TestCentralGaussian:
     def test_everybody_pays_for_every_model_in_every_round(self):
         """The exact cost of T rounds at q = 1 is one Gaussian with mu = sqrt(T) / z, whatever the clip norm."""
         for c in (0.1, 1.0):
-            book, part = Ledger.empty(3), CentralGaussian(noise_multiplier=5.0)
+            book, part = Ledger(3), CentralGaussian(noise_multiplier=5.0)
             sent, _, _ = device(Clip(norm=c, relation="add-remove"), updates(normal(3)), LastFigures())
             _, state, _ = device(part, sent, part.start(0))
             for round_ in range(100):

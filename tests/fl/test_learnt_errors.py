@@ -89,7 +89,7 @@ def test_made_up_ues_live_where_the_population_does():
 
 def test_made_up_ues_that_roam_go_straight_on_without_jumps():
     """At 8 m/s on average, between places of the population; where one way ends the next one begins."""
-    everybody = Population.uniform(GRID, roaming=1.0)
+    everybody = replace(Population.uniform(GRID), roaming=1.0)
     ue, time_s = np.arange(200), 10.0 * np.arange(1000)
     at_m = np.stack([positions_m(ue, np.full(200, t), everybody, RNG) for t in time_s])
     step_m = np.linalg.norm(np.diff(at_m, axis=0), axis=2)

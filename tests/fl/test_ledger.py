@@ -53,21 +53,21 @@ def columns(spends, rounds=None):
 class TestLedger:
     def test_two_mechanisms_of_one_unit_cost_what_one_gaussian_costs(self):
         """mu^2 = 1 / 2^2 + 1 / 1^2, at the smaller delta."""
-        state = Ledger.empty(3).add([spend(z=2.0, delta=1e-6), spend(z=1.0, mechanism="count")])
+        state = Ledger(3).add([spend(z=2.0, delta=1e-6), spend(z=1.0, mechanism="count")])
         together = said(state, ALL)
         assert together.delta == 1e-6
         np.testing.assert_allclose(together.epsilon, epsilon_of(1e-6, np.sqrt(1.25)), rtol=1e-12)
 
     def test_one_mechanism_needs_no_sum(self):
-        state = Ledger.empty(3).add([spend(), spend()])
+        state = Ledger(3).add([spend(), spend()])
         assert [s.mechanism for s in state.statements()] == ["noise"]
 
     def test_units_and_relations_are_never_added_up(self):
-        state = Ledger.empty(1).add([spend(), spend(unit="record"), spend(relation="replace")])
+        state = Ledger(1).add([spend(), spend(unit="record"), spend(relation="replace")])
         assert all(s.mechanism != ALL for s in state.statements())
 
     def test_sampled_rounds_go_by_renyi(self):
-        state = Ledger.empty(2)
+        state = Ledger(2)
         for _ in range(100):
             state = state.add([spend(z=1.0, q=10 / 38, delta=1e-7)])
         expected = rdp.epsilon_of(100 * rdp.renyi(1.0, 10 / 38), 1e-7)
@@ -76,22 +76,22 @@ class TestLedger:
 
     def test_only_noise_that_hides_all_ues_counts_on_sampling(self):
         with pytest.raises(ValueError, match="hides all UEs"):
-            Ledger.empty(2).add([spend(ue=(0, 1), q=0.5)])
+            Ledger(2).add([spend(ue=(0, 1), q=0.5)])
 
     def test_channel_noise_stands_beside_and_never_inside(self):
-        state = Ledger.empty(1).add([spend(z=3.0, channel=4.0)])
+        state = Ledger(1).add([spend(z=3.0, channel=4.0)])
         assert said(state).epsilon[0] == pytest.approx(epsilon_of(1e-5, 1 / 3), rel=1e-12)
         assert said(state).with_channel[0] == pytest.approx(epsilon_of(1e-5, 1 / 5), rel=1e-12)
 
     def test_the_worst_user_decides(self):
-        state = Ledger.empty(3).add([spend(ue=(0, 2)), spend(ue=(2,))])
+        state = Ledger(3).add([spend(ue=(0, 2)), spend(ue=(2,))])
         two = epsilon_of(1e-5, np.sqrt(2.0))
         assert state.exceeds(0.99 * two, None) and not state.exceeds(1.01 * two, None)
         assert not state.exceeds(0.99 * two, 1e-2)  # a larger delta costs less
 
     def test_where_no_delta_is_given_the_smallest_decides(self):
         """Two mechanisms of z = 1: at 1e-7 they cost more than at the 1e-3 that one of them states."""
-        state = Ledger.empty(1).add([spend(delta=1e-3), spend(delta=1e-7, mechanism="other")])
+        state = Ledger(1).add([spend(delta=1e-3), spend(delta=1e-7, mechanism="other")])
         dear, cheap = (epsilon_of(delta, np.sqrt(2.0)) for delta in (1e-7, 1e-3))
         assert cheap < dear and state.exceeds(0.99 * dear, None) and not state.exceeds(1.01 * dear, None)
         assert state.exceeds(0.99 * cheap, 1e-3) and not state.exceeds(1.01 * cheap, 1e-3)
@@ -100,11 +100,11 @@ class TestLedger:
         """Whichever of them was booked first; moved locations have an epsilon per metre, and no share in it."""
         small, large = spend(z=10.0), spend(z=0.5, relation="replace")
         for order in ([small, large], [large, small]):
-            state = Ledger.empty(1).add(order)
+            state = Ledger(1).add(order)
             assert state.exceeds(0.99 * epsilon_of(1e-5, 2.0), None)
             assert not state.exceeds(1.01 * epsilon_of(1e-5, 2.0), None)
         none = np.zeros(1, int)
-        moved = Ledger.empty(1).add([MetricSpend("moved", none, none, np.array([5]), np.array([1e3]))])
+        moved = Ledger(1).add([MetricSpend("moved", none, none, np.array([5]), np.array([1e3]))])
         assert not moved.exceeds(1e-3, None)
         twice = moved.add([MetricSpend("moved again", none, none, np.array([1]), np.array([1e3]))])
         assert [(s.mechanism, s.epsilon[0]) for s in twice.statements()] == [("moved", 5e3), ("moved again", 1e3)]
@@ -112,7 +112,7 @@ class TestLedger:
     def test_a_coin_and_what_counts_on_none_add_up_in_a_budget(self):
         """Sampled rounds beside one in which everybody takes part: more than either by itself, by RDP."""
         coin, certain = spend(q=0.01), spend(z=2.0, mechanism="other")
-        state = Ledger.empty(1).add([coin, certain])
+        state = Ledger(1).add([coin, certain])
         costs = rdp.full(0.25) + rdp.renyi(1.0, 0.01)
         both = float(rdp.epsilon_of(costs, 1e-5))
         assert both > float(rdp.epsilon_of(rdp.renyi(1.0, 0.01), 1e-5))
@@ -172,7 +172,7 @@ class TestOneCoin:
         assert row["accountant"] == "PLD" and row["epsilon"] == pytest.approx(epsilon, rel=1e-3)
         assert row["draws"] == 31 * models
         assert row["epsilon"] == pytest.approx(convolved(2 / np.sqrt(models), 0.1, 31, 1e-5), rel=2e-3)
-        state = Ledger.empty(2)
+        state = Ledger(2)
         for each in rounds:
             state = state.add([each])
         assert said(state).epsilon[0] == pytest.approx(row["rdp"], rel=1e-6) and row["rdp"] > row["epsilon"]
@@ -183,14 +183,14 @@ class TestOneCoin:
 
         draws = [GaussianDpEvent(2.0), GaussianDpEvent(3.0), GaussianDpEvent(2.0)]
         theirs = RdpAccountant(rdp.ORDERS).compose(PoissonSampledDpEvent(0.1, ComposedDpEvent(draws)), 31)
-        state = Ledger.empty(1)
+        state = Ledger(1)
         for _ in range(31):
             state = state.add([spend(z=z, q=0.1) for z in (2.0, 3.0, 2.0)])
         assert said(state).epsilon[0] == pytest.approx(theirs.get_epsilon(1e-5), rel=1e-9)
 
     def test_models_phases_and_mechanisms_of_a_round_share_it(self):
         """2 models x 2 phases x 2 mechanisms are 8 draws on one coin; each mechanism by itself has 4."""
-        state, every, at = Ledger.empty(1), [], []
+        state, every, at = Ledger(1), [], []
         for r in range(1, 21):
             drawn = [spend(ue=(-1, -1), z=4.0, q=0.2, mechanism=m) for m in ("a", "b") for _ in ("heights", "losses")]
             state, every, at = state.add(drawn), every + drawn, at + [r] * 4
@@ -203,7 +203,7 @@ class TestOneCoin:
 
     def test_a_round_has_one_rate(self):
         with pytest.raises(ValueError, match="one rate per round"):
-            Ledger.empty(1).add([spend(q=0.1), spend(q=0.2)])
+            Ledger(1).add([spend(q=0.1), spend(q=0.2)])
 
 
 class TestFinalAccount:

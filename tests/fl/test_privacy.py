@@ -105,14 +105,14 @@ class TestLedger:
         return found[0].epsilon
 
     def test_rounds_compose_exactly(self):
-        state = Ledger.empty(3)
+        state = Ledger(3)
         for _ in range(100):
             state = state.add([spend([0, 2])])
         assert self.epsilon(state).tolist() == pytest.approx([91.817, 0.0, 91.817], abs=5e-4)
 
     def test_rows_of_one_ue_compose(self):
         """One UE in two models spends twice: mu^2 adds up."""
-        state = Ledger.empty(2).add([spend([0, 0, 1], std=[1.0, 2.0, 1.0], sensitivity=[3.0, 2.0, 3.0])])
+        state = Ledger(2).add([spend([0, 0, 1], std=[1.0, 2.0, 1.0], sensitivity=[3.0, 2.0, 3.0])])
         expected = [epsilon_of(1e-5, math.sqrt(9 + 1)), epsilon_of(1e-5, 3.0)]
         np.testing.assert_allclose(self.epsilon(state), expected, rtol=1e-12)
 
@@ -120,7 +120,7 @@ class TestLedger:
         kinds = [
             {}, {"mechanism": "radio"}, {"unit": "record"}, {"relation": "add-remove"}, {"delta": 1e-7},
         ]  # fmt: skip
-        state = Ledger.empty(1).add([spend([0], **k) for k in kinds])
+        state = Ledger(1).add([spend([0], **k) for k in kinds])
         state = state.add([spend([0])])
         apart = [s for s in state.statements() if s.mechanism != ALL]
         assert len(apart) == 5
@@ -133,7 +133,7 @@ class TestLedger:
 
     def test_noise_at_the_server_counts_for_everybody(self):
         """ue = -1 is the server's draw on behalf of all."""
-        state = Ledger.empty(4).add([spend([-1]), spend([2])])
+        state = Ledger(4).add([spend([-1]), spend([2])])
         one, two = epsilon_of(1e-5, 1.0), epsilon_of(1e-5, math.sqrt(2))
         np.testing.assert_allclose(self.epsilon(state), [one, one, two, one], rtol=1e-12)
 
@@ -209,7 +209,7 @@ class TestGaussian:
     @pytest.mark.parametrize("multiplier", [1e-300, 1e-160, 1e-9, 1e9])
     def test_absurd_multipliers_are_booked_without_a_warning(self, multiplier):
         _, (cost,) = protect(Gaussian(noise_multiplier=multiplier), updates_of(np.ones((1, 3)), Bound(1.0)))
-        epsilon = Ledger.empty(1).add([cost]).statements()[0].epsilon[0]
+        epsilon = Ledger(1).add([cost]).statements()[0].epsilon[0]
         assert epsilon >= 0 and (math.isinf(epsilon) == (multiplier < 1e-150))
 
 

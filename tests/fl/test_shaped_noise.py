@@ -96,7 +96,7 @@ class TestAligned:
     def test_it_is_no_worse_than_the_printed_algorithm(self, mu, rho):
         g, place = peaked(3)
         law = Alignment(g, AREA, place, mu, rho)
-        sigma2 = law.aligned(steps=3)
+        sigma2 = law.aligned()
         np.testing.assert_allclose(sigma2.sum(axis=1), mu * g.sum(axis=1), rtol=1e-9)
         mine = law.objective_m2(sigma2)
         for i in range(3):
@@ -124,7 +124,7 @@ class TestProof:
     def test_aligned_noise_leaves_gradients_bare(self):
         """A single number without noise tells which of two gradients was sent: no epsilon is finite."""
         g, place = peaked()
-        sigma2 = Alignment(g, AREA, place, 50.0, 1.0).aligned(1)
+        sigma2 = Alignment(g, AREA, place, 50.0, 1.0).aligned()
         assert (((sigma2 == 0) & (g > 1e-3 * g.max())).any(axis=1)).all()
 
 

@@ -43,7 +43,7 @@ def test_hindsight_knows_the_first_rounds_too() -> None:
     assert np.abs(now.probability - told[-1].probability).sum(axis=1).max() < 0.6
 
 
-@pytest.mark.parametrize("settings", [{}, {"own_places": True, "hours": True}])
+@pytest.mark.parametrize("settings", [{}, {"own_places": True}])
 def test_a_resumed_tracker_goes_on_to_the_bit(settings: dict[str, object]) -> None:
     said = noisy(16)
     said[::3, 0] = np.nan

@@ -16,7 +16,7 @@ from netsim.geometry import Area
 
 ROUND_S = 1800.0
 NOTHING = Public(Area(0.0, 0.0, 1.0, 1.0), 1)
-ERRORS = ErrorModel(np.array([0.7, 0.3]), np.array([250.0, 900.0]), 0.1)
+ERRORS = ErrorModel(np.array([0.7, 0.3]), np.array([250.0, 900.0]), 0.1, 0.0, np.ones(2), np.zeros((2, 2)))
 
 
 def grid(nx: int, ny: int, side_m: float = 3000.0) -> PlaceGrid:
@@ -55,8 +55,8 @@ def chain_of(n_ue: int = 3, cells: PlaceGrid | None = None, seed: int = 0) -> tu
     motion, rng = Motion.over(cells, 30.0, ROUND_S), np.random.default_rng(seed)
     prior = rng.dirichlet(np.ones(len(cells))).reshape(1, cells.ny, cells.nx).astype(np.float32)
     borrowed = rng.dirichlet(np.ones(len(motion.sigma_m) + 2))
-    habits = Habits.none(n_ue, borrowed, cells, hours=False, own_places=False)
-    habits.add_uses(0, rng.gamma(2.0, 5.0, (n_ue, len(borrowed))))
+    habits = Habits.none(n_ue, borrowed, cells, own_places=False)
+    habits.count[:] = rng.gamma(2.0, 5.0, (n_ue, len(borrowed)))
     return Chain(motion, prior, ROUND_S), habits
 
 
@@ -87,7 +87,7 @@ def test_filter_and_smoother_agree_with_the_enumeration_of_all_paths() -> None:
     paths = np.array(list(product(range(9), repeat=4)))
     assert len(paths) == 6561
     for u in range(3):
-        k = dense(chain.motion, habits.weight(0)[u], chain.prior)
+        k = dense(chain.motion, habits.weight[u], chain.prior)
         e = np.stack([ERRORS.likelihood(z[t, u][None, None], chain.grid)[0] for t in range(4)])
         moves = np.prod([k[paths[:, t - 1], paths[:, t]] for t in (1, 2, 3)], axis=0)
         joint = chain.prior.reshape(-1)[paths[:, 0]] * moves * np.prod([e[t, paths[:, t]] for t in range(4)], axis=0)
@@ -101,13 +101,13 @@ def test_expected_uses_of_components_agree_with_the_enumeration() -> None:
     chain, habits = chain_of(1)
     z = np.random.default_rng(2).uniform(0, 3000, (3, 1, 2))
     e = np.stack([ERRORS.likelihood(z[t][:, None], chain.grid)[0] for t in range(3)])
-    each = [dense(chain.motion, w, chain.prior) for w in np.diag(habits.weight(0)[0])]
+    each = [dense(chain.motion, w, chain.prior) for w in np.diag(habits.weight[0])]
     a = chain.prior.reshape(-1) * e[0]
     first = np.array([(a @ k * e[1]) @ (sum(each) @ e[2]) for k in each])
     second = np.array([((a @ sum(each)) * e[1]) @ k @ e[2] for k in each])
     use = first / first.sum() + second / second.sum()
     found = chain.learnt(history(z), np.arange(1), habits, 1)
-    assert found.count[0, 0] == pytest.approx(use, abs=2e-6)
+    assert found.count[0] == pytest.approx(use, abs=2e-6)
     online = np.array([chain.prior.reshape(-1) @ k @ e[1] for k in each])
     _, uses = chain.filtered(chain.prior, habits, [0], ERRORS.emission(z[1][:, None], chain.grid))
     assert uses[0] == pytest.approx(online / online.sum(), abs=2e-6)
@@ -162,17 +162,14 @@ def test_gaps_equal_repeated_steps_and_one_instant_has_none() -> None:
     assert jumped == pytest.approx(whole[[0, 4]], abs=1e-6)
 
 
-def test_hours_are_told_apart_and_shrunk_to_the_pool() -> None:
+def test_uses_draw_weights_away_from_what_is_borrowed() -> None:
     assert hour_class(np.array([0.0, 9.5 * 3600, 5 * 86400 + 9.5 * 3600, np.nan]), 1800.0).tolist() == [47, 9, 33, 0]
     borrowed = weights_without_knowledge(np.array([150.0, 400.0]))
     assert borrowed.sum() == pytest.approx(1.0)
-    habits = Habits.none(1, borrowed, grid(2, 2), hours=True, own_places=False)
-    stays = np.array([[1.0, 0, 0, 0]])
-    for _ in range(200):
-        habits.add_uses(3, stays)
-        habits.add_uses(12, 1 - stays)
-    assert habits.weight(3)[0, 0] > 0.9 > 0.1 > habits.weight(12)[0, 0]
-    assert habits.weight(3)[0, 0] > habits.weight(20)[0, 0] > habits.weight(12)[0, 0]
+    habits = Habits.none(1, borrowed, grid(2, 2), own_places=False)
+    assert habits.weight[0] == pytest.approx(borrowed)
+    habits.count[0, 0] = 8.0  # as much as the guess counts
+    assert habits.weight[0] == pytest.approx((borrowed + np.eye(4)[0]) / 2)
 
 
 def test_weights_are_found_again_in_displacements() -> None:
@@ -185,7 +182,7 @@ def test_weights_are_found_again_in_displacements() -> None:
 
 def test_jumps_end_where_a_ue_was_at_this_time_of_day() -> None:
     prior = np.full((1, 2, 2), 0.25, dtype=np.float32)
-    habits = Habits.none(1, weights_without_knowledge(np.zeros(0)), grid(2, 2), hours=False, own_places=True)
+    habits = Habits.none(1, weights_without_knowledge(np.zeros(0)), grid(2, 2), own_places=True)
     for hour in (0, 5):  # of the first quarter of a weekday
         habits.add_belief(hour, np.array([[[1.0, 0], [0, 0]]], dtype=np.float32))
     habits.add_belief(23, np.array([[[0, 0], [0, 1.0]]], dtype=np.float32))
@@ -202,6 +199,6 @@ def test_learning_happens_on_a_coarser_grid_and_keeps_the_mass() -> None:
     east = (chain.prior * np.arange(72)).sum() / 72 - (coarse.prior * np.arange(50)).sum() / 50
     assert east == pytest.approx(0.5 / 50 - 0.5 / 72, abs=2e-4)  # the same mean place
     z = np.repeat(np.array([[[2000.0, 900.0]]]), 30, axis=0) + np.random.default_rng(0).normal(0, 250, (30, 1, 2))
-    on = [one.learnt(history(z), np.arange(1), habits).weight(0) for one in (chain, coarse)]
+    on = [one.learnt(history(z), np.arange(1), habits).weight for one in (chain, coarse)]
     assert on[0] == pytest.approx(on[1], abs=1e-6)
     assert smoothed(chain, history(z), [0], habits, 1).shape == (30, 1, 31, 72)

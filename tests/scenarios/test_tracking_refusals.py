@@ -85,7 +85,6 @@ OUT_OF_BOUNDS = [
     (tracker(max_speed_mps=-3), "attacks[0].max_speed_mps: must be above 0"),
     (dwell(third_places=9), "attacks[0].third_places: must be at least 0 and at most 8"),
     (dwell(home_hours=[8, 25]), "attacks[0].home_hours[1]: must be at least 0 and at most 24"),
-    (dwell(home_share=1), "attacks[0].home_share: must be above 0 and below 1"),
     (linked(use=[]), "attacks[0].use: must have at least 1 entries"),
     (linked(sigma_m=0), "attacks[0].sigma_m: must be at least 0.1"),
     (rule("cooldown", rounds=0), "withholding[0].rounds: must be at least 1"),
