@@ -17,7 +17,7 @@ from netsim.part import OneOf, Part
 from netsim.setting import WorldSetting
 from scenarios.app.cli.commands import main
 from scenarios.app.study.describe import build
-from scenarios.app.study.load import Scenario, rename
+from scenarios.app.study.load import AskedStudy, rename
 from scenarios.app.study.yaml_document import read_text
 
 
@@ -109,7 +109,7 @@ def old_names(monkeypatch):
 )
 def test_values_that_are_set_may_have_old_names(old_names, path, value, place, new):
     with pytest.warns(OldName) as warned:
-        document = Scenario("campus").document({path: value})
+        document = AskedStudy.of("campus", {path: value}).document
     assert document.value(place) == new and str(warned[0].message).startswith(f"--set {path}")
 
 
@@ -117,9 +117,8 @@ def test_a_sweep_may_vary_an_old_name(old_names, tmp_path):
     text = "title: x\nvary:\n  values:\n    learning.every_s: [60, -1]\nworld: {}\nlearning: {}\n"
     (tmp_path / "s.yaml").write_text(text)
     with pytest.warns(OldName, match=r"s.yaml:4: .*`every_s` is now `round_s`"):
-        Scenario(tmp_path / "s.yaml").document(
-            {"learning.every_s": -1}, {"learning.every_s": ("vary", "values", "learning.every_s")}
-        )
+        asked = AskedStudy.of(tmp_path / "s.yaml")
+        asked.changed({"learning.every_s": -1}, {"learning.every_s": ("vary", "values", "learning.every_s")}).document  # noqa: B018
 
 
 def test_the_program_prints_one_line(tmp_path):
@@ -153,13 +152,13 @@ def test_names_of_files_count_from_the_scenario_wherever_a_part_takes_one(tmp_pa
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     monkeypatch.chdir(elsewhere)
-    data = Scenario(tmp_path / "s.yaml").document().data
+    data = AskedStudy.of(tmp_path / "s.yaml").document.data
     assert data["world"]["city"]["file"] == str(tmp_path / "houses.geojson")
     assert data["world"]["base_stations"]["file"] == str(tmp_path / "cells.csv")
     assert data["world"]["ues"]["mobility"]["trace"] == str(tmp_path / "sub" / "trace.csv")
     assert data["power"]["policy"] == str(tmp_path.parent / "policy")
     assert data["learning"]["data"]["folder"] == "/data/images"
-    typed = Scenario(tmp_path / "s.yaml").document({"world.city.file": "other.geojson"}).data
+    typed = AskedStudy.of(tmp_path / "s.yaml", {"world.city.file": "other.geojson"}).document.data
     assert typed["world"]["city"]["file"] == str(elsewhere / "other.geojson")  # from the command line
 
 

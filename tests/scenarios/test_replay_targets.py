@@ -18,7 +18,7 @@ from scenarios.app.cli.replay import (
     trace_lines,
     trace_overrides,
 )
-from scenarios.app.study.load import load
+from scenarios.app.study.load import AskedStudy, load
 
 TARGETS = "learning.threat.n_targets"
 EXAMPLES = Path(__file__).parents[2] / "scenarios" / "examples"
@@ -41,14 +41,14 @@ def of_users(tmp_path):
 )
 def test_a_bound_where_there_are_more(of_users, n, bound):
     given = of_users(n)
-    assert some_targets(load("replay", given), given) == bound
+    assert some_targets(AskedStudy.of("replay", given)) == bound
 
 
 @pytest.mark.parametrize("wish", [None, 7, 3000])
 def test_what_somebody_wishes_stands(of_users, wish):
     given = of_users(MOST_TARGETS + 20, {TARGETS: wish})
-    study = load("replay", given)
-    assert some_targets(study, given) == {} and study.learning.threat.n_targets == wish
+    asked = AskedStudy.of("replay", given)
+    assert some_targets(asked) == {} and asked.study.learning.threat.n_targets == wish
 
 
 def test_the_bound_is_told_with_the_way_to_lift_it(of_users):
@@ -86,14 +86,13 @@ def test_what_is_no_length_is_refused(text):
 
 def test_a_brief_trace_gets_brief_rounds_and_no_attack_on_days():
     brief = {"world.ues.mobility.trace": str(EXAMPLES / "cars.fcd.xml")}
-    rounds = by_length(load("replay", brief), brief)
+    asked = AskedStudy.of("replay", brief)
+    rounds = by_length(asked)
     assert rounds == {"world.tick_s": 1, "learning.round_s": 60.0}
-    assert by_length(load("replay", brief | {"learning.round_s": 300}), {**brief, "learning.round_s": 300}) == {
-        "world.tick_s": 1
-    }
-    assert by_length(load("replay", brief), {**brief, "world.tick_s": 60}) == {"learning.round_s": 60.0}
-    assert by_length(load("replay"), {}) == {}
-    kinds = [one["kind"] for one in in_time(load("replay", brief | rounds), brief | rounds)["learning.attacks"]]
+    assert by_length(asked.changed({"learning.round_s": 300})) == {"world.tick_s": 1}
+    assert by_length(asked.changed({"world.tick_s": 60})) == {"learning.round_s": 60.0}
+    assert by_length(AskedStudy.of("replay")) == {}
+    kinds = [one["kind"] for one in in_time(asked.changed(rounds))["learning.attacks"]]
     assert kinds == ["span", "neuron-votes", "closed-form", "tracker"]
 
 
