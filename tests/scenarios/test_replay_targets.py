@@ -105,12 +105,12 @@ def test_a_wide_area_gets_wider_shadowing_that_is_said_and_never_against_a_state
     path = tmp_path / "wide.csv"
     path.write_text("time_s,user,x_m,y_m\n" + "".join(f"{9e4 * t},u,{3e4 * t},{2e4 * t}\n" for t in range(4)))
     given = {"world.ues.mobility.trace": str(path)}
-    [(key, decorrelation_m)] = by_width(load("replay", given), given).items()
+    [(key, decorrelation_m)] = by_width(AskedStudy.of("replay", given)).items()
     assert key.endswith("decorrelation_m") and decorrelation_m == np.ceil(10 * (33 * 9e4 * 6e4 / 5e7) ** 0.5 / 10) * 10
     lines = trace_lines(load("replay", {**given, key: decorrelation_m}))
     assert f"decorrelation distance {decorrelation_m:g} m" in "".join(lines)
     stated = {**given, key: 60}
-    assert by_width(load("replay", stated), stated) == {} == by_width(load("replay"), {})
+    assert by_width(AskedStudy.of("replay", stated)) == {} == by_width(AskedStudy.of("replay"))
 
 
 def test_signals_of_the_rows_stand_beside_stated_base_stations(tmp_path):
@@ -130,7 +130,8 @@ def test_beyond_a_million_cells_nobody_is_followed_and_the_attacks_that_are_left
     (tmp_path / "wide.csv").write_text("time_s,user,x_m,y_m\n" + "".join(rows))
     trace = {"world.ues.mobility.trace": str(tmp_path / "wide.csv"), "world.ues.mobility.users": "id"}
     given = trace | {"learning.round_s": 20_000}
-    study = load("replay", given | in_time(load("replay", given), given))
+    asked = AskedStudy.of("replay", given)
+    study = asked.changed(in_time(asked)).study
     kinds = [attack.kind for attack in study.learning.attacks]
     assert kinds == ["span", "neuron-votes", "closed-form"] + follows * ["dwell", "tracker"]
     area = study.world.city.area(study.world.ues.mobility.load(study.round_s).area)
