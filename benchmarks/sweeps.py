@@ -13,7 +13,7 @@ from benchmarks.world import Row, digits, row
 from scenarios.app.run.clusters import OnRay
 from scenarios.app.run.executor import Engine, OnProcesses
 from scenarios.app.run.sweep import Sweep
-from scenarios.app.study.load import load
+from scenarios.app.study.load import AskedStudy
 
 JOBS = 2
 START_S = 30.0
@@ -64,5 +64,5 @@ def _played(scenario: Path, engine: Engine) -> tuple[float, bytes]:
     """Seconds that a sweep takes, and its table."""
     with TemporaryDirectory() as out:
         began = perf_counter()
-        table = Sweep(scenario, load(scenario), Path(out) / "s", JOBS, {}, lambda *end: None, engine=engine).play()
+        table = Sweep(AskedStudy.of(scenario), Path(out) / "s", JOBS, lambda *end: None, engine=engine).play()
         return perf_counter() - began, table.read_bytes()

@@ -18,7 +18,7 @@ KIND = JobKind("run", RESULTS, MANIFEST, called)
 
 
 def work(call, folder, *arguments, label="work", seed=1):
-    return Job(KIND, "", seed, {}, folder, label, options={"call": call, "arguments": arguments})
+    return Job(KIND, None, seed, {}, folder, label, options={"call": call, "arguments": arguments})
 
 
 def by_place(played, jobs):

@@ -44,7 +44,7 @@ def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> Worl
     graph = setting.city.street_graph(area, streams) if "streets" in mobility.needs else None
     premises, doors_notes = Premises.none(), tuple[str, ...]()
     if graph is not None:
-        premises = doors(buildings.footprint, buildings.height_m, graph)
+        premises = doors(buildings, graph)
         doors_notes = without_door(len(buildings), premises)
     stations = stations_of(setting, area, trace, Site(buildings, streams.at("stations")))
     source = f" of {setting.layout.file}" if isinstance(setting.layout, CellFile) else ""

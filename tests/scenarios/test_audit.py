@@ -26,7 +26,7 @@ from scenarios.app.run import audit as auditing
 from scenarios.app.run import setup as setting_up
 from scenarios.app.run.audit import audit
 from scenarios.app.run.events import ignore
-from scenarios.app.study.load import Scenario, bundled, load
+from scenarios.app.study.load import AskedStudy, bundled, load
 
 sys.path.append(str(Path(__file__).parents[1] / "fl"))
 from test_sensitivity import RADIO_MAP, STATED, UPLINKS, replayed, trace_of
@@ -399,7 +399,7 @@ def test_rounds_that_hang_on_one_user(found, monkeypatch):
 
 def shortened(name):
     """A bundled study of a few rounds without attacks; None where it has no epsilon."""
-    study = load(name, {"learning.rounds": 3}) if "learning" in Scenario(name).document().data else None
+    study = load(name, {"learning.rounds": 3}) if "learning" in AskedStudy.of(name).document.data else None
     if study is None or not any("spend" in defense.offers for defense in study.learned.defenses):
         return None
     return study.model_copy(update={"learning": study.learned.model_copy(update={"attacks": (), "membership": None})})

@@ -14,7 +14,7 @@ from scenarios.app.report.report import report
 from scenarios.app.result import run
 from scenarios.app.run.sweep import Sweep, checked_points
 from scenarios.app.study.describe import build
-from scenarios.app.study.load import load
+from scenarios.app.study.load import AskedStudy
 from scenarios.app.study.study import Study, study_yaml
 from scenarios.app.study.yaml_document import read_text
 
@@ -114,10 +114,11 @@ def test_all_goes_through_every_run(tmp_path, capsys, monkeypatch):
 
 def test_the_studies_of_a_sweep_are_those_that_are_loaded_one_by_one(tmp_path):
     path = written(tmp_path, vary={"seed": [7, 3], "values": {"learning.learner.learning_rate": [0.1, 0.2]}})
-    found = checked_points(path, load(path), {"learning.round_s": 30})
+    asked = AskedStudy.of(path, {"learning.round_s": 30})
+    found = checked_points(asked)
     assert [p.seed for p, _ in found] == [7, 3, 7, 3]
     for point, study in found:
-        assert study_yaml(study) == study_yaml(load(path, point.overrides, point.origins))
+        assert study_yaml(study) == study_yaml(asked.changed(point.overrides, point.origins).study)
 
 
 def test_thousands_of_seeds_are_checked_in_seconds(tmp_path, capsys):
@@ -185,7 +186,7 @@ def test_labels_of_a_sweep_are_no_formulas_in_its_tables(tmp_path, tiny):
     variants = [{"label": label, "set": {}, "curve": "@x", "strength": 1}, {"label": "as written", "set": {}}]
     path = written(tmp_path, world__duration_s=60, vary={"variants": variants})
     out = tmp_path / "out"
-    Sweep(path, load(path), out, 1, {}, lambda *_: None).play()
+    Sweep(AskedStudy.of(path), out, 1, lambda *_: None).play()
     report(out)
     for table in out.rglob("*.csv"):
         cells = [cell for row in csv.reader(table.read_text().splitlines()) for cell in row]

@@ -11,7 +11,7 @@ from refused import line_of
 
 from scenarios.app.report.report import report
 from scenarios.app.run.sweep import Sweep
-from scenarios.app.study.load import load
+from scenarios.app.study.load import AskedStudy
 
 SMALL = {"world.ues.count": 150, "learning.learner.grid": [16, 14], "learning.threat.n_targets": 5}
 GEO = [{"kind": "geo-indistinguishable", "epsilon_per_m": 0.001}]
@@ -39,7 +39,7 @@ def drawn(page):
 def swept(tmp_path_factory):
     out = tmp_path_factory.mktemp("sweep") / "s"
     changes = SMALL | {"vary": VARY}
-    Sweep("density/nine", load("density/nine", changes), out, 1, SMALL, lambda *a: None).play()
+    Sweep(AskedStudy.of("density/nine", changes), out, 1, lambda *a: None).play()
     return out
 
 

@@ -12,7 +12,7 @@ from netsim.errors import BadInput
 from scenarios.app.results.folder import read_table
 from scenarios.app.run.events import ignore
 from scenarios.app.run.sweep import Sweep
-from scenarios.app.study.load import load
+from scenarios.app.study.load import AskedStudy
 from scenarios.app.training.gate import (
     EQUAL,
     FULL,
@@ -37,7 +37,7 @@ SHORT = {
 
 def asked(out, **changes):
     overrides = SHORT | changes
-    return Sweep("power/city", load("power/city", overrides), out, 1, overrides, ignore)
+    return Sweep(AskedStudy.of("power/city", overrides), out, 1, ignore)
 
 
 def rows(**of):

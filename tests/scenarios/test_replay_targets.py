@@ -18,7 +18,7 @@ from scenarios.app.cli.replay import (
     trace_lines,
     trace_overrides,
 )
-from scenarios.app.study.load import load
+from scenarios.app.study.load import AskedStudy, load
 
 TARGETS = "learning.threat.n_targets"
 EXAMPLES = Path(__file__).parents[2] / "scenarios" / "examples"
@@ -41,14 +41,14 @@ def of_users(tmp_path):
 )
 def test_a_bound_where_there_are_more(of_users, n, bound):
     given = of_users(n)
-    assert some_targets(load("replay", given), given) == bound
+    assert some_targets(AskedStudy.of("replay", given)) == bound
 
 
 @pytest.mark.parametrize("wish", [None, 7, 3000])
 def test_what_somebody_wishes_stands(of_users, wish):
     given = of_users(MOST_TARGETS + 20, {TARGETS: wish})
-    study = load("replay", given)
-    assert some_targets(study, given) == {} and study.learning.threat.n_targets == wish
+    asked = AskedStudy.of("replay", given)
+    assert some_targets(asked) == {} and asked.study.learning.threat.n_targets == wish
 
 
 def test_the_bound_is_told_with_the_way_to_lift_it(of_users):
@@ -86,14 +86,13 @@ def test_what_is_no_length_is_refused(text):
 
 def test_a_brief_trace_gets_brief_rounds_and_no_attack_on_days():
     brief = {"world.ues.mobility.trace": str(EXAMPLES / "cars.fcd.xml")}
-    rounds = by_length(load("replay", brief), brief)
+    asked = AskedStudy.of("replay", brief)
+    rounds = by_length(asked)
     assert rounds == {"world.tick_s": 1, "learning.round_s": 60.0}
-    assert by_length(load("replay", brief | {"learning.round_s": 300}), {**brief, "learning.round_s": 300}) == {
-        "world.tick_s": 1
-    }
-    assert by_length(load("replay", brief), {**brief, "world.tick_s": 60}) == {"learning.round_s": 60.0}
-    assert by_length(load("replay"), {}) == {}
-    kinds = [one["kind"] for one in in_time(load("replay", brief | rounds), brief | rounds)["learning.attacks"]]
+    assert by_length(asked.changed({"learning.round_s": 300})) == {"world.tick_s": 1}
+    assert by_length(asked.changed({"world.tick_s": 60})) == {"learning.round_s": 60.0}
+    assert by_length(AskedStudy.of("replay")) == {}
+    kinds = [one["kind"] for one in in_time(asked.changed(rounds))["learning.attacks"]]
     assert kinds == ["span", "neuron-votes", "closed-form", "tracker"]
 
 
@@ -106,12 +105,12 @@ def test_a_wide_area_gets_wider_shadowing_that_is_said_and_never_against_a_state
     path = tmp_path / "wide.csv"
     path.write_text("time_s,user,x_m,y_m\n" + "".join(f"{9e4 * t},u,{3e4 * t},{2e4 * t}\n" for t in range(4)))
     given = {"world.ues.mobility.trace": str(path)}
-    [(key, decorrelation_m)] = by_width(load("replay", given), given).items()
+    [(key, decorrelation_m)] = by_width(AskedStudy.of("replay", given)).items()
     assert key.endswith("decorrelation_m") and decorrelation_m == np.ceil(10 * (33 * 9e4 * 6e4 / 5e7) ** 0.5 / 10) * 10
     lines = trace_lines(load("replay", {**given, key: decorrelation_m}))
     assert f"decorrelation distance {decorrelation_m:g} m" in "".join(lines)
     stated = {**given, key: 60}
-    assert by_width(load("replay", stated), stated) == {} == by_width(load("replay"), {})
+    assert by_width(AskedStudy.of("replay", stated)) == {} == by_width(AskedStudy.of("replay"))
 
 
 def test_signals_of_the_rows_stand_beside_stated_base_stations(tmp_path):
@@ -131,7 +130,8 @@ def test_beyond_a_million_cells_nobody_is_followed_and_the_attacks_that_are_left
     (tmp_path / "wide.csv").write_text("time_s,user,x_m,y_m\n" + "".join(rows))
     trace = {"world.ues.mobility.trace": str(tmp_path / "wide.csv"), "world.ues.mobility.users": "id"}
     given = trace | {"learning.round_s": 20_000}
-    study = load("replay", given | in_time(load("replay", given), given))
+    asked = AskedStudy.of("replay", given)
+    study = asked.changed(in_time(asked)).study
     kinds = [attack.kind for attack in study.learning.attacks]
     assert kinds == ["span", "neuron-votes", "closed-form"] + follows * ["dwell", "tracker"]
     area = study.world.city.area(study.world.ues.mobility.load(study.round_s).area)

@@ -18,7 +18,7 @@ from scenarios.app.cli.commands import COMMANDS, main
 from scenarios.app.results.trainings import trainings
 from scenarios.app.results.tuning_folder import goals
 from scenarios.app.run import runner, sweep
-from scenarios.app.study.load import load
+from scenarios.app.study.load import AskedStudy
 from scenarios.app.training.tune import Tuning, tune
 
 OLD = "0.6.9"
@@ -154,7 +154,7 @@ def test_a_drawn_file_that_changed_is_another_tuning(tmp_path):
     changes = {"world.ues": {"mobility": mobility}, "vary": {"random": {"space": space}}}
     file = scenario(tmp_path)
     of = lambda: Tuning(  # noqa: E731
-        file, load(file, changes), changes, goals(["utility.rmse_db"], ["min"], []), tmp_path / "t", 2
+        file, AskedStudy.of(file, changes), goals(["utility.rmse_db"], ["min"], []), tmp_path / "t", 2
     )
     first = of().job(False).text
     assert of().job(False).text == first and first.count("# reads ") == 2
@@ -169,7 +169,7 @@ def test_a_tuning_that_is_replaced_leaves_no_run_behind(tmp_path):
 
     def tuned(trials, replace=False, **more):
         made = {**changes, **more}
-        of = Tuning(file, load(file, made), made, goals(["utility.rmse_db"], ["min"], []), out, trials, verify=1)
+        of = Tuning(file, AskedStudy.of(file, made), goals(["utility.rmse_db"], ["min"], []), out, trials, verify=1)
         tune(of, lambda *now: None, replace)
 
     tuned(2)

@@ -15,7 +15,7 @@ from scenarios.app.report.compare_page import tradeoff_panel
 from scenarios.app.report.report import report
 from scenarios.app.results.read import curves_of
 from scenarios.app.run.sweep import Sweep
-from scenarios.app.study.load import load
+from scenarios.app.study.load import AskedStudy
 
 A = "attack.closed-form"
 
@@ -87,7 +87,7 @@ def test_curve_and_strength_reach_the_table_of_runs(tmp_path):
     vary = {"variants": variants, "values": {"learning.learner.local_epochs": [1, 2]}}
     scenario.write_text(json.dumps(TINY | {"vary": vary}))
     told = []
-    Sweep(scenario, load(scenario), tmp_path / "w", 1, {}, lambda *a: told.append(a)).play()
+    Sweep(AskedStudy.of(scenario), tmp_path / "w", 1, lambda *a: told.append(a)).play()
     with (tmp_path / "w" / "runs.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [(r["label"], r["curve"], r["strength"]) for r in rows] == [

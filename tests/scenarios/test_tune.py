@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from ruamel.yaml import YAML
 
 from netsim.errors import BadInput
 from scenarios.app.cli.commands import main
@@ -19,7 +18,7 @@ from scenarios.app.report.report import report
 from scenarios.app.results.folder import STUDY
 from scenarios.app.results.tuning_folder import goals, read_tuning, tuning_lines, winner_rows
 from scenarios.app.run.executor import attempt
-from scenarios.app.study.load import load
+from scenarios.app.study.load import AskedStudy, load
 from scenarios.app.training import tune
 from scenarios.app.training.tune import Tuning
 
@@ -34,13 +33,13 @@ BRIEF = {"world.duration_s": 172_800, "learning.round_s": 86_400, "learning.atta
 
 def asked(out, objectives=(RMSE,), constraints=(), trials=12, seed=4, directions=("min",), **more):
     changes = {**BRIEF, "seed": seed, "vary": {"random": {"space": SPACE}}}
-    study = load("campus", changes)
-    return Tuning("campus", study, changes, goals(objectives, directions, constraints), out, trials, **more)
+    study = AskedStudy.of("campus", changes)
+    return Tuning("campus", study, goals(objectives, directions, constraints), out, trials, **more)
 
 
 def closed_form(job):
     """(log10 rate + 2)^2: its minimum is 0, at the rate 0.01; the accuracy is 100 times the rate."""
-    rate = YAML(typ="safe").load(job.spec)["learning"]["learner"]["learning_rate"]
+    rate = job.study.learning.learner.learning_rate
     return {RMSE: (math.log10(rate) + 2) ** 2, ACCURACY: 100 * rate}
 
 
@@ -208,7 +207,7 @@ def test_a_key_inside_a_list_is_tuned_for_the_strongest_named_share(tmp_path):
     strongest, key = "leakage.strongest_located.percent", "learning.attacks.0.cluster_m"
     changes = {"world.duration_s": 172_800, "learning.round_s": 86_400}
     changes["vary"] = {"seed": [1], "random": {"space": {key: {"choices": [30.0, 60.0]}}}}
-    of = Tuning("campus", load("campus", changes), changes, goals([strongest], ["max"], []), tmp_path, 1, verify=0)
+    of = Tuning("campus", AskedStudy.of("campus", changes), goals([strongest], ["max"], []), tmp_path, 1, verify=0)
     (row,) = tune.tune(of, quiet)["trials"]
     study = load(tmp_path / "trial-1" / "seed-1" / STUDY)
     summary = json.loads((tmp_path / "trial-1" / "seed-1" / "summary.json").read_text())
@@ -274,8 +273,8 @@ RATES = {"train.agent.learning_rate": {"choices": [0.001, 0.01]}}
 
 def asked_of_trainings(out, objective="cost.best", space=RATES, scenario="power/paper", **more):
     changes = {**(SHORT if scenario == "power/paper" else {}), "vary": {"seed": [3], "random": {"space": space}}}
-    study = load(scenario, changes)
-    return Tuning(scenario, study, changes, goals([objective], ["min"], []), out, 2, **more)
+    study = AskedStudy.of(scenario, changes)
+    return Tuning(scenario, study, goals([objective], ["min"], []), out, 2, **more)
 
 
 @pytest.mark.slow

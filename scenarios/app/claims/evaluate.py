@@ -31,7 +31,7 @@ from scenarios.app.run.executor import Engine
 from scenarios.app.run.how import How
 from scenarios.app.run.sweep import Sweep
 from scenarios.app.study import Record
-from scenarios.app.study.load import bundled, load
+from scenarios.app.study.load import AskedStudy, bundled
 
 CLAIMS = "claims.csv"
 Labelled = Mapping[str, Mapping[int, Record]]
@@ -89,11 +89,11 @@ def play(
         rules = [c.rule for c in claims if c.scenario == name]
         labels = {label for rule in rules for label in rule.labels} if all(rule.labels for rule in rules) else set()
         try:
-            study = load(name)
-            if study.vary is None:
-                study = load(name, {"vary": {"seed": [study.seed]}})
+            asked = AskedStudy.of(name)
+            if asked.study.vary is None:
+                asked = asked.changed({"vary": {"seed": [asked.study.seed]}})
             own = partial(_of_part, watch, name)
-            Sweep(name, study, places[name], at_once, {}, own, overwrite, labels, engine=engine, how=how).play()
+            Sweep(asked, places[name], at_once, own, overwrite, labels, engine=engine, how=how).play()
             if failed := read_failures(places[name]):
                 why[name] = " ".join(failure_lines(failed))
         except BadInput as error:

@@ -18,7 +18,7 @@ from netsim.errors import BadInput, one_line
 from netsim.safe import what_is
 from scenarios.app.cli.options import WIDTH, overrides_of, say, table
 from scenarios.app.results.statistics import MEANINGFUL, too_large
-from scenarios.app.study.load import Scenario, bundled, file_fields, find, title_of
+from scenarios.app.study.load import AskedStudy, bundled, file_fields, find, title_of
 from scenarios.app.study.yaml_document import file_text, read
 
 if TYPE_CHECKING:
@@ -116,18 +116,17 @@ def validate(args: argparse.Namespace) -> None:
     from scenarios.app.run.setup import check
     from scenarios.app.run.sweep import check_prepared, checked_points
 
-    overrides = overrides_of(args)
-    scenario = Scenario(args.scenario)
-    study = scenario.study(overrides)
-    points = [] if study.vary is None else checked_points(args.scenario, study, overrides)
-    with scenario.placed(overrides):
+    asked = AskedStudy.of(args.scenario, overrides_of(args))
+    study = asked.study
+    points = [] if study.vary is None else checked_points(asked)
+    with asked.placed():
         warnings = check(study, args.all)
         if study.train is not None and study.train.task.kind == "online":
             from scenarios.app.training.environments import online_task
             from scenarios.app.training.train import check_admitted
 
             check_admitted(study, online_task(study))
-    warnings = (*warnings, *check_prepared(args.scenario, points, args.all))
+    warnings = (*warnings, *check_prepared(asked, points, args.all))
     more = f"; a sweep of it has {len(points):,} runs" if len(points) > 1 else ""
     say(f"{args.scenario}: valid ({one_line(study.title)}){more}")
     for text in dict.fromkeys(warnings):

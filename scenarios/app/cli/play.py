@@ -31,27 +31,25 @@ from scenarios.app.results.folder import PAGE, SUMMARY, read_json, read_summary
 from scenarios.app.results.read import finished
 from scenarios.app.results.statistics import figure_text
 from scenarios.app.study import Fields
-from scenarios.app.study.load import Scenario, load
+from scenarios.app.study.load import AskedStudy, load
 
 if TYPE_CHECKING:
     from scenarios.app.claims.claim import Verdict
     from scenarios.app.run.executor import Engine
-    from scenarios.app.study.study import Study
 
 MOST_LINES = 10  # of differences of a run that are printed
 
 
-def play(source: str, overrides: Fields, out: Path, args: argparse.Namespace, title: str) -> None:
-    """Run `source` in the folder `out`; what it found is in that folder then."""
+def play(asked: AskedStudy, out: Path, args: argparse.Namespace, title: str) -> None:
+    """Run a study in the folder `out`; what it found is in that folder then."""
     from scenarios.app.result import run as run_study
     from scenarios.app.run.runner import run_job
 
-    scenario = Scenario(source)
-    study = scenario.study(overrides)
+    study = asked.study
     done = not args.replace and run_job(study, out).done() is not None
     if done and not args.json:
         say(f"netsim: {out}: this run is finished, and this is its result; --replace plays it again", errors=True)
-    with teller(args, title) as tell, scenario.placed(overrides):
+    with teller(args, title) as tell, asked.placed():
         run_study(study, out, tell, command_line(), args.replace, how_of(args))
         if not done or not what_is(out / PAGE):
             report(out)
@@ -61,9 +59,11 @@ def run(args: argparse.Namespace) -> int:
     """Run, draw the page, print the result; 1 where canaries prove more than the ledger states."""
     overrides = overrides_of(args)
     name = name_of(args.scenario)
-    seed = load(args.scenario, overrides).seed
-    out = out_of(args, name, str(seed), changes={path: value for path, value in overrides.items() if path != "seed"})
-    play(args.scenario, overrides, out, args, name)
+    asked = AskedStudy.of(args.scenario, overrides)
+    out = out_of(
+        args, name, str(asked.study.seed), changes={path: value for path, value in overrides.items() if path != "seed"}
+    )
+    play(asked, out, args, name)
     tell_outcome(out, args, name)
     open_page(out, args)
     return FAILED if any(n for key, n in read_summary(out).items() if key.endswith(".violated")) else DONE
@@ -78,16 +78,16 @@ def audit(args: argparse.Namespace) -> int:
     unseen: Fields = {"learning.attacks": [], "learning.membership": None}  # they change nothing that is sent
     canaries = {} if args.canaries is None else {"learning.audit": {"canaries": args.canaries}}
     overrides, name = overrides_of(args) | unseen | canaries, name_of(args.scenario)
-    scenario = Scenario(args.scenario)
-    study = scenario.study(overrides)
+    asked = AskedStudy.of(args.scenario, overrides)
+    study = asked.study
     if not any("spend" in defense.offers for defense in study.learned.defenses):
         raise BadInput(
             f"{args.scenario}: no defense draws noise that has an epsilon, so there is nothing to audit; "
             "give it one, say by --set learning.defenses=..."
         )
     out = out_of(args, f"{name}-audit", changes=overrides_of(args) | canaries)
-    play(args.scenario, overrides, out, args, name)
-    with teller(args, name) as tell, scenario.placed(overrides):
+    play(asked, out, args, name)
+    with teller(args, name) as tell, asked.placed():
         play_neighbours(study, out, args.ues, tell)
     report(out)
     worst = worst_audits(read_table(out, "audit"))
@@ -110,15 +110,16 @@ def sweep(args: argparse.Namespace) -> None:
     engine = engine_of(args)
     overrides = overrides_of(args)
     name = name_of(args.scenario)
-    study = load(args.scenario, overrides)
-    if "seed" in overrides and study.vary is not None and study.vary.seed:
+    asked = AskedStudy.of(args.scenario, overrides)
+    vary = asked.study.vary
+    if "seed" in overrides and vary is not None and vary.seed:
         raise BadInput("--set seed: the scenario's vary.seed decides; set vary.seed=[...] instead")
     out = out_of(args, f"{name}-adapt-{args.adapt}-sweep" if args.adapt else f"{name}-sweep", changes=overrides)
-    play_sweep(args, name, study, overrides, out, engine)
+    play_sweep(args, name, asked, out, engine)
 
 
 def play_sweep(
-    args: argparse.Namespace, name: str, study: Study, overrides: Fields, out: Path, engine: Engine | None = None,
+    args: argparse.Namespace, name: str, asked: AskedStudy, out: Path, engine: Engine | None = None,
     only: Collection[str] = (),
 ) -> None:  # fmt: skip
     """Play the points of these labels (none: all), by --jobs, --replace and --adapt, and print what was found."""
@@ -128,20 +129,20 @@ def play_sweep(
     jobs = jobs_of(args)
     how = how_of(args)
     with teller(args, name) as tell:
-        asked = Sweep(
-            args.scenario, study, out, jobs, overrides, tell, args.replace, only,
+        sweep = Sweep(
+            asked, out, jobs, tell, args.replace, only,
             command=command_line(), engine=engine or ON_PROCESSES, how=how,
         )  # fmt: skip
         if getattr(args, "adapt", None):
             from scenarios.app.run.adapt import adapted_sweep
 
-            adapted_sweep(args.adapt, asked)
+            adapted_sweep(args.adapt, sweep)
         elif getattr(args, "gate", False):
             from scenarios.app.training.gate import play_gate
 
-            play_gate(asked, args.seeds)
+            play_gate(sweep, args.seeds)
         else:
-            asked.play()
+            sweep.play()
     _finish(args, out, name, bool(finished(out)))
 
 
@@ -158,24 +159,25 @@ def train(args: argparse.Namespace) -> None:
         raise BadInput(f"--on {args.on}: plays trainings of several seeds; give them by --seed")
     if len(set(seeds)) < len(seeds):
         raise BadInput(f"--seed {' '.join(map(str, seeds))}: give different ones")
-    if "train" not in overrides and not Scenario(args.scenario).document().data.get("train"):
+    asked = AskedStudy.of(args.scenario)
+    if "train" not in overrides and not asked.document.data.get("train"):
         raise BadInput(f"{args.scenario}: has no `train:` section, so there is nothing to learn; see power/paper")
     if args.gate and args.steps is not None:
         raise BadInput("--gate: plays rules and trains nothing; leave --steps out")
     overrides |= {} if args.steps is None else {"train.steps": args.steps}
-    study = load(args.scenario, overrides)
+    asked = asked.changed(overrides)
     name = name_of(args.scenario)
     if args.gate:
         out = out_of(args, f"{name}-gate", changes=overrides)
         args.seeds = seeds
-        play_sweep(args, name, study, overrides, out, engine)
+        play_sweep(args, name, asked, out, engine)
         _tell_gate(read_json(out / SUMMARY)["gate"], args.json)
         return
     of_seeds = {} if list(seeds) == [0] else {"seed": "+".join(map(str, seeds))}
     out = out_of(args, "train", name, changes=overrides | of_seeds)
     shared = how_of(args).among(min(engine.here(jobs), len(seeds)))
     with teller(args, name) as tell:
-        train_agents(study, seeds, out, tell, args.cache, args.replace, engine, jobs, shared)
+        train_agents(asked.study, seeds, out, tell, args.cache, args.replace, engine, jobs, shared)
     _finish(args, out, name, bool(trainings(out)))
 
 
@@ -206,10 +208,10 @@ def tune(args: argparse.Namespace) -> None:
     overrides = overrides_of(args)
     name = name_of(args.scenario)
     of = goals(args.objectives, args.directions, args.constraints)
-    study = load(args.scenario, overrides)
+    asked = AskedStudy.of(args.scenario, overrides)
     out = out_of(args, f"{name}-tune", changes=overrides)
     tuning = Tuning(
-        args.scenario, study, overrides, of, out, args.trials, jobs_of(args), args.verify, command_line(), how_of(args)
+        args.scenario, asked, of, out, args.trials, jobs_of(args), args.verify, command_line(), how_of(args)
     )
     with teller(args, name) as tell:
         search(tuning, tell, args.replace)

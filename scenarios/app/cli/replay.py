@@ -29,7 +29,7 @@ from scenarios.app.results.folder import PAGE, admit_several
 from scenarios.app.results.statistics import hold_out_notes
 from scenarios.app.run.runner import run_job
 from scenarios.app.study import Fields
-from scenarios.app.study.load import Scenario, load, parse_value
+from scenarios.app.study.load import AskedStudy, parse_value
 from scenarios.app.study.study import Study
 
 REPLAY = "replay"
@@ -70,19 +70,18 @@ def main(args: argparse.Namespace) -> None:
     if args.published and args.defend:
         raise BadInput("--published: plays no defense; leave --defend out")
     args.scenario = args.scenario or (PUBLISHED if args.published else REPLAY)
-    if not Scenario(args.scenario).document().data.get("learning"):
+    asked = AskedStudy.of(args.scenario)
+    if not asked.document.data.get("learning"):
         raise BadInput(
             f"{args.scenario}: has no `learning:` section, so a replay has nothing to attack; play it by netsim run"
         )
     how_of(args)
-    overrides = trace_overrides(args) | overrides_of(args)
-    if args.scenario == REPLAY:
-        overrides |= by_length(load(REPLAY, overrides), overrides)
-        overrides |= by_width(load(REPLAY, overrides), overrides)
-    overrides |= chosen(load(args.scenario, overrides), overrides)
-    if args.scenario == REPLAY:
-        overrides |= in_time(load(REPLAY, overrides), overrides)
-    study = load(args.scenario, overrides)
+    choices = (by_length, by_width, chosen, in_time) if args.scenario == REPLAY else (chosen,)
+    asked = asked.changed(trace_overrides(args) | overrides_of(args))
+    for choose in choices:
+        if more := choose(asked):
+            asked = asked.changed(more)
+    study = asked.study
     sample_s = _replayed(study).sample_s or 0.0
     if sample_s > study.round_s:
         raise BadInput(
@@ -95,11 +94,11 @@ def main(args: argparse.Namespace) -> None:
         say_fitted(trace_lines(study))
     out = folder_of(args)
     if args.defend:
-        play_sweep(args, REPLAY, study, overrides, out, only=defended(study))
+        play_sweep(args, REPLAY, asked, out, only=defended(study))
     elif args.published:
-        _both_ways(args, overrides, out)
+        _both_ways(args, asked, out)
     else:
-        play(args.scenario, overrides, out, args, REPLAY)
+        play(asked, out, args, REPLAY)
         tell_outcome(out, args, REPLAY)
         open_page(out, args)
         if not args.json and study.vary is not None:
@@ -115,15 +114,15 @@ def defended(study: Study) -> list[str]:
     return [label for label, of_several in sums.items() if not (alone and of_several)]
 
 
-def _both_ways(args: argparse.Namespace, overrides: Fields, out: Path) -> None:
+def _both_ways(args: argparse.Namespace, asked: AskedStudy, out: Path) -> None:
     """Play the trace with positions standardised by the data and by what is public; draw the pages."""
     key = "learning.learner.standardise_by"
-    ways = {f"standardised-by-{way}": {**overrides, key: way} for way in ("dataset", "public")}
+    ways = {f"standardised-by-{way}": asked.changed({key: way}) for way in ("dataset", "public")}
     admit_several(out, [*ways, PAGE], "a replay")
     for name, way in ways.items():
-        run_job(load(args.scenario, way), out / name, replace=args.replace).admit()
+        run_job(way.study, out / name, replace=args.replace).admit()
     for name, way in ways.items():
-        play(args.scenario, way, out / name, args, name)
+        play(way, out / name, args, name)
         if not args.json:
             tell_outcome(out / name, args, name)
     page = report(out)
@@ -171,26 +170,28 @@ def seconds(text: str, option: str = "--round") -> float:
     return float(match[1]) * _SECONDS[match[2]]
 
 
-def by_length(study: Study, overrides: Fields) -> Fields:
+def by_length(asked: AskedStudy) -> Fields:
     """The round that `netsim inspect` suggests, of a trace that lasts less than two rounds of the scenario; and a tick
     that shows where UEs were within a trace of less than two days.
     """
+    study = asked.study
     trace = _replayed(study).load(study.round_s)
     found = Fields()
     span_s = float(np.ptp(trace.time_s))
-    if "world.tick_s" not in overrides and span_s < 2 * DAY_S:
+    if "world.tick_s" not in asked.overrides and span_s < 2 * DAY_S:
         found["world.tick_s"] = max(tick_s for tick_s in _TICKS_S if tick_s <= max(span_s / _FEWEST_TICKS, _TICKS_S[0]))
-    if "learning.round_s" not in overrides and span_s < 2 * study.round_s:
+    if "learning.round_s" not in asked.overrides and span_s < 2 * study.round_s:
         user, time_s = np.unique(np.stack([trace.user, trace.time_s]), axis=1)
         found["learning.round_s"] = seconds(usual_round(user.astype(int), time_s))
     return found
 
 
-def by_width(study: Study, overrides: Fields) -> Fields:
+def by_width(asked: AskedStudy) -> Fields:
     """A decorrelation distance whose fields of shadowing fit into memory, of a wide area without measured RSRP."""
+    study = asked.study
     trace = _replayed(study).load(study.round_s)
     shadowing = study.world.radio.shadowing
-    stated = any(key.startswith("world.radio.shadowing") for key in overrides)
+    stated = any(key.startswith("world.radio.shadowing") for key in asked.overrides)
     if stated or trace.rsrp_dbm is not None or not isinstance(shadowing, Correlated):
         return {}
     min_m = float(np.sqrt(_SITES * np.prod(10 * trace.area.side_m) / _FIELD_VALUES))  # a grid of a tenth of it
@@ -198,18 +199,19 @@ def by_width(study: Study, overrides: Fields) -> Fields:
     return {"world.radio.shadowing.decorrelation_m": float(np.ceil(min_m / 10) * 10)} if wide else {}
 
 
-def chosen(study: Study, overrides: Fields) -> Fields:
+def chosen(asked: AskedStudy) -> Fields:
     """What the trace decides, as overrides, where neither the scenario nor the user states it."""
-    return some_targets(study, overrides) | by_sample(study) | public_levels(study)
+    return some_targets(asked) | by_sample(asked.study) | public_levels(asked.study)
 
 
-def some_targets(study: Study, overrides: Fields) -> Fields:
+def some_targets(asked: AskedStudy) -> Fields:
     """A bound on the attacked targets of a trace with more, as an override; nothing where one is set.
 
     Attacks take far longer than training, and their figures are medians over targets.
     """
+    study = asked.study
     mobility = study.world.ues.mobility
-    if _TARGETS in overrides or study.learned.threat.n_targets is not None or not isinstance(mobility, Replay):
+    if _TARGETS in asked.overrides or study.learned.threat.n_targets is not None or not isinstance(mobility, Replay):
         return {}
     few = len(mobility.load(study.round_s).users) <= MOST_TARGETS
     return {} if few else {_TARGETS: MOST_TARGETS}
@@ -246,17 +248,18 @@ def public_levels(study: Study) -> Fields:
     }
 
 
-def in_time(study: Study, overrides: Fields) -> Fields:
+def in_time(asked: AskedStudy) -> Fields:
     """The attacks of the scenario without those that follow UEs over the hours, of one user, in longer rounds or in an
     area with too many places, and without `dwell` in a trace of less than two days.
     """
+    study = asked.study
     trace = _replayed(study).load(study.round_s)
     wide = np.prod(study.world.city.area(trace.area).side_m) > _MOST_M2
     idle = ["tracker"] if wide or len(trace.users) == 1 or study.round_s > LONGEST_HOURLY_S else []
     idle += ["dwell"] if idle or np.ptp(trace.time_s) < 2 * DAY_S else []
-    if "learning.attacks" in overrides or not idle:
+    if "learning.attacks" in asked.overrides or not idle:
         return {}
-    attacks = Scenario(REPLAY).document(overrides).data["learning"]["attacks"]
+    attacks = asked.document.data["learning"]["attacks"]
     return {"learning.attacks": [one for one in attacks if one["kind"] not in idle]}
 
 

@@ -1,6 +1,6 @@
 """A job: one piece of work with its folder. A run, a training, a search and a tuning are jobs; a sweep is a list.
 
-    job = Job(RUN, study_yaml(study), study.seed, input_digests(study), Path("runs/city/1"))
+    job = Job(RUN, study, study.seed, input_digests(study), Path("runs/city/1"))
     summary = do(job)                   # read back where the folder has it, else played
     found = do_all(jobs, engine, at_once, out, ended)    # of `executor`; engine: processes, Ray or Slurm
 
@@ -55,7 +55,7 @@ from scenarios.app.results.folder import (
 from scenarios.app.run.events import Watch, ignore
 from scenarios.app.study import Fields, Record, Value
 from scenarios.app.study.load import file_fields
-from scenarios.app.study.study import Study
+from scenarios.app.study.study import Study, study_yaml
 from scenarios.app.study.yaml_document import value_at
 
 Restored = TypeVar("Restored")
@@ -89,13 +89,13 @@ class JobKind:
 class Job:
     """A piece of work. Two jobs with one text have the same results, byte by byte.
 
-    spec : YAML of the study. inputs : file that the study reads -> its digest. notes : what else decides the results,
-    one line each. label : in tables of several jobs. replace : whether a folder of another text may be replaced.
-    options : of `play`; they change no result.
+    study : as it was asked for, whatever is written into it when it is played. inputs : file that it reads -> its
+    digest. notes : what else decides the results, one line each. label : in tables of several jobs. replace : whether a
+    folder of another text may be replaced. options : of `play`; they change no result.
     """
 
     kind: JobKind
-    spec: str
+    study: Study = field(repr=False)
     seed: int
     inputs: Mapping[str, str]
     folder: Path
@@ -108,7 +108,7 @@ class Job:
     def text(self) -> str:
         """What `study.yaml` holds: notes and inputs as comments, then the study."""
         lines = [*self.notes, *(f"reads {json.dumps(file)} {digest}" for file, digest in self.inputs.items())]
-        return "".join(f"# {line}\n" for line in lines) + self.spec
+        return "".join(f"# {line}\n" for line in lines) + study_yaml(self.study)
 
     @cached_property
     def key(self) -> str:

@@ -27,9 +27,7 @@ from scenarios.app.run.how import USUAL, How, one_thread, scratch
 from scenarios.app.run.job import Job, JobKind, input_digests
 from scenarios.app.run.simulate import LearningPlay, Planned, RadioPlay
 from scenarios.app.study import Fields
-from scenarios.app.study.describe import build
 from scenarios.app.study.study import Plan, Study, study_yaml
-from scenarios.app.study.yaml_document import read_text
 
 
 def run_job(
@@ -37,12 +35,12 @@ def run_job(
 ) -> Job:
     """A run as a job; command : what its manifest says that made it."""
     options = {"command": command, "how": how}
-    return Job(RUN, study_yaml(study), study.seed, input_digests(study), Path(folder), label, replace, (), options)
+    return Job(RUN, study, study.seed, input_digests(study), Path(folder), label, replace, (), options)
 
 
 def play_job(job: Job, watch: Watch) -> Fields:
     """One run, in any process."""
-    study = build(Study, read_text(job.spec, str(job.folder / STUDY)))
+    study = job.study
     how = job.options["how"]
     how.check()
     with how.within():

@@ -36,7 +36,7 @@ from scenarios.app.run.how import USUAL, How
 from scenarios.app.run.setup import check
 from scenarios.app.study import Fields, Record, Value
 from scenarios.app.study.describe import flow
-from scenarios.app.study.load import Scenario
+from scenarios.app.study.load import AskedStudy
 from scenarios.app.study.study import Distribution, Study, Variant
 from scenarios.app.study.yaml_document import Place, dotted, place_of
 
@@ -75,7 +75,7 @@ class _Choice:
     item: Place = ()
 
 
-def points(study: Study, overrides: Fields) -> list[SweepPoint]:
+def points(study: Study, overrides: Record) -> list[SweepPoint]:
     """All combinations of variants, rows of `zip`, value lists, random points and seeds, in that order."""
     vary = study.vary
     if vary is None:
@@ -126,7 +126,7 @@ def _listed(section: str, columns: Mapping[str, Sequence[Value]], n: int) -> lis
     return choices
 
 
-def _point(variant: Variant, chosen: Sequence[_Choice], overrides: Fields) -> SweepPoint:
+def _point(variant: Variant, chosen: Sequence[_Choice], overrides: Record) -> SweepPoint:
     changed = dict(overrides)
     origins = dict[str, Place]()
     for choice in chosen:
@@ -166,43 +166,39 @@ def rounded(value: float, low: float, high: float) -> float:
     return min(max(float(f"{value:.6g}"), low), high)
 
 
-def checked_points(
-    source: str | Path, study: Study, overrides: Fields, only: Collection[str] = ()
-) -> list[tuple[SweepPoint, Study]]:
+def checked_points(asked: AskedStudy, only: Collection[str] = ()) -> list[tuple[SweepPoint, Study]]:
     """The points and their studies; a mistake names its point. Of a setting, seeds change nothing but the seed.
 
     only : their labels; none: all of them.
     """
-    scenario = Scenario(source)
     settings = {}
     checked = []
-    for point in points(study, overrides):
+    for point in points(asked.study, asked.overrides):
         setting = point.folder.rpartition("/")[0]
         if only and point.label not in only:
             continue
         if setting not in settings:
             with named(point.label):
-                settings[setting] = scenario.study(point.overrides, point.origins)
+                settings[setting] = asked.changed(point.overrides, point.origins).study
         checked.append((point, settings[setting].model_copy(update={"seed": point.seed})))
     return checked
 
 
 def check_prepared(
-    source: str | Path, todo: Iterable[tuple[SweepPoint, Study]], every: bool = False, how: How = USUAL
+    asked: AskedStudy, todo: Iterable[tuple[SweepPoint, Study]], every: bool = False, how: How = USUAL
 ) -> list[str]:
     """Refuse what a run of one of the points would refuse before its first round: its files are read, its world built.
 
     Of a setting the first seed is looked at, and its movement is not played beforehand; `every`: each run, wholly.
     Returns what they would warn of.
     """
-    scenario = Scenario(source)
     seen = set[str]()
     warnings = list[str]()
     for point, study in todo:
         setting = point.folder if every else point.folder.rpartition("/")[0]
         if setting not in seen:
             seen.add(setting)
-            with named(point.label), scenario.placed(point.overrides, point.origins):
+            with named(point.label), asked.changed(point.overrides, point.origins).placed():
                 warnings.extend(check(study, every, how))
     return warnings
 
@@ -233,11 +229,9 @@ class Sweep:
     list; none: all of them. command : as it was typed, for the page. how : of each run, settings that change no result.
     """
 
-    source: str | Path
-    study: Study
+    asked: AskedStudy
     out: Path
     at_once: int
-    overrides: Fields
     watch: Watch
     replace: bool = False
     only: Collection[str] = ()
@@ -255,10 +249,11 @@ class Sweep:
         from scenarios.app.run.runner import run_job  # heavy: nothing is played where a scenario is checked
 
         out = self.out
+        study = self.asked.study
         self.how.check()
-        every = every or checked_points(self.source, self.study, self.overrides, self.only)
+        every = every or checked_points(self.asked, self.only)
         chosen = [point for point, _ in every]
-        own = [point.folder for point in (points(self.study, self.overrides) if self.only else chosen)]
+        own = [point.folder for point in (points(study, self.asked.overrides) if self.only else chosen)]
         jobs = [run_job(one, out / point.folder, point.label, "netsim sweep", self.replace) for point, one in every]
 
         def admit() -> None:
@@ -269,7 +264,7 @@ class Sweep:
         admit()  # before files are read, and again under the lock
         todo = [one for one, job in zip(every, jobs, strict=True) if job.done() is None]
         shared = self.how.among(min(self.engine.here(self.at_once), len(todo)))
-        check_prepared(self.source, todo, how=shared)
+        check_prepared(self.asked, todo, how=shared)
         if todo:
             self.engine.check()
         with held(out, "sweep", admit, lambda: not others(out, own)):
@@ -277,8 +272,8 @@ class Sweep:
                 remove_run(folder)
             if self.replace and any(job.done() is None for job in jobs):
                 (out / RUNS).unlink(missing_ok=True)  # it lists runs that are replaced
-            drawn = {"drawn": list(self.study.vary.drawn)} if self.study.vary and self.study.vary.drawn else {}
-            said = {"kind": "sweep", "title": self.study.title, "command": self.command, **drawn, **says}
+            drawn = {"drawn": list(study.vary.drawn)} if study.vary and study.vary.drawn else {}
+            said = {"kind": "sweep", "title": study.title, "command": self.command, **drawn, **says}
             write_json(out / SWEEP, said)
             found = do_all([job.played(how=shared) for job in jobs], self.engine, self.at_once, out, self.watch)
             write_runs(out, chosen, {i: end for i, end in enumerate(found) if not isinstance(end, Failed)})

@@ -1,69 +1,81 @@
 """a file or a bundled name -> Study"""
 
+from __future__ import annotations
+
 import os
 import re
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
+from dataclasses import dataclass, field
+from functools import cached_property
 from importlib import resources
 from itertools import pairwise
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, get_args, get_origin
 
 from netsim.errors import BadInput
 from netsim.part import FILE_NAME
 from netsim.safe import what_is
-from scenarios.app.study import Fields, Record, Value
+from scenarios.app.study import Record, Value
 from scenarios.app.study.describe import build, default_of, field_at, members, nearest, unwrap
 from scenarios.app.study.study import Study
 from scenarios.app.study.yaml_document import Document, Place, place_of, read, read_text
 
 
-def load(source: str | Path, overrides: Fields | None = None, origins: Mapping[str, Place] | None = None) -> Study:
+def load(source: str | Path, overrides: Record = MappingProxyType({})) -> Study:
     """The study of a scenario file, or of a bundled scenario by its name (`campus`).
 
-    overrides : dotted path -> value, set before anything is checked.
-    origins : where in the file a value of `overrides` stands, for those that do not come from outside.
-    Raises BadInput with one line per mistake.
+    overrides : dotted path -> value, set before anything is checked. Raises BadInput with one line per mistake.
     """
-    return Scenario(source).study(overrides, origins)
+    return AskedStudy.of(source, overrides).study
 
 
-class Scenario:
-    """The text of a scenario, read once, and the studies that it says with this or that value replaced."""
+@dataclass(frozen=True)
+class AskedStudy:
+    """A study as it is asked for: the text of a scenario, read once, with changes; it is built once.
 
-    def __init__(self, source: str | Path) -> None:
-        path = find(source)
-        self.folder = path.parent
-        self._text = read(path)
+    text : of the file, with its lines. overrides : dotted path -> value, set before anything is checked.
+    origins : where in the file a value of `overrides` stands, for those that do not come from outside.
+    """
 
-    def document(self, overrides: Record | None = None, origins: Mapping[str, Place] | None = None) -> Document:
+    text: Document
+    overrides: Record = field(default_factory=dict)
+    origins: Mapping[str, Place] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, source: str | Path, overrides: Record = MappingProxyType({})) -> AskedStudy:
+        """Of a file, or of a bundled scenario by its name."""
+        return cls(read(find(source)), overrides)
+
+    @cached_property
+    def document(self) -> Document:
         """The text as data, overrides applied and file names made absolute."""
-        document = self._text.copy()
-        for key, value in deepcopy(dict(overrides or {})).items():  # later ones may change what earlier ones set
-            set_value(document, key, value, (origins or {}).get(key))
-        _absolute(document, self.folder)
+        document = self.text.copy()
+        for key, value in deepcopy(dict(self.overrides)).items():  # later ones may change what earlier ones set
+            set_value(document, key, value, self.origins.get(key))
+        _absolute(document, Path(document.path).parent)
         return document
 
-    def study(self, overrides: Record | None, origins: Mapping[str, Place] | None = None) -> Study:
+    @cached_property
+    def study(self) -> Study:
         """The checked study; BadInput with one line per mistake."""
-        return build(Study, self.document(overrides, origins))
+        return build(Study, self.document)
+
+    def changed(self, more: Record, origins: Mapping[str, Place] = MappingProxyType({})) -> AskedStudy:
+        """The same scenario with more changes."""
+        return AskedStudy(self.text, {**self.overrides, **more}, origins)
 
     @contextmanager
-    def placed(
-        self, overrides: Record | None = None, origins: Mapping[str, Place] | None = None
-    ) -> Generator[None, None, None]:
+    def placed(self) -> Generator[None, None, None]:
         """What only shows when a study is prepared names its key; here it gets the file and the line."""
         try:
             yield
         except BadInput as error:
-            document = self.document(overrides, origins)
-            raise BadInput(*(_placed(line, document) for line in error.lines)) from None
-
-
-def _placed(line: str, document: Document) -> str:
-    """A complaint that starts with the path of a key, with where that stands before it; others stay."""
-    return _OF_KEY.sub(lambda found: f"{document.at(place_of(found[1]))}: ", line)
+            at = self.document.at
+            lines = [_OF_KEY.sub(lambda key: f"{at(place_of(key[1]))}: ", line) for line in error.lines]
+            raise BadInput(*lines) from None
 
 
 def bundled() -> dict[str, Path]:

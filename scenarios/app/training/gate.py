@@ -46,7 +46,6 @@ from scenarios.app.run.how import one_thread
 from scenarios.app.run.runner import reachable
 from scenarios.app.run.sweep import Sweep
 from scenarios.app.study import Fields
-from scenarios.app.study.load import Scenario
 from scenarios.app.training.environments import Stages, n_ues
 
 FULL, EQUAL = "full", "equal SNR"
@@ -70,44 +69,44 @@ _KEYS = {
 }
 
 
-def play_gate(asked: Sweep, seeds: Sequence[int]) -> Fields:
+def play_gate(sweep: Sweep, seeds: Sequence[int]) -> Fields:
     """Play all policies with each seed, write gate.csv and `gate` of summary.json; returns the latter.
 
-    asked : whose study, changes, folder and engine are meant; its own points are not played. A gate that was
+    sweep : whose study, changes, folder and engine are meant; its own points are not played. A gate that was
     interrupted goes on where it was. Raises BadInput: there is no attacker, or no noise of the receiver to keep equal.
     """
-    study = asked.study
+    study = sweep.asked.study
     if getattr(band(study.world.radio.uplink), "decoding", "") != "noisy":
         raise BadInput("world.radio.uplink: updates have no noise of the receiver to keep equal; take decoding: noisy")
     if not study.learned.attacks and study.learned.membership is None:
         raise BadInput("learning.attacks: nobody attacks, so power moves nothing; add one, such as {kind: closed-form}")
-    known = recorded_at_full(asked, seeds)
+    known = recorded_at_full(sweep, seeds)
     n_0, policies = at_equal_noise(known)
     variants = []
     for label, rule in policies.items():
         power = {"kind": "rule", "rule": rule.law.name, "parameters": rule.parameters.tolist()}
         variants.append({"label": label, "set": {"power": {**power, "limits": known.look.limits.model_dump()}}})
-    overrides = {**asked.overrides, "vary": {"seed": list(seeds), "variants": variants}}
-    runs = pandas.read_csv(replace(asked, study=Scenario(asked.source).study(overrides), overrides=overrides).play())
-    if failed := len(read_failures(asked.out)):
-        raise RunsFailed(f"{failed} runs of the gate failed, see {asked.out / FAILURES}; the same command goes on")
+    varied = sweep.asked.changed({"vary": {"seed": list(seeds), "variants": variants}})
+    runs = pandas.read_csv(replace(sweep, asked=varied).play())
+    if failed := len(read_failures(sweep.out)):
+        raise RunsFailed(f"{failed} runs of the gate failed, see {sweep.out / FAILURES}; the same command goes on")
     found = runs[["label", "seed", "power"]].assign(wanted=n_0, lost=1 - runs["updates.decoded.percent"] / 100)
     found["noise"], _, found["leak"] = np.transpose([figures(known, policies[label]) for label in runs["label"]])
     for name, key in _KEYS.items():
         found[name] = runs.filter(regex=rf"^{key}$").max(axis=1)
-    hits = [_near(asked.out / folder, known.reward.leakage_within_m) for folder in runs["folder"]]
+    hits = [_near(sweep.out / folder, known.reward.leakage_within_m) for folder in runs["folder"]]
     found["count"], found["of"] = np.transpose(hits)
     if found["homes"].any():
         found["count"], found["of"] = (found["homes"] * found["named"] / 100).round(), found["homes"]
-    found.to_csv(asked.out / "gate.csv", index=False)
+    found.to_csv(sweep.out / "gate.csv", index=False)
     said = verdict(found)
-    write_json(asked.out / SUMMARY, {"gate": said})
+    write_json(sweep.out / SUMMARY, {"gate": said})
     return said
 
 
-def recorded_at_full(asked: Sweep, seeds: Sequence[int]) -> Known:
+def recorded_at_full(sweep: Sweep, seeds: Sequence[int]) -> Known:
     """Rounds of all seeds at full power, in which all updates count alike; nothing is required without a top-up."""
-    study = asked.study
+    study = sweep.asked.study
     task = (study.train or Train()).task
     online = task if isinstance(task, Online) else Online(limits=task.limits, bound=task.bound)
     env = OnlinePower(Stages(study, watched=False), n_ues(study), online)
@@ -115,7 +114,7 @@ def recorded_at_full(asked: Sweep, seeds: Sequence[int]) -> Known:
     for i, seed in enumerate(seeds, 1):
         with one_thread():
             played.append(recorded(env, at_level("constant", _LEVELS_DBW[-1]).power_w, seed))
-        asked.watch(Event("world", i, len(seeds), i == len(seeds), {"label": "recorded at full power"}))
+        sweep.watch(Event("world", i, len(seeds), i == len(seeds), {"label": "recorded at full power"}))
     rounds = Rounds.stack([of for of, _ in played])
     look = replace(Look.join([look for _, look in played]), limits=reachable(task.limits, study))
     own = rounds.rows

@@ -58,9 +58,7 @@ from scenarios.app.run.executor import ON_PROCESSES, Engine, OnProcesses, do_all
 from scenarios.app.run.how import USUAL, How, one_thread, peak_gb
 from scenarios.app.run.job import Job, JobKind, do, input_digests
 from scenarios.app.study import Fields
-from scenarios.app.study.describe import build
-from scenarios.app.study.study import Study, study_yaml
-from scenarios.app.study.yaml_document import read_text
+from scenarios.app.study.study import Study
 from scenarios.app.training.environments import (
     Stages,
     check_moves,
@@ -233,7 +231,7 @@ def trains_online(study: Study) -> bool:
 
 def play(job: Job, watch: Watch = ignore) -> Fields:
     """One training, from its environment to its page's figures; returns its summary."""
-    study = build(Study, read_text(job.spec, str(job.folder / STUDY)))
+    study = job.study
     watch = job.options.get("watch", watch)
     how = job.options.get("how", USUAL)
     on: RecordedGround | None = job.options.get("ground")
@@ -299,13 +297,12 @@ def jobs_of(study: Study, seeds: Sequence[int], out: Path, replace: bool = False
     """
     how = study.train or Train()
     plain = study.model_copy(update={"vary": None, "train": how})
-    spec = study_yaml(plain)
     inputs = input_digests(plain)
     jobs = []
     for seed in seeds:
         folder = out if len(seeds) == 1 else out / f"seed-{seed}"
         notes = [f"seed of the training: {seed}"]
-        jobs.append(Job(TRAINED, spec, seed, inputs, folder, f"seed {seed}", replace, notes, options))
+        jobs.append(Job(TRAINED, plain, seed, inputs, folder, f"seed {seed}", replace, notes, options))
     own = {job.folder for job in jobs}
     others = sorted(path.parent.name for path in out.glob(f"seed-*/{TRAINING}") if path.parent not in own)
     if others and not what_is(out / TRAINING):
@@ -341,6 +338,6 @@ def train(
     if at_once == 1 and isinstance(engine, OnProcesses):
         shared: Fields = {"watch": watch}
         if trains_online(study):
-            shared["ground"] = RecordedGround(build(Study, read_text(jobs[0].spec, str(out))), watch)
+            shared["ground"] = RecordedGround(jobs[0].study, watch)
         jobs = [job.played(**shared) for job in jobs]
     return [one for one in do_all(jobs, engine, at_once, out, watch) if not isinstance(one, Failed)]

@@ -32,8 +32,8 @@ from scenarios.app.run.runner import run_job
 from scenarios.app.run.setup import check
 from scenarios.app.run.sweep import SweepPoint, others, rounded, write_runs
 from scenarios.app.study import Fields, Record, Value
-from scenarios.app.study.load import Scenario, load
-from scenarios.app.study.study import Distribution, Study, study_yaml
+from scenarios.app.study.load import AskedStudy
+from scenarios.app.study.study import Distribution, Study
 from scenarios.app.study.yaml_document import as_yaml
 
 if TYPE_CHECKING:
@@ -52,8 +52,7 @@ class Tuning:
     """What is tuned: a scenario with changes, its goals and seeds; how many trials, jobs and fresh seeds."""
 
     source: str
-    study: Study
-    overrides: Record
+    asked: AskedStudy
     goals: Goals
     out: Path
     trials: int
@@ -61,6 +60,10 @@ class Tuning:
     verify: int = 3
     command: str = "netsim tune"
     how: How = USUAL
+
+    @property
+    def study(self) -> Study:
+        return self.asked.study
 
     @property
     def space(self) -> Mapping[str, Distribution]:
@@ -94,12 +97,12 @@ class Tuning:
 
     def changes(self, settings: Record, seed: int) -> Fields:
         """What a run with these settings changes in the scenario."""
-        return {**self.overrides, **settings, "seed": seed, "vary": None}
+        return {**settings, "seed": seed, "vary": None}
 
     def trial(self, name: str, settings: Record, seeds: Sequence[int]) -> Job:
         """A trial as a job."""
         options = {"of": self, "settings": settings, "seeds": seeds}
-        return Job(TRIAL, "", self.study.seed, {}, self.out / name, name, options=options)
+        return Job(TRIAL, self.study, self.study.seed, {}, self.out / name, name, options=options)
 
     def parts(self, folder: Path, settings: Record, seeds: Sequence[int]) -> list[Job]:
         """The runs, or the trainings, of a trial. A training has a seed of its own, in the world of the scenario."""
@@ -108,7 +111,7 @@ class Tuning:
         jobs = []
         for seed in seeds:
             place = folder / f"seed-{seed}"
-            study = load(self.source, self.changes(settings, self.study.seed if self.trains else seed))
+            study = self.asked.changed(self.changes(settings, self.study.seed if self.trains else seed)).study
             if self.trains:
                 jobs += jobs_of(study, [seed], place, replace=True, how=self.shared)
             else:
@@ -119,13 +122,13 @@ class Tuning:
         """The tuning as a job: what decides every trial, files that may be drawn among it."""
         choices = [(key, value) for key, one in self.space.items() for value in one.choices or ()]
         drawn = [
-            load(self.source, self.changes({key: value}, self.study.seed))
+            self.asked.changed(self.changes({key: value}, self.study.seed)).study
             for key, value in choices if isinstance(value, str | dict)
         ]  # fmt: skip
         read = {file: digest for study in (self.study, *drawn) for file, digest in input_digests(study).items()}
         notes = [f"tuning, program {__version__}", *self.goals.lines]
         return Job(
-            TUNED, study_yaml(self.study), self.study.seed, read, self.out, replace=replace, notes=notes,
+            TUNED, self.study, self.study.seed, read, self.out, replace=replace, notes=notes,
             options={"of": self},
         )  # fmt: skip
 
@@ -142,12 +145,12 @@ def tune(of: Tuning, watch: Watch, replace: bool = False) -> Fields:
     job.admit()
     found_there = [str(one.relative_to(out)) for one in others(out, of=_TRIALS)]
     no_links(out, [f"trial-{n + 1}" for n in range(of.trials)] + found_there)
-    first = of.changes({}, of.seeds[0])
-    with Scenario(of.source).placed(first):
+    first = of.asked.changed(of.changes({}, of.seeds[0]))
+    with first.placed():
         if of.trains:
             of.parts(out / "trial-1", {}, of.seeds[:1])
         else:
-            check(load(of.source, first), how=of.shared)
+            check(first.study, how=of.shared)
     with job.hold() as is_new:
         for folder in others(out, of=_TRIALS) if is_new else ():
             for name in FILES:
@@ -163,7 +166,7 @@ def tune(of: Tuning, watch: Watch, replace: bool = False) -> Fields:
         winners = [by_number[n] for n in of.goals.best(done)]
         found = {
             "kind": "tuning", "title": of.study.title, "scenario": of.source, "command": of.command,
-            "overrides": dict(of.overrides), "plays": "train" if of.trains else "run",
+            "overrides": dict(of.asked.overrides), "plays": "train" if of.trains else "run",
             "objectives": [{"key": o.key, "direction": o.word} for o in of.goals.objectives],
             "constraints": [c.text for c in of.goals.constraints],
             "space": {key: one.model_dump(mode="json") for key, one in of.space.items()},
@@ -357,14 +360,16 @@ def _importances(tried: optuna.Study, of: Tuning) -> dict[str, dict[str, float]]
 def _write(of: Tuning, found: Fields, done: Sequence[Record], winners: Sequence[Record]) -> None:
     out = of.out
     points = [
-        SweepPoint(row["name"], seed, f"{row['name']}/seed-{seed}", of.changes(row["settings"], seed))
+        SweepPoint(
+            row["name"], seed, f"{row['name']}/seed-{seed}", {**of.asked.overrides, **of.changes(row["settings"], seed)}
+        )
         for row in done for seed in of.seeds
     ]  # fmt: skip
     write_runs(out, points, {i: read_json(out / p.folder / SUMMARY) for i, p in enumerate(points)})
     write_text(out / TRIALS_CSV, trials_csv(found))
     (out / BEST).unlink(missing_ok=True)
     if winners:
-        winner = load(of.source, of.changes(winners[0]["settings"], of.study.seed))
+        winner = of.asked.changed(of.changes(winners[0]["settings"], of.study.seed)).study
         write_text(out / BEST, as_yaml(winner.model_dump(mode="json")))
     write_json(out / TUNING, found)
 
