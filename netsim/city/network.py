@@ -1,7 +1,7 @@
 """A city from a street network alone: its streets, and buildings that are generated along them."""
 
 from functools import lru_cache
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from pydantic import Field
@@ -12,6 +12,7 @@ from netsim.city.town import Roads, TownPlan, buildings_of, faces
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.maps import check_origin
+from netsim.notice import Notice
 from netsim.part import FILE_NAME
 from netsim.rng import Streams
 from netsim.safe import file_version
@@ -57,8 +58,8 @@ class SumoCity(City):
     def network(self) -> NetLocation:
         return self._read().location
 
-    def notes(self) -> tuple[str, ...]:
-        return self._read().notes
+    def notices(self, known: Any) -> tuple[Notice, ...]:
+        return self._read().notices
 
     def street_graph(self, area: Area, streams: Streams) -> StreetGraph:
         return self._read().graph
@@ -71,17 +72,17 @@ class SumoCity(City):
 
 
 class _Network(NamedTuple):
-    """The streets of a file, notes on them for the user, and where they lie."""
+    """The streets of a file, notices on them, and where they lie."""
 
     graph: StreetGraph
-    notes: tuple[str, ...]
+    notices: tuple[Notice, ...]
     location: NetLocation
 
 
 @lru_cache(maxsize=1)
 def _read(file: str, origin_deg: LatLon | None, version: tuple[int, int]) -> _Network:
-    """Streets, notes and location of a file; `version` tells a changed file from the one in memory."""
-    lines, notes, location = read_sumo(file, origin_deg, is_alone=True)
+    """Streets, notices and location of a file; `version` tells a changed file from the one in memory."""
+    lines, notices, location = read_sumo(file, origin_deg, is_alone=True)
     if origin_deg is not None:
         check_origin(file, lines.path.vertex_m)
     side_m = np.ptp(lines.path.vertex_m, axis=0)
@@ -91,7 +92,7 @@ def _read(file: str, origin_deg: LatLon | None, version: tuple[int, int]) -> _Ne
         )
     made = assemble(lines, 0.0)
     made.check(file)
-    return _Network(made.graph, (*notes, *made.notes(f"city: {file}")), location)
+    return _Network(made.graph, (*notices, *made.notices(file)), location)
 
 
 @lru_cache(maxsize=1)

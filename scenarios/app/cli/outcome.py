@@ -413,7 +413,7 @@ def outcome_of(folder: Path, verbose: bool = False) -> FolderResult:
     if kind == "run":
         finished_manifest(folder)
         manifest = Manifest.of(folder)
-        values = manifest.model_dump(include={"title", "seed", "warnings"}) | {"summary": read_summary(folder)}
+        values = manifest.model_dump(include={"title", "seed", "notices"}) | {"summary": read_summary(folder)}
         return FolderResult("radio" if manifest.radio else "run", run_lines(folder, _page(folder), verbose), values)
     return several(folder, verbose)
 

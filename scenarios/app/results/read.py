@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import numpy as np
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import AliasChoices, BaseModel, BeforeValidator, Field, TypeAdapter, ValidationError
 
 from fl.round.tables import TABLES, Column
 from netsim.checkpoint import read_arrays
 from netsim.clock import DAY_S, Clock
 from netsim.columns import no_places
 from netsim.errors import BadInput
+from netsim.notice import Notice
 from netsim.safe import what_is
 from netsim.units import BoolArray, FloatArray, IntArray
 from scenarios.app.results.folder import (
@@ -84,6 +85,16 @@ class _Sampling(BaseModel, strict=True):
     every_s: _Seconds
 
 
+_NOTICE = TypeAdapter(Notice)
+
+
+def _notice_of(value: object) -> Notice:
+    """A notice of a manifest; version 1.0 kept sentences."""
+    return _NOTICE.validate_python(
+        {"key": "earlier", "severity": "doubt", "says": value} if isinstance(value, str) else value
+    )
+
+
 class Manifest(BaseModel, strict=True):
     """What is read of a run's manifest.json."""
 
@@ -92,7 +103,9 @@ class Manifest(BaseModel, strict=True):
     kind: str = ""
     command: str
     versions: dict[str, str]
-    warnings: list[str]
+    notices: list[Annotated[Notice, BeforeValidator(_notice_of)]] = Field(
+        validation_alias=AliasChoices("notices", "warnings")
+    )
     channel_card: dict[str, str]
     timing: Fields
     trace: Fields | None
