@@ -69,7 +69,7 @@ class Catalogue:
 
     def __call__(self, key: str, place: str = "", **values: object) -> Notice:
         texts = {name: text.format(place=place, **values) for name, text in self.entries[key].items()}
-        return Notice(key, **texts, place=place)  # type: ignore[arg-type]
+        return Notice(key, **{"place": place} | texts)  # type: ignore[arg-type]
 
 
 notice = Catalogue(__file__)
