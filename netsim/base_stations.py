@@ -359,7 +359,7 @@ def _opencellid(
     notices = [notice("cells-are-centres", file=source.path, number=len(table))]
     if skipped:
         rows = counted(skipped.total(), "row")
-        notices.insert(0, notice("cells-left-out", file=source.path, rows=rows, reasons=reasons))
+        notices.append(notice("cells-left-out", file=source.path, rows=rows, reasons=reasons))
     return Cells(table, notices)
 
 

@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 Severity = Literal["void", "doubt", "note"]
-SEVERITIES: tuple[Severity, ...] = ("void", "doubt", "note")
+SEVERITIES = get_args(Severity)
 """figures mean nothing; figures may mislead; good to know"""
 
 
@@ -67,7 +67,7 @@ class Catalogue:
         """Key -> severity, says, remedy."""
         return tomllib.loads(self.file.read_text(encoding="utf-8"))
 
-    def __call__(self, key: str, place: str = "", **values: object) -> Notice:
+    def __call__(self, key: str, /, place: str = "", **values: object) -> Notice:
         texts = {name: text.format(place=place, **values) for name, text in self.entries[key].items()}
         return Notice(key, **{"place": place} | texts)  # type: ignore[arg-type]
 

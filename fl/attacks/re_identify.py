@@ -176,8 +176,9 @@ class ReIdentify(Attack):
 
     def notices(self, known: Prepared) -> Iterator[Notice]:
         if (directory := self.directory(known.public)) is not None:
-            of_file = f"the homes of the people in {self.homes}"
-            knowledge = "where every UE's owner lives" if self.homes == KNOWN else of_file
+            knowledge = "where every UE's owner lives"
+            if self.homes != KNOWN:
+                knowledge = f"the homes of the people in {self.homes}"
             yield notice("attack-granted", self.label, knowledge=knowledge)
             yield from homes_outside(directory, known.public.area, self.label)
         yield from self.of.notices(known)

@@ -203,12 +203,7 @@ class NoiseSwitch(Defense):
 
     def notices(self, known: Prepared) -> Iterator[Notice]:
         """Whom the channel's noise does not hold against, and what is promised."""
-        promise = "nothing is promised once artificial noise ends"
-        if self.mode == "top-up":
-            promise = (
-                "epsilon_promised_with_channel holds with this receiver only; without its noise nothing is promised"
-            )
-        yield notice("noise-of-channel", self.label, promise=promise)
+        yield notice("noise-topped-up" if self.mode == "top-up" else "noise-of-channel", self.label)
         if self.noise.is_claimed:
             yield notice("sensitivity-claimed", self.label, sensitivity=self.noise.sensitivity)
 

@@ -258,10 +258,8 @@ def notices_at_end(learning: Learning, exploded: int, scored: Table, uplink: Tab
         yield notice("rounds-unheard", number=len(silent), total=len(compared), last=silent[-1], every=every)
     single = sums["decoded"] == 1
     if single.any():
-        fate = "opens none of them, and nothing of them is merged"
-        if sums["opened"][single].any():
-            fate = "sees that update as it is; learning.threat.secagg_threshold leaves such sums closed"
-        yield notice("sums-of-one", percent=100 * single.mean(), fate=fate)
+        key = "sums-of-one" if sums["opened"][single].any() else "sums-of-one-closed"
+        yield notice(key, percent=100 * single.mean())
 
 
 def exploded(state: RoundState, figures: Row) -> bool:

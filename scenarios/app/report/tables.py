@@ -207,8 +207,7 @@ def head(run: Run) -> Fields:
     return {
         "below": "; ".join(filter(None, below)),
         "answers": headline(of, learning, summary),
-        "warns": [notice.line for notice in manifest.notices if notice.severity != "note"],
-        "notes": [notice.line for notice in manifest.notices if notice.severity == "note"],
+        "notices": manifest.notices,
         "words": True,
         "results": _table("Results", of, ("measure", *_HEADS, "attack"))
         + _table("Every attack, by its strongest result", each, ("attack", "measure", *_HEADS)),

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import numpy as np
-from pydantic import AliasChoices, BaseModel, BeforeValidator, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, BeforeValidator, Field, TypeAdapter, ValidationError
 
 from fl.round.tables import TABLES, Column
 from netsim.checkpoint import read_arrays
@@ -90,9 +90,7 @@ _NOTICE = TypeAdapter(Notice)
 
 def _notice_of(value: object) -> Notice:
     """A notice of a manifest; version 1.0 kept sentences."""
-    return _NOTICE.validate_python(
-        {"key": "earlier", "severity": "doubt", "says": value} if isinstance(value, str) else value
-    )
+    return Notice("earlier", "doubt", value) if isinstance(value, str) else _NOTICE.validate_python(value)
 
 
 class Manifest(BaseModel, strict=True):
@@ -103,9 +101,7 @@ class Manifest(BaseModel, strict=True):
     kind: str = ""
     command: str
     versions: dict[str, str]
-    notices: list[Annotated[Notice, BeforeValidator(_notice_of)]] = Field(
-        validation_alias=AliasChoices("notices", "warnings")
-    )
+    notices: list[Annotated[Notice, BeforeValidator(_notice_of)]]
     channel_card: dict[str, str]
     timing: Fields
     trace: Fields | None
@@ -124,6 +120,7 @@ class Manifest(BaseModel, strict=True):
         """That of a run folder. BadInput: it is of another version, missing or damaged."""
         values = read_json(folder / MANIFEST)
         check_version(folder, values)
+        values.setdefault("notices", values.get("warnings"))
         return checked(values, cls, folder / MANIFEST, "run the study again")
 
     @property

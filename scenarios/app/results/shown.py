@@ -194,14 +194,13 @@ def run_lines(folder: Path, page: str, verbose: bool = False) -> list[str]:
     learns = "rounds.played" in summary
     learning = part(read(folder / STUDY).data, "learning")
     told, *more = [text for _, text in headline(of, learning, summary)]
-    texts = [notice.text for notice in manifest.notices]
     rows = [(name, text) for name in GROUPS if (text := row([summary], name))]
     rows += [("privacy", text) for text in spent(checked_table(folder, "privacy"))] if learns else []
     rows += [("memory", f"peak {peak} GB")] if (peak := manifest.timing.get("peak_memory_gb")) else []
     result = every_figure(summary) if verbose else drawn(*table_rows(of), right=(1,), whole=(0, 1, 4))
     return [
         f", seed {manifest.seed}: {told}",
-        *fitted([*more, *([played(summary)] if learns else []), *texts]),
+        *fitted([*more, *([played(summary)] if learns else []), *(notice.text for notice in manifest.notices)]),
         *(fitted(card_lines(manifest.channel_card), COLUMNS - 2) if verbose else []),
         *result,
         *drawn(["", ""], rows)[1:],

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from collections.abc import Iterator
 
 import numpy as np
 
 from fl.aggregation import Uniform
-from fl.learning import Learning
 from netsim.errors import counted
 from netsim.maps import on_globe
-from netsim.notice import Notice, by_severity
+from netsim.notice import Notice
 from netsim.traces.home_work import FEWEST_NIGHTS
 from netsim.traces.trace import Trace
 from netsim.world import World
 from scenarios.app.notice import notice
-from scenarios.app.results.read import one
-from scenarios.app.results.summary_keys import BY_KEY, measured
+from scenarios.app.results.summary_keys import BY_KEY
 from scenarios.app.study import Fields
 from scenarios.app.study.study import Study
 
@@ -28,11 +24,16 @@ def of_study(study: Study, world: World) -> Iterator[Notice]:
     if world.trace is not None:
         yield from of_trace(study, world.trace)
         yield from _homes(world)
-    if study.learning is not None:
-        round_s = study.learning.round_s
-        if study.world.duration_s is not None and round_s > world.duration_s:
-            yield notice("round-cut-short", round_s=round_s, duration_s=world.duration_s)
-        yield from _fixed_weights(study.learning, len(world.ues))
+    if study.learning is None:
+        return
+    if study.world.duration_s is not None and study.round_s > world.duration_s:
+        yield notice("round-cut-short", round_s=study.round_s, duration_s=world.duration_s)
+    if isinstance(study.learning.aggregation, Uniform):
+        clients = study.learning.aggregation.clients
+        n_ue = len(world.ues)
+        most = min(n_ue, study.learning.server.waits_for or n_ue)
+        if not most <= clients <= 2 * n_ue:  # somewhat more is a public bound on their number
+            yield notice("weights-of-other-ues", clients=clients, most=most, total=n_ue, sum=most / clients)
 
 
 _WIDE_M = 10_000.0
@@ -62,15 +63,6 @@ def _homes(world: World) -> Iterator[Notice]:
     if nights is not None and none.any():
         few = int((none & (nights < FEWEST_NIGHTS)).sum())
         yield notice("homes-missing", number=none.sum(), total=len(none), nights=FEWEST_NIGHTS, few=few)
-
-
-def _fixed_weights(learning: Learning, n_ue: int) -> Iterator[Notice]:
-    """That weights are for another number of UEs than there are, and what they add up to."""
-    if isinstance(learning.aggregation, Uniform):
-        clients = learning.aggregation.clients
-        most = min(n_ue, learning.server.waits_for or n_ue)
-        if not most <= clients <= 2 * n_ue:  # somewhat more is a public bound on their number
-            yield notice("weights-of-other-ues", clients=clients, most=most, total=n_ue, sum=most / clients)
 
 
 def of_summary(summary: Fields) -> Iterator[Notice]:
@@ -103,14 +95,3 @@ def of_summary(summary: Fields) -> Iterator[Notice]:
         yield notice("model-not-useful")
     if summary.get("radio.samples", 1) == 0:
         yield notice("nobody-present")
-
-
-def records(notices: Sequence[Notice]) -> list[Fields]:
-    """Notices as the manifest holds them."""
-    return [asdict(each) for each in by_severity(notices)]
-
-
-def counts(notices: Sequence[Notice]) -> Fields:
-    """How many results of a run void, and put in doubt."""
-    severity = Counter(each.severity for each in notices)
-    return measured({"notices": one(doubt=severity["doubt"], void=severity["void"])})

@@ -9,6 +9,7 @@ import platform
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from importlib.metadata import version
 from math import ceil
 from pathlib import Path
@@ -47,7 +48,7 @@ from scenarios.app.results.folder import (
 from scenarios.app.run.events import Event, Watch
 from scenarios.app.run.how import peak_gb
 from scenarios.app.run.job import UNFIT, Job
-from scenarios.app.run.notices import counts, of_summary, records
+from scenarios.app.run.notices import of_summary
 from scenarios.app.run.setup import origin_deg, street_graph
 from scenarios.app.study import SCHEMA_VERSION, Fields, Record
 from scenarios.app.study.study import Study
@@ -84,7 +85,6 @@ def manifest_of(job: Job, study: Study, world: World) -> Fields:
         lat, lon = trace.origin_deg or (float("nan"), float("nan"))
         about = {"timezone": trace.local.name, "origin_lat": lat, "origin_lon": lon}
         manifest["trace"] = {"counts": trace.counts, **about}
-    manifest["notices"] = records(world.notices)
     libraries = {name: version(name) for name in LIBRARIES}
     manifest["versions"] = {"python": platform.python_version(), "netsim": __version__, **libraries}
     return manifest
@@ -197,8 +197,10 @@ class Play(ABC):
         write_json(folder / MANIFEST, manifest | {"finished": False})  # of which the summary reads counts
         summary = self.summary()
         notices = by_severity([*self.world.notices, *self.notices(), *of_summary(summary)])
-        write_json(folder / SUMMARY, summary | counts(notices))
-        write_json(folder / MANIFEST, manifest | {"notices": records(notices), "finished": True})
+        found = [each.severity for each in notices]
+        summary |= {f"notices.{severity}": found.count(severity) for severity in ("doubt", "void")}
+        write_json(folder / SUMMARY, summary)
+        write_json(folder / MANIFEST, manifest | {"notices": [*map(asdict, notices)], "finished": True})
         return read_json(folder / SUMMARY)
 
     def rest(self) -> None:
