@@ -30,5 +30,5 @@ class Prepared:
     @property
     def has_epsilon(self) -> bool:
         """Whether a part draws noise that the ledger counts."""
-        parts = (*self.learning.curation, *self.learning.defenses)
-        return any({"spend", "location spend"} & part.offers for part in parts)
+        learning = self.learning
+        return any({"spend", "location spend"} & part.offers for part in (*learning.curation, *learning.defenses))

@@ -214,7 +214,7 @@ def default_layout(area: Area, notices: Sequence[Notice] = ()) -> Hexagonal:
             f"world.ues.mobility.trace: its area has {width} x {height}, at most {_MAX_SIDE_M / 1e3:,.0f} km are "
             "possible without a list of base stations; choose a box (area_deg, or area_m where the file has metres; "
             "netsim inspect shows far rows), set crs: local if metres were taken for degrees, or give base stations"
-            + "; ".join(("", *(doubt.line for doubt in doubts_in(notices))))
+            + "; ".join(("", *doubts_in(notices)))
         )
     per_site = np.prod(area.side_m) / 30.0  # a hexagon of inter-site distance d covers d^2 sqrt(3) / 2
     return Hexagonal(inter_site_m=float(np.ceil(max(500.0, math.sqrt(per_site * 2 / math.sqrt(3))) / 50) * 50))

@@ -194,8 +194,8 @@ def _far_stations(setting: WorldSetting, area: Area) -> Iterator[Notice]:
     if len(far):
         farthest = int(np.argmax(away_m))
         more = f", and {len(far) - 1} more do as well" if len(far) > 1 else ""
-        away = {"name": stations[farthest].name, "away_m": away_m[farthest], "more": more}
-        yield notice("station-far", width_m=width_m, height_m=height_m, **away)
+        name = stations[farthest].name
+        yield notice("station-far", name=name, away_m=away_m[farthest], width_m=width_m, height_m=height_m, more=more)
 
 
 def tiny_area(area: Area) -> Iterator[Notice]:

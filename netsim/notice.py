@@ -47,9 +47,9 @@ def by_severity(notices: Iterable[Notice]) -> list[Notice]:
     return sorted(dict.fromkeys(notices), key=lambda notice: SEVERITIES.index(notice.severity))
 
 
-def doubts_in(notices: Iterable[Notice]) -> list[Notice]:
-    """Those by which figures may mislead."""
-    return [notice for notice in notices if notice.severity == "doubt"]
+def doubts_in(notices: Iterable[Notice]) -> list[str]:
+    """Lines of those by which figures may mislead."""
+    return [notice.line for notice in notices if notice.severity == "doubt"]
 
 
 class Catalogue:

@@ -16,7 +16,7 @@ def lines(notices: Iterable[Notice]) -> list[str]:
 
 def doubts(notices: Iterable[Notice]) -> list[str]:
     """What those say by which figures may mislead."""
-    return lines(doubts_in(notices))
+    return doubts_in(notices)
 
 
 def by_key(notices: Iterable[Notice]) -> dict[str, str]:

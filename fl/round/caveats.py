@@ -76,5 +76,6 @@ def _coins(learning: Learning) -> Iterator[Notice]:
     if learning.cohort_rounds > 1:
         why["cohort_rounds"] = f"who is drawn stays for {learning.cohort_rounds} rounds"
     if why and learning.hides_who_came and learning.sampling == "poisson" and learning.participation < 1:
-        reasons = " and ".join(dict.fromkeys(why.values()))
-        yield notice("sampling-not-independent", rules=", ".join(why), reasons=reasons)
+        yield notice(
+            "sampling-not-independent", rules=", ".join(why), reasons=" and ".join(dict.fromkeys(why.values()))
+        )

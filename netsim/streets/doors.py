@@ -104,5 +104,10 @@ def access(graph: StreetGraph, position_m: FloatArray, mode: int) -> Access:
 def without_door(count: int, premises: Premises) -> Iterator[Notice]:
     """Buildings that cannot be entered, of `count` buildings."""
     if closed := count - len(premises):
-        limits = {"area_m2": _MIN_AREA_M2, "distance_m": _MAX_DOOR_DISTANCE_M}
-        yield notice("buildings-without-door", number=closed, total=count, **limits)
+        yield notice(
+            "buildings-without-door",
+            number=closed,
+            total=count,
+            area_m2=_MIN_AREA_M2,
+            distance_m=_MAX_DOOR_DISTANCE_M,
+        )

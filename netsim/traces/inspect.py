@@ -14,7 +14,7 @@ import numpy as np
 from netsim.clock import DAY_S, Clock
 from netsim.columns import frozen
 from netsim.errors import counted
-from netsim.notice import Notice, doubts_in
+from netsim.notice import doubts_in
 from netsim.traces.moves import Index, Moves, doubts, steps_of
 from netsim.traces.read import TraceFile, busiest_cells, formats, outlying, repeated, trace_file
 from netsim.traces.table import TraceTable
@@ -75,8 +75,8 @@ class TraceView:
     fixes: IntArray
 
     @cached_property
-    def doubts(self) -> list[Notice]:
-        return [*doubts_in(self.table.notices), *doubts(self.table, self.moves)]
+    def doubts(self) -> list[str]:
+        return doubts_in([*self.table.notices, *doubts(self.table, self.moves)])
 
     @property
     def gaps(self) -> tuple[Index, FloatArray]:
@@ -145,7 +145,7 @@ def _users(view: TraceView) -> _Facts:
     _, n_rows = np.unique(view.moves.user, return_counts=True)
     yield "users", f"{len(n_rows):,}; rows per user: {_spread(n_rows)}"
     for doubt in view.doubts:
-        yield "doubtful", doubt.line
+        yield "doubtful", doubt
     walker, gap_s = view.gaps
     if not len(gap_s):
         yield "gaps", "no user has two fixes at different times"

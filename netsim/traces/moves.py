@@ -267,8 +267,8 @@ def doubts(table: TraceTable, moves: Moves) -> Iterator[Notice]:
         yield notice("trace-places-at-once", rows=counted(steps.n_at_once, "row"), away=far)
     if steps.n_fast:
         first = [f"{table.fixes.line[k]} (user {table.users[moves.user[k]]})" for k in steps.fast[:_FIRST]]
-        rows = {"speed": steps.speed, "number": steps.n_fast, "first": ", ".join(first)}
-        yield notice("trace-too-fast", file=table.path, **rows)
+        lines = ", ".join(first)
+        yield notice("trace-too-fast", file=table.path, speed=steps.speed, number=steps.n_fast, first=lines)
 
 
 def _dates(fixes: FixRows, moves: Moves) -> Iterator[Notice]:

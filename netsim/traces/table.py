@@ -408,7 +408,7 @@ def _usable(table: TraceTable) -> TraceTable:
             remedy = "is the sign missing? correct the column" if rsrp_dbm[0] > 0 else "correct the column"
             raise BadInput(f"{table.path}: no row is usable ({table.reasons()}): {wrong}; {remedy}")
     if not len(table):
-        check = "; ".join(("check those columns of the file", *(doubt.line for doubt in doubts_in(table.notices))))
+        check = "; ".join(("check those columns of the file", *doubts_in(table.notices)))
         raise BadInput(f"{table.path}: no row is usable ({table.reasons()}); {check}")
     return table
 

@@ -8,7 +8,7 @@ from conftest import TINY
 from noticed import by_key, of_run
 
 from netsim.notice import SEVERITIES, Notice, by_severity
-from scenarios.app.cli.start import main
+from scenarios.app.cli.commands import main
 from scenarios.app.results.folder import read_json
 from scenarios.app.results.read import Manifest
 from scenarios.app.run.notices import of_summary

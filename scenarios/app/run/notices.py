@@ -82,14 +82,13 @@ def of_summary(summary: Fields) -> Iterator[Notice]:
             yield notice("curation-without-cluster", step=step)
         if value and (mechanism := BY_KEY["audit.NAME.violated"].name_in(key)):
             yield notice("canaries-violated", mechanism=mechanism, rows=counted(value, "row"))
-    sent = summary.get("updates.sent") or 0
     if overflowed := summary.get("updates.non_finite"):
-        yield notice("updates-overflowed", number=overflowed, updates=counted(sent, "update"))
+        yield notice("updates-overflowed", number=overflowed, updates=counted(summary["updates.sent"], "update"))
     if refused:
         names = ", ".join(filter(None, map(BY_KEY["refused.reason.NAME"].name_in, summary)))
         reasons = f" ({names})" if names else ""
         yield notice("everybody-refused", number=refused, rounds=counted(rounds, "round"), reasons=reasons)
-    if sent and summary.get("updates.decoded.percent") == 0:
+    if summary.get("updates.sent") and summary.get("updates.decoded.percent") == 0:
         yield notice("nothing-decoded")
     if summary.get("utility.useful") is False:
         yield notice("model-not-useful")

@@ -52,8 +52,8 @@ def ready(study: Study, folder: Path, rehearsed: bool = True) -> tuple[World, Se
     streams = Streams(study.seed)
     world = build_world(study.world, streams, study.round_s)
     setup = set_up(study, world, streams, folder, rehearsed)
-    known = Prepared(setup.learning, setup.public, partial(_rounds, world, setup))
-    world.notices += (*notices_of(known, study.world, world), *of_study(study, world))
+    prepared = Prepared(setup.learning, setup.public, partial(_rounds, world, setup))
+    world.notices += (*notices_of(prepared, study.world, world), *of_study(study, world))
     return world, setup
 
 
