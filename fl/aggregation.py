@@ -1,14 +1,17 @@
 """The aggregation slot: weights of the received rows."""
 
 from abc import abstractmethod
+from collections.abc import Iterator
 from dataclasses import field, replace
 from typing import Literal
 
 import numpy as np
 from pydantic import Field
 
+from fl.notice import Prepared, notice
 from fl.types import Local, Metrics, Received, RoundContext, State
 from netsim.columns import frozen, no_ints, ue_and_model
+from netsim.notice import Notice
 from netsim.part import OneOf, Part
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -28,17 +31,12 @@ class Aggregation(Part):
         """Share of the UEs that its fixed weights assume; None: the weights depend on the participants."""
         return None
 
-    @property
-    def discloses(self) -> str:
-        """Data that UEs disclose besides updates and the number of samples, in words; empty: nothing."""
-        return ""
-
     def start(self) -> State:
         """The first state; None for a rule without memory."""
         return None
 
     def receive_disclosed(self, local: Local, facts: RoundContext, state: State) -> State:
-        """The next state after UEs have sent what it `discloses`, before they train."""
+        """The next state after UEs have sent what it asks for besides updates, before they train."""
         return state
 
     def figures(self, state: State) -> Metrics:
@@ -233,9 +231,8 @@ class Wasserstein(Aggregation):
             }
         return {**rows, "class labels": f"distance: {self.distance} compares classes; for real labels take label-range"}
 
-    @property
-    def discloses(self) -> str:
-        return "the histogram of their labels, in clear, once and whenever it changes; no noise hides it"
+    def notices(self, known: Prepared) -> Iterator[Notice]:
+        yield notice("labels-disclosed", kind=self.kind_name())
 
     def start(self) -> Histograms:
         return Histograms(no_ints(), np.zeros((0, 0)), np.zeros(0))

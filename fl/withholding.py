@@ -1,14 +1,17 @@
 """The withholding slot: what a UE holds back that was asked and has accepted, decided on the device."""
 
 from abc import abstractmethod
+from collections.abc import Iterator
 from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
 from fl.availability import HOMES
+from fl.notice import Prepared, notice
 from fl.types import Local, RoundContext, State
 from netsim.columns import frozen, no_ints, row_id
+from netsim.notice import Notice
 from netsim.part import Named, OneOf
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -49,6 +52,9 @@ class Withholding(Named):
     by_history: ClassVar[bool] = False
     """whether silence depends on earlier updates: then a coin of the server amplifies no noise, and a record that
     decides whether its UE sends decides about later rounds too"""
+
+    def notices(self, known: Prepared) -> Iterator[Notice]:
+        yield notice("silence-tells", self.label, what=self.gives_away)
 
     @property
     def waits_for_a_cell(self) -> bool:

@@ -16,7 +16,7 @@ import json
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -38,6 +38,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from netsim.errors import BadInput
 from netsim.fit import refuse_broken
+from netsim.notice import Notice
 
 _FRAME = re.compile(r'File "(.+)", line (\d+)')
 
@@ -100,6 +101,18 @@ class Part(BaseModel):
     def kind_name(cls) -> str:
         """The word that `kind:` takes in YAML."""
         return str(cls.model_fields["kind"].default)
+
+    def notices(self, known: Any) -> Iterable[Notice]:
+        """What a person should know of it in a scenario, before that is played; known : `netsim.notice.Built` for parts
+        of a world, `fl.notice.Prepared` for parts of learning.
+        """
+        return ()
+
+
+def parts_of(section: BaseModel) -> Iterator[Part]:
+    """The parts that a section has as values, alone or in a list."""
+    for _, value in section:
+        yield from (part for part in (value if isinstance(value, tuple) else (value,)) if isinstance(part, Part))
 
 
 @cache

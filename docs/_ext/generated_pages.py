@@ -20,9 +20,12 @@ from pydantic.fields import FieldInfo
 from pygments.lexers.special import TextLexer
 from records_page import keys_page, tables_page
 
+from fl.notice import notice as of_learning
+from netsim.notice import notice as of_worlds
 from netsim.part import OneOf, Part, descriptions
 from scenarios import load, run
 from scenarios.app.cli.commands import parser
+from scenarios.app.notice import notice as of_studies
 from scenarios.app.report.plot import TERMS
 from scenarios.app.study.describe import field_type, flow, in_words, members, nested, sections, slot_of, unit, unwrap
 from scenarios.app.study.slots import SLOTS
@@ -34,9 +37,19 @@ FOLDER = Path(__file__).parents[1] / "reference" / "generated"
 def pages() -> dict[str, str]:
     """File name -> Markdown of every generated page."""
     found = {"sections.md": sections_page(), "cli.md": cli_page(parser())}
-    found |= {"tables.md": tables_page(), "summary.md": keys_page()}
+    found |= {"tables.md": tables_page(), "summary.md": keys_page(), "notices.md": notices_page()}
     found["terms.txt"] = "\n".join(f"{word}\n: {says}\n" for word, says in TERMS.items())
     return found | {f"slot-{name}.md": slot_page(name, slot) for name, slot in SLOTS.items()}
+
+
+def notices_page() -> str:
+    """Every notice: key, severity, sentence and remedy, with words in braces for values."""
+    lines = ["# Notices", "", "Words in braces stand for values.", ""]
+    lines += ["| key | severity | says | remedy |", "|---|---|---|---|"]
+    for catalogue in (of_worlds, of_learning, of_studies):
+        for key, of in catalogue.entries.items():
+            lines.append(f"| `{key}` | {of['severity']} | {of['says']} | {of.get('remedy', '')} |")
+    return "\n".join([*lines, ""])
 
 
 def write_pages(folder: Path = FOLDER) -> None:

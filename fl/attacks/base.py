@@ -4,7 +4,7 @@ Attacks have no access to the true positions, which are compared with the estima
 """
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, Self
 
@@ -200,11 +200,6 @@ class Attack(Named):
         return False
 
     @property
-    def granted(self) -> str:
-        """Knowledge that it is given beyond the view and public facts; empty for none."""
-        return ""
-
-    @property
     def files(self) -> tuple[str, ...]:
         """Paths of the files that it reads."""
         return ()
@@ -220,14 +215,6 @@ class Attack(Named):
         from fl.tracking.place_grid import usual_cell_m  # not at the top: most attacks have no grid
 
         return self.model_copy(update={"cell_m": usual_cell_m(area, learner.shortest_m)})
-
-    def notes(self, public: Public) -> tuple[str, ...]:
-        """Notes on the knowledge that it is given, one line each."""
-        return ()
-
-    def notes_on_rounds(self, rounds: Iterable[RoundContext]) -> tuple[str, ...]:
-        """Limits of rounds that end at these times, one line each; rounds : in order."""
-        return ()
 
     def start(self) -> State:
         """The first state; None for an attack without memory."""

@@ -1,6 +1,6 @@
 r"""Home, work and other places of a UE, with the probability that they are right."""
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import field, replace
 from typing import Annotated, Literal, Self
 
@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 from fl.attacks.base import View, recall
 from fl.attacks.believer import Believer, Remembered
 from fl.attacks.shadow_ues import Population
+from fl.notice import Prepared, notice
 from fl.tracking.dwelling import (
     EstimatesOfUe,
     Hours,
@@ -26,6 +27,7 @@ from fl.tracking.place_grid import PlaceGrid, best_discs
 from fl.types import Estimates, Metrics, Public, RoundContext
 from netsim.columns import Columns, frozen, no_ints
 from netsim.geometry import Area
+from netsim.notice import Notice
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -143,23 +145,20 @@ class Dwell(Believer):
         self.of.check(public, n_ue)
         self._grid(public.area, n_ue)
 
-    def notes_on_rounds(self, rounds: Iterable[RoundContext]) -> tuple[str, ...]:
+    def notices(self, known: Prepared) -> Iterator[Notice]:
         none = {f"home in {_hours_text(self.home_hours)}", f"work in {_hours_text(self.work_hours)} on a workday"}
-        for facts in rounds:
+        for facts in known.rounds():
             hours = Hours.of_round(facts)
             if hours is None:
                 continue
             if hours.whole_day:
-                return ()
+                return
             period = hours.period(self.home_hours, self.work_hours)
             if period is not None:
                 none -= {text for text in none if text.startswith("home" if period.night else "work")}
             if not none:
-                return ()
-        return (
-            f"attack {self.label}: no round has its middle in the hours that tell of {' or '.join(sorted(none))}, so "
-            "it never names that; set home_hours and work_hours to hours of the rounds, or let the world last longer",
-        )
+                return
+        yield notice("attack-hours-missed", self.label, what=" or ".join(sorted(none)))
 
     def start(self) -> DwellState:
         return DwellState(self.of.start())

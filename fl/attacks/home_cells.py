@@ -1,6 +1,6 @@
 r"""Homes from the cells through which UEs send at night, whatever their updates were learnt from."""
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 import numpy as np
@@ -12,10 +12,12 @@ from fl.attacks.base import View
 from fl.attacks.dwell import HourOfDay
 from fl.attacks.place_maps import NamesPlaces, PlaceMaps
 from fl.attacks.threat import CELLS
+from fl.notice import Prepared, notice
 from fl.tracking.place_grid import PlaceGrid, disc_masses
 from fl.tracking.population import POPULATIONS, InBuildings, PopulationPrior
 from fl.types import Estimates, Public, RoundContext
 from netsim.clock import DAY_S
+from netsim.notice import Notice
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -69,14 +71,11 @@ class HomeCells(NamesPlaces, UploadAttack):
         super().check(public, n_ue)
         self.population.probability(self._grid(public, n_ue), public)
 
-    def notes_on_rounds(self, rounds: Iterable[RoundContext]) -> tuple[str, ...]:
-        if any(self._at_night(np.array([facts.time_s]), facts).any() for facts in rounds):
-            return ()
-        start, end = self.home_hours
-        return (
-            f"attack {self.label}: no round ends between {start:g} and {end:g} h, so it never hears of a home; set "
-            "home_hours to hours in which rounds end",
-        )
+    def notices(self, known: Prepared) -> Iterator[Notice]:
+        yield from super().notices(known)
+        if not any(self._at_night(np.array([facts.time_s]), facts).any() for facts in known.rounds()):
+            start_h, end_h = self.home_hours
+            yield notice("attack-nights-missed", self.label, start_h=start_h, end_h=end_h)
 
     def start(self) -> PlaceMaps:
         """Number of uploads at night of each UE through each cell: a map whose places are cells."""

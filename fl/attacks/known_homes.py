@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 import numpy as np
 
 from fl.attacks.base import recall
+from fl.notice import notice
 from fl.tracking.dwelling import Hours, Period, Residences, Shares, blocks, log_evidence
 from fl.tracking.error_model import ErrorModel
 from fl.tracking.linking import Identities, NameLinks, identified, log_odds
@@ -18,6 +20,7 @@ from netsim.columns import no_ints
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.maps import projected
+from netsim.notice import Notice
 from netsim.rng import Rng
 from netsim.safe import opened
 from netsim.traces.source import Sheet, read_sheets
@@ -179,15 +182,10 @@ def grid_of_homes(area: Area) -> PlaceGrid:
     return PlaceGrid(area, nx, ny)
 
 
-def outside_notes(directory: Directory, area: Area, label: str) -> tuple[str, ...]:
-    """A line where people live outside of the area, whom no sender is ever given to."""
-    outside = (~area.contains(directory.home_m)).sum()
-    if not outside:
-        return ()
-    return (
-        f"{label}: homes: {outside:,} of {len(directory.user):,} lie outside of the area of the world, and no sender "
-        "is taken for these people; correct the file, or take a larger area",
-    )
+def homes_outside(directory: Directory, area: Area, label: str) -> Iterator[Notice]:
+    """People who live outside of the area, whom no sender is ever given to."""
+    if outside := (~area.contains(directory.home_m)).sum():
+        yield notice("attack-homes-outside", label, number=outside, total=len(directory.user))
 
 
 def check(directory: Directory, area: Area, n_ue: int, label: str) -> None:

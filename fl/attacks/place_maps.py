@@ -1,6 +1,7 @@
 r"""Maps of scores of places that add up over rounds, and attacks whose answers are their highest places."""
 
 from abc import abstractmethod
+from collections.abc import Iterator
 from typing import Literal, cast
 
 import numpy as np
@@ -10,10 +11,12 @@ from scipy.ndimage import correlate1d
 from fl.attacks.base import Attack, View, status_of
 from fl.attacks.closed_form import unit_cloud
 from fl.learners import FirstLayerLearner
+from fl.notice import Prepared, notice
 from fl.tracking.place_grid import MANY, WIDEST_M, PlaceGrid, usual_cell_m
 from fl.types import Estimates, Public, RoundContext
 from netsim.columns import frozen, no_ints
 from netsim.geometry import Area
+from netsim.notice import Notice
 from netsim.rng import Rng
 from netsim.units import AnyFloats, FloatArray, IntArray
 
@@ -143,11 +146,10 @@ class NamesPlaces(Attack):
     apart_m: float = Field(200.0, ge=0, le=1e6)
     """smallest distance between two answers, m"""
 
-    def notes(self, public: Public) -> tuple[str, ...]:
-        usual_m = usual_cell_m(public.area, np.inf)
-        if self.cell_m != usual_m or usual_m <= WIDEST_M:
-            return ()
-        return (f"attack {self.label}: places are {usual_m:.0f} m apart in so wide an area; a smaller one has finer",)
+    def notices(self, known: Prepared) -> Iterator[Notice]:
+        usual_m = usual_cell_m(known.public.area, np.inf)
+        if self.cell_m == usual_m > WIDEST_M:
+            yield notice("attack-places-coarse", self.label, apart_m=usual_m)
 
     def width(self, view: View | None) -> float:
         """Standard deviation of the Gaussian that smooths maps before they are read, m; None: those of all rounds."""

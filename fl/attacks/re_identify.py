@@ -1,6 +1,6 @@
 r"""Linking of names: updates under new names are given to the senders of earlier ones."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal, Self
 
@@ -12,11 +12,12 @@ from fl.attacks.base import Attack, View, recall
 from fl.attacks.closed_form import ClosedForm
 from fl.attacks.dlg import Dlg
 from fl.attacks.dwell import HourOfDay
-from fl.attacks.known_homes import KNOWN, HomeLinker, Residents, check, directory_of, outside_notes, read_directory
+from fl.attacks.known_homes import KNOWN, HomeLinker, Residents, check, directory_of, homes_outside, read_directory
 from fl.attacks.learnt_errors import LearntErrors, named_places
 from fl.attacks.shadow_ues import Population
 from fl.attacks.surfaces import DensityPeak
 from fl.attacks.threat import KNOWN_HOMES, SENDERS
+from fl.notice import Prepared, notice
 from fl.tracking.belief import Belief
 from fl.tracking.error_model import ErrorModel
 from fl.tracking.fingerprint import DIRECTION, Clues, projected
@@ -24,6 +25,7 @@ from fl.tracking.linking import Book, Identities, Linker, NameLinks
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Directory, Estimates, Metrics, Public, RoundContext, State
 from netsim.geometry import Area
+from netsim.notice import Notice
 from netsim.part import FILE_NAME
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
@@ -141,12 +143,6 @@ class ReIdentify(Attack):
         return self.of.reads_the_city
 
     @property
-    def granted(self) -> str:
-        if self.homes is None:
-            return ""
-        return "where every UE's owner lives" if self.homes == KNOWN else f"the homes of the people in {self.homes}"
-
-    @property
     def files(self) -> tuple[str, ...]:
         return () if self.homes in (None, KNOWN) else (self.homes,)
 
@@ -159,12 +155,14 @@ class ReIdentify(Attack):
         if directory is not None:
             check(directory, public.area, n_ue, self.label)
 
-    def notes(self, public: Public) -> tuple[str, ...]:
-        directory = self.directory(public)
-        return () if directory is None else outside_notes(directory, public.area, self.label)
-
-    def notes_on_rounds(self, rounds: Iterable[RoundContext]) -> tuple[str, ...]:
-        return self.of.notes_on_rounds(rounds)
+    def notices(self, known: Prepared) -> Iterator[Notice]:
+        if (directory := self.directory(known.public)) is not None:
+            knowledge = "where every UE's owner lives"
+            if self.homes != KNOWN:
+                knowledge = f"the homes of the people in {self.homes}"
+            yield notice("attack-granted", self.label, knowledge=knowledge)
+            yield from homes_outside(directory, known.public.area, self.label)
+        yield from self.of.notices(known)
 
     def directory(self, public: Public) -> Directory | None:
         return None if self.homes is None else directory_of(self.homes, public, self.label)

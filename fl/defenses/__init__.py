@@ -62,12 +62,6 @@ class Defense(Named):
     ties_ues: ClassVar = ""
     """why what a UE sends after it hangs on other UEs, in words; empty: it does not"""
 
-    caveat: ClassVar = ""
-    """limitation of the part that is listed among the warnings of the run"""
-
-    tells_in_clear: ClassVar = ""
-    """what every UE discloses to the server in each round besides its update, in words; empty: nothing"""
-
     needs_rounds: ClassVar = ""
     """why it counts on rounds, in which all UEs are asked at once and merged together; empty: it does not"""
 

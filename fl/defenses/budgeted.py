@@ -21,6 +21,7 @@ that is required is drawn; `noise-switch`, which draws less, states it in anothe
 
 import math
 from abc import abstractmethod
+from collections.abc import Iterator
 from dataclasses import field, replace
 from typing import ClassVar, Literal
 
@@ -28,10 +29,12 @@ import numpy as np
 from pydantic import Field
 
 from fl.defenses import NEEDS_BOUND, WHOLE_BOUND, Defense, Protected, Standing
+from fl.notice import Prepared, notice
 from fl.privacy.gaussian import GaussianFilter, epsilon_of
 from fl.types import Bound, Local, Metrics, Received, RoundContext, Spend, State, Updates
 from netsim import compiled
 from netsim.columns import frozen, no_floats
+from netsim.notice import Notice
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -111,23 +114,23 @@ class Budgeted(Defense):
     """whether a round's budget follows what earlier rounds showed"""
     offers = frozenset({"spend"})
 
-    @property
-    def caveat(self) -> str:  # type: ignore[override]
+    def notices(self, known: Prepared) -> Iterator[Notice]:
         """Limits of its epsilon."""
-        adaptive = "noise follows earlier rounds; guaranteed is the figure epsilon_promised, not what a run spent"
-        return "; ".join(filter(None, (self.claim_caveat, adaptive if self.adaptive else "")))
+        if self.is_claimed:
+            yield notice("sensitivity-claimed", self.label, sensitivity=self.sensitivity)
+        if self.adaptive:
+            yield notice("budget-follows-rounds", self.label)
 
     @property
-    def claim_caveat(self) -> str:
-        """Limits of a sensitivity that is only claimed; empty for a true one."""
-        said = f"sensitivity {self.sensitivity} is the source's claim, no guarantee; true is the account in unit user"
-        return said if self.sensitivity in ("mean-clip", "paper") else ""
+    def is_claimed(self) -> bool:
+        """Whether its sensitivity is a claim of the source, and not a true one."""
+        return self.sensitivity in ("mean-clip", "paper")
 
     @property
     def needs(self) -> dict[str, str]:  # type: ignore[override]
         """A bound, and where one record is to be hidden by its share of one step, a bound on that."""
         needs = NEEDS_BOUND | {"single upload a round": "its budget is shared out over rounds, not over phases of one"}
-        if self.claim_caveat:
+        if self.is_claimed:
             needs[WHOLE_BOUND] = f"sensitivity {self.sensitivity} is said of its norm; put a clip before it"
         if self.sensitivity == "record-one-step":
             needs["record bound"] = (
@@ -161,7 +164,7 @@ class Budgeted(Defense):
 
     def claimed(self, bound: Bound, samples: FloatArray) -> FloatArray:
         """Delta_k (n,) of rows learnt from count (n,) samples."""
-        if not self.claim_caveat:
+        if not self.is_claimed:
             return np.full(len(samples), bound.sensitivity)
         factor = 2 * self.paper_learning_rate if self.sensitivity == "paper" else 2
         return factor * bound.norm / np.maximum(samples, 1.0)
@@ -238,7 +241,7 @@ class Budgeted(Defense):
         )  # fmt: skip
         truth = bound.zeroed.spend(label, updates.ue[heard], updates.model[heard], drawn[heard], self.delta)
         spends = [replace(truth, channel_std=counted[heard])]
-        if self.claim_caveat:
+        if self.is_claimed:
             claim = replace(
                 spends[0], mechanism=AS_PRINTED.format(label), sensitivity=noise.claimed[heard], unit=PRINTED
             )

@@ -1,5 +1,6 @@
 """Clipping of updates, which bounds their sensitivity."""
 
+from collections.abc import Iterator
 from dataclasses import field, replace
 from typing import Literal
 
@@ -7,8 +8,10 @@ import numpy as np
 from pydantic import Field
 
 from fl.defenses import WHOLE_BOUND, Defense, Protected
+from fl.notice import Prepared, notice
 from fl.types import Bound, LastFigures, Local, Metrics, Received, RoundContext, Spend, State, Updates
 from netsim.columns import frozen, no_floats
+from netsim.notice import Notice
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
@@ -133,10 +136,12 @@ class AdaptiveClip(Defense):
 
     needs_rounds = "its norm follows what all UEs of a round tell the server"
 
-    @property
-    def tells_in_clear(self) -> str:  # type: ignore[override]
-        """The bit, where the server draws the noise."""
-        return "whether its update was below the norm" if self.noise == "server" else ""
+    def notices(self, known: Prepared) -> Iterator[Notice]:
+        """The bit in clear where the server draws its noise, and later noise on the device promises more."""
+        defenses = known.learning.defenses
+        later = [d.label for d in defenses[defenses.index(self) + 1 :] if d.noise_on_device]
+        if self.noise == "server" and later:
+            yield notice("bit-in-clear", self.label, others=", ".join(later))
 
     @property
     def noise_on_device(self) -> bool:

@@ -1,6 +1,7 @@
 """LAPA: privacy budgets that adapt to the model and to the angles of updates, and the switch to the channel's noise."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Annotated, Literal
@@ -11,8 +12,10 @@ from pydantic import Field
 from fl.aggregation import angles, by_angle
 from fl.defenses import Defense, Drawing, Protected, Standing
 from fl.defenses.budgeted import Arb, Budgeted, BudgetedNoise, BudgetState, UniformDp, merged, of_ue
+from fl.notice import Prepared, notice
 from fl.types import Local, Metrics, Received, RoundContext, Updates
 from netsim.columns import frozen
+from netsim.notice import Notice
 from netsim.part import OneOf
 from netsim.rng import Rng
 from netsim.units import FloatArray
@@ -198,15 +201,11 @@ class NoiseSwitch(Defense):
     ties_ues = Budgeted.ties_ues
     offers = frozenset({"spend"})
 
-    @property
-    def caveat(self) -> str:  # type: ignore[override]
+    def notices(self, known: Prepared) -> Iterator[Notice]:
         """Whom the channel's noise does not hold against, and what is promised."""
-        said = "with_channel counts the channel's noise, which holds against nobody with a better receiver"
-        if self.mode == "top-up":
-            total = "epsilon_promised_with_channel holds with this receiver only; without its noise nothing is promised"
-        else:
-            total = "nothing is promised once artificial noise ends"
-        return "; ".join(filter(None, (said, total, self.noise.claim_caveat)))
+        yield notice("noise-topped-up" if self.mode == "top-up" else "noise-of-channel", self.label)
+        if self.noise.is_claimed:
+            yield notice("sensitivity-claimed", self.label, sensitivity=self.noise.sensitivity)
 
     @property
     def needs(self) -> dict[str, str]:  # type: ignore[override]

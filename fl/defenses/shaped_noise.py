@@ -1,6 +1,7 @@
 """Noise on the height gradients of a radio map whose variance depends on the gradient."""
 
 from abc import abstractmethod
+from collections.abc import Iterator
 from functools import cached_property, lru_cache
 from typing import Literal
 
@@ -8,10 +9,12 @@ import numpy as np
 from pydantic import Field
 
 from fl.defenses import Defense, Protected
+from fl.notice import Prepared, notice
 from fl.radio_map.obstacles import CELLS, HEIGHTS, height_grid_of
 from fl.types import LastFigures, Local, RoundContext, Updates
 from netsim.columns import frozen
 from netsim.geometry import Area
+from netsim.notice import Notice
 from netsim.rng import Rng
 from netsim.units import FloatArray
 
@@ -186,10 +189,9 @@ class ShapedNoise(Defense):
 
     reference = "Geometry-Aligned Differential Privacy for Location-Safe Federated Radio Map Construction, Eq. 21"
     needs = {CELLS: "its noise has a shape in space, so updates must have a number for each cell of a grid (radio-map)"}
-    caveat = (
-        "no guarantee: the variance of its noise follows the private gradient, so the ledger books nothing; gradients "
-        "of the propagation phase travel without noise"
-    )
+
+    def notices(self, known: Prepared) -> Iterator[Notice]:
+        yield notice("noise-follows-gradient", self.label)
 
     def start(self, n_ue: int) -> LastFigures:
         return LastFigures()

@@ -1,14 +1,16 @@
 """The learner slot: the model, local training, and evaluation."""
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from math import inf
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from fl.notice import Prepared, notice
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import HeldOut, Local, Metrics, Model, Public, Request, Updates
+from netsim.notice import Notice
 from netsim.part import OneOf, Part
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
@@ -58,6 +60,10 @@ class Learner(Part):
     def discloses(self) -> str:
         """Statistics of the data that are published before the first round, in words; empty: none."""
         return ""
+
+    def notices(self, known: Prepared) -> Iterator[Notice]:
+        if self.discloses and known.has_epsilon:
+            yield notice("data-published", kind=self.kind_name(), what=self.discloses)
 
     @abstractmethod
     def init(self, public: Public, rng: Rng) -> Model:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import cast
 
@@ -14,6 +14,7 @@ from fl.leakage import leakage
 from fl.leakage.chance import most_named, scores
 from fl.leakage.linking import Linking, observe, unicity
 from fl.learners import SurfaceLearner
+from fl.notice import notice
 from fl.privacy.ledger import final_account
 from fl.references import Law, Reference, constant, guessed, kriging_map, nearest_neighbours, path_loss_map, rmse
 from fl.round import records
@@ -23,6 +24,7 @@ from fl.round.setup import RoundStreams, Setup
 from fl.round.state import RoundState
 from fl.types import NEW_PLACE, HeldOut, Local, Metrics, Model, RoundContext
 from netsim.columns import evenly
+from netsim.notice import Notice
 from netsim.record import Row
 from netsim.units import BoolArray, FloatArray
 from netsim.world.world import World
@@ -238,33 +240,23 @@ def _answer(setup: Setup, state: RoundState, learner: SurfaceLearner) -> dict[st
     return {"answer": learner.surfaces(state.model, made.rows(slice(None)))[0, 0], "answer_at_m": one.x[0]}
 
 
-def scoring_warnings(learning: Learning, scored: Table, uplink: Table) -> list[str]:
-    """Compared rounds in which no UE was heard, where not all are compared.
+def notices_at_end(learning: Learning, exploded: int, scored: Table, uplink: Table, sums: Table) -> Iterator[Notice]:
+    """A model that exploded, compared rounds in which no UE was heard where not all are compared, and sums of one UE.
 
-    scored, uplink : the table `leakage`, and that of updates as the attacker hears them, as columns.
+    exploded : the round of it, 0 for none. scored, uplink, sums : the table `leakage`, that of updates as the attacker
+    hears them, and `sums`, as columns.
     """
+    if exploded:
+        yield notice("model-exploded", round=exploded)
     compared = np.unique(scored["round"])
     silent = np.setdiff1d(compared, uplink["round"][uplink["decoded"] == 1])
-    if not len(silent) or learning.leakage.every_rounds == 1:
-        return []
-    return [
-        f"leakage: no UE was heard in {len(silent)} of the {len(compared)} compared rounds (the last: "
-        f"{silent[-1]:g}); what is named of UEs there was named before. learning.leakage.every_rounds: 1 compares "
-        f"all rounds (here {learning.leakage.every_rounds})"
-    ]
-
-
-def sums_warnings(sums: Table) -> list[str]:
-    """A warning where secure sums, rows of the table `sums`, hold the update of one UE."""
+    every = learning.leakage.every_rounds
+    if len(silent) and every > 1:
+        yield notice("rounds-unheard", number=len(silent), total=len(compared), last=silent[-1], every=every)
     single = sums["decoded"] == 1
-    if not single.any():
-        return []
-    fate = "opens none of them, and nothing of them is merged"
-    if sums["opened"][single].any():
-        fate = "sees that update as it is; learning.threat.secagg_threshold leaves such sums closed"
-    return [
-        f"{100 * single.mean():.3g} % of the secure sums, each of a group and a model, are of one UE: the server {fate}"
-    ]
+    if single.any():
+        key = "sums-of-one" if sums["opened"][single].any() else "sums-of-one-closed"
+        yield notice(key, percent=100 * single.mean())
 
 
 def exploded(state: RoundState, figures: Row) -> bool:
@@ -280,12 +272,3 @@ def exploded(state: RoundState, figures: Row) -> bool:
     if "rmse_db" not in scores or not len(y):
         return False
     return not scores["rmse_db"] <= y.max(initial=0.0) - y.min(initial=0.0)
-
-
-def explosion_warning(number: int) -> str:
-    """Warning of a run whose model exploded in round `number`."""
-    return (
-        f"the model exploded in round {number}: it is not finite, or errs by more than the signals span; neither its "
-        "error nor what leaks since means anything. Take a smaller learning.learner.learning_rate or step_limit: "
-        "polyak, the defense clip, less noise, or a smaller step of learning.server_optimiser"
-    )

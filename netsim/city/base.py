@@ -82,10 +82,6 @@ class City(Part):
         """Shapes that maps draw below streets and buildings: (water or green, outline (k, 2) in m)."""
         return ()
 
-    def notes(self) -> tuple[str, ...]:
-        """Notes for the user on how the city was read."""
-        return ()
-
     def street_grid(self) -> tuple[FloatArray, FloatArray] | None:
         """Centre lines of the streets: x (a,) of north-south, y (b,) of east-west streets; None without streets."""
         return None

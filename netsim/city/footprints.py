@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Annotated, Any, Literal
 
@@ -16,6 +16,7 @@ from netsim.columns import frozen
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.maps import SYSTEMS, Features, Shapes, absent, known_crs, on_plane, read_features, short
+from netsim.notice import Notice, notice
 from netsim.part import FILE_NAME
 from netsim.rng import Streams
 from netsim.safe import file_version
@@ -119,14 +120,15 @@ class Footprints(City):
     def network(self) -> NetLocation | None:
         return None if self.streets is None else self._streets().location
 
-    def notes(self) -> tuple[str, ...]:
+    def notices(self, known: Any) -> Iterator[Notice]:
         skipped = self._city().skipped.copy()
         if self.streets == self.file:
             del skipped["LineString"]
-        kinds = ", ".join(f"{count:,} {kind}" for kind, count in skipped.items())
-        left_out = (f"city: {self.file}: {skipped.total():,} of its shapes are left out: {kinds}",) if kinds else ()
-        streets = () if self.streets is None else self._streets().notes
-        return (*left_out, *self._city().notes, *streets)
+        if kinds := ", ".join(f"{count:,} {kind}" for kind, count in skipped.items()):
+            yield notice("city-shapes-left-out", file=self.file, number=skipped.total(), kinds=kinds)
+        yield from self._city().notices
+        if self.streets is not None:
+            yield from self._streets().notices
 
     def _city(self) -> "FileCity":
         return _read_city(self, file_version(self.file))
@@ -140,22 +142,22 @@ class Footprints(City):
 class FileCity:
     """The buildings of a file, in their bounding box; origin_deg is None for local metres.
 
-    skipped : number of shapes that are not buildings, by type; notes : for the user, on assumed heights.
+    skipped : number of shapes that are not buildings, by type; notices : on heights and overlaps.
     """
 
     buildings: Buildings
     area: Area
     origin_deg: LatLon | None
     skipped: Counter[str]
-    notes: tuple[str, ...]
+    notices: tuple[Notice, ...]
 
 
 @frozen
 class Streets:
-    """The street graph of a file, notes for the user on what is not in it, and where it lies if it is SUMO's."""
+    """The street graph of a file, notices on what is not in it, and where it lies if it is SUMO's."""
 
     graph: StreetGraph
-    notes: tuple[str, ...]
+    notices: tuple[Notice, ...]
     location: NetLocation | None
 
 
@@ -187,7 +189,7 @@ def _read_city(part: Footprints, version: tuple[int, int]) -> FileCity:
         raise BadInput(
             f"{part.file}: features: there is no building in it{f' ({had})' if had else ''}; give at least one Polygon"
         )
-    height_m, notes = _heights(part, features, feature)
+    height_m, notices = _heights(part, features, feature)
     corner, owner = shapely.get_coordinates(shape, return_index=True)
     crs = features.crs if part.crs == "auto" and features.crs else part.crs
     corner_m, origin_deg = on_plane(part.file, corner, feature[owner], crs, part.origin_deg)
@@ -200,11 +202,10 @@ def _read_city(part: Footprints, version: tuple[int, int]) -> FileCity:
     if not len(apart.shape):
         raise BadInput(f"{part.file}: features: no building in it stands on the ground; correct min_height")
     if apart.n_overlapping:
-        n = f"{apart.n_overlapping:,} of {len(tags):,} overlap others"
-        notes += (f"city: {part.file}: buildings: {n}: of an outline its parts count, else the highest",)
+        notices += (notice("city-outlines-overlap", file=part.file, number=apart.n_overlapping, total=len(tags)),)
     area = Area.around(shapely.bounds(apart.footprint).reshape(-1, 2))
     buildings = Buildings(apart.footprint, height_m[apart.shape], apart.house)
-    return FileCity(buildings, area, origin_deg, skipped, notes)
+    return FileCity(buildings, area, origin_deg, skipped, notices)
 
 
 def _word(tags: Mapping[str, object], key: str) -> str:
@@ -254,7 +255,7 @@ def _valid(part: Footprints, features: Features, shape: Shapes, feature: IntArra
     return piece[solid], of[solid]
 
 
-def _heights(part: Footprints, features: Features, feature: IntArray) -> tuple[FloatArray, tuple[str, ...]]:
+def _heights(part: Footprints, features: Features, feature: IntArray) -> tuple[FloatArray, tuple[Notice, ...]]:
     """Heights (n,) in m of polygons of features (n,), and a note on those that are assumed or cannot be read.
 
     A height is the first of `height_property` and OpenStreetMap's height that is above 0, or else levels times 3 m, or
@@ -297,8 +298,8 @@ def _heights(part: Footprints, features: Features, feature: IntArray) -> tuple[F
         (unknown.size, "by default_height_m"),
         (len(unread), f"values are no height, such as {example}"),
     )
-    said = ", ".join(f"{n:,} {what}" for n, what in counts if n)
-    return height_m, (f"city: {part.file}: heights of buildings: {said}",) if said else ()
+    texts = ", ".join(f"{n:,} {what}" for n, what in counts if n)
+    return height_m, (notice("city-heights-assumed", file=part.file, counts=texts),) if texts else ()
 
 
 def metres(text: str) -> float | None:
@@ -323,10 +324,10 @@ def read_streets(file: str, crs: str, origin_deg: LatLon | None, area: Area, ver
     """
     is_network = file.lower().endswith(_NETWORKS)
     if is_network:
-        lines, notes, location = read_sumo(file, origin_deg)
+        lines, notices, location = read_sumo(file, origin_deg)
     else:
         location = None
-        lines, notes = read_osm(file, crs, origin_deg)
+        lines, notices = read_osm(file, crs, origin_deg)
     inside = lines.clipped(area)
     if not len(inside.path):
         away_m = np.linalg.norm(np.median(lines.path.vertex_m, axis=0) - area.centre_m)
@@ -337,4 +338,4 @@ def read_streets(file: str, crs: str, origin_deg: LatLon | None, area: Area, ver
         )
     made = assemble(inside, 0.0 if is_network else SNAP_M)  # edges of a network meet at junctions only
     made.check(file)
-    return Streets(made.graph, (*notes, *made.notes(f"city: {file}")), location)
+    return Streets(made.graph, (*notices, *made.notices(file)), location)

@@ -84,7 +84,7 @@ class Replay(Mobility, TraceSetting):
         recorded : errors of positions are those of the rows.
         """
         on_globe = trace.origin_deg is not None
-        standing_in = any(note.startswith("accuracy: ") for note in trace.notes)
+        standing_in = any(notice.key == "trace-accuracy-missing" for notice in trace.notices)
         zero = trace.counts.get("cell_missing", 0) > 0 or "0" in trace.cells  # of large numbers it is none
         of_rows = {
             "the area": not sized,

@@ -1,6 +1,6 @@
 """Path gains of every cell on a grid, from a file: what ray tracers compute, or what was measured."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -11,6 +11,7 @@ from pydantic import Field
 from netsim.checkpoint import read_arrays
 from netsim.errors import BadInput
 from netsim.geometry import Area
+from netsim.notice import Built, Notice, notice
 from netsim.part import FILE_NAME
 from netsim.radio.path_loss import LossLaw, Pairs, PathLoss
 from netsim.safe import file_version
@@ -94,22 +95,16 @@ class GainMap(PathLoss):
 
         return law
 
-    def notes(self, cells: Sequence[str]) -> tuple[str, ...]:
-        table, others = self._of(cells)
-        missing = 100.0 * table.isna().to_numpy().mean()
-        said = [f"{missing:.3g} % of its gains are none or 0, {self.uncovered_gain_db:g} dB there"] * bool(missing)
-        said += [f"cells that are no base station and left out: {others:,}"] * bool(others)
-        return (f"path loss: {self.file}: {'; '.join(said)}",) if said else ()
-
-    def floor_notes(self, height_m: float) -> tuple[str, ...]:
+    def notices(self, known: Built) -> Iterator[Notice]:
+        table, others = self._of(known.stations)
+        if missing := 100.0 * table.isna().to_numpy().mean():
+            yield notice("gains-missing", file=self.file, percent=missing, gain_db=self.uncovered_gain_db)
+        if others:
+            yield notice("gains-of-other-cells", file=self.file, number=others)
         low_m, high_m = self.ue_heights_m
-        if height_m <= high_m and 2 * _SAME_M < high_m - low_m < _EVERY_M:
-            return ()
-        return (
-            f"path loss: UEs in buildings, on floors up to {height_m:g} m, have the gains of {self.file} at their "
-            "place without a loss of walls: outdoor gains, unless it was computed inside; keep UEs outdoors, or give "
-            "gains for heights up to there (z_m)",
-        )
+        has_floors = 2 * _SAME_M < high_m - low_m < _EVERY_M
+        if known.floor_m is not None and not (has_floors and known.floor_m <= high_m):
+            yield notice("gains-of-outdoors", file=self.file, floor_m=known.floor_m)
 
     def _of(self, cells: Sequence[str]) -> tuple["DataFrame", int]:
         """The gains of base stations, and the number of other cells."""

@@ -7,7 +7,7 @@ true height.
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import inf, log10, pi
 from typing import ClassVar, Literal, Self
@@ -18,6 +18,7 @@ from pydantic import Field
 from netsim.columns import frozen
 from netsim.errors import BadInput
 from netsim.geometry import Area
+from netsim.notice import Built, Notice, notice
 from netsim.part import Part
 from netsim.ues import Indoors
 from netsim.units import SPEED_OF_LIGHT_M_S, BoolArray, FloatArray
@@ -110,10 +111,6 @@ class PathLoss(Part):
         """The loss to the base stations of these names; raises BadInput where none is known."""
         return lambda pairs: self.loss_db(pairs, carrier_hz)
 
-    def notes(self, cells: Sequence[str]) -> tuple[str, ...]:
-        """Notes for the user on how the law was read."""
-        return ()
-
     @abstractmethod
     def loss_db(self, pairs: Pairs, carrier_hz: float) -> FloatArray:
         """Loss in dB (n, n_bs), positive for attenuation."""
@@ -136,15 +133,11 @@ class PathLoss(Part):
     def check(self, carrier_hz: float, ue_height_m: float, bs_heights_m: Mapping[str, float]) -> None:
         """Raises BadInput outside the published range of validity; bs_heights_m : by the name of the base station."""
 
-    def floor_notes(self, height_m: float) -> tuple[str, ...]:
-        """Notes for the user where UEs are in buildings, on floors up to a height."""
+    def notices(self, known: Built) -> Iterator[Notice]:
+        """Whether UEs are on floors above the heights that the law was published for."""
         max_m = self.ue_heights_m[1]
-        if height_m <= max_m:
-            return ()
-        return (
-            f"path loss {self.kind_name()} was published for UEs up to {max_m:g} m high; on floors up to "
-            f"{height_m:g} m it has the loss at {max_m:g} m",
-        )
+        if known.floor_m is not None and known.floor_m > max_m:
+            yield notice("path-loss-too-high", law=self.kind_name(), highest_m=max_m, floor_m=known.floor_m)
 
 
 _GAINS_DB = 5.0  # of the antennas of base station and UE together

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from netsim.columns import frozen
 from netsim.errors import BadInput
 from netsim.geometry import Area
+from netsim.notice import Notice, notice
 from netsim.streets.graph import MODES, WALK, Paths, StreetGraph, usual_m_s
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -68,16 +71,14 @@ class Assembled:
                 f"{file}: no street in the area is open to pedestrians; give one with footways or side streets"
             )
 
-    def notes(self, place: str) -> tuple[str, ...]:
-        notes = []
+    def notices(self, file: str) -> Iterator[Notice]:
+        """What is not open in the streets of a file."""
         if self.loose_parts:
-            parts = f"{self.loose_parts:,}, {self.loose_km:.3g} km"
-            notes.append(f"{place}: unconnected parts of the street network are left out: {parts}")
+            yield notice("streets-unconnected", file=file, number=self.loose_parts, length_km=self.loose_km)
         names = ("pedestrians", "bicycles", "cars")
         closed = [f"{km:.3g} km to {name}" for name, km in zip(names, self.closed_km.tolist(), strict=True) if km > 0]
         if closed:
-            notes.append(f"{place}: streets without a way to all others and back are closed: {', '.join(closed)}")
-        return tuple(notes)
+            yield notice("streets-closed", file=file, closed=", ".join(closed))
 
 
 def assemble(lines: StreetLines, snap_m: float = SNAP_M) -> Assembled:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 
 import numpy as np
 
 from netsim.city.buildings import Buildings
 from netsim.columns import Columns, frozen, no_floats, no_ints, no_places
+from netsim.notice import Notice, notice
 from netsim.streets.graph import MODES, WALK, StreetGraph
 from netsim.ues import STOREY_M
 from netsim.units import FloatArray, IntArray
@@ -100,12 +102,13 @@ def access(graph: StreetGraph, position_m: FloatArray, mode: int) -> Access:
     return Access(open_to[nearest], along_m, at_m)
 
 
-def without_door(count: int, premises: Premises) -> tuple[str, ...]:
-    """A note for the user on buildings that cannot be entered, of `count` buildings."""
-    closed = count - len(premises)
-    if not closed:
-        return ()
-    return (
-        f"city: {closed:,} of {count:,} buildings have no door: they are smaller than {_MIN_AREA_M2:g} m2 or farther "
-        f"than {_MAX_DOOR_DISTANCE_M:g} m from a street",
-    )
+def without_door(count: int, premises: Premises) -> Iterator[Notice]:
+    """Buildings that cannot be entered, of `count` buildings."""
+    if closed := count - len(premises):
+        yield notice(
+            "buildings-without-door",
+            number=closed,
+            total=count,
+            area_m2=_MIN_AREA_M2,
+            distance_m=_MAX_DOOR_DISTANCE_M,
+        )

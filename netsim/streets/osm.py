@@ -10,6 +10,7 @@ import numpy as np
 from netsim.columns import frozen
 from netsim.errors import BadInput
 from netsim.maps import absent, in_degrees, projected, read_features, spans_degrees
+from netsim.notice import Notice, notice
 from netsim.streets.assembly import StreetLines
 from netsim.streets.graph import CLASSES, CYCLE_M_S, KM_H, MODES, WALK_M_S, Paths
 from netsim.units import FloatArray, LatLon
@@ -176,8 +177,8 @@ def _first(values: Words) -> str:
     return values[0] if values else ""
 
 
-def read_osm(file: str, crs: str = "auto", origin_deg: LatLon | None = None) -> tuple[StreetLines, tuple[str, ...]]:
-    """The streets of a GeoJSON FeatureCollection, and notes on what is left out. Raises BadInput with one line.
+def read_osm(file: str, crs: str = "auto", origin_deg: LatLon | None = None) -> tuple[StreetLines, tuple[Notice, ...]]:
+    """The streets of a GeoJSON FeatureCollection, and notices on what is left out. Raises BadInput with one line.
 
     Features are LineStrings and MultiLineStrings with tags of OpenStreetMap, as exports of Overpass and osmnx hold
     them; see `street_of`.
@@ -226,7 +227,7 @@ def read_osm(file: str, crs: str = "auto", origin_deg: LatLon | None = None) -> 
         layer=np.array([each.layer for each in streets]),
     )
     n = skipped.total()
-    return lines, (f"city: {file}: {n:,} of its shapes are no streets{_had(skipped)}",) if n else ()
+    return lines, (notice("streets-shapes-left-out", file=file, number=n, found=_had(skipped)),) if n else ()
 
 
 def _had(skipped: Counter[str]) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 
 from netsim.errors import BadInput
 from netsim.maps import lon_lat_of, projected
+from netsim.notice import Notice, notice
 from netsim.streets.assembly import StreetLines
 from netsim.streets.graph import CLASSES, CYCLE_M_S, DRIVE, KM_H, WALK_M_S, Paths
 from netsim.streets.osm import KINDS
@@ -48,8 +49,8 @@ class _SumoEdge:
     speed_m_s: list[float] = field(default_factory=lambda: [0.0, 0.0, 0.0])
 
 
-def read_sumo(file: str, origin_deg: LatLon | None = None) -> tuple[StreetLines, tuple[str, ...], NetLocation]:
-    """The streets of a SUMO network, notes on what is left out, and where it lies. Raises BadInput with one line.
+def read_sumo(file: str, origin_deg: LatLon | None = None) -> tuple[StreetLines, tuple[Notice, ...], NetLocation]:
+    """The streets of a SUMO network, notices on what is left out, and where it lies. Raises BadInput with one line.
 
     An edge runs from the centre of one junction to that of the next, along its shape, or the mean shape of its lanes.
     Pedestrians, bicycles and passenger cars may use it where one of its lanes is open to them, cars at the lane's
@@ -61,7 +62,7 @@ def read_sumo(file: str, origin_deg: LatLon | None = None) -> tuple[StreetLines,
         from, without its `netOffset`. A network with a projection needs an origin, one without needs none.
     """
     net = _SumoNet(file, origin_deg)
-    return _lines(net), net.notes(), net.location
+    return _lines(net), net.notices(), net.location
 
 
 @dataclass(frozen=True)
@@ -141,12 +142,13 @@ class _SumoNet(XmlFile):
                 self.closed += 1
             self._edge = None
 
-    def notes(self) -> tuple[str, ...]:
+    def notices(self) -> tuple[Notice, ...]:
         counts = (
             (self.closed, f"are open to none of {', '.join(_VEHICLES)}"),
             (self.inner, "are inside junctions, or crossings"),
         )
-        return tuple(f"city: {self.source.path}: {n:,} edges {why}: left out" for n, why in counts if n)
+        file = self.source.path
+        return tuple(notice("streets-edges-left-out", file=file, number=n, why=why) for n, why in counts if n)
 
     def _begin_edge(self, attributes: dict[str, str]) -> None:
         self._edge = None

@@ -14,6 +14,7 @@ import numpy as np
 from netsim.clock import DAY_S, Clock
 from netsim.columns import frozen
 from netsim.errors import counted
+from netsim.notice import doubts_in
 from netsim.trace_files.read import TraceFile, busiest_cells, formats, outlying, repeated, trace_file
 from netsim.traces.moves import Index, Moves, doubts, steps_of
 from netsim.traces.table import TraceTable
@@ -74,8 +75,8 @@ class TraceView:
     fixes: IntArray
 
     @cached_property
-    def doubts(self) -> tuple[str, ...]:
-        return doubts(self.table, self.moves)
+    def doubts(self) -> list[str]:
+        return doubts_in([*self.table.notices, *doubts(self.table, self.moves)])
 
     @property
     def gaps(self) -> tuple[Index, FloatArray]:
@@ -115,8 +116,9 @@ def _file(table: TraceTable, n_repeated: int) -> _Facts:
     yield "unusable", table.reasons() or "none"
     for word, text in table.facts.items():
         yield word, _clipped(text)
-    for note in table.notes:
-        yield "note", note
+    for notice in table.notices:
+        if notice.severity == "note":
+            yield "note", notice.line
 
 
 def _span(view: TraceView) -> _Facts:
@@ -128,8 +130,8 @@ def _span(view: TraceView) -> _Facts:
         for name, zone in {"UTC": UTC, view.local.name: view.local.zone}.items():
             ends = " to ".join(f"{datetime.fromtimestamp(t, zone):%Y-%m-%d %H:%M:%S}" for t in (first, last))
             yield (f"time {name}", ends) if len(name) < 12 else ("time local", f"{ends} ({name})")
-    for note in view.local.notes:
-        yield "", f"guessed {note.replace('an IANA name sets another', '--timezone NAME sets another')}"
+    for guess in view.local.notices:
+        yield "", f"guessed {guess.says}; --timezone NAME sets another"
     if view.clock.changes:
         yield "", f"clocks change on {', '.join(view.clock.text(at_s)[:10] for at_s, _ in view.clock.changes[:4])}"
     days = len(np.unique(view.local_s // DAY_S))

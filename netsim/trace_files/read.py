@@ -28,6 +28,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, mo
 from netsim.clock import DAY_S, Clock
 from netsim.errors import BadInput, counted
 from netsim.geometry import Area
+from netsim.notice import Notice, notice
 from netsim.part import FILE_NAME, Part
 from netsim.safe import what_is
 from netsim.trace_files.formats import TRACE_FORMATS
@@ -120,7 +121,7 @@ class TraceFile(Part):
         format = part.model_validate(self.model_dump(include=given, exclude_none=True))
         fixes = FixBuilder(self.trace, self.crs, self.zone)
         if others := others_in(self.trace, part.folder):
-            fixes.notes.append(f"files of other formats in the folder are not read: {others}")
+            fixes.notices.append(notice("trace-files-unread", files=others))
         try:
             format.read(fixes)
         except BadInput:
@@ -262,7 +263,7 @@ class TraceSetting(TraceFile):
         table = self._in_area(self._in_window(file))
         if not len(table):
             raise BadInput(_nothing_left(file, table))
-        table, notes = self._of_cell(table)
+        table, chosen = self._of_cell(table)
         table = table.keep(~repeated(table), "duplicate")
         border = None
         if self.extent == "stated" and self.box is not None:
@@ -272,23 +273,21 @@ class TraceSetting(TraceFile):
         begins_s = float(fixes.time_s.min()) if border is None else self._edge("since")
         lon_deg = None if plane.origin_deg is None else plane.origin_deg[1]
         local = LocalTime.of("UTC" if table.relative else self.timezone, lon_deg, begins_s)
-        zone_notes = local.notes
-        if table.relative:
-            zone_notes = ["times below 1e8 s count from midnight of a day without a date, called 1970-01-01"]
+        zone = [notice("trace-relative")] if table.relative else local.notices
         moves = Moves(fixes.user, fixes.time_s - local.midnight_s, plane.xy_m)
-        doubtful = doubts(table, moves)
-        moves, resample_notes = self._resampled(table, moves)
-        due, sampling_notes = self._sampled(moves)
+        doubtful = [*doubts(table, moves)]
+        moves, resampling = self._resampled(table, moves)
+        due, sampling = self._sampled(moves)
         accuracy_m = None if self.resample_s is not None else fixes.accuracy_m
         if accuracy_m is not None and (unknown := int(np.isnan(accuracy_m).sum())):
             usual_m = float(np.nanmedian(accuracy_m)) if unknown < len(accuracy_m) else np.nan
-            sampling_notes += [f"accuracy: {counted(unknown, 'row')} without one: the median, {usual_m:g} m, stands in"]
+            sampling += [notice("trace-accuracy-missing", rows=counted(unknown, "row"), usual_m=usual_m)]
             accuracy_m = None if np.isnan(usual_m) else np.where(np.isnan(accuracy_m), usual_m, accuracy_m)
         if self.segments is not None and self.segments > len(moves.user):
             problem = f"{self.segments} are more than the {len(moves.user)} rows"
             raise BadInput(f"{self.trace}: segments: {problem}; take fewer")
         clock = local.clock(float(moves.time_s.max()))
-        names, user, user_notes = self._named(table.users, moves, clock, round_s)
+        names, user, naming = self._named(table.users, moves, clock, round_s)
         if not np.array_equal(user, moves.user):
             moves = replace(moves, user=user)
         cells, cell = ((), None) if fixes.cell is None else occurring(table.cells, fixes.cell)
@@ -312,8 +311,7 @@ class TraceSetting(TraceFile):
                 **({} if due is None else {"not_sampled": int((~due).sum())}),
                 "rows_used": len(table) if due is None else int(due.sum()),
             },
-            notes=(*table.notes, *doubtful, *notes, *zone_notes, *resample_notes, *sampling_notes, *user_notes),
-            doubts=doubtful,
+            notices=(*table.notices, *doubtful, *chosen, *zone, *resampling, *sampling, *naming),
             ends_s=None if border is None else self._edge("until") - local.midnight_s,
         )
         for column in vars(trace).values():
@@ -323,38 +321,43 @@ class TraceSetting(TraceFile):
 
     def _named(
         self, ids: tuple[str, ...], moves: Moves, clock: Clock, round_s: float
-    ) -> tuple[tuple[str, ...], IntArray, list[str]]:
-        """Names of users, the user of each row (n,), and notes."""
+    ) -> tuple[tuple[str, ...], IntArray, list[Notice]]:
+        """Names of users, the user of each row (n,), and notices."""
         n = len(moves.user)
         users = self.users
-        notes = list[str]()
+        notices = list[Notice]()
         if users == "auto":
             users = "id" if rounds_apart(moves, round_s, clock) else "all"
             if users == "all":
-                notes = [f"users: all rows are one target: no user has rows in two rounds of {round_s:g} s"]
+                how = f"all rows are one target: no user has rows in two rounds of {round_s:g} s"
+                notices = [notice("trace-users", how=how)]
         if users == "id":
-            return *occurring(ids, moves.user), notes
+            return *occurring(ids, moves.user), notices
         if users == "all":
-            return ("all",), np.zeros(n, dtype=np.int64), notes
+            return ("all",), np.zeros(n, dtype=np.int64), notices
         if users == "rows":
-            return tuple(f"row{k}" for k in range(1, n + 1)), np.arange(n), ["users: every row is a user"]
+            return (
+                tuple(f"row{k}" for k in range(1, n + 1)),
+                np.arange(n),
+                [notice("trace-users", how="every row is a user")],
+            )
         if users == "segments":
             count = self.segments or 1
             user = np.empty(n, dtype=np.int64)
             user[np.argsort(moves.time_s, kind="stable")] = np.arange(n) * count // n
             n_rows = np.bincount(user, minlength=count)
-            size = f"{count} segments of {n_rows.min()} to {n_rows.max()} rows"
+            how = f"all rows in order of time, cut into {count} segments of {n_rows.min()} to {n_rows.max()} rows"
             names = tuple(f"segment{k}" for k in range(1, count + 1))
-            return names, user, [f"users: all rows in order of time, cut into {size}"]
+            return names, user, [notice("trace-users", how=how)]
         if users == "chain":
             chain = chained(moves.user, moves.time_s, moves.xy_m, CHAIN_M)
             labels = ("background", *(f"chain{k}" for k in range(1, int(chain.max()) + 1)))
             n_alone = int((chain[np.unique(moves.user)] == 0).sum())
             chains = f"{len(labels) - 1} chains of drives, each beginning within a mile of where the last ended"
-            notes = [f"users: {chains}; {n_alone} other drives are one background user"]
-            return *occurring(labels, chain[moves.user]), notes
+            how = f"{chains}; {n_alone} other drives are one background user"
+            return *occurring(labels, chain[moves.user]), [notice("trace-users", how=how)]
         days, user = np.unique(clock.wall_s(moves.time_s) // DAY_S, return_inverse=True)
-        return tuple(str(clock.first_day + timedelta(days=int(day))) for day in days), user, notes
+        return tuple(str(clock.first_day + timedelta(days=int(day))) for day in days), user, notices
 
     def _edge(self, name: str) -> float:
         """The epoch time of `since` or `until`; infinite where it is not set."""
@@ -387,8 +390,8 @@ class TraceSetting(TraceFile):
         place = table.fixes.place
         return table.keep(np.asarray(np.all((place >= low) & (place <= high), axis=1)), "outside_area")
 
-    def _of_cell(self, table: TraceTable) -> tuple[TraceTable, list[str]]:
-        """The rows of the cell, and notes."""
+    def _of_cell(self, table: TraceTable) -> tuple[TraceTable, list[Notice]]:
+        """The rows of the cell, and notices."""
         fixes = table.fixes
         cells = table.cells
         cell = self.cell
@@ -399,15 +402,15 @@ class TraceSetting(TraceFile):
             raise BadInput(f"{self.trace}: cell: {problem}; leave cell out, or try --columns cell=HEADER")
         rows_of = {cells[c]: n for c, n in busiest_cells(table)}
         shown = "busiest cells (rows): " + ", ".join(f"{name} ({n})" for name, n in islice(rows_of.items(), 10))
-        notes = []
+        notices = []
         if cell is None:
             cell = next(iter(rows_of))
-            notes = [f"cell: {cell} chosen, the busiest; {shown}"]
+            notices = [notice("trace-cell-chosen", cell=cell, cells=shown)]
         elif cell not in rows_of:
             near = get_close_matches(cell, rows_of, 3, 0.5)
             hint = f"did you mean {' or '.join(near)}? " if near else ""
             raise BadInput(f"{self.trace}: cell: no row of {cell!r}; {hint}{shown}; use one, or all")
-        return table.keep(fixes.cell == cells.index(cell), "other_cell"), notes
+        return table.keep(fixes.cell == cells.index(cell), "other_cell"), notices
 
     def _placed(self, table: TraceTable, border: Plane | None) -> tuple[TraceTable, Plane]:
         """The rows without outliers, and their places in local metres."""
@@ -420,8 +423,8 @@ class TraceSetting(TraceFile):
             raise BadInput(f"{self.trace}: outlier_sigmas: {problem}")
         return table.keep(inside, "outlier"), replace(plane, xy_m=plane.xy_m[inside])
 
-    def _resampled(self, table: TraceTable, moves: Moves) -> tuple[Moves, list[str]]:
-        """The moves at regular times, and notes; measurements cannot be interpolated."""
+    def _resampled(self, table: TraceTable, moves: Moves) -> tuple[Moves, list[Notice]]:
+        """The moves at regular times, and notices; measurements cannot be interpolated."""
         every_s = self.resample_s
         if every_s is None:
             return moves, []
@@ -432,20 +435,20 @@ class TraceSetting(TraceFile):
         regular, n_trips = resampled(moves, every_s, self.gap_s)
         if not len(regular.user):
             raise BadInput(f"{self.trace}: resample_s: {every_s:g} s is longer than every trip; take less")
-        return regular, [
-            f"resampled: {counted(len(regular.user), 'row')}, every {every_s:g} s of {counted(n_trips, 'trip')}"
-        ]
+        rows, trips = counted(len(regular.user), "row"), counted(n_trips, "trip")
+        return regular, [notice("trace-resampled", rows=rows, every_s=every_s, trips=trips)]
 
-    def _sampled(self, moves: Moves) -> tuple[BoolArray | None, list[str]]:
+    def _sampled(self, moves: Moves) -> tuple[BoolArray | None, list[Notice]]:
         """Which rows (n,) are reported, None for all, and how often, for the user."""
         if self.resample_s is not None:
             return None, []
         if self.sample_s is None:
             usual_s = moves.usual_interval_s
-            return None, [f"sampling: a fix every {usual_s:,g} s, as logged"] if usual_s else []
+            return None, [notice("trace-sampling", how=f"a fix every {usual_s:,g} s, as logged")] if usual_s else []
         due = sampled(moves, self.sample_s)
         few = f"{due.sum():,} of {len(due):,} fixes, the first of each user in each such period"
-        return due, [f"sampling: every {self.sample_s:g} s: {few}; homes and tracks are those of all"]
+        how = f"every {self.sample_s:g} s: {few}; homes and tracks are those of all"
+        return due, [notice("trace-sampling", how=how)]
 
 
 def read_trace(path: str | Path, round_s: float = DAY_S, **settings: object) -> Trace:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeVar
@@ -13,6 +14,7 @@ import numpy.typing as npt
 from netsim.clock import Clock, slack_s
 from netsim.columns import Columns, frozen
 from netsim.errors import BadInput, counted
+from netsim.notice import Notice, notice
 from netsim.traces.table import GLOBE, Coordinates, FixRows, TraceTable, look_like_degrees
 from netsim.traces.trace import Trace
 from netsim.traces.values import renumbered
@@ -146,11 +148,8 @@ def surveyed(table: TraceTable) -> TraceTable:
     """The table with times of a walk at 1.4 m/s through its places in the order of the file."""
     step_m = np.hypot(*np.diff(table.coordinates.plane(table.fixes.place).xy_m, axis=0).T)
     time_s = np.append(0.0, np.cumsum(step_m)) / WALK_M_S
-    note = (
-        f"survey: rows have no times; they get those of a walk at {WALK_M_S} m/s in their order, {time_s[-1]:,.0f} s "
-        "long. The map is measured, and leakage is of the places that a round of this walk covers, not of a person"
-    )
-    return replace(table, fixes=replace(table.fixes, time_s=time_s), notes=(*table.notes, note))
+    walk = notice("trace-survey", speed_m_s=WALK_M_S, length_s=time_s[-1])
+    return replace(table, fixes=replace(table.fixes, time_s=time_s), notices=(*table.notices, walk))
 
 
 @dataclass(frozen=True)
@@ -243,68 +242,53 @@ def steps_of(moves: Moves) -> TraceSteps:
     return TraceSteps(n, np.sort(moves.sorted(row)[1:][fast]), at_once.sum(), step_m[at_once].max(initial=0.0))
 
 
-def doubts(table: TraceTable, moves: Moves) -> tuple[str, ...]:
-    """Warnings for the user, each with its remedy; moves : of the rows of the table, in its order."""
-    found = [*table.doubts]
+def doubts(table: TraceTable, moves: Moves) -> Iterator[Notice]:
+    """What is doubtful about rows; moves : of the rows of the table, in its order."""
     n = len(moves.user)
     coordinates = table.coordinates
     place = table.fixes.place
     steps = steps_of(moves)
     if n >= _MANY and len(np.unique(moves.user)) == n:
-        remedy = "--columns user=HEADER names another"
-        found.append(f"every row is another user: the column of users may number rows; {remedy}")
+        yield notice("trace-users-many")
     if n > 1 and np.ptp(moves.time_s) == 0:
-        found.append(
-            f"all {n:,} rows have the same time: there is one round, and what scores the map is drawn by time, "
-            "so of one user's rows in a cell all are held out or none; give rows times of their own"
-        )
-    found += [] if table.relative else _dates(table.fixes, moves)
+        yield notice("trace-one-time", number=n)
+    if not table.relative:
+        yield from _dates(table.fixes, moves)
     if coordinates.crs == GLOBE:
-        found += _no_fixes(place) + _regions(place, moves)
+        yield from _no_fixes(place)
+        yield from _regions(place, moves)
     wide_m = np.ptp(place, axis=0).max()
     if coordinates.crs is None and look_like_degrees(*place.T) and 0 < wide_m < _MAX_DEGREES:
-        remedy = "--columns lon=HEADER,lat=HEADER, or --crs EPSG:4326 for SUMO"
-        found.append(f"x and y span {wide_m:.3g} m: if they are longitude and latitude, name them: {remedy}")
+        yield notice("trace-degrees-unnamed", width_m=wide_m)
     if coordinates == Coordinates(None) and np.abs(place).min(axis=0).max() > _FROM_ORIGIN_M:
-        found.append(
-            "x and y are far from 0, 0: metres of Web Mercator (EPSG:3857) are too long everywhere but at the equator; "
-            "name the system with --crs, or give --crs local"
-        )
+        yield notice("trace-web-mercator")
     if steps.apart_m > TOO_FAST_M_S * _CLOCK_S:
         far = f"{steps.apart_m / 1e3:,.1f} km" if steps.apart_m >= 1e3 else f"{steps.apart_m:,.1f} m"
-        rows = f"{counted(steps.n_at_once, 'row')} elsewhere than the first of the same user and time"
-        remedy = "export whole times if they were rounded; --columns user=HEADER parts devices of one name"
-        found.append(f"{rows}, up to {far} away: {remedy}")
+        yield notice("trace-places-at-once", rows=counted(steps.n_at_once, "row"), away=far)
     if steps.n_fast:
         first = [f"{table.fixes.line[k]} (user {table.users[moves.user[k]]})" for k in steps.fast[:_FIRST]]
-        remedy = "correct or remove the wrong lines; --area-deg and --area-m leave out only places outside of a box"
-        found.append(f"{steps.speed} ({steps.n_fast:,}), first to line {', '.join(first)} of {table.path}: {remedy}")
-    return tuple(found)
+        lines = ", ".join(first)
+        yield notice("trace-too-fast", file=table.path, speed=steps.speed, number=steps.n_fast, first=lines)
 
 
-def _dates(fixes: FixRows, moves: Moves) -> list[str]:
-    """Warnings on clocks that were not set, or whose weeks rolled over, and on dates in place of times."""
-    found = []
+def _dates(fixes: FixRows, moves: Moves) -> Iterator[Notice]:
+    """Clocks that were not set, or whose weeks rolled over, and dates in place of times."""
     time_s = fixes.time_s
     odd = (time_s < _OLDEST_S) | (np.abs(time_s - np.median(time_s)) > _WEEKS_S / 2)
     if odd.any():
-        rows = f"{counted(odd.sum(), 'row')} dated before 2007 or years from the others, from line"
-        why = "clocks that are not set begin in 1970 or 1980, those of old GPS receivers are 1,024 weeks behind"
-        found.append(f"{rows} {fixes.line[odd][0]} on: {why}; correct such times, or leave them out (--since)")
+        yield notice("trace-clock-unset", rows=counted(odd.sum(), "row"), line=fixes.line[odd][0])
     later_s = moves.gap_s[moves.gap_s > 0]
     at_midnight = not (time_s % 86_400.0).any()
     if 0 < len(later_s) < len(moves.gap_s) + at_midnight and later_s.min() >= _ALMOST_DAY_S:
-        why = "are these dates? Name the times of day as well: --columns time_s=DATE+TIME"
-        found.append(f"rows of a user are at one time, or a day or more apart: {why}")
-    return found
+        yield notice("trace-dates-alone")
 
 
-def _regions(place: FloatArray, moves: Moves) -> list[str]:
-    """A warning where rows are more than 1,000 km apart, with boxes of 3 degrees around where most of them are."""
+def _regions(place: FloatArray, moves: Moves) -> Iterator[Notice]:
+    """Rows that are more than 1,000 km apart, with boxes of 3 degrees around where most of them are."""
     elsewhere = np.ones(len(place), dtype=bool)
     boxes = list[str]()
     if np.ptp(moves.xy_m, axis=0).max() < 1e6:
-        return []
+        return
     while elsewhere.any() and len(boxes) < 3:
         square, n_rows = np.unique(np.floor(place[elsewhere]).astype(int), axis=0, return_counts=True)
         low, high = square[n_rows.argmax()] + [[-1], [2]]
@@ -314,21 +298,18 @@ def _regions(place: FloatArray, moves: Moves) -> list[str]:
             f"--area-deg {box} ({counted(len(np.unique(moves.user[mine])), 'user')}, {counted(mine.sum(), 'row')})"
         )
         elsewhere &= ~mine
-    apart = "rows are more than 1,000 km apart: replay one region, such as"
-    return [f"{apart} {', '.join(boxes)}; rows elsewhere: {elsewhere.sum():,}"]
+    yield notice("trace-regions", boxes=", ".join(boxes), number=elsewhere.sum())
 
 
-def _no_fixes(place: FloatArray) -> list[str]:
-    """A warning on rows at latitude 0, longitude 0, if the others are elsewhere, or on rows all near by, at sea."""
+def _no_fixes(place: FloatArray) -> Iterator[Notice]:
+    """Rows at latitude 0, longitude 0, if the others are elsewhere, or on rows all near by, at sea."""
     zero = (place == 0).all(axis=1)
-    rows = f"{counted(zero.sum(), 'row')} at latitude 0, longitude 0, as receivers write that have no fix"
     if np.abs(place).max() < np.pi:
-        return [
-            "all rows are near latitude 0, longitude 0, at sea, as radians are, and places of receivers without a fix"
-        ]
+        yield notice("trace-near-zero")
+        return
     others = place[~zero]
     if not zero.any() or np.abs(np.median(others, axis=0)).max() < _FAR_FROM_NO_FIX_DEG:
-        return []
+        return
     corners = [*(others.min(axis=0) - _MARGIN_DEG), *(others.max(axis=0) + _MARGIN_DEG)]
     box = ",".join(f"{corner:.4f}" for corner in corners)
-    return [f"{rows}: they stretch the area; netsim replay --area-deg {box} takes all others"]
+    yield notice("trace-without-fix", rows=counted(zero.sum(), "row"), box=box)

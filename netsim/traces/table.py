@@ -20,6 +20,7 @@ import numpy as np
 from netsim.columns import Columns, frozen
 from netsim.errors import BadInput, counted
 from netsim.maps import lon_lat_of, projected
+from netsim.notice import Notice, doubts_in, notice
 from netsim.traces.values import (
     EASTING_M,
     LATEST_EPOCH_S,
@@ -186,8 +187,8 @@ class TraceTable:
 
     path, format : as it was named, and what it was read as.
     users, cells : names, in order of first appearance. left_out : reason -> rows that are not here.
-    facts : what a format says of the file, by a word, for `netsim inspect`; notes, doubts : for the user; the latter
-    on columns that are probably wrong.
+    facts : what a format says of the file, by a word, for `netsim inspect`; notices : how it was read, and doubts about
+    columns that are probably wrong.
     """
 
     path: str
@@ -198,8 +199,7 @@ class TraceTable:
     coordinates: Coordinates
     left_out: dict[str, int]
     facts: dict[str, str]
-    notes: tuple[str, ...]
-    doubts: tuple[str, ...] = ()
+    notices: tuple[Notice, ...]
 
     def __len__(self) -> int:
         return len(self.fixes.time_s)
@@ -226,7 +226,7 @@ class TraceTable:
 class FixBuilder:
     """Checks the columns of a file, piece by piece, and makes a table of them.
 
-    zone : of times of day without one. header_of : our name -> header in the file. facts, notes, doubts, left_out : see
+    zone : of times of day without one. header_of : our name -> header in the file. facts, notices, left_out : see
     `TraceTable`; a format fills in what it knows.
     """
 
@@ -236,8 +236,7 @@ class FixBuilder:
         self.zone = zone
         self.header_of: dict[str, str] = {}
         self.facts: dict[str, str] = {}
-        self.notes: list[str] = []
-        self.doubts: list[str] = []
+        self.notices: list[Notice] = []
         self.left_out: Counter[str] = Counter()
         self._names = {"user": NameCodes(), "cell": NameCodes(plain_id)}
         self._users: dict[tuple[str, str], int] = {}
@@ -290,17 +289,15 @@ class FixBuilder:
         columns = {ours: np.concatenate(self._pieces.pop(ours)) for ours in list(self._pieces)}
         if self._times is not None:
             columns["time_s"] = self._times.settled(columns["time_s"], columns["user"])
-            self.notes += self._times.notes
+            self.notices += self._times.notices
         if "accuracy_m" in columns:
-            self.notes.append("accuracy_m: used only with world.ues.position_error_m: recorded")
+            self.notices.append(notice("trace-accuracy-unused"))
         users = self._longer() if self._users else self._called("user", columns)
         n_alike = Counter(map(str.casefold, users))
         cells = self._called("cell", columns) if "cell" in columns else ()
         if alike := [name for name in users if n_alike[name.casefold()] > 1]:
             of = f"{listed(alike[:4])}{', ...' * (len(alike) > 4)}"
-            self.notes.append(
-                f"users whose names differ by case alone stay apart ({of}): if they are one, write one name"
-            )
+            self.notices.append(notice("trace-users-alike", users=of))
         columns = self._in_order(self._placed(format, columns))
         names = DEGREES if "lat" in columns else METRES
         table = TraceTable(
@@ -320,8 +317,7 @@ class FixBuilder:
             coordinates=Coordinates.of(self.path, names, self.crs),
             left_out=dict(self.left_out),
             facts=self.facts,
-            notes=tuple(self.notes),
-            doubts=tuple(self.doubts),
+            notices=tuple(self.notices),
         )
         return _usable(table)
 
@@ -343,8 +339,7 @@ class FixBuilder:
         names = self._names[ours]
         if names.n_joined:
             header = self.header_of.get(ours, ours)
-            differ = f"{counted(names.n_joined, 'name')} of {header} written with blanks, .0 or 0x"
-            self.notes.append(f"{differ} joined with the same without")
+            self.notices.append(notice("trace-names-joined", names=counted(names.n_joined, "name"), header=header))
         known = names.all()  # 0 is unknown among numbers of a network, which unlike a list have no 1
         none = "0" if ours == "cell" and "1" not in known and any(number(name) > _LISTED for name in known) else ""
         given = [not missing(name) and name != none for name in known]
@@ -357,7 +352,7 @@ class FixBuilder:
         equal = [user for user in self._users if n_of[user[0]] > 1]
         if equal:
             called = listed([f"{name}: {longer}" for name, longer in equal[:3]])
-            self.notes.append(f"{len(equal):,} users of equal names are distinguished ({called}, ...)")
+            self.notices.append(notice("trace-users-equal", number=len(equal), users=called))
         return tuple(longer if n_of[name] > 1 else name for name, longer in self._users)
 
     def _placed(self, format: str, columns: dict[str, Column]) -> dict[str, Column]:
@@ -380,7 +375,7 @@ class FixBuilder:
         if back is None:
             return columns
         if len(time_s) >= _MANY and first_backwards(track[::-1], time_s[::-1]) is None:
-            self.notes.append("the rows are newest first and were read from the end")
+            self.notices.append(notice("trace-reversed"))
             return {ours: column[::-1] for ours, column in columns.items()}
         before, after = columns["line"][list(back)]
         file = next(file for first, file in reversed(self._files) if first <= columns["row"][back[1]])
@@ -413,7 +408,7 @@ def _usable(table: TraceTable) -> TraceTable:
             remedy = "is the sign missing? correct the column" if rsrp_dbm[0] > 0 else "correct the column"
             raise BadInput(f"{table.path}: no row is usable ({table.reasons()}): {wrong}; {remedy}")
     if not len(table):
-        check = "; ".join(("check those columns of the file", *table.doubts))
+        check = "; ".join(("check those columns of the file", *doubts_in(table.notices)))
         raise BadInput(f"{table.path}: no row is usable ({table.reasons()}); {check}")
     return table
 

@@ -14,6 +14,7 @@ import numpy as np
 from netsim.clock import DAY_S, Clock
 from netsim.errors import BadInput
 from netsim.geometry import Area
+from netsim.notice import Notice, notice
 from netsim.traces.values import shown
 from netsim.units import BoolArray, FloatArray, IntArray, LatLon
 
@@ -27,13 +28,13 @@ class LocalTime(NamedTuple):
     midnight_s: float
     zone: tzinfo
     name: str
-    notes: list[str]
+    notices: list[Notice]
 
     @classmethod
     def of(cls, name: str, lon_deg: float | None, begins_s: float) -> LocalTime:
         """The local time of a trace that begins at an epoch time, in the zone of that name."""
-        zone, label, notes = local_zone(name, lon_deg)
-        return cls(*first_midnight(begins_s, zone), zone, label, notes)
+        zone, label, notices = local_zone(name, lon_deg)
+        return cls(*first_midnight(begins_s, zone), zone, label, notices)
 
     def clock(self, until_s: float) -> Clock:
         """The wall clock from midnight on, with the changes of its zone up to a time."""
@@ -53,7 +54,7 @@ class Trace:
     area : bounding box of the rows, or the one that was stated; ends_s : the end that was stated, None for none.
     counts : rows read, used, and left out, by reason: for the manifest.
     format : of the file.
-    notes : sentences for the user on choices that were made; doubts : those of them on doubtful rows.
+    notices : choices that were made, and doubts about rows.
     """
 
     users: tuple[str, ...]
@@ -67,8 +68,7 @@ class Trace:
     origin_deg: LatLon | None
     local: LocalTime
     counts: dict[str, int]
-    notes: tuple[str, ...]
-    doubts: tuple[str, ...]
+    notices: tuple[Notice, ...]
     ends_s: float | None
     due: BoolArray | None = None
     accuracy_m: FloatArray | None = None
@@ -85,16 +85,16 @@ class Trace:
         return self.accuracy_m[row] / STDS_OF_RADIUS
 
 
-def local_zone(name: str, lon_deg: float | None) -> tuple[tzinfo, str, list[str]]:
-    """The time zone, its name, and a note if it was guessed from the longitude, None for local metres."""
+def local_zone(name: str, lon_deg: float | None) -> tuple[tzinfo, str, list[Notice]]:
+    """The time zone, its name, and a notice if it was guessed from the longitude, None for local metres."""
     if name != "auto":
         return named_zone(name), name, []
     if lon_deg is None:
-        return UTC, "UTC", ["time zone: UTC, as local metres have none; an IANA name sets another"]
+        return UTC, "UTC", [notice("trace-zone", zone="UTC, as local metres have none")]
     hours = round(lon_deg / 15.0)
     label = f"UTC{hours:+03d}:00"
-    note = f"time zone: {label} by longitude, without daylight saving; an IANA name sets another"
-    return timezone(timedelta(hours=hours)), label, [note]
+    guess = notice("trace-zone", zone=f"{label} by longitude, without daylight saving")
+    return timezone(timedelta(hours=hours)), label, [guess]
 
 
 def named_zone(name: str) -> tzinfo:

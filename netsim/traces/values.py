@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from netsim.errors import counted
+from netsim.notice import Notice, notice
 from netsim.units import BoolArray, FloatArray, IntArray
 
 Codes = npt.NDArray[np.int32]
@@ -240,12 +241,12 @@ class Times:
 
     zone : where times of day without a zone were written; without it they are refused.
     header : of the column; the unit that it names decides what a number counts.
-    notes : for the user, on how numbers were read.
+    notices : how numbers were read.
     """
 
     def __init__(self, zone: tzinfo | None = None, header: str = "time_s") -> None:
         self.zone = zone
-        self.notes: tuple[str, ...] = ()
+        self.notices: tuple[Notice, ...] = ()
         self._header = header
         self._unit: str | None = None  # "" for texts
         self._first_line = 0
@@ -256,7 +257,7 @@ class Times:
         """Times (n,) since 1970-01-01 UTC; `line` is that of the first. Raises `Refused`."""
         if self._unit is None:
             try:
-                self._unit, self.notes = _unit(text, self._header)
+                self._unit, self.notices = _unit(text, self._header)
             except ValueError as error:
                 raise Refused(0, str(error)) from error
             self._first_line = line
@@ -269,10 +270,8 @@ class Times:
         if not self._later_s:
             return time_s
         time_s, n_second = passes(time_s, user, self._later_s)
-        self.notes += (
-            f"{counted(len(self._later_s), 'row')} in an hour that came twice in {self.zone}, as clocks went back: "
-            f"{n_second:,} taken as the second, because time would run backwards; the others as the first",
-        )
+        rows = counted(len(self._later_s), "row")
+        self.notices += (notice("trace-hour-twice", rows=rows, zone=self.zone, number=n_second),)
         return time_s
 
     def _numeric(self, text: Sequence[str], unit: str) -> FloatArray:
@@ -332,8 +331,8 @@ def passes(time_s: FloatArray, user: Column, later_s: Mapping[int, float]) -> tu
     return settled_s, n_second
 
 
-def _unit(text: Sequence[str], header: str) -> tuple[str, tuple[str, ...]]:
-    """The unit of a column that begins so, "" for dates, and notes on it; ValueError if it is ambiguous."""
+def _unit(text: Sequence[str], header: str) -> tuple[str, tuple[Notice, ...]]:
+    """The unit of a column that begins so, "" for dates, and notices on it; ValueError if it is ambiguous."""
     value = number(text[0])
     unit = unit_of(header)
     if np.isnan(value):
@@ -348,7 +347,7 @@ def _unit(text: Sequence[str], header: str) -> tuple[str, tuple[str, ...]]:
         raise ValueError(f"{shown(text[0])} could count seconds, or be {date}; {DATE_REMEDY}")
     for larger in ("milliseconds", "microseconds", "nanoseconds"):
         if value > LATEST_EPOCH_S and value / _PER_S[larger] <= LATEST_EPOCH_S:
-            return larger, (f"times count {larger} since 1970: as seconds they would lie beyond 2100",)
+            return larger, (notice("trace-time-unit", unit=larger),)
     return "seconds", ()
 
 

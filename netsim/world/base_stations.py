@@ -3,7 +3,7 @@
 import math
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
@@ -17,6 +17,7 @@ from netsim.columns import MAX_STATIONS, frozen
 from netsim.errors import BadInput, counted
 from netsim.geometry import Area
 from netsim.maps import SAME_ORIGIN_M, apart_m, projected
+from netsim.notice import Built, Notice, doubts_in, notice
 from netsim.part import FILE_NAME, Coordinates, OneOf, Part
 from netsim.radio.antenna import ANTENNAS, Antenna, Sector
 from netsim.rng import Rng, Streams
@@ -80,10 +81,6 @@ class Layout(Part):
     @abstractmethod
     def stations(self, area: Area, origin: Origin | None, site: Site | None = None) -> tuple[BaseStation, ...]:
         """The base stations; raises BadInput with one line when there can be none. No site: open ground."""
-
-    def notes(self, used: int) -> tuple[str, ...]:
-        """Notes for the user on how the base stations were read, `used` of which are in the world."""
-        return ()
 
     @property
     def shifts_m(self) -> FloatArray | None:
@@ -202,10 +199,10 @@ def sites(stations: tuple[BaseStation, ...]) -> IntArray:
     return rank[place.reshape(-1)]
 
 
-def default_layout(area: Area, doubts: Sequence[str] = ()) -> Hexagonal:
+def default_layout(area: Area, notices: Sequence[Notice] = ()) -> Hexagonal:
     """For a trace without signals: sites 500 m apart, or further so that there are not many more than 30.
 
-    Raises BadInput, with doubts about the trace, for an area that no plane and no network holds.
+    Raises BadInput, with doubts among notices on the trace, for an area that no plane and no network holds.
     """
     if area.side_m.max() > _MAX_SIDE_M:
         width, height = (f"{side / 1e3:,.0f} km" for side in area.side_m)
@@ -213,7 +210,7 @@ def default_layout(area: Area, doubts: Sequence[str] = ()) -> Hexagonal:
             f"world.ues.mobility.trace: its area has {width} x {height}, at most {_MAX_SIDE_M / 1e3:,.0f} km are "
             "possible without a list of base stations; choose a box (area_deg, or area_m where the file has metres; "
             "netsim inspect shows far rows), set crs: local if metres were taken for degrees, or give base stations"
-            + "; ".join(("", *doubts))
+            + "; ".join(("", *doubts_in(notices)))
         )
     per_site = np.prod(area.side_m) / 30.0  # a hexagon of inter-site distance d covers d^2 sqrt(3) / 2
     return Hexagonal(inter_site_m=float(np.ceil(max(500.0, math.sqrt(per_site * 2 / math.sqrt(3))) / 50) * 50))
@@ -269,7 +266,6 @@ _WORDS = {
 }  # fmt: skip
 _RADIOS = frozenset(("GSM", "CDMA", "UMTS", "LTE", "NR", "NBIOT"))
 _WITHOUT_AREA = ("LTE", "NR", "NBIOT")  # whose cells have one number in all areas of a network [3GPP TS 23.003]
-_CENTRES = "positions are centres of where phones measured a cell, often far from its mast"
 _NOWHERE = ((0.0, 0.0), (-1.0, -1.0))  # longitude and latitude, both at sea
 
 
@@ -282,10 +278,10 @@ _OF_LIST = {
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """Cells with name, lon and lat or x_m and y_m, and what else a list says of them; notes on what is left out."""
+    """Cells with name, lon and lat or x_m and y_m, and what else a list says of them; notices on what is left out."""
 
     table: "DataFrame"
-    notes: list[str]
+    notices: list[Notice]
 
 
 def read_cells(path: str, radio: str | None, band: str | None, columns: Mapping[str, str]) -> Cells:
@@ -356,8 +352,11 @@ def _opencellid(
 
     reasons = ", ".join(f"{n:,} {reason}" for reason, n in skipped.items())
     table = DataFrame([*lon_lat_deg.values()], columns=["lon", "lat"], dtype=float).assign(name=[*lon_lat_deg])
-    left_out = [f"{counted(skipped.total(), 'row')} left out: {reasons}"] * bool(skipped)
-    return Cells(table, [*left_out, f"{len(table):,} {_CENTRES}"])
+    notices = [notice("cells-are-centres", file=source.path, number=len(table))]
+    if skipped:
+        left_out = counted(skipped.total(), "row")
+        notices.append(notice("cells-left-out", file=source.path, rows=left_out, reasons=reasons))
+    return Cells(table, notices)
 
 
 def _listed(path: str, pair: tuple[str, str], band: str | None, columns: Mapping[str, str]) -> Cells:
@@ -382,11 +381,14 @@ def _listed(path: str, pair: tuple[str, str], band: str | None, columns: Mapping
             raise BadInput(f"{path}: line {rows.idxmax()}: {why}")
     others = len(table) - len(own)
     unread = [*read.attrs["unread"], *read.columns.difference([*table, "band", "name"])]
-    notes = [f"{others:,} cells of other bands are left out"] if others else []
+    notices = [notice("cells-of-other-bands", file=path, number=others)] if others else []
     near = {name: ours for name in unread for ours in _OF_LIST if ours.startswith(f"{name.lower()}_")}
     unread = [f"{name} (is it {near[name]}?)" if name in near else name for name in unread]
-    notes += [f"{len(own):,} {_CENTRES}"] * ("samples" in map(str.lower, unread))
-    return Cells(own.assign(name=names), notes + [f"columns that are not read: {listed(unread)}"] * bool(unread))
+    if "samples" in map(str.lower, unread):
+        notices.append(notice("cells-are-centres", file=path, number=len(own)))
+    if unread:
+        notices.append(notice("cells-columns-unread", file=path, columns=listed(unread)))
+    return Cells(own.assign(name=names), notices)
 
 
 def _columns(source: Source, line: int, header: Sequence[str]) -> list[int]:
@@ -485,17 +487,17 @@ class CellFile(Layout):
             cell |= {"azimuth_deg": cell["azimuth_deg"] % 360, "antenna": self.antenna.model_copy(update=tilt)}
         return BaseStation(position_m=(cell.pop("x_m"), cell.pop("y_m")), **cell)
 
-    def notes(self, used: int) -> tuple[str, ...]:
+    def notices(self, known: Built) -> Iterator[Notice]:
         cells = self._cells()
-        outside = len(cells.table) - used
-        far = [f"{outside:,} cells further than {self.margin_m:g} m outside of the area are left out"] * bool(outside)
-        return tuple(f"base stations: {self.file}: {said}" for said in (*cells.notes, *far))
+        yield from cells.notices
+        if outside := len(cells.table) - len(known.stations):
+            yield notice("cells-far", file=self.file, number=outside, margin_m=self.margin_m)
 
     def _cells(self) -> Cells:
         return _read_version(self.file, self.radio, self.band, tuple(self.columns.items()), file_version(self.file))
 
 
-@lru_cache(maxsize=1)  # one file, so that places and notes read it once
+@lru_cache(maxsize=1)  # one file, so that places and notices read it once
 def _read_version(
     path: str, radio: str | None, band: str | None, columns: tuple[tuple[str, str], ...], version: tuple[int, int]
 ) -> Cells:

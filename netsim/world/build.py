@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain
 from math import floor
 
 import numpy as np
@@ -14,6 +15,8 @@ from netsim.errors import BadInput
 from netsim.geometry import Area, check_near
 from netsim.maps import SAME_ORIGIN_M, apart_m
 from netsim.mobility.base import Ground
+from netsim.notice import Built, Notice, notice
+from netsim.part import parts_of
 from netsim.rng import Streams
 from netsim.streets.doors import Premises, doors, without_door
 from netsim.traces.trace import Trace
@@ -42,10 +45,7 @@ def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> Worl
     clock = setting.clock if trace is None else trace.local.clock(duration_s)
     buildings = setting.city.buildings(area, streams)
     graph = setting.city.street_graph(area, streams) if "streets" in mobility.needs else None
-    premises, doors_notes = Premises.none(), tuple[str, ...]()
-    if graph is not None:
-        premises = doors(buildings, graph)
-        doors_notes = without_door(len(buildings), premises)
+    premises = Premises.none() if graph is None else doors(buildings, graph)
     stations = stations_of(setting, area, trace, Site(buildings, streams.at("stations")))
     source = f" of {setting.layout.file}" if isinstance(setting.layout, CellFile) else ""
     heights_m = {f"{b.name}{source}": b.height_m for b in stations}
@@ -71,8 +71,8 @@ def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> Worl
     if spread is not None:
         training_s *= spread.factor(np.arange(len(names)), streams.at("ues.compute"))
     cells = tuple(b.name for b in stations) if trace is None or trace.rsrp_dbm is None else trace.cells or ("all",)
-    layout_notes = () if setting.layout is None else setting.layout.notes(len(stations))
-    inside = state.indoors() if indoors is None else indoors
+    parts = chain(parts_of(setting), parts_of(setting.radio), parts_of(setting.ues))
+    built = Built(tuple(b.name for b in stations), highest_floor_m(setting, ground, indoors or state.indoors()))
     return World(
         setting=setting,
         ues=names,
@@ -85,18 +85,16 @@ def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> Worl
         training_s_per_sample=training_s,
         silent=np.isin(np.array(names), setting.ues.without),
         drawn_indoors=indoors,
-        warnings=(
-            *setting.city.notes(),
-            *doors_notes,
-            *layout_notes,
-            *setting.radio.path_loss.notes([b.name for b in stations]),
+        notices=(
+            *(of_part for part in parts for of_part in part.notices(built)),
+            *(() if graph is None else without_door(len(buildings), premises)),
+            *(() if trace is None else trace.notices),
             *tiny_area(area),
             *trace_outside(setting, area, trace),
             *(ues_outside(area, state.position_m) if trace is None else ()),
             *low_stations(stations, buildings),
             *doubtful_stations(setting.layout if trace is None else None, stations, area),
             *long_links(setting, stations, area),
-            *tall_floors(setting, ground, inside),
         ),
     )
 
@@ -105,7 +103,7 @@ def stations_of(setting: WorldSetting, area: Area, trace: Trace | None, site: Si
     """The base stations of a list or a layout."""
     if setting.layout is None:
         if trace is not None and trace.rsrp_dbm is None and not setting.listed_stations:
-            return default_layout(area, trace.doubts).stations(area, None)
+            return default_layout(area, trace.notices).stations(area, None)
         return setting.listed_stations
     at_deg = setting.city.origin() if trace is None else trace.origin_deg or setting.city.origin()
     return setting.layout.stations(area, None if at_deg is None else Origin(*at_deg), site)
@@ -143,118 +141,97 @@ def placed(trace: Trace | None, city: City) -> Trace | None:
     return trace
 
 
-def trace_outside(setting: WorldSetting, area: Area, trace: Trace | None) -> tuple[str, ...]:
-    """Warnings on doubtful rows of a trace, and on rows outside of the city; raises BadInput where all are outside."""
+def trace_outside(setting: WorldSetting, area: Area, trace: Trace | None) -> Iterator[Notice]:
+    """Rows of a trace outside of the city, or in other coordinates; raises BadInput where all are outside."""
     if trace is None or not setting.city.has_size:
-        return () if trace is None else trace.doubts
+        return
     outside = float(np.mean(~area.contains(trace.position_m)))
-    where = f"the area {area}"
     if outside == 1.0:
-        raise BadInput(f"world.city: the whole trace lies outside of {where}; take the city that it was recorded in")
-    warned = list(trace.doubts)
+        raise BadInput(
+            f"world.city: the whole trace lies outside of the area {area}; take the city that it was recorded in"
+        )
     if outside > _MAX_OUTSIDE:
-        warned.append(f"{100 * outside:.3g} % of the trace lies outside of {where}")
+        yield notice("trace-outside", percent=100 * outside, area=area)
     network = setting.city.network()
     if trace.origin_deg is not None and setting.city.origin() is None:
-        warned.append("world.city is nowhere on the globe: its (0, 0) is put at that of the trace")
+        yield notice("city-nowhere")
     if trace.origin_deg is None and trace.format != SUMO and network is not None and any(network.offset_m):
-        warned.append(
-            "the trace is not SUMO's own: its places are taken as those before netconvert moved the network by "
-            f"netOffset {network.offset_m[0]:g}, {network.offset_m[1]:g}"
-        )
-    return tuple(warned)
+        yield notice("trace-moved", east_m=network.offset_m[0], north_m=network.offset_m[1])
 
 
-def tall_floors(setting: WorldSetting, ground: Ground, indoors: Indoors | None) -> tuple[str, ...]:
-    """Warnings where UEs are in buildings, whose floors the path loss law does not know."""
+def highest_floor_m(setting: WorldSetting, ground: Ground, indoors: Indoors | None) -> float | None:
+    """Height of UEs on the highest floor that has some; None where none are in buildings."""
     if indoors is None:
-        return ()
+        return None
     floors = int(max(ground.premises.floors.max(initial=1) - 1, indoors.floor.max(initial=0)))
-    return setting.radio.path_loss.floor_notes(setting.ues.height_m + STOREY_M * floors)
+    return setting.ues.height_m + STOREY_M * floors
 
 
-def long_links(setting: WorldSetting, stations: tuple[BaseStation, ...], area: Area) -> tuple[str, ...]:
-    """Warnings where base stations stand far outside of the area, or links are longer than the path loss law was
-    published for; raises BadInput where that must be an error.
+def long_links(setting: WorldSetting, stations: tuple[BaseStation, ...], area: Area) -> Iterator[Notice]:
+    """Base stations far outside of the area, and links longer than the path loss law was published for; raises BadInput
+    where that must be an error.
     """
     if not stations:
-        return ()
+        return
     away_m = area.farthest_m(np.array([b.position_m for b in stations]))
     far = int(np.argmax(away_m))
     check_near(area, stations[far].position_m, f"world.base_stations[{far}].position_m: {stations[far].name}")
     law = setting.radio.path_loss
-    outside = _far_stations(setting, area)
-    if away_m[far] <= law.max_distance_m:
-        return outside
-    return (
-        *outside,
-        f"path loss {law.kind_name()} was published for links of up to {law.max_distance_m:g} m; those of "
-        f"{stations[far].name} reach {away_m[far]:.0f} m and are extrapolated",
-    )
+    yield from _far_stations(setting, area)
+    if away_m[far] > law.max_distance_m:
+        name = stations[far].name
+        longest_m = law.max_distance_m
+        yield notice("path-loss-too-long", law=law.kind_name(), longest_m=longest_m, name=name, away_m=away_m[far])
 
 
-def _far_stations(setting: WorldSetting, area: Area) -> tuple[str, ...]:
-    """A warning where listed base stations stand farther outside of the area than its longer side is long."""
+def _far_stations(setting: WorldSetting, area: Area) -> Iterator[Notice]:
+    """Listed base stations that stand farther outside of the area than its longer side is long."""
     stations = setting.listed_stations
     at_m = np.array([b.position_m for b in stations]).reshape(-1, 2)
     away_m = np.linalg.norm(at_m - np.clip(at_m, area.low_m, area.high_m), axis=1)
     far = np.flatnonzero(away_m > area.side_m.max())
-    if not len(far):
-        return ()
-    farthest, (width_m, height_m) = int(np.argmax(away_m)), area.side_m
-    more = f", and {len(far) - 1} more do as well" if len(far) > 1 else ""
-    return (
-        f"base station {stations[farthest].name} stands {away_m[farthest]:,.0f} m outside of the area of {width_m:g} x "
-        f"{height_m:g} m{more}; give position_m in metres in the plane of the area",
-    )
+    width_m, height_m = area.side_m
+    if len(far):
+        farthest = int(np.argmax(away_m))
+        more = f", and {len(far) - 1} more do as well" if len(far) > 1 else ""
+        name = stations[farthest].name
+        yield notice("station-far", name=name, away_m=away_m[farthest], width_m=width_m, height_m=height_m, more=more)
 
 
-def tiny_area(area: Area) -> tuple[str, ...]:
-    """A warning where the area is too small for places to differ."""
-    if area.side_m.min() >= _MIN_SIDE_M:
-        return ()
-    width, height = (f"{side:.3g} m" for side in area.side_m)
-    return (f"the area is {width} x {height}: all places are nearly one, so maps and attacks mean little",)
+def tiny_area(area: Area) -> Iterator[Notice]:
+    """An area too small for places to differ."""
+    width_m, height_m = area.side_m
+    if min(width_m, height_m) < _MIN_SIDE_M:
+        yield notice("area-tiny", width_m=width_m, height_m=height_m)
 
 
-def ues_outside(area: Area, position_m: FloatArray) -> tuple[str, ...]:
-    """A warning where many UEs start outside of the area."""
+def ues_outside(area: Area, position_m: FloatArray) -> Iterator[Notice]:
+    """Many UEs that start outside of the area."""
     there = np.isfinite(position_m).all(axis=1)
     share = float(np.mean(~area.contains(position_m[there]))) if there.any() else 0.0
-    if share <= _MAX_OUTSIDE:
-        return ()
-    return (f"{100 * share:.3g} % of the UEs start outside of the area; let ues.mobility place them inside",)
+    if share > _MAX_OUTSIDE:
+        yield notice("ues-outside", percent=100 * share)
 
 
-def low_stations(stations: tuple[BaseStation, ...], buildings: Buildings) -> tuple[str, ...]:
-    """Warnings on base stations below the roof of a building."""
-    if not stations:
-        return ()
-    roof_m = buildings.height_at(np.array([b.position_m for b in stations]))
-    return tuple(
-        f"base station {b.name} stands inside a building ({roof:g} m high, its antenna at {b.height_m:g} m)"
-        for b, roof in zip(stations, roof_m, strict=True)
-        if roof > b.height_m
-    )
+def low_stations(stations: tuple[BaseStation, ...], buildings: Buildings) -> Iterator[Notice]:
+    """Base stations below the roof of a building."""
+    roofs_m = buildings.height_at(np.array([b.position_m for b in stations]).reshape(-1, 2))
+    for station, roof_m in zip(stations, roofs_m, strict=True):
+        if roof_m > station.height_m:
+            yield notice("station-in-building", name=station.name, roof_m=roof_m, height_m=station.height_m)
 
 
 _MAX_DBM = 30.0  # of one resource element: 1 kW over the 1,200 of 20 MHz is 29.2 dBm
 
 
-def doubtful_stations(layout: Layout | None, stations: tuple[BaseStation, ...], area: Area) -> Iterator[str]:
-    """Warnings where half of the cells of a file lie outside of the area, or a power is rather that of a carrier.
+def doubtful_stations(layout: Layout | None, stations: tuple[BaseStation, ...], area: Area) -> Iterator[Notice]:
+    """Half of the cells of a file outside of the area, and a power that is rather that of a carrier.
 
     layout : None for a list, and where a trace brings the origin.
     """
     outside = sum(not area.contains(np.array(b.position_m)) for b in stations)
     if isinstance(layout, CellFile) and 2 * outside >= len(stations):
-        yield (
-            f"base stations: {layout.file}: {outside} of {len(stations)} cells lie outside of the area {area}; "
-            "origin_lat and origin_lon are the place of its (0, 0), not of the middle of the cells"
-        )
+        yield notice("cells-outside", file=layout.file, number=outside, total=len(stations), area=area)
     strongest_dbm = max((b.power_dbm for b in stations), default=0.0)
     if strongest_dbm > _MAX_DBM:
-        yield (
-            f"base stations: power_dbm is that of one resource element, {strongest_dbm:g} at the strongest; 46 dBm "
-            "over the 1,200 of 20 MHz are 15.2"
-        )
+        yield notice("station-power", power_dbm=strongest_dbm)

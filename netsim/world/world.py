@@ -16,6 +16,7 @@ from netsim.clock import Clock, first_multiple, last_multiple, tick_after
 from netsim.columns import row_id
 from netsim.geometry import Area
 from netsim.mobility.base import Ground, Mobility, Places, State
+from netsim.notice import Notice
 from netsim.radio.downlink import Attachment, Handover
 from netsim.radio.indoor_links import Environment
 from netsim.radio.link_budget import Budget, KeptLinks, RadioLinks, blocks
@@ -124,7 +125,7 @@ class World:
     """UEs (n_ue,) that measure nothing"""
     drawn_indoors: Indoors | None = None
     """indoor state, where the scenario draws it; None: as the mobility model says"""
-    warnings: tuple[str, ...] = ()
+    notices: tuple[Notice, ...] = ()
     env: simpy.Environment = field(default_factory=simpy.Environment)
     moved_s: float = 0.0
     moves: int = 0

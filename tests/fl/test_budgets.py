@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from fl.round.learn import protected
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -17,7 +18,6 @@ from fl.defenses.lapa import Lapa, NoiseSwitch
 from fl.privacy.gaussian import epsilon_of
 from fl.privacy.ledger import Ledger
 from fl.round.learning import Learning
-from fl.round.send import protected
 from fl.round.setup import RoundStreams
 from fl.types import Bound, DenseUpdates, Local, Public, Received, RoundContext
 from netsim import compiled

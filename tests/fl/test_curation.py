@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from noticed import lines as lines_of
 from scipy import stats
 from sklearn.cluster import DBSCAN
 
@@ -228,7 +229,7 @@ def test_an_epsilon_of_places_does_not_hold_where_places_decide_who_sends_what(m
 
 
 def test_a_run_says_that_noise_on_places_covers_no_cell_no_silence_and_no_label(tiny):
-    (said,) = caveats(tiny({"learning.curation": [MOVED]}).learned, False)
+    (said,) = lines_of(caveats(tiny({"learning.curation": [MOVED]}).learned, False))
     assert said.startswith("geo-indistinguishable: noise moves places alone")
     assert all(word in said for word in ("sends", "model", "cell", "lost", "labels", "no epsilon per metre"))
     assert not list(caveats(tiny({"learning.curation": [{"kind": "random", "num": 2}]}).learned, False))

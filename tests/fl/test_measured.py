@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from noticed import lines
 
 from fl.data.hold_out import Sessions, held_out_days, in_new_blocks
 from fl.data.measured import Measured, Segments
@@ -266,7 +267,7 @@ class TestSegments:
         assert len(trace.users) == segments and sizes.sum() == 50 and sizes.max() - sizes.min() <= 1
         ends = [(trace.time_s[trace.user == k].min(), trace.time_s[trace.user == k].max()) for k in range(segments)]
         assert all(a[1] < b[0] for a, b in pairwise(ends))
-        assert trace.users[0] == "segment1" and any("cut into" in n for n in trace.notes)
+        assert trace.users[0] == "segment1" and any("cut into" in n for n in lines(trace.notices))
 
 
 ONE_MODEL = np.zeros(3, dtype=np.int64)

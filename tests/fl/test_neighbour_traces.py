@@ -7,10 +7,11 @@ them further, in the same rounds, or the run names what follows from the data of
 
 import numpy as np
 import pytest
+from noticed import by_key, of_run
 
 from fl.defenses.gaussian import CentralGaussian
 from scenarios.app.result import run
-from scenarios.app.results.folder import MANIFEST, read_json, read_table
+from scenarios.app.results.folder import read_table
 
 C = 2e-3
 DAYS = range(19, 26)  # of April 2021, all of the stated extent
@@ -73,9 +74,9 @@ def played(tiny, tmp_path_factory, monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(CentralGaussian, "finish", summed)
             run(study, out / "run")
-        said = read_json(out / "run" / MANIFEST)["warnings"]
+        said = by_key(of_run(out / "run"))
         booked = read_table(out / "run", "spends")["sensitivity"].max()
-        return sums, booked, " ".join(w for w in said if w.startswith(("public values", "learner")))
+        return sums, booked, " ".join(said[key] for key in ("values-of-all-users", "data-published") if key in said)
 
     return play
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from noticed import lines as lines_of
 
 from fl.data.measured import Measured, Segments
 from fl.defenses import DEFENSES
@@ -286,5 +287,5 @@ def test_noise_of_ues_beside_data_that_tie_them_together_says_what_it_does_not_c
         "learning.learner": {"kind": "radio-map", "cell_m": 25},
         "learning.defenses": [{"kind": "clip"}, {"kind": "gaussian", "noise_multiplier": 1.0}],
     }  # fmt: skip
-    said = [line for line in caveats(tiny(changes).learning, False) if line.startswith("data:")]
+    said = [line for line in lines_of(caveats(tiny(changes).learning, False)) if line.startswith("data:")]
     assert len(said) == bool(ties) and all(ties in line and "no epsilon here" in line for line in said)

@@ -4,21 +4,21 @@ Nothing here knows how the ledger is booked: a study is played as it is, then ag
 taken away, or exchanged, and the sums before noise are compared with the sensitivity that the first run booked.
 """
 
-import re
 from contextlib import nullcontext
 from itertools import product
 
 import numpy as np
 import pytest
+from noticed import of_run
 from scipy.stats import chi2
 
 from fl.data import RECORDS_ALONE
 from fl.defenses import DEFENSES
 from fl.defenses.clip import AdaptiveClip, Clip
 from fl.defenses.gaussian import CentralGaussian, Gaussian
+from fl.notice import notice as of_learning
 from fl.privacy.compose import RoundKinds, pld_epsilon
 from fl.privacy.gaussian import epsilon_of
-from fl.round.caveats import disclosed
 from fl.round.learning import Learning
 from fl.types import DenseUpdates, Public, RoundContext
 from netsim.errors import BadInput
@@ -27,7 +27,7 @@ from netsim.radio.uplink import noise_std
 from netsim.rng import Streams
 from netsim.world.world import World
 from scenarios.app.result import run
-from scenarios.app.results.folder import MANIFEST, read_json, read_table
+from scenarios.app.results.folder import read_table
 from scenarios.app.run.setup import ready
 
 C, UES = 2e-3, 4
@@ -101,7 +101,7 @@ def played(tmp_path_factory, monkeypatch):
             patch.setattr(AdaptiveClip, "protect", clipped)
             out = tmp_path_factory.mktemp("run")
             run(study, out)
-        warnings = [w for w in read_json(out / MANIFEST)["warnings"] if not re.search("of steps imply|weights then", w)]
+        warnings = [each.line for each in of_run(out) if each.key in of_learning.entries]
         return sums, counts, read_table(out, "spends"), warnings
 
     return play
@@ -333,7 +333,7 @@ def test_a_run_says_that_its_attacker_sees_who_takes_part(tiny, tmp_path, sampli
     """Noise at the server hides that, and sampling counts on it; by turns everybody knows it."""
     study = tiny(counted_in("central", sampling, "add-remove") | {"learning.threat": threat})
     world, _ = ready(study, tmp_path)
-    said = [line for line in disclosed(study.learning, study.world, world) if "do not see which UEs take part" in line]
+    said = [each.line for each in world.notices if each.key == "presence-seen"]
     assert len(said) == (sees is not None and sampling != "cyclic")
     assert all(line.startswith("central-gaussian: epsilon") and f"(threat.{sees})" in line for line in said)
 
@@ -551,7 +551,7 @@ def test_of_an_extent_of_the_rows_one_user_moves_everybody_and_the_run_says_so(t
 def test_every_value_that_follows_from_the_rows_is_named(tiny, tmp_path, more, said):
     study = tiny(replayed(trace_of(tmp_path / "t.csv", ("a", "b")), **(STATED | more)))
     world, _ = ready(study, tmp_path)
-    (warning,) = (line for line in disclosed(study.learning, study.world, world) if line.startswith("public"))
+    (warning,) = (each.line for each in world.notices if each.key == "values-of-all-users")
     assert warning.startswith(f"public values: {said}") and "follow from the data of all users" in warning
 
 

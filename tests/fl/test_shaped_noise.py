@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from noticed import lines
 
 from fl.attacks.base import View
 from fl.attacks.grid_updates import WeightedCentroid, weighted_centroid
@@ -137,7 +138,7 @@ class TestDefenses:
         energy = ((noisy.values - made.values) ** 2).sum(axis=1) / g.sum(axis=1)
         assert energy.mean() == pytest.approx(4.0, rel=0.1) and spends == []
         assert part.figures(state)["noise_over_gradient"] == pytest.approx(energy.mean())
-        assert "no guarantee" in part.caveat
+        assert "no guarantee" in lines(part.notices(None))[0]
         other, _, _ = cohort(np.ones((60, 4)), place, "propagation")
         assert part.protect(other, data, facts, part.start(0), Streams(0).at("d"))[0] is other
 

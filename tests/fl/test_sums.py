@@ -8,6 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from interrupted import run_in_two
+from noticed import lines as lines_of
+from noticed import of_run
 
 from fl.attacks.threat import Threat
 from fl.defenses.clip import AdaptiveClip
@@ -221,7 +223,7 @@ def test_a_sum_of_a_cell_counts_the_ues_that_measured_it(threat, least, tmp_path
     exact = estimates[(estimates.quantity == "centroid")].merge(updates, on=["round", "ue"], suffixes=("", "_true"))
     away_m = np.hypot(exact.x_m - exact.selected_x_m, exact.y_m - exact.selected_y_m)
     assert len(set(exact.ue[away_m < 1e-6])) <= (0 if least else (sums.decoded == 1).sum())
-    warned = [text for text in json.loads((tmp_path / "manifest.json").read_text())["warnings"] if "of one UE" in text]
+    warned = [text for text in lines_of(of_run(tmp_path)) if "of one UE" in text]
     assert len(warned) == (single > 0) and all(("opens none" in text) == bool(least) for text in warned)
     if threat == {"secagg_group_size": 2, "groups": "fixed"}:
         assert single == pytest.approx(80)

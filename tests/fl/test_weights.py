@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from noticed import lines
 from scipy.stats import wasserstein_distance
 
 from fl.aggregation import Wasserstein, by_angle, effective, shares
@@ -84,7 +85,7 @@ def test_a_histogram_is_disclosed_once_and_again_when_it_changes():
         state = part.receive_disclosed(labelled(*rows), FACTS, state)
         assert part.figures(state)["histograms_disclosed"] == told
     state = part.receive_disclosed(labelled([0, 0]), FACTS, state)
-    assert len(state.row) == 2 and "no noise hides it" in part.discloses  # who is away is still known
+    assert len(state.row) == 2 and "no noise hides it" in lines(part.notices(None))[0]  # who is away is still known
 
 
 def test_what_weighs_rows_is_refused_under_secure_aggregation(tiny):

@@ -9,6 +9,7 @@ import pytest
 import shapely
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from noticed import lines
 from pyproj import Transformer
 from shapely import Polygon, box
 
@@ -258,7 +259,7 @@ class TestFootprints:
         assert part.buildings(part.area(None), Streams(0)).height_m.tolist() == [7.2, 9, 9, 12]
         odd = "" if said is None else f", 3 values are no height, such as {json.dumps(said)}"
         ways = "1 by their levels of 3 m, 2 by default_height_m"
-        assert part.notes() == (f"city: {part.file}: heights of buildings: {ways}{odd}",)
+        assert lines(part.notices(None)) == [f"city: {part.file}: heights of buildings: {ways}{odd}"]
         what = "it has no height" if said is None else f"{json.dumps(said)} is not a height"
         name = "height_m" if said is None else "height"
         with pytest.raises(BadInput) as refused:
@@ -277,11 +278,11 @@ class TestFootprints:
         ]  # fmt: skip
         part = self.part(tmp_path, *features)
         assert part.buildings(part.area(None), Streams(0)).height_m.tolist() == [12, 7, 7]
-        (note,) = part.notes()
+        (note,) = lines(part.notices(None))
         assert "7 of its shapes are left out: 1 Point, 2 LineString, 2 without a geometry" in note
         assert note.endswith("2 without a tag building")
         untagged = self.part(tmp_path, shape(square, height=1), shape(second, height=2))
-        assert len(untagged.buildings(untagged.area(None), Streams(0))) == 2 and untagged.notes() == ()
+        assert len(untagged.buildings(untagged.area(None), Streams(0))) == 2 and not lines(untagged.notices(None))
 
     @pytest.mark.parametrize(
         "tags", [{"levels": "2,019"}, {"building:levels": 2019}, {"height": "1,250"}, {"height": 2019}]
@@ -291,7 +292,7 @@ class TestFootprints:
         part = self.part(tmp_path, shape(square, building="yes", **tags), default_height_m=9)
         assert part.buildings(part.area(None), Streams(0)).height_m.tolist() == [9]
         odd = f"1 values are no height, such as {json.dumps(next(iter(tags.values())))}"
-        assert part.notes() == (f"city: {part.file}: heights of buildings: 1 by default_height_m, {odd}",)
+        assert lines(part.notices(None)) == [f"city: {part.file}: heights of buildings: 1 by default_height_m, {odd}"]
         with pytest.raises(BadInput, match="is not a height; give one in m, or set default_height_m"):
             self.read(tmp_path, shape(square, building="yes", **tags))
 
@@ -327,7 +328,7 @@ class TestFootprints:
         }
         part = self.part(tmp_path, shape(house, height=10, **plain), shape(other, height=50, **tags))
         assert part.buildings(part.area(None), Streams(0)).height_m.tolist() == [10]
-        assert part.notes() == (f"city: {part.file}: 1 of its shapes are left out: 1 {why}",)
+        assert lines(part.notices(None)) == [f"city: {part.file}: 1 of its shapes are left out: 1 {why}"]
         with pytest.raises(BadInput, match=r"features: (there is no|no) building in it"):
             self.read(tmp_path, shape(other, height=50, **tags))
 
@@ -344,7 +345,7 @@ class TestFootprints:
                 shapely.get_coordinates(found.footprint).tolist()
                 == shapely.get_coordinates(expected.footprint).tolist()
             )
-            assert part.notes()[0].startswith(f"city: {part.file}: buildings: 6 of 6 overlap others")
+            assert lines(part.notices(None))[0].startswith(f"city: {part.file}: buildings: 6 of 6 overlap others")
 
     @pytest.mark.parametrize(
         ("tags", "why"),
@@ -359,14 +360,14 @@ class TestFootprints:
         part = self.part(tmp_path, canopy, kiosk)
         buildings = part.buildings(part.area(None), Streams(0))
         assert buildings.height_at(np.array([[15.0, 15], [30, 15]])).tolist() == [3, 0]
-        assert part.notes() == (f"city: {part.file}: 1 of its shapes are left out: 1 {why}",)
+        assert lines(part.notices(None)) == [f"city: {part.file}: 1 of its shapes are left out: 1 {why}"]
 
     def test_levels_have_no_unit(self, tmp_path):
         squares = [{"type": "Polygon", "coordinates": square_at(60 * k)} for k in range(3)]
         levels = zip(squares, ("12 m", "40 ft", "2,5"), strict=True)
         part = self.part(tmp_path, *(shape(at, levels=each) for at, each in levels), default_height_m=9)
         assert part.buildings(part.area(None), Streams(0)).height_m.tolist() == [9, 9, 7.5]
-        assert "1 by their levels of 3 m, 2 by default_height_m, 2 values are no height" in part.notes()[0]
+        assert "1 by their levels of 3 m, 2 by default_height_m, 2 values are no height" in lines(part.notices(None))[0]
 
     HALVES = [[[0, 0], [20, 0], [20, 30], [0, 30], [0, 0]]], [[[20, 0], [40, 0], [40, 30], [20, 30], [20, 0]]]
     TOWER = [[[10, 10], [20, 10], [20, 20], [10, 20], [10, 10]]]

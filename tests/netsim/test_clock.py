@@ -7,6 +7,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
+from noticed import lines
 from refused import line_of
 
 from netsim.clock import DAY_S, Clock
@@ -221,7 +222,7 @@ def test_an_hour_that_comes_twice_goes_on_where_a_user_goes_on(tmp_path):
     trace = read_trace(path, timezone="Europe/Berlin", users="id")
     by_user = {name: (trace.time_s[trace.user == u] / 60).tolist() for u, name in enumerate(trace.users)}
     assert by_user == {"a": [130, 170, 185, 235, 240], "b": [170, 240]}
-    assert any("5 rows in an hour that came twice" in note and "2 taken as" in note for note in trace.notes)
+    assert any("5 rows in an hour that came twice" in note and "2 taken as" in note for note in lines(trace.notices))
 
 
 def test_an_hour_that_never_was_is_refused(tmp_path):

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from noticed import doubts as doubts_in
+from noticed import lines
 from refused import line_of
 
 from netsim.errors import BadInput
@@ -55,9 +57,9 @@ def test_sumo_numbers_vehicles_persons_and_containers_apart(tmp_path):
     users, table = users_of(write(tmp_path / "t.xml", fcd(step, step)))
     assert users == {"vehicle 0": 2, "person 0": 2, "7": 2}
     assert table.fixes.place[:, 0][:3].tolist() == [0, 600, 5]
-    assert table.notes == ("2 users of equal names are distinguished (0: vehicle 0, 0: person 0, ...)",)
+    assert lines(table.notices) == ["2 users of equal names are distinguished (0: vehicle 0, 0: person 0, ...)"]
     alone, table = users_of(write(tmp_path / "u.xml", fcd([mover("vehicle", 0, 1, 1), mover("person", 1, 1, 1)])))
-    assert (list(alone), table.notes) == (["0", "1"], ())
+    assert (list(alone), table.notices) == (["0", "1"], ())
 
 
 def gpx(*tracks):
@@ -79,20 +81,20 @@ def test_a_folder_of_gpx_is_a_phone_and_a_file_another(tmp_path):
             write(tmp_path / "in" / phone / f"activity_{k}.gpx", gpx(("Morning Run", minutes(hour), lat)))
     users, table = users_of(tmp_path / "in")
     assert users == {"a": 6, "b": 6}
-    assert "do not overlap in time and are one user, and 1 more such" in table.notes[0]
+    assert "do not overlap in time and are one user, and 1 more such" in lines(table.notices)[0]
     shutil.move(tmp_path / "in" / "b" / "activity_1.gpx", tmp_path / "in" / "activity_1.gpx")
     assert users_of(tmp_path / "in")[0] == {"Morning Run": 3, "a": 6, "b": 3}
     write(tmp_path / "in" / "activity_2.gpx", gpx(("Morning Run", minutes(9), 1)))  # at the same time: somebody else
     users, table = users_of(tmp_path / "in")
     assert users == {"activity_1": 3, "activity_2": 3, "a": 6, "b": 3}
-    assert any("(Morning Run: activity_1, Morning Run: activity_2, ...)" in note for note in table.notes)
+    assert any("(Morning Run: activity_1, Morning Run: activity_2, ...)" in note for note in lines(table.notices))
 
 
 def test_tracks_of_one_file_are_one_phone_unless_they_overlap(tmp_path):
     one = write(tmp_path / "one.gpx", gpx(*((f"track {k}", minutes(k), 1) for k in range(10))))
     users, table = users_of(one)
     assert users == {"one": 30}
-    assert table.notes == ("10 tracks of one.gpx do not overlap in time and are one user",)
+    assert lines(table.notices) == ["10 tracks of one.gpx do not overlap in time and are one user"]
     two = write(tmp_path / "two.gpx", gpx(("a", minutes(1), 1), ("b", minutes(1), 2), ("a", minutes(2), 1)))
     assert users_of(two)[0] == {"a": 6, "b": 3}
     alike = write(tmp_path / "alike.gpx", gpx(("a", minutes(1), 1), ("a", minutes(1), 2)))
@@ -112,9 +114,9 @@ def test_two_places_at_one_time_are_counted_and_too_fast(tmp_path):
     rows = [f"{T0 + 600 * k},a,{lat},16.3{far}" for k in range(20) for lat, far in ((48.2, 0), (48.29, 7))]
     path = write(tmp_path / "t.csv", "\n".join(["time_s,user,lat,lon", *rows]))
     said = "20 rows elsewhere than the first of the same user and time, up to 11.3 km away"
-    for text in (" ".join(inspect_trace(path).split()), " ".join(read_trace(path).doubts)):
+    for text in (" ".join(inspect_trace(path).split()), " ".join(doubts_in(read_trace(path).notices))):
         assert said in text and "51.282 % of steps imply more than 100 m/s" in text
-        assert f"first to line 3 (user a), 5 (user a), 7 (user a) of {path}: correct or remove" in text
+        assert f"first to line 3 (user a), 5 (user a), 7 (user a) of {path}; correct or remove" in text
     assert "first mend what is doubtful above" in " ".join(inspect_trace(path).split())
     moved = np.array([[0.0, 0], [0, 0], [0, 99], [0, 99], [0, 300]])
     steps = steps_of(Moves(np.zeros(5, int), np.array([0.0, 0, 0, 1, 3]), moved))  # another cell; 99 m, 0, 100.5 m/s
@@ -126,7 +128,7 @@ def test_lost_signs_and_names_that_differ_by_case_are_told(tmp_path):
     told = line_of(read_trace, write(tmp_path / "lost.csv", head + rows.format("")))
     assert told.endswith("85 of line 2 is not in [-160, -20] dBm; is the sign missing? correct the column")
     table = read_table(write(tmp_path / "t.csv", head + rows.format("-")))
-    assert table.users == ("Ann", "ann", "Bo") and "by case alone stay apart (Ann, ann):" in table.notes[-1]
+    assert table.users == ("Ann", "ann", "Bo") and "by case alone stay apart (Ann, ann);" in lines(table.notices)[-1]
     assert "first" not in inspect_trace(tmp_path / "t.csv").split()[-12:]
 
 
@@ -189,7 +191,7 @@ def test_units_of_numbers_are_read(tmp_path, header, values, time_s):
     table = read_table(write(tmp_path / "t.csv", f"{header},lat,lon\n{rows}"), {"time_s": header}, timezone="UTC")
     assert table.fixes.time_s.tolist() == pytest.approx(time_s, abs=1e-6)
     by_size = header == "timestamp" and values[0].startswith("17091")
-    assert by_size == any("as seconds they would lie beyond 2100" in note for note in table.notes)
+    assert by_size == any("as seconds they would lie beyond 2100" in note for note in lines(table.notices))
 
 
 @pytest.mark.parametrize(
@@ -330,11 +332,11 @@ def test_users_on_several_continents_get_boxes_that_replays_take(tmp_path):
     boxes = {"-35,150,-32,153": (5, 15), "50,-2,53,1": (7, 21), "39,-75,42,-72": (3, 7)}
     said = ", ".join(f"--area-deg {box} ({users} users, {rows} rows)" for box, (users, rows) in boxes.items())
     wanted = f"rows are more than 1,000 km apart: replay one region, such as {said}; rows elsewhere: 3"
-    assert read_trace(path).doubts[0] == wanted and wanted in " ".join(inspect_trace(path).split())
+    assert doubts_in(read_trace(path).notices)[0] == wanted and wanted in " ".join(inspect_trace(path).split())
     for box, (users, rows) in boxes.items():
         trace = read_trace(path, users="id", area_deg=tuple(map(float, box.split(","))))
-        assert (len(trace.users), len(trace.user), trace.doubts) == (users, rows, ())
-    assert wanted in line_of(default_layout, read_trace(path).area, read_trace(path).doubts)
+        assert (len(trace.users), len(trace.user), doubts_in(trace.notices)) == (users, rows, [])
+    assert wanted in line_of(default_layout, read_trace(path).area, read_trace(path).notices)
 
 
 GRID = """\
@@ -438,7 +440,8 @@ def test_the_columns_that_tell_cells_apart_are_proposed(tmp_path, header, cell):
     assert refusal(path).endswith(f"rsrp_dbm=Level,cell={cell}")
     table = read_table(path, DRIVE | {"cell": cell}, timezone="UTC")
     assert len(table.cells) == (3 if {"CGI", "ECI", "Node"} & {*cell.split("+")} else 2 if cell == "PCI" else 1)
-    assert (table.doubts != ()) == (cell == "PCI") and not {*cell.split("+")} & {*table.facts["ignored"].split(", ")}
+    assert (doubts_in(table.notices) != []) == (cell == "PCI")
+    assert not {*cell.split("+")} & {*table.facts["ignored"].split(", ")}
 
 
 @pytest.mark.parametrize(
@@ -450,7 +453,7 @@ def test_a_column_that_takes_several_cells_for_one_is_doubtful(tmp_path, cell, n
         return
     path = drive(tmp_path / "t.csv", header=header)
     better = next(name for name in ("CGI", "ECI", "Node+CellID") if name.split("+")[0] in header)
-    said = " ".join(read_trace(path, columns=DRIVE | {"cell": cell}, timezone="UTC", cell="all").doubts)
+    said = " ".join(doubts_in(read_trace(path, columns=DRIVE | {"cell": cell}, timezone="UTC", cell="all").notices))
     assert (f"column {cell} has {n} name{'s' * (n > 1)} for 3 of {better}, so that" in said) == (n < 3)
     assert ("column PCI repeats every few km" in said) == (cell == "PCI")
     text = " ".join(inspect_trace(path, DRIVE | {"cell": cell}, timezone="UTC").split())
@@ -466,7 +469,7 @@ def test_levels_of_2g_and_3g_are_no_rsrp(tmp_path, other, column):
     path.write_text(path.read_text().replace("NetworkTech", column).replace("NetworkMode", "x"))
     trace = read_trace(path, columns=DRIVE | {"rsrp_dbm": "Level", "cell": "CGI"}, timezone="UTC", cell="all")
     assert (trace.counts["rsrp_missing"], trace.counts["rows_used"]) == (6, 18)
-    assert f"levels of {other} are no RSRP" in " ".join(trace.doubts)
+    assert f"levels of {other} are no RSRP" in " ".join(doubts_in(trace.notices))
     assert len(read_table(path, DRIVE, timezone="UTC")) == 24  # positions are no levels
     path.write_text(re.sub("E-UTRA|5G NSA|LTE_CA|LTE", other, path.read_text()))
     told = line_of(read_table, path, DRIVE | {"rsrp_dbm": "Level"}, timezone="UTC")
@@ -477,10 +480,10 @@ def test_levels_of_2g_and_3g_are_no_rsrp(tmp_path, other, column):
 def test_a_level_that_is_called_otherwise_is_doubtful(tmp_path, level):
     path = drive(tmp_path / "t.csv")
     path.write_text(path.read_text().replace("LTERSSI", level).replace("2G", "4G"))
-    doubts = read_table(path, DRIVE | {"rsrp_dbm": level}, timezone="UTC").doubts
-    assert doubts == (
-        f"column {level} is no RSRP, and no map of RSRP can be learnt from it: --columns rsrp_dbm=HEADER names another",
-    )
+    doubts = doubts_in(read_table(path, DRIVE | {"rsrp_dbm": level}, timezone="UTC").notices)
+    assert doubts == [
+        f"column {level} is no RSRP, and no map of RSRP can be learnt from it; --columns rsrp_dbm=HEADER names another"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -508,7 +511,7 @@ def test_a_cell_of_lte_is_one_in_two_areas_and_one_of_gsm_is_not(tmp_path):
     table = read_table(path, {"cell": "TAC+CI"})
     assert [table.cells[c] for c in table.fixes.cell] == ["1-7", "2-7", *["1024267"] * 4]
     assert table.left_out["cell_missing"] == 3
-    assert "has 2 names for 3 of TAC+CI" in read_table(path, {"cell": "CI"}).doubts[0]
+    assert "has 2 names for 3 of TAC+CI" in doubts_in(read_table(path, {"cell": "CI"}).notices)[0]
 
 
 @pytest.mark.parametrize(("site", "cell"), [("eNB", "LCID"), ("site", "sector"), ("gNodeB ID", "NR CellID")])
@@ -516,6 +519,8 @@ def test_numbers_of_sectors_hold_at_their_site(tmp_path, site, cell):
     rows = [f"{k},52,{4.3 + k / 100},{4711 + k // 3},{k % 3}" for k in range(12)]
     path = write(tmp_path / "t.csv", "\n".join([f"time_s,lat,lon,{site},{cell}", *rows]) + "\n")
     better = f"{site}+{cell}"
-    assert f"column {cell} has 3 names for 12 of {better}, so that" in " ".join(read_table(path, {"cell": cell}).doubts)
-    assert len(read_table(path, {"cell": better}).cells) == 12 and not read_table(path, {"cell": better}).doubts
-    assert f"cell={better}" in " ".join(read_table(path).notes)
+    said = " ".join(doubts_in(read_table(path, {"cell": cell}).notices))
+    assert f"column {cell} has 3 names for 12 of {better}, so that" in said
+    table = read_table(path, {"cell": better})
+    assert len(table.cells) == 12 and not doubts_in(table.notices)
+    assert f"cell={better}" in " ".join(lines(read_table(path).notices))

@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pytest
+from noticed import lines
 from refused import line_of
 
 from netsim.rng import Streams
@@ -79,7 +80,7 @@ def test_a_grid_of_a_law_gives_the_law(tmp_path, write):
     law = world({"kind": "log-distance", "exponent": 3.2})
     assert np.abs(mapped.budget.rsrp_dbm(PLACE_M) - law.budget.rsrp_dbm(PLACE_M)).max() < 0.1
     np.testing.assert_allclose(mapped.budget.rsrp_dbm(PLACE_M), 15.0 - loss_db(PLACE_M), atol=0.1)
-    assert mapped.warnings == law.warnings == ()
+    assert mapped.notices == law.notices == ()
 
 
 def test_between_points_it_is_linear_in_decibels_and_beyond_them_the_nearest(tmp_path):
@@ -110,7 +111,7 @@ def test_ues_in_buildings_without_gains_of_their_floors_are_said(tmp_path):
         file = write(tmp_path / ("g.csv" if write is table else "g.npz"))
         city = {"kind": "grid", "width_m": 400, "height_m": 300}
         made = world({"kind": "map", "file": file}, ues={"mobility": {"kind": "resident"}}, city=city)
-        assert any("outdoor gains" in said for said in made.warnings) == is_said
+        assert any("outdoor gains" in said for said in lines(made.notices)) == is_said
         assert not made.setting.radio.knows_sight
 
 
@@ -118,12 +119,12 @@ def test_places_that_no_path_reaches_are_uncovered_and_counted(tmp_path):
     path = npz(tmp_path / "g.npz", cells=("a", "b"), hole=lambda at: (at[..., 0] > 200) & (at[..., 1] > 100))
     one = world({"kind": "map", "file": path, "uncovered_gain_db": -180})
     share = (axis(400) > 200).mean() * (axis(300) > 100).mean()
-    assert one.warnings == (f"path loss: {path}: {100 * share:.3g} % of its gains are none or 0, -180 dB there",)
+    assert lines(one.notices) == [f"path loss: {path}: {100 * share:.3g} % of its gains are none or 0, -180 dB there"]
     beside, within, deep = one.budget.rsrp_dbm(np.array([[199.9, 150.0], [200.1, 150.0], [300.0, 200.0]]))
     assert (deep == -165.0).all() and (within == -165.0).all()
     np.testing.assert_allclose(beside, 15.0 - loss_db(np.array([199.0, 150.0])), atol=0.2)  # not half of the hole
     missing = world({"kind": "map", "file": table(tmp_path / "g.csv", skip=("a", 98.75, 98.75))})
-    assert f"{100 / (2 * len(axis(400)) * len(axis(300))):.3g} % of its gains" in missing.warnings[0]
+    assert f"{100 / (2 * len(axis(400)) * len(axis(300))):.3g} % of its gains" in lines(missing.notices)[0]
 
 
 def test_antennas_are_in_the_gains_unless_they_are_not(tmp_path):
@@ -144,7 +145,7 @@ def test_cells_without_gains_are_refused_and_gains_without_cells_counted(tmp_pat
         world, {"kind": "map", "file": path}, [{"name": "c", "position_m": [10, 10]}]
     )
     one = world({"kind": "map", "file": path}, [{"name": "b", "position_m": list(SITES["b"])}])
-    assert one.warnings[0].endswith("cells that are no base station and left out: 1")
+    assert lines(one.notices)[0].endswith("cells that are no base station and left out: 1")
     np.testing.assert_allclose(one.budget.rsrp_dbm(PLACE_M)[:, 0], 15.0 - loss_db(PLACE_M)[:, 1], atol=0.1)
 
 

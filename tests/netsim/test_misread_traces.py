@@ -4,11 +4,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from noticed import doubts as doubts_in
+from noticed import lines
 from refused import line_of
 
 import netsim.safe
 from fl.attacks.known_homes import read_directory
 from netsim.geometry import Area
+from netsim.notice import Built
 from netsim.radio.gain_map import GainMap
 from netsim.safe import file_version, files_below
 from netsim.trace_files.inspect import inspect_trace
@@ -31,7 +34,7 @@ def write(path, head, rows):
 
 def doubts_of(path, **settings):
     """What a replay, a run and `validate` warn of, which `inspect` says as well."""
-    doubts = read_trace(path, **settings).doubts
+    doubts = doubts_in(read_trace(path, **settings).notices)
     shown = " ".join(inspect_trace(path, **settings).split())
     assert all(f"doubtful {' '.join(doubt.split())}" in shown for doubt in doubts)
     return doubts
@@ -97,11 +100,11 @@ def test_dates_that_are_written_as_midnights_are_doubtful(tmp_path, day):
     (doubt,) = doubts_of(path, timezone="Europe/Berlin")
     assert doubt.startswith("rows of a user are at one time, or a day or more apart: are these dates?")
     rows = [f"{day.format(d)},12:30,48.1,11.5" for d in range(4, 20)]  # once a day
-    assert doubts_of(write(tmp_path / "t.csv", "time_s,TIME,lat,lon", rows), timezone="UTC") == (doubt,)
+    assert doubts_of(write(tmp_path / "t.csv", "time_s,TIME,lat,lon", rows), timezone="UTC") == [doubt]
     noon = [row.replace("T00:00Z", "T12:00Z").replace(" 00:0", " 12:0").replace("000000,", "120000,") for row in rows]
-    assert doubts_of(write(tmp_path / "t.csv", "time_s,TIME,lat,lon", noon), timezone="UTC") == ()
+    assert doubts_of(write(tmp_path / "t.csv", "time_s,TIME,lat,lon", noon), timezone="UTC") == []
     hourly = [f"{T0 + 3600 * k},{k},48.1,11.5" for k in range(48)]
-    assert doubts_of(write(tmp_path / "t.csv", "time_s,k,lat,lon", hourly)) == ()
+    assert doubts_of(write(tmp_path / "t.csv", "time_s,k,lat,lon", hourly)) == []
 
 
 @pytest.mark.parametrize(
@@ -157,7 +160,7 @@ def test_columns_of_north_and_west_are_signs(tmp_path, case):
     assert trace.local.name == signed.local.name == "UTC-05:00"
     places = lived(trace.position_m, trace.time_s, trace.local.clock(float(trace.time_s[-1])))
     assert np.hypot(*(places.home_m - trace.position_m[0])) < NEAR_M  # not the office, where the nights of UTC+5 are
-    assert any(note.startswith("signs: LATITUDE by ") for note in trace.notes)
+    assert any(note.startswith("signs: LATITUDE by ") for note in lines(trace.notices))
     assert " ignored none " in " ".join(inspect_trace(path, columns).split())
 
 
@@ -189,7 +192,7 @@ def test_sides_hold_for_base_stations_and_homes(tmp_path):
     layout = CellFile(file=str(sites))
     (station,) = layout.stations(Area(-1e3, -1e3, 1e3, 1e3), Origin(42.36, -71.06))
     np.testing.assert_allclose(station.position_m, (0.0, 0.0), atol=NEAR_M)
-    assert not layout.notes(1)
+    assert not [*layout.notices(Built(("a",), None))]
     (tmp_path / "homes.csv").write_text(text.replace("name", "user"))
     home_m = read_directory(str(tmp_path / "homes.csv"), (42.36, -71.06)).home_m
     np.testing.assert_allclose(home_m, [[0.0, 0.0]], atol=NEAR_M)
@@ -276,7 +279,7 @@ def test_web_mercator_as_metres_is_doubtful_until_it_is_named(tmp_path, lat_deg,
     path = write(tmp_path / "t.csv", "time_s,x_m,y_m", [f"{T0 + k},{x_m + 10 * k},{y_m}" for k in range(20)])
     (doubt,) = doubts_of(path)
     assert "x and y are far from 0, 0: metres of Web Mercator (EPSG:3857) are too long" in doubt
-    assert doubts_of(path, crs="local") == doubts_of(path, crs="EPSG:3857") == ()
+    assert doubts_of(path, crs="local") == doubts_of(path, crs="EPSG:3857") == []
     right_m = 190 * np.cos(np.radians(lat_deg))
     assert np.ptp(read_trace(path, crs="EPSG:3857").position_m[:, 0]) == pytest.approx(right_m, rel=0.005)
 
@@ -312,7 +315,7 @@ def test_parts_of_times_and_places_that_are_not_read_are_doubtful(tmp_path, part
 )
 def test_columns_that_repeat_what_is_read_are_not_doubtful(tmp_path, head, row):
     path = write(tmp_path / "t.csv", head, [row.format(k) for k in range(9)])
-    assert doubts_of(path, timezone="Europe/Berlin") == ()
+    assert doubts_of(path, timezone="Europe/Berlin") == []
     assert read_table(path, timezone="Europe/Berlin").fixes.place.tolist() == [[48.1, 11.5]] * 9
 
 
@@ -336,7 +339,7 @@ def test_a_folder_says_which_files_are_of_other_formats(tmp_path):
     assert "but with 6 .gz files, 1 ." in said and all(f"1 {end} file" in said for end in (".csv", ".tcx", ".json"))
     for k in range(3):
         (inside / f"{k}.gpx").write_text(GPX.format(k))
-    note = read_table(tmp_path / "export").notes[0]
+    note = lines(read_table(tmp_path / "export").notices)[0]
     assert note.startswith("files of other formats in the folder are not read: 6 .gz files, 1 ")
     assert ".kml" not in note and "note files of other formats" in " ".join(inspect_trace(tmp_path / "export").split())
     for name in others:
@@ -384,7 +387,7 @@ def test_the_box_without_the_rows_at_zero_holds_all_others(tmp_path):
     places = ["48.10004,11.50004", "48.29996,11.79996", "48.2,11.6"]
     rows = [f"{T0 + 600 * k},{place}" for k, place in enumerate([*places, "0,0"])]
     path = write(tmp_path / "t.csv", "time_s,lat,lon", rows)
-    box = next(doubt for doubt in read_trace(path).doubts if "--area-deg" in doubt and "as receivers write" in doubt)
+    box = next(doubt for doubt in doubts_in(read_trace(path).notices) if "as receivers write" in doubt)
     corners = [float(corner) for corner in box.partition("--area-deg ")[2].split()[0].split(",")]
     np.testing.assert_allclose(corners, [48.0999, 11.4999, 48.3001, 11.8001], atol=1e-9)
     kept = read_trace(path, area_deg=tuple(corners))

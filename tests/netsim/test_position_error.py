@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from noticed import lines
 from refused import line_of
 
 from netsim.errors import BadInput
@@ -40,8 +41,8 @@ def test_recorded_errors_are_those_of_their_rows(tiny, tmp_path):
     radii_m = [0.0, 30.0, 3000.0, "", 60.0, 15.1]
     replay = trace_of(tmp_path, radii_m)
     trace = Replay(**replay).load(60.0)
-    assert "accuracy: 1 row without one: the median, 30 m, stands in" in trace.notes
-    assert "accuracy_m: used only with world.ues.position_error_m: recorded" in trace.notes
+    assert "accuracy: 1 row without one: the median, 30 m, stands in" in lines(trace.notices)
+    assert "accuracy_m: used only with world.ues.position_error_m: recorded" in lines(trace.notices)
     wanted = {("ab"[k % 2], 60.0 * k): 30.0 if r == "" else r for k, r in enumerate(radii_m)}
     names = [trace.users[u] for u in trace.user]
     std_m = trace.error_m(trace.user, trace.time_s)

@@ -6,11 +6,13 @@ import json
 import numpy as np
 import pytest
 import shapely
+from noticed import lines
 from refused import line_of
 
 from netsim.city.buildings import Buildings
 from netsim.errors import BadInput
 from netsim.geometry import Area
+from netsim.notice import Built
 from netsim.radio.antenna import ColumnAntenna, Sector
 from netsim.radio.downlink import Handover
 from netsim.rng import Streams
@@ -19,6 +21,7 @@ from netsim.world.build import build_world
 from netsim.world.setting import WorldSetting
 
 AREA = Area(0.0, 0.0, 2000.0, 1500.0)
+THREE = Built(("a", "b", "c"), None)
 
 
 class TestHexagonal:
@@ -93,7 +96,7 @@ class TestCellFile:
         plain.write_text(self.PLAIN)
         expected = CellFile(file=str(plain)).stations(AREA, Origin(52.52, 13.28))
         assert [b.position_m for b in found] == [b.position_m for b in expected]
-        (note,) = layout.notes(2)
+        (note,) = lines(layout.notices(Built(("a", "b"), None)))
         assert note.startswith(f"base stations: {layout.file}: 2 positions are centres of where phones measured")
         only = layout.model_copy(update={"radio": "lte"}).stations(AREA, Origin(52.52, 13.28))
         assert [b.name[:3] for b in only] == ["LTE"]
@@ -123,13 +126,15 @@ class TestCellFile:
         layout = CellFile(file=str(path))
         if n:
             assert len(layout.stations(AREA, Origin(48.14, 11.58))) == n
-        notes = " ".join(layout.notes(n))
+        notes = " ".join(lines(layout.notices(Built(("a",) * n, None))))
         assert (f"{2 - n} row" in notes) == (n < 2) and f"{n} positions are centres of where phones measured" in notes
 
     @pytest.mark.parametrize("column", ["samples", "Samples"])
     def test_positions_of_a_list_with_samples_are_centres(self, tmp_path, column):
         (tmp_path / "l.csv").write_text(f"name,lon,lat,{column}\na,11.58,48.14,9\n")
-        assert "1 positions are centres of where" in " ".join(CellFile(file=str(tmp_path / "l.csv")).notes(1))
+        assert "1 positions are centres of where" in " ".join(
+            lines(CellFile(file=str(tmp_path / "l.csv")).notices(Built(("a",), None)))
+        )
 
     @pytest.mark.parametrize(
         ("raw", "words"),
@@ -169,9 +174,9 @@ class TestListOfBaseStations:
         text = LIST.replace("lon,", "x,").replace("tilt_deg", "tilt")
         said = line_of(self.layout(tmp_path, text, band="n78").stations, self.WITHIN, self.ORIGIN)
         assert "no columns lon and lat, or x_m and y_m; the file has name, lat, x" in said
-        near = self.layout(tmp_path, LIST.replace("tilt_deg", "tilt"), band="n78").notes(3)
+        near = lines(self.layout(tmp_path, LIST.replace("tilt_deg", "tilt"), band="n78").notices(THREE))
         assert near[1].endswith("columns that are not read: tilt (is it tilt_deg?), vendor")
-        both = self.layout(tmp_path, LIST.replace("vendor", "power_w"), band="n78").notes(3)
+        both = lines(self.layout(tmp_path, LIST.replace("vendor", "power_w"), band="n78").notices(THREE))
         assert both[1].endswith("columns that are not read: power_w")
 
     def test_every_column_reaches_its_cell_and_the_rest_is_counted(self, tmp_path):
@@ -182,11 +187,11 @@ class TestListOfBaseStations:
         assert (lamp.name, lamp.azimuth_deg, lamp.height_m, lamp.power_dbm) == ("lamp", None, 8.0, 12.0)
         np.testing.assert_allclose(lamp.position_m, (372.0, 222.4), rtol=0.01)
         file = layout.file
-        assert layout.notes(3) == (
+        assert lines(layout.notices(THREE)) == [
             f"base stations: {file}: 1 cells of other bands are left out",
             f"base stations: {file}: columns that are not read: vendor",
             f"base stations: {file}: 1 cells further than 1000 m outside of the area are left out",
-        )
+        ]
         column = self.layout(tmp_path, band="n78", antenna=ColumnAntenna(elements=4))
         assert column.stations(self.WITHIN, self.ORIGIN)[0].antenna == ColumnAntenna(elements=4, tilt_deg=6.0)
 
@@ -228,10 +233,10 @@ class TestListOfBaseStations:
         """One of two outside is half; a source of the name stands in the refusal of a height."""
         rows = "x_m,y_m,height_m,power_dbm\n-1,-1,25,48\n9,9,25,15\n"
         file = {"kind": "cell-file", "file": self.layout(tmp_path, rows).file}
-        found = build_world(tiny({"world.base_stations": file}).world, Streams(1), 60.0).warnings
+        found = lines(build_world(tiny({"world.base_stations": file}).world, Streams(1), 60.0).notices)
         assert "1 of 2 cells lie outside of the area" in found[0] and "resource element, 48 at" in found[1]
         self.layout(tmp_path, rows.replace("-1,-1", "1,1").replace("48", "30"))
-        assert build_world(tiny({"world.base_stations": file}).world, Streams(1), 60.0).warnings == ()
+        assert build_world(tiny({"world.base_stations": file}).world, Streams(1), 60.0).notices == ()
         changes = {"world.base_stations": file | {"height_m": 8}, "world.radio": {"path_loss": {"kind": "uma"}}}
         self.layout(tmp_path, "x_m,y_m\n9,9\n")
         refused = line_of(build_world, tiny(changes).world, Streams(1), 60.0)
@@ -344,10 +349,10 @@ def test_a_base_station_far_outside_is_refused_and_a_long_link_is_named(tiny):
     with pytest.raises(BadInput, match=r"base_stations\[0\].position_m: a stands"):
         built([-1e9, 1.0])
     uma = {"path_loss": {"kind": "uma"}}
-    assert built([0.0, 0.0], **uma).warnings == ()
-    outside, warning = built([-6000.0, 0.0], **uma).warnings
+    assert built([0.0, 0.0], **uma).notices == ()
+    outside, warning = lines(built([-6000.0, 0.0], **uma).notices)
     assert "5000 m" in warning and "extrapolated" in warning and "a stands 6,000 m outside of the area" in outside
-    assert built([-6000.0, 0.0]).warnings == (outside,)  # log-distance holds anywhere
+    assert lines(built([-6000.0, 0.0]).notices) == [outside]  # log-distance holds anywhere
 
 
 class TestUniform:

@@ -7,6 +7,7 @@ from datetime import date
 import numpy as np
 import pytest
 import shapely
+from noticed import lines as lines_of
 from pyproj import Transformer
 from refused import line_of
 
@@ -136,9 +137,9 @@ class TestGeoJson:
         forward_m_s, backward_m_s = lines.speed_m_s.swapaxes(0, 1)
         assert forward_m_s == pytest.approx(np.array([[1.4, 4.5, 30 * KM_H], [1.4, 0, 0], [1.4, 0, 0]]))
         assert backward_m_s.tolist()[0] == [1.4, 0, 0]
-        assert len(notes) == 1
-        assert "3 of its shapes are no streets" in notes[0]
-        assert "1 without a tag highway" in notes[0] and "1 highway=proposed" in notes[0] and "1 Point" in notes[0]
+        (said,) = lines_of(notes)
+        assert "3 of its shapes are no streets" in said
+        assert "1 without a tag highway" in said and "1 highway=proposed" in said and "1 Point" in said
 
     TAGS = (
         {"oneway": "yes", "maxspeed": "30", "access": "destination", "name": 'a "b" => c, \\ d'},
@@ -272,10 +273,10 @@ class TestSumo:
     @pytest.mark.parametrize("name", ["town.net.xml", "town.net.xml.gz"])
     def test_edges_of_a_network(self, tmp_path, name):
         lines, notes, _ = read_sumo(network(tmp_path, name=name))
-        assert notes == (
+        assert lines_of(notes) == [
             f"city: {tmp_path / name}: 1 edges are open to none of pedestrian, bicycle, passenger: left out",
             f"city: {tmp_path / name}: 1 edges are inside junctions, or crossings: left out",
-        )
+        ]
         forward_m_s, backward_m_s = lines.speed_m_s.swapaxes(0, 1)
         assert forward_m_s.tolist() == [[1.4, 0, 13.89], [1.4, 4.5, 10], [1.4, 4.5, 25], [1.4, 4.5, 9]]
         assert (backward_m_s == forward_m_s * [1, 0, 0]).all()
@@ -355,7 +356,9 @@ class TestNetworkBesideHouses:
     def test_people_walk_on_the_streets_of_a_network(self, tmp_path):
         city, streams = self.city(tmp_path, quarter()), Streams(4)
         assert city.origin() is None
-        assert city.notes() == (f"city: {city.streets}: 1 edges are inside junctions, or crossings: left out",)
+        assert lines_of(city.notices(None)) == [
+            f"city: {city.streets}: 1 edges are inside junctions, or crossings: left out"
+        ]
         area = city.area(None)
         graph, built = city.street_graph(area, streams), city.buildings(area, streams)
         street = shapely.union_all(graph.path.lines())
@@ -386,7 +389,7 @@ class TestNetworkBesideHouses:
         text = quarter().replace('allow="pedestrian"', 'allow="tram"').replace(old, new)
         city = self.city(tmp_path, text)
         if words is None:
-            assert any("1 edges are open to none of" in note for note in city.notes())
+            assert any("1 edges are open to none of" in note for note in lines_of(city.notices(None)))
         else:
             assert words in line_of(city.street_graph, None, Streams(0))
 
@@ -411,7 +414,7 @@ class TestFootprints:
         graph = city.street_graph(area, Streams(0))
         assert (area.x_min_m, area.y_min_m, area.x_max_m, area.y_max_m) == (-10, -10, 140, 80)
         assert sorted(map(tuple, graph.node_m.tolist())) == [(-10, 0), (60, 0), (60, 80), (140, 0)]
-        assert city.notes() == ()
+        assert not [*city.notices(None)]
         assert city.offers == {"buildings", "streets"}
 
     def test_aguascalientes(self, data_folder):
@@ -423,5 +426,5 @@ class TestFootprints:
         assert len(graph.node_m) == 932 and open_to.sum() == 2610
         assert (graph.length_m @ open_to).sum() / 1e3 == pytest.approx(181.9, abs=0.1)
         assert area.contains(graph.path.vertex_m).all()
-        assert city.notes()[0].endswith("heights of buildings: 35 by default_height_m")
-        assert "78 closed to all modes" in city.notes()[1]
+        assert lines_of(city.notices(None))[0].endswith("heights of buildings: 35 by default_height_m")
+        assert "78 closed to all modes" in lines_of(city.notices(None))[1]

@@ -7,6 +7,7 @@ from itertools import pairwise, permutations
 import numpy as np
 import pytest
 import shapely
+from noticed import lines as lines_of
 from shapely import box
 
 from netsim.city.buildings import Buildings
@@ -110,7 +111,7 @@ class TestAssembly:
         on_trap = graph.street_class == PRIMARY
         assert (graph.speed_m_s[on_trap, :, WALK] > 0).all() and on_trap.sum() == 1
         assert (graph.speed_m_s[on_trap, :, 1:] == 0).all() and (graph.speed_m_s[~on_trap] > 0).all()
-        assert "0.2 km to bicycles, 0.2 km to cars" in made.notes("city")[0]
+        assert "0.2 km to bicycles, 0.2 km to cars" in lines_of(made.notices("city"))[0]
 
     def test_length_is_conserved(self):
         """The union of all lines, as shapely observes it, is the graph and what is left out."""

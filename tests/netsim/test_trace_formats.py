@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from noticed import lines
 from pydantic import ValidationError
 from refused import line_of
 
@@ -140,7 +141,7 @@ def test_sumo_is_in_metres_or_degrees_as_it_seems_or_as_is_said(tmp_path):
     geo = write(tmp_path / "geo.xml", fcd([(0, "v", 4.0, 52.0), (1, "v", 4.1, 52.1)], 6))
     table = read_table(geo)
     assert (table.fixes.place[:, 0][0], table.fixes.place[:, 1][0]) == (52.0, 4.0)
-    assert "crs: local" in table.notes[0]
+    assert "crs: local" in lines(table.notices)[0]
     assert read_table(geo, crs="local").coordinates.crs is None
 
 
@@ -436,7 +437,7 @@ def test_a_replay_is_absent_at_night(tmp_path):
     part = Replay(trace=str(path), resample_s=10, gap_s=120)
     trace = part.load(86400.0)
     assert np.diff(trace.time_s).tolist() == [10.0] * 6 + [36_000 - 60] + [10.0] * 6
-    assert "resampled: 14 rows, every 10 s of 2 trips" in trace.notes
+    assert "resampled: 14 rows, every 10 s of 2 trips" in lines(trace.notices)
     ground = Ground(trace.area, trace.local.clock(1.0), Streams(0), trace=trace)
     state, t0 = part.start(np.arange(1), ground), 8 * 3600.0
     for t, present in ((30, True), (60, True), (75, True), (76, False), (30_000, False), (36_001, True)):
@@ -467,10 +468,10 @@ def test_a_phone_that_is_asked_rarely_reports_the_first_fix_of_each_period(tmp_p
     trace = part.load(86400.0)
     n = len(wanted)
     assert trace.counts == dict(trace.counts) | {"not_sampled": len(rows) - n, "rows_used": n, "rows_read": len(rows)}
-    assert f"sampling: every 900 s: {n} of {len(rows)} fixes, the first" in " ".join(trace.notes)
+    assert f"sampling: every 900 s: {n} of {len(rows)} fixes, the first" in " ".join(lines(trace.notices))
     ground = Ground(trace.area, trace.local.clock(1.0), Streams(0), trace=trace)
     whole = Replay(trace=str(path), cell="all", timezone="UTC", users="id")
-    assert "sampling: a fix every" in " ".join(whole.load(86400.0).notes)
+    assert "sampling: a fix every" in " ".join(lines(whole.load(86400.0).notices))
     both = (part, whole)
     states = [one.start(np.arange(2), replace(ground, trace=one.load(86400.0))) for one in both]
     seen, before = [], 0.0

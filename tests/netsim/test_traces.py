@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from noticed import lines
 from refused import line_of
 
 from netsim.clock import Clock
@@ -56,7 +57,7 @@ def test_what_is_written_is_read(tmp_path, name):
     lat, lon = table.fixes.place.T.tolist()
     assert (lat, lon) == ([34.01, 34.01, 34.02, 34.011], [-118.49, -118.49, -118.48, -118.49])
     assert table.fixes.rsrp_dbm.tolist() == [-100.5, -90, -80, -95]
-    assert (len(table), table.notes) == (4, ())
+    assert (len(table), table.notices) == (4, ())
 
 
 @pytest.mark.parametrize(
@@ -82,7 +83,7 @@ def test_columns_map_names_to_headers(tmp_path):
     assert table.fixes.rsrp_dbm.tolist() == [-100]
     assert table.facts["ignored"] == "extra"
     assert table.users == ("all",)
-    assert table.notes == ("the file has no column user: all rows belong to one user, called all",)
+    assert lines(table.notices) == ["the file has no column user: all rows belong to one user, called all"]
 
 
 def test_unusable_rows_are_counted_once_each(tmp_path):
@@ -276,7 +277,7 @@ def test_auto_users_are_ids_if_one_of_them_spans_two_rounds(tmp_path):
     path = write(tmp_path, TWO_DAYS)
     whole = read_trace(path, users="auto", round_s=86400.0)
     assert whole.users == ("all",)
-    assert whole.notes[-1] == "users: all rows are one target: no user has rows in two rounds of 86400 s"
+    assert lines(whole.notices)[-1] == "users: all rows are one target: no user has rows in two rounds of 86400 s"
     ids = read_trace(path, users="auto", round_s=9.0)
     assert ids.users == ("a", "c", "b")
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import TINY
+from noticed import of_run
 
 from scenarios.app.cli import ask, options
 from scenarios.app.cli.commands import main
@@ -345,7 +346,7 @@ def test_validate_counts_what_run_leaves_out(tmp_path, capsys):
     city = {"kind": "footprints", "file": "houses.geojson", "streets": "streets.geojson", "default_height_m": 9}
     world = {**TINY["world"], "city": {**city, "margin_m": 150}, "ues": {"count": 2, "mobility": {"kind": "static"}}}
     world["ues"]["measurement_period_s"] = 5
-    file, where = tmp_path / "s.yaml", f"warning: city: {tmp_path}"
+    file, where = tmp_path / "s.yaml", f"note: city: {tmp_path}"
     vary = {"variants": [{"label": "alone", "set": {"world.city.streets": None}}]}
     file.write_text(json.dumps({**TINY, "world": world, "vary": vary}))
     assert main(["validate", str(file)]) == 0
@@ -356,8 +357,7 @@ def test_validate_counts_what_run_leaves_out(tmp_path, capsys):
         f"{where}/streets.geojson: 2 of its shapes are no streets (1 highway=proposed, 1 without a tag highway)",
     ]
     assert main(["run", str(file), "--out", str(tmp_path / "r"), "--quiet"]) == 0
-    run = json.loads((tmp_path / "r" / "manifest.json").read_text())
-    assert {f"warning: {text}" for text in run["warnings"]} >= set(warnings)
+    assert {each.text for each in of_run(tmp_path / "r")} >= set(warnings)
     file.write_text(json.dumps({**TINY, "world": {**world, "city": {**city, "default_height_m": None}}}))
     assert main(["validate", str(file)]) == 2
     err = capsys.readouterr().err

@@ -2,12 +2,14 @@
 
 import numpy as np
 import pytest
+from noticed import lines, of_run
 
+from fl.notice import notice as of_learning
 from fl.privacy import rdp
 from fl.privacy.compose import RoundKinds, compose
 from fl.privacy.gaussian import epsilon_of
 from scenarios.app.result import run
-from scenarios.app.results.folder import MANIFEST, read_json, read_table
+from scenarios.app.results.folder import read_table
 
 CLIP = {"kind": "clip", "norm": 0.5, "relation": "add-remove"}
 NOISE = {"kind": "central-gaussian", "noise_multiplier": 4.0, "delta": 1e-5}
@@ -106,7 +108,7 @@ class TestWindowsWithoutData:
 class TestCaveats:
     def said(self, study, out):
         run(study, out)
-        return read_json(out / MANIFEST)["warnings"]
+        return lines(each for each in of_run(out) if each.key in of_learning.entries)
 
     def test_an_adaptive_clip_tells_the_server_its_bits(self, tiny, tmp_path):
         """Before noise on the device, which promises to hold against the server; noise at the server promises less."""

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 from browser import ink, state, with_replay
+from noticed import by_key, of_run
 
 from fl.leakage.chance import uniform_shares
 from netsim.errors import BadInput
@@ -62,7 +63,7 @@ def test_only_the_resident_has_a_home(folder, summary):
     assert np.hypot(ues["densest_x_m"][of] - DEPOT[0], ues["densest_y_m"][of] - DEPOT[1]) < 20
     assert (summary["homes.none"], summary["homes.few_nights"]) == (2, 1)
     said = "2 of 3 UEs have no home, that is no one place for most of at least 3 nights; 1 of them have fixes on fewer "
-    assert json.loads((folder / "manifest.json").read_text())["trace"]["notes"][-1] == said + "nights"
+    assert by_key(of_run(folder))["homes-missing"] == said + "nights"
     assert summary["attack.closed-form.homes.count"] == 1 and summary["attack.closed-form.densest.count"] == 2
 
 

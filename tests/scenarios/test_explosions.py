@@ -4,10 +4,11 @@ import warnings
 
 import numpy as np
 import pytest
+from noticed import by_key, of_run
 
 from scenarios.app.report.report import report
 from scenarios.app.result import run
-from scenarios.app.results.folder import read_json, read_table
+from scenarios.app.results.folder import read_table
 from scenarios.app.results.shown import run_lines
 
 STEEP = {"kind": "rsrp-net", "profile": "useful", "hidden": [16, 8], "learning_rate": 3.0, "step_limit": "none"}
@@ -23,7 +24,7 @@ def test_an_explosion_is_reported_with_its_round(tiny, tmp_path):
     rounds = read_table(tmp_path / "run", "rounds")
     beyond = ~(rounds["rmse_db"] <= 200.0)  # no signal of the study lies as low
     first = int(rounds["round"][np.flatnonzero(beyond)[0]])
-    text = read_json(tmp_path / "run" / "manifest.json")["warnings"][0]
+    text = of_run(tmp_path / "run")[0].line
     assert text.startswith("the model exploded in round ") and int(text.split()[5].rstrip(":")) <= first
     assert any(line.strip().startswith("warning: the model exploded") for line in run_lines(tmp_path / "run", "page"))
     page = report(tmp_path / "run").read_text(encoding="utf-8")
@@ -32,7 +33,7 @@ def test_an_explosion_is_reported_with_its_round(tiny, tmp_path):
     fine = {"learning.learner": STEEP | {"step_limit": "polyak"}}
     summary = run(tiny(changes | fine), tmp_path / "limited")
     assert summary["utility.rmse_db"] < 30
-    assert not any("exploded" in text for text in read_json(tmp_path / "limited" / "manifest.json")["warnings"])
+    assert "model-exploded" not in by_key(of_run(tmp_path / "limited"))
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ from scenarios.app.report.run_page import single
 from scenarios.app.result import run
 from scenarios.app.results.attacks import ever_named
 from scenarios.app.results.read import load
-from scenarios.app.results.shown import warnings
 from scenarios.app.results.summary_keys import measured
 from scenarios.app.results.table import USELESS, lines
+from scenarios.app.run.notices import of_summary
 
 NEAR = 3.0
 COMMUTERS = {
@@ -79,6 +79,8 @@ def test_a_useless_model_excuses_no_leak(folder, worth):
     loaded = load(folder)
     summary = {**loaded.summary, "utility.constant_rmse_db": 7.7, "utility.useful": False, **worth}
     changed = replace(loaded, summary=summary)
-    texts = [single(changed), " ".join(useless({"x": lines([changed.summary])})), *warnings(summary)]
+    notices = [*of_summary(summary)]
+    changed = replace(changed, manifest=changed.manifest.model_copy(update={"notices": notices}))
+    texts = [single(changed), " ".join(useless({"x": lines([changed.summary])})), *(each.line for each in notices)]
     assert len(texts) == 3 and all(USELESS in text for text in texts)
-    assert warnings({**summary, "utility.rmse_db": 7.0, "utility.useful": True}) == []
+    assert not [*of_summary({**summary, "utility.rmse_db": 7.0, "utility.useful": True})]

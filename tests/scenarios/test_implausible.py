@@ -1,6 +1,7 @@
 """What is accepted and says little is told before the first round: far base stations, long rounds, silent attacks."""
 
 import pytest
+from noticed import lines
 
 from scenarios.app.run.setup import ready
 
@@ -9,7 +10,7 @@ DWELL = {"kind": "dwell", "shadow_ues": 8, "cell_m": 50}
 
 
 def notes(study, tmp_path, word):
-    return [note for note in ready(study, tmp_path)[0].warnings if word in note]
+    return [note for note in lines(ready(study, tmp_path)[0].notices) if word in note]
 
 
 @pytest.mark.parametrize(

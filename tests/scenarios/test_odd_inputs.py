@@ -4,11 +4,11 @@ import re
 
 import numpy as np
 import pytest
+from noticed import by_key, of_run
 
 from netsim.errors import BadInput
 from scenarios import run
 from scenarios.app.results.folder import read_table
-from scenarios.app.results.shown import warnings
 
 CLUSTERED = [{"kind": "diverse-batch", "eps_m": 1.0}, {"kind": "farthest-batch", "eps_m": 1.0, "num": 3}]
 ATTACKS = [{"kind": "closed-form"}, {"kind": "dlg", "starts": 2, "iterations": 5}, {"kind": "neuron-votes"}]
@@ -38,8 +38,8 @@ def test_a_handful_of_scattered_points_makes_no_cluster(step, measurements, tiny
     curated = tables("curation")
     assert summary["rounds.played"] == 2 and curated["fallback"].all() and (curated["after"] == 1).all()
     assert (curated["clusters"] == 0).all() and np.isfinite(tables("estimates")["x_m"]).any()
-    told = [line for line in warnings(summary) if line.startswith("warning: curation")]
-    assert len(told) == 1 and f"curation {step['kind']} never found a cluster" in told[0] and "eps_m" in told[0]
+    told = by_key(of_run(tmp_path / "r"))["curation-without-cluster"]
+    assert f"curation {step['kind']} never found a cluster" in told and "eps_m" in told
 
 
 @pytest.mark.parametrize("step", [*CLUSTERED, {"kind": "gan", "steps": 5}], ids=lambda s: s["kind"])
@@ -62,7 +62,7 @@ def test_rounds_in_which_nobody_measures(tiny, tmp_path):
 def test_updates_that_overflow_are_zero_and_said_so(tiny, tmp_path):
     summary, tables = played(tiny, tmp_path / "r", **WILD)
     assert summary["updates.non_finite"] == summary["updates.sent"] > 0
-    assert any("overflowed" in line for line in warnings(summary))
+    assert "updates-overflowed" in by_key(of_run(tmp_path / "r"))
     said = tables("estimates")
     for attack in ("closed-form", "dlg"):
         assert set(said["status"][(said["attack"] == attack) & (said["quantity"] == "centroid")]) == {"no gradient"}
@@ -77,18 +77,16 @@ def test_a_world_in_which_nobody_measures_says_so(tiny, tmp_path):
     asleep = {"world.ues.mobility": {"kind": "commuter"}, "world.ues.measurement_period_s": None}
     summary = run(tiny(asleep), tmp_path / "r")
     assert summary["samples.count"] == 0
-    assert any(line.startswith("warning: no UE measured anything") for line in warnings(summary))
-    assert not any("measured" in line for line in warnings(run(tiny(), tmp_path / "t")))
+    assert summary["notices.void"] == 1 and "nothing-measured" in by_key(of_run(tmp_path / "r"))
+    assert run(tiny(), tmp_path / "t")["notices.void"] == 0
 
 
 def test_an_area_without_room_is_told(tiny, tmp_path):
-    from scenarios.app.results.folder import read_json
-
     small = {"world.city": {"kind": "open-field", "width_m": 1, "height_m": 300}}
     for changes, told in ((small, True), ({}, False)):
         run(tiny(changes), tmp_path / str(told))
-        warnings = read_json(tmp_path / str(told) / "manifest.json")["warnings"]
-        assert any(w.startswith("the area is 1 m x 300 m") for w in warnings) == told
+        said = by_key(of_run(tmp_path / str(told))).get("area-tiny", "")
+        assert said.startswith("the area is 1 m x 300 m") == told
 
 
 @pytest.mark.parametrize("value", [1e-300, 1e300])

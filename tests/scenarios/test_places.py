@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from noticed import lines as lines_of
 from pyproj import Transformer
 
 from netsim.errors import BadInput
@@ -47,14 +48,18 @@ def test_a_trace_with_another_origin_is_refused_with_the_value_to_set(tiny, tmp_
         built(tiny, {**replayed(mobility), "world.city": town})
     own = list(Replay(**mobility).load(60.0).origin_deg)
     world = built(tiny, {**replayed(mobility), "world.city": {**town, "origin_deg": own, "margin_m": 5000.0}})
-    assert not [w for w in world.warnings if "lies outside" in w]
+    assert not [w for w in lines_of(world.notices) if "lies outside" in w]
 
 
 def test_a_trace_outside_of_the_city_is_refused_and_one_partly_outside_is_told(tiny, tmp_path):
     rows = [f"{60 * k},{'ab'[k % 2]},{x},50" for k, x in enumerate(np.linspace(-300, 100, 41))]
     mobility = trace(tmp_path, "time_s,user,x_m,y_m\n" + "\n".join(rows) + "\n")
     field = {"kind": "open-field", "width_m": 400.0, "height_m": 300.0}
-    told = [w for w in built(tiny, {**replayed(mobility), "world.city": field}).warnings if "of the trace lies" in w]
+    told = [
+        w
+        for w in lines_of(built(tiny, {**replayed(mobility), "world.city": field}).notices)
+        if "of the trace lies" in w
+    ]
     assert told == ["73.2 % of the trace lies outside of the area x 0 to 400 m, y 0 to 300 m"]
     away = trace(tmp_path, "time_s,user,x_m,y_m\n" + "\n".join(f"{60 * k},a,{-9 - k},5" for k in range(20)) + "\n")
     with pytest.raises(BadInput, match=r"world\.city: the whole trace lies outside of the area x 0 to 400 m"):
@@ -164,7 +169,7 @@ def test_city_and_trace_share_an_origin_or_are_refused(tiny, tmp_path, city, kin
         assert world.trace.origin_deg == world.setting.city.origin()
     elif kind != "ns2":
         np.testing.assert_allclose(at_m, LOCAL_M - moved * (kind == "fcd metres"), atol=1e-6)
-    told = [line for line in world.warnings if "netOffset" in line or "nowhere on the globe" in line]
+    told = [line for line in lines_of(world.notices) if "netOffset" in line or "nowhere on the globe" in line]
     assert len(told) == (city == "made up" and own_deg is not None) + ("offset" in city and kind != "fcd metres")
 
 

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from conftest import TINY
 from interrupted import run_in_two
+from noticed import by_key, of_run
+from noticed import lines as lines_of
 from pages import figures
 from refused import line_of
 
@@ -144,8 +146,8 @@ def test_a_drive_stands_beside_outdoor_samples(tiny, tmp_path):
     median = (cdf["selection"] == "outdoor") & (cdf["quantity"] == "rsrp_dbm") & (cdf["percent"] == 50)
     difference = summary["radio.rsrp_dbm.measured.difference_db"]
     assert difference == pytest.approx(cdf["value"][median][0] + 80, abs=1e-6)
-    warned = json.loads((tmp_path / "r" / "manifest.json").read_text())["warnings"]
-    assert warned[-1].startswith("measured: beside outdoor samples alone")
+    said = by_key(of_run(tmp_path / "r"))["measured-outdoors"]
+    assert said.startswith("measured: beside outdoor samples alone")
 
 
 def test_a_stated_distribution_is_a_line_between_its_pairs(tiny, tmp_path):
@@ -202,7 +204,7 @@ def test_of_samples_of_several_cells_those_of_the_serving_cell_count(tmp_path, t
     read = read_measured(str(tmp_path / "drive.csv"))
     assert sorted(read.samples["rsrp_dbm"].tolist()) == [-80, -75] and read.counted
     left = text.count("\n") - 1 - 2
-    assert read.notes == (f"measured: {left} rows of cells that do not serve left out",)
+    assert lines_of(read.notices) == [f"measured: {left} rows of cells that do not serve left out"]
 
 
 def test_samples_without_service_are_counted_and_said(tiny, tmp_path):
@@ -215,9 +217,9 @@ def test_samples_without_service_are_counted_and_said(tiny, tmp_path):
         }
     )
     run(study, tmp_path / "r")
-    warned = json.loads((tmp_path / "r" / "manifest.json").read_text())["warnings"]
+    said = by_key(of_run(tmp_path / "r"))["samples-without-service"]
     share = 100 * np.mean(raw_samples(study)[:, list(QUANTITIES).index("rsrp_dbm")] < -140)
-    assert 0 < share < 100 and warned[-1].startswith(f"{share:.3g} % of samples are received below -140 dBm")
+    assert 0 < share < 100 and said.startswith(f"{share:.3g} % of samples are received below -140 dBm")
 
 
 def test_handovers_are_counted_and_divided_by_the_hours_of_all_ues(played):
@@ -244,8 +246,9 @@ def test_tracks_are_where_ues_were_and_who_served_them(played):
 
 def test_a_slow_look_at_handover_is_told(tiny):
     slow = {"world.tick_s": 60, "world.ues.measurement_period_s": 60}
-    assert any("handover is looked at every 60 s" in text for text in radio_world(tiny({**RADIO, **slow}))[0].warnings)
-    assert not radio_world(tiny(RADIO))[0].warnings
+    (said,) = lines_of(radio_world(tiny({**RADIO, **slow}))[0].notices)
+    assert "handover is looked at every 60 s" in said
+    assert not radio_world(tiny(RADIO))[0].notices
 
 
 def test_coverage_is_the_strongest_cell_at_each_place(played):

@@ -240,12 +240,12 @@ def test_channel_card_and_warnings_are_shown_and_escaped(copied):
     assert all(f"<dt>{key}</dt>" in shown for key in modelled)
     assert said["not modelled"] in shown
     warnings = [f"{EVIL} {k}" for k in range(9)]
-    change_json(copied / "manifest.json", channel_card={EVIL: EVIL, "not modelled": EVIL}, warnings=warnings)
+    notices = [{"key": "evil", "severity": "doubt", "says": text} for text in warnings]
+    change_json(copied / "manifest.json", channel_card={EVIL: EVIL, "not modelled": EVIL}, notices=notices)
     page = text_of(copied)
     assert EVIL not in page
     box = re.search(r'<ul class="warns">(.*?)</ul>', page)[1]
-    said = [f"&lt;script&gt;alert(1)&lt;/script&gt; {k}" in box for k in range(9)]
-    assert said == [True] * 6 + [False] * 3 and "3 more warnings in manifest.json" in box
+    assert all(f"&lt;script&gt;alert(1)&lt;/script&gt; {k}" in box for k in range(9))
 
 
 def test_folders_without_a_radio_map_are_drawn(streets, tmp_path):

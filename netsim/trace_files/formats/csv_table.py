@@ -9,6 +9,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from netsim.errors import BadInput, counted
+from netsim.notice import Notice, notice
 from netsim.trace_files.formats.base import TraceFormat
 from netsim.traces.source import Sheet, matched, read_sheets
 from netsim.traces.table import AUTO, BOUNDS, DEGREES, GLOBE, METRES, FixBuilder
@@ -99,14 +100,12 @@ class CsvTable(TraceFormat):
             if "rsrp_dbm" in columns:
                 radios |= _clear_other_levels(sheet, columns["rsrp_dbm"])
             fixes.add(fixes.path, sheet.line, columns, sheet.delimiter)
-        fixes.doubts += _doubts(fixes.header_of, finer, cells, radios)
+        fixes.notices += _doubts(fixes.header_of, finer, cells, radios)
         parts = [name for name in sheet.unread if _PART.fullmatch(f"{columns['time_s'][-1]} {name}")]
         if parts and {*sheet.values(parts[0])} != {str(fixes.zone)}:
-            fixes.doubts.append(
-                f"columns not read that belong to places or times: {listed(parts)}; join them in the file"
-            )
+            fixes.notices.append(notice("trace-columns-parted", columns=listed(parts)))
         if signed := [f"{name} by {sheet.header[k]}" for name, sides in sheet.sides.items() for k in sides]:
-            fixes.notes.append(f"signs: {listed(signed)}")
+            fixes.notices.append(notice("trace-signs", columns=listed(signed)))
 
     def _match(self, header: Sequence[str], fixes: FixBuilder) -> None:
         """Find the columns: of latitude and longitude and metres the former, unless `crs` asks for metres."""
@@ -118,7 +117,7 @@ class CsvTable(TraceFormat):
                 raise BadInput(f"{path}: survey: the file has times (column {shown(timed)}); leave survey out")
             if mean := likely.pop("rsrp_dbm", ""):
                 header_of["rsrp_dbm"] = mean
-                fixes.notes.append(f"RSRP is column {mean}; --columns rsrp_dbm=HEADER takes another")
+                fixes.notices.append(notice("trace-rsrp-column", header=mean))
         in_degrees, in_metres = ([sum(ours in of for ours in pair) for of in (header_of, likely)] for pair in _PAIRS)
         by_crs = fixes.crs not in (AUTO, GLOBE) and any(in_metres)
         place, other = (METRES, DEGREES) if by_crs or in_metres > in_degrees else (DEGREES, METRES)
@@ -133,10 +132,10 @@ class CsvTable(TraceFormat):
         fixes.header_of = header_of
         fixes.facts["columns"] = ", ".join(o if o == name else f"{o}={name}" for o, name in header_of.items())
         if "user" not in header_of:
-            fixes.notes.append("the file has no column user: all rows belong to one user, called all")
+            fixes.notices.append(notice("trace-without-users"))
         fixes.facts["option"] = _option(self.columns | optional)
         if optional:
-            fixes.notes.append(f"columns not read that may be meant: {_option(optional)}")
+            fixes.notices.append(notice("trace-columns-unread", option=_option(optional)))
 
 
 def _plain(header: Sequence[str]) -> dict[str, str]:
@@ -199,17 +198,19 @@ def _clear_other_levels(sheet: Sheet, rsrp: list[str]) -> set[str]:
     return others
 
 
-def _doubts(header_of: Mapping[str, str], finer: str, cells: set[tuple[str, str]], radios: set[str]) -> Iterator[str]:
-    """Warnings on names of cells that stand for several, of pairs (name, identity by `finer`), and on levels."""
+def _doubts(
+    header_of: Mapping[str, str], finer: str, cells: set[tuple[str, str]], radios: set[str]
+) -> Iterator[Notice]:
+    """Doubts about names of cells that stand for several, of pairs (name, identity by `finer`), and on levels."""
     known = {(plain_id(name), identity) for name, of in cells if (identity := plain_id(of))}
     if (n := len(dict(known))) < len(known):
-        names = f"column {header_of['cell']} has {counted(n, 'name')} for {len(known):,} of {finer}"
-        yield f"{names}, so that cells far apart are one: --columns cell={finer} parts them"
+        names = counted(n, "name")
+        yield notice("trace-cells-merged", header=header_of["cell"], names=names, number=len(known), finer=finer)
     for ours, (pattern, why) in _WRONG.items():
         if re.fullmatch(pattern, header_of.get(ours, ""), re.I):
-            yield f"column {header_of[ours]} {why}: --columns {ours}=HEADER names another"
+            yield notice("trace-column-wrong", header=header_of[ours], why=why, name=ours)
     if radios:
-        yield f"levels of {listed(sorted(radios))} are no RSRP: such rows count as rows without (rsrp_missing)"
+        yield notice("trace-no-rsrp", technologies=listed(sorted(radios)))
 
 
 def _option(header_of: Mapping[str, str]) -> str:

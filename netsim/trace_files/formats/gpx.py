@@ -7,6 +7,7 @@ from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
+from netsim.notice import notice
 from netsim.safe import what_is
 from netsim.trace_files.formats.base import TraceFormat
 from netsim.traces.source import XmlFile, files_in, relative, stem
@@ -58,7 +59,7 @@ class Gpx(TraceFormat):
                     decisions += _add(fixes, file, only, tracks, "tracks")
             decisions += _add(fixes, str(folder), folder.name, whole, "files")
         more = f", and {len(decisions) - 1} more such" if len(decisions) > 1 else ""
-        fixes.notes += [f"{decision}{more}" for decision in decisions[:1]]
+        fixes.notices += [notice("trace-tracks", decision=decision, more=more) for decision in decisions[:1]]
 
 
 class _GpxFile(XmlFile):
@@ -114,7 +115,7 @@ def _read(path: str, fixes: FixBuilder) -> tuple[list[str], IntArray, TrackPoint
             time_s = times.settled(times.read([text for text in file.time if text], 1), segment[timed])
     except Refused as refusal:
         file.source.refuse(lines[row[refusal.row]], f"{what}: {refusal}")
-    fixes.notes += [note for note in times.notes if note not in fixes.notes]
+    fixes.notices += [each for each in times.notices if each not in fixes.notices]
     return file.names, track[timed], TrackPoints(lines[timed], time_s, lat_deg[timed], lon_deg[timed], segment[timed])
 
 

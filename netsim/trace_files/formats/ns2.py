@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from netsim.errors import BadInput
+from netsim.notice import notice
 from netsim.trace_files.formats.base import TraceFormat
 from netsim.traces.source import Source
 from netsim.traces.table import FixBuilder
@@ -58,10 +59,7 @@ class Ns2(TraceFormat):
             fixes.add(fixes.path, np.zeros(len(time_s)), {"user": user, "time_s": time_s, "x_m": x_m, "y_m": y_m})
         n_always = sum(not node.switches for node in nodes.values())
         if n_always:
-            there = f"{n_always:,} of {len(nodes):,} nodes are taken to be there from 0 s to the end"
-            fixes.notes.append(
-                f"{there}: an ns-2 file does not say when a node is present, but for switches ON and OFF"
-            )
+            fixes.notices.append(notice("trace-nodes-present", number=n_always, total=len(nodes)))
 
 
 class _Movement:

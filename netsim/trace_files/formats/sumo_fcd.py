@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from netsim.errors import BadInput
+from netsim.notice import notice
 from netsim.trace_files.formats.base import TraceFormat
 from netsim.traces.source import XmlFile
 from netsim.traces.table import AUTO, GLOBE, FixBuilder, look_like_degrees
@@ -107,5 +108,5 @@ def _in_degrees(fixes: FixBuilder, head: str, decimals: int, x: FloatArray, y: F
         problem = f"x and y could be longitude and latitude ({width:.3g} degrees wide) or metres ({width:.3g} m wide)"
         remedy = "name which with --crs EPSG:4326 or --crs local (in a scenario: crs)"
         raise BadInput(f"{fixes.path}: {problem}; {remedy}")
-    fixes.notes.append("x and y taken as longitude and latitude; crs: local reads them as metres")
+    fixes.notices.append(notice("trace-degrees"))
     return True

@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from netsim.errors import BadInput, one_line
+from netsim.notice import by_severity
 from netsim.safe import what_is
 from scenarios.app.cli.options import WIDTH, overrides_of, say, table
-from scenarios.app.results.statistics import MEANINGFUL, too_large
+from scenarios.app.notice import notice, of_delta
+from scenarios.app.results.statistics import MEANINGFUL
 from scenarios.app.study.load import AskedStudy, bundled, file_fields, find, title_of
 from scenarios.app.study.yaml_document import file_text, read
 
@@ -120,17 +122,17 @@ def validate(args: argparse.Namespace) -> None:
     study = asked.study
     points = [] if study.vary is None else checked_points(asked)
     with asked.placed():
-        warnings = check(study, args.all)
+        notices = check(study, args.all)
         if study.train is not None and study.train.task.kind == "online":
             from scenarios.app.training.environments import online_task
             from scenarios.app.training.train import check_admitted
 
             check_admitted(study, online_task(study))
-    warnings = (*warnings, *check_prepared(asked, points, args.all))
+    notices = (*notices, *check_prepared(asked, points, args.all))
     more = f"; a sweep of it has {len(points):,} runs" if len(points) > 1 else ""
     say(f"{args.scenario}: valid ({one_line(study.title)}){more}")
-    for text in dict.fromkeys(warnings):
-        say(f"warning: {text}")
+    for each in by_severity(notices):
+        say(each.text)
 
 
 def schema(args: argparse.Namespace) -> None:
@@ -235,10 +237,10 @@ def epsilon(args: argparse.Namespace) -> None:
     best = " or ".join(dict.fromkeys(c.best.accountant for c in found))
     say(table(["accountant", f"law (all are upper bounds; state {best})"], list(words.items()), left=2))
     say(ASSUMED)
-    if any(c.best.epsilon > MEANINGFUL for c in found):
-        say(f"warning: an epsilon above {MEANINGFUL:.0f} is no meaningful guarantee")
-    if too_many := too_large(args.delta, args.people or 0, "user"):
-        say(f"warning: {too_many}")
+    largest = max(c.best.epsilon for c in found)
+    notices = [notice("epsilon-too-large", most=MEANINGFUL)] if largest > MEANINGFUL else []
+    for each in (*notices, *of_delta("--delta", args.delta, args.people or 0, "user")):
+        say(each.text)
 
 
 def _least(args: argparse.Namespace, rounds: int) -> float:

@@ -435,7 +435,7 @@ def _below(folder: Path) -> Iterator[Path]:
 def _run(folder: Path, verbose: bool) -> FolderResult:
     finished_manifest(folder)
     manifest = Manifest.of(folder)
-    values = manifest.model_dump(include={"title", "seed", "warnings"}) | {"summary": read_summary(folder)}
+    values = manifest.model_dump(include={"title", "seed", "notices"}) | {"summary": read_summary(folder)}
     return FolderResult("radio" if manifest.radio else "run", run_lines(folder, _page(folder), verbose), values)
 
 

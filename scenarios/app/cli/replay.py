@@ -13,8 +13,8 @@ from fl.learners.rsrp_net import RsrpNet
 from fl.tracking.place_grid import crossed
 from netsim.clock import DAY_S
 from netsim.errors import BadInput, counted
-from netsim.maps import on_globe
 from netsim.mobility.replay import Replay
+from netsim.notice import by_severity
 from netsim.radio.shadowing import Correlated
 from netsim.rng import Streams
 from netsim.safe import what_is
@@ -26,7 +26,7 @@ from scenarios.app.cli.outcome import emit_outcome, open_page, several, tell_out
 from scenarios.app.cli.play import play, play_sweep
 from scenarios.app.report.report import report
 from scenarios.app.results.folder import PAGE, admit_several
-from scenarios.app.results.statistics import hold_out_notes
+from scenarios.app.run.notices import of_trace
 from scenarios.app.run.runner import run_job
 from scenarios.app.study import Fields
 from scenarios.app.study.load import AskedStudy, parse_value
@@ -40,7 +40,6 @@ MOST_TARGETS = 100  # that a replay attacks by default
 _TARGETS = "learning.threat.n_targets"
 _LEVELS = {"public_rsrp_mean_dbm", "public_rsrp_std_db"}
 _PLACES = 40  # on a side of the area
-_WIDE_M = 10_000.0
 _MOST_M2 = 2.4e9  # of the area in which trackers compare places
 _TICKS_S = (1, 10, 30, 60, 300, 600)  # of a trace of less than two days
 _FEWEST_TICKS = 200  # of such a trace
@@ -293,7 +292,7 @@ def trace_lines(study: Study) -> list[str]:
         )
     if not (measured or stated):
         area = study.world.city.area(trace.area)
-        layout = default_layout(area, trace.doubts)
+        layout = default_layout(area, trace.notices)
         lines.append(
             f"base stations: the trace has no RSRP; {counted(len(layout.stations(area, None)), 'site')} placed on a "
             f"hexagonal layout, inter-site distance {layout.inter_site_m:g} m (--base-stations FILE overrides)"
@@ -301,13 +300,6 @@ def trace_lines(study: Study) -> list[str]:
     shadowing = study.world.radio.shadowing
     if not measured and isinstance(shadowing, Correlated):
         lines.append(f"shadowing of the simulated signals: decorrelation distance {shadowing.decorrelation_m:g} m")
-    if min(width, height) > _WIDE_M and trace.origin_deg is not None:
-        corners = on_globe(np.quantile(trace.position_m, [0.025, 0.975], axis=0), trace.origin_deg)
-        box = ",".join(f"{value:.3f}" for value in corners[:, ::-1].ravel())
-        lines.append(
-            "warning: attacks compare places all over the area, coarser and longer the wider it is, and beyond "
-            f"2,400 km2 dwell and tracker are left out; nine rows of ten lie in --area-deg {box}"
-        )
     learner = study.learned.learner
     if isinstance(learner, RsrpNet) and learner.labels == "standardised":
         of = "of the trace's rows" if measured else "laid over the area by the radio's laws"
@@ -322,14 +314,9 @@ def trace_lines(study: Study) -> list[str]:
             f"measured; all of them train (--set {_TARGETS}=null attacks all)"
         )
     span_s = float(np.ptp(trace.time_s))
-    if span_s < 2 * study.round_s:
-        lines.append(
-            f"warning: the trace lasts {span_s:,.0f} s, less than two rounds of {study.round_s:,.0f} s: leakage over "
-            "time needs more rounds; give --round LENGTH (netsim inspect suggests one)"
-        )
-    elif span_s < 2 * DAY_S:
+    if 2 * study.round_s <= span_s < 2 * DAY_S:
         lines.append(f"rounds of {study.round_s:,g} s: the trace lasts {span_s:,.0f} s (--round LENGTH sets another)")
-    return [*lines, *trace.notes, *hold_out_notes(study)]
+    return [*lines, *(notice.text for notice in by_severity([*trace.notices, *of_trace(study, trace)]))]
 
 
 def folder_of(args: argparse.Namespace) -> Path:

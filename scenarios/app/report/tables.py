@@ -43,7 +43,6 @@ from scenarios.app.results.shown import (
     over_seeds,
     protections,
     read_adapted,
-    warnings,
 )
 from scenarios.app.results.statistics import figure_text
 from scenarios.app.results.table import (
@@ -178,14 +177,13 @@ def compared_densities(runs: LabelledRuns) -> Iterator[Panel]:
 
 
 MOST_COLUMNS = 16  # labels that are columns of a table of settings; more are its rows
-MOST_WARNINGS = 6
 
 
 # -- the first section
 
 
 def head(run: Run) -> Fields:
-    """The first section of the page of a run: answer, warnings, main figures."""
+    """The first section of the page of a run: answer, notices, main figures."""
     summary = run.summary
     of = lines([summary])
     manifest = run.manifest
@@ -198,9 +196,6 @@ def head(run: Run) -> Fields:
         f"seed {manifest.seed}",
         *(counted(n, what) for n, what in counts if n),
     ]
-    warns = manifest.warnings[:MOST_WARNINGS]
-    more = len(manifest.warnings) - len(warns)
-    warns += [f"{counted(more, 'more warning')} in manifest.json"] if more else []
     learning = part(run.study, "learning")
     setting = {}
     if learning:
@@ -212,7 +207,7 @@ def head(run: Run) -> Fields:
     return {
         "below": "; ".join(filter(None, below)),
         "answers": headline(of, learning, summary),
-        "warns": [*warnings(summary), *warns],
+        "notices": manifest.notices,
         "words": True,
         "results": _table("Results", of, ("measure", *_HEADS, "attack"))
         + _table("Every attack, by its strongest result", each, ("attack", "measure", *_HEADS)),
@@ -281,7 +276,6 @@ def last_chapters(run: Run) -> list[Chapter]:
     if trace := manifest.trace:
         counts = ", ".join(f"{k} {v}" for k, v in part(trace, "counts").items() if v)
         facts["trace"] = f"{counts}; time zone {trace.get('timezone')}"
-        facts["notes on the trace"] = "; ".join(map(str, trace.get("notes") or ["none"]))
     study = block("folded", "The whole scenario, with every default", as_yaml(run.study))
     return [
         Chapter("summary", "All numbers", [figures_table({"value": [run.summary]})]),

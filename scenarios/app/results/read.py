@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import numpy as np
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, Field, TypeAdapter, ValidationError
 
 from fl.round.tables import TABLES, Column
 from netsim.checkpoint import read_arrays
 from netsim.clock import DAY_S, Clock
 from netsim.columns import no_places
 from netsim.errors import BadInput
+from netsim.notice import Notice
 from netsim.safe import what_is
 from netsim.units import BoolArray, FloatArray, IntArray
 from scenarios.app.results.folder import (
@@ -84,6 +85,14 @@ class _Sampling(BaseModel, strict=True):
     every_s: _Seconds
 
 
+_NOTICE = TypeAdapter(Notice)
+
+
+def _notice_of(value: object) -> Notice:
+    """A notice of a manifest; version 1.0 kept sentences."""
+    return Notice("earlier", "doubt", value) if isinstance(value, str) else _NOTICE.validate_python(value)
+
+
 class Manifest(BaseModel, strict=True):
     """What is read of a run's manifest.json."""
 
@@ -92,7 +101,7 @@ class Manifest(BaseModel, strict=True):
     kind: str = ""
     command: str
     versions: dict[str, str]
-    warnings: list[str]
+    notices: list[Annotated[Notice, BeforeValidator(_notice_of)]]
     channel_card: dict[str, str]
     timing: Fields
     trace: Fields | None
@@ -111,6 +120,7 @@ class Manifest(BaseModel, strict=True):
         """That of a run folder. BadInput: it is of another version, missing or damaged."""
         values = read_json(folder / MANIFEST)
         check_version(folder, values)
+        values.setdefault("notices", values.get("warnings"))
         return checked(values, cls, folder / MANIFEST, "run the study again")
 
     @property

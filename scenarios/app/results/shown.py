@@ -1,4 +1,4 @@
-"""Results for a terminal: the answer in one sentence, warnings, a table of lines, and where the page is."""
+"""Results for a terminal: the answer in one sentence, notices, a table of lines, and where the page is."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from netsim.world.channel_card import card_lines
 from scenarios.app.results.folder import STUDY, SWEEP, read_summary
 from scenarios.app.results.read import Manifest, Table, checked_table, of_sweep_file, part, where
 from scenarios.app.results.statistics import Quartiles, figure_text, quartiles_of
-from scenarios.app.results.summary_keys import BY_KEY, declaration, value_in
+from scenarios.app.results.summary_keys import declaration, value_in
 from scenarios.app.results.table import (
     AT_CHANCE,
     FEW,
@@ -25,7 +25,6 @@ from scenarios.app.results.table import (
     GROUPS,
     INCONCLUSIVE,
     NO_GUARANTEE,
-    USELESS,
     ByLabel,
     Line,
     Summary,
@@ -188,21 +187,20 @@ def _protection_said(of: Sequence[Line], kinds: Sequence[str]) -> str:
 
 
 def run_lines(folder: Path, page: str, verbose: bool = False) -> list[str]:
-    """Seed and answer, which go on a heading; then warnings and the result. `page`: where all details are."""
+    """Seed and answer, which go on a heading; then notices and the result. `page`: where all details are."""
     manifest = Manifest.of(folder)
     summary = read_summary(folder)
     of = lines([summary])
     learns = "rounds.played" in summary
     learning = part(read(folder / STUDY).data, "learning")
     told, *more = [text for _, text in headline(of, learning, summary)]
-    warned = [*(f"warning: {text}" for text in manifest.warnings), *warnings(summary)]
     rows = [(name, text) for name in GROUPS if (text := row([summary], name))]
     rows += [("privacy", text) for text in spent(checked_table(folder, "privacy"))] if learns else []
     rows += [("memory", f"peak {peak} GB")] if (peak := manifest.timing.get("peak_memory_gb")) else []
     result = every_figure(summary) if verbose else drawn(*table_rows(of), right=(1,), whole=(0, 1, 4))
     return [
         f", seed {manifest.seed}: {told}",
-        *fitted([*more, *([played(summary)] if learns else []), *warned]),
+        *fitted([*more, *([played(summary)] if learns else []), *(notice.text for notice in manifest.notices)]),
         *(fitted(card_lines(manifest.channel_card), COLUMNS - 2) if verbose else []),
         *result,
         *drawn(["", ""], rows)[1:],
@@ -271,65 +269,6 @@ def played(summary: Summary) -> str:
         f"{counted(summary.get('ues.count') or 0, 'UE')}, {counted(summary.get('samples.count') or 0, samples)}"
         f"{'' if decoded is None else f'; {figure_text(decoded)} % of updates decoded'}"
     )
-
-
-# -- warnings of results that mean little
-
-
-def warnings(summary: Summary) -> list[str]:
-    """Why results of a run mean little, a line each."""
-    sent = summary.get("updates.sent") or 0
-    rounds = summary.get("rounds.played") or 0
-    found = [_nothing_learned(summary)]
-    found += [
-        f"curation {step} never found a cluster and kept one random sample instead; raise eps_m, lower min_samples, or "
-        "give rounds more samples"
-        for key, share in summary.items()
-        if (step := BY_KEY["curation.NAME.fallback.percent"].name_in(key)) and share == 100
-    ]
-    found += [
-        f"violated: canaries prove more epsilon of {name} than the ledger states, in {counted(n, 'row')} of audit.csv"
-        for key, n in summary.items()
-        if n and (name := BY_KEY["audit.NAME.violated"].name_in(key))
-    ]
-    if overflowed := summary.get("updates.non_finite"):
-        found.append(
-            f"{overflowed} of {counted(sent, 'update')} overflowed while UEs trained, and count for nothing; take a "
-            "smaller learning_rate of learning.learner, or fewer local steps"
-        )
-    if refused := summary.get("refused.everybody_rounds"):
-        reasons = ", ".join(filter(None, map(BY_KEY["refused.reason.NAME"].name_in, summary)))
-        found.append(f"all UEs refused in {refused} of {counted(rounds, 'round')}{f' ({reasons})' if reasons else ''}")
-    if sent and summary.get("updates.decoded.percent") == 0:
-        found.append("no update was decoded: the model was not trained, and no attack received anything")
-    if summary.get("utility.useful") is False:
-        found.append(f"the model is not useful. {USELESS}")
-    if summary.get("radio.samples", 1) == 0:
-        found.append("no UE was ever present, so nothing was received; let the world last longer")
-    return [f"warning: {text}" for text in found if text]
-
-
-def _nothing_learned(summary: Summary) -> str:
-    """Why nothing was learned, where there is nothing to learn from, no round, or no update."""
-    rounds = summary.get("rounds.played") or 0
-    held_out = summary.get("rounds.held_out")
-    if summary.get("rounds.stopped_by_budget") and rounds == 0:
-        return (
-            "learning.privacy_budget admits no round: the first would have exceeded it, so nothing was learned and "
-            "nothing can leak; take a larger epsilon, or more noise"
-        )
-    if summary.get("samples.count") == 0:
-        return (
-            "no UE measured anything that a model learns from, so nothing was learned and nothing can leak; let the "
-            "world last longer, measure more often, or learn other cells"
-        )
-    if summary.get("samples.selected") == 0 and summary.get("refused.everybody_rounds") != rounds:
-        held = f": in {held_out} of them all data were held out" if held_out else ""
-        return (
-            f"no UE sent an update in {counted(rounds, 'round')}{held}, so nothing was learned; hold out or withhold "
-            "less, or let more UEs be available"
-        )
-    return ""
 
 
 # -- several labels

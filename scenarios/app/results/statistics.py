@@ -7,23 +7,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from netsim.columns import row_id
-from netsim.errors import counted
 from netsim.units import FloatArray
-from scenarios.app.study.study import Study
-
-
-def too_large(delta: float, n: int, whose: str) -> str:
-    """What is to be said of a guarantee at a delta of 1/n and more, with n people or records; empty below.
-
-    Whoever publishes all of one of them, drawn at random, has this delta at epsilon 0: Dwork and Roth, The Algorithmic
-    Foundations of Differential Privacy, 2014, Section 2.3.
-    """
-    if n < 1 or delta < 1 / n:
-        return ""
-    return (
-        f"delta {delta:g} is not below 1/n = {1 / n:.3g} of {counted(n, whose)}: publishing all data of one of them at "
-        "random has such a delta at epsilon 0, so no epsilon at it is worth stating; take a delta far below 1/n"
-    )
 
 
 def carried(grid: FloatArray) -> FloatArray:
@@ -137,20 +121,3 @@ def span_text(seconds: float) -> str:
     units = (("d", 86_400), ("h", 3600), ("min", 60))
     whole = [f"{seconds / size:g} {unit}" for unit, size in units if seconds >= size and seconds % size == 0]
     return whole[0] if whole else f"{seconds:g} s"
-
-
-# -- notes
-
-
-def hold_out_notes(study: Study) -> tuple[str, ...]:
-    """What a person should know of how the rows of a trace are used."""
-    data = None if study.learning is None else study.learning.data
-    share = getattr(data, "hold_out", 0.0)
-    if not share:
-        return ()
-    by = getattr(data, "held_out_by", ("sample",))
-    what = " and of the ".join({"sample": "rows"}.get(word, f"{word}s") for word in by)
-    return (
-        f"hold-out: {100 * share:g} % of the {what} score the map and train nothing; the seed draws which, so seeds "
-        "learn from different rows and their figures spread: compare several",
-    )

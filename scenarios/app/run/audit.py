@@ -15,7 +15,6 @@ import numpy as np
 from fl.data import SHARED_MODEL
 from fl.privacy.ledger import Ledger
 from fl.round.audit import PAIRS, Recording, compared, moved_values, of_noise
-from fl.round.caveats import disclosed
 from fl.round.server import LearningServer
 from fl.round.setup import Setup
 from fl.round.state import begin
@@ -60,7 +59,7 @@ def _rows(study: Study, folder: Path, place: Path, most: int | None, watch: Watc
     plain = study.model_copy(update={"learning": study.learned.model_copy(update={"audit": None})})
     study, streams = planned(plain, cache_folder()).study, Streams(study.seed)
     world, setup = ready(study, place)
-    said = (*disclosed(setup.learning, study.world, world), *world.warnings)
+    said = [notice.line for notice in world.notices]
     ues = _chosen(study, folder, len(world.ues))[:most]
     base = Recording(setup.learning, ues, streams)
     ledger = _played(study, setup, base)

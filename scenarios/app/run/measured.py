@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from netsim.errors import BadInput, counted
+from netsim.notice import Notice
 from netsim.traces.source import read_table
 from netsim.traces.values import listed
 from netsim.units import FloatArray
+from scenarios.app.notice import notice
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -26,7 +28,7 @@ class DriveSamples:
 
     samples: dict[str, FloatArray] = field(default_factory=dict)
     counted: bool = False
-    notes: tuple[str, ...] = ()
+    notices: tuple[Notice, ...] = ()
 
 
 def read_measured(file: str) -> DriveSamples:
@@ -45,14 +47,14 @@ def read_measured(file: str) -> DriveSamples:
     if own.empty:
         raise BadInput(f"{file}: measured: no row has serving 1; leave that column out, or mark the serving cell")
     left_out = len(read) - len(own)
-    notes = (f"measured: {counted(left_out, 'row')} of cells that do not serve left out",) * bool(left_out)
+    notices = (notice("measured-left-out", rows=counted(left_out, "row")),) if left_out else ()
     table = own[[name for name in own if name in _BOUNDS]].dropna(axis="columns", how="all")
     names = [name for name in table if name != "cdf"]
     is_stated = "cdf" in table
     if not names or (is_stated and len(names) > 1):
         raise BadInput(f"{file}: {need}")
     if not is_stated:
-        return DriveSamples({name: table[name].dropna().to_numpy() for name in names}, True, notes)
+        return DriveSamples({name: table[name].dropna().to_numpy() for name in names}, True, notices)
     share, value = table.dropna().sort_values(names[0]).to_numpy().T
     if (np.diff(share) < 0).any() or not share[0] <= 0.5 <= share[-1]:
         raise BadInput(f"{file}: measured: cdf must grow with {names[0]}, and pass 0.5")

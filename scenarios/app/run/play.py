@@ -8,7 +8,8 @@ from __future__ import annotations
 import platform
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from importlib.metadata import version
 from math import ceil
 from pathlib import Path
@@ -16,7 +17,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fl.round.caveats import disclosed
 from fl.round.records import handover_rows
 from fl.round.setup import Setup
 from fl.round.state import RoundState
@@ -26,14 +26,15 @@ from netsim.checkpoint import from_tree, save_tree, to_tree
 from netsim.city.base import City
 from netsim.columns import no_places
 from netsim.errors import BadInput
+from netsim.notice import Notice, by_severity
 from netsim.radio.downlink import Downlink, reception
 from netsim.record import Recorder, write_json
 from netsim.safe import replacing
-from netsim.traces.home_work import FEWEST_NIGHTS
 from netsim.ues import Looks
 from netsim.units import FloatArray
 from netsim.world.channel_card import channel_card, downlink_card
 from netsim.world.world import World
+from scenarios.app.notice import of_delta
 from scenarios.app.results.folder import (
     CHECKPOINT,
     MANIFEST,
@@ -44,10 +45,10 @@ from scenarios.app.results.folder import (
     read_json,
     read_table,
 )
-from scenarios.app.results.statistics import hold_out_notes, too_large
 from scenarios.app.run.events import Event, Watch
 from scenarios.app.run.how import peak_gb
 from scenarios.app.run.job import UNFIT, Job
+from scenarios.app.run.notices import of_summary
 from scenarios.app.run.setup import origin_deg, street_graph
 from scenarios.app.study import SCHEMA_VERSION, Fields, Record
 from scenarios.app.study.study import Study
@@ -81,28 +82,12 @@ def manifest_of(job: Job, study: Study, world: World) -> Fields:
     }
     if trace is not None:
         manifest["start_unix_s"] = trace.local.midnight_s
-        notes = [*trace.notes, *hold_out_notes(study), *_without_home(world)]
         lat, lon = trace.origin_deg or (float("nan"), float("nan"))
         about = {"timezone": trace.local.name, "origin_lat": lat, "origin_lon": lon}
-        manifest["trace"] = {"counts": trace.counts, "notes": notes, **about}
-    warned = [] if study.learning is None else disclosed(study.learning, study.world, world)
-    manifest["warnings"] = [*world.warnings, *warned]
+        manifest["trace"] = {"counts": trace.counts, **about}
     libraries = {name: version(name) for name in LIBRARIES}
     manifest["versions"] = {"python": platform.python_version(), "netsim": __version__, **libraries}
     return manifest
-
-
-def _without_home(world: World) -> list[str]:
-    """How many UEs of a trace have no home, and how many of these too few nights; nothing where all have one."""
-    none = np.isnan(world.places.home_m[:, 0])
-    nights = world.places.nights
-    if nights is None or not none.any():
-        return []
-    few = int((none & (nights < FEWEST_NIGHTS)).sum())
-    return [
-        f"{none.sum():,} of {len(none):,} UEs have no home, that is no one place for most of at least {FEWEST_NIGHTS} "
-        f"nights; {few:,} of them have fixes on fewer nights"
-    ]
 
 
 def _card(study: Study, world: World) -> dict[str, str]:
@@ -155,6 +140,10 @@ class Play(ABC):
         """Write the tables that are known at the end only; what the manifest says besides, or in place of that."""
 
     @abstractmethod
+    def notices(self) -> Iterator[Notice]:
+        """What is known once the tables are written."""
+
+    @abstractmethod
     def summary(self) -> Fields:
         """The figures of all tables."""
 
@@ -204,8 +193,14 @@ class Play(ABC):
         self.job.options["how"].keep(folder, self.recorder.schemas)
         wall_s = time.perf_counter() - self.began_s
         timing = {"wall_s": wall_s, "peak_memory_gb": peak_gb(), f"resumed_from_{self.unit}": first}
-        write_json(folder / MANIFEST, {**manifest, **said, "finished": True, "timing": timing})
-        write_json(folder / SUMMARY, self.summary())
+        manifest = {**manifest, **said, "timing": timing}
+        write_json(folder / MANIFEST, manifest | {"finished": False})  # of which the summary reads counts
+        summary = self.summary()
+        notices = by_severity([*self.world.notices, *self.notices(), *of_summary(summary)])
+        found = [each.severity for each in notices]
+        summary |= {f"notices.{severity}": found.count(severity) for severity in ("doubt", "void")}
+        write_json(folder / SUMMARY, summary)
+        write_json(folder / MANIFEST, manifest | {"notices": [*map(asdict, notices)], "finished": True})
         return read_json(folder / SUMMARY)
 
     def rest(self) -> None:
@@ -382,12 +377,12 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
         np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
 
 
-def delta_warnings(setup: Setup, state: RoundState) -> list[str]:
+def delta_notices(setup: Setup, state: RoundState) -> Iterator[Notice]:
     """Deltas of 1/n and more, n being the UEs, or the records that a round learns from, of which one is hidden."""
-    records = int(read_table(setup.recorder.folder, "rounds")["selected"].max(initial=0))
+    most = int(read_table(setup.recorder.folder, "rounds")["selected"].max(initial=0))
     of = {"user": (state.ledger.n_ue, "UE"), LOCATION: (0, "")}
     budget = setup.learning.privacy_budget
     stated = {(a.mechanism, a.unit, a.delta) for a in state.ledger.sums}
     stated |= {("privacy_budget", a.unit, budget.delta) for a in state.ledger.sums if budget and budget.delta}
-    said = ((name, too_large(delta, *of.get(unit, (records, "record")))) for name, unit, delta in sorted(stated))
-    return [f"{name}: {text}" for name, text in said if text]
+    for name, unit, delta in sorted(stated):
+        yield from of_delta(name, delta, *of.get(unit, (most, "record")))

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from math import ceil
 from pathlib import Path
 
 import numpy as np
 
-from fl.aggregation import Uniform
 from fl.availability import HOMES
+from fl.notice import Prepared
 from fl.radio_map.obstacles import CELLS
+from fl.round.caveats import notices_of
 from fl.round.learning import Learning
 from fl.round.setup import Setup
 from fl.round.tables import TABLES
@@ -22,6 +24,7 @@ from netsim.clock import DAY_S, WEEK_S, first_multiple
 from netsim.columns import MAX_STATIONS
 from netsim.errors import BadInput
 from netsim.geometry import check_near
+from netsim.notice import Notice
 from netsim.part import Part
 from netsim.record import Recorder
 from netsim.rng import Streams
@@ -32,8 +35,10 @@ from netsim.world.base_stations import sites
 from netsim.world.build import build_world
 from netsim.world.coverage_law import CoverageLaw
 from netsim.world.world import World
+from scenarios.app.notice import notice
 from scenarios.app.run.how import USUAL, How, one_thread
 from scenarios.app.run.measured import read_measured
+from scenarios.app.run.notices import of_study
 from scenarios.app.study.describe import nearest
 from scenarios.app.study.study import Study
 
@@ -47,28 +52,9 @@ def ready(study: Study, folder: Path, rehearsed: bool = True) -> tuple[World, Se
     streams = Streams(study.seed)
     world = build_world(study.world, streams, study.round_s)
     setup = set_up(study, world, streams, folder, rehearsed)
-    world.warnings += tuple(note for attack in setup.learning.attacks for note in attack.notes(setup.public))
-    for attack in setup.learning.attacks:
-        world.warnings += attack.notes_on_rounds(_rounds(world, setup))
-    if study.world.duration_s is not None and setup.learning.round_s > world.duration_s:
-        world.warnings += (
-            f"learning.round_s: a round of {setup.learning.round_s:g} s is longer than the world, {world.duration_s:g} "
-            "s: the only round is cut short; let the world last longer, or take shorter rounds",
-        )
-    world.warnings += tuple(_fixed_weights(setup.learning, len(world.ues)))
+    prepared = Prepared(setup.learning, setup.public, partial(_rounds, world, setup))
+    world.notices += (*notices_of(prepared, study.world, world), *of_study(study, world))
     return world, setup
-
-
-def _fixed_weights(learning: Learning, n_ue: int) -> Iterator[str]:
-    """That weights are for another number of UEs than there are, and what they add up to."""
-    if isinstance(learning.aggregation, Uniform):
-        clients = learning.aggregation.clients
-        most = min(n_ue, learning.server.waits_for or n_ue)
-        if not most <= clients <= 2 * n_ue:  # somewhat more is a public bound on their number
-            yield (
-                f"learning.aggregation.clients: {clients:,}, and up to {most:,} of {n_ue:,} UEs are merged at a time: "
-                f"weights then add up to {most / clients:.3g}, and steps are as many means long; give clients: {most}"
-            )
 
 
 def _rounds(world: World, setup: Setup) -> Iterator[RoundContext]:
@@ -321,8 +307,8 @@ def radio_world(study: Study) -> tuple[World, Windows]:
             "world.base_stations: a study without `learning:` records what base stations are received with, and there "
             "is none; list some, or take a layout"
         )
-    if study.measured is not None:
-        world.warnings += read_measured(study.measured).notes
+    measured = () if study.measured is None else read_measured(study.measured).notices
+    world.notices += (*measured, *of_study(study, world))
     check_ticks(world)
     world.measurement_period_s = None  # the samples are taken here
     every_s = study.world.ues.measurement_period_s or study.world.tick_s
@@ -332,27 +318,24 @@ def radio_world(study: Study) -> tuple[World, Windows]:
     longest = max(int(LONGEST_WINDOW_S / every_s), ceil(instants / MOST_WINDOWS))
     look_s = min(world.tick_s, every_s)
     if world.handover is not None and look_s > SLOW_LOOK_S:
-        world.warnings += (
-            f"handover is looked at every {look_s:g} s only: UEs that move keep cells that they have left behind; take "
-            "a shorter world.tick_s",
-        )
+        world.notices += (notice("handover-slow", every_s=look_s),)
     return world, Windows(every_s, instants, max(1, min(longest, ceil(instants / 20))))
 
 
-def check(study: Study, thorough: bool = False, how: How = USUAL) -> tuple[str, ...]:
+def check(study: Study, thorough: bool = False, how: How = USUAL) -> tuple[Notice, ...]:
     """Refuse what `run` would refuse before its first round, by what it does itself; reference runs are left out.
-    Returns what it would warn of.
+    Returns what is known before a run.
 
     Unless thorough, what takes time and hardly ever refuses anything is left out too: movement that is played
     beforehand, and first models of anything but images.
     """
     if study.learning is None:
         with how.within():
-            return radio_world(study)[0].warnings
+            return radio_world(study)[0].notices
     with how.within(), one_thread() if thorough else nullcontext():
         world, setup = ready(study, Path(), thorough)
         if thorough or setup.public.images is not None:
             from fl.round.state import begin  # not at the top: most checks do without
 
             begin(setup, len(world.ues))
-    return world.warnings
+    return world.notices

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import ceil
 
@@ -10,25 +11,25 @@ import numpy as np
 
 from fl.round.final import (
     exploded,
-    explosion_warning,
     learnt_map,
-    scoring_warnings,
-    sums_warnings,
+    notices_at_end,
     surfaces,
     write_final,
 )
 from fl.round.server import LearningServer
 from fl.round.state import RoundState, begin
+from netsim.notice import Notice
 from netsim.radio.downlink import reception
 from netsim.record import Recorder, write_json
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
+from scenarios.app.notice import notice
 from scenarios.app.results.folder import PLAN, QUANTITIES, RADIO, RADIO_STUDY, SELECTIONS, SURFACES, read_table
 from scenarios.app.results.summary import radio_summary, summarise
 from scenarios.app.run.events import Event, Watch
 from scenarios.app.run.job import Job
 from scenarios.app.run.measured import DriveSamples, read_measured
-from scenarios.app.run.play import Play, coverage, coverage_grid, delta_warnings, write_arrays, write_points
+from scenarios.app.run.play import Play, coverage, coverage_grid, delta_notices, write_arrays, write_points
 from scenarios.app.run.setup import radio_world, ready
 from scenarios.app.study import Fields, Record
 from scenarios.app.study.study import Study
@@ -149,14 +150,6 @@ class RadioPlay(Play):
         theirs = self.measured.samples
         counted = self.measured.counted
         own = "outdoor" if outdoor and indoor else "all"
-        warned = [*manifest["warnings"]]
-        weak = samples.of("all")[:, list(QUANTITIES).index("rsrp_dbm")] < NO_SERVICE_DBM
-        if weak.any():
-            said = f"{100.0 * weak.mean():.3g} % of samples are received below {NO_SERVICE_DBM:g} dBm"
-            warned.append(f"{said}, where there is no service; they count in every distribution")
-        if theirs and indoor:
-            share = 100.0 * indoor / (outdoor + indoor)
-            warned.append(f"measured: beside {own} samples alone; {share:.3g} % of all samples are in buildings")
         if theirs:
             columns = [np.quantile(theirs.get(name, [np.nan]), percent / 100.0) for name in QUANTITIES]
             at["measured"] = np.stack(columns, axis=1)
@@ -177,7 +170,17 @@ class RadioPlay(Play):
             self.recorder.row("radio_samples", selection=selection, count=count, ue_hours=hours, los_percent=share)
         self.recorder.write("coverage", coverage(self.world, self.downlink, coverage_grid(self.world), None))
         part = f"of a random part of the samples, 1 in {1.0 / samples.share:g}"
-        return {"quantiles": "exact" if samples.share == 1.0 else part, "warnings": warned}
+        return {"quantiles": "exact" if samples.share == 1.0 else part}
+
+    def notices(self) -> Iterator[Notice]:
+        samples = self.now.samples
+        outdoor, indoor = samples.count.tolist()
+        weak = samples.of("all")[:, list(QUANTITIES).index("rsrp_dbm")] < NO_SERVICE_DBM
+        if weak.any():
+            yield notice("samples-without-service", percent=100.0 * weak.mean(), least_dbm=NO_SERVICE_DBM)
+        if self.measured.samples and indoor:
+            own = "outdoor" if outdoor else "all"
+            yield notice("measured-outdoors", selection=own, percent=100.0 * indoor / (outdoor + indoor))
 
     def summary(self) -> Fields:
         return radio_summary(self.job.folder, self.study.world.radio.handover is not None)
@@ -276,24 +279,21 @@ class LearningPlay(Play):
         if self.last.done and not self.last.last:  # windows passed by without a merge
             now_s = max(self.world.duration_s, self.last.values["time_s"])
             self.watch(self.event(self.rounds, now_s, True, _found({}))._replace(done=self.rounds))
-        spends, scored = (read_table(folder, table) for table in ("spends", "leakage"))
-        uplink = read_table(folder, "updates" if setup.learning.threat.receiver is None else "eavesdropper")
-        write_final(setup, last, self.world, spends)
+        write_final(setup, last, self.world, read_table(folder, "spends"))
         place_m = coverage_grid(self.world)
         learnt_dbm = learnt_map(setup, last, place_m)
         setup.recorder.write("coverage", coverage(self.world, self.study.world.radio.downlink, place_m, learnt_dbm))
         write_points(folder, last)
         if maps := surfaces(setup, last, self.world):
             write_arrays(folder / SURFACES, maps)
-        bursts = [explosion_warning(self.now.exploded)] if self.now.exploded else []
-        warnings = [
-            *delta_warnings(setup, last),
-            *manifest["warnings"],
-            *scoring_warnings(setup.learning, scored, uplink),
-            *sums_warnings(read_table(folder, "sums")),
-        ]
-        counted = {"empty_rounds": self.now.empty, "stopped_by_budget": last.stopped}
-        return {**counted, "warnings": [*bursts, *warnings]}
+        return {"empty_rounds": self.now.empty, "stopped_by_budget": last.stopped}
+
+    def notices(self) -> Iterator[Notice]:
+        learning = self.setup.learning
+        heard = "updates" if learning.threat.receiver is None else "eavesdropper"
+        tables = (read_table(self.job.folder, table) for table in ("leakage", heard, "sums"))
+        yield from delta_notices(self.setup, self.now.state)
+        yield from notices_at_end(learning, self.now.exploded, *tables)
 
     def summary(self) -> Fields:
         return summarise(self.job.folder, self.study)

@@ -16,6 +16,7 @@ from types import MappingProxyType
 import numpy as np
 
 from netsim.errors import BadInput, counted
+from netsim.notice import Notice
 from netsim.record import write_json, write_text
 from netsim.rng import Rng, Streams
 from scenarios.app.results.folder import (
@@ -186,21 +187,21 @@ def checked_points(asked: AskedStudy, only: Collection[str] = ()) -> list[tuple[
 
 def check_prepared(
     asked: AskedStudy, todo: Iterable[tuple[SweepPoint, Study]], every: bool = False, how: How = USUAL
-) -> list[str]:
+) -> list[Notice]:
     """Refuse what a run of one of the points would refuse before its first round: its files are read, its world built.
 
     Of a setting the first seed is looked at, and its movement is not played beforehand; `every`: each run, wholly.
-    Returns what they would warn of.
+    Returns what is known of them before they are played.
     """
     seen = set[str]()
-    warnings = list[str]()
+    notices = list[Notice]()
     for point, study in todo:
         setting = point.folder if every else point.folder.rpartition("/")[0]
         if setting not in seen:
             seen.add(setting)
             with named(point.label), asked.changed(point.overrides, point.origins).placed():
-                warnings.extend(check(study, every, how))
-    return warnings
+                notices.extend(check(study, every, how))
+    return notices
 
 
 @contextmanager
