@@ -148,7 +148,7 @@ def rules_of(part: type) -> Sequence[Rule]:
     return [rule for name, rules in bases for rule in rules if rule.part == name]
 
 
-def refuse_broken(part: object) -> None:
+def refuse_broken(part: Any) -> None:
     """Raise ValueError with the sentence of the first rule that a part breaks."""
     words = Words(part)
     for rule in rules_of(type(part)):

@@ -28,7 +28,7 @@ from scenarios.app.cli.commands import parser
 from scenarios.app.notice import notice as of_studies
 from scenarios.app.report.plot import TERMS
 from scenarios.app.study.describe import field_type, flow, in_words, members, nested, sections, slot_of, unit, unwrap
-from scenarios.app.study.slots import SLOTS
+from scenarios.app.study.slots import SLOTS, rules
 from scenarios.app.study.study import Study
 
 FOLDER = Path(__file__).parents[1] / "reference" / "generated"
@@ -37,7 +37,12 @@ FOLDER = Path(__file__).parents[1] / "reference" / "generated"
 def pages() -> dict[str, str]:
     """File name -> Markdown of every generated page."""
     found = {"sections.md": sections_page(), "cli.md": cli_page(parser())}
-    found |= {"tables.md": tables_page(), "summary.md": keys_page(), "notices.md": notices_page()}
+    found |= {
+        "tables.md": tables_page(),
+        "summary.md": keys_page(),
+        "notices.md": notices_page(),
+        "rules.md": rules_page(),
+    }
     found["terms.txt"] = "\n".join(f"{word}\n: {says}\n" for word, says in TERMS.items())
     return found | {f"slot-{name}.md": slot_page(name, slot) for name, slot in SLOTS.items()}
 
@@ -75,6 +80,14 @@ def sections_page() -> str:
         lines += [f"({_anchor(path)})=", f"## `{path}:`" if path else "## Top level", ""]
         lines += [markdown(inspect.cleandoc(model.__doc__ or "")), "", *fields_table(model, path), ""]
     return "\n".join(lines)
+
+
+def rules_page() -> str:
+    """All rules of fit: the key of each, and the sentence with which a study that breaks it is refused."""
+    shown = {rule.key: re.sub(r"<([\w.]+)>", r"*\1*", rule.pattern).replace("|", "\\|") for rule in rules()}
+    rows = [f"| `{key}` | {sentence} |" for key, sentence in shown.items()]
+    head = "A scenario that breaks a rule is refused with its sentence; what stands in italics is of the scenario."
+    return "\n".join(["# Rules of fit", "", head, "", "| rule | sentence |", "|---|---|", *rows])
 
 
 def slots_in(annotation: Any) -> set[str]:

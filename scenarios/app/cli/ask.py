@@ -144,17 +144,20 @@ def schema(args: argparse.Namespace) -> None:
 
 
 def list_parts(args: argparse.Namespace) -> None:
-    """Print studies and slots, those of a name, the parts of a slot or of a kind, or the matrix."""
+    """Print studies and slots, those of a name, the parts of a slot or of a kind, rules of fit, or the matrix."""
     from rl.settings import Train
     from scenarios.app.cli.commands import START
     from scenarios.app.study.describe import keys_of, nearest, sections, title_of_part
-    from scenarios.app.study.slots import SLOTS, matrix_text
+    from scenarios.app.study.slots import SLOTS, matrix_text, rules
     from scenarios.app.study.study import Study
 
     for one_of in SLOTS.values():
         one_of.check()
     if args.matrix:
         say(matrix_text(shutil.get_terminal_size((100, 24)).columns))
+        return
+    if args.slot == "rules":
+        say("\n".join(_wrapped(f"{rule.key}: {rule.pattern}", 4) for rule in rules()))
         return
     if args.slot is None:
         slots = [_wrapped(f"{name:17} {', '.join(slot.parts)}", 20) for name, slot in SLOTS.items()]

@@ -36,8 +36,9 @@ from fl.tracking.population import POPULATIONS
 from fl.tracking.pseudonyms import PSEUDONYMS
 from fl.withholding import WITHHOLDINGS
 from netsim.city import CITIES
+from netsim.fit import Rule, read_rules
 from netsim.mobility import MOBILITIES
-from netsim.part import OneOf
+from netsim.part import OneOf, declared
 from netsim.radio import ANTENNAS, FADINGS, PATH_LOSSES, PENETRATIONS, SHADOWINGS, SIGHTS, UPLINKS
 from netsim.radio.rate import RATES
 from netsim.radio.schedulers import SCHEDULERS
@@ -91,6 +92,14 @@ SLOTS: dict[str, OneOf] = {
         REWARDS,
     )
 }
+
+
+def rules() -> list[Rule]:
+    """All rules of fit: ours, and those of packages that bring parts."""
+    brought = (entry.module.partition(".")[0] for entries in declared().values() for entry in entries)
+    packages = dict.fromkeys(("netsim", "fl", "rl", "scenarios", *brought))
+    return [rule for package in packages for rule in read_rules(package)]
+
 
 Combination = dict[str, str]
 Verdicts = Iterable[tuple[Combination, str]]
