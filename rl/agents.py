@@ -319,22 +319,16 @@ class UeTraining(DdpgTraining):
 
 
 class _Steps(BaseCallback):
-    """Notes the reward of every step. episode : rewards of this one."""
+    """Notes the reward of every step, and whether it was the last one of an episode."""
 
     def __init__(self, training: DdpgTraining) -> None:
         super().__init__()
         self.training = training
         self.episode_over = True
-        self.episode = list[float]()
 
     def _on_step(self) -> bool:
         self.episode_over = bool(self.locals["dones"][0])
-        reward = float(np.mean(self.locals["rewards"]))
-        self.episode.append(reward)
-        self.training.rewards.append(reward)
-        if self.episode_over:
-            self.logger.record("episode/reward_mean", float(np.mean(self.episode)))
-            self.episode.clear()
+        self.training.rewards.append(float(np.mean(self.locals["rewards"])))
         return True
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
 
+from netsim.checkpoint import read_arrays
 from netsim.errors import BadInput, one_line
 from netsim.safe import OURS_MOST_BYTES, content, what_is
 from scenarios.app.results.folder import (
@@ -20,7 +22,7 @@ from scenarios.app.results.folder import (
     check_version,
     no_links,
     read_json,
-    read_rows,
+    text_of,
 )
 from scenarios.app.results.gathered import flattened
 from scenarios.app.run.events import Watch
@@ -91,9 +93,9 @@ def compared(kind: JobKind) -> list[str]:
 
 
 def differences_in(first: Path, second: Path, names: Sequence[str]) -> Iterator[str]:
-    """What differs in the files of these names: a line for each key, column, or file of arrays."""
+    """What differs in the files of these names: a line for each key, column or array."""
     for name in names:
-        a, b = (_values(folder / name) for folder in (first, second))
+        a, b = (values_in(path) if what_is(path) else {} for path in (first / name, second / name))
         for key in dict.fromkeys([*a, *b]):
             pairs = [*zip_longest(map(str, a.get(key, ())), map(str, b.get(key, ())), fillvalue="nothing")]
             differ = [k for k, (x, y) in enumerate(pairs) if x != y]
@@ -103,13 +105,18 @@ def differences_in(first: Path, second: Path, names: Sequence[str]) -> Iterator[
                 yield one_line(f"{name}, {key}: {rows if len(pairs) > 1 else ''}{x} and {y}")
 
 
-def _values(path: Path) -> Mapping[str, Sequence[object]]:
-    """What a file of results holds: key or column -> its values; of arrays all bytes; nothing without a file."""
-    if not what_is(path):
-        return {}
-    if path.suffix == ".json":
-        return {key: [value] for key, value in flattened(read_json(path)).items()}
-    if path.suffix == ".csv":
-        rows = read_rows(path, "run the study again")
-        return {name: [row[name] for row in rows] for name in (rows[0] if rows else ())}
-    return {"bytes": [content(path, OURS_MOST_BYTES, own=True)]}
+def values_in(path: Path) -> Mapping[str, Sequence[object]]:
+    """What a file of results holds: key, column or array -> its values, cells of a table as they are written; of any
+    other kind of file its bytes.
+    """
+    try:
+        if path.suffix == ".json":
+            return {key: [value] for key, value in flattened(read_json(path)).items()}
+        if path.suffix == ".csv":
+            with text_of(path) as file:
+                return {name: cells for name, *cells in zip(*csv.reader(file), strict=True)}
+        if path.suffix == ".npz":
+            return {key: array.reshape(-1).tolist() for key, array in read_arrays(path).items()}
+        return {"bytes": [content(path, OURS_MOST_BYTES, own=True)]}
+    except (OSError, ValueError, csv.Error) as error:
+        raise BadInput(f"{path}: damaged ({error}); run the study again") from None

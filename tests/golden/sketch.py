@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from netsim.safe import what_is
-from scenarios.app.results.gathered import values_in
+from scenarios.app.rerun import values_in
 
 WORLD = {"links.csv": ("x_m", "y_m", "rsrp_dbm"), "tracks.csv": ("time_s", "x_m", "y_m")}
 """file -> its columns that are the same on every processor but for rounding"""

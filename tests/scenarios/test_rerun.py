@@ -46,7 +46,7 @@ def test_a_changed_number_is_named_with_the_table_the_column_and_the_row(one, tm
     assert (tmp_path / "again" / "summary.json").is_file()
 
 
-def test_missing_files_rows_and_other_bytes_are_told(tmp_path):
+def test_missing_files_rows_and_arrays_are_told(tmp_path):
     a, b = tmp_path / "a", tmp_path / "b"
     for folder, values in ((a, [1.0, 2.0]), (b, [1.0, 2.5])):
         folder.mkdir()
@@ -57,7 +57,7 @@ def test_missing_files_rows_and_other_bytes_are_told(tmp_path):
     (b / "updates.csv").write_text("x\n1\n2\n")
     found = [*differences_in(a, b, ["ues.csv", "map.npz", "links.csv", "updates.csv", "spends.csv"])]
     assert found[:2] == ["ues.csv, x: '2.0' and '2.5'", "ues.csv, y: '102.0' and '102.5'"]
-    assert found[2].startswith("map.npz, bytes: ")
+    assert found[2] == "map.npz, m: 1 of 2 values differ, first in row 2: '2.0' and '2.5'"
     assert found[3:] == [
         "links.csv, x: '1' and 'nothing'", "updates.csv, x: 1 of 2 values differ, first in row 2: 'nothing' and '2'",
     ]  # fmt: skip

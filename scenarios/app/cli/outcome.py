@@ -415,11 +415,13 @@ def several(folder: Path, verbose: bool = False) -> FolderResult:
     for name, of in found.items():
         heading, *rest = of.lines
         lines += [f"{name}{heading}", *(f"  {line}" for line in rest)]
+    if page := _drawn(folder):
+        lines.append(f"records in {folder}, page: {page}")
     values = {
         "runs": [_labelled(name, folder / name) for name, of in found.items() if of.kind in ("run", "radio")],
         "folders": [{"folder": str(folder / name), "kind": of.kind} for name, of in found.items()],
     }
-    return FolderResult("runs", [*lines, f"records in {folder}, page: {_page(folder)}"], values)
+    return FolderResult("runs", lines, values)
 
 
 def _below(folder: Path) -> Iterator[Path]:
