@@ -24,7 +24,7 @@ from fl.leakage import leakage
 from fl.leakage.linking import Linking, OwnedPlaces, identification, observe, of_ues, owners
 from fl.leakage.tracks import NamedPlaces, Whereabouts
 from fl.round.setup import RoundStreams, Setup
-from fl.round.state import Collected, Merged, RoundState, States
+from fl.round.state import Collected, Merge, RoundState, States
 from fl.round.tables import Cells, Tables, cells, table_of, xy
 from fl.tracking.belief import Belief, answers, expected_distance_m, in_area, probability_within
 from fl.types import Estimates, Local, RoundContext
@@ -38,7 +38,7 @@ _MOST_CELLS = 60
 
 
 def leaked(
-    setup: Setup, world: World, state: RoundState, facts: RoundContext, collected: Collected, phases: list[Merged],
+    setup: Setup, world: World, state: RoundState, facts: RoundContext, collected: Collected, phases: list[Merge],
     last: bool,
 ) -> tuple[list[Row], Tables]:  # fmt: skip
     """Measure leakage by the attacks of a round: rows of `leakage`, without round and time, and of other tables.

@@ -8,10 +8,11 @@ from numpy.typing import ArrayLike, NDArray
 from fl.privacy.ledger import Ledger
 from fl.references import Baselines, Reference
 from fl.round.learning import Learning
-from fl.round.state import Collected, Merged, RoundOutcome, RoundState
+from fl.round.state import Collected, Merge, RoundOutcome, RoundState
 from fl.round.tables import TABLES, Cells, cells, table_of, xy
 from fl.round.uploads import Uploads
 from fl.types import LOCATION, AnySpend, HeldOut, Local, Metrics, Model, RoundContext
+from netsim.columns import row_id
 from netsim.radio.transmissions import Fate, SentUploads
 from netsim.record import Recorder, Row
 from netsim.safe import replacing
@@ -137,7 +138,7 @@ def write_links(recorder: Recorder, world: World, number: int, uploads: Uploads)
     )  # fmt: skip
 
 
-def _write_attacks(recorder: Recorder, number: int, merged: Merged) -> None:
+def _write_attacks(recorder: Recorder, number: int, merged: Merge) -> None:
     uploads = merged.uploads
     channel = merged.uploads.antenna
     for label, some in merged.attacks.estimates.items():
@@ -153,12 +154,14 @@ def _write_attacks(recorder: Recorder, number: int, merged: Merged) -> None:
             time_s=uploads.arrived_s, sinr_db=db_from_ratio(channel.sinr),
             noise_std=np.where(channel.sinr > 0, channel.noise_std, np.nan),
         )  # fmt: skip
-    if merged.sums is not None:
-        n = len(merged.sums.group)
-        _append(recorder, "sums", n, merged.sums, merged, round=number, time_s=merged.merged_s)
+    if uploads.group is not None:
+        _, first, ues = np.unique(row_id(uploads.group, uploads.made.model), return_index=True, return_counts=True)
+        sums = uploads.select(first)
+        n = len(first)
+        _append(recorder, "sums", n, sums, merged, round=number, time_s=merged.merged_s, ues=ues, decoded=sums.company)
 
 
-def _timed(merged: Merged, rows: list[Row]) -> list[Row]:
+def _timed(merged: Merge, rows: list[Row]) -> list[Row]:
     """Rows of leakage with their times: of a server without rounds, when the update of a UE came."""
     if not merged.at_arrival:
         return rows

@@ -14,12 +14,13 @@ from fl.data import TakenData
 from fl.membership.membership import due, infer
 from fl.references import Reference
 from fl.round import records
+from fl.round.attack import attack
 from fl.round.collect import cohort, collect, take
 from fl.round.leaked import leaked
-from fl.round.merge import merged
+from fl.round.merge import merge
 from fl.round.send import Departure, depart, first_of, landed, overhear, receive
 from fl.round.setup import RoundStreams, Setup
-from fl.round.state import Collected, Merged, Phase, RoundOutcome, RoundState
+from fl.round.state import Collected, Merge, Phase, RoundOutcome, RoundState
 from fl.round.uploads import Uploads
 from fl.types import AnySpend, HeldOut, Model, RoundContext
 from netsim.radio.air import AirMemory, Ended, EventUplink
@@ -53,7 +54,7 @@ class LearningServer:
         g        protect: the UEs' half of all defenses                                       fl.round.send
         h        send, and receive what has come                                              fl.round.send
         i, j     merge: weights, sum, the server's half of all defenses; defenses observe it  fl.round.merge
-        k        attack what the threat lets the attacker see                                 fl.round.merge
+        k        attack what the threat lets the attacker see                                 fl.round.attack
         l        pay: a round that exceeds the privacy budget is forgotten, its attack too
         m        compare with the truth, and record                                  fl.round.leaked, .records
 
@@ -109,7 +110,7 @@ class LearningServer:
         collected = self._collect(facts, streams)
         if collected is None:
             return None
-        spends, phases, model, asked_s = list(collected.spends), list[Merged](), state.model, facts.time_s
+        spends, phases, model, asked_s = list(collected.spends), list[Merge](), state.model, facts.time_s
         limit_s = self.policy.limit_s(learning.round_s)
         for name in learning.learner.phases:
             own = streams.of_phase(name, first=not phases)
@@ -131,7 +132,7 @@ class LearningServer:
             self._spend_energy(departure.cohort.ue, sent)
             uploads = receive(landed(self.setup, uploads, departure, sent), own)
             # i  merge, j  observe, k  attack
-            phases.append(merged(phase, uploads, self._times_s(phase, uploads), state.parts))
+            phases.append(self._merged(phase, uploads, self._times_s(phase, uploads)))
             spends += phases[-1].spends
             model, asked_s = phases[-1].model, phases[-1].merged_s
         # l  pay: what costs too much is not published
@@ -254,6 +255,12 @@ class LearningServer:
             attacked_s = max(attacked_s, merged_s)
         return merged_s, attacked_s
 
+    def _merged(self, phase: Phase, uploads: Uploads, times_s: tuple[float, float]) -> Merge:
+        """Steps i to k: merge uploads, and attack that as the threat allows; times_s: when each of both is done."""
+        phase, states = replace(phase, facts=replace(phase.facts, channel=uploads.channel)), self.state.parts
+        result = merge(phase, uploads, times_s, states)
+        return replace(result, attacks=attack(phase, result, states))
+
     def _spend_energy(self, ue: IntArray, sent: Channel | SentUploads) -> None:
         """Take the energy of uploads that have ended from the batteries of their UEs (k,)."""
         parts = self.state.parts
@@ -270,7 +277,7 @@ class LearningServer:
         return True
 
     def _close(
-        self, facts: RoundContext, collected: Collected, phases: list[Merged], spends: list[AnySpend]
+        self, facts: RoundContext, collected: Collected, phases: list[Merge], spends: list[AnySpend]
     ) -> RoundOutcome:
         """The last of a round: the new model is published, and truth meets estimates."""
         learning, state, model = self.learning, self.state, self.state.model
@@ -286,10 +293,10 @@ class LearningServer:
         membership = self._membership(collected, phases[-1])
         return RoundOutcome(facts, model, state, collected, phases, spends, rows, tables, membership)
 
-    def _membership(self, collected: Collected, merge: Merged) -> list[Row]:
+    def _membership(self, collected: Collected, last: Merge) -> list[Row]:
         """Rows of the membership test, in rounds that have one."""
         learning, setup, state = self.learning, self.setup, self.state
-        if learning.membership is None or merge.attacks.view is None or not due(learning.membership, state.played):
+        if learning.membership is None or last.attacks.view is None or not due(learning.membership, state.played):
             return []
         taken, memory = collected.taken, state.parts["membership"]
         others: HeldOut = (taken.held_out if len(taken.held_out) else state.held_out).usual
@@ -298,7 +305,7 @@ class LearningServer:
         own = RoundStreams(setup.streams, state.round)
         rng = (setup.streams if learning.membership.remembers else own).at("membership")
         rows, state.parts["membership"] = infer(
-            learning.membership, merge.attacks.view, collected.local, others, rng, initial, wholes, memory, state.played
+            learning.membership, last.attacks.view, collected.local, others, rng, initial, wholes, memory, state.played
         )
         return rows
 
@@ -387,7 +394,7 @@ class LearningServer:
         phase = self._phase(facts, name, state.model, self.now_s, inf, streams)
         measured = state.flight.measured_of(uploads.ue)
         collected = Collected(TakenData(measured, uploads.local, HeldOut.none()), uploads.local)
-        result = merged(phase, uploads, (self.now_s, self.now_s), state.parts)
+        result = self._merged(phase, uploads, (self.now_s, self.now_s))
         if not self._pay(result.spends, before):
             self._write_lost(uploads)
             return

@@ -21,7 +21,7 @@ from fl.round.uploads import Flight, Uploads
 from fl.tracking.belief import Belief
 from fl.tracking.pseudonyms import Names, Permanent
 from fl.types import AnySpend, Curated, Estimates, HeldOut, Local, Model, RoundContext, State
-from netsim.columns import Columns, frozen, row_id
+from netsim.columns import frozen, row_id
 from netsim.radio.air import AirMemory
 from netsim.radio.transmissions import Transmissions
 from netsim.record import Row
@@ -124,18 +124,6 @@ class Phase:
         return self.setup.learning
 
 
-@frozen
-class Sums(Columns):
-    """Sums (k,) of a merge by group and model: number of the group, how many UEs sent for each sum, how many of them
-    were decoded, and whether the server could open it.
-    """
-
-    group: IntArray
-    ues: IntArray
-    decoded: IntArray
-    opened: BoolArray
-
-
 @dataclass(frozen=True)
 class Attacks:
     """Views of the attacker, estimates and beliefs of each attack, all with UEs for names; self_tests: errors in
@@ -149,12 +137,12 @@ class Attacks:
 
 
 @frozen
-class Merged:
+class Merge:
     """The merge that ends a phase: all its uploads, the model published, and the spends of the server's noise.
 
     merged_s: when the last row that counts had come, and the server merged, published, and (if it is the attacker)
     attacked; attacked_s: when the attack was made. at_arrival: whether a single update is attacked when it arrives.
-    sums: None where nothing is summed.
+    attacks: empty until step k.
     """
 
     phase: str
@@ -164,8 +152,7 @@ class Merged:
     merged_s: float
     attacked_s: float
     at_arrival: bool
-    sums: Sums | None
-    attacks: Attacks
+    attacks: Attacks = field(default_factory=Attacks)
 
     def known_s(self, ue: IntArray, model: IntArray) -> FloatArray:
         """Time of the attacker's estimates of rows (k,): the attack, or the arrival of each update."""
@@ -211,7 +198,7 @@ class RoundOutcome:
     before: Model
     state: RoundState
     collected: Collected
-    phases: list[Merged]
+    phases: list[Merge]
     spends: list[AnySpend]
     leakage: list[Row]
     tables: Tables

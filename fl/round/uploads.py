@@ -46,7 +46,8 @@ class Uploads(Columns):
     window, version, asked_s: when the UE was asked, and the version of the model that it began from; local: what it
     learnt from; made: its update as the learner made it; updates: as it is sent, after `receive` as the server decoded
     it; bits: size of the UE's upload, all its rows together; rho: scale of the decoder's noise; weight: in the merge;
-    staleness: versions from the one it began from to the one it was merged into, -1 while it is not merged.
+    staleness: versions from the one it began from to the one it was merged into, -1 while it is not merged. Where the
+    server gets sums alone, group: whose updates are summed; company: updates in the sum; opened: whether it is opened.
     """
 
     window: IntArray
@@ -62,6 +63,9 @@ class Uploads(Columns):
     staleness: IntArray
     overheard: Overheard | None = None
     sent: SentUploads | Channel | None = None
+    group: IntArray | None = None
+    company: IntArray | None = None
+    opened: BoolArray | None = None
 
     @property
     def ue(self) -> IntArray:
@@ -107,8 +111,16 @@ class Uploads(Columns):
         return np.unique(self.ue, return_index=True)[1]
 
     def received(self) -> Received:
-        """The rows as the server decoded them."""
-        return Received(self.updates, self.channel.decoded)
+        """The rows as the server has them: decoded, and in a sum that is opened."""
+        decoded = self.channel.decoded
+        return Received(self.updates, decoded if self.opened is None else decoded & self.opened)
+
+    def observed(self) -> Received:
+        """The rows as the attacker has them: those of the server, or as an eavesdropper decodes them."""
+        heard = self.overheard
+        if heard is None or heard.channel is None or heard.updates is None:
+            return self.received()
+        return Received(heard.updates, heard.channel.decoded)
 
     def timing(self, version: int) -> Timing:
         """Times of rows (n,) that are merged into a model of this version."""

@@ -155,7 +155,7 @@ def test_names_of_updates_without_rounds_are_those_of_the_times_at_which_they_we
         return asked(names, rule, ue, asked_s, round_, rng)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("fl.round.merge.asked", noted)
+        patch.setattr("fl.round.attack.asked", noted)
         rule = {"learning.threat": {"pseudonyms": {"kind": "every", "period_s": 40}}}
         buffer = {"learning.server.buffer": 4} if server == "fedbuff" else {}
         run(tiny(BUSY | SERVERS[server] | buffer | rule), tmp_path)
