@@ -8,7 +8,7 @@ import numpy as np
 
 from fl.attacks.base import View
 from fl.round.replica import PublicReplica
-from fl.round.state import Attacks, Merge, Phase, States
+from fl.round.state import Merge, Phase, States
 from fl.round.uploads import Uploads
 from fl.tracking.pseudonyms import Names, asked
 from fl.types import WORDS, Estimates, Model
@@ -16,19 +16,18 @@ from netsim.errors import BadInput
 from netsim.units import BoolArray, IntArray
 
 
-def attack(phase: Phase, merge: Merge, states: States) -> Attacks:
-    """Run all attacks on the views of a merge that the threat grants.
+def attack(phase: Phase, merge: Merge, states: States) -> Merge:
+    """A merge with what all attacks make of the views that the threat grants.
 
     Single updates are attacked group by group of those that began from the same model, the oldest first. Attacks see
     and say names; what they said is translated afterwards.
     """
     learning, threat = phase.learning, phase.learning.threat
     views = _views(phase, merge, states)
-    last = views[-1]
+    found = replace(merge, view=views[-1], estimates={}, beliefs={}, self_tests={})
     names = states["names"] = _named(phase, merge.uploads, views, states["names"])
     if threat.renames:
         views = [view.renamed(names.now[view.ue]) for view in views]
-    found = Attacks(last)
     for each in learning.attacks:
         word = each.word
         rng, said = phase.streams.at(word), list[Estimates]()

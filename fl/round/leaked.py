@@ -56,10 +56,10 @@ def leaked(
     watched = measured.select(targeted & (learnt | (measured.count > 0)))
     names = states["names"]
     how = learning.leakage
-    estimates = {a.label: Estimates.join([p.attacks.estimates[a.label] for p in phases]) for a in learning.attacks}
+    estimates = {a.label: Estimates.join([p.estimates[a.label] for p in phases]) for a in learning.attacks}
     now = leakage.ComparedRound(
         facts.round, watched, _selected(watched, collected.local), estimates, world.area, world.places, {}, last,
-        heard=not learning.attacks or any(p.attacks.view is not None and len(p.attacks.view.ue) > 0 for p in phases),
+        heard=not learning.attacks or any(p.view is not None and len(p.view.ue) > 0 for p in phases),
         names_end=_names_end(setup, world, facts),
     )  # fmt: skip
     if leakage.is_due(how, state.leakage, now):
@@ -73,7 +73,7 @@ def leaked(
         now = replace(now, named=named)
     tables.append(("identities", _identified(setup, world, states, facts)))
     state.leakage, rows = leakage.observe(how, state.leakage, now, setup.streams.at("leakage"))
-    held = phases[-1].attacks.beliefs
+    held = phases[-1].beliefs
     if held or learning.threat.renames:
         there = Whereabouts.of(facts.round, measured.select(targeted))
         state.whereabouts = state.whereabouts.plus(there)

@@ -8,8 +8,9 @@ import numpy as np
 
 from fl.attacks.base import View
 from fl.round.collect import curated
+from fl.round.learn import protected
 from fl.round.merge import aggregated
-from fl.round.send import decoded, protected
+from fl.round.send import decoded
 from fl.round.setup import PhaseDraws
 from fl.round.state import Phase, States
 from fl.round.uploads import Uploads

@@ -124,25 +124,15 @@ class Phase:
         return self.setup.learning
 
 
-@dataclass(frozen=True)
-class Attacks:
-    """Views of the attacker, estimates and beliefs of each attack, all with UEs for names; self_tests: errors in
-    metres, by attack. Empty: no attacker.
-    """
-
-    view: View | None = None
-    estimates: dict[str, Estimates] = field(default_factory=dict)
-    beliefs: dict[str, Belief] = field(default_factory=dict)
-    self_tests: dict[str, float | None] = field(default_factory=dict)
-
-
 @frozen
 class Merge:
     """The merge that ends a phase: all its uploads, the model published, and the spends of the server's noise.
 
     merged_s: when the last row that counts had come, and the server merged, published, and (if it is the attacker)
     attacked; attacked_s: when the attack was made. at_arrival: whether a single update is attacked when it arrives.
-    attacks: empty until step k.
+
+    Of step k: view of the attacker, estimates and beliefs of each attack, all with UEs for names; self_tests: errors in
+    metres, by attack.
     """
 
     phase: str
@@ -152,7 +142,10 @@ class Merge:
     merged_s: float
     attacked_s: float
     at_arrival: bool
-    attacks: Attacks = field(default_factory=Attacks)
+    view: View | None = None
+    estimates: dict[str, Estimates] = field(default_factory=dict)
+    beliefs: dict[str, Belief] = field(default_factory=dict)
+    self_tests: dict[str, float | None] = field(default_factory=dict)
 
     def known_s(self, ue: IntArray, model: IntArray) -> FloatArray:
         """Time of the attacker's estimates of rows (k,): the attack, or the arrival of each update."""

@@ -16,8 +16,8 @@ from fl.defenses.gaussian import CentralGaussian, Gaussian
 from fl.defenses.lapa import Lapa, NoiseSwitch
 from fl.privacy.gaussian import epsilon_of
 from fl.privacy.ledger import Ledger
+from fl.round.learn import protected
 from fl.round.learning import Learning
-from fl.round.send import protected
 from fl.round.setup import RoundStreams
 from fl.types import Bound, DenseUpdates, Local, Public, Received, RoundContext
 from netsim import compiled

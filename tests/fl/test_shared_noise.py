@@ -17,8 +17,8 @@ from fl.defenses.skellam import Skellam, least_multiplier, rotated
 from fl.privacy import rdp
 from fl.privacy.banded import coefficients, coloured, errors, sensitivity
 from fl.privacy.gaussian import epsilon_of
+from fl.round.learn import protected
 from fl.round.learning import Learning
-from fl.round.send import protected
 from fl.round.setup import RoundStreams
 from fl.types import Bound, DenseUpdates, Local, Public, Received, RoundContext
 from netsim.errors import BadInput

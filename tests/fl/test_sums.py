@@ -309,7 +309,7 @@ def test_every_sum_of_a_group_and_a_model_is_counted_opened_and_hidden_by_itself
             merged |= set(heard)
             if noise == "shares":  # of each of at least `least` rows N(0, (z c)^2 / least)
                 clipped = uploads.made.scaled(1 / np.maximum(uploads.made.norm(), 1.0), None).rows(there)
-                sent = uploads.updates.rows(there)
+                sent = uploads.sent.rows(there)
                 assert len(heard) >= least
                 assert np.std(sent - clipped) == pytest.approx(2.0 / np.sqrt(least), rel=0.5)
         assert {*np.flatnonzero(uploads.received().decoded)} == {*np.flatnonzero(weights)} == merged
