@@ -19,7 +19,7 @@ from math import inf
 
 import numpy as np
 
-from fl.attacks.base import RevisedEstimates
+from fl.attacks.base import RevisedEstimates, recall
 from fl.leakage import leakage
 from fl.leakage.linking import Linking, OwnedPlaces, identification, observe, of_ues, owners
 from fl.leakage.tracks import NamedPlaces, Whereabouts
@@ -59,7 +59,7 @@ def leaked(
     estimates = {a.label: Estimates.join([p.estimates[a.label] for p in phases]) for a in learning.attacks}
     now = leakage.ComparedRound(
         facts.round, watched, _selected(watched, collected.local), estimates, world.area, world.places, {}, last,
-        heard=not learning.attacks or any(p.view is not None and len(p.view.ue) > 0 for p in phases),
+        heard=not learning.attacks or any(p.view and len(p.view.ue) for p in phases),
         names_end=_names_end(setup, world, facts),
     )  # fmt: skip
     if leakage.is_due(how, state.leakage, now):
@@ -124,14 +124,11 @@ def compared(
 
 def _plain(estimates: Estimates | None, ue: IntArray) -> FloatArray:
     """Where the tracked attack itself puts UEs (n,): its first estimate of each that is inside the area, or NaN."""
-    at = np.full((len(ue), 2), np.nan)
     if estimates is None:
-        return at
+        return np.full((len(ue), 2), np.nan)
     own = np.flatnonzero([what == "plain" for what in estimates.what])
     known, first = np.unique(estimates.ue[own], return_index=True)
-    _, mine, theirs = np.intersect1d(ue, known, assume_unique=True, return_indices=True)
-    at[mine] = estimates.position_m[own[first[theirs]]]
-    return at
+    return recall(known, estimates.position_m[own[first]], ue)
 
 
 def _away(a_m: FloatArray, b_m: FloatArray) -> FloatArray:

@@ -61,12 +61,12 @@ class PublicReplica:
         if self.fresh:
             known[f"server_optimiser.{self.at.name}"] = learning.server_optimiser.start()
         known |= {word: from_tree(tree, known[word]) for word, tree in before.items()}
-        facts, channel, heard = self.at.facts, self.at.facts.channel, np.flatnonzero(self.uploads.received().decoded)
-        data, _ = curated(learning, data, replace(facts, channel=None), known, draws)
-        if channel is not None:
+        heard, channel = np.flatnonzero(self.uploads.received().decoded), None
+        data, _ = curated(learning, data, replace(self.at.facts, channel=None), known, draws)
+        if len(heard):
             pick = (draws.at("channel").uniform("of", data.ue) * len(heard)).astype(np.int64)
-            channel = channel.select(heard[pick]) if len(heard) else None
-        facts = replace(facts, channel=channel)
+            channel = self.uploads.channel.select(heard[pick])
+        facts = replace(self.at.facts, channel=channel)
         made = learning.learner.local(self.base, self.at.name, data, draws.at("learner"))
         updates, _ = protected(learning, made, data, facts, known, draws)
         if channel is not None:

@@ -50,8 +50,9 @@ class LearningServer:
 
         a        take what UEs measured                                                       fl.data
         b, c     ask some of them, curate their data                                          fl.round.collect
-        d, e, f  those that are asked learn from the model, choose powers, plan the uplink    fl.round.send
-        g        protect: the UEs' half of all defenses                                       fl.round.send
+        d        those that are asked learn from the model                                    fl.round.learn
+        e, f     they choose powers, and the uplink is planned                                fl.round.send
+        g        protect: the UEs' half of all defenses                                       fl.round.learn
         h        send, and receive what has come                                              fl.round.send
         i, j     merge: weights, sum, the server's half of all defenses; defenses observe it  fl.round.merge
         k        attack what the threat lets the attacker see                                 fl.round.attack

@@ -7,7 +7,7 @@ from math import inf
 
 import numpy as np
 
-from fl.attacks.base import View
+from fl.attacks.base import View, recall
 from fl.data import TakenData
 from fl.defenses import Standing
 from fl.leakage.linking import Linking
@@ -149,12 +149,9 @@ class Merge:
 
     def known_s(self, ue: IntArray, model: IntArray) -> FloatArray:
         """Time of the attacker's estimates of rows (k,): the attack, or the arrival of each update."""
-        if not self.at_arrival or not len(ue):
+        if not self.at_arrival:
             return np.full(len(ue), self.attacked_s)
-        rows = self.uploads.row
-        wanted = row_id(ue, model)
-        at = np.minimum(np.searchsorted(rows, wanted), len(rows) - 1)
-        came_s = np.where(rows[at] == wanted, self.uploads.arrived_s[at], np.nan)
+        came_s = recall(self.uploads.row, self.uploads.arrived_s, row_id(ue, model))
         return np.where(np.isfinite(came_s), came_s, self.attacked_s)
 
 

@@ -340,14 +340,14 @@ def test_a_count_without_noise(found, monkeypatch):
 
 
 def test_a_model_that_also_takes_the_sum_without_noise(found, monkeypatch):
-    finished = merge.merge
+    aggregated = merge.aggregated
 
     def leaking(phase, got, *more):
-        made = finished(phase, got, *more)
-        clear = got.updates.weighted_sum(made.weights, phase.setup.public.n_model)
-        return replace(made, model=replace(made.model, parameters=made.model.parameters + clear))
+        weights, model, spends = aggregated(phase, got, *more)
+        clear = got.updates.weighted_sum(weights, phase.setup.public.n_model)
+        return weights, replace(model, parameters=model.parameters + clear), spends
 
-    monkeypatch.setattr(merge, "merge", leaking)
+    monkeypatch.setattr(merge, "aggregated", leaking)
     rows = found([CLIP, CENTRAL])
     assert {row["mechanism"] for row in rows if row["verdict"] == "violated"} == {"the model beside its noise"}
 
