@@ -421,7 +421,7 @@ def _radio(
 ) -> RadioCosts:  # fmt: skip
     last = outcome.phases[-1].uploads
     channel = last.channel
-    listener = channel if last.overheard is None else last.overheard.channel
+    listener = channel if last.overheard is None else last.overheard
     ue, first = np.unique(last.ue, return_index=True)
     energy_j = np.zeros((1, len(now.snr_per_w)))
     energy_j[0, ue] = channel.energy_j[first]

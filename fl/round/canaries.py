@@ -32,8 +32,9 @@ from scipy.signal import lfilter
 from fl.privacy.banded import coefficients
 from fl.privacy.ledger import final_account
 from fl.privacy.lower_bounds import clopper_pearson, f_dp, normal, one_run
+from fl.round.learn import protected
 from fl.round.learning import Learning
-from fl.round.send import Departure, protected
+from fl.round.send import Sending
 from fl.round.setup import Setup
 from fl.round.state import Phase, States, norm_bound
 from fl.round.uploads import Uploads
@@ -50,7 +51,7 @@ _CURVE = 8  # rounds at which both bounds are stated
 _ALIKE = 0.5  # correlation from which two noise vectors are one that is used twice
 
 
-def observed(phase: Phase, uploads: Uploads, departure: Departure, before: States) -> FloatArray:
+def observed(phase: Phase, uploads: Uploads, sending: Sending, before: States) -> FloatArray:
     """What is remembered after a phase whose updates have left; before: what parts remembered until then."""
     table: FloatArray = before["audit"]
     learning, made, facts = phase.learning, uploads.made, phase.facts
@@ -71,7 +72,7 @@ def observed(phase: Phase, uploads: Uploads, departure: Departure, before: State
     at = np.where(made.row[row] == wanted, row, at)  # of the model, where the UE has it
     canary = np.outer(np.isin(made.ue[at], mine), np.eye(1, d))
     along = evenly(d, n)
-    own = replace(facts, channel=departure.planned and departure.planned.select(departure.of_row[at]))
+    own = replace(facts, channel=sending.planned and sending.planned.select(sending.of_row[at]))
 
     def seen(norm: float, study: Learning) -> FloatArray:
         """What the view has in all directions (k, 2 N), with a canary of this norm."""

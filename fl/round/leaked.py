@@ -19,12 +19,12 @@ from math import inf
 
 import numpy as np
 
-from fl.attacks.base import RevisedEstimates
+from fl.attacks.base import RevisedEstimates, recall
 from fl.leakage import leakage
 from fl.leakage.linking import Linking, OwnedPlaces, identification, observe, of_ues, owners
 from fl.leakage.tracks import NamedPlaces, Whereabouts
 from fl.round.setup import RoundStreams, Setup
-from fl.round.state import Collected, Merged, RoundState, States
+from fl.round.state import Collected, Merge, RoundState, States
 from fl.round.tables import Cells, Tables, cells, table_of, xy
 from fl.tracking.belief import Belief, answers, expected_distance_m, in_area, probability_within
 from fl.types import Estimates, Local, RoundContext
@@ -38,7 +38,7 @@ _MOST_CELLS = 60
 
 
 def leaked(
-    setup: Setup, world: World, state: RoundState, facts: RoundContext, collected: Collected, phases: list[Merged],
+    setup: Setup, world: World, state: RoundState, facts: RoundContext, collected: Collected, phases: list[Merge],
     last: bool,
 ) -> tuple[list[Row], Tables]:  # fmt: skip
     """Measure leakage by the attacks of a round: rows of `leakage`, without round and time, and of other tables.
@@ -56,10 +56,10 @@ def leaked(
     watched = measured.select(targeted & (learnt | (measured.count > 0)))
     names = states["names"]
     how = learning.leakage
-    estimates = {a.label: Estimates.join([p.attacks.estimates[a.label] for p in phases]) for a in learning.attacks}
+    estimates = {a.label: Estimates.join([p.estimates[a.label] for p in phases]) for a in learning.attacks}
     now = leakage.ComparedRound(
         facts.round, watched, _selected(watched, collected.local), estimates, world.area, world.places, {}, last,
-        heard=not learning.attacks or any(p.attacks.view is not None and len(p.attacks.view.ue) > 0 for p in phases),
+        heard=not learning.attacks or any(p.view and len(p.view.ue) for p in phases),
         names_end=_names_end(setup, world, facts),
     )  # fmt: skip
     if leakage.is_due(how, state.leakage, now):
@@ -73,7 +73,7 @@ def leaked(
         now = replace(now, named=named)
     tables.append(("identities", _identified(setup, world, states, facts)))
     state.leakage, rows = leakage.observe(how, state.leakage, now, setup.streams.at("leakage"))
-    held = phases[-1].attacks.beliefs
+    held = phases[-1].beliefs
     if held or learning.threat.renames:
         there = Whereabouts.of(facts.round, measured.select(targeted))
         state.whereabouts = state.whereabouts.plus(there)
@@ -124,14 +124,11 @@ def compared(
 
 def _plain(estimates: Estimates | None, ue: IntArray) -> FloatArray:
     """Where the tracked attack itself puts UEs (n,): its first estimate of each that is inside the area, or NaN."""
-    at = np.full((len(ue), 2), np.nan)
     if estimates is None:
-        return at
+        return np.full((len(ue), 2), np.nan)
     own = np.flatnonzero([what == "plain" for what in estimates.what])
     known, first = np.unique(estimates.ue[own], return_index=True)
-    _, mine, theirs = np.intersect1d(ue, known, assume_unique=True, return_indices=True)
-    at[mine] = estimates.position_m[own[first[theirs]]]
-    return at
+    return recall(known, estimates.position_m[own[first]], ue)
 
 
 def _away(a_m: FloatArray, b_m: FloatArray) -> FloatArray:

@@ -8,10 +8,11 @@ from numpy.typing import ArrayLike, NDArray
 from fl.privacy.ledger import Ledger
 from fl.references import Baselines, Reference
 from fl.round.learning import Learning
-from fl.round.state import Collected, Merged, RoundOutcome, RoundState
+from fl.round.state import Collected, Merge, RoundOutcome, RoundState
 from fl.round.tables import TABLES, Cells, cells, table_of, xy
 from fl.round.uploads import Uploads
 from fl.types import LOCATION, AnySpend, HeldOut, Local, Metrics, Model, RoundContext
+from netsim.columns import row_id
 from netsim.radio.transmissions import Fate, SentUploads
 from netsim.record import Recorder, Row
 from netsim.safe import replacing
@@ -107,12 +108,12 @@ def write_uploads(
     _append(
         recorder, "updates", n, uploads, uploads.channel, made, round=number, phase=phase, time_s=uploads.arrived_s,
         samples=samples, selected=local.count, **xy(truth),
-        **xy(selected, "selected_"), norm=made.norm(), sent_norm=uploads.updates.norm(),
+        **xy(selected, "selected_"), norm=made.norm(), sent_norm=uploads.received().updates.norm(),
         bias_rms=learning.learner.bias_rms(made), bound_m=bound_m,
     )  # fmt: skip
-    if isinstance(uploads.sent, SentUploads):
+    sent = uploads.uplink
+    if isinstance(sent, SentUploads):
         staleness = np.where(uploads.staleness >= 0, uploads.staleness, np.nan)
-        sent = uploads.sent
         seconds = {name: _to_the_microsecond(getattr(sent, name)) for name in ("ready_s", "granted_s", "ended_s")}
         _append(
             recorder, "transmissions", uploads.first, uploads, sent, round=number, staleness=staleness, **seconds,
@@ -128,20 +129,19 @@ def _centroids(learning: Learning, local: Local) -> FloatArray:
 
 def write_links(recorder: Recorder, world: World, number: int, uploads: Uploads) -> None:
     """Append one row per transmitting UE: where it was when it was asked, and its uplink."""
-    context = uploads.context
     channel = uploads.channel
     _append(
-        recorder, "links", uploads.first, context, channel, uploads, round=number, time_s=uploads.asked_s,
-        **xy(context.position_m), sinr_db=db_from_ratio(channel.sinr), latency_s=channel.delay_s,
-        base_station=np.array([*(station.name for station in world.stations), ""])[context.serving],  # -1: none
+        recorder, "links", uploads.first, uploads, channel, round=number, time_s=uploads.asked_s,
+        **xy(uploads.position_m), sinr_db=db_from_ratio(channel.sinr), latency_s=channel.delay_s,
+        base_station=np.array([*(station.name for station in world.stations), ""])[uploads.serving],  # -1: none
     )  # fmt: skip
 
 
-def _write_attacks(recorder: Recorder, number: int, merged: Merged) -> None:
+def _write_attacks(recorder: Recorder, number: int, merged: Merge) -> None:
     uploads = merged.uploads
-    channel = merged.uploads.antenna
-    for label, some in merged.attacks.estimates.items():
-        self_test_m = merged.attacks.self_tests.get(label)
+    channel = merged.uploads.overheard
+    for label, some in merged.estimates.items():
+        self_test_m = merged.self_tests.get(label)
         _append(
             recorder, "estimates", len(some.ue), some, merged, round=number, attack=label, quantity=some.what,
             time_s=merged.known_s(some.ue, some.model), **xy(some.position_m),
@@ -149,16 +149,18 @@ def _write_attacks(recorder: Recorder, number: int, merged: Merged) -> None:
         )  # fmt: skip
     if channel is not None:
         _append(
-            recorder, "eavesdropper", uploads.first, channel, uploads.overheard, uploads, merged, round=number,
-            time_s=uploads.arrived_s, sinr_db=db_from_ratio(channel.sinr),
+            recorder, "eavesdropper", uploads.first, channel, uploads, merged, round=number,
+            time_s=uploads.arrived_s, distance_m=uploads.antenna_m, sinr_db=db_from_ratio(channel.sinr),
             noise_std=np.where(channel.sinr > 0, channel.noise_std, np.nan),
         )  # fmt: skip
-    if merged.sums is not None:
-        n = len(merged.sums.group)
-        _append(recorder, "sums", n, merged.sums, merged, round=number, time_s=merged.merged_s)
+    if uploads.group is not None:
+        _, first, ues = np.unique(row_id(uploads.group, uploads.made.model), return_index=True, return_counts=True)
+        sums = uploads.select(first)
+        n = len(first)
+        _append(recorder, "sums", n, sums, merged, round=number, time_s=merged.merged_s, ues=ues, decoded=sums.company)
 
 
-def _timed(merged: Merged, rows: list[Row]) -> list[Row]:
+def _timed(merged: Merge, rows: list[Row]) -> list[Row]:
     """Rows of leakage with their times: of a server without rounds, when the update of a UE came."""
     if not merged.at_arrival:
         return rows
@@ -205,7 +207,7 @@ def _keep_grid(recorder: Recorder, world: World, learning: Learning, outcome: Ro
         "roof_m": world.buildings.height_at(grid.place_m),
         "height_m": model.parameters[0, : len(grid)],
         "made": phase.uploads.made.rows(first)[0],
-        "sent": phase.uploads.updates.rows(first)[0],
+        "sent": phase.uploads.received().updates.rows(first)[0],
     }
     maps = {name: value.reshape(grid.ny, grid.nx) for name, value in layers.items()}
     frame = np.concatenate([grid.area.low_m, grid.area.high_m])

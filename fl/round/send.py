@@ -1,4 +1,4 @@
-"""Steps d to h of a round: UEs learn, choose powers, protect their updates and send them; what is received."""
+"""Steps e, f and h of a round: UEs choose powers and send their updates over the uplink; what is received."""
 
 from __future__ import annotations
 
@@ -8,17 +8,15 @@ from math import inf
 import numpy as np
 
 from fl.defenses import Standing
-from fl.round.learning import Learning
-from fl.round.probe import SILENT, Probe
-from fl.round.setup import PhaseDraws, RoundStreams, Setup
+from fl.round.learn import learn, protected
+from fl.round.setup import RoundStreams, Setup
 from fl.round.state import Phase, States, norm_bound, standings
-from fl.round.uploads import Overheard, UploadContext, Uploads
-from fl.types import Local, NoUpdates, RoundContext, Spend, Updates
+from fl.round.uploads import Uploads
+from fl.types import Local, Spend, Updates
 from netsim.columns import frozen
-from netsim.radio.link_budget import RadioLinks
 from netsim.radio.power import PowerContext
 from netsim.radio.transmissions import SentUploads
-from netsim.radio.uplink import Channel, Cohort, Payload, noise_std
+from netsim.radio.uplink import Channel, Cohort, Payload, Uplink, noise_std
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 from netsim.world.world import World
@@ -27,123 +25,72 @@ _ROUNDING = 1e-9  # relative; the rate of a transmission that took its time is c
 
 
 @frozen
-class Departure:
-    """UEs (k,) at the moment at which their updates leave.
+class Sending:
+    """What the radio needs of the UEs (k,) that send: each sends all its rows (n,) at once.
 
-    cohort: with their powers; of_row (n,): the entry of the UE that sends each row; planned: the uplink of each UE by
-    the law for frozen links, None with transmissions as events; energy_j (k,): what each may spend, None without a
-    limit; antenna: the same UEs with their links to an eavesdropper's antenna, None without one.
+    cohort (k,): with their powers; payload: of a row; of_row (n,): the entry of the UE that sends each row; planned
+    (k,): the uplink by the law for frozen links, None with transmissions as events; at_antenna (k,): the same UEs with
+    their links to an eavesdropper's antenna, None without one.
     """
 
     cohort: Cohort
-    of_row: IntArray
     payload: Payload
-    round: int
-    limit_s: float
+    of_row: IntArray
     planned: Channel | None
-    energy_j: FloatArray | None
-    antenna: Cohort | None
+    at_antenna: Cohort | None = None
 
 
-def depart(
-    world: World, phase: Phase, local: Local, states: States
-) -> tuple[Uploads, Departure, list[Spend]]:  # fmt: skip
-    """The updates of UEs that learn from their data, up to the moment at which they leave; noise that they drew."""
-    setup, learning, window = phase.setup, phase.learning, phase.facts.round
-    # d  learn
-    rng = phase.streams.learner(phase.name)
-    made = (
-        learning.learner.local(phase.model, phase.name, local, rng)
-        if setup.learns
-        else NoUpdates.of(local, phase.model.parameters.shape[1])
-    )
-    made = setup.probe.made(made, norm_bound(learning, states))
-    # e  power
-    links = world.links()
-    cohort, of_row = _powered(world, phase, made, links, states)
-    # f  plan the uplink; the fate of transmissions as events is unknown beforehand, and no defense counts on it
-    payload, planned = payload_of(made.n_parameters, norm_bound(learning, states), learning.bits_per_number), None
-    if setup.air is None:
-        planned = setup.uplink.plan(replace(cohort, limit_s=phase.limit_s), payload)
-        planned = planned.within(phase.limit_s, setup.uplink.share_of_time())
-    facts = replace(phase.facts, channel=None if planned is None else planned.select(of_row))
-    # g  protect: the UEs' half
-    updates, spends = protected(learning, made, local, facts, states, phase.streams, setup.probe)
-    antenna, overheard = _overheard(world, phase, cohort, of_row)
-    energy_j = learning.availability.energy_j(states["availability"])
-    if energy_j is not None:
-        energy_j = energy_j[cohort.ue]
-    departure = Departure(cohort, of_row, payload, window, phase.limit_s, planned, energy_j, antenna)
-    n = len(of_row)
-    return Uploads(
-        window=np.full(n, window), version=np.full(n, phase.version), asked_s=np.full(n, phase.asked_s), local=local,
-        made=made, updates=updates, bits=payload.bits(cohort.rows)[of_row],
-        rho=np.full(n, setup.uplink.noise_scale(payload)), context=_context(world, links, cohort.ue).select(of_row),
-        weight=np.zeros(n), staleness=np.full(n, -1), overheard=overheard,
-    ), departure, spends  # fmt: skip
+def depart(world: World, phase: Phase, local: Local, states: States) -> tuple[Uploads, Sending, list[Spend]]:
+    """Steps d to g: uploads (n,) of UEs that learn from their data, at the moment at which they leave; noise drawn."""
+    setup, learning, facts = phase.setup, phase.learning, phase.facts
+    made = learn(phase, local, states)
+    sending = _planned(world, phase, made, states)
+    planned, of_row = sending.planned, sending.of_row
+    facts = replace(facts, channel=None if planned is None else planned.select(of_row))
+    sent, spends = protected(learning, made, local, facts, states, phase.streams, setup.probe)
+    links, ue, n = world.links(), made.ue, len(made.ue)
+    serving = world.serving(links)[ue]
+    uploads = Uploads(
+        window=np.full(n, facts.round), version=np.full(n, phase.version), asked_s=np.full(n, phase.asked_s),
+        local=local, made=made, sent=sent, bits=sending.payload.bits(sending.cohort.rows)[of_row],
+        rho=np.full(n, setup.uplink.noise_scale(sending.payload)), position_m=world.position_m()[ue], serving=serving,
+        distance_m=_of_serving(links.distance_m, ue, serving), rsrp_dbm=_of_serving(links.rsrp_dbm, ue, serving),
+        weight=np.zeros(n), staleness=np.full(n, -1),
+    )  # fmt: skip
+    threat = learning.threat
+    if threat.receiver is None:
+        return uploads, sending, spends
+    antenna, there = world.cohort_at(threat.receiver, sending.cohort, facts.time_s, facts.round, threat.antennas)
+    strength = np.where(antenna.serving >= 0, antenna.strength[:, 0], 0.0)[of_row]
+    uploads = replace(uploads, strength=strength, antenna_m=np.full(n, np.nan), los=np.full(n, np.nan))
+    if threat.position_m is not None:
+        los = there.los[ue, 0] if world.setting.radio.knows_sight else uploads.los
+        uploads = replace(uploads, antenna_m=there.distance_m[ue, 0], los=los)
+    return uploads, replace(sending, at_antenna=antenna), spends
 
 
-def protected(
-    learning: Learning, made: Updates, local: Local, facts: RoundContext, states: States,
-    streams: RoundStreams | PhaseDraws, probe: Probe = SILENT,
-) -> tuple[Updates, list[Spend]]:  # fmt: skip
-    """Updates after the UEs' half of all defenses, in the order written; those that overflowed are zeros."""
-    finite, spends = np.isfinite(made.norm()), list[Spend]()
-    updates = made if finite.all() else made.scaled(np.where(finite, 1.0, 0.0), made.bound)
-    for defense in learning.defenses:
-        word = defense.word
-        before = updates
-        updates, states[word], spent = defense.protect(before, local, facts, states[word], streams.at(word))
-        probe.drew(defense, before, updates, spent, facts, states[word])
-        if not defense.adds_noise_only:  # what changes noisy updates does so before the channel adds its noise
-            spends = [replace(each, channel_std=0.0) for each in spends]
-        spends += spent
-    return updates, spends
+def _of_serving(values: FloatArray, ue: IntArray, serving: IntArray) -> FloatArray:
+    """Values (n_ue, n_bs) of UEs (n,) and their base stations, NaN without one."""
+    if not values.shape[1]:
+        return np.full(len(ue), np.nan)
+    return np.where(serving >= 0, values[ue, serving], np.nan)
 
 
-def _powered(
-    world: World, phase: Phase, made: Updates, links: RadioLinks, states: States
-) -> tuple[Cohort, IntArray]:  # fmt: skip
-    """The sending UEs with their powers, and the UE of each row."""
-    setup, power = phase.setup, states["power"]
+def _planned(world: World, phase: Phase, made: Updates, states: States) -> Sending:
+    """Steps e and f: the UEs that send, with their powers, and their uplink."""
+    setup, power, round_ = phase.setup, states["power"], phase.facts.round
     ues, of_row = np.unique(made.ue, return_inverse=True)
     work = setup.learning.learner.passes * np.bincount(of_row, weights=made.count).astype(np.float64)
-    cohort = world.cohort(ues, links, phase.facts.round, np.bincount(of_row), work)
+    cohort = world.cohort(ues, world.links(), round_, np.bincount(of_row), work)
     if setup.power.wants_context:
-        context = power_context(world, setup, states, made.n_parameters, phase.facts.round, ues)
-        power = setup.power.update_context(context, power)
+        power = setup.power.update_context(power_context(world, setup, states, made.n_parameters, round_, ues), power)
     policy, rng = setup.power.of(ues), phase.streams.at("power")
     power_w, states["power"] = policy.power_w(cohort.gain, cohort.serving, world.max_power_w, power, rng)
-    return cohort.at_power(power_w), of_row
-
-
-def _context(world: World, links: RadioLinks, ue: IntArray) -> UploadContext:
-    """Positions of the UEs (k,) now, and their links to their base stations."""
-    serving = world.serving(links)[ue]
-    has = serving >= 0
-    pick = np.where(has, serving, 0)
-
-    def of_serving(values: FloatArray) -> FloatArray:
-        return np.where(has, values[ue, pick], np.nan) if values.shape[1] else np.full(len(ue), np.nan)
-
-    position_m = np.asarray(world.position_m())[ue]
-    return UploadContext(position_m, serving, of_serving(links.distance_m), of_serving(links.rsrp_dbm))
-
-
-def _overheard(
-    world: World, phase: Phase, cohort: Cohort, of_row: IntArray
-) -> tuple[Cohort | None, Overheard | None]:  # fmt: skip
-    """The UEs at an eavesdropper's antenna, and the links of each row to it; None where there is none."""
-    threat, facts, ue = phase.learning.threat, phase.facts, cohort.ue
-    if threat.receiver is None:
-        return None, None
-    antenna, links = world.cohort_at(threat.receiver, cohort, facts.time_s, facts.round, threat.antennas)
-    strength = np.where(antenna.serving >= 0, antenna.strength[:, 0], 0.0)
-    unknown = np.full(len(ue), np.nan)
-    is_placed = threat.position_m is not None
-    distance_m = links.distance_m[ue, 0] if is_placed else unknown
-    los = links.los[ue, 0] if is_placed and world.setting.radio.knows_sight else unknown
-    return antenna, Overheard(strength, distance_m, los).select(of_row)
+    cohort, payload, planned = cohort.at_power(power_w), payload_of(setup, made.n_parameters, states), None
+    if setup.air is None:  # the fate of transmissions as events is unknown beforehand, and no defense counts on it
+        planned = setup.uplink.plan(replace(cohort, limit_s=phase.limit_s), payload)
+        planned = planned.within(phase.limit_s, setup.uplink.share_of_time())
+    return Sending(cohort, payload, of_row, planned)
 
 
 def first_of(planned: Channel, enough: int | None, share_of_time: float) -> Channel:
@@ -157,28 +104,39 @@ def first_of(planned: Channel, enough: int | None, share_of_time: float) -> Chan
     return planned.within(float(last_s) if np.isfinite(last_s) else inf, share_of_time)
 
 
-def landed(setup: Setup, uploads: Uploads, departure: Departure, sent: Channel) -> Uploads:
-    """Uploads whose UEs have sent: with their channels, also those to an eavesdropper."""
-    uploads = replace(uploads, sent=sent.select(departure.of_row))
-    if uploads.overheard is None or departure.antenna is None:
-        return uploads
-    if isinstance(sent, SentUploads):
-        return overhear(setup, uploads)
-    group_of = setup.uplink.groups(departure.cohort)
-    there = setup.uplink.eavesdropped(departure.antenna, departure.payload, sent, group_of)
-    return replace(uploads, overheard=replace(uploads.overheard, channel=there.select(departure.of_row)))
+def receive(
+    setup: Setup,
+    uploads: Uploads,
+    sent: Channel,
+    of_row: IntArray,
+    streams: RoundStreams,
+    sending: Sending | None = None,
+) -> Uploads:
+    """Step h: uploads (n,) as the server decodes them, and as an eavesdropper does by herself.
 
-
-def overhear(setup: Setup, uploads: Uploads) -> Uploads:
-    """Uploads that took their time, as an eavesdropper hears them, if there is one.
-
-    It is left out who sent at the same time: she hears each alone, at its mean power and in its mean share of the
-    band, which is the most that she can hear. Planned ones disturb one another there as they do at base stations.
+    sent (k,): the uplinks of UEs, of which `of_row` (n,) says whose a row is; sending: needed where they were planned,
+    for then UEs disturb one another at her antenna as they do at base stations.
     """
-    sent, overheard = uploads.sent, uploads.overheard
-    if overheard is None or not isinstance(sent, SentUploads):
+    channel = sent.select(of_row)
+    uploads = replace(uploads, uplink=channel, got=decoded(uploads.sent, channel, streams.at("uplink.send")))
+    if isinstance(channel, SentUploads) and uploads.strength is not None:
+        overheard = _heard_alone(setup.uplink, uploads, channel, uploads.strength)
+    elif sending is not None and sending.at_antenna is not None:
+        group_of = setup.uplink.groups(sending.cohort)
+        overheard = setup.uplink.eavesdropped(sending.at_antenna, sending.payload, sent, group_of).select(of_row)
+    else:
         return uploads
-    uplink, signal_w = setup.uplink, sent.power_w * overheard.strength
+    heard = decoded(uploads.sent, overheard, streams.at("eavesdropper.send"))
+    return replace(uploads, overheard=overheard, heard=heard)
+
+
+def _heard_alone(uplink: Uplink, uploads: Uploads, sent: SentUploads, strength: FloatArray) -> Channel:
+    """The channels (n,) of uploads that took their time to an antenna of which they have a strength (n,).
+
+    It is left out who sent at the same time: each is heard alone, at its mean power and in its mean share of the band,
+    which is the most that can be heard.
+    """
+    signal_w = sent.power_w * strength
     signal_w = np.where(np.isfinite(signal_w), signal_w, 0.0)
     thermal_w = np.fmin(sent.thermal_w, uplink.band_noise_w())  # all of it for one that did not send
     snr = signal_w / thermal_w
@@ -187,20 +145,10 @@ def overhear(setup: Setup, uploads: Uploads) -> Uploads:
     whole = sent.sent_bits - sent.lost_bits >= uploads.bits
     fast = rate_bps >= sent.rate_bps * (1 - _ROUNDING)
     heard = whole & (snr > 0) & (sent.rate_bps > 0) & ((uploads.rho > 0) | fast)
-    channel = Channel(
+    return Channel(
         sent.power_w, snr, rate_bps, std, np.where(snr > 0, std, 0.0), sent.airtime_s, sent.delay_s, sent.energy_j,
         heard, np.zeros(len(snr), dtype=np.bool_),
     )  # fmt: skip
-    return replace(uploads, overheard=replace(overheard, channel=channel))
-
-
-def receive(uploads: Uploads, streams: RoundStreams) -> Uploads:
-    """Uploads with the noise of decoding, at the server and at an eavesdropper, who hears the same by herself."""
-    overheard, updates = uploads.overheard, uploads.updates
-    if overheard is not None and overheard.channel is not None:
-        heard = decoded(updates, overheard.channel, streams.at("eavesdropper.send"))
-        overheard = replace(overheard, updates=heard)
-    return replace(uploads, overheard=overheard, updates=decoded(updates, uploads.channel, streams.at("uplink.send")))
 
 
 def decoded(updates: Updates, channel: Channel, rng: Rng) -> Updates:
@@ -210,9 +158,10 @@ def decoded(updates: Updates, channel: Channel, rng: Rng) -> Updates:
     return updates.noisy(channel.noise_std, "decoder", rng)
 
 
-def payload_of(n_numbers: int, norm_bound: float | None, bits: int) -> Payload:
-    """Payload of an update of n_numbers of some bits; norm_bound: bound of its L2 norm by the defenses."""
-    return Payload(n_numbers * bits, n_numbers, norm_bound)
+def payload_of(setup: Setup, n_numbers: int, states: States) -> Payload:
+    """Payload of an update of n_numbers, whose norm the defenses bound."""
+    learning = setup.learning
+    return Payload(n_numbers * learning.bits_per_number, n_numbers, norm_bound(learning, states))
 
 
 def power_context(
@@ -226,10 +175,7 @@ def power_context(
     cohort = world.cohort(np.arange(n), world.links(), round_, np.ones(n, dtype=np.int64), np.zeros(n))
     budgets = standings(learning, states)
     planned = float(world.clock.rounds(world.duration_s, learning.round_s))
-    payload, time_s = (
-        payload_of(n_numbers, norm_bound(learning, states), learning.bits_per_number),
-        float(world.env.now),
-    )
+    payload, time_s = payload_of(setup, n_numbers, states), float(world.env.now)
     overheard = None
     if threat.receiver is not None:
         overheard, _ = world.cohort_at(threat.receiver, cohort, time_s, round_, threat.antennas)

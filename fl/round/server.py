@@ -14,12 +14,13 @@ from fl.data import TakenData
 from fl.membership.membership import due, infer
 from fl.references import Reference
 from fl.round import records
+from fl.round.attack import attack
 from fl.round.collect import cohort, collect, take
 from fl.round.leaked import leaked
-from fl.round.merge import merged
-from fl.round.send import Departure, depart, first_of, landed, overhear, receive
+from fl.round.merge import merge
+from fl.round.send import Sending, depart, first_of, receive
 from fl.round.setup import RoundStreams, Setup
-from fl.round.state import Collected, Merged, Phase, RoundOutcome, RoundState
+from fl.round.state import Collected, Merge, Phase, RoundOutcome, RoundState
 from fl.round.uploads import Uploads
 from fl.types import AnySpend, HeldOut, Model, RoundContext
 from netsim.radio.air import AirMemory, Ended, EventUplink
@@ -49,11 +50,12 @@ class LearningServer:
 
         a        take what UEs measured                                                       fl.data
         b, c     ask some of them, curate their data                                          fl.round.collect
-        d, e, f  those that are asked learn from the model, choose powers, plan the uplink    fl.round.send
-        g        protect: the UEs' half of all defenses                                       fl.round.send
+        d        those that are asked learn from the model                                    fl.round.learn
+        e, f     they choose powers, and the uplink is planned                                fl.round.send
+        g        protect: the UEs' half of all defenses                                       fl.round.learn
         h        send, and receive what has come                                              fl.round.send
         i, j     merge: weights, sum, the server's half of all defenses; defenses observe it  fl.round.merge
-        k        attack what the threat lets the attacker see                                 fl.round.merge
+        k        attack what the threat lets the attacker see                                 fl.round.attack
         l        pay: a round that exceeds the privacy budget is forgotten, its attack too
         m        compare with the truth, and record                                  fl.round.leaked, .records
 
@@ -109,29 +111,29 @@ class LearningServer:
         collected = self._collect(facts, streams)
         if collected is None:
             return None
-        spends, phases, model, asked_s = list(collected.spends), list[Merged](), state.model, facts.time_s
+        spends, phases, model, asked_s = list(collected.spends), list[Merge](), state.model, facts.time_s
         limit_s = self.policy.limit_s(learning.round_s)
         for name in learning.learner.phases:
             own = streams.of_phase(name, first=not phases)
             phase = self._phase(facts, name, model, asked_s, limit_s - (asked_s - facts.time_s), own)
             # d  learn, e  power, f  plan, g  protect
             before_phase = dict(state.parts)
-            uploads, departure, drawn = depart(self.world, phase, collected.local, state.parts)
+            uploads, sending, drawn = depart(self.world, phase, collected.local, state.parts)
             if learning.audit is not None:
                 from fl.round.canaries import observed  # here, since it loads for long
 
-                state.parts["audit"] = observed(phase, uploads, departure, before_phase)
+                state.parts["audit"] = observed(phase, uploads, sending, before_phase)
             spends += drawn
             if not self.policy.in_rounds:
                 if self._pay(spends, before):
-                    self._fly(phase, uploads, departure, collected, spends)
+                    self._fly(phase, uploads, sending, collected, spends)
                 return None
             # h  send, receive
-            sent = yield from self._sent(departure)
-            self._spend_energy(departure.cohort.ue, sent)
-            uploads = receive(landed(self.setup, uploads, departure, sent), own)
+            sent = yield from self._sent(phase, sending)
+            self._spend_energy(sending.cohort.ue, sent)
+            uploads = receive(self.setup, uploads, sent, sending.of_row, own, sending)
             # i  merge, j  observe, k  attack
-            phases.append(merged(phase, uploads, self._times_s(phase, uploads), state.parts))
+            phases.append(self._merged(phase, uploads, self._times_s(phase, uploads)))
             spends += phases[-1].spends
             model, asked_s = phases[-1].model, phases[-1].merged_s
         # l  pay: what costs too much is not published
@@ -220,12 +222,12 @@ class LearningServer:
         bases = self.state.flight.bases | {version: model}
         return Phase(self.setup, facts, name, model, version, asked_s, limit_s, bases, len(self.world.ues), streams)
 
-    def _sent(self, departure: Departure) -> Generator[simpy.Event, object, Channel]:
+    def _sent(self, phase: Phase, sending: Sending) -> Generator[simpy.Event, object, Channel]:
         """Step h: wait until all uploads have ended, or those of enough UEs have arrived: then the others stop."""
         wanted = self.policy.waits_for
-        if departure.planned is not None:
-            return first_of(departure.planned, wanted, self.setup.uplink.share_of_time())
-        air, done = self._submit(departure)
+        if sending.planned is not None:
+            return first_of(sending.planned, wanted, self.setup.uplink.share_of_time())
+        air, done = self._submit(phase, sending)
         if wanted is not None and not done.triggered:
             self._missing, self._enough = wanted, self.world.env.event()
             yield done | self._enough
@@ -246,13 +248,18 @@ class LearningServer:
         attacked_s = merged_s
         if self.policy.has_deadline and came < wanted:
             merged_s = phase.asked_s + phase.limit_s
-        if uploads.antenna is not None:
-            heard_s = np.fmin(uploads.came_s, phase.asked_s + phase.limit_s)[uploads.antenna.decoded]
+        if uploads.overheard is not None:
+            heard_s = np.fmin(uploads.came_s, phase.asked_s + phase.limit_s)[uploads.overheard.decoded]
             attacked_s = float(heard_s.max(initial=phase.asked_s))
-        if isinstance(uploads.sent, SentUploads):  # time has passed, also for those that were lost
+        if isinstance(uploads.uplink, SentUploads):  # time has passed, also for those that were lost
             merged_s = self.now_s
             attacked_s = max(attacked_s, merged_s)
         return merged_s, attacked_s
+
+    def _merged(self, phase: Phase, uploads: Uploads, times_s: tuple[float, float]) -> Merge:
+        """Steps i to k: merge uploads, and attack that as the threat allows; times_s: when each of both is done."""
+        phase, states = replace(phase, facts=replace(phase.facts, channel=uploads.channel)), self.state.parts
+        return attack(phase, merge(phase, uploads, times_s, states), states)
 
     def _spend_energy(self, ue: IntArray, sent: Channel | SentUploads) -> None:
         """Take the energy of uploads that have ended from the batteries of their UEs (k,)."""
@@ -270,7 +277,7 @@ class LearningServer:
         return True
 
     def _close(
-        self, facts: RoundContext, collected: Collected, phases: list[Merged], spends: list[AnySpend]
+        self, facts: RoundContext, collected: Collected, phases: list[Merge], spends: list[AnySpend]
     ) -> RoundOutcome:
         """The last of a round: the new model is published, and truth meets estimates."""
         learning, state, model = self.learning, self.state, self.state.model
@@ -286,10 +293,10 @@ class LearningServer:
         membership = self._membership(collected, phases[-1])
         return RoundOutcome(facts, model, state, collected, phases, spends, rows, tables, membership)
 
-    def _membership(self, collected: Collected, merge: Merged) -> list[Row]:
+    def _membership(self, collected: Collected, last: Merge) -> list[Row]:
         """Rows of the membership test, in rounds that have one."""
         learning, setup, state = self.learning, self.setup, self.state
-        if learning.membership is None or merge.attacks.view is None or not due(learning.membership, state.played):
+        if learning.membership is None or last.view is None or not due(learning.membership, state.played):
             return []
         taken, memory = collected.taken, state.parts["membership"]
         others: HeldOut = (taken.held_out if len(taken.held_out) else state.held_out).usual
@@ -298,7 +305,7 @@ class LearningServer:
         own = RoundStreams(setup.streams, state.round)
         rng = (setup.streams if learning.membership.remembers else own).at("membership")
         rows, state.parts["membership"] = infer(
-            learning.membership, merge.attacks.view, collected.local, others, rng, initial, wholes, memory, state.played
+            learning.membership, last.view, collected.local, others, rng, initial, wholes, memory, state.played
         )
         return rows
 
@@ -323,24 +330,25 @@ class LearningServer:
             air.resume(memory)
         return air
 
-    def _submit(self, departure: Departure) -> tuple[EventUplink, simpy.Event]:
+    def _submit(self, phase: Phase, sending: Sending) -> tuple[EventUplink, simpy.Event]:
         """Put updates on the air; the event of the end of the last of them."""
         if self.air is None:
             raise TypeError("there is no air: transmissions are planned")
-        d = departure
-        return self.air, self.air.submit(d.cohort, d.payload, d.limit_s, d.round, d.energy_j)
+        cohort, energy_j = sending.cohort, self.learning.availability.energy_j(self.state.parts["availability"])
+        energy_j = None if energy_j is None else energy_j[cohort.ue]
+        return self.air, self.air.submit(cohort, sending.payload, phase.limit_s, phase.facts.round, energy_j)
 
     def _fly(
-        self, phase: Phase, uploads: Uploads, departure: Departure, collected: Collected, spends: list[AnySpend]
+        self, phase: Phase, uploads: Uploads, sending: Sending, collected: Collected, spends: list[AnySpend]
     ) -> None:
         """Without rounds updates begin to fly: what was asked is recorded, and merges follow as they end."""
         state, measured = self.state, collected.taken.measured
         asked = replace(phase.facts, round=state.played + 1)
         records.write_request(self.setup.recorder, state.ledger, asked, asked.time_s, collected, spends)
-        uploads = replace(uploads, made=uploads.made.dense(), updates=uploads.updates.dense())
+        uploads = replace(uploads, made=uploads.made.dense(), sent=uploads.sent.dense())
         measured = measured.select(np.isin(measured.ue, uploads.ue))
         state.flight = state.flight.with_sent(uploads, measured, phase.model)
-        self._submit(departure)
+        self._submit(phase, sending)
 
     def _count_arrivals(self, ended: Ended) -> None:
         """In rounds, uploads (k,) have ended: the others stop when enough have arrived."""
@@ -364,18 +372,16 @@ class LearningServer:
 
     def _take_from_air(self, ended: Ended) -> None:
         """Move uploads (k,) that have ended, in this order, from the air to those that have arrived, as received."""
-        flight = self.state.flight
-        if flight.flying is None or not len(ended.ue):
+        flight, flying = self.state.flight, self.state.flight.flying
+        if flying is None or not len(ended.ue):
             return
         place = {ue: i for i, ue in enumerate(ended.ue.tolist())}
-        entry = np.array([place.get(ue, -1) for ue in flight.flying.ue.tolist()])
-        rows = np.flatnonzero(entry >= 0)
-        uploads = overhear(self.setup, replace(flight.flying.select(rows), sent=ended.sent.select(entry[rows])))
+        of_row = np.array([place.get(ue, -1) for ue in flying.ue.tolist()])
         order, pieces = list[int](), list[Uploads]()
-        for window in np.unique(uploads.window).tolist():
-            own = np.flatnonzero(uploads.window == window)
-            pieces.append(receive(uploads.select(own), RoundStreams(self.setup.streams, window)))
-            order += entry[rows[own]].tolist()
+        for window in np.unique(flying.window[of_row >= 0]).tolist():
+            rows, streams = (of_row >= 0) & (flying.window == window), RoundStreams(self.setup.streams, window)
+            pieces.append(receive(self.setup, flying.select(rows), ended.sent, of_row[rows], streams))
+            order += of_row[rows].tolist()
         received = Uploads.join(pieces).select(np.argsort(order, kind="stable"))
         self.state.flight = flight.with_ended(received)
 
@@ -387,7 +393,7 @@ class LearningServer:
         phase = self._phase(facts, name, state.model, self.now_s, inf, streams)
         measured = state.flight.measured_of(uploads.ue)
         collected = Collected(TakenData(measured, uploads.local, HeldOut.none()), uploads.local)
-        result = merged(phase, uploads, (self.now_s, self.now_s), state.parts)
+        result = self._merged(phase, uploads, (self.now_s, self.now_s))
         if not self._pay(result.spends, before):
             self._write_lost(uploads)
             return

@@ -7,7 +7,7 @@ from math import inf
 
 import numpy as np
 
-from fl.attacks.base import View
+from fl.attacks.base import View, recall
 from fl.data import TakenData
 from fl.defenses import Standing
 from fl.leakage.linking import Linking
@@ -21,7 +21,7 @@ from fl.round.uploads import Flight, Uploads
 from fl.tracking.belief import Belief
 from fl.tracking.pseudonyms import Names, Permanent
 from fl.types import AnySpend, Curated, Estimates, HeldOut, Local, Model, RoundContext, State
-from netsim.columns import Columns, frozen, row_id
+from netsim.columns import frozen, row_id
 from netsim.radio.air import AirMemory
 from netsim.radio.transmissions import Transmissions
 from netsim.record import Row
@@ -125,36 +125,14 @@ class Phase:
 
 
 @frozen
-class Sums(Columns):
-    """Sums (k,) of a merge by group and model: number of the group, how many UEs sent for each sum, how many of them
-    were decoded, and whether the server could open it.
-    """
-
-    group: IntArray
-    ues: IntArray
-    decoded: IntArray
-    opened: BoolArray
-
-
-@dataclass(frozen=True)
-class Attacks:
-    """Views of the attacker, estimates and beliefs of each attack, all with UEs for names; self_tests: errors in
-    metres, by attack. Empty: no attacker.
-    """
-
-    view: View | None = None
-    estimates: dict[str, Estimates] = field(default_factory=dict)
-    beliefs: dict[str, Belief] = field(default_factory=dict)
-    self_tests: dict[str, float | None] = field(default_factory=dict)
-
-
-@frozen
-class Merged:
+class Merge:
     """The merge that ends a phase: all its uploads, the model published, and the spends of the server's noise.
 
     merged_s: when the last row that counts had come, and the server merged, published, and (if it is the attacker)
     attacked; attacked_s: when the attack was made. at_arrival: whether a single update is attacked when it arrives.
-    sums: None where nothing is summed.
+
+    Of step k: view of the attacker, estimates and beliefs of each attack, all with UEs for names; self_tests: errors in
+    metres, by attack.
     """
 
     phase: str
@@ -164,17 +142,16 @@ class Merged:
     merged_s: float
     attacked_s: float
     at_arrival: bool
-    sums: Sums | None
-    attacks: Attacks
+    view: View | None = None
+    estimates: dict[str, Estimates] = field(default_factory=dict)
+    beliefs: dict[str, Belief] = field(default_factory=dict)
+    self_tests: dict[str, float | None] = field(default_factory=dict)
 
     def known_s(self, ue: IntArray, model: IntArray) -> FloatArray:
         """Time of the attacker's estimates of rows (k,): the attack, or the arrival of each update."""
-        if not self.at_arrival or not len(ue):
+        if not self.at_arrival:
             return np.full(len(ue), self.attacked_s)
-        rows = self.uploads.row
-        wanted = row_id(ue, model)
-        at = np.minimum(np.searchsorted(rows, wanted), len(rows) - 1)
-        came_s = np.where(rows[at] == wanted, self.uploads.arrived_s[at], np.nan)
+        came_s = recall(self.uploads.row, self.uploads.arrived_s, row_id(ue, model))
         return np.where(np.isfinite(came_s), came_s, self.attacked_s)
 
 
@@ -211,7 +188,7 @@ class RoundOutcome:
     before: Model
     state: RoundState
     collected: Collected
-    phases: list[Merged]
+    phases: list[Merge]
     spends: list[AnySpend]
     leakage: list[Row]
     tables: Tables

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from fl.types import DenseUpdates, Local, Model, Received, Timing, Updates
+from fl.types import Local, Model, Received, Timing, Updates
 from netsim.columns import Columns, frozen
 from netsim.radio.transmissions import SentUploads
 from netsim.radio.uplink import Channel
@@ -15,53 +15,47 @@ from netsim.units import BoolArray, FloatArray, IntArray
 
 
 @frozen
-class UploadContext(Columns):
-    """Positions and links of UEs (n,) when they were asked: position_m (n, 2), serving (-1: none), distance_m and
-    rsrp_dbm of their base stations, NaN without one.
-    """
-
-    position_m: FloatArray
-    serving: IntArray
-    distance_m: FloatArray
-    rsrp_dbm: FloatArray
-
-
-@frozen
-class Overheard(Columns):
-    """An eavesdropper's side of uploads (n,): links to its antenna when UEs were asked, strength (gain and fading),
-    distance_m, los (NaN: unknown); once they are sent its channel; once they are received the updates with its noise.
-    """
-
-    strength: FloatArray
-    distance_m: FloatArray
-    los: BoolArray | FloatArray
-    channel: Channel | None = None
-    updates: DenseUpdates | Updates | None = None
-
-
-@frozen
 class Uploads(Columns):
-    """Updates of UEs, one row per UE and model (n,); columns that are not known yet are None.
+    """Updates of UEs, one row per UE and model (n,), from the request to the merge; None: not known yet, or not there.
 
-    window, version, asked_s: when the UE was asked, and the version of the model that it began from; local: what it
-    learnt from; made: its update as the learner made it; updates: as it is sent, after `receive` as the server decoded
-    it; bits: size of the UE's upload, all its rows together; rho: scale of the decoder's noise; weight: in the merge;
-    staleness: versions from the one it began from to the one it was merged into, -1 while it is not merged.
+    When they were asked: window, version, asked_s: of the request, and the version of the model that they began from;
+    local: what they learnt from; position_m (n, 2); serving (-1: none), distance_m, rsrp_dbm: their base stations, NaN
+    without one; strength (gain and fading), antenna_m, los (NaN: unknown): their links to an eavesdropper's antenna.
+
+    Updates (n, d): made: as learnt; sent: as protected; got: as the server decoded them; heard: as an
+    eavesdropper did. bits: size of the UE's upload, all its rows together; rho: scale of the decoder's noise.
+
+    After they were sent: uplink: their channels to the server; overheard: those to an eavesdropper's antenna.
+
+    After the merge: weight: in it; staleness: versions from the one they began from to the one they were merged into,
+    -1 while they are not. Where the server gets sums alone, group: whose updates are summed; company: updates in the
+    sum; opened: whether it is opened.
     """
 
     window: IntArray
     version: IntArray
     asked_s: FloatArray
     local: Local
-    made: DenseUpdates | Updates
-    updates: DenseUpdates | Updates
+    position_m: FloatArray
+    serving: IntArray
+    distance_m: FloatArray
+    rsrp_dbm: FloatArray
+    made: Updates
+    sent: Updates
     bits: FloatArray
     rho: FloatArray
-    context: UploadContext
     weight: FloatArray
     staleness: IntArray
-    overheard: Overheard | None = None
-    sent: SentUploads | Channel | None = None
+    strength: FloatArray | None = None
+    antenna_m: FloatArray | None = None
+    los: BoolArray | FloatArray | None = None
+    uplink: SentUploads | Channel | None = None
+    got: Updates | None = None
+    overheard: Channel | None = None
+    heard: Updates | None = None
+    group: IntArray | None = None
+    company: IntArray | None = None
+    opened: BoolArray | None = None
 
     @property
     def ue(self) -> IntArray:
@@ -81,14 +75,9 @@ class Uploads(Columns):
     @property
     def channel(self) -> Channel:
         """The uplink of each row (n,)."""
-        if self.sent is None:
+        if self.uplink is None:
             raise TypeError("these uploads have not ended")
-        return self.sent
-
-    @property
-    def antenna(self) -> Channel | None:
-        """The channel of each row to an eavesdropper (n,); None without one."""
-        return None if self.overheard is None else self.overheard.channel
+        return self.uplink
 
     @property
     def came_s(self) -> FloatArray:
@@ -98,7 +87,7 @@ class Uploads(Columns):
     @property
     def arrived_s(self) -> FloatArray:
         """The same as records have it; NaN where the last bit never came."""
-        came = self.channel.decoded if isinstance(self.sent, SentUploads) else np.isfinite(self.came_s)
+        came = self.channel.decoded if isinstance(self.uplink, SentUploads) else np.isfinite(self.came_s)
         return np.where(came, self.came_s, np.nan)
 
     @property
@@ -107,12 +96,19 @@ class Uploads(Columns):
         return np.unique(self.ue, return_index=True)[1]
 
     def received(self) -> Received:
-        """The rows as the server decoded them."""
-        return Received(self.updates, self.channel.decoded)
+        """The rows as the server has them: decoded, and in a sum that is opened."""
+        decoded, got = self.channel.decoded, self.sent if self.got is None else self.got
+        return Received(got, decoded if self.opened is None else decoded & self.opened)
+
+    def observed(self) -> Received:
+        """The rows as the attacker has them: those of the server, or as an eavesdropper decodes them."""
+        if self.heard is None or self.overheard is None:
+            return self.received()
+        return Received(self.heard, self.overheard.decoded)
 
     def timing(self, version: int) -> Timing:
         """Times of rows (n,) that are merged into a model of this version."""
-        return Timing(self.asked_s, self.came_s, self.context.serving, self.bits, version - self.version)
+        return Timing(self.asked_s, self.came_s, self.serving, self.bits, version - self.version)
 
     def in_order(self) -> Uploads:
         """By increasing (ue, model)."""

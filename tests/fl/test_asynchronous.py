@@ -38,19 +38,19 @@ def table(folder, name):
 def told(monkeypatch):
     """What a run does: `asked`, the phases in which UEs were asked and their data, and the models after each merge."""
     asked, models = [], []
-    depart, merged = server_of_runs.depart, server_of_runs.merged
+    depart, merge = server_of_runs.depart, server_of_runs.merge
 
     def watched_depart(world, phase, local, states):
         asked.append((phase, local))
         return depart(world, phase, local, states)
 
     def watched_merge(*given):
-        result = merged(*given)
+        result = merge(*given)
         models.append(result.model.parameters)
         return result
 
     monkeypatch.setattr(server_of_runs, "depart", watched_depart)
-    monkeypatch.setattr(server_of_runs, "merged", watched_merge)
+    monkeypatch.setattr(server_of_runs, "merge", watched_merge)
     return asked, models
 
 

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from fl.round.learn import protected
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -17,6 +16,7 @@ from fl.defenses.gaussian import CentralGaussian, Gaussian
 from fl.defenses.lapa import Lapa, NoiseSwitch
 from fl.privacy.gaussian import epsilon_of
 from fl.privacy.ledger import Ledger
+from fl.round.learn import protected
 from fl.round.learning import Learning
 from fl.round.setup import RoundStreams
 from fl.types import Bound, DenseUpdates, Local, Public, Received, RoundContext

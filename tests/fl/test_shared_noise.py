@@ -6,7 +6,6 @@ from itertools import combinations, pairwise
 import numpy as np
 import pandas as pd
 import pytest
-from fl.round.learn import protected
 from interrupted import run_in_two
 
 from fl.aggregation import Uniform
@@ -18,6 +17,7 @@ from fl.defenses.skellam import Skellam, least_multiplier, rotated
 from fl.privacy import rdp
 from fl.privacy.banded import coefficients, coloured, errors, sensitivity
 from fl.privacy.gaussian import epsilon_of
+from fl.round.learn import protected
 from fl.round.learning import Learning
 from fl.round.setup import RoundStreams
 from fl.types import Bound, DenseUpdates, Local, Public, Received, RoundContext

@@ -15,6 +15,7 @@ from fl.attacks.threat import Threat
 from fl.defenses.clip import AdaptiveClip
 from fl.learners.rsrp_net import RsrpNet
 from fl.round import merge
+from fl.round import server as server_of_runs
 from fl.types import DenseUpdates, Model, Received
 from netsim.errors import BadInput
 from netsim.rng import Streams
@@ -276,29 +277,28 @@ def test_every_sum_of_a_group_and_a_model_is_counted_opened_and_hidden_by_itself
     seen, views, bits = [], [], []
 
     def grouped(phase, uploads):
-        batch, sums = in_groups(phase, uploads)
-        seen.append((phase, uploads, batch))
-        return batch, sums
+        seen.append((phase, in_groups(phase, uploads)))
+        return seen[-1][1]
 
-    def attacked(phase, batch, step, states):
-        views.append((step.weights, attack(phase, batch, step, states)))
+    def attacked(phase, step, states):
+        views.append((step.uploads.weight, attack(phase, step, states)))
         return views[-1][1]
 
     def moved(part, state, excess, most):
         bits.append(most)
         return norm_moved(part, state, excess, most)
 
-    in_groups, attack, norm_moved = merge.in_groups, merge.attack, AdaptiveClip._moved
+    in_groups, attack, norm_moved = merge.in_groups, server_of_runs.attack, AdaptiveClip._moved
     monkeypatch.setattr(merge, "in_groups", grouped)
-    monkeypatch.setattr(merge, "attack", attacked)
+    monkeypatch.setattr(server_of_runs, "attack", attacked)
     monkeypatch.setattr(AdaptiveClip, "_moved", moved)
     threat = {"secagg_group_size": size, "secagg_threshold": least, "groups": groups}
     summary = run(tiny(summed(server, **threat) | more | NOISE[noise]), tmp_path)
     opened_of, rows = 0, []
-    for (phase, uploads, batch), (weights, attacks) in zip(seen, views, strict=True):
+    for (phase, uploads), (weights, attacks) in zip(seen, views, strict=True):
         of = {}
         for i in range(len(uploads.ue)):
-            of.setdefault((int(batch.group[i]), int(uploads.made.model[i])), []).append(i)
+            of.setdefault((int(uploads.group[i]), int(uploads.made.model[i])), []).append(i)
         came = uploads.channel.decoded
         merged = set()
         for (group, _), there in sorted(of.items()):
@@ -311,10 +311,10 @@ def test_every_sum_of_a_group_and_a_model_is_counted_opened_and_hidden_by_itself
             merged |= set(heard)
             if noise == "shares":  # of each of at least `least` rows N(0, (z c)^2 / least)
                 clipped = uploads.made.scaled(1 / np.maximum(uploads.made.norm(), 1.0), None).rows(there)
-                sent = uploads.updates.rows(there)
+                sent = uploads.sent.rows(there)
                 assert len(heard) >= least
                 assert np.std(sent - clipped) == pytest.approx(2.0 / np.sqrt(least), rel=0.5)
-        assert {*np.flatnonzero(batch.got.decoded)} == {*np.flatnonzero(weights)} == merged
+        assert {*np.flatnonzero(uploads.received().decoded)} == {*np.flatnonzero(weights)} == merged
         view = attacks.view
         if not phase.learning.attacks:  # nothing is looked at
             continue

@@ -248,8 +248,8 @@ def test_sums_that_are_opened_with_too_few_are_found(found, monkeypatch):
     grouped = merge.in_groups
 
     def opened(phase, uploads):
-        batch, sums = grouped(phase, uploads)
-        return replace(batch, got=uploads.received()), replace(sums, opened=sums.decoded > 0)
+        sums = grouped(phase, uploads)
+        return replace(sums, opened=sums.company > 0)
 
     monkeypatch.setattr(merge, "in_groups", opened)
     rows = found([CLIP, SHARES], {**SUM, "learning.data": {"kind": "measured"}, "learning.round_s": 10})
@@ -340,14 +340,14 @@ def test_a_count_without_noise(found, monkeypatch):
 
 
 def test_a_model_that_also_takes_the_sum_without_noise(found, monkeypatch):
-    finished = merge.merge
+    aggregated = merge.aggregated
 
     def leaking(phase, got, *more):
-        made = finished(phase, got, *more)
-        clear = got.updates.weighted_sum(made.weights, phase.setup.public.n_model)
-        return replace(made, model=replace(made.model, parameters=made.model.parameters + clear))
+        weights, model, spends = aggregated(phase, got, *more)
+        clear = got.updates.weighted_sum(weights, phase.setup.public.n_model)
+        return weights, replace(model, parameters=model.parameters + clear), spends
 
-    monkeypatch.setattr(merge, "merge", leaking)
+    monkeypatch.setattr(merge, "aggregated", leaking)
     rows = found([CLIP, CENTRAL])
     assert {row["mechanism"] for row in rows if row["verdict"] == "violated"} == {"the model beside its noise"}
 

@@ -1,0 +1,42 @@
+"""Steps d and g of a round, on the UEs: they learn from their data, and protect what they have learnt."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from fl.round.learning import Learning
+from fl.round.probe import SILENT, Probe
+from fl.round.setup import PhaseDraws, RoundStreams
+from fl.round.state import Phase, States, norm_bound
+from fl.types import Local, NoUpdates, RoundContext, Spend, Updates
+
+
+def learn(phase: Phase, local: Local, states: States) -> Updates:
+    """Step d: an update (n, d) of each UE and model with data (n,), from the model that the server published."""
+    setup, learning = phase.setup, phase.learning
+    if setup.learns:
+        rng = phase.streams.learner(phase.name)
+        made = learning.learner.local(phase.model, phase.name, local, rng)
+    else:
+        made = NoUpdates.of(local, phase.model.parameters.shape[1])
+    return setup.probe.made(made, norm_bound(learning, states))
+
+
+def protected(
+    learning: Learning, made: Updates, local: Local, facts: RoundContext, states: States,
+    streams: RoundStreams | PhaseDraws, probe: Probe = SILENT,
+) -> tuple[Updates, list[Spend]]:  # fmt: skip
+    """Step g: updates (n, d) after the UEs' half of all defenses in their order; zeros of those that overflowed."""
+    finite, spends = np.isfinite(made.norm()), list[Spend]()
+    updates = made if finite.all() else made.scaled(np.where(finite, 1.0, 0.0), made.bound)
+    for defense in learning.defenses:
+        word = defense.word
+        before = updates
+        updates, states[word], spent = defense.protect(before, local, facts, states[word], streams.at(word))
+        probe.drew(defense, before, updates, spent, facts, states[word])
+        if not defense.adds_noise_only:  # what changes noisy updates does so before the channel adds its noise
+            spends = [replace(each, channel_std=0.0) for each in spends]
+        spends += spent
+    return updates, spends

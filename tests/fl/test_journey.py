@@ -1,0 +1,74 @@
+"""An update on its way: rows, names and shapes as docs/design.md draws them."""
+
+import re
+from dataclasses import fields
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fl.round import server as server_of_runs
+from fl.round.uploads import Uploads
+from netsim.radio.transmissions import SentUploads
+from scenarios.app.result import run
+
+PAGE = Path(__file__).parents[2] / "docs" / "design.md"
+EAVESDROPPER = {"viewpoint": "eavesdropper", "observes": "updates", "position_m": [30, 40]}
+NOISY = {"kind": "noma", "decoding": "noisy", "norm_bound": 1.0}
+
+
+@pytest.fixture
+def played(tiny, tmp_path, monkeypatch):
+    """Of a run with these changes: what each step of its phases was given and gave, by the name of the step."""
+    steps = {}
+
+    def kept(name):
+        step = getattr(server_of_runs, name)
+
+        def watched(*given):
+            result = step(*given)
+            steps.setdefault(name, []).append((given, result))
+            return result
+
+        monkeypatch.setattr(server_of_runs, name, watched)
+
+    def play(changes):
+        for name in ("depart", "receive", "merge", "attack"):
+            kept(name)
+        run(tiny(changes), tmp_path)
+        return steps
+
+    return play
+
+
+def test_the_page_has_every_column_of_uploads_once():
+    table = PAGE.read_text().partition("| filled in | columns |")[2].partition("\n\n")[0]
+    cells = "".join(line.split("|")[2] for line in table.strip().splitlines()[1:])
+    assert sorted(re.findall(r"`(\w+)`", cells)) == sorted(field.name for field in fields(Uploads))
+
+
+@pytest.mark.parametrize("air", [False, True])
+def test_an_update_keeps_its_row_from_step_to_step(played, air):
+    interface = {"world.radio.dynamic_uplink": {"link_adaptation": "grant"}} if air else {}
+    steps = played({"world.radio.uplink": NOISY, "learning.threat": EAVESDROPPER, **interface})
+    phases = list(zip(*(steps[name] for name in ("depart", "receive", "merge", "attack")), strict=True))
+    assert len(phases) == 2
+    for departed, received, merged, attacked in phases:
+        (_, phase, local, _), (left, sending, _) = departed
+        n, k, d = len(local.ue), len(np.unique(local.ue)), phase.model.parameters.shape[1]
+        assert left.made.rows(slice(None)).shape == left.sent.rows(slice(None)).shape == (n, d)
+        assert len(sending.cohort.ue) == len(sending.cohort.power_w) == len(sending.at_antenna.ue) == k
+        assert (sending.cohort.ue[sending.of_row] == left.ue).all()
+        assert (sending.planned is None) == air and (air or len(sending.planned.sinr) == k)
+        assert left.uplink is left.got is left.heard is left.group is None
+        came = received[1]
+        assert came.made is left.made and came.sent is left.sent and isinstance(came.uplink, SentUploads) == air
+        assert len(came.channel.decoded) == len(came.overheard.decoded) == n
+        noisy = came.channel.noise_std > 0
+        for decoded in (came.got, came.heard):
+            assert decoded.rows(slice(None)).shape == (n, d)
+            assert ((decoded.rows(noisy) != left.sent.rows(noisy)).any(axis=1)).all() and noisy.any()
+        step = merged[1]
+        assert step.view is None and step.model.parameters.shape == phase.model.parameters.shape
+        assert (step.uploads.weight > 0).tolist() == came.channel.decoded.tolist() and step.uploads.got is came.got
+        assert attacked[1].view.update.shape == (came.overheard.decoded.sum(), d)
