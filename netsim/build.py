@@ -8,7 +8,7 @@ from math import floor
 
 import numpy as np
 
-from netsim.base_stations import BaseStation, CellFile, Layout, Origin, Site, default_layout
+from netsim.base_stations import BaseStation, CellFile, Layout, Site, default_layout
 from netsim.city.base import City
 from netsim.city.buildings import Buildings
 from netsim.errors import BadInput
@@ -108,7 +108,7 @@ def stations_of(setting: WorldSetting, area: Area, trace: Trace | None, site: Si
             return default_layout(area, trace.doubts).stations(area, None)
         return setting.listed_stations
     at_deg = setting.city.origin() if trace is None else trace.origin_deg or setting.city.origin()
-    return setting.layout.stations(area, None if at_deg is None else Origin(*at_deg), site)
+    return setting.layout.stations(area, at_deg, site)
 
 
 _MAX_OUTSIDE = 0.1  # of UEs that start outside of the area, or of rows of a trace, without a warning

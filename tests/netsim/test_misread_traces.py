@@ -8,7 +8,7 @@ from refused import line_of
 
 import netsim.safe
 from fl.attacks.known_homes import read_directory
-from netsim.base_stations import CellFile, Origin
+from netsim.base_stations import CellFile
 from netsim.geometry import Area
 from netsim.radio.gain_map import GainMap
 from netsim.safe import file_version, files_below
@@ -187,7 +187,7 @@ def test_sides_hold_for_base_stations_and_homes(tmp_path):
     sites = tmp_path / "sites.csv"
     sites.write_text(text)
     layout = CellFile(file=str(sites))
-    (station,) = layout.stations(Area(-1e3, -1e3, 1e3, 1e3), Origin(42.36, -71.06))
+    (station,) = layout.stations(Area(-1e3, -1e3, 1e3, 1e3), (42.36, -71.06))
     np.testing.assert_allclose(station.position_m, (0.0, 0.0), atol=NEAR_M)
     assert not layout.notes(1)
     (tmp_path / "homes.csv").write_text(text.replace("name", "user"))
