@@ -19,13 +19,13 @@ from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.maps import Shapes
 from netsim.rng import Rng
+from netsim.ues import STOREY_M
 from netsim.units import BoolArray, ComplexArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
     from shapely import STRtree
 
 _DRAWS = 1000  # of a place out of doors, before a city counts as full
-_FLOOR_M = 3.0  # height of a storey
 TOUCH_M = 1e-9  # nearer than this, or for a shorter way than this, is touching
 _TABLE = 100_000  # pairs of a link and a building, or points, weighed at once, to bound memory
 
@@ -41,10 +41,6 @@ class Buildings:
     footprint: Shapes
     height_m: FloatArray
     house: IntArray | None = None
-
-    def __post_init__(self) -> None:
-        if len(self.footprint) != len(self.height_m):
-            raise ValueError(f"{len(self.footprint)} footprints have {len(self.height_m)} heights")
 
     @classmethod
     def none(cls) -> Buildings:
@@ -66,7 +62,7 @@ class Buildings:
         """Middle (x, y) and floor area in m2 of every building (n, 3)."""
         import shapely
 
-        floors = np.maximum(self.height_m // _FLOOR_M, 1.0)
+        floors = np.maximum(self.height_m // STOREY_M, 1.0)
         middle_m = shapely.get_coordinates(shapely.centroid(self.footprint))
         return np.column_stack([middle_m, shapely.area(self.footprint) * floors])
 

@@ -151,7 +151,7 @@ class Replay(Mobility, TraceSetting):
         first, end = np.searchsorted(rows.time_s, (t0_s, t1_s))
         n_seen = _rows_until(rows, t1_s)
         last_row = state.last_rows(n_seen)
-        fresh_s = self._fresh_s(state)
+        fresh_s = state.absent_after_s
         stale = (last_row < 0) | (t1_s - rows.time_s[last_row] > fresh_s + slack_s(fresh_s, t1_s))
         position_m = np.where(stale[:, None], np.nan, rows.position_m[last_row])
         new = first + np.argsort(rows.ue[first:end], kind="stable")  # each UE's rows stay in order of time
@@ -164,12 +164,9 @@ class Replay(Mobility, TraceSetting):
         time_s = state.rows.time_s
         following = _rows_until(state.rows, now_s)
         next_s = float(time_s[following]) - _SOON_S if following < len(time_s) else float("inf")
-        fresh_s = self._fresh_s(state)
+        fresh_s = state.absent_after_s
         leaves_s = time_s[state.last_row[state.last_row >= 0]] + fresh_s
         return float(leaves_s[leaves_s >= now_s - slack_s(fresh_s, now_s)].min(initial=next_s))
-
-    def _fresh_s(self, state: Replayed) -> float:
-        return state.absent_after_s if self.absent_after_s is None else self.absent_after_s
 
     def places(self, state: Replayed, ground: Ground) -> Places:
         """Home and workplace of each UE, or its densest place, from where it stayed; see `lived`."""

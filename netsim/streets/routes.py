@@ -10,7 +10,7 @@ import numpy as np
 
 from netsim.columns import Columns, blocks, frozen, no_floats, no_ints
 from netsim.streets.doors import Access
-from netsim.streets.graph import MODES, WALK, WALK_M_S, Paths, StreetGraph
+from netsim.streets.graph import MODES, WALK_M_S, Paths, StreetGraph
 from netsim.units import FloatArray, IntArray
 
 _MAX_BYTES = 80_000_000  # of shortest path trees of all modes
@@ -57,13 +57,9 @@ class Routes:
 
     A trip leads straight from a door to a point of a street at walking speed, along streets to another point, and
     straight to a door. Shortest path trees are kept for later trips to the same nodes; they change no result.
-
-    Raises ValueError for a graph without a street that is open to pedestrians.
     """
 
     def __init__(self, graph: StreetGraph) -> None:
-        if not (graph.speed_m_s[:, :, WALK] > 0).any():
-            raise ValueError("no street of the graph is open to pedestrians")
         self.graph = graph
         self._trees = [_Trees(graph, mode) for mode in range(len(MODES))]
 

@@ -24,7 +24,7 @@ from netsim.rng import Rng, Streams
 from netsim.safe import file_version
 from netsim.traces.source import Rows, Source, matched, read_rows, read_table
 from netsim.traces.values import listed, missing, number, plain_id, shown, with_points
-from netsim.units import FloatArray, IntArray
+from netsim.units import FloatArray, IntArray, LatLon
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -57,14 +57,6 @@ class BaseStation(Part):
         return self
 
 
-@dataclass(frozen=True)
-class Origin:
-    """The point at which the local plane touches the globe."""
-
-    lat: float
-    lon: float
-
-
 @frozen
 class Site:
     """The buildings of the area, and the stream from which places are drawn."""
@@ -79,8 +71,11 @@ class Layout(Part):
     kind: str
 
     @abstractmethod
-    def stations(self, area: Area, origin: Origin | None, site: Site | None = None) -> tuple[BaseStation, ...]:
-        """The base stations; raises BadInput with one line when there can be none. No site: open ground."""
+    def stations(self, area: Area, origin_deg: LatLon | None, site: Site | None = None) -> tuple[BaseStation, ...]:
+        """The base stations; raises BadInput with one line when there can be none. No site: open ground.
+
+        origin_deg : latitude and longitude of (0, 0), None where the plane is nowhere on the globe.
+        """
 
     @property
     def shifts_m(self) -> FloatArray | None:
@@ -154,7 +149,7 @@ class Hexagonal(Layout):
             )
         return np.asarray(area.centre_m + np.stack([i, j], axis=1)[near] @ self._step_m)
 
-    def stations(self, area: Area, origin: Origin | None, site: Site | None = None) -> tuple[BaseStation, ...]:
+    def stations(self, area: Area, origin_deg: LatLon | None, site: Site | None = None) -> tuple[BaseStation, ...]:
         sites = self._filling(area) if self.rings is None else self._ringed(area)
         if len(sites) * self.sectors > MAX_STATIONS:
             raise BadInput(
@@ -236,7 +231,7 @@ class Scattered(Layout):
     reference = "Geometry-Aligned Differential Privacy for Federated Radio Map Construction, Section V"
     example = {"kind": "uniform", "count": 4}
 
-    def stations(self, area: Area, origin: Origin | None, site: Site | None = None) -> tuple[BaseStation, ...]:
+    def stations(self, area: Area, origin_deg: LatLon | None, site: Site | None = None) -> tuple[BaseStation, ...]:
         site = site or Site(Buildings.none(), Streams(0).at("stations"))
         at_m = np.full((self.count, 2), np.nan)
         left = np.arange(self.count)
@@ -454,23 +449,23 @@ class CellFile(Layout):
     reference = "OpenCelliD database format, wiki.opencellid.org"
     example = {"kind": "cell-file", "file": "cells.csv"}
 
-    def stations(self, area: Area, origin: Origin | None, site: Site | None = None) -> tuple[BaseStation, ...]:
+    def stations(self, area: Area, origin_deg: LatLon | None, site: Site | None = None) -> tuple[BaseStation, ...]:
         table = self._cells().table
         if self.origin_lat is not None and self.origin_lon is not None:
-            stated = self.origin_lat, self.origin_lon
-            if origin is not None and apart_m(stated, (origin.lat, origin.lon)) > SAME_ORIGIN_M:
+            stated_deg = self.origin_lat, self.origin_lon
+            if origin_deg is not None and apart_m(stated_deg, origin_deg) > SAME_ORIGIN_M:
                 raise BadInput(
                     f"{self.file}: base_stations.origin_lat, origin_lon: the plane of the city or trace has another "
-                    f"origin, {origin.lat:.7g}, {origin.lon:.7g}; leave them out"
+                    f"origin, {origin_deg[0]:.7g}, {origin_deg[1]:.7g}; leave them out"
                 )
-            origin = Origin(*stated)
+            origin_deg = stated_deg
         if "lon" in table:
-            if origin is None:
+            if origin_deg is None:
                 raise BadInput(
                     f"{self.file}: where is the plane's origin? give base_stations.origin_lat and origin_lon "
                     "(a replayed trace with longitudes brings its own)"
                 )
-            at = projected(table[["lon", "lat"]].to_numpy(), (origin.lat, origin.lon))
+            at = projected(table[["lon", "lat"]].to_numpy(), origin_deg)
             table = table.drop(columns=["lon", "lat"]).assign(x_m=at[:, 0], y_m=at[:, 1])
         inside = area.grown(self.margin_m).contains(table[["x_m", "y_m"]].to_numpy())
         if not 0 < inside.sum() <= MAX_STATIONS:

@@ -22,7 +22,7 @@ from netsim.streets.doors import Premises, doors, without_door
 from netsim.traces.trace import Trace
 from netsim.ues import STOREY_M, Indoors
 from netsim.units import FloatArray
-from netsim.world.base_stations import BaseStation, CellFile, Layout, Origin, Site, default_layout
+from netsim.world.base_stations import BaseStation, CellFile, Layout, Site, default_layout
 from netsim.world.setting import WorldSetting
 from netsim.world.world import World
 
@@ -106,7 +106,7 @@ def stations_of(setting: WorldSetting, area: Area, trace: Trace | None, site: Si
             return default_layout(area, trace.notices).stations(area, None)
         return setting.listed_stations
     at_deg = setting.city.origin() if trace is None else trace.origin_deg or setting.city.origin()
-    return setting.layout.stations(area, None if at_deg is None else Origin(*at_deg), site)
+    return setting.layout.stations(area, at_deg, site)
 
 
 _MAX_OUTSIDE = 0.1  # of UEs that start outside of the area, or of rows of a trace, without a warning

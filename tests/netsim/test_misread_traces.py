@@ -19,7 +19,7 @@ from netsim.trace_files.read import read_table, read_trace
 from netsim.traces.home_work import lived
 from netsim.traces.moves import Moves, steps_of
 from netsim.traces.values import other_unit
-from netsim.world.base_stations import CellFile, Origin
+from netsim.world.base_stations import CellFile
 from scenarios.app.run.job import input_digests
 from scenarios.app.study.study import Study
 
@@ -190,7 +190,7 @@ def test_sides_hold_for_base_stations_and_homes(tmp_path):
     sites = tmp_path / "sites.csv"
     sites.write_text(text)
     layout = CellFile(file=str(sites))
-    (station,) = layout.stations(Area(-1e3, -1e3, 1e3, 1e3), Origin(42.36, -71.06))
+    (station,) = layout.stations(Area(-1e3, -1e3, 1e3, 1e3), (42.36, -71.06))
     np.testing.assert_allclose(station.position_m, (0.0, 0.0), atol=NEAR_M)
     assert not [*layout.notices(Built(("a",), None))]
     (tmp_path / "homes.csv").write_text(text.replace("name", "user"))

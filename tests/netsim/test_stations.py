@@ -16,7 +16,7 @@ from netsim.notice import Built
 from netsim.radio.antenna import ColumnAntenna, Sector
 from netsim.radio.downlink import Handover
 from netsim.rng import Streams
-from netsim.world.base_stations import BaseStation, CellFile, Hexagonal, Origin, Scattered, Site
+from netsim.world.base_stations import BaseStation, CellFile, Hexagonal, Scattered, Site
 from netsim.world.build import build_world
 from netsim.world.setting import WorldSetting
 
@@ -47,15 +47,15 @@ class TestCellFile:
         (tmp_path / "cells.csv").write_text("\n".join(rows) + "\n")
         layout = CellFile(file=str(tmp_path / "cells.csv"))
         area = Area(-1000.0, -1000.0, 1000.0, 1000.0)
-        found = layout.stations(area, Origin(48.14, 11.58))
+        found = layout.stations(area, (48.14, 11.58))
         assert [b.name for b in found] == ["LTE-262-1-77-1001", "GSM-262-1-77-1002"]
         np.testing.assert_allclose(found[0].position_m, (0.0, 0.0), atol=1e-6)
         np.testing.assert_allclose(found[1].position_m, (372.0, 222.4), rtol=0.01)
         beside = Area(1000.0, 1000.0, 2000.0, 2000.0)  # 628 and 972 m outside: still heard, unless told otherwise
-        assert len(layout.model_copy(update={"margin_m": 1100.0}).stations(beside, Origin(48.14, 11.58))) == 2
+        assert len(layout.model_copy(update={"margin_m": 1100.0}).stations(beside, (48.14, 11.58))) == 2
         with pytest.raises(BadInput, match="of the area"):
-            layout.model_copy(update={"margin_m": 0.0}).stations(beside, Origin(48.14, 11.58))
-        only = layout.model_copy(update={"radio": "GSM"}).stations(area, Origin(48.14, 11.58))
+            layout.model_copy(update={"margin_m": 0.0}).stations(beside, (48.14, 11.58))
+        only = layout.model_copy(update={"radio": "GSM"}).stations(area, (48.14, 11.58))
         assert [b.name for b in only] == ["GSM-262-1-77-1002"]
 
     PLAIN = "\n".join([
@@ -90,18 +90,18 @@ class TestCellFile:
     def test_files_as_they_are_downloaded(self, tmp_path, name, raw):
         (tmp_path / name).write_bytes(raw)
         layout = CellFile(file=str(tmp_path / name))
-        found = layout.stations(AREA, Origin(52.52, 13.28))
+        found = layout.stations(AREA, (52.52, 13.28))
         assert [b.name for b in found] == ["UMTS-262-2-801-86355", "LTE-262-1-77-1001"]
         plain = tmp_path / "plain.csv"
         plain.write_text(self.PLAIN)
-        expected = CellFile(file=str(plain)).stations(AREA, Origin(52.52, 13.28))
+        expected = CellFile(file=str(plain)).stations(AREA, (52.52, 13.28))
         assert [b.position_m for b in found] == [b.position_m for b in expected]
         (note,) = lines(layout.notices(Built(("a", "b"), None)))
         assert note.startswith(f"base stations: {layout.file}: 2 positions are centres of where phones measured")
-        only = layout.model_copy(update={"radio": "lte"}).stations(AREA, Origin(52.52, 13.28))
+        only = layout.model_copy(update={"radio": "lte"}).stations(AREA, (52.52, 13.28))
         assert [b.name[:3] for b in only] == ["LTE"]
         with pytest.raises(BadInput, match=r"no cell of 'NR'; the file has UMTS, LTE"):
-            layout.model_copy(update={"radio": "NR"}).stations(AREA, Origin(52.52, 13.28))
+            layout.model_copy(update={"radio": "NR"}).stations(AREA, (52.52, 13.28))
 
     @pytest.mark.parametrize(
         ("first", "second", "n"),
@@ -125,7 +125,7 @@ class TestCellFile:
         path.write_text(f"radio,mcc,net,area,cell,unit,lon,lat\n{first},0,11.58,48.14\n{second},0,11.581,48.141\n")
         layout = CellFile(file=str(path))
         if n:
-            assert len(layout.stations(AREA, Origin(48.14, 11.58))) == n
+            assert len(layout.stations(AREA, (48.14, 11.58))) == n
         notes = " ".join(lines(layout.notices(Built(("a",) * n, None))))
         assert (f"{2 - n} row" in notes) == (n < 2) and f"{n} positions are centres of where phones measured" in notes
 
@@ -151,7 +151,7 @@ class TestCellFile:
     def test_what_is_no_file_of_cells_gets_one_line(self, tmp_path, raw, words):
         path = tmp_path / "cells.csv"
         path.write_bytes(raw)
-        assert words in line_of(CellFile(file=str(path)).stations, AREA, Origin(48.14, 11.58))
+        assert words in line_of(CellFile(file=str(path)).stations, AREA, (48.14, 11.58))
 
 
 LIST = """name,lat,lon,azimuth_deg,tilt_deg,height_m,power_dbm,band,vendor
@@ -164,7 +164,7 @@ far,52.5200,13.4000,,,8,,n78,y
 
 
 class TestListOfBaseStations:
-    ORIGIN, WITHIN = Origin(48.14, 11.58), Area(-1000.0, -1000.0, 1000.0, 1000.0)
+    ORIGIN, WITHIN = (48.14, 11.58), Area(-1000.0, -1000.0, 1000.0, 1000.0)
 
     def layout(self, tmp_path, text=LIST, **keys):
         (tmp_path / "sites.csv").write_text(text)

@@ -444,7 +444,7 @@ def test_a_replay_is_absent_at_night(tmp_path):
         state, _ = part.advance(state, t0, 8 * 3600.0 + t, None)
         assert np.isfinite(state.position_m).all() == present, t
     longer = part.model_copy(update={"absent_after_s": 900.0})
-    state, _ = longer.advance(part.start(np.arange(1), ground), t0, t0 + 900.0, None)
+    state, _ = longer.advance(longer.start(np.arange(1), ground), t0, t0 + 900.0, None)
     assert np.isfinite(state.position_m).all()
 
 

@@ -418,9 +418,9 @@ def test_windows_partition_the_rows(walk):
 
 def test_position_is_the_last_fix_while_it_is_fresh(walk):
     trace = walk.load(86400.0)
-    start = walk.start(np.arange(3), GROUND)
-    assert np.isnan(start.position_m).all()
     part = walk.model_copy(update={"absent_after_s": 90.0})
+    start = part.start(np.arange(3), GROUND)
+    assert np.isnan(start.position_m).all()
     # jumps forward and back: the position depends on the end of the window alone
     for t1_s in trace.time_s.min() + np.array([0.0, 600.0, 601.0, 3000.0, 60.0, 7000.0, 9000.0]):
         start, _ = part.advance(start, t1_s - 1, t1_s, GROUND)
