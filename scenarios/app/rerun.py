@@ -19,14 +19,12 @@ from scenarios.app.results.folder import (
     SUMMARY,
     TRAINING,
     check_version,
-    is_parquet,
     no_links,
     read_json,
     version_of,
 )
 from scenarios.app.results.gathered import ValueDifference, check_whole, differences_in
 from scenarios.app.run.events import Event, Watch, ignore
-from scenarios.app.run.how import How
 from scenarios.app.run.job import MOST_TEXT_BYTES, Job, JobKind, changed_input, do
 from scenarios.app.run.runner import run_job
 from scenarios.app.run.sweep import folder_name
@@ -126,8 +124,7 @@ def _repetition(folder: Path, place: Path, replace: bool) -> Job:
 
         (job,) = jobs_of(study, [int(manifest["seed"])], place, replace)
     else:
-        how = How(records="parquet" if is_parquet(folder) else "csv")
-        job = run_job(study, place, command=f"netsim rerun {folder}", replace=replace, how=how)
+        job = run_job(study, place, command=f"netsim rerun {folder}", replace=replace)
     file, digest = changed_input(path, job.text)
     if file:
         why = "has other content than when this run read it" if digest else "is gone or cannot be read"

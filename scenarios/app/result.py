@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from netsim.errors import BadInput
 from netsim.safe import what_is
-from scenarios.app.results.folder import MANIFEST, PAGE, RUNS, SWEEP, finished_manifest, read_summary
-from scenarios.app.results.read import Frames, listed
+from scenarios.app.results.folder import MANIFEST, PAGE, RUNS, SWEEP
+from scenarios.app.results.read import Frames, Run, listed, open_finished, read_whole
 from scenarios.app.study import Record
 
 if TYPE_CHECKING:
@@ -42,8 +42,7 @@ def open_run(folder: str | Path) -> Result:
         raise BadInput(f"{path}: no such folder; give the folder of a run")
     if what_is(path / RUNS) or what_is(path / SWEEP) or not what_is(path / MANIFEST):
         raise BadInput(f"{path}: holds several runs; open one of them, such as {listed(path)[0][1]}")
-    finished_manifest(path)
-    return Result(path, read_summary(path))
+    return Result(open_finished(path))
 
 
 class Result(Record):
@@ -53,9 +52,10 @@ class Result(Record):
     Tables, figures and the page are read or made when they are first asked for.
     """
 
-    def __init__(self, folder: Path, summary: Record) -> None:
-        self.folder = folder
-        self.summary = dict(summary)
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.folder = run.folder
+        self.summary = dict(run.summary)
 
     def __getitem__(self, key: str) -> Any:
         return self.summary[key]
@@ -72,7 +72,7 @@ class Result(Record):
     @cached_property
     def tables(self) -> Frames:
         """Its record tables as pandas frames, by name: `result.tables["leakage"]`."""
-        return Frames(self.folder)
+        return Frames(self.run)
 
     @cached_property
     def figures(self) -> dict[str, Figure]:
@@ -80,18 +80,17 @@ class Result(Record):
         from plotly.graph_objects import Figure
 
         from scenarios.app.report.run_page import chapters
-        from scenarios.app.results.read import load
 
-        panels = [panel for chapter in chapters(load(self.folder)) for panel in chapter.panels]
+        panels = [panel for chapter in chapters(read_whole(self.run)) for panel in chapter.panels]
         return {panel.key: Figure(panel.figure) for panel in panels}
 
     @property
     def page(self) -> Path:
         """Its page, drawn where there is none yet."""
-        from scenarios.app.report.report import report
+        from scenarios.app.report.report import draw_run
 
         page = self.folder / PAGE
-        return page if what_is(page) else report(self.folder)
+        return page if what_is(page) else draw_run(self.run)
 
     def show(self) -> Path:
         """Open its page in a browser, where there is one; returns the page."""
@@ -102,6 +101,6 @@ class Result(Record):
         """Title and main lines, for a notebook."""
         from scenarios.app.results.shown import run_lines
 
-        heading, *lines = run_lines(self.folder, str(self.folder / PAGE))
+        heading, *lines = run_lines(self.run, str(self.folder / PAGE))
         text = html.escape("\n".join(lines))
         return f"<p><b>{html.escape(str(self.folder))}</b>{html.escape(heading)}</p><pre>{text}</pre>"

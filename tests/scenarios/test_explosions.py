@@ -7,6 +7,7 @@ import pytest
 
 from scenarios.app.report.report import report
 from scenarios.app.results.folder import read_json, read_table
+from scenarios.app.results.read import open_finished
 from scenarios.app.results.shown import run_lines
 from scenarios.app.run.runner import run
 
@@ -25,7 +26,8 @@ def test_an_explosion_is_reported_with_its_round(tiny, tmp_path):
     first = int(rounds["round"][np.flatnonzero(beyond)[0]])
     text = read_json(tmp_path / "run" / "manifest.json")["warnings"][0]
     assert text.startswith("the model exploded in round ") and int(text.split()[5].rstrip(":")) <= first
-    assert any(line.strip().startswith("warning: the model exploded") for line in run_lines(tmp_path / "run", "page"))
+    printed = run_lines(open_finished(tmp_path / "run"), "page")
+    assert any(line.strip().startswith("warning: the model exploded") for line in printed)
     page = report(tmp_path / "run").read_text(encoding="utf-8")
     assert "the model exploded in round" in page
 

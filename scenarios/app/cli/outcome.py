@@ -38,13 +38,12 @@ from scenarios.app.results.folder import (
     SWEEP,
     TRAINING,
     failure_lines,
-    finished_manifest,
     marked,
     read_failures,
     read_json,
     read_summary,
 )
-from scenarios.app.results.read import Manifest, finished, listed, load
+from scenarios.app.results.read import Run, finished, listed, load, open_finished
 from scenarios.app.results.shown import adapted_lines, fitted, read_adapted, run_lines, sweep_lines
 from scenarios.app.results.statistics import figure_text
 from scenarios.app.results.tuning_folder import TRIALS_CSV, failed_lines, is_tuning, read_tuning, tuning_lines
@@ -365,9 +364,13 @@ def _show(page: Path, args: argparse.Namespace) -> None:
         say(f"  no browser here; open {page}")
 
 
-def tell_outcome(folder: Path, args: argparse.Namespace, title: str = "") -> None:
-    """Print what a finished folder says, by the options --json and --verbose. BadInput: it is not finished."""
-    found = outcome_of(folder, getattr(args, "verbose", False))
+def tell_outcome(folder: Path, args: argparse.Namespace, title: str = "", run: Run | None = None) -> None:
+    """Print what a finished folder says, by the options --json and --verbose. BadInput: it is not finished.
+
+    run : that of the folder, where it is at hand.
+    """
+    verbose = getattr(args, "verbose", False)
+    found = outcome_of(folder, verbose) if run is None else _of_run(run, verbose)
     if args.json:
         emit_outcome(folder, found)
         return
@@ -411,11 +414,14 @@ def outcome_of(folder: Path, verbose: bool = False) -> FolderResult:
     if kind == "sweep":
         return _sweep(folder)
     if kind == "run":
-        finished_manifest(folder)
-        manifest = Manifest.of(folder)
-        values = manifest.model_dump(include={"title", "seed", "warnings"}) | {"summary": read_summary(folder)}
-        return FolderResult("radio" if manifest.radio else "run", run_lines(folder, _page(folder), verbose), values)
+        return _of_run(open_finished(folder), verbose)
     return several(folder, verbose)
+
+
+def _of_run(run: Run, verbose: bool) -> FolderResult:
+    values = run.manifest.model_dump(include={"title", "seed", "warnings"}) | {"summary": run.summary}
+    kind = "radio" if run.manifest.radio else "run"
+    return FolderResult(kind, run_lines(run, _page(run.folder), verbose), values)
 
 
 def kind_of(folder: Path) -> str:

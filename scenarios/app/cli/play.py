@@ -28,8 +28,8 @@ from scenarios.app.cli.options import (
     table,
 )
 from scenarios.app.cli.outcome import open_page, tell_failed_trials, tell_failures, tell_outcome, teller
-from scenarios.app.report.report import report
-from scenarios.app.results.folder import PAGE, SUMMARY, read_json, read_summary
+from scenarios.app.report.report import draw_run, report
+from scenarios.app.results.folder import PAGE, SUMMARY, read_json
 from scenarios.app.results.read import finished
 from scenarios.app.results.statistics import figure_text
 from scenarios.app.study import Fields
@@ -38,6 +38,7 @@ from scenarios.app.study.load import Scenario, load
 if TYPE_CHECKING:
     from scenarios.app.claims.claim import Verdict
     from scenarios.app.rerun import Repeated
+    from scenarios.app.results.read import Run
     from scenarios.app.run.events import Event
     from scenarios.app.run.executor import Engine
     from scenarios.app.study.study import Study
@@ -45,8 +46,8 @@ if TYPE_CHECKING:
 MOST_LINES = 10  # of differences of a run that are printed
 
 
-def play(source: str, overrides: Fields, out: Path, args: argparse.Namespace, title: str) -> None:
-    """Run `source` in the folder `out`; what it found is in that folder then."""
+def play(source: str, overrides: Fields, out: Path, args: argparse.Namespace, title: str) -> Run:
+    """Run `source` in the folder `out`; returns the run that is in that folder then."""
     from scenarios.app.run.runner import run as run_study
     from scenarios.app.run.runner import run_job
 
@@ -56,9 +57,10 @@ def play(source: str, overrides: Fields, out: Path, args: argparse.Namespace, ti
     if done and not args.json:
         say(f"netsim: {out}: this run is finished, and this is its result; --replace plays it again", errors=True)
     with teller(args, title) as tell, scenario.placed(overrides):
-        run_study(study, out, tell, command_line(), args.replace, how_of(args))
+        found = run_study(study, out, tell, command_line(), args.replace, how_of(args)).run
         if not done or not what_is(out / PAGE):
-            report(out)
+            draw_run(found)
+    return found
 
 
 def run(args: argparse.Namespace) -> int:
@@ -67,15 +69,14 @@ def run(args: argparse.Namespace) -> int:
     name = name_of(args.scenario)
     seed = load(args.scenario, overrides).seed
     out = out_of(args, name, str(seed), changes={path: value for path, value in overrides.items() if path != "seed"})
-    play(args.scenario, overrides, out, args, name)
-    tell_outcome(out, args, name)
+    found = play(args.scenario, overrides, out, args, name)
+    tell_outcome(out, args, name, found)
     open_page(out, args)
-    return FAILED if any(n for key, n in read_summary(out).items() if key.endswith(".violated")) else DONE
+    return FAILED if any(n for key, n in found.summary.items() if key.endswith(".violated")) else DONE
 
 
 def audit(args: argparse.Namespace) -> int:
     """Run without attacks, play neighbours, draw the page, print what moved most and the verdict."""
-    from scenarios.app.results.folder import read_table
     from scenarios.app.results.shown import worst_audits
     from scenarios.app.run.audit import audit as play_neighbours
 
@@ -90,11 +91,11 @@ def audit(args: argparse.Namespace) -> int:
             "give it one, say by --set learning.defenses=..."
         )
     out = out_of(args, f"{name}-audit", changes=overrides_of(args) | canaries)
-    play(args.scenario, overrides, out, args, name)
+    found = play(args.scenario, overrides, out, args, name)
     with teller(args, name) as tell, scenario.placed(overrides):
-        play_neighbours(study, out, args.ues, tell)
-    report(out)
-    worst = worst_audits(read_table(out, "audit"))
+        play_neighbours(study, found, args.ues, tell)
+    draw_run(found)
+    worst = worst_audits(found.tables["audit"])
     verdict = "violated" if "violated" in worst["verdict"] else "nothing found"
     if args.json:
         emit({"event": "result", "kind": "audit", "folder": str(out), "verdict": verdict, "rows": worst})

@@ -19,7 +19,7 @@ from scenarios.app.report.run_page import single
 from scenarios.app.report.training_page import train_page, tuning_page
 from scenarios.app.results.folder import MANIFEST, PAGE, RUNS, SUMMARY, SWEEP, marked, read_failures
 from scenarios.app.results.gathered import Gathered, gathered, of_sweep, side_by_side
-from scenarios.app.results.read import load
+from scenarios.app.results.read import Run, open_finished, read_whole
 from scenarios.app.results.trainings import trainings
 from scenarios.app.results.tuning_folder import is_tuning, read_tuning
 from scenarios.app.study import Record
@@ -47,10 +47,15 @@ def report(folder: Path, pages: bool = False) -> Path:
     elif (what_is(folder / MANIFEST) or marked(folder) == "run") and not (
         what_is(folder / RUNS) or what_is(folder / SWEEP)
     ):
-        text = single(load(folder))
+        return draw_run(open_finished(folder))
     else:
         text = _swept(folder, pages)
     return written(folder / PAGE, text)
+
+
+def draw_run(run: Run) -> Path:
+    """Write the page of a run into its folder; returns its path. BadInput: a file of the run is damaged."""
+    return written(run.folder / PAGE, single(read_whole(run)))
 
 
 def compare(

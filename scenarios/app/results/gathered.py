@@ -12,7 +12,6 @@ import numpy as np
 
 from netsim.checkpoint import read_arrays
 from netsim.errors import BadInput, counted, one_line
-from netsim.record import read_parquet
 from netsim.safe import OURS_MOST_BYTES, content, what_is
 from scenarios.app.results.folder import (
     MANIFEST,
@@ -60,17 +59,17 @@ class ValueDifference:
 def differences_in(first: Path, second: Path, names: Sequence[str]) -> list[ValueDifference]:
     """What differs in the files of these names, in their order; of a file those that differ most come first.
 
-    Files with the same bytes are the same, and are not looked into.
+    Files with the same bytes are the same, and are not looked into. A table without rows is the same as none.
     """
     found: list[ValueDifference] = []
     for name in names:
         a = first / name
         b = second / name
         there = [folder for folder in (first, second) if what_is(folder / name)]
-        if len(there) == 1:
+        if len(there) == 1 and (a.suffix != ".csv" or any(values_in(there[0] / name).values())):
             lacking = second if there == [first] else first
             found.append(ValueDifference(name, "", f"is missing in {lacking}", np.inf))
-        elif there and _bytes(a) != _bytes(b):
+        elif len(there) == 2 and _bytes(a) != _bytes(b):
             of = _of_values(name, values_in(a), values_in(b), _KINDS[a.suffix]) if a.suffix in _KINDS else []
             of.sort(key=lambda d: -d.size)
             found += of or [ValueDifference(name, "", "other bytes, the same numbers", 0.0)]
@@ -91,7 +90,7 @@ def _bytes(path: Path) -> bytes:
         raise BadInput(f"{path}: cannot be read ({error.strerror}); run the study again") from None
 
 
-_KINDS = {".json": "", ".csv": "column ", ".parquet": "column ", ".npz": "array "}
+_KINDS = {".json": "", ".csv": "column ", ".npz": "array "}
 
 
 def values_in(path: Path) -> dict[str, list[object]]:
@@ -103,8 +102,7 @@ def values_in(path: Path) -> dict[str, list[object]]:
             with text_of(path) as file:
                 columns = zip(*csv.reader(file), strict=True)
                 return {name: cells for name, *cells in columns}
-        read = read_parquet if path.suffix == ".parquet" else read_arrays
-        return {key: array.reshape(-1).tolist() for key, array in read(path).items()}
+        return {key: array.reshape(-1).tolist() for key, array in read_arrays(path).items()}
     except (OSError, ValueError, csv.Error) as error:
         raise BadInput(f"{path}: damaged ({error}); run the study again") from None
 

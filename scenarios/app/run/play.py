@@ -9,6 +9,7 @@ import platform
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib.metadata import version
 from math import ceil
 from pathlib import Path
@@ -42,8 +43,8 @@ from scenarios.app.results.folder import (
     SCENERY,
     SUMMARY,
     read_json,
-    read_table,
 )
+from scenarios.app.results.read import Manifest, Run, RunTables
 from scenarios.app.results.statistics import hold_out_notes, too_large
 from scenarios.app.run.events import Event, Watch
 from scenarios.app.run.how import peak_gb
@@ -155,22 +156,22 @@ class Play(ABC):
         """Write the tables that are known at the end only; what the manifest says besides, or in place of that."""
 
     @abstractmethod
-    def summary(self) -> Fields:
+    def summary(self, run: Run) -> Fields:
         """The figures of all tables."""
 
     def manifest(self) -> Fields:
         """What the manifest says of this kind of run from its beginning on."""
         return {}
 
-    def play(self) -> Fields:
-        """Everything that writes into the folder; returns the summary."""
+    def play(self) -> Run:
+        """Everything that writes into the folder; returns the finished run."""
         job = self.job
         first = None
         with job.hold():
             going = job.resume(self._restored)
             if going is None:
                 job.clear()
-                self.recorder.open()
+                self.recorder.written.clear()  # of a checkpoint that does not fit, and is replaced
                 self._write_ues()
             else:
                 world, time_s, self.now = going
@@ -185,7 +186,7 @@ class Play(ABC):
                 write_json(job.folder / MANIFEST, {**manifest, "finished": False})
             try:
                 self.steps()
-                summary = self._finish(manifest, first)
+                run = self._finish(manifest, first)
             except (KeyboardInterrupt, SystemExit, MemoryError):  # SystemExit: a batch system takes the machine away
                 self.save()
                 raise
@@ -194,19 +195,21 @@ class Play(ABC):
                     raise
                 raise job.unfit(f"the run cannot go on from it, {type(error).__name__}", error) from error
             job.settle()
-        return summary
+        return run
 
-    def _finish(self, manifest: Fields, first: int | None) -> Fields:
+    def _finish(self, manifest: Fields, first: int | None) -> Run:
         folder = self.job.folder
         write_tracks(self.recorder, self.world)
         said = self.finish(manifest)
         write_map(folder, self.world, self.study.world.city)
-        self.job.options["how"].keep(folder, self.recorder.schemas)
         wall_s = time.perf_counter() - self.began_s
         timing = {"wall_s": wall_s, "peak_memory_gb": peak_gb(), f"resumed_from_{self.unit}": first}
-        write_json(folder / MANIFEST, {**manifest, **said, "finished": True, "timing": timing})
-        write_json(folder / SUMMARY, self.summary())
-        return read_json(folder / SUMMARY)
+        counts = self.recorder.counts()
+        write_json(folder / MANIFEST, {**manifest, **said, "tables": counts, "finished": True, "timing": timing})
+        tables = RunTables(folder, counts, {name: self.recorder.columns(name) for name in self.recorder.schemas})
+        run = Run(Manifest.of(folder), {}, tables, folder)
+        write_json(folder / SUMMARY, self.summary(run))
+        return replace(run, summary=read_json(folder / SUMMARY))
 
     def rest(self) -> None:
         """A run can go on from here: write where UEs were, remember it, and write that down now and then."""
@@ -384,7 +387,7 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
 
 def delta_warnings(setup: Setup, state: RoundState) -> list[str]:
     """Deltas of 1/n and more, n being the UEs, or the records that a round learns from, of which one is hidden."""
-    records = int(read_table(setup.recorder.folder, "rounds")["selected"].max(initial=0))
+    records = int(setup.recorder.columns("rounds")["selected"].max(initial=0))
     of = {"user": (state.ledger.n_ue, "UE"), LOCATION: (0, "")}
     budget = setup.learning.privacy_budget
     stated = {(a.mechanism, a.unit, a.delta) for a in state.ledger.sums}

@@ -23,7 +23,8 @@ from netsim.radio.downlink import reception
 from netsim.record import Recorder, write_json
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
-from scenarios.app.results.folder import PLAN, QUANTITIES, RADIO, RADIO_STUDY, SELECTIONS, SURFACES, read_table
+from scenarios.app.results.folder import PLAN, QUANTITIES, RADIO, RADIO_STUDY, SELECTIONS, SURFACES
+from scenarios.app.results.read import Run
 from scenarios.app.results.summary import radio_summary, summarise
 from scenarios.app.run.events import Event, Watch
 from scenarios.app.run.job import Job
@@ -112,7 +113,7 @@ class RadioPlay(Play):
             samples = self.now.samples.more(rows, self.world.ground.streams.at("radio", window))
             self.now = RadioMemory(samples, window + 1, self.moves)
             self.rest()
-            sinr_db = rows[:, list(QUANTITIES).index("sinr_db")]
+            sinr_db = rows[:, QUANTITIES.index("sinr_db")]
             figures = {
                 "sinr_db": float(np.median(sinr_db)) if len(sinr_db) else float("nan"),
                 "handovers": None if self.study.world.radio.handover is None else self.moves,
@@ -150,7 +151,7 @@ class RadioPlay(Play):
         counted = self.measured.counted
         own = "outdoor" if outdoor and indoor else "all"
         warned = [*manifest["warnings"]]
-        weak = samples.of("all")[:, list(QUANTITIES).index("rsrp_dbm")] < NO_SERVICE_DBM
+        weak = samples.of("all")[:, QUANTITIES.index("rsrp_dbm")] < NO_SERVICE_DBM
         if weak.any():
             said = f"{100.0 * weak.mean():.3g} % of samples are received below {NO_SERVICE_DBM:g} dBm"
             warned.append(f"{said}, where there is no service; they count in every distribution")
@@ -179,8 +180,8 @@ class RadioPlay(Play):
         part = f"of a random part of the samples, 1 in {1.0 / samples.share:g}"
         return {"quantiles": "exact" if samples.share == 1.0 else part, "warnings": warned}
 
-    def summary(self) -> Fields:
-        return radio_summary(self.job.folder, self.study.world.radio.handover is not None)
+    def summary(self, run: Run) -> Fields:
+        return radio_summary(run.tables, self.study.world.radio.handover is not None)
 
 
 @dataclass(frozen=True)
@@ -272,31 +273,31 @@ class LearningPlay(Play):
         setup = self.setup
         last = self.now.state
         folder = self.job.folder
+        columns = setup.recorder.columns
         self._show()
         if self.last.done and not self.last.last:  # windows passed by without a merge
             now_s = max(self.world.duration_s, self.last.values["time_s"])
             self.watch(self.event(self.rounds, now_s, True, _found({}))._replace(done=self.rounds))
-        spends, scored = (read_table(folder, table) for table in ("spends", "leakage"))
-        uplink = read_table(folder, "updates" if setup.learning.threat.receiver is None else "eavesdropper")
-        write_final(setup, last, self.world, spends)
+        write_final(setup, last, self.world, columns("spends"))
         place_m = coverage_grid(self.world)
         learnt_dbm = learnt_map(setup, last, place_m)
         setup.recorder.write("coverage", coverage(self.world, self.study.world.radio.downlink, place_m, learnt_dbm))
         write_points(folder, last)
         if maps := surfaces(setup, last, self.world):
             write_arrays(folder / SURFACES, maps)
+        uplink = "updates" if setup.learning.threat.receiver is None else "eavesdropper"
         bursts = [explosion_warning(self.now.exploded)] if self.now.exploded else []
         warnings = [
             *delta_warnings(setup, last),
             *manifest["warnings"],
-            *scoring_warnings(setup.learning, scored, uplink),
-            *sums_warnings(read_table(folder, "sums")),
+            *scoring_warnings(setup.learning, columns("leakage"), columns(uplink)),
+            *sums_warnings(columns("sums")),
         ]
         counted = {"empty_rounds": self.now.empty, "stopped_by_budget": last.stopped}
         return {**counted, "warnings": [*bursts, *warnings]}
 
-    def summary(self) -> Fields:
-        return summarise(self.job.folder, self.study)
+    def summary(self, run: Run) -> Fields:
+        return summarise(run, self.study)
 
 
 def _found(figures: Record) -> Fields:
