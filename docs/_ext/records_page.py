@@ -12,7 +12,7 @@ from scenarios.app.study import SCHEMA_VERSION
 
 def tables_page() -> str:
     """Return Markdown of the columns of every table."""
-    lines = ["# Tables of a run", "", f"Schema {SCHEMA_VERSION}.", ""]
+    lines = ["# Tables of a run", "", f"Schema {SCHEMA_VERSION}. A table without rows has no file.", ""]
     for table, columns in EVERY.items():
         lines += [f"## {table}.csv", "", "| column | type | unit | meaning |", "|---|---|---|---|"]
         lines += [f"| `{name}` | {c.type} | {c.unit} | {_cell(c.meaning)} |" for name, c in columns.items()] + [""]

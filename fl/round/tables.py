@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass
 from importlib import resources
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-from netsim.record import Row
+from netsim.record import Column, Row
 from netsim.units import FloatArray, IntArray
 
 Cells = dict[str, Any]
@@ -19,19 +18,15 @@ Tables = list[tuple[str, Cells]]
 """rows of tables, each with its name"""
 
 
-@dataclass(frozen=True)
-class Column:
-    """Column of one table. A flag is 1 (yes) or 0 (no); an integer is below 2^53."""
+def read_tables(package: str, name: str) -> dict[str, dict[str, Column]]:
+    """Columns of tables, as a TOML file of a package declares them."""
+    text = resources.files(package).joinpath(name).read_text(encoding="utf-8")
+    return {
+        table: {name: Column(**of) for name, of in columns.items()} for table, columns in tomllib.loads(text).items()
+    }
 
-    meaning: str
-    unit: str = ""
-    type: Literal["number", "integer", "text", "flag"] = "number"
 
-
-_TEXT = resources.files(__package__).joinpath("tables.toml").read_text(encoding="utf-8")
-TABLES: dict[str, dict[str, Column]] = {
-    table: {name: Column(**of) for name, of in columns.items()} for table, columns in tomllib.loads(_TEXT).items()
-}
+TABLES = read_tables(__package__, "tables.toml")
 
 
 def cells(table: str, rows: int | IntArray, *sources: object, **given: object) -> Cells:

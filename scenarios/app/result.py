@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from netsim.errors import BadInput
 from netsim.safe import what_is
-from scenarios.app.results.folder import PAGE, finished_manifest, read_summary
+from scenarios.app.results.folder import PAGE
 from scenarios.app.results.kinds import kind_of
-from scenarios.app.results.read import Frames, listed
+from scenarios.app.results.read import Frames, Run, listed, open_finished, read_whole
 from scenarios.app.run.events import Watch, ignore, interrupted
 from scenarios.app.run.how import USUAL, How
 from scenarios.app.study import Record
@@ -49,17 +49,23 @@ def run(
     so results do not depend on the number of cores; sweeps use several processes instead. how : settings that change
     no result.
     """
-    from scenarios.app.run.job import do  # here, since what plays loads for long
-    from scenarios.app.run.runner import run_job
+    from scenarios.app.run.job import Finished  # here, since what plays loads for long
+    from scenarios.app.run.runner import play_job, run_job
 
     job = run_job(study, out, command=command, replace=replace, how=how)
     job.admit()
+    job.seen  # noqa: B018 - a summary that is written from here on is of another process
     try:
-        return Result(job.folder, do(job, watch, again=replace))
+        if replace or job.done() is None:
+            return Result(play_job(job, watch))
+        job.settle()
+    except Finished:
+        pass
     except Exception as error:
         if not (isinstance(error, BadInput) or interrupted()):
             job.fail(traceback.format_exc())
         raise
+    return Result(open_finished(job.folder))
 
 
 def open_run(folder: str | Path) -> Result:
@@ -72,8 +78,7 @@ def open_run(folder: str | Path) -> Result:
         raise BadInput(f"{path}: no such folder; give the folder of a run")
     if kind_of(path) != "run":
         raise BadInput(f"{path}: holds several runs; open one of them, such as {listed(path)[0][1]}")
-    finished_manifest(path)
-    return Result(path, read_summary(path))
+    return Result(open_finished(path))
 
 
 class Result(Record):
@@ -83,9 +88,10 @@ class Result(Record):
     Tables, figures and the page are read or made when they are first asked for.
     """
 
-    def __init__(self, folder: Path, summary: Record) -> None:
-        self.folder = folder
-        self.summary = dict(summary)
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.folder = run.folder
+        self.summary = dict(run.summary)
 
     def __getitem__(self, key: str) -> Any:
         return self.summary[key]
@@ -102,7 +108,7 @@ class Result(Record):
     @cached_property
     def tables(self) -> Frames:
         """Its record tables as pandas frames, by name: `result.tables["leakage"]`."""
-        return Frames(self.folder)
+        return Frames(self.run)
 
     @cached_property
     def figures(self) -> dict[str, Figure]:
@@ -110,18 +116,17 @@ class Result(Record):
         from plotly.graph_objects import Figure
 
         from scenarios.app.report.run_page import chapters
-        from scenarios.app.results.read import load
 
-        panels = [panel for chapter in chapters(load(self.folder)) for panel in chapter.panels]
+        panels = [panel for chapter in chapters(read_whole(self.run)) for panel in chapter.panels]
         return {panel.key: Figure(panel.figure) for panel in panels}
 
     @property
     def page(self) -> Path:
         """Its page, drawn where there is none yet."""
-        from scenarios.app.report.report import report
+        from scenarios.app.report.report import draw_run
 
         page = self.folder / PAGE
-        return page if what_is(page) else report(self.folder)
+        return page if what_is(page) else draw_run(self.run)
 
     def show(self) -> Path:
         """Open its page in a browser, where there is one; returns the page."""
@@ -132,6 +137,6 @@ class Result(Record):
         """Title and main lines, for a notebook."""
         from scenarios.app.results.shown import run_lines
 
-        heading, *lines = run_lines(self.folder, str(self.folder / PAGE))
+        heading, *lines = run_lines(self.run, str(self.folder / PAGE))
         text = html.escape("\n".join(lines))
         return f"<p><b>{html.escape(str(self.folder))}</b>{html.escape(heading)}</p><pre>{text}</pre>"

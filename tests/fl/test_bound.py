@@ -239,8 +239,8 @@ def test_the_reference_of_a_study_is_what_its_run_recorded(tmp_path):
     other = reference(louder, tmp_path)
     assert len(list(tmp_path.iterdir())) == 2 and other.content != found.content
     np.testing.assert_allclose(other.gain, found.gain, rtol=1e-6)  # SNR at 1 W hangs on no power
-    run(study, tmp_path / "run")
-    np.testing.assert_allclose(trajectory_of(tmp_path / "run").std, found.std)
+    played = run(study, tmp_path / "run").run
+    np.testing.assert_allclose(trajectory_of(played).std, found.std)
     (folders[0] / "trajectory.npz").write_bytes(b"damaged")
     with pytest.raises(BadInput, match="delete it"):
         reference(study, tmp_path)

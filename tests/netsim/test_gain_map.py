@@ -211,9 +211,10 @@ def test_a_run_that_learns_over_it_is_the_run_over_the_law(tiny, tmp_path):
     laws = {"map": {"kind": "map", "file": path}, "law": {"kind": "log-distance", "exponent": 3.2}}
     for name, law in laws.items():
         run(tiny(changes | {"world.radio.path_loss": law}), tmp_path / name)
-    same = ("ues", "tracks", "handovers")
-    for name in same:
+    for name in ("ues", "tracks"):
         assert (tmp_path / "map" / f"{name}.csv").read_bytes() == (tmp_path / "law" / f"{name}.csv").read_bytes()
+    moved = [read_table(tmp_path / name, "handovers")["target"].tolist() for name in laws]
+    assert moved[0] == moved[1]
     mapped, law = (read_table(tmp_path / name, "coverage") for name in laws)
     np.testing.assert_allclose(mapped["rsrp_dbm"].astype(float), law["rsrp_dbm"].astype(float), atol=0.1)
     eavesdropper = {"viewpoint": "eavesdropper", "position_m": [50, 50]}

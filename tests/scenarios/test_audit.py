@@ -56,8 +56,8 @@ def found(tiny, tmp_path):
             "learning.aggregation": {"kind": "uniform", "clients": 4}, **(changes or {}),
         }  # fmt: skip
         study = tiny(asked)
-        run(study, tmp_path / "run", replace=True)
-        audit(study, tmp_path / "run", most, ignore)
+        played = run(study, tmp_path / "run", replace=True).run
+        audit(study, played, most, ignore)
         table = read_table(tmp_path / "run", "audit")
         return [dict(zip(table, cells, strict=True)) for cells in zip(*table.values(), strict=True)]
 
@@ -411,8 +411,7 @@ def test_bundled_studies_are_within_or_say_so(name, data_folder, tmp_path):
     study = shortened(name)
     if study is None:
         pytest.skip("no epsilon")
-    run(study, tmp_path)
-    audit(study, tmp_path, 2, ignore)
+    audit(study, run(study, tmp_path).run, 2, ignore)
     assert "violated" not in read_table(tmp_path, "audit")["verdict"]
 
 

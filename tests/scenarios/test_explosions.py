@@ -9,6 +9,7 @@ from noticed import by_key, of_run
 from scenarios.app.report.report import report
 from scenarios.app.result import run
 from scenarios.app.results.folder import read_table
+from scenarios.app.results.read import open_finished
 from scenarios.app.results.shown import run_lines
 
 STEEP = {"kind": "rsrp-net", "profile": "useful", "hidden": [16, 8], "learning_rate": 3.0, "step_limit": "none"}
@@ -26,7 +27,8 @@ def test_an_explosion_is_reported_with_its_round(tiny, tmp_path):
     first = int(rounds["round"][np.flatnonzero(beyond)[0]])
     text = of_run(tmp_path / "run")[0].line
     assert text.startswith("the model exploded in round ") and int(text.split()[5].rstrip(":")) <= first
-    assert any(line.strip().startswith("warning: the model exploded") for line in run_lines(tmp_path / "run", "page"))
+    printed = run_lines(open_finished(tmp_path / "run"), "page")
+    assert any(line.strip().startswith("warning: the model exploded") for line in printed)
     page = report(tmp_path / "run").read_text(encoding="utf-8")
     assert "the model exploded in round" in page
 

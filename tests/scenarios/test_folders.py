@@ -16,7 +16,7 @@ import pytest
 
 from netsim.checkpoint import load_tree, save_tree
 from netsim.errors import BadInput
-from netsim.record import Recorder
+from netsim.record import Column, Recorder
 from scenarios.app.cli.commands import main
 from scenarios.app.result import run
 from scenarios.app.results import folder as folders
@@ -249,8 +249,8 @@ NO_SIZES = [{"rounds": [size, "00"]} for size in (float("inf"), float("nan"), "a
 
 @pytest.mark.parametrize("marks", [None, [], {"rounds": [0, ""]}, *NO_SIZES])
 def test_marks_that_are_none_are_refused(marks, tmp_path):
-    recorder = Recorder(tmp_path, {"rounds": {"round": ""}})
-    recorder.open()
+    recorder = Recorder(tmp_path, {"rounds": {"round": Column("")}})
+    recorder.row("rounds", round=1)
     with pytest.raises(ValueError, match=r"tables|not what|missing or shorter"):
         recorder.resume(marks)
 
@@ -317,8 +317,7 @@ def test_every_byte_of_a_table_is_hashed_once(tmp_path, monkeypatch):
             return self.of.hexdigest()
 
     monkeypatch.setattr(record.hashlib, "sha256", Counting)
-    recorder = Recorder(tmp_path, {"rounds": {"round": "", "figure": ""}})
-    recorder.open()
+    recorder = Recorder(tmp_path, {"rounds": {"round": Column(""), "figure": Column("")}})
     for k in range(200):
         recorder.row("rounds", round=k, figure=0.5)
         marks = recorder.marks()

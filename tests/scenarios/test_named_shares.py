@@ -17,7 +17,7 @@ from scenarios.app.report.run_page import LEAKAGE, single
 from scenarios.app.report.tables import figures_table
 from scenarios.app.result import run
 from scenarios.app.results.attacks import Truth, chance_rows, named_rows
-from scenarios.app.results.read import load
+from scenarios.app.results.read import load, open_finished
 from scenarios.app.results.summary import summarise
 from scenarios.app.results.summary_keys import measured
 from scenarios.app.results.table import lines
@@ -149,14 +149,14 @@ def test_others_density_finds_a_shared_workplace():
 
 
 def test_the_summary_comes_from_the_folder_alone(tiny, folder, summary, tmp_path):
-    write_json(tmp_path / "again.json", summarise(folder, tiny(COMMUTERS)))
+    write_json(tmp_path / "again.json", summarise(open_finished(folder), tiny(COMMUTERS)))
     assert json.loads((tmp_path / "again.json").read_text()) == summary
 
 
 def test_runs_without_homes_name_nothing(tiny_run):
     found = json.loads((tiny_run / "summary.json").read_text())
     assert not [key for key in found if "_located.percent" in key or key.startswith("baseline.uniform.")]
-    assert read(tiny_run, "named") == []
+    assert not (tiny_run / "named.csv").exists()
     assert not any("within" in line.what for line in lines([found]))
 
 

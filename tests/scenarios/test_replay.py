@@ -180,10 +180,10 @@ def test_the_same_run_gives_the_same_bytes_and_names_stay_out_of_the_markup(comm
     assert replay_chapter(load(tmp_path / "r")) == first
 
 
-def test_without_anything_to_see_there_is_no_chapter(commuters):
+def test_without_anything_to_see_there_is_no_chapter(commuters, tmp_path):
     loaded = load(commuters)
     empty = {name: {k: v[:0] for k, v in table.items()} for name, table in loaded.tables.items()}
-    bare = type(loaded)(loaded.manifest, {}, {"world": {}}, empty)
+    bare = replace(loaded, tables=empty, folder=tmp_path, resolved={"world": {}})
     assert replay_chapter(bare) == Chapter("map", "Map", [])
 
 

@@ -53,6 +53,7 @@ def test_missing_files_rows_and_arrays_are_told(tmp_path):
         np.savez(folder / "map.npz", m=np.array(values))
         (folder / "ues.csv").write_text(f"ue,x,y\n0,{values[1]},{values[1] + 100}\n")
     (a / "links.csv").write_text("x\n1\n")
+    (b / "spends.csv").write_text("x,y\n")  # of an earlier version
     (a / "updates.csv").write_text("x\n1\n")
     (b / "updates.csv").write_text("x\n1\n2\n")
     found = [*differences_in(a, b, ["ues.csv", "map.npz", "links.csv", "updates.csv", "spends.csv"])]

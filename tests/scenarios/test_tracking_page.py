@@ -17,7 +17,7 @@ from scenarios.app.report.charts import grouped
 from scenarios.app.report.replay import drawn_tables
 from scenarios.app.report.report import report
 from scenarios.app.report.run_page import LINKING, reliability_table, so_far, tracking_chart, tracking_panels
-from scenarios.app.results.read import load
+from scenarios.app.results.read import load, open_finished
 from scenarios.app.results.summary import summarise
 from scenarios.app.results.table import lines
 from scenarios.app.study.load import load as load_study
@@ -206,7 +206,7 @@ def test_lines_of_a_tracker_and_of_links_stand_beside_one_round_and_chance(folde
         "anonymity_set": 2.5, "time_to_confusion_s": 600, "chance_time_to_confusion_s": 120,
     }  # fmt: skip
     made = folder(rows_of_two_rounds(), linking=[row])
-    found = {one.title: one for one in lines([summarise(made, load_study(str(made / "study.yaml")))])}
+    found = {one.title: one for one in lines([summarise(open_finished(made), load_study(str(made / "study.yaml")))])}
     assert {title: (of.result, of.baseline) for title, of in found.items() if of.key.startswith(("track", "link"))} == {
         "tracking error, m": ("52.5", "one round 300, prior 150"),
         "tracked within 100 m, %": ("87.5", "one round 0 %, prior 0 %"),

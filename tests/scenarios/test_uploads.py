@@ -17,6 +17,7 @@ from scenarios.app.report.run_page import STALENESS, latency, uploads_panels
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.folder import read_table
 from scenarios.app.results.read import load as load_run
+from scenarios.app.results.read import open_finished
 from scenarios.app.results.summary import durations_s, summarise, vain_share
 from scenarios.app.results.table import row
 from scenarios.app.study.load import load
@@ -31,7 +32,7 @@ def folder(tiny_run, tmp_path):
     def make(rows=MIXED):
         copy = Path(shutil.copytree(tiny_run, tmp_path / "run", dirs_exist_ok=True))
         write_uploads(copy, rows)
-        write_json(copy / "summary.json", summarise(copy, load(str(copy / "study.yaml"))))
+        write_json(copy / "summary.json", summarise(open_finished(copy), load(str(copy / "study.yaml"))))
         return copy
 
     return make

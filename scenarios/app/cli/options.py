@@ -186,10 +186,10 @@ def number(kind: Callable[[str], float], low: float, high: float) -> Callable[[s
 
 
 def how_of(args: argparse.Namespace) -> How:
-    """How runs are kept, of --records and --memory-gb; what this machine cannot do is refused."""
+    """How runs are played, of --memory-gb."""
     from scenarios.app.run.how import How
 
-    how = How(getattr(args, "records", "csv"), args.memory_gb)
+    how = How(args.memory_gb)
     how.check()
     return how
 

@@ -34,13 +34,12 @@ from scenarios.app.results.folder import (
     PAGE,
     RUNS,
     failure_lines,
-    finished_manifest,
     read_failures,
     read_json,
     read_summary,
 )
 from scenarios.app.results.kinds import kind_of
-from scenarios.app.results.read import Manifest, finished, load, of_sweep_file
+from scenarios.app.results.read import Run, finished, load, of_sweep_file, open_finished
 from scenarios.app.results.shown import adapted_lines, fitted, read_adapted, run_lines, sweep_lines
 from scenarios.app.results.statistics import figure_text
 from scenarios.app.results.tuning_folder import TRIALS_CSV, failed_lines, read_tuning, tuning_lines
@@ -360,9 +359,13 @@ def _show(page: Path, args: argparse.Namespace) -> None:
         say(f"  no browser here; open {page}")
 
 
-def tell_outcome(folder: Path, args: argparse.Namespace, title: str = "") -> None:
-    """Print what a finished folder says, by the options --json and --verbose. BadInput: it is not finished."""
-    found = outcome_of(folder, getattr(args, "verbose", False))
+def tell_outcome(folder: Path, args: argparse.Namespace, title: str = "", run: Run | None = None) -> None:
+    """Print what a finished folder says, by the options --json and --verbose. BadInput: it is not finished.
+
+    run : that of the folder, where it is at hand.
+    """
+    verbose = getattr(args, "verbose", False)
+    found = outcome_of(folder, verbose) if run is None else _run(run, verbose)
     if args.json:
         emit_outcome(folder, found)
         return
@@ -434,11 +437,10 @@ def _below(folder: Path) -> Iterator[Path]:
                 yield from _below(path)
 
 
-def _run(folder: Path, verbose: bool) -> FolderResult:
-    finished_manifest(folder)
-    manifest = Manifest.of(folder)
-    values = manifest.model_dump(include={"title", "seed", "notices"}) | {"summary": read_summary(folder)}
-    return FolderResult("radio" if manifest.radio else "run", run_lines(folder, _page(folder), verbose), values)
+def _run(run: Run, verbose: bool) -> FolderResult:
+    values = run.manifest.model_dump(include={"title", "seed", "notices"}) | {"summary": run.summary}
+    kind = "radio" if run.manifest.radio else "run"
+    return FolderResult(kind, run_lines(run, _page(run.folder), verbose), values)
 
 
 def _labelled(label: str, run: Path) -> Fields:
@@ -487,7 +489,13 @@ def _tuning(folder: Path, _: bool) -> FolderResult:
     return FolderResult("tuning", [f": {found['title']}", *tuning_lines(found), *failed_lines(found), where], found)
 
 
-OUTCOMES = {"training": _training, "tuning": _tuning, "sweep": _sweep, "run": _run, "": several}
+OUTCOMES: dict[str, Callable[[Path, bool], FolderResult]] = {
+    "training": _training,
+    "tuning": _tuning,
+    "sweep": _sweep,
+    "run": lambda folder, verbose: _run(open_finished(folder), verbose),
+    "": several,
+}
 """kind of a folder -> what it says, in all its keys or only the main ones"""
 
 

@@ -26,8 +26,8 @@ from scenarios.app.cli.options import (
     table,
 )
 from scenarios.app.cli.outcome import open_page, tell_failed_trials, tell_failures, tell_outcome, teller
-from scenarios.app.report.report import report
-from scenarios.app.results.folder import PAGE, SUMMARY, read_json, read_summary
+from scenarios.app.report.report import draw_run, report
+from scenarios.app.results.folder import PAGE, SUMMARY, read_json
 from scenarios.app.results.read import finished
 from scenarios.app.results.statistics import figure_text
 from scenarios.app.study import Fields
@@ -35,13 +35,14 @@ from scenarios.app.study.load import AskedStudy, load
 
 if TYPE_CHECKING:
     from scenarios.app.claims.claim import Verdict
+    from scenarios.app.results.read import Run
     from scenarios.app.run.executor import Engine
 
 MOST_LINES = 10  # of differences of a run that are printed
 
 
-def play(asked: AskedStudy, out: Path, args: argparse.Namespace, title: str) -> None:
-    """Run a study in the folder `out`; what it found is in that folder then."""
+def play(asked: AskedStudy, out: Path, args: argparse.Namespace, title: str) -> Run:
+    """Run a study in the folder `out`; returns the run that is in that folder then."""
     from scenarios.app.result import run as run_study
     from scenarios.app.run.runner import run_job
 
@@ -50,9 +51,10 @@ def play(asked: AskedStudy, out: Path, args: argparse.Namespace, title: str) -> 
     if done and not args.json:
         say(f"netsim: {out}: this run is finished, and this is its result; --replace plays it again", errors=True)
     with teller(args, title) as tell, asked.placed():
-        run_study(study, out, tell, command_line(), args.replace, how_of(args))
+        found = run_study(study, out, tell, command_line(), args.replace, how_of(args)).run
         if not done or not what_is(out / PAGE):
-            report(out)
+            draw_run(found)
+    return found
 
 
 def run(args: argparse.Namespace) -> int:
@@ -63,15 +65,13 @@ def run(args: argparse.Namespace) -> int:
     out = out_of(
         args, name, str(asked.study.seed), changes={path: value for path, value in overrides.items() if path != "seed"}
     )
-    play(asked, out, args, name)
-    tell_outcome(out, args, name)
+    tell_outcome(out, args, name, play(asked, out, args, name))
     open_page(out, args)
-    return FAILED if any(n for key, n in read_summary(out).items() if key.endswith(".violated")) else DONE
+    return FAILED if any(n for key, n in found.summary.items() if key.endswith(".violated")) else DONE
 
 
 def audit(args: argparse.Namespace) -> int:
     """Run without attacks, play neighbours, draw the page, print what moved most and the verdict."""
-    from scenarios.app.results.folder import read_table
     from scenarios.app.results.shown import worst_audits
     from scenarios.app.run.audit import audit as play_neighbours
 
@@ -86,11 +86,11 @@ def audit(args: argparse.Namespace) -> int:
             "give it one, say by --set learning.defenses=..."
         )
     out = out_of(args, f"{name}-audit", changes=overrides_of(args) | canaries)
-    play(asked, out, args, name)
+    found = play(asked, out, args, name)
     with teller(args, name) as tell, asked.placed():
-        play_neighbours(study, out, args.ues, tell)
-    report(out)
-    worst = worst_audits(read_table(out, "audit"))
+        play_neighbours(study, found, args.ues, tell)
+    draw_run(found)
+    worst = worst_audits(found.tables["audit"])
     verdict = "violated" if "violated" in worst["verdict"] else "nothing found"
     if args.json:
         emit({"event": "result", "kind": "audit", "folder": str(out), "verdict": verdict, "rows": worst})

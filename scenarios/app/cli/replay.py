@@ -97,8 +97,7 @@ def main(args: argparse.Namespace) -> None:
     elif args.published:
         _both_ways(args, asked, out)
     else:
-        play(asked, out, args, REPLAY)
-        tell_outcome(out, args, REPLAY)
+        tell_outcome(out, args, REPLAY, play(asked, out, args, REPLAY))
         open_page(out, args)
         if not args.json and study.vary is not None:
             say("  what helps: the same command with --defend plays this beside defenses")
@@ -121,9 +120,9 @@ def _both_ways(args: argparse.Namespace, asked: AskedStudy, out: Path) -> None:
     for name, way in ways.items():
         run_job(way.study, out / name, replace=args.replace).admit()
     for name, way in ways.items():
-        play(way, out / name, args, name)
+        found = play(way, out / name, args, name)
         if not args.json:
-            tell_outcome(out / name, args, name)
+            tell_outcome(out / name, args, name, found)
     page = report(out)
     if args.json:
         emit_outcome(out, several(out))

@@ -18,7 +18,7 @@ from scenarios.app.report.training_page import train_page, tuning_page
 from scenarios.app.results.folder import PAGE, RUNS, read_failures
 from scenarios.app.results.gathered import Gathered, gathered, of_sweep, side_by_side
 from scenarios.app.results.kinds import kind_of
-from scenarios.app.results.read import load, of_sweep_file
+from scenarios.app.results.read import Run, of_sweep_file, open_finished, read_whole
 from scenarios.app.results.trainings import trainings
 from scenarios.app.results.tuning_folder import read_tuning
 
@@ -38,6 +38,11 @@ def report(folder: Path, pages: bool = False) -> Path:
     if what_is(folder) != "folder":
         raise BadInput(f"{folder}: no such folder; give the folder of a run, a sweep or a training")
     return written(folder / PAGE, PAGES[kind_of(folder)](folder, pages))
+
+
+def draw_run(run: Run) -> Path:
+    """Write the page of a run into its folder; returns its path. BadInput: a file of the run is damaged."""
+    return written(run.folder / PAGE, single(read_whole(run)))
 
 
 def compare(
@@ -98,7 +103,7 @@ PAGES: dict[str, Callable[[Path, bool], str]] = {
     "training": _trained,
     "tuning": lambda folder, _: tuning_page(read_tuning(folder)),
     "sweep": _swept,
-    "run": lambda folder, _: single(load(folder)),
+    "run": lambda folder, _: single(read_whole(open_finished(folder))),
     "": _swept,
 }
 """kind of a folder -> its page"""

@@ -18,10 +18,10 @@ from typing import Literal, TextIO, get_args
 
 import numpy as np
 
-from fl.round.tables import TABLES, Column
+from fl.round.tables import TABLES, read_tables
 from netsim import compiled
 from netsim.errors import BadInput, counted, one_line
-from netsim.record import cell_text, read_parquet, unguarded, write_text
+from netsim.record import Column, cell_text, unguarded, write_text
 from netsim.safe import KEPT, OURS_MOST_BYTES, check_own, content, opened, remove_parts, what_is, whole_name, writable
 from scenarios.app.study import SCHEMA_VERSION, Fields, Record
 
@@ -31,14 +31,6 @@ Tables = dict[str, Table]
 """tables by name"""
 LabelledRuns = list[tuple[str, Path]]
 """label and folder of each run"""
-QUANTITIES = {
-    "rsrp_dbm": "RSRP of the serving cell",
-    "gain_db": "coupling gain of the serving cell: antenna gain, path loss, shadowing and penetration loss",
-    "geometry_db": "received power of the serving cell over the sum of all other cells'",
-    "sinr_db": "downlink SINR at full load",
-    "rate_bps": "downlink rate of a UE that is given the whole band",
-}
-"""quantities of a radio study and their meaning"""
 SHOWN = {
     "rsrp_dbm": ("RSRP", "dBm", 1.0),
     "gain_db": ("gain", "dB", 1.0),
@@ -46,7 +38,8 @@ SHOWN = {
     "sinr_db": ("SINR", "dB", 1.0),
     "rate_bps": ("rate", "Mbit/s", 1e-6),
 }
-"""quantity -> its name and unit in figures, and the factor to that unit"""
+"""quantity of a radio study -> its name and unit in figures, and the factor to that unit"""
+QUANTITIES = tuple(SHOWN)
 RUNS = "runs.csv"
 SWEEP = "sweep.json"
 RADIO_STUDY = "radio"
@@ -54,34 +47,10 @@ RADIO_STUDY = "radio"
 SELECTIONS = ("all", "indoor", "outdoor")
 """samples that a distribution is made of"""
 
-RADIO: dict[str, dict[str, Column]] = {
-    "ues": TABLES["ues"],
-    "handovers": TABLES["handovers"],
-    "tracks": TABLES["tracks"],
-    "radio_samples": {
-        "selection": Column("all, indoor or outdoor samples", type="text"),
-        "count": Column("samples: one for each UE that is present at a sampling time", type="integer"),
-        "ue_hours": Column("time that they stand for, summed over UEs", "h"),
-        "los_percent": Column("share of samples whose serving cell is in line of sight", "%"),
-    },
-    "radio_cdf": {
-        "quantity": Column(
-            "; ".join(f"{name}: {meaning}" for name, meaning in QUANTITIES.items()), type="text"
-        ),
-        "selection": Column("all, indoor or outdoor samples; measured: those of `measured`", type="text"),
-        "percent": Column("share of samples that are at most `value`, 0 to 100", "%"),
-        "value": Column("quantile, in the unit that ends the name of the quantity"),
-    },
-    "radio_measured": {
-        "quantity": Column("rsrp_dbm or sinr_db, of which `measured` has a distribution", type="text"),
-        "count": Column("measured samples; none where the file states the distribution"),
-        "ks": Column("largest vertical distance between the two distributions (Kolmogorov-Smirnov)"),
-        "difference_db": Column("median of all (of both: outdoor) samples less that of the measured ones", "dB"),
-    },
-    "coverage": TABLES["coverage"],
-}  # fmt: skip
+_SHARED = ("ues", "handovers", "tracks", "coverage")
+RADIO = {name: TABLES[name] for name in _SHARED} | read_tables(__package__, "radio_tables.toml")
 """tables of a radio study"""
-EVERY: dict[str, dict[str, Column]] = TABLES | RADIO
+EVERY = TABLES | RADIO
 """tables of all kinds of run"""
 
 
@@ -99,7 +68,7 @@ ERROR = "error.txt"
 """the traceback of a run that failed"""
 EXPORT = "tracks.geojson"
 """the file of `netsim export`"""
-RECORDS = (
+RESULTS = (
     SUMMARY,
     CHECKPOINT,
     MANIFEST,
@@ -108,9 +77,11 @@ RECORDS = (
     MAP,
     GRID,
     SURFACES,
-    *(f"{name}{suffix}" for name in EVERY for suffix in (".csv", ".parquet")),
+    *(f"{name}.csv" for name in EVERY),
+    PAGE,
+    ERROR,
+    EXPORT,
 )
-RESULTS = (*RECORDS, PAGE, ERROR, EXPORT)
 """the files of a run besides its study; without the first, which is written last, it is not finished"""
 
 _MOST_JSON_BYTES = 2**28
@@ -370,48 +341,33 @@ def one_version(folders: Mapping[str, Path]) -> None:
         )  # fmt: skip
 
 
-def table_path(folder: Path, table: str) -> Path:
-    """Where a record table lies, or should: as Parquet where it, or with no CSV of it another table, is kept so."""
-    path = folder / f"{table}.parquet"
-    text = folder / f"{table}.csv"
-    kept = what_is(path) or (not what_is(text) and any(what_is(folder / f"{name}.parquet") for name in EVERY))
-    return path if kept else text
+def tables_in(manifest: Record) -> Collection[str]:
+    """The tables of which a finished run wrote rows; of a manifest that lists none, which is older, all of its kind."""
+    listed = manifest.get("tables")
+    if isinstance(listed, dict):
+        return listed
+    return RADIO if manifest.get("kind") == RADIO_STUDY else TABLES
 
 
-def is_parquet(folder: Path) -> bool:
-    """Whether the tables of a finished run are Parquet files."""
-    return table_path(folder, "ues").suffix == ".parquet"
+def read_table(folder: Path, table: str, listed: Collection[str] | None = None) -> Table:
+    """A record table as columns: text as it is, everything else float64 with NaN for empty cells.
 
+    One without a file has no rows. listed : tables that have some, where that is known; None: by the manifest.
 
-def read_table(folder: Path, table: str) -> Table:
-    """A record table as columns: text as it is, everything else float64 with NaN for empty cells."""
-    path = table_path(folder, table)
-    if path.suffix == ".parquet":
-        return _parquet(path, table)
+    Raises BadInput: it is damaged, or listed and has no file.
+    """
+    path = folder / f"{table}.csv"
     try:
         with text_of(path) as f:
-            header, *lines = list(csv.reader(f))
-        columns = list(zip(*lines, strict=True)) if lines else [()] * len(header)
-        return {name: _column(table, name, cells) for name, cells in zip(header, columns, strict=True)}
+            return {name: _column(table, name, cells) for name, *cells in zip(*csv.reader(f), strict=True)}
+    except FileNotFoundError:
+        if table in (tables_in(read_json(folder / MANIFEST)) if listed is None else listed):
+            raise BadInput(f"{path}: is gone, and the run wrote it; put it back, or run the study again") from None
+        return {name: np.zeros(0, column.dtype) for name, column in EVERY[table].items()}
     except OSError as error:
         raise BadInput(f"{path}: cannot be read ({error.strerror}); is {folder} a run folder?") from None
     except (ValueError, csv.Error) as error:  # cells that are no numbers, rows of different lengths, a NUL
         raise BadInput(f"{path}: damaged ({error}); run the study again") from None
-
-
-def _parquet(path: Path, table: str) -> Table:
-    """The columns of a Parquet file, each text or numbers as it is declared."""
-    try:
-        columns = read_parquet(path)
-    except FileNotFoundError as error:
-        raise BadInput(f"{path}: cannot be read ({error.strerror}); run the study again") from None
-    except (OSError, ValueError) as error:
-        said = getattr(error, "strerror", None) or error
-        raise BadInput(f"{path}: damaged ({said}); run the study again") from None
-    for name in (name for name in columns if name in EVERY[table]):
-        if (columns[name].dtype == object) != (EVERY[table][name].type == "text"):
-            raise BadInput(f"{path}: column {name} is not a {EVERY[table][name].type}; run the study again")
-    return columns
 
 
 def read_rows(path: Path, again: str = "start the sweep again") -> list[dict[str, str]]:
@@ -440,11 +396,9 @@ def text_of(path: Path) -> TextIO:
 
 
 def _column(table: str, name: str, cells: Sequence[str]) -> np.ndarray:
-    declared = EVERY[table].get(name)
-    if declared is None or declared.type == "text":
-        return np.array([unguarded(cell) for cell in cells], dtype=object)
+    column = EVERY[table].get(name, Column("", type="text"))
     try:
-        return np.array([float(cell or "nan") for cell in cells], dtype=float)
+        return np.array(column.read(cells), column.dtype)
     except ValueError as error:
         raise ValueError(f"column {name}: {error}") from None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import numpy as np
 from pydantic import BaseModel, BeforeValidator, Field, TypeAdapter, ValidationError
 
-from fl.round.tables import TABLES, Column
+from fl.round.tables import TABLES
 from netsim.checkpoint import read_arrays
 from netsim.clock import DAY_S, Clock
 from netsim.columns import no_places
 from netsim.errors import BadInput
 from netsim.notice import Notice
+from netsim.record import Column
 from netsim.safe import what_is
 from netsim.units import BoolArray, FloatArray, IntArray
 from scenarios.app.results.folder import (
@@ -42,7 +43,7 @@ from scenarios.app.results.folder import (
     read_rows,
     read_summary,
     read_table,
-    table_path,
+    tables_in,
 )
 from scenarios.app.results.folder import (
     Table as Table,
@@ -114,6 +115,9 @@ class Manifest(BaseModel, strict=True):
     tracks: _Sampling
     area_m: Annotated[list[_Number], Field(min_length=4, max_length=4)]
     origin_deg: _Pair | None
+    tables: dict[str, int] | None = None
+    empty_rounds: int = 0
+    stopped_by_budget: bool = False
 
     @classmethod
     def of(cls, folder: Path) -> Manifest:
@@ -141,17 +145,37 @@ class Manifest(BaseModel, strict=True):
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """Everything that a page is made from: manifest, summary, study and tables; ground, surfaces, grid: map.npz,
-    surfaces.npz and grid.npz, empty where there is none.
+    """Everything that a page is made from. Files of the folder are read once, when they are first asked for.
+
+    resolved : the study as plain data, where it is known; None: that of the folder.
     """
 
     manifest: Manifest
     summary: Fields
-    study: Fields
     tables: Tables
-    ground: Table = field(default_factory=dict)
-    surfaces: Table = field(default_factory=dict)
-    grid: Table = field(default_factory=dict)
+    folder: Path
+    resolved: Fields | None = None
+
+    @cached_property
+    def study(self) -> Fields:
+        """The study with every default."""
+        return read(self.folder / STUDY).data if self.resolved is None else self.resolved
+
+    @cached_property
+    def ground(self) -> Table:
+        """What map.npz holds, indices as integers; nothing where there is none."""
+        return _ground(self.folder / MAP)
+
+    @cached_property
+    def surfaces(self) -> Table:
+        """What surfaces.npz holds; nothing where there is none."""
+        return read_surfaces(self.folder)
+
+    @cached_property
+    def grid(self) -> Table:
+        """What grid.npz holds; nothing where there is none."""
+        path = self.folder / GRID
+        return _arrays(path, ARRAYS, needed=[*ARRAYS]) if what_is(path) else {}
 
     @property
     def attacks(self) -> list[str]:
@@ -262,38 +286,65 @@ _INDICES = frozenset({"ue", "other", "model", "round", "rank"})
 """columns of whole numbers that say which one"""
 
 
+class RunTables(Tables):
+    """The record tables of a run, each read and checked once, when it is first asked for, and then kept.
+
+    listed : tables of which the run wrote rows; others have none. known : those that are at hand.
+    """
+
+    def __init__(self, folder: Path, listed: Collection[str], known: Tables) -> None:
+        super().__init__(known)
+        self.folder = folder
+        self.listed = listed
+
+    def __missing__(self, name: str) -> Table:
+        columns = read_table(self.folder, name, self.listed)
+        path = self.folder / f"{name}.csv"
+        missing = [column for column in EVERY[name] if column not in columns]
+        if missing:
+            raise BadInput(f"{path}: column {missing[0]} is missing; run the study again")
+        numbers = [column for column in columns if columns[column].dtype != object]
+        _check_rows(path, columns, dict.fromkeys(numbers, (-_MOST, _MOST)) | _LIMITS)
+        self[name] = columns
+        return columns
+
+    def __reduce__(self) -> tuple[type, tuple[Path, Collection[str], Tables]]:
+        return RunTables, (self.folder, self.listed, {})  # another process reads what it needs
+
+
 class Frames(Mapping[str, "pandas.DataFrame"]):
-    """The tables of a run folder by name, each read when it is first asked for.
+    """The tables of a run by name, each made when it is first asked for; without rows where the run wrote none.
 
     Columns are those of the records. Besides, a table of UEs has `ue_name`, and one with times has `time`: local time,
     as the wall clock of the simulated place shows it. Indices are whole numbers and flags are truth values where no
     cell is empty.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._read: dict[str, pandas.DataFrame] = {}
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._names = RADIO if run.manifest.radio else TABLES
+        self._made: dict[str, pandas.DataFrame] = {}
 
     def __getitem__(self, name: str) -> pandas.DataFrame:
-        if name not in self._read:
-            if name not in EVERY or not what_is(table_path(self.folder, name)):
-                raise KeyError(f"no table {name!r} in {self.folder}; there are: {', '.join(self)}")
-            self._read[name] = self._frame(name)
-        return self._read[name]
+        if name not in self._made:
+            if name not in self._names:
+                raise KeyError(f"no table {name!r} in {self._run.folder}; there are: {', '.join(self)}")
+            self._made[name] = self._frame(name)
+        return self._made[name]
 
     def __iter__(self) -> Iterator[str]:
-        return (name for name in EVERY if what_is(table_path(self.folder, name)))
+        return iter(self._names)
 
     def __len__(self) -> int:
-        return sum(1 for _ in self)
+        return len(self._names)
 
     def __repr__(self) -> str:
-        return f"tables of {self.folder}: {', '.join(self)}"
+        return f"tables of {self._run.folder}: {', '.join(self)}"
 
     def _frame(self, name: str) -> pandas.DataFrame:
         import pandas
 
-        frame = pandas.DataFrame(checked_table(self.folder, name))
+        frame = pandas.DataFrame(self._run.tables[name])
         for column in frame.columns[frame.notna().all()]:
             declared = EVERY[name].get(column)
             if declared is not None and declared.type == "flag":
@@ -301,11 +352,10 @@ class Frames(Mapping[str, "pandas.DataFrame"]):
             elif column in _INDICES:
                 frame[column] = frame[column].astype(np.int64)
         if "ue" in frame and name != "ues":
-            known = checked_table(self.folder, "ues")
-            names = frame["ue"].map(dict(zip(known["ue"], known["name"], strict=True)))
+            names = frame["ue"].map(self._run.names)
             frame.insert(frame.columns.get_loc("ue") + 1, "ue_name", names.fillna(""))
         if "time_s" in frame:
-            clock = Manifest.of(self.folder).clock
+            clock = self._run.manifest.clock
             shown_s = pandas.to_timedelta(clock.wall_s(frame["time_s"].to_numpy()), unit="s")
             frame.insert(frame.columns.get_loc("time_s") + 1, "time", pandas.Timestamp(clock.first_day) + shown_s)
         return frame
@@ -320,25 +370,31 @@ _GROUND = {
 """what map.npz holds, with dimensions; the first six always"""
 
 
-def load(folder: Path, study: Fields | None = None) -> Run:
-    """The run of a folder, checked.
+def open_finished(folder: Path, study: Fields | None = None) -> Run:
+    """The finished run of a folder; its tables and maps are checked when they are first asked for.
 
-    study : where it is known, as of a run of the same label; none: it is read.
+    study : where it is known, as of a run of the same label.
     """
     finished_manifest(folder)
     manifest = Manifest.of(folder)
-    # without those of the other kind of run
-    tables = {
-        name: {column: np.array([], dtype=object if of.type == "text" else float) for column, of in columns.items()}
-        for name, columns in EVERY.items()
-    }
-    tables |= {name: checked_table(folder, name) for name in (RADIO if manifest.radio else TABLES)}
-    for name, columns in tables.items():
-        if EVERY[name].get("ue", Column("")).type != "text":
-            _check_rows(table_path(folder, name), columns, {"ue": (-1.0, len(tables["ues"]["ue"]) - 1.0)})
-    grid = _arrays(folder / GRID, ARRAYS, needed=[*ARRAYS]) if what_is(folder / GRID) else {}
-    study = study or read(folder / STUDY).data
-    return Run(manifest, read_summary(folder), study, tables, _ground(folder / MAP), read_surfaces(folder), grid)
+    tables = RunTables(folder, tables_in(vars(manifest)), {})
+    return Run(manifest, read_summary(folder), tables, folder, study)
+
+
+def load(folder: Path, study: Fields | None = None) -> Run:
+    """The finished run of a folder, everything read and checked."""
+    return read_whole(open_finished(folder, study))
+
+
+def read_whole(run: Run) -> Run:
+    """The run itself, all files of which are read. BadInput: one is damaged."""
+    ues = {"ue": (-1.0, len(run.tables["ues"]["ue"]) - 1.0)}
+    for name, columns in EVERY.items():
+        rows = run.tables[name]
+        if columns.get("ue", Column("")).type != "text":
+            _check_rows(run.folder / f"{name}.csv", rows, ues)
+    _ = run.study, run.ground, run.surfaces, run.grid
+    return run
 
 
 _MOST = float(np.finfo(np.float64).max)
@@ -357,18 +413,6 @@ def _check_rows(path: Path, columns: Table, limits: Mapping[str, tuple[float, fl
         if len(wrong):
             found = f"row {wrong[0] + 1}: {column} {columns[column][wrong[0]]:g} is not in [{low:g}, {high:g}]"
             raise BadInput(f"{path}: {found}; run the study again")
-
-
-def checked_table(folder: Path, name: str) -> Table:
-    """A record table with all its columns, and none of their values beyond all bounds."""
-    columns = read_table(folder, name)
-    path = table_path(folder, name)
-    missing = [column for column in EVERY[name] if column not in columns]
-    if missing:
-        raise BadInput(f"{path}: column {missing[0]} is missing; run the study again")
-    numbers = [column for column in columns if columns[column].dtype != object]
-    _check_rows(path, columns, dict.fromkeys(numbers, (-_MOST, _MOST)) | _LIMITS)
-    return columns
 
 
 def _ground(path: Path) -> Table:

@@ -13,8 +13,8 @@ import numpy as np
 
 from netsim.errors import BadInput, counted, one_line
 from netsim.world.channel_card import card_lines
-from scenarios.app.results.folder import STUDY, SWEEP, read_summary
-from scenarios.app.results.read import Manifest, Table, checked_table, of_sweep_file, part, where
+from scenarios.app.results.folder import SWEEP
+from scenarios.app.results.read import Run, Table, of_sweep_file, part, where
 from scenarios.app.results.statistics import Quartiles, figure_text, quartiles_of
 from scenarios.app.results.summary_keys import declaration, value_in
 from scenarios.app.results.table import (
@@ -37,7 +37,6 @@ from scenarios.app.results.table import (
     together,
 )
 from scenarios.app.study import Record
-from scenarios.app.study.yaml_document import read
 
 COLUMNS = 99
 """of a line of a terminal"""
@@ -186,16 +185,16 @@ def _protection_said(of: Sequence[Line], kinds: Sequence[str]) -> str:
     return f"No privacy guarantee: only {', '.join(kinds)}." if kinds else "Nothing protects the updates."
 
 
-def run_lines(folder: Path, page: str, verbose: bool = False) -> list[str]:
+def run_lines(run: Run, page: str, verbose: bool = False) -> list[str]:
     """Seed and answer, which go on a heading; then notices and the result. `page`: where all details are."""
-    manifest = Manifest.of(folder)
-    summary = read_summary(folder)
+    manifest = run.manifest
+    summary = run.summary
     of = lines([summary])
     learns = "rounds.played" in summary
-    learning = part(read(folder / STUDY).data, "learning")
+    learning = part(run.study, "learning")
     told, *more = [text for _, text in headline(of, learning, summary)]
     rows = [(name, text) for name in GROUPS if (text := row([summary], name))]
-    rows += [("privacy", text) for text in spent(checked_table(folder, "privacy"))] if learns else []
+    rows += [("privacy", text) for text in spent(run.tables["privacy"])] if learns else []
     rows += [("memory", f"peak {peak} GB")] if (peak := manifest.timing.get("peak_memory_gb")) else []
     result = every_figure(summary) if verbose else drawn(*table_rows(of), right=(1,), whole=(0, 1, 4))
     return [

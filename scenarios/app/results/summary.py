@@ -1,4 +1,4 @@
-"""The summary of a run: one flat object of the keys of `summary_keys`, computed from the run folder's tables alone.
+"""The summary of a run: one flat object of the keys of `summary_keys`, computed from its tables alone.
 
 Tables become rows by name; every measure is taken from the rows that it names, of the whole run or of a part by name.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 import numpy as np
 
@@ -30,8 +29,8 @@ from scenarios.app.results.attacks import (
     stated_reliability,
     tracking_rows,
 )
-from scenarios.app.results.folder import MANIFEST, PLAN, POINTS, Tables, read_json, read_table
-from scenarios.app.results.read import Table, one, where
+from scenarios.app.results.folder import PLAN, POINTS, Tables, read_json
+from scenarios.app.results.read import Run, Table, one, where
 from scenarios.app.results.statistics import row_numbers
 from scenarios.app.results.summary_keys import check_declared, measured
 from scenarios.app.results.table import USEFUL_RANKS
@@ -42,18 +41,12 @@ NO_WORSE_DB = 0.2
 """by which a good map may exceed the law of three numbers by place"""
 Part = tuple[str, Tables]
 """NAME in keys, empty for the whole run, and rows"""
-_READ = (
-    "audit", "curation", "eavesdropper", "estimates", "final", "identities", "leakage", "linking", "links",
-    "list_scores", "membership", "metrics", "named", "privacy", "rounds", "spends", "sums", "tracking",
-    "transmissions", "ues", "unicity", "updates", "withholding",
-)  # fmt: skip
 
 
-def summarise(folder: Path, study: Study) -> Fields:
+def summarise(run: Run, study: Study) -> Fields:
     """All values of a run by key. Raises KeyError for one whose key is not declared."""
-    tables = {name: read_table(folder, name) for name in _READ}
     values: Fields = {}
-    parts = (_of_rounds(folder, tables, study), _of_model(tables, study), _of_attacks(folder, tables, study))
+    parts = (_of_rounds(run, study), _of_model(run.tables, study), _of_attacks(run, study))
     for name, rows in (named for of in parts for named in of):
         values |= measured(rows, name)
     shares = [share for of in study.learned.attacks if (share := named_share(values, of.label)) is not None]
@@ -62,34 +55,34 @@ def summarise(folder: Path, study: Study) -> Fields:
     return values
 
 
-def radio_summary(folder: Path, handover: bool) -> Fields:
+def radio_summary(tables: Tables, handover: bool) -> Fields:
     """All values of a radio study by key; handover: whether it is modelled."""
-    of = _groups(read_table(folder, "radio_samples"), "selection")
-    cdf = read_table(folder, "radio_cdf")
+    of = _groups(tables["radio_samples"], "selection")
+    cdf = tables["radio_cdf"]
     n, hours, indoor = (float(v[0]) for v in (of["all"]["count"], of["all"]["ue_hours"], of["indoor"]["count"]))
-    moves = len(read_table(folder, "handovers")["ue"]) if handover else None
+    moves = len(tables["handovers"]["ue"]) if handover else None
     rows: Tables = {
-        "ues": read_table(folder, "ues"),
+        "ues": tables["ues"],
         "moves": one(count=moves, rate=None if moves is None or not n else moves / hours),
         "samples": of["all"] | one(count=int(n), indoor=100.0 * indoor / n if n else np.nan),
     }
     for quantity, quantiles in _groups(where(cdf, cdf["selection"] == "all"), "quantity").items():
         at = dict(zip(quantiles["percent"].tolist(), quantiles["value"].tolist(), strict=True))
         rows[quantity] = one(q05=at[5.0], median=at[50.0], q95=at[95.0])
-    beside = _groups(read_table(folder, "radio_measured"), "quantity")
+    beside = _groups(tables["radio_measured"], "quantity")
     return measured(rows | {f"measured {quantity}": of for quantity, of in beside.items()})
 
 
-def _of_rounds(folder: Path, tables: Tables, study: Study) -> Iterator[Part]:
+def _of_rounds(run: Run, study: Study) -> Iterator[Part]:
     """What was played, sent, refused, held back and lost."""
+    tables = run.tables
     rounds, ues, links, uploads = (tables[name] for name in ("rounds", "ues", "links", "transmissions"))
     updates, metrics, withholding, unicity = (tables[k] for k in ("updates", "metrics", "withholding", "unicity"))
-    manifest = read_json(folder / MANIFEST)
     late = rounds["late"].sum() / len(updates["ue"]) if len(updates["ue"]) else np.nan
     none = np.isfinite(ues["nights"]) & ~np.isfinite(ues["home_x_m"])
     modelled = study.world.radio.handover is not None
     rows = {
-        "manifest": one(**{k: manifest[k] for k in ("empty_rounds", "stopped_by_budget")}),
+        "manifest": one(empty_rounds=run.manifest.empty_rounds, stopped_by_budget=run.manifest.stopped_by_budget),
         "ues": ues, "updates": updates, "eavesdropper": tables["eavesdropper"],
         "rounds": rounds | {
             "all_held_out": (rounds["held_out"] == rounds["samples"]) & (rounds["samples"] > 0) & (rounds["ues"] == 0)
@@ -98,14 +91,14 @@ def _of_rounds(folder: Path, tables: Tables, study: Study) -> Iterator[Part]:
         "links": links | {"lost": links["decoded"] == 0},
         # a server without rounds has updates that no merge had, which are in no row of rounds
         "air": one(late=late, energy_j=rounds["energy_j"].sum()) if study.learned.server.in_rounds else links,
-        "cells": one(handovers=len(read_table(folder, "handovers")["ue"]) if modelled else None),
+        "cells": one(handovers=len(tables["handovers"]["ue"]) if modelled else None),
         "refusals": {"by_all": (rounds["refused"] > 0) & (accepted(rounds, withholding) == 0)},
         **upload_rows(uploads), **sums_rows(tables["sums"]),
     }  # fmt: skip
     if np.isfinite(ues["nights"]).any():
         rows["nights"] = {"none": none, "few": none & (ues["nights"] < FEWEST_NIGHTS)}
-    if what_is(folder / PLAN):
-        rows["plan"] = one(**read_json(folder / PLAN))
+    if what_is(run.folder / PLAN):
+        rows["plan"] = one(**read_json(run.folder / PLAN))
     yield "", rows
     for name, of in _groups(where(metrics, metrics["part"] == "query"), "name").items():
         if name.startswith("refused_") and of["value"].sum() > 0:
@@ -167,8 +160,9 @@ def good_map(final: Mapping[str, float]) -> bool | None:
     return bool(over_law <= 0 and over_law_by_place <= NO_WORSE_DB)
 
 
-def _of_attacks(folder: Path, tables: Tables, study: Study) -> Iterator[Part]:
+def _of_attacks(run: Run, study: Study) -> Iterator[Part]:
     """What every attack reaches for the UEs that the study looks at, and the baselines."""
+    tables = run.tables
     settings = study.learned.leakage
     labels = [attack.label for attack in study.learned.attacks]
     ues = tables["ues"]
@@ -178,12 +172,12 @@ def _of_attacks(folder: Path, tables: Tables, study: Study) -> Iterator[Part]:
         where(table, np.isin(table["ue"], targets))
         for table in (tables[name] for name in ("leakage", "tracking", "estimates", "updates"))
     )
-    area = Area(*read_json(folder / MANIFEST)["area_m"])
+    area = Area(*run.manifest.area_m)
     centre_m = np.hypot(updates["x_m"] - area.centre_m[0], updates["y_m"] - area.centre_m[1])
     watched = np.unique(leakage["ue"])
     truth, densest = (Truth.of(ues, watched, settings.hit_radius_m, of) for of in (("home", "work"), ("densest",)))
     lists = _lists(tables["list_scores"], settings.list_hit_radius_m)
-    points = read_arrays(folder / POINTS)
+    points = read_arrays(run.folder / POINTS)
     if "positions" in study.learned.data.offers:
         away_m = anywhere_m(updates, leakage, study.learned.learner, area)
         near = one(hit_radius_m=settings.hit_radius_m, anywhere_m=away_m)

@@ -21,12 +21,12 @@ from fl.round.state import begin
 from fl.round.tables import TABLES
 from netsim.compiled import cache_folder
 from netsim.errors import BadInput
-from netsim.record import Recorder, Row, write_text
+from netsim.record import Recorder, Row, write_json
 from netsim.rng import Streams
 from netsim.world.build import build_world
 from netsim.world.world import World
-from scenarios.app.results.folder import read_table
-from scenarios.app.results.read import where
+from scenarios.app.results.folder import MANIFEST, read_json
+from scenarios.app.results.read import Run, where
 from scenarios.app.run.events import Event, Watch
 from scenarios.app.run.how import one_thread, scratch
 from scenarios.app.run.runner import planned
@@ -40,27 +40,29 @@ _NOTHING = (
 )
 
 
-def audit(study: Study, folder: Path, most: int | None, watch: Watch) -> None:
-    """Write the table `audit` of a study without attacks, whose run lies in the folder; rows of canaries stay.
+def audit(study: Study, run: Run, most: int | None, watch: Watch) -> None:
+    """Write the table `audit` of a study without attacks into the folder of its run; rows of canaries stay.
 
     most : UEs to audit at most. Raises BadInput where nothing was drawn.
     """
     with one_thread(), scratch("audit-") as place:
-        columns, kept = TABLES["audit"], read_table(folder, "audit")
-        rows = [*_rows(study, folder, place, most, watch)]
-        recorder = Recorder(place, {"audit": columns})
-        recorder.open()
-        recorder.write("audit", where(kept, kept["half"] == "canaries"))
-        recorder.write("audit", {name: [row.get(name) for row in rows] for name in columns})
-        write_text(folder / "audit.csv", (place / "audit.csv").read_text(encoding="utf-8"))
+        rows = [*_rows(study, run, place, most, watch)]
+    kept = where(run.tables["audit"], run.tables["audit"]["half"] == "canaries")
+    recorder = Recorder(run.folder, TABLES)
+    recorder.write("audit", {name: [*known, *(row.get(name) for row in rows)] for name, known in kept.items()})
+    run.tables["audit"] = recorder.columns("audit")
+    manifest = read_json(run.folder / MANIFEST)
+    if "tables" in manifest:  # that of an earlier version lists none
+        manifest["tables"] |= recorder.counts()
+        write_json(run.folder / MANIFEST, manifest)
 
 
-def _rows(study: Study, folder: Path, place: Path, most: int | None, watch: Watch) -> Iterator[Row]:
+def _rows(study: Study, run: Run, place: Path, most: int | None, watch: Watch) -> Iterator[Row]:
     plain = study.model_copy(update={"learning": study.learned.model_copy(update={"audit": None})})
     study, streams = planned(plain, cache_folder()).study, Streams(study.seed)
     world, setup = ready(study, place)
     said = [notice.line for notice in world.notices]
-    ues = _chosen(study, folder, len(world.ues))[:most]
+    ues = _chosen(study, run, len(world.ues))[:most]
     base = Recording(setup.learning, ues, streams)
     ledger = _played(study, setup, base)
     if not base.draws:
@@ -92,8 +94,8 @@ def _played(study: Study, setup: Setup, recording: Recording) -> Ledger:
     """Make a recording; the ledger at its end. Tables of the play go away."""
     world = build_world(study.world, Streams(study.seed), study.round_s)
     world.silent |= np.isin(np.arange(len(world.ues)), recording.ues) & (recording.change == "removed")
-    setup.recorder.open()
-    server = LearningServer(world, replace(setup, probe=recording), begin(setup, len(world.ues)))
+    recorder = Recorder(setup.recorder.folder, TABLES)
+    server = LearningServer(world, replace(setup, recorder=recorder, probe=recording), begin(setup, len(world.ues)))
     unwatched: Any = SimpleNamespace(played=lambda *_: None, rested=lambda _: None)
     played = world.env.process(server.serve(unwatched))
     world.env.run(until=world.duration_s + 1.0)
@@ -101,11 +103,11 @@ def _played(study: Study, setup: Setup, recording: Recording) -> Ledger:
     return server.state.ledger
 
 
-def _chosen(study: Study, folder: Path, n: int) -> list[int]:
+def _chosen(study: Study, run: Run, n: int) -> list[int]:
     """UEs to audit, of n: all if they are few, else ten at random beside those that, by the updates of a run, have most
     data, are farthest from where most are, or slowest, and send first and last.
     """
-    rows = read_table(folder, "updates")
+    rows = run.tables["updates"]
     if not len(rows["ue"]):
         raise BadInput(_NOTHING)
     away_m = np.hypot(rows["x_m"] - np.median(rows["x_m"]), rows["y_m"] - np.median(rows["y_m"]))

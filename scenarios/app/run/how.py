@@ -15,34 +15,26 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from math import inf, isinf
 from pathlib import Path
-from typing import Literal
 
-from fl.round.tables import Column
 from netsim.errors import BadInput
-from netsim.record import check_installed, convert
 
 OPTION = "--memory-gb"
 VARIABLE = "NETSIM_MEMORY_GB"
 GB = 1e9
 _SELF = Path("/proc/self")
 _REMEDY = f"raise {OPTION} or {VARIABLE}, or take fewer UEs, base stations or attacks, or a smaller model or area"
-Format = Literal["csv", "parquet"]
-"""of record tables"""
 
 
 @dataclass(frozen=True)
 class How:
-    """How runs are kept. records : format of the record tables of a finished run. memory_gb : most memory of a run, in
-    GB; none: NETSIM_MEMORY_GB, else what the machine has free.
+    """How runs are played. memory_gb : most memory of a run, in GB; none: NETSIM_MEMORY_GB, else what the machine has
+    free.
     """
 
-    records: Format = "csv"
     memory_gb: float | None = None
 
     def check(self) -> None:
-        """Refuse what this machine cannot do."""
-        if self.records == "parquet":
-            check_installed("--records parquet")
+        """Refuse a limit that is none."""
         limit(self.memory_gb)
 
     def within(self) -> AbstractContextManager[None]:
@@ -53,11 +45,6 @@ class How:
         """Options of one of several runs at once, which share the limit equally."""
         most = limit(self.memory_gb)
         return self if runs < 2 or isinf(most) else replace(self, memory_gb=most / GB / runs)
-
-    def keep(self, folder: Path, tables: Mapping[str, Mapping[str, Column]]) -> None:
-        """Give the finished tables of a run, which are CSVs, their format; CSVs stay until `settle`."""
-        if self.records == "parquet":
-            convert(folder, {table: {name: c.type for name, c in columns.items()} for table, columns in tables.items()})
 
 
 USUAL = How()

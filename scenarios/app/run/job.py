@@ -46,7 +46,6 @@ from scenarios.app.results.folder import (
     Mark,
     check_files,
     held,
-    inside,
     is_text,
     ours,
     read_json,
@@ -195,15 +194,9 @@ class Job:
                 (self.folder / name).unlink(missing_ok=True)
 
     def settle(self) -> None:
-        """Remove what finished work does not need: its checkpoint, a failed attempt's error, tables kept as Parquet.
-
-        The checkpoint, which cannot be used without the tables, goes first.
-        """
-        names = inside(self.folder)
-        doubled = [name for name in names if name.endswith(".csv") and f"{name[:-4]}.parquet" in names]
-        for name in (CHECKPOINT, ERROR, *doubled):
-            if name in names:
-                (self.folder / name).unlink(missing_ok=True)
+        """Remove what finished work does not need: its checkpoint, and the error of a failed attempt."""
+        for name in (CHECKPOINT, ERROR):
+            (self.folder / name).unlink(missing_ok=True)
 
     def fail(self, trace: str) -> None:
         """Write `error.txt`; a summary of earlier work goes. Nothing where the folder is not ours, or cannot be had."""

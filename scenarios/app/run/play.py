@@ -9,7 +9,7 @@ import platform
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib.metadata import version
 from math import ceil
 from pathlib import Path
@@ -43,8 +43,8 @@ from scenarios.app.results.folder import (
     SCENERY,
     SUMMARY,
     read_json,
-    read_table,
 )
+from scenarios.app.results.read import Manifest, Run, RunTables
 from scenarios.app.run.events import Event, Watch
 from scenarios.app.run.how import peak_gb
 from scenarios.app.run.job import UNFIT, Job
@@ -144,22 +144,22 @@ class Play(ABC):
         """What is known once the tables are written."""
 
     @abstractmethod
-    def summary(self) -> Fields:
+    def summary(self, run: Run) -> Fields:
         """The figures of all tables."""
 
     def manifest(self) -> Fields:
         """What the manifest says of this kind of run from its beginning on."""
         return {}
 
-    def play(self) -> Fields:
-        """Everything that writes into the folder; returns the summary."""
+    def play(self) -> Run:
+        """Everything that writes into the folder; returns the finished run."""
         job = self.job
         first = None
         with job.hold():
             going = job.resume(self._restored)
             if going is None:
                 job.clear()
-                self.recorder.open()
+                self.recorder.written.clear()  # of a checkpoint that does not fit, and is replaced
                 self._write_ues()
             else:
                 world, time_s, self.now = going
@@ -174,7 +174,7 @@ class Play(ABC):
                 write_json(job.folder / MANIFEST, {**manifest, "finished": False})
             try:
                 self.steps()
-                summary = self._finish(manifest, first)
+                run = self._finish(manifest, first)
             except (KeyboardInterrupt, SystemExit, MemoryError):  # SystemExit: a batch system takes the machine away
                 self.save()
                 raise
@@ -183,25 +183,26 @@ class Play(ABC):
                     raise
                 raise job.unfit(f"the run cannot go on from it, {type(error).__name__}", error) from error
             job.settle()
-        return summary
+        return run
 
-    def _finish(self, manifest: Fields, first: int | None) -> Fields:
+    def _finish(self, manifest: Fields, first: int | None) -> Run:
         folder = self.job.folder
         write_tracks(self.recorder, self.world)
         said = self.finish(manifest)
         write_map(folder, self.world, self.study.world.city)
-        self.job.options["how"].keep(folder, self.recorder.schemas)
         wall_s = time.perf_counter() - self.began_s
         timing = {"wall_s": wall_s, "peak_memory_gb": peak_gb(), f"resumed_from_{self.unit}": first}
-        manifest = {**manifest, **said, "timing": timing}
+        manifest = {**manifest, **said, "tables": self.recorder.counts(), "timing": timing}
         write_json(folder / MANIFEST, manifest | {"finished": False})  # of which the summary reads counts
-        summary = self.summary()
+        tables = {name: self.recorder.columns(name) for name in self.recorder.schemas}
+        run = Run(Manifest.of(folder), {}, RunTables(folder, manifest["tables"], tables), folder)
+        summary = self.summary(run)
         notices = by_severity([*self.world.notices, *self.notices(), *of_summary(summary)])
         found = [each.severity for each in notices]
         summary |= {f"notices.{severity}": found.count(severity) for severity in ("doubt", "void")}
         write_json(folder / SUMMARY, summary)
         write_json(folder / MANIFEST, manifest | {"notices": [*map(asdict, notices)], "finished": True})
-        return read_json(folder / SUMMARY)
+        return replace(run, manifest=Manifest.of(folder), summary=read_json(folder / SUMMARY))
 
     def rest(self) -> None:
         """A run can go on from here: write where UEs were, remember it, and write that down now and then."""
@@ -379,7 +380,7 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
 
 def delta_notices(setup: Setup, state: RoundState) -> Iterator[Notice]:
     """Deltas of 1/n and more, n being the UEs, or the records that a round learns from, of which one is hidden."""
-    most = int(read_table(setup.recorder.folder, "rounds")["selected"].max(initial=0))
+    most = int(setup.recorder.columns("rounds")["selected"].max(initial=0))
     of = {"user": (state.ledger.n_ue, "UE"), LOCATION: (0, "")}
     budget = setup.learning.privacy_budget
     stated = {(a.mechanism, a.unit, a.delta) for a in state.ledger.sums}

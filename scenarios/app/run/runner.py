@@ -21,7 +21,8 @@ from netsim.safe import what_is
 from netsim.units import FloatArray, ratio_from_db, w_from_dbm
 from netsim.world.build import build_world
 from rl.powers import Ddpg, settled
-from scenarios.app.results.folder import MANIFEST, RESULTS, STUDY, read_table
+from scenarios.app.results.folder import MANIFEST, RESULTS, STUDY
+from scenarios.app.results.read import Run
 from scenarios.app.run.events import Watch, ignore
 from scenarios.app.run.how import USUAL, How, one_thread, scratch
 from scenarios.app.run.job import Job, JobKind, input_digests
@@ -38,11 +39,10 @@ def run_job(
     return Job(RUN, study, study.seed, input_digests(study), Path(folder), label, replace, (), options)
 
 
-def play_job(job: Job, watch: Watch) -> Fields:
+def play_job(job: Job, watch: Watch) -> Run:
     """One run, in any process."""
     study = job.study
     how = job.options["how"]
-    how.check()
     with how.within():
         if study.learning is None:
             with threadpool_limits(limits=1):
@@ -52,7 +52,7 @@ def play_job(job: Job, watch: Watch) -> Fields:
 
 
 def _play_run(job: Job, watch: Watch) -> Fields:
-    return play_job(job, watch)
+    return play_job(job, watch).summary
 
 
 RUN = JobKind("run", (STUDY, *RESULTS), MANIFEST, _play_run)
@@ -187,8 +187,8 @@ def reference(study: Study, cache: Path) -> Trajectory:
             path.parent.mkdir(parents=True, exist_ok=True)
             with scratch("run-", path.parent) as folder:  # of each process that asks
                 with one_thread():
-                    LearningPlay(run_job(alone, folder / "run"), alone, Planned(alone, {}), ignore).play()
-                trajectory = trajectory_of(folder / "run")
+                    played = LearningPlay(run_job(alone, folder / "run"), alone, Planned(alone, {}), ignore).play()
+                trajectory = trajectory_of(played)
                 save_tree(folder / _FILE, to_tree(trajectory))
                 (folder / _FILE).replace(path)
         except OSError as error:
@@ -202,19 +202,19 @@ def reference(study: Study, cache: Path) -> Trajectory:
         raise BadInput(f"{path.parent}: {error}; delete it, and the run is made again") from None
 
 
-def trajectory_of(folder: Path) -> Trajectory:
+def trajectory_of(run: Run) -> Trajectory:
     """The trajectory of a finished run: std from its spends, weights from its updates, gain from its links.
 
     Noise that several mechanisms draw on a row adds in variance; noise at the server counts for no UE. gain is SINR
     over power, which a UE alone decides without interference; a UE has one row per round.
     """
-    updates, links, spends = (read_table(folder, name) for name in ("updates", "links", "spends"))
+    updates, links, spends = (run.tables[name] for name in ("updates", "links", "spends"))
     rounds = np.unique(updates["round"])
-    n_ue = len(read_table(folder, "ues")["ue"])
+    n_ue = len(run.tables["ues"]["ue"])
     shape = (len(rounds), n_ue)
     if not len(rounds):
         raise BadInput(
-            f"{folder}: no round was played, so powers lack a reference; raise learning.privacy_budget, or let UEs "
+            f"{run.folder}: no round was played, so powers lack a reference; raise learning.privacy_budget, or let UEs "
             "have data"
         )
 
@@ -225,7 +225,7 @@ def trajectory_of(folder: Path) -> Trajectory:
         return sums
 
     if laid(updates, np.ones(len(updates["ue"]))).max() > 1:
-        raise BadInput(f"{folder}: a UE sent several rows in a round; a bound reads one model and one phase")
+        raise BadInput(f"{run.folder}: a UE sent several rows in a round; a bound reads one model and one phase")
     once = (spends["ue"] >= 0) & (spends["unit"] != PRINTED)  # a printed claim is a second account of the same noise
     drawn = {k: v[once] for k, v in spends.items()}
     sent = laid(links, links["power_w"])

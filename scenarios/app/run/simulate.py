@@ -24,7 +24,8 @@ from netsim.record import Recorder, write_json
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 from scenarios.app.notice import notice
-from scenarios.app.results.folder import PLAN, QUANTITIES, RADIO, RADIO_STUDY, SELECTIONS, SURFACES, read_table
+from scenarios.app.results.folder import PLAN, QUANTITIES, RADIO, RADIO_STUDY, SELECTIONS, SURFACES
+from scenarios.app.results.read import Run
 from scenarios.app.results.summary import radio_summary, summarise
 from scenarios.app.run.events import Event, Watch
 from scenarios.app.run.job import Job
@@ -113,7 +114,7 @@ class RadioPlay(Play):
             samples = self.now.samples.more(rows, self.world.ground.streams.at("radio", window))
             self.now = RadioMemory(samples, window + 1, self.moves)
             self.rest()
-            sinr_db = rows[:, list(QUANTITIES).index("sinr_db")]
+            sinr_db = rows[:, QUANTITIES.index("sinr_db")]
             figures = {
                 "sinr_db": float(np.median(sinr_db)) if len(sinr_db) else float("nan"),
                 "handovers": None if self.study.world.radio.handover is None else self.moves,
@@ -182,8 +183,8 @@ class RadioPlay(Play):
             own = "outdoor" if outdoor else "all"
             yield notice("measured-outdoors", selection=own, percent=100.0 * indoor / (outdoor + indoor))
 
-    def summary(self) -> Fields:
-        return radio_summary(self.job.folder, self.study.world.radio.handover is not None)
+    def summary(self, run: Run) -> Fields:
+        return radio_summary(run.tables, self.study.world.radio.handover is not None)
 
 
 @dataclass(frozen=True)
@@ -275,11 +276,12 @@ class LearningPlay(Play):
         setup = self.setup
         last = self.now.state
         folder = self.job.folder
+        columns = setup.recorder.columns
         self._show()
         if self.last.done and not self.last.last:  # windows passed by without a merge
             now_s = max(self.world.duration_s, self.last.values["time_s"])
             self.watch(self.event(self.rounds, now_s, True, _found({}))._replace(done=self.rounds))
-        write_final(setup, last, self.world, read_table(folder, "spends"))
+        write_final(setup, last, self.world, columns("spends"))
         place_m = coverage_grid(self.world)
         learnt_dbm = learnt_map(setup, last, place_m)
         setup.recorder.write("coverage", coverage(self.world, self.study.world.radio.downlink, place_m, learnt_dbm))
@@ -291,12 +293,12 @@ class LearningPlay(Play):
     def notices(self) -> Iterator[Notice]:
         learning = self.setup.learning
         heard = "updates" if learning.threat.receiver is None else "eavesdropper"
-        tables = (read_table(self.job.folder, table) for table in ("leakage", heard, "sums"))
+        tables = map(self.recorder.columns, ("leakage", heard, "sums"))
         yield from delta_notices(self.setup, self.now.state)
         yield from notices_at_end(learning, self.now.exploded, *tables)
 
-    def summary(self) -> Fields:
-        return summarise(self.job.folder, self.study)
+    def summary(self, run: Run) -> Fields:
+        return summarise(run, self.study)
 
 
 def _found(figures: Record) -> Fields:

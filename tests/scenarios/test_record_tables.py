@@ -1,0 +1,121 @@
+"""Record tables: written from their first row on, kept in memory as their files say, and missed where they are lost."""
+
+import json
+import os
+import pickle
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import TINY
+from refused import line_of
+
+import scenarios
+from fl.round.tables import TABLES
+from netsim import safe
+from netsim.record import Column, Recorder
+from scenarios.app.cli.commands import main
+from scenarios.app.report.report import report
+from scenarios.app.result import run
+from scenarios.app.results.folder import read_table
+
+SCHEMAS = {"a": {"number": Column(""), "said": Column("", type="text")}, "b": {"flag": Column("", type="flag")}}
+ROWS = {"number": [1 / 3, np.inf, 2e-300, None], "said": ["=1+1", "", "two\r\nlines, quoted", "'kept"]}
+
+
+@pytest.fixture
+def copied(tiny_run, tmp_path):
+    """A copy of the folder of a finished run."""
+    return Path(shutil.copytree(tiny_run, tmp_path / "copy"))
+
+
+def test_tables_without_rows_have_no_file_and_the_manifest_counts_those_of_others(tiny_run):
+    rows = {path.stem: len(read_table(tiny_run, path.stem)["time_s" if "time_s" in TABLES[path.stem] else "ue"])
+            for path in tiny_run.glob("*.csv") if {"time_s", "ue"} & TABLES[path.stem].keys()}  # fmt: skip
+    counts = json.loads((tiny_run / "manifest.json").read_text())["tables"]
+    assert {f"{name}.csv" for name in counts} == {path.name for path in tiny_run.glob("*.csv")}
+    assert min(counts.values()) > 0 and "spends" not in counts
+    assert rows == {name: counts[name] for name in rows} and len(rows) > 4
+
+
+def test_a_table_without_a_file_is_one_without_rows(copied):
+    frame = scenarios.open_run(copied).tables["curation"]
+    assert not len(frame) and {"round", "ue", "ue_name", "time"} < set(frame.columns)
+    assert {name: len(column) for name, column in read_table(copied, "curation").items()} == dict.fromkeys(
+        TABLES["curation"], 0
+    )
+
+
+@pytest.mark.parametrize("earlier", [False, True], ids=["listed", "of an earlier version, which lists none"])
+def test_a_lost_table_is_one_line_and_not_an_empty_one(copied, earlier, capsys):
+    lost = "curation.csv" if earlier else "leakage.csv"
+    (copied / lost).unlink(missing_ok=True)
+    if earlier:
+        manifest = json.loads((copied / "manifest.json").read_text())
+        del manifest["tables"]
+        (copied / "manifest.json").write_text(json.dumps(manifest))
+        for name in TABLES.keys() - {"curation"}:
+            path = copied / f"{name}.csv"
+            path.write_text(path.read_text() if path.exists() else ",".join(TABLES[name]) + "\n")
+    said = f"{copied / lost}: is gone, and the run wrote it; put it back, or run the study again"
+    assert line_of(report, copied) == said
+    assert line_of(read_table, copied, lost.removesuffix(".csv")) == said
+    assert main(["report", str(copied)]) == 2 and capsys.readouterr().err == f"netsim: {said}\n"
+
+
+def same(one, other):
+    for name in one.keys() | other.keys():
+        np.testing.assert_array_equal(one[name], other[name])
+        assert one[name].dtype == other[name].dtype
+
+
+def test_a_recorder_has_what_its_file_says(tmp_path, monkeypatch):
+    monkeypatch.setattr("scenarios.app.results.folder.EVERY", SCHEMAS)
+    recorder = Recorder(tmp_path, SCHEMAS)
+    for some in (slice(0, 2), slice(2, 2), slice(2, 4)):
+        recorder.write("a", {name: values[some] for name, values in ROWS.items()})
+    found = recorder.columns("a")
+    same(found, read_table(tmp_path, "a", ()))
+    assert found["number"][0] == 0.333333333 and found["said"].tolist() == ROWS["said"]
+    assert recorder.counts() == {"a": 4} and not (tmp_path / "b.csv").exists()
+    same(recorder.columns("b"), {"flag": np.zeros(0)})
+
+
+def test_a_table_that_was_begun_after_the_checkpoint_vanishes_and_others_are_kept_as_they_were(tmp_path):
+    recorder = Recorder(tmp_path, SCHEMAS)
+    recorder.write("a", ROWS)
+    marks, kept, text = recorder.marks(), recorder.columns("a"), (tmp_path / "a.csv").read_bytes()
+    recorder.write("a", ROWS)
+    recorder.row("b", flag=True)
+    again = Recorder(tmp_path, SCHEMAS)
+    again.resume(marks)
+    again.cut()
+    assert [path.name for path in tmp_path.iterdir()] == ["a.csv"] and (tmp_path / "a.csv").read_bytes() == text
+    same(again.columns("a"), kept)
+    again.row("b", flag=False)
+    assert (tmp_path / "b.csv").read_text() == "flag\n0\n" and again.counts() == {"a": 4, "b": 1}
+
+
+def test_a_command_reads_back_no_table_that_it_wrote(tmp_path, monkeypatch, capsys):
+    (tmp_path / "tiny.yaml").write_text(json.dumps(TINY))
+    opened, read = safe._descriptor, Counter()
+
+    def counted(path, flags, own):
+        file = opened(path, flags, own)
+        if not flags & (os.O_WRONLY | os.O_RDWR) and Path(path).is_relative_to(tmp_path / "out"):
+            read[Path(path).suffix] += 1
+        return file
+
+    monkeypatch.setattr(safe, "_descriptor", counted)
+    assert main(["run", str(tmp_path / "tiny.yaml"), "--out", str(tmp_path / "out"), "--quiet"]) == 0
+    assert read[".csv"] == 0 and read[".json"] <= 2 and read[".yaml"] <= 4, read
+    assert (tmp_path / "out" / "report.html").exists()
+
+
+def test_a_pickled_result_leaves_its_tables_in_the_folder(tiny, tmp_path):
+    result = run(tiny(), tmp_path / "run")
+    again = pickle.loads(pickle.dumps(result))
+    assert result.run.tables.keys() and not again.run.tables.keys()
+    same(again.run.tables["leakage"], result.run.tables["leakage"])
