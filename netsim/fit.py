@@ -151,6 +151,6 @@ def rules_of(part: type) -> Sequence[Rule]:
 def refuse_broken(part: Any) -> None:
     """Raise ValueError with the sentence of the first rule that a part breaks."""
     words = Words(part)
-    for rule in rules_of(type(part)):
+    for rule in rules_of(type(part)):  # type: ignore[arg-type]  # a class has a hash
         if sentence := rule.broken(words):
             raise ValueError(sentence)

@@ -24,7 +24,7 @@ from scenarios.app.results.folder import (
     read_json,
     text_of,
 )
-from scenarios.app.results.gathered import differences_in, flattened
+from scenarios.app.results.gathered import flattened
 from scenarios.app.run.events import Watch
 from scenarios.app.run.job import Job, JobKind, changed_input, do
 from scenarios.app.run.runner import run_job

@@ -65,7 +65,8 @@ def run(args: argparse.Namespace) -> int:
     out = out_of(
         args, name, str(asked.study.seed), changes={path: value for path, value in overrides.items() if path != "seed"}
     )
-    tell_outcome(out, args, name, play(asked, out, args, name))
+    found = play(asked, out, args, name)
+    tell_outcome(out, args, name, found)
     open_page(out, args)
     return FAILED if any(n for key, n in found.summary.items() if key.endswith(".violated")) else DONE
 

@@ -244,14 +244,13 @@ class Finished(Exception):
         super().__init__()
 
 
-def do(job: Job, watch: Watch = ignore, again: bool = False) -> Value:
+def do(job: Job, watch: Watch = ignore) -> Value:
     """The result of a job: read back where its folder has it, else played, from its checkpoint where there is one.
 
-    A job that another process is doing is waited for, and its result read back. again : play a finished one as well,
-    unless another process finishes it in the meantime.
+    A job that another process is doing is waited for, and its result read back.
     """
     job.seen  # noqa: B018 - a summary that is written from here on is of another process
-    done = None if again else job.done()
+    done = job.done()
     if done is not None:
         job.settle()
         return done

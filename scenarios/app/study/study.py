@@ -65,9 +65,8 @@ class Distribution(Part):
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
-        low = self.low
-        high = self.high
-        if self.integer and not (low.is_integer() and high.is_integer() and max(-low, high) <= _LARGEST):
+        bounds = [bound for bound in (self.low, self.high) if bound is not None]
+        if self.integer and not all(bound.is_integer() and abs(bound) <= _LARGEST for bound in bounds):
             raise ValueError("low: with integer: true both bounds are whole numbers within -2**53 and 2**53")
         return self
 
