@@ -73,6 +73,7 @@ def _repetition(record: Path, place: Path, replace: bool) -> Job:
     folder = record.parent
     manifest = read_json(record)
     check_version(folder, manifest)
+    read_json(folder / SUMMARY)  # a damaged one is refused before hours are played
     study = load(folder / STUDY)
     if record.name == TRAINING:
         from scenarios.app.training.train import jobs_of
@@ -109,9 +110,9 @@ def values_in(path: Path) -> Mapping[str, Sequence[object]]:
     """What a file of results holds: key, column or array -> its values, cells of a table as they are written; of any
     other kind of file its bytes.
     """
+    if path.suffix == ".json":
+        return {key: [value] for key, value in flattened(read_json(path)).items()}
     try:
-        if path.suffix == ".json":
-            return {key: [value] for key, value in flattened(read_json(path)).items()}
         if path.suffix == ".csv":
             with text_of(path) as file:
                 return {name: cells for name, *cells in zip(*csv.reader(file), strict=True)}
