@@ -1,4 +1,4 @@
-"""Repeat a finished run, sweep, tuning or training from what its folder says, and compare every number."""
+"""Repeat a finished run, sweep or training from what its folder says, and compare every number."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from scenarios.app.results.folder import (
     is_parquet,
     no_links,
     read_json,
+    record_of,
     version_of,
 )
 from scenarios.app.results.gathered import ValueDifference, check_whole, differences_in
@@ -77,7 +78,7 @@ def rerun(
         was_there = not replace and job.done() is not None
         do(job, ignore, replace)
         found = differences_in(path, job.folder, compared(job.kind))
-        version = version_of(read_json(_record(path)))
+        version = version_of(read_json(record_of(path)))
         note = f"{job.folder} was there already; --replace repeats it again" if was_there else ""
         note = note if version == __version__ else f"was made by netsim {version}, and is repeated by {__version__}"
         repeated.append(Repeated(label, path, job.folder, found, note))
@@ -98,18 +99,14 @@ def _finished_in(folder: Path, only: str | None) -> tuple[list[Path], list[str]]
     skipped = [one_line(f"{path}: is not finished") for path in found if path not in done]
     if not done:
         which = "" if only is None else f" of the label {only}"
-        nothing = f"{folder}: no finished run, sweep, tuning or training{which} in it"
+        nothing = f"{folder}: no finished run, sweep or training{which} in it"
         raise BadInput(f"{skipped[0] if skipped else nothing}; give a folder that netsim wrote to the end")
     return done, skipped
 
 
-def _record(folder: Path) -> Path:
-    return folder / (TRAINING if what_is(folder / TRAINING) else MANIFEST)
-
-
 def _repetition(folder: Path, place: Path, replace: bool) -> Job:
     """The job of a finished run or training again, in another place. BadInput: why it cannot be repeated."""
-    record = _record(folder)
+    record = record_of(folder)
     path = folder / STUDY
     manifest = read_json(record)
     check_version(folder, manifest)

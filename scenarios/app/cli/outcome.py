@@ -43,11 +43,12 @@ from scenarios.app.results.folder import (
     read_failures,
     read_json,
     read_summary,
+    record_of,
 )
+from scenarios.app.results.goals import read_tuned
 from scenarios.app.results.read import Manifest, finished, listed, load
 from scenarios.app.results.shown import adapted_lines, fitted, read_adapted, run_lines, sweep_lines
 from scenarios.app.results.statistics import figure_text
-from scenarios.app.results.tuning_folder import TRIALS_CSV, failed_lines, is_tuning, read_tuning, tuning_lines
 from scenarios.app.run.events import Event, Watch
 from scenarios.app.study import Fields, Record, Value
 
@@ -390,12 +391,6 @@ def tell_failures(*folders: Path) -> None:
         raise RunsFailed(f"{total} failed, see {tables}; the same command plays what is missing")
 
 
-def tell_failed_trials(folder: Path) -> None:
-    """Raise RunsFailed where trials of a tuning failed, or a winner on fresh seeds."""
-    if failed := failed_lines(read_tuning(folder)):
-        raise RunsFailed(f"{failed[0].removesuffix(':')}, see {folder / TRIALS_CSV}; the search went on without them")
-
-
 def outcome_of(folder: Path, verbose: bool = False) -> FolderResult:
     """What a folder says. BadInput: nothing of ours lies there, or something that is not finished, and how to go on."""
     if what_is(folder) != "folder":
@@ -403,11 +398,6 @@ def outcome_of(folder: Path, verbose: bool = False) -> FolderResult:
     kind = kind_of(folder)
     if kind == "training":
         return _training(folder)
-    if kind == "tuning":
-        found = read_tuning(folder)
-        where = f"all trials in {folder / TRIALS_CSV}, page: {_page(folder)}"
-        lines = [f": {found['title']}", *tuning_lines(found), *failed_lines(found), where]
-        return FolderResult("tuning", lines, found)
     if kind == "sweep":
         return _sweep(folder)
     if kind == "run":
@@ -419,11 +409,9 @@ def outcome_of(folder: Path, verbose: bool = False) -> FolderResult:
 
 
 def kind_of(folder: Path) -> str:
-    """What of ours a folder holds, finished or not: training, tuning, sweep or run; empty for anything else."""
+    """What of ours a folder holds, finished or not: training, sweep or run; empty for anything else."""
     if any(what_is(f / TRAINING) or marked(f) == "training" for f in (folder, *folder.glob("seed-*"))):
         return "training"
-    if is_tuning(folder):
-        return "tuning"
     if what_is(folder / RUNS) or what_is(folder / SWEEP) or marked(folder) == "sweep":
         return "sweep"
     return "run" if what_is(folder / MANIFEST) or marked(folder) == "run" else ""
@@ -499,7 +487,7 @@ def several(folder: Path, verbose: bool = False) -> FolderResult:
 
 
 def _run(label: str, run: Path) -> Fields:
-    seed = read_json(run / MANIFEST).get("seed")
+    seed = read_json(record_of(run)).get("seed")
     return {"label": label, "seed": seed, "folder": str(run), "summary": read_summary(run)}
 
 
@@ -509,17 +497,24 @@ def _sweep(folder: Path) -> FolderResult:
     kept, copies = distinct(finished(folder))
     runs = [_run(*one) for one in kept]
     failures = read_failures(folder)
+    tuned = read_tuned(folder)
     title = read_json(folder / SWEEP).get("title") if what_is(folder / SWEEP) else None
     rows = sweep_lines([(run["label"], run["summary"]) for run in runs])
     lines = [
         f": {title}" if title else "",
         *rows,
         *adapted_lines(folder),
+        *(tuned.lines if tuned else []),
         *failure_lines(failures),
         *(fitted([copies]) if copies else []),
         f"all runs in {folder / RUNS}, page: {_page(folder)}",
     ]
-    values = {"table": str(folder / RUNS), "runs": runs, "adapted": read_adapted(folder)[0]}
+    values = {
+        "table": str(folder / RUNS),
+        "runs": runs,
+        "adapted": read_adapted(folder)[0],
+        "tuned": tuned and tuned.model_dump(),
+    }
     return FolderResult("sweep", lines, values | {"failures": [asdict(one) for one in failures]})
 
 

@@ -16,12 +16,11 @@ from scenarios.app.claims.claim import FAILS, HOLDS, OPEN, Verdict
 from scenarios.app.report.compare_page import command_of, comparison
 from scenarios.app.report.plot import GENERATOR, Cells, Chapter, Mark, configuration, page, table
 from scenarios.app.report.run_page import single
-from scenarios.app.report.training_page import train_page, tuning_page
+from scenarios.app.report.training_page import train_page
 from scenarios.app.results.folder import MANIFEST, PAGE, RUNS, SUMMARY, SWEEP, marked, read_failures
 from scenarios.app.results.gathered import Gathered, gathered, of_sweep, side_by_side
 from scenarios.app.results.read import load
 from scenarios.app.results.trainings import trainings
-from scenarios.app.results.tuning_folder import is_tuning, read_tuning
 from scenarios.app.study import Record
 
 
@@ -42,8 +41,6 @@ def report(folder: Path, pages: bool = False) -> Path:
     trained = trainings(folder)
     if trained:
         text = train_page(trained, read_failures(folder))
-    elif is_tuning(folder):
-        text = tuning_page(read_tuning(folder))
     elif (what_is(folder / MANIFEST) or marked(folder) == "run") and not (
         what_is(folder / RUNS) or what_is(folder / SWEEP)
     ):

@@ -28,6 +28,7 @@ from scenarios.app.results.folder import (
     read_failures,
     read_json,
     read_summary,
+    record_of,
     text_of,
     version_of,
 )
@@ -184,6 +185,11 @@ class Gathered:
         return places
 
     @property
+    def trained(self) -> bool:
+        """Whether these are trainings, of a search."""
+        return what_is(self.runs[0][1] / TRAINING) == "file"
+
+    @property
     def radio(self) -> bool:
         """Whether these are radio studies."""
         return all(read_json(path / MANIFEST).get("kind") == RADIO_STUDY for _, path in self.runs)
@@ -259,7 +265,7 @@ def _check(folder: Path) -> None:
     """Refuse what holds no run."""
     if not str(folder) or what_is(folder) != "folder":
         raise BadInput(f"{folder}: no such folder; give folders of runs or of sweeps")
-    if what_is(folder / TRAINING) or any(folder.glob(f"seed-*/{TRAINING}")):
+    if what_is(folder / TRAINING) or any(folder.glob(f"**/seed-*/{TRAINING}")):
         raise BadInput(f"{folder}: holds a training, which has other figures than a run; netsim report "
                                 f"{folder} draws its page with all its seeds")  # fmt: skip
 
@@ -276,7 +282,7 @@ def distinct(runs: LabelledRuns) -> tuple[LabelledRuns, str]:
     firsts = dict[tuple[str, str], Path]()
     copies = []
     for label, path in runs:
-        manifest = read_json(path / MANIFEST)
+        manifest = read_json(record_of(path))
         check_version(path, manifest)
         kinds.setdefault(manifest.get("kind") == RADIO_STUDY, path)
         versions.setdefault(version_of(manifest), path)
