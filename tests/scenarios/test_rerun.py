@@ -78,7 +78,7 @@ def test_of_a_sweep_the_runs_of_a_label_are_repeated(one, tmp_path, capsys):
     assert main(["rerun", str(sweep), "--only", "x=1, y", "--json"]) == 0
     event = json.loads(capsys.readouterr().out)
     assert [run["folder"] for run in event["runs"]] == [str(sweep / "x=1-y/r0"), str(sweep / "x=1-y/r2")]
-    with pytest.raises(BadInput, match="no finished run, sweep, tuning or training of the label z in it"):
+    with pytest.raises(BadInput, match="no finished run, sweep or training of the label z in it"):
         rerun(sweep, tmp_path / "again", "z", lambda *_: None)
 
 
@@ -131,17 +131,17 @@ def test_a_study_that_was_edited_is_told_from_that_of_the_run(one, capsys):
 
 def test_of_a_folder_all_finished_runs_below_are_repeated_and_others_named(one, tmp_path, capsys):
     place = tmp_path / "all"
-    for inner in ("a", "swept/r0", "tuned/verify/trial-1/seed-4", "open"):
+    for inner in ("a", "swept/r0", "tuned/trial-1/seed-4", "open"):
         shutil.copytree(one, place / inner)
     (place / "open" / "summary.json").unlink()
     (place / "notes").mkdir()
     assert main(["rerun", str(place), "--json"]) == 0
     event = json.loads(capsys.readouterr().out)
-    labels = ["a", "swept/r0", "tuned/verify/trial-1/seed-4"]
+    labels = ["a", "swept/r0", "tuned/trial-1/seed-4"]
     assert [run["label"] for run in event["runs"]] == labels
     assert [run["same"] for run in event["runs"]] == [True, True, True]
     assert event["skipped"] == [f"{place / 'open'}: is not finished"]
-    with pytest.raises(BadInput, match="no finished run, sweep, tuning or training in it"):
+    with pytest.raises(BadInput, match="no finished run, sweep or training in it"):
         rerun(place / "notes", tmp_path / "again", None, lambda *_: None)
 
 
