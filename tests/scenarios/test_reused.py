@@ -157,7 +157,7 @@ def test_a_drawn_file_that_changed_is_another_tuning(tmp_path):
     changes = {"world.ues": {"mobility": mobility}, "vary": {"random": {"space": space}}}
     file = scenario(tmp_path)
     asked = sweep.Sweep(AskedStudy.of(file, changes), tmp_path / "t", 1, lambda *now: None)
-    of = Search(str(file), asked, goals(["utility.rmse_db"], ["min"], []), 2)
+    of = Search(asked, goals(["utility.rmse_db"], ["min"], []), 2)
     drawn = Trial(label="trial-1", settings={"world.ues.mobility.trace": str(tmp_path / "b.csv")}, seeds=[1])
     (first,) = of.jobs(drawn)
     assert of.jobs(drawn)[0].text == first.text and first.text.count("# reads ") == 1
@@ -173,7 +173,7 @@ def test_a_tuning_that_is_replaced_leaves_no_run_behind(tmp_path):
     def tuned(trials, replace=False, **more):
         made = {**changes, **more}
         asked = sweep.Sweep(AskedStudy.of(file, made), out, 1, lambda *now: None, replace)
-        tune(Search(str(file), asked, goals(["utility.rmse_db"], ["min"], []), trials, verify=1))
+        tune(Search(asked, goals(["utility.rmse_db"], ["min"], []), trials, verify=1))
 
     tuned(2)
     with pytest.raises(BadInput, match=r"holds \d+ runs that this sweep does not have, .*; add --replace"):

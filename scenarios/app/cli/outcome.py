@@ -504,7 +504,7 @@ def _sweep(folder: Path) -> FolderResult:
         f": {title}" if title else "",
         *rows,
         *adapted_lines(folder),
-        *(tuned.lines if tuned else []),
+        *(tuned.lines(folder) if tuned else []),
         *failure_lines(failures),
         *(fitted([copies]) if copies else []),
         f"all runs in {folder / RUNS}, page: {_page(folder)}",

@@ -224,7 +224,7 @@ def tune(args: argparse.Namespace) -> None:
         sweep = Sweep(
             asked, out, jobs, tell, args.replace, command=command_line(), how=how_of(args).among(jobs)
         )  # fmt: skip
-        search(Search(args.scenario, sweep, of, args.trials, args.verify))
+        search(Search(sweep, of, args.trials, args.verify))
     _finish(args, out, name)
 
 

@@ -74,17 +74,16 @@ def trial_cells(folder: Path) -> tuple[list[str], dict[str, list[Cell]]]:
     if of is None:
         return [], {}
     return of.heads, {
-        trial.label: [*(Mark(trial.texts[key], value) for key, value in trial.values.items()), of.state(trial)]
-        for trial in of.trials
+        trial.label: [*map(Mark, trial.texts, map(trial.mean, trial.values)), of.state(trial)] for trial in of.trials
     }
 
 
 def search_notes(folder: Path) -> Markup:
-    """How figures of a search are to be read, how its winner is played, and the importance of settings."""
+    """How figures of a search are to be read, and the importance of settings."""
     of = read_tuned(folder)
     if of is None:
         return Markup()
-    says = block("paragraphs", [HONEST, of.command] if of.best else [NO_WINNER], "says")
+    says = block("paragraphs", [HONEST if of.best else NO_WINNER], "says")
     names = dict.fromkeys(name for shares in of.importance.values() for name in shares)
     rows: Cells = [[name, *(shares[name] for shares in of.importance.values())] for name in names]
     title = "Importance: share of the variance over trials that a setting explains"

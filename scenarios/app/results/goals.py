@@ -10,15 +10,17 @@ from math import isfinite, nan
 from operator import le
 from pathlib import Path
 
+import numpy as np
 from pydantic import BaseModel
 
-from netsim.errors import BadInput, counted, one_line
-from scenarios.app.results.folder import SWEEP, Failed
+from netsim.errors import BadInput, counted
+from scenarios.app.results.folder import STUDY, SWEEP, Failed
 from scenarios.app.results.read import checked, of_sweep_file
-from scenarios.app.results.shown import drawn
+from scenarios.app.results.shown import drawn, fitted
+from scenarios.app.results.statistics import mean_text
 from scenarios.app.results.summary_keys import BY_KEY, declaration
 from scenarios.app.study import Fields
-from scenarios.app.study.describe import nearest
+from scenarios.app.study.describe import flow, nearest
 
 COST = "cost.best"
 """cost of the policy that a training keeps, in its evaluation worlds"""
@@ -74,9 +76,9 @@ class Goals:
         """All keys that a point needs."""
         return list(dict.fromkeys([*self.objectives, *(c.key for c in self.constraints)]))
 
-    def excess(self, values: Mapping[str, float]) -> list[float]:
+    def excess(self, trial: Trial) -> list[float]:
         """How far each constraint is broken; at most 0 where it is kept."""
-        return [c.excess(values[c.key]) for c in self.constraints]
+        return [bound.excess(trial.mean(bound.key)) for bound in self.constraints]
 
     def check(self, known: Sequence[str] | None = None) -> None:
         """Refuse keys that no summary has; known: those of a finished run of the scenario."""
@@ -95,7 +97,7 @@ class Goals:
         """
         signs = {key: -1.0 if word == "max" else 1.0 for key, word in self.objectives.items()}
         losses = {
-            trial.label: [sign * trial.values[key] for key, sign in signs.items()]
+            trial.label: [sign * trial.mean(key) for key, sign in signs.items()]
             for trial in trials if not trial.broken
         }  # fmt: skip
         front = [
@@ -132,15 +134,12 @@ _MOST_SHOWN = 10
 
 
 class Trial(BaseModel):
-    """Settings, the means of their figures over seeds, also as text with their 95 % interval, and bounds that these
-    break; without figures, why there are none.
-    """
+    """Settings, figures with each seed, and bounds that their means break; without figures, why there are none."""
 
     label: str
     settings: Fields
     seeds: list[int]
-    values: dict[str, float] = {}
-    texts: dict[str, str] = {}
+    values: dict[str, list[float]] = {}
     broken: list[str] = []
     failed: Failed | None = None
 
@@ -149,19 +148,27 @@ class Trial(BaseModel):
         """Of its runs, in that of the sweep."""
         return self.label.removesuffix(FRESH)
 
+    def mean(self, key: str) -> float:
+        """The figure of a key: its mean over seeds."""
+        return float(np.mean(self.values[key]))
+
+    @property
+    def texts(self) -> list[str]:
+        """Each figure, with its 95 % interval."""
+        return [mean_text(np.array(each)) for each in self.values.values()]
+
     def fail(self, kind: str, why: str) -> None:
         """It has no figures."""
         self.failed = Failed(self.folder, self.label, self.seeds[0], 1, kind, why)
 
 
 class Tuned(BaseModel):
-    """What a search found: trials, and winners on fresh seeds; labels of the best, the command that plays the first."""
+    """What a search found: trials, and winners on fresh seeds; labels of the best."""
 
     objectives: dict[str, str]
     trials: list[Trial]
     best: list[str]
     importance: dict[str, dict[str, float]]
-    command: str
 
     @property
     def heads(self) -> list[str]:
@@ -172,17 +179,17 @@ class Tuned(BaseModel):
         """Whether a trial is the best, and which bounds it breaks."""
         return "best" if trial.label in self.best else ", ".join(f"breaks {text}" for text in trial.broken)
 
-    @property
-    def lines(self) -> list[str]:
-        """For the terminal: how many trials there were, the winners, and the command that plays the first."""
+    def lines(self, folder: Path) -> list[str]:
+        """For the terminal: how many trials there were, the winners, and how the first is played."""
         trials = [trial for trial in self.trials if not trial.label.endswith(FRESH)]
         finished = sum(trial.failed is None for trial in trials)
         count = f"{counted(len(trials), 'trial')}, {finished} finished; {counted(len(trials[0].seeds), 'seed')} each"
         if not self.best:
             return [count, NO_WINNER]
         winners = [trial for trial in self.trials if trial.folder in self.best and trial.values]
-        rows = [[trial.label, *trial.texts.values(), self.state(trial)] for trial in winners[:_MOST_SHOWN]]
-        return [count, *drawn(["trial", *self.heads], rows), one_line(self.command)]
+        rows = [[trial.label, *trial.texts, self.state(trial)] for trial in winners[:_MOST_SHOWN]]
+        said = f"{self.best[0]}: {flow(winners[0].settings)}; its scenario: {folder}/{self.best[0]}/seed-*/{STUDY}"
+        return [count, *drawn(["trial", *self.heads], rows), *fitted([said])]
 
 
 def read_tuned(folder: Path) -> Tuned | None:

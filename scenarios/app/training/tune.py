@@ -8,7 +8,6 @@ at a time, from those of the batches before; so the same command suggests the sa
 from __future__ import annotations
 
 import importlib.util
-import shlex
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,10 +17,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from netsim.errors import BadInput, counted
-from netsim.record import write_text
 from scenarios.app.results.folder import SUMMARY, Failed, read_json, remove_run, write_failures
 from scenarios.app.results.goals import COST, FRESH, Goals, Trial, Tuned, of_training
-from scenarios.app.results.statistics import mean_text
 from scenarios.app.run.events import Event
 from scenarios.app.run.executor import BAD_INPUT, do_all
 from scenarios.app.run.job import Job
@@ -29,15 +26,12 @@ from scenarios.app.run.runner import run_job
 from scenarios.app.run.setup import check
 from scenarios.app.run.sweep import Sweep, SweepPoint, rounded, write_runs
 from scenarios.app.study import Record, Value
-from scenarios.app.study.describe import flow
 from scenarios.app.study.study import Distribution, Study
-from scenarios.app.study.yaml_document import as_yaml
 from scenarios.app.training.train import FILES, jobs_of
 
 if TYPE_CHECKING:
     import optuna
 
-BEST = "best.yaml"
 STARTS = 4  # finished trials before values are suggested
 _FEWEST = 8  # finished trials below which settings have no importance
 
@@ -46,10 +40,9 @@ _FEWEST = 8  # finished trials below which settings have no importance
 class Search:
     """What is searched: the space of a sweep, for goals, by so many trials; and fresh seeds for the best.
 
-    source : the scenario as it was named. sweep : its folder, how runs are played, and how many at a time.
+    sweep : its scenario and folder, how runs are played, and how many at a time.
     """
 
-    source: str
     sweep: Sweep
     goals: Goals
     trials: int
@@ -123,13 +116,14 @@ class Search:
     def judge(self, trial: Trial, summaries: Sequence[Record]) -> None:
         """Write the figures of a trial into it. BadInput for keys that no trial can have."""
         self.goals.check(list(summaries[0]))
-        each = {key: np.array([one[key] for one in summaries], dtype=np.float64) for key in self.goals.keys}
-        if unknown := [key for key, values in each.items() if not np.isfinite(values).all()]:
-            trial.fail("no figure", f"{unknown[0]} has no finite value with each of {counted(len(summaries), 'seed')}")
-            return
-        trial.values = {key: float(values.mean()) for key, values in each.items()}
-        trial.texts = {key: mean_text(values) for key, values in each.items()}
-        trial.broken = [bound.text for bound in self.goals.constraints if bound.excess(trial.values[bound.key]) > 0]
+        for key in self.goals.keys:
+            each = np.array([one[key] for one in summaries], dtype=np.float64)
+            if not np.isfinite(each).all():
+                trial.fail("no figure", f"{key} has no finite value with each of {counted(len(each), 'seed')}")
+                return
+            trial.values[key] = each.tolist()
+        excess = zip(self.goals.constraints, self.goals.excess(trial), strict=True)
+        trial.broken = [bound.text for bound, beyond in excess if beyond > 0]
 
 
 def tune(of: Search) -> Path:
@@ -154,9 +148,6 @@ def tune(of: Search) -> Path:
         sweep.describe({})
         tried, trials = searched(of)
         finished = {trial.label: trial for trial in trials if trial.failed is None}
-        failed = [trial.failed for trial in trials if trial.failed is not None]
-        if not finished:
-            raise BadInput(f"{sweep.out}: no trial finished; the last one: {failed[-1].error}")
         best = of.goals.best([*finished.values()])
         winners = [
             Trial(label=f"{label}{FRESH}", settings=finished[label].settings, seeds=[*of.fresh])
@@ -164,26 +155,18 @@ def tune(of: Search) -> Path:
         ]  # fmt: skip
         of.play(winners, 0, len(winners) * of.verify)
         trials += winners
-        write_failures(sweep.out, failed + [trial.failed for trial in winners if trial.failed is not None])
+        failed = [trial.failed for trial in trials if trial.failed is not None]
+        write_failures(sweep.out, failed)
+        if not finished:
+            raise BadInput(f"{sweep.out}: no trial finished; the last one: {failed[-1].error}")
         points = [
             SweepPoint(trial.label, seed, f"{trial.folder}/seed-{seed}", trial.settings)
             for trial in trials if trial.failed is None for seed in trial.seeds
         ]  # fmt: skip
         summaries = [read_json(sweep.out / point.folder / SUMMARY) for point in points]
         write_runs(sweep.out, points, dict(enumerate(summaries)))
-        command = ""
-        (sweep.out / BEST).unlink(missing_ok=True)
-        if best:
-            settings = finished[best[0]].settings
-            winner = sweep.asked.changed({**settings, "vary": None})
-            write_text(sweep.out / BEST, as_yaml(winner.study.model_dump(mode="json")))
-            changes = {**sweep.asked.overrides, **settings}.items()
-            sets = [f"--set {shlex.quote(f'{key}={flow(value)}')}" for key, value in changes]
-            command = " ".join([f"netsim {'train' if of.trains else 'run'} {shlex.quote(of.source)}", *sets])
-        found = Tuned(
-            objectives={**of.goals.objectives}, trials=trials, best=best, importance=importances(tried, of),
-            command=command,
-        )  # fmt: skip
+        shares = importances(tried, of)
+        found = Tuned(objectives={**of.goals.objectives}, trials=trials, best=best, importance=shares)
         sweep.describe({"tuned": found.model_dump(mode="json")})
     return sweep.out
 
@@ -199,10 +182,7 @@ def _admissible(of: Search) -> None:
     """Refuse a scenario without a space, and a search of trainings without a training, or with goals of runs."""
     vary = of.study.vary
     if vary is None or vary.random is None:
-        raise BadInput(
-            f"{of.source}: has no space to search; give it "
-            "`vary: {random: {space: {KEY: {low: NUMBER, high: NUMBER}}}}`"
-        )
+        raise BadInput("vary: has no space to search; give it `random: {space: {KEY: {low: NUMBER, high: NUMBER}}}`")
     if vary.values or vary.zip or vary.variants:
         raise BadInput("vary: netsim tune searches vary.random; leave values, zip and variants out")
     asks = [f"vary.random.space.{key!r}" for key in of.space if key.startswith("train.")]
@@ -210,7 +190,7 @@ def _admissible(of: Search) -> None:
     runs = [key for key in of.goals.keys if not of_training(key)]
     if asks and of.study.train is None:
         raise BadInput(
-            f"{asks[0]}: is of a training, and {of.source} has no `train:` section; add one, or leave it out"
+            f"{asks[0]}: is of a training, and the scenario has no `train:` section; add one, or leave it out"
         )
     if asks and runs:
         raise BadInput(
@@ -247,8 +227,8 @@ def searched(of: Search) -> tuple[optuna.Study, list[Trial]]:
         trials += new
         for one, trial in zip(batch, new, strict=True):
             if trial.failed is None:
-                one.set_user_attr("excess", of.goals.excess(trial.values))
-                study.tell(one, [trial.values[key] for key in of.goals.objectives])
+                one.set_user_attr("excess", of.goals.excess(trial))
+                study.tell(one, [trial.mean(key) for key in of.goals.objectives])
             else:
                 study.tell(one, state=optuna.trial.TrialState.FAIL)
     return study, trials
