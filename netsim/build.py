@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache
 from math import floor
 
 import numpy as np
@@ -18,10 +19,16 @@ from netsim.mobility.base import Ground
 from netsim.rng import Streams
 from netsim.setting import WorldSetting
 from netsim.streets.doors import Premises, doors, without_door
+from netsim.streets.graph import StreetGraph
 from netsim.traces.trace import Trace
 from netsim.ues import STOREY_M, Indoors
 from netsim.units import FloatArray
 from netsim.world import World
+
+
+@lru_cache(maxsize=1)  # worlds that are built one after another often have one city, and doors take longest to find
+def _premises(buildings: Buildings, graph: StreetGraph) -> Premises:
+    return doors(buildings.footprint, buildings.height_m, graph)
 
 
 def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> World:
@@ -44,7 +51,7 @@ def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> Worl
     graph = setting.city.street_graph(area, streams) if "streets" in mobility.needs else None
     premises, doors_notes = Premises.none(), tuple[str, ...]()
     if graph is not None:
-        premises = doors(buildings, graph)
+        premises = _premises(buildings, graph)
         doors_notes = without_door(len(buildings), premises)
     stations = stations_of(setting, area, trace, Site(buildings, streams.at("stations")))
     source = f" of {setting.layout.file}" if isinstance(setting.layout, CellFile) else ""
