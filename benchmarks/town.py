@@ -60,7 +60,7 @@ def draw(bench: Bench, seed: int) -> float:
     area = town.area(None)
     graph = town.street_graph(area, streams)
     buildings = town.buildings(area, streams)
-    doors(buildings, graph)
+    doors(buildings.footprint, buildings.height_m, graph)
     return perf_counter() - started
 
 

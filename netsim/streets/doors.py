@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
 
 import numpy as np
 
-from netsim.city.buildings import Buildings
 from netsim.columns import Columns, frozen, no_floats, no_ints, no_places
+from netsim.maps import Shapes
 from netsim.notice import Notice, notice
 from netsim.streets.graph import MODES, WALK, StreetGraph
 from netsim.ues import STOREY_M
@@ -61,9 +60,10 @@ class Premises:
         return cls(no_ints(), no_places(), Access(no_ints(), no_floats(), no_places()), no_ints(), no_floats())
 
 
-@lru_cache(maxsize=1)  # worlds that are built one after another often have one city
-def doors(buildings: Buildings, graph: StreetGraph) -> Premises:
+def doors(footprint: Shapes, height_m: FloatArray, graph: StreetGraph) -> Premises:
     """Buildings that can be entered: at least 20 m2 large, at most 150 m from a street that is open to pedestrians.
+
+    footprint, height_m (n,) : polygons and heights of all buildings.
 
     The door is the point of the facade, courtyards included, that is nearest to such a street. From the door, a cyclist
     or driver walks straight to the nearest street that is open to the vehicle.
@@ -72,7 +72,6 @@ def doors(buildings: Buildings, graph: StreetGraph) -> Premises:
     """
     import shapely
 
-    footprint = buildings.footprint
     area_m2 = shapely.area(footprint)
     large = np.flatnonzero(area_m2 >= _MIN_AREA_M2)
     wall = shapely.boundary(footprint[large])
@@ -80,7 +79,7 @@ def doors(buildings: Buildings, graph: StreetGraph) -> Premises:
     row, nearest = shapely.STRtree(line).query_nearest(wall, max_distance=_MAX_DOOR_DISTANCE_M, all_matches=False)
     building = large[row]
     door_m = shapely.get_coordinates(shapely.shortest_line(wall[row], line[nearest]))[::2]
-    floors = np.maximum(1, np.floor(buildings.height_m[building] / STOREY_M + 0.5)).astype(int)
+    floors = np.maximum(1, np.floor(height_m[building] / STOREY_M + 0.5)).astype(int)
     by_mode = [access(graph, door_m, mode) for mode in range(len(MODES))]
     street, along_m, at_m = (np.stack([getattr(a, name) for a in by_mode]) for name in ("street", "along_m", "at_m"))
     return Premises(building, door_m, Access(street, along_m, at_m), floors, area_m2[building] * floors)

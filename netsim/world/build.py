@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache
 from itertools import chain
 from math import floor
 
@@ -19,12 +20,18 @@ from netsim.notice import Built, Notice, notice
 from netsim.part import parts_of
 from netsim.rng import Streams
 from netsim.streets.doors import Premises, doors, without_door
+from netsim.streets.graph import StreetGraph
 from netsim.traces.trace import Trace
 from netsim.ues import STOREY_M, Indoors
 from netsim.units import FloatArray
 from netsim.world.base_stations import BaseStation, CellFile, Layout, Site, default_layout
 from netsim.world.setting import WorldSetting
 from netsim.world.world import World
+
+
+@lru_cache(maxsize=1)  # worlds that are built one after another often have one city, and doors take longest to find
+def _premises(buildings: Buildings, graph: StreetGraph) -> Premises:
+    return doors(buildings.footprint, buildings.height_m, graph)
 
 
 def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> World:
@@ -45,7 +52,7 @@ def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> Worl
     clock = setting.clock if trace is None else trace.local.clock(duration_s)
     buildings = setting.city.buildings(area, streams)
     graph = setting.city.street_graph(area, streams) if "streets" in mobility.needs else None
-    premises = Premises.none() if graph is None else doors(buildings, graph)
+    premises = Premises.none() if graph is None else _premises(buildings, graph)
     stations = stations_of(setting, area, trace, Site(buildings, streams.at("stations")))
     source = f" of {setting.layout.file}" if isinstance(setting.layout, CellFile) else ""
     heights_m = {f"{b.name}{source}": b.height_m for b in stations}

@@ -51,7 +51,7 @@ def town(blocks=7, count=200):
     side_m, floors = draw.uniform(8, 20, (count, 2)), draw.integers(1, 8, count)
     footprint = shapely.box(*low_m.T, *(low_m + side_m).T)
     buildings = Buildings(footprint, 3.0 * floors)
-    return buildings, graph, doors(buildings, graph)
+    return buildings, graph, doors(buildings.footprint, buildings.height_m, graph)
 
 
 def some_of(premises, row):
@@ -323,7 +323,7 @@ class TestRefused:
     def test_a_city_in_which_nobody_can_go_anywhere(self, city, count):
         buildings, graph, _ = town()
         one = Buildings(buildings.footprint[:count], buildings.height_m[:count])
-        bare = replace(ground(), buildings=one, premises=doors(one, graph))
+        bare = replace(ground(), buildings=one, premises=doors(one.footprint, one.height_m, graph))
         with pytest.raises(BadInput, match=r"resident needs at least 2 buildings.*take a city"):
             Resident().start(np.arange(2), bare)
 

@@ -283,7 +283,7 @@ class TestDoors:
 
     def test_a_door_faces_the_nearest_street_for_walkers(self):
         buildings = self.buildings((20, 30, 40, 45), (60, 5, 80, 20))
-        premises = doors(buildings, self.graph())
+        premises = doors(buildings.footprint, buildings.height_m, self.graph())
         assert premises.building.tolist() == [0, 1]
         assert premises.door_m[:, 1].tolist() == [45, 5]
         at_m = premises.access.at_m
@@ -295,7 +295,7 @@ class TestDoors:
         rng = np.random.default_rng(0)
         corner = rng.uniform(-50, 650, (300, 2))
         buildings = self.buildings(*np.hstack([corner, corner + 12]))
-        premises = doors(buildings, graph)
+        premises = doors(buildings.footprint, buildings.height_m, graph)
         shape = buildings.footprint[premises.building]
         assert len(premises) > 250
         assert shapely.distance(shapely.boundary(shape), shapely.points(premises.door_m)).max() < 1e-9

@@ -96,13 +96,13 @@ def test_what_cannot_be_repeated_is_one_line_and_nothing_is_written(one, tmp_pat
 
 def test_of_a_folder_all_finished_runs_below_are_repeated(one, tmp_path, capsys):
     place = tmp_path / "all"
-    for inner in ("a", "swept/r0", "tuned/verify/trial-1/seed-4", "open"):
+    for inner in ("a", "swept/r0", "tuned/trial-1/seed-4", "open"):
         shutil.copytree(one, place / inner)
     (place / "open" / "summary.json").unlink()
     (place / "notes").mkdir()
     assert main(["rerun", str(place), "--json", "--quiet"]) == 0
     event = json.loads(capsys.readouterr().out)
-    labels = ["a", "swept/r0", "tuned/verify/trial-1/seed-4"]
+    labels = ["a", "swept/r0", "tuned/trial-1/seed-4"]
     assert [(run["folder"], run["same"]) for run in event["runs"]] == [(str(place / label), True) for label in labels]
     with pytest.raises(BadInput, match="no finished run or training in it"):
         rerun(place / "notes", tmp_path / "again", None, lambda *_: None)

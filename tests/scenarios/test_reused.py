@@ -15,11 +15,11 @@ from netsim.errors import BadInput
 from netsim.record import write_json
 from scenarios.app.cli import options
 from scenarios.app.cli.commands import COMMANDS, main
+from scenarios.app.results.goals import Trial, goals
 from scenarios.app.results.trainings import trainings
-from scenarios.app.results.tuning_folder import goals
 from scenarios.app.run import runner, sweep
 from scenarios.app.study.load import AskedStudy
-from scenarios.app.training.tune import Tuning, tune
+from scenarios.app.training.tune import Search, tune
 
 OLD = "0.6.9"
 
@@ -153,13 +153,13 @@ def test_a_drawn_file_that_changed_is_another_tuning(tmp_path):
     space = {"world.ues.mobility.trace": {"choices": [str(tmp_path / f"{name}.csv") for name in "ab"]}}
     changes = {"world.ues": {"mobility": mobility}, "vary": {"random": {"space": space}}}
     file = scenario(tmp_path)
-    of = lambda: Tuning(  # noqa: E731
-        file, AskedStudy.of(file, changes), goals(["utility.rmse_db"], ["min"], []), tmp_path / "t", 2
-    )
-    first = of().job(False).text
-    assert of().job(False).text == first and first.count("# reads ") == 2
+    asked = sweep.Sweep(AskedStudy.of(file, changes), tmp_path / "t", 1, lambda *now: None)
+    of = Search(asked, goals(["utility.rmse_db"], ["min"], []), 2)
+    drawn = Trial(label="trial-1", settings={"world.ues.mobility.trace": str(tmp_path / "b.csv")}, seeds=[1])
+    (first,) = of.jobs(drawn)
+    assert of.jobs(drawn)[0].text == first.text and first.text.count("# reads ") == 1
     (tmp_path / "b.csv").write_text("time_s,user,x_m,y_m\n0,u,1,1\n3600,u,200,101\n")
-    assert of().job(False).text != first
+    assert of.jobs(drawn)[0].text != first.text
 
 
 def test_a_tuning_that_is_replaced_leaves_no_run_behind(tmp_path):
@@ -169,14 +169,15 @@ def test_a_tuning_that_is_replaced_leaves_no_run_behind(tmp_path):
 
     def tuned(trials, replace=False, **more):
         made = {**changes, **more}
-        of = Tuning(file, AskedStudy.of(file, made), goals(["utility.rmse_db"], ["min"], []), out, trials, verify=1)
-        tune(of, lambda *now: None, replace)
+        asked = sweep.Sweep(AskedStudy.of(file, made), out, 1, lambda *now: None, replace)
+        tune(Search(asked, goals(["utility.rmse_db"], ["min"], []), trials, verify=1))
 
     tuned(2)
-    (old,) = out.glob("verify/trial-*/seed-*")
+    with pytest.raises(BadInput, match=r"holds \d+ runs that this sweep does not have, .*; add --replace"):
+        tuned(1, seed=9)
     tuned(1, replace=True, seed=9)
-    assert not (out / "trial-2").exists() and not old.exists()
-    assert [path.parent.name for path in out.glob("trial-*/seed-*/summary.json")] == ["seed-9"]
+    assert not (out / "trial-2").exists()
+    assert sorted(path.parent.name for path in out.glob("trial-*/seed-*/summary.json")) == ["seed-10", "seed-9"]
 
 
 def test_no_mean_is_over_trainings_of_two_versions(tmp_path, monkeypatch):

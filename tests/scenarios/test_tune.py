@@ -1,4 +1,4 @@
-"""A tuning: what it finds of a closed form, what it keeps when it is killed, what it refuses."""
+"""A tuning: what it finds of a closed form, what an interrupted one ends in, what it refuses."""
 
 from __future__ import annotations
 
@@ -7,34 +7,33 @@ import importlib.util
 import json
 import math
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import TINY
 
 from netsim.errors import BadInput
+from netsim.record import write_json
 from scenarios.app.cli.commands import main
 from scenarios.app.report.report import report
-from scenarios.app.results.folder import STUDY
-from scenarios.app.results.tuning_folder import goals, read_tuning, tuning_lines, winner_rows
-from scenarios.app.run.executor import attempt
+from scenarios.app.results.folder import STUDY, Failed
+from scenarios.app.results.goals import FRESH, Trial, goals, read_tuned
+from scenarios.app.run.sweep import Sweep
 from scenarios.app.study.load import AskedStudy, load
 from scenarios.app.training import tune
-from scenarios.app.training.tune import Tuning
+from scenarios.app.training.tune import Search
 
 pytest.importorskip("optuna")
-CAMPUS = Path(__file__).resolve().parents[2] / "scenarios" / "campus.yaml"
 RATE, WIDTH, RMSE, ACCURACY = (
     "learning.learner.learning_rate", "learning.learner.hidden", "utility.rmse_db", "utility.accuracy_percent"
 )  # fmt: skip
 SPACE = {RATE: {"low": 1e-4, "high": 1.0, "log": True}, WIDTH: {"choices": [[2], [3]]}}
-BRIEF = {"world.duration_s": 172_800, "learning.round_s": 86_400, "learning.attacks": []}
 
 
-def asked(out, objectives=(RMSE,), constraints=(), trials=12, seed=4, directions=("min",), **more):
-    changes = {**BRIEF, "seed": seed, "vary": {"random": {"space": SPACE}}}
-    study = AskedStudy.of("campus", changes)
-    return Tuning("campus", study, goals(objectives, directions, constraints), out, trials, **more)
+def asked(out, objectives=(RMSE,), constraints=(), trials=12, seed=4, directions=("min",), at_once=1, **more):
+    study = AskedStudy.of("campus", {"seed": seed, "vary": {"random": {"space": SPACE}}})
+    sweep = Sweep(study, out, at_once, lambda event: None)
+    return Search(sweep, goals(objectives, directions, constraints), trials, **more)
 
 
 def closed_form(job):
@@ -45,136 +44,109 @@ def closed_form(job):
 
 @pytest.fixture
 def quick(monkeypatch):
-    """Trials whose figures are the closed form; nothing is played."""
-    monkeypatch.setattr(tune, "do", closed_form)
+    """Trials whose figures are the closed form, or what a test puts in its place; nothing is played."""
+    jobs = []
+
+    def played(every, *more):
+        jobs.extend(every)
+        return [of.form(job) for job in every]
+
+    monkeypatch.setattr(tune, "do_all", played)
     monkeypatch.setattr(tune, "check", lambda study, how: None)
     monkeypatch.setattr(tune, "read_json", lambda path: {RMSE: 1.0, ACCURACY: 1.0})
+    of = type("Quick", (), {"form": staticmethod(closed_form), "jobs": jobs})()
+    return of
 
 
-def quiet(*args):
-    pass
+def found(of):
+    tune.tune(of)
+    return read_tuned(of.sweep.out)
 
 
 def test_the_minimum_of_a_closed_form_is_found(quick, tmp_path):
-    found = tune.tune(asked(tmp_path, trials=40), quiet)
-    (name,) = found["best"]
-    best = next(row for row in found["trials"] if row["name"] == name)
-    assert best["values"][RMSE] == min(row["values"][RMSE] for row in found["trials"]) < 0.05
-    late = [row["values"][RMSE] for row in found["trials"][20:]]
-    assert np.median(late) < 0.5 * 4 / 3  # of random draws the mean is 4 / 3
-    assert found["importance"][RMSE][RATE] > 0.9
+    of = found(asked(tmp_path, trials=40, verify=0))
+    values = [trial.mean(RMSE) for trial in of.trials]
+    (best,) = of.best
+    assert values[int(best.removeprefix("trial-")) - 1] == min(values) < 0.05
+    assert np.median(values[20:]) < 0.5 * 4 / 3  # of random draws the mean is 4 / 3
+    assert of.importance[RMSE][RATE] > 0.8
 
 
 def test_the_winner_never_breaks_a_constraint(quick, tmp_path):
-    found = tune.tune(asked(tmp_path, constraints=[f"{ACCURACY}<=0.1"], trials=25), quiet)
-    rows = {row["name"]: row for row in found["trials"]}
-    assert rows[found["best"][0]]["settings"][RATE] <= 0.001  # the minimum at 0.01 breaks it
-    better = [r for r in rows.values() if r["values"][RMSE] < rows[found["best"][0]]["values"][RMSE]]
-    assert better and not any(row["kept"] for row in better)
-    none = tune.tune(asked(tmp_path / "n", constraints=[f"{ACCURACY}>=1000"], trials=5), quiet)
-    assert none["best"] == [] and not (tmp_path / "n" / "best.yaml").exists()
-    assert "no finished trial keeps every constraint" in tuning_lines(none)[-1]
-    assert "Trade-off" not in report(tmp_path / "n").read_text()  # of one objective there is none
+    of = found(asked(tmp_path, constraints=[f"{ACCURACY}<=0.1"], trials=25, verify=0))
+    rows = {trial.label: trial for trial in of.trials}
+    assert rows[of.best[0]].settings[RATE] <= 0.001  # the minimum at 0.01 breaks it
+    better = [t for t in of.trials if t.mean(RMSE) < rows[of.best[0]].mean(RMSE)]
+    assert better and all(of.state(trial) == f"breaks {ACCURACY}<=0.1" for trial in better)
+    none = found(asked(tmp_path / "n", constraints=[f"{ACCURACY}>=1000"], trials=5))
+    assert none.best == []
+    assert "No finished trial keeps every constraint" in none.lines(tmp_path)[-1]
 
 
 def test_the_front_has_every_trial_that_no_other_one_beats(quick, tmp_path):
-    of = asked(tmp_path, (RMSE, ACCURACY), trials=15)
-    found = tune.tune(of, quiet)
-    rows = [(row["values"][RMSE], row["values"][ACCURACY], row["name"]) for row in found["trials"]]
-    unbeaten = {n for a, b, n in rows if not any(c <= a and d <= b and (c, d) != (a, b) for c, d, _ in rows)}
-    assert set(found["front"]) == set(found["best"]) == unbeaten and len(unbeaten) > 1
-    page = report(tmp_path).read_text()
-    assert "trial-" in page and "Trade-off" in page
+    of = found(asked(tmp_path, (RMSE, ACCURACY), trials=15, verify=0))
+    rows = [(trial.mean(RMSE), trial.mean(ACCURACY), trial.label) for trial in of.trials]
+    unbeaten = sorted((a, n) for a, b, n in rows if not any(c <= a and d <= b and (c, d) != (a, b) for c, d, _ in rows))
+    assert of.best == [label for _, label in unbeaten] and len(unbeaten) > 1
 
 
-def test_equal_trials_are_both_on_the_front_and_the_first_wins():
-    of = goals([RMSE], ["max"], [])
-    rows = [{"number": n, "kept": n < 4, "values": {RMSE: v}} for n, v in ((1, 2.0), (2, 3.0), (3, 3.0), (4, 9.0))]
-    assert of.front(rows) == [2, 3] and of.best(rows) == [2]
+def test_of_equal_trials_the_first_wins():
+    trials = [Trial(label=str(n), settings={}, seeds=[1], values={RMSE: [v]}, broken=["x"] * (n == 4))
+              for n, v in ((1, 2.0), (2, 3.0), (3, 3.0), (4, 9.0))]  # fmt: skip
+    assert goals([RMSE], ["max"], []).best(trials) == ["2"]
 
 
-def trials_of(out):
-    return (out / "trials.csv").read_bytes()
+def settings_of(of):
+    return [trial.settings for trial in found(of).trials if not trial.label.endswith(FRESH)]
 
 
-def test_a_killed_tuning_ends_as_a_whole_one(quick, tmp_path):
-    whole = asked(tmp_path / "a", trials=9)
-    tune.tune(whole, quiet)
-
-    def stop(event):
-        if event.done == 6:
-            raise KeyboardInterrupt
-
-    killed = replace(whole, out=tmp_path / "b")
-    with pytest.raises(KeyboardInterrupt):
-        tune.tune(killed, stop)
-    tried = tune.opened(tmp_path / "b" / tune.JOURNAL, killed.goals)
-    tune.asked(killed, tried, 7)  # begun when the program ended, with a lock and half a line left behind
-    with (tmp_path / "b" / tune.JOURNAL).open("ab") as file:
-        file.write(b'{"op_code":4,"wor')
-    (tmp_path / "b" / f"{tune.JOURNAL}.lock").touch()
-    told = []
-    tune.tune(killed, lambda event: told.append((event.done, event.values["label"])))
-    assert told == [(7, "trial-7"), (8, "trial-8"), (9, "trial-9")]
-    assert trials_of(tmp_path / "a") == trials_of(tmp_path / "b")
-    tune.tune(replace(whole, out=tmp_path / "c", trials=4), quiet)
-    more = tune.tune(replace(whole, out=tmp_path / "c"), quiet)  # more trials go on as well
-    assert trials_of(tmp_path / "c") == trials_of(tmp_path / "a") and len(more["trials"]) == 9
-    other = tune.tune(asked(tmp_path / "d", trials=9, seed=5), quiet)
-    assert other["trials"][0]["settings"] != more["trials"][0]["settings"]
+def test_the_same_command_suggests_the_same_and_more_trials_go_on(quick, tmp_path):
+    first = settings_of(asked(tmp_path / "a", trials=9))
+    assert settings_of(asked(tmp_path / "b", trials=9)) == first
+    assert settings_of(asked(tmp_path / "c", trials=6)) == first[:6]
+    assert settings_of(asked(tmp_path / "d", trials=9, seed=5)) != first
+    pairs = settings_of(asked(tmp_path / "e", trials=9, at_once=2))
+    assert pairs == settings_of(asked(tmp_path / "f", trials=9, at_once=2))
 
 
-def test_the_command_lists_failed_trials_and_leaves_with_1(scenario, quick, monkeypatch, tmp_path, capsys):
+def test_a_setting_that_the_scenario_refuses_fails_its_trial(quick, tmp_path):
+    of = replace(asked(tmp_path, trials=1), verify=0)
+    trials = [Trial(label="trial-1", settings={"learning.round_s": -1}, seeds=[1]),
+              Trial(label="trial-2", settings={}, seeds=[1])]  # fmt: skip
+    of.play(trials, 0, 2)
+    assert trials[0].failed.kind == "bad input" and "learning.round_s" in trials[0].failed.error
+    assert trials[1].failed is None and len(quick.jobs) == 1
+
+
+def test_failed_trials_are_told_and_take_no_part(quick, tmp_path):
     def half(job):
         if "trial-2" in job.folder.parts:
-            raise BadInput("no such <b>")
-        return closed_form(job)
+            return Failed("trial-2/seed-4", "trial-2", 4, 1, "bad input", "no such <b>")
+        return closed_form(job) | ({RMSE: math.inf} if "trial-3" in job.folder.parts else {})
 
-    monkeypatch.setattr(tune, "do", half)
-    assert main([*command(scenario, tmp_path / "a"), "--trials", "3"]) == 1
-    said = capsys.readouterr()
-    rows = list(csv.DictReader(trials_of(tmp_path / "a").decode().splitlines()))
-    assert [row["state"] for row in rows] == ["finished", "failed", "finished"]
-    assert rows[1]["why"] == "no such <b>" and rows[1][RMSE] == ""
-    assert "1 trial failed:\n  trial-2: no such <b>\n" in said.out
-    assert said.err == f"netsim: 1 trial failed, see {tmp_path / 'a' / 'trials.csv'}; the search went on without them\n"
-    assert "trial-2: no such &lt;b&gt;" in (tmp_path / "a" / "report.html").read_text()
-    assert main([*command(scenario, tmp_path / "a"), "--trials", "3", "--json"]) == 1  # it remains
-    result, error = (json.loads(line) for line in capsys.readouterr().out.splitlines())
-    assert result["kind"] == "tuning" and result["trials"][1]["why"] == "no such <b>" and error["exit_code"] == 1
-    monkeypatch.setattr(tune, "do", closed_form)
-    assert main([*command(scenario, tmp_path / "b"), "--trials", "3"]) == 0
+    quick.form = half
+    of = found(asked(tmp_path, trials=4, verify=0))
+    assert [trial.failed and trial.failed.kind for trial in of.trials] == [None, "bad input", "no figure", None]
+    rows = list(csv.DictReader((tmp_path / "failures.csv").read_text().splitlines()))
+    assert [row["error"] for row in rows] == ["no such <b>", f"{RMSE} has no finite value with each of 1 seed"]
+    labels = [row["label"] for row in csv.DictReader((tmp_path / "runs.csv").read_text().splitlines())]
+    assert labels == ["trial-1", "trial-4"] and "4 trials, 2 finished" in of.lines(tmp_path)[0]
 
 
-def test_what_becomes_of_constraints_on_fresh_seeds_is_told(quick, monkeypatch, tmp_path):
+def test_what_becomes_of_constraints_on_fresh_seeds_is_told(quick, tmp_path):
     low, high = f"{ACCURACY}<=0.1", f"{ACCURACY}>=0.001"
-
-    def worse(job):
-        return closed_form(job) | ({ACCURACY: 0.25} if "verify" in job.folder.parts else {})
-
-    monkeypatch.setattr(tune, "do", worse)
-    found = tune.tune(asked(tmp_path, constraints=[low, high], trials=25, verify=1), quiet)
-    (best,) = found["best"]
-    searched = next(row for row in found["trials"] if row["name"] == best)["values"][ACCURACY]
-    rows = winner_rows(found)
-    assert [best, ACCURACY, f"{searched:.3g}", "0.25", f"{low}: BROKEN on fresh seeds"] in rows
-    assert [best, ACCURACY, f"{searched:.3g}", "0.25", f"{high}: kept"] in rows
-    assert "BROKEN on fresh seeds" in report(tmp_path).read_text()
-    (tmp_path / "tuning.json").write_text(json.dumps(found | {"constraints": ["x"]}))
-    with pytest.raises(BadInput, match="write KEY<=NUMBER"):
-        report(tmp_path)
-
-
-def test_a_setting_that_the_scenario_refuses_fails_its_trial(tmp_path):
-    end = attempt(asked(tmp_path).trial("trial-1", {"learning.round_s": -1}, (1,)))
-    assert end.kind == "bad input" and "learning.round_s" in end.line and not list(tmp_path.iterdir())
+    quick.form = lambda job: closed_form(job) | ({ACCURACY: 0.25} if job.study.seed > 4 else {})
+    of = found(asked(tmp_path, constraints=[low, high], trials=25, verify=1))
+    *_, fresh = of.trials
+    assert fresh.label == f"{of.best[0]}{FRESH}" and fresh.seeds == [5] and of.state(fresh) == f"breaks {low}"
+    assert "0.25" in " ".join(of.lines(tmp_path)) and "breaks" in " ".join(of.lines(tmp_path))
 
 
 @pytest.fixture(scope="module")
 def scenario(tmp_path_factory):
     path = tmp_path_factory.mktemp("s") / "s.yaml"
-    text = CAMPUS.read_text().replace("6652800", "172800").replace("604800", "86400")
-    path.write_text(f"{text}vary:\n  seed: [1, 2]\n  random:\n    space:\n      {RATE}: {{low: 0.001, high: 0.1}}\n")
+    vary = {"seed": [1, 2], "random": {"space": {RATE: {"low": 0.001, "high": 0.1}}}}
+    path.write_text(json.dumps(TINY | {"vary": vary}))
     return path
 
 
@@ -183,36 +155,46 @@ def command(scenario, out, *more):
     return ["tune", str(scenario), *goal, "--trials", "2", "--jobs", "1", "--quiet", "--out", str(out), *more]
 
 
-def test_the_command_verifies_the_winner_on_fresh_seeds_and_writes_it(scenario, tmp_path, capsys):
-    assert main(command(scenario, tmp_path / "a")) == 0
+def bytes_of(out):
+    return {str(p.relative_to(out)): p.read_bytes() for p in out.rglob("*") if p.suffix in (".csv", ".yaml", ".json")
+            and p.name != "manifest.json"}  # fmt: skip
+
+
+def test_the_command_verifies_the_winner_and_an_interrupted_one_ends_the_same(scenario, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(command(scenario, "a")) == 0
     out = capsys.readouterr().out
-    found = read_tuning(tmp_path / "a")
-    (best,) = found["best"]
-    assert found["fresh_seeds"] == [3, 4, 5] and found["seeds"] == [1, 2]
-    folders = [tmp_path / "a" / "verify" / best / f"seed-{n}" / "summary.json" for n in (3, 4, 5)]
-    fresh = [json.loads(path.read_text())[RMSE] for path in folders]
-    assert found["verified"][best]["values"][RMSE] == pytest.approx(np.mean(fresh))
-    width = 4.302652729911275 * np.std(fresh, ddof=1) / math.sqrt(3)  # Student's t of two degrees of freedom
-    assert found["verified"][best]["half_width"][RMSE] == pytest.approx(width)
-    assert "fresh seeds" in out and f"netsim run {scenario} --set 'learning.attacks=[]' --set {RATE}=" in out
+    of = read_tuned(tmp_path / "a")
+    (best,) = of.best
+    values = [json.loads((tmp_path / "a" / best / f"seed-{n}" / "summary.json").read_text())[RMSE] for n in (3, 4, 5)]
+    *_, fresh = of.trials
+    assert fresh.seeds == [3, 4, 5] and fresh.values[RMSE] == values
+    assert "fresh seeds" in out and f"{best}: {{{RATE}: " in out and f"a/{best}/seed-*/study.yaml" in out
     page = (tmp_path / "a" / "report.html").read_text()
-    assert "optimistic" in page and "Winners" in page
-    winner = next(row for row in found["trials"] if row["name"] == best)
-    assert load(tmp_path / "a" / "best.yaml").learning.learner.learning_rate == winner["settings"][RATE]
-    assert len((tmp_path / "a" / "runs.csv").read_text().splitlines()) == 1 + 2 * 2
-    assert main(["show", str(tmp_path / "a")]) == 0 and "fresh seeds" in capsys.readouterr().out
+    assert "optimistic" in page and "best" in page and f"settings-{RMSE}" in page
+    winner = next(trial for trial in of.trials if trial.label == best)
+    assert load(tmp_path / "a" / best / "seed-1" / STUDY).learning.learner.learning_rate == winner.settings[RATE]
+    assert len((tmp_path / "a" / "runs.csv").read_text().splitlines()) == 1 + 2 * 2 + 3
+    assert main(["show", "a"]) == 0 and "fresh seeds" in capsys.readouterr().out
+
+    whole = bytes_of(tmp_path / "a")
+    (tmp_path / "a" / "trial-2" / "seed-2" / "summary.json").unlink()
+    (tmp_path / "a" / "runs.csv").unlink()
+    assert main(["show", "a"]) == 2 and "not finished" in capsys.readouterr().err
+    assert main(command(scenario, "a")) == 0
+    assert bytes_of(tmp_path / "a") == whole
 
 
 def test_a_key_inside_a_list_is_tuned_for_the_strongest_named_share(tmp_path):
     strongest, key = "leakage.strongest_located.percent", "learning.attacks.0.cluster_m"
     changes = {"world.duration_s": 172_800, "learning.round_s": 86_400}
     changes["vary"] = {"seed": [1], "random": {"space": {key: {"choices": [30.0, 60.0]}}}}
-    of = Tuning("campus", AskedStudy.of("campus", changes), goals([strongest], ["max"], []), tmp_path, 1, verify=0)
-    (row,) = tune.tune(of, quiet)["trials"]
+    sweep = Sweep(AskedStudy.of("campus", changes), tmp_path, 1, lambda event: None)
+    (trial,) = found(Search(sweep, goals([strongest], ["max"], []), 1, verify=0)).trials
     study = load(tmp_path / "trial-1" / "seed-1" / STUDY)
     summary = json.loads((tmp_path / "trial-1" / "seed-1" / "summary.json").read_text())
-    assert study.learning.attacks[0].cluster_m == row["settings"][key]
-    assert row["values"][strongest] == summary[strongest]
+    assert study.learning.attacks[0].cluster_m == trial.settings[key]
+    assert trial.values[strongest] == [summary[strongest]]
 
 
 @pytest.mark.parametrize(
@@ -245,25 +227,19 @@ def test_a_key_that_this_scenario_does_not_have_is_refused_after_the_first_trial
     assert not (tmp_path / "w" / "trial-2").exists()
 
 
-def test_other_tunings_and_damaged_files_are_refused(quick, tmp_path):
-    tune.tune(asked(tmp_path, trials=2), quiet)
-    with pytest.raises(BadInput, match="holds the tuning of another study, goals or program version; add --replace"):
-        tune.tune(asked(tmp_path, (ACCURACY,), trials=2), quiet)
-    found = tune.tune(asked(tmp_path, (ACCURACY,), trials=2), quiet, replace=True)
-    assert list(found["trials"][0]["values"]) == [ACCURACY]
-    (tmp_path / "tuning.json").write_text(json.dumps(found | {"trials": [{"name": "../x"}]}))
-    with pytest.raises(BadInput, match=r"tuning\.json: .* is missing or damaged; tune again"):
-        report(tmp_path)
-    (tmp_path / "tuning.json").unlink()
-    with pytest.raises(BadInput, match="this tuning is not finished; start it again and it goes on"):
-        report(tmp_path)
+def test_damaged_files_are_refused(quick, tmp_path):
+    tune.tune(asked(tmp_path, trials=2))
+    found = json.loads((tmp_path / "sweep.json").read_text())
+    write_json(tmp_path / "sweep.json", found | {"tuned": {"trials": [{"label": "x"}]}})
+    with pytest.raises(BadInput, match=r"sweep\.json: .* is missing or damaged; tune again"):
+        read_tuned(tmp_path)
 
 
 def test_a_missing_library_is_one_line(tmp_path, monkeypatch):
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "optuna" else find(name))
     with pytest.raises(BadInput, match=r"netsim tune: optuna is not installed; pip install 'netsim-fl\[tune\]'"):
-        tune.tune(asked(tmp_path / "s"), quiet)
+        tune.tune(asked(tmp_path / "s"))
     assert not (tmp_path / "s").exists()
 
 
@@ -273,35 +249,37 @@ RATES = {"train.agent.learning_rate": {"choices": [0.001, 0.01]}}
 
 def asked_of_trainings(out, objective="cost.best", space=RATES, scenario="power/paper", **more):
     changes = {**(SHORT if scenario == "power/paper" else {}), "vary": {"seed": [3], "random": {"space": space}}}
-    study = AskedStudy.of(scenario, changes)
-    return Tuning(scenario, study, goals([objective], ["min"], []), out, 2, **more)
+    sweep = Sweep(AskedStudy.of(scenario, changes), out, 1, lambda event: None)
+    return Search(sweep, goals([objective], ["min"], []), 2, **more)
 
 
 @pytest.mark.slow
-def test_trainings_are_tuned(tmp_path):
-    found = tune.tune(asked_of_trainings(tmp_path, verify=1), quiet)
-    rows, (best,) = found["trials"], found["best"]
-    costs = [json.loads((tmp_path / row["name"] / "seed-3" / "summary.json").read_text())["cost.best"] for row in rows]
-    assert [row["values"]["cost.best"] for row in rows] == costs and found["plays"] == "train"
-    assert best == rows[int(np.argmin(costs))]["name"]
-    assert (tmp_path / "verify" / best / "seed-4" / "policy.json").exists()
-    assert tuning_lines(found)[-1].startswith("netsim train power/paper")
-    winner = next(row for row in rows if row["name"] == best)
-    assert load(tmp_path / "best.yaml").train.agent.learning_rate == winner["settings"]["train.agent.learning_rate"]
-    told = []
-    assert tune.tune(asked_of_trainings(tmp_path, verify=1), lambda *now: told.append(now)) == found and not told
+def test_trainings_are_tuned(tmp_path, capsys):
+    of = found(asked_of_trainings(tmp_path, verify=1))
+    *trials, fresh = of.trials
+    costs = [json.loads((tmp_path / t.label / "seed-3" / "summary.json").read_text())["cost.best"] for t in trials]
+    assert [trial.mean("cost.best") for trial in trials] == costs and of.best == [trials[int(np.argmin(costs))].label]
+    assert (tmp_path / fresh.folder / "seed-4" / "policy.json").exists()
+    rate = next(t for t in trials if t.label in of.best).settings["train.agent.learning_rate"]
+    assert load(tmp_path / of.best[0] / "seed-3" / STUDY).train.agent.learning_rate == rate
+    assert "cost.best" in report(tmp_path).read_text()
+    assert main(["show", str(tmp_path)]) == 0 and "cost.best" in capsys.readouterr().out
+    assert main(["compare", str(tmp_path), str(tmp_path)]) == 2 and "holds a training" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("more", "said"),
     [
         ({"objective": RMSE}, "'train.agent.learning_rate': changes a training and no run, and utility.rmse_db is a"),
-        ({"scenario": "campus", "space": {RATE: {"low": 0.1, "high": 0.2}}}, "cost.best: is of a training, and campus"),
+        (
+            {"scenario": "campus", "space": {RATE: {"low": 0.1, "high": 0.2}}},
+            "cost.best: is of a training, and the",
+        ),
     ],
 )
 def test_without_a_training_nothing_of_one_is_tuned(more, said, tmp_path):
     with pytest.raises(BadInput, match=said) as error:
-        tune.tune(asked_of_trainings(tmp_path / "t", **more), quiet)
+        tune.tune(asked_of_trainings(tmp_path / "t", **more))
     assert len(error.value.lines) == 1 and not (tmp_path / "t").exists()
 
 

@@ -30,19 +30,19 @@ from scenarios.app.results.export import BEGINNING, Globe, geojson_text
 from scenarios.app.results.folder import (
     EXPORT,
     FAILURES,
-    MANIFEST,
     PAGE,
     RUNS,
     failure_lines,
     read_failures,
     read_json,
     read_summary,
+    record_of,
 )
+from scenarios.app.results.goals import read_tuned
 from scenarios.app.results.kinds import kind_of
 from scenarios.app.results.read import Run, finished, load, of_sweep_file, open_finished
 from scenarios.app.results.shown import adapted_lines, fitted, read_adapted, run_lines, sweep_lines
 from scenarios.app.results.statistics import figure_text
-from scenarios.app.results.tuning_folder import TRIALS_CSV, failed_lines, read_tuning, tuning_lines
 from scenarios.app.run.events import Event, Watch
 from scenarios.app.study import Fields, Record, Value
 
@@ -388,12 +388,6 @@ def tell_failures(*folders: Path) -> None:
         raise RunsFailed(f"{total} failed, see {tables}; the same command plays what is missing")
 
 
-def tell_failed_trials(folder: Path) -> None:
-    """Raise RunsFailed where trials of a tuning failed, or a winner on fresh seeds."""
-    if failed := failed_lines(read_tuning(folder)):
-        raise RunsFailed(f"{failed[0].removesuffix(':')}, see {folder / TRIALS_CSV}; the search went on without them")
-
-
 def outcome_of(folder: Path, verbose: bool = False) -> FolderResult:
     """What a folder says. BadInput: nothing of ours lies there, or something that is not finished, and how to go on."""
     if what_is(folder) != "folder":
@@ -444,7 +438,7 @@ def _run(run: Run, verbose: bool) -> FolderResult:
 
 
 def _labelled(label: str, run: Path) -> Fields:
-    seed = read_json(run / MANIFEST).get("seed")
+    seed = read_json(record_of(run)).get("seed")
     return {"label": label, "seed": seed, "folder": str(run), "summary": read_summary(run)}
 
 
@@ -454,17 +448,24 @@ def _sweep(folder: Path, _: bool) -> FolderResult:
     kept, copies = distinct(finished(folder))
     runs = [_labelled(*one) for one in kept]
     failures = read_failures(folder)
+    tuned = read_tuned(folder)
     title = of_sweep_file(folder, "title")
     rows = sweep_lines([(run["label"], run["summary"]) for run in runs])
     lines = [
         f": {title}" if title else "",
         *rows,
         *adapted_lines(folder),
+        *(tuned.lines(folder) if tuned else []),
         *failure_lines(failures),
         *(fitted([copies]) if copies else []),
         f"all runs in {folder / RUNS}, page: {_page(folder)}",
     ]
-    values = {"table": str(folder / RUNS), "runs": runs, "adapted": read_adapted(folder)[0]}
+    values = {
+        "table": str(folder / RUNS),
+        "runs": runs,
+        "adapted": read_adapted(folder)[0],
+        "tuned": tuned and tuned.model_dump(),
+    }
     return FolderResult("sweep", lines, values | {"failures": [asdict(one) for one in failures]})
 
 
@@ -483,15 +484,8 @@ def _training(folder: Path, _: bool) -> FolderResult:
     return FolderResult("training", lines, values)
 
 
-def _tuning(folder: Path, _: bool) -> FolderResult:
-    found = read_tuning(folder)
-    where = f"all trials in {folder / TRIALS_CSV}, page: {_page(folder)}"
-    return FolderResult("tuning", [f": {found['title']}", *tuning_lines(found), *failed_lines(found), where], found)
-
-
 OUTCOMES: dict[str, Callable[[Path, bool], FolderResult]] = {
     "training": _training,
-    "tuning": _tuning,
     "sweep": _sweep,
     "run": lambda folder, verbose: _run(open_finished(folder), verbose),
     "": several,

@@ -25,7 +25,7 @@ from scenarios.app.cli.options import (
     say_fitted,
     table,
 )
-from scenarios.app.cli.outcome import open_page, tell_failed_trials, tell_failures, tell_outcome, teller
+from scenarios.app.cli.outcome import open_page, tell_failures, tell_outcome, teller
 from scenarios.app.report.report import draw_run, report
 from scenarios.app.results.folder import PAGE, SUMMARY, read_json
 from scenarios.app.results.read import finished
@@ -202,8 +202,9 @@ def _tell_gate(said: Fields, as_json: bool) -> None:
 
 def tune(args: argparse.Namespace) -> None:
     """Search, verify, draw the page, print the winner."""
-    from scenarios.app.results.tuning_folder import goals
-    from scenarios.app.training.tune import Tuning
+    from scenarios.app.results.goals import goals
+    from scenarios.app.run.sweep import Sweep
+    from scenarios.app.training.tune import Search
     from scenarios.app.training.tune import tune as search
 
     overrides = overrides_of(args)
@@ -211,13 +212,13 @@ def tune(args: argparse.Namespace) -> None:
     of = goals(args.objectives, args.directions, args.constraints)
     asked = AskedStudy.of(args.scenario, overrides)
     out = out_of(args, f"{name}-tune", changes=overrides)
-    tuning = Tuning(
-        args.scenario, asked, of, out, args.trials, jobs_of(args), args.verify, command_line(), how_of(args)
-    )
+    jobs = jobs_of(args)
     with teller(args, name) as tell:
-        search(tuning, tell, args.replace)
+        sweep = Sweep(
+            asked, out, jobs, tell, args.replace, command=command_line(), how=how_of(args).among(jobs)
+        )  # fmt: skip
+        search(Search(sweep, of, args.trials, args.verify))
     _finish(args, out, name)
-    tell_failed_trials(out)
 
 
 def _finish(args: argparse.Namespace, out: Path, name: str, has_results: bool = True) -> None:

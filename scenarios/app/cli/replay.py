@@ -19,6 +19,7 @@ from netsim.radio.shadowing import Correlated
 from netsim.rng import Streams
 from netsim.safe import what_is
 from netsim.trace_files.inspect import usual_round
+from netsim.traces.trace import Trace
 from netsim.world.base_stations import default_layout
 from netsim.world.build import build_world
 from scenarios.app.cli.options import emit, how_of, out_of, overrides_of, part_of_name, say, say_fitted
@@ -107,7 +108,7 @@ def defended(study: Study) -> list[str]:
     """Labels of the variants that are compared: nothing hidden, and the defenses for one user or for several."""
     if study.vary is None or not study.vary.variants:
         raise BadInput("--defend: the scenario has no `vary.variants:`; give some, or leave it out")
-    alone = len(_replayed(study).load(study.round_s).users) == 1
+    alone = len(_trace(study).users) == 1
     sums = {v.label: any(key.startswith("learning.threat") for key in v.set) for v in study.vary.variants}
     return [label for label, of_several in sums.items() if not (alone and of_several)]
 
@@ -173,7 +174,7 @@ def by_length(asked: AskedStudy) -> Fields:
     that shows where UEs were within a trace of less than two days.
     """
     study = asked.study
-    trace = _replayed(study).load(study.round_s)
+    trace = _trace(study)
     found = Fields()
     span_s = float(np.ptp(trace.time_s))
     if "world.tick_s" not in asked.overrides and span_s < 2 * DAY_S:
@@ -187,7 +188,7 @@ def by_length(asked: AskedStudy) -> Fields:
 def by_width(asked: AskedStudy) -> Fields:
     """A decorrelation distance whose fields of shadowing fit into memory, of a wide area without measured RSRP."""
     study = asked.study
-    trace = _replayed(study).load(study.round_s)
+    trace = _trace(study)
     shadowing = study.world.radio.shadowing
     stated = any(key.startswith("world.radio.shadowing") for key in asked.overrides)
     if stated or trace.rsrp_dbm is not None or not isinstance(shadowing, Correlated):
@@ -220,7 +221,7 @@ def by_sample(study: Study) -> Fields:
     data = study.learned.data
     if not isinstance(data, Measured) or data.hold_out_by != "day":
         return {}
-    trace = _replayed(study).load(study.round_s)
+    trace = _trace(study)
     few = len(np.unique(trace.time_s // DAY_S)) * data.hold_out < 1
     return {"learning.data.hold_out_by": "sample"} if few else {}
 
@@ -232,7 +233,7 @@ def public_levels(study: Study) -> Fields:
     learner = study.learned.learner
     if not isinstance(learner, RsrpNet) or learner.profile != "useful" or _LEVELS & learner.model_fields_set:
         return {}
-    rsrp_dbm = _replayed(study).load(study.round_s).rsrp_dbm
+    rsrp_dbm = _trace(study).rsrp_dbm
     if rsrp_dbm is None:
         world = build_world(study.world, Streams(study.seed), study.round_s)
         side = (np.arange(_PLACES) + 0.5) / _PLACES
@@ -251,7 +252,7 @@ def in_time(asked: AskedStudy) -> Fields:
     area with too many places, and without `dwell` in a trace of less than two days.
     """
     study = asked.study
-    trace = _replayed(study).load(study.round_s)
+    trace = _trace(study)
     wide = np.prod(study.world.city.area(trace.area).side_m) > _MOST_M2
     idle = ["tracker"] if wide or len(trace.users) == 1 or study.round_s > LONGEST_HOURLY_S else []
     idle += ["dwell"] if idle or np.ptp(trace.time_s) < 2 * DAY_S else []
@@ -268,9 +269,13 @@ def _replayed(study: Study) -> Replay:
     return mobility
 
 
+def _trace(study: Study) -> Trace:
+    return _replayed(study).load(study.round_s)
+
+
 def trace_lines(study: Study) -> list[str]:
     """What was read from the trace, what was left out, and what was chosen."""
-    trace = _replayed(study).load(study.round_s)
+    trace = _trace(study)
     counts = dict(trace.counts)
     users = len(trace.users)
     (width, height) = trace.area.side_m

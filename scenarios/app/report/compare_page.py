@@ -28,6 +28,7 @@ from scenarios.app.report.charts import (
     Quantity,
     Series,
 )
+from scenarios.app.report.drawn_points import draws_panels, search_notes
 from scenarios.app.report.plot import (
     DARK,
     DASHES,
@@ -62,10 +63,9 @@ from scenarios.app.report.tables import (
     trace_said,
     variants_table,
 )
-from scenarios.app.report.training_page import draws_panels
 from scenarios.app.results.folder import STUDY
 from scenarios.app.results.gathered import Gathered, drawn_sentence
-from scenarios.app.results.read import Manifest, Run, load
+from scenarios.app.results.read import Manifest, Run, load, of_sweep_file
 from scenarios.app.results.shown import answers, compared, labels_of
 from scenarios.app.results.statistics import figure_text, mean_text, quantile
 from scenarios.app.results.table import USELESS, ByLabel, Line, is_useful, lines, model_line, model_verdict, together
@@ -122,6 +122,10 @@ def comparison(of: Gathered, place: Path, command: str = "", reach: float | None
     """The page; place: the folder in which it will lie. reach : RMSE (dB) or accuracy (%) whose first time is shown."""
     labels = labels_of(of.summaries)
     every = compared(labels)
+    results = variants_table(every, of.runs, place) + search_notes(place)
+    if of.trained:
+        found = Chapter("tradeoffs", "Settings", draws_panels(place))
+        return page(str(of_sweep_file(place, "title")), [found], below=command, warns=of.said, results=results)
     drawn = [of.summaries[k] for k in of.drawn]
     if of.radio:
         shown = [
@@ -160,7 +164,7 @@ def comparison(of: Gathered, place: Path, command: str = "", reach: float | None
         below="; ".join([*papers, counted(len(manifests), "run")]),
         answers=answers(every)[:MOST_ANSWERS],
         warns=[*of.said, *drawn_sentence(len(manifests), len(of.drawn)), *useless(every)],
-        results=variants_table(every, of.runs, place),
+        results=results,
         words=True,
     )
 
@@ -190,7 +194,7 @@ def _of_learning(
     strongest = {label: getattr(leading(lines(runs)), "attack", "") for label, runs in drawn.items()}
     over = [] if reach is None else [time_table(shown, strongest, reach)]
     curves_over = [panel for chart in (PROGRESS, UPLINKS) for panel in drawn_over_time(shown, chart, strongest)]
-    draws = draws_panels(place, [(m.label, m.study, m.summary) for m in shown])
+    draws = draws_panels(place)
     return [
         Chapter("tradeoffs", "Privacy and utility", [tradeoff_panel(labels_of(of.summaries), of.curves), *draws]),
         Chapter("densities", "Densities", [*compared_densities(of.runs)]),

@@ -14,13 +14,12 @@ from netsim.safe import OURS_MOST_BYTES, content, remove_parts, what_is
 from scenarios.app.report.compare_page import comparison
 from scenarios.app.report.plot import GENERATOR
 from scenarios.app.report.run_page import single
-from scenarios.app.report.training_page import train_page, tuning_page
+from scenarios.app.report.training_page import train_page
 from scenarios.app.results.folder import PAGE, RUNS, read_failures
 from scenarios.app.results.gathered import Gathered, gathered, of_sweep, side_by_side
 from scenarios.app.results.kinds import kind_of
 from scenarios.app.results.read import Run, of_sweep_file, open_finished, read_whole
 from scenarios.app.results.trainings import trainings
-from scenarios.app.results.tuning_folder import read_tuning
 
 
 def report(folder: Path, pages: bool = False) -> Path:
@@ -101,7 +100,6 @@ def _trained(folder: Path, _: bool) -> str:
 
 PAGES: dict[str, Callable[[Path, bool], str]] = {
     "training": _trained,
-    "tuning": lambda folder, _: tuning_page(read_tuning(folder)),
     "sweep": _swept,
     "run": lambda folder, _: single(read_whole(open_finished(folder))),
     "": _swept,

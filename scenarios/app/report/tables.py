@@ -14,6 +14,7 @@ from netsim.errors import counted
 from netsim.geometry import Area
 from netsim.safe import what_is
 from netsim.units import FloatArray
+from scenarios.app.report.drawn_points import trial_cells
 from scenarios.app.report.plot import (
     Axes,
     Cell,
@@ -32,7 +33,7 @@ from scenarios.app.report.plot import (
     plain,
     table,
 )
-from scenarios.app.results.folder import MANIFEST, PAGE, LabelledRuns, read_json
+from scenarios.app.results.folder import PAGE, LabelledRuns, read_json, record_of
 from scenarios.app.results.gathered import differences
 from scenarios.app.results.read import Run, Table, part, read_surfaces
 from scenarios.app.results.shown import (
@@ -312,21 +313,24 @@ def variants_table(of: Mapping[str, Sequence[Line]], runs: LabelledRuns, place: 
     every = dict.fromkeys(title for own in found.values() for title in own)
     joined = {title: together([own[title] for own in found.values() if title in own]) for title in every}
     spent = [title for title, (line, _) in joined.items() if "privacy." in line.key]
+    heads, of_trials = trial_cells(place)
     rows: Cells = []
     for label, own in found.items():
         attacks = dict.fromkeys(line.attack for line in own.values() if line.attack)
         none = {} if own.keys() & spent else dict.fromkeys(spent[:1], Mark("none", nan))
         figures = [_judged(own[t], joined[t][1]) if t in own else none.get(t, nan) for t in every]
         folders = [path for name, path in runs if name == label]
-        rows.append([label, *figures, ", ".join(attacks), _pages(folders, place)])
+        trial = of_trials.get(label, [])
+        rows.append([label, *trial, *figures, ", ".join(attacks), _pages(folders, place)])
     base = [f"Baselines, {title}: {line.baseline}." for title, (line, _) in joined.items() if line.baseline]
-    main = table("Main figures of every variant", _words(["variant", *every, "attack", "seeds"]), rows, "variants")
+    shown = ["variant", *heads, *every, "attack", "seeds"]
+    main = table("Main figures of every variant", _words(shown), rows, "variants")
     return main + block("paragraphs", base, "says")
 
 
 def _pages(folders: Sequence[Path], place: Path) -> Mark:
     """The seeds of runs, as links where their pages are drawn."""
-    seeds = [str(read_json(folder / MANIFEST).get("seed")) for folder in folders]
+    seeds = [str(read_json(record_of(folder)).get("seed")) for folder in folders]
     if not all(what_is(folder / PAGE) == "file" for folder in folders):
         return Mark(", ".join(seeds))
     return Mark(links=[(seed, os.path.relpath(of / PAGE, place)) for seed, of in zip(seeds, folders, strict=True)])

@@ -1,7 +1,7 @@
-"""The page of a training and its lines on a terminal: the agent beside baselines, its curve; and that of a tuning."""
+"""The page of a training and its lines on a terminal: the agent beside baselines, and its curve."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from math import nan
 from pathlib import Path
@@ -14,7 +14,6 @@ from rl.settings import BEST_RESPONSES, OPTIMUM, ORACLE, RANDOM
 from scenarios.app.report.charts import median_line
 from scenarios.app.report.plot import (
     DARK,
-    GREY,
     PALETTE,
     Axes,
     Cell,
@@ -25,15 +24,12 @@ from scenarios.app.report.plot import (
     Panel,
     configuration,
     line,
-    marks,
     mosaic,
     page,
-    plain,
     rendered,
     table,
 )
 from scenarios.app.results.folder import Failed, failure_lines, read_failures
-from scenarios.app.results.read import of_sweep_file, part
 from scenarios.app.results.shown import drawn
 from scenarios.app.results.statistics import figure_text, half_width, mean_text
 from scenarios.app.results.trainings import (
@@ -44,9 +40,6 @@ from scenarios.app.results.trainings import (
     probability_of_improvement,
     trainings,
 )
-from scenarios.app.results.tuning_folder import WINNER_HEADS, failed_lines, set_line, tuning_lines, winner_rows
-from scenarios.app.study import Record
-from scenarios.app.study.describe import flow
 
 _TINY = 0.01  # of the cost of the best rule: a share of a smaller gap says nothing
 _DECISION = "decision, ms"
@@ -229,144 +222,3 @@ def _curve(seeds: Seeds) -> Panel:
         look = CurveStyle(f"baseline: {OPTIMUM}", DARK, dash="dot")
         lines.append(line(look, step[[0, -1]].tolist(), level, mode="lines"))
     return Panel("curve", "Learning curve", caption, mosaic([Axes("cost", lines, near=True)], {"title": "steps"}))
-
-
-# -- a tuning, and a sweep of random points
-
-_KEPT = CurveStyle("trials", PALETTE[0])
-_BROKEN = CurveStyle("break a constraint", GREY, "cross")
-BEST = CurveStyle("best", PALETTE[1], "diamond")
-Found = Record
-Groups = Sequence[tuple[CurveStyle, Sequence[Found]]]
-"""looks, and the rows (`settings`, `values`, `name`) drawn so"""
-PairOfAxes = tuple[str, str, Callable[[Found], float | str]]
-"""key of the value that is drawn, heading, and x of a row"""
-
-
-def of_settings(key: str, title: str, caption: str, groups: Groups) -> Panel:
-    """A pair of axes for each setting: its value, and the figure `key` of each row."""
-    names = dict.fromkeys(name for _, rows in groups for row in rows for name in row["settings"])
-    axes = [(key, plain(name), lambda row, name=name: _at(row["settings"][name])) for name in names]
-    return _panel(Panel(f"settings-{key}", title, caption), groups, axes, "value")
-
-
-def tradeoff_panel(found: Found) -> Panel:
-    """The first objective against each other one; trials of the front are marked."""
-    first, *others = [o["key"] for o in found["objectives"]]
-    caption = "Marked as best is the front: no other trial is as good in every objective and better in one."
-    axes = [(key, "", lambda row: row["values"][first]) for key in others]
-    return _panel(Panel("front", "Trade-off", caption), groups(found), axes, plain(first))
-
-
-def _panel(panel: Panel, groups: Groups, axes: Sequence[PairOfAxes], x_title: str) -> Panel:
-    """The panel with marks of all rows."""
-    cells = []
-    for value, heading, x in axes:
-        traces = [
-            marks(look, [x(row) for row in rows], np.array([row["values"][value] for row in rows], dtype=float),
-                  [f"{plain(row['name'])}<br>{x(row)}<br>{figure_text(row['values'][value])}" for row in rows])
-            for look, rows in groups if rows
-        ]  # fmt: skip
-        cells.append(Axes(value, traces, heading, near=True))
-    if not any(cell.traces for cell in cells):
-        return replace(panel, caption="No trial finished.")
-    return replace(panel, figure=mosaic(cells, {"title": x_title}, closest=True))
-
-
-def groups(found: Found) -> list[tuple[CurveStyle, list[Found]]]:
-    """Finished trials: those that keep all bounds, those that do not, and once more the best."""
-    done = [row for row in found["trials"] if row["state"] == "finished"]
-    return [
-        (_KEPT, [row for row in done if row["kept"]]), (_BROKEN, [row for row in done if not row["kept"]]),
-        (BEST, [row for row in done if row["name"] in found["best"]]),
-    ]  # fmt: skip
-
-
-def _at(value: object) -> float | str:
-    """Where a value stands on its axis: a number, or its text."""
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else plain(flow(value))
-
-
-def draws_panels(folder: Path, runs: Sequence[tuple[str, Found, Found]]) -> list[Panel]:
-    """Of a sweep of random points: the model's figure against each drawn key; runs: name, study, summary."""
-    drawn = of_sweep_file(folder, "drawn")
-    caption = "One mark per run: the figure of its model against each key that was drawn at random."
-    panels = []
-    for key in ("utility.rmse_db", "utility.accuracy_percent", "utility.rank_correlation"):
-        rows = [
-            {"name": name, "values": summary,
-             "settings": {str(path): _within(study, str(path)) for path in drawn or []}}
-            for name, study, summary in runs if summary.get(key) is not None
-        ]  # fmt: skip
-        if drawn and rows:
-            panels.append(of_settings(key, f"{key} by drawn value", caption, [(CurveStyle("runs", PALETTE[0]), rows)]))
-    return panels
-
-
-def _within(study: Record, path: str) -> object:
-    """The value at a dotted path."""
-    value: object = study
-    for name in path.split("."):
-        value = value[int(name)] if isinstance(value, list) else part(value).get(name)
-    return value
-
-
-_HONEST = (
-    "The figure of the search is optimistic: the winner is the luckiest of many on the same seeds. The figure on fresh "
-    "seeds, which no trial used, is the one to quote."
-)
-
-
-def tuning_page(found: Found) -> str:
-    """The page; a pure function of `tuning.json`."""
-    objectives = [o["key"] for o in found["objectives"]]
-    first, *lines = tuning_lines(found)
-    winners = [] if found["best"] else [("no winner", lines[-1])]
-    caption = "One mark per finished trial: its mean over seeds, against each setting that was searched."
-    settings = [of_settings(key, f"{key} by setting", caption, groups(found)) for key in objectives]
-    facts = {
-        "objectives": ", ".join(f"{o['key']} ({o['direction']})" for o in found["objectives"]),
-        "constraints": ", ".join(map(str, found["constraints"])) or "none",
-        "seeds of every trial": ", ".join(map(str, found["seeds"])),
-        "fresh seeds": ", ".join(map(str, found["fresh_seeds"])) or "none",
-        "command": found["command"],
-        "winner as a scenario": "best.yaml" if found["best"] else "none",
-    }
-    chapters = [
-        Chapter("search", "Search", [tradeoff_panel(found)] if len(objectives) > 1 else []),
-        Chapter("settings", "Settings", [_importance(found), *settings]),
-        Chapter("trials-all", "Trials", [_table(found)]),
-        configuration(facts),
-    ]
-    failed = failed_lines(found)
-    return page(
-        found["title"],
-        chapters,
-        below=f"tuning of {found['scenario']}",
-        answers=[("search", first), *winners],
-        results=table("Winners", WINNER_HEADS, winner_rows(found)),
-        says=[_HONEST] if found["best"] and found["fresh_seeds"] else [],
-        warns=[" ".join(failed)] if failed else [],
-        folded={f"play {name}": set_line(found, name) for name in found["best"]},
-    )
-
-
-def _importance(found: Found) -> str:
-    """Shares of the variance by setting, a column for each objective."""
-    shares = found["importance"]
-    rows = [[name, *(float(of.get(name, 0.0)) for of in shares.values())] for name in found["space"]]
-    title = "Importance: share of the variance over trials that a setting explains"
-    return table(title, ["setting", *shares], rows if shares else [])
-
-
-def _table(found: Found) -> str:
-    """A row per trial, with a link to its runs."""
-    keys = dict.fromkeys(key for row in found["trials"] for key in row["values"])
-    rows: Cells = []
-    for row in found["trials"]:
-        name = row["name"] + " (best)" * (row["name"] in found["best"])
-        figures = [float(row["values"].get(key, nan)) for key in keys]
-        state = row["state"] if row["state"] != "finished" or row["kept"] else "breaks a constraint"
-        why = row["why"] or Mark(links=[("records", row["name"])])
-        rows.append([Mark(name, row["number"]), *figures, *map(flow, row["settings"].values()), state, why])
-    return table("All trials", ["trial", *keys, *found["space"], "state", "why"], rows, "trials")

@@ -94,7 +94,7 @@ _MOST_JSON_BYTES = 2**28
 # its process ends, in whatever way, so no lock outlives its owner, and no two processes hold it.
 
 MARKER = ".netsim"
-Mark = Literal["run", "sweep", "training", "search", "tuning"]
+Mark = Literal["run", "sweep", "training"]
 """what a folder is"""
 PATIENCE_S = 2.0  # a process that was told to end, or whose parent ended, lets go of a lock within this
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # a full disk, a quota, a bound on files
@@ -290,9 +290,14 @@ def _whole(text: str) -> int:
     return int(text)
 
 
+def record_of(folder: Path) -> Path:
+    """What a run, or a training, says of itself."""
+    return folder / (TRAINING if what_is(folder / TRAINING) else MANIFEST)
+
+
 def read_summary(folder: Path) -> Fields:
-    """The summary of a finished run, checked: written with the names of this version, and numbers only."""
-    check_version(folder, read_json(folder / MANIFEST))
+    """The summary of a finished run or training, checked: written with the names of this version, and numbers only."""
+    check_version(folder, read_json(record_of(folder)))
     summary = read_json(folder / SUMMARY)
     wrong = [key for key, value in summary.items() if not isinstance(value, int | float | None)]
     if wrong:
@@ -458,13 +463,8 @@ def read_failures(folder: Path) -> list[Failed]:
 
 def failure_lines(failed: Sequence[Failed]) -> list[str]:
     """For people: how many failed, then each with its error and where its traceback lies; nothing where none did."""
-    lines = [f"{one.label}, seed {one.seed}: {one.kind}: {one.error} ({one.folder}/{ERROR})" for one in failed]
-    return told_failures(lines, "run", FAILURES)
-
-
-def told_failures(lines: Sequence[str], what: str, table: str) -> list[str]:
-    """How many failed, the first of them, and which table has all; nothing where none did."""
-    if not lines:
+    if not failed:
         return []
-    more = [f"and {len(lines) - MOST_TOLD:,} more, see {table}"] if len(lines) > MOST_TOLD else []
-    return [f"{counted(len(lines), what)} failed:", *map(one_line, lines[:MOST_TOLD]), *more]
+    lines = [f"{one.label}, seed {one.seed}: {one.kind}: {one.error} ({one.folder}/{ERROR})" for one in failed]
+    more = [f"and {len(lines) - MOST_TOLD:,} more, see {FAILURES}"] if len(lines) > MOST_TOLD else []
+    return [f"{counted(len(lines), 'run')} failed:", *map(one_line, lines[:MOST_TOLD]), *more]

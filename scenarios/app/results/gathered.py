@@ -16,6 +16,7 @@ from scenarios.app.results.folder import (
     RADIO_STUDY,
     RUNS,
     STUDY,
+    TRAINING,
     LabelledRuns,
     check_version,
     failure_lines,
@@ -24,9 +25,9 @@ from scenarios.app.results.folder import (
     read_failures,
     read_json,
     read_summary,
+    record_of,
     version_of,
 )
-from scenarios.app.results.kinds import kind_of
 from scenarios.app.results.read import curves_of, finished, listed, part
 from scenarios.app.study import Fields, Record
 from scenarios.app.study.describe import flow
@@ -66,6 +67,11 @@ class Gathered:
         n = len(self.runs)
         places: list[int] = np.linspace(0, n - 1, min(n, MOST_DRAWN)).round().astype(int).tolist()
         return places
+
+    @property
+    def trained(self) -> bool:
+        """Whether these are trainings, of a search."""
+        return what_is(self.runs[0][1] / TRAINING) == "file"
 
     @property
     def radio(self) -> bool:
@@ -143,7 +149,7 @@ def _check(folder: Path) -> None:
     """Refuse what holds no run."""
     if not str(folder) or what_is(folder) != "folder":
         raise BadInput(f"{folder}: no such folder; give folders of runs or of sweeps")
-    if kind_of(folder) == "training":
+    if what_is(folder / TRAINING) or any(folder.glob(f"**/seed-*/{TRAINING}")):
         raise BadInput(f"{folder}: holds a training, which has other figures than a run; netsim report "
                                 f"{folder} draws its page with all its seeds")  # fmt: skip
 
@@ -160,7 +166,7 @@ def distinct(runs: LabelledRuns) -> tuple[LabelledRuns, str]:
     firsts = dict[tuple[str, str], Path]()
     copies = []
     for label, path in runs:
-        manifest = read_json(path / MANIFEST)
+        manifest = read_json(record_of(path))
         check_version(path, manifest)
         kinds.setdefault(manifest.get("kind") == RADIO_STUDY, path)
         versions.setdefault(version_of(manifest), path)

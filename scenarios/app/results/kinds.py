@@ -4,17 +4,14 @@ from pathlib import Path
 
 from netsim.safe import what_is
 from scenarios.app.results.folder import MANIFEST, RUNS, SWEEP, TRAINING, marked
-from scenarios.app.results.tuning_folder import is_tuning
 
 
 def kind_of(folder: Path) -> str:
-    """What a folder holds, finished or not: training, tuning, sweep or run; empty for anything else, as for a folder of
+    """What a folder holds, finished or not: training, sweep or run; empty for anything else, as for a folder of
     such folders.
     """
     if any(what_is(f / TRAINING) or marked(f) == "training" for f in (folder, *folder.glob("seed-*"))):
         return "training"
-    if is_tuning(folder):
-        return "tuning"
     if what_is(folder / RUNS) or what_is(folder / SWEEP) or marked(folder) == "sweep":
         return "sweep"
     return "run" if what_is(folder / MANIFEST) or marked(folder) == "run" else ""

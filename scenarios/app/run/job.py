@@ -1,4 +1,4 @@
-"""A job: one piece of work with its folder. A run, a training, a search and a tuning are jobs; a sweep is a list.
+"""A job: one piece of work with its folder. A run and a training are jobs; a sweep is a list.
 
     job = Job(RUN, study, study.seed, input_digests(study), Path("runs/city/1"))
     summary = do(job)                   # read back where the folder has it, else played
@@ -73,15 +73,13 @@ class JobKind:
     name : in the marker of its folder. files : every name that it may write, but the marker.
 
     record : the JSON file of these with `finished`, `study` (digest of the text) and the version that made it.
-    play : `play(job, watch)` -> plain data; of a module's top level, so that other processes find it. text : what its
-    text says, in words.
+    play : `play(job, watch)` -> plain data; of a module's top level, so that other processes find it.
     """
 
     name: Mark
     files: tuple[str, ...]
     record: str
     play: Callable[[Job, Watch], Value]
-    text: str = "study, seed or program version"
 
 
 @dataclass(frozen=True)
@@ -132,11 +130,10 @@ class Job:
         if file and not digest:
             raise BadInput(f"{file}: cannot be read, and the {kind.name} in {folder} read it; put it back")
         if not self.replace:
-            unfinished = "unfinished " if SUMMARY in kind.files else ""
-            state = "finished " if what_is(folder / SUMMARY) else unfinished
-            which = f"that read {file} with other content" if file else f"of another {kind.text}"
+            state = "finished" if what_is(folder / SUMMARY) else "unfinished"
+            which = f"that read {file} with other content" if file else "of another study, seed or program version"
             raise BadInput(
-                f"{folder}: holds the {state}{kind.name} {which}; add --replace, or give --out another folder"
+                f"{folder}: holds the {state} {kind.name} {which}; add --replace, or give --out another folder"
             )
 
     def done(self) -> Fields | None:

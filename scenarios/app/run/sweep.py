@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import product
@@ -34,6 +34,7 @@ from scenarios.app.results.folder import (
 from scenarios.app.run.events import Watch
 from scenarios.app.run.executor import ON_PROCESSES, Engine, do_all
 from scenarios.app.run.how import USUAL, How
+from scenarios.app.run.job import Job
 from scenarios.app.run.setup import check
 from scenarios.app.study import Fields, Record, Value
 from scenarios.app.study.describe import flow
@@ -250,55 +251,62 @@ class Sweep:
         from scenarios.app.run.runner import run_job  # heavy: nothing is played where a scenario is checked
 
         out = self.out
-        study = self.asked.study
         self.how.check()
         every = every or checked_points(self.asked, self.only)
         chosen = [point for point, _ in every]
-        own = [point.folder for point in (points(study, self.asked.overrides) if self.only else chosen)]
+        own = [point.folder for point in (points(self.asked.study, self.asked.overrides) if self.only else chosen)]
         jobs = [run_job(one, out / point.folder, point.label, "netsim sweep", self.replace) for point, one in every]
-
-        def admit() -> None:
-            admit_sweep(out, own, self.replace)
-            for job in jobs:
-                job.admit()
-
-        admit()  # before files are read, and again under the lock
+        self.admit(own, jobs)  # before files are read, and again under the lock
         todo = [one for one, job in zip(every, jobs, strict=True) if job.done() is None]
         shared = self.how.among(min(self.engine.here(self.at_once), len(todo)))
         check_prepared(self.asked, todo, how=shared)
         if todo:
             self.engine.check()
-        with held(out, "sweep", admit, lambda: not others(out, own)):
-            for folder in others(out, own):
-                remove_run(folder)
+        with self.opened(own, jobs):
             if self.replace and any(job.done() is None for job in jobs):
                 (out / RUNS).unlink(missing_ok=True)  # it lists runs that are replaced
-            drawn = {"drawn": list(study.vary.drawn)} if study.vary and study.vary.drawn else {}
-            said = {"kind": "sweep", "title": study.title, "command": self.command, **drawn, **says}
-            write_json(out / SWEEP, said)
+            self.describe(says)
             found = do_all([job.played(how=shared) for job in jobs], self.engine, self.at_once, out, self.watch)
             write_runs(out, chosen, {i: end for i, end in enumerate(found) if not isinstance(end, Failed)})
         return out / RUNS
 
+    def admit(self, own: Sequence[str], jobs: Sequence[Job] = ()) -> None:
+        """Refuse a folder that is not a sweep's, or, unless asked to replace it, holds runs of another sweep.
 
-def admit_sweep(out: Path, own: Sequence[str], replace: bool) -> None:
-    """Refuse a folder that is not a sweep's, or, unless asked to replace it, holds runs of another sweep.
+        own : folders of this sweep's runs; one that holds others is another sweep. jobs : runs that are known.
+        """
+        out = self.out
+        if ours(out, "sweep"):
+            check_files(out, lambda name: name.endswith((".csv", ".json", ".html")))
+            found = others(out, own)
+            no_links(out, [*own, *(str(folder.relative_to(out)) for folder in found)])
+            if found and not self.replace:
+                what = f"{counted(len(found), 'run')} that this sweep does not have, first {found[0].relative_to(out)}"
+                raise BadInput(f"{out}: holds {what}; add --replace, which removes them, or give --out another folder")
+        for job in jobs:
+            job.admit()
 
-    own : folders of this sweep's runs; one that holds others is another sweep.
-    """
-    if not ours(out, "sweep"):
-        return
-    check_files(out, lambda name: name.endswith((".csv", ".json", ".html")))
-    found = others(out, own)
-    no_links(out, [*own, *(str(folder.relative_to(out)) for folder in found)])
-    if found and not replace:
-        what = f"{counted(len(found), 'run')} that this sweep does not have, first {found[0].relative_to(out)}"
-        raise BadInput(f"{out}: holds {what}; add --replace, which removes them, or give --out another folder")
+    @contextmanager
+    def opened(
+        self, own: Sequence[str], jobs: Sequence[Job] = (), remove: Callable[[Path], None] = remove_run
+    ) -> Generator[None, None, None]:
+        """The folder, locked and admitted, without runs of other points."""
+        with held(self.out, "sweep", lambda: self.admit(own, jobs), lambda: not others(self.out, own)):
+            for folder in others(self.out, own):
+                remove(folder)
+            yield
+
+    def describe(self, says: Record) -> None:
+        """Write sweep.json."""
+        study = self.asked.study
+        drawn = {"drawn": list(study.vary.drawn)} if study.vary and study.vary.drawn else {}
+        said = {"kind": "sweep", "title": study.title, "command": self.command, **drawn, **says}
+        write_json(self.out / SWEEP, said)
 
 
-def others(out: Path, own: Sequence[str] = (), of: Sequence[str] = ("*",)) -> list[Path]:
-    """Folders of runs in that of a sweep, or in those of the names `of`, which are not its own."""
-    found = {study.parent for name in of for study in out.glob(f"{name}/seed-*/{STUDY}")}
+def others(out: Path, own: Sequence[str]) -> list[Path]:
+    """Folders of runs in that of a sweep, which are not its own."""
+    found = {study.parent for study in out.glob(f"*/seed-*/{STUDY}")}
     return sorted(found - {out / folder for folder in own})
 
 

@@ -1,0 +1,90 @@
+"""Points of a sweep that were drawn or suggested: their figures against each key, and what a search found."""
+
+from pathlib import Path
+
+import numpy as np
+from markupsafe import Markup
+
+from scenarios.app.report.plot import (
+    PALETTE,
+    Axes,
+    Cell,
+    Cells,
+    CurveStyle,
+    Figure,
+    Mark,
+    Panel,
+    block,
+    marks,
+    mosaic,
+    table,
+)
+from scenarios.app.report.plot import plain as unmarked
+from scenarios.app.results.folder import RUNS, read_rows
+from scenarios.app.results.goals import HONEST, NO_WINNER, read_tuned
+from scenarios.app.results.read import of_sweep_file
+from scenarios.app.results.statistics import figure_text
+from scenarios.app.study.yaml_document import plain
+
+_MODEL = ("utility.rmse_db", "utility.accuracy_percent", "utility.rank_correlation")
+_CAPTION = "One mark per run: its figure against each key that was drawn at random, or searched."
+Rows = list[dict[str, str]]
+"""of runs.csv"""
+
+
+def draws_panels(folder: Path) -> list[Panel]:
+    """Figures of runs against each key that was drawn: those of models, or the objectives of a search."""
+    names = of_sweep_file(folder, "drawn")
+    if not names:
+        return []
+    rows = read_rows(folder / RUNS)
+    tuned = read_tuned(folder)
+    looks = [(CurveStyle("runs", PALETTE[0]), rows)]
+    if tuned is not None:
+        looks.append((CurveStyle("best", PALETTE[1], "diamond"), [row for row in rows if row["label"] in tuned.best]))
+    panels = []
+    for key in _MODEL if tuned is None else tuned.objectives:
+        others = [] if tuned is None else [other for other in tuned.objectives if other != key]
+        if any(row.get(key) for row in rows):
+            axes = [
+                Axes(key, [_marks(look, some, name, key) for look, some in looks], unmarked(name), near=True)
+                for name in (*names, *others)
+            ]
+            figure = mosaic(axes, {"title": "value"}, closest=True)
+            panels.append(Panel(f"settings-{key}", f"{key} by drawn value", _CAPTION, figure))
+    return panels
+
+
+def _marks(look: CurveStyle, rows: Rows, name: str, key: str) -> Figure:
+    """A mark per run: the value of a key `name`, and the figure `key`."""
+    known = [row for row in rows if row.get(key)]
+    values = [plain(row[name]) for row in known]
+    x = [value if isinstance(value, int | float) and not isinstance(value, bool) else unmarked(value)
+         for value in values]  # fmt: skip
+    y = np.array([float(row[key]) for row in known])
+    texts = [f"{unmarked(of['label'])}<br>{at}<br>{figure_text(v)}" for of, at, v in zip(known, x, y, strict=True)]
+    return marks(look, x, y, texts)
+
+
+def trial_cells(folder: Path) -> tuple[list[str], dict[str, list[Cell]]]:
+    """Heads, and label -> cells: the figures of a search, means over seeds, and whether a trial is the best or breaks a
+    constraint; nothing of another sweep.
+    """
+    of = read_tuned(folder)
+    if of is None:
+        return [], {}
+    return of.heads, {
+        trial.label: [*map(Mark, trial.texts, map(trial.mean, trial.values)), of.state(trial)] for trial in of.trials
+    }
+
+
+def search_notes(folder: Path) -> Markup:
+    """How figures of a search are to be read, and the importance of settings."""
+    of = read_tuned(folder)
+    if of is None:
+        return Markup()
+    says = block("paragraphs", [HONEST if of.best else NO_WINNER], "says")
+    names = dict.fromkeys(name for shares in of.importance.values() for name in shares)
+    rows: Cells = [[name, *(shares[name] for shares in of.importance.values())] for name in names]
+    title = "Importance: share of the variance over trials that a setting explains"
+    return says + table(title, ["setting", *of.importance], rows)

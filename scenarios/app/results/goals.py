@@ -1,0 +1,198 @@
+"""What a search is for: objectives and constraints, keys of the summary; and what sweep.json says of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import cycle
+from math import isfinite, nan
+from operator import le
+from pathlib import Path
+
+import numpy as np
+from pydantic import BaseModel
+
+from netsim.errors import BadInput, counted
+from scenarios.app.results.folder import STUDY, SWEEP, Failed
+from scenarios.app.results.read import checked, of_sweep_file
+from scenarios.app.results.shown import drawn, fitted
+from scenarios.app.results.statistics import mean_text
+from scenarios.app.results.summary_keys import BY_KEY, declaration
+from scenarios.app.study import Fields
+from scenarios.app.study.describe import flow, nearest
+
+COST = "cost.best"
+"""cost of the policy that a training keeps, in its evaluation worlds"""
+_TRAINING_KEYS = ("cases", "steps.best", COST, "visited.percent")
+_TRAINING_PARTS = ("policy", "against", "bound")
+
+
+def of_training(key: str) -> bool:
+    """Whether a key is of the summary of a training."""
+    first, _, rest = key.partition(".")
+    return key in _TRAINING_KEYS or (first in _TRAINING_PARTS and bool(rest))
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """A bound that the mean of a key over seeds has to keep."""
+
+    text: str
+    key: str
+    sign: float
+    bound: float
+
+    def excess(self, value: float) -> float:
+        """How far the value lies beyond the bound; at most 0 where the bound is kept."""
+        return self.sign * (value - self.bound)
+
+
+_BOUND = re.compile(r"\s*(?P<key>[^<>=\s]+)\s*(?P<sign><=|>=)\s*(?P<bound>\S+)\s*")
+
+
+def constraint(text: str) -> Constraint:
+    """A bound as it is written: KEY<=NUMBER or KEY>=NUMBER."""
+    match = _BOUND.fullmatch(text)
+    try:
+        key, sign, bound = match.groups() if match else ("", "", "nan")
+        value = float(bound)
+    except ValueError:
+        value = nan
+    if not isfinite(value):
+        raise BadInput(f"--constraint {text}: write KEY<=NUMBER or KEY>=NUMBER")
+    return Constraint(f"{key}{sign}{bound}", key, 1.0 if sign == "<=" else -1.0, value)
+
+
+@dataclass(frozen=True)
+class Goals:
+    """Objectives, key -> `min` or `max`, and constraints."""
+
+    objectives: Mapping[str, str]
+    constraints: Sequence[Constraint] = ()
+
+    @property
+    def keys(self) -> list[str]:
+        """All keys that a point needs."""
+        return list(dict.fromkeys([*self.objectives, *(c.key for c in self.constraints)]))
+
+    def excess(self, trial: Trial) -> list[float]:
+        """How far each constraint is broken; at most 0 where it is kept."""
+        return [bound.excess(trial.mean(bound.key)) for bound in self.constraints]
+
+    def check(self, known: Sequence[str] | None = None) -> None:
+        """Refuse keys that no summary has; known: those of a finished run of the scenario."""
+        options = [("--objective", key) for key in self.objectives]
+        options += [("--constraint", c.key) for c in self.constraints]
+        for option, key in options:
+            if key in known if known else declaration(key) or of_training(key):
+                continue
+            hint = nearest(key, known or BY_KEY) or ";"
+            raise BadInput(f"{option} {key}: no such key of summary.json{hint} see netsim show DIR --verbose")
+
+    def best(self, trials: Sequence[Trial]) -> list[str]:
+        """Labels of the front of finished trials, the best in the first objective first; of one its first.
+
+        A trial is on the front if it keeps all bounds and no other one is as good everywhere, and better in one.
+        """
+        signs = {key: -1.0 if word == "max" else 1.0 for key, word in self.objectives.items()}
+        losses = {
+            trial.label: [sign * trial.mean(key) for key, sign in signs.items()]
+            for trial in trials if not trial.broken
+        }  # fmt: skip
+        front = [
+            label for label, own in losses.items()
+            if not any(other != own and all(map(le, other, own)) for other in losses.values())
+        ]  # fmt: skip
+        front.sort(key=lambda label: losses[label])
+        return front[:1] if len(signs) == 1 else front
+
+
+def goals(objectives: Sequence[str], directions: Sequence[str], constraints: Sequence[str]) -> Goals:
+    """Of the command line; BadInput for keys that no summary has, and for bounds that are none."""
+    if len(directions) not in (1, len(objectives)):
+        raise BadInput(
+            f"--direction: {len(directions)} for {len(objectives)} objectives; give one for all, or one for each"
+        )
+    if len(set(objectives)) < len(objectives):
+        raise BadInput("--objective: a key stands twice; leave one of them out")
+    of = Goals(dict(zip(objectives, cycle(directions), strict=False)), [*map(constraint, constraints)])
+    of.check()
+    return of
+
+
+# -- what sweep.json says of a search
+
+FRESH = ", fresh seeds"
+"""what the label of a winner on seeds that no trial uses ends with"""
+HONEST = (
+    "The figure of the search is optimistic: the winner is the luckiest of many on the same seeds. The figure on fresh "
+    "seeds, which no other run uses, is the one to quote."
+)
+NO_WINNER = "No finished trial keeps every constraint, so there is no winner."
+_MOST_SHOWN = 10
+
+
+class Trial(BaseModel):
+    """Settings, figures with each seed, and bounds that their means break; without figures, why there are none."""
+
+    label: str
+    settings: Fields
+    seeds: list[int]
+    values: dict[str, list[float]] = {}
+    broken: list[str] = []
+    failed: Failed | None = None
+
+    @property
+    def folder(self) -> str:
+        """Of its runs, in that of the sweep."""
+        return self.label.removesuffix(FRESH)
+
+    def mean(self, key: str) -> float:
+        """The figure of a key: its mean over seeds."""
+        return float(np.mean(self.values[key]))
+
+    @property
+    def texts(self) -> list[str]:
+        """Each figure, with its 95 % interval."""
+        return [mean_text(np.array(each)) for each in self.values.values()]
+
+    def fail(self, kind: str, why: str) -> None:
+        """It has no figures."""
+        self.failed = Failed(self.folder, self.label, self.seeds[0], 1, kind, why)
+
+
+class Tuned(BaseModel):
+    """What a search found: trials, and winners on fresh seeds; labels of the best."""
+
+    objectives: dict[str, str]
+    trials: list[Trial]
+    best: list[str]
+    importance: dict[str, dict[str, float]]
+
+    @property
+    def heads(self) -> list[str]:
+        """The figures, and what became of a trial."""
+        return [*next(trial.values for trial in self.trials if trial.values), "search"]
+
+    def state(self, trial: Trial) -> str:
+        """Whether a trial is the best, and which bounds it breaks."""
+        return "best" if trial.label in self.best else ", ".join(f"breaks {text}" for text in trial.broken)
+
+    def lines(self, folder: Path) -> list[str]:
+        """For the terminal: how many trials there were, the winners, and how the first is played."""
+        trials = [trial for trial in self.trials if not trial.label.endswith(FRESH)]
+        finished = sum(trial.failed is None for trial in trials)
+        count = f"{counted(len(trials), 'trial')}, {finished} finished; {counted(len(trials[0].seeds), 'seed')} each"
+        if not self.best:
+            return [count, NO_WINNER]
+        winners = [trial for trial in self.trials if trial.folder in self.best and trial.values]
+        rows = [[trial.label, *trial.texts, self.state(trial)] for trial in winners[:_MOST_SHOWN]]
+        said = f"{self.best[0]}: {flow(winners[0].settings)}; its scenario: {folder}/{self.best[0]}/seed-*/{STUDY}"
+        return [count, *drawn(["trial", *self.heads], rows), *fitted([said])]
+
+
+def read_tuned(folder: Path) -> Tuned | None:
+    """What the search of a folder found; None where it is that of another sweep."""
+    found = of_sweep_file(folder, "tuned")
+    return checked(found, Tuned, folder / SWEEP, "tune again") if found else None
