@@ -8,7 +8,7 @@ from typing import TypeVar
 import numpy as np
 
 from fl.types import Local, Model, Received, Timing, Updates
-from netsim.columns import Columns, frozen
+from netsim.columns import Columns, frozen, no_ints
 from netsim.radio.transmissions import SentUploads
 from netsim.radio.uplink import Channel
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -132,7 +132,7 @@ class Flight:
     def ue(self) -> IntArray:
         """UEs of which an update is under way or not merged yet, each once."""
         some = [part.ue for part in (self.flying, self.arrived) if part is not None]
-        return np.unique(np.concatenate([np.zeros(0, dtype=int), *some]))
+        return np.unique(np.concatenate([no_ints(), *some]))
 
     @property
     def under_way(self) -> int:
