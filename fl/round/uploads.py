@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from fl.types import Local, Model, Received, Timing, Updates
+from fl.types import DenseUpdates, Local, Model, Received, Timing, Updates
 from netsim.columns import Columns, frozen, no_ints
 from netsim.radio.transmissions import SentUploads
 from netsim.radio.uplink import Channel
@@ -40,8 +40,8 @@ class Uploads(Columns):
     serving: IntArray
     distance_m: FloatArray
     rsrp_dbm: FloatArray
-    made: Updates
-    sent: Updates
+    made: DenseUpdates | Updates
+    sent: DenseUpdates | Updates
     bits: FloatArray
     rho: FloatArray
     weight: FloatArray
@@ -50,9 +50,9 @@ class Uploads(Columns):
     antenna_m: FloatArray | None = None
     los: BoolArray | FloatArray | None = None
     uplink: SentUploads | Channel | None = None
-    got: Updates | None = None
+    got: DenseUpdates | Updates | None = None
     overheard: Channel | None = None
-    heard: Updates | None = None
+    heard: DenseUpdates | Updates | None = None
     group: IntArray | None = None
     company: IntArray | None = None
     opened: BoolArray | None = None
