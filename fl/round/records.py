@@ -139,7 +139,7 @@ def write_links(recorder: Recorder, world: World, number: int, uploads: Uploads)
 
 def _write_attacks(recorder: Recorder, number: int, merged: Merge) -> None:
     uploads = merged.uploads
-    channel = merged.uploads.overheard
+    channel = uploads.overheard
     for label, some in merged.estimates.items():
         self_test_m = merged.self_tests.get(label)
         _append(
