@@ -194,7 +194,7 @@ def _linked(
     named = {}
     for attack in setup.learning.attacks:
         label = attack.label
-        some = estimates[attack.label]
+        some = estimates[label]
         links = attack.links(states[attack.word])
         if links is not None and links.round == facts.round:
             linking, row = observe(linking, label, links, names, facts.time_s)

@@ -139,7 +139,7 @@ def write_links(recorder: Recorder, world: World, number: int, uploads: Uploads)
 
 def _write_attacks(recorder: Recorder, number: int, merged: Merge) -> None:
     uploads = merged.uploads
-    channel = merged.uploads.overheard
+    channel = uploads.overheard
     for label, some in merged.estimates.items():
         self_test_m = merged.self_tests.get(label)
         _append(
@@ -154,10 +154,12 @@ def _write_attacks(recorder: Recorder, number: int, merged: Merge) -> None:
             noise_std=np.where(channel.sinr > 0, channel.noise_std, np.nan),
         )  # fmt: skip
     if uploads.group is not None:
-        _, first, ues = np.unique(row_id(uploads.group, uploads.made.model), return_index=True, return_counts=True)
-        sums = uploads.select(first)
-        n = len(first)
-        _append(recorder, "sums", n, sums, merged, round=number, time_s=merged.merged_s, ues=ues, decoded=sums.company)
+        group_and_model = row_id(uploads.group, uploads.made.model)
+        _, first, of_sum, ues = np.unique(group_and_model, return_index=True, return_inverse=True, return_counts=True)
+        _append(
+            recorder, "sums", first, uploads, merged, round=number, time_s=merged.merged_s, ues=ues[of_sum],
+            decoded=uploads.company,
+        )  # fmt: skip
 
 
 def _timed(merged: Merge, rows: list[Row]) -> list[Row]:

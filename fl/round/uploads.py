@@ -7,8 +7,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from fl.types import Local, Model, Received, Timing, Updates
-from netsim.columns import Columns, frozen
+from fl.types import DenseUpdates, Local, Model, Received, Timing, Updates
+from netsim.columns import Columns, frozen, no_ints
 from netsim.radio.transmissions import SentUploads
 from netsim.radio.uplink import Channel
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -40,8 +40,8 @@ class Uploads(Columns):
     serving: IntArray
     distance_m: FloatArray
     rsrp_dbm: FloatArray
-    made: Updates
-    sent: Updates
+    made: DenseUpdates | Updates
+    sent: DenseUpdates | Updates
     bits: FloatArray
     rho: FloatArray
     weight: FloatArray
@@ -50,9 +50,9 @@ class Uploads(Columns):
     antenna_m: FloatArray | None = None
     los: BoolArray | FloatArray | None = None
     uplink: SentUploads | Channel | None = None
-    got: Updates | None = None
+    got: DenseUpdates | Updates | None = None
     overheard: Channel | None = None
-    heard: Updates | None = None
+    heard: DenseUpdates | Updates | None = None
     group: IntArray | None = None
     company: IntArray | None = None
     opened: BoolArray | None = None
@@ -132,7 +132,7 @@ class Flight:
     def ue(self) -> IntArray:
         """UEs of which an update is under way or not merged yet, each once."""
         some = [part.ue for part in (self.flying, self.arrived) if part is not None]
-        return np.unique(np.concatenate([np.zeros(0, dtype=int), *some]))
+        return np.unique(np.concatenate([no_ints(), *some]))
 
     @property
     def under_way(self) -> int:

@@ -193,9 +193,7 @@ class Play(ABC):
         wall_s = time.perf_counter() - self.began_s
         timing = {"wall_s": wall_s, "peak_memory_gb": peak_gb(), f"resumed_from_{self.unit}": first}
         manifest = {**manifest, **said, "tables": self.recorder.counts(), "timing": timing}
-        write_json(
-            folder / MANIFEST, manifest | {"notices": [], "finished": False}
-        )  # of which the summary reads counts
+        write_json(folder / MANIFEST, manifest | {"notices": [], "finished": False})  # the summary reads counts of it
         tables = {name: self.recorder.columns(name) for name in self.recorder.schemas}
         run = Run(Manifest.of(folder), {}, RunTables(folder, manifest["tables"], tables), folder)
         summary = self.summary(run)
