@@ -7,6 +7,7 @@ import time
 import pytest
 from conftest import TINY
 
+from netsim.errors import BadInput
 from netsim.record import guarded, unguarded
 from scenarios.app.cli import options
 from scenarios.app.cli.commands import main
@@ -16,7 +17,7 @@ from scenarios.app.run.sweep import Sweep, checked_points
 from scenarios.app.study.describe import build
 from scenarios.app.study.load import AskedStudy
 from scenarios.app.study.study import Study, study_yaml
-from scenarios.app.study.yaml_document import read_text
+from scenarios.app.study.yaml_document import read, read_text
 
 GOOD_CELLS = "radio,mcc,net,area,cell,unit,lon,lat\nLTE,1,1,1,1,0,0.001,0.001\n"
 CELLS = {"kind": "cell-file", "file": "cells.csv"}
@@ -119,6 +120,45 @@ def test_the_studies_of_a_sweep_are_those_that_are_loaded_one_by_one(tmp_path):
     assert [p.seed for p, _ in found] == [7, 3, 7, 3]
     for point, study in found:
         assert study_yaml(study) == study_yaml(asked.changed(point.overrides, point.origins).study)
+
+
+@pytest.fixture
+def counted(monkeypatch):
+    """Names of the studies that are built, and of the files that are read."""
+    seen = {"built": [], "read": []}
+
+    def building(model, document):
+        seen["built"].append(document.path)
+        return build(model, document)
+
+    def reading(path):
+        seen["read"].append(str(path))
+        return read(path)
+
+    monkeypatch.setattr("scenarios.app.study.load.build", building)
+    monkeypatch.setattr("scenarios.app.study.load.read", reading)
+    return seen
+
+
+def test_a_study_is_read_once_and_built_once_for_each_setting(counted, tmp_path):
+    path = written(tmp_path, vary={"seed": [7, 3], "values": {"learning.learner.learning_rate": [0.1, 0.2]}})
+    assert main(["validate", str(path)]) == 0
+    assert counted == {"built": [str(path)] * 3, "read": [str(path)]}  # itself, and two rates
+    assert main(["run", str(path), "--out", str(tmp_path / "out"), "--quiet"]) == 0
+    assert (len(counted["built"]), len(counted["read"])) == (4, 2)
+
+
+def test_changes_add_up_and_late_refusals_are_placed(counted, tmp_path):
+    path = written(tmp_path, seed=9)
+    asked = AskedStudy.of(path, {"learning.round_s": 30})
+    other = asked.changed({"seed": 5})
+    path.unlink()
+    assert (asked.study.seed, other.study.seed, other.study.round_s) == (9, 5, 30)
+    assert asked.study is asked.study and len(counted["built"]) == 2
+    with pytest.raises(BadInput, match=rf"^{path}:\d+: world.tick_s: too long$"), asked.placed():
+        raise BadInput("world.tick_s: too long")
+    with pytest.raises(BadInput, match=r"^--set learning.round_s: too long$"), asked.placed():
+        raise BadInput("learning.round_s: too long")
 
 
 def test_thousands_of_seeds_are_checked_in_seconds(tmp_path, capsys):

@@ -95,7 +95,7 @@ def _mark(cell: Cell) -> Mark:
 def page(title: str, chapters: Iterable[Chapter], **top: object) -> str:
     """The whole file; the same input gives the same bytes.
 
-    top : what the first section has: below (small print), answers, warns, results, says, facts, folded; words : whether
+    top : what the first section has: below (small print), answers, warns, results, says, facts; words : whether
     words of TERMS are explained.
     """
     every = list(chapters)

@@ -149,7 +149,7 @@ def _check(folder: Path) -> None:
     """Refuse what holds no run."""
     if not str(folder) or what_is(folder) != "folder":
         raise BadInput(f"{folder}: no such folder; give folders of runs or of sweeps")
-    if what_is(folder / TRAINING) or any(folder.glob(f"**/seed-*/{TRAINING}")):
+    if any(path for where in (".", "seed-*", "*/seed-*") for path in folder.glob(f"{where}/{TRAINING}")):
         raise BadInput(f"{folder}: holds a training, which has other figures than a run; netsim report "
                                 f"{folder} draws its page with all its seeds")  # fmt: skip
 

@@ -267,7 +267,7 @@ class Sweep:
                 (out / RUNS).unlink(missing_ok=True)  # it lists runs that are replaced
             self.describe(says)
             found = do_all([job.played(how=shared) for job in jobs], self.engine, self.at_once, out, self.watch)
-            write_runs(out, chosen, {i: end for i, end in enumerate(found) if not isinstance(end, Failed)})
+            write_runs(out, chosen, [{} if isinstance(end, Failed) else end for end in found])
         return out / RUNS
 
     def admit(self, own: Sequence[str], jobs: Sequence[Job] = ()) -> None:
@@ -310,19 +310,19 @@ def others(out: Path, own: Sequence[str]) -> list[Path]:
     return sorted(found - {out / folder for folder in own})
 
 
-def write_runs(out: Path, todo: Sequence[SweepPoint], summaries: dict[int, Fields]) -> None:
+def write_runs(out: Path, todo: Sequence[SweepPoint], summaries: Sequence[Fields]) -> None:
     """runs.csv: folder, label, seed, curve and strength where there are curves, the varied values, every key.
 
-    Runs that failed have no figures. It depends on the points and their summaries alone, not on which ended first.
+    summaries : empty of runs that failed. It depends on the points and their summaries alone, not on which ended first.
     """
     varied = list(dict.fromkeys(k for p in todo for k in p.overrides if k not in ("seed", "vary")))
-    keys = list(dict.fromkeys(k for s in summaries.values() for k in s))
+    keys = list(dict.fromkeys(k for s in summaries for k in s))
     curve = ["curve", "strength"] if any(point.curve for point in todo) else []
     columns = ["folder", "label", "seed", *curve, *varied, *keys]
     rows: list[list[Value]] = [columns]
-    for i, point in enumerate(todo):
+    for point, summary in zip(todo, summaries, strict=True):
         row: Fields = {name: getattr(point, name) for name in ("folder", "label", "seed", "curve", "strength")}
         row |= {key: flow(value) for key, value in point.overrides.items() if key in varied}
-        row |= summaries.get(i, {})
+        row |= summary
         rows.append([row.get(column) for column in columns])
     write_text(out / RUNS, csv_text(rows))

@@ -68,19 +68,20 @@ class Search:
         return range(first, first + self.verify)
 
     @property
-    def trains(self) -> bool:
-        """Whether trials are trainings: the space, or a goal, is of the training."""
-        return any(key.startswith("train.") for key in self.space) or any(map(of_training, self.goals.keys))
+    def asks(self) -> list[str]:
+        """What of the space and of the goals is of a training; then trials are trainings."""
+        of_space = [f"vary.random.space.{key!r}" for key in self.space if key.startswith("train.")]
+        return of_space + [key for key in self.goals.keys if of_training(key)]
 
     def jobs(self, trial: Trial) -> list[Job]:
         """The runs, or the trainings, of a trial. A training has a seed of its own, in the world of the scenario."""
         sweep = self.sweep
         jobs = []
         for seed in trial.seeds:
-            changes = {**trial.settings, "seed": self.study.seed if self.trains else seed, "vary": None}
+            changes = {**trial.settings, "seed": self.study.seed if self.asks else seed, "vary": None}
             study = sweep.asked.changed(changes).study
             folder = sweep.out / trial.folder / f"seed-{seed}"
-            if self.trains:
+            if self.asks:
                 (job,) = jobs_of(study, [seed], folder, replace=True, how=sweep.how)
             else:
                 job = run_job(study, folder, command="netsim tune", how=sweep.how)
@@ -140,7 +141,7 @@ def tune(of: Search) -> Path:
     sweep.admit(own)
     first = sweep.asked.changed({"seed": of.seeds[0], "vary": None})
     with first.placed():
-        if of.trains:
+        if of.asks:
             of.jobs(Trial(label="trial-1", settings={}, seeds=[*of.seeds[:1]]))
         else:
             check(first.study, how=sweep.how)
@@ -164,7 +165,7 @@ def tune(of: Search) -> Path:
             for trial in trials if trial.failed is None for seed in trial.seeds
         ]  # fmt: skip
         summaries = [read_json(sweep.out / point.folder / SUMMARY) for point in points]
-        write_runs(sweep.out, points, dict(enumerate(summaries)))
+        write_runs(sweep.out, points, summaries)
         shares = importances(tried, of)
         found = Tuned(objectives={**of.goals.objectives}, trials=trials, best=best, importance=shares)
         sweep.describe({"tuned": found.model_dump(mode="json")})
@@ -185,8 +186,7 @@ def _admissible(of: Search) -> None:
         raise BadInput("vary: has no space to search; give it `random: {space: {KEY: {low: NUMBER, high: NUMBER}}}`")
     if vary.values or vary.zip or vary.variants:
         raise BadInput("vary: netsim tune searches vary.random; leave values, zip and variants out")
-    asks = [f"vary.random.space.{key!r}" for key in of.space if key.startswith("train.")]
-    asks += filter(of_training, of.goals.keys)
+    asks = of.asks
     runs = [key for key in of.goals.keys if not of_training(key)]
     if asks and of.study.train is None:
         raise BadInput(
