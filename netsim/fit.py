@@ -1,7 +1,8 @@
 """Rules of fit: words that may not meet in a scenario, and why. They stand in the file `rules.toml` of each package.
 
 A rule belongs to a class of parts, mostly the smallest that holds all that it looks at, and is checked whenever one is
-built. A word of a part is a path of attributes, such as keys of a scenario, and what is true at its end::
+built; one that says by whom it is `asked`, only there: not every study is fit to train an agent on. A word of a part is
+a path of attributes, such as keys of a scenario, and what is true at its end::
 
     learning.audit              it is stated: neither none, false, 0 nor empty
     threat.groups: fixed        it is this value, or holds it
@@ -24,6 +25,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pydantic import BaseModel
+
+from netsim.errors import BadInput
 
 FILE = "rules.toml"
 _COMPARE = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "!=": operator.ne}
@@ -108,8 +111,8 @@ class Rule:
     """Words that do not fit together: the rule is broken where all of `when` are true, and none of `unless`.
 
     part : name of the class that it belongs to. says : place, reason and remedy, a format in which `this` is the part,
-    0, 1, ... are the first bearers of the words of `when`, and `labels` names all of word 0. example : changes of a
-    small study, by dotted path, that break it.
+    0, 1, ... are the first bearers of the words of `when`, and `labels` names all of word 0. asked : what asks for it;
+    empty: every part that is built. example : changes of a small study, by dotted path, that break it.
     """
 
     key: str
@@ -117,6 +120,7 @@ class Rule:
     says: str
     when: Sequence[str] = ()
     unless: Sequence[str] = ()
+    asked: str = ""
     example: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -142,15 +146,20 @@ def read_rules(package: str) -> Sequence[Rule]:
 
 
 @cache
-def rules_of(part: type) -> Sequence[Rule]:
-    """The rules of a class of parts, and of those that it derives from."""
+def rules_of(part: type, asked: str) -> Sequence[Rule]:
+    """The rules of a class of parts, and of those that it derives from, that are asked for together."""
     bases = [(base.__name__, read_rules(base.__module__.partition(".")[0])) for base in part.__mro__]
-    return [rule for name, rules in bases for rule in rules if rule.part == name]
+    return [rule for name, rules in bases for rule in rules if (rule.part, rule.asked) == (name, asked)]
 
 
-def refuse_broken(part: Any) -> None:
-    """Raise ValueError with the sentence of the first rule that a part breaks."""
+def first_broken(part: Any, asked: str = "") -> str:
+    """The sentence of the first rule that a part breaks; empty where it keeps all that are asked for."""
     words = Words(part)
-    for rule in rules_of(type(part)):  # type: ignore[arg-type]  # a class has a hash
-        if sentence := rule.broken(words):
-            raise ValueError(sentence)
+    sentences = (rule.broken(words) for rule in rules_of(type(part), asked))  # type: ignore[arg-type]  # it has a hash
+    return next(filter(None, sentences), "")
+
+
+def refuse_broken(part: Any, asked: str = "") -> None:
+    """Raise BadInput with the sentence of the first rule that a part breaks."""
+    if sentence := first_broken(part, asked):
+        raise BadInput(sentence)

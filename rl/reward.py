@@ -35,6 +35,11 @@ class Reward(Part):
     def reads(self) -> Mapping[str, str]:
         """Figures that it depends on, each with the key that asks for it."""
 
+    @property
+    def unrecorded(self) -> str:
+        """The key of a figure that recorded rounds do not tell; empty where they tell all."""
+        return next((key for name, key in self.reads.items() if name not in RECORDED), "")
+
     @model_validator(mode="after")
     def _known(self) -> Self:
         for name in self.reads:
@@ -88,12 +93,6 @@ class Weighted(Reward):
 
     def cost(self, figures: Figures) -> FloatArray:
         return np.asarray(sum(getattr(self, key) * figures[name] for name, key in self.reads.items()))
-
-    @model_validator(mode="after")
-    def _something(self) -> Self:
-        if not self.reads:
-            raise ValueError("reward: all weights are 0; nothing could be learned")
-        return self
 
 
 REWARDS = OneOf("reward", Weighted, default="weighted")

@@ -122,14 +122,10 @@ class Dwell(Believer):
     example = {"kind": "dwell", "shadow_ues": 8, "cell_m": 50.0}
     space = Believer.space | {"min_probability": (0.0, 0.5)}
 
-    @model_validator(mode="after")
-    def _fine_enough(self) -> Self:
-        if self.cell_m > self.hit_radius_m / 2:
-            raise ValueError(
-                f"cell_m: at most half of hit_radius_m {self.hit_radius_m:g}: a disc needs cells, got {self.cell_m:g}; "
-                f"take {self.hit_radius_m / 2:g} or less"
-            )
-        return self
+    @property
+    def largest_cell_m(self) -> float:
+        """The largest `cell_m` with which a disc has cells."""
+        return self.hit_radius_m / 2
 
     @model_validator(mode="after")
     def _hours(self) -> Self:

@@ -192,11 +192,6 @@ class RsrpNet(LayeredLearner):
             raise ValueError("hidden layers have 1 to 4096 units")
         if isinstance(self.batch_size, int) and self.batch_size < 1:
             raise ValueError("batch_size: must be 1 or more, or the word all")
-        if self.frozen_layers >= self.layers:
-            raise ValueError(
-                f"frozen_layers: {self.frozen_layers} of {self.layers} layers leave nothing to train; freeze "
-                f"{self.layers - 1} at most"
-            )
         return self
 
     @property
@@ -378,7 +373,12 @@ class RsrpNet(LayeredLearner):
 
     @property
     def layers(self) -> int:
-        return len(self.hidden) + 1
+        return self.last_layer + 1
+
+    @property
+    def last_layer(self) -> int:
+        """Number of layers before the output's."""
+        return len(self.hidden)
 
     def _first(self, layer: int) -> int:
         """Number of parameters of the layers before `layer`, from 1."""

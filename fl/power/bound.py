@@ -184,10 +184,8 @@ class PowerLoss:
         """By how much the receiver's noise power must change for T_th to come nearest `switch` at a power (K,).
 
         The noise that is just enough from round t on is the largest that any later round needs: T_th = t can be had
-        where the round before needs more.
+        where the round before needs more. Not with top-up, where nothing switches.
         """
-        if self.criterion == "top-up":
-            raise ValueError("noise_factor: with top-up there is no switch; take criterion per-device or aggregate")
         t = self.trajectory
         asked = t.std
         brought = t.channel_std / np.sqrt(power_w)

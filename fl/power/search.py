@@ -142,11 +142,10 @@ def evolution(objective: PowerLoss, limits: Limits, rng: Rng, generations: int =
 
 
 def plateaus(objective: PowerLoss, limits: Limits) -> PowerPlan:
-    """Each plateau's own problem by SLSQP from a few starts, and the best of all; those that cannot win are skipped."""
-    if objective.criterion == "top-up":
-        raise ValueError("plateaus: with top-up there is no switch and no plateau; take evolution")
+    """Each plateau's own problem by SLSQP from a few starts, and the best of all; those that cannot win are skipped.
+    Not with top-up, where nothing switches.
+    """
     k = objective.trajectory.std.shape[1]
-    limits.check(k)
     free, spent = _solved(objective, limits, None, [limits.equal(limits.most_w(k), k)[0]])
     power = free
     best = judged(objective, limits, free[None], 0)

@@ -182,6 +182,11 @@ class Learning(Part):
         return next(joins, "")
 
     @property
+    def budgets(self) -> int:
+        """How many defenses draw noise by a budget that follows what all UEs sent."""
+        return sum(bool(d.ties_ues) for d in self.defenses)
+
+    @property
     def most_a_day(self) -> float:
         """Updates of a UE and a day that its rules of withholding let pass; infinite without one that counts them."""
         return min((rule.updates for rule in self.withholding if isinstance(rule, DailyLimit)), default=inf)

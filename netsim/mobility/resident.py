@@ -1,10 +1,10 @@
 """Residents: people who live and work in buildings, explore a town and return to the places they know."""
 
 from math import inf, nan
-from typing import Literal, Self
+from typing import Literal
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from netsim.clock import DAY_S
 from netsim.columns import frozen
@@ -127,11 +127,10 @@ class Resident(Mobility):
     """distance from the room, m, within which a person who stays is at another spot of the building every half hour,
     at night too; 0: always in the room. Homes, workplaces, times of stays and trips are those of the rooms"""
 
-    @model_validator(mode="after")
-    def _modes(self) -> Self:
-        if self.drive_share + self.cycle_share > 1:
-            raise ValueError(f"drive_share + cycle_share = {self.drive_share + self.cycle_share:g}: at most 1")
-        return self
+    @property
+    def ride_share(self) -> float:
+        """Share of people who do not walk."""
+        return self.drive_share + self.cycle_share
 
     def start(self, ue: IntArray, ground: Ground) -> Lives:
         """All UEs where the first day has brought them at time 0, since they decided at home at its midnight."""
@@ -187,7 +186,7 @@ class Resident(Mobility):
         works = by_work >= self.no_work_share
         away = np.flatnonzero(works & (by_place >= self.work_at_home_share))
         office = rooms(venues, weighted(by_office, venues.weight, home.place), rng, "work", ue)
-        rides = np.where(by_mode < self.drive_share + self.cycle_share, CYCLE, WALK)
+        rides = np.where(by_mode < self.ride_share, CYCLE, WALK)
         return People(
             home=home,
             work=home.replaced(away, office.select(away)),

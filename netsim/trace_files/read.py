@@ -217,13 +217,8 @@ class TraceSetting(TraceFile):
     def _fits_together(self) -> Self:
         stated = {"area_deg or area_m": self.box, "since": self.since, "until": self.until}
         missing = [name for name, value in stated.items() if value is None]
-        if self.resample_s is not None and self.sample_s is not None:
-            raise ValueError("sample_s: resample_s already says at which times there are rows; leave one of them out")
         if self.extent == "stated" and missing:
             raise ValueError(f"extent: stated needs {', '.join(missing)}; give them, or leave extent out")
-        if (self.users == "segments") != (self.segments is not None):
-            problem = f"segments: {self.segments!r} with users: {self.users!r}"
-            raise ValueError(f"{problem}; give users: segments and their number")
         for key, box in {"area_deg": self.area_deg, "area_m": self.area_m}.items():
             if box is not None and not (box[0] < box[2] and box[1] < box[3]):
                 raise ValueError(f"{key}: {list(box)} is empty; give the lower values and then the higher ones")

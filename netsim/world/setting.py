@@ -27,7 +27,7 @@ from netsim.radio.sight import AlwaysInSight, Sight
 from netsim.radio.uplink import Ideal, Uplink
 from netsim.rng import Rng
 from netsim.ues import Indoors
-from netsim.units import FloatArray, IntArray
+from netsim.units import FloatArray, IntArray, w_from_dbm
 from netsim.world.base_stations import LAYOUTS, BaseStation, Layout
 
 # YAML knows lists only; the two numbers stay strict
@@ -167,6 +167,11 @@ class Ues(Part):
     """energy of one training pass over one sample, J"""
     indoor: IndoorShare | None = None
     """UEs inside buildings by a draw, in open ground; none: as the mobility model says"""
+
+    @property
+    def max_power_w(self) -> float:
+        """Largest transmit power, W."""
+        return float(w_from_dbm(self.max_power_dbm))
 
 
 def _usual_sight(given: dict[str, object]) -> Sight:

@@ -27,7 +27,7 @@ from netsim.radio.transmissions import Look, SeenLinks
 from netsim.radio.uplink import Cohort
 from netsim.traces.trace import Trace
 from netsim.ues import Fixes, Indoors, Looks, Observations, Seen, Tracks, Trail
-from netsim.units import BoolArray, FloatArray, IntArray, w_from_dbm
+from netsim.units import BoolArray, FloatArray, IntArray
 from netsim.world.base_stations import BaseStation, sites
 from netsim.world.setting import WorldSetting
 
@@ -191,7 +191,7 @@ class World:
     @cached_property
     def max_power_w(self) -> float:
         """Largest transmit power of a UE."""
-        return float(w_from_dbm(self.setting.ues.max_power_dbm))
+        return self.setting.ues.max_power_w
 
     def live(self) -> Generator[simpy.Event, None, None]:
         """Process: one event a tick moves all UEs; while all UEs rest there is no event."""

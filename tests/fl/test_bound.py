@@ -215,8 +215,6 @@ def test_moving_ues_are_planned_too_and_top_up_has_no_plateau():
         assert plateaus(objective, limits).value <= 1.01 * evolution(objective, limits, RNG, 60).value
     top = PowerLoss(moving, Convergence(), "top-up")
     assert evolution(top, limits, RNG, 60).value <= full(top, limits).value * 1.001
-    with pytest.raises(ValueError, match="take evolution"):
-        plateaus(top, limits)
 
 
 # -- from a run

@@ -430,7 +430,6 @@ def test_of_two_places_a_day_workdays_alone_do_not_tell_home_from_work_and_a_wee
         ({"sigma_m": 10.0, "bias_m": 11.0}, "bias_m: a part of sigma_m 10, so at most that, got 11"),
         ({"home_hours": [8, 8]}, "home_hours: from 8 to 8 is no time at all"),
         ({"work_hours": [16, 10]}, "work_hours: 16 to 10 must be hours of one day"),
-        ({"cell_m": 60.0}, "cell_m: at most half of hit_radius_m 100: a disc needs cells, got 60; take 50 or less"),
         ({"of": {"kind": "closed-form", "name": "inner"}}, "give the name 'inner' to dwell itself"),
     ],
 )

@@ -1,25 +1,23 @@
 """Rules of fit: the example of each breaks that rule, and every word of one is a word that something may bring."""
 
+import inspect
 import json
 import re
 from collections import Counter
-from typing import Any, Literal, get_args, get_origin
+from typing import Literal, get_args, get_origin, get_type_hints
 
 import pytest
 from refused import line_of
 
-from netsim.fit import Rule, Word, Words, read_rules
-from netsim.part import Part
+from fl.server import Synchronous
+from netsim.fit import Rule, Word, Words, first_broken, read_rules, refuse_broken
+from netsim.part import OneOf, Part, Section
+from netsim.world.setting import WorldSetting
 from scenarios.app.cli.commands import main
 from scenarios.app.study.slots import SLOTS, rules
 
 RULES = rules()
-PLAYED = [rule for rule in RULES if rule.example]
-WITHOUT_EXAMPLE = {  # they need files, or parts that no small study has
-    "central-noise-tied-updates", "shares-tied-updates", "limit-of-own-steps", "record-bound-in-32-bits",
-    "clip-of-mixed-images", "height-below-range", "height-above-range", "replay-without-city",
-    "central-noise-training-time",
-}  # fmt: skip
+OF_A_PLUGIN = {"records-of-other-servers"}
 
 
 def says(rule, line):
@@ -42,67 +40,121 @@ def broken(monkeypatch):
     return keys
 
 
-@pytest.mark.parametrize("rule", PLAYED, ids=lambda rule: rule.key)
+@pytest.mark.parametrize("rule", [rule for rule in RULES if rule.key not in OF_A_PLUGIN], ids=lambda rule: rule.key)
 def test_a_rule_is_broken_by_its_example(rule, tiny, broken):
     changes = {path: None if value == "none" else value for path, value in rule.example.items()}
-    line = line_of(tiny, changes)
+    if rule.asked:
+        line = line_of(refuse_broken, tiny(changes), rule.asked)
+    else:
+        line = line_of(tiny, changes)
     assert (broken, says(rule, line)) == ([rule.key], True), line
 
 
-def test_keys_are_unique_and_almost_every_rule_has_an_example():
+def test_rounds_of_a_server_of_ones_own_are_not_recorded(tiny):
+    class Mine(Synchronous):
+        kind: Literal["mine"] = "mine"
+
+    example = next(rule.example for rule in RULES if rule.key == "records-of-batteries")
+    study = tiny({path: value for path, value in example.items() if path != "learning.availability"})
+    assert first_broken(study, "recorded rounds") == ""
+    learning = study.learned.model_copy(update={"server": Mine()})
+    said = first_broken(study.model_copy(update={"learning": learning}), "recorded rounds")
+    assert said.startswith("learning.server: recorded rounds need a server that waits for all")
+
+
+def test_keys_are_unique():
     assert [key for key, times in Counter(rule.key for rule in RULES).items() if times > 1] == []
-    assert {rule.key for rule in RULES if not rule.example} == WITHOUT_EXAMPLE
-
-
-def classes(part=Part):
-    """All classes of parts, whose slots have been read."""
-    return {part}.union(*(classes(below) for below in part.__subclasses__()))
 
 
 @pytest.fixture(scope="module")
-def words():
-    """Attributes by the name of each class of parts, and all that may stand behind a colon."""
-    examples = [
-        part.model_validate_json(json.dumps(part.example), strict=True)
-        for slot in SLOTS.values() for part in slot.parts.values() if part.example
-    ]  # fmt: skip
-    known = [part for part in classes() if part.__module__.partition(".")[0] in ("netsim", "fl", "rl", "scenarios")]
-    fields = [(name, field) for part in known for name, field in part.model_fields.items()]
-    ends = {"true", "false", "none", *(name for name, _ in fields)}
-    ends |= {str(field.default).lower() for _, field in fields}
-    ends |= {word for _, field in fields for word in literals(field.annotation)}
-    ends |= {word for part in examples for word in (*part.offers, *part.needs)} | {
-        "arrival times",
-        "records of earlier rounds",
-    }
-    return {part.__name__: {*dir(part), *part.model_fields} for part in known}, ends
+def brought():
+    """Words that parts offer or need, and texts: names of fields, and their defaults."""
+    examples = [part.model_validate_json(json.dumps(part.example), strict=True) for part in EVERY if part.example]
+    words = {word for part in examples for word in (*part.offers, *part.needs)}
+    fields = [item for part in (*EVERY, WorldSetting) for item in part.model_fields.items()]
+    defaults = {str(field.default).lower() for _, field in fields}
+    words |= {"arrival times", "records of earlier rounds"}  # of no example
+    return words, words | defaults | {name for name, _ in fields}
 
 
-def literals(annotation: Any) -> set[str]:
-    """All words of an annotation that are written out in it."""
+def found_in(annotation, metadata=()):
+    """All that a value may be by what is declared of it: classes, with those of a slot, and words written out."""
+    for mark in metadata:
+        if isinstance(mark, OneOf):
+            return [*mark.parts.values(), *found_in(annotation)]
+        if isinstance(mark, Section):
+            return [mark.part, type(None)]
     if get_origin(annotation) is Literal:
-        return {str(value) for value in get_args(annotation)}
-    return {word for inner in get_args(annotation) if not isinstance(inner, str) for word in literals(inner)}
+        return [str(value).lower() for value in get_args(annotation)]
+    if hasattr(annotation, "__metadata__"):
+        return found_in(annotation.__origin__, annotation.__metadata__)
+    if inner := [found for each in get_args(annotation) if each is not Ellipsis for found in found_in(each)]:
+        return inner
+    below = annotation.__subclasses__() if isinstance(annotation, type) and issubclass(annotation, Part) else ()
+    return [annotation, *(found for each in below for found in found_in(each))]
 
 
-def unknown(rule, attributes, ends):
+EVERY = [part for slot in SLOTS.values() for part in slot.parts.values()]  # read once, so that their bases are known
+PARTS = {each.__name__: each for each in found_in(Part)}
+
+
+def declared_of(part, name):
+    """What an attribute of a class may be; nothing where it has none."""
+    if not (isinstance(part, type) and (hasattr(part, name) or name in getattr(part, "model_fields", ()))):
+        return []
+    if field := getattr(part, "model_fields", {}).get(name):
+        return found_in(field.annotation, field.metadata)
+    own = inspect.getattr_static(part, name)
+    if isinstance(own, property):
+        return found_in(get_type_hints(own.fget).get("return"))
+    members = own if isinstance(own, tuple | frozenset | dict) else [str(own).lower()]
+    return [type(own), *members]
+
+
+def end_of(part, steps):
+    """All that may be at the end of a path; nothing where it leads nowhere."""
+    at = [part]
+    for name in steps:
+        at = [found for each in at for found in declared_of(each, name)]
+    return at
+
+
+def is_brought(rule, text, brought):
+    """Whether something of a class of parts may make a word true."""
+    word = Word(text)
+    end = end_of(PARTS[rule.part], word.steps)
+    if word.wanted is None:
+        return bool(end)
+    if word.compare is not None:
+        return bool(end) and (not word.wanted[0].isalpha() or bool(end_of(PARTS[rule.part], word.wanted.split("."))))
+    possible = {each for each in end if isinstance(each, str)}
+    possible |= {"none"} if type(None) in end else set()
+    possible |= {"true", "false"} if bool in end else set()
+    parts = [each for each in end if isinstance(each, type) and issubclass(each, Part)]
+    possible |= {part.kind_name() for part in parts if "kind" in part.model_fields}
+    words, texts = brought
+    return word.wanted in possible or word.wanted in (words if parts else texts if str in end else ())
+
+
+def unknown(rule, brought):
     """The words of a rule that nothing brings."""
-    anywhere = set().union(*attributes.values())
-    for text in (*rule.when, *rule.unless):
-        word = Word(text)
-        first, *others = word.steps
-        end = word.compare is not None or word.wanted is None or word.wanted in ends
-        if first not in attributes[rule.part] or not anywhere.issuperset(others) or not end:
-            yield text
+    return [text for text in (*rule.when, *rule.unless) if not is_brought(rule, text, brought)]
 
 
-def test_every_word_of_a_rule_is_one_that_something_brings(words):
-    assert {rule.key: found for rule in RULES if (found := [*unknown(rule, *words)])} == {}
+def test_every_word_of_a_rule_is_one_that_something_brings(brought):
+    assert {rule.key: found for rule in RULES if (found := unknown(rule, brought))} == {}
 
 
-@pytest.mark.parametrize("text", ["defences: spend", "defenses: spent", "defenses.nosy", "threat.group: fixed"])
-def test_a_misspelt_word_is_found(words, text):
-    assert [*unknown(Rule("x", "Learning", "", [text]), *words)] == [text]
+@pytest.mark.parametrize(
+    "text",
+    [
+        "defences: spend", "defenses: spent", "defenses.nosy", "threat.group: fixed", "threat.in_rounds",
+        "server: clip", "defenses.correlation: fixed", "participation < server.participation",
+    ],
+)  # fmt: skip
+def test_a_word_that_nothing_brings_is_found(brought, text):
+    """Misspelt ones, and those of another part than the path leads to."""
+    assert unknown(Rule("x", "Learning", "", [text]), brought) == [text]
 
 
 def test_a_text_that_is_no_word_is_refused():

@@ -478,33 +478,6 @@ def _weights(folder: Path, changes: dict[str, np.ndarray]) -> None:
     save_file(load_file(folder / "policy.safetensors") | changes, folder / "policy.safetensors")
 
 
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        (
-            {"learning.defenses": [CLIP, LAPA, CLIP | {"name": "again"}, {"kind": "noise-switch", "noise": LAPA}]},
-            "learning.defenses: recorded rounds need budgets of one defense",
-        ),
-        (
-            {"learning.defenses": [CLIP], "world.radio.dynamic_uplink": {}},
-            "world.radio.dynamic_uplink: recorded rounds need",
-        ),
-        (
-            {"learning.server": {"kind": "synchronous", "merge_after_updates": 6}},
-            "learning.server: recorded rounds need",
-        ),
-        ({"learning.availability": {"kind": "battery", "capacity_j": 50.0}}, "kind: battery does"),
-        ({"train.task.reward.loss": 1}, "train.task.reward.loss: recorded rounds do not tell it"),
-    ],
-)
-def test_rounds_of_other_laws_than_those_of_the_records_are_not_recorded(changes, said):
-    """Noise that is drawn by another rule costs otherwise than recorded rounds say: no rule is tuned on them."""
-    from scenarios.app.training.environments import unrecorded
-
-    assert unrecorded(study()) is None
-    assert said in unrecorded(study(**changes))
-
-
 def test_the_law_of_costs_by_hand():
     """Three rows of two UEs, the last one lost: rho 2, thermal noise 4/SNR, decoder 4/SINR, kappa 10, A^left 0.5."""
     from rl.radio_records import Rows, Sent, costs_of

@@ -55,8 +55,6 @@ def test_what_cannot_be_calibrated_is_refused():
     silent = Trajectory(np.zeros((4, 2)), np.full((4, 2), 0.5), np.ones((4, 2)), 0.1)
     with pytest.raises(ValueError, match="nothing to switch"):
         PowerLoss(silent, Convergence()).noise_factor(np.ones(2), 2)
-    with pytest.raises(ValueError, match="no switch"):
-        PowerLoss(silent, Convergence(), "top-up").noise_factor(np.ones(2), 2)
 
 
 # -- in a study

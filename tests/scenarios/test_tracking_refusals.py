@@ -108,7 +108,6 @@ CONTRADICTORY = [
     (tracker(of={"kind": "closed-form", "name": "x"}), "give the name 'x' to tracker itself"),
     (tracker(population={"kind": "buildings"}), "the city has no buildings; take a town"),
     (tracker() | {"threat": {"knowledge": ["weights"]}}, "add training to threat.knowledge, or give sigma_m"),
-    (dwell(cell_m=60), "attacks[0].cell_m: at most half of hit_radius_m 100: a disc needs cells, got 60; take 50 or"),
     (dwell(home_hours=[8, 8]), "attacks[0].home_hours: from 8 to 8 is no time at all; take two different hours"),
     (dwell(work_hours=[16, 10]), "attacks[0].work_hours: 16 to 10 must be hours of one day; take the earlier one"),
     (linked(use=["fingerprint"], sigma_m=30), "attacks[0].sigma_m: it speaks of places, and use has none"),

@@ -15,10 +15,11 @@ from netsim import __version__, compiled
 from netsim.checkpoint import from_tree_as, load_tree, save_tree, to_tree
 from netsim.compiled import cache_folder, code_digest
 from netsim.errors import BadInput
+from netsim.fit import refuse_broken
 from netsim.radio.power import Listed
 from netsim.rng import Streams
 from netsim.safe import what_is
-from netsim.units import FloatArray, ratio_from_db, w_from_dbm
+from netsim.units import FloatArray, ratio_from_db
 from netsim.world.build import build_world
 from rl.powers import Ddpg, settled
 from scenarios.app.results.folder import MANIFEST, RESULTS, STUDY
@@ -28,7 +29,7 @@ from scenarios.app.run.how import USUAL, How, one_thread, scratch
 from scenarios.app.run.job import Job, JobKind, input_digests
 from scenarios.app.run.simulate import LearningPlay, Planned, RadioPlay
 from scenarios.app.study import Fields
-from scenarios.app.study.study import Plan, Study, study_yaml
+from scenarios.app.study.study import Study, study_yaml
 
 
 def run_job(
@@ -81,7 +82,7 @@ def learned_plan(study: Study) -> Planned:
         )
     snr_per_w = snr_of_round(study, study.seed) if policy.card.observe == "channel" else np.zeros(policy.card.ues)
     problem, wanted_w = settled(policy, snr_per_w)
-    power_w = np.minimum(wanted_w, float(w_from_dbm(study.world.ues.max_power_dbm)))
+    power_w = np.minimum(wanted_w, study.world.ues.max_power_w)
     outcome = problem.tried(power_w)
     said = _said(problem.objective.trajectory, outcome.switch, outcome.value, power_w)
     return Planned(_with_switch(study, outcome.switch), said)
@@ -144,13 +145,7 @@ def planned(study: Study, cache: Path) -> Planned:
 
 def reachable(limits: Limits, study: Study) -> Limits:
     """The limits, with no more for each UE than it can send with."""
-    most_w = float(w_from_dbm(study.world.ues.max_power_dbm))
-    if most_w < limits.each_min_w:
-        raise ValueError(
-            f"limits: world.ues.max_power_dbm is {most_w:.4g} W, below each_min_w {limits.each_min_w:g}; lower "
-            "that, or raise the other"
-        )
-    return limits.model_copy(update={"each_max_w": min(limits.each_max_w, most_w)})
+    return limits.model_copy(update={"each_max_w": min(limits.each_max_w, study.world.ues.max_power_w)})
 
 
 def _louder(study: Study, factor: float) -> Study:
@@ -172,10 +167,7 @@ def reference(study: Study, cache: Path) -> Trajectory:
     unseen = {"defenses": tuple(d.all_drawn() for d in learning.defenses), "attacks": (), "membership": None}
     others = {"plan": None, "vary": None, "train": None}
     alone = study.model_copy(update={**others, "learning": learning.model_copy(update=unseen)})
-    try:
-        Plan.check(alone.world.radio.uplink)
-    except ValueError as error:
-        raise BadInput(str(error)) from None
+    refuse_broken(alone, "reference run")
     made_of = (
         f"{__version__} {_FORMAT} {code_digest('netsim', 'fl', 'scenarios')} {sorted(input_digests(alone).items())}"
     )

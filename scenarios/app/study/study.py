@@ -11,10 +11,10 @@ from fl.power.bound import Convergence, Criterion
 from fl.power.search import Limits
 from fl.round.learning import Learning
 from netsim.errors import BadInput
+from netsim.fit import refuse_broken
 from netsim.part import FILE_NAME, OneOf, Part, Section
 from netsim.radio import POWERS as WITHOUT_LEARNING
 from netsim.radio.power import Full, Power
-from netsim.radio.uplink import Uplink
 from netsim.world.setting import WorldSetting
 from scenarios.app.study import SCHEMA_VERSION, Fields, Value
 from scenarios.app.study.describe import nearest
@@ -154,19 +154,6 @@ class Plan(Part):
 
     reference = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 23-28"
 
-    @staticmethod
-    def check(uplink: Uplink) -> None:
-        """Raise ValueError for an uplink whose noise does not fall with each UE's own power alone.
-
-        Without interference what the model suffers and what may count as privacy are the same noise, so one trajectory
-        serves both parts of the bound.
-        """
-        if not (uplink.adds_noise and uplink.isolates_ues):
-            raise ValueError(
-                "world.radio.uplink: the bound takes noise that falls with each UE's own power; set kind: noma with "
-                "interference: none, decoding: noisy and no interference_over_thermal_db"
-            )
-
 
 POWERS = OneOf(
     "power",
@@ -226,7 +213,7 @@ class Study(Part):
         """Refuse powers and a plan that the world cannot have."""
         if self.learning is not None:
             if self.plan is not None:
-                self.plan.check(self.world.radio.uplink)
+                refuse_broken(self, "reference run")
             self.power.check_files()
             if self.world.ues.mobility.kind_name() != "replay":  # a trace says how many only once it is read
                 self.power.check(self.world.ues.count)

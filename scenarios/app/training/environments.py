@@ -9,22 +9,18 @@ from typing import TypeVar
 
 import numpy as np
 
-from fl.availability import Battery
-from fl.defenses.budgeted import Budgeted
-from fl.defenses.lapa import NoiseSwitch
 from fl.power.bound import PowerLoss
 from fl.round.state import begin
-from fl.server import Synchronous
 from netsim.compiled import cache_folder
 from netsim.errors import BadInput, counted
-from netsim.radio.shared_band import Noma
+from netsim.fit import first_broken, refuse_broken
 from netsim.rng import Streams
 from netsim.units import FloatArray
 from netsim.world.build import build_world
 from rl import ALLOCATION, ONLINE
 from rl.env import OnlinePower, PowerAllocation, Stage
 from rl.problem import Problem
-from rl.reward import FIGURES, RECORDED, cost_of
+from rl.reward import FIGURES, cost_of
 from rl.settings import Allocation, Online, Task
 from scenarios.app.run.runner import reachable, reference, snr_of_round
 from scenarios.app.run.setup import set_up
@@ -71,11 +67,7 @@ def draws_nothing(render_mode: object) -> None:
 def online_task(study: Study) -> Online:
     """The task of a study for its live world; BadInput where power changes nothing, or as `task_of` and `fitting`."""
     task = task_of(study, Online)
-    if not study.world.radio.uplink.shares_band:
-        raise BadInput(
-            "world.radio.uplink: power changes nothing over an ideal uplink; take a scenario with kind: noma or oma, "
-            f"such as {DEFAULTS[ONLINE]}"
-        )
+    refuse_broken(study, "live world")
     return fitting(study, task)
 
 
@@ -157,26 +149,11 @@ def task_of(study: Study, kind: type[Wanted]) -> Wanted:
     return task
 
 
-def unrecorded(study: Study) -> str | None:
-    """Why rounds of a study cannot be judged again at other powers; None where the radio alone decides what they cost,
+def unrecorded(study: Study) -> str:
+    """Why rounds of a study cannot be judged again at other powers; empty where the radio alone decides what they cost,
     by the laws of `rl.radio_records`.
     """
-    uplink = study.world.radio.uplink
-    learning = study.learned
-    task = task_of(study, Online)
-    server = learning.server
-    if not isinstance(uplink, Noma) or uplink.decoding != "noisy":
-        return "world.radio.uplink: recorded rounds need kind: noma with decoding: noisy"
-    if study.world.radio.dynamic_uplink is not None:
-        return "world.radio.dynamic_uplink: recorded rounds need transmissions that are planned"
-    if not isinstance(server, Synchronous) or server.merge_after_updates is not None or server.deadline_s is not None:
-        return "learning.server: recorded rounds need a server that waits for all, until the uplink's deadline"
-    if sum(isinstance(d, Budgeted | NoiseSwitch) for d in learning.defenses) > 1:
-        return "learning.defenses: recorded rounds need budgets of one defense at most, whose noise adds to no other's"
-    if isinstance(learning.availability, Battery):
-        return "learning.availability: recorded rounds need presence that powers do not change; kind: battery does"
-    unknown = [key for name, key in task.reward.reads.items() if name not in RECORDED]
-    return f"train.task.reward.{unknown[0]}: recorded rounds do not tell it" if unknown else None
+    return first_broken(study, "recorded rounds")
 
 
 _BLIND = {"rsrp-net", "image-net", "fedavg", "uniform", "wasserstein", "clip", "gaussian"}
@@ -194,7 +171,7 @@ def unlearned(study: Study) -> bool:
         and "bound" not in learning.learner.offers
         and learning.privacy_budget is None
         and learning.audit is None
-        and unrecorded(study) is None
+        and not unrecorded(study)
     )
 
 
@@ -214,11 +191,11 @@ class Problems:
 def own_problem(study: Study, cache: str | Path | None = None) -> Problem:
     """The problem of a study's own channel."""
     task = task_of(study, Allocation)
+    refuse_broken(study, "powers of a training")
     trajectory = reference(study, cache_folder() if cache is None else Path(cache))
-    key = "train.task."
+    limits = reachable(task.limits, study)
+    key = "train.task.limits."
     try:
-        limits = reachable(task.limits, study)
-        key = "train.task.limits."
         limits.check(trajectory.std.shape[1])
         key = "train.task.bound."
         task.bound.factor(trajectory.weight)

@@ -30,12 +30,13 @@ import numpy as np
 import pandas
 
 from fl.defenses.lapa import NoiseSwitch
-from netsim.errors import BadInput, RunsFailed
+from netsim.errors import RunsFailed
+from netsim.fit import refuse_broken
 from netsim.record import write_json
 from netsim.units import FloatArray
 from rl.env import OnlinePower
 from rl.look import Look
-from rl.radio_records import Rounds, air_of, band
+from rl.radio_records import Rounds, air_of
 from rl.recording import recorded
 from rl.rules import Known, Tuned, untuned
 from rl.settings import Online, Train
@@ -76,10 +77,8 @@ def play_gate(sweep: Sweep, seeds: Sequence[int]) -> Fields:
     interrupted goes on where it was. Raises BadInput: there is no attacker, or no noise of the receiver to keep equal.
     """
     study = sweep.asked.study
-    if getattr(band(study.world.radio.uplink), "decoding", "") != "noisy":
-        raise BadInput("world.radio.uplink: updates have no noise of the receiver to keep equal; take decoding: noisy")
-    if not study.learned.attacks and study.learned.membership is None:
-        raise BadInput("learning.attacks: nobody attacks, so power moves nothing; add one, such as {kind: closed-form}")
+    refuse_broken(study, "gate")
+    refuse_broken(study.model_copy(update={"train": study.train or Train()}), "powers of a training")
     known = recorded_at_full(sweep, seeds)
     n_0, policies = at_equal_noise(known)
     variants = []

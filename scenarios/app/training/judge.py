@@ -49,7 +49,7 @@ def ue_power(scenario: Source = _SCENARIO, cache: str | Path | None = None, rend
 def ground_of(study: Study) -> RecordedGround:
     """The recorded rounds and tuned rules of a study, made once in a process. BadInput: it cannot be recorded."""
     online_task(study)
-    if (reason := unrecorded(study)) is not None:
+    if reason := unrecorded(study):
         raise BadInput(f"{reason}; change that, or take netsim/OnlinePower-v0, which plays live rounds")
     return _ground(study_yaml(study))
 

@@ -15,6 +15,7 @@ import numpy as np
 from netsim import __version__
 from netsim.checkpoint import save_tree
 from netsim.errors import BadInput
+from netsim.fit import refuse_broken
 from netsim.record import write_json
 from netsim.rng import Rng, Streams
 from netsim.safe import what_is
@@ -154,10 +155,10 @@ def check_playable(study: Study, task: Online) -> None:
     """Raise BadInput where rounds of a study cannot be recorded, its agent asks for what its reward has not, or as
     `check_admitted`.
     """
-    if (reason := unrecorded(study)) is not None:
+    if reason := unrecorded(study):
         raise BadInput(f"{reason}; change that, or train an agent of your own in netsim/OnlinePower-v0")
-    if agent_of(study.train or Train()).probes and not isinstance(task.reward, Weighted):
-        raise BadInput("train.agent.probes: a policy keeps the weights of kind: weighted only; leave probes out")
+    agent_of(study.train or Train())
+    refuse_broken(study, "agent for every UE")
     check_admitted(study, task)
 
 
