@@ -1,6 +1,7 @@
 """The values that walk through a round. Frozen; nothing here computes more than it must to be read.
 
-Shapes: n rows of a round, one per (UE, model); N samples; d parameters; n_model models (one per cell).
+Shapes: n rows of a round, one per (UE, model); N samples; n_model models (one per cell); d numbers of an update or a
+model: those of an update may be fewer, and others in each phase of a learner.
 """
 
 from __future__ import annotations
@@ -51,9 +52,9 @@ class LastFigures:
 class Local:
     """Data on devices, ragged and flat: row i is (ue[i], model[i]) and owns samples ptr[i]:ptr[i+1].
 
-    x (N, p) in physical units (metres for positions; pixels of 0 to 255, as bytes, for images), y (N,) labels or None,
-    time_s (N,); cell (N,) is the base station that each sample measured (an index into the world's cells), where
-    samples are measurements of one.
+    ue, model (n,), ptr (n + 1,), x (N, p) in physical units (metres for positions; pixels of 0 to 255, as bytes, for
+    images), y (N,) labels or None, time_s (N,); cell (N,) is the base station that each sample measured (an index into
+    the world's cells), where samples are measurements of one.
     """
 
     ue: IntArray
@@ -465,7 +466,8 @@ class Request:
 
 @frozen
 class RoundContext:
-    """Context of a round; read-only. `channel` is None before the uplink is planned.
+    """Context of a round; read-only. `channel` (n,) is the planned uplink for the UEs' half of defenses, None where
+    nothing is planned; that which came of it from the merge on; None before.
 
     weight is what every decoded row counts in the merge, where the aggregation fixes it beforehand; else None.
     sampling_rate is the probability with which the server asks each UE, by a coin for each; 1 where it does otherwise.

@@ -391,7 +391,7 @@ def rows_sent(
     task: Online, setup: Setup, outcome: RoundOutcome, now: PowerContext, of: int
 ) -> tuple[Rows, FloatArray]:  # fmt: skip
     """The rows of a round, and the noise drawn on each (1, R). A lost one weighs as the mean that came of its model."""
-    last = outcome.phases[-1].uploads
+    last = outcome.merges[-1].uploads
     ue = last.ue
     model = last.made.model
     weight = last.weight.astype(float)
@@ -419,7 +419,7 @@ def rows_sent(
 def _radio(
     outcome: RoundOutcome, now: PowerContext, rows: Rows, drawn_std: FloatArray, half_at: float
 ) -> RadioCosts:  # fmt: skip
-    last = outcome.phases[-1].uploads
+    last = outcome.merges[-1].uploads
     channel = last.channel
     listener = channel if last.overheard is None else last.overheard
     ue, first = np.unique(last.ue, return_index=True)

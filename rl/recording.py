@@ -57,7 +57,7 @@ def _of_round(env: OnlinePower, look: Look) -> Rounds:
         return silent(look)
     ue = rows.of[0]
     k = look.links.serving.shape[1]
-    trained = np.bincount(ue, weights=env.outcome.phases[-1].uploads.made.count, minlength=k)
+    trained = np.bincount(ue, weights=env.outcome.merges[-1].uploads.made.count, minlength=k)
     work = env.setup.learning.learner.passes * trained
     count = np.bincount(ue, minlength=k)
     return Rounds(

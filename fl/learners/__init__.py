@@ -81,8 +81,8 @@ class Learner(Part):
     def evaluate(self, model: Model, held_out: HeldOut) -> Metrics:
         """Utility figures, names with units; NaN where nothing was held out."""
 
-    def strongest_dbm(self, model: Model, place_m: FloatArray, model_of: IntArray) -> FloatArray | None:
-        """The largest RSRP (N,) that models (k,) predict at places (N, 2), NaN for none.
+    def strongest_dbm(self, model: Model, place_m: FloatArray, models: IntArray) -> FloatArray | None:
+        """The largest RSRP (N,) that some models (k,), by number, predict at places (N, 2), NaN for none.
 
         None for a learner that predicts no RSRP.
         """

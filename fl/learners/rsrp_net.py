@@ -295,9 +295,9 @@ class RsrpNet(LayeredLearner):
             out = self._label_mean_dbm(c)[model_of] + c["rsrp_std_db"][model_of] * out
         return out + self.prior.expected_dbm(c, model_of, position_m)
 
-    def strongest_dbm(self, model: Model, place_m: FloatArray, model_of: IntArray) -> FloatArray:
+    def strongest_dbm(self, model: Model, place_m: FloatArray, models: IntArray) -> FloatArray:
         largest = np.full(len(place_m), np.nan)
-        for m in np.unique(model_of).tolist():
+        for m in np.unique(models).tolist():
             with np.errstate(over="ignore", invalid="ignore"):  # a model that has diverged
                 largest = np.fmax(largest, self.predict_dbm(model, np.full(len(place_m), m), place_m))
         return largest

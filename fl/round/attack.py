@@ -20,7 +20,7 @@ def attack(phase: Phase, merge: Merge, states: States) -> Merge:
     """A merge with what all attacks make of the views that the threat grants.
 
     Single updates are attacked group by group of those that began from the same model, the oldest first. Attacks see
-    and say names; what they said is translated afterwards.
+    and say names; what they said is translated afterwards. states: changed in place.
     """
     learning, threat = phase.learning, phase.learning.threat
     views = _views(phase, merge, states)

@@ -110,6 +110,7 @@ class Recording(Probe):
         self, defense: Defense, before: Updates | FloatArray, after: Updates | FloatArray, spends: list[Spend],
         facts: RoundContext, state: State,
     ) -> Any:  # fmt: skip
+        """Keep what each spend hides and its noise, as a `Draw`; a noisy sum becomes the one that `base` published."""
         learning, bands = self.learning, getattr(defense, "bands", None) or 1
         at_server, shares = isinstance(before, np.ndarray), learning.noise_in_shares
         if bands > 1 and at_server:  # booked once, for all rounds
@@ -125,12 +126,13 @@ class Recording(Probe):
                 mine = np.flatnonzero((spend.ue == ue) | (spend.ue < 0) | at_server)
                 if spend.unit in (PRINTED, LOCATION) or not len(mine) or not len(rows):
                     continue
-                grain, owner, what = state.grain if spend.whole else 1.0, ue, "sum" if at_server else "row"
-                hidden, drawn = rows / grain, noise / grain
+                grain = state.grain if spend.whole else 1.0
                 if spend.model[0] < 0:  # of a bit of each UE
-                    hidden = np.array([[state.bits.sum() - len(state.bits) / 2]])
+                    owner, what, hidden = -1, "count", np.array([[state.bits.sum() - len(state.bits) / 2]])
                     drawn = state.excess - hidden if at_server else hidden[:0]
-                    owner, what = -1, "count"
+                else:
+                    owner, what = ue, "sum" if at_server else "row"
+                    hidden, drawn = rows / grain, noise / grain
                 std, booked, coin = spend.std[mine[: len(hidden)]], spend.sensitivity[mine[0]], spend.counts_on_sampling
                 draw = Draw(
                     spend.account, hidden, drawn, std, booked, parts, view, coin, bands, defense.bits_per_number is None
@@ -162,7 +164,7 @@ class Recording(Probe):
 
 
 def _rows_of(of: Updates | FloatArray, ue: int, facts: RoundContext) -> FloatArray:
-    """Rows (k, d) of a UE; of merged updates the sums."""
+    """Rows (k, d) of a UE; of merged updates the sums (M, d), in units of one update."""
     return of.rows(np.flatnonzero(of.ue == ue)) if isinstance(of, Updates) else of / (facts.weight or 1.0)
 
 
@@ -175,6 +177,7 @@ def compared(
     epsilon of one unit and relation is the bound. Draws that a coin amplifies are compared one by one only.
     """
     relations = [*PAIRS.values()][: [*PAIRS].index(pair) + 1]  # presence is hidden from closer neighbours, too
+    # draw (banded: all of a mechanism) -> itself, the last of them, and the norms (k,) by which its rows move
     moved, past = dict[object, tuple[Draw, FloatArray]](), list[FloatArray]()
     for key, draw in one.draws.items():
         if key[3] not in (ue, -1) or draw.account.relation not in relations:
@@ -198,10 +201,15 @@ def compared(
             verdict = "within" if largest <= draw.sensitivity * _ROUNDING else beyond
             yield {**found, "moved": largest, "sensitivity": draw.sensitivity, "verdict": verdict}
     yield from moved_values(one.public, other.public, ue, said)
-    central = any(draw.view == "model" and draw.hidden.size > 1 for draw, _ in moved.values())
+    yield from _proven([*moved.values()], ue, said, ledger)
+
+
+def _proven(moved: list[tuple[Draw, FloatArray]], ue: int, said: Sequence[str], ledger: Ledger) -> Iterator[Row]:
+    """Rows on the epsilon that all draws of a view prove, and by how much (k,) they move, beside that of the ledger."""
+    central = any(draw.view == "model" and draw.hidden.size > 1 for draw, _ in moved)
     for view in ("updates", "model"):
         views = ("aggregate", view) if central else ("aggregate", view, "updates")
-        seen = [(draw, size) for draw, size in moved.values() if draw.view in views and size.any() and not draw.coin]
+        seen = [(draw, size) for draw, size in moved if draw.view in views and size.any() and not draw.coin]
         names = {(draw.account.group, draw.account.mechanism) for draw, _ in seen}
         groups = [group for group, _ in names]
         bounds = [
@@ -215,8 +223,10 @@ def compared(
             mu2 = sum(float(((size / draw.std) ** 2).sum()) for draw, size in seen)
             lower = epsilon_of(delta, float(np.sqrt(mu2)))
             verdict = "within" if lower <= upper * (1 + 1e-6) else _verdict("losses" if central else ALL, said)
-            found = {"mechanism": ALL, "round": 0, "view": view, "half": "ledger", "quantity": "epsilon"}
-            yield {**found, "lower": lower, "upper": upper, "verdict": verdict}
+            yield {
+                "mechanism": ALL, "round": 0, "view": view, "half": "ledger", "quantity": "epsilon",
+                "lower": lower, "upper": upper, "verdict": verdict,
+            }  # fmt: skip
 
 
 def _verdict(name: str, said: Sequence[str]) -> str:

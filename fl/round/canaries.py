@@ -45,7 +45,7 @@ from netsim.units import FloatArray
 
 SIGNIFICANCE = 0.001
 """probability with which the bound of one row exceeds the truth"""
-_PLACES = (3, ""), (4, ", tenfold")
+_PLACES = (3, ""), (4, ", tenfold")  # columns of what is remembered, see above
 _CHANNELS = ("epsilon", ""), ("with_channel", ", channel")
 _CURVE = 8  # rounds at which both bounds are stated
 _ALIKE = 0.5  # correlation from which two noise vectors are one that is used twice
@@ -61,15 +61,15 @@ def observed(phase: Phase, uploads: Uploads, sending: Sending, before: States) -
     party = {"updates": 2, "model": 1}.get(view, facts.least_opened)
     if any(step.needs_rounds and "bound" not in step.offers for step in learning.defenses) and view == "updates":
         party = len(made.ue)  # a budget looks at all
-    at = uploads.first[np.argsort(~np.isin(made.ue[uploads.first], before_it), kind="stable")[:party]]
-    mine = np.append(before_it, made.ue[at])[:1]
-    if n > d or (mine not in made.ue and not published) or (view == "aggregate" and len(at) < party):
+    members = uploads.first[np.argsort(~np.isin(made.ue[uploads.first], before_it), kind="stable")[:party]]
+    mine = np.append(before_it, made.ue[members])[:1]
+    if n > d or (mine not in made.ue and not published) or (view == "aggregate" and len(members) < party):
         return table
     models = made.model[made.ue == mine]
-    at, model = np.reshape(np.meshgrid(at, models, indexing="ij"), (2, -1))
-    wanted = row_id(made.ue[at], model)
+    member, model = np.reshape(np.meshgrid(members, models, indexing="ij"), (2, -1))  # (k,), of each all models
+    wanted = row_id(made.ue[member], model)
     row = np.searchsorted(made.row, wanted) % len(made.row)
-    at = np.where(made.row[row] == wanted, row, at)  # of the model, where the UE has it
+    at = np.where(made.row[row] == wanted, row, member)  # rows (k,): of the model, where the UE has it
     canary = np.outer(np.isin(made.ue[at], mine), np.eye(1, d))
     along = evenly(d, n)
     own = replace(facts, channel=sending.planned and sending.planned.select(sending.of_row[at]))
@@ -94,8 +94,8 @@ def observed(phase: Phase, uploads: Uploads, sending: Sending, before: States) -
     zero, *moved = (seen(times * norm, quiet)[:, 0] for times in (0, 1, 10 if bound else 1))
     thermal = own.channel.thermal_std[: len(zero)] if own.channel and view == "updates" else 0.0
     number = facts.round if learning.server.in_rounds else phase.version + 1
-    rows = np.broadcast_arrays(number, mine.max(initial=0), thermal, *(each - zero for each in moved))
-    return np.vstack([table, np.column_stack([*rows, seen(0.0, learning)])])
+    columns = np.broadcast_arrays(number, mine.max(initial=0), thermal, *(each - zero for each in moved))
+    return np.vstack([table, np.column_stack([*columns, seen(0.0, learning)])])
 
 
 def audited(setup: Setup, table: FloatArray, spends: Mapping[str, np.ndarray], names: Sequence[str]) -> Iterator[Row]:

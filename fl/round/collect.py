@@ -1,4 +1,4 @@
-"""Selection of UEs in a round, and of the samples they learn from (steps b and c)."""
+"""What UEs measured, which of them are asked, and the samples that they learn from: steps a to c of a round."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from netsim.world.world import World
 
 
 def take(world: World, learning: Learning, model_of_cell: IntArray, state: State, rng: Rng) -> tuple[TakenData, State]:
-    """The data of a window with positions as UEs report them; what was measured, by which leakage is scored, has true
-    ones.
+    """Step a: the data of a window with positions as UEs report them; what was measured, by which leakage is scored,
+    has true ones.
     """
     taken, state = learning.data.take(world.observations(), model_of_cell, state, rng)
     if not world.setting.ues.position_error_m:
@@ -64,7 +64,10 @@ def collect(
     world: World, setup: Setup, taken: TakenData, facts: RoundContext, states: States, streams: RoundStreams,
     free: BoolArray, most: float,
 ) -> Collected:  # fmt: skip
-    """The data that UEs learn from, at most `most` of those that are free (n_ue,); states: what parts remember."""
+    """Steps b and c: the data that UEs learn from, at most `most` of those that are free (n_ue,).
+
+    states: what parts remember, changed in place.
+    """
     # b  the server samples some of those that are there and have data, and every UE has its own policy
     learning = setup.learning
     now = _conditions(world)
@@ -79,7 +82,7 @@ def collect(
     sampled = _at_most(sampled, most, streams.at("concurrency"))
     accepted, states["query"] = learning.request_policy.accept(sampled.ue, facts, states["query"])
     local = sampled.select(accepted)
-    # what they hold back, each rule by itself
+    # b  what they hold back, each rule by itself
     looks = any(rule.waits_for_a_cell for rule in learning.withholding)
     serving = world.serving(world.links()) if looks else np.full(len(now.home_m), -1)
     asked = RequestedData(local, taken.measured, facts, now.home_m, now.position_m, serving)
@@ -95,6 +98,7 @@ def collect(
         local = local.keep(kept).nonempty()
     # c  curate: what UEs do to their data before they learn from them
     local, steps = curated(learning, local, facts, states, streams)
+    # what some rules of aggregation have UEs tell the server: histograms of their labels
     states["aggregation"] = learning.aggregation.receive_disclosed(local, facts, states["aggregation"])
     for rule in learning.withholding:
         word = rule.word
@@ -105,7 +109,10 @@ def collect(
 def curated(
     learning: Learning, local: Local, facts: RoundContext, states: States, streams: RoundStreams | PhaseDraws
 ) -> tuple[Local, list[tuple[str, Local, Curated]]]:
-    """Data after all steps of curation, in the order written; label of each step, what went in, and what came out."""
+    """Data after all steps of curation, in the order written; label of each step, what went in, and what came out.
+
+    states: changed in place.
+    """
     steps = list[tuple[str, Local, Curated]]()
     for step in learning.curation:
         word = step.word

@@ -38,13 +38,13 @@ _MOST_CELLS = 60
 
 
 def leaked(
-    setup: Setup, world: World, state: RoundState, facts: RoundContext, collected: Collected, phases: list[Merge],
+    setup: Setup, world: World, state: RoundState, facts: RoundContext, collected: Collected, merges: list[Merge],
     last: bool,
 ) -> tuple[list[Row], Tables]:  # fmt: skip
     """Measure leakage by the attacks of a round: rows of `leakage`, without round and time, and of other tables.
 
-    state : with the attacks after the round, and leakage before it, which becomes that after it; last: no round can
-    follow. Data without places leak none.
+    state : with the attacks after the round, and leakage before it, which becomes that after it: changed in place;
+    last: no round can follow. Data without places leak none.
     """
     states = state.parts
     learning = setup.learning
@@ -56,24 +56,23 @@ def leaked(
     watched = measured.select(targeted & (learnt | (measured.count > 0)))
     names = states["names"]
     how = learning.leakage
-    estimates = {a.label: Estimates.join([p.estimates[a.label] for p in phases]) for a in learning.attacks}
+    estimates = {a.label: Estimates.join([p.estimates[a.label] for p in merges]) for a in learning.attacks}
     now = leakage.ComparedRound(
         facts.round, watched, _selected(watched, collected.local), estimates, world.area, world.places, {}, last,
-        heard=not learning.attacks or any(p.view and len(p.view.ue) for p in phases),
+        heard=not learning.attacks or any(p.view and len(p.view.ue) for p in merges),
         names_end=_names_end(setup, world, facts),
     )  # fmt: skip
     if leakage.is_due(how, state.leakage, now):
         revised = revised_of(setup, states, facts)
         estimates = estimates | {label: of_ues(one, names) for label, one in revised.items()}
-        now = replace(now, estimates=estimates)
-    tables = Tables()
+    tables, named = Tables(), now.named  # none yet
     if learning.threat.renames:
         state.linking, rows, named = _linked(setup, state.linking, states, estimates, facts)
         tables.append(("linking", table_of("linking", rows)))
-        now = replace(now, named=named)
     tables.append(("identities", _identified(setup, world, states, facts)))
+    now = replace(now, estimates=estimates, named=named)
     state.leakage, rows = leakage.observe(how, state.leakage, now, setup.streams.at("leakage"))
-    held = phases[-1].beliefs
+    held = merges[-1].beliefs
     if held or learning.threat.renames:
         there = Whereabouts.of(facts.round, measured.select(targeted))
         state.whereabouts = state.whereabouts.plus(there)

@@ -28,7 +28,10 @@ def protected(
     learning: Learning, made: Updates, local: Local, facts: RoundContext, states: States,
     streams: RoundStreams | PhaseDraws, probe: Probe = SILENT,
 ) -> tuple[Updates, list[Spend]]:  # fmt: skip
-    """Step g: updates (n, d) after the UEs' half of all defenses in their order; zeros of those that overflowed."""
+    """Step g: updates (n, d) after the UEs' half of all defenses in their order; zeros of those that overflowed.
+
+    states: changed in place.
+    """
     finite, spends = np.isfinite(made.norm()), list[Spend]()
     updates = made if finite.all() else made.scaled(np.where(finite, 1.0, 0.0), made.bound)
     for defense in learning.defenses:

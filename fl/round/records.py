@@ -29,12 +29,12 @@ def write(recorder: Recorder, world: World, learning: Learning, outcome: RoundOu
     is said of it, with the merge, when the last update that counts has come; an attack with when it was made.
     """
     state = outcome.state
-    phases = outcome.phases
+    merges = outcome.merges
     collected = outcome.collected
-    last = outcome.phases[-1]
+    last = outcome.merges[-1]
     number = outcome.facts.round
     when = {"round": number, "time_s": last.merged_s}
-    attacked = {"round": number, "time_s": max(p.attacked_s for p in phases)}
+    attacked = {"round": number, "time_s": max(merged.attacked_s for merged in merges)}
     scores = utility(learning, state, scored(learning, state.held_out), world) | state.baselines.figures
     diagnosis = learning.learner.diagnose(outcome.before, collected.local)
     figures = {**when, "requested_s": outcome.facts.time_s, **_round(learning, outcome, scores, diagnosis)}
@@ -42,9 +42,9 @@ def write(recorder: Recorder, world: World, learning: Learning, outcome: RoundOu
     said = _said(learning, state, scores | diagnosis)
     recorder.write("metrics", table_of("metrics", [{**when, **row} for row in said]))
     write_request(recorder, state.ledger, outcome.facts, when["time_s"], collected, outcome.spends)
-    for phase in phases:
-        write_uploads(recorder, learning, number, outcome.before, collected.taken.measured, phase.uploads, phase.phase)
-        _write_attacks(recorder, number, phase)
+    for each in merges:
+        write_uploads(recorder, learning, number, outcome.before, collected.taken.measured, each.uploads, each.phase)
+        _write_attacks(recorder, number, each)
     write_links(recorder, world, number, last.uploads)
     rows = [{**attacked, **row} for row in outcome.leakage]
     recorder.write("leakage", table_of("leakage", _timed(last, rows)))
@@ -57,7 +57,7 @@ def write(recorder: Recorder, world: World, learning: Learning, outcome: RoundOu
     _keep_grid(recorder, world, learning, outcome)
     of_attack = {a.label: [r for r in outcome.leakage if r["attack"] == a.label] for a in learning.attacks}
     figures["scores"] = scores
-    figures["sent"] = sum(len(p.uploads.ue) for p in phases)
+    figures["sent"] = sum(len(merged.uploads.ue) for merged in merges)
     figures["leakage"] = {label: _median([r["error_m"] for r in rows]) for label, rows in of_attack.items()}
     figures["homes_named_percent"] = {
         label: homes_named_percent(rows, world.places.home_m, learning.leakage.hit_radius_m)
@@ -111,13 +111,13 @@ def write_uploads(
         **xy(selected, "selected_"), norm=made.norm(), sent_norm=uploads.received().updates.norm(),
         bias_rms=learning.learner.bias_rms(made), bound_m=bound_m,
     )  # fmt: skip
-    sent = uploads.uplink
-    if isinstance(sent, SentUploads):
+    channel = uploads.uplink
+    if isinstance(channel, SentUploads):
         staleness = np.where(uploads.staleness >= 0, uploads.staleness, np.nan)
-        seconds = {name: _to_the_microsecond(getattr(sent, name)) for name in ("ready_s", "granted_s", "ended_s")}
+        seconds = {name: _to_the_microsecond(getattr(channel, name)) for name in ("ready_s", "granted_s", "ended_s")}
         _append(
-            recorder, "transmissions", uploads.first, uploads, sent, round=number, staleness=staleness, **seconds,
-            requested_s=_to_the_microsecond(uploads.asked_s), fate=_FATES[sent.fate],
+            recorder, "transmissions", uploads.first, uploads, channel, round=number, staleness=staleness, **seconds,
+            requested_s=_to_the_microsecond(uploads.asked_s), fate=_FATES[channel.fate],
         )  # fmt: skip
 
 
@@ -201,15 +201,15 @@ def _keep_grid(recorder: Recorder, world: World, learning: Learning, outcome: Ro
     """
     model = outcome.state.model
     grid = learning.learner.update_grid(model)
-    phase = next((p for p in outcome.phases if p.phase == learning.learner.grid_phase), None)
-    if grid is None or phase is None or not len(phase.uploads.ue):
+    merged = next((each for each in outcome.merges if each.phase == learning.learner.grid_phase), None)
+    if grid is None or merged is None or not len(merged.uploads.ue):
         return
     first = np.zeros(1, dtype=int)
     layers = {
         "roof_m": world.buildings.height_at(grid.place_m),
         "height_m": model.parameters[0, : len(grid)],
-        "made": phase.uploads.made.rows(first)[0],
-        "sent": phase.uploads.received().updates.rows(first)[0],
+        "made": merged.uploads.made.rows(first)[0],
+        "sent": merged.uploads.received().updates.rows(first)[0],
     }
     maps = {name: value.reshape(grid.ny, grid.nx) for name, value in layers.items()}
     frame = np.concatenate([grid.area.low_m, grid.area.high_m])
@@ -220,8 +220,8 @@ def _keep_grid(recorder: Recorder, world: World, learning: Learning, outcome: Ro
 def _round(learning: Learning, outcome: RoundOutcome, scores: Metrics, diagnosis: Metrics) -> Row:
     taken = outcome.collected.taken
     local = outcome.collected.local
-    uploads = [p.uploads for p in outcome.phases]
-    channel = uploads[0].channel.join([sent.channel for sent in uploads])
+    uploads = [merged.uploads for merged in outcome.merges]
+    channel = uploads[0].channel.join([each.channel for each in uploads])
     nan = float("nan")
     spent = outcome.state.ledger.statements()
     per_m = [float(s.epsilon.max()) for s in spent if s.unit == LOCATION]
@@ -236,13 +236,13 @@ def _round(learning: Learning, outcome: RoundOutcome, scores: Metrics, diagnosis
         "selected": len(local.x),
         "refused": outcome.collected.refused,
         "decoded": int(channel.decoded.sum()),
-        "non_finite": int(sum((~sent.finite).sum() for sent in uploads)),
+        "non_finite": int(sum((~each.finite).sum() for each in uploads)),
         "update_norm": _median(uploads[-1].made.norm()),
         "step_stability": diagnosis.get("step_stability", nan),
         "rmse_round_db": learning.learner.evaluate(outcome.state.model, taken.held_out.usual).get("rmse_db", nan),
         "epsilon_max": max(epsilon) if epsilon else None,
         "epsilon_per_m_max": max(per_m) if per_m else None,
-        "energy_j": float(sum(float(sent.channel.energy_j[sent.first].sum()) for sent in uploads)),
+        "energy_j": float(sum(float(each.channel.energy_j[each.first].sum()) for each in uploads)),
         "late": int(channel.late.sum()),
         "latency_s": float(channel.delay_s[np.isfinite(channel.delay_s)].max(initial=0.0)),
     }

@@ -10,7 +10,7 @@ from fl.attacks.base import View
 from fl.round.collect import curated
 from fl.round.learn import protected
 from fl.round.merge import aggregated
-from fl.round.send import decoded
+from fl.round.send import add_decoder_noise
 from fl.round.setup import PhaseDraws
 from fl.round.state import Phase, States
 from fl.round.uploads import Uploads
@@ -70,7 +70,7 @@ class PublicReplica:
         made = learning.learner.local(self.base, self.at.name, data, draws.at("learner"))
         updates, _ = protected(learning, made, data, facts, known, draws)
         if channel is not None:
-            updates = decoded(updates, channel, draws.at("uplink"))
+            updates = add_decoder_noise(updates, channel, draws.at("uplink"))
         got = Received(updates, np.ones(len(updates.ue), dtype=np.bool_))
         return self._seen(got, data, facts, known, draws.at("threat")), {_ROOM: room, _OF_PARTS: to_tree(known)}
 

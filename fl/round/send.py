@@ -1,4 +1,4 @@
-"""Steps e, f and h of a round: UEs choose powers and send their updates over the uplink; what is received."""
+"""Steps d to h of a round: UEs learn, choose powers, protect and send updates over the uplink; what is received."""
 
 from __future__ import annotations
 
@@ -41,10 +41,16 @@ class Sending:
 
 
 def depart(world: World, phase: Phase, local: Local, states: States) -> tuple[Uploads, Sending, list[Spend]]:
-    """Steps d to g: uploads (n,) of UEs that learn from their data, at the moment at which they leave; noise drawn."""
+    """Steps d to g: uploads (n,) of UEs that learn from their data, at the moment at which they leave; noise drawn.
+
+    states: of all parts, changed in place. `weight` and `staleness` of uploads are to be replaced by the merge.
+    """
     setup, learning, facts = phase.setup, phase.learning, phase.facts
+    # d  learn
     made = learn(phase, local, states)
-    sending = _planned(world, phase, made, states)
+    # e  power, f  plan
+    sending = _plan_sending(world, phase, made, states)
+    # g  protect
     planned, of_row = sending.planned, sending.of_row
     facts = replace(facts, channel=None if planned is None else planned.select(of_row))
     sent, spends = protected(learning, made, local, facts, states, phase.streams, setup.probe)
@@ -76,8 +82,9 @@ def _of_serving(values: FloatArray, ue: IntArray, serving: IntArray) -> FloatArr
     return np.where(serving >= 0, values[ue, serving], np.nan)
 
 
-def _planned(world: World, phase: Phase, made: Updates, states: States) -> Sending:
-    """Steps e and f: the UEs that send, with their powers, and their uplink."""
+def _plan_sending(world: World, phase: Phase, made: Updates, states: States) -> Sending:
+    """Steps e and f: the UEs (k,) that send, with their powers, and their uplink; states: changed in place."""
+    # e  power
     setup, power, round_ = phase.setup, states["power"], phase.facts.round
     ues, of_row = np.unique(made.ue, return_inverse=True)
     work = setup.learning.learner.passes * np.bincount(of_row, weights=made.count).astype(np.float64)
@@ -86,6 +93,7 @@ def _planned(world: World, phase: Phase, made: Updates, states: States) -> Sendi
         power = setup.power.update_context(power_context(world, setup, states, made.n_parameters, round_, ues), power)
     policy, rng = setup.power.of(ues), phase.streams.at("power")
     power_w, states["power"] = policy.power_w(cohort.gain, cohort.serving, world.max_power_w, power, rng)
+    # f  plan
     cohort, payload, planned = cohort.at_power(power_w), payload_of(setup, made.n_parameters, states), None
     if setup.air is None:  # the fate of transmissions as events is unknown beforehand, and no defense counts on it
         planned = setup.uplink.plan(replace(cohort, limit_s=phase.limit_s), payload)
@@ -107,52 +115,52 @@ def first_of(planned: Channel, enough: int | None, share_of_time: float) -> Chan
 def receive(
     setup: Setup,
     uploads: Uploads,
-    sent: Channel,
+    channel: Channel,
     of_row: IntArray,
     streams: RoundStreams,
     sending: Sending | None = None,
 ) -> Uploads:
     """Step h: uploads (n,) as the server decodes them, and as an eavesdropper does by herself.
 
-    sent (k,): the uplinks of UEs, of which `of_row` (n,) says whose a row is; sending: needed where they were planned,
-    for then UEs disturb one another at her antenna as they do at base stations.
+    channel (k,): the uplinks of UEs, of which `of_row` (n,) says whose a row is; sending: needed where they were
+    planned, for then UEs disturb one another at her antenna as they do at base stations.
     """
-    channel = sent.select(of_row)
-    uploads = replace(uploads, uplink=channel, got=decoded(uploads.sent, channel, streams.at("uplink.send")))
-    if isinstance(channel, SentUploads) and uploads.strength is not None:
-        overheard = _heard_alone(setup.uplink, uploads, channel, uploads.strength)
+    uplink = channel.select(of_row)
+    uploads = replace(uploads, uplink=uplink, got=add_decoder_noise(uploads.sent, uplink, streams.at("uplink.send")))
+    if isinstance(uplink, SentUploads) and uploads.strength is not None:
+        overheard = _heard_alone(setup.uplink, uploads, uplink, uploads.strength)
     elif sending is not None and sending.at_antenna is not None:
         group_of = setup.uplink.groups(sending.cohort)
-        overheard = setup.uplink.eavesdropped(sending.at_antenna, sending.payload, sent, group_of).select(of_row)
+        overheard = setup.uplink.eavesdropped(sending.at_antenna, sending.payload, channel, group_of).select(of_row)
     else:
         return uploads
-    heard = decoded(uploads.sent, overheard, streams.at("eavesdropper.send"))
+    heard = add_decoder_noise(uploads.sent, overheard, streams.at("eavesdropper.send"))
     return replace(uploads, overheard=overheard, heard=heard)
 
 
-def _heard_alone(uplink: Uplink, uploads: Uploads, sent: SentUploads, strength: FloatArray) -> Channel:
+def _heard_alone(uplink: Uplink, uploads: Uploads, channel: SentUploads, strength: FloatArray) -> Channel:
     """The channels (n,) of uploads that took their time to an antenna of which they have a strength (n,).
 
     It is left out who sent at the same time: each is heard alone, at its mean power and in its mean share of the band,
     which is the most that can be heard.
     """
-    signal_w = sent.power_w * strength
+    signal_w = channel.power_w * strength
     signal_w = np.where(np.isfinite(signal_w), signal_w, 0.0)
-    thermal_w = np.fmin(sent.thermal_w, uplink.band_noise_w())  # all of it for one that did not send
+    thermal_w = np.fmin(channel.thermal_w, uplink.band_noise_w())  # all of it for one that did not send
     snr = signal_w / thermal_w
     rate_bps = uplink.rate_bps(snr) * (thermal_w / uplink.band_noise_w())
     std = noise_std(uploads.rho, snr)
-    whole = sent.sent_bits - sent.lost_bits >= uploads.bits
-    fast = rate_bps >= sent.rate_bps * (1 - _ROUNDING)
-    heard = whole & (snr > 0) & (sent.rate_bps > 0) & ((uploads.rho > 0) | fast)
+    whole = channel.sent_bits - channel.lost_bits >= uploads.bits
+    fast = rate_bps >= channel.rate_bps * (1 - _ROUNDING)
+    heard = whole & (snr > 0) & (channel.rate_bps > 0) & ((uploads.rho > 0) | fast)
     return Channel(
-        sent.power_w, snr, rate_bps, std, np.where(snr > 0, std, 0.0), sent.airtime_s, sent.delay_s, sent.energy_j,
-        heard, np.zeros(len(snr), dtype=np.bool_),
+        channel.power_w, snr, rate_bps, std, np.where(snr > 0, std, 0.0), channel.airtime_s, channel.delay_s,
+        channel.energy_j, heard, np.zeros(len(snr), dtype=np.bool_),
     )  # fmt: skip
 
 
-def decoded(updates: Updates, channel: Channel, rng: Rng) -> Updates:
-    """Updates with the decoder's noise, of std channel.noise_std (n,) on each number."""
+def add_decoder_noise(updates: Updates, channel: Channel, rng: Rng) -> Updates:
+    """Updates (n, d) with the decoder's noise, of std channel.noise_std (n,) on each number."""
     if not channel.noise_std.any():
         return updates
     return updates.noisy(channel.noise_std, "decoder", rng)

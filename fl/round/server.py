@@ -48,16 +48,16 @@ class LearningServer:
 
     At the end of each window of time (`play`)::
 
-        a        take what UEs measured                                                       fl.data
-        b, c     ask some of them, curate their data                                          fl.round.collect
-        d        those that are asked learn from the model                                    fl.round.learn
+        a        take what UEs measured                                              fl.data, fl.round.collect
+        b, c     ask some of them, who hold back and curate data                              fl.round.collect
+        d        those that accept learn from the model                                       fl.round.learn
         e, f     they choose powers, and the uplink is planned                                fl.round.send
         g        protect: the UEs' half of all defenses                                       fl.round.learn
-        h        send, and receive what has come                                              fl.round.send
-        i, j     merge: weights, sum, the server's half of all defenses; defenses observe it  fl.round.merge
+        h        send, and receive what has come                         `_sent`, netsim.radio.air, fl.round.send
+        i, j     merge: weights, sum, the server's half of all defenses; they observe rows    fl.round.merge
         k        attack what the threat lets the attacker see                                 fl.round.attack
         l        pay: a round that exceeds the privacy budget is forgotten, its attack too
-        m        compare with the truth, and record                                  fl.round.leaked, .records
+        m        publish, compare with the truth, and record                `_close`, fl.round.leaked, .records
 
     In rounds the server waits for the updates of all whom it asked (or of as many as it needs, or until the deadline).
     Steps d to k are one phase of the learner; most have one. Without rounds `play` ends when updates begin to fly, and
@@ -88,7 +88,7 @@ class LearningServer:
             self._give_up_lost()
             outcome = yield from self.play(number)
             if self.policy.in_rounds:
-                self._record(outcome)
+                self._record(outcome)  # m, its end
             del outcome  # all updates of the round: those of the next need the room
             self.state.round = number
             self.state.air = None if self.air is None else self.air.memory()
@@ -107,14 +107,14 @@ class LearningServer:
         learning, state = self.learning, self.state
         state.round = number
         facts, streams = self._facts(number), RoundStreams(self.setup.streams, number)
-        # a  take, b  ask, c  curate
+        # a  take, b  ask, hold back, c  curate
         collected = self._collect(facts, streams)
         if collected is None:
             return None
-        spends, phases, model, asked_s = list(collected.spends), list[Merge](), state.model, facts.time_s
+        spends, merges, model, asked_s = list(collected.spends), list[Merge](), state.model, facts.time_s
         limit_s = self.policy.limit_s(learning.round_s)
         for name in learning.learner.phases:
-            own = streams.of_phase(name, first=not phases)
+            own = streams.of_phase(name, first=not merges)
             phase = self._phase(facts, name, model, asked_s, limit_s - (asked_s - facts.time_s), own)
             # d  learn, e  power, f  plan, g  protect
             before_phase = dict(state.parts)
@@ -124,20 +124,20 @@ class LearningServer:
 
                 state.parts["audit"] = observed(phase, uploads, sending, before_phase)
             spends += drawn
-            if not self.policy.in_rounds:
+            if not self.policy.in_rounds:  # l and m of what UEs did; h to m of updates: `_merge_when_enough`
                 if self._pay(spends, before):
                     self._fly(phase, uploads, sending, collected, spends)
                 return None
             # h  send, receive
-            sent = yield from self._sent(phase, sending)
-            self._spend_energy(sending.cohort.ue, sent)
-            uploads = receive(self.setup, uploads, sent, sending.of_row, own, sending)
+            channel = yield from self._sent(phase, sending)
+            self._spend_energy(sending.cohort.ue, channel)
+            uploads = receive(self.setup, uploads, channel, sending.of_row, own, sending)
             # i  merge, j  observe, k  attack
-            phases.append(self._merged(phase, uploads, self._times_s(phase, uploads)))
-            spends += phases[-1].spends
-            model, asked_s = phases[-1].model, phases[-1].merged_s
-        # l  pay: what costs too much is not published
-        return self._close(facts, collected, phases, spends) if self._pay(spends, before) else None
+            merges.append(self._merge_and_attack(phase, uploads, self._times_s(phase, uploads)))
+            spends += merges[-1].spends
+            model, asked_s = merges[-1].model, merges[-1].merged_s
+        # l  pay: what costs too much is not published; m  publish, compare (and record: `serve`)
+        return self._close(facts, collected, merges, spends) if self._pay(spends, before) else None
 
     # -- time
 
@@ -256,15 +256,15 @@ class LearningServer:
             attacked_s = max(attacked_s, merged_s)
         return merged_s, attacked_s
 
-    def _merged(self, phase: Phase, uploads: Uploads, times_s: tuple[float, float]) -> Merge:
+    def _merge_and_attack(self, phase: Phase, uploads: Uploads, times_s: tuple[float, float]) -> Merge:
         """Steps i to k: merge uploads, and attack that as the threat allows; times_s: when each of both is done."""
         phase, states = replace(phase, facts=replace(phase.facts, channel=uploads.channel)), self.state.parts
         return attack(phase, merge(phase, uploads, times_s, states), states)
 
-    def _spend_energy(self, ue: IntArray, sent: Channel | SentUploads) -> None:
-        """Take the energy of uploads that have ended from the batteries of their UEs (k,)."""
+    def _spend_energy(self, ue: IntArray, channel: Channel | SentUploads) -> None:
+        """Of step h: take the energy of uploads that have ended from the batteries of their UEs (k,)."""
         parts = self.state.parts
-        parts["availability"] = self.learning.availability.spent(ue, sent.energy_j, parts["availability"])
+        parts["availability"] = self.learning.availability.spent(ue, channel.energy_j, parts["availability"])
 
     def _pay(self, spends: list[AnySpend], before: RoundState) -> bool:
         """Step l: book all noise that was drawn, whether or not packets arrive; False where that exceeds the budget."""
@@ -277,24 +277,24 @@ class LearningServer:
         return True
 
     def _close(
-        self, facts: RoundContext, collected: Collected, phases: list[Merge], spends: list[AnySpend]
+        self, facts: RoundContext, collected: Collected, merges: list[Merge], spends: list[AnySpend]
     ) -> RoundOutcome:
-        """The last of a round: the new model is published, and truth meets estimates."""
+        """Step m, to be recorded: the new model is published, and truth meets estimates."""
         learning, state, model = self.learning, self.state, self.state.model
         state.baselines = records.baselines(learning, state.baselines, state.reference, state.held_out)
-        state.model, state.ended_s = phases[-1].model, phases[-1].merged_s
+        state.model, state.ended_s = merges[-1].model, merges[-1].merged_s
         if learning.hides_who_came and self.policy.in_rounds:
             # to the deadline, whatever has arrived: otherwise one slow UE would decide how many rounds are played, and
             # the number of rounds is what epsilon adds up
             state.ended_s = facts.time_s + self.policy.limit_s(learning.round_s)
         state.played += 1
         last = state.played == learning.rounds or (self.policy.in_rounds and self.next_window() is None)
-        rows, tables = leaked(self.setup, self.world, state, facts, collected, phases, last)
-        membership = self._membership(collected, phases[-1])
-        return RoundOutcome(facts, model, state, collected, phases, spends, rows, tables, membership)
+        rows, tables = leaked(self.setup, self.world, state, facts, collected, merges, last)
+        membership = self._membership(collected, merges[-1])
+        return RoundOutcome(facts, model, state, collected, merges, spends, rows, tables, membership)
 
     def _membership(self, collected: Collected, last: Merge) -> list[Row]:
-        """Rows of the membership test, in rounds that have one."""
+        """Of step m: rows of the membership test, in rounds that have one."""
         learning, setup, state = self.learning, self.setup, self.state
         if learning.membership is None or last.view is None or not due(learning.membership, state.played):
             return []
@@ -310,6 +310,7 @@ class LearningServer:
         return rows
 
     def _record(self, outcome: RoundOutcome | None) -> None:
+        """The end of step m: rows of tables."""
         figures = {} if outcome is None else records.write(self.setup.recorder, self.world, self.learning, outcome)
         if self.watcher is not None:
             self.watcher.played(self.state, figures)
@@ -341,7 +342,10 @@ class LearningServer:
     def _fly(
         self, phase: Phase, uploads: Uploads, sending: Sending, collected: Collected, spends: list[AnySpend]
     ) -> None:
-        """Without rounds updates begin to fly: what was asked is recorded, and merges follow as they end."""
+        """Without rounds updates begin to fly: what was asked is recorded, and merges follow as they end.
+
+        Rows (n, d) are written out, for a checkpoint reads back no others.
+        """
         state, measured = self.state, collected.taken.measured
         asked = replace(phase.facts, round=state.played + 1)
         records.write_request(self.setup.recorder, state.ledger, asked, asked.time_s, collected, spends)
@@ -362,22 +366,21 @@ class LearningServer:
             return
         self._spend_energy(ended.ue, ended.sent)
         self._take_from_air(ended)
-        k, most = self.policy.waits_for or 1, self.learning.rounds or inf
-        while (arrived := self.state.flight.arrived) is not None and self.state.played < most:
-            came = np.cumsum(arrived.channel.decoded & np.isin(np.arange(len(arrived.ue)), arrived.first))
-            if came[-1] < k:
-                return
-            last_ue = arrived.ue[np.searchsorted(came, k)]  # the one that makes the buffer full, with all its models
-            self._merge_arrived(arrived.select(slice(0, int(np.flatnonzero(arrived.ue == last_ue)[-1]) + 1)))
+        enough, most = self.policy.waits_for or 1, self.learning.rounds or inf
+        while self.state.played < most and (buffer := self.state.flight.buffer(enough)) is not None:
+            self._merge_arrived(buffer)
 
     def _take_from_air(self, ended: Ended) -> None:
-        """Move uploads (k,) that have ended, in this order, from the air to those that have arrived, as received."""
+        """Step h without rounds: uploads (k,) that have ended have arrived, as received, in the order of their ends.
+
+        They are received window by window, for each has its own streams.
+        """
         flight, flying = self.state.flight, self.state.flight.flying
         if flying is None or not len(ended.ue):
             return
         place = {ue: i for i, ue in enumerate(ended.ue.tolist())}
-        of_row = np.array([place.get(ue, -1) for ue in flying.ue.tolist()])
-        order, pieces = list[int](), list[Uploads]()
+        of_row = np.array([place.get(ue, -1) for ue in flying.ue.tolist()])  # of all that fly; -1: still does
+        order, pieces = list[int](), list[Uploads]()  # of_row of received rows; rows of each window
         for window in np.unique(flying.window[of_row >= 0]).tolist():
             rows, streams = (of_row >= 0) & (flying.window == window), RoundStreams(self.setup.streams, window)
             pieces.append(receive(self.setup, flying.select(rows), ended.sent, of_row[rows], streams))
@@ -393,7 +396,7 @@ class LearningServer:
         phase = self._phase(facts, name, state.model, self.now_s, inf, streams)
         measured = state.flight.measured_of(uploads.ue)
         collected = Collected(TakenData(measured, uploads.local, HeldOut.none()), uploads.local)
-        result = self._merged(phase, uploads, (self.now_s, self.now_s))
+        result = self._merge_and_attack(phase, uploads, (self.now_s, self.now_s))
         if not self._pay(result.spends, before):
             self._write_lost(uploads)
             return

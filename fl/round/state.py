@@ -180,15 +180,16 @@ class Collected:
 class RoundOutcome:
     """A round that was played: what its records are made of.
 
-    before: the model that it started from; state: what the next round starts from; leakage, membership: rows of the
-    tables of these names, without round and time; tables: columns of others that compare truth with estimates.
+    before: the model that it started from; state: what the next round starts from; collected: data that its n rows
+    learnt from; merges: one of each phase of the learner; leakage, membership: rows of the tables of these names,
+    without round and time; tables: columns of others that compare truth with estimates.
     """
 
     facts: RoundContext
     before: Model
     state: RoundState
     collected: Collected
-    phases: list[Merge]
+    merges: list[Merge]
     spends: list[AnySpend]
     leakage: list[Row]
     tables: Tables

@@ -18,6 +18,9 @@ from netsim.units import BoolArray, FloatArray, IntArray
 class Uploads(Columns):
     """Updates of UEs, one row per UE and model (n,), from the request to the merge; None: not known yet, or not there.
 
+    Each column is set once, but for weight and staleness, and for made and sent, which are written out when they fly.
+    Without a shape a column is (n,).
+
     When they were asked: window, version, asked_s: of the request, and the version of the model that they began from;
     local: what they learnt from; position_m (n, 2); serving (-1: none), distance_m, rsrp_dbm: their base stations, NaN
     without one; strength (gain and fading), antenna_m, los (NaN: unknown): their links to an eavesdropper's antenna.
@@ -27,9 +30,9 @@ class Uploads(Columns):
 
     After they were sent: uplink: their channels to the server; overheard: those to an eavesdropper's antenna.
 
-    After the merge: weight: in it; staleness: versions from the one they began from to the one they were merged into,
-    -1 while they are not. Where the server gets sums alone, group: whose updates are summed; company: updates in the
-    sum; opened: whether it is opened.
+    After the merge: weight: in it, 0 before; staleness: versions from the one they began from to the one they were
+    merged into, -1 while they are not. Where the server gets sums alone, group: whose updates are summed; company:
+    updates in the sum; opened: whether it is opened.
     """
 
     window: IntArray
@@ -40,7 +43,7 @@ class Uploads(Columns):
     serving: IntArray
     distance_m: FloatArray
     rsrp_dbm: FloatArray
-    made: DenseUpdates | Updates
+    made: DenseUpdates | Updates  # a checkpoint has dense ones alone, and reads back the class that it finds here
     sent: DenseUpdates | Updates
     bits: FloatArray
     rho: FloatArray
@@ -119,8 +122,9 @@ class Uploads(Columns):
 class Flight:
     """Everything between requests and merges of a server without rounds.
 
-    flying: uploads on the air; arrived: those that have ended and are not merged yet, in the order of their ends;
-    measured: measurements of their UEs; bases: version -> the model that some of them began from.
+    flying: uploads on the air; arrived: those that have ended and are not merged yet, in the order of their ends, all
+    rows of a UE together; measured: measurements of their UEs; bases: version -> the model that some of them began
+    from.
     """
 
     flying: Uploads | None = None
@@ -148,6 +152,15 @@ class Flight:
     def with_ended(self, ended: Uploads) -> Flight:
         """After uploads have ended."""
         return replace(self, flying=_without(self.flying, ended.ue), arrived=_joined(self.arrived, ended))
+
+    def buffer(self, enough: int) -> Uploads | None:
+        """Rows of `arrived` up to the last of the UE with which those of `enough` UEs were decoded; None before."""
+        if self.arrived is None:
+            return None
+        first = np.sort(self.arrived.first)  # of each UE, in the order of ends
+        # of each that was decoded, where the rows of the next one begin
+        after = np.append(first[1:], len(self.arrived.ue))[self.arrived.channel.decoded[first]]
+        return self.arrived.select(slice(0, after[enough - 1])) if len(after) >= enough else None
 
     def without(self, ue: IntArray) -> Flight:
         """After updates of UEs that had ended have been merged or given up."""

@@ -37,7 +37,7 @@ class Payload:
 
 @frozen
 class Cohort(Columns):
-    """The UEs that transmit in a round, one entry each.
+    """The UEs that transmit in a round, one entry each (n counts UEs here, whatever rows of updates they send).
 
     ue (n,): indices; serving (n,): base station, -1 for none; gain (n, n_bs): power gain of path loss,
     shadowing and antennas, linear; fading (n, n_bs, antennas): small-scale amplitude of unit mean power
@@ -130,7 +130,7 @@ def _strength(gain: FloatArray, fading: ComplexArray) -> FloatArray:
 
 @frozen
 class Channel(Columns):
-    """The uplink of one round, one entry for each transmitting UE (or row, see `rows`).
+    """The uplink of one round, one entry for each transmitting UE, or for each row of updates (see `select`).
 
     power_w; sinr (linear); rate_bps; noise_std: standard deviation added to each number of the update after
     decoding, in the unit of the update; thermal_std: its part due to the receiver's thermal noise; airtime_s;

@@ -1,14 +1,16 @@
 """An update on its way: rows, names and shapes as docs/design.md draws them."""
 
+import inspect
 import re
 from dataclasses import fields
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from fl.round import server as server_of_runs
-from fl.round.uploads import Uploads
+from fl.round.uploads import Flight, Uploads
 from netsim.radio.transmissions import SentUploads
 from scenarios.app.result import run
 
@@ -45,6 +47,25 @@ def test_the_page_has_every_column_of_uploads_once():
     table = PAGE.read_text().partition("| filled in | columns |")[2].partition("\n\n")[0]
     cells = "".join(line.split("|")[2] for line in table.strip().splitlines()[1:])
     assert sorted(re.findall(r"`(\w+)`", cells)) == sorted(field.name for field in fields(Uploads))
+
+
+def test_the_page_names_modules_that_are_there_and_steps_in_the_order_of_the_code():
+    journey = PAGE.read_text().partition("## The journey of an update")[2].partition("\n## ")[0]
+    named = re.findall(r"`((?:fl|netsim|rl|scenarios)/[\w/]+(?:\.py|/))`", journey)
+    assert len(named) > 20 and not [name for name in named if not (PAGE.parents[1] / name).exists()]
+    letters = "".join(dict.fromkeys(re.findall(r"^\| ([a-m]) \w", journey, re.MULTILINE)))
+    code = inspect.getsource(server_of_runs.LearningServer.play)
+    assert letters == "".join(dict.fromkeys(re.findall(r"\b([a-m])  \w", code))) == "abcdefghijklm"
+
+
+@pytest.mark.parametrize("enough, ues", [(1, [4]), (2, [4, 7, 2]), (3, None)])
+def test_a_buffer_ends_with_all_rows_of_the_ue_that_fills_it(enough, ues):
+    ue, decoded = np.array([4, 4, 7, 2, 2, 9]), np.array([True, True, False, True, True, False])
+    first = np.unique(ue, return_index=True)[1]
+    rows = SimpleNamespace(ue=ue, first=first, channel=SimpleNamespace(decoded=decoded), select=lambda some: ue[some])
+    buffer = Flight(arrived=rows).buffer(enough)
+    assert (None if buffer is None else list(dict.fromkeys(buffer.tolist()))) == ues
+    assert buffer is None or buffer.tolist() == [one for one in ue.tolist() if one in ues]
 
 
 @pytest.mark.parametrize("air", [False, True])

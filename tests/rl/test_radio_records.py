@@ -116,7 +116,7 @@ def test_rounds_are_recorded_with_what_was_drawn_there():
     act = lambda env, seen: as_action(rule(Look.of(env.now, env.task.limits))[0], env.task.limits)  # noqa: E731
     costs, power_w = [], np.full((len(rounds.count), env.n_ue), np.nan)
     for cost, _ in costs_of(env, act, 7):
-        sent = env.outcome.phases[-1].uploads
+        sent = env.outcome.merges[-1].uploads
         power_w[len(costs), sent.ue] = sent.channel.power_w
         costs.append(cost)
     found = judged(rounds, air_of(of.world.radio.uplink, of.round_s), power_w, np.arange(len(costs)))

@@ -164,7 +164,7 @@ def test_a_lost_row_weighs_what_the_rows_that_came_for_its_model_weigh_on_averag
     )  # fmt: skip
     setup = SimpleNamespace(learning=SimpleNamespace(defenses=(), round_s=60.0), uplink=Noma())
     outcome = SimpleNamespace(
-        phases=[SimpleNamespace(uploads=last)], state=SimpleNamespace(parts={}, played=1)
+        merges=[SimpleNamespace(uploads=last)], state=SimpleNamespace(parts={}, played=1)
     )  # fmt: skip
     by_model = []
     bound = SimpleNamespace(factor=lambda weights: by_model.append(weights) or 1.0)
