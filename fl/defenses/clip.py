@@ -138,8 +138,7 @@ class AdaptiveClip(Defense):
 
     def notices(self, known: Prepared) -> Iterator[Notice]:
         """The bit in clear where the server draws its noise, and later noise on the device promises more."""
-        defenses = known.learning.defenses
-        later = [d.label for d in defenses[defenses.index(self) + 1 :] if d.noise_on_device]
+        later = [d.label for d in known.defenses[known.defenses.index(self) + 1 :] if d.noise_on_device]
         if self.noise == "server" and later:
             yield notice("bit-in-clear", self.label, others=", ".join(later))
 

@@ -14,9 +14,8 @@ from netsim.world.setting import WorldSetting
 from netsim.world.world import World
 
 
-def notices_of(known: Prepared, setting: WorldSetting, world: World) -> Iterator[Notice]:
+def notices_of(learning: Learning, known: Prepared, setting: WorldSetting, world: World) -> Iterator[Notice]:
     """Those of all parts of learning, disclosures beside updates, which no noise hides, and limits of epsilon."""
-    learning = known.learning
     for part in parts_of(learning):
         yield from part.notices(known)
     if known.has_epsilon and (values := _drawn_values(learning, setting, world)):

@@ -583,7 +583,7 @@ class TestPlaceGrid:
 @pytest.mark.parametrize("side_m", [1_000.0, 20_000.0, 26_000.0, 75_000.0])
 def test_cells_of_any_area_make_at_most_a_million_places_and_wide_ones_are_said(side_m):
     area = Area(0.0, 0.0, side_m, side_m / 1.5)
-    known = Prepared(None, Public(area, 1), lambda: iter(()))
+    known = Prepared((), (), Public(area, 1), lambda: iter(()))
     attack, cell_m = Span().fitted(learner_of(**FOURIER), area), usual_cell_m(area, np.inf)
     assert len(PlaceGrid.over(area, attack.cell_m, 4, "span")) <= 1_000_000
     assert (cell_m > 25.0) == (side_m > 30_000.0) == (len([*attack.notices(known)]) == 1)

@@ -52,8 +52,9 @@ def ready(study: Study, folder: Path, rehearsed: bool = True) -> tuple[World, Se
     streams = Streams(study.seed)
     world = build_world(study.world, streams, study.round_s)
     setup = set_up(study, world, streams, folder, rehearsed)
-    prepared = Prepared(setup.learning, setup.public, partial(_rounds, world, setup))
-    world.notices += (*notices_of(prepared, study.world, world), *of_study(study, world))
+    learning = setup.learning
+    prepared = Prepared(learning.curation, learning.defenses, setup.public, partial(_rounds, world, setup))
+    world.notices += (*notices_of(learning, prepared, study.world, world), *of_study(study, world))
     return world, setup
 
 
