@@ -150,7 +150,7 @@ class UePower(PowerEnv):
         known = self.recorded.known
         both = np.repeat(self.recorded.present[0, [at]], 2, axis=0)
         both[1, ue] = moved_dbw(both[1, ue], action[0], known.look.limits)
-        self.dbw = float(both[1, ue])
+        self.dbw = both[1, ue]
         present, moved = known.cost(within(both, known.look.limits), np.full(2, at))
         return float(paid(present - moved)), False, True
 

@@ -115,7 +115,7 @@ def audited(setup: Setup, table: FloatArray, spends: Mapping[str, np.ndarray], n
                 continue
             lower = bound(scored(setup, here, gain, bool(channel), rate), of["delta"], SIGNIFICANCE)
             yield {
-                "mechanism": of["mechanism"], "round": int(until), "view": learning.audited_view, "half": "canaries",
+                "mechanism": of["mechanism"], "round": until, "view": learning.audited_view, "half": "canaries",
                 "quantity": bound.__name__.replace("_", "-"), "pair": pair + place + channel,
                 "ue": names[int(table[0, 1])], "moved": np.nan, "sensitivity": np.nan, "lower": lower, "upper": upper,
                 "verdict": "violated" if lower > upper else "within",
@@ -145,4 +145,4 @@ def scored(setup: Setup, table: FloatArray, gain: FloatArray, channel: bool, rat
     ratio[:, ::2] += power * (np.array(lots) < rate)
     if rate < 1:
         ratio = np.logaddexp(np.log1p(-rate), np.log(rate) + ratio)
-    return np.asarray(ratio.sum(axis=0).reshape(-1, 2).T)
+    return ratio.sum(axis=0).reshape(-1, 2).T

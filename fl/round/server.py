@@ -166,7 +166,7 @@ class LearningServer:
     @property
     def now_s(self) -> float:
         """The simulated time."""
-        return float(self.world.env.now)
+        return self.world.env.now
 
     @property
     def over(self) -> bool:
@@ -243,14 +243,14 @@ class LearningServer:
         deadline, if it has one: it does not know that they are lost. Where transmissions are events, it merges now.
         """
         channel, first = uploads.channel, uploads.first
-        came, wanted = int(channel.decoded[first].sum()), min(self.policy.waits_for or len(first), len(first))
-        merged_s = float(uploads.came_s[channel.decoded].max(initial=phase.asked_s))
+        came, wanted = channel.decoded[first].sum(), min(self.policy.waits_for or len(first), len(first))
+        merged_s = uploads.came_s[channel.decoded].max(initial=phase.asked_s)
         attacked_s = merged_s
         if self.policy.has_deadline and came < wanted:
             merged_s = phase.asked_s + phase.limit_s
         if uploads.overheard is not None:
             heard_s = np.fmin(uploads.came_s, phase.asked_s + phase.limit_s)[uploads.overheard.decoded]
-            attacked_s = float(heard_s.max(initial=phase.asked_s))
+            attacked_s = heard_s.max(initial=phase.asked_s)
         if isinstance(uploads.uplink, SentUploads):  # time has passed, also for those that were lost
             merged_s = self.now_s
             attacked_s = max(attacked_s, merged_s)
@@ -399,7 +399,7 @@ class LearningServer:
             return
         state.flight = state.flight.without(uploads.ue)
         outcome = self._close(facts, collected, [result], result.spends)
-        asked = replace(facts, time_s=float(uploads.asked_s.min()))
+        asked = replace(facts, time_s=uploads.asked_s.min())
         self._record(replace(outcome, facts=asked))
 
     def _give_up_lost(self) -> None:

@@ -259,4 +259,4 @@ def _largest(graph: StreetGraph, open_to: BoolArray, connection: str) -> tuple[B
 
 
 def _km(graph: StreetGraph, open_to: BoolArray) -> float:
-    return float(graph.length_m[open_to.any(axis=1)].sum() / 1e3)
+    return graph.length_m[open_to.any(axis=1)].sum() / 1e3

@@ -147,7 +147,7 @@ class Hexagonal(Layout):
                 f"world.base_stations.wrap_around: the corners of the area are {farthest_m:.0f} m from its middle, at "
                 f"most {reach_m:.0f} m are covered by {rings} rings; take a smaller area or more rings"
             )
-        return np.asarray(area.centre_m + np.stack([i, j], axis=1)[near] @ self._step_m)
+        return area.centre_m + np.stack([i, j], axis=1)[near] @ self._step_m
 
     def stations(self, area: Area, origin_deg: LatLon | None, site: Site | None = None) -> tuple[BaseStation, ...]:
         sites = self._filling(area) if self.rings is None else self._ringed(area)
@@ -169,7 +169,7 @@ class Hexagonal(Layout):
             )
         j, i = np.meshgrid(np.arange(-rows, rows + 1), np.arange(-columns, columns + 1), indexing="ij")
         sites = area.centre_m + i.reshape(-1, 1) * step[0] + j.reshape(-1, 1) * step[1]
-        return np.asarray(sites[area.contains(sites)])
+        return sites[area.contains(sites)]
 
     def _cell(self, k: int, site: FloatArray, sector: int) -> BaseStation:
         return BaseStation(

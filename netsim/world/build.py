@@ -152,7 +152,7 @@ def trace_outside(setting: WorldSetting, area: Area, trace: Trace | None) -> Ite
     """Rows of a trace outside of the city, or in other coordinates; raises BadInput where all are outside."""
     if trace is None or not setting.city.has_size:
         return
-    outside = float(np.mean(~area.contains(trace.position_m)))
+    outside = np.mean(~area.contains(trace.position_m))
     if outside == 1.0:
         raise BadInput(
             f"world.city: the whole trace lies outside of the area {area}; take the city that it was recorded in"
@@ -181,7 +181,7 @@ def long_links(setting: WorldSetting, stations: tuple[BaseStation, ...], area: A
     if not stations:
         return
     away_m = area.farthest_m(np.array([b.position_m for b in stations]))
-    far = int(np.argmax(away_m))
+    far = np.argmax(away_m)
     check_near(area, stations[far].position_m, f"world.base_stations[{far}].position_m: {stations[far].name}")
     law = setting.radio.path_loss
     yield from _far_stations(setting, area)
@@ -199,7 +199,7 @@ def _far_stations(setting: WorldSetting, area: Area) -> Iterator[Notice]:
     far = np.flatnonzero(away_m > area.side_m.max())
     width_m, height_m = area.side_m
     if len(far):
-        farthest = int(np.argmax(away_m))
+        farthest = np.argmax(away_m)
         more = f", and {len(far) - 1} more do as well" if len(far) > 1 else ""
         name = stations[farthest].name
         yield notice("station-far", name=name, away_m=away_m[farthest], width_m=width_m, height_m=height_m, more=more)
@@ -215,7 +215,7 @@ def tiny_area(area: Area) -> Iterator[Notice]:
 def ues_outside(area: Area, position_m: FloatArray) -> Iterator[Notice]:
     """Many UEs that start outside of the area."""
     there = np.isfinite(position_m).all(axis=1)
-    share = float(np.mean(~area.contains(position_m[there]))) if there.any() else 0.0
+    share = np.mean(~area.contains(position_m[there])) if there.any() else 0.0
     if share > _MAX_OUTSIDE:
         yield notice("ues-outside", percent=100 * share)
 

@@ -126,7 +126,7 @@ class World:
     drawn_indoors: Indoors | None = None
     """indoor state, where the scenario draws it; None: as the mobility model says"""
     notices: tuple[Notice, ...] = ()
-    env: simpy.Environment = field(default_factory=simpy.Environment)
+    env: simpy.Environment = field(default_factory=partial(simpy.Environment, 0.0))
     moved_s: float = 0.0
     moves: int = 0
     attached: Attachment | None = None
@@ -205,7 +205,7 @@ class World:
     def catch_up(self) -> None:
         """Bring positions and measurements up to now."""
         t0 = self.moved_s
-        t1 = float(self.env.now)
+        t1 = self.env.now
         if t1 <= t0:
             return
         while t0 < t1:
@@ -280,7 +280,7 @@ class World:
     def links(self) -> RadioLinks:
         """The radio now."""
         self.catch_up()
-        return self._kept.at(float(self.env.now), self.state.position_m, self.indoors_of(self.state))
+        return self._kept.at(self.env.now, self.state.position_m, self.indoors_of(self.state))
 
     def _rsrp_dbm(self, state: State) -> FloatArray:
         return self._kept.at(self.moved_s, state.position_m, self.indoors_of(state)).rsrp_dbm
@@ -358,7 +358,7 @@ class World:
         A UE that has no cell yet attaches at its first fix.
         """
         if self.handover is None or self.attached is None:
-            return np.asarray(np.argmax(rsrp_dbm, axis=1))
+            return np.argmax(rsrp_dbm, axis=1)
         ue, first = np.unique(fixes.ue, return_index=True)
         self.attached = self.handover.attach(self.attached, ue, rsrp_dbm[first])
         return self.attached.serving[fixes.ue]
@@ -392,7 +392,7 @@ class World:
         indoors = self.indoors_of(state)
         n = len(self.ues)
         inside = np.zeros(n, dtype=np.bool_) if indoors is None else indoors.inside
-        return Seen(np.asarray(state.position_m), inside, np.full(n, -1) if served is None else served.serving)
+        return Seen(state.position_m, inside, np.full(n, -1) if served is None else served.serving)
 
     def serving(self, links: RadioLinks) -> IntArray:
         """The base station of every UE now (n_ue,), -1 for none."""
@@ -431,7 +431,7 @@ class World:
         """
         if antenna not in self._elsewhere:
             site = sites((*self.stations, antenna))
-            known = bool((site[:-1] == site[-1]).any())
+            known = (site[:-1] == site[-1]).any()
             drawn, name = (site[-1:], "") if known else (np.zeros(1, dtype=np.int64), ".elsewhere")
             budget = drawn_budget(self.setting, (antenna,), drawn, self.ground, name)
             self._elsewhere[antenna] = KeptLinks(replace(budget, shifts_m=None))

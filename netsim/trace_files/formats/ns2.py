@@ -96,7 +96,7 @@ class _Movement:
     def is_on(self, time_s: FloatArray) -> BoolArray:
         first = not self.switches or not self.switches[0][1]
         switched_s, on = np.array([(-math.inf, first), *self.switches]).T
-        return np.asarray(on[np.searchsorted(switched_s, time_s, side="right") - 1] > 0)
+        return on[np.searchsorted(switched_s, time_s, side="right") - 1] > 0
 
 
 def _events(source: Source) -> dict[str, list[_Event]]:

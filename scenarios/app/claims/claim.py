@@ -32,7 +32,7 @@ DECIDED = ("ours", "adapted", "seeds", "minutes", "version", "verdict", "reason"
 HOLDS = "holds"
 FAILS = "does not hold"
 OPEN = "undecided"
-_ABOVE_ZERO = float(np.nextafter(0.0, 1.0))
+_ABOVE_ZERO = np.nextafter(0.0, 1.0)
 KINDS: dict[str, tuple[set[str], int, int]] = {
     "at-most": ({"bound"}, 0, 99), "at-least": ({"bound"}, 0, 99), "within": ({"tolerance"}, 0, 99),
     "exceeds": ({"other"}, 0, 99), "no-more-than": ({"other"}, 0, 99), "order": (set(), 2, 99),

@@ -207,7 +207,7 @@ class Play(ABC):
     def rest(self) -> None:
         """A run can go on from here: write where UEs were, remember it, and write that down now and then."""
         self.write_moves()
-        kept = {"time_s": float(self.world.env.now), "world": self.world.memory(), "now": self.now}
+        kept = {"time_s": self.world.env.now, "world": self.world.memory(), "now": self.now}
         self.kept = {**kept, "tables": self.recorder.marks()}
         if time.perf_counter() - self.saved_s >= self.every_s:
             self.save()
@@ -257,7 +257,7 @@ _MOST_LINKS = 200_000  # that are computed at once
 def coverage_grid(world: World) -> FloatArray:
     """Centres (n, 2) of square cells over the area, 100 along its longer side; those in buildings are left out."""
     area = world.area
-    side_m = float(area.side_m.max()) / MOST_CELLS
+    side_m = area.side_m.max() / MOST_CELLS
     x_m, y_m = (
         low + (np.arange(max(1, ceil(length / side_m - 1e-9))) + 0.5) * side_m
         for low, length in zip(area.low_m, area.side_m, strict=True)

@@ -192,7 +192,7 @@ class AllocationTrainer:
         act = partial(forward, layers_of(course.weights))
         rows = beside_references(held, act, evaluations, Streams(seed).at("references"))
         if len(held) == 1:
-            rows.append(Evaluation(VISITED, 0, float(np.exp(-course.best_reward / 5.0)), -1, evaluations=evaluations))
+            rows.append(Evaluation(VISITED, 0, np.exp(-course.best_reward / 5.0), -1, evaluations=evaluations))
         return rows
 
 
