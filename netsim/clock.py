@@ -117,7 +117,7 @@ class Clock:
 
     def ends_s(self, n_rounds: int, round_s: float) -> FloatArray:
         """Ends (n_rounds,) of the first rounds: of whole days at local midnight, else round_s apart."""
-        number: FloatArray = np.arange(1.0, n_rounds + 1.0)
+        number = np.arange(1.0, n_rounds + 1.0)
         return self.first_s(number * round_s) if self._by_days(round_s) else number * round_s
 
     def end_s(self, round_: int, round_s: float) -> float:

@@ -143,8 +143,7 @@ def _high(a: np.uint64, b: np.uint64) -> np.uint64:
     a_low, a_high, b_low, b_high = a & _LOW32, a >> _32, b & _LOW32, b >> _32
     cross = b_high * a_low + ((b_low * a_low) >> _32)
     middle = b_low * a_high + (cross & _LOW32)
-    high: np.uint64 = b_high * a_high + (cross >> _32) + (middle >> _32)
-    return high
+    return b_high * a_high + (cross >> _32) + (middle >> _32)
 
 
 def _unit(words: Words) -> FloatArray:

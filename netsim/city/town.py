@@ -288,7 +288,7 @@ def faces(line: Shapes, closed: "list[Polygon]") -> Shapes:
     """Areas between the streets, in the order of their places, without those in a closed area."""
     import shapely
 
-    faces: Shapes = shapely.get_parts(shapely.polygonize([shapely.union_all(line)]))
+    faces = shapely.get_parts(shapely.polygonize([shapely.union_all(line)]))
     for area in closed:
         faces = faces[~shapely.contains_properly(area, shapely.point_on_surface(faces))]
     at_m = np.round(shapely.get_coordinates(shapely.centroid(faces)), 3)

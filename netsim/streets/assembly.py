@@ -141,8 +141,7 @@ def connected(tail: IntArray, head: IntArray, n: int, connection: str) -> IntArr
     from scipy.sparse.csgraph import connected_components
 
     links = coo_array((np.ones(len(tail)), (tail, head)), shape=(n, n))
-    label: IntArray = connected_components(links, connection=connection)[1]
-    return label
+    return connected_components(links, connection=connection)[1]
 
 
 def _near(

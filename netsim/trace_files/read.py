@@ -474,7 +474,7 @@ def busiest_cells(table: TraceTable) -> list[tuple[int, int]]:
     if table.fixes.cell is None:
         return []
     n_rows = np.bincount(table.fixes.cell, minlength=len(table.cells))
-    return [(int(c), int(n_rows[c])) for c in np.argsort(-n_rows, kind="stable") if n_rows[c]]
+    return [(c, n_rows[c]) for c in np.argsort(-n_rows, kind="stable") if n_rows[c]]
 
 
 def outlying(xy_m: FloatArray, cell: Codes | None, sigmas: float) -> BoolArray:

@@ -39,7 +39,7 @@ class Moves(Columns):
         """The rows by user and time, None if they are in order; rows of one user and time stay as in the file."""
         user = self.user
         time_s = self.time_s
-        in_order: BoolArray = user[1:] > user[:-1]
+        in_order = user[1:] > user[:-1]
         in_order |= (user[1:] == user[:-1]) & (time_s[1:] >= time_s[:-1])
         return None if in_order.all() else np.lexsort((time_s, user))
 

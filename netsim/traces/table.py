@@ -421,4 +421,4 @@ def first_backwards(track: Column, time_s: FloatArray) -> tuple[int, int] | None
     track = track[order]
     time_s = time_s[order]
     back = np.flatnonzero((track[1:] == track[:-1]) & (time_s[1:] < time_s[:-1]))
-    return (int(order[back[0]]), int(order[back[0] + 1])) if back.size else None
+    return (order[back[0]], order[back[0] + 1]) if back.size else None

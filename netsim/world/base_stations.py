@@ -182,12 +182,17 @@ class Hexagonal(Layout):
         )
 
 
+def positions_m(stations: Sequence[BaseStation]) -> FloatArray:
+    """Positions (n_bs, 2) of base stations, also of none."""
+    return np.array([b.position_m for b in stations]).reshape(-1, 2)
+
+
 def sites(stations: tuple[BaseStation, ...]) -> IntArray:
     """The site (n_bs,) of each base station, numbered as they first appear: antennas at one place share a mast.
 
     What stands between a site and a UE is the same for all its sectors [TR 38.901, Section 7.5, Step 4].
     """
-    at_m = np.array([b.position_m for b in stations]).reshape(-1, 2) + 0.0  # -0 is 0
+    at_m = positions_m(stations) + 0.0  # -0 is 0
     _, first, place = np.unique(at_m, axis=0, return_index=True, return_inverse=True)
     rank = np.empty(len(first), dtype=int)
     rank[np.argsort(first)] = np.arange(len(first))

@@ -28,7 +28,7 @@ from netsim.radio.uplink import Cohort
 from netsim.traces.trace import Trace
 from netsim.ues import Fixes, Indoors, Looks, Observations, Seen, Tracks, Trail
 from netsim.units import BoolArray, FloatArray, IntArray, w_from_dbm
-from netsim.world.base_stations import BaseStation, sites
+from netsim.world.base_stations import BaseStation, positions_m, sites
 from netsim.world.setting import WorldSetting
 
 
@@ -63,7 +63,7 @@ def drawn_budget(
     radio = setting.radio
     streams = ground.streams
     buildings = ground.buildings
-    at_m = np.array([b.position_m for b in stations]).reshape(-1, 2)
+    at_m = positions_m(stations)
     height_m = np.array([b.height_m for b in stations])
     antennas_m = np.column_stack([at_m, height_m])
 
@@ -373,10 +373,8 @@ class World:
         after = self.attached.serving
         self._settled = not (moved.any() or np.isfinite(self.attached.since_s).any())
         for ue in np.flatnonzero(moved):
-            source = int(before[ue])
-            target = int(after[ue])
-            values = float(rsrp[ue, source]), float(rsrp[ue, target])
-            self.handovers.append(HandoverEvent(time_s, int(ue), source, target, *values))
+            cells = before[ue], after[ue]
+            self.handovers.append(HandoverEvent(time_s, int(ue), *cells, *rsrp[ue, cells]))
 
     def drain_handovers(self) -> list[HandoverEvent]:
         """The handovers since the last call."""

@@ -51,7 +51,7 @@ class Ns2(TraceFormat):
         if not n_ticks * len(nodes) <= MOST_ROWS:
             problem = f"sample_s: {self.sample_s:g} makes {n_ticks * len(nodes):.3g} rows in {end_s:g} s"
             raise BadInput(f"{fixes.path}: {problem}, at most {MOST_ROWS:.0e} are read; take a larger sample_s")
-        tick_s: FloatArray = np.arange(math.floor(n_ticks), dtype=float) * self.sample_s
+        tick_s = np.arange(math.floor(n_ticks), dtype=float) * self.sample_s
         for name, node in nodes.items():
             time_s = tick_s[node.is_on(tick_s)]
             x_m, y_m = node.position_m(time_s)
