@@ -193,8 +193,7 @@ class Look(Columns):
         own = np.take_along_axis(self.links.h, serving, axis=2)[:, :, 0]
         inner = np.abs(np.einsum("skm,skjm->skj", own.conj(), h)) ** 2
         size = strength(own)[..., None] * self.air.noise_w
-        crossing: FloatArray = np.divide(inner, size, out=np.zeros_like(inner), where=size > 0)
-        return crossing
+        return np.divide(inner, size, out=np.zeros_like(inner), where=size > 0)
 
     @cached_property
     def _strength_db(self) -> FloatArray:

@@ -383,8 +383,8 @@ def costs(
     own = _own(radio, rows, n) | {"loss": np.repeat(loss, n), "leakage": leakage, "named": named}
     total = cost_of(reward, figures)
     without = reward.cost({name: figures[name] - own[name] for name in FIGURES})
-    values = {name: float(figures[name][0]) for name in FIGURES}
-    return Costs(values, float(total[0]), bool(radio.drawn.any()), total - without, rows)
+    values = {name: figures[name][0] for name in FIGURES}
+    return Costs(values, total[0], bool(radio.drawn.any()), total - without, rows)
 
 
 def rows_sent(

@@ -234,7 +234,7 @@ def _moves(dbw: FloatArray, step_db: float) -> FloatArray:
     k = dbw.shape[1]
     up = dbw[:, None] + step_db * np.concatenate([np.eye(k), -np.eye(k)])
     i, j = np.triu_indices(k, 1)
-    exchange: IntArray = np.tile(np.arange(k), (len(i), 1))
+    exchange = np.tile(np.arange(k), (len(i), 1))
     exchange[np.arange(len(i)), i] = j
     exchange[np.arange(len(i)), j] = i
     return np.concatenate([up, dbw[:, exchange]], axis=1)

@@ -155,8 +155,7 @@ class UePower(PowerEnv):
         return float(paid(present - moved)), False, True
 
     def _seen(self) -> Seen:
-        seen: Seen = self.recorded.seen[0, self.start["round"], self.start["ue"]].copy()
-        return seen
+        return self.recorded.seen[0, self.start["round"], self.start["ue"]].copy()
 
     def _info(self) -> Info:
         return {**self.start, "power_w": float(10.0 ** (self.dbw / 10.0))}

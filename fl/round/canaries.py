@@ -53,7 +53,7 @@ _ALIKE = 0.5  # correlation from which two noise vectors are one that is used tw
 
 def observed(phase: Phase, uploads: Uploads, sending: Sending, before: States) -> FloatArray:
     """What is remembered after a phase whose updates have left; before: what parts remembered until then."""
-    table: FloatArray = before["audit"]
+    table = before["audit"]
     learning, made, facts = phase.learning, uploads.made, phase.facts
     view, n, d = learning.audited_view, table.shape[1] - 5, made.n_parameters
     published = view == "model"

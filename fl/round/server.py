@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from dataclasses import replace
 from math import inf
-from typing import Protocol, cast
+from typing import Protocol
 
 import numpy as np
 import simpy
@@ -234,7 +234,7 @@ class LearningServer:
             if not done.triggered:
                 air.stop(air.last_submission)
         yield done
-        return cast(Channel, done.value)
+        return done.value
 
     def _times_s(self, phase: Phase, uploads: Uploads) -> tuple[float, float]:
         """When the server merged, and when the attack was made: by an eavesdropper after the last update that it heard.
@@ -299,7 +299,7 @@ class LearningServer:
         if learning.membership is None or last.view is None or not due(learning.membership, state.played):
             return []
         taken, memory = collected.taken, state.parts["membership"]
-        others: HeldOut = (taken.held_out if len(taken.held_out) else state.held_out).usual
+        others = (taken.held_out if len(taken.held_out) else state.held_out).usual
         initial = learning.learner.init(setup.public, setup.streams.at("learner.init"))
         wholes = learning.data.wholes if learning.data.holds_out_wholes else None
         own = RoundStreams(setup.streams, state.round)
@@ -352,7 +352,7 @@ class LearningServer:
 
     def _count_arrivals(self, ended: Ended) -> None:
         """In rounds, uploads (k,) have ended: the others stop when enough have arrived."""
-        self._missing -= int(ended.sent.decoded.sum())
+        self._missing -= ended.sent.decoded.sum()
         if self._missing <= 0 and not self._enough.triggered:
             self._enough.succeed()
 
@@ -368,7 +368,7 @@ class LearningServer:
             if came[-1] < k:
                 return
             last_ue = arrived.ue[np.searchsorted(came, k)]  # the one that makes the buffer full, with all its models
-            self._merge_arrived(arrived.select(slice(0, int(np.flatnonzero(arrived.ue == last_ue)[-1]) + 1)))
+            self._merge_arrived(arrived.select(slice(0, np.flatnonzero(arrived.ue == last_ue)[-1] + 1)))
 
     def _take_from_air(self, ended: Ended) -> None:
         """Move uploads (k,) that have ended, in this order, from the air to those that have arrived, as received."""
