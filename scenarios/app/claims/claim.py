@@ -70,7 +70,7 @@ def median_interval(values: FloatArray) -> tuple[float, float, float]:
     if not n:
         return nan, nan, 0.0
     k = max(int(binom.ppf((1 - CONFIDENCE) / 2, n, 0.5)), 1)
-    return float(ordered[k - 1]), float(ordered[n - k]), max(float(1 - 2 * binom.cdf(k - 1, n, 0.5)), 0.0)
+    return ordered[k - 1], ordered[n - k], max(1 - 2 * binom.cdf(k - 1, n, 0.5), 0.0)
 
 
 class ClaimRule(Part):

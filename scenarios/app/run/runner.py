@@ -93,10 +93,9 @@ def _with_switch(study: Study, switch: int, **changes: object) -> Study:
 
 
 def _said(trajectory: Trajectory, switch: int, value: float, power_w: FloatArray) -> Fields:
-    listed = [float(w) for w in power_w]
     return {
         "reference": trajectory.content, "switch_round": switch, "objective": value, "total_w": power_w.sum(),
-        "power_w": listed,
+        "power_w": power_w.tolist(),
     }  # fmt: skip
 
 
@@ -136,7 +135,7 @@ def planned(study: Study, cache: Path) -> Planned:
     said = {
         **_said(trajectory, best.switch, best.value, best.power_w),
         "noise_w": written.world.radio.uplink.band_noise_w(),
-        "own_switch_round": int(objective.switch(own)[0]), "own_objective": float(objective(own)[0]),
+        "own_switch_round": objective.switch(own)[0], "own_objective": objective(own)[0],
         "own_total_w": own.sum(), "evaluations": best.evaluations,
     }  # fmt: skip
     return Planned(_with_switch(written, best.switch, plan=None, power=Listed(each_w=tuple(said["power_w"]))), said)

@@ -64,8 +64,7 @@ class RadioSamples:
 
     def of(self, selection: str) -> FloatArray:
         """All, indoor or outdoor samples that are kept (m, q + 3)."""
-        some: FloatArray = self.kept[(self.kept[:, -2] == (selection == "indoor")) | (selection == "all")]
-        return some
+        return self.kept[(self.kept[:, -2] == (selection == "indoor")) | (selection == "all")]
 
     def quantiles(self, selection: str, share: FloatArray) -> FloatArray:
         """Quantiles (p, q) at shares (p,) in [0, 1], of finite values; NaN where there are none."""

@@ -145,7 +145,7 @@ def least_level(known: Known, rule: str, rest: Sequence[float], n_0: float = 0.0
     usable = lost <= lost.min() + _OFF
     most = max(n_0, noise[usable].min()) * (1 + 1e-6)
     fine = _LEVELS_DBW[np.argmax(usable & (noise <= most))] + np.arange(-199, 1) / 100
-    k = bisect_left(fine, True, hi=199, key=lambda p: bool(figures(known, at_level(rule, p, *rest))[0] <= most))
+    k = bisect_left(fine, True, hi=199, key=lambda p: figures(known, at_level(rule, p, *rest))[0] <= most)
     return at_level(rule, fine[k].round(2), *rest)
 
 
@@ -160,7 +160,7 @@ def at_equal_noise(known: Known) -> tuple[float, dict[str, Tuned]]:
     tried = [least_level(known, "log-linear", (a, 0.0, 0.0, d, 0.0), n_0) for a, d in product(_GAINS, _GAINS)]
     judged = [figures(known, one) for one in tried]
     least = np.argmin([leak + 10 * (abs(noise / n_0 - 1) > _OFF) for noise, _, leak in judged])
-    return float(n_0), found | {"log-linear, least leak": tried[least]}
+    return n_0, found | {"log-linear, least leak": tried[least]}
 
 
 def _near(folder: Path, within_m: float) -> tuple[float, float]:

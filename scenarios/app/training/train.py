@@ -257,7 +257,7 @@ def _play(job: Job, study: Study, on: RecordedGround | None, watch: Watch) -> Fi
     }  # fmt: skip
     write_json(folder / TRAINING, manifest)
     trainer = AllocationTrainer(study, how, job.options.get("cache")) if on is None else UeTrainer(on, how)
-    resumes = bool(what_is(folder / CHECKPOINT))
+    resumes = what_is(folder / CHECKPOINT)
     training = trainer.begin(job.seed)
     course = job.resume(partial(restored, training))
     if course is None and resumes:  # what was restored of it is forgotten
